@@ -1,0 +1,3 @@
+module nstance.dev/e2e
+
+go 1.26.0

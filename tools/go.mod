@@ -1,0 +1,3 @@
+module nstance.dev/tools
+
+go 1.26.0
