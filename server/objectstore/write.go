@@ -1,0 +1,145 @@
+package objectstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// RetryPolicy bounds the repetition of a call that may pass later. Zero fields
+// take the defaults.
+type RetryPolicy struct {
+	Attempts    int           // calls in all, the first included; 5
+	Pause       time.Duration // before the second call, jittered, then doubling; 50ms
+	MaxPause    time.Duration // the longest pause; 500ms
+	CallTimeout time.Duration // of one call; no limit but the context's
+}
+
+func (p RetryPolicy) withDefaults() RetryPolicy {
+	if p.Attempts <= 0 {
+		p.Attempts = 5
+	}
+	if p.Pause <= 0 {
+		p.Pause = 50 * time.Millisecond
+	}
+	if p.MaxPause <= 0 {
+		p.MaxPause = 500 * time.Millisecond
+	}
+	return p
+}
+
+// Put writes data under the condition that key has etag, or is absent where
+// etag is "", and returns the new etag.
+//
+// Conflicts, throttling and unknown outcomes are retried as policy says. Where
+// the store refuses the condition, the object is read again: if it is byte for
+// byte what this call tried to write, an earlier try had succeeded (or another
+// writer wished the same) and its etag is adopted. Anything else is a real loss
+// and the error matches ErrPrecondition. An error that matches ErrUnavailable
+// leaves the outcome unknown: the write may still take effect later.
+func Put(ctx context.Context, s Store, key string, data []byte, etag string, policy RetryPolicy) (string, error) {
+	return retry(ctx, policy, func(ctx context.Context) (string, error) {
+		written, err := put(ctx, s, key, data, etag)
+		if !errors.Is(err, ErrPrecondition) {
+			return written, err
+		}
+		stored, readErr := s.Get(ctx, key)
+		switch {
+		case readErr == nil && bytes.Equal(stored.Data, data):
+			return stored.ETag, nil
+		case readErr == nil, errors.Is(readErr, ErrNotFound):
+			return "", err
+		default:
+			return "", fmt.Errorf("put %s: the condition was refused and reading why went wrong: %w", key, readErr)
+		}
+	})
+}
+
+func put(ctx context.Context, s Store, key string, data []byte, etag string) (string, error) {
+	if etag == "" {
+		return s.PutIfAbsent(ctx, key, data)
+	}
+	return s.PutIfMatch(ctx, key, data, etag)
+}
+
+// Delete removes the version of key that has etag, with the retries of [Put].
+// Where the object turns out to be gone after a try with unknown outcome, that
+// try is taken to have removed it; gone at the first try is ErrNotFound.
+func Delete(ctx context.Context, s Store, key, etag string, policy RetryPolicy) error {
+	maybeDone := false
+	_, err := retry(ctx, policy, func(ctx context.Context) (string, error) {
+		err := s.DeleteIfMatch(ctx, key, etag)
+		if maybeDone && errors.Is(err, ErrNotFound) {
+			return "", nil
+		}
+		maybeDone = maybeDone || errors.Is(err, ErrUnavailable)
+		return "", err
+	})
+	return err
+}
+
+// retry repeats call while its error is Retryable and the policy lasts. It
+// returns the last error of call, joined with the context's if that ended.
+func retry(ctx context.Context, policy RetryPolicy, call func(context.Context) (string, error)) (string, error) {
+	policy = policy.withDefaults()
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval = policy.Pause
+	pauses.MaxInterval = policy.MaxPause
+	pauses.Multiplier = 2
+	var last error
+	operation := func() (string, error) {
+		callCtx, cancel := ctx, context.CancelFunc(func() {})
+		if policy.CallTimeout > 0 {
+			callCtx, cancel = context.WithTimeout(ctx, policy.CallTimeout)
+		}
+		defer cancel()
+		var result string
+		result, last = call(callCtx)
+		if last != nil && !Retryable(last) && (ctx.Err() != nil || !errors.Is(last, context.DeadlineExceeded)) {
+			return "", backoff.Permanent(last)
+		}
+		return result, last
+	}
+	result, err := backoff.Retry(ctx, operation, backoff.WithBackOff(pauses),
+		backoff.WithMaxTries(uint(policy.Attempts)), backoff.WithMaxElapsedTime(0))
+	if err == nil {
+		return result, nil
+	}
+	if ended := ctx.Err(); ended != nil && !errors.Is(last, ended) {
+		return "", errors.Join(last, ended)
+	}
+	if last != nil {
+		return "", last
+	}
+	return "", err
+}
+
+// ListAll yields every object below prefix in the order of List, page by page.
+// It ends after the first error, which it yields with a zero Info; a listing
+// that ended so is incomplete and proves no absence.
+func ListAll(ctx context.Context, s Store, prefix string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		token := ""
+		for {
+			page, err := s.List(ctx, prefix, token, 0)
+			if err != nil {
+				yield(Info{}, err)
+				return
+			}
+			for _, info := range page.Objects {
+				if !yield(info, nil) {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			token = page.Next
+		}
+	}
+}
