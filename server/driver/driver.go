@@ -1,0 +1,146 @@
+// Package driver is the boundary between a shard server and a cloud.
+//
+// A [Driver] speaks for one account of one provider. The server decides and the
+// driver obeys: it keeps no wanted state, takes no scaling decision and never
+// calls back. What the server must know to decide comes out of [Driver.List] and
+// [Driver.Get]; what it must know to react to a failure is the [Kind] of the error.
+//
+// Abilities that only some clouds have are interfaces of their own, found by
+// type assertion ([SubnetChecker], [LeaderNetwork], [TypeValidator]). Rate
+// limits, metrics, the lease check and time-outs wrap a Driver from outside, so
+// that no driver repeats them.
+//
+// Package drivertest holds the contract as a test suite and a fake cloud with
+// faults; every driver passes the suite.
+package driver
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"nstance.dev/protos/identity"
+)
+
+// Driver creates, finds and deletes the machines of one provider account.
+//
+// Methods are safe for concurrent use, and safe to repeat: after a crash the
+// server calls again without knowing whether the first call arrived. Every
+// error they return matches one [Kind] by errors.As on [*Error]; an error
+// without one counts as [Ambiguous].
+type Driver interface {
+	// Create asks for one machine and does not wait for it to boot. Two calls
+	// with the same InstanceID and equal requests yield the same machine. A
+	// machine whose deletion was asked for is not created again: the error is
+	// of kind Invalid.
+	Create(ctx context.Context, req CreateRequest) (Machine, error)
+
+	// Get returns one machine, or an error of kind NotFound. Absence is no
+	// proof before [Driver.Lag] has passed since its creation.
+	Get(ctx context.Context, ref Ref) (Machine, error)
+
+	// List returns every machine of the owner, those being deleted included. A
+	// partial listing is an error, never a short slice.
+	List(ctx context.Context, owner Owner) ([]Machine, error)
+
+	// Delete asks for the end of a machine: nil once the cloud has accepted it,
+	// and for a machine that does not exist. That it is gone, Get and List say.
+	Delete(ctx context.Context, ref Ref) error
+
+	// Limits are the call rates that the provider grants by default.
+	Limits() Limits
+
+	// Lag is the longest time until an accepted create or delete shows in Get
+	// and List. Zero: at once.
+	Lag() time.Duration
+}
+
+// Owner selects machines by the tags every created machine carries.
+type Owner struct {
+	Cluster string
+	Shard   string
+}
+
+// Ref names a machine. InstanceID is the authority; ProviderID, where it is
+// known, spares the cloud a search.
+type Ref struct {
+	InstanceID identity.ID
+	ProviderID string
+}
+
+// CreateRequest is everything a provider needs to make one machine.
+// The request for one InstanceID never changes between tries.
+type CreateRequest struct {
+	InstanceID identity.ID // also the idempotency token
+	Owner      Owner
+	Tenant     string
+	Group      string
+	Template   string
+	Kind       string // three letters, the prefix of InstanceID
+	Arch       string // amd64 or arm64
+
+	InstanceType string         // in the provider's words
+	SubnetID     string         // in the provider's words
+	Args         map[string]any // rendered; the provider's own settings
+	UserData     []byte         // rendered; holds the nonce: never logged, never in argv
+	CreatedAt    time.Time      // for display tags
+}
+
+// Machine is one VM as the provider sees it.
+type Machine struct {
+	InstanceID identity.ID // from the identity tag; empty if missing or malformed
+	RawID      string      // the identity tag as found, for the report of a malformed one
+	ProviderID string
+	Status     Status
+	CreatedAt  time.Time // zero if the provider does not say
+	Hostname   string
+	IPv4, IPv6 netip.Addr // zero if unknown
+	Tenant     string     // display metadata, as found
+	Group      string     // display metadata, as found
+	SubnetID   string
+	Type       string
+}
+
+// Status is a machine's state in the words that all providers share. Absence is
+// not a status but an error of kind [NotFound].
+type Status string
+
+// The statuses. Unknown is what a driver says rather than guess.
+const (
+	Pending   Status = "pending"
+	Running   Status = "running"
+	Stopping  Status = "stopping"
+	Stopped   Status = "stopped"
+	Suspended Status = "suspended"
+	Deleting  Status = "deleting"
+	Deleted   Status = "deleted"
+	Failed    Status = "failed"
+	Unknown   Status = "unknown"
+)
+
+// Down reports whether the provider positively says that the machine does not
+// run and will not by itself.
+func (s Status) Down() bool {
+	switch s {
+	case Stopping, Stopped, Suspended, Deleting, Deleted, Failed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Bucket is a token bucket: Rate tokens a second, at most Burst saved up.
+// The zero Bucket does not limit.
+type Bucket struct {
+	Rate  float64
+	Burst int
+}
+
+// Limits are the token buckets of a provider. A create takes one token of Calls
+// and one of Instances; a delete one of Deletes; a Get or List one of Reads.
+type Limits struct {
+	Calls     Bucket
+	Instances Bucket
+	Deletes   Bucket
+	Reads     Bucket
+}
