@@ -92,6 +92,7 @@ func retry(ctx context.Context, policy RetryPolicy, call func(context.Context) (
 	pauses.MaxInterval = policy.MaxPause
 	pauses.Multiplier = 2
 	var last error
+	unknown := false // some try may have taken effect
 	operation := func() (string, error) {
 		callCtx, cancel := ctx, context.CancelFunc(func() {})
 		if policy.CallTimeout > 0 {
@@ -100,7 +101,9 @@ func retry(ctx context.Context, policy RetryPolicy, call func(context.Context) (
 		defer cancel()
 		var result string
 		result, last = call(callCtx)
-		if last != nil && !Retryable(last) && (ctx.Err() != nil || !errors.Is(last, context.DeadlineExceeded)) {
+		timedOut := ctx.Err() == nil && errors.Is(last, context.DeadlineExceeded)
+		unknown = unknown || timedOut || errors.Is(last, ErrUnavailable)
+		if last != nil && !Retryable(last) && !timedOut {
 			return "", backoff.Permanent(last)
 		}
 		return result, last
@@ -110,13 +113,20 @@ func retry(ctx context.Context, policy RetryPolicy, call func(context.Context) (
 	if err == nil {
 		return result, nil
 	}
+	return "", outcome(ctx, last, unknown)
+}
+
+// outcome completes the last error of a call that was repeated in vain: with
+// the end of the context, and with the doubt an earlier try has left.
+func outcome(ctx context.Context, last error, unknown bool) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(last, ended) {
-		return "", errors.Join(last, ended)
+		last = errors.Join(last, ended)
 	}
-	if last != nil {
-		return "", last
+	decided := errors.Is(last, ErrPrecondition) || errors.Is(last, ErrNotFound)
+	if unknown && !decided && !errors.Is(last, ErrUnavailable) {
+		return fmt.Errorf("%w; before that: %w", last, ErrUnavailable)
 	}
-	return "", err
+	return last
 }
 
 // ListAll yields every object below prefix in the order of List, page by page.
