@@ -1,0 +1,80 @@
+package config
+
+import "encoding/json"
+
+// GroupFileVersion is the version of the group file that this program writes.
+const GroupFileVersion = 1
+
+// GroupFile is groups/{shard}.jsonc: the groups and overrides that were made
+// through the API. Only the shard's leader writes it. Fields that this program
+// does not know are kept and written again. The zero value is an empty file.
+type GroupFile struct {
+	// V is the version, 1.
+	V int `json:"v"`
+	// Term is that of the leader that wrote the file.
+	Term int64 `json:"term"`
+	// Groups by tenant, then by key.
+	Groups map[string]map[string]DynamicGroup `json:"groups"`
+	// Paused says where nothing is to be created, deleted or replaced.
+	Paused []Pause `json:"paused,omitempty"`
+	// Static is a copy of the static groups that were last applied, by tenant and
+	// key: what a group was when it disappears from the configuration.
+	Static map[string]map[string]StaticGroup `json:"static,omitempty"`
+
+	extra map[string]json.RawMessage
+}
+
+// DynamicGroup is what the API has set for a group: all of a dynamic group, or
+// the overrides of a static one. A nil or empty field is not set.
+type DynamicGroup struct {
+	Template      string         `json:"template,omitempty"`
+	Size          *int           `json:"size,omitempty"`
+	InstanceType  string         `json:"instance_type,omitempty"`
+	InstanceTypes []string       `json:"instance_types,omitempty"` // ordered; beats InstanceType
+	SubnetPool    string         `json:"subnet_pool,omitempty"`
+	Vars          Vars           `json:"vars,omitempty"`
+	Args          map[string]any `json:"args,omitempty"`
+	LoadBalancers []string       `json:"load_balancers,omitempty"`
+	DrainTimeout  *Duration      `json:"drain_timeout,omitempty"` // from a static group that was unlocked
+	Rails         *GroupRails    `json:"rails,omitempty"`         // likewise
+	// Retired are the instances that a caller named when lowering the size.
+	Retired []Retired `json:"retired,omitempty"`
+	// DeletedAt is when the deletion of the group was asked for. The entry stays
+	// until its last instance is gone; an upsert revives it.
+	DeletedAt *Time `json:"deleted_at,omitempty"`
+	// Manager is who looks after the group, so that two do not fight over it.
+	Manager string `json:"manager,omitempty"`
+
+	extra map[string]json.RawMessage
+}
+
+// Retired is an instance that a caller named to go.
+type Retired struct {
+	ID string `json:"id"`
+	At Time   `json:"at"`
+}
+
+// Pause holds back all action in its scope until a moment.
+type Pause struct {
+	Scope  string `json:"scope"` // shard, tenant or group
+	Tenant string `json:"tenant,omitempty"`
+	Group  string `json:"group,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	Until  *Time  `json:"until,omitempty"` // nil: until it is cleared
+
+	extra map[string]json.RawMessage
+}
+
+// Scopes of a [Pause].
+const (
+	PauseShard  = "shard"
+	PauseTenant = "tenant"
+	PauseGroup  = "group"
+)
+
+// StaticGroup is a static group as it was last applied.
+type StaticGroup struct {
+	Group
+
+	extra map[string]json.RawMessage
+}

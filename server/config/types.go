@@ -1,0 +1,248 @@
+package config
+
+// Config is the static configuration of one shard, checked and with its
+// defaults filled in. Make one with [Load].
+type Config struct {
+	// The shard itself: identity, cloud, addresses, intervals, elections.
+	Server Server `json:"server"`
+	// Tenants besides "default", which always exists and must not be listed. The values are reserved: empty objects.
+	Tenants map[string]Tenant `json:"tenants,omitempty"`
+	// Load balancers that groups may register their instances with, by key.
+	LoadBalancers map[string]LoadBalancer `json:"load_balancers,omitempty"`
+	// Machine images that are looked up by filters and used in templates as {{ .Image.KEY }}.
+	Images map[string]Image `json:"images,omitempty"`
+	// Certificates that the cluster's CA issues to machines, by key. The key "ca" is the template of the CA's own certificate.
+	Certificates map[string]Certificate `json:"certificates,omitempty"`
+	// The lowest layer, under every template.
+	Defaults Defaults `json:"defaults,omitzero"`
+	// Kinds of machine, by key. A group is a number of machines of one template.
+	Templates map[string]Template `json:"templates,omitempty"`
+	// Static groups, by tenant, then by key.
+	Groups map[string]map[string]Group `json:"groups,omitempty"`
+
+	// Warnings are what Load found doubtful but not wrong, in order of place.
+	Warnings Problems `json:"-"`
+}
+
+// Tenant is reserved for settings of one tenant.
+type Tenant struct{}
+
+// DefaultTenant is the tenant that exists without being configured.
+const DefaultTenant = "default"
+
+// HasTenant says whether name is the default tenant or a configured one.
+func (c *Config) HasTenant(name string) bool {
+	_, ok := c.Tenants[name]
+	return ok || name == DefaultTenant
+}
+
+// Defaults is the layer under every template.
+type Defaults struct {
+	// Arguments of the cloud's create call; merged key by key under those of the template.
+	Args map[string]any `json:"args,omitempty"`
+	// Variables for templates; merged under those of the template. Numbers and booleans become strings.
+	Vars Vars `json:"vars,omitempty" jsonc:"scalars"`
+	// Used by templates that have none of their own.
+	Userdata *Userdata `json:"userdata,omitempty"`
+}
+
+// Template describes a kind of machine.
+type Template struct {
+	// Three lower-case letters: the prefix of the machines' ids. Templates may share it; "opr" is reserved.
+	Kind string `json:"kind" jsonschema:"pattern=^[a-z]{3}$"`
+	// Processor architecture; every instance type of the template must have it.
+	Arch string `json:"arch" jsonschema:"enum=amd64,enum=arm64"`
+	// Instance type, or an ordered list of them: the first that has room is taken. Required here or in each group.
+	InstanceType InstanceTypes `json:"instance_type,omitempty"`
+	// What a dynamic group or a single instance may ask for. Empty: any type of the architecture.
+	AllowedInstanceTypes []string `json:"allowed_instance_types,omitempty"`
+	// Size of groups that do not say theirs; 0 to 10000. Default 0.
+	Size *int `json:"size,omitempty" jsonschema:"minimum=0,maximum=10000"`
+	// Key of server.subnet_pools. Required here or in each group.
+	SubnetPool string `json:"subnet_pool,omitempty"`
+	// Arguments of the cloud's create call, with the provider's own names; strings are templates. Objects are merged over defaults.args, arrays replace.
+	Args map[string]any `json:"args,omitempty"`
+	// Variables for templates, merged over defaults.vars.
+	Vars Vars `json:"vars,omitempty" jsonc:"scalars"`
+	// What the machine runs at its first boot; replaces defaults.userdata as a whole.
+	Userdata *Userdata `json:"userdata,omitempty"`
+	// Files that the agent keeps on the machine, by file name.
+	Files map[string]File `json:"files,omitempty"`
+}
+
+// Userdata is the script or document that a machine gets at its first boot.
+type Userdata struct {
+	// Where the text comes from: "inline" (default) or "url" (https, fetched at each create).
+	Source string `json:"source,omitempty" jsonschema:"enum=inline,enum=url"`
+	// How the text is encoded: "plain" (default), "base64", "base64+gzip", or "gzip" (with source url only). It is decoded before it is rendered.
+	Encoding string `json:"encoding,omitempty" jsonschema:"enum=plain,enum=base64,enum=gzip,enum=base64+gzip"`
+	// The text, a template; with source "url" the address.
+	Content string `json:"content"`
+}
+
+// Sources and encodings of [Userdata].
+const (
+	SourceInline = "inline"
+	SourceURL    = "url"
+
+	EncodingPlain      = "plain"
+	EncodingBase64     = "base64"
+	EncodingGzip       = "gzip"
+	EncodingBase64Gzip = "base64+gzip"
+)
+
+// File is a file that the agent keeps on a machine. Its kind decides which
+// other fields count.
+type File struct {
+	// What the file is made from: certificate, secret, storage, env, json or string.
+	Kind string `json:"kind" jsonschema:"enum=certificate,enum=secret,enum=storage,enum=env,enum=json,enum=string"`
+	// kind certificate: key of certificates; env: object of strings; json: any JSON; string: the text. Strings are templates, but for the certificate's key.
+	Template any `json:"template,omitempty"`
+	// kind secret: name in the secrets store; storage: key of an object in the shard's bucket, a template, under "files/".
+	Source string `json:"source,omitempty"`
+	// kind certificate: whose key is certified.
+	Key *FileKey `json:"key,omitempty"`
+}
+
+// Kinds of [File].
+const (
+	FileCertificate = "certificate"
+	FileSecret      = "secret"
+	FileStorage     = "storage"
+	FileEnv         = "env"
+	FileJSON        = "json"
+	FileString      = "string"
+)
+
+// FileKey names the key pair that a certificate is issued for.
+type FileKey struct {
+	// Who holds the private key: "agent", the only one so far. Default "agent".
+	Source string `json:"source,omitempty" jsonschema:"enum=agent"`
+	// The same as source.
+	From string `json:"from,omitempty" jsonschema:"enum=agent"`
+	// File name of the public key on the machine, such as "kubelet.client.pub".
+	Name string `json:"name"`
+}
+
+// Group is a static group: so many machines of a template.
+type Group struct {
+	// Key of templates.
+	Template string `json:"template"`
+	// How many machines; 0 to 10000. Default: the template's.
+	Size *int `json:"size,omitempty" jsonschema:"minimum=0,maximum=10000"`
+	// Instance type or ordered list of them. Default: the template's.
+	InstanceType InstanceTypes `json:"instance_type,omitempty"`
+	// Key of server.subnet_pools. Default: the template's.
+	SubnetPool string `json:"subnet_pool,omitempty"`
+	// How long a machine may take to hand over its work before it is deleted. "0s" deletes at once. Default: server.drain_timeout.
+	DrainTimeout *Duration `json:"drain_timeout,omitempty"`
+	// Keys of load_balancers that the group's machines are registered with.
+	LoadBalancers []string `json:"load_balancers,omitempty"`
+	// Arguments of the create call, merged over the template's.
+	Args map[string]any `json:"args,omitempty"`
+	// Variables, merged over the template's.
+	Vars Vars `json:"vars,omitempty" jsonc:"scalars"`
+	// Bounds that differ from server.rails.
+	Rails *GroupRails `json:"rails,omitempty"`
+}
+
+// LoadBalancer is a target that machines register with. Its provider decides
+// which fields count.
+type LoadBalancer struct {
+	// Must equal server.provider.kind: aws or google.
+	Provider string `json:"provider" jsonschema:"enum=aws,enum=google,enum=gcp"`
+	// aws, simple form: target groups, each with its own port.
+	TargetGroupARNs []string `json:"target_group_arns,omitempty"`
+	// aws, full form: target groups with ports.
+	TargetGroups []TargetGroup `json:"target_groups,omitempty"`
+	// google: an unmanaged instance group.
+	InstanceGroupName string `json:"instance_group_name,omitempty"`
+	// google: zonal network endpoint groups.
+	NetworkEndpointGroups []string `json:"network_endpoint_groups,omitempty"`
+	// google: the addresses that clients use.
+	Frontends []Frontend `json:"frontends,omitempty"`
+}
+
+// TargetGroup is a target group of AWS with its ports, 1 to 65535; 0 or absent
+// is the group's own.
+type TargetGroup struct {
+	// The target group.
+	ARN string `json:"arn"`
+	// The port that clients use.
+	ListenerPort int `json:"listener_port,omitempty" jsonschema:"minimum=1,maximum=65535"`
+	// The port on the machine. Default: the target group's.
+	TargetPort int `json:"target_port,omitempty" jsonschema:"minimum=1,maximum=65535"`
+	// The port of the server's own proxy.
+	ProxyPort int `json:"proxy_port,omitempty" jsonschema:"minimum=1,maximum=65535"`
+}
+
+// Frontend is an address that clients of a load balancer use.
+type Frontend struct {
+	// IPv4 or IPv6 address.
+	IP string `json:"ip"`
+	// Port, 1 to 65535.
+	Port int `json:"port" jsonschema:"minimum=1,maximum=65535"`
+}
+
+// Image is a machine image that is looked up, so that new machines get the
+// newest. A new image alone replaces no machine.
+type Image struct {
+	// Must equal server.provider.kind.
+	Provider string `json:"provider" jsonschema:"enum=local,enum=aws,enum=google,enum=gcp,enum=proxmox"`
+	// What the image must match; all of them.
+	Filters []ImageFilter `json:"filters,omitempty"`
+	// Accounts that may own it.
+	Owners []string `json:"owners,omitempty"`
+	// What the matches are ordered by. Default creation-date.
+	Sort string `json:"sort,omitempty" jsonschema:"enum=creation-date,enum=name"`
+	// The first in this order is taken. Default desc: the newest.
+	Order string `json:"order,omitempty" jsonschema:"enum=asc,enum=desc"`
+	// Image id to use when the look-up fails and no earlier result is known.
+	Fallback string `json:"fallback,omitempty"`
+}
+
+// ImageFilter is one condition on an image: a property and its possible values.
+type ImageFilter struct {
+	// Property, in the provider's words.
+	Name string `json:"name"`
+	// Values, any of which matches.
+	Values []string `json:"values"`
+}
+
+// Certificate says what a certificate that is issued to a machine contains.
+// cn, organization, dns, ip and uri are templates; empty results are left out.
+type Certificate struct {
+	// What it may be used for: client, server, or peer (both). Not needed for "ca".
+	Kind string `json:"kind,omitempty" jsonschema:"enum=client,enum=server,enum=peer"`
+	// Common name.
+	CN string `json:"cn,omitempty"`
+	// Organizations.
+	Organization []string `json:"organization,omitempty"`
+	// Countries.
+	Country []string `json:"country,omitempty"`
+	// Provinces or states.
+	Province []string `json:"province,omitempty"`
+	// Localities.
+	Locality []string `json:"locality,omitempty"`
+	// Street addresses.
+	Street []string `json:"street,omitempty"`
+	// Postal codes.
+	PostalCode []string `json:"postalCode,omitempty"`
+	// DNS names.
+	DNS []string `json:"dns,omitempty"`
+	// IP addresses.
+	IP []string `json:"ip,omitempty"`
+	// URIs.
+	URI []string `json:"uri,omitempty"`
+	// Life in hours. Default 8760 (a year); for "ca" 87600.
+	TTL Hours `json:"ttl,omitempty" jsonschema:"minimum=1"`
+}
+
+// Kinds of [Certificate], and the key that is reserved for the CA's own.
+const (
+	CertClient = "client"
+	CertServer = "server"
+	CertPeer   = "peer"
+
+	CertificateCA = "ca"
+)
