@@ -1,0 +1,141 @@
+package archtest
+
+// A layer says what of this repository a package may import. The own tree of the
+// layer is always allowed; the Go standard library and other modules are the subject
+// of bans.
+type layer struct {
+	// dir is the directory of the package and, unless a longer dir matches, of all
+	// packages below it. A `*` stands for one path element.
+	dir string
+	// ours are the directories that may be imported: `x` is one package, `x/...` a tree.
+	ours []string
+	// tests are directories that only test files may import in addition.
+	tests []string
+}
+
+// layers is the import order of the repository, from the bottom to the top.
+var layers = []layer{
+	{dir: "protos"},
+
+	{dir: "server/objectstore"},
+	{dir: "server/driver", ours: []string{"protos/identity"}},
+	{dir: "server/config", ours: []string{"protos/identity"}},
+	{dir: "server/bucket", ours: []string{"protos/identity"}},
+	{dir: "server/render", ours: []string{"protos/identity", "server/config/..."}},
+	{dir: "server/fleet", ours: []string{"protos/identity"}},
+	{dir: "server/secrets", ours: []string{"server/objectstore"}, tests: fakes},
+	{dir: "server/lease", ours: []string{"server/objectstore"}, tests: fakes},
+	{dir: "server/pki", ours: []string{"protos/identity", "server/secrets"}, tests: fakes},
+	{dir: "server/cache", ours: []string{"protos/identity", "server/fleet"}},
+	{dir: "server/shard", ours: belowShard, tests: fakes},
+	{dir: "server/rpc", ours: append([]string{"server/shard/..."}, belowShard...), tests: fakes},
+	{dir: "server/serve", ours: []string{"protos/...", "server/..."}},
+
+	{dir: "agent", ours: []string{"protos/..."}},
+	{
+		dir: "admin",
+		ours: []string{
+			"protos/...", "server/config/...", "server/objectstore/...", "server/secrets/...",
+			"server/pki", "server/bucket",
+		},
+		tests: fakes,
+	},
+	{
+		// A provider knows the contract that it fulfils and the process that it is
+		// linked into, and nothing else of the server.
+		dir:   "providers/*",
+		ours:  []string{"protos/identity", "server/driver", "server/serve"},
+		tests: []string{"server/driver/drivertest"},
+	},
+	{dir: "e2e", ours: []string{"..."}},
+}
+
+// belowShard is everything that the shard's loop is made of.
+var belowShard = []string{
+	"protos/...", "server/driver", "server/config/...", "server/bucket", "server/render",
+	"server/objectstore", "server/secrets", "server/lease", "server/pki", "server/fleet/...",
+	"server/cache",
+}
+
+// fakes are the stand-ins for the outer world that tests use.
+var fakes = []string{"server/objectstore/...", "server/driver/drivertest"}
+
+// A ban keeps modules of others out of packages.
+type ban struct {
+	dir     string   // package directory and everything below; `*` stands for one element
+	imports []string // prefixes of import paths
+	why     string
+}
+
+// bans hold for everything that a package links, however indirectly.
+var bans = []ban{
+	{
+		dir: "agent",
+		imports: []string{
+			"github.com/aws/", "cloud.google.com/", "google.golang.org/api/",
+			"github.com/luthermonson/go-proxmox", "k8s.io/", "sigs.k8s.io/", "modernc.org/",
+		},
+		why: "the agent runs in every machine: it stays small and speaks to its server alone",
+	},
+	{
+		dir:     "server",
+		imports: computeSDKs(""),
+		why:     "only a provider's own build links its compute SDK",
+	},
+	{
+		dir:     "providers/local",
+		imports: computeSDKs(""),
+		why:     "the local build links no cloud's compute SDK",
+	},
+	{
+		dir:     "providers/aws",
+		imports: computeSDKs("aws"),
+		why:     "a provider's build links no other cloud's compute SDK",
+	},
+	{
+		dir:     "providers/gcp",
+		imports: computeSDKs("gcp"),
+		why:     "a provider's build links no other cloud's compute SDK",
+	},
+	{
+		dir:     "providers/proxmox",
+		imports: computeSDKs("proxmox"),
+		why:     "a provider's build links no other cloud's compute SDK",
+	},
+}
+
+// computeSDKs returns the compute SDKs of all clouds but one.
+func computeSDKs(but string) []string {
+	sdks := map[string][]string{
+		"aws": {
+			"github.com/aws/aws-sdk-go-v2/service/ec2",
+			"github.com/aws/aws-sdk-go-v2/service/autoscaling",
+			"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2",
+		},
+		"gcp":     {"cloud.google.com/go/compute/apiv1", "google.golang.org/api/compute"},
+		"proxmox": {"github.com/luthermonson/go-proxmox"},
+	}
+	var all []string
+	for name, paths := range sdks {
+		if name != but {
+			all = append(all, paths...)
+		}
+	}
+	return all
+}
+
+// pureImports is all that the decision package may import besides what its layer
+// allows: it decides from state and time, and reaches for nothing.
+var pureImports = []string{
+	"bytes", "cmp", "container/heap", "crypto/sha256", "encoding", "encoding/binary",
+	"encoding/hex", "encoding/json", "errors", "fmt", "hash", "hash/fnv", "iter", "maps",
+	"math", "math/bits", "slices", "sort", "strconv", "strings", "time", "unicode",
+	"unicode/utf8",
+}
+
+// pureDirs are the packages that get the time as an argument: they never look at a
+// clock, wait, or draw a random number.
+var pureDirs = []string{"server/fleet", "server/config", "server/render", "server/bucket"}
+
+// decisionDirs are the pure packages that moreover have no concurrency at all.
+var decisionDirs = []string{"server/fleet"}
