@@ -1,0 +1,108 @@
+// Package fleet is the heart of a shard server: what a group should be, what its
+// instances are, and what to do about the difference.
+//
+// Everything here is pure. [Plan] and [Judge] are total functions of their
+// arguments: no clock, no I/O, no goroutine, no randomness, no map order that
+// shows in a result. Equal arguments give equal answers, and the plan of a
+// converged group is empty. Carrying a plan out, and finding out what is true,
+// is the business of package shard; it calls again whenever something changed.
+//
+// The life of an instance is the state machine in state.go; no other file
+// changes a [State].
+package fleet
+
+import (
+	"time"
+
+	"nstance.dev/protos/identity"
+)
+
+// GroupID names a group within a shard.
+type GroupID struct {
+	Tenant string
+	Name   string
+}
+
+// String is tenant and name with a slash between.
+func (g GroupID) String() string { return g.Tenant + "/" + g.Name }
+
+// Reason says why an instance is to go, in the words of the API.
+type Reason string
+
+// The reasons.
+const (
+	ReasonUnhealthy           Reason = "unhealthy"
+	ReasonSpotTermination     Reason = "spot-termination"
+	ReasonExpired             Reason = "expired"
+	ReasonForcedExpiry        Reason = "forced-expiry"
+	ReasonConfigDrift         Reason = "config-drift"
+	ReasonScaleDown           Reason = "scale-down"
+	ReasonGroupDeleted        Reason = "group-deleted"
+	ReasonRequested           Reason = "requested"
+	ReasonPreempted           Reason = "preempted"
+	ReasonNotFound            Reason = "not-found"
+	ReasonRegistrationTimeout Reason = "registration-timeout"
+	ReasonAbandoned           Reason = "abandoned"
+	ReasonTenantSleep         Reason = "tenant-sleep"
+)
+
+// Power is what is known of an instance's VM, reduced to what decisions need.
+type Power uint8
+
+// The powers. NoVM: no create has been answered yet. Up: it runs, or nothing
+// says that it does not. Down: the provider positively says that it does not
+// run. Gone: confirmed not to exist any more.
+const (
+	NoVM Power = iota
+	Up
+	Down
+	Gone
+)
+
+// Group is the wanted state of one group.
+type Group struct {
+	ID           GroupID
+	Size         int           // wanted managed instances; ≥ 0
+	Deleted      bool          // to be emptied and forgotten; Size counts as 0
+	Held         string        // not empty: why nothing may be created or deleted now
+	DrainTimeout time.Duration // 0: removals do not wait
+	Retired      []identity.ID // instances that a caller named to go
+}
+
+// Desired is the number of managed instances that should be there.
+func (g Group) Desired() int {
+	if g.Deleted {
+		return 0
+	}
+	return max(g.Size, 0)
+}
+
+// Instance is one machine as decisions see it.
+type Instance struct {
+	ID       identity.ID
+	Group    GroupID
+	OnDemand bool // made by an explicit call: never counted, replaced or scaled down
+	State    State
+	Power    Power
+	Created  time.Time
+
+	// Replacement is the instance that was made to take this one's place; empty
+	// if none was. It is set before this instance is condemned.
+	Replacement identity.ID
+
+	// Verdict says why the instance is Unhealthy. Zero in other states.
+	Verdict Reason
+
+	// Removal is set once the instance is condemned; zero before.
+	Removal Removal
+}
+
+// Removal is the decision that an instance has to go. It is durable: the
+// instance's record holds it, and the next leader resumes it.
+type Removal struct {
+	Reason       Reason
+	RequestedAt  time.Time
+	DrainStarted time.Time // zero: no drain
+	DeleteAt     time.Time // when the drain ends at the latest; zero: at once
+	Acked        bool      // whoever drains said that it is done
+}

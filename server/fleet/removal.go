@@ -1,0 +1,80 @@
+package fleet
+
+import "time"
+
+// Drains reports whether a removal for this reason waits for the work to be
+// moved off, where the VM runs and its group drains. What never joined, or is
+// not there, has no work to move.
+func (r Reason) Drains() bool {
+	switch r {
+	case ReasonUnhealthy, ReasonSpotTermination, ReasonExpired, ReasonForcedExpiry, ReasonConfigDrift,
+		ReasonScaleDown, ReasonGroupDeleted, ReasonRequested, ReasonTenantSleep:
+		return true
+	default:
+		return false
+	}
+}
+
+// neverJoined reports whether the reason means that the instance never was of
+// use to anybody.
+func (r Reason) neverJoined() bool {
+	return r == ReasonRegistrationTimeout || r == ReasonAbandoned
+}
+
+// NewRemoval is the removal of in for the given reason, decided at now: with a
+// drain if the group has a drain timeout, somebody coordinates drains
+// (coordinated), the VM runs and the reason allows it.
+func NewRemoval(g Group, coordinated bool, in Instance, why Reason, now time.Time) Removal {
+	r := Removal{Reason: why, RequestedAt: now}
+	if g.DrainTimeout > 0 && coordinated && in.Power == Up && why.Drains() {
+		r.DrainStarted = now
+		r.DeleteAt = now.Add(g.DrainTimeout)
+	}
+	return r
+}
+
+func (r Removal) drains() bool { return !r.DeleteAt.IsZero() }
+
+// finishRemovals plans the deletes of condemned instances whose time has come:
+// those without a drain, and those whose drain is over.
+func (p *planner) finishRemovals() {
+	for _, in := range p.all {
+		if in.State != Condemned && in.State != Draining {
+			continue // a delete that was sent is repeated by whoever sent it
+		}
+		why := p.drainOver(in)
+		if why == "" {
+			p.wakeAt(in.Removal.DeleteAt)
+			continue
+		}
+		p.act(Delete{ID: in.ID, Reason: in.Removal.Reason, Why: why})
+	}
+}
+
+// drainOver says why a condemned instance need not wait any longer; empty: it
+// waits. That its VM is not known yet ends no drain: after a change of leader
+// every instance looks so for a moment.
+func (p *planner) drainOver(in *Instance) string {
+	switch {
+	case in.Removal.Acked:
+		return "drained"
+	case !in.Removal.drains():
+		return "nothing to drain"
+	case in.Power == Down || in.Power == Gone:
+		return "its VM no longer runs"
+	case !p.now.Before(in.Removal.DeleteAt):
+		return "the drain has timed out"
+	default:
+		return ""
+	}
+}
+
+// condemn plans the removal of in, unless this pass has done so already.
+func (p *planner) condemn(in *Instance, reason Reason, why string) {
+	if p.condemned[in.ID] {
+		return
+	}
+	p.condemned[in.ID] = true
+	r := NewRemoval(p.v.Group, p.v.Drains, *in, reason, p.now)
+	p.act(Condemn{ID: in.ID, Reason: reason, Drain: r.drains(), DeleteAt: r.DeleteAt, Why: why})
+}

@@ -1,0 +1,125 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+)
+
+// removeRetired condemns what a caller named, whatever the size: the size was
+// lowered with the naming.
+func (p *planner) removeRetired() {
+	for _, in := range p.all {
+		if p.removable(in) && slices.Contains(p.v.Group.Retired, in.ID) {
+			p.condemn(in, ReasonRequested, "named to go")
+		}
+	}
+}
+
+// removable reports whether a size may cost in its life.
+func (p *planner) removable(in *Instance) bool {
+	return !in.OnDemand && !p.condemned[in.ID] && (in.State.Live() || in.State.Sick())
+}
+
+// scaleDown condemns what is too many. A size that a caller set is obeyed at
+// once; the deletion of a group, which no caller sized, within its bound.
+func (p *planner) scaleDown() {
+	surplus := p.surplus()
+	reason, why := ReasonScaleDown, "more than the size asks for"
+	if p.v.Group.Deleted {
+		reason, why = ReasonGroupDeleted, "its group is deleted"
+	}
+	for _, in := range p.victims() {
+		if surplus <= 0 {
+			return
+		}
+		went := false
+		for _, v := range p.unit(in) {
+			if !p.condemned[v.ID] && p.mayRemove(v) {
+				p.condemn(v, reason, why)
+				went = true
+			}
+		}
+		if went {
+			surplus--
+		}
+	}
+}
+
+// surplus is how many units are too many once the retired ones are gone.
+func (p *planner) surplus() int {
+	actual := 0
+	for _, in := range p.all {
+		if !p.removable(in) {
+			continue
+		}
+		if !in.State.Sick() || len(p.staying(p.heirs(in))) == 0 {
+			actual++
+		}
+	}
+	return actual - p.d.Counts.Desired
+}
+
+// victims are the instances that a size may cost, in the order in which they
+// go: what has no VM yet, what is sick, what has not joined, then the oldest.
+// A replacement stands for the sick instance it belongs to, not for itself.
+func (p *planner) victims() []*Instance {
+	var all []*Instance
+	for _, in := range p.all {
+		if p.removable(in) && !p.heir[in.ID] {
+			all = append(all, in)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *Instance) int {
+		return cmp.Compare(victimRank(a), victimRank(b))
+	})
+	return all
+}
+
+func victimRank(in *Instance) int {
+	switch {
+	case in.State == Pending && in.Power == NoVM:
+		return 0
+	case in.State.Sick():
+		return 1
+	case in.State == Pending || in.State == Provisioning:
+		return 2
+	default:
+		return 3
+	}
+}
+
+// unit is what goes, in this order, if in is a victim. A sick instance takes
+// its replacement along: the two count as one. An instance that is well again
+// loses the replacement that it no longer needs, and stays.
+func (p *planner) unit(in *Instance) []*Instance {
+	heirs := p.staying(p.heirs(in))
+	slices.Reverse(heirs)
+	switch {
+	case in.State.Sick():
+		return append(heirs, in)
+	case len(heirs) > 0:
+		return heirs[:1]
+	default:
+		return []*Instance{in}
+	}
+}
+
+func (p *planner) staying(all []*Instance) []*Instance {
+	return slices.DeleteFunc(all, func(in *Instance) bool { return p.condemned[in.ID] })
+}
+
+// mayRemove takes in out of the budget of group deletions, if one binds. What
+// has no running VM does not need one.
+func (p *planner) mayRemove(in *Instance) bool {
+	switch {
+	case !p.v.Group.Deleted || p.v.Deletes < 0 || in.Power != Up:
+		return true
+	case p.v.Deletes == 0:
+		p.note(in.ID, "condemn", "as many deletes as the shard allows in a minute are under way")
+		p.wakeAt(p.v.DeletesNext)
+		return false
+	default:
+		p.v.Deletes--
+		return true
+	}
+}
