@@ -1,0 +1,100 @@
+# Everything that a developer or a CI system does with this repository.
+# Needs Go, gcc (race detector), make and git; `make lint` and `make generate` build
+# their tools from the sources that tools/*/go.mod pin.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# The modules of the workspace, as patterns of packages.
+MODULES  := $(shell sed -n 's|^\t\./||p' go.work)
+PACKAGES := $(MODULES:%=./%/...)
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+COMMANDS := ./providers/local/cmd/nstance-server-local ./agent/cmd/nstance-agent ./admin/cmd/nstance-admin
+
+TOOLS     := bin/tools
+FUZZTIME  ?= 10s
+TESTFLAGS ?=
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the static binaries into bin/
+	CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(COMMANDS)
+
+.PHONY: dev
+dev: build ## Run a shard of three machines on this box, until interrupted
+	bin/nstance-server-local dev --dir .dev --size 3
+
+# What e2e tests look at (binaries, sources of other modules) is unknown to Go's test
+# cache, so they always run.
+.PHONY: test
+test: build ## Run all tests with the race detector
+	go test -race -timeout 15m $(TESTFLAGS) $(filter-out ./e2e/...,$(PACKAGES))
+	go test -race -timeout 15m -count=1 $(TESTFLAGS) ./e2e/...
+
+.PHONY: cover
+cover: build ## Run all tests and show the coverage by function
+	go test -timeout 15m -coverpkg=nstance.dev/... -coverprofile=bin/cover.out $(PACKAGES)
+	go tool cover -func=bin/cover.out
+
+.PHONY: fuzz
+fuzz: ## Run every fuzzer for FUZZTIME (10s)
+	tools/fuzz.sh $(FUZZTIME) $(MODULES)
+
+.PHONY: bench
+bench: build ## Measure what the design promises
+	go run ./e2e/cmd/bench
+
+.PHONY: bench-report
+bench-report: build ## Measure, and write docs/benchmarks.md
+	go run ./e2e/cmd/bench -report docs/benchmarks.md
+
+.PHONY: lint
+lint: $(TOOLS)/buf $(TOOLS)/golangci-lint ## Check format, code and wire contract
+	@unformatted=$$(gofmt -l $(MODULES)); [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; }
+	go vet $(PACKAGES)
+	$(TOOLS)/golangci-lint run $(PACKAGES)
+	$(TOOLS)/buf lint
+	$(TOOLS)/buf breaking --against protos/baseline.binpb
+
+.PHONY: vuln
+vuln: $(TOOLS)/govulncheck ## Look for known vulnerabilities (needs the network)
+	$(TOOLS)/govulncheck $(PACKAGES)
+
+.PHONY: generate
+generate: $(TOOLS)/buf ## Regenerate everything that is generated and committed
+	tools/generate.sh .
+
+.PHONY: check-generate
+check-generate: $(TOOLS)/buf ## Fail if something generated is out of date
+	tools/check-generate.sh
+
+.PHONY: proto-baseline
+proto-baseline: $(TOOLS)/buf ## Accept the wire contract as the one not to be broken
+	$(TOOLS)/buf build --exclude-source-info -o protos/baseline.binpb
+
+# Each module also stands alone, with its own requirements.
+.PHONY: check-modules
+check-modules: ## Build every module without the workspace
+	for module in $(MODULES); do (cd $$module && GOWORK=off go build -buildvcs=false ./...); done
+
+.PHONY: clean
+clean: ## Remove what was built, and the machines of make dev
+	rm -rf bin dist .dev
+
+# The tools, rebuilt when their pins change. One build makes all of a module.
+$(TOOLS)/buf: tools/go.mod tools/go.sum
+	cd tools && GOWORK=off go build -buildvcs=false -o ../$(TOOLS)/ tool
+	@touch $@
+
+$(TOOLS)/govulncheck: $(TOOLS)/buf
+
+$(TOOLS)/golangci-lint: tools/lint/go.mod tools/lint/go.sum
+	cd tools/lint && GOWORK=off go build -buildvcs=false -o ../../$(TOOLS)/ tool
+	@touch $@

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Fails, with the difference, if a generated file in the repository is not what
+# tools/generate.sh makes of its source. Changes nothing.
+set -euo pipefail
+
+fresh=$(mktemp -d)
+trap 'rm -rf "$fresh"' EXIT
+
+tools/generate.sh "$fresh"
+
+stale=0
+while read -r file; do
+	diff -u "$file" "$fresh/$file" || stale=1
+done < <(cd "$fresh" && find . -type f | sort)
+
+# Generated code whose .proto file is gone.
+while read -r file; do
+	[ -e "$fresh/$file" ] || { echo "$file: no longer generated"; stale=1; }
+done < <(find protos -name '*.pb.go')
+
+if [ "$stale" -ne 0 ]; then
+	echo "generated files are out of date: run make generate and commit the result" >&2
+	exit 1
+fi

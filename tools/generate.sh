@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Writes every generated file of the repository below a directory: `.` to regenerate in
+# place, another one to compare (tools/check-generate.sh). Run from the root of the
+# repository, through make, which builds the tools.
+#
+# To add a generated file: write a function that puts it below $out, under the path it
+# has in the repository, and call it at the end.
+set -euo pipefail
+
+out=${1:?usage: tools/generate.sh DIRECTORY}
+PATH=$PWD/bin/tools:$PATH
+
+wire_contract() {
+	buf generate --output "$out"
+}
+
+config_schema() {
+	mkdir -p "$out/docs"
+	go run ./admin/cmd/nstance-admin config schema >"$out/docs/config.schema.json.new"
+	mv "$out/docs/config.schema.json.new" "$out/docs/config.schema.json"
+}
+
+wire_contract
+config_schema
