@@ -35,8 +35,8 @@ dev: build ## Run a shard of three machines on this box, until interrupted
 # cache, so they always run.
 .PHONY: test
 test: build ## Run all tests with the race detector
-	go test -race -timeout 15m $(TESTFLAGS) $(filter-out ./e2e/...,$(PACKAGES))
-	go test -race -timeout 15m -count=1 $(TESTFLAGS) ./e2e/...
+	CGO_ENABLED=1 go test -race -timeout 15m $(TESTFLAGS) $(filter-out ./e2e/...,$(PACKAGES))
+	CGO_ENABLED=1 go test -race -timeout 15m -count=1 $(TESTFLAGS) ./e2e/...
 
 .PHONY: cover
 cover: build ## Run all tests and show the coverage by function

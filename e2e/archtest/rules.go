@@ -23,7 +23,7 @@ var layers = []layer{
 	{dir: "server/bucket", ours: []string{"protos/identity"}},
 	{dir: "server/render", ours: []string{"protos/identity", "server/config/..."}},
 	{dir: "server/fleet", ours: []string{"protos/identity"}},
-	{dir: "server/secrets", ours: []string{"server/objectstore"}, tests: fakes},
+	{dir: "server/secrets", ours: []string{"protos/identity", "server/objectstore"}, tests: fakes},
 	{dir: "server/lease", ours: []string{"server/objectstore"}, tests: fakes},
 	{dir: "server/pki", ours: []string{"protos/identity", "server/secrets"}, tests: fakes},
 	{dir: "server/cache", ours: []string{"protos/identity", "server/fleet"}},
