@@ -22,6 +22,8 @@ type Config struct {
 
 	// Warnings are what Load found doubtful but not wrong, in order of place.
 	Warnings Problems `json:"-"`
+
+	rules *ProviderRules // nil: none
 }
 
 // Tenant is reserved for settings of one tenant.

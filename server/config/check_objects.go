@@ -1,0 +1,145 @@
+package config
+
+import (
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"nstance.dev/server/config/jsonc"
+	"nstance.dev/server/config/texttemplate"
+)
+
+var (
+	imageKey       = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*|[a-z0-9]+(-[a-z0-9]+)*)$`)
+	certificateKey = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`)
+)
+
+func (c *checker) tenants(path jsonc.Path) {
+	sorted(c.cfg.Tenants, func(tenant string, _ Tenant) {
+		if tenant == DefaultTenant {
+			c.addKey(path.Key(tenant), `"default" exists by itself`, "take it out here; under groups it may stand")
+			return
+		}
+		c.name(path.Key(tenant), tenant)
+	})
+}
+
+func (c *checker) loadBalancers(path jsonc.Path) {
+	sorted(c.cfg.LoadBalancers, func(key string, lb LoadBalancer) {
+		p := path.Key(key)
+		c.name(p, key)
+		if !c.required(p.Key("provider"), lb.Provider, "aws or google") || !c.oneOf(p.Key("provider"), lb.Provider, ProviderAWS, ProviderGoogle) {
+			return
+		}
+		if lb.Provider == ProviderAWS {
+			c.awsLoadBalancer(p, lb)
+		} else {
+			c.googleLoadBalancer(p, lb)
+		}
+	})
+}
+
+func (c *checker) awsLoadBalancer(path jsonc.Path, lb LoadBalancer) {
+	c.foreign(path, "provider aws", "instance_group_name", "network_endpoint_groups", "frontends")
+	if (len(lb.TargetGroupARNs) == 0) == (len(lb.TargetGroups) == 0) {
+		c.add(path, "needs either target_group_arns or target_groups", "write one of them")
+	}
+	for i, arn := range lb.TargetGroupARNs {
+		c.required(path.Key("target_group_arns").Index(i), arn, "the ARN of a target group")
+	}
+	for i, t := range lb.TargetGroups {
+		p := path.Key("target_groups").Index(i)
+		c.required(p.Key("arn"), t.ARN, "the ARN of a target group")
+		c.number(p.Key("listener_port"), t.ListenerPort, 0, 65535)
+		c.number(p.Key("target_port"), t.TargetPort, 0, 65535)
+		c.number(p.Key("proxy_port"), t.ProxyPort, 0, 65535)
+	}
+}
+
+func (c *checker) googleLoadBalancer(path jsonc.Path, lb LoadBalancer) {
+	c.foreign(path, "provider google", "target_group_arns", "target_groups")
+	if (lb.InstanceGroupName == "") == (len(lb.NetworkEndpointGroups) == 0) {
+		c.add(path, "needs either instance_group_name or network_endpoint_groups", "write one of them")
+	}
+	for i, neg := range lb.NetworkEndpointGroups {
+		c.required(path.Key("network_endpoint_groups").Index(i), neg, "the name of a network endpoint group")
+	}
+	for i, f := range lb.Frontends {
+		p := path.Key("frontends").Index(i)
+		c.ip(p.Key("ip"), f.IP)
+		c.number(p.Key("port"), f.Port, 1, 65535)
+	}
+}
+
+// foreign reports keys that have no meaning beside what the value is.
+func (c *checker) foreign(path jsonc.Path, beside string, names ...string) {
+	for _, name := range names {
+		if c.doc.Has(path.Key(name)) {
+			c.addKey(path.Key(name), "has no meaning with "+beside, "take it out")
+		}
+	}
+}
+
+func (c *checker) images(path jsonc.Path) {
+	sorted(c.cfg.Images, func(key string, image Image) {
+		p := path.Key(key)
+		if !imageKey.MatchString(key) {
+			c.addKey(p, quoted(key)+" can't be named in a template", "letters, digits and _, or small letters, digits and single -")
+		}
+		kind := c.cfg.Server.Provider.Kind
+		if c.required(p.Key("provider"), image.Provider, "the shard's provider") && kind != "" && image.Provider != kind {
+			c.add(p.Key("provider"), quoted(image.Provider)+" is not the shard's provider", "it is "+quoted(kind))
+		}
+		if len(image.Filters) == 0 && image.Fallback == "" {
+			c.add(p, "nothing says which image it is", "write filters, or a fallback")
+		}
+		for i, f := range image.Filters {
+			fp := p.Key("filters").Index(i)
+			c.required(fp.Key("name"), f.Name, "the property to filter by")
+			if len(f.Values) == 0 {
+				c.add(fp.Key("values"), "required", "at least one value")
+			}
+		}
+		c.oneOf(p.Key("sort"), image.Sort, "creation-date", "name")
+		c.oneOf(p.Key("order"), image.Order, "asc", "desc")
+	})
+}
+
+func (c *checker) certificates(path jsonc.Path) {
+	sorted(c.cfg.Certificates, func(key string, cert Certificate) {
+		p := path.Key(key)
+		if !certificateKey.MatchString(key) {
+			c.addKey(p, quoted(key)+" is not a key of a certificate", `small letters, digits, "." and "-", at most 63, such as "kubelet.client"`)
+		}
+		if key == CertificateCA {
+			c.foreign(p, "the CA's own certificate", "kind", "dns", "ip", "uri")
+		} else if c.required(p.Key("kind"), cert.Kind, "client, server or peer") {
+			c.oneOf(p.Key("kind"), cert.Kind, CertClient, CertServer, CertPeer)
+		}
+		c.hours(p.Key("ttl"), cert.TTL)
+		c.certificateNames(p, cert)
+	})
+}
+
+func (c *checker) certificateNames(path jsonc.Path, cert Certificate) {
+	c.template(path.Key("cn"), cert.CN, texttemplate.Certificate)
+	for _, list := range []struct {
+		name   string
+		values []string
+		valid  func(string) bool
+	}{
+		{"organization", cert.Organization, nil},
+		{"dns", cert.DNS, nil},
+		{"ip", cert.IP, func(s string) bool { _, err := netip.ParseAddr(s); return err == nil }},
+		{"uri", cert.URI, func(s string) bool { _, err := url.Parse(s); return err == nil }},
+	} {
+		for i, value := range list.values {
+			p := path.Key(list.name).Index(i)
+			c.template(p, value, texttemplate.Certificate)
+			if list.valid != nil && value != "" && !strings.Contains(value, "{{") && !list.valid(value) {
+				c.add(p, quoted(value)+" is not a valid "+list.name, "correct it, or make it a template")
+			}
+		}
+	}
+}

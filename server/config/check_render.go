@@ -1,0 +1,208 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"nstance.dev/server/config/jsonc"
+	"nstance.dev/server/config/texttemplate"
+)
+
+// template checks one template by itself: its syntax, the images that it names,
+// and that it renders with made-up data, in which every variable that it names
+// has a value. Whether the variables exist is seen where a group uses it.
+func (c *checker) template(path jsonc.Path, text string, scope texttemplate.Scope) {
+	t, err := c.parse(text)
+	if err != nil {
+		c.add(path, templateMessage(err), "correct the template")
+		return
+	}
+	for _, key := range t.Images() {
+		if scope != texttemplate.Certificate {
+			reference(c, path, "image", key, c.cfg.Images)
+		}
+	}
+	vars := map[string]string{}
+	for _, name := range t.Vars() {
+		vars[name] = "sample"
+	}
+	images := c.cfg.sampleImages()
+	for _, key := range t.Images() {
+		images[key] = "image-sample"
+	}
+	if _, err := t.Execute(texttemplate.Sample(vars, images), scope, c.limit(scope)); err != nil {
+		c.add(path, templateMessage(err), "see the list of what templates of this place can use")
+		c.reported[path.String()] = true
+	}
+}
+
+func (c *checker) limit(scope texttemplate.Scope) int {
+	if scope == texttemplate.Userdata {
+		return c.opts.Rules.maxUserdata()
+	}
+	return texttemplate.MaxSource
+}
+
+// parse keeps what it has parsed: a thousand groups may share one script.
+func (c *checker) parse(text string) (*texttemplate.Template, error) {
+	if p, ok := c.parsed[text]; ok {
+		return p.template, p.err
+	}
+	t, err := texttemplate.Parse("template", text)
+	c.parsed[text] = parsedTemplate{t, err}
+	return t, err
+}
+
+// templateMessage is the error without the name, which the path tells better.
+func templateMessage(err error) string {
+	if e := new(texttemplate.Error); errors.As(err, &e) {
+		e = &texttemplate.Error{Name: "template", Line: e.Line, Msg: e.Msg}
+		return e.Error()
+	}
+	return err.Error()
+}
+
+func (c *Config) sampleImages() map[string]string {
+	images := make(map[string]string, len(c.Images))
+	for key := range c.Images {
+		images[key] = "image-sample"
+	}
+	return images
+}
+
+// rendering tries all templates of each static group with the variables that
+// the group really has. It needs a configuration that is otherwise sound.
+func (c *checker) rendering() {
+	if len(c.problems) > 0 {
+		return
+	}
+	sorted(c.cfg.Groups, func(tenant string, groups map[string]Group) {
+		sorted(groups, func(key string, g Group) {
+			merged := c.cfg.merge(layers{tenant: tenant, key: key, template: g.Template, static: &g})
+			for _, failed := range merged.tryTemplates(c.cfg, c.parse) {
+				c.add(c.origin(tenant, key, g.Template, failed.place), "for group "+tenant+"/"+key+": "+templateMessage(failed.err),
+					"set the variable in vars of the group, its template or defaults")
+			}
+		})
+	})
+}
+
+// origin finds where in the document the part of a group comes from: the
+// highest layer that has it.
+func (c *checker) origin(tenant, key, template string, place []any) jsonc.Path {
+	var root jsonc.Path
+	layers := []jsonc.Path{root.Key("groups").Key(tenant).Key(key), root.Key("templates").Key(template), root.Key("defaults")}
+	if place[0] == "certificates" {
+		layers = []jsonc.Path{root}
+	}
+	for _, path := range layers {
+		for _, step := range place {
+			if i, ok := step.(int); ok {
+				path = path.Index(i)
+			} else {
+				path = path.Key(step.(string))
+			}
+		}
+		if c.doc.Has(path) {
+			return path
+		}
+	}
+	return layers[0]
+}
+
+// failedTemplate is a template of a group that does not render.
+type failedTemplate struct {
+	place []any // keys and indexes, from the layer's own object
+	err   error
+}
+
+type parseFunc func(text string) (*texttemplate.Template, error)
+
+// tryTemplates renders every template of a group with made-up data and the
+// group's variables.
+func (g *EffectiveGroup) tryTemplates(cfg *Config, parse parseFunc) []failedTemplate {
+	t := trial{parse: parse, data: texttemplate.Sample(g.Vars, cfg.sampleImages())}
+	if g.Userdata.Source == SourceInline && g.Userdata.Content != "" {
+		text, err := g.Userdata.Decode([]byte(g.Userdata.Content))
+		if err == nil {
+			t.text([]any{"userdata", "content"}, text, texttemplate.Userdata, cfg.rules.maxUserdata())
+		}
+	}
+	t.tree([]any{"args"}, g.Args, texttemplate.Args)
+	sorted(g.Files, func(name string, f File) {
+		place := []any{"files", name}
+		switch key, _ := f.Template.(string); f.Kind {
+		case FileStorage:
+			t.tree(append(place, "source"), f.Source, texttemplate.Files)
+		case FileCertificate:
+			t.certificate([]any{"certificates", key}, cfg.Certificates[key])
+		case FileEnv, FileJSON, FileString:
+			t.tree(append(place, "template"), f.Template, texttemplate.Files)
+		}
+	})
+	return t.failed
+}
+
+// trial collects what does not render.
+type trial struct {
+	parse  parseFunc
+	data   texttemplate.Data
+	failed []failedTemplate
+}
+
+func (t *trial) text(place []any, text string, scope texttemplate.Scope, limit int) {
+	parsed, err := t.parse(text)
+	if err == nil {
+		_, err = parsed.Execute(t.data, scope, limit)
+	}
+	if err != nil {
+		t.failed = append(t.failed, failedTemplate{place: slices.Clone(place), err: err})
+	}
+}
+
+func (t *trial) tree(place []any, v any, scope texttemplate.Scope) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			t.tree(append(slices.Clip(place), key), v[key], scope)
+		}
+	case []any:
+		for i, value := range v {
+			t.tree(append(slices.Clip(place), i), value, scope)
+		}
+	case string:
+		t.text(place, v, scope, texttemplate.MaxSource)
+	}
+}
+
+func (t *trial) certificate(place []any, cert Certificate) {
+	t.tree(append(slices.Clip(place), "cn"), cert.CN, texttemplate.Certificate)
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{"organization", cert.Organization}, {"dns", cert.DNS}, {"ip", cert.IP}, {"uri", cert.URI}} {
+		for i, value := range list.values {
+			t.tree(append(slices.Clip(place), list.name, i), value, texttemplate.Certificate)
+		}
+	}
+}
+
+// checkRendering tries the templates of a group or an instance that a caller of
+// the API asks for. What fails is most often a variable that is missing.
+func (c *Config) checkRendering(g *EffectiveGroup) error {
+	failed := g.tryTemplates(c, func(text string) (*texttemplate.Template, error) { return texttemplate.Parse("template", text) })
+	if len(failed) == 0 {
+		return nil
+	}
+	field := "vars"
+	if failed[0].place[0] == "args" {
+		field = "args"
+	}
+	place := ""
+	for _, step := range failed[0].place {
+		place += fmt.Sprintf("/%v", step)
+	}
+	return &InvalidError{Field: field, Msg: shorten(place[1:]) + " does not render: " + templateMessage(failed[0].err)}
+}

@@ -1,0 +1,307 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/config/jsonc"
+)
+
+// shortest is the least interval that a loop may have: below it a server would
+// do little else.
+const shortest = 100 * time.Millisecond
+
+func (c *checker) server(path jsonc.Path) {
+	s := &c.cfg.Server
+	if !c.doc.Has(path) {
+		c.add(path, "required", "say at least cluster_id, shard, provider and subnet_pools")
+		return
+	}
+	c.serverNames(path)
+	c.provider(path.Key("provider"))
+	c.secrets(path.Key("secrets"))
+	c.addresses(path)
+	c.leaderNetwork(path.Key("leader_network"))
+	c.subnetPools(path)
+	c.intervals(path)
+	c.election(path.Key("shard_election"), s.ShardElection)
+	c.election(path.Key("cluster_election"), s.ClusterElection)
+	for i, tenant := range s.AdminTenants {
+		if !c.cfg.HasTenant(tenant) {
+			reference(c, path.Key("admin_tenants").Index(i), "tenant", tenant, c.cfg.Tenants)
+		}
+	}
+	rails := path.Key("rails")
+	c.atLeastOne(rails.Key("never_registered_per_hour"), s.Rails.NeverRegisteredPerHour)
+	c.windows(rails.Key("maintenance_windows"), s.Rails.MaintenanceWindows)
+	ttl := path.Key("client_cert_ttl")
+	c.hours(ttl.Key("agent"), s.ClientCertTTL.Agent)
+	c.hours(ttl.Key("operator"), s.ClientCertTTL.Operator)
+}
+
+func (c *checker) serverNames(path jsonc.Path) {
+	s := &c.cfg.Server
+	if c.required(path.Key("cluster_id"), s.ClusterID, "name the cluster") {
+		c.name(path.Key("cluster_id"), s.ClusterID)
+	}
+	shard := path.Key("shard")
+	switch {
+	case !c.required(shard, s.Shard, "name the shard"):
+	case !c.name(shard, s.Shard):
+	case s.Shard == "cluster":
+		c.add(shard, `"cluster" is reserved`, "the cluster's own lock has this name; choose another")
+	case c.opts.Shard != "" && s.Shard != c.opts.Shard:
+		c.add(shard, quoted(s.Shard)+" is not the shard that was asked for", "the server was started with --shard "+c.opts.Shard)
+	}
+	if s.Provider.Kind == ProviderProxmox && (s.ClusterID == "nstance" || s.Shard == "nstance") {
+		c.add(path, `neither cluster_id nor shard may be "nstance" on proxmox`, "tags are flat there; choose another name")
+	}
+}
+
+// name checks an identifier.
+func (c *checker) name(path jsonc.Path, name string) bool {
+	err := identity.ValidateName(name)
+	if err != nil {
+		c.addKey(path, err.Error(), `use a to z, 0 to 9 and single "-", at most 32 characters, such as "us-west-2a"`)
+	}
+	return err == nil
+}
+
+func (c *checker) provider(path jsonc.Path) {
+	p := &c.cfg.Server.Provider
+	kind := path.Key("kind")
+	switch {
+	case !c.required(kind, p.Kind, "local, aws, google or proxmox"):
+	case !c.oneOf(kind, p.Kind, ProviderLocal, ProviderAWS, ProviderGoogle, ProviderProxmox):
+	case c.opts.Rules != nil && c.opts.Rules.Kind != "" && p.Kind != c.opts.Rules.Kind:
+		c.add(kind, "this server is built for "+c.opts.Rules.Kind, "start nstance-server-"+programOf(p.Kind)+" for this shard")
+	}
+	c.required(path.Key("zone"), p.Zone, "name the zone; on proxmox and local any label")
+	c.options(path.Key("options"), p.Options)
+	limits := path.Key("limits")
+	for _, b := range []struct {
+		name   string
+		bucket *Bucket
+	}{{"calls", p.Limits.Calls}, {"instances", p.Limits.Instances}, {"deletes", p.Limits.Deletes}, {"reads", p.Limits.Reads}} {
+		if b.bucket == nil {
+			continue
+		}
+		if b.bucket.Rate <= 0 || b.bucket.Rate > 1e6 {
+			c.add(limits.Key(b.name).Key("rate"), "not above 0", "so many per second; leave the bucket out for the driver's default")
+		}
+		c.number(limits.Key(b.name).Key("burst"), b.bucket.Burst, 1, 1_000_000)
+	}
+}
+
+// programOf is how the server for a provider is called.
+func programOf(kind string) string {
+	if kind == ProviderGoogle {
+		return "gcp"
+	}
+	return kind
+}
+
+func (c *checker) options(path jsonc.Path, options map[string]any) {
+	rules := c.opts.Rules
+	if rules == nil {
+		return
+	}
+	for _, name := range rules.RequiredOptions {
+		if _, ok := options[name]; !ok {
+			c.add(path.Key(name), "required", "the provider does not work without it")
+		}
+	}
+	if rules.CheckOption == nil {
+		return
+	}
+	sorted(options, func(name string, value any) {
+		if err := rules.CheckOption(name, value); err != nil {
+			c.addKey(path.Key(name), err.Error(), "")
+		}
+	})
+}
+
+func (c *checker) secrets(path jsonc.Path) {
+	s := &c.cfg.Server.Secrets
+	c.oneOf(path.Key("provider"), s.Provider,
+		SecretsObjectStorage, SecretsAWSParameterStore, SecretsAWSSecretsManager, SecretsGoogleSecretManager)
+	if s.Provider == SecretsGoogleSecretManager {
+		c.required(path.Key("project_id"), s.ProjectID, "name the project of the secret manager")
+	}
+	if s.EncryptionKey != nil {
+		c.keySource(path.Key("encryption_key"), *s.EncryptionKey)
+		if s.Provider != SecretsObjectStorage {
+			c.warn(path.Key("encryption_key"), "not used with "+s.Provider, "it seals secrets in object storage only")
+		}
+	} else if s.Provider == SecretsObjectStorage {
+		c.warn(path, "secrets are stored in the clear", "set encryption_key")
+	}
+	for i, k := range s.OldEncryptionKeys {
+		c.keySource(path.Key("old_encryption_keys").Index(i), k)
+	}
+}
+
+func (c *checker) keySource(path jsonc.Path, k KeySource) {
+	known := []string{KeyFromEnv, KeyFromFile, SecretsAWSParameterStore, SecretsAWSSecretsManager, SecretsGoogleSecretManager}
+	if !c.required(path.Key("provider"), k.Provider, "env, file or a secrets manager") || !c.oneOf(path.Key("provider"), k.Provider, known...) {
+		return
+	}
+	c.required(path.Key("source"), k.Source, "say where the key is: a path, or the name of the secret")
+	if k.Provider == SecretsGoogleSecretManager {
+		c.required(path.Key("project_id"), k.ProjectID, "name the project of the secret manager")
+	}
+}
+
+func (c *checker) addresses(path jsonc.Path) {
+	s := &c.cfg.Server
+	var bound []netip.AddrPort
+	for _, a := range s.Bind.all() {
+		p := path.Key("bind").Key(a.name)
+		host, port, ok := c.hostPort(p, *a.value)
+		if !ok {
+			continue
+		}
+		ip, err := netip.ParseAddr(host)
+		if err != nil && host != "" && host != "localhost" {
+			c.add(p, quoted(host)+" is not an IP address", "listen on an address of this box, or on 0.0.0.0 or [::]")
+			continue
+		}
+		at := netip.AddrPortFrom(ip, port)
+		if port != 0 && slices.ContainsFunc(bound, func(other netip.AddrPort) bool { return overlap(at, other) }) {
+			c.add(p, "port "+strconv.Itoa(int(port))+" is taken by another address of this server", "give each its own port")
+		}
+		bound = append(bound, at)
+	}
+	for _, a := range s.Advertise.all() {
+		c.hostPort(path.Key("advertise").Key(a.name), *a.value)
+	}
+}
+
+// overlap says whether two listeners would want the same port of one address.
+func overlap(a, b netip.AddrPort) bool {
+	anywhere := func(ip netip.Addr) bool { return !ip.IsValid() || ip.IsUnspecified() }
+	return a.Port() == b.Port() && (a.Addr() == b.Addr() || anywhere(a.Addr()) || anywhere(b.Addr()))
+}
+
+func (c *checker) hostPort(path jsonc.Path, address string) (host string, port uint16, ok bool) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		c.add(path, quoted(address)+" is not an address", `write host:port, such as "0.0.0.0:8992" or "[::]:8992"`)
+		return "", 0, false
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		c.add(path, quoted(text)+" is not a port", "a number from 0 to 65535")
+		return "", 0, false
+	}
+	return host, uint16(n), true
+}
+
+func (c *checker) leaderNetwork(path jsonc.Path) {
+	n, kind := c.cfg.Server.LeaderNetwork, c.cfg.Server.Provider.Kind
+	if n == nil {
+		return
+	}
+	if kind == ProviderProxmox || kind == ProviderLocal {
+		c.addKey(path, "not supported on "+kind, "leave it out")
+		return
+	}
+	if c.required(path.Key("ip"), n.IP, "the address that moves") {
+		c.ip(path.Key("ip"), n.IP)
+	}
+	if kind == ProviderAWS {
+		c.required(path.Key("interface_id"), n.InterfaceID, "the network interface that carries the address, such as eni-0abc")
+	}
+}
+
+func (c *checker) ip(path jsonc.Path, ip string) {
+	if _, err := netip.ParseAddr(ip); err != nil {
+		c.add(path, quoted(ip)+" is not an IP address", `such as "10.0.0.100"`)
+	}
+}
+
+func (c *checker) subnetPools(path jsonc.Path) {
+	s := &c.cfg.Server
+	pools := path.Key("subnet_pools")
+	if len(s.SubnetPools) == 0 {
+		c.add(pools, "required", "name at least one pool with at least one subnet")
+	}
+	owner := map[string]string{}
+	sorted(s.SubnetPools, func(pool string, ids []string) {
+		c.name(pools.Key(pool), pool)
+		if len(ids) == 0 {
+			c.add(pools.Key(pool), "a pool needs at least one subnet", "name one, or take the pool out")
+		}
+		for i, id := range ids {
+			c.subnet(pools.Key(pool).Index(i), id)
+			if other, taken := owner[id]; taken && id != "" {
+				c.add(pools.Key(pool).Index(i), quoted(id)+" is in pool "+quoted(other)+" already", "a subnet may stand in one pool, once")
+			}
+			owner[id] = pool
+		}
+	})
+	for i, pool := range s.DynamicSubnetPools {
+		reference(c, path.Key("dynamic_subnet_pools").Index(i), "subnet pool", pool, s.SubnetPools)
+	}
+}
+
+func (c *checker) subnet(path jsonc.Path, id string) {
+	if !c.required(path, id, "the provider's id of a subnet") {
+		return
+	}
+	if _, err := netip.ParsePrefix(id); err == nil {
+		c.add(path, quoted(id)+" is an address range", "write the provider's id of the subnet")
+		return
+	}
+	if c.opts.Rules != nil && c.opts.Rules.CheckSubnet != nil {
+		if err := c.opts.Rules.CheckSubnet(id); err != nil {
+			c.add(path, err.Error(), "")
+		}
+	}
+}
+
+func (c *checker) intervals(path jsonc.Path) {
+	s := &c.cfg.Server
+	c.between(path.Key("request_timeout"), s.RequestTimeout, shortest, time.Hour)
+	c.between(path.Key("health_check_interval"), s.HealthCheckInterval, shortest, 24*time.Hour)
+	c.between(path.Key("image_refresh_interval"), s.ImageRefreshInterval, time.Minute, 0)
+	c.between(path.Key("shutdown_timeout"), s.ShutdownTimeout, shortest, time.Hour)
+	gc := path.Key("garbage_collection")
+	c.between(gc.Key("interval"), s.GarbageCollection.Interval, shortest, 24*time.Hour)
+	c.between(gc.Key("registration_timeout"), s.GarbageCollection.RegistrationTimeout, time.Second, 24*time.Hour)
+	e := s.Expiry
+	if e.EligibleAge > 0 && e.ForcedAge > 0 && e.EligibleAge >= e.ForcedAge {
+		c.add(path.Key("expiry").Key("forced_age"), e.ForcedAge.String()+" is not above eligible_age, "+e.EligibleAge.String(),
+			"leave machines time between the two")
+	}
+	if j := s.ErrorExitJitter; j.MinDelay > j.MaxDelay {
+		c.add(path.Key("error_exit_jitter"), "min_delay "+j.MinDelay.String()+" is above max_delay "+j.MaxDelay.String(), "swap them")
+	}
+}
+
+func (c *checker) election(path jsonc.Path, e Election) {
+	least := 5 * time.Second
+	if c.opts.Storage == "gcs" {
+		least = 10 * time.Second // an object there takes about one write a second
+	}
+	lease := e.LeaderTimeout.Std()
+	if lease < least {
+		c.between(path.Key("leader_timeout"), e.LeaderTimeout, least, 0)
+		return
+	}
+	c.between(path.Key("frequent_interval"), e.FrequentInterval, shortest, lease/3)
+	c.between(path.Key("infrequent_interval"), e.InfrequentInterval, shortest, 0)
+	c.between(path.Key("peer_interval"), e.PeerInterval, 10*time.Millisecond, lease/10)
+}
+
+func (c *checker) atLeastOne(path jsonc.Path, n int) {
+	c.number(path, n, 1, 1_000_000)
+}
+
+func (c *checker) hours(path jsonc.Path, h Hours) {
+	c.number(path, int(h), 1, 1_000_000)
+}

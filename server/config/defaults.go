@@ -1,0 +1,176 @@
+package config
+
+import (
+	"net"
+	"time"
+)
+
+// defaults is the configuration that a file is laid over.
+func defaults() *Config {
+	election := Election{
+		Enabled: true, LeaderTimeout: Duration(15 * time.Second),
+		InfrequentInterval: Duration(30 * time.Second), PeerInterval: Duration(500 * time.Millisecond),
+	}
+	return &Config{Server: Server{
+		Secrets: Secrets{Provider: SecretsObjectStorage},
+		Bind: Addresses{
+			Health: "0.0.0.0:8990", Election: "0.0.0.0:8991", Registration: "0.0.0.0:8992",
+			Operator: "0.0.0.0:8993", Agent: "0.0.0.0:8994",
+		},
+		RequestTimeout:       Duration(30 * time.Second),
+		HealthCheckInterval:  Duration(time.Minute),
+		DrainTimeout:         Duration(5 * time.Minute),
+		ImageRefreshInterval: Duration(6 * time.Hour),
+		ShutdownTimeout:      Duration(10 * time.Second),
+		GarbageCollection: GarbageCollection{
+			Interval: Duration(2 * time.Minute), RegistrationTimeout: Duration(5 * time.Minute),
+			DeletedRecordRetention: Duration(30 * time.Minute),
+		},
+		ShardElection: election, ClusterElection: election,
+		Registration:    Registration{CheckSource: true},
+		AdminTenants:    []string{DefaultTenant},
+		Rails:           Rails{MaxUnavailable: 10, MaxDeleteShare: 25, NeverRegisteredPerHour: 5},
+		ErrorExitJitter: Jitter{MinDelay: Duration(10 * time.Second), MaxDelay: Duration(40 * time.Second)},
+		ClientCertTTL:   ClientCertTTL{Agent: 720, Operator: 8760},
+	}}
+}
+
+// complete fills in the defaults that depend on other fields, and those of what
+// stands in maps.
+func (c *Config) complete() {
+	s := &c.Server
+	s.Provider.Kind = canonicalProvider(s.Provider.Kind)
+	s.Secrets.complete(s.ClusterID)
+	s.Advertise.complete(s.Bind)
+	for _, e := range []*Election{&s.ShardElection, &s.ClusterElection} {
+		if e.FrequentInterval == 0 {
+			e.FrequentInterval = e.LeaderTimeout / 3
+		}
+	}
+	completeWindows(s.Rails.MaintenanceWindows)
+	for key, lb := range c.LoadBalancers {
+		lb.Provider = canonicalProvider(lb.Provider)
+		c.LoadBalancers[key] = lb
+	}
+	for key, image := range c.Images {
+		image.complete()
+		c.Images[key] = image
+	}
+	for key, cert := range c.Certificates {
+		cert.complete(key)
+		c.Certificates[key] = cert
+	}
+	c.Defaults.Userdata.complete()
+	for _, t := range c.Templates {
+		t.Userdata.complete()
+		for name, f := range t.Files {
+			f.Key.complete()
+			t.Files[name] = f
+		}
+	}
+	for _, groups := range c.Groups {
+		for _, g := range groups {
+			if g.Rails != nil {
+				completeWindows(g.Rails.MaintenanceWindows)
+			}
+		}
+	}
+}
+
+func canonicalProvider(kind string) string {
+	if kind == "gcp" {
+		return ProviderGoogle
+	}
+	return kind
+}
+
+func setDefault(field *string, value string) {
+	if *field == "" {
+		*field = value
+	}
+}
+
+func (s *Secrets) complete(cluster string) {
+	switch s.Provider {
+	case SecretsObjectStorage:
+		setDefault(&s.Prefix, "secret/")
+	case SecretsAWSParameterStore:
+		setDefault(&s.Prefix, "/"+cluster+"/")
+	case SecretsAWSSecretsManager:
+		setDefault(&s.Prefix, cluster+"/")
+	case SecretsGoogleSecretManager:
+		setDefault(&s.Prefix, cluster+"-")
+	}
+	if s.EncryptionKey != nil {
+		s.EncryptionKey.complete()
+	}
+	for i := range s.OldEncryptionKeys {
+		s.OldEncryptionKeys[i].complete()
+	}
+}
+
+func (k *KeySource) complete() {
+	if k.Provider == KeyFromEnv {
+		setDefault(&k.Source, DefaultKeyVariable)
+	}
+}
+
+// complete gives each address that has none the port of the bound one.
+func (a *Addresses) complete(bind Addresses) {
+	bound := bind.all()
+	for i, field := range a.all() {
+		if _, port, err := net.SplitHostPort(*bound[i].value); err == nil {
+			setDefault(field.value, ":"+port)
+		}
+	}
+}
+
+type namedAddress struct {
+	name  string
+	value *string
+}
+
+// all are the addresses with their names in JSON, in a fixed order.
+func (a *Addresses) all() []namedAddress {
+	return []namedAddress{
+		{"health_addr", &a.Health}, {"election_addr", &a.Election}, {"registration_addr", &a.Registration},
+		{"operator_addr", &a.Operator}, {"agent_addr", &a.Agent},
+	}
+}
+
+func (i *Image) complete() {
+	i.Provider = canonicalProvider(i.Provider)
+	setDefault(&i.Sort, "creation-date")
+	setDefault(&i.Order, "desc")
+}
+
+func (c *Certificate) complete(key string) {
+	if c.TTL == 0 {
+		c.TTL = 8760
+		if key == CertificateCA {
+			c.TTL = 87600
+		}
+	}
+}
+
+func (u *Userdata) complete() {
+	if u != nil {
+		setDefault(&u.Source, SourceInline)
+		setDefault(&u.Encoding, EncodingPlain)
+	}
+}
+
+func (k *FileKey) complete() {
+	if k == nil {
+		return
+	}
+	setDefault(&k.Source, k.From)
+	setDefault(&k.Source, "agent")
+	setDefault(&k.From, k.Source)
+}
+
+func completeWindows(windows []MaintenanceWindow) {
+	for i := range windows {
+		setDefault(&windows[i].Timezone, "UTC")
+	}
+}

@@ -1,0 +1,147 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"nstance.dev/protos/identity"
+)
+
+// Effective gives what each group should be. A nil file stands for one that is
+// missing: the result then has the static groups alone, and the caller must not
+// take the others for deleted.
+//
+// A dynamic entry that no longer fits the configuration, because its template,
+// subnet pool or tenant is gone, gives a group that is Held, and a problem; the
+// other groups are not touched by it. An entry whose name is not a valid one is
+// left out, with a problem: nothing can exist under it.
+func Effective(cfg *Config, file *GroupFile) (map[GroupKey]*EffectiveGroup, []Problem) {
+	groups := map[GroupKey]*EffectiveGroup{}
+	var problems []Problem
+	for tenant, byKey := range cfg.Groups {
+		for key := range byKey {
+			groups[GroupKey{tenant, key}] = nil
+		}
+	}
+	if file != nil {
+		for tenant, byKey := range file.Groups {
+			for key := range byKey {
+				k := GroupKey{tenant, key}
+				if err := validKey(k); err != nil {
+					problems = append(problems, cfg.groupProblem(k, err.Error(), "take the entry out of the group file"))
+					continue
+				}
+				groups[k] = nil
+			}
+		}
+	}
+	for k := range groups {
+		groups[k] = cfg.effective(file, k)
+		if held := groups[k].Held; held != "" {
+			problems = append(problems, cfg.groupProblem(k, held, "put it back, or change or delete the group through the API"))
+		}
+	}
+	slices.SortFunc(problems, func(a, b Problem) int {
+		return slices.Compare([]string{a.Path, a.Message}, []string{b.Path, b.Message})
+	})
+	return groups, problems
+}
+
+// effective gives one group, which must be in the configuration or the file.
+func (c *Config) effective(file *GroupFile, k GroupKey) *EffectiveGroup {
+	l := layers{tenant: k.Tenant, key: k.Group}
+	if s, ok := c.Groups[k.Tenant][k.Group]; ok {
+		l.static, l.template = &s, s.Template
+	}
+	if d, ok := file.Group(k.Tenant, k.Group); ok {
+		l.dynamic = &d
+		if l.static == nil {
+			l.template = d.Template
+		}
+	}
+	if held := c.unfit(l); held != "" {
+		g := &EffectiveGroup{Tenant: k.Tenant, Key: k.Group, Static: l.static != nil, Dynamic: l.dynamic, Held: held}
+		g.Deleted = l.dynamic != nil && l.dynamic.DeletedAt != nil && l.static == nil
+		return g
+	}
+	return c.merge(l)
+}
+
+// unfit says why the layers can't be merged into a group that works, or "".
+func (c *Config) unfit(l layers) string {
+	if !c.HasTenant(l.tenant) {
+		return fmt.Sprintf("tenant %q is not configured", l.tenant)
+	}
+	t, ok := c.Templates[l.template]
+	if !ok {
+		return fmt.Sprintf("template %q is not configured", l.template)
+	}
+	if l.static != nil {
+		return "" // checked by Load
+	}
+	pool := t.SubnetPool
+	if l.dynamic.SubnetPool != "" {
+		pool = l.dynamic.SubnetPool
+	}
+	if _, ok := c.Server.SubnetPools[pool]; !ok {
+		return fmt.Sprintf("subnet pool %q is not configured", pool)
+	}
+	if len(l.dynamic.types()) == 0 && len(t.InstanceType) == 0 {
+		return "it has no instance type"
+	}
+	for _, key := range l.dynamic.LoadBalancers {
+		if _, ok := c.LoadBalancers[key]; !ok {
+			return fmt.Sprintf("load balancer %q is not configured", key)
+		}
+	}
+	return ""
+}
+
+func (c *Config) groupProblem(k GroupKey, message, remedy string) Problem {
+	return Problem{File: "groups/" + c.Server.Shard + ".jsonc", Path: "groups." + k.Tenant + "." + k.Group, Message: message, Remedy: remedy}
+}
+
+func validKey(k GroupKey) error {
+	if err := identity.ValidateName(k.Tenant); err != nil {
+		return fmt.Errorf("tenant: %w", err)
+	}
+	if err := identity.ValidateName(k.Group); err != nil {
+		return fmt.Errorf("group: %w", err)
+	}
+	return nil
+}
+
+// StaticCopy is the copy of the static groups that a leader keeps in the group
+// file, for the day when one of them disappears from the configuration.
+func StaticCopy(cfg *Config) map[string]map[string]StaticGroup {
+	copies := make(map[string]map[string]StaticGroup, len(cfg.Groups))
+	for tenant, groups := range cfg.Groups {
+		copies[tenant] = make(map[string]StaticGroup, len(groups))
+		for key, g := range groups {
+			copies[tenant][key] = StaticGroup{Group: g}
+		}
+	}
+	return copies
+}
+
+// Unlock completes the dynamic entry of a group that was static and has left
+// the configuration, so that nothing about it changes but its freedom: what the
+// entry does not set comes from the last static definition.
+func Unlock(entry DynamicGroup, last Group) DynamicGroup {
+	entry.Template = last.Template
+	entry.SubnetPool = last.SubnetPool
+	entry.DrainTimeout = last.DrainTimeout
+	entry.LoadBalancers = last.LoadBalancers
+	entry.Rails = last.Rails
+	entry.Args = maps.Clone(last.Args)
+	if entry.Size == nil {
+		entry.Size = last.Size
+	}
+	if entry.types() == nil {
+		entry.InstanceTypes = last.InstanceType
+	}
+	entry.Vars = mergeVars(last.Vars, entry.Vars)
+	entry.DeletedAt = nil
+	return entry
+}

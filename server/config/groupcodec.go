@@ -1,0 +1,166 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+
+	"nstance.dev/server/config/jsonc"
+)
+
+// DecodeGroups reads a group file. The name is for errors. A file of a newer
+// version is [ErrNewer], one that can't be read [ErrUnreadable]; neither means
+// that there are no groups.
+func DecodeGroups(name string, data []byte) (*GroupFile, error) {
+	plain, err := jsonc.Standard(name, data)
+	if err != nil {
+		return nil, fmt.Errorf("group file %s: %w: %w", name, ErrUnreadable, err)
+	}
+	var head struct {
+		V *int `json:"v"`
+	}
+	if err := json.Unmarshal(plain, &head); err != nil {
+		return nil, fmt.Errorf("group file %s: %w: %w", name, ErrUnreadable, err)
+	}
+	switch {
+	case head.V == nil || *head.V < 1:
+		return nil, fmt.Errorf("group file %s: %w: it has no version", name, ErrUnreadable)
+	case *head.V > GroupFileVersion:
+		return nil, fmt.Errorf("group file %s: %w: version %d, known is %d", name, ErrNewer, *head.V, GroupFileVersion)
+	}
+	file := new(GroupFile)
+	if err := json.Unmarshal(plain, file); err != nil {
+		return nil, fmt.Errorf("group file %s: %w: %w", name, ErrUnreadable, err)
+	}
+	if file.Term < 0 {
+		return nil, fmt.Errorf("group file %s: %w: negative term", name, ErrUnreadable)
+	}
+	return file, nil
+}
+
+// EncodeGroups writes a group file in its one form: version 1, keys in order,
+// indented, with the fields that were not known when it was read.
+func EncodeGroups(f *GroupFile) ([]byte, error) {
+	data, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("encode group file: %w", err)
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, data, "", "  "); err != nil {
+		return nil, fmt.Errorf("encode group file: %w", err)
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+// Clone gives a copy that shares no group entry with f, so that one may be
+// changed while others still read the other. What an entry points to is shared:
+// replace it, don't change it.
+func (f *GroupFile) Clone() *GroupFile {
+	c := *f
+	c.Groups = make(map[string]map[string]DynamicGroup, len(f.Groups))
+	for tenant, groups := range f.Groups {
+		c.Groups[tenant] = maps.Clone(groups)
+	}
+	return &c
+}
+
+// Group gives the entry of a group.
+func (f *GroupFile) Group(tenant, key string) (DynamicGroup, bool) {
+	if f == nil {
+		return DynamicGroup{}, false
+	}
+	g, ok := f.Groups[tenant][key]
+	return g, ok
+}
+
+// Set puts the entry of a group in place.
+func (f *GroupFile) Set(tenant, key string, g DynamicGroup) {
+	if f.Groups == nil {
+		f.Groups = map[string]map[string]DynamicGroup{}
+	}
+	if f.Groups[tenant] == nil {
+		f.Groups[tenant] = map[string]DynamicGroup{}
+	}
+	f.Groups[tenant][key] = g
+}
+
+// Remove takes the entry of a group out.
+func (f *GroupFile) Remove(tenant, key string) {
+	delete(f.Groups[tenant], key)
+	if len(f.Groups[tenant]) == 0 {
+		delete(f.Groups, tenant)
+	}
+}
+
+// Equal says whether two entries mean the same.
+func (g DynamicGroup) Equal(other DynamicGroup) bool {
+	a, errA := json.Marshal(g)
+	b, errB := json.Marshal(other)
+	return errA == nil && errB == nil && bytes.Equal(a, b)
+}
+
+// MarshalJSON writes the file with the fields that were not known.
+func (f GroupFile) MarshalJSON() ([]byte, error) {
+	type plain GroupFile
+	f.V = GroupFileVersion
+	if f.Groups == nil {
+		f.Groups = map[string]map[string]DynamicGroup{}
+	}
+	return encodeKeeping(plain(f), f.extra)
+}
+
+// UnmarshalJSON reads the file and keeps the fields that are not known.
+func (f *GroupFile) UnmarshalJSON(data []byte) error {
+	type plain GroupFile
+	return decodeInto(data, (*plain)(f), &f.extra)
+}
+
+// MarshalJSON writes the entry with the fields that were not known.
+func (g DynamicGroup) MarshalJSON() ([]byte, error) {
+	type plain DynamicGroup
+	return encodeKeeping(plain(g), g.extra)
+}
+
+// UnmarshalJSON reads the entry and keeps the fields that are not known.
+func (g *DynamicGroup) UnmarshalJSON(data []byte) error {
+	type plain DynamicGroup
+	return decodeInto(data, (*plain)(g), &g.extra)
+}
+
+// MarshalJSON writes the pause with the fields that were not known.
+func (p Pause) MarshalJSON() ([]byte, error) {
+	type plain Pause
+	return encodeKeeping(plain(p), p.extra)
+}
+
+// UnmarshalJSON reads the pause and keeps the fields that are not known.
+func (p *Pause) UnmarshalJSON(data []byte) error {
+	type plain Pause
+	return decodeInto(data, (*plain)(p), &p.extra)
+}
+
+// MarshalJSON writes the group with the fields that were not known.
+func (g StaticGroup) MarshalJSON() ([]byte, error) {
+	type plain StaticGroup
+	return encodeKeeping(plain(g), g.extra)
+}
+
+// UnmarshalJSON reads the group and keeps the fields that are not known.
+func (g *StaticGroup) UnmarshalJSON(data []byte) error {
+	type plain StaticGroup
+	return decodeInto(data, (*plain)(g), &g.extra)
+}
+
+func decodeInto(data []byte, known any, extra *map[string]json.RawMessage) error {
+	if string(data) == "null" {
+		return errors.New("null where an object belongs")
+	}
+	reflect.ValueOf(known).Elem().SetZero()
+	kept, err := decodeKeeping(data, known)
+	*extra = kept
+	return err
+}

@@ -1,0 +1,306 @@
+package jsonc
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// Decode reads data into the value that v points to, and keeps what it holds
+// for keys that data lacks. It gives every problem, in order of place; what
+// fits is filled in all the same, unless the text could not be parsed, and
+// then v is untouched. The document is never nil.
+func Decode(file string, data []byte, v any) (*Document, Problems) {
+	d := &Document{file: file, lines: []int{0}}
+	tree, ok := d.parse(data)
+	if !ok {
+		return d, d.problems
+	}
+	d.root = &tree
+	d.inspect(&tree, Path{})
+	d.value(&tree, reflect.ValueOf(v).Elem(), Path{}, "")
+	d.problems.Sort()
+	d.warnings.Sort()
+	return d, d.problems
+}
+
+// Standard gives data as plain JSON, or what is wrong with its text:
+// its syntax, its depth, its size, and duplicate keys.
+func Standard(file string, data []byte) ([]byte, error) {
+	d := &Document{file: file}
+	tree, ok := d.parse(data)
+	if ok {
+		d.inspect(&tree, Path{})
+	}
+	if len(d.problems) > 0 {
+		return nil, d.problems
+	}
+	tree.Standardize()
+	return tree.Pack(), nil
+}
+
+// inspect finds duplicate keys and NULs, wherever they stand.
+func (d *Document) inspect(v *hujson.Value, path Path) {
+	switch node := v.Value.(type) {
+	case *hujson.Object:
+		first := make(map[string]int, len(node.Members))
+		for i := range node.Members {
+			m := &node.Members[i]
+			name := nameOf(m)
+			p := path.Key(name)
+			if offset, dup := first[name]; dup {
+				d.report(d.at(m.Name.StartOffset, p, "duplicate key",
+					fmt.Sprintf("keep one of them; the first is in line %d", d.at(offset, p, "", "").Line)))
+				continue
+			}
+			first[name] = m.Name.StartOffset
+			if strings.ContainsRune(name, 0) {
+				d.report(d.at(m.Name.StartOffset, p, "the key contains a NUL", "take it out"))
+			}
+			d.inspect(&m.Value, p)
+		}
+	case *hujson.Array:
+		for i := range node.Elements {
+			d.inspect(&node.Elements[i], path.Index(i))
+		}
+	case hujson.Literal:
+		if node.Kind() == '"' && strings.ContainsRune(node.String(), 0) {
+			d.report(d.at(v.StartOffset, path, "the text contains a NUL", "take it out"))
+		}
+	}
+}
+
+// value fills into from v. The option is the field's jsonc tag.
+func (d *Document) value(v *hujson.Value, into reflect.Value, path Path, option string) {
+	if into.Kind() != reflect.Interface && v.Value.Kind() == 'n' {
+		d.report(d.at(v.StartOffset, path, "null is not a value", "write a value, or leave the key out"))
+		return
+	}
+	if into.Kind() == reflect.Pointer {
+		target := reflect.New(into.Type().Elem())
+		d.value(v, target.Elem(), path, option)
+		into.Set(target)
+		return
+	}
+	if u, ok := into.Addr().Interface().(json.Unmarshaler); ok && option == "" {
+		d.unmarshal(v, u, path)
+		return
+	}
+	switch into.Kind() {
+	case reflect.Struct:
+		d.object(v, into, path)
+	case reflect.Map:
+		d.mapping(v, into, path, option)
+	case reflect.Slice:
+		d.list(v, into, path)
+	case reflect.Interface:
+		if x := free(v); x != nil {
+			into.Set(reflect.ValueOf(x))
+		}
+	default:
+		d.scalar(v, into, path, option)
+	}
+}
+
+func (d *Document) unmarshal(v *hujson.Value, u json.Unmarshaler, path Path) {
+	plain := v.Clone()
+	plain.Minimize()
+	plain.BeforeExtra, plain.AfterExtra = nil, nil
+	err := u.UnmarshalJSON(plain.Pack())
+	if err == nil {
+		return
+	}
+	remedy := ""
+	if r, ok := u.(interface{ Remedy() string }); ok {
+		remedy = r.Remedy()
+	}
+	d.report(d.at(v.StartOffset, path, shorten(err.Error(), 120), remedy))
+}
+
+func (d *Document) object(v *hujson.Value, into reflect.Value, path Path) {
+	obj, ok := v.Value.(*hujson.Object)
+	if !ok {
+		d.mismatch(v, path, "an object", "write it in braces: { … }")
+		return
+	}
+	fields, names := fieldsOf(into.Type())
+	seen := map[string]bool{}
+	for i := range obj.Members {
+		m := &obj.Members[i]
+		name := nameOf(m)
+		if Ignored(name) || seen[name] {
+			continue
+		}
+		seen[name] = true
+		f, known := fields[name]
+		if !known {
+			d.report(d.at(m.Name.StartOffset, path.Key(name), "unknown key", unknownRemedy(name, names)))
+			continue
+		}
+		d.value(&m.Value, into.FieldByIndex(f.Index), path.Key(name), f.Tag.Get("jsonc"))
+	}
+}
+
+// Ignored says whether a key is for other readers: $schema and x-….
+func Ignored(name string) bool { return name == "$schema" || strings.HasPrefix(name, "x-") }
+
+func unknownRemedy(name string, names []string) string {
+	if near := Nearest(name, names); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	if len(names) == 0 {
+		return "leave it out: nothing can be set here"
+	}
+	return "known here: " + strings.Join(names, ", ")
+}
+
+func (d *Document) mapping(v *hujson.Value, into reflect.Value, path Path, option string) {
+	obj, ok := v.Value.(*hujson.Object)
+	if !ok {
+		d.mismatch(v, path, "an object", "write it in braces: { … }")
+		return
+	}
+	anyKey := into.Type().Elem().Kind() == reflect.Interface
+	m := reflect.MakeMap(into.Type())
+	for i := range obj.Members {
+		member := &obj.Members[i]
+		name := nameOf(member)
+		if Ignored(name) && !anyKey {
+			d.warnings = append(d.warnings, d.at(member.Name.StartOffset, path.Key(name),
+				"ignored, because its name begins with x- or is $schema", "give it another name if it is to count"))
+			continue
+		}
+		key := reflect.ValueOf(name)
+		if m.MapIndex(key).IsValid() {
+			continue // a duplicate: reported by inspect, and the first one counts
+		}
+		elem := reflect.New(into.Type().Elem()).Elem()
+		d.value(&member.Value, elem, path.Key(name), option)
+		m.SetMapIndex(key, elem)
+	}
+	into.Set(m)
+}
+
+func (d *Document) list(v *hujson.Value, into reflect.Value, path Path) {
+	arr, ok := v.Value.(*hujson.Array)
+	if !ok {
+		d.mismatch(v, path, "a list", "write it in brackets: [ … ]")
+		return
+	}
+	s := reflect.MakeSlice(into.Type(), len(arr.Elements), len(arr.Elements))
+	for i := range arr.Elements {
+		d.value(&arr.Elements[i], s.Index(i), path.Index(i), "")
+	}
+	into.Set(s)
+}
+
+func (d *Document) scalar(v *hujson.Value, into reflect.Value, path Path, option string) {
+	lit, _ := v.Value.(hujson.Literal)
+	switch kind := v.Value.Kind(); {
+	case into.Kind() == reflect.String && kind == '"':
+		into.SetString(lit.String())
+	case into.Kind() == reflect.String && option == "scalars" && lit != nil:
+		into.SetString(string(lit))
+	case into.Kind() == reflect.String && option == "scalars":
+		d.mismatch(v, path, "a string, number or boolean", "write it in quotes")
+	case into.Kind() == reflect.String:
+		d.mismatch(v, path, "a string", "write it in quotes")
+	case into.Kind() == reflect.Bool && (kind == 't' || kind == 'f'):
+		into.SetBool(lit.Bool())
+	case into.Kind() == reflect.Bool:
+		d.mismatch(v, path, "a boolean", "write true or false, without quotes")
+	case into.CanInt() && kind == '0':
+		n, err := strconv.ParseInt(string(lit), 10, 64)
+		if err != nil || into.OverflowInt(n) {
+			d.report(d.at(v.StartOffset, path, shorten(string(lit), 40)+" is not a whole number in range",
+				"write a whole number without a fraction or exponent"))
+			return
+		}
+		into.SetInt(n)
+	case into.CanInt():
+		d.mismatch(v, path, "a whole number", "write digits, without quotes")
+	case into.CanFloat() && kind == '0':
+		f, err := strconv.ParseFloat(string(lit), 64)
+		if err != nil {
+			d.report(d.at(v.StartOffset, path, shorten(string(lit), 40)+" is out of range", "write a smaller number"))
+			return
+		}
+		into.SetFloat(f)
+	case into.CanFloat():
+		d.mismatch(v, path, "a number", "write digits, without quotes")
+	default:
+		panic("jsonc: no rule for fields of type " + into.Type().String())
+	}
+}
+
+func (d *Document) mismatch(v *hujson.Value, path Path, want, remedy string) {
+	d.report(d.at(v.StartOffset, path, "expected "+want+", found "+describe(v.Value.Kind()), remedy))
+}
+
+func describe(k hujson.Kind) string {
+	switch k {
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	default:
+		return "a number"
+	}
+}
+
+// free gives the value as encoding/json would, with numbers as json.Number.
+func free(v *hujson.Value) any {
+	switch node := v.Value.(type) {
+	case *hujson.Object:
+		m := make(map[string]any, len(node.Members))
+		for i := range node.Members {
+			name := nameOf(&node.Members[i])
+			if _, dup := m[name]; !dup {
+				m[name] = free(&node.Members[i].Value)
+			}
+		}
+		return m
+	case *hujson.Array:
+		s := make([]any, len(node.Elements))
+		for i := range node.Elements {
+			s[i] = free(&node.Elements[i])
+		}
+		return s
+	}
+	lit := v.Value.(hujson.Literal)
+	switch lit.Kind() {
+	case '"':
+		return lit.String()
+	case 't', 'f':
+		return lit.Bool()
+	case 'n':
+		return nil
+	default:
+		return json.Number(lit)
+	}
+}
+
+// fieldsOf gives the fields of a struct by their names in JSON, and the names
+// in the order of the struct.
+func fieldsOf(t reflect.Type) (map[string]reflect.StructField, []string) {
+	fields := map[string]reflect.StructField{}
+	var names []string
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.IsExported() && name != "" && name != "-" {
+			fields[name] = f
+			names = append(names, name)
+		}
+	}
+	return fields, names
+}

@@ -1,0 +1,233 @@
+package jsonc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sort"
+	"unicode/utf8"
+
+	"github.com/tailscale/hujson"
+)
+
+// What a document may be at most. A larger or deeper one is refused before it
+// is parsed.
+const (
+	MaxBytes    = 8 << 20
+	MaxDepth    = 64
+	maxProblems = 1000
+)
+
+// Document knows where the values of a parsed text stand.
+type Document struct {
+	file     string
+	lines    []int // offset of the start of each line
+	root     *hujson.Value
+	problems Problems
+	warnings Problems
+}
+
+// Problem makes a problem with the place of the value at path, or, where there
+// is no such value, with that of the nearest value around it.
+func (d *Document) Problem(path Path, message, remedy string) Problem {
+	_, value := d.find(path)
+	return d.at(value, path, message, remedy)
+}
+
+// KeyProblem makes a problem with the place of the key at path.
+func (d *Document) KeyProblem(path Path, message, remedy string) Problem {
+	key, _ := d.find(path)
+	return d.at(key, path, message, remedy)
+}
+
+// Has says whether the document has a value at path.
+func (d *Document) Has(path Path) bool {
+	_, _, exact := d.walk(path)
+	return exact
+}
+
+// find gives the offsets of the key and the value at path, or twice that of the
+// nearest value around it.
+func (d *Document) find(path Path) (key, value int) {
+	key, v, _ := d.walk(path)
+	if v == nil {
+		return 0, 0
+	}
+	return key, v.StartOffset
+}
+
+// walk follows path as far as the document goes; exact says that it went all
+// the way.
+func (d *Document) walk(path Path) (key int, v *hujson.Value, exact bool) {
+	if path.parent == nil {
+		if d.root == nil {
+			return 0, nil, false
+		}
+		return d.root.StartOffset, d.root, true
+	}
+	key, v, exact = d.walk(*path.parent)
+	if !exact {
+		return key, v, false
+	}
+	switch node := v.Value.(type) {
+	case *hujson.Object:
+		for i := range node.Members {
+			m := &node.Members[i]
+			if !path.isIdx && nameOf(m) == path.key {
+				return m.Name.StartOffset, &m.Value, true
+			}
+		}
+	case *hujson.Array:
+		if path.isIdx && path.index < len(node.Elements) {
+			e := &node.Elements[path.index]
+			return e.StartOffset, e, true
+		}
+	}
+	return v.StartOffset, v, false
+}
+
+func nameOf(m *hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }
+
+// Empty says that the text could not be parsed at all.
+func (d *Document) Empty() bool { return d.root == nil }
+
+// Warnings are what Decode found doubtful but not wrong.
+func (d *Document) Warnings() Problems { return d.warnings }
+
+func (d *Document) at(offset int, path Path, message, remedy string) Problem {
+	line := sort.SearchInts(d.lines, offset+1) - 1
+	return Problem{
+		File: d.file, Line: line + 1, Column: offset - d.lines[line] + 1,
+		Path: path.String(), Message: message, Remedy: remedy,
+	}
+}
+
+func (d *Document) report(p Problem) {
+	switch {
+	case len(d.problems) < maxProblems:
+		d.problems = append(d.problems, p)
+	case len(d.problems) == maxProblems:
+		d.problems = append(d.problems, Problem{File: d.file, Line: p.Line, Column: p.Column,
+			Message: "more problems than are worth listing", Remedy: "correct those above first"})
+	}
+}
+
+// parse makes the syntax tree, after the checks that keep the parser and its
+// callers from harm.
+func (d *Document) parse(data []byte) (hujson.Value, bool) {
+	d.lines = []int{0}
+	if len(data) > MaxBytes {
+		d.report(d.at(0, Path{}, fmt.Sprintf("the document has %d bytes", len(data)),
+			fmt.Sprintf("keep it under %d MiB", MaxBytes>>20)))
+		return hujson.Value{}, false
+	}
+	for i, c := range data {
+		if c == '\n' {
+			d.lines = append(d.lines, i+1)
+		}
+	}
+	if offset, message, remedy := unsafeText(data); offset >= 0 {
+		d.report(d.at(offset, Path{}, message, remedy))
+		return hujson.Value{}, false
+	}
+	// A byte order mark means nothing here, and a comment may end the text
+	// without a line break: the parser accepts neither.
+	text := append(bytes.Clone(data), '\n')
+	if bom := []byte("\xef\xbb\xbf"); bytes.HasPrefix(text, bom) {
+		copy(text, "   ")
+	}
+	tree, err := hujson.Parse(text)
+	if err != nil {
+		d.report(d.syntaxProblem(err))
+		return hujson.Value{}, false
+	}
+	return tree, true
+}
+
+func (d *Document) syntaxProblem(err error) Problem {
+	p := Problem{File: d.file, Line: 1, Column: 1, Remedy: "correct the syntax: JSON, with // and /* */ comments and trailing commas"}
+	var line, column int
+	if _, scanErr := fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &line, &column); scanErr == nil {
+		// The parser saw one more line break than the document has.
+		p.Line, p.Column = min(line, len(d.lines)), column
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		err = inner
+	}
+	p.Message = shorten(err.Error(), 120)
+	return p
+}
+
+// unsafeText finds what must not reach the parser, which recurses, or any later
+// user of a string. The offset is -1 if all is well.
+func unsafeText(data []byte) (offset int, message, remedy string) {
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		return i, "NUL byte", "save the document as UTF-8 text"
+	}
+	for i := 0; i < len(data); {
+		r, n := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i, "not UTF-8", "save the document as UTF-8 text"
+		}
+		i += n
+	}
+	if i := tooDeep(data); i >= 0 {
+		return i, fmt.Sprintf("nested deeper than %d levels", MaxDepth), "make the document flatter"
+	}
+	return -1, "", ""
+}
+
+// tooDeep gives the offset of the bracket that is one too many, or -1.
+func tooDeep(data []byte) int {
+	depth := 0
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '{', '[':
+			if depth++; depth > MaxDepth {
+				return i
+			}
+		case '}', ']':
+			depth--
+		case '"':
+			i = skipString(data, i)
+		case '/':
+			i = skipComment(data, i)
+		}
+	}
+	return -1
+}
+
+// skipString gives the offset of the quote that ends the string at i.
+func skipString(data []byte, i int) int {
+	for i++; i < len(data) && data[i] != '"'; i++ {
+		if data[i] == '\\' {
+			i++
+		}
+	}
+	return i
+}
+
+// skipComment gives the offset of the last byte of the comment at i, or i.
+func skipComment(data []byte, i int) int {
+	for _, c := range []struct{ start, end string }{{"//", "\n"}, {"/*", "*/"}} {
+		if !bytes.HasPrefix(data[i:], []byte(c.start)) {
+			continue
+		}
+		n := bytes.Index(data[i+2:], []byte(c.end))
+		if n < 0 {
+			return len(data)
+		}
+		return i + 2 + n + len(c.end) - 1
+	}
+	return i
+}
+
+func shorten(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit] + "…"
+}

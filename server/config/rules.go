@@ -1,0 +1,76 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// ErrUnknownType is the answer of [ProviderRules.CheckInstanceType] to a type
+// that it knows nothing about; that is a warning, not a problem.
+var ErrUnknownType = errors.New("unknown instance type")
+
+// ProviderRules are what one cloud knows about its part of a configuration. Nil
+// functions and a nil *ProviderRules check nothing. They are called whenever a
+// configuration or a request is checked, from any goroutine, and must answer
+// at once and without the network.
+type ProviderRules struct {
+	// Kind is what server.provider.kind must be; empty is any.
+	Kind string
+	// ForbiddenArgs are names in args that the server sets itself.
+	ForbiddenArgs []string
+	// CheckArg says what is wrong with one top-level member of args.
+	CheckArg func(name string, value any) error
+	// CheckOption says what is wrong with one member of server.provider.options.
+	CheckOption func(name string, value any) error
+	// RequiredOptions must stand in server.provider.options.
+	RequiredOptions []string
+	// CheckSubnet says what is wrong with the id of a subnet.
+	CheckSubnet func(id string) error
+	// CheckInstanceType says why an instance type does not fit an architecture,
+	// or ErrUnknownType.
+	CheckInstanceType func(instanceType, arch string) error
+	// MaxUserdata is how many bytes of rendered user data the cloud takes; 0 is
+	// the package's own limit.
+	MaxUserdata int
+}
+
+func (r *ProviderRules) checkArg(name string, value any) error {
+	switch {
+	case r == nil:
+		return nil
+	case slices.Contains(r.ForbiddenArgs, name):
+		return errors.New("is set by the server itself")
+	case r.CheckArg != nil:
+		return r.CheckArg(name, value)
+	}
+	return nil
+}
+
+// checkArgs gives the first problem of the arguments, in order of their names.
+func (r *ProviderRules) checkArgs(args map[string]any) error {
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		if err := r.checkArg(name, args[name]); err != nil {
+			return fmt.Errorf("%s: %w", shorten(name), err)
+		}
+	}
+	return nil
+}
+
+// checkType says whether a type may be used with an architecture. The error is
+// the reason, or a doubt where it may.
+func (r *ProviderRules) checkType(instanceType, arch string) (fits bool, reason error) {
+	if r == nil || r.CheckInstanceType == nil {
+		return true, nil
+	}
+	err := r.CheckInstanceType(instanceType, arch)
+	return err == nil || errors.Is(err, ErrUnknownType), err
+}
+
+func (r *ProviderRules) maxUserdata() int {
+	if r == nil || r.MaxUserdata == 0 {
+		return MaxUserdata
+	}
+	return min(r.MaxUserdata, MaxUserdata)
+}

@@ -1,0 +1,329 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/config/jsonc"
+)
+
+// Limits of what a caller of the API may set.
+const (
+	MaxGroupSize     = 10_000
+	maxInstanceTypes = 32
+	maxNameLength    = 256
+	maxRequestBytes  = 256 << 10 // vars or args of a group, as JSON
+)
+
+// CheckUpsert gives the entry of the group file that carries out a change, or
+// why it must not be carried out: [LockedFieldError], [ManagedByOtherError] or
+// [InvalidError]. The file is not changed; a nil one is empty. A group that was
+// being deleted comes back to life. If the result equals the old entry there is
+// nothing to write.
+func CheckUpsert(cfg *Config, file *GroupFile, tenant, key string, change GroupChange) (DynamicGroup, error) {
+	if err := checkNames(cfg, tenant, key); err != nil {
+		return DynamicGroup{}, err
+	}
+	entry, _ := file.Group(tenant, key)
+	if m := entry.Manager; m != "" && change.Manager != "" && m != change.Manager && !change.Takeover {
+		return DynamicGroup{}, &ManagedByOtherError{Manager: m}
+	}
+	static, isStatic := cfg.Groups[tenant][key]
+	if isStatic {
+		if err := cfg.checkLocked(static, change); err != nil {
+			return DynamicGroup{}, err
+		}
+	}
+	if err := checkShape(change); err != nil {
+		return DynamicGroup{}, err
+	}
+	entry = change.apply(entry, isStatic)
+	l := layers{tenant: tenant, key: key, template: entry.Template, dynamic: &entry}
+	if isStatic {
+		l.static, l.template = &static, static.Template
+	}
+	if err := cfg.checkDynamic(l, change); err != nil {
+		return DynamicGroup{}, err
+	}
+	return entry, nil
+}
+
+func checkNames(cfg *Config, tenant, key string) error {
+	if err := identity.ValidateName(tenant); err != nil {
+		return &InvalidError{Field: "tenant", Msg: err.Error()}
+	}
+	if !cfg.HasTenant(tenant) {
+		return &InvalidError{Field: "tenant", Msg: fmt.Sprintf("%q is not configured", tenant)}
+	}
+	if err := identity.ValidateName(key); err != nil {
+		return &InvalidError{Field: "key", Msg: err.Error()}
+	}
+	return nil
+}
+
+// checkLocked refuses a change of what a static group keeps for its file. To
+// say again what the file says is no change.
+func (c *Config) checkLocked(static Group, change GroupChange) error {
+	now := c.merge(layers{template: static.Template, static: &static})
+	same := func(a, b any) bool { return string(canonical(a)) == string(canonical(b)) }
+	switch {
+	case change.Template != "" && change.Template != static.Template:
+		return &LockedFieldError{Field: "template"}
+	case change.SubnetPool != "" && change.SubnetPool != now.SubnetPool:
+		return &LockedFieldError{Field: "subnet_pool"}
+	case len(change.Args) > 0 && !encodable(change.Args):
+		return &InvalidError{Field: "args", Msg: "not JSON"}
+	case len(change.Args) > 0 && !same(change.Args, static.Args) && !same(change.Args, now.Args):
+		return &LockedFieldError{Field: "args"}
+	case len(change.LoadBalancers) > 0 && !slices.Equal(change.LoadBalancers, static.LoadBalancers):
+		return &LockedFieldError{Field: "load_balancers"}
+	}
+	return nil
+}
+
+// checkShape looks at a change by itself.
+func checkShape(change GroupChange) error {
+	if n := change.Size; n != nil && (*n < 0 || *n > MaxGroupSize) {
+		return &InvalidError{Field: "size", Msg: fmt.Sprintf("%d is not from 0 to %d", *n, MaxGroupSize)}
+	}
+	if n := len(change.InstanceTypes); n > maxInstanceTypes {
+		return &InvalidError{Field: "instance_types", Msg: fmt.Sprintf("%d types, at most %d are allowed", n, maxInstanceTypes)}
+	}
+	for _, t := range append(slices.Clone(change.InstanceTypes), change.InstanceType) {
+		if !cleanText(t) {
+			return &InvalidError{Field: "instance_type", Msg: "too long, or with characters that can't be printed"}
+		}
+	}
+	if slices.Contains(change.InstanceTypes, "") {
+		return &InvalidError{Field: "instance_types", Msg: "an empty type"}
+	}
+	return checkVars(change.Vars, change.Args)
+}
+
+func checkVars(vars map[string]string, args map[string]any) error {
+	size := 0
+	for name, value := range vars {
+		if name == "" || !cleanText(name) {
+			return &InvalidError{Field: "vars", Msg: "a name is empty, too long, or has characters that can't be printed"}
+		}
+		if strings.ContainsRune(value, 0) {
+			return &InvalidError{Field: "vars", Msg: fmt.Sprintf("the value of %s contains a NUL", name)}
+		}
+		size += len(name) + len(value)
+	}
+	if size > maxRequestBytes {
+		return &InvalidError{Field: "vars", Msg: fmt.Sprintf("%d bytes, at most %d are allowed", size, maxRequestBytes)}
+	}
+	data, err := json.Marshal(args)
+	switch {
+	case err != nil:
+		return &InvalidError{Field: "args", Msg: "not JSON"}
+	case len(data) > maxRequestBytes:
+		return &InvalidError{Field: "args", Msg: fmt.Sprintf("%d bytes, at most %d are allowed", len(data), maxRequestBytes)}
+	}
+	return nil
+}
+
+func encodable(v any) bool {
+	_, err := json.Marshal(v)
+	return err == nil
+}
+
+// cleanText says whether a short name can go into a tag or a log line.
+func cleanText(s string) bool {
+	return len(s) <= maxNameLength && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// apply gives the entry with the change in it. Of a static group only what is
+// not locked is stored.
+func (change GroupChange) apply(entry DynamicGroup, isStatic bool) DynamicGroup {
+	if change.Size != nil {
+		size := *change.Size
+		entry.Size = &size
+	}
+	if len(change.InstanceTypes) > 0 {
+		entry.InstanceType, entry.InstanceTypes = "", slices.Clone(change.InstanceTypes)
+	} else if change.InstanceType != "" {
+		entry.InstanceType, entry.InstanceTypes = change.InstanceType, nil
+	}
+	if change.Vars != nil {
+		entry.Vars = maps.Clone(change.Vars)
+	}
+	if change.Manager != "" {
+		entry.Manager = change.Manager
+	}
+	entry.DeletedAt = nil
+	if isStatic {
+		return entry
+	}
+	if change.Template != "" {
+		entry.Template = change.Template
+	}
+	if change.SubnetPool != "" {
+		entry.SubnetPool = change.SubnetPool
+	}
+	if change.Args != nil {
+		entry.Args = maps.Clone(change.Args)
+	}
+	if change.LoadBalancers != nil {
+		entry.LoadBalancers = slices.Clone(change.LoadBalancers)
+	}
+	return entry
+}
+
+// checkDynamic looks at what the layers come to. The change says which field
+// to blame.
+func (c *Config) checkDynamic(l layers, change GroupChange) error {
+	if l.template == "" {
+		return &InvalidError{Field: "template", Msg: "required for a group that is not in the server's configuration"}
+	}
+	t, ok := c.Templates[l.template]
+	if !ok {
+		return &InvalidError{Field: "template", Msg: unknownName("template", l.template, c.Templates)}
+	}
+	if l.static == nil {
+		pool := l.dynamic.SubnetPool
+		if pool == "" {
+			pool = t.SubnetPool
+		}
+		if err := c.checkPool(pool, true); err != nil {
+			return err
+		}
+		for _, key := range l.dynamic.LoadBalancers {
+			if _, ok := c.LoadBalancers[key]; !ok {
+				return &InvalidError{Field: "load_balancers", Msg: unknownName("load balancer", key, c.LoadBalancers)}
+			}
+		}
+		if err := c.rules.checkArgs(l.dynamic.Args); err != nil {
+			return &InvalidError{Field: "args", Msg: err.Error()}
+		}
+	}
+	field := "instance_type"
+	if len(change.InstanceTypes) > 0 {
+		field = "instance_types"
+	}
+	if err := c.checkTypes(field, t, l.dynamic.types()); err != nil {
+		return err
+	}
+	merged := c.merge(l)
+	if len(merged.InstanceTypes) == 0 {
+		return &InvalidError{Field: "instance_type", Msg: "required, because the template has none"}
+	}
+	return c.checkRendering(merged)
+}
+
+// checkPool looks at a pool that the API names.
+func (c *Config) checkPool(pool string, restricted bool) error {
+	allowed := c.Server.DynamicSubnetPools
+	switch _, known := c.Server.SubnetPools[pool]; {
+	case pool == "":
+		return &InvalidError{Field: "subnet_pool", Msg: "required, because the template has none"}
+	case !known:
+		return &InvalidError{Field: "subnet_pool", Msg: unknownName("subnet pool", pool, c.Server.SubnetPools)}
+	case restricted && len(allowed) > 0 && !slices.Contains(allowed, pool):
+		return &InvalidError{Field: "subnet_pool", Msg: fmt.Sprintf("%q is not open to dynamic groups; open are %s", pool, strings.Join(allowed, ", "))}
+	}
+	return nil
+}
+
+// checkTypes looks at instance types that the API names: the template's own are
+// always allowed.
+func (c *Config) checkTypes(field string, t Template, types []string) error {
+	for _, typ := range types {
+		if len(t.AllowedInstanceTypes) > 0 && !slices.Contains(t.AllowedInstanceTypes, typ) && !slices.Contains(t.InstanceType, typ) {
+			return &InvalidError{Field: field, Msg: fmt.Sprintf("%q is not allowed by the template; allowed are %s",
+				typ, strings.Join(t.AllowedInstanceTypes, ", "))}
+		}
+		if fits, err := c.rules.checkType(typ, t.Arch); !fits {
+			return &InvalidError{Field: field, Msg: err.Error()}
+		}
+	}
+	return nil
+}
+
+// CheckInstance gives what an on-demand instance of a group should be: the
+// group with the request over it. A group that is not there, or is being
+// deleted, is [ErrGroupNotFound]; a request that does not fit is an
+// [InvalidError]. Where the request names a template of another architecture,
+// the group's own instance types do not count.
+func CheckInstance(cfg *Config, file *GroupFile, tenant, group string, req InstanceRequest) (*EffectiveGroup, error) {
+	_, isStatic := cfg.Groups[tenant][group]
+	entry, isDynamic := file.Group(tenant, group)
+	if !isStatic && (!isDynamic || entry.DeletedAt != nil) {
+		return nil, fmt.Errorf("group %s/%s: %w", shorten(tenant), shorten(group), ErrGroupNotFound)
+	}
+	base := cfg.effective(file, GroupKey{tenant, group})
+	if base.Held != "" {
+		return nil, &InvalidError{Field: "group", Msg: base.Held}
+	}
+	if err := checkShape(GroupChange{InstanceType: req.InstanceType, Vars: req.Vars}); err != nil {
+		return nil, err
+	}
+	l := layers{tenant: tenant, key: group, template: base.Template, dynamic: base.Dynamic, request: &req}
+	if isStatic {
+		static := cfg.Groups[tenant][group]
+		l.static = &static
+	}
+	if req.Template != "" {
+		l.template = req.Template
+	}
+	return cfg.checkRequest(l, base, req)
+}
+
+func (c *Config) checkRequest(l layers, base *EffectiveGroup, req InstanceRequest) (*EffectiveGroup, error) {
+	t, ok := c.Templates[l.template]
+	if !ok {
+		return nil, &InvalidError{Field: "template", Msg: unknownName("template", l.template, c.Templates)}
+	}
+	if req.InstanceType != "" {
+		if err := c.checkTypes("instance_type", t, []string{req.InstanceType}); err != nil {
+			return nil, err
+		}
+	}
+	if req.SubnetPool != "" {
+		if err := c.checkPool(req.SubnetPool, req.SubnetPool != base.SubnetPool); err != nil {
+			return nil, err
+		}
+	}
+	for _, key := range req.LoadBalancers {
+		if _, ok := c.LoadBalancers[key]; !ok {
+			return nil, &InvalidError{Field: "load_balancers", Msg: unknownName("load balancer", key, c.LoadBalancers)}
+		}
+	}
+	merged := c.merge(l)
+	if t.Arch != base.Arch && req.InstanceType == "" {
+		merged.InstanceTypes = t.InstanceType
+		merged.seal(c.Certificates)
+	}
+	if len(merged.InstanceTypes) == 0 {
+		return nil, &InvalidError{Field: "instance_type", Msg: "required, because the template has none"}
+	}
+	if err := c.checkRendering(merged); err != nil {
+		return nil, err
+	}
+	return merged, nil
+}
+
+// unknownName says that a reference leads nowhere, and where it may have been
+// meant to lead.
+func unknownName[V any](what, name string, known map[string]V) string {
+	names := slices.Sorted(maps.Keys(known))
+	msg := fmt.Sprintf("there is no %s %q", what, shorten(name))
+	if near := jsonc.Nearest(name, names); near != "" {
+		msg += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return msg
+}
+
+// shorten keeps a foreign name from filling a message.
+func shorten(s string) string {
+	if len(s) > 64 {
+		return strings.ToValidUTF8(s[:64], "") + "…"
+	}
+	return s
+}
