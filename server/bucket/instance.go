@@ -1,0 +1,154 @@
+package bucket
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"nstance.dev/protos/identity"
+)
+
+// Status is how far an instance's record has come. It only ever moves forward.
+type Status string
+
+// The statuses. A record is pending from before the provider is first asked,
+// registered once its agent has a certificate, and deleting from the decision
+// that it has to go until the record itself is removed.
+const (
+	StatusPending    Status = "pending"
+	StatusRegistered Status = "registered"
+	StatusDeleting   Status = "deleting"
+)
+
+// InstanceRecord is the durable truth about one instance: that it exists, who
+// it is and, once decided, why it has to go. It is written before the machine
+// is asked for and removed after the machine is confirmed gone.
+//
+// Copies share Overrides and Deletion; replace them instead of changing them.
+type InstanceRecord struct {
+	V    int    `json:"v"`    // set by Encode
+	Term uint64 `json:"term"` // of the leader that wrote it
+
+	ID        identity.ID `json:"id"`
+	Tenant    string      `json:"tenant"`
+	ClusterID string      `json:"cluster_id"`
+	Shard     string      `json:"shard"`
+	Group     string      `json:"group"`
+	Template  string      `json:"template"`
+	Kind      string      `json:"kind"`
+	OnDemand  bool        `json:"on_demand"`
+
+	InstanceType string          `json:"instance_type"`
+	Arch         string          `json:"arch"`
+	SubnetPool   string          `json:"subnet_pool"`
+	SubnetID     string          `json:"subnet_id"`
+	Overrides    json.RawMessage `json:"overrides"`         // of the request; nil is written as {}
+	InfraHash    string          `json:"infra_config_hash"` // what it was made from; never changes
+
+	Provider   string `json:"provider"`
+	ProviderID string `json:"provider_id"` // empty until the provider has answered
+	ImageID    string `json:"image_id"`
+	Hostname   string `json:"hostname"`
+	IPv4       string `json:"ipv4"`
+	IPv6       string `json:"ipv6"`
+
+	Status       Status `json:"status"`
+	CreatedAt    Time   `json:"created_at"`
+	RegisteredAt Time   `json:"registered_at"`
+	NonceSHA256  string `json:"nonce_sha256"`
+	NonceExpires Time   `json:"nonce_expires_at"`
+
+	PublicKeyPEM string      `json:"public_key_pem"`
+	Certificate  Certificate `json:"certificate"`
+
+	Deletion *Deletion `json:"deletion"` // nil until condemned
+
+	unknown *unknown
+}
+
+// Certificate says which client certificate its owner holds. Serials are in the
+// form of [identity.SerialString].
+type Certificate struct {
+	Serial string `json:"serial"`
+	// PreviousSerial is that of the certificate before, which stays good until
+	// the owner has been seen with the new one: the answer that carried the new
+	// one may have been lost.
+	PreviousSerial string `json:"previous_serial"`
+	NotBefore      Time   `json:"not_before"`
+	NotAfter       Time   `json:"not_after"`
+}
+
+// MarshalJSON writes times that are not set as empty texts: all members of a
+// certificate are texts.
+func (c Certificate) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Serial         string `json:"serial"`
+		PreviousSerial string `json:"previous_serial"`
+		NotBefore      string `json:"not_before"`
+		NotAfter       string `json:"not_after"`
+	}{c.Serial, c.PreviousSerial, c.NotBefore.String(), c.NotAfter.String()})
+}
+
+// Deletion is the decision that an instance has to go. The next leader resumes
+// it instead of deciding anew.
+type Deletion struct {
+	Reason         string      `json:"reason"`
+	RequestedAt    Time        `json:"requested_at"`
+	DrainStartedAt Time        `json:"drain_started_at"` // zero: there is no drain
+	DeleteAt       Time        `json:"delete_at"`        // zero: at once
+	ReplacementID  identity.ID `json:"replacement_id"`
+}
+
+// Key returns the key of r, or "" if r names nothing valid.
+func (r InstanceRecord) Key() string { return InstanceKey(r.Shard, r.Tenant, r.ID) }
+
+// Encode returns the document that [DecodeInstanceRecord] reads. It refuses a
+// record that could not be read again.
+func (r InstanceRecord) Encode() ([]byte, error) {
+	if len(r.Overrides) == 0 {
+		r.Overrides = json.RawMessage("{}")
+	}
+	r.V = version
+	if err := r.check(r.Key()); err != nil {
+		return nil, fmt.Errorf("encode the record of instance %q: %w", r.ID, err)
+	}
+	return encode(r, r.unknown)
+}
+
+// DecodeInstanceRecord reads the document found under k. Errors are of type
+// [*DocumentError].
+func DecodeInstanceRecord(k string, data []byte) (InstanceRecord, error) {
+	var r InstanceRecord
+	var err error
+	if r.unknown, err = decode(data, &r); err == nil {
+		err = r.check(k)
+	}
+	if err != nil {
+		return InstanceRecord{}, documentError(k, err)
+	}
+	return r, nil
+}
+
+// check reports why r is not a record that may stand under k.
+func (r InstanceRecord) check(k string) error {
+	shard, tenant, id, err := ParseInstanceKey(k)
+	switch {
+	case err != nil:
+		return err
+	case r.ID != id:
+		return mismatch("id", r.ID.String(), id.String())
+	case r.Tenant != tenant:
+		return mismatch("tenant", r.Tenant, tenant)
+	case r.Shard != shard:
+		return mismatch("shard", r.Shard, shard)
+	case r.CreatedAt.IsZero():
+		return fmt.Errorf("member created_at is missing")
+	}
+	if err := identity.ValidateName(r.Group); err != nil {
+		return fmt.Errorf("member group: %w", err)
+	}
+	switch r.Status {
+	case StatusPending, StatusRegistered, StatusDeleting:
+		return nil
+	}
+	return fmt.Errorf("member status: %q is not pending, registered or deleting", r.Status)
+}
