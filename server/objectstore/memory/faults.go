@@ -41,8 +41,8 @@ type Fault struct {
 	After   error         // returned after the call took effect: a lost answer is ErrUnavailable
 	Linger  time.Duration // between the effect and the answer
 
-	// Late makes the call fail with ErrUnavailable at once and take its effect,
-	// if its condition then holds, this much later.
+	// Late makes the call fail with ErrUnavailable at once, and a write take its
+	// effect, if its condition then holds, this much later.
 	Late time.Duration
 }
 
@@ -76,7 +76,7 @@ func (s *Store) call(ctx context.Context, c Call, effect func() error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s %s: %w", c.Op, c.Key, err)
 	}
-	if err := s.faulty(ctx, s.next(c), effect); err != nil {
+	if err := s.faulty(ctx, c.Op, s.next(c), effect); err != nil {
 		return fmt.Errorf("%s %s: %w", c.Op, c.Key, err)
 	}
 	return nil
@@ -105,7 +105,7 @@ func (s *Store) next(c Call) Fault {
 	return faults(c)
 }
 
-func (s *Store) faulty(ctx context.Context, f Fault, effect func() error) error {
+func (s *Store) faulty(ctx context.Context, op Op, f Fault, effect func() error) error {
 	locked := func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -118,7 +118,9 @@ func (s *Store) faulty(ctx context.Context, f Fault, effect func() error) error 
 		return f.Before
 	}
 	if f.Late > 0 {
-		time.AfterFunc(f.Late, func() { _ = locked() }) // nobody is left to tell
+		if op == OpPut || op == OpDelete {
+			time.AfterFunc(f.Late, func() { _ = locked() }) // nobody is left to tell
+		}
 		return objectstore.ErrUnavailable
 	}
 	err := locked()

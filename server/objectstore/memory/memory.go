@@ -92,9 +92,10 @@ func (s *Store) PutIfMatch(ctx context.Context, key string, data []byte, etag st
 	return s.put(ctx, key, data, func(o objectstore.Object, exists bool) bool { return exists && o.ETag == etag })
 }
 
-func (s *Store) put(ctx context.Context, key string, data []byte, holds func(objectstore.Object, bool) bool) (etag string, err error) {
+func (s *Store) put(ctx context.Context, key string, data []byte, holds func(objectstore.Object, bool) bool) (string, error) {
 	data = append([]byte{}, data...) // ours: the caller may change its own, a late write still needs this
-	err = s.call(ctx, Call{Op: OpPut, Key: key, Data: data}, func() error {
+	var etag string
+	err := s.call(ctx, Call{Op: OpPut, Key: key, Data: data}, func() error {
 		old, exists := s.objects[key]
 		if !holds(old, exists) {
 			return objectstore.ErrPrecondition
