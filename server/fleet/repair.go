@@ -84,7 +84,7 @@ func (p *planner) slots() slots {
 	}
 	for _, in := range p.all {
 		switch {
-		case in.State.Leaving() && in.Removal.Reason == ReasonUnhealthy && in.Power != Gone:
+		case in.State.Leaving() && in.Removal.Reason == ReasonUnhealthy && stillRuns(in):
 			s.leaving++
 		case in.State.Sick() && in.Power == Up && !p.heir[in.ID] && len(p.heirs(in)) > 0:
 			s.reserved++
@@ -92,6 +92,12 @@ func (p *planner) slots() slots {
 	}
 	s.reserved += s.leaving
 	return s
+}
+
+// stillRuns reports whether a leaving instance may do work, or did when it was
+// condemned.
+func stillRuns(in *Instance) bool {
+	return in.Power == Up || in.Power != Gone && in.Removal.drains()
 }
 
 // mayLose takes the replacement of a lost machine out of the budget, if one

@@ -3,6 +3,8 @@ package fleet
 import (
 	"cmp"
 	"slices"
+
+	"nstance.dev/protos/identity"
 )
 
 // removeRetired condemns what a caller named, whatever the size: the size was
@@ -60,22 +62,28 @@ func (p *planner) surplus() int {
 }
 
 // victims are the instances that a size may cost, in the order in which they
-// go: what has no VM yet, what is sick, what has not joined, then the oldest.
-// A replacement stands for the sick instance it belongs to, not for itself.
+// go: what has no VM yet, what is sick, what has not joined, replacements that
+// are not needed any more, then the oldest. The replacement of a sick instance
+// stands for that one, not for itself.
 func (p *planner) victims() []*Instance {
+	spare := make(map[identity.ID]bool)
 	var all []*Instance
 	for _, in := range p.all {
-		if p.removable(in) && !p.heir[in.ID] {
-			all = append(all, in)
+		if !p.removable(in) || p.heir[in.ID] {
+			continue
+		}
+		all = append(all, in)
+		if in.State.Live() {
+			spare[in.Replacement] = true // in is well again
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *Instance) int {
-		return cmp.Compare(victimRank(a), victimRank(b))
+		return cmp.Compare(victimRank(a, spare), victimRank(b, spare))
 	})
 	return all
 }
 
-func victimRank(in *Instance) int {
+func victimRank(in *Instance, spare map[identity.ID]bool) int {
 	switch {
 	case in.State == Pending && in.Power == NoVM:
 		return 0
@@ -83,25 +91,22 @@ func victimRank(in *Instance) int {
 		return 1
 	case in.State == Pending || in.State == Provisioning:
 		return 2
-	default:
+	case spare[in.ID]:
 		return 3
+	default:
+		return 4
 	}
 }
 
-// unit is what goes, in this order, if in is a victim. A sick instance takes
-// its replacement along: the two count as one. An instance that is well again
-// loses the replacement that it no longer needs, and stays.
+// unit is what goes, in this order, if in is a victim: a sick instance takes
+// its replacement along, because the two count as one.
 func (p *planner) unit(in *Instance) []*Instance {
-	heirs := p.staying(p.heirs(in))
-	slices.Reverse(heirs)
-	switch {
-	case in.State.Sick():
-		return append(heirs, in)
-	case len(heirs) > 0:
-		return heirs[:1]
-	default:
+	if !in.State.Sick() {
 		return []*Instance{in}
 	}
+	heirs := p.staying(p.heirs(in))
+	slices.Reverse(heirs)
+	return append(heirs, in)
 }
 
 func (p *planner) staying(all []*Instance) []*Instance {

@@ -1,0 +1,56 @@
+package fleet
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	brakeFloor = 3                // this many may always be missing at once
+	brakeShare = 4                // or one in this many of the live instances
+	brakeAgain = 30 * time.Second // until a second listing counts
+)
+
+// brake raises the alarm if the listing lacks, without a bad status, more than
+// max(3, 25%) of the live instances that a listing has to show. What its own
+// Get has confirmed to be gone is sick by then and counts no more, so the brake
+// comes off as the loss is proved machine by machine.
+func (c *collector) brake(known, absent []Known) {
+	lost, live := 0, 0
+	for _, k := range known {
+		if hasVM(k) && c.expected(k) {
+			live++
+		}
+	}
+	for _, k := range absent {
+		if hasVM(k) {
+			lost++
+		}
+	}
+	if lost > max(brakeFloor, live/brakeShare) {
+		c.out.Alarm = fmt.Sprintf("the provider's listing lacks %d of %d live machines: nothing is deleted until each is confirmed", lost, live)
+	}
+}
+
+// hasVM reports whether the instance is live and its VM was there at some time.
+func hasVM(k Known) bool {
+	return k.State.Live() && (k.Power != NoVM || k.State.Registered())
+}
+
+// missLive reports the absence of a live instance: at once in ordinary times;
+// under the brake only when a second listing, 30 s after the first, lacks it
+// too, and then together with the order to ask for this very machine.
+func (c *collector) missLive(k Known) {
+	first, again := c.last.absent[k.ID]
+	if !again {
+		first = c.l.At
+	}
+	c.next.absent[k.ID] = first
+	if c.out.Alarm == "" {
+		c.out.Absent = append(c.out.Absent, k.ID)
+		return
+	}
+	if c.l.At.Sub(first) >= brakeAgain {
+		c.out.Confirm = append(c.out.Confirm, k.ID)
+	}
+}

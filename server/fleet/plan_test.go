@@ -1,0 +1,282 @@
+package fleet_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/fleet"
+)
+
+const poolSize = 12
+
+func poolID(i int) identity.ID { return identity.ID(fmt.Sprintf("i%02d", i)) }
+
+// drawInstance draws any instance at all, sensible or not.
+func drawInstance(t *rapid.T, id identity.ID) fleet.Instance {
+	in := fleet.Instance{
+		ID:       id,
+		Group:    web,
+		OnDemand: rapid.IntRange(0, 5).Draw(t, "on demand") == 0,
+		State:    rapid.SampledFrom(fleet.States()).Draw(t, "state"),
+		Power:    fleet.Power(rapid.IntRange(0, 3).Draw(t, "power")),
+		Created:  epoch.Add(-time.Duration(rapid.IntRange(0, 5).Draw(t, "age")) * time.Hour),
+	}
+	if rapid.Bool().Draw(t, "replaced") {
+		in.Replacement = poolID(rapid.IntRange(0, poolSize).Draw(t, "replacement"))
+	}
+	reasons := []fleet.Reason{
+		fleet.ReasonUnhealthy, fleet.ReasonNotFound, fleet.ReasonRegistrationTimeout, fleet.ReasonAbandoned, fleet.ReasonScaleDown,
+	}
+	switch {
+	case in.State.Sick():
+		in.Verdict = rapid.SampledFrom(reasons[:4]).Draw(t, "verdict")
+	case in.State.Leaving():
+		in.Removal.Reason = rapid.SampledFrom(reasons).Draw(t, "reason")
+		if in.State == fleet.Draining || rapid.Bool().Draw(t, "drains") {
+			in.Removal.DeleteAt = epoch.Add(time.Duration(rapid.IntRange(-5, 5).Draw(t, "delete at")) * time.Minute)
+			in.Removal.Acked = rapid.Bool().Draw(t, "acked")
+		}
+	}
+	return in
+}
+
+func drawWorld(t *rapid.T) *world {
+	w := &world{now: epoch, view: fleet.View{
+		Group: fleet.Group{
+			ID:           web,
+			Size:         rapid.IntRange(0, 8).Draw(t, "size"),
+			Deleted:      rapid.IntRange(0, 4).Draw(t, "deleted") == 0,
+			DrainTimeout: time.Duration(rapid.IntRange(0, 2).Draw(t, "drain")) * time.Minute,
+		},
+		Drains:     rapid.Bool().Draw(t, "coordinated"),
+		Deletes:    rapid.IntRange(-1, 3).Draw(t, "deletes"),
+		MaxRepairs: rapid.IntRange(0, 3).Draw(t, "repairs"),
+	}}
+	for i := range rapid.IntRange(0, poolSize).Draw(t, "instances") {
+		w.view.Instances = append(w.view.Instances, drawInstance(t, poolID(i)))
+	}
+	if rapid.Bool().Draw(t, "named") {
+		w.view.Group.Retired = []identity.ID{poolID(rapid.IntRange(0, poolSize).Draw(t, "retired"))}
+	}
+	return w
+}
+
+func drawGate(t *rapid.T, v *fleet.View) {
+	if rapid.Bool().Draw(t, "blocked") {
+		v.Creates = fleet.Gate{Blocked: "back-off", Until: epoch.Add(time.Minute)}
+	}
+	if rapid.Bool().Draw(t, "losses bound") {
+		v.Losses = fleet.Budget{Limited: true, Left: rapid.IntRange(0, 2).Draw(t, "losses")}
+	}
+}
+
+func TestPlanIsPure(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		drawGate(t, &w.view)
+		before := slices.Clone(w.view.Instances)
+		want := w.plan()
+		if diff := cmp.Diff(before, w.view.Instances); diff != "" {
+			t.Fatalf("the plan changed its input:\n%s", diff)
+		}
+		w.view.Instances = rapid.Permutation(w.view.Instances).Draw(t, "order")
+		if diff := cmp.Diff(want, w.plan()); diff != "" {
+			t.Fatalf("the order of the instances shows:\n%s", diff)
+		}
+	})
+}
+
+// TestL1_Converges: from any state, an executor that never fails brings the
+// group to its size, and then there is nothing to do. Nothing that a plan may
+// not do happens on the way.
+func TestL1_Converges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		for range 100 {
+			d := w.plan()
+			check(t, w, d)
+			// F13: the executor may die after any action.
+			done := d.Actions
+			if len(done) > 0 && rapid.IntRange(0, 3).Draw(t, "crash") == 0 {
+				done = done[:rapid.IntRange(1, len(done)).Draw(t, "done")]
+			}
+			for _, a := range done {
+				w.carryOut(t, a)
+			}
+			if len(done) == 0 {
+				if w.settled() {
+					return
+				}
+				w.progress()
+				w.now = w.now.Add(time.Minute)
+				w.view.Deletes = max(1, w.view.Deletes)
+			}
+		}
+		t.Fatalf("no end: %+v\n%+v", w.view, w.plan())
+	})
+}
+
+// settled reports whether the group is as it should be, for good.
+func (w *world) settled() bool {
+	d := w.plan()
+	if len(d.Actions) > 0 || !d.Wake.IsZero() || len(d.Notes) > 0 {
+		return false
+	}
+	running := 0
+	for _, in := range w.view.Instances {
+		switch {
+		case in.State.Leaving() || in.State.Sick():
+			return false
+		case !in.OnDemand && in.State == fleet.Running:
+			running++
+		case in.State.Live() && in.State != fleet.Running:
+			return false
+		}
+	}
+	return running == w.view.Group.Desired()
+}
+
+// check holds a plan against the rules that no plan may break.
+func check(t *rapid.T, w *world, d fleet.Decision) {
+	g := w.view.Group
+	live, repairs := w.live(), 0
+	for _, a := range d.Actions {
+		switch a := a.(type) {
+		case fleet.Create:
+			checkCreate(t, w, a)
+			live++
+		case fleet.Condemn:
+			in := w.find(a.ID)
+			if in.State.Live() && !in.OnDemand {
+				live--
+			}
+			if checkCondemn(t, w, in, a) {
+				repairs++
+			}
+		case fleet.Delete:
+			in := w.find(a.ID)
+			early := in.Power == fleet.Up && !in.Removal.Acked && w.now.Before(in.Removal.DeleteAt)
+			if in.State != fleet.Condemned && in.State != fleet.Draining || early {
+				t.Fatalf("S20: %s of %+v", a, in)
+			}
+		}
+	}
+	if limit := max(1, g.Size/10, w.view.MaxRepairs); repairs > limit {
+		t.Fatalf("S8: %d repairs at once, at most %d", repairs, limit)
+	}
+	if live > max(g.Desired(), w.live()) {
+		t.Fatalf("S5: %d live after the plan, desired %d: %v", live, g.Desired(), d.Actions)
+	}
+}
+
+func checkCreate(t *rapid.T, w *world, a fleet.Create) {
+	if w.view.Group.Deleted {
+		t.Fatalf("create in a deleted group: %s", a)
+	}
+	if a.Replaces != "" {
+		if in := w.find(a.Replaces); !in.State.Sick() || in.OnDemand {
+			t.Fatalf("%s, which is %s", a, in.State)
+		}
+	}
+}
+
+// checkCondemn reports whether a is the repair of a machine that still runs.
+func checkCondemn(t *rapid.T, w *world, in *fleet.Instance, a fleet.Condemn) bool {
+	bySize := a.Reason == fleet.ReasonScaleDown || a.Reason == fleet.ReasonGroupDeleted || a.Reason == fleet.ReasonRequested
+	switch {
+	case in.State.Leaving() || in.State == fleet.Deleted:
+		t.Fatalf("%s is %s already", a, in.State)
+	case bySize && in.OnDemand:
+		t.Fatalf("an on-demand instance pays for a size: %s", a)
+	case bySize:
+		return false
+	case !in.State.Sick():
+		t.Fatalf("a well instance is condemned: %s", a)
+	case a.Reason == fleet.ReasonRegistrationTimeout || a.Reason == fleet.ReasonAbandoned || in.Power != fleet.Up:
+		return false
+	case !in.OnDemand && !w.replaced(in):
+		t.Fatalf("S7: %s before its replacement exists", a)
+	}
+	return true
+}
+
+// replaced reports whether a live instance stands at the end of in's
+// replacements.
+func (w *world) replaced(in *fleet.Instance) bool {
+	for range w.view.Instances {
+		if in = w.find(in.Replacement); in == nil {
+			return false
+		}
+		if in.State.Live() {
+			return true
+		}
+	}
+	return false
+}
+
+// TestS8_DeletedGroupWithinBound: of a deleted group no more running machines
+// are condemned than may be, on-demand ones never.
+func TestS8_DeletedGroupWithinBound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		w.view.Group.Deleted, w.view.Group.Retired = true, nil
+		w.view.Deletes = rapid.IntRange(0, 3).Draw(t, "deletes")
+		n := 0
+		for _, a := range w.plan().Actions {
+			if c, ok := a.(fleet.Condemn); ok && c.Reason == fleet.ReasonGroupDeleted && w.find(c.ID).Power == fleet.Up {
+				n++
+			}
+		}
+		if n > w.view.Deletes {
+			t.Fatalf("%d condemned, %d allowed", n, w.view.Deletes)
+		}
+	})
+}
+
+func TestHeldGroupKeepsStill(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		w.view.Group.Held = "paused"
+		for _, a := range w.plan().Actions {
+			if _, ok := a.(fleet.Delete); !ok {
+				t.Fatalf("a held group does %s", a)
+			}
+		}
+	})
+}
+
+func TestS20_NewRemoval(t *testing.T) {
+	up := fleet.Instance{Power: fleet.Up}
+	g := fleet.Group{DrainTimeout: time.Minute}
+	for _, c := range []struct {
+		name        string
+		g           fleet.Group
+		coordinated bool
+		in          fleet.Instance
+		reason      fleet.Reason
+		drains      bool
+	}{
+		{"a running machine of a group that drains", g, true, up, fleet.ReasonUnhealthy, true},
+		{"no drain timeout", fleet.Group{}, true, up, fleet.ReasonUnhealthy, false},
+		{"nobody to drain", g, false, up, fleet.ReasonUnhealthy, false},
+		{"a stopped machine", g, true, fleet.Instance{Power: fleet.Down}, fleet.ReasonUnhealthy, false},
+		{"a machine that is gone", g, true, fleet.Instance{Power: fleet.Gone}, fleet.ReasonNotFound, false},
+		{"no machine yet", g, true, fleet.Instance{}, fleet.ReasonScaleDown, false},
+		{"never joined", g, true, up, fleet.ReasonRegistrationTimeout, false},
+		{"asked for by a caller", g, true, up, fleet.ReasonRequested, true},
+	} {
+		want := fleet.Removal{Reason: c.reason, RequestedAt: epoch}
+		if c.drains {
+			want.DrainStarted, want.DeleteAt = epoch, epoch.Add(time.Minute)
+		}
+		if got := fleet.NewRemoval(c.g, c.coordinated, c.in, c.reason, epoch); got != want {
+			t.Errorf("%s: got %+v, want %+v", c.name, got, want)
+		}
+	}
+}
