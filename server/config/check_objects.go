@@ -113,10 +113,11 @@ func (c *checker) certificates(path jsonc.Path) {
 			c.addKey(p, quoted(key)+" is not a key of a certificate", `small letters, digits, "." and "-", at most 63, such as "kubelet.client"`)
 		}
 		if key == CertificateCA {
-			c.foreign(p, "the CA's own certificate", "kind", "dns", "ip", "uri")
-		} else if c.required(p.Key("kind"), cert.Kind, "client, server or peer") {
-			c.oneOf(p.Key("kind"), cert.Kind, CertClient, CertServer, CertPeer)
+			c.foreign(p, "the CA's own certificate", "dns", "ip", "uri")
+		} else {
+			c.required(p.Key("kind"), cert.Kind, "client, server or peer")
 		}
+		c.oneOf(p.Key("kind"), cert.Kind, CertClient, CertServer, CertPeer)
 		c.hours(p.Key("ttl"), cert.TTL)
 		c.certificateNames(p, cert)
 	})

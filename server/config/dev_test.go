@@ -1,0 +1,44 @@
+package config
+
+import (
+	"testing"
+	"time"
+)
+
+func TestDev_loads(t *testing.T) {
+	text, err := Dev(DevOptions{
+		MachinesDir: "/tmp/d/machines", EncryptionKeyFile: "/tmp/d/encryption.key", AgentPath: "/tmp/bin/nstance-agent", Size: 3, Arch: "amd64",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := Load("dev.jsonc", text, LoadOptions{Shard: "local", Storage: "file", Rules: &ProviderRules{Kind: ProviderLocal}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, problems := Effective(cfg, nil)
+	if len(problems) > 0 || len(cfg.Warnings) > 0 {
+		t.Errorf("problems %v, warnings %v", problems, cfg.Warnings)
+	}
+	g := groups[GroupKey{DefaultTenant, "web"}]
+	if g == nil || g.Size != 3 || g.Kind != "dev" || g.DrainTimeout != 0 || len(g.Subnets) != 1 {
+		t.Errorf("group web = %+v", g)
+	}
+	if cfg.Server.ShardElection.FrequentInterval.Std() != 5*time.Second/3 {
+		t.Errorf("frequent_interval = %v", cfg.Server.ShardElection.FrequentInterval)
+	}
+}
+
+func TestDev_refusesWhatLoadRefuses(t *testing.T) {
+	for name, opts := range map[string]DevOptions{
+		"no architecture": {MachinesDir: "/m", EncryptionKeyFile: "/k"},
+		"negative size":   {MachinesDir: "/m", EncryptionKeyFile: "/k", Arch: "arm64", Size: -1},
+		"bad group":       {MachinesDir: "/m", EncryptionKeyFile: "/k", Arch: "arm64", Group: "a/b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Dev(opts); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+}

@@ -1,0 +1,88 @@
+// Package schemagen makes the JSON Schema of the configuration, and its
+// reference for readers, from the types of package config and the comments on
+// their fields. It reads the source code of that package, so it runs where the
+// code is: from go generate, and from the test that says when its output is out
+// of date.
+package schemagen
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+
+	"nstance.dev/server/config"
+)
+
+// Schema gives the JSON Schema. The working directory must be that of package
+// config.
+func Schema() ([]byte, error) {
+	r := &jsonschema.Reflector{Anonymous: true, ExpandedStruct: true, Mapper: custom}
+	if err := r.AddGoComments("nstance.dev/server/config", "./"); err != nil {
+		return nil, fmt.Errorf("read the comments of the types: %w", err)
+	}
+	s := r.Reflect(&config.Config{})
+	s.ID = "https://nstance.dev/schema/config.schema.json"
+	s.Title = "Nstance shard configuration"
+	openKeys(s)
+	for _, def := range s.Definitions {
+		openKeys(def)
+	}
+	data, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encode the schema: %w", err)
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, data, "", "  "); err != nil {
+		return nil, fmt.Errorf("encode the schema: %w", err)
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+// custom describes the types whose form in JSON is not that of their Go type.
+func custom(t reflect.Type) *jsonschema.Schema {
+	text := &jsonschema.Schema{Type: "string"}
+	switch t {
+	case reflect.TypeFor[config.Duration]():
+		return &jsonschema.Schema{
+			Title: "duration", Examples: []any{"90s", "6h", "7d"},
+			OneOf: []*jsonschema.Schema{
+				{Type: "string", Pattern: `^(\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|^\+?0$|^[0-9]+d$`},
+				{Const: 0},
+			},
+		}
+	case reflect.TypeFor[config.Percent]():
+		return &jsonschema.Schema{Title: "percentage", Type: "string", Pattern: `^(100|[0-9]{1,2})%$`}
+	case reflect.TypeFor[config.InstanceTypes]():
+		return &jsonschema.Schema{
+			Title: "string or list of strings",
+			OneOf: []*jsonschema.Schema{text, {Type: "array", Items: text}},
+		}
+	case reflect.TypeFor[config.Vars]():
+		scalar := &jsonschema.Schema{OneOf: []*jsonschema.Schema{text, {Type: "number"}, {Type: "boolean"}}}
+		return &jsonschema.Schema{Title: "object of strings, numbers and booleans", Type: "object", AdditionalProperties: scalar}
+	}
+	return nil
+}
+
+// openKeys lets objects have the keys that every reader leaves alone, and puts
+// each description on one line.
+func openKeys(s *jsonschema.Schema) {
+	s.Description = strings.Join(strings.Fields(s.Description), " ")
+	if s.Type == "object" {
+		s.PatternProperties = map[string]*jsonschema.Schema{`^(\$schema$|x-)`: jsonschema.TrueSchema}
+	}
+	if s.Properties == nil {
+		return
+	}
+	for p := s.Properties.Oldest(); p != nil; p = p.Next() {
+		p.Value.Description = strings.Join(strings.Fields(p.Value.Description), " ")
+		if p.Value.AdditionalProperties != nil {
+			openKeys(p.Value)
+		}
+	}
+}

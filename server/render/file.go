@@ -1,0 +1,96 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"nstance.dev/server/config"
+	"nstance.dev/server/config/texttemplate"
+)
+
+// File renders a file of kind env, json or string. The other kinds have no text
+// of their own: for certificates see [Certificate], for storage [StorageKey].
+// More than [MaxFile] bytes are an error.
+func File(name string, f config.File, data Data) ([]byte, error) {
+	place := fmt.Sprintf("files[%q]", name)
+	var out []byte
+	rendered, err := tree(place, f.Template, data, texttemplate.Files, MaxFile)
+	if err != nil {
+		return nil, err
+	}
+	switch value := rendered.(type) {
+	case string:
+		if f.Kind == config.FileString {
+			out = []byte(value)
+			break
+		}
+		out, err = document(f.Kind, value)
+	default:
+		out, err = document(f.Kind, value)
+	}
+	switch {
+	case err != nil:
+		return nil, &Error{Place: place, Err: err}
+	case len(out) > MaxFile:
+		return nil, &Error{Place: place, Err: fmt.Errorf("the output is larger than %d bytes", MaxFile)}
+	}
+	return out, nil
+}
+
+func document(kind string, value any) ([]byte, error) {
+	switch kind {
+	case config.FileJSON:
+		return indented(value)
+	case config.FileEnv:
+		variables, ok := value.(map[string]any)
+		if !ok {
+			return nil, errors.New("the template is not an object of strings")
+		}
+		return environment(variables)
+	}
+	return nil, fmt.Errorf("a file of kind %q has no text of its own", kind)
+}
+
+// environment is a line KEY=value for each variable, in order.
+func environment(variables map[string]any) ([]byte, error) {
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		value, ok := variables[name].(string)
+		if !ok {
+			return nil, fmt.Errorf("the value of %s is not a string", name)
+		}
+		out.WriteString(name + "=" + envValue(value) + "\n")
+	}
+	return []byte(out.String()), nil
+}
+
+var envEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, "`", "\\`", "\n", `\n`, "\r", `\r`)
+
+// envValue quotes a value where a reader of the file, a shell or systemd, would
+// else take it for something else.
+func envValue(s string) string {
+	if !strings.ContainsAny(s, " \t\r\n\v\f\"'`#$\\;&|<>()*?[]{}~!") {
+		return s
+	}
+	return `"` + envEscapes.Replace(s) + `"`
+}
+
+// StorageKey renders the key of the object that a file of kind storage comes
+// from. Unless anywhere is true it must lie under "files/": what a template
+// made of it counts, not what stood in the configuration.
+func StorageKey(name string, f config.File, data Data, anywhere bool) (string, error) {
+	place := fmt.Sprintf("files[%q].source", name)
+	key, err := execute(place, f.Source, data, texttemplate.Files, 1024)
+	switch {
+	case err != nil:
+		return "", err
+	case key == "" || strings.HasPrefix(key, "/") || strings.Contains(key, ".."):
+		return "", &Error{Place: place, Err: errors.New("the output is not a key of an object")}
+	case !anywhere && !strings.HasPrefix(key, "files/"):
+		return "", &Error{Place: place, Err: errors.New(`the output is not under "files/"`)}
+	}
+	return key, nil
+}
