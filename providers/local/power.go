@@ -1,0 +1,132 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/driver"
+)
+
+// Halt stops the owner's running machines and returns when none runs any more.
+// Machines whose end was asked for are ended. Machines that had failed stay so.
+func (d *Driver) Halt(ctx context.Context, owner driver.Owner) error {
+	return d.together(ctx, "halt", owner, d.halt)
+}
+
+// Resume starts the owner's machines that [Driver.Halt] or a reboot of the box
+// stopped, in their old directories, and returns how many.
+func (d *Driver) Resume(ctx context.Context, owner driver.Owner) (int, error) {
+	var resumed atomic.Int64
+	err := d.together(ctx, "resume", owner, func(ctx context.Context, id identity.ID) error {
+		did, err := d.resume(ctx, id)
+		if did {
+			resumed.Add(1)
+		}
+		return err
+	})
+	return int(resumed.Load()), err
+}
+
+// together does one thing to every machine of the owner, many at once, each
+// with its lock held.
+func (d *Driver) together(ctx context.Context, op string, owner driver.Owner, do func(context.Context, identity.ID) error) error {
+	var ids []identity.ID
+	err := d.each(ctx, owner, func(name string, meta metadata) error {
+		if string(meta.InstanceID) == name {
+			ids = append(ids, meta.InstanceID)
+		}
+		return nil
+	})
+	if err != nil {
+		return driver.Fail(driver.Transient, op, err)
+	}
+	var mu sync.Mutex
+	var errs []error
+	var g errgroup.Group
+	g.SetLimit(64)
+	for _, id := range ids {
+		g.Go(func() error {
+			if err := d.locked(ctx, id, do); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, fmt.Errorf("%s: %w", id, err))
+			}
+			return nil // the others are to be tried all the same
+		})
+	}
+	_ = g.Wait()
+	if len(errs) > 0 {
+		return driver.Fail(driver.Ambiguous, op, errors.Join(errs...))
+	}
+	return nil
+}
+
+// locked does something to a machine that still exists once its lock is held.
+func (d *Driver) locked(ctx context.Context, id identity.ID, do func(context.Context, identity.ID) error) error {
+	unlock, err := d.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if there, err := exists(d.dir(id)); err != nil || !there {
+		return err
+	}
+	return do(ctx, id)
+}
+
+func (d *Driver) halt(ctx context.Context, id identity.ID) error {
+	s, p, err := d.look(string(id))
+	if err != nil {
+		return err
+	}
+	switch s.status() {
+	case driver.Deleting:
+		if err := d.stop(ctx, id, p); err != nil {
+			return err
+		}
+		return d.remove(id)
+	case driver.Running, driver.Pending, driver.Stopping:
+		// The marker comes first: if we die now, a dead process is no failure.
+		if err := os.WriteFile(filepath.Join(d.dir(id), stoppedFile), nil, 0o600); err != nil {
+			return err
+		}
+		if err := d.stop(ctx, id, p); err != nil {
+			return err
+		}
+		err := os.Remove(filepath.Join(d.dir(id), pidFile)) // a stopped machine has no pid
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	return nil
+}
+
+func (d *Driver) resume(ctx context.Context, id identity.ID) (bool, error) {
+	s, p, err := d.look(string(id))
+	if err != nil {
+		return false, err
+	}
+	switch s.status() {
+	case driver.Stopping: // a halt that did not come to its end
+		if err := d.stop(ctx, id, p); err != nil {
+			return false, err
+		}
+	case driver.Stopped:
+	default:
+		return false, nil
+	}
+	if err := forget(d.dir(id)); err != nil {
+		return false, err
+	}
+	return true, d.start(id)
+}
