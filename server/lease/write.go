@@ -1,0 +1,141 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"nstance.dev/server/objectstore"
+)
+
+// errLost says that someone else wrote or deleted the lock.
+var errLost = fmt.Errorf("%w: the lock was taken or changed", ErrNotLeader)
+
+// Pauses before the tries of one round of writing.
+var tries = []time.Duration{0, 100 * time.Millisecond, time.Second}
+
+// version is a stored version of the lock that this process wrote.
+type version struct {
+	doc   Document
+	etag  string
+	start time.Duration // when its first try began: the lease counts from there
+}
+
+// attempt is a write that was tried; it may take effect at any later time.
+type attempt struct {
+	data  string
+	doc   Document
+	start time.Duration
+}
+
+// maxAttempts bounds the memory of what was tried: more than fit into a lease.
+const maxAttempts = 32
+
+// remember notes a write before it is tried.
+func (e *Elector) remember(doc Document, data []byte, start time.Duration) {
+	if len(e.attempts) == maxAttempts {
+		e.attempts = slices.Delete(e.attempts, 0, 1)
+	}
+	e.attempts = append(e.attempts, attempt{string(data), doc, start})
+}
+
+// tried returns the write of this process that has exactly this content.
+func (e *Elector) tried(data []byte) (attempt, bool) {
+	i := slices.IndexFunc(e.attempts, func(a attempt) bool { return a.data == string(data) })
+	if i < 0 {
+		return attempt{}, false
+	}
+	return e.attempts[i], true
+}
+
+// document returns what to write next. Its time is later than in any document
+// before, so that no two versions have the same content.
+func (e *Elector) document(term uint64, released bool) Document {
+	now := e.opts.Now().UTC().Truncate(time.Millisecond)
+	if !now.After(e.lastUpdated) {
+		now = e.lastUpdated.Add(time.Millisecond)
+	}
+	e.lastUpdated = now
+	return Document{
+		V: Version, LeaderID: e.opts.ID, LeaderAddr: e.opts.LeaderAddr, Addrs: e.opts.Addrs,
+		LastUpdated: now, Term: term, LeaseSeconds: int(e.opts.Lease / time.Second), Released: released,
+	}
+}
+
+// write replaces the version with etag, or creates the lock where that is "",
+// in one round of tries. Where an earlier write of the same term turns out to
+// have succeeded, its version is returned instead. An error that matches
+// errLost or ErrDuplicateID is final, every other leaves the outcome open.
+func (e *Elector) write(ctx context.Context, doc Document, etag string) (version, error) {
+	data, err := doc.Encode()
+	if err != nil {
+		return version{}, err
+	}
+	start := e.opts.Elapsed()
+	e.remember(doc, data, start)
+	for _, wait := range tries {
+		pause(ctx, wait)
+		if ctx.Err() != nil {
+			return version{}, errors.Join(err, ctx.Err())
+		}
+		var stored string
+		stored, err = e.put(ctx, data, etag)
+		if err == nil {
+			return version{doc, stored, start}, nil
+		}
+		if !errors.Is(err, objectstore.ErrPrecondition) {
+			continue
+		}
+		var found version
+		if found, err = e.reread(ctx, doc.Term, etag); err == nil {
+			return found, nil
+		}
+		if errors.Is(err, errLost) || errors.Is(err, ErrDuplicateID) {
+			return version{}, err
+		}
+	}
+	return version{}, fmt.Errorf("write lock: %w", err)
+}
+
+func (e *Elector) put(ctx context.Context, data []byte, etag string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, margin(e.opts.Lease))
+	defer cancel()
+	if etag == "" {
+		return e.store.PutIfAbsent(ctx, e.key, data)
+	}
+	return e.store.PutIfMatch(ctx, e.key, data, etag)
+}
+
+// reread finds out why a condition was refused: because of an earlier write of
+// this term whose answer was lost, which it returns, or because of a stranger.
+func (e *Elector) reread(ctx context.Context, term uint64, etag string) (version, error) {
+	ctx, cancel := context.WithTimeout(ctx, margin(e.opts.Lease))
+	defer cancel()
+	now, err := stored{e.store, e.key}.look(ctx)
+	if err != nil {
+		return version{}, err
+	}
+	own, ok := e.tried(now.data)
+	switch {
+	case !now.absent() && now.etag == etag:
+		return version{}, errors.New("the condition holds and was refused")
+	case ok && own.doc.Term == term:
+		return version{own.doc, now.etag, own.start}, nil
+	case e.duplicate(now):
+		return version{}, fmt.Errorf("%w: %q, term %d", ErrDuplicateID, now.doc.LeaderID, now.doc.Term)
+	default:
+		return version{}, errLost
+	}
+}
+
+// duplicate reports whether a version claims the lock with this server's id but
+// was not written by this process.
+func (e *Elector) duplicate(o observation) bool {
+	if o.absent() || o.broken != nil || o.doc.Released || o.doc.LeaderID != e.opts.ID {
+		return false
+	}
+	_, ok := e.tried(o.data)
+	return !ok
+}
