@@ -1,11 +1,14 @@
 // Package fleet is the heart of a shard server: what a group should be, what its
 // instances are, and what to do about the difference.
 //
-// Everything here is pure. [Plan] and [Judge] are total functions of their
-// arguments: no clock, no I/O, no goroutine, no randomness, no map order that
-// shows in a result. Equal arguments give equal answers, and the plan of a
-// converged group is empty. Carrying a plan out, and finding out what is true,
-// is the business of package shard; it calls again whenever something changed.
+// [Judge] says what an instance's health means, [Collect] what a listing of VMs
+// means, and [Plan] what a group needs.
+//
+// Everything here is pure. The three are total functions of their arguments: no
+// clock, no I/O, no goroutine, no randomness, no map order that shows in a
+// result. Equal arguments give equal answers, and the plan of a converged group
+// is empty. Carrying a plan out, and finding out what is true, is the business
+// of package shard; it calls again whenever something changed.
 //
 // The life of an instance is the state machine in state.go; no other file
 // changes a [State].
@@ -87,7 +90,8 @@ type Instance struct {
 	Created  time.Time
 
 	// Replacement is the instance that was made to take this one's place; empty
-	// if none was. It is set before this instance is condemned.
+	// if none was. It is set before this instance is condemned, and stays when
+	// this one is well again: the replacement is then the one too many.
 	Replacement identity.ID
 
 	// Verdict says why the instance is Unhealthy. Zero in other states.

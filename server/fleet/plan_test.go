@@ -280,3 +280,31 @@ func TestS20_NewRemoval(t *testing.T) {
 		}
 	}
 }
+
+// TestS20_DrainSurvivesTakeOver: to a new leader every VM is unknown for a
+// moment; that ends no drain.
+func TestS20_DrainSurvivesTakeOver(t *testing.T) {
+	for _, state := range []fleet.State{fleet.Condemned, fleet.Draining} {
+		end := epoch.Add(time.Minute)
+		v := fleet.View{Group: fleet.Group{ID: web}, Instances: []fleet.Instance{{
+			ID: "a", Group: web, State: state, Power: fleet.NoVM,
+			Removal: fleet.Removal{Reason: fleet.ReasonScaleDown, DeleteAt: end},
+		}}}
+		if d := fleet.Plan(v, epoch); len(d.Actions) != 0 || !d.Wake.Equal(end) {
+			t.Errorf("%s: before its end %+v", state, d)
+		}
+		want := []fleet.Action{fleet.Delete{ID: "a", Reason: fleet.ReasonScaleDown, Why: "the drain has timed out"}}
+		if d := fleet.Plan(v, end); !slices.Equal(d.Actions, want) {
+			t.Errorf("%s: at its end %v", state, d.Actions)
+		}
+	}
+}
+
+func TestPlanOverlooksOtherGroups(t *testing.T) {
+	v := fleet.View{Group: fleet.Group{ID: web}, Instances: []fleet.Instance{
+		{ID: "a", Group: fleet.GroupID{Tenant: "other", Name: "web"}, State: fleet.Running, Power: fleet.Up},
+	}}
+	if d := fleet.Plan(v, epoch); len(d.Actions) != 0 || d.Counts != (fleet.Counts{}) {
+		t.Errorf("%+v", d)
+	}
+}

@@ -199,7 +199,11 @@ func (w *world) describe(d fleet.Decision) []string {
 		out = append(out, "- "+a.String())
 	}
 	for _, n := range d.Notes {
-		out = append(out, strings.Join(strings.Fields(fmt.Sprintf("held: %s %s: %s", n.What, n.ID, n.Why)), " "))
+		held := n.What
+		if n.ID != "" {
+			held += " " + string(n.ID)
+		}
+		out = append(out, fmt.Sprintf("held: %s: %s", held, n.Why))
 	}
 	if !d.Wake.IsZero() {
 		out = append(out, "wake in "+d.Wake.Sub(w.now).String())
