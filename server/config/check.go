@@ -22,6 +22,9 @@ type checker struct {
 	parsed   map[string]parsedTemplate
 }
 
+// maxProblems is how many are worth listing.
+const maxProblems = 1000
+
 type parsedTemplate struct {
 	template *texttemplate.Template
 	err      error
@@ -52,14 +55,14 @@ func (c *checker) config() {
 // add reports a problem with a value, unless the value was already found to be
 // of the wrong type: what it means can't be judged then.
 func (c *checker) add(path jsonc.Path, message, remedy string) {
-	if !c.silent(path) {
+	if len(c.problems) < maxProblems && !c.silent(path) {
 		c.problems = append(c.problems, c.doc.Problem(path, message, remedy))
 	}
 }
 
 // addKey reports a problem with the name of a value.
 func (c *checker) addKey(path jsonc.Path, message, remedy string) {
-	if !c.silent(path) {
+	if len(c.problems) < maxProblems && !c.silent(path) {
 		c.problems = append(c.problems, c.doc.KeyProblem(path, message, remedy))
 	}
 }

@@ -16,12 +16,13 @@ import (
 func (c *checker) template(path jsonc.Path, text string, scope texttemplate.Scope) {
 	t, err := c.parse(text)
 	if err != nil {
-		c.add(path, templateMessage(err), "correct the template")
+		c.broken(path, templateMessage(err), "correct the template")
 		return
 	}
 	for _, key := range t.Images() {
-		if scope != texttemplate.Certificate {
-			reference(c, path, "image", key, c.cfg.Images)
+		if scope != texttemplate.Certificate && !reference(c, path, "image", key, c.cfg.Images) {
+			c.reported[path.String()] = true
+			return
 		}
 	}
 	vars := map[string]string{}
@@ -33,9 +34,14 @@ func (c *checker) template(path jsonc.Path, text string, scope texttemplate.Scop
 		images[key] = "image-sample"
 	}
 	if _, err := t.Execute(texttemplate.Sample(vars, images), scope, c.limit(scope)); err != nil {
-		c.add(path, templateMessage(err), "see the list of what templates of this place can use")
-		c.reported[path.String()] = true
+		c.broken(path, templateMessage(err), "see the list of what templates of this place can use")
 	}
+}
+
+// broken reports a template once, and not again for each group that uses it.
+func (c *checker) broken(path jsonc.Path, message, remedy string) {
+	c.add(path, message, remedy)
+	c.reported[path.String()] = true
 }
 
 func (c *checker) limit(scope texttemplate.Scope) int {
@@ -73,13 +79,13 @@ func (c *Config) sampleImages() map[string]string {
 }
 
 // rendering tries all templates of each static group with the variables that
-// the group really has. It needs a configuration that is otherwise sound.
+// the group really has.
 func (c *checker) rendering() {
-	if len(c.problems) > 0 {
-		return
-	}
 	sorted(c.cfg.Groups, func(tenant string, groups map[string]Group) {
 		sorted(groups, func(key string, g Group) {
+			if _, ok := c.cfg.Templates[g.Template]; !ok {
+				return
+			}
 			merged := c.cfg.merge(layers{tenant: tenant, key: key, template: g.Template, static: &g})
 			for _, failed := range merged.tryTemplates(c.cfg, c.parse) {
 				c.add(c.origin(tenant, key, g.Template, failed.place), "for group "+tenant+"/"+key+": "+templateMessage(failed.err),

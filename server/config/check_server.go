@@ -177,7 +177,9 @@ func (c *checker) addresses(path jsonc.Path) {
 		bound = append(bound, at)
 	}
 	for _, a := range s.Advertise.all() {
-		c.hostPort(path.Key("advertise").Key(a.name), *a.value)
+		if p := path.Key("advertise").Key(a.name); c.doc.Has(p) { // else it was made from bind
+			c.hostPort(p, *a.value)
+		}
 	}
 }
 

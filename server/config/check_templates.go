@@ -185,8 +185,10 @@ func (c *checker) certificateFile(path jsonc.Path, f File) {
 		return
 	}
 	key := path.Key("key")
-	c.oneOf(key.Key("source"), f.Key.Source, "agent")
-	c.oneOf(key.Key("from"), f.Key.From, "agent")
+	c.oneOf(key.Key("source"), f.Key.Source, "agent") // or from, which it was taken from
+	if f.Key.From != "" && f.Key.From != f.Key.Source {
+		c.add(key.Key("from"), "from is another name of source, and they differ", "write one of them")
+	}
 	if c.required(key.Key("name"), f.Key.Name, "the file name of the public key") && !fileName.MatchString(f.Key.Name) {
 		c.add(key.Key("name"), quoted(f.Key.Name)+" is not a safe file name", `such as "kubelet.client.pub"`)
 	}

@@ -166,7 +166,6 @@ func (k *FileKey) complete() {
 	}
 	setDefault(&k.Source, k.From)
 	setDefault(&k.Source, "agent")
-	setDefault(&k.From, k.Source)
 }
 
 func completeWindows(windows []MaintenanceWindow) {

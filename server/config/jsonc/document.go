@@ -22,6 +22,7 @@ const (
 type Document struct {
 	file     string
 	lines    []int // offset of the start of each line
+	size     int
 	root     *hujson.Value
 	problems Problems
 	warnings Problems
@@ -115,7 +116,7 @@ func (d *Document) report(p Problem) {
 // parse makes the syntax tree, after the checks that keep the parser and its
 // callers from harm.
 func (d *Document) parse(data []byte) (hujson.Value, bool) {
-	d.lines = []int{0}
+	d.lines, d.size = []int{0}, len(data)
 	if len(data) > MaxBytes {
 		d.report(d.at(0, Path{}, fmt.Sprintf("the document has %d bytes", len(data)),
 			fmt.Sprintf("keep it under %d MiB", MaxBytes>>20)))
@@ -148,8 +149,10 @@ func (d *Document) syntaxProblem(err error) Problem {
 	p := Problem{File: d.file, Line: 1, Column: 1, Remedy: "correct the syntax: JSON, with // and /* */ comments and trailing commas"}
 	var line, column int
 	if _, scanErr := fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &line, &column); scanErr == nil {
-		// The parser saw one more line break than the document has.
-		p.Line, p.Column = min(line, len(d.lines)), column
+		p.Line, p.Column = line, column
+		if line > len(d.lines) { // the line break that parse added
+			p.Line, p.Column = len(d.lines), d.size-d.lines[len(d.lines)-1]+1
+		}
 	}
 	if inner := errors.Unwrap(err); inner != nil {
 		err = inner

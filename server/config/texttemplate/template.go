@@ -105,14 +105,15 @@ var place = regexp.MustCompile(`^template: [^:]*:(\d+):(?:\d+:)? (?:executing "[
 func newError(name string, err error, nonce string) *Error {
 	msg := err.Error()
 	e := &Error{Name: name}
-	var exec template.ExecError
-	if limit := new(limitError); errors.As(err, &limit) && !errors.As(err, &exec) {
-		msg = limit.Error()
-	}
 	if m := place.FindStringSubmatch(msg); m != nil {
 		e.Line, _ = strconv.Atoi(m[1])
 		msg = m[2] + msg[len(m[0]):]
 	}
+	if limit := new(limitError); errors.As(err, &limit) {
+		msg = limit.Error()
+	}
+	msg = strings.ReplaceAll(msg, "map has no entry for key", "there is no")
+	msg = strings.TrimSuffix(msg, " in type interface {}")
 	if nonce != "" {
 		msg = strings.ReplaceAll(msg, nonce, "(nonce)")
 	}

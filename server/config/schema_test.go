@@ -1,0 +1,82 @@
+package config_test
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"nstance.dev/server/config"
+	"nstance.dev/server/config/internal/schemagen"
+	"nstance.dev/server/config/jsonc"
+)
+
+func TestSchema_isUpToDate(t *testing.T) {
+	schema, err := schemagen.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reference, err := schemagen.Reference(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string][]byte{
+		"config.schema.json":                    schema,
+		"../../docs/config.schema.json":         schema,
+		"../../docs/reference/configuration.md": reference,
+	} {
+		got, err := os.ReadFile(path)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is out of date (%v): run go generate ./config in the server's folder, or make generate", path, err)
+		}
+	}
+}
+
+func TestSchema_agreesWithLoad(t *testing.T) {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(config.Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("schema.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, err := os.ReadFile("testdata/full.jsonc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, err := config.Dev(config.DevOptions{MachinesDir: "/m", EncryptionKeyFile: "/k", Arch: "arm64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		text []byte
+		ok   bool
+	}{
+		"full": {full, true}, "dev": {dev, true},
+		"misspelt": {bytes.Replace(dev, []byte(`"zone"`), []byte(`"zoen"`), 1), false},
+		"mistyped": {bytes.Replace(dev, []byte(`"2s"`), []byte(`2`), 1), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plain, err := jsonc.Standard("f", c.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			value, err := jsonschema.UnmarshalJSON(bytes.NewReader(plain))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := schema.Validate(value); (err == nil) != c.ok {
+				t.Errorf("schema: %v", err)
+			}
+			if _, err := config.Load("f", c.text, config.LoadOptions{}); (err == nil) != c.ok {
+				t.Errorf("Load: %v", err)
+			}
+		})
+	}
+}
