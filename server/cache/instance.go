@@ -1,0 +1,166 @@
+package cache
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/fleet"
+)
+
+// Errors that a caller acts on.
+var (
+	// ErrExists says that there is such a row already.
+	ErrExists = errors.New("already in the cache")
+	// ErrUnknown says that there is no such row.
+	ErrUnknown = errors.New("not in the cache")
+)
+
+// Instance is all that is known of one instance, but for its reports.
+type Instance struct {
+	fleet.Instance // with its id, group and state
+
+	Kind         string
+	Template     string
+	InstanceType string
+	Arch         string
+	SubnetPool   string
+	SubnetID     string
+	ImageID      string
+	InfraHash    string          // what it was made from
+	Overrides    json.RawMessage // of the request that made it; nil if there were none
+
+	Provider       string
+	ProviderID     string    // empty until the provider has answered
+	ProviderStatus string    // in the provider's words
+	ProviderSeenAt time.Time // when the provider last told
+
+	Hostname string
+	IPv4     string
+	IPv6     string
+
+	NonceSHA256  string
+	NonceExpires time.Time
+
+	PublicKeyPEM string
+	CertSerial   string
+	PrevSerial   string // still good until the agent is seen with CertSerial
+	CertNotAfter time.Time
+	RegisteredAt time.Time // zero: not registered
+
+	UnhealthyAt time.Time
+	DeletedAt   time.Time // set by the cache where the state is Deleted and this is zero
+
+	ETag string // of the record in object storage
+
+	// Revision is set by the cache: it grows by every change of this row that a
+	// caller of the API can see, by one counter for the whole shard. What the
+	// provider says when, and the etag, are not such changes.
+	Revision uint64
+}
+
+// sameView reports whether a and b look the same to callers of the API.
+func sameView(a, b Instance) bool {
+	a.ProviderSeenAt, a.ETag, a.Revision = b.ProviderSeenAt, b.ETag, b.Revision
+	return reflect.DeepEqual(a, b)
+}
+
+// listed reports whether the instance shows in its group and tenant.
+func (in *Instance) listed() bool { return in.State != fleet.Deleted }
+
+// claimable reports whether the instance may still be registered by its nonce.
+func (in *Instance) claimable() bool {
+	return in.listed() && in.NonceSHA256 != "" && in.RegisteredAt.IsZero()
+}
+
+// indexed returns all that the indexes depend on, to be compared.
+func (in *Instance) indexed() [4]any {
+	return [4]any{in.listed(), in.claimable(), in.NonceSHA256, in.ProviderID}
+}
+
+// Health is the last that was heard of an instance's agent. It is lost with
+// the process and told anew by the agent.
+type Health struct {
+	ReceivedAt   time.Time // of the last report; zero: none yet
+	Count        int64     // the report's number, from 1 in each life of the agent
+	AgentVersion string
+	Uptime       string
+	ConfigHash   string // of the configuration that the agent has in place
+	Metrics      []byte // JSON
+
+	TerminationAction   string // what the provider announced; empty: nothing
+	TerminationDeadline time.Time
+	FirstNoticeAt       time.Time
+
+	Connected      bool // its stream is open
+	DisconnectedAt time.Time
+}
+
+// File is the state of one file at an instance.
+type File struct {
+	Instance     identity.ID
+	Name         string
+	LastModified time.Time // zero: not there
+	Error        string    // why it is not there, or is stale
+	SentAt       time.Time
+	Attempts     int
+}
+
+// Group is the wanted state of one group and what its machines are made from.
+type Group struct {
+	fleet.Group
+
+	Template     string
+	Static       bool // it is in the server's configuration
+	InstanceType string
+	SubnetPool   string
+	RuntimeHash  string
+	InfraHash    string
+	Config       json.RawMessage // with all layers merged
+	ETag         string          // of the group file
+
+	// Revision is set by the cache, as an instance's is.
+	Revision uint64
+}
+
+// Operator is the registration of one operator.
+type Operator struct {
+	ID           identity.ID
+	Tenant       string
+	NonceSHA256  string
+	PublicKeyPEM string
+	CertSerial   string
+	PrevSerial   string
+	CertNotAfter time.Time
+	RegisteredAt time.Time
+	ETag         string // of the record in object storage
+}
+
+// Image is the answer to the last look-up of a configured image.
+type Image struct {
+	Key        string
+	ImageID    string
+	ResolvedAt time.Time
+	Source     string // lookup, cache or fallback
+	Error      string // of the last look-up; empty: it succeeded
+}
+
+// ErrorRow is one thing that went wrong for a tenant.
+type ErrorRow struct {
+	Tenant   string
+	Group    string      // empty: none in particular
+	Instance identity.ID // empty: none in particular
+	Error    string
+	At       time.Time
+}
+
+// Decision is one thing that was decided about a group.
+type Decision struct {
+	Group    fleet.GroupID
+	Instance identity.ID // empty: none in particular
+	Action   string
+	Reason   string
+	At       time.Time
+}

@@ -1,0 +1,167 @@
+package cache
+
+import (
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A table is one kind of row: the rows in memory and, for the writer, the keys
+// of those that differ from the file. Its owner's lock guards it.
+type table[K comparable, V any] struct {
+	schema
+	bind    func(K, V) []any // the row's values, in the order of the columns
+	bindKey func(K) []any
+
+	rows  map[K]V
+	dirty map[K]struct{}
+	off   bool // there is no file to differ from
+}
+
+// schema says how a table looks in the file.
+type schema struct {
+	name    string
+	columns []string // "name TYPE"; those of the primary key come first
+	keys    int      // how many columns the primary key has
+	indexes []string // columns
+}
+
+func newTable[K comparable, V any](s schema, bindKey func(K) []any, bind func(K, V) []any) *table[K, V] {
+	return &table[K, V]{schema: s, bind: bind, bindKey: bindKey, rows: make(map[K]V), dirty: make(map[K]struct{})}
+}
+
+// put sets a row, and reports whether it is news for the writer.
+func (t *table[K, V]) put(k K, v V) (news bool) {
+	t.rows[k] = v
+	return t.mark(k)
+}
+
+// drop removes a row, and reports whether it is news for the writer.
+func (t *table[K, V]) drop(k K) (news bool) {
+	if _, ok := t.rows[k]; !ok {
+		return false
+	}
+	delete(t.rows, k)
+	return t.mark(k)
+}
+
+func (t *table[K, V]) mark(k K) (news bool) {
+	if t.off {
+		return false
+	}
+	before := len(t.dirty)
+	t.dirty[k] = struct{}{}
+	return len(t.dirty) > before
+}
+
+// forget removes all rows.
+func (t *table[K, V]) forget() {
+	for k := range t.rows {
+		t.drop(k)
+	}
+}
+
+// turnOff forgets what differs: until turnOn nothing is collected.
+func (t *table[K, V]) turnOff() { t.off, t.dirty = true, make(map[K]struct{}) }
+
+// turnOn makes all rows differ, as they do from an empty file.
+func (t *table[K, V]) turnOn() {
+	t.off = false
+	for k := range t.rows {
+		t.dirty[k] = struct{}{}
+	}
+}
+
+// change is a row that differs: with its value, or gone.
+type change[K comparable, V any] struct {
+	key  K
+	row  V
+	gone bool
+}
+
+// take returns what differs, as a batch that can be written without the lock,
+// and nil if nothing does.
+func (t *table[K, V]) take() batch {
+	if len(t.dirty) == 0 {
+		return nil
+	}
+	changes := make([]change[K, V], 0, len(t.dirty))
+	for k := range t.dirty {
+		v, ok := t.rows[k]
+		changes = append(changes, change[K, V]{k, v, !ok})
+	}
+	t.dirty = make(map[K]struct{})
+	return &tableBatch[K, V]{t, changes}
+}
+
+// mirrored is what the writer sees of a table, whatever its rows are.
+type mirrored interface {
+	take() batch
+	turnOff()
+	turnOn()
+	ddl() []string
+}
+
+// A batch is the changes of one table.
+type batch interface {
+	write(tx *sql.Tx) error
+}
+
+type tableBatch[K comparable, V any] struct {
+	table   *table[K, V] // its functions and schema only: the rows need the lock
+	changes []change[K, V]
+}
+
+func (b *tableBatch[K, V]) write(tx *sql.Tx) error {
+	put, err := tx.Prepare(b.table.putSQL())
+	if err != nil {
+		return fmt.Errorf("table %s: %w", b.table.name, err)
+	}
+	defer put.Close()
+	drop, err := tx.Prepare(b.table.dropSQL())
+	if err != nil {
+		return fmt.Errorf("table %s: %w", b.table.name, err)
+	}
+	defer drop.Close()
+	for _, c := range b.changes {
+		if c.gone {
+			_, err = drop.Exec(b.table.bindKey(c.key)...)
+		} else {
+			_, err = put.Exec(b.table.bind(c.key, c.row)...)
+		}
+		if err != nil {
+			return fmt.Errorf("table %s: %w", b.table.name, err)
+		}
+	}
+	return nil
+}
+
+// names returns the columns without their types.
+func (s schema) names() []string {
+	names := slices.Clone(s.columns)
+	for i, c := range names {
+		names[i], _, _ = strings.Cut(c, " ")
+	}
+	return names
+}
+
+// ddl returns the statements that make the table.
+func (s schema) ddl() []string {
+	statements := []string{fmt.Sprintf("CREATE TABLE %s (%s, PRIMARY KEY (%s)) WITHOUT ROWID",
+		s.name, strings.Join(s.columns, ", "), strings.Join(s.names()[:s.keys], ", "))}
+	for i, columns := range s.indexes {
+		statements = append(statements, fmt.Sprintf("CREATE INDEX %s_%d ON %s (%s)", s.name, i+1, s.name, columns))
+	}
+	return statements
+}
+
+func (s schema) putSQL() string {
+	return fmt.Sprintf("INSERT OR REPLACE INTO %s (%s) VALUES (?%s)",
+		s.name, strings.Join(s.names(), ", "), strings.Repeat(", ?", len(s.columns)-1))
+}
+
+func (s schema) dropSQL() string {
+	return fmt.Sprintf("DELETE FROM %s WHERE (%s) = (?%s)",
+		s.name, strings.Join(s.names()[:s.keys], ", "), strings.Repeat(", ?", s.keys-1))
+}
