@@ -1,0 +1,124 @@
+package shard
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/config"
+	"nstance.dev/server/pki"
+)
+
+// keyNames are the keys that an instance's template wants the agent to make, in
+// order.
+func (r *Reign) keyNames(id identity.ID) []string {
+	row, ok := r.cache.Instance(id)
+	if !ok {
+		return nil
+	}
+	template, ok := r.wanted.config().Templates[row.Template]
+	if !ok {
+		return nil
+	}
+	var names []string
+	for _, file := range template.Files {
+		if file.Kind == config.FileCertificate && file.Key != nil {
+			names = append(names, strings.TrimSuffix(file.Key.Name, ".pub"))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// storeKeys takes the public halves of keys that the agent made. Those that the
+// template does not ask for are refused; the others are answered for once they
+// are stored.
+func (s *session) storeKeys(msg *nstancev1.PublicKeys) error {
+	wanted := s.r.keyNames(s.id)
+	answer := &nstancev1.KeysStored{RequestId: msg.RequestId}
+	valid := map[string]string{}
+	for _, key := range msg.Keys {
+		if err := checkAgentKey(key, wanted); err != nil {
+			answer.Refused = append(answer.Refused, &nstancev1.RefusedKey{
+				Filename: printable(key.Filename), Code: codes.InvalidArgument.String(), Message: err.Error(),
+			})
+			continue
+		}
+		valid[key.Filename] = string(key.PublicKeyPem)
+		answer.Stored = append(answer.Stored, key.Filename)
+	}
+	if len(valid) > 0 {
+		s.r.cache.PutPublicKeys(s.id, valid)
+		if err := s.r.cache.Flush(s.stream.Context()); err != nil {
+			return refuse(codes.Unavailable, "CACHE_UNAVAILABLE", "the keys could not be stored")
+		}
+	}
+	s.send(&nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_KeysStored{KeysStored: answer}})
+	return nil
+}
+
+func checkAgentKey(key *nstancev1.AgentPublicKey, wanted []string) error {
+	if !slices.Contains(wanted, key.Filename) {
+		return errors.New("no file of the template asks for this key")
+	}
+	_, err := pki.ParseFilePublicKey(key.PublicKeyPem)
+	return err
+}
+
+// renew gives the agent a new certificate: the record names it before it leaves.
+func (s *session) renew(req *nstancev1.Renew) error {
+	answer := &nstancev1.Renewed{RequestId: req.RequestId}
+	cert, err := s.r.renewAgent(s.id, req.PublicKeyPem)
+	var refusal *Refusal
+	switch {
+	case err == nil:
+		answer.ClientCertificatePem, answer.ExpiresAt = cert.PEM, timestamppb.New(cert.NotAfter)
+	case errors.As(err, &refusal):
+		answer.Code, answer.Message = refusal.Code.String(), refusal.Message
+	default:
+		s.r.stumble(err)
+		s.r.log.Warn("certificate not renewed", "instance", s.id, "error", err)
+		answer.Code, answer.Message = codes.Unavailable.String(), "the certificate could not be recorded; try again"
+	}
+	s.send(&nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_Renewed{Renewed: answer}})
+	return nil
+}
+
+func (r *Reign) renewAgent(id identity.ID, publicKey []byte) (pki.Certificate, error) {
+	row, ok := r.known(id)
+	if !ok {
+		return pki.Certificate{}, errDeleted
+	}
+	key, err := pki.ParsePublicKey(publicKey)
+	if err != nil {
+		return pki.Certificate{}, refuse(codes.InvalidArgument, "INVALID_KEY", "public_key_pem: %v", err)
+	}
+	cert, err := r.opts.Keys().Authority.IssueAgent(pki.AgentRequest{
+		PublicKey: key, ID: id, Tenant: row.Group.Tenant, Shard: r.opts.Shard,
+		TTL: r.wanted.config().Server.ClientCertTTL.Agent.Std(),
+	})
+	if err != nil {
+		return pki.Certificate{}, err
+	}
+	keyPEM, err := pki.EncodePublicKey(key)
+	if err != nil {
+		return pki.Certificate{}, err
+	}
+	rec, err := r.records.update(r.ctx, id, func(rec *bucket.InstanceRecord) error {
+		rec.PublicKeyPEM = string(keyPEM)
+		rec.Certificate = succeed(rec.Certificate, cert)
+		return nil
+	})
+	if err != nil {
+		return pki.Certificate{}, err
+	}
+	r.opts.Metrics.issued("agent")
+	r.mirror(rec)
+	return cert, nil
+}

@@ -1,0 +1,153 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"nstance.dev/server/config"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/lease"
+)
+
+// cloud is the driver as a leader uses it. A call waits for its token, proves
+// the lease (S2), and then has the request time-out. The buckets are the only
+// thing that spaces calls out (S21).
+type cloud struct {
+	drv     driver.Driver
+	timeout time.Duration
+	metrics *Metrics
+
+	calls, instances, deletes, reads *tokens
+}
+
+func newCloud(drv driver.Driver, limits config.Limits, timeout time.Duration, metrics *Metrics) *cloud {
+	def := drv.Limits()
+	return &cloud{
+		drv: drv, timeout: timeout, metrics: metrics,
+		calls:     newTokens(def.Calls, limits.Calls),
+		instances: newTokens(def.Instances, limits.Instances),
+		deletes:   newTokens(def.Deletes, limits.Deletes),
+		reads:     newTokens(def.Reads, limits.Reads),
+	}
+}
+
+// admit waits until a create may be sent.
+func (c *cloud) admit(ctx context.Context) error {
+	if err := c.calls.wait(ctx); err != nil {
+		return err
+	}
+	return c.instances.wait(ctx)
+}
+
+// createsIn is how many creates the buckets admit in a span of time, at most
+// maxCreatesIn.
+func (c *cloud) createsIn(span time.Duration) int {
+	rate := min(c.calls.rate(), c.instances.rate())
+	return int(min(rate*span.Seconds(), maxCreatesIn))
+}
+
+const maxCreatesIn = 10_000
+
+// create sends a create that was admitted.
+func (c *cloud) create(ctx context.Context, req driver.CreateRequest) (m driver.Machine, err error) {
+	err = c.call(ctx, "create", c.calls, func(ctx context.Context) error {
+		m, err = c.drv.Create(ctx, req)
+		return err
+	})
+	return m, err
+}
+
+func (c *cloud) delete(ctx context.Context, ref driver.Ref) error {
+	if err := c.deletes.wait(ctx); err != nil {
+		return err
+	}
+	return c.call(ctx, "delete", c.deletes, func(ctx context.Context) error { return c.drv.Delete(ctx, ref) })
+}
+
+func (c *cloud) get(ctx context.Context, ref driver.Ref) (m driver.Machine, err error) {
+	if err := c.reads.wait(ctx); err != nil {
+		return m, err
+	}
+	err = c.call(ctx, "get", c.reads, func(ctx context.Context) error {
+		m, err = c.drv.Get(ctx, ref)
+		return err
+	})
+	return m, err
+}
+
+func (c *cloud) list(ctx context.Context, owner driver.Owner) (ms []driver.Machine, err error) {
+	if err := c.reads.wait(ctx); err != nil {
+		return nil, err
+	}
+	err = c.call(ctx, "list", c.reads, func(ctx context.Context) error {
+		ms, err = c.drv.List(ctx, owner)
+		return err
+	})
+	return ms, err
+}
+
+// call runs one provider call. Its context ends with the lease or the time-out.
+func (c *cloud) call(ctx context.Context, op string, b *tokens, do func(context.Context) error) error {
+	if err := lease.Check(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	started := time.Now()
+	err := do(ctx)
+	c.metrics.providerCall(op, time.Since(started), err)
+	if err != nil && driver.KindOf(err) == driver.Throttled {
+		b.slow()
+	}
+	return err
+}
+
+// lost reports whether err means that this server no longer leads.
+func lost(err error) bool { return errors.Is(err, lease.ErrNotLeader) }
+
+// tokens is a token bucket whose rate halves for a minute when the provider
+// complains. A nil limiter does not limit.
+type tokens struct {
+	limiter *rate.Limiter
+	full    rate.Limit
+}
+
+const throttlePause = time.Minute
+
+func newTokens(def driver.Bucket, override *config.Bucket) *tokens {
+	if override != nil {
+		def = driver.Bucket{Rate: override.Rate, Burst: override.Burst}
+	}
+	if def.Rate <= 0 {
+		return &tokens{}
+	}
+	full := rate.Limit(def.Rate)
+	return &tokens{limiter: rate.NewLimiter(full, max(def.Burst, 1)), full: full}
+}
+
+func (b *tokens) wait(ctx context.Context) error {
+	if b.limiter == nil {
+		return ctx.Err()
+	}
+	return b.limiter.Wait(ctx)
+}
+
+func (b *tokens) rate() float64 {
+	if b.limiter == nil {
+		return math.Inf(1)
+	}
+	return float64(b.limiter.Limit())
+}
+
+// slow halves the rate for a minute; complaints meanwhile change nothing.
+func (b *tokens) slow() {
+	if b.limiter == nil || b.limiter.Limit() < b.full {
+		return
+	}
+	b.limiter.SetLimit(b.full / 2)
+	time.AfterFunc(throttlePause, func() { b.limiter.SetLimit(b.full) })
+}

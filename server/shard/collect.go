@@ -1,0 +1,269 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/fleet"
+	"nstance.dev/server/objectstore"
+)
+
+// collector compares the provider's listing with what is known, at its interval
+// and whenever many machines have to be looked at: it refreshes what is known,
+// finds what is gone, and removes what was left over.
+type collector struct {
+	r    *Reign
+	wake chan struct{} // has room for one
+
+	mu     sync.Mutex
+	memory fleet.Memory
+	broken map[identity.ID]bool // records in quarantine
+	alarm  string               // why no delete may be sent; empty: they may
+	held   []fleet.HeldVM
+}
+
+func newCollector(r *Reign) *collector {
+	return &collector{r: r, wake: make(chan struct{}, 1), broken: map[identity.ID]bool{}}
+}
+
+// soon asks for a pass now.
+func (c *collector) soon() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// unreadable notes an instance whose record is in quarantine.
+func (c *collector) unreadable(id identity.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broken[id] = true
+}
+
+// alarmed says why deletes are held; empty if they are not.
+func (c *collector) alarmed() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.alarm
+}
+
+// Held are the machines with our tags that nobody made through this shard.
+func (r *Reign) Held() []fleet.HeldVM {
+	r.collector.mu.Lock()
+	defer r.collector.mu.Unlock()
+	return slices.Clone(r.collector.held)
+}
+
+// run makes a pass at every interval, and when asked to, until ctx ends.
+func (c *collector) run(ctx context.Context) {
+	for {
+		timer := time.NewTimer(c.r.wanted.config().Server.GarbageCollection.Interval.Std())
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		case <-c.wake:
+			timer.Stop()
+		}
+		if err := c.pass(ctx); err != nil && ctx.Err() == nil && !c.r.stumble(err) {
+			c.r.log.WarnContext(ctx, "machines not listed; nothing is concluded from that", "error", err)
+		}
+		retention := c.r.wanted.config().Server.GarbageCollection.DeletedRecordRetention.Std()
+		c.r.cache.Purge(c.r.now().Add(-retention))
+	}
+}
+
+// pass makes one listing and acts on what it means.
+func (c *collector) pass(ctx context.Context) error {
+	listing := fleet.Listing{At: c.r.now()}
+	machines, err := c.r.cloud.list(ctx, c.r.owner())
+	if err != nil {
+		return err // a listing that failed proves nothing (F22)
+	}
+	for _, m := range machines {
+		listing.VMs = append(listing.VMs, fleet.SeenVM{
+			ID: m.InstanceID, RawID: m.RawID, ProviderID: m.ProviderID, Presence: presenceOf(m.Status),
+		})
+	}
+	known := c.known()
+	opts := fleet.CollectOptions{Lag: c.r.opts.Driver.Lag()}
+	c.mu.Lock()
+	memory := c.memory
+	c.mu.Unlock()
+	result, next := fleet.Collect(listing, known, memory, opts)
+	if len(result.Unread) > 0 {
+		listing.Records = c.lookUp(ctx, result.Unread, machines)
+		result, next = fleet.Collect(listing, known, memory, opts)
+	}
+	c.mu.Lock()
+	c.memory = next
+	c.mu.Unlock()
+	c.act(ctx, result, machines)
+	return nil
+}
+
+func (c *collector) known() []fleet.Known {
+	var known []fleet.Known
+	for _, in := range c.r.cache.All() {
+		known = append(known, fleet.Known{
+			ID: in.ID, State: in.State, Power: in.Power, ProviderID: in.ProviderID, Created: c.r.health.asked(in),
+		})
+	}
+	return known
+}
+
+// act carries out what a listing means.
+func (c *collector) act(ctx context.Context, result fleet.Collection, machines []driver.Machine) {
+	byID := make(map[identity.ID]driver.Machine, len(machines))
+	for _, m := range machines {
+		byID[m.InstanceID] = m
+	}
+	for _, match := range result.Matches {
+		if m := byID[match.ID]; m.ProviderID == match.ProviderID {
+			c.r.observe(m)
+		}
+	}
+	for _, id := range result.Absent {
+		c.r.health.missing(id, fleet.ByList)
+	}
+	for _, id := range result.Gone {
+		c.r.health.noteGone(id)
+	}
+	for _, id := range result.Confirm {
+		c.r.tasks.Go(func() { c.r.health.askOne(ctx, id) })
+	}
+	for _, id := range result.Restore {
+		c.restore(ctx, id, byID[id])
+	}
+	c.settle(ctx, result)
+	for _, vm := range result.Orphans {
+		c.deleteOrphan(ctx, vm)
+	}
+}
+
+// settle keeps and reports what the listing leaves open.
+func (c *collector) settle(ctx context.Context, result fleet.Collection) {
+	c.mu.Lock()
+	before, heldBefore := c.alarm, c.held
+	c.alarm, c.held = result.Alarm, result.Held
+	c.mu.Unlock()
+	set(c.r.opts.Metrics.deletesHeld, result.Alarm != "")
+	c.r.opts.Metrics.heldVMs.Set(float64(len(result.Held)))
+	switch {
+	case result.Alarm != "" && before == "":
+		c.r.log.ErrorContext(ctx, "deletes are held", "reason", result.Alarm)
+	case result.Alarm == "" && before != "":
+		c.r.log.InfoContext(ctx, "deletes go on")
+		c.r.enqueueAll()
+	}
+	for _, vm := range result.Held {
+		if !slices.Contains(heldBefore, vm) {
+			c.r.log.ErrorContext(ctx, "machine held: it is never deleted by us", "provider_id", vm.VM.ProviderID, "tag", vm.VM.RawID, "reason", vm.Why)
+		}
+	}
+}
+
+// lookUp reads what storage says of machines that no row stands for.
+func (c *collector) lookUp(ctx context.Context, ids []identity.ID, machines []driver.Machine) map[identity.ID]fleet.Record {
+	tenants := map[identity.ID]string{}
+	for _, m := range machines {
+		tenants[m.InstanceID] = m.Tenant
+	}
+	found := make(map[identity.ID]fleet.Record, len(ids))
+	for _, id := range ids {
+		found[id] = c.record(ctx, id, tenants[id])
+	}
+	return found
+}
+
+// record finds the record of an instance, whose tenant only a tag claims.
+func (c *collector) record(ctx context.Context, id identity.ID, tenant string) fleet.Record {
+	if rec, ok := c.r.records.get(id); ok {
+		return kindOfRecord(rec)
+	}
+	c.mu.Lock()
+	broken := c.broken[id]
+	c.mu.Unlock()
+	if broken {
+		return fleet.RecordUnreadable
+	}
+	tenants := []string{identity.DefaultTenant}
+	for name := range c.r.wanted.config().Tenants {
+		tenants = append(tenants, name)
+	}
+	if identity.ValidateName(tenant) == nil && !slices.Contains(tenants, tenant) {
+		tenants = append(tenants, tenant)
+	}
+	for _, tenant := range tenants {
+		key := bucket.InstanceKey(c.r.opts.Shard, tenant, id)
+		obj, err := c.r.opts.Store.Get(ctx, key)
+		if errors.Is(err, objectstore.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return fleet.RecordUnread
+		}
+		rec, err := bucket.DecodeInstanceRecord(key, obj.Data)
+		if err != nil {
+			c.r.quarantine(ctx, key, err)
+			return fleet.RecordUnreadable
+		}
+		c.r.records.seed(rec, obj.ETag)
+		return kindOfRecord(rec)
+	}
+	return fleet.RecordNone
+}
+
+func kindOfRecord(rec bucket.InstanceRecord) fleet.Record {
+	if rec.Status == bucket.StatusDeleting {
+		return fleet.RecordTombstone
+	}
+	return fleet.RecordLive
+}
+
+// restore takes an instance in that storage and the provider have, and the
+// cache has not.
+func (c *collector) restore(ctx context.Context, id identity.ID, m driver.Machine) {
+	rec, ok := c.r.records.get(id)
+	if !ok {
+		return
+	}
+	if err := c.r.cache.Insert(rowOf(rec)); err != nil && !errors.Is(err, cache.ErrExists) {
+		c.r.log.ErrorContext(ctx, "instance not taken in", "instance", id, "error", err)
+		return
+	}
+	c.r.observe(m)
+	c.r.Enqueue(groupOf(rec))
+}
+
+// deleteOrphan removes a machine whose instance had ended.
+func (c *collector) deleteOrphan(ctx context.Context, vm fleet.SeenVM) {
+	c.r.log.WarnContext(ctx, "deleting an orphan", "instance", vm.ID, "provider_id", vm.ProviderID)
+	c.r.opts.Metrics.orphans.Inc()
+	c.r.tasks.Go(func() {
+		err := c.r.cloud.delete(c.r.ctx, driver.Ref{InstanceID: vm.ID, ProviderID: vm.ProviderID})
+		if err != nil && !c.r.stumble(err) && ctx.Err() == nil {
+			c.r.log.WarnContext(ctx, "orphan not deleted; the next pass tries again", "instance", vm.ID, "error", err)
+		}
+	})
+}
+
+func presenceOf(status driver.Status) fleet.Presence {
+	switch {
+	case status.Down():
+		return fleet.PresenceDown
+	case status == driver.Unknown:
+		return fleet.PresenceUnknown
+	default:
+		return fleet.PresenceUp
+	}
+}

@@ -1,0 +1,205 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/config"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/fleet"
+	"nstance.dev/server/pki"
+)
+
+// intent is an instance that is to be: everything its create call needs, fixed
+// before the first try so that each try sends the same bytes.
+type intent struct {
+	group    fleet.GroupID
+	offering offering
+	request  driver.CreateRequest
+	attempts int // sent so far
+}
+
+// prepare turns a decision to create into a durable record and a row, and hands
+// the create on. A cause that is the group's own is reported and held against
+// the group; the error is one of storage.
+func (r *Reign) prepare(ctx context.Context, group fleet.GroupID, a fleet.Create) error {
+	eff, ok := r.wanted.effective(group)
+	if !ok {
+		return nil // the group went away since the decision
+	}
+	id, err := r.opts.NewID(eff.Kind)
+	if err != nil {
+		return fmt.Errorf("new instance id: %w", err)
+	}
+	row, err := r.launch(ctx, id, eff, launchOptions{})
+	if err != nil {
+		return err
+	}
+	if row && a.Replaces != "" {
+		_, err := r.cache.Update(a.Replaces, func(in *cache.Instance) error {
+			in.Replacement = id
+			return nil
+		})
+		if err != nil && !errors.Is(err, cache.ErrUnknown) {
+			return err
+		}
+	}
+	return nil
+}
+
+// launchOptions are what sets an on-demand instance apart.
+type launchOptions struct {
+	onDemand  bool
+	overrides config.InstanceRequest
+}
+
+// launch records one new instance and queues its create call. It reports whether
+// it did; false without an error means that the group has to wait.
+func (r *Reign) launch(ctx context.Context, id identity.ID, eff *config.EffectiveGroup, opts launchOptions) (bool, error) {
+	group := fleet.GroupID{Tenant: eff.Tenant, Name: eff.Key}
+	place, again, ok := r.placement.choose(eff, r.now())
+	if !ok {
+		r.hold(group, "", driver.Capacity, fmt.Errorf("every subnet and type of the group was refused; next try at %s", again.Format(time.RFC3339)))
+		return false, nil
+	}
+	rec, token, err := r.draft(id, eff, place, opts)
+	if err != nil {
+		return false, err
+	}
+	request, err := r.request(rec, token, eff)
+	if err != nil {
+		r.hold(group, "", driver.Invalid, err)
+		return false, nil
+	}
+	if err := r.records.create(ctx, rec); err != nil {
+		return false, err
+	}
+	if err := r.cache.Insert(rowOf(rec)); err != nil {
+		return false, fmt.Errorf("insert %s: %w", id, err)
+	}
+	r.events.instance(r.cache, id, "created")
+	r.enqueueCreate(&intent{group: group, offering: place, request: request})
+	return true, nil
+}
+
+// draft makes the record of a new instance and its nonce.
+func (r *Reign) draft(id identity.ID, eff *config.EffectiveGroup, place offering, opts launchOptions) (bucket.InstanceRecord, string, error) {
+	now := r.now()
+	timeout := r.wanted.config().Server.GarbageCollection.RegistrationTimeout.Std()
+	token, err := r.opts.Keys().Nonces.Sign(identity.NonceClaims{
+		Kind: identity.NonceAgent, Subject: id.String(), ClusterID: r.opts.Cluster, Tenant: eff.Tenant,
+		Shard: r.opts.Shard, Group: eff.Key, OnDemand: opts.onDemand, ConfigHash: eff.RuntimeHash,
+		IssuedAt: now.Unix(), NotBefore: now.Unix(), ExpiresAt: now.Add(timeout).Unix(),
+	})
+	if err != nil {
+		return bucket.InstanceRecord{}, "", fmt.Errorf("nonce for %s: %w", id, err)
+	}
+	rec, err := newRecord(id, r.opts, eff, place, opts, now)
+	rec.Provider = r.wanted.config().Server.Provider.Kind
+	rec.NonceSHA256 = pki.HashNonce(token)
+	rec.NonceExpires = bucket.At(now.Add(timeout))
+	return rec, token, err
+}
+
+func (r *Reign) enqueueCreate(it *intent) {
+	r.health.creating(it.request.InstanceID, true)
+	r.creator.push(it)
+}
+
+// send makes one create call and deals with its outcome.
+func (r *Reign) send(ctx context.Context, it *intent) {
+	id := it.request.InstanceID
+	it.attempts++
+	r.health.creating(id, false)
+	started := r.now()
+	m, err := r.cloud.create(ctx, it.request)
+	switch kind := driver.KindOf(err); {
+	case err == nil:
+		r.opts.Metrics.created(r.now().Sub(started))
+		r.accepted(ctx, it, m)
+	case r.stumble(err):
+		// The next leader finds the record and asks the provider.
+	case kind == driver.Throttled:
+		r.again(ctx, it, throttledRetry)
+	case kind == driver.Ambiguous:
+		r.report(it.group, id, kind, err)
+		r.again(ctx, it, min(time.Second<<min(it.attempts-1, 5), longestRetry))
+	case kind == driver.Capacity:
+		r.placement.refuse(it.offering, r.now())
+		r.report(it.group, id, kind, err)
+		r.discard(ctx, it)
+	default:
+		r.hold(it.group, id, kind, err)
+		r.discard(ctx, it)
+	}
+}
+
+// Pauses before an identical create call is sent once more.
+const (
+	throttledRetry = time.Second
+	longestRetry   = 30 * time.Second
+)
+
+// again queues the same call after a pause, for as long as somebody wants it.
+func (r *Reign) again(ctx context.Context, it *intent, after time.Duration) {
+	r.tasks.Go(func() {
+		if pause(ctx, after) == nil {
+			r.enqueueCreate(it)
+		}
+	})
+}
+
+// accepted notes that the provider has taken the create. The agent may have
+// registered in the meantime.
+func (r *Reign) accepted(ctx context.Context, it *intent, m driver.Machine) {
+	id := it.request.InstanceID
+	r.backoffs.reset(it.group)
+	r.placement.accept(it.offering)
+	r.observe(m)
+	rec, err := r.records.update(ctx, id, func(rec *bucket.InstanceRecord) error {
+		rec.ProviderID = m.ProviderID
+		fillAddresses(rec, m)
+		return nil
+	})
+	switch {
+	case err == nil:
+		r.mirror(rec)
+	case !r.stumble(err):
+		// The listing finds the machine by its instance id, so nothing is lost.
+		r.log.WarnContext(ctx, "provider id not recorded", "instance", id, "error", err)
+	}
+	r.Enqueue(it.group)
+}
+
+// discard takes back the record of an instance that certainly has no VM.
+func (r *Reign) discard(ctx context.Context, it *intent) {
+	id := it.request.InstanceID
+	if err := r.records.remove(ctx, id); err != nil {
+		// The record stays and is found abandoned later: a delete, not a leak.
+		r.stumble(err)
+		r.log.WarnContext(ctx, "record of a refused instance not removed", "instance", id, "error", err)
+		return
+	}
+	r.markDeleted(id, fleet.EventCreateRefused)
+	r.Enqueue(it.group)
+}
+
+// hold reports a failed create and keeps the group's next ones back.
+func (r *Reign) hold(group fleet.GroupID, id identity.ID, kind driver.Kind, err error) {
+	wait := r.backoffs.block(group, r.now(), string(kind)+": "+err.Error())
+	r.report(group, id, kind, err)
+	r.log.Warn("creates held back", "tenant", group.Tenant, "group", group.Name, "class", kind, "for", wait)
+	r.queue.AddAfter(group, wait)
+}
+
+// report tells the tenant, the log and the metrics about a provider error.
+func (r *Reign) report(group fleet.GroupID, id identity.ID, kind driver.Kind, err error) {
+	r.opts.Metrics.createFailed(group, kind)
+	r.log.Warn("provider error", "tenant", group.Tenant, "group", group.Name, "instance", id, "class", kind, "error", err)
+	r.events.failure(r.cache, group, id, string(kind), err.Error(), r.now())
+}

@@ -1,0 +1,252 @@
+package shard
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/fleet"
+)
+
+const (
+	watchQueue = 256 // events that may wait for one watcher
+	heartbeat  = 15 * time.Second
+)
+
+// events tells watchers what happened. Publishing never blocks: a watcher that
+// does not read is cut off and has to begin again (L11).
+type events struct {
+	shard string
+	term  uint64
+
+	mu        sync.Mutex // keeps the events of one object in order
+	described uint64     // descriptions of groups made so far
+	instances hub[*nstancev1.InstanceEvent]
+	groups    hub[*nstancev1.GroupEvent]
+	failures  hub[*nstancev1.ErrorEvent]
+}
+
+func newEvents(shard string, term uint64) *events { return &events{shard: shard, term: term} }
+
+// revision makes a revision that also grows from one leader to the next (S17).
+func (e *events) revision(n uint64) int64 { return int64(e.term<<40 + n) }
+
+// instance publishes the state of a row under the given status.
+func (e *events) instance(c *cache.Cache, id identity.ID, status string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if row, ok := c.Instance(id); ok {
+		e.instances.publish(row.Group.Tenant, e.instanceEvent(row, status))
+	}
+}
+
+func (e *events) instanceEvent(row cache.Instance, status string) *nstancev1.InstanceEvent {
+	ev := &nstancev1.InstanceEvent{
+		InstanceId: row.ID.String(), Tenant: row.Group.Tenant, ProviderInstanceId: row.ProviderID,
+		Group: row.Group.Name, Status: status, Reason: string(row.Removal.Reason), Revision: e.revision(row.Revision),
+	}
+	if !row.UnhealthyAt.IsZero() {
+		ev.UnhealthyAt = timestamppb.New(row.UnhealthyAt)
+	}
+	if !row.Removal.DeleteAt.IsZero() {
+		ev.DeleteAt = timestamppb.New(row.Removal.DeleteAt)
+	}
+	return ev
+}
+
+// group publishes what became of a group.
+func (e *events) group(tenant string, ev *nstancev1.GroupEvent) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.groups.publish(tenant, ev)
+}
+
+// failure publishes an error and keeps it for later readers.
+func (e *events) failure(c *cache.Cache, group fleet.GroupID, id identity.ID, class, text string, at time.Time) {
+	c.AddError(cache.ErrorRow{Tenant: group.Tenant, Group: group.Name, Instance: id, Error: class + ": " + text, At: at})
+	ev := &nstancev1.ErrorEvent{Class: class, Shard: e.shard, Error: text, Timestamp: timestamppb.New(at)}
+	if group.Name != "" {
+		ev.Group = &group.Name
+	}
+	if id != "" {
+		text := id.String()
+		ev.InstanceId = &text
+	}
+	e.failures.publish(group.Tenant, ev)
+}
+
+func (e *events) close() {
+	e.instances.close()
+	e.groups.close()
+	e.failures.close()
+}
+
+// WatchErrors sends the tenant's errors from now on, until ctx or the reign ends.
+func (r *Reign) WatchErrors(ctx context.Context, tenant string, send func(*nstancev1.ErrorEvent) error) error {
+	sub := r.events.failures.subscribe(tenant)
+	defer r.events.failures.unsubscribe(sub)
+	return follow(ctx, sub, nil, send)
+}
+
+// WatchInstances sends what is being removed, a mark, and then every event of
+// the tenant's instances and a heartbeat, until ctx or the reign ends.
+//
+// A watcher that coordinates drains makes removals of the tenant's running
+// machines wait for it.
+func (r *Reign) WatchInstances(ctx context.Context, tenant string, coordinates bool, send func(*nstancev1.InstanceEvent) error) error {
+	if coordinates {
+		r.coordinators.Store(tenant, true)
+	}
+	sub := r.events.instances.subscribe(tenant)
+	defer r.events.instances.unsubscribe(sub)
+	seen := map[string]int64{}
+	for _, row := range r.cache.Tenant(tenant) {
+		if !row.State.Leaving() {
+			continue
+		}
+		status := "pending_deletion"
+		if row.State == fleet.Deleting {
+			status = "deleting"
+		}
+		ev := r.events.instanceEvent(row, status)
+		seen[ev.InstanceId] = ev.Revision
+		if err := send(ev); err != nil {
+			return err
+		}
+	}
+	if err := send(&nstancev1.InstanceEvent{Status: "snapshot_end"}); err != nil {
+		return err
+	}
+	beat := func() error { return send(&nstancev1.InstanceEvent{Status: "heartbeat"}) }
+	return follow(ctx, sub, beat, func(ev *nstancev1.InstanceEvent) error {
+		if ev.Revision <= seen[ev.InstanceId] {
+			return nil // the snapshot was newer
+		}
+		return send(ev)
+	})
+}
+
+// WatchGroups sends all groups of the tenant and then their changes, until ctx
+// or the reign ends.
+func (r *Reign) WatchGroups(ctx context.Context, tenant string, send func(*nstancev1.GroupEvent) error) error {
+	sub := r.events.groups.subscribe(tenant)
+	defer r.events.groups.unsubscribe(sub)
+	seen := map[string]int64{}
+	for _, g := range r.ListGroups(tenant) {
+		seen[g.Key] = g.Revision
+		if err := send(&nstancev1.GroupEvent{Type: "UPSERT", Group: g}); err != nil {
+			return err
+		}
+	}
+	return follow(ctx, sub, nil, func(ev *nstancev1.GroupEvent) error {
+		if ev.Type == "UPSERT" && ev.Group.Revision <= seen[ev.Group.Key] {
+			return nil
+		}
+		return send(ev)
+	})
+}
+
+// follow passes a subscription's events on until ctx ends or it is closed.
+func follow[T any](ctx context.Context, sub *subscription[T], beat func() error, send func(T) error) error {
+	var ticks <-chan time.Time
+	if beat != nil {
+		ticker := time.NewTicker(heartbeat)
+		defer ticker.Stop()
+		ticks = ticker.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticks:
+			if err := beat(); err != nil {
+				return err
+			}
+		case ev, open := <-sub.queue:
+			if !open {
+				return sub.why
+			}
+			if err := send(ev); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+var (
+	errWatcherSlow = &Refusal{Code: codes.ResourceExhausted, Reason: "WATCHER_TOO_SLOW",
+		Message: "the watcher does not read fast enough; connect again for a new snapshot"}
+	errReignOver = &Refusal{Code: codes.Unavailable, Reason: "NOT_LEADER", Message: "this server does not lead the shard any more"}
+)
+
+// hub hands events to subscribers. The zero hub has none.
+type hub[T any] struct {
+	mu     sync.Mutex
+	subs   map[*subscription[T]]struct{}
+	closed bool
+}
+
+type subscription[T any] struct {
+	tenant string
+	queue  chan T
+	why    error // set before queue is closed
+}
+
+func (h *hub[T]) subscribe(tenant string) *subscription[T] {
+	sub := &subscription[T]{tenant: tenant, queue: make(chan T, watchQueue)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		sub.why = errReignOver
+		close(sub.queue)
+		return sub
+	}
+	if h.subs == nil {
+		h.subs = map[*subscription[T]]struct{}{}
+	}
+	h.subs[sub] = struct{}{}
+	return sub
+}
+
+func (h *hub[T]) unsubscribe(sub *subscription[T]) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.subs, sub)
+}
+
+// publish gives an event to the tenant's subscribers, without waiting.
+func (h *hub[T]) publish(tenant string, ev T) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for sub := range h.subs {
+		if sub.tenant != tenant {
+			continue
+		}
+		select {
+		case sub.queue <- ev:
+		default:
+			h.drop(sub, errWatcherSlow)
+		}
+	}
+}
+
+func (h *hub[T]) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for sub := range h.subs {
+		h.drop(sub, errReignOver)
+	}
+}
+
+func (h *hub[T]) drop(sub *subscription[T], why error) {
+	sub.why = why
+	close(sub.queue)
+	delete(h.subs, sub)
+}

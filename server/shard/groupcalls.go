@@ -1,0 +1,163 @@
+package shard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/config"
+	"nstance.dev/server/fleet"
+)
+
+// UpsertGroup creates or changes a group of the tenant and returns it as it is
+// then, durably. What the request leaves out stays as it is; a change that
+// changes nothing writes nothing.
+func (r *Reign) UpsertGroup(ctx context.Context, tenant string, req *nstancev1.UpsertGroupRequest) (*nstancev1.GroupStatus, error) {
+	if err := identity.ValidateName(req.Key); err != nil {
+		return nil, refuse(codes.InvalidArgument, "INVALID_KEY", "key: %v", err)
+	}
+	id := fleet.GroupID{Tenant: tenant, Name: req.Key}
+	change := groupChangeOf(req)
+	err := r.wanted.change(ctx, func(cfg *config.Config, file *config.GroupFile) (bool, error) {
+		if req.ExpectedEtag != nil && etagOf(cfg, file, id) != *req.ExpectedEtag {
+			return false, refuse(codes.Aborted, "ETAG_MISMATCH", "group %q has changed since it was read", req.Key)
+		}
+		entry, err := config.CheckUpsert(cfg, file, tenant, req.Key, change)
+		if err != nil {
+			return false, err
+		}
+		if old, ok := file.Group(tenant, req.Key); ok && old.Equal(entry) {
+			return false, nil
+		}
+		file.Set(tenant, req.Key, entry)
+		return true, nil
+	})
+	if err != nil {
+		return nil, groupRefusal(err)
+	}
+	r.backoffs.reset(id)
+	r.Enqueue(id)
+	eff, ok := r.wanted.any(id)
+	if !ok {
+		return nil, errUnknown("group", req.Key)
+	}
+	st := r.groupStatus(id, eff)
+	r.events.group(tenant, &nstancev1.GroupEvent{Type: "UPSERT", Group: st})
+	return st, nil
+}
+
+// DeleteGroup empties a dynamic group and then forgets it; of a static one it
+// removes what the API has set. A group that is not there is no error.
+func (r *Reign) DeleteGroup(ctx context.Context, tenant string, req *nstancev1.DeleteGroupRequest) error {
+	if err := identity.ValidateName(req.Key); err != nil {
+		return refuse(codes.InvalidArgument, "INVALID_KEY", "key: %v", err)
+	}
+	id := fleet.GroupID{Tenant: tenant, Name: req.Key}
+	now := r.now()
+	err := r.wanted.change(ctx, func(cfg *config.Config, file *config.GroupFile) (bool, error) {
+		entry, ok := file.Group(tenant, req.Key)
+		if !ok || entry.DeletedAt != nil {
+			return false, nil
+		}
+		if m := entry.Manager; m != "" && req.Manager != "" && m != req.Manager && !req.Takeover {
+			return false, &config.ManagedByOtherError{Manager: m}
+		}
+		if _, static := cfg.Groups[tenant][req.Key]; static {
+			file.Remove(tenant, req.Key)
+			return true, nil
+		}
+		entry.DeletedAt = &config.Time{Time: now}
+		file.Set(tenant, req.Key, entry)
+		return true, nil
+	})
+	if err != nil {
+		return groupRefusal(err)
+	}
+	r.Enqueue(id)
+	r.publishGroup(id)
+	return nil
+}
+
+// publishGroup tells watchers how a group is now.
+func (r *Reign) publishGroup(id fleet.GroupID) {
+	if eff, ok := r.wanted.any(id); ok {
+		r.events.group(id.Tenant, &nstancev1.GroupEvent{Type: "UPSERT", Group: r.groupStatus(id, eff)})
+		return
+	}
+	r.events.group(id.Tenant, &nstancev1.GroupEvent{Type: "DELETE", Group: &nstancev1.GroupStatus{Key: id.Name, Tenant: id.Tenant}})
+}
+
+func groupChangeOf(req *nstancev1.UpsertGroupRequest) config.GroupChange {
+	c := req.GetConfig()
+	change := config.GroupChange{
+		Template: c.GetTemplate(), InstanceType: c.GetInstanceType(), InstanceTypes: c.GetInstanceTypes().GetValues(),
+		SubnetPool: c.GetSubnetPool(), Manager: req.Manager, Takeover: req.Takeover,
+	}
+	if c != nil && c.Size != nil {
+		size := int(*c.Size)
+		change.Size = &size
+	}
+	if c.GetVars() != nil {
+		change.Vars = orEmpty(c.Vars.Values)
+	}
+	if c.GetArgs() != nil {
+		change.Args = make(map[string]any, len(c.Args.Values))
+		for name, text := range c.Args.Values {
+			change.Args[name] = argValue(text)
+		}
+	}
+	if c.GetLoadBalancers() != nil {
+		change.LoadBalancers = append([]string{}, c.LoadBalancers.Values...)
+	}
+	return change
+}
+
+func orEmpty(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+// argValue reads an argument as JSON, and as a plain string where it is none.
+func argValue(text string) any {
+	var v any
+	if json.Unmarshal([]byte(text), &v) != nil {
+		return text
+	}
+	return v
+}
+
+// groupRefusal says to a caller why a change of a group is not made.
+func groupRefusal(err error) error {
+	var (
+		refusal *Refusal
+		locked  *config.LockedFieldError
+		invalid *config.InvalidError
+		managed *config.ManagedByOtherError
+	)
+	switch {
+	case errors.As(err, &refusal), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.As(err, &locked):
+		return refuse(codes.FailedPrecondition, "LOCKED_FIELD", "%v", err)
+	case errors.As(err, &managed):
+		return refuse(codes.FailedPrecondition, "MANAGED_BY_OTHER", "%v", err)
+	case errors.As(err, &invalid):
+		return refuse(codes.InvalidArgument, "INVALID_GROUP", "%v", err)
+	case errors.Is(err, config.ErrGroupNotFound):
+		return refuse(codes.NotFound, "NOT_FOUND", "group not found")
+	default:
+		return unavailable(err)
+	}
+}
+
+// unavailable answers for trouble with storage or the provider, whose words are
+// for the log.
+func unavailable(err error) *Refusal {
+	return &Refusal{Code: codes.Unavailable, Reason: "STORAGE_UNAVAILABLE", Message: "the change could not be made durable; try again", Err: err}
+}

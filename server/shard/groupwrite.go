@@ -1,0 +1,200 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"google.golang.org/grpc/codes"
+
+	"nstance.dev/server/config"
+	"nstance.dev/server/fleet"
+	"nstance.dev/server/lease"
+	"nstance.dev/server/objectstore"
+)
+
+// errEditLost answers an edit that kept losing against another writer.
+var errEditLost = &Refusal{Code: codes.Aborted, Reason: "EDIT_LOST", Message: "another writer kept changing the group file; try again"}
+
+// errUnreadable answers edits while the group file is there and not understood.
+var errUnreadable = &Refusal{Code: codes.FailedPrecondition, Reason: "GROUP_FILE_UNREADABLE",
+	Message: "the group file of the shard cannot be read; it has to be repaired first"}
+
+// commit applies a batch to the stored file and answers each change. The error
+// is that of the write; an edit's own error goes to its caller alone.
+func (w *wanted) commit(ctx context.Context, batch []*groupChange) error {
+	for range maxMerges {
+		pending, err := w.tryCommit(ctx, batch)
+		if errors.Is(err, objectstore.ErrPrecondition) {
+			if err = w.reread(ctx); err == nil {
+				batch = pending
+				continue
+			}
+		}
+		answer(pending, err)
+		return err
+	}
+	answer(batch, errEditLost)
+	return nil
+}
+
+func answer(changes []*groupChange, err error) {
+	for _, c := range changes {
+		c.done <- err
+	}
+}
+
+// tryCommit makes one write. It answers the changes that need none, and returns
+// the others.
+func (w *wanted) tryCommit(ctx context.Context, batch []*groupChange) ([]*groupChange, error) {
+	w.mu.RLock()
+	cfg, old, etag, hold := w.static.Config, w.file, w.etag, w.hold
+	w.mu.RUnlock()
+	file := w.r.lastKnown()
+	switch {
+	case hold == nil:
+		file = old.Clone()
+	case !hold.rewrite:
+		answer(batch, errUnreadable)
+		return nil, nil
+	}
+	var pending []*groupChange
+	for _, c := range batch {
+		changed, err := c.edit(cfg, file)
+		if err != nil || !changed && (etag != "" || hold != nil) {
+			c.done <- err
+			continue
+		}
+		pending = append(pending, c)
+	}
+	if len(pending) == 0 {
+		return nil, nil
+	}
+	etag, err := w.write(ctx, file, etag)
+	if err == nil {
+		w.set(file, etag)
+	}
+	return pending, err
+}
+
+// write makes the group file durable under this term.
+func (w *wanted) write(ctx context.Context, file *config.GroupFile, etag string) (string, error) {
+	if err := lease.Check(ctx); err != nil {
+		return "", err
+	}
+	file.Term = int64(w.r.term)
+	data, err := config.EncodeGroups(file)
+	if err != nil {
+		return "", err
+	}
+	return objectstore.Put(ctx, w.r.opts.Store, w.key(), data, etag, objectstore.RetryPolicy{})
+}
+
+// reread fetches the group file that somebody else wrote (F4). A later term in
+// it ends this reign.
+func (w *wanted) reread(ctx context.Context) error {
+	obj, err := w.r.opts.Store.Get(ctx, w.key())
+	if err != nil {
+		return err
+	}
+	file, err := config.DecodeGroups(w.key(), obj.Data)
+	if err != nil {
+		return err
+	}
+	if uint64(file.Term) > w.r.term {
+		return fmt.Errorf("%s: %w", w.key(), errSuperseded)
+	}
+	w.set(file, obj.ETag)
+	return nil
+}
+
+// apply puts another configuration in force: first what it asks of the group
+// file is made durable, then every group is looked at again.
+func (w *wanted) apply(ctx context.Context, static Static) error {
+	w.mu.RLock()
+	known := w.hold == nil
+	w.mu.RUnlock()
+	if known {
+		err := w.change(ctx, func(_ *config.Config, file *config.GroupFile) (bool, error) {
+			return adopt(static.Config, file)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	w.mu.Lock()
+	w.static = static
+	w.merge()
+	w.mu.Unlock()
+	w.r.enqueueAll()
+	return nil
+}
+
+// settle ends a deleted group once its last managed instance is gone.
+func (w *wanted) settle(ctx context.Context, id fleet.GroupID, counts fleet.Counts) {
+	w.mu.RLock()
+	g := w.effectives[id]
+	w.mu.RUnlock()
+	if g == nil || !g.Deleted || counts.Live+counts.Sick+counts.Leaving > 0 {
+		return
+	}
+	w.r.tasks.Go(func() {
+		err := w.change(w.r.ctx, func(_ *config.Config, file *config.GroupFile) (bool, error) {
+			entry, ok := file.Group(id.Tenant, id.Name)
+			if !ok || entry.DeletedAt == nil {
+				return false, nil // somebody brought it back
+			}
+			file.Remove(id.Tenant, id.Name)
+			return true, nil
+		})
+		if err != nil {
+			w.r.log.WarnContext(ctx, "entry of a deleted group not removed", "tenant", id.Tenant, "group", id.Name, "error", err)
+			return
+		}
+		w.r.publishGroup(id)
+	})
+}
+
+// adopt makes the group file fit a configuration. A group that was static and
+// has left the configuration gets its last definition written into its entry,
+// so that the change does it no harm; then the static groups are noted for the
+// next time.
+func adopt(cfg *config.Config, file *config.GroupFile) (bool, error) {
+	changed := false
+	for tenant, groups := range file.Static {
+		for key, last := range groups {
+			entry, dynamic := file.Group(tenant, key)
+			if _, static := cfg.Groups[tenant][key]; static || !dynamic {
+				continue
+			}
+			file.Set(tenant, key, config.Unlock(entry, last.Group))
+			changed = true
+		}
+	}
+	if now := config.StaticCopy(cfg); !reflect.DeepEqual(now, file.Static) && len(now)+len(file.Static) > 0 {
+		file.Static = now
+		changed = true
+	}
+	return changed, nil
+}
+
+// lastKnown is a group file made from what is known without one: each group
+// that has instances keeps as many.
+func (r *Reign) lastKnown() *config.GroupFile {
+	file := &config.GroupFile{}
+	sizes := map[fleet.GroupID]int{}
+	templates := map[fleet.GroupID]string{}
+	for _, in := range r.cache.All() {
+		if !in.OnDemand && (in.State.Live() || in.State.Sick()) {
+			sizes[in.Group]++
+			templates[in.Group] = in.Template
+		}
+	}
+	for id, size := range sizes {
+		if _, static := r.wanted.config().Groups[id.Tenant][id.Name]; !static {
+			file.Set(id.Tenant, id.Name, config.DynamicGroup{Template: templates[id], Size: &size})
+		}
+	}
+	return file
+}

@@ -1,0 +1,239 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/config"
+	"nstance.dev/server/fleet"
+)
+
+// maxPage bounds the instances of one answer.
+const maxPage = 1000
+
+// idFreshness is how old an instance id may be that a caller made itself.
+const idFreshness = 24 * time.Hour
+
+// ListInstances returns a page of the tenant's instances, oldest first, without
+// those that are deleted. The next page begins after the returned token; an
+// empty one says that there is none.
+func (r *Reign) ListInstances(tenant, after string, size int) ([]*nstancev1.InstanceStatus, string) {
+	if size <= 0 || size > maxPage {
+		size = maxPage
+	}
+	var out []*nstancev1.InstanceStatus
+	for _, in := range r.cache.Tenant(tenant) { // in the order of ids
+		if in.State == fleet.Deleted || in.ID.String() <= after {
+			continue
+		}
+		if len(out) == size {
+			return out, out[size-1].InstanceId
+		}
+		out = append(out, r.instanceStatus(in))
+	}
+	return out, ""
+}
+
+// owned returns the row of an instance of the tenant; one of another tenant
+// does not exist (S12).
+func (r *Reign) owned(tenant, text string) (cache.Instance, error) {
+	id, err := identity.ParseID(text)
+	if err != nil {
+		return cache.Instance{}, refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: %v", err)
+	}
+	in, ok := r.cache.Instance(id)
+	if !ok || in.Group.Tenant != tenant {
+		return cache.Instance{}, errUnknown("instance", text)
+	}
+	return in, nil
+}
+
+// GetInstance returns the status of one instance; a deleted one is known for a
+// while.
+func (r *Reign) GetInstance(tenant, id string) (*nstancev1.InstanceStatus, error) {
+	in, err := r.owned(tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	return r.instanceStatus(in), nil
+}
+
+// CreateInstance makes an on-demand instance for a group. It returns once the
+// record is durable; whether the provider takes it shows in its status. A
+// repeat with the same id returns what is there.
+func (r *Reign) CreateInstance(ctx context.Context, tenant string, req *nstancev1.CreateInstanceRequest) (*nstancev1.CreateInstanceResponse, error) {
+	c := req.GetConfig()
+	if err := identity.ValidateName(c.GetGroup()); err != nil {
+		return nil, refuse(codes.InvalidArgument, "INVALID_GROUP", "config.group: %v", err)
+	}
+	overrides := config.InstanceRequest{
+		Template: c.GetTemplate(), InstanceType: c.GetInstanceType(), SubnetPool: c.GetSubnetPool(),
+		Vars: c.GetVars().GetValues(), LoadBalancers: c.GetLoadBalancers().GetValues(),
+	}
+	eff, err := r.wanted.onDemand(tenant, c.Group, overrides)
+	if err != nil {
+		return nil, groupRefusal(err)
+	}
+	id, err := r.chooseID(req.GetInstanceId(), eff.Kind)
+	if err != nil {
+		return nil, err
+	}
+	if in, ok := r.cache.Instance(id); ok {
+		return existing(in, tenant)
+	}
+	launched, err := r.launch(r.ctx, id, eff, launchOptions{onDemand: true, overrides: overrides})
+	switch {
+	case errors.Is(err, cache.ErrExists): // the same call twice at once
+	case err != nil:
+		return nil, unavailable(err)
+	case !launched:
+		return nil, refuse(codes.Unavailable, "NO_CAPACITY", "no machine can be made for group %q now; the error events say why", c.Group)
+	}
+	return &nstancev1.CreateInstanceResponse{InstanceId: id.String(), Status: string(fleet.Pending)}, nil
+}
+
+func existing(in cache.Instance, tenant string) (*nstancev1.CreateInstanceResponse, error) {
+	if in.Group.Tenant != tenant || !in.OnDemand {
+		return nil, refuse(codes.AlreadyExists, "ID_IN_USE", "instance_id is in use")
+	}
+	return &nstancev1.CreateInstanceResponse{InstanceId: in.ID.String(), Status: fleet.Status(in.Instance)}, nil
+}
+
+// chooseID takes the id that a caller made, or makes one.
+func (r *Reign) chooseID(text, kind string) (identity.ID, error) {
+	if text == "" {
+		return r.opts.NewID(kind)
+	}
+	id, err := identity.ParseID(text)
+	if err != nil {
+		return "", refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: %v", err)
+	}
+	if id.Prefix() != kind {
+		return "", refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: it begins with %q, the template's kind is %q", id.Prefix(), kind)
+	}
+	if age := r.now().Sub(id.CreatedAt()); age > idFreshness || age < -time.Minute {
+		return "", refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: made at %s; it must be from the last 24 hours", id.CreatedAt().Format(time.RFC3339))
+	}
+	return id, nil
+}
+
+// DeleteInstance has an instance removed. A managed one is replaced, unless the
+// call lowers the size of its group in the same step. Repeats change nothing.
+func (r *Reign) DeleteInstance(ctx context.Context, tenant string, req *nstancev1.DeleteInstanceRequest) (*nstancev1.DeleteInstanceResponse, error) {
+	in, err := r.owned(tenant, req.InstanceId)
+	if refusal := (*Refusal)(nil); errors.As(err, &refusal) && refusal.Code == codes.NotFound {
+		return &nstancev1.DeleteInstanceResponse{Status: "unknown"}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case in.State == fleet.Deleted:
+		return &nstancev1.DeleteInstanceResponse{Status: "deleted"}, nil
+	case req.ReplaceFirst && req.DecrementSize:
+		return nil, refuse(codes.InvalidArgument, "CONTRADICTION", "replace_first and decrement_size contradict each other")
+	case req.ReplaceFirst:
+		return nil, refuse(codes.Unimplemented, "NOT_OFFERED", "replace_first is not offered by this server; see the features of GetServerInfo")
+	case req.DecrementSize && !in.OnDemand:
+		err = r.retire(ctx, in)
+	default:
+		err = r.condemnNamed(in, req.SkipDrain)
+	}
+	if err != nil {
+		return nil, groupRefusal(err)
+	}
+	return &nstancev1.DeleteInstanceResponse{Status: "deleting"}, nil
+}
+
+// condemnNamed condemns an instance that a caller named, durably.
+func (r *Reign) condemnNamed(in cache.Instance, skipDrain bool) error {
+	if in.State.Leaving() {
+		return nil
+	}
+	waits := !skipDrain && r.drains(in.Group.Tenant)
+	removal := fleet.NewRemoval(r.wanted.group(in.Group), waits, in.Instance, fleet.ReasonRequested, r.now())
+	return r.condemn(r.ctx, fleet.Condemn{
+		ID: in.ID, Reason: removal.Reason, Drain: !removal.DeleteAt.IsZero(), DeleteAt: removal.DeleteAt,
+		Why: "a caller asked for it",
+	})
+}
+
+// retire lowers the size of an instance's group by one and names the instance
+// as the one to go, in one durable step that a repeat finds done (A3 of the API).
+func (r *Reign) retire(ctx context.Context, in cache.Instance) error {
+	if in.State.Leaving() {
+		return nil
+	}
+	tenant, key, now := in.Group.Tenant, in.Group.Name, r.now()
+	err := r.wanted.change(ctx, func(cfg *config.Config, file *config.GroupFile) (bool, error) {
+		entry, _ := file.Group(tenant, key)
+		for _, one := range entry.Retired {
+			if one.ID == in.ID.String() {
+				return false, nil
+			}
+		}
+		merged, _ := config.Effective(cfg, file)
+		eff := merged[config.GroupKey{Tenant: tenant, Group: key}]
+		if eff == nil {
+			return false, config.ErrGroupNotFound
+		}
+		size := max(eff.Size-1, 0)
+		entry.Size = &size
+		entry.Retired = append(r.stillRetired(entry.Retired), config.Retired{ID: in.ID.String(), At: config.Time{Time: now}})
+		file.Set(tenant, key, entry)
+		return true, nil
+	})
+	if err == nil {
+		r.Enqueue(in.Group)
+		r.publishGroup(in.Group)
+	}
+	return err
+}
+
+// retiredFor is how long a retired instance is remembered at least.
+const retiredFor = time.Hour
+
+// stillRetired drops those that are long gone.
+func (r *Reign) stillRetired(list []config.Retired) []config.Retired {
+	var keep []config.Retired
+	for _, one := range list {
+		_, recorded := r.records.get(identity.ID(one.ID))
+		if recorded || r.now().Sub(one.At.Time) < retiredFor {
+			keep = append(keep, one)
+		}
+	}
+	return keep
+}
+
+// AcknowledgeDrained notes that an instance is drained: it is deleted now, and
+// condemned first if nobody had decided so. An unknown one is no error.
+func (r *Reign) AcknowledgeDrained(tenant string, req *nstancev1.AcknowledgeDrainedRequest) error {
+	in, err := r.owned(tenant, req.InstanceId)
+	if refusal := (*Refusal)(nil); errors.As(err, &refusal) && refusal.Code == codes.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.log.Info("drain acknowledged", "instance", in.ID, "state", in.State, "forced", req.Forced, "evicted", req.Evicted, "left", req.Left)
+	if in.State == fleet.Deleted {
+		return nil
+	}
+	if !in.State.Leaving() {
+		if err := r.condemnNamed(in, true); err != nil {
+			return unavailable(err)
+		}
+	}
+	_, err = r.cache.Update(in.ID, func(in *cache.Instance) error {
+		in.Removal.Acked = true
+		return nil
+	})
+	r.Enqueue(in.Group)
+	return ignoreUnknown(err)
+}

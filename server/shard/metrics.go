@@ -1,0 +1,128 @@
+package shard
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nstance.dev/server/driver"
+	"nstance.dev/server/fleet"
+)
+
+// Metrics are the measurements of a shard. Label values are bounded: states,
+// operations, error classes and the groups of the configuration.
+type Metrics struct {
+	reconcileSeconds prometheus.Histogram
+	providerSeconds  *prometheus.HistogramVec
+	providerErrors   *prometheus.CounterVec
+	createSeconds    prometheus.Histogram
+	deleteSeconds    prometheus.Histogram
+	createFailures   *prometheus.CounterVec
+	orphans          prometheus.Counter
+	heldVMs          prometheus.Gauge
+	deletesHeld      prometheus.Gauge
+	dynamicHeld      prometheus.Gauge
+	quarantines      prometheus.Counter
+	addressFailures  prometheus.Counter
+	streams          prometheus.Gauge
+	reports          prometheus.Counter
+	registrations    *prometheus.CounterVec
+	certificates     *prometheus.CounterVec
+}
+
+// NewMetrics makes the metrics of a shard and registers them; a nil registerer
+// leaves them unregistered.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		reconcileSeconds: histogram("nstance_reconcile_seconds", "Time that one pass over a group took."),
+		providerSeconds:  histogramVec("nstance_provider_call_seconds", "Time that provider calls took.", "operation"),
+		providerErrors:   counterVec("nstance_provider_errors_total", "Provider calls that failed.", "operation", "class"),
+		createSeconds:    histogram("nstance_instance_create_seconds", "Time from a create call to its answer."),
+		deleteSeconds:    histogram("nstance_instance_delete_seconds", "Time from a delete call to its answer."),
+		createFailures:   counterVec("nstance_instance_create_failures_total", "Creates that failed.", "tenant", "group", "class"),
+		orphans:          counter("nstance_orphans_deleted_total", "Machines deleted because their instance had ended."),
+		heldVMs:          gauge("nstance_held_vms", "Machines with our tags and without a readable record: reported, never deleted."),
+		deletesHeld:      gauge("nstance_deletes_held", "1 while deletes are held because the provider's listing lacks too much."),
+		dynamicHeld:      gauge("nstance_dynamic_groups_held", "1 while the group file is missing or unreadable."),
+		quarantines:      counter("nstance_records_quarantined_total", "Records that could not be read."),
+		addressFailures:  counter("nstance_leader_address_failures_total", "Failed tries to move the leader's address here."),
+		streams:          gauge("nstance_agent_streams", "Agents connected."),
+		reports:          counter("nstance_agent_reports_total", "Reports accepted."),
+		registrations:    counterVec("nstance_registrations_total", "Registrations by outcome.", "role", "outcome"),
+		certificates:     counterVec("nstance_certificates_issued_total", "Certificates issued.", "role"),
+	}
+	if reg != nil {
+		reg.MustRegister(m.collectors()...)
+	}
+	return m
+}
+
+func (m *Metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		m.reconcileSeconds, m.providerSeconds, m.providerErrors, m.createSeconds, m.deleteSeconds, m.createFailures,
+		m.orphans, m.heldVMs, m.deletesHeld, m.dynamicHeld, m.quarantines, m.addressFailures,
+		m.streams, m.reports, m.registrations, m.certificates,
+	}
+}
+
+func histogram(name, help string) prometheus.Histogram {
+	return prometheus.NewHistogram(histogramOpts(name, help))
+}
+
+func histogramVec(name, help string, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(histogramOpts(name, help), labels)
+}
+
+func histogramOpts(name, help string) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{
+		Name: name, Help: help, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
+		Buckets: prometheus.ExponentialBuckets(0.001, 4, 9),
+	}
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+func counterVec(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func gauge(name, help string) prometheus.Gauge {
+	return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+}
+
+func (m *Metrics) reconciled(took time.Duration) { m.reconcileSeconds.Observe(took.Seconds()) }
+
+func (m *Metrics) providerCall(op string, took time.Duration, err error) {
+	m.providerSeconds.WithLabelValues(op).Observe(took.Seconds())
+	if err != nil && !driver.IsNotFound(err) {
+		m.providerErrors.WithLabelValues(op, string(driver.KindOf(err))).Inc()
+	}
+}
+
+func (m *Metrics) created(took time.Duration) { m.createSeconds.Observe(took.Seconds()) }
+func (m *Metrics) deleted(took time.Duration) { m.deleteSeconds.Observe(took.Seconds()) }
+
+func (m *Metrics) createFailed(group fleet.GroupID, kind driver.Kind) {
+	m.createFailures.WithLabelValues(group.Tenant, group.Name, string(kind)).Inc()
+}
+
+func (m *Metrics) quarantined()   { m.quarantines.Inc() }
+func (m *Metrics) addressFailed() { m.addressFailures.Inc() }
+
+func (m *Metrics) registration(role, outcome string) {
+	m.registrations.WithLabelValues(role, outcome).Inc()
+}
+
+func (m *Metrics) issued(role string) { m.certificates.WithLabelValues(role).Inc() }
+
+func (m *Metrics) groupsHeld(held bool) { set(m.dynamicHeld, held) }
+
+func set(g prometheus.Gauge, on bool) {
+	if on {
+		g.Set(1)
+	} else {
+		g.Set(0)
+	}
+}

@@ -1,0 +1,114 @@
+package shard
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"nstance.dev/server/fleet"
+)
+
+// The back-off of a group whose creates fail: doubling from the first pause to
+// the longest, each with a fifth of jitter either way.
+const (
+	firstBackoff   = 5 * time.Second
+	longestBackoff = 5 * time.Minute
+	backoffJitter  = 0.2
+)
+
+// backoffs holds back the creates of groups that failed. The zero delay is the
+// rule: a group without an entry is open.
+type backoffs struct {
+	mu      sync.Mutex
+	byGroup map[fleet.GroupID]*backoff
+}
+
+type backoff struct {
+	failures int
+	until    time.Time
+	why      string
+}
+
+func newBackoffs() *backoffs { return &backoffs{byGroup: map[fleet.GroupID]*backoff{}} }
+
+// gate says whether creates of the group may be sent now.
+func (b *backoffs) gate(group fleet.GroupID, now time.Time) fleet.Gate {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.byGroup[group]; e != nil && now.Before(e.until) {
+		return fleet.Gate{Blocked: e.why, Until: e.until}
+	}
+	return fleet.Gate{}
+}
+
+// block counts a failure and returns how long the group has to wait. Failures
+// that arrive while it waits already (a burst of creates) count once.
+func (b *backoffs) block(group fleet.GroupID, now time.Time, why string) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.byGroup[group]
+	if e == nil {
+		e = &backoff{}
+		b.byGroup[group] = e
+	}
+	e.why = why
+	if now.Before(e.until) {
+		return e.until.Sub(now)
+	}
+	wait := backoffAfter(e.failures, rand.Float64()*2-1)
+	e.failures++
+	e.until = now.Add(wait)
+	return wait
+}
+
+// reset opens the group: a create succeeded, or somebody edited the group.
+func (b *backoffs) reset(group fleet.GroupID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.byGroup, group)
+}
+
+// backoffAfter is the pause after so many earlier failures; swing from -1 to 1
+// places it within the jitter.
+func backoffAfter(failures int, swing float64) time.Duration {
+	wait := longestBackoff
+	if failures < 10 {
+		wait = min(firstBackoff<<failures, longestBackoff)
+	}
+	return wait + time.Duration(swing*backoffJitter*float64(wait))
+}
+
+// window counts what happened within the last span. It is safe for concurrent use.
+type window struct {
+	span time.Duration
+
+	mu    sync.Mutex
+	times []time.Time
+}
+
+// room returns how many more may happen under the bound now, and when there
+// will be more room than that (zero: nothing is counted).
+func (w *window) room(bound int, now time.Time) (int, time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trim(now)
+	if len(w.times) == 0 {
+		return bound, time.Time{}
+	}
+	return max(bound-len(w.times), 0), w.times[0].Add(w.span)
+}
+
+func (w *window) add(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trim(now)
+	w.times = append(w.times, now)
+}
+
+func (w *window) trim(now time.Time) {
+	keep := 0
+	for keep < len(w.times) && !now.Before(w.times[keep].Add(w.span)) {
+		keep++
+	}
+	w.times = w.times[keep:]
+}

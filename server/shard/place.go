@@ -1,0 +1,69 @@
+package shard
+
+import (
+	"strings"
+	"sync"
+
+	"nstance.dev/protos/identity"
+)
+
+// validHostname reports whether s is a host name by RFC 1123, dots allowed.
+func validHostname(s string) bool {
+	if s == "" || len(s) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if !validLabel(label) {
+			return false
+		}
+	}
+	return true
+}
+
+func validLabel(label string) bool {
+	if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+		return false
+	}
+	for _, c := range []byte(label) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-') {
+			return false
+		}
+	}
+	return true
+}
+
+// keyedLocks are locks that exist while somebody holds or awaits them: one for
+// each instance whose registration is under way. The zero value is ready.
+type keyedLocks struct {
+	mu    sync.Mutex
+	locks map[identity.ID]*keyedLock
+}
+
+type keyedLock struct {
+	sync.Mutex
+	users int
+}
+
+// lock waits for the id's lock and returns what gives it back.
+func (k *keyedLocks) lock(id identity.ID) (unlock func()) {
+	k.mu.Lock()
+	l := k.locks[id]
+	if l == nil {
+		if k.locks == nil {
+			k.locks = map[identity.ID]*keyedLock{}
+		}
+		l = &keyedLock{}
+		k.locks[id] = l
+	}
+	l.users++
+	k.mu.Unlock()
+	l.Lock()
+	return func() {
+		l.Unlock()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(k.locks, id)
+		}
+	}
+}

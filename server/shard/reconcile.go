@@ -1,0 +1,159 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"nstance.dev/server/cache"
+	"nstance.dev/server/fleet"
+)
+
+// actionsAtOnce bounds the actions of one group that are recorded in parallel.
+const actionsAtOnce = 32
+
+// storeRetry is the pause after a pass whose writes were refused; each write has
+// been retried with jitter before.
+const storeRetry = time.Second
+
+// work reconciles groups from the queue, one at a time and never one that
+// another worker has.
+func (r *Reign) work(ctx context.Context) {
+	for {
+		group, shutdown := r.queue.Get()
+		if shutdown {
+			return
+		}
+		if ctx.Err() == nil {
+			r.reconcile(ctx, group)
+		}
+		r.queue.Done(group)
+	}
+}
+
+// reconcile makes one pass over a group: look, plan, act. It waits for storage,
+// never for the provider: creates and deletes are handed on once recorded.
+func (r *Reign) reconcile(ctx context.Context, group fleet.GroupID) {
+	started := time.Now()
+	now := r.now()
+	decision := fleet.Plan(r.view(group, now), now)
+	actions := r.admissible(group, decision.Actions)
+	r.remember(group, actions)
+	err := r.carryOut(ctx, group, actions)
+	r.opts.Metrics.reconciled(time.Since(started))
+	switch {
+	case r.stumble(err), ctx.Err() != nil:
+		return
+	case err != nil:
+		r.log.WarnContext(ctx, "reconcile incomplete", "tenant", group.Tenant, "group", group.Name, "error", err)
+		r.queue.AddAfter(group, storeRetry)
+		return
+	case len(actions) > 0:
+		r.queue.Add(group)
+	case !decision.Wake.IsZero():
+		r.queue.AddAfter(group, max(decision.Wake.Sub(now), time.Millisecond))
+	}
+	r.wanted.settle(ctx, group, decision.Counts)
+}
+
+// admissible leaves out what has to wait: creates that would only stand in line
+// (those before them enqueue the group again), and every delete while the
+// provider's listing cannot be believed (S8).
+func (r *Reign) admissible(group fleet.GroupID, actions []fleet.Action) []fleet.Action {
+	room := r.creator.room(group)
+	alarmed := r.collector.alarmed() != ""
+	return slices.DeleteFunc(slices.Clone(actions), func(a fleet.Action) bool {
+		switch a.(type) {
+		case fleet.Create:
+			room--
+			return room < 0
+		case fleet.Delete:
+			return alarmed
+		default:
+			return false
+		}
+	})
+}
+
+// view is what the decision about a group depends on.
+func (r *Reign) view(group fleet.GroupID, now time.Time) fleet.View {
+	v := fleet.View{
+		Group:     r.wanted.group(group),
+		Instances: r.cache.Fleet(group),
+		Creates:   r.backoffs.gate(group, now),
+		Drains:    r.drains(group.Tenant),
+	}
+	if v.Group.Deleted {
+		v.Deletes, v.DeletesNext = r.deletions.room(r.deletionBound(), now)
+	}
+	return v
+}
+
+// deletionBound is how many instances of deleted groups may go in a minute.
+func (r *Reign) deletionBound() int {
+	live := 0
+	for _, in := range r.cache.All() {
+		if in.State.Live() {
+			live++
+		}
+	}
+	share := r.wanted.config().Server.Rails.MaxDeleteShare
+	return max(10, share.Of(live))
+}
+
+// carryOut makes the actions of one plan happen, all of them, whatever becomes
+// of the others.
+func (r *Reign) carryOut(ctx context.Context, group fleet.GroupID, actions []fleet.Action) error {
+	var g errgroup.Group
+	g.SetLimit(actionsAtOnce)
+	errs := make([]error, len(actions))
+	for i, action := range actions {
+		g.Go(func() error {
+			errs[i] = r.apply(ctx, group, action)
+			return nil
+		})
+	}
+	_ = g.Wait() // the errors are in errs
+	return errors.Join(errs...)
+}
+
+func (r *Reign) apply(ctx context.Context, group fleet.GroupID, action fleet.Action) error {
+	switch a := action.(type) {
+	case fleet.Create:
+		return r.prepare(ctx, group, a)
+	case fleet.Condemn:
+		return r.condemn(ctx, a)
+	case fleet.Delete:
+		return r.startDelete(ctx, a)
+	default:
+		panic(fmt.Sprintf("unknown action %T", action))
+	}
+}
+
+// remember keeps the decisions of a pass with their reasons.
+func (r *Reign) remember(group fleet.GroupID, actions []fleet.Action) {
+	for _, action := range actions {
+		row := decisionRow(group, action)
+		row.At = r.now()
+		r.cache.AddDecision(row)
+		r.log.Info("decided", "tenant", group.Tenant, "group", group.Name,
+			"action", row.Action, "instance", row.Instance, "reason", row.Reason)
+	}
+}
+
+func decisionRow(group fleet.GroupID, action fleet.Action) cache.Decision {
+	switch a := action.(type) {
+	case fleet.Create:
+		return cache.Decision{Group: group, Instance: a.Replaces, Action: "create", Reason: a.Why}
+	case fleet.Condemn:
+		return cache.Decision{Group: group, Instance: a.ID, Action: "condemn", Reason: a.Why}
+	case fleet.Delete:
+		return cache.Decision{Group: group, Instance: a.ID, Action: "delete", Reason: a.Why}
+	default:
+		panic(fmt.Sprintf("unknown action %T", action))
+	}
+}

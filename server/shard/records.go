@@ -1,0 +1,171 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/lease"
+	"nstance.dev/server/objectstore"
+)
+
+// records holds the instance records of the shard as they stand in object
+// storage, with their etags, and is the only writer of them. Writes to one
+// record follow each other; those to different records go in parallel.
+type records struct {
+	store objectstore.Store
+	shard string
+	term  uint64
+
+	mu   sync.Mutex
+	byID map[identity.ID]*recordEntry
+}
+
+type recordEntry struct {
+	mu   sync.Mutex // held during a write
+	rec  bucket.InstanceRecord
+	etag string // empty: not in storage (any more)
+}
+
+// errSuperseded says that a later leader wrote to this shard: step down.
+var errSuperseded = errors.New("a later term has written to this shard")
+
+// maxMerges bounds how often a write that lost a race is merged and tried again.
+const maxMerges = 5
+
+func newRecords(store objectstore.Store, shard string, term uint64) *records {
+	return &records{store: store, shard: shard, term: term, byID: map[identity.ID]*recordEntry{}}
+}
+
+// seed takes a record over as it was read from storage.
+func (rs *records) seed(rec bucket.InstanceRecord, etag string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.byID[rec.ID] = &recordEntry{rec: rec, etag: etag}
+}
+
+// get returns a copy of a record, and whether there is one.
+func (rs *records) get(id identity.ID) (bucket.InstanceRecord, bool) {
+	e := rs.entry(id)
+	if e == nil {
+		return bucket.InstanceRecord{}, false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.rec, e.etag != ""
+}
+
+func (rs *records) entry(id identity.ID) *recordEntry {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.byID[id]
+}
+
+// create writes a new record; nil means that it is durable.
+func (rs *records) create(ctx context.Context, rec bucket.InstanceRecord) error {
+	if err := lease.Check(ctx); err != nil {
+		return err
+	}
+	rec.Term = rs.term
+	data, err := rec.Encode()
+	if err != nil {
+		return err
+	}
+	etag, err := objectstore.Put(ctx, rs.store, rs.key(rec), data, "", objectstore.RetryPolicy{})
+	if err != nil {
+		return fmt.Errorf("record %s: %w", rec.ID, err)
+	}
+	rs.seed(rec, etag)
+	return nil
+}
+
+// update changes a record by change, which may be called again on a newer
+// version and must not have effects. It returns the record as it is durable.
+func (rs *records) update(ctx context.Context, id identity.ID, change func(*bucket.InstanceRecord) error) (bucket.InstanceRecord, error) {
+	e := rs.entry(id)
+	if e == nil {
+		return bucket.InstanceRecord{}, fmt.Errorf("record %s: %w", id, objectstore.ErrNotFound)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for range maxMerges {
+		err := rs.write(ctx, e, change)
+		if !errors.Is(err, objectstore.ErrPrecondition) {
+			return e.rec, err
+		}
+		if err := rs.reread(ctx, e); err != nil {
+			return e.rec, err
+		}
+	}
+	return e.rec, fmt.Errorf("record %s: %w after %d merges", id, objectstore.ErrPrecondition, maxMerges)
+}
+
+func (rs *records) write(ctx context.Context, e *recordEntry, change func(*bucket.InstanceRecord) error) error {
+	next := e.rec
+	if err := change(&next); err != nil {
+		return err
+	}
+	if err := lease.Check(ctx); err != nil {
+		return err
+	}
+	next.Term = rs.term
+	data, err := next.Encode()
+	if err != nil {
+		return err
+	}
+	etag, err := objectstore.Put(ctx, rs.store, rs.key(next), data, e.etag, objectstore.RetryPolicy{})
+	if err != nil {
+		return fmt.Errorf("record %s: %w", next.ID, err)
+	}
+	e.rec, e.etag = next, etag
+	return nil
+}
+
+// reread fetches what another writer left. A later term there ends this reign.
+func (rs *records) reread(ctx context.Context, e *recordEntry) error {
+	key := rs.key(e.rec)
+	obj, err := rs.store.Get(ctx, key)
+	if err != nil {
+		return fmt.Errorf("record %s: %w", e.rec.ID, err)
+	}
+	rec, err := bucket.DecodeInstanceRecord(key, obj.Data)
+	if err != nil {
+		return err
+	}
+	if rec.Term > rs.term {
+		return fmt.Errorf("record %s: %w", rec.ID, errSuperseded)
+	}
+	e.rec, e.etag = rec, obj.ETag
+	return nil
+}
+
+// remove deletes a record; one that is gone already is no error.
+func (rs *records) remove(ctx context.Context, id identity.ID) error {
+	e := rs.entry(id)
+	if e == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.etag != "" {
+		if err := lease.Check(ctx); err != nil {
+			return err
+		}
+		err := objectstore.Delete(ctx, rs.store, rs.key(e.rec), e.etag, objectstore.RetryPolicy{})
+		if err != nil && !errors.Is(err, objectstore.ErrNotFound) {
+			return fmt.Errorf("remove record %s: %w", id, err)
+		}
+		e.etag = ""
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	delete(rs.byID, id)
+	return nil
+}
+
+func (rs *records) key(rec bucket.InstanceRecord) string {
+	return bucket.InstanceKey(rs.shard, rec.Tenant, rec.ID)
+}

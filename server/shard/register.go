@@ -1,0 +1,233 @@
+package shard
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"net/netip"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/fleet"
+	"nstance.dev/server/pki"
+)
+
+// errRegistration is all that a caller with a bad nonce is told (F42); why goes
+// to the log.
+var errRegistration = &Refusal{Code: codes.PermissionDenied, Reason: "REGISTRATION_REFUSED", Message: "registration refused"}
+
+func refuseRegistration(why error) error {
+	return &Refusal{Code: errRegistration.Code, Reason: errRegistration.Reason, Message: errRegistration.Message, Err: why}
+}
+
+// OutstandingNonce reports whether the token is the nonce of an instance that
+// has not registered yet: such a caller is never made to wait (F41). It costs a
+// hash and a look-up.
+func (r *Reign) OutstandingNonce(token string) bool {
+	_, ok := r.cache.ByNonce(pki.HashNonce(token))
+	return ok
+}
+
+// RegisterAgent gives a new instance its certificate, once (S9): that the nonce
+// is used is durable before the certificate leaves. A repeat with the same key
+// while the nonce is in time is answered again, for the answer may have been
+// lost. Source is the caller's address.
+func (r *Reign) RegisterAgent(ctx context.Context, source netip.Addr, req *nstancev1.RegisterClientRequest) (*nstancev1.RegisterClientResponse, error) {
+	claims, key, err := r.checkRegistration(req)
+	if err != nil {
+		r.opts.Metrics.registration("agent", "refused")
+		return nil, err
+	}
+	id, err := claims.InstanceID()
+	if err != nil {
+		return nil, refuseRegistration(err)
+	}
+	unlock := r.registering.lock(id)
+	defer unlock()
+	row, err := r.registrant(id, claims, source, req, key)
+	if err != nil {
+		r.opts.Metrics.registration("agent", "refused")
+		r.log.WarnContext(ctx, "registration refused", "instance", id, "source", source, "error", err)
+		return nil, err
+	}
+	answer, err := r.enrol(row, key, req)
+	if err != nil {
+		r.opts.Metrics.registration("agent", "failed")
+		return nil, err
+	}
+	r.opts.Metrics.registration("agent", "accepted")
+	return answer, nil
+}
+
+// checkRegistration looks at the request alone, the cheap things first (S10).
+func (r *Reign) checkRegistration(req *nstancev1.RegisterClientRequest) (identity.NonceClaims, ed25519.PublicKey, error) {
+	keys := r.opts.Keys()
+	token := req.RegistrationNonceJwt
+	claims, err := keys.Verifier.Verify(token, r.now())
+	switch {
+	case err != nil:
+		return claims, nil, refuseRegistration(err)
+	case claims.Kind != identity.NonceAgent:
+		return claims, nil, refuseRegistration(errors.New("the nonce is not one of an agent"))
+	case claims.Shard != r.opts.Shard:
+		return claims, nil, refuseRegistration(errors.New("the nonce is one of another shard"))
+	case !r.wanted.config().HasTenant(claims.Tenant):
+		return claims, nil, refuseRegistration(errors.New("the tenant is not configured"))
+	}
+	key, err := pki.ParsePublicKey(req.PublicKeyPem)
+	if err != nil {
+		return claims, nil, refuse(codes.InvalidArgument, "INVALID_KEY", "public_key_pem: %v", err)
+	}
+	if err := identity.VerifyProof(key, token, req.Proof); err != nil {
+		return claims, nil, refuse(codes.InvalidArgument, "INVALID_PROOF", "proof: it is not the nonce's signature by the submitted key")
+	}
+	return claims, key, nil
+}
+
+// registrant finds the instance that the nonce is for, and whether it may
+// register with this key from this place.
+func (r *Reign) registrant(id identity.ID, claims identity.NonceClaims, source netip.Addr, req *nstancev1.RegisterClientRequest, key ed25519.PublicKey) (cache.Instance, error) {
+	row, ok := r.known(id)
+	switch {
+	case !ok, row.State.Leaving():
+		return row, refuseRegistration(errors.New("the instance does not exist or is to go"))
+	case row.Group.Tenant != claims.Tenant || row.Group.Name != claims.Group:
+		return row, refuseRegistration(errors.New("tenant or group differ from the instance's"))
+	case id.Prefix() != row.Kind:
+		return row, refuseRegistration(errors.New("the kind differs from the instance's"))
+	case pki.HashNonce(req.RegistrationNonceJwt) != row.NonceSHA256:
+		return row, refuseRegistration(errors.New("another nonce was made for this instance"))
+	case !row.RegisteredAt.IsZero() && !sameKey(row.PublicKeyPEM, key):
+		r.alarmStolen(row, source)
+		return row, refuse(codes.AlreadyExists, "ALREADY_REGISTERED", "the nonce has been used")
+	case row.RegisteredAt.IsZero() && !r.fromItsMachine(row, source):
+		return row, refuseRegistration(errors.New("the source is not an address that the provider reports for the machine"))
+	}
+	return row, nil
+}
+
+func sameKey(stored string, key ed25519.PublicKey) bool {
+	old, err := pki.ParsePublicKey([]byte(stored))
+	return err == nil && old.Equal(key)
+}
+
+// alarmStolen says that two have tried to register as one instance: one of them
+// is a thief (F40).
+func (r *Reign) alarmStolen(row cache.Instance, source netip.Addr) {
+	r.log.Error("a used nonce came with another key: one of the two callers is not the machine",
+		"instance", row.ID, "tenant", row.Group.Tenant, "group", row.Group.Name, "source", source)
+	r.events.failure(r.cache, row.Group, row.ID, "auth", "the registration nonce of this instance was used a second time, with another key", r.now())
+}
+
+// fromItsMachine reports whether a registration comes from where the provider
+// says the machine is; it does wherever that is not known.
+func (r *Reign) fromItsMachine(row cache.Instance, source netip.Addr) bool {
+	known := slices.DeleteFunc([]string{row.IPv4, row.IPv6}, func(s string) bool { return s == "" })
+	if len(known) == 0 || !r.wanted.config().Server.Registration.CheckSource {
+		return true
+	}
+	return slices.Contains(known, source.Unmap().String())
+}
+
+// enrol issues the certificate and makes the registration durable.
+func (r *Reign) enrol(row cache.Instance, key ed25519.PublicKey, req *nstancev1.RegisterClientRequest) (*nstancev1.RegisterClientResponse, error) {
+	cert, err := r.opts.Keys().Authority.IssueAgent(pki.AgentRequest{
+		PublicKey: key, ID: row.ID, Tenant: row.Group.Tenant, Shard: r.opts.Shard,
+		TTL: r.wanted.config().Server.ClientCertTTL.Agent.Std(),
+	})
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	keyPEM, err := pki.EncodePublicKey(key)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	now := r.now()
+	rec, err := r.records.update(r.ctx, row.ID, func(rec *bucket.InstanceRecord) error {
+		switch {
+		case rec.Deletion != nil:
+			return refuseRegistration(errors.New("the instance is to go"))
+		case rec.PublicKeyPEM != "" && !sameKey(rec.PublicKeyPEM, key):
+			return refuse(codes.AlreadyExists, "ALREADY_REGISTERED", "the nonce has been used")
+		}
+		rec.Status, rec.PublicKeyPEM = bucket.StatusRegistered, string(keyPEM)
+		if rec.RegisteredAt.IsZero() {
+			rec.RegisteredAt = bucket.At(now)
+			r.reportedPlace(rec, req)
+		}
+		rec.Certificate = succeed(rec.Certificate, cert)
+		return nil
+	})
+	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
+		return nil, err
+	}
+	if err != nil {
+		r.stumble(err)
+		return nil, unavailable(err)
+	}
+	r.opts.Metrics.issued("agent")
+	if err := r.markRegistered(rec); err != nil {
+		return nil, unavailable(err)
+	}
+	return &nstancev1.RegisterClientResponse{ClientCertificatePem: cert.PEM, ExpiresAt: timestamppb.New(cert.NotAfter)}, nil
+}
+
+// succeed is the certificate entry after a new one was issued: the one before
+// stays good, because the answer may be lost.
+func succeed(old bucket.Certificate, cert pki.Certificate) bucket.Certificate {
+	return bucket.Certificate{
+		Serial: cert.Serial, PreviousSerial: old.Serial,
+		NotBefore: bucket.At(cert.NotBefore), NotAfter: bucket.At(cert.NotAfter),
+	}
+}
+
+func (r *Reign) markRegistered(rec bucket.InstanceRecord) error {
+	row, err := r.cache.Update(rec.ID, func(in *cache.Instance) error {
+		state, err := in.State.On(fleet.EventRegistered)
+		if err != nil {
+			return err
+		}
+		copyMutable(in, rec)
+		in.State, in.Power, in.Verdict = state, fleet.Up, ""
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	r.health.registered(rec.ID)
+	r.events.instance(r.cache, rec.ID, "registered")
+	r.Enqueue(row.Group)
+	return nil
+}
+
+// reportedPlace notes where the agent says that it is. Where the provider knows
+// better its word stands, for these values end up in certificates.
+func (r *Reign) reportedPlace(rec *bucket.InstanceRecord, req *nstancev1.RegisterClientRequest) {
+	dropped := false
+	take := func(field *string, reported string, valid bool) {
+		switch {
+		case reported == "" || reported == *field:
+		case *field != "" || !valid:
+			dropped = true
+		default:
+			*field = reported
+		}
+	}
+	take(&rec.Hostname, req.Hostname, validHostname(req.Hostname))
+	take(&rec.IPv4, req.PrivateIpv4, validAddr(req.PrivateIpv4, netip.Addr.Is4))
+	take(&rec.IPv6, req.PrivateIpv6, validAddr(req.PrivateIpv6, netip.Addr.Is6))
+	if dropped {
+		r.events.failure(r.cache, groupOf(*rec), rec.ID, "invalid", "the agent reported a hostname or address that is malformed or that the provider does not confirm", r.now())
+	}
+}
+
+func validAddr(text string, family func(netip.Addr) bool) bool {
+	addr, err := netip.ParseAddr(text)
+	return err == nil && family(addr) && addr.Zone() == ""
+}

@@ -1,0 +1,170 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/util/workqueue"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/fleet"
+)
+
+// Reign is this server's leadership of the shard, from one take-over to the loss
+// of the lease. Its methods are safe for concurrent use; their effects end with
+// the lease, not with the context of the caller.
+type Reign struct {
+	opts Options
+	log  *slog.Logger
+	term uint64
+
+	ctx context.Context // the leadership's, and cancelled by end
+	end context.CancelCauseFunc
+
+	cache   *cache.Cache
+	records *records
+	cloud   *cloud
+	wanted  *wanted
+
+	queue     workqueue.TypedDelayingInterface[fleet.GroupID]
+	creator   *creator
+	backoffs  *backoffs
+	placement *placement
+	deletions *window
+	health    *health
+	collector *collector
+	sessions  *sessions
+	events    *events
+
+	registering  keyedLocks
+	coordinators sync.Map // tenants that have had somebody to drain their machines
+
+	tasks sync.WaitGroup // deletions and look-ups under way
+	ready atomic.Bool    // the cache knows the whole shard
+}
+
+// workers is how many groups are reconciled at once.
+const workers = 8
+
+func newReign(opts Options, log *slog.Logger, ctx context.Context, term uint64, static Static) *Reign {
+	server := static.Config.Server
+	r := &Reign{opts: opts, log: log, term: term, cache: opts.Cache}
+	r.ctx, r.end = context.WithCancelCause(ctx)
+	r.records = newRecords(opts.Store, opts.Shard, term)
+	r.cloud = newCloud(opts.Driver, server.Provider.Limits, server.RequestTimeout.Std(), opts.Metrics)
+	r.wanted = newWanted(r, static)
+	r.queue = workqueue.NewTypedDelayingQueue[fleet.GroupID]()
+	r.creator = newCreator(r)
+	r.backoffs = newBackoffs()
+	r.placement = newPlacement()
+	r.deletions = &window{span: time.Minute}
+	r.health = newHealth(r)
+	r.collector = newCollector(r)
+	r.sessions = newSessions(r)
+	r.events = newEvents(opts.Shard, term)
+	return r
+}
+
+// run carries the shard until its context ends, or until it finds that a later
+// leader has written.
+func (r *Reign) run(ctx context.Context) error {
+	defer r.end(nil)
+	g, ctx := errgroup.WithContext(r.ctx)
+	for range workers {
+		g.Go(func() error { r.work(ctx); return nil })
+	}
+	g.Go(func() error { r.creator.run(ctx); return nil })
+	g.Go(func() error { r.health.run(ctx); return nil })
+	g.Go(func() error { r.collector.run(ctx); return nil })
+	g.Go(func() error { r.wanted.run(ctx); return nil })
+	g.Go(func() error {
+		<-ctx.Done()
+		r.queue.ShutDown()
+		r.events.close()
+		r.sessions.closeAll()
+		return nil
+	})
+	r.ready.Store(true)
+	r.enqueueAll()
+	err := g.Wait()
+	r.tasks.Wait()
+	return errors.Join(err, superseded(r.ctx))
+}
+
+// superseded returns why the reign ended itself, nil if the lease just ended.
+func superseded(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errSuperseded) {
+		return cause
+	}
+	return nil
+}
+
+// stumble ends the reign if err says that it is over. It reports whether it did.
+func (r *Reign) stumble(err error) bool {
+	if errors.Is(err, errSuperseded) {
+		r.end(err)
+		return true
+	}
+	return lost(err)
+}
+
+// Term is the number of this leadership; it grows with every change of leader.
+func (r *Reign) Term() uint64 { return r.term }
+
+// Context ends with the reign.
+func (r *Reign) Context() context.Context { return r.ctx }
+
+// Enqueue has a group reconciled soon. Repeats coalesce.
+func (r *Reign) Enqueue(group fleet.GroupID) { r.queue.Add(group) }
+
+func (r *Reign) enqueueAll() {
+	for id := range r.wanted.all() {
+		r.queue.Add(id)
+	}
+	for _, in := range r.cache.All() {
+		if in.State != fleet.Deleted {
+			r.queue.Add(in.Group)
+		}
+	}
+}
+
+func (r *Reign) now() time.Time { return r.opts.Now() }
+
+func (r *Reign) owner() driver.Owner {
+	return driver.Owner{Cluster: r.opts.Cluster, Shard: r.opts.Shard}
+}
+
+func refOf(in cache.Instance) driver.Ref {
+	return driver.Ref{InstanceID: in.ID, ProviderID: in.ProviderID}
+}
+
+// drains reports whether somebody moves the work off the tenant's machines.
+func (r *Reign) drains(tenant string) bool {
+	_, ok := r.coordinators.Load(tenant)
+	return ok
+}
+
+// pause waits for d or the end of ctx, which it reports.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// known returns the row of an instance that is not deleted.
+func (r *Reign) known(id identity.ID) (cache.Instance, bool) {
+	in, ok := r.cache.Instance(id)
+	return in, ok && in.State != fleet.Deleted
+}

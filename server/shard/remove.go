@@ -1,0 +1,226 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/fleet"
+)
+
+// The pace of a removal: delete calls that fail are repeated, an accepted one
+// is followed until the VM is gone, and given again if that takes too long.
+const (
+	firstDeleteRetry   = 2 * time.Second
+	longestDeleteRetry = time.Minute
+	firstGoneCheck     = 50 * time.Millisecond
+	longestGoneCheck   = 10 * time.Second
+	stuckAfter         = 10 * time.Minute
+)
+
+// condemn makes the decision to remove an instance durable; there is no return
+// from it, and the next leader resumes it.
+func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
+	now := r.now()
+	row, ok := r.known(a.ID)
+	if !ok {
+		return nil
+	}
+	rec, err := r.records.update(ctx, a.ID, func(rec *bucket.InstanceRecord) error {
+		if rec.Deletion == nil {
+			rec.Status = bucket.StatusDeleting
+			rec.Deletion = deletionOf(a, row.Replacement, now)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = r.cache.Update(a.ID, func(in *cache.Instance) error {
+		return condemnRow(in, removalOf(rec.Deletion), now)
+	})
+	if err != nil {
+		return ignoreUnknown(err)
+	}
+	if row.Group != (fleet.GroupID{}) && a.Reason == fleet.ReasonGroupDeleted {
+		r.deletions.add(now)
+	}
+	r.events.instance(r.cache, a.ID, "pending_deletion")
+	r.Enqueue(row.Group)
+	return nil
+}
+
+// condemnRow moves a row to condemned, and on to draining if its removal says so.
+func condemnRow(in *cache.Instance, removal fleet.Removal, now time.Time) error {
+	if in.State.Leaving() {
+		return nil
+	}
+	state, err := in.State.On(fleet.EventCondemned)
+	if err != nil {
+		return err
+	}
+	if !removal.DrainStarted.IsZero() {
+		if state, err = state.On(fleet.EventDrainStarted); err != nil {
+			return err
+		}
+	}
+	in.State, in.Removal = state, removal
+	if in.UnhealthyAt.IsZero() {
+		in.UnhealthyAt = now
+	}
+	return nil
+}
+
+// startDelete begins the deletion of a condemned instance's VM in the background.
+func (r *Reign) startDelete(_ context.Context, a fleet.Delete) error {
+	started := false
+	_, err := r.cache.Update(a.ID, func(in *cache.Instance) error {
+		if in.State == fleet.Deleting {
+			return nil
+		}
+		state, err := in.State.On(fleet.EventDeleteSent)
+		if err != nil {
+			return err
+		}
+		in.State, started = state, true
+		return nil
+	})
+	if err != nil || !started {
+		return ignoreUnknown(err)
+	}
+	r.events.instance(r.cache, a.ID, "deleting")
+	r.tasks.Go(func() { r.remove(r.ctx, a.ID) })
+	return nil
+}
+
+// remove deletes the VM of one instance, waits until it is gone and ends the
+// record. It stops, leaving the rest to the next leader, when ctx ends.
+func (r *Reign) remove(ctx context.Context, id identity.ID) {
+	for {
+		if err := r.creator.wait(ctx, id); err != nil {
+			return
+		}
+		if err := r.deleteVM(ctx, id); err != nil {
+			return
+		}
+		gone, err := r.awaitGone(ctx, id)
+		if err != nil {
+			return
+		}
+		if gone {
+			break
+		}
+		r.reportByID(id, driver.Transient, errors.New("the provider accepted the delete and the VM is still there; asking again"))
+	}
+	r.finish(ctx, id)
+}
+
+// deleteVM repeats the delete call until the provider accepts it.
+func (r *Reign) deleteVM(ctx context.Context, id identity.ID) error {
+	for wait := firstDeleteRetry; ; wait = min(2*wait, longestDeleteRetry) {
+		row, _ := r.cache.Instance(id)
+		started := r.now()
+		err := r.cloud.delete(ctx, driver.Ref{InstanceID: id, ProviderID: row.ProviderID})
+		if err == nil {
+			r.opts.Metrics.deleted(r.now().Sub(started))
+			return nil
+		}
+		if r.stumble(err) || ctx.Err() != nil {
+			return err
+		}
+		r.reportByID(id, driver.KindOf(err), err)
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitGone asks for the VM until the provider says that it is gone. False means
+// that it has taken too long.
+func (r *Reign) awaitGone(ctx context.Context, id identity.ID) (bool, error) {
+	deadline := r.now().Add(stuckAfter)
+	for wait := firstGoneCheck; r.now().Before(deadline); wait = min(wait*3/2, longestGoneCheck) {
+		row, _ := r.cache.Instance(id)
+		m, err := r.cloud.get(ctx, driver.Ref{InstanceID: id, ProviderID: row.ProviderID})
+		switch {
+		case err == nil && m.Status == driver.Deleted:
+			return true, nil
+		case driver.IsNotFound(err) && r.provesAbsence(row):
+			return true, nil
+		case r.stumble(err):
+			return false, err
+		}
+		if err := pause(ctx, wait); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// provesAbsence reports whether "not found" can be believed: the provider has
+// shown the VM before, or would by now.
+func (r *Reign) provesAbsence(row cache.Instance) bool {
+	return !row.ProviderSeenAt.IsZero() || r.now().Sub(row.Created) >= r.opts.Driver.Lag()
+}
+
+// finish ends an instance whose VM is confirmed gone. Its record stays as a
+// tombstone for as long as the provider may still bring the VM up again.
+func (r *Reign) finish(ctx context.Context, id identity.ID) {
+	if keep := 10 * r.opts.Driver.Lag(); keep > 0 {
+		group := r.markDeleted(id, fleet.EventGone)
+		r.Enqueue(group)
+		if pause(ctx, keep) != nil {
+			return
+		}
+	}
+	for wait := storeRetry; ; wait = min(2*wait, longestDeleteRetry) {
+		err := r.records.remove(ctx, id)
+		if err == nil {
+			break
+		}
+		if r.stumble(err) || ctx.Err() != nil {
+			return
+		}
+		r.log.WarnContext(ctx, "record of a deleted instance not removed", "instance", id, "retry_in", wait, "error", err)
+		if pause(ctx, wait) != nil {
+			return
+		}
+	}
+	r.Enqueue(r.markDeleted(id, fleet.EventGone))
+}
+
+// markDeleted ends the row of an instance, which is gone or was never made, and
+// tells everybody. It returns the instance's group. Repeats tell nobody again.
+func (r *Reign) markDeleted(id identity.ID, event fleet.Event) fleet.GroupID {
+	ended := false
+	row, err := r.cache.Update(id, func(in *cache.Instance) error {
+		state, err := in.State.On(event)
+		if err != nil || in.State == state {
+			return err
+		}
+		in.State, in.Power, in.DeletedAt, ended = state, fleet.Gone, r.now(), true
+		return nil
+	})
+	if err == nil && ended {
+		r.sessions.end(id)
+		r.health.forget(id)
+		r.events.instance(r.cache, id, "deleted")
+	}
+	return row.Group
+}
+
+func (r *Reign) reportByID(id identity.ID, kind driver.Kind, err error) {
+	row, _ := r.cache.Instance(id)
+	r.report(row.Group, id, kind, err)
+}
+
+func ignoreUnknown(err error) error {
+	if errors.Is(err, cache.ErrUnknown) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,265 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/cache"
+)
+
+// Bounds of one agent's stream (S22). What does not fit in the queue is not
+// sent: it follows from the state and is derived again later.
+const (
+	helloTimeout  = 10 * time.Second
+	queueMessages = 16
+	queueBytes    = 8 << 20
+)
+
+// AgentStream is the server's side of one agent's stream. Send and Recv may be
+// called at the same time, each by one goroutine.
+type AgentStream interface {
+	Send(*nstancev1.ServerMessage) error
+	Recv() (*nstancev1.AgentMessage, error)
+	Context() context.Context
+}
+
+// session is one agent's stream. It costs two small goroutines while nothing
+// happens; one that sends exists only while there is something to send.
+type session struct {
+	r       *Reign
+	id      identity.ID
+	stream  AgentStream
+	greeted bool   // hello was received; of the receiving goroutine
+	process string // boot id of the agent's process
+	count   int64  // of its last report
+
+	mu      sync.Mutex
+	queue   []*nstancev1.ServerMessage
+	bytes   int
+	sending bool
+	ended   bool
+	why     error
+	done    chan struct{} // closed when ended
+}
+
+// AdmitAgent reports whether a certificate's owner may open a stream: its
+// instance is one of this shard and tenant, exists, and holds this certificate
+// or the one before.
+func (r *Reign) AdmitAgent(peer identity.Peer) error {
+	row, ok := r.cache.Instance(peer.ID)
+	switch {
+	case peer.Cluster != r.opts.Cluster || peer.Shard != r.opts.Shard, !ok, row.Group.Tenant != peer.Tenant:
+		return refuse(codes.PermissionDenied, "UNKNOWN_INSTANCE", "the instance is not one of this shard")
+	case !r.wanted.config().HasTenant(peer.Tenant):
+		return refuse(codes.PermissionDenied, "UNKNOWN_TENANT", "the tenant is not configured")
+	case !row.DeletedAt.IsZero():
+		return errDeleted
+	case peer.Serial != row.CertSerial && peer.Serial != row.PrevSerial:
+		return refuse(codes.PermissionDenied, "CERTIFICATE_SUPERSEDED", "the certificate is not the instance's")
+	}
+	return nil
+}
+
+// Connect serves one agent's stream until it ends. Nil means that the agent has
+// said goodbye.
+func (r *Reign) Connect(peer identity.Peer, stream AgentStream) error {
+	if err := r.AdmitAgent(peer); err != nil {
+		return err
+	}
+	s := &session{r: r, id: peer.ID, stream: stream, done: make(chan struct{})}
+	go func() { s.finish(s.receive()) }()
+	err := s.wait(peer.NotAfter)
+	if r.sessions.close(s) {
+		graceful := err == nil
+		r.health.disconnected(s.id, graceful)
+		r.log.Info("agent disconnected", "instance", s.id, "graceful", graceful)
+	}
+	return err
+}
+
+// wait blocks until the stream has to end, and says why.
+func (s *session) wait(notAfter time.Time) error {
+	hello := time.AfterFunc(helloTimeout, func() {
+		s.r.sessions.mu.Lock()
+		greeted := s.r.sessions.byID[s.id] == s
+		s.r.sessions.mu.Unlock()
+		if !greeted {
+			s.finish(refuse(codes.DeadlineExceeded, "NO_HELLO", "no hello within %v", helloTimeout))
+		}
+	})
+	defer hello.Stop()
+	expiry := time.AfterFunc(notAfter.Sub(s.r.now()), func() {
+		s.finish(refuse(codes.Unauthenticated, "CERTIFICATE_EXPIRED", "the certificate has expired"))
+	})
+	defer expiry.Stop()
+	select {
+	case <-s.done:
+	case <-s.stream.Context().Done():
+		s.finish(s.stream.Context().Err())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.why
+}
+
+// finish ends the stream, once.
+func (s *session) finish(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return
+	}
+	s.ended, s.why, s.queue = true, why, nil
+	close(s.done)
+}
+
+// receive takes the agent's messages until it half-closes (nil) or breaks a rule.
+func (s *session) receive() error {
+	for {
+		msg, err := s.stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.handle(msg); err != nil {
+			return err
+		}
+	}
+}
+
+// handle acts on one message. Members that this server does not know are left
+// alone, for agents may be newer.
+func (s *session) handle(msg *nstancev1.AgentMessage) error {
+	hello := msg.GetHello()
+	switch {
+	case !s.greeted && hello == nil:
+		return refuse(codes.FailedPrecondition, "HELLO_EXPECTED", "the first message must be hello")
+	case s.greeted && hello != nil:
+		return refuse(codes.FailedPrecondition, "SECOND_HELLO", "hello came twice")
+	case hello != nil:
+		return s.greet(hello)
+	}
+	switch m := msg.Message.(type) {
+	case *nstancev1.AgentMessage_Report:
+		return s.report(m.Report)
+	case *nstancev1.AgentMessage_PublicKeys:
+		return s.storeKeys(m.PublicKeys)
+	case *nstancev1.AgentMessage_Renew:
+		return s.renew(m.Renew)
+	}
+	return nil
+}
+
+// checkOwner refuses a message that speaks of another instance (S11).
+func (s *session) checkOwner(id string) error {
+	if id != s.id.String() {
+		return refuse(codes.PermissionDenied, "FOREIGN_INSTANCE", "instance_id differs from the certificate's")
+	}
+	return nil
+}
+
+func (s *session) greet(hello *nstancev1.Hello) error {
+	if err := s.checkOwner(hello.InstanceId); err != nil {
+		return err
+	}
+	if err := s.r.sessions.open(s); err != nil {
+		return err
+	}
+	s.greeted, s.process = true, hello.BootId
+	s.r.health.connected(s.id)
+	s.r.log.Info("agent connected", "instance", s.id, "agent_version", printable(hello.AgentVersion))
+	s.send(s.r.welcome())
+	s.send(&nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_KeyRequest{
+		KeyRequest: &nstancev1.KeyRequest{KeyNames: s.r.keyNames(s.id)},
+	}})
+	return nil
+}
+
+// welcome tells an agent what holds for it.
+func (r *Reign) welcome() *nstancev1.ServerMessage {
+	return &nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_Welcome{Welcome: &nstancev1.Welcome{
+		ServerVersion: r.opts.Version, Shard: r.opts.Shard, Term: int64(r.term),
+		ReportInterval: durationpb.New(r.wanted.config().Server.HealthCheckInterval.Std()),
+	}}}
+}
+
+// report takes a health report: the path that all agents are on all the time.
+func (s *session) report(rep *nstancev1.HealthReport) error {
+	if err := s.checkOwner(rep.InstanceId); err != nil {
+		return err
+	}
+	if rep.Count != 0 && rep.Count <= s.count {
+		return nil // it was sent before one that has arrived
+	}
+	s.count = rep.Count
+	metrics, err := proto.Marshal(rep.Metrics)
+	if err != nil {
+		return refuse(codes.InvalidArgument, "INVALID_REPORT", "metrics: they are not valid")
+	}
+	s.r.opts.Metrics.reports.Inc()
+	s.r.cache.Report(s.id, cache.Health{
+		ReceivedAt: s.r.now(), Count: rep.Count, AgentVersion: printable(rep.Version), Uptime: printable(rep.Uptime),
+		ConfigHash: printable(rep.ConfigHash), Metrics: metrics, Connected: true,
+	})
+	s.r.health.reported(s.id, rep.Count == 0)
+	return nil
+}
+
+// printable cuts text of an agent down to what may stand in a log or a status.
+func printable(s string) string {
+	const most = 64
+	clean := []rune(s[:min(len(s), most)])
+	for i, c := range clean {
+		if c < ' ' || c > '~' {
+			clean[i] = '?'
+		}
+	}
+	return string(clean)
+}
+
+// send queues a message for the agent; one that does not fit is dropped.
+func (s *session) send(msg *nstancev1.ServerMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	size := proto.Size(msg)
+	if s.ended || len(s.queue) >= queueMessages || s.bytes+size > queueBytes {
+		return
+	}
+	s.queue = append(s.queue, msg)
+	s.bytes += size
+	if !s.sending {
+		s.sending = true
+		go s.drain()
+	}
+}
+
+// drain sends what is queued, in order, and ends when nothing is left.
+func (s *session) drain() {
+	for {
+		s.mu.Lock()
+		if s.ended || len(s.queue) == 0 {
+			s.sending, s.queue, s.bytes = false, nil, 0
+			s.mu.Unlock()
+			return
+		}
+		msg := s.queue[0]
+		s.queue = s.queue[1:]
+		s.bytes -= proto.Size(msg)
+		s.mu.Unlock()
+		if err := s.stream.Send(msg); err != nil {
+			s.finish(err)
+			return
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package shard
+
+import (
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"nstance.dev/protos/identity"
+)
+
+// sessions are the streams of the agents that are connected: one for each
+// instance, of which the newest counts.
+type sessions struct {
+	r *Reign
+
+	mu     sync.Mutex
+	byID   map[identity.ID]*session
+	clones map[identity.ID]*window // replacements of a stream by another
+	closed bool
+}
+
+// cloneLimit is how often in a minute two streams may replace each other before
+// two machines are thought to have one identity (F35).
+const cloneLimit = 3
+
+func newSessions(r *Reign) *sessions {
+	return &sessions{r: r, byID: map[identity.ID]*session{}, clones: map[identity.ID]*window{}}
+}
+
+var (
+	errReplaced = &Refusal{Code: codes.Aborted, Reason: "STREAM_REPLACED", Message: "a newer stream of this instance has taken the place of this one"}
+	errDeleted  = &Refusal{Code: codes.PermissionDenied, Reason: "INSTANCE_DELETED", Message: "the instance is deleted"}
+)
+
+// open makes s the stream of its instance.
+func (ss *sessions) open(s *session) error {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.closed {
+		return errReignOver
+	}
+	if old := ss.byID[s.id]; old != nil {
+		old.finish(errReplaced)
+		ss.noteReplaced(s.id)
+	}
+	ss.byID[s.id] = s
+	ss.r.opts.Metrics.streams.Set(float64(len(ss.byID)))
+	return nil
+}
+
+// noteReplaced raises the alarm when two streams keep replacing each other.
+// Neither machine is deleted for that alone.
+func (ss *sessions) noteReplaced(id identity.ID) {
+	w := ss.clones[id]
+	if w == nil {
+		w = &window{span: time.Minute}
+		ss.clones[id] = w
+	}
+	now := ss.r.now()
+	w.add(now)
+	if room, _ := w.room(cloneLimit+1, now); room > 0 {
+		return
+	}
+	row, _ := ss.r.cache.Instance(id)
+	ss.r.log.Error("two machines have one identity: their streams keep replacing each other", "instance", id)
+	ss.r.events.failure(ss.r.cache, row.Group, id, "auth", "two machines connect with the identity of this instance; one may be a clone", now)
+}
+
+// close takes s out, unless a newer stream has taken its place. It reports
+// whether s was the instance's stream.
+func (ss *sessions) close(s *session) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.byID[s.id] != s {
+		return false
+	}
+	delete(ss.byID, s.id)
+	ss.r.opts.Metrics.streams.Set(float64(len(ss.byID)))
+	return true
+}
+
+// end cuts the stream of a deleted instance off (S13).
+func (ss *sessions) end(id identity.ID) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	delete(ss.clones, id)
+	if s := ss.byID[id]; s != nil {
+		s.finish(errDeleted)
+	}
+}
+
+// closeAll ends every stream: this server does not lead any more.
+func (ss *sessions) closeAll() {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.closed = true
+	for _, s := range ss.byID {
+		s.finish(errReignOver)
+	}
+}
+
+// welcomeAll tells every connected agent what has changed for it.
+func (ss *sessions) welcomeAll() {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	for _, s := range ss.byID {
+		s.send(ss.r.welcome())
+	}
+}

@@ -1,0 +1,169 @@
+// Package shard is the shell around the heart: it finds out what is true, asks
+// package fleet what to do about it, and carries that out.
+//
+// A [Shard] lives as long as its process. While it holds the shard lock it has
+// a [Reign], made by a take-over from object storage and one provider listing,
+// and thrown away when the lease ends; nothing of it is reused. What a reign
+// knows stands in package cache.
+//
+// The rules that every file here keeps:
+//
+//   - Each effect - a write to storage, a call to the provider, a certificate -
+//     takes the leadership context and proves the lease right before it (S2).
+//   - The record of an instance is durable before its VM is asked for (S3), and
+//     what an API call reported as done is durable (S15).
+//   - Events only wake the loop up. [Reign.Enqueue] may be called too often or, at
+//     the price of time, once too seldom; what happens follows from the state.
+//   - Nothing waits in line behind another group's slow call (L7).
+//
+// Package rpc turns the methods of a Reign into gRPC services; package serve
+// decides who leads and which configuration is in force.
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/pki"
+)
+
+// Options are what a Shard needs of its process. All but the last three fields
+// are required.
+type Options struct {
+	Cluster  string
+	Shard    string
+	ServerID string
+	Version  string // of the server program
+
+	Store     objectstore.Store
+	Driver    driver.Driver
+	Cache     *cache.Cache
+	Keys      func() *Keys            // nil until the cluster has a CA; then leading may begin
+	Addresses func() driver.Addresses // what agents and operators are told
+	Metrics   *Metrics
+
+	Log   *slog.Logger                             // slog.Default
+	Now   func() time.Time                         // time.Now
+	NewID func(prefix string) (identity.ID, error) // identity.NewID
+}
+
+// Keys are what certificates and nonces are made with, as far as this server may
+// have them.
+type Keys struct {
+	Authority *pki.Authority
+	Nonces    *pki.NonceSigner
+	Verifier  *pki.NonceVerifier
+}
+
+func (o *Options) defaults() {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.NewID == nil {
+		o.NewID = identity.NewID
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(nil)
+	}
+}
+
+// Shard is one server's part in a shard: a standby, or its leader.
+// It is safe for concurrent use.
+type Shard struct {
+	opts  Options
+	reign atomic.Pointer[Reign]
+
+	mu     sync.Mutex
+	static Static
+}
+
+// New makes a standby that has the given configuration in force.
+func New(opts Options, static Static) *Shard {
+	opts.defaults()
+	return &Shard{opts: opts, static: static}
+}
+
+// Static returns the configuration in force.
+func (s *Shard) Static() Static {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.static
+}
+
+// Reign returns the reign that serves now. While this server does not lead, or
+// still rebuilds what it has to know, the error is a [Refusal] with the code
+// Unavailable.
+func (s *Shard) Reign() (*Reign, error) {
+	if r := s.reign.Load(); r != nil {
+		return r, nil
+	}
+	return nil, errNotLeader
+}
+
+var errNotLeader = &Refusal{Code: codes.Unavailable, Reason: "NOT_LEADER", Message: "not shard leader"}
+
+// Lead takes the shard over and leads it until ctx, the leadership context, ends.
+// It returns nil then, or the error that made leading impossible.
+func (s *Shard) Lead(ctx context.Context, term uint64) error {
+	log := s.opts.Log.With("term", term)
+	r := newReign(s.opts, log, ctx, term, s.Static())
+	started := s.opts.Now()
+	if err := r.takeOver(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("take over shard %s: %w", s.opts.Shard, err)
+	}
+	s.reign.Store(r)
+	defer s.reign.CompareAndSwap(r, nil)
+	log.InfoContext(ctx, "leading", "instances", r.cache.Len(), "after", s.opts.Now().Sub(started))
+	err := r.run(ctx)
+	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// Refusal is the answer to a call that is not carried out. Message is safe to
+// show to the caller; Err, if set, is for the log alone.
+type Refusal struct {
+	Code    codes.Code
+	Reason  string // machine-readable, UPPER_SNAKE_CASE
+	Message string
+	Err     error
+}
+
+// Error is the message, followed by the inner error for the log.
+func (r *Refusal) Error() string {
+	if r.Err != nil {
+		return fmt.Sprintf("%s: %v", r.Message, r.Err)
+	}
+	return r.Message
+}
+
+// Unwrap returns the inner error.
+func (r *Refusal) Unwrap() error { return r.Err }
+
+func refuse(code codes.Code, reason, format string, args ...any) *Refusal {
+	return &Refusal{Code: code, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// errUnknown answers for objects that do not exist and for those of other
+// tenants alike (S12).
+func errUnknown(what, name string) *Refusal {
+	return refuse(codes.NotFound, "NOT_FOUND", "%s %q not found", what, name)
+}

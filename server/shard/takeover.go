@@ -1,0 +1,176 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/fleet"
+	"nstance.dev/server/objectstore"
+)
+
+// readsAtOnce is how many records are read in parallel at a take-over.
+const readsAtOnce = 32
+
+// takeOver makes this server know the shard: the leader's address moves here,
+// and the cache is rebuilt from storage and one listing of the provider. A part
+// that fails is tried again for as long as the lease lasts.
+func (r *Reign) takeOver(ctx context.Context) error {
+	r.cache.Reset()
+	r.cache.PutTerm(bucket.LeaderKey(r.opts.Shard), r.term)
+	r.tasks.Go(func() { r.assignAddress(r.ctx) })
+	if err := r.persist(ctx, "read the instance records", r.seedFromStorage); err != nil {
+		return err
+	}
+	if err := r.persist(ctx, "read the group file", r.wanted.load); err != nil {
+		return err
+	}
+	if err := r.persist(ctx, "list the machines", r.seedFromProvider); err != nil {
+		return err
+	}
+	r.health.takeOver()
+	return nil
+}
+
+// persist repeats a step of the take-over until it succeeds or cannot.
+func (r *Reign) persist(ctx context.Context, what string, step func(context.Context) error) error {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := step(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil || errors.Is(err, errSuperseded) || lost(err) {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		r.log.WarnContext(ctx, "take-over waits", "step", what, "retry_in", wait, "error", err)
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// seedFromStorage reads every record of the shard. One that cannot be read is
+// quarantined: reported, left alone, and not taken as absent (F10).
+func (r *Reign) seedFromStorage(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(readsAtOnce)
+	for info, err := range objectstore.ListAll(ctx, r.opts.Store, bucket.InstancePrefix(r.opts.Shard)) {
+		if err != nil {
+			_ = g.Wait() // the listing's error says more
+			return err
+		}
+		g.Go(func() error { return r.seedRecord(ctx, info.Key) })
+	}
+	return g.Wait()
+}
+
+func (r *Reign) seedRecord(ctx context.Context, key string) error {
+	obj, err := r.opts.Store.Get(ctx, key)
+	if errors.Is(err, objectstore.ErrNotFound) {
+		return nil // removed since the listing
+	}
+	if err != nil {
+		return err
+	}
+	rec, err := bucket.DecodeInstanceRecord(key, obj.Data)
+	if err != nil {
+		r.quarantine(ctx, key, err)
+		return nil
+	}
+	if rec.Term > r.term {
+		return fmt.Errorf("record %s: %w", rec.ID, errSuperseded)
+	}
+	r.records.seed(rec, obj.ETag)
+	if err := r.cache.Insert(rowOf(rec)); err != nil && !errors.Is(err, cache.ErrExists) {
+		return err
+	}
+	return nil
+}
+
+// quarantine reports a record that is there and cannot be understood.
+func (r *Reign) quarantine(ctx context.Context, key string, err error) {
+	r.opts.Metrics.quarantined()
+	r.log.ErrorContext(ctx, "instance record quarantined: it is left alone until somebody repairs it", "key", key, "error", err)
+	_, tenant, id, parseErr := bucket.ParseInstanceKey(key)
+	if parseErr != nil {
+		return
+	}
+	r.collector.unreadable(id)
+	r.events.failure(r.cache, fleet.GroupID{Tenant: tenant}, id, string(driver.Invalid), "the record of this instance cannot be read: "+err.Error(), r.now())
+}
+
+// seedFromProvider matches the provider's machines with the records.
+func (r *Reign) seedFromProvider(ctx context.Context) error {
+	machines, err := r.cloud.list(ctx, r.owner())
+	if err != nil {
+		return err
+	}
+	for _, m := range machines {
+		if m.InstanceID != "" {
+			r.observe(m)
+		}
+	}
+	return nil
+}
+
+// observe notes what the provider says about one of our machines. It reports
+// whether the machine is known.
+func (r *Reign) observe(m driver.Machine) bool {
+	now := r.now()
+	row, err := r.cache.Update(m.InstanceID, func(in *cache.Instance) error {
+		if in.State == fleet.Deleted {
+			return nil
+		}
+		in.ProviderID, in.ProviderStatus, in.ProviderSeenAt = m.ProviderID, string(m.Status), now
+		in.Power = powerOf(m.Status)
+		if in.RegisteredAt.IsZero() {
+			fillRowAddresses(in, m)
+		}
+		if in.State == fleet.Pending {
+			state, err := in.State.On(fleet.EventAccepted)
+			if err != nil {
+				return err
+			}
+			in.State = state
+		}
+		return nil
+	})
+	if err != nil {
+		return false
+	}
+	r.health.seen(row)
+	return true
+}
+
+func powerOf(status driver.Status) fleet.Power {
+	if status.Down() {
+		return fleet.Down
+	}
+	return fleet.Up
+}
+
+// assignAddress moves the leader's address to this server, for as long as it
+// takes and the lease lasts. Serving does not wait for it.
+func (r *Reign) assignAddress(ctx context.Context) {
+	network, ok := r.opts.Driver.(driver.LeaderNetwork)
+	if !ok {
+		return
+	}
+	for wait := time.Second; ; wait = min(2*wait, 8*time.Second) {
+		err := network.AssignLeaderNetwork(ctx, r.opts.Addresses())
+		if err == nil || driver.KindOf(err) == driver.Unsupport || ctx.Err() != nil {
+			return
+		}
+		r.opts.Metrics.addressFailed()
+		r.log.WarnContext(ctx, "leader address not assigned", "retry_in", wait, "error", err)
+		if pause(ctx, wait) != nil {
+			return
+		}
+	}
+}

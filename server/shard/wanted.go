@@ -1,0 +1,242 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"sync"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/config"
+	"nstance.dev/server/fleet"
+	"nstance.dev/server/objectstore"
+)
+
+// Static is a configuration as it was read.
+type Static struct {
+	Config   *config.Config
+	ETag     string
+	Modified time.Time
+	Size     int
+}
+
+// wanted is what the groups of the shard should be: the configuration file and
+// the group file, merged. It is the only writer of the group file.
+type wanted struct {
+	r       *Reign
+	changes chan *groupChange
+
+	mu         sync.RWMutex
+	static     Static
+	file       *config.GroupFile // shared: replaced, never changed
+	etag       string            // empty: not stored
+	hold       *holding          // nil: the groups of the file are known
+	effectives map[fleet.GroupID]*config.EffectiveGroup
+}
+
+// edit changes the group file for one caller and says whether there is anything
+// to write. It leaves the file alone if it returns false or an error, replaces
+// entries rather than changing what they point to, and runs again if a write
+// is lost.
+type edit func(*config.Config, *config.GroupFile) (bool, error)
+
+type groupChange struct {
+	edit edit
+	done chan error
+}
+
+// groupChangesAtOnce bounds the changes that wait for a write.
+const groupChangesAtOnce = 1024
+
+func newWanted(r *Reign, static Static) *wanted {
+	return &wanted{r: r, static: static, changes: make(chan *groupChange, groupChangesAtOnce)}
+}
+
+func (w *wanted) key() string { return bucket.GroupsKey(w.r.opts.Shard) }
+
+// holding says why the groups that are not static are not known.
+type holding struct {
+	why     string
+	rewrite bool // an upsert may write the file anew
+}
+
+// load reads the group file at a take-over. A shard without instances gets an
+// empty one; where it is missing later, or unreadable, the groups that are not
+// static are held rather than taken as deleted (F10, F11).
+func (w *wanted) load(ctx context.Context) error {
+	obj, err := w.r.opts.Store.Get(ctx, w.key())
+	switch {
+	case errors.Is(err, objectstore.ErrNotFound) && w.r.cache.Len() > 0:
+		w.keep(&holding{why: "the group file is missing; an upsert of any group writes a new one", rewrite: true})
+		return nil
+	case errors.Is(err, objectstore.ErrNotFound):
+		w.set(&config.GroupFile{}, "")
+	case err != nil:
+		return err
+	default:
+		file, err := config.DecodeGroups(w.key(), obj.Data)
+		if err != nil {
+			w.keep(&holding{why: "the group file cannot be read and is left alone until somebody repairs it: " + err.Error()})
+			return nil
+		}
+		if uint64(file.Term) > w.r.term {
+			return fmt.Errorf("%s: %w", w.key(), errSuperseded)
+		}
+		w.set(file, obj.ETag)
+	}
+	adoption := &groupChange{edit: adopt, done: make(chan error, 1)}
+	return w.commit(ctx, []*groupChange{adoption})
+}
+
+// keep holds every group that is not static as it is.
+func (w *wanted) keep(h *holding) {
+	w.r.log.Error("dynamic groups are held", "reason", h.why)
+	w.r.opts.Metrics.groupsHeld(true)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hold, w.file, w.etag = h, nil, ""
+	w.merge()
+}
+
+// set takes the file over as it is stored.
+func (w *wanted) set(file *config.GroupFile, etag string) {
+	w.r.opts.Metrics.groupsHeld(false)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.file, w.etag, w.hold = file, etag, nil
+	w.merge()
+}
+
+// merge computes the effective groups anew. The caller holds mu.
+func (w *wanted) merge() {
+	merged, problems := config.Effective(w.static.Config, w.file)
+	for _, p := range problems {
+		w.r.log.Warn("group is held", "problem", p.String())
+	}
+	w.effectives = make(map[fleet.GroupID]*config.EffectiveGroup, len(merged))
+	for key, g := range merged {
+		w.effectives[fleet.GroupID{Tenant: key.Tenant, Name: key.Group}] = g
+	}
+}
+
+func (w *wanted) config() *config.Config {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.static.Config
+}
+
+// effective returns what a group should be; false for one that does not exist,
+// or of which nothing is known.
+func (w *wanted) effective(id fleet.GroupID) (*config.EffectiveGroup, bool) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	g, ok := w.effectives[id]
+	return g, ok && g.Held == ""
+}
+
+// any returns what is known of a group that exists, be it held or deleted.
+func (w *wanted) any(id fleet.GroupID) (*config.EffectiveGroup, bool) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	g, ok := w.effectives[id]
+	return g, ok
+}
+
+// onDemand returns what an instance should be that a caller asks for.
+func (w *wanted) onDemand(tenant, group string, req config.InstanceRequest) (*config.EffectiveGroup, error) {
+	w.mu.RLock()
+	cfg, file := w.static.Config, w.file
+	w.mu.RUnlock()
+	return config.CheckInstance(cfg, file, tenant, group, req)
+}
+
+// etagOf is the version of a group as the given files make it; "" for one that
+// does not exist.
+func etagOf(cfg *config.Config, file *config.GroupFile, id fleet.GroupID) string {
+	merged, _ := config.Effective(cfg, file)
+	if g := merged[config.GroupKey{Tenant: id.Tenant, Group: id.Name}]; g != nil {
+		return g.ETag
+	}
+	return ""
+}
+
+// all yields every group, held and deleted ones included, in no order.
+func (w *wanted) all() iter.Seq2[fleet.GroupID, *config.EffectiveGroup] {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return maps.All(w.effectives) // merge makes a new map, never changes one
+}
+
+// group is a group as decisions see it. One that stands nowhere is deleted,
+// unless it may have stood in a group file that is missing. While the
+// provider's listing is not to be believed every group is held.
+func (w *wanted) group(id fleet.GroupID) fleet.Group {
+	alarm := w.r.collector.alarmed()
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	g, ok := w.effectives[id]
+	switch {
+	case ok:
+		return fleet.Group{
+			ID: id, Size: g.Size, Deleted: g.Deleted, Held: cmp.Or(g.Held, alarm),
+			DrainTimeout: g.DrainTimeout, Retired: retired(g.Dynamic),
+		}
+	case w.hold != nil:
+		return fleet.Group{ID: id, Held: w.hold.why}
+	default:
+		return fleet.Group{ID: id, Deleted: true, Held: alarm}
+	}
+}
+
+func retired(d *config.DynamicGroup) []identity.ID {
+	if d == nil {
+		return nil
+	}
+	ids := make([]identity.ID, 0, len(d.Retired))
+	for _, one := range d.Retired {
+		ids = append(ids, identity.ID(one.ID))
+	}
+	return ids
+}
+
+// change has an edit of the group file made durable and waits for it. Edits of
+// many callers share one write; each gets its own answer.
+func (w *wanted) change(ctx context.Context, edit edit) error {
+	c := &groupChange{edit: edit, done: make(chan error, 1)}
+	select {
+	case w.changes <- c:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.r.ctx.Done():
+		return errReignOver
+	}
+	select {
+	case err := <-c.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.r.ctx.Done():
+		return errReignOver
+	}
+}
+
+// run writes the changes until ctx ends: all that wait go into one write.
+func (w *wanted) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case first := <-w.changes:
+			batch := []*groupChange{first}
+			for len(w.changes) > 0 {
+				batch = append(batch, <-w.changes)
+			}
+			w.r.stumble(w.commit(ctx, batch))
+		}
+	}
+}
