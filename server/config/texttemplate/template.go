@@ -17,7 +17,7 @@ const (
 
 	maxSteps     = 100_000  // rounds of loops; a call of another template counts as callSteps
 	callSteps    = 100      // bounds the depth of calls, and with it the stack
-	maxFuncBytes = 64 << 20 // all that functions produce in one execution
+	maxFuncBytes = 16 << 20 // all that functions produce in one execution
 )
 
 // Error says what is wrong with a template, or why it could not be rendered.

@@ -1,0 +1,215 @@
+package render
+
+import (
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"nstance.dev/server/config"
+	"nstance.dev/server/config/texttemplate"
+)
+
+const nonce = "eyJhbGciOiJFZERTQSJ9.claims.signature"
+
+func data() Data {
+	d := texttemplate.Sample(map[string]string{"role": "web", "odd": "a \"b\" $c `d` \\ e\nf#"}, map[string]string{"debian": "ami-1"})
+	d.Nonce = nonce
+	d.Instance.IP6 = ""
+	return d
+}
+
+const shellScript = `#!/bin/sh
+set -eu
+umask 077
+d=/opt/nstance-agent; mkdir -p $d/identity $d/keys $d/recv
+printf '%s' '{{ .Cluster.CACert }}' > $d/identity/ca.crt
+printf '%s' '{{ .Nonce }}'          > $d/identity/nonce.jwt
+cat > $d/agent.env <<EOT
+NSTANCE_INSTANCE_ID={{ .Instance.ID }}
+NSTANCE_SERVER_REGISTRATION_ADDR={{ .Server.RegistrationAddr }}
+NSTANCE_SERVER_AGENT_ADDR={{ .Server.AgentAddr }}
+EOT
+systemctl enable --now nstance-agent
+`
+
+func TestUserdata(t *testing.T) {
+	want := strings.NewReplacer(
+		"{{ .Cluster.CACert }}", data().Cluster.CACert, "{{ .Nonce }}", nonce, "{{ .Instance.ID }}", data().Instance.ID,
+		"{{ .Server.RegistrationAddr }}", "192.0.2.2:8992", "{{ .Server.AgentAddr }}", "192.0.2.2:8994",
+	).Replace(shellScript)
+	for name, c := range map[string]struct {
+		userdata config.Userdata
+		fetched  string
+		want     string
+	}{
+		"inline":      {config.Userdata{Content: shellScript}, "not looked at", want},
+		"from a url":  {config.Userdata{Source: config.SourceURL, Content: "https://example.com/x"}, "{{ .Vars.role }}", "web"},
+		"base64":      {config.Userdata{Encoding: config.EncodingBase64, Content: "e3sgLlZhcnMucm9sZSB9fQ=="}, "", "web"},
+		"none at all": {config.Userdata{}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Userdata(c.userdata, []byte(c.fetched), data(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, string(got)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestF51_userdataIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		content string
+		limit   int
+	}{
+		"missing variable":    {"{{ .Vars.none }}", 0},
+		"above the limit":     {strings.Repeat("x", 101), 100},
+		"grows over it":       {"{{ range 30 }}xxxxx{{ end }}", 100},
+		"above our own limit": {strings.Repeat("x", MaxUserdata+1), 1 << 30},
+		"makes a NUL":         {`{{ b64dec "AAAA" }}`, 0},
+		"address too early":   {`{{ index .Instance "IP4" }}`, 0},
+		"the nonce in error":  {`{{ .Nonce.None }}`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := Userdata(config.Userdata{Content: c.content}, nil, data(), c.limit)
+			if e := new(Error); !errors.As(err, &e) || e.Place != "userdata" {
+				t.Fatalf("Userdata = %d bytes, %v", len(out), err)
+			}
+			if strings.Contains(err.Error(), nonce) {
+				t.Errorf("the nonce stands in %v", err)
+			}
+		})
+	}
+}
+
+func TestArgs(t *testing.T) {
+	args := map[string]any{
+		"ImageId": "{{ .Image.debian }}", "Count": json.Number("2"), "Flag": true, "Nothing": nil,
+		"Tags": []any{map[string]any{"Key": "role", "Value": "{{ .Vars.role }}-{{ .Instance.Kind }}"}},
+	}
+	before, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Args(args, data())
+	want := map[string]any{
+		"ImageId": "ami-1", "Count": json.Number("2"), "Flag": true, "Nothing": nil,
+		"Tags": []any{map[string]any{"Key": "role", "Value": "web-smp"}},
+	}
+	if err != nil || !cmp.Equal(want, got) {
+		t.Errorf("Args = %v, %v", got, err)
+	}
+	if after, err := json.Marshal(args); err != nil || string(after) != string(before) {
+		t.Error("the arguments were changed")
+	}
+	_, err = Args(map[string]any{"A": map[string]any{"b": []any{"", "{{ .Nonce }}"}}}, data())
+	if e := new(Error); !errors.As(err, &e) || e.Place != "args.A.b[1]" {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestFile(t *testing.T) {
+	for name, c := range map[string]struct {
+		file config.File
+		want string // "-" for an error
+	}{
+		"string": {config.File{Kind: config.FileString, Template: "{{ .Instance.IP4 }}\n"}, "192.0.2.1\n"},
+		"env": {config.File{Kind: config.FileEnv, Template: map[string]any{"ROLE": "{{ .Vars.role }}", "ODD": "{{ .Vars.odd }}", "A": ""}},
+			"A=\nODD=\"a \\\"b\\\" \\$c \\`d\\` \\\\ e\\nf#\"\nROLE=web\n"},
+		"json": {config.File{Kind: config.FileJSON, Template: map[string]any{"z": json.Number("1.50"), "a": []any{"<{{ .Vars.role }}>", nil}}},
+			"{\n  \"a\": [\n    \"<web>\",\n    null\n  ],\n  \"z\": 1.50\n}\n"},
+		"json, a string":       {config.File{Kind: config.FileJSON, Template: "{{ .Vars.role }}"}, "\"web\"\n"},
+		"env, not an object":   {config.File{Kind: config.FileEnv, Template: "x"}, "-"},
+		"env, not a string":    {config.File{Kind: config.FileEnv, Template: map[string]any{"A": true}}, "-"},
+		"secret":               {config.File{Kind: config.FileSecret, Source: "x"}, "-"},
+		"certificate":          {config.File{Kind: config.FileCertificate, Template: "x"}, "-"},
+		"missing":              {config.File{Kind: config.FileString, Template: "{{ .Vars.none }}"}, "-"},
+		"the nonce":            {config.File{Kind: config.FileString, Template: "{{ .Nonce }}"}, "-"},
+		"too large":            {config.File{Kind: config.FileString, Template: strings.Repeat("x", MaxFile+1)}, "-"},
+		"too large altogether": {config.File{Kind: config.FileJSON, Template: []any{strings.Repeat("x", MaxFile-1), "y"}}, "-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := File("f", c.file, data())
+			if (err != nil) != (c.want == "-") || (err == nil && string(got) != c.want) {
+				t.Errorf("File = %q, %v; want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestStorageKey(t *testing.T) {
+	for source, want := range map[string]string{
+		"files/{{ .Vars.role }}/motd":  "files/web/motd",
+		"files/{{ b64dec \"Li4v\" }}x": "-", // ../
+		"{{ index .Vars \"role\" }}/x": "-",
+		"/files/x":                     "-",
+		"{{ index .Vars \"none\" }}":   "-",
+		"files/{{ .Vars.none }}":       "-",
+		strings.Repeat("files/", 1000): "-",
+	} {
+		got, err := StorageKey("f", config.File{Source: source}, data(), false)
+		if (err != nil) != (want == "-") || (err == nil && got != want) {
+			t.Errorf("StorageKey(%.40s) = %q, %v; want %q", source, got, err, want)
+		}
+	}
+	if got, err := StorageKey("f", config.File{Source: "instance/x"}, data(), true); err != nil || got != "instance/x" {
+		t.Errorf("anywhere: %q, %v", got, err)
+	}
+}
+
+func TestCertificate(t *testing.T) {
+	cert := config.Certificate{
+		Kind: config.CertClient, CN: "system:node:{{ .Instance.ID }}", Organization: []string{"system:nodes", "{{ if .Instance.OnDemand }}x{{ end }}"},
+		Country: []string{"NZ"}, DNS: []string{"{{ .Instance.Hostname }}"}, IP: []string{"{{ .Instance.IP4 }}", "{{ .Instance.IP6 }}"},
+		URI: []string{"nstance://{{ .Vars.role }}"}, TTL: 24,
+	}
+	got, err := Certificate("kubelet.client", cert, data())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Subject.CommonName != "system:node:"+data().Instance.ID || !cmp.Equal(got.Subject.Organization, []string{"system:nodes"}) {
+		t.Errorf("subject = %v", got.Subject)
+	}
+	want := Names{
+		Subject: got.Subject, DNS: []string{"sample"}, IPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")},
+		URIs: []*url.URL{{Scheme: "nstance", Host: "web"}}, TTL: 24 * time.Hour,
+	}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		t.Error(diff)
+	}
+	for _, bad := range []config.Certificate{{CN: "{{ .Nonce }}"}, {IP: []string{"{{ .Vars.role }}"}}, {URI: []string{"{{ .Vars.odd }}"}}, {DNS: []string{"{{ .Image.debian }}"}}} {
+		if names, err := Certificate("x", bad, data()); err == nil {
+			t.Errorf("%+v = %+v, want an error", bad, names)
+		}
+	}
+}
+
+func FuzzFile(f *testing.F) {
+	f.Add("{{ .Vars.role }}", "A", "env")
+	f.Add("a b", "x y", "json")
+	f.Fuzz(func(t *testing.T, text, key, kind string) {
+		file := config.File{Kind: kind, Template: map[string]any{key: text}}
+		out, err := File("f", file, data())
+		if err != nil {
+			return
+		}
+		switch kind {
+		case config.FileJSON:
+			if !json.Valid(out) {
+				t.Errorf("not JSON: %q", out)
+			}
+		case config.FileEnv:
+			if !strings.Contains(key, "\n") && strings.Count(string(out), "\n") != 1 {
+				t.Errorf("more than one line: %q", out)
+			}
+		}
+	})
+}
