@@ -33,7 +33,6 @@ type Elector struct {
 	first       bool // no version was seen yet
 	seen        observation
 	since       time.Duration // when seen was first seen, by opts.Elapsed
-	fresh       bool          // the absent lock is known to be fresh
 	attempts    []attempt     // the latest writes tried, whatever became of them
 	lastUpdated time.Time
 

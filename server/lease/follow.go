@@ -28,15 +28,15 @@ func (e *Elector) round(ctx context.Context) (version, error) {
 	if err := e.observe(ctx); err != nil {
 		return version{}, err
 	}
-	why, ok := e.mayTake(ctx)
+	why, claim, ok := e.mayTake(ctx)
 	if !ok {
 		return version{}, errWait
 	}
-	won, err := e.take(ctx)
+	won, err := e.take(ctx, claim)
 	switch {
 	case err == nil:
-		e.opts.Log.InfoContext(ctx, "lock taken", "term", won.doc.Term, "reason", why)
-	case !errors.Is(err, errLost) && !errors.Is(err, ErrDuplicateID) && ctx.Err() == nil:
+		e.opts.Log.InfoContext(ctx, "lock taken", "term", won.doc.Term, "reason", why, "claim", claim)
+	case !final(err) && ctx.Err() == nil:
 		e.setProblem(err)
 		e.opts.Log.WarnContext(ctx, "lock not taken", "reason", why, "error", err)
 	}
@@ -69,7 +69,7 @@ func (e *Elector) observe(ctx context.Context) error {
 
 // see takes note of a version that was not seen before.
 func (e *Elector) see(ctx context.Context, now observation) {
-	e.first, e.fresh = false, false
+	e.first = false
 	e.seen, e.since = now, e.opts.Elapsed()
 	if now.broken != nil {
 		e.opts.Log.ErrorContext(ctx, "lock document is quarantined, nobody can take the lock", "error", now.broken)
@@ -81,40 +81,47 @@ func (e *Elector) see(ctx context.Context, now observation) {
 	e.publish(&now.doc, nil)
 }
 
-// mayTake gathers what the decision needs beside the lock itself.
-func (e *Elector) mayTake(ctx context.Context) (string, bool) {
-	s := standing{unchanged: e.opts.Elapsed() - e.since, lease: e.opts.Lease}
-	switch {
-	case e.seen.absent():
-		s.fresh = e.isFresh(ctx)
-	case e.seen.broken == nil && e.seen.doc.LeaderID == e.opts.ID:
-		_, s.ours = e.tried(e.seen.data)
+// mayTake gathers what the decision needs beside the lock itself. An absent
+// lock may always be created; but a leader whose lock was deleted by hand acts
+// until it notices. So unless there can't be one, the lock is only a claim,
+// which refuses that leader's next renewal, and a lease passes before it counts.
+// To watch the absence for a lease instead would not do: it has no versions, so
+// a lock created and deleted between two looks would go unseen.
+func (e *Elector) mayTake(ctx context.Context) (why string, claim, ok bool) {
+	if e.seen.absent() {
+		if e.isFresh(ctx) {
+			return "first start", false, true
+		}
+		return "absent", true, true
+	}
+	s := standing{unchanged: e.opts.Elapsed() - e.since}
+	if e.seen.broken == nil && e.seen.doc.LeaderID == e.opts.ID {
+		own, ok := e.tried(e.seen.data)
+		s.ours = ok && !own.claim
 		if e.opts.Reclaim != nil {
 			term, ok := e.opts.Reclaim()
 			s.reclaimed = ok && term == e.seen.doc.Term
 		}
 	}
-	return mayTake(e.seen, s)
+	why, ok = mayTake(e.seen, s)
+	return why, false, ok
 }
 
-// isFresh asks FreshShard, and believes a yes only while the lock stays absent.
 func (e *Elector) isFresh(ctx context.Context) bool {
-	if e.fresh || e.opts.FreshShard == nil {
-		return e.fresh
+	if e.opts.FreshShard == nil {
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, margin(e.opts.Lease))
 	defer cancel()
 	fresh, err := e.opts.FreshShard(ctx)
 	if err != nil {
 		e.opts.Log.WarnContext(ctx, "can't tell whether the shard is fresh", "error", err)
-		return false
 	}
-	e.fresh = fresh
-	return fresh
+	return fresh && err == nil
 }
 
 // take tries to write the seen lock with the next term.
-func (e *Elector) take(ctx context.Context) (version, error) {
+func (e *Elector) take(ctx context.Context, claim bool) (version, error) {
 	highest := max(e.seen.doc.Term, e.Status().Term)
 	for _, a := range e.attempts {
 		highest = max(highest, a.doc.Term) // it may have been, or may still be written
@@ -128,5 +135,5 @@ func (e *Elector) take(ctx context.Context) (version, error) {
 		}
 		highest = max(highest, documents)
 	}
-	return e.write(ctx, e.document(highest+1, false), e.seen.etag)
+	return e.write(ctx, e.document(highest+1, false), e.seen.etag, claim)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -21,10 +22,18 @@ func (e *Elector) lead(ctx context.Context, v version) error {
 		return err
 	}
 	e.publish(&v.doc, nil)
+	if v.claim {
+		var err error
+		if v, err = e.mature(leading, t, v); err != nil {
+			t.end(err)
+			e.forget(v)
+			return err
+		}
+	}
 	e.setTenure(t)
 	stopped := e.act(leading, t)
 
-	v, reason := e.renew(leading, t, v)
+	v, reason := e.renew(leading, t, v, false, forever)
 	if ctx.Err() != nil && !errors.Is(reason, ErrDuplicateID) {
 		reason = errStopped
 	}
@@ -32,9 +41,23 @@ func (e *Elector) lead(ctx context.Context, v version) error {
 	e.setTenure(nil)
 	e.opts.Log.InfoContext(ctx, "leadership ended", "term", v.doc.Term, "reason", reason)
 	e.stop(ctx, v, reason, stopped)
-	// Whatever the next campaign sees first, the lock's absence included, is new.
-	e.seen, e.since = observation{etag: v.etag, doc: v.doc}, e.opts.Elapsed()
+	e.forget(v)
 	return reason
+}
+
+// forever is when a leader stops to renew of its own accord.
+const forever = time.Duration(math.MaxInt64)
+
+// mature keeps a claim until a leader whose lock was deleted can act no more.
+// Until then it is not a tenure to anyone: nothing acts, and nothing may be
+// released, for that would tell others to act at once.
+func (e *Elector) mature(leading context.Context, t *tenure, v version) (version, error) {
+	return e.renew(leading, t, v, true, v.start+e.opts.Lease)
+}
+
+// forget makes whatever the next campaign sees first new to it.
+func (e *Elector) forget(v version) {
+	e.seen, e.since = observation{etag: v.etag, doc: v.doc}, e.opts.Elapsed()
 }
 
 // deadline is when a leader with this version must stop to act.
@@ -64,16 +87,20 @@ func (e *Elector) act(leading context.Context, t *tenure) <-chan struct{} {
 	return stopped
 }
 
-// renew rewrites the lock until the tenure ends or the lock is lost. It returns
-// the last version known to be stored, and why it ended.
-func (e *Elector) renew(leading context.Context, t *tenure, v version) (version, error) {
+// renew rewrites the lock until the time until has come, the tenure ends or the
+// lock is lost. It returns the last version known to be stored, and why it
+// ended: nil for the first.
+func (e *Elector) renew(leading context.Context, t *tenure, v version, claim bool, until time.Duration) (version, error) {
 	wait := v.start + e.opts.Renew - e.opts.Elapsed()
 	for {
-		pause(leading, wait)
+		pause(leading, min(wait, until-e.opts.Elapsed()))
 		if err := t.check(); err != nil {
 			return v, err
 		}
-		next, err := e.write(leading, e.document(t.term, false), v.etag)
+		if e.opts.Elapsed() >= until {
+			return v, nil
+		}
+		next, err := e.write(leading, e.document(t.term, false), v.etag, claim)
 		switch {
 		case err == nil:
 			v = next
@@ -82,7 +109,7 @@ func (e *Elector) renew(leading context.Context, t *tenure, v version) (version,
 				return v, t.check()
 			}
 			wait = v.start + e.opts.Renew - e.opts.Elapsed()
-		case errors.Is(err, errLost), errors.Is(err, ErrDuplicateID):
+		case final(err):
 			return v, err
 		case leading.Err() == nil:
 			e.setProblem(err)
@@ -116,7 +143,7 @@ func (e *Elector) release(ctx context.Context, v version) {
 	defer cancel()
 	doc := e.document(v.doc.Term, true)
 	for {
-		written, err := e.write(ctx, doc, v.etag)
+		written, err := e.write(ctx, doc, v.etag, false)
 		switch {
 		case err != nil:
 			e.opts.Log.WarnContext(ctx, "lock not released", "term", v.doc.Term, "error", err)

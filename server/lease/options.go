@@ -28,7 +28,7 @@ type Options struct {
 	// FreshShard reports whether nothing was ever stored below this lock, so
 	// that an absent lock may be created at once. Otherwise, and where it errs
 	// or is nil, someone may have deleted the lock of a live leader, and one
-	// full lease passes first.
+	// full lease passes before this server acts.
 	FreshShard func(ctx context.Context) (bool, error)
 
 	// Reclaim returns the last term under which this server led, as kept in its

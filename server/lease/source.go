@@ -46,22 +46,16 @@ func (s stored) look(ctx context.Context) (observation, error) {
 
 // standing is what a standby knows about the lock it sees, beside its content.
 type standing struct {
-	unchanged time.Duration // since it first saw this version, or the lock absent
-	lease     time.Duration // its own
-	fresh     bool          // nothing was ever stored below the lock
-	ours      bool          // this process wrote the version and does not lead under it
+	unchanged time.Duration // since it first saw this version
+	ours      bool          // this process wrote the version as leader, and leads no more
 	reclaimed bool          // its former process wrote the version and is gone
 }
 
-// mayTake decides whether the lock may be taken now, and why.
+// mayTake decides whether a lock that is there may be taken now, and why.
 func mayTake(o observation, s standing) (why string, ok bool) {
 	switch {
-	case o.absent() && s.fresh:
-		return "first start", true
-	case o.absent():
-		return "absent for a lease", s.unchanged >= s.lease
 	case o.broken != nil:
-		return "", false
+		return "quarantined", false
 	case o.doc.Released:
 		return "released", true
 	case s.ours:

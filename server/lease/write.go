@@ -21,24 +21,24 @@ type version struct {
 	doc   Document
 	etag  string
 	start time.Duration // when its first try began: the lease counts from there
+	claim bool          // it does not allow to act yet
 }
 
 // attempt is a write that was tried; it may take effect at any later time.
 type attempt struct {
-	data  string
-	doc   Document
-	start time.Duration
+	version // without etag
+	data    string
 }
 
 // maxAttempts bounds the memory of what was tried: more than fit into a lease.
 const maxAttempts = 32
 
 // remember notes a write before it is tried.
-func (e *Elector) remember(doc Document, data []byte, start time.Duration) {
+func (e *Elector) remember(v version, data []byte) {
 	if len(e.attempts) == maxAttempts {
 		e.attempts = slices.Delete(e.attempts, 0, 1)
 	}
-	e.attempts = append(e.attempts, attempt{string(data), doc, start})
+	e.attempts = append(e.attempts, attempt{v, string(data)})
 }
 
 // tried returns the write of this process that has exactly this content.
@@ -68,36 +68,38 @@ func (e *Elector) document(term uint64, released bool) Document {
 // in one round of tries. Where an earlier write of the same term turns out to
 // have succeeded, its version is returned instead. An error that matches
 // errLost or ErrDuplicateID is final, every other leaves the outcome open.
-func (e *Elector) write(ctx context.Context, doc Document, etag string) (version, error) {
+func (e *Elector) write(ctx context.Context, doc Document, etag string, claim bool) (version, error) {
 	data, err := doc.Encode()
 	if err != nil {
 		return version{}, err
 	}
-	start := e.opts.Elapsed()
-	e.remember(doc, data, start)
+	v := version{doc: doc, start: e.opts.Elapsed(), claim: claim}
+	e.remember(v, data)
 	for _, wait := range tries {
 		pause(ctx, wait)
 		if ctx.Err() != nil {
 			return version{}, errors.Join(err, ctx.Err())
 		}
-		var stored string
-		stored, err = e.put(ctx, data, etag)
-		if err == nil {
-			return version{doc, stored, start}, nil
+		if v.etag, err = e.put(ctx, data, etag); err == nil {
+			return v, nil
 		}
-		if !errors.Is(err, objectstore.ErrPrecondition) {
-			continue
+		if errors.Is(err, objectstore.ErrPrecondition) {
+			var found version
+			if found, err = e.reread(ctx, doc.Term, etag); err == nil || final(err) {
+				return found, err
+			}
 		}
-		var found version
-		if found, err = e.reread(ctx, doc.Term, etag); err == nil {
-			return found, nil
-		}
-		if errors.Is(err, errLost) || errors.Is(err, ErrDuplicateID) {
-			return version{}, err
+	}
+	if errors.Is(err, objectstore.ErrUnavailable) { // it may have arrived all the same
+		if found, readErr := e.reread(ctx, doc.Term, etag); readErr == nil || final(readErr) {
+			return found, readErr
 		}
 	}
 	return version{}, fmt.Errorf("write lock: %w", err)
 }
+
+// final reports whether an error of write leaves nothing to hope for.
+func final(err error) bool { return errors.Is(err, errLost) || errors.Is(err, ErrDuplicateID) }
 
 func (e *Elector) put(ctx context.Context, data []byte, etag string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, margin(e.opts.Lease))
@@ -122,7 +124,8 @@ func (e *Elector) reread(ctx context.Context, term uint64, etag string) (version
 	case !now.absent() && now.etag == etag:
 		return version{}, errors.New("the condition holds and was refused")
 	case ok && own.doc.Term == term:
-		return version{own.doc, now.etag, own.start}, nil
+		own.etag = now.etag
+		return own.version, nil
 	case e.duplicate(now):
 		return version{}, fmt.Errorf("%w: %q, term %d", ErrDuplicateID, now.doc.LeaderID, now.doc.Term)
 	default:

@@ -29,8 +29,8 @@ type Call struct {
 	Data []byte
 }
 
-// Faults decides what goes wrong with a call. It may be called concurrently
-// and must not call the store.
+// Faults decides what goes wrong with a call. It is asked about one call at a
+// time, inside the store, which it must not call.
 type Faults func(Call) Fault
 
 // Fault is what goes wrong with one call; the zero value is nothing. Pauses end
@@ -92,17 +92,17 @@ func validate(c Call) error {
 // next numbers a call and asks what goes wrong with it.
 func (s *Store) next(c Call) Fault {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.calls++
 	c.N = s.calls
-	faults, down := s.faults, s.down
-	s.mu.Unlock()
-	if down {
+	switch {
+	case s.down:
 		return Fault{Before: objectstore.ErrUnavailable}
-	}
-	if faults == nil {
+	case s.faults == nil:
 		return Fault{}
+	default:
+		return s.faults(c)
 	}
-	return faults(c)
 }
 
 func (s *Store) faulty(ctx context.Context, op Op, f Fault, effect func() error) error {
