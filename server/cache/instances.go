@@ -233,3 +233,10 @@ func (c *Cache) filter(keep func(*Instance) bool) []Instance {
 	slices.Sort(ids)
 	return c.collect(ids)
 }
+
+// Len is how many instances there are, deleted ones included.
+func (c *Cache) Len() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.t.instances.rows)
+}
