@@ -48,6 +48,17 @@ func Effective(cfg *Config, file *GroupFile) (map[GroupKey]*EffectiveGroup, []Pr
 	return groups, problems
 }
 
+// Group gives what one group should be, as [Effective] does; false if neither
+// the configuration nor the file has it.
+func (c *Config) Group(file *GroupFile, key GroupKey) (*EffectiveGroup, bool) {
+	_, static := c.Groups[key.Tenant][key.Group]
+	_, dynamic := file.Group(key.Tenant, key.Group)
+	if !static && (!dynamic || validKey(key) != nil) {
+		return nil, false
+	}
+	return c.effective(file, key), true
+}
+
 // effective gives one group, which must be in the configuration or the file.
 func (c *Config) effective(file *GroupFile, k GroupKey) *EffectiveGroup {
 	l := layers{tenant: k.Tenant, key: k.Group}

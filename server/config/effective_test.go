@@ -116,6 +116,20 @@ func TestEffective_layers(t *testing.T) {
 	}
 }
 
+func TestConfig_Group(t *testing.T) {
+	cfg := loadFull(t)
+	file := fileWith("prod", "web", DynamicGroup{Template: "wrk"})
+	all, _ := Effective(cfg, file)
+	for key, want := range all {
+		if got, ok := cfg.Group(file, key); !ok || got.ETag != want.ETag {
+			t.Errorf("%v = %+v, %v", key, got, ok)
+		}
+	}
+	if g, ok := cfg.Group(nil, GroupKey{"prod", "web"}); ok {
+		t.Errorf("without a file: %+v", g)
+	}
+}
+
 func size(n int) *int { return &n }
 
 func fileWith(tenant, key string, g DynamicGroup) *GroupFile {

@@ -214,6 +214,9 @@ func (c *Config) checkDynamic(l layers, change GroupChange) error {
 	if len(merged.InstanceTypes) == 0 {
 		return &InvalidError{Field: "instance_type", Msg: "required, because the template has none"}
 	}
+	if change.Vars == nil && change.Args == nil && change.Template == "" {
+		return nil // nothing that a template sees: a group can be scaled whatever state its templates are in
+	}
 	return c.checkRendering(merged)
 }
 

@@ -12,15 +12,15 @@ import (
 )
 
 func main() {
-	docs := flag.String("docs", "", "the folder of the documentation")
+	out := flag.String("out", "", "the root of the repository, or another directory to compare with it")
 	flag.Parse()
-	if err := run(*docs); err != nil {
+	if err := run(*out); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(docs string) error {
+func run(out string) error {
 	schema, err := schemagen.Schema()
 	if err != nil {
 		return err
@@ -29,14 +29,15 @@ func run(docs string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(docs, "reference"), 0o755); err != nil {
-		return err
-	}
 	for path, data := range map[string][]byte{
-		"config.schema.json":                                 schema,
-		filepath.Join(docs, "config.schema.json"):            schema,
-		filepath.Join(docs, "reference", "configuration.md"): reference,
+		"server/config/config.schema.json": schema,
+		"docs/config.schema.json":          schema,
+		"docs/reference/configuration.md":  reference,
 	} {
+		path = filepath.Join(out, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			return err
 		}
