@@ -1,0 +1,68 @@
+package shard
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestS4_ScaleUpAndDownLeavesNothing(t *testing.T) {
+	inWorld(t, worldOptions{}, func(w *world) {
+		for _, size := range []int{5, 2, 0} {
+			w.scale(web, size)
+			w.settle(time.Minute)
+			w.converged(size)
+		}
+	})
+}
+
+// TestF12_CrashDuringScaleUp and its twin let the leader die at every call that
+// it makes, in each of three ways, and look at what the next one makes of it.
+func TestF12_CrashDuringScaleUp(t *testing.T) {
+	crashEverywhere(t, 0, 5)
+}
+
+func TestF13_CrashDuringScaleDown(t *testing.T) {
+	crashEverywhere(t, 5, 2)
+}
+
+func crashEverywhere(t *testing.T, from, to int) {
+	for _, when := range []moment{beforeCall, answerLost, afterAnswer} {
+		t.Run(when.String(), func(t *testing.T) {
+			for n := 1; crashAt(t, n, when, from, to); n++ {
+			}
+		})
+	}
+}
+
+// crashAt runs one scenario; false means that it made fewer than n calls.
+func crashAt(t *testing.T, n int, when moment, from, to int) (died bool) {
+	t.Run(fmt.Sprint(n), func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, worldOptions{})
+			defer w.close()
+			w.lead()
+			if from > 0 {
+				w.scale(web, from)
+				w.settle(time.Minute)
+			}
+			w.life.dieAt(n, when)
+			acknowledged := w.tryScale(web, to) == nil
+			w.settle(3 * time.Second)
+			if died = w.life.died(); !died {
+				return
+			}
+			if err := w.stop(); err != nil {
+				t.Errorf("the dying leader says: %v", err)
+			}
+			w.lead()
+			if !acknowledged {
+				w.scale(web, to) // the caller repeats what was not answered
+			}
+			w.settle(5 * time.Minute)
+			w.converged(to)
+		})
+	})
+	return died && !t.Failed()
+}

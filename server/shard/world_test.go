@@ -1,0 +1,406 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/config"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/fleet"
+	"nstance.dev/server/lease"
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/objectstore/memory"
+	"nstance.dev/server/pki"
+	"nstance.dev/server/secrets"
+)
+
+const (
+	testCluster = "test"
+	testShard   = "s1"
+)
+
+var (
+	testOwner = driver.Owner{Cluster: testCluster, Shard: testShard}
+	web       = fleet.GroupID{Tenant: "default", Name: "web"}
+)
+
+// worldOptions are what a test wants to be different.
+type worldOptions struct {
+	Cloud      drivertest.Options
+	Interval   string // between reports; 10s
+	Timeout    string // of a registration; 2m
+	Limits     string // of provider.limits, JSON; {}
+	Groups     string // static ones, JSON; {"default": {}}
+	Drain      string // drain_timeout; 0s
+	Collect    string // interval of the collection; 30s
+	DeadAgents bool   // VMs run and nobody in them registers
+	CachePath  string // a real file; without one the cache lives in memory
+}
+
+// world is a shard with everything around it, on the clock of a bubble: storage,
+// a cloud whose VMs have agents, and one server process after another.
+type world struct {
+	t      *testing.T
+	opts   worldOptions
+	ctx    context.Context
+	store  *memory.Store
+	cloud  *drivertest.Cloud
+	keys   *Keys
+	static Static
+	ids    identity.Generator
+	agents sync.WaitGroup
+	logs   lockedBuffer
+
+	mu       sync.Mutex
+	machines map[identity.ID]*machine
+	current  *Shard
+	life     *life
+	term     uint64
+	stopped  chan error
+	drained  func() error // closes the cache of the process
+}
+
+// inWorld runs a test in a bubble with a world that has a leader.
+func inWorld(t *testing.T, opts worldOptions, test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, opts)
+		defer w.close()
+		w.lead()
+		test(w)
+	})
+}
+
+func newWorld(t *testing.T, opts worldOptions) *world {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &world{t: t, opts: opts, ctx: ctx, machines: map[identity.ID]*machine{}}
+	t.Cleanup(cancel)
+	w.store = memory.New(memory.Options{})
+	onCall, onCreate, onDown := opts.Cloud.OnCall, opts.Cloud.OnCreate, opts.Cloud.OnDown
+	opts.Cloud.OnCall = func(c drivertest.Call) {
+		w.watchCall(c)
+		if onCall != nil {
+			onCall(c)
+		}
+	}
+	opts.Cloud.OnCreate = func(req driver.CreateRequest) {
+		w.boot(req)
+		if onCreate != nil {
+			onCreate(req)
+		}
+	}
+	opts.Cloud.OnDown = func(id identity.ID) {
+		w.crash(id)
+		if onDown != nil {
+			onDown(id)
+		}
+	}
+	w.cloud = drivertest.New(opts.Cloud)
+	w.keys = testKeys(t, ctx, w.store)
+	w.static = Static{Config: testConfig(t, opts)}
+	return w
+}
+
+func testKeys(t *testing.T, ctx context.Context, store objectstore.Store) *Keys {
+	t.Helper()
+	sealed, err := secrets.NewSealed(store, "secret/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, err := pki.EnsureCA(ctx, sealed, store, testCluster, pki.CATemplate{}, pki.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nonces, err := pki.EnsureNonceKeys(ctx, sealed, pki.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := pki.NewNonceSigner(nonces, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Keys{
+		Authority: pki.NewAuthority(ca, testCluster, nil, nil),
+		Nonces:    signer, Verifier: pki.NewNonceVerifier(testCluster, nonces),
+	}
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func testConfig(t *testing.T, opts worldOptions) *config.Config {
+	t.Helper()
+	text := fmt.Sprintf(`{
+		"server": {
+			"cluster_id": %q, "shard": %q,
+			"provider": {"kind": "local", "zone": "z1", "limits": %s},
+			"secrets": {"provider": "object-storage"},
+			"subnet_pools": {"p": ["net-1", "net-2", "net-3"]},
+			"health_check_interval": %q, "request_timeout": "5s", "drain_timeout": %q,
+			"garbage_collection": {"interval": %q, "registration_timeout": %q},
+		},
+		"tenants": {"b": {}},
+		"templates": {
+			"plain": {
+				"kind": "vmx", "arch": "amd64", "instance_type": "small", "subnet_pool": "p",
+				"userdata": {"content": "{{ .Nonce }}"},
+			},
+		},
+		"groups": %s,
+	}`, testCluster, testShard, or(opts.Limits, "{}"), or(opts.Interval, "10s"), or(opts.Drain, "0s"),
+		or(opts.Collect, "30s"), or(opts.Timeout, "2m"), or(opts.Groups, `{"default": {}}`))
+	cfg, err := config.Load("test.jsonc", []byte(text), config.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// watchCall checks what must hold at every call of the provider.
+func (w *world) watchCall(c drivertest.Call) {
+	if c.Op != drivertest.OpCreate {
+		return
+	}
+	ctx := context.Background()
+	key := bucket.InstanceKey(testShard, c.Request.Tenant, c.ID)
+	if _, err := w.peek(ctx, key); err != nil {
+		w.t.Errorf("S3: create of %s sent without its record: %v", c.ID, err)
+	}
+}
+
+// peek reads storage without being one of the calls that faults are about.
+func (w *world) peek(ctx context.Context, key string) (objectstore.Object, error) {
+	return w.store.Get(ctx, key)
+}
+
+func (w *world) interval() time.Duration {
+	return w.static.Config.Server.HealthCheckInterval.Std()
+}
+
+func (w *world) shard() *Shard {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.current
+}
+
+// start begins a new server process, which knows nothing, as the next leader.
+// It does not wait until it serves.
+func (w *world) start() {
+	w.t.Helper()
+	ctx, kill := context.WithCancel(w.ctx)
+	c, err := cache.Open(ctx, or(w.opts.CachePath, os.DevNull+"/none"), cache.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	l := &life{kill: kill}
+	w.mu.Lock()
+	w.term++
+	term := w.term
+	w.mu.Unlock()
+	s := New(Options{
+		Cluster: testCluster, Shard: testShard, ServerID: fmt.Sprintf("server-%d", term), Version: "test",
+		Store: mortalStore{w.store, l}, Driver: mortalDriver{w.cloud, l}, Cache: c,
+		Keys:      func() *Keys { return w.keys },
+		Addresses: func() driver.Addresses { return driver.Addresses{} },
+		Log:       slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		NewID:     w.ids.NewID,
+	}, w.static)
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Lead(lease.Always(ctx, term), term) }()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.current, w.life, w.stopped, w.drained = s, l, stopped, c.Close
+}
+
+// lead starts the next leader and waits until it serves.
+func (w *world) lead() *Reign {
+	w.t.Helper()
+	w.start()
+	return w.serving()
+}
+
+func (w *world) serving() *Reign {
+	w.t.Helper()
+	for range 600 {
+		synctest.Wait()
+		if r, err := w.shard().Reign(); err == nil && r.ready.Load() {
+			return r
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	w.t.Fatal("no server leads within a minute")
+	return nil
+}
+
+// stop ends the process that leads, without any goodbye, and returns what Lead
+// returned.
+func (w *world) stop() error {
+	w.life.end()
+	err := <-w.stopped
+	w.stopped <- err
+	if closing := w.drained(); closing != nil && w.opts.CachePath != "" {
+		w.t.Error(closing)
+	}
+	return err
+}
+
+func (w *world) close() {
+	if err := w.stop(); err != nil {
+		w.t.Errorf("lead: %v", err)
+	}
+	w.mu.Lock()
+	for _, m := range w.machines {
+		m.off()
+	}
+	w.mu.Unlock()
+	w.agents.Wait()
+	if w.t.Failed() {
+		w.t.Logf("log of the servers:\n%s", w.logs.String())
+	}
+}
+
+func (w *world) reign() *Reign {
+	w.t.Helper()
+	r, err := w.shard().Reign()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// scale sets the size of a dynamic group through the API.
+func (w *world) scale(group fleet.GroupID, size int) {
+	w.t.Helper()
+	if err := w.tryScale(group, size); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) tryScale(group fleet.GroupID, size int) error {
+	r, err := w.shard().Reign()
+	if err != nil {
+		return err
+	}
+	n, template := int32(size), "plain"
+	_, err = r.UpsertGroup(w.ctx, group.Tenant, &nstancev1.UpsertGroupRequest{
+		Key: group.Name, Config: &nstancev1.GroupConfig{Size: &n, Template: &template},
+	})
+	return err
+}
+
+// settle lets time pass and everything that it causes happen.
+func (w *world) settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// vms are the machines of a group that exist, in order of creation.
+func (w *world) vms(group fleet.GroupID) []drivertest.VM {
+	return slices.DeleteFunc(w.cloud.Machines(), func(vm drivertest.VM) bool {
+		return vm.Tenant != group.Tenant || vm.Group != group.Name
+	})
+}
+
+// records are the instance records that stand in storage.
+func (w *world) records() []bucket.InstanceRecord {
+	w.t.Helper()
+	var all []bucket.InstanceRecord
+	for info, err := range objectstore.ListAll(w.ctx, w.store, bucket.InstancePrefix(testShard)) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		o, err := w.store.Get(w.ctx, info.Key)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		rec, err := bucket.DecodeInstanceRecord(info.Key, o.Data)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		all = append(all, rec)
+	}
+	return all
+}
+
+// converged checks that the shard has exactly n machines, all of them running
+// and registered, with one live record each (S4).
+func (w *world) converged(n int) {
+	w.t.Helper()
+	var machines, recorded []string
+	for _, vm := range w.cloud.Machines() {
+		machines = append(machines, fmt.Sprintf("%s %s", vm.InstanceID, vm.Status))
+	}
+	for _, rec := range w.records() {
+		status := "running"
+		if rec.Status != bucket.StatusRegistered {
+			status = string(rec.Status)
+		}
+		recorded = append(recorded, fmt.Sprintf("%s %s", rec.ID, status))
+	}
+	slices.Sort(machines)
+	slices.Sort(recorded)
+	if len(machines) != n || !slices.Equal(machines, recorded) {
+		w.t.Errorf("want %d machines with a record each, got\nmachines %s\nrecords  %s", n,
+			strings.Join(machines, ", "), strings.Join(recorded, ", "))
+	}
+	if held := w.reign().Held(); len(held) > 0 {
+		w.t.Errorf("held: %v", held)
+	}
+}
+
+// ids are the instances that the leader knows of a group and has not ended.
+func (w *world) members(group fleet.GroupID) []cache.Instance {
+	var all []cache.Instance
+	for _, in := range w.reign().cache.Group(group) {
+		if in.State != fleet.Deleted {
+			all = append(all, in)
+		}
+	}
+	return all
+}
+
+func (w *world) machine(id identity.ID) *machine {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.machines[id]
+}
+
+// count is how many calls of one kind the cloud has seen.
+func (w *world) count(op drivertest.Op) int { return w.cloud.Count(op) }
+
+// lockedBuffer is a buffer that many may write to.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
