@@ -81,8 +81,12 @@ func (h host) alive(p process) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	dead := stat.State == "Z" || stat.State == "X" || stat.State == "x"
-	return stat.Starttime == p.Started && !dead, nil
+	return stat.Starttime == p.Started && !ended(stat), nil
+}
+
+// ended reports whether a process only waits for its parent to notice its end.
+func ended(stat procfs.ProcStat) bool {
+	return stat.State == "Z" || stat.State == "X" || stat.State == "x"
 }
 
 // handle is a process that can be signalled and waited for without a doubt
@@ -184,47 +188,79 @@ func (h handle) wait(ctx context.Context) error {
 
 // killStrays ends what a machine's first process left behind: the members of
 // its session. A session's number may be used again once it is empty, so each
-// of them must also have the machine's directory in its environment.
+// of them must also have the machine's directory in its environment. It looks
+// until it finds none, for they may multiply meanwhile.
 func (h host) killStrays(ctx context.Context, p process, dir string) error {
 	if p.PID <= 0 || p.Boot != h.boot {
 		return nil
 	}
+	const passes = 20
+	for range passes {
+		found, err := h.killMembers(ctx, p.PID, dir)
+		if err != nil {
+			return fmt.Errorf("end the strays of process %d: %w", p.PID, err)
+		}
+		if found == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil // who is left does not say that it is ours
+}
+
+// killMembers makes one pass, and returns how many processes of the session are
+// worth another look: those it killed, and those it can say nothing of yet.
+func (h host) killMembers(ctx context.Context, session int, dir string) (found int, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return fmt.Errorf("look for strays of process %d: %w", p.PID, err)
+		return 0, err
 	}
-	var errs []error
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		if sid, err := unix.Getsid(pid); err != nil || sid != p.PID {
+		if sid, err := unix.Getsid(pid); err != nil || sid != session {
 			continue
 		}
-		errs = append(errs, killMember(ctx, pid, p.PID, dir))
+		again, err := h.killMember(ctx, pid, session, dir)
+		if err != nil {
+			return found, err
+		}
+		if again {
+			found++
+		}
 	}
-	return errors.Join(errs...)
+	return found, nil
 }
 
-// killMember ends one process if it is a member of a machine's session.
-func killMember(ctx context.Context, pid, session int, dir string) error {
+// killMember ends one process if it is a member of a machine's session. In the
+// middle of an exec a process has no environment to know it by.
+func (h host) killMember(ctx context.Context, pid, session int, dir string) (again bool, err error) {
 	opened, err := openPID(pid)
 	if err != nil {
-		return nil // it has gone by itself
+		return false, nil // it has gone by itself
 	}
 	defer opened.close()
 	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-	if err != nil || !hasVariable(env, identity.EnvMachineDir+"="+dir) {
-		return nil
+	if err != nil {
+		return false, nil // gone, or another user's
+	}
+	if !hasVariable(env, identity.EnvMachineDir+"="+dir) {
+		stat, err := h.stat(pid)
+		return len(env) == 0 && err == nil && !ended(stat), nil
 	}
 	if sid, err := unix.Getsid(pid); err != nil || sid != session {
-		return nil
+		return false, nil
 	}
 	if err := opened.signal(unix.SIGKILL); err != nil {
-		return err
+		return false, err
 	}
-	return opened.wait(ctx)
+	return true, opened.wait(ctx)
 }
 
 func hasVariable(environ []byte, variable string) bool {
