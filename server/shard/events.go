@@ -27,20 +27,43 @@ type events struct {
 
 	mu        sync.Mutex // keeps the events of one object in order
 	described uint64     // descriptions of groups made so far
+	watchers  map[chan struct{}]struct{}
 	instances hub[*nstancev1.InstanceEvent]
 	groups    hub[*nstancev1.GroupEvent]
 	failures  hub[*nstancev1.ErrorEvent]
 }
 
-func newEvents(shard string, term uint64) *events { return &events{shard: shard, term: term} }
+func newEvents(shard string, term uint64) *events {
+	return &events{shard: shard, term: term, watchers: map[chan struct{}]struct{}{}}
+}
 
 // revision makes a revision that also grows from one leader to the next (S17).
 func (e *events) revision(n uint64) int64 { return int64(e.term<<40 + n) }
+
+// Changed returns a channel that gets a value when instances have changed since
+// the last one was taken, and what ends that.
+func (r *Reign) Changed() (changed <-chan struct{}, stop func()) {
+	ch := make(chan struct{}, 1)
+	r.events.mu.Lock()
+	defer r.events.mu.Unlock()
+	r.events.watchers[ch] = struct{}{}
+	return ch, func() {
+		r.events.mu.Lock()
+		defer r.events.mu.Unlock()
+		delete(r.events.watchers, ch)
+	}
+}
 
 // instance publishes the state of a row under the given status.
 func (e *events) instance(c *cache.Cache, id identity.ID, status string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	for ch := range e.watchers {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
 	if row, ok := c.Instance(id); ok {
 		e.instances.publish(row.Group.Tenant, e.instanceEvent(row, status))
 	}

@@ -40,6 +40,17 @@ func (r *Reign) ListInstances(tenant, after string, size int) ([]*nstancev1.Inst
 	return out, ""
 }
 
+// Instances returns every instance of the shard that is not deleted, in the order
+// of ids. It is for the process itself: it knows no tenants.
+func (r *Reign) Instances() []*nstancev1.InstanceStatus {
+	rows := r.cache.All()
+	out := make([]*nstancev1.InstanceStatus, len(rows))
+	for i, in := range rows {
+		out[i] = r.instanceStatus(in)
+	}
+	return out
+}
+
 // owned returns the row of an instance of the tenant; one of another tenant
 // does not exist (S12).
 func (r *Reign) owned(tenant, text string) (cache.Instance, error) {

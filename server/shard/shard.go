@@ -89,12 +89,13 @@ type Shard struct {
 
 	mu     sync.Mutex
 	static Static
+	served chan struct{} // closed when a reign begins, and then replaced
 }
 
 // New makes a standby that has the given configuration in force.
 func New(opts Options, static Static) *Shard {
 	opts.defaults()
-	return &Shard{opts: opts, static: static}
+	return &Shard{opts: opts, static: static, served: make(chan struct{})}
 }
 
 // Static returns the configuration in force.
@@ -129,6 +130,10 @@ func (s *Shard) Lead(ctx context.Context, term uint64) error {
 		return fmt.Errorf("take over shard %s: %w", s.opts.Shard, err)
 	}
 	s.reign.Store(r)
+	s.mu.Lock()
+	close(s.served)
+	s.served = make(chan struct{})
+	s.mu.Unlock()
 	defer s.reign.CompareAndSwap(r, nil)
 	log.InfoContext(ctx, "leading", "instances", r.cache.Len(), "after", s.opts.Now().Sub(started))
 	err := r.run(ctx)
@@ -166,4 +171,36 @@ func refuse(code codes.Code, reason, format string, args ...any) *Refusal {
 // tenants alike (S12).
 func errUnknown(what, name string) *Refusal {
 	return refuse(codes.NotFound, "NOT_FOUND", "%s %q not found", what, name)
+}
+
+// WaitForReign waits until this server serves the shard.
+func (s *Shard) WaitForReign(ctx context.Context) (*Reign, error) {
+	for {
+		s.mu.Lock()
+		served := s.served
+		s.mu.Unlock()
+		if r := s.reign.Load(); r != nil {
+			return r, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-served:
+		}
+	}
+}
+
+// Apply puts another configuration in force, here and in the reign if there is
+// one. If it cannot be made durable the old one stays.
+func (s *Shard) Apply(ctx context.Context, static Static) error {
+	if r := s.reign.Load(); r != nil {
+		if err := r.wanted.apply(ctx, static); err != nil {
+			return err
+		}
+		r.sessions.welcomeAll()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.static = static
+	return nil
 }

@@ -1,0 +1,184 @@
+package serve
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/config"
+	"nstance.dev/server/objectstore/file"
+	"nstance.dev/server/operators"
+	"nstance.dev/server/pki"
+)
+
+// Box is a directory that holds a whole cluster for trying things out: storage,
+// cache, machines, the key that seals its secrets, and the identity of whoever
+// uses it. Making what is missing never touches what is there.
+type Box struct {
+	Dir string // absolute
+}
+
+// The one cluster and shard of a box, and the server that runs it.
+const (
+	BoxCluster = "dev"
+	BoxShard   = "local"
+	boxServer  = "dev"
+)
+
+// Machines is the directory of the machines.
+func (b Box) Machines() string { return filepath.Join(b.Dir, "machines") }
+
+func (b Box) bucket() string   { return filepath.Join(b.Dir, "bucket") }
+func (b Box) identity() string { return filepath.Join(b.Dir, "identity") }
+func (b Box) context() string  { return filepath.Join(b.Dir, "admin.json") }
+func (b Box) sealKey() string  { return filepath.Join(b.Dir, "encryption.key") }
+
+// Flags are those of a server on the box's storage.
+func (b Box) Flags() Flags {
+	return Flags{
+		ID: boxServer, Shard: BoxShard, Storage: "file", Bucket: b.bucket(), CacheDir: filepath.Join(b.Dir, "cache"),
+	}
+}
+
+// Prepare locks the box against other processes and makes what is missing in it:
+// a configuration with one group of the given size among other things. Group and
+// size count only while the box is new. The caller unlocks it when done.
+func (b Box) Prepare(ctx context.Context, group string, size int, agent string) (unlock func() error, err error) {
+	for _, dir := range []string{b.Dir, b.bucket(), b.Machines()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	if unlock, err = cache.LockDir(b.Dir); err != nil {
+		return nil, fmt.Errorf("%s is in use by another process: %w", b.Dir, err)
+	}
+	if err := b.fill(ctx, group, size, agent); err != nil {
+		return nil, errors.Join(err, unlock())
+	}
+	return unlock, nil
+}
+
+func (b Box) fill(ctx context.Context, group string, size int, agent string) error {
+	if err := b.makeSealKey(); err != nil {
+		return err
+	}
+	text, err := config.Dev(config.DevOptions{
+		MachinesDir: b.Machines(), EncryptionKeyFile: b.sealKey(), AgentPath: agent, Group: group, Size: size, Arch: runtime.GOARCH,
+	})
+	if err != nil {
+		return err
+	}
+	store, err := file.New(b.bucket())
+	if err != nil {
+		return err
+	}
+	key := bucket.ConfigKey(BoxShard)
+	if _, err := store.Get(ctx, key); err == nil {
+		return nil
+	}
+	_, err = store.PutIfAbsent(ctx, key, text)
+	return err
+}
+
+func (b Box) makeSealKey() error {
+	if _, err := os.Stat(b.sealKey()); err == nil {
+		return nil
+	}
+	key := make([]byte, 32)
+	if _, err := rand.Read(key); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("hex:%x\n", key)
+	return renameio.WriteFile(b.sealKey(), []byte(text), 0o600)
+}
+
+// Hide takes the CLI's context away: the shard is not served any more.
+func (b Box) Hide() error {
+	if err := os.Remove(b.context()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Publish makes the shard reachable for the CLI: an operator's identity, and the
+// context that names it. It returns the context's path.
+func (b Box) Publish(ctx context.Context, s *Serving) (string, error) {
+	if err := b.identify(ctx, s); err != nil {
+		return "", fmt.Errorf("operator's identity: %w", err)
+	}
+	text, err := json.MarshalIndent(map[string]any{
+		"cluster_id": BoxCluster, "tenant": identity.DefaultTenant, "identity_dir": b.identity(), "shard": BoxShard,
+		"servers": map[string]string{BoxShard: s.Addrs.Operator}, "leader_file": filepath.Join(b.Machines(), "leader.json"),
+	}, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	return b.context(), renameio.WriteFile(b.context(), append(text, '\n'), 0o600)
+}
+
+// identify enrols an operator of the default tenant, unless one is that is good
+// for another day.
+func (b Box) identify(ctx context.Context, s *Serving) error {
+	crt := filepath.Join(b.identity(), "identity.crt")
+	if goodFor(crt, 24*time.Hour) {
+		return nil
+	}
+	key, err := pki.NewPrivateKey(nil)
+	if err != nil {
+		return err
+	}
+	keyPEM, err := pki.EncodePrivateKeys(key)
+	if err != nil {
+		return err
+	}
+	store, err := file.New(b.bucket())
+	if err != nil {
+		return err
+	}
+	public, ok := key.Public().(ed25519.PublicKey)
+	if !ok {
+		return fmt.Errorf("the new key is not of Ed25519 but of %T", key.Public())
+	}
+	authority := s.keys.current().Authority
+	_, cert, err := operators.Enrol(ctx, store, authority, operators.EnrolRequest{Tenant: identity.DefaultTenant, Key: public})
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(b.identity(), 0o700); err != nil {
+		return err
+	}
+	return errors.Join(
+		renameio.WriteFile(filepath.Join(b.identity(), "ca.crt"), authority.CA().Bundle(), 0o600),
+		renameio.WriteFile(filepath.Join(b.identity(), "identity.key"), keyPEM, 0o600),
+		renameio.WriteFile(crt, cert.PEM, 0o600),
+	)
+}
+
+// goodFor reports whether the file holds a certificate that is valid for that
+// much longer.
+func goodFor(path string, longer time.Duration) bool {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return false
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	return err == nil && time.Until(cert.NotAfter) > longer
+}

@@ -1,0 +1,113 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/config"
+	"nstance.dev/server/lease"
+	"nstance.dev/server/objectstore"
+)
+
+// election is one lock of this server, or the absence of one: a configuration
+// may say that it leads without a lock, or never.
+type election struct {
+	elector *lease.Elector            // nil: there is no lock
+	always  func(ctx context.Context) // leads without a lock; nil: never leads
+}
+
+// run campaigns, or leads, until ctx ends and the lock is released.
+func (e *election) run(ctx context.Context) error {
+	switch {
+	case e.elector != nil:
+		return e.elector.Run(ctx)
+	case e.always != nil:
+		e.always(lease.Always(ctx, 1))
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// leader is the leader's document as this server last saw it.
+func (e *election) leader() (lease.Document, bool) {
+	if e.elector == nil {
+		return lease.Document{}, false
+	}
+	return e.elector.Observed()
+}
+
+func electorOptions(c config.Election, id string, addrs lease.Addrs, log *slog.Logger) lease.Options {
+	return lease.Options{
+		ID: id, Addrs: addrs, Lease: c.LeaderTimeout.Std(), Renew: c.FrequentInterval.Std(), Poll: c.PeerInterval.Std(),
+		Log: log,
+	}
+}
+
+// reclaim proves, by the lock on the cache directory, that the process which
+// last led with this directory is gone.
+func reclaim(c *cache.Cache, key string) func() (uint64, bool) {
+	return func() (uint64, bool) {
+		term := c.Term(key)
+		return term, term > 0
+	}
+}
+
+// shardDocuments answers what the shard's elector has to know of its documents.
+type shardDocuments struct {
+	store objectstore.Store
+	shard string
+}
+
+// minTerm is the term of the group file: the document that every leader writes.
+func (d shardDocuments) minTerm(ctx context.Context) (uint64, error) {
+	key := bucket.GroupsKey(d.shard)
+	obj, err := d.store.Get(ctx, key)
+	if errors.Is(err, objectstore.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	file, err := config.DecodeGroups(key, obj.Data)
+	if err != nil {
+		return 0, nil // quarantined: its term counts for nothing, the lock's own does
+	}
+	return uint64(file.Term), nil
+}
+
+// fresh reports whether the shard never had an instance.
+func (d shardDocuments) fresh(ctx context.Context) (bool, error) {
+	for _, prefix := range []string{bucket.InstancePrefix(d.shard), bucket.SnapshotPrefix(d.shard)} {
+		page, err := d.store.List(ctx, prefix, "", 1)
+		if err != nil {
+			return false, err
+		}
+		if len(page.Objects) > 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// freshCluster reports whether the cluster never had a certificate authority.
+func freshCluster(store objectstore.Store) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		_, err := store.Get(ctx, bucket.CACertKey)
+		if errors.Is(err, objectstore.ErrNotFound) {
+			return true, nil
+		}
+		return false, err
+	}
+}
+
+func newElector(store objectstore.Store, key string, opts lease.Options) (*lease.Elector, error) {
+	elector, err := lease.New(store, key, opts)
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", key, err)
+	}
+	return elector, nil
+}

@@ -1,0 +1,165 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/config"
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/objectstore/file"
+)
+
+// Flags are what a server process is told on its command line.
+type Flags struct {
+	ID            string // unique among the servers of the cluster; required
+	Shard         string // required
+	Storage       string // file; required
+	Bucket        string // its name, or a directory; required
+	Prefix        string // of every key; empty: none
+	CacheDir      string // ./cache
+	AdvertiseHost string // overrides the host of the health and election addresses
+	Debug         bool
+}
+
+func newServeCommand(p Provider, version string) *cobra.Command {
+	var (
+		f        Flags
+		validate string
+	)
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run one server of a shard",
+		Long: `Run one server of a shard: its leader, or a standby that takes over when the
+leader is gone. Any number may run with the same storage, each with an --id and
+a --cachedir of its own.`,
+		Example: fmt.Sprintf("  nstance-server-%s serve --id server-1 --shard zone-a --storage file --bucket /srv/nstance", p.Kind),
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("validate") && validate != fromStorage {
+				return validateFile(cmd.OutOrStdout(), validate, f.Shard, p)
+			}
+			if err := f.check(); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("validate") {
+				return validateStored(cmd.Context(), cmd.OutOrStdout(), f, p)
+			}
+			return Run(cmd.Context(), Options{Flags: f, Provider: p, Version: version, Log: NewLogger(os.Stderr, f.Debug)})
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.ID, "id", "", "unique id of this server (required)")
+	fl.StringVar(&f.Shard, "shard", "", "shard that it serves; equals server.shard of the configuration (required)")
+	fl.StringVar(&f.Storage, "storage", "", "kind of storage: file (required)")
+	fl.StringVar(&f.Bucket, "bucket", "", "bucket, or for file storage a directory (required)")
+	fl.StringVar(&f.Prefix, "prefix", "", "prefix of every key in the bucket")
+	fl.StringVar(&f.CacheDir, "cachedir", "./cache", "directory of the cache; this server's alone")
+	fl.StringVar(&f.AdvertiseHost, "advertise-host", "", "host that overrides the one in advertise.health_addr and advertise.election_addr")
+	fl.StringVar(&validate, "validate", "", "check a configuration and exit: that of the shard, or with =PATH a local file")
+	fl.Lookup("validate").NoOptDefVal = fromStorage
+	fl.BoolVarP(&f.Debug, "debug", "v", false, "log more, and offer gRPC reflection")
+	return cmd
+}
+
+// fromStorage stands for --validate without a path.
+const fromStorage = "\x00"
+
+// check reports every flag that is missing or wrong.
+func (f Flags) check() error {
+	var errs []error
+	for _, required := range []struct{ name, value string }{
+		{"--id", f.ID}, {"--shard", f.Shard}, {"--storage", f.Storage}, {"--bucket", f.Bucket},
+	} {
+		if required.value == "" {
+			errs = append(errs, fmt.Errorf("%s is required", required.name))
+		}
+	}
+	if f.Storage != "" && f.Storage != "file" {
+		errs = append(errs, fmt.Errorf("--storage %q: this server knows file", f.Storage))
+	}
+	if f.Shard != "" && bucket.LeaderKey(f.Shard) == "" {
+		errs = append(errs, fmt.Errorf("--shard %q is not a valid name", f.Shard))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return &usageError{err}
+	}
+	return nil
+}
+
+// openStore opens the storage that the flags name. A directory that is not there
+// is an error: a mistyped path must not look like an empty cluster.
+func (f Flags) openStore() (objectstore.Store, error) {
+	info, err := os.Stat(f.Bucket)
+	if err != nil {
+		return nil, fmt.Errorf("--bucket: %w", err)
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("--bucket: %s is not a directory", f.Bucket)
+	}
+	store, err := file.New(f.Bucket)
+	if err != nil {
+		return nil, fmt.Errorf("--bucket: %w", err)
+	}
+	if f.Prefix == "" {
+		return store, nil
+	}
+	return objectstore.WithPrefix(store, f.Prefix), nil
+}
+
+func (f Flags) cachePath() string { return filepath.Join(f.CacheDir, "db", "nstance.db") }
+
+// validateFile checks a configuration in a file.
+func validateFile(out io.Writer, path, shard string, p Provider) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return validated(out, path, data, config.LoadOptions{Shard: shard, Rules: p.Rules})
+}
+
+// validateStored checks the configuration of the shard in storage.
+func validateStored(ctx context.Context, out io.Writer, f Flags, p Provider) error {
+	store, err := f.openStore()
+	if err != nil {
+		return err
+	}
+	key := bucket.ConfigKey(f.Shard)
+	obj, err := store.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	return validated(out, key, obj.Data, loadOptions(f, p))
+}
+
+func validated(out io.Writer, name string, data []byte, opts config.LoadOptions) error {
+	cfg, err := config.Load(name, data, opts)
+	if err != nil {
+		return fmt.Errorf("configuration is not valid:\n%w", err)
+	}
+	for _, w := range cfg.Warnings {
+		fmt.Fprintln(out, "warning:", w)
+	}
+	_, err = fmt.Fprintf(out, "%s is valid\n", name)
+	return err
+}
+
+func loadOptions(f Flags, p Provider) config.LoadOptions {
+	return config.LoadOptions{Shard: f.Shard, Storage: f.Storage, Rules: p.Rules}
+}
+
+// NewLogger makes the process's logger: one JSON object a line.
+func NewLogger(out io.Writer, debug bool) *slog.Logger {
+	level := slog.LevelInfo
+	if debug {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level}))
+}

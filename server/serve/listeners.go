@@ -1,0 +1,157 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+
+	"nstance.dev/server/config"
+	"nstance.dev/server/driver"
+)
+
+// listeners are the process's sockets, and how others are told to reach them.
+type listeners struct {
+	health, registration, operator, agent net.Listener
+	advertised                            driver.Addresses
+}
+
+// listen opens every socket, or none. With free, a port that is taken is
+// replaced by a free one.
+func listen(ctx context.Context, s config.Server, advertiseHost string, free bool) (*listeners, error) {
+	ls := &listeners{}
+	for _, l := range []struct {
+		field     string
+		bind, adv string
+		socket    *net.Listener
+		address   *string
+	}{
+		{"health_addr", s.Bind.Health, withHost(s.Advertise.Health, advertiseHost), &ls.health, &ls.advertised.Health},
+		{"registration_addr", s.Bind.Registration, s.Advertise.Registration, &ls.registration, &ls.advertised.Registration},
+		{"operator_addr", s.Bind.Operator, s.Advertise.Operator, &ls.operator, &ls.advertised.Operator},
+		{"agent_addr", s.Bind.Agent, s.Advertise.Agent, &ls.agent, &ls.advertised.Agent},
+	} {
+		socket, err := listenOn(ctx, l.bind, free)
+		if err != nil {
+			ls.close()
+			return nil, fmt.Errorf("server.bind.%s: %w", l.field, err)
+		}
+		*l.socket = socket
+		leader := leaderHost(s)
+		if l.field == "health_addr" {
+			leader = "" // each server's own
+		}
+		*l.address, err = advertise(l.bind, l.adv, socket.Addr(), leader)
+		if err != nil {
+			ls.close()
+			return nil, fmt.Errorf("server.advertise.%s: %w", l.field, err)
+		}
+	}
+	return ls, nil
+}
+
+func (ls *listeners) close() {
+	for _, l := range []net.Listener{ls.health, ls.registration, ls.operator, ls.agent} {
+		if l != nil {
+			_ = l.Close() // nothing was accepted on it
+		}
+	}
+}
+
+func listenOn(ctx context.Context, addr string, free bool) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if !free || !errors.Is(err, syscall.EADDRINUSE) {
+		return l, err
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	return lc.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+}
+
+// advertise is the address that others are told for a socket. Its port is the
+// configured one, or the socket's where that is the bound one. Its host is the
+// configured one, else the leader's movable address, else the bound one, else
+// that of the primary interface.
+func advertise(bind, configured string, actual net.Addr, leader string) (string, error) {
+	bindHost, bindPort, err := net.SplitHostPort(bind)
+	if err != nil {
+		return "", err
+	}
+	host, port, err := net.SplitHostPort(configured)
+	if configured == "" {
+		host, port, err = "", bindPort, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if tcp, ok := actual.(*net.TCPAddr); ok && (port == bindPort || port == "") {
+		port = fmt.Sprint(tcp.Port)
+	}
+	if unspecified(host) {
+		host = leader
+	}
+	if host == "" && !unspecified(bindHost) {
+		host = bindHost
+	}
+	if host == "" {
+		if host, err = primaryAddress(); err != nil {
+			return "", err
+		}
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+func unspecified(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "" || err == nil && addr.IsUnspecified()
+}
+
+func leaderHost(s config.Server) string {
+	if s.LeaderNetwork == nil {
+		return ""
+	}
+	return s.LeaderNetwork.IP
+}
+
+// withHost puts host in place of the one in addr, if there is one to put.
+func withHost(addr, host string) string {
+	_, port, err := net.SplitHostPort(addr)
+	if host == "" || err != nil {
+		return addr
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// errNoAddress says that the box has no address that others could reach.
+var errNoAddress = errors.New("no interface has an address that others could reach; set the host")
+
+// primaryAddress is the first global unicast address of an interface that is up,
+// IPv4 first.
+func primaryAddress() (string, error) {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", err
+	}
+	var ipv6 string
+	for _, a := range addrs {
+		prefix, err := netip.ParsePrefix(a.String())
+		if err != nil || !prefix.Addr().IsGlobalUnicast() {
+			continue
+		}
+		if prefix.Addr().Is4() {
+			return prefix.Addr().String(), nil
+		}
+		if ipv6 == "" {
+			ipv6 = prefix.Addr().String()
+		}
+	}
+	if ipv6 == "" {
+		return "", errNoAddress
+	}
+	return ipv6, nil
+}

@@ -1,0 +1,259 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/lease"
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/shard"
+)
+
+// Options are what one run of a server needs. OnServing may be nil.
+type Options struct {
+	Flags
+	Provider Provider
+	Version  string
+	Log      *slog.Logger
+
+	// OnServing is called, in a goroutine of its own, each time this server has
+	// taken the shard over; its context ends with the leadership.
+	OnServing func(ctx context.Context, s *Serving)
+}
+
+// process is one running server.
+type process struct {
+	opts   Options
+	log    *slog.Logger
+	store  objectstore.Store
+	cache  *cache.Cache
+	source *source
+	static shard.Static
+	keys   *keyring
+	drv    driver.Driver
+	status *status
+	ls     *listeners
+	shard  *shard.Shard
+
+	cluster, shardLock *election
+}
+
+// Run serves until ctx ends, and then stops in order. The error is what made
+// serving impossible.
+func Run(ctx context.Context, opts Options) (err error) {
+	unlock, err := cache.LockDir(opts.CacheDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	p := &process{opts: opts, log: opts.Log.With("server", opts.ID, "shard", opts.Shard)}
+	if err := p.open(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.cache.Close()) }()
+	defer p.ls.close()
+	if err := p.serve(ctx); err != nil {
+		exitJitter(ctx, p.static.Config.Server.ErrorExitJitter)
+		return err
+	}
+	return nil
+}
+
+// open brings up everything that does not depend on who leads. If it fails
+// nothing was started.
+func (p *process) open(ctx context.Context) error {
+	var err error
+	if p.store, err = p.opts.openStore(); err != nil {
+		return err
+	}
+	p.status = &status{registry: prometheus.NewRegistry()}
+	p.status.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	p.source = newSource(p.store, p.opts.Flags, p.opts.Provider, p.log)
+	if p.static, err = p.configure(ctx); err != nil {
+		return err
+	}
+	cfg := p.static.Config.Server
+	if p.keys, err = newKeyring(ctx, p.store, p.static.Config, p.log); err != nil {
+		return err
+	}
+	p.drv, err = p.opts.Provider.New(ctx, Settings{
+		Options: cfg.Provider.Options, Region: cfg.Provider.Region, Zone: cfg.Provider.Zone,
+		Owner: driver.Owner{Cluster: cfg.ClusterID, Shard: cfg.Shard}, Log: p.log,
+	})
+	if err != nil {
+		return fmt.Errorf("provider %s: %w", p.opts.Provider.Kind, err)
+	}
+	if p.ls, err = listen(ctx, cfg, p.opts.AdvertiseHost, p.opts.Provider.FreePorts); err != nil {
+		return err
+	}
+	if p.cache, err = cache.Open(ctx, p.opts.cachePath(), cache.Options{Log: p.log}); err != nil {
+		p.ls.close()
+		return err
+	}
+	return nil
+}
+
+// configure loads the configuration. While storage is away and no copy was kept,
+// the health port already says that the server is not ready.
+func (p *process) configure(ctx context.Context) (shard.Static, error) {
+	waitCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	opened := false
+	return p.source.start(ctx, func() {
+		if opened {
+			return
+		}
+		opened = true
+		l, err := net.Listen("tcp", defaultHealthAddr)
+		if err != nil {
+			p.log.WarnContext(ctx, "health port not opened yet", "error", err)
+			return
+		}
+		go func() { _ = p.status.serve(waitCtx, l) }() // probes alone; the real one follows
+	})
+}
+
+// defaultHealthAddr is where probes are answered before there is a configuration.
+const defaultHealthAddr = "0.0.0.0:8990"
+
+// serve runs the electors and listeners until ctx ends or one of them fails.
+func (p *process) serve(ctx context.Context) error {
+	if err := p.testStore(ctx); err != nil {
+		return err
+	}
+	if err := p.prepareLocks(); err != nil {
+		return err
+	}
+	p.shard = shard.New(p.shardOptions(), p.static)
+	p.status.ready.Store(true)
+
+	// The locks are released first, and what clients see ends after that.
+	tail, stopTail := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopTail()
+	g, ctx := errgroup.WithContext(ctx)
+	var leads errgroup.Group
+	leads.Go(func() error { return p.cluster.run(ctx) })
+	leads.Go(func() error { return p.leadShard(ctx) })
+	g.Go(func() error {
+		defer stopTail()
+		return leads.Wait()
+	})
+	g.Go(func() error { return p.keys.run(ctx) })
+	g.Go(func() error { return p.status.serve(tail, p.ls.health) })
+	g.Go(func() error { return p.serveAPIs(ctx, tail) })
+	g.Go(func() error { return p.reloadOnHangup(ctx) })
+	return g.Wait()
+}
+
+// testStore refuses a store that ignores conditions (F9). While it is away
+// nothing can be said, and the test is repeated.
+func (p *process) testStore(ctx context.Context) error {
+	sum := sha256.Sum256([]byte(p.opts.ID))
+	key := "leader/self-test-" + hex.EncodeToString(sum[:8])
+	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		report, err := objectstore.SelfTest(ctx, p.store, key)
+		switch {
+		case err == nil:
+			if report.DeleteUnconditional {
+				p.log.WarnContext(ctx, "the store ignores conditions on deletes")
+			}
+			return nil
+		case !objectstore.Retryable(err):
+			return err
+		}
+		p.log.WarnContext(ctx, "store not tested", "retry_in", wait, "error", err)
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *process) prepareLocks() error {
+	cfg := p.static.Config.Server
+	addrs := lease.Addrs{
+		Registration: p.ls.advertised.Registration, Operator: p.ls.advertised.Operator, Agent: p.ls.advertised.Agent,
+	}
+	p.cluster = &election{}
+	if c := cfg.ClusterElection; c.Enabled {
+		opts := electorOptions(c, p.opts.ID, addrs, p.log.With("lock", "cluster"))
+		opts.FreshShard = freshCluster(p.store)
+		opts.Reclaim = reclaim(p.cache, bucket.ClusterLeaderKey)
+		opts.OnAcquire = p.leadCluster
+		elector, err := newElector(p.store, bucket.ClusterLeaderKey, opts)
+		if err != nil {
+			return err
+		}
+		p.cluster.elector = elector
+	}
+	p.shardLock = &election{always: p.lead}
+	if c := cfg.ShardElection; c.Enabled {
+		docs := shardDocuments{store: p.store, shard: p.opts.Shard}
+		opts := electorOptions(c, p.opts.ID, addrs, p.log.With("lock", "shard"))
+		opts.MinTerm, opts.FreshShard = docs.minTerm, docs.fresh
+		opts.Reclaim = reclaim(p.cache, bucket.LeaderKey(p.opts.Shard))
+		opts.OnAcquire = func(ctx context.Context, _ uint64) { p.lead(ctx) }
+		elector, err := newElector(p.store, bucket.LeaderKey(p.opts.Shard), opts)
+		if err != nil {
+			return err
+		}
+		p.shardLock.elector = elector
+	}
+	return nil
+}
+
+// leadCluster makes the cluster's keys if there are none, and keeps leading.
+func (p *process) leadCluster(ctx context.Context, term uint64) {
+	p.cache.PutTerm(bucket.ClusterLeaderKey, term)
+	p.log.InfoContext(ctx, "leading the cluster", "term", term)
+	p.keys.leading(ctx)
+	<-ctx.Done()
+	p.keys.leading(nil)
+}
+
+// leadShard campaigns for the shard once the cluster has keys: without them a
+// leader could neither make a machine nor let one in.
+func (p *process) leadShard(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-p.keys.ready:
+	}
+	return p.shardLock.run(ctx)
+}
+
+// lead carries the shard for as long as the leadership context lasts.
+func (p *process) lead(ctx context.Context) {
+	term, _ := lease.Term(ctx)
+	done := make(chan struct{})
+	defer func() { <-done }()
+	go func() {
+		defer close(done)
+		p.announce(ctx)
+	}()
+	if err := p.shard.Lead(ctx, term); err != nil {
+		p.log.ErrorContext(ctx, "leading ended", "term", term, "error", err)
+		<-ctx.Done() // the lock is lost soon, or was: a standby takes over
+	}
+}
+
+func (p *process) shardOptions() shard.Options {
+	return shard.Options{
+		Cluster: p.static.Config.Server.ClusterID, Shard: p.opts.Shard, ServerID: p.opts.ID, Version: p.opts.Version,
+		Store: p.store, Driver: p.drv, Cache: p.cache, Keys: p.keys.current,
+		Addresses: func() driver.Addresses { return p.ls.advertised },
+		Metrics:   shard.NewMetrics(p.status.registry), Log: p.log,
+	}
+}

@@ -1,0 +1,123 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/config"
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/shard"
+)
+
+// source is where the configuration of the shard comes from: object storage,
+// and a copy of the last good one in the cache directory for when storage is
+// away or holds a bad one (S19).
+type source struct {
+	store objectstore.Store
+	flags Flags
+	opts  config.LoadOptions
+	log   *slog.Logger
+
+	mu   sync.Mutex
+	etag string // of the object that is in force
+}
+
+func newSource(store objectstore.Store, f Flags, p Provider, log *slog.Logger) *source {
+	return &source{store: store, flags: f, opts: loadOptions(f, p), log: log}
+}
+
+func (s *source) lastGood() string {
+	return filepath.Join(s.flags.CacheDir, "config", s.flags.Shard+".jsonc")
+}
+
+// start loads the configuration for the start of the process. A bad one in
+// storage is an error unless a good one was kept; while storage is away and
+// none was kept, it is tried again until ctx ends.
+func (s *source) start(ctx context.Context, waiting func()) (shard.Static, error) {
+	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		static, err := s.fetch(ctx)
+		if err == nil {
+			return static, nil
+		}
+		kept, keptErr := s.kept()
+		if keptErr == nil {
+			s.log.ErrorContext(ctx, "the last good configuration stays in force", "error", err)
+			return kept, nil
+		}
+		var problems config.Problems
+		if errors.As(err, &problems) {
+			return shard.Static{}, fmt.Errorf("configuration is not valid:\n%w", problems)
+		}
+		waiting()
+		s.log.ErrorContext(ctx, "no configuration", "retry_in", wait, "error", err)
+		if err := sleep(ctx, wait); err != nil {
+			return shard.Static{}, err
+		}
+	}
+}
+
+// fetch reads and checks the stored configuration and keeps a copy of a good one.
+func (s *source) fetch(ctx context.Context) (shard.Static, error) {
+	key := bucket.ConfigKey(s.flags.Shard)
+	obj, err := s.store.Get(ctx, key)
+	if err != nil {
+		return shard.Static{}, err
+	}
+	cfg, err := config.Load(key, obj.Data, s.opts)
+	if err != nil {
+		return shard.Static{}, err
+	}
+	for _, w := range cfg.Warnings {
+		s.log.WarnContext(ctx, "configuration is doubtful", "problem", w.String())
+	}
+	if err := s.keep(obj.Data); err != nil {
+		s.log.WarnContext(ctx, "configuration not kept for bad times", "error", err)
+	}
+	s.mu.Lock()
+	s.etag = obj.ETag
+	s.mu.Unlock()
+	return shard.Static{Config: cfg, ETag: obj.ETag, Modified: obj.Modified, Size: len(obj.Data)}, nil
+}
+
+func (s *source) keep(data []byte) error {
+	path := s.lastGood()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return renameio.WriteFile(path, data, 0o600)
+}
+
+// kept reads the last good configuration.
+func (s *source) kept() (shard.Static, error) {
+	path := s.lastGood()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return shard.Static{}, err
+	}
+	cfg, err := config.Load(path, data, s.opts)
+	if err != nil {
+		return shard.Static{}, err
+	}
+	return shard.Static{Config: cfg, Size: len(data)}, nil
+}
+
+// sleep waits for d or the end of ctx, which it reports.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
