@@ -159,13 +159,10 @@ func TestS16_TheFileEqualsMemoryAfterFlush(t *testing.T) {
 	})
 }
 
-// TestBatchesCoalesce shows that the cost of a batch follows the rows and not
-// the changes: SQLite counts what it has changed.
-func TestBatchesCoalesce(t *testing.T) {
+func TestTheNewestReportWins(t *testing.T) {
 	c, path := openNew(t)
 	in := instance(t, web)
 	must(t, c.Insert(in))
-	must(t, c.Flush(t.Context()))
 	for i := range 100_000 {
 		c.Report(in.ID, cache.Health{Count: int64(i)})
 	}
