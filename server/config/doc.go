@@ -32,4 +32,4 @@
 // comments of the types in this package.
 package config
 
-//go:generate go run ./internal/gen -out ../..
+//go:generate go run ./internal/cmd/gen -out ../..

@@ -100,12 +100,12 @@ func (g *EffectiveGroup) override(types []string, pool string, loadBalancers []s
 }
 
 // types are the instance types that the entry sets, if any.
-func (d *DynamicGroup) types() []string {
+func (g *DynamicGroup) types() []string {
 	switch {
-	case len(d.InstanceTypes) > 0:
-		return d.InstanceTypes
-	case d.InstanceType != "":
-		return []string{d.InstanceType}
+	case len(g.InstanceTypes) > 0:
+		return g.InstanceTypes
+	case g.InstanceType != "":
+		return []string{g.InstanceType}
 	}
 	return nil
 }

@@ -13,12 +13,17 @@ import (
 	"nstance.dev/server/config/texttemplate"
 )
 
-// Data is what templates can refer to.
+// The data of templates, by the names of this package.
 type (
-	Data     = texttemplate.Data
+	// Data is what templates can refer to.
+	Data = texttemplate.Data
+	// Instance is the machine that is rendered for.
 	Instance = texttemplate.Instance
-	Cluster  = texttemplate.Cluster
-	Server   = texttemplate.Server
+	// Cluster is the cluster that the machine belongs to.
+	Cluster = texttemplate.Cluster
+	// Server is how the machine reaches its shard.
+	Server = texttemplate.Server
+	// Provider is the cloud that the machine lives in.
 	Provider = texttemplate.Provider
 )
 

@@ -64,7 +64,7 @@ func TestDecode(t *testing.T) {
 func TestDecode_collectsProblemsInOrder(t *testing.T) {
 	got := target{hidden: "h"}
 	_, problems := Decode("f", []byte(`{
-  "nmae": "a", "hidden": "x",
+  "namee": "a", "hidden": "x",
   "count": 1.5, "share": "half", "on": "yes",
   "even": 3, "even": 2,
   "words": ["b", 7], "vars": { "o": {} }, "free": [],
@@ -76,8 +76,8 @@ func TestDecode_collectsProblemsInOrder(t *testing.T) {
 		lines = append(lines, p.String())
 	}
 	want := []string{
-		`f:2:3: nmae: unknown key; did you mean "name"?`,
-		`f:2:16: hidden: unknown key; known here: name, count, share, on, even, ptr, words, vars, free, inner`,
+		`f:2:3: namee: unknown key; did you mean "name"?`,
+		`f:2:17: hidden: unknown key; known here: name, count, share, on, even, ptr, words, vars, free, inner`,
 		`f:3:12: count: 1.5 is not a whole number in range; write a whole number without a fraction or exponent`,
 		`f:3:26: share: expected a number, found a string; write digits, without quotes`,
 		`f:3:40: on: expected a boolean, found a string; write true or false, without quotes`,

@@ -34,10 +34,8 @@ type reference struct {
 
 // object writes the table of one object, and those of the objects in it.
 func (r *reference) object(path string, s *jsonschema.Schema) {
-	title := path
-	if path == "" {
-		title = "The document"
-	} else {
+	title := "The document"
+	if path != "" {
 		title = "`" + path + "`"
 	}
 	fmt.Fprintf(&r.out, "\n## %s\n\n", title)
