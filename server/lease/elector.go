@@ -65,6 +65,9 @@ func New(store objectstore.Store, key string, opts Options) (*Elector, error) {
 func (e *Elector) Run(ctx context.Context) error {
 	for {
 		won, err := e.campaign(ctx)
+		if err == nil && won.claim {
+			won, err = e.promote(ctx, won)
+		}
 		if err == nil {
 			err = e.lead(ctx, won)
 		}

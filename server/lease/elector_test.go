@@ -260,8 +260,8 @@ func TestF11_LockDeletedUnderTheLeader(t *testing.T) {
 			t.Errorf("%q leads %v after the lock was deleted", got, time.Since(deleted))
 		}
 		c.run(leaseL)
-		if got := leaders(a, b); len(got) != 1 || len(c.terms) != 2 || c.terms[0] != 42 || c.terms[1] != 43 {
-			t.Errorf("leaders %q, terms %v; want one, [42 43]", got, c.terms)
+		if got := leaders(a, b); len(got) != 1 || len(c.terms) != 2 || c.terms[0] != 42 || c.terms[1] <= 42 {
+			t.Errorf("leaders %q, terms %v; want one, growing from 42", got, c.terms)
 		}
 		stopAll(t, a, b)
 	})

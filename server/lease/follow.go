@@ -122,18 +122,50 @@ func (e *Elector) isFresh(ctx context.Context) bool {
 
 // take tries to write the seen lock with the next term.
 func (e *Elector) take(ctx context.Context, claim bool) (version, error) {
+	term, err := e.nextTerm(ctx)
+	if err != nil {
+		return version{}, err
+	}
+	return e.write(ctx, e.document(term, false), e.seen.etag, claim)
+}
+
+// nextTerm returns a term above every one that this server knows of.
+func (e *Elector) nextTerm(ctx context.Context) (uint64, error) {
 	highest := max(e.seen.doc.Term, e.Status().Term)
 	for _, a := range e.attempts {
 		highest = max(highest, a.doc.Term) // it may have been, or may still be written
 	}
-	if e.opts.MinTerm != nil {
-		callCtx, cancel := context.WithTimeout(ctx, margin(e.opts.Lease))
-		defer cancel()
-		documents, err := e.opts.MinTerm(callCtx)
-		if err != nil {
-			return version{}, fmt.Errorf("find the highest term: %w", err)
-		}
-		highest = max(highest, documents)
+	if e.opts.MinTerm == nil {
+		return highest + 1, nil
 	}
-	return e.write(ctx, e.document(highest+1, false), e.seen.etag, claim)
+	ctx, cancel := context.WithTimeout(ctx, margin(e.opts.Lease))
+	defer cancel()
+	documents, err := e.opts.MinTerm(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("find the highest term: %w", err)
+	}
+	return max(highest, documents) + 1, nil
 }
+
+// promote keeps a claim for one lease, until a leader whose lock was deleted
+// can act no more, and then turns it into a lock with a term of its own: above
+// what that leader wrote meanwhile, and only if the claim still stands. Before
+// that nothing acts, and nothing may be released, for that would tell others to
+// act at once.
+func (e *Elector) promote(ctx context.Context, claim version) (version, error) {
+	e.publish(&claim.doc, nil)
+	holding, t := newTenure(ctx, claim.doc.Term, e.opts.Elapsed, e.deadline(claim))
+	held, err := e.renew(holding, t, claim, claim.start+e.opts.Lease)
+	t.end(errPromoted)
+	e.forget(held)
+	if err != nil {
+		return version{}, err
+	}
+	term, err := e.nextTerm(ctx)
+	if err != nil {
+		return version{}, err
+	}
+	return e.write(ctx, e.document(term, false), held.etag, false)
+}
+
+var errPromoted = fmt.Errorf("%w: the claim is over", ErrNotLeader)

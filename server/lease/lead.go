@@ -22,18 +22,10 @@ func (e *Elector) lead(ctx context.Context, v version) error {
 		return err
 	}
 	e.publish(&v.doc, nil)
-	if v.claim {
-		var err error
-		if v, err = e.mature(leading, t, v); err != nil {
-			t.end(err)
-			e.forget(v)
-			return err
-		}
-	}
 	e.setTenure(t)
 	stopped := e.act(leading, t)
 
-	v, reason := e.renew(leading, t, v, false, forever)
+	v, reason := e.renew(leading, t, v, forever)
 	if ctx.Err() != nil && !errors.Is(reason, ErrDuplicateID) {
 		reason = errStopped
 	}
@@ -47,13 +39,6 @@ func (e *Elector) lead(ctx context.Context, v version) error {
 
 // forever is when a leader stops to renew of its own accord.
 const forever = time.Duration(math.MaxInt64)
-
-// mature keeps a claim until a leader whose lock was deleted can act no more.
-// Until then it is not a tenure to anyone: nothing acts, and nothing may be
-// released, for that would tell others to act at once.
-func (e *Elector) mature(leading context.Context, t *tenure, v version) (version, error) {
-	return e.renew(leading, t, v, true, v.start+e.opts.Lease)
-}
 
 // forget makes whatever the next campaign sees first new to it.
 func (e *Elector) forget(v version) {
@@ -90,7 +75,7 @@ func (e *Elector) act(leading context.Context, t *tenure) <-chan struct{} {
 // renew rewrites the lock until the time until has come, the tenure ends or the
 // lock is lost. It returns the last version known to be stored, and why it
 // ended: nil for the first.
-func (e *Elector) renew(leading context.Context, t *tenure, v version, claim bool, until time.Duration) (version, error) {
+func (e *Elector) renew(leading context.Context, t *tenure, v version, until time.Duration) (version, error) {
 	wait := v.start + e.opts.Renew - e.opts.Elapsed()
 	for {
 		pause(leading, min(wait, until-e.opts.Elapsed()))
@@ -100,7 +85,7 @@ func (e *Elector) renew(leading context.Context, t *tenure, v version, claim boo
 		if e.opts.Elapsed() >= until {
 			return v, nil
 		}
-		next, err := e.write(leading, e.document(t.term, false), v.etag, claim)
+		next, err := e.write(leading, e.document(t.term, false), v.etag, v.claim)
 		switch {
 		case err == nil:
 			v = next

@@ -119,8 +119,10 @@ func (m *model) boot(i int) {
 	m.nodes[i] = m.add(fmt.Sprintf("s%d-%d", i, m.boots), func(o *lease.Options) {
 		o.FreshShard = func(context.Context) (bool, error) { return time.Since(m.start) < time.Second, nil }
 		o.MinTerm = m.writtenTerm
+		since := o.Elapsed
+		ahead := time.Duration(m.boots) * time.Hour
+		o.Elapsed = func() time.Duration { return since() + ahead }
 	})
-	m.nodes[i].shift(time.Duration(m.boots)*time.Hour, 0)
 	m.alive[i] = true
 }
 
