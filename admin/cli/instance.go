@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"nstance.dev/admin/output"
+	"nstance.dev/admin/wait"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+func newInstanceCommand(env *Env) *cobra.Command {
+	cmd := newParentCommand("instance", "Instances: the machines themselves")
+	flags := addShardFlags(cmd)
+	cmd.AddCommand(newInstanceListCommand(env, flags), newInstanceGetCommand(env, flags),
+		newInstanceCreateCommand(env, flags), newInstanceDeleteCommand(env, flags))
+	return cmd
+}
+
+func newInstanceListCommand(env *Env, flags *shardFlags) *cobra.Command {
+	var format output.Format
+	var watch bool
+	var group string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the instances of the tenant",
+		Example: `  nstance-admin instance list
+  nstance-admin instance list --group web -o name
+  nstance-admin instance list --watch -o json`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if watch {
+				stream := output.NewStream(env.Out, format, instanceView(env.Now))
+				return watchShards(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
+					return watchInstanceRows(ctx, env, s, group, stream)
+				})
+			}
+			items, err := gather(cmd.Context(), env, flags, func(ctx context.Context, s *shard) ([]output.Item[*nstancev1.InstanceStatus], error) {
+				return listInstances(ctx, env, s, group)
+			})
+			return printList(env.Out, format, instanceView(env.Now), items, err)
+		},
+	}
+	addOutputFlag(cmd, &format)
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with every change, until interrupted")
+	cmd.Flags().StringVarP(&group, "group", "g", "", "only the instances of this `GROUP`")
+	_ = cmd.RegisterFlagCompletionFunc("group", completeGroups(env, flags))
+	return cmd
+}
+
+// listInstances returns the instances of one shard, those of all groups if group
+// is empty.
+func listInstances(ctx context.Context, env *Env, s *shard, group string) ([]output.Item[*nstancev1.InstanceStatus], error) {
+	instances, complete, err := wait.ListInstances(ctx, s.api)
+	if err != nil {
+		return nil, err
+	}
+	if !complete {
+		fmt.Fprintf(env.Err, "%sthe list is incomplete: a new leader is still reading what there is\n", s.prefix())
+	}
+	var items []output.Item[*nstancev1.InstanceStatus]
+	for _, in := range instances {
+		if group == "" || in.GetGroup() == group {
+			items = append(items, itemOf(s, in))
+		}
+	}
+	return items, nil
+}
+
+func newInstanceGetCommand(env *Env, flags *shardFlags) *cobra.Command {
+	var format output.Format
+	cmd := &cobra.Command{
+		Use:               "get INSTANCE",
+		Short:             "Show one instance",
+		Example:           `  nstance-admin instance get knc068a3cp3thz5z2mv1gejwftabc -o yaml`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeInstances(env, flags),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
+				instance, err := s.api.GetInstanceStatus(ctx, &nstancev1.GetInstanceStatusRequest{InstanceId: args[0]})
+				if err != nil {
+					return err
+				}
+				return output.Object(env.Out, format, instanceView(env.Now), itemOf(s, instance))
+			})
+		},
+	}
+	addOutputFlag(cmd, &format)
+	return cmd
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"nstance.dev/admin/wait"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+func newInstanceDeleteCommand(env *Env, flags *shardFlags) *cobra.Command {
+	var how nstancev1.DeleteInstanceRequest
+	cmd := &cobra.Command{
+		Use:   "delete INSTANCE...",
+		Short: "Delete instances",
+		Long: `Delete instances. A managed one is replaced by its group, unless
+--decrement-size makes the group smaller by it. To repeat the command does no
+harm: the size is lowered once per instance.
+
+With --wait the command ends once the instances are gone and their groups are
+complete again.`,
+		Example: `  nstance-admin instance delete knc068a3cp3thz5z2mv1gejwftabc
+  nstance-admin instance delete knc068a3cp3thz5z2mv1gejwftabc --replace-first --wait`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeInstances(env, flags),
+	}
+	f := cmd.Flags()
+	f.BoolVar(&how.DecrementSize, "decrement-size", false, "make the group smaller instead of replacing the instance")
+	f.BoolVar(&how.SkipDrain, "skip-drain", false, "do not wait for the work to leave the instance")
+	f.BoolVar(&how.ReplaceFirst, "replace-first", false, "delete it only when its replacement has registered")
+	cmd.MarkFlagsMutuallyExclusive("decrement-size", "replace-first")
+	waiting := addWaitFlag(cmd, flags)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		waiting.apply(cmd)
+		return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
+			return deleteInstances(ctx, env, s, args, &how, waiting)
+		})
+	}
+	return cmd
+}
+
+// deleteInstances condemns all instances before it waits for any.
+func deleteInstances(ctx context.Context, env *Env, s *shard, ids []string, how *nstancev1.DeleteInstanceRequest, waiting *waitFlag) error {
+	var failed failures
+	goals := map[string]wait.Goal{}
+	for _, id := range ids {
+		goal, err := deleteInstance(ctx, env, s, id, how)
+		failed.add(err)
+		if err == nil {
+			goals[id] = goal
+		}
+	}
+	for _, id := range ids {
+		goal, sent := goals[id]
+		if !sent || !waiting.wait {
+			continue
+		}
+		if err := waiting.until(ctx, env, s, goal); err != nil {
+			failed.add(err)
+			continue
+		}
+		fmt.Fprintf(env.Out, "%sinstance %s: gone\n", s.prefix(), id)
+	}
+	return failed.err()
+}
+
+// deleteInstance condemns one instance, and returns what is to be waited for:
+// its end and, if it is managed, that its group is complete.
+func deleteInstance(ctx context.Context, env *Env, s *shard, id string, how *nstancev1.DeleteInstanceRequest) (wait.Goal, error) {
+	goal := wait.Goal{Gone: []string{id}}
+	instance, err := s.api.GetInstanceStatus(ctx, &nstancev1.GetInstanceStatusRequest{InstanceId: id})
+	switch {
+	case err == nil && !instance.GetOnDemand():
+		goal.Group = instance.GetGroup()
+	case err != nil && status.Code(err) != codes.NotFound:
+		return goal, fmt.Errorf("instance %s: %w", id, err)
+	}
+	response, err := s.api.DeleteInstance(ctx, &nstancev1.DeleteInstanceRequest{
+		InstanceId: id, DecrementSize: how.GetDecrementSize(), SkipDrain: how.GetSkipDrain(), ReplaceFirst: how.GetReplaceFirst(),
+	})
+	if err != nil {
+		return goal, fmt.Errorf("instance %s: %w", id, err)
+	}
+	fmt.Fprintf(env.Out, "%sinstance %s: %s\n", s.prefix(), id, response.GetStatus())
+	return goal, nil
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	"nstance.dev/admin/clusterops"
+	"nstance.dev/admin/output"
+	"nstance.dev/admin/shardclient"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// shardFlags say which servers a command talks to, and for how long.
+type shardFlags struct {
+	shardclient.Flags
+	timeout time.Duration
+}
+
+const defaultTimeout = 30 * time.Second
+
+// addShardFlags gives a command and all below it the flags of shards.
+func addShardFlags(cmd *cobra.Command) *shardFlags {
+	f := &shardFlags{}
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&f.Context, "context", "", "context `FILE` with servers and identity (NSTANCE_ADMIN_CONTEXT)")
+	flags.StringVar(&f.Servers, "servers", "", "operator addresses, `SHARD=HOST:PORT,...` (NSTANCE_ADMIN_SERVERS)")
+	flags.StringVar(&f.IdentityDir, "identity-dir", "", "`DIR` with ca.crt, identity.crt and identity.key (NSTANCE_ADMIN_IDENTITY_DIR)")
+	flags.StringVar(&f.Shard, "shard", "", "the `SHARD` to work on (NSTANCE_ADMIN_SHARD)")
+	flags.BoolVar(&f.AllShards, "all-shards", false, "work on every shard")
+	flags.DurationVar(&f.timeout, "timeout", defaultTimeout, "how long to try, per shard; 10m with --wait")
+	cmd.MarkFlagsMutuallyExclusive("shard", "all-shards")
+	return f
+}
+
+// shard is a connection to one shard.
+type shard struct {
+	name  string
+	label string // the name where several shards are worked on, else empty
+	api   nstancev1.OperatorServiceClient
+	conn  *shardclient.Conn
+}
+
+// wrap says which shard an error is about, where that is a question.
+func (s *shard) wrap(err error) error {
+	if err == nil || s.label == "" {
+		return err
+	}
+	if list, ok := errors.AsType[failures](err); ok {
+		wrapped := slices.Clone(list)
+		for i := range wrapped {
+			wrapped[i] = s.wrap(wrapped[i])
+		}
+		return wrapped
+	}
+	return fmt.Errorf("shard %s: %w", s.name, err)
+}
+
+// prefix begins the lines about this shard where there are several.
+func (s *shard) prefix() string {
+	if s.label == "" {
+		return ""
+	}
+	return s.label + ": "
+}
+
+// openShards connects to what the flags select; the caller closes with the
+// function that it gets.
+func openShards(env *Env, f *shardFlags) ([]*shard, func(), error) {
+	selection, err := shardclient.Resolve(f.Flags, env.Getenv)
+	if err != nil {
+		return nil, nil, err
+	}
+	dir := selection.IdentityDir
+	if dir == "" {
+		dir = filepath.Join(env.TempDir, clusterops.TempIdentityDir)
+		if err := clusterops.CheckPrivateDir(dir); err != nil {
+			return nil, nil, fmt.Errorf("identity: name its folder with --identity-dir or a context file; the default does not do: %w", err)
+		}
+	}
+	id, err := shardclient.LoadIdentity(dir, selection.ClusterID, selection.Tenant, env.Now())
+	if err != nil {
+		return nil, nil, err
+	}
+	var shards []*shard
+	for _, target := range selection.Targets {
+		s := &shard{name: target.Shard, conn: shardclient.Dial(target, id, shardclient.Options{Patience: f.timeout, Now: env.Now})}
+		s.api = nstancev1.NewOperatorServiceClient(s.conn)
+		if f.AllShards {
+			s.label = s.name
+		}
+		shards = append(shards, s)
+	}
+	return shards, func() {
+		for _, s := range shards {
+			_ = s.conn.Close()
+		}
+	}, nil
+}
+
+// onEachShard does some work on one shard after the other. A failure does not
+// keep the rest from being done.
+func onEachShard(ctx context.Context, env *Env, f *shardFlags, work func(context.Context, *shard) error) error {
+	shards, done, err := openShards(env, f)
+	if err != nil {
+		return err
+	}
+	defer done()
+	var failed failures
+	for _, s := range shards {
+		failed.add(s.wrap(onShard(ctx, f.timeout, s, work)))
+	}
+	return failed.err()
+}
+
+func onShard(ctx context.Context, timeout time.Duration, s *shard, work func(context.Context, *shard) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return work(ctx, s)
+}
+
+// gather asks all shards at once and returns the answers in their order. What
+// some shards answered is returned along with the error about the others.
+func gather[T any](ctx context.Context, env *Env, f *shardFlags, ask func(context.Context, *shard) ([]T, error)) ([]T, error) {
+	shards, done, err := openShards(env, f)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	answers := make([][]T, len(shards))
+	errs := make([]error, len(shards))
+	var group errgroup.Group
+	for i, s := range shards {
+		group.Go(func() error {
+			errs[i] = onShard(ctx, f.timeout, s, func(ctx context.Context, s *shard) (err error) {
+				answers[i], err = ask(ctx, s)
+				return err
+			})
+			return nil
+		})
+	}
+	_ = group.Wait() // each error stands in errs
+	var all []T
+	var failed failures
+	for i, s := range shards {
+		all = append(all, answers[i]...)
+		failed.add(s.wrap(errs[i]))
+	}
+	return all, failed.err()
+}
+
+// itemOf returns a message as one of a shard.
+func itemOf[T proto.Message](s *shard, message T) output.Item[T] {
+	return output.Item[T]{Shard: s.label, Message: message}
+}
+
+// addOutputFlag gives a command the flag -o.
+func addOutputFlag(cmd *cobra.Command, format *output.Format) {
+	*format = output.Table
+	cmd.Flags().VarP(format, "output", "o", "`FORMAT`: table, wide, json, yaml or name")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp))
+}
