@@ -170,6 +170,26 @@ func (d *Dir) Identity() (Identity, error) {
 	return id, nil
 }
 
+// ForgetOther deletes key and certificate if the certificate is that of another instance:
+// this machine's disk was made from an image of that one, whose key must stay its own. It
+// is for a machine that is about to register.
+func (d *Dir) ForgetOther() error {
+	data, err := d.read(CertificateFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read identity: %w", err)
+	}
+	if other := owner(data); other == "" || other == d.id {
+		return nil
+	}
+	if err := durable.Remove(d.file(KeyFile)); err != nil {
+		return err
+	}
+	return durable.Remove(d.file(CertificateFile))
+}
+
 // StoreCertificate checks a certificate that the server has issued for the agent's key,
 // and writes it. When it returns, the certificate survives a crash.
 func (d *Dir) StoreCertificate(certificatePEM []byte) (Identity, error) {

@@ -59,6 +59,23 @@ func newIdentity(certificatePEM []byte, key ed25519.PrivateKey, id identity.ID) 
 	}, nil
 }
 
+// owner returns the instance that a certificate names, or "".
+func owner(certificatePEM []byte) identity.ID {
+	block, _ := pem.Decode(certificatePEM)
+	if block == nil {
+		return ""
+	}
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return ""
+	}
+	peer, err := identity.PeerFromCertificate(leaf)
+	if err != nil {
+		return ""
+	}
+	return peer.ID
+}
+
 // ServerName is the name that a server of the agent's shard proves in the handshake.
 func (i Identity) ServerName() string { return identity.ServerName(i.Peer.Shard, i.Peer.Cluster) }
 

@@ -100,6 +100,9 @@ func prepare(dir *credentials.Dir, host Host) (*nstancev1.RegisterClientRequest,
 	if err != nil {
 		return nil, claims, err
 	}
+	if err := dir.ForgetOther(); err != nil {
+		return nil, claims, err
+	}
 	if err := dir.StoreConfigHash(claims.ConfigHash); err != nil {
 		return nil, claims, err
 	}
