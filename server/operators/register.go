@@ -1,0 +1,136 @@
+package operators
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/pki"
+)
+
+// Bounds of one call that writes.
+const (
+	writeTimeout = 15 * time.Second
+	maxMerges    = 5 // of one record, with what other writers wrote meanwhile
+)
+
+// Register gives a new operator its certificate, once for each nonce (S9): that
+// the nonce is used, and the record, are durable before it leaves. Its effects
+// end with the leadership, not with ctx.
+//
+// Errors match one of the sentinels of this package or are an [*InvalidError].
+func (r *Registry) Register(ctx context.Context, req *nstancev1.RegisterClientRequest) (*nstancev1.RegisterClientResponse, error) {
+	lead, err := r.leadership()
+	if err != nil {
+		return nil, err
+	}
+	keys, err := r.keys()
+	if err != nil {
+		return nil, err
+	}
+	claims, key, err := r.check(keys, req)
+	if err != nil {
+		return nil, err
+	}
+	lead, cancel := context.WithTimeout(lead, writeTimeout)
+	defer cancel()
+	token := pki.HashNonce(req.RegistrationNonceJwt)
+	id, err := r.spend(lead, token, key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := r.record(lead, keys.Authority, registrant{id: id, tenant: claims.Tenant, nonce: token, key: key})
+	if err != nil {
+		return nil, err
+	}
+	r.opts.Log.InfoContext(ctx, "operator registered", "operator", id, "tenant", claims.Tenant, "serial", cert.Serial)
+	return &nstancev1.RegisterClientResponse{ClientCertificatePem: cert.PEM, ExpiresAt: timestamppb.New(cert.NotAfter)}, nil
+}
+
+// check looks at the request alone (S10). The verifier has seen to it that the
+// nonce is for this cluster.
+func (r *Registry) check(keys *Keys, req *nstancev1.RegisterClientRequest) (identity.NonceClaims, ed25519.PublicKey, error) {
+	token := req.RegistrationNonceJwt
+	claims, err := keys.Verifier.Verify(token, r.opts.Now())
+	switch {
+	case err != nil:
+		return claims, nil, fmt.Errorf("%w: %w", ErrRefused, reason(err))
+	case claims.Kind != identity.NonceOperator:
+		return claims, nil, fmt.Errorf("%w: the nonce is not one of an operator", ErrRefused)
+	case !r.opts.HasTenant(claims.Tenant):
+		return claims, nil, fmt.Errorf("%w: tenant %q is not configured", ErrRefused, claims.Tenant)
+	}
+	key, err := pki.ParsePublicKey(req.PublicKeyPem)
+	if err != nil {
+		return claims, nil, &InvalidError{"public_key_pem", err.Error()}
+	}
+	if err := identity.VerifyProof(key, token, req.Proof); err != nil {
+		return claims, nil, &InvalidError{"proof", "it is not the nonce's signature by the submitted key"}
+	}
+	return claims, key, nil
+}
+
+// spend marks the nonce as used by key and returns the id of the operator that
+// it makes: a new one, or that of the same key's earlier try.
+func (r *Registry) spend(ctx context.Context, token string, key ed25519.PublicKey) (identity.ID, error) {
+	id, err := r.opts.NewID()
+	if err != nil {
+		return "", fmt.Errorf("new operator: %w", err)
+	}
+	mark := bucket.OperatorNonce{OperatorID: id, PublicKeySHA256: fingerprint(key)}
+	data, err := mark.Encode()
+	if err != nil {
+		return "", err
+	}
+	place := bucket.OperatorNonceKey(token)
+	if _, err := r.write(ctx, place, data, ""); !errors.Is(err, objectstore.ErrPrecondition) {
+		return id, err
+	}
+	return r.spent(ctx, place, mark.PublicKeySHA256)
+}
+
+// spent reads whose nonce it was, which must be the same key.
+func (r *Registry) spent(ctx context.Context, place, fingerprint string) (identity.ID, error) {
+	obj, err := r.opts.Store.Get(ctx, place)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	mark, err := bucket.DecodeOperatorNonce(place, obj.Data)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if mark.PublicKeySHA256 != fingerprint {
+		r.opts.Log.ErrorContext(ctx, "a used nonce came with another key: one of the two callers is not the operator",
+			"operator", mark.OperatorID)
+		return "", ErrUsed
+	}
+	if r.wasRevoked(mark.OperatorID) {
+		return "", fmt.Errorf("%w: operator %s was removed", ErrRefused, mark.OperatorID)
+	}
+	return mark.OperatorID, nil
+}
+
+// fingerprint is the SHA-256 of a key as it stands in the mark of its nonce.
+func fingerprint(key ed25519.PublicKey) string {
+	sum := sha256.Sum256(key)
+	return hex.EncodeToString(sum[:])
+}
+
+// reason is the part of a nonce's error that is for the log.
+func reason(err error) error {
+	var detail *pki.NonceError
+	if errors.As(err, &detail) {
+		return detail.Reason
+	}
+	return err
+}

@@ -1,0 +1,150 @@
+package operators
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/lease"
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/pki"
+)
+
+// Options are what a Registry needs of its process. Fields without a default are
+// required.
+type Options struct {
+	Cluster   string
+	Store     objectstore.Store
+	Keys      func() *Keys                // nil until the cluster has a CA
+	ClientTTL func() time.Duration        // of an operator's certificate; 0: pki.DefaultOperatorTTL
+	HasTenant func(string) bool           // whether a tenant is configured
+	Cache     *cache.Cache                // gets a copy of what is known; may be nil
+	Interval  time.Duration               // between two readings of all records; 5m
+	NewID     func() (identity.ID, error) // identity.NewID with the operators' prefix
+	Now       func() time.Time            // time.Now
+	Log       *slog.Logger                // slog.Default
+}
+
+// Keys are what nonces are checked and certificates issued with.
+type Keys struct {
+	Authority *pki.Authority
+	Verifier  *pki.NonceVerifier
+}
+
+func (o *Options) defaults() {
+	if o.Interval <= 0 {
+		o.Interval = 5 * time.Minute
+	}
+	if o.NewID == nil {
+		o.NewID = newID
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.ClientTTL == nil {
+		o.ClientTTL = func() time.Duration { return 0 }
+	}
+}
+
+func newID() (identity.ID, error) { return identity.NewID(identity.OperatorPrefix) }
+
+// Registry knows the cluster's operators. It is safe for concurrent use.
+type Registry struct {
+	opts Options
+
+	mu      sync.Mutex
+	lead    context.Context // the cluster leadership; nil while this server has none
+	known   map[identity.ID]*operator
+	revoked map[identity.ID]time.Time // operators that this process saw end, and when
+	misses  misses
+}
+
+// New returns a registry that knows nobody yet. It starts nothing.
+func New(opts Options) *Registry {
+	opts.defaults()
+	return &Registry{
+		opts: opts, known: map[identity.ID]*operator{}, revoked: map[identity.ID]time.Time{},
+		misses: misses{until: map[miss]time.Time{}},
+	}
+}
+
+// Lead lets the registry register operators and renew their certificates, until
+// ctx, the leadership context of the cluster's lock, ends. It blocks until then.
+func (r *Registry) Lead(ctx context.Context) {
+	r.mu.Lock()
+	r.lead = ctx
+	r.mu.Unlock()
+	<-ctx.Done()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lead == ctx {
+		r.lead = nil
+	}
+}
+
+// Leading reports whether this server leads the cluster at this moment.
+func (r *Registry) Leading() bool {
+	_, err := r.leadership()
+	return err == nil
+}
+
+// leadership returns the context under which effects may happen.
+func (r *Registry) leadership() (context.Context, error) {
+	r.mu.Lock()
+	ctx := r.lead
+	r.mu.Unlock()
+	if ctx == nil {
+		return nil, ErrNotLeader
+	}
+	if err := lease.Check(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotLeader, err)
+	}
+	return ctx, nil
+}
+
+// keys returns the keys of the cluster, which a leader has from its first moment
+// on.
+func (r *Registry) keys() (*Keys, error) {
+	if k := r.opts.Keys(); k != nil {
+		return k, nil
+	}
+	return nil, fmt.Errorf("%w: the cluster's keys are not loaded", ErrUnavailable)
+}
+
+// write stores a document under the proof that this server still leads.
+func (r *Registry) write(ctx context.Context, key string, data []byte, etag string) (string, error) {
+	if err := lease.Check(ctx); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNotLeader, err)
+	}
+	etag, err := objectstore.Put(ctx, r.opts.Store, key, data, etag, objectstore.RetryPolicy{})
+	if err == nil || errors.Is(err, objectstore.ErrPrecondition) {
+		return etag, err
+	}
+	return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// read returns an operator's record and its etag. The error matches
+// objectstore.ErrNotFound where there is none.
+func (r *Registry) read(ctx context.Context, key string) (bucket.OperatorRecord, string, error) {
+	obj, err := r.opts.Store.Get(ctx, key)
+	if errors.Is(err, objectstore.ErrNotFound) {
+		return bucket.OperatorRecord{}, "", err
+	}
+	if err != nil {
+		return bucket.OperatorRecord{}, "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	rec, err := bucket.DecodeOperatorRecord(key, obj.Data)
+	if err != nil {
+		return bucket.OperatorRecord{}, "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return rec, obj.ETag, nil
+}
