@@ -1,0 +1,159 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/lease"
+	"nstance.dev/server/shard"
+)
+
+// LeaderTrailer is the trailer in which a server that does not lead says where
+// the leader's same service is, as host:port.
+const LeaderTrailer = "nstance-leader"
+
+func registrationAddr(a lease.Addrs) string { return a.Registration }
+func agentAddr(a lease.Addrs) string        { return a.Agent }
+func operatorAddr(a lease.Addrs) string     { return a.Operator }
+
+// guard stands before every call of a listener: it finds out who calls, whether
+// the caller may, and whether this server is the one to ask; and it turns what
+// comes out into what the caller may see.
+type guard struct {
+	opts    Options
+	service string                   // full name
+	role    identity.Role            // of all callers; empty: they have no certificate
+	addr    func(lease.Addrs) string // of this service, among the leader's
+}
+
+// caller is who calls, and the reign that serves the call.
+type caller struct {
+	identity.Peer
+	reign *shard.Reign // nil in calls that the cluster's leader answers
+}
+
+type callerKey struct{}
+
+// callerOf returns the caller that the guard has let in.
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c
+}
+
+func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = g.panicked(ctx, info.FullMethod, r)
+		}
+		if err != nil {
+			resp, err = nil, g.outward(ctx, func(md metadata.MD) { _ = grpc.SetTrailer(ctx, md) }, info.FullMethod, err)
+		}
+	}()
+	ctx, err = g.admit(ctx, info.FullMethod)
+	if err != nil {
+		return nil, err
+	}
+	return next(ctx, req)
+}
+
+func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+	ctx := stream.Context()
+	defer func() {
+		if r := recover(); r != nil {
+			err = g.panicked(ctx, info.FullMethod, r)
+		}
+		if err != nil {
+			err = g.outward(ctx, stream.SetTrailer, info.FullMethod, err)
+		}
+	}()
+	admitted, err := g.admit(ctx, info.FullMethod)
+	if err != nil {
+		return err
+	}
+	return next(srv, &admittedStream{stream, admitted})
+}
+
+// admittedStream is a stream whose context knows the caller.
+type admittedStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *admittedStream) Context() context.Context { return s.ctx }
+
+func (g *guard) panicked(ctx context.Context, method string, reason any) error {
+	g.opts.Log.ErrorContext(ctx, "call panicked", "method", method, "panic", reason, "stack", string(debug.Stack()))
+	return errInternal
+}
+
+// admit returns the context of a call that may go on.
+func (g *guard) admit(ctx context.Context, method string) (context.Context, error) {
+	if strings.HasPrefix(method, "/"+healthv1.Health_ServiceDesc.ServiceName+"/") || g.role == "" {
+		return ctx, nil
+	}
+	who, err := g.authenticate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := caller{Peer: who}
+	if !clusterWide[method] || !g.opts.Operators.Leading() {
+		if c.reign, err = g.opts.Shard.Reign(); err != nil {
+			return nil, err
+		}
+	}
+	if !g.opts.Shard.Static().Config.HasTenant(who.Tenant) {
+		return nil, refuse(codes.PermissionDenied, "UNKNOWN_TENANT", "the tenant is not configured")
+	}
+	if g.role == identity.RoleOperator {
+		if err := g.opts.Operators.Admit(ctx, who); err != nil {
+			return nil, err
+		}
+	}
+	return context.WithValue(ctx, callerKey{}, c), nil
+}
+
+// clusterWide are the calls that the cluster's leader answers, whether or not it
+// leads a shard.
+var clusterWide = map[string]bool{
+	nstancev1.OperatorService_RenewCertificate_FullMethodName: true,
+}
+
+// authenticate reads who calls out of the certificate. That it is one of the
+// cluster's authority the handshake has proved; connections outlive
+// certificates, so the time is looked at again.
+func (g *guard) authenticate(ctx context.Context) (identity.Peer, error) {
+	p, _ := peer.FromContext(ctx)
+	var info credentials.TLSInfo
+	if p != nil {
+		info, _ = p.AuthInfo.(credentials.TLSInfo)
+	}
+	if len(info.State.VerifiedChains) == 0 || len(info.State.PeerCertificates) == 0 {
+		return identity.Peer{}, refuse(codes.Unauthenticated, "NO_CERTIFICATE", "a client certificate is needed")
+	}
+	who, err := identity.PeerFromCertificate(info.State.PeerCertificates[0])
+	if err == nil {
+		err = who.Require(g.role)
+	}
+	switch {
+	case errors.Is(err, identity.ErrRole):
+		return who, refuse(codes.PermissionDenied, "WRONG_ROLE", "%v", err)
+	case err != nil:
+		return who, refuse(codes.Unauthenticated, "BAD_CERTIFICATE", "%v", err)
+	case !g.opts.Now().Before(who.NotAfter):
+		return who, errExpired
+	case who.Cluster != g.opts.Cluster:
+		return who, refuse(codes.Unauthenticated, "BAD_CERTIFICATE", "the certificate is one of another cluster")
+	}
+	return who, nil
+}

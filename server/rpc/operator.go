@@ -1,0 +1,140 @@
+package rpc
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// ManagerMetadata is the metadata in which a client may name itself as the
+// manager of what it changes, where the request has a field for that and leaves
+// it empty.
+const ManagerMetadata = "nstance-manager"
+
+// features are the optional abilities of this API that are there.
+var features = []string{
+	"coordinated-drain", "decrement-size", "expected-etag", "group-manager", "held-vms", "instance-list", "instance-types",
+}
+
+// operatorService is the API of a shard for the operators of its tenants. What
+// it does not implement answers Unimplemented.
+type operatorService struct {
+	nstancev1.UnimplementedOperatorServiceServer
+	opts Options
+}
+
+// RenewCertificate implements [nstancev1.OperatorServiceServer].
+func (s *operatorService) RenewCertificate(ctx context.Context, req *nstancev1.RenewCertificateRequest) (*nstancev1.RenewCertificateResponse, error) {
+	return s.opts.Operators.Renew(ctx, callerOf(ctx).Peer, req.PublicKeyPem)
+}
+
+// GetServerInfo implements [nstancev1.OperatorServiceServer].
+func (s *operatorService) GetServerInfo(ctx context.Context, _ *emptypb.Empty) (*nstancev1.GetServerInfoResponse, error) {
+	return &nstancev1.GetServerInfoResponse{
+		ClusterId: s.opts.Cluster, Shard: s.opts.ShardName, Version: s.opts.Version,
+		Term: int64(min(callerOf(ctx).reign.Term(), math.MaxInt64)), Features: slices.Clone(features),
+	}, nil
+}
+
+// ListGroups implements [nstancev1.OperatorServiceServer].
+func (s *operatorService) ListGroups(ctx context.Context, _ *emptypb.Empty) (*nstancev1.ListGroupsResponse, error) {
+	c := callerOf(ctx)
+	return &nstancev1.ListGroupsResponse{Groups: c.reign.ListGroups(c.Tenant)}, nil
+}
+
+// UpsertGroup implements [nstancev1.OperatorServiceServer].
+func (s *operatorService) UpsertGroup(ctx context.Context, req *nstancev1.UpsertGroupRequest) (*nstancev1.GroupStatus, error) {
+	c := callerOf(ctx)
+	req.Manager = cmp.Or(req.Manager, managerOf(ctx))
+	return c.reign.UpsertGroup(ctx, c.Tenant, req)
+}
+
+// DeleteGroup implements [nstancev1.OperatorServiceServer].
+func (s *operatorService) DeleteGroup(ctx context.Context, req *nstancev1.DeleteGroupRequest) (*emptypb.Empty, error) {
+	c := callerOf(ctx)
+	req.Manager = cmp.Or(req.Manager, managerOf(ctx))
+	return &emptypb.Empty{}, c.reign.DeleteGroup(ctx, c.Tenant, req)
+}
+
+// CreateInstance implements [nstancev1.OperatorServiceServer].
+func (s *operatorService) CreateInstance(ctx context.Context, req *nstancev1.CreateInstanceRequest) (*nstancev1.CreateInstanceResponse, error) {
+	c := callerOf(ctx)
+	req.Manager = cmp.Or(req.Manager, managerOf(ctx))
+	return c.reign.CreateInstance(ctx, c.Tenant, req)
+}
+
+// managerOf is who the metadata says the client is.
+func managerOf(ctx context.Context) string {
+	if values := metadata.ValueFromIncomingContext(ctx, ManagerMetadata); len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+// DeleteInstance implements [nstancev1.OperatorServiceServer].
+func (s *operatorService) DeleteInstance(ctx context.Context, req *nstancev1.DeleteInstanceRequest) (*nstancev1.DeleteInstanceResponse, error) {
+	c := callerOf(ctx)
+	return c.reign.DeleteInstance(ctx, c.Tenant, req)
+}
+
+// GetInstanceStatus implements [nstancev1.OperatorServiceServer].
+func (s *operatorService) GetInstanceStatus(ctx context.Context, req *nstancev1.GetInstanceStatusRequest) (*nstancev1.InstanceStatus, error) {
+	c := callerOf(ctx)
+	return c.reign.GetInstance(c.Tenant, req.InstanceId)
+}
+
+// ListInstances implements [nstancev1.OperatorServiceServer]. A reign serves
+// only once it knows the whole shard, so every list is complete.
+func (s *operatorService) ListInstances(ctx context.Context, req *nstancev1.ListInstancesRequest) (*nstancev1.ListInstancesResponse, error) {
+	if req.PageSize < 0 {
+		return nil, refuse(codes.InvalidArgument, "INVALID_FIELD", "page_size: %d is negative", req.PageSize)
+	}
+	c := callerOf(ctx)
+	page, next := c.reign.ListInstances(c.Tenant, req.PageToken, int(req.PageSize))
+	return &nstancev1.ListInstancesResponse{Instances: page, Complete: true, NextPageToken: next}, nil
+}
+
+// AcknowledgeDrained implements [nstancev1.OperatorServiceServer].
+func (s *operatorService) AcknowledgeDrained(ctx context.Context, req *nstancev1.AcknowledgeDrainedRequest) (*emptypb.Empty, error) {
+	c := callerOf(ctx)
+	return &emptypb.Empty{}, c.reign.AcknowledgeDrained(c.Tenant, req)
+}
+
+// ListHeldVMs implements [nstancev1.OperatorServiceServer]. Machines without a
+// record have no tenant that could be trusted, so only administrators see them.
+func (s *operatorService) ListHeldVMs(ctx context.Context, _ *emptypb.Empty) (*nstancev1.ListHeldVMsResponse, error) {
+	c := callerOf(ctx)
+	if !s.administrates(c.Tenant) {
+		return nil, refuse(codes.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may list held machines")
+	}
+	out := &nstancev1.ListHeldVMsResponse{}
+	for _, held := range c.reign.Held() {
+		out.Vms = append(out.Vms, &nstancev1.HeldVM{
+			ProviderInstanceId: held.VM.ProviderID, InstanceId: cmp.Or(held.VM.ID.String(), held.VM.RawID), Reason: held.Why,
+		})
+	}
+	slices.SortFunc(out.Vms, func(a, b *nstancev1.HeldVM) int { return cmp.Compare(a.ProviderInstanceId, b.ProviderInstanceId) })
+	return out, nil
+}
+
+// administrates reports whether operators of the tenant may see and do what
+// concerns the whole shard.
+func (s *operatorService) administrates(tenant string) bool {
+	return slices.Contains(s.opts.Shard.Static().Config.Server.AdminTenants, tenant)
+}
+
+// GetConfigStatus implements [nstancev1.OperatorServiceServer].
+func (s *operatorService) GetConfigStatus(context.Context, *emptypb.Empty) (*nstancev1.GetConfigStatusResponse, error) {
+	st := s.opts.Shard.Static()
+	return &nstancev1.GetConfigStatusResponse{
+		Etag: st.ETag, LastModified: timestamppb.New(st.Modified), Size: int32(min(st.Size, math.MaxInt32)),
+	}, nil
+}

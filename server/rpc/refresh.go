@@ -1,0 +1,61 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/config"
+	"nstance.dev/server/shard"
+)
+
+// Refresher reads the static configuration again.
+type Refresher interface {
+	// Refresh puts the stored configuration in force if it is another one than
+	// prev, the etag so far. What is wrong with an invalid one is an error that
+	// errors.As finds as config.Problems; any other error means that it could
+	// not be read. In both cases the old one stays in force.
+	Refresh(ctx context.Context) (prev, now string, updated bool, err error)
+}
+
+// RefreshConfig implements [nstancev1.OperatorServiceServer].
+func (s *operatorService) RefreshConfig(ctx context.Context, _ *emptypb.Empty) (*nstancev1.RefreshConfigResponse, error) {
+	c := callerOf(ctx)
+	prev, now, updated, err := s.opts.Config.Refresh(ctx)
+	s.opts.Log.InfoContext(ctx, "configuration refreshed by a caller", "tenant", c.Tenant, "operator", c.ID,
+		"updated", updated, "prev_etag", prev, "etag", now, "error", err)
+	var problems config.Problems
+	switch {
+	case errors.As(err, &problems):
+		text := s.visible(problems, c.Tenant)
+		return nil, refuse(codes.InvalidArgument, "INVALID_CONFIG", "the configuration is invalid and not in force:\n%s", text)
+	case err != nil:
+		return nil, &shard.Refusal{Code: codes.Unavailable, Reason: "STORAGE_UNAVAILABLE", Message: "the configuration could not be read; try again", Err: err}
+	}
+	return &nstancev1.RefreshConfigResponse{Updated: updated, PrevEtag: prev, Etag: now}, nil
+}
+
+// visible lists the problems, to operators of other than the administrating
+// tenants only their own: of the others they learn how many there are (S12).
+func (s *operatorService) visible(problems config.Problems, tenant string) string {
+	if s.administrates(tenant) {
+		return problems.Error()
+	}
+	own := slices.DeleteFunc(slices.Clone(problems), func(p config.Problem) bool {
+		return !strings.HasPrefix(p.Path, "groups."+tenant+".")
+	})
+	var lines []string
+	if len(own) > 0 {
+		lines = append(lines, own.Error())
+	}
+	if others := len(problems) - len(own); others > 0 {
+		lines = append(lines, fmt.Sprintf("%d problems outside the groups of tenant %s", others, tenant))
+	}
+	return strings.Join(lines, "\n")
+}

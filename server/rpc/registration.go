@@ -1,0 +1,68 @@
+package rpc
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/shard"
+)
+
+// registrationService lets newcomers in. Everything before the limit costs no
+// more than parsing and a look-up.
+type registrationService struct {
+	nstancev1.UnimplementedRegistrationServiceServer
+	opts     Options
+	attempts *attempts
+}
+
+func newRegistration(opts Options) *registrationService {
+	return &registrationService{opts: opts, attempts: newAttempts(opts.Now)}
+}
+
+// RegisterAgent implements [nstancev1.RegistrationServiceServer].
+func (s *registrationService) RegisterAgent(ctx context.Context, req *nstancev1.RegisterClientRequest) (*nstancev1.RegisterClientResponse, error) {
+	reign, err := s.opts.Shard.Reign()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkForm(req); err != nil {
+		return nil, err
+	}
+	source := sourceOf(ctx)
+	if !reign.OutstandingNonce(req.RegistrationNonceJwt) && !s.attempts.allow(source) {
+		return nil, errRateLimited
+	}
+	return reign.RegisterAgent(ctx, source, req)
+}
+
+// RegisterOperator implements [nstancev1.RegistrationServiceServer]. A server
+// that leads the cluster answers whether or not it leads a shard.
+func (s *registrationService) RegisterOperator(ctx context.Context, req *nstancev1.RegisterClientRequest) (*nstancev1.RegisterClientResponse, error) {
+	if !s.opts.Operators.Leading() {
+		if _, err := s.opts.Shard.Reign(); err != nil {
+			return nil, err
+		}
+		return nil, errNotCluster
+	}
+	if err := s.checkForm(req); err != nil {
+		return nil, err
+	}
+	if !s.attempts.allow(sourceOf(ctx)) {
+		return nil, errRateLimited
+	}
+	return s.opts.Operators.Register(ctx, req)
+}
+
+// checkForm sorts out tokens that this cluster cannot have signed.
+func (s *registrationService) checkForm(req *nstancev1.RegisterClientRequest) error {
+	verifier := s.opts.Verifier()
+	if verifier == nil {
+		return errNotLeader
+	}
+	if err := verifier.CheckForm(req.RegistrationNonceJwt); err != nil {
+		return &shard.Refusal{Code: codes.PermissionDenied, Reason: errBadNonce.Reason, Message: errBadNonce.Message, Err: err}
+	}
+	return nil
+}

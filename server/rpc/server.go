@@ -1,0 +1,183 @@
+package rpc
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/lease"
+	"nstance.dev/server/operators"
+	"nstance.dev/server/pki"
+	"nstance.dev/server/shard"
+)
+
+// Options are what the listeners need of their process. The same value serves
+// all three; fields without a default are required unless a comment says who
+// alone reads them.
+type Options struct {
+	Cluster   string
+	ShardName string
+	Version   string // of the server program
+
+	Shard     *shard.Shard
+	Operators *operators.Registry
+	Verifier  func() *pki.NonceVerifier // nil while the keys are not known; registration only
+	Config    Refresher                 // operator only
+
+	// Leader returns where the services of the shard's leader are; empty fields
+	// are not told to anybody. Nil: never known.
+	Leader func() lease.Addrs
+
+	Metrics    *Metrics         // NewMetrics(nil)
+	Reflection bool             // lets callers list the services; for debugging
+	Log        *slog.Logger     // slog.Default
+	Now        func() time.Time // time.Now
+}
+
+func (o *Options) defaults() {
+	if o.Leader == nil {
+		o.Leader = func() lease.Addrs { return lease.Addrs{} }
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(nil)
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// Limits of every listener.
+const (
+	handshakeTimeout = 10 * time.Second
+	maxHeaderList    = 8 << 10
+	pingInterval     = 10 * time.Second
+	pingTimeout      = 10 * time.Second
+	minPing          = 9 * time.Second // clients ping every 10s, by their own clock
+)
+
+// limits are those that differ between listeners.
+type limits struct {
+	streams uint32 // of one connection at once
+	message int    // bytes
+	small   bool   // many idle connections: buffers only while data moves
+}
+
+var (
+	registrationLimits = limits{streams: 16, message: 64 << 10, small: true}
+	agentLimits        = limits{streams: 16, message: 4 << 20, small: true}
+	operatorLimits     = limits{streams: 256, message: 4 << 20}
+)
+
+// options are the settings of a gRPC server with these limits.
+func (l limits) options(conf *tls.Config) []grpc.ServerOption {
+	opts := []grpc.ServerOption{
+		grpc.Creds(credentials.NewTLS(conf)),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.MaxConcurrentStreams(l.streams),
+		grpc.MaxRecvMsgSize(l.message),
+		grpc.MaxHeaderListSize(maxHeaderList),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingInterval, Timeout: pingTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
+	}
+	if l.small {
+		opts = append(opts,
+			grpc.ReadBufferSize(0), grpc.WriteBufferSize(4<<10), grpc.SharedWriteBuffer(true),
+			grpc.StaticStreamWindowSize(64<<10), grpc.StaticConnWindowSize(64<<10))
+	}
+	return opts
+}
+
+// Server is one of the three listeners' services. It is safe for concurrent use.
+type Server struct {
+	grpc *grpc.Server
+	log  *slog.Logger
+}
+
+// NewRegistrationServer returns the service that gives newcomers their
+// certificates. conf is as pki.ServerTLS makes it.
+func NewRegistrationServer(opts Options, conf *tls.Config) *Server {
+	opts.defaults()
+	g := &guard{opts: opts, service: nstancev1.RegistrationService_ServiceDesc.ServiceName, addr: registrationAddr}
+	s := newServer(g, registrationLimits, conf)
+	nstancev1.RegisterRegistrationServiceServer(s.grpc, newRegistration(opts))
+	return s.complete(g)
+}
+
+// NewAgentServer returns the service of the agents' streams. conf is as
+// pki.MutualTLS makes it.
+func NewAgentServer(opts Options, conf *tls.Config) *Server {
+	opts.defaults()
+	g := &guard{opts: opts, service: nstancev1.AgentService_ServiceDesc.ServiceName, addr: agentAddr, role: identity.RoleAgent}
+	s := newServer(g, agentLimits, conf)
+	nstancev1.RegisterAgentServiceServer(s.grpc, &agentService{})
+	return s.complete(g)
+}
+
+// NewOperatorServer returns the service of the operators. conf is as
+// pki.MutualTLS makes it.
+func NewOperatorServer(opts Options, conf *tls.Config) *Server {
+	opts.defaults()
+	g := &guard{opts: opts, service: nstancev1.OperatorService_ServiceDesc.ServiceName, addr: operatorAddr, role: identity.RoleOperator}
+	s := newServer(g, operatorLimits, conf)
+	nstancev1.RegisterOperatorServiceServer(s.grpc, &operatorService{opts: opts})
+	return s.complete(g)
+}
+
+func newServer(g *guard, l limits, conf *tls.Config) *Server {
+	metrics := g.opts.Metrics.server
+	opts := append(l.options(conf),
+		grpc.ChainUnaryInterceptor(metrics.UnaryServerInterceptor(), g.unary),
+		grpc.ChainStreamInterceptor(metrics.StreamServerInterceptor(), g.stream))
+	return &Server{grpc: grpc.NewServer(opts...), log: g.opts.Log}
+}
+
+// complete adds what every listener has beside its own service.
+func (s *Server) complete(g *guard) *Server {
+	healthv1.RegisterHealthServer(s.grpc, &healthService{opts: g.opts, service: g.service})
+	if g.opts.Reflection {
+		reflection.Register(s.grpc)
+	}
+	g.opts.Metrics.server.InitializeMetrics(s.grpc)
+	return s
+}
+
+// Serve accepts connections on l, which it closes, until Stop. It returns nil
+// then, else why it could not go on.
+func (s *Server) Serve(l net.Listener) error {
+	err := s.grpc.Serve(newPaced(l))
+	if errors.Is(err, grpc.ErrServerStopped) {
+		return nil
+	}
+	return err
+}
+
+// Stop takes no new calls and waits for those under way until ctx ends; what is
+// left then is cut off. Streams that have no end of their own are such a rest:
+// they end by themselves if the shard's reign has ended.
+func (s *Server) Stop(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.grpc.GracefulStop()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		s.grpc.Stop()
+		<-done
+	}
+}
