@@ -15,9 +15,8 @@ wire_contract() {
 }
 
 config_schema() {
-	mkdir -p "$out/docs"
-	go run ./admin/cmd/nstance-admin config schema >"$out/docs/config.schema.json.new"
-	mv "$out/docs/config.schema.json.new" "$out/docs/config.schema.json"
+	mkdir -p "$out"
+	(cd server/config && go run ./internal/cmd/gen -out "$(realpath "$OLDPWD/$out")")
 }
 
 wire_contract

@@ -50,7 +50,7 @@ func TestSchema_agreesWithLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dev, err := config.Dev(config.DevOptions{MachinesDir: "/m", EncryptionKeyFile: "/k", Arch: "arm64"})
+	dev, err := config.Dev(config.DevOptions{MachinesDir: "/m", EncryptionKeyFile: "/k", Arch: "arm64", Userdata: "#!/bin/sh\n"})
 	if err != nil {
 		t.Fatal(err)
 	}

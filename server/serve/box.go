@@ -55,9 +55,10 @@ func (b Box) Flags() Flags {
 }
 
 // Prepare locks the box against other processes and makes what is missing in it:
-// a configuration with one group of the given size among other things. Group and
-// size count only while the box is new. The caller unlocks it when done.
-func (b Box) Prepare(ctx context.Context, group string, size int, agent string) (unlock func() error, err error) {
+// a configuration among other things, with one group of machines that run the
+// given user data. The arguments count only while the box is new. The caller
+// unlocks it when done.
+func (b Box) Prepare(ctx context.Context, group string, size int, userdata string) (unlock func() error, err error) {
 	for _, dir := range []string{b.Dir, b.bucket(), b.Machines()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
@@ -66,18 +67,19 @@ func (b Box) Prepare(ctx context.Context, group string, size int, agent string) 
 	if unlock, err = cache.LockDir(b.Dir); err != nil {
 		return nil, fmt.Errorf("%s is in use by another process: %w", b.Dir, err)
 	}
-	if err := b.fill(ctx, group, size, agent); err != nil {
+	if err := b.fill(ctx, group, size, userdata); err != nil {
 		return nil, errors.Join(err, unlock())
 	}
 	return unlock, nil
 }
 
-func (b Box) fill(ctx context.Context, group string, size int, agent string) error {
+func (b Box) fill(ctx context.Context, group string, size int, userdata string) error {
 	if err := b.makeSealKey(); err != nil {
 		return err
 	}
 	text, err := config.Dev(config.DevOptions{
-		MachinesDir: b.Machines(), EncryptionKeyFile: b.sealKey(), AgentPath: agent, Group: group, Size: size, Arch: runtime.GOARCH,
+		MachinesDir: b.Machines(), EncryptionKeyFile: b.sealKey(), Group: group, Size: size,
+		Arch: runtime.GOARCH, Userdata: userdata,
 	})
 	if err != nil {
 		return err

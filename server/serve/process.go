@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +20,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/operators"
 	"nstance.dev/server/shard"
 )
 
@@ -47,6 +49,9 @@ type process struct {
 	status *status
 	ls     *listeners
 	shard  *shard.Shard
+
+	operators *operators.Registry
+	reloading sync.Mutex
 
 	cluster, shardLock *election
 }
@@ -138,6 +143,7 @@ func (p *process) serve(ctx context.Context) error {
 		return err
 	}
 	p.shard = shard.New(p.shardOptions(), p.static)
+	p.operators = p.newRegistry()
 	p.status.ready.Store(true)
 
 	// The locks are released first, and what clients see ends after that.
@@ -219,7 +225,7 @@ func (p *process) leadCluster(ctx context.Context, term uint64) {
 	p.cache.PutTerm(bucket.ClusterLeaderKey, term)
 	p.log.InfoContext(ctx, "leading the cluster", "term", term)
 	p.keys.leading(ctx)
-	<-ctx.Done()
+	p.operators.Lead(ctx) // until ctx ends
 	p.keys.leading(nil)
 }
 

@@ -35,7 +35,7 @@ type Provider struct {
 	// Kind is what server.provider.kind has to be.
 	Kind string
 	// Rules are the provider's part of the configuration's checks; may be nil.
-	Rules *config.ProviderRules
+	Rules *Rules
 	// New makes the driver. It is called once, before anything leads.
 	New func(ctx context.Context, s Settings) (driver.Driver, error)
 	// FreePorts lets a server take a free port where the configured one is taken.
@@ -43,6 +43,9 @@ type Provider struct {
 	// Commands are the build's own besides serve and version.
 	Commands []*cobra.Command
 }
+
+// Rules are what a provider knows about its part of the configuration.
+type Rules = config.ProviderRules
 
 // Settings are what the configuration says about the provider.
 type Settings struct {

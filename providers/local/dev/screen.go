@@ -1,0 +1,151 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"nstance.dev/server/serve"
+)
+
+// screen shows the cluster: as a table that is drawn over and over, or as one
+// line for each change.
+type screen struct {
+	out  io.Writer
+	dir  string // as the user named it
+	live bool
+}
+
+// run shows the machines until ctx ends.
+func (s screen) run(ctx context.Context, serving *serve.Serving, contextPath string) {
+	s.hello(serving, contextPath)
+	var before []serve.Machine
+	drawn := 0
+	serving.Changes(ctx, func() {
+		now := serving.Machines()
+		if s.live {
+			drawn = s.draw(now, drawn)
+			return
+		}
+		for _, line := range changes(before, now) {
+			fmt.Fprintln(s.out, line)
+		}
+		before = now
+	})
+}
+
+// hello says what is there and what can be done with it.
+func (s screen) hello(serving *serve.Serving, contextPath string) {
+	fmt.Fprintf(s.out, `nstance dev: shard %s of cluster %s is served (term %d)
+  operators %s   agents %s   registration %s
+  health    http://%s/health   metrics http://%s/metrics
+  log       %s/server.log
+
+Try in another terminal:
+  export NSTANCE_ADMIN_CONTEXT=%s
+  bin/nstance-admin group list
+  bin/nstance-admin instance list --watch
+  bin/nstance-admin group scale web 5 --wait --timeout 60s
+
+`, serve.BoxShard, serve.BoxCluster, serving.Term, serving.Addrs.Operator, serving.Addrs.Agent, serving.Addrs.Registration,
+		serving.Addrs.Health, serving.Addrs.Health, s.dir, contextPath)
+}
+
+func (s screen) problem(err error) { fmt.Fprintln(s.out, "error:", err) }
+
+// bye says what is left.
+func (s screen) bye(kept bool) error {
+	state := "stopped"
+	if kept {
+		state = "left running"
+	}
+	_, err := fmt.Fprintf(s.out, "nstance dev: server stopped, machines %s; the same command with --dir %s goes on from here\n", state, s.dir)
+	return err
+}
+
+// draw writes the table over the one of before lines, and returns its lines.
+func (s screen) draw(machines []serve.Machine, before int) int {
+	text := table(machines, time.Now())
+	if before > 0 {
+		fmt.Fprintf(s.out, "\x1b[%dA", before) // up to the first line of the old table
+	}
+	fmt.Fprint(s.out, "\x1b[J", text) // what is below goes
+	return strings.Count(text, "\n")
+}
+
+// tableRows is how many machines the table shows; more than fit a screen could
+// not be drawn over.
+const tableRows = 30
+
+// table is the machines as text, at a moment.
+func table(machines []serve.Machine, now time.Time) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(w, "INSTANCE\tGROUP\tSTATUS\tAGE\tLAST REPORT\tNOTE")
+	for _, m := range machines[:min(len(machines), tableRows)] {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Group, m.Status, age(now, m.Created), reported(now, m.LastSeen), m.Reason)
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	if more := len(machines) - tableRows; more > 0 {
+		fmt.Fprintf(&b, "and %d more\n", more)
+	}
+	b.WriteString(summary(machines) + "\n")
+	return b.String()
+}
+
+func age(now, since time.Time) string { return now.Sub(since).Truncate(time.Second).String() }
+
+func reported(now, at time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return age(now, at) + " ago"
+}
+
+// summary counts the machines by status, in the order in which these come up.
+func summary(machines []serve.Machine) string {
+	var order []string
+	counts := map[string]int{}
+	for _, m := range machines {
+		if counts[m.Status] == 0 {
+			order = append(order, m.Status)
+		}
+		counts[m.Status]++
+	}
+	if len(order) == 0 {
+		return "no machines"
+	}
+	parts := make([]string, len(order))
+	for i, status := range order {
+		parts[i] = fmt.Sprintf("%d %s", counts[status], status)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// changes are the lines that say what happened between two looks.
+func changes(before, now []serve.Machine) []string {
+	old := make(map[string]serve.Machine, len(before))
+	for _, m := range before {
+		old[m.ID] = m
+	}
+	var lines []string
+	for _, m := range now {
+		was, known := old[m.ID]
+		delete(old, m.ID)
+		switch {
+		case !known:
+			lines = append(lines, fmt.Sprintf("%s %s %s", m.ID, m.Group, m.Status))
+		case was.Status != m.Status:
+			lines = append(lines, strings.TrimRight(fmt.Sprintf("%s %s %s -> %s %s", m.ID, m.Group, was.Status, m.Status, m.Reason), " "))
+		}
+	}
+	for _, m := range before {
+		if _, gone := old[m.ID]; gone {
+			lines = append(lines, fmt.Sprintf("%s %s gone", m.ID, m.Group))
+		}
+	}
+	return lines
+}
