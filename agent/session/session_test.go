@@ -143,7 +143,7 @@ func TestExtraReportsKeepTheirDistance(t *testing.T) {
 	})
 }
 
-func TestF16_FilesStagedWhenTheStreamEndsAreDiscarded(t *testing.T) {
+func TestFilesStagedWhenTheStreamEndsAreDiscarded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := newMachine(t, life(month)), &shard{interval: time.Minute}
 		stop := m.Serve(leader, agenttest.Script{Connect: s.connect})
