@@ -54,11 +54,17 @@ func newHealth(r *Reign) *health {
 	return &health{r: r, signs: map[identity.ID]*signs{}, asks: map[identity.ID]struct{}{}, wake: make(chan struct{}, 1)}
 }
 
-// takeOver starts the clock: nobody is late because of the change of leader.
-func (h *health) takeOver() {
+// begin starts the clock: nobody is late because of the change of leader.
+func (h *health) begin() {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.began = h.r.now()
-	h.mu.Unlock()
+}
+
+// takeOver starts the clock anew once everything is known, however long that has
+// taken, and has everybody judged.
+func (h *health) takeOver() {
+	h.begin()
 	for _, in := range h.r.cache.All() {
 		h.judge(in.ID)
 	}
@@ -224,8 +230,11 @@ func sentence(in *cache.Instance, judged fleet.State, v fleet.Verdict, now time.
 		return err
 	}
 	in.State, in.Verdict = state, v.Reason
-	if v.Event == fleet.EventFoundSick {
+	switch v.Event {
+	case fleet.EventFoundSick:
 		in.UnhealthyAt = now
+	case fleet.EventReported:
+		in.UnhealthyAt = time.Time{} // it is well again
 	}
 	return nil
 }

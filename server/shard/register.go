@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -194,7 +195,7 @@ func (r *Reign) markRegistered(rec bucket.InstanceRecord) error {
 			return err
 		}
 		copyMutable(in, rec)
-		in.State, in.Power, in.Verdict = state, fleet.Up, ""
+		in.State, in.Power, in.Verdict, in.UnhealthyAt = state, fleet.Up, "", time.Time{}
 		return nil
 	})
 	if err != nil {

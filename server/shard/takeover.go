@@ -23,6 +23,7 @@ const readsAtOnce = 32
 // that fails is tried again for as long as the lease lasts.
 func (r *Reign) takeOver(ctx context.Context) error {
 	r.cache.Reset()
+	r.health.begin()
 	r.cache.PutTerm(bucket.LeaderKey(r.opts.Shard), r.term)
 	r.tasks.Go(func() { r.assignAddress(r.ctx) })
 	if err := r.persist(ctx, "read the instance records", r.seedFromStorage); err != nil {
