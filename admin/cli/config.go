@@ -49,6 +49,9 @@ func validateConfig(env *Env, path string, opts config.LoadOptions) error {
 	if err != nil {
 		return err
 	}
+	if path == "-" {
+		path = stdinName
+	}
 	cfg, err := config.Load(path, data, opts)
 	if err != nil {
 		return &invalidConfigError{path: path, err: err}

@@ -41,7 +41,11 @@ Nothing is sent before the whole file has been read without an error.`,
 		if err != nil {
 			return err
 		}
-		groups, err := manifest.Parse(file, data)
+		name := file
+		if file == "-" {
+			name = stdinName
+		}
+		groups, err := manifest.Parse(name, data)
 		if err != nil {
 			return err
 		}

@@ -6,10 +6,13 @@ import (
 	"os"
 )
 
+// stdinName is how messages call the input of a command.
+const stdinName = "standard input"
+
 // readInput reads a file, or the input of the command for "-".
 func readInput(env *Env, path string, limit int64) ([]byte, error) {
 	if path == "-" {
-		return readAll(env.In, "standard input", limit)
+		return readAll(env.In, stdinName, limit)
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -20,9 +23,9 @@ func readInput(env *Env, path string, limit int64) ([]byte, error) {
 }
 
 func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	data, err := io.ReadAll(io.LimitReader(r, limit+1)) // errors of files name them
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, err
 	}
 	if int64(len(data)) > limit {
 		return nil, fmt.Errorf("read %s: longer than %d bytes", name, limit)

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"nstance.dev/admin/shardclient"
 )
 
 // Exit codes.
@@ -27,11 +30,18 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	}
 	debug, _ := root.PersistentFlags().GetBool("debug")
 	explain(env.Err, err, debug)
-	if _, usage := errors.AsType[*usageError](err); usage || !*started {
+	if !*started || isUsage(err) {
 		fmt.Fprintf(env.Err, "See '%s --help'.\n", cmd.CommandPath())
 		return ExitUsage
 	}
 	return ExitFailed
+}
+
+// isUsage reports whether an error is about what the command line says, or leaves
+// unsaid, though it was found out only while the command ran.
+func isUsage(err error) bool {
+	_, usage := errors.AsType[*usageError](err)
+	return usage || errors.Is(err, shardclient.ErrSelection)
 }
 
 // trackStart notes when the work of any command begins: what goes wrong before
@@ -99,7 +109,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	cmd.SuggestionsMinimumDistance = 2
 	text := "unknown command " + quote(name) + " for " + quote(cmd.CommandPath())
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
-		text += "; did you mean " + quote(near[0]) + "?"
+		text += "; did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return &usageError{errors.New(text)}
 }

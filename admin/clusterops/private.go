@@ -50,10 +50,23 @@ func MakePrivateDir(path string) error {
 
 // WritePrivate writes a file that only the user can read, all of it or nothing.
 func WritePrivate(path string, data []byte) error {
-	if err := renameio.WriteFile(path, data, 0o600, renameio.WithStaticPermissions(0o600)); err != nil {
+	err := writePrivate(path, data)
+	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
+}
+
+func writePrivate(path string, data []byte) (err error) {
+	file, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(0o600))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Cleanup()) }()
+	if _, err := file.Write(data); err != nil {
+		return err
+	}
+	return file.CloseAtomicallyReplace()
 }
 
 // File is one to be written into a folder.

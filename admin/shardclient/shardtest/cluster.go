@@ -46,7 +46,7 @@ type Cluster struct {
 // NewCluster returns a cluster with a new authority.
 func NewCluster(t testing.TB) *Cluster {
 	t.Helper()
-	objects := memory.New()
+	objects := memory.New(memory.Options{})
 	store, err := secrets.NewSealed(objects, "", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -34,8 +34,8 @@ type Shard struct {
 	instances []*nstancev1.InstanceStatus
 	made      int
 	watchers  map[*watcher]struct{}
-	// Calls are the methods that were called, in order.
-	calls []string
+	began     chan struct{} // a stream has; nil until somebody cares
+	calls     []string
 }
 
 // Calls returns the methods that were called, in order.

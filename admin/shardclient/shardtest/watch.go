@@ -29,7 +29,25 @@ func (s *Shard) subscribe() *watcher {
 		s.watchers = map[*watcher]struct{}{}
 	}
 	s.watchers[w] = struct{}{}
+	select {
+	case s.watched() <- struct{}{}:
+	default:
+	}
 	return w
+}
+
+// Watched returns a channel that gets a value when a stream has begun.
+func (s *Shard) Watched() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.watched()
+}
+
+func (s *Shard) watched() chan struct{} {
+	if s.began == nil {
+		s.began = make(chan struct{}, 1)
+	}
+	return s.began
 }
 
 func (s *Shard) unsubscribe(w *watcher) {

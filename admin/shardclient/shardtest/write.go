@@ -33,7 +33,9 @@ func (s *Shard) UpsertGroup(ctx context.Context, r *nstancev1.UpsertGroupRequest
 	if r.GetConfig().Size != nil {
 		g.Size = r.GetConfig().GetSize()
 	}
-	g.Vars = r.GetConfig().GetVars().GetValues()
+	if r.GetConfig().GetVars() != nil {
+		g.Vars = r.GetConfig().GetVars().GetValues()
+	}
 	s.put(g)
 	s.plan(g.GetKey())
 	return s.group(g.GetKey()), nil
