@@ -80,7 +80,7 @@ func (s *Shard) DeleteInstance(ctx context.Context, r *nstancev1.DeleteInstanceR
 	s.called(ctx)
 	in, err := s.find(r.GetInstanceId())
 	if err != nil {
-		return &nstancev1.DeleteInstanceResponse{Status: "unknown"}, nil //nolint:nilerr // unknown is an answer
+		return &nstancev1.DeleteInstanceResponse{Status: "unknown"}, nil
 	}
 	s.condemn(in, "requested")
 	if g := s.groups[in.GetGroup()]; g != nil && !in.GetOnDemand() {
