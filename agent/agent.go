@@ -86,16 +86,16 @@ func Run(ctx context.Context, s settings.Settings, o Options, log *slog.Logger) 
 	switch {
 	case ctx.Err() != nil:
 		log.InfoContext(ctx, "stopped")
-		return nil
+		return nil //nolint:nilerr // the error is that the context ended, as asked for
 	case errors.Is(err, enroll.ErrRefused):
 		log.ErrorContext(ctx, "this machine will not be admitted; waiting to be replaced", "error", err)
 		<-ctx.Done()
 		return nil
 	case errors.Is(err, enroll.ErrNonceExpired):
 		pause := exitPause + time.Duration(o.Random()*float64(exitSpread))
-		log.ErrorContext(ctx, "registration was in vain", "error", err, "exit_in", pause)
+		log.ErrorContext(ctx, "registration was in vain", "error", err, "exit_in", pause.String())
 		if link.Sleep(ctx, pause) != nil {
-			return nil
+			return nil //nolint:nilerr // stopped while it was about to end anyway
 		}
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -79,8 +80,10 @@ func (m *machine) script() agenttest.Script {
 				return err
 			}
 			for {
-				if _, err := stream.Recv(); err != nil {
+				if _, err := stream.Recv(); errors.Is(err, io.EOF) {
 					return nil
+				} else if err != nil {
+					return err
 				}
 			}
 		},

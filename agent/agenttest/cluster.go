@@ -173,8 +173,8 @@ func (c *Cluster) sign(template *x509.Certificate, public any) []byte {
 	return encode(der)
 }
 
-// serverTLS is the configuration of a server of a shard.
-func (c *Cluster) serverTLS(shard string) *tls.Config {
+// ServerTLS returns the configuration of a server of a shard, with a new certificate.
+func (c *Cluster) ServerTLS(shard string) *tls.Config {
 	key := newKey(c.t)
 	block, _ := pem.Decode(c.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: "server"},

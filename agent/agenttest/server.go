@@ -112,7 +112,7 @@ func (c *Cluster) Serve(addr string, script Script) (stop func()) {
 	c.mu.Unlock()
 
 	s := grpc.NewServer(
-		grpc.Creds(credentials.NewTLS(c.serverTLS(script.Shard))),
+		grpc.Creds(credentials.NewTLS(c.ServerTLS(script.Shard))),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 1, PermitWithoutStream: true}),
 	)
 	nstancev1.RegisterRegistrationServiceServer(s, registrar{script: script})

@@ -25,8 +25,8 @@ const (
 	HashFile        = "config.hash"
 )
 
-// ErrNoIdentity: there is no certificate, or none that fits the key and the instance.
-// The agent has to register.
+// ErrNoIdentity means that there is no certificate, or none that fits the key and the
+// instance. The agent has to register.
 var ErrNoIdentity = errors.New("no identity")
 
 // maxFile bounds what is read into memory; real files are far smaller.

@@ -150,7 +150,7 @@ func (o Options) persist(ctx context.Context, request *nstancev1.RegisterClientR
 		if o.Now().Add(pause).After(deadline) {
 			return nil, fmt.Errorf("%w; the last error was: %w", ErrNonceExpired, err)
 		}
-		log.WarnContext(ctx, "registration failed", "error", err, "retry_in", pause)
+		log.WarnContext(ctx, "registration failed", "error", err, "retry_in", pause.String())
 		if err := link.Sleep(ctx, pause); err != nil {
 			return nil, err
 		}

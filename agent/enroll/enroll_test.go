@@ -225,7 +225,7 @@ func TestTheNonceIsShownToNoStranger(t *testing.T) {
 		{"a server of another authority", func(m *machine, s agenttest.Script) string {
 			other := agenttest.NewCluster(m.t)
 			other.Serve(leader, s)
-			m.Cluster, other = other, m.Cluster
+			m.Cluster = other
 			return leader
 		}},
 	} {

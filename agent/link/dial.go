@@ -64,7 +64,6 @@ func (d Dialer) Dial(addr string) (*grpc.ClientConn, error) {
 		grpc.WithMaxHeaderListSize(maxHeaderList),
 		grpc.WithReadBufferSize(bufferSize),
 		grpc.WithWriteBufferSize(bufferSize),
-		grpc.WithSharedWriteBuffer(true),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", addr, err)

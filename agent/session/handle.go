@@ -59,7 +59,7 @@ func (st *stream) welcome(ctx context.Context, w *nstancev1.Welcome, now time.Ti
 	}
 	st.welcomed = now
 	st.session.log.InfoContext(ctx, "connected", "shard", w.GetShard(), "term", w.GetTerm(),
-		"server_version", w.GetServerVersion(), "report_interval", st.reports.interval)
+		"server_version", w.GetServerVersion(), "report_interval", st.reports.interval.String())
 }
 
 // submitKeys answers a request with every key that there is or can be made.

@@ -87,7 +87,7 @@ func (s *Session) Run(ctx context.Context) error {
 			continue
 		}
 		pause := w.next(end, s.Now(), s.Random())
-		s.log.WarnContext(ctx, "no stream to the server", "error", end.err, "code", status.Code(end.err).String(), "retry_in", pause)
+		s.log.WarnContext(ctx, "no stream to the server", "error", end.err, "code", status.Code(end.err).String(), "retry_in", pause.String())
 		if err := link.Sleep(ctx, pause); err != nil {
 			return err
 		}
