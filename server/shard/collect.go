@@ -26,6 +26,7 @@ type collector struct {
 	memory fleet.Memory
 	broken map[identity.ID]bool // records in quarantine
 	alarm  string               // why no delete may be sent; empty: they may
+	losing bool                 // since the last alarm not every lost machine is replaced
 	held   []fleet.HeldVM
 }
 
@@ -53,6 +54,13 @@ func (c *collector) alarmed() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.alarm
+}
+
+// recovering reports whether what a mass loss took is still being replaced.
+func (c *collector) recovering() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.losing
 }
 
 // Held are the machines with our tags that nobody made through this shard.
@@ -107,7 +115,7 @@ func (c *collector) pass(ctx context.Context) error {
 	c.mu.Lock()
 	c.memory = next
 	c.mu.Unlock()
-	c.act(ctx, result, machines)
+	c.act(ctx, result, machines, listing.At)
 	return nil
 }
 
@@ -122,14 +130,14 @@ func (c *collector) known() []fleet.Known {
 }
 
 // act carries out what a listing means.
-func (c *collector) act(ctx context.Context, result fleet.Collection, machines []driver.Machine) {
+func (c *collector) act(ctx context.Context, result fleet.Collection, machines []driver.Machine, asked time.Time) {
 	byID := make(map[identity.ID]driver.Machine, len(machines))
 	for _, m := range machines {
 		byID[m.InstanceID] = m
 	}
 	for _, match := range result.Matches {
 		if m := byID[match.ID]; m.ProviderID == match.ProviderID {
-			c.r.observe(m)
+			c.r.observe(m, asked)
 		}
 	}
 	for _, id := range result.Absent {
@@ -142,7 +150,7 @@ func (c *collector) act(ctx context.Context, result fleet.Collection, machines [
 		c.r.tasks.Go(func() { c.r.health.askOne(ctx, id) })
 	}
 	for _, id := range result.Restore {
-		c.restore(ctx, id, byID[id])
+		c.restore(ctx, id, byID[id], asked)
 	}
 	c.settle(ctx, result)
 	for _, vm := range result.Orphans {
@@ -155,6 +163,7 @@ func (c *collector) settle(ctx context.Context, result fleet.Collection) {
 	c.mu.Lock()
 	before, heldBefore := c.alarm, c.held
 	c.alarm, c.held = result.Alarm, result.Held
+	c.losing = result.Alarm != "" || c.losing && c.r.anyLost()
 	c.mu.Unlock()
 	set(c.r.opts.Metrics.deletesHeld, result.Alarm != "")
 	c.r.opts.Metrics.heldVMs.Set(float64(len(result.Held)))
@@ -170,6 +179,16 @@ func (c *collector) settle(ctx context.Context, result fleet.Collection) {
 			c.r.log.ErrorContext(ctx, "machine held: it is never deleted by us", "provider_id", vm.VM.ProviderID, "tag", vm.VM.RawID, "reason", vm.Why)
 		}
 	}
+}
+
+// anyLost reports whether an instance whose VM is gone waits for its replacement.
+func (r *Reign) anyLost() bool {
+	for _, in := range r.cache.All() {
+		if in.State.Sick() && in.Power == fleet.Gone {
+			return true
+		}
+	}
+	return false
 }
 
 // lookUp reads what storage says of machines that no row stands for.
@@ -232,7 +251,7 @@ func kindOfRecord(rec bucket.InstanceRecord) fleet.Record {
 
 // restore takes an instance in that storage and the provider have, and the
 // cache has not.
-func (c *collector) restore(ctx context.Context, id identity.ID, m driver.Machine) {
+func (c *collector) restore(ctx context.Context, id identity.ID, m driver.Machine, asked time.Time) {
 	rec, ok := c.r.records.get(id)
 	if !ok {
 		return
@@ -241,7 +260,7 @@ func (c *collector) restore(ctx context.Context, id identity.ID, m driver.Machin
 		c.r.log.ErrorContext(ctx, "instance not taken in", "instance", id, "error", err)
 		return
 	}
-	c.r.observe(m)
+	c.r.observe(m, asked)
 	c.r.Enqueue(groupOf(rec))
 }
 

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -22,6 +21,11 @@ type intent struct {
 	offering offering
 	request  driver.CreateRequest
 	attempts int // sent so far
+
+	// A machine that is made late has little time left for its nonce. Past this
+	// moment a call that surely made none is given up for a fresh one.
+	stale    time.Time
+	doubtful bool // some attempt may have made the machine
 }
 
 // prepare turns a decision to create into a durable record and a row, and hands
@@ -36,20 +40,22 @@ func (r *Reign) prepare(ctx context.Context, group fleet.GroupID, a fleet.Create
 	if err != nil {
 		return fmt.Errorf("new instance id: %w", err)
 	}
-	row, err := r.launch(ctx, id, eff, launchOptions{})
-	if err != nil {
+	launched, err := r.launch(ctx, id, eff, launchOptions{})
+	if err != nil || !launched {
 		return err
 	}
-	if row && a.Replaces != "" {
-		_, err := r.cache.Update(a.Replaces, func(in *cache.Instance) error {
-			in.Replacement = id
-			return nil
-		})
-		if err != nil && !errors.Is(err, cache.ErrUnknown) {
-			return err
-		}
+	r.breakers.tried(group, r.now())
+	if a.Replaces == "" {
+		return nil
 	}
-	return nil
+	replaced, err := r.cache.Update(a.Replaces, func(in *cache.Instance) error {
+		in.Replacement = id
+		return nil
+	})
+	if replaced.Power == fleet.Gone {
+		r.losses.add(r.now())
+	}
+	return ignoreUnknown(err)
 }
 
 // launchOptions are what sets an on-demand instance apart.
@@ -83,7 +89,7 @@ func (r *Reign) launch(ctx context.Context, id identity.ID, eff *config.Effectiv
 		return false, fmt.Errorf("insert %s: %w", id, err)
 	}
 	r.events.instance(r.cache, id, "created")
-	r.enqueueCreate(&intent{group: group, offering: place, request: request})
+	r.enqueueCreate(&intent{group: group, offering: place, request: request, stale: staleAt(rec)})
 	return true, nil
 }
 
@@ -106,6 +112,11 @@ func (r *Reign) draft(id identity.ID, eff *config.EffectiveGroup, place offering
 	return rec, token, err
 }
 
+// staleAt is when half of the time is over that an instance has to register.
+func staleAt(rec bucket.InstanceRecord) time.Time {
+	return rec.CreatedAt.Add(rec.NonceExpires.Sub(rec.CreatedAt.Time) / 2)
+}
+
 func (r *Reign) enqueueCreate(it *intent) {
 	r.health.creating(it.request.InstanceID, true)
 	r.creator.push(it)
@@ -114,6 +125,10 @@ func (r *Reign) enqueueCreate(it *intent) {
 // send makes one create call and deals with its outcome.
 func (r *Reign) send(ctx context.Context, it *intent) {
 	id := it.request.InstanceID
+	if !it.doubtful && r.now().After(it.stale) {
+		r.discard(ctx, it)
+		return
+	}
 	it.attempts++
 	r.health.creating(id, false)
 	started := r.now()
@@ -121,12 +136,13 @@ func (r *Reign) send(ctx context.Context, it *intent) {
 	switch kind := driver.KindOf(err); {
 	case err == nil:
 		r.opts.Metrics.created(r.now().Sub(started))
-		r.accepted(ctx, it, m)
+		r.accepted(ctx, it, m, started)
 	case r.stumble(err):
 		// The next leader finds the record and asks the provider.
 	case kind == driver.Throttled:
 		r.again(ctx, it, throttledRetry)
 	case kind == driver.Ambiguous:
+		it.doubtful = true
 		r.report(it.group, id, kind, err)
 		r.again(ctx, it, min(time.Second<<min(it.attempts-1, 5), longestRetry))
 	case kind == driver.Capacity:
@@ -156,11 +172,11 @@ func (r *Reign) again(ctx context.Context, it *intent, after time.Duration) {
 
 // accepted notes that the provider has taken the create. The agent may have
 // registered in the meantime.
-func (r *Reign) accepted(ctx context.Context, it *intent, m driver.Machine) {
+func (r *Reign) accepted(ctx context.Context, it *intent, m driver.Machine, asked time.Time) {
 	id := it.request.InstanceID
 	r.backoffs.reset(it.group)
 	r.placement.accept(it.offering)
-	r.observe(m)
+	r.observe(m, asked)
 	rec, err := r.records.update(ctx, id, func(rec *bucket.InstanceRecord) error {
 		rec.ProviderID = m.ProviderID
 		fillAddresses(rec, m)
@@ -176,9 +192,18 @@ func (r *Reign) accepted(ctx context.Context, it *intent, m driver.Machine) {
 	r.Enqueue(it.group)
 }
 
-// discard takes back the record of an instance that certainly has no VM.
+// discard gives an instance up whose create was refused: its record is taken
+// back, for there certainly is no VM. After a lost answer there may be one, and
+// the instance is deleted like any other, with its record until the end.
 func (r *Reign) discard(ctx context.Context, it *intent) {
 	id := it.request.InstanceID
+	if it.doubtful {
+		err := r.condemn(ctx, fleet.Condemn{ID: id, Reason: fleet.ReasonAbandoned, Why: "refused after a lost answer"})
+		if err != nil && !r.stumble(err) {
+			r.log.WarnContext(ctx, "refused instance not condemned; it is found abandoned later", "instance", id, "error", err)
+		}
+		return
+	}
 	if err := r.records.remove(ctx, id); err != nil {
 		// The record stays and is found abandoned later: a delete, not a leak.
 		r.stumble(err)
@@ -195,6 +220,18 @@ func (r *Reign) hold(group fleet.GroupID, id identity.ID, kind driver.Kind, err 
 	r.report(group, id, kind, err)
 	r.log.Warn("creates held back", "tenant", group.Tenant, "group", group.Name, "class", kind, "for", wait)
 	r.queue.AddAfter(group, wait)
+}
+
+// neverRegistered counts a machine that ended before its agent registered, and
+// tells the tenant once the group has to wait for that.
+func (r *Reign) neverRegistered(row cache.Instance) {
+	if row.OnDemand {
+		return
+	}
+	r.breakers.failed(row.Group)
+	if gate := r.breakers.gate(row.Group, r.tries(row.Group), r.now()); gate.Blocked != "" {
+		r.events.failure(r.cache, row.Group, row.ID, "crash-looping", gate.Blocked, r.now())
+	}
 }
 
 // report tells the tenant, the log and the metrics about a provider error.

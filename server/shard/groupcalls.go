@@ -40,6 +40,7 @@ func (r *Reign) UpsertGroup(ctx context.Context, tenant string, req *nstancev1.U
 		return nil, groupRefusal(err)
 	}
 	r.backoffs.reset(id)
+	r.breakers.reset(id)
 	r.Enqueue(id)
 	eff, ok := r.wanted.any(id)
 	if !ok {

@@ -145,10 +145,14 @@ func (h *health) asked(in cache.Instance) time.Time {
 	return in.Created
 }
 
-// seen notes what the provider showed of a machine.
-func (h *health) seen(row cache.Instance) {
+// seen notes what the provider showed of a machine when it was asked at the
+// given time. An answer that was overtaken by a later one says nothing.
+func (h *health) seen(row cache.Instance, asked time.Time) {
 	h.change(row.ID, func(s *signs) {
-		s.looked, s.absent, s.presence = h.r.now(), fleet.Absence{}, fleet.PresenceUp
+		if asked.Before(s.looked) {
+			return
+		}
+		s.looked, s.absent, s.presence = asked, fleet.Absence{}, fleet.PresenceUp
 		if row.Power == fleet.Down {
 			s.presence = fleet.PresenceDown
 		}
@@ -161,11 +165,15 @@ func (h *health) missing(id identity.ID, by fleet.Source) {
 	if !ok {
 		return
 	}
-	now, asked := h.r.now(), h.asked(row)
+	now, asked, gone := h.r.now(), h.asked(row), false
 	h.change(id, func(s *signs) {
 		s.looked = now
 		s.absent = s.absent.Missed(by, now, asked, h.r.opts.Driver.Lag())
+		gone = s.absent.Confirmed()
 	})
+	if gone && row.State.Leaving() {
+		h.noteGone(id)
+	}
 }
 
 // noteGone notes that the VM of an instance that is leaving is not there any
@@ -244,6 +252,9 @@ func (h *health) announce(row cache.Instance, v fleet.Verdict) {
 		"state", row.State, "reason", v.Why)
 	if v.Event == fleet.EventReported {
 		h.r.events.instance(h.r.cache, row.ID, "running")
+	}
+	if v.Event == fleet.EventFoundSick && row.RegisteredAt.IsZero() && row.ProviderID != "" {
+		h.r.neverRegistered(row)
 	}
 	h.r.Enqueue(row.Group)
 }
@@ -384,12 +395,13 @@ func (h *health) askOne(ctx context.Context, id identity.ID) {
 	if !ok {
 		return
 	}
+	asked := h.r.now()
 	m, err := h.r.cloud.get(ctx, refOf(row))
 	switch {
 	case err == nil && m.Status == driver.Deleted, driver.IsNotFound(err):
 		h.missing(id, fleet.ByGet)
 	case err == nil:
-		h.r.observe(m)
+		h.r.observe(m, asked)
 	case !h.r.stumble(err) && ctx.Err() == nil:
 		h.r.log.WarnContext(ctx, "provider not asked", "instance", id, "error", err)
 	}

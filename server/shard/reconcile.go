@@ -61,10 +61,13 @@ func (r *Reign) reconcile(ctx context.Context, group fleet.GroupID) {
 }
 
 // admissible leaves out what has to wait: creates that would only stand in line
-// (those before them enqueue the group again), and every delete while the
-// provider's listing cannot be believed (S8).
+// or go beyond the breaker (those before them enqueue the group again), and every
+// delete while the provider's listing cannot be believed (S8).
 func (r *Reign) admissible(group fleet.GroupID, actions []fleet.Action) []fleet.Action {
 	room := r.creator.room(group)
+	if left, _, bounded := r.breakers.room(group, r.tries(group), r.now()); bounded {
+		room = min(room, left)
+	}
 	alarmed := r.collector.alarmed() != ""
 	return slices.DeleteFunc(slices.Clone(actions), func(a fleet.Action) bool {
 		switch a.(type) {
@@ -84,8 +87,15 @@ func (r *Reign) view(group fleet.GroupID, now time.Time) fleet.View {
 	v := fleet.View{
 		Group:     r.wanted.group(group),
 		Instances: r.cache.Fleet(group),
-		Creates:   r.backoffs.gate(group, now),
+		Creates:   r.gate(group, now),
 		Drains:    r.drains(group.Tenant),
+	}
+	if eff, ok := r.wanted.effective(group); ok {
+		v.MaxRepairs = max(1, eff.Rails.MaxUnavailable.Of(eff.Size))
+	}
+	if r.collector.recovering() {
+		left, next := r.losses.room(r.deletionBound(), now)
+		v.Losses = fleet.Budget{Limited: true, Left: left, Next: next}
 	}
 	if v.Group.Deleted {
 		v.Deletes, v.DeletesNext = r.deletions.room(r.deletionBound(), now)
@@ -93,7 +103,25 @@ func (r *Reign) view(group fleet.GroupID, now time.Time) fleet.View {
 	return v
 }
 
-// deletionBound is how many instances of deleted groups may go in a minute.
+// gate says whether creates of the group may be sent now.
+func (r *Reign) gate(group fleet.GroupID, now time.Time) fleet.Gate {
+	if g := r.backoffs.gate(group, now); g.Blocked != "" {
+		return g
+	}
+	return r.breakers.gate(group, r.tries(group), now)
+}
+
+// tries is how many machines in an hour the group may make in place of ones that
+// never registered.
+func (r *Reign) tries(group fleet.GroupID) int {
+	if eff, ok := r.wanted.any(group); ok {
+		return eff.Rails.NeverRegisteredPerHour
+	}
+	return r.wanted.config().Server.Rails.NeverRegisteredPerHour
+}
+
+// deletionBound is how many instances may go in a minute that no caller named:
+// those of deleted groups, and those lost at once in great numbers (S8).
 func (r *Reign) deletionBound() int {
 	live := 0
 	for _, in := range r.cache.All() {

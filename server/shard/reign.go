@@ -36,8 +36,10 @@ type Reign struct {
 	queue     workqueue.TypedDelayingInterface[fleet.GroupID]
 	creator   *creator
 	backoffs  *backoffs
+	breakers  *breakers
 	placement *placement
-	deletions *window
+	deletions *window // of instances in deleted groups
+	losses    *window // replaced after a mass loss
 	health    *health
 	collector *collector
 	sessions  *sessions
@@ -63,8 +65,9 @@ func newReign(opts Options, log *slog.Logger, ctx context.Context, term uint64, 
 	r.queue = workqueue.NewTypedDelayingQueue[fleet.GroupID]()
 	r.creator = newCreator(r)
 	r.backoffs = newBackoffs()
+	r.breakers = newBreakers()
 	r.placement = newPlacement()
-	r.deletions = &window{span: time.Minute}
+	r.deletions, r.losses = &window{span: time.Minute}, &window{span: time.Minute}
 	r.health = newHealth(r)
 	r.collector = newCollector(r)
 	r.sessions = newSessions(r)

@@ -8,7 +8,7 @@ import (
 )
 
 func TestS4_ScaleUpAndDownLeavesNothing(t *testing.T) {
-	inWorld(t, worldOptions{}, func(w *world) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		for _, size := range []int{5, 2, 0} {
 			w.scale(web, size)
 			w.settle(time.Minute)

@@ -108,21 +108,22 @@ func (r *Reign) quarantine(ctx context.Context, key string, err error) {
 
 // seedFromProvider matches the provider's machines with the records.
 func (r *Reign) seedFromProvider(ctx context.Context) error {
+	asked := r.now()
 	machines, err := r.cloud.list(ctx, r.owner())
 	if err != nil {
 		return err
 	}
 	for _, m := range machines {
 		if m.InstanceID != "" {
-			r.observe(m)
+			r.observe(m, asked)
 		}
 	}
 	return nil
 }
 
-// observe notes what the provider says about one of our machines. It reports
-// whether the machine is known.
-func (r *Reign) observe(m driver.Machine) bool {
+// observe notes what the provider says about one of our machines when it was
+// asked at the given time. It reports whether the machine is known.
+func (r *Reign) observe(m driver.Machine, asked time.Time) bool {
 	now := r.now()
 	row, err := r.cache.Update(m.InstanceID, func(in *cache.Instance) error {
 		if in.State == fleet.Deleted {
@@ -145,7 +146,7 @@ func (r *Reign) observe(m driver.Machine) bool {
 	if err != nil {
 		return false
 	}
-	r.health.seen(row)
+	r.health.seen(row, asked)
 	return true
 }
 
@@ -173,5 +174,23 @@ func (r *Reign) assignAddress(ctx context.Context) {
 		if pause(ctx, wait) != nil {
 			return
 		}
+	}
+}
+
+// addressRelease bounds how long a server that leads no more tries to give the
+// leader's address up; the next leader takes it in any case.
+const addressRelease = 2 * time.Second
+
+// releaseAddress gives the leader's address up. The lease is over by then: this
+// is the one call that must not wait for it.
+func (r *Reign) releaseAddress() {
+	network, ok := r.opts.Driver.(driver.LeaderNetwork)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), addressRelease)
+	defer cancel()
+	if err := network.ReleaseLeaderNetwork(ctx); err != nil && driver.KindOf(err) != driver.Unsupport {
+		r.log.WarnContext(ctx, "leader address not released", "error", err)
 	}
 }

@@ -67,6 +67,7 @@ type world struct {
 
 	mu       sync.Mutex
 	machines map[identity.ID]*machine
+	sizes    map[fleet.GroupID]int // the largest that each group was given
 	current  *Shard
 	life     *life
 	term     uint64
@@ -75,20 +76,20 @@ type world struct {
 }
 
 // inWorld runs a test in a bubble with a world that has a leader.
-func inWorld(t *testing.T, opts worldOptions, test func(*world)) {
+func inWorld(t *testing.T, opts worldOptions, test func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, opts)
 		defer w.close()
 		w.lead()
-		test(w)
+		test(t, w)
 	})
 }
 
 func newWorld(t *testing.T, opts worldOptions) *world {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &world{t: t, opts: opts, ctx: ctx, machines: map[identity.ID]*machine{}}
+	w := &world{t: t, opts: opts, ctx: ctx, machines: map[identity.ID]*machine{}, sizes: map[fleet.GroupID]int{}}
 	t.Cleanup(cancel)
 	w.store = memory.New(memory.Options{})
 	onCall, onCreate, onDown := opts.Cloud.OnCall, opts.Cloud.OnCreate, opts.Cloud.OnDown
@@ -182,14 +183,21 @@ func (w *world) watchCall(c drivertest.Call) {
 	}
 	ctx := context.Background()
 	key := bucket.InstanceKey(testShard, c.Request.Tenant, c.ID)
-	if _, err := w.peek(ctx, key); err != nil {
+	if _, err := w.store.Get(ctx, key); err != nil {
 		w.t.Errorf("S3: create of %s sent without its record: %v", c.ID, err)
 	}
-}
-
-// peek reads storage without being one of the calls that faults are about.
-func (w *world) peek(ctx context.Context, key string) (objectstore.Object, error) {
-	return w.store.Get(ctx, key)
+	w.mu.Lock()
+	size, limited := w.sizes[fleet.GroupID{Tenant: c.Request.Tenant, Name: c.Request.Group}]
+	w.mu.Unlock()
+	running := 0
+	for _, vm := range w.cloud.Machines() {
+		if vm.Tenant == c.Request.Tenant && vm.Group == c.Request.Group && !vm.Status.Down() && vm.InstanceID != c.ID {
+			running++
+		}
+	}
+	if limited && running > size {
+		w.t.Errorf("S5: create of %s sent while %d machines run, and the size is %d", c.ID, running, size)
+	}
 }
 
 func (w *world) interval() time.Duration {
@@ -300,6 +308,9 @@ func (w *world) tryScale(group fleet.GroupID, size int) error {
 	if err != nil {
 		return err
 	}
+	w.mu.Lock()
+	w.sizes[group] = max(w.sizes[group], size)
+	w.mu.Unlock()
 	n, template := int32(size), "plain"
 	_, err = r.UpsertGroup(w.ctx, group.Tenant, &nstancev1.UpsertGroupRequest{
 		Key: group.Name, Config: &nstancev1.GroupConfig{Size: &n, Template: &template},
@@ -403,4 +414,28 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// remove deletes an object as somebody with access to the bucket would.
+func (w *world) remove(key string) {
+	w.t.Helper()
+	o, err := w.store.Get(w.ctx, key)
+	if err == nil {
+		err = w.store.DeleteIfMatch(w.ctx, key, o.ETag)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// overwrite writes an object as somebody with access to the bucket would.
+func (w *world) overwrite(key, text string) {
+	w.t.Helper()
+	o, err := w.store.Get(w.ctx, key)
+	if err == nil {
+		_, err = w.store.PutIfMatch(w.ctx, key, []byte(text), o.ETag)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
