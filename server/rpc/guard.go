@@ -60,11 +60,11 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 			resp, err = nil, g.outward(ctx, func(md metadata.MD) { _ = grpc.SetTrailer(ctx, md) }, info.FullMethod, err)
 		}
 	}()
-	ctx, err = g.admit(ctx, info.FullMethod)
+	admitted, err := g.admit(ctx, info.FullMethod)
 	if err != nil {
 		return nil, err
 	}
-	return next(ctx, req)
+	return next(admitted, req)
 }
 
 func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
