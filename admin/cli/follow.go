@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"nstance.dev/admin/output"
 	"nstance.dev/admin/shardclient"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -97,10 +96,7 @@ func reopens(err error) bool {
 // out.
 func watchGroups(ctx context.Context, env *Env, s *shard, handle func(*nstancev1.GroupEvent) error) error {
 	last := map[string]*nstancev1.GroupStatus{}
-	open := func(ctx context.Context) (receiver[nstancev1.GroupEvent], error) {
-		return s.api.WatchGroups(ctx, &emptypb.Empty{})
-	}
-	return follow(ctx, env, s, open, func(e *nstancev1.GroupEvent) error {
+	return follow(ctx, env, s, openGroupEvents(s), func(e *nstancev1.GroupEvent) error {
 		key := e.GetGroup().GetKey()
 		if e.GetType() == groupDeleted {
 			delete(last, key)
@@ -116,16 +112,10 @@ func watchGroups(ctx context.Context, env *Env, s *shard, handle func(*nstancev1
 // groupDeleted is the type of the event about a group that is no more.
 const groupDeleted = "DELETE"
 
-// watchGroupRows prints each group when it changes. One that is deleted is shown
-// a last time, as empty.
-func watchGroupRows(ctx context.Context, env *Env, s *shard, stream *output.Stream[*nstancev1.GroupStatus]) error {
-	return watchGroups(ctx, env, s, func(e *nstancev1.GroupEvent) error {
-		group := e.GetGroup()
-		if e.GetType() == groupDeleted {
-			group = &nstancev1.GroupStatus{Key: group.GetKey(), Tenant: group.GetTenant(), Deleting: true}
-		}
-		return stream.Print(itemOf(s, group))
-	})
+func openGroupEvents(s *shard) func(context.Context) (receiver[nstancev1.GroupEvent], error) {
+	return func(ctx context.Context) (receiver[nstancev1.GroupEvent], error) {
+		return s.api.WatchGroups(ctx, &emptypb.Empty{})
+	}
 }
 
 func openInstanceEvents(s *shard) func(context.Context) (receiver[nstancev1.InstanceEvent], error) {

@@ -50,11 +50,13 @@ func (r *instanceRows) list(ctx context.Context, env *Env) error {
 		return err
 	}
 	there := map[string]bool{}
+	var instances []*nstancev1.InstanceStatus
 	for _, item := range items {
 		there[item.Message.GetInstanceId()] = true
-		if err := r.print(item.Message); err != nil {
-			return err
-		}
+		instances = append(instances, item.Message)
+	}
+	if err := r.print(instances...); err != nil {
+		return err
 	}
 	for id := range r.last {
 		if !there[id] {
@@ -95,13 +97,18 @@ func (r *instanceRows) end(id string) error {
 	return r.stream.Print(itemOf(r.shard, gone))
 }
 
-func (r *instanceRows) print(instance *nstancev1.InstanceStatus) error {
-	id := instance.GetInstanceId()
-	if last, ok := r.last[id]; ok && proto.Equal(steady(last), steady(instance)) {
-		return nil
+// print prints those that differ from what has been printed of them.
+func (r *instanceRows) print(instances ...*nstancev1.InstanceStatus) error {
+	var changed []output.Item[*nstancev1.InstanceStatus]
+	for _, in := range instances {
+		last, ok := r.last[in.GetInstanceId()]
+		if ok && proto.Equal(steady(last), steady(in)) {
+			continue
+		}
+		r.last[in.GetInstanceId()] = in
+		changed = append(changed, itemOf(r.shard, in))
 	}
-	r.last[id] = instance
-	return r.stream.Print(itemOf(r.shard, instance))
+	return r.stream.Print(changed...)
 }
 
 // steady leaves out what changes with every report of an agent.

@@ -73,16 +73,30 @@ func TestWatchGroups(t *testing.T) {
 
 func TestAWatchGoesOnWithTheNextLeader(t *testing.T) {
 	c := newConsole(t)
-	w := c.watch(t, "group", "list", "--watch")
+	w := c.watch(t, "watch", "groups")
 	w.await(t, 2)
 	c.local.BreakStreams()
 	c.local.AddGroup(&nstancev1.GroupStatus{Key: "new", Template: "worker"})
 	lines := w.await(t, 3)
-	if !strings.HasPrefix(lines[2], "new") || strings.Count(c.out.String(), "web") != 1 {
+	if !strings.HasPrefix(lines[2], "UPSERT   new") || strings.Count(c.out.String(), "web") != 1 {
 		t.Errorf("output is:\n%s", c.out.String())
 	}
 	if !strings.Contains(c.err.String(), "opening it again") {
 		t.Errorf("errors are %q", c.err.String())
+	}
+	w.stop(t)
+}
+
+func TestGroupListWatchShowsCounts(t *testing.T) {
+	c := newConsole(t)
+	c.local.Frozen = true
+	w := c.watch(t, "group", "list", "--watch")
+	w.await(t, 2)
+	scale := &console{env: c.env}
+	scale.ok(t, "group", "scale", "web", "0")
+	lines := w.await(t, 3)
+	if got := strings.Fields(lines[len(lines)-1]); got[0] != "web" || got[2] != "0" {
+		t.Errorf("after the group was scaled the last line is %q", got)
 	}
 	w.stop(t)
 }

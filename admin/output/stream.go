@@ -27,25 +27,52 @@ func NewStream[T proto.Message](w io.Writer, format Format, view View[T]) *Strea
 	return &Stream[T]{w: w, format: format, view: view}
 }
 
-// Print prints one item.
-func (s *Stream[T]) Print(item Item[T]) error {
+// Print prints items, whose columns line up with each other and, as far as they
+// are wide enough, with those before.
+func (s *Stream[T]) Print(items ...Item[T]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch s.format {
 	case JSON, YAML:
-		return s.document(item)
+		for _, item := range items {
+			if err := s.document(item); err != nil {
+				return err
+			}
+		}
+		return nil
 	case Name:
-		_, err := fmt.Fprintln(s.w, s.view.Name(item.Message))
-		return err
+		for _, item := range items {
+			if _, err := fmt.Fprintln(s.w, s.view.Name(item.Message)); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	if s.widths == nil {
-		headers := s.view.headers(s.format, item.Shard != "")
+	return s.rows(items)
+}
+
+// rows prints a header too if there has been none.
+func (s *Stream[T]) rows(items []Item[T]) error {
+	var rows [][]string
+	if s.widths == nil && len(items) > 0 {
+		headers := s.view.headers(s.format, anyShard(items))
 		s.widths = make([]int, len(headers))
-		if err := s.row(headers, s.view.cells(s.format, item)); err != nil {
+		rows = append(rows, headers)
+	}
+	for _, item := range items {
+		rows = append(rows, s.view.cells(s.format, item))
+	}
+	for _, cells := range rows {
+		for i, c := range cells {
+			s.widths[i] = max(s.widths[i], utf8.RuneCountInString(c))
+		}
+	}
+	for _, cells := range rows {
+		if err := s.row(cells); err != nil {
 			return err
 		}
 	}
-	return s.row(s.view.cells(s.format, item), nil)
+	return nil
 }
 
 func (s *Stream[T]) document(item Item[T]) error {
@@ -64,21 +91,11 @@ func (s *Stream[T]) document(item Item[T]) error {
 	return err
 }
 
-// row prints cells at least as wide as any before them, and as next is to be:
-// later rows are not known yet, so columns may still move to the right.
-func (s *Stream[T]) row(cells, next []string) error {
+func (s *Stream[T]) row(cells []string) error {
 	var b strings.Builder
-	for i, c := range cells {
-		s.widths[i] = max(s.widths[i], utf8.RuneCountInString(c))
-		if i < len(next) {
-			s.widths[i] = max(s.widths[i], utf8.RuneCountInString(next[i]))
-		}
-		if i == len(cells)-1 {
-			b.WriteString(c)
-			break
-		}
+	for i, c := range cells[:len(cells)-1] {
 		fmt.Fprintf(&b, "%-*s", s.widths[i]+3, c)
 	}
-	_, err := fmt.Fprintln(s.w, b.String())
+	_, err := fmt.Fprintln(s.w, b.String()+cells[len(cells)-1])
 	return err
 }
