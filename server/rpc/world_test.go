@@ -393,8 +393,15 @@ func reasonOf(st *status.Status) string {
 
 // refresher stands for the process that holds the configuration.
 type refresher struct {
-	mu  sync.Mutex
-	err error
+	mu    sync.Mutex
+	err   error
+	panic string
+}
+
+func (r *refresher) panics(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.panic = text
 }
 
 func (r *refresher) fail(err error) {
@@ -406,6 +413,9 @@ func (r *refresher) fail(err error) {
 func (r *refresher) Refresh(context.Context) (string, string, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.panic != "" {
+		panic(r.panic)
+	}
 	return "etag-1", "etag-2", r.err == nil, r.err
 }
 
