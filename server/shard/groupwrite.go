@@ -92,9 +92,17 @@ func (w *wanted) write(ctx context.Context, file *config.GroupFile, etag string)
 }
 
 // reread fetches the group file that somebody else wrote (F4). A later term in
-// it ends this reign.
+// it ends this reign. Where somebody has removed the file, it is to be written
+// anew: this leader knows what stood in it (F11).
 func (w *wanted) reread(ctx context.Context) error {
 	obj, err := w.r.opts.Store.Get(ctx, w.key())
+	if errors.Is(err, objectstore.ErrNotFound) {
+		w.r.log.ErrorContext(ctx, "group file is gone, writing what is known of it")
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.etag = ""
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -129,6 +137,19 @@ func (w *wanted) apply(ctx context.Context, static Static) error {
 	w.mu.Unlock()
 	w.r.enqueueAll()
 	return nil
+}
+
+// catchUp puts a configuration in force that came during the take-over.
+func (r *Reign) catchUp(latest Static) {
+	r.wanted.mu.RLock()
+	current := r.wanted.static
+	r.wanted.mu.RUnlock()
+	if latest.Config == current.Config {
+		return
+	}
+	if err := r.wanted.apply(r.ctx, latest); err != nil && r.ctx.Err() == nil {
+		r.log.WarnContext(r.ctx, "newer configuration not in force", "error", err)
+	}
 }
 
 // settle ends a deleted group once its last managed instance is gone.

@@ -1,0 +1,519 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/config"
+	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/fleet"
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/objectstore/memory"
+)
+
+var (
+	other  = fleet.GroupID{Tenant: "default", Name: "other"}
+	theirs = fleet.GroupID{Tenant: "b", Name: "web"}
+)
+
+const groupsKey = "groups/" + testShard + ".jsonc"
+
+func (w *world) groupFile() *config.GroupFile {
+	w.t.Helper()
+	o, err := w.store.Get(w.ctx, groupsKey)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	file, err := config.DecodeGroups(groupsKey, o.Data)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return file
+}
+
+// sizeOf is the size that a tenant is told; -1 for a group that it is not told of.
+func (w *world) sizeOf(id fleet.GroupID) int {
+	for _, g := range w.reign().ListGroups(id.Tenant) {
+		if g.Key == id.Name {
+			return int(g.Size)
+		}
+	}
+	return -1
+}
+
+// writes counts the accepted writes of one key from now on.
+func (w *world) writes(key string) (count func() int) {
+	n := 0
+	w.store.SetFaults(func(c memory.Call) memory.Fault {
+		if c.Op == memory.OpPut && c.Key == key {
+			n++
+		}
+		return memory.Fault{}
+	})
+	return func() int { return n }
+}
+
+func TestUpsertsThatWaitShareOneWrite(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		count := 0
+		w.store.SetFaults(func(c memory.Call) memory.Fault {
+			if c.Op == memory.OpPut && c.Key == groupsKey {
+				count++
+				return memory.Fault{Latency: time.Second}
+			}
+			return memory.Fault{}
+		})
+		for _, id := range []fleet.GroupID{web, other, theirs, {Tenant: "b", Name: "four"}} {
+			go w.scale(id, 1)
+			synctest.Wait() // the first is being written while the others arrive
+		}
+		w.settle(3 * time.Second)
+		if count != 2 {
+			t.Errorf("%d writes for four changes, want 2", count)
+		}
+		w.settle(time.Minute)
+		w.converged(4)
+	})
+}
+
+func TestUpsertThatChangesNothingWritesNothing(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		count := w.writes(groupsKey)
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		if n := count(); n != 0 {
+			t.Errorf("%d writes, want none", n)
+		}
+	})
+}
+
+func TestF4_ConditionRefusedMergesBothChanges(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		file := w.groupFile() // another writer, of the same term
+		size := 2
+		file.Set("b", "web", config.DynamicGroup{Template: "plain", Size: &size})
+		data, err := config.EncodeGroups(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.overwrite(groupsKey, string(data))
+		w.scale(other, 3)
+		w.settle(time.Minute)
+		if a, b, c := w.sizeOf(web), w.sizeOf(theirs), w.sizeOf(other); a != 1 || b != 2 || c != 3 {
+			t.Errorf("sizes %d, %d, %d, want 1, 2, 3", a, b, c)
+		}
+	})
+}
+
+func TestF3_LostAnswerOfTheGroupWrite(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		lost := 3
+		w.store.SetFaults(func(c memory.Call) memory.Fault {
+			if c.Op == memory.OpPut && c.Key == groupsKey && lost > 0 {
+				lost--
+				return memory.Fault{After: objectstore.ErrUnavailable}
+			}
+			return memory.Fault{}
+		})
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		w.converged(2)
+	})
+}
+
+func TestS1_LaterTermInTheGroupFileEndsTheReign(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		file := w.groupFile()
+		file.Term = 7
+		data, err := config.EncodeGroups(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.overwrite(groupsKey, string(data))
+		if err := w.tryScale(web, 2); err == nil {
+			t.Error("a change under a past term was accepted")
+		}
+		synctest.Wait()
+		if _, err := w.shard().Reign(); err == nil {
+			t.Error("the server goes on leading after a later term has written")
+		}
+		if err := <-w.stopped; !errors.Is(err, errSuperseded) {
+			t.Errorf("Lead returned %v, want that it is superseded", err)
+		}
+		w.stopped <- nil
+	})
+}
+
+func TestF11_GroupFileMissingHoldsDynamicGroups(t *testing.T) {
+	static := `{"default": {"fixed": {"template": "plain", "size": 1}}}`
+	inWorld(t, worldOptions{Groups: static}, func(t *testing.T, w *world) {
+		w.scale(web, 3)
+		w.settle(time.Minute)
+		w.stop()
+		w.remove(groupsKey)
+		w.lead()
+		w.settle(time.Hour)
+		w.converged(4)
+		if n := w.count(drivertest.OpDelete); n > 0 {
+			t.Errorf("%d deletes because the group file is missing", n)
+		}
+		// An upsert writes a new file with what is known.
+		w.scale(other, 1)
+		w.settle(time.Minute)
+		w.converged(5)
+		if size := w.sizeOf(web); size != 3 {
+			t.Errorf("size of the held group is %d after the file was written anew, want 3", size)
+		}
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		w.converged(3)
+	})
+}
+
+func TestF11_GroupFileRemovedUnderALeader(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 3)
+		w.settle(time.Minute)
+		w.remove(groupsKey)
+		w.settle(time.Minute)
+		w.converged(3)
+		w.scale(other, 1) // it knows the groups, and writes them again
+		w.settle(time.Minute)
+		w.converged(4)
+		if size := w.sizeOf(web); size != 3 {
+			t.Errorf("size %d, want 3", size)
+		}
+	})
+}
+
+func TestF10_UnreadableGroupFileHoldsDynamicGroups(t *testing.T) {
+	for name, text := range map[string]string{
+		"not JSON": "{", "empty": "", "of a newer schema": `{"v": 99, "term": 1, "groups": {}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+				w.scale(web, 3)
+				w.settle(time.Minute)
+				w.stop()
+				w.overwrite(groupsKey, text)
+				w.lead()
+				w.settle(time.Hour)
+				w.converged(3)
+				err := w.tryScale(web, 1)
+				if !refusedWith(err, codes.FailedPrecondition) {
+					t.Errorf("an upsert over an unreadable file: %v, want FailedPrecondition", err)
+				}
+				if o, err := w.store.Get(w.ctx, groupsKey); err != nil || string(o.Data) != text {
+					t.Errorf("the unreadable file is now %q, %v", o.Data, err)
+				}
+			})
+		})
+	}
+}
+
+func TestF10_UnreadableRecordIsQuarantined(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		rec := w.records()[0]
+		w.stop()
+		w.overwrite(rec.Key(), `{"v": 1, "id":`)
+		w.lead()
+		w.settle(time.Hour)
+		if _, there := w.cloud.Machine(rec.ID); !there {
+			t.Error("the machine of an unreadable record was deleted")
+		}
+		if held := w.reign().Held(); len(held) != 1 || held[0].VM.ID != rec.ID {
+			t.Errorf("held: %v, want %s", held, rec.ID)
+		}
+		if o, err := w.store.Get(w.ctx, rec.Key()); err != nil || !strings.HasSuffix(string(o.Data), `"id":`) {
+			t.Errorf("the unreadable record is now %q, %v", o.Data, err)
+		}
+		if n := len(w.members(web)); n != 2 {
+			t.Errorf("%d instances, want 2: others go on", n)
+		}
+	})
+}
+
+func TestDeleteGroupEmptiesAndForgetsIt(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 4)
+		w.settle(time.Minute)
+		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(2 * time.Minute)
+		w.converged(0)
+		if _, ok := w.groupFile().Group("default", "web"); ok {
+			t.Error("the entry of the deleted group is still there")
+		}
+		if size := w.sizeOf(web); size != -1 {
+			t.Errorf("the deleted group is listed with size %d", size)
+		}
+		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+			t.Errorf("deleting it again: %v", err)
+		}
+	})
+}
+
+func TestS8_DeletedGroupGoesSlowly(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 25)
+		w.settle(time.Minute)
+		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(4 * time.Minute)
+		var sent []time.Time
+		for _, call := range w.cloud.Calls() {
+			if call.Op == drivertest.OpDelete {
+				sent = append(sent, call.At)
+			}
+		}
+		for i := 10; i < len(sent); i++ {
+			if span := sent[i].Sub(sent[i-10]); span < time.Minute {
+				t.Errorf("11 deletes within %v, at most 10 a minute are allowed", span)
+			}
+		}
+		w.converged(0)
+	})
+}
+
+func TestDeleteGroupIsRevivedByAnUpsert(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 20)
+		w.settle(time.Minute)
+		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Second)
+		w.scale(web, 15)
+		w.settle(2 * time.Minute)
+		w.converged(15)
+	})
+}
+
+func TestStaticOverrideIsRemoved(t *testing.T) {
+	static := `{"default": {"fixed": {"template": "plain", "size": 2}}}`
+	fixed := fleet.GroupID{Tenant: "default", Name: "fixed"}
+	inWorld(t, worldOptions{Groups: static}, func(t *testing.T, w *world) {
+		w.settle(time.Minute)
+		w.converged(2)
+		size := int32(4)
+		if _, err := w.reign().UpsertGroup(w.ctx, "default", &nstancev1.UpsertGroupRequest{
+			Key: "fixed", Config: &nstancev1.GroupConfig{Size: &size},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Minute)
+		w.converged(4)
+		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "fixed"}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Minute)
+		w.converged(2)
+		if got := w.sizeOf(fixed); got != 2 {
+			t.Errorf("size %d, want that of the configuration, 2", got)
+		}
+	})
+}
+
+func TestUpsertWithAnEtagOfThePast(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		etag := w.reign().ListGroups("default")[0].Etag
+		w.scale(web, 2)
+		size := int32(5)
+		_, err := w.reign().UpsertGroup(w.ctx, "default", &nstancev1.UpsertGroupRequest{
+			Key: "web", ExpectedEtag: &etag, Config: &nstancev1.GroupConfig{Size: &size},
+		})
+		if !refusedWith(err, codes.Aborted) {
+			t.Errorf("got %v, want Aborted", err)
+		}
+	})
+}
+
+func TestUpsertWaitsNoLongerThanItsCaller(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.store.SetFaults(func(c memory.Call) memory.Fault { return memory.Fault{Latency: time.Hour} })
+		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+		defer cancel()
+		size, template := int32(1), "plain"
+		_, err := w.reign().UpsertGroup(ctx, "default", &nstancev1.UpsertGroupRequest{
+			Key: "web", Config: &nstancev1.GroupConfig{Size: &size, Template: &template},
+		})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the caller's deadline", err)
+		}
+	})
+}
+
+func (w *world) deleteInstance(id string, decrement bool) string {
+	w.t.Helper()
+	res, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: id, DecrementSize: decrement})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return res.Status
+}
+
+func TestA3_DeleteInstanceWithDecrementTwiceLowersOnce(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 4)
+		w.settle(time.Minute)
+		victim := w.vms(web)[2].InstanceID
+		w.deleteInstance(victim.String(), true)
+		w.deleteInstance(victim.String(), true)
+		w.stop()
+		w.lead()
+		w.deleteInstance(victim.String(), true)
+		w.settle(time.Minute)
+		w.converged(3)
+		if got := w.sizeOf(web); got != 3 {
+			t.Errorf("size %d, want 3", got)
+		}
+		if _, there := w.cloud.Machine(victim); there {
+			t.Error("the named instance is still there")
+		}
+		w.deleteInstance(victim.String(), true)
+		w.settle(time.Minute)
+		w.converged(3)
+	})
+}
+
+func TestDeleteInstanceIsReplaced(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		victim := w.vms(web)[0].InstanceID
+		if got := w.deleteInstance(victim.String(), false); got != "deleting" {
+			t.Errorf("status %q, want deleting", got)
+		}
+		w.settle(time.Minute)
+		w.converged(2)
+		if got := w.deleteInstance(victim.String(), false); got != "deleted" {
+			t.Errorf("status %q afterwards, want deleted", got)
+		}
+		if slices.ContainsFunc(w.records(), func(r bucket.InstanceRecord) bool { return r.ID == victim }) {
+			t.Error("the record of the deleted instance is still there")
+		}
+	})
+}
+
+func TestOnDemandInstanceIsNeitherCountedNorReplaced(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		req := &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}}
+		res, err := w.reign().CreateInstance(w.ctx, "default", req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Minute)
+		w.converged(3)
+		req.InstanceId = &res.InstanceId
+		again, err := w.reign().CreateInstance(w.ctx, "default", req)
+		if err != nil || again.InstanceId != res.InstanceId || again.Status != "running" {
+			t.Errorf("the same call again: %v, %v", again, err)
+		}
+		w.scale(web, 0)
+		w.settle(time.Minute)
+		w.converged(1)
+		w.cloud.Kill(w.cloud.Machines()[0].InstanceID)
+		w.settle(2 * time.Minute)
+		w.converged(0)
+	})
+}
+
+func TestS12_ForeignAndUnknownAreTheSame(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		foreign := w.vms(web)[0].InstanceID.String()
+		fresh, err := w.ids.NewID("vmx")
+		if err != nil {
+			t.Fatal(err)
+		}
+		unknown := fresh.String()
+		size := int32(1)
+		calls := map[string]func(id string) (any, error){
+			"get": func(id string) (any, error) { return w.reign().GetInstance("b", id) },
+			"delete": func(id string) (any, error) {
+				return w.reign().DeleteInstance(w.ctx, "b", &nstancev1.DeleteInstanceRequest{InstanceId: id})
+			},
+			"delete and lower": func(id string) (any, error) {
+				return w.reign().DeleteInstance(w.ctx, "b", &nstancev1.DeleteInstanceRequest{InstanceId: id, DecrementSize: true})
+			},
+			"acknowledge": func(id string) (any, error) {
+				return nil, w.reign().AcknowledgeDrained("b", &nstancev1.AcknowledgeDrainedRequest{InstanceId: id})
+			},
+		}
+		for name, do := range calls {
+			a, errA := do(foreign)
+			b, errB := do(unknown)
+			if got, want := answerText(a, errA, foreign), answerText(b, errB, unknown); got != want {
+				t.Errorf("%s: a foreign instance is answered %q, an unknown one %q", name, got, want)
+			}
+		}
+		group := func(key string) string {
+			_, err := w.reign().UpsertGroup(w.ctx, "b", &nstancev1.UpsertGroupRequest{Key: key, Config: &nstancev1.GroupConfig{Size: &size}})
+			return answerText(nil, err, key)
+		}
+		if got, want := group("web"), group("none"); got != want {
+			t.Errorf("a foreign group is answered %q, an unknown one %q", got, want)
+		}
+		onDemand := func(key string) string {
+			_, err := w.reign().CreateInstance(w.ctx, "b", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: key}})
+			return answerText(nil, err, key)
+		}
+		if got, want := onDemand("web"), onDemand("none"); got != want {
+			t.Errorf("an instance of a foreign group is answered %q, of an unknown one %q", got, want)
+		}
+		if all, _ := w.reign().ListInstances("b", "", 0); len(all) > 0 {
+			t.Errorf("listed for b: %v", all)
+		}
+		w.settle(time.Minute)
+		w.converged(1)
+	})
+}
+
+// answerText is an answer with the name that was asked for taken out.
+func answerText(v any, err error, name string) string {
+	if err != nil {
+		return "error " + strings.ReplaceAll(err.Error(), name, "NAME")
+	}
+	if res, ok := v.(*nstancev1.DeleteInstanceResponse); ok {
+		return res.Status
+	}
+	return "ok"
+}
+
+func TestListInstancesByPages(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 5)
+		w.settle(time.Minute)
+		var ids []string
+		for after, pages := "", 0; pages == 0 || after != ""; pages++ {
+			var page []*nstancev1.InstanceStatus
+			page, after = w.reign().ListInstances("default", after, 2)
+			for _, in := range page {
+				ids = append(ids, in.InstanceId)
+			}
+		}
+		if len(ids) != 5 || !slices.IsSorted(ids) || len(slices.Compact(ids)) != 5 {
+			t.Errorf("listed %v, want five in order", ids)
+		}
+	})
+}
