@@ -1,6 +1,7 @@
 package shardclient
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -76,6 +77,9 @@ func (e *UnavailableError) note(address string, err error) {
 
 // message returns what a person needs of an error: not the code of a status.
 func message(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
 	if s, ok := status.FromError(err); ok {
 		return s.Message()
 	}
