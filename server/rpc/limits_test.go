@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,16 +106,18 @@ func TestF48_SlowHandshake(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var writing sync.WaitGroup
+		defer writing.Wait()
 		defer conn.Close()
 		start := time.Now()
-		go func() {
+		writing.Go(func() {
 			for _, b := range []byte{22, 3, 1, 1, 0, 1, 0, 0, 252, 3, 3, 0, 0, 0, 0, 0, 0} {
 				if _, err := conn.Write([]byte{b}); err != nil {
 					return
 				}
 				time.Sleep(time.Second)
 			}
-		}()
+		})
 		_, _ = io.ReadAll(conn)
 		if took := time.Since(start); took > 11*time.Second {
 			t.Errorf("the connection was held for %v", took)

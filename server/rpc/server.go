@@ -73,7 +73,7 @@ const (
 type limits struct {
 	streams uint32 // of one connection at once
 	message int    // bytes
-	small   bool   // many idle connections: buffers only while data moves
+	small   bool   // many idle connections: no buffers or tables that wait for data
 }
 
 var (
@@ -96,7 +96,7 @@ func (l limits) options(conf *tls.Config) []grpc.ServerOption {
 	if l.small {
 		opts = append(opts,
 			grpc.ReadBufferSize(0), grpc.WriteBufferSize(4<<10), grpc.SharedWriteBuffer(true),
-			grpc.StaticStreamWindowSize(64<<10), grpc.StaticConnWindowSize(64<<10))
+			grpc.StaticStreamWindowSize(64<<10), grpc.StaticConnWindowSize(64<<10), grpc.HeaderTableSize(0))
 	}
 	return opts
 }
