@@ -78,9 +78,13 @@ func copyMutable(row *cache.Instance, rec bucket.InstanceRecord) {
 	row.RegisteredAt = rec.RegisteredAt.Time
 }
 
-// mirror brings a record's new version into its row.
+// mirror brings a record's new version into its row. An agent may have registered
+// since that version was written, and its own version have come here first.
 func (r *Reign) mirror(rec bucket.InstanceRecord) {
 	_, err := r.cache.Update(rec.ID, func(in *cache.Instance) error {
+		if rec.RegisteredAt.IsZero() && !in.RegisteredAt.IsZero() {
+			return nil
+		}
 		copyMutable(in, rec)
 		return nil
 	})
