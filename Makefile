@@ -17,6 +17,7 @@ COMMANDS := ./providers/local/cmd/nstance-server-local ./agent/cmd/nstance-agent
 
 TOOLS     := bin/tools
 FUZZTIME  ?= 10s
+ROUNDS    ?= 20
 TESTFLAGS ?=
 
 .PHONY: help
@@ -37,6 +38,10 @@ dev: build ## Run a shard of three machines on this box, until interrupted
 test: build ## Run all tests with the race detector
 	CGO_ENABLED=1 go test -race -timeout 15m $(TESTFLAGS) $(filter-out ./e2e/...,$(PACKAGES))
 	CGO_ENABLED=1 go test -race -timeout 15m -count=1 $(TESTFLAGS) ./e2e/...
+
+.PHONY: test-crash
+test-crash: build ## Kill the server ROUNDS (20) times in the middle of a scale-up
+	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -v ./e2e/box -run TestF12 -rounds $(ROUNDS)
 
 .PHONY: cover
 cover: build ## Run all tests and show the coverage by function
