@@ -72,11 +72,34 @@ func Command(p Provider, version string) *cobra.Command {
 		Short:         "Keep groups of machines at their wanted size",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return &usageError{fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())}
+		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(newServeCommand(p, version), newVersionCommand(version))
 	root.AddCommand(p.Commands...)
+	for _, cmd := range root.Commands() {
+		cmd.Args = usageArgs(cmd.Args)
+	}
 	return root
+}
+
+// usageArgs has what check finds wrong with the arguments count as wrong usage.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	if check == nil {
+		return nil
+	}
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return &usageError{err}
+		}
+		return nil
+	}
 }
 
 func newVersionCommand(version string) *cobra.Command {
