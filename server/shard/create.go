@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/objectstore"
 	"nstance.dev/server/pki"
 )
 
@@ -83,6 +85,9 @@ func (r *Reign) launch(ctx context.Context, id identity.ID, eff *config.Effectiv
 		return false, nil
 	}
 	if err := r.records.create(ctx, rec); err != nil {
+		if errors.Is(err, objectstore.ErrUnavailable) {
+			r.tasks.Go(func() { r.withdraw(rec) })
+		}
 		return false, err
 	}
 	if err := r.cache.Insert(rowOf(rec)); err != nil {
@@ -91,6 +96,25 @@ func (r *Reign) launch(ctx context.Context, id identity.ID, eff *config.Effectiv
 	r.events.instance(r.cache, id, "created")
 	r.enqueueCreate(&intent{group: group, offering: place, request: request, stale: staleAt(rec)})
 	return true, nil
+}
+
+// lateWrites is how long a write may still take effect whose answer was lost.
+const lateWrites = time.Minute
+
+// withdraw makes sure that a record does not stand whose write had an unknown
+// outcome. It is written again, for while it stands no late write can bring it
+// back, and removed when none is to be expected any more.
+func (r *Reign) withdraw(rec bucket.InstanceRecord) {
+	for wait := storeRetry; pause(r.ctx, wait) == nil; wait = min(2*wait, longestDeleteRetry) {
+		err := r.records.create(r.ctx, rec)
+		if err == nil && pause(r.ctx, lateWrites) == nil {
+			err = r.records.remove(r.ctx, rec.ID)
+		}
+		if err == nil || r.stumble(err) || errors.Is(err, objectstore.ErrPrecondition) {
+			return
+		}
+		r.log.Warn("record of a failed creation not taken back", "instance", rec.ID, "retry_in", wait, "error", err)
+	}
 }
 
 // draft makes the record of a new instance and its nonce.

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"strings"
 	"sync"
 
@@ -40,30 +41,42 @@ type keyedLocks struct {
 }
 
 type keyedLock struct {
-	sync.Mutex
+	turn  chan struct{} // has room for one
 	users int
 }
 
-// lock waits for the id's lock and returns what gives it back.
-func (k *keyedLocks) lock(id identity.ID) (unlock func()) {
+// lock waits for the id's lock, as long as ctx lasts, and returns what gives it
+// back.
+func (k *keyedLocks) lock(ctx context.Context, id identity.ID) (unlock func(), err error) {
+	l := k.join(id)
+	select {
+	case l.turn <- struct{}{}:
+		return func() { <-l.turn; k.leave(id, l) }, nil
+	case <-ctx.Done():
+		k.leave(id, l)
+		return nil, ctx.Err()
+	}
+}
+
+func (k *keyedLocks) join(id identity.ID) *keyedLock {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	l := k.locks[id]
 	if l == nil {
 		if k.locks == nil {
 			k.locks = map[identity.ID]*keyedLock{}
 		}
-		l = &keyedLock{}
+		l = &keyedLock{turn: make(chan struct{}, 1)}
 		k.locks[id] = l
 	}
 	l.users++
-	k.mu.Unlock()
-	l.Lock()
-	return func() {
-		l.Unlock()
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if l.users--; l.users == 0 {
-			delete(k.locks, id)
-		}
+	return l
+}
+
+func (k *keyedLocks) leave(id identity.ID, l *keyedLock) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l.users--; l.users == 0 {
+		delete(k.locks, id)
 	}
 }

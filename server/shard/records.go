@@ -24,10 +24,22 @@ type records struct {
 	byID map[identity.ID]*recordEntry
 }
 
+// recordEntry is one record. Whoever writes it holds its turn; rec and etag are
+// guarded by the lock of all records, which nobody holds while storage is slow.
 type recordEntry struct {
-	mu   sync.Mutex // held during a write
+	turn chan struct{} // has room for one
 	rec  bucket.InstanceRecord
 	etag string // empty: not in storage (any more)
+}
+
+// take waits for the turn to write and returns what gives it back.
+func (e *recordEntry) take(ctx context.Context) (release func(), err error) {
+	select {
+	case e.turn <- struct{}{}:
+		return func() { <-e.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // errSuperseded says that a later leader wrote to this shard: step down.
@@ -40,21 +52,25 @@ func newRecords(store objectstore.Store, shard string, term uint64) *records {
 	return &records{store: store, shard: shard, term: term, byID: map[identity.ID]*recordEntry{}}
 }
 
-// seed takes a record over as it was read from storage.
+// seed notes a record as it was read.
 func (rs *records) seed(rec bucket.InstanceRecord, etag string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	rs.byID[rec.ID] = &recordEntry{rec: rec, etag: etag}
+	if e := rs.byID[rec.ID]; e != nil {
+		e.rec, e.etag = rec, etag
+		return
+	}
+	rs.byID[rec.ID] = &recordEntry{turn: make(chan struct{}, 1), rec: rec, etag: etag}
 }
 
 // get returns a copy of a record, and whether there is one.
 func (rs *records) get(id identity.ID) (bucket.InstanceRecord, bool) {
-	e := rs.entry(id)
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	e := rs.byID[id]
 	if e == nil {
 		return bucket.InstanceRecord{}, false
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	return e.rec, e.etag != ""
 }
 
@@ -62,6 +78,19 @@ func (rs *records) entry(id identity.ID) *recordEntry {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return rs.byID[id]
+}
+
+// read returns what is known of an entry; set replaces it.
+func (rs *records) read(e *recordEntry) (bucket.InstanceRecord, string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return e.rec, e.etag
+}
+
+func (rs *records) set(e *recordEntry, rec bucket.InstanceRecord, etag string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	e.rec, e.etag = rec, etag
 }
 
 // create writes a new record; nil means that it is durable.
@@ -89,47 +118,56 @@ func (rs *records) update(ctx context.Context, id identity.ID, change func(*buck
 	if e == nil {
 		return bucket.InstanceRecord{}, fmt.Errorf("record %s: %w", id, objectstore.ErrNotFound)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	release, err := e.take(ctx)
+	if err != nil {
+		return bucket.InstanceRecord{}, fmt.Errorf("record %s: %w", id, err)
+	}
+	defer release()
 	for range maxMerges {
-		err := rs.write(ctx, e, change)
+		rec, err := rs.write(ctx, e, change)
 		if !errors.Is(err, objectstore.ErrPrecondition) {
-			return e.rec, err
+			return rec, err
 		}
 		if err := rs.reread(ctx, e); err != nil {
-			return e.rec, err
+			return rec, err
 		}
 	}
-	return e.rec, fmt.Errorf("record %s: %w after %d merges", id, objectstore.ErrPrecondition, maxMerges)
+	return bucket.InstanceRecord{}, fmt.Errorf("record %s: %w after %d merges", id, objectstore.ErrPrecondition, maxMerges)
 }
 
-func (rs *records) write(ctx context.Context, e *recordEntry, change func(*bucket.InstanceRecord) error) error {
-	next := e.rec
+// write makes one attempt and returns the record as it is known after it.
+func (rs *records) write(ctx context.Context, e *recordEntry, change func(*bucket.InstanceRecord) error) (bucket.InstanceRecord, error) {
+	rec, etag := rs.read(e)
+	if etag == "" { // removed while this waited for its turn
+		return rec, fmt.Errorf("record %s: %w", rec.ID, objectstore.ErrNotFound)
+	}
+	next := rec
 	if err := change(&next); err != nil {
-		return err
+		return rec, err
 	}
 	if err := lease.Check(ctx); err != nil {
-		return err
+		return rec, err
 	}
 	next.Term = rs.term
 	data, err := next.Encode()
 	if err != nil {
-		return err
+		return rec, err
 	}
-	etag, err := objectstore.Put(ctx, rs.store, rs.key(next), data, e.etag, objectstore.RetryPolicy{})
+	etag, err = objectstore.Put(ctx, rs.store, rs.key(next), data, etag, objectstore.RetryPolicy{})
 	if err != nil {
-		return fmt.Errorf("record %s: %w", next.ID, err)
+		return rec, fmt.Errorf("record %s: %w", next.ID, err)
 	}
-	e.rec, e.etag = next, etag
-	return nil
+	rs.set(e, next, etag)
+	return next, nil
 }
 
 // reread fetches what another writer left. A later term there ends this reign.
 func (rs *records) reread(ctx context.Context, e *recordEntry) error {
-	key := rs.key(e.rec)
+	old, _ := rs.read(e)
+	key := rs.key(old)
 	obj, err := rs.store.Get(ctx, key)
 	if err != nil {
-		return fmt.Errorf("record %s: %w", e.rec.ID, err)
+		return fmt.Errorf("record %s: %w", old.ID, err)
 	}
 	rec, err := bucket.DecodeInstanceRecord(key, obj.Data)
 	if err != nil {
@@ -138,7 +176,7 @@ func (rs *records) reread(ctx context.Context, e *recordEntry) error {
 	if rec.Term > rs.term {
 		return fmt.Errorf("record %s: %w", rec.ID, errSuperseded)
 	}
-	e.rec, e.etag = rec, obj.ETag
+	rs.set(e, rec, obj.ETag)
 	return nil
 }
 
@@ -148,20 +186,23 @@ func (rs *records) remove(ctx context.Context, id identity.ID) error {
 	if e == nil {
 		return nil
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.etag != "" {
+	release, err := e.take(ctx)
+	if err != nil {
+		return fmt.Errorf("remove record %s: %w", id, err)
+	}
+	defer release()
+	if rec, etag := rs.read(e); etag != "" {
 		if err := lease.Check(ctx); err != nil {
 			return err
 		}
-		err := objectstore.Delete(ctx, rs.store, rs.key(e.rec), e.etag, objectstore.RetryPolicy{})
+		err := objectstore.Delete(ctx, rs.store, rs.key(rec), etag, objectstore.RetryPolicy{})
 		if err != nil && !errors.Is(err, objectstore.ErrNotFound) {
 			return fmt.Errorf("remove record %s: %w", id, err)
 		}
-		e.etag = ""
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
+	e.etag = ""
 	delete(rs.byID, id)
 	return nil
 }

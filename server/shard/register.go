@@ -49,7 +49,10 @@ func (r *Reign) RegisterAgent(ctx context.Context, source netip.Addr, req *nstan
 	if err != nil {
 		return nil, refuseRegistration(err)
 	}
-	unlock := r.registering.lock(id)
+	unlock, err := r.registering.lock(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	defer unlock()
 	row, err := r.registrant(id, claims, source, req, key)
 	if err != nil {

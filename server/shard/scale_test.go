@@ -2,9 +2,13 @@ package shard
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/objectstore/memory"
 )
 
 func TestS4_ScaleUpAndDownLeavesNothing(t *testing.T) {
@@ -65,4 +69,30 @@ func crashAt(t *testing.T, n int, when moment, from, to int) (died bool) {
 		})
 	})
 	return died && !t.Failed()
+}
+
+func TestF1_StorageIsAwayForAWhile(t *testing.T) {
+	for name, fault := range map[string]memory.Fault{
+		"nothing is written":     {Before: objectstore.ErrUnavailable},
+		"every answer is lost":   {After: objectstore.ErrUnavailable},
+		"writes arrive later on": {Late: 20 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+				w.scale(web, 3)
+				w.settle(time.Minute)
+				w.store.SetFaults(func(c memory.Call) memory.Fault {
+					if c.Op == memory.OpPut && strings.HasPrefix(c.Key, "instance/") {
+						return fault
+					}
+					return memory.Fault{}
+				})
+				w.scale(web, 5)
+				w.settle(30 * time.Second)
+				w.store.SetFaults(nil)
+				w.settle(5 * time.Minute)
+				w.converged(5)
+			})
+		})
+	}
 }

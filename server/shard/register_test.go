@@ -1,0 +1,277 @@
+package shard
+
+import (
+	"crypto/ed25519"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/objectstore/memory"
+	"nstance.dev/server/pki"
+)
+
+// withMachine runs a test with one VM in which nobody has registered.
+func withMachine(t *testing.T, test func(t *testing.T, w *world, id identity.ID, nonce string)) {
+	t.Helper()
+	inWorld(t, worldOptions{DeadAgents: true}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Second)
+		vm := w.vms(web)[0]
+		test(t, w, vm.InstanceID, string(vm.Request.UserData))
+	})
+}
+
+func newKey(t *testing.T) ed25519.PrivateKey {
+	t.Helper()
+	key, err := pki.NewPrivateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func publicPEM(t *testing.T, key ed25519.PrivateKey) []byte {
+	t.Helper()
+	text, err := pki.EncodePublicKey(key.Public().(ed25519.PublicKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestF39_NonceIsGoodForOneKey(t *testing.T) {
+	withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
+		mine, thief := newKey(t), newKey(t)
+		if _, err := register(w.reign(), nonce, mine); err != nil {
+			t.Fatal(err)
+		}
+		check := func(when string) {
+			t.Helper()
+			if _, err := register(w.reign(), nonce, thief); !refusedWith(err, codes.AlreadyExists) {
+				t.Errorf("%s: another key: %v, want AlreadyExists", when, err)
+			}
+			if peer, err := register(w.reign(), nonce, mine); err != nil || peer.ID != id {
+				t.Errorf("%s: the same key again: %v, %v", when, peer, err)
+			}
+		}
+		check("on the same server")
+		w.stop()
+		w.lead()
+		check("after a take-over with an empty cache")
+		if log := w.logs.String(); strings.Contains(log, nonce) {
+			t.Error("S14: the nonce stands in the log")
+		}
+	})
+}
+
+func TestS9_TwoKeysAtOnce(t *testing.T) {
+	withMachine(t, func(t *testing.T, w *world, _ identity.ID, nonce string) {
+		w.store.SetFaults(func(memory.Call) memory.Fault { return memory.Fault{Latency: 100 * time.Millisecond} })
+		var tries sync.WaitGroup
+		won := make(chan identity.Peer, 8)
+		for range 8 {
+			key := newKey(t)
+			tries.Go(func() {
+				if peer, err := register(w.reign(), nonce, key); err == nil {
+					won <- peer
+				}
+			})
+		}
+		tries.Wait()
+		if len(won) != 1 {
+			t.Errorf("%d of 8 keys got a certificate for one nonce, want 1", len(won))
+		}
+	})
+}
+
+func TestF15_CrashWhileRegistering(t *testing.T) {
+	for _, when := range []moment{beforeCall, answerLost, afterAnswer} {
+		t.Run(when.String(), func(t *testing.T) {
+			withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
+				mine, thief := newKey(t), newKey(t)
+				w.life.dieAt(1, when)
+				_, err := register(w.reign(), nonce, mine)
+				if when != afterAnswer && err == nil {
+					t.Error("a certificate was handed out whose registration is not known to be durable")
+				}
+				w.stop()
+				w.lead()
+				if _, err := register(w.reign(), nonce, mine); err != nil {
+					t.Errorf("the same key after the crash: %v", err)
+				}
+				if _, err := register(w.reign(), nonce, thief); !refusedWith(err, codes.AlreadyExists) {
+					t.Errorf("another key after the crash: %v, want AlreadyExists", err)
+				}
+			})
+		})
+	}
+}
+
+func TestRegistrationThatCannotBeStoredIssuesNothing(t *testing.T) {
+	withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
+		w.store.SetFaults(func(c memory.Call) memory.Fault {
+			if c.Op == memory.OpPut {
+				return memory.Fault{Before: objectstore.ErrUnavailable}
+			}
+			return memory.Fault{}
+		})
+		if _, err := register(w.reign(), nonce, newKey(t)); !refusedWith(err, codes.Unavailable) {
+			t.Errorf("got %v, want Unavailable", err)
+		}
+		w.store.SetFaults(nil)
+		if rec := w.records()[0]; rec.Status == bucket.StatusRegistered || rec.PublicKeyPEM != "" {
+			t.Errorf("the record says %+v", rec)
+		}
+		if _, err := register(w.reign(), nonce, newKey(t)); err != nil {
+			t.Errorf("once storage is back: %v", err)
+		}
+	})
+}
+
+func TestS10_NonceIsBound(t *testing.T) {
+	stranger, err := identity.NewID("vmx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*identity.NonceClaims){
+		"of another cluster":   func(c *identity.NonceClaims) { c.ClusterID = "other" },
+		"of another shard":     func(c *identity.NonceClaims) { c.Shard = "s2" },
+		"of another tenant":    func(c *identity.NonceClaims) { c.Tenant = "b" },
+		"of no tenant of ours": func(c *identity.NonceClaims) { c.Tenant = "nobody" },
+		"of another group":     func(c *identity.NonceClaims) { c.Group = "other" },
+		"of another instance":  func(c *identity.NonceClaims) { c.Subject = stranger.String() },
+		"of another kind of instance": func(c *identity.NonceClaims) {
+			c.Subject = "abc" + strings.TrimPrefix(c.Subject, "vmx")
+		},
+		"of an operator": func(c *identity.NonceClaims) {
+			*c = identity.NonceClaims{Kind: identity.NonceOperator, Subject: testCluster, ClusterID: testCluster, Tenant: c.Tenant,
+				IssuedAt: c.IssuedAt, NotBefore: c.NotBefore, ExpiresAt: c.ExpiresAt}
+		},
+		"made a second time":      func(*identity.NonceClaims) {},
+		"out of time":             func(c *identity.NonceClaims) { c.IssuedAt -= 600; c.NotBefore -= 600; c.ExpiresAt = c.IssuedAt + 300 },
+		"of a time still to come": func(c *identity.NonceClaims) { c.IssuedAt += 600; c.NotBefore += 600; c.ExpiresAt += 600 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
+				claims, err := identity.DecodeNonceUnverified(nonce)
+				if err != nil {
+					t.Fatal(err)
+				}
+				claims.TokenID = ""
+				change(&claims)
+				forged, err := w.keys.Nonces.Sign(claims)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = register(w.reign(), forged, newKey(t))
+				if !refusedWith(err, codes.PermissionDenied) {
+					t.Errorf("got %v, want PermissionDenied", err)
+				}
+				if _, err := register(w.reign(), nonce, newKey(t)); err != nil {
+					t.Errorf("the true nonce is refused afterwards: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestF42_RefusalsSayNothing(t *testing.T) {
+	withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
+		for _, token := range []string{"", "x", nonce + "x", strings.Repeat("a", 1<<20), nonce[:len(nonce)-2] + "AA"} {
+			_, err := register(w.reign(), token, newKey(t))
+			refusal, ok := err.(*Refusal)
+			if !ok || refusal.Code != codes.PermissionDenied || refusal.Message != errRegistration.Message {
+				t.Errorf("%.20q: got %v, want the one refusal", token, err)
+			}
+		}
+	})
+}
+
+func TestProofOfPossession(t *testing.T) {
+	withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
+		_, err := w.reign().RegisterAgent(w.ctx, netip.MustParseAddr("10.0.0.1"), &nstancev1.RegisterClientRequest{
+			RegistrationNonceJwt: nonce, PublicKeyPem: publicPEM(t, newKey(t)), Proof: identity.SignProof(newKey(t), nonce),
+		})
+		if !refusedWith(err, codes.InvalidArgument) {
+			t.Errorf("a proof by another key: %v, want InvalidArgument", err)
+		}
+	})
+}
+
+func TestF40_RegistrationFromElsewhere(t *testing.T) {
+	withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
+		if _, err := w.reign().cache.Update(id, func(in *cache.Instance) error {
+			in.IPv4 = "10.0.0.9"
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		key := newKey(t)
+		from := func(addr string) error {
+			_, err := w.reign().RegisterAgent(w.ctx, netip.MustParseAddr(addr), &nstancev1.RegisterClientRequest{
+				RegistrationNonceJwt: nonce, PublicKeyPem: publicPEM(t, key), Proof: identity.SignProof(key, nonce),
+			})
+			return err
+		}
+		if err := from("10.0.0.1"); !refusedWith(err, codes.PermissionDenied) {
+			t.Errorf("from another machine: %v, want PermissionDenied", err)
+		}
+		if err := from("::ffff:10.0.0.9"); err != nil {
+			t.Errorf("from its own address: %v", err)
+		}
+	})
+}
+
+func TestF40_TheftIsReported(t *testing.T) {
+	withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
+		if _, err := register(w.reign(), nonce, newKey(t)); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = register(w.reign(), nonce, newKey(t))
+		found := false
+		for _, e := range w.reign().cache.Errors("default") {
+			found = found || e.Instance == id && strings.HasPrefix(e.Error, "auth: ")
+		}
+		if !found {
+			t.Error("no error event says that a nonce came twice, with two keys")
+		}
+	})
+}
+
+func TestCondemnedInstanceCannotRegister(t *testing.T) {
+	inWorld(t, worldOptions{DeadAgents: true}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Second)
+		nonce := string(w.vms(web)[0].Request.UserData)
+		w.scale(web, 0)
+		w.settle(time.Second)
+		if _, err := register(w.reign(), nonce, newKey(t)); !refusedWith(err, codes.PermissionDenied) {
+			t.Errorf("got %v, want PermissionDenied", err)
+		}
+	})
+}
+
+func TestReportedPlaceIsChecked(t *testing.T) {
+	withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
+		key := newKey(t)
+		_, err := w.reign().RegisterAgent(w.ctx, netip.MustParseAddr("10.0.0.1"), &nstancev1.RegisterClientRequest{
+			RegistrationNonceJwt: nonce, PublicKeyPem: publicPEM(t, key), Proof: identity.SignProof(key, nonce),
+			Hostname: "not a host name", PrivateIpv4: "10.0.0.7", PrivateIpv6: "fe80::1%eth0",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec := w.records()[0]; rec.Hostname != "" || rec.IPv4 != "10.0.0.7" || rec.IPv6 != "" {
+			t.Errorf("recorded %q, %q, %q", rec.Hostname, rec.IPv4, rec.IPv6)
+		}
+	})
+}
