@@ -246,13 +246,9 @@ func (r *Reign) hold(group fleet.GroupID, id identity.ID, kind driver.Kind, err 
 	r.queue.AddAfter(group, wait)
 }
 
-// neverRegistered counts a machine that ended before its agent registered, and
-// tells the tenant once the group has to wait for that.
-func (r *Reign) neverRegistered(row cache.Instance) {
-	if row.OnDemand {
-		return
-	}
-	r.breakers.failed(row.Group)
+// reportCrashLoop tells the tenant once its group has to wait because machines
+// end before their agents register.
+func (r *Reign) reportCrashLoop(row cache.Instance) {
 	if gate := r.breakers.gate(row.Group, r.tries(row.Group), r.now()); gate.Blocked != "" {
 		r.events.failure(r.cache, row.Group, row.ID, "crash-looping", gate.Blocked, r.now())
 	}

@@ -104,6 +104,16 @@ func (h *health) disconnected(id identity.ID, graceful bool) {
 			s.lastReport = now
 		}
 	})
+	if row, ok := h.r.known(id); ok && !graceful && row.State.Leaving() {
+		h.askSoon(id) // it is not judged any more, and its drain may be over
+	}
+}
+
+func (h *health) askSoon(id identity.ID) {
+	h.mu.Lock()
+	h.asks[id] = struct{}{}
+	h.mu.Unlock()
+	h.poke()
 }
 
 // reported notes an accepted report. It is the hot path: an instance in good
@@ -210,7 +220,15 @@ func (h *health) judge(id identity.ID) {
 		if verdict.Event == 0 && verdict.Power == row.Power {
 			return
 		}
-		after, err := h.r.cache.Update(id, func(in *cache.Instance) error { return sentence(in, row.State, verdict, now) })
+		after, err := h.r.cache.Update(id, func(in *cache.Instance) error {
+			if err := sentence(in, row.State, verdict, now); err != nil {
+				return err
+			}
+			if verdict.Event == fleet.EventFoundSick && !row.State.Sick() && neverJoined(*in) {
+				h.r.breakers.failed(in.Group) // before anybody plans with the new state
+			}
+			return nil
+		})
 		if errors.Is(err, errMoved) {
 			continue // judged on what no longer holds
 		}
@@ -253,10 +271,16 @@ func (h *health) announce(row cache.Instance, v fleet.Verdict) {
 	if v.Event == fleet.EventReported {
 		h.r.events.instance(h.r.cache, row.ID, "running")
 	}
-	if v.Event == fleet.EventFoundSick && row.RegisteredAt.IsZero() && row.ProviderID != "" {
-		h.r.neverRegistered(row)
+	if v.Event == fleet.EventFoundSick && neverJoined(row) {
+		h.r.reportCrashLoop(row)
 	}
 	h.r.Enqueue(row.Group)
+}
+
+// neverJoined reports whether an instance of a group had a VM that has not
+// registered.
+func neverJoined(in cache.Instance) bool {
+	return !in.OnDemand && in.ProviderID != "" && in.RegisteredAt.IsZero()
 }
 
 // evidence is everything that the judgement of a row depends on.

@@ -124,11 +124,12 @@ func (r *Reign) seedFromProvider(ctx context.Context) error {
 // observe notes what the provider says about one of our machines when it was
 // asked at the given time. It reports whether the machine is known.
 func (r *Reign) observe(m driver.Machine, asked time.Time) bool {
-	now := r.now()
+	now, stopped := r.now(), false
 	row, err := r.cache.Update(m.InstanceID, func(in *cache.Instance) error {
 		if in.State == fleet.Deleted {
 			return nil
 		}
+		stopped = in.Power != fleet.Down && m.Status.Down()
 		in.ProviderID, in.ProviderStatus, in.ProviderSeenAt = m.ProviderID, string(m.Status), now
 		in.Power = powerOf(m.Status)
 		if in.RegisteredAt.IsZero() {
@@ -147,6 +148,9 @@ func (r *Reign) observe(m driver.Machine, asked time.Time) bool {
 		return false
 	}
 	r.health.seen(row, asked)
+	if stopped && row.State.Leaving() {
+		r.Enqueue(row.Group) // nothing is left to drain
+	}
 	return true
 }
 

@@ -1,0 +1,308 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/fleet"
+)
+
+// watched is what one watcher has received.
+type watched[T any] struct {
+	events []T
+	ended  chan error
+	cancel context.CancelFunc
+}
+
+// follow starts a watcher that reads at once.
+func followed[T any](w *world, watch func(ctx context.Context, send func(T) error) error) *watched[T] {
+	ctx, cancel := context.WithCancel(w.ctx)
+	out := &watched[T]{ended: make(chan error, 1), cancel: cancel}
+	go func() {
+		out.ended <- watch(ctx, func(ev T) error {
+			out.events = append(out.events, ev)
+			return nil
+		})
+	}()
+	synctest.Wait()
+	return out
+}
+
+func (w *world) watchInstances(tenant string, coordinates bool) *watched[*nstancev1.InstanceEvent] {
+	r := w.reign()
+	return followed(w, func(ctx context.Context, send func(*nstancev1.InstanceEvent) error) error {
+		return r.WatchInstances(ctx, tenant, coordinates, send)
+	})
+}
+
+func (w *world) watchGroups(tenant string) *watched[*nstancev1.GroupEvent] {
+	r := w.reign()
+	return followed(w, func(ctx context.Context, send func(*nstancev1.GroupEvent) error) error {
+		return r.WatchGroups(ctx, tenant, send)
+	})
+}
+
+// statuses are the events of one instance, in order.
+func statuses(events []*nstancev1.InstanceEvent, id string) []string {
+	var all []string
+	for _, ev := range events {
+		if ev.InstanceId == id {
+			all = append(all, ev.Status)
+		}
+	}
+	return all
+}
+
+func TestS17_InstanceEventsInOrder(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		watch, foreign := w.watchInstances("default", false), w.watchInstances("b", false)
+		w.scale(web, 1)
+		w.settle(40 * time.Second)
+		id := w.vms(web)[0].InstanceID.String()
+		w.scale(web, 0)
+		w.settle(time.Second)
+		watch.cancel()
+		if err := <-watch.ended; err != nil {
+			t.Errorf("watch ended with %v", err)
+		}
+		if first := watch.events[0].Status; first != "snapshot_end" {
+			t.Errorf("first event %q, want snapshot_end", first)
+		}
+		want := []string{"created", "registered", "pending_deletion", "deleting", "deleted"}
+		if got := statuses(watch.events, id); !slices.Equal(got, want) {
+			t.Errorf("events %q, want %q", got, want)
+		}
+		var last int64
+		beats := 0
+		for _, ev := range watch.events {
+			if ev.Status == "heartbeat" {
+				beats++
+			}
+			if ev.InstanceId == id {
+				if ev.Revision <= last {
+					t.Errorf("revision %d of %q after %d", ev.Revision, ev.Status, last)
+				}
+				last = ev.Revision
+			}
+		}
+		if beats != 2 {
+			t.Errorf("%d heartbeats in 41s, want 2", beats)
+		}
+		for _, ev := range foreign.events {
+			if ev.InstanceId != "" {
+				t.Errorf("S12: tenant b was told of %s", ev.InstanceId)
+			}
+		}
+	})
+}
+
+func TestS17_SnapshotHoldsWhatIsLeaving(t *testing.T) {
+	inWorld(t, worldOptions{Drain: "5m"}, func(t *testing.T, w *world) {
+		coordinator := w.watchInstances("default", true)
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		w.scale(web, 1)
+		w.settle(time.Second)
+		before := coordinator.events[len(coordinator.events)-1]
+		if before.Status != "pending_deletion" || before.DeleteAt.AsTime().Sub(time.Now()) != 5*time.Minute-time.Second {
+			t.Fatalf("last event %v, want a removal that waits for 5m", before)
+		}
+		late := w.watchInstances("default", true)
+		if got := statuses(late.events, before.InstanceId); !slices.Equal(got, []string{"pending_deletion"}) {
+			t.Errorf("snapshot %q, want pending_deletion", got)
+		}
+		w.stop()
+		w.lead()
+		next := w.watchInstances("default", true)
+		if got := next.events[0]; got.InstanceId != before.InstanceId || got.Revision <= before.Revision {
+			t.Errorf("after a take-over %v, want the same removal with a later revision than %d", got, before.Revision)
+		}
+	})
+}
+
+func TestS20_DrainIsKept(t *testing.T) {
+	drained := func(t *testing.T, act func(w *world, id string)) (took time.Duration) {
+		inWorld(t, worldOptions{Drain: "5m"}, func(t *testing.T, w *world) {
+			watch := w.watchInstances("default", true)
+			w.scale(web, 1)
+			w.settle(time.Minute)
+			began := time.Now()
+			w.scale(web, 0)
+			w.settle(time.Second)
+			act(w, w.vms(web)[0].InstanceID.String())
+			for len(w.vms(web)) > 0 && time.Since(began) < time.Hour {
+				w.settle(time.Second)
+			}
+			took = time.Since(began).Truncate(time.Second)
+			watch.cancel()
+		})
+		return took
+	}
+	ack := func(w *world, id string) {
+		if err := w.reign().AcknowledgeDrained("default", &nstancev1.AcknowledgeDrainedRequest{InstanceId: id}); err != nil {
+			w.t.Error(err)
+		}
+	}
+	t.Run("to its time-out", func(t *testing.T) {
+		if took := drained(t, func(*world, string) {}); took < 5*time.Minute || took > 5*time.Minute+5*time.Second {
+			t.Errorf("deleted after %v, want 5m", took)
+		}
+	})
+	t.Run("to its acknowledgement", func(t *testing.T) {
+		if took := drained(t, ack); took > 3*time.Second {
+			t.Errorf("deleted after %v, want at once", took)
+		}
+	})
+	t.Run("over a change of leader", func(t *testing.T) {
+		took := drained(t, func(w *world, _ string) { w.stop(); w.lead() })
+		if took < 5*time.Minute || took > 5*time.Minute+5*time.Second {
+			t.Errorf("deleted after %v, want 5m", took)
+		}
+	})
+	t.Run("to the end of its machine", func(t *testing.T) {
+		took := drained(t, func(w *world, _ string) { w.cloud.Kill(w.vms(web)[0].InstanceID) })
+		if took > 3*time.Second {
+			t.Errorf("deleted after %v, want at once", took)
+		}
+	})
+}
+
+func TestNobodyDrainsNobodyWaits(t *testing.T) {
+	inWorld(t, worldOptions{Drain: "5m"}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		w.scale(web, 0)
+		w.settle(time.Second)
+		w.converged(0)
+	})
+}
+
+func TestAcknowledgementOfOneThatIsNotLeaving(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		early := w.vms(web)[0].InstanceID
+		if err := w.reign().AcknowledgeDrained("default", &nstancev1.AcknowledgeDrainedRequest{InstanceId: early.String()}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Minute)
+		w.converged(2)
+		if _, there := w.cloud.Machine(early); there {
+			t.Error("an acknowledged machine is still there")
+		}
+	})
+}
+
+func TestL11_SlowWatcherIsCutOff(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		r := w.reign()
+		stuck, ended := make(chan struct{}), make(chan error, 1)
+		go func() {
+			ended <- r.WatchInstances(w.ctx, "default", false, func(*nstancev1.InstanceEvent) error {
+				<-stuck
+				return nil
+			})
+		}()
+		synctest.Wait()
+		w.scale(web, 200)
+		w.settle(time.Minute)
+		w.converged(200) // nobody was held up
+		close(stuck)
+		var refusal *Refusal
+		if err := <-ended; !errors.As(err, &refusal) || refusal.Code != codes.ResourceExhausted {
+			t.Errorf("ended with %v, want ResourceExhausted", err)
+		}
+	})
+}
+
+func TestWatchGroups(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		watch, foreign := w.watchGroups("default"), w.watchGroups("b")
+		if len(watch.events) != 1 || watch.events[0].Group.Key != "web" || watch.events[0].Group.ActualSize != 1 {
+			t.Fatalf("snapshot %v, want the group web", watch.events)
+		}
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		last := watch.events[len(watch.events)-1]
+		if last.Type != "UPSERT" || last.Group.Size != 2 {
+			t.Errorf("last event %v, want the new size", last)
+		}
+		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Minute)
+		last = watch.events[len(watch.events)-1]
+		if last.Type != "DELETE" || last.Group.Key != "web" {
+			t.Errorf("last event %v, want that the group is gone", last)
+		}
+		if len(foreign.events) > 0 {
+			t.Errorf("S12: tenant b was told %v", foreign.events)
+		}
+	})
+}
+
+func TestWatchEndsWithTheReign(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		watch := w.watchInstances("default", false)
+		w.stop()
+		if err := <-watch.ended; !refusedWith(err, codes.Unavailable) {
+			t.Errorf("ended with %v, want Unavailable", err)
+		}
+	})
+}
+
+func TestHub(t *testing.T) {
+	var h hub[int]
+	a, b := h.subscribe("a"), h.subscribe("b")
+	h.publish("a", 1)
+	h.publish("b", 2)
+	if len(a.queue) != 1 || len(b.queue) != 1 || <-a.queue != 1 || <-b.queue != 2 {
+		t.Error("events went to the wrong tenants")
+	}
+	for i := range watchQueue {
+		h.publish("a", i)
+	}
+	if len(a.queue) != watchQueue || a.why != nil {
+		t.Errorf("%d events wait, %v", len(a.queue), a.why)
+	}
+	h.publish("a", 0)
+	for range watchQueue {
+		<-a.queue
+	}
+	if _, open := <-a.queue; open || !errors.Is(a.why, errWatcherSlow) {
+		t.Errorf("after one event too many: open %v, %v", open, a.why)
+	}
+	h.unsubscribe(a) // may come late
+	h.close()
+	if _, open := <-b.queue; open || !errors.Is(b.why, errReignOver) {
+		t.Errorf("after the end: open %v, %v", open, b.why)
+	}
+	if late := h.subscribe("a"); !errors.Is(late.why, errReignOver) {
+		t.Errorf("subscribed after the end: %v", late.why)
+	}
+	h.publish("a", 1)
+}
+
+func TestWatchErrors(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		r := w.reign()
+		watch := followed(w, func(ctx context.Context, send func(*nstancev1.ErrorEvent) error) error {
+			return r.WatchErrors(ctx, "default", send)
+		})
+		r.events.failure(r.cache, web, "", "quota", "no more", time.Now())
+		r.events.failure(r.cache, fleet.GroupID{Tenant: "b", Name: "web"}, "", "quota", "no more", time.Now())
+		synctest.Wait()
+		if len(watch.events) != 1 || watch.events[0].Class != "quota" || watch.events[0].GetGroup() != "web" {
+			t.Errorf("events %v, want one", watch.events)
+		}
+	})
+}
