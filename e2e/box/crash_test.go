@@ -26,6 +26,7 @@ func TestS16_ServerKilledAndStartedAgainChangesNothing(t *testing.T) {
 			b, p := up(t, 3)
 			before := b.Machines()
 			changes := b.Changes()
+			time.Sleep(time.Second) // the cache's file is a moment behind
 
 			p.Kill()
 			if tc.loseCache {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -83,7 +84,13 @@ func checkGroups(t *testing.T, b *box.Box) {
 func TestDev_SecondStartGoesOnWithTheSameMachines(t *testing.T) {
 	b, p := up(t, 3)
 	ids := b.RecordIDs()
-	p.Stop(t)
+	p.Signal(syscall.SIGINT) // Ctrl-C
+	if code := p.Exit(t, 40*time.Second); code != 0 {
+		t.Errorf("SIGINT: exit code %d", code)
+	}
+	if left := b.Machines(); len(left) > 0 {
+		t.Errorf("machines run on after SIGINT: %v", left)
+	}
 
 	// --size counts only while the directory is new.
 	changes := b.Changes()

@@ -2,7 +2,6 @@ package box_test
 
 import (
 	"context"
-	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -251,7 +250,7 @@ func forgedIdentity(t *testing.T, port string) tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	private, err := pki.EncodePrivateKeys(ed25519.PrivateKey(key))
+	private, err := pki.EncodePrivateKeys(key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package box_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
@@ -74,7 +73,7 @@ func hiddenThings(t *testing.T, b *box.Box) map[string]string {
 	}
 	sealed := openSecrets(t, b)
 	for _, name := range []string{pki.CAKeySecret, pki.NonceKeySecret} {
-		text, err := sealed.Get(context.Background(), name)
+		text, err := sealed.Get(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +97,7 @@ func openSecrets(t *testing.T, b *box.Box) secrets.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := secrets.LoadKeys(context.Background(), source)
+	keys, err := secrets.LoadKeys(t.Context(), source)
 	if err != nil {
 		t.Fatal(err)
 	}

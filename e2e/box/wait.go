@@ -68,19 +68,21 @@ func (b *Box) Changes() (stop func() []string) {
 	}
 }
 
-// repeat calls look over and over, with a pause in between and once more at the
-// end, in a goroutine of its own until the returned function is called.
+// repeat calls look over and over and once more at the end, in a goroutine of its
+// own until the returned function is called. Between two looks it pauses, and for
+// longer than they take: what is looked at needs the processor too.
 func repeat(pause time.Duration, look func()) (stop func()) {
 	ended := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
+			begin := time.Now()
 			look()
 			select {
 			case <-ended:
 				look()
 				return
-			case <-time.After(pause):
+			case <-time.After(max(pause, 3*time.Since(begin))):
 			}
 		}
 	})
