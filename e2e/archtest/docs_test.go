@@ -1,0 +1,168 @@
+package archtest
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	fenced     = regexp.MustCompile("(?ms)^```.*?^```")
+	indented   = regexp.MustCompile(`(?m)^ {4}.*$`)
+	inlineCode = regexp.MustCompile("`[^`\n]*`")
+	link       = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading    = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	notInSlug  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// pages returns the text of the pages for readers, by path: those at the root and
+// in docs. Other Markdown is made into pages, or read by tests.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	root, paths := trackedFiles(t)
+	found := map[string]string{}
+	for _, p := range paths {
+		if !strings.HasSuffix(p, ".md") || strings.Contains(p, "/") && !strings.HasPrefix(p, "docs/") {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(root, p))
+		if err == nil { // else deleted, and not committed yet
+			found[p] = string(data)
+		}
+	}
+	if found["README.md"] == "" || found["docs/operations.md"] == "" {
+		t.Fatal("README.md or docs/operations.md is missing")
+	}
+	return found
+}
+
+func TestLinksInPagesResolve(t *testing.T) {
+	root, _ := trackedFiles(t)
+	all := pages(t)
+	for _, page := range slices.Sorted(maps.Keys(all)) {
+		text := inlineCode.ReplaceAllString(fenced.ReplaceAllString(all[page], ""), "")
+		for _, found := range link.FindAllStringSubmatch(text, -1) {
+			target, anchor, _ := strings.Cut(found[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			at := page
+			if target != "" {
+				at = path.Join(path.Dir(page), target)
+			}
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(at))); err != nil {
+				t.Errorf("%s: the link %s leads nowhere", page, found[1])
+			} else if anchor != "" && !anchors(all[at])[anchor] {
+				t.Errorf("%s: %s has no heading for the link %s", page, at, found[1])
+			}
+		}
+	}
+}
+
+// anchors are the names that links to the headings of a page have.
+func anchors(text string) map[string]bool {
+	names := map[string]bool{}
+	for _, found := range heading.FindAllStringSubmatch(indented.ReplaceAllString(fenced.ReplaceAllString(text, ""), ""), -1) {
+		slug := notInSlug.ReplaceAllString(strings.ToLower(strings.TrimSpace(found[1])), "")
+		names[strings.ReplaceAll(slug, " ", "-")] = true
+	}
+	return names
+}
+
+func TestPagesNameEveryMetric(t *testing.T) {
+	documented := all(`(?m)^\| .(nstance_[a-z_]+)`, pages(t)["docs/operations.md"])
+	compareNames(t, "docs/operations.md", "metric", documented, inSource(t, `"(nstance_[a-z_]+)"`))
+}
+
+func TestPagesNameEveryReasonOfAnError(t *testing.T) {
+	_, table, _ := strings.Cut(pages(t)["docs/api.md"], "\n## Errors\n")
+	documented := all("`([A-Z]+(?:_[A-Z]+)*)`", table)
+	compareNames(t, "docs/api.md", "reason", documented, inSource(t, `codes\.[A-Z]\w+, (?:Reason: )?"([A-Z_]+)"`))
+}
+
+// all returns what the first group of a pattern finds.
+func all(pattern, text string) map[string]bool {
+	found := map[string]bool{}
+	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		found[match[1]] = true
+	}
+	return found
+}
+
+// inSource returns what the pattern finds in the server's source, tests left out.
+func inSource(t *testing.T, pattern string) map[string]bool {
+	t.Helper()
+	root, paths := trackedFiles(t)
+	found := map[string]bool{}
+	for _, p := range paths {
+		if !strings.HasPrefix(p, "server/") || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(root, p))
+		if err == nil { // else deleted, and not committed yet
+			maps.Copy(found, all(pattern, string(data)))
+		}
+	}
+	return found
+}
+
+func compareNames(t *testing.T, page, what string, documented, real map[string]bool) {
+	t.Helper()
+	if len(real) < 5 {
+		t.Fatalf("%d %ss found in the source: the test looks for the wrong thing", len(real), what)
+	}
+	for name := range real {
+		if !documented[name] {
+			t.Errorf("%s lacks the %s %s", page, what, name)
+		}
+	}
+	for name := range documented {
+		if !real[name] {
+			t.Errorf("%s names the %s %s, which the server does not have", page, what, name)
+		}
+	}
+}
+
+// invariantRow is a row of a table of invariants: its number, and where it stands.
+var invariantRow = regexp.MustCompile(`(?m)^\| ([SLFP][0-9]+) \|.*\| ([^|]+) \|$`)
+
+func TestInvariantsAreListedOnce(t *testing.T) {
+	list := pages(t)["docs/invariants.md"]
+	stands := map[string]string{}
+	for _, row := range invariantRow.FindAllStringSubmatch(list, -1) {
+		if stands[row[1]] != "" {
+			t.Errorf("docs/invariants.md lists %s twice", row[1])
+		}
+		stands[row[1]] = row[2]
+	}
+	for letter, last := range map[string]int{"S": 23, "L": 11, "F": 52, "P": 16} {
+		for i := 1; i <= last; i++ {
+			if number := fmt.Sprint(letter, i); stands[number] == "" {
+				t.Errorf("docs/invariants.md lacks %s", number)
+			}
+		}
+	}
+	root, paths := trackedFiles(t)
+	for _, p := range paths {
+		if !strings.HasSuffix(p, "_test.go") {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(root, p))
+		if err != nil {
+			continue // deleted, and not committed yet
+		}
+		for _, match := range citing.FindAllStringSubmatch(string(data), -1) {
+			for _, number := range invariantNumber.FindAllString(match[1], -1) {
+				if strings.HasPrefix(stands[number], "later") {
+					t.Errorf("%s shows %s, of which docs/invariants.md says that it comes later", p, number)
+				}
+			}
+		}
+	}
+}
