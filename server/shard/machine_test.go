@@ -37,7 +37,7 @@ type machine struct {
 
 // boot is what the cloud calls when a VM runs.
 func (w *world) boot(req driver.CreateRequest) {
-	if w.opts.DeadAgents {
+	if w.dead.Load() {
 		return
 	}
 	w.mu.Lock()

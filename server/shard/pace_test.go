@@ -59,11 +59,11 @@ func TestP7_SlowBucketLetsNoNonceExpire(t *testing.T) {
 	opts := worldOptions{Timeout: "5m", Cloud: drivertest.Options{Limits: limits, Enforce: true}}
 	inWorld(t, opts, func(t *testing.T, w *world) {
 		w.cloud.SetConditions(drivertest.Conditions{BootTime: 90 * time.Second, Latency: time.Second})
-		w.scale(web, 1500) // 12 minutes of calls
-		w.settle(16 * time.Minute)
-		w.converged(1500)
-		if n := len(w.createTimes()); n != 1500 {
-			t.Errorf("%d creates for 1500 machines", n)
+		w.scale(web, 900) // 7.5 minutes of calls
+		w.settle(10 * time.Minute)
+		w.converged(900)
+		if n := len(w.createTimes()); n != 900 {
+			t.Errorf("%d creates for 900 machines", n)
 		}
 		keepsBucket(t, w.createTimes(), 2, 5)
 	})

@@ -45,10 +45,10 @@ func TestF19_RefusedAfterALostAnswer(t *testing.T) {
 					drivertest.Times(1, drivertest.OpCreate, drivertest.LostAnswer()),
 					drivertest.Times(1, drivertest.OpCreate, drivertest.Fail(kind)),
 				))
-				w.opts.DeadAgents = true // the answer is all that tells
+				w.dead.Store(true) // the answer is all that tells
 				w.scale(web, 1)
 				w.settle(2 * time.Second)
-				w.opts.DeadAgents = false
+				w.dead.Store(false)
 				w.settle(10 * time.Minute)
 				w.converged(1)
 			})

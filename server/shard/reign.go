@@ -101,6 +101,13 @@ func (r *Reign) run(ctx context.Context) error {
 	return errors.Join(err, superseded(r.ctx))
 }
 
+// abandon ends a reign that never came to run.
+func (r *Reign) abandon(why error) {
+	r.end(why)
+	r.queue.ShutDown()
+	r.tasks.Wait()
+}
+
 // superseded returns why the reign ended itself, nil if the lease just ended.
 func superseded(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errSuperseded) {

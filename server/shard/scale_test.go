@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -69,6 +70,65 @@ func crashAt(t *testing.T, n int, when moment, from, to int) (died bool) {
 		})
 	})
 	return died && !t.Failed()
+}
+
+// TestF12_CrashDuringTakeOver lets a second leader die at every call of its
+// take-over, right after the first one died in the middle of a change.
+func TestF12_CrashDuringTakeOver(t *testing.T) {
+	for _, when := range []moment{beforeCall, answerLost, afterAnswer} {
+		t.Run(when.String(), func(t *testing.T) {
+			for n := 1; crashTwice(t, n, when); n++ {
+			}
+		})
+	}
+}
+
+func crashTwice(t *testing.T, n int, when moment) (died bool) {
+	t.Run(fmt.Sprint(n), func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, worldOptions{})
+			defer w.close()
+			w.lead()
+			w.scale(web, 4)
+			w.settle(time.Minute)
+			w.life.dieAt(5, answerLost)
+			_ = w.tryScale(web, 6)
+			w.settle(time.Second)
+			w.stop()
+			w.startDoomed(n, when)
+			w.settle(time.Second)
+			if died = w.life.died(); !died {
+				return
+			}
+			if err := w.stop(); err != nil {
+				t.Errorf("the dying leader says: %v", err)
+			}
+			w.lead()
+			w.scale(web, 6)
+			w.settle(5 * time.Minute)
+			w.converged(6)
+		})
+	})
+	return died && !t.Failed()
+}
+
+func TestTakeOverFindsALaterTerm(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		w.stop()
+		w.term = 8
+		w.lead()
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		w.stop()
+		w.term = 3 // one that has slept
+		w.start()
+		if err := <-w.stopped; !errors.Is(err, errSuperseded) {
+			t.Errorf("S1: Lead returned %v, want that it is superseded", err)
+		}
+		w.stopped <- nil
+	})
 }
 
 func TestF1_StorageIsAwayForAWhile(t *testing.T) {

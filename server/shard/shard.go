@@ -124,6 +124,7 @@ func (s *Shard) Lead(ctx context.Context, term uint64) error {
 	r := newReign(s.opts, log, ctx, term, s.Static())
 	started := s.opts.Now()
 	if err := r.takeOver(ctx); err != nil {
+		r.abandon(err)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -135,8 +136,10 @@ func (s *Shard) Lead(ctx context.Context, term uint64) error {
 	s.served = make(chan struct{})
 	s.mu.Unlock()
 	defer s.reign.CompareAndSwap(r, nil)
+	r.tasks.Go(func() { r.catchUp(s.Static()) })
 	log.InfoContext(ctx, "leading", "instances", r.cache.Len(), "after", s.opts.Now().Sub(started))
 	err := r.run(ctx)
+	r.releaseAddress()
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,6 +65,7 @@ type world struct {
 	ids    identity.Generator
 	agents sync.WaitGroup
 	logs   lockedBuffer
+	dead   atomic.Bool // agents do not start
 
 	mu       sync.Mutex
 	machines map[identity.ID]*machine
@@ -91,6 +93,7 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &world{t: t, opts: opts, ctx: ctx, machines: map[identity.ID]*machine{}, sizes: map[fleet.GroupID]int{}}
 	t.Cleanup(cancel)
+	w.dead.Store(opts.DeadAgents)
 	w.store = memory.New(memory.Options{})
 	onCall, onCreate, onDown := opts.Cloud.OnCall, opts.Cloud.OnCreate, opts.Cloud.OnDown
 	opts.Cloud.OnCall = func(c drivertest.Call) {
@@ -212,14 +215,17 @@ func (w *world) shard() *Shard {
 
 // start begins a new server process, which knows nothing, as the next leader.
 // It does not wait until it serves.
-func (w *world) start() {
+func (w *world) start() { w.startDoomed(0, beforeCall) }
+
+// startDoomed starts a process that dies at its nth call.
+func (w *world) startDoomed(n int, when moment) {
 	w.t.Helper()
 	ctx, kill := context.WithCancel(w.ctx)
 	c, err := cache.Open(ctx, or(w.opts.CachePath, os.DevNull+"/none"), cache.Options{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	l := &life{kill: kill}
+	l := &life{kill: kill, at: n, when: when}
 	w.mu.Lock()
 	w.term++
 	term := w.term
