@@ -32,10 +32,15 @@ func (c *collector) brake(known, absent []Known) {
 	}
 }
 
-// hasVM reports whether the instance is live and its VM was there at some time.
+// hasVM reports whether the instance's VM was there at some time, and nothing
+// but a listing says that it is not there any more. One whose agent is silent
+// counts too: who is cut off from its agents may be cut off from the truth.
 func hasVM(k Known) bool {
-	return k.State.Live() && (k.Power != NoVM || k.State.Registered())
+	return k.State.Live() && (k.Power != NoVM || k.State.Registered()) || k.silent()
 }
+
+// silent reports whether the instance is sick for another reason than its VM.
+func (k Known) silent() bool { return k.State.Sick() && k.Power == Up }
 
 // missLive reports the absence of a live instance: at once in ordinary times;
 // under the brake only when a second listing, 30 s after the first, lacks it

@@ -175,7 +175,7 @@ func (c *collector) expected(k Known) bool {
 func (c *collector) judgeAbsent(absent []Known) {
 	for _, k := range absent {
 		switch {
-		case k.State.Live():
+		case k.State.Live(), k.silent():
 			c.missLive(k)
 		case c.out.Alarm != "":
 			// a listing that is not believed ends no removal either
