@@ -51,11 +51,13 @@ func (w *wanted) tryCommit(ctx context.Context, batch []*groupChange) ([]*groupC
 	w.mu.RLock()
 	cfg, old, etag, hold := w.static.Config, w.file, w.etag, w.hold
 	w.mu.RUnlock()
-	file := w.r.lastKnown()
+	var file *config.GroupFile
 	switch {
 	case hold == nil:
 		file = old.Clone()
-	case !hold.rewrite:
+	case hold.rewrite:
+		file = w.r.lastKnown()
+	default:
 		answer(batch, errUnreadable)
 		return nil, nil
 	}

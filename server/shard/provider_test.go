@@ -500,3 +500,62 @@ func TestL7_OneGroupInErrorDoesNotDelayAnother(t *testing.T) {
 		}
 	})
 }
+
+// TestS8_MassLoss: twenty machines really are gone. That takes a second listing
+// and a Get each to believe, and they are replaced a few a minute.
+func TestS8_MassLoss(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 25)
+		w.settle(65 * time.Second)
+		lost := time.Now()
+		for _, vm := range w.vms(web)[:20] {
+			w.cloud.Remove(vm.InstanceID)
+		}
+		w.settle(25 * time.Second)
+		if made := w.cloud.Created(); made != 25 {
+			t.Errorf("%d machines made before a second listing, want 25", made)
+		}
+		w.settle(10 * time.Minute)
+		w.converged(25)
+		var times []time.Time
+		for _, at := range w.createTimes() {
+			if at.After(lost) {
+				times = append(times, at)
+			}
+		}
+		if len(times) != 20 {
+			t.Errorf("%d creates for 20 lost machines", len(times))
+		}
+		for i := 10; i < len(times); i++ {
+			if span := times[i].Sub(times[i-10]); span < time.Minute {
+				t.Errorf("11 replacements within %v, at most 10 a minute are allowed", span)
+			}
+		}
+	})
+}
+
+func TestS7_SickMachinesThatRunGoAFewAtATime(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 20)
+		w.settle(65 * time.Second)
+		for _, in := range w.members(web)[:12] {
+			w.machine(in.ID).silence()
+		}
+		most := 0
+		w.cloud.SetConditions(drivertest.Conditions{DeleteTime: 10 * time.Second, BootTime: 5 * time.Second})
+		for range 300 {
+			w.settle(time.Second)
+			leaving := 0
+			for _, in := range w.members(web) {
+				if _, there := w.cloud.Machine(in.ID); there && in.State.Leaving() {
+					leaving++
+				}
+			}
+			most = max(most, leaving)
+		}
+		if most > 2 {
+			t.Errorf("%d of 20 machines that still run were leaving at once, at most 2 may", most)
+		}
+		w.converged(20)
+	})
+}

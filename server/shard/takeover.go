@@ -129,9 +129,11 @@ func (r *Reign) observe(m driver.Machine, asked time.Time) bool {
 		if in.State == fleet.Deleted {
 			return nil
 		}
-		stopped = in.Power != fleet.Down && m.Status.Down()
 		in.ProviderID, in.ProviderStatus, in.ProviderSeenAt = m.ProviderID, string(m.Status), now
-		in.Power = powerOf(m.Status)
+		if in.State != fleet.Deleting { // else its end is our own doing
+			stopped = in.Power != fleet.Down && m.Status.Down()
+			in.Power = powerOf(m.Status)
+		}
 		if in.RegisteredAt.IsZero() {
 			fillRowAddresses(in, m)
 		}

@@ -41,15 +41,17 @@ var (
 
 // worldOptions are what a test wants to be different.
 type worldOptions struct {
-	Cloud      drivertest.Options
-	Interval   string // between reports; 10s
-	Timeout    string // of a registration; 2m
-	Limits     string // of provider.limits, JSON; {}
-	Groups     string // static ones, JSON; {"default": {}}
-	Drain      string // drain_timeout; 0s
-	Collect    string // interval of the collection; 30s
-	DeadAgents bool   // VMs run and nobody in them registers
-	CachePath  string // a real file; without one the cache lives in memory
+	Cloud        drivertest.Options
+	Interval     string // between reports; 10s
+	Timeout      string // of a registration; 2m
+	Limits       string // of provider.limits, JSON; {}
+	Groups       string // static ones, JSON; {"default": {}}
+	Drain        string // drain_timeout; 0s
+	Collect      string // interval of the collection; 30s
+	Files        string // of the template, JSON; {}
+	Certificates string // JSON; {}
+	DeadAgents   bool   // VMs run and nobody in them registers
+	CachePath    string // a real file; without one the cache lives in memory
 }
 
 // world is a shard with everything around it, on the clock of a bubble: storage,
@@ -166,12 +168,13 @@ func testConfig(t *testing.T, opts worldOptions) *config.Config {
 		"templates": {
 			"plain": {
 				"kind": "vmx", "arch": "amd64", "instance_type": "small", "subnet_pool": "p",
-				"userdata": {"content": "{{ .Nonce }}"},
+				"userdata": {"content": "{{ .Nonce }}"}, "files": %s,
 			},
 		},
-		"groups": %s,
+		"groups": %s, "certificates": %s,
 	}`, testCluster, testShard, or(opts.Limits, "{}"), or(opts.Interval, "10s"), or(opts.Drain, "0s"),
-		or(opts.Collect, "30s"), or(opts.Timeout, "2m"), or(opts.Groups, `{"default": {}}`))
+		or(opts.Collect, "30s"), or(opts.Timeout, "2m"),
+		or(opts.Files, "{}"), or(opts.Groups, `{"default": {}}`), or(opts.Certificates, "{}"))
 	cfg, err := config.Load("test.jsonc", []byte(text), config.LoadOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +197,11 @@ func (w *world) watchCall(c drivertest.Call) {
 	w.mu.Unlock()
 	running := 0
 	for _, vm := range w.cloud.Machines() {
+		if r, err := w.shard().Reign(); err == nil {
+			if row, ok := r.cache.Instance(vm.InstanceID); ok && !row.State.Live() {
+				continue
+			}
+		}
 		if vm.Tenant == c.Request.Tenant && vm.Group == c.Request.Group && !vm.Status.Down() && vm.InstanceID != c.ID {
 			running++
 		}
