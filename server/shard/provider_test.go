@@ -112,6 +112,39 @@ func TestF21_EmptyListAtTakeOver(t *testing.T) {
 	})
 }
 
+func TestF21_EmptyListAndSilentAgents(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 8)
+		w.settle(65 * time.Second)
+		for _, in := range w.members(web) {
+			w.machine(in.ID).silence()
+		}
+		w.cloud.SetFaults(drivertest.Always(drivertest.OpList, drivertest.Fault{Empty: true}))
+		w.settle(30 * time.Minute)
+		if n := w.count(drivertest.OpDelete); n > 0 {
+			t.Errorf("%d deletes were sent on the word of an empty list", n)
+		}
+	})
+}
+
+func TestF22_TakeOverWaitsForAListing(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 3)
+		w.settle(time.Minute)
+		w.stop()
+		w.cloud.SetFaults(drivertest.Always(drivertest.OpList, drivertest.Fail(driver.Transient)))
+		w.start()
+		w.settle(30 * time.Second)
+		if _, err := w.shard().Reign(); err == nil {
+			t.Error("it serves without having seen the provider's machines")
+		}
+		w.cloud.SetFaults(nil)
+		w.serving()
+		w.settle(time.Minute)
+		w.converged(3)
+	})
+}
+
 func TestF22_ListFailsOnALaterPage(t *testing.T) {
 	inWorld(t, worldOptions{Cloud: drivertest.Options{PageSize: 2}}, func(t *testing.T, w *world) {
 		w.scale(web, 9)
@@ -155,6 +188,28 @@ func TestF24_ThrottledForFiveMinutes(t *testing.T) {
 		w.converged(8)
 		if made := w.cloud.Created(); made != 8 {
 			t.Errorf("%d machines were made, want 8", made)
+		}
+	})
+}
+
+func TestS21_ThrottlingHalvesTheRateForAMinute(t *testing.T) {
+	limits := driver.Limits{Calls: driver.Bucket{Rate: 10, Burst: 1}}
+	inWorld(t, worldOptions{DeadAgents: true, Cloud: drivertest.Options{Limits: limits}}, func(t *testing.T, w *world) {
+		w.cloud.SetFaults(drivertest.Times(1, drivertest.OpCreate, drivertest.Fail(driver.Throttled)))
+		began := time.Now()
+		w.scale(web, 600)
+		w.settle(100 * time.Second)
+		var first, second int
+		for _, at := range w.createTimes() {
+			switch since := at.Sub(began); {
+			case since < 50*time.Second:
+				first++
+			case since >= 70*time.Second && since < 90*time.Second:
+				second++
+			}
+		}
+		if first < 240 || first > 252 || second < 195 || second > 201 {
+			t.Errorf("%d calls in the first 50s and %d in 20s after the minute, want 250 and 200", first, second)
 		}
 	})
 }
