@@ -194,7 +194,7 @@ func (p *process) prepareLocks() error {
 	}
 	p.cluster = &election{}
 	if c := cfg.ClusterElection; c.Enabled {
-		opts := electorOptions(c, p.opts.ID, addrs, p.log.With("lock", "cluster"))
+		opts := electorOptions(c, p.opts.ID, addrs, p.log)
 		opts.FreshShard = freshCluster(p.store)
 		opts.Reclaim = reclaim(p.cache, bucket.ClusterLeaderKey)
 		opts.OnAcquire = p.leadCluster
@@ -207,7 +207,7 @@ func (p *process) prepareLocks() error {
 	p.shardLock = &election{always: p.lead}
 	if c := cfg.ShardElection; c.Enabled {
 		docs := shardDocuments{store: p.store, shard: p.opts.Shard}
-		opts := electorOptions(c, p.opts.ID, addrs, p.log.With("lock", "shard"))
+		opts := electorOptions(c, p.opts.ID, addrs, p.log)
 		opts.MinTerm, opts.FreshShard = docs.minTerm, docs.fresh
 		opts.Reclaim = reclaim(p.cache, bucket.LeaderKey(p.opts.Shard))
 		opts.OnAcquire = func(ctx context.Context, _ uint64) { p.lead(ctx) }

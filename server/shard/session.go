@@ -78,7 +78,7 @@ func (r *Reign) Connect(peer identity.Peer, stream AgentStream) error {
 	s := &session{r: r, id: peer.ID, stream: stream, done: make(chan struct{})}
 	go func() { s.finish(s.receive()) }()
 	err := s.wait(peer.NotAfter)
-	if r.sessions.close(s) {
+	if r.sessions.close(s) && r.ctx.Err() == nil {
 		graceful := err == nil
 		r.health.disconnected(s.id, graceful)
 		r.log.Info("agent disconnected", "instance", s.id, "graceful", graceful)

@@ -3,6 +3,7 @@ package shard
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -12,6 +13,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
 	"nstance.dev/server/config"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
@@ -114,14 +116,41 @@ func (w *wanted) set(file *config.GroupFile, etag string) {
 
 // merge computes the effective groups anew. The caller holds mu.
 func (w *wanted) merge() {
-	merged, problems := config.Effective(w.static.Config, w.file)
-	for _, p := range problems {
-		w.r.log.Warn("group is held", "problem", p.String())
-	}
+	merged, _ := config.Effective(w.static.Config, w.file)
+	before := w.effectives
 	w.effectives = make(map[fleet.GroupID]*config.EffectiveGroup, len(merged))
 	for key, g := range merged {
-		w.effectives[fleet.GroupID{Tenant: key.Tenant, Name: key.Group}] = g
+		id := fleet.GroupID{Tenant: key.Tenant, Name: key.Group}
+		w.effectives[id] = g
+		old := before[id]
+		if g.Held != "" && (old == nil || old.Held != g.Held) {
+			w.r.log.Warn("group is held", "tenant", id.Tenant, "group", id.Name, "reason", g.Held)
+		}
+		if old == nil || old.ETag != g.ETag || old.Size != g.Size || old.Deleted != g.Deleted || old.Held != g.Held {
+			w.r.cache.PutGroup(groupRow(id, g, w.etag))
+		}
 	}
+	for id := range before {
+		if w.effectives[id] == nil {
+			w.r.cache.DropGroup(id)
+		}
+	}
+}
+
+// groupRow is a group as the cache keeps it.
+func groupRow(id fleet.GroupID, g *config.EffectiveGroup, etag string) cache.Group {
+	row := cache.Group{
+		Group:    fleet.Group{ID: id, Size: g.Size, Deleted: g.Deleted, Held: g.Held, DrainTimeout: g.DrainTimeout},
+		Template: g.Template, Static: g.Static, SubnetPool: g.SubnetPool,
+		RuntimeHash: g.RuntimeHash, InfraHash: g.InfraHash, ETag: etag,
+	}
+	if len(g.InstanceTypes) > 0 {
+		row.InstanceType = g.InstanceTypes[0]
+	}
+	if merged, err := json.Marshal(map[string]any{"args": g.Args, "vars": g.Vars}); err == nil {
+		row.Config = merged
+	}
+	return row
 }
 
 func (w *wanted) config() *config.Config {
