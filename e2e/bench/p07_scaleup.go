@@ -1,0 +1,172 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest"
+)
+
+// P7: the pace of a scale-up from nothing to a thousand instances.
+//
+// Ours: the time from the UpsertGroup to the last create call, as calls per second.
+// The store is in memory; nothing but the provider's buckets should take time. It
+// is measured twice: in real time with 200 calls a second and a burst of 50; and on
+// a fake clock with the buckets that EC2 documents for RunInstances, which one
+// call for each instance makes last more than eight minutes.
+//
+// Floor: the buckets themselves, by arithmetic: the time until they have
+// admitted as many.
+//
+// Goal: 0.95 of the buckets' rate, and not one call that they would not admit.
+const scaleUp = 1000
+
+// pairOfBuckets are those that a create takes a token from.
+func pairOfBuckets(calls, instances driver.Bucket) driver.Limits {
+	return driver.Limits{Calls: calls, Instances: instances}
+}
+
+var (
+	fastBuckets = pairOfBuckets(driver.Bucket{Rate: 200, Burst: 50}, driver.Bucket{})
+	ec2Buckets  = pairOfBuckets(driver.Bucket{Rate: 2, Burst: 5}, driver.Bucket{Rate: 2, Burst: 1000})
+)
+
+func measureScaleUp(ctx context.Context, env Env) ([]Row, error) {
+	row := Row{Unit: "1/s", Against: "the buckets themselves", Goal: AtLeast(0.95)}
+	real, fake := row, row
+	real.Name, fake.Name = "0 to 1,000, buckets of 200/s", "0 to 1,000, EC2's buckets, fake clock"
+	var best pace
+	for range env.Rounds {
+		p, err := scaleUpPace(ctx, func() (*world, <-chan struct{}, error) { return pacedWorld(ctx, "", fastBuckets) }, fastBuckets)
+		if err != nil {
+			return nil, err
+		}
+		if p.above > 0 {
+			real.Broken = fmt.Sprintf("%d calls came before the buckets had room", p.above)
+		}
+		if best.took == 0 || p.took < best.took {
+			best = p
+		}
+	}
+	real.Ours, real.Floor = best.rates(fastBuckets)
+	took, err := fakeClockSeconds(ctx, env)
+	if err != nil {
+		return []Row{real}, err
+	}
+	fake.Ours, fake.Floor = pace{took: took}.rates(ec2Buckets)
+	return []Row{real, fake}, nil
+}
+
+// pace is how a scale-up went.
+type pace struct {
+	took  time.Duration // until the last call
+	above int           // calls that the buckets would not have admitted
+}
+
+// rates returns the calls per second, ours and the most that the buckets allow.
+func (p pace) rates(limits driver.Limits) (ours, floor float64) {
+	return scaleUp / p.took.Seconds(), scaleUp / earliest(limits, scaleUp).Seconds()
+}
+
+// earliest is how long full buckets take to admit n calls.
+func earliest(limits driver.Limits, n int) time.Duration {
+	var longest float64
+	for _, b := range []driver.Bucket{limits.Calls, limits.Instances} {
+		if b.Rate > 0 {
+			longest = max(longest, float64(n-b.Burst)/b.Rate)
+		}
+	}
+	return time.Duration(longest * float64(time.Second))
+}
+
+// early counts the calls that come before full buckets could admit as many. Times
+// are those since the buckets were full; a nanosecond is forgiven for rounding.
+func early(limits driver.Limits, at []time.Duration) int {
+	n := 0
+	for i, t := range at {
+		if t < earliest(limits, i+1)-time.Nanosecond*time.Duration(i+1) {
+			n++
+		}
+	}
+	return n
+}
+
+// pacedWorld is a world whose cloud has the limits; the channel closes at the
+// last create call.
+func pacedWorld(ctx context.Context, dir string, limits driver.Limits) (*world, <-chan struct{}, error) {
+	var (
+		creates atomic.Int64
+		all     = make(chan struct{})
+	)
+	cloud := drivertest.Options{Limits: limits, OnCall: func(c drivertest.Call) {
+		if c.Op == drivertest.OpCreate && creates.Add(1) == scaleUp {
+			close(all)
+		}
+	}}
+	if dir != "" {
+		w, err := newWorldIn(ctx, dir, cloud)
+		return w, all, err
+	}
+	w, err := newWorld(ctx, cloud)
+	return w, all, err
+}
+
+// scaleUpPace runs one scale-up in a new world.
+func scaleUpPace(ctx context.Context, begin func() (*world, <-chan struct{}, error), limits driver.Limits) (p pace, err error) {
+	w, all, err := begin()
+	if err != nil {
+		return pace{}, err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	started := time.Now()
+	if err := w.scale(ctx, "web", scaleUp); err != nil {
+		return pace{}, err
+	}
+	select {
+	case <-all:
+	case <-time.After(time.Hour):
+		return pace{}, fmt.Errorf("%d of %d create calls within an hour", w.cloud.Count(drivertest.OpCreate), scaleUp)
+	}
+	var at []time.Duration
+	for _, c := range w.cloud.Calls() {
+		if c.Op == drivertest.OpCreate {
+			at = append(at, c.At.Sub(started))
+		}
+	}
+	return pace{took: at[scaleUp-1], above: early(limits, at[:scaleUp])}, nil
+}
+
+// fakeClockTest is the test that scales up on a fake clock, which only tests
+// have, and fakeClockResult the attribute in which it says how long that took.
+const (
+	fakeClockTest   = "TestP7_ScaleUpKeepsThePaceOfEC2"
+	fakeClockResult = "seconds"
+)
+
+var fakeClockLine = regexp.MustCompile(`(?m)^=== ATTR +` + fakeClockTest + ` ` + fakeClockResult + ` (\S+)$`)
+
+// fakeClockSeconds runs the test and reads its result.
+func fakeClockSeconds(ctx context.Context, env Env) (time.Duration, error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-v", "-run", "^"+fakeClockTest+"$", "./e2e/bench")
+	cmd.Dir = env.Root
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w\n%s", fakeClockTest, err, out)
+	}
+	found := fakeClockLine.FindSubmatch(out)
+	if found == nil {
+		return 0, fmt.Errorf("%s says no %s", fakeClockTest, fakeClockResult)
+	}
+	seconds, err := strconv.ParseFloat(string(found[1]), 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", fakeClockTest, err)
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
