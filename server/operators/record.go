@@ -37,11 +37,11 @@ func (r *Registry) record(ctx context.Context, authority *pki.Authority, who reg
 	}
 	etag, err := r.write(ctx, rec.Key(), data, "")
 	if errors.Is(err, objectstore.ErrPrecondition) {
-		return r.replace(ctx, authority, rec.Key(), func(old bucket.OperatorRecord) (ed25519.PublicKey, error) {
+		return r.replace(ctx, authority, rec.Key(), func(old bucket.OperatorRecord) (grant, error) {
 			if old.NonceSHA256 != who.nonce || old.PublicKeyPEM != rec.PublicKeyPEM {
-				return nil, fmt.Errorf("%w: the record of %s is of another registration", ErrUsed, who.id)
+				return grant{}, fmt.Errorf("%w: the record of %s is of another registration", ErrUsed, who.id)
 			}
-			return who.key, nil
+			return grant{who.key, old.Certificate.Serial}, nil
 		})
 	}
 	if err != nil {
@@ -96,11 +96,11 @@ func (r *Registry) Renew(ctx context.Context, peer identity.Peer, publicKeyPEM [
 	}
 	lead, cancel := context.WithTimeout(lead, writeTimeout)
 	defer cancel()
-	cert, err := r.replace(lead, keys.Authority, bucket.OperatorKey(peer.Tenant, peer.ID), func(old bucket.OperatorRecord) (ed25519.PublicKey, error) {
+	cert, err := r.replace(lead, keys.Authority, bucket.OperatorKey(peer.Tenant, peer.ID), func(old bucket.OperatorRecord) (grant, error) {
 		if !holds(old, peer.Serial) {
-			return nil, fmt.Errorf("%w: its certificate has been replaced", ErrUnknown)
+			return grant{}, fmt.Errorf("%w: its certificate has been replaced", ErrUnknown)
 		}
-		return key, nil
+		return grant{key, peer.Serial}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -113,9 +113,17 @@ func holds(rec bucket.OperatorRecord, serial string) bool {
 	return serial != "" && (serial == rec.Certificate.Serial || serial == rec.Certificate.PreviousSerial)
 }
 
+// grant is the key that a certificate may be issued for, and the serial of the
+// one that its owner certainly has: that one stays good, however many answers
+// with newer ones were lost.
+type grant struct {
+	key   ed25519.PublicKey
+	keeps string
+}
+
 // replace issues a certificate for the key that admit grants after a look at the
 // record, and writes it there under the condition that nobody else wrote.
-func (r *Registry) replace(ctx context.Context, authority *pki.Authority, place string, admit func(bucket.OperatorRecord) (ed25519.PublicKey, error)) (pki.Certificate, error) {
+func (r *Registry) replace(ctx context.Context, authority *pki.Authority, place string, admit func(bucket.OperatorRecord) (grant, error)) (pki.Certificate, error) {
 	for range maxMerges {
 		rec, etag, err := r.read(ctx, place)
 		if errors.Is(err, objectstore.ErrNotFound) {
@@ -124,11 +132,11 @@ func (r *Registry) replace(ctx context.Context, authority *pki.Authority, place 
 		if err != nil {
 			return pki.Certificate{}, err
 		}
-		key, err := admit(rec)
+		granted, err := admit(rec)
 		if err != nil {
 			return pki.Certificate{}, err
 		}
-		cert, err := r.reissue(ctx, authority, rec, key, etag)
+		cert, err := r.reissue(ctx, authority, rec, granted, etag)
 		if !errors.Is(err, objectstore.ErrPrecondition) {
 			return cert, err
 		}
@@ -136,15 +144,15 @@ func (r *Registry) replace(ctx context.Context, authority *pki.Authority, place 
 	return pki.Certificate{}, fmt.Errorf("%w: others keep changing %s", ErrUnavailable, place)
 }
 
-func (r *Registry) reissue(ctx context.Context, authority *pki.Authority, rec bucket.OperatorRecord, key ed25519.PublicKey, etag string) (pki.Certificate, error) {
+func (r *Registry) reissue(ctx context.Context, authority *pki.Authority, rec bucket.OperatorRecord, granted grant, etag string) (pki.Certificate, error) {
 	now := r.opts.Now()
-	who := registrant{id: rec.ID, tenant: rec.Tenant, nonce: rec.NonceSHA256, key: key}
+	who := registrant{id: rec.ID, tenant: rec.Tenant, nonce: rec.NonceSHA256, key: granted.key}
 	fresh, cert, err := issueNew(authority, who, r.opts.ClientTTL(), now)
 	if err != nil {
 		return cert, err
 	}
 	rec.PublicKeyPEM = fresh.PublicKeyPEM
-	rec.Certificate = entry(cert, rec.Certificate.Serial)
+	rec.Certificate = entry(cert, granted.keeps)
 	rec.RenewedAt = bucket.At(now)
 	data, err := rec.Encode()
 	if err != nil {

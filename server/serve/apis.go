@@ -91,10 +91,11 @@ func (p *process) newRegistry() *operators.Registry {
 	})
 }
 
-// leaderAddrs is where a standby sends its callers.
+// leaderAddrs is where a standby sends its callers: nowhere, if nobody leads or
+// this server itself is about to.
 func (p *process) leaderAddrs() lease.Addrs {
 	doc, ok := p.shardLock.leader()
-	if !ok || doc.Released {
+	if !ok || doc.Released || doc.LeaderID == p.opts.ID {
 		return lease.Addrs{}
 	}
 	return doc.Addrs

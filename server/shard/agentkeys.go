@@ -74,7 +74,7 @@ func checkAgentKey(key *nstancev1.AgentPublicKey, wanted []string) error {
 // renew gives the agent a new certificate: the record names it before it leaves.
 func (s *session) renew(req *nstancev1.Renew) error {
 	answer := &nstancev1.Renewed{RequestId: req.RequestId}
-	cert, err := s.r.renewAgent(s.id, req.PublicKeyPem)
+	cert, err := s.r.renewAgent(s.id, s.serial, req.PublicKeyPem)
 	var refusal *Refusal
 	switch {
 	case err == nil:
@@ -90,7 +90,10 @@ func (s *session) renew(req *nstancev1.Renew) error {
 	return nil
 }
 
-func (r *Reign) renewAgent(id identity.ID, publicKey []byte) (pki.Certificate, error) {
+// renewAgent issues and records a certificate for the stream that was opened
+// with the given serial. That one stays good: it is what the agent certainly
+// has, however many answers were lost.
+func (r *Reign) renewAgent(id identity.ID, serial string, publicKey []byte) (pki.Certificate, error) {
 	row, ok := r.known(id)
 	if !ok {
 		return pki.Certificate{}, errDeleted
@@ -112,7 +115,7 @@ func (r *Reign) renewAgent(id identity.ID, publicKey []byte) (pki.Certificate, e
 	}
 	rec, err := r.records.update(r.ctx, id, func(rec *bucket.InstanceRecord) error {
 		rec.PublicKeyPEM = string(keyPEM)
-		rec.Certificate = succeed(rec.Certificate, cert)
+		rec.Certificate = succeed(serial, cert)
 		return nil
 	})
 	if err != nil {

@@ -91,6 +91,9 @@ func (r *Reign) CreateInstance(ctx context.Context, tenant string, req *nstancev
 	if err != nil {
 		return nil, groupRefusal(err)
 	}
+	if d := eff.Dynamic; d != nil && d.Manager != "" && req.Manager != "" && d.Manager != req.Manager && !req.Takeover {
+		return nil, groupRefusal(&config.ManagedByOtherError{Manager: d.Manager})
+	}
 	id, err := r.chooseID(req.GetInstanceId(), eff.Kind)
 	if err != nil {
 		return nil, err
@@ -152,7 +155,9 @@ func (r *Reign) DeleteInstance(ctx context.Context, tenant string, req *nstancev
 	case req.ReplaceFirst:
 		return nil, refuse(codes.Unimplemented, "NOT_OFFERED", "replace_first is not offered by this server; see the features of GetServerInfo")
 	case req.DecrementSize && !in.OnDemand:
-		err = r.retire(ctx, in)
+		if err = r.retire(ctx, in); err == nil && req.SkipDrain {
+			err = r.condemnNamed(in, true)
+		}
 	default:
 		err = r.condemnNamed(in, req.SkipDrain)
 	}

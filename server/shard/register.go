@@ -165,7 +165,7 @@ func (r *Reign) enrol(row cache.Instance, key ed25519.PublicKey, req *nstancev1.
 			rec.RegisteredAt = bucket.At(now)
 			r.reportedPlace(rec, req)
 		}
-		rec.Certificate = succeed(rec.Certificate, cert)
+		rec.Certificate = succeed(rec.Certificate.Serial, cert)
 		return nil
 	})
 	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
@@ -184,9 +184,9 @@ func (r *Reign) enrol(row cache.Instance, key ed25519.PublicKey, req *nstancev1.
 
 // succeed is the certificate entry after a new one was issued: the one before
 // stays good, because the answer may be lost.
-func succeed(old bucket.Certificate, cert pki.Certificate) bucket.Certificate {
+func succeed(before string, cert pki.Certificate) bucket.Certificate {
 	return bucket.Certificate{
-		Serial: cert.Serial, PreviousSerial: old.Serial,
+		Serial: cert.Serial, PreviousSerial: before,
 		NotBefore: bucket.At(cert.NotBefore), NotAfter: bucket.At(cert.NotAfter),
 	}
 }

@@ -37,6 +37,7 @@ type AgentStream interface {
 type session struct {
 	r       *Reign
 	id      identity.ID
+	serial  string // of the certificate that opened the stream
 	stream  AgentStream
 	greeted bool   // hello was received; of the receiving goroutine
 	process string // boot id of the agent's process
@@ -75,7 +76,7 @@ func (r *Reign) Connect(peer identity.Peer, stream AgentStream) error {
 	if err := r.AdmitAgent(peer); err != nil {
 		return err
 	}
-	s := &session{r: r, id: peer.ID, stream: stream, done: make(chan struct{})}
+	s := &session{r: r, id: peer.ID, serial: peer.Serial, stream: stream, done: make(chan struct{})}
 	go func() { s.finish(s.receive()) }()
 	err := s.wait(peer.NotAfter)
 	if r.sessions.close(s) && r.ctx.Err() == nil {

@@ -1,0 +1,135 @@
+package shard
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/driver/drivertest"
+)
+
+func TestF4_RecordChangedByAnotherHandIsMerged(t *testing.T) {
+	withMachine(t, func(t *testing.T, w *world, _ identity.ID, nonce string) {
+		rec := w.records()[0]
+		o, err := w.store.Get(w.ctx, rec.Key())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.overwrite(rec.Key(), strings.Replace(string(o.Data), "{", `{"note": "by hand",`, 1))
+		if _, err := register(w.reign(), nonce, newKey(t)); err != nil {
+			t.Fatal(err)
+		}
+		o, err = w.store.Get(w.ctx, rec.Key())
+		if err != nil || !strings.Contains(string(o.Data), "by hand") || !strings.Contains(string(o.Data), "PUBLIC KEY") {
+			t.Errorf("the record is %s, %v, want both changes", o.Data, err)
+		}
+	})
+}
+
+func TestS1_LaterTermInARecordEndsTheReign(t *testing.T) {
+	withMachine(t, func(t *testing.T, w *world, _ identity.ID, nonce string) {
+		rec := w.records()[0]
+		rec.Term = 9
+		data, err := rec.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.overwrite(rec.Key(), string(data))
+		if _, err := register(w.reign(), nonce, newKey(t)); err == nil {
+			t.Error("a certificate was issued under a past term")
+		}
+		synctest.Wait()
+		if err := <-w.stopped; !errors.Is(err, errSuperseded) {
+			t.Errorf("Lead returned %v, want that it is superseded", err)
+		}
+		w.stopped <- nil
+	})
+}
+
+// TestL5_MachineOfATombstoneIsDeleted: a machine comes back whose instance was
+// deleted, and whose record still says so.
+func TestL5_MachineOfATombstoneIsDeleted(t *testing.T) {
+	lag := drivertest.Conditions{ListLag: time.Minute, GetLag: time.Minute}
+	inWorld(t, worldOptions{Cloud: drivertest.Options{Conditions: lag}}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(3 * time.Minute)
+		id := w.vms(web)[0].InstanceID
+		w.scale(web, 0)
+		w.settle(3 * time.Minute)
+		orphan := w.cloud.Plant(testOwner, id.String())
+		sent := func() (n int) {
+			for _, call := range w.cloud.Calls() {
+				if call.Op == drivertest.OpDelete && call.Ref.ProviderID == orphan {
+					n++
+				}
+			}
+			return n
+		}
+		w.settle(85 * time.Second) // shown for less than one interval
+		if n := sent(); n != 0 {
+			t.Errorf("%d deletes at the first sight of it", n)
+		}
+		w.settle(time.Minute)
+		if n := sent(); n == 0 {
+			t.Error("the orphan is not deleted after two listings")
+		}
+	})
+}
+
+func TestRecordThatComesBackIsTakenIn(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		rec := w.records()[0]
+		data, err := rec.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.stop()
+		w.remove(rec.Key())
+		w.lead()
+		w.settle(time.Minute)
+		if held := w.reign().Held(); len(held) != 1 {
+			t.Fatalf("held: %v, want the machine without a record", held)
+		}
+		if _, err := w.store.PutIfAbsent(w.ctx, rec.Key(), data); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(5 * time.Minute)
+		w.converged(2)
+	})
+}
+
+func TestApplyPutsAConfigurationInForce(t *testing.T) {
+	groups := func(size string) string {
+		return `{"default": {"fixed": {"template": "plain", "size": ` + size + `}}}`
+	}
+	inWorld(t, worldOptions{Groups: groups("2")}, func(t *testing.T, w *world) {
+		w.settle(time.Minute)
+		w.converged(2)
+		next := Static{Config: testConfig(t, worldOptions{Groups: groups("3")})}
+		if err := w.shard().Apply(w.ctx, next); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Minute)
+		w.converged(3)
+		// A static group with an override that leaves the configuration lives on.
+		size := int32(4)
+		if _, err := w.reign().UpsertGroup(w.ctx, "default", &nstancev1.UpsertGroupRequest{
+			Key: "fixed", Config: &nstancev1.GroupConfig{Size: &size},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Minute)
+		w.converged(4)
+		if err := w.shard().Apply(w.ctx, Static{Config: testConfig(t, worldOptions{})}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(5 * time.Minute)
+		w.converged(4)
+	})
+}
