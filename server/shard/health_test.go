@@ -1,0 +1,156 @@
+package shard
+
+import (
+	"testing"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/fleet"
+)
+
+func TestF28_StoppedOrRemovedByHand(t *testing.T) {
+	for name, hand := range map[string]func(*drivertest.Cloud, identity.ID) bool{
+		"stopped": func(c *drivertest.Cloud, id identity.ID) bool { return c.SetStatus(id, driver.Stopped) },
+		"removed": (*drivertest.Cloud).Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+				w.scale(web, 3)
+				w.settle(time.Minute)
+				hand(w.cloud, w.vms(web)[1].InstanceID)
+				w.settle(5 * time.Minute)
+				w.converged(3)
+				if made := w.cloud.Created(); made != 4 {
+					t.Errorf("%d machines were made, want 4", made)
+				}
+			})
+		})
+	}
+}
+
+// TestF28_StoppedWhileSilent is the case in which no stream breaks: only the
+// listing tells.
+func TestF28_StoppedBeforeItsAgentCame(t *testing.T) {
+	inWorld(t, worldOptions{DeadAgents: true, Timeout: "10m"}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		w.cloud.SetStatus(w.vms(web)[0].InstanceID, driver.Stopped)
+		w.settle(time.Minute)
+		if made, running := w.cloud.Created(), len(w.vms(web)); made != 3 || running != 2 {
+			t.Errorf("%d machines made and %d there, want 3 and 2", made, running)
+		}
+	})
+}
+
+func TestP15_DeadMachineIsReplacedAtOnce(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 3)
+		w.settle(65 * time.Second) // not at the moment of a listing
+		victim := w.vms(web)[0].InstanceID
+		before := w.count(drivertest.OpCreate)
+		w.cloud.Kill(victim)
+		w.settle(100 * time.Millisecond)
+		if sent := w.count(drivertest.OpCreate) - before; sent != 1 {
+			t.Errorf("%d creates within 100ms of a death, want 1", sent)
+		}
+		if n := len(w.vms(web)); n > 4 {
+			t.Errorf("%d machines, want at most one more than the size", n)
+		}
+		w.settle(time.Minute)
+		w.converged(3)
+		if made := w.cloud.Created(); made != 4 {
+			t.Errorf("%d machines were made, want 4", made)
+		}
+	})
+}
+
+func TestReportsThatAreMissing(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		quiet := w.members(web)[0]
+		w.machine(quiet.ID).silence()
+		state := func() fleet.State {
+			row, _ := w.reign().cache.Instance(quiet.ID)
+			return row.State
+		}
+		w.settle(9 * time.Second) // its last report came at the end of the minute
+		if got := state(); got != fleet.Running {
+			t.Errorf("state %s before a report is overdue", got)
+		}
+		w.settle(13 * time.Second)
+		if got := state(); got != fleet.Suspect {
+			t.Errorf("state %s with one report missing, want suspect", got)
+		}
+		if made := w.cloud.Created(); made != 2 {
+			t.Errorf("%d machines made with one report missing, want 2", made)
+		}
+		w.settle(time.Minute)
+		w.converged(2)
+		if _, there := w.cloud.Machine(quiet.ID); there {
+			t.Error("a machine with three reports missing is still there")
+		}
+	})
+}
+
+func TestF32_NobodyIsSickBecauseOfAChangeOfLeader(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 20)
+		w.settle(time.Minute)
+		w.stop()
+		w.settle(10 * time.Minute) // nobody leads
+		w.lead()
+		w.settle(5 * time.Minute)
+		w.converged(20)
+		if made := w.cloud.Created(); made != 20 {
+			t.Errorf("%d machines were made, want 20", made)
+		}
+	})
+}
+
+// TestS7_AgentThatNeverComesBack: its VM runs, so it gets the time of three
+// reports from the take-over on, and then is replaced first.
+func TestS7_AgentThatNeverComesBack(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 3)
+		w.settle(time.Minute)
+		w.stop()
+		gone := w.vms(web)[0].InstanceID
+		w.machine(gone).off()
+		w.lead()
+		w.settle(50 * time.Second)
+		if made := w.cloud.Created(); made != 3 {
+			t.Errorf("%d machines made within a minute of the take-over, want 3", made)
+		}
+		w.settle(2 * time.Minute)
+		w.converged(3)
+	})
+}
+
+func TestS7_SickMachinesThatRunGoAFewAtATime(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 20)
+		w.settle(65 * time.Second)
+		for _, in := range w.members(web)[:12] {
+			w.machine(in.ID).silence()
+		}
+		most := 0
+		w.cloud.SetConditions(drivertest.Conditions{DeleteTime: 10 * time.Second, BootTime: 5 * time.Second})
+		for range 300 {
+			w.settle(time.Second)
+			leaving := 0
+			for _, in := range w.members(web) {
+				if _, there := w.cloud.Machine(in.ID); there && in.State.Leaving() {
+					leaving++
+				}
+			}
+			most = max(most, leaving)
+		}
+		if most > 2 {
+			t.Errorf("%d of 20 machines that still run were leaving at once, at most 2 may", most)
+		}
+		w.converged(20)
+	})
+}

@@ -1,0 +1,168 @@
+package shard
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/bucket"
+)
+
+func (w *world) deleteInstance(id string, decrement bool) string {
+	w.t.Helper()
+	res, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: id, DecrementSize: decrement})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return res.Status
+}
+
+func TestA3_DeleteInstanceWithDecrementTwiceLowersOnce(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 4)
+		w.settle(time.Minute)
+		victim := w.vms(web)[2].InstanceID
+		w.deleteInstance(victim.String(), true)
+		w.deleteInstance(victim.String(), true)
+		w.stop()
+		w.lead()
+		w.deleteInstance(victim.String(), true)
+		w.settle(time.Minute)
+		w.converged(3)
+		if got := w.sizeOf(web); got != 3 {
+			t.Errorf("size %d, want 3", got)
+		}
+		if _, there := w.cloud.Machine(victim); there {
+			t.Error("the named instance is still there")
+		}
+		w.deleteInstance(victim.String(), true)
+		w.settle(time.Minute)
+		w.converged(3)
+	})
+}
+
+func TestDeleteInstanceIsReplaced(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		victim := w.vms(web)[0].InstanceID
+		if got := w.deleteInstance(victim.String(), false); got != "deleting" {
+			t.Errorf("status %q, want deleting", got)
+		}
+		w.settle(time.Minute)
+		w.converged(2)
+		if got := w.deleteInstance(victim.String(), false); got != "deleted" {
+			t.Errorf("status %q afterwards, want deleted", got)
+		}
+		if slices.ContainsFunc(w.records(), func(r bucket.InstanceRecord) bool { return r.ID == victim }) {
+			t.Error("the record of the deleted instance is still there")
+		}
+	})
+}
+
+func TestOnDemandInstanceIsNeitherCountedNorReplaced(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		req := &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}}
+		res, err := w.reign().CreateInstance(w.ctx, "default", req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Minute)
+		w.converged(3)
+		req.InstanceId = &res.InstanceId
+		again, err := w.reign().CreateInstance(w.ctx, "default", req)
+		if err != nil || again.InstanceId != res.InstanceId || again.Status != "running" {
+			t.Errorf("the same call again: %v, %v", again, err)
+		}
+		w.scale(web, 0)
+		w.settle(time.Minute)
+		w.converged(1)
+		w.cloud.Kill(w.cloud.Machines()[0].InstanceID)
+		w.settle(2 * time.Minute)
+		w.converged(0)
+	})
+}
+
+func TestS12_ForeignAndUnknownAreTheSame(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		foreign := w.vms(web)[0].InstanceID.String()
+		fresh, err := w.ids.NewID("vmx")
+		if err != nil {
+			t.Fatal(err)
+		}
+		unknown := fresh.String()
+		size := int32(1)
+		calls := map[string]func(id string) (any, error){
+			"get": func(id string) (any, error) { return w.reign().GetInstance("b", id) },
+			"delete": func(id string) (any, error) {
+				return w.reign().DeleteInstance(w.ctx, "b", &nstancev1.DeleteInstanceRequest{InstanceId: id})
+			},
+			"delete and lower": func(id string) (any, error) {
+				return w.reign().DeleteInstance(w.ctx, "b", &nstancev1.DeleteInstanceRequest{InstanceId: id, DecrementSize: true})
+			},
+			"acknowledge": func(id string) (any, error) {
+				return nil, w.reign().AcknowledgeDrained("b", &nstancev1.AcknowledgeDrainedRequest{InstanceId: id})
+			},
+		}
+		for name, do := range calls {
+			a, errA := do(foreign)
+			b, errB := do(unknown)
+			if got, want := answerText(a, errA, foreign), answerText(b, errB, unknown); got != want {
+				t.Errorf("%s: a foreign instance is answered %q, an unknown one %q", name, got, want)
+			}
+		}
+		group := func(key string) string {
+			_, err := w.reign().UpsertGroup(w.ctx, "b", &nstancev1.UpsertGroupRequest{Key: key, Config: &nstancev1.GroupConfig{Size: &size}})
+			return answerText(nil, err, key)
+		}
+		if got, want := group("web"), group("none"); got != want {
+			t.Errorf("a foreign group is answered %q, an unknown one %q", got, want)
+		}
+		onDemand := func(key string) string {
+			_, err := w.reign().CreateInstance(w.ctx, "b", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: key}})
+			return answerText(nil, err, key)
+		}
+		if got, want := onDemand("web"), onDemand("none"); got != want {
+			t.Errorf("an instance of a foreign group is answered %q, of an unknown one %q", got, want)
+		}
+		if all, _ := w.reign().ListInstances("b", "", 0); len(all) > 0 {
+			t.Errorf("listed for b: %v", all)
+		}
+		w.settle(time.Minute)
+		w.converged(1)
+	})
+}
+
+// answerText is an answer with the name that was asked for taken out.
+func answerText(v any, err error, name string) string {
+	if err != nil {
+		return "error " + strings.ReplaceAll(err.Error(), name, "NAME")
+	}
+	if res, ok := v.(*nstancev1.DeleteInstanceResponse); ok {
+		return res.Status
+	}
+	return "ok"
+}
+
+func TestListInstancesByPages(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 5)
+		w.settle(time.Minute)
+		var ids []string
+		for after, pages := "", 0; pages == 0 || after != ""; pages++ {
+			var page []*nstancev1.InstanceStatus
+			page, after = w.reign().ListInstances("default", after, 2)
+			for _, in := range page {
+				ids = append(ids, in.InstanceId)
+			}
+		}
+		if len(ids) != 5 || !slices.IsSorted(ids) || len(slices.Compact(ids)) != 5 {
+			t.Errorf("listed %v, want five in order", ids)
+		}
+	})
+}

@@ -1,0 +1,245 @@
+package shard
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"nstance.dev/server/cache"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest"
+)
+
+func TestF20_LaggingList(t *testing.T) {
+	lag := drivertest.Conditions{ListLag: time.Minute, GetLag: time.Minute, BootTime: 30 * time.Second}
+	inWorld(t, worldOptions{Cloud: drivertest.Options{Conditions: lag}}, func(t *testing.T, w *world) {
+		w.scale(web, 5)
+		w.settle(10 * time.Minute)
+		w.converged(5)
+		w.stop()
+		w.lead()
+		w.settle(10 * time.Minute)
+		w.converged(5)
+		if made := w.cloud.Created(); made != 5 {
+			t.Errorf("%d machines were made, want 5", made)
+		}
+		w.scale(web, 0)
+		w.settle(time.Hour)
+		w.converged(0)
+	})
+}
+
+func TestF21_EmptyListDeletesNothing(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 8)
+		w.settle(time.Minute)
+		w.cloud.SetFaults(drivertest.Always(drivertest.OpList, drivertest.Fault{Empty: true}))
+		w.settle(10 * time.Minute)
+		w.scale(web, 6)
+		w.settle(time.Minute)
+		if n := w.count(drivertest.OpDelete); n > 0 {
+			t.Errorf("%d deletes were sent on the word of an empty list", n)
+		}
+		if made := w.cloud.Created(); made != 8 {
+			t.Errorf("%d machines were made, want 8", made)
+		}
+		w.cloud.SetFaults(nil)
+		w.settle(2 * time.Minute)
+		w.converged(6)
+	})
+}
+
+func TestF21_EmptyListAtTakeOver(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 8)
+		w.settle(time.Minute)
+		w.stop()
+		w.cloud.SetFaults(drivertest.Always(drivertest.OpList, drivertest.Fault{Empty: true}))
+		w.lead()
+		w.settle(10 * time.Minute)
+		if n, made := w.count(drivertest.OpDelete), w.cloud.Created(); n > 0 || made != 8 {
+			t.Errorf("%d deletes and %d creates, want 0 and 8", n, made)
+		}
+		w.cloud.SetFaults(nil)
+		w.settle(2 * time.Minute)
+		w.converged(8)
+	})
+}
+
+func TestF21_EmptyListAndSilentAgents(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 8)
+		w.settle(65 * time.Second)
+		for _, in := range w.members(web) {
+			w.machine(in.ID).silence()
+		}
+		w.cloud.SetFaults(drivertest.Always(drivertest.OpList, drivertest.Fault{Empty: true}))
+		w.settle(30 * time.Minute)
+		if n := w.count(drivertest.OpDelete); n > 0 {
+			t.Errorf("%d deletes were sent on the word of an empty list", n)
+		}
+	})
+}
+
+func TestF22_TakeOverWaitsForAListing(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 3)
+		w.settle(time.Minute)
+		w.stop()
+		w.cloud.SetFaults(drivertest.Always(drivertest.OpList, drivertest.Fail(driver.Transient)))
+		w.start()
+		w.settle(30 * time.Second)
+		if _, err := w.shard().Reign(); err == nil {
+			t.Error("it serves without having seen the provider's machines")
+		}
+		w.cloud.SetFaults(nil)
+		w.serving()
+		w.settle(time.Minute)
+		w.converged(3)
+	})
+}
+
+func TestF22_ListFailsOnALaterPage(t *testing.T) {
+	inWorld(t, worldOptions{Cloud: drivertest.Options{PageSize: 2}}, func(t *testing.T, w *world) {
+		w.scale(web, 9)
+		w.settle(time.Minute)
+		w.cloud.SetFaults(drivertest.Always(drivertest.OpList, drivertest.Fault{FailPage: 3}))
+		w.settle(10 * time.Minute)
+		if n, made := w.count(drivertest.OpDelete), w.cloud.Created(); n > 0 || made != 9 {
+			t.Errorf("%d deletes and %d creates, want 0 and 9", n, made)
+		}
+	})
+}
+
+func TestF27_DeleteTakesTwentyMinutes(t *testing.T) {
+	slow := drivertest.Conditions{DeleteTime: 20 * time.Minute}
+	inWorld(t, worldOptions{Cloud: drivertest.Options{Conditions: slow}}, func(t *testing.T, w *world) {
+		w.scale(web, 3)
+		w.settle(time.Minute)
+		w.scale(web, 1)
+		w.settle(5 * time.Minute)
+		if n := w.count(drivertest.OpDelete); n != 2 {
+			t.Errorf("%d delete calls for two machines", n)
+		}
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		if made := w.cloud.Created(); made != 4 {
+			t.Errorf("%d machines were made, want 4: those being deleted are no capacity", made)
+		}
+		w.settle(30 * time.Minute)
+		w.converged(2)
+		if n := w.count(drivertest.OpDelete); n > 6 {
+			t.Errorf("%d delete calls for two machines", n)
+		}
+	})
+}
+
+func TestF29_ForeignMachineIsHeld(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		stranger, err := w.ids.NewID("vmx")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.cloud.Plant(testOwner, stranger.String())
+		w.cloud.Plant(testOwner, "not an id")
+		w.cloud.Plant(driver.Owner{Cluster: testCluster, Shard: "s2"}, "of another shard")
+		w.scale(web, 1)
+		w.settle(2 * time.Hour)
+		if n := len(w.cloud.Machines()); n != 4 {
+			t.Errorf("%d machines, want 4: strangers are never deleted", n)
+		}
+		if held := w.reign().Held(); len(held) != 2 {
+			t.Errorf("held: %v, want the two that carry our tags", held)
+		}
+		w.stop()
+		w.lead()
+		w.settle(time.Hour)
+		if n, held := w.count(drivertest.OpDelete), w.reign().Held(); n > 0 || len(held) != 2 {
+			t.Errorf("after a take-over: %d deletes, held %v", n, held)
+		}
+	})
+}
+
+func TestF11_RecordDeletedByHandHoldsTheMachine(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		rec := w.records()[0]
+		w.stop()
+		w.remove(rec.Key())
+		w.lead()
+		w.settle(time.Hour)
+		if _, there := w.cloud.Machine(rec.ID); !there {
+			t.Error("a machine without a record was deleted")
+		}
+		if held := w.reign().Held(); len(held) != 1 || held[0].VM.ID != rec.ID {
+			t.Errorf("held: %v, want %s", held, rec.ID)
+		}
+	})
+}
+
+func TestL5_OrphanIsRemoved(t *testing.T) {
+	lag := drivertest.Conditions{ListLag: 10 * time.Second, GetLag: 10 * time.Second}
+	inWorld(t, worldOptions{Cloud: drivertest.Options{Conditions: lag}}, func(t *testing.T, w *world) {
+		// The create arrives after its instance was given up and deleted.
+		w.cloud.SetFaults(drivertest.Times(1, drivertest.OpCreate, drivertest.Fault{Late: 40 * time.Second}))
+		w.scale(web, 1)
+		w.settle(100 * time.Millisecond)
+		w.scale(web, 0)
+		w.settle(10 * time.Minute)
+		w.converged(0)
+	})
+}
+
+func TestS16_TakeOverKnowsTheSameInstances(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 4)
+		w.settle(time.Minute)
+		w.scale(web, 3)
+		w.settle(time.Minute)
+		before := w.members(web)
+		w.stop()
+		w.lead()
+		w.settle(time.Minute)
+		after := w.members(web)
+		ignore := cmpopts.IgnoreFields(cache.Instance{}, "Revision", "ProviderSeenAt", "Overrides")
+		if diff := cmp.Diff(before, after, ignore); diff != "" {
+			t.Errorf("instances differ (-before +after):\n%s", diff)
+		}
+	})
+}
+
+// TestS8_MassLoss: twenty machines really are gone. That takes a second listing
+// and a Get each to believe, and they are replaced a few a minute.
+func TestS8_MassLoss(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 25)
+		w.settle(65 * time.Second)
+		lost := time.Now()
+		for _, vm := range w.vms(web)[:20] {
+			w.cloud.Remove(vm.InstanceID)
+		}
+		w.settle(25 * time.Second)
+		if made := w.cloud.Created(); made != 25 {
+			t.Errorf("%d machines made before a second listing, want 25", made)
+		}
+		w.settle(10 * time.Minute)
+		w.converged(25)
+		var times []time.Time
+		for _, at := range w.createTimes() {
+			if at.After(lost) {
+				times = append(times, at)
+			}
+		}
+		if len(times) != 20 {
+			t.Errorf("%d creates for 20 lost machines", len(times))
+		}
+		for i := 10; i < len(times); i++ {
+			if span := times[i].Sub(times[i-10]); span < time.Minute {
+				t.Errorf("11 replacements within %v, at most 10 a minute are allowed", span)
+			}
+		}
+	})
+}
