@@ -16,7 +16,9 @@ wire_contract() {
 
 config_schema() {
 	mkdir -p "$out"
-	(cd server/config && go run ./internal/cmd/gen -out "$(realpath "$OLDPWD/$out")")
+	local there
+	there=$(realpath "$out")
+	(cd server/config && go run ./internal/cmd/gen -out "$there")
 }
 
 wire_contract

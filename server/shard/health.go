@@ -81,9 +81,16 @@ func (h *health) forget(id identity.ID) {
 	delete(h.asks, id)
 }
 
-// connected notes that an agent's stream is up.
+// connected notes that an agent's stream is up. A leader that has not heard of
+// the agent before counts its reports from here, not from the take-over (F32).
 func (h *health) connected(id identity.ID) {
-	h.change(id, func(s *signs) { s.connected, s.heard, s.lost, s.absent = true, true, time.Time{}, fleet.Absence{} })
+	now := h.r.now()
+	h.change(id, func(s *signs) {
+		s.connected, s.heard, s.lost, s.absent = true, true, time.Time{}, fleet.Absence{}
+		if s.lastReport.IsZero() {
+			s.lastReport = now
+		}
+	})
 }
 
 // disconnected notes the end of the stream. Unless the agent said goodbye, the

@@ -25,6 +25,10 @@ func (r *Reign) takeOver(ctx context.Context) error {
 	r.cache.Reset()
 	r.health.begin()
 	r.cache.PutTerm(bucket.LeaderKey(r.opts.Shard), r.term)
+	if err := r.cache.Flush(ctx); err != nil {
+		// A start after a crash waits out the lease then; nothing else is lost.
+		r.log.WarnContext(ctx, "term not kept in the cache", "error", err)
+	}
 	r.tasks.Go(func() { r.assignAddress(r.ctx) })
 	if err := r.persist(ctx, "read the instance records", r.seedFromStorage); err != nil {
 		return err

@@ -12,7 +12,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,6 +64,9 @@ where the usual ones are taken.`,
 
 // run brings the cluster up, shows it until ctx ends, and stops it in order.
 func run(ctx context.Context, p serve.Provider, version string, o options, out io.Writer) (err error) {
+	// The terminal that goes away takes the cluster with it.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	defer stop()
 	dir, err := filepath.Abs(o.dir)
 	if err != nil {
 		return err

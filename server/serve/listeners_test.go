@@ -1,0 +1,73 @@
+package serve
+
+import (
+	"net"
+	"testing"
+
+	"nstance.dev/server/config"
+)
+
+func TestAdvertise(t *testing.T) {
+	for _, tt := range []struct {
+		name, bind, configured, actual, leader, want string
+	}{
+		{"the bound address, if nothing else is said", "10.0.0.1:8993", ":8993", "10.0.0.1:8993", "", "10.0.0.1:8993"},
+		{"the port that was free, where the bound one was taken", "127.0.0.1:8993", "127.0.0.1:8993", "127.0.0.1:40001", "", "127.0.0.1:40001"},
+		{"the configured port, where it differs from the bound one", "10.0.0.1:8993", "10.0.0.1:443", "10.0.0.1:8993", "", "10.0.0.1:443"},
+		{"the leader's address beats the bound one", "0.0.0.0:8993", ":8993", "0.0.0.0:8993", "10.0.0.100", "10.0.0.100:8993"},
+		{"the configured host beats the leader's", "0.0.0.0:8993", "shard.example.com:8993", "0.0.0.0:8993", "10.0.0.100", "shard.example.com:8993"},
+		{"an unspecified IPv6 host counts as none", "[::1]:8993", "[::]:8993", "[::1]:8993", "", "[::1]:8993"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			actual, err := net.ResolveTCPAddr("tcp", tt.actual)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := advertise(tt.bind, tt.configured, actual, tt.leader)
+			if err != nil || got != tt.want {
+				t.Errorf("advertise() = %q, %v, want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func loopback() config.Server {
+	addr := "127.0.0.1:0"
+	a := config.Addresses{Health: addr, Registration: addr, Operator: addr, Agent: addr}
+	return config.Server{Bind: a, Advertise: a}
+}
+
+func TestListen_takesAFreePortWhereAllowed(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s := loopback()
+	s.Bind.Operator, s.Advertise.Operator = taken.Addr().String(), taken.Addr().String()
+
+	if _, err := listen(t.Context(), s, "", false); err == nil {
+		t.Error("a taken port was no error")
+	}
+	ls, err := listen(t.Context(), s, "", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ls.close()
+	if got := ls.advertised.Operator; got != ls.operator.Addr().String() || got == taken.Addr().String() {
+		t.Errorf("operators are told %s, the socket is at %s, taken was %s", got, ls.operator.Addr(), taken.Addr())
+	}
+}
+
+func TestListen_overridesTheHostOfTheHealthAddressAlone(t *testing.T) {
+	ls, err := listen(t.Context(), loopback(), "10.1.2.3", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ls.close()
+	host, _, _ := net.SplitHostPort(ls.advertised.Health)
+	agent, _, _ := net.SplitHostPort(ls.advertised.Agent)
+	if host != "10.1.2.3" || agent != "127.0.0.1" {
+		t.Errorf("health is advertised at %s, agents at %s", host, agent)
+	}
+}
