@@ -87,7 +87,7 @@ func run(ctx context.Context, p serve.Provider, version string, o options, out i
 		return err
 	}
 	machines := &machines{provider: p, keep: o.keep}
-	s := screen{out: out, dir: o.dir, live: !o.plain && isTerminal(out)}
+	s := newScreen(out, o)
 	err = serve.Run(ctx, serve.Options{
 		Flags: box.Flags(), Provider: machines.resumed(), Version: version, Log: log,
 		OnServing: func(ctx context.Context, serving *serve.Serving) { show(ctx, box, s, serving, log) },
@@ -163,7 +163,18 @@ func openLog(path string) (*slog.Logger, func() error, error) {
 	return serve.NewLogger(f, false), f.Close, nil
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+// newScreen draws a table on a terminal, unless told otherwise.
+func newScreen(out io.Writer, o options) screen {
+	s := screen{out: out, dir: o.dir, now: time.Now}
+	if f, ok := out.(*os.File); ok && !o.plain && term.IsTerminal(int(f.Fd())) {
+		s.live = true
+		s.size = func() (int, int) {
+			columns, rows, err := term.GetSize(int(f.Fd()))
+			if err != nil {
+				return 80, 24
+			}
+			return columns, rows
+		}
+	}
+	return s
 }

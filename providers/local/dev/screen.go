@@ -16,7 +16,10 @@ import (
 type screen struct {
 	out  io.Writer
 	dir  string // as the user named it
-	live bool
+	live bool   // a terminal: draw the table
+
+	now  func() time.Time
+	size func() (columns, rows int) // of the terminal
 }
 
 // run shows the machines until ctx ends.
@@ -68,7 +71,8 @@ func (s screen) bye(kept bool) error {
 
 // draw writes the table over the one of before lines, and returns its lines.
 func (s screen) draw(machines []serve.Machine, before int) int {
-	text := table(machines, time.Now())
+	columns, rows := s.size()
+	text := fit(table(machines, s.now(), rows-frame), columns)
 	if before > 0 {
 		fmt.Fprintf(s.out, "\x1b[%dA", before) // up to the first line of the old table
 	}
@@ -76,24 +80,38 @@ func (s screen) draw(machines []serve.Machine, before int) int {
 	return strings.Count(text, "\n")
 }
 
-// tableRows is how many machines the table shows; more than fit a screen could
-// not be drawn over.
-const tableRows = 30
+// frame is how many lines of a full table are not machines: its head, the line
+// that says how many more there are, the sum, and the one of the cursor.
+const frame = 4
 
-// table is the machines as text, at a moment.
-func table(machines []serve.Machine, now time.Time) string {
+// table is the machines as text, at a moment, with at most so many of them: a
+// table that scrolls away could not be drawn over.
+func table(machines []serve.Machine, now time.Time, most int) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(w, "INSTANCE\tGROUP\tSTATUS\tAGE\tLAST REPORT\tNOTE")
-	for _, m := range machines[:min(len(machines), tableRows)] {
+	most = max(most, 1)
+	for _, m := range machines[:min(len(machines), most)] {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Group, m.Status, age(now, m.Created), reported(now, m.LastSeen), m.Reason)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
-	if more := len(machines) - tableRows; more > 0 {
+	if more := len(machines) - most; more > 0 {
 		fmt.Fprintf(&b, "and %d more\n", more)
 	}
 	b.WriteString(summary(machines) + "\n")
 	return b.String()
+}
+
+// fit cuts every line of a text to the columns, lest one takes two lines of the
+// terminal.
+func fit(text string, columns int) string {
+	lines := strings.SplitAfter(text, "\n")
+	for i, line := range lines {
+		if len(line) > columns+1 {
+			lines[i] = line[:columns] + "\n"
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 func age(now, since time.Time) string { return now.Sub(since).Truncate(time.Second).String() }
