@@ -1,0 +1,127 @@
+package shard
+
+import (
+	"errors"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/fleet"
+)
+
+// judge has one instance judged now and acts on the verdict: the state, the
+// group, a question to the provider, and the time of the next judgement. One
+// that is leaving is not judged any more.
+func (h *health) judge(id identity.ID) {
+	for {
+		row, ok := h.r.known(id)
+		if !ok || row.State.Leaving() {
+			return
+		}
+		now := h.r.now()
+		verdict := fleet.Judge(h.evidence(row), now)
+		h.schedule(id, verdict)
+		if verdict.Event == 0 && verdict.Power == row.Power {
+			return
+		}
+		after, err := h.r.cache.Update(id, func(in *cache.Instance) error {
+			if err := sentence(in, row.State, verdict, now); err != nil {
+				return err
+			}
+			if verdict.Event == fleet.EventFoundSick && !row.State.Sick() && neverJoined(*in) {
+				h.r.breakers.failed(in.Group) // before anybody plans with the new state
+			}
+			return nil
+		})
+		if errors.Is(err, errMoved) {
+			continue // judged on what no longer holds
+		}
+		if err == nil && after.State != row.State {
+			h.announce(after, verdict)
+		}
+		return
+	}
+}
+
+// errMoved says that the row changed while it was judged.
+var errMoved = errors.New("instance changed meanwhile")
+
+// sentence carries a verdict into a row that is still in the judged state.
+func sentence(in *cache.Instance, judged fleet.State, v fleet.Verdict, now time.Time) error {
+	if in.State != judged {
+		return errMoved
+	}
+	in.Power = v.Power
+	if v.Event == 0 {
+		return nil
+	}
+	state, err := in.State.On(v.Event)
+	if err != nil {
+		return err
+	}
+	in.State, in.Verdict = state, v.Reason
+	switch v.Event {
+	case fleet.EventFoundSick:
+		in.UnhealthyAt = now
+	case fleet.EventReported:
+		in.UnhealthyAt = time.Time{} // it is well again
+	}
+	return nil
+}
+
+func (h *health) announce(row cache.Instance, v fleet.Verdict) {
+	h.r.log.Info("health changed", "instance", row.ID, "tenant", row.Group.Tenant, "group", row.Group.Name,
+		"state", row.State, "reason", v.Why)
+	if v.Event == fleet.EventReported {
+		h.r.events.instance(h.r.cache, row.ID, "running")
+	}
+	if v.Event == fleet.EventFoundSick && neverJoined(row) {
+		h.r.reportCrashLoop(row)
+	}
+	h.r.Enqueue(row.Group)
+}
+
+// neverJoined reports whether an instance of a group had a VM that has not
+// registered.
+func neverJoined(in cache.Instance) bool {
+	return !in.OnDemand && in.ProviderID != "" && in.RegisteredAt.IsZero()
+}
+
+// evidence is everything that the judgement of a row depends on.
+func (h *health) evidence(in cache.Instance) fleet.Health {
+	server := h.r.wanted.config().Server
+	lag := h.r.opts.Driver.Lag()
+	interval := server.HealthCheckInterval.Std()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.of(in.ID)
+	ev := fleet.Health{
+		State: in.State, Power: in.Power, Verdict: in.Verdict, Created: in.Created, Lag: lag,
+		CreatingUntil: in.Created.Add(server.RequestTimeout.Std() + lag),
+		Registered:    !in.RegisteredAt.IsZero(),
+		RegisterBy:    in.NonceExpires.Add(registrationLeeway),
+		Connected:     s.connected, Lost: s.lost, LastReport: s.lastReport,
+		Interval: interval, Single: s.single,
+		Seen: s.presence, Looked: s.looked, Absent: s.absent,
+	}
+	if ev.LastReport.IsZero() {
+		ev.LastReport = latest(h.began, in.RegisteredAt)
+	}
+	if !s.heard {
+		ev.NotBefore = h.began.Add(max(3*interval, time.Minute))
+	}
+	switch {
+	case s.waiting:
+		ev.CreatingUntil = time.Time{}
+	case !s.sent.IsZero():
+		ev.Created, ev.CreatingUntil = s.sent, s.sent.Add(server.RequestTimeout.Std()+lag)
+	}
+	return ev
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
