@@ -45,9 +45,12 @@ type caller struct {
 
 type callerKey struct{}
 
-// callerOf returns the caller that the guard has let in.
-func callerOf(ctx context.Context) caller {
-	c, _ := ctx.Value(callerKey{}).(caller)
+// callerOf returns the caller that the guard has let in, which is not to be changed.
+func callerOf(ctx context.Context) *caller {
+	c, ok := ctx.Value(callerKey{}).(*caller)
+	if !ok {
+		return &caller{}
+	}
 	return c
 }
 
@@ -77,17 +80,35 @@ func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServe
 			err = g.outward(ctx, stream.SetTrailer, info.FullMethod, err)
 		}
 	}()
-	admitted, err := g.admit(ctx, info.FullMethod)
+	admitted, err := g.admitAside(ctx, info.FullMethod)
 	if err != nil {
 		return err
 	}
 	return next(srv, &admittedStream{stream, admitted})
 }
 
+// admitAside is admit in a goroutine of its own. The one of a stream is there for
+// as long as the stream, which may be the life of a machine, and its stack would
+// keep the size that these calls need.
+func (g *guard) admitAside(ctx context.Context, method string) (admitted context.Context, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil {
+				err = g.panicked(ctx, method, r)
+			}
+		}()
+		admitted, err = g.admit(ctx, method)
+	}()
+	<-done
+	return admitted, err
+}
+
 // admittedStream is a stream whose context knows the caller.
 type admittedStream struct {
 	grpc.ServerStream
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // a stream carries its call's
 }
 
 func (s *admittedStream) Context() context.Context { return s.ctx }
@@ -106,7 +127,7 @@ func (g *guard) admit(ctx context.Context, method string) (context.Context, erro
 	if err != nil {
 		return nil, err
 	}
-	c := caller{Peer: who}
+	c := &caller{Peer: who}
 	if !clusterWide[method] || !g.opts.Operators.Leading() {
 		if c.reign, err = g.opts.Shard.Reign(); err != nil {
 			return nil, err

@@ -16,21 +16,21 @@ const sendTimeout = 30 * time.Second
 
 // WatchGroups implements [nstancev1.OperatorServiceServer].
 func (s *operatorService) WatchGroups(_ *emptypb.Empty, stream grpc.ServerStreamingServer[nstancev1.GroupEvent]) error {
-	return watch(s, stream, func(ctx context.Context, c caller, send func(*nstancev1.GroupEvent) error) error {
+	return watch(s, stream, func(ctx context.Context, c *caller, send func(*nstancev1.GroupEvent) error) error {
 		return c.reign.WatchGroups(ctx, c.Tenant, send)
 	})
 }
 
 // WatchInstances implements [nstancev1.OperatorServiceServer].
 func (s *operatorService) WatchInstances(req *nstancev1.WatchInstancesRequest, stream grpc.ServerStreamingServer[nstancev1.InstanceEvent]) error {
-	return watch(s, stream, func(ctx context.Context, c caller, send func(*nstancev1.InstanceEvent) error) error {
+	return watch(s, stream, func(ctx context.Context, c *caller, send func(*nstancev1.InstanceEvent) error) error {
 		return c.reign.WatchInstances(ctx, c.Tenant, req.CoordinatesDrains, send)
 	})
 }
 
 // WatchErrors implements [nstancev1.OperatorServiceServer].
 func (s *operatorService) WatchErrors(_ *emptypb.Empty, stream grpc.ServerStreamingServer[nstancev1.ErrorEvent]) error {
-	return watch(s, stream, func(ctx context.Context, c caller, send func(*nstancev1.ErrorEvent) error) error {
+	return watch(s, stream, func(ctx context.Context, c *caller, send func(*nstancev1.ErrorEvent) error) error {
 		return c.reign.WatchErrors(ctx, c.Tenant, send)
 	})
 }
@@ -38,7 +38,7 @@ func (s *operatorService) WatchErrors(_ *emptypb.Empty, stream grpc.ServerStream
 // watch runs one stream of events. It ends with the caller, with the caller's
 // record (S13), with its certificate, or when the caller stops to read: a send
 // that waits for a reader knows of nothing else, so it runs beside.
-func watch[E any](s *operatorService, stream grpc.ServerStreamingServer[E], run func(context.Context, caller, func(*E) error) error) error {
+func watch[E any](s *operatorService, stream grpc.ServerStreamingServer[E], run func(context.Context, *caller, func(*E) error) error) error {
 	ctx, end := context.WithCancelCause(stream.Context())
 	defer end(nil)
 	c := callerOf(ctx)

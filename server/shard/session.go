@@ -32,12 +32,14 @@ type AgentStream interface {
 	Context() context.Context
 }
 
-// session is one agent's stream. It costs two small goroutines while nothing
-// happens; one that sends exists only while there is something to send.
+// session is one agent's stream. While nothing happens it costs two goroutines with
+// small stacks: the one of the call, and one that waits for a message. One that sends
+// exists only while there is something to send.
 type session struct {
 	r       *Reign
 	id      identity.ID
 	serial  string // of the certificate that opened the stream
+	expires time.Time
 	stream  AgentStream
 	greeted bool   // hello was received; of the receiving goroutine
 	process string // boot id of the agent's process
@@ -47,6 +49,7 @@ type session struct {
 	queue   []*nstancev1.ServerMessage
 	bytes   int
 	sending bool
+	limit   *time.Timer // ends the stream: until hello, then with the certificate
 	ended   bool
 	why     error
 	done    chan struct{} // closed when ended
@@ -64,7 +67,7 @@ func (r *Reign) AdmitAgent(peer identity.Peer) error {
 		return refuse(codes.PermissionDenied, "UNKNOWN_TENANT", "the tenant is not configured")
 	case !row.DeletedAt.IsZero():
 		return errDeleted
-	case peer.Serial != row.CertSerial && peer.Serial != row.PrevSerial:
+	case !r.ownsCertificate(row, peer):
 		return refuse(codes.PermissionDenied, "CERTIFICATE_SUPERSEDED", "the certificate is not the instance's")
 	}
 	return nil
@@ -72,44 +75,54 @@ func (r *Reign) AdmitAgent(peer identity.Peer) error {
 
 // Connect serves one agent's stream until it ends. Nil means that the agent has
 // said goodbye.
+//
+// The goroutine of the call does nothing but wait until then: a stack that has
+// grown hardly ever shrinks, and this one is kept for as long as the agent stays.
 func (r *Reign) Connect(peer identity.Peer, stream AgentStream) error {
-	if err := r.AdmitAgent(peer); err != nil {
-		return err
-	}
-	s := &session{r: r, id: peer.ID, serial: peer.Serial, stream: stream, done: make(chan struct{})}
-	go func() { s.finish(s.receive()) }()
-	err := s.wait(peer.NotAfter)
-	if r.sessions.close(s) && r.ctx.Err() == nil {
-		graceful := err == nil
-		r.health.disconnected(s.id, graceful)
-		r.log.Info("agent disconnected", "instance", s.id, "graceful", graceful)
-	}
-	return err
+	s := &session{r: r, id: peer.ID, serial: peer.Serial, expires: peer.NotAfter, stream: stream, done: make(chan struct{})}
+	go s.begin(&peer)
+	<-s.done
+	return s.end()
 }
 
-// wait blocks until the stream has to end, and says why.
-func (s *session) wait(notAfter time.Time) error {
-	hello := time.AfterFunc(helloTimeout, func() {
-		s.r.sessions.mu.Lock()
-		greeted := s.r.sessions.byID[s.id] == s
-		s.r.sessions.mu.Unlock()
-		if !greeted {
-			s.finish(refuse(codes.DeadlineExceeded, "NO_HELLO", "no hello within %v", helloTimeout))
-		}
-	})
-	defer hello.Stop()
-	expiry := time.AfterFunc(notAfter.Sub(s.r.now()), func() {
-		s.finish(refuse(codes.Unauthenticated, "CERTIFICATE_EXPIRED", "the certificate has expired"))
-	})
-	defer expiry.Stop()
-	select {
-	case <-s.done:
-	case <-s.stream.Context().Done():
-		s.finish(s.stream.Context().Err())
+// begin admits the agent and waits for what it has to say.
+func (s *session) begin(peer *identity.Peer) {
+	if err := s.r.AdmitAgent(*peer); err != nil {
+		s.finish(err)
+		return
 	}
+	s.endAfter(helloTimeout, errNoHello)
+	go s.receive()
+}
+
+// end takes note of the end of the stream, and says why it came.
+func (s *session) end() error {
+	s.mu.Lock()
+	why := s.why
+	s.mu.Unlock()
+	if s.r.sessions.close(s) && s.r.ctx.Err() == nil {
+		s.r.health.disconnected(s.id, why == nil)
+		s.r.log.Info("agent disconnected", "instance", s.id, "graceful", why == nil)
+	}
+	return why
+}
+
+var (
+	errNoHello = refuse(codes.DeadlineExceeded, "NO_HELLO", "no hello within %v", helloTimeout)
+	errExpired = refuse(codes.Unauthenticated, "CERTIFICATE_EXPIRED", "the certificate has expired")
+)
+
+// endAfter lets the stream end after a while, for a reason, unless it is called
+// again before.
+func (s *session) endAfter(d time.Duration, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.why
+	if s.limit != nil {
+		s.limit.Stop()
+	}
+	if !s.ended {
+		s.limit = time.AfterFunc(d, func() { s.finish(why) })
+	}
 }
 
 // finish ends the stream, once.
@@ -120,23 +133,39 @@ func (s *session) finish(why error) {
 		return
 	}
 	s.ended, s.why, s.queue = true, why, nil
+	if s.limit != nil {
+		s.limit.Stop()
+	}
 	close(s.done)
 }
 
-// receive takes the agent's messages until it half-closes (nil) or breaks a rule.
-func (s *session) receive() error {
-	for {
-		msg, err := s.stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := s.handle(msg); err != nil {
-			return err
-		}
+// over reports whether the stream has ended.
+func (s *session) over() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
 	}
+}
+
+// receive takes one message of the agent, who half-closes in the end, and leaves the
+// next one to another goroutine: what this one did has made its stack grow, and it
+// may be long until there is more to do.
+func (s *session) receive() {
+	msg, err := s.stream.Recv()
+	if errors.Is(err, io.EOF) {
+		s.finish(nil)
+		return
+	}
+	if err == nil {
+		err = s.handle(msg)
+	}
+	if err != nil {
+		s.finish(err)
+		return
+	}
+	go s.receive()
 }
 
 // handle acts on one message. Members that this server does not know are left
@@ -157,6 +186,9 @@ func (s *session) handle(msg *nstancev1.AgentMessage) error {
 	case *nstancev1.AgentMessage_PublicKeys:
 		return s.storeKeys(m.PublicKeys)
 	case *nstancev1.AgentMessage_Renew:
+		// Storage may take its time. The stream's end is known at once all the same.
+		ctx := s.stream.Context()
+		defer context.AfterFunc(ctx, func() { s.finish(ctx.Err()) })()
 		return s.renew(m.Renew)
 	}
 	return nil
@@ -177,6 +209,7 @@ func (s *session) greet(hello *nstancev1.Hello) error {
 	if err := s.r.sessions.open(s); err != nil {
 		return err
 	}
+	s.endAfter(s.expires.Sub(s.r.now()), errExpired)
 	s.greeted, s.process = true, hello.BootId
 	s.r.health.connected(s.id)
 	s.r.log.Info("agent connected", "instance", s.id, "agent_version", printable(hello.AgentVersion))

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -37,8 +38,11 @@ var (
 func (ss *sessions) open(s *session) error {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if ss.closed {
+	switch {
+	case ss.closed:
 		return errReignOver
+	case s.over():
+		return context.Canceled // whoever ended it has taken it out, or will not find it
 	}
 	if old := ss.byID[s.id]; old != nil {
 		old.finish(errReplaced)
