@@ -26,7 +26,10 @@ import (
 // Goal: 2.4 times the bare connection, 0.60 times the default gRPC server.
 //
 // Each server runs in a process of its own and its clients in a second one.
-const idleAgents = 400
+const (
+	idleAgents  = 500
+	firstAgents = 10
+)
 
 // The servers of the measure, by the name that their process is told.
 const (

@@ -20,7 +20,6 @@ import (
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/driver/drivertest"
-	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/pki"
 )
@@ -39,33 +38,35 @@ type idleAgent struct {
 }
 
 // serveIdle is the process of a server: it prints by how many bytes its memory
-// has grown with all clients connected.
+// has grown with all clients connected. A few that come before show it all that it
+// makes once, however many there are.
 func serveIdle(ctx context.Context, kind string) error {
 	nursery := newNursery()
 	w, err := newWorld(ctx, drivertest.Options{OnCreate: nursery.boot})
 	if err != nil {
 		return err
 	}
-	var agents []*agent
-	enter := func() error {
-		if agents, err = nursery.raise(ctx, w, "web", idleAgents); err != nil {
-			return err
-		}
-		return w.registerAll(ctx, agents)
-	}
-	// The peers know nothing of their clients.
-	if kind != serverOurs {
-		if err := enter(); err != nil {
-			return err
-		}
-	}
 	addr, err := w.serveKind(ctx, kind)
+	if err != nil {
+		return err
+	}
+	first, err := nursery.enrol(ctx, w, "first", firstAgents)
+	if err != nil {
+		return err
+	}
+	var agents []*agent
+	if kind != serverOurs { // the peers know nothing of their clients
+		if agents, err = nursery.enrol(ctx, w, "web", idleAgents); err != nil {
+			return err
+		}
+	}
+	firstClients, err := startClients(ctx, kind, w.taskFor(addr, first))
 	if err != nil {
 		return err
 	}
 	before := inUse()
 	if kind == serverOurs {
-		if err := enter(); err != nil {
+		if agents, err = nursery.enrol(ctx, w, "web", idleAgents); err != nil {
 			return err
 		}
 	}
@@ -77,38 +78,43 @@ func serveIdle(ctx context.Context, kind string) error {
 	time.Sleep(settling)
 	grown := inUse() - before
 	if kind == serverOurs {
-		standIns, err := w.standIns(ctx)
+		standIns, err := w.standIns(ctx, "web")
 		if err != nil {
 			return err
 		}
 		grown -= standIns
 	}
-	return errors.Join(json.NewEncoder(os.Stdout).Encode(grown), clients.end(), w.close())
+	return errors.Join(json.NewEncoder(os.Stdout).Encode(grown), firstClients.end(), clients.end(), w.close())
 }
 
-// standIns is how much memory store and cloud take, which are not the server's: by
-// how much it grows when a second store and a second cloud are made with the same
-// objects and machines.
-func (w *world) standIns(ctx context.Context) (float64, error) {
+// enrol raises a group and registers its agents.
+func (n *nursery) enrol(ctx context.Context, w *world, group string, size int) ([]*agent, error) {
+	agents, err := n.raise(ctx, w, group, size)
+	if err != nil {
+		return nil, err
+	}
+	return agents, w.registerAll(ctx, agents)
+}
+
+// standIns is how much memory store and cloud take for a group, which is not the
+// server's: by how much it grows when a second store and a second cloud are made with
+// the same objects and machines.
+func (w *world) standIns(ctx context.Context, group string) (float64, error) {
 	before := inUse()
 	store, cloud := memory.New(memory.Options{}), drivertest.New(drivertest.Options{})
-	for info, err := range objectstore.ListAll(ctx, w.store, bucket.InstancePrefix(shardName)) {
-		if err != nil {
-			return 0, err
-		}
-		object, err := w.store.Get(ctx, info.Key)
-		if err == nil {
-			_, err = store.PutIfAbsent(ctx, info.Key, object.Data)
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
 	for _, call := range w.cloud.Calls() {
-		if call.Op != drivertest.OpCreate {
+		if call.Op != drivertest.OpCreate || call.Request.Group != group {
 			continue
 		}
 		if _, err := cloud.Create(ctx, *call.Request); err != nil {
+			return 0, err
+		}
+		key := bucket.InstanceKey(shardName, tenantName, call.ID)
+		object, err := w.store.Get(ctx, key)
+		if err == nil {
+			_, err = store.PutIfAbsent(ctx, key, object.Data)
+		}
+		if err != nil {
 			return 0, err
 		}
 	}
