@@ -31,8 +31,11 @@ type DocumentError struct {
 // Error names the key, the fault and the remedy, and quotes no content.
 func (e *DocumentError) Error() string {
 	remedy := "restore it from a backup, or delete it if the machine is gone"
-	if errors.Is(e.Err, ErrNewer) {
+	switch {
+	case errors.Is(e.Err, ErrNewer):
 		remedy = "upgrade this program"
+	case strings.HasPrefix(e.Key, "snapshot/"):
+		remedy = "nothing has to be done, the records themselves are read instead"
 	}
 	return fmt.Sprintf("object %q: %v; %s", e.Key, e.Err, remedy)
 }
