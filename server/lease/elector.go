@@ -34,6 +34,7 @@ type Elector struct {
 	seen        observation
 	since       time.Duration // when seen was first seen, by opts.Elapsed
 	attempts    []attempt     // the latest writes tried, whatever became of them
+	stored      attempt       // the last of them known to be stored
 	lastUpdated time.Time
 
 	mu      sync.Mutex
@@ -75,7 +76,7 @@ func (e *Elector) Run(ctx context.Context) error {
 		case errors.Is(err, ErrDuplicateID):
 			return fmt.Errorf("lock %s: %w", e.key, err)
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the end of ctx is the end in order
 		}
 	}
 }

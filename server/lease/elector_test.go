@@ -118,6 +118,27 @@ func TestF1_StoreDownForTenLeases(t *testing.T) {
 	})
 }
 
+// A store that is emptied for a while, such as a file system that is not mounted,
+// has in the end the version again that this server wrote before many others were
+// tried in vain. That is no other server with its id.
+func TestF1_OwnVersionComesBackAfterLong(t *testing.T) {
+	bubble(t, func(t *testing.T, c *cluster) {
+		a := c.add("a", nil)
+		c.until(a, time.Second)
+		a.net.answer(objectstore.ErrNotFound)
+		c.run(20 * leaseL)
+		if got := leaders(a); len(got) != 0 {
+			t.Errorf("%q leads without a lease", got)
+		}
+		a.net.answer(nil)
+		c.run(2 * time.Second)
+		if got := leaders(a); len(got) != 1 {
+			t.Errorf("leaders %q after the store came back", got)
+		}
+		stopAll(t, a)
+	})
+}
+
 func TestRenewalFaultsDoNotCostLeadership(t *testing.T) {
 	once := func(f memory.Fault) func(n int) memory.Fault {
 		return func(n int) memory.Fault {

@@ -85,14 +85,22 @@ type node struct {
 type network struct {
 	objectstore.Store
 	mu     sync.Mutex
-	cut    bool
+	cut    error     // of every call; nil: they pass
 	frozen time.Time // until then the node does nothing, as if stopped
 }
 
 func (n *network) set(cut bool) {
+	if cut {
+		n.answer(objectstore.ErrUnavailable)
+	} else {
+		n.answer(nil)
+	}
+}
+
+func (n *network) answer(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.cut = cut
+	n.cut = err
 }
 
 func (n *network) freeze(until time.Time) {
@@ -109,10 +117,7 @@ func (n *network) pass() error {
 	time.Sleep(time.Until(frozen))
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.cut {
-		return objectstore.ErrUnavailable
-	}
-	return nil
+	return n.cut
 }
 
 // through makes a call that can be cut off or frozen on the way there and back.

@@ -41,8 +41,13 @@ func (e *Elector) remember(v version, data []byte) {
 	e.attempts = append(e.attempts, attempt{v, string(data)})
 }
 
-// tried returns the write of this process that has exactly this content.
+// tried returns the write of this process that has exactly this content. The last
+// one that is known to be stored is never forgotten: while the store is away for
+// long, attempts pile up, and then that version comes back.
 func (e *Elector) tried(data []byte) (attempt, bool) {
+	if len(data) > 0 && e.stored.data == string(data) {
+		return e.stored, true
+	}
 	i := slices.IndexFunc(e.attempts, func(a attempt) bool { return a.data == string(data) })
 	if i < 0 {
 		return attempt{}, false
@@ -81,6 +86,7 @@ func (e *Elector) write(ctx context.Context, doc Document, etag string, claim bo
 			return version{}, errors.Join(err, ctx.Err())
 		}
 		if v.etag, err = e.put(ctx, data, etag); err == nil {
+			e.stored = attempt{v, string(data)}
 			return v, nil
 		}
 		if errors.Is(err, objectstore.ErrPrecondition) {
@@ -124,6 +130,7 @@ func (e *Elector) reread(ctx context.Context, term uint64, etag string) (version
 	case !now.absent() && now.etag == etag:
 		return version{}, errors.New("the condition holds and was refused")
 	case ok && own.doc.Term == term:
+		e.stored = own
 		own.etag = now.etag
 		return own.version, nil
 	case e.duplicate(now):
