@@ -14,6 +14,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -138,7 +139,7 @@ func (s *Store) path(key string) string {
 func (s *Store) read(key string) (objectstore.Object, error) {
 	f, err := os.Open(s.path(key))
 	if gone(err) {
-		return objectstore.Object{}, objectstore.ErrNotFound
+		return objectstore.Object{}, cmp.Or(s.away(), objectstore.ErrNotFound)
 	}
 	if err != nil {
 		return objectstore.Object{}, err
@@ -156,6 +157,15 @@ func (s *Store) read(key string) (objectstore.Object, error) {
 		return objectstore.Object{}, err
 	}
 	return objectstore.Object{Key: key, Data: data, ETag: etagOf(data), Modified: info.ModTime()}, nil
+}
+
+// away is the error of every call while the store's folder is not there, moved or
+// not mounted: then nothing is known of any key, least of all that it is absent.
+func (s *Store) away() error {
+	if _, err := os.Stat(s.locks.dir); err != nil {
+		return fmt.Errorf("%w: the folder of the store is gone: %w", objectstore.ErrUnavailable, err)
+	}
+	return nil
 }
 
 // gone says that nothing has the path, also because a file stands in its way.

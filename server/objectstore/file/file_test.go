@@ -1,6 +1,7 @@
 package file_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -58,6 +59,34 @@ func TestFilesPutInPlaceByHand(t *testing.T) {
 	}
 	if _, err := s.PutIfMatch(t.Context(), "config/a.jsonc", []byte("{ }"), page.Objects[0].ETag); err != nil {
 		t.Error(err)
+	}
+}
+
+// A folder that is gone, moved or not mounted, is not an empty store (F1).
+func TestF1_FolderGoneIsUnavailable(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	s := open(t, dir)
+	etag, err := s.PutIfAbsent(t.Context(), "a/k", []byte("A"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), "a/k"); !errors.Is(err, objectstore.ErrUnavailable) || errors.Is(err, objectstore.ErrNotFound) {
+		t.Errorf("get: %v", err)
+	}
+	if _, err := s.List(t.Context(), "a/", "", 0); !errors.Is(err, objectstore.ErrUnavailable) {
+		t.Errorf("list: %v", err)
+	}
+	if err := s.DeleteIfMatch(t.Context(), "a/k", etag); err == nil || errors.Is(err, objectstore.ErrNotFound) {
+		t.Errorf("delete: %v", err)
+	}
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := s.Get(t.Context(), "a/k"); err != nil || o.ETag != etag {
+		t.Errorf("back again: %+v, %v", o, err)
 	}
 }
 
