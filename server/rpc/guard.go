@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -150,23 +149,25 @@ var clusterWide = map[string]bool{
 	nstancev1.OperatorService_RenewCertificate_FullMethodName: true,
 }
 
-// authenticate reads who calls out of the certificate. That it is one of the
-// cluster's authority the handshake has proved; connections outlive
-// certificates, so the time is looked at again.
+// authenticate returns who calls, as the certificate of the handshake said.
+// Connections outlive certificates, so the time is looked at for each call.
 func (g *guard) authenticate(ctx context.Context) (identity.Peer, error) {
 	p, _ := peer.FromContext(ctx)
-	var info credentials.TLSInfo
-	if p != nil {
-		info, _ = p.AuthInfo.(credentials.TLSInfo)
+	if p == nil {
+		return identity.Peer{}, errNoCertificate
 	}
-	if len(info.State.VerifiedChains) == 0 || len(info.State.PeerCertificates) == 0 {
-		return identity.Peer{}, refuse(codes.Unauthenticated, "NO_CERTIFICATE", "a client certificate is needed")
+	client, ok := p.AuthInfo.(*identified)
+	if !ok {
+		return identity.Peer{}, errNoCertificate
 	}
-	who, err := identity.PeerFromCertificate(info.State.PeerCertificates[0])
+	who, err := client.who, client.err
 	if err == nil {
 		err = who.Require(g.role)
 	}
+	var refusal *shard.Refusal
 	switch {
+	case errors.As(err, &refusal):
+		return who, err
 	case errors.Is(err, identity.ErrRole):
 		return who, refuse(codes.PermissionDenied, "WRONG_ROLE", "%v", err)
 	case err != nil:

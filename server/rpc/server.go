@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
@@ -85,7 +84,7 @@ var (
 // options are the settings of a gRPC server with these limits.
 func (l limits) options(conf *tls.Config) []grpc.ServerOption {
 	opts := []grpc.ServerOption{
-		grpc.Creds(credentials.NewTLS(conf)),
+		grpc.Creds(newCredentials(conf)),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.MaxConcurrentStreams(l.streams),
 		grpc.MaxRecvMsgSize(l.message),
