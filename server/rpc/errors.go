@@ -42,7 +42,7 @@ const reasonNotLeader = "NOT_LEADER"
 // outward turns an error into what the caller is told, and logs what it is not.
 // It is the only way out for errors.
 func (g *guard) outward(ctx context.Context, trailer func(metadata.MD), method string, err error) error {
-	if st, ok := err.(interface{ GRPCStatus() *status.Status }); ok { //nolint:errorlint // a wrapped one would carry foreign text
+	if st, ok := err.(interface{ GRPCStatus() *status.Status }); ok { // a wrapped one would carry foreign text
 		if st.GRPCStatus().Code() != codes.Unimplemented {
 			return err // the framework's own
 		}

@@ -19,7 +19,7 @@ const (
 type paced struct {
 	net.Listener
 	bucket *rate.Limiter
-	ctx    context.Context // ends with Close: a wait is no call that a caller could cancel
+	ctx    context.Context //nolint:containedctx // ends with Close: a wait is no call that a caller could cancel
 	stop   context.CancelFunc
 }
 

@@ -117,12 +117,26 @@ func (s *operatorService) ListHeldVMs(ctx context.Context, _ *emptypb.Empty) (*n
 	}
 	out := &nstancev1.ListHeldVMsResponse{}
 	for _, held := range c.reign.Held() {
-		out.Vms = append(out.Vms, &nstancev1.HeldVM{
-			ProviderInstanceId: held.VM.ProviderID, InstanceId: cmp.Or(held.VM.ID.String(), held.VM.RawID), Reason: held.Why,
-		})
+		vm := &nstancev1.HeldVM{
+			ProviderInstanceId: held.VM.ProviderID, InstanceId: cmp.Or(held.VM.ID.String(), held.VM.RawID),
+			Tenant: held.Machine.Tenant, Group: held.Machine.Group, Reason: string(held.Cause), Since: timestamppb.New(held.Since),
+		}
+		if !held.Machine.CreatedAt.IsZero() {
+			vm.CreatedAt = timestamppb.New(held.Machine.CreatedAt)
+		}
+		out.Vms = append(out.Vms, vm)
 	}
-	slices.SortFunc(out.Vms, func(a, b *nstancev1.HeldVM) int { return cmp.Compare(a.ProviderInstanceId, b.ProviderInstanceId) })
 	return out, nil
+}
+
+// AdoptVM implements [nstancev1.OperatorServiceServer]. The machine becomes one of
+// the tenant that its tags name, whoever asks: hence for administrators alone.
+func (s *operatorService) AdoptVM(ctx context.Context, req *nstancev1.AdoptVMRequest) (*nstancev1.InstanceStatus, error) {
+	c := callerOf(ctx)
+	if !s.administrates(c.Tenant) {
+		return nil, refuse(codes.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may adopt held machines")
+	}
+	return c.reign.AdoptVM(ctx, req.ProviderInstanceId)
 }
 
 // administrates reports whether operators of the tenant may see and do what

@@ -19,8 +19,9 @@ import (
 type Refresher interface {
 	// Refresh puts the stored configuration in force if it is another one than
 	// prev, the etag so far. What is wrong with an invalid one is an error that
-	// errors.As finds as config.Problems; any other error means that it could
-	// not be read. In both cases the old one stays in force.
+	// errors.As finds as config.Problems; a *shard.Refusal says why a valid one
+	// cannot be put in force, any other error that it could not be read. In all
+	// cases the old one stays in force.
 	Refresh(ctx context.Context) (prev, now string, updated bool, err error)
 }
 
@@ -31,7 +32,10 @@ func (s *operatorService) RefreshConfig(ctx context.Context, _ *emptypb.Empty) (
 	s.opts.Log.InfoContext(ctx, "configuration refreshed by a caller", "tenant", c.Tenant, "operator", c.ID,
 		"updated", updated, "prev_etag", prev, "etag", now, "error", err)
 	var problems config.Problems
+	var refusal *shard.Refusal
 	switch {
+	case errors.As(err, &refusal):
+		return nil, refusal
 	case errors.As(err, &problems):
 		text := s.visible(problems, c.Tenant)
 		return nil, refuse(codes.InvalidArgument, "INVALID_CONFIG", "the configuration is invalid and not in force:\n%s", text)

@@ -94,7 +94,7 @@ func (l limits) options(conf *tls.Config) []grpc.ServerOption {
 	}
 	if l.small {
 		opts = append(opts,
-			grpc.ReadBufferSize(0), grpc.WriteBufferSize(4<<10), grpc.SharedWriteBuffer(true),
+			grpc.ReadBufferSize(0), grpc.WriteBufferSize(4<<10),
 			grpc.StaticStreamWindowSize(64<<10), grpc.StaticConnWindowSize(64<<10), grpc.HeaderTableSize(0))
 	}
 	return opts

@@ -4,9 +4,9 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -64,8 +64,12 @@ func (b Box) Prepare(ctx context.Context, group string, size int, userdata strin
 			return nil, err
 		}
 	}
-	if unlock, err = cache.LockDir(b.Dir); err != nil {
-		return nil, fmt.Errorf("%s is in use by another process: %w", b.Dir, err)
+	unlock, err = cache.LockDir(b.Dir)
+	if errors.Is(err, cache.ErrLocked) {
+		return nil, fmt.Errorf("%s is %w: stop that one first, or use another directory", b.Dir, cache.ErrLocked)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := b.fill(ctx, group, size, userdata); err != nil {
 		return nil, errors.Join(err, unlock())
@@ -132,11 +136,11 @@ func (b Box) Publish(ctx context.Context, s *Serving) (string, error) {
 	return b.context(), renameio.WriteFile(b.context(), append(text, '\n'), 0o600)
 }
 
-// identify enrols an operator of the default tenant, unless one is that is good
-// for another day.
+// identify enrols an operator of the default tenant, unless one is whom this
+// cluster takes for another day.
 func (b Box) identify(ctx context.Context, s *Serving) error {
-	crt := filepath.Join(b.identity(), "identity.crt")
-	if goodFor(crt, 24*time.Hour) {
+	authority := s.keys.current().Authority
+	if b.identified(authority.CA().Pool(), time.Now().Add(24*time.Hour)) {
 		return nil
 	}
 	key, err := pki.NewPrivateKey(nil)
@@ -155,7 +159,6 @@ func (b Box) identify(ctx context.Context, s *Serving) error {
 	if !ok {
 		return fmt.Errorf("the new key is not of Ed25519 but of %T", key.Public())
 	}
-	authority := s.keys.current().Authority
 	_, cert, err := operators.Enrol(ctx, store, authority, operators.EnrolRequest{Tenant: identity.DefaultTenant, Key: public})
 	if err != nil {
 		return err
@@ -166,21 +169,20 @@ func (b Box) identify(ctx context.Context, s *Serving) error {
 	return errors.Join(
 		renameio.WriteFile(filepath.Join(b.identity(), "ca.crt"), authority.CA().Bundle(), 0o600),
 		renameio.WriteFile(filepath.Join(b.identity(), "identity.key"), keyPEM, 0o600),
-		renameio.WriteFile(crt, cert.PEM, 0o600),
+		renameio.WriteFile(filepath.Join(b.identity(), "identity.crt"), cert.PEM, 0o600),
 	)
 }
 
-// goodFor reports whether the file holds a certificate that is valid for that
-// much longer.
-func goodFor(path string, longer time.Duration) bool {
-	data, err := os.ReadFile(path)
+// identified reports whether the directory holds a key and its certificate, signed
+// by one of roots and in time at the given moment: the bucket may have been made
+// anew since, and a CA with it.
+func (b Box) identified(roots *x509.CertPool, at time.Time) bool {
+	pair, err := tls.LoadX509KeyPair(filepath.Join(b.identity(), "identity.crt"), filepath.Join(b.identity(), "identity.key"))
 	if err != nil {
 		return false
 	}
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return false
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	return err == nil && time.Until(cert.NotAfter) > longer
+	_, err = pair.Leaf.Verify(x509.VerifyOptions{
+		Roots: roots, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	return err == nil
 }

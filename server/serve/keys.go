@@ -32,8 +32,8 @@ type keyring struct {
 	ready chan struct{} // closed once keys are there
 	try   chan struct{} // asks for a look now; has room for one
 
-	mu   sync.Mutex
-	lead context.Context // the cluster's leadership, while this server has it: it may make keys
+	mu         sync.Mutex
+	leadership context.Context //nolint:containedctx // the cluster's, valid or over: it bounds the making of keys; nil: never had it
 }
 
 // keyPoll is how often a server looks for keys that another one is to make.
@@ -102,10 +102,11 @@ func caTemplate(cfg *config.Config) pki.CATemplate {
 // current returns the keys, nil until they are there.
 func (k *keyring) current() *shard.Keys { return k.keys.Load() }
 
-// leading gives the keyring the leadership of the cluster; nil takes it away.
-func (k *keyring) leading(lead context.Context) {
+// lead lets the keyring make keys for as long as ctx proves the leadership of the
+// cluster.
+func (k *keyring) lead(ctx context.Context) {
 	k.mu.Lock()
-	k.lead = lead
+	k.leadership = ctx
 	k.mu.Unlock()
 	select {
 	case k.try <- struct{}{}:
@@ -141,7 +142,7 @@ func (k *keyring) run(ctx context.Context) error {
 
 func (k *keyring) load(ctx context.Context) (*shard.Keys, error) {
 	k.mu.Lock()
-	lead := k.lead
+	lead := k.leadership
 	k.mu.Unlock()
 	opts := pki.Options{Create: lead != nil && lease.Check(lead) == nil, Now: k.now}
 	if opts.Create {

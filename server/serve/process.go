@@ -115,6 +115,8 @@ func (p *process) open(ctx context.Context) error {
 // the health port already says that the server is not ready.
 func (p *process) configure(ctx context.Context) (shard.Static, error) {
 	waitCtx, stop := context.WithCancel(ctx)
+	var probes sync.WaitGroup
+	defer probes.Wait() // the port is free again for the real one
 	defer stop()
 	opened := false
 	return p.source.start(ctx, func() {
@@ -127,7 +129,7 @@ func (p *process) configure(ctx context.Context) (shard.Static, error) {
 			p.log.WarnContext(ctx, "health port not opened yet", "error", err)
 			return
 		}
-		go func() { _ = p.status.serve(waitCtx, l) }() // probes alone; the real one follows
+		probes.Go(func() { _ = p.status.serve(waitCtx, l) })
 	})
 }
 
@@ -224,9 +226,9 @@ func (p *process) prepareLocks() error {
 func (p *process) leadCluster(ctx context.Context, term uint64) {
 	p.cache.PutTerm(bucket.ClusterLeaderKey, term)
 	p.log.InfoContext(ctx, "leading the cluster", "term", term)
-	p.keys.leading(ctx)
-	p.operators.Lead(ctx) // until ctx ends
-	p.keys.leading(nil)
+	p.keys.lead(ctx)
+	p.operators.Lead(ctx)
+	<-ctx.Done()
 }
 
 // leadShard campaigns for the shard once the cluster has keys: without them a
@@ -243,6 +245,7 @@ func (p *process) leadShard(ctx context.Context) error {
 // lead carries the shard for as long as the leadership context lasts.
 func (p *process) lead(ctx context.Context) {
 	term, _ := lease.Term(ctx)
+	p.catchUp(ctx)
 	done := make(chan struct{})
 	defer func() { <-done }()
 	go func() {

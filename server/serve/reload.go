@@ -2,19 +2,26 @@ package serve
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"reflect"
 	"syscall"
+	"time"
+
+	"google.golang.org/grpc/codes"
 
 	"nstance.dev/server/config"
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/shard"
 )
 
-// ErrRestart is returned by [Run] when a new configuration is in storage that
-// takes effect only at a start: whoever supervises the process starts it again.
-var ErrRestart = errors.New("the new configuration needs a restart")
+// needsRestart refuses a stored configuration that takes effect only at a start.
+func needsRestart(part string) error {
+	return &shard.Refusal{
+		Code: codes.FailedPrecondition, Reason: "NEEDS_RESTART",
+		Message: part + " has changed, which takes effect when the server is restarted; until then the configuration before stays in force",
+	}
+}
 
 // refresher reads the configuration again when a caller asks for it.
 type refresher struct{ p *process }
@@ -39,13 +46,34 @@ func (p *process) reload(ctx context.Context) (prev, now string, updated bool, e
 		return old.ETag, old.ETag, false, nil
 	}
 	if fixed := changedForGood(old.Config, static.Config); fixed != "" {
-		return old.ETag, old.ETag, false, fmt.Errorf("%s has changed: %w", fixed, ErrRestart)
+		return old.ETag, old.ETag, false, needsRestart(fixed)
 	}
 	if err := p.shard.Apply(ctx, static); err != nil {
 		return old.ETag, old.ETag, false, err
 	}
 	p.log.InfoContext(ctx, "configuration in force", "etag", static.ETag)
 	return old.ETag, static.ETag, true, nil
+}
+
+// catchUp has a new leader begin with the stored configuration: as a standby it
+// read its own at its start, and a size that was changed since then must not come
+// back. It waits for storage, as the take-over itself does, until ctx ends; a
+// configuration that cannot be put in force changes nothing (S19).
+func (p *process) catchUp(ctx context.Context) {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		_, _, _, err := p.reload(ctx)
+		switch {
+		case err == nil, ctx.Err() != nil:
+			return
+		case !objectstore.Retryable(err):
+			p.log.ErrorContext(ctx, "stored configuration not in force; the one before stays", "error", err)
+			return
+		}
+		p.log.WarnContext(ctx, "stored configuration not read", "retry_in", wait, "error", err)
+		if sleep(ctx, wait) != nil {
+			return
+		}
+	}
 }
 
 // changedForGood names the first part that a running process cannot change.

@@ -1,10 +1,69 @@
 package serve
 
 import (
+	"errors"
+	"log/slog"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"nstance.dev/server/config"
+	"nstance.dev/server/objectstore/memory"
+	"nstance.dev/server/shard"
 )
+
+// standby is a server that has read the stored configuration and does not lead.
+func standby(t *testing.T, store *memory.Store) *process {
+	t.Helper()
+	p := &process{source: newTestSource(t, store, t.TempDir()), log: slog.New(slog.DiscardHandler)}
+	static, err := p.source.start(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.shard = shard.New(shard.Options{}, static)
+	return p
+}
+
+func sizeOf(p *process) int { return *p.shard.Static().Config.Groups["default"]["web"].Size }
+
+func TestCatchUp_aNewLeaderBeginsWithTheStoredConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(memory.Options{})
+		put(t, store, devConfig(t, 3))
+		p := standby(t, store)
+		put(t, store, devConfig(t, 5))
+		store.Down(true)
+		time.AfterFunc(3*time.Second, func() { store.Down(false) })
+		p.catchUp(t.Context())
+		if got := sizeOf(p); got != 5 {
+			t.Errorf("size %d at the take-over, want the stored one, 5", got)
+		}
+		put(t, store, []byte(`{"nonsense": 1}`))
+		p.catchUp(t.Context())
+		if got := sizeOf(p); got != 5 {
+			t.Errorf("S19: size %d after a bad configuration, want 5", got)
+		}
+	})
+}
+
+func TestReload_refusesWhatNeedsARestart(t *testing.T) {
+	store := memory.New(memory.Options{})
+	put(t, store, devConfig(t, 3))
+	p := standby(t, store)
+	text, err := config.Dev(config.DevOptions{MachinesDir: "/elsewhere", EncryptionKeyFile: "/k", Arch: "amd64", Userdata: "#!/bin/sh\n", Size: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, store, text)
+	_, _, updated, err := p.reload(t.Context())
+	var refusal *shard.Refusal
+	if updated || !errors.As(err, &refusal) || refusal.Reason != "NEEDS_RESTART" {
+		t.Errorf("reload: updated %t, %v; want NEEDS_RESTART", updated, err)
+	}
+	if got := sizeOf(p); got != 3 {
+		t.Errorf("size %d, want the one before, 3", got)
+	}
+}
 
 func TestChangedForGood_namesWhatNeedsARestart(t *testing.T) {
 	load := func(edit func(*config.Server)) *config.Config {

@@ -62,7 +62,7 @@ func Main(p Provider, version string) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := Command(p, version).ExecuteContext(ctx)
 	stop()
-	os.Exit(exitCode(err, os.Stderr))
+	os.Exit(exitCode(err, os.Stderr)) //nolint:forbidigo // this is all of a provider's main
 }
 
 // Command is the program of a provider as a command.
