@@ -20,14 +20,15 @@ type cloud struct {
 	drv     driver.Driver
 	timeout time.Duration
 	metrics *Metrics
+	now     func() time.Time
 
 	calls, instances, deletes, reads *tokens
 }
 
-func newCloud(drv driver.Driver, limits config.Limits, timeout time.Duration, metrics *Metrics) *cloud {
+func newCloud(drv driver.Driver, limits config.Limits, timeout time.Duration, metrics *Metrics, now func() time.Time) *cloud {
 	def := drv.Limits()
 	return &cloud{
-		drv: drv, timeout: timeout, metrics: metrics,
+		drv: drv, timeout: timeout, metrics: metrics, now: now,
 		calls:     newTokens(def.Calls, limits.Calls),
 		instances: newTokens(def.Instances, limits.Instances),
 		deletes:   newTokens(def.Deletes, limits.Deletes),
@@ -97,9 +98,9 @@ func (c *cloud) call(ctx context.Context, op string, b *tokens, do func(context.
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	started := time.Now()
+	started := c.now()
 	err := do(ctx)
-	c.metrics.providerCall(op, time.Since(started), err)
+	c.metrics.providerCall(op, c.now().Sub(started), err)
 	if err != nil && driver.KindOf(err) == driver.Throttled {
 		b.slow()
 	}

@@ -38,13 +38,12 @@ func (r *Reign) work(ctx context.Context) {
 // reconcile makes one pass over a group: look, plan, act. It waits for storage,
 // never for the provider: creates and deletes are handed on once recorded.
 func (r *Reign) reconcile(ctx context.Context, group fleet.GroupID) {
-	started := time.Now()
 	now := r.now()
 	decision := fleet.Plan(r.view(group, now), now)
 	actions := r.admissible(group, decision.Actions)
 	r.remember(group, actions)
 	err := r.carryOut(ctx, group, actions)
-	r.opts.Metrics.reconciled(time.Since(started))
+	r.opts.Metrics.reconciled(r.now().Sub(now))
 	switch {
 	case r.stumble(err), ctx.Err() != nil:
 		return

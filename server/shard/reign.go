@@ -25,7 +25,7 @@ type Reign struct {
 	log  *slog.Logger
 	term uint64
 
-	ctx context.Context // the leadership's, and cancelled by end
+	ctx context.Context //nolint:containedctx // the leadership's, cancelled by end: effects end with it, not with a caller
 	end context.CancelCauseFunc
 
 	cache   *cache.Cache
@@ -55,12 +55,12 @@ type Reign struct {
 // workers is how many groups are reconciled at once.
 const workers = 8
 
-func newReign(opts Options, log *slog.Logger, ctx context.Context, term uint64, static Static) *Reign {
+func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, static Static) *Reign {
 	server := static.Config.Server
 	r := &Reign{opts: opts, log: log, term: term, cache: opts.Cache}
 	r.ctx, r.end = context.WithCancelCause(ctx)
 	r.records = newRecords(opts.Store, opts.Shard, term)
-	r.cloud = newCloud(opts.Driver, server.Provider.Limits, server.RequestTimeout.Std(), opts.Metrics)
+	r.cloud = newCloud(opts.Driver, server.Provider.Limits, server.RequestTimeout.Std(), opts.Metrics, opts.Now)
 	r.wanted = newWanted(r, static)
 	r.queue = workqueue.NewTypedDelayingQueue[fleet.GroupID]()
 	r.creator = newCreator(r)
@@ -72,6 +72,7 @@ func newReign(opts Options, log *slog.Logger, ctx context.Context, term uint64, 
 	r.collector = newCollector(r)
 	r.sessions = newSessions(r)
 	r.events = newEvents(opts.Shard, term)
+	r.snapshots = newSnapshots(r)
 	return r
 }
 

@@ -121,7 +121,7 @@ var errNotLeader = &Refusal{Code: codes.Unavailable, Reason: "NOT_LEADER", Messa
 // It returns nil then, or the error that made leading impossible.
 func (s *Shard) Lead(ctx context.Context, term uint64) error {
 	log := s.opts.Log.With("term", term)
-	r := newReign(s.opts, log, ctx, term, s.Static())
+	r := newReign(ctx, s.opts, log, term, s.Static())
 	started := s.opts.Now()
 	if err := r.takeOver(ctx); err != nil {
 		r.abandon(err)

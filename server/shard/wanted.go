@@ -84,7 +84,7 @@ func (w *wanted) load(ctx context.Context) error {
 		file, err := config.DecodeGroups(w.key(), obj.Data)
 		if err != nil {
 			w.keep(&holding{why: "the group file cannot be read and is left alone until somebody repairs it: " + err.Error()})
-			return nil
+			return nil //nolint:nilerr // the take-over goes on, with these groups held
 		}
 		if uint64(file.Term) > w.r.term {
 			return fmt.Errorf("%s: %w", w.key(), errSuperseded)
