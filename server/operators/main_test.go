@@ -1,7 +1,6 @@
 package operators_test
 
 import (
-	"context"
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
@@ -77,23 +76,8 @@ func (w *world) server() *operators.Registry {
 // leader is a registry that leads the cluster until the test ends.
 func (w *world) leader() *operators.Registry {
 	r := w.server()
-	lead(w.t, r, lease.Always(w.t.Context(), 1))
+	r.Lead(lease.Always(w.t.Context(), 1))
 	return r
-}
-
-// lead lets r lead under ctx and returns once it does.
-func lead(t testing.TB, r *operators.Registry, ctx context.Context) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(ctx)
-	var leading sync.WaitGroup
-	leading.Go(func() { r.Lead(ctx) })
-	t.Cleanup(func() { cancel(); leading.Wait() })
-	for !r.Leading() {
-		if ctx.Err() != nil {
-			t.Fatal("the registry does not lead")
-		}
-		time.Sleep(time.Microsecond)
-	}
 }
 
 // nonce returns a token of the tenant, with its claims changed as the test likes.

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -131,12 +130,12 @@ func TestRegisterNeedsLeadership(t *testing.T) {
 	_, err := w.register(r, w.nonce("default", nil), newKey(t))
 	wantErr(t, err, operators.ErrNotLeader)
 
-	ctx, cancel := context.WithCancel(lease.Always(t.Context(), 1))
-	lead(t, r, ctx)
-	cancel()
-	for r.Leading() { // until Lead has returned
-		time.Sleep(time.Microsecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.Lead(lease.Always(ctx, 1))
+	if !r.Leading() {
+		t.Error("a server with the leadership does not lead")
 	}
+	cancel()
 	_, err = w.register(r, w.nonce("default", nil), newKey(t))
 	wantErr(t, err, operators.ErrNotLeader)
 	if len(w.records()) != 0 {

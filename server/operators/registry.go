@@ -62,7 +62,7 @@ type Registry struct {
 	opts Options
 
 	mu      sync.Mutex
-	lead    context.Context // the cluster leadership; nil while this server has none
+	lead    context.Context //nolint:containedctx // the cluster leadership, valid or over: it bounds effects, not calls; nil: never had it
 	known   map[identity.ID]*operator
 	revoked map[identity.ID]time.Time // operators that this process saw end, and when
 	misses  misses
@@ -77,18 +77,12 @@ func New(opts Options) *Registry {
 	}
 }
 
-// Lead lets the registry register operators and renew their certificates, until
-// ctx, the leadership context of the cluster's lock, ends. It blocks until then.
+// Lead lets the registry register operators and renew their certificates for as
+// long as ctx, the leadership context of the cluster's lock, proves leadership.
 func (r *Registry) Lead(ctx context.Context) {
 	r.mu.Lock()
-	r.lead = ctx
-	r.mu.Unlock()
-	<-ctx.Done()
-	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.lead == ctx {
-		r.lead = nil
-	}
+	r.lead = ctx
 }
 
 // Leading reports whether this server leads the cluster at this moment.
