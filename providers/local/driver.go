@@ -23,7 +23,7 @@ type Driver struct {
 	opts Options
 	host host
 
-	life context.Context // of the work that goes on after a call has returned
+	life context.Context //nolint:containedctx // of the work that goes on after a call has returned
 	die  context.CancelFunc
 	wg   sync.WaitGroup
 

@@ -126,8 +126,8 @@ func (t *tenure) end(reason error) {
 
 // leaderContext is a cancellable context whose Err looks at the clock.
 type leaderContext struct {
-	context.Context
-	tenure *tenure
+	context.Context //nolint:containedctx // it is one itself
+	tenure          *tenure
 }
 
 func (c leaderContext) Err() error {
