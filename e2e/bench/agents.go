@@ -57,7 +57,7 @@ func (a *agent) register(ctx context.Context, addr string, opts ...grpc.DialOpti
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // the call is over, whatever it says
 	answer, err := nstancev1.NewRegistrationServiceClient(conn).RegisterAgent(ctx, a.request)
 	if err != nil {
 		return fmt.Errorf("register %s: %w", a.id, err)

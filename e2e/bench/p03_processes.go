@@ -74,7 +74,7 @@ func serveIdle(ctx context.Context, kind string) error {
 	if err != nil {
 		return err
 	}
-	agents = nil
+	clear(agents) // they are not the server's
 	time.Sleep(settling)
 	grown := inUse() - before
 	if kind == serverOurs {
@@ -156,7 +156,7 @@ func (s bareServer) Serve(l net.Listener) error {
 		}
 		go func() {
 			conn := tls.Server(raw, s.conf)
-			defer conn.Close()
+			defer func() { _ = conn.Close() }() // nobody is left to tell
 			if conn.HandshakeContext(s.ctx) != nil {
 				return
 			}
