@@ -112,18 +112,18 @@ func inSource(t *testing.T, pattern string) map[string]bool {
 	return found
 }
 
-func compareNames(t *testing.T, page, what string, documented, real map[string]bool) {
+func compareNames(t *testing.T, page, what string, documented, actual map[string]bool) {
 	t.Helper()
-	if len(real) < 5 {
-		t.Fatalf("%d %ss found in the source: the test looks for the wrong thing", len(real), what)
+	if len(actual) < 5 {
+		t.Fatalf("%d %ss found in the source: the test looks for the wrong thing", len(actual), what)
 	}
-	for name := range real {
+	for name := range actual {
 		if !documented[name] {
 			t.Errorf("%s lacks the %s %s", page, what, name)
 		}
 	}
 	for name := range documented {
-		if !real[name] {
+		if !actual[name] {
 			t.Errorf("%s names the %s %s, which the server does not have", page, what, name)
 		}
 	}

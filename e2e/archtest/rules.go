@@ -25,10 +25,17 @@ var layers = []layer{
 	{dir: "server/fleet", ours: []string{"protos/identity"}},
 	{dir: "server/secrets", ours: []string{"protos/identity", "server/objectstore"}, tests: fakes},
 	{dir: "server/lease", ours: []string{"server/objectstore"}, tests: fakes},
-	{dir: "server/pki", ours: []string{"protos/identity", "server/secrets"}, tests: fakes},
+	{dir: "server/pki", ours: []string{"protos/identity", "server/objectstore", "server/secrets"}, tests: fakes},
 	{dir: "server/cache", ours: []string{"protos/identity", "server/fleet"}},
+	{
+		dir: "server/operators",
+		ours: []string{
+			"protos/...", "server/bucket", "server/cache", "server/lease", "server/objectstore", "server/pki",
+		},
+		tests: append([]string{"server/secrets"}, fakes...),
+	},
 	{dir: "server/shard", ours: belowShard, tests: fakes},
-	{dir: "server/rpc", ours: append([]string{"server/shard/..."}, belowShard...), tests: fakes},
+	{dir: "server/rpc", ours: append([]string{"server/shard/...", "server/operators"}, belowShard...), tests: fakes},
 	{dir: "server/serve", ours: []string{"protos/...", "server/..."}},
 
 	{dir: "agent", ours: []string{"protos/..."}},
