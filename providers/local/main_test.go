@@ -54,7 +54,7 @@ func empty(t testing.TB) *Driver {
 		}
 		for _, e := range entries {
 			if p, err := readStart(filepath.Join(dir, e.Name())); err == nil {
-				if err := last.stop(context.Background(), identity.ID(e.Name()), p); err != nil {
+				if err := last.stop(context.WithoutCancel(t.Context()), identity.ID(e.Name()), p); err != nil {
 					t.Error(err)
 				}
 			}

@@ -104,7 +104,7 @@ func TestTheFormOfRecordsIsGolden(t *testing.T) {
 
 func TestF10_DamagedRecordsAreNeverAbsent(t *testing.T) {
 	good := encoded(t, record())
-	edit := func(old, new string) []byte { return bytes.Replace(good, []byte(old), []byte(new), 1) }
+	edit := func(from, to string) []byte { return bytes.Replace(good, []byte(from), []byte(to), 1) }
 	key := record().Key()
 	tests := []struct {
 		name string

@@ -384,7 +384,7 @@ func TestMinTermErrorKeepsTheLockFree(t *testing.T) {
 
 func storedLock(t *testing.T, c *cluster) (lease.Document, string) {
 	t.Helper()
-	o, err := c.store.Get(context.Background(), lockKey)
+	o, err := c.store.Get(t.Context(), lockKey)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package lease_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"testing"
@@ -24,7 +23,7 @@ const (
 	leaseL  = 15 * time.Second
 )
 
-var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+var quiet = slog.New(slog.DiscardHandler)
 
 // cluster is some servers on one store, in a synctest bubble. It keeps every
 // leadership context ever handed out, so that a test can ask at any moment who
@@ -38,7 +37,6 @@ type cluster struct {
 	tenures  []context.Context
 	terms    []uint64
 	written  uint64 // the highest term in the documents that leaders wrote
-	fatal    error
 	problems []string
 }
 

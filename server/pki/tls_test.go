@@ -20,9 +20,9 @@ import (
 	"nstance.dev/server/pki"
 )
 
-// handshake lets a client speak to a server, and returns both sides' errors and
-// what the server saw.
-func handshake(t *testing.T, server, client *tls.Config) (serverErr, clientErr error, seen tls.ConnectionState) {
+// handshake lets a client speak to a server, and returns what the server saw and
+// both sides' errors.
+func handshake(t *testing.T, server, client *tls.Config) (seen tls.ConnectionState, serverErr, clientErr error) {
 	t.Helper()
 	a, b := net.Pipe()
 	done := make(chan error, 1)
@@ -42,7 +42,7 @@ func handshake(t *testing.T, server, client *tls.Config) (serverErr, clientErr e
 	_, clientErr = io.ReadFull(c, make([]byte, 5))
 	b.Close()
 	serverErr = <-done
-	return serverErr, clientErr, seen
+	return seen, serverErr, clientErr
 }
 
 type tlsFixture struct {
@@ -85,7 +85,7 @@ func agentTLS(t *testing.T, a *pki.Authority) tls.Certificate {
 
 func TestMutualTLS(t *testing.T) {
 	f := newTLSFixture(t, fixed(start))
-	serverErr, clientErr, seen := handshake(t, f.mutual, f.client(fixed(start), agentTLS(t, f.authority)))
+	seen, serverErr, clientErr := handshake(t, f.mutual, f.client(fixed(start), agentTLS(t, f.authority)))
 	if serverErr != nil || clientErr != nil {
 		t.Fatal(serverErr, clientErr)
 	}
@@ -97,7 +97,7 @@ func TestMutualTLS(t *testing.T) {
 
 func TestServerTLSAsksNobodyForACertificate(t *testing.T) {
 	f := newTLSFixture(t, fixed(start))
-	serverErr, clientErr, _ := handshake(t, pki.ServerTLS(f.server), f.client(fixed(start)))
+	_, serverErr, clientErr := handshake(t, pki.ServerTLS(f.server), f.client(fixed(start)))
 	if serverErr != nil || clientErr != nil {
 		t.Error(serverErr, clientErr)
 	}
@@ -145,25 +145,25 @@ func TestF43_ForgedAndMisusedCertificates(t *testing.T) {
 	f := tlsFixture{a, server, pki.MutualTLS(server, ca.Pool(), now)}
 	other := newStores(t)
 	otherCA := pki.NewAuthority(other.ensureCA(t, pki.CATemplate{}), cluster, now, nil) // the same name
-	real := func(change func(*x509.Certificate)) tls.Certificate {
+	signed := func(change func(*x509.Certificate)) tls.Certificate {
 		return forge(t, ca.Certificate(), keys[0], change)
 	}
 	same := func(*x509.Certificate) {}
-	if serverErr, _, _ := handshake(t, f.mutual, f.client(now, real(same))); serverErr != nil {
+	if _, serverErr, _ := handshake(t, f.mutual, f.client(now, signed(same))); serverErr != nil {
 		t.Fatalf("a certificate without fault: %v", serverErr)
 	}
 	for name, cert := range map[string]tls.Certificate{
 		"self-signed":                   forge(t, nil, nil, same),
 		"another CA with the same name": agentTLS(t, otherCA),
-		"expired":                       real(func(c *x509.Certificate) { c.NotAfter = start.Add(-time.Second) }),
-		"not yet valid":                 real(func(c *x509.Certificate) { c.NotBefore = start.Add(time.Minute) }),
-		"server's usage alone":          real(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }),
-		"no usage":                      real(func(c *x509.Certificate) { c.ExtKeyUsage = nil }),
-		"any usage":                     real(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageAny} }),
-		"CA flag":                       real(func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = true, true }),
+		"expired":                       signed(func(c *x509.Certificate) { c.NotAfter = start.Add(-time.Second) }),
+		"not yet valid":                 signed(func(c *x509.Certificate) { c.NotBefore = start.Add(time.Minute) }),
+		"server's usage alone":          signed(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }),
+		"no usage":                      signed(func(c *x509.Certificate) { c.ExtKeyUsage = nil }),
+		"any usage":                     signed(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageAny} }),
+		"CA flag":                       signed(func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = true, true }),
 		"the CA itself":                 {Certificate: [][]byte{ca.Certificate().Raw}, PrivateKey: keys[0]},
 	} {
-		serverErr, clientErr, _ := handshake(t, f.mutual, f.client(now, cert))
+		_, serverErr, clientErr := handshake(t, f.mutual, f.client(now, cert))
 		if serverErr == nil || clientErr == nil {
 			t.Errorf("%s: server %v, client %v, want a refusal", name, serverErr, clientErr)
 		}
@@ -176,11 +176,11 @@ func TestF44_Downgrades(t *testing.T) {
 	for name, config := range map[string]*tls.Config{"mutual": f.mutual, "server": pki.ServerTLS(f.server)} {
 		old := f.client(now, agentTLS(t, f.authority))
 		old.MaxVersion = tls.VersionTLS12
-		if serverErr, clientErr, _ := handshake(t, config, old); serverErr == nil || clientErr == nil {
+		if _, serverErr, clientErr := handshake(t, config, old); serverErr == nil || clientErr == nil {
 			t.Errorf("%s: TLS 1.2: server %v, client %v, want a refusal", name, serverErr, clientErr)
 		}
 	}
-	if serverErr, clientErr, _ := handshake(t, f.mutual, f.client(now)); serverErr == nil || clientErr == nil {
+	if _, serverErr, clientErr := handshake(t, f.mutual, f.client(now)); serverErr == nil || clientErr == nil {
 		t.Errorf("no client certificate: server %v, client %v, want a refusal", serverErr, clientErr)
 	}
 }
@@ -207,7 +207,7 @@ func TestAClientFindsOutThatItReachedAnotherShard(t *testing.T) {
 	f := newTLSFixture(t, now)
 	client := f.client(now, agentTLS(t, f.authority))
 	client.ServerName = identity.ServerName("us-west-2b", cluster)
-	_, clientErr, _ := handshake(t, f.mutual, client)
+	_, _, clientErr := handshake(t, f.mutual, client)
 	if _, ok := errors.AsType[x509.HostnameError](clientErr); !ok {
 		t.Errorf("error %v, want a HostnameError", clientErr)
 	}

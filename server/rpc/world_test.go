@@ -71,7 +71,7 @@ type world struct {
 
 func newWorld(t *testing.T, opts worldOptions) *world {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	w := &world{
 		t: t, opts: opts, ctx: ctx, store: memory.New(memory.Options{}), refresher: &refresher{}, log: &lockedText{},
 		boots: make(chan driver.CreateRequest, 64),
@@ -101,8 +101,10 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 				t.Errorf("lead: %v", err)
 			}
 		})
-		leading.Go(func() { w.registry.Lead(lease.Always(ctx, 1)) })
-		w.untilLeading()
+		w.registry.Lead(lease.Always(ctx, 1))
+		if _, err := w.shard.WaitForReign(ctx); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Cleanup(func() {
 		cancel()
@@ -194,7 +196,7 @@ func (w *world) serve(keys *shard.Keys, log *slog.Logger) (stop func()) {
 		})
 	}
 	return func() {
-		now, cancel := context.WithCancel(context.Background())
+		now, cancel := context.WithCancel(w.t.Context())
 		cancel()
 		for s := range servers {
 			s.Stop(now)
@@ -213,19 +215,6 @@ func (w *world) listen() net.Listener {
 		w.t.Fatal(err)
 	}
 	return l
-}
-
-func (w *world) untilLeading() {
-	w.t.Helper()
-	for {
-		if _, err := w.shard.Reign(); err == nil && w.registry.Leading() {
-			return
-		}
-		time.Sleep(time.Millisecond)
-		if w.t.Context().Err() != nil {
-			w.t.Fatal("nobody leads")
-		}
-	}
 }
 
 // raw opens a connection to a listener, without TLS.
