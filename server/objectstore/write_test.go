@@ -181,7 +181,7 @@ func (c careless) PutIfMatch(ctx context.Context, key string, data []byte, etag 
 }
 
 func (c careless) DeleteIfMatch(ctx context.Context, key, etag string) error {
-	if o, err := c.Get(ctx, key); err == nil && c.deletes {
+	if o, err := c.Get(ctx, key); err == nil && c.deletes && etag != "" {
 		etag = o.ETag
 	}
 	return c.Store.DeleteIfMatch(ctx, key, etag)

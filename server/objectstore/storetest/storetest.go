@@ -1,5 +1,6 @@
 // Package storetest is the contract of objectstore.Store as a test suite: every
-// backend passes [Run], and so does every wrapper.
+// backend passes [Run], or what is possible without conditional deletions, and so
+// does every wrapper.
 package storetest
 
 import (
@@ -15,33 +16,58 @@ import (
 // Run checks that the stores made by open honour the contract. Each subtest
 // opens a store of its own, which must be empty.
 func Run(t *testing.T, open func(t *testing.T) objectstore.Store) {
-	tests := []struct {
-		name string
-		test func(*testing.T, objectstore.Store)
-	}{
-		{"what was put is got", putThenGet},
-		{"any content survives", contents},
-		{"data is copied both ways", copies},
-		{"create only where absent", createOnce},
-		{"replace only the version known", staleETag},
-		{"delete only the version known", deletes},
-		{"a deleted key can be created again", recreate},
-		{"bad keys are refused", badKeys},
-		{"an ended context is its error", ended},
-		{"F8 one of many creators wins", raceToCreate},
-		{"S1 one of many writers wins each round", raceToReplace},
-		{"a deleter and a writer do not both win", raceToDelete},
-		{"no increment is lost", counter},
-		{"list by prefix", listPrefix},
-		{"list in byte order", listOrder},
-		{"list page by page", listPages},
-		{"list more than a page", listMany},
-		{"list says what get says", listInfo},
-		{"the store heeds conditions by its own test", selfTest},
+	for _, c := range contract {
+		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { tt.test(t, open(t)) })
+}
+
+// RunUnconditionalDeletes is Run for stores that heed every condition but that of
+// a deletion, used through [objectstore.Probed]. Of the contract only that lacks
+// which reading first can't give: a race between a deletion and a write. A store
+// that does heed it fails: it belongs into Run.
+func RunUnconditionalDeletes(t *testing.T, open func(t *testing.T) objectstore.Store) {
+	probed := func(t *testing.T) objectstore.Store {
+		s := objectstore.NewProbed(open(t))
+		report, err := s.SelfTest(t.Context(), "probe/self-test")
+		if err != nil || !report.DeleteUnconditional {
+			t.Fatalf("self-test: %+v, %v; want a store that ignores conditions on deletes alone", report, err)
+		}
+		return s
 	}
+	for _, c := range contract {
+		if !c.needsConditionalDelete {
+			t.Run(c.name, func(t *testing.T) { c.test(t, probed(t)) })
+		}
+	}
+}
+
+// clause is one promise of the contract.
+type clause struct {
+	name                   string
+	test                   func(*testing.T, objectstore.Store)
+	needsConditionalDelete bool
+}
+
+var contract = []clause{
+	{name: "what was put is got", test: putThenGet},
+	{name: "any content survives", test: contents},
+	{name: "data is copied both ways", test: copies},
+	{name: "create only where absent", test: createOnce},
+	{name: "replace only the version known", test: staleETag},
+	{name: "delete only the version known", test: deletes},
+	{name: "a deleted key can be created again", test: recreate},
+	{name: "bad keys are refused", test: badKeys},
+	{name: "an ended context is its error", test: ended},
+	{name: "F8 one of many creators wins", test: raceToCreate},
+	{name: "S1 one of many writers wins each round", test: raceToReplace},
+	{name: "a deleter and a writer do not both win", test: raceToDelete, needsConditionalDelete: true},
+	{name: "no increment is lost", test: counter},
+	{name: "list by prefix", test: listPrefix},
+	{name: "list in byte order", test: listOrder},
+	{name: "list page by page", test: listPages},
+	{name: "list more than a page", test: listMany},
+	{name: "list says what get says", test: listInfo},
+	{name: "the store heeds conditions by its own test", test: selfTest},
 }
 
 func putThenGet(t *testing.T, s objectstore.Store) {
