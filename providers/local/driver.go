@@ -198,6 +198,8 @@ func (m metadata) machine(name string, s sight) driver.Machine {
 		CreatedAt:  m.CreatedAt,
 		Tenant:     m.Tenant,
 		Group:      m.Group,
+		Template:   m.Template,
+		Kind:       m.Kind,
 		SubnetID:   m.SubnetID,
 		Type:       m.InstanceType,
 	}

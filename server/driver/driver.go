@@ -97,6 +97,8 @@ type Machine struct {
 	IPv4, IPv6 netip.Addr // zero if unknown
 	Tenant     string     // display metadata, as found
 	Group      string     // display metadata, as found
+	Template   string     // display metadata, as found
+	Kind       string     // display metadata, as found
 	SubnetID   string
 	Type       string
 }

@@ -79,9 +79,21 @@ type Match struct {
 
 // HeldVM is a VM with our tags that is left alone, and why.
 type HeldVM struct {
-	VM  SeenVM
-	Why string
+	VM    SeenVM
+	Cause Cause
+	Why   string // the same in a sentence
 }
+
+// Cause is why a VM is held.
+type Cause string
+
+// The causes.
+const (
+	CauseBadID      Cause = "bad-instance-id"   // the tag that names its instance is missing or malformed
+	CauseNoRecord   Cause = "no-record"         // nothing in storage says that it was ever asked for
+	CauseUnreadable Cause = "unreadable-record" // its record makes no sense, so nobody knows what it says
+	CauseSecondVM   Cause = "second-machine"    // its instance has another VM
+)
 
 // Memory is what one collection leaves for the next one. The zero Memory is
 // that of a server which has just taken over; it is never changed, only
@@ -159,7 +171,7 @@ func (c *collector) match(k Known, found []SeenVM) {
 	c.out.Matches = append(c.out.Matches, Match{ID: k.ID, ProviderID: found[i].ProviderID, Presence: found[i].Presence})
 	for j, vm := range found {
 		if j != i {
-			c.hold(vm, fmt.Sprintf("instance %s already has the VM %s", k.ID, found[i].ProviderID))
+			c.hold(vm, CauseSecondVM, fmt.Sprintf("instance %s already has the VM %s", k.ID, found[i].ProviderID))
 		}
 	}
 }
@@ -197,11 +209,11 @@ func (c *collector) judgeStrangers(vms map[identity.ID][]SeenVM) {
 	for _, vm := range all {
 		switch {
 		case vm.ID == "":
-			c.hold(vm, fmt.Sprintf("its instance id tag %q is missing or malformed", vm.RawID))
+			c.hold(vm, CauseBadID, fmt.Sprintf("its instance id tag %q is missing or malformed", vm.RawID))
 		case c.l.Records[vm.ID] == RecordNone:
-			c.hold(vm, "there is no record of its instance")
+			c.hold(vm, CauseNoRecord, "there is no record of its instance")
 		case c.l.Records[vm.ID] == RecordUnreadable:
-			c.hold(vm, "the record of its instance is unreadable")
+			c.hold(vm, CauseUnreadable, "the record of its instance is unreadable")
 		case c.l.Records[vm.ID] == RecordLive:
 			c.out.Restore = appendOnce(c.out.Restore, vm.ID)
 		case c.l.Records[vm.ID] == RecordTombstone:
@@ -223,8 +235,8 @@ func (c *collector) orphan(vm SeenVM) {
 	}
 }
 
-func (c *collector) hold(vm SeenVM, why string) {
-	c.out.Held = append(c.out.Held, HeldVM{VM: vm, Why: why})
+func (c *collector) hold(vm SeenVM, cause Cause, why string) {
+	c.out.Held = append(c.out.Held, HeldVM{VM: vm, Cause: cause, Why: why})
 }
 
 func appendOnce(ids []identity.ID, id identity.ID) []identity.ID {

@@ -105,9 +105,9 @@ func TestF29_StrangersAreHeld(t *testing.T) {
 	want := fleet.Collection{
 		Restore: []identity.ID{poolID(3)},
 		Held: []fleet.HeldVM{
-			{VM: malformed, Why: `its instance id tag "who?" is missing or malformed`},
-			{VM: none, Why: "there is no record of its instance"},
-			{VM: unreadable, Why: "the record of its instance is unreadable"},
+			{VM: malformed, Cause: fleet.CauseBadID, Why: `its instance id tag "who?" is missing or malformed`},
+			{VM: none, Cause: fleet.CauseNoRecord, Why: "there is no record of its instance"},
+			{VM: unreadable, Cause: fleet.CauseUnreadable, Why: "the record of its instance is unreadable"},
 		},
 	}
 	var m fleet.Memory
@@ -122,7 +122,7 @@ func TestS5_SecondVMOfAnInstanceIsHeld(t *testing.T) {
 	got := collect(new(fleet.Memory), fleet.Listing{At: epoch, VMs: append(vmsOf(known), other)}, known)
 	wantCollection(t, "two VMs", got, fleet.Collection{
 		Matches: matchesOf(known),
-		Held:    []fleet.HeldVM{{VM: other, Why: "instance i00 already has the VM vm-i00"}},
+		Held:    []fleet.HeldVM{{VM: other, Cause: fleet.CauseSecondVM, Why: "instance i00 already has the VM vm-i00"}},
 	})
 }
 

@@ -27,7 +27,7 @@ type collector struct {
 	broken map[identity.ID]bool // records in quarantine
 	alarm  string               // why no delete may be sent; empty: they may
 	losing bool                 // since the last alarm not every lost machine is replaced
-	held   []fleet.HeldVM
+	held   []Held
 }
 
 func newCollector(r *Reign) *collector {
@@ -61,13 +61,6 @@ func (c *collector) recovering() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.losing
-}
-
-// Held are the machines with our tags that nobody made through this shard.
-func (r *Reign) Held() []fleet.HeldVM {
-	r.collector.mu.Lock()
-	defer r.collector.mu.Unlock()
-	return slices.Clone(r.collector.held)
 }
 
 // run makes a pass at every interval, and when asked to, until ctx ends.
@@ -152,17 +145,18 @@ func (c *collector) act(ctx context.Context, result fleet.Collection, machines [
 	for _, id := range result.Restore {
 		c.restore(ctx, id, byID[id], asked)
 	}
-	c.settle(ctx, result)
+	c.settle(ctx, result, machines)
 	for _, vm := range result.Orphans {
 		c.deleteOrphan(ctx, vm)
 	}
 }
 
 // settle keeps and reports what the listing leaves open.
-func (c *collector) settle(ctx context.Context, result fleet.Collection) {
+func (c *collector) settle(ctx context.Context, result fleet.Collection, machines []driver.Machine) {
 	c.mu.Lock()
 	before, heldBefore := c.alarm, c.held
-	c.alarm, c.held = result.Alarm, result.Held
+	held := heldNow(result.Held, machines, heldBefore, c.r.now())
+	c.alarm, c.held = result.Alarm, held
 	c.losing = result.Alarm != "" || c.losing && c.r.anyLost()
 	c.mu.Unlock()
 	set(c.r.opts.Metrics.deletesHeld, result.Alarm != "")
@@ -174,11 +168,7 @@ func (c *collector) settle(ctx context.Context, result fleet.Collection) {
 		c.r.log.InfoContext(ctx, "deletes go on")
 		c.r.enqueueAll()
 	}
-	for _, vm := range result.Held {
-		if !slices.Contains(heldBefore, vm) {
-			c.r.log.ErrorContext(ctx, "machine held: it is never deleted by us", "provider_id", vm.VM.ProviderID, "tag", vm.VM.RawID, "reason", vm.Why)
-		}
-	}
+	c.reportHeld(ctx, held, heldBefore)
 }
 
 // anyLost reports whether an instance whose VM is gone waits for its replacement.

@@ -80,7 +80,8 @@ func (c *Cloud) create(req driver.CreateRequest, f Fault) (*vm, error) {
 	}
 	v := c.add(req.Owner, string(req.InstanceID), driver.Pending)
 	v.InstanceID, v.Request = req.InstanceID, req
-	v.Tenant, v.Group, v.SubnetID, v.Type = req.Tenant, req.Group, req.SubnetID, req.InstanceType
+	v.Tenant, v.Group, v.Template, v.Kind = req.Tenant, req.Group, req.Template, req.Kind
+	v.SubnetID, v.Type = req.SubnetID, req.InstanceType
 	c.byID[req.InstanceID] = v.ProviderID
 	boot := c.conditions.BootTime
 	switch {

@@ -67,6 +67,9 @@ func (s *suite) createShows() {
 	if got.ProviderID != m.ProviderID || got.Tenant != req.Tenant || got.Group != req.Group {
 		s.t.Errorf("get: %+v, want provider id %s, tenant %s, group %s", got, m.ProviderID, req.Tenant, req.Group)
 	}
+	if got.Template != req.Template || got.Kind != req.Kind {
+		s.t.Errorf("get: %+v, want template %q, kind %q", got, req.Template, req.Kind)
+	}
 	s.once(testOwner, m)
 }
 
