@@ -47,7 +47,8 @@ type tenure struct {
 	term    uint64
 	elapsed func() time.Duration // nil: no lease, only the parent context ends it
 	cancel  context.CancelCauseFunc
-	cause   func() error // nil until the end
+	cause   func() error  // nil until the end
+	over    chan struct{} // an elector's: closed when nothing acts under it and the lock is given back
 
 	mu       sync.Mutex
 	deadline time.Duration // by elapsed

@@ -43,6 +43,12 @@ func (d Document) Lease() time.Duration {
 	return time.Duration(d.LeaseSeconds) * time.Second
 }
 
+// sameVersion reports whether both are one version of the lock: a leader never
+// writes two with the same time.
+func (d Document) sameVersion(o Document) bool {
+	return d.LeaderID == o.LeaderID && d.Term == o.Term && d.Released == o.Released && d.LastUpdated.Equal(o.LastUpdated)
+}
+
 // Encode returns the stored form of the document. Times are UTC with
 // milliseconds.
 func (d Document) Encode() ([]byte, error) {

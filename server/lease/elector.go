@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -24,10 +25,9 @@ type Status struct {
 // Elector campaigns for one lock. Its methods are safe for concurrent use; Run
 // is called once.
 type Elector struct {
-	opts   Options
-	store  objectstore.Store
-	key    string
-	source source
+	opts  Options
+	store objectstore.Store
+	key   string
 
 	// These belong to the goroutine of Run.
 	first       bool // no version was seen yet
@@ -36,12 +36,14 @@ type Elector struct {
 	attempts    []attempt     // the latest writes tried, whatever became of them
 	stored      attempt       // the last of them known to be stored
 	lastUpdated time.Time
+	peer        peer
 
-	mu      sync.Mutex
-	status  Status
-	doc     *Document // last observed or written
-	tenure  *tenure
-	changed chan struct{} // closed and replaced at each change
+	mu       sync.Mutex
+	status   Status
+	doc      *Document // last observed or written
+	tenure   *tenure
+	outUntil time.Duration // before this, by opts.Elapsed, the lock is not taken
+	changed  chan struct{} // closed and replaced at each change
 }
 
 // New returns an elector for the lock with this key. It starts nothing.
@@ -55,8 +57,8 @@ func New(store objectstore.Store, key string, opts Options) (*Elector, error) {
 	opts = opts.withDefaults()
 	opts.Log = opts.Log.With("lock", key)
 	return &Elector{
-		opts: opts, store: store, key: key, source: stored{store, key},
-		first: true, changed: make(chan struct{}),
+		opts: opts, store: store, key: key, first: true, outUntil: math.MinInt64,
+		changed: make(chan struct{}),
 	}, nil
 }
 
@@ -138,7 +140,11 @@ func (e *Elector) WaitForLeadership(ctx context.Context) error {
 func (e *Elector) publish(doc *Document, problem error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.doc = doc
+	e.doc = nil
+	if doc != nil {
+		own := *doc // the caller's goes on to change
+		e.doc = &own
+	}
 	next := Status{Term: e.status.Term, Since: e.status.Since, Problem: problem}
 	if doc != nil && !doc.Released {
 		next.LeaderID, next.Addr, next.Addrs = doc.LeaderID, doc.LeaderAddr, doc.Addrs

@@ -1,10 +1,10 @@
 package lease
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // campaign watches the lock until this server has taken it, ctx ends, or
@@ -15,9 +15,18 @@ func (e *Elector) campaign(ctx context.Context) (version, error) {
 		if err == nil || errors.Is(err, ErrDuplicateID) {
 			return won, err
 		}
-		pause(ctx, e.opts.Poll)
+		pause(ctx, e.untilNextLook())
 	}
 	return version{}, ctx.Err()
+}
+
+// untilNextLook is the interval, or less where the seen lock is stale before.
+func (e *Elector) untilNextLook() time.Duration {
+	left := e.seen.doc.Lease() - (e.opts.Elapsed() - e.since)
+	if left <= 0 {
+		return e.opts.Poll
+	}
+	return min(left, e.opts.Poll)
 }
 
 // errWait says that the lock can't be taken yet.
@@ -27,6 +36,9 @@ var errWait = errors.New("the lock is held")
 func (e *Elector) round(ctx context.Context) (version, error) {
 	if err := e.observe(ctx); err != nil {
 		return version{}, err
+	}
+	if e.out() || e.seen.heard {
+		return version{}, errWait
 	}
 	why, claim, ok := e.mayTake(ctx)
 	if !ok {
@@ -44,11 +56,20 @@ func (e *Elector) round(ctx context.Context) (version, error) {
 }
 
 // observe looks at the lock and times how long it has been as it is. The time
-// begins when the answer is here, so it is never longer than true.
+// begins when the answer is here, so it is never longer than true. The leader is
+// asked if it can be; where it does not answer, storage is looked at at once.
 func (e *Elector) observe(ctx context.Context) error {
+	if limit, ok := e.mayAsk(); ok && e.ask(ctx, limit) == nil {
+		return nil
+	}
+	return e.read(ctx)
+}
+
+// read observes the lock in storage.
+func (e *Elector) read(ctx context.Context) error {
 	callCtx, cancel := context.WithTimeout(ctx, margin(e.opts.Lease))
 	defer cancel()
-	now, err := e.source.look(callCtx)
+	now, err := e.look(callCtx)
 	if err != nil {
 		if ctx.Err() == nil && e.Status().Problem == nil {
 			e.opts.Log.WarnContext(ctx, "lock can't be read", "error", err)
@@ -56,7 +77,9 @@ func (e *Elector) observe(ctx context.Context) error {
 		e.setProblem(err)
 		return err
 	}
-	if !e.first && now.etag == e.seen.etag && bytes.Equal(now.data, e.seen.data) {
+	e.peer.read = e.opts.Elapsed()
+	if !e.first && now.same(e.seen) {
+		e.seen = now // it may have been heard of before, without its etag
 		e.setProblem(now.broken)
 		return nil
 	}

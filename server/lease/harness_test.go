@@ -34,6 +34,7 @@ type cluster struct {
 	start time.Time
 
 	mu       sync.Mutex
+	servers  map[string]*node // by the address of the election listener
 	tenures  []context.Context
 	terms    []uint64
 	written  uint64 // the highest term in the documents that leaders wrote
@@ -41,7 +42,7 @@ type cluster struct {
 }
 
 func newCluster(t *testing.T) *cluster {
-	c := &cluster{t: t, start: time.Now()}
+	c := &cluster{t: t, start: time.Now(), servers: map[string]*node{}}
 	var term uint64
 	c.store = memory.New(memory.Options{OnWrite: func(w memory.Write) {
 		if w.Deleted { // by hand: terms that nobody acted under may come again
@@ -77,6 +78,7 @@ type node struct {
 	jump   time.Duration // of its elapsed clock
 	wall   time.Duration // of its wall clock
 	net    network
+	peers  peers
 }
 
 // network is one node's way to the store.
@@ -171,6 +173,9 @@ func (c *cluster) add(id string, edit func(*lease.Options)) *node {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
+	c.mu.Lock()
+	c.servers[opts.LeaderAddr] = n
+	c.mu.Unlock()
 	go func() { n.done <- n.Run(ctx) }()
 	return n
 }

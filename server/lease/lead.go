@@ -21,6 +21,8 @@ func (e *Elector) lead(ctx context.Context, v version) error {
 		t.end(err)
 		return err
 	}
+	t.over = make(chan struct{})
+	defer close(t.over)
 	e.publish(&v.doc, nil)
 	e.setTenure(t)
 	stopped := e.act(leading, t)
@@ -105,13 +107,13 @@ func (e *Elector) renew(leading context.Context, t *tenure, v version, until tim
 }
 
 // stop waits until nothing acts under the tenure any more, and releases the
-// lock where the server stops and nothing did for too long.
+// lock where the server stops or resigned and nothing did for too long.
 func (e *Elector) stop(ctx context.Context, v version, reason error, stopped <-chan struct{}) {
 	limit := time.NewTimer(margin(e.opts.Lease))
 	defer limit.Stop()
 	select {
 	case <-stopped:
-		if errors.Is(reason, errStopped) {
+		if errors.Is(reason, errStopped) || errors.Is(reason, errResigned) {
 			e.release(context.WithoutCancel(ctx), v)
 		}
 	case <-limit.C:

@@ -21,7 +21,8 @@ type step struct {
 	After time.Duration // how long the cluster runs on afterwards
 }
 
-var events = []string{"cut", "heal", "suspend", "wall clock", "crash", "restart", "stop", "store down", "store up", "delete lock"}
+var events = []string{"cut", "heal", "suspend", "wall clock", "crash", "restart", "stop", "store down", "store up", "delete lock",
+	"peers cut", "peers refused", "peers heal"}
 
 // TestModel_AtMostOneActs lives through random stories of two to five servers:
 // partitions, pauses, clock jumps, crashes, a lock deleted by hand, and a store
@@ -39,9 +40,10 @@ func TestModel_AtMostOneActs(t *testing.T) {
 				After: time.Duration(rapid.IntRange(0, 20_000).Draw(rt, "after ms")) * time.Millisecond,
 			}
 		}), 1, 15).Draw(rt, "story")
+		peerMode := rapid.Bool().Draw(rt, "peer mode")
 		var problems []string
 		synctest.Test(t, func(t *testing.T) {
-			m := &model{cluster: newCluster(t)}
+			m := &model{cluster: newCluster(t), peerMode: peerMode}
 			m.store.SetFaults(faults(seed, trouble))
 			problems = m.live(nodes, story)
 		})
@@ -77,9 +79,10 @@ func faults(seed uint64, percent int) memory.Faults {
 
 type model struct {
 	*cluster
-	nodes []*node
-	alive []bool
-	boots int // each server starts with the clock of another box
+	nodes    []*node
+	alive    []bool
+	peerMode bool
+	boots    int // each server starts with the clock of another box
 }
 
 func (m *model) live(nodes int, story []step) []string {
@@ -97,8 +100,9 @@ func (m *model) live(nodes int, story []step) []string {
 	for i := range m.nodes {
 		m.boot(i)
 		m.nodes[i].net.set(false)
+		m.nodes[i].peers.set(answers)
 	}
-	m.run(3 * leaseL)
+	m.run(4 * leaseL)
 	if got := leaders(m.nodes...); len(got) != 1 {
 		m.fail("with all faults gone %q lead", got)
 	}
@@ -119,6 +123,9 @@ func (m *model) boot(i int) {
 	m.nodes[i] = m.add(fmt.Sprintf("s%d-%d", i, m.boots), func(o *lease.Options) {
 		o.FreshShard = func(context.Context) (bool, error) { return time.Since(m.start) < time.Second, nil }
 		o.MinTerm = m.writtenTerm
+		if m.peerMode {
+			o.Ask = m.ask(o.LeaderAddr)
+		}
 		since := o.Elapsed
 		ahead := time.Duration(m.boots) * time.Hour
 		o.Elapsed = func() time.Duration { return since() + ahead }
@@ -131,6 +138,12 @@ func (m *model) apply(s step) {
 	switch s.What {
 	case "cut", "heal":
 		n.net.set(s.What == "cut")
+	case "peers cut":
+		n.peers.set(hangs)
+	case "peers refused":
+		n.peers.set(refuses)
+	case "peers heal":
+		n.peers.set(answers)
 	case "suspend":
 		n.net.freeze(time.Now().Add(s.After)) // it wakes with old answers and late sends
 	case "wall clock":

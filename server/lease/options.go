@@ -19,6 +19,18 @@ type Options struct {
 	Renew time.Duration // between the leader's renewals, at most L/3; L/3
 	Poll  time.Duration // between a standby's looks at the lock, at most L/10; 500ms or L/10
 
+	// Ask asks the server that listens for elections at addr for the document
+	// under which it holds this lock, and errs where it does not hold it. While
+	// it answers, a standby asks it every Poll and leaves the stored lock alone
+	// (peer mode); when it does not, the stored lock is read at the same pace.
+	// What it returns must have been stored. Where no server can be asked yet the
+	// error matches ErrCannotAsk. nil: the lock is always read from storage.
+	Ask func(ctx context.Context, addr string) (Document, error)
+
+	// Recheck is how often a standby looks at the stored lock though the leader
+	// answers, and the longest that it leaves a leader alone that did not; 30s.
+	Recheck time.Duration
+
 	// MinTerm returns the highest term in the documents that the leader writes;
 	// the new term is above it. It is called before each try to take the lock
 	// and delays it, at most by a call's time-out: it should read a document or
@@ -66,6 +78,9 @@ func (o Options) withDefaults() Options {
 	if o.Poll == 0 {
 		o.Poll = min(500*time.Millisecond, o.Lease/10)
 	}
+	if o.Recheck == 0 {
+		o.Recheck = 30 * time.Second
+	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -94,6 +109,9 @@ func (o Options) Validate() error {
 	}
 	if o.Poll <= 0 || o.Poll > o.Lease/10 {
 		errs = append(errs, fmt.Errorf("poll: %v is not between 0 and a tenth of the lease, %v", o.Poll, o.Lease/10))
+	}
+	if o.Recheck < 0 {
+		errs = append(errs, fmt.Errorf("recheck: %v is below 0", o.Recheck))
 	}
 	return errors.Join(errs...)
 }

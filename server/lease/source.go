@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,35 +10,34 @@ import (
 	"nstance.dev/server/objectstore"
 )
 
-// observation is what a standby saw of the lock.
+// observation is what a standby saw of the lock, in storage or by the leader's
+// own word.
 type observation struct {
-	etag   string // "" where the lock is absent
-	data   []byte
+	etag   string // "" where the lock is absent, or heard of
+	data   []byte // nil where it was heard of
+	heard  bool   // the leader said so: to take the lock, look at it in storage first
 	doc    Document
 	broken error // why doc is quarantined; nil where it could be read
 }
 
-func (o observation) absent() bool { return o.etag == "" }
+func (o observation) absent() bool { return o.etag == "" && !o.heard }
 
-// source is where a standby looks at the lock. A source may repeat itself, but
-// must not report a version older than one it reported before.
-type source interface {
-	look(ctx context.Context) (observation, error)
+// same reports whether o, seen in storage, is the version that was seen before.
+func (o observation) same(before observation) bool {
+	if before.heard {
+		return !o.absent() && o.broken == nil && o.doc.sameVersion(before.doc)
+	}
+	return o.etag == before.etag && bytes.Equal(o.data, before.data)
 }
 
-// stored looks at the lock in the object store.
-type stored struct {
-	store objectstore.Store
-	key   string
-}
-
-func (s stored) look(ctx context.Context) (observation, error) {
-	o, err := s.store.Get(ctx, s.key)
+// look reads the lock from the object store.
+func (e *Elector) look(ctx context.Context) (observation, error) {
+	o, err := e.store.Get(ctx, e.key)
 	if errors.Is(err, objectstore.ErrNotFound) {
 		return observation{}, nil
 	}
 	if err != nil {
-		return observation{}, fmt.Errorf("read lock %s: %w", s.key, err)
+		return observation{}, fmt.Errorf("read lock %s: %w", e.key, err)
 	}
 	seen := observation{etag: o.ETag, data: o.Data}
 	seen.doc, seen.broken = Decode(o.Data)

@@ -121,7 +121,7 @@ func (e *Elector) put(ctx context.Context, data []byte, etag string) (string, er
 func (e *Elector) reread(ctx context.Context, term uint64, etag string) (version, error) {
 	ctx, cancel := context.WithTimeout(ctx, margin(e.opts.Lease))
 	defer cancel()
-	now, err := stored{e.store, e.key}.look(ctx)
+	now, err := e.look(ctx)
 	if err != nil {
 		return version{}, err
 	}
