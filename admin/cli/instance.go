@@ -15,23 +15,28 @@ func newInstanceCommand(env *Env) *cobra.Command {
 	cmd := newParentCommand("instance", "Instances: the machines themselves")
 	flags := addShardFlags(cmd)
 	cmd.AddCommand(newInstanceListCommand(env, flags), newInstanceGetCommand(env, flags),
-		newInstanceCreateCommand(env, flags), newInstanceDeleteCommand(env, flags))
+		newInstanceCreateCommand(env, flags), newInstanceDeleteCommand(env, flags),
+		newInstanceAdoptCommand(env, flags))
 	return cmd
 }
 
 func newInstanceListCommand(env *Env, flags *shardFlags) *cobra.Command {
 	var format output.Format
-	var watch bool
+	var watch, held bool
 	var group string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the instances of the tenant",
+		Short: "List the instances of the tenant, or the machines that no record stands for",
 		Example: `  nstance-admin instance list
   nstance-admin instance list --group web -o name
-  nstance-admin instance list --watch -o json`,
+  nstance-admin instance list --watch -o json
+  nstance-admin instance list --held`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if held {
+				return listHeld(cmd.Context(), env, flags, format, group)
+			}
 			if watch {
 				stream := output.NewStream(env.Out, format, instanceView(env.Now))
 				return watchShards(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
@@ -46,6 +51,8 @@ func newInstanceListCommand(env *Env, flags *shardFlags) *cobra.Command {
 	}
 	addOutputFlag(cmd, &format)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with every change, until interrupted")
+	cmd.Flags().BoolVar(&held, "held", false, "the machines with the shard's tags that no record stands for; for administrators")
+	cmd.MarkFlagsMutuallyExclusive("held", "watch")
 	cmd.Flags().StringVarP(&group, "group", "g", "", "only the instances of this `GROUP`")
 	_ = cmd.RegisterFlagCompletionFunc("group", completeGroups(env, flags))
 	return cmd

@@ -32,6 +32,7 @@ type Shard struct {
 	mu        sync.Mutex
 	groups    map[string]*nstancev1.GroupStatus
 	instances []*nstancev1.InstanceStatus
+	held      []*nstancev1.HeldVM
 	made      int
 	watchers  map[*watcher]struct{}
 	began     chan struct{} // a stream has; nil until somebody cares
