@@ -60,7 +60,7 @@ func (s *server) WatchInstances(ctx context.Context, _ *nstancev1.WatchInstances
 
 type events struct {
 	grpc.ClientStream
-	ctx     context.Context //nolint:containedctx // a gRPC stream carries the context that it was opened with
+	ctx     context.Context // a gRPC stream carries the one that it was opened with
 	changes chan struct{}
 }
 

@@ -140,7 +140,7 @@ func (b Box) Publish(ctx context.Context, s *Serving) (string, error) {
 // cluster takes for another day.
 func (b Box) identify(ctx context.Context, s *Serving) error {
 	authority := s.keys.current().Authority
-	if b.identified(authority.CA().Pool(), time.Now().Add(24*time.Hour)) {
+	if b.identified(authority.CA().Pool(), s.keys.now().Add(24*time.Hour)) {
 		return nil
 	}
 	key, err := pki.NewPrivateKey(nil)
