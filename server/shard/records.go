@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"nstance.dev/protos/identity"
@@ -20,8 +22,11 @@ type records struct {
 	shard string
 	term  uint64
 
-	mu   sync.Mutex
-	byID map[identity.ID]*recordEntry
+	stale chan struct{} // has room for one: more than snapshotAfter records have changed
+
+	mu      sync.Mutex
+	byID    map[identity.ID]*recordEntry
+	changed int // since the last snapshot was begun
 }
 
 // recordEntry is one record. Whoever writes it holds its turn; rec and etag are
@@ -49,7 +54,10 @@ var errSuperseded = errors.New("a later term has written to this shard")
 const maxMerges = 5
 
 func newRecords(store objectstore.Store, shard string, term uint64) *records {
-	return &records{store: store, shard: shard, term: term, byID: map[identity.ID]*recordEntry{}}
+	return &records{
+		store: store, shard: shard, term: term,
+		stale: make(chan struct{}, 1), byID: map[identity.ID]*recordEntry{},
+	}
 }
 
 // seed notes a record as it was read.
@@ -90,6 +98,7 @@ func (rs *records) read(e *recordEntry) (bucket.InstanceRecord, string) {
 func (rs *records) set(e *recordEntry, rec bucket.InstanceRecord, etag string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
+	rs.noteChanges(1)
 	e.rec, e.etag = rec, etag
 }
 
@@ -108,6 +117,7 @@ func (rs *records) create(ctx context.Context, rec bucket.InstanceRecord) error 
 		return fmt.Errorf("record %s: %w", rec.ID, err)
 	}
 	rs.seed(rec, etag)
+	rs.addChanges(1)
 	return nil
 }
 
@@ -202,9 +212,60 @@ func (rs *records) remove(ctx context.Context, id identity.ID) error {
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
+	rs.noteChanges(1)
 	e.etag = ""
 	delete(rs.byID, id)
 	return nil
+}
+
+// ids returns whose records there are, in order.
+func (rs *records) ids() []identity.ID {
+	rs.mu.Lock()
+	ids := slices.Collect(maps.Keys(rs.byID))
+	rs.mu.Unlock()
+	slices.Sort(ids)
+	return ids
+}
+
+// stored returns a record and its etag, and whether it stands in storage.
+func (rs *records) stored(id identity.ID) (bucket.InstanceRecord, string, bool) {
+	e := rs.entry(id)
+	if e == nil {
+		return bucket.InstanceRecord{}, "", false
+	}
+	rec, etag := rs.read(e)
+	return rec, etag, etag != ""
+}
+
+// addChanges counts records in which storage differs from the newest snapshot.
+func (rs *records) addChanges(n int) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.noteChanges(n)
+}
+
+// noteChanges needs mu.
+func (rs *records) noteChanges(n int) {
+	if rs.changed += n; rs.changed <= snapshotAfter {
+		return
+	}
+	select {
+	case rs.stale <- struct{}{}:
+	default:
+	}
+}
+
+// resetChanges begins to count anew, and returns what was counted.
+func (rs *records) resetChanges() int {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	n := rs.changed
+	rs.changed = 0
+	select {
+	case <-rs.stale:
+	default:
+	}
+	return n
 }
 
 func (rs *records) key(rec bucket.InstanceRecord) string {

@@ -43,6 +43,7 @@ type Reign struct {
 	health    *health
 	collector *collector
 	sessions  *sessions
+	snapshots *snapshots
 	events    *events
 
 	registering  keyedLocks
@@ -71,8 +72,8 @@ func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, 
 	r.health = newHealth(r)
 	r.collector = newCollector(r)
 	r.sessions = newSessions(r)
-	r.events = newEvents(opts.Shard, term)
 	r.snapshots = newSnapshots(r)
+	r.events = newEvents(opts.Shard, term)
 	return r
 }
 
@@ -88,6 +89,7 @@ func (r *Reign) run(ctx context.Context) error {
 	g.Go(func() error { r.health.run(ctx); return nil })
 	g.Go(func() error { r.collector.run(ctx); return nil })
 	g.Go(func() error { r.wanted.run(ctx); return nil })
+	g.Go(func() error { r.snapshots.run(ctx); return nil })
 	g.Go(func() error {
 		<-ctx.Done()
 		r.queue.ShutDown()

@@ -60,19 +60,50 @@ func (r *Reign) persist(ctx context.Context, what string, step func(context.Cont
 	}
 }
 
-// seedFromStorage reads every record of the shard. One that cannot be read is
-// quarantined: reported, left alone, and not taken as absent (F10).
+// seedFromStorage makes the cache know every record of the shard: by its copy in
+// the snapshot, where the listing shows that the copy is still right, and else
+// by reading it. One that cannot be read is quarantined: reported, left alone,
+// and not taken as absent (F10).
 func (r *Reign) seedFromStorage(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
+	var known copies
+	var listed []objectstore.Info
+	g, readCtx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		known, err = r.snapshots.read(readCtx)
+		return err
+	})
+	g.Go(func() (err error) {
+		listed, err = r.listRecords(readCtx)
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	g, ctx = errgroup.WithContext(ctx)
 	g.SetLimit(readsAtOnce)
-	for info, err := range objectstore.ListAll(ctx, r.opts.Store, bucket.InstancePrefix(r.opts.Shard)) {
-		if err != nil {
-			_ = g.Wait() // the listing's error says more
-			return err
+	for _, info := range listed {
+		if rec, ok := known.take(info); ok {
+			if err := r.seed(rec, info.ETag); err != nil {
+				_ = g.Wait() // what is under way ends first
+				return err
+			}
+			continue
 		}
 		g.Go(func() error { return r.seedRecord(ctx, info.Key) })
 	}
+	r.records.addChanges(len(known)) // what is left in it stands in storage no more
 	return g.Wait()
+}
+
+func (r *Reign) listRecords(ctx context.Context) ([]objectstore.Info, error) {
+	var listed []objectstore.Info
+	for info, err := range objectstore.ListAll(ctx, r.opts.Store, bucket.InstancePrefix(r.opts.Shard)) {
+		if err != nil {
+			return nil, err
+		}
+		listed = append(listed, info)
+	}
+	return listed, nil
 }
 
 func (r *Reign) seedRecord(ctx context.Context, key string) error {
@@ -88,10 +119,16 @@ func (r *Reign) seedRecord(ctx context.Context, key string) error {
 		r.quarantine(ctx, key, err)
 		return nil
 	}
+	r.records.addChanges(1) // the snapshot lacks it
+	return r.seed(rec, obj.ETag)
+}
+
+// seed takes a record in as it stands in storage.
+func (r *Reign) seed(rec bucket.InstanceRecord, etag string) error {
 	if rec.Term > r.term {
 		return fmt.Errorf("record %s: %w", rec.ID, errSuperseded)
 	}
-	r.records.seed(rec, obj.ETag)
+	r.records.seed(rec, etag)
 	if err := r.cache.Insert(rowOf(rec)); err != nil && !errors.Is(err, cache.ErrExists) {
 		return err
 	}

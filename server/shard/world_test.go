@@ -153,7 +153,7 @@ func or(s, otherwise string) string {
 	return s
 }
 
-func testConfig(t *testing.T, opts worldOptions) *config.Config {
+func testConfig(t testing.TB, opts worldOptions) *config.Config {
 	t.Helper()
 	text := fmt.Sprintf(`{
 		"server": {

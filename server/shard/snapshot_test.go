@@ -1,0 +1,462 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/lease"
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/objectstore/memory"
+)
+
+// archive is the storage of a shard without a life of its own: records, their
+// snapshots, and leaders that take over and do nothing else.
+type archive struct {
+	t     testing.TB
+	store *memory.Store
+	ids   identity.Generator
+	term  uint64
+	calls map[memory.Op]int // since the last take-over began
+}
+
+func newArchive(t testing.TB) *archive {
+	return &archive{t: t, store: memory.New(memory.Options{}), calls: map[memory.Op]int{}}
+}
+
+// reign is a leader that knows nothing yet.
+func (a *archive) reign() *Reign {
+	a.t.Helper()
+	c, err := cache.Open(a.t.Context(), os.DevNull+"/none", cache.Options{})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.term++
+	opts := Options{
+		Cluster: testCluster, Shard: testShard, Store: a.store, Cache: c, Driver: drivertest.New(drivertest.Options{}),
+		Addresses: func() driver.Addresses { return driver.Addresses{} },
+	}
+	opts.defaults()
+	static := Static{Config: testConfig(a.t, worldOptions{})}
+	r := newReign(lease.Always(a.t.Context(), a.term), opts, opts.Log, a.term, static)
+	a.t.Cleanup(func() {
+		r.abandon(nil)
+		_ = c.Close()
+	})
+	return r
+}
+
+// seeded is a leader that has read the records of the shard.
+func (a *archive) seeded() *Reign {
+	a.t.Helper()
+	r := a.reign()
+	clear(a.calls)
+	a.store.SetFaults(func(c memory.Call) memory.Fault {
+		a.calls[c.Op]++
+		return memory.Fault{}
+	})
+	defer a.store.SetFaults(nil)
+	if err := r.seedFromStorage(r.ctx); err != nil {
+		a.t.Fatal(err)
+	}
+	return r
+}
+
+func (a *archive) requests() int {
+	n := 0
+	for _, calls := range a.calls {
+		n += calls
+	}
+	return n
+}
+
+// record makes a record as any leader writes it.
+func (a *archive) record(r *Reign) identity.ID {
+	a.t.Helper()
+	id, err := a.ids.NewID("vmx")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	rec := bucket.InstanceRecord{
+		ID: id, Tenant: "default", ClusterID: testCluster, Shard: testShard, Group: "web", Template: "plain", Kind: "vmx",
+		InstanceType: "small", Arch: "amd64", SubnetPool: "p", SubnetID: "net-1", InfraHash: "sha256:" + strings.Repeat("0", 64),
+		Provider: "local", ProviderID: "vm-" + string(id), Hostname: "host", IPv4: "10.0.0.1",
+		Status: bucket.StatusRegistered, CreatedAt: bucket.At(time.Now()), RegisteredAt: bucket.At(time.Now()),
+		NonceSHA256: strings.Repeat("0", 64), PublicKeyPEM: strings.Repeat("x", 113),
+		Certificate: bucket.Certificate{Serial: strings.Repeat("0", 32), NotBefore: bucket.At(time.Now()), NotAfter: bucket.At(time.Now())},
+	}
+	if err := r.records.create(r.ctx, rec); err != nil {
+		a.t.Fatal(err)
+	}
+	return id
+}
+
+func (a *archive) fill(r *Reign, n int) []identity.ID {
+	ids := make([]identity.ID, n)
+	for i := range ids {
+		ids[i] = a.record(r)
+	}
+	return ids
+}
+
+func (a *archive) snapshot(r *Reign) {
+	a.t.Helper()
+	if _, err := r.snapshots.write(r.ctx); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// generations are the numbers of the snapshots in storage.
+func (a *archive) generations() []uint64 {
+	a.t.Helper()
+	parts, err := a.reign().snapshots.list(a.t.Context())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	found := map[uint64]bool{}
+	for _, p := range parts {
+		found[p.generation] = true
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// known is what a leader knows of the shard, with the etags.
+func known(r *Reign) []string {
+	var all []string
+	for _, id := range r.records.ids() {
+		rec, etag, _ := r.records.stored(id)
+		data, err := rec.Encode()
+		row, ok := r.cache.Instance(id)
+		row.Revision = 0
+		all = append(all, fmt.Sprintf("%s %s %v\n%+v %t", etag, data, err, row, ok))
+	}
+	return all
+}
+
+// withoutSnapshots hides the snapshots from a take-over.
+type withoutSnapshots struct{ objectstore.Store }
+
+func (s withoutSnapshots) List(ctx context.Context, prefix, token string, limit int) (objectstore.Page, error) {
+	if strings.HasPrefix(prefix, "snapshot/") {
+		return objectstore.Page{}, nil
+	}
+	return s.Store.List(ctx, prefix, token, limit)
+}
+
+// truth is what a leader knows that reads every record.
+func (a *archive) truth() []string {
+	a.t.Helper()
+	r := a.reign()
+	r.opts.Store = withoutSnapshots{a.store}
+	if err := r.seedFromStorage(r.ctx); err != nil {
+		a.t.Fatal(err)
+	}
+	return known(r)
+}
+
+func (a *archive) sameAsTruth(r *Reign) {
+	a.t.Helper()
+	if got, want := known(r), a.truth(); !slices.Equal(got, want) {
+		a.t.Errorf("S16: with a snapshot %d records are known, without %d, and they differ", len(got), len(want))
+	}
+}
+
+func TestF17_TakeOverOfManyRecordsIsFewRequests(t *testing.T) {
+	const n, changed = 5000, 40
+	a := newArchive(t)
+	r := a.reign()
+	ids := a.fill(r, n)
+	a.snapshot(r)
+	for _, id := range ids[:changed] {
+		if _, err := r.records.update(r.ctx, id, func(rec *bucket.InstanceRecord) error { rec.Hostname = "new"; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := a.seeded()
+	// A request for each thousand listed, two for the snapshot, one for each change.
+	if want := n/objectstore.MaxPage + 2 + changed; a.requests() != want {
+		t.Errorf("%d requests, want %d: %v", a.requests(), want, a.calls)
+	}
+	a.sameAsTruth(next)
+}
+
+func TestSnapshotHasPartsWhereItIsLarge(t *testing.T) {
+	a := newArchive(t)
+	r := a.reign()
+	large := []byte(`{"vars":{"x":"` + strings.Repeat("y", 3<<20) + `"}}`)
+	for _, id := range a.fill(r, 12) {
+		if _, err := r.records.update(r.ctx, id, func(rec *bucket.InstanceRecord) error { rec.Overrides = large; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.snapshot(r)
+	next := a.seeded()
+	if got := a.calls[memory.OpGet]; got != 3 { // of five records each
+		t.Errorf("%d reads, want one for each of 3 parts", got)
+	}
+	a.sameAsTruth(next)
+}
+
+// Whatever happens to records and snapshots, a take-over knows what it would
+// know without snapshots.
+func TestS16_TakeOverWithASnapshotIsOneWithout(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		a := newArchive(t)
+		r := a.reign()
+		ids := a.fill(r, 5)
+		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+			one := func() identity.ID { return rapid.SampledFrom(ids).Draw(rt, "id") }
+			switch rapid.IntRange(0, 6).Draw(rt, "step") {
+			case 0:
+				ids = append(ids, a.record(r))
+			case 1:
+				_, _ = r.records.update(r.ctx, one(), func(rec *bucket.InstanceRecord) error { rec.Hostname += "x"; return nil })
+			case 2:
+				_ = r.records.remove(r.ctx, one())
+			case 3:
+				a.snapshot(r)
+			case 4:
+				r = a.seeded()
+			case 5:
+				a.damage(rapid.IntRange(0, 3).Draw(rt, "damage"), rapid.IntRange(0, 1<<16).Draw(rt, "at"))
+			case 6:
+				_ = a.halfSnapshot(r)
+			}
+		}
+		a.sameAsTruth(a.seeded())
+		if n := len(a.generations()); n > 30 {
+			rt.Errorf("%d generations", n)
+		}
+	})
+}
+
+// damage does something to a part of a snapshot, if there is one.
+func (a *archive) damage(how, at int) {
+	a.t.Helper()
+	parts, err := a.reign().snapshots.list(a.t.Context())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if len(parts) == 0 {
+		return
+	}
+	p := parts[at%len(parts)]
+	obj, err := a.store.Get(a.t.Context(), p.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	switch data := obj.Data; how {
+	case 0:
+		err = a.store.DeleteIfMatch(a.t.Context(), p.key, obj.ETag)
+	case 1:
+		_, err = a.store.PutIfMatch(a.t.Context(), p.key, data[:at%len(data)], obj.ETag)
+	case 2:
+		data[at%len(data)] ^= 1
+		_, err = a.store.PutIfMatch(a.t.Context(), p.key, data, obj.ETag)
+	case 3:
+		newer := bucket.PackSnapshot(testShard, 1<<40, p.generation+1, p.part).Close(true)
+		_, err = a.store.PutIfMatch(a.t.Context(), p.key, newer, obj.ETag)
+	}
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// halfSnapshot is what a leader leaves that ends while it writes.
+func (a *archive) halfSnapshot(r *Reign) error {
+	stored, err := r.snapshots.list(r.ctx)
+	if err != nil {
+		return err
+	}
+	generation := uint64(1)
+	if n := len(stored); n > 0 {
+		generation = stored[n-1].generation + 1
+	}
+	packer := bucket.PackSnapshot(testShard, r.term, generation, 1)
+	for _, id := range r.records.ids()[:len(r.records.ids())/2] {
+		rec, etag, _ := r.records.stored(id)
+		data, err := rec.Encode()
+		if err != nil {
+			return err
+		}
+		packer.Add(data, etag)
+	}
+	return r.snapshots.put(r.ctx, generation, 1, packer.Close(false))
+}
+
+func TestF10_DamagedSnapshotGivesWayToTheOneBefore(t *testing.T) {
+	for how, name := range []string{"deleted", "truncated", "flipped", "of another key"} {
+		t.Run(name, func(t *testing.T) {
+			a := newArchive(t)
+			r := a.reign()
+			a.fill(r, 50)
+			a.snapshot(r)
+			a.snapshot(r)
+			a.damage(how, 41) // the second: of two parts the odd one
+			next := a.seeded()
+			if got := a.calls[memory.OpGet]; got > 2 {
+				t.Errorf("%d reads, want those of two snapshots at most", got)
+			}
+			a.sameAsTruth(next)
+			a.damage(how, 40)
+			a.sameAsTruth(a.seeded())
+		})
+	}
+}
+
+func TestSnapshotsOfOldAreRemoved(t *testing.T) {
+	a := newArchive(t)
+	r := a.reign()
+	a.fill(r, 10)
+	for range 3 {
+		a.snapshot(r)
+	}
+	if got := a.generations(); !slices.Equal(got, []uint64{2, 3}) {
+		t.Errorf("generations %v, want the newest and the one before", got)
+	}
+	if err := a.halfSnapshot(r); err != nil { // generation 4
+		t.Fatal(err)
+	}
+	next := a.seeded()
+	a.snapshot(next)
+	if got := a.generations(); !slices.Equal(got, []uint64{3, 5}) {
+		t.Errorf("generations %v, want the newest and the whole one before", got)
+	}
+}
+
+func TestS2_SnapshotNeedsTheLease(t *testing.T) {
+	a := newArchive(t)
+	r := a.reign()
+	a.fill(r, 10)
+	r.end(nil)
+	ctx, lost := context.WithCancel(t.Context())
+	ctx = lease.Always(ctx, a.term)
+	lost()
+	if _, err := r.snapshots.write(context.WithoutCancel(ctx)); err == nil {
+		t.Error("written after the lease")
+	}
+	if got := a.generations(); len(got) > 0 {
+		t.Errorf("generations %v", got)
+	}
+}
+
+// A snapshot that storage does not hand out costs time, and not the take-over.
+func TestTakeOverDoesWithoutASnapshotThatIsForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, fault := range []error{objectstore.ErrUnavailable, fmt.Errorf("forbidden")} {
+			a := newArchive(t)
+			r := a.reign()
+			a.fill(r, 10)
+			a.snapshot(r)
+			a.store.SetFaults(func(c memory.Call) memory.Fault {
+				if c.Op == memory.OpGet && strings.HasPrefix(c.Key, "snapshot/") {
+					return memory.Fault{Before: fault}
+				}
+				return memory.Fault{}
+			})
+			next := a.reign()
+			if err := next.persist(next.ctx, "read", next.seedFromStorage); err != nil {
+				t.Fatal(err)
+			}
+			a.store.SetFaults(nil)
+			a.sameAsTruth(next)
+		}
+	})
+}
+
+func TestSnapshotIsWrittenAfterManyChangesAndNotOften(t *testing.T) {
+	inWorld(t, worldOptions{DeadAgents: true, Timeout: "2h"}, func(t *testing.T, w *world) {
+		var times []time.Time
+		w.store.SetFaults(func(c memory.Call) memory.Fault {
+			if c.Op == memory.OpPut && strings.HasPrefix(c.Key, "snapshot/") {
+				times = append(times, time.Now())
+			}
+			return memory.Fault{}
+		})
+		w.settle(2 * time.Minute)
+		w.scale(web, 50) // two writes each: a hundred changes
+		w.settle(10 * time.Minute)
+		if len(times) > 0 {
+			t.Fatalf("%d snapshots after a hundred changes", len(times))
+		}
+		w.scale(web, 51)
+		w.settle(10 * time.Minute)
+		if len(times) != 1 {
+			t.Fatalf("%d snapshots after more than a hundred changes, want 1", len(times))
+		}
+		for n := 60; n < 800; n += 60 { // 60 s of changes, more than a hundred every 10 s
+			w.scale(web, n)
+			w.settle(10 * time.Second)
+		}
+		w.settle(10 * time.Minute)
+		if n := len(times) - 1; n < 2 || n > 4 {
+			t.Errorf("%d snapshots in two minutes of changes", n)
+		}
+		for i := range times[1:] {
+			if times[i+1].Sub(times[i]) < time.Minute {
+				t.Errorf("snapshots at %v", times)
+			}
+		}
+	})
+}
+
+// BenchmarkTakeOver reads a shard of 100,000 from storage, and for comparison
+// does the least that this can be: decode the same rows and insert them.
+func BenchmarkTakeOver(b *testing.B) {
+	const n = 100_000
+	a := newArchive(b)
+	r := a.reign()
+	a.fill(r, n)
+	a.snapshot(r)
+	var parts [][]byte
+	var keys []string
+	for info := range objectstore.ListAll(b.Context(), a.store, bucket.SnapshotPrefix(testShard)) {
+		obj, err := a.store.Get(b.Context(), info.Key)
+		if err != nil {
+			b.Fatal(err)
+		}
+		parts, keys = append(parts, obj.Data), append(keys, info.Key)
+	}
+	b.Run("floor", func(b *testing.B) {
+		for b.Loop() {
+			next := a.reign()
+			for i, data := range parts {
+				part, err := bucket.DecodeSnapshotPart(keys[i], data)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, rec := range part.Records {
+					if err := next.cache.Insert(rowOf(rec.Record)); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		}
+	})
+	b.Run("seed", func(b *testing.B) {
+		for b.Loop() {
+			if next := a.seeded(); next.cache.Len() != n {
+				b.Fatalf("%d instances", next.cache.Len())
+			}
+		}
+		b.ReportMetric(float64(a.requests()), "requests")
+	})
+	b.Run("write", func(b *testing.B) {
+		for b.Loop() {
+			a.snapshot(r)
+		}
+	})
+}
