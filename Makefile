@@ -43,6 +43,13 @@ test: build ## Run all tests with the race detector
 test-crash: build ## Kill the server ROUNDS (20) times in the middle of a scale-up
 	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -v ./e2e/box -run TestF12 -rounds $(ROUNDS)
 
+.PHONY: storage-servers
+storage-servers: $(TOOLS)/versitygw $(TOOLS)/fake-gcs-server ## Build the storage servers that tests start
+
+.PHONY: test-storage
+test-storage: build storage-servers ## Run the tests against real storage servers
+	CGO_ENABLED=1 go test -race -timeout 15m -count=1 -tags storage $(TESTFLAGS) ./e2e/storage/...
+
 .PHONY: cover
 cover: build ## Run all tests and show the coverage by function
 	go test -timeout 15m -coverpkg=nstance.dev/... -coverprofile=bin/cover.out $(PACKAGES)
@@ -99,6 +106,12 @@ $(TOOLS)/buf: tools/go.mod tools/go.sum
 	@touch $@
 
 $(TOOLS)/govulncheck: $(TOOLS)/buf
+
+$(TOOLS)/versitygw: e2e/tools/storage/go.mod e2e/tools/storage/go.sum
+	cd e2e/tools/storage && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o ../../../$(TOOLS)/ tool
+	@touch $@
+
+$(TOOLS)/fake-gcs-server: $(TOOLS)/versitygw
 
 $(TOOLS)/golangci-lint: tools/lint/go.mod tools/lint/go.sum
 	cd tools/lint && GOWORK=off go build -buildvcs=false -o ../../$(TOOLS)/ tool

@@ -25,8 +25,8 @@ func newClusterCommand(env *Env) *cobra.Command {
 func addClusterFlags(cmd *cobra.Command) *clusterops.Settings {
 	s := &clusterops.Settings{}
 	f := cmd.PersistentFlags()
-	f.StringVar(&s.StorageProvider, "storage-provider", "s3", "`KIND` of the storage: file (s3 and gcs are not in this build)")
-	f.StringVar(&s.Bucket, "storage-bucket", "", "`BUCKET` of the cluster; a folder for file")
+	f.StringVar(&s.StorageProvider, "storage-provider", "s3", "`KIND` of the storage: s3, gcs or file")
+	f.StringVar(&s.Bucket, "storage-bucket", "", "`BUCKET` of the cluster: its name, or a folder for file")
 	f.StringVar(&s.Prefix, "storage-prefix", "", "`PREFIX` of all keys in the bucket")
 	f.StringVar(&s.SecretsProvider, "secrets-provider", clusterops.SecretsObjectStorage, "`KIND` of the secrets store")
 	f.StringVar(&s.SecretsPrefix, "secrets-prefix", secrets.DefaultPrefix, "`PREFIX` of the secrets; must be the servers'")

@@ -15,13 +15,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/config"
 	"nstance.dev/server/objectstore"
-	"nstance.dev/server/objectstore/file"
+	"nstance.dev/server/objectstore/backends"
 	"nstance.dev/server/secrets"
 )
 
@@ -29,23 +28,20 @@ import (
 // cluster is, or say something that this build cannot do.
 var ErrSettings = errors.New("storage of the cluster")
 
-// The choices of this build.
+// Choices of this build; of storage it has all that backends lists.
 const (
-	StorageFile          = "file"
+	StorageFile          = backends.File
 	SecretsObjectStorage = "object-storage"
 )
 
-// Choices that are known and that this build lacks.
-var (
-	otherStorage = []string{"s3", "gcs"}
-	otherSecrets = []string{"aws-secrets-manager", "google-secret-manager"}
-)
+// otherSecrets are choices that are known and that this build lacks.
+var otherSecrets = []string{"aws-secrets-manager", "google-secret-manager"}
 
 // Settings say where a cluster keeps its state. They must be those of its
 // servers.
 type Settings struct {
-	StorageProvider string // StorageFile
-	Bucket          string // for StorageFile a folder, which must exist
+	StorageProvider string // a kind of storage
+	Bucket          string // its name; for StorageFile a folder, which must exist
 	Prefix          string // of all keys; empty: none
 	SecretsProvider string // SecretsObjectStorage
 	SecretsPrefix   string // empty: secrets.DefaultPrefix
@@ -63,7 +59,7 @@ type Cluster struct {
 // Open connects to the state that the settings name. Errors about the settings
 // match [ErrSettings].
 func Open(ctx context.Context, s Settings) (*Cluster, error) {
-	objects, err := openObjects(s)
+	objects, err := openObjects(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -97,24 +93,12 @@ func New(objects objectstore.Store, secrets secrets.Store) *Cluster {
 	return &Cluster{objects: objects, secrets: secrets}
 }
 
-func openObjects(s Settings) (objectstore.Store, error) {
-	if err := choice("storage provider", s.StorageProvider, StorageFile, otherStorage); err != nil {
-		return nil, err
-	}
-	if s.Bucket == "" {
-		return nil, fmt.Errorf("%w: which bucket?", ErrSettings)
-	}
-	// The store would make a folder that is not there, and hide a mistyped name.
-	if info, err := os.Stat(s.Bucket); err != nil {
-		return nil, fmt.Errorf("%w: bucket: %w", ErrSettings, err)
-	} else if !info.IsDir() {
-		return nil, fmt.Errorf("%w: bucket %s is not a folder", ErrSettings, s.Bucket)
-	}
-	store, err := file.New(s.Bucket)
+func openObjects(ctx context.Context, s Settings) (objectstore.Store, error) {
+	objects, err := backends.Open(ctx, backends.Location{Kind: s.StorageProvider, Bucket: s.Bucket, Prefix: s.Prefix})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrSettings, err)
 	}
-	return objectstore.WithPrefix(store, s.Prefix), nil
+	return objects, nil
 }
 
 func choice(what, got, here string, elsewhere []string) error {

@@ -209,9 +209,8 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		change func(*clusterops.Settings)
 		want   string
 	}{
-		"a storage of another build": {func(s *clusterops.Settings) { s.StorageProvider = "s3" }, `"s3" is not in this build`},
-		"an unknown storage":         {func(s *clusterops.Settings) { s.StorageProvider = "nfs" }, `unknown storage provider "nfs"`},
-		"no bucket":                  {func(s *clusterops.Settings) { s.Bucket = "" }, "which bucket"},
+		"an unknown storage":         {func(s *clusterops.Settings) { s.StorageProvider = "nfs" }, `unknown kind of storage "nfs"`},
+		"no bucket":                  {func(s *clusterops.Settings) { s.Bucket = "" }, "no name"},
 		"a bucket that is not there": {func(s *clusterops.Settings) { s.Bucket += "x" }, "no such file"},
 		"secrets of another build":   {func(s *clusterops.Settings) { s.SecretsProvider = "aws-secrets-manager" }, "is not in this build"},
 		"no key provider":            {func(s *clusterops.Settings) { s.KeyProvider = "" }, "name its provider"},

@@ -70,9 +70,10 @@ type Store interface {
 	// etag. An empty etag is an error.
 	PutIfMatch(ctx context.Context, key string, data []byte, etag string) (string, error)
 
-	// DeleteIfMatch removes the version that has etag. It returns ErrNotFound
-	// where the object is absent and ErrPrecondition where it has another etag.
-	// An empty etag is an error.
+	// DeleteIfMatch removes the version that has etag. It returns ErrPrecondition
+	// where the object has another etag. Where it is absent it returns
+	// ErrNotFound, or nil where the store does not tell: nil says that the object
+	// is gone, not that this call removed it. An empty etag is an error.
 	DeleteIfMatch(ctx context.Context, key, etag string) error
 
 	// List returns the objects whose key begins with prefix, in byte order of

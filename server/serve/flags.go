@@ -14,14 +14,14 @@ import (
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
 	"nstance.dev/server/objectstore"
-	"nstance.dev/server/objectstore/file"
+	"nstance.dev/server/objectstore/backends"
 )
 
 // Flags are what a server process is told on its command line.
 type Flags struct {
 	ID            string // unique among the servers of the cluster; required
 	Shard         string // required
-	Storage       string // file; required
+	Storage       string // a kind of backends; required
 	Bucket        string // its name, or a directory; required
 	Prefix        string // of every key; empty: none
 	CacheDir      string // ./cache
@@ -39,7 +39,11 @@ func newServeCommand(p Provider, version string) *cobra.Command {
 		Short: "Run one server of a shard",
 		Long: `Run one server of a shard: its leader, or a standby that takes over when the
 leader is gone. Any number may run with the same storage, each with an --id and
-a --cachedir of its own.`,
+a --cachedir of its own.
+
+Credentials of s3 and gcs are found where the SDKs of the clouds look for them.
+For other stores than Amazon's set AWS_ENDPOINT_URL, AWS_REGION and, where the
+bucket is a part of the path, AWS_S3_USE_PATH_STYLE=true.`,
 		Example: fmt.Sprintf("  nstance-server-%s serve --id server-1 --shard zone-a --storage file --bucket /srv/nstance", p.Kind),
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,8 +62,8 @@ a --cachedir of its own.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.ID, "id", "", "unique id of this server (required)")
 	fl.StringVar(&f.Shard, "shard", "", "shard that it serves; equals server.shard of the configuration (required)")
-	fl.StringVar(&f.Storage, "storage", "", "kind of storage: file (required)")
-	fl.StringVar(&f.Bucket, "bucket", "", "bucket, or for file storage a directory (required)")
+	fl.StringVar(&f.Storage, "storage", "", "kind of storage: s3, gcs or file (required)")
+	fl.StringVar(&f.Bucket, "bucket", "", "name of the bucket, or for file storage a directory (required)")
 	fl.StringVar(&f.Prefix, "prefix", "", "prefix of every key in the bucket")
 	fl.StringVar(&f.CacheDir, "cachedir", "./cache", "directory of the cache; this server's alone")
 	fl.StringVar(&f.AdvertiseHost, "advertise-host", "", "host that overrides the one in advertise.health_addr and advertise.election_addr")
@@ -82,8 +86,10 @@ func (f Flags) check() error {
 			errs = append(errs, fmt.Errorf("%s is required", required.name))
 		}
 	}
-	if f.Storage != "" && f.Storage != "file" {
-		errs = append(errs, fmt.Errorf("--storage %q: this server knows file", f.Storage))
+	if f.Storage != "" {
+		if err := backends.CheckKind(f.Storage); err != nil {
+			errs = append(errs, fmt.Errorf("--storage: %w", err))
+		}
 	}
 	if f.Shard != "" && bucket.LeaderKey(f.Shard) == "" {
 		errs = append(errs, fmt.Errorf("--shard %q is not a valid name", f.Shard))
@@ -94,24 +100,13 @@ func (f Flags) check() error {
 	return nil
 }
 
-// openStore opens the storage that the flags name. A directory that is not there
-// is an error: a mistyped path must not look like an empty cluster.
-func (f Flags) openStore() (objectstore.Store, error) {
-	info, err := os.Stat(f.Bucket)
+// openStore opens the storage that the flags name.
+func (f Flags) openStore(ctx context.Context) (*objectstore.Probed, error) {
+	store, err := backends.Open(ctx, backends.Location{Kind: f.Storage, Bucket: f.Bucket, Prefix: f.Prefix})
 	if err != nil {
-		return nil, fmt.Errorf("--bucket: %w", err)
+		return nil, fmt.Errorf("--storage %s, --bucket %s: %w", f.Storage, f.Bucket, err)
 	}
-	if !info.IsDir() {
-		return nil, fmt.Errorf("--bucket: %s is not a directory", f.Bucket)
-	}
-	store, err := file.New(f.Bucket)
-	if err != nil {
-		return nil, fmt.Errorf("--bucket: %w", err)
-	}
-	if f.Prefix == "" {
-		return store, nil
-	}
-	return objectstore.WithPrefix(store, f.Prefix), nil
+	return objectstore.NewProbed(store), nil
 }
 
 func (f Flags) cachePath() string { return filepath.Join(f.CacheDir, "db", "nstance.db") }
@@ -127,7 +122,7 @@ func validateFile(out io.Writer, path, shard string, p Provider) error {
 
 // validateStored checks the configuration of the shard in storage.
 func validateStored(ctx context.Context, out io.Writer, f Flags, p Provider) error {
-	store, err := f.openStore()
+	store, err := f.openStore(ctx)
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,13 @@ func TestServe_namesEveryMissingFlag(t *testing.T) {
 	}
 }
 
+func TestServe_namesTheKindsOfStorage(t *testing.T) {
+	code, out := command(t, "serve", "--id", "a", "--shard", "s", "--storage", "nfs", "--bucket", "b")
+	if code != 2 || !strings.Contains(out, `--storage: unknown kind of storage "nfs": it is one of s3, gcs, file`) {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
+
 func TestServe_refusesABucketThatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
 	code, out := command(t, "serve", "--id", "a", "--shard", "s", "--storage", "file",

@@ -40,7 +40,7 @@ type Options struct {
 type process struct {
 	opts   Options
 	log    *slog.Logger
-	store  objectstore.Store
+	store  *objectstore.Probed
 	cache  *cache.Cache
 	source *source
 	static shard.Static
@@ -81,7 +81,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 // nothing was started.
 func (p *process) open(ctx context.Context) error {
 	var err error
-	if p.store, err = p.opts.openStore(); err != nil {
+	if p.store, err = p.opts.openStore(ctx); err != nil {
 		return err
 	}
 	p.status = &status{registry: prometheus.NewRegistry()}
@@ -172,15 +172,16 @@ func (p *process) testStore(ctx context.Context) error {
 	sum := sha256.Sum256([]byte(p.opts.ID))
 	key := "leader/self-test-" + hex.EncodeToString(sum[:8])
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
-		report, err := objectstore.SelfTest(ctx, p.store, key)
+		report, err := p.store.SelfTest(ctx, key)
 		switch {
 		case err == nil:
 			if report.DeleteUnconditional {
-				p.log.WarnContext(ctx, "the store ignores conditions on deletes")
+				p.log.WarnContext(ctx, "the store ignores conditions on deletes; each reads first, and may undo a write that it races with",
+					"storage", p.opts.Storage, "bucket", p.opts.Bucket)
 			}
 			return nil
 		case !objectstore.Retryable(err):
-			return err
+			return fmt.Errorf("storage %s, bucket %s: %w", p.opts.Storage, p.opts.Bucket, err)
 		}
 		p.log.WarnContext(ctx, "store not tested", "retry_in", wait, "error", err)
 		if err := sleep(ctx, wait); err != nil {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -80,8 +81,9 @@ func raceToDelete(t *testing.T, s objectstore.Store) {
 			}
 			return s.PutIfMatch(t.Context(), "race", []byte(strconv.Itoa(i)), etag)
 		})
+		wins = slices.Compact(wins) // where the store does not tell absence, all deleters win
 		if len(wins) != 1 {
-			t.Fatalf("%d winners", len(wins))
+			t.Fatalf("winners: %q", wins)
 		}
 		if wins[0] == "deleted" {
 			continue

@@ -1,0 +1,79 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/objectstore/memory"
+)
+
+// lax is a store that ignores conditions.
+type lax struct {
+	*memory.Store
+	puts, deletes bool
+}
+
+func (l lax) PutIfMatch(ctx context.Context, key string, data []byte, etag string) (string, error) {
+	if l.puts {
+		etag = l.current(ctx, key, etag)
+	}
+	return l.Store.PutIfMatch(ctx, key, data, etag)
+}
+
+func (l lax) DeleteIfMatch(ctx context.Context, key, etag string) error {
+	if l.deletes {
+		etag = l.current(ctx, key, etag)
+	}
+	return l.Store.DeleteIfMatch(ctx, key, etag)
+}
+
+func (l lax) current(ctx context.Context, key, otherwise string) string {
+	o, err := l.Get(ctx, key)
+	if err != nil {
+		return otherwise
+	}
+	return o.ETag
+}
+
+func testProcess(store objectstore.Store, log *bytes.Buffer) *process {
+	flags := Flags{ID: "a", Shard: "s", Storage: "s3", Bucket: "some-bucket"}
+	return &process{opts: Options{Flags: flags}, store: objectstore.NewProbed(store), log: NewLogger(log, false)}
+}
+
+func TestF9_AStoreThatIgnoresConditionsOnWritesIsRefused(t *testing.T) {
+	p := testProcess(lax{Store: memory.New(memory.Options{}), puts: true}, &bytes.Buffer{})
+	err := p.testStore(t.Context())
+	if !errors.Is(err, objectstore.ErrConditionsIgnored) {
+		t.Fatalf("error is %v", err)
+	}
+	for _, part := range []string{"storage s3, bucket some-bucket", "replace with a stale etag"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q does not say %q", err, part)
+		}
+	}
+}
+
+func TestF9_AStoreThatIgnoresConditionsOnDeletesIsReadFirst(t *testing.T) {
+	var log bytes.Buffer
+	p := testProcess(lax{Store: memory.New(memory.Options{}), deletes: true}, &log)
+	if err := p.testStore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "ignores conditions on deletes") || !strings.Contains(log.String(), "some-bucket") {
+		t.Errorf("the log says %q", &log)
+	}
+	etag, err := p.store.PutIfAbsent(t.Context(), "k", []byte("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.store.PutIfMatch(t.Context(), "k", []byte("two"), etag); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.store.DeleteIfMatch(t.Context(), "k", etag); !errors.Is(err, objectstore.ErrPrecondition) {
+		t.Errorf("a deletion of an old version: %v", err)
+	}
+}
