@@ -77,6 +77,14 @@ func (f *GroupFile) Group(tenant, key string) (DynamicGroup, bool) {
 	return g, ok
 }
 
+// Len is how many groups of a tenant have an entry.
+func (f *GroupFile) Len(tenant string) int {
+	if f == nil {
+		return 0
+	}
+	return len(f.Groups[tenant])
+}
+
 // Set puts the entry of a group in place.
 func (f *GroupFile) Set(tenant, key string, g DynamicGroup) {
 	if f.Groups == nil {

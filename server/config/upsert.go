@@ -15,6 +15,7 @@ import (
 // Limits of what a caller of the API may set.
 const (
 	MaxGroupSize     = 10_000
+	MaxTenantGroups  = 5_000 // that the group file has for one tenant
 	maxInstanceTypes = 32
 	maxNameLength    = 256
 	maxRequestBytes  = 256 << 10 // vars or args of a group, as JSON
@@ -29,7 +30,10 @@ func CheckUpsert(cfg *Config, file *GroupFile, tenant, key string, change GroupC
 	if err := checkNames(cfg, tenant, key); err != nil {
 		return DynamicGroup{}, err
 	}
-	entry, _ := file.Group(tenant, key)
+	entry, known := file.Group(tenant, key)
+	if n := file.Len(tenant); !known && n >= MaxTenantGroups {
+		return DynamicGroup{}, &InvalidError{Field: "key", Msg: fmt.Sprintf("the tenant has %d groups, and may have no more; delete one first", n)}
+	}
 	if m := entry.Manager; m != "" && change.Manager != "" && m != change.Manager && !change.Takeover {
 		return DynamicGroup{}, &ManagedByOtherError{Manager: m}
 	}

@@ -108,6 +108,11 @@ func (m *Metrics) createFailed(group fleet.GroupID, kind driver.Kind) {
 	m.createFailures.WithLabelValues(group.Tenant, group.Name, string(kind)).Inc()
 }
 
+// groupGone drops the series of a group, so that no flood of names grows them.
+func (m *Metrics) groupGone(group fleet.GroupID) {
+	m.createFailures.DeletePartialMatch(prometheus.Labels{"tenant": group.Tenant, "group": group.Name})
+}
+
 func (m *Metrics) quarantined()   { m.quarantines.Inc() }
 func (m *Metrics) addressFailed() { m.addressFailures.Inc() }
 

@@ -133,6 +133,7 @@ func (w *wanted) merge() {
 	for id := range before {
 		if w.effectives[id] == nil {
 			w.r.cache.DropGroup(id)
+			w.r.opts.Metrics.groupGone(id)
 		}
 	}
 }
