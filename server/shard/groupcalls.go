@@ -9,8 +9,10 @@ import (
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/objectstore"
 )
 
 // UpsertGroup creates or changes a group of the tenant and returns it as it is
@@ -158,7 +160,13 @@ func groupRefusal(err error) error {
 }
 
 // unavailable answers for trouble with storage or the provider, whose words are
-// for the log.
+// for the log. What somebody has damaged or removed there no repeat will mend.
 func unavailable(err error) *Refusal {
+	for _, damage := range []error{bucket.ErrUnreadable, bucket.ErrNewer, config.ErrUnreadable, config.ErrNewer, objectstore.ErrNotFound} {
+		if errors.Is(err, damage) {
+			return &Refusal{Code: codes.FailedPrecondition, Reason: "STORAGE_DAMAGED", Err: err,
+				Message: "its object in storage is gone or cannot be read and has to be restored first; the server's log says which"}
+		}
+	}
 	return &Refusal{Code: codes.Unavailable, Reason: "STORAGE_UNAVAILABLE", Message: "the change could not be made durable; try again", Err: err}
 }

@@ -152,7 +152,7 @@ func (r *Reign) enrol(row cache.Instance, key ed25519.PublicKey, req *nstancev1.
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	now := r.now()
+	now, dropped := r.now(), false
 	rec, err := r.records.update(r.ctx, row.ID, func(rec *bucket.InstanceRecord) error {
 		switch {
 		case rec.Deletion != nil:
@@ -163,7 +163,7 @@ func (r *Reign) enrol(row cache.Instance, key ed25519.PublicKey, req *nstancev1.
 		rec.Status, rec.PublicKeyPEM = bucket.StatusRegistered, string(keyPEM)
 		if rec.RegisteredAt.IsZero() {
 			rec.RegisteredAt = bucket.At(now)
-			r.reportedPlace(rec, req)
+			dropped = reportedPlace(rec, req)
 		}
 		rec.Certificate = succeed(rec.Certificate.Serial, cert)
 		return nil
@@ -174,6 +174,9 @@ func (r *Reign) enrol(row cache.Instance, key ed25519.PublicKey, req *nstancev1.
 	if err != nil {
 		r.stumble(err)
 		return nil, unavailable(err)
+	}
+	if dropped {
+		r.events.failure(r.cache, row.Group, row.ID, "invalid", "the agent reported a hostname or address that is malformed or that the provider does not confirm", now)
 	}
 	r.opts.Metrics.issued("agent")
 	if err := r.markRegistered(rec); err != nil {
@@ -212,9 +215,9 @@ func (r *Reign) markRegistered(rec bucket.InstanceRecord) error {
 }
 
 // reportedPlace notes where the agent says that it is. Where the provider knows
-// better its word stands, for these values end up in certificates.
-func (r *Reign) reportedPlace(rec *bucket.InstanceRecord, req *nstancev1.RegisterClientRequest) {
-	dropped := false
+// better its word stands, for these values end up in certificates. It reports
+// whether something was left out.
+func reportedPlace(rec *bucket.InstanceRecord, req *nstancev1.RegisterClientRequest) (dropped bool) {
 	take := func(field *string, reported string, valid bool) {
 		switch {
 		case reported == "" || reported == *field:
@@ -227,9 +230,7 @@ func (r *Reign) reportedPlace(rec *bucket.InstanceRecord, req *nstancev1.Registe
 	take(&rec.Hostname, req.Hostname, validHostname(req.Hostname))
 	take(&rec.IPv4, req.PrivateIpv4, validAddr(req.PrivateIpv4, netip.Addr.Is4))
 	take(&rec.IPv6, req.PrivateIpv6, validAddr(req.PrivateIpv6, netip.Addr.Is6))
-	if dropped {
-		r.events.failure(r.cache, groupOf(*rec), rec.ID, "invalid", "the agent reported a hostname or address that is malformed or that the provider does not confirm", r.now())
-	}
+	return dropped
 }
 
 func validAddr(text string, family func(netip.Addr) bool) bool {

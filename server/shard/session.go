@@ -45,6 +45,8 @@ type session struct {
 	process string // boot id of the agent's process
 	count   int64  // of its last report
 
+	entry sync.Mutex // held while the stream is entered among the sessions, or taken out
+
 	mu      sync.Mutex
 	queue   []*nstancev1.ServerMessage
 	bytes   int
@@ -100,6 +102,8 @@ func (s *session) end() error {
 	s.mu.Lock()
 	why := s.why
 	s.mu.Unlock()
+	s.entry.Lock()
+	defer s.entry.Unlock()
 	if s.r.sessions.close(s) && s.r.ctx.Err() == nil {
 		s.r.health.disconnected(s.id, why == nil)
 		s.r.log.Info("agent disconnected", "instance", s.id, "graceful", why == nil)
@@ -206,17 +210,37 @@ func (s *session) greet(hello *nstancev1.Hello) error {
 	if err := s.checkOwner(hello.InstanceId); err != nil {
 		return err
 	}
-	if err := s.r.sessions.open(s); err != nil {
+	if err := s.enter(); err != nil {
 		return err
 	}
 	s.endAfter(s.expires.Sub(s.r.now()), errExpired)
 	s.greeted, s.process = true, hello.BootId
-	s.r.health.connected(s.id)
 	s.r.log.Info("agent connected", "instance", s.id, "agent_version", printable(hello.AgentVersion))
 	s.send(s.r.welcome())
 	s.send(&nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_KeyRequest{
 		KeyRequest: &nstancev1.KeyRequest{KeyNames: s.r.keyNames(s.id)},
 	}})
+	return nil
+}
+
+// enter makes this the stream of its instance, unless either has ended since the
+// stream was admitted: then nobody would take it out again (S13).
+func (s *session) enter() error {
+	s.entry.Lock()
+	defer s.entry.Unlock()
+	select {
+	case <-s.done:
+		return context.Canceled // nobody is told any more
+	default:
+	}
+	if err := s.r.sessions.open(s); err != nil {
+		return err
+	}
+	if _, ok := s.r.known(s.id); !ok {
+		s.r.sessions.close(s)
+		return errDeleted
+	}
+	s.r.health.connected(s.id)
 	return nil
 }
 

@@ -231,6 +231,18 @@ func TestS13_StreamEndsWithItsInstance(t *testing.T) {
 	})
 }
 
+func TestS13_HelloAfterTheInstanceIsDeleted(t *testing.T) {
+	withAgent(t, func(t *testing.T, w *world, peer identity.Peer) {
+		s := w.open(peer)
+		w.scale(web, 0)
+		w.settle(5 * time.Second)
+		s.say(hello(peer.ID))
+		if err := s.end(t); !refusedWith(err, codes.PermissionDenied) {
+			t.Errorf("ended with %v, want PermissionDenied", err)
+		}
+	})
+}
+
 func TestS11_AdmitAgent(t *testing.T) {
 	withAgent(t, func(t *testing.T, w *world, peer identity.Peer) {
 		if err := w.reign().AdmitAgent(peer); err != nil {
