@@ -104,6 +104,9 @@ func (b Box) makeSealKey() error {
 	if _, err := os.Stat(b.sealKey()); err == nil {
 		return nil
 	}
+	if _, err := os.Stat(filepath.Join(b.bucket(), "secret")); err == nil {
+		return fmt.Errorf("%s is missing, and with it what opens the secrets in %s: put it back, or remove %s and start anew", b.sealKey(), b.bucket(), b.Dir)
+	}
 	key := make([]byte, 32)
 	if _, err := rand.Read(key); err != nil {
 		return err

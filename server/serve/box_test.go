@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -48,6 +49,23 @@ func TestBox_keepsWhatIsThere(t *testing.T) {
 	}
 	if err := unlock(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestBox_aLostKeyIsNotReplacedWhileSecretsNeedIt(t *testing.T) {
+	box := Box{Dir: filepath.Join(t.TempDir(), "d")}
+	unlock, err := box.Prepare(t.Context(), "web", 3, testUserdata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(unlock(), os.Mkdir(filepath.Join(box.bucket(), "secret"), 0o700), os.Remove(box.sealKey())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := box.Prepare(t.Context(), "web", 3, testUserdata); err == nil {
+		t.Error("a new key was made for old secrets")
+	}
+	if _, err := os.Stat(box.sealKey()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the key: %v, want none", err)
 	}
 }
 
