@@ -46,7 +46,9 @@ func (p pkg) testImports() []string {
 func (p pkg) isCommand() bool { return p.Name == "main" }
 
 // isTestSupport reports whether the package exists for tests alone.
-func (p pkg) isTestSupport() bool { return strings.HasSuffix(p.dir(), "test") || p.under("e2e") }
+func (p pkg) isTestSupport() bool {
+	return p.under("e2e") || strings.Contains(p.dir()+"/", "test/")
+}
 
 // under reports whether the package lies in dir or below it.
 func (p pkg) under(dir string) bool { return p.dir() == dir || strings.HasPrefix(p.dir(), dir+"/") }

@@ -24,7 +24,22 @@ var layers = []layer{
 	{dir: "server/render", ours: []string{"protos/identity", "server/config/..."}},
 	{dir: "server/fleet", ours: []string{"protos/identity"}},
 	{dir: "server/secrets", ours: []string{"protos/identity", "server/objectstore"}, tests: fakes},
+	{
+		dir:   "server/secrets/backends",
+		ours:  []string{"server/config", "server/objectstore", "server/secrets/..."},
+		tests: fakes,
+	},
+	{dir: "server/secrets/backends", ours: []string{"protos/identity", "server/config", "server/objectstore", "server/secrets/..."}, tests: fakes},
 	{dir: "server/lease", ours: []string{"server/objectstore"}, tests: fakes},
+	{
+		dir:   "server/peers",
+		ours:  []string{"server/lease"},
+		tests: append([]string{"protos/identity", "server/pki", "server/secrets"}, fakes...),
+	},
+	{
+		dir: "server/peers", ours: []string{"server/lease"},
+		tests: append([]string{"protos/identity", "server/pki", "server/secrets"}, fakes...),
+	},
 	{dir: "server/pki", ours: []string{"protos/identity", "server/objectstore", "server/secrets"}, tests: fakes},
 	{dir: "server/cache", ours: []string{"protos/identity", "server/fleet"}},
 	{
@@ -43,7 +58,7 @@ var layers = []layer{
 		dir: "admin",
 		ours: []string{
 			"protos/...", "server/config/...", "server/objectstore/...", "server/secrets/...",
-			"server/pki", "server/bucket",
+			"server/pki", "server/bucket", "server/lease",
 		},
 		tests: fakes,
 	},

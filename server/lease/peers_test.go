@@ -55,12 +55,13 @@ func (n *node) pass(ctx context.Context, caller bool) error {
 	n.net.mu.Lock()
 	frozen := n.net.frozen
 	n.net.mu.Unlock()
+	thaw := time.After(time.Until(frozen))
 	if caller {
-		time.Sleep(time.Until(frozen))
+		<-thaw
 		return nil
 	}
 	select {
-	case <-time.After(time.Until(frozen)):
+	case <-thaw:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
