@@ -90,17 +90,24 @@ func setDefault(field *string, value string) {
 	}
 }
 
-func (s *Secrets) complete(cluster string) {
-	switch s.Provider {
+// SecretsPrefix returns what stands before the names of a cluster's secrets in a
+// kind of store unless the configuration says otherwise; "" for an unknown kind.
+func SecretsPrefix(provider, cluster string) string {
+	switch provider {
 	case SecretsObjectStorage:
-		setDefault(&s.Prefix, "secret/")
+		return "secret/"
 	case SecretsAWSParameterStore:
-		setDefault(&s.Prefix, "/"+cluster+"/")
+		return "/" + cluster + "/"
 	case SecretsAWSSecretsManager:
-		setDefault(&s.Prefix, cluster+"/")
+		return cluster + "/"
 	case SecretsGoogleSecretManager:
-		setDefault(&s.Prefix, cluster+"-")
+		return cluster + "-"
 	}
+	return ""
+}
+
+func (s *Secrets) complete(cluster string) {
+	setDefault(&s.Prefix, SecretsPrefix(s.Provider, cluster))
 	if s.EncryptionKey != nil {
 		s.EncryptionKey.complete()
 	}

@@ -39,18 +39,30 @@ func (b box) seal(name string, value []byte) ([]byte, error) {
 	return aead.Seal(nonce, nonce, value, []byte(name)), nil
 }
 
+// current reports whether the first key opens a value, with the name bound.
+func (b box) current(name string, sealed []byte) bool {
+	first := box{ciphers: b.ciphers[:1]}
+	_, err := first.openWith(sealed, []byte(name))
+	return err == nil
+}
+
 // open tries every key with the name bound, then every key without: values that
 // other tools wrote have no name bound.
 func (b box) open(name string, sealed []byte) ([]byte, error) {
-	for _, data := range [][]byte{[]byte(name), nil} {
-		for _, aead := range b.ciphers {
-			if len(sealed) < aead.NonceSize()+aead.Overhead() {
-				return nil, fmt.Errorf("%w: %d bytes are too short for an encrypted value", ErrUnreadable, len(sealed))
-			}
-			nonce, ciphertext := sealed[:aead.NonceSize()], sealed[aead.NonceSize():]
-			if value, err := aead.Open(nil, nonce, ciphertext, data); err == nil {
-				return value, nil
-			}
+	if value, err := b.openWith(sealed, []byte(name)); err == nil {
+		return value, nil
+	}
+	return b.openWith(sealed, nil)
+}
+
+func (b box) openWith(sealed, data []byte) ([]byte, error) {
+	for _, aead := range b.ciphers {
+		if len(sealed) < aead.NonceSize()+aead.Overhead() {
+			return nil, fmt.Errorf("%w: %d bytes are too short for an encrypted value", ErrUnreadable, len(sealed))
+		}
+		nonce, ciphertext := sealed[:aead.NonceSize()], sealed[aead.NonceSize():]
+		if value, err := aead.Open(nil, nonce, ciphertext, data); err == nil {
+			return value, nil
 		}
 	}
 	return nil, fmt.Errorf("%w: none of %d keys opens it", ErrUnreadable, len(b.ciphers))

@@ -75,6 +75,30 @@ func LoadKeys(ctx context.Context, current KeySource, old ...KeySource) ([]Key, 
 	return keys, nil
 }
 
+// KeysFrom returns the source of what fetch returns, which is read anew each
+// time. The place is for errors, and must not be a secret itself.
+func KeysFrom(place string, fetch func(context.Context) (Secret, error)) KeySource {
+	return fetched{place, fetch}
+}
+
+type fetched struct {
+	place string
+	fetch func(context.Context) (Secret, error)
+}
+
+// Keys implements [KeySource].
+func (f fetched) Keys(ctx context.Context) ([]Key, error) {
+	data, err := f.fetch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := ParseKeys(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.place, err)
+	}
+	return keys, nil
+}
+
 type envSource string
 
 func openEnv(source string) (KeySource, error) {

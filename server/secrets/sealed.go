@@ -59,10 +59,7 @@ func (s *Sealed) Get(ctx context.Context, name string) (Secret, error) {
 	if err := ValidateName(name); err != nil {
 		return nil, err
 	}
-	object, err := s.objects.Get(ctx, s.prefix+name)
-	if errors.Is(err, objectstore.ErrNotFound) {
-		return nil, fmt.Errorf("get secret %s: %w", name, ErrNotFound)
-	}
+	object, err := s.object(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("get secret %s: %w", name, err)
 	}
@@ -81,8 +78,8 @@ func (s *Sealed) Put(ctx context.Context, name string, value Secret, mode Mode) 
 	if err := ValidateName(name); err != nil {
 		return err
 	}
-	if len(value) > MaxSealedSize {
-		return fmt.Errorf("put secret %s: %w: %d bytes, at most %d are allowed", name, ErrTooLarge, len(value), MaxSealedSize)
+	if err := (Limits{Size: MaxSealedSize}).Check(name, value); err != nil {
+		return err
 	}
 	// Sealed once, so that every attempt writes the same bytes and a write whose
 	// answer was lost is recognised.

@@ -3,7 +3,9 @@
 //
 // A [Store] holds values; where it holds them is the choice of the cluster's
 // configuration. [Sealed] keeps them in object storage, encrypted on this side
-// with keys that a [KeySource] provides. [Cached] wraps any store.
+// with keys that a [KeySource] provides; [Sealed.Reseal] changes the key.
+// [Cached] wraps any store. The stores of the clouds are packages of their own
+// below this one, and package backends opens what a configuration names.
 //
 // What a secret means is left to the caller: this package neither makes nor
 // reads key material. It never logs, and no error of it contains a value; a
@@ -25,6 +27,9 @@ var (
 	ErrName = errors.New("invalid secret name")
 	// ErrTooLarge is about a value beyond the store's limit.
 	ErrTooLarge = errors.New("secret is too large")
+	// ErrValue is about a value of a form that the store cannot hold: [Limits]
+	// say which.
+	ErrValue = errors.New("invalid secret value")
 	// ErrUnreadable is about a value that is there and that none of the keys
 	// opens: written with another key, stored as another secret, or damaged.
 	ErrUnreadable = errors.New("secret cannot be decrypted")

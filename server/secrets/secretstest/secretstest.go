@@ -1,5 +1,5 @@
 // Package secretstest is the contract of a [secrets.Store] in the form of tests.
-// Every kind of store passes it.
+// Every kind of store passes it, within the limits of what it can hold.
 package secretstest
 
 import (
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,7 +16,7 @@ import (
 )
 
 // Run tests the stores that open returns, a new and empty one for each test.
-func Run(t *testing.T, open func(*testing.T) secrets.Store) {
+func Run(t *testing.T, limits secrets.Limits, open func(*testing.T) secrets.Store) {
 	for _, tt := range []struct {
 		name string
 		test func(*testing.T, secrets.Store)
@@ -27,6 +28,7 @@ func Run(t *testing.T, open func(*testing.T) secrets.Store) {
 		{"delete", testDelete},
 		{"list", testList},
 		{"names", testNames},
+		{"limits", func(t *testing.T, s secrets.Store) { testLimits(t, s, limits) }},
 		{"values belong to the caller", testOwnership},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, open(t)) })
@@ -34,7 +36,7 @@ func Run(t *testing.T, open func(*testing.T) secrets.Store) {
 }
 
 func testPutGet(t *testing.T, s secrets.Store) {
-	for _, want := range []string{"first", "second", "", "bytes \x00\xff\n"} {
+	for _, want := range []string{"first", "second", "lines\nänd \"signs\" {}\n"} {
 		if err := s.Put(t.Context(), "a.key", secrets.Secret(want), secrets.Overwrite); err != nil {
 			t.Fatal(err)
 		}
@@ -136,6 +138,28 @@ func testNames(t *testing.T, s secrets.Store) {
 			if !errors.Is(err, secrets.ErrName) {
 				t.Errorf("name %q: %v, want ErrName", name, err)
 			}
+		}
+	}
+}
+
+// testLimits puts what the store can hold at most, and then what it can't, which
+// leaves the value alone.
+func testLimits(t *testing.T, s secrets.Store, limits secrets.Limits) {
+	most := strings.Repeat("x", limits.Size)
+	for _, value := range []string{most, most + "x", "bytes \x00\xff\n", ""} {
+		want := limits.Check("a", secrets.Secret(value))
+		before, _ := s.Get(t.Context(), "a")
+		err := s.Put(t.Context(), "a", secrets.Secret(value), secrets.Overwrite)
+		got, getErr := s.Get(t.Context(), "a")
+		switch {
+		case getErr != nil:
+			t.Errorf("a value of %d bytes: reading it: %v", len(value), getErr)
+		case want == nil && (err != nil || string(got) != value):
+			t.Errorf("a value of %d bytes: %v, and %d bytes are stored", len(value), err, len(got))
+		case want != nil && (errors.Is(want, secrets.ErrTooLarge) != errors.Is(err, secrets.ErrTooLarge) || errors.Is(want, secrets.ErrValue) != errors.Is(err, secrets.ErrValue)):
+			t.Errorf("a value of %d bytes: %v, want %v", len(value), err, want)
+		case want != nil && !bytes.Equal(got, before):
+			t.Errorf("a value of %d bytes was refused and changed what is stored", len(value))
 		}
 	}
 }
