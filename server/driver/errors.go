@@ -58,5 +58,20 @@ func KindOf(err error) Kind {
 	return Ambiguous
 }
 
+// Reached reports whether the outcome of a call, nil included, shows that the
+// provider can be reached and lets this server in. A refusal of the request
+// itself does; a time-out or missing permissions don't.
+func Reached(err error) bool {
+	if err == nil {
+		return true
+	}
+	switch KindOf(err) {
+	case Auth, Transient, Ambiguous:
+		return false
+	default:
+		return true
+	}
+}
+
 // IsNotFound reports whether err says that the machine does not exist.
 func IsNotFound(err error) bool { return err != nil && KindOf(err) == NotFound }

@@ -21,6 +21,7 @@ type cloud struct {
 	timeout time.Duration
 	metrics *Metrics
 	now     func() time.Time
+	reach   reach
 
 	calls, instances, deletes, reads *tokens
 }
@@ -96,10 +97,13 @@ func (c *cloud) call(ctx context.Context, op string, b *tokens, do func(context.
 	if err := lease.Check(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	callCtx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	started := c.now()
-	err := do(ctx)
+	err := do(callCtx)
+	if ctx.Err() == nil { // else its end says nothing about the provider
+		c.reach.outcome(started, c.now(), err)
+	}
 	c.metrics.providerCall(op, c.now().Sub(started), err)
 	if err != nil && driver.KindOf(err) == driver.Throttled {
 		b.slow()

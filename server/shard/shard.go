@@ -84,8 +84,9 @@ func (o *Options) defaults() {
 // Shard is one server's part in a shard: a standby, or its leader.
 // It is safe for concurrent use.
 type Shard struct {
-	opts  Options
-	reign atomic.Pointer[Reign]
+	opts    Options
+	reign   atomic.Pointer[Reign] // that serves
+	leading atomic.Pointer[Reign] // the same, or one that still takes over
 
 	mu     sync.Mutex
 	static Static
@@ -122,6 +123,8 @@ var errNotLeader = &Refusal{Code: codes.Unavailable, Reason: "NOT_LEADER", Messa
 func (s *Shard) Lead(ctx context.Context, term uint64) error {
 	log := s.opts.Log.With("term", term)
 	r := newReign(ctx, s.opts, log, term, s.Static())
+	s.leading.Store(r)
+	defer s.leading.CompareAndSwap(r, nil)
 	started := s.opts.Now()
 	if err := r.takeOver(ctx); err != nil {
 		r.abandon(err)
