@@ -32,6 +32,14 @@ func (e *election) run(ctx context.Context) error {
 	return nil
 }
 
+// leads reports whether this server leads.
+func (e *election) leads() bool {
+	if e.elector == nil {
+		return e.always != nil
+	}
+	return e.elector.IsLeader()
+}
+
 // leader is the leader's document as this server last saw it.
 func (e *election) leader() (lease.Document, bool) {
 	if e.elector == nil {

@@ -163,6 +163,7 @@ func (p *process) serve(ctx context.Context) error {
 	g.Go(func() error { return p.status.serve(tail, p.ls.health) })
 	g.Go(func() error { return p.serveAPIs(ctx, tail) })
 	g.Go(func() error { return p.reloadOnHangup(ctx) })
+	g.Go(func() error { return p.followConfig(ctx) })
 	return g.Wait()
 }
 

@@ -27,8 +27,8 @@ type source struct {
 	opts  config.LoadOptions
 	log   *slog.Logger
 
-	mu   sync.Mutex
-	etag string // of the object that is in force
+	mu     sync.Mutex
+	judged string // the etag of the version that was read last, good or bad
 }
 
 func newSource(store objectstore.Store, f Flags, p Provider, log *slog.Logger) *source {
@@ -72,6 +72,9 @@ func (s *source) fetch(ctx context.Context) (shard.Static, error) {
 	if err != nil {
 		return shard.Static{}, err
 	}
+	s.mu.Lock()
+	s.judged = obj.ETag
+	s.mu.Unlock()
 	cfg, err := config.Load(key, obj.Data, s.opts)
 	if err != nil {
 		return shard.Static{}, err
@@ -82,10 +85,18 @@ func (s *source) fetch(ctx context.Context) (shard.Static, error) {
 	if err := s.keep(obj.Data); err != nil {
 		s.log.WarnContext(ctx, "configuration not kept for bad times", "error", err)
 	}
-	s.mu.Lock()
-	s.etag = obj.ETag
-	s.mu.Unlock()
 	return shard.Static{Config: cfg, ETag: obj.ETag, Modified: obj.Modified, Size: len(obj.Data)}, nil
+}
+
+// changed reports whether storage holds another version than fetch read last.
+func (s *source) changed(ctx context.Context) (bool, error) {
+	obj, err := s.store.Get(ctx, bucket.ConfigKey(s.flags.Shard))
+	if err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return obj.ETag != s.judged, nil
 }
 
 func (s *source) keep(data []byte) error {

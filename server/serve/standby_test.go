@@ -1,0 +1,108 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nstance.dev/server/config"
+	"nstance.dev/server/objectstore/memory"
+)
+
+// inStandby runs a test with a server that follows the stored configuration,
+// which it looks at every 30 seconds, and what it logs.
+func inStandby(t *testing.T, lock *election, test func(t *testing.T, p *process, store *memory.Store, logs *bytes.Buffer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(memory.Options{})
+		put(t, store, devConfig(t, 3))
+		p := standby(t, store)
+		var logs bytes.Buffer
+		p.log = slog.New(slog.NewTextHandler(&logs, nil))
+		p.shardLock = lock
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- p.followConfig(ctx) }()
+		test(t, p, store, &logs)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func look(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestStandby_followsTheStoredConfiguration(t *testing.T) {
+	inStandby(t, &election{}, func(t *testing.T, p *process, store *memory.Store, _ *bytes.Buffer) {
+		look(time.Hour)
+		if got := store.Calls(); got > 125 {
+			t.Errorf("%d requests in an hour, want one each 30 s", got)
+		}
+		put(t, store, devConfig(t, 5))
+		look(31 * time.Second)
+		if got := sizeOf(p); got != 5 {
+			t.Errorf("size %d, want the stored one, 5", got)
+		}
+	})
+}
+
+func TestS19_StandbyReportsABadConfigurationOnce(t *testing.T) {
+	elsewhere, err := config.Dev(config.DevOptions{MachinesDir: "/elsewhere", EncryptionKeyFile: "/k", Arch: "amd64", Userdata: "#!/bin/sh\n", Size: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, bad := range map[string][]byte{"not valid": []byte(`{"nonsense": 1}`), "for a restart only": elsewhere} {
+		t.Run(name, func(t *testing.T) {
+			inStandby(t, &election{}, func(t *testing.T, p *process, store *memory.Store, logs *bytes.Buffer) {
+				put(t, store, bad)
+				look(time.Hour)
+				if got := sizeOf(p); got != 3 {
+					t.Errorf("size %d, want that of the last good configuration, 3", got)
+				}
+				if n := strings.Count(logs.String(), "not in force"); n != 1 {
+					t.Errorf("reported %d times:\n%s", n, logs)
+				}
+				put(t, store, devConfig(t, 6))
+				look(31 * time.Second)
+				if got := sizeOf(p); got != 6 {
+					t.Errorf("size %d after it was mended, want 6", got)
+				}
+			})
+		})
+	}
+}
+
+func TestStandby_reportsStorageThatIsAwayOnce(t *testing.T) {
+	inStandby(t, &election{}, func(t *testing.T, p *process, store *memory.Store, logs *bytes.Buffer) {
+		store.Down(true)
+		look(time.Hour)
+		if n := strings.Count(logs.String(), "not in force"); n != 1 {
+			t.Errorf("reported %d times:\n%s", n, logs)
+		}
+		store.Down(false)
+		put(t, store, devConfig(t, 4))
+		look(31 * time.Second)
+		if got := sizeOf(p); got != 4 {
+			t.Errorf("size %d, want 4", got)
+		}
+	})
+}
+
+func TestStandby_aLeaderDoesNotLook(t *testing.T) {
+	alone := &election{always: func(context.Context) {}}
+	inStandby(t, alone, func(t *testing.T, _ *process, store *memory.Store, _ *bytes.Buffer) {
+		before := store.Calls()
+		look(time.Hour)
+		if got := store.Calls() - before; got != 0 {
+			t.Errorf("%d requests in an hour", got)
+		}
+	})
+}
