@@ -99,8 +99,9 @@ func isUnwanted(text string) bool {
 	return false
 }
 
-// citing matches the name of a test that shows invariants: TestS3_…, TestS13F4_….
-var citing = regexp.MustCompile(`(?m)^func (?:Test|Fuzz|Benchmark)((?:[SLFP][0-9]+)+)_`)
+// citing matches the name of a test that shows invariants: TestS3_…, TestS13F4_…,
+// TestF48_L11_….
+var citing = regexp.MustCompile(`(?m)^func (?:Test|Fuzz|Benchmark)((?:[SLFP][0-9]+_?)+)`)
 
 var invariantNumber = regexp.MustCompile(`[SLFP][0-9]+`)
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -252,4 +253,52 @@ func TestF49_GroupsOfATenantAreLimited(t *testing.T) {
 	if _, err := config.CheckUpsert(cfg, file, "default", "one-more", change); err != nil {
 		t.Errorf("another tenant: %v", err)
 	}
+}
+
+// TestS3_RecordBeforeCreate: at every create that the provider hears of, the record
+// with the instance's tenant, group and nonce already stands in storage; while none
+// can be written, nothing is asked for.
+func TestS3_RecordBeforeCreate(t *testing.T) {
+	var w *world
+	var asked atomic.Int64
+	check := func(c drivertest.Call) {
+		if c.Op != drivertest.OpCreate {
+			return
+		}
+		asked.Add(1)
+		key := bucket.InstanceKey(testShard, c.Request.Tenant, c.ID)
+		obj, err := w.store.Get(context.Background(), key)
+		if err != nil {
+			t.Errorf("create of %s without a record: %v", c.ID, err)
+			return
+		}
+		rec, err := bucket.DecodeInstanceRecord(key, obj.Data)
+		if err != nil || rec.Group != c.Request.Group || rec.Kind != c.Request.Kind || rec.InfraHash == "" || rec.NonceSHA256 == "" || rec.Term == 0 {
+			t.Errorf("create of %s with the record %+v, %v", c.ID, rec, err)
+		}
+	}
+	inWorld(t, worldOptions{Cloud: drivertest.Options{OnCall: check}}, func(t *testing.T, in *world) {
+		w = in
+		slow := func(memory.Call) memory.Fault { return memory.Fault{Latency: time.Second, Linger: time.Second} }
+		w.store.SetFaults(slow)
+		w.scale(web, 5)
+		w.settle(time.Minute)
+		if n := asked.Load(); n != 5 {
+			t.Errorf("%d creates, want 5", n)
+		}
+		w.store.SetFaults(func(c memory.Call) memory.Fault {
+			if c.Op == memory.OpPut && strings.HasPrefix(c.Key, bucket.InstancePrefix(testShard)) {
+				return memory.Fault{Before: objectstore.ErrUnavailable}
+			}
+			return memory.Fault{}
+		})
+		w.scale(web, 9)
+		w.settle(10 * time.Minute)
+		if n := asked.Load(); n != 5 {
+			t.Errorf("%d creates while no record could be written", n-5)
+		}
+		w.store.SetFaults(nil)
+		w.settle(10 * time.Minute)
+		w.converged(9)
+	})
 }

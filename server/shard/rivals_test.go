@@ -199,11 +199,15 @@ func (s rivalStore) Get(ctx context.Context, key string) (objectstore.Object, er
 }
 
 func (s rivalStore) PutIfAbsent(ctx context.Context, key string, data []byte) (string, error) {
-	return makes(s.by, func() (string, error) { return s.renewing(key, func() (string, error) { return s.Store.PutIfAbsent(ctx, key, data) }) })
+	return makes(s.by, func() (string, error) {
+		return s.renewing(key, func() (string, error) { return s.Store.PutIfAbsent(ctx, key, data) })
+	})
 }
 
 func (s rivalStore) PutIfMatch(ctx context.Context, key string, data []byte, etag string) (string, error) {
-	return makes(s.by, func() (string, error) { return s.renewing(key, func() (string, error) { return s.Store.PutIfMatch(ctx, key, data, etag) }) })
+	return makes(s.by, func() (string, error) {
+		return s.renewing(key, func() (string, error) { return s.Store.PutIfMatch(ctx, key, data, etag) })
+	})
 }
 
 func (s rivalStore) DeleteIfMatch(ctx context.Context, key, etag string) error {

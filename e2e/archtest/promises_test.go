@@ -1,0 +1,89 @@
+package archtest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// span is a run of invariants of one letter, both ends included.
+type span struct {
+	letter      string
+	first, last int
+}
+
+// shown are the promises that a test must show: those that are kept whole. The list
+// only grows; whoever builds what another promise is about adds it here.
+var shown = []span{
+	{"S", 1, 6}, {"S", 9, 19}, {"S", 21, 22},
+	{"L", 2, 2}, {"L", 5, 6}, {"L", 9, 9},
+	{"F", 1, 13}, {"F", 15, 18}, {"F", 39, 52},
+}
+
+// numbers are the invariants of all spans, in order.
+func numbers(spans []span) []string {
+	var all []string
+	for _, s := range spans {
+		for i := s.first; i <= s.last; i++ {
+			all = append(all, fmt.Sprint(s.letter, i))
+		}
+	}
+	return all
+}
+
+// cited returns the invariants that names of tests cite, each with the files in
+// which they do.
+func cited(t *testing.T) map[string][]string {
+	t.Helper()
+	root, paths := trackedFiles(t)
+	files := map[string][]string{}
+	for _, path := range paths {
+		if !strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			continue // deleted, and not committed yet
+		}
+		for _, number := range citations(string(data)) {
+			if !slices.Contains(files[number], path) {
+				files[number] = append(files[number], path)
+			}
+		}
+	}
+	return files
+}
+
+// citations are the invariants that names of tests in a file cite.
+func citations(source string) []string {
+	var all []string
+	for _, match := range citing.FindAllStringSubmatch(source, -1) {
+		all = append(all, invariantNumber.FindAllString(match[1], -1)...)
+	}
+	return all
+}
+
+func TestPromisesAreShown(t *testing.T) {
+	files := cited(t)
+	for _, number := range numbers(shown) {
+		if len(files[number]) == 0 {
+			t.Errorf("no test shows %s: name one Test%s_…, or find out why it is not kept", number, number)
+			continue
+		}
+		t.Logf("%s: %s", number, strings.Join(files[number], ", "))
+	}
+}
+
+func TestCitationsAreFound(t *testing.T) {
+	// Put together here, so that this file cites nothing itself.
+	source := "func " + strings.Join([]string{
+		"TestS1S2F6_LeaderStopped(", "TestF48_L11_Watcher(", "FuzzF10_Decode(", "TestSimulation(", "helperS7_Not(",
+	}, "t *testing.T) {}\nfunc ")
+	want := []string{"S1", "S2", "F6", "F48", "L11", "F10"}
+	if got := citations(source); !slices.Equal(got, want) {
+		t.Errorf("found %v, want %v", got, want)
+	}
+}
