@@ -111,7 +111,7 @@ func TestSnapshotPartHasABound(t *testing.T) {
 
 func TestF10_SnapshotPartThatIsDamagedIsUnreadable(t *testing.T) {
 	good := pack(t, true, recordsOf(t, 3)...)
-	for n := range len(good) {
+	for n := range good {
 		if _, err := bucket.DecodeSnapshotPart(snapshotKey, good[:n]); !errors.Is(err, bucket.ErrUnreadable) {
 			t.Fatalf("cut to %d of %d bytes: %v", n, len(good), err)
 		}

@@ -81,7 +81,7 @@ func newLeader(t *testing.T, a *pki.Authority) *leader {
 		t.Fatal(err)
 	}
 	l.addr = socket.Addr().String()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	config := pki.PeerServerTLS(certificate(t, a, "a", "one"))
 	go func() { done <- peers.Serve(ctx, socket, config, h, slog.New(slog.DiscardHandler)) }()

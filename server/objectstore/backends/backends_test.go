@@ -1,7 +1,6 @@
 package backends_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -72,7 +71,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		"a prefix with a break": {backends.Location{Kind: backends.File, Bucket: dir, Prefix: "a//b"}, objectstore.ErrKey, "prefix"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := backends.Open(context.Background(), tt.at)
+			_, err := backends.Open(t.Context(), tt.at)
 			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("error is %v", err)
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"google.golang.org/api/googleapi"
 
@@ -19,10 +18,10 @@ func explain(ctx context.Context, err error) error {
 	if !errors.As(err, &answer) {
 		return unknown(ctx, err)
 	}
-	switch kind := meaning(answer); kind {
-	case nil:
+	switch kind := meaning(answer.Code); {
+	case kind == nil:
 		return err
-	case objectstore.ErrUnavailable:
+	case errors.Is(kind, objectstore.ErrUnavailable):
 		return unknown(ctx, err)
 	default:
 		return fmt.Errorf("%w: %w", kind, err)
@@ -35,14 +34,13 @@ func unknown(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return fmt.Errorf("%w: %w", objectstore.ErrUnavailable, ended)
 	}
-	return fmt.Errorf("%w: %v", objectstore.ErrUnavailable, err)
+	return fmt.Errorf("%w: %v", objectstore.ErrUnavailable, err) //nolint:errorlint // our own time-out is not the caller's
 }
 
-// meaning returns the sentinel for an answer, nil for one that no retry helps.
-func meaning(answer *googleapi.Error) error {
-	switch code := answer.Code; {
-	case code == http.StatusNotFound && !aboutBucket(answer):
-		return objectstore.ErrNotFound
+// meaning returns the sentinel for an answer, nil for one that no retry helps. That
+// something was not found is one of these: it may be the bucket.
+func meaning(code int) error {
+	switch {
 	case code == http.StatusPreconditionFailed:
 		return objectstore.ErrPrecondition
 	case code == http.StatusConflict:
@@ -56,10 +54,4 @@ func meaning(answer *googleapi.Error) error {
 	default:
 		return nil
 	}
-}
-
-// aboutBucket says that it is the bucket that was not found. Only the text tells:
-// a missing bucket must not look like an empty one.
-func aboutBucket(answer *googleapi.Error) bool {
-	return strings.Contains(answer.Message+answer.Body, "bucket does not exist")
 }

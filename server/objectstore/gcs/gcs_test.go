@@ -70,7 +70,7 @@ func wantOnly(t *testing.T, what string, err, want error) {
 		t.Errorf("%s: no error", what)
 	}
 	for _, sentinel := range sentinels {
-		if errors.Is(err, sentinel) != (sentinel == want) {
+		if errors.Is(err, sentinel) != errors.Is(want, sentinel) {
 			t.Errorf("%s: %v; want %v", what, err, want)
 		}
 	}

@@ -24,10 +24,10 @@ func explain(ctx context.Context, err error) error {
 	if errors.As(err, &api) {
 		code = api.ErrorCode()
 	}
-	switch kind := meaning(response.HTTPStatusCode(), code); kind {
-	case nil:
+	switch kind := meaning(response.HTTPStatusCode(), code); {
+	case kind == nil:
 		return err
-	case objectstore.ErrUnavailable:
+	case errors.Is(kind, objectstore.ErrUnavailable):
 		return unknown(ctx, err)
 	default:
 		return fmt.Errorf("%w: %w", kind, err)
@@ -52,7 +52,7 @@ func unknown(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return fmt.Errorf("%w: %w", objectstore.ErrUnavailable, ended)
 	}
-	return fmt.Errorf("%w: %v", objectstore.ErrUnavailable, err)
+	return fmt.Errorf("%w: %v", objectstore.ErrUnavailable, err) //nolint:errorlint // our own time-out is not the caller's
 }
 
 // throttling are the codes of answers with status 503 that promise that nothing

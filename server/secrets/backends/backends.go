@@ -168,7 +168,7 @@ func (g googleKeys) Keys(ctx context.Context) ([]secrets.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }() // it was for reading
 	source, err := gsm.NewKeySource(client, g.source.ProjectID, g.source.Source)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ package fakecloud
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -81,7 +82,7 @@ func (a *AWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out, err := a.act(service, action, body)
-	switch failed, ok := err.(apiError); {
+	switch failed, ok := errors.AsType[apiError](err); {
 	case fault.Lost:
 		answer(w, http.StatusInternalServerError, map[string]string{"__type": "InternalServerError", "message": "lost"})
 	case ok:
