@@ -150,7 +150,7 @@ func testConfig(t *testing.T) *config.Config {
 			"subnet_pools": {"p": ["net-1"]},
 			"health_check_interval": "10s", "request_timeout": "5s",
 		},
-		"tenants": {"b": {}},
+		"tenants": {"b": {}, "acme": {}, "zeta": {}},
 		"templates": {
 			"plain": {
 				"kind": "vmx", "arch": "amd64", "instance_type": "small", "subnet_pool": "p",
