@@ -77,7 +77,8 @@ func run(ctx context.Context, p serve.Provider, version string, o options, out i
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	log, closeLog, err := openLog(filepath.Join(dir, "server.log"))
+	s := newScreen(out, o)
+	log, closeLog, err := openLog(filepath.Join(dir, "server.log"), s.alarm)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,6 @@ func run(ctx context.Context, p serve.Provider, version string, o options, out i
 		return err
 	}
 	machines := &machines{provider: p, keep: o.keep}
-	s := newScreen(out, o)
 	err = serve.Run(ctx, serve.Options{
 		Flags: box.Flags(), Provider: machines.resumed(), Version: version, Log: log,
 		OnServing: func(ctx context.Context, serving *serve.Serving) { show(ctx, box, s, serving, log) },
@@ -96,11 +96,10 @@ func run(ctx context.Context, p serve.Provider, version string, o options, out i
 }
 
 // show publishes the cluster for the CLI and displays it until ctx ends.
-func show(ctx context.Context, box serve.Box, s screen, serving *serve.Serving, log *slog.Logger) {
+func show(ctx context.Context, box serve.Box, s *screen, serving *serve.Serving, log *slog.Logger) {
 	path, err := box.Publish(ctx, serving)
 	if err != nil {
 		log.ErrorContext(ctx, "context for nstance-admin not written", "error", err)
-		s.problem(err)
 		return
 	}
 	s.run(ctx, serving, path)
@@ -154,18 +153,19 @@ func (m *machines) stop(log *slog.Logger) error {
 	return nil
 }
 
-// openLog opens the server's log, which a table on the terminal must not share.
-func openLog(path string) (*slog.Logger, func() error, error) {
+// openLog opens the server's log, which a table on the terminal must not share;
+// errors are told as well.
+func openLog(path string, tell func(string)) (*slog.Logger, func() error, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, nil, err
 	}
-	return serve.NewLogger(f, false), f.Close, nil
+	return slog.New(alarms{serve.NewLogger(f, false).Handler(), tell}), f.Close, nil
 }
 
 // newScreen draws a table on a terminal, unless told otherwise.
-func newScreen(out io.Writer, o options) screen {
-	s := screen{out: out, dir: o.dir, now: time.Now}
+func newScreen(out io.Writer, o options) *screen {
+	s := &screen{out: out, dir: o.dir, now: time.Now}
 	if f, ok := out.(*os.File); ok && !o.plain && term.IsTerminal(int(f.Fd())) {
 		s.live = true
 		s.size = func() (int, int) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -20,17 +21,19 @@ type screen struct {
 
 	now  func() time.Time
 	size func() (columns, rows int) // of the terminal
+
+	mu    sync.Mutex
+	drawn int // lines of the table that stands on the terminal
 }
 
 // run shows the machines until ctx ends.
-func (s screen) run(ctx context.Context, serving *serve.Serving, contextPath string) {
+func (s *screen) run(ctx context.Context, serving *serve.Serving, contextPath string) {
 	s.hello(serving, contextPath)
 	var before []serve.Machine
-	drawn := 0
 	serving.Changes(ctx, func() {
 		now := serving.Machines()
 		if s.live {
-			drawn = s.draw(now, drawn)
+			s.draw(now)
 			return
 		}
 		for _, line := range changes(before, now) {
@@ -41,7 +44,7 @@ func (s screen) run(ctx context.Context, serving *serve.Serving, contextPath str
 }
 
 // hello says what is there and what can be done with it.
-func (s screen) hello(serving *serve.Serving, contextPath string) {
+func (s *screen) hello(serving *serve.Serving, contextPath string) {
 	fmt.Fprintf(s.out, `nstance dev: shard %s of cluster %s is served (term %d)
   operators %s   agents %s   registration %s
   health    http://%s/health   metrics http://%s/metrics
@@ -57,10 +60,24 @@ Try in another terminal:
 		serving.Addrs.Health, serving.Addrs.Health, s.dir, contextPath)
 }
 
-func (s screen) problem(err error) { fmt.Fprintln(s.out, "error:", err) }
+// alarm prints a line that stays, above the table if there is one.
+func (s *screen) alarm(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wipe()
+	fmt.Fprintln(s.out, "error:", text)
+}
+
+// wipe takes the table off the terminal; the next draw puts it back.
+func (s *screen) wipe() {
+	if s.drawn > 0 {
+		fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", s.drawn) // up to its first line, and clear from there
+		s.drawn = 0
+	}
+}
 
 // bye says what is left.
-func (s screen) bye(kept bool) error {
+func (s *screen) bye(kept bool) error {
 	state := "stopped"
 	if kept {
 		state = "left running"
@@ -69,15 +86,15 @@ func (s screen) bye(kept bool) error {
 	return err
 }
 
-// draw writes the table over the one of before lines, and returns its lines.
-func (s screen) draw(machines []serve.Machine, before int) int {
+// draw writes the table over the one that stands there.
+func (s *screen) draw(machines []serve.Machine) {
 	columns, rows := s.size()
 	text := fit(table(machines, s.now(), rows-frame), columns)
-	if before > 0 {
-		fmt.Fprintf(s.out, "\x1b[%dA", before) // up to the first line of the old table
-	}
-	fmt.Fprint(s.out, "\x1b[J", text) // what is below goes
-	return strings.Count(text, "\n")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wipe()
+	fmt.Fprint(s.out, text)
+	s.drawn = strings.Count(text, "\n")
 }
 
 // frame is how many lines of a full table are not machines: its head, the line

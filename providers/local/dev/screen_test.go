@@ -2,6 +2,9 @@ package dev
 
 import (
 	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -62,18 +65,34 @@ func TestDraw_fitsTheTerminal(t *testing.T) {
 	}
 	for _, size := range [][2]int{{140, 40}, {30, 10}, {20, 3}} {
 		var out bytes.Buffer
-		s := screen{out: &out, now: func() time.Time { return noon }, size: func() (int, int) { return size[0], size[1] }}
-		first := s.draw(machines, 0)
-		if first >= size[1] && size[1] > 5 {
-			t.Errorf("%v: %d lines", size, first)
+		s := &screen{out: &out, now: func() time.Time { return noon }, size: func() (int, int) { return size[0], size[1] }}
+		s.draw(machines)
+		if s.drawn >= max(size[1], frame+2) {
+			t.Errorf("%v: %d lines", size, s.drawn)
 		}
-		out.Reset()
-		s.draw(machines, first)
-		text := strings.TrimPrefix(strings.TrimLeft(out.String(), "\x1b[0123456789A"), "J")
-		for line := range strings.Lines(text) {
+		for line := range strings.Lines(out.String()) {
 			if len(strings.TrimSuffix(line, "\n")) > size[0] {
 				t.Errorf("%v: line of %d columns: %q", size, len(line), line)
 			}
 		}
+		lines := s.drawn
+		out.Reset()
+		s.draw(machines)
+		if up := fmt.Sprintf("\x1b[%dA\x1b[J", lines); !strings.HasPrefix(out.String(), up) {
+			t.Errorf("%v: the table is not drawn over: %q", size, out.String()[:20])
+		}
+	}
+}
+
+func TestAlarm_staysAboveTheTable(t *testing.T) {
+	var out bytes.Buffer
+	s := &screen{out: &out, now: func() time.Time { return noon }, size: func() (int, int) { return 80, 24 }}
+	log := slog.New(alarms{slog.NewTextHandler(io.Discard, nil), s.alarm}).With("server", "dev")
+	s.draw(nil)
+	out.Reset()
+	log.Info("all is well")
+	log.Error("record quarantined", "key", "k")
+	if got, want := out.String(), "\x1b[2A\x1b[Jerror: record quarantined key=k\n"; got != want {
+		t.Errorf("the terminal got %q, want %q", got, want)
 	}
 }
