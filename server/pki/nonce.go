@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -72,6 +74,9 @@ func NewNonceSigner(keys []ed25519.PrivateKey, random io.Reader) (*NonceSigner, 
 	return &NonceSigner{key: keys[0], kid: KeyID(keys[0].Public().(ed25519.PublicKey)), rand: orRand(random)}, nil
 }
 
+// KeyID returns the short name of the key that signs.
+func (s *NonceSigner) KeyID() string { return s.kid }
+
 // Sign returns the token for claims. An empty TokenID is filled with a new one,
 // a zero NotBefore with IssuedAt. Claims that a verifier would refuse are an
 // error that matches [identity.ErrNonceForm].
@@ -120,6 +125,14 @@ func NewNonceVerifier(cluster string, keys []ed25519.PrivateKey) *NonceVerifier 
 		v.keys[id] = append(v.keys[id], public)
 	}
 	return v
+}
+
+// Equal reports whether both accept the same nonces.
+func (v *NonceVerifier) Equal(other *NonceVerifier) bool {
+	sameKeys := func(a, b []ed25519.PublicKey) bool {
+		return slices.EqualFunc(a, b, func(x, y ed25519.PublicKey) bool { return x.Equal(y) })
+	}
+	return v.cluster == other.cluster && maps.EqualFunc(v.keys, other.keys, sameKeys)
 }
 
 // CheckForm tells, without cryptography, whether a token is worth a closer look. Errors

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/secrets"
+	"nstance.dev/server/secrets/backends"
 	"nstance.dev/server/shard"
 )
 
@@ -23,7 +25,8 @@ import (
 type keyring struct {
 	cluster string
 	store   objectstore.Store
-	secrets secrets.Store
+	open    func(context.Context) (secrets.Store, error) // reads the encryption keys anew
+	secrets secrets.Store                                // of run alone
 	ca      pki.CATemplate
 	log     *slog.Logger
 	now     func() time.Time
@@ -36,56 +39,37 @@ type keyring struct {
 	leadership context.Context //nolint:containedctx // the cluster's, valid or over: it bounds the making of keys; nil: never had it
 }
 
-// keyPoll is how often a server looks for keys that another one is to make.
-const keyPoll = 5 * time.Second
+// How often a server looks for keys: for those that another one is to make, and
+// for new ones, once it has some.
+const (
+	keyPoll    = 5 * time.Second
+	keyRefresh = time.Minute
+)
 
 func newKeyring(ctx context.Context, store objectstore.Store, cfg *config.Config, log *slog.Logger) (*keyring, error) {
-	sealed, err := openSecrets(ctx, store, cfg.Server.Secrets, log)
+	open := func(ctx context.Context) (secrets.Store, error) {
+		return openSecrets(ctx, store, cfg.Server.Secrets, log)
+	}
+	opened, err := open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return &keyring{
-		cluster: cfg.Server.ClusterID, store: store, secrets: sealed, ca: caTemplate(cfg), log: log, now: time.Now,
+		cluster: cfg.Server.ClusterID, store: store, open: open, secrets: opened, ca: caTemplate(cfg), log: log, now: time.Now,
 		ready: make(chan struct{}), try: make(chan struct{}, 1),
 	}, nil
 }
 
 // openSecrets opens the store that the configuration names.
 func openSecrets(ctx context.Context, store objectstore.Store, s config.Secrets, log *slog.Logger) (secrets.Store, error) {
-	if s.Provider != config.SecretsObjectStorage {
-		return nil, fmt.Errorf("server.secrets.provider: this server knows %s, not %s", config.SecretsObjectStorage, s.Provider)
-	}
-	var current secrets.KeySource
-	if s.EncryptionKey != nil {
-		opened, err := secrets.OpenKeySource(s.EncryptionKey.Provider, s.EncryptionKey.Source)
-		if err != nil {
-			return nil, fmt.Errorf("server.secrets.encryption_key: %w", err)
-		}
-		current = opened
-	}
-	var old []secrets.KeySource
-	for i, source := range s.OldEncryptionKeys {
-		opened, err := secrets.OpenKeySource(source.Provider, source.Source)
-		if err != nil {
-			return nil, fmt.Errorf("server.secrets.old_encryption_keys[%d]: %w", i, err)
-		}
-		old = append(old, opened)
-	}
-	keys, err := secrets.LoadKeys(ctx, current, old...)
+	opened, err := backends.Clients{}.Open(ctx, store, s)
 	if err != nil {
 		return nil, fmt.Errorf("server.secrets: %w", err)
 	}
-	sealed, err := secrets.NewSealed(store, s.Prefix, keys)
-	if err != nil {
-		return nil, fmt.Errorf("server.secrets: %w", err)
-	}
-	if sealed.Plaintext() {
+	if sealed, ok := opened.(*secrets.Sealed); ok && sealed.Plaintext() {
 		log.WarnContext(ctx, "SECRETS ARE STORED IN THE CLEAR: set server.secrets.encryption_key")
 	}
-	if ttl := s.CacheTTL.Std(); ttl > 0 {
-		return secrets.NewCached(sealed, ttl, time.Now), nil
-	}
-	return sealed, nil
+	return opened, nil
 }
 
 func caTemplate(cfg *config.Config) pki.CATemplate {
@@ -108,15 +92,41 @@ func (k *keyring) lead(ctx context.Context) {
 	k.mu.Lock()
 	k.leadership = ctx
 	k.mu.Unlock()
+	k.look()
+}
+
+// look asks for a look at the stored keys now.
+func (k *keyring) look() {
 	select {
 	case k.try <- struct{}{}:
 	default:
 	}
 }
 
-// run looks for the keys until they are there. What cannot mend itself, such as
-// a certificate whose key is lost, is returned.
+// run looks for the keys until they are there, and then for new ones until ctx
+// ends. What cannot mend itself before there are any, such as a certificate whose
+// key is lost, is returned; keys that are there stay whatever happens in storage.
 func (k *keyring) run(ctx context.Context) error {
+	if err := k.find(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	ticker := time.NewTicker(keyRefresh)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.try:
+		case <-ticker.C:
+		}
+		if err := k.refresh(ctx); err != nil && ctx.Err() == nil {
+			k.log.WarnContext(ctx, "keys not read again; those before stay in force", "error", err)
+		}
+	}
+}
+
+// find returns once the keys are there or ctx ends.
+func (k *keyring) find(ctx context.Context) error {
 	ticker := time.NewTicker(keyPoll)
 	defer ticker.Stop()
 	for {
@@ -128,7 +138,10 @@ func (k *keyring) run(ctx context.Context) error {
 			return nil
 		case errors.Is(err, pki.ErrCAKeyMissing), errors.Is(err, pki.ErrCAMismatch), errors.Is(err, pki.ErrCAUnreadable):
 			return fmt.Errorf("keys of cluster %s: %w", k.cluster, err)
-		case !errors.Is(err, pki.ErrNotInitialized) && ctx.Err() == nil:
+		case errors.Is(err, secrets.ErrUnreadable):
+			err = errors.Join(err, k.reopen(ctx))
+		}
+		if !errors.Is(err, pki.ErrNotInitialized) && ctx.Err() == nil {
 			k.log.WarnContext(ctx, "keys not read", "retry_in", keyPoll, "error", err)
 		}
 		select {
@@ -138,6 +151,39 @@ func (k *keyring) run(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// refresh takes over the keys of nonces that are stored now. Where they are
+// sealed with a key that this process does not have, its source may have got one.
+func (k *keyring) refresh(ctx context.Context) error {
+	private, err := pki.EnsureNonceKeys(ctx, k.secrets, pki.Options{})
+	if errors.Is(err, secrets.ErrUnreadable) {
+		if err := k.reopen(ctx); err != nil {
+			return err
+		}
+		private, err = pki.EnsureNonceKeys(ctx, k.secrets, pki.Options{})
+	}
+	if err != nil {
+		return err
+	}
+	now := k.current()
+	keys, err := k.nonceKeys(now.Authority, private)
+	if err != nil || keys.Verifier.Equal(now.Verifier) && keys.Nonces.KeyID() == now.Nonces.KeyID() {
+		return err
+	}
+	k.keys.Store(keys)
+	k.log.InfoContext(ctx, "new nonce keys in force", "key_id", keys.Nonces.KeyID(), "keys", len(private))
+	return nil
+}
+
+// reopen reads the encryption keys anew, where that works.
+func (k *keyring) reopen(ctx context.Context) error {
+	opened, err := k.open(ctx)
+	if err != nil {
+		return err
+	}
+	k.secrets = opened
+	return nil
 }
 
 func (k *keyring) load(ctx context.Context) (*shard.Keys, error) {
@@ -156,10 +202,14 @@ func (k *keyring) load(ctx context.Context) (*shard.Keys, error) {
 	if err != nil {
 		return nil, err
 	}
+	return k.nonceKeys(pki.NewAuthority(ca, k.cluster, k.now, nil), private)
+}
+
+// nonceKeys are the keys of the cluster with these for nonces.
+func (k *keyring) nonceKeys(authority *pki.Authority, private []ed25519.PrivateKey) (*shard.Keys, error) {
 	signer, err := pki.NewNonceSigner(private, nil)
 	if err != nil {
 		return nil, err
 	}
-	authority := pki.NewAuthority(ca, k.cluster, k.now, nil)
 	return &shard.Keys{Authority: authority, Nonces: signer, Verifier: pki.NewNonceVerifier(k.cluster, private)}, nil
 }
