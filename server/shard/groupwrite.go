@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -80,6 +81,10 @@ func (w *wanted) tryCommit(ctx context.Context, batch []*groupChange) ([]*groupC
 	return pending, err
 }
 
+// groupWrites outlasts a store that takes one write per second and object, and
+// comes back soon after its second is over: everybody who changes a group waits.
+var groupWrites = objectstore.RetryPolicy{Attempts: 12, MaxPause: 200 * time.Millisecond}
+
 // write makes the group file durable under this term.
 func (w *wanted) write(ctx context.Context, file *config.GroupFile, etag string) (string, error) {
 	if err := lease.Check(ctx); err != nil {
@@ -90,7 +95,7 @@ func (w *wanted) write(ctx context.Context, file *config.GroupFile, etag string)
 	if err != nil {
 		return "", err
 	}
-	return objectstore.Put(ctx, w.r.opts.Store, w.key(), data, etag, objectstore.RetryPolicy{})
+	return objectstore.Put(ctx, w.r.opts.Store, w.key(), data, etag, groupWrites)
 }
 
 // reread fetches the group file that somebody else wrote (F4). A later term in
