@@ -47,14 +47,16 @@ const (
 
 // worldOptions are what a test wants to be different.
 type worldOptions struct {
-	pipes   bool // connections in memory, for tests in a bubble
-	standby bool // nobody leads
+	pipes   bool   // connections in memory, for tests in a bubble
+	standby bool   // nobody leads
+	beside  *world // has the storage; this is then another shard of that cluster
 }
 
 // world is one server with its three listeners, a cloud and a store.
 type world struct {
 	t         *testing.T
 	opts      worldOptions
+	name      string // of the shard
 	ctx       context.Context
 	store     *memory.Store
 	cloud     *drivertest.Cloud
@@ -74,7 +76,10 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	w := &world{
 		t: t, opts: opts, ctx: ctx, store: memory.New(memory.Options{}), refresher: &refresher{}, log: &lockedText{},
-		boots: make(chan driver.CreateRequest, 64),
+		boots: make(chan driver.CreateRequest, 64), name: shardName,
+	}
+	if opts.beside != nil {
+		w.store, w.name = opts.beside.store, "s2"
 	}
 	w.cloud = drivertest.New(drivertest.Options{OnCreate: func(req driver.CreateRequest) { w.boots <- req }})
 	keys := w.makeKeys()
@@ -84,10 +89,10 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 	}
 	log := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w.shard = shard.New(shard.Options{
-		Cluster: cluster, Shard: shardName, ServerID: "server-1", Version: "test",
+		Cluster: cluster, Shard: w.name, ServerID: "server-1", Version: "test",
 		Store: w.store, Driver: w.cloud, Cache: c, Keys: func() *shard.Keys { return keys },
 		Addresses: func() driver.Addresses { return driver.Addresses{} }, Log: log,
-	}, shard.Static{Config: testConfig(t), ETag: "etag-1", Size: 4711})
+	}, shard.Static{Config: testConfig(t, w.name), ETag: "etag-1", Size: 4711})
 	w.registry = operators.New(operators.Options{
 		Cluster: cluster, Store: w.store, Log: log,
 		Keys:      func() *operators.Keys { return &operators.Keys{Authority: keys.Authority, Verifier: keys.Verifier} },
@@ -101,7 +106,9 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 				t.Errorf("lead: %v", err)
 			}
 		})
-		w.registry.Lead(lease.Always(ctx, 1))
+		if opts.beside == nil {
+			w.registry.Lead(lease.Always(ctx, 1)) // the cluster has one leader
+		}
 		if _, err := w.shard.WaitForReign(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +147,7 @@ func (w *world) makeKeys() *shard.Keys {
 	return &shard.Keys{Authority: w.authority, Nonces: w.signer, Verifier: pki.NewNonceVerifier(cluster, nonces)}
 }
 
-func testConfig(t *testing.T) *config.Config {
+func testConfig(t *testing.T, shard string) *config.Config {
 	t.Helper()
 	text := fmt.Sprintf(`{
 		"server": {
@@ -158,7 +165,7 @@ func testConfig(t *testing.T) *config.Config {
 			},
 		},
 		"groups": {"default": {}},
-	}`, cluster, shardName)
+	}`, cluster, shard)
 	cfg, err := config.Load("test.jsonc", []byte(text), config.LoadOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -169,12 +176,12 @@ func testConfig(t *testing.T) *config.Config {
 // serve opens the three listeners and returns what closes them.
 func (w *world) serve(keys *shard.Keys, log *slog.Logger) (stop func()) {
 	w.t.Helper()
-	cert, err := pki.NewServerCert(w.authority, pki.ServerCertOptions{ServerID: "server-1", Shard: shardName, Log: log})
+	cert, err := pki.NewServerCert(w.authority, pki.ServerCertOptions{ServerID: "server-1", Shard: w.name, Log: log})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	opts := rpc.Options{
-		Cluster: cluster, ShardName: shardName, Version: "test", Shard: w.shard, Operators: w.registry,
+		Cluster: cluster, ShardName: w.name, Version: "test", Shard: w.shard, Operators: w.registry,
 		Verifier: func() *pki.NonceVerifier { return keys.Verifier }, Config: w.refresher, Log: log,
 		Leader: func() lease.Addrs {
 			return lease.Addrs{Registration: "leader:8992", Operator: "leader:8993", Agent: "leader:8994"}
@@ -228,7 +235,7 @@ func (w *world) raw(ctx context.Context, l net.Listener) (net.Conn, error) {
 // clientTLS trusts the cluster and shows the given certificates.
 func (w *world) clientTLS(certs ...tls.Certificate) *tls.Config {
 	return &tls.Config{
-		RootCAs: w.authority.CA().Pool(), ServerName: identity.ServerName(shardName, cluster),
+		RootCAs: w.authority.CA().Pool(), ServerName: identity.ServerName(w.name, cluster),
 		MinVersion: tls.VersionTLS12, Certificates: certs,
 	}
 }
