@@ -6,6 +6,7 @@ import (
 
 	"nstance.dev/server/driver"
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/objectstore/memory"
 )
 
 // moment says where in a call a server dies.
@@ -32,6 +33,22 @@ type life struct {
 	at    int // dies at this call; 0: lives on
 	when  moment
 	dead  bool
+	seen  func(op memory.Op, key string) // of calls of storage; nil: nobody looks
+}
+
+// observe has every call of storage shown from now on.
+func (l *life) observe(seen func(op memory.Op, key string)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = seen
+}
+
+func (l *life) show(op memory.Op, key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seen != nil {
+		l.seen(op, key)
+	}
 }
 
 // dieAt arms the death at the nth call from now.
@@ -85,23 +102,28 @@ type mortalStore struct {
 }
 
 func (s mortalStore) Get(ctx context.Context, key string) (objectstore.Object, error) {
+	s.life.show(memory.OpGet, key)
 	return call(s.life, ctx, func() (objectstore.Object, error) { return s.of.Get(ctx, key) })
 }
 
 func (s mortalStore) PutIfAbsent(ctx context.Context, key string, data []byte) (string, error) {
+	s.life.show(memory.OpPut, key)
 	return call(s.life, ctx, func() (string, error) { return s.of.PutIfAbsent(ctx, key, data) })
 }
 
 func (s mortalStore) PutIfMatch(ctx context.Context, key string, data []byte, etag string) (string, error) {
+	s.life.show(memory.OpPut, key)
 	return call(s.life, ctx, func() (string, error) { return s.of.PutIfMatch(ctx, key, data, etag) })
 }
 
 func (s mortalStore) DeleteIfMatch(ctx context.Context, key, etag string) error {
+	s.life.show(memory.OpDelete, key)
 	_, err := call(s.life, ctx, func() (struct{}, error) { return struct{}{}, s.of.DeleteIfMatch(ctx, key, etag) })
 	return err
 }
 
 func (s mortalStore) List(ctx context.Context, prefix, token string, limit int) (objectstore.Page, error) {
+	s.life.show(memory.OpList, prefix)
 	return call(s.life, ctx, func() (objectstore.Page, error) { return s.of.List(ctx, prefix, token, limit) })
 }
 

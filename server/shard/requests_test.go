@@ -1,0 +1,91 @@
+package shard
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/objectstore/memory"
+)
+
+// request is a kind of request and what it is for: the first folder of its key.
+type request struct {
+	op     memory.Op
+	folder string
+}
+
+// countRequests counts what the servers ask of storage from now on, by kind and
+// by instance, until the returned function is called.
+func (w *world) countRequests() func() (byKind map[request]int, byInstance map[identity.ID]map[memory.Op]int) {
+	kinds := map[request]int{}
+	instances := map[identity.ID]map[memory.Op]int{}
+	w.life.observe(func(op memory.Op, key string) {
+		folder, rest, _ := strings.Cut(key, "/")
+		kinds[request{op, folder}]++
+		if folder != "instance" || op == memory.OpList {
+			return
+		}
+		_, name, _ := strings.Cut(rest, ".")
+		id := identity.ID(strings.TrimSuffix(name, ".json"))
+		if instances[id] == nil {
+			instances[id] = map[memory.Op]int{}
+		}
+		instances[id][op]++
+	})
+	return func() (map[request]int, map[identity.ID]map[memory.Op]int) {
+		w.life.observe(nil)
+		return kinds, instances
+	}
+}
+
+// A leader alone with machines that report asks nothing of storage.
+func TestP10_NoRequestsWhileNothingHappens(t *testing.T) {
+	const n = 40
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, n)
+		w.settle(10 * time.Minute)
+		w.converged(n)
+		count := w.countRequests()
+		w.settle(time.Hour)
+		if kinds, _ := count(); len(kinds) > 0 {
+			t.Errorf("P10: %d machines that run for an hour cost %v", n, kinds)
+		}
+		w.converged(n)
+	})
+}
+
+// The whole life of an instance is four writes and a deletion at most.
+func TestP10_ALifeIsFourWritesAndADeletion(t *testing.T) {
+	const n = 40
+	inWorld(t, worldOptions{Drain: "1m"}, func(t *testing.T, w *world) {
+		count := w.countRequests()
+		w.scale(web, n)
+		w.settle(10 * time.Minute)
+		w.converged(n)
+		w.scale(web, 0)
+		w.settle(30 * time.Minute)
+		w.converged(0)
+		kinds, instances := count()
+		if len(instances) != n {
+			t.Errorf("%d instances lived, want %d", len(instances), n)
+		}
+		want := map[memory.Op]int{memory.OpPut: 4, memory.OpDelete: 1}
+		for id, ops := range instances {
+			if !maps.Equal(ops, want) {
+				t.Errorf("P10: the life of %s cost %v, want %v", id, ops, want)
+			}
+		}
+		t.Logf("requests of %d lives: %v", n, kinds)
+		delete(kinds, request{memory.OpPut, "instance"})
+		delete(kinds, request{memory.OpDelete, "instance"})
+		delete(kinds, request{memory.OpPut, "groups"})
+		for _, op := range []memory.Op{memory.OpPut, memory.OpList, memory.OpDelete} {
+			delete(kinds, request{op, "snapshot"})
+		}
+		if len(kinds) > 0 {
+			t.Errorf("beside that: %v", kinds)
+		}
+	})
+}
