@@ -16,9 +16,9 @@ func TestProbedContract(t *testing.T) {
 }
 
 func TestProbedContractWhereDeletesAreUnconditional(t *testing.T) {
-	storetest.RunUnconditionalDeletes(t, func(*testing.T) objectstore.Store {
+	storetest.Run(t, func(*testing.T) objectstore.Store {
 		return careless{Store: memory.New(memory.Options{}), deletes: true}
-	})
+	}, storetest.ConditionalDeletes)
 }
 
 func TestF9_ProbedRefusesWhatItsTestRefuses(t *testing.T) {

@@ -42,7 +42,7 @@ type Options struct {
 type Store struct {
 	bucket  *storage.BucketHandle
 	timeout time.Duration
-	exists  atomic.Bool // the bucket does, as far as a reading of it has asked
+	exists  atomic.Bool // the bucket does: what absent found out
 }
 
 var _ objectstore.Store = (*Store)(nil)
@@ -96,9 +96,9 @@ func (s *Store) Get(ctx context.Context, key string) (objectstore.Object, error)
 	}, nil
 }
 
-// absent is the error of an object that a reading did not find. The answer does
-// not tell a missing object from a missing bucket, which must not look like an
-// empty one: the first time, a listing does.
+// absent is the error of an object that was not found. The answer does not tell a
+// missing object from a missing bucket, which must not look like an empty one: the
+// first time, a listing does.
 func (s *Store) absent(ctx context.Context) error {
 	if !s.exists.Load() {
 		if _, err := s.List(ctx, "", "", 1); err != nil {
@@ -134,9 +134,6 @@ func (s *Store) PutIfMatch(ctx context.Context, key string, data []byte, etag st
 		return "", fmt.Errorf("put %s: %w", key, objectstore.ErrPrecondition)
 	}
 	next, err := s.put(ctx, key, data, storage.Conditions{GenerationMatch: generation})
-	if errors.Is(err, objectstore.ErrNotFound) { // absent is not the version expected
-		err = fmt.Errorf("%w: %w", objectstore.ErrPrecondition, err)
-	}
 	if err != nil {
 		return "", fmt.Errorf("put %s: %w", key, err)
 	}
@@ -187,6 +184,9 @@ func (s *Store) delete(ctx context.Context, key string, generation int64) error 
 	defer cancel()
 	condition := storage.Conditions{GenerationMatch: generation}
 	err := s.bucket.Object(key).If(condition).Retryer(storage.WithPolicy(storage.RetryNever)).Delete(callCtx)
+	if errors.Is(err, storage.ErrObjectNotExist) {
+		return s.absent(ctx)
+	}
 	if err != nil {
 		return explain(ctx, err)
 	}

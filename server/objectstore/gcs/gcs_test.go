@@ -111,7 +111,7 @@ func TestF5_AnswersAndTheirMeaning(t *testing.T) {
 		{"internal error", answer(500, "internalError"), objectstore.ErrUnavailable},
 		{"request timeout", answer(408, "uploadBrokenConnection"), objectstore.ErrUnavailable},
 		{"connection reset", reset, objectstore.ErrUnavailable},
-		{"no such bucket", answer(404, "The specified bucket does not exist."), nil},
+		{"no such bucket", answer(404, "Not Found"), nil},
 		{"conditions unknown", answer(501, "notImplemented"), nil},
 		{"denied", answer(403, "forbidden"), nil},
 	} {
@@ -124,19 +124,24 @@ func TestF5_AnswersAndTheirMeaning(t *testing.T) {
 	}
 }
 
-func TestAbsenceIsALostConditionToAReplacement(t *testing.T) {
+func TestAMissingObjectIsNoMissingBucket(t *testing.T) {
+	listings := 0
 	s := open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/b/bucket/o") && r.Method == http.MethodGet {
+			listings++
 			fmt.Fprint(w, "{}") // the bucket is there, and empty
 			return
 		}
-		answer(404, "No such object: bucket/k")(w, r)
+		answer(404, "Not Found")(w, r)
 	}), gcs.Options{})
-	wantOnly(t, "get", call(t.Context(), s, "get"), objectstore.ErrNotFound)
-	wantOnly(t, "delete", call(t.Context(), s, "delete"), objectstore.ErrNotFound)
-	if err := call(t.Context(), s, "replace"); !errors.Is(err, objectstore.ErrPrecondition) {
-		t.Errorf("replace: %v", err)
+	for range 3 {
+		wantOnly(t, "get", call(t.Context(), s, "get"), objectstore.ErrNotFound)
+		wantOnly(t, "delete", call(t.Context(), s, "delete"), objectstore.ErrNotFound)
 	}
+	if listings != 1 {
+		t.Errorf("asked %d times whether the bucket is there", listings)
+	}
+	wantOnly(t, "create", call(t.Context(), s, "create"), nil) // only a bucket can lack there
 }
 
 func TestF3_NoAnswerIsAnUnknownOutcome(t *testing.T) {

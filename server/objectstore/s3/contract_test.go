@@ -14,11 +14,11 @@ import (
 // The server in this process ignores If-Match on deletions. One that heeds it is
 // a process of its own: see e2e/storage.
 func TestContract(t *testing.T) {
-	storetest.RunUnconditionalDeletes(t, func(t *testing.T) objectstore.Store {
+	storetest.Run(t, func(t *testing.T) objectstore.Store {
 		backend := s3mem.New()
 		if err := backend.CreateBucket("bucket"); err != nil {
 			t.Fatal(err)
 		}
 		return open(t, gofakes3.New(backend).Server(), s3.Options{})
-	})
+	}, storetest.ConditionalDeletes)
 }
