@@ -3,6 +3,7 @@ package box_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -130,5 +131,40 @@ func TestF46_ForeignIsAnsweredLikeUnknown(t *testing.T) {
 	time.Sleep(3 * time.Second) // a round of garbage collection
 	if now := b.Machines(); !slices.Equal(now, before) {
 		t.Errorf("machines are %v, were %v", now, before)
+	}
+}
+
+// Nothing that the command line prints for one tenant has a trace of another.
+func TestS12_CommandLineShowsNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	b, _ := twoTenants(t)
+	context := b.Path("acme.json")
+	text := fmt.Sprintf(`{"tenant": "acme", "identity_dir": "acme", "shard": %q, "servers": {%q: %q}}`,
+		box.Shard, box.Shard, mustLead(t, b).Operator)
+	if err := os.WriteFile(context, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := b.Instances()
+	if err != nil {
+		t.Fatal(err)
+	}
+	marks := []string{"default"}
+	for _, in := range foreign {
+		marks = append(marks, in.InstanceId, in.ProviderInstanceId)
+	}
+	for _, args := range [][]string{
+		{"group", "list", "-o", "json"}, {"group", "list", "-o", "wide"}, {"group", "get", "api", "-o", "yaml"}, {"group", "get", "nothing"},
+		{"instance", "list", "-o", "json"}, {"instance", "list", "-o", "wide"}, {"instance", "list", "--held"}, {"instance", "adopt", "nothing"},
+		{"config", "status"}, {"config", "refresh"}, {"__complete", "group", "get", ""}, {"__complete", "instance", "get", ""},
+	} {
+		r := b.Admin(append(args, "--debug", "--context", context)...)
+		if args[0] == "__complete" {
+			r = b.Admin(slices.Insert(slices.Clone(args), 3, "--context", context)...)
+		}
+		for _, mark := range marks {
+			if strings.Contains(r.Out+r.Err, mark) {
+				t.Errorf("nstance-admin %v shows %q to another tenant:\n%s%s", args, mark, r.Out, r.Err)
+			}
+		}
 	}
 }

@@ -1,0 +1,58 @@
+package box_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"nstance.dev/e2e/box"
+	"nstance.dev/server/bucket"
+)
+
+// Somebody deletes a record while no server runs. Its machine is held and goes on;
+// adopted, it is an instance again, with the certificate that its agent has.
+func TestF11_MachineWithoutARecordIsHeldAndAdopted(t *testing.T) {
+	t.Parallel()
+	b, p := up(t, 2, "--keep")
+	lost := b.Records()[0]
+	p.Signal(syscall.SIGKILL)
+	p.Exit(t, 10*time.Second)
+	key := bucket.InstanceKey(box.Shard, lost.Tenant, lost.ID)
+	if err := os.Remove(b.Path("bucket", key)); err != nil {
+		t.Fatal(err)
+	}
+	b.Dev(2, "--keep")
+	b.Within(30*time.Second, "the machine is held", func() error {
+		if r := b.Admin("instance", "list", "--held", "-o", "name"); strings.TrimSpace(r.Out) != lost.ProviderID {
+			return fmt.Errorf("held: %s%s", r.Out, r.Err)
+		}
+		return nil
+	})
+	b.AdminOK("group", "scale", lost.Group, "3") // so that none is too many
+	r := b.AdminOK("instance", "adopt", lost.ProviderID)
+	if !strings.Contains(r.Out, "adopted as instance "+lost.ID.String()) {
+		t.Errorf("adopt said %q", r.Out)
+	}
+	b.Within(30*time.Second, "it runs as an instance", func() error {
+		all, err := b.Instances()
+		if err != nil {
+			return err
+		}
+		for _, in := range all {
+			if in.InstanceId == lost.ID.String() && in.Status == "running" && in.LastSeen != nil {
+				return nil
+			}
+		}
+		return fmt.Errorf("%v", all)
+	})
+	if r := b.AdminOK("instance", "list", "--held", "-o", "name"); r.Out != "" {
+		t.Errorf("still held: %q", r.Out)
+	}
+	if !slices.Contains(b.RecordIDs(), lost.ID.String()) {
+		t.Error("its record was not written again")
+	}
+}
