@@ -56,6 +56,17 @@ func (c *collector) alarmed() string {
 	return c.alarm
 }
 
+// believed waits until the provider's listing is to be believed again: while it
+// is not, no delete is sent, not even one that was under way (S8).
+func (c *collector) believed(ctx context.Context) error {
+	for c.alarmed() != "" {
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // recovering reports whether what a mass loss took is still being replaced.
 func (c *collector) recovering() bool {
 	c.mu.Lock()

@@ -115,6 +115,9 @@ func (w *wanted) reread(ctx context.Context) error {
 	}
 	file, err := config.DecodeGroups(w.key(), obj.Data)
 	if err != nil {
+		// The groups go on as this leader knows them; only edits are refused.
+		w.r.opts.Metrics.groupsHeld(true)
+		w.r.log.ErrorContext(ctx, "group file cannot be read any more and is left alone until somebody repairs it", "error", err)
 		return err
 	}
 	if uint64(file.Term) > w.r.term {

@@ -89,6 +89,7 @@ func (r *Reign) run(ctx context.Context) error {
 	g.Go(func() error { r.health.run(ctx); return nil })
 	g.Go(func() error { r.collector.run(ctx); return nil })
 	g.Go(func() error { r.wanted.run(ctx); return nil })
+	g.Go(func() error { r.audit(ctx); return nil })
 	g.Go(func() error { r.snapshots.run(ctx); return nil })
 	g.Go(func() error {
 		<-ctx.Done()

@@ -10,6 +10,7 @@ import (
 	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/objectstore"
 )
 
 // The pace of a removal: delete calls that fail are repeated, an accepted one
@@ -37,6 +38,12 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 		}
 		return nil
 	})
+	if errors.Is(err, objectstore.ErrNotFound) {
+		if _, recorded := r.records.get(a.ID); recorded {
+			r.vanished(ctx, a.ID)
+		}
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -122,6 +129,9 @@ func (r *Reign) remove(ctx context.Context, id identity.ID) {
 // deleteVM repeats the delete call until the provider accepts it.
 func (r *Reign) deleteVM(ctx context.Context, id identity.ID) error {
 	for wait := firstDeleteRetry; ; wait = min(2*wait, longestDeleteRetry) {
+		if err := r.collector.believed(ctx); err != nil {
+			return err
+		}
 		row, _ := r.cache.Instance(id)
 		started := r.now()
 		err := r.cloud.delete(ctx, driver.Ref{InstanceID: id, ProviderID: row.ProviderID})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -163,13 +164,25 @@ func (s *session) receive() {
 		return
 	}
 	if err == nil {
-		err = s.handle(msg)
+		err = s.handleSafely(msg)
 	}
 	if err != nil {
 		s.finish(err)
 		return
 	}
 	go s.receive()
+}
+
+// handleSafely ends the stream where handling its message panics: one agent's
+// message must not end the server.
+func (s *session) handleSafely(msg *nstancev1.AgentMessage) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.r.log.Error("message of an agent panicked", "instance", s.id, "panic", p, "stack", string(debug.Stack()))
+			err = refuse(codes.Internal, "INTERNAL", "internal error")
+		}
+	}()
+	return s.handle(msg)
 }
 
 // handle acts on one message. Members that this server does not know are left

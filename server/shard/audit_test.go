@@ -1,0 +1,59 @@
+package shard
+
+import (
+	"testing"
+	"time"
+)
+
+// A record that disappears under a leader is noticed at the next look, at the
+// latest; its machine is left alone and its group filled up.
+func TestF11_RecordDeletedUnderALeader(t *testing.T) {
+	for name, look := range map[string]func(w *world){
+		"found by the hourly look": func(w *world) { w.settle(auditInterval + time.Minute) },
+		"found when the instance is to go": func(w *world) {
+			w.scale(web, 0)
+			w.settle(time.Minute)
+			w.scale(web, 2)
+			w.settle(time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+				w.scale(web, 2)
+				w.settle(time.Minute)
+				rec := w.records()[0]
+				w.remove(rec.Key())
+				look(w)
+				if _, there := w.cloud.Machine(rec.ID); !there {
+					t.Error("a machine without a record was deleted")
+				}
+				if held := w.reign().Held(); len(held) != 1 || held[0].VM.ID != rec.ID {
+					t.Errorf("held: %v, want %s", held, rec.ID)
+				}
+				if n := len(w.members(web)); n != 2 {
+					t.Errorf("the group has %d instances, want 2 beside the held machine", n)
+				}
+			})
+		})
+	}
+}
+
+func TestRecordPutBackIsTakenIn(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		rec := w.records()[0]
+		text, err := rec.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.remove(rec.Key())
+		w.settle(auditInterval + time.Minute)
+		w.write(rec.Key(), string(text))
+		w.settle(auditInterval + time.Minute)
+		if len(w.reign().Held()) != 0 {
+			t.Errorf("held: %v", w.reign().Held())
+		}
+		w.converged(2)
+	})
+}
