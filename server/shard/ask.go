@@ -31,14 +31,33 @@ func (h *health) takeAsks() []identity.ID {
 }
 
 // ask finds out from the provider about the given instances, in the background.
+// What a listing has said already it cannot say better: those that one has
+// lacked are asked about one by one, however many they are.
 func (h *health) ask(ctx context.Context, ids []identity.ID) {
-	if len(ids) > askEach {
+	var fresh []identity.ID
+	for _, id := range ids {
+		if h.unlisted(id) {
+			h.r.tasks.Go(func() { h.askOne(ctx, id) })
+		} else {
+			fresh = append(fresh, id)
+		}
+	}
+	if len(fresh) > askEach {
 		h.r.collector.soon()
 		return
 	}
-	for _, id := range ids {
+	for _, id := range fresh {
 		h.r.tasks.Go(func() { h.askOne(ctx, id) })
 	}
+}
+
+// unlisted reports whether a listing has lacked the instance's machine since it
+// was last seen.
+func (h *health) unlisted(id identity.ID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.signs[id]
+	return s != nil && !s.absent.List.IsZero()
 }
 
 func (h *health) askOne(ctx context.Context, id identity.ID) {

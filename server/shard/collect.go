@@ -74,8 +74,12 @@ func (c *collector) recovering() bool {
 	return c.losing
 }
 
+// passGap is the least time between two passes, however often one is asked for.
+const passGap = time.Second
+
 // run makes a pass at every interval, and when asked to, until ctx ends.
 func (c *collector) run(ctx context.Context) {
+	var last time.Time
 	for {
 		timer := time.NewTimer(c.r.wanted.config().Server.GarbageCollection.Interval.Std())
 		select {
@@ -85,7 +89,11 @@ func (c *collector) run(ctx context.Context) {
 		case <-timer.C:
 		case <-c.wake:
 			timer.Stop()
+			if pause(ctx, last.Add(passGap).Sub(c.r.now())) != nil {
+				return
+			}
 		}
+		last = c.r.now()
 		if err := c.pass(ctx); err != nil && ctx.Err() == nil && !c.r.stumble(err) {
 			c.r.log.WarnContext(ctx, "machines not listed; nothing is concluded from that", "error", err)
 		}
