@@ -126,11 +126,15 @@ func decodeSnapshot(k string, data []byte) (SnapshotPart, error) {
 		return SnapshotPart{}, err
 	}
 	r := snapshotReader{dec: json.NewDecoder(bytes.NewReader(text))}
+	r.part.Records = make([]SnapshotRecord, 0, len(text)/usualEntry)
 	if err := r.read(); err != nil {
 		return SnapshotPart{}, err
 	}
 	return r.part, r.check(k)
 }
+
+// usualEntry is the size of a common entry in bytes: records are large to move.
+const usualEntry = 1000
 
 // unzip returns what is compressed in data, once its checksum is right.
 func unzip(data []byte) ([]byte, error) {

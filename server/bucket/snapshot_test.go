@@ -75,7 +75,7 @@ func TestSnapshotPartComesBackAsItWas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := bucket.SnapshotPart{Term: 7, Last: last}
+			want := bucket.SnapshotPart{Term: 7, Last: last, Records: []bucket.SnapshotRecord{}}
 			for i, rec := range records {
 				want.Records = append(want.Records, bucket.SnapshotRecord{ETag: fmt.Sprintf("%q-%d", "etag", i), Record: rec})
 			}

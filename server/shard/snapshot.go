@@ -159,13 +159,16 @@ func (s *snapshots) list(ctx context.Context) ([]storedPart, error) {
 }
 
 // copies are records out of snapshots, by the keys of their objects.
-type copies map[string]bucket.SnapshotRecord
+type copies map[string]*bucket.SnapshotRecord
 
 // take removes the copy of a listed record, and returns it if it is right.
 func (c copies) take(listed objectstore.Info) (bucket.InstanceRecord, bool) {
 	rec, ok := c[listed.Key]
 	delete(c, listed.Key)
-	return rec.Record, ok && rec.ETag == listed.ETag
+	if !ok || rec.ETag != listed.ETag {
+		return bucket.InstanceRecord{}, false
+	}
+	return rec.Record, true
 }
 
 // read returns the copies of the newest generation. Where it is not whole, those
@@ -229,7 +232,8 @@ func (s *snapshots) readGeneration(ctx context.Context, parts []storedPart, foun
 	whole = read[len(read)-1].Last
 	for i := range read {
 		whole = whole && good[i] && parts[i].part == i+1 && read[i].Term == read[0].Term
-		for _, rec := range read[i].Records {
+		for j := range read[i].Records {
+			rec := &read[i].Records[j]
 			key := rec.Record.Key()
 			if _, ok := found[key]; !ok {
 				found[key] = rec

@@ -40,6 +40,13 @@ func newArchive(t testing.TB) *archive {
 // reign is a leader that knows nothing yet.
 func (a *archive) reign() *Reign {
 	a.t.Helper()
+	r, end := a.begin()
+	a.t.Cleanup(end)
+	return r
+}
+
+func (a *archive) begin() (r *Reign, end func()) {
+	a.t.Helper()
 	c, err := cache.Open(a.t.Context(), os.DevNull+"/none", cache.Options{})
 	if err != nil {
 		a.t.Fatal(err)
@@ -51,18 +58,24 @@ func (a *archive) reign() *Reign {
 	}
 	opts.defaults()
 	static := Static{Config: testConfig(a.t, worldOptions{})}
-	r := newReign(lease.Always(a.t.Context(), a.term), opts, opts.Log, a.term, static)
-	a.t.Cleanup(func() {
+	r = newReign(lease.Always(a.t.Context(), a.term), opts, opts.Log, a.term, static)
+	return r, func() {
 		r.abandon(nil)
 		_ = c.Close()
-	})
-	return r
+	}
 }
 
 // seeded is a leader that has read the records of the shard.
 func (a *archive) seeded() *Reign {
 	a.t.Helper()
 	r := a.reign()
+	a.seed(r)
+	return r
+}
+
+// seed has a leader read the records of the shard.
+func (a *archive) seed(r *Reign) {
+	a.t.Helper()
 	clear(a.calls)
 	a.store.SetFaults(func(c memory.Call) memory.Fault {
 		a.calls[c.Op]++
@@ -72,7 +85,6 @@ func (a *archive) seeded() *Reign {
 	if err := r.seedFromStorage(r.ctx); err != nil {
 		a.t.Fatal(err)
 	}
-	return r
 }
 
 func (a *archive) requests() int {
@@ -432,7 +444,7 @@ func BenchmarkTakeOver(b *testing.B) {
 	}
 	b.Run("floor", func(b *testing.B) {
 		for b.Loop() {
-			next := a.reign()
+			next, end := a.begin()
 			for i, data := range parts {
 				part, err := bucket.DecodeSnapshotPart(keys[i], data)
 				if err != nil {
@@ -444,13 +456,16 @@ func BenchmarkTakeOver(b *testing.B) {
 					}
 				}
 			}
+			end()
 		}
 	})
 	b.Run("seed", func(b *testing.B) {
 		for b.Loop() {
-			if next := a.seeded(); next.cache.Len() != n {
+			next, end := a.begin()
+			if a.seed(next); next.cache.Len() != n {
 				b.Fatalf("%d instances", next.cache.Len())
 			}
+			end()
 		}
 		b.ReportMetric(float64(a.requests()), "requests")
 	})
