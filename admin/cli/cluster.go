@@ -11,13 +11,14 @@ import (
 	"nstance.dev/admin/clusterops"
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/pki"
-	"nstance.dev/server/secrets"
 )
 
 func newClusterCommand(env *Env) *cobra.Command {
 	cmd := newParentCommand("cluster", "Work on the storage of a cluster, without any server")
 	settings := addClusterFlags(cmd)
-	cmd.AddCommand(newClusterNonceCommand(env, settings), newClusterRegisterOperatorCommand(env, settings))
+	cmd.AddCommand(newClusterInitCommand(env, settings), newClusterInspectCommand(env, settings),
+		newClusterNonceCommand(env, settings), newClusterRegisterOperatorCommand(env, settings),
+		newClusterRotateKeyCommand(env, settings))
 	return cmd
 }
 
@@ -28,11 +29,13 @@ func addClusterFlags(cmd *cobra.Command) *clusterops.Settings {
 	f.StringVar(&s.StorageProvider, "storage-provider", "s3", "`KIND` of the storage: s3, gcs or file")
 	f.StringVar(&s.Bucket, "storage-bucket", "", "`BUCKET` of the cluster: its name, or a folder for file")
 	f.StringVar(&s.Prefix, "storage-prefix", "", "`PREFIX` of all keys in the bucket")
-	f.StringVar(&s.SecretsProvider, "secrets-provider", clusterops.SecretsObjectStorage, "`KIND` of the secrets store")
-	f.StringVar(&s.SecretsPrefix, "secrets-prefix", secrets.DefaultPrefix, "`PREFIX` of the secrets; must be the servers'")
-	f.StringVar(&s.SecretsProject, "secrets-project", "", "`PROJECT` of a secrets store that has some")
-	f.StringVar(&s.KeyProvider, "key-provider", "", "where the encryption key comes from: `env` or file")
-	f.StringVar(&s.KeySource, "key-source", "", "`SOURCE` of the key: a variable (default NSTANCE_ENCRYPTION_KEY) or a path")
+	f.StringVar(&s.SecretsProvider, "secrets-provider", clusterops.SecretsObjectStorage,
+		"`KIND` of the secrets store: object-storage, aws-parameter-store, aws-secrets-manager or google-secret-manager")
+	f.StringVar(&s.SecretsPrefix, "secrets-prefix", "", "`PREFIX` of the secrets; must be the servers' (default: secret/ in object storage, elsewhere made of the cluster's id)")
+	f.StringVar(&s.SecretsProject, "secrets-project", "", "`PROJECT` of google-secret-manager")
+	f.StringVar(&s.KeyProvider, "key-provider", "",
+		"where the encryption key of object-storage comes from: `env`, file, aws-parameter-store, aws-secrets-manager or google-secret-manager")
+	f.StringVar(&s.KeySource, "key-source", "", "`SOURCE` of the key: a variable (default NSTANCE_ENCRYPTION_KEY), a path, or the name of the secret")
 	_ = cmd.MarkPersistentFlagRequired("storage-bucket")
 	return s
 }
@@ -40,7 +43,9 @@ func addClusterFlags(cmd *cobra.Command) *clusterops.Settings {
 // openCluster opens the storage, and returns the id of the cluster: the given
 // one, or what the storage says.
 func openCluster(ctx context.Context, settings *clusterops.Settings, given string) (*clusterops.Cluster, string, error) {
-	cluster, err := clusterops.Open(ctx, *settings)
+	where := *settings
+	where.ClusterID = given
+	cluster, err := clusterops.Open(ctx, where)
 	if err != nil {
 		return nil, "", err
 	}

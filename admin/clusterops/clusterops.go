@@ -2,10 +2,12 @@
 // the cluster's storage and secrets directly, and so needs to reach them and to
 // have the encryption key.
 //
-// [Open] connects to both. [Cluster.Nonce] makes the token with which an operator
-// registers itself, [Cluster.RegisterOperator] registers one here and now. Both
-// only add: they change nothing that is there, and any number of them may run
-// beside servers.
+// [Open] connects to both. [Cluster.Init] makes the keys of a cluster before it has
+// servers, [Cluster.Nonce] the token with which an operator registers itself,
+// [Cluster.RegisterOperator] registers one here and now: they only add, and any
+// number of them may run beside servers. [Cluster.RotateEncryption] and
+// [Cluster.RotateNonce] change keys under running servers, and [Cluster.Inspect]
+// shows what is stored.
 //
 // Tokens and private keys are returned or written to private files; no error
 // contains them.
@@ -20,34 +22,35 @@ import (
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/config"
 	"nstance.dev/server/objectstore"
-	"nstance.dev/server/objectstore/backends"
+	objectbackends "nstance.dev/server/objectstore/backends"
 	"nstance.dev/server/secrets"
+	secretbackends "nstance.dev/server/secrets/backends"
 )
 
 // ErrSettings is matched by every error about settings that do not say where the
 // cluster is, or say something that this build cannot do.
 var ErrSettings = errors.New("storage of the cluster")
 
-// Choices of this build; of storage it has all that backends lists.
+// Choices with a meaning of their own.
 const (
-	StorageFile          = backends.File
-	SecretsObjectStorage = "object-storage"
+	StorageFile          = objectbackends.File
+	SecretsObjectStorage = config.SecretsObjectStorage
 )
-
-// otherSecrets are choices that are known and that this build lacks.
-var otherSecrets = []string{"aws-secrets-manager", "google-secret-manager"}
 
 // Settings say where a cluster keeps its state. They must be those of its
 // servers.
 type Settings struct {
+	ClusterID       string // empty: what the stored configurations say, where it is needed
 	StorageProvider string // a kind of storage
 	Bucket          string // its name; for StorageFile a folder, which must exist
 	Prefix          string // of all keys; empty: none
-	SecretsProvider string // SecretsObjectStorage
-	SecretsPrefix   string // empty: secrets.DefaultPrefix
-	SecretsProject  string // only for secrets stores that this build lacks; must be empty
-	KeyProvider     string // where the encryption key comes from, as secrets.OpenKeySource takes it
+	SecretsProvider string // as server.secrets.provider of a configuration
+	SecretsPrefix   string // empty: that of config.SecretsPrefix
+	SecretsProject  string // of the secrets, and of the key, in Google Secret Manager
+	KeyProvider     string // where the encryption key comes from; for SecretsObjectStorage alone, and required there
 	KeySource       string
+
+	Clients secretbackends.Clients // the zero value is for the clouds themselves
 }
 
 // Cluster is the state of a cluster.
@@ -59,33 +62,57 @@ type Cluster struct {
 // Open connects to the state that the settings name. Errors about the settings
 // match [ErrSettings].
 func Open(ctx context.Context, s Settings) (*Cluster, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
 	objects, err := openObjects(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	if err := choice("secrets provider", s.SecretsProvider, SecretsObjectStorage, otherSecrets); err != nil {
+	c := &Cluster{objects: objects}
+	if s.SecretsPrefix == "" {
+		id := s.ClusterID
+		if id == "" && s.SecretsProvider != SecretsObjectStorage {
+			if id, err = c.ClusterID(ctx); err != nil {
+				return nil, fmt.Errorf("prefix of the secrets: %w", err)
+			}
+		}
+		s.SecretsPrefix = config.SecretsPrefix(s.SecretsProvider, id)
+	}
+	if c.secrets, err = s.Clients.Open(ctx, objects, s.secrets()); err != nil {
 		return nil, err
 	}
-	if s.SecretsProject != "" {
-		return nil, fmt.Errorf("%w: secrets provider %q has no projects", ErrSettings, s.SecretsProvider)
+	return c, nil
+}
+
+func (s Settings) check() error {
+	sealed := s.SecretsProvider == SecretsObjectStorage
+	google := s.SecretsProvider == config.SecretsGoogleSecretManager || s.KeyProvider == config.SecretsGoogleSecretManager
+	switch {
+	case config.SecretsPrefix(s.SecretsProvider, "x") == "":
+		return fmt.Errorf("%w: unknown secrets provider %q", ErrSettings, s.SecretsProvider)
+	case sealed && s.KeyProvider == "":
+		return fmt.Errorf("%w: the encryption key of its secrets is needed: name its provider, such as %s or %s",
+			ErrSettings, config.KeyFromEnv, config.KeyFromFile)
+	case !sealed && s.KeyProvider != "":
+		return fmt.Errorf("%w: secrets provider %q encrypts by itself and takes no key", ErrSettings, s.SecretsProvider)
+	case google && s.SecretsProject == "":
+		return fmt.Errorf("%w: %s needs the project of the secrets", ErrSettings, config.SecretsGoogleSecretManager)
+	case !google && s.SecretsProject != "":
+		return fmt.Errorf("%w: secrets provider %q has no projects", ErrSettings, s.SecretsProvider)
+	case s.ClusterID != "" && identity.ValidateName(s.ClusterID) != nil:
+		return fmt.Errorf("%w: id of the cluster: %w", ErrSettings, identity.ValidateName(s.ClusterID))
 	}
-	if s.KeyProvider == "" {
-		return nil, fmt.Errorf("%w: the encryption key of its secrets is needed: name its provider, %s or %s",
-			ErrSettings, secrets.KeyProviderEnv, secrets.KeyProviderFile)
+	return nil
+}
+
+// secrets are the settings as a configuration has them.
+func (s Settings) secrets() config.Secrets {
+	out := config.Secrets{Provider: s.SecretsProvider, Prefix: s.SecretsPrefix, ProjectID: s.SecretsProject}
+	if s.KeyProvider != "" {
+		out.EncryptionKey = &config.KeySource{Provider: s.KeyProvider, Source: s.KeySource, ProjectID: s.SecretsProject}
 	}
-	source, err := secrets.OpenKeySource(s.KeyProvider, s.KeySource)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := secrets.LoadKeys(ctx, source)
-	if err != nil {
-		return nil, err
-	}
-	sealed, err := secrets.NewSealed(objects, s.SecretsPrefix, keys)
-	if err != nil {
-		return nil, err
-	}
-	return New(objects, sealed), nil
+	return out
 }
 
 // New returns the cluster with this state.
@@ -94,23 +121,11 @@ func New(objects objectstore.Store, secrets secrets.Store) *Cluster {
 }
 
 func openObjects(ctx context.Context, s Settings) (objectstore.Store, error) {
-	objects, err := backends.Open(ctx, backends.Location{Kind: s.StorageProvider, Bucket: s.Bucket, Prefix: s.Prefix})
+	objects, err := objectbackends.Open(ctx, objectbackends.Location{Kind: s.StorageProvider, Bucket: s.Bucket, Prefix: s.Prefix})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSettings, err)
 	}
 	return objects, nil
-}
-
-func choice(what, got, here string, elsewhere []string) error {
-	if got == here {
-		return nil
-	}
-	for _, name := range elsewhere {
-		if got == name {
-			return fmt.Errorf("%w: %s %q is not in this build, which has %q only", ErrSettings, what, got, here)
-		}
-	}
-	return fmt.Errorf("%w: unknown %s %q; this build has %q", ErrSettings, what, got, here)
 }
 
 const configPrefix = "config/"
@@ -118,32 +133,43 @@ const configPrefix = "config/"
 // ClusterID returns the cluster that the stored configurations of all shards
 // name. There must be one, and they must agree.
 func (c *Cluster) ClusterID(ctx context.Context) (string, error) {
-	id, from := "", ""
+	cfg, err := c.anyConfig(ctx)
+	if err != nil {
+		return "", err
+	}
+	if cfg == nil {
+		return "", errors.New("id of the cluster: the bucket has no config/*.jsonc that would tell; name the cluster yourself")
+	}
+	return cfg.Server.ClusterID, nil
+}
+
+// anyConfig returns one of the stored configurations, all of which must be of one
+// cluster; nil if there is none.
+func (c *Cluster) anyConfig(ctx context.Context) (*config.Config, error) {
+	var found *config.Config
+	from := ""
 	for info, err := range objectstore.ListAll(ctx, c.objects, configPrefix) {
 		if err != nil {
-			return "", fmt.Errorf("id of the cluster: %w", err)
+			return nil, fmt.Errorf("id of the cluster: %w", err)
 		}
 		if !strings.HasSuffix(info.Key, ".jsonc") {
 			continue
 		}
 		object, err := c.objects.Get(ctx, info.Key)
 		if err != nil {
-			return "", fmt.Errorf("id of the cluster: %w", err)
+			return nil, fmt.Errorf("id of the cluster: %w", err)
 		}
 		cfg, err := config.Load(info.Key, object.Data, config.LoadOptions{})
 		if err != nil {
-			return "", fmt.Errorf("id of the cluster: a configuration is invalid, so name the cluster yourself: %w", err)
+			return nil, fmt.Errorf("id of the cluster: a configuration is invalid, so name the cluster yourself: %w", err)
 		}
-		if id != "" && id != cfg.Server.ClusterID {
-			return "", fmt.Errorf("id of the cluster: %s says %q, and %s says %q; name the cluster yourself",
-				from, id, info.Key, cfg.Server.ClusterID)
+		if found != nil && found.Server.ClusterID != cfg.Server.ClusterID {
+			return nil, fmt.Errorf("id of the cluster: %s says %q, and %s says %q; name the cluster yourself",
+				from, found.Server.ClusterID, info.Key, cfg.Server.ClusterID)
 		}
-		id, from = cfg.Server.ClusterID, info.Key
+		found, from = cfg, info.Key
 	}
-	if id == "" {
-		return "", errors.New("id of the cluster: the bucket has no config/*.jsonc that would tell; name the cluster yourself")
-	}
-	return id, nil
+	return found, nil
 }
 
 // checkNames checks what becomes part of keys and certificates.

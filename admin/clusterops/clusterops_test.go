@@ -212,7 +212,11 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		"an unknown storage":         {func(s *clusterops.Settings) { s.StorageProvider = "nfs" }, `unknown kind of storage "nfs"`},
 		"no bucket":                  {func(s *clusterops.Settings) { s.Bucket = "" }, "no name"},
 		"a bucket that is not there": {func(s *clusterops.Settings) { s.Bucket += "x" }, "no such file"},
-		"secrets of another build":   {func(s *clusterops.Settings) { s.SecretsProvider = "aws-secrets-manager" }, "is not in this build"},
+		"unknown secrets":            {func(s *clusterops.Settings) { s.SecretsProvider = "vault" }, `unknown secrets provider "vault"`},
+		"a key that is not needed":   {func(s *clusterops.Settings) { s.SecretsProvider = "aws-secrets-manager" }, "takes no key"},
+		"no project":                 {func(s *clusterops.Settings) { s.SecretsProvider, s.KeyProvider = "google-secret-manager", "" }, "needs the project"},
+		"no project of the key":      {func(s *clusterops.Settings) { s.KeyProvider = "google-secret-manager" }, "needs the project"},
+		"a bad id":                   {func(s *clusterops.Settings) { s.ClusterID = "a/b" }, "id of the cluster"},
 		"no key provider":            {func(s *clusterops.Settings) { s.KeyProvider = "" }, "name its provider"},
 		"a project":                  {func(s *clusterops.Settings) { s.SecretsProject = "p" }, "has no projects"},
 	} {

@@ -49,7 +49,7 @@ func (c *Cluster) Nonce(ctx context.Context, r NonceRequest) (string, error) {
 // notSetUp adds the remedy to the error about a cluster without keys.
 func notSetUp(err error) error {
 	if errors.Is(err, pki.ErrNotInitialized) {
-		return fmt.Errorf("%w: no server has led this cluster yet; start one first", err)
+		return fmt.Errorf("%w: no server has led this cluster yet; start one first, or make its keys (cluster init)", err)
 	}
 	return err
 }

@@ -105,6 +105,16 @@ func withShard(shard string, object []byte) (json.RawMessage, error) {
 	return append(out, '}'), nil
 }
 
+// Value prints what is no message of the API, in JSON or YAML, with the names of
+// its JSON tags.
+func Value(w io.Writer, format Format, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return document(w, format, data)
+}
+
 func document(w io.Writer, format Format, data []byte) error {
 	if format == YAML {
 		text, err := yaml.JSONToYAML(data)
@@ -156,15 +166,15 @@ func (v View[T]) cells(format Format, item Item[T]) []string {
 	}
 	for _, c := range v.Columns {
 		if format == Wide || !c.Wide {
-			out = append(out, cell(c.Value(item.Message)))
+			out = append(out, Cell(c.Value(item.Message)))
 		}
 	}
 	return out
 }
 
-// cell keeps a value in its place: text of a server may hold anything, and an
+// Cell keeps a value in its place: text of a server may hold anything, and an
 // empty one would look like a missing column.
-func cell(s string) string {
+func Cell(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -77,10 +76,7 @@ func caTemplate(cfg *config.Config) pki.CATemplate {
 	if !ok {
 		return pki.CATemplate{}
 	}
-	return pki.CATemplate{TTL: c.TTL.Std(), Subject: pkix.Name{
-		CommonName: c.CN, Organization: c.Organization, Country: c.Country, Province: c.Province,
-		Locality: c.Locality, StreetAddress: c.Street, PostalCode: c.PostalCode,
-	}}
+	return pki.CATemplate{TTL: c.TTL.Std(), Subject: c.Subject()}
 }
 
 // current returns the keys, nil until they are there.

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"nstance.dev/admin/clusterops"
+)
+
+func newClusterInitCommand(env *Env, settings *clusterops.Settings) *cobra.Command {
+	var id string
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Make the keys of a cluster, where there are none",
+		Long: `Make the authority and the key of nonces of a cluster, each where it is absent, as
+its first server would. It works in an empty bucket, before there is any server,
+changes nothing that is there, and may be repeated.`,
+		Example: `  nstance-admin cluster init --storage-provider file --storage-bucket .dev/bucket \
+    --key-provider file --key-source .dev/encryption.key --cluster-id dev`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return initCluster(cmd.Context(), env, settings, id)
+		},
+	}
+	cmd.Flags().StringVar(&id, "cluster-id", "", "`ID` of the cluster")
+	_ = cmd.MarkFlagRequired("cluster-id")
+	return cmd
+}
+
+func initCluster(ctx context.Context, env *Env, settings *clusterops.Settings, id string) error {
+	cluster, _, err := openCluster(ctx, settings, id)
+	if err != nil {
+		return err
+	}
+	done, err := cluster.Init(ctx, id, env.Now())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(env.Out, "authority of cluster %s: %s, SHA-256 %s, good until %s\n",
+		id, madeOrFound(done.CAMade), done.Fingerprint, done.NotAfter.UTC().Format(time.RFC3339))
+	fmt.Fprintf(env.Out, "nonce key of cluster %s: %s\n", id, madeOrFound(done.NonceMade))
+	return nil
+}
+
+func madeOrFound(made bool) string {
+	if made {
+		return "made"
+	}
+	return "was there"
+}
