@@ -105,11 +105,7 @@ func (c *Client) get(ctx context.Context, client *http.Client, addr string) ([]b
 	if err != nil {
 		return nil, err
 	}
-	if c.opts.Worked != nil {
-		if at, ok := c.opts.Worked(); ok {
-			req.Header.Set(workedHeader, max(c.opts.Now().Sub(at), 0).String())
-		}
-	}
+	SayWorked(req.Header, c.opts.Worked, c.opts.Now())
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
@@ -123,6 +119,17 @@ func (c *Client) get(ctx context.Context, client *http.Client, addr string) ([]b
 		return nil, fmt.Errorf("%w: status %d", lease.ErrNotLeader, resp.StatusCode)
 	}
 	return data, nil
+}
+
+// SayWorked puts what worked says of this server's own probe of the provider
+// into the header of a question. A nil worked says nothing.
+func SayWorked(h http.Header, worked func() (time.Time, bool), now time.Time) {
+	if worked == nil {
+		return
+	}
+	if at, ok := worked(); ok {
+		h.Set(workedHeader, max(now.Sub(at), 0).String())
+	}
 }
 
 // client is for the TLS settings of this moment; nil while there are none.

@@ -55,10 +55,7 @@ func (p *process) stopBudget() time.Duration {
 }
 
 func (p *process) apis() ([]api, error) {
-	keys := p.keys.current()
-	cert, err := pki.NewServerCert(keys.Authority, pki.ServerCertOptions{
-		ServerID: p.opts.ID, Shard: p.opts.Shard, IPs: p.addresses(), DNS: p.hostnames(), Log: p.log,
-	})
+	c, err := p.credentials.get()
 	if err != nil {
 		return nil, err
 	}
@@ -68,9 +65,9 @@ func (p *process) apis() ([]api, error) {
 		Verifier: func() *pki.NonceVerifier { return p.keys.current().Verifier },
 		Metrics:  rpc.NewMetrics(p.status.registry), Reflection: p.opts.Debug, Log: p.log,
 	}
-	mutual := pki.MutualTLS(cert, keys.Authority.CA().Pool(), time.Now)
+	mutual := pki.MutualTLS(c.cert, c.roots, time.Now)
 	return []api{
-		{rpc.NewRegistrationServer(opts, pki.ServerTLS(cert)), p.ls.registration},
+		{rpc.NewRegistrationServer(opts, pki.ServerTLS(c.cert)), p.ls.registration},
 		{rpc.NewAgentServer(opts, mutual), p.ls.agent},
 		{rpc.NewOperatorServer(opts, mutual), p.ls.operator},
 	}, nil
@@ -136,7 +133,7 @@ func (p *process) hostnames() []string {
 func (p *process) advertisedHosts() []string {
 	adv := p.ls.advertised
 	var hosts []string
-	for _, addr := range []string{adv.Registration, adv.Operator, adv.Agent} {
+	for _, addr := range []string{p.ls.peers, adv.Registration, adv.Operator, adv.Agent} {
 		if host, _, err := net.SplitHostPort(addr); err == nil {
 			hosts = append(hosts, host)
 		}

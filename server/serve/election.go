@@ -48,10 +48,10 @@ func (e *election) leader() (lease.Document, bool) {
 	return e.elector.Observed()
 }
 
-func electorOptions(c config.Election, id string, addrs lease.Addrs, log *slog.Logger) lease.Options {
+func electorOptions(c config.Election, id, addr string, addrs lease.Addrs, log *slog.Logger) lease.Options {
 	return lease.Options{
-		ID: id, Addrs: addrs, Lease: c.LeaderTimeout.Std(), Renew: c.FrequentInterval.Std(), Poll: c.PeerInterval.Std(),
-		Log: log,
+		ID: id, LeaderAddr: addr, Addrs: addrs, Lease: c.LeaderTimeout.Std(), Renew: c.FrequentInterval.Std(), Poll: c.PeerInterval.Std(),
+		Recheck: c.InfrequentInterval.Std(), Log: log,
 	}
 }
 

@@ -14,8 +14,10 @@ import (
 
 // listeners are the process's sockets, and how others are told to reach them.
 type listeners struct {
-	health, registration, operator, agent net.Listener
-	advertised                            driver.Addresses
+	health, election, registration, operator, agent net.Listener
+
+	advertised driver.Addresses
+	peers      string // the advertised address of election: this server's own
 }
 
 // listen opens every socket, or none. With free, a port that is taken is
@@ -29,6 +31,7 @@ func listen(ctx context.Context, s config.Server, advertiseHost string, free boo
 		address   *string
 	}{
 		{"health_addr", s.Bind.Health, withHost(s.Advertise.Health, advertiseHost), &ls.health, &ls.advertised.Health},
+		{"election_addr", s.Bind.Election, withHost(s.Advertise.Election, advertiseHost), &ls.election, &ls.peers},
 		{"registration_addr", s.Bind.Registration, s.Advertise.Registration, &ls.registration, &ls.advertised.Registration},
 		{"operator_addr", s.Bind.Operator, s.Advertise.Operator, &ls.operator, &ls.advertised.Operator},
 		{"agent_addr", s.Bind.Agent, s.Advertise.Agent, &ls.agent, &ls.advertised.Agent},
@@ -40,7 +43,7 @@ func listen(ctx context.Context, s config.Server, advertiseHost string, free boo
 		}
 		*l.socket = socket
 		leader := leaderHost(s)
-		if l.field == "health_addr" {
+		if l.field == "health_addr" || l.field == "election_addr" {
 			leader = "" // each server's own
 		}
 		*l.address, err = advertise(l.bind, l.adv, socket.Addr(), leader)
@@ -53,7 +56,7 @@ func listen(ctx context.Context, s config.Server, advertiseHost string, free boo
 }
 
 func (ls *listeners) close() {
-	for _, l := range []net.Listener{ls.health, ls.registration, ls.operator, ls.agent} {
+	for _, l := range []net.Listener{ls.health, ls.election, ls.registration, ls.operator, ls.agent} {
 		if l != nil {
 			_ = l.Close() // nothing was accepted on it
 		}

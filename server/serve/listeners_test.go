@@ -33,7 +33,7 @@ func TestAdvertise(t *testing.T) {
 
 func loopback() config.Server {
 	addr := "127.0.0.1:0"
-	a := config.Addresses{Health: addr, Registration: addr, Operator: addr, Agent: addr}
+	a := config.Addresses{Health: addr, Election: addr, Registration: addr, Operator: addr, Agent: addr}
 	return config.Server{Bind: a, Advertise: a}
 }
 
@@ -59,7 +59,7 @@ func TestListen_takesAFreePortWhereAllowed(t *testing.T) {
 	}
 }
 
-func TestListen_overridesTheHostOfTheHealthAddressAlone(t *testing.T) {
+func TestListen_overridesTheHostOfTheServersOwnAddresses(t *testing.T) {
 	ls, err := listen(t.Context(), loopback(), "10.1.2.3", false)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,8 @@ func TestListen_overridesTheHostOfTheHealthAddressAlone(t *testing.T) {
 	defer ls.close()
 	host, _, _ := net.SplitHostPort(ls.advertised.Health)
 	agent, _, _ := net.SplitHostPort(ls.advertised.Agent)
-	if host != "10.1.2.3" || agent != "127.0.0.1" {
-		t.Errorf("health is advertised at %s, agents at %s", host, agent)
+	election, _, _ := net.SplitHostPort(ls.peers)
+	if host != "10.1.2.3" || election != "10.1.2.3" || agent != "127.0.0.1" {
+		t.Errorf("health is advertised at %s, elections at %s, agents at %s", host, election, agent)
 	}
 }

@@ -54,6 +54,8 @@ type process struct {
 	reloading sync.Mutex
 
 	cluster, shardLock *election
+	credentials        *wallet
+	peering            *peering
 }
 
 // Run serves until ctx ends, and then stops in order. The error is what made
@@ -146,6 +148,9 @@ func (p *process) serve(ctx context.Context) error {
 	}
 	p.shard = shard.New(p.shardOptions(), p.static)
 	p.operators = p.newRegistry()
+	p.credentials = &wallet{keys: p.keys.current, make: p.makeCredentials}
+	p.peering = p.newPeering()
+	defer p.peering.close()
 	p.status.ready.Store(true)
 
 	// The locks are released first, and what clients see ends after that.
@@ -162,6 +167,8 @@ func (p *process) serve(ctx context.Context) error {
 	g.Go(func() error { return p.keys.run(ctx) })
 	g.Go(func() error { return p.status.serve(tail, p.ls.health) })
 	g.Go(func() error { return p.serveAPIs(ctx, tail) })
+	g.Go(func() error { return p.serveElection(ctx, tail) })
+	g.Go(func() error { return p.watchProvider(ctx) })
 	g.Go(func() error { return p.reloadOnHangup(ctx) })
 	g.Go(func() error { return p.followConfig(ctx) })
 	return g.Wait()
@@ -198,7 +205,8 @@ func (p *process) prepareLocks() error {
 	}
 	p.cluster = &election{}
 	if c := cfg.ClusterElection; c.Enabled {
-		opts := electorOptions(c, p.opts.ID, addrs, p.log)
+		opts := electorOptions(c, p.opts.ID, p.ls.peers, addrs, p.log)
+		opts.Ask = p.askCluster
 		opts.FreshShard = freshCluster(p.store)
 		opts.Reclaim = reclaim(p.cache, bucket.ClusterLeaderKey)
 		opts.OnAcquire = p.leadCluster
@@ -211,7 +219,8 @@ func (p *process) prepareLocks() error {
 	p.shardLock = &election{always: p.lead}
 	if c := cfg.ShardElection; c.Enabled {
 		docs := shardDocuments{store: p.store, shard: p.opts.Shard}
-		opts := electorOptions(c, p.opts.ID, addrs, p.log)
+		opts := electorOptions(c, p.opts.ID, p.ls.peers, addrs, p.log)
+		opts.Ask = p.askShard
 		opts.MinTerm, opts.FreshShard = docs.minTerm, docs.fresh
 		opts.Reclaim = reclaim(p.cache, bucket.LeaderKey(p.opts.Shard))
 		opts.OnAcquire = func(ctx context.Context, _ uint64) { p.lead(ctx) }

@@ -101,7 +101,7 @@ func (c *cloud) call(ctx context.Context, op string, b *tokens, do func(context.
 	defer cancel()
 	started := c.now()
 	err := do(callCtx)
-	if ctx.Err() == nil { // else its end says nothing about the provider
+	if !errors.Is(ctx.Err(), context.Canceled) { // else its end says nothing about the provider
 		c.reach.outcome(started, c.now(), err)
 	}
 	c.metrics.providerCall(op, c.now().Sub(started), err)

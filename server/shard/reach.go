@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -53,14 +54,16 @@ func (s *Shard) ProviderTrouble() ProviderTrouble {
 	return ProviderTrouble{}
 }
 
-// AskProvider makes a leader try one provider call more, whose outcome
-// ProviderTrouble counts. A standby does nothing.
-func (s *Shard) AskProvider() {
+// AskProvider makes a leader try one provider call more, which may take so long
+// and whose outcome ProviderTrouble counts. A standby does nothing.
+func (s *Shard) AskProvider(within time.Duration) {
 	r := s.leading.Load()
 	if r == nil {
 		return
 	}
-	err := driver.Probe(r.ctx, r.cloud.get)
+	ctx, cancel := context.WithTimeout(r.ctx, within)
+	defer cancel()
+	err := driver.Probe(ctx, r.cloud.get)
 	if err != nil && r.ctx.Err() == nil {
 		r.log.WarnContext(r.ctx, "provider not reached", "error", err)
 	}

@@ -36,20 +36,25 @@ func TestReach(t *testing.T) {
 
 func TestL9_ALeaderKnowsThatTheProviderIsAway(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		w.current.AskProvider()
+		w.current.AskProvider(time.Second)
 		if got := w.current.ProviderTrouble(); got != (ProviderTrouble{}) {
 			t.Errorf("all is well, and yet %+v", got)
 		}
 		w.cloud.SetFaults(func(drivertest.Call) drivertest.Fault { return drivertest.Fail(driver.Transient) })
 		began := time.Now()
 		for range 3 {
-			w.current.AskProvider()
+			w.current.AskProvider(time.Second)
 		}
 		if got := w.current.ProviderTrouble(); got.Tried < 3 || got.Since.Before(began) {
 			t.Errorf("three calls failed: %+v", got)
 		}
+		w.cloud.SetFaults(func(drivertest.Call) drivertest.Fault { return drivertest.Fault{Latency: time.Minute} })
+		w.current.AskProvider(time.Second)
+		if got := w.current.ProviderTrouble(); got.Tried < 4 {
+			t.Errorf("a call that gets no answer is one that failed: %+v", got)
+		}
 		w.cloud.SetFaults(nil)
-		w.current.AskProvider()
+		w.current.AskProvider(time.Second)
 		if got := w.current.ProviderTrouble(); got != (ProviderTrouble{}) {
 			t.Errorf("it came back, and yet %+v", got)
 		}

@@ -270,3 +270,11 @@ func (w *wanted) run(ctx context.Context) {
 		}
 	}
 }
+
+// GroupsETag is the version of the group file in force; empty while there is
+// none that can be used.
+func (r *Reign) GroupsETag() string {
+	r.wanted.mu.RLock()
+	defer r.wanted.mu.RUnlock()
+	return r.wanted.etag
+}
