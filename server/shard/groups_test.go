@@ -71,7 +71,11 @@ func TestUpsertsThatWaitShareOneWrite(t *testing.T) {
 			return memory.Fault{}
 		})
 		for _, id := range []fleet.GroupID{web, other, theirs, {Tenant: "b", Name: "four"}} {
-			go w.scale(id, 1)
+			go func() {
+				if err := w.tryScale(id, 1); err != nil {
+					t.Errorf("%v: %v", id, err)
+				}
+			}()
 			synctest.Wait() // the first is being written while the others arrive
 		}
 		w.settle(3 * time.Second)

@@ -72,7 +72,7 @@ func (l *life) end() {
 }
 
 // call makes a call of the living, and dies in it if its number has come.
-func call[T any](l *life, ctx context.Context, do func() (T, error)) (T, error) {
+func call[T any](ctx context.Context, l *life, do func() (T, error)) (T, error) {
 	var none T
 	l.mu.Lock()
 	l.calls++
@@ -103,28 +103,28 @@ type mortalStore struct {
 
 func (s mortalStore) Get(ctx context.Context, key string) (objectstore.Object, error) {
 	s.life.show(memory.OpGet, key)
-	return call(s.life, ctx, func() (objectstore.Object, error) { return s.of.Get(ctx, key) })
+	return call(ctx, s.life, func() (objectstore.Object, error) { return s.of.Get(ctx, key) })
 }
 
 func (s mortalStore) PutIfAbsent(ctx context.Context, key string, data []byte) (string, error) {
 	s.life.show(memory.OpPut, key)
-	return call(s.life, ctx, func() (string, error) { return s.of.PutIfAbsent(ctx, key, data) })
+	return call(ctx, s.life, func() (string, error) { return s.of.PutIfAbsent(ctx, key, data) })
 }
 
 func (s mortalStore) PutIfMatch(ctx context.Context, key string, data []byte, etag string) (string, error) {
 	s.life.show(memory.OpPut, key)
-	return call(s.life, ctx, func() (string, error) { return s.of.PutIfMatch(ctx, key, data, etag) })
+	return call(ctx, s.life, func() (string, error) { return s.of.PutIfMatch(ctx, key, data, etag) })
 }
 
 func (s mortalStore) DeleteIfMatch(ctx context.Context, key, etag string) error {
 	s.life.show(memory.OpDelete, key)
-	_, err := call(s.life, ctx, func() (struct{}, error) { return struct{}{}, s.of.DeleteIfMatch(ctx, key, etag) })
+	_, err := call(ctx, s.life, func() (struct{}, error) { return struct{}{}, s.of.DeleteIfMatch(ctx, key, etag) })
 	return err
 }
 
 func (s mortalStore) List(ctx context.Context, prefix, token string, limit int) (objectstore.Page, error) {
 	s.life.show(memory.OpList, prefix)
-	return call(s.life, ctx, func() (objectstore.Page, error) { return s.of.List(ctx, prefix, token, limit) })
+	return call(ctx, s.life, func() (objectstore.Page, error) { return s.of.List(ctx, prefix, token, limit) })
 }
 
 // mortalDriver is a cloud as one process reaches it.
@@ -134,18 +134,18 @@ type mortalDriver struct {
 }
 
 func (d mortalDriver) Create(ctx context.Context, req driver.CreateRequest) (driver.Machine, error) {
-	return call(d.life, ctx, func() (driver.Machine, error) { return d.Driver.Create(ctx, req) })
+	return call(ctx, d.life, func() (driver.Machine, error) { return d.Driver.Create(ctx, req) })
 }
 
 func (d mortalDriver) Get(ctx context.Context, ref driver.Ref) (driver.Machine, error) {
-	return call(d.life, ctx, func() (driver.Machine, error) { return d.Driver.Get(ctx, ref) })
+	return call(ctx, d.life, func() (driver.Machine, error) { return d.Driver.Get(ctx, ref) })
 }
 
 func (d mortalDriver) List(ctx context.Context, owner driver.Owner) ([]driver.Machine, error) {
-	return call(d.life, ctx, func() ([]driver.Machine, error) { return d.Driver.List(ctx, owner) })
+	return call(ctx, d.life, func() ([]driver.Machine, error) { return d.Driver.List(ctx, owner) })
 }
 
 func (d mortalDriver) Delete(ctx context.Context, ref driver.Ref) error {
-	_, err := call(d.life, ctx, func() (struct{}, error) { return struct{}{}, d.Driver.Delete(ctx, ref) })
+	_, err := call(ctx, d.life, func() (struct{}, error) { return struct{}{}, d.Driver.Delete(ctx, ref) })
 	return err
 }

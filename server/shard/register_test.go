@@ -2,6 +2,7 @@ package shard
 
 import (
 	"crypto/ed25519"
+	"errors"
 	"net/netip"
 	"strings"
 	"sync"
@@ -188,7 +189,7 @@ func TestF42_RefusalsSayNothing(t *testing.T) {
 	withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
 		for _, token := range []string{"", "x", nonce + "x", strings.Repeat("a", 1<<20), otherSignature(nonce)} {
 			_, err := register(w.reign(), token, newKey(t))
-			refusal, ok := err.(*Refusal)
+			refusal, ok := errors.AsType[*Refusal](err)
 			if !ok || refusal.Code != codes.PermissionDenied || refusal.Message != errRegistration.Message {
 				t.Errorf("%.20q: got %v, want the one refusal", token, err)
 			}

@@ -35,7 +35,9 @@ func TestF13_CrashDuringScaleDown(t *testing.T) {
 func crashEverywhere(t *testing.T, from, to int) {
 	for _, when := range []moment{beforeCall, answerLost, afterAnswer} {
 		t.Run(when.String(), func(t *testing.T) {
-			for n := 1; crashAt(t, n, when, from, to); n++ {
+			n := 1
+			for crashAt(t, n, when, from, to) {
+				n++
 			}
 		})
 	}
@@ -77,7 +79,9 @@ func crashAt(t *testing.T, n int, when moment, from, to int) (died bool) {
 func TestF12_CrashDuringTakeOver(t *testing.T) {
 	for _, when := range []moment{beforeCall, answerLost, afterAnswer} {
 		t.Run(when.String(), func(t *testing.T) {
-			for n := 1; crashTwice(t, n, when); n++ {
+			n := 1
+			for crashTwice(t, n, when) {
+				n++
 			}
 		})
 	}

@@ -111,7 +111,7 @@ func TestS17_SnapshotHoldsWhatIsLeaving(t *testing.T) {
 		w.scale(web, 1)
 		w.settle(time.Second)
 		before := coordinator.events[len(coordinator.events)-1]
-		if before.Status != "pending_deletion" || before.DeleteAt.AsTime().Sub(time.Now()) != 5*time.Minute-time.Second {
+		if before.Status != "pending_deletion" || time.Until(before.DeleteAt.AsTime()) != 5*time.Minute-time.Second {
 			t.Fatalf("last event %v, want a removal that waits for 5m", before)
 		}
 		late := w.watchInstances("default", true)

@@ -92,7 +92,7 @@ func inWorld(t *testing.T, opts worldOptions, test func(*testing.T, *world)) {
 
 func newWorld(t *testing.T, opts worldOptions) *world {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	w := &world{t: t, opts: opts, ctx: ctx, machines: map[identity.ID]*machine{}, sizes: map[fleet.GroupID]int{}}
 	t.Cleanup(cancel)
 	w.dead.Store(opts.DeadAgents)
