@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -94,12 +95,24 @@ func clientTLS(t *testing.T, dir string) *tls.Config {
 	return settings
 }
 
+// machineTLS is what a machine's agent connects with. It has its certificate on
+// disk a moment after the server calls it running.
+func machineTLS(t *testing.T, b *box.Box, id string) *tls.Config {
+	t.Helper()
+	dir := b.Path("machines", id, "identity")
+	b.Within(5*time.Second, "the machine has its certificate", func() error {
+		_, err := os.Stat(filepath.Join(dir, "identity.crt"))
+		return err
+	})
+	return clientTLS(t, dir)
+}
+
 func TestF43_CertificateInTheWrongPlaceIsRefused(t *testing.T) {
 	t.Parallel()
 	b, _ := up(t, 1)
 	addrs := mustLead(t, b)
 	id := b.RecordIDs()[0]
-	agent, operator := clientTLS(t, b.Path("machines", id, "identity")), clientTLS(t, b.Identity())
+	agent, operator := machineTLS(t, b, id), clientTLS(t, b.Identity())
 
 	checkRefusal(t, "an agent's on the operator port", askOperator(t, addrs.Operator, agent), codes.PermissionDenied, "WRONG_ROLE")
 	checkRefusal(t, "an operator's on the agent port", askAgent(t, addrs.Agent, id, operator), codes.PermissionDenied, "WRONG_ROLE")
@@ -120,7 +133,7 @@ func TestS13_DeletedInstanceIsLockedOut(t *testing.T) {
 	b, _ := up(t, 1)
 	addrs := mustLead(t, b)
 	id := b.RecordIDs()[0]
-	agent := clientTLS(t, b.Path("machines", id, "identity"))
+	agent := machineTLS(t, b, id)
 	token, key := nonceOf(t, b, id), keyOf(t, b, id)
 	b.AdminOK("instance", "delete", id, "--wait", "--timeout", "30s")
 
@@ -139,7 +152,7 @@ func TestF44_WeakConnectionsAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, operator := clientTLS(t, b.Path("machines", b.RecordIDs()[0], "identity")), clientTLS(t, b.Identity())
+	agent, operator := machineTLS(t, b, b.RecordIDs()[0]), clientTLS(t, b.Identity())
 
 	for _, port := range []struct {
 		name, addr string
