@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -269,7 +268,7 @@ func TestS3_RecordBeforeCreate(t *testing.T) {
 		}
 		asked.Add(1)
 		key := bucket.InstanceKey(testShard, c.Request.Tenant, c.ID)
-		obj, err := w.store.Get(context.Background(), key)
+		obj, err := w.store.Get(w.ctx, key)
 		if err != nil {
 			t.Errorf("create of %s without a record: %v", c.ID, err)
 			return

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -113,7 +112,7 @@ func (rs *rivals) join(id string) {
 		Log:       slog.New(slog.NewTextHandler(&rs.logs, nil)).With("server", id),
 	}, rs.static)
 	elector, err := lease.New(rivalStore{rs.store, r}, bucket.LeaderKey(testShard), lease.Options{
-		ID: id, LeaderAddr: id + ":8991", Lease: rivalLease, Elapsed: r.elapsed, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		ID: id, LeaderAddr: id + ":8991", Lease: rivalLease, Elapsed: r.elapsed, Log: slog.New(slog.DiscardHandler),
 		FreshShard: func(context.Context) (bool, error) { return true, nil },
 		OnAcquire: func(ctx context.Context, term uint64) {
 			rs.lead(s)

@@ -59,7 +59,7 @@ func TestP11_ChangesOfGroupsShareAWrite(t *testing.T) {
 					t.Errorf("change %d: %v", n, err)
 				}
 			})
-			time.Sleep(time.Second / perSecond)
+			w.settle(time.Second / perSecond)
 		}
 		began := time.Now()
 		callers.Wait()

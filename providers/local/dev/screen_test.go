@@ -87,7 +87,7 @@ func TestDraw_fitsTheTerminal(t *testing.T) {
 func TestAlarm_staysAboveTheTable(t *testing.T) {
 	var out bytes.Buffer
 	s := &screen{out: &out, now: func() time.Time { return noon }, size: func() (int, int) { return 80, 24 }}
-	log := slog.New(alarms{slog.NewTextHandler(io.Discard, nil), s.alarm}).With("server", "dev")
+	log := slog.New(alarms{slog.NewTextHandler(io.Discard, nil), s.alarm}).With("server", "dev") //nolint:sloglint // a DiscardHandler is enabled for nothing
 	s.draw(nil)
 	out.Reset()
 	log.Info("all is well")
