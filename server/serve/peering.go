@@ -21,18 +21,21 @@ type peering struct {
 	shard, cluster *peers.Client // ask the leaders of the two locks
 	witness        peers.Witness // what standbys of the shard say of the provider
 	watch          *providerWatch
+	heard          func() (peers.ETags, time.Time) // the shard's last answer
+	now            func() time.Time
 }
 
 func (p *process) newPeering() *peering {
-	pr := &peering{}
+	pr := &peering{now: time.Now}
 	pr.watch = &providerWatch{
 		lease: p.static.Config.Server.ShardElection.LeaderTimeout.Std(), elector: p.shardLock, shard: p.shard,
-		witness: &pr.witness, get: p.drv.Get, timeout: p.static.Config.Server.RequestTimeout.Std(), log: p.log,
+		witness: &pr.witness, get: p.drv.Get, timeout: p.static.Config.Server.RequestTimeout.Std(), log: p.log, now: pr.now,
 	}
 	pr.shard = peers.NewClient(peers.ClientOptions{
 		Path: peers.ShardPath, Worked: pr.watch.lastWorked,
 		TLS: func() *tls.Config { return p.peerTLS(func(c *credentials) *tls.Config { return c.toShard }) },
 	})
+	pr.heard = pr.shard.ETags
 	pr.cluster = peers.NewClient(peers.ClientOptions{
 		Path: peers.ClusterPath,
 		TLS:  func() *tls.Config { return p.peerTLS(func(c *credentials) *tls.Config { return c.toCluster }) },
@@ -87,7 +90,7 @@ func (p *process) serveElection(ctx, tail context.Context) error {
 	name := identity.ServerName(p.opts.Shard, p.static.Config.Server.ClusterID)
 	h := peers.Handler(peers.HandlerOptions{
 		Shard: p.shardLock.held, Cluster: p.cluster.held, ETags: p.etags, Witness: &p.peering.witness,
-		Standby: func(r *http.Request) bool { return pki.IsServer(r.TLS, c.roots, name, time.Now()) },
+		Standby: func(r *http.Request) bool { return pki.IsServer(r.TLS, c.roots, name, p.peering.now()) },
 	})
 	return peers.Serve(tail, p.ls.election, pki.PeerServerTLS(c.cert), h, p.log)
 }
@@ -105,10 +108,14 @@ func (p *process) etags() peers.ETags {
 const freshAnswer = 5 * time.Second
 
 // leaderETags are the versions that the shard's leader has in force, as it just
-// told this standby; false where it can't be asked, and storage has to be.
-func (p *process) leaderETags() (peers.ETags, bool) {
-	etags, at := p.peering.shard.ETags()
-	return etags, time.Since(at) < freshAnswer
+// told this standby; false where it can't be asked, and storage has to be. A nil
+// peering asks nobody.
+func (pr *peering) leaderETags() (peers.ETags, bool) {
+	if pr == nil {
+		return peers.ETags{}, false
+	}
+	etags, at := pr.heard()
+	return etags, pr.now().Sub(at) < freshAnswer
 }
 
 // held is the document under which this server leads now.

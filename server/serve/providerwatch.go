@@ -47,6 +47,7 @@ type providerWatch struct {
 	get     func(context.Context, driver.Ref) (driver.Machine, error)
 	timeout time.Duration // of a probe
 	log     *slog.Logger
+	now     func() time.Time
 
 	alarmed bool // it was said that there is nobody to yield to
 
@@ -68,9 +69,9 @@ func (w *providerWatch) run(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		if w.elector.leads() {
-			w.lead(ctx, time.Now())
+			w.lead(ctx, w.now())
 		} else {
-			w.standBy(ctx, time.Now())
+			w.standBy(ctx, w.now())
 		}
 		select {
 		case <-ctx.Done():
@@ -125,6 +126,6 @@ func (w *providerWatch) standBy(ctx context.Context, now time.Time) {
 	defer w.mu.Unlock()
 	w.probed, w.worked = now, time.Time{}
 	if err == nil {
-		w.worked = time.Now()
+		w.worked = w.now()
 	}
 }

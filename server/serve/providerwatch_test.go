@@ -108,14 +108,14 @@ func twoServers(t *testing.T) (a, b *watched) {
 	store, begin := memory.New(memory.Options{}), time.Now()
 	servers := map[string]*watched{}
 	var mu sync.Mutex
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var tasks sync.WaitGroup
 	t.Cleanup(func() { cancel(); tasks.Wait() })
 	add := func(id string) *watched {
 		s := &watched{}
 		s.watch = &providerWatch{
 			lease: 5 * time.Second, shard: s, witness: &s.witness, get: s.get, timeout: 30 * time.Second,
-			log: slog.New(slog.DiscardHandler),
+			log: slog.New(slog.DiscardHandler), now: time.Now,
 		}
 		elector, err := lease.New(store, "leader/a.json", lease.Options{
 			ID: id, LeaderAddr: id, Lease: 5 * time.Second, Log: s.watch.log, OnAcquire: s.lead,

@@ -99,6 +99,13 @@ func (s *source) changed(ctx context.Context) (bool, error) {
 	return obj.ETag != s.judged, nil
 }
 
+// hasJudged reports whether fetch read the version with this etag last.
+func (s *source) hasJudged(etag string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return etag != "" && etag == s.judged
+}
+
 func (s *source) keep(data []byte) error {
 	path := s.lastGood()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

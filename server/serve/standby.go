@@ -3,8 +3,9 @@ package serve
 import "context"
 
 // followConfig keeps a standby's configuration that of storage, so that leading
-// begins with it: it looks every infrequent_interval, until ctx ends. A leader
-// does not look: whoever changes the configuration tells it.
+// begins with it: it looks every infrequent_interval, until ctx ends, unless the
+// leader has just said that it has the same in force. A leader does not look:
+// whoever changes the configuration tells it.
 func (p *process) followConfig(ctx context.Context) error {
 	reported := ""
 	for {
@@ -18,7 +19,7 @@ func (p *process) followConfig(ctx context.Context) error {
 		err := p.followOnce(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // as above
 		case err == nil:
 			reported = ""
 		case err.Error() != reported:
@@ -31,6 +32,9 @@ func (p *process) followConfig(ctx context.Context) error {
 // followOnce puts the stored configuration in force if it is one that was not
 // judged yet: a bad one is an error once.
 func (p *process) followOnce(ctx context.Context) error {
+	if leader, ok := p.peering.leaderETags(); ok && p.source.hasJudged(leader.Config) {
+		return nil // storage need not be asked
+	}
 	changed, err := p.source.changed(ctx)
 	if err != nil || !changed {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"nstance.dev/server/config"
 	"nstance.dev/server/objectstore/memory"
+	"nstance.dev/server/peers"
 )
 
 // inStandby runs a test with a server that follows the stored configuration,
@@ -52,6 +53,27 @@ func TestStandby_followsTheStoredConfiguration(t *testing.T) {
 			t.Errorf("size %d, want the stored one, 5", got)
 		}
 	})
+}
+
+func TestStandby_believesTheLeader(t *testing.T) {
+	store := memory.New(memory.Options{})
+	put(t, store, devConfig(t, 3))
+	p := standby(t, store)
+	answer, at := peers.ETags{Config: p.shard.Static().ETag}, time.Now()
+	p.peering = &peering{now: func() time.Time { return at }, heard: func() (peers.ETags, time.Time) { return answer, at }}
+	put(t, store, devConfig(t, 5))
+	for _, tt := range []struct {
+		says string
+		size int
+	}{
+		{answer.Config, 3}, // though storage has another: the leader leads with this one
+		{"another", 5},
+	} {
+		answer.Config = tt.says
+		if err := p.followOnce(t.Context()); err != nil || sizeOf(p) != tt.size {
+			t.Errorf("the leader says %q: size %d, %v, want %d", tt.says, sizeOf(p), err, tt.size)
+		}
+	}
 }
 
 func TestS19_StandbyReportsABadConfigurationOnce(t *testing.T) {
