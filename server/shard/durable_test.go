@@ -155,7 +155,8 @@ func TestF2_NoGroupWaitsBehindAnothersCall(t *testing.T) {
 		w.scale(web, 0)
 		w.scale(other, 0)
 		w.store.SetFaults(func(c memory.Call) memory.Fault {
-			if strings.HasPrefix(c.Key, bucket.InstancePrefix(testShard)+"default.") {
+			// The cloud of the world looks at records too, and is not to be late.
+			if c.Op == memory.OpPut && strings.HasPrefix(c.Key, bucket.InstancePrefix(testShard)+"default.") {
 				return memory.Fault{Latency: 30 * time.Second}
 			}
 			return memory.Fault{}
@@ -167,11 +168,9 @@ func TestF2_NoGroupWaitsBehindAnothersCall(t *testing.T) {
 		if n := len(w.vms(other)); n != 5 {
 			t.Errorf("%d machines of the other group after a second, want 5", n)
 		}
-		w.settle(time.Minute)
-		w.store.SetFaults(nil)
-		w.settle(10 * time.Minute)
+		w.settle(30 * time.Minute)
 		if n := len(w.vms(web)); n != 50 {
-			t.Errorf("%d machines of the group whose storage was slow, want 50", n)
+			t.Errorf("%d machines of the group with slow storage, want 50", n)
 		}
 	})
 }
