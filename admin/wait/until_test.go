@@ -111,14 +111,16 @@ func TestUntilIsNotHurriedByManyEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{state: state(1), changes: make(chan struct{})}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		go func() {
+		var events sync.WaitGroup
+		events.Go(func() {
 			for ctx.Err() == nil {
 				s.set(state(1), nil)
 				time.Sleep(time.Millisecond)
 			}
-		}()
+		})
 		_ = wait.Until(ctx, s, wait.Goal{Group: "web"}, wait.Options{})
+		cancel()
+		events.Wait()
 		if s.looks > 11 {
 			t.Errorf("%d looks within a second", s.looks)
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +33,25 @@ func encryptionKey(t *testing.T, fill string) secrets.Key {
 type keyWorld struct {
 	objects objectstore.Store
 	keys    []secrets.Key // of encryption, as a source has them at the moment
-	log     bytes.Buffer
+	log     sharedLog
+}
+
+// sharedLog is what several servers log, to be read when they pause.
+type sharedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *sharedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *sharedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func newKeyWorld(t *testing.T, objects objectstore.Store) *keyWorld {
