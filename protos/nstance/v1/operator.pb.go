@@ -933,7 +933,10 @@ type GroupStatus struct {
 	// See UpsertGroupRequest.manager; empty: none.
 	Manager string `protobuf:"bytes,32,opt,name=manager,proto3" json:"manager,omitempty"`
 	// The pause in force here, the widest one; absent: none.
-	Pause         *Pause `protobuf:"bytes,33,opt,name=pause,proto3" json:"pause,omitempty"`
+	Pause *Pause `protobuf:"bytes,33,opt,name=pause,proto3" json:"pause,omitempty"`
+	// Conditions in force, as Explain gives them, without those of instances. Only in
+	// answers of ListGroups and Explain.
+	Conditions    []*Condition `protobuf:"bytes,34,rep,name=conditions,proto3" json:"conditions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1195,6 +1198,13 @@ func (x *GroupStatus) GetManager() string {
 func (x *GroupStatus) GetPause() *Pause {
 	if x != nil {
 		return x.Pause
+	}
+	return nil
+}
+
+func (x *GroupStatus) GetConditions() []*Condition {
+	if x != nil {
+		return x.Conditions
 	}
 	return nil
 }
@@ -2567,7 +2577,11 @@ type Condition struct {
 	// What and why, for people.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// Since when.
-	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// Instance that is meant; empty: the group as a whole.
+	InstanceId string `protobuf:"bytes,4,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// When it ends by itself, where that is known.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2619,6 +2633,20 @@ func (x *Condition) GetMessage() string {
 func (x *Condition) GetSince() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Since
+	}
+	return nil
+}
+
+func (x *Condition) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *Condition) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
 	}
 	return nil
 }
@@ -3710,7 +3738,8 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x12DeleteGroupRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
 	"\amanager\x18\x02 \x01(\tR\amanager\x12\x1a\n" +
-	"\btakeover\x18\x03 \x01(\bR\btakeover\"\xd4\t\n" +
+	"\btakeover\x18\x03 \x01(\bR\btakeover\"\x8b\n" +
+	"\n" +
 	"\vGroupStatus\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x1a\n" +
@@ -3747,7 +3776,10 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x0eload_balancers\x18\x1e \x03(\tR\rloadBalancers\x12%\n" +
 	"\x0einstance_types\x18\x1f \x03(\tR\rinstanceTypes\x12\x18\n" +
 	"\amanager\x18  \x01(\tR\amanager\x12'\n" +
-	"\x05pause\x18! \x01(\v2\x11.nstance.v1.PauseR\x05pause\x1a7\n" +
+	"\x05pause\x18! \x01(\v2\x11.nstance.v1.PauseR\x05pause\x125\n" +
+	"\n" +
+	"conditions\x18\" \x03(\v2\x15.nstance.v1.ConditionR\n" +
+	"conditions\x1a7\n" +
 	"\tVarsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
@@ -3867,11 +3899,14 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"conditions\x18\x03 \x03(\v2\x15.nstance.v1.ConditionR\n" +
 	"conditions\x122\n" +
 	"\tdecisions\x18\x04 \x03(\v2\x14.nstance.v1.DecisionR\tdecisions\x12(\n" +
-	"\x04next\x18\x05 \x03(\v2\x14.nstance.v1.DecisionR\x04next\"k\n" +
+	"\x04next\x18\x05 \x03(\v2\x14.nstance.v1.DecisionR\x04next\"\xbe\x01\n" +
 	"\tCondition\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x120\n" +
-	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xdf\x01\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1f\n" +
+	"\vinstance_id\x18\x04 \x01(\tR\n" +
+	"instanceId\x120\n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xdf\x01\n" +
 	"\bDecision\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1f\n" +
@@ -4067,91 +4102,93 @@ var file_nstance_v1_operator_proto_depIdxs = []int32{
 	14, // 13: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
 	10, // 14: nstance.v1.GroupStatus.dynamic:type_name -> nstance.v1.GroupConfig
 	29, // 15: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
-	0,  // 16: nstance.v1.InstanceConfig.vars:type_name -> nstance.v1.StringMap
-	1,  // 17: nstance.v1.InstanceConfig.load_balancers:type_name -> nstance.v1.StringList
-	15, // 18: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
-	51, // 19: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
-	51, // 20: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
-	51, // 21: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
-	22, // 22: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
-	51, // 23: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
-	21, // 24: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
-	51, // 25: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
-	51, // 26: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
-	51, // 27: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
-	13, // 28: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
-	21, // 29: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
-	32, // 30: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
-	33, // 31: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
-	33, // 32: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
-	51, // 33: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
-	51, // 34: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	51, // 35: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
-	35, // 36: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
-	51, // 37: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
-	51, // 38: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
-	51, // 39: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
-	51, // 40: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
-	51, // 41: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
-	43, // 42: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
-	51, // 43: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
-	13, // 44: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
-	51, // 45: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
-	51, // 46: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
-	51, // 47: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
-	2,  // 48: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
-	53, // 49: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
-	53, // 50: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
-	6,  // 51: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
-	53, // 52: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
-	11, // 53: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
-	12, // 54: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
-	16, // 55: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
-	18, // 56: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
-	20, // 57: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
-	23, // 58: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
-	25, // 59: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
-	53, // 60: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
-	27, // 61: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
-	28, // 62: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
-	30, // 63: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
-	53, // 64: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
-	36, // 65: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
-	37, // 66: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
-	39, // 67: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
-	41, // 68: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
-	53, // 69: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
-	45, // 70: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
-	53, // 71: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
-	3,  // 72: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
-	4,  // 73: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
-	5,  // 74: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
-	7,  // 75: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
-	9,  // 76: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
-	13, // 77: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
-	53, // 78: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
-	17, // 79: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
-	19, // 80: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
-	21, // 81: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
-	24, // 82: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
-	53, // 83: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
-	26, // 84: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
-	29, // 85: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
-	53, // 86: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
-	31, // 87: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
-	34, // 88: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
-	21, // 89: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
-	38, // 90: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
-	40, // 91: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
-	42, // 92: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
-	44, // 93: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
-	46, // 94: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
-	47, // 95: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
-	72, // [72:96] is the sub-list for method output_type
-	48, // [48:72] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	32, // 16: nstance.v1.GroupStatus.conditions:type_name -> nstance.v1.Condition
+	0,  // 17: nstance.v1.InstanceConfig.vars:type_name -> nstance.v1.StringMap
+	1,  // 18: nstance.v1.InstanceConfig.load_balancers:type_name -> nstance.v1.StringList
+	15, // 19: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
+	51, // 20: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
+	51, // 21: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
+	51, // 22: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
+	22, // 23: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
+	51, // 24: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
+	21, // 25: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
+	51, // 26: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
+	51, // 27: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
+	51, // 28: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
+	13, // 29: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
+	21, // 30: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
+	32, // 31: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
+	33, // 32: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
+	33, // 33: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
+	51, // 34: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	51, // 35: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
+	51, // 36: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	51, // 37: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
+	35, // 38: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
+	51, // 39: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
+	51, // 40: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
+	51, // 41: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
+	51, // 42: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
+	51, // 43: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
+	43, // 44: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
+	51, // 45: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
+	13, // 46: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
+	51, // 47: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
+	51, // 48: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
+	51, // 49: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
+	2,  // 50: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
+	53, // 51: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
+	53, // 52: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
+	6,  // 53: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
+	53, // 54: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
+	11, // 55: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
+	12, // 56: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
+	16, // 57: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
+	18, // 58: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
+	20, // 59: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
+	23, // 60: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
+	25, // 61: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
+	53, // 62: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
+	27, // 63: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
+	28, // 64: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
+	30, // 65: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
+	53, // 66: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
+	36, // 67: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
+	37, // 68: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
+	39, // 69: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
+	41, // 70: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
+	53, // 71: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
+	45, // 72: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
+	53, // 73: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
+	3,  // 74: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
+	4,  // 75: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
+	5,  // 76: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
+	7,  // 77: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
+	9,  // 78: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
+	13, // 79: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
+	53, // 80: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
+	17, // 81: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
+	19, // 82: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
+	21, // 83: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
+	24, // 84: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
+	53, // 85: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
+	26, // 86: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
+	29, // 87: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
+	53, // 88: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
+	31, // 89: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
+	34, // 90: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
+	21, // 91: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
+	38, // 92: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
+	40, // 93: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
+	42, // 94: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
+	44, // 95: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
+	46, // 96: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
+	47, // 97: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
+	74, // [74:98] is the sub-list for method output_type
+	50, // [50:74] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_operator_proto_init() }
