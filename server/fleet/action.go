@@ -79,9 +79,11 @@ type Decision struct {
 
 // Note says what is held back, and why. An empty ID speaks of the group.
 type Note struct {
-	ID   identity.ID
-	What string // create, replace, condemn or everything
-	Why  string
+	ID    identity.ID
+	What  string // create, replace, condemn, rotate or everything
+	By    Blocker
+	Why   string    // in words, without a full stop
+	Until time.Time // when it may go on by itself; zero: an event decides
 }
 
 // Counts are the numbers of one group, before the decision. Only managed

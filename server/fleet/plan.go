@@ -41,6 +41,7 @@ type View struct {
 // Gate is open, or says why not.
 type Gate struct {
 	Blocked string    // why it is shut; empty: open
+	By      Blocker   // what kind of reason that is; zero: BlockerBackOff
 	Until   time.Time // when it opens by itself; zero: only an event opens it
 }
 
@@ -64,7 +65,7 @@ func Plan(v View, now time.Time) Decision {
 	p := newPlanner(v, now)
 	p.finishRemovals()
 	if v.Group.Held != "" {
-		p.note("", "everything", v.Group.Held)
+		p.note("", "everything", BlockerHeld, v.Group.Held, time.Time{})
 		return p.d
 	}
 	p.removeRetired()
@@ -183,14 +184,17 @@ func (p *planner) scaleUp() {
 
 // holdCreates notes that a create waits for the gate.
 func (p *planner) holdCreates(id identity.ID, what string) {
-	p.note(id, what, p.v.Creates.Blocked)
-	p.wakeAt(p.v.Creates.Until)
+	gate := p.v.Creates
+	p.note(id, what, cmp.Or(gate.By, BlockerBackOff), gate.Blocked, gate.Until)
 }
 
 func (p *planner) act(a Action) { p.d.Actions = append(p.d.Actions, a) }
 
-func (p *planner) note(id identity.ID, what, why string) {
-	p.d.Notes = append(p.d.Notes, Note{ID: id, What: what, Why: why})
+// note says that something is held back. The group is planned again at until,
+// if that is known.
+func (p *planner) note(id identity.ID, what string, by Blocker, why string, until time.Time) {
+	p.d.Notes = append(p.d.Notes, Note{ID: id, What: what, By: by, Why: why, Until: until})
+	p.wakeAt(until)
 }
 
 // wakeAt makes sure that the group is planned again at t, if not sooner.

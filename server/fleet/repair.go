@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // repair replaces sick instances, those first whose VM does not run. A size
@@ -39,16 +40,15 @@ func (p *planner) replace(in *Instance, s *slots) {
 	case slices.ContainsFunc(heirs, func(h *Instance) bool { return h.State.Live() }):
 		p.condemnSick(in, s, "its replacement is there")
 	case len(heirs) > 0:
-		p.note(in.ID, "replace", "its replacement is sick as well and comes first")
+		p.note(in.ID, "replace", BlockerReplacement, "its replacement is sick as well and comes first", time.Time{})
 	case p.v.Creates.Blocked != "" && in.Power != Up:
 		p.condemn(in, in.verdict(), "its VM does not run, and nothing can be created now")
 	case p.v.Creates.Blocked != "":
 		p.holdCreates(in.ID, "replace")
 	case !p.mayLose(in):
-		p.note(in.ID, "replace", "as many lost machines as allowed in a minute are being replaced")
-		p.wakeAt(p.v.Losses.Next)
+		p.note(in.ID, "replace", BlockerBound, "as many lost machines as allowed in a minute are being replaced", p.v.Losses.Next)
 	case in.Power == Up && !p.heir[in.ID] && s.reserved >= s.limit:
-		p.note(in.ID, "replace", "as many machines that still run as allowed are under repair")
+		p.note(in.ID, "replace", BlockerBound, "as many machines that still run as allowed are under repair", time.Time{})
 	default:
 		if in.Power == Up {
 			s.reserved++
@@ -61,7 +61,7 @@ func (p *planner) replace(in *Instance, s *slots) {
 func (p *planner) condemnSick(in *Instance, s *slots, why string) {
 	if in.Power == Up {
 		if s.leaving >= s.limit {
-			p.note(in.ID, "condemn", "as many machines that still run as allowed are leaving")
+			p.note(in.ID, "condemn", BlockerBound, "as many machines that still run as allowed are leaving", time.Time{})
 			return
 		}
 		s.leaving++

@@ -120,8 +120,7 @@ func (p *planner) mayRemove(in *Instance) bool {
 	case !p.v.Group.Deleted || p.v.Deletes < 0 || in.Power != Up:
 		return true
 	case p.v.Deletes == 0:
-		p.note(in.ID, "condemn", "as many deletes as the shard allows in a minute are under way")
-		p.wakeAt(p.v.DeletesNext)
+		p.note(in.ID, "condemn", BlockerBound, "as many deletes as the shard allows in a minute are under way", p.v.DeletesNext)
 		return false
 	default:
 		p.v.Deletes--

@@ -54,7 +54,7 @@ func (b *breakers) gate(group fleet.GroupID, bound int, now time.Time) fleet.Gat
 	if !bounded || room > 0 {
 		return fleet.Gate{}
 	}
-	return fleet.Gate{Until: next,
+	return fleet.Gate{By: fleet.BlockerCrashLoop, Until: next,
 		Blocked: fmt.Sprintf("crash-looping: its machines do not register; %d new ones were tried within an hour", bound)}
 }
 

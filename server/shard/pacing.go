@@ -36,7 +36,7 @@ func (b *backoffs) gate(group fleet.GroupID, now time.Time) fleet.Gate {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.byGroup[group]; e != nil && now.Before(e.until) {
-		return fleet.Gate{Blocked: e.why, Until: e.until}
+		return fleet.Gate{Blocked: e.why, By: fleet.BlockerBackOff, Until: e.until}
 	}
 	return fleet.Gate{}
 }

@@ -1,0 +1,30 @@
+package fleet
+
+// Blocker is the kind of thing that holds a decision back: one word for programs,
+// where a [Note] says the rest to people. What explains a group, conditions and
+// labels of metrics, is made of blockers.
+type Blocker string
+
+// The blockers.
+const (
+	BlockerBackOff     Blocker = "back-off"      // creates failed, and are tried again later
+	BlockerCrashLoop   Blocker = "crash-looping" // its machines end before they are of use
+	BlockerNoCapacity  Blocker = "no-capacity"   // the provider has no room for what is asked
+	BlockerBound       Blocker = "bound"         // as much goes on at once as may
+	BlockerWindow      Blocker = "window"        // no maintenance window is open
+	BlockerReplacement Blocker = "replacement"   // another instance has to be ready first
+	BlockerUnsettled   Blocker = "unsettled"     // the group is not at size, or something in it is on its way
+	BlockerProof       Blocker = "unproven"      // what is known does not suffice to act
+	BlockerHeld        Blocker = "held"          // what the group should be is not known
+	BlockerListing     Blocker = "listing"       // the provider's listing cannot be believed
+	BlockerQueue       Blocker = "queue"         // earlier ones of the same kind go first
+	BlockerPaused      Blocker = "paused"        // somebody said so
+)
+
+// Blockers returns every blocker.
+func Blockers() []Blocker {
+	return []Blocker{
+		BlockerBackOff, BlockerCrashLoop, BlockerNoCapacity, BlockerBound, BlockerWindow, BlockerReplacement,
+		BlockerUnsettled, BlockerProof, BlockerHeld, BlockerListing, BlockerQueue, BlockerPaused,
+	}
+}
