@@ -143,7 +143,7 @@ func TestBackoffAfter(t *testing.T) {
 
 func TestBackoffs(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := newBackoffs()
+	b := newBackoffs(func() float64 { return 0.5 })
 	if g := b.gate(web, now); g != (fleet.Gate{}) {
 		t.Errorf("a group without failures: %v", g)
 	}
@@ -160,8 +160,8 @@ func TestBackoffs(t *testing.T) {
 	if g := b.gate(theirs, now); g != (fleet.Gate{}) {
 		t.Errorf("another group: %v", g)
 	}
-	if second := b.block(web, now.Add(first), "quota"); second < 8*time.Second || second > 12*time.Second {
-		t.Errorf("the second failure blocks for %v, want 10s and some jitter", second)
+	if second := b.block(web, now.Add(first), "quota"); second != 10*time.Second {
+		t.Errorf("the second failure blocks for %v, want 10s in the middle of the jitter", second)
 	}
 	b.reset(web)
 	if g := b.gate(web, now.Add(first)); g != (fleet.Gate{}) {

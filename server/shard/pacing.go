@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -19,6 +18,8 @@ const (
 // backoffs holds back the creates of groups that failed. The zero delay is the
 // rule: a group without an entry is open.
 type backoffs struct {
+	jitter func() float64 // from 0 to below 1
+
 	mu      sync.Mutex
 	byGroup map[fleet.GroupID]*backoff
 }
@@ -29,7 +30,9 @@ type backoff struct {
 	why      string
 }
 
-func newBackoffs() *backoffs { return &backoffs{byGroup: map[fleet.GroupID]*backoff{}} }
+func newBackoffs(jitter func() float64) *backoffs {
+	return &backoffs{jitter: jitter, byGroup: map[fleet.GroupID]*backoff{}}
+}
 
 // gate says whether creates of the group may be sent now.
 func (b *backoffs) gate(group fleet.GroupID, now time.Time) fleet.Gate {
@@ -55,7 +58,7 @@ func (b *backoffs) block(group fleet.GroupID, now time.Time, why string) time.Du
 	if now.Before(e.until) {
 		return e.until.Sub(now)
 	}
-	wait := backoffAfter(e.failures, rand.Float64()*2-1)
+	wait := backoffAfter(e.failures, b.jitter()*2-1)
 	e.failures++
 	e.until = now.Add(wait)
 	return wait

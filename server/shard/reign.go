@@ -65,7 +65,7 @@ func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, 
 	r.wanted = newWanted(r, static)
 	r.queue = workqueue.NewTypedDelayingQueue[fleet.GroupID]()
 	r.creator = newCreator(r)
-	r.backoffs = newBackoffs()
+	r.backoffs = newBackoffs(opts.Jitter)
 	r.breakers = newBreakers()
 	r.placement = newPlacement()
 	r.deletions, r.losses = &window{span: time.Minute}, &window{span: time.Minute}

@@ -25,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,7 +39,7 @@ import (
 	"nstance.dev/server/pki"
 )
 
-// Options are what a Shard needs of its process. All but the last three fields
+// Options are what a Shard needs of its process. All but the last four fields
 // are required.
 type Options struct {
 	Cluster  string
@@ -56,6 +57,10 @@ type Options struct {
 	Log   *slog.Logger                             // slog.Default
 	Now   func() time.Time                         // time.Now
 	NewID func(prefix string) (identity.ID, error) // identity.NewID
+
+	// Jitter places a pause within its range: uniform from 0 to below 1; rand.Float64.
+	// It is called by several goroutines at once.
+	Jitter func() float64
 }
 
 // Keys are what certificates and nonces are made with, as far as this server may
@@ -75,6 +80,9 @@ func (o *Options) defaults() {
 	}
 	if o.NewID == nil {
 		o.NewID = identity.NewID
+	}
+	if o.Jitter == nil {
+		o.Jitter = rand.Float64
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
