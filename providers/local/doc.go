@@ -44,7 +44,8 @@
 //	booted                   the user data was begun
 //	stopped                  stopped by Halt, to be started by Resume
 //
-// Beside the machines stand leader.json, the leader's addresses, and the hidden
+// Beside the machines stand leader.json, the leader's addresses, what people put
+// there (balancers/{key}/, with a file for each member, and images/), and the hidden
 // directories .deleted (marks), .locks, .new and .trash.
 //
 // The environment of a machine is small and holds nothing of the server's:

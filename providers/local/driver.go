@@ -15,10 +15,10 @@ import (
 	"nstance.dev/server/driver"
 )
 
-// Driver is the cloud of one directory. It implements [driver.Driver],
-// [driver.LeaderNetwork], [driver.Resumer] and [driver.URIer]. Any number of
-// drivers, in any number of processes, may share a directory. Methods are safe
-// for concurrent use.
+// Driver is the cloud of one directory. It implements [driver.Driver] and every
+// optional ability but [driver.TypeValidator]: types are labels here. Any number
+// of drivers, in any number of processes, may share a directory; only
+// [Options.Room] is kept by each for itself. Methods are safe for concurrent use.
 type Driver struct {
 	opts Options
 	host host
@@ -26,6 +26,8 @@ type Driver struct {
 	life context.Context //nolint:containedctx // of the work that goes on after a call has returned
 	die  context.CancelFunc
 	wg   sync.WaitGroup
+
+	placing sync.Mutex // held while a machine is put where room is limited
 
 	mu     sync.Mutex
 	closed bool
@@ -36,7 +38,11 @@ type Driver struct {
 // The contract that Driver keeps.
 var _ interface {
 	driver.Driver
+	driver.SubnetChecker
+	driver.Balancer
+	driver.ImageResolver
 	driver.LeaderNetwork
+	driver.SelfIdentifier
 	driver.Resumer
 	driver.URIer
 } = (*Driver)(nil)
@@ -118,7 +124,7 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest) (driver.M
 		return driver.Machine{}, driver.Fail(driver.Transient, op, err)
 	}
 	defer unlock()
-	return d.create(req)
+	return d.create(ctx, req)
 }
 
 func checkRequest(req driver.CreateRequest) error {
@@ -149,7 +155,7 @@ func (d *Driver) refuseMarked(id identity.ID) error {
 }
 
 // create does its work with the machine's lock held.
-func (d *Driver) create(req driver.CreateRequest) (driver.Machine, error) {
+func (d *Driver) create(ctx context.Context, req driver.CreateRequest) (driver.Machine, error) {
 	fail := func(kind driver.Kind, err error) (driver.Machine, error) {
 		return driver.Machine{}, driver.Fail(kind, "create", err)
 	}
@@ -159,7 +165,10 @@ func (d *Driver) create(req driver.CreateRequest) (driver.Machine, error) {
 	}
 	meta, err := readMetadata(d.dir(id))
 	if errors.Is(err, fs.ErrNotExist) {
-		meta, err = metadataOf(req), d.build(req)
+		if err := d.settle(ctx, req); err != nil {
+			return driver.Machine{}, err
+		}
+		meta, err = metadataOf(req), nil
 	}
 	if err != nil {
 		return fail(driver.Transient, err)

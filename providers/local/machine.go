@@ -30,11 +30,13 @@ const (
 
 // Names beside the machines.
 const (
-	leaderFile = "leader.json"
-	marksDir   = ".deleted"
-	locksDir   = ".locks"
-	newDir     = ".new"
-	trashDir   = ".trash"
+	leaderFile   = "leader.json"
+	balancersDir = "balancers"
+	imagesDir    = "images"
+	marksDir     = ".deleted"
+	locksDir     = ".locks"
+	newDir       = ".new"
+	trashDir     = ".trash"
 )
 
 // metadata is what a machine's directory says of it: the tags of this cloud.

@@ -153,13 +153,16 @@ func TestForeignAndDamagedDirectories(t *testing.T) {
 	must(t, os.RemoveAll(d.dir(other)))
 
 	meta := filepath.Join(d.dir(req.InstanceID), metadataFile)
-	for name, damage := range map[string]func() error{
-		"cut off": func() error { return os.Truncate(meta, 10) },
-		"removed": func() error { return os.Remove(meta) },
+	for _, damage := range []struct {
+		name string
+		do   func() error
+	}{
+		{"cut off", func() error { return os.Truncate(meta, 10) }},
+		{"removed", func() error { return os.Remove(meta) }},
 	} {
-		must(t, damage())
+		must(t, damage.do())
 		if list, err := d.List(t.Context(), owner); driver.KindOf(err) != driver.Transient || list != nil || !strings.Contains(err.Error(), string(req.InstanceID)) {
-			t.Errorf("list with metadata that is %s: %v, %v", name, list, err)
+			t.Errorf("list with metadata that is %s: %v, %v", damage.name, list, err)
 		}
 	}
 	must(t, os.RemoveAll(filepath.Join(root, string(req.InstanceID))))

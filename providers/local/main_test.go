@@ -149,6 +149,16 @@ func dies(t testing.TB, d *Driver, p process) {
 	must(t, h.wait(t.Context()))
 }
 
+// withBalancers makes the load balancers "www", with a stranger's file, and "api".
+func withBalancers(t testing.TB, d *Driver) *Driver {
+	t.Helper()
+	for _, key := range []string{"www", "api"} {
+		must(t, os.MkdirAll(filepath.Join(d.opts.Dir, balancersDir, key), 0o755))
+	}
+	must(t, os.WriteFile(filepath.Join(d.opts.Dir, balancersDir, "www", "README"), nil, 0o644))
+	return d
+}
+
 func wantKind(t testing.TB, err error, want driver.Kind) {
 	t.Helper()
 	if err == nil || driver.KindOf(err) != want {
@@ -158,9 +168,10 @@ func wantKind(t testing.TB, err error, want driver.Kind) {
 
 func TestDriverKeepsTheContract(t *testing.T) {
 	drivertest.Run(t, drivertest.Harness{
-		New:     func(t *testing.T) driver.Driver { return empty(t) },
-		Request: func(req *driver.CreateRequest) { req.UserData = []byte(userData) },
-		Reopen:  func(t *testing.T, d driver.Driver) driver.Driver { return open(t, d.(*Driver).opts.Dir) },
+		New:       func(t *testing.T) driver.Driver { return withBalancers(t, empty(t)) },
+		Request:   func(req *driver.CreateRequest) { req.UserData = []byte(userData) },
+		Balancers: []driver.LoadBalancer{{Key: "www"}, {Key: "api"}},
+		Reopen:    func(t *testing.T, d driver.Driver) driver.Driver { return open(t, d.(*Driver).opts.Dir) },
 		Kill: func(t *testing.T, d driver.Driver, id identity.ID) {
 			p, err := readStart(d.(*Driver).dir(id))
 			must(t, err)

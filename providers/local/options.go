@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -17,38 +18,74 @@ type Options struct {
 	Dir   string // where the machines live; made if it is missing
 	Agent string // the agent's binary; nstance-agent beside the running binary
 
+	// Room is how many machines fit into a subnet, by its name; one that is not
+	// here takes any number. It makes a box fill up like a cloud.
+	Room map[string]int
+
 	Shard string           // names the machines' URIs; "local"
 	Log   *slog.Logger     // hears of trouble in work that nobody waits for; discards
 	Now   func() time.Time // decides when marks are old enough to be forgotten; time.Now
 }
 
-// ParseOptions reads the provider's options from a server's configuration:
-// "dir" and "agent". The error names every unknown key and every value of the
-// wrong type.
+// ParseOptions reads the provider's options from a server's configuration. The
+// error names every unknown key and every value of the wrong type.
 func ParseOptions(from map[string]any) (Options, error) {
 	var opts Options
-	known := map[string]*string{"dir": &opts.Dir, "agent": &opts.Agent}
 	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(from)) {
-		field, ok := known[key]
-		if !ok {
-			errs = append(errs, fmt.Errorf("%s: unknown option; the local provider has \"dir\" and \"agent\"", key))
-			continue
+		if err := opts.set(key, from[key]); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", key, err))
 		}
-		text, ok := from[key].(string)
-		if !ok {
-			errs = append(errs, fmt.Errorf("%s: is %T, must be a string with a path", key, from[key]))
-			continue
-		}
-		*field = text
 	}
-	if dir, given := from["dir"]; !given || dir == "" {
+	if _, given := from["dir"]; !given {
 		errs = append(errs, errors.New("dir: missing; set it to the directory in which the machines shall live"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Options{}, err
 	}
 	return opts, nil
+}
+
+// CheckOption says what is wrong with one of the provider's options; see
+// [ParseOptions].
+func CheckOption(name string, value any) error { return new(Options).set(name, value) }
+
+// set takes one option over from a server's configuration.
+func (o *Options) set(key string, value any) error {
+	switch key {
+	case "dir":
+		return setPath(&o.Dir, value)
+	case "agent":
+		return setPath(&o.Agent, value)
+	case "room":
+		return o.setRoom(value)
+	}
+	return errors.New(`unknown option; the local provider has "dir", "agent" and "room"`)
+}
+
+func setPath(field *string, value any) error {
+	text, ok := value.(string)
+	if !ok || text == "" {
+		return fmt.Errorf("is %v, must be a path", value)
+	}
+	*field = text
+	return nil
+}
+
+func (o *Options) setRoom(value any) error {
+	limits, ok := value.(map[string]any)
+	if !ok {
+		return fmt.Errorf("is %v, must be an object of subnets and numbers of machines", value)
+	}
+	o.Room = make(map[string]int, len(limits))
+	for _, subnet := range slices.Sorted(maps.Keys(limits)) {
+		n, err := strconv.ParseUint(fmt.Sprint(limits[subnet]), 10, 31) // a json.Number, or Go's own
+		if err != nil {
+			return fmt.Errorf("%s: is %v, must be a number of machines", subnet, limits[subnet])
+		}
+		o.Room[subnet] = int(n)
+	}
+	return nil
 }
 
 // complete fills in the defaults and checks what can be checked beforehand.

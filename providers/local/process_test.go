@@ -260,17 +260,20 @@ func TestLimits(t *testing.T) {
 }
 
 func TestParseOptions(t *testing.T) {
-	opts, err := ParseOptions(map[string]any{"dir": "/d", "agent": "/a"})
-	if err != nil || opts.Dir != "/d" || opts.Agent != "/a" {
+	opts, err := ParseOptions(map[string]any{"dir": "/d", "agent": "/a", "room": map[string]any{"net-1": json.Number("3")}})
+	if err != nil || opts.Dir != "/d" || opts.Agent != "/a" || opts.Room["net-1"] != 3 {
 		t.Errorf("%+v, %v", opts, err)
 	}
 	_, err = ParseOptions(map[string]any{"dri": "/d", "agent": 7})
 	if err == nil {
 		t.Fatal("nonsense is accepted")
 	}
+	if err := CheckOption("room", map[string]any{"net-1": -1}); err == nil {
+		t.Error("room for -1 machines is accepted")
+	}
 	want := []string{
-		"agent: is int, must be a string with a path",
-		`dri: unknown option; the local provider has "dir" and "agent"`,
+		"agent: is 7, must be a path",
+		`dri: unknown option; the local provider has "dir", "agent" and "room"`,
 		"dir: missing; set it to the directory in which the machines shall live",
 	}
 	if got := strings.Split(err.Error(), "\n"); !slices.Equal(got, want) {

@@ -57,6 +57,16 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) ([]driver.Machine
 
 // each calls visit with every directory of a machine of the owner.
 func (d *Driver) each(ctx context.Context, owner driver.Owner, visit func(name string, meta metadata) error) error {
+	return d.every(ctx, func(name string, meta metadata) error {
+		if meta.owner() != owner {
+			return nil
+		}
+		return visit(name, meta)
+	})
+}
+
+// every calls visit with every machine's directory.
+func (d *Driver) every(ctx context.Context, visit func(name string, meta metadata) error) error {
 	if _, err := os.Stat(filepath.Join(d.opts.Dir, marksDir)); err != nil {
 		return fmt.Errorf("the machines' directory was removed or replaced: %w", err)
 	}
@@ -72,7 +82,7 @@ func (d *Driver) each(ctx context.Context, owner driver.Owner, visit func(name s
 			continue
 		}
 		meta, err := d.metadata(e.Name())
-		if errors.Is(err, fs.ErrNotExist) || err == nil && meta.owner() != owner {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {

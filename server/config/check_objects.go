@@ -29,13 +29,17 @@ func (c *checker) loadBalancers(path jsonc.Path) {
 	sorted(c.cfg.LoadBalancers, func(key string, lb LoadBalancer) {
 		p := path.Key(key)
 		c.name(p, key)
-		if !c.required(p.Key("provider"), lb.Provider, "aws or google") || !c.oneOf(p.Key("provider"), lb.Provider, ProviderAWS, ProviderGoogle) {
+		if !c.required(p.Key("provider"), lb.Provider, "aws, google or local") ||
+			!c.oneOf(p.Key("provider"), lb.Provider, ProviderAWS, ProviderGoogle, ProviderLocal) {
 			return
 		}
-		if lb.Provider == ProviderAWS {
+		switch lb.Provider {
+		case ProviderAWS:
 			c.awsLoadBalancer(p, lb)
-		} else {
+		case ProviderGoogle:
 			c.googleLoadBalancer(p, lb)
+		default:
+			c.foreign(p, "provider local", "target_group_arns", "target_groups", "instance_group_name", "network_endpoint_groups", "frontends")
 		}
 	})
 }

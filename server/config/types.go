@@ -151,8 +151,8 @@ type Group struct {
 // LoadBalancer is a target that machines register with. Its provider decides
 // which fields count.
 type LoadBalancer struct {
-	// Must equal server.provider.kind: aws or google.
-	Provider string `json:"provider" jsonschema:"enum=aws,enum=google,enum=gcp"`
+	// Must equal server.provider.kind: aws, google or local.
+	Provider string `json:"provider" jsonschema:"enum=aws,enum=google,enum=gcp,enum=local"`
 	// aws, simple form: target groups, each with its own port.
 	TargetGroupARNs []string `json:"target_group_arns,omitempty"`
 	// aws, full form: target groups with ports.

@@ -5,7 +5,10 @@ import "context"
 // SubnetChecker is implemented by drivers whose subnets can run out of
 // addresses.
 type SubnetChecker interface {
-	// CheckSubnet returns how many machines still fit; negative: unlimited.
+	// CheckSubnet returns how many machines still fit; negative: unlimited. A
+	// driver keeps back what the cloud should not be filled up with: zero means
+	// that no machine should be tried there. A subnet that does not exist is an
+	// error of kind MissingRef.
 	CheckSubnet(ctx context.Context, subnetID string) (free int, err error)
 }
 
@@ -38,7 +41,75 @@ const (
 
 // TypeValidator is implemented by drivers that know their instance types.
 type TypeValidator interface {
+	// ValidateInstanceType says whether machines of the type have the
+	// architecture, amd64 or arm64. An error says nothing about the type.
 	ValidateInstanceType(ctx context.Context, instanceType, arch string) (TypeVerdict, error)
+}
+
+// SelfIdentifier is implemented by drivers that can tell which of the
+// provider's machines this very server runs on.
+type SelfIdentifier interface {
+	// SelfID returns the provider's id of this machine. It is the same for as
+	// long as the machine lives.
+	SelfID(ctx context.Context) (string, error)
+}
+
+// LoadBalancer is a target that machines register with. Its key is the name in
+// the configuration; the driver's kind decides which other fields count.
+type LoadBalancer struct {
+	Key string
+
+	TargetGroups          []TargetGroup // aws
+	InstanceGroup         string        // google: an unmanaged instance group
+	NetworkEndpointGroups []string      // google: zonal ones
+}
+
+// TargetGroup is a target group of AWS, and the port on the machine; 0 is the
+// group's own.
+type TargetGroup struct {
+	ARN  string
+	Port int
+}
+
+// Balancer is implemented by drivers whose machines can take traffic through a
+// load balancer. Methods may be repeated; a load balancer that does not exist is
+// an error of kind MissingRef.
+type Balancer interface {
+	// LBRegister puts a machine behind the load balancer; nil if it is there.
+	// A machine that does not exist is an error of kind NotFound.
+	LBRegister(ctx context.Context, lb LoadBalancer, ref Ref) error
+
+	// LBDeregister takes a machine from behind the load balancer: nil once the
+	// balancer sends it no new connections, and if it was not there.
+	LBDeregister(ctx context.Context, lb LoadBalancer, ref Ref) error
+
+	// LBList returns every member, those of others included, once; each has at
+	// least one of the two ids. A machine that is in some of the target groups
+	// and not in all is a member too. A partial listing is an error.
+	LBList(ctx context.Context, lb LoadBalancer) ([]Ref, error)
+}
+
+// ImageQuery says which machine image is wanted: of those that match every
+// filter and belong to one of the owners, the first in the order.
+type ImageQuery struct {
+	Filters    []ImageFilter
+	Owners     []string // empty: anybody
+	ByName     bool     // false: by date of creation
+	Descending bool     // the newest, or last name, first
+}
+
+// ImageFilter is one condition: a property in the provider's words, and values
+// any of which matches.
+type ImageFilter struct {
+	Name   string
+	Values []string
+}
+
+// ImageResolver is implemented by drivers that can look machine images up.
+type ImageResolver interface {
+	// ResolveImage returns the id of the image, or an error of kind MissingRef
+	// where none matches.
+	ResolveImage(ctx context.Context, query ImageQuery) (id string, err error)
 }
 
 // Resumer is implemented by drivers whose stopped machines can be started again

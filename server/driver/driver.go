@@ -6,9 +6,11 @@
 // [Driver.Get]; what it must know to react to a failure is the [Kind] of the error.
 //
 // Abilities that only some clouds have are interfaces of their own, found by
-// type assertion ([SubnetChecker], [LeaderNetwork], [TypeValidator]). Rate
-// limits, metrics, the lease check and time-outs wrap a Driver from outside, so
-// that no driver repeats them.
+// type assertion: [SubnetChecker], [TypeValidator], [ImageResolver], [Balancer],
+// [LeaderNetwork], [SelfIdentifier], [Resumer] and [URIer]. A driver that wraps
+// another keeps its abilities only if it passes them on. Rate limits, metrics,
+// the lease check and time-outs wrap a Driver from outside, so that no driver
+// repeats them.
 //
 // Package drivertest holds the contract as a test suite and a fake cloud with
 // faults; every driver passes the suite.
@@ -139,7 +141,7 @@ type Bucket struct {
 }
 
 // Limits are the token buckets of a provider. A create takes one token of Calls
-// and one of Instances; a delete one of Deletes; a Get or List one of Reads.
+// and one of Instances; a delete one of Deletes; every other call one of Reads.
 type Limits struct {
 	Calls     Bucket
 	Instances Bucket

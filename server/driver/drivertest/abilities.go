@@ -1,28 +1,164 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"path"
+	"slices"
+	"strings"
 
 	"nstance.dev/server/driver"
 )
 
 // Subnets adds [driver.SubnetChecker] to a cloud: what [Cloud.SetRoom] left free
-// for all types, or unlimited.
+// for all types, or unlimited. Every subnet exists.
 type Subnets struct{ Of *Cloud }
 
 // CheckSubnet returns how many machines still fit; negative: unlimited.
-func (s Subnets) CheckSubnet(ctx context.Context, subnetID string) (int, error) {
+func (s Subnets) CheckSubnet(ctx context.Context, subnetID string) (free int, err error) {
+	err = s.Of.call(ctx, Call{Op: OpSubnet, Subject: subnetID}, func(Fault) error {
+		p := Place{Subnet: subnetID}
+		if _, limited := s.Of.room[p]; !limited {
+			free = -1
+			return nil
+		}
+		free = s.Of.free(p)
+		return nil
+	})
+	return free, err
+}
+
+// Balancers adds [driver.Balancer] to a cloud: load balancers that
+// [Cloud.AddBalancer] made.
+type Balancers struct{ Of *Cloud }
+
+// LBRegister puts a machine behind a load balancer.
+func (b Balancers) LBRegister(ctx context.Context, lb driver.LoadBalancer, ref driver.Ref) error {
+	return b.change(ctx, OpRegister, lb, ref, func(members []string) ([]string, error) {
+		v := b.Of.find(ref)
+		if v == nil || !v.gone.IsZero() {
+			return nil, driver.Fail(driver.NotFound, string(OpRegister), fmt.Errorf("%s%s does not exist", ref.InstanceID, ref.ProviderID))
+		}
+		if slices.Contains(members, v.ProviderID) {
+			return members, nil
+		}
+		return append(members, v.ProviderID), nil
+	})
+}
+
+// LBDeregister takes a machine from behind a load balancer.
+func (b Balancers) LBDeregister(ctx context.Context, lb driver.LoadBalancer, ref driver.Ref) error {
+	return b.change(ctx, OpDeregister, lb, ref, func(members []string) ([]string, error) {
+		pid := ref.ProviderID
+		if v := b.Of.find(ref); v != nil {
+			pid = v.ProviderID
+		}
+		return slices.DeleteFunc(members, func(m string) bool { return m == pid }), nil
+	})
+}
+
+func (b Balancers) change(ctx context.Context, op Op, lb driver.LoadBalancer, ref driver.Ref, edit func([]string) ([]string, error)) error {
+	return b.Of.call(ctx, Call{Op: op, ID: ref.InstanceID, Ref: ref, Subject: lb.Key}, func(Fault) error {
+		members, ok := b.Of.balancers[lb.Key]
+		if !ok {
+			return driver.Fail(driver.MissingRef, string(op), fmt.Errorf("load balancer %q does not exist", lb.Key))
+		}
+		members, err := edit(slices.Clone(members))
+		if err == nil {
+			b.Of.balancers[lb.Key] = members
+		}
+		return err
+	})
+}
+
+// LBList returns the members by their provider ids.
+func (b Balancers) LBList(ctx context.Context, lb driver.LoadBalancer) (members []driver.Ref, err error) {
+	err = b.Of.call(ctx, Call{Op: OpMembers, Subject: lb.Key}, func(Fault) error {
+		pids, ok := b.Of.balancers[lb.Key]
+		if !ok {
+			return driver.Fail(driver.MissingRef, string(OpMembers), fmt.Errorf("load balancer %q does not exist", lb.Key))
+		}
+		for _, pid := range pids {
+			members = append(members, driver.Ref{ProviderID: pid})
+		}
+		return nil
+	})
+	return members, err
+}
+
+// AddBalancer makes a load balancer, with members that nobody registered.
+func (c *Cloud) AddBalancer(key string, members ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.balancers[key] = members
+}
+
+// Behind returns the provider ids of a load balancer's members, sorted.
+func (c *Cloud) Behind(key string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(slices.Values(c.balancers[key]))
+}
+
+// Image is a machine image of a cloud. Their order in [Cloud.SetImages] is that
+// of their creation.
+type Image struct{ ID, Name, Owner string }
+
+// Images adds [driver.ImageResolver] to a cloud: over what [Cloud.SetImages] put
+// there. The one filter that it knows is "name", with * in the values.
+type Images struct{ Of *Cloud }
+
+// ResolveImage returns the first of the images that match.
+func (i Images) ResolveImage(ctx context.Context, query driver.ImageQuery) (id string, err error) {
+	name := func(f driver.ImageFilter) string { return f.Name + "=" + strings.Join(f.Values, ",") }
+	var subject []string
+	for _, f := range query.Filters {
+		subject = append(subject, name(f))
+	}
+	err = i.Of.call(ctx, Call{Op: OpImage, Subject: strings.Join(subject, ";")}, func(Fault) error {
+		found := slices.DeleteFunc(slices.Clone(i.Of.images), func(im Image) bool { return !im.matches(query) })
+		if query.ByName {
+			slices.SortStableFunc(found, func(a, b Image) int { return cmp.Compare(a.Name, b.Name) })
+		}
+		if query.Descending {
+			slices.Reverse(found)
+		}
+		if len(found) == 0 {
+			return driver.Fail(driver.MissingRef, string(OpImage), fmt.Errorf("no image matches %s", strings.Join(subject, "; ")))
+		}
+		id = found[0].ID
+		return nil
+	})
+	return id, err
+}
+
+func (im Image) matches(query driver.ImageQuery) bool {
+	for _, f := range query.Filters {
+		fits := func(pattern string) bool { ok, _ := path.Match(pattern, im.Name); return ok }
+		if f.Name != "name" || !slices.ContainsFunc(f.Values, fits) {
+			return false
+		}
+	}
+	return len(query.Owners) == 0 || slices.Contains(query.Owners, im.Owner)
+}
+
+// SetImages replaces the images, the oldest first.
+func (c *Cloud) SetImages(images ...Image) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.images = images
+}
+
+// Self adds [driver.SelfIdentifier] to a cloud: the machine that it names.
+type Self string
+
+// SelfID returns the name.
+func (s Self) SelfID(ctx context.Context) (string, error) {
 	if err := ctx.Err(); err != nil {
-		return 0, driver.Fail(driver.Transient, "check-subnet", err)
+		return "", driver.Fail(driver.Transient, "self-id", err)
 	}
-	s.Of.mu.Lock()
-	defer s.Of.mu.Unlock()
-	p := Place{Subnet: subnetID}
-	if _, limited := s.Of.room[p]; !limited {
-		return -1, nil
-	}
-	return s.Of.free(p), nil
+	return string(s), nil
 }
 
 // Network adds [driver.LeaderNetwork] to a cloud.
@@ -63,7 +199,10 @@ func (n Network) Leader() (driver.Addresses, bool) {
 type Types map[string]string
 
 // ValidateInstanceType compares with the known types.
-func (t Types) ValidateInstanceType(_ context.Context, instanceType, arch string) (driver.TypeVerdict, error) {
+func (t Types) ValidateInstanceType(ctx context.Context, instanceType, arch string) (driver.TypeVerdict, error) {
+	if err := ctx.Err(); err != nil {
+		return driver.TypeUnknown, driver.Fail(driver.Transient, "validate-instance-type", err)
+	}
 	switch has, known := t[instanceType]; {
 	case !known:
 		return driver.TypeUnknown, nil

@@ -69,6 +69,8 @@ type Cloud struct {
 	vms        map[string]*vm         // by provider id; gone ones until no lag shows them
 	byID       map[identity.ID]string // every id ever used; "": deleted before it was created
 	room       map[Place]int
+	balancers  map[string][]string // provider ids of the members, by key
+	images     []Image             // the oldest first
 	made       int
 	changed    chan struct{} // closed at the next change
 	network    driver.Addresses
@@ -89,6 +91,7 @@ func New(opts Options) *Cloud {
 		vms:        map[string]*vm{},
 		byID:       map[identity.ID]string{},
 		room:       map[Place]int{},
+		balancers:  map[string][]string{},
 		changed:    make(chan struct{}),
 	}
 }
@@ -250,13 +253,14 @@ func newBuckets(opts Options) buckets {
 
 // take takes the tokens of a call, or says how long to wait for them.
 func (b buckets) take(op Op) (time.Duration, bool) {
-	of := map[Op][]*rate.Limiter{
-		OpCreate: {b.calls, b.instances},
-		OpDelete: {b.deletes},
-		OpGet:    {b.reads},
-		OpList:   {b.reads},
+	of := []*rate.Limiter{b.reads}
+	switch op {
+	case OpCreate:
+		of = []*rate.Limiter{b.calls, b.instances}
+	case OpDelete:
+		of = []*rate.Limiter{b.deletes}
 	}
-	for _, limiter := range of[op] {
+	for _, limiter := range of {
 		if limiter != nil && !limiter.Allow() {
 			return time.Duration(float64(time.Second) / float64(limiter.Limit())), false
 		}

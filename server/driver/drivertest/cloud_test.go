@@ -15,6 +15,9 @@ type full struct {
 	*drivertest.Cloud
 	drivertest.Subnets
 	drivertest.Network
+	drivertest.Balancers
+	drivertest.Images
+	drivertest.Self
 	drivertest.Types
 	drivertest.Power
 	drivertest.URIs
@@ -22,11 +25,23 @@ type full struct {
 
 func newFull(opts drivertest.Options) full {
 	c := drivertest.New(opts)
+	c.AddBalancer("www", "vm-of-another")
+	c.AddBalancer("api")
+	c.SetImages(
+		drivertest.Image{ID: "img-1", Name: "debian-1", Owner: "us"}, drivertest.Image{ID: "img-3", Name: "debian-3", Owner: "us"},
+		drivertest.Image{ID: "img-2", Name: "debian-2", Owner: "us"}, drivertest.Image{ID: "img-9", Name: "debian-9", Owner: "them"},
+		drivertest.Image{ID: "other", Name: "fedora-1", Owner: "us"},
+	)
+	c.SetRoom(drivertest.Place{Subnet: "narrow"}, 12)
 	return full{
-		Cloud:   c,
-		Subnets: drivertest.Subnets{Of: c},
-		Network: drivertest.Network{Of: c},
-		Power:   drivertest.Power{Of: c},
+		Cloud:     c,
+		Subnets:   drivertest.Subnets{Of: c},
+		Balancers: drivertest.Balancers{Of: c},
+		Images:    drivertest.Images{Of: c},
+		Self:      "vm-of-the-server",
+		Types:     drivertest.Types{"small": "amd64", "small-arm": "arm64"},
+		Network:   drivertest.Network{Of: c},
+		Power:     drivertest.Power{Of: c},
 	}
 }
 
@@ -36,14 +51,31 @@ var _ interface {
 	driver.SubnetChecker
 	driver.LeaderNetwork
 	driver.TypeValidator
+	driver.Balancer
+	driver.ImageResolver
+	driver.SelfIdentifier
 	driver.Resumer
 	driver.URIer
 } = full{}
 
+var debian = []driver.ImageFilter{{Name: "name", Values: []string{"debian-*"}}}
+
 func harness(opts drivertest.Options) drivertest.Harness {
 	return drivertest.Harness{
-		New:    func(*testing.T) driver.Driver { return newFull(opts) },
-		Wrap:   synctest.Test,
+		New:  func(*testing.T) driver.Driver { return newFull(opts) },
+		Wrap: synctest.Test,
+		Request: func(req *driver.CreateRequest) {
+			req.InstanceType, req.SubnetID = "small", "narrow"
+		},
+		Room:      12,
+		Balancers: []driver.LoadBalancer{{Key: "www"}, {Key: "api"}},
+		Images: []drivertest.ImageCase{
+			{Query: driver.ImageQuery{Filters: debian, Owners: []string{"us"}, Descending: true}, Want: "img-2"},
+			{Query: driver.ImageQuery{Filters: debian, Owners: []string{"us"}}, Want: "img-1"},
+			{Query: driver.ImageQuery{Filters: debian, Owners: []string{"us"}, ByName: true, Descending: true}, Want: "img-3"},
+			{Query: driver.ImageQuery{Filters: debian, Descending: true}, Want: "img-9"},
+			{Query: driver.ImageQuery{Filters: []driver.ImageFilter{{Name: "name", Values: []string{"plan9-*"}}}}, Want: ""},
+		},
 		Reopen: func(_ *testing.T, d driver.Driver) driver.Driver { return d },
 		Kill:   func(_ *testing.T, d driver.Driver, id identity.ID) { d.(full).Kill(id) },
 	}

@@ -18,6 +18,12 @@ const (
 	OpGet    Op = "get"
 	OpList   Op = "list"
 	OpDelete Op = "delete"
+
+	OpSubnet     Op = "check-subnet"
+	OpRegister   Op = "lb-register"
+	OpDeregister Op = "lb-deregister"
+	OpMembers    Op = "lb-list"
+	OpImage      Op = "resolve-image"
 )
 
 // Call is one call as the cloud received it.
@@ -29,6 +35,7 @@ type Call struct {
 	Ref     driver.Ref            // of a get or delete
 	Owner   driver.Owner          // of a create or list
 	Request *driver.CreateRequest // of a create, else nil; not to be changed
+	Subject string                // what else it is about: subnet, key of a load balancer, image filters
 }
 
 // Faults decides what goes wrong with a call. It may be called concurrently and

@@ -31,9 +31,27 @@ type Harness struct {
 	// Kill makes a running machine crash. Without it that is not tested.
 	Kill func(t *testing.T, d driver.Driver, id identity.ID)
 
+	// Room is how many machines fit into the subnet of the requests, for a
+	// driver that checks subnets; 0 if that is not limited.
+	Room int
+
+	// Balancers are two load balancers that exist, for a driver that has them.
+	// Without them that is not tested.
+	Balancers []driver.LoadBalancer
+
+	// Images are look-ups, for a driver that resolves images. Without them that
+	// is not tested.
+	Images []ImageCase
+
 	// Patience is how long the provider may take to boot or to end a machine,
 	// beside the driver's Lag. 30s.
 	Patience time.Duration
+}
+
+// ImageCase is a look-up of an image and its answer; an empty one if none matches.
+type ImageCase struct {
+	Query driver.ImageQuery
+	Want  string
 }
 
 // suite is a harness at work in one test.

@@ -10,8 +10,8 @@ import (
 	"nstance.dev/server/driver"
 )
 
-// Run checks the contract of [driver.Driver], and of [driver.Resumer] and
-// [driver.URIer] where the driver implements them. Each test gets a new driver.
+// Run checks the contract of [driver.Driver], and that of every optional ability
+// that the driver has. Each test gets a new driver.
 func Run(t *testing.T, h Harness) {
 	wrap := h.Wrap
 	if wrap == nil {
@@ -50,6 +50,13 @@ var tests = []struct {
 	{"DeadMachine", func(h Harness) bool { return h.Kill != nil }, (*suite).deadMachine},
 	{"CancelledContext", nil, (*suite).cancelled},
 	{"LimitsAndLag", nil, (*suite).limits},
+	{"SubnetHasRoom", nil, (*suite).subnetHasRoom},
+	{"BalancerMembers", func(h Harness) bool { return len(h.Balancers) > 0 }, (*suite).balancerMembers},
+	{"BalancerStrangers", func(h Harness) bool { return len(h.Balancers) > 0 }, (*suite).balancerStrangers},
+	{"Images", func(h Harness) bool { return len(h.Images) > 0 }, (*suite).resolvesImages},
+	{"InstanceTypes", nil, (*suite).instanceTypes},
+	{"LeaderNetwork", nil, (*suite).leaderNetwork},
+	{"SelfID", nil, (*suite).selfID},
 	{"HaltAndResume", nil, (*suite).haltAndResume},
 	{"ProviderURI", nil, (*suite).providerURI},
 }
