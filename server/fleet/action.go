@@ -18,7 +18,7 @@ type Action interface {
 // in the View, the group must not be planned again.
 type Create struct {
 	Group GroupID
-	// Replaces is the sick instance whose place the new one takes: the executor
+	// Replaces is the instance whose place the new one takes: the executor
 	// sets that instance's Replacement together with the new record. Empty: the
 	// group is short of one.
 	Replaces identity.ID
@@ -97,7 +97,7 @@ type Counts struct {
 	Running      int // suspect ones included
 	Live         int // the sum of the three
 	Sick         int
-	Pairs        int // sick instances whose replacement exists: the two count as one
+	Pairs        int // instances that make room for a replacement that exists: the two count as one
 	Leaving      int
 	OnDemand     int // of any state but deleted
 }

@@ -94,12 +94,35 @@ type Instance struct {
 	// this one is well again: the replacement is then the one too many.
 	Replacement identity.ID
 
+	// ReplaceFirst: a caller wants it replaced, and gone once that is done.
+	ReplaceFirst bool
+
 	// Verdict says why the instance is Unhealthy. Zero in other states.
 	Verdict Reason
+
+	// Notice is the provider's announcement that it takes the VM back.
+	Notice Notice
+
+	// Unheard: this leader has not heard of the agent since it took over. What a
+	// former leader knew of the instance may still hold.
+	Unheard bool
+
+	// Proved: this leader has had a report of the agent.
+	Proved bool
 
 	// Removal is set once the instance is condemned; zero before.
 	Removal Removal
 }
+
+// Notice says that the provider takes a VM back, whatever anybody decides. The
+// zero Notice says nothing.
+type Notice struct {
+	Action   string    // terminate, stop or hibernate; all mean the end
+	Deadline time.Time // when the VM ends at the latest; zero: the provider did not say
+}
+
+// Given reports whether there is a notice.
+func (n Notice) Given() bool { return n.Action != "" }
 
 // Removal is the decision that an instance has to go. It is durable: the
 // instance's record holds it, and the next leader resumes it.

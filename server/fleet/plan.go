@@ -85,6 +85,7 @@ type planner struct {
 	byID      map[identity.ID]*Instance
 	heir      map[identity.ID]bool // somebody not leaving is replaced by it
 	condemned map[identity.ID]bool // in this pass
+	due       map[identity.ID]succession
 }
 
 func newPlanner(v View, now time.Time) *planner {
@@ -93,6 +94,7 @@ func newPlanner(v View, now time.Time) *planner {
 		byID:      make(map[identity.ID]*Instance, len(v.Instances)),
 		heir:      make(map[identity.ID]bool),
 		condemned: make(map[identity.ID]bool),
+		due:       make(map[identity.ID]succession),
 	}
 	for i := range v.Instances {
 		if in := &v.Instances[i]; in.Group == v.Group.ID {
@@ -103,6 +105,7 @@ func newPlanner(v View, now time.Time) *planner {
 	slices.SortFunc(p.all, func(a, b *Instance) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
+	p.findSuccessions()
 	p.count()
 	return p
 }
@@ -131,11 +134,9 @@ func (p *planner) count() {
 		case in.State.Leaving():
 			c.Leaving++
 		}
-		if in.State.Sick() {
-			if heirs := p.heirs(in); len(heirs) > 0 {
-				c.Pairs++
-				p.heir[heirs[0].ID] = true
-			}
+		if heirs := p.heirsOf(in); len(heirs) > 0 {
+			c.Pairs++
+			p.heir[heirs[0].ID] = true
 		}
 	}
 	c.Live = c.Pending + c.Provisioning + c.Running

@@ -33,6 +33,9 @@ func drawInstance(t *rapid.T, id identity.ID) fleet.Instance {
 	reasons := []fleet.Reason{
 		fleet.ReasonUnhealthy, fleet.ReasonNotFound, fleet.ReasonRegistrationTimeout, fleet.ReasonAbandoned, fleet.ReasonScaleDown,
 	}
+	if in.State.Registered() {
+		drawNews(t, &in)
+	}
 	switch {
 	case in.State.Sick():
 		in.Verdict = rapid.SampledFrom(reasons[:4]).Draw(t, "verdict")
@@ -44,6 +47,16 @@ func drawInstance(t *rapid.T, id identity.ID) fleet.Instance {
 		}
 	}
 	return in
+}
+
+// drawNews draws what was heard of a registered instance, and of what is wanted of it.
+func drawNews(t *rapid.T, in *fleet.Instance) {
+	in.Unheard = rapid.Bool().Draw(t, "unheard")
+	in.Proved = !in.Unheard && rapid.Bool().Draw(t, "proved")
+	in.ReplaceFirst = !in.OnDemand && rapid.IntRange(0, 5).Draw(t, "replace first") == 0
+	if !in.Unheard && rapid.IntRange(0, 3).Draw(t, "taken back") == 0 {
+		in.Notice = fleet.Notice{Action: "stop", Deadline: epoch.Add(time.Duration(rapid.IntRange(-1, 3).Draw(t, "deadline")) * time.Minute)}
+	}
 }
 
 func drawWorld(t *rapid.T) *world {
@@ -170,9 +183,21 @@ func check(t *rapid.T, w *world, d fleet.Decision) {
 	if limit := max(1, g.Size/10, w.view.MaxRepairs); repairs > limit {
 		t.Fatalf("S8: %d repairs at once, at most %d", repairs, limit)
 	}
-	if live > max(g.Desired(), w.live()) {
+	if live > max(g.Desired()+w.making(), w.live()) {
 		t.Fatalf("S5: %d live after the plan, desired %d: %v", live, g.Desired(), d.Actions)
 	}
+}
+
+// making counts the machines that a group may have beyond its size: one for each that
+// makes room while it still runs.
+func (w *world) making() int {
+	n := 0
+	for _, in := range w.view.Instances {
+		if in.State.Live() && (in.Notice.Given() || in.ReplaceFirst || in.Unheard) {
+			n++
+		}
+	}
+	return n
 }
 
 func checkCreate(t *rapid.T, w *world, a fleet.Create) {
@@ -180,7 +205,7 @@ func checkCreate(t *rapid.T, w *world, a fleet.Create) {
 		t.Fatalf("create in a deleted group: %s", a)
 	}
 	if a.Replaces != "" {
-		if in := w.find(a.Replaces); !in.State.Sick() || in.OnDemand {
+		if in := w.find(a.Replaces); in.OnDemand || !in.State.Sick() && !in.Notice.Given() && !in.ReplaceFirst {
 			t.Fatalf("%s, which is %s", a, in.State)
 		}
 	}
@@ -194,7 +219,14 @@ func checkCondemn(t *rapid.T, w *world, in *fleet.Instance, a fleet.Condemn) boo
 		t.Fatalf("%s is %s already", a, in.State)
 	case bySize && in.OnDemand:
 		t.Fatalf("an on-demand instance pays for a size: %s", a)
+	case in.State.Live() && a.Why == "its replacement is there" && !in.Notice.Given() && !w.followed(in):
+		t.Fatalf("S7: %s before its replacement has reported", a)
 	case bySize:
+		return false
+	case a.Reason == fleet.ReasonSpotTermination:
+		if !in.Notice.Given() {
+			t.Fatalf("S6: nobody takes it back: %s", a)
+		}
 		return false
 	case !in.State.Sick():
 		t.Fatalf("a well instance is condemned: %s", a)
@@ -206,14 +238,27 @@ func checkCondemn(t *rapid.T, w *world, in *fleet.Instance, a fleet.Condemn) boo
 	return true
 }
 
-// replaced reports whether a live instance stands at the end of in's
-// replacements.
+// followed reports whether a replacement of in has reported.
+func (w *world) followed(in *fleet.Instance) bool {
+	for range w.view.Instances {
+		if in = w.find(in.Replacement); in == nil {
+			return false
+		}
+		if in.State.Registered() && in.Proved {
+			return true
+		}
+	}
+	return false
+}
+
+// replaced reports whether a live instance that has a VM stands among the
+// replacements of in.
 func (w *world) replaced(in *fleet.Instance) bool {
 	for range w.view.Instances {
 		if in = w.find(in.Replacement); in == nil {
 			return false
 		}
-		if in.State.Live() {
+		if in.State.Live() && in.State != fleet.Pending {
 			return true
 		}
 	}
@@ -270,6 +315,9 @@ func TestS20_NewRemoval(t *testing.T) {
 		{"no machine yet", g, true, fleet.Instance{}, fleet.ReasonScaleDown, false},
 		{"never joined", g, true, up, fleet.ReasonRegistrationTimeout, false},
 		{"asked for by a caller", g, true, up, fleet.ReasonRequested, true},
+		{"taken back later than the drain would end", g, true, takenBack(2 * time.Minute), fleet.ReasonSpotTermination, true},
+		{"taken back, nobody knows when", g, true, fleet.Instance{Power: fleet.Up, Notice: fleet.Notice{Action: "stop"}}, fleet.ReasonSpotTermination, true},
+		{"to be taken back some time ago", g, true, takenBack(-time.Second), fleet.ReasonSpotTermination, false},
 	} {
 		want := fleet.Removal{Reason: c.reason, RequestedAt: epoch}
 		if c.drains {
@@ -278,6 +326,20 @@ func TestS20_NewRemoval(t *testing.T) {
 		if got := fleet.NewRemoval(c.g, c.coordinated, c.in, c.reason, epoch); got != want {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, want)
 		}
+	}
+}
+
+func takenBack(in time.Duration) fleet.Instance {
+	return fleet.Instance{Power: fleet.Up, Notice: fleet.Notice{Action: "terminate", Deadline: epoch.Add(in)}}
+}
+
+// TestF34_DrainEndsWithTheMachine: there is nothing to wait for once the provider
+// has taken the VM.
+func TestF34_DrainEndsWithTheMachine(t *testing.T) {
+	g := fleet.Group{DrainTimeout: time.Minute}
+	want := fleet.Removal{Reason: fleet.ReasonSpotTermination, RequestedAt: epoch, DrainStarted: epoch, DeleteAt: epoch.Add(20 * time.Second)}
+	if got := fleet.NewRemoval(g, true, takenBack(20*time.Second), fleet.ReasonSpotTermination, epoch); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

@@ -23,12 +23,19 @@ func (r Reason) neverJoined() bool {
 
 // NewRemoval is the removal of in for the given reason, decided at now: with a
 // drain if the group has a drain timeout, somebody coordinates drains
-// (coordinated), the VM runs and the reason allows it.
+// (coordinated), the VM runs and the reason allows it. What the provider takes
+// back drains until then at the longest.
 func NewRemoval(g Group, coordinated bool, in Instance, why Reason, now time.Time) Removal {
 	r := Removal{Reason: why, RequestedAt: now}
 	if g.DrainTimeout > 0 && coordinated && in.Power == Up && why.Drains() {
 		r.DrainStarted = now
 		r.DeleteAt = now.Add(g.DrainTimeout)
+		if d := in.Notice.Deadline; !d.IsZero() && d.Before(r.DeleteAt) {
+			r.DeleteAt = d
+		}
+	}
+	if !r.DeleteAt.After(now) {
+		r.DrainStarted, r.DeleteAt = time.Time{}, time.Time{} // no time is left
 	}
 	return r
 }

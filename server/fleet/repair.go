@@ -6,68 +6,83 @@ import (
 	"time"
 )
 
-// repair replaces sick instances, those first whose VM does not run. A size
-// below the number of instances was served before; a deleted group has no
-// instance left to replace.
+// repair carries out the successions that cannot wait: of sick instances, those
+// first whose VM does not run, of those that the provider takes back, and of those
+// that a caller named. A size below the number of instances was served before; a
+// deleted group has no instance left to replace.
 func (p *planner) repair() {
-	var sick []*Instance
+	var ill []*Instance
 	for _, in := range p.all {
-		if in.State.Sick() && !p.condemned[in.ID] {
-			sick = append(sick, in)
+		if p.pressing(in) && !p.condemned[in.ID] {
+			ill = append(ill, in)
 		}
 	}
-	slices.SortStableFunc(sick, func(a, b *Instance) int {
-		return cmp.Compare(runs(a), runs(b))
+	slices.SortStableFunc(ill, func(a, b *Instance) int {
+		return cmp.Compare(patience(a), patience(b))
 	})
 	s := p.slots()
-	for _, in := range sick {
+	for _, in := range ill {
 		switch {
-		case in.verdict().neverJoined():
+		case in.State.Sick() && in.verdict().neverJoined():
 			p.condemn(in, in.verdict(), "it never joined")
 		case in.OnDemand:
-			p.condemnSick(in, &s, "on demand: not replaced")
+			p.condemnSick(in, &s, p.endOf(in), "on demand: not replaced")
 		case !p.v.Group.Deleted:
-			p.replace(in, &s)
+			p.replace(in, p.due[in.ID], &s)
 		}
 	}
+}
+
+// pressing reports whether the instance has to go for a reason that does not
+// wait for a good moment.
+func (p *planner) pressing(in *Instance) bool {
+	return in.State.Sick() || in.State.Live() && (in.Notice.Given() || in.ReplaceFirst && !in.OnDemand)
+}
+
+// endOf is the reason for which a pressing on-demand instance goes.
+func (p *planner) endOf(in *Instance) Reason {
+	if in.State.Sick() {
+		return in.verdict()
+	}
+	return ReasonSpotTermination
 }
 
 // replace takes the next of the two steps: ask for the replacement, or, when it
 // is there, condemn what it replaces.
-func (p *planner) replace(in *Instance, s *slots) {
-	heirs := p.staying(p.heirs(in))
+func (p *planner) replace(in *Instance, due succession, s *slots) {
+	step, why := p.next(in, due, "replace")
 	switch {
-	case slices.ContainsFunc(heirs, func(h *Instance) bool { return h.State.Live() }):
-		p.condemnSick(in, s, "its replacement is there")
-	case len(heirs) > 0:
-		p.note(in.ID, "replace", BlockerReplacement, "its replacement is sick as well and comes first", time.Time{})
-	case p.v.Creates.Blocked != "" && in.Power != Up:
-		p.condemn(in, in.verdict(), "its VM does not run, and nothing can be created now")
-	case p.v.Creates.Blocked != "":
-		p.holdCreates(in.ID, "replace")
+	case step == stepCondemn:
+		p.condemnSick(in, s, due.reason, why)
+	case step == stepWait: // a note says for what
 	case !p.mayLose(in):
 		p.note(in.ID, "replace", BlockerBound, "as many lost machines as allowed in a minute are being replaced", p.v.Losses.Next)
-	case in.Power == Up && !p.heir[in.ID] && s.reserved >= s.limit:
+	case bounded(in) && !p.heir[in.ID] && s.reserved >= s.limit:
 		p.note(in.ID, "replace", BlockerBound, "as many machines that still run as allowed are under repair", time.Time{})
 	default:
-		if in.Power == Up {
+		if bounded(in) {
 			s.reserved++
 		}
-		p.act(Create{Group: p.v.Group.ID, Replaces: in.ID, Why: "replaces a sick instance"})
+		p.act(Create{Group: p.v.Group.ID, Replaces: in.ID, Why: why})
 	}
 }
 
-// condemnSick condemns a sick instance. While its VM runs it needs a slot.
-func (p *planner) condemnSick(in *Instance, s *slots, why string) {
-	if in.Power == Up {
+// condemnSick condemns an instance that has to go. A sick one whose VM runs needs
+// a slot.
+func (p *planner) condemnSick(in *Instance, s *slots, reason Reason, why string) {
+	if bounded(in) {
 		if s.leaving >= s.limit {
 			p.note(in.ID, "condemn", BlockerBound, "as many machines that still run as allowed are leaving", time.Time{})
 			return
 		}
 		s.leaving++
 	}
-	p.condemn(in, in.verdict(), why)
+	p.condemn(in, reason, why)
 }
+
+// bounded reports whether the removal of in is one that slots count: what the
+// provider takes back, or a caller named, is not.
+func bounded(in *Instance) bool { return in.State.Sick() && in.Power == Up }
 
 // slots count the repair of instances whose VM still runs: three missed reports
 // are no proof that a machine does no work, so they go a few at a time.
@@ -86,7 +101,7 @@ func (p *planner) slots() slots {
 		switch {
 		case in.State.Leaving() && in.Removal.Reason == ReasonUnhealthy && stillRuns(in):
 			s.leaving++
-		case in.State.Sick() && in.Power == Up && !p.heir[in.ID] && len(p.heirs(in)) > 0:
+		case bounded(in) && !p.heir[in.ID] && len(p.heirs(in)) > 0:
 			s.reserved++
 		}
 	}
@@ -119,9 +134,14 @@ func (in *Instance) verdict() Reason {
 	return cmp.Or(in.Verdict, ReasonUnhealthy)
 }
 
-func runs(in *Instance) int {
-	if in.Power == Up {
+// patience orders repairs: what is lost goes before what still runs.
+func patience(in *Instance) int {
+	switch {
+	case in.State.Sick() && in.Power != Up:
+		return 0
+	case in.Notice.Given():
 		return 1
+	default:
+		return 2
 	}
-	return 0
 }

@@ -54,7 +54,7 @@ func (p *planner) surplus() int {
 		if !p.removable(in) {
 			continue
 		}
-		if !in.State.Sick() || len(p.staying(p.heirs(in))) == 0 {
+		if len(p.heirsOf(in)) == 0 {
 			actual++
 		}
 	}
@@ -62,9 +62,9 @@ func (p *planner) surplus() int {
 }
 
 // victims are the instances that a size may cost, in the order in which they
-// go: what has no VM yet, what is sick, what has not joined, replacements that
-// are not needed any more, then the oldest. The replacement of a sick instance
-// stands for that one, not for itself.
+// go: what has no VM yet, what is sick or taken back, what has not joined,
+// replacements that are not needed any more, then the oldest. The replacement of
+// one that makes room stands for that one, not for itself.
 func (p *planner) victims() []*Instance {
 	spare := make(map[identity.ID]bool)
 	var all []*Instance
@@ -73,7 +73,7 @@ func (p *planner) victims() []*Instance {
 			continue
 		}
 		all = append(all, in)
-		if in.State.Live() {
+		if in.State.Live() && !p.succeeds(in) {
 			spare[in.Replacement] = true // in is well again
 		}
 	}
@@ -87,7 +87,7 @@ func victimRank(in *Instance, spare map[identity.ID]bool) int {
 	switch {
 	case in.State == Pending && in.Power == NoVM:
 		return 0
-	case in.State.Sick():
+	case in.State.Sick() || in.Notice.Given():
 		return 1
 	case in.State == Pending || in.State == Provisioning:
 		return 2
@@ -98,13 +98,10 @@ func victimRank(in *Instance, spare map[identity.ID]bool) int {
 	}
 }
 
-// unit is what goes, in this order, if in is a victim: a sick instance takes
+// unit is what goes, in this order, if in is a victim: one that makes room takes
 // its replacement along, because the two count as one.
 func (p *planner) unit(in *Instance) []*Instance {
-	if !in.State.Sick() {
-		return []*Instance{in}
-	}
-	heirs := p.staying(p.heirs(in))
+	heirs := p.heirsOf(in)
 	slices.Reverse(heirs)
 	return append(heirs, in)
 }

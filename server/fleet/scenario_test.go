@@ -77,6 +77,12 @@ func (w *world) command(name string, args []string) ([]string, error) {
 		return nil, w.addInstance(args)
 	case "event":
 		return nil, w.event(args)
+	case "notice":
+		return nil, w.notice(args)
+	case "heard":
+		w.find(identity.ID(args[0])).Unheard = false
+	case "proved":
+		w.find(identity.ID(args[0])).Proved = true
 	case "ack":
 		w.find(identity.ID(args[0])).Removal.Acked = true
 	case "advance":
@@ -159,12 +165,28 @@ func (w *world) addInstance(args []string) error {
 			in.OnDemand = true
 		case "replacement":
 			in.Replacement = identity.ID(value)
+		case "unheard":
+			in.Unheard = true
+		case "replace-first":
+			in.ReplaceFirst = true
 		default:
 			return fmt.Errorf("unknown setting %q", key)
 		}
 	}
 	w.view.Instances = append(w.view.Instances, in)
 	return nil
+}
+
+// notice ID [DURATION]
+func (w *world) notice(args []string) error {
+	in := w.find(identity.ID(args[0]))
+	in.Notice.Action = "terminate"
+	if len(args) == 1 {
+		return nil
+	}
+	left, err := time.ParseDuration(args[1])
+	in.Notice.Deadline = w.now.Add(left)
+	return err
 }
 
 // event ID EVENT [REASON] [POWER]

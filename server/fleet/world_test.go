@@ -83,11 +83,12 @@ func (w *world) progress() {
 	})
 	for i := range w.view.Instances {
 		in := &w.view.Instances[i]
+		in.Unheard = false
 		switch in.State {
 		case fleet.Pending:
 			in.State, in.Power = fleet.Provisioning, fleet.Up
-		case fleet.Provisioning, fleet.Suspect:
-			in.State, in.Power = fleet.Running, fleet.Up
+		case fleet.Provisioning, fleet.Running, fleet.Suspect:
+			in.State, in.Power, in.Proved = fleet.Running, fleet.Up, true
 		}
 	}
 }
