@@ -10,8 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
-
-	"nstance.dev/agent/durable"
+	"time"
 )
 
 // maxHash is the length of the longest configuration hash.
@@ -20,7 +19,7 @@ const maxHash = 128
 // note is what a commit writes down before it changes anything.
 type note struct {
 	Hash  string   `json:"hash"`
-	Files []string `json:"files"`
+	Files manifest `json:"files"`
 }
 
 // Commit puts all staged files in place and then stores the hash, or changes nothing:
@@ -34,10 +33,9 @@ func (s *Store) Commit(hash string) error {
 	if err := s.resume(); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	names := slices.Sorted(maps.Keys(s.staged))
-	err := s.validate(names, hash)
+	err := s.validate(hash)
 	if err == nil {
-		err = s.apply(note{Hash: hash, Files: names})
+		err = s.apply(note{Hash: hash, Files: maps.Clone(s.staged)})
 	} else if discardErr := s.empty(); discardErr != nil {
 		err = errors.Join(err, discardErr)
 	}
@@ -48,7 +46,7 @@ func (s *Store) Commit(hash string) error {
 	return nil
 }
 
-func (s *Store) validate(names []string, hash string) error {
+func (s *Store) validate(hash string) error {
 	if hash == "" || len(hash) > maxHash || strings.ContainsFunc(hash, notPrintable) {
 		return fmt.Errorf("%.140q is not a configuration hash", hash)
 	}
@@ -58,7 +56,7 @@ func (s *Store) validate(names []string, hash string) error {
 		}
 		return fmt.Errorf("nothing was applied: file %s was refused: %s", name, why)
 	}
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(s.staged)) {
 		if err := s.intact(name); err != nil {
 			s.errors[name] = err.Error()
 			return fmt.Errorf("nothing was applied: file %s: %w", name, err)
@@ -72,14 +70,14 @@ func notPrintable(r rune) bool { return r <= ' ' || r > '~' }
 // intact checks that a staged file still is what was staged, and can take its place.
 func (s *Store) intact(name string) error {
 	info, err := os.Lstat(s.stagingFile(name))
-	if err != nil || !info.Mode().IsRegular() || info.Size() != s.staged[name].size {
+	if err != nil || !info.Mode().IsRegular() || info.Size() != s.staged[name].Size {
 		return errors.New("the staged file was changed")
 	}
 	content, err := os.ReadFile(s.stagingFile(name))
 	if err != nil {
 		return fmt.Errorf("read the staged file: %w", err)
 	}
-	if sha256.Sum256(content) != s.staged[name].digest {
+	if sha256.Sum256(content) != s.staged[name].SHA256 {
 		return errors.New("the staged file was changed")
 	}
 	if isDirectory(s.target(name)) {
@@ -94,7 +92,7 @@ func (s *Store) apply(n note) error {
 	if err != nil {
 		return fmt.Errorf("encode note: %w", err)
 	}
-	if err := durable.WriteFile(s.stagingFile(journal), data, 0o600); err != nil {
+	if err := s.disk.Replace(s.stagingFile(journal), data, 0o600); err != nil {
 		return err
 	}
 	s.unfinished = &n
@@ -113,23 +111,46 @@ func (s *Store) resume() error {
 	return nil
 }
 
-// finish renames what has not been renamed, stores the hash and removes the note. Every
-// step may be repeated.
+// finish renames what has not been renamed, writes the manifest, stores the hash and
+// removes the note. Every step may be repeated.
 func (s *Store) finish(n note) error {
-	for _, name := range n.Files {
-		err := os.Rename(s.stagingFile(name), s.target(name))
+	for _, name := range slices.Sorted(maps.Keys(n.Files)) {
+		err := s.disk.Rename(s.stagingFile(name), s.target(name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // else it was renamed before the crash
 			return err
 		}
 		delete(s.errors, name)
+		delete(s.sightings, name)
 	}
-	if err := durable.SyncDir(s.options.Dir); err != nil {
+	if err := s.enter(n.Files); err != nil {
+		return err
+	}
+	if err := s.disk.SyncDir(s.options.Dir); err != nil {
 		return err
 	}
 	if err := s.options.StoreHash(n.Hash); err != nil {
 		return err
 	}
-	return durable.Remove(s.stagingFile(journal))
+	return s.disk.Remove(s.stagingFile(journal))
+}
+
+// enter notes the files of a commit in the manifest. It is written in the staging
+// directory, whose remains nobody sees.
+func (s *Store) enter(files manifest) error {
+	next := maps.Clone(s.placed)
+	maps.Copy(next, files)
+	data, err := json.Marshal(next)
+	if err != nil {
+		return fmt.Errorf("encode manifest: %w", err)
+	}
+	if err := s.disk.Write(s.stagingFile(manifestFile), data, 0o600, time.Time{}); err != nil {
+		return err
+	}
+	if err := s.disk.Rename(s.stagingFile(manifestFile), s.target(manifestFile)); err != nil {
+		return err
+	}
+	s.placed = next
+	return nil
 }
 
 // recover finishes the commit that a note in the staging directory speaks of. Notes are
@@ -154,5 +175,10 @@ func parseNote(data []byte) (note, bool) {
 	if json.Unmarshal(data, &n) != nil || n.Hash == "" {
 		return note{}, false
 	}
-	return n, !slices.ContainsFunc(n.Files, func(name string) bool { return !ValidName(name) })
+	for name := range n.Files {
+		if !ValidName(name) {
+			return note{}, false
+		}
+	}
+	return n, true
 }

@@ -12,6 +12,10 @@
 // what it finds written down. Before that note is on disk the commit has not happened,
 // after it nothing undoes it. What was staged and not committed is thrown away.
 //
+// Beside the files stands a manifest of what was delivered. By it a file that somebody
+// changed or removed is noticed, and reported, so that the server sends it again. Without
+// it nothing counts as delivered.
+//
 // Nothing here interprets or runs what it receives. A [Store] is used by one goroutine at
 // a time.
 package files

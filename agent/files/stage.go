@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 )
 
@@ -52,34 +51,19 @@ func (s *Store) stage(name string, content []byte, modTime time.Time) error {
 	waiting := int64(len(content))
 	for other, f := range s.staged {
 		if other != name {
-			waiting += f.size
+			waiting += f.Size
 		}
 	}
 	if _, again := s.staged[name]; waiting > maxStagedBytes || !again && len(s.staged) >= maxStaged {
 		return fmt.Errorf("too much waits for a commit: %d files, %d bytes", len(s.staged), waiting)
 	}
-	if err := s.write(name, content, modTime); err != nil {
+	// As it will be in place, and synced: a commit only has to rename.
+	if err := s.disk.Write(s.stagingFile(name), content, s.options.Mode, modTime); err != nil {
 		return err
 	}
-	s.staged[name] = staged{size: int64(len(content)), digest: sha256.Sum256(content), modTime: modTime}
+	if modTime.IsZero() {
+		modTime = s.now()
+	}
+	s.staged[name] = entry{Size: int64(len(content)), SHA256: sha256.Sum256(content), Modified: modTime.UTC()}
 	return nil
-}
-
-// write makes the staged file as it will be when it is in place: content, permissions and
-// time. It is synced here, so that a commit only has to rename.
-func (s *Store) write(name string, content []byte, modTime time.Time) error {
-	path := s.stagingFile(name)
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, writeErr := f.Write(content)
-	err = errors.Join(writeErr, f.Chmod(s.options.Mode))
-	if !modTime.IsZero() {
-		err = errors.Join(err, os.Chtimes(path, modTime, modTime))
-	}
-	return errors.Join(err, f.Sync(), f.Close())
 }

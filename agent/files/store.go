@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -33,45 +32,64 @@ type Options struct {
 	// StoreHash keeps the hash of a committed batch. When it returns, the hash survives a
 	// crash. It may be called twice with the same hash.
 	StoreHash func(hash string) error
+	// Now is the clock of the file system's times; nil: time.Now.
+	Now func() time.Time
 }
 
-// Status is the state of one file: in place since its modification time, or with an error.
-// The zero value means that the file is known, and not in place.
+// Status is the state of one file: in place, with its modification time as the server sent
+// it and the digest of its content, or with an error. The zero value means that the file is
+// known, and not in place.
 type Status struct {
 	ModTime time.Time
+	SHA256  [32]byte
 	Error   string
 }
 
 // Store is the directory of delivered files.
 type Store struct {
-	options Options
-	staged  map[string]staged // since the last commit
+	options   Options
+	disk      disk
+	placed    manifest            // what commits have put in place
+	sightings map[string]sighting // of files in place that were read and were right
+	stat      func(path string) (fs.FileInfo, error)
+	read      func(path string) ([]byte, error)
+
+	staged  manifest          // since the last commit
 	refused map[string]string // why files of this batch cannot be applied
 	errors  map[string]string // why the latest delivery of a file failed
-	known   map[string]bool   // every name ever received by this process
+	known   map[string]bool   // every name ever put in place here, or received by this process
 
 	unfinished *note // is on disk and has not been carried out
 }
 
-type staged struct {
-	size    int64
-	digest  [32]byte
-	modTime time.Time
-}
-
 // Open makes the directories where they are missing, finishes a commit that a crash has
 // cut off, and discards what was only staged.
-func Open(o Options) (*Store, error) {
+func Open(o Options) (*Store, error) { return open(o, operatingSystem{}) }
+
+func open(o Options, d disk) (*Store, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if err := durable.MakeDir(o.Dir, o.DirMode); err != nil {
 		return nil, fmt.Errorf("open receive directory: %w", err)
 	}
-	s := &Store{options: o, errors: map[string]string{}, known: map[string]bool{}}
+	s := &Store{
+		options: o, disk: d, stat: os.Lstat, read: os.ReadFile,
+		sightings: map[string]sighting{}, errors: map[string]string{}, known: map[string]bool{},
+	}
 	s.begin()
 	if err := durable.MakeDir(s.stagingDir(), 0o700); err != nil {
 		return nil, fmt.Errorf("open receive directory: %w", err)
 	}
+	var err error
+	if s.placed, err = readManifest(s.target(manifestFile)); err != nil {
+		return nil, fmt.Errorf("open receive directory: %w", err)
+	}
 	if err := s.recover(); err != nil {
 		return nil, fmt.Errorf("finish interrupted commit: %w", err)
+	}
+	for name := range s.placed {
+		s.known[name] = true
 	}
 	if err := s.empty(); err != nil {
 		return nil, err
@@ -82,10 +100,11 @@ func Open(o Options) (*Store, error) {
 func (s *Store) stagingDir() string             { return filepath.Join(s.options.Dir, stagingDir) }
 func (s *Store) stagingFile(name string) string { return filepath.Join(s.stagingDir(), name) }
 func (s *Store) target(name string) string      { return filepath.Join(s.options.Dir, name) }
+func (s *Store) now() time.Time                 { return s.options.Now() }
 
 // begin starts an empty batch.
 func (s *Store) begin() {
-	s.staged, s.refused = map[string]staged{}, map[string]string{}
+	s.staged, s.refused = manifest{}, map[string]string{}
 }
 
 func isDirectory(path string) bool {
@@ -118,27 +137,19 @@ func (s *Store) empty() error {
 	return nil
 }
 
-// Statuses returns the state of every file that is in place, that this process has received,
-// or whose delivery failed. A file that somebody removed has the zero status.
-func (s *Store) Statuses() (map[string]Status, error) {
-	all := make(map[string]Status, len(s.known))
+// Statuses returns the state of every file that was ever put in place here, or that this
+// process has received. One that somebody removed has the zero status, one that somebody
+// changed an error. Files that were not delivered are nobody's business.
+func (s *Store) Statuses() map[string]Status {
+	all := make(map[string]Status, len(s.placed))
 	for name := range s.known {
 		all[name] = Status{}
 	}
-	entries, err := os.ReadDir(s.options.Dir)
-	if err != nil {
-		err = fmt.Errorf("list received files: %w", err)
+	for name, e := range s.placed {
+		all[name] = s.inspect(name, e)
 	}
-	for _, e := range entries {
-		if !e.Type().IsRegular() || !ValidName(e.Name()) || len(all) >= maxListed {
-			continue
-		}
-		if info, err := e.Info(); err == nil { // else it has just been removed
-			all[e.Name()] = Status{ModTime: info.ModTime()}
-		}
-	}
-	for name, text := range maps.All(s.errors) {
+	for name, text := range s.errors {
 		all[name] = Status{Error: text}
 	}
-	return all, err
+	return all
 }

@@ -98,6 +98,7 @@ func fileStatuses(statuses map[string]files.Status) map[string]*nstancev1.FileSt
 			fs.State = &nstancev1.FileStatus_Error{Error: s.Error}
 		case !s.ModTime.IsZero():
 			fs.State = &nstancev1.FileStatus_LastModified{LastModified: timestamppb.New(s.ModTime)}
+			fs.Sha256 = s.SHA256[:]
 		}
 		all[name] = fs
 	}

@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"crypto/sha256"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -92,8 +93,9 @@ func TestCollect(t *testing.T) {
 	h, id := newHost(t), agenttest.NewID(t)
 	c := h.collector(id, "eth0")
 	h.write("proc/stat", stat(125, 0, 100, 875)) // a quarter of the time in between
+	sum := sha256.Sum256([]byte("content"))
 	got, err := c.Collect(report.Next, map[string]files.Status{
-		"in.crt": {ModTime: now.Add(-time.Hour)}, "bad.json": {Error: "not valid JSON"}, "gone.env": {},
+		"in.crt": {ModTime: now.Add(-time.Hour), SHA256: sum}, "bad.json": {Error: "not valid JSON"}, "gone.env": {},
 	}, "sha256:1")
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +111,7 @@ func TestCollect(t *testing.T) {
 			ConntrackCount: proto.Uint64(12), ConntrackMax: proto.Uint64(65536),
 		},
 		Files: map[string]*nstancev1.FileStatus{
-			"in.crt":   {State: &nstancev1.FileStatus_LastModified{LastModified: timestamppb.New(now.Add(-time.Hour))}},
+			"in.crt":   {State: &nstancev1.FileStatus_LastModified{LastModified: timestamppb.New(now.Add(-time.Hour))}, Sha256: sum[:]},
 			"bad.json": {State: &nstancev1.FileStatus_Error{Error: "not valid JSON"}},
 			"gone.env": {},
 		},

@@ -110,15 +110,11 @@ func (st *stream) commit(ctx context.Context, hash string, now time.Time) {
 // report sends what there is to say. A measurement that fails is no reason for silence.
 func (st *stream) report(ctx context.Context, now time.Time) error {
 	s := st.session
-	statuses, err := s.Files.Statuses()
-	if err != nil {
-		s.log.WarnContext(ctx, "report is incomplete", "error", err)
-	}
 	hash, err := s.Credentials.ConfigHash()
 	if err != nil {
 		s.log.WarnContext(ctx, "report is incomplete", "error", err)
 	}
-	health, err := s.Collector.Collect(report.Numbered(!s.Report.Disabled), statuses, hash)
+	health, err := s.Collector.Collect(report.Numbered(!s.Report.Disabled), s.Files.Statuses(), hash)
 	if err != nil {
 		s.log.DebugContext(ctx, "report is incomplete", "error", err)
 	}

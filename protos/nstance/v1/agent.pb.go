@@ -1120,7 +1120,10 @@ type FileStatus struct {
 	//
 	//	*FileStatus_LastModified
 	//	*FileStatus_Error
-	State         isFileStatus_State `protobuf_oneof:"state"`
+	State isFileStatus_State `protobuf_oneof:"state"`
+	// SHA-256 of the content in place, 32 bytes; empty where there is none. By it the
+	// server sees whether a secret or a stored object has changed since.
+	Sha256        []byte `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1180,6 +1183,13 @@ func (x *FileStatus) GetError() string {
 	return ""
 }
 
+func (x *FileStatus) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
 type isFileStatus_State interface {
 	isFileStatus_State()
 }
@@ -1190,7 +1200,8 @@ type FileStatus_LastModified struct {
 }
 
 type FileStatus_Error struct {
-	// Why the file could not be put in place; the server sends it again.
+	// Why the file could not be put in place, or that it is not what was put there;
+	// the server sends it again.
 	Error string `protobuf:"bytes,2,opt,name=error,proto3,oneof"`
 }
 
@@ -1572,11 +1583,12 @@ const file_nstance_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"FilesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
-	"\x05value\x18\x02 \x01(\v2\x16.nstance.v1.FileStatusR\x05value:\x028\x01\"p\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.nstance.v1.FileStatusR\x05value:\x028\x01\"\x88\x01\n" +
 	"\n" +
 	"FileStatus\x12A\n" +
 	"\rlast_modified\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\flastModified\x12\x16\n" +
-	"\x05error\x18\x02 \x01(\tH\x00R\x05errorB\a\n" +
+	"\x05error\x18\x02 \x01(\tH\x00R\x05error\x12\x16\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256B\a\n" +
 	"\x05state\"c\n" +
 	"\x11TerminationNotice\x12\x16\n" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x126\n" +
