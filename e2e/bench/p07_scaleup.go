@@ -110,11 +110,7 @@ func pacedWorld(ctx context.Context, dir string, limits driver.Limits) (*world, 
 			close(all)
 		}
 	}}
-	if dir != "" {
-		w, err := newWorldIn(ctx, dir, cloud)
-		return w, all, err
-	}
-	w, err := newWorld(ctx, cloud)
+	w, err := scene{dir: dir, cloud: drivertest.New(cloud)}.begin(ctx)
 	return w, all, err
 }
 

@@ -66,26 +66,60 @@ type world struct {
 	reign *shard.Reign
 
 	dir  string
+	ctx  context.Context //nolint:containedctx // of the shard, which outlives the call that made it
 	stop context.CancelFunc
 	led  chan error
 }
 
 // newWorld starts a shard whose provider is the given cloud. The caller closes it.
 func newWorld(ctx context.Context, cloud drivertest.Options) (*world, error) {
-	dir, err := os.MkdirTemp("", "nstance-bench-")
+	return scene{cloud: drivertest.New(cloud)}.begin(ctx)
+}
+
+// scene is what a world begins with; zero fields take the defaults.
+type scene struct {
+	dir   string            // for the cache, removed in the end; a new one
+	store *memory.Store     // an empty one
+	cloud *drivertest.Cloud // an empty one
+	cfg   string            // configuration
+	term  uint64            // of the leader, above those of earlier ones on this store; 1
+}
+
+func (s *scene) defaults() (err error) {
+	if s.dir == "" {
+		s.dir, err = os.MkdirTemp("", "nstance-bench-")
+	}
+	if s.store == nil {
+		s.store = memory.New(memory.Options{})
+	}
+	if s.cloud == nil {
+		s.cloud = drivertest.New(drivertest.Options{})
+	}
+	if s.cfg == "" {
+		s.cfg = configuration
+	}
+	return err
+}
+
+// begin starts a shard, and waits until it serves. The caller closes it.
+func (s scene) begin(ctx context.Context) (*world, error) {
+	w, err := s.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return newWorldIn(ctx, dir, cloud)
+	if err := w.lead(ctx, lease.Always(w.ctx, max(s.term, 1)), max(s.term, 1)); err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	return w, nil
 }
 
-// newWorldIn is newWorld with a folder for the cache, which it removes in the end.
-func newWorldIn(ctx context.Context, dir string, cloud drivertest.Options) (w *world, err error) {
-	ctx, stop := context.WithCancel(ctx)
-	w = &world{
-		store: memory.New(memory.Options{}), cloud: drivertest.New(cloud),
-		dir: dir, stop: stop, led: make(chan error, 1),
+// prepare makes a shard that does not lead yet.
+func (s scene) prepare(ctx context.Context) (w *world, err error) {
+	if err := s.defaults(); err != nil {
+		return nil, err
 	}
+	ctx, stop := context.WithCancel(ctx)
+	w = &world{store: s.store, cloud: s.cloud, dir: s.dir, ctx: ctx, stop: stop, led: make(chan error, 1)}
 	defer func() {
 		if err != nil {
 			stop()
@@ -95,7 +129,7 @@ func newWorldIn(ctx context.Context, dir string, cloud drivertest.Options) (w *w
 	if err := w.makeKeys(ctx); err != nil {
 		return nil, err
 	}
-	cfg, err := config.Load("bench.jsonc", []byte(configuration), config.LoadOptions{})
+	cfg, err := config.Load("bench.jsonc", []byte(s.cfg), config.LoadOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -109,11 +143,17 @@ func newWorldIn(ctx context.Context, dir string, cloud drivertest.Options) (w *w
 		Addresses: func() driver.Addresses { return driver.Addresses{} },
 		Log:       quiet,
 	}, shard.Static{Config: cfg})
-	go func() { w.led <- w.shard.Lead(lease.Always(ctx, 1), 1) }()
+	return w, nil
+}
+
+// lead has the shard lead under a leadership context, and waits until it serves.
+func (w *world) lead(ctx, leading context.Context, term uint64) error {
+	go func() { w.led <- w.shard.Lead(leading, term) }()
 	waiting, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	var err error
 	w.reign, err = w.shard.WaitForReign(waiting)
-	return w, err
+	return err
 }
 
 // quiet drops what is logged below a warning, as a log at its usual level would

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 
 	"nstance.dev/server/config/jsonc"
 )
@@ -41,21 +42,6 @@ func DecodeGroups(name string, data []byte) (*GroupFile, error) {
 	return file, nil
 }
 
-// EncodeGroups writes a group file in its one form: version 1, keys in order,
-// indented, with the fields that were not known when it was read.
-func EncodeGroups(f *GroupFile) ([]byte, error) {
-	data, err := json.Marshal(f)
-	if err != nil {
-		return nil, fmt.Errorf("encode group file: %w", err)
-	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, data, "", "  "); err != nil {
-		return nil, fmt.Errorf("encode group file: %w", err)
-	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
-}
-
 // Clone gives a copy that shares no group entry with f, so that one may be
 // changed while others still read the other. What an entry points to is shared:
 // replace it, don't change it.
@@ -65,7 +51,21 @@ func (f *GroupFile) Clone() *GroupFile {
 	for tenant, groups := range f.Groups {
 		c.Groups[tenant] = maps.Clone(groups)
 	}
+	c.texts, c.changed = maps.Clone(f.texts), nil
 	return &c
+}
+
+// Changed gives the groups whose entries were set or removed since the file was
+// cloned, in no order.
+func (f *GroupFile) Changed() []GroupKey { return slices.Collect(maps.Keys(f.changed)) }
+
+// change notes that an entry is not what it was.
+func (f *GroupFile) change(tenant, key string) {
+	if f.changed == nil {
+		f.changed = map[GroupKey]bool{}
+	}
+	f.changed[GroupKey{tenant, key}] = true
+	delete(f.texts, GroupKey{tenant, key})
 }
 
 // Group gives the entry of a group.
@@ -94,11 +94,13 @@ func (f *GroupFile) Set(tenant, key string, g DynamicGroup) {
 		f.Groups[tenant] = map[string]DynamicGroup{}
 	}
 	f.Groups[tenant][key] = g
+	f.change(tenant, key)
 }
 
 // Remove takes the entry of a group out.
 func (f *GroupFile) Remove(tenant, key string) {
 	delete(f.Groups[tenant], key)
+	f.change(tenant, key)
 	if len(f.Groups[tenant]) == 0 {
 		delete(f.Groups, tenant)
 	}

@@ -8,6 +8,10 @@ const GroupFileVersion = 1
 // GroupFile is groups/{shard}.jsonc: the groups and overrides that were made
 // through the API. Only the shard's leader writes it. Fields that this program
 // does not know are kept and written again. The zero value is an empty file.
+//
+// Change entries with Set and Remove once the file was encoded or cloned: they
+// keep track of what is to be encoded anew. A file may be read by many at once;
+// encoding, setting and removing are for one.
 type GroupFile struct {
 	// V is the version, 1.
 	V int `json:"v"`
@@ -21,7 +25,9 @@ type GroupFile struct {
 	// key: what a group was when it disappears from the configuration.
 	Static map[string]map[string]StaticGroup `json:"static,omitempty"`
 
-	extra map[string]json.RawMessage
+	extra   map[string]json.RawMessage
+	texts   map[GroupKey][]byte // of the entries that are as they were when last encoded
+	changed map[GroupKey]bool   // the entries set or removed since Clone
 }
 
 // DynamicGroup is what the API has set for a group: all of a dynamic group, or

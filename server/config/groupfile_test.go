@@ -134,6 +134,37 @@ func TestGroupFile_cloneIsSeparate(t *testing.T) {
 	}
 }
 
+// The texts of entries that are kept must not outlive the entries.
+func TestGroupFile_changedEntriesAreEncodedAnew(t *testing.T) {
+	file := fileWith("default", "a", DynamicGroup{Size: size(1)})
+	file.Set("default", "b", DynamicGroup{Size: size(2)})
+	file.Set("other", "c", DynamicGroup{Size: size(3)})
+	if _, err := EncodeGroups(file); err != nil {
+		t.Fatal(err)
+	}
+	clone := file.Clone()
+	clone.Set("default", "a", DynamicGroup{Size: size(4)})
+	clone.Remove("other", "c")
+	if diff := cmp.Diff([]GroupKey{{"default", "a"}, {"other", "c"}}, clone.Changed(), cmpopts.SortSlices(func(a, b GroupKey) bool {
+		return a.Tenant < b.Tenant
+	})); diff != "" {
+		t.Error(diff)
+	}
+	for _, f := range []*GroupFile{file, clone} {
+		got, err := EncodeGroups(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := indented(f, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(whole)+"\n", string(got)); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 func FuzzGroupFile(f *testing.F) {
 	f.Add(readFile(f, "groups.jsonc"))
 	f.Add([]byte(`{"v":1,"groups":{"default":{"web":{"vars":{"a":1},"x":{}}}}}`))
@@ -148,6 +179,9 @@ func FuzzGroupFile(f *testing.F) {
 		once, err := EncodeGroups(file)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if whole, err := indented(file, ""); err != nil || string(whole)+"\n" != string(once) {
+			t.Errorf("put together from its entries: %v\n%s\nat once:\n%s", err, once, whole)
 		}
 		again, err := DecodeGroups("g", once)
 		if err != nil {

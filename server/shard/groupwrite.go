@@ -76,7 +76,7 @@ func (w *wanted) tryCommit(ctx context.Context, batch []*groupChange) ([]*groupC
 	}
 	etag, err := w.write(ctx, file, etag)
 	if err == nil {
-		w.set(file, etag)
+		w.advance(file, etag)
 	}
 	return pending, err
 }

@@ -114,6 +114,33 @@ func (w *wanted) set(file *config.GroupFile, etag string) {
 	w.merge()
 }
 
+// advance takes over a file that this leader made of the one in force. Groups
+// whose entries are the same in both stay as they are: a change costs the same in
+// a shard of many groups.
+func (w *wanted) advance(file *config.GroupFile, etag string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.hold != nil {
+		w.r.opts.Metrics.groupsHeld(false)
+		w.file, w.etag, w.hold = file, etag, nil
+		w.merge()
+		return
+	}
+	w.file, w.etag = file, etag
+	w.effectives = maps.Clone(w.effectives) // others read the old one
+	for _, key := range file.Changed() {
+		id := fleet.GroupID{Tenant: key.Tenant, Name: key.Group}
+		old := w.effectives[id]
+		if g, ok := w.static.Config.Group(file, key); ok {
+			w.effectives[id] = g
+			w.note(id, old, g)
+		} else if old != nil {
+			delete(w.effectives, id)
+			w.forget(id)
+		}
+	}
+}
+
 // merge computes the effective groups anew. The caller holds mu.
 func (w *wanted) merge() {
 	merged, _ := config.Effective(w.static.Config, w.file)
@@ -122,20 +149,29 @@ func (w *wanted) merge() {
 	for key, g := range merged {
 		id := fleet.GroupID{Tenant: key.Tenant, Name: key.Group}
 		w.effectives[id] = g
-		old := before[id]
-		if g.Held != "" && (old == nil || old.Held != g.Held) {
-			w.r.log.Warn("group is held", "tenant", id.Tenant, "group", id.Name, "reason", g.Held)
-		}
-		if old == nil || old.ETag != g.ETag || old.Size != g.Size || old.Deleted != g.Deleted || old.Held != g.Held {
-			w.r.cache.PutGroup(groupRow(id, g, w.etag))
-		}
+		w.note(id, before[id], g)
 	}
 	for id := range before {
 		if w.effectives[id] == nil {
-			w.r.cache.DropGroup(id)
-			w.r.opts.Metrics.groupGone(id)
+			w.forget(id)
 		}
 	}
+}
+
+// note shows a group that may have changed to those who look at the cache.
+func (w *wanted) note(id fleet.GroupID, old, g *config.EffectiveGroup) {
+	if g.Held != "" && (old == nil || old.Held != g.Held) {
+		w.r.log.Warn("group is held", "tenant", id.Tenant, "group", id.Name, "reason", g.Held)
+	}
+	if old == nil || old.ETag != g.ETag || old.Size != g.Size || old.Deleted != g.Deleted || old.Held != g.Held {
+		w.r.cache.PutGroup(groupRow(id, g, w.etag))
+	}
+}
+
+// forget drops what is kept of a group that is no more.
+func (w *wanted) forget(id fleet.GroupID) {
+	w.r.cache.DropGroup(id)
+	w.r.opts.Metrics.groupGone(id)
 }
 
 // groupRow is a group as the cache keeps it.
@@ -188,8 +224,7 @@ func (w *wanted) onDemand(tenant, group string, req config.InstanceRequest) (*co
 // etagOf is the version of a group as the given files make it; "" for one that
 // does not exist.
 func etagOf(cfg *config.Config, file *config.GroupFile, id fleet.GroupID) string {
-	merged, _ := config.Effective(cfg, file)
-	if g := merged[config.GroupKey{Tenant: id.Tenant, Group: id.Name}]; g != nil {
+	if g, ok := cfg.Group(file, config.GroupKey{Tenant: id.Tenant, Group: id.Name}); ok {
 		return g.ETag
 	}
 	return ""
