@@ -29,7 +29,6 @@ type Instance struct {
 	SubnetPool   string
 	SubnetID     string
 	ImageID      string
-	InfraHash    string          // what it was made from
 	Overrides    json.RawMessage // of the request that made it; nil if there were none
 
 	Provider       string
@@ -48,7 +47,6 @@ type Instance struct {
 	CertSerial   string
 	PrevSerial   string // still good until the agent is seen with CertSerial
 	CertNotAfter time.Time
-	RegisteredAt time.Time // zero: not registered
 
 	UnhealthyAt time.Time
 	DeletedAt   time.Time // set by the cache where the state is Deleted and this is zero
@@ -117,7 +115,6 @@ type Group struct {
 	InstanceType string
 	SubnetPool   string
 	RuntimeHash  string
-	InfraHash    string
 	Config       json.RawMessage // with all layers merged
 	ETag         string          // of the group file
 

@@ -69,6 +69,7 @@ type Group struct {
 	Deleted      bool          // to be emptied and forgotten; Size counts as 0
 	Held         string        // not empty: why nothing may be created or deleted now
 	DrainTimeout time.Duration // 0: removals do not wait
+	InfraHash    string        // what a new instance is made from
 	Retired      []identity.ID // instances that a caller named to go
 }
 
@@ -88,6 +89,11 @@ type Instance struct {
 	State    State
 	Power    Power
 	Created  time.Time
+
+	// RegisteredAt is when its agent first registered; zero: it has not.
+	RegisteredAt time.Time
+	// InfraHash is what the instance was made from. It never changes.
+	InfraHash string
 
 	// Replacement is the instance that was made to take this one's place; empty
 	// if none was. It is set before this instance is condemned, and stays when

@@ -13,6 +13,7 @@ import (
 	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/fleet"
 )
 
 // inWorldWithHeld runs a test in a world with one group of two machines, whose
@@ -190,15 +191,15 @@ func TestAdoptNeedsTheGroupOfItsTags(t *testing.T) {
 }
 
 func TestAdoptedKnowsOnlyAdoption(t *testing.T) {
-	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	registered := fleet.Instance{RegisteredAt: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)}
 	for name, c := range map[string]struct {
 		row  cache.Instance
 		want bool
 	}{
 		"not registered":         {cache.Instance{}, false},
-		"registered":             {cache.Instance{RegisteredAt: at, CertSerial: "01"}, false},
-		"adopted, not seen":      {cache.Instance{RegisteredAt: at}, true},
-		"adopted, and connected": {cache.Instance{RegisteredAt: at, CertSerial: "02"}, false},
+		"registered":             {cache.Instance{Instance: registered, CertSerial: "01"}, false},
+		"adopted, not seen":      {cache.Instance{Instance: registered}, true},
+		"adopted, and connected": {cache.Instance{Instance: registered, CertSerial: "02"}, false},
 	} {
 		if got := adopted(c.row); got != c.want {
 			t.Errorf("%s: %v", name, got)

@@ -41,9 +41,10 @@ func rowOf(rec bucket.InstanceRecord) cache.Instance {
 	row := cache.Instance{
 		Instance: fleet.Instance{
 			ID: rec.ID, Group: groupOf(rec), OnDemand: rec.OnDemand, State: fleet.Pending, Created: rec.CreatedAt.Time,
+			InfraHash: rec.InfraHash,
 		},
 		Kind: rec.Kind, Template: rec.Template, InstanceType: rec.InstanceType, Arch: rec.Arch,
-		SubnetPool: rec.SubnetPool, SubnetID: rec.SubnetID, InfraHash: rec.InfraHash,
+		SubnetPool: rec.SubnetPool, SubnetID: rec.SubnetID,
 		Provider: rec.Provider, Overrides: rec.Overrides, ImageID: rec.ImageID,
 	}
 	copyMutable(&row, rec)

@@ -177,9 +177,9 @@ func (w *wanted) forget(id fleet.GroupID) {
 // groupRow is a group as the cache keeps it.
 func groupRow(id fleet.GroupID, g *config.EffectiveGroup, etag string) cache.Group {
 	row := cache.Group{
-		Group:    fleet.Group{ID: id, Size: g.Size, Deleted: g.Deleted, Held: g.Held, DrainTimeout: g.DrainTimeout},
+		Group:    fleet.Group{ID: id, Size: g.Size, Deleted: g.Deleted, Held: g.Held, DrainTimeout: g.DrainTimeout, InfraHash: g.InfraHash},
 		Template: g.Template, Static: g.Static, SubnetPool: g.SubnetPool,
-		RuntimeHash: g.RuntimeHash, InfraHash: g.InfraHash, ETag: etag,
+		RuntimeHash: g.RuntimeHash, ETag: etag,
 	}
 	if len(g.InstanceTypes) > 0 {
 		row.InstanceType = g.InstanceTypes[0]
@@ -249,7 +249,7 @@ func (w *wanted) group(id fleet.GroupID) fleet.Group {
 	case ok:
 		return fleet.Group{
 			ID: id, Size: g.Size, Deleted: g.Deleted, Held: cmp.Or(g.Held, alarm),
-			DrainTimeout: g.DrainTimeout, Retired: retired(g.Dynamic),
+			DrainTimeout: g.DrainTimeout, InfraHash: g.InfraHash, Retired: retired(g.Dynamic),
 		}
 	case w.hold != nil:
 		return fleet.Group{ID: id, Held: w.hold.why}
