@@ -107,13 +107,13 @@ func (e *Elector) renew(leading context.Context, t *tenure, v version, until tim
 }
 
 // stop waits until nothing acts under the tenure any more, and releases the
-// lock where the server stops or resigned and nothing did for too long.
+// lock where it was given up and nothing acted for too long.
 func (e *Elector) stop(ctx context.Context, v version, reason error, stopped <-chan struct{}) {
 	limit := time.NewTimer(margin(e.opts.Lease))
 	defer limit.Stop()
 	select {
 	case <-stopped:
-		if errors.Is(reason, errStopped) || errors.Is(reason, errResigned) {
+		if errors.Is(reason, errStopped) || errors.Is(reason, errResigned) || errors.Is(reason, errOutranked) {
 			e.release(context.WithoutCancel(ctx), v)
 		}
 	case <-limit.C:

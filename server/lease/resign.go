@@ -34,6 +34,22 @@ func (e *Elector) Resign(ctx context.Context, stayOut time.Duration) error {
 	}
 }
 
+// errOutranked is the end of a tenure because documents of a later term were found.
+var errOutranked = fmt.Errorf("%w: a later term has written", ErrNotLeader)
+
+// Outranked tells the elector that a document carries this term: it never leads
+// under that one or a lower one from then on. If it does so now, acting stops
+// and the lock is released, for this server or another to take with a higher
+// term. It does not wait for that, so the work that OnAcquire does may call it.
+func (e *Elector) Outranked(term uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.status.Term = max(e.status.Term, term)
+	if e.leading() && e.tenure.term < term {
+		e.tenure.end(errOutranked)
+	}
+}
+
 // out reports whether this server stays out of elections.
 func (e *Elector) out() bool {
 	e.mu.Lock()

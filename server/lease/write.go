@@ -141,11 +141,13 @@ func (e *Elector) reread(ctx context.Context, term uint64, etag string) (version
 }
 
 // duplicate reports whether a version claims the lock with this server's id but
-// was not written by this process.
+// was not written by this process. An old version that somebody put back proves
+// nothing: a live server writes later terms and times than those that were.
 func (e *Elector) duplicate(o observation) bool {
 	if o.absent() || o.broken != nil || o.doc.Released || o.doc.LeaderID != e.opts.ID {
 		return false
 	}
+	old := o.doc.Term < e.Status().Term || o.doc.Term == e.stored.doc.Term && !o.doc.LastUpdated.After(e.lastUpdated)
 	_, ok := e.tried(o.data)
-	return !ok
+	return !ok && !old
 }

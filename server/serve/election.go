@@ -11,6 +11,7 @@ import (
 	"nstance.dev/server/config"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/shard"
 )
 
 // election is one lock of this server, or the absence of one: a configuration
@@ -61,6 +62,36 @@ func reclaim(c *cache.Cache, key string) func() (uint64, bool) {
 	return func() (uint64, bool) {
 		term := c.Term(key)
 		return term, term > 0
+	}
+}
+
+// stepBack gives the lock up where leading ended because a later term has written
+// to the shard: another server leads, or did before its lock was lost. This one
+// leads again only under a term above that.
+func (e *election) stepBack(why error) {
+	var superseded *shard.SupersededError
+	if e.elector != nil && errors.As(why, &superseded) {
+		e.elector.Outranked(superseded.Term)
+	}
+}
+
+// ownTerm is the last term under which a server with this cache directory led.
+func ownTerm(c *cache.Cache, key string) func(context.Context) (uint64, error) {
+	return func(context.Context) (uint64, error) { return c.Term(key), nil }
+}
+
+// highest is the highest of the terms that the sources know.
+func highest(sources ...func(context.Context) (uint64, error)) func(context.Context) (uint64, error) {
+	return func(ctx context.Context) (uint64, error) {
+		var most uint64
+		for _, source := range sources {
+			term, err := source(ctx)
+			if err != nil {
+				return 0, err
+			}
+			most = max(most, term)
+		}
+		return most, nil
 	}
 }
 

@@ -209,6 +209,7 @@ func (p *process) prepareLocks() error {
 		opts.Ask = p.askCluster
 		opts.FreshShard = freshCluster(p.store)
 		opts.Reclaim = reclaim(p.cache, bucket.ClusterLeaderKey)
+		opts.MinTerm = ownTerm(p.cache, bucket.ClusterLeaderKey)
 		opts.OnAcquire = p.leadCluster
 		elector, err := newElector(p.store, bucket.ClusterLeaderKey, opts)
 		if err != nil {
@@ -221,7 +222,8 @@ func (p *process) prepareLocks() error {
 		docs := shardDocuments{store: p.store, shard: p.opts.Shard}
 		opts := electorOptions(c, p.opts.ID, p.ls.peers, addrs, p.log)
 		opts.Ask = p.askShard
-		opts.MinTerm, opts.FreshShard = docs.minTerm, docs.fresh
+		opts.MinTerm = highest(docs.minTerm, ownTerm(p.cache, bucket.LeaderKey(p.opts.Shard)))
+		opts.FreshShard = docs.fresh
 		opts.Reclaim = reclaim(p.cache, bucket.LeaderKey(p.opts.Shard))
 		opts.OnAcquire = func(ctx context.Context, _ uint64) { p.lead(ctx) }
 		elector, err := newElector(p.store, bucket.LeaderKey(p.opts.Shard), opts)
@@ -265,7 +267,8 @@ func (p *process) lead(ctx context.Context) {
 	}()
 	if err := p.shard.Lead(ctx, term); err != nil {
 		p.log.ErrorContext(ctx, "leading ended", "term", term, "error", err)
-		<-ctx.Done() // the lock is lost soon, or was: a standby takes over
+		p.shardLock.stepBack(err)
+		<-ctx.Done()
 	}
 }
 

@@ -72,6 +72,9 @@ func (r *Reign) takeIn(ctx context.Context, key string, id identity.ID) error {
 		r.quarantine(ctx, key, err)
 		return nil
 	}
+	if err := r.records.outranked(rec); err != nil {
+		return err
+	}
 	r.records.seed(rec, obj.ETag)
 	if err := r.cache.Insert(rowOf(rec)); err != nil && !errors.Is(err, cache.ErrExists) {
 		return fmt.Errorf("take in %s: %w", id, err)

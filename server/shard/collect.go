@@ -245,6 +245,9 @@ func (c *collector) record(ctx context.Context, id identity.ID, tenant string) f
 			c.r.quarantine(ctx, key, err)
 			return fleet.RecordUnreadable
 		}
+		if c.r.stumble(c.r.records.outranked(rec)) {
+			return fleet.RecordUnread
+		}
 		c.r.records.seed(rec, obj.ETag)
 		return kindOfRecord(rec)
 	}

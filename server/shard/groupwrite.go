@@ -3,7 +3,6 @@ package shard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"time"
 
@@ -121,7 +120,7 @@ func (w *wanted) reread(ctx context.Context) error {
 		return err
 	}
 	if uint64(file.Term) > w.r.term {
-		return fmt.Errorf("%s: %w", w.key(), errSuperseded)
+		return &SupersededError{Document: w.key(), Term: uint64(file.Term)}
 	}
 	w.set(file, obj.ETag)
 	return nil

@@ -50,6 +50,29 @@ func (e *recordEntry) take(ctx context.Context) (release func(), err error) {
 // errSuperseded says that a later leader wrote to this shard: step down.
 var errSuperseded = errors.New("a later term has written to this shard")
 
+// SupersededError says in which document a later leader's term was found. The
+// server that finds one must not lead again under that term or a lower one.
+type SupersededError struct {
+	Document string
+	Term     uint64
+}
+
+// Error names the document and the term.
+func (e *SupersededError) Error() string {
+	return fmt.Sprintf("%s: %v: %d", e.Document, errSuperseded, e.Term)
+}
+
+// Unwrap makes it match what all of its kind match.
+func (e *SupersededError) Unwrap() error { return errSuperseded }
+
+// outranked is an error if a later leader has written the record.
+func (rs *records) outranked(rec bucket.InstanceRecord) error {
+	if rec.Term <= rs.term {
+		return nil
+	}
+	return &SupersededError{Document: "record " + rec.ID.String(), Term: rec.Term}
+}
+
 // maxMerges bounds how often a write that lost a race is merged and tried again.
 const maxMerges = 5
 
@@ -183,8 +206,8 @@ func (rs *records) reread(ctx context.Context, e *recordEntry) error {
 	if err != nil {
 		return err
 	}
-	if rec.Term > rs.term {
-		return fmt.Errorf("record %s: %w", rec.ID, errSuperseded)
+	if err := rs.outranked(rec); err != nil {
+		return err
 	}
 	rs.set(e, rec, obj.ETag)
 	return nil

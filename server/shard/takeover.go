@@ -125,8 +125,8 @@ func (r *Reign) seedRecord(ctx context.Context, key string) error {
 
 // seed takes a record in as it stands in storage.
 func (r *Reign) seed(rec bucket.InstanceRecord, etag string) error {
-	if rec.Term > r.term {
-		return fmt.Errorf("record %s: %w", rec.ID, errSuperseded)
+	if err := r.records.outranked(rec); err != nil {
+		return err
 	}
 	r.records.seed(rec, etag)
 	if err := r.cache.Insert(rowOf(rec)); err != nil && !errors.Is(err, cache.ErrExists) {

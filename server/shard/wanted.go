@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
 	"sync"
@@ -87,7 +86,7 @@ func (w *wanted) load(ctx context.Context) error {
 			return nil //nolint:nilerr // the take-over goes on, with these groups held
 		}
 		if uint64(file.Term) > w.r.term {
-			return fmt.Errorf("%s: %w", w.key(), errSuperseded)
+			return &SupersededError{Document: w.key(), Term: uint64(file.Term)}
 		}
 		w.set(file, obj.ETag)
 	}
