@@ -67,6 +67,13 @@ type OperatorNonce struct {
 	V               int         `json:"v"` // set by Encode
 	OperatorID      identity.ID `json:"operator_id"`
 	PublicKeySHA256 string      `json:"public_key_sha256"` // 64 hexadecimal digits
+
+	// RegisteredAt is when the operator's record was first known to be durable;
+	// zero before that. A record that is missing later was removed by somebody,
+	// and the nonce does not bring it back.
+	RegisteredAt Time `json:"registered_at"`
+
+	unknown *unknown
 }
 
 // Encode returns the document that [DecodeOperatorNonce] reads.
@@ -75,15 +82,15 @@ func (n OperatorNonce) Encode() ([]byte, error) {
 	if err := n.check(); err != nil {
 		return nil, fmt.Errorf("encode the mark of an operator's nonce: %w", err)
 	}
-	return encode(n, nil)
+	return encode(n, n.unknown)
 }
 
 // DecodeOperatorNonce reads the document found under k. Errors are of type
 // [*DocumentError].
 func DecodeOperatorNonce(k string, data []byte) (OperatorNonce, error) {
 	var n OperatorNonce
-	_, err := decode(data, &n)
-	if err == nil {
+	var err error
+	if n.unknown, err = decode(data, &n); err == nil {
 		err = n.check()
 	}
 	if err != nil {

@@ -18,6 +18,21 @@ type RetryPolicy struct {
 	Pause       time.Duration // before the second call, jittered, then doubling; 50ms
 	MaxPause    time.Duration // the longest pause; 500ms
 	CallTimeout time.Duration // of one call; no limit but the context's
+
+	// Permit is asked right before each call, repetitions included: an error of
+	// it ends the matter, and what may have happened until then stands. nil:
+	// every call is permitted as long as the context lasts.
+	Permit func(context.Context) error
+}
+
+// permit reports why no call may be made any more.
+func (p RetryPolicy) permit(ctx context.Context) error {
+	if p.Permit != nil {
+		if err := p.Permit(ctx); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
 }
 
 func (p RetryPolicy) withDefaults() RetryPolicy {
@@ -94,6 +109,10 @@ func retry(ctx context.Context, policy RetryPolicy, call func(context.Context) (
 	var last error
 	unknown := false // some try may have taken effect
 	operation := func() (string, error) {
+		if err := policy.permit(ctx); err != nil {
+			last = err
+			return "", backoff.Permanent(err)
+		}
 		callCtx, cancel := ctx, context.CancelFunc(func() {})
 		if policy.CallTimeout > 0 {
 			callCtx, cancel = context.WithTimeout(ctx, policy.CallTimeout)

@@ -222,3 +222,33 @@ func FuzzValidateKey(f *testing.F) {
 		}
 	})
 }
+
+// TestS2_EachTryIsPermitted: permission is asked for right before each try, and
+// what it says then counts; a doubt that an earlier try has left stays one.
+func TestS2_EachTryIsPermitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over := errors.New("over")
+		s := memory.New(memory.Options{})
+		busy := memory.Fault{Before: objectstore.ErrConflict}
+		down := memory.Fault{Before: objectstore.ErrUnavailable}
+		s.SetFaults(onPut(busy, down)())
+		asked := 0
+		policy := objectstore.RetryPolicy{Permit: func(context.Context) error {
+			if asked++; asked > 2 {
+				return over
+			}
+			return nil
+		}}
+		_, err := objectstore.Put(t.Context(), s, "k", []byte("v"), "", policy)
+		if !errors.Is(err, over) || !errors.Is(err, objectstore.ErrUnavailable) || asked != 3 {
+			t.Errorf("put: %v after %d questions; want the refusal, with the doubt of the second try, after 3", err, asked)
+		}
+		asked = 2
+		if err := objectstore.Delete(t.Context(), s, "k", "1", policy); !errors.Is(err, over) || errors.Is(err, objectstore.ErrUnavailable) {
+			t.Errorf("delete: %v, want the refusal alone", err)
+		}
+		if _, err := s.Get(t.Context(), "k"); !errors.Is(err, objectstore.ErrNotFound) {
+			t.Errorf("something was written: %v", err)
+		}
+	})
+}

@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	missFor    = 5 * time.Second // how long a refused certificate is refused unread
-	maxMisses  = 1024            // refused certificates remembered
-	revokedFor = 24 * time.Hour  // longer than any nonce lives
+	missFor   = 5 * time.Second // how long a refused certificate is refused unread
+	maxMisses = 1024            // refused certificates remembered
 )
 
 // operator is one whose record was read. It is replaced, never changed.
@@ -119,7 +118,6 @@ func (r *Registry) learn(rec bucket.OperatorRecord, etag string) {
 		op.gone = old.gone
 	}
 	r.known[rec.ID] = op
-	delete(r.revoked, rec.ID)
 	maps.DeleteFunc(r.misses.until, func(k miss, _ time.Time) bool { return k.id == rec.ID })
 	r.mirror(rec, etag)
 }
@@ -134,20 +132,10 @@ func (r *Registry) forget(id identity.ID) {
 	}
 	close(op.gone)
 	delete(r.known, id)
-	now := r.opts.Now()
-	maps.DeleteFunc(r.revoked, func(_ identity.ID, at time.Time) bool { return now.Sub(at) > revokedFor })
-	r.revoked[id] = now
 	if r.opts.Cache != nil {
 		r.opts.Cache.DropOperator(id)
 	}
 	r.opts.Log.Info("operator removed", "operator", id, "tenant", op.rec.Tenant)
-}
-
-func (r *Registry) wasRevoked(id identity.ID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, ok := r.revoked[id]
-	return ok
 }
 
 // mirror shows a record in the cache, which nothing here reads.

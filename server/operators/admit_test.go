@@ -180,6 +180,38 @@ func TestS13_RevokedOperatorEnds(t *testing.T) {
 	})
 }
 
+// TestS13_RemovedOperatorStaysOut: neither a leader that never heard of the
+// operator, nor the nonce that once let it in, bring it back.
+func TestS13_RemovedOperatorStaysOut(t *testing.T) {
+	w := newWorld(t)
+	before, elsewhere := w.leader(), w.server()
+	token, key := w.nonce("b", nil), newKey(t)
+	peer, err := w.register(before, token, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := elsewhere.Admit(t.Context(), peer); err != nil {
+		t.Fatalf("at another shard, while it is registered: %v", err)
+	}
+	w.revoke(peer)
+	for name, leader := range map[string]*operators.Registry{"the leader that knew it": before, "a new leader": w.leader()} {
+		_, err := w.register(leader, token, key)
+		if !errors.Is(err, operators.ErrRefused) || len(w.records()) != 0 {
+			t.Errorf("%s, asked with the nonce again: %v, %d records", name, err, len(w.records()))
+		}
+		_, err = leader.Renew(t.Context(), peer, publicPEM(t, key))
+		wantErr(t, err, operators.ErrUnknown)
+	}
+	for name, r := range map[string]*operators.Registry{"a new leader": w.leader(), "a shard that knew it": elsewhere} {
+		if err := r.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Admit(t.Context(), peer); !errors.Is(err, operators.ErrUnknown) || !ended(r.Gone(peer.ID)) {
+			t.Errorf("%s admits it: %v", name, err)
+		}
+	}
+}
+
 func ended(gone <-chan struct{}) bool {
 	select {
 	case <-gone:

@@ -25,8 +25,16 @@ type registrant struct {
 }
 
 // record issues a certificate to a registrant and makes it durable: in a new
-// record or, where an earlier answer was lost, in the one that is there.
-func (r *Registry) record(ctx context.Context, authority *pki.Authority, who registrant) (pki.Certificate, error) {
+// record or, where an earlier answer was lost, in the one that is there. One that
+// is known to have a record gets no other.
+func (r *Registry) record(ctx context.Context, authority *pki.Authority, who registrant, recorded bool) (pki.Certificate, error) {
+	if recorded {
+		cert, err := r.repeat(ctx, authority, who)
+		if errors.Is(err, ErrUnknown) {
+			err = fmt.Errorf("%w: operator %s was removed", ErrRefused, who.id)
+		}
+		return cert, err
+	}
 	rec, cert, err := issueNew(authority, who, r.opts.ClientTTL(), r.opts.Now())
 	if err != nil {
 		return pki.Certificate{}, err
@@ -37,18 +45,27 @@ func (r *Registry) record(ctx context.Context, authority *pki.Authority, who reg
 	}
 	etag, err := r.write(ctx, rec.Key(), data, "")
 	if errors.Is(err, objectstore.ErrPrecondition) {
-		return r.replace(ctx, authority, rec.Key(), func(old bucket.OperatorRecord) (grant, error) {
-			if old.NonceSHA256 != who.nonce || old.PublicKeyPEM != rec.PublicKeyPEM {
-				return grant{}, fmt.Errorf("%w: the record of %s is of another registration", ErrUsed, who.id)
-			}
-			return grant{who.key, old.Certificate.Serial}, nil
-		})
+		return r.repeat(ctx, authority, who)
 	}
 	if err != nil {
 		return pki.Certificate{}, err
 	}
 	r.learn(rec, etag)
 	return cert, nil
+}
+
+// repeat answers a registration whose record is there once more.
+func (r *Registry) repeat(ctx context.Context, authority *pki.Authority, who registrant) (pki.Certificate, error) {
+	keyPEM, err := pki.EncodePublicKey(who.key)
+	if err != nil {
+		return pki.Certificate{}, fmt.Errorf("key of operator %s: %w", who.id, err)
+	}
+	return r.replace(ctx, authority, bucket.OperatorKey(who.tenant, who.id), func(old bucket.OperatorRecord) (grant, error) {
+		if old.NonceSHA256 != who.nonce || old.PublicKeyPEM != string(keyPEM) {
+			return grant{}, fmt.Errorf("%w: the record of %s is of another registration", ErrUsed, who.id)
+		}
+		return grant{who.key, old.Certificate.Serial}, nil
+	})
 }
 
 // issueNew makes the record and the first certificate of an operator.
@@ -103,6 +120,9 @@ func (r *Registry) Renew(ctx context.Context, peer identity.Peer, publicKeyPEM [
 		return grant{key, peer.Serial}, nil
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := prove(lead); err != nil {
 		return nil, err
 	}
 	r.opts.Log.InfoContext(ctx, "operator's certificate renewed", "operator", peer.ID, "tenant", peer.Tenant, "serial", cert.Serial)

@@ -45,15 +45,22 @@ func (r *Registry) Register(ctx context.Context, req *nstancev1.RegisterClientRe
 	lead, cancel := context.WithTimeout(lead, writeTimeout)
 	defer cancel()
 	token := pki.HashNonce(req.RegistrationNonceJwt)
-	id, err := r.spend(lead, token, key)
+	used, err := r.spend(lead, token, key)
 	if err != nil {
 		return nil, err
 	}
-	cert, err := r.record(lead, keys.Authority, registrant{id: id, tenant: claims.Tenant, nonce: token, key: key})
+	who := registrant{id: used.OperatorID, tenant: claims.Tenant, nonce: token, key: key}
+	cert, err := r.record(lead, keys.Authority, who, !used.RegisteredAt.IsZero())
 	if err != nil {
 		return nil, err
 	}
-	r.opts.Log.InfoContext(ctx, "operator registered", "operator", id, "tenant", claims.Tenant, "serial", cert.Serial)
+	if err := r.settle(lead, used); err != nil {
+		return nil, err
+	}
+	if err := prove(lead); err != nil {
+		return nil, err
+	}
+	r.opts.Log.InfoContext(ctx, "operator registered", "operator", who.id, "tenant", who.tenant, "serial", cert.Serial)
 	return &nstancev1.RegisterClientResponse{ClientCertificatePem: cert.PEM, ExpiresAt: timestamppb.New(cert.NotAfter)}, nil
 }
 
@@ -80,44 +87,70 @@ func (r *Registry) check(keys *Keys, req *nstancev1.RegisterClientRequest) (iden
 	return claims, key, nil
 }
 
-// spend marks the nonce as used by key and returns the id of the operator that
-// it makes: a new one, or that of the same key's earlier try.
-func (r *Registry) spend(ctx context.Context, token string, key ed25519.PublicKey) (identity.ID, error) {
+// mark is the stored mark of a used nonce.
+type mark struct {
+	bucket.OperatorNonce
+	place, etag string
+}
+
+// spend marks the nonce as used by key, for a new operator. Where the same key
+// has tried before, the mark is that of then.
+func (r *Registry) spend(ctx context.Context, token string, key ed25519.PublicKey) (mark, error) {
 	id, err := r.opts.NewID()
 	if err != nil {
-		return "", fmt.Errorf("new operator: %w", err)
+		return mark{}, fmt.Errorf("new operator: %w", err)
 	}
-	mark := bucket.OperatorNonce{OperatorID: id, PublicKeySHA256: fingerprint(key)}
-	data, err := mark.Encode()
+	m := mark{bucket.OperatorNonce{OperatorID: id, PublicKeySHA256: fingerprint(key)}, bucket.OperatorNonceKey(token), ""}
+	if m, err = r.put(ctx, m); !errors.Is(err, objectstore.ErrPrecondition) {
+		return m, err
+	}
+	return r.spent(ctx, m.place, m.PublicKeySHA256)
+}
+
+// put writes a mark over the version that it has the etag of.
+func (r *Registry) put(ctx context.Context, m mark) (mark, error) {
+	data, err := m.Encode()
 	if err != nil {
-		return "", err
+		return m, err
 	}
-	place := bucket.OperatorNonceKey(token)
-	if _, err := r.write(ctx, place, data, ""); !errors.Is(err, objectstore.ErrPrecondition) {
-		return id, err
+	etag, err := r.write(ctx, m.place, data, m.etag)
+	if err == nil {
+		m.etag = etag
 	}
-	return r.spent(ctx, place, mark.PublicKeySHA256)
+	return m, err
 }
 
 // spent reads whose nonce it was, which must be the same key.
-func (r *Registry) spent(ctx context.Context, place, fingerprint string) (identity.ID, error) {
+func (r *Registry) spent(ctx context.Context, place, fingerprint string) (mark, error) {
 	obj, err := r.opts.Store.Get(ctx, place)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return mark{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	mark, err := bucket.DecodeOperatorNonce(place, obj.Data)
+	used, err := bucket.DecodeOperatorNonce(place, obj.Data)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return mark{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	if mark.PublicKeySHA256 != fingerprint {
+	if used.PublicKeySHA256 != fingerprint {
 		r.opts.Log.ErrorContext(ctx, "a used nonce came with another key: one of the two callers is not the operator",
-			"operator", mark.OperatorID)
-		return "", ErrUsed
+			"operator", used.OperatorID)
+		return mark{}, ErrUsed
 	}
-	if r.wasRevoked(mark.OperatorID) {
-		return "", fmt.Errorf("%w: operator %s was removed", ErrRefused, mark.OperatorID)
+	return mark{used, place, obj.ETag}, nil
+}
+
+// settle notes in the mark that the operator's record is durable, before the first
+// certificate leaves: from then on a record that is missing has been removed, and
+// the nonce registers nobody at any leader (S13).
+func (r *Registry) settle(ctx context.Context, m mark) error {
+	if !m.RegisteredAt.IsZero() {
+		return nil
 	}
-	return mark.OperatorID, nil
+	m.RegisteredAt = bucket.At(r.opts.Now())
+	_, err := r.put(ctx, m)
+	if errors.Is(err, objectstore.ErrPrecondition) {
+		return fmt.Errorf("%w: the same operator registers twice at once", ErrUnavailable)
+	}
+	return err
 }
 
 // fingerprint is the SHA-256 of a key as it stands in the mark of its nonce.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -92,7 +93,7 @@ func TestF15_StorageFails(t *testing.T) {
 		"answer lost": {After: objectstore.ErrUnavailable},
 	}
 	for name, fault := range faults {
-		for n := range 4 {
+		for n := range 6 {
 			t.Run(fmt.Sprintf("%s, call %d", name, n), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { storageFails(t, n, fault) })
 			})
@@ -121,6 +122,56 @@ func storageFails(t *testing.T, n int, fault memory.Fault) {
 	second, again := w.register(r, token, key)
 	if again != nil || err == nil && first.ID != second.ID || len(w.records()) != 1 {
 		t.Errorf("the repeat gave %v, %v and %d records", second.ID, again, len(w.records()))
+	}
+}
+
+// lastWords is a store whose nth write is the last thing that happens while the
+// leadership lasts: it ends right after the answer.
+type lastWords struct {
+	objectstore.Store
+	n   int
+	end context.CancelFunc
+}
+
+func (s *lastWords) count() {
+	if s.n--; s.n == 0 {
+		s.end()
+	}
+}
+
+func (s *lastWords) PutIfAbsent(ctx context.Context, key string, data []byte) (string, error) {
+	defer s.count()
+	return s.Store.PutIfAbsent(ctx, key, data)
+}
+
+func (s *lastWords) PutIfMatch(ctx context.Context, key string, data []byte, etag string) (string, error) {
+	defer s.count()
+	return s.Store.PutIfMatch(ctx, key, data, etag)
+}
+
+// TestS2_NoCertificateAfterTheLease: the lease runs out while a registration or a
+// renewal is being made durable. Nothing leaves, and the next leader answers.
+func TestS2_NoCertificateAfterTheLease(t *testing.T) {
+	for n := range 4 { // mark, record, mark again; the last is the renewal
+		t.Run(fmt.Sprintf("after write %d", n+1), func(t *testing.T) {
+			w := newWorld(t)
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			dying := operators.New(operators.Options{
+				Cluster: cluster, Store: &lastWords{w.store, n + 1, end}, Keys: func() *operators.Keys { return w.keys },
+				HasTenant: func(string) bool { return true }, Log: slog.New(slog.DiscardHandler),
+			})
+			dying.Lead(lease.Always(ctx, 1))
+			token, key := w.nonce("b", nil), newKey(t)
+			peer, err := w.register(dying, token, key)
+			if n == 3 && err == nil {
+				_, err = dying.Renew(t.Context(), peer, publicPEM(t, key))
+			}
+			wantErr(t, err, operators.ErrNotLeader)
+			if _, err := w.register(w.leader(), token, key); err != nil {
+				t.Errorf("the next leader: %v", err)
+			}
+		})
 	}
 }
 

@@ -61,19 +61,17 @@ func newID() (identity.ID, error) { return identity.NewID(identity.OperatorPrefi
 type Registry struct {
 	opts Options
 
-	mu      sync.Mutex
-	lead    context.Context //nolint:containedctx // the cluster leadership, valid or over: it bounds effects, not calls; nil: never had it
-	known   map[identity.ID]*operator
-	revoked map[identity.ID]time.Time // operators that this process saw end, and when
-	misses  misses
+	mu     sync.Mutex
+	lead   context.Context //nolint:containedctx // the cluster leadership, valid or over: it bounds effects, not calls; nil: never had it
+	known  map[identity.ID]*operator
+	misses misses
 }
 
 // New returns a registry that knows nobody yet. It starts nothing.
 func New(opts Options) *Registry {
 	opts.defaults()
 	return &Registry{
-		opts: opts, known: map[identity.ID]*operator{}, revoked: map[identity.ID]time.Time{},
-		misses: misses{until: map[miss]time.Time{}},
+		opts: opts, known: map[identity.ID]*operator{}, misses: misses{until: map[miss]time.Time{}},
 	}
 }
 
@@ -99,10 +97,17 @@ func (r *Registry) leadership() (context.Context, error) {
 	if ctx == nil {
 		return nil, ErrNotLeader
 	}
-	if err := lease.Check(ctx); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotLeader, err)
+	return ctx, prove(ctx)
+}
+
+// prove looks at the lease at this moment: also right before a certificate leaves,
+// for recording it takes its time (S2). One that is held back is not lost, the
+// same key asks again.
+func prove(lead context.Context) error {
+	if err := lease.Check(lead); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotLeader, err)
 	}
-	return ctx, nil
+	return nil
 }
 
 // keys returns the keys of the cluster, which a leader has from its first moment
@@ -114,14 +119,14 @@ func (r *Registry) keys() (*Keys, error) {
 	return nil, fmt.Errorf("%w: the cluster's keys are not loaded", ErrUnavailable)
 }
 
-// write stores a document under the proof that this server still leads.
+// write stores a document; each try proves first that this server still leads (S2).
 func (r *Registry) write(ctx context.Context, key string, data []byte, etag string) (string, error) {
-	if err := lease.Check(ctx); err != nil {
-		return "", fmt.Errorf("%w: %w", ErrNotLeader, err)
-	}
-	etag, err := objectstore.Put(ctx, r.opts.Store, key, data, etag, objectstore.RetryPolicy{})
-	if err == nil || errors.Is(err, objectstore.ErrPrecondition) {
+	etag, err := objectstore.Put(ctx, r.opts.Store, key, data, etag, objectstore.RetryPolicy{Permit: lease.Check})
+	switch {
+	case err == nil, errors.Is(err, objectstore.ErrPrecondition):
 		return etag, err
+	case errors.Is(err, lease.ErrNotLeader):
+		return "", fmt.Errorf("%w: %w", ErrNotLeader, err)
 	}
 	return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
 }

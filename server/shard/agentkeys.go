@@ -123,5 +123,5 @@ func (r *Reign) renewAgent(id identity.ID, serial string, publicKey []byte) (pki
 	}
 	r.opts.Metrics.issued("agent")
 	r.mirror(rec)
-	return cert, nil
+	return cert, r.mayHandOut()
 }

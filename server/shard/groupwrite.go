@@ -82,13 +82,10 @@ func (w *wanted) tryCommit(ctx context.Context, batch []*groupChange) ([]*groupC
 
 // groupWrites outlasts a store that takes one write per second and object, and
 // comes back soon after its second is over: everybody who changes a group waits.
-var groupWrites = objectstore.RetryPolicy{Attempts: 12, MaxPause: 200 * time.Millisecond}
+var groupWrites = objectstore.RetryPolicy{Attempts: 12, MaxPause: 200 * time.Millisecond, Permit: lease.Check}
 
 // write makes the group file durable under this term.
 func (w *wanted) write(ctx context.Context, file *config.GroupFile, etag string) (string, error) {
-	if err := lease.Check(ctx); err != nil {
-		return "", err
-	}
 	file.Term = int64(w.r.term)
 	data, err := config.EncodeGroups(file)
 	if err != nil {

@@ -73,6 +73,9 @@ func (rs *records) outranked(rec bucket.InstanceRecord) error {
 	return &SupersededError{Document: "record " + rec.ID.String(), Term: rec.Term}
 }
 
+// underLease has each try of a write prove the lease right before it (S2).
+var underLease = objectstore.RetryPolicy{Permit: lease.Check}
+
 // maxMerges bounds how often a write that lost a race is merged and tried again.
 const maxMerges = 5
 
@@ -127,15 +130,12 @@ func (rs *records) set(e *recordEntry, rec bucket.InstanceRecord, etag string) {
 
 // create writes a new record; nil means that it is durable.
 func (rs *records) create(ctx context.Context, rec bucket.InstanceRecord) error {
-	if err := lease.Check(ctx); err != nil {
-		return err
-	}
 	rec.Term = rs.term
 	data, err := rec.Encode()
 	if err != nil {
 		return err
 	}
-	etag, err := objectstore.Put(ctx, rs.store, rs.key(rec), data, "", objectstore.RetryPolicy{})
+	etag, err := objectstore.Put(ctx, rs.store, rs.key(rec), data, "", underLease)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", rec.ID, err)
 	}
@@ -178,15 +178,12 @@ func (rs *records) write(ctx context.Context, e *recordEntry, change func(*bucke
 	if err := change(&next); err != nil {
 		return rec, err
 	}
-	if err := lease.Check(ctx); err != nil {
-		return rec, err
-	}
 	next.Term = rs.term
 	data, err := next.Encode()
 	if err != nil {
 		return rec, err
 	}
-	etag, err = objectstore.Put(ctx, rs.store, rs.key(next), data, etag, objectstore.RetryPolicy{})
+	etag, err = objectstore.Put(ctx, rs.store, rs.key(next), data, etag, underLease)
 	if err != nil {
 		return rec, fmt.Errorf("record %s: %w", next.ID, err)
 	}
@@ -225,10 +222,7 @@ func (rs *records) remove(ctx context.Context, id identity.ID) error {
 	}
 	defer release()
 	if rec, etag := rs.read(e); etag != "" {
-		if err := lease.Check(ctx); err != nil {
-			return err
-		}
-		err := objectstore.Delete(ctx, rs.store, rs.key(rec), etag, objectstore.RetryPolicy{})
+		err := objectstore.Delete(ctx, rs.store, rs.key(rec), etag, underLease)
 		if err != nil && !errors.Is(err, objectstore.ErrNotFound) {
 			return fmt.Errorf("remove record %s: %w", id, err)
 		}

@@ -50,6 +50,32 @@ func TestS1_LaterTermInARecordEndsTheReign(t *testing.T) {
 	})
 }
 
+// TestS1_RecordOfALaterTermIsFound: a leader finds a record that a later one wrote
+// by comparing what is stored, though it writes nothing itself.
+func TestS1_RecordOfALaterTermIsFound(t *testing.T) {
+	withMachine(t, func(t *testing.T, w *world, _ identity.ID, _ string) {
+		rec := w.records()[0]
+		id, err := w.ids.NewID(rec.Kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec.ID, rec.Term = id, 9
+		data, err := rec.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.store.PutIfAbsent(w.ctx, rec.Key(), data); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(auditInterval + time.Minute)
+		var superseded *SupersededError
+		if err := <-w.stopped; !errors.As(err, &superseded) || superseded.Term != 9 {
+			t.Errorf("Lead returned %v, want that term 9 has superseded it", err)
+		}
+		w.stopped <- nil
+	})
+}
+
 // TestL5_MachineOfATombstoneIsDeleted: a machine comes back whose instance was
 // deleted, and whose record still says so.
 func TestL5_MachineOfATombstoneIsDeleted(t *testing.T) {

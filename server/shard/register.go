@@ -16,6 +16,7 @@ import (
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/lease"
 	"nstance.dev/server/pki"
 )
 
@@ -182,7 +183,19 @@ func (r *Reign) enrol(row cache.Instance, key ed25519.PublicKey, req *nstancev1.
 	if err := r.markRegistered(rec); err != nil {
 		return nil, unavailable(err)
 	}
+	if err := r.mayHandOut(); err != nil {
+		return nil, err
+	}
 	return &nstancev1.RegisterClientResponse{ClientCertificatePem: cert.PEM, ExpiresAt: timestamppb.New(cert.NotAfter)}, nil
+}
+
+// mayHandOut proves the lease right before a certificate leaves, for recording it
+// takes its time (S2). One that is held back is not lost: the same key asks again.
+func (r *Reign) mayHandOut() error {
+	if err := lease.Check(r.ctx); err != nil {
+		return &Refusal{Code: errReignOver.Code, Reason: errReignOver.Reason, Message: errReignOver.Message, Err: err}
+	}
+	return nil
 }
 
 // succeed is the certificate entry after a new one was issued: the one before

@@ -318,6 +318,31 @@ func TestRenewalKeepsTheOldCertificateOnce(t *testing.T) {
 	})
 }
 
+// TestS2_NoRenewedCertificateAfterTheLease: the lease runs out while the renewal
+// is being recorded. The certificate does not leave.
+func TestS2_NoRenewedCertificateAfterTheLease(t *testing.T) {
+	withAgent(t, func(t *testing.T, w *world, peer identity.Peer) {
+		s := w.open(peer)
+		defer s.cut()
+		s.say(hello(peer.ID))
+		synctest.Wait()
+		w.life.dieAt(1, afterAnswer)
+		s.say(&nstancev1.AgentMessage{Message: &nstancev1.AgentMessage_Renew{
+			Renew: &nstancev1.Renew{RequestId: "r", PublicKeyPem: publicPEM(t, newKey(t))},
+		}})
+		synctest.Wait()
+		s.cut()
+		for range len(s.out) {
+			if answer := (<-s.out).GetRenewed(); len(answer.GetClientCertificatePem()) > 0 {
+				t.Error("a certificate left after the lease")
+			}
+		}
+		if rec := w.records()[0]; rec.Certificate.PreviousSerial != peer.Serial {
+			t.Errorf("the renewal was not recorded: %+v; the test shows nothing", rec.Certificate)
+		}
+	})
+}
+
 func TestReportsThatComeTwiceCountOnce(t *testing.T) {
 	withAgent(t, func(t *testing.T, w *world, peer identity.Peer) {
 		s := w.open(peer)

@@ -114,11 +114,8 @@ func (s *snapshots) writeParts(ctx context.Context, generation uint64) (n int, e
 }
 
 func (s *snapshots) put(ctx context.Context, generation uint64, part int, data []byte) error {
-	if err := lease.Check(ctx); err != nil {
-		return err
-	}
 	key := bucket.SnapshotKey(s.r.opts.Shard, generation, part)
-	_, err := objectstore.Put(ctx, s.r.opts.Store, key, data, "", objectstore.RetryPolicy{})
+	_, err := objectstore.Put(ctx, s.r.opts.Store, key, data, "", underLease)
 	return err
 }
 
@@ -129,7 +126,7 @@ func (s *snapshots) clean(ctx context.Context, stored []storedPart, keep uint64)
 		if p.generation == keep || lease.Check(ctx) != nil {
 			continue
 		}
-		err := objectstore.Delete(ctx, s.r.opts.Store, p.key, p.etag, objectstore.RetryPolicy{})
+		err := objectstore.Delete(ctx, s.r.opts.Store, p.key, p.etag, underLease)
 		if err != nil && !errors.Is(err, objectstore.ErrNotFound) && ctx.Err() == nil {
 			s.r.log.WarnContext(ctx, "old snapshot not removed; the next one tries again", "key", p.key, "error", err)
 		}
