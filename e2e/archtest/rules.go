@@ -23,6 +23,7 @@ var layers = []layer{
 	{dir: "server/bucket", ours: []string{"protos/identity"}},
 	{dir: "server/render", ours: []string{"protos/identity", "server/config/..."}},
 	{dir: "server/fleet", ours: []string{"protos/identity"}},
+	{dir: "server/placement"},
 	{dir: "server/secrets", ours: []string{"protos/identity", "server/objectstore"}, tests: fakes},
 	{
 		dir:   "server/secrets/backends",
@@ -76,7 +77,7 @@ var layers = []layer{
 var belowShard = []string{
 	"protos/...", "server/driver", "server/config/...", "server/bucket", "server/render",
 	"server/objectstore", "server/secrets", "server/lease", "server/pki", "server/fleet/...",
-	"server/cache",
+	"server/cache", "server/placement",
 }
 
 // fakes are the stand-ins for the outer world that tests use.

@@ -24,12 +24,16 @@ type cloud struct {
 	reach   reach
 
 	calls, instances, deletes, reads *tokens
+
+	subnets driver.SubnetChecker // nil: subnets have room until a create is refused
 }
 
 func newCloud(drv driver.Driver, limits config.Limits, timeout time.Duration, metrics *Metrics, now func() time.Time) *cloud {
 	def := drv.Limits()
+	subnets, _ := drv.(driver.SubnetChecker)
 	return &cloud{
-		drv: drv, timeout: timeout, metrics: metrics, now: now,
+		subnets: subnets,
+		drv:     drv, timeout: timeout, metrics: metrics, now: now,
 		calls:     newTokens(def.Calls, limits.Calls),
 		instances: newTokens(def.Instances, limits.Instances),
 		deletes:   newTokens(def.Deletes, limits.Deletes),
@@ -71,10 +75,7 @@ func (c *cloud) delete(ctx context.Context, ref driver.Ref) error {
 }
 
 func (c *cloud) get(ctx context.Context, ref driver.Ref) (m driver.Machine, err error) {
-	if err := c.reads.wait(ctx); err != nil {
-		return m, err
-	}
-	err = c.call(ctx, "get", c.reads, func(ctx context.Context) error {
+	err = c.read(ctx, "get", func(ctx context.Context) error {
 		m, err = c.drv.Get(ctx, ref)
 		return err
 	})
@@ -82,14 +83,29 @@ func (c *cloud) get(ctx context.Context, ref driver.Ref) (m driver.Machine, err 
 }
 
 func (c *cloud) list(ctx context.Context, owner driver.Owner) (ms []driver.Machine, err error) {
-	if err := c.reads.wait(ctx); err != nil {
-		return nil, err
-	}
-	err = c.call(ctx, "list", c.reads, func(ctx context.Context) error {
+	err = c.read(ctx, "list", func(ctx context.Context) error {
 		ms, err = c.drv.List(ctx, owner)
 		return err
 	})
 	return ms, err
+}
+
+// read makes one call of an ability that neither makes nor ends a machine.
+func (c *cloud) read(ctx context.Context, op string, do func(context.Context) error) error {
+	if err := c.reads.wait(ctx); err != nil {
+		return err
+	}
+	return c.call(ctx, op, c.reads, do)
+}
+
+// checkSubnet asks how many machines still fit into a subnet; negative: any
+// number.
+func (c *cloud) checkSubnet(ctx context.Context, subnet string) (free int, err error) {
+	err = c.read(ctx, "check-subnet", func(ctx context.Context) error {
+		free, err = c.subnets.CheckSubnet(ctx, subnet)
+		return err
+	})
+	return free, err
 }
 
 // call runs one provider call. Its context ends with the lease or the time-out.

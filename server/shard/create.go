@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"nstance.dev/protos/identity"
@@ -14,15 +15,17 @@ import (
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/pki"
+	"nstance.dev/server/placement"
 )
 
 // intent is an instance that is to be: everything its create call needs, fixed
 // before the first try so that each try sends the same bytes.
 type intent struct {
 	group    fleet.GroupID
-	offering offering
+	claim    *placement.Claim
 	request  driver.CreateRequest
 	attempts int // sent so far
+	onDemand bool
 
 	// A machine that is made late has little time left for its nonce. Past this
 	// moment a call that surely made none is given up for a fresh one.
@@ -70,32 +73,62 @@ type launchOptions struct {
 // it did; false without an error means that the group has to wait.
 func (r *Reign) launch(ctx context.Context, id identity.ID, eff *config.EffectiveGroup, opts launchOptions) (bool, error) {
 	group := fleet.GroupID{Tenant: eff.Tenant, Name: eff.Key}
-	place, again, ok := r.placement.choose(eff, r.now())
-	if !ok {
-		r.hold(group, "", driver.Capacity, fmt.Errorf("every subnet and type of the group was refused; next try at %s", again.Format(time.RFC3339)))
-		return false, nil
-	}
-	rec, token, err := r.draft(id, eff, place, opts)
-	if err != nil {
+	claim, err := r.place(ctx, group, eff, opts)
+	if claim == nil {
 		return false, err
+	}
+	it, err := r.intend(ctx, id, eff, claim, opts)
+	if it == nil {
+		claim.Dropped()
+		return false, err
+	}
+	r.events.instance(r.cache, id, "created")
+	r.enqueueCreate(it)
+	return true, nil
+}
+
+// place chooses where an instance is tried; nil without an error means that the
+// group has to wait. A caller who asked for an instance waits for the provider's
+// word about its subnets; a group does so without a worker.
+func (r *Reign) place(ctx context.Context, group fleet.GroupID, eff *config.EffectiveGroup, opts launchOptions) (*placement.Claim, error) {
+	var choice placement.Choice
+	if opts.onDemand {
+		var err error
+		if choice, err = r.subnets.chooseNow(ctx, eff); err != nil {
+			return nil, err
+		}
+	} else {
+		choice = r.subnets.choose(group, eff)
+	}
+	if choice.Why != "" {
+		r.hold(group, "", driver.Capacity, fmt.Errorf("no room in pool %q: %s", eff.SubnetPool, choice.Why))
+	}
+	return choice.Claim, nil
+}
+
+// intend makes an instance durable; nil without an error means that the group
+// has to wait.
+func (r *Reign) intend(ctx context.Context, id identity.ID, eff *config.EffectiveGroup, claim *placement.Claim, opts launchOptions) (*intent, error) {
+	group := fleet.GroupID{Tenant: eff.Tenant, Name: eff.Key}
+	rec, token, err := r.draft(id, eff, claim.Offering, opts)
+	if err != nil {
+		return nil, err
 	}
 	request, err := r.request(rec, token, eff)
 	if err != nil {
 		r.hold(group, "", driver.Invalid, err)
-		return false, nil
+		return nil, nil
 	}
 	if err := r.records.create(ctx, rec); err != nil {
 		if errors.Is(err, objectstore.ErrUnavailable) {
 			r.tasks.Go(func() { r.withdraw(rec) })
 		}
-		return false, err
+		return nil, err
 	}
 	if err := r.cache.Insert(rowOf(rec)); err != nil {
-		return false, fmt.Errorf("insert %s: %w", id, err)
+		return nil, fmt.Errorf("insert %s: %w", id, err)
 	}
-	r.events.instance(r.cache, id, "created")
-	r.enqueueCreate(&intent{group: group, offering: place, request: request, stale: staleAt(rec)})
-	return true, nil
+	return &intent{group: group, claim: claim, request: request, stale: staleAt(rec), onDemand: opts.onDemand}, nil
 }
 
 // lateWrites is how long a write may still take effect whose answer was lost.
@@ -118,7 +151,7 @@ func (r *Reign) withdraw(rec bucket.InstanceRecord) {
 }
 
 // draft makes the record of a new instance and its nonce.
-func (r *Reign) draft(id identity.ID, eff *config.EffectiveGroup, place offering, opts launchOptions) (bucket.InstanceRecord, string, error) {
+func (r *Reign) draft(id identity.ID, eff *config.EffectiveGroup, place placement.Offering, opts launchOptions) (bucket.InstanceRecord, string, error) {
 	now := r.now()
 	timeout := r.wanted.config().Server.GarbageCollection.RegistrationTimeout.Std()
 	token, err := r.opts.Keys().Nonces.Sign(identity.NonceClaims{
@@ -149,7 +182,7 @@ func (r *Reign) enqueueCreate(it *intent) {
 // send makes one create call and deals with its outcome.
 func (r *Reign) send(ctx context.Context, it *intent) {
 	id := it.request.InstanceID
-	if !it.doubtful && r.now().After(it.stale) {
+	if !it.doubtful && (r.now().After(it.stale) || !it.onDemand && r.backoffs.hopeless(it.group, r.now())) {
 		r.discard(ctx, it)
 		return
 	}
@@ -164,13 +197,14 @@ func (r *Reign) send(ctx context.Context, it *intent) {
 	case r.stumble(err):
 		// The next leader finds the record and asks the provider.
 	case kind == driver.Throttled:
-		r.again(ctx, it, throttledRetry)
+		r.report(it.group, id, kind, err)
+		r.again(ctx, it, throttledFor(err))
 	case kind == driver.Ambiguous:
 		it.doubtful = true
 		r.report(it.group, id, kind, err)
 		r.again(ctx, it, min(time.Second<<min(it.attempts-1, 5), longestRetry))
 	case kind == driver.Capacity:
-		r.placement.refuse(it.offering, r.now())
+		it.claim.Refused(r.now())
 		r.report(it.group, id, kind, err)
 		r.discard(ctx, it)
 	default:
@@ -184,6 +218,14 @@ const (
 	throttledRetry = time.Second
 	longestRetry   = 30 * time.Second
 )
+
+// throttledFor is the pause that a provider asks for, within bounds.
+func throttledFor(err error) time.Duration {
+	if e := (*driver.Error)(nil); errors.As(err, &e) {
+		return min(max(e.RetryAfter, throttledRetry), throttlePause)
+	}
+	return throttledRetry
+}
 
 // again queues the same call after a pause, for as long as somebody wants it.
 func (r *Reign) again(ctx context.Context, it *intent, after time.Duration) {
@@ -199,7 +241,7 @@ func (r *Reign) again(ctx context.Context, it *intent, after time.Duration) {
 func (r *Reign) accepted(ctx context.Context, it *intent, m driver.Machine, asked time.Time) {
 	id := it.request.InstanceID
 	r.backoffs.reset(it.group)
-	r.placement.accept(it.offering)
+	it.claim.Accepted()
 	r.observe(m, asked)
 	rec, err := r.records.update(ctx, id, func(rec *bucket.InstanceRecord) error {
 		rec.ProviderID = m.ProviderID
@@ -222,12 +264,14 @@ func (r *Reign) accepted(ctx context.Context, it *intent, m driver.Machine, aske
 func (r *Reign) discard(ctx context.Context, it *intent) {
 	id := it.request.InstanceID
 	if it.doubtful {
+		it.claim.Accepted()
 		err := r.condemn(ctx, fleet.Condemn{ID: id, Reason: fleet.ReasonAbandoned, Why: "refused after a lost answer"})
 		if err != nil && !r.stumble(err) {
 			r.log.WarnContext(ctx, "refused instance not condemned; it is found abandoned later", "instance", id, "error", err)
 		}
 		return
 	}
+	it.claim.Dropped()
 	if err := r.records.remove(ctx, id); err != nil {
 		// The record stays and is found abandoned later: a delete, not a leak.
 		r.stumble(err)
@@ -240,7 +284,7 @@ func (r *Reign) discard(ctx context.Context, it *intent) {
 
 // hold reports a failed create and keeps the group's next ones back.
 func (r *Reign) hold(group fleet.GroupID, id identity.ID, kind driver.Kind, err error) {
-	wait := r.backoffs.block(group, r.now(), string(kind)+": "+err.Error())
+	wait := r.backoffs.block(group, r.now(), kind, string(kind)+": "+err.Error())
 	r.report(group, id, kind, err)
 	r.log.Warn("creates held back", "tenant", group.Tenant, "group", group.Name, "class", kind, "for", wait)
 	r.queue.AddAfter(group, wait)
@@ -254,9 +298,17 @@ func (r *Reign) reportCrashLoop(row cache.Instance) {
 	}
 }
 
-// report tells the tenant, the log and the metrics about a provider error.
+// report tells the tenant, the log and the metrics about a failed create. An
+// error that repeats is said to the tenant once, until a create succeeds.
 func (r *Reign) report(group fleet.GroupID, id identity.ID, kind driver.Kind, err error) {
 	r.opts.Metrics.createFailed(group, kind)
+	r.logTrouble(group, id, kind, err)
+	same := strings.ReplaceAll(string(kind)+err.Error(), id.String(), "")
+	if r.backoffs.news(group, same) {
+		r.events.failure(r.cache, group, id, string(kind), err.Error(), r.now())
+	}
+}
+
+func (r *Reign) logTrouble(group fleet.GroupID, id identity.ID, kind driver.Kind, err error) {
 	r.log.Warn("provider error", "tenant", group.Tenant, "group", group.Name, "instance", id, "class", kind, "error", err)
-	r.events.failure(r.cache, group, id, string(kind), err.Error(), r.now())
 }

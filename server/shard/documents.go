@@ -11,14 +11,15 @@ import (
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/placement"
 )
 
 // newRecord is the record of an instance that is to be made.
-func newRecord(id identity.ID, opts Options, eff *config.EffectiveGroup, place offering, extra launchOptions, now time.Time) (bucket.InstanceRecord, error) {
+func newRecord(id identity.ID, opts Options, eff *config.EffectiveGroup, place placement.Offering, extra launchOptions, now time.Time) (bucket.InstanceRecord, error) {
 	rec := bucket.InstanceRecord{
 		ID: id, Tenant: eff.Tenant, ClusterID: opts.Cluster, Shard: opts.Shard,
 		Group: eff.Key, Template: eff.Template, Kind: eff.Kind, OnDemand: extra.onDemand,
-		InstanceType: place.instanceType, Arch: eff.Arch, SubnetPool: eff.SubnetPool, SubnetID: place.subnet,
+		InstanceType: place.Type, Arch: eff.Arch, SubnetPool: eff.SubnetPool, SubnetID: place.Subnet,
 		InfraHash: eff.InfraHash, Status: bucket.StatusPending, CreatedAt: bucket.At(now),
 	}
 	if extra.onDemand {

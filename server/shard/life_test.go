@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 )
@@ -148,4 +149,36 @@ func (d mortalDriver) List(ctx context.Context, owner driver.Owner) ([]driver.Ma
 func (d mortalDriver) Delete(ctx context.Context, ref driver.Ref) error {
 	_, err := call(ctx, d.life, func() (struct{}, error) { return struct{}{}, d.Driver.Delete(ctx, ref) })
 	return err
+}
+
+// ableDriver is the same cloud with what only some clouds can do.
+type ableDriver struct {
+	mortalDriver
+	cloud *drivertest.Cloud
+}
+
+func (d ableDriver) CheckSubnet(ctx context.Context, subnetID string) (int, error) {
+	return call(ctx, d.life, func() (int, error) { return drivertest.Subnets{Of: d.cloud}.CheckSubnet(ctx, subnetID) })
+}
+
+func (d ableDriver) LBRegister(ctx context.Context, lb driver.LoadBalancer, ref driver.Ref) error {
+	_, err := call(ctx, d.life, func() (struct{}, error) {
+		return struct{}{}, drivertest.Balancers{Of: d.cloud}.LBRegister(ctx, lb, ref)
+	})
+	return err
+}
+
+func (d ableDriver) LBDeregister(ctx context.Context, lb driver.LoadBalancer, ref driver.Ref) error {
+	_, err := call(ctx, d.life, func() (struct{}, error) {
+		return struct{}{}, drivertest.Balancers{Of: d.cloud}.LBDeregister(ctx, lb, ref)
+	})
+	return err
+}
+
+func (d ableDriver) LBList(ctx context.Context, lb driver.LoadBalancer) ([]driver.Ref, error) {
+	return call(ctx, d.life, func() ([]driver.Ref, error) { return drivertest.Balancers{Of: d.cloud}.LBList(ctx, lb) })
+}
+
+func (d ableDriver) ResolveImage(ctx context.Context, query driver.ImageQuery) (string, error) {
+	return call(ctx, d.life, func() (string, error) { return drivertest.Images{Of: d.cloud}.ResolveImage(ctx, query) })
 }

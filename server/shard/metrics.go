@@ -17,6 +17,7 @@ type Metrics struct {
 	providerErrors   *prometheus.CounterVec
 	createSeconds    prometheus.Histogram
 	deleteSeconds    prometheus.Histogram
+	creates          *prometheus.CounterVec
 	createFailures   *prometheus.CounterVec
 	orphans          prometheus.Counter
 	heldVMs          prometheus.Gauge
@@ -39,6 +40,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		providerErrors:   counterVec("nstance_provider_errors_total", "Provider calls that failed.", "operation", "class"),
 		createSeconds:    histogram("nstance_instance_create_seconds", "Time from a create call to its answer."),
 		deleteSeconds:    histogram("nstance_instance_delete_seconds", "Time from a delete call to its answer."),
+		creates:          counterVec("nstance_instance_creates_total", "Create calls by result: ok, or the class of the error.", "result"),
 		createFailures:   counterVec("nstance_instance_create_failures_total", "Creates that failed.", "tenant", "group", "class"),
 		orphans:          counter("nstance_orphans_deleted_total", "Machines deleted because their instance had ended."),
 		heldVMs:          gauge("nstance_held_vms", "Machines with our tags and without a readable record: reported, never deleted."),
@@ -59,7 +61,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.reconcileSeconds, m.providerSeconds, m.providerErrors, m.createSeconds, m.deleteSeconds, m.createFailures,
+		m.reconcileSeconds, m.providerSeconds, m.providerErrors, m.createSeconds, m.deleteSeconds, m.creates, m.createFailures,
 		m.orphans, m.heldVMs, m.deletesHeld, m.dynamicHeld, m.quarantines, m.addressFailures,
 		m.streams, m.reports, m.registrations, m.certificates,
 	}
@@ -101,10 +103,15 @@ func (m *Metrics) providerCall(op string, took time.Duration, err error) {
 	}
 }
 
-func (m *Metrics) created(took time.Duration) { m.createSeconds.Observe(took.Seconds()) }
+func (m *Metrics) created(took time.Duration) {
+	m.creates.WithLabelValues("ok").Inc()
+	m.createSeconds.Observe(took.Seconds())
+}
+
 func (m *Metrics) deleted(took time.Duration) { m.deleteSeconds.Observe(took.Seconds()) }
 
 func (m *Metrics) createFailed(group fleet.GroupID, kind driver.Kind) {
+	m.creates.WithLabelValues(string(kind)).Inc()
 	m.createFailures.WithLabelValues(group.Tenant, group.Name, string(kind)).Inc()
 }
 

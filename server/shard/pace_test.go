@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
@@ -93,38 +92,6 @@ func TestBucketsOfTheConfigurationReplaceTheDrivers(t *testing.T) {
 	})
 }
 
-func TestPlacement(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	group := &config.EffectiveGroup{InstanceTypes: []string{"big", "small"}, Subnets: []string{"a", "b"}}
-	order := []offering{{"a", "big"}, {"b", "big"}, {"a", "small"}, {"b", "small"}}
-	p := newPlacement()
-	for _, want := range order {
-		got, _, ok := p.choose(group, now)
-		if !ok || got != want {
-			t.Fatalf("chose %v, %v, want %v", got, ok, want)
-		}
-		p.refuse(got, now)
-		p.refuse(got, now) // one of a burst
-		now = now.Add(time.Second)
-	}
-	_, again, ok := p.choose(group, now)
-	if want := now.Add(firstCoolOff - 4*time.Second); ok || !again.Equal(want) {
-		t.Errorf("with all refused: %v, next at %v, want %v", ok, again, want)
-	}
-	for i, want := range []time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 30 * time.Minute} {
-		now = now.Add(time.Hour)
-		got, _, _ := p.choose(group, now)
-		p.refuse(got, now)
-		if c := p.cool[got]; c.until.Sub(now) != want {
-			t.Errorf("refusal %d of %v: cools off for %v, want %v", i+2, got, c.until.Sub(now), want)
-		}
-	}
-	p.accept(order[0])
-	if got, _, ok := p.choose(group, now); !ok || got != order[0] {
-		t.Errorf("after a success: %v, %v, want %v", got, ok, order[0])
-	}
-}
-
 func TestBackoffAfter(t *testing.T) {
 	for _, tt := range []struct {
 		failures int
@@ -147,8 +114,8 @@ func TestBackoffs(t *testing.T) {
 	if g := b.gate(web, now); g != (fleet.Gate{}) {
 		t.Errorf("a group without failures: %v", g)
 	}
-	first := b.block(web, now, "quota: one")
-	if again := b.block(web, now.Add(time.Second), "quota: two"); again != first-time.Second {
+	first := b.block(web, now, driver.Quota, "quota: one")
+	if again := b.block(web, now.Add(time.Second), driver.Quota, "quota: two"); again != first-time.Second {
 		t.Errorf("a failure of the same burst blocks for %v, want the rest of %v", again, first)
 	}
 	if g := b.gate(web, now.Add(first-1)); g.Blocked != "quota: two" || !g.Until.Equal(now.Add(first)) {
@@ -160,7 +127,7 @@ func TestBackoffs(t *testing.T) {
 	if g := b.gate(theirs, now); g != (fleet.Gate{}) {
 		t.Errorf("another group: %v", g)
 	}
-	if second := b.block(web, now.Add(first), "quota"); second != 10*time.Second {
+	if second := b.block(web, now.Add(first), driver.Capacity, "capacity"); second != 10*time.Second {
 		t.Errorf("the second failure blocks for %v, want 10s in the middle of the jitter", second)
 	}
 	b.reset(web)

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 )
 
@@ -27,7 +28,9 @@ type backoffs struct {
 type backoff struct {
 	failures int
 	until    time.Time
+	kind     driver.Kind // of the last failure
 	why      string
+	said     string // the last error that was published
 }
 
 func newBackoffs(jitter func() float64) *backoffs {
@@ -39,22 +42,27 @@ func (b *backoffs) gate(group fleet.GroupID, now time.Time) fleet.Gate {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.byGroup[group]; e != nil && now.Before(e.until) {
-		return fleet.Gate{Blocked: e.why, By: fleet.BlockerBackOff, Until: e.until}
+		return fleet.Gate{Blocked: e.why, By: blockerOf(e.kind), Until: e.until}
 	}
 	return fleet.Gate{}
 }
 
-// block counts a failure and returns how long the group has to wait. Failures
-// that arrive while it waits already (a burst of creates) count once.
-func (b *backoffs) block(group fleet.GroupID, now time.Time, why string) time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (b *backoffs) entry(group fleet.GroupID) *backoff {
 	e := b.byGroup[group]
 	if e == nil {
 		e = &backoff{}
 		b.byGroup[group] = e
 	}
-	e.why = why
+	return e
+}
+
+// block counts a failure and returns how long the group has to wait. Failures
+// that arrive while it waits already (a burst of creates) count once.
+func (b *backoffs) block(group fleet.GroupID, now time.Time, kind driver.Kind, why string) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.entry(group)
+	e.why, e.kind = why, kind
 	if now.Before(e.until) {
 		return e.until.Sub(now)
 	}
@@ -64,11 +72,55 @@ func (b *backoffs) block(group fleet.GroupID, now time.Time, why string) time.Du
 	return wait
 }
 
+// probing reports whether the last creates of the group failed: then one shows
+// whether the cause is gone, before the rest is tried.
+func (b *backoffs) probing(group fleet.GroupID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.byGroup[group]
+	return e != nil && e.failures > 0
+}
+
+// hopeless reports whether the group waits for a cause that every create would
+// meet again: nothing that is queued needs to be sent.
+func (b *backoffs) hopeless(group fleet.GroupID, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.byGroup[group]
+	if e == nil || !now.Before(e.until) {
+		return false
+	}
+	switch e.kind {
+	case driver.Quota, driver.Invalid, driver.Auth, driver.MissingRef:
+		return true
+	default:
+		return false
+	}
+}
+
+// news reports whether an error of the group is another one than the last.
+func (b *backoffs) news(group fleet.GroupID, text string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.entry(group)
+	news := e.said != text
+	e.said = text
+	return news
+}
+
 // reset opens the group: a create succeeded, or somebody edited the group.
 func (b *backoffs) reset(group fleet.GroupID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.byGroup, group)
+}
+
+// blockerOf is what keeps a group's creates back after an error of a kind.
+func blockerOf(kind driver.Kind) fleet.Blocker {
+	if kind == driver.Capacity {
+		return fleet.BlockerNoCapacity
+	}
+	return fleet.BlockerBackOff
 }
 
 // backoffAfter is the pause after so many earlier failures; swing from -1 to 1

@@ -67,6 +67,9 @@ func (r *Reign) admissible(group fleet.GroupID, actions []fleet.Action) []fleet.
 	if left, _, bounded := r.breakers.room(group, r.tries(group), r.now()); bounded {
 		room = min(room, left)
 	}
+	if r.backoffs.probing(group) {
+		room = min(room, 1-r.pending(group))
+	}
 	alarmed := r.collector.alarmed() != ""
 	return slices.DeleteFunc(slices.Clone(actions), func(a fleet.Action) bool {
 		switch a.(type) {
@@ -79,6 +82,17 @@ func (r *Reign) admissible(group fleet.GroupID, actions []fleet.Action) []fleet.
 			return false
 		}
 	})
+}
+
+// pending is how many managed instances of a group have a record and no VM yet.
+func (r *Reign) pending(group fleet.GroupID) int {
+	n := 0
+	for _, in := range r.cache.Fleet(group) {
+		if in.State == fleet.Pending && !in.OnDemand {
+			n++
+		}
+	}
+	return n
 }
 
 // view is what the decision about a group depends on.
@@ -105,6 +119,9 @@ func (r *Reign) view(group fleet.GroupID, now time.Time) fleet.View {
 // gate says whether creates of the group may be sent now.
 func (r *Reign) gate(group fleet.GroupID, now time.Time) fleet.Gate {
 	if g := r.backoffs.gate(group, now); g.Blocked != "" {
+		return g
+	}
+	if g := r.subnets.gate(group); g.Blocked != "" {
 		return g
 	}
 	return r.breakers.gate(group, r.tries(group), now)

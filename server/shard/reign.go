@@ -37,7 +37,7 @@ type Reign struct {
 	creator   *creator
 	backoffs  *backoffs
 	breakers  *breakers
-	placement *placement
+	subnets   *subnets
 	deletions *window // of instances in deleted groups
 	losses    *window // replaced after a mass loss
 	health    *health
@@ -67,7 +67,7 @@ func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, 
 	r.creator = newCreator(r)
 	r.backoffs = newBackoffs(opts.Jitter)
 	r.breakers = newBreakers()
-	r.placement = newPlacement()
+	r.subnets = newSubnets(r)
 	r.deletions, r.losses = &window{span: time.Minute}, &window{span: time.Minute}
 	r.health = newHealth(r)
 	r.collector = newCollector(r)

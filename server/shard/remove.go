@@ -223,9 +223,11 @@ func (r *Reign) markDeleted(id identity.ID, event fleet.Event) fleet.GroupID {
 	return row.Group
 }
 
+// reportByID tells the tenant and the log about a delete that failed.
 func (r *Reign) reportByID(id identity.ID, kind driver.Kind, err error) {
 	row, _ := r.cache.Instance(id)
-	r.report(row.Group, id, kind, err)
+	r.logTrouble(row.Group, id, kind, err)
+	r.events.failure(r.cache, row.Group, id, string(kind), err.Error(), r.now())
 }
 
 func ignoreUnknown(err error) error {

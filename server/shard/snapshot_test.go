@@ -271,7 +271,11 @@ func (a *archive) damage(how, at int) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	switch data := obj.Data; how {
+	data := obj.Data
+	if len(data) == 0 {
+		how = 0 // there is nothing more to take from it
+	}
+	switch how {
 	case 0:
 		err = a.store.DeleteIfMatch(a.t.Context(), p.key, obj.ETag)
 	case 1:

@@ -50,6 +50,11 @@ type worldOptions struct {
 	Collect      string // interval of the collection; 30s
 	Files        string // of the template, JSON; {}
 	Certificates string // JSON; {}
+	Able         bool   // the cloud has load balancers and images, and knows the room in its subnets
+	Balancers    string // load_balancers, JSON; {}
+	Images       string // JSON; {}
+	Userdata     string // of the template, JSON; its nonce
+	Type         string // instance_type of the template, JSON; "small"
 	DeadAgents   bool   // VMs run and nobody in them registers
 	CachePath    string // a real file; without one the cache lives in memory
 }
@@ -167,14 +172,16 @@ func testConfig(t testing.TB, opts worldOptions) *config.Config {
 		"tenants": {"b": {}},
 		"templates": {
 			"plain": {
-				"kind": "vmx", "arch": "amd64", "instance_type": "small", "subnet_pool": "p",
-				"userdata": {"content": "{{ .Nonce }}"}, "files": %s,
+				"kind": "vmx", "arch": "amd64", "instance_type": %s, "subnet_pool": "p",
+				"userdata": %s, "files": %s,
 			},
 		},
-		"groups": %s, "certificates": %s,
+		"groups": %s, "certificates": %s, "load_balancers": %s, "images": %s,
 	}`, testCluster, testShard, or(opts.Limits, "{}"), or(opts.Interval, "10s"), or(opts.Drain, "0s"),
 		or(opts.Collect, "30s"), or(opts.Timeout, "2m"),
-		or(opts.Files, "{}"), or(opts.Groups, `{"default": {}}`), or(opts.Certificates, "{}"))
+		or(opts.Type, `"small"`), or(opts.Userdata, `{"content": "{{ .Nonce }}"}`),
+		or(opts.Files, "{}"), or(opts.Groups, `{"default": {}}`), or(opts.Certificates, "{}"),
+		or(opts.Balancers, "{}"), or(opts.Images, "{}"))
 	cfg, err := config.Load("test.jsonc", []byte(text), config.LoadOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -238,9 +245,13 @@ func (w *world) startDoomed(n int, when moment) {
 	w.term++
 	term := w.term
 	w.mu.Unlock()
+	var cloud driver.Driver = mortalDriver{w.cloud, l}
+	if w.opts.Able {
+		cloud = ableDriver{mortalDriver{w.cloud, l}, w.cloud}
+	}
 	s := New(Options{
 		Cluster: testCluster, Shard: testShard, ServerID: fmt.Sprintf("server-%d", term), Version: "test",
-		Store: mortalStore{w.store, l}, Driver: mortalDriver{w.cloud, l}, Cache: c,
+		Store: mortalStore{w.store, l}, Driver: cloud, Cache: c,
 		Keys:      func() *Keys { return w.keys },
 		Addresses: func() driver.Addresses { return driver.Addresses{} },
 		Log:       slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelInfo})),
