@@ -24,6 +24,7 @@ var layers = []layer{
 	{dir: "server/render", ours: []string{"protos/identity", "server/config/..."}},
 	{dir: "server/fleet", ours: []string{"protos/identity"}},
 	{dir: "server/placement"},
+	{dir: "server/delivery"},
 	{dir: "server/secrets", ours: []string{"protos/identity", "server/objectstore"}, tests: fakes},
 	{
 		dir:   "server/secrets/backends",
@@ -158,7 +159,7 @@ var pureImports = []string{
 
 // pureDirs are the packages that get the time as an argument: they never look at a
 // clock, wait, or draw a random number.
-var pureDirs = []string{"server/fleet", "server/config", "server/render", "server/bucket"}
+var pureDirs = []string{"server/fleet", "server/config", "server/render", "server/bucket", "server/delivery"}
 
 // decisionDirs are the pure packages that moreover have no concurrency at all.
-var decisionDirs = []string{"server/fleet"}
+var decisionDirs = []string{"server/fleet", "server/delivery"}
