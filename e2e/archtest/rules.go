@@ -45,6 +45,11 @@ var layers = []layer{
 	{dir: "server/pki", ours: []string{"protos/identity", "server/objectstore", "server/secrets"}, tests: fakes},
 	{dir: "server/cache", ours: []string{"protos/identity", "server/fleet"}},
 	{
+		dir:   "server/sources",
+		ours:  []string{"server/config/...", "server/objectstore", "server/render", "server/secrets"},
+		tests: fakes,
+	},
+	{
 		dir: "server/operators",
 		ours: []string{
 			"protos/...", "server/bucket", "server/cache", "server/lease", "server/objectstore", "server/pki",

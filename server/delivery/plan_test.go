@@ -180,13 +180,13 @@ func TestBackOff(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStory(t, tt.report)
-			for _, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+			for _, minutes := range []int{1, 2, 4, 8, 16, 30, 30} {
 				if s.Plan(all3, s.now).Empty() {
 					t.Fatalf("nothing to do %v after the start", s.now.Sub(start))
 				}
 				tt.tried(s)
 				s.Heard(tt.report, s.now)
-				s.after(want*time.Minute-time.Second).expect(all3, Plan{})
+				s.after(time.Duration(minutes)*time.Minute-time.Second).expect(all3, Plan{})
 				s.after(time.Second)
 			}
 		})

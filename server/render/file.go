@@ -40,6 +40,33 @@ func File(name string, f config.File, data Data) ([]byte, error) {
 	return out, nil
 }
 
+// SameForAll reports whether every instance with the same variables gets the same
+// text, or the same key of an object, from a file. False is always safe. It is
+// false for a file that does not render.
+func SameForAll(f config.File) bool {
+	if f.Kind == config.FileStorage {
+		return sameForAll(f.Source)
+	}
+	return sameForAll(f.Template)
+}
+
+func sameForAll(v any) bool {
+	switch v := v.(type) {
+	case string:
+		t, err := texttemplate.Parse("", v)
+		return err == nil && t.SameForAll()
+	case []any:
+		return !slices.ContainsFunc(v, func(one any) bool { return !sameForAll(one) })
+	case map[string]any:
+		for _, one := range v {
+			if !sameForAll(one) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 func document(kind string, value any) ([]byte, error) {
 	switch kind {
 	case config.FileJSON:

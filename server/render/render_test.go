@@ -192,6 +192,25 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
+func TestSameForAll(t *testing.T) {
+	for name, c := range map[string]struct {
+		file config.File
+		want bool
+	}{
+		"plain":            {config.File{Kind: config.FileString, Template: "x"}, true},
+		"a variable":       {config.File{Kind: config.FileEnv, Template: map[string]any{"A": "{{ .Vars.role }}"}}, true},
+		"the instance":     {config.File{Kind: config.FileEnv, Template: map[string]any{"A": "x", "B": "{{ .Instance.ID }}"}}, false},
+		"deep":             {config.File{Kind: config.FileJSON, Template: []any{json.Number("1"), map[string]any{"a": []any{"{{ .Instance.ID }}"}}}}, false},
+		"a key":            {config.File{Kind: config.FileStorage, Source: "files/{{ .Vars.role }}"}, true},
+		"a key of its own": {config.File{Kind: config.FileStorage, Source: "files/{{ .Instance.ID }}"}, false},
+		"broken":           {config.File{Kind: config.FileString, Template: "{{"}, false},
+	} {
+		if got := SameForAll(c.file); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 func FuzzFile(f *testing.F) {
 	f.Add("{{ .Vars.role }}", "A", "env")
 	f.Add("a b", "x y", "json")

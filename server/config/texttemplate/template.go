@@ -42,6 +42,7 @@ type Template struct {
 	parsed *template.Template // nil where text is the result
 	images []string
 	vars   []string
+	single bool // it may look at the instance
 }
 
 // Parse reads a template. The name is for errors only.
@@ -73,6 +74,11 @@ func (t *Template) Images() []string { return t.images }
 
 // Vars are the names of the variables that the template refers to literally.
 func (t *Template) Vars() []string { return t.vars }
+
+// SameForAll reports whether the template gives the same text for every instance
+// with the same variables. False is always safe: a template that passes its whole
+// data around may look at the instance.
+func (t *Template) SameForAll() bool { return !t.single }
 
 // Execute renders the template. An output of more than limit bytes is an error.
 func (t *Template) Execute(data Data, scope Scope, limit int) (string, error) {
@@ -188,7 +194,12 @@ func (t *Template) walk(n parse.Node) {
 	case *parse.FieldNode:
 		t.refer(n.Ident)
 	case *parse.VariableNode:
+		if n.Ident[0] == "$" && len(n.Ident) == 1 {
+			t.single = true
+		}
 		t.refer(n.Ident[1:])
+	case *parse.DotNode:
+		t.single = true
 	}
 }
 
@@ -212,6 +223,9 @@ func (t *Template) walkCommand(cmd *parse.CommandNode) {
 }
 
 func (t *Template) refer(ident []string) {
+	if len(ident) > 0 && ident[0] == "Instance" {
+		t.single = true
+	}
 	if len(ident) < 2 {
 		return
 	}

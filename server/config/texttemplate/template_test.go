@@ -188,3 +188,36 @@ func FuzzExecute(f *testing.F) {
 		}
 	})
 }
+
+func TestSameForAll(t *testing.T) {
+	for text, want := range map[string]bool{
+		"plain":                                      true,
+		"{{ .Vars.role }} {{ .Cluster.ID }}":         true,
+		"{{ with .Vars }}{{ .role }}{{ end }}":       true,
+		"{{ $x := .Vars.role }}{{ $x }}":             true,
+		"{{ $.Provider.Zone | upper }}":              true,
+		"{{ .Instance.ID }}":                         false,
+		"{{ $.Instance.ID }}":                        false,
+		"{{ with .Instance }}{{ .ID }}{{ end }}":     false,
+		"{{ if eq .Instance.Kind \"x\" }}x{{ end }}": false,
+		"{{ (.Instance).ID }}":                       false,
+		"{{ printf \"%s\" (.Instance.ID) }}":         false,
+		"{{ . }}":                                    false,
+		"{{ $ }}":                                    false,
+		"{{ index . \"Instance\" }}":                 false,
+		"{{ $x := . }}{{ $x.Vars.role }}":            false,
+		"{{ template \"x\" . }}{{ define \"x\" }}{{ .Instance.ID }}{{ end }}":     false,
+		"{{ template \"x\" .Vars }}{{ define \"x\" }}{{ .role }}{{ end }}":        true,
+		"{{ range .Vars }}{{ toJson . }}{{ end }}":                                false, // and would be safe
+		"{{ define \"x\" }}{{ .Instance.ID }}{{ end }}{{ template \"x\" .Vars }}": false,
+	} {
+		parsed, err := Parse("t", text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := parsed.SameForAll(); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
