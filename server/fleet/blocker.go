@@ -7,24 +7,25 @@ type Blocker string
 
 // The blockers.
 const (
-	BlockerBackOff     Blocker = "back-off"      // creates failed, and are tried again later
-	BlockerCrashLoop   Blocker = "crash-looping" // its machines end before they are of use
-	BlockerNoCapacity  Blocker = "no-capacity"   // the provider has no room for what is asked
-	BlockerBound       Blocker = "bound"         // as much goes on at once as may
-	BlockerWindow      Blocker = "window"        // no maintenance window is open
-	BlockerReplacement Blocker = "replacement"   // another instance has to be ready first
-	BlockerUnsettled   Blocker = "unsettled"     // the group is not at size, or something in it is on its way
-	BlockerProof       Blocker = "unproven"      // what is known does not suffice to act
-	BlockerHeld        Blocker = "held"          // what the group should be is not known
-	BlockerListing     Blocker = "listing"       // the provider's listing cannot be believed
-	BlockerQueue       Blocker = "queue"         // earlier ones of the same kind go first
-	BlockerPaused      Blocker = "paused"        // somebody said so
+	BlockerBackOff     Blocker = "back-off"         // creates failed, and are tried again later
+	BlockerCrashLoop   Blocker = "crash-looping"    // its machines end before they are of use
+	BlockerSetback     Blocker = "rotation-stopped" // what is made from the present configuration comes to nothing
+	BlockerNoCapacity  Blocker = "no-capacity"      // the provider has no room for what is asked
+	BlockerBound       Blocker = "bound"            // as much goes on at once as may
+	BlockerWindow      Blocker = "window"           // no maintenance window is open
+	BlockerReplacement Blocker = "replacement"      // another instance has to be ready first
+	BlockerUnsettled   Blocker = "unsettled"        // the group is not at size, or something in it is on its way
+	BlockerProof       Blocker = "unproven"         // what is known does not suffice to act
+	BlockerHeld        Blocker = "held"             // what the group should be is not known
+	BlockerListing     Blocker = "listing"          // the provider's listing cannot be believed
+	BlockerQueue       Blocker = "queue"            // earlier ones of the same kind go first
+	BlockerPaused      Blocker = "paused"           // somebody said so
 )
 
 // Blockers returns every blocker.
 func Blockers() []Blocker {
 	return []Blocker{
-		BlockerBackOff, BlockerCrashLoop, BlockerNoCapacity, BlockerBound, BlockerWindow, BlockerReplacement,
+		BlockerBackOff, BlockerCrashLoop, BlockerSetback, BlockerNoCapacity, BlockerBound, BlockerWindow, BlockerReplacement,
 		BlockerUnsettled, BlockerProof, BlockerHeld, BlockerListing, BlockerQueue, BlockerPaused,
 	}
 }

@@ -33,6 +33,18 @@ type View struct {
 	// replacement or leaving at once. Zero: a tenth of the size, at least 1.
 	MaxRepairs int
 
+	// Aging says at which age instances make room.
+	Aging Aging
+
+	// Voluntary says whether instances that work may be replaced now, for their
+	// age or for what they were made from. Forced expiry does not ask it.
+	Voluntary Gate
+
+	// Proving is how long after its registration an instance still may turn out
+	// not to work: until then no other one is replaced voluntarily. Zero: it is
+	// trusted at its first report.
+	Proving time.Duration
+
 	// Losses bounds the replacement of instances whose VM is gone, for the time
 	// after a mass loss. The zero Budget does not.
 	Losses Budget
@@ -54,12 +66,13 @@ type Budget struct {
 }
 
 // Plan returns what brings the group closer to what it should be, most urgent
-// first: deletes that are due, scale-down, repair, scale-up.
+// first: deletes that are due, scale-down, expiry that cannot wait, repair,
+// voluntary replacement, scale-up.
 //
 // Carrying an action out changes the View; the caller then plans again, and
 // must not plan before: two plans of one View ask for the same things twice.
 // What a plan condemns is backfilled by the next one, when the removal is on
-// record. A sick instance is replaced in two steps: a Create that names it, and
+// record. An instance is replaced in two steps: a Create that names it, and
 // once the new instance stands in the View its own Condemn.
 func Plan(v View, now time.Time) Decision {
 	p := newPlanner(v, now)
@@ -70,7 +83,10 @@ func Plan(v View, now time.Time) Decision {
 	}
 	p.removeRetired()
 	p.scaleDown()
+	p.expireOnDemand()
+	p.expire()
 	p.repair()
+	p.rotate()
 	p.scaleUp()
 	return p.d
 }

@@ -15,6 +15,12 @@ import (
 
 const poolSize = 12
 
+// Ages of the worlds that are drawn: what is new stays young until the end.
+const (
+	eligibleAge = 150 * time.Minute
+	forcedAge   = 270 * time.Minute
+)
+
 func poolID(i int) identity.ID { return identity.ID(fmt.Sprintf("i%02d", i)) }
 
 // drawInstance draws any instance at all, sensible or not.
@@ -26,6 +32,8 @@ func drawInstance(t *rapid.T, id identity.ID) fleet.Instance {
 		State:    rapid.SampledFrom(fleet.States()).Draw(t, "state"),
 		Power:    fleet.Power(rapid.IntRange(0, 3).Draw(t, "power")),
 		Created:  epoch.Add(-time.Duration(rapid.IntRange(0, 5).Draw(t, "age")) * time.Hour),
+
+		InfraHash: rapid.SampledFrom([]string{"new", "old", ""}).Draw(t, "hash"),
 	}
 	if rapid.Bool().Draw(t, "replaced") {
 		in.Replacement = poolID(rapid.IntRange(0, poolSize).Draw(t, "replacement"))
@@ -66,7 +74,9 @@ func drawWorld(t *rapid.T) *world {
 			Size:         rapid.IntRange(0, 8).Draw(t, "size"),
 			Deleted:      rapid.IntRange(0, 4).Draw(t, "deleted") == 0,
 			DrainTimeout: time.Duration(rapid.IntRange(0, 2).Draw(t, "drain")) * time.Minute,
+			InfraHash:    "new",
 		},
+		Aging:      fleet.Aging{Eligible: eligibleAge, Forced: forcedAge, OnDemand: 24 * time.Hour},
 		Drains:     rapid.Bool().Draw(t, "coordinated"),
 		Deletes:    rapid.IntRange(-1, 3).Draw(t, "deletes"),
 		MaxRepairs: rapid.IntRange(0, 3).Draw(t, "repairs"),
@@ -111,7 +121,7 @@ func TestPlanIsPure(t *testing.T) {
 func TestL1_Converges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		for range 100 {
+		for range 400 {
 			d := w.plan()
 			check(t, w, d)
 			// F13: the executor may die after any action.
@@ -138,7 +148,10 @@ func TestL1_Converges(t *testing.T) {
 // settled reports whether the group is as it should be, for good.
 func (w *world) settled() bool {
 	d := w.plan()
-	if len(d.Actions) > 0 || !d.Wake.IsZero() || len(d.Notes) > 0 {
+	if len(d.Actions) > 0 || len(d.Notes) > 0 {
+		return false
+	}
+	if d.Wake.Before(w.now.Add(time.Minute)) && !d.Wake.IsZero() {
 		return false
 	}
 	running := 0
@@ -193,21 +206,50 @@ func check(t *rapid.T, w *world, d fleet.Decision) {
 func (w *world) making() int {
 	n := 0
 	for _, in := range w.view.Instances {
-		if in.State.Live() && (in.Notice.Given() || in.ReplaceFirst || in.Unheard) {
+		if in.State.Live() && (in.Notice.Given() || in.ReplaceFirst || in.Unheard || w.tooOld(&in) || in.Replacement != "" && w.outdated(&in)) {
 			n++
 		}
 	}
-	return n
+	return n + 1 // for rotation
+}
+
+func (w *world) tooOld(in *fleet.Instance) bool { return !w.now.Before(in.Created.Add(forcedAge)) }
+
+// outdated reports whether in may be replaced at a good moment.
+func (w *world) outdated(in *fleet.Instance) bool {
+	return in.InfraHash == "old" || !w.now.Before(in.Created.Add(eligibleAge))
+}
+
+// quiet reports whether the group has what it should have, and nothing else.
+func (w *world) quiet() bool {
+	running := 0
+	for _, in := range w.view.Instances {
+		switch {
+		case in.OnDemand || in.State == fleet.Deleted:
+		case in.State != fleet.Running || !in.Proved || in.Notice.Given() || in.ReplaceFirst:
+			return false
+		default:
+			running++
+		}
+	}
+	return running == w.view.Group.Desired()
 }
 
 func checkCreate(t *rapid.T, w *world, a fleet.Create) {
 	if w.view.Group.Deleted {
 		t.Fatalf("create in a deleted group: %s", a)
 	}
-	if a.Replaces != "" {
-		if in := w.find(a.Replaces); in.OnDemand || !in.State.Sick() && !in.Notice.Given() && !in.ReplaceFirst {
-			t.Fatalf("%s, which is %s", a, in.State)
-		}
+	if a.Replaces == "" {
+		return
+	}
+	switch in := w.find(a.Replaces); {
+	case in.OnDemand:
+		t.Fatalf("%s, which is on demand", a)
+	case in.State.Sick(), in.Notice.Given(), in.ReplaceFirst:
+	case !w.outdated(in):
+		t.Fatalf("%s, which is %s", a, in.State)
+	case !w.tooOld(in) && !w.quiet():
+		t.Fatalf("S8: %s, in a group that is not settled", a)
 	}
 }
 
@@ -222,6 +264,11 @@ func checkCondemn(t *rapid.T, w *world, in *fleet.Instance, a fleet.Condemn) boo
 	case in.State.Live() && a.Why == "its replacement is there" && !in.Notice.Given() && !w.followed(in):
 		t.Fatalf("S7: %s before its replacement has reported", a)
 	case bySize:
+		return false
+	case a.Reason == fleet.ReasonConfigDrift || a.Reason == fleet.ReasonExpired || a.Reason == fleet.ReasonForcedExpiry:
+		if !w.outdated(in) || !w.followed(in) {
+			t.Fatalf("S6, S7: %s, which is not outdated or has no replacement that works", a)
+		}
 		return false
 	case a.Reason == fleet.ReasonSpotTermination:
 		if !in.Notice.Given() {

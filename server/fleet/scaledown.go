@@ -8,12 +8,22 @@ import (
 )
 
 // removeRetired condemns what a caller named, whatever the size: the size was
-// lowered with the naming.
+// lowered with the naming. A replacement that was made for one of them is not
+// needed any more.
 func (p *planner) removeRetired() {
+	if len(p.v.Group.Retired) == 0 {
+		return
+	}
 	for _, in := range p.all {
-		if p.removable(in) && slices.Contains(p.v.Group.Retired, in.ID) {
-			p.condemn(in, ReasonRequested, "named to go")
+		if !p.removable(in) || !slices.Contains(p.v.Group.Retired, in.ID) {
+			continue
 		}
+		for _, heir := range p.unit(in) {
+			if heir != in {
+				p.condemn(heir, ReasonScaleDown, "what it was to replace is named to go")
+			}
+		}
+		p.condemn(in, ReasonRequested, "named to go")
 	}
 }
 

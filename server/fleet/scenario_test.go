@@ -128,6 +128,21 @@ func (w *world) setGroup(args []string) (err error) {
 			v.Losses.Left, err = strconv.Atoi(value)
 		case "repairs":
 			v.MaxRepairs, err = strconv.Atoi(value)
+		case "eligible":
+			v.Aging.Eligible, err = time.ParseDuration(value)
+		case "forced":
+			v.Aging.Forced, err = time.ParseDuration(value)
+		case "on-demand-age":
+			v.Aging.OnDemand, err = time.ParseDuration(value)
+		case "proving":
+			v.Proving, err = time.ParseDuration(value)
+		case "hash":
+			g.InfraHash = value
+		case "window":
+			v.Voluntary = fleet.Gate{By: fleet.BlockerWindow, Blocked: "no maintenance window is open", Until: w.now.Add(time.Hour)}
+			if value == "open" {
+				v.Voluntary = fleet.Gate{}
+			}
 		case "held":
 			g.Held = value
 		case "retired":
@@ -149,8 +164,11 @@ func (w *world) setGroup(args []string) (err error) {
 
 func (w *world) addInstance(args []string) error {
 	in := fleet.Instance{ID: identity.ID(args[0]), Group: web, State: fleet.State(args[1]), Created: w.now, Power: fleet.Up}
-	if in.State == fleet.Pending {
+	switch {
+	case in.State == fleet.Pending:
 		in.Power = fleet.NoVM
+	case in.State.Registered():
+		in.Proved = true
 	}
 	for _, arg := range args[2:] {
 		key, value, _ := strings.Cut(arg, "=")
@@ -165,13 +183,18 @@ func (w *world) addInstance(args []string) error {
 			in.OnDemand = true
 		case "replacement":
 			in.Replacement = identity.ID(value)
+		case "hash":
+			in.InfraHash = value
 		case "unheard":
-			in.Unheard = true
+			in.Unheard, in.Proved = true, false
 		case "replace-first":
 			in.ReplaceFirst = true
 		default:
 			return fmt.Errorf("unknown setting %q", key)
 		}
+	}
+	if in.State.Registered() {
+		in.RegisteredAt = in.Created
 	}
 	w.view.Instances = append(w.view.Instances, in)
 	return nil
@@ -203,7 +226,9 @@ func (w *world) event(args []string) error {
 	if err != nil {
 		return err
 	}
-	in.State = next
+	if in.State = next; in.RegisteredAt.IsZero() && next.Registered() {
+		in.RegisteredAt = w.now
+	}
 	if len(args) > 2 {
 		in.Verdict = fleet.Reason(args[2])
 	}

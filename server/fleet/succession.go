@@ -14,11 +14,12 @@ import (
 // how many of one kind may be under way at once is the business of the pass that
 // carries them out (repair for those that cannot wait).
 type succession struct {
-	reason Reason // of the removal
-	why    string // for people
-	until  stage  // how far the successor has to be before the instance goes
-	alone  bool   // the machine is lost in any case: it goes where no successor can be asked for, too
-	hold   bool   // begun by a former leader: it stands as it is until the instance is heard of
+	reason  Reason // of the removal
+	why     string // for people
+	until   stage  // how far the successor has to be before the instance goes
+	patient bool   // it waits for a good moment
+	alone   bool   // the machine is lost in any case: it goes where no successor can be asked for, too
+	hold    bool   // begun by a former leader: it stands as it is until the instance is heard of
 }
 
 // stage is how far a successor has come. The zero stage: there is none.
@@ -63,8 +64,24 @@ func (p *planner) successionOf(in *Instance) (succession, bool) {
 		return succession{reason: ReasonSpotTermination, why: "replaces one that the provider takes back", until: asked, alone: true}, true
 	case in.ReplaceFirst:
 		return succession{reason: ReasonRequested, why: "replaces one that a caller named", until: proved}, true
-	case in.Unheard && in.Replacement != "":
-		return succession{hold: true}, true
+	}
+	if s, ok := p.outdated(in); ok {
+		return s, true
+	}
+	return succession{hold: true}, in.Unheard && in.Replacement != ""
+}
+
+// outdated says whether in has to make room for its age, or for what it was made
+// from. Neither is forgotten by a change of leader.
+func (p *planner) outdated(in *Instance) (succession, bool) {
+	aging := p.v.Aging
+	switch {
+	case p.reached(in, aging.Forced):
+		return succession{reason: ReasonForcedExpiry, why: "replaces one that is older than forced_age", until: proved}, true
+	case p.reached(in, aging.Eligible):
+		return succession{reason: ReasonExpired, why: "replaces one that is older than eligible_age", until: proved, patient: true}, true
+	case p.drifted(in):
+		return succession{reason: ReasonConfigDrift, why: "replaces one that was made from an older configuration", until: proved, patient: true}, true
 	default:
 		return succession{}, false
 	}

@@ -46,7 +46,7 @@ func (w *world) carryOut(t fataler, a fleet.Action) {
 		w.made++
 		id := identity.ID(fmt.Sprintf("new%d", w.made))
 		w.view.Instances = append(w.view.Instances, fleet.Instance{
-			ID: id, Group: a.Group, State: fleet.Pending, Created: w.now,
+			ID: id, Group: a.Group, State: fleet.Pending, Created: w.now, InfraHash: w.view.Group.InfraHash,
 		})
 		if a.Replaces != "" {
 			w.find(a.Replaces).Replacement = id
@@ -89,6 +89,9 @@ func (w *world) progress() {
 			in.State, in.Power = fleet.Provisioning, fleet.Up
 		case fleet.Provisioning, fleet.Running, fleet.Suspect:
 			in.State, in.Power, in.Proved = fleet.Running, fleet.Up, true
+			if in.RegisteredAt.IsZero() {
+				in.RegisteredAt = w.now
+			}
 		}
 	}
 }

@@ -1,0 +1,85 @@
+package fleet
+
+import (
+	"fmt"
+	"time"
+)
+
+// drifted reports whether in was made from something else than what the group is
+// made from now.
+func (p *planner) drifted(in *Instance) bool {
+	hash := p.v.Group.InfraHash
+	return hash != "" && in.InfraHash != "" && in.InfraHash != hash
+}
+
+// rotate carries out the successions that can wait for a good moment: of instances
+// that are old enough to go, and of those that were made from a configuration that
+// is no longer the group's. One at a time, the oldest first. What was begun is
+// finished whatever has changed: its replacement is there, and costs.
+func (p *planner) rotate() {
+	if p.v.Group.Deleted {
+		return
+	}
+	var oldest *Instance
+	begun := false
+	for _, in := range p.all {
+		due := p.due[in.ID]
+		switch {
+		case !due.patient || p.condemned[in.ID]:
+		case len(p.heirsOf(in)) > 0:
+			begun = true
+			if step, why := p.next(in, due, "rotate"); step == stepCondemn {
+				p.condemn(in, due.reason, why)
+			}
+		case oldest == nil:
+			oldest = in
+		}
+	}
+	if oldest == nil || begun || !p.mayRotate(oldest) {
+		return
+	}
+	if step, why := p.next(oldest, p.due[oldest.ID], "rotate"); step == stepCreate {
+		p.act(Create{Group: p.v.Group.ID, Replaces: oldest.ID, Why: why})
+	}
+}
+
+// mayRotate reports whether this is a good moment to replace in; a note says why
+// not. It is one if somebody's window is open, and the group has exactly the
+// instances that it should have, all of them registered, heard of, and for long
+// enough that the last replacement is known to work.
+func (p *planner) mayRotate(in *Instance) bool {
+	hold := func(by Blocker, why string, until time.Time) bool {
+		p.note(in.ID, "rotate", by, why, until)
+		return false
+	}
+	c := p.d.Counts
+	switch gate := p.v.Voluntary; {
+	case gate.Blocked != "":
+		return hold(gate.By, gate.Blocked, gate.Until)
+	case c.Leaving > 0:
+		return hold(BlockerUnsettled, "another instance is leaving", time.Time{})
+	case c.Sick > 0:
+		return hold(BlockerUnsettled, "another instance is sick", time.Time{})
+	case c.Live != c.Desired:
+		return hold(BlockerUnsettled, fmt.Sprintf("the group has %d instances, and should have %d", c.Live, c.Desired), time.Time{})
+	case c.Running != c.Live:
+		return hold(BlockerUnsettled, fmt.Sprintf("only %d of %d instances have registered", c.Running, c.Live), time.Time{})
+	}
+	for _, other := range p.all {
+		if other.OnDemand || !other.State.Live() {
+			continue
+		}
+		settled := other.RegisteredAt.Add(p.v.Proving)
+		switch {
+		case other.State == Suspect:
+			return hold(BlockerUnsettled, fmt.Sprintf("nothing is heard of %s", other.ID), time.Time{})
+		case other.Notice.Given() || other.ReplaceFirst || p.due[other.ID].reason == ReasonForcedExpiry:
+			return hold(BlockerUnsettled, fmt.Sprintf("%s has to go first", other.ID), time.Time{})
+		case !other.Proved:
+			return hold(BlockerProof, fmt.Sprintf("%s has not reported yet", other.ID), time.Time{})
+		case p.now.Before(settled):
+			return hold(BlockerUnsettled, fmt.Sprintf("%s has registered only just now", other.ID), settled)
+		}
+	}
+	return true
+}
