@@ -195,9 +195,12 @@ func (s *shard) connect(stream agenttest.Stream, who identity.Peer) error {
 	}
 }
 
-func welcome(interval time.Duration) *nstancev1.ServerMessage {
+func welcome(interval time.Duration) *nstancev1.ServerMessage { return welcomeIn(7, interval) }
+
+// welcomeIn is what the leader of a term says.
+func welcomeIn(term int64, interval time.Duration) *nstancev1.ServerMessage {
 	return &nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_Welcome{Welcome: &nstancev1.Welcome{
-		ServerVersion: "1.2.3", Shard: agenttest.Shard, Term: 7, ReportInterval: durationpb.New(interval),
+		ServerVersion: "1.2.3", Shard: agenttest.Shard, Term: term, ReportInterval: durationpb.New(interval),
 	}}}
 }
 

@@ -54,10 +54,15 @@ func (st *stream) handle(ctx context.Context, m *nstancev1.ServerMessage) error 
 
 func (st *stream) welcome(ctx context.Context, w *nstancev1.Welcome, now time.Time) {
 	st.reports.welcome(w.GetReportInterval().AsDuration(), now, st.session.Random())
-	if !st.welcomed.IsZero() {
+	if w.GetTerm() == st.term && !st.welcomed.IsZero() {
 		return
 	}
-	st.welcomed = now
+	st.term = w.GetTerm()
+	if st.welcomed.IsZero() {
+		st.welcomed = now
+	} else {
+		st.reports.due = now // who leads anew has heard nothing yet, though the stream stayed
+	}
 	st.session.log.InfoContext(ctx, "connected", "shard", w.GetShard(), "term", w.GetTerm(),
 		"server_version", w.GetServerVersion(), "report_interval", st.reports.interval.String())
 }

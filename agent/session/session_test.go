@@ -84,6 +84,30 @@ func TestAnIntervalOfTheMachineOverridesTheServers(t *testing.T) {
 	}
 }
 
+// TestF1_ALeaderThatIsBackIsToldAtOnce: the stream outlived the lease of the leader,
+// which welcomes the agent again under its new term.
+func TestF1_ALeaderThatIsBackIsToldAtOnce(t *testing.T) {
+	for name, when := range map[string]settings.Report{"reports": {}, "a single report": {Disabled: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, s := newMachine(t, life(month)), &shard{interval: time.Hour}
+				m.Serve(leader, agenttest.Script{Connect: s.connect})
+				m.run(when, leader)
+				time.Sleep(time.Minute)
+				s.send(t, welcomeIn(7, time.Hour))
+				if _, reports := s.seen(); len(reports) != 1 {
+					t.Errorf("%d reports after a repeated welcome, want the first one", len(reports))
+				}
+				s.send(t, welcomeIn(8, time.Hour))
+				if streams, reports := s.seen(); len(streams) != 1 || len(reports) != 2 {
+					t.Errorf("%d streams, %d reports; want one more report on the same stream", len(streams), len(reports))
+				}
+				m.quit()
+			})
+		})
+	}
+}
+
 func TestFilesAreAppliedTogetherAndReportedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := newMachine(t, life(month)), &shard{interval: time.Minute}

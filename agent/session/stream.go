@@ -40,6 +40,7 @@ type stream struct {
 
 	opened   time.Time
 	welcomed time.Time // zero: not yet
+	term     int64     // of the leader that welcomed last
 	reports  reports
 	reopen   time.Time // when to open a new one; zero: not planned
 	request  int       // number of the last submission of keys

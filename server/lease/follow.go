@@ -102,6 +102,9 @@ func (e *Elector) see(ctx context.Context, now observation) {
 		return
 	}
 	e.publish(&now.doc, nil)
+	if e.opts.OnFollow != nil && !now.doc.Released && now.doc.LeaderID != e.opts.ID {
+		e.opts.OnFollow(now.doc)
+	}
 }
 
 // mayTake gathers what the decision needs beside the lock itself. An absent

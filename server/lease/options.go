@@ -54,6 +54,10 @@ type Options struct {
 	// after ctx ended: the next campaign waits for it.
 	OnAcquire func(ctx context.Context, term uint64)
 
+	// OnFollow is called each time a version of the lock is seen first under which
+	// another server leads. It must return at once.
+	OnFollow func(leader Document)
+
 	// OnLose is called once for each OnAcquire, after its context ended and
 	// before the lock is released. It returns once acting has stopped.
 	OnLose func()

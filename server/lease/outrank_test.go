@@ -89,3 +89,23 @@ func TestS1_OutrankedLeaderStepsBack(t *testing.T) {
 		stopAll(t, b)
 	})
 }
+
+// TestOnFollow: a server is told who else leads, of each version once, and never
+// that it leads itself.
+func TestOnFollow(t *testing.T) {
+	bubble(t, func(t *testing.T, c *cluster) {
+		var followed []string
+		note := func(o *lease.Options) {
+			id := o.ID
+			o.OnFollow = func(doc lease.Document) { followed = append(followed, id+" follows "+doc.LeaderID) }
+		}
+		a := c.add("a", note)
+		c.run(time.Second)
+		b := c.add("b", note)
+		c.run(leaseL / 6) // before the next renewal
+		if len(followed) != 1 || followed[0] != "b follows a" {
+			t.Errorf("%q", followed)
+		}
+		stopAll(t, a, b)
+	})
+}

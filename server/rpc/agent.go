@@ -9,10 +9,14 @@ import (
 // agentService passes the agents' streams to the reign.
 type agentService struct {
 	nstancev1.UnimplementedAgentServiceServer
+	opts Options
 }
 
 // Connect implements [nstancev1.AgentServiceServer].
-func (*agentService) Connect(stream grpc.BidiStreamingServer[nstancev1.AgentMessage, nstancev1.ServerMessage]) error {
-	c := callerOf(stream.Context())
-	return c.reign.Connect(c.Peer, stream)
+func (s *agentService) Connect(stream grpc.BidiStreamingServer[nstancev1.AgentMessage, nstancev1.ServerMessage]) error {
+	reign, err := s.opts.Shard.Reign()
+	if err != nil {
+		return err
+	}
+	return reign.Connect(callerOf(stream.Context()).Peer, stream)
 }

@@ -39,7 +39,7 @@ type guard struct {
 // caller is who calls, and the reign that serves the call.
 type caller struct {
 	identity.Peer
-	reign *shard.Reign // nil in calls that the cluster's leader answers
+	reign *shard.Reign // nil in calls that the cluster's leader answers, and in the streams of agents, which may outlive it
 }
 
 type callerKey struct{}
@@ -131,6 +131,9 @@ func (g *guard) admit(ctx context.Context, method string) (context.Context, erro
 		if c.reign, err = g.opts.Shard.Reign(); err != nil {
 			return nil, err
 		}
+	}
+	if g.role == identity.RoleAgent {
+		c.reign = nil
 	}
 	if !g.opts.Shard.Static().Config.HasTenant(who.Tenant) {
 		return nil, refuse(codes.PermissionDenied, "UNKNOWN_TENANT", "the tenant is not configured")

@@ -122,7 +122,7 @@ func NewAgentServer(opts Options, conf *tls.Config) *Server {
 	opts.defaults()
 	g := &guard{opts: opts, service: nstancev1.AgentService_ServiceDesc.ServiceName, addr: agentAddr, role: identity.RoleAgent}
 	s := newServer(g, agentLimits, conf)
-	nstancev1.RegisterAgentServiceServer(s.grpc, &agentService{})
+	nstancev1.RegisterAgentServiceServer(s.grpc, &agentService{opts: opts})
 	return s.complete(g)
 }
 

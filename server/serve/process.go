@@ -162,6 +162,7 @@ func (p *process) serve(ctx context.Context) error {
 	leads.Go(func() error { return p.leadShard(ctx) })
 	g.Go(func() error {
 		defer stopTail()
+		defer p.shard.EndParked()
 		return leads.Wait()
 	})
 	g.Go(func() error { return p.keys.run(ctx) })
@@ -226,6 +227,7 @@ func (p *process) prepareLocks() error {
 		opts.FreshShard = docs.fresh
 		opts.Reclaim = reclaim(p.cache, bucket.LeaderKey(p.opts.Shard))
 		opts.OnAcquire = func(ctx context.Context, _ uint64) { p.lead(ctx) }
+		opts.OnFollow = func(lease.Document) { p.shard.EndParked() }
 		elector, err := newElector(p.store, bucket.LeaderKey(p.opts.Shard), opts)
 		if err != nil {
 			return err

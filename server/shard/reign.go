@@ -43,6 +43,7 @@ type Reign struct {
 	health    *health
 	collector *collector
 	sessions  *sessions
+	parking   *parking // where the streams stay when the lease is lost; nil: nowhere
 	snapshots *snapshots
 	events    *events
 

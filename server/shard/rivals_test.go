@@ -114,6 +114,7 @@ func (rs *rivals) join(id string) {
 	elector, err := lease.New(rivalStore{rs.store, r}, bucket.LeaderKey(testShard), lease.Options{
 		ID: id, LeaderAddr: id + ":8991", Lease: rivalLease, Elapsed: r.elapsed, Log: slog.New(slog.DiscardHandler),
 		FreshShard: func(context.Context) (bool, error) { return true, nil },
+		OnFollow:   func(lease.Document) { s.EndParked() },
 		OnAcquire: func(ctx context.Context, term uint64) {
 			rs.lead(s)
 			if err := s.Lead(ctx, term); err != nil {

@@ -37,7 +37,7 @@ type AgentStream interface {
 // small stacks: the one of the call, and one that waits for a message. One that sends
 // exists only while there is something to send.
 type session struct {
-	r       *Reign
+	r       *Reign // changes while serving, entry and mu are held: each of them is enough to read it
 	id      identity.ID
 	serial  string // of the certificate that opened the stream
 	expires time.Time
@@ -46,13 +46,15 @@ type session struct {
 	process string // boot id of the agent's process
 	count   int64  // of its last report
 
-	entry sync.Mutex // held while the stream is entered among the sessions, or taken out
+	serving sync.Mutex // held while a message is dealt with
+	entry   sync.Mutex // held while the stream is entered among the sessions, or taken out
 
 	mu      sync.Mutex
 	queue   []*nstancev1.ServerMessage
 	bytes   int
 	sending bool
 	limit   *time.Timer // ends the stream: until hello, then with the certificate
+	parked  chan struct{} // closed when a reign takes the stream on; nil: one has it
 	ended   bool
 	why     error
 	done    chan struct{} // closed when ended
@@ -105,6 +107,7 @@ func (s *session) end() error {
 	s.mu.Unlock()
 	s.entry.Lock()
 	defer s.entry.Unlock()
+	s.r.parking.remove(s)
 	if s.r.sessions.close(s) && s.r.ctx.Err() == nil {
 		s.r.health.disconnected(s.id, why == nil)
 		s.r.log.Info("agent disconnected", "instance", s.id, "graceful", why == nil)
@@ -164,7 +167,7 @@ func (s *session) receive() {
 		return
 	}
 	if err == nil {
-		err = s.handleSafely(msg)
+		err = s.attend(msg)
 	}
 	if err != nil {
 		s.finish(err)
@@ -229,11 +232,16 @@ func (s *session) greet(hello *nstancev1.Hello) error {
 	s.endAfter(s.expires.Sub(s.r.now()), errExpired)
 	s.greeted, s.process = true, hello.BootId
 	s.r.log.Info("agent connected", "instance", s.id, "agent_version", printable(hello.AgentVersion))
+	s.introduce()
+	return nil
+}
+
+// introduce tells the agent who leads and what is wanted of it.
+func (s *session) introduce() {
 	s.send(s.r.welcome())
 	s.send(&nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_KeyRequest{
 		KeyRequest: &nstancev1.KeyRequest{KeyNames: s.r.keyNames(s.id)},
 	}})
-	return nil
 }
 
 // enter makes this the stream of its instance, unless either has ended since the
@@ -304,7 +312,7 @@ func (s *session) send(msg *nstancev1.ServerMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	size := proto.Size(msg)
-	if s.ended || len(s.queue) >= queueMessages || s.bytes+size > queueBytes {
+	if s.ended || s.parked != nil || len(s.queue) >= queueMessages || s.bytes+size > queueBytes {
 		return
 	}
 	s.queue = append(s.queue, msg)
@@ -328,6 +336,9 @@ func (s *session) drain() {
 		s.queue = s.queue[1:]
 		s.bytes -= proto.Size(msg)
 		s.mu.Unlock()
+		if !s.proves() {
+			continue // the reign is over, and what it had to say with it
+		}
 		if err := s.stream.Send(msg); err != nil {
 			s.finish(err)
 			return

@@ -94,14 +94,29 @@ func (ss *sessions) end(id identity.ID) {
 	}
 }
 
-// closeAll ends every stream: this server does not lead any more.
+// has reports whether the instance has a stream.
+func (ss *sessions) has(id identity.ID) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.byID[id] != nil
+}
+
+// closeAll lets go of every stream, because this server does not lead any more:
+// where the lease was lost they are parked, else they end.
 func (ss *sessions) closeAll() {
+	keep := keeps(context.Cause(ss.r.ctx))
+	limit := parkLimit(ss.r.wanted.config().Server.HealthCheckInterval.Std())
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	ss.closed = true
-	for _, s := range ss.byID {
+	for id, s := range ss.byID {
+		if keep && ss.r.parking.add(s, limit) {
+			delete(ss.byID, id)
+			continue
+		}
 		s.finish(errReignOver)
 	}
+	ss.r.opts.Metrics.streams.Set(float64(len(ss.byID)))
 }
 
 // welcomeAll tells every connected agent what has changed for it.

@@ -95,6 +95,7 @@ type Shard struct {
 	opts    Options
 	reign   atomic.Pointer[Reign] // that serves
 	leading atomic.Pointer[Reign] // the same, or one that still takes over
+	parking parking
 
 	mu     sync.Mutex
 	static Static
@@ -131,6 +132,7 @@ var errNotLeader = &Refusal{Code: codes.Unavailable, Reason: "NOT_LEADER", Messa
 func (s *Shard) Lead(ctx context.Context, term uint64) error {
 	log := s.opts.Log.With("term", term)
 	r := newReign(ctx, s.opts, log, term, s.Static())
+	r.parking = &s.parking
 	s.leading.Store(r)
 	defer s.leading.CompareAndSwap(r, nil)
 	started := s.opts.Now()
@@ -148,6 +150,7 @@ func (s *Shard) Lead(ctx context.Context, term uint64) error {
 	s.mu.Unlock()
 	defer s.reign.CompareAndSwap(r, nil)
 	r.tasks.Go(func() { r.catchUp(s.Static()) })
+	s.parking.resume(r)
 	log.InfoContext(ctx, "leading", "instances", r.cache.Len(), "after", s.opts.Now().Sub(started))
 	err := r.run(ctx)
 	r.releaseAddress()
