@@ -53,7 +53,7 @@ type session struct {
 	queue   []*nstancev1.ServerMessage
 	bytes   int
 	sending bool
-	limit   *time.Timer // ends the stream: until hello, then with the certificate
+	limit   *time.Timer   // ends the stream: until hello, then with the certificate
 	parked  chan struct{} // closed when a reign takes the stream on; nil: one has it
 	ended   bool
 	why     error
