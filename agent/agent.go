@@ -11,6 +11,7 @@
 //	session      the stream: welcome, reports, renewal, reconnecting, goodbye
 //	keys, files  what the server asks for and what it delivers
 //	report       measurements
+//	interruption whether the cloud takes the machine away
 //	healthz      liveness for whoever watches the process
 //	durable      files that a crash cannot tear
 //
@@ -35,6 +36,7 @@ import (
 	"nstance.dev/agent/enroll"
 	"nstance.dev/agent/files"
 	"nstance.dev/agent/healthz"
+	"nstance.dev/agent/interruption"
 	"nstance.dev/agent/keys"
 	"nstance.dev/agent/link"
 	"nstance.dev/agent/report"
@@ -46,9 +48,11 @@ import (
 type Options struct {
 	Version     string                                                   // of this build; "unknown"
 	DialContext func(ctx context.Context, addr string) (net.Conn, error) // TCP
-	Proc, Sys   string                                                   // /proc, /sys
-	Now         func() time.Time                                         // time.Now
-	Random      func() float64                                           // in [0, 1); rand.Float64
+	// DialMetadata connects to the cloud's metadata service; TCP, to link-local addresses only.
+	DialMetadata func(ctx context.Context, network, addr string) (net.Conn, error)
+	Proc, Sys    string           // /proc, /sys
+	Now          func() time.Time // time.Now
+	Random       func() float64   // in [0, 1); rand.Float64
 }
 
 func (o Options) withDefaults() Options {
@@ -115,7 +119,10 @@ func run(ctx context.Context, s settings.Settings, o Options, log *slog.Logger) 
 	if err != nil {
 		return err
 	}
-	conversation, err := prepare(s, o, dir, id, dialer, log)
+	spot := interruption.New(interruption.Options{
+		Provider: s.Provider, Interval: s.SpotPollInterval, DialContext: o.DialMetadata,
+	}, log)
+	conversation, err := prepare(s, o, dir, id, dialer, spot, log)
 	if err != nil {
 		return err
 	}
@@ -128,6 +135,7 @@ func run(ctx context.Context, s settings.Settings, o Options, log *slog.Logger) 
 		}
 		g.Go(func() error { return healthz.Serve(ctx, l) })
 	}
+	g.Go(func() error { return spot.Run(ctx) })
 	g.Go(func() error { return conversation.Run(ctx) })
 	return g.Wait()
 }
@@ -166,7 +174,7 @@ func identify(ctx context.Context, s settings.Settings, o Options, dir *credenti
 }
 
 // prepare opens what a session needs on this machine.
-func prepare(s settings.Settings, o Options, dir *credentials.Dir, id credentials.Identity, dialer link.Dialer, log *slog.Logger) (*session.Session, error) {
+func prepare(s settings.Settings, o Options, dir *credentials.Dir, id credentials.Identity, dialer link.Dialer, spot *interruption.Watcher, log *slog.Logger) (*session.Session, error) {
 	keyStore, err := keys.Open(s.Keys.Dir, s.Keys.Mode, s.Keys.DirMode())
 	if err != nil {
 		return nil, err
@@ -188,6 +196,6 @@ func prepare(s settings.Settings, o Options, dir *credentials.Dir, id credential
 		Version: o.Version, Credentials: dir, Identity: id,
 		Book:   link.NewBook(s.AgentAddrs, s.AddrFile, link.Agent),
 		Dialer: dialer, Keys: keyStore, Files: received, Collector: collector,
-		Report: s.Report, Now: o.Now, Random: o.Random,
+		Interruption: spot, Report: s.Report, Now: o.Now, Random: o.Random,
 	}, log), nil
 }

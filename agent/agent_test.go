@@ -25,6 +25,7 @@ import (
 	"nstance.dev/agent/agenttest"
 	"nstance.dev/agent/credentials"
 	"nstance.dev/agent/enroll"
+	"nstance.dev/agent/interruption"
 	"nstance.dev/agent/settings"
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -52,6 +53,7 @@ func newMachine(t *testing.T) *machine {
 		Identity: settings.Place{Dir: filepath.Join(dir, "identity"), Mode: 0o600},
 		Keys:     settings.Place{Dir: filepath.Join(dir, "keys"), Mode: 0o640},
 		Recv:     settings.Place{Dir: filepath.Join(dir, "recv"), Mode: 0o640},
+		Provider: interruption.Local,
 	}}
 	m.UserData(m.settings.Identity.Dir, m.settings.InstanceID)
 	return m

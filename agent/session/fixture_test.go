@@ -18,6 +18,7 @@ import (
 	"nstance.dev/agent/agenttest"
 	"nstance.dev/agent/credentials"
 	"nstance.dev/agent/files"
+	"nstance.dev/agent/interruption"
 	"nstance.dev/agent/keys"
 	"nstance.dev/agent/link"
 	"nstance.dev/agent/report"
@@ -40,6 +41,7 @@ type machine struct {
 	cred *credentials.Dir
 	stop context.CancelCauseFunc
 	done chan error
+	spot *interruption.Watcher // nil: not a spot machine
 }
 
 // life lets the machine's certificate end after this.
@@ -90,7 +92,7 @@ func (m *machine) run(when settings.Report, addrs ...string) {
 		Version: "1.2.3", Credentials: m.cred, Identity: id,
 		Book:   link.NewBook(addrs, "", link.Agent),
 		Dialer: link.Dialer{Roots: m.Roots(), DialContext: m.DialContext},
-		Keys:   keyStore, Files: received, Collector: collector, Report: when,
+		Keys:   keyStore, Files: received, Collector: collector, Report: when, Interruption: m.spot,
 	}, slog.New(slog.NewTextHandler(logTo{m.t}, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	ctx, stop := context.WithCancelCause(context.Background())
 	m.stop, m.done = stop, make(chan error, 1)

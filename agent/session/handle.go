@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"nstance.dev/agent/report"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -92,6 +94,30 @@ func (st *stream) submitKeys(ctx context.Context, names []string) error {
 	}})
 }
 
+// news is closed when the cloud announces the machine's end; nil where it never does.
+func (s *Session) news() <-chan struct{} {
+	if s.Interruption == nil {
+		return nil
+	}
+	return s.Interruption.News()
+}
+
+// notice is what the cloud announced, nil if nothing.
+func (s *Session) notice() *nstancev1.TerminationNotice {
+	if s.Interruption == nil {
+		return nil
+	}
+	n, ok := s.Interruption.Notice()
+	if !ok {
+		return nil
+	}
+	notice := &nstancev1.TerminationNotice{Action: n.Action}
+	if !n.Deadline.IsZero() {
+		notice.Deadline = timestamppb.New(n.Deadline)
+	}
+	return notice
+}
+
 func (st *stream) stage(ctx context.Context, f *nstancev1.FileTransfer, now time.Time) {
 	var modTime time.Time
 	if f.GetLastModified().IsValid() {
@@ -123,6 +149,7 @@ func (st *stream) report(ctx context.Context, now time.Time) error {
 	if err != nil {
 		s.log.DebugContext(ctx, "report is incomplete", "error", err)
 	}
+	health.TerminationNotice = s.notice()
 	st.reports.reported(now, s.Random())
 	return st.send(&nstancev1.AgentMessage{Message: &nstancev1.AgentMessage_Report{Report: health}})
 }

@@ -56,7 +56,15 @@ func (r *reports) reported(now time.Time, random float64) {
 // hurry brings the next report forward because there is news, yet not closer than spacing
 // to the last one.
 func (r *reports) hurry(now time.Time) {
-	if r.due.IsZero() || r.setting.Disabled {
+	if !r.setting.Disabled {
+		r.announce(now)
+	}
+}
+
+// announce brings the next report forward because the machine will be taken away. That
+// goes even where reports are disabled, and is in the first report of a stream anyway.
+func (r *reports) announce(now time.Time) {
+	if r.due.IsZero() {
 		return
 	}
 	if soon := later(r.sent.Add(spacing), now); soon.Before(r.due) {

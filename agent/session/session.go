@@ -11,6 +11,7 @@ import (
 
 	"nstance.dev/agent/credentials"
 	"nstance.dev/agent/files"
+	"nstance.dev/agent/interruption"
 	"nstance.dev/agent/keys"
 	"nstance.dev/agent/link"
 	"nstance.dev/agent/report"
@@ -22,7 +23,7 @@ import (
 // instead of starting afresh each time.
 const heldFor = 10 * time.Second
 
-// Options are what a [Session] is made of. All fields but Now and Random are required.
+// Options are what a [Session] is made of. All fields but the last four are required.
 type Options struct {
 	// Version is that of this build.
 	Version string
@@ -37,6 +38,9 @@ type Options struct {
 	Keys      *keys.Store
 	Files     *files.Store
 	Collector *report.Collector
+	// Interruption knows whether the cloud has announced the machine's end; nil: it never
+	// does.
+	Interruption *interruption.Watcher
 	// Report says when to report.
 	Report settings.Report
 	// Now is the clock; nil: time.Now.

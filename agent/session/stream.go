@@ -143,6 +143,7 @@ func (st *stream) run(ctx context.Context) error {
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	news := st.session.news()
 	for {
 		timer.Reset(st.next().Sub(st.session.Now()))
 		select {
@@ -155,6 +156,9 @@ func (st *stream) run(ctx context.Context) error {
 			if err := st.handle(ctx, a.message); err != nil {
 				return st.reason(err)
 			}
+		case <-news:
+			news = nil
+			st.reports.announce(st.session.Now())
 		case <-timer.C:
 		}
 		if err := st.act(ctx); errors.Is(err, errReopen) {

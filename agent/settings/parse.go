@@ -10,11 +10,18 @@ import (
 	"strings"
 	"time"
 
+	"nstance.dev/agent/interruption"
 	"nstance.dev/protos/identity"
 )
 
 // minReportInterval keeps a mistyped interval from loading server and machine.
 const minReportInterval = 500 * time.Millisecond
+
+// A cloud announces an interruption two minutes ahead, and limits how often it is asked.
+const (
+	minSpotPollInterval = 500 * time.Millisecond
+	maxSpotPollInterval = time.Minute
+)
 
 // parser collects what is wrong, so that one start shows all of it.
 type parser struct {
@@ -176,6 +183,29 @@ func (p *parser) report() Report {
 		p.wrong(identity.EnvReportInterval, "%v is less than %v; 0 disables reports", d, minReportInterval)
 	}
 	return Report{Interval: d}
+}
+
+func (p *parser) provider() interruption.Provider {
+	provider, err := interruption.ParseProvider(p.getenv(identity.EnvProvider))
+	if err != nil {
+		p.wrong(identity.EnvProvider, "%w", err)
+	}
+	return provider
+}
+
+func (p *parser) spotPollInterval() time.Duration {
+	v := p.getenv(identity.EnvSpotPollInterval)
+	if v == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(v)
+	switch {
+	case err != nil:
+		p.wrong(identity.EnvSpotPollInterval, "%.80q is not a duration such as 2s", v)
+	case d < minSpotPollInterval || d > maxSpotPollInterval:
+		p.wrong(identity.EnvSpotPollInterval, "%v is not from %v to %v", d, minSpotPollInterval, maxSpotPollInterval)
+	}
+	return d
 }
 
 func (p *parser) networkInterface() string {

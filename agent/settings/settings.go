@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"nstance.dev/agent/interruption"
 	"nstance.dev/protos/identity"
 )
 
@@ -55,6 +56,10 @@ type Settings struct {
 	// MetricsInterface is the network interface whose counters go into reports, together
 	// with the size of the connection tracking table; empty: neither.
 	MetricsInterface string
+	// Provider is the cloud that may announce the machine's end, and SpotPollInterval the
+	// time between two questions where it has to be polled; 0: interruption.DefaultInterval.
+	Provider         interruption.Provider
+	SpotPollInterval time.Duration
 	// HealthAddr is the address, host:port, on which liveness is answered; empty: nowhere.
 	HealthAddr string
 }
@@ -98,6 +103,8 @@ func Parse(getenv func(string) string) (Settings, error) {
 		IPv6:             p.address(identity.EnvInstanceIPv6, netip.Addr.Is6, "IPv6"),
 		Report:           p.report(),
 		MetricsInterface: p.networkInterface(),
+		Provider:         p.provider(),
+		SpotPollInterval: p.spotPollInterval(),
 		HealthAddr:       p.hostPort(identity.EnvHealthAddr),
 	}
 	if s.AddrFile == "" {

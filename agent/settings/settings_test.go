@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"nstance.dev/agent/interruption"
 	"nstance.dev/agent/settings"
 	"nstance.dev/protos/identity"
 )
@@ -58,11 +59,13 @@ func TestParse(t *testing.T) {
 			identity.EnvInstanceIPv4: "10.0.0.7", identity.EnvInstanceIPv6: "fd00::7",
 			identity.EnvReportInterval: "30s", identity.EnvMetricsInterface: "eth0", identity.EnvHealthAddr: ":8080",
 			identity.EnvServerAgentAddr: "10.0.0.1:8994, [fd00::1]:8994",
+			identity.EnvProvider:        "gcp", identity.EnvSpotPollInterval: "5s",
 		}, func(s *settings.Settings) {
 			s.Debug, s.Environment = true, "prod"
 			s.Identity, s.Keys, s.Recv = settings.Place{Dir: "/a/b", Mode: 0o640}, settings.Place{Dir: "/k", Mode: 0o600}, settings.Place{Dir: "/r", Mode: 0o644}
 			s.Hostname, s.IPv4, s.IPv6 = "web-1", netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("fd00::7")
 			s.Report.Interval, s.MetricsInterface, s.HealthAddr = 30*time.Second, "eth0", ":8080"
+			s.Provider, s.SpotPollInterval = interruption.Google, 5*time.Second
 			s.AgentAddrs = []string{"10.0.0.1:8994", "[fd00::1]:8994"}
 		}},
 		{"an address file replaces the addresses", map[string]string{
@@ -118,6 +121,10 @@ func TestParseErrors(t *testing.T) {
 		{identity.EnvReportInterval, "1ms", "less than"},
 		{identity.EnvMetricsInterface, "../eth0", "network interface"},
 		{identity.EnvHealthAddr, "8080", "host:port"},
+		{identity.EnvProvider, "azure", "is not aws, google, proxmox or local"},
+		{identity.EnvSpotPollInterval, "2", "duration"},
+		{identity.EnvSpotPollInterval, "1ms", "from 500ms to 1m0s"},
+		{identity.EnvSpotPollInterval, "1h", "from 500ms to 1m0s"},
 		{identity.EnvDebug, "yes", "true nor false"},
 	} {
 		t.Run(tt.variable+"="+tt.value, func(t *testing.T) {

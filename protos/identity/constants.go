@@ -75,6 +75,7 @@ const (
 	EnvReportInterval         = "NSTANCE_REPORT_INTERVAL"
 	EnvMetricsInterface       = "NSTANCE_METRICS_INTERFACE"
 	EnvProvider               = "NSTANCE_PROVIDER"
+	EnvSpotPollInterval       = "NSTANCE_SPOT_POLL_INTERVAL"
 	EnvHealthAddr             = "NSTANCE_HEALTH_ADDR"
 )
 

@@ -73,6 +73,7 @@ func (d *Driver) environment(dir string) []string {
 		"HOME=" + dir,
 		identity.EnvMachineDir + "=" + dir,
 		envAgent + "=" + d.opts.Agent,
+		identity.EnvProvider + "=local",
 		identity.EnvServerAddrFile + "=" + filepath.Join(d.opts.Dir, leaderFile),
 	}
 	for _, name := range []string{"PATH", "TMPDIR"} {
