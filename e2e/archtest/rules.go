@@ -25,6 +25,7 @@ var layers = []layer{
 	{dir: "server/fleet", ours: []string{"protos/identity"}},
 	{dir: "server/placement"},
 	{dir: "server/delivery"},
+	{dir: "server/decisions", ours: []string{"protos/identity", "server/fleet"}},
 	{dir: "server/secrets", ours: []string{"protos/identity", "server/objectstore"}, tests: fakes},
 	{
 		dir:   "server/secrets/backends",
@@ -43,7 +44,7 @@ var layers = []layer{
 		tests: append([]string{"protos/identity", "server/pki", "server/secrets"}, fakes...),
 	},
 	{dir: "server/pki", ours: []string{"protos/identity", "server/objectstore", "server/secrets"}, tests: fakes},
-	{dir: "server/cache", ours: []string{"protos/identity", "server/fleet"}},
+	{dir: "server/cache", ours: []string{"protos/identity", "server/fleet", "server/decisions"}},
 	{
 		dir:   "server/sources",
 		ours:  []string{"server/config/...", "server/objectstore", "server/render", "server/secrets"},
@@ -83,7 +84,7 @@ var layers = []layer{
 var belowShard = []string{
 	"protos/...", "server/driver", "server/config/...", "server/bucket", "server/render",
 	"server/objectstore", "server/secrets", "server/lease", "server/pki", "server/fleet/...",
-	"server/cache", "server/placement",
+	"server/decisions", "server/cache", "server/placement",
 }
 
 // fakes are the stand-ins for the outer world that tests use.
@@ -164,7 +165,7 @@ var pureImports = []string{
 
 // pureDirs are the packages that get the time as an argument: they never look at a
 // clock, wait, or draw a random number.
-var pureDirs = []string{"server/fleet", "server/config", "server/render", "server/bucket", "server/delivery"}
+var pureDirs = []string{"server/fleet", "server/decisions", "server/config", "server/render", "server/bucket", "server/delivery"}
 
 // decisionDirs are the pure packages that moreover have no concurrency at all.
-var decisionDirs = []string{"server/fleet", "server/delivery"}
+var decisionDirs = []string{"server/fleet", "server/decisions", "server/delivery"}

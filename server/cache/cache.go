@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/server/decisions"
 	"nstance.dev/server/fleet"
 )
 
@@ -37,7 +38,7 @@ type Cache struct {
 	keys     named[publicKey]
 	files    named[File]
 	errorLog ring[string, ErrorRow]
-	decided  ring[fleet.GroupID, Decision]
+	decided  ring[fleet.GroupID, decisions.Decision]
 
 	healthMu sync.RWMutex
 	health   *table[identity.ID, Health] // a row for each instance

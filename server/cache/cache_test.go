@@ -16,6 +16,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/cache"
+	"nstance.dev/server/decisions"
 	"nstance.dev/server/fleet"
 )
 
@@ -232,7 +233,7 @@ func TestS22_LogsKeepTheLastRows(t *testing.T) {
 	c, path := openNew(t)
 	for i := range 450 {
 		c.AddError(cache.ErrorRow{Tenant: "prod", Error: fmt.Sprint(i)})
-		c.AddDecision(cache.Decision{Group: web, Action: fmt.Sprint(i)})
+		c.AddDecision(decisions.Decision{Group: web, Action: fmt.Sprint(i)})
 	}
 	errs, decisions := c.Errors("prod"), c.Decisions(web)
 	if len(errs) != 200 || errs[0].Error != "250" || errs[199].Error != "449" {
@@ -257,7 +258,7 @@ func TestResetForgetsAllButTermsAndImages(t *testing.T) {
 	must(t, c.Insert(in))
 	must(t, c.PutOperator(cache.Operator{ID: "opr-a", NonceSHA256: "n"}))
 	c.PutGroup(cache.Group{Group: fleet.Group{ID: web}})
-	c.AddDecision(cache.Decision{Group: web})
+	c.AddDecision(decisions.Decision{Group: web})
 	c.PutTerm("shard", 7)
 	c.PutImage(cache.Image{Key: "debian"})
 	must(t, c.Flush(t.Context()))

@@ -152,12 +152,3 @@ type ErrorRow struct {
 	Error    string
 	At       time.Time
 }
-
-// Decision is one thing that was decided about a group.
-type Decision struct {
-	Group    fleet.GroupID
-	Instance identity.ID // empty: none in particular
-	Action   string
-	Reason   string
-	At       time.Time
-}

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"nstance.dev/server/decisions"
 	"nstance.dev/server/fleet"
 )
 
@@ -66,14 +67,14 @@ func (c *Cache) Errors(tenant string) []ErrorRow {
 
 // AddDecision notes a decision about a group. The last 100 are kept, until the
 // group is dropped.
-func (c *Cache) AddDecision(d Decision) {
+func (c *Cache) AddDecision(d decisions.Decision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.news(c.decided.add(d.Group, d))
 }
 
 // Decisions returns the last decisions about a group, the oldest first.
-func (c *Cache) Decisions(g fleet.GroupID) []Decision {
+func (c *Cache) Decisions(g fleet.GroupID) []decisions.Decision {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.decided.of(g)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/server/decisions"
 	"nstance.dev/server/fleet"
 )
 
@@ -19,7 +20,7 @@ type tables struct {
 	keys      *table[fileKey, publicKey]
 	operators *table[identity.ID, Operator]
 	errors    *table[int64, ErrorRow]
-	decisions *table[int64, Decision]
+	decisions *table[int64, decisions.Decision]
 	images    *table[string, Image]
 	terms     *table[string, uint64]
 }
@@ -170,11 +171,15 @@ func newErrorsTable() *table[int64, ErrorRow] {
 	})
 }
 
-func newDecisionsTable() *table[int64, Decision] {
+func newDecisionsTable() *table[int64, decisions.Decision] {
 	return newTable(schema{name: "decisions", keys: 1, columns: []string{
-		"seq INTEGER", "tenant TEXT", "group_key TEXT", "instance_id TEXT", "action TEXT", "reason TEXT", "at INTEGER",
-	}}, bindSeq, func(seq int64, d Decision) []any {
-		return []any{seq, d.Group.Tenant, d.Group.Name, d.Instance.String(), d.Action, d.Reason, ms(d.At)}
+		"seq INTEGER", "tenant TEXT", "group_key TEXT", "instance_id TEXT", "action TEXT", "reason TEXT", "count INTEGER",
+		"at INTEGER", "held_by TEXT", "held_why TEXT", "not_before INTEGER",
+	}}, bindSeq, func(seq int64, d decisions.Decision) []any {
+		return []any{
+			seq, d.Group.Tenant, d.Group.Name, d.Instance.String(), d.Action, d.Reason, d.Count,
+			ms(d.At), string(d.By), d.HeldBy, ms(d.NotBefore),
+		}
 	})
 }
 

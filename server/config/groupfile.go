@@ -67,6 +67,7 @@ type Pause struct {
 	Group  string `json:"group,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	Until  *Time  `json:"until,omitempty"` // nil: until it is cleared
+	Since  *Time  `json:"since,omitempty"` // when it was set; nil: not known
 
 	extra map[string]json.RawMessage
 }

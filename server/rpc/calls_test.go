@@ -205,7 +205,7 @@ func TestErrorsCarryReasons(t *testing.T) {
 	op := w.operatorOf("default")
 	_, err := op.UpsertGroup(t.Context(), &nstancev1.UpsertGroupRequest{Key: "No!"})
 	wantCode(t, err, codes.InvalidArgument, "INVALID_KEY")
-	_, err = op.SetPause(t.Context(), &nstancev1.SetPauseRequest{Scope: "shard"})
+	_, err = op.WakeTenant(t.Context(), &nstancev1.WakeTenantRequest{Tenant: "default"})
 	wantCode(t, err, codes.Unimplemented, "NOT_OFFERED")
 	_, err = op.ListInstances(t.Context(), &nstancev1.ListInstancesRequest{PageSize: -1})
 	wantCode(t, err, codes.InvalidArgument, "INVALID_FIELD")

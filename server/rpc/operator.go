@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/config"
 )
 
 // ManagerMetadata is the metadata in which a client may name itself as the
@@ -137,6 +138,32 @@ func (s *operatorService) AdoptVM(ctx context.Context, req *nstancev1.AdoptVMReq
 		return nil, refuse(codes.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may adopt held machines")
 	}
 	return c.reign.AdoptVM(ctx, req.ProviderInstanceId)
+}
+
+// SetPause implements [nstancev1.OperatorServiceServer].
+func (s *operatorService) SetPause(ctx context.Context, req *nstancev1.SetPauseRequest) (*nstancev1.Pause, error) {
+	c := callerOf(ctx)
+	if err := s.mayPause(c.Tenant, req.Scope); err != nil {
+		return nil, err
+	}
+	return c.reign.SetPause(ctx, c.Tenant, req)
+}
+
+// ClearPause implements [nstancev1.OperatorServiceServer].
+func (s *operatorService) ClearPause(ctx context.Context, req *nstancev1.ClearPauseRequest) (*emptypb.Empty, error) {
+	c := callerOf(ctx)
+	if err := s.mayPause(c.Tenant, req.Scope); err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, c.reign.ClearPause(ctx, c.Tenant, req)
+}
+
+// mayPause leaves the whole shard to administrators.
+func (s *operatorService) mayPause(tenant, scope string) error {
+	if scope == config.PauseShard && !s.administrates(tenant) {
+		return refuse(codes.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may pause or resume the whole shard")
+	}
+	return nil
 }
 
 // administrates reports whether operators of the tenant may see and do what

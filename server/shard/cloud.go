@@ -67,10 +67,11 @@ func (c *cloud) create(ctx context.Context, req driver.CreateRequest) (m driver.
 	return m, err
 }
 
+// admitDelete waits until a delete may be sent.
+func (c *cloud) admitDelete(ctx context.Context) error { return c.deletes.wait(ctx) }
+
+// delete sends a delete that was admitted.
 func (c *cloud) delete(ctx context.Context, ref driver.Ref) error {
-	if err := c.deletes.wait(ctx); err != nil {
-		return err
-	}
 	return c.call(ctx, "delete", c.deletes, func(ctx context.Context) error { return c.drv.Delete(ctx, ref) })
 }
 

@@ -56,17 +56,6 @@ func (c *collector) alarmed() string {
 	return c.alarm
 }
 
-// believed waits until the provider's listing is to be believed again: while it
-// is not, no delete is sent, not even one that was under way (S8).
-func (c *collector) believed(ctx context.Context) error {
-	for c.alarmed() != "" {
-		if err := pause(ctx, time.Second); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // recovering reports whether what a mass loss took is still being replaced.
 func (c *collector) recovering() bool {
 	c.mu.Lock()
@@ -276,11 +265,18 @@ func (c *collector) restore(ctx context.Context, id identity.ID, m driver.Machin
 	c.r.Enqueue(groupOf(rec))
 }
 
-// deleteOrphan removes a machine whose instance had ended.
+// deleteOrphan removes a machine whose instance had ended. While its group is
+// paused it stays; a later pass sees it again.
 func (c *collector) deleteOrphan(ctx context.Context, vm fleet.SeenVM) {
+	if rec, ok := c.r.records.get(vm.ID); ok && c.r.paused(groupOf(rec)) {
+		return
+	}
 	c.r.log.WarnContext(ctx, "deleting an orphan", "instance", vm.ID, "provider_id", vm.ProviderID)
 	c.r.opts.Metrics.orphans.Inc()
 	c.r.tasks.Go(func() {
+		if c.r.cloud.admitDelete(c.r.ctx) != nil {
+			return
+		}
 		err := c.r.cloud.delete(c.r.ctx, driver.Ref{InstanceID: vm.ID, ProviderID: vm.ProviderID})
 		if err != nil && !c.r.stumble(err) && ctx.Err() == nil {
 			c.r.log.WarnContext(ctx, "orphan not deleted; the next pass tries again", "instance", vm.ID, "error", err)

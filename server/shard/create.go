@@ -186,6 +186,10 @@ func (r *Reign) send(ctx context.Context, it *intent) {
 		r.discard(ctx, it)
 		return
 	}
+	if r.paused(it.group) {
+		r.shelve(ctx, it)
+		return
+	}
 	it.attempts++
 	r.health.creating(id, false)
 	started := r.now()
@@ -213,9 +217,26 @@ func (r *Reign) send(ctx context.Context, it *intent) {
 	}
 }
 
+// shelve deals with a create that a pause has caught before it was sent. The
+// decision is made anew when the pause is over, with a nonce that is not half
+// over by then; a call that may have made a machine already waits.
+func (r *Reign) shelve(ctx context.Context, it *intent) {
+	if it.doubtful {
+		r.again(ctx, it, shelved)
+		return
+	}
+	id := it.request.InstanceID
+	r.log.InfoContext(ctx, "create taken back: paused", "tenant", it.group.Tenant, "group", it.group.Name, "instance", id)
+	if row, _ := r.cache.Instance(id); row.OnDemand { // nobody decides about it anew
+		r.events.failure(r.cache, it.group, id, "paused", "it was not made, for its group was paused; ask for it again", r.now())
+	}
+	r.discard(ctx, it)
+}
+
 // Pauses before an identical create call is sent once more.
 const (
 	throttledRetry = time.Second
+	shelved        = time.Second
 	longestRetry   = 30 * time.Second
 )
 

@@ -173,6 +173,7 @@ func (w *wanted) settle(ctx context.Context, id fleet.GroupID, counts fleet.Coun
 				return false, nil // somebody brought it back
 			}
 			file.Remove(id.Tenant, id.Name)
+			file.ClearPause(config.Pause{Scope: config.PauseGroup, Tenant: id.Tenant, Group: id.Name}, w.r.now())
 			return true, nil
 		})
 		if err != nil {

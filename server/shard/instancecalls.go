@@ -101,6 +101,9 @@ func (r *Reign) CreateInstance(ctx context.Context, tenant string, req *nstancev
 	if in, ok := r.cache.Instance(id); ok {
 		return existing(in, tenant)
 	}
+	if err := r.errPaused(fleet.GroupID{Tenant: tenant, Name: c.Group}); err != nil {
+		return nil, err
+	}
 	launched, err := r.launch(r.ctx, id, eff, launchOptions{onDemand: true, overrides: overrides})
 	switch {
 	case errors.Is(err, cache.ErrExists): // the same call twice at once
@@ -155,11 +158,15 @@ func (r *Reign) DeleteInstance(ctx context.Context, tenant string, req *nstancev
 	case req.ReplaceFirst:
 		return nil, refuse(codes.Unimplemented, "NOT_OFFERED", "replace_first is not offered by this server; see the features of GetServerInfo")
 	case req.DecrementSize && !in.OnDemand:
-		if err = r.retire(ctx, in); err == nil && req.SkipDrain {
+		// A smaller size is a wish: while the group is paused it stands and waits.
+		if err = r.retire(ctx, in); err == nil && req.SkipDrain && !r.paused(in.Group) {
 			err = r.condemnNamed(in, true)
 		}
+	case in.State.Leaving():
 	default:
-		err = r.condemnNamed(in, req.SkipDrain)
+		if err = r.errPaused(in.Group); err == nil {
+			err = r.condemnNamed(in, req.SkipDrain)
+		}
 	}
 	if err != nil {
 		return nil, groupRefusal(err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"nstance.dev/server/decisions"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 )
@@ -29,6 +30,7 @@ type Metrics struct {
 	reports          prometheus.Counter
 	registrations    *prometheus.CounterVec
 	certificates     *prometheus.CounterVec
+	decisions        *prometheus.CounterVec
 }
 
 // NewMetrics makes the metrics of a shard and registers them; a nil registerer
@@ -52,6 +54,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		reports:          counter("nstance_agent_reports_total", "Reports accepted."),
 		registrations:    counterVec("nstance_registrations_total", "Registrations by outcome.", "role", "outcome"),
 		certificates:     counterVec("nstance_certificates_issued_total", "Certificates issued.", "role"),
+		decisions:        counterVec("nstance_decisions_total", "Decisions by action, cause and what held them back.", "action", "cause", "held_by"),
 	}
 	if reg != nil {
 		reg.MustRegister(m.collectors()...)
@@ -63,7 +66,7 @@ func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.reconcileSeconds, m.providerSeconds, m.providerErrors, m.createSeconds, m.deleteSeconds, m.creates, m.createFailures,
 		m.orphans, m.heldVMs, m.deletesHeld, m.dynamicHeld, m.quarantines, m.addressFailures,
-		m.streams, m.reports, m.registrations, m.certificates,
+		m.streams, m.reports, m.registrations, m.certificates, m.decisions,
 	}
 }
 
@@ -118,6 +121,11 @@ func (m *Metrics) createFailed(group fleet.GroupID, kind driver.Kind) {
 // groupGone drops the series of a group, so that no flood of names grows them.
 func (m *Metrics) groupGone(group fleet.GroupID) {
 	m.createFailures.DeletePartialMatch(prometheus.Labels{"tenant": group.Tenant, "group": group.Name})
+}
+
+// decided counts a decision that is news.
+func (m *Metrics) decided(d decisions.Decision) {
+	m.decisions.WithLabelValues(d.Action, d.Cause, string(d.By)).Add(float64(d.Count))
 }
 
 func (m *Metrics) quarantined()   { m.quarantines.Inc() }

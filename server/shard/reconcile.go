@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"nstance.dev/server/cache"
 	"nstance.dev/server/fleet"
 )
 
@@ -39,10 +37,9 @@ func (r *Reign) work(ctx context.Context) {
 // never for the provider: creates and deletes are handed on once recorded.
 func (r *Reign) reconcile(ctx context.Context, group fleet.GroupID) {
 	now := r.now()
-	decision := fleet.Plan(r.view(group, now), now)
-	actions := r.admissible(group, decision.Actions)
-	r.remember(group, actions)
-	err := r.carryOut(ctx, group, actions)
+	w := r.weigh(group, now)
+	r.remember(w)
+	err := r.carryOut(ctx, group, w.verdict.Send)
 	r.opts.Metrics.reconciled(r.now().Sub(now))
 	switch {
 	case r.stumble(err), ctx.Err() != nil:
@@ -51,37 +48,12 @@ func (r *Reign) reconcile(ctx context.Context, group fleet.GroupID) {
 		r.log.WarnContext(ctx, "reconcile incomplete", "tenant", group.Tenant, "group", group.Name, "error", err)
 		r.queue.AddAfter(group, storeRetry)
 		return
-	case len(actions) > 0:
+	case len(w.verdict.Send) > 0:
 		r.queue.Add(group)
-	case !decision.Wake.IsZero():
-		r.queue.AddAfter(group, max(decision.Wake.Sub(now), time.Millisecond))
+	case !w.wake().IsZero():
+		r.queue.AddAfter(group, max(w.wake().Sub(now), time.Millisecond))
 	}
-	r.wanted.settle(ctx, group, decision.Counts)
-}
-
-// admissible leaves out what has to wait: creates that would only stand in line
-// or go beyond the breaker (those before them enqueue the group again), and every
-// delete while the provider's listing cannot be believed (S8).
-func (r *Reign) admissible(group fleet.GroupID, actions []fleet.Action) []fleet.Action {
-	room := r.creator.room(group)
-	if left, _, bounded := r.breakers.room(group, r.tries(group), r.now()); bounded {
-		room = min(room, left)
-	}
-	if r.backoffs.probing(group) {
-		room = min(room, 1-r.pending(group))
-	}
-	alarmed := r.collector.alarmed() != ""
-	return slices.DeleteFunc(slices.Clone(actions), func(a fleet.Action) bool {
-		switch a.(type) {
-		case fleet.Create:
-			room--
-			return room < 0
-		case fleet.Delete:
-			return alarmed
-		default:
-			return false
-		}
-	})
+	r.wanted.settle(ctx, group, w.plan.Counts)
 }
 
 // pending is how many managed instances of a group have a record and no VM yet.
@@ -173,30 +145,6 @@ func (r *Reign) apply(ctx context.Context, group fleet.GroupID, action fleet.Act
 		return r.condemn(ctx, a)
 	case fleet.Delete:
 		return r.startDelete(ctx, a)
-	default:
-		panic(fmt.Sprintf("unknown action %T", action))
-	}
-}
-
-// remember keeps the decisions of a pass with their reasons.
-func (r *Reign) remember(group fleet.GroupID, actions []fleet.Action) {
-	for _, action := range actions {
-		row := decisionRow(group, action)
-		row.At = r.now()
-		r.cache.AddDecision(row)
-		r.log.Info("decided", "tenant", group.Tenant, "group", group.Name,
-			"action", row.Action, "instance", row.Instance, "reason", row.Reason)
-	}
-}
-
-func decisionRow(group fleet.GroupID, action fleet.Action) cache.Decision {
-	switch a := action.(type) {
-	case fleet.Create:
-		return cache.Decision{Group: group, Instance: a.Replaces, Action: "create", Reason: a.Why}
-	case fleet.Condemn:
-		return cache.Decision{Group: group, Instance: a.ID, Action: "condemn", Reason: a.Why}
-	case fleet.Delete:
-		return cache.Decision{Group: group, Instance: a.ID, Action: "delete", Reason: a.Why}
 	default:
 		panic(fmt.Sprintf("unknown action %T", action))
 	}

@@ -46,6 +46,7 @@ type Reign struct {
 	parking   *parking // where the streams stay when the lease is lost; nil: nowhere
 	snapshots *snapshots
 	events    *events
+	standings *standings
 
 	registering  keyedLocks
 	coordinators sync.Map // tenants that have had somebody to drain their machines
@@ -75,6 +76,7 @@ func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, 
 	r.sessions = newSessions(r)
 	r.snapshots = newSnapshots(r)
 	r.events = newEvents(opts.Shard, term)
+	r.standings = newStandings()
 	return r
 }
 

@@ -44,6 +44,9 @@ func (r *Reign) groupStatus(id fleet.GroupID, eff *config.EffectiveGroup) *nstan
 	if len(eff.InstanceTypes) > 0 {
 		st.InstanceType = eff.InstanceTypes[0]
 	}
+	if p, ok := r.wanted.pauseOf(id, r.now()); ok {
+		st.Pause = pauseStatus(p)
+	}
 	if eff.Dynamic != nil {
 		st.Manager = eff.Dynamic.Manager
 	}

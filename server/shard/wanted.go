@@ -171,6 +171,7 @@ func (w *wanted) note(id fleet.GroupID, old, g *config.EffectiveGroup) {
 func (w *wanted) forget(id fleet.GroupID) {
 	w.r.cache.DropGroup(id)
 	w.r.opts.Metrics.groupGone(id)
+	w.r.standings.drop(id)
 }
 
 // groupRow is a group as the cache keeps it.

@@ -1,0 +1,63 @@
+package config
+
+import (
+	"slices"
+	"time"
+)
+
+// covers says whether a group lies in the scope of the pause.
+func (p Pause) covers(tenant, group string) bool {
+	switch p.Scope {
+	case PauseShard:
+		return true
+	case PauseTenant:
+		return p.Tenant == tenant
+	case PauseGroup:
+		return p.Tenant == tenant && p.Group == group
+	default:
+		return false
+	}
+}
+
+// InForce says whether the pause holds at a moment.
+func (p Pause) InForce(at time.Time) bool { return p.Until == nil || at.Before(p.Until.Time) }
+
+// sameScope says whether two pauses are of the same thing.
+func (p Pause) sameScope(other Pause) bool {
+	return p.Scope == other.Scope && p.Tenant == other.Tenant && p.Group == other.Group
+}
+
+// PauseOf gives the widest pause that is in force for a group at a moment; false
+// if none is.
+func (f *GroupFile) PauseOf(tenant, group string, at time.Time) (Pause, bool) {
+	if f == nil {
+		return Pause{}, false
+	}
+	for _, scope := range []string{PauseShard, PauseTenant, PauseGroup} {
+		for _, p := range f.Paused {
+			if p.Scope == scope && p.covers(tenant, group) && p.InForce(at) {
+				return p, true
+			}
+		}
+	}
+	return Pause{}, false
+}
+
+// SetPause puts a pause in the place of one of the same scope. Pauses that are
+// over at the given moment go.
+func (f *GroupFile) SetPause(p Pause, at time.Time) {
+	f.ClearPause(p, at)
+	f.Paused = append(f.Paused, p)
+}
+
+// ClearPause ends the pause of the same scope and says whether there was one.
+// Pauses that are over at the given moment go as well.
+func (f *GroupFile) ClearPause(p Pause, at time.Time) bool {
+	found := false
+	f.Paused = slices.DeleteFunc(slices.Clone(f.Paused), func(other Pause) bool {
+		same := other.sameScope(p)
+		found = found || same
+		return same || !other.InForce(at)
+	})
+	return found
+}

@@ -1,0 +1,183 @@
+package decisions
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/fleet"
+)
+
+// Types of conditions that are no [fleet.Blocker]. Those of a group.
+const (
+	AtSize    = "at-size"
+	Scaling   = "scaling"
+	Replacing = "replacing"
+	Deleting  = "deleting"
+)
+
+// Types of conditions of an instance.
+const (
+	Joining    = "joining"
+	Suspect    = "suspect"
+	Unhealthy  = "unhealthy"
+	Draining   = "draining"
+	Terminated = "terminating"
+	Notice     = "termination-notice"
+)
+
+// Types returns every type of condition that a group may have, for labels.
+func Types() []string {
+	all := []string{AtSize, Scaling, Replacing, Deleting}
+	for _, b := range fleet.Blockers() {
+		all = append(all, string(b))
+	}
+	return all
+}
+
+// Condition is a state of affairs that explains what is or is not done.
+type Condition struct {
+	Type     string
+	Message  string
+	Instance identity.ID // empty: the group as a whole
+	Since    time.Time   // zero: not known
+	Until    time.Time   // when it ends by itself; zero: not known
+}
+
+// Facts are what the conditions of a group follow from.
+type Facts struct {
+	Group     fleet.Group
+	Counts    fleet.Counts
+	Shown     []Decision // of the last verdict
+	Pause     Hold
+	Instances []fleet.Instance // of the group, in any order
+}
+
+// maxInstanceConditions bounds the conditions of the instances of one group.
+const maxInstanceConditions = 1000
+
+// Conditions are those of a group, what holds it back first, then those of its
+// instances in the order of ids. Since is not set; see [Track].
+func Conditions(f Facts) []Condition {
+	all := f.holds()
+	all = append(all, f.size())
+	if f.Group.Deleted {
+		all = append(all, Condition{Type: Deleting, Message: "its deletion was asked for; it ends when its last instance is gone"})
+	}
+	if c := f.Counts; c.Sick > 0 {
+		all = append(all, Condition{Type: Replacing, Message: fmt.Sprintf("%d found sick, %d of them with a replacement", c.Sick, c.Pairs)})
+	}
+	return append(all, f.instances()...)
+}
+
+// holds is one condition for each kind of thing that holds the group back.
+func (f Facts) holds() []Condition {
+	var all []Condition
+	add := func(by fleet.Blocker, why string, until time.Time) {
+		c := Condition{Type: string(by), Message: why, Until: until}
+		if !slices.ContainsFunc(all, func(o Condition) bool { return o.Type == c.Type }) {
+			all = append(all, c)
+		}
+	}
+	if f.Pause.By != "" {
+		add(f.Pause.By, f.Pause.Why, f.Pause.Until)
+	}
+	for _, d := range f.Shown {
+		if d.Held() {
+			add(d.By, d.HeldBy, d.NotBefore)
+		}
+	}
+	return all
+}
+
+// size says how far the group is from what it should be.
+func (f Facts) size() Condition {
+	c := f.Counts
+	if c.Running == c.Desired && c.Live+c.Sick+c.Leaving == c.Desired {
+		return Condition{Type: AtSize, Message: fmt.Sprintf("%d of %d run", c.Running, c.Desired)}
+	}
+	message := fmt.Sprintf("%d of %d run", c.Running, c.Desired)
+	for _, part := range []struct {
+		n    int
+		what string
+	}{
+		{c.Pending + c.Provisioning, "on their way up"}, {c.Sick, "sick"}, {c.Leaving, "on their way out"},
+	} {
+		if part.n > 0 {
+			message += fmt.Sprintf(", %d %s", part.n, part.what)
+		}
+	}
+	return Condition{Type: Scaling, Message: message}
+}
+
+// instances are the conditions of those that do not simply run.
+func (f Facts) instances() []Condition {
+	var all []Condition
+	for _, in := range f.Instances {
+		if c, ok := OfInstance(in); ok {
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, func(a, b Condition) int {
+		return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Type, b.Type))
+	})
+	return all[:min(len(all), maxInstanceConditions)]
+}
+
+// OfInstance is the condition of an instance; false for one that simply runs,
+// and for one that has ended.
+func OfInstance(in fleet.Instance) (Condition, bool) {
+	c := Condition{Instance: in.ID}
+	switch {
+	case in.State == fleet.Pending:
+		c.Type, c.Message = Joining, "recorded; the provider has not answered yet"
+	case in.State == fleet.Provisioning:
+		c.Type, c.Message = Joining, "the provider has it; its agent has not registered yet"
+	case in.State == fleet.Suspect:
+		c.Type, c.Message = Suspect, "its stream broke or a report is overdue"
+	case in.State.Sick():
+		c.Type, c.Message = Unhealthy, "found sick: "+string(cmp.Or(in.Verdict, fleet.ReasonUnhealthy))
+	case in.State.Leaving():
+		return leaving(in), true
+	default:
+		return Condition{}, false
+	}
+	return c, true
+}
+
+// leaving is the condition of an instance whose end is decided.
+func leaving(in fleet.Instance) Condition {
+	reason := string(in.Removal.Reason)
+	if in.State == fleet.Draining && !in.Removal.Acked {
+		return Condition{
+			Type: Draining, Instance: in.ID, Until: in.Removal.DeleteAt,
+			Message: "its work gets time to leave (" + reason + ")",
+		}
+	}
+	return Condition{Type: Terminated, Instance: in.ID, Message: "it is being deleted (" + reason + ")"}
+}
+
+// Track gives the conditions of now the moments at which they began: those that
+// were there before keep theirs, the others begin at the given one.
+func Track(before, now []Condition, at time.Time) []Condition {
+	type key struct {
+		what string
+		id   identity.ID
+	}
+	since := make(map[key]time.Time, len(before))
+	for _, c := range before {
+		since[key{c.Type, c.Instance}] = c.Since
+	}
+	tracked := slices.Clone(now)
+	for i := range tracked {
+		c := &tracked[i]
+		if began, ok := since[key{c.Type, c.Instance}]; ok && !began.IsZero() {
+			c.Since = began
+		} else {
+			c.Since = at
+		}
+	}
+	return tracked
+}

@@ -1,0 +1,202 @@
+package shard
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/decisions"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/fleet"
+)
+
+// pauseScope pauses a scope of the default tenant; zero until: for good.
+func (w *world) pauseScope(scope, group string, until time.Duration) {
+	w.t.Helper()
+	req := &nstancev1.SetPauseRequest{Scope: scope, Group: group, Reason: "somebody works on it"}
+	if until > 0 {
+		req.Until = timestamppb.New(time.Now().Add(until))
+	}
+	if _, err := w.reign().SetPause(w.ctx, "default", req); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) resume(scope, group string) {
+	w.t.Helper()
+	if err := w.reign().ClearPause(w.ctx, "default", &nstancev1.ClearPauseRequest{Scope: scope, Group: group}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// changes are the creates and deletes that the cloud was asked for so far.
+func (w *world) changes() (n int) {
+	for _, c := range w.cloud.Calls() {
+		if c.Op == drivertest.OpCreate || c.Op == drivertest.OpDelete {
+			n++
+		}
+	}
+	return n
+}
+
+// lastDecision is the newest decision about a group, but for its moments.
+func (w *world) lastDecision(group fleet.GroupID) decisions.Decision {
+	all := w.reign().cache.Decisions(group)
+	if len(all) == 0 {
+		return decisions.Decision{}
+	}
+	d := all[len(all)-1]
+	d.At, d.NotBefore = time.Time{}, time.Time{}
+	return d
+}
+
+func TestS23_PausedGroupDecidesAndSendsNothing(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 3)
+		w.settle(time.Minute)
+		w.pauseScope("group", "web", 0)
+		before := w.changes()
+
+		w.scale(web, 5)
+		w.settle(time.Minute)
+		want := decisions.Decision{
+			Group: web, Action: "create", Reason: "3 of 5", Cause: "size", Count: 2,
+			By: fleet.BlockerPaused, HeldBy: "the group is paused: somebody works on it",
+		}
+		if got := w.lastDecision(web); got != want {
+			t.Errorf("S23: decided %+v,\nwant %+v", got, want)
+		}
+		victim := w.vms(web)[0]
+		w.cloud.Kill(victim.InstanceID)
+		w.settle(10 * time.Minute)
+		w.scale(web, 1)
+		w.settle(time.Hour)
+		if n := w.changes() - before; n != 0 {
+			t.Errorf("S23: %d creates and deletes were sent while the group was paused", n)
+		}
+		if rows := w.members(web); slices.ContainsFunc(rows, func(in cache.Instance) bool { return in.State.Leaving() }) {
+			t.Errorf("S20: an end was announced that cannot come: %+v", rows)
+		}
+		w.scale(other, 1)
+		w.settle(time.Minute)
+		if n := len(w.vms(other)); n != 1 {
+			t.Errorf("L7: another group has %d machines, want 1", n)
+		}
+		w.scale(other, 0)
+		w.resume("group", "web")
+		w.settle(time.Minute)
+		w.converged(1)
+	})
+}
+
+func TestS23_PauseOutlivesItsLeaderAndEndsByItself(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		w.pauseScope("shard", "", time.Hour)
+		w.stop()
+		w.lead()
+		before := w.changes()
+		w.scale(web, 3)
+		w.settle(59 * time.Minute)
+		if n := w.changes() - before; n != 0 {
+			t.Errorf("S23: %d creates and deletes were sent by the next leader", n)
+		}
+		for _, g := range w.reign().ListGroups("default") {
+			if g.Pause.GetScope() != "shard" || g.Pause.GetReason() != "somebody works on it" || g.Pause.GetSince() == nil {
+				t.Errorf("group %s shows the pause %v", g.Key, g.Pause)
+			}
+		}
+		w.settle(2 * time.Minute)
+		w.converged(3)
+	})
+}
+
+// What is under way when the pause comes stops at the provider's door: creates
+// in the queue and deletes that are repeated.
+func TestS23_PauseStopsWhatIsUnderWay(t *testing.T) {
+	inWorld(t, worldOptions{Limits: `{"calls": {"rate": 1, "burst": 1}}`}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		w.cloud.SetFaults(drivertest.Always(drivertest.OpDelete, drivertest.Fail(driver.Transient)))
+		w.scale(web, 1)
+		w.settle(5 * time.Second)
+		w.scale(other, 30)
+		w.settle(3 * time.Second)
+		w.pauseScope("tenant", "", 0)
+		w.settle(time.Second) // for what was sent in the very moment
+		before := w.changes()
+		w.settle(20 * time.Minute)
+		if n := w.changes() - before; n != 0 {
+			t.Errorf("S23: %d creates and deletes were sent", n)
+		}
+		w.cloud.SetFaults(nil)
+		w.resume("tenant", "")
+		w.settle(10 * time.Minute)
+		w.converged(31)
+	})
+}
+
+func TestPauseRefusesWhatIsAskedForByName(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		w.pauseScope("group", "web", 0)
+		id := w.members(web)[0].ID.String()
+		r := w.reign()
+		_, err := r.DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: id})
+		if !refusedWith(err, codes.FailedPrecondition) {
+			t.Errorf("delete: %v", err)
+		}
+		_, err = r.CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}})
+		if !refusedWith(err, codes.FailedPrecondition) {
+			t.Errorf("create: %v", err)
+		}
+		// A smaller size is a wish like any other, with a name to it.
+		_, err = r.DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: id, DecrementSize: true, SkipDrain: true})
+		if err != nil || w.sizeOf(web) != 1 {
+			t.Errorf("decrement: %v, size %d", err, w.sizeOf(web))
+		}
+		w.settle(time.Minute)
+		w.converged(2)
+		w.resume("group", "web")
+		w.settle(time.Minute)
+		w.converged(1)
+		if left := w.members(web)[0].ID.String(); left == id {
+			t.Error("the one that was named is the one that stayed")
+		}
+	})
+}
+
+func TestPauseRequestsAreChecked(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(theirs, 1)
+		past := timestamppb.New(time.Now())
+		for _, test := range []struct {
+			req  *nstancev1.SetPauseRequest
+			code codes.Code
+		}{
+			{&nstancev1.SetPauseRequest{Scope: "world", Reason: "r"}, codes.InvalidArgument},
+			{&nstancev1.SetPauseRequest{Scope: "shard", Group: "web", Reason: "r"}, codes.InvalidArgument},
+			{&nstancev1.SetPauseRequest{Scope: "group", Group: "No!", Reason: "r"}, codes.InvalidArgument},
+			{&nstancev1.SetPauseRequest{Scope: "group", Group: "web", Reason: "r"}, codes.NotFound}, // another tenant's
+			{&nstancev1.SetPauseRequest{Scope: "tenant", Reason: " "}, codes.InvalidArgument},
+			{&nstancev1.SetPauseRequest{Scope: "tenant", Reason: string(make([]byte, 501))}, codes.InvalidArgument},
+			{&nstancev1.SetPauseRequest{Scope: "tenant", Reason: "r", Until: past}, codes.InvalidArgument},
+		} {
+			if _, err := w.reign().SetPause(w.ctx, "default", test.req); !refusedWith(err, test.code) {
+				t.Errorf("%v: %v, want %v", test.req, err, test.code)
+			}
+		}
+		w.resume("group", "web") // there is none
+		if n := len(w.groupFile().Paused); n != 0 {
+			t.Errorf("%d pauses are stored", n)
+		}
+	})
+}
