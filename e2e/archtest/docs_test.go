@@ -166,3 +166,36 @@ func TestInvariantsAreListedOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestPageOfFailuresCitesTests keeps the page honest: each row names tests, and each
+// test that it names is there.
+func TestPageOfFailuresCitesTests(t *testing.T) {
+	root, paths := trackedFiles(t)
+	exist := map[string]bool{}
+	for _, p := range paths {
+		if !strings.HasSuffix(p, "_test.go") {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(root, p))
+		if err == nil { // else deleted, and not committed yet
+			maps.Copy(exist, all(`(?m)^func (Test\w+)\(`, string(data)))
+		}
+	}
+	page := pages(t)["docs/failures.md"]
+	_, details, _ := strings.Cut(page, "\n## The bucket\n")
+	rows := regexp.MustCompile(`(?m)^\| [^|\n]+ \| .*$`).FindAllString(details, -1)
+	if len(rows) < 30 {
+		t.Fatalf("%d rows found: the test looks for the wrong thing", len(rows))
+	}
+	for _, row := range rows {
+		cited := all("`(Test\\w+)`", row)
+		if len(cited) == 0 && !strings.HasSuffix(row, "shown by |") {
+			t.Errorf("docs/failures.md: no test shows what this row says: %s", row)
+		}
+		for name := range cited {
+			if !exist[name] {
+				t.Errorf("docs/failures.md: there is no %s", name)
+			}
+		}
+	}
+}

@@ -109,3 +109,20 @@ func TestOnFollow(t *testing.T) {
 		stopAll(t, a, b)
 	})
 }
+
+// TestALeaderDoesNotMissItsStandby: whatever becomes of those that wait.
+func TestALeaderDoesNotMissItsStandby(t *testing.T) {
+	bubble(t, func(t *testing.T, c *cluster) {
+		a := c.add("a", nil)
+		c.until(a, time.Second)
+		killed, stopped := c.add("b", nil), c.add("c", nil)
+		c.run(leaseL)
+		killed.crash()
+		stopAll(t, stopped)
+		c.run(time.Hour)
+		if len(c.tenures) != 1 || lease.Check(c.tenures[0]) != nil {
+			t.Errorf("terms %v; want the one leadership, unbroken", c.terms)
+		}
+		stopAll(t, a)
+	})
+}
