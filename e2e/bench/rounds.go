@@ -51,8 +51,11 @@ func Measures() []Measure {
 		{"P1", "registrations per second", measureRegistration},
 		{"P2", "reports per second", measureReports},
 		{"P3", "memory per connected agent", measureMemory},
+		{"P4", "one change in a large shard", measureChange},
+		{"P5", "a pass with nothing to do", measurePass},
 		{"P6", "UpsertGroup to create call", measureUpsert},
 		{"P7", "pace of a scale-up", measureScaleUp},
+		{"P9", "take-over of a large shard", measureTakeOver},
 	}
 }
 

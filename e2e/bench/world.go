@@ -78,11 +78,12 @@ func newWorld(ctx context.Context, cloud drivertest.Options) (*world, error) {
 
 // scene is what a world begins with; zero fields take the defaults.
 type scene struct {
-	dir   string            // for the cache, removed in the end; a new one
-	store *memory.Store     // an empty one
-	cloud *drivertest.Cloud // an empty one
-	cfg   string            // configuration
-	term  uint64            // of the leader, above those of earlier ones on this store; 1
+	dir     string            // for the cache, removed in the end; a new one
+	store   *memory.Store     // an empty one
+	cloud   *drivertest.Cloud // an empty one
+	cfg     string            // configuration
+	metrics *shard.Metrics    // none
+	term    uint64            // of the leader, above those of earlier ones on this store; 1
 }
 
 func (s *scene) defaults() (err error) {
@@ -141,6 +142,7 @@ func (s scene) prepare(ctx context.Context) (w *world, err error) {
 		Store: w.store, Driver: w.cloud, Cache: w.cache,
 		Keys:      func() *shard.Keys { return w.keys },
 		Addresses: func() driver.Addresses { return driver.Addresses{} },
+		Metrics:   s.metrics,
 		Log:       quiet,
 	}, shard.Static{Config: cfg})
 	return w, nil
