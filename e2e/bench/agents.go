@@ -21,6 +21,7 @@ import (
 type agent struct {
 	id          identity.ID
 	key         ed25519.PrivateKey
+	hash        string // of what it runs, as its nonce says
 	request     *nstancev1.RegisterClientRequest
 	certificate *tls.Certificate // nil before
 }
@@ -35,7 +36,11 @@ func newAgent(id identity.ID, nonce string) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &agent{id: id, key: key, request: &nstancev1.RegisterClientRequest{
+	claims, err := identity.DecodeNonceUnverified(nonce)
+	if err != nil {
+		return nil, err
+	}
+	return &agent{id: id, key: key, hash: claims.ConfigHash, request: &nstancev1.RegisterClientRequest{
 		RegistrationNonceJwt: nonce, PublicKeyPem: public, Proof: identity.SignProof(key, nonce),
 		PrivateIpv4: "10.0.0.1", Hostname: "machine",
 	}}, nil

@@ -180,7 +180,7 @@ func (s *reportScene) ours(ctx context.Context) (float64, error) {
 	var g errgroup.Group
 	for i, stream := range s.streams {
 		id := s.agents[i].id
-		msg := reportOf(id)
+		msg := reportOf(id, s.agents[i].hash)
 		g.Go(func() error {
 			for n := range int64(reportsEach) {
 				msg.GetReport().Count = first + n + 1
@@ -210,7 +210,7 @@ func (s *reportScene) echo(context.Context) (float64, error) {
 	started := time.Now()
 	var g errgroup.Group
 	for i, stream := range s.echoes {
-		msg := reportOf(s.agents[i].id)
+		msg := reportOf(s.agents[i].id, s.agents[i].hash)
 		g.Go(func() error {
 			for n := range int64(reportsEach) {
 				msg.GetReport().Count = n + 1
@@ -239,8 +239,9 @@ func helloOf(id identity.ID) *nstancev1.AgentMessage {
 	}}}
 }
 
-// reportOf is a report as an agent of a machine with a few cores and files sends it.
-func reportOf(id identity.ID) *nstancev1.AgentMessage {
+// reportOf is a report as an agent of a machine with a few cores and files sends
+// it that runs what it should, by its hash.
+func reportOf(id identity.ID, hash string) *nstancev1.AgentMessage {
 	m := &nstancev1.Metrics{
 		CpuUsage: proto.Float64(12.5), MemoryUsage: proto.Float64(43.75), EbpfCounters: map[uint32]uint64{},
 		NetworkInterface: &nstancev1.NetworkInterface{
@@ -257,7 +258,7 @@ func reportOf(id identity.ID) *nstancev1.AgentMessage {
 	}
 	r := &nstancev1.HealthReport{
 		Version: "1.0.0", InstanceId: id.String(), Timestamp: timestamppb.Now(), Uptime: "72h3m0.5s",
-		Metrics: m, Files: map[string]*nstancev1.FileStatus{}, ConfigHash: "8f14e45fceea167a5a36dedd4bea2543",
+		Metrics: m, Files: map[string]*nstancev1.FileStatus{}, ConfigHash: hash,
 	}
 	for i := range filesInAReport {
 		r.Files[fmt.Sprintf("kubelet-%d.crt", i)] = &nstancev1.FileStatus{

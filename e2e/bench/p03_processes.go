@@ -35,6 +35,7 @@ type idleAgent struct {
 	ID          string
 	Certificate []byte // DER
 	Key         []byte // Ed25519
+	Hash        string // of what it runs
 }
 
 // serveIdle is the process of a server: it prints by how many bytes its memory
@@ -170,7 +171,7 @@ func (s bareServer) Serve(l net.Listener) error {
 func (w *world) taskFor(addr string, agents []*agent) task {
 	t := task{Addr: addr, Root: w.keys.Authority.CA().Certificate().Raw}
 	for _, a := range agents {
-		t.Agents = append(t.Agents, idleAgent{ID: a.id.String(), Certificate: a.certificate.Certificate[0], Key: a.key})
+		t.Agents = append(t.Agents, idleAgent{ID: a.id.String(), Certificate: a.certificate.Certificate[0], Key: a.key, Hash: a.hash})
 	}
 	return t
 }
@@ -259,7 +260,7 @@ func (a idleAgent) connect(ctx context.Context, kind, addr string, roots *x509.C
 		if err != nil {
 			return err
 		}
-		if err := stream.Send(reportOf(id)); err != nil {
+		if err := stream.Send(reportOf(id, a.Hash)); err != nil {
 			return err
 		}
 		_, err = stream.Recv()
@@ -270,7 +271,7 @@ func (a idleAgent) connect(ctx context.Context, kind, addr string, roots *x509.C
 		return err
 	}
 	go drain(stream)
-	msg := reportOf(id)
+	msg := reportOf(id, a.Hash)
 	msg.GetReport().Count = 1
 	return stream.Send(msg)
 }

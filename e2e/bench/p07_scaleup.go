@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"regexp"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -146,23 +143,8 @@ const (
 	fakeClockResult = "seconds"
 )
 
-var fakeClockLine = regexp.MustCompile(`(?m)^=== ATTR +` + fakeClockTest + ` ` + fakeClockResult + ` (\S+)$`)
-
 // fakeClockSeconds runs the test and reads its result.
 func fakeClockSeconds(ctx context.Context, env Env) (time.Duration, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-v", "-run", "^"+fakeClockTest+"$", "./e2e/bench")
-	cmd.Dir = env.Root
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w\n%s", fakeClockTest, err, out)
-	}
-	found := fakeClockLine.FindSubmatch(out)
-	if found == nil {
-		return 0, fmt.Errorf("%s says no %s", fakeClockTest, fakeClockResult)
-	}
-	seconds, err := strconv.ParseFloat(string(found[1]), 64)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", fakeClockTest, err)
-	}
-	return time.Duration(seconds * float64(time.Second)), nil
+	seconds, err := told(ctx, env, fakeClockTest, fakeClockResult)
+	return time.Duration(seconds * float64(time.Second)), err
 }

@@ -56,6 +56,7 @@ func Measures() []Measure {
 		{"P6", "UpsertGroup to create call", measureUpsert},
 		{"P7", "pace of a scale-up", measureScaleUp},
 		{"P9", "take-over of a large shard", measureTakeOver},
+		{"P10", "requests to storage", measureRequests},
 	}
 }
 
