@@ -78,17 +78,8 @@ func newChangingShard(ctx context.Context, instances int) (*changingShard, error
 	if s.w, _, err = a.begin(ctx, 2, nil); err != nil {
 		return nil, err
 	}
-	return s, errors.Join(s.w.cache.Flush(ctx), s.rest(ctx))
-}
-
-// rest lets the shard end what it does after a take-over.
-func (s *changingShard) rest(ctx context.Context) error {
-	select {
-	case <-time.After(settling):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	// It ends what it does after a take-over.
+	return s, errors.Join(s.w.cache.Flush(ctx), pause(ctx, settling))
 }
 
 // change returns the seconds of one change.

@@ -55,8 +55,10 @@ func Measures() []Measure {
 		{"P5", "a pass with nothing to do", measurePass},
 		{"P6", "UpsertGroup to create call", measureUpsert},
 		{"P7", "pace of a scale-up", measureScaleUp},
+		{"P8", "a shard without its leader", measureFailover},
 		{"P9", "take-over of a large shard", measureTakeOver},
 		{"P10", "requests to storage", measureRequests},
+		{"P11", "changes of groups", measureChanges},
 	}
 }
 
