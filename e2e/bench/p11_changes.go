@@ -25,7 +25,7 @@ import (
 //
 // Goal: 200 times the floor, and the 99th of a hundred answers within 2.5 s.
 const (
-	changers      = 400
+	changers      = 800
 	changingFor   = 6 * time.Second
 	changesMostly = 2500 * time.Millisecond
 )

@@ -59,6 +59,8 @@ func Measures() []Measure {
 		{"P9", "take-over of a large shard", measureTakeOver},
 		{"P10", "requests to storage", measureRequests},
 		{"P11", "changes of groups", measureChanges},
+		{"P13", "start of a process", measureStart},
+		{"P14", "an agent on its machine", measureAgent},
 	}
 }
 
