@@ -24,7 +24,7 @@ const (
 // it is and, once decided, why it has to go. It is written before the machine
 // is asked for and removed after the machine is confirmed gone.
 //
-// Copies share Overrides and Deletion; replace them instead of changing them.
+// Copies share Overrides, Replace and Deletion; replace them instead of changing them.
 type InstanceRecord struct {
 	V    int    `json:"v"`    // set by Encode
 	Term uint64 `json:"term"` // of the leader that wrote it
@@ -61,6 +61,12 @@ type InstanceRecord struct {
 	PublicKeyPEM string      `json:"public_key_pem"`
 	Certificate  Certificate `json:"certificate"`
 
+	// Replaces is the instance whose place this one was made to take, empty for
+	// none: what is begun by one leader is finished by the next.
+	Replaces identity.ID `json:"replaces,omitempty"`
+	// Replace is the wish that this one be replaced, nil for none.
+	Replace *ReplaceRequest `json:"replace_first,omitempty"`
+
 	Deletion *Deletion `json:"deletion"` // nil until condemned
 
 	unknown *unknown
@@ -89,6 +95,12 @@ func (c Certificate) MarshalJSON() ([]byte, error) {
 	}{c.Serial, c.PreviousSerial, c.NotBefore.String(), c.NotAfter.String()})
 }
 
+// ReplaceRequest is a caller's wish that an instance be replaced and then deleted.
+type ReplaceRequest struct {
+	RequestedAt Time `json:"requested_at"`
+	SkipDrain   bool `json:"skip_drain"` // its deletion waits for no drain
+}
+
 // Deletion is the decision that an instance has to go. The next leader resumes
 // it instead of deciding anew.
 type Deletion struct {
@@ -97,6 +109,9 @@ type Deletion struct {
 	DrainStartedAt Time        `json:"drain_started_at"` // zero: there is no drain
 	DeleteAt       Time        `json:"delete_at"`        // zero: at once
 	ReplacementID  identity.ID `json:"replacement_id"`
+	// DrainAckedAt is when whoever drains said that it is done, or that it need
+	// not be; zero: not yet.
+	DrainAckedAt Time `json:"drain_acked_at,omitzero"`
 }
 
 // Key returns the key of r, or "" if r names nothing valid.

@@ -18,6 +18,10 @@ type OperatorRecord struct {
 	RegisteredAt Time        `json:"registered_at"`
 	RenewedAt    Time        `json:"renewed_at"`
 
+	// CoordinatesDrains: it has asked to be waited for when machines of its tenant
+	// are to be deleted.
+	CoordinatesDrains bool `json:"coordinates_drains,omitempty"`
+
 	unknown *unknown
 }
 

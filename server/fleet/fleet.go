@@ -100,8 +100,10 @@ type Instance struct {
 	// this one is well again: the replacement is then the one too many.
 	Replacement identity.ID
 
-	// ReplaceFirst: a caller wants it replaced, and gone once that is done.
+	// ReplaceFirst: a caller wants it replaced, and gone once that is done, with
+	// SkipDrain without a drain.
 	ReplaceFirst bool
+	SkipDrain    bool
 
 	// Verdict says why the instance is Unhealthy. Zero in other states.
 	Verdict Reason
@@ -109,11 +111,8 @@ type Instance struct {
 	// Notice is the provider's announcement that it takes the VM back.
 	Notice Notice
 
-	// Unheard: this leader has not heard of the agent since it took over. What a
+	// Proved: this leader has had a report of the agent. Where it has not, what a
 	// former leader knew of the instance may still hold.
-	Unheard bool
-
-	// Proved: this leader has had a report of the agent.
 	Proved bool
 
 	// Removal is set once the instance is condemned; zero before.

@@ -151,8 +151,10 @@ func (p *planner) count() {
 			c.Leaving++
 		}
 		if heirs := p.heirsOf(in); len(heirs) > 0 {
-			c.Pairs++
 			p.heir[heirs[0].ID] = true
+			if !p.due[in.ID].hold {
+				c.Pairs++ // else it may be two that are both needed
+			}
 		}
 	}
 	c.Live = c.Pending + c.Provisioning + c.Running

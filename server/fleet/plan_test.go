@@ -59,10 +59,9 @@ func drawInstance(t *rapid.T, id identity.ID) fleet.Instance {
 
 // drawNews draws what was heard of a registered instance, and of what is wanted of it.
 func drawNews(t *rapid.T, in *fleet.Instance) {
-	in.Unheard = rapid.Bool().Draw(t, "unheard")
-	in.Proved = !in.Unheard && rapid.Bool().Draw(t, "proved")
+	in.Proved = rapid.Bool().Draw(t, "proved")
 	in.ReplaceFirst = !in.OnDemand && rapid.IntRange(0, 5).Draw(t, "replace first") == 0
-	if !in.Unheard && rapid.IntRange(0, 3).Draw(t, "taken back") == 0 {
+	if in.Proved && rapid.IntRange(0, 3).Draw(t, "taken back") == 0 {
 		in.Notice = fleet.Notice{Action: "stop", Deadline: epoch.Add(time.Duration(rapid.IntRange(-1, 3).Draw(t, "deadline")) * time.Minute)}
 	}
 }
@@ -206,7 +205,7 @@ func check(t *rapid.T, w *world, d fleet.Decision) {
 func (w *world) making() int {
 	n := 0
 	for _, in := range w.view.Instances {
-		if in.State.Live() && (in.Notice.Given() || in.ReplaceFirst || in.Unheard || w.tooOld(&in) || in.Replacement != "" && w.outdated(&in)) {
+		if in.State.Live() && (in.Notice.Given() || in.ReplaceFirst || !in.Proved || w.tooOld(&in) || in.Replacement != "" && w.outdated(&in)) {
 			n++
 		}
 	}

@@ -27,7 +27,7 @@ func (r Reason) neverJoined() bool {
 // back drains until then at the longest.
 func NewRemoval(g Group, coordinated bool, in Instance, why Reason, now time.Time) Removal {
 	r := Removal{Reason: why, RequestedAt: now}
-	if g.DrainTimeout > 0 && coordinated && in.Power == Up && why.Drains() {
+	if g.DrainTimeout > 0 && coordinated && !in.SkipDrain && in.Power == Up && why.Drains() {
 		r.DrainStarted = now
 		r.DeleteAt = now.Add(g.DrainTimeout)
 		if d := in.Notice.Deadline; !d.IsZero() && d.Before(r.DeleteAt) {

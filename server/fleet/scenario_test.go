@@ -79,8 +79,6 @@ func (w *world) command(name string, args []string) ([]string, error) {
 		return nil, w.event(args)
 	case "notice":
 		return nil, w.notice(args)
-	case "heard":
-		w.find(identity.ID(args[0])).Unheard = false
 	case "proved":
 		w.find(identity.ID(args[0])).Proved = true
 	case "ack":
@@ -186,7 +184,7 @@ func (w *world) addInstance(args []string) error {
 		case "hash":
 			in.InfraHash = value
 		case "unheard":
-			in.Unheard, in.Proved = true, false
+			in.Proved = false
 		case "replace-first":
 			in.ReplaceFirst = true
 		default:

@@ -19,7 +19,7 @@ type succession struct {
 	until   stage  // how far the successor has to be before the instance goes
 	patient bool   // it waits for a good moment
 	alone   bool   // the machine is lost in any case: it goes where no successor can be asked for, too
-	hold    bool   // begun by a former leader: it stands as it is until the instance is heard of
+	hold    bool   // begun by a former leader, and perhaps pointless by now: nothing follows from it, and neither of the two is too many
 }
 
 // stage is how far a successor has come. The zero stage: there is none.
@@ -68,7 +68,7 @@ func (p *planner) successionOf(in *Instance) (succession, bool) {
 	if s, ok := p.outdated(in); ok {
 		return s, true
 	}
-	return succession{hold: true}, in.Unheard && in.Replacement != ""
+	return succession{hold: true}, !in.Proved && in.Replacement != ""
 }
 
 // outdated says whether in has to make room for its age, or for what it was made
@@ -106,7 +106,7 @@ func (p *planner) next(in *Instance, s succession, what string) (step, string) {
 	}
 	switch {
 	case s.hold:
-		p.note(in.ID, what, BlockerProof, "its agent has not been heard of since the change of leader", time.Time{})
+		p.note(in.ID, what, BlockerProof, "its agent has not reported since the change of leader", time.Time{})
 	case far >= s.until:
 		return stepCondemn, "its replacement is there"
 	case far > 0:

@@ -83,7 +83,6 @@ func (w *world) progress() {
 	})
 	for i := range w.view.Instances {
 		in := &w.view.Instances[i]
-		in.Unheard = false
 		switch in.State {
 		case fleet.Pending:
 			in.State, in.Power = fleet.Provisioning, fleet.Up

@@ -118,6 +118,7 @@ func (r *Registry) learn(rec bucket.OperatorRecord, etag string) {
 		op.gone = old.gone
 	}
 	r.known[rec.ID] = op
+	delete(r.unread, rec.ID)
 	maps.DeleteFunc(r.misses.until, func(k miss, _ time.Time) bool { return k.id == rec.ID })
 	r.mirror(rec, etag)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"nstance.dev/protos/identity"
@@ -32,12 +33,20 @@ func (r *Registry) Run(ctx context.Context) error {
 // whose record is gone. A listing that failed ends nobody, and neither does a
 // record that cannot be read.
 func (r *Registry) Refresh(ctx context.Context) error {
+	unread, err := r.refresh(ctx)
+	if err != nil {
+		return err
+	}
+	return unread
+}
+
+// refresh tells records that could not be read from a listing that failed.
+func (r *Registry) refresh(ctx context.Context) (unread, err error) {
 	before := r.versions()
 	listed := map[identity.ID]bool{}
-	var failed error
 	for info, err := range objectstore.ListAll(ctx, r.opts.Store, bucket.OperatorPrefix) {
 		if err != nil {
-			return fmt.Errorf("list operators: %w", err)
+			return nil, fmt.Errorf("list operators: %w", err)
 		}
 		_, id, err := bucket.ParseOperatorKey(info.Key)
 		if err != nil {
@@ -47,14 +56,22 @@ func (r *Registry) Refresh(ctx context.Context) error {
 		if etag, ok := before[id]; ok && etag == info.ETag {
 			continue
 		}
-		failed = errors.Join(failed, r.reread(ctx, info.Key, id))
+		unread = errors.Join(unread, r.reread(ctx, info.Key, id))
 	}
 	for id := range before {
 		if !listed[id] {
-			failed = errors.Join(failed, r.confirmGone(ctx, id))
+			unread = errors.Join(unread, r.confirmGone(ctx, id))
 		}
 	}
-	return failed
+	r.dropUnread(listed)
+	return unread, nil
+}
+
+// dropUnread forgets records that could not be read and are gone.
+func (r *Registry) dropUnread(listed map[identity.ID]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.unread, func(id identity.ID, _ string) bool { return !listed[id] })
 }
 
 // versions returns the etags of the known records.
@@ -76,10 +93,22 @@ func (r *Registry) reread(ctx context.Context, place string, id identity.ID) err
 		r.forget(id)
 		return nil
 	case err != nil:
+		r.doubt(place, id)
 		return err
 	}
 	r.learn(rec, etag)
 	return nil
+}
+
+// doubt notes an operator of whom nobody knows what the record says.
+func (r *Registry) doubt(place string, id identity.ID) {
+	tenant, _, err := bucket.ParseOperatorKey(place)
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unread[id] = tenant
 }
 
 // confirmGone ends an operator that a listing lacked, if its record is indeed

@@ -64,6 +64,7 @@ type Registry struct {
 	mu     sync.Mutex
 	lead   context.Context //nolint:containedctx // the cluster leadership, valid or over: it bounds effects, not calls; nil: never had it
 	known  map[identity.ID]*operator
+	unread map[identity.ID]string // tenants of records that are there and could not be read
 	misses misses
 }
 
@@ -71,7 +72,8 @@ type Registry struct {
 func New(opts Options) *Registry {
 	opts.defaults()
 	return &Registry{
-		opts: opts, known: map[identity.ID]*operator{}, misses: misses{until: map[miss]time.Time{}},
+		opts: opts, known: map[identity.ID]*operator{}, unread: map[identity.ID]string{},
+		misses: misses{until: map[miss]time.Time{}},
 	}
 }
 

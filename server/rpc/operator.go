@@ -23,6 +23,7 @@ const ManagerMetadata = "nstance-manager"
 // features are the optional abilities of this API that are there.
 var features = []string{
 	"coordinated-drain", "decrement-size", "expected-etag", "group-manager", "held-vms", "instance-list", "instance-types",
+	"replace-first",
 }
 
 // operatorService is the API of a shard for the operators of its tenants. What

@@ -24,7 +24,12 @@ func (s *operatorService) WatchGroups(_ *emptypb.Empty, stream grpc.ServerStream
 // WatchInstances implements [nstancev1.OperatorServiceServer].
 func (s *operatorService) WatchInstances(req *nstancev1.WatchInstancesRequest, stream grpc.ServerStreamingServer[nstancev1.InstanceEvent]) error {
 	return watch(s, stream, func(ctx context.Context, c *caller, send func(*nstancev1.InstanceEvent) error) error {
-		return c.reign.WatchInstances(ctx, c.Tenant, req.CoordinatesDrains, send)
+		if req.CoordinatesDrains {
+			if err := c.reign.CoordinateDrains(c.Peer); err != nil {
+				return err
+			}
+		}
+		return c.reign.WatchInstances(ctx, c.Tenant, send)
 	})
 }
 

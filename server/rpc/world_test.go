@@ -88,16 +88,16 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	w.shard = shard.New(shard.Options{
-		Cluster: cluster, Shard: w.name, ServerID: "server-1", Version: "test",
-		Store: w.store, Driver: w.cloud, Cache: c, Keys: func() *shard.Keys { return keys },
-		Addresses: func() driver.Addresses { return driver.Addresses{} }, Log: log,
-	}, shard.Static{Config: testConfig(t, w.name), ETag: "etag-1", Size: 4711})
 	w.registry = operators.New(operators.Options{
 		Cluster: cluster, Store: w.store, Log: log,
 		Keys:      func() *operators.Keys { return &operators.Keys{Authority: keys.Authority, Verifier: keys.Verifier} },
 		HasTenant: func(name string) bool { return w.shard.Static().Config.HasTenant(name) },
 	})
+	w.shard = shard.New(shard.Options{
+		Cluster: cluster, Shard: w.name, ServerID: "server-1", Version: "test",
+		Store: w.store, Driver: w.cloud, Cache: c, Keys: func() *shard.Keys { return keys },
+		Addresses: func() driver.Addresses { return driver.Addresses{} }, Drainers: w.registry, Log: log,
+	}, shard.Static{Config: testConfig(t, w.name), ETag: "etag-1", Size: 4711})
 	stop := w.serve(keys, log)
 	var leading sync.WaitGroup
 	if !opts.standby {

@@ -146,8 +146,8 @@ func (p *process) serve(ctx context.Context) error {
 	if err := p.prepareLocks(); err != nil {
 		return err
 	}
-	p.shard = shard.New(p.shardOptions(), p.static)
 	p.operators = p.newRegistry()
+	p.shard = shard.New(p.shardOptions(), p.static)
 	p.credentials = &wallet{keys: p.keys.current, make: p.makeCredentials}
 	p.peering = p.newPeering()
 	defer p.peering.close()
@@ -279,6 +279,6 @@ func (p *process) shardOptions() shard.Options {
 		Cluster: p.static.Config.Server.ClusterID, Shard: p.opts.Shard, ServerID: p.opts.ID, Version: p.opts.Version,
 		Store: p.store, Driver: p.drv, Cache: p.cache, Keys: p.keys.current,
 		Addresses: func() driver.Addresses { return p.ls.advertised },
-		Metrics:   shard.NewMetrics(p.status.registry), Log: p.log,
+		Metrics:   shard.NewMetrics(p.status.registry), Drainers: p.operators, Log: p.log,
 	}
 }

@@ -134,9 +134,14 @@ func TestAdoptedMachineThatStaysSilentIsReplaced(t *testing.T) {
 		if _, err := w.reign().AdoptVM(w.ctx, vm.ProviderID); err != nil {
 			t.Fatal(err)
 		}
-		w.settle(30 * time.Minute)
+		w.settle(10 * time.Minute)
+		if _, there := w.cloud.Machine(vm.InstanceID); !there {
+			t.Error("it was deleted while nothing could be made in its place")
+		}
+		w.cloud.SetFaults(nil)
+		w.settle(time.Hour)
 		if _, there := w.cloud.Machine(vm.InstanceID); there {
-			t.Error("it still runs after half an hour without an agent")
+			t.Error("it still runs after an hour without an agent")
 		}
 	})
 }

@@ -70,6 +70,9 @@ func (h *health) askOne(ctx context.Context, id identity.ID) {
 	switch {
 	case err == nil && m.Status == driver.Deleted, driver.IsNotFound(err):
 		h.missing(id, fleet.ByGet)
+		if row.State == fleet.Pending {
+			h.r.collector.soon() // a create is given up only where a listing agrees
+		}
 	case err == nil:
 		h.r.observe(m, asked)
 	case !h.r.stumble(err) && ctx.Err() == nil:

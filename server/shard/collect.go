@@ -261,6 +261,7 @@ func (c *collector) restore(ctx context.Context, id identity.ID, m driver.Machin
 		c.r.log.ErrorContext(ctx, "instance not taken in", "instance", id, "error", err)
 		return
 	}
+	c.r.linkSuccessor(rec)
 	c.r.observe(m, asked)
 	c.r.Enqueue(groupOf(rec))
 }

@@ -45,7 +45,7 @@ func (r *Reign) prepare(ctx context.Context, group fleet.GroupID, a fleet.Create
 	if err != nil {
 		return fmt.Errorf("new instance id: %w", err)
 	}
-	launched, err := r.launch(ctx, id, eff, launchOptions{})
+	launched, err := r.launch(ctx, id, eff, launchOptions{replaces: a.Replaces})
 	if err != nil || !launched {
 		return err
 	}
@@ -53,20 +53,17 @@ func (r *Reign) prepare(ctx context.Context, group fleet.GroupID, a fleet.Create
 	if a.Replaces == "" {
 		return nil
 	}
-	replaced, err := r.cache.Update(a.Replaces, func(in *cache.Instance) error {
-		in.Replacement = id
-		return nil
-	})
-	if replaced.Power == fleet.Gone {
+	if replaced, ok := r.known(a.Replaces); ok && replaced.Power == fleet.Gone {
 		r.losses.add(r.now())
 	}
-	return ignoreUnknown(err)
+	return r.setReplacement(a.Replaces, id)
 }
 
-// launchOptions are what sets an on-demand instance apart.
+// launchOptions are what sets one instance of a group apart from others.
 type launchOptions struct {
 	onDemand  bool
 	overrides config.InstanceRequest
+	replaces  identity.ID // whose place it takes; empty: the group was short of one
 }
 
 // launch records one new instance and queues its create call. It reports whether

@@ -20,7 +20,7 @@ func newRecord(id identity.ID, opts Options, eff *config.EffectiveGroup, place p
 		ID: id, Tenant: eff.Tenant, ClusterID: opts.Cluster, Shard: opts.Shard,
 		Group: eff.Key, Template: eff.Template, Kind: eff.Kind, OnDemand: extra.onDemand,
 		InstanceType: place.Type, Arch: eff.Arch, SubnetPool: eff.SubnetPool, SubnetID: place.Subnet,
-		InfraHash: eff.InfraHash, Status: bucket.StatusPending, CreatedAt: bucket.At(now),
+		InfraHash: eff.InfraHash, Status: bucket.StatusPending, CreatedAt: bucket.At(now), Replaces: extra.replaces,
 	}
 	if extra.onDemand {
 		overrides, err := json.Marshal(extra.overrides)
@@ -49,6 +49,9 @@ func rowOf(rec bucket.InstanceRecord) cache.Instance {
 		Provider: rec.Provider, Overrides: rec.Overrides, ImageID: rec.ImageID,
 	}
 	copyMutable(&row, rec)
+	if rec.Replace != nil {
+		row.ReplaceFirst, row.SkipDrain = true, rec.Replace.SkipDrain
+	}
 	switch {
 	case rec.Deletion != nil:
 		row.Removal = removalOf(rec.Deletion)
@@ -108,7 +111,7 @@ func deletionOf(a fleet.Condemn, replacement identity.ID, now time.Time) *bucket
 func removalOf(d *bucket.Deletion) fleet.Removal {
 	return fleet.Removal{
 		Reason: fleet.Reason(d.Reason), RequestedAt: d.RequestedAt.Time,
-		DrainStarted: d.DrainStartedAt.Time, DeleteAt: d.DeleteAt.Time,
+		DrainStarted: d.DrainStartedAt.Time, DeleteAt: d.DeleteAt.Time, Acked: !d.DrainAckedAt.IsZero(),
 	}
 }
 

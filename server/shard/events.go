@@ -119,13 +119,7 @@ func (r *Reign) WatchErrors(ctx context.Context, tenant string, send func(*nstan
 
 // WatchInstances sends what is being removed, a mark, and then every event of
 // the tenant's instances and a heartbeat, until ctx or the reign ends.
-//
-// A watcher that coordinates drains makes removals of the tenant's running
-// machines wait for it.
-func (r *Reign) WatchInstances(ctx context.Context, tenant string, coordinates bool, send func(*nstancev1.InstanceEvent) error) error {
-	if coordinates {
-		r.coordinators.Store(tenant, true)
-	}
+func (r *Reign) WatchInstances(ctx context.Context, tenant string, send func(*nstancev1.InstanceEvent) error) error {
 	sub := r.events.instances.subscribe(tenant)
 	defer r.events.instances.unsubscribe(sub)
 	seen := map[string]int64{}

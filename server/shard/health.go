@@ -34,6 +34,8 @@ type signs struct {
 	lost       time.Time // when the stream broke without a goodbye
 	lastReport time.Time
 	heard      bool // of by this leader
+	reported   bool // to this leader
+	notice     fleet.Notice
 	looked     time.Time
 	presence   fleet.Presence
 	absent     fleet.Absence
@@ -113,9 +115,12 @@ func (h *health) disconnected(id identity.ID, graceful bool) {
 func (h *health) reported(id identity.ID, single bool) {
 	h.mu.Lock()
 	s := h.of(id)
-	settled := s.heard && !s.due.IsZero() && s.lost.IsZero()
-	s.lastReport, s.heard, s.single, s.lost = h.r.now(), true, single, time.Time{}
+	settled, first := s.heard && !s.due.IsZero() && s.lost.IsZero(), !s.reported
+	s.lastReport, s.heard, s.reported, s.single, s.lost = h.r.now(), true, true, single, time.Time{}
 	h.mu.Unlock()
+	if first {
+		h.firstReport(id)
+	}
 	if row, ok := h.r.cache.Instance(id); !settled || !ok || row.State != fleet.Running {
 		h.judge(id)
 	}

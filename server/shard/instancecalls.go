@@ -156,7 +156,7 @@ func (r *Reign) DeleteInstance(ctx context.Context, tenant string, req *nstancev
 	case req.ReplaceFirst && req.DecrementSize:
 		return nil, refuse(codes.InvalidArgument, "CONTRADICTION", "replace_first and decrement_size contradict each other")
 	case req.ReplaceFirst:
-		return nil, refuse(codes.Unimplemented, "NOT_OFFERED", "replace_first is not offered by this server; see the features of GetServerInfo")
+		err = r.replaceNamed(in, req.SkipDrain)
 	case req.DecrementSize && !in.OnDemand:
 		// A smaller size is a wish: while the group is paused it stands and waits.
 		if err = r.retire(ctx, in); err == nil && req.SkipDrain && !r.paused(in.Group) {
@@ -172,19 +172,6 @@ func (r *Reign) DeleteInstance(ctx context.Context, tenant string, req *nstancev
 		return nil, groupRefusal(err)
 	}
 	return &nstancev1.DeleteInstanceResponse{Status: "deleting"}, nil
-}
-
-// condemnNamed condemns an instance that a caller named, durably.
-func (r *Reign) condemnNamed(in cache.Instance, skipDrain bool) error {
-	if in.State.Leaving() {
-		return nil
-	}
-	waits := !skipDrain && r.drains(in.Group.Tenant)
-	removal := fleet.NewRemoval(r.wanted.group(in.Group), waits, in.Instance, fleet.ReasonRequested, r.now())
-	return r.condemn(r.ctx, fleet.Condemn{
-		ID: in.ID, Reason: removal.Reason, Drain: !removal.DeleteAt.IsZero(), DeleteAt: removal.DeleteAt,
-		Why: "a caller asked for it",
-	})
 }
 
 // retire lowers the size of an instance's group by one and names the instance
@@ -232,31 +219,4 @@ func (r *Reign) stillRetired(list []config.Retired) []config.Retired {
 		}
 	}
 	return keep
-}
-
-// AcknowledgeDrained notes that an instance is drained: it is deleted now, and
-// condemned first if nobody had decided so. An unknown one is no error.
-func (r *Reign) AcknowledgeDrained(tenant string, req *nstancev1.AcknowledgeDrainedRequest) error {
-	in, err := r.owned(tenant, req.InstanceId)
-	if refusal := (*Refusal)(nil); errors.As(err, &refusal) && refusal.Code == codes.NotFound {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	r.log.Info("drain acknowledged", "instance", in.ID, "state", in.State, "forced", req.Forced, "evicted", req.Evicted, "left", req.Left)
-	if in.State == fleet.Deleted {
-		return nil
-	}
-	if !in.State.Leaving() {
-		if err := r.condemnNamed(in, true); err != nil {
-			return unavailable(err)
-		}
-	}
-	_, err = r.cache.Update(in.ID, func(in *cache.Instance) error {
-		in.Removal.Acked = true
-		return nil
-	})
-	r.Enqueue(in.Group)
-	return ignoreUnknown(err)
 }

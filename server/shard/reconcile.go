@@ -71,7 +71,7 @@ func (r *Reign) pending(group fleet.GroupID) int {
 func (r *Reign) view(group fleet.GroupID, now time.Time) fleet.View {
 	v := fleet.View{
 		Group:     r.wanted.group(group),
-		Instances: r.cache.Fleet(group),
+		Instances: r.health.heardOf(r.cache.Fleet(group)),
 		Creates:   r.gate(group, now),
 		Drains:    r.drains(group.Tenant),
 	}

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -242,6 +243,21 @@ func (rs *records) ids() []identity.ID {
 	rs.mu.Unlock()
 	slices.Sort(ids)
 	return ids
+}
+
+// successors returns the records of instances that take the place of others and are
+// to live, in the order of their ids.
+func (rs *records) successors() []bucket.InstanceRecord {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	var all []bucket.InstanceRecord
+	for _, e := range rs.byID {
+		if e.etag != "" && e.rec.Replaces != "" && e.rec.Deletion == nil {
+			all = append(all, e.rec)
+		}
+	}
+	slices.SortFunc(all, func(a, b bucket.InstanceRecord) int { return cmp.Compare(a.ID, b.ID) })
+	return all
 }
 
 // stored returns a record and its etag, and whether it stands in storage.

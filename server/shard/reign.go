@@ -48,8 +48,7 @@ type Reign struct {
 	events    *events
 	standings *standings
 
-	registering  keyedLocks
-	coordinators sync.Map // tenants that have had somebody to drain their machines
+	registering keyedLocks
 
 	tasks sync.WaitGroup // deletions and look-ups under way
 	ready atomic.Bool    // the cache knows the whole shard
@@ -160,12 +159,6 @@ func (r *Reign) owner() driver.Owner {
 
 func refOf(in cache.Instance) driver.Ref {
 	return driver.Ref{InstanceID: in.ID, ProviderID: in.ProviderID}
-}
-
-// drains reports whether somebody moves the work off the tenant's machines.
-func (r *Reign) drains(tenant string) bool {
-	_, ok := r.coordinators.Load(tenant)
-	return ok
 }
 
 // pause waits for d or the end of ctx, which it reports.

@@ -287,10 +287,17 @@ func (s *session) report(rep *nstancev1.HealthReport) error {
 		return refuse(codes.InvalidArgument, "INVALID_REPORT", "metrics: they are not valid")
 	}
 	s.r.opts.Metrics.reports.Inc()
-	s.r.cache.Report(s.id, cache.Health{
+	heard, notice := cache.Health{
 		ReceivedAt: s.r.now(), Count: rep.Count, AgentVersion: printable(rep.Version), Uptime: printable(rep.Uptime),
 		ConfigHash: printable(rep.ConfigHash), Metrics: metrics, Connected: true,
+	}, noticeOf(rep.TerminationNotice)
+	s.r.cache.UpdateHealth(s.id, func(h *cache.Health) {
+		keepNotice(&heard, *h, notice)
+		*h = heard
 	})
+	if notice.Given() {
+		s.r.health.noticed(s.id, notice)
+	}
 	s.r.health.reported(s.id, rep.Count == 0)
 	return nil
 }

@@ -53,6 +53,7 @@ type Options struct {
 	Keys      func() *Keys            // nil until the cluster has a CA; then leading may begin
 	Addresses func() driver.Addresses // what agents and operators are told
 	Metrics   *Metrics
+	Drainers  Drainers // nil: nobody coordinates drains
 
 	Log   *slog.Logger                             // slog.Default
 	Now   func() time.Time                         // time.Now

@@ -30,9 +30,13 @@ func (r *Reign) takeOver(ctx context.Context) error {
 		r.log.WarnContext(ctx, "term not kept in the cache", "error", err)
 	}
 	r.tasks.Go(func() { r.assignAddress(r.ctx) })
-	if err := r.persist(ctx, "read the instance records", r.seedFromStorage); err != nil {
+	var known errgroup.Group
+	known.Go(func() error { return r.persist(ctx, "read the operators", r.loadDrainers) })
+	known.Go(func() error { return r.persist(ctx, "read the instance records", r.seedFromStorage) })
+	if err := known.Wait(); err != nil {
 		return err
 	}
+	r.linkSuccessors()
 	if err := r.persist(ctx, "read the group file", r.wanted.load); err != nil {
 		return err
 	}

@@ -35,10 +35,10 @@ func followed[T any](w *world, watch func(ctx context.Context, send func(T) erro
 	return out
 }
 
-func (w *world) watchInstances(tenant string, coordinates bool) *watched[*nstancev1.InstanceEvent] {
+func (w *world) watchInstances(tenant string) *watched[*nstancev1.InstanceEvent] {
 	r := w.reign()
 	return followed(w, func(ctx context.Context, send func(*nstancev1.InstanceEvent) error) error {
-		return r.WatchInstances(ctx, tenant, coordinates, send)
+		return r.WatchInstances(ctx, tenant, send)
 	})
 }
 
@@ -62,7 +62,7 @@ func statuses(events []*nstancev1.InstanceEvent, id string) []string {
 
 func TestS17_InstanceEventsInOrder(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		watch, foreign := w.watchInstances("default", false), w.watchInstances("b", false)
+		watch, foreign := w.watchInstances("default"), w.watchInstances("b")
 		w.scale(web, 1)
 		w.settle(40 * time.Second)
 		id := w.vms(web)[0].InstanceID.String()
@@ -105,7 +105,8 @@ func TestS17_InstanceEventsInOrder(t *testing.T) {
 
 func TestS17_SnapshotHoldsWhatIsLeaving(t *testing.T) {
 	inWorld(t, worldOptions{Drain: "5m"}, func(t *testing.T, w *world) {
-		coordinator := w.watchInstances("default", true)
+		w.coordinate("default")
+		coordinator := w.watchInstances("default")
 		w.scale(web, 2)
 		w.settle(time.Minute)
 		w.scale(web, 1)
@@ -114,88 +115,15 @@ func TestS17_SnapshotHoldsWhatIsLeaving(t *testing.T) {
 		if before.Status != "pending_deletion" || time.Until(before.DeleteAt.AsTime()) != 5*time.Minute-time.Second {
 			t.Fatalf("last event %v, want a removal that waits for 5m", before)
 		}
-		late := w.watchInstances("default", true)
+		late := w.watchInstances("default")
 		if got := statuses(late.events, before.InstanceId); !slices.Equal(got, []string{"pending_deletion"}) {
 			t.Errorf("snapshot %q, want pending_deletion", got)
 		}
 		w.stop()
 		w.lead()
-		next := w.watchInstances("default", true)
+		next := w.watchInstances("default")
 		if got := next.events[0]; got.InstanceId != before.InstanceId || got.Revision <= before.Revision {
 			t.Errorf("after a take-over %v, want the same removal with a later revision than %d", got, before.Revision)
-		}
-	})
-}
-
-func TestS20_DrainIsKept(t *testing.T) {
-	drained := func(t *testing.T, act func(w *world, id string)) (took time.Duration) {
-		inWorld(t, worldOptions{Drain: "5m"}, func(t *testing.T, w *world) {
-			watch := w.watchInstances("default", true)
-			w.scale(web, 1)
-			w.settle(time.Minute)
-			began := time.Now()
-			w.scale(web, 0)
-			w.settle(time.Second)
-			act(w, w.vms(web)[0].InstanceID.String())
-			for len(w.vms(web)) > 0 && time.Since(began) < time.Hour {
-				w.settle(time.Second)
-			}
-			took = time.Since(began).Truncate(time.Second)
-			watch.cancel()
-		})
-		return took
-	}
-	ack := func(w *world, id string) {
-		if err := w.reign().AcknowledgeDrained("default", &nstancev1.AcknowledgeDrainedRequest{InstanceId: id}); err != nil {
-			w.t.Error(err)
-		}
-	}
-	t.Run("to its time-out", func(t *testing.T) {
-		if took := drained(t, func(*world, string) {}); took < 5*time.Minute || took > 5*time.Minute+5*time.Second {
-			t.Errorf("deleted after %v, want 5m", took)
-		}
-	})
-	t.Run("to its acknowledgement", func(t *testing.T) {
-		if took := drained(t, ack); took > 3*time.Second {
-			t.Errorf("deleted after %v, want at once", took)
-		}
-	})
-	t.Run("over a change of leader", func(t *testing.T) {
-		took := drained(t, func(w *world, _ string) { w.stop(); w.lead() })
-		if took < 5*time.Minute || took > 5*time.Minute+5*time.Second {
-			t.Errorf("deleted after %v, want 5m", took)
-		}
-	})
-	t.Run("to the end of its machine", func(t *testing.T) {
-		took := drained(t, func(w *world, _ string) { w.cloud.Kill(w.vms(web)[0].InstanceID) })
-		if took > 3*time.Second {
-			t.Errorf("deleted after %v, want at once", took)
-		}
-	})
-}
-
-func TestNobodyDrainsNobodyWaits(t *testing.T) {
-	inWorld(t, worldOptions{Drain: "5m"}, func(t *testing.T, w *world) {
-		w.scale(web, 1)
-		w.settle(time.Minute)
-		w.scale(web, 0)
-		w.settle(time.Second)
-		w.converged(0)
-	})
-}
-
-func TestAcknowledgementOfOneThatIsNotLeaving(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		w.scale(web, 2)
-		w.settle(time.Minute)
-		early := w.vms(web)[0].InstanceID
-		if err := w.reign().AcknowledgeDrained("default", &nstancev1.AcknowledgeDrainedRequest{InstanceId: early.String()}); err != nil {
-			t.Fatal(err)
-		}
-		w.settle(time.Minute)
-		w.converged(2)
-		if _, there := w.cloud.Machine(early); there {
-			t.Error("an acknowledged machine is still there")
 		}
 	})
 }
@@ -205,7 +133,7 @@ func TestL11_SlowWatcherIsCutOff(t *testing.T) {
 		r := w.reign()
 		stuck, ended := make(chan struct{}), make(chan error, 1)
 		go func() {
-			ended <- r.WatchInstances(w.ctx, "default", false, func(*nstancev1.InstanceEvent) error {
+			ended <- r.WatchInstances(w.ctx, "default", func(*nstancev1.InstanceEvent) error {
 				<-stuck
 				return nil
 			})
@@ -252,7 +180,7 @@ func TestWatchGroups(t *testing.T) {
 
 func TestWatchEndsWithTheReign(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		watch := w.watchInstances("default", false)
+		watch := w.watchInstances("default")
 		w.stop()
 		if err := <-watch.ended; !refusedWith(err, codes.Unavailable) {
 			t.Errorf("ended with %v, want Unavailable", err)

@@ -77,6 +77,7 @@ type world struct {
 	mu       sync.Mutex
 	machines map[identity.ID]*machine
 	sizes    map[fleet.GroupID]int // the largest that each group was given
+	drainers drainers
 	current  *Shard
 	life     *life
 	term     uint64
@@ -253,9 +254,9 @@ func (w *world) startDoomed(n int, when moment) {
 		Cluster: testCluster, Shard: testShard, ServerID: fmt.Sprintf("server-%d", term), Version: "test",
 		Store: mortalStore{w.store, l}, Driver: cloud, Cache: c,
 		Keys:      func() *Keys { return w.keys },
-		Addresses: func() driver.Addresses { return driver.Addresses{} },
-		Log:       slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelInfo})),
-		NewID:     w.ids.NewID,
+		Addresses: func() driver.Addresses { return driver.Addresses{} }, Drainers: &w.drainers,
+		Log:   slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		NewID: w.ids.NewID,
 	}, w.static)
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Lead(lease.Always(ctx, term), term) }()
@@ -422,6 +423,21 @@ func (w *world) machine(id identity.ID) *machine {
 
 // count is how many calls of one kind the cloud has seen.
 func (w *world) count(op drivertest.Op) int { return w.cloud.Count(op) }
+
+// drainers knows the tenants that have a coordinator, as the operators' records do.
+type drainers struct{ tenants sync.Map }
+
+func (d *drainers) Load(context.Context) error { return nil }
+
+func (d *drainers) Coordinated(tenant string) bool {
+	_, ok := d.tenants.Load(tenant)
+	return ok
+}
+
+func (d *drainers) Coordinate(ctx context.Context, peer identity.Peer) error {
+	d.tenants.Store(peer.Tenant, true)
+	return lease.Check(ctx)
+}
 
 // lockedBuffer is a buffer that many may write to.
 type lockedBuffer struct {

@@ -1,0 +1,130 @@
+package shard
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/fleet"
+	"nstance.dev/server/objectstore"
+)
+
+// Drainers knows which tenants have somebody that moves the work off machines
+// before they are deleted.
+type Drainers interface {
+	// Load reads what is known before anything is decided. It is called at each
+	// take-over, and again until it returns nil.
+	Load(ctx context.Context) error
+
+	// Coordinated reports whether the machines of a tenant are waited for.
+	Coordinated(tenant string) bool
+
+	// Coordinate makes durable that an operator is to be waited for. Ctx is the
+	// leadership.
+	Coordinate(ctx context.Context, peer identity.Peer) error
+}
+
+func (r *Reign) loadDrainers(ctx context.Context) error {
+	if r.opts.Drainers == nil {
+		return nil
+	}
+	return r.opts.Drainers.Load(ctx)
+}
+
+// drains reports whether somebody moves the work off the tenant's machines.
+func (r *Reign) drains(tenant string) bool {
+	return r.opts.Drainers != nil && r.opts.Drainers.Coordinated(tenant)
+}
+
+// CoordinateDrains makes removals of running machines of the operator's tenant wait
+// from now on until their work has been moved off, for as long as the operator is
+// registered.
+func (r *Reign) CoordinateDrains(peer identity.Peer) error {
+	if r.opts.Drainers == nil {
+		return refuse(codes.Unimplemented, "NOT_OFFERED", "drains are not coordinated by this server")
+	}
+	err := r.opts.Drainers.Coordinate(r.ctx, peer)
+	if lost(err) {
+		return errReignOver
+	}
+	return err
+}
+
+// condemnNamed condemns an instance that a caller named, durably. One that drains
+// already is not waited for any longer if skipDrain says so.
+func (r *Reign) condemnNamed(in cache.Instance, skipDrain bool) error {
+	if in.State.Leaving() {
+		if skipDrain {
+			return r.endDrain(in)
+		}
+		return nil
+	}
+	in.SkipDrain = in.SkipDrain || skipDrain
+	removal := fleet.NewRemoval(r.wanted.group(in.Group), r.drains(in.Group.Tenant), in.Instance, fleet.ReasonRequested, r.now())
+	err := r.condemn(r.ctx, fleet.Condemn{
+		ID: in.ID, Reason: removal.Reason, Drain: !removal.DeleteAt.IsZero(), DeleteAt: removal.DeleteAt,
+		Why: "a caller asked for it",
+	})
+	if err != nil || !skipDrain {
+		return err
+	}
+	if row, ok := r.known(in.ID); ok {
+		return r.endDrain(row) // somebody else may have condemned it first, with a drain
+	}
+	return nil
+}
+
+// AcknowledgeDrained notes that an instance is drained: it is deleted now, by
+// whoever leads, and condemned first if nobody had decided so. An unknown one is no
+// error, and a repeat changes nothing.
+func (r *Reign) AcknowledgeDrained(tenant string, req *nstancev1.AcknowledgeDrainedRequest) error {
+	in, err := r.owned(tenant, req.InstanceId)
+	if refusal := (*Refusal)(nil); errors.As(err, &refusal) && refusal.Code == codes.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.log.Info("drain acknowledged", "instance", in.ID, "state", in.State, "forced", req.Forced, "evicted", req.Evicted, "left", req.Left)
+	if in.State == fleet.Deleted {
+		return nil
+	}
+	if !in.State.Leaving() {
+		r.opts.Metrics.strayAcks.Inc()
+		r.log.Warn("an instance was drained that nobody had condemned; it goes", "instance", in.ID, "state", in.State)
+	}
+	if err := r.condemnNamed(in, true); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// endDrain makes durable that the drain of a condemned instance is over, and has it
+// deleted.
+func (r *Reign) endDrain(in cache.Instance) error {
+	if in.State == fleet.Deleting || in.Removal.Acked || in.Removal.DeleteAt.IsZero() {
+		return nil
+	}
+	_, err := r.records.update(r.ctx, in.ID, func(rec *bucket.InstanceRecord) error {
+		if d := rec.Deletion; d != nil && d.DrainAckedAt.IsZero() {
+			acked := *d
+			acked.DrainAckedAt = bucket.At(r.now())
+			rec.Deletion = &acked
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, objectstore.ErrNotFound) {
+		return err
+	}
+	_, err = r.cache.Update(in.ID, func(in *cache.Instance) error {
+		in.Removal.Acked = true
+		return nil
+	})
+	r.Enqueue(in.Group)
+	return ignoreUnknown(err)
+}
