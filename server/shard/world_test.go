@@ -259,10 +259,10 @@ func (w *world) startDoomed(n int, when moment) {
 		NewID: w.ids.NewID,
 	}, w.static)
 	stopped := make(chan error, 1)
-	go func() { stopped <- s.Lead(lease.Always(ctx, term), term) }()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.current, w.life, w.stopped, w.drained = s, l, stopped, c.Close
+	w.current, w.life, w.stopped, w.drained = s, l, stopped, c.Close // machines may boot as soon as it leads
+	go func() { stopped <- s.Lead(lease.Always(ctx, term), term) }()
 }
 
 // lead starts the next leader and waits until it serves.
