@@ -163,6 +163,7 @@ func (r *Reign) DeleteInstance(ctx context.Context, tenant string, req *nstancev
 			err = r.condemnNamed(in, true)
 		}
 	case in.State.Leaving():
+		err = r.condemnNamed(in, req.SkipDrain)
 	default:
 		if err = r.errPaused(in.Group); err == nil {
 			err = r.condemnNamed(in, req.SkipDrain)
