@@ -408,3 +408,37 @@ func TestMaintenanceWindow_Open(t *testing.T) {
 		}
 	}
 }
+
+func TestOpenWindow(t *testing.T) {
+	nights := MaintenanceWindow{Cron: "0 2 * * *", Duration: Duration(time.Hour)}
+	saturdays := MaintenanceWindow{Cron: "0 1 * * sat", Duration: Duration(4 * time.Hour), Timezone: "Europe/Berlin"}
+	never := MaintenanceWindow{Cron: "0 0 30 2 *", Duration: Duration(time.Hour)}
+	for name, c := range map[string]struct {
+		windows []MaintenanceWindow
+		at      string
+		open    bool
+		next    string // empty: none
+	}{
+		"no windows":                   {nil, "2026-11-20T12:00:00Z", true, ""},
+		"inside the only one":          {[]MaintenanceWindow{nights}, "2026-11-20T02:30:00Z", true, ""},
+		"inside the second":            {[]MaintenanceWindow{nights, saturdays}, "2026-11-21T00:30:00Z", true, ""},
+		"at the end of one":            {[]MaintenanceWindow{nights}, "2026-11-20T03:00:00Z", false, "2026-11-21T02:00:00Z"},
+		"the earlier one comes next":   {[]MaintenanceWindow{nights, saturdays}, "2026-11-20T12:00:00Z", false, "2026-11-21T00:00:00Z"},
+		"one that never comes":         {[]MaintenanceWindow{never}, "2026-11-20T12:00:00Z", false, ""},
+		"one that Load would refuse":   {[]MaintenanceWindow{{Cron: "?!"}, nights}, "2026-11-20T12:00:00Z", false, "2026-11-21T02:00:00Z"},
+		"clocks go back in the window": {[]MaintenanceWindow{saturdays}, "2026-10-24T02:30:00Z", true, ""},
+	} {
+		at, err := time.Parse(time.RFC3339, c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open, next := OpenWindow(c.windows, at)
+		got := ""
+		if !next.IsZero() {
+			got = next.UTC().Format(time.RFC3339)
+		}
+		if open != c.open || got != c.next {
+			t.Errorf("%s: open %v, next %q", name, open, got)
+		}
+	}
+}

@@ -45,6 +45,28 @@ func (w MaintenanceWindow) Open(at time.Time) bool {
 	return !opening.IsZero() && !opening.After(at)
 }
 
+// OpenWindow says whether one of the windows is open at a moment, and if not, when
+// the next one opens; zero: none ever does. Without windows it is always open.
+func OpenWindow(windows []MaintenanceWindow, at time.Time) (open bool, next time.Time) {
+	if len(windows) == 0 {
+		return true, time.Time{}
+	}
+	for _, w := range windows {
+		if w.Open(at) {
+			return true, time.Time{}
+		}
+		schedule, location, err := w.schedule()
+		if err != nil {
+			continue
+		}
+		opens := schedule.Next(at.In(location))
+		if !opens.IsZero() && (next.IsZero() || opens.Before(next)) {
+			next = opens
+		}
+	}
+	return false, next
+}
+
 func (c *checker) windows(path jsonc.Path, windows []MaintenanceWindow) {
 	for i, w := range windows {
 		p := path.Index(i)

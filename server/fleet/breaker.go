@@ -53,6 +53,9 @@ func (b Breaker) Failed(in Instance, now time.Time) Breaker {
 	return b
 }
 
+// Idle reports whether there is nothing to hold against the group.
+func (b Breaker) Idle() bool { return b.last.IsZero() }
+
 // Tried notes that a create of the group is on record.
 func (b Breaker) Tried(now time.Time) Breaker {
 	if b.owed > 0 {
@@ -65,7 +68,7 @@ func (b Breaker) Tried(now time.Time) Breaker {
 // Settle forgives everything once one of the instances has lasted since the last
 // failure. Otherwise it returns when the first of them will have; zero: none.
 func (b Breaker) Settle(instances []Instance, now time.Time) (Breaker, time.Time) {
-	if b.last.IsZero() {
+	if b.Idle() {
 		return b, time.Time{}
 	}
 	var next time.Time

@@ -102,11 +102,11 @@ func TestL3_AMachineThatLastsRefills(t *testing.T) {
 func TestL3_RotationStopsAfterOneMachine(t *testing.T) {
 	var b fleet.Breaker
 	now := epoch
-	for i, want := range []time.Duration{5, 10, 20, 40, 60, 60} {
+	for i, want := range []float64{5, 10, 20, 40, 60, 60} { // minutes
 		b = b.Failed(atBirth("bad"), now)
 		gate := b.Rotation("bad", now)
-		if wait := gate.Until.Sub(now); gate.By != fleet.BlockerSetback || wait != want*time.Minute {
-			t.Fatalf("failure %d: %+v, held for %v", i+1, gate, wait)
+		if wait := gate.Until.Sub(now).Minutes(); gate.By != fleet.BlockerSetback || wait != want {
+			t.Fatalf("failure %d: %+v, held for %v minutes", i+1, gate, wait)
 		}
 		if gate := b.Rotation("good", now); gate.Blocked != "" {
 			t.Errorf("another configuration: %+v", gate)

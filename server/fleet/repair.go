@@ -52,6 +52,9 @@ func (p *planner) endOf(in *Instance) Reason {
 func (p *planner) replace(in *Instance, due succession, s *slots) {
 	step, why := p.next(in, due, "replace")
 	switch {
+	case step == stepCondemn && p.v.Losses.Limited && in.Power == Gone && len(p.heirsOf(in)) == 0:
+		// Without it, those that were lost at once would be made up for at once.
+		p.holdCreates(in.ID, "replace")
 	case step == stepCondemn:
 		p.condemnSick(in, s, due.reason, why)
 	case step == stepWait: // a note says for what

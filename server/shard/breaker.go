@@ -5,73 +5,88 @@ import (
 	"sync"
 	"time"
 
+	"nstance.dev/server/cache"
 	"nstance.dev/server/fleet"
 )
 
-// breakers stop groups whose machines never register from making new ones for
-// ever (L3): what such a group asks for in place of a machine that never
-// registered comes out of an hourly bound. It is safe for concurrent use.
+// breakers holds the breaker of every group whose machines came to nothing lately.
+// It is safe for concurrent use.
 type breakers struct {
 	mu      sync.Mutex
-	byGroup map[fleet.GroupID]*breaker
+	byGroup map[fleet.GroupID]fleet.Breaker
 }
 
-type breaker struct {
-	owed  int    // machines that never registered and were not made up for yet
-	tries window // creates that made up for one
-}
+func newBreakers() *breakers { return &breakers{byGroup: map[fleet.GroupID]fleet.Breaker{}} }
 
-func newBreakers() *breakers { return &breakers{byGroup: map[fleet.GroupID]*breaker{}} }
-
-// failed notes that a machine of the group ended without having registered.
-func (b *breakers) failed(group fleet.GroupID) {
+// failed notes that a machine of a group came to nothing.
+func (b *breakers) failed(in fleet.Instance, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e := b.byGroup[group]
-	if e == nil {
-		e = &breaker{tries: window{span: time.Hour}}
-		b.byGroup[group] = e
-	}
-	e.owed++
-}
-
-// room is how many creates the group may send now under the hourly bound, and
-// when there will be more; false: the bound does not matter to it.
-func (b *breakers) room(group fleet.GroupID, bound int, now time.Time) (int, time.Time, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	e := b.byGroup[group]
-	if e == nil || e.owed == 0 {
-		return 0, time.Time{}, false
-	}
-	room, next := e.tries.room(bound, now)
-	return room, next, true
-}
-
-// gate says whether creates of the group may be sent now.
-func (b *breakers) gate(group fleet.GroupID, bound int, now time.Time) fleet.Gate {
-	room, next, bounded := b.room(group, bound, now)
-	if !bounded || room > 0 {
-		return fleet.Gate{}
-	}
-	return fleet.Gate{By: fleet.BlockerCrashLoop, Until: next,
-		Blocked: fmt.Sprintf("crash-looping: its machines do not register; %d new ones were tried within an hour", bound)}
+	b.byGroup[in.Group] = b.byGroup[in.Group].Failed(in, now)
 }
 
 // tried notes that a create of the group is on record.
 func (b *breakers) tried(group fleet.GroupID, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if e := b.byGroup[group]; e != nil && e.owed > 0 {
-		e.owed--
-		e.tries.add(now)
+	if e, ok := b.byGroup[group]; ok {
+		b.byGroup[group] = e.Tried(now)
 	}
 }
 
-// reset forgets the failures: a machine has registered, or somebody edited the
-// group.
+// of returns the group's breaker as it was left.
+func (b *breakers) of(group fleet.GroupID) fleet.Breaker {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.byGroup[group]
+}
+
+// settle returns the group's breaker as its instances leave it now, and when time
+// alone will open it.
+func (b *breakers) settle(group fleet.GroupID, instances []fleet.Instance, now time.Time) (fleet.Breaker, time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e, ok := b.byGroup[group]
+	if !ok {
+		return e, time.Time{}
+	}
+	e, next := e.Settle(instances, now)
+	if e.Idle() {
+		delete(b.byGroup, group)
+	}
+	return e, next
+}
+
+// reset forgets the failures: somebody edited the group.
 func (b *breakers) reset(group fleet.GroupID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.byGroup, group)
+}
+
+// reportNothing tells the tenant what follows from a machine that came to nothing,
+// if its group makes no others for a while, or replaces none that work.
+func (r *Reign) reportNothing(row cache.Instance) {
+	now, breaker := r.now(), r.breakers.of(row.Group)
+	if gate := breaker.Creates(r.tries(row.Group), now); gate.Blocked != "" {
+		r.failureEvent(row, gate)
+	}
+	gate := breaker.Rotation(row.InfraHash, now)
+	if gate.Blocked == "" {
+		return
+	}
+	for _, in := range r.cache.Fleet(row.Group) {
+		if in.Replacement == row.ID && in.State.Registered() {
+			gate.Blocked += fmt.Sprintf("; %s stays, and the next try is at %s", in.ID, gate.Until.UTC().Format(time.RFC3339))
+			r.failureEvent(row, gate)
+			return
+		}
+	}
+}
+
+// failureEvent tells the tenant of an instance why its group waits.
+func (r *Reign) failureEvent(row cache.Instance, gate fleet.Gate) {
+	r.log.Warn("group waits", "tenant", row.Group.Tenant, "group", row.Group.Name, "instance", row.ID,
+		"class", gate.By, "reason", gate.Blocked)
+	r.events.failure(r.cache, row.Group, row.ID, string(gate.By), gate.Blocked, r.now())
 }

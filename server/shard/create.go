@@ -308,14 +308,6 @@ func (r *Reign) hold(group fleet.GroupID, id identity.ID, kind driver.Kind, err 
 	r.queue.AddAfter(group, wait)
 }
 
-// reportCrashLoop tells the tenant once its group has to wait because machines
-// end before their agents register.
-func (r *Reign) reportCrashLoop(row cache.Instance) {
-	if gate := r.breakers.gate(row.Group, r.tries(row.Group), r.now()); gate.Blocked != "" {
-		r.events.failure(r.cache, row.Group, row.ID, "crash-looping", gate.Blocked, r.now())
-	}
-}
-
 // report tells the tenant, the log and the metrics about a failed create. An
 // error that repeats is said to the tenant once, until a create succeeds.
 func (r *Reign) report(group fleet.GroupID, id identity.ID, kind driver.Kind, err error) {

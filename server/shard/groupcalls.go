@@ -41,8 +41,6 @@ func (r *Reign) UpsertGroup(ctx context.Context, tenant string, req *nstancev1.U
 	if err != nil {
 		return nil, groupRefusal(err)
 	}
-	r.backoffs.reset(id)
-	r.breakers.reset(id)
 	r.Enqueue(id)
 	eff, ok := r.wanted.any(id)
 	if !ok {

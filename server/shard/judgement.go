@@ -28,8 +28,8 @@ func (h *health) judge(id identity.ID) {
 			if err := sentence(in, row.State, verdict, now); err != nil {
 				return err
 			}
-			if verdict.Event == fleet.EventFoundSick && !row.State.Sick() && neverJoined(*in) {
-				h.r.breakers.failed(in.Group) // before anybody plans with the new state
+			if verdict.Event == fleet.EventFoundSick && !row.State.Sick() && cameToNothing(*in, now) {
+				h.r.breakers.failed(in.Instance, now) // before anybody plans with the new state
 			}
 			return nil
 		})
@@ -75,16 +75,16 @@ func (h *health) announce(row cache.Instance, v fleet.Verdict) {
 	if v.Event == fleet.EventReported {
 		h.r.events.instance(h.r.cache, row.ID, "running")
 	}
-	if v.Event == fleet.EventFoundSick && neverJoined(row) {
-		h.r.reportCrashLoop(row)
+	if v.Event == fleet.EventFoundSick && cameToNothing(row, h.r.now()) {
+		h.r.reportNothing(row)
 	}
 	h.r.Enqueue(row.Group)
 }
 
-// neverJoined reports whether an instance of a group had a VM that has not
-// registered.
-func neverJoined(in cache.Instance) bool {
-	return !in.OnDemand && in.ProviderID != "" && in.RegisteredAt.IsZero()
+// cameToNothing reports whether an instance that was found sick had a VM, and that
+// was of no use to anybody.
+func cameToNothing(in cache.Instance, now time.Time) bool {
+	return in.ProviderID != "" && fleet.CameToNothing(in.Instance, now)
 }
 
 // evidence is everything that the judgement of a row depends on.

@@ -216,7 +216,7 @@ func TestS16_TakeOverKnowsTheSameInstances(t *testing.T) {
 func TestS8_MassLoss(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		w.scale(web, 25)
-		w.settle(65 * time.Second)
+		w.settle(6*time.Minute + 5*time.Second)
 		lost := time.Now()
 		for _, vm := range w.vms(web)[:20] {
 			w.cloud.Remove(vm.InstanceID)

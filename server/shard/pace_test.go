@@ -156,35 +156,6 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-func TestL3_Breakers(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := newBreakers()
-	b.tried(web, now) // an ordinary create
-	if _, _, bounded := b.room(web, 2, now); bounded {
-		t.Error("a group whose machines register is bounded")
-	}
-	for i := range 2 {
-		b.failed(web)
-		if room, _, bounded := b.room(web, 2, now); !bounded || room != 2-i {
-			t.Errorf("after failure %d: room %d, bounded %v", i+1, room, bounded)
-		}
-		b.tried(web, now)
-		now = now.Add(time.Minute)
-	}
-	b.failed(web)
-	gate := b.gate(web, 2, now)
-	if gate.Blocked == "" || !gate.Until.Equal(now.Add(58*time.Minute)) {
-		t.Errorf("gate %v, want shut for the rest of the hour", gate)
-	}
-	if g := b.gate(web, 2, gate.Until); g != (fleet.Gate{}) {
-		t.Errorf("gate %v after an hour", g)
-	}
-	b.reset(web)
-	if g := b.gate(web, 2, now); g != (fleet.Gate{}) {
-		t.Errorf("gate %v after a registration", g)
-	}
-}
-
 func TestValidHostname(t *testing.T) {
 	for name, want := range map[string]bool{
 		"": false, "a": true, "node-1.example.com": true, "A9": true, "-a": false, "a-": false, "a..b": false, ".a": false,

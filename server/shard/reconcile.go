@@ -72,9 +72,11 @@ func (r *Reign) view(group fleet.GroupID, now time.Time) fleet.View {
 	v := fleet.View{
 		Group:     r.wanted.group(group),
 		Instances: r.health.heardOf(r.cache.Fleet(group)),
-		Creates:   r.gate(group, now),
 		Drains:    r.drains(group.Tenant),
 	}
+	breaker, lasts := r.breakers.settle(group, v.Instances, now)
+	v.Creates = sooner(r.gate(group, breaker, now), lasts)
+	r.outdating(&v, breaker, lasts, now)
 	if eff, ok := r.wanted.effective(group); ok {
 		v.MaxRepairs = max(1, eff.Rails.MaxUnavailable.Of(eff.Size))
 	}
@@ -89,14 +91,14 @@ func (r *Reign) view(group fleet.GroupID, now time.Time) fleet.View {
 }
 
 // gate says whether creates of the group may be sent now.
-func (r *Reign) gate(group fleet.GroupID, now time.Time) fleet.Gate {
+func (r *Reign) gate(group fleet.GroupID, breaker fleet.Breaker, now time.Time) fleet.Gate {
 	if g := r.backoffs.gate(group, now); g.Blocked != "" {
 		return g
 	}
 	if g := r.subnets.gate(group); g.Blocked != "" {
 		return g
 	}
-	return r.breakers.gate(group, r.tries(group), now)
+	return breaker.Creates(r.tries(group), now)
 }
 
 // tries is how many machines in an hour the group may make in place of ones that

@@ -220,7 +220,6 @@ func (r *Reign) markRegistered(rec bucket.InstanceRecord) error {
 	if err != nil {
 		return err
 	}
-	r.breakers.reset(row.Group)
 	r.health.registered(rec.ID)
 	r.events.instance(r.cache, rec.ID, "registered")
 	r.Enqueue(row.Group)

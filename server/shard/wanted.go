@@ -165,6 +165,10 @@ func (w *wanted) note(id fleet.GroupID, old, g *config.EffectiveGroup) {
 	if old == nil || old.ETag != g.ETag || old.Size != g.Size || old.Deleted != g.Deleted || old.Held != g.Held {
 		w.r.cache.PutGroup(groupRow(id, g, w.etag))
 	}
+	if old != nil && old.ETag != g.ETag {
+		w.r.backoffs.reset(id) // what failed before may work now
+		w.r.breakers.reset(id)
+	}
 }
 
 // forget drops what is kept of a group that is no more.

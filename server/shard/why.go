@@ -56,11 +56,11 @@ func (r *Reign) rails(group fleet.GroupID, pause decisions.Hold, now time.Time) 
 		Beyond: decisions.Hold{By: fleet.BlockerQueue, Why: "the creates before it go first"},
 	}
 	bound := r.tries(group)
-	if left, next, bounded := r.breakers.room(group, bound, now); bounded && left < rails.Room {
+	if left, bounded := r.breakers.of(group).Left(bound, now); bounded && left < rails.Room {
 		rails.Room = left
 		rails.Beyond = decisions.Hold{
-			By: fleet.BlockerCrashLoop, Until: next,
-			Why: fmt.Sprintf("its machines do not register; at most %d new ones are tried within an hour", bound),
+			By:  fleet.BlockerCrashLoop,
+			Why: fmt.Sprintf("its machines do not register, or end soon after; at most %d new ones are tried within an hour", bound),
 		}
 	}
 	if room := 1 - r.pending(group); r.backoffs.probing(group) && room < rails.Room {
