@@ -9,7 +9,6 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
-	"nstance.dev/server/cache"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"

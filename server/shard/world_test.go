@@ -48,6 +48,7 @@ type worldOptions struct {
 	Groups       string // static ones, JSON; {"default": {}}
 	Drain        string // drain_timeout; 0s
 	Collect      string // interval of the collection; 30s
+	Server       string // more members of server, JSON without the braces
 	Files        string // of the template, JSON; {}
 	Certificates string // JSON; {}
 	Able         bool   // the cloud has load balancers and images, and knows the room in its subnets
@@ -169,6 +170,7 @@ func testConfig(t testing.TB, opts worldOptions) *config.Config {
 			"subnet_pools": {"p": ["net-1", "net-2", "net-3"]},
 			"health_check_interval": %q, "request_timeout": "5s", "drain_timeout": %q,
 			"garbage_collection": {"interval": %q, "registration_timeout": %q},
+			%s
 		},
 		"tenants": {"b": {}},
 		"templates": {
@@ -179,7 +181,7 @@ func testConfig(t testing.TB, opts worldOptions) *config.Config {
 		},
 		"groups": %s, "certificates": %s, "load_balancers": %s, "images": %s,
 	}`, testCluster, testShard, or(opts.Limits, "{}"), or(opts.Interval, "10s"), or(opts.Drain, "0s"),
-		or(opts.Collect, "30s"), or(opts.Timeout, "2m"),
+		or(opts.Collect, "30s"), or(opts.Timeout, "2m"), opts.Server,
 		or(opts.Type, `"small"`), or(opts.Userdata, `{"content": "{{ .Nonce }}"}`),
 		or(opts.Files, "{}"), or(opts.Groups, `{"default": {}}`), or(opts.Certificates, "{}"),
 		or(opts.Balancers, "{}"), or(opts.Images, "{}"))
