@@ -26,6 +26,7 @@ var layers = []layer{
 	{dir: "server/placement"},
 	{dir: "server/delivery"},
 	{dir: "server/decisions", ours: []string{"protos/identity", "server/fleet"}},
+	{dir: "server/preview", ours: []string{"server/config"}},
 	{dir: "server/secrets", ours: []string{"protos/identity", "server/objectstore"}, tests: fakes},
 	{
 		dir:   "server/secrets/backends",
@@ -84,7 +85,7 @@ var layers = []layer{
 var belowShard = []string{
 	"protos/...", "server/driver", "server/config/...", "server/bucket", "server/render",
 	"server/objectstore", "server/secrets", "server/lease", "server/pki", "server/fleet/...",
-	"server/decisions", "server/cache", "server/placement",
+	"server/decisions", "server/preview", "server/cache", "server/placement",
 }
 
 // fakes are the stand-ins for the outer world that tests use.
@@ -165,7 +166,7 @@ var pureImports = []string{
 
 // pureDirs are the packages that get the time as an argument: they never look at a
 // clock, wait, or draw a random number.
-var pureDirs = []string{"server/fleet", "server/decisions", "server/config", "server/render", "server/bucket", "server/delivery"}
+var pureDirs = []string{"server/fleet", "server/decisions", "server/config", "server/render", "server/bucket", "server/delivery", "server/preview"}
 
 // decisionDirs are the pure packages that moreover have no concurrency at all.
 var decisionDirs = []string{"server/fleet", "server/decisions", "server/delivery"}

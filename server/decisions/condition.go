@@ -14,7 +14,9 @@ import (
 const (
 	AtSize    = "at-size"
 	Scaling   = "scaling"
+	Sick      = "sick"
 	Replacing = "replacing"
+	Rotating  = "rotating"
 	Deleting  = "deleting"
 )
 
@@ -30,7 +32,7 @@ const (
 
 // Types returns every type of condition that a group may have, for labels.
 func Types() []string {
-	all := []string{AtSize, Scaling, Replacing, Deleting}
+	all := []string{AtSize, Scaling, Sick, Replacing, Rotating, Deleting}
 	for _, b := range fleet.Blockers() {
 		all = append(all, string(b))
 	}
@@ -66,8 +68,14 @@ func Conditions(f Facts) []Condition {
 	if f.Group.Deleted {
 		all = append(all, Condition{Type: Deleting, Message: "its deletion was asked for; it ends when its last instance is gone"})
 	}
-	if c := f.Counts; c.Sick > 0 {
-		all = append(all, Condition{Type: Replacing, Message: fmt.Sprintf("%d found sick, %d of them with a replacement", c.Sick, c.Pairs)})
+	if n := f.Counts.Sick; n > 0 {
+		all = append(all, Condition{Type: Sick, Message: fmt.Sprintf("%d found sick and not gone yet", n)})
+	}
+	if n := f.Counts.Pairs; n > 0 {
+		all = append(all, Condition{Type: Replacing, Message: fmt.Sprintf("%d make room for a replacement that exists", n)})
+	}
+	if i := slices.IndexFunc(f.Shown, func(d Decision) bool { return d.Action == "rotate" }); i >= 0 {
+		all = append(all, Condition{Type: Rotating, Message: "instances are out of date and are replaced one after the other; " + f.Shown[i].HeldBy, Until: f.Shown[i].NotBefore})
 	}
 	return append(all, f.instances()...)
 }
@@ -131,6 +139,8 @@ func (f Facts) instances() []Condition {
 func OfInstance(in fleet.Instance) (Condition, bool) {
 	c := Condition{Instance: in.ID}
 	switch {
+	case in.State == fleet.Deleted:
+		return Condition{}, false
 	case in.State == fleet.Pending:
 		c.Type, c.Message = Joining, "recorded; the provider has not answered yet"
 	case in.State == fleet.Provisioning:
@@ -141,6 +151,8 @@ func OfInstance(in fleet.Instance) (Condition, bool) {
 		c.Type, c.Message = Unhealthy, "found sick: "+string(cmp.Or(in.Verdict, fleet.ReasonUnhealthy))
 	case in.State.Leaving():
 		return leaving(in), true
+	case in.Notice.Given():
+		c.Type, c.Message, c.Until = Notice, "the provider takes it back", in.Notice.Deadline
 	default:
 		return Condition{}, false
 	}

@@ -157,7 +157,7 @@ func TestConditions(t *testing.T) {
 				{Type: "paused", Message: "the group is paused: work", Until: until},
 				{Type: "scaling", Message: "1 of 0 run, 1 sick, 1 on their way out"},
 				{Type: "deleting", Message: "its deletion was asked for; it ends when its last instance is gone"},
-				{Type: "replacing", Message: "1 found sick, 0 of them with a replacement"},
+				{Type: "sick", Message: "1 found sick and not gone yet"},
 				{Type: "draining", Instance: a, Message: "its work gets time to leave (scale-down)", Until: until},
 				{Type: "unhealthy", Instance: b, Message: "found sick: unhealthy"},
 			},

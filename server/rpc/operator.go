@@ -22,8 +22,8 @@ const ManagerMetadata = "nstance-manager"
 
 // features are the optional abilities of this API that are there.
 var features = []string{
-	"coordinated-drain", "decrement-size", "expected-etag", "group-manager", "held-vms", "instance-list", "instance-types",
-	"replace-first",
+	"coordinated-drain", "decrement-size", "expected-etag", "explain", "group-manager", "held-vms",
+	"instance-list", "instance-types", "pause", "plan-config", "replace-first",
 }
 
 // operatorService is the API of a shard for the operators of its tenants. What
@@ -157,6 +157,12 @@ func (s *operatorService) ClearPause(ctx context.Context, req *nstancev1.ClearPa
 		return nil, err
 	}
 	return &emptypb.Empty{}, c.reign.ClearPause(ctx, c.Tenant, req)
+}
+
+// Explain implements [nstancev1.OperatorServiceServer].
+func (s *operatorService) Explain(ctx context.Context, req *nstancev1.ExplainRequest) (*nstancev1.ExplainResponse, error) {
+	c := callerOf(ctx)
+	return c.reign.Explain(c.Tenant, req)
 }
 
 // mayPause leaves the whole shard to administrators.

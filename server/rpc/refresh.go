@@ -23,6 +23,11 @@ type Refresher interface {
 	// cannot be put in force, any other error that it could not be read. In all
 	// cases the old one stays in force.
 	Refresh(ctx context.Context) (prev, now string, updated bool, err error)
+
+	// Check reads a configuration that is not stored, with the rules of a stored
+	// one. What is wrong with it is an error as of Refresh; fixed, if not empty,
+	// is a part of it that would take effect only when the server is restarted.
+	Check(data []byte) (cfg *config.Config, fixed string, err error)
 }
 
 // RefreshConfig implements [nstancev1.OperatorServiceServer].
@@ -43,6 +48,24 @@ func (s *operatorService) RefreshConfig(ctx context.Context, _ *emptypb.Empty) (
 		return nil, &shard.Refusal{Code: codes.Unavailable, Reason: "STORAGE_UNAVAILABLE", Message: "the configuration could not be read; try again", Err: err}
 	}
 	return &nstancev1.RefreshConfigResponse{Updated: updated, PrevEtag: prev, Etag: now}, nil
+}
+
+// PlanConfig implements [nstancev1.OperatorServiceServer]. The answer speaks of all
+// tenants: hence for administrators alone.
+func (s *operatorService) PlanConfig(ctx context.Context, req *nstancev1.PlanConfigRequest) (*nstancev1.PlanConfigResponse, error) {
+	c := callerOf(ctx)
+	if !s.administrates(c.Tenant) {
+		return nil, refuse(codes.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may plan a configuration of the shard")
+	}
+	cfg, fixed, err := s.opts.Config.Check(req.Config)
+	if err != nil {
+		return nil, refuse(codes.InvalidArgument, "INVALID_CONFIG", "the configuration is invalid:\n%v", err)
+	}
+	plan := c.reign.PlanConfig(cfg)
+	if fixed != "" {
+		plan.Warnings = append(plan.Warnings, fixed+" differs, which takes effect when the server is restarted; until then the whole file is refused")
+	}
+	return plan, nil
 }
 
 // visible lists the problems, to operators of other than the administrating

@@ -139,6 +139,15 @@ func (m *tenantMarks) ask(ctx context.Context) {
 	_, _ = m.api.RefreshConfig(ctx, &emptypb.Empty{})
 	_, _ = m.api.ListHeldVMs(ctx, &emptypb.Empty{})
 	_, _ = m.api.AdoptVM(ctx, &nstancev1.AdoptVMRequest{ProviderInstanceId: "vm-none"})
+	for _, group := range []string{m.group(), "same", "unknown"} {
+		_, _ = m.api.Explain(ctx, &nstancev1.ExplainRequest{Target: &nstancev1.ExplainRequest_Group{Group: group}})
+		_, _ = m.api.SetPause(ctx, &nstancev1.SetPauseRequest{Scope: "group", Group: group, Reason: "variable-" + m.name})
+	}
+	_, _ = m.api.SetPause(ctx, &nstancev1.SetPauseRequest{Scope: "tenant", Reason: "variable-" + m.name})
+	_, _ = m.api.ListGroups(ctx, &emptypb.Empty{})
+	_, _ = m.api.ClearPause(ctx, &nstancev1.ClearPauseRequest{Scope: "tenant"})
+	_, _ = m.api.ClearPause(ctx, &nstancev1.ClearPauseRequest{Scope: "group", Group: "same"})
+	_, _ = m.api.PlanConfig(ctx, &nstancev1.PlanConfigRequest{Config: []byte("{")})
 	_, _ = m.api.UpsertGroup(ctx, &nstancev1.UpsertGroupRequest{Key: "Not A Name"})
 	_, _ = m.api.UpsertGroup(ctx, &nstancev1.UpsertGroupRequest{Key: "unknown"})
 	_, _ = m.api.CreateInstance(ctx, &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "unknown"}})

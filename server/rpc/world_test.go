@@ -415,6 +415,11 @@ func (r *refresher) Refresh(context.Context) (string, string, bool, error) {
 	return "etag-1", "etag-2", r.err == nil, r.err
 }
 
+func (r *refresher) Check(data []byte) (*config.Config, string, error) {
+	cfg, err := config.Load("new.jsonc", data, config.LoadOptions{})
+	return cfg, "", err
+}
+
 // lockedText is text that many may write to.
 type lockedText struct {
 	mu  sync.Mutex

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/shard"
@@ -30,6 +31,15 @@ type refresher struct{ p *process }
 // differs is put in force, a bad one changes nothing (S19).
 func (r *refresher) Refresh(ctx context.Context) (prev, now string, updated bool, err error) {
 	return r.p.reload(ctx)
+}
+
+// Check implements the operator service's part.
+func (r *refresher) Check(data []byte) (cfg *config.Config, fixed string, err error) {
+	cfg, err = config.Load(bucket.ConfigKey(r.p.source.flags.Shard), data, r.p.source.opts)
+	if err != nil {
+		return nil, "", err
+	}
+	return cfg, changedForGood(r.p.shard.Static().Config, cfg), nil
 }
 
 // reload reads the stored configuration and puts it in force if it is another

@@ -155,7 +155,7 @@ func (r *Reign) WatchGroups(ctx context.Context, tenant string, send func(*nstan
 	sub := r.events.groups.subscribe(tenant)
 	defer r.events.groups.unsubscribe(sub)
 	seen := map[string]int64{}
-	for _, g := range r.ListGroups(tenant) {
+	for _, g := range r.groupsOf(tenant) {
 		seen[g.Key] = g.Revision
 		if err := send(&nstancev1.GroupEvent{Type: "UPSERT", Group: g}); err != nil {
 			return err

@@ -15,8 +15,18 @@ import (
 )
 
 // ListGroups returns the status of the tenant's groups in the order of their
-// keys, those included that still shrink to nothing after their deletion.
+// keys, those included that still shrink to nothing after their deletion. Their
+// conditions are those of the last pass.
 func (r *Reign) ListGroups(tenant string) []*nstancev1.GroupStatus {
+	all := r.groupsOf(tenant)
+	for _, st := range all {
+		st.Conditions = r.conditionsOf(fleet.GroupID{Tenant: tenant, Name: st.Key})
+	}
+	return all
+}
+
+// groupsOf returns the groups of a tenant as events show them.
+func (r *Reign) groupsOf(tenant string) []*nstancev1.GroupStatus {
 	var out []*nstancev1.GroupStatus
 	for id, eff := range r.wanted.all() {
 		if id.Tenant == tenant {
