@@ -47,11 +47,11 @@ func DecodeGroups(name string, data []byte) (*GroupFile, error) {
 // replace it, don't change it.
 func (f *GroupFile) Clone() *GroupFile {
 	c := *f
-	c.Groups = make(map[string]map[string]DynamicGroup, len(f.Groups))
+	c.Groups = make(map[string]map[string]*DynamicGroup, len(f.Groups))
 	for tenant, groups := range f.Groups {
 		c.Groups[tenant] = maps.Clone(groups)
 	}
-	c.texts, c.changed = maps.Clone(f.texts), nil
+	c.texts, c.changed = f.texts.clone(), nil
 	return &c
 }
 
@@ -65,7 +65,7 @@ func (f *GroupFile) change(tenant, key string) {
 		f.changed = map[GroupKey]bool{}
 	}
 	f.changed[GroupKey{tenant, key}] = true
-	delete(f.texts, GroupKey{tenant, key})
+	f.texts.change(tenant, key, f.Groups[tenant][key] != nil)
 }
 
 // Group gives the entry of a group.
@@ -74,7 +74,10 @@ func (f *GroupFile) Group(tenant, key string) (DynamicGroup, bool) {
 		return DynamicGroup{}, false
 	}
 	g, ok := f.Groups[tenant][key]
-	return g, ok
+	if !ok {
+		return DynamicGroup{}, false
+	}
+	return *g, true
 }
 
 // Len is how many groups of a tenant have an entry.
@@ -88,12 +91,12 @@ func (f *GroupFile) Len(tenant string) int {
 // Set puts the entry of a group in place.
 func (f *GroupFile) Set(tenant, key string, g DynamicGroup) {
 	if f.Groups == nil {
-		f.Groups = map[string]map[string]DynamicGroup{}
+		f.Groups = map[string]map[string]*DynamicGroup{}
 	}
 	if f.Groups[tenant] == nil {
-		f.Groups[tenant] = map[string]DynamicGroup{}
+		f.Groups[tenant] = map[string]*DynamicGroup{}
 	}
-	f.Groups[tenant][key] = g
+	f.Groups[tenant][key] = &g
 	f.change(tenant, key)
 }
 
@@ -118,7 +121,7 @@ func (f GroupFile) MarshalJSON() ([]byte, error) {
 	type plain GroupFile
 	f.V = GroupFileVersion
 	if f.Groups == nil {
-		f.Groups = map[string]map[string]DynamicGroup{}
+		f.Groups = map[string]map[string]*DynamicGroup{}
 	}
 	return encodeKeeping(plain(f), f.extra)
 }
@@ -126,7 +129,17 @@ func (f GroupFile) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads the file and keeps the fields that are not known.
 func (f *GroupFile) UnmarshalJSON(data []byte) error {
 	type plain GroupFile
-	return decodeInto(data, (*plain)(f), &f.extra)
+	if err := decodeInto(data, (*plain)(f), &f.extra); err != nil {
+		return err
+	}
+	for tenant, groups := range f.Groups {
+		for key, g := range groups {
+			if g == nil {
+				return fmt.Errorf("group %s of tenant %s: %w", key, tenant, errNull)
+			}
+		}
+	}
+	return nil
 }
 
 // MarshalJSON writes the entry with the fields that were not known.
@@ -165,9 +178,11 @@ func (g *StaticGroup) UnmarshalJSON(data []byte) error {
 	return decodeInto(data, (*plain)(g), &g.extra)
 }
 
+var errNull = errors.New("null where an object belongs")
+
 func decodeInto(data []byte, known any, extra *map[string]json.RawMessage) error {
 	if string(data) == "null" {
-		return errors.New("null where an object belongs")
+		return errNull
 	}
 	reflect.ValueOf(known).Elem().SetZero()
 	kept, err := decodeKeeping(data, known)

@@ -17,8 +17,8 @@ type GroupFile struct {
 	V int `json:"v"`
 	// Term is that of the leader that wrote the file.
 	Term int64 `json:"term"`
-	// Groups by tenant, then by key.
-	Groups map[string]map[string]DynamicGroup `json:"groups"`
+	// Groups by tenant, then by key; no entry is nil.
+	Groups map[string]map[string]*DynamicGroup `json:"groups"`
 	// Paused says where nothing is to be created, deleted or replaced.
 	Paused []Pause `json:"paused,omitempty"`
 	// Static is a copy of the static groups that were last applied, by tenant and
@@ -26,8 +26,8 @@ type GroupFile struct {
 	Static map[string]map[string]StaticGroup `json:"static,omitempty"`
 
 	extra   map[string]json.RawMessage
-	texts   map[GroupKey][]byte // of the entries that are as they were when last encoded
-	changed map[GroupKey]bool   // the entries set or removed since Clone
+	texts   groupTexts        // of the entries as they were last encoded; nil: never
+	changed map[GroupKey]bool // the entries set or removed since Clone
 }
 
 // DynamicGroup is what the API has set for a group: all of a dynamic group, or

@@ -13,7 +13,7 @@ func TestGroupFile_roundTrip(t *testing.T) {
 	drain := Duration(0)
 	file := &GroupFile{
 		V: 1, Term: 7,
-		Groups: map[string]map[string]DynamicGroup{"default": {"web": {
+		Groups: map[string]map[string]*DynamicGroup{"default": {"web": {
 			Template: "wrk", Size: size(0), InstanceTypes: []string{"a", "b"}, SubnetPool: "p", Vars: Vars{"a": "1"},
 			Args: map[string]any{"A": []any{true, "x"}}, LoadBalancers: []string{"www"}, DrainTimeout: &drain,
 			Retired:   []Retired{{ID: "web068a3cp3thz5z2mv1gejwftabc", At: Time{time.UnixMilli(1_700_000_000_123)}}},
@@ -144,9 +144,10 @@ func TestGroupFile_changedEntriesAreEncodedAnew(t *testing.T) {
 	}
 	clone := file.Clone()
 	clone.Set("default", "a", DynamicGroup{Size: size(4)})
+	clone.Set("default", "aa", DynamicGroup{Size: size(5)})
 	clone.Remove("other", "c")
-	if diff := cmp.Diff([]GroupKey{{"default", "a"}, {"other", "c"}}, clone.Changed(), cmpopts.SortSlices(func(a, b GroupKey) bool {
-		return a.Tenant < b.Tenant
+	if diff := cmp.Diff([]GroupKey{{"default", "a"}, {"default", "aa"}, {"other", "c"}}, clone.Changed(), cmpopts.SortSlices(func(a, b GroupKey) bool {
+		return a.Tenant+a.Group < b.Tenant+b.Group
 	})); diff != "" {
 		t.Error(diff)
 	}

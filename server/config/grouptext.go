@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // EncodeGroups writes a group file in its one form: version 1, keys in order,
@@ -54,52 +55,110 @@ func indented(value any, prefix string) ([]byte, error) {
 // writeGroups writes the groups of all tenants, at the depth where the file has
 // them.
 func (f *GroupFile) writeGroups(out *bytes.Buffer) error {
-	return writeMembers(out, "  ", f.Groups, func(tenant string) error {
-		return writeMembers(out, "    ", f.Groups[tenant], func(key string) error {
-			text, err := f.text(tenant, key)
-			out.Write(text)
-			return err
-		})
-	})
-}
-
-// text is the entry of a group as the file shows it.
-func (f *GroupFile) text(tenant, key string) ([]byte, error) {
-	if text, ok := f.texts[GroupKey{tenant, key}]; ok {
-		return text, nil
-	}
-	text, err := indented(f.Groups[tenant][key], "      ")
-	if err != nil {
-		return nil, fmt.Errorf("group %s of tenant %s: %w", key, tenant, err)
-	}
 	if f.texts == nil {
-		f.texts = map[GroupKey][]byte{}
+		f.texts = newGroupTexts(f.Groups)
 	}
-	f.texts[GroupKey{tenant, key}] = text
-	return text, nil
-}
-
-// writeMembers writes an object: its names in order, and what value writes for
-// each. The object itself stands at the indent.
-func writeMembers[V any](out *bytes.Buffer, indent string, members map[string]V, value func(name string) error) error {
-	if len(members) == 0 {
+	if len(f.Groups) == 0 {
 		out.WriteString("{}")
 		return nil
 	}
-	separator := "{\n"
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		quoted, err := json.Marshal(name)
+	separator := "{\n    "
+	for _, tenant := range slices.Sorted(maps.Keys(f.Groups)) {
+		name, err := json.Marshal(tenant)
 		if err != nil {
 			return err
 		}
-		out.WriteString(separator + indent + "  ")
-		out.Write(quoted)
+		out.WriteString(separator)
+		out.Write(name)
 		out.WriteString(": ")
-		if err := value(name); err != nil {
-			return err
+		if err := f.texts[tenant].write(out, f.Groups[tenant]); err != nil {
+			return fmt.Errorf("tenant %s: %w", tenant, err)
 		}
-		separator = ",\n"
+		separator = ",\n    "
 	}
-	out.WriteString("\n" + indent + "}")
+	out.WriteString("\n  }")
+	return nil
+}
+
+// groupTexts are the texts of the entries of a group file, by tenant. nil keeps
+// none.
+type groupTexts map[string]memberTexts
+
+// memberTexts are the members of an object, in order.
+type memberTexts []memberText
+
+type memberText struct {
+	key  string
+	text []byte // name and value; nil: not encoded yet
+}
+
+func newGroupTexts(groups map[string]map[string]*DynamicGroup) groupTexts {
+	texts := make(groupTexts, len(groups))
+	for tenant, entries := range groups {
+		for _, key := range slices.Sorted(maps.Keys(entries)) {
+			texts[tenant] = append(texts[tenant], memberText{key: key})
+		}
+	}
+	return texts
+}
+
+func (t groupTexts) clone() groupTexts {
+	c := maps.Clone(t)
+	for tenant := range c {
+		c[tenant] = slices.Clone(c[tenant])
+	}
+	return c
+}
+
+// change forgets the text of an entry, which may be new, or there no more.
+func (t groupTexts) change(tenant, key string, there bool) {
+	if t == nil {
+		return
+	}
+	members := t[tenant]
+	i, found := slices.BinarySearchFunc(members, key, func(m memberText, key string) int { return strings.Compare(m.key, key) })
+	switch {
+	case there && found:
+		members[i].text = nil
+	case there:
+		t[tenant] = slices.Insert(members, i, memberText{key: key})
+	case found:
+		t[tenant] = slices.Delete(members, i, i+1)
+	}
+}
+
+// write writes the object, and encodes what is not yet.
+func (m memberTexts) write(out *bytes.Buffer, entries map[string]*DynamicGroup) error {
+	if len(m) == 0 {
+		out.WriteString("{}")
+		return nil
+	}
+	for i := range m {
+		if m[i].text == nil {
+			if err := m[i].encode(entries[m[i].key]); err != nil {
+				return fmt.Errorf("group %s: %w", m[i].key, err)
+			}
+		}
+		if i == 0 {
+			out.WriteString("{\n      ")
+		} else {
+			out.WriteString(",\n      ")
+		}
+		out.Write(m[i].text)
+	}
+	out.WriteString("\n    }")
+	return nil
+}
+
+func (m *memberText) encode(entry *DynamicGroup) error {
+	name, err := json.Marshal(m.key)
+	if err != nil {
+		return err
+	}
+	value, err := indented(entry, "      ")
+	if err != nil {
+		return err
+	}
+	m.text = slices.Concat(name, []byte(": "), value)
 	return nil
 }
