@@ -4,6 +4,7 @@ go 1.26.0
 
 replace (
 	nstance.dev/protos => ../protos
+	nstance.dev/providers/local => ../providers/local
 	nstance.dev/server => ../server
 )
 
@@ -16,6 +17,7 @@ require (
 	google.golang.org/grpc v1.83.1
 	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af
 	nstance.dev/protos v0.0.0
+	nstance.dev/providers/local v0.0.0
 	nstance.dev/server v0.0.0-00010101000000-000000000000
 )
 

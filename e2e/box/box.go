@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/objectstore/backends"
 )
 
 // Cluster and shard of every box.
@@ -31,17 +33,29 @@ type Box struct {
 	// process makes it.
 	Dir string
 
-	t     testing.TB
-	root  string // holds Dir, and what processes print
-	procs []*Process
+	t       testing.TB
+	root    string // holds Dir, and what processes print
+	storage backends.Location
+	procs   []*Process
 
-	mu    sync.Mutex
-	conns map[string]*grpc.ClientConn // by address and identity
+	mu     sync.Mutex
+	conns  map[string]*grpc.ClientConn // by address and identity
+	opened objectstore.Store           // nil until it is looked into
 }
 
-// New returns an empty box. When the test ends all of its processes are killed, and
-// if the test failed, what they printed is logged.
+// New returns an empty box that keeps its state in the folder bucket of its
+// directory, where `dev` keeps it. When the test ends all of its processes are
+// killed, and if the test failed, what they printed is logged.
 func New(t testing.TB) *Box {
+	t.Helper()
+	b := NewOn(t, backends.Location{})
+	b.storage = backends.Location{Kind: backends.File, Bucket: b.Path("bucket")}
+	return b
+}
+
+// NewOn is [New] for a cluster with its state elsewhere. Credentials and endpoints
+// are those of the test's environment, which its processes inherit.
+func NewOn(t testing.TB, storage backends.Location) *Box {
 	t.Helper()
 	for _, name := range []string{"nstance-server-local", "nstance-agent", "nstance-admin"} {
 		Binary(t, name)
@@ -52,7 +66,7 @@ func New(t testing.TB) *Box {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Box{Dir: filepath.Join(root, "d"), t: t, root: root, conns: map[string]*grpc.ClientConn{}}
+	b := &Box{Dir: filepath.Join(root, "d"), t: t, root: root, storage: storage, conns: map[string]*grpc.ClientConn{}}
 	t.Cleanup(b.close)
 	return b
 }
@@ -102,11 +116,29 @@ func (b *Box) Dev(size int, flags ...string) *Process {
 }
 
 // Serve starts `serve` on the box's storage, with a cache of its own for each id.
-func (b *Box) Serve(id string) *Process {
+func (b *Box) Serve(id string, flags ...string) *Process {
 	b.t.Helper()
-	return b.Start("nstance-server-local", "serve", "--shard", Shard, "--storage", "file",
-		"--bucket", b.Path("bucket"), "--cachedir", b.Path("cache-"+id), "--id", id)
+	args := []string{
+		"serve", "--shard", Shard, "--storage", b.storage.Kind, "--bucket", b.storage.Bucket, "--prefix", b.storage.Prefix,
+		"--cachedir", b.CacheDir(id), "--id", id,
+	}
+	return b.Start("nstance-server-local", append(args, flags...)...)
 }
+
+// CacheDir is where the server with that id has its cache.
+func (b *Box) CacheDir(id string) string { return b.Path("cache-" + id) }
+
+// Cluster runs one of the commands of nstance-admin that work on the storage itself.
+// It must succeed.
+func (b *Box) Cluster(args ...string) Result {
+	b.t.Helper()
+	return b.AdminOK(append(append([]string{"cluster"}, args...),
+		"--storage-provider", b.storage.Kind, "--storage-bucket", b.storage.Bucket, "--storage-prefix", b.storage.Prefix,
+		"--key-provider", "file", "--key-source", b.KeyPath())...)
+}
+
+// KeyPath is where the key that seals the secrets lies.
+func (b *Box) KeyPath() string { return b.Path("encryption.key") }
 
 // Start starts one of our programs.
 func (b *Box) Start(program string, args ...string) *Process {

@@ -21,8 +21,8 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
-// CallTimeout is how long one call may take.
-const CallTimeout = 5 * time.Second
+// CallTimeout is how long one call may take, on a busy box.
+const CallTimeout = 15 * time.Second
 
 // Result is the outcome of a command.
 type Result struct {
@@ -37,7 +37,7 @@ func (b *Box) Admin(args ...string) Result {
 	defer cancel()
 	var out, errOut strings.Builder
 	cmd := exec.CommandContext(ctx, Binary(b.t, "nstance-admin"), args...)
-	cmd.Env = append(os.Environ(), "NSTANCE_ADMIN_CONTEXT="+b.Path("admin.json"))
+	cmd.Env = append(os.Environ(), "NSTANCE_ADMIN_CONTEXT="+b.ContextPath())
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
@@ -66,6 +66,9 @@ func (b *Box) AdminList(args ...string) []map[string]any {
 	}
 	return list
 }
+
+// ContextPath is where the command line finds the cluster.
+func (b *Box) ContextPath() string { return b.Path("admin.json") }
 
 // Identity is the folder of the operator that `dev` enrols.
 func (b *Box) Identity() string { return b.Path("identity") }

@@ -84,7 +84,7 @@ func TestF50_FirstServeListsEveryProblemAndStartsNothing(t *testing.T) {
 	}
 	b.SetConfig(readBroken(t))
 	p := b.Serve("one")
-	if code := p.Exit(t, 5*time.Second); code != 1 {
+	if code := p.Exit(t); code != 1 {
 		t.Errorf("exit code %d, not 1", code)
 	}
 	checkProblems(t, p.Output())
@@ -124,7 +124,7 @@ func TestS19_RunningServerKeepsItsLastGoodConfiguration(t *testing.T) {
 	// It survives the process too: there is a good copy beside the cache.
 	p.Kill()
 	p = b.Dev(2)
-	b.Within(10*time.Second, "the server is back with the last good configuration", func() error { return b.Settled("web", 2, p.Started) })
+	b.Await("the server is back with the last good configuration", func() error { return b.Settled("web", 2, p.Started) })
 	stillServes(t, b, 2, before)
 
 	// A correction is taken as if nothing had been.
@@ -134,7 +134,7 @@ func TestS19_RunningServerKeepsItsLastGoodConfiguration(t *testing.T) {
 	}
 	b.SetConfig(corrected)
 	b.AdminOK("config", "refresh")
-	b.Within(5*time.Second, "the corrected size is reached", func() error { return b.Settled("web", 3, time.Time{}) })
+	b.Await("the corrected size is reached", func() error { return b.Settled("web", 3, time.Time{}) })
 
 	// Without cache and without a good configuration there is nothing to go on with.
 	p.Kill()
@@ -143,7 +143,7 @@ func TestS19_RunningServerKeepsItsLastGoodConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = b.Dev(2)
-	if code := p.Exit(t, 5*time.Second); code != 1 {
+	if code := p.Exit(t); code != 1 {
 		t.Errorf("exit code %d, not 1", code)
 	}
 	checkProblems(t, p.Output())

@@ -13,10 +13,10 @@ import (
 )
 
 // The whole of what a user sees first: one command, three machines.
-func TestDev_ThreeMachinesRunWithinFiveSeconds(t *testing.T) {
+func TestDev_ThreeMachinesRun(t *testing.T) {
 	b := box.New(t)
 	p := b.Dev(3)
-	b.Within(5*time.Second, "three machines run", func() error { return b.Settled("web", 3, time.Time{}) })
+	b.Await("three machines run", func() error { return b.Settled("web", 3, time.Time{}) })
 
 	for _, m := range b.Machines() {
 		if pid := b.PID(m.ID); pid != m.PID {
@@ -55,7 +55,7 @@ func checkInstances(t *testing.T, b *box.Box) {
 			t.Errorf("instance list: %v", i)
 		}
 		created, _ := i["created_at"].(string)
-		if at, err := time.Parse(time.RFC3339, created); err != nil || time.Since(at) > time.Minute {
+		if at, err := time.Parse(time.RFC3339, created); err != nil || time.Since(at) > time.Hour {
 			t.Errorf("instance list: created_at is %q", created)
 		}
 	}
@@ -85,7 +85,7 @@ func TestDev_SecondStartGoesOnWithTheSameMachines(t *testing.T) {
 	b, p := up(t, 3)
 	ids := b.RecordIDs()
 	p.Signal(syscall.SIGINT) // Ctrl-C
-	if code := p.Exit(t, 40*time.Second); code != 0 {
+	if code := p.Exit(t); code != 0 {
 		t.Errorf("SIGINT: exit code %d", code)
 	}
 	if left := b.Machines(); len(left) > 0 {
@@ -93,12 +93,12 @@ func TestDev_SecondStartGoesOnWithTheSameMachines(t *testing.T) {
 	}
 
 	// --size counts only while the directory is new.
-	changes := b.Changes()
+	seen := b.Watch()
 	again := b.Dev(5)
-	b.Within(5*time.Second, "the same three machines run", func() error { return b.Settled("web", 3, again.Started) })
-	time.Sleep(5 * time.Second) // two rounds of garbage collection
-	if seen := changes(); len(seen) > 0 {
-		t.Errorf("machines came or went: %v", seen)
+	b.Await("the same three machines run", func() error { return b.Settled("web", 3, again.Started) })
+	b.Audited(2)
+	if changes := seen().Changes; len(changes) > 0 {
+		t.Errorf("machines came or went: %v", changes)
 	}
 	if now := b.RecordIDs(); !slices.Equal(now, ids) {
 		t.Errorf("machines are %v, were %v", now, ids)
@@ -115,7 +115,7 @@ func TestDev_KeepLeavesTheMachinesRunning(t *testing.T) {
 		t.Errorf("machines are %v, were %v", left, before)
 	}
 	again := b.Dev(0)
-	b.Within(10*time.Second, "the agents are back", func() error { return b.Settled("web", 2, again.Started) })
+	b.Await("the agents are back", func() error { return b.Settled("web", 2, again.Started) })
 	if now := b.Machines(); !slices.Equal(now, before) {
 		t.Errorf("machines are %v, were %v", now, before)
 	}
@@ -124,7 +124,7 @@ func TestDev_KeepLeavesTheMachinesRunning(t *testing.T) {
 func TestF18_SecondDevOnTheSameDirectoryRefuses(t *testing.T) {
 	b, p := up(t, 1)
 	second := b.Dev(1)
-	if code := second.Exit(t, 5*time.Second); code != 1 {
+	if code := second.Exit(t); code != 1 {
 		t.Errorf("exit code %d, not 1", code)
 	}
 	if out := second.Output(); !strings.Contains(out, b.Dir) || !strings.Contains(out, "in use by another process") {
@@ -142,7 +142,7 @@ func TestF18_SecondDevOnTheSameDirectoryRefuses(t *testing.T) {
 func TestDev_ContextIsValidFromTheFirstMoment(t *testing.T) {
 	b := box.New(t)
 	b.Dev(0)
-	b.Within(5*time.Second, "admin.json is there", func() error {
+	b.Await("admin.json is there", func() error {
 		_, err := os.Stat(b.Path("admin.json"))
 		return err
 	})

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"nstance.dev/e2e/box"
 	"nstance.dev/server/bucket"
@@ -18,15 +17,18 @@ import (
 func TestF11_MachineWithoutARecordIsHeldAndAdopted(t *testing.T) {
 	t.Parallel()
 	b, p := up(t, 2, "--keep")
-	lost := b.Records()[0]
+	lost, err := b.Record(b.RecordIDs()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.Signal(syscall.SIGKILL)
-	p.Exit(t, 10*time.Second)
+	p.Exit(t)
 	key := bucket.InstanceKey(box.Shard, lost.Tenant, lost.ID)
 	if err := os.Remove(b.Path("bucket", key)); err != nil {
 		t.Fatal(err)
 	}
 	b.Dev(2, "--keep")
-	b.Within(30*time.Second, "the machine is held", func() error {
+	b.Await("the machine is held", func() error {
 		if r := b.Admin("instance", "list", "--held", "-o", "name"); strings.TrimSpace(r.Out) != lost.ProviderID {
 			return fmt.Errorf("held: %s%s", r.Out, r.Err)
 		}
@@ -38,7 +40,7 @@ func TestF11_MachineWithoutARecordIsHeldAndAdopted(t *testing.T) {
 	}
 	// The group was filled up meanwhile, so one is too many now: the oldest goes,
 	// which is the adopted one. A held machine would stay for ever.
-	b.Within(30*time.Second, "the group has its size, the adopted machine counted", func() error {
+	b.Await("the group has its size, the adopted machine counted", func() error {
 		all, err := b.Instances()
 		if err != nil {
 			return err

@@ -21,6 +21,10 @@ type Machine struct {
 	ID  string // of the instance
 	PID int
 
+	// Begun says that the process does what the machine's user data says. Before, it
+	// waits until the server that made it has recorded it, and ends with that server.
+	Begun bool
+
 	dir string // of all machines
 }
 
@@ -40,7 +44,7 @@ func (b *Box) Machines() []Machine {
 			continue
 		}
 		if id := machineOf(pid, b.Path("machines")); id != "" {
-			found = append(found, Machine{ID: id, PID: pid, dir: b.Path("machines")})
+			found = append(found, Machine{ID: id, PID: pid, Begun: begun(pid), dir: b.Path("machines")})
 		}
 	}
 	slices.SortFunc(found, func(a, b Machine) int { return strings.Compare(a.ID, b.ID) })
@@ -60,6 +64,13 @@ func machineOf(pid int, dir string) string {
 		}
 	}
 	return ""
+}
+
+// begun reports whether a process of a machine runs a file: the user data, or the
+// agent. What waits runs a line that its shell was given.
+func begun(pid int) bool {
+	title, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	return err == nil && !bytes.HasPrefix(title, []byte("/bin/sh\x00-c\x00"))
 }
 
 // Signal reaches the process if it still is the machine's.

@@ -10,17 +10,22 @@ import (
 	"nstance.dev/e2e/box"
 )
 
-var rounds = flag.Int("rounds", 3, "how often the server is killed in the middle of a scale-up")
+var rounds = flag.Int("rounds", 1, "how often a server is killed in the middle of a scale-up")
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// up returns a box in which `dev` has brought a group of machines up.
+// lease is what the locks of these clusters last.
+const lease = 5 * time.Second
+
+// up returns a box in which `dev` has brought a group of machines up, in a patient
+// cluster.
 func up(t *testing.T, size int, flags ...string) (*box.Box, *box.Process) {
 	t.Helper()
 	b := box.New(t)
+	b.Configure(size, lease)
 	p := b.Dev(size, flags...)
-	b.Within(10*time.Second, "the cluster is up", func() error { return b.Settled("web", size, time.Time{}) })
+	b.Await("the cluster is up", func() error { return b.Settled("web", size, time.Time{}) })
 	return b, p
 }

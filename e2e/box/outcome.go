@@ -62,7 +62,11 @@ func (b *Box) reported(size int, since time.Time) error {
 // OneToOne returns nil if there are exactly that many processes of machines, as
 // many directories and as many records, of the same instances (S4, S5).
 func (b *Box) OneToOne(size int) error {
-	machines, records, directories := b.Machines(), b.RecordIDs(), b.Directories()
+	records, err := b.ListRecords()
+	if err != nil {
+		return err
+	}
+	machines, directories := b.Machines(), b.Directories()
 	var errs []error
 	for _, count := range []struct {
 		what string

@@ -100,7 +100,7 @@ func clientTLS(t *testing.T, dir string) *tls.Config {
 func machineTLS(t *testing.T, b *box.Box, id string) *tls.Config {
 	t.Helper()
 	dir := b.Path("machines", id, "identity")
-	b.Within(5*time.Second, "the machine has its certificate", func() error {
+	b.Await("the machine has its certificate", func() error {
 		_, err := os.Stat(filepath.Join(dir, "identity.crt"))
 		return err
 	})
@@ -135,7 +135,7 @@ func TestS13_DeletedInstanceIsLockedOut(t *testing.T) {
 	id := b.RecordIDs()[0]
 	agent := machineTLS(t, b, id)
 	token, key := nonceOf(t, b, id), keyOf(t, b, id)
-	b.AdminOK("instance", "delete", id, "--wait", "--timeout", "30s")
+	b.AdminOK("instance", "delete", id, "--wait", "--timeout", "90s")
 
 	if code := status.Code(askAgent(t, addrs.Agent, id, agent)); code != codes.PermissionDenied {
 		t.Errorf("its stream: %s, and must be %s", code, codes.PermissionDenied)

@@ -17,7 +17,6 @@ type Process struct {
 	cmd  *exec.Cmd
 	out  string
 	done chan struct{} // closed when it has ended
-
 }
 
 func start(path string, args []string, out string) (*Process, error) {
@@ -75,19 +74,19 @@ func (p *Process) Ended() bool {
 func (p *Process) Stop(t testing.TB) int {
 	t.Helper()
 	p.Signal(syscall.SIGTERM)
-	return p.Exit(t, 40*time.Second)
+	return p.Exit(t)
 }
 
 // Exit waits for the end of the process, and returns its exit code.
-func (p *Process) Exit(t testing.TB, bound time.Duration) int {
+func (p *Process) Exit(t testing.TB) int {
 	t.Helper()
-	timer := time.NewTimer(bound)
+	timer := time.NewTimer(Patience)
 	defer timer.Stop()
 	select {
 	case <-p.done:
 		return p.cmd.ProcessState.ExitCode()
 	case <-timer.C:
-		t.Fatalf("%s still runs after %v", p.cmd, bound)
+		t.Fatalf("%s still runs after %v", p.cmd, Patience)
 		return -1
 	}
 }

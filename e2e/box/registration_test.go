@@ -149,7 +149,7 @@ func TestS9_NonceLetsOneKeyIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Dev(1)
-	b.Within(lease+2*time.Second, "the shard is served again", func() error {
+	b.Await("the shard is served again", func() error {
 		_, err := b.Groups()
 		return err
 	})
@@ -295,8 +295,7 @@ func curveKey(t *testing.T) []byte {
 func TestS9_OperatorNonceLetsOneKeyIn(t *testing.T) {
 	t.Parallel()
 	b, _ := up(t, 1)
-	r := b.AdminOK("cluster", "nonce", "--storage-provider", "file", "--storage-bucket", b.Path("bucket"),
-		"--key-provider", "file", "--key-source", b.Path("encryption.key"), "--output", "-")
+	r := b.Cluster("nonce", "--output", "-")
 	token, key := strings.TrimSpace(r.Out), newKey(t)
 
 	n := newNewcomer(t, b)

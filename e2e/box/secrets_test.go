@@ -25,7 +25,7 @@ import (
 func TestS14_SecretsAreNowhereToBeSeen(t *testing.T) {
 	t.Parallel()
 	b, p := up(t, 2)
-	b.AdminOK("group", "scale", "web", "3", "--wait", "--timeout", "30s")
+	b.AdminOK("group", "scale", "web", "3", "--wait", "--timeout", "90s")
 	b.Admin("instance", "delete", b.RecordIDs()[0]) // deletes, and a replacement
 	b.AdminOK("cluster", "register-operator", "--storage-provider", "file", "--storage-bucket", b.Path("bucket"),
 		"--key-provider", "file", "--key-source", b.Path("encryption.key"), "--output-dir", b.Path("operator"))

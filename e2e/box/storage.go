@@ -1,84 +1,155 @@
 package box
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
+	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
+	"time"
 
+	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/lease"
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/objectstore/backends"
 )
 
-// Records returns the instance records in the storage, in the order of their keys.
-// It is safe for concurrent use.
-func (b *Box) Records() []bucket.InstanceRecord {
-	paths, err := filepath.Glob(b.Path("bucket", filepath.FromSlash(bucket.InstancePrefix(Shard)), "*.json"))
-	if err != nil {
-		b.t.Error(err)
-	}
-	var records []bucket.InstanceRecord
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // deleted meanwhile
-		}
+// storeTimeout bounds one look into the storage.
+const storeTimeout = 20 * time.Second
+
+// store returns what keeps the state of the box; it is opened on first use, since a
+// directory may not be there before. It is safe for concurrent use.
+func (b *Box) store(ctx context.Context) (objectstore.Store, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.opened == nil {
+		store, err := backends.Open(ctx, b.storage)
 		if err != nil {
-			b.t.Error(err)
-			continue
+			return nil, err
 		}
-		record, err := bucket.DecodeInstanceRecord(bucket.InstancePrefix(Shard)+filepath.Base(path), data)
-		if err != nil {
-			b.t.Error(err)
-			continue
-		}
-		records = append(records, record)
+		b.opened = store
 	}
-	return records
+	return b.opened, nil
 }
 
-// RecordIDs returns the ids of the instances that have a record, in order. It is
+// get reads an object.
+func (b *Box) get(key string) (objectstore.Object, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	store, err := b.store(ctx)
+	if err != nil {
+		return objectstore.Object{}, err
+	}
+	return store.Get(ctx, key)
+}
+
+// put writes an object, whatever it was before.
+func (b *Box) put(key string, data []byte) error {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	store, err := b.store(ctx)
+	if err != nil {
+		return err
+	}
+	old, err := store.Get(ctx, key)
+	if err != nil && !errors.Is(err, objectstore.ErrNotFound) {
+		return err
+	}
+	_, err = objectstore.Put(ctx, store, key, data, old.ETag, objectstore.RetryPolicy{})
+	return err
+}
+
+// recordKeys returns the keys of all instance records, in order; none while no
+// process has made the directory that they are to lie in.
+func (b *Box) recordKeys() ([]string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	store, err := b.store(ctx)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var keys []string
+	for info, err := range objectstore.ListAll(ctx, store, bucket.InstancePrefix(Shard)) {
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, info.Key)
+	}
+	return keys, nil
+}
+
+// ListRecords returns the ids of the instances that have a record, in order. It is
 // safe for concurrent use.
-func (b *Box) RecordIDs() []string {
-	var ids []string
-	for _, r := range b.Records() {
-		ids = append(ids, string(r.ID))
+func (b *Box) ListRecords() ([]string, error) {
+	keys, err := b.recordKeys()
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(keys))
+	for i, key := range keys {
+		_, _, id, err := bucket.ParseInstanceKey(key)
+		if err != nil {
+			return nil, err
+		}
+		ids[i] = string(id)
 	}
 	slices.Sort(ids)
+	return ids, nil
+}
+
+// RecordIDs is [Box.ListRecords] while the storage is there.
+func (b *Box) RecordIDs() []string {
+	ids, err := b.ListRecords()
+	if err != nil {
+		b.t.Errorf("list the records: %v", err)
+	}
 	return ids
 }
 
-// ConfigPath is where the configuration of the shard lies.
+// Record returns the record of an instance of the default tenant.
+func (b *Box) Record(id string) (bucket.InstanceRecord, error) {
+	key := bucket.InstanceKey(Shard, identity.DefaultTenant, identity.ID(id))
+	object, err := b.get(key)
+	if err != nil {
+		return bucket.InstanceRecord{}, err
+	}
+	return bucket.DecodeInstanceRecord(key, object.Data)
+}
+
+// ConfigPath is where the configuration of the shard lies in a directory.
 func (b *Box) ConfigPath() string { return b.Path("bucket", bucket.ConfigKey(Shard)) }
 
 // Config returns the text of the configuration.
 func (b *Box) Config() string {
 	b.t.Helper()
-	data, err := os.ReadFile(b.ConfigPath())
+	object, err := b.get(bucket.ConfigKey(Shard))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return string(data)
+	return string(object.Data)
 }
 
 // SetConfig replaces the configuration, as an editor would.
 func (b *Box) SetConfig(text string) {
 	b.t.Helper()
-	if err := os.WriteFile(b.ConfigPath(), []byte(text), 0o600); err != nil {
+	if err := b.put(bucket.ConfigKey(Shard), []byte(text)); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
 // Lock returns the document of the shard's leader lock.
 func (b *Box) Lock() (lease.Document, error) {
-	data, err := os.ReadFile(b.Path("bucket", bucket.LeaderKey(Shard)))
+	object, err := b.get(bucket.LeaderKey(Shard))
 	if err != nil {
 		return lease.Document{}, err
 	}
-	return lease.Decode(data)
+	return lease.Decode(object.Data)
 }
 
 // Leader returns the addresses that the leader has published.
@@ -89,4 +160,25 @@ func (b *Box) Leader() (driver.Addresses, error) {
 		return addrs, err
 	}
 	return addrs, json.Unmarshal(data, &addrs)
+}
+
+// Leads returns nil if the server with that id holds the lock, has published its
+// addresses and answers operators.
+func (b *Box) Leads(id string) error {
+	lock, err := b.Lock()
+	if err != nil {
+		return err
+	}
+	if lock.LeaderID != id || lock.Released {
+		return fmt.Errorf("%s leads, or has just stopped to", lock.LeaderID)
+	}
+	addrs, err := b.Leader()
+	if err != nil {
+		return err
+	}
+	if addrs.Operator != lock.Addrs.Operator {
+		return errors.New("the leader has not published its addresses")
+	}
+	_, err = b.Groups()
+	return err
 }

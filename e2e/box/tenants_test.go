@@ -27,13 +27,12 @@ func twoTenants(t *testing.T) (*box.Box, nstancev1.OperatorServiceClient) {
 	text = strings.Replace(text, `"groups": {`, `"groups": { "acme": { "api": { "template": "dev", "size": 1 } },`, 1)
 	b.SetConfig(text)
 	b.AdminOK("config", "refresh")
-	b.AdminOK("cluster", "register-operator", "--tenant", "acme", "--storage-provider", "file", "--storage-bucket", b.Path("bucket"),
-		"--key-provider", "file", "--key-source", b.Path("encryption.key"), "--output-dir", b.Path("acme"))
+	b.Cluster("register-operator", "--tenant", "acme", "--output-dir", b.Path("acme"))
 	client, err := b.Operator(mustLead(t, b).Operator, b.Path("acme"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Within(10*time.Second, "the other tenant's machine runs", func() error {
+	b.Await("the other tenant's machine runs", func() error {
 		list, err := listInstances(t, client)
 		if err != nil || len(list) != 1 || list[0].Status != "running" {
 			return fmt.Errorf("%v (%w)", list, err)
@@ -128,7 +127,7 @@ func TestF46_ForeignIsAnsweredLikeUnknown(t *testing.T) {
 			t.Errorf("%s answers what is another tenant's with\n%s\nand what does not exist with\n%s", c.what, answers[0], answers[1])
 		}
 	}
-	time.Sleep(3 * time.Second) // a round of garbage collection
+	b.Audited(1)
 	if now := b.Machines(); !slices.Equal(now, before) {
 		t.Errorf("machines are %v, were %v", now, before)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // startBound is how long a server may take to answer, on a busy box.
-const startBound = 30 * time.Second
+const startBound = 90 * time.Second
 
 // Server is a running server of object storage. Its methods belong to the test's
 // own goroutine.
@@ -80,6 +80,19 @@ func (s *Server) Start() {
 		s.Kill()
 		s.t.Fatalf("%s does not answer: %v\n%s", s.cmd, err, &s.output)
 	}
+}
+
+// Freeze stops the server, which keeps what it holds and its connections, until the
+// returned function lets it go on.
+func (s *Server) Freeze() (thaw func()) {
+	_ = s.cmd.Process.Signal(syscall.SIGSTOP) // an error means that it has ended
+	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
+}
+
+// Crash ends the server until the returned function starts it again.
+func (s *Server) Crash() (restart func()) {
+	s.Kill()
+	return s.Start
 }
 
 // run starts s for the first time, and ends it with the test.
