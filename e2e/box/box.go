@@ -152,6 +152,15 @@ func (b *Box) Start(program string, args ...string) *Process {
 	return p
 }
 
+// Printed returns the files with what the processes of the box have printed.
+func (b *Box) Printed() []string {
+	paths, err := filepath.Glob(filepath.Join(b.root, "*.out"))
+	if err != nil {
+		b.t.Error(err)
+	}
+	return paths
+}
+
 // close ends everything that was started in the box, and removes it.
 func (b *Box) close() {
 	b.mu.Lock()

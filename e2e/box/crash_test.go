@@ -9,7 +9,7 @@ import (
 // What an exercise wants stands with it. Here the storage is a directory, which is
 // never away; e2e/storage has the same with servers of S3 and Google Cloud Storage.
 
-func TestF12S4S5_ServerKilledInTheMiddleOfAScaleUp(t *testing.T) {
+func TestF12_ServerKilledInTheMiddleOfAScaleUp(t *testing.T) {
 	crash.KilledInTheMiddleOfAScaleUp(t, crash.Storage{}, *rounds)
 }
 
@@ -17,7 +17,7 @@ func TestS4_ScaleUpAndBackToNothingLeavesNothing(t *testing.T) {
 	crash.ScaledUpAndBack(t, crash.Storage{}, 200)
 }
 
-func TestL2L6_StandbyServesWhenTheLeaderIsKilled(t *testing.T) {
+func TestL2_StandbyServesWhenTheLeaderIsKilled(t *testing.T) {
 	t.Parallel()
 	crash.LeaderKilled(t, crash.Storage{})
 }
@@ -27,19 +27,15 @@ func TestL2_StandbyServesWhenTheLeaderIsStopped(t *testing.T) {
 	crash.LeaderStopped(t, crash.Storage{})
 }
 
-func TestF6S1_LeaderFrozenForThreeLeases(t *testing.T) {
+func TestF6_LeaderStoppedForThreeLeases(t *testing.T) {
 	t.Parallel()
 	crash.LeaderFrozen(t, crash.Storage{})
 }
 
-func TestS16_ServerKilledAndStartedAgainWithItsCache(t *testing.T) {
+func TestS16_ServerKilledAndStartedAgainChangesNothing(t *testing.T) {
 	t.Parallel()
-	crash.ServerKilledAndStartedAgain(t, crash.Storage{}, false)
-}
-
-func TestS16_ServerKilledAndStartedAgainWithoutItsCache(t *testing.T) {
-	t.Parallel()
-	crash.ServerKilledAndStartedAgain(t, crash.Storage{}, true)
+	t.Run("with its cache", func(t *testing.T) { crash.ServerKilledAndStartedAgain(t, crash.Storage{}, false) })
+	t.Run("without its cache", func(t *testing.T) { crash.ServerKilledAndStartedAgain(t, crash.Storage{}, true) })
 }
 
 func TestL1_KilledMachinesAreReplaced(t *testing.T) {

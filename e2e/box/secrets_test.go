@@ -1,99 +1,285 @@
 package box_test
 
 import (
-	"bytes"
-	"encoding/base64"
-	"encoding/pem"
+	"context"
+	"crypto/ed25519"
+	"encoding/hex"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"nstance.dev/e2e/box"
+	"nstance.dev/e2e/crash"
+	"nstance.dev/e2e/leak"
 	"nstance.dev/server/objectstore/file"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/secrets"
 )
 
-// After a whole life of a cluster, no secret may be where it can be read by
-// accident: in what processes print, in their titles, in the bucket, in the context
-// file, in metrics.
-func TestS14_SecretsAreNowhereToBeSeen(t *testing.T) {
-	t.Parallel()
-	b, p := up(t, 2)
-	b.AdminOK("group", "scale", "web", "3", "--wait", "--timeout", "90s")
-	b.Admin("instance", "delete", b.RecordIDs()[0]) // deletes, and a replacement
-	b.AdminOK("cluster", "register-operator", "--storage-provider", "file", "--storage-bucket", b.Path("bucket"),
-		"--key-provider", "file", "--key-source", b.Path("encryption.key"), "--output-dir", b.Path("operator"))
+// hunt looks for the secrets of a cluster wherever they have no business.
+type hunt struct {
+	*crash.World
+	t      *testing.T
+	search *leak.Search
 
-	hidden := hiddenThings(t, b)
-	for place, content := range publicPlaces(t, b, p) {
-		for what, secret := range hidden {
-			if bytes.Contains(content, []byte(secret)) {
-				t.Errorf("%s contains %s", place, what)
+	// machines are those whose secrets are marked. What is of one machine may stand
+	// in its own directory and nowhere else.
+	machines map[string]bool
+}
+
+const filePassword = "the password of an application: 6f1c2ab7"
+
+// After a whole life of a cluster, with everything logged that can be, refusals,
+// and crashes that print the stacks of all goroutines, no secret stands where it
+// can be read by accident: in the bucket, in a cache, in what processes print, in
+// their titles and environments, in metrics, or with another machine.
+func TestS14_PlantedMarkersAreNowhere(t *testing.T) {
+	t.Parallel()
+	h := &hunt{World: crash.New(t, crash.Storage{}, 2, "--debug"), t: t, search: leak.New(), machines: map[string]bool{}}
+	h.markKeys()
+	h.StartServer("one")
+	h.Await("the first server leads", func() error { return h.Leads("one") })
+	h.letIn()
+	h.StartServer("two")
+	h.Settle(2, time.Time{})
+	h.markMachines()
+	h.live()
+	h.look()
+	h.crash()
+	h.look()
+	t.Logf("searched %d places with %d bytes", h.search.Places, h.search.Bytes)
+}
+
+// markKeys marks what the cluster has from the beginning, and gives its machines a
+// secret of an application.
+func (h *hunt) markKeys() {
+	h.t.Helper()
+	text, err := os.ReadFile(h.KeyPath())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	key, err := hex.DecodeString(strings.TrimPrefix(strings.TrimSpace(string(text)), "hex:"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.search.Mark("the encryption key", key)
+	sealed := openSecrets(h.t, h.Box)
+	for _, name := range []string{pki.CAKeySecret, pki.NonceKeySecret} {
+		pem, err := sealed.Get(h.t.Context(), name)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		h.markPrivate(name, pem)
+	}
+	own, err := os.ReadFile(filepath.Join(h.Identity(), "identity.key"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.markPrivate("the operator's key", own)
+	h.search.Mark("the password", []byte(filePassword))
+	if err := sealed.Put(h.t.Context(), "password", []byte(filePassword), secrets.CreateOnly); err != nil {
+		h.t.Fatal(err)
+	}
+	h.SetConfig(strings.Replace(h.Config(), `"subnet_pool": "local",`,
+		`"subnet_pool": "local", "files": { "password": { "kind": "secret", "source": "password" } },`, 1))
+}
+
+// markPrivate marks the seeds of private keys: what of a key is not public.
+func (h *hunt) markPrivate(name string, pem []byte) {
+	h.t.Helper()
+	keys, err := pki.ParsePrivateKeys(pem)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, key := range keys {
+		h.search.Mark(name, key.Seed())
+	}
+}
+
+// markMachines marks the keys and nonces of the machines that run.
+func (h *hunt) markMachines() {
+	h.t.Helper()
+	var marked []string
+	for _, m := range h.Machines() {
+		if h.machines[m.ID] {
+			continue
+		}
+		h.machines[m.ID] = true
+		marked = append(marked, m.ID)
+		h.search.Mark(keyMark(m.ID), keyOf(h.t, h.Box, m.ID).Seed())
+		h.markNonce(nonceMark(m.ID), nonceOf(h.t, h.Box, m.ID))
+	}
+	// The search finds them where they are at home, so it would find them elsewhere.
+	atHome, err := h.search.Tree(h.Path("machines"), nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, id := range marked {
+		for _, name := range []string{keyMark(id), nonceMark(id)} {
+			if !found(atHome, name, h.Path("machines", id)) {
+				h.t.Errorf("%s is not found in its machine's directory", name)
 			}
 		}
 	}
 }
 
-// hiddenThings returns every secret of a box by what it is, in the forms in which it
-// could leak.
-func hiddenThings(t *testing.T, b *box.Box) map[string]string {
-	t.Helper()
-	hidden := map[string]string{}
-	addKey := func(what string, text []byte) {
-		block, _ := pem.Decode(text)
-		if block == nil {
-			t.Fatalf("%s is no PEM", what)
-		}
-		// An Ed25519 seed is the last 32 bytes; base64 of it as it stands in the file.
-		body := strings.Split(strings.TrimSpace(string(text)), "\n")[1]
-		hidden[what+" (PEM)"] = body
-		seed := block.Bytes[len(block.Bytes)-32:]
-		hidden[what+" (raw)"] = string(seed)
-		hidden[what+" (hex)"] = fmt.Sprintf("%x", seed)
-		hidden[what+" (base64)"] = strings.TrimRight(base64.StdEncoding.EncodeToString(seed), "=")
-	}
-	for _, pattern := range []string{b.Path("machines", "*", "identity", "identity.key"), b.Path("*", "identity.key")} {
-		paths, err := filepath.Glob(pattern)
-		if err != nil || len(paths) == 0 {
-			t.Fatalf("no keys at %s (%v)", pattern, err)
-		}
-		for _, path := range paths {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			addKey(path, text)
+func keyMark(id string) string   { return "the key of " + id }
+func nonceMark(id string) string { return "the nonce of " + id }
+
+func found(findings []leak.Finding, marker, dir string) bool {
+	for _, f := range findings {
+		if f.Marker == marker && strings.HasPrefix(f.Place, dir) {
+			return true
 		}
 	}
-	sealed := openSecrets(t, b)
-	for _, name := range []string{pki.CAKeySecret, pki.NonceKeySecret} {
-		text, err := sealed.Get(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
+	return false
+}
+
+// markNonce marks the signature, without which the rest of a token is no use.
+func (h *hunt) markNonce(name, token string) {
+	h.search.Mark(name, []byte(token[strings.LastIndex(token, ".")+1:]))
+}
+
+// letIn registers an operator, and newcomers that must be refused. The one server
+// leads the cluster too, or will in a moment.
+func (h *hunt) letIn() {
+	h.t.Helper()
+	n := newNewcomer(h.t, h.Box)
+	token, key := strings.TrimSpace(h.Cluster("nonce", "--output", "-").Out), newKey(h.t)
+	h.markNonce("the nonce of an operator", token)
+	h.search.Mark("the key of an operator", key.Seed())
+	h.Await("the operator is let in", func() error {
+		_, err := n.operator(request(h.t, token, key))
+		return err
+	})
+	refused := func(what, token string, key ed25519.PrivateKey) {
+		if _, err := n.agent(request(h.t, token, key)); err == nil {
+			h.t.Errorf("%s: let in", what)
 		}
-		addKey(name, text)
 	}
-	for _, m := range b.Machines() {
-		hidden["the nonce of "+m.ID] = nonceOf(t, b, m.ID)
+	refused("an operator as an agent", token, key)
+	refused("a token that was cut", token[:len(token)-3], key)
+	h.Settle(2, time.Time{})
+	refused("another key", nonceOf(h.t, h.Box, h.RecordIDs()[0]), newKey(h.t))
+}
+
+// live is what a cluster goes through: a scale-up, and a configuration that is
+// refused.
+func (h *hunt) live() {
+	h.t.Helper()
+	h.Resize(3)
+	h.Settle(3, time.Time{})
+	h.markMachines()
+	good := h.Config()
+	h.SetConfig(strings.Replace(good, `"arch":`, `"arhc":`, 1))
+	if r := h.Admin("config", "refresh"); r.Code != 1 {
+		h.t.Errorf("a bad configuration: exit code %d", r.Code)
 	}
-	key, err := os.ReadFile(b.Path("encryption.key"))
+	h.SetConfig(good)
+}
+
+// crash ends an agent, the leader and then the one after it so that they print the
+// stacks of all their goroutines.
+func (h *hunt) crash() {
+	h.t.Helper()
+	victim := h.Machines()[0]
+	if err := victim.Signal(unix.SIGQUIT); err != nil {
+		h.t.Fatal(err)
+	}
+	for _, id := range []string{"one", "two"} {
+		h.Await("server "+id+" leads", func() error { return h.Leads(id) })
+		h.lookAtProcesses()
+		server := h.Server(id)
+		server.Signal(syscall.SIGQUIT)
+		server.Exit(h.t)
+		if out := server.Output(); !strings.Contains(out, "SIGQUIT") || strings.Count(out, "\ngoroutine ") < 10 {
+			h.t.Errorf("server %s has not printed its goroutines", id)
+		}
+	}
+	again := h.StartServer("one")
+	h.Settle(3, again.Started)
+	h.markMachines()
+}
+
+// look searches everything. Nothing that is found is allowed, but what a machine
+// keeps for itself.
+func (h *hunt) look() {
+	h.t.Helper()
+	h.lookAtProcesses()
+	for _, dir := range []string{h.Path("bucket"), h.CacheDir("one"), h.CacheDir("two")} {
+		h.tree(dir, nil)
+	}
+	h.tree(h.Path("machines"), h.own)
+	for _, path := range append(h.Printed(), h.ContextPath()) {
+		findings, err := h.search.File(path)
+		h.report(findings, err)
+	}
+}
+
+// own returns the secrets that a file in a machine's directory may hold: its user
+// data the nonce, and what belongs to the agent all that is its own.
+func (h *hunt) own(path string) []string {
+	relative := strings.TrimPrefix(path, h.Path("machines")+"/")
+	id, name, _ := strings.Cut(relative, "/")
+	switch first, _, _ := strings.Cut(name, "/"); first {
+	case "userdata":
+		return []string{nonceMark(id)}
+	case "identity":
+		return []string{nonceMark(id), keyMark(id)}
+	case "recv":
+		return []string{"the password"}
+	default:
+		return nil
+	}
+}
+
+// lookAtProcesses searches the titles of all processes, the environments of the
+// cluster's, and the metrics of the leader.
+func (h *hunt) lookAtProcesses() {
+	h.t.Helper()
+	findings, err := h.search.Titles()
+	h.report(findings, err)
+	pids := []int{h.Server("one").PID, h.Server("two").PID}
+	for _, m := range h.Machines() {
+		pids = append(pids, m.PID)
+	}
+	for _, pid := range pids {
+		path := filepath.Join("/proc", strconv.Itoa(pid), "environ")
+		if environment, err := os.ReadFile(path); err == nil { // else it has ended
+			h.report(h.search.Look(path, environment), nil)
+		}
+	}
+	text, err := box.Metrics(context.WithoutCancel(h.t.Context()), mustLead(h.t, h.Box).Health)
+	h.report(h.search.Look("the metrics of the leader", []byte(text)), err)
+}
+
+func (h *hunt) tree(dir string, allowed func(string) []string) {
+	h.t.Helper()
+	findings, err := h.search.Tree(dir, allowed)
+	h.report(findings, err)
+}
+
+func (h *hunt) report(findings []leak.Finding, err error) {
+	h.t.Helper()
 	if err != nil {
-		t.Fatal(err)
+		h.t.Error(fmt.Errorf("search: %w", err))
 	}
-	hidden["the encryption key"] = strings.TrimPrefix(strings.TrimSpace(string(key)), "hex:")
-	return hidden
+	for _, f := range findings {
+		h.t.Error(f)
+	}
 }
 
 // openSecrets opens the sealed secrets of a box with its key.
 func openSecrets(t *testing.T, b *box.Box) secrets.Store {
 	t.Helper()
-	source, err := secrets.OpenKeySource(secrets.KeyProviderFile, b.Path("encryption.key"))
+	source, err := secrets.OpenKeySource(secrets.KeyProviderFile, b.KeyPath())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,65 +296,4 @@ func openSecrets(t *testing.T, b *box.Box) secrets.Store {
 		t.Fatal(err)
 	}
 	return sealed
-}
-
-// publicPlaces returns the content of every place that is not made for secrets.
-func publicPlaces(t *testing.T, b *box.Box, p *box.Process) map[string][]byte {
-	t.Helper()
-	places := map[string][]byte{"the output of dev": []byte(p.Output())}
-	read := func(path string) {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Errorf("%v", err)
-		}
-		places[path] = data
-	}
-	for _, m := range b.Machines() {
-		read(filepath.Join("/proc", strconv.Itoa(m.PID), "cmdline"))
-		read(filepath.Join("/proc", strconv.Itoa(m.PID), "environ"))
-		read(b.Path("machines", m.ID, "log"))
-		read(b.Path("machines", m.ID, "machine.json"))
-	}
-	read(filepath.Join("/proc", strconv.Itoa(p.PID), "cmdline"))
-	read(b.Path("server.log"))
-	read(b.Path("admin.json"))
-	for _, dir := range []string{b.Path("bucket"), b.Path("cache")} {
-		err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-			if err == nil && entry.Type().IsRegular() {
-				read(path)
-			}
-			return err
-		})
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	addrs, err := b.Leader()
-	if err != nil {
-		t.Fatal(err)
-	}
-	places["metrics"] = get(t, "http://"+addrs.Health+"/metrics")
-	return places
-}
-
-func get(t *testing.T, url string) []byte {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport := &http.Transport{DisableKeepAlives: true}
-	response, err := (&http.Client{Transport: transport}).Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if response.StatusCode != http.StatusOK {
-		t.Errorf("%s: %s", url, response.Status)
-	}
-	return body
 }

@@ -37,7 +37,7 @@ func location(t *testing.T, server *storage.Server) backends.Location {
 	return backends.Location{Kind: server.Kind, Bucket: server.NewBucket(t), Prefix: "env"}
 }
 
-func TestF12S4S5_ServerKilledInTheMiddleOfAScaleUp(t *testing.T) {
+func TestF12_ServerKilledInTheMiddleOfAScaleUp(t *testing.T) {
 	onEach(t, func(t *testing.T, s crash.Storage) { crash.KilledInTheMiddleOfAScaleUp(t, s, *rounds) })
 }
 
@@ -45,20 +45,20 @@ func TestS4_ScaleUpAndBackToNothingLeavesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, s crash.Storage) { crash.ScaledUpAndBack(t, s, 200) })
 }
 
-func TestL2L6_StandbyServesWhenTheLeaderIsKilled(t *testing.T) { onEach(t, crash.LeaderKilled) }
+func TestL2_StandbyServesWhenTheLeaderIsKilled(t *testing.T) { onEach(t, crash.LeaderKilled) }
 
 func TestL2_StandbyServesWhenTheLeaderIsStopped(t *testing.T) { onEach(t, crash.LeaderStopped) }
 
-func TestF6S1_LeaderFrozenForThreeLeases(t *testing.T) { onEach(t, crash.LeaderFrozen) }
+func TestF6_LeaderStoppedForThreeLeases(t *testing.T) { onEach(t, crash.LeaderFrozen) }
 
-func TestS16_ServerKilledAndStartedAgainWithItsCache(t *testing.T) {
-	onEach(t, func(t *testing.T, s crash.Storage) { crash.ServerKilledAndStartedAgain(t, s, false) })
-}
-
-func TestS16_ServerKilledAndStartedAgainWithoutItsCache(t *testing.T) {
-	onEach(t, func(t *testing.T, s crash.Storage) { crash.ServerKilledAndStartedAgain(t, s, true) })
+func TestS16_ServerKilledAndStartedAgainChangesNothing(t *testing.T) {
+	for name, loseCache := range map[string]bool{"with its cache": false, "without its cache": true} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, s crash.Storage) { crash.ServerKilledAndStartedAgain(t, s, loseCache) })
+		})
+	}
 }
 
 func TestL1_KilledMachinesAreReplaced(t *testing.T) { onEach(t, crash.MachinesKilled) }
 
-func TestF1S2_StorageAwayForTenLeases(t *testing.T) { onEach(t, crash.StorageAwayForTenLeases) }
+func TestF1_StorageAwayForTenLeases(t *testing.T) { onEach(t, crash.StorageAwayForTenLeases) }

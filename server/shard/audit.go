@@ -17,10 +17,23 @@ import (
 // Nobody but this leader writes them, so a difference is somebody's hand.
 const auditInterval = time.Hour
 
-// audit compares the keys of the stored records with what is known, at its
-// interval, until ctx ends.
+// firstAudits are the pauses before the looks after a take-over, from the take-over
+// on. A leader that was stopped right after it had proved its lease sends what it was
+// about to send when it goes on. It can't replace a record that stands, but it can
+// create one after its successor has read them all.
+var firstAudits = [...]time.Duration{30 * time.Second, 5 * time.Minute}
+
+// audit compares the keys of the stored records with what is known, some time after
+// the take-over and then at its interval, until ctx ends.
 func (r *Reign) audit(ctx context.Context) {
-	for pause(ctx, auditInterval) == nil {
+	for n := 0; ; n++ {
+		wait := auditInterval
+		if n < len(firstAudits) {
+			wait = firstAudits[n]
+		}
+		if pause(ctx, wait) != nil {
+			return
+		}
 		if err := r.auditOnce(ctx); err != nil && ctx.Err() == nil && !r.stumble(err) {
 			r.log.WarnContext(ctx, "records not compared with storage", "error", err)
 		}

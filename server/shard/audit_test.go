@@ -3,6 +3,8 @@ package shard
 import (
 	"testing"
 	"time"
+
+	"nstance.dev/server/bucket"
 )
 
 // A record that disappears under a leader is noticed at the next look, at the
@@ -36,6 +38,30 @@ func TestF11_RecordDeletedUnderALeader(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestF6S4_LateRecordOfAStoppedLeader: the leader before was stopped when it was about
+// to create a record, and creates it when it goes on, after this one has read them all.
+// Nobody will ever make its machine: it is found soon, and the group has its size.
+func TestF6S4_LateRecordOfAStoppedLeader(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(10 * time.Second)
+		late := w.records()[0]
+		id, err := w.ids.NewID(late.Kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		late.ID, late.Status, late.ProviderID = id, bucket.StatusPending, ""
+		late.RegisteredAt, late.PublicKeyPEM, late.Certificate = bucket.Time{}, "", bucket.Certificate{}
+		text, err := late.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.write(late.Key(), string(text))
+		w.settle(time.Minute)
+		w.converged(2)
+	})
 }
 
 func TestRecordPutBackIsTakenIn(t *testing.T) {
