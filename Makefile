@@ -35,11 +35,11 @@ dev: build ## Run a shard of three machines on this box, until interrupted
 	bin/nstance-server-local dev --dir .dev --size 3
 
 # What e2e tests look at (binaries, sources of other modules) is unknown to Go's test
-# cache, so they always run.
+# cache, so they always run: one package after another, for they run many processes.
 .PHONY: test
 test: build ## Run all tests with the race detector
 	CGO_ENABLED=1 go test -race -timeout 15m $(TESTFLAGS) $(filter-out ./e2e/...,$(PACKAGES))
-	CGO_ENABLED=1 go test -race -timeout 15m -count=1 $(TESTFLAGS) ./e2e/...
+	CGO_ENABLED=1 go test -race -timeout 15m -count=1 -p 1 $(TESTFLAGS) ./e2e/...
 
 .PHONY: test-crash
 test-crash: build ## Kill the server ROUNDS (20) times in the middle of a scale-up
@@ -50,7 +50,7 @@ storage-servers: $(TOOLS)/versitygw $(TOOLS)/fake-gcs-server ## Build the storag
 
 .PHONY: test-storage
 test-storage: build storage-servers ## Run the tests against real storage servers
-	CGO_ENABLED=1 go test -race -timeout 15m -count=1 -tags storage $(TESTFLAGS) ./e2e/storage/...
+	CGO_ENABLED=1 go test -race -timeout 45m -count=1 -tags storage $(TESTFLAGS) ./e2e/storage/...
 
 .PHONY: cover
 cover: build ## Run all tests and show the coverage by function

@@ -82,7 +82,9 @@ func TestF50_FirstServeListsEveryProblemAndStartsNothing(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(b.ConfigPath()), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	b.SetConfig(readBroken(t))
+	if err := os.WriteFile(b.ConfigPath(), []byte(readBroken(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	p := b.Serve("one")
 	if code := p.Exit(t); code != 1 {
 		t.Errorf("exit code %d, not 1", code)

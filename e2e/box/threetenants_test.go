@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"nstance.dev/e2e/box"
 )
@@ -49,8 +48,7 @@ func threeTenants(t *testing.T) []*commander {
 
 	var all []*commander
 	for _, tenant := range []string{"default", "acme", "zeta"} {
-		b.AdminOK("cluster", "register-operator", "--tenant", tenant, "--storage-provider", "file", "--storage-bucket", b.Path("bucket"),
-			"--key-provider", "file", "--key-source", b.Path("encryption.key"), "--output-dir", b.Path("of-"+tenant))
+		b.Cluster("register-operator", "--tenant", tenant, "--output-dir", b.Path("of-"+tenant))
 		c := &commander{b: b, tenant: tenant, context: b.Path("of-" + tenant + ".json")}
 		settings, err := json.Marshal(map[string]any{
 			"tenant": tenant, "identity_dir": "of-" + tenant, "shard": box.Shard, "servers": map[string]string{box.Shard: mustLead(t, b).Operator},
@@ -76,7 +74,7 @@ func (c *commander) settle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.b.Within(30*time.Second, "the machine of "+c.tenant+" runs", func() error {
+	c.b.Await("the machine of "+c.tenant+" runs", func() error {
 		list, err := listInstances(t, client)
 		if err != nil {
 			return err
@@ -189,7 +187,7 @@ func TestS12_ThreeTenantsAtTheCommandLine(t *testing.T) {
 	for _, c := range tenants {
 		for i, w := range c.watches {
 			if i != 2 { // nothing goes wrong for anybody, so there need not be errors
-				c.b.Within(30*time.Second, "a watch shows something", func() error {
+				c.b.Await("a watch shows something", func() error {
 					if !strings.Contains(w.Output(), c.group()) && !strings.Contains(w.Output(), c.ids[0]) {
 						return fmt.Errorf("watch %d of %s shows %q", i, c.tenant, w.Output())
 					}
@@ -197,7 +195,7 @@ func TestS12_ThreeTenantsAtTheCommandLine(t *testing.T) {
 				})
 			}
 			w.Signal(syscall.SIGINT)
-			w.Exit(t, 30*time.Second)
+			w.Exit(t)
 			c.shown.WriteString("\n" + w.Output())
 		}
 	}
