@@ -130,7 +130,7 @@ func (w *World) pointsTo(addr, leader string) error {
 	var trailer metadata.MD
 	_, err = client.ListGroups(ctx, &emptypb.Empty{}, grpc.Trailer(&trailer))
 	if status.Code(err) != codes.Unavailable {
-		return fmt.Errorf("it answers with %s (%v)", status.Code(err), err)
+		return fmt.Errorf("it answers with %s", status.Convert(err))
 	}
 	lock, lockErr := w.Lock()
 	if lockErr != nil {
