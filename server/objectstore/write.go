@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -18,6 +19,10 @@ type RetryPolicy struct {
 	Pause       time.Duration // before the second call, jittered, then doubling; 50ms
 	MaxPause    time.Duration // the longest pause; 500ms
 	CallTimeout time.Duration // of one call; no limit but the context's
+
+	// Jitter places each pause between half and one and a half of its length:
+	// uniform from 0 to below 1; rand.Float64.
+	Jitter func() float64
 
 	// Permit is asked right before each call, repetitions included: an error of
 	// it ends the matter, and what may have happened until then stands. nil:
@@ -44,6 +49,9 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 	}
 	if p.MaxPause <= 0 {
 		p.MaxPause = 500 * time.Millisecond
+	}
+	if p.Jitter == nil {
+		p.Jitter = rand.Float64
 	}
 	return p
 }
@@ -102,10 +110,7 @@ func Delete(ctx context.Context, s Store, key, etag string, policy RetryPolicy) 
 // returns the last error of call, joined with the context's if that ended.
 func retry(ctx context.Context, policy RetryPolicy, call func(context.Context) (string, error)) (string, error) {
 	policy = policy.withDefaults()
-	pauses := backoff.NewExponentialBackOff()
-	pauses.InitialInterval = policy.Pause
-	pauses.MaxInterval = policy.MaxPause
-	pauses.Multiplier = 2
+	pauses := policy.pauses()
 	var last error
 	unknown := false // some try may have taken effect
 	operation := func() (string, error) {
@@ -133,6 +138,31 @@ func retry(ctx context.Context, policy RetryPolicy, call func(context.Context) (
 		return result, nil
 	}
 	return "", outcome(ctx, last, unknown)
+}
+
+// pauses are those between the calls.
+func (p RetryPolicy) pauses() backoff.BackOff {
+	doubling := backoff.NewExponentialBackOff()
+	doubling.InitialInterval = p.Pause
+	doubling.MaxInterval = p.MaxPause
+	doubling.Multiplier = 2
+	doubling.RandomizationFactor = 0
+	return jittered{doubling, p.Jitter}
+}
+
+// jittered moves the pauses of another back-off about.
+type jittered struct {
+	backoff.BackOff
+	jitter func() float64
+}
+
+// NextBackOff implements backoff.BackOff.
+func (j jittered) NextBackOff() time.Duration {
+	next := j.BackOff.NextBackOff()
+	if next == backoff.Stop {
+		return next
+	}
+	return time.Duration((0.5 + j.jitter()) * float64(next))
 }
 
 // outcome completes the last error of a call that was repeated in vain: with

@@ -10,7 +10,6 @@ import (
 
 	"nstance.dev/server/config"
 	"nstance.dev/server/fleet"
-	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 )
 
@@ -82,7 +81,11 @@ func (w *wanted) tryCommit(ctx context.Context, batch []*groupChange) ([]*groupC
 
 // groupWrites outlasts a store that takes one write per second and object, and
 // comes back soon after its second is over: everybody who changes a group waits.
-var groupWrites = objectstore.RetryPolicy{Attempts: 12, MaxPause: 200 * time.Millisecond, Permit: lease.Check}
+func groupWrites(jitter func() float64) objectstore.RetryPolicy {
+	p := underLease(jitter)
+	p.Attempts, p.MaxPause = 12, 200*time.Millisecond
+	return p
+}
 
 // write makes the group file durable under this term.
 func (w *wanted) write(ctx context.Context, file *config.GroupFile, etag string) (string, error) {
@@ -91,7 +94,7 @@ func (w *wanted) write(ctx context.Context, file *config.GroupFile, etag string)
 	if err != nil {
 		return "", err
 	}
-	return objectstore.Put(ctx, w.r.opts.Store, w.key(), data, etag, groupWrites)
+	return objectstore.Put(ctx, w.r.opts.Store, w.key(), data, etag, groupWrites(w.r.opts.Jitter))
 }
 
 // reread fetches the group file that somebody else wrote (F4). A later term in

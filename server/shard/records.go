@@ -19,9 +19,10 @@ import (
 // storage, with their etags, and is the only writer of them. Writes to one
 // record follow each other; those to different records go in parallel.
 type records struct {
-	store objectstore.Store
-	shard string
-	term  uint64
+	store  objectstore.Store
+	shard  string
+	term   uint64
+	policy objectstore.RetryPolicy // of writes
 
 	stale chan struct{} // has room for one: more than snapshotAfter records have changed
 
@@ -75,14 +76,16 @@ func (rs *records) outranked(rec bucket.InstanceRecord) error {
 }
 
 // underLease has each try of a write prove the lease right before it (S2).
-var underLease = objectstore.RetryPolicy{Permit: lease.Check}
+func underLease(jitter func() float64) objectstore.RetryPolicy {
+	return objectstore.RetryPolicy{Permit: lease.Check, Jitter: jitter}
+}
 
 // maxMerges bounds how often a write that lost a race is merged and tried again.
 const maxMerges = 5
 
-func newRecords(store objectstore.Store, shard string, term uint64) *records {
+func newRecords(opts Options, term uint64) *records {
 	return &records{
-		store: store, shard: shard, term: term,
+		store: opts.Store, shard: opts.Shard, term: term, policy: underLease(opts.Jitter),
 		stale: make(chan struct{}, 1), byID: map[identity.ID]*recordEntry{},
 	}
 }
@@ -136,7 +139,7 @@ func (rs *records) create(ctx context.Context, rec bucket.InstanceRecord) error 
 	if err != nil {
 		return err
 	}
-	etag, err := objectstore.Put(ctx, rs.store, rs.key(rec), data, "", underLease)
+	etag, err := objectstore.Put(ctx, rs.store, rs.key(rec), data, "", rs.policy)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", rec.ID, err)
 	}
@@ -184,7 +187,7 @@ func (rs *records) write(ctx context.Context, e *recordEntry, change func(*bucke
 	if err != nil {
 		return rec, err
 	}
-	etag, err = objectstore.Put(ctx, rs.store, rs.key(next), data, etag, underLease)
+	etag, err = objectstore.Put(ctx, rs.store, rs.key(next), data, etag, rs.policy)
 	if err != nil {
 		return rec, fmt.Errorf("record %s: %w", next.ID, err)
 	}
@@ -223,7 +226,7 @@ func (rs *records) remove(ctx context.Context, id identity.ID) error {
 	}
 	defer release()
 	if rec, etag := rs.read(e); etag != "" {
-		err := objectstore.Delete(ctx, rs.store, rs.key(rec), etag, underLease)
+		err := objectstore.Delete(ctx, rs.store, rs.key(rec), etag, rs.policy)
 		if err != nil && !errors.Is(err, objectstore.ErrNotFound) {
 			return fmt.Errorf("remove record %s: %w", id, err)
 		}

@@ -115,7 +115,7 @@ func (s *snapshots) writeParts(ctx context.Context, generation uint64) (n int, e
 
 func (s *snapshots) put(ctx context.Context, generation uint64, part int, data []byte) error {
 	key := bucket.SnapshotKey(s.r.opts.Shard, generation, part)
-	_, err := objectstore.Put(ctx, s.r.opts.Store, key, data, "", underLease)
+	_, err := objectstore.Put(ctx, s.r.opts.Store, key, data, "", s.r.records.policy)
 	return err
 }
 
@@ -126,7 +126,7 @@ func (s *snapshots) clean(ctx context.Context, stored []storedPart, keep uint64)
 		if p.generation == keep || lease.Check(ctx) != nil {
 			continue
 		}
-		err := objectstore.Delete(ctx, s.r.opts.Store, p.key, p.etag, underLease)
+		err := objectstore.Delete(ctx, s.r.opts.Store, p.key, p.etag, s.r.records.policy)
 		if err != nil && !errors.Is(err, objectstore.ErrNotFound) && ctx.Err() == nil {
 			s.r.log.WarnContext(ctx, "old snapshot not removed; the next one tries again", "key", p.key, "error", err)
 		}
