@@ -112,6 +112,10 @@ type Deletion struct {
 	// DrainAckedAt is when whoever drains said that it is done, or that it need
 	// not be; zero: not yet.
 	DrainAckedAt Time `json:"drain_acked_at,omitzero"`
+
+	// GoneAt is when the machine was confirmed gone: the record is a tombstone from
+	// then on. It is written only where tombstones are kept.
+	GoneAt Time `json:"gone_at,omitzero"`
 }
 
 // Key returns the key of r, or "" if r names nothing valid.

@@ -15,9 +15,9 @@ func (r Reason) Drains() bool {
 	}
 }
 
-// neverJoined reports whether the reason means that the instance never was of
+// NeverJoined reports whether the reason means that the instance never was of
 // use to anybody.
-func (r Reason) neverJoined() bool {
+func (r Reason) NeverJoined() bool {
 	return r == ReasonRegistrationTimeout || r == ReasonAbandoned
 }
 

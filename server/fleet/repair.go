@@ -23,7 +23,7 @@ func (p *planner) repair() {
 	s := p.slots()
 	for _, in := range ill {
 		switch {
-		case in.State.Sick() && in.verdict().neverJoined():
+		case in.State.Sick() && in.verdict().NeverJoined():
 			p.condemn(in, in.verdict(), "it never joined")
 		case in.OnDemand:
 			p.condemnSick(in, &s, p.endOf(in), "on demand: not replaced")

@@ -61,6 +61,9 @@ func rowOf(rec bucket.InstanceRecord) cache.Instance {
 			row.State = fleet.Draining
 		}
 		row.UnhealthyAt = rec.Deletion.RequestedAt.Time
+		if gone := rec.Deletion.GoneAt; !gone.IsZero() {
+			row.State, row.Power, row.DeletedAt = fleet.Deleted, fleet.Gone, gone.Time
+		}
 	case rec.Status == bucket.StatusRegistered:
 		row.State, row.Power = fleet.Running, fleet.Up
 	case rec.ProviderID != "":

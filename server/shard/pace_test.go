@@ -4,9 +4,11 @@ import (
 	"testing"
 	"time"
 
+	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/objectstore/memory"
 )
 
 // createTimes are when the cloud received each create.
@@ -165,5 +167,57 @@ func TestValidHostname(t *testing.T) {
 		if got := validHostname(name); got != want {
 			t.Errorf("validHostname(%q) = %v, want %v", name, got, want)
 		}
+	}
+}
+
+// TestS8_DeletedGroupsShareOneBound: they are planned at the same time, each with
+// all the room there is.
+func TestS8_DeletedGroupsShareOneBound(t *testing.T) {
+	inWorld(t, worldOptions{Cloud: drivertest.Options{Conditions: drivertest.Conditions{DeleteTime: time.Hour}}}, func(t *testing.T, w *world) {
+		groups := []fleet.GroupID{web, {Tenant: "default", Name: "db"}, theirs}
+		for _, g := range groups {
+			w.scale(g, 9)
+		}
+		w.settle(time.Minute)
+		w.store.SetFaults(func(memory.Call) memory.Fault { return memory.Fault{Latency: 100 * time.Millisecond} })
+		for _, g := range groups {
+			if err := w.reign().DeleteGroup(w.ctx, g.Tenant, &nstancev1.DeleteGroupRequest{Key: g.Name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.reign().enqueueAll()
+		w.settle(30 * time.Second)
+		w.store.SetFaults(nil)
+		condemned := 0
+		for _, rec := range w.records() {
+			if rec.Deletion != nil {
+				condemned++
+			}
+		}
+		if condemned != 10 {
+			t.Errorf("%d of 27 machines go in the first minute, want the bound of 10", condemned)
+		}
+	})
+}
+
+// TestS8_NewLeaderBeginsWithoutRoom: what the last one did in its last minute counts
+// too, and nobody knows it.
+func TestS8_NewLeaderBeginsWithoutRoom(t *testing.T) {
+	w := &window{span: time.Minute}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	w.shutFor(now)
+	if room, next := w.room(5, now.Add(59*time.Second)); room != 0 || !next.Equal(now.Add(time.Minute)) {
+		t.Errorf("room for %d, more at %v", room, next)
+	}
+	if w.take(5, now.Add(59*time.Second)) {
+		t.Error("something began within the minute")
+	}
+	if room, _ := w.room(5, now.Add(time.Minute)); room != 5 {
+		t.Errorf("room for %d after the minute, want 5", room)
+	}
+	w.take(5, now.Add(time.Minute))
+	w.ended(now.Add(time.Minute), now.Add(70*time.Second))
+	if room, next := w.room(5, now.Add(125*time.Second)); room != 4 || !next.Equal(now.Add(130*time.Second)) {
+		t.Errorf("room for %d, more at %v: a minute counts from the end", room, next)
 	}
 }

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -139,6 +140,7 @@ type window struct {
 
 	mu    sync.Mutex
 	times []time.Time
+	shut  time.Time // there is no room before
 }
 
 // room returns how many more may happen under the bound now, and when there
@@ -147,10 +149,42 @@ func (w *window) room(bound int, now time.Time) (int, time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trim(now)
-	if len(w.times) == 0 {
+	switch {
+	case now.Before(w.shut):
+		return 0, w.shut
+	case len(w.times) == 0:
 		return bound, time.Time{}
 	}
 	return max(bound-len(w.times), 0), w.times[0].Add(w.span)
+}
+
+// take counts something that begins now if there is room for it.
+func (w *window) take(bound int, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trim(now)
+	if now.Before(w.shut) || len(w.times) >= bound {
+		return false
+	}
+	w.times = append(w.times, now)
+	return true
+}
+
+// ended counts from now on what took room when it began: nobody knows when in
+// between it happened.
+func (w *window) ended(begun, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i := slices.IndexFunc(w.times, begun.Equal); i >= 0 {
+		w.times = append(slices.Delete(w.times, i, i+1), now)
+	}
+}
+
+// shutFor leaves no room for a span.
+func (w *window) shutFor(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shut = now.Add(w.span)
 }
 
 func (w *window) add(now time.Time) {

@@ -15,6 +15,7 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
+	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/pki"
@@ -283,6 +284,23 @@ func TestReportedPlaceIsChecked(t *testing.T) {
 		}
 		if rec := w.records()[0]; rec.Hostname != "" || rec.IPv4 != "10.0.0.7" || rec.IPv6 != "" {
 			t.Errorf("recorded %q, %q, %q", rec.Hostname, rec.IPv4, rec.IPv6)
+		}
+	})
+}
+
+// TestS6_RegistrationInTheLastMomentCounts: the decision that an agent does not come
+// was made before it came.
+func TestS6_RegistrationInTheLastMomentCounts(t *testing.T) {
+	withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
+		if _, err := register(w.reign(), nonce, newKey(t)); err != nil {
+			t.Fatal(err)
+		}
+		r := w.reign()
+		if err := r.condemn(r.ctx, fleet.Condemn{ID: id, Reason: fleet.ReasonRegistrationTimeout}); err != nil {
+			t.Fatal(err)
+		}
+		if rec := w.records()[0]; rec.Deletion != nil {
+			t.Errorf("it is condemned: %+v", rec.Deletion)
 		}
 	})
 }

@@ -61,7 +61,7 @@ func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, 
 	server := static.Config.Server
 	r := &Reign{opts: opts, log: log, term: term, cache: opts.Cache}
 	r.ctx, r.end = context.WithCancelCause(ctx)
-	r.records = newRecords(opts.Store, opts.Shard, term)
+	r.records = newRecords(opts, term)
 	r.cloud = newCloud(opts.Driver, server.Provider.Limits, server.RequestTimeout.Std(), opts.Metrics, opts.Now)
 	r.wanted = newWanted(r, static)
 	r.queue = workqueue.NewTypedDelayingQueue[fleet.GroupID]()

@@ -31,13 +31,27 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 	if !ok {
 		return nil
 	}
+	if a.Reason == fleet.ReasonGroupDeleted && row.Power == fleet.Up {
+		// Groups are planned at the same time: the plan has looked at the bound, and
+		// this keeps it (S8).
+		if !r.deletions.take(r.deletionBound(), now) {
+			return nil
+		}
+		defer func() { r.deletions.ended(now, r.now()) }()
+	}
 	rec, err := r.records.update(ctx, a.ID, func(rec *bucket.InstanceRecord) error {
+		if a.Reason.NeverJoined() && !rec.RegisteredAt.IsZero() {
+			return errJoined
+		}
 		if rec.Deletion == nil {
 			rec.Status = bucket.StatusDeleting
 			rec.Deletion = deletionOf(a, row.Replacement, now)
 		}
 		return nil
 	})
+	if errors.Is(err, errJoined) {
+		return nil // its registration tells the group
+	}
 	if errors.Is(err, objectstore.ErrNotFound) {
 		if _, recorded := r.records.get(a.ID); recorded {
 			r.vanished(ctx, a.ID)
@@ -53,13 +67,14 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 	if err != nil {
 		return ignoreUnknown(err)
 	}
-	if row.Group != (fleet.GroupID{}) && a.Reason == fleet.ReasonGroupDeleted {
-		r.deletions.add(now)
-	}
 	r.events.instance(r.cache, a.ID, "pending_deletion")
 	r.Enqueue(row.Group)
 	return nil
 }
+
+// errJoined says that an agent registered while its instance was about to be
+// condemned for not doing so.
+var errJoined = errors.New("its agent has registered meanwhile")
 
 // condemnRow moves a row to condemned, and on to draining if its removal says so.
 func condemnRow(in *cache.Instance, removal fleet.Removal, now time.Time) error {
@@ -181,29 +196,64 @@ func (r *Reign) provesAbsence(row cache.Instance) bool {
 }
 
 // finish ends an instance whose VM is confirmed gone. Its record stays as a
-// tombstone for as long as the provider may still bring the VM up again.
+// tombstone for as long as the provider may still bring the VM up again, and says
+// so: the next leader must not tell anybody of the instance again (S17).
 func (r *Reign) finish(ctx context.Context, id identity.ID) {
-	if keep := 10 * r.opts.Driver.Lag(); keep > 0 {
-		group := r.markDeleted(id, fleet.EventGone)
-		r.Enqueue(group)
-		if pause(ctx, keep) != nil {
+	keep := r.tombstoneTime()
+	if keep > 0 {
+		if !r.repeat(ctx, id, "mark the record of a deleted instance", func() error { return r.entomb(ctx, id) }) {
 			return
 		}
+		r.Enqueue(r.markDeleted(id, fleet.EventGone))
 	}
+	r.bury(ctx, id, keep)
+}
+
+// tombstoneTime is how long a record outlives its VM.
+func (r *Reign) tombstoneTime() time.Duration { return 10 * r.opts.Driver.Lag() }
+
+// entomb notes in the record of an instance that its VM is gone.
+func (r *Reign) entomb(ctx context.Context, id identity.ID) error {
+	_, err := r.records.update(ctx, id, func(rec *bucket.InstanceRecord) error {
+		if rec.Deletion != nil {
+			ended := *rec.Deletion
+			ended.GoneAt = bucket.At(r.now())
+			rec.Deletion = &ended
+		}
+		return nil
+	})
+	if errors.Is(err, objectstore.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// bury removes the record of an ended instance after a while.
+func (r *Reign) bury(ctx context.Context, id identity.ID, after time.Duration) {
+	if pause(ctx, after) != nil {
+		return
+	}
+	if r.repeat(ctx, id, "remove the record of a deleted instance", func() error { return r.records.remove(ctx, id) }) {
+		r.Enqueue(r.markDeleted(id, fleet.EventGone))
+	}
+}
+
+// repeat makes a write about an instance until it succeeds, and reports whether it
+// did before the end of ctx or of the reign.
+func (r *Reign) repeat(ctx context.Context, id identity.ID, what string, write func() error) bool {
 	for wait := storeRetry; ; wait = min(2*wait, longestDeleteRetry) {
-		err := r.records.remove(ctx, id)
-		if err == nil {
-			break
+		err := write()
+		switch {
+		case err == nil:
+			return true
+		case r.stumble(err), ctx.Err() != nil:
+			return false
 		}
-		if r.stumble(err) || ctx.Err() != nil {
-			return
-		}
-		r.log.WarnContext(ctx, "record of a deleted instance not removed", "instance", id, "retry_in", wait, "error", err)
+		r.log.WarnContext(ctx, "write will be repeated", "write", what, "instance", id, "retry_in", wait, "error", err)
 		if pause(ctx, wait) != nil {
-			return
+			return false
 		}
 	}
-	r.Enqueue(r.markDeleted(id, fleet.EventGone))
 }
 
 // markDeleted ends the row of an instance, which is gone or was never made, and

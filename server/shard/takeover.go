@@ -43,6 +43,9 @@ func (r *Reign) takeOver(ctx context.Context) error {
 	if err := r.persist(ctx, "list the machines", r.seedFromProvider); err != nil {
 		return err
 	}
+	if r.term > 1 {
+		r.deletions.shutFor(r.now()) // nobody knows what the last leader did in its last minute
+	}
 	r.health.takeOver()
 	return nil
 }
@@ -133,10 +136,14 @@ func (r *Reign) seed(rec bucket.InstanceRecord, etag string) error {
 		return err
 	}
 	r.records.seed(rec, etag)
-	if err := r.cache.Insert(rowOf(rec)); err != nil && !errors.Is(err, cache.ErrExists) {
-		return err
+	err := r.cache.Insert(rowOf(rec))
+	if errors.Is(err, cache.ErrExists) {
+		return nil
 	}
-	return nil
+	if d := rec.Deletion; err == nil && d != nil && !d.GoneAt.IsZero() {
+		r.tasks.Go(func() { r.bury(r.ctx, rec.ID, d.GoneAt.Add(r.tombstoneTime()).Sub(r.now())) })
+	}
+	return err
 }
 
 // quarantine reports a record that is there and cannot be understood.

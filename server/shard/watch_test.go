@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
 )
 
@@ -58,6 +59,40 @@ func statuses(events []*nstancev1.InstanceEvent, id string) []string {
 		}
 	}
 	return all
+}
+
+// TestS17_DeletedStaysDeletedAfterATakeOver: the record of an ended instance stands
+// for a while longer where the provider lags, and the next leader knows what it is.
+func TestS17_DeletedStaysDeletedAfterATakeOver(t *testing.T) {
+	lag := drivertest.Conditions{ListLag: 10 * time.Second, GetLag: 10 * time.Second}
+	inWorld(t, worldOptions{Cloud: drivertest.Options{Conditions: lag}}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		id := w.vms(web)[0].InstanceID
+		w.scale(web, 0)
+		w.settle(30 * time.Second)
+		if st, err := w.reign().GetInstance("default", id.String()); err != nil || st.Status != "terminated" {
+			t.Fatalf("status %v, %v; want terminated", st, err)
+		}
+		if err := w.stop(); err != nil {
+			t.Fatal(err)
+		}
+		w.lead()
+		watch := w.watchInstances("default")
+		w.settle(30 * time.Second)
+		watch.cancel()
+		<-watch.ended
+		if got := statuses(watch.events, id.String()); len(got) > 0 {
+			t.Errorf("the next leader says %q of a deleted instance", got)
+		}
+		if n := len(w.records()); n != 1 {
+			t.Errorf("%d records stand, want the tombstone", n)
+		}
+		w.settle(2 * time.Minute)
+		if n := len(w.records()); n != 0 {
+			t.Errorf("%d records stand when the tombstone's time is over", n)
+		}
+	})
 }
 
 func TestS17_InstanceEventsInOrder(t *testing.T) {
