@@ -50,7 +50,8 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 		return nil
 	})
 	if errors.Is(err, errJoined) {
-		return nil // its registration tells the group
+		joined, _ := r.records.get(a.ID) // the answer to that write may have been lost
+		return r.markRegistered(joined)
 	}
 	if errors.Is(err, objectstore.ErrNotFound) {
 		if _, recorded := r.records.get(a.ID); recorded {

@@ -1,0 +1,172 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/objectstore/memory"
+)
+
+// Names of the ends of connections, besides those of servers and machines.
+const (
+	theStore  = "store"
+	theCloud  = "cloud"
+	theAgents = "agents"
+	operators = "operators"
+)
+
+// patience is how long a connection that leads nowhere takes to fail.
+const patience = 3 * time.Second
+
+// storeLink is the store as one process reaches it.
+type storeLink struct {
+	of *memory.Store
+	by *process
+}
+
+func (s storeLink) Get(ctx context.Context, key string) (objectstore.Object, error) {
+	return storeCall(ctx, s, memory.OpGet, key, func(ctx context.Context) (objectstore.Object, error) { return s.of.Get(ctx, key) })
+}
+
+func (s storeLink) PutIfAbsent(ctx context.Context, key string, data []byte) (string, error) {
+	return storeCall(ctx, s, memory.OpPut, key, func(ctx context.Context) (string, error) { return s.of.PutIfAbsent(ctx, key, data) })
+}
+
+func (s storeLink) PutIfMatch(ctx context.Context, key string, data []byte, etag string) (string, error) {
+	return storeCall(ctx, s, memory.OpPut, key, func(ctx context.Context) (string, error) { return s.of.PutIfMatch(ctx, key, data, etag) })
+}
+
+func (s storeLink) DeleteIfMatch(ctx context.Context, key, etag string) error {
+	_, err := storeCall(ctx, s, memory.OpDelete, key, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.of.DeleteIfMatch(ctx, key, etag)
+	})
+	return err
+}
+
+func (s storeLink) List(ctx context.Context, prefix, token string, limit int) (objectstore.Page, error) {
+	return storeCall(ctx, s, memory.OpList, prefix, func(ctx context.Context) (objectstore.Page, error) { return s.of.List(ctx, prefix, token, limit) })
+}
+
+// storeCall makes one call of the store, with whatever goes wrong on the way.
+func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string, effect func(context.Context) (T, error)) (T, error) {
+	var none T
+	w, p := s.by.box.w, s.by
+	if err := p.may(ctx); err != nil {
+		return none, err
+	}
+	w.events.Add(1)
+	sent := time.Now()
+	if (op == memory.OpPut || op == memory.OpDelete) && key != bucket.LeaderKey(shardName) {
+		w.checkLease(p, "write of "+key)
+	}
+	f := w.weather.store(p.box.name, op, key)
+	if w.net.cut(p.box.name, theStore) {
+		return none, errors.Join(objectstore.ErrUnavailable, pause(ctx, patience))
+	}
+	if err := pause(ctx, f.Latency); err != nil {
+		return none, errors.Join(objectstore.ErrUnavailable, err)
+	}
+	if f.Before != nil {
+		return none, errors.Join(f.Before, p.may(ctx))
+	}
+	if f.Late > 0 {
+		time.AfterFunc(f.Late, func() { // nobody is left to tell
+			w.truth.sent(key, time.Time{})
+			_, _ = effect(context.Background())
+		})
+		return none, errors.Join(objectstore.ErrUnavailable, pause(ctx, patience))
+	}
+	w.truth.sent(key, sent)
+	v, err := effect(ctx)
+	if err == nil && op == memory.OpPut && key == bucket.LeaderKey(shardName) {
+		p.mu.Lock()
+		p.renewed = sent
+		p.mu.Unlock()
+	}
+	if slept := pause(ctx, f.Linger); slept != nil {
+		return none, errors.Join(objectstore.ErrUnavailable, slept)
+	}
+	if w.net.cut(theStore, p.box.name) {
+		return none, errors.Join(objectstore.ErrUnavailable, pause(ctx, patience))
+	}
+	if heard := p.may(ctx); heard != nil {
+		return none, errors.Join(objectstore.ErrUnavailable, heard)
+	}
+	if f.After != nil {
+		return none, f.After
+	}
+	return v, err
+}
+
+// cloudLink is the provider as one process reaches it.
+type cloudLink struct {
+	*drivertest.Cloud
+	by *process
+}
+
+func (c cloudLink) Create(ctx context.Context, req driver.CreateRequest) (driver.Machine, error) {
+	return cloudCall(ctx, c, drivertest.OpCreate, func(ctx context.Context) (driver.Machine, error) {
+		c.by.box.w.checkCreate(c.by, req)
+		return c.Cloud.Create(ctx, req)
+	})
+}
+
+func (c cloudLink) Delete(ctx context.Context, ref driver.Ref) error {
+	_, err := cloudCall(ctx, c, drivertest.OpDelete, func(ctx context.Context) (struct{}, error) {
+		c.by.box.w.checkDelete(c.by, ref)
+		return struct{}{}, c.Cloud.Delete(ctx, ref)
+	})
+	return err
+}
+
+func (c cloudLink) Get(ctx context.Context, ref driver.Ref) (driver.Machine, error) {
+	return cloudCall(ctx, c, drivertest.OpGet, func(ctx context.Context) (driver.Machine, error) { return c.Cloud.Get(ctx, ref) })
+}
+
+func (c cloudLink) List(ctx context.Context, owner driver.Owner) ([]driver.Machine, error) {
+	return cloudCall(ctx, c, drivertest.OpList, func(ctx context.Context) ([]driver.Machine, error) { return c.Cloud.List(ctx, owner) })
+}
+
+// cloudCall makes one call of the provider. The call itself draws its faults.
+func cloudCall[T any](ctx context.Context, c cloudLink, op drivertest.Op, effect func(context.Context) (T, error)) (T, error) {
+	var none T
+	w, p := c.by.box.w, c.by
+	if err := p.may(ctx); err != nil {
+		return none, driver.Fail(driver.Transient, string(op), err)
+	}
+	w.events.Add(1)
+	if w.net.cut(p.box.name, theCloud) {
+		return none, driver.Fail(driver.Ambiguous, string(op), errors.Join(errors.New("no route"), pause(ctx, patience)))
+	}
+	v, err := effect(ctx)
+	if w.net.cut(theCloud, p.box.name) {
+		return none, driver.Fail(driver.Ambiguous, string(op), errors.Join(errors.New("no answer"), pause(ctx, patience)))
+	}
+	if heard := p.may(ctx); heard != nil {
+		return none, driver.Fail(driver.Ambiguous, string(op), fmt.Errorf("no answer: %w", heard))
+	}
+	return v, err
+}
+
+func isAbsent(err error) bool { return errors.Is(err, objectstore.ErrNotFound) }
+
+// pause waits for d or the end of ctx, which it reports.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

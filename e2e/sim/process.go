@@ -1,0 +1,306 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/config"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/lease"
+	"nstance.dev/server/shard"
+)
+
+// The lease of the simulated shard, and how long before its end a leader stops.
+const (
+	leaseTime   = 15 * time.Second
+	leaseMargin = 3 * time.Second
+)
+
+// box is the machine of one server, on which one process after another runs. What
+// a cache directory keeps between two of them is the term of the lock.
+type box struct {
+	w    *world
+	name string
+
+	mu     sync.Mutex
+	proc   *process // nil while none runs
+	runs   int      // processes so far
+	term   uint64   // in its cache directory; 0: lost
+	skewed time.Duration
+}
+
+// process is one server process. Whatever it does to the world goes through
+// [process.may], which a process that was stopped or killed does not pass.
+type process struct {
+	box     *box
+	shard   *shard.Shard
+	elector *lease.Elector
+	cancel  context.CancelFunc // ends it in order
+	killed  chan struct{}      // closed when it was killed
+	done    chan struct{}      // closed when nothing of it runs any more
+
+	mu      sync.Mutex
+	frozen  time.Time     // since when it is stopped; zero: it runs
+	again   chan struct{} // closed when it goes on
+	renewed time.Time     // when its last accepted write of the lock was sent
+}
+
+// start starts a process, unless one runs.
+func (b *box) start() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.proc != nil {
+		return
+	}
+	b.runs++
+	ctx, cancel := context.WithCancel(b.w.ctx)
+	p := &process{box: b, cancel: cancel, killed: make(chan struct{}), done: make(chan struct{})}
+	c, err := cache.Open(ctx, os.DevNull+"/none", cache.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		panic(err) // only an ended context does that
+	}
+	log := b.w.logger.With("server", b.name)
+	p.shard = shard.New(shard.Options{
+		Cluster: cluster, Shard: shardName, ServerID: b.name, Version: "sim",
+		Store: storeLink{b.w.store, p}, Driver: cloudLink{b.w.cloud, p}, Cache: c,
+		Drainers:  drainers{b.w},
+		Keys:      func() *shard.Keys { return b.w.keys },
+		Addresses: func() driver.Addresses { return driver.Addresses{} },
+		Log:       log, Now: b.now, NewID: b.w.newID,
+		Jitter: func() float64 { return b.w.dice.unit("jitter", time.Since(b.w.start)) },
+	}, b.w.static())
+	p.elector, err = lease.New(storeLink{b.w.store, p}, bucket.LeaderKey(shardName), lease.Options{
+		ID: b.name, LeaderAddr: b.name, Lease: leaseTime, Log: log, Now: b.now, Elapsed: p.elapsed,
+		Ask: p.ask, MinTerm: p.minTerm, FreshShard: p.fresh, Reclaim: b.reclaim,
+		OnAcquire: p.lead,
+	})
+	if err != nil {
+		panic(err) // the options are ours
+	}
+	b.proc = p
+	go func() {
+		defer close(p.done)
+		if err := p.elector.Run(ctx); err != nil {
+			b.w.violate("F8", "%s: the elector ended: %v", b.name, err)
+		}
+		_ = c.Close() // it lives in memory
+	}()
+	b.w.logf("%s starts", b.name)
+}
+
+// lead leads as package serve does.
+func (p *process) lead(ctx context.Context, term uint64) {
+	p.box.mu.Lock()
+	p.box.term = term
+	p.box.mu.Unlock()
+	p.box.w.logf("%s leads, term %d", p.box.name, term)
+	if err := p.shard.Apply(ctx, p.box.w.static()); err != nil {
+		p.box.w.logger.Warn("configuration not applied", "server", p.box.name, "error", err)
+	}
+	if err := p.shard.Lead(ctx, term); err != nil {
+		p.box.w.logger.Error("leading ended", "server", p.box.name, "error", err)
+		<-ctx.Done()
+	}
+}
+
+// reclaim answers from the cache directory, whose file lock a process holds.
+func (b *box) reclaim() (uint64, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.term, b.term > 0
+}
+
+// now is the wall clock of the box.
+func (b *box) now() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Now().Add(b.skewed)
+}
+
+// running is the process that runs on the box, or nil.
+func (b *box) running() *process {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.proc
+}
+
+// kill ends the process at once. Calls under way have their effect or not, and
+// nobody hears of it. Keep says whether the cache directory survives.
+func (b *box) kill(keep bool) {
+	p := b.remove(keep)
+	if p == nil {
+		return
+	}
+	b.w.logf("%s is killed", b.name)
+	close(p.killed)
+	p.cancel()
+	b.w.await(p)
+}
+
+// stop ends the process in order.
+func (b *box) stop() {
+	p := b.remove(true)
+	if p == nil {
+		return
+	}
+	b.w.logf("%s stops", b.name)
+	p.thaw()
+	p.cancel()
+	b.w.await(p)
+}
+
+func (b *box) remove(keep bool) *process {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.proc
+	b.proc = nil
+	if !keep {
+		b.term = 0
+	}
+	return p
+}
+
+// freeze stops the process as SIGSTOP does: the clock of its lease stands still
+// for it, and nothing of it leaves or arrives until it is thawed.
+func (p *process) freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.frozen.IsZero() {
+		p.frozen, p.again = time.Now(), make(chan struct{})
+	}
+}
+
+func (p *process) thaw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.frozen.IsZero() {
+		p.frozen = time.Time{}
+		close(p.again)
+	}
+}
+
+// elapsed is the clock of its lease.
+func (p *process) elapsed() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.frozen.IsZero() {
+		return p.frozen.Sub(p.box.w.start)
+	}
+	return time.Since(p.box.w.start)
+}
+
+// may waits while the process is stopped. It returns an error once the process
+// has been killed, or ctx has ended.
+//
+// Code of a stopped process runs on to its next call here, where in truth it
+// would have stood still and looked at its lease afterwards. So the look is
+// repeated after a wait.
+func (p *process) may(ctx context.Context) error {
+	waited := false
+	for {
+		p.mu.Lock()
+		frozen, again := !p.frozen.IsZero(), p.again
+		p.mu.Unlock()
+		select {
+		case <-p.killed:
+			return fmt.Errorf("%w: killed", context.Canceled)
+		default:
+		}
+		if _, leads := lease.Term(ctx); !frozen && waited && leads {
+			if err := lease.Check(ctx); err != nil {
+				return err
+			}
+		}
+		if !frozen {
+			return ctx.Err()
+		}
+		waited = true
+		select {
+		case <-again:
+		case <-p.killed:
+		}
+	}
+}
+
+// dead reports whether the process was killed.
+func (p *process) dead() bool {
+	select {
+	case <-p.killed:
+		return true
+	default:
+		return false
+	}
+}
+
+// stuck reports whether the process is killed or stopped, so that nothing that is
+// sent to it has an effect.
+func (p *process) stuck() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.frozen.IsZero() || p.dead()
+}
+
+// leaseAge is how old the proof is on which the process may act.
+func (p *process) leaseAge() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Since(p.renewed)
+}
+
+// ask asks the server at addr whether it leads, over the network.
+func (p *process) ask(ctx context.Context, addr string) (lease.Document, error) {
+	me, there := p.box.name, p.box.w.boxes[addr]
+	if there == nil || p.box.w.net.cut(me, addr) || p.box.w.net.cut(addr, me) {
+		<-ctx.Done()
+		return lease.Document{}, ctx.Err()
+	}
+	if err := pause(ctx, p.box.w.net.delay(me+" asks "+addr)); err != nil {
+		return lease.Document{}, err
+	}
+	other := there.running()
+	if other == nil {
+		return lease.Document{}, fmt.Errorf("%s: connection refused", addr)
+	}
+	if other.stuck() {
+		<-ctx.Done()
+		return lease.Document{}, ctx.Err()
+	}
+	doc, held := other.elector.Held()
+	if !held {
+		return doc, fmt.Errorf("%s does not lead", addr)
+	}
+	return doc, p.may(ctx)
+}
+
+// minTerm is the term in the group file.
+func (p *process) minTerm(ctx context.Context) (uint64, error) {
+	obj, err := storeLink{p.box.w.store, p}.Get(ctx, bucket.GroupsKey(shardName))
+	if isAbsent(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	file, err := config.DecodeGroups(obj.Key, obj.Data)
+	if err != nil {
+		return 0, nil //nolint:nilerr // as package serve: it is in quarantine
+	}
+	return uint64(file.Term), nil
+}
+
+// fresh reports whether the shard never had an instance.
+func (p *process) fresh(ctx context.Context) (bool, error) {
+	for _, prefix := range []string{bucket.InstancePrefix(shardName), bucket.SnapshotPrefix(shardName)} {
+		page, err := storeLink{p.box.w.store, p}.List(ctx, prefix, "", 1)
+		if err != nil || len(page.Objects) > 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,200 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest"
+)
+
+// Bounds of what happens once no fault is active (L1, L2, L3, L5). A group whose
+// machines never registered waits for its breaker, which opens within an hour.
+const (
+	settleTime  = 2 * time.Hour
+	settleCheck = 5 * time.Second
+	takeover    = leaseTime*12/10 + 2*time.Second // L2, and the start of a process
+	quietTime   = 3 * time.Minute
+)
+
+// heal ends every fault for good. In liveness mode the last server stays broken.
+func (w *world) heal() {
+	w.weather.clear()
+	w.net.heal()
+	w.cloud.SetRoom(drivertest.Place{}, -1)
+	w.cloud.SetConditions(w.conditions())
+	w.mu.Lock()
+	w.barren = map[groupID]bool{}
+	w.mu.Unlock()
+	w.logf("all faults end")
+	core := w.inOrder
+	if w.plan.setting("mode") == "liveness" && len(core) > 1 {
+		core = core[:len(core)-1]
+		w.ruin(w.inOrder[len(core)])
+	}
+	for _, b := range core {
+		if p := b.running(); p != nil {
+			p.thaw()
+		}
+		b.start()
+	}
+}
+
+// ruin breaks a server for the rest of the run.
+func (w *world) ruin(b *box) {
+	const forever = 1000 * time.Hour
+	switch w.dice.below(4, "ruin") {
+	case 0:
+		b.kill(false)
+	case 1:
+		w.freeze(b, forever)
+	case 2:
+		w.net.sever(b.name, theStore, forever)
+	default:
+		for _, other := range w.inOrder {
+			w.net.sever(b.name, other.name, forever)
+		}
+		w.net.sever(theStore, b.name, forever)
+	}
+}
+
+// settles waits until the shard is as everybody wants it, and reports whether that
+// came true in time (S4, L1, L5).
+func (w *world) settles() bool {
+	deadline := time.Now().Add(settleTime)
+	why := "?"
+	for calm := 0; time.Now().Before(deadline); {
+		_ = pause(w.ctx, settleCheck)
+		if why = w.unsettled(); why != "" {
+			calm = 0
+			continue
+		}
+		if calm++; calm == 3 {
+			w.logf("all is as it should be")
+			w.readAll()
+			return true
+		}
+	}
+	w.violate("L1", "%v after the last fault: %s", settleTime, why)
+	return false
+}
+
+// readAll lets the history end with reads of everything (S15).
+func (w *world) readAll() {
+	w.list("default")
+	w.list("b")
+	if wrong := w.history.check(); wrong != "" {
+		w.violate("S15", "%s", wrong)
+	}
+}
+
+// unsettled says what is not as it should be; empty if everything is.
+func (w *world) unsettled() string {
+	p := w.leader()
+	if p == nil {
+		return "nobody leads"
+	}
+	records := w.truth.standing()
+	counts := map[groupID]int{}
+	for _, vm := range w.cloud.Machines() {
+		rec := records[vm.InstanceID]
+		switch {
+		case w.isPlanted(vm.InstanceID):
+			if !held(p, vm.InstanceID) {
+				return fmt.Sprintf("the foreign machine %s is not held", vm.InstanceID)
+			}
+			continue
+		case rec == nil:
+			return fmt.Sprintf("machine %s (%s) has no record", w.nameOf(vm.InstanceID), vm.Status)
+		case vm.Status != driver.Running:
+			return fmt.Sprintf("machine %s is %s", w.nameOf(vm.InstanceID), vm.Status)
+		case rec.Deletion != nil:
+			return fmt.Sprintf("machine %s is condemned (%s) and runs", w.nameOf(vm.InstanceID), rec.Deletion.Reason)
+		case rec.RegisteredAt.IsZero():
+			return fmt.Sprintf("machine %s has not registered", w.nameOf(vm.InstanceID))
+		case !w.machine(vm.InstanceID).connected(p):
+			return fmt.Sprintf("machine %s is not connected", w.nameOf(vm.InstanceID))
+		case w.machine(vm.InstanceID).doomed():
+			return fmt.Sprintf("machine %s hangs or is to end, and nobody has noticed", w.nameOf(vm.InstanceID))
+		}
+		delete(records, vm.InstanceID)
+		if !rec.OnDemand {
+			counts[rec.group()]++
+		}
+	}
+	for id, rec := range records {
+		return fmt.Sprintf("the record of %s has no machine (%s, deletion %+v)", w.nameOf(id), rec.Status, rec.Deletion)
+	}
+	for _, g := range w.truth.groupsNow() {
+		if size := w.truth.size(g); counts[g] != size.size {
+			return fmt.Sprintf("group %s has %d machines of %d", g, counts[g], size.size)
+		}
+	}
+	return ""
+}
+
+func (w *world) isPlanted(id identity.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.planted[id]
+}
+
+// held reports whether a leader holds a machine and says so (S4).
+func held(p *process, id identity.ID) bool {
+	reign, err := p.shard.Reign()
+	if err != nil {
+		return false
+	}
+	for _, h := range reign.Held() {
+		if h.VM.ID == id || h.Machine.InstanceID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// restartAll kills every server with its cache, and checks that the next one finds
+// everything as it was and changes nothing (S15, S16, L2).
+func (w *world) restartAll() {
+	before, made := w.census(), w.cloud.Created()
+	var broken []*box
+	for _, b := range w.inOrder {
+		if p := b.running(); p == nil || p.stuck() {
+			broken = append(broken, b)
+			continue
+		}
+		b.kill(false)
+	}
+	for _, b := range w.inOrder {
+		if !slices.Contains(broken, b) {
+			b.start()
+		}
+	}
+	died := time.Now()
+	for w.leader() == nil && time.Since(died) < 10*takeover {
+		_ = pause(w.ctx, 100*time.Millisecond)
+	}
+	if took := time.Since(died); took > takeover {
+		w.violate("L2", "nobody leads for %v after a crash", took)
+	}
+	_ = pause(w.ctx, quietTime)
+	if why := w.unsettled(); why != "" {
+		w.violate("S16", "after all servers have lost their caches: %s", why)
+	}
+	if after := w.census(); !maps.Equal(before, after) || w.cloud.Created() != made {
+		w.violate("S16", "the machines are others after all servers have lost their caches: %d were made", w.cloud.Created()-made)
+	}
+	w.readAll()
+}
+
+// census is every machine with its status.
+func (w *world) census() map[identity.ID]driver.Status {
+	all := map[identity.ID]driver.Status{}
+	for _, vm := range w.cloud.Machines() {
+		all[vm.InstanceID] = vm.Status
+	}
+	return all
+}

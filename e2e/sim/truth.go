@@ -1,0 +1,297 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/config"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/objectstore/memory"
+)
+
+// truth is what stands in the store, as the store tells it, with when and how it
+// came to be.
+type truth struct {
+	w *world
+
+	mu      sync.Mutex
+	term    uint64 // the highest in any accepted write of the shard
+	file    *config.GroupFile
+	records map[identity.ID]*record
+	names   map[identity.ID]string
+	counts  map[groupID]int
+	sizes   map[groupID][]sizeSince
+	ends    []ending             // condemnations, in order
+	onWay   map[string]time.Time // when the write of a key was sent that lands now
+}
+
+// record is one instance's, also after it was removed.
+type record struct {
+	bucket.InstanceRecord
+	born      time.Time
+	condemned time.Time // zero: never
+	removed   time.Time // zero: it stands
+	asked     bool      // a create call was sent
+	again     bool      // it was removed after that, and stands again: a late write
+}
+
+func (r *record) group() groupID { return groupID{r.Tenant, r.Group} }
+
+// live reports whether the instance exists and has not been condemned.
+func (r *record) live() bool { return r.removed.IsZero() && r.Deletion == nil }
+
+// sizeSince is what a group's size was from a moment on.
+type sizeSince struct {
+	at   time.Time
+	size int
+	gone bool // deleted, or never there
+}
+
+// ending is a condemnation.
+type ending struct {
+	at     time.Time
+	group  groupID
+	reason string
+	live   int  // instances, before
+	ran    bool // its machine
+}
+
+func newTruth(w *world) *truth {
+	return &truth{
+		w: w, records: map[identity.ID]*record{}, names: map[identity.ID]string{},
+		counts: map[groupID]int{}, sizes: map[groupID][]sizeSince{}, onWay: map[string]time.Time{},
+	}
+}
+
+// accepted is called inside the store, for every write in its order.
+func (t *truth) accepted(write memory.Write) {
+	switch {
+	case write.Key == bucket.LeaderKey(shardName):
+		t.fence(write)
+	case write.Key == bucket.GroupsKey(shardName):
+		t.fence(write)
+		t.groups(write)
+	case strings.HasPrefix(write.Key, bucket.InstancePrefix(shardName)):
+		t.fence(write)
+		t.instance(write)
+	}
+}
+
+// sent notes when the write was sent that is about to land; zero: its connection
+// was lost.
+func (t *truth) sent(key string, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.onWay[key] = at
+}
+
+// fence checks that no leader writes after a later one (S1). What was longer on
+// its way than the margin of a lease, or lost its connection, no leader can call
+// back: there the conditions of the writes have to see to it that no harm is done.
+func (t *truth) fence(write memory.Write) {
+	if write.Deleted {
+		return
+	}
+	var doc struct{ Term uint64 }
+	if err := json.Unmarshal(write.Data, &doc); err != nil {
+		t.w.violate("S1", "%s: %v", write.Key, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if doc.Term < t.term && time.Since(t.onWay[write.Key]) <= leaseMargin {
+		t.w.violate("S1", "%s was written in term %d after a write of term %d", write.Key, doc.Term, t.term)
+	}
+	t.term = max(t.term, doc.Term)
+}
+
+// groups takes note of the sizes that groups have from now on.
+func (t *truth) groups(write memory.Write) {
+	var file *config.GroupFile
+	if !write.Deleted {
+		var err error
+		if file, err = config.DecodeGroups(write.Key, write.Data); err != nil {
+			return // somebody damaged it: the last known sizes hold
+		}
+	}
+	t.mu.Lock()
+	t.file = file
+	t.mu.Unlock()
+	t.resize()
+}
+
+// resize works the sizes out from the configuration and the group file.
+func (t *truth) resize() {
+	cfg := t.w.static().Config
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	merged, _ := config.Effective(cfg, t.file)
+	now := time.Now()
+	seen := map[groupID]bool{}
+	for key, eff := range merged {
+		g := groupID{key.Tenant, key.Group}
+		seen[g] = true
+		t.note(g, sizeSince{now, eff.Size, eff.Deleted})
+	}
+	for g := range t.sizes {
+		if !seen[g] {
+			t.note(g, sizeSince{at: now, gone: true})
+		}
+	}
+}
+
+func (t *truth) note(g groupID, s sizeSince) {
+	if all := t.sizes[g]; len(all) > 0 {
+		if last := all[len(all)-1]; last.size == s.size && last.gone == s.gone {
+			return
+		}
+	}
+	t.sizes[g] = append(t.sizes[g], s)
+}
+
+// instance takes note of a record's version.
+func (t *truth) instance(write memory.Write) {
+	_, _, id, err := bucket.ParseInstanceKey(write.Key)
+	if err != nil {
+		t.w.violate("S3", "%v", err)
+		return
+	}
+	if write.Deleted {
+		t.removed(id)
+		return
+	}
+	rec, err := bucket.DecodeInstanceRecord(write.Key, write.Data)
+	if err != nil {
+		return // somebody damaged it
+	}
+	vm, exists := t.w.cloud.Machine(id)
+	ran := exists && vm.Status == driver.Running
+	t.mu.Lock()
+	old := t.records[id]
+	next := &record{InstanceRecord: rec, born: time.Now()}
+	if old != nil {
+		next.born, next.condemned, next.asked = old.born, old.condemned, old.asked
+		next.again = old.again || old.asked && !old.removed.IsZero()
+	} else {
+		t.counts[next.group()]++
+		t.names[id] = fmt.Sprintf("%s/%d", next.group(), t.counts[next.group()])
+	}
+	condemned := rec.Deletion != nil && next.condemned.IsZero()
+	if condemned {
+		next.condemned = time.Now()
+		t.ends = append(t.ends, ending{time.Now(), next.group(), rec.Deletion.Reason, t.live(), ran})
+	}
+	t.records[id] = next
+	name := t.names[id]
+	t.mu.Unlock()
+	t.w.checkRecord(name, old, next)
+	if condemned {
+		t.w.logf("%s is condemned: %s", name, rec.Deletion.Reason)
+		t.w.checkCondemned(name, next)
+	}
+}
+
+func (t *truth) removed(id identity.ID) {
+	t.mu.Lock()
+	old := t.records[id]
+	if old != nil {
+		gone := *old
+		gone.removed = time.Now()
+		t.records[id] = &gone
+	}
+	t.mu.Unlock()
+}
+
+// record returns what is known of an instance, which nobody changes, or nil.
+func (t *truth) record(id identity.ID) *record {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.records[id]
+}
+
+// live is how many instances live. The caller holds mu.
+func (t *truth) live() int {
+	n := 0
+	for _, rec := range t.records {
+		if rec.live() {
+			n++
+		}
+	}
+	return n
+}
+
+// ask notes that a create call was sent.
+func (t *truth) ask(id identity.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if old := t.records[id]; old != nil {
+		next := *old
+		next.asked = true
+		t.records[id] = &next
+	}
+}
+
+func (t *truth) name(id identity.ID) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if name, ok := t.names[id]; ok {
+		return name
+	}
+	return id.String()
+}
+
+// standing are the records that stand.
+func (t *truth) standing() map[identity.ID]*record {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := map[identity.ID]*record{}
+	for id, rec := range t.records {
+		if rec.removed.IsZero() {
+			all[id] = rec
+		}
+	}
+	return all
+}
+
+// largest is the largest size that a group had at any time since a moment.
+func (t *truth) largest(g groupID, since time.Time) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	most := 0
+	for i, s := range t.sizes[g] {
+		next := time.Now()
+		if i+1 < len(t.sizes[g]) {
+			next = t.sizes[g][i+1].at
+		}
+		if !next.Before(since) {
+			most = max(most, s.size)
+		}
+	}
+	return most
+}
+
+// size is what a group's size is now.
+func (t *truth) size(g groupID) sizeSince {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.sizes[g]
+	if len(all) == 0 {
+		return sizeSince{gone: true}
+	}
+	return all[len(all)-1]
+}
+
+// groupsNow are all groups that ever were.
+func (t *truth) groupsNow() []groupID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []groupID
+	for g := range t.sizes {
+		all = append(all, g)
+	}
+	return all
+}
