@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"nstance.dev/protos/identity"
@@ -134,25 +133,4 @@ func StaticCopy(cfg *Config) map[string]map[string]StaticGroup {
 		}
 	}
 	return copies
-}
-
-// Unlock completes the dynamic entry of a group that was static and has left
-// the configuration, so that nothing about it changes but its freedom: what the
-// entry does not set comes from the last static definition.
-func Unlock(entry DynamicGroup, last Group) DynamicGroup {
-	entry.Template = last.Template
-	entry.SubnetPool = last.SubnetPool
-	entry.DrainTimeout = last.DrainTimeout
-	entry.LoadBalancers = last.LoadBalancers
-	entry.Rails = last.Rails
-	entry.Args = maps.Clone(last.Args)
-	if entry.Size == nil {
-		entry.Size = last.Size
-	}
-	if entry.types() == nil {
-		entry.InstanceTypes = last.InstanceType
-	}
-	entry.Vars = mergeVars(last.Vars, entry.Vars)
-	entry.DeletedAt = nil
-	return entry
 }

@@ -218,6 +218,42 @@ func TestUnlock_changesNothingAboutTheGroup(t *testing.T) {
 	}
 }
 
+func TestRelock(t *testing.T) {
+	last := Group{Template: "wrk", Size: size(3), InstanceType: []string{"a"}, Vars: Vars{"x": "1", "y": "1"}}
+	for name, c := range map[string]struct {
+		before DynamicGroup
+		change func(*DynamicGroup) // by the API, while the group was dynamic
+		want   DynamicGroup
+	}{
+		"nothing was set, nothing has changed": {DynamicGroup{}, func(*DynamicGroup) {}, DynamicGroup{}},
+		"what was set stays": {
+			DynamicGroup{Size: size(9), InstanceType: "b", Vars: Vars{"x": "2", "z": "2"}, Manager: "m"}, func(*DynamicGroup) {},
+			DynamicGroup{Size: size(9), InstanceType: "b", Vars: Vars{"x": "2", "z": "2"}, Manager: "m"},
+		},
+		"what has changed stays": {
+			DynamicGroup{}, func(g *DynamicGroup) {
+				g.Size, g.InstanceTypes, g.Manager = size(4), []string{"c", "d"}, "m"
+				g.Vars = Vars{"x": "1", "y": "3"}
+			},
+			DynamicGroup{Size: size(4), InstanceTypes: []string{"c", "d"}, Vars: Vars{"y": "3"}, Manager: "m"},
+		},
+		"what a static group keeps for its file goes": {
+			DynamicGroup{}, func(g *DynamicGroup) {
+				g.Template, g.SubnetPool, g.Args = "other", "pool", map[string]any{"k": "v"}
+				g.DeletedAt = &Time{time.Unix(1, 0)}
+			},
+			DynamicGroup{},
+		},
+	} {
+		entry := Unlock(c.before, last)
+		c.change(&entry)
+		got, left := Relock(entry)
+		if !got.Equal(c.want) || left == c.want.Equal(DynamicGroup{}) {
+			t.Errorf("%s: got %+v, left %v", name, got, left)
+		}
+	}
+}
+
 func TestCheckUpsert(t *testing.T) {
 	cfg := loadFull(t)
 	cfg.rules = testRules

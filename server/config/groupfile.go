@@ -48,10 +48,19 @@ type DynamicGroup struct {
 	// DeletedAt is when the deletion of the group was asked for. The entry stays
 	// until its last instance is gone; an upsert revives it.
 	DeletedAt *Time `json:"deleted_at,omitempty"`
+	// Unlocked says what the group was before it left the server's configuration;
+	// nil: it never was in it, or is again.
+	Unlocked *Unlocked `json:"unlocked,omitempty"`
 	// Manager is who looks after the group, so that two do not fight over it.
 	Manager string `json:"manager,omitempty"`
 
 	extra map[string]json.RawMessage
+}
+
+// Unlocked is what a group was when it ceased to be static.
+type Unlocked struct {
+	Entry  DynamicGroup `json:"entry"`  // what the API had set
+	Static StaticGroup  `json:"static"` // its last static definition
 }
 
 // Retired is an instance that a caller named to go.

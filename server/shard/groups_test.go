@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -361,4 +362,94 @@ func TestUpsertWaitsNoLongerThanItsCaller(t *testing.T) {
 			t.Errorf("got %v, want the caller's deadline", err)
 		}
 	})
+}
+
+// TestStaticGroupBecomesDynamicAndBack: neither way costs a machine, and each way the
+// one who owns the group decides.
+func TestStaticGroupBecomesDynamicAndBack(t *testing.T) {
+	static := func(size int) worldOptions {
+		return worldOptions{Groups: fmt.Sprintf(`{"default": {"web": {"template": "plain", "size": %d, "args": {"k": "v"}, "vars": {"a": "1"}}}}`, size)}
+	}
+	inWorld(t, static(2), func(t *testing.T, w *world) {
+		w.resize(web, 3)
+		w.settle(time.Minute)
+		before := w.vms(web)
+		for range 2 { // the second time by a leader that was told at its take-over
+			w.reconfigure(worldOptions{})
+			w.settle(time.Minute)
+			w.same(before)
+			group := w.group(web)
+			if group.IsStatic || group.Size != 3 || group.Vars["a"] != "1" {
+				t.Fatalf("without its static definition: %v", group)
+			}
+			w.stop()
+			w.static = Static{Config: testConfig(t, static(5)), ETag: "back"}
+			w.lead()
+			w.settle(time.Minute)
+			w.same(before)
+			if group := w.group(web); !group.IsStatic || group.Size != 3 {
+				t.Fatalf("back in the configuration: %v", group)
+			}
+		}
+		if err := w.reign().DeleteGroup(w.ctx, web.Tenant, &nstancev1.DeleteGroupRequest{Key: web.Name}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Minute)
+		w.converged(5) // what the API had set is gone, and its size is the configuration's
+	})
+}
+
+// TestS8_StaticGroupThatVanishesGoesSlowly: nobody asked for that by a size.
+func TestS8_StaticGroupThatVanishesGoesSlowly(t *testing.T) {
+	opts := worldOptions{Groups: `{"default": {"web": {"template": "plain", "size": 25}}}`}
+	inWorld(t, opts, func(t *testing.T, w *world) {
+		res, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Minute)
+		w.reconfigure(worldOptions{})
+		w.settle(30 * time.Second)
+		if n := len(w.vms(web)); n != 16 {
+			t.Errorf("%d machines are left after half a minute, want 16: ten a minute may go", n)
+		}
+		w.settle(5 * time.Minute)
+		w.converged(1)
+		if st, err := w.reign().GetInstance("default", res.InstanceId); err != nil || st.Status != "running" {
+			t.Errorf("the machine on demand: %v, %v", st, err)
+		}
+	})
+}
+
+// resize sets the size of a group that is there.
+func (w *world) resize(group fleet.GroupID, size int32) {
+	w.t.Helper()
+	_, err := w.reign().UpsertGroup(w.ctx, group.Tenant, &nstancev1.UpsertGroupRequest{
+		Key: group.Name, Config: &nstancev1.GroupConfig{Size: &size},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) group(id fleet.GroupID) *nstancev1.GroupStatus {
+	w.t.Helper()
+	for _, g := range w.reign().ListGroups(id.Tenant) {
+		if g.Key == id.Name {
+			return g
+		}
+	}
+	w.t.Fatalf("no group %s", id)
+	return nil
+}
+
+// same checks that the shard has the machines that it had.
+func (w *world) same(before []drivertest.VM) {
+	w.t.Helper()
+	w.converged(len(before))
+	for i, vm := range w.vms(web) {
+		if vm.InstanceID != before[i].InstanceID {
+			w.t.Errorf("%s was replaced by %s", before[i].InstanceID, vm.InstanceID)
+		}
+	}
 }

@@ -189,8 +189,8 @@ func (w *wanted) settle(ctx context.Context, id fleet.GroupID, counts fleet.Coun
 
 // adopt makes the group file fit a configuration. A group that was static and
 // has left the configuration gets its last definition written into its entry,
-// so that the change does it no harm; then the static groups are noted for the
-// next time.
+// so that the change does it no harm; one that is back gives up what was written
+// into it then. Last, the static groups are noted for the next time.
 func adopt(cfg *config.Config, file *config.GroupFile) (bool, error) {
 	changed := false
 	for tenant, groups := range file.Static {
@@ -203,11 +203,35 @@ func adopt(cfg *config.Config, file *config.GroupFile) (bool, error) {
 			changed = true
 		}
 	}
+	if relock(cfg, file) {
+		changed = true
+	}
 	if now := config.StaticCopy(cfg); !reflect.DeepEqual(now, file.Static) && len(now)+len(file.Static) > 0 {
 		file.Static = now
 		changed = true
 	}
 	return changed, nil
+}
+
+// relock gives groups that are back in the configuration their static definition
+// again, but for what the API has changed meanwhile.
+func relock(cfg *config.Config, file *config.GroupFile) bool {
+	changed := false
+	for tenant, groups := range cfg.Groups {
+		for key := range groups {
+			entry, dynamic := file.Group(tenant, key)
+			if !dynamic || entry.Unlocked == nil {
+				continue
+			}
+			if entry, left := config.Relock(entry); left {
+				file.Set(tenant, key, entry)
+			} else {
+				file.Remove(tenant, key)
+			}
+			changed = true
+		}
+	}
+	return changed
 }
 
 // lastKnown is a group file made from what is known without one: each group

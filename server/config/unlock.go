@@ -1,0 +1,70 @@
+package config
+
+import (
+	"maps"
+	"slices"
+)
+
+// Unlock completes the dynamic entry of a group that was static and has left
+// the configuration, so that nothing about it changes but its freedom: what the
+// entry does not set comes from the last static definition.
+func Unlock(entry DynamicGroup, last Group) DynamicGroup {
+	before := entry
+	before.Unlocked = nil
+	entry = complete(entry, last)
+	entry.Unlocked = &Unlocked{Entry: before, Static: StaticGroup{Group: last}}
+	return entry
+}
+
+func complete(entry DynamicGroup, last Group) DynamicGroup {
+	entry.Template = last.Template
+	entry.SubnetPool = last.SubnetPool
+	entry.DrainTimeout = last.DrainTimeout
+	entry.LoadBalancers = last.LoadBalancers
+	entry.Rails = last.Rails
+	entry.Args = maps.Clone(last.Args)
+	if entry.Size == nil {
+		entry.Size = last.Size
+	}
+	if entry.types() == nil {
+		entry.InstanceTypes = last.InstanceType
+	}
+	entry.Vars = mergeVars(last.Vars, entry.Vars)
+	entry.DeletedAt = nil
+	return entry
+}
+
+// Relock takes out of the entry of a group that is back in the configuration what
+// [Unlock] had put into it and nobody has changed since: the configuration speaks
+// again for all that the API did not set. False: nothing is left of the entry.
+func Relock(entry DynamicGroup) (DynamicGroup, bool) {
+	if entry.Unlocked == nil {
+		return entry, true
+	}
+	before := entry.Unlocked.Entry
+	filled := complete(before, entry.Unlocked.Static.Group)
+	back := before // what is locked, and what this program does not know
+	back.Manager, back.Retired, back.extra = entry.Manager, entry.Retired, entry.extra
+	back.DeletedAt = nil
+	if !equalPtr(entry.Size, filled.Size) {
+		back.Size = entry.Size
+	}
+	if !slices.Equal(entry.types(), filled.types()) {
+		back.InstanceType, back.InstanceTypes = entry.InstanceType, entry.InstanceTypes
+	}
+	back.Vars = Vars{}
+	for name, value := range entry.Vars {
+		_, set := before.Vars[name]
+		if given, known := filled.Vars[name]; set || !known || given != value {
+			back.Vars[name] = value
+		}
+	}
+	if len(back.Vars) == 0 {
+		back.Vars = nil
+	}
+	return back, !back.Equal(DynamicGroup{})
+}
+
+func equalPtr[T comparable](a, b *T) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
