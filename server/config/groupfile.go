@@ -65,8 +65,9 @@ type Unlocked struct {
 
 // Retired is an instance that a caller named to go.
 type Retired struct {
-	ID string `json:"id"`
-	At Time   `json:"at"`
+	ID        string `json:"id"`
+	At        Time   `json:"at"`
+	SkipDrain bool   `json:"skip_drain,omitempty"` // its deletion waits for no drain
 }
 
 // Pause holds back all action in its scope until a moment.

@@ -70,7 +70,7 @@ type Group struct {
 	Held         string        // not empty: why nothing may be created or deleted now
 	DrainTimeout time.Duration // 0: removals do not wait
 	InfraHash    string        // what a new instance is made from
-	Retired      []identity.ID // instances that a caller named to go
+	Retired      []Retired     // instances that a caller named to go
 }
 
 // Desired is the number of managed instances that should be there.
@@ -79,6 +79,12 @@ func (g Group) Desired() int {
 		return 0
 	}
 	return max(g.Size, 0)
+}
+
+// Retired is an instance that a caller named when lowering the size.
+type Retired struct {
+	ID        identity.ID
+	SkipDrain bool // its deletion waits for no drain
 }
 
 // Instance is one machine as decisions see it.

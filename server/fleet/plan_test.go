@@ -84,7 +84,7 @@ func drawWorld(t *rapid.T) *world {
 		w.view.Instances = append(w.view.Instances, drawInstance(t, poolID(i)))
 	}
 	if rapid.Bool().Draw(t, "named") {
-		w.view.Group.Retired = []identity.ID{poolID(rapid.IntRange(0, poolSize).Draw(t, "retired"))}
+		w.view.Group.Retired = []fleet.Retired{{ID: poolID(rapid.IntRange(0, poolSize).Draw(t, "retired"))}}
 	}
 	return w
 }

@@ -11,11 +11,9 @@ import (
 // lowered with the naming. A replacement that was made for one of them is not
 // needed any more.
 func (p *planner) removeRetired() {
-	if len(p.v.Group.Retired) == 0 {
-		return
-	}
-	for _, in := range p.all {
-		if !p.removable(in) || !slices.Contains(p.v.Group.Retired, in.ID) {
+	for _, named := range p.v.Group.Retired {
+		in, ok := p.byID[named.ID]
+		if !ok || !p.removable(in) {
 			continue
 		}
 		for _, heir := range p.unit(in) {
@@ -23,7 +21,9 @@ func (p *planner) removeRetired() {
 				p.condemn(heir, ReasonScaleDown, "what it was to replace is named to go")
 			}
 		}
-		p.condemn(in, ReasonRequested, "named to go")
+		gone := *in // the View stays as it is
+		gone.SkipDrain = gone.SkipDrain || named.SkipDrain
+		p.condemn(&gone, ReasonRequested, "named to go")
 	}
 }
 

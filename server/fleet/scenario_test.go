@@ -144,7 +144,8 @@ func (w *world) setGroup(args []string) (err error) {
 		case "held":
 			g.Held = value
 		case "retired":
-			g.Retired = append(g.Retired, identity.ID(value))
+			id, skip := strings.CutSuffix(value, "!")
+			g.Retired = append(g.Retired, fleet.Retired{ID: identity.ID(id), SkipDrain: skip})
 		case "blocked":
 			v.Creates = fleet.Gate{Blocked: value, Until: w.now.Add(time.Minute)}
 			if value == "" {

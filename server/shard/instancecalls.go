@@ -159,8 +159,8 @@ func (r *Reign) DeleteInstance(ctx context.Context, tenant string, req *nstancev
 		err = r.replaceNamed(in, req.SkipDrain)
 	case req.DecrementSize && !in.OnDemand:
 		// A smaller size is a wish: while the group is paused it stands and waits.
-		if err = r.retire(ctx, in); err == nil && req.SkipDrain && !r.paused(in.Group) {
-			err = r.condemnNamed(in, true)
+		if err = r.retire(ctx, in, req.SkipDrain); err == nil && in.State.Leaving() {
+			err = r.condemnNamed(in, req.SkipDrain)
 		}
 	case in.State.Leaving():
 		err = r.condemnNamed(in, req.SkipDrain)
@@ -173,51 +173,4 @@ func (r *Reign) DeleteInstance(ctx context.Context, tenant string, req *nstancev
 		return nil, groupRefusal(err)
 	}
 	return &nstancev1.DeleteInstanceResponse{Status: "deleting"}, nil
-}
-
-// retire lowers the size of an instance's group by one and names the instance
-// as the one to go, in one durable step that a repeat finds done (A3 of the API).
-func (r *Reign) retire(ctx context.Context, in cache.Instance) error {
-	if in.State.Leaving() {
-		return nil
-	}
-	tenant, key, now := in.Group.Tenant, in.Group.Name, r.now()
-	err := r.wanted.change(ctx, func(cfg *config.Config, file *config.GroupFile) (bool, error) {
-		entry, _ := file.Group(tenant, key)
-		for _, one := range entry.Retired {
-			if one.ID == in.ID.String() {
-				return false, nil
-			}
-		}
-		merged, _ := config.Effective(cfg, file)
-		eff := merged[config.GroupKey{Tenant: tenant, Group: key}]
-		if eff == nil {
-			return false, config.ErrGroupNotFound
-		}
-		size := max(eff.Size-1, 0)
-		entry.Size = &size
-		entry.Retired = append(r.stillRetired(entry.Retired), config.Retired{ID: in.ID.String(), At: config.Time{Time: now}})
-		file.Set(tenant, key, entry)
-		return true, nil
-	})
-	if err == nil {
-		r.Enqueue(in.Group)
-		r.publishGroup(in.Group)
-	}
-	return err
-}
-
-// retiredFor is how long a retired instance is remembered at least.
-const retiredFor = time.Hour
-
-// stillRetired drops those that are long gone.
-func (r *Reign) stillRetired(list []config.Retired) []config.Retired {
-	var keep []config.Retired
-	for _, one := range list {
-		_, recorded := r.records.get(identity.ID(one.ID))
-		if recorded || r.now().Sub(one.At.Time) < retiredFor {
-			keep = append(keep, one)
-		}
-	}
-	return keep
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/config"
@@ -260,17 +259,6 @@ func (w *wanted) group(id fleet.GroupID) fleet.Group {
 	default:
 		return fleet.Group{ID: id, Deleted: true, Held: alarm}
 	}
-}
-
-func retired(d *config.DynamicGroup) []identity.ID {
-	if d == nil {
-		return nil
-	}
-	ids := make([]identity.ID, 0, len(d.Retired))
-	for _, one := range d.Retired {
-		ids = append(ids, identity.ID(one.ID))
-	}
-	return ids
 }
 
 // change has an edit of the group file made durable and waits for it. Edits of
