@@ -178,6 +178,20 @@ func (c *Cache) Fleet(g fleet.GroupID) []fleet.Instance {
 	return out
 }
 
+// Count returns how many instances of the shard match, without the deleted ones. match
+// runs under a lock: it must be quick, and must not call the cache.
+func (c *Cache) Count(match func(*fleet.Instance) bool) int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	n := 0
+	for _, in := range c.t.instances.rows {
+		if in.listed() && match(&in.Instance) {
+			n++
+		}
+	}
+	return n
+}
+
 // Tenant returns the instances of a tenant, without the deleted ones.
 func (c *Cache) Tenant(tenant string) []Instance {
 	c.mu.RLock()

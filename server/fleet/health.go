@@ -38,9 +38,16 @@ type Health struct {
 	Single     bool
 
 	// NotBefore is the earliest moment at which overdue reports count. A new
-	// leader sets it for instances it has not heard of; whoever suspends the
-	// verdicts of a whole shard moves it on.
+	// leader sets it for instances it has not heard of.
 	NotBefore time.Time
+
+	// Doubted is when it became suspect; zero: it is not. It stays so for a moment,
+	// however late its reports are: all may be, and see [Silence].
+	Doubted time.Time
+
+	// Suspended is until when nobody is found sick for missing reports; see
+	// [Silence]. Zero: that is not suspended.
+	Suspended time.Time
 
 	// Seen is what the provider last said, at Looked (zero: never asked), and
 	// Absent the observations that the VM is not there.
@@ -161,10 +168,13 @@ func (h Health) judgeReports(now time.Time) Verdict {
 		return h.heard(overdue)
 	case now.Before(h.NotBefore):
 		return Verdict{Next: h.NotBefore}
-	case !now.Before(dead):
+	case !now.Before(dead) && (h.State.Sick() || !h.Doubted.IsZero() && !now.Before(h.doubtOver())):
 		return sick(ReasonUnhealthy, Up, "three reports are missing")
 	}
-	v := Verdict{AskProvider: h.Looked.Before(h.suspectSince(overdue)), Next: dead}
+	v := Verdict{AskProvider: h.Looked.Before(h.suspectSince(overdue)), Next: after(later(dead, h.doubtOver()), now)}
+	if v.Next.IsZero() {
+		v.Next = now.Add(doubt)
+	}
 	if h.State == Running {
 		v.Event, v.Why = EventMissed, "a report is overdue"
 		if !h.Lost.IsZero() {
@@ -172,6 +182,18 @@ func (h Health) judgeReports(now time.Time) Verdict {
 		}
 	}
 	return v
+}
+
+// doubt is how long an instance is suspect at least before it is found sick for
+// missing reports.
+const doubt = 2 * time.Second
+
+// doubtOver is when missing reports may count.
+func (h Health) doubtOver() time.Time {
+	if h.Doubted.IsZero() {
+		return h.Suspended
+	}
+	return later(h.Doubted.Add(doubt), h.Suspended)
 }
 
 // deadlines are when a report is overdue and when three are: a tenth of the

@@ -21,6 +21,9 @@ func agent(state fleet.State, change ...func(*fleet.Health)) fleet.Health {
 		LastReport: epoch, Interval: 10 * time.Second,
 		Seen: fleet.PresenceUp, Looked: at(-time.Minute),
 	}
+	if state == fleet.Suspect {
+		h.Doubted = epoch
+	}
 	for _, f := range change {
 		f(&h)
 	}
@@ -85,7 +88,10 @@ func TestJudge(t *testing.T) {
 		{"overdue, and the provider was asked since", agent(fleet.Suspect, looked(12*time.Second)), 20 * time.Second,
 			fleet.Verdict{Power: fleet.Up, Next: at(33 * time.Second)}},
 		{"three reports overdue", agent(fleet.Suspect), 33 * time.Second, dead},
-		{"three overdue at once, as after a pause of the server", agent(fleet.Running), time.Minute, dead},
+		{"F32: three overdue at once, as after a pause of the server: perhaps all are", agent(fleet.Running), time.Minute,
+			fleet.Verdict{Event: fleet.EventMissed, Power: fleet.Up, Why: "a report is overdue", AskProvider: true, Next: at(62 * time.Second)}},
+		{"F32: suspect for a second only", agent(fleet.Suspect, looked(time.Minute), func(h *fleet.Health) { h.Doubted = at(time.Minute) }), 61 * time.Second,
+			fleet.Verdict{Power: fleet.Up, Next: at(62 * time.Second)}},
 		{"back from suspect", agent(fleet.Suspect), time.Second,
 			fleet.Verdict{Event: fleet.EventReported, Power: fleet.Up, Why: "it was heard of", Next: at(11 * time.Second)}},
 		{"back from unhealthy", agent(fleet.Unhealthy), time.Second,
@@ -110,6 +116,14 @@ func TestJudge(t *testing.T) {
 		{"F32: not judged by reports before the grace is over", agent(fleet.Running, disconnected, func(h *fleet.Health) { h.NotBefore = at(time.Minute) }), 40 * time.Second,
 			fleet.Verdict{Power: fleet.Up, Next: at(time.Minute)}},
 		{"but judged by its VM", agent(fleet.Running, seen(fleet.PresenceDown), func(h *fleet.Health) { h.NotBefore = at(time.Minute) }), 0, down},
+
+		// mass silence
+		{"F32: nobody is found sick while the brake is on", agent(fleet.Suspect, looked(12*time.Second), func(h *fleet.Health) { h.Suspended = at(30 * time.Minute) }), time.Minute,
+			fleet.Verdict{Power: fleet.Up, Next: at(30 * time.Minute)}},
+		{"F32: but the provider is asked", agent(fleet.Running, lost(time.Second), func(h *fleet.Health) { h.Suspended = at(30 * time.Minute) }), time.Minute,
+			fleet.Verdict{Event: fleet.EventMissed, Power: fleet.Up, Why: "its stream broke", AskProvider: true, Next: at(30 * time.Minute)}},
+		{"F32: and believed", agent(fleet.Suspect, seen(fleet.PresenceDown), func(h *fleet.Health) { h.Suspended = at(30 * time.Minute) }), time.Minute, down},
+		{"F32: when the brake is off", agent(fleet.Suspect, func(h *fleet.Health) { h.Suspended = at(time.Minute) }), time.Minute, dead},
 
 		// provider
 		{"F28: a positive bad status needs no second look", agent(fleet.Running, seen(fleet.PresenceDown)), 0, down},
@@ -186,6 +200,8 @@ func drawHealth(t *rapid.T) fleet.Health {
 		Interval:      time.Duration(rapid.IntRange(-1, 30).Draw(t, "interval")) * time.Second,
 		Single:        rapid.Bool().Draw(t, "single"),
 		NotBefore:     when("not before"),
+		Suspended:     when("suspended"),
+		Doubted:       when("doubted"),
 		Seen:          fleet.Presence(rapid.IntRange(0, 2).Draw(t, "seen")),
 		Looked:        when("looked"),
 		Absent:        fleet.Absence{First: when("first"), Last: when("last"), Get: when("get"), List: when("list")},

@@ -45,6 +45,10 @@ type View struct {
 	// trusted at its first report.
 	Proving time.Duration
 
+	// Silence says why nobody in the shard is found sick for missing reports now;
+	// empty: everybody is judged.
+	Silence string
+
 	// Losses bounds the replacement of instances whose VM is gone, for the time
 	// after a mass loss. The zero Budget does not.
 	Losses Budget

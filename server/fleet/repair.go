@@ -20,6 +20,9 @@ func (p *planner) repair() {
 	slices.SortStableFunc(ill, func(a, b *Instance) int {
 		return cmp.Compare(patience(a), patience(b))
 	})
+	if p.v.Silence != "" && slices.ContainsFunc(p.all, func(in *Instance) bool { return in.State == Suspect }) {
+		p.note("", "replace", BlockerProof, p.v.Silence, time.Time{})
+	}
 	s := p.slots()
 	for _, in := range ill {
 		switch {

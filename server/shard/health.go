@@ -24,7 +24,8 @@ type health struct {
 	asks  map[identity.ID]struct{} // to ask the provider about
 	wake  chan struct{}            // due or asks changed; has room for one
 
-	began time.Time // of the reign
+	began    time.Time // of the reign
+	silences silences
 }
 
 // signs is what is known of one instance besides its row.
@@ -45,7 +46,10 @@ type signs struct {
 }
 
 func newHealth(r *Reign) *health {
-	return &health{r: r, signs: map[identity.ID]*signs{}, asks: map[identity.ID]struct{}{}, wake: make(chan struct{}, 1)}
+	return &health{
+		r: r, signs: map[identity.ID]*signs{}, asks: map[identity.ID]struct{}{}, wake: make(chan struct{}, 1),
+		silences: silences{suspects: map[identity.ID]time.Time{}},
+	}
 }
 
 // begin starts the clock: nobody is late because of the change of leader.

@@ -154,3 +154,80 @@ func TestS7_SickMachinesThatRunGoAFewAtATime(t *testing.T) {
 		w.converged(20)
 	})
 }
+
+// TestF32_S8_MostAgentsFallSilentAtOnce: it is the server that is cut off. Nobody is
+// replaced for it, but for the machines that the provider knows to be dead; when
+// they come back all is as before.
+func TestF32_S8_MostAgentsFallSilentAtOnce(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 10)
+		w.settle(time.Minute)
+		vms := w.vms(web)
+		for _, vm := range vms[:7] {
+			w.machine(vm.InstanceID).silence()
+		}
+		w.settle(5 * time.Minute)
+		if made := w.cloud.Created(); made != 10 {
+			t.Errorf("%d machines were made while most agents were silent, want 10", made)
+		}
+		w.cloud.Kill(vms[0].InstanceID)
+		w.settle(time.Minute)
+		if made := w.cloud.Created(); made != 11 {
+			t.Errorf("%d machines were made after one of the silent ones had died, want 11", made)
+		}
+		for _, vm := range vms[1:6] {
+			w.machine(vm.InstanceID).speak()
+		}
+		w.settle(5 * time.Minute) // the seventh stays silent, alone
+		w.converged(10)
+		if made := w.cloud.Created(); made != 12 {
+			t.Errorf("%d machines were made in the end, want 12", made)
+		}
+	})
+}
+
+// TestF32_S8_SilenceThatLasts: after half an hour the silent ones are replaced all
+// the same, a few at a time.
+func TestF32_S8_SilenceThatLasts(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 4)
+		w.settle(time.Minute)
+		for _, vm := range w.vms(web) {
+			w.machine(vm.InstanceID).silence()
+		}
+		w.settle(30 * time.Minute)
+		if made := w.cloud.Created(); made != 4 {
+			t.Errorf("%d machines were made within half an hour, want 4", made)
+		}
+		w.settle(15 * time.Minute)
+		w.converged(4)
+		if made := w.cloud.Created(); made != 8 {
+			t.Errorf("%d machines were made in the end, want 8", made)
+		}
+	})
+}
+
+// TestF32_NewLeaderThatNobodyReaches: its first look finds everybody late at once.
+func TestF32_NewLeaderThatNobodyReaches(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 10)
+		w.settle(time.Minute)
+		w.stop()
+		for _, vm := range w.vms(web) {
+			w.machine(vm.InstanceID).off()
+		}
+		w.lead()
+		w.settle(10 * time.Minute)
+		if made := w.cloud.Created(); made != 10 {
+			t.Errorf("%d machines were made by a leader that no agent reached, want 10", made)
+		}
+		for _, vm := range w.vms(web) {
+			w.reconnect(vm.InstanceID)
+		}
+		w.settle(10 * time.Minute)
+		w.converged(10)
+		if made := w.cloud.Created(); made != 10 {
+			t.Errorf("%d machines were made in the end, want 10", made)
+		}
+	})
+}

@@ -37,6 +37,7 @@ func (h *health) judge(id identity.ID) {
 			continue // judged on what no longer holds
 		}
 		if err == nil && after.State != row.State {
+			h.noteSilence(id, after.State, now)
 			h.announce(after, verdict)
 		}
 		return
@@ -101,7 +102,7 @@ func (h *health) evidence(in cache.Instance) fleet.Health {
 		Registered:    !in.RegisteredAt.IsZero(),
 		RegisterBy:    in.NonceExpires.Add(registrationLeeway),
 		Connected:     s.connected, Lost: s.lost, LastReport: s.lastReport,
-		Interval: interval, Single: s.single,
+		Interval: interval, Single: s.single, Suspended: h.silences.brake.Until(), Doubted: h.silences.suspects[in.ID],
 		Seen: s.presence, Looked: s.looked, Absent: s.absent,
 	}
 	if ev.LastReport.IsZero() {

@@ -159,6 +159,13 @@ func (m *machine) silence() {
 	m.mute = true
 }
 
+// speak has it report again.
+func (m *machine) speak() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mute = false
+}
+
 func hello(id identity.ID) *nstancev1.AgentMessage {
 	return &nstancev1.AgentMessage{Message: &nstancev1.AgentMessage_Hello{Hello: &nstancev1.Hello{InstanceId: id.String()}}}
 }

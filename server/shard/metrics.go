@@ -32,6 +32,7 @@ type Metrics struct {
 	certificates     *prometheus.CounterVec
 	decisions        *prometheus.CounterVec
 	strayAcks        prometheus.Counter
+	silence          prometheus.Gauge
 }
 
 // NewMetrics makes the metrics of a shard and registers them; a nil registerer
@@ -56,6 +57,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		registrations:    counterVec("nstance_registrations_total", "Registrations by outcome.", "role", "outcome"),
 		certificates:     counterVec("nstance_certificates_issued_total", "Certificates issued.", "role"),
 		decisions:        counterVec("nstance_decisions_total", "Decisions by action, cause and what held them back.", "action", "cause", "held_by"),
+		silence:          gauge("nstance_verdicts_suspended", "1 while nobody is found sick for missing reports, because most agents fell silent at once."),
 		strayAcks:        counter("nstance_stray_drain_acks_total", "Drains acknowledged of instances that nobody had condemned."),
 	}
 	if reg != nil {
@@ -68,7 +70,7 @@ func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.reconcileSeconds, m.providerSeconds, m.providerErrors, m.createSeconds, m.deleteSeconds, m.creates, m.createFailures,
 		m.orphans, m.heldVMs, m.deletesHeld, m.dynamicHeld, m.quarantines, m.addressFailures,
-		m.streams, m.reports, m.registrations, m.certificates, m.decisions, m.strayAcks,
+		m.streams, m.reports, m.registrations, m.certificates, m.decisions, m.strayAcks, m.silence,
 	}
 }
 

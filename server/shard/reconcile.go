@@ -73,6 +73,7 @@ func (r *Reign) view(group fleet.GroupID, now time.Time) fleet.View {
 		Group:     r.wanted.group(group),
 		Instances: r.health.heardOf(r.cache.Fleet(group)),
 		Drains:    r.drains(group.Tenant),
+		Silence:   r.health.silent(),
 	}
 	breaker, lasts := r.breakers.settle(group, v.Instances, now)
 	v.Creates = sooner(r.gate(group, breaker, now), lasts)

@@ -49,6 +49,9 @@ func (h *health) run(ctx context.Context) {
 		if asks := h.takeAsks(); len(asks) > 0 {
 			h.ask(ctx, asks)
 		}
+		if look := h.weighSilence(h.r.now()); !look.IsZero() {
+			next = min(next, max(look.Sub(h.r.now()), time.Millisecond))
+		}
 		timer := time.NewTimer(next)
 		select {
 		case <-ctx.Done():
