@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -30,9 +31,10 @@ type machine struct {
 	off context.CancelFunc // pulls the plug
 
 	mu   sync.Mutex
-	peer identity.Peer // zero until registered
-	mute bool          // connected, and silent
-	bye  func()        // half-closes the stream; nil without one
+	peer identity.Peer                // zero until registered
+	mute bool                         // connected, and silent
+	note *nstancev1.TerminationNotice // in each report from now on
+	bye  func()                       // half-closes the stream; nil without one
 }
 
 // boot is what the cloud calls when a VM runs.
@@ -141,9 +143,10 @@ func (m *machine) talk(s *pipe) {
 	}
 	for count := int64(1); ; count++ {
 		m.mu.Lock()
-		mute := m.mute
+		mute, rep := m.mute, report(m.id, count)
+		rep.GetReport().TerminationNotice = m.note
 		m.mu.Unlock()
-		if !mute && !s.say(report(m.id, count)) {
+		if !mute && !s.say(rep) {
 			return
 		}
 		if pause(s.ctx, m.w.interval()) != nil {
@@ -157,6 +160,13 @@ func (m *machine) silence() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mute = true
+}
+
+// announce has it report that the provider takes the machine back after so long.
+func (m *machine) announce(action string, after time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.note = &nstancev1.TerminationNotice{Action: action, Deadline: timestamppb.New(time.Now().Add(after))}
 }
 
 // speak has it report again.

@@ -1,0 +1,92 @@
+package shard
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/fleet"
+)
+
+// TestF34_OneReplacementForANotice: it comes with every report, to a new leader too,
+// late, and after the machine is gone.
+func TestF34_OneReplacementForANotice(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		act  func(w *world, m *machine)
+	}{
+		{"repeated in every report", func(*world, *machine) {}},
+		{"repeated to the next leader", func(w *world, _ *machine) { w.stop(); w.lead() }},
+		{"carried out before its deadline", func(w *world, m *machine) { w.cloud.Kill(m.id) }},
+		{"from a machine that is gone, over a change of leader", func(w *world, m *machine) {
+			w.cloud.Kill(m.id)
+			w.stop()
+			w.lead()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, worldOptions{Drain: "5m"}, func(t *testing.T, w *world) {
+				w.coordinate("default")
+				w.scale(web, 3)
+				w.settle(time.Minute)
+				m := w.machine(w.vms(web)[1].InstanceID)
+				m.announce("terminate", 2*time.Minute)
+				w.settle(15 * time.Second)
+				c.act(w, m)
+				w.settle(5 * time.Minute)
+				w.converged(3)
+				if made := w.cloud.Created(); made != 4 {
+					t.Errorf("%d machines were made, want 4", made)
+				}
+			})
+		})
+	}
+}
+
+// TestP16_NoticeIsActedOnAtOnce: the create goes out with the report, and the drain
+// lasts until the deadline.
+func TestP16_F34_NoticeIsActedOnAtOnce(t *testing.T) {
+	inWorld(t, worldOptions{Drain: "5m"}, func(t *testing.T, w *world) {
+		w.coordinate("default")
+		w.scale(web, 3)
+		w.settle(time.Minute)
+		id := w.vms(web)[1].InstanceID
+		watch := w.watchInstances("default")
+		defer watch.cancel()
+		before := w.count(drivertest.OpCreate)
+		w.reign().health.noticed(id, fleet.Notice{Action: "stop", Deadline: time.Now().Add(2 * time.Minute)})
+		w.settle(time.Millisecond)
+		if sent := w.count(drivertest.OpCreate) - before; sent != 1 {
+			t.Errorf("%d creates within a millisecond of the notice, want 1", sent)
+		}
+		last := watch.events[len(watch.events)-1]
+		for _, ev := range watch.events {
+			if ev.InstanceId == id.String() {
+				last = ev
+			}
+		}
+		if last.Status != "pending_deletion" || last.Reason != string(fleet.ReasonSpotTermination) || time.Until(last.DeleteAt.AsTime()) > 2*time.Minute {
+			t.Errorf("announced %v, want a removal for spot-termination within two minutes", last)
+		}
+	})
+}
+
+func TestF33_NoticeOfAnOddAgent(t *testing.T) {
+	for name, c := range map[string]struct {
+		in   *nstancev1.TerminationNotice
+		want fleet.Notice
+	}{
+		"none":              {nil, fleet.Notice{}},
+		"without an action": {&nstancev1.TerminationNotice{Deadline: timestamppb.New(time.Unix(5, 0))}, fleet.Notice{}},
+		"without a time":    {&nstancev1.TerminationNotice{Action: "terminate"}, fleet.Notice{Action: "terminate"}},
+		"with no real time": {&nstancev1.TerminationNotice{Action: "stop", Deadline: &timestamppb.Timestamp{Seconds: -1 << 60}}, fleet.Notice{Action: "stop"}},
+		"with an odd text":  {&nstancev1.TerminationNotice{Action: "stop\n\x00"}, fleet.Notice{Action: "stop??"}},
+	} {
+		if got := noticeOf(c.in); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
