@@ -70,6 +70,7 @@ type world struct {
 	cloud  *drivertest.Cloud
 	keys   *Keys
 	static Static
+	every  time.Duration // between an agent's reports, whatever is put in force later
 	ids    identity.Generator
 	agents sync.WaitGroup
 	logs   lockedBuffer
@@ -126,6 +127,7 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 	w.cloud = drivertest.New(opts.Cloud)
 	w.keys = testKeys(t, ctx, w.store)
 	w.static = Static{Config: testConfig(t, opts)}
+	w.every = w.static.Config.Server.HealthCheckInterval.Std()
 	return w
 }
 
@@ -222,7 +224,7 @@ func (w *world) watchCall(c drivertest.Call) {
 }
 
 func (w *world) interval() time.Duration {
-	return w.static.Config.Server.HealthCheckInterval.Std()
+	return w.every
 }
 
 func (w *world) shard() *Shard {
