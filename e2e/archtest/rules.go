@@ -24,6 +24,8 @@ var layers = []layer{
 	{dir: "server/render", ours: []string{"protos/identity", "server/config/..."}},
 	{dir: "server/fleet", ours: []string{"protos/identity"}},
 	{dir: "server/placement"},
+	{dir: "server/images", ours: []string{"server/driver"}},
+	{dir: "server/userdata", ours: []string{"server/config"}},
 	{dir: "server/delivery"},
 	{dir: "server/decisions", ours: []string{"protos/identity", "server/fleet"}},
 	{dir: "server/preview", ours: []string{"server/config"}},
@@ -85,7 +87,8 @@ var layers = []layer{
 var belowShard = []string{
 	"protos/...", "server/driver", "server/config/...", "server/bucket", "server/render",
 	"server/objectstore", "server/secrets", "server/lease", "server/pki", "server/fleet/...",
-	"server/decisions", "server/preview", "server/cache", "server/placement",
+	"server/decisions", "server/preview", "server/cache",
+	"server/placement", "server/images", "server/userdata",
 }
 
 // fakes are the stand-ins for the outer world that tests use.

@@ -26,6 +26,9 @@ type Config struct {
 	rules *ProviderRules // nil: none
 }
 
+// MaxUserdata is how many bytes of rendered user data the provider takes.
+func (c *Config) MaxUserdata() int { return c.rules.maxUserdata() }
+
 // Tenant is reserved for settings of one tenant.
 type Tenant struct{}
 
@@ -74,7 +77,7 @@ type Template struct {
 
 // Userdata is the script or document that a machine gets at its first boot.
 type Userdata struct {
-	// Where the text comes from: "inline" (default) or "url" (https, fetched at each create).
+	// Where the text comes from: "inline" (default) or "url" (https, fetched for each create or burst of them; where that fails, a copy up to an hour old serves).
 	Source string `json:"source,omitempty" jsonschema:"enum=inline,enum=url"`
 	// How the text is encoded: "plain" (default), "base64", "base64+gzip", or "gzip" (with source url only). It is decoded before it is rendered.
 	Encoding string `json:"encoding,omitempty" jsonschema:"enum=plain,enum=base64,enum=gzip,enum=base64+gzip"`

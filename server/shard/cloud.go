@@ -26,14 +26,16 @@ type cloud struct {
 	calls, instances, deletes, reads *tokens
 
 	subnets driver.SubnetChecker // nil: subnets have room until a create is refused
+	images  driver.ImageResolver // nil: images are not looked up
 }
 
 func newCloud(drv driver.Driver, limits config.Limits, timeout time.Duration, metrics *Metrics, now func() time.Time) *cloud {
 	def := drv.Limits()
 	subnets, _ := drv.(driver.SubnetChecker)
+	images, _ := drv.(driver.ImageResolver)
 	return &cloud{
-		subnets: subnets,
-		drv:     drv, timeout: timeout, metrics: metrics, now: now,
+		subnets: subnets, images: images,
+		drv: drv, timeout: timeout, metrics: metrics, now: now,
 		calls:     newTokens(def.Calls, limits.Calls),
 		instances: newTokens(def.Instances, limits.Instances),
 		deletes:   newTokens(def.Deletes, limits.Deletes),
@@ -107,6 +109,15 @@ func (c *cloud) checkSubnet(ctx context.Context, subnet string) (free int, err e
 		return err
 	})
 	return free, err
+}
+
+// resolveImage looks a machine image up.
+func (c *cloud) resolveImage(ctx context.Context, query driver.ImageQuery) (id string, err error) {
+	err = c.read(ctx, "resolve-image", func(ctx context.Context) error {
+		id, err = c.images.ResolveImage(ctx, query)
+		return err
+	})
+	return id, err
 }
 
 // call runs one provider call. Its context ends with the lease or the time-out.

@@ -69,13 +69,13 @@ type launchOptions struct {
 // it did; false without an error means that the group has to wait.
 func (r *Reign) launch(ctx context.Context, id identity.ID, eff *config.EffectiveGroup, opts launchOptions) (bool, error) {
 	group := fleet.GroupID{Tenant: eff.Tenant, Name: eff.Key}
-	claim, err := r.place(ctx, group, eff, opts)
-	if claim == nil {
+	s, err := r.supply(ctx, group, eff, opts)
+	if s == nil {
 		return false, err
 	}
-	it, err := r.intend(ctx, id, eff, claim, opts)
+	it, err := r.intend(ctx, id, eff, s, opts)
 	if it == nil {
-		claim.Dropped()
+		s.claim.Dropped()
 		return false, err
 	}
 	r.events.instance(r.cache, id, "created")
@@ -83,34 +83,15 @@ func (r *Reign) launch(ctx context.Context, id identity.ID, eff *config.Effectiv
 	return true, nil
 }
 
-// place chooses where an instance is tried; nil without an error means that the
-// group has to wait. A caller who asked for an instance waits for the provider's
-// word about its subnets; a group does so without a worker.
-func (r *Reign) place(ctx context.Context, group fleet.GroupID, eff *config.EffectiveGroup, opts launchOptions) (*placement.Claim, error) {
-	var choice placement.Choice
-	if opts.onDemand {
-		var err error
-		if choice, err = r.subnets.chooseNow(ctx, eff); err != nil {
-			return nil, err
-		}
-	} else {
-		choice = r.subnets.choose(group, eff)
-	}
-	if choice.Why != "" {
-		r.hold(group, "", driver.Capacity, fmt.Errorf("no room in pool %q: %s", eff.SubnetPool, choice.Why))
-	}
-	return choice.Claim, nil
-}
-
 // intend makes an instance durable; nil without an error means that the group
 // has to wait.
-func (r *Reign) intend(ctx context.Context, id identity.ID, eff *config.EffectiveGroup, claim *placement.Claim, opts launchOptions) (*intent, error) {
+func (r *Reign) intend(ctx context.Context, id identity.ID, eff *config.EffectiveGroup, s *supplies, opts launchOptions) (*intent, error) {
 	group := fleet.GroupID{Tenant: eff.Tenant, Name: eff.Key}
-	rec, token, err := r.draft(id, eff, claim.Offering, opts)
+	rec, token, err := r.draft(id, eff, s, opts)
 	if err != nil {
 		return nil, err
 	}
-	request, err := r.request(rec, token, eff)
+	request, err := r.request(rec, token, eff, s.userdata)
 	if err != nil {
 		r.hold(group, "", driver.Invalid, err)
 		return nil, nil
@@ -124,7 +105,7 @@ func (r *Reign) intend(ctx context.Context, id identity.ID, eff *config.Effectiv
 	if err := r.cache.Insert(rowOf(rec)); err != nil {
 		return nil, fmt.Errorf("insert %s: %w", id, err)
 	}
-	return &intent{group: group, claim: claim, request: request, stale: staleAt(rec), onDemand: opts.onDemand}, nil
+	return &intent{group: group, claim: s.claim, request: request, stale: staleAt(rec), onDemand: opts.onDemand}, nil
 }
 
 // lateWrites is how long a write may still take effect whose answer was lost.
@@ -147,7 +128,7 @@ func (r *Reign) withdraw(rec bucket.InstanceRecord) {
 }
 
 // draft makes the record of a new instance and its nonce.
-func (r *Reign) draft(id identity.ID, eff *config.EffectiveGroup, place placement.Offering, opts launchOptions) (bucket.InstanceRecord, string, error) {
+func (r *Reign) draft(id identity.ID, eff *config.EffectiveGroup, s *supplies, opts launchOptions) (bucket.InstanceRecord, string, error) {
 	now := r.now()
 	timeout := r.wanted.config().Server.GarbageCollection.RegistrationTimeout.Std()
 	token, err := r.opts.Keys().Nonces.Sign(identity.NonceClaims{
@@ -158,7 +139,8 @@ func (r *Reign) draft(id identity.ID, eff *config.EffectiveGroup, place placemen
 	if err != nil {
 		return bucket.InstanceRecord{}, "", fmt.Errorf("nonce for %s: %w", id, err)
 	}
-	rec, err := newRecord(id, r.opts, eff, place, opts, now)
+	rec, err := newRecord(id, r.opts, eff, s.claim.Offering, opts, now)
+	rec.ImageID = s.imageID
 	rec.Provider = r.wanted.config().Server.Provider.Kind
 	rec.NonceSHA256 = pki.HashNonce(token)
 	rec.NonceExpires = bucket.At(now.Add(timeout))

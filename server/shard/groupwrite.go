@@ -144,6 +144,7 @@ func (w *wanted) apply(ctx context.Context, static Static) error {
 	w.static = static
 	w.merge()
 	w.mu.Unlock()
+	w.r.images.configure(static.Config)
 	w.r.enqueueAll()
 	return nil
 }

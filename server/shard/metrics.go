@@ -19,6 +19,7 @@ type Metrics struct {
 	createSeconds    prometheus.Histogram
 	deleteSeconds    prometheus.Histogram
 	creates          *prometheus.CounterVec
+	imageLookups     *prometheus.CounterVec
 	createFailures   *prometheus.CounterVec
 	orphans          prometheus.Counter
 	heldVMs          prometheus.Gauge
@@ -45,6 +46,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		createSeconds:    histogram("nstance_instance_create_seconds", "Time from a create call to its answer."),
 		deleteSeconds:    histogram("nstance_instance_delete_seconds", "Time from a delete call to its answer."),
 		creates:          counterVec("nstance_instance_creates_total", "Create calls by result: ok, or the class of the error.", "result"),
+		imageLookups:     counterVec("nstance_image_lookups_total", "Look-ups of machine images by result: ok, or the class of the error.", "result"),
 		createFailures:   counterVec("nstance_instance_create_failures_total", "Creates that failed.", "tenant", "group", "class"),
 		orphans:          counter("nstance_orphans_deleted_total", "Machines deleted because their instance had ended."),
 		heldVMs:          gauge("nstance_held_vms", "Machines with our tags and without a readable record: reported, never deleted."),
@@ -68,7 +70,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.reconcileSeconds, m.providerSeconds, m.providerErrors, m.createSeconds, m.deleteSeconds, m.creates, m.createFailures,
+		m.reconcileSeconds, m.providerSeconds, m.providerErrors, m.createSeconds, m.deleteSeconds, m.creates, m.createFailures, m.imageLookups,
 		m.orphans, m.heldVMs, m.deletesHeld, m.dynamicHeld, m.quarantines, m.addressFailures,
 		m.streams, m.reports, m.registrations, m.certificates, m.decisions, m.strayAcks, m.silence,
 	}
@@ -120,6 +122,16 @@ func (m *Metrics) deleted(took time.Duration) { m.deleteSeconds.Observe(took.Sec
 func (m *Metrics) createFailed(group fleet.GroupID, kind driver.Kind) {
 	m.creates.WithLabelValues(string(kind)).Inc()
 	m.createFailures.WithLabelValues(group.Tenant, group.Name, string(kind)).Inc()
+}
+
+func (m *Metrics) imageLookedUp(err error) { m.imageLookups.WithLabelValues(resultOf(err)).Inc() }
+
+// resultOf is the label of a call's outcome.
+func resultOf(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return string(driver.KindOf(err))
 }
 
 // groupGone drops the series of a group, so that no flood of names grows them.

@@ -96,7 +96,7 @@ func (r *Reign) gate(group fleet.GroupID, breaker fleet.Breaker, now time.Time) 
 	if g := r.backoffs.gate(group, now); g.Blocked != "" {
 		return g
 	}
-	if g := r.subnets.gate(group); g.Blocked != "" {
+	if g := r.inquiries.gate(group); g.Blocked != "" {
 		return g
 	}
 	return breaker.Creates(r.tries(group), now)

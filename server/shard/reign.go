@@ -15,6 +15,8 @@ import (
 	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/placement"
+	"nstance.dev/server/userdata"
 )
 
 // Reign is this server's leadership of the shard, from one take-over to the loss
@@ -37,7 +39,10 @@ type Reign struct {
 	creator   *creator
 	backoffs  *backoffs
 	breakers  *breakers
-	subnets   *subnets
+	inquiries *inquiries
+	book      *placement.Book // where there is room
+	images    *imageLookups
+	shelf     *userdata.Shelf
 	deletions *window // of instances in deleted groups
 	losses    *window // replaced after a mass loss
 	health    *health
@@ -68,7 +73,10 @@ func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, 
 	r.creator = newCreator(r)
 	r.backoffs = newBackoffs(opts.Jitter)
 	r.breakers = newBreakers()
-	r.subnets = newSubnets(r)
+	r.inquiries = newInquiries(r)
+	r.book = placement.New(r.cloud.subnets != nil)
+	r.images = newImageLookups(r)
+	r.shelf = &userdata.Shelf{}
 	r.deletions, r.losses = &window{span: time.Minute}, &window{span: time.Minute}
 	r.health = newHealth(r)
 	r.collector = newCollector(r)
@@ -92,6 +100,7 @@ func (r *Reign) run(ctx context.Context) error {
 	g.Go(func() error { r.collector.run(ctx); return nil })
 	g.Go(func() error { r.wanted.run(ctx); return nil })
 	g.Go(func() error { r.audit(ctx); return nil })
+	g.Go(func() error { r.images.run(ctx); return nil })
 	g.Go(func() error { r.snapshots.run(ctx); return nil })
 	g.Go(func() error {
 		<-ctx.Done()

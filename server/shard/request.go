@@ -1,8 +1,6 @@
 package shard
 
 import (
-	"fmt"
-
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
@@ -11,17 +9,14 @@ import (
 
 // request renders the create call of an instance. It holds the nonce: it is
 // neither logged nor stored.
-func (r *Reign) request(rec bucket.InstanceRecord, token string, eff *config.EffectiveGroup) (driver.CreateRequest, error) {
-	if eff.Userdata.Source == config.SourceURL {
-		return driver.CreateRequest{}, fmt.Errorf("template %q: user data from a URL is not fetched by this server; write it inline", eff.Template)
-	}
+func (r *Reign) request(rec bucket.InstanceRecord, token string, eff *config.EffectiveGroup, fetched []byte) (driver.CreateRequest, error) {
 	data := r.templateData(rec, eff)
 	args, err := render.Args(eff.Args, data)
 	if err != nil {
 		return driver.CreateRequest{}, err
 	}
 	data.Nonce = token
-	userdata, err := render.Userdata(eff.Userdata, nil, data, 0)
+	userdata, err := render.Userdata(eff.Userdata, fetched, data, r.wanted.config().MaxUserdata())
 	if err != nil {
 		return driver.CreateRequest{}, err
 	}
@@ -49,5 +44,6 @@ func (r *Reign) templateData(rec bucket.InstanceRecord, eff *config.EffectiveGro
 		},
 		Provider: render.Provider{Kind: provider.Kind, Region: provider.Region, Zone: provider.Zone},
 		Vars:     eff.Vars,
+		Image:    r.images.book.Known(),
 	}
 }

@@ -37,6 +37,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/pki"
+	"nstance.dev/server/userdata"
 )
 
 // Options are what a Shard needs of its process. All but the last four fields
@@ -54,6 +55,10 @@ type Options struct {
 	Addresses func() driver.Addresses // what agents and operators are told
 	Metrics   *Metrics
 	Drainers  Drainers // nil: nobody coordinates drains
+
+	// FetchUserdata gets user data that stands at an https address; by default
+	// package userdata does.
+	FetchUserdata func(ctx context.Context, address string) ([]byte, error)
 
 	Log   *slog.Logger                             // slog.Default
 	Now   func() time.Time                         // time.Now
@@ -84,6 +89,9 @@ func (o *Options) defaults() {
 	}
 	if o.Jitter == nil {
 		o.Jitter = rand.Float64
+	}
+	if o.FetchUserdata == nil {
+		o.FetchUserdata = userdata.NewFetcher(nil).Fetch
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)

@@ -54,10 +54,14 @@ type worldOptions struct {
 	Able         bool   // the cloud has load balancers and images, and knows the room in its subnets
 	Balancers    string // load_balancers, JSON; {}
 	Images       string // JSON; {}
+	Args         string // of the template "plain", JSON; {}
 	Userdata     string // of the template, JSON; its nonce
 	Type         string // instance_type of the template, JSON; "small"
 	DeadAgents   bool   // VMs run and nobody in them registers
 	CachePath    string // a real file; without one the cache lives in memory
+
+	// Fetch gets user data that stands elsewhere.
+	Fetch func(ctx context.Context, address string) ([]byte, error)
 }
 
 // world is a shard with everything around it, on the clock of a bubble: storage,
@@ -178,14 +182,18 @@ func testConfig(t testing.TB, opts worldOptions) *config.Config {
 		"templates": {
 			"plain": {
 				"kind": "vmx", "arch": "amd64", "instance_type": %s, "subnet_pool": "p",
-				"userdata": %s, "files": %s,
+				"userdata": %s, "files": %s, "args": %s,
+			},
+			"bare": {
+				"kind": "vmx", "arch": "amd64", "instance_type": "small", "subnet_pool": "p",
+				"userdata": {"content": "{{ .Nonce }}"},
 			},
 		},
 		"groups": %s, "certificates": %s, "load_balancers": %s, "images": %s,
 	}`, testCluster, testShard, or(opts.Limits, "{}"), or(opts.Interval, "10s"), or(opts.Drain, "0s"),
 		or(opts.Collect, "30s"), or(opts.Timeout, "2m"), opts.Server,
 		or(opts.Type, `"small"`), or(opts.Userdata, `{"content": "{{ .Nonce }}"}`),
-		or(opts.Files, "{}"), or(opts.Groups, `{"default": {}}`), or(opts.Certificates, "{}"),
+		or(opts.Files, "{}"), or(opts.Args, "{}"), or(opts.Groups, `{"default": {}}`), or(opts.Certificates, "{}"),
 		or(opts.Balancers, "{}"), or(opts.Images, "{}"))
 	cfg, err := config.Load("test.jsonc", []byte(text), config.LoadOptions{})
 	if err != nil {
@@ -256,7 +264,7 @@ func (w *world) startDoomed(n int, when moment) {
 	}
 	s := New(Options{
 		Cluster: testCluster, Shard: testShard, ServerID: fmt.Sprintf("server-%d", term), Version: "test",
-		Store: mortalStore{w.store, l}, Driver: cloud, Cache: c,
+		Store: mortalStore{w.store, l}, Driver: cloud, Cache: c, FetchUserdata: w.opts.Fetch,
 		Keys:      func() *Keys { return w.keys },
 		Addresses: func() driver.Addresses { return driver.Addresses{} }, Drainers: &w.drainers,
 		Log:   slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelInfo})),

@@ -1,0 +1,39 @@
+package render_test
+
+import (
+	"slices"
+	"testing"
+
+	"nstance.dev/server/config"
+	"nstance.dev/server/render"
+)
+
+func TestImages(t *testing.T) {
+	args := map[string]any{
+		"ImageId": "{{ .Image.os }}", "Count": 3, "Empty": nil,
+		"Disks": []any{map[string]any{"From": `{{ index .Image "data-disk" }}`}, "{{ .Image.os }}"},
+	}
+	for name, c := range map[string]struct {
+		args    map[string]any
+		u       config.Userdata
+		fetched string
+		want    []string
+	}{
+		"arguments, in the order of their names": {args, config.Userdata{}, "", []string{"data-disk", "os"}},
+		"user data after them":                   {args, config.Userdata{Content: "{{ .Image.os }} {{ .Image.tools }}"}, "", []string{"data-disk", "os", "tools"}},
+		"user data that was fetched": {nil, config.Userdata{Source: config.SourceURL, Encoding: config.EncodingBase64, Content: "https://{{ .Image.no }}"},
+			"e3sgLkltYWdlLm9zIH19", []string{"os"}},
+		"nothing": {nil, config.Userdata{}, "", nil},
+	} {
+		got, err := render.Images(c.args, c.u, []byte(c.fetched))
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, c.want)
+		}
+	}
+	if _, err := render.Images(nil, config.Userdata{Encoding: config.EncodingBase64, Content: "%"}, nil); err == nil {
+		t.Error("user data that cannot be decoded is accepted")
+	}
+	if _, err := render.Images(map[string]any{"a": "{{"}, config.Userdata{}, nil); err == nil {
+		t.Error("a template that cannot be parsed is accepted")
+	}
+}
