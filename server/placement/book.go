@@ -60,12 +60,14 @@ type Choice struct {
 }
 
 // Choose claims the first offering of the wish that has room as far as is known:
-// every subnet for the first type, then for the next one.
+// every subnet for the first type, then for the next one. One whose last answer
+// is too old to count is passed over; one of which nothing was ever heard is not.
 func (b *Book) Choose(w Wish, now time.Time) Choice {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var c Choice
 	var full []string
+	unheardOf := false // an earlier subnet of which nothing was ever heard
 	for _, instanceType := range w.Types {
 		for _, name := range w.Subnets {
 			o := Offering{name, instanceType}
@@ -78,10 +80,12 @@ func (b *Book) Choose(w Wish, now time.Time) Choice {
 			if ask && !slices.Contains(c.Ask, name) {
 				c.Ask = append(c.Ask, name)
 			}
-			switch room {
-			case open:
+			switch {
+			case room == unheard:
+				unheardOf = true
+			case room == open && !unheardOf:
 				return Choice{Claim: b.claim(o), Ask: c.Ask}
-			case closed:
+			case room == closed:
 				s := b.subnets[name]
 				full = append(full, fmt.Sprintf("%s %s", name, s.says()))
 				c.Again = earlier(c.Again, s.answered.Add(fresh))

@@ -176,6 +176,21 @@ func TestAnswersAge(t *testing.T) {
 	}
 }
 
+// TestFirstAnswersAreWaitedFor, so that the order of the wish holds whichever
+// answer comes first.
+func TestFirstAnswersAreWaitedFor(t *testing.T) {
+	book := placement.New(true)
+	book.Asking("b")
+	book.Answer("b", 5, epoch)
+	got, c := take(book, 1, time.Second)
+	if got[0] != "none" || !slices.Equal(c.Ask, []string{"a"}) {
+		t.Errorf("before the answer about the first: %q, ask %q", got, c.Ask)
+	}
+	book.Answer("a", 5, epoch)
+	got, _ = take(book, 1, time.Second)
+	wantTaken(t, "after it", got, "big in a")
+}
+
 func TestF25_MissingSubnetIsPassedOverAndNamed(t *testing.T) {
 	book := asked(0, 0)
 	book.Missing("a", "does not exist", epoch)

@@ -27,7 +27,8 @@ type subnet struct {
 type room int
 
 const (
-	unknown room = iota
+	unheard room = iota // never asked about, or not answered yet
+	unknown             // what was heard is too old
 	open
 	closed
 )
@@ -45,7 +46,9 @@ func (b *Book) room(name string, now time.Time) (room, bool) {
 	}
 	age := now.Sub(s.answered)
 	switch {
-	case s.answered.IsZero(), age >= stale:
+	case s.answered.IsZero():
+		return unheard, true
+	case age >= stale:
 		return unknown, true
 	case s.left() != 0:
 		return open, age >= fresh
