@@ -66,6 +66,8 @@ func Child(ctx context.Context) (bool, error) {
 	switch {
 	case !ok:
 		return false, nil
+	case role == "server" && kind == serverCrowd:
+		return true, serveCrowd(ctx)
 	case role == "server":
 		return true, serveIdle(ctx, kind)
 	default:

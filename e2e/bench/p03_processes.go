@@ -255,6 +255,9 @@ func (a idleAgent) connect(ctx context.Context, kind, addr string, roots *x509.C
 	if err != nil {
 		return err
 	}
+	if kind == serverCrowd {
+		return a.stay(ctx, conn, id)
+	}
 	if kind == serverGRPC {
 		stream, err := openEcho(ctx, conn)
 		if err != nil {

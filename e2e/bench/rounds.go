@@ -61,6 +61,7 @@ func Measures() []Measure {
 		{"P11", "changes of groups", measureChanges},
 		{"P13", "start of a process", measureStart},
 		{"P14", "an agent on its machine", measureAgent},
+		{"crowd", "two thousand agents", measureCrowd},
 	}
 }
 

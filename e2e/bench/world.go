@@ -226,8 +226,10 @@ type server interface {
 }
 
 // serveOn serves on a free port of the loopback interface, whose address it returns.
-func serveOn(s server) (addr string, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func serveOn(s server) (addr string, err error) { return serveAt(s, "127.0.0.1:0") }
+
+func serveAt(s server, at string) (addr string, err error) {
+	l, err := net.Listen("tcp", at)
 	if err != nil {
 		return "", err
 	}
@@ -237,12 +239,17 @@ func serveOn(s server) (addr string, err error) {
 
 // agentListener starts the service of the agents' streams.
 func (w *world) agentListener() (addr string, stop func(), err error) {
+	return w.agentListenerAt("127.0.0.1:0")
+}
+
+// agentListenerAt is agentListener at an address; port 0 is a free one.
+func (w *world) agentListenerAt(at string) (addr string, stop func(), err error) {
 	cert, err := w.serverCert()
 	if err != nil {
 		return "", nil, err
 	}
 	s := rpc.NewAgentServer(w.options(), pki.MutualTLS(cert, w.roots, nil))
-	addr, err = serveOn(s)
+	addr, err = serveAt(s, at)
 	return addr, func() { cutOff(s) }, err
 }
 
