@@ -127,27 +127,33 @@ type resident struct {
 	hash  string
 	every time.Duration
 	said  int64
+	news  chan *nstancev1.TerminationNotice
 }
+
+// warn has the agent report at once that its machine will be interrupted.
+func (r *resident) warn(n *nstancev1.TerminationNotice) { r.news <- n }
 
 // settle registers the agents of booted machines, and keeps them connected until
 // ctx ends.
-func (n *nursery) settle(ctx context.Context, w *world, agents []*agent, every time.Duration) error {
+func (n *nursery) settle(ctx context.Context, w *world, agents []*agent, every time.Duration) ([]*resident, error) {
 	if err := w.registerAll(ctx, agents); err != nil {
-		return err
+		return nil, err
 	}
+	residents := make([]*resident, 0, len(agents))
 	for _, a := range agents {
-		r := &resident{ctx: ctx, id: a.id, hash: a.hash, every: every}
+		r := &resident{ctx: ctx, id: a.id, hash: a.hash, every: every, news: make(chan *nstancev1.TerminationNotice, 1)}
 		certificate, err := x509.ParseCertificate(a.certificate.Certificate[0])
 		if err != nil {
-			return fmt.Errorf("agent %s: %w", a.id, err)
+			return nil, fmt.Errorf("agent %s: %w", a.id, err)
 		}
 		peer, err := identity.PeerFromCertificate(certificate)
 		if err != nil {
-			return fmt.Errorf("agent %s: %w", a.id, err)
+			return nil, fmt.Errorf("agent %s: %w", a.id, err)
 		}
 		go func() { _ = w.reign.Connect(peer, r) }() // ends with ctx
+		residents = append(residents, r)
 	}
-	return nil
+	return residents, nil
 }
 
 // Context implements shard.AgentStream.
@@ -168,6 +174,10 @@ func (r *resident) Recv() (*nstancev1.AgentMessage, error) {
 	select {
 	case <-time.After(r.every):
 		return r.report(), nil
+	case notice := <-r.news:
+		msg := r.report()
+		msg.GetReport().TerminationNotice = notice
+		return msg, nil
 	case <-r.ctx.Done():
 		return nil, context.Cause(r.ctx)
 	}

@@ -44,7 +44,7 @@ func raised(ctx context.Context, t *testing.T, w *world, n *nursery, size int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.settle(ctx, w, agents, 10*time.Minute); err != nil {
+	if _, err := n.settle(ctx, w, agents, 10*time.Minute); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -61,6 +61,8 @@ func Measures() []Measure {
 		{"P11", "changes of groups", measureChanges},
 		{"P13", "start of a process", measureStart},
 		{"P14", "an agent on its machine", measureAgent},
+		{"P15", "a machine that dies", measureRepair},
+		{"P16", "a notice of interruption", measureNotice},
 		{"crowd", "two thousand agents", measureCrowd},
 	}
 }
