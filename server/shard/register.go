@@ -29,11 +29,15 @@ func refuseRegistration(why error) error {
 }
 
 // OutstandingNonce reports whether the token is the nonce of an instance that
-// has not registered yet: such a caller is never made to wait (F41). It costs a
-// hash and a look-up.
+// has not registered yet, and in time: such a caller is never made to wait (F41).
+// It costs a hash and two look-ups.
 func (r *Reign) OutstandingNonce(token string) bool {
-	_, ok := r.cache.ByNonce(pki.HashNonce(token))
-	return ok
+	id, ok := r.cache.ByNonce(pki.HashNonce(token))
+	if !ok {
+		return false
+	}
+	row, ok := r.cache.Instance(id)
+	return ok && r.now().Before(row.NonceExpires.Add(registrationLeeway))
 }
 
 // RegisterAgent gives a new instance its certificate, once (S9): that the nonce

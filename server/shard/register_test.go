@@ -139,6 +139,31 @@ func TestRegistrationThatCannotBeStoredIssuesNothing(t *testing.T) {
 	})
 }
 
+// TestF41_AnOldNonceIsNoPass: only a nonce with which somebody may still register
+// is let past the limits of registration.
+func TestF41_AnOldNonceIsNoPass(t *testing.T) {
+	withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
+		if !w.reign().OutstandingNonce(nonce) || w.reign().OutstandingNonce(nonce+"x") {
+			t.Error("the nonce of a machine that is starting has to pass, and no other")
+		}
+		w.store.Down(true) // nothing can be removed meanwhile
+		w.settle(2*time.Minute + registrationLeeway)
+		if _, known := w.reign().known(id); !known || w.reign().OutstandingNonce(nonce) {
+			t.Errorf("known: %t; the nonce that has expired passes", known)
+		}
+		w.store.Down(false)
+		w.settle(time.Minute)
+	})
+	withMachine(t, func(t *testing.T, w *world, _ identity.ID, nonce string) {
+		if _, err := register(w.reign(), nonce, newKey(t)); err != nil {
+			t.Fatal(err)
+		}
+		if w.reign().OutstandingNonce(nonce) {
+			t.Error("a nonce that was used passes")
+		}
+	})
+}
+
 func TestS10_NonceIsBound(t *testing.T) {
 	stranger, err := identity.NewID("vmx")
 	if err != nil {
