@@ -52,6 +52,8 @@ type process struct {
 
 	operators *operators.Registry
 	reloading sync.Mutex
+	restarts  chan string // the part of the configuration that needs one; has room for one
+	unfit     string      // etag of a configuration with which this process could not start
 
 	cluster, shardLock *election
 	credentials        *wallet
@@ -66,22 +68,43 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	p := &process{opts: opts, log: opts.Log.With("server", opts.ID, "shard", opts.Shard)}
-	if err := p.open(ctx); err != nil {
+	var before *shard.Static
+	for {
+		p := &process{opts: opts, log: opts.Log.With("server", opts.ID, "shard", opts.Shard), restarts: make(chan string, 1)}
+		err := p.run(ctx, before)
+		if !errors.Is(err, errRestart) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the end of ctx is the end in order
+		}
+		static := p.shard.Static()
+		before = &static
+	}
+}
+
+// errRestart ends a server that is to start anew, because the configuration has
+// changed in a part that is read at a start alone.
+var errRestart = errors.New("the server starts anew")
+
+// run serves once. Where the stored configuration can't be served with, the one
+// before is, if there is one: that of the server which has just ended.
+func (p *process) run(ctx context.Context, before *shard.Static) (err error) {
+	if err := p.open(ctx, before); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.cache.Close()) }()
 	defer p.ls.close()
-	if err := p.serve(ctx); err != nil {
+	err = p.serve(ctx)
+	if err != nil && !errors.Is(err, errRestart) {
 		exitJitter(ctx, p.static.Config.Server.ErrorExitJitter)
-		return err
 	}
-	return nil
+	return err
 }
 
 // open brings up everything that does not depend on who leads. If it fails
 // nothing was started.
-func (p *process) open(ctx context.Context) error {
+func (p *process) open(ctx context.Context, before *shard.Static) error {
 	var err error
 	if p.store, err = p.opts.openStore(ctx); err != nil {
 		return err
@@ -92,6 +115,23 @@ func (p *process) open(ctx context.Context) error {
 	if p.static, err = p.configure(ctx); err != nil {
 		return err
 	}
+	if err = p.prepare(ctx); err != nil && before != nil {
+		p.log.ErrorContext(ctx, "stored configuration can't be served with; the one before stays in force", "error", err)
+		p.unfit, p.static = p.static.ETag, *before
+		err = p.prepare(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if p.cache, err = cache.Open(ctx, p.opts.cachePath(), cache.Options{Log: p.log}); err != nil {
+		p.ls.close()
+		return err
+	}
+	return nil
+}
+
+// prepare opens what the configuration in force names.
+func (p *process) prepare(ctx context.Context) (err error) {
 	cfg := p.static.Config.Server
 	if p.keys, err = newKeyring(ctx, p.store, p.static.Config, p.log); err != nil {
 		return err
@@ -103,14 +143,8 @@ func (p *process) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("provider %s: %w", p.opts.Provider.Kind, err)
 	}
-	if p.ls, err = listen(ctx, cfg, p.opts.AdvertiseHost, p.opts.Provider.FreePorts); err != nil {
-		return err
-	}
-	if p.cache, err = cache.Open(ctx, p.opts.cachePath(), cache.Options{Log: p.log}); err != nil {
-		p.ls.close()
-		return err
-	}
-	return nil
+	p.ls, err = listen(ctx, cfg, p.opts.AdvertiseHost, p.opts.Provider.FreePorts)
+	return err
 }
 
 // configure loads the configuration. While storage is away and no copy was kept,
@@ -172,6 +206,7 @@ func (p *process) serve(ctx context.Context) error {
 	g.Go(func() error { return p.watchProvider(ctx) })
 	g.Go(func() error { return p.reloadOnHangup(ctx) })
 	g.Go(func() error { return p.followConfig(ctx) })
+	g.Go(func() error { return p.awaitRestart(ctx) })
 	return g.Wait()
 }
 

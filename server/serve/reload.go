@@ -16,11 +16,30 @@ import (
 	"nstance.dev/server/shard"
 )
 
-// needsRestart refuses a stored configuration that takes effect only at a start.
-func needsRestart(part string) error {
+// notApplicable refuses a stored configuration that is valid and can't be in force.
+func notApplicable(why string) error {
 	return &shard.Refusal{
-		Code: codes.FailedPrecondition, Reason: "NEEDS_RESTART",
-		Message: part + " has changed, which takes effect when the server is restarted; until then the configuration before stays in force",
+		Code: codes.FailedPrecondition, Reason: "CONFIG_NOT_APPLICABLE",
+		Message: why + "; the configuration before stays in force",
+	}
+}
+
+// awaitRestart ends the server when a configuration asks for a start.
+func (p *process) awaitRestart(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case part := <-p.restarts:
+		p.log.InfoContext(ctx, "starting anew, to put the configuration in force", "changed", part)
+		return errRestart
+	}
+}
+
+// restart has the server start anew, soon.
+func (p *process) restart(part string) {
+	select {
+	case p.restarts <- part:
+	default: // it is about to
 	}
 }
 
@@ -43,7 +62,8 @@ func (r *refresher) Check(data []byte) (cfg *config.Config, fixed string, err er
 }
 
 // reload reads the stored configuration and puts it in force if it is another
-// one. Reloads follow each other.
+// one: at once, or where a part has changed that is read at a start alone, by an
+// orderly restart that begins when this returns. Reloads follow each other.
 func (p *process) reload(ctx context.Context) (prev, now string, updated bool, err error) {
 	p.reloading.Lock()
 	defer p.reloading.Unlock()
@@ -55,8 +75,14 @@ func (p *process) reload(ctx context.Context) (prev, now string, updated bool, e
 	if static.ETag == old.ETag {
 		return old.ETag, old.ETag, false, nil
 	}
-	if fixed := changedForGood(old.Config, static.Config); fixed != "" {
-		return old.ETag, old.ETag, false, needsRestart(fixed)
+	switch part := readAtStart(old.Config, static.Config); {
+	case static.Config.Server.ClusterID != old.Config.Server.ClusterID:
+		return old.ETag, old.ETag, false, notApplicable("server.cluster_id has changed, and certificates and records name the cluster that they are of")
+	case static.ETag == p.unfit:
+		return old.ETag, old.ETag, false, notApplicable("the server could not start with it, its log says why")
+	case part != "":
+		p.restart(part)
+		return old.ETag, static.ETag, true, nil
 	}
 	if err := p.shard.Apply(ctx, static); err != nil {
 		return old.ETag, old.ETag, false, err
@@ -86,14 +112,14 @@ func (p *process) catchUp(ctx context.Context) {
 	}
 }
 
-// changedForGood names the first part that a running process cannot change.
-func changedForGood(old, now *config.Config) string {
+// readAtStart names the first changed part that is read when a server starts and
+// not later: what it listens on, talks to and is elected by.
+func readAtStart(old, now *config.Config) string {
 	a, b := old.Server, now.Server
 	for _, part := range []struct {
 		name string
 		same bool
 	}{
-		{"server.cluster_id", a.ClusterID == b.ClusterID},
 		{"server.provider", reflect.DeepEqual(a.Provider, b.Provider)},
 		{"server.bind", a.Bind == b.Bind},
 		{"server.advertise", a.Advertise == b.Advertise},

@@ -1,12 +1,15 @@
 package serve
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
 	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/shard"
@@ -46,7 +49,7 @@ func TestCatchUp_aNewLeaderBeginsWithTheStoredConfiguration(t *testing.T) {
 	})
 }
 
-func TestReload_refusesWhatNeedsARestart(t *testing.T) {
+func TestReload_startsAnewWhereItHasTo(t *testing.T) {
 	store := memory.New(memory.Options{})
 	put(t, store, devConfig(t, 3))
 	p := standby(t, store)
@@ -55,17 +58,58 @@ func TestReload_refusesWhatNeedsARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, store, text)
-	_, _, updated, err := p.reload(t.Context())
-	var refusal *shard.Refusal
-	if updated || !errors.As(err, &refusal) || refusal.Reason != "NEEDS_RESTART" {
-		t.Errorf("reload: updated %t, %v; want NEEDS_RESTART", updated, err)
+	p.restarts = make(chan string, 1)
+	for range 2 { // the second before the restart has begun
+		prev, now, updated, err := p.reload(t.Context())
+		if !updated || err != nil || prev == now {
+			t.Errorf("reload: updated %t, %v, etags %q and %q", updated, err, prev, now)
+		}
 	}
 	if got := sizeOf(p); got != 3 {
-		t.Errorf("size %d, want the one before, 3", got)
+		t.Errorf("size %d, want the one before until the restart, 3", got)
+	}
+	if err := p.awaitRestart(t.Context()); !errors.Is(err, errRestart) {
+		t.Errorf("the server ends with %v, want that it starts anew", err)
 	}
 }
 
-func TestChangedForGood_namesWhatNeedsARestart(t *testing.T) {
+// TestS19_WhatCanNotBeInForce: a valid configuration that this server cannot serve
+// with leaves the one before in force, without one restart after the other.
+func TestS19_WhatCanNotBeInForce(t *testing.T) {
+	store := memory.New(memory.Options{})
+	put(t, store, devConfig(t, 3))
+	p := standby(t, store)
+	p.restarts = make(chan string, 1)
+	refused := func(why string) {
+		t.Helper()
+		_, _, updated, err := p.reload(t.Context())
+		var refusal *shard.Refusal
+		if updated || !errors.As(err, &refusal) || refusal.Reason != "CONFIG_NOT_APPLICABLE" || !strings.Contains(refusal.Message, why) {
+			t.Errorf("reload: updated %t, %v; want CONFIG_NOT_APPLICABLE because of %s", updated, err, why)
+		}
+		if got := sizeOf(p); got != 3 || len(p.restarts) > 0 {
+			t.Errorf("size %d, %d restarts; want the one before, 3, and none", got, len(p.restarts))
+		}
+	}
+	put(t, store, anotherCluster(t))
+	refused("server.cluster_id")
+
+	put(t, store, devConfig(t, 4))
+	obj, err := store.Get(t.Context(), bucket.ConfigKey(p.source.flags.Shard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.unfit = obj.ETag
+	refused("could not start")
+}
+
+// anotherCluster is a valid configuration that no server of this one can be under.
+func anotherCluster(t *testing.T) []byte {
+	t.Helper()
+	return bytes.Replace(devConfig(t, 4), []byte(`"cluster_id": "dev"`), []byte(`"cluster_id": "other"`), 1)
+}
+
+func TestReadAtStart_namesWhatNeedsARestart(t *testing.T) {
 	load := func(edit func(*config.Server)) *config.Config {
 		cfg, err := config.Load("c.jsonc", devConfig(t, 3), config.LoadOptions{})
 		if err != nil {
@@ -82,14 +126,13 @@ func TestChangedForGood_namesWhatNeedsARestart(t *testing.T) {
 		{"", func(*config.Server) {}},
 		{"", func(s *config.Server) { s.HealthCheckInterval *= 2 }},
 		{"", func(s *config.Server) { s.SubnetPools["more"] = []string{"x"} }},
-		{"server.cluster_id", func(s *config.Server) { s.ClusterID = "other" }},
 		{"server.provider", func(s *config.Server) { s.Provider.Options["dir"] = "/elsewhere" }},
 		{"server.bind", func(s *config.Server) { s.Bind.Agent = "127.0.0.1:1" }},
 		{"server.shard_election", func(s *config.Server) { s.ShardElection.LeaderTimeout *= 2 }},
 		{"server.secrets", func(s *config.Server) { s.Secrets.EncryptionKey = nil }},
 	} {
-		if got := changedForGood(same, load(tt.edit)); got != tt.want {
-			t.Errorf("changedForGood = %q, want %q", got, tt.want)
+		if got := readAtStart(same, load(tt.edit)); got != tt.want {
+			t.Errorf("readAtStart = %q, want %q", got, tt.want)
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nstance.dev/server/config"
 	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/peers"
 )
@@ -77,11 +76,7 @@ func TestStandby_believesTheLeader(t *testing.T) {
 }
 
 func TestS19_StandbyReportsABadConfigurationOnce(t *testing.T) {
-	elsewhere, err := config.Dev(config.DevOptions{MachinesDir: "/elsewhere", EncryptionKeyFile: "/k", Arch: "amd64", Userdata: "#!/bin/sh\n", Size: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, bad := range map[string][]byte{"not valid": []byte(`{"nonsense": 1}`), "for a restart only": elsewhere} {
+	for name, bad := range map[string][]byte{"not valid": []byte(`{"nonsense": 1}`), "of another cluster": anotherCluster(t)} {
 		t.Run(name, func(t *testing.T) {
 			inStandby(t, &election{}, func(t *testing.T, p *process, store *memory.Store, logs *bytes.Buffer) {
 				put(t, store, bad)

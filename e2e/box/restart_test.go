@@ -1,0 +1,62 @@
+package box_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"nstance.dev/e2e/box"
+)
+
+// TestReload_AServerStartsAnewWhereItHasTo: a longer lease is read at a start alone.
+// The process starts anew by itself, and its machines do not notice. An address
+// that this box does not have leaves everything as it is (S19).
+func TestReload_AServerStartsAnewWhereItHasTo(t *testing.T) {
+	t.Parallel()
+	b, p := up(t, 2)
+	before := b.Machines()
+	change := func(old, now string) {
+		t.Helper()
+		text := strings.Replace(b.Config(), old, now, 1)
+		if text == b.Config() {
+			t.Fatalf("the configuration has no %s:\n%s", old, text)
+		}
+		b.SetConfig(text)
+	}
+	lasts := func(seconds int) func() error {
+		return func() error {
+			doc, err := b.Lock()
+			if err != nil || doc.Released || doc.LeaseSeconds != seconds {
+				return fmt.Errorf("the lock is %+v (%w)", doc, err)
+			}
+			return b.Settled("web", 2, time.Time{})
+		}
+	}
+
+	change(`"shard_election": { "leader_timeout": "5s" }`, `"shard_election": { "leader_timeout": "7s" }`)
+	b.AdminOK("config", "refresh")
+	b.Within(60*time.Second, "the new lease is in force", lasts(7))
+	stillServes(t, b, 2, before)
+
+	change(`"agent_addr": "127.0.0.1:8994"`, `"agent_addr": "192.0.2.1:8994"`)
+	b.AdminOK("config", "refresh")
+	b.Within(60*time.Second, "the server goes on with the configuration before", func() error {
+		if r := b.Admin("config", "refresh"); !strings.Contains(r.Out+r.Err, "could not start with it") {
+			return fmt.Errorf("refresh says %s%s", r.Out, r.Err)
+		}
+		return lasts(7)()
+	})
+	stillServes(t, b, 2, before)
+
+	change(`"agent_addr": "192.0.2.1:8994"`, `"agent_addr": "127.0.0.1:8994"`)
+	change(`"size": 2`, `"size": 3`)
+	b.AdminOK("config", "refresh")
+	b.Within(60*time.Second, "the corrected configuration is in force", func() error { return b.Settled("web", 3, time.Time{}) })
+	if p.Ended() {
+		t.Error("the process ended")
+	}
+	if doc, err := b.Lock(); err != nil || doc.LeaderID == "" {
+		t.Errorf("the lock of %s: %+v, %v", box.Shard, doc, err)
+	}
+}
