@@ -25,9 +25,9 @@ type Refresher interface {
 	Refresh(ctx context.Context) (prev, now string, updated bool, err error)
 
 	// Check reads a configuration that is not stored, with the rules of a stored
-	// one. What is wrong with it is an error as of Refresh; fixed, if not empty,
-	// is a part of it that would take effect only when the server is restarted.
-	Check(data []byte) (cfg *config.Config, fixed string, err error)
+	// one. What is wrong with it is an error as of Refresh; anew, if not empty, is
+	// a part of it for which the server would start anew.
+	Check(data []byte) (cfg *config.Config, anew string, err error)
 }
 
 // RefreshConfig implements [nstancev1.OperatorServiceServer].
@@ -57,13 +57,13 @@ func (s *operatorService) PlanConfig(ctx context.Context, req *nstancev1.PlanCon
 	if !s.administrates(c.Tenant) {
 		return nil, refuse(codes.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may plan a configuration of the shard")
 	}
-	cfg, fixed, err := s.opts.Config.Check(req.Config)
+	cfg, anew, err := s.opts.Config.Check(req.Config)
 	if err != nil {
 		return nil, refuse(codes.InvalidArgument, "INVALID_CONFIG", "the configuration is invalid:\n%v", err)
 	}
 	plan := c.reign.PlanConfig(cfg)
-	if fixed != "" {
-		plan.Warnings = append(plan.Warnings, fixed+" differs, which takes effect when the server is restarted; until then the whole file is refused")
+	if anew != "" {
+		plan.Warnings = append(plan.Warnings, anew+" differs, for which the server starts anew by itself: a standby leads meanwhile")
 	}
 	return plan, nil
 }

@@ -76,7 +76,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 			return err
 		}
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the end of ctx is the end in order
+			return nil
 		}
 		static := p.shard.Static()
 		before = &static

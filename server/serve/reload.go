@@ -24,6 +24,8 @@ func notApplicable(why string) error {
 	}
 }
 
+var errOtherCluster = notApplicable("server.cluster_id has changed, and certificates and records name the cluster that they are of")
+
 // awaitRestart ends the server when a configuration asks for a start.
 func (p *process) awaitRestart(ctx context.Context) error {
 	select {
@@ -53,12 +55,16 @@ func (r *refresher) Refresh(ctx context.Context) (prev, now string, updated bool
 }
 
 // Check implements the operator service's part.
-func (r *refresher) Check(data []byte) (cfg *config.Config, fixed string, err error) {
+func (r *refresher) Check(data []byte) (cfg *config.Config, anew string, err error) {
 	cfg, err = config.Load(bucket.ConfigKey(r.p.source.flags.Shard), data, r.p.source.opts)
 	if err != nil {
 		return nil, "", err
 	}
-	return cfg, changedForGood(r.p.shard.Static().Config, cfg), nil
+	old := r.p.shard.Static().Config
+	if cfg.Server.ClusterID != old.Server.ClusterID {
+		return nil, "", errOtherCluster
+	}
+	return cfg, readAtStart(old, cfg), nil
 }
 
 // reload reads the stored configuration and puts it in force if it is another
@@ -77,7 +83,7 @@ func (p *process) reload(ctx context.Context) (prev, now string, updated bool, e
 	}
 	switch part := readAtStart(old.Config, static.Config); {
 	case static.Config.Server.ClusterID != old.Config.Server.ClusterID:
-		return old.ETag, old.ETag, false, notApplicable("server.cluster_id has changed, and certificates and records name the cluster that they are of")
+		return old.ETag, old.ETag, false, errOtherCluster
 	case static.ETag == p.unfit:
 		return old.ETag, old.ETag, false, notApplicable("the server could not start with it, its log says why")
 	case part != "":
