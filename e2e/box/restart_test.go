@@ -36,12 +36,12 @@ func TestReload_AServerStartsAnewWhereItHasTo(t *testing.T) {
 
 	change(`"shard_election": { "leader_timeout": "5s" }`, `"shard_election": { "leader_timeout": "7s" }`)
 	b.AdminOK("config", "refresh")
-	b.Within(60*time.Second, "the new lease is in force", lasts(7))
+	b.Await("the new lease is in force", lasts(7))
 	stillServes(t, b, 2, before)
 
 	change(`"agent_addr": "127.0.0.1:8994"`, `"agent_addr": "192.0.2.1:8994"`)
 	b.AdminOK("config", "refresh")
-	b.Within(60*time.Second, "the server goes on with the configuration before", func() error {
+	b.Await("the server goes on with the configuration before", func() error {
 		if r := b.Admin("config", "refresh"); !strings.Contains(r.Out+r.Err, "could not start with it") {
 			return fmt.Errorf("refresh says %s%s", r.Out, r.Err)
 		}
@@ -52,7 +52,7 @@ func TestReload_AServerStartsAnewWhereItHasTo(t *testing.T) {
 	change(`"agent_addr": "192.0.2.1:8994"`, `"agent_addr": "127.0.0.1:8994"`)
 	change(`"size": 2`, `"size": 3`)
 	b.AdminOK("config", "refresh")
-	b.Within(60*time.Second, "the corrected configuration is in force", func() error { return b.Settled("web", 3, time.Time{}) })
+	b.Await("the corrected configuration is in force", func() error { return b.Settled("web", 3, time.Time{}) })
 	if p.Ended() {
 		t.Error("the process ended")
 	}
