@@ -64,9 +64,17 @@ func (st *stream) welcome(ctx context.Context, w *nstancev1.Welcome, now time.Ti
 		st.welcomed = now
 	} else {
 		st.reports.due = now // who leads anew has heard nothing yet, though the stream stayed
+		st.discard(ctx)      // nor does it know what was staged
 	}
 	st.session.log.InfoContext(ctx, "connected", "shard", w.GetShard(), "term", w.GetTerm(),
 		"server_version", w.GetServerVersion(), "report_interval", st.reports.interval.String())
+}
+
+// discard throws away what was staged and not committed.
+func (st *stream) discard(ctx context.Context) {
+	if err := st.session.Files.Discard(); err != nil {
+		st.session.log.ErrorContext(ctx, "staged files were not discarded", "error", err)
+	}
 }
 
 // submitKeys answers a request with every key that there is or can be made.

@@ -185,6 +185,25 @@ func TestFilesStagedWhenTheStreamEndsAreDiscarded(t *testing.T) {
 	})
 }
 
+// A stream may outlive a leader, and its successor knows nothing of what was staged.
+func TestFilesStagedByAnotherLeaderAreDiscarded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := newMachine(t, life(month)), &shard{interval: time.Minute}
+		m.Serve(leader, agenttest.Script{Connect: s.connect})
+		m.run(settings.Report{}, leader)
+		synctest.Wait()
+		s.send(t, file("a.txt", "of the same leader", time.Now()), welcome(2*time.Minute), commit("sha256:1"))
+		s.send(t, file("b.txt", "of the one before", time.Now()))
+		next := welcome(time.Minute)
+		next.GetWelcome().Term++
+		s.send(t, next, commit("sha256:2"))
+		if m.received("a.txt") == "" || m.received("b.txt") != "" {
+			t.Errorf("a.txt is %q, b.txt is %q", m.received("a.txt"), m.received("b.txt"))
+		}
+		m.quit()
+	})
+}
+
 func TestS14_OnlyPublicHalvesLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := newMachine(t, life(month)), &shard{interval: time.Minute}

@@ -60,6 +60,14 @@ var layers = []layer{
 		},
 		tests: append([]string{"server/secrets"}, fakes...),
 	},
+	{
+		dir: "server/supply",
+		ours: []string{
+			"protos/...", "server/bucket", "server/cache", "server/config/...", "server/delivery", "server/fleet", "server/lease",
+			"server/objectstore", "server/pki", "server/render", "server/sources",
+		},
+		tests: append([]string{"server/secrets"}, fakes...),
+	},
 	{dir: "server/shard", ours: belowShard, tests: fakes},
 	{dir: "server/rpc", ours: append([]string{"server/shard/...", "server/operators"}, belowShard...), tests: fakes},
 	{dir: "server/serve", ours: []string{"protos/...", "server/..."}},
@@ -88,7 +96,7 @@ var belowShard = []string{
 	"protos/...", "server/driver", "server/config/...", "server/bucket", "server/render",
 	"server/objectstore", "server/secrets", "server/lease", "server/pki", "server/fleet/...",
 	"server/decisions", "server/preview", "server/cache",
-	"server/placement", "server/images", "server/userdata",
+	"server/placement", "server/images", "server/userdata", "server/sources", "server/supply",
 }
 
 // fakes are the stand-ins for the outer world that tests use.

@@ -91,6 +91,9 @@ func (l *Ledger) Sent(f File, hash string, modified, now time.Time) {
 	l.staged[f.Name] = mark{hash, f.Version}
 }
 
+// Staged reports whether something was sent on this stream that is not committed.
+func (l *Ledger) Staged() bool { return len(l.staged) > 0 }
+
 // Failed notes a file that could not be made.
 func (l *Ledger) Failed(f File, now time.Time) { l.files[f.Name] = l.tried(f, now) }
 

@@ -26,6 +26,8 @@ type keyring struct {
 	store   objectstore.Store
 	open    func(context.Context) (secrets.Store, error) // reads the encryption keys anew
 	secrets secrets.Store                                // of run alone
+	ttl     time.Duration                                // of what is read for machines
+	shared  atomic.Pointer[secrets.Cached]               // the same as secrets, for everybody else
 	ca      pki.CATemplate
 	log     *slog.Logger
 	now     func() time.Time
@@ -53,11 +55,22 @@ func newKeyring(ctx context.Context, store objectstore.Store, cfg *config.Config
 	if err != nil {
 		return nil, err
 	}
-	return &keyring{
-		cluster: cfg.Server.ClusterID, store: store, open: open, secrets: opened, ca: caTemplate(cfg), log: log, now: time.Now,
-		ready: make(chan struct{}), try: make(chan struct{}, 1),
-	}, nil
+	k := &keyring{
+		cluster: cfg.Server.ClusterID, store: store, open: open, ca: caTemplate(cfg), log: log, now: time.Now,
+		ttl: cfg.Server.Secrets.CacheTTL.Std(), ready: make(chan struct{}), try: make(chan struct{}, 1),
+	}
+	k.use(opened)
+	return k, nil
 }
+
+// use makes a store the one that keys and secrets are read from.
+func (k *keyring) use(store secrets.Store) {
+	k.secrets = store
+	k.shared.Store(secrets.NewCached(store, k.ttl, k.now))
+}
+
+// machineSecrets returns where the secrets of machines are read from.
+func (k *keyring) machineSecrets() secrets.Store { return k.shared.Load() }
 
 // openSecrets opens the store that the configuration names.
 func openSecrets(ctx context.Context, store objectstore.Store, s config.Secrets, log *slog.Logger) (secrets.Store, error) {
@@ -178,7 +191,7 @@ func (k *keyring) reopen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k.secrets = opened
+	k.use(opened)
 	return nil
 }
 

@@ -3,7 +3,6 @@ package shard
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -11,36 +10,14 @@ import (
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
-	"nstance.dev/server/config"
 	"nstance.dev/server/pki"
 )
-
-// keyNames are the keys that an instance's template wants the agent to make, in
-// order.
-func (r *Reign) keyNames(id identity.ID) []string {
-	row, ok := r.cache.Instance(id)
-	if !ok {
-		return nil
-	}
-	template, ok := r.wanted.config().Templates[row.Template]
-	if !ok {
-		return nil
-	}
-	var names []string
-	for _, file := range template.Files {
-		if file.Kind == config.FileCertificate && file.Key != nil {
-			names = append(names, strings.TrimSuffix(file.Key.Name, ".pub"))
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
 
 // storeKeys takes the public halves of keys that the agent made. Those that the
 // template does not ask for are refused; the others are answered for once they
 // are stored.
 func (s *session) storeKeys(msg *nstancev1.PublicKeys) error {
-	wanted := s.r.keyNames(s.id)
+	wanted := s.r.files.KeyNames(s.id)
 	answer := &nstancev1.KeysStored{RequestId: msg.RequestId}
 	valid := map[string]string{}
 	for _, key := range msg.Keys {
@@ -59,7 +36,10 @@ func (s *session) storeKeys(msg *nstancev1.PublicKeys) error {
 			return refuse(codes.Unavailable, "CACHE_UNAVAILABLE", "the keys could not be stored")
 		}
 	}
-	s.send(&nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_KeysStored{KeysStored: answer}})
+	s.Offer(&nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_KeysStored{KeysStored: answer}})
+	if len(valid) > 0 {
+		s.r.files.KeysStored(s.id)
+	}
 	return nil
 }
 
@@ -86,7 +66,7 @@ func (s *session) renew(req *nstancev1.Renew) error {
 		s.r.log.Warn("certificate not renewed", "instance", s.id, "error", err)
 		answer.Code, answer.Message = codes.Unavailable.String(), "the certificate could not be recorded; try again"
 	}
-	s.send(&nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_Renewed{Renewed: answer}})
+	s.Offer(&nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_Renewed{Renewed: answer}})
 	return nil
 }
 

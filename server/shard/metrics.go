@@ -8,6 +8,7 @@ import (
 	"nstance.dev/server/decisions"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/supply"
 )
 
 // Metrics are the measurements of a shard. Label values are bounded: states,
@@ -34,6 +35,7 @@ type Metrics struct {
 	decisions        *prometheus.CounterVec
 	strayAcks        prometheus.Counter
 	silence          prometheus.Gauge
+	supply           *supply.Metrics
 }
 
 // NewMetrics makes the metrics of a shard and registers them; a nil registerer
@@ -62,6 +64,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		silence:          gauge("nstance_verdicts_suspended", "1 while nobody is found sick for missing reports, because most agents fell silent at once."),
 		strayAcks:        counter("nstance_stray_drain_acks_total", "Drains acknowledged of instances that nobody had condemned."),
 	}
+	m.supply = supply.NewMetrics(reg)
 	if reg != nil {
 		reg.MustRegister(m.collectors()...)
 	}

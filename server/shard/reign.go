@@ -16,6 +16,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/placement"
+	"nstance.dev/server/supply"
 	"nstance.dev/server/userdata"
 )
 
@@ -49,6 +50,7 @@ type Reign struct {
 	collector *collector
 	sessions  *sessions
 	parking   *parking // where the streams stay when the lease is lost; nil: nowhere
+	files     *supply.Supply
 	snapshots *snapshots
 	events    *events
 	standings *standings
@@ -80,6 +82,7 @@ func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, 
 	r.deletions, r.losses = &window{span: time.Minute}, &window{span: time.Minute}
 	r.health = newHealth(r)
 	r.collector = newCollector(r)
+	r.files = newSupply(r)
 	r.sessions = newSessions(r)
 	r.snapshots = newSnapshots(r)
 	r.events = newEvents(opts.Shard, term)
@@ -102,6 +105,7 @@ func (r *Reign) run(ctx context.Context) error {
 	g.Go(func() error { r.audit(ctx); return nil })
 	g.Go(func() error { r.images.run(ctx); return nil })
 	g.Go(func() error { r.snapshots.run(ctx); return nil })
+	g.Go(func() error { return r.files.Run(ctx) })
 	g.Go(func() error {
 		<-ctx.Done()
 		r.queue.ShutDown()
@@ -120,6 +124,7 @@ func (r *Reign) run(ctx context.Context) error {
 func (r *Reign) abandon(why error) {
 	r.end(why)
 	r.queue.ShutDown()
+	r.files.Close()
 	r.tasks.Wait()
 }
 

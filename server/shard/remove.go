@@ -272,6 +272,7 @@ func (r *Reign) markDeleted(id identity.ID, event fleet.Event) fleet.GroupID {
 	if err == nil && ended {
 		r.sessions.end(id)
 		r.health.forget(id)
+		r.files.Forget(id)
 		r.events.instance(r.cache, id, "deleted")
 	}
 	return row.Group

@@ -57,7 +57,7 @@ func amongRivals(t *testing.T, opts worldOptions, names []string, test func(*tes
 	synctest.Test(t, func(t *testing.T) {
 		rs := &rivals{world: newWorld(t, opts), start: time.Now()}
 		rs.store = memory.New(memory.Options{OnWrite: rs.accepted})
-		rs.keys = testKeys(t, rs.ctx, rs.store)
+		_, rs.keys = testKeys(t, rs.ctx, rs.store)
 		rs.life, rs.drained = &life{kill: func() {}}, func() error { return nil }
 		rs.world.stopped = make(chan error, 1)
 		rs.world.stopped <- nil

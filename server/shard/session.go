@@ -53,6 +53,7 @@ type session struct {
 	queue   []*nstancev1.ServerMessage
 	bytes   int
 	sending bool
+	starved bool          // something did not fit since the queue was last empty
 	limit   *time.Timer   // ends the stream: until hello, then with the certificate
 	parked  chan struct{} // closed when a reign takes the stream on; nil: one has it
 	ended   bool
@@ -238,10 +239,8 @@ func (s *session) greet(hello *nstancev1.Hello) error {
 
 // introduce tells the agent who leads and what is wanted of it.
 func (s *session) introduce() {
-	s.send(s.r.welcome())
-	s.send(&nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_KeyRequest{
-		KeyRequest: &nstancev1.KeyRequest{KeyNames: s.r.keyNames(s.id)},
-	}})
+	s.Offer(s.r.welcome())
+	s.r.files.Greet(s.id, s)
 }
 
 // enter makes this the stream of its instance, unless either has ended since the
@@ -299,6 +298,7 @@ func (s *session) report(rep *nstancev1.HealthReport) error {
 		s.r.health.noticed(s.id, notice)
 	}
 	s.r.health.reported(s.id, rep.Count == 0)
+	s.r.files.Heard(s.id, rep)
 	return nil
 }
 
@@ -314,13 +314,18 @@ func printable(s string) string {
 	return string(clean)
 }
 
-// send queues a message for the agent; one that does not fit is dropped.
-func (s *session) send(msg *nstancev1.ServerMessage) {
+// Offer queues a message for the agent, and reports whether there was room. One
+// that does not fit is not kept.
+func (s *session) Offer(msg *nstancev1.ServerMessage) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	size := proto.Size(msg)
-	if s.ended || s.parked != nil || len(s.queue) >= queueMessages || s.bytes+size > queueBytes {
-		return
+	if s.ended || s.parked != nil {
+		return false
+	}
+	if len(s.queue) >= queueMessages || s.bytes+size > queueBytes {
+		s.starved = true
+		return false
 	}
 	s.queue = append(s.queue, msg)
 	s.bytes += size
@@ -328,21 +333,28 @@ func (s *session) send(msg *nstancev1.ServerMessage) {
 		s.sending = true
 		go s.drain()
 	}
+	return true
+}
+
+// Room is how many more messages fit if they are small.
+func (s *session) Room() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.parked != nil {
+		return 0
+	}
+	room := queueMessages - len(s.queue)
+	s.starved = s.starved || room == 0
+	return room
 }
 
 // drain sends what is queued, in order, and ends when nothing is left.
 func (s *session) drain() {
 	for {
-		s.mu.Lock()
-		if s.ended || len(s.queue) == 0 {
-			s.sending, s.queue, s.bytes = false, nil, 0
-			s.mu.Unlock()
+		msg := s.next()
+		if msg == nil {
 			return
 		}
-		msg := s.queue[0]
-		s.queue = s.queue[1:]
-		s.bytes -= proto.Size(msg)
-		s.mu.Unlock()
 		if !s.proves() {
 			continue // the reign is over, and what it had to say with it
 		}
@@ -351,4 +363,23 @@ func (s *session) drain() {
 			return
 		}
 	}
+}
+
+// next takes a message from the queue; nil: nothing is left. Who was told that
+// there is no room is woken then.
+func (s *session) next() *nstancev1.ServerMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || len(s.queue) == 0 {
+		if s.starved && !s.ended {
+			s.r.files.Wake(s.id)
+		}
+		s.sending, s.starved, s.queue, s.bytes = false, false, nil, 0
+		return nil
+	}
+	msg := s.queue[0]
+	s.queue[0] = nil
+	s.queue = s.queue[1:]
+	s.bytes -= proto.Size(msg)
+	return msg
 }

@@ -49,6 +49,7 @@ func (ss *sessions) open(s *session) error {
 		ss.noteReplaced(s.id)
 	}
 	ss.byID[s.id] = s
+	ss.r.files.Connect(s.id, s)
 	ss.r.opts.Metrics.streams.Set(float64(len(ss.byID)))
 	return nil
 }
@@ -80,6 +81,7 @@ func (ss *sessions) close(s *session) bool {
 		return false
 	}
 	delete(ss.byID, s.id)
+	ss.r.files.Disconnect(s.id, s)
 	ss.r.opts.Metrics.streams.Set(float64(len(ss.byID)))
 	return true
 }
@@ -124,6 +126,6 @@ func (ss *sessions) welcomeAll() {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	for _, s := range ss.byID {
-		s.send(ss.r.welcome())
+		s.Offer(ss.r.welcome())
 	}
 }

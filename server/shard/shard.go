@@ -37,6 +37,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/pki"
+	"nstance.dev/server/secrets"
 	"nstance.dev/server/userdata"
 )
 
@@ -52,6 +53,7 @@ type Options struct {
 	Driver    driver.Driver
 	Cache     *cache.Cache
 	Keys      func() *Keys            // nil until the cluster has a CA; then leading may begin
+	Secrets   func() secrets.Store    // where files of kind secret come from
 	Addresses func() driver.Addresses // what agents and operators are told
 	Metrics   *Metrics
 	Drainers  Drainers // nil: nobody coordinates drains

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"nstance.dev/server/bucket"
@@ -37,6 +38,8 @@ type wanted struct {
 	etag       string            // empty: not stored
 	hold       *holding          // nil: the groups of the file are known
 	effectives map[fleet.GroupID]*config.EffectiveGroup
+
+	generation atomic.Uint64 // grows whenever all groups are merged anew
 }
 
 // edit changes the group file for one caller and says whether there is anything
@@ -142,6 +145,7 @@ func (w *wanted) advance(file *config.GroupFile, etag string) {
 // merge computes the effective groups anew. The caller holds mu.
 func (w *wanted) merge() {
 	merged, _ := config.Effective(w.static.Config, w.file)
+	w.generation.Add(1)
 	before := w.effectives
 	w.effectives = make(map[fleet.GroupID]*config.EffectiveGroup, len(merged))
 	for key, g := range merged {
@@ -167,6 +171,9 @@ func (w *wanted) note(id fleet.GroupID, old, g *config.EffectiveGroup) {
 	if old != nil && old.ETag != g.ETag {
 		w.r.backoffs.reset(id) // what failed before may work now
 		w.r.breakers.reset(id)
+	}
+	if old != nil && old.RuntimeHash != g.RuntimeHash {
+		w.r.resupply(id)
 	}
 }
 

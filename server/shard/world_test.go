@@ -67,18 +67,19 @@ type worldOptions struct {
 // world is a shard with everything around it, on the clock of a bubble: storage,
 // a cloud whose VMs have agents, and one server process after another.
 type world struct {
-	t      *testing.T
-	opts   worldOptions
-	ctx    context.Context
-	store  *memory.Store
-	cloud  *drivertest.Cloud
-	keys   *Keys
-	static Static
-	every  time.Duration // between an agent's reports, whatever is put in force later
-	ids    identity.Generator
-	agents sync.WaitGroup
-	logs   lockedBuffer
-	dead   atomic.Bool // agents do not start
+	t       *testing.T
+	opts    worldOptions
+	ctx     context.Context
+	store   *memory.Store
+	cloud   *drivertest.Cloud
+	keys    *Keys
+	static  Static
+	every   time.Duration // between an agent's reports, whatever is put in force later
+	ids     identity.Generator
+	agents  sync.WaitGroup
+	logs    lockedBuffer
+	dead    atomic.Bool // agents do not start
+	secrets secrets.Store
 
 	mu       sync.Mutex
 	machines map[identity.ID]*machine
@@ -129,13 +130,13 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 		}
 	}
 	w.cloud = drivertest.New(opts.Cloud)
-	w.keys = testKeys(t, ctx, w.store)
+	w.secrets, w.keys = testKeys(t, ctx, w.store)
 	w.static = Static{Config: testConfig(t, opts)}
 	w.every = w.static.Config.Server.HealthCheckInterval.Std()
 	return w
 }
 
-func testKeys(t *testing.T, ctx context.Context, store objectstore.Store) *Keys {
+func testKeys(t *testing.T, ctx context.Context, store objectstore.Store) (secrets.Store, *Keys) {
 	t.Helper()
 	sealed, err := secrets.NewSealed(store, "secret/", nil)
 	if err != nil {
@@ -153,7 +154,7 @@ func testKeys(t *testing.T, ctx context.Context, store objectstore.Store) *Keys 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Keys{
+	return sealed, &Keys{
 		Authority: pki.NewAuthority(ca, testCluster, nil, nil),
 		Nonces:    signer, Verifier: pki.NewNonceVerifier(testCluster, nonces),
 	}
@@ -266,6 +267,7 @@ func (w *world) startDoomed(n int, when moment) {
 		Cluster: testCluster, Shard: testShard, ServerID: fmt.Sprintf("server-%d", term), Version: "test",
 		Store: mortalStore{w.store, l}, Driver: cloud, Cache: c, FetchUserdata: w.opts.Fetch,
 		Keys:      func() *Keys { return w.keys },
+		Secrets:   func() secrets.Store { return w.secrets },
 		Addresses: func() driver.Addresses { return driver.Addresses{} }, Drainers: &w.drainers,
 		Log:   slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		NewID: w.ids.NewID,

@@ -18,6 +18,8 @@ const (
 	forever = time.Duration(math.MaxInt64)
 	// retryAfter is how long an error serves other machines too.
 	retryAfter = 10 * time.Second
+	// patience is how long one read may take.
+	patience = 30 * time.Second
 	// maxWatched bounds what is looked at again and again.
 	maxWatched = 4096
 	// unused is how long nobody has asked for something that is forgotten.
@@ -88,7 +90,9 @@ func (s *Sources) content(ctx context.Context, ref reference, e *entry, age time
 
 // read reads a reference. The caller has the turn.
 func (s *Sources) read(ctx context.Context, ref reference, e *entry) (Content, error) {
-	data, etag, err := s.fetch(ctx, ref)
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	data, etag, err := s.fetch(limited, ref)
 	if err != nil && ctx.Err() != nil {
 		return Content{}, err // says nothing about the source
 	}
@@ -103,7 +107,7 @@ func (s *Sources) read(ctx context.Context, ref reference, e *entry) (Content, e
 	if c.Digest == before.Digest {
 		c.Modified = before.Modified
 	} else if e.watched && before.Digest != "" {
-		s.epoch++
+		s.epoch.Add(1)
 	}
 	s.held -= len(before.Data)
 	e.last, e.etag = c, etag

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"nstance.dev/server/config"
@@ -44,7 +45,8 @@ type Sources struct {
 	texts  map[textKey]Content
 	remote map[reference]*entry
 	held   int // bytes of all contents
-	epoch  uint64
+
+	epoch atomic.Uint64
 }
 
 // New returns sources that know nothing yet.
@@ -102,11 +104,7 @@ func (s *Sources) Version(ctx context.Context, r Request) (string, error) {
 
 // Epoch grows whenever the digest of a watched source has become another one.
 // As long as it stays, no version has changed.
-func (s *Sources) Epoch() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.epoch
-}
+func (s *Sources) Epoch() uint64 { return s.epoch.Load() }
 
 func newContent(data []byte, now time.Time) Content {
 	sum := sha256.Sum256(data)

@@ -1,0 +1,70 @@
+package shard
+
+import (
+	"encoding/json"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/config"
+	"nstance.dev/server/fleet"
+	"nstance.dev/server/pki"
+	"nstance.dev/server/sources"
+	"nstance.dev/server/supply"
+)
+
+// newSupply is what brings the machines of a reign their files.
+func newSupply(r *Reign) *supply.Supply {
+	return supply.New(supply.Options{
+		Shard: r.opts.Shard, Term: r.term, Store: r.opts.Store, Cache: r.cache,
+		Sources: sources.New(sources.Options{
+			Objects: r.opts.Store, Secrets: r.opts.Secrets, Now: r.opts.Now,
+			Anywhere: func() bool { return r.wanted.config().Server.AllowAnyStorageSource },
+		}),
+		Authority:  func() *pki.Authority { return r.opts.Keys().Authority },
+		Describe:   r.describeSupply,
+		Generation: r.wanted.generation.Load,
+		Trouble: func(id identity.ID, group fleet.GroupID, text string) {
+			r.events.failure(r.cache, group, id, "files", text, r.now())
+		},
+		Metrics: r.opts.Metrics.supply, Log: r.log, Now: r.opts.Now,
+	})
+}
+
+// describeSupply is what an instance is to have, and the data of its templates;
+// false while that is not known, and for one that is deleted.
+func (r *Reign) describeSupply(id identity.ID) (supply.Machine, bool) {
+	rec, stored := r.records.get(id)
+	row, ok := r.known(id)
+	if !stored || !ok {
+		return supply.Machine{}, false
+	}
+	eff, ok := r.wanted.effective(row.Group)
+	if ok && rec.OnDemand {
+		eff, ok = r.onDemandConfig(row.Group, rec.Overrides)
+	}
+	if !ok {
+		return supply.Machine{}, false
+	}
+	return supply.Machine{
+		Group: row.Group, Config: eff, Certificates: r.wanted.config().Certificates, Data: r.templateData(rec, eff),
+	}, true
+}
+
+// onDemandConfig is what an instance is made from that somebody asked for: its
+// group, and what the request had beside.
+func (r *Reign) onDemandConfig(group fleet.GroupID, overrides json.RawMessage) (*config.EffectiveGroup, bool) {
+	var request config.InstanceRequest
+	if len(overrides) > 0 && json.Unmarshal(overrides, &request) != nil {
+		return nil, false
+	}
+	eff, err := r.wanted.onDemand(group.Tenant, group.Name, request)
+	return eff, err == nil
+}
+
+// resupply tells the machines of a group that their files have changed.
+func (r *Reign) resupply(group fleet.GroupID) {
+	var ids []identity.ID
+	for _, in := range r.cache.Group(group) {
+		ids = append(ids, in.ID)
+	}
+	r.files.Changed(ids)
+}

@@ -1,0 +1,86 @@
+package supply
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"nstance.dev/server/config"
+	"nstance.dev/server/lease"
+)
+
+func leadership(t *testing.T) context.Context { return lease.Always(t.Context(), 2) }
+
+func count(log []string, what string) (n int) {
+	for _, entry := range log {
+		if entry == what {
+			n++
+		}
+	}
+	return n
+}
+
+// The context of a test carries no leadership: nothing is signed or logged.
+func TestS2_NoCertificateWithoutALease(t *testing.T) {
+	in(t, map[string]config.File{"app.env": env, "node.crt": node}, func(t *testing.T, w *world) {
+		w.end()
+		w.lead(t.Context())
+		a := w.connect(nil)
+		settle(time.Hour)
+		if n := count(a.said(), "file node.crt"); n != 0 || len(w.certlogs()) != 0 {
+			t.Errorf("%d certificates were sent, %d logged", n, len(w.certlogs()))
+		}
+	})
+}
+
+const life = 3 * time.Hour
+
+// shortLived makes certificates last for life.
+func (w *world) shortLived() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.certs["node"]
+	c.TTL = config.Hours(life / time.Hour)
+	w.certs["node"] = c
+}
+
+func TestL10_CertificatesAreRenewedAtTwoThirdsOfTheirLife(t *testing.T) {
+	in(t, map[string]config.File{"app.env": env, "node.crt": node}, func(t *testing.T, w *world) {
+		w.shortLived()
+		a := w.connect(nil)
+		settle(10 * time.Second)
+		first := a.certificate("node.crt")
+		settle(life*2/3 - time.Minute)
+		if a.certificate("node.crt").SerialNumber.Cmp(first.SerialNumber) != 0 {
+			t.Fatal("it was renewed too early")
+		}
+		a.said()
+		settle(2 * time.Minute)
+		a.expect("file node.crt", "commit h1")
+		second := a.certificate("node.crt")
+		if left := second.NotAfter.Sub(first.NotAfter); left < life/2 {
+			t.Errorf("the new one lasts only %v longer", left)
+		}
+	})
+}
+
+// An outage of a quarter of a certificate's life, at the moment when it was to be renewed,
+// ends before the certificate does.
+func TestL10_ARenewalSurvivesAnOutage(t *testing.T) {
+	in(t, map[string]config.File{"node.crt": node}, func(t *testing.T, w *world) {
+		w.shortLived()
+		a := w.connect(nil)
+		settle(10 * time.Second)
+		first := a.certificate("node.crt")
+		settle(life*2/3 - time.Minute)
+		w.end()
+		a.stop()
+		time.Sleep(life / 4)
+		w.lead(leadership(t))
+		w.connect(a)
+		settle(10 * time.Second)
+		if a.certificate("node.crt").SerialNumber.Cmp(first.SerialNumber) == 0 || !time.Now().Before(first.NotAfter) {
+			t.Errorf("not renewed at %v, it ends at %v", time.Now(), first.NotAfter)
+		}
+	})
+}

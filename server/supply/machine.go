@@ -1,0 +1,157 @@
+package supply
+
+import (
+	"maps"
+	"regexp"
+	"sync"
+	"time"
+
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/delivery"
+)
+
+// maxReported bounds what one report can make the server remember; an agent
+// lists no more.
+const maxReported = 1024
+
+var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// machine is what is known of one machine's supply.
+type machine struct {
+	id identity.ID
+
+	mu     sync.Mutex
+	line   Line // nil: not connected
+	ledger delivery.Ledger
+	last   map[string]delivery.Status // of the last report
+
+	wanted delivery.Wanted
+	basis  basis     // what wanted was made from
+	again  time.Time // wanted is made anew: something could not be read; zero: not
+
+	told   map[trouble]string // the last of each
+	logged time.Time          // of the last log of certificates
+}
+
+// trouble is something that may be wrong again and again, and is told of once.
+type trouble struct {
+	file string
+	here bool // it could not be made; else the machine could not put it in place
+}
+
+// basis is what the files that a machine is to have depend on.
+type basis struct {
+	known             bool
+	generation, epoch uint64
+}
+
+func (m *machine) invalidate() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.basis = basis{}
+}
+
+// statuses reads the files of a report.
+func statuses(files map[string]*nstancev1.FileStatus) map[string]delivery.Status {
+	if len(files) == 0 {
+		return nil
+	}
+	all := make(map[string]delivery.Status, min(len(files), maxReported))
+	for name, f := range files {
+		if len(all) >= maxReported {
+			break
+		}
+		if !fileName.MatchString(name) {
+			continue // no file that was sent has such a name
+		}
+		status := delivery.Status{Error: printable(f.GetError())}
+		if at := f.GetLastModified(); at.IsValid() {
+			status.Modified = at.AsTime()
+		}
+		if digest := f.GetSha256(); len(digest) == 32 {
+			status.Digest = string(digest)
+		}
+		all[name] = status
+	}
+	return all
+}
+
+// printable cuts text of an agent down to what may stand in a log or an event.
+func printable(s string) string {
+	const most = 200
+	clean := []rune(s[:min(len(s), most)])
+	for i, c := range clean {
+		if c < ' ' || c > '~' {
+			clean[i] = '?'
+		}
+	}
+	return string(clean)
+}
+
+// heard notes a report and returns the names of the files about which it says
+// something new; nil if there are none. The caller holds mu, as for what follows.
+func (m *machine) heard(hash string, files map[string]delivery.Status, now time.Time) (changed []string) {
+	m.ledger.Heard(delivery.Report{Hash: hash, Files: files}, now)
+	if maps.Equal(files, m.last) {
+		return nil
+	}
+	for name, status := range files {
+		if old, ok := m.last[name]; !ok || old != status {
+			changed = append(changed, name)
+		}
+	}
+	for name := range m.last {
+		if _, ok := files[name]; !ok {
+			changed = append(changed, name)
+		}
+	}
+	m.last = files
+	return changed
+}
+
+// due reports whether it is worth a worker's while to look at the machine.
+func (m *machine) due(now basis, at time.Time) bool {
+	return m.stale(now, at) || !m.ledger.Plan(m.wanted, at).Empty()
+}
+
+// stale reports whether wanted has to be made anew.
+func (m *machine) stale(now basis, at time.Time) bool {
+	return m.basis != now || !m.again.IsZero() && !at.Before(m.again)
+}
+
+// ask asks for the public halves of keys.
+func (m *machine) ask(names []string, now time.Time) bool {
+	if !m.line.Offer(&nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_KeyRequest{
+		KeyRequest: &nstancev1.KeyRequest{KeyNames: names},
+	}}) {
+		return false
+	}
+	m.ledger.Asked(names, now)
+	return true
+}
+
+// news reports whether trouble is another one than the last time; "" is none.
+func (m *machine) news(t trouble, text string) bool {
+	if m.told[t] == text {
+		return false
+	}
+	if text == "" {
+		delete(m.told, t)
+		return false
+	}
+	m.told[t] = text
+	return true
+}
+
+// moment is when certificates are issued that are logged together: never the
+// same one twice, by the clock of keys in storage.
+func (m *machine) moment(now time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if next := m.logged.Add(time.Millisecond); now.Before(next) {
+		now = next
+	}
+	m.logged = now
+	return now
+}
