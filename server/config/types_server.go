@@ -171,11 +171,11 @@ type GarbageCollection struct {
 
 // Expiry are the ages at which machines are replaced; 0 is never.
 type Expiry struct {
-	// From this age on a machine is replaced when its group is quiet, one at a time.
+	// From this age on a machine is replaced when its group is settled and a maintenance window is open, one at a time.
 	EligibleAge Duration `json:"eligible_age,omitempty"`
-	// From this age on it is replaced whatever else goes on. Above eligible_age.
+	// From this age on it is replaced whatever else goes on, at most a quarter of its group at once. Above eligible_age.
 	ForcedAge Duration `json:"forced_age,omitempty"`
-	// From this age on an on-demand machine is deleted.
+	// From this age on an on-demand machine is deleted, and nothing takes its place.
 	OnDemandAge Duration `json:"ondemand_age,omitempty"`
 }
 
@@ -201,13 +201,13 @@ type Registration struct {
 
 // Rails are bounds on what the server does without being told to.
 type Rails struct {
-	// Share of a group that may leave at once in repairs; never less than one machine. Default 10%.
+	// Share of a group whose machines still run and may be under repair at once; never less than one machine. Rotation takes one at a time. Default 10%.
 	MaxUnavailable Percent `json:"max_unavailable,omitempty"`
 	// Share of the shard's machines that may be deleted in a minute; never less than ten. Default 25%.
 	MaxDeleteShare Percent `json:"max_delete_share,omitempty"`
-	// How many machines that never registered a group may replace in an hour, at least 1. Default 5.
+	// How many machines a group may make in an hour in place of ones that never registered or ended within five minutes of it, at least 1. Default 5.
 	NeverRegisteredPerHour int `json:"never_registered_per_hour,omitempty" jsonschema:"minimum=1"`
-	// When machines may be replaced for age or a changed configuration. Empty: always.
+	// When machines may be replaced for eligible_age or a changed configuration; other work does not wait for them. Empty: always.
 	MaintenanceWindows []MaintenanceWindow `json:"maintenance_windows,omitempty"`
 }
 
