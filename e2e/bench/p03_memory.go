@@ -68,6 +68,8 @@ func Child(ctx context.Context) (bool, error) {
 		return false, nil
 	case role == "server" && kind == serverCrowd:
 		return true, serveCrowd(ctx)
+	case role == "server" && (kind == serverPush || kind == serverBroadcast):
+		return true, servePush(ctx, kind)
 	case role == "server":
 		return true, serveIdle(ctx, kind)
 	default:

@@ -179,7 +179,15 @@ func (w *world) taskFor(addr string, agents []*agent) task {
 // clients is the other process, as the server sees it.
 type clients struct {
 	in   io.Closer
+	out  io.Reader
 	wait func() error
+}
+
+// arrived returns once the clients say that all of them have got on: they write a
+// byte.
+func (c *clients) arrived() error {
+	_, err := io.ReadFull(c.out, make([]byte, 1))
+	return err
 }
 
 // startClients returns once all are connected. They stay until end.
@@ -199,11 +207,11 @@ func startClients(ctx context.Context, kind string, t task) (*clients, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c := &clients{in: in, wait: cmd.Wait}
+	c := &clients{in: in, out: out, wait: cmd.Wait}
 	if err := json.NewEncoder(in).Encode(t); err != nil {
 		return nil, errors.Join(fmt.Errorf("clients: %w", err), c.end())
 	}
-	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+	if err := c.arrived(); err != nil {
 		return nil, errors.Join(fmt.Errorf("clients do not connect: %w", err), c.end())
 	}
 	return c, nil
@@ -228,8 +236,9 @@ func connectIdle(ctx context.Context, kind string) error {
 	roots.AddCert(root)
 	var g errgroup.Group
 	g.SetLimit(16)
+	all := &tally{clients: int64(len(t.Agents))}
 	for _, a := range t.Agents {
-		g.Go(func() error { return a.connect(ctx, kind, t.Addr, roots) })
+		g.Go(func() error { return a.connect(ctx, kind, t.Addr, roots, all) })
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -242,7 +251,7 @@ func connectIdle(ctx context.Context, kind string) error {
 }
 
 // connect leaves one idle connection open, with a stream where the server has those.
-func (a idleAgent) connect(ctx context.Context, kind, addr string, roots *x509.CertPool) error {
+func (a idleAgent) connect(ctx context.Context, kind, addr string, roots *x509.CertPool, all *tally) error {
 	cert := tls.Certificate{Certificate: [][]byte{a.Certificate}, PrivateKey: ed25519.PrivateKey(a.Key)}
 	if kind == serverTLS {
 		return connectBare(ctx, addr, roots, cert)
@@ -255,10 +264,12 @@ func (a idleAgent) connect(ctx context.Context, kind, addr string, roots *x509.C
 	if err != nil {
 		return err
 	}
-	if kind == serverCrowd {
+	switch kind {
+	case serverCrowd:
 		return a.stay(ctx, conn, id)
-	}
-	if kind == serverGRPC {
+	case serverBroadcast:
+		return a.hear(ctx, conn, id, all)
+	case serverGRPC:
 		stream, err := openEcho(ctx, conn)
 		if err != nil {
 			return err
@@ -273,10 +284,20 @@ func (a idleAgent) connect(ctx context.Context, kind, addr string, roots *x509.C
 	if err != nil {
 		return err
 	}
-	go drain(stream)
 	msg := reportOf(id, a.Hash)
 	msg.GetReport().Count = 1
-	return stream.Send(msg)
+	if kind == serverPush {
+		msg.GetReport().Files = nil
+	}
+	if err := stream.Send(msg); err != nil {
+		return err
+	}
+	if kind == serverPush {
+		go a.listen(stream, id, all, stream.Send)
+	} else {
+		go drain(stream)
+	}
+	return nil
 }
 
 func connectBare(ctx context.Context, addr string, roots *x509.CertPool, cert tls.Certificate) error {

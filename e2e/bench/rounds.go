@@ -59,6 +59,7 @@ func Measures() []Measure {
 		{"P9", "take-over of a large shard", measureTakeOver},
 		{"P10", "requests to storage", measureRequests},
 		{"P11", "changes of groups", measureChanges},
+		{"P12", "a file for ten thousand agents", measurePush},
 		{"P13", "start of a process", measureStart},
 		{"P14", "an agent on its machine", measureAgent},
 		{"P15", "a machine that dies", measureRepair},
