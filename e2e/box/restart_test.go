@@ -3,6 +3,7 @@ package box_test
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -58,5 +59,22 @@ func TestReload_AServerStartsAnewWhereItHasTo(t *testing.T) {
 	}
 	if doc, err := b.Lock(); err != nil || doc.LeaderID == "" {
 		t.Errorf("the lock of %s: %+v, %v", box.Shard, doc, err)
+	}
+}
+
+// TestReload_OnHangup: SIGHUP has a server read the configuration again.
+func TestReload_OnHangup(t *testing.T) {
+	t.Parallel()
+	b := box.New(t)
+	b.Configure(1, lease)
+	b.Cluster("init", "--cluster-id", box.Cluster)
+	b.Cluster("register-operator", "--output-dir", b.Identity())
+	p := b.Serve("one")
+	b.Await("the cluster is up", func() error { return b.Settled("web", 1, time.Time{}) })
+	b.SetConfig(strings.Replace(b.Config(), `"size": 1`, `"size": 2`, 1))
+	p.Signal(syscall.SIGHUP)
+	b.Await("the new size is reached", func() error { return b.Settled("web", 2, time.Time{}) })
+	if p.Ended() {
+		t.Error("the process ended")
 	}
 }
