@@ -174,6 +174,20 @@ func TestInstanceDeleteWaitsForTheReplacement(t *testing.T) {
 	}
 }
 
+func TestInstanceDrainedEndsIt(t *testing.T) {
+	c := newConsole(t)
+	ids := strings.Fields(c.ok(t, "instance", "list", "-o", "name"))
+	want := "instance " + ids[0] + ": drained"
+	for range 2 {
+		if got := c.ok(t, "instance", "drained", ids[0], "--forced"); !strings.Contains(got, want) {
+			t.Errorf("output is %q, want %q", got, want)
+		}
+	}
+	if got := c.ok(t, "instance", "get", ids[0]); strings.Contains(got, "running") {
+		t.Errorf("after the acknowledgement the instance is still running:\n%s", got)
+	}
+}
+
 func TestClusterCommands(t *testing.T) {
 	storage := newStorage(t)
 	c := &console{tempDir: t.TempDir()}

@@ -231,3 +231,28 @@ func TestF32_NewLeaderThatNobodyReaches(t *testing.T) {
 		}
 	})
 }
+
+// TestF31_BrokenStreamAsksTheProviderFirst: a stream that ends without a goodbye, as
+// keepalive ends one whose other end is gone, is a question and no verdict.
+func TestF31_BrokenStreamAsksTheProviderFirst(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 3)
+		w.settle(65 * time.Second)
+		lonely := w.vms(web)[0].InstanceID
+		asked := w.count(drivertest.OpGet)
+		w.machine(lonely).off()
+		w.settle(100 * time.Millisecond)
+		if n := w.count(drivertest.OpGet) - asked; n != 1 {
+			t.Errorf("the provider was asked %d times, want once and at once", n)
+		}
+		w.settle(15 * time.Second)
+		if made := w.cloud.Created(); made != 3 {
+			t.Errorf("%d machines were made for a broken stream of one that runs, want 3", made)
+		}
+		w.settle(time.Minute)
+		w.converged(3)
+		if _, there := w.cloud.Machine(lonely); there || w.cloud.Created() != 4 {
+			t.Errorf("after three reports are missing it is there: %v; %d were made, want 4", there, w.cloud.Created())
+		}
+	})
+}

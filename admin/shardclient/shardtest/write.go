@@ -73,6 +73,18 @@ func (s *Shard) CreateInstance(ctx context.Context, r *nstancev1.CreateInstanceR
 	return &nstancev1.CreateInstanceResponse{InstanceId: in.GetInstanceId(), Status: "pending"}, nil
 }
 
+// AcknowledgeDrained implements the operator API.
+func (s *Shard) AcknowledgeDrained(ctx context.Context, r *nstancev1.AcknowledgeDrainedRequest) (*emptypb.Empty, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.called(ctx)
+	if in, err := s.find(r.GetInstanceId()); err == nil {
+		s.condemn(in, "requested")
+		s.plan(in.GetGroup())
+	}
+	return &emptypb.Empty{}, nil
+}
+
 // DeleteInstance implements the operator API.
 func (s *Shard) DeleteInstance(ctx context.Context, r *nstancev1.DeleteInstanceRequest) (*nstancev1.DeleteInstanceResponse, error) {
 	s.mu.Lock()

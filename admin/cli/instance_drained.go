@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+func newInstanceDrainedCommand(env *Env, flags *shardFlags) *cobra.Command {
+	var forced bool
+	cmd := &cobra.Command{
+		Use:   "drained INSTANCE...",
+		Short: "Say that the work has left instances, so that they are deleted now",
+		Long: `Say that the work has left instances that are to be deleted: the server waits no
+longer for it. An instance that nobody had decided to delete is deleted too, and
+replaced by its group. To repeat the command does no harm.`,
+		Example:           `  nstance-admin instance drained knc068a3cp3thz5z2mv1gejwftabc`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeInstances(env, flags),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
+				return acknowledgeDrained(ctx, env, s, args, forced)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&forced, "forced", false, "not all work has left; for the server's log")
+	return cmd
+}
+
+// acknowledgeDrained speaks of all instances, whatever becomes of the others.
+func acknowledgeDrained(ctx context.Context, env *Env, s *shard, ids []string, forced bool) error {
+	var failed failures
+	for _, id := range ids {
+		_, err := s.api.AcknowledgeDrained(ctx, &nstancev1.AcknowledgeDrainedRequest{InstanceId: id, Forced: forced})
+		if err != nil {
+			failed.add(fmt.Errorf("instance %s: %w", id, err))
+			continue
+		}
+		fmt.Fprintf(env.Out, "%sinstance %s: drained\n", s.prefix(), id)
+	}
+	return failed.err()
+}
