@@ -124,9 +124,10 @@ func (h Health) judgeVM(now time.Time) Verdict {
 	}
 }
 
-// noVM reports whether no VM is known to have been made.
+// noVM reports whether no VM is known to have been made. Whose agent has registered
+// has had one.
 func (h Health) noVM() bool {
-	return h.Seen == PresenceUnknown && (h.State == Pending || h.State.Sick() && h.Power == NoVM)
+	return h.Seen == PresenceUnknown && (h.State == Pending || h.State.Sick() && h.Power == NoVM && !h.Registered)
 }
 
 func (h Health) judgeAgent(now time.Time) Verdict {
