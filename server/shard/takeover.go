@@ -12,6 +12,7 @@ import (
 	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 )
 
@@ -222,7 +223,7 @@ func (r *Reign) assignAddress(ctx context.Context) {
 	if !ok {
 		return
 	}
-	for wait := time.Second; ; wait = min(2*wait, 8*time.Second) {
+	for wait := time.Second; lease.Check(ctx) == nil; wait = min(2*wait, 8*time.Second) {
 		err := network.AssignLeaderNetwork(ctx, r.opts.Addresses())
 		if err == nil || driver.KindOf(err) == driver.Unsupport || ctx.Err() != nil {
 			return
