@@ -8,7 +8,7 @@
 //
 // Its own tests are the promises that a user can check: what comes up, what comes
 // back after which kill, who is refused what. They take real time, so each waits
-// for an outcome within a stated bound, and logs how long it took.
+// for an outcome, with patience for a busy box, and logs how long it took.
 //
 // Everything that a Box started is gone when its test ends, machines included. They
 // outlive their server by design, so they are found by what their environment says,

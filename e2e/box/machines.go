@@ -127,6 +127,15 @@ func (b *Box) Directories() []string {
 	return ids
 }
 
+// MachineLog returns what the agent of a machine has printed.
+func (b *Box) MachineLog(id string) string {
+	data, err := os.ReadFile(b.Path("machines", id, "log"))
+	if err != nil {
+		b.t.Error(err)
+	}
+	return string(data)
+}
+
 // PID returns what the pid file of a machine says; 0 without one.
 func (b *Box) PID(id string) int {
 	data, err := os.ReadFile(b.Path("machines", id, "pid"))
