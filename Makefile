@@ -20,6 +20,7 @@ COMMANDS := ./providers/local/cmd/nstance-server-local ./agent/cmd/nstance-agent
 TOOLS     := bin/tools
 FUZZTIME  ?= 10s
 ROUNDS    ?= 20
+SOAK      ?= 10m
 TESTFLAGS ?=
 
 .PHONY: help
@@ -51,6 +52,10 @@ storage-servers: $(TOOLS)/versitygw $(TOOLS)/fake-gcs-server ## Build the storag
 .PHONY: test-storage
 test-storage: build storage-servers ## Run the tests against real storage servers
 	CGO_ENABLED=1 go test -race -timeout 45m -count=1 -tags storage $(TESTFLAGS) ./e2e/storage/...
+
+.PHONY: soak
+soak: build ## Break a hundred machines at random for SOAK (10m)
+	go test -timeout 60m -count=1 -v -tags soak $(TESTFLAGS) ./e2e/soak -for $(SOAK)
 
 .PHONY: cover
 cover: build ## Run all tests and show the coverage by function

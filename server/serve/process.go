@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"regexp"
 	"sync"
 	"time"
 
@@ -102,6 +103,12 @@ func (p *process) run(ctx context.Context, before *shard.Static) (err error) {
 	return err
 }
 
+// liveHeap adds what the last garbage collection left, the one number of the heap
+// that does not depend on when one looks.
+var liveHeap = collectors.WithGoCollectorRuntimeMetrics(collectors.GoRuntimeMetricsRule{
+	Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`),
+})
+
 // open brings up everything that does not depend on who leads. If it fails
 // nothing was started.
 func (p *process) open(ctx context.Context, before *shard.Static) error {
@@ -110,7 +117,7 @@ func (p *process) open(ctx context.Context, before *shard.Static) error {
 		return err
 	}
 	p.status = &status{registry: prometheus.NewRegistry()}
-	p.status.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	p.status.registry.MustRegister(collectors.NewGoCollector(liveHeap), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	p.source = newSource(p.store, p.opts.Flags, p.opts.Provider, p.log)
 	if p.static, err = p.configure(ctx); err != nil {
 		return err
