@@ -75,7 +75,7 @@ func TestL10_ARenewalSurvivesAnOutage(t *testing.T) {
 		settle(life*2/3 - time.Minute)
 		w.end()
 		a.stop()
-		time.Sleep(life / 4)
+		settle(life / 4)
 		w.lead(leadership(t))
 		w.connect(a)
 		settle(10 * time.Second)
