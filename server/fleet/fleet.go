@@ -2,9 +2,9 @@
 // instances are, and what to do about the difference.
 //
 // [Judge] says what an instance's health means, [Collect] what a listing of VMs
-// means, and [Plan] what a group needs.
+// means, and [Plan] what a group needs. A [Breaker] remembers what came to nothing.
 //
-// Everything here is pure. The three are total functions of their arguments: no
+// Everything here is pure. All are total functions of their arguments: no
 // clock, no I/O, no goroutine, no randomness, no map order that shows in a
 // result. Equal arguments give equal answers, and the plan of a converged group
 // is empty. Carrying a plan out, and finding out what is true, is the business
