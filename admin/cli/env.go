@@ -21,6 +21,7 @@ type Env struct {
 	Out      io.Writer // results
 	Err      io.Writer // errors, progress and remarks
 	Terminal bool      // Err is a terminal
+	Screen   bool      // Out is a terminal
 	Getenv   func(string) string
 	Now      func() time.Time
 	TempDir  string // where default outputs go

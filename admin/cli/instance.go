@@ -16,7 +16,7 @@ func newInstanceCommand(env *Env) *cobra.Command {
 	flags := addShardFlags(cmd)
 	cmd.AddCommand(newInstanceListCommand(env, flags), newInstanceGetCommand(env, flags),
 		newInstanceCreateCommand(env, flags), newInstanceDeleteCommand(env, flags),
-		newInstanceDrainedCommand(env, flags), newInstanceAdoptCommand(env, flags))
+		newInstanceDrainedCommand(env, flags), newInstanceReplaceCommand(env, flags), newInstanceAdoptCommand(env, flags))
 	return cmd
 }
 

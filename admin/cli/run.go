@@ -67,7 +67,8 @@ func trackStart(root *cobra.Command) *bool {
 // NewRootCommand returns nstance-admin with all of its commands.
 func NewRootCommand(env *Env) *cobra.Command {
 	root := newParentCommand("nstance-admin", "Administrate clusters of Nstance",
-		newGroupCommand(env), newInstanceCommand(env), newWatchCommand(env),
+		newGroupCommand(env), newInstanceCommand(env), newWatchCommand(env), newEventsCommand(env), newTopCommand(env),
+		newExplainCommand(env), newDescribeCommand(env), newPlanCommand(env), newPauseCommand(env), newResumeCommand(env),
 		newConfigCommand(env), newClusterCommand(env), newVersionCommand(env))
 	root.Long = `nstance-admin looks at and changes what a cluster of Nstance runs.
 

@@ -45,7 +45,7 @@ func groupRemark(g *nstancev1.GroupStatus) string {
 		remarks = append(remarks, "asleep")
 	}
 	if g.GetPause() != nil {
-		remarks = append(remarks, "paused")
+		remarks = append(remarks, "paused "+pauseEnd(g.GetPause())+": "+g.GetPause().GetReason())
 	}
 	if g.GetManager() != "" {
 		remarks = append(remarks, "managed by "+g.GetManager())

@@ -29,6 +29,7 @@ func run() int {
 		Out:      os.Stdout,
 		Err:      os.Stderr,
 		Terminal: term.IsTerminal(int(os.Stderr.Fd())),
+		Screen:   term.IsTerminal(int(os.Stdout.Fd())),
 		Getenv:   os.Getenv,
 		Now:      time.Now,
 		TempDir:  os.TempDir(),

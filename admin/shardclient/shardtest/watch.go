@@ -125,3 +125,9 @@ func (s *Shard) WatchInstances(_ *nstancev1.WatchInstancesRequest, stream grpc.S
 		}
 	}
 }
+
+// WatchErrors implements the operator API: nothing goes wrong.
+func (s *Shard) WatchErrors(_ *emptypb.Empty, stream grpc.ServerStreamingServer[nstancev1.ErrorEvent]) error {
+	<-stream.Context().Done()
+	return stream.Context().Err()
+}
