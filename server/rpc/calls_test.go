@@ -304,6 +304,28 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// TestS20_CoordinatorIsKnownByItsWatch: from the first watch that says so on, and for
+// its own tenant alone.
+func TestS20_CoordinatorIsKnownByItsWatch(t *testing.T) {
+	w := newWorld(t, worldOptions{})
+	a, b := w.operatorOf("default"), w.operatorOf("b")
+	for _, c := range []struct {
+		of          client
+		coordinates bool
+	}{{a, true}, {b, false}} {
+		stream, err := c.of.WatchInstances(t.Context(), &nstancev1.WatchInstancesRequest{CoordinatesDrains: c.coordinates})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev, err := stream.Recv(); err != nil || ev.Status != "snapshot_end" {
+			t.Fatalf("first event is %v, %v", ev, err)
+		}
+	}
+	if !w.registry.Coordinated("default") || w.registry.Coordinated("b") {
+		t.Errorf("coordinated are default %v and b %v, want default alone", w.registry.Coordinated("default"), w.registry.Coordinated("b"))
+	}
+}
+
 func TestS13_DeletedOperatorIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOptions{pipes: true})

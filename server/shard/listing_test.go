@@ -136,6 +136,28 @@ func TestF27_DeleteTakesTwentyMinutes(t *testing.T) {
 	})
 }
 
+// TestS21_ManySlowDeletesLeaveRoomForQuestions: hundreds of machines take their time
+// to go; one that dies meanwhile is asked about and replaced as if there were none.
+func TestS21_L7_ManySlowDeletesLeaveRoomForQuestions(t *testing.T) {
+	limits := driver.Limits{Reads: driver.Bucket{Rate: 5, Burst: 5}}
+	inWorld(t, worldOptions{Interval: "1m", Cloud: drivertest.Options{Limits: limits, Enforce: true}}, func(t *testing.T, w *world) {
+		w.scale(web, 120)
+		w.scale(other, 3)
+		w.settle(2 * time.Minute)
+		w.cloud.SetConditions(drivertest.Conditions{DeleteTime: 8 * time.Minute})
+		w.scale(web, 0)
+		w.settle(3 * time.Minute)
+		before := w.cloud.Created()
+		w.cloud.Kill(w.vms(other)[0].InstanceID)
+		w.settle(2 * time.Second)
+		if made := w.cloud.Created() - before; made != 1 {
+			t.Errorf("%d machines were made within two seconds of a death, want 1", made)
+		}
+		w.settle(20 * time.Minute)
+		w.converged(3)
+	})
+}
+
 func TestF29_ForeignMachineIsHeld(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		stranger, err := w.ids.NewID("vmx")

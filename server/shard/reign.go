@@ -59,6 +59,8 @@ type Reign struct {
 
 	tasks sync.WaitGroup // deletions and look-ups under way
 	ready atomic.Bool    // the cache knows the whole shard
+
+	awaiting atomic.Int64 // deletes that were accepted and whose VM may still be there
 }
 
 // workers is how many groups are reconciled at once.

@@ -168,26 +168,52 @@ func (r *Reign) deleteVM(ctx context.Context, id identity.ID) error {
 	}
 }
 
-// awaitGone asks for the VM until the provider says that it is gone. False means
-// that it has taken too long.
+// awaitGone asks for the VM until the provider says that it is gone, or a listing
+// has shown so. False means that it has taken too long.
 func (r *Reign) awaitGone(ctx context.Context, id identity.ID) (bool, error) {
-	deadline := r.now().Add(stuckAfter)
+	r.awaiting.Add(1)
+	defer r.awaiting.Add(-1)
+	deadline, asked := r.now().Add(stuckAfter), time.Time{}
 	for wait := firstGoneCheck; r.now().Before(deadline); wait = min(wait*3/2, longestGoneCheck) {
 		row, _ := r.cache.Instance(id)
-		m, err := r.cloud.get(ctx, driver.Ref{InstanceID: id, ProviderID: row.ProviderID})
-		switch {
-		case err == nil && m.Status == driver.Deleted:
+		if row.Power == fleet.Gone {
 			return true, nil
-		case driver.IsNotFound(err) && r.provesAbsence(row):
-			return true, nil
-		case r.stumble(err):
-			return false, err
+		}
+		if pace := r.gonePace(); r.now().Sub(asked) >= pace {
+			asked = r.now()
+			if gone, err := r.isGone(ctx, row); gone || err != nil {
+				return gone, err
+			}
+		} else if pace > longestGoneCheck {
+			r.collector.soon() // one listing answers for all
 		}
 		if err := pause(ctx, wait); err != nil {
 			return false, err
 		}
 	}
 	return false, nil
+}
+
+// gonePace is how long one removal waits at least between two questions, so that all
+// of them together take no more than half of what the provider lets us read (S21): the
+// other half is for machines that fall ill.
+func (r *Reign) gonePace() time.Duration {
+	return time.Duration(2 * float64(r.awaiting.Load()) / r.cloud.reads.rate() * float64(time.Second))
+}
+
+// isGone asks the provider once.
+func (r *Reign) isGone(ctx context.Context, row cache.Instance) (bool, error) {
+	m, err := r.cloud.get(ctx, refOf(row))
+	switch {
+	case err == nil:
+		return m.Status == driver.Deleted, nil
+	case driver.IsNotFound(err):
+		return r.provesAbsence(row), nil
+	case r.stumble(err):
+		return false, err
+	default:
+		return false, nil // it is asked again
+	}
 }
 
 // provesAbsence reports whether "not found" can be believed: the provider has
