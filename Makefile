@@ -78,7 +78,7 @@ bench-report: build ## Measure, and write docs/benchmarks.md
 lint: $(TOOLS)/buf $(TOOLS)/golangci-lint ## Check format, code and wire contract
 	@unformatted=$$(gofmt -l $(MODULES)); [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; }
 	go vet $(PACKAGES)
-	$(TOOLS)/golangci-lint run $(PACKAGES)
+	$(TOOLS)/golangci-lint run --allow-parallel-runners $(PACKAGES)
 	$(TOOLS)/buf lint
 	$(TOOLS)/buf breaking --against protos/baseline.binpb
 
