@@ -26,6 +26,7 @@ var layers = []layer{
 	{dir: "server/placement"},
 	{dir: "server/images", ours: []string{"server/driver"}},
 	{dir: "server/userdata", ours: []string{"server/config"}},
+	{dir: "server/balancers", ours: []string{"protos/identity", "server/driver"}},
 	{dir: "server/delivery"},
 	{dir: "server/decisions", ours: []string{"protos/identity", "server/fleet"}},
 	{dir: "server/preview", ours: []string{"server/config"}},
@@ -97,6 +98,7 @@ var belowShard = []string{
 	"server/objectstore", "server/secrets", "server/lease", "server/pki", "server/fleet/...",
 	"server/decisions", "server/preview", "server/cache",
 	"server/placement", "server/images", "server/userdata", "server/sources", "server/supply",
+	"server/balancers",
 }
 
 // fakes are the stand-ins for the outer world that tests use.

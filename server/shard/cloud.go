@@ -27,14 +27,17 @@ type cloud struct {
 
 	subnets driver.SubnetChecker // nil: subnets have room until a create is refused
 	images  driver.ImageResolver // nil: images are not looked up
+
+	balancer driver.Balancer // nil: there are no load balancers
 }
 
 func newCloud(drv driver.Driver, limits config.Limits, timeout time.Duration, metrics *Metrics, now func() time.Time) *cloud {
 	def := drv.Limits()
 	subnets, _ := drv.(driver.SubnetChecker)
 	images, _ := drv.(driver.ImageResolver)
+	balancer, _ := drv.(driver.Balancer)
 	return &cloud{
-		subnets: subnets, images: images,
+		subnets: subnets, images: images, balancer: balancer,
 		drv: drv, timeout: timeout, metrics: metrics, now: now,
 		calls:     newTokens(def.Calls, limits.Calls),
 		instances: newTokens(def.Instances, limits.Instances),

@@ -145,6 +145,7 @@ func (w *wanted) apply(ctx context.Context, static Static) error {
 	w.merge()
 	w.mu.Unlock()
 	w.r.images.configure(static.Config)
+	w.r.balancers.Refresh()
 	w.r.enqueueAll()
 	return nil
 }

@@ -128,6 +128,17 @@ func (h *health) reported(id identity.ID, single bool) {
 	if row, ok := h.r.cache.Instance(id); !settled || !ok || row.State != fleet.Running {
 		h.judge(id)
 	}
+	if first {
+		h.r.balancers.Touch(id)
+	}
+}
+
+// hasReported reports whether this leader has had a report of the instance.
+func (h *health) hasReported(id identity.ID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.signs[id]
+	return s != nil && s.reported
 }
 
 // registered notes that an agent has registered.

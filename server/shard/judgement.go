@@ -75,6 +75,7 @@ func (h *health) announce(row cache.Instance, v fleet.Verdict) {
 		"state", row.State, "reason", v.Why)
 	if v.Event == fleet.EventReported {
 		h.r.events.instance(h.r.cache, row.ID, "running")
+		h.r.balancers.Touch(row.ID)
 	}
 	if v.Event == fleet.EventFoundSick && cameToNothing(row, h.r.now()) {
 		h.r.reportNothing(row)

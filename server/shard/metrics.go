@@ -21,6 +21,7 @@ type Metrics struct {
 	deleteSeconds    prometheus.Histogram
 	creates          *prometheus.CounterVec
 	imageLookups     *prometheus.CounterVec
+	balancerErrors   *prometheus.CounterVec
 	createFailures   *prometheus.CounterVec
 	orphans          prometheus.Counter
 	heldVMs          prometheus.Gauge
@@ -49,6 +50,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		deleteSeconds:    histogram("nstance_instance_delete_seconds", "Time from a delete call to its answer."),
 		creates:          counterVec("nstance_instance_creates_total", "Create calls by result: ok, or the class of the error.", "result"),
 		imageLookups:     counterVec("nstance_image_lookups_total", "Look-ups of machine images by result: ok, or the class of the error.", "result"),
+		balancerErrors:   counterVec("nstance_load_balancer_errors_total", "Calls about load balancers that failed.", "operation", "class"),
 		createFailures:   counterVec("nstance_instance_create_failures_total", "Creates that failed.", "tenant", "group", "class"),
 		orphans:          counter("nstance_orphans_deleted_total", "Machines deleted because their instance had ended."),
 		heldVMs:          gauge("nstance_held_vms", "Machines with our tags and without a readable record: reported, never deleted."),
@@ -73,7 +75,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.reconcileSeconds, m.providerSeconds, m.providerErrors, m.createSeconds, m.deleteSeconds, m.creates, m.createFailures, m.imageLookups,
+		m.reconcileSeconds, m.providerSeconds, m.providerErrors, m.createSeconds, m.deleteSeconds, m.creates, m.createFailures, m.imageLookups, m.balancerErrors,
 		m.orphans, m.heldVMs, m.deletesHeld, m.dynamicHeld, m.quarantines, m.addressFailures,
 		m.streams, m.reports, m.registrations, m.certificates, m.decisions, m.strayAcks, m.silence,
 	}
@@ -128,6 +130,10 @@ func (m *Metrics) createFailed(group fleet.GroupID, kind driver.Kind) {
 }
 
 func (m *Metrics) imageLookedUp(err error) { m.imageLookups.WithLabelValues(resultOf(err)).Inc() }
+
+func (m *Metrics) balancerFailed(op string, kind driver.Kind) {
+	m.balancerErrors.WithLabelValues(op, string(kind)).Inc()
+}
 
 // resultOf is the label of a call's outcome.
 func resultOf(err error) string {

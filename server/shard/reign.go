@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/server/balancers"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
@@ -44,8 +45,9 @@ type Reign struct {
 	book      *placement.Book // where there is room
 	images    *imageLookups
 	shelf     *userdata.Shelf
-	deletions *window // of instances in deleted groups
-	losses    *window // replaced after a mass loss
+	balancers *balancers.Keeper // nil: the provider has none
+	deletions *window           // of instances in deleted groups
+	losses    *window           // replaced after a mass loss
 	health    *health
 	collector *collector
 	sessions  *sessions
@@ -81,6 +83,7 @@ func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, 
 	r.book = placement.New(r.cloud.subnets != nil)
 	r.images = newImageLookups(r)
 	r.shelf = &userdata.Shelf{}
+	r.balancers = newBalancers(r)
 	r.deletions, r.losses = &window{span: time.Minute}, &window{span: time.Minute}
 	r.health = newHealth(r)
 	r.collector = newCollector(r)
@@ -106,6 +109,9 @@ func (r *Reign) run(ctx context.Context) error {
 	g.Go(func() error { r.wanted.run(ctx); return nil })
 	g.Go(func() error { r.audit(ctx); return nil })
 	g.Go(func() error { r.images.run(ctx); return nil })
+	if r.balancers != nil {
+		g.Go(func() error { r.balancers.Run(ctx); return nil })
+	}
 	g.Go(func() error { r.snapshots.run(ctx); return nil })
 	g.Go(func() error { return r.files.Run(ctx) })
 	g.Go(func() error {
@@ -126,6 +132,7 @@ func (r *Reign) run(ctx context.Context) error {
 func (r *Reign) abandon(why error) {
 	r.end(why)
 	r.queue.ShutDown()
+	r.balancers.Close()
 	r.files.Close()
 	r.tasks.Wait()
 }

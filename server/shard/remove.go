@@ -68,7 +68,7 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 	if err != nil {
 		return ignoreUnknown(err)
 	}
-	r.events.instance(r.cache, a.ID, "pending_deletion")
+	r.announceRemoval(a.ID)
 	r.Enqueue(row.Group)
 	return nil
 }
@@ -115,7 +115,6 @@ func (r *Reign) startDelete(_ context.Context, a fleet.Delete) error {
 	if err != nil || !started {
 		return ignoreUnknown(err)
 	}
-	r.events.instance(r.cache, a.ID, "deleting")
 	r.tasks.Go(func() { r.remove(r.ctx, a.ID) })
 	return nil
 }
@@ -123,6 +122,8 @@ func (r *Reign) startDelete(_ context.Context, a fleet.Delete) error {
 // remove deletes the VM of one instance, waits until it is gone and ends the
 // record. It stops, leaving the rest to the next leader, when ctx ends.
 func (r *Reign) remove(ctx context.Context, id identity.ID) {
+	r.leaveBalancers(ctx, id, time.Second) // the removal is announced first
+	r.events.instance(r.cache, id, "deleting")
 	for {
 		if err := r.creator.wait(ctx, id); err != nil {
 			return
@@ -298,6 +299,7 @@ func (r *Reign) markDeleted(id identity.ID, event fleet.Event) fleet.GroupID {
 	if err == nil && ended {
 		r.sessions.end(id)
 		r.health.forget(id)
+		r.balancers.Touch(id)
 		r.files.Forget(id)
 		r.events.instance(r.cache, id, "deleted")
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"iter"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -164,6 +165,9 @@ func (w *wanted) merge() {
 func (w *wanted) note(id fleet.GroupID, old, g *config.EffectiveGroup) {
 	if g.Held != "" && (old == nil || old.Held != g.Held) {
 		w.r.log.Warn("group is held", "tenant", id.Tenant, "group", id.Name, "reason", g.Held)
+	}
+	if old != nil && !slices.Equal(old.LoadBalancers, g.LoadBalancers) {
+		w.r.touchGroup(id)
 	}
 	if old == nil || old.ETag != g.ETag || old.Size != g.Size || old.Deleted != g.Deleted || old.Held != g.Held {
 		w.r.cache.PutGroup(groupRow(id, g, w.etag))

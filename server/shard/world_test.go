@@ -60,6 +60,8 @@ type worldOptions struct {
 	DeadAgents   bool   // VMs run and nobody in them registers
 	CachePath    string // a real file; without one the cache lives in memory
 
+	// Prepare makes the cloud what it is before any server leads.
+	Prepare func(*drivertest.Cloud)
 	// Fetch gets user data that stands elsewhere.
 	Fetch func(ctx context.Context, address string) ([]byte, error)
 }
@@ -130,6 +132,9 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 		}
 	}
 	w.cloud = drivertest.New(opts.Cloud)
+	if opts.Prepare != nil {
+		opts.Prepare(w.cloud)
+	}
 	w.secrets, w.keys = testKeys(t, ctx, w.store)
 	w.static = Static{Config: testConfig(t, opts)}
 	w.every = w.static.Config.Server.HealthCheckInterval.Std()
