@@ -55,9 +55,9 @@ func TestAfterACall(t *testing.T) {
 	down := driver.Fail(driver.Transient, "lb-register", errors.New("down"))
 	gone := driver.Fail(driver.NotFound, "lb-deregister", nil)
 	m := balancers.Member{}
-	for i, pause := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
+	for i, pause := range []int{5, 10, 20, 40, 80, 160, 300, 300} {
 		m = balancers.After(m, balancers.Register, down, epoch)
-		want := balancers.Member{Failures: i + 1, Retry: epoch.Add(pause * time.Second), Error: down.Error()}
+		want := balancers.Member{Failures: i + 1, Retry: epoch.Add(time.Duration(pause) * time.Second), Error: down.Error()}
 		if m != want {
 			t.Errorf("after failure %d: %+v, want %+v", i+1, m, want)
 		}

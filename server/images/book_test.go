@@ -83,14 +83,14 @@ func TestWhatAKeyStandsFor(t *testing.T) {
 func TestLookupsAreDue(t *testing.T) {
 	b := book(debian("debian-*", ""), "")
 	now := epoch
-	for i, pause := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
+	for i, pause := range []int{5, 10, 20, 40, 80, 160, 300, 300} {
 		due, _ := b.Due(now)
 		if len(due) != 1 {
 			t.Fatalf("try %d at %v: due %+v", i, now.Sub(epoch), due)
 		}
 		b.Failed(due[0], errDown, now, interval)
 		_, next := b.Due(now)
-		if want := now.Add(pause * time.Second); !next.Equal(want) {
+		if want := now.Add(time.Duration(pause) * time.Second); !next.Equal(want) {
 			t.Fatalf("after failure %d the next is due in %v, want %ds", i+1, next.Sub(now), pause)
 		}
 		now = next

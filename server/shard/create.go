@@ -179,6 +179,7 @@ func (r *Reign) send(ctx context.Context, it *intent) {
 	case r.stumble(err):
 		// The next leader finds the record and asks the provider.
 	case kind == driver.Throttled:
+		r.health.creating(id, true) // nothing was made, and it is not missing before it is asked for again
 		r.report(it.group, id, kind, err)
 		r.again(ctx, it, throttledFor(err))
 	case kind == driver.Ambiguous:
