@@ -57,7 +57,9 @@ func commitForever(dir string) error {
 		if err := s.Commit(fmt.Sprint(version)); err != nil {
 			return err
 		}
-		fmt.Println(version)
+		if _, err := fmt.Fprintln(os.Stdout, version); err != nil {
+			return err
+		}
 	}
 }
 
