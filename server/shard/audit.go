@@ -10,6 +10,7 @@ import (
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
+	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
 )
 
@@ -91,6 +92,11 @@ func (r *Reign) takeIn(ctx context.Context, key string, id identity.ID) error {
 	r.records.seed(rec, obj.ETag)
 	if err := r.cache.Insert(rowOf(rec)); err != nil && !errors.Is(err, cache.ErrExists) {
 		return fmt.Errorf("take in %s: %w", id, err)
+	}
+	if row, ok := r.cache.Instance(id); ok && row.State == fleet.Deleted {
+		// A write of its record whose answer was lost has taken effect after all.
+		r.log.WarnContext(ctx, "record of an ended instance came back, removing it", "instance", id)
+		return r.records.remove(ctx, id)
 	}
 	r.log.WarnContext(ctx, "record found that this leader did not know", "instance", id)
 	r.Enqueue(groupOf(rec))

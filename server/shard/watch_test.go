@@ -269,3 +269,26 @@ func TestWatchErrors(t *testing.T) {
 		}
 	})
 }
+
+// TestS17_RecordThatComesBackIsRemoved: a write whose answer was lost may take effect
+// after the instance has ended.
+func TestS17_RecordThatComesBackIsRemoved(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Second)
+		key := w.records()[0].Key()
+		first, err := w.store.Get(w.ctx, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.scale(web, 0)
+		w.settle(10 * time.Second)
+		if _, err := w.store.PutIfAbsent(w.ctx, key, first.Data); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(10 * time.Minute)
+		if n := len(w.records()); n != 0 {
+			t.Errorf("%d records stand, want none", n)
+		}
+	})
+}
