@@ -21,6 +21,8 @@ TOOLS     := bin/tools
 FUZZTIME  ?= 10s
 ROUNDS    ?= 20
 SOAK      ?= 10m
+SIMTIME   ?= 1m
+FIRST     ?= 1
 TESTFLAGS ?=
 
 .PHONY: help
@@ -56,6 +58,18 @@ test-storage: build storage-servers ## Run the tests against real storage server
 .PHONY: soak
 soak: build ## Break a hundred machines at random for SOAK (10m)
 	go test -timeout 60m -count=1 -v -tags soak $(TESTFLAGS) ./e2e/soak -for $(SOAK)
+
+.PHONY: sim
+sim: ## Simulate shards for SIMTIME (1m) from seed FIRST (1) on
+	go test -timeout 60m -count=1 -v ./e2e/sim -run 'TestSim$$|TestScenarios|TestStories' -for $(SIMTIME) -first $(FIRST)
+
+.PHONY: sim-long
+sim-long: ## Simulate shards for an hour, with seeds of the day
+	go test -timeout 90m -count=1 -v ./e2e/sim -run 'TestSim$$' -for 1h -keep-on -first $$(date +%Y%m%d)0000
+
+.PHONY: sim-mistakes
+sim-mistakes: ## Demand that the simulator finds each of ten seeded mistakes
+	go test -timeout 60m -count=1 -v -tags mistakes ./e2e/sim -run TestMistakesAreFound
 
 .PHONY: cover
 cover: build ## Run all tests and show the coverage by function

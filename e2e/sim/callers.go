@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"nstance.dev/protos/identity"
@@ -60,6 +61,9 @@ func (w *world) upsert(g groupID, size int) {
 
 // deleteGroup deletes a dynamic group, or what the API has set for a static one.
 func (w *world) deleteGroup(g groupID) {
+	w.mu.Lock()
+	delete(w.paused, g) // a pause goes with its group
+	w.mu.Unlock()
 	try := func() func(struct{}, error) {
 		done := w.history.begin(g, opDelete, 0)
 		return func(_ struct{}, err error) { done(reading{}, err) }
@@ -106,6 +110,9 @@ func (w *world) remove(id identity.ID, decrement, skip bool) {
 	}
 	w.mu.Lock()
 	w.wished[id] = true
+	if skip {
+		w.acked[id] = true // who skips a drain ends it
+	}
 	w.mu.Unlock()
 	if decrement {
 		w.history.blur(m.group)
@@ -128,8 +135,20 @@ func (w *world) acknowledge(id identity.ID, tenant string) {
 	})
 	w.told(err, "%s is drained", w.nameOf(id))
 	if err == nil {
+		w.mu.Lock()
+		w.ackedAt[id] = time.Now()
+		w.mu.Unlock()
 		if rec := w.truth.record(id); rec != nil && rec.live() {
 			w.violate("S15", "the drain of %s was acknowledged, and its record does not say so", w.nameOf(id))
+		}
+	}
+}
+
+// acknowledgeAll acknowledges every drain that is under way.
+func (w *world) acknowledgeAll() {
+	for id, rec := range w.truth.standing() {
+		if d := rec.Deletion; d != nil && !d.DrainStartedAt.IsZero() {
+			w.later(func() { w.acknowledge(id, rec.Tenant) })
 		}
 	}
 }
@@ -180,10 +199,13 @@ type watcher struct {
 	last    map[string]int64
 	deleted map[string]bool
 	drained map[string]bool
+
+	mu    sync.Mutex
+	heard map[groupID]string // the class of the last error
 }
 
 func newWatcher(w *world, tenant string, drains bool) *watcher {
-	return &watcher{w: w, tenant: tenant, drains: drains, last: map[string]int64{}, deleted: map[string]bool{}, drained: map[string]bool{}}
+	return &watcher{w: w, tenant: tenant, drains: drains, last: map[string]int64{}, deleted: map[string]bool{}, drained: map[string]bool{}, heard: map[groupID]string{}}
 }
 
 // run watches at whoever leads, until the world ends.
@@ -203,6 +225,9 @@ func (o *watcher) watch(p *process) {
 	}
 	ctx, cancel := context.WithCancel(o.w.ctx)
 	defer cancel()
+	o.w.calls.Go(func() {
+		_ = reign.WatchErrors(ctx, o.tenant, func(ev *nstancev1.ErrorEvent) error { return o.hear(ev) })
+	})
 	stop := context.AfterFunc(reign.Context(), cancel)
 	defer stop()
 	_ = reign.WatchInstances(ctx, o.tenant, func(ev *nstancev1.InstanceEvent) error {
@@ -215,6 +240,19 @@ func (o *watcher) watch(p *process) {
 		o.see(ev)
 		return nil
 	})
+}
+
+// hear notes an error, unless the last one of its group was of the same class.
+func (o *watcher) hear(ev *nstancev1.ErrorEvent) error {
+	o.w.events.Add(1)
+	g := groupID{o.tenant, ev.GetGroup()}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.heard[g] != ev.Class {
+		o.heard[g] = ev.Class
+		o.w.logf("%s has an error: %s", g, ev.Class)
+	}
+	return nil
 }
 
 func (o *watcher) see(ev *nstancev1.InstanceEvent) {

@@ -23,6 +23,16 @@ func (w *world) checkLease(p *process, what string) {
 	}
 }
 
+// checkPause checks that nothing is sent for a paused group (S23).
+func (w *world) checkPause(g groupID, what string) {
+	w.mu.Lock()
+	since, paused := w.paused[g]
+	w.mu.Unlock()
+	if paused {
+		w.violate("S23", "%s, and the group is paused since %v", what, time.Since(since))
+	}
+}
+
 // checkCreate looks at every create call as it is sent.
 func (w *world) checkCreate(p *process, req driver.CreateRequest) {
 	name := w.nameOf(req.InstanceID)
@@ -32,6 +42,7 @@ func (w *world) checkCreate(p *process, req driver.CreateRequest) {
 		w.violate("S3", "create of %s without its record", name)
 		return
 	}
+	w.checkPause(rec.group(), "create of "+name)
 	if rec.again {
 		w.violate("S18", "create of %s, which was given up before", name)
 	}
@@ -47,8 +58,8 @@ func (w *world) checkCreate(p *process, req driver.CreateRequest) {
 	if len(others) < bound {
 		return
 	}
-	sick := w.foundSick(p)
-	others = slices.DeleteFunc(others, func(id identity.ID) bool { return sick[id] })
+	now, then := w.foundSick(p), w.truth.sickThen(req.InstanceID)
+	others = slices.DeleteFunc(others, func(id identity.ID) bool { return now[id] || then[id] })
 	if len(others) >= bound {
 		w.violate("S5", "create of %s while %d machines of a group of %d and %d more run and are well: %v",
 			name, len(others), bound-surge, surge, w.names(others))
@@ -105,12 +116,33 @@ func (w *world) checkDelete(p *process, ref driver.Ref) {
 		return
 	}
 	w.logf("%s is deleted", name)
+	w.checkPause(rec.group(), "delete of "+name)
 	w.mu.Lock()
 	acked, skew := w.acked[ref.InstanceID], w.skew
 	w.mu.Unlock()
 	due := rec.Deletion.DeleteAt.Time
+	w.checkAcknowledged(p, name, rec)
 	if !due.IsZero() && !acked && time.Now().Add(2*skew).Before(due) {
 		w.violate("S20", "delete of %s, which runs, %v before its drain is over and without an acknowledgement", name, time.Until(due))
+	}
+}
+
+// slowest is the longest that a leader may take to send the delete of what is
+// drained, when calls fail for a while.
+const slowest = 90 * time.Second
+
+// checkAcknowledged checks that a drain ends with its acknowledgement, also under
+// the next leader (L4).
+func (w *world) checkAcknowledged(p *process, name string, rec *record) {
+	w.mu.Lock()
+	since, acked := w.ackedAt[rec.ID]
+	w.mu.Unlock()
+	if begins := p.leadsSince(); begins.After(since) {
+		since = begins
+	}
+	due := rec.Deletion.DeleteAt.Time
+	if acked && due.Sub(since) > slowest && !time.Now().Before(due) {
+		w.violate("L4", "%s was drained %v ago under this leader, and went with the end of its timeout", name, time.Since(since))
 	}
 }
 
@@ -136,6 +168,10 @@ func (w *world) checkCondemned(name string, rec *record) {
 		if !wished {
 			w.violate("S6", "%s is condemned as requested, and nobody asked for it", name)
 		}
+	case fleet.ReasonScaleDown:
+		w.checkScaleDown(name, g)
+	case fleet.ReasonExpired, fleet.ReasonConfigDrift, fleet.ReasonForcedExpiry:
+		w.checkReplaced(name, rec)
 	case fleet.ReasonRegistrationTimeout, fleet.ReasonAbandoned:
 		if !rec.RegisteredAt.IsZero() {
 			w.violate("S6", "%s is condemned as %s, and it has registered", name, reason)
@@ -151,8 +187,56 @@ func (w *world) checkCondemned(name string, rec *record) {
 	}
 }
 
+// checkScaleDown checks that a size costs no more machines than it has to (S6).
+func (w *world) checkScaleDown(name string, g groupID) {
+	left := 0
+	for _, rec := range w.truth.standing() {
+		if rec.live() && !rec.OnDemand && rec.group() == g {
+			left++
+		}
+	}
+	if least := w.truth.smallest(g, time.Now().Add(-reaction)); left < least {
+		w.violate("S6", "%s is condemned as too many, and %d machines are left of %d", name, left, least)
+	}
+}
+
+// checkReplaced checks that a machine which is replaced by choice goes after its
+// replacement has registered (S7), and no other of its group with it (S8).
+func (w *world) checkReplaced(name string, rec *record) {
+	if rec.OnDemand {
+		return
+	}
+	if !w.joined(rec.Deletion.ReplacementID) {
+		w.violate("S7", "%s is condemned as %s before its replacement has registered", name, rec.Deletion.Reason)
+	}
+	if rec.Deletion.Reason == string(fleet.ReasonForcedExpiry) {
+		return
+	}
+	for _, other := range w.truth.standing() {
+		vm, exists := w.cloud.Machine(other.ID)
+		if other.ID != rec.ID && other.group() == rec.group() && !other.OnDemand && exists && vm.Status == driver.Running &&
+			other.Deletion != nil && fleet.Reason(other.Deletion.Reason) == fleet.Reason(rec.Deletion.Reason) {
+			w.violate("S8", "%s is condemned as %s while %s goes for the same", name, rec.Deletion.Reason, w.nameOf(other.ID))
+		}
+	}
+}
+
+// joined reports whether a replacement has registered, or one that was made to take
+// the place of that one.
+func (w *world) joined(id identity.ID) bool {
+	if rec := w.truth.record(id); rec == nil || !rec.RegisteredAt.IsZero() {
+		return rec != nil
+	}
+	for _, rec := range w.truth.standing() {
+		if rec.Replaces == id && w.joined(rec.ID) {
+			return true
+		}
+	}
+	return false
+}
+
 // checkGroupDeleted checks that the group is deleted, and the bound of what may
-// go in a minute that no caller named (S8, §7.3: max(10, a quarter of what lives)).
+// go in a minute that no caller named: max(10, a quarter of what lives) (S8).
 func (w *world) checkGroupDeleted(name string, g groupID) {
 	t := w.truth
 	if !t.size(g).gone {
@@ -172,7 +256,7 @@ func (w *world) checkGroupDeleted(name string, g groupID) {
 	}
 }
 
-// checkRepair checks the bound on the repair of machines that still run (S8, §7.3).
+// checkRepair checks the bound on the repair of machines that still run (S8).
 func (w *world) checkRepair(name string, rec *record) {
 	if vm, exists := w.cloud.Machine(rec.ID); !exists || vm.Status != driver.Running {
 		return
@@ -199,6 +283,14 @@ func (w *world) checkCertificate(nonce string, key ed25519.PrivateKey) {
 		w.keyOf[nonce] = public
 	}
 	w.mu.Unlock()
+	id, err := identity.DecodeNonceUnverified(nonce)
+	if err != nil {
+		w.violate("S9", "a nonce that makes no sense was accepted: %v", err)
+		return
+	}
+	if rec := w.truth.record(identity.ID(id.Subject)); rec == nil || rec.PublicKeyPEM == "" {
+		w.violate("S9", "a certificate was issued for %s before that was durable", w.nameOf(identity.ID(id.Subject)))
+	}
 	if used && first != public {
 		w.violate("S9", "a second key was certified for one nonce")
 	}

@@ -16,9 +16,10 @@ func Generate(seed uint64, mode string) Plan {
 	p := Plan{Seed: seed, Settings: map[string]string{"mode": mode}, Weather: map[string]float64{}}
 	pick := func(name string, values ...string) { p.Settings[name] = values[d.below(len(values), "set", name)] }
 	pick("servers", "1", "2", "2", "2", "3")
-	pick("drain", "0s", "20s", "1m")
+	pick("drain", "0s", "20s", "1m", "5m")
 	pick("lag", "0s", "0s", "15s")
 	pick("operator", "yes", "yes", "no")
+	pick("eligible", "", "", "", "4m")
 	pick("delete", "1s", "5s", "40s")
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		if d.chance(0.5, "weather", kind) {
@@ -35,7 +36,7 @@ var perMinute = map[string]float64{
 	"upsert": 1, "delete-group": 0.15, "create": 0.3, "remove": 0.3, "decrement": 0.2, "discard": 0.1, "ack": 0.2,
 	"kill": 0.5, "halt": 0.3, "vanish": 0.3, "hang": 0.2, "reboot": 0.5, "restart": 0.3, "steal": 0.3,
 	"crash": 0.3, "stop": 0.2, "freeze": 0.3, "skew": 0.1,
-	"cut": 0.6, "full": 0.05, "storm": 0.2, "linger": 0.05, "plant": 0.03, "config": 0.1,
+	"cut": 0.6, "full": 0.05, "storm": 0.2, "linger": 0.05, "plant": 0.03, "config": 0.2, "notice": 0.2, "pause": 0.1, "crash-leader": 0.1, "freeze-leader": 0.1,
 }
 
 // events are what happens besides the weather.
@@ -90,6 +91,10 @@ func arrange(d dice, p Plan, at time.Duration, verb string, i int) []Event {
 			{server, theAgents}, {theAgents, server}, {server, operators}, {operators, server}, {"a", "b"}, {"b", "a"},
 		}, verb, i, "ends")
 		return one(ends[0], ends[1], (2 * lasts).String())
+	case "pause":
+		return one(group, (3 * lasts).String())
+	case "crash-leader", "freeze-leader":
+		return one(lasts.String())
 	case "full":
 		return one((2 * lasts).String())
 	case "storm":
@@ -99,7 +104,7 @@ func arrange(d dice, p Plan, at time.Duration, verb string, i int) []Event {
 	case "plant":
 		return one()
 	case "config":
-		name := choose(d, []string{"jobs", "vars", "files", "drain"}, verb, i, "part")
+		name := choose(d, []string{"jobs", "vars", "files", "drain", "infra", "infra"}, verb, i, "part")
 		value := map[string]string{"jobs": strconv.Itoa(d.below(5, verb, i)), "drain": "15s"}[name]
 		return one(name, cmp.Or(value, "edit-"+strconv.Itoa(i)))
 	default:

@@ -64,6 +64,7 @@ func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string
 	sent := time.Now()
 	if (op == memory.OpPut || op == memory.OpDelete) && key != bucket.LeaderKey(shardName) {
 		w.checkLease(p, "write of "+key)
+		w.truth.intends(p, key)
 	}
 	f := w.weather.store(p.box.name, op, key)
 	if w.net.cut(p.box.name, theStore) {
@@ -137,10 +138,14 @@ func (c cloudLink) List(ctx context.Context, owner driver.Owner) ([]driver.Machi
 func cloudCall[T any](ctx context.Context, c cloudLink, op drivertest.Op, effect func(context.Context) (T, error)) (T, error) {
 	var none T
 	w, p := c.by.box.w, c.by
+	looked := p.looksNow()
 	if err := p.may(ctx); err != nil {
 		return none, driver.Fail(driver.Transient, string(op), err)
 	}
 	w.events.Add(1)
+	if changes := op == drivertest.OpCreate || op == drivertest.OpDelete; changes && !looked {
+		w.violate("S2", "a %s by %s, which has not looked at its lease right before", op, p.box.name)
+	}
 	if w.net.cut(p.box.name, theCloud) {
 		return none, driver.Fail(driver.Ambiguous, string(op), errors.Join(errors.New("no route"), pause(ctx, patience)))
 	}

@@ -43,7 +43,7 @@ var defaults = map[string]string{
 	"lag":      "0s",  // of the provider's listing
 	"operator": "yes", // somebody drains the machines of tenant default
 	"jobs":     "2",   // size of the static group
-	"extra":    "",    // more members of the configuration's server, JSON
+	"eligible": "",    // the age at which machines are replaced, until the faults end
 }
 
 func (p Plan) setting(name string) string {

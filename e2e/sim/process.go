@@ -49,6 +49,8 @@ type process struct {
 	frozen  time.Time     // since when it is stopped; zero: it runs
 	again   chan struct{} // closed when it goes on
 	renewed time.Time     // when its last accepted write of the lock was sent
+	looked  time.Time     // when it last looked at the clock of its lease
+	leads   time.Time     // since when it leads, if it does
 }
 
 // start starts a process, unless one runs.
@@ -99,6 +101,9 @@ func (p *process) lead(ctx context.Context, term uint64) {
 	p.box.mu.Lock()
 	p.box.term = term
 	p.box.mu.Unlock()
+	p.mu.Lock()
+	p.leads = time.Now()
+	p.mu.Unlock()
 	p.box.w.logf("%s leads, term %d", p.box.name, term)
 	if err := p.shard.Apply(ctx, p.box.w.static()); err != nil {
 		p.box.w.logger.Warn("configuration not applied", "server", p.box.name, "error", err)
@@ -189,6 +194,7 @@ func (p *process) thaw() {
 func (p *process) elapsed() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.looked = time.Now()
 	if !p.frozen.IsZero() {
 		return p.frozen.Sub(p.box.w.start)
 	}
@@ -244,6 +250,20 @@ func (p *process) stuck() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.frozen.IsZero() || p.dead()
+}
+
+// looksNow reports whether the process has looked at its lease at this very moment.
+func (p *process) looksNow() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.looked.Equal(time.Now())
+}
+
+// leadsSince is since when the process leads, or last led.
+func (p *process) leadsSince() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.leads
 }
 
 // leaseAge is how old the proof is on which the process may act.

@@ -22,7 +22,7 @@ type configuration struct {
 
 func newConfiguration(p Plan) configuration {
 	c := configuration{plan: p, parts: map[string]string{
-		"jobs": p.setting("jobs"), "web": "", "vars": "one", "files": "one", "infra": "one", "drain": p.setting("drain"),
+		"jobs": p.setting("jobs"), "web": "", "eligible": p.setting("eligible"), "vars": "one", "files": "one", "infra": "one", "drain": p.setting("drain"),
 	}}
 	c.load()
 	return c
@@ -46,9 +46,9 @@ func (c *configuration) text() string {
 			static = append(static, fmt.Sprintf(`%q: {"template": %q, "size": %s}`, g, g, size))
 		}
 	}
-	extra := c.plan.setting("extra")
-	if extra != "" {
-		extra += ","
+	expiry := ""
+	if age := c.parts["eligible"]; age != "" {
+		expiry = fmt.Sprintf(`"expiry": {"eligible_age": %q},`, age)
 	}
 	return fmt.Sprintf(`{
 		"server": {
@@ -62,7 +62,7 @@ func (c *configuration) text() string {
 		"tenants": {"b": {}},
 		"templates": {%s},
 		"groups": {"default": {%s}},
-	}`, cluster, shardName, extra, c.plan.setting("interval"), c.parts["drain"], c.plan.setting("timeout"),
+	}`, cluster, shardName, expiry, c.plan.setting("interval"), c.parts["drain"], c.plan.setting("timeout"),
 		c.templates(), strings.Join(static, ", "))
 }
 

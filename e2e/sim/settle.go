@@ -41,6 +41,8 @@ func (w *world) heal() {
 		}
 		b.start()
 	}
+	w.edit([]string{"eligible", "-"})
+	w.unpauseAll()
 }
 
 // ruin breaks a server for the rest of the run.
@@ -117,6 +119,8 @@ func (w *world) unsettled() string {
 			return fmt.Sprintf("machine %s has not registered", w.nameOf(vm.InstanceID))
 		case !w.machine(vm.InstanceID).connected(p):
 			return fmt.Sprintf("machine %s is not connected", w.nameOf(vm.InstanceID))
+		case w.truth.outdated(rec):
+			return fmt.Sprintf("machine %s was made from an older configuration", w.nameOf(vm.InstanceID))
 		case w.machine(vm.InstanceID).doomed():
 			return fmt.Sprintf("machine %s hangs or is to end, and nobody has noticed", w.nameOf(vm.InstanceID))
 		}

@@ -25,6 +25,7 @@ var (
 	lasting = flag.Duration("for", 0, "run seeds for so long")
 	logs    = flag.Bool("logs", false, "show the logs of the servers of -seed")
 	keepOn  = flag.Bool("keep-on", false, "go on after a seed has failed")
+	fast    = flag.Bool("fail-fast", false, "panic at the first broken promise")
 	shrinks = flag.Int("shrink", 150, "how often a failing plan is run again to cut it down")
 )
 
@@ -73,7 +74,7 @@ func TestSim(t *testing.T) {
 				for n := worker; more(n) && (*keepOn || !t.Failed()); n += 2 {
 					seed := *first + uint64(n)
 					p := sim.Generate(seed, modeOf(seed))
-					res := run(t, p, sim.Options{})
+					res := run(t, p, sim.Options{FailFast: *fast})
 					mu.Lock()
 					total.add(res)
 					mu.Unlock()

@@ -26,8 +26,10 @@ type truth struct {
 	names   map[identity.ID]string
 	counts  map[groupID]int
 	sizes   map[groupID][]sizeSince
-	ends    []ending             // condemnations, in order
-	onWay   map[string]time.Time // when the write of a key was sent that lands now
+	sick    map[identity.ID]map[identity.ID]bool // who was found sick when an instance was decided on
+	infra   map[groupID]string                   // what machines are to be made from
+	ends    []ending                             // condemnations, in order
+	onWay   map[string]time.Time                 // when the write of a key was sent that lands now
 }
 
 // record is one instance's, also after it was removed.
@@ -64,7 +66,7 @@ type ending struct {
 func newTruth(w *world) *truth {
 	return &truth{
 		w: w, records: map[identity.ID]*record{}, names: map[identity.ID]string{},
-		counts: map[groupID]int{}, sizes: map[groupID][]sizeSince{}, onWay: map[string]time.Time{},
+		counts: map[groupID]int{}, sizes: map[groupID][]sizeSince{}, infra: map[groupID]string{}, sick: map[identity.ID]map[identity.ID]bool{}, onWay: map[string]time.Time{},
 	}
 }
 
@@ -80,6 +82,30 @@ func (t *truth) accepted(write memory.Write) {
 		t.fence(write)
 		t.instance(write)
 	}
+}
+
+// intends notes whom a process has found sick when it decides on an instance.
+func (t *truth) intends(p *process, key string) {
+	_, _, id, err := bucket.ParseInstanceKey(key)
+	if err != nil {
+		return
+	}
+	t.mu.Lock()
+	seen := t.sick[id] != nil
+	t.mu.Unlock()
+	if seen {
+		return
+	}
+	sick := t.w.foundSick(p)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sick[id] = sick
+}
+
+func (t *truth) sickThen(id identity.ID) map[identity.ID]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sick[id]
 }
 
 // sent notes when the write was sent that is about to land; zero: its connection
@@ -135,6 +161,7 @@ func (t *truth) resize() {
 	for key, eff := range merged {
 		g := groupID{key.Tenant, key.Group}
 		seen[g] = true
+		t.infra[g] = eff.InfraHash
 		t.note(g, sizeSince{now, eff.Size, eff.Deleted})
 	}
 	for g := range t.sizes {
@@ -274,6 +301,23 @@ func (t *truth) largest(g groupID, since time.Time) int {
 	return most
 }
 
+// smallest is the smallest size that a group had at any time since a moment.
+func (t *truth) smallest(g groupID, since time.Time) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	least := -1
+	for i, s := range t.sizes[g] {
+		next := time.Now()
+		if i+1 < len(t.sizes[g]) {
+			next = t.sizes[g][i+1].at
+		}
+		if !next.Before(since) && (least < 0 || s.size < least) {
+			least = s.size
+		}
+	}
+	return max(least, 0)
+}
+
 // size is what a group's size is now.
 func (t *truth) size(g groupID) sizeSince {
 	t.mu.Lock()
@@ -283,6 +327,13 @@ func (t *truth) size(g groupID) sizeSince {
 		return sizeSince{gone: true}
 	}
 	return all[len(all)-1]
+}
+
+// outdated reports whether a machine is to be replaced for what it was made from.
+func (t *truth) outdated(rec *record) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !rec.OnDemand && rec.InfraHash != t.infra[rec.group()]
 }
 
 // groupsNow are all groups that ever were.

@@ -25,6 +25,10 @@ func init() { //nolint:gochecknoinits // the parser of plans knows the verbs, an
 		"decrement": onMachine(func(w *world, id identity.ID) { w.later(func() { w.remove(id, true, false) }) }),
 		"discard":   onMachine(func(w *world, id identity.ID) { w.later(func() { w.remove(id, false, true) }) }),
 		"ack":       onMachine(func(w *world, id identity.ID) { w.later(func() { w.acknowledge(id, w.machine(id).group.tenant) }) }),
+		// drained: whoever drains says so of every machine that drains now.
+		"drained": func(w *world, _ []string) { w.acknowledgeAll() },
+		// pause GROUP DURATION: decisions of the group are made and not carried out.
+		"pause": func(w *world, a []string) { w.later(func() { w.pause(parseGroup(a[0]), mustDuration(a[1])) }) },
 		// config NAME VALUE …: an edit of the configuration file.
 		"config": func(w *world, a []string) { w.edit(a) },
 
@@ -59,6 +63,8 @@ func init() { //nolint:gochecknoinits // the parser of plans knows the verbs, an
 		"cut": func(w *world, a []string) { w.net.sever(a[0], a[1], mustDuration(a[2])) },
 		// full DURATION: the provider has no room at all.
 		"full": func(w *world, a []string) { w.full(mustDuration(a[0])) },
+		// quota DURATION: the account has reached its limit.
+		"quota": func(w *world, a []string) { w.quota(mustDuration(a[0])) },
 		// storm KIND DURATION: a kind of fault hits half of all calls.
 		"storm": func(w *world, a []string) { w.storm(a[0], mustDuration(a[1])) },
 		// linger DURATION TIME: machines that are deleted for so long take that time to go.
@@ -166,6 +172,12 @@ func (w *world) full(d time.Duration) {
 	w.logf("the provider has no room for %v", d)
 	w.cloud.SetRoom(drivertest.Place{}, 0)
 	time.AfterFunc(d, func() { w.cloud.SetRoom(drivertest.Place{}, -1) })
+}
+
+func (w *world) quota(d time.Duration) {
+	w.logf("the quota of the account is used up for %v", d)
+	w.weather.set(cloudQuota, 1)
+	time.AfterFunc(d, func() { w.weather.set(cloudQuota, 0) })
 }
 
 func (w *world) storm(kind string, d time.Duration) {

@@ -29,6 +29,7 @@ const (
 	cloudRefused   = "cloud-refused"   // a 5xx without effect
 	cloudThrottled = "cloud-throttled" // beyond a limit that nobody told us of
 	cloudFull      = "cloud-full"      // no capacity
+	cloudQuota     = "cloud-quota"     // the account has reached its limit
 	cloudSlow      = "cloud-slow"      // up to 8 s
 	cloudStill     = "cloud-stillborn" // the machine fails at once
 	cloudDies      = "cloud-dies"      // the machine fails within 2 minutes
@@ -49,7 +50,7 @@ const (
 var kinds = map[string]float64{
 	storeRefused: 0.2, storeLost: 0.1, storeLate: 0.05, storeRepeated: 0.1, storeConflict: 0.1, storeSlow: 0.1,
 	storeHangs: 0.01, storePaced: 1,
-	cloudLost: 0.2, cloudLate: 0.1, cloudRefused: 0.2, cloudThrottled: 0.2, cloudFull: 0.2, cloudSlow: 0.2,
+	cloudLost: 0.2, cloudLate: 0.1, cloudRefused: 0.2, cloudThrottled: 0.2, cloudFull: 0.2, cloudQuota: 0.05, cloudSlow: 0.2,
 	cloudStill: 0.1, cloudDies: 0.1, cloudEmpty: 0.1, cloudPage: 0.2,
 	netLost: 0.1, netMute: 0.1, netSlow: 0.1, netBreak: 0.02,
 	agentNever: 0.15, agentSlow: 0.2, drainNever: 0.3,
@@ -191,6 +192,8 @@ func (w *weather) cloud(c drivertest.Call) drivertest.Fault {
 	case c.Op == drivertest.OpDelete:
 	case hits(cloudFull):
 		fail(driver.Capacity)
+	case hits(cloudQuota):
+		fail(driver.Quota)
 	case w.hits(cloudStill, c.ID):
 		f.Dies = true
 	case w.hits(cloudDies, c.ID):

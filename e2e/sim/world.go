@@ -51,6 +51,10 @@ type Result struct {
 // Options are what a run needs beside its plan.
 type Options struct {
 	Log io.Writer // of the servers, for people; nobody
+
+	// FailFast panics at the first broken promise: after it a server that is wrong on
+	// purpose may not even end.
+	FailFast bool
 }
 
 // Run carries out a plan, inside a bubble of testing/synctest, and returns once
@@ -75,6 +79,7 @@ type world struct {
 	start    time.Time
 	interval time.Duration
 	logger   *slog.Logger
+	failFast bool
 
 	store   *memory.Store
 	cloud   *drivertest.Cloud
@@ -93,11 +98,13 @@ type world struct {
 	machines   map[identity.ID]*machine
 	barren     map[groupID]bool // groups whose machines never register
 	config     configuration
-	acked      map[identity.ID]bool // somebody said that they are drained
-	wished     map[identity.ID]bool // somebody asked for their end
-	planted    map[identity.ID]bool // foreign machines
-	keyOf      map[string]string    // public key by the nonce it was certified for
-	skew       time.Duration        // the largest of any server's clock so far
+	acked      map[identity.ID]bool      // somebody said that they are drained
+	ackedAt    map[identity.ID]time.Time // when that was promised
+	wished     map[identity.ID]bool      // somebody asked for their end
+	paused     map[groupID]time.Time     // since when somebody was promised that
+	planted    map[identity.ID]bool      // foreign machines
+	keyOf      map[string]string         // public key by the nonce it was certified for
+	skew       time.Duration             // the largest of any server's clock so far
 	log        []string
 	violations []Violation
 }
@@ -106,9 +113,9 @@ func newWorld(p Plan, opts Options) *world {
 	w := &world{
 		plan: p, dice: dice{p.Seed}, start: time.Now(), interval: p.duration("interval"),
 		machines: map[identity.ID]*machine{}, barren: map[groupID]bool{}, boxes: map[string]*box{},
-		acked: map[identity.ID]bool{}, wished: map[identity.ID]bool{}, keyOf: map[string]string{},
-		planted: map[identity.ID]bool{},
-		config:  newConfiguration(p),
+		acked: map[identity.ID]bool{}, ackedAt: map[identity.ID]time.Time{}, wished: map[identity.ID]bool{}, keyOf: map[string]string{},
+		planted: map[identity.ID]bool{}, paused: map[groupID]time.Time{},
+		config: newConfiguration(p), failFast: opts.FailFast,
 	}
 	w.ctx, w.end = context.WithCancel(context.Background())
 	w.logger = slog.New(slog.DiscardHandler)
@@ -252,6 +259,9 @@ func (w *world) result() Result {
 // violate notes a broken promise.
 func (w *world) violate(promise, format string, args ...any) {
 	v := Violation{Promise: promise, At: time.Since(w.start), What: fmt.Sprintf(format, args...)}
+	if w.failFast {
+		panic(v.String())
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.violations = append(w.violations, v)
@@ -271,7 +281,7 @@ func (w *world) logf(format string, args ...any) {
 // stamp is a time since the start, to the second.
 func stamp(d time.Duration) string {
 	s := int(d / time.Second)
-	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
 // vms are the machines of a group that exist, the oldest first.

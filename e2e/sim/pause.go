@@ -1,0 +1,54 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/shard"
+)
+
+// pause pauses a group for a while. Between the answer and the request to go on
+// nothing may be sent for it.
+func (w *world) pause(g groupID, d time.Duration) {
+	_, err := ask(w, "pause "+g.String(), nil, func(ctx context.Context, r *shard.Reign) (*nstancev1.Pause, error) {
+		return r.SetPause(ctx, g.tenant, &nstancev1.SetPauseRequest{
+			Scope: "group", Group: g.name, Reason: "simulated", Until: timestamppb.New(time.Now().Add(d + time.Hour)),
+		})
+	})
+	w.told(err, "%s is paused", g)
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	w.paused[g] = time.Now()
+	w.mu.Unlock()
+	if pause(w.ctx, d) == nil {
+		w.unpause(g)
+	}
+}
+
+// unpause lets a group go on, however long it takes.
+func (w *world) unpause(g groupID) {
+	w.mu.Lock()
+	delete(w.paused, g)
+	w.mu.Unlock()
+	for n := 0; ; n++ {
+		_, err := ask(w, "unpause "+g.String(), nil, func(ctx context.Context, r *shard.Reign) (struct{}, error) {
+			return struct{}{}, r.ClearPause(ctx, g.tenant, &nstancev1.ClearPauseRequest{Scope: "group", Group: g.name})
+		})
+		if isRefusal(err) || pause(w.ctx, time.Second) != nil {
+			w.told(err, "%s goes on", g)
+			return
+		}
+	}
+}
+
+// unpauseAll ends every pause: also one that nobody was promised.
+func (w *world) unpauseAll() {
+	for _, g := range w.truth.groupsNow() {
+		w.later(func() { w.unpause(g) })
+	}
+}
