@@ -186,7 +186,8 @@ func check(t *rapid.T, w *world, d fleet.Decision) {
 			}
 		case fleet.Delete:
 			in := w.find(a.ID)
-			early := in.Power == fleet.Up && !in.Removal.Acked && w.now.Before(in.Removal.DeleteAt)
+			skipped := slices.Contains(w.view.Group.Retired, fleet.Retired{ID: in.ID, SkipDrain: true})
+			early := in.Power == fleet.Up && !in.Removal.Acked && !skipped && w.now.Before(in.Removal.DeleteAt)
 			if in.State != fleet.Condemned && in.State != fleet.Draining || early {
 				t.Fatalf("S20: %s of %+v", a, in)
 			}
@@ -404,6 +405,33 @@ func TestS20_DrainSurvivesTakeOver(t *testing.T) {
 		want := []fleet.Action{fleet.Delete{ID: "a", Reason: fleet.ReasonScaleDown, Why: "the drain has timed out"}}
 		if d := fleet.Plan(v, end); !slices.Equal(d.Actions, want) {
 			t.Errorf("%s: at its end %v", state, d.Actions)
+		}
+	}
+}
+
+// TestS20_SkippedLater: a caller who does not want to wait may say so when the drain
+// has begun, at the same moment too.
+func TestS20_SkippedLater(t *testing.T) {
+	leaving := fleet.Instance{
+		ID: "a", Group: web, State: fleet.Draining, Power: fleet.Up,
+		Removal: fleet.Removal{Reason: fleet.ReasonRequested, DeleteAt: epoch.Add(time.Minute)},
+	}
+	skipped := leaving
+	skipped.SkipDrain = true
+	named := []fleet.Retired{{ID: "a", SkipDrain: true}}
+	for _, c := range []struct {
+		name    string
+		in      fleet.Instance
+		retired []fleet.Retired
+		want    int
+	}{
+		{"nobody skips it", leaving, []fleet.Retired{{ID: "a"}, {ID: "b", SkipDrain: true}}, 0},
+		{"with a smaller size", leaving, named, 1},
+		{"with a replacement", skipped, nil, 1},
+	} {
+		v := fleet.View{Group: fleet.Group{ID: web, Retired: c.retired}, Instances: []fleet.Instance{c.in}}
+		if d := fleet.Plan(v, epoch); len(d.Actions) != c.want {
+			t.Errorf("%s: %v, want %d deletes", c.name, d.Actions, c.want)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package fleet
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Drains reports whether a removal for this reason waits for the work to be
 // moved off, where the VM runs and its group drains. What never joined, or is
@@ -71,6 +74,8 @@ func (p *planner) drainOver(in *Instance) string {
 		return "its VM no longer runs"
 	case !p.now.Before(in.Removal.DeleteAt):
 		return "the drain has timed out"
+	case in.SkipDrain, slices.Contains(p.v.Group.Retired, Retired{ID: in.ID, SkipDrain: true}):
+		return "a caller does not want to wait"
 	default:
 		return ""
 	}
