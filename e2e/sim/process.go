@@ -75,7 +75,7 @@ func (b *box) start() {
 		Keys:      func() *shard.Keys { return b.w.keys },
 		Addresses: func() driver.Addresses { return driver.Addresses{} },
 		Log:       log, Now: b.now, NewID: b.w.newID,
-		Jitter: func() float64 { return b.w.dice.unit("jitter", time.Since(b.w.start)) },
+		Jitter: b.w.jitter,
 	}, b.w.static())
 	p.elector, err = lease.New(storeLink{b.w.store, p}, bucket.LeaderKey(shardName), lease.Options{
 		ID: b.name, LeaderAddr: b.name, Lease: leaseTime, Log: log, Now: b.now, Elapsed: p.elapsed,

@@ -2,12 +2,14 @@ package sim_test
 
 import (
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"nstance.dev/e2e/sim"
 )
@@ -41,8 +43,7 @@ func read(t *testing.T, file string) (text, log string, p sim.Plan) {
 }
 
 // TestStories runs the life of a group as a person would tell it, in a world where
-// nothing goes wrong but what the story says, and compares what happened. What
-// happens within the same second has no order of its own and is sorted.
+// nothing goes wrong but what the story says, and compares what happened, and when.
 func TestStories(t *testing.T) {
 	for _, file := range stories(t) {
 		t.Run(name(file), func(t *testing.T) {
@@ -59,8 +60,8 @@ func TestStories(t *testing.T) {
 				}
 				return
 			}
-			if got != want {
-				t.Errorf("it went otherwise; look at what changed and run the test with -update:\n%s", difference(want, got))
+			if diff := difference(parseLog(t, want), parseLog(t, got)); diff != "" {
+				t.Errorf("it went otherwise; look at what changed and run the test with -update:%s", diff)
 			}
 		})
 	}
@@ -96,13 +97,46 @@ func told(log []string) string {
 	return strings.Join(log, "\n") + "\n"
 }
 
-// difference is both logs from the first line on that differs.
-func difference(want, got string) string {
-	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
-	i := 0
-	for i < len(a) && i < len(b) && a[i] == b[i] {
-		i++
+// slack is by how much a moment of a story may differ: one call more to the provider
+// moves what comes after it, and is no other story.
+const slack = 5 * time.Second
+
+// line is one line of a log.
+type line struct {
+	at   time.Duration
+	text string
+}
+
+func (l line) String() string { return fmt.Sprintf("%v %s", l.at, l.text) }
+
+func parseLog(t *testing.T, log string) []line {
+	t.Helper()
+	var all []line
+	for text := range strings.Lines(log) {
+		stamp, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+		var h, m, s time.Duration
+		if _, err := fmt.Sscanf(stamp, "%d:%d:%d", &h, &m, &s); err != nil {
+			t.Fatalf("log: %q: %v", text, err)
+		}
+		all = append(all, line{h*time.Hour + m*time.Minute + s*time.Second, rest})
 	}
-	from := max(0, i-2)
-	return "want\n  " + strings.Join(a[from:min(len(a), i+12)], "\n  ") + "\ngot\n  " + strings.Join(b[from:min(len(b), i+12)], "\n  ")
+	return all
+}
+
+// difference says what happened that should not have, and the other way round; empty
+// if nothing did.
+func difference(want, got []line) string {
+	var b strings.Builder
+	for _, w := range want {
+		i := slices.IndexFunc(got, func(g line) bool { return g.text == w.text && (g.at-w.at).Abs() <= slack })
+		if i < 0 {
+			fmt.Fprintf(&b, "\n  missing    %s", w)
+			continue
+		}
+		got = slices.Delete(got, i, i+1)
+	}
+	for _, g := range got {
+		fmt.Fprintf(&b, "\n  unexpected %s", g)
+	}
+	return b.String()
 }

@@ -172,6 +172,14 @@ func (w *world) newKeys() *shard.Keys {
 	}
 }
 
+// jitter is what pauses are moved about by: nothing in good weather.
+func (w *world) jitter() float64 {
+	if len(w.plan.Weather) == 0 {
+		return 0.5
+	}
+	return w.dice.unit("jitter", time.Since(w.start))
+}
+
 // newID makes the ids of a kind in a fixed order.
 func (w *world) newID(prefix string) (identity.ID, error) {
 	n := w.weather.number("id " + prefix)
