@@ -68,8 +68,6 @@ func (p *planner) drainOver(in *Instance) string {
 	switch {
 	case in.Removal.Acked:
 		return "drained"
-	case p.drainSkipped(in):
-		return "named to go without a drain"
 	case !in.Removal.drains():
 		return "nothing to drain"
 	case in.Power == Down || in.Power == Gone:
@@ -81,12 +79,6 @@ func (p *planner) drainOver(in *Instance) string {
 	default:
 		return ""
 	}
-}
-
-// drainSkipped reports whether a caller has named in since, and said that nobody
-// waits for its work.
-func (p *planner) drainSkipped(in *Instance) bool {
-	return slices.Contains(p.v.Group.Retired, Retired{ID: in.ID, SkipDrain: true})
 }
 
 // condemn plans the removal of in, unless this pass has done so already.
