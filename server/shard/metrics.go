@@ -14,6 +14,8 @@ import (
 // Metrics are the measurements of a shard. Label values are bounded: states,
 // operations, error classes and the groups of the configuration.
 type Metrics struct {
+	registry prometheus.Registerer // nil: none
+
 	reconcileSeconds prometheus.Histogram
 	providerSeconds  *prometheus.HistogramVec
 	providerErrors   *prometheus.CounterVec
@@ -70,7 +72,15 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	if reg != nil {
 		reg.MustRegister(m.collectors()...)
 	}
+	m.registry = reg
 	return m
+}
+
+// observe has the groups and instances of a shard counted along.
+func (m *Metrics) observe(s *Shard) {
+	if m.registry != nil {
+		m.registry.MustRegister(census{s})
+	}
 }
 
 func (m *Metrics) collectors() []prometheus.Collector {

@@ -116,7 +116,9 @@ type Shard struct {
 // New makes a standby that has the given configuration in force.
 func New(opts Options, static Static) *Shard {
 	opts.defaults()
-	return &Shard{opts: opts, static: static, served: make(chan struct{})}
+	s := &Shard{opts: opts, static: static, served: make(chan struct{})}
+	opts.Metrics.observe(s)
+	return s
 }
 
 // Static returns the configuration in force.

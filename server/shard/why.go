@@ -104,6 +104,24 @@ func (s *standings) of(group fleet.GroupID) standing {
 	return s.byGroup[group]
 }
 
+// count is how many groups have each condition, none left out.
+func (s *standings) count() map[string]int {
+	counts := map[string]int{}
+	for _, what := range decisions.Types() {
+		counts[what] = 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.byGroup {
+		for _, c := range st.conditions {
+			if c.Instance == "" {
+				counts[c.Type]++
+			}
+		}
+	}
+	return counts
+}
+
 func (s *standings) drop(group fleet.GroupID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

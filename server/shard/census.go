@@ -1,0 +1,56 @@
+package shard
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nstance.dev/server/fleet"
+)
+
+// census tells Prometheus how many of what there are. It counts when it is asked,
+// so that nothing has to be kept in step; a standby has nothing to count.
+type census struct{ s *Shard }
+
+var (
+	instancesDesc = prometheus.NewDesc("nstance_instances", "Instances by group and status, deleted ones left out.",
+		[]string{"tenant", "group", "status"}, nil)
+	groupSizeDesc = prometheus.NewDesc("nstance_group_size", "Wanted instances of a group.", []string{"tenant", "group"}, nil)
+	groupsDesc    = prometheus.NewDesc("nstance_groups", "Groups by condition; one may have several.", []string{"condition"}, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (c census) Describe(out chan<- *prometheus.Desc) {
+	out <- instancesDesc
+	out <- groupSizeDesc
+	out <- groupsDesc
+}
+
+// Collect implements [prometheus.Collector].
+func (c census) Collect(out chan<- prometheus.Metric) {
+	r, err := c.s.Reign()
+	if err != nil {
+		return
+	}
+	type place struct {
+		group  fleet.GroupID
+		status string
+	}
+	instances := map[place]int{}
+	for _, in := range r.cache.All() {
+		if in.State != fleet.Deleted {
+			instances[place{in.Group, fleet.Status(in.Instance)}]++
+		}
+	}
+	for at, n := range instances {
+		out <- gaugeOf(instancesDesc, n, at.group.Tenant, at.group.Name, at.status)
+	}
+	for id, eff := range r.wanted.all() {
+		out <- gaugeOf(groupSizeDesc, eff.Size, id.Tenant, id.Name)
+	}
+	for condition, n := range r.standings.count() {
+		out <- gaugeOf(groupsDesc, n, condition)
+	}
+}
+
+func gaugeOf(desc *prometheus.Desc, n int, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), labels...)
+}
