@@ -69,6 +69,7 @@ var layers = []layer{
 		},
 		tests: append([]string{"server/secrets"}, fakes...),
 	},
+	{dir: "server/telemetry"},
 	{dir: "server/shard", ours: belowShard, tests: fakes},
 	{dir: "server/rpc", ours: append([]string{"server/shard/...", "server/operators"}, belowShard...), tests: fakes},
 	{dir: "server/serve", ours: []string{"protos/...", "server/..."}},

@@ -67,6 +67,10 @@ type InstanceRecord struct {
 	// Replace is the wish that this one be replaced, nil for none.
 	Replace *ReplaceRequest `json:"replace_first,omitempty"`
 
+	// Trace is the span of the creation, as a W3C traceparent, where one is
+	// recorded: the registration joins it, whoever leads by then.
+	Trace string `json:"trace,omitempty"`
+
 	Deletion *Deletion `json:"deletion"` // nil until condemned
 
 	unknown *unknown

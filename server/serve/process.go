@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"regexp"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"nstance.dev/server/bucket"
@@ -23,6 +25,7 @@ import (
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/operators"
 	"nstance.dev/server/shard"
+	"nstance.dev/server/telemetry"
 )
 
 // Options are what one run of a server needs. OnServing may be nil.
@@ -50,6 +53,7 @@ type process struct {
 	status *status
 	ls     *listeners
 	shard  *shard.Shard
+	tracer trace.Tracer // nil: none
 
 	operators *operators.Registry
 	reloading sync.Mutex
@@ -187,6 +191,11 @@ func (p *process) serve(ctx context.Context) error {
 	if err := p.prepareLocks(); err != nil {
 		return err
 	}
+	stopTracing, err := p.trace(ctx)
+	if err != nil {
+		return err
+	}
+	defer stopTracing()
 	p.operators = p.newRegistry()
 	p.shard = shard.New(p.shardOptions(), p.static)
 	p.credentials = &wallet{keys: p.keys.current, make: p.makeCredentials}
@@ -322,5 +331,27 @@ func (p *process) shardOptions() shard.Options {
 		Store: p.store, Driver: p.drv, Cache: p.cache, Keys: p.keys.current, Secrets: p.keys.machineSecrets,
 		Addresses: func() driver.Addresses { return p.ls.advertised },
 		Metrics:   shard.NewMetrics(p.status.registry), Drainers: p.operators, Log: p.log,
+		Tracer: p.tracer,
 	}
 }
+
+// trace begins to send traces, if the environment says where to. What it returns
+// sends the last ones.
+func (p *process) trace(ctx context.Context) (stop func(), err error) {
+	service := telemetry.Service{Name: "nstance-server", Version: p.opts.Version, Shard: p.opts.Shard, Server: p.opts.ID}
+	provider, shutdown, err := telemetry.Start(ctx, os.Getenv, service)
+	if err != nil {
+		return nil, err
+	}
+	p.tracer = provider.Tracer("nstance.dev/server")
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTraces)
+		defer cancel()
+		if err := shutdown(ctx); err != nil {
+			p.log.WarnContext(ctx, "last traces not sent", "error", err)
+		}
+	}, nil
+}
+
+// lastTraces is how long a stop waits for the traces that are not sent yet.
+const lastTraces = time.Second

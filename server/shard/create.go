@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
@@ -25,6 +27,7 @@ type intent struct {
 	request  driver.CreateRequest
 	attempts int // sent so far
 	onDemand bool
+	trace    string // of its record; empty: none
 
 	// A machine that is made late has little time left for its nonce. Past this
 	// moment a call that surely made none is given up for a fresh one.
@@ -96,7 +99,11 @@ func (r *Reign) intend(ctx context.Context, id identity.ID, eff *config.Effectiv
 		r.hold(group, "", driver.Invalid, err)
 		return nil, nil
 	}
-	if err := r.records.create(ctx, rec); err != nil {
+	ctx, span := r.traces.start(ctx, "instance.record", group, attribute.String("nstance.instance", id.String()))
+	rec.Trace = traceOf(span)
+	err = r.records.create(ctx, rec)
+	endSpan(span, err)
+	if err != nil {
 		if errors.Is(err, objectstore.ErrUnavailable) {
 			r.tasks.Go(func() { r.withdraw(rec) })
 		}
@@ -105,7 +112,7 @@ func (r *Reign) intend(ctx context.Context, id identity.ID, eff *config.Effectiv
 	if err := r.cache.Insert(rowOf(rec)); err != nil {
 		return nil, fmt.Errorf("insert %s: %w", id, err)
 	}
-	return &intent{group: group, claim: s.claim, request: request, stale: staleAt(rec), onDemand: opts.onDemand}, nil
+	return &intent{group: group, claim: s.claim, request: request, stale: staleAt(rec), onDemand: opts.onDemand, trace: rec.Trace}, nil
 }
 
 // lateWrites is how long a write may still take effect whose answer was lost.
@@ -171,7 +178,9 @@ func (r *Reign) send(ctx context.Context, it *intent) {
 	it.attempts++
 	r.health.creating(id, false)
 	started := r.now()
-	m, err := r.cloud.create(ctx, it.request)
+	traced, span := r.traces.start(belowRecorded(ctx, it.trace), "provider.create", it.group, attribute.String("nstance.instance", id.String()))
+	m, err := r.cloud.create(traced, it.request)
+	endSpan(span, err)
 	switch kind := driver.KindOf(err); {
 	case err == nil:
 		r.opts.Metrics.created(r.now().Sub(started))

@@ -24,7 +24,10 @@ func (r *Reign) UpsertGroup(ctx context.Context, tenant string, req *nstancev1.U
 	}
 	id := fleet.GroupID{Tenant: tenant, Name: req.Key}
 	change := groupChangeOf(req)
-	err := r.wanted.change(ctx, func(cfg *config.Config, file *config.GroupFile) (bool, error) {
+	ctx, span := r.traces.start(ctx, "group.upsert", id)
+	defer span.End()
+	written, write := r.traces.start(ctx, "group.write", id)
+	err := r.wanted.change(written, func(cfg *config.Config, file *config.GroupFile) (bool, error) {
 		if req.ExpectedEtag != nil && etagOf(cfg, file, id) != *req.ExpectedEtag {
 			return false, refuse(codes.Aborted, "ETAG_MISMATCH", "group %q has changed since it was read", req.Key)
 		}
@@ -38,9 +41,11 @@ func (r *Reign) UpsertGroup(ctx context.Context, tenant string, req *nstancev1.U
 		file.Set(tenant, req.Key, entry)
 		return true, nil
 	})
+	endSpan(write, err)
 	if err != nil {
 		return nil, groupRefusal(err)
 	}
+	r.traces.caused(id, span.SpanContext())
 	r.Enqueue(id)
 	eff, ok := r.wanted.any(id)
 	if !ok {

@@ -39,7 +39,11 @@ func (r *Reign) reconcile(ctx context.Context, group fleet.GroupID) {
 	now := r.now()
 	w := r.weigh(group, now)
 	r.remember(w)
-	err := r.carryOut(ctx, group, w.verdict.Send)
+	traced, span := r.traces.decide(ctx, w)
+	err := r.carryOut(traced, group, w.verdict.Send)
+	if len(w.verdict.Send) > 0 {
+		endSpan(span, err)
+	}
 	r.opts.Metrics.reconciled(r.now().Sub(now))
 	switch {
 	case r.stumble(err), ctx.Err() != nil:

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -65,7 +66,10 @@ func (r *Reign) RegisterAgent(ctx context.Context, source netip.Addr, req *nstan
 		r.log.WarnContext(ctx, "registration refused", "instance", id, "source", source, "error", err)
 		return nil, err
 	}
+	rec, _ := r.records.get(id)
+	_, span := r.traces.start(belowRecorded(ctx, rec.Trace), "instance.register", row.Group, attribute.String("nstance.instance", id.String()))
 	answer, err := r.enrol(row, key, req)
+	endSpan(span, err)
 	if err != nil {
 		r.opts.Metrics.registration("agent", "failed")
 		return nil, err

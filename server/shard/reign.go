@@ -56,6 +56,7 @@ type Reign struct {
 	snapshots *snapshots
 	events    *events
 	standings *standings
+	traces    *traces
 
 	registering keyedLocks
 
@@ -92,6 +93,7 @@ func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, 
 	r.snapshots = newSnapshots(r)
 	r.events = newEvents(opts.Shard, term)
 	r.standings = newStandings()
+	r.traces = newTraces(opts.Tracer)
 	return r
 }
 

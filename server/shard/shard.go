@@ -30,6 +30,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc/codes"
 
 	"nstance.dev/protos/identity"
@@ -41,7 +43,7 @@ import (
 	"nstance.dev/server/userdata"
 )
 
-// Options are what a Shard needs of its process. All but the last four fields
+// Options are what a Shard needs of its process. All but the last five fields
 // are required.
 type Options struct {
 	Cluster  string
@@ -62,9 +64,10 @@ type Options struct {
 	// package userdata does.
 	FetchUserdata func(ctx context.Context, address string) ([]byte, error)
 
-	Log   *slog.Logger                             // slog.Default
-	Now   func() time.Time                         // time.Now
-	NewID func(prefix string) (identity.ID, error) // identity.NewID
+	Tracer trace.Tracer                             // traces nothing
+	Log    *slog.Logger                             // slog.Default
+	Now    func() time.Time                         // time.Now
+	NewID  func(prefix string) (identity.ID, error) // identity.NewID
 
 	// Jitter places a pause within its range: uniform from 0 to below 1; rand.Float64.
 	// It is called by several goroutines at once.
@@ -94,6 +97,9 @@ func (o *Options) defaults() {
 	}
 	if o.FetchUserdata == nil {
 		o.FetchUserdata = userdata.NewFetcher(nil).Fetch
+	}
+	if o.Tracer == nil {
+		o.Tracer = noop.NewTracerProvider().Tracer("")
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)

@@ -186,6 +186,7 @@ func (w *wanted) forget(id fleet.GroupID) {
 	w.r.cache.DropGroup(id)
 	w.r.opts.Metrics.groupGone(id)
 	w.r.standings.drop(id)
+	w.r.traces.settled(id)
 }
 
 // groupRow is a group as the cache keeps it.

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
@@ -42,23 +44,24 @@ var (
 // worldOptions are what a test wants to be different.
 type worldOptions struct {
 	Cloud        drivertest.Options
-	Interval     string // between reports; 10s
-	Timeout      string // of a registration; 2m
-	Limits       string // of provider.limits, JSON; {}
-	Groups       string // static ones, JSON; {"default": {}}
-	Drain        string // drain_timeout; 0s
-	Collect      string // interval of the collection; 30s
-	Server       string // more members of server, JSON without the braces
-	Files        string // of the template, JSON; {}
-	Certificates string // JSON; {}
-	Able         bool   // the cloud has load balancers and images, and knows the room in its subnets
-	Balancers    string // load_balancers, JSON; {}
-	Images       string // JSON; {}
-	Args         string // of the template "plain", JSON; {}
-	Userdata     string // of the template, JSON; its nonce
-	Type         string // instance_type of the template, JSON; "small"
-	DeadAgents   bool   // VMs run and nobody in them registers
-	CachePath    string // a real file; without one the cache lives in memory
+	Interval     string       // between reports; 10s
+	Timeout      string       // of a registration; 2m
+	Limits       string       // of provider.limits, JSON; {}
+	Groups       string       // static ones, JSON; {"default": {}}
+	Drain        string       // drain_timeout; 0s
+	Collect      string       // interval of the collection; 30s
+	Server       string       // more members of server, JSON without the braces
+	Files        string       // of the template, JSON; {}
+	Certificates string       // JSON; {}
+	Able         bool         // the cloud has load balancers and images, and knows the room in its subnets
+	Balancers    string       // load_balancers, JSON; {}
+	Images       string       // JSON; {}
+	Args         string       // of the template "plain", JSON; {}
+	Userdata     string       // of the template, JSON; its nonce
+	Type         string       // instance_type of the template, JSON; "small"
+	DeadAgents   bool         // VMs run and nobody in them registers
+	CachePath    string       // a real file; without one the cache lives in memory
+	tracer       trace.Tracer // nil: none
 
 	// Prepare makes the cloud what it is before any server leads.
 	Prepare func(*drivertest.Cloud)
@@ -275,7 +278,7 @@ func (w *world) startDoomed(n int, when moment) {
 		Secrets:   func() secrets.Store { return w.secrets },
 		Addresses: func() driver.Addresses { return driver.Addresses{} }, Drainers: &w.drainers,
 		Log:   slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelInfo})),
-		NewID: w.ids.NewID,
+		NewID: w.ids.NewID, Tracer: w.opts.tracer,
 	}, w.static)
 	stopped := make(chan error, 1)
 	w.mu.Lock()
