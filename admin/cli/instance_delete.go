@@ -85,6 +85,10 @@ func deleteInstance(ctx context.Context, env *Env, s *shard, id string, how *nst
 	if err != nil {
 		return goal, fmt.Errorf("instance %s: %w", id, err)
 	}
-	fmt.Fprintf(env.Out, "%sinstance %s: %s\n", s.prefix(), id, response.GetStatus())
+	becomes := response.GetStatus()
+	if becomes == "deleting" && how.GetReplaceFirst() {
+		becomes = "being replaced"
+	}
+	fmt.Fprintf(env.Out, "%sinstance %s: %s\n", s.prefix(), id, becomes)
 	return goal, nil
 }

@@ -94,7 +94,7 @@ func frameOf(ctx context.Context, s *shard, w *bytes.Buffer) error {
 		wanted, running = wanted+item.Message.GetSize(), running+item.Message.GetActualSize()
 		items[i].Shard = "" // the line above says it
 	}
-	fmt.Fprintf(w, "shard %s  cluster %s  term %d  server %s  %d groups  %d of %d running\n",
+	fmt.Fprintf(w, "shard %s  cluster %s  term %d  server %s  groups %d  running %d of %d\n",
 		info.GetShard(), info.GetClusterId(), info.GetTerm(), output.Cell(info.GetVersion()), len(items), running, wanted)
 	return output.List(w, output.Table, topView(), items)
 }

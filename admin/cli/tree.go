@@ -72,10 +72,14 @@ func (t *tree) decisions(depth int, all []*nstancev1.Decision, most int) {
 	}
 }
 
-// decided is a decision without its moment.
+// decided is a decision without its moment. A create that names an instance makes
+// another one in its place.
 func decided(d *nstancev1.Decision) string {
 	text := d.GetAction()
 	if d.GetInstanceId() != "" {
+		if text == "create" {
+			text += " in place of"
+		}
 		text += " " + d.GetInstanceId()
 	}
 	if d.GetReason() != "" {

@@ -106,7 +106,7 @@ func TestTop(t *testing.T) {
 func TestReplaceIsDeleteWithTheReplacementFirst(t *testing.T) {
 	c := newConsole(t)
 	id := strings.Fields(c.ok(t, "instance", "list", "-o", "name"))[0]
-	if got := c.ok(t, "instance", "replace", id); got != "instance "+id+": deleting\n" {
+	if got := c.ok(t, "instance", "replace", id); got != "instance "+id+": being replaced\n" {
 		t.Errorf("replace printed %q", got)
 	}
 }
