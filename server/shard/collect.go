@@ -25,7 +25,7 @@ type collector struct {
 	mu     sync.Mutex
 	memory fleet.Memory
 	broken map[identity.ID]bool // records in quarantine
-	alarm  string               // why no delete may be sent; empty: they may
+	alarm  bool                 // no delete may be sent
 	losing bool                 // since the last alarm not every lost machine is replaced
 	held   []Held
 }
@@ -49,11 +49,18 @@ func (c *collector) unreadable(id identity.ID) {
 	c.broken[id] = true
 }
 
+// listingDoubted is why deletes are held, in words for tenants: how many machines
+// the shard has is none of theirs (S12). The log counts them.
+const listingDoubted = "the provider's listing lacks many machines at once: nothing is deleted until each is confirmed"
+
 // alarmed says why deletes are held; empty if they are not.
 func (c *collector) alarmed() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.alarm
+	if c.alarm {
+		return listingDoubted
+	}
+	return ""
 }
 
 // recovering reports whether what a mass loss took is still being replaced.
@@ -164,15 +171,15 @@ func (c *collector) settle(ctx context.Context, result fleet.Collection, machine
 	c.mu.Lock()
 	before, heldBefore := c.alarm, c.held
 	held := heldNow(result.Held, machines, heldBefore, c.r.now())
-	c.alarm, c.held = result.Alarm, held
+	c.alarm, c.held = result.Alarm != "", held
 	c.losing = result.Alarm != "" || c.losing && c.r.anyLost()
 	c.mu.Unlock()
 	set(c.r.opts.Metrics.deletesHeld, result.Alarm != "")
 	c.r.opts.Metrics.heldVMs.Set(float64(len(result.Held)))
 	switch {
-	case result.Alarm != "" && before == "":
+	case result.Alarm != "" && !before:
 		c.r.log.ErrorContext(ctx, "deletes are held", "reason", result.Alarm)
-	case result.Alarm == "" && before != "":
+	case result.Alarm == "" && before:
 		c.r.log.InfoContext(ctx, "deletes go on")
 		c.r.enqueueAll()
 	}

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -261,6 +262,38 @@ func TestS8_MassLoss(t *testing.T) {
 		for i := 10; i < len(times); i++ {
 			if span := times[i].Sub(times[i-10]); span < time.Minute {
 				t.Errorf("11 replacements within %v, at most 10 a minute are allowed", span)
+			}
+		}
+	})
+}
+
+// A listing that lacks many machines holds the deletes of all tenants, and tells
+// none of them how many machines the others have.
+func TestS12_HeldDeletesCountNobodysMachines(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 25)
+		w.scale(theirs, 2)
+		w.settle(6*time.Minute + 5*time.Second)
+		for _, vm := range w.vms(web)[:20] {
+			w.cloud.Remove(vm.InstanceID)
+		}
+		w.settle(25 * time.Second)
+		w.scale(theirs, 1)
+		w.settle(time.Second)
+		told := w.asked(theirs)
+		if !strings.Contains(told.String(), listingDoubted) {
+			t.Errorf("the deletes are not held: %v", told)
+		}
+		for _, foreign := range []string{"20 of", "of 25", "of 27"} {
+			for _, c := range told.Conditions {
+				if strings.Contains(c.Message, foreign) {
+					t.Errorf("S12: a condition of another tenant's group counts machines: %s", c.Message)
+				}
+			}
+			for _, d := range told.Next {
+				if strings.Contains(d.Reason+d.HeldBy, foreign) {
+					t.Errorf("S12: a decision about another tenant's group counts machines: %v", d)
+				}
 			}
 		}
 	})
