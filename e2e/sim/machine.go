@@ -189,7 +189,7 @@ func (m *machine) connect(ctx context.Context, p *process) (told bool) {
 	if err != nil || p.stuck() {
 		return false
 	}
-	s := newStream(m.w, m, p, ctx)
+	s := newStream(ctx, m.w, m, p)
 	verdict := make(chan error, 1)
 	m.w.calls.Go(func() {
 		err := reign.Connect(m.peerNow(), s)

@@ -234,7 +234,7 @@ type stream struct {
 	up   *flow[*nstancev1.AgentMessage]
 	down *flow[*nstancev1.ServerMessage]
 
-	server, agent       context.Context
+	server, agent       context.Context //nolint:containedctx // one for each side of a connection
 	endServer, endAgent context.CancelFunc
 }
 
@@ -242,7 +242,7 @@ type stream struct {
 // taken to be gone.
 const keepalive = 10 * time.Second
 
-func newStream(w *world, m *machine, p *process, ctx context.Context) *stream {
+func newStream(ctx context.Context, w *world, m *machine, p *process) *stream {
 	nth := w.weather.number("stream " + m.name)
 	what := fmt.Sprintf("%s stream %d", m.name, nth)
 	s := &stream{

@@ -114,11 +114,11 @@ func parseLog(t *testing.T, log string) []line {
 	var all []line
 	for text := range strings.Lines(log) {
 		stamp, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
-		var h, m, s time.Duration
+		var h, m, s int
 		if _, err := fmt.Sscanf(stamp, "%d:%d:%d", &h, &m, &s); err != nil {
 			t.Fatalf("log: %q: %v", text, err)
 		}
-		all = append(all, line{h*time.Hour + m*time.Minute + s*time.Second, rest})
+		all = append(all, line{time.Duration(3600*h+60*m+s) * time.Second, rest})
 	}
 	return all
 }

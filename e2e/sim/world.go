@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,8 +12,6 @@ import (
 	"sync/atomic"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/uuid"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/driver"
@@ -183,16 +182,9 @@ func (w *world) jitter() float64 {
 // newID makes the ids of a kind in a fixed order.
 func (w *world) newID(prefix string) (identity.ID, error) {
 	n := w.weather.number("id " + prefix)
-	ms := uint64(time.Now().UnixMilli())
-	u := uuid.UUID{
-		byte(ms >> 40), byte(ms >> 32), byte(ms >> 24), byte(ms >> 16), byte(ms >> 8), byte(ms),
-		0x70 | byte(n>>8)&0xf, byte(n), 0x80,
-	}
-	luck := w.dice.roll("id", prefix, n)
-	for i := range 7 {
-		u[9+i] = byte(luck >> (8 * i))
-	}
-	return identity.FromUUID(prefix, u)
+	ms, luck := time.Now().UnixMilli(), binary.LittleEndian.AppendUint64(nil, w.dice.roll("id", prefix, n))
+	return identity.ParseStorageKey(fmt.Sprintf("%08x-%04x-7%03x-80%02x-%x-%s",
+		ms>>16, ms&0xffff, n&0xfff, luck[0], luck[1:7], prefix))
 }
 
 // play carries out the events of the plan, each in its time.
@@ -283,7 +275,7 @@ func (w *world) logf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.log = append(w.log, stamp(time.Since(w.start))+" "+text)
-	w.logger.Info("world: " + text)
+	w.logger.Info("world", "what", text)
 }
 
 // stamp is a time since the start, to the second.
