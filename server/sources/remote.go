@@ -109,9 +109,11 @@ func (s *Sources) read(ctx context.Context, ref reference, e *entry) (Content, e
 	} else if e.watched && before.Digest != "" {
 		s.epoch.Add(1)
 	}
-	s.held -= len(before.Data)
 	e.last, e.etag = c, etag
-	s.hold(len(data))
+	if s.remote[ref] == e { // else it is not kept, and nobody would take it off again
+		s.held -= len(before.Data)
+		s.hold(len(data))
+	}
 	return c, nil
 }
 

@@ -373,6 +373,16 @@ func TestS22_MoreThanCanBeWatchedIsReadAndNotKept(t *testing.T) {
 		if watched == machines || watched == 0 {
 			t.Errorf("%d of %d are watched, want a bound", watched, machines)
 		}
+		h.get(request(0, own))
+		reads := h.count("get files/machine-0")
+		h.object(fmt.Sprint("files/machine-", machines-1), strings.Repeat("x", sources.MaxSize))
+		for range 30 { // more than is held of all that is kept
+			h.get(request(machines-1, own))
+		}
+		h.get(request(0, own))
+		if n := h.count("get files/machine-0"); n != reads {
+			t.Error("what is read and not kept has displaced what is kept")
+		}
 	})
 }
 
