@@ -53,16 +53,14 @@ is printed when something in it has changed.`,
 func top(ctx context.Context, env *Env, flags *shardFlags, shards []*shard, interval time.Duration, rounds int) error {
 	var last string
 	for round := 1; ; round++ {
-		var frame bytes.Buffer
-		for _, s := range shards {
-			if err := onShard(ctx, flags.timeout, s, func(ctx context.Context, s *shard) error { return frameOf(ctx, s, &frame) }); err != nil {
-				if ctx.Err() != nil {
-					return nil
-				}
-				return s.wrap(err)
-			}
+		now, err := frames(ctx, flags, shards)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // an interruption is how it ends
 		}
-		if now := frame.String(); env.Screen {
+		if err != nil {
+			return err
+		}
+		if env.Screen {
 			fmt.Fprintf(env.Out, "%s%s  every %v\n%s", clearScreen, env.Now().UTC().Format(time.RFC3339), interval, now)
 		} else if now != last {
 			fmt.Fprintf(env.Out, "%s\n%s", env.Now().UTC().Format(time.RFC3339), now)
@@ -77,6 +75,18 @@ func top(ctx context.Context, env *Env, flags *shardFlags, shards []*shard, inte
 		case <-time.After(interval):
 		}
 	}
+}
+
+// frames are the tables of all shards.
+func frames(ctx context.Context, flags *shardFlags, shards []*shard) (string, error) {
+	var frame bytes.Buffer
+	for _, s := range shards {
+		err := onShard(ctx, flags.timeout, s, func(ctx context.Context, s *shard) error { return frameOf(ctx, s, &frame) })
+		if err != nil {
+			return "", s.wrap(err)
+		}
+	}
+	return frame.String(), nil
 }
 
 // frameOf writes the table of one shard.
