@@ -170,12 +170,13 @@ var transitions = map[State]map[Event]State{
 		EventCondemned:  Condemned,
 	},
 	Unhealthy: {
-		EventAccepted:   Unhealthy,
-		EventRegistered: Running,
-		EventReported:   Running,
-		EventMissed:     Unhealthy,
-		EventFoundSick:  Unhealthy,
-		EventCondemned:  Condemned,
+		EventAccepted:      Unhealthy,
+		EventCreateRefused: Deleted, // it waited so long to be asked for that it was given up
+		EventRegistered:    Running,
+		EventReported:      Running,
+		EventMissed:        Unhealthy,
+		EventFoundSick:     Unhealthy,
+		EventCondemned:     Condemned,
 	},
 	Condemned: {
 		EventAccepted:     Condemned,

@@ -15,7 +15,7 @@ var life = map[fleet.State][]fleet.State{
 	fleet.Provisioning: {"provisioning", "-", "running", "-", "-", "unhealthy", "condemned", "-", "-", "-"},
 	fleet.Running:      {"running", "-", "running", "running", "suspect", "unhealthy", "condemned", "-", "-", "-"},
 	fleet.Suspect:      {"suspect", "-", "running", "running", "suspect", "unhealthy", "condemned", "-", "-", "-"},
-	fleet.Unhealthy:    {"unhealthy", "-", "running", "running", "unhealthy", "unhealthy", "condemned", "-", "-", "-"},
+	fleet.Unhealthy:    {"unhealthy", "deleted", "running", "running", "unhealthy", "unhealthy", "condemned", "-", "-", "-"},
 	fleet.Condemned:    {"condemned", "-", "-", "condemned", "condemned", "condemned", "condemned", "draining", "deleting", "deleted"},
 	fleet.Draining:     {"draining", "-", "-", "draining", "draining", "draining", "draining", "draining", "deleting", "deleted"},
 	fleet.Deleting:     {"deleting", "-", "-", "deleting", "deleting", "deleting", "deleting", "-", "deleting", "deleted"},
