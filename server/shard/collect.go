@@ -274,15 +274,17 @@ func (c *collector) restore(ctx context.Context, id identity.ID, m driver.Machin
 }
 
 // deleteOrphan removes a machine whose instance had ended. While its group is
-// paused it stays; a later pass sees it again.
+// paused, or listings are not believed, it stays; a later pass sees it again.
 func (c *collector) deleteOrphan(ctx context.Context, vm fleet.SeenVM) {
-	if rec, ok := c.r.records.get(vm.ID); ok && c.r.paused(groupOf(rec)) {
+	rec, _ := c.r.records.get(vm.ID)
+	group := groupOf(rec)
+	if c.r.deletesHeld(group) {
 		return
 	}
 	c.r.log.WarnContext(ctx, "deleting an orphan", "instance", vm.ID, "provider_id", vm.ProviderID)
 	c.r.opts.Metrics.orphans.Inc()
 	c.r.tasks.Go(func() {
-		if c.r.cloud.admitDelete(c.r.ctx) != nil {
+		if c.r.cloud.admitDelete(c.r.ctx) != nil || c.r.deletesHeld(group) {
 			return
 		}
 		err := c.r.cloud.delete(c.r.ctx, driver.Ref{InstanceID: vm.ID, ProviderID: vm.ProviderID})

@@ -137,16 +137,29 @@ func (r *Reign) errPaused(group fleet.GroupID) error {
 	}
 }
 
-// mayDelete waits until deletes may be sent in a group: while the provider's
-// listing is not to be believed (S8), or somebody has paused the group (S23),
-// not even one that was under way goes on.
-func (r *Reign) mayDelete(ctx context.Context, group fleet.GroupID) error {
-	for r.collector.alarmed() != "" || r.paused(group) {
-		if err := pause(ctx, time.Second); err != nil {
+// admitDelete waits until a delete may be sent in a group. Its token is taken last:
+// those who waited for the end of a pause go on at the pace of the bucket (S21).
+func (r *Reign) admitDelete(ctx context.Context, group fleet.GroupID) error {
+	for {
+		for r.deletesHeld(group) {
+			if err := pause(ctx, time.Second); err != nil {
+				return err
+			}
+		}
+		if err := r.cloud.admitDelete(ctx); err != nil {
 			return err
 		}
+		if !r.deletesHeld(group) {
+			return nil
+		}
 	}
-	return nil
+}
+
+// deletesHeld reports whether no delete may be sent in a group, not even one that
+// was under way: the provider's listing is not to be believed (S8), or somebody has
+// paused the group (S23).
+func (r *Reign) deletesHeld(group fleet.GroupID) bool {
+	return r.collector.alarmed() != "" || r.paused(group)
 }
 
 // enqueueScope has every group looked at that a pause is about.

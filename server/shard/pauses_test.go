@@ -143,6 +143,28 @@ func TestS23_PauseStopsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
+// Deletes that wait for the end of a pause do not all go out in the moment in which
+// it ends.
+func TestS21_S23_DeletesGoOnAtTheRateOfTheBucket(t *testing.T) {
+	opts := worldOptions{Limits: `{"deletes": {"rate": 0.5, "burst": 1}}`}
+	inWorld(t, opts, func(t *testing.T, w *world) {
+		w.scale(web, 12)
+		w.settle(time.Minute)
+		w.scale(web, 0)
+		w.settle(time.Second)
+		w.pauseScope("group", "web", 0)
+		w.settle(10 * time.Minute)
+		before := w.count(drivertest.OpDelete)
+		w.resume("group", "web")
+		w.settle(8 * time.Second)
+		if n := w.count(drivertest.OpDelete) - before; n == 0 || n > 6 {
+			t.Errorf("S21: %d deletes in the first 8s after the pause, want one every 2s", n)
+		}
+		w.settle(time.Minute)
+		w.converged(0)
+	})
+}
+
 func TestPauseRefusesWhatIsAskedForByName(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		w.scale(web, 2)

@@ -146,15 +146,13 @@ func (r *Reign) remove(ctx context.Context, id identity.ID) {
 // deleteVM repeats the delete call until the provider accepts it.
 func (r *Reign) deleteVM(ctx context.Context, id identity.ID) error {
 	for wait := firstDeleteRetry; ; wait = min(2*wait, longestDeleteRetry) {
-		if err := r.cloud.admitDelete(ctx); err != nil {
-			return err
-		}
 		row, _ := r.cache.Instance(id)
-		if err := r.mayDelete(ctx, row.Group); err != nil {
+		if err := r.admitDelete(ctx, row.Group); err != nil {
 			return err
 		}
+		row, _ = r.cache.Instance(id) // its VM may be known by now
 		started := r.now()
-		err := r.cloud.delete(ctx, driver.Ref{InstanceID: id, ProviderID: row.ProviderID})
+		err := r.cloud.delete(ctx, refOf(row))
 		if err == nil {
 			r.opts.Metrics.deleted(r.now().Sub(started))
 			return nil
