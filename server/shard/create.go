@@ -35,6 +35,16 @@ type intent struct {
 	doubtful bool // some attempt may have made the machine
 }
 
+// drop ends an intent whose call is not sent any more: the room that was counted
+// for it is free, unless some call may have made the machine.
+func (it *intent) drop() {
+	if it.doubtful {
+		it.claim.Accepted()
+		return
+	}
+	it.claim.Dropped()
+}
+
 // prepare turns a decision to create into a durable record and a row, and hands
 // the create on. A cause that is the group's own is reported and held against
 // the group; the error is one of storage.
@@ -272,15 +282,14 @@ func (r *Reign) accepted(ctx context.Context, it *intent, m driver.Machine, aske
 // the instance is deleted like any other, with its record until the end.
 func (r *Reign) discard(ctx context.Context, it *intent) {
 	id := it.request.InstanceID
+	it.drop()
 	if it.doubtful {
-		it.claim.Accepted()
 		err := r.condemn(ctx, fleet.Condemn{ID: id, Reason: fleet.ReasonAbandoned, Why: "refused after a lost answer"})
 		if err != nil && !r.stumble(err) {
 			r.log.WarnContext(ctx, "refused instance not condemned; it is found abandoned later", "instance", id, "error", err)
 		}
 		return
 	}
-	it.claim.Dropped()
 	if err := r.records.remove(ctx, id); err != nil {
 		// The record stays and is found abandoned later: a delete, not a leak.
 		r.stumble(err)

@@ -95,6 +95,7 @@ func (c *creator) run(ctx context.Context) {
 			}
 		}
 		if !c.takeOff(it) {
+			it.drop()
 			continue
 		}
 		select {

@@ -176,6 +176,26 @@ func TestS21_QuotaExhaustedForAnHour(t *testing.T) {
 	})
 }
 
+// What was counted as room for machines that nobody wants any more is free again.
+func TestL8_RoomOfCreatesThatWereNotSentIsFree(t *testing.T) {
+	opts := worldOptions{Able: true, Limits: `{"calls": {"rate": 0.1, "burst": 1}}`}
+	inWorld(t, opts, func(t *testing.T, w *world) {
+		w.cloud.SetRoom(drivertest.Place{Subnet: "net-1"}, 10)
+		w.cloud.SetRoom(drivertest.Place{Subnet: "net-2"}, 0)
+		w.cloud.SetRoom(drivertest.Place{Subnet: "net-3"}, 0)
+		w.scale(web, 10)
+		w.settle(time.Second)
+		w.scale(web, 0)
+		w.settle(5 * time.Minute)
+		if n := w.count(drivertest.OpCreate); n > 2 {
+			t.Fatalf("%d creates were sent, too many to see anything", n)
+		}
+		w.scale(web, 5)
+		w.settle(5 * time.Minute)
+		w.converged(5)
+	})
+}
+
 func TestS21_ProviderSaysHowLongToWait(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		w.cloud.SetFaults(drivertest.Times(1, drivertest.OpCreate, drivertest.Fault{
