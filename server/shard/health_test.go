@@ -207,6 +207,30 @@ func TestF32_S8_SilenceThatLasts(t *testing.T) {
 	})
 }
 
+// TestF31_SuspectThatWasNotNotedAsOne: two verdicts at once may note what they found
+// in the other order. Nobody stays suspect for ever.
+func TestF31_SuspectThatWasNotNotedAsOne(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 3)
+		w.settle(time.Minute)
+		id := w.vms(web)[0].InstanceID
+		w.machine(id).silence()
+		w.settle(2 * w.interval())
+		h := w.reign().health
+		h.mu.Lock()
+		if _, noted := h.silences.suspects[id]; !noted {
+			t.Error("a silent machine is not noted as suspect")
+		}
+		delete(h.silences.suspects, id)
+		h.mu.Unlock()
+		w.settle(2 * time.Minute)
+		if _, there := w.cloud.Machine(id); there {
+			t.Error("a silent machine is still there")
+		}
+		w.converged(3)
+	})
+}
+
 // TestF32_NewLeaderThatNobodyReaches: its first look finds everybody late at once.
 func TestF32_NewLeaderThatNobodyReaches(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {

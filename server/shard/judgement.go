@@ -19,6 +19,7 @@ func (h *health) judge(id identity.ID) {
 			return
 		}
 		now := h.r.now()
+		h.noteSilence(id, now)
 		verdict := fleet.Judge(h.evidence(row), now)
 		h.schedule(id, verdict)
 		if verdict.Event == 0 && verdict.Power == row.Power {
@@ -37,7 +38,7 @@ func (h *health) judge(id identity.ID) {
 			continue // judged on what no longer holds
 		}
 		if err == nil && after.State != row.State {
-			h.noteSilence(id, after.State, now)
+			h.noteSilence(id, now)
 			h.announce(after, verdict)
 		}
 		return
@@ -103,7 +104,7 @@ func (h *health) evidence(in cache.Instance) fleet.Health {
 		Registered:    !in.RegisteredAt.IsZero(),
 		RegisterBy:    in.NonceExpires.Add(registrationLeeway),
 		Connected:     s.connected, Lost: s.lost, LastReport: s.lastReport,
-		Interval: interval, Single: s.single, Suspended: h.silences.brake.Until(), Doubted: h.silences.suspects[in.ID],
+		Interval: interval, Single: s.single, Suspended: h.silences.suspended(), Doubted: h.silences.suspects[in.ID],
 		Seen: s.presence, Looked: s.looked, Absent: s.absent,
 	}
 	if ev.LastReport.IsZero() {

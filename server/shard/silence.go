@@ -17,13 +17,19 @@ type silences struct {
 	suspects map[identity.ID]time.Time // when each fell silent
 	changed  bool                      // since the last census
 	counted  time.Time                 // when that was
+	grace    time.Time                 // until then reports that were held up may still arrive
 }
 
-// noteSilence keeps account of who is suspect.
-func (h *health) noteSilence(id identity.ID, state fleet.State, now time.Time) {
+// suspended is until when nobody is found sick for missing reports.
+func (s *silences) suspended() time.Time { return latest(s.brake.Until(), s.grace) }
+
+// noteSilence keeps account of who is suspect. It goes by the row as it stands: a
+// row may change between a verdict and its note, and whoever comes last is right.
+func (h *health) noteSilence(id identity.ID, now time.Time) {
 	h.mu.Lock()
+	row, _ := h.r.cache.Instance(id)
+	suspect := row.State == fleet.Suspect
 	_, before := h.silences.suspects[id]
-	suspect := state == fleet.Suspect
 	if before != suspect {
 		h.silences.changed = true
 		if suspect {
@@ -58,7 +64,7 @@ func (h *health) weighSilence(now time.Time) time.Time {
 
 	after := before.Next(h.census(now), now)
 	if after != before {
-		h.brake(after)
+		h.brake(after, now)
 	}
 	return after.Until()
 }
@@ -83,9 +89,15 @@ func (h *health) census(now time.Time) fleet.Census {
 	return c
 }
 
-// brake puts the brake on or off. Off, whoever is silent is judged at once.
-func (h *health) brake(to fleet.Silence) {
+// brake puts the brake on or off. Off, whoever is silent is judged again: at once if
+// it has been on for too long, else when those that are still on their way back had
+// an interval to report.
+func (h *health) brake(to fleet.Silence, now time.Time) {
+	interval := h.r.wanted.config().Server.HealthCheckInterval.Std()
 	h.mu.Lock()
+	if to.Since.IsZero() && now.Before(h.silences.brake.Until()) {
+		h.silences.grace = now.Add(interval + interval/10)
+	}
 	h.silences.brake = to
 	suspects := make([]identity.ID, 0, len(h.silences.suspects))
 	for id := range h.silences.suspects {
