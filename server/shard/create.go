@@ -53,6 +53,9 @@ func (r *Reign) prepare(ctx context.Context, group fleet.GroupID, a fleet.Create
 	if !ok {
 		return nil // the group went away since the decision
 	}
+	if !r.mayLose(a.Replaces) {
+		return nil
+	}
 	id, err := r.opts.NewID(eff.Kind)
 	if err != nil {
 		return fmt.Errorf("new instance id: %w", err)
@@ -65,10 +68,22 @@ func (r *Reign) prepare(ctx context.Context, group fleet.GroupID, a fleet.Create
 	if a.Replaces == "" {
 		return nil
 	}
-	if replaced, ok := r.known(a.Replaces); ok && replaced.Power == fleet.Gone {
-		r.losses.add(r.now())
-	}
 	return r.setReplacement(a.Replaces, id)
+}
+
+// mayLose takes the replacement of a lost machine out of what a mass loss leaves for
+// a minute (S8). Groups are planned at the same time: the plan has looked at the
+// bound, and this keeps it.
+func (r *Reign) mayLose(replaced identity.ID) bool {
+	row, ok := r.known(replaced)
+	if !ok || row.Power != fleet.Gone {
+		return true
+	}
+	if r.collector.recovering() {
+		return r.losses.take(r.deletionBound(), r.now())
+	}
+	r.losses.add(r.now())
+	return true
 }
 
 // launchOptions are what sets one instance of a group apart from others.

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/fleet"
 )
 
 func TestF20_LaggingList(t *testing.T) {
@@ -250,21 +252,45 @@ func TestS8_MassLoss(t *testing.T) {
 		}
 		w.settle(10 * time.Minute)
 		w.converged(25)
-		var times []time.Time
-		for _, at := range w.createTimes() {
-			if at.After(lost) {
-				times = append(times, at)
-			}
-		}
-		if len(times) != 20 {
-			t.Errorf("%d creates for 20 lost machines", len(times))
-		}
-		for i := 10; i < len(times); i++ {
-			if span := times[i].Sub(times[i-10]); span < time.Minute {
-				t.Errorf("11 replacements within %v, at most 10 a minute are allowed", span)
-			}
-		}
+		w.wantReplacements(lost, 20)
 	})
+}
+
+// The bound is the shard's, however many groups have lost something.
+func TestS8_MassLossInManyGroups(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		for i := range 12 {
+			w.scale(fleet.GroupID{Tenant: "default", Name: fmt.Sprintf("g%d", i)}, 3)
+		}
+		w.settle(6*time.Minute + 5*time.Second)
+		lost := time.Now()
+		for _, vm := range w.cloud.Machines() {
+			w.cloud.Remove(vm.InstanceID)
+		}
+		w.settle(20 * time.Minute)
+		w.converged(36)
+		w.wantReplacements(lost, 36)
+	})
+}
+
+// wantReplacements checks that so many machines were asked for since a mass loss, and
+// at most ten of them in a minute.
+func (w *world) wantReplacements(lost time.Time, n int) {
+	w.t.Helper()
+	var times []time.Time
+	for _, at := range w.createTimes() {
+		if at.After(lost) {
+			times = append(times, at)
+		}
+	}
+	if len(times) != n {
+		w.t.Errorf("%d creates for %d lost machines", len(times), n)
+	}
+	for i := 10; i < len(times); i++ {
+		if span := times[i].Sub(times[i-10]); span < time.Minute {
+			w.t.Errorf("11 replacements within %v, at most 10 a minute are allowed", span)
+		}
+	}
 }
 
 // A listing that lacks many machines holds the deletes of all tenants, and tells
