@@ -21,13 +21,16 @@ type edit struct{ file, old, new string }
 
 var mistakes = []mistake{
 	{"create before intent", []edit{{
-		"server/shard/create.go", `	if err := r.records.create(ctx, rec); err != nil {
+		"server/shard/create.go", `	err = r.records.create(ctx, rec)
+	endSpan(span, err)
+	if err != nil {
 		if errors.Is(err, objectstore.ErrUnavailable) {
 			r.tasks.Go(func() { r.withdraw(rec) })
 		}
 		return nil, err
 	}
-`, `	r.tasks.Go(func() { _ = r.records.create(r.ctx, rec) })
+`, `	endSpan(span, nil)
+	r.tasks.Go(func() { _ = r.records.create(r.ctx, rec) })
 `,
 	}}},
 	{"lease check skipped", []edit{{
