@@ -185,12 +185,13 @@ func (t *takeOvers) insert(ctx context.Context) (took time.Duration, err error) 
 	if err != nil {
 		return 0, err
 	}
+	defer func() { err = errors.Join(err, insert.Close()) }()
 	for _, row := range t.rows {
 		if _, err := insert.ExecContext(ctx, row...); err != nil {
 			return 0, err
 		}
 	}
-	if err := errors.Join(insert.Close(), tx.Commit()); err != nil {
+	if err := tx.Commit(); err != nil {
 		return 0, err
 	}
 	return time.Since(started), nil

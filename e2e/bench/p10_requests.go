@@ -25,7 +25,7 @@ import (
 //
 // Goal: 1.05 times the renewals, and neither more writes nor more deletions.
 const (
-	quietHour   = time.Hour
+	quietSpell  = time.Hour
 	quietOnes   = 1000
 	shortLives  = 100
 	renewEvery  = 5 * time.Second
@@ -57,7 +57,7 @@ func measureRequests(ctx context.Context, env Env) ([]Row, error) {
 	}
 	return []Row{
 		{
-			Name: "requests of a quiet hour, 1,000 instances", Unit: "1", Ours: hour, Floor: float64(quietHour / renewEvery),
+			Name: "requests of a quiet hour, 1,000 instances", Unit: "1", Ours: hour, Floor: float64(quietSpell / renewEvery),
 			Against: "renewals of the lease", Goal: AtMost(1.05),
 		},
 		{Name: "writes in a life", Unit: "1", Ours: writes, Floor: lifeWrites, Against: "the promise", Goal: AtMost(1)},

@@ -56,10 +56,10 @@ func TestP10_AQuietHourCostsTheRenewals(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		var seen requests
 		seen.count(w.store, func(string) bool { return true })
-		time.Sleep(quietHour)
+		time.Sleep(quietSpell)
 		w.store.SetFaults(nil)
 		t.Logf("%d gets, %d puts, %d deletes, %d requests", seen.of(memory.OpGet), seen.of(memory.OpPut), seen.of(memory.OpDelete), seen.all())
-		renewals := float64(quietHour / renewEvery)
+		renewals := float64(quietSpell / renewEvery)
 		if got := float64(seen.all()); got > 1.05*renewals {
 			t.Errorf("P10: %v requests in an hour of %v renewals", got, renewals)
 		}
