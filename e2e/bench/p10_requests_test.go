@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"flag"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/objectstore/memory"
 )
+
+var instances = flag.Int("instances", 100, "instances of the quiet shard")
 
 // electedWorld is a world that leads under a lease, in a bubble.
 func electedWorld(t *testing.T, then func(ctx context.Context, w *world, n *nursery)) {
@@ -52,7 +55,7 @@ func raised(ctx context.Context, t *testing.T, w *world, n *nursery, size int) {
 // TestP10_AQuietHourCostsTheRenewals is also run by the measure.
 func TestP10_AQuietHourCostsTheRenewals(t *testing.T) {
 	electedWorld(t, func(ctx context.Context, w *world, n *nursery) {
-		raised(ctx, t, w, n, quietOnes)
+		raised(ctx, t, w, n, *instances)
 		time.Sleep(30 * time.Minute)
 		var seen requests
 		seen.count(w.store, func(string) bool { return true })
