@@ -66,13 +66,14 @@ func (w *world) checkCreate(p *process, req driver.CreateRequest) {
 	}
 }
 
-// serving are the managed machines of a group, but for one, that run and are not
-// condemned.
+// serving are the managed machines of a group, but for one, that run, are not
+// condemned, and have not been told that they end.
 func (w *world) serving(g groupID, but identity.ID) []identity.ID {
 	var all []identity.ID
 	for _, vm := range w.vms(g) {
 		rec := w.truth.record(vm.InstanceID)
-		if rec != nil && rec.live() && !rec.OnDemand && !vm.Status.Down() && vm.InstanceID != but {
+		if rec != nil && rec.live() && !rec.OnDemand && !vm.Status.Down() && vm.InstanceID != but &&
+			!w.machine(vm.InstanceID).told() {
 			all = append(all, vm.InstanceID)
 		}
 	}

@@ -297,6 +297,17 @@ func (m *machine) connected(p *process) bool {
 	return m.stream != nil && m.stream.p == p && m.stream.agent.Err() == nil
 }
 
+// told reports whether the provider has said that it takes the VM back. A VM that
+// never booted has no machine, and was told nothing.
+func (m *machine) told() bool {
+	if m == nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.notice.IsZero()
+}
+
 // doomed reports whether somebody has to find out yet that the machine is to be
 // replaced.
 func (m *machine) doomed() bool {
