@@ -95,7 +95,7 @@ func (c *commander) settle(t *testing.T) {
 // watch follows everything that can be watched.
 func (c *commander) watch() {
 	for _, args := range [][]string{
-		{"watch", "groups"}, {"watch", "instances", "-o", "json"}, {"watch", "errors"}, {"group", "list", "--watch"}, {"instance", "list", "--watch"},
+		{"watch", "groups"}, {"watch", "instances", "-o", "json"}, {"watch", "errors"}, {"group", "list", "--watch"}, {"instance", "list", "--watch"}, {"events"},
 	} {
 		c.watches = append(c.watches, c.b.Start("nstance-admin", append(args, "--context", c.context)...))
 	}
@@ -124,7 +124,7 @@ func (c *commander) leaves(path ...string) (all [][]string) {
 }
 
 // beside are commands that do not speak for a tenant, or never end by themselves.
-var beside = []string{"cluster", "watch", "serve", "version", "config validate", "config schema"}
+var beside = []string{"cluster", "watch", "events", "serve", "version", "config validate", "config schema"}
 
 // work makes every command there is: those known here with sense, those that came
 // later with the names of a group and of a machine of the tenant's own and of
@@ -146,6 +146,7 @@ func (c *commander) work() {
 		"instance replace":  {{"dev00000000000000000000000000"}},
 		"instance drained":  {{"dev00000000000000000000000000"}},
 		"pause":             {{"nobodys"}},
+		"top":               {{"--rounds", "1"}},
 		"__complete group":  {{"get", ""}},
 		"__complete config": {{"status", "--shard", ""}},
 	}
