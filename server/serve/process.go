@@ -150,6 +150,7 @@ func (p *process) prepare(ctx context.Context) (err error) {
 	p.drv, err = p.opts.Provider.New(ctx, Settings{
 		Options: cfg.Provider.Options, Region: cfg.Provider.Region, Zone: cfg.Provider.Zone,
 		Owner: driver.Owner{Cluster: cfg.ClusterID, Shard: cfg.Shard}, Log: p.log,
+		LeaderNetwork: cfg.LeaderNetwork,
 	})
 	if err != nil {
 		return fmt.Errorf("provider %s: %w", p.opts.Provider.Kind, err)

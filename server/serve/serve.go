@@ -54,7 +54,14 @@ type Settings struct {
 	Zone    string
 	Owner   driver.Owner
 	Log     *slog.Logger
+
+	// LeaderNetwork is the address that moves with leadership, for a driver that
+	// is a [driver.LeaderNetwork]; nil without one.
+	LeaderNetwork *LeaderNetwork
 }
+
+// LeaderNetwork is server.leader_network of the configuration.
+type LeaderNetwork = config.LeaderNetwork
 
 // Main runs the program of a provider and exits: 0 when it was stopped in order
 // or had nothing to do, 1 on an error, 2 on wrong usage.
