@@ -16,7 +16,8 @@ import (
 )
 
 // Driver is the cloud of one directory. It implements [driver.Driver] and every
-// optional ability but [driver.TypeValidator]: types are labels here. Any number
+// optional ability but [driver.TypeValidator] and [driver.TypeCatalog]: types are
+// labels here. Any number
 // of drivers, in any number of processes, may share a directory; only
 // [Options.Room] is kept by each for itself. Methods are safe for concurrent use.
 type Driver struct {
@@ -44,6 +45,7 @@ var _ interface {
 	driver.LeaderNetwork
 	driver.SelfIdentifier
 	driver.Resumer
+	driver.Powerer
 	driver.URIer
 } = (*Driver)(nil)
 

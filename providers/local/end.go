@@ -95,6 +95,21 @@ func (d *Driver) stop(ctx context.Context, id identity.ID, p process) error {
 	return d.host.killStrays(ctx, p, d.dir(id))
 }
 
+// kill ends them as a loss of power does. The caller holds the machine's lock.
+func (d *Driver) kill(ctx context.Context, id identity.ID, p process) error {
+	opened, err := d.host.open(p)
+	if err == nil {
+		if err = opened.signalGroup(unix.SIGKILL); err == nil {
+			err = opened.wait(ctx)
+		}
+		opened.close()
+	}
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return d.host.killStrays(ctx, p, d.dir(id))
+}
+
 func terminate(ctx context.Context, h handle) error {
 	if err := h.signalGroup(unix.SIGTERM); err != nil {
 		return err

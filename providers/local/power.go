@@ -36,6 +36,62 @@ func (d *Driver) Resume(ctx context.Context, owner driver.Owner) (int, error) {
 	return int(resumed.Load()), err
 }
 
+// Power switches one machine. Off asks its processes to end, and cycle does not;
+// both return when it does not run any more. A machine that failed can be started
+// again too, by on or by cycle: its directory is still there.
+func (d *Driver) Power(ctx context.Context, ref driver.Ref, action driver.PowerAction) error {
+	const op = "power"
+	if err := ctx.Err(); err != nil {
+		return driver.Fail(driver.Transient, op, err)
+	}
+	if err := action.Validate(); err != nil {
+		return driver.Fail(driver.Invalid, op, err)
+	}
+	id, err := resolve(op, ref)
+	if err != nil {
+		return err
+	}
+	found := false
+	err = d.locked(ctx, id, func(ctx context.Context, id identity.ID) error {
+		found = true
+		return d.switchPower(ctx, id, action)
+	})
+	var e *driver.Error
+	switch {
+	case errors.As(err, &e):
+		return err
+	case err != nil:
+		return driver.Fail(driver.Ambiguous, op, fmt.Errorf("%s %s: %w", action, id, err))
+	case !found:
+		return driver.Fail(driver.NotFound, op, fmt.Errorf("%s does not exist", id))
+	}
+	return nil
+}
+
+// switchPower does its work with the machine's lock held.
+func (d *Driver) switchPower(ctx context.Context, id identity.ID, action driver.PowerAction) error {
+	s, p, err := d.look(string(id))
+	if err != nil {
+		return err
+	}
+	status := s.status()
+	switch {
+	case status == driver.Deleting, status == driver.Stopped && action == driver.PowerReboot:
+		return driver.Fail(driver.Invalid, "power", fmt.Errorf("%s: %s is %s", action, id, status))
+	case action == driver.PowerOn && (status == driver.Running || status == driver.Pending):
+		return nil
+	}
+	end := d.stop
+	if action == driver.PowerCycle {
+		end = d.kill
+	}
+	if err := d.powerOff(ctx, id, p, end); err != nil || action == driver.PowerOff {
+		return err
+	}
+	_, err = d.resume(ctx, id)
+	return err
+}
+
 // together does one thing to every machine of the owner, many at once, each
 // with its lock held.
 func (d *Driver) together(ctx context.Context, op string, owner driver.Owner, do func(context.Context, identity.ID) error) error {
@@ -95,20 +151,28 @@ func (d *Driver) halt(ctx context.Context, id identity.ID) error {
 		}
 		return d.remove(id)
 	case driver.Running, driver.Pending, driver.Stopping:
-		// The marker comes first: if we die now, a dead process is no failure.
-		if err := os.WriteFile(filepath.Join(d.dir(id), stoppedFile), nil, 0o600); err != nil {
-			return err
-		}
-		if err := d.stop(ctx, id, p); err != nil {
-			return err
-		}
-		err := os.Remove(filepath.Join(d.dir(id), pidFile)) // a stopped machine has no pid
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return err
+		return d.powerOff(ctx, id, p, d.stop)
 	}
 	return nil
+}
+
+// powerOff ends the processes of a machine so that it counts as stopped and can be
+// resumed.
+func (d *Driver) powerOff(ctx context.Context, id identity.ID, p process,
+	end func(context.Context, identity.ID, process) error,
+) error {
+	// The marker comes first: if we die now, a dead process is no failure.
+	if err := os.WriteFile(filepath.Join(d.dir(id), stoppedFile), nil, 0o600); err != nil {
+		return err
+	}
+	if err := end(ctx, id, p); err != nil {
+		return err
+	}
+	err := os.Remove(filepath.Join(d.dir(id), pidFile)) // a stopped machine has no pid
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func (d *Driver) resume(ctx context.Context, id identity.ID) (bool, error) {

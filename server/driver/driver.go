@@ -6,9 +6,9 @@
 // [Driver.Get]; what it must know to react to a failure is the [Kind] of the error.
 //
 // Abilities that only some clouds have are interfaces of their own, found by
-// type assertion: [SubnetChecker], [TypeValidator], [ImageResolver], [Balancer],
-// [LeaderNetwork], [SelfIdentifier], [Resumer] and [URIer]. A driver that wraps
-// another keeps its abilities only if it passes them on. Rate limits, metrics,
+// type assertion: [SubnetChecker], [TypeValidator], [TypeCatalog], [ImageResolver],
+// [Balancer], [LeaderNetwork], [SelfIdentifier], [Powerer], [Resumer] and [URIer]. A
+// driver that wraps another keeps its abilities only if it passes them on. Rate limits, metrics,
 // the lease check and time-outs wrap a Driver from outside, so that no driver
 // repeats them.
 //

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -194,8 +195,8 @@ func (n Network) Leader() (driver.Addresses, bool) {
 	return n.Of.network, n.Of.holds
 }
 
-// Types adds [driver.TypeValidator] to a cloud: the known types and the
-// architecture of each.
+// Types adds [driver.TypeValidator] and [driver.TypeCatalog] to a cloud: the known
+// types and the architecture of each.
 type Types map[string]string
 
 // ValidateInstanceType compares with the known types.
@@ -212,31 +213,74 @@ func (t Types) ValidateInstanceType(ctx context.Context, instanceType, arch stri
 	return driver.TypeOK, nil
 }
 
-// Power adds [driver.Resumer] to a cloud.
-type Power struct{ Of *Cloud }
+// InstanceTypes lists the known types, all of one size.
+func (t Types) InstanceTypes(ctx context.Context) ([]driver.InstanceType, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, driver.Fail(driver.Transient, "instance-types", err)
+	}
+	var list []driver.InstanceType
+	for _, name := range slices.Sorted(maps.Keys(t)) {
+		list = append(list, driver.InstanceType{Name: name, Arch: t[name], VCPU: 2, MemoryMiB: 4096, HourlyUSD: 0.04})
+	}
+	return list, nil
+}
+
+// Switches adds [driver.Resumer] and [driver.Powerer] to a cloud.
+type Switches struct{ Of *Cloud }
 
 // Resume starts the owner's stopped machines.
-func (p Power) Resume(ctx context.Context, owner driver.Owner) (int, error) {
-	return p.move(ctx, "resume", owner, driver.Stopped, driver.Running)
+func (s Switches) Resume(ctx context.Context, owner driver.Owner) (int, error) {
+	return s.move(ctx, "resume", owner, driver.Stopped, driver.Running)
 }
 
 // Halt stops the owner's running machines.
-func (p Power) Halt(ctx context.Context, owner driver.Owner) error {
-	_, err := p.move(ctx, "halt", owner, driver.Running, driver.Stopped)
+func (s Switches) Halt(ctx context.Context, owner driver.Owner) error {
+	_, err := s.move(ctx, "halt", owner, driver.Running, driver.Stopped)
 	return err
 }
 
-func (p Power) move(ctx context.Context, op string, owner driver.Owner, from, to driver.Status) (int, error) {
+func (s Switches) move(ctx context.Context, op string, owner driver.Owner, from, to driver.Status) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, driver.Fail(driver.Transient, op, err)
 	}
 	moved := 0
-	for _, v := range p.Of.Machines() {
-		if v.Owner == owner && v.Status == from && p.Of.SetStatus(v.InstanceID, to) {
+	for _, v := range s.Of.Machines() {
+		if v.Owner == owner && v.Status == from && s.Of.SetStatus(v.InstanceID, to) {
 			moved++
 		}
 	}
 	return moved, nil
+}
+
+// Power switches a machine at once.
+func (s Switches) Power(ctx context.Context, ref driver.Ref, action driver.PowerAction) error {
+	if err := action.Validate(); err != nil {
+		return driver.Fail(driver.Invalid, string(OpPower), err)
+	}
+	return s.Of.call(ctx, Call{Op: OpPower, ID: ref.InstanceID, Ref: ref, Subject: string(action)}, func(Fault) error {
+		v := s.Of.find(ref)
+		if v == nil || !v.gone.IsZero() {
+			return driver.Fail(driver.NotFound, string(OpPower), fmt.Errorf("%s%s does not exist", ref.InstanceID, ref.ProviderID))
+		}
+		return s.Of.power(v, action)
+	})
+}
+
+func (c *Cloud) power(v *vm, action driver.PowerAction) error {
+	stopped := v.Status == driver.Stopped
+	switch {
+	case v.Status == driver.Deleting, stopped && action == driver.PowerReboot:
+		return driver.Fail(driver.Invalid, string(OpPower), fmt.Errorf("%s: %s is %s", action, v.ProviderID, v.Status))
+	case action == driver.PowerOff && stopped, action == driver.PowerOn && v.Status == driver.Running:
+		return nil
+	}
+	if !stopped {
+		c.set(v, driver.Stopped)
+	}
+	if action != driver.PowerOff {
+		c.set(v, driver.Running)
+	}
+	return nil
 }
 
 // URIs adds [driver.URIer] to a cloud.

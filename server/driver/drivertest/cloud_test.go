@@ -19,7 +19,7 @@ type full struct {
 	drivertest.Images
 	drivertest.Self
 	drivertest.Types
-	drivertest.Power
+	drivertest.Switches
 	drivertest.URIs
 }
 
@@ -41,7 +41,7 @@ func newFull(opts drivertest.Options) full {
 		Self:      "vm-of-the-server",
 		Types:     drivertest.Types{"small": "amd64", "small-arm": "arm64"},
 		Network:   drivertest.Network{Of: c},
-		Power:     drivertest.Power{Of: c},
+		Switches:  drivertest.Switches{Of: c},
 	}
 }
 
@@ -55,6 +55,8 @@ var _ interface {
 	driver.ImageResolver
 	driver.SelfIdentifier
 	driver.Resumer
+	driver.Powerer
+	driver.TypeCatalog
 	driver.URIer
 } = full{}
 

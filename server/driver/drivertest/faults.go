@@ -24,6 +24,7 @@ const (
 	OpDeregister Op = "lb-deregister"
 	OpMembers    Op = "lb-list"
 	OpImage      Op = "resolve-image"
+	OpPower      Op = "power"
 )
 
 // Call is one call as the cloud received it.
@@ -35,7 +36,7 @@ type Call struct {
 	Ref     driver.Ref            // of a get or delete
 	Owner   driver.Owner          // of a create or list
 	Request *driver.CreateRequest // of a create, else nil; not to be changed
-	Subject string                // what else it is about: subnet, key of a load balancer, image filters
+	Subject string                // what else it is about: subnet, key of a load balancer, image filters, power action
 }
 
 // Faults decides what goes wrong with a call. It may be called concurrently and

@@ -55,8 +55,12 @@ var tests = []struct {
 	{"BalancerStrangers", func(h Harness) bool { return len(h.Balancers) > 0 }, (*suite).balancerStrangers},
 	{"Images", func(h Harness) bool { return len(h.Images) > 0 }, (*suite).resolvesImages},
 	{"InstanceTypes", nil, (*suite).instanceTypes},
+	{"TypeCatalog", nil, (*suite).typeCatalog},
 	{"LeaderNetwork", nil, (*suite).leaderNetwork},
 	{"SelfID", nil, (*suite).selfID},
+	{"Power", nil, (*suite).power},
+	{"PowerOfStrangers", nil, (*suite).powerOfStrangers},
+	{"PowerAfterDelete", nil, (*suite).powerAfterDelete},
 	{"HaltAndResume", nil, (*suite).haltAndResume},
 	{"ProviderURI", nil, (*suite).providerURI},
 }

@@ -1,0 +1,130 @@
+package drivertest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"nstance.dev/server/driver"
+)
+
+// power switches a machine off and on, each step twice, and looks whether it is
+// still the same machine, and the only one that changed.
+func (s *suite) power() {
+	p, ok := s.Driver.(driver.Powerer)
+	if !ok {
+		return
+	}
+	m, other := s.create(testOwner), s.create(testOwner)
+	ref := driver.Ref{InstanceID: m.InstanceID, ProviderID: m.ProviderID}
+	for _, step := range []struct {
+		action driver.PowerAction
+		then   driver.Status
+	}{
+		{driver.PowerOn, driver.Running},
+		{driver.PowerOff, driver.Stopped},
+		{driver.PowerOn, driver.Running},
+		{driver.PowerCycle, driver.Running},
+		{driver.PowerOff, driver.Stopped},
+		{driver.PowerCycle, driver.Running},
+		{driver.PowerReboot, driver.Running},
+	} {
+		for range 2 {
+			err := p.Power(s.t.Context(), ref, step.action)
+			if step.action == driver.PowerReboot && err != nil && driver.KindOf(err) == driver.Unsupport {
+				continue
+			}
+			if err != nil {
+				s.t.Fatalf("power %s: %v", step.action, err)
+			}
+			if got := s.await(m.InstanceID, step.then); got.ProviderID != m.ProviderID {
+				s.t.Errorf("power %s made %s of %s", step.action, got.ProviderID, m.ProviderID)
+			}
+		}
+	}
+	s.await(other.InstanceID, driver.Running)
+	s.once(testOwner, m)
+	s.refusesCancelled("power", func(ctx context.Context) error { return p.Power(ctx, ref, driver.PowerOff) })
+	s.await(m.InstanceID, driver.Running)
+}
+
+// powerOfStrangers checks what is said of machines and actions that do not exist.
+func (s *suite) powerOfStrangers() {
+	p, ok := s.Driver.(driver.Powerer)
+	if !ok {
+		return
+	}
+	stranger := driver.Ref{InstanceID: s.request(testOwner).InstanceID}
+	for _, action := range []driver.PowerAction{driver.PowerOn, driver.PowerOff, driver.PowerCycle} {
+		s.wantKind("power "+string(action)+" of an unknown machine", p.Power(s.t.Context(), stranger, action), driver.NotFound)
+	}
+	m := s.create(testOwner)
+	ref := driver.Ref{InstanceID: m.InstanceID, ProviderID: m.ProviderID}
+	s.wantKind("power sideways", p.Power(s.t.Context(), ref, "sideways"), driver.Invalid)
+	if err := p.Power(s.t.Context(), ref, driver.PowerOff); err != nil {
+		s.t.Fatalf("power off: %v", err)
+	}
+	s.await(m.InstanceID, driver.Stopped)
+	err := p.Power(s.t.Context(), ref, driver.PowerReboot)
+	if err == nil || driver.KindOf(err) != driver.Unsupport {
+		s.wantKind("reboot of a stopped machine", err, driver.Invalid)
+	}
+	s.await(m.InstanceID, driver.Stopped)
+}
+
+// powerAfterDelete checks that nothing brings back a machine whose deletion was
+// accepted, whatever the answers are.
+func (s *suite) powerAfterDelete() {
+	p, ok := s.Driver.(driver.Powerer)
+	if !ok {
+		return
+	}
+	m := s.create(testOwner)
+	ref := driver.Ref{InstanceID: m.InstanceID, ProviderID: m.ProviderID}
+	if err := s.Delete(s.t.Context(), ref); err != nil {
+		s.t.Fatalf("delete: %v", err)
+	}
+	for _, action := range []driver.PowerAction{driver.PowerOn, driver.PowerCycle} {
+		err := p.Power(s.t.Context(), ref, action)
+		var e *driver.Error
+		if err != nil && !errors.As(err, &e) {
+			s.t.Errorf("power %s after the delete: %v, want a driver.Error", action, err)
+		}
+	}
+	s.awaitGone(testOwner, m.InstanceID)
+}
+
+// typeCatalog checks that the list is one that can be relied on, and that it has
+// the type that machines of the suite are made of.
+func (s *suite) typeCatalog() {
+	c, ok := s.Driver.(driver.TypeCatalog)
+	if !ok {
+		return
+	}
+	list, err := c.InstanceTypes(s.t.Context())
+	if err != nil {
+		s.t.Fatalf("instance types: %v", err)
+	}
+	if !slices.IsSortedFunc(list, func(a, b driver.InstanceType) int { return cmp.Compare(a.Name, b.Name) }) {
+		s.t.Errorf("the types are not in order of name: %+v", list)
+	}
+	for i, it := range list {
+		switch {
+		case it.Name == "", i > 0 && list[i-1].Name == it.Name:
+			s.t.Errorf("type %q has no name, or is there twice", it.Name)
+		case it.VCPU < 0, it.MemoryMiB < 0, it.GPUs < 0, it.HourlyUSD < 0, it.SpotUSD < 0:
+			s.t.Errorf("less than nothing: %+v", it)
+		case it.Arch != "" && it.Arch != "amd64" && it.Arch != "arm64":
+			s.t.Errorf("type %s has the architecture %q", it.Name, it.Arch)
+		}
+	}
+	req := s.request(testOwner)
+	i := slices.IndexFunc(list, func(it driver.InstanceType) bool { return it.Name == req.InstanceType })
+	if i < 0 {
+		s.t.Errorf("type %q is not listed, and machines are made of it", req.InstanceType)
+	} else if list[i].Arch != "" && list[i].Arch != req.Arch {
+		s.t.Errorf("type %q is for %s, and machines for %s are made of it", req.InstanceType, list[i].Arch, req.Arch)
+	}
+	s.refusesCancelled("instance-types", func(ctx context.Context) error { _, err := c.InstanceTypes(ctx); return err })
+}
