@@ -38,11 +38,13 @@ type Driver interface {
 	Create(ctx context.Context, req CreateRequest) (Machine, error)
 
 	// Get returns one machine, or an error of kind NotFound. Absence is no
-	// proof before [Driver.Lag] has passed since its creation.
+	// proof before [Driver.Lag] has passed since its creation; the status
+	// Deleted, of a machine that the cloud still remembers, is.
 	Get(ctx context.Context, ref Ref) (Machine, error)
 
-	// List returns every machine of the owner, those being deleted included. A
-	// partial listing is an error, never a short slice.
+	// List returns every machine of the owner, those being deleted included and
+	// those that are Deleted left out. A partial listing is an error, never a
+	// short slice.
 	List(ctx context.Context, owner Owner) ([]Machine, error)
 
 	// Delete asks for the end of a machine: nil once the cloud has accepted it,
