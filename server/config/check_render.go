@@ -33,8 +33,16 @@ func (c *checker) template(path jsonc.Path, text string, scope texttemplate.Scop
 	for _, key := range t.Images() {
 		images[key] = "image-sample"
 	}
-	if _, err := t.Execute(texttemplate.Sample(vars, images), scope, c.limit(scope)); err != nil {
+	out, err := t.Execute(texttemplate.Sample(vars, images), scope, c.limit(scope))
+	if err != nil {
 		c.broken(path, templateMessage(err), "see the list of what templates of this place can use")
+		return
+	}
+	if scope != texttemplate.Userdata {
+		return
+	}
+	if err := c.opts.Rules.checkUserdata(out); err != nil {
+		c.broken(path, err.Error(), "make it shorter, or let it fetch what it runs")
 	}
 }
 
@@ -133,7 +141,7 @@ func (g *EffectiveGroup) tryTemplates(cfg *Config, parse parseFunc) []failedTemp
 	if g.Userdata.Source == SourceInline && g.Userdata.Content != "" {
 		text, err := g.Userdata.Decode([]byte(g.Userdata.Content))
 		if err == nil {
-			t.text([]any{"userdata", "content"}, text, texttemplate.Userdata, cfg.rules.maxUserdata())
+			t.userdata(text, cfg.rules)
 		}
 	}
 	t.tree([]any{"args"}, g.Args, texttemplate.Args)
@@ -158,14 +166,22 @@ type trial struct {
 	failed []failedTemplate
 }
 
-func (t *trial) text(place []any, text string, scope texttemplate.Scope, limit int) {
+// text renders one template, and has check look at the result; nil: nobody does.
+func (t *trial) text(place []any, text string, scope texttemplate.Scope, limit int, check func(string) error) {
 	parsed, err := t.parse(text)
 	if err == nil {
-		_, err = parsed.Execute(t.data, scope, limit)
+		var out string
+		if out, err = parsed.Execute(t.data, scope, limit); err == nil && check != nil {
+			err = check(out)
+		}
 	}
 	if err != nil {
 		t.failed = append(t.failed, failedTemplate{place: slices.Clone(place), err: err})
 	}
+}
+
+func (t *trial) userdata(text string, rules *ProviderRules) {
+	t.text([]any{"userdata", "content"}, text, texttemplate.Userdata, rules.maxUserdata(), rules.checkUserdata)
 }
 
 func (t *trial) tree(place []any, v any, scope texttemplate.Scope) {
@@ -179,7 +195,7 @@ func (t *trial) tree(place []any, v any, scope texttemplate.Scope) {
 			t.tree(append(slices.Clip(place), i), value, scope)
 		}
 	case string:
-		t.text(place, v, scope, texttemplate.MaxSource)
+		t.text(place, v, scope, texttemplate.MaxSource, nil)
 	}
 }
 

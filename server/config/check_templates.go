@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"maps"
 	"net/url"
 	"regexp"
@@ -96,7 +97,10 @@ func (c *checker) vars(path jsonc.Path, vars Vars) {
 
 func (c *checker) args(path jsonc.Path, args map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(args)) {
-		if err := c.opts.Rules.checkArg(name, args[name]); err != nil {
+		switch err := c.opts.Rules.checkArg(name, args[name]); {
+		case errors.Is(err, ErrDoubtful):
+			c.warn(path.Key(name), err.Error(), "see the provider's list of arguments")
+		case err != nil:
 			c.addKey(path.Key(name), err.Error(), "take it out, or see the provider's list of arguments")
 		}
 	}

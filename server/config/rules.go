@@ -11,6 +11,10 @@ import (
 // that it knows nothing about; that is a warning, not a problem.
 var ErrUnknownType = errors.New("unknown instance type")
 
+// ErrDoubtful is wrapped by what [ProviderRules.CheckArg] finds likely to be a
+// mistake, and not surely one; that is a warning.
+var ErrDoubtful = errors.New("doubtful")
+
 // ProviderRules are what one cloud knows about its part of a configuration. Nil
 // functions and a nil *ProviderRules check nothing. They are called whenever a
 // configuration or a request is checked, from any goroutine, and must answer
@@ -34,6 +38,9 @@ type ProviderRules struct {
 	// MaxUserdata is how many bytes of rendered user data the cloud takes; 0 is
 	// the package's own limit.
 	MaxUserdata int
+	// CheckUserdata says why the cloud would not take rendered user data that
+	// keeps to MaxUserdata.
+	CheckUserdata func(data []byte) error
 }
 
 func (r *ProviderRules) checkArg(name string, value any) error {
@@ -51,11 +58,19 @@ func (r *ProviderRules) checkArg(name string, value any) error {
 // checkArgs gives the first problem of the arguments, in order of their names.
 func (r *ProviderRules) checkArgs(args map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(args)) {
-		if err := r.checkArg(name, args[name]); err != nil {
+		if err := r.checkArg(name, args[name]); err != nil && !errors.Is(err, ErrDoubtful) {
 			return fmt.Errorf("%s: %w", shorten(name), err)
 		}
 	}
 	return nil
+}
+
+// checkUserdata says why rendered user data does not fit the cloud.
+func (r *ProviderRules) checkUserdata(data string) error {
+	if r == nil || r.CheckUserdata == nil {
+		return nil
+	}
+	return r.CheckUserdata([]byte(data))
 }
 
 // checkType says whether a type may be used with an architecture. The error is

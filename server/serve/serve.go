@@ -47,6 +47,13 @@ type Provider struct {
 // Rules are what a provider knows about its part of the configuration.
 type Rules = config.ProviderRules
 
+// What a rule may answer that is a warning and no problem: to the question for a
+// type, and to that for an argument.
+var (
+	ErrUnknownType = config.ErrUnknownType
+	ErrDoubtful    = config.ErrDoubtful
+)
+
 // Settings are what the configuration says about the provider.
 type Settings struct {
 	Options map[string]any // server.provider.options

@@ -1,0 +1,66 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A rule's doubt is a warning in the document, and no reason to refuse a request.
+func TestArgsInDoubtAreWarned(t *testing.T) {
+	rules := &ProviderRules{CheckArg: func(name string, _ any) error {
+		switch name {
+		case "odd":
+			return fmt.Errorf("%w: is odd", ErrDoubtful)
+		case "bad":
+			return errors.New("is bad")
+		}
+		return nil
+	}}
+	load := func(arg string) (*Config, error) {
+		text := strings.Replace(minimal, `"server"`, `"defaults": { "args": { "`+arg+`": 1 } }, "server"`, 1)
+		return Load("f", []byte(text), LoadOptions{Rules: rules})
+	}
+	cfg, err := load("odd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	warned := func(p Problem) bool { return strings.Contains(p.String(), "defaults.args.odd: doubtful: is odd") }
+	if !slices.ContainsFunc(cfg.Warnings, warned) {
+		t.Errorf("warnings: %v", cfg.Warnings)
+	}
+	if _, err := load("bad"); err == nil || !strings.Contains(err.Error(), "defaults.args.bad: is bad") {
+		t.Errorf("load: %v", err)
+	}
+	if err := rules.checkArgs(map[string]any{"odd": 1}); err != nil {
+		t.Errorf("a request: %v", err)
+	}
+}
+
+// What the cloud will not take is seen before there is a machine, also where it
+// depends on the variables of a group.
+func TestF51_userdataThatTheCloudRefuses(t *testing.T) {
+	rules := &ProviderRules{CheckUserdata: func(data []byte) error {
+		if len(data) > 20 {
+			return errors.New("more than 20 bytes")
+		}
+		return nil
+	}}
+	const document = `{
+  "server": { "cluster_id": "c", "shard": "s", "provider": { "kind": "local", "zone": "z" }, "subnet_pools": { "p": ["n"] } },
+  "templates": { "t": { "kind": "knc", "arch": "arm64", "instance_type": "x", "subnet_pool": "p", "vars": { "v": "%s" }, "userdata": { "content": "%s" } } },
+  "groups": { "default": { "g": { "template": "t" } } }
+}`
+	for name, c := range map[string]struct{ value, content, want string }{
+		"it fits":                  {"1", "echo {{ .Vars.v }}", ""},
+		"it never fits":            {"1", "echo 1234567890123456789", "templates.t.userdata.content: more than 20 bytes"},
+		"it does not with the var": {"1234567890123456789", "echo {{ .Vars.v }}", "for group default/g: more than 20 bytes"},
+	} {
+		_, err := Load("f", fmt.Appendf(nil, document, c.value, c.content), LoadOptions{Rules: rules})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
