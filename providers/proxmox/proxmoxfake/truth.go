@@ -3,6 +3,7 @@ package proxmoxfake
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -34,8 +35,7 @@ func (c *Cloud) Volumes() []string {
 	var list []string
 	c.with(func(time.Time) {
 		for _, v := range c.volumes {
-			_, node, local := cut(v.place)
-			if local {
+			if _, node, local := strings.Cut(v.place, "@"); local {
 				list = append(list, v.id+"@"+node)
 			} else {
 				list = append(list, v.id)
@@ -46,7 +46,7 @@ func (c *Cloud) Volumes() []string {
 	return list
 }
 
-// find returns the machine of a name; nil if there is none.
+// byName returns the machine of a name; nil if there is none.
 func (c *Cloud) byName(name string) *machine {
 	for _, m := range c.machines {
 		if m.config["name"] == name {
@@ -91,7 +91,7 @@ func (c *Cloud) Move(name, node string) (found bool) {
 			return
 		}
 		for id, v := range c.volumes {
-			if s, from, local := cut(v.place); v.owner == m.id && local && from == m.node {
+			if s, from, local := strings.Cut(v.place, "@"); v.owner == m.id && local && from == m.node {
 				delete(c.volumes, id)
 				v.place = s + "@" + node
 				c.volumes[key(v.place, v.id)] = v
