@@ -1,11 +1,18 @@
-// Package gcp is Google Compute Engine as a [nstance.dev/server/driver.Driver].
+// Package gcp is Google Compute Engine as a [driver.Driver].
+//
+// A machine is an instance of one zone of one project. Its name is its instance
+// id, and so is the request id of the call that makes it: the name makes a second
+// machine of one id impossible, and the request id has the cloud answer a
+// repeated call with what became of the first one, even after the machine was
+// deleted. Labels say whose a machine is ([labelsOf]); network tags are firewall
+// targets and nothing else.
+//
+// Creates wait for the operation that they begin, because what the zone has no
+// room for shows there only. A call whose operation is not done when the caller's
+// time is over is [driver.Ambiguous]: the same call again finds the operation.
+// Deletes do not wait.
+//
+// The package leaves pacing, time-outs and repetition to its caller: the SDK's own
+// retries are off. What an error of the cloud means stands in one place
+// (errors.go), and so does what is asked of the user's arguments (args.go).
 package gcp
-
-import (
-	_ "cloud.google.com/go/compute/apiv1"
-	_ "cloud.google.com/go/compute/apiv1/computepb"
-	_ "cloud.google.com/go/compute/metadata"
-	_ "google.golang.org/api/option"
-	_ "nstance.dev/protos/identity"
-	_ "nstance.dev/server/serve"
-)

@@ -8,13 +8,15 @@ replace (
 )
 
 require (
+	github.com/diskfs/go-diskfs v1.9.3
+	github.com/luthermonson/go-proxmox v0.8.0
+	go.uber.org/goleak v1.3.0
 	nstance.dev/protos v0.0.0
 	nstance.dev/server v0.0.0-00010101000000-000000000000
 )
 
 require (
 	github.com/buger/goterm v1.0.4 // indirect
-	github.com/diskfs/go-diskfs v1.9.3 // indirect
 	github.com/djherbis/times v1.6.0 // indirect
 	github.com/google/renameio/v2 v2.0.2 // indirect
 	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // indirect
@@ -81,7 +83,6 @@ require (
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.1.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
-	github.com/luthermonson/go-proxmox v0.8.0
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect

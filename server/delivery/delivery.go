@@ -13,6 +13,9 @@ type File struct {
 	Version string
 	// Life is how long a certificate is issued for.
 	Life time.Duration
+	// Until is the end of who signs it: no certificate lives longer, whatever Life says.
+	// Zero: not known.
+	Until time.Time
 	// NoKey says that the public half of a certificate's key is not known.
 	NoKey bool
 }
@@ -89,6 +92,14 @@ func pause(tries int) time.Duration {
 	return min(firstPause<<min(tries-1, 10), longestPause)
 }
 
-// RenewAt is the moment at which a certificate that was issued for a life is due to be
-// renewed.
-func RenewAt(issued time.Time, life time.Duration) time.Time { return issued.Add(life * 2 / 3) }
+// RenewAt is the moment at which a certificate that was issued at a time is due to be
+// renewed: when two thirds of its life are over, which ends with whoever signed it. One
+// whose life is cut short by that has a pause before it at least: near the end of an
+// authority the lives get shorter and shorter, and only another authority mends that.
+func (f File) RenewAt(issued time.Time) time.Time {
+	life := f.Life
+	if left := f.Until.Sub(issued); !f.Until.IsZero() && left < life {
+		life = max(left, min(longestPause*3/2, life))
+	}
+	return issued.Add(life * 2 / 3)
+}

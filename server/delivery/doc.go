@@ -13,7 +13,8 @@
 //   - A machine with another configuration hash gets all files but certificates, and the
 //     new hash with the commit after them: all of them or none.
 //   - A certificate needs the public half of its key, which is asked for. It is issued
-//     anew for another key or other names, and when two thirds of its life are over (L10).
+//     anew for another key or other names, and when two thirds of its life are over (L10):
+//     of the life that it has, where it ends with the authority that signed it.
 //   - What has just been sent is not sent again at once: a minute has to pass, then two,
 //     then four, at most thirty. Other content, or another key, does not wait.
 //   - What was staged on a stream is lost with it.

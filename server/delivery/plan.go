@@ -110,7 +110,7 @@ func (p *planning) lacksCertificate(f File) (Reason, bool) {
 		return Failed, true
 	case !status.inPlace():
 		return Missing, true
-	case !p.now.Before(RenewAt(status.Modified, f.Life)):
+	case !p.now.Before(f.RenewAt(status.Modified)):
 		return Aged, true
 	case !tried && p.whole:
 		return Drifted, true

@@ -254,6 +254,32 @@ func TestL10_ARenewalThatFailsIsTriedAgain(t *testing.T) {
 	s.after(month/6).expect(all3, renewal)
 }
 
+// A certificate that ends with its authority is renewed in time for its real end, though
+// no more often than another try would be.
+func TestL10_ALifeEndsWithTheAuthority(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		life, left time.Duration
+		want       time.Duration
+	}{
+		{"nobody knows the authority's end", month, 0, month * 2 / 3},
+		{"the authority lasts longer", month, 2 * month, month * 2 / 3},
+		{"the authority ends first", month, 3 * time.Hour, 2 * time.Hour},
+		{"the authority ends soon", month, time.Minute, 30 * time.Minute},
+		{"the authority has ended", month, -time.Hour, 30 * time.Minute},
+		{"both ends are near", 3 * time.Minute, time.Minute, 2 * time.Minute},
+	} {
+		f := serial
+		f.Life = tt.life
+		if tt.left != 0 {
+			f.Until = at(tt.left)
+		}
+		if got := f.RenewAt(start).Sub(start); got != tt.want {
+			t.Errorf("%s: renewed after %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestWhatDoesNotFitFollowsLater(t *testing.T) {
 	s := newStory(t, has("h0"))
 	content := wants("h1", env, token)

@@ -11,6 +11,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
@@ -134,7 +135,8 @@ func (r *Reign) intend(ctx context.Context, id identity.ID, eff *config.Effectiv
 		}
 		return nil, err
 	}
-	if err := r.cache.Insert(rowOf(rec)); err != nil {
+	// An audit that came between the write and here has taken the record in already.
+	if err := r.cache.Insert(rowOf(rec)); err != nil && !errors.Is(err, cache.ErrExists) {
 		return nil, fmt.Errorf("insert %s: %w", id, err)
 	}
 	return &intent{group: group, claim: s.claim, request: request, stale: staleAt(rec), onDemand: opts.onDemand, trace: rec.Trace}, nil

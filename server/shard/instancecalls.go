@@ -12,6 +12,7 @@ import (
 	"nstance.dev/server/cache"
 	"nstance.dev/server/config"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/objectstore"
 )
 
 // maxPage bounds the instances of one answer.
@@ -105,8 +106,12 @@ func (r *Reign) CreateInstance(ctx context.Context, tenant string, req *nstancev
 		return nil, err
 	}
 	launched, err := r.launch(r.ctx, id, eff, launchOptions{onDemand: true, overrides: overrides})
+	if errors.Is(err, objectstore.ErrPrecondition) { // the same call twice at once
+		if in, ok := r.cache.Instance(id); ok {
+			return existing(in, tenant)
+		}
+	}
 	switch {
-	case errors.Is(err, cache.ErrExists): // the same call twice at once
 	case err != nil:
 		return nil, unavailable(err)
 	case !launched:

@@ -1,13 +1,18 @@
 package shard
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
+	"nstance.dev/server/objectstore/memory"
 )
 
 func (w *world) deleteInstance(id string, decrement bool) string {
@@ -83,6 +88,66 @@ func TestOnDemandInstanceIsNeitherCountedNorReplaced(t *testing.T) {
 		w.cloud.Kill(w.cloud.Machines()[0].InstanceID)
 		w.settle(2 * time.Minute)
 		w.converged(0)
+	})
+}
+
+// TestS15_AuditBetweenRecordAndRow: the record of an instance is found by the look at
+// storage before the write of it is answered. Its machine is made all the same.
+func TestS15_AuditBetweenRecordAndRow(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		w.store.SetFaults(func(c memory.Call) (f memory.Fault) {
+			if c.Op == memory.OpPut && strings.HasPrefix(c.Key, bucket.InstancePrefix(testShard)) {
+				f.Linger = 2 * time.Second
+			}
+			return f
+		})
+		audited := make(chan error, 1)
+		go func() {
+			time.Sleep(time.Second)
+			audited <- w.reign().auditOnce(w.ctx)
+		}()
+		_, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}})
+		if err := errors.Join(err, <-audited); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Minute)
+		w.converged(2)
+	})
+}
+
+// TestS15_TheSameCreateTwiceAtOnce makes one machine, and both callers are told of it
+// or to ask again.
+func TestS15_TheSameCreateTwiceAtOnce(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 0)
+		w.store.SetFaults(func(memory.Call) memory.Fault { return memory.Fault{Latency: time.Second} })
+		id, err := w.ids.NewID("vmx")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := id.String()
+		errs := make(chan error, 2)
+		for range cap(errs) {
+			go func() {
+				res, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{
+					Config: &nstancev1.InstanceConfig{Group: "web"}, InstanceId: &text,
+				})
+				if err == nil && res.InstanceId != text {
+					err = fmt.Errorf("%s was made", res.InstanceId)
+				}
+				if refusal := (*Refusal)(nil); errors.As(err, &refusal) && refusal.Code == codes.Unavailable {
+					err = nil
+				}
+				errs <- err
+			}()
+		}
+		if err := errors.Join(<-errs, <-errs); err != nil {
+			t.Error(err)
+		}
+		w.settle(time.Minute)
+		w.converged(1)
 	})
 }
 

@@ -263,6 +263,20 @@ func (rs *records) successors() []bucket.InstanceRecord {
 	return all
 }
 
+// predecessors are the instances whose place the one of rec takes, nearest first:
+// the one that it was made for and, as long as that one has to go itself, the one
+// that it had been made for. Links that lead in a circle end where they meet.
+func (rs *records) predecessors(rec bucket.InstanceRecord) []identity.ID {
+	var all []identity.ID
+	for of := rec.Replaces; of != "" && of != rec.ID && !slices.Contains(all, of); {
+		all = append(all, of)
+		if next, ok := rs.get(of); ok && next.Deletion != nil {
+			of = next.Replaces
+		}
+	}
+	return all
+}
+
 // stored returns a record and its etag, and whether it stands in storage.
 func (rs *records) stored(id identity.ID) (bucket.InstanceRecord, string, bool) {
 	e := rs.entry(id)

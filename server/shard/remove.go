@@ -240,6 +240,9 @@ func (r *Reign) tombstoneTime() time.Duration { return 10 * r.opts.Driver.Lag() 
 
 // entomb notes in the record of an instance that its VM is gone.
 func (r *Reign) entomb(ctx context.Context, id identity.ID) error {
+	if err := r.handOn(ctx, id); err != nil {
+		return err
+	}
 	_, err := r.records.update(ctx, id, func(rec *bucket.InstanceRecord) error {
 		if rec.Deletion != nil {
 			ended := *rec.Deletion
@@ -259,7 +262,13 @@ func (r *Reign) bury(ctx context.Context, id identity.ID, after time.Duration) {
 	if pause(ctx, after) != nil {
 		return
 	}
-	if r.repeat(ctx, id, "remove the record of a deleted instance", func() error { return r.records.remove(ctx, id) }) {
+	removed := r.repeat(ctx, id, "remove the record of a deleted instance", func() error {
+		if err := r.handOn(ctx, id); err != nil {
+			return err
+		}
+		return r.records.remove(ctx, id)
+	})
+	if removed {
 		r.Enqueue(r.markDeleted(id, fleet.EventGone))
 	}
 }

@@ -1,11 +1,15 @@
 package shard
 
 import (
+	"context"
+	"errors"
+
 	"google.golang.org/grpc/codes"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
+	"nstance.dev/server/objectstore"
 )
 
 // linkSuccessors restores who was made to take whose place: the record of the
@@ -17,13 +21,42 @@ func (r *Reign) linkSuccessors() {
 	}
 }
 
+// linkSuccessor does so for one record. An instance between two others that is on
+// its way out does not part them.
 func (r *Reign) linkSuccessor(rec bucket.InstanceRecord) {
-	if rec.Replaces == "" || rec.Deletion != nil {
+	if rec.Deletion != nil {
 		return
 	}
-	if err := r.setReplacement(rec.Replaces, rec.ID); err != nil {
-		r.log.Warn("replacement not linked", "instance", rec.Replaces, "replacement", rec.ID, "error", err)
+	for _, of := range r.records.predecessors(rec) {
+		if err := r.setReplacement(of, rec.ID); err != nil {
+			r.log.Warn("replacement not linked", "instance", of, "replacement", rec.ID, "error", err)
+		}
 	}
+}
+
+// handOn prepares the end of an instance. If it was to take another one's place, its
+// own successor does from now on, and says so in its record: the link between those
+// two must not end with what stood between them (S16).
+func (r *Reign) handOn(ctx context.Context, id identity.ID) error {
+	rec, _ := r.records.get(id)
+	row, _ := r.cache.Instance(id)
+	first, waits := r.known(rec.Replaces)
+	if !waits || row.Replacement == "" || first.Replacement != id && first.Replacement != row.Replacement {
+		return nil
+	}
+	_, err := r.records.update(ctx, row.Replacement, func(heir *bucket.InstanceRecord) error {
+		if heir.Replaces == id {
+			heir.Replaces = first.ID
+		}
+		return nil
+	})
+	if errors.Is(err, objectstore.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return r.setReplacement(first.ID, row.Replacement)
 }
 
 // setReplacement notes who takes the place of an instance, which may have ended.

@@ -7,6 +7,9 @@ import (
 
 	"nstance.dev/server/config"
 	"nstance.dev/server/lease"
+	"nstance.dev/server/objectstore/memory"
+	"nstance.dev/server/pki"
+	"nstance.dev/server/secrets"
 )
 
 func leadership(t *testing.T) context.Context { return lease.Always(t.Context(), 2) }
@@ -44,6 +47,22 @@ func (w *world) shortLived() {
 	w.certs["node"] = c
 }
 
+// endingAuthority has certificates signed by an authority that ends after a while.
+func (w *world) endingAuthority(after time.Duration) {
+	w.t.Helper()
+	sealed, err := secrets.NewSealed(memory.New(memory.Options{}), "secret/", nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ca, err := pki.EnsureCA(w.t.Context(), sealed, memory.New(memory.Options{}), "test", pki.CATemplate{TTL: after}, pki.Options{Create: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ca = pki.NewAuthority(ca, "test", nil, nil)
+}
+
 func TestL10_CertificatesAreRenewedAtTwoThirdsOfTheirLife(t *testing.T) {
 	in(t, map[string]config.File{"app.env": env, "node.crt": node}, func(t *testing.T, w *world) {
 		w.shortLived()
@@ -60,6 +79,26 @@ func TestL10_CertificatesAreRenewedAtTwoThirdsOfTheirLife(t *testing.T) {
 		second := a.certificate("node.crt")
 		if left := second.NotAfter.Sub(first.NotAfter); left < life/2 {
 			t.Errorf("the new one lasts only %v longer", left)
+		}
+	})
+}
+
+// The configuration asks for a month, and the authority ends after three hours.
+func TestL10_ACertificateThatEndsWithItsAuthorityIsRenewedInTime(t *testing.T) {
+	in(t, map[string]config.File{"node.crt": node}, func(t *testing.T, w *world) {
+		w.endingAuthority(life)
+		a := w.connect(nil)
+		settle(10 * time.Second)
+		first := a.certificate("node.crt")
+		a.said()
+		settle(life*2/3 - time.Minute)
+		if a.certificate("node.crt").SerialNumber.Cmp(first.SerialNumber) != 0 {
+			t.Fatal("it was renewed too early")
+		}
+		w.endingAuthority(10 * life)
+		settle(2 * time.Minute)
+		if second := a.certificate("node.crt"); second.NotAfter.Sub(first.NotAfter) < life {
+			t.Errorf("it ends at %v, and so does its authority; it was not renewed under the new one before: %v", first.NotAfter, second.NotAfter)
 		}
 	})
 }

@@ -50,6 +50,7 @@ func (s *Supply) want(ctx context.Context, id identity.ID, d Machine) (w deliver
 		file := delivery.File{Name: name}
 		if f.Kind == config.FileCertificate {
 			file = certificateFile(name, f, d, keys)
+			file.Until = s.opts.Authority().CA().Certificate().NotAfter
 		} else {
 			version, err := s.opts.Sources.Version(ctx, request(name, f, d))
 			file.Version, complete = version, complete && err == nil

@@ -103,6 +103,12 @@ func newWorld(t *testing.T, files map[string]config.File) *world {
 	return w
 }
 
+func (w *world) authority() *pki.Authority {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ca
+}
+
 // lead begins a leadership, which knows nothing but which machines there are.
 func (w *world) lead(ctx context.Context) {
 	w.t.Helper()
@@ -115,7 +121,7 @@ func (w *world) lead(ctx context.Context) {
 		w.insert(a.id)
 	}
 	w.Supply = New(Options{
-		Shard: testShard, Term: 1, Store: w.store, Cache: c, Authority: func() *pki.Authority { return w.ca },
+		Shard: testShard, Term: 1, Store: w.store, Cache: c, Authority: w.authority,
 		Sources: sources.New(sources.Options{
 			Objects: w.store, Secrets: func() secrets.Store { return w.secrets }, Anywhere: func() bool { return false },
 		}),

@@ -73,7 +73,8 @@ func received(r *http.Request) *http.Request {
 // recorder holds an answer until it is complete.
 type recorder struct {
 	header http.Header
-	status int // 0 until the header is written
+	status int    // 0 until the header is written
+	reason string // of the status line; empty: the standard one
 	sent   http.Header
 	body   bytes.Buffer
 }
@@ -104,8 +105,12 @@ func (w *recorder) response(r *http.Request) *http.Response {
 	if r.Method == http.MethodHead {
 		body = http.NoBody
 	}
+	reason := w.reason
+	if reason == "" {
+		reason = http.StatusText(w.status)
+	}
 	return &http.Response{
-		Status:     fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)),
+		Status:     fmt.Sprintf("%d %s", w.status, reason),
 		StatusCode: w.status,
 		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header:        w.sent,

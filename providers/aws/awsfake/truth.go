@@ -1,0 +1,84 @@
+package awsfake
+
+import (
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// Machines returns the truth about all machines, in order of creation, and among
+// them those that have ended for as long as they are still described.
+func (c *Cloud) Machines() []Machine {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget()
+	now := time.Now()
+	all := make([]Machine, 0, len(c.machines))
+	for _, m := range c.machines {
+		all = append(all, m.truth(now))
+	}
+	return all
+}
+
+// Alive returns those machines that have not been terminated and are not about to be.
+func (c *Cloud) Alive() []Machine {
+	var alive []Machine
+	for _, m := range c.Machines() {
+		if m.State != ending && m.State != terminated {
+			alive = append(alive, m)
+		}
+	}
+	return alive
+}
+
+// SetRoom sets how many machines still fit into a place; a negative number takes
+// the limit away.
+func (c *Cloud) SetRoom(p Place, machines int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if machines < 0 {
+		delete(c.room, p)
+		return
+	}
+	c.room[p] = machines
+}
+
+// SetQuota sets how many vCPUs may run at once; 0 takes the limit away.
+func (c *Cloud) SetQuota(vCPUs int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.quota = vCPUs
+}
+
+// Kill has a machine power itself off, as one does whose kernel has had enough. It
+// is stopped then, or terminated if it was launched so.
+func (c *Cloud) Kill(id string) { c.powerOff(id) }
+
+// Remove takes a machine out of the world without a trace.
+func (c *Cloud) Remove(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, m := range c.machines {
+		if m.id == id {
+			c.release(id)
+			c.guests.stop(id)
+			c.machines = append(c.machines[:i:i], c.machines[i+1:]...)
+			return
+		}
+	}
+}
+
+// Plant puts a running machine into the account that somebody else has launched,
+// in the first subnet, and returns its id.
+func (c *Cloud) Plant(tags map[string]string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := order{
+		subnet: c.account.Subnets[0], image: c.account.Images[0], kind: c.account.Types[0],
+		groups: c.account.SecurityGroups[:1], tagsOf: map[types.ResourceType]map[string]string{types.ResourceTypeInstance: tags},
+	}
+	now := time.Now()
+	m := c.launch(o, c.nextID("r-"), "", now)
+	m.life = life{{since: now, state: running}}
+	return m.id
+}

@@ -1,0 +1,267 @@
+package gcp
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	compute "cloud.google.com/go/compute/apiv1/computepb"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// ForbiddenArgs are names that people may expect among the arguments, and that
+// the server sets itself.
+var ForbiddenArgs = []string{"Name", "Zone", "MachineType", "InstanceType", "Subnetwork", "NetworkInterfaces", "UserData", "StartupScript", "RequestId"}
+
+// arguments are what the arguments of a template, by name, do to an instance.
+var arguments = map[string]func(*draft, any) error{
+	"SourceImage":       func(d *draft, v any) error { return setText(&d.disk.InitializeParams.SourceImage, v) },
+	"BootDisk":          setBootDisk,
+	"ServiceAccount":    setServiceAccount,
+	"ServiceAccounts":   func(d *draft, v any) error { return setMessages(&d.ServiceAccounts, v) },
+	"Labels":            func(d *draft, v any) error { return setMap(&d.Labels, v, checkLabel) },
+	"Metadata":          setMetadata,
+	"NetworkTags":       setNetworkTags,
+	"Preemptible":       func(d *draft, v any) error { return setBool(&d.Scheduling.Preemptible, v) },
+	"ProvisioningModel": setProvisioningModel,
+	"OnHostMaintenance": setOnHostMaintenance,
+	"AutomaticRestart":  func(d *draft, v any) error { return setBool(&d.Scheduling.AutomaticRestart, v) },
+	"MinCpuPlatform":    func(d *draft, v any) error { return setText(&d.MinCpuPlatform, v) },
+	"GuestAccelerators": func(d *draft, v any) error { return setMessages(&d.GuestAccelerators, v) },
+	"ResourcePolicies":  func(d *draft, v any) error { return setTexts(&d.ResourcePolicies, v) },
+	"CanIpForward":      func(d *draft, v any) error { return setBool(&d.CanIpForward, v) },
+	"StackType":         setStackType,
+	"AccessConfig":      setAccessConfig,
+	"ShieldedInstanceConfig": func(d *draft, v any) error {
+		d.ShieldedInstanceConfig = new(compute.ShieldedInstanceConfig)
+		return setMessage(d.ShieldedInstanceConfig, v)
+	},
+	"ConfidentialInstanceConfig": func(d *draft, v any) error {
+		d.ConfidentialInstanceConfig = new(compute.ConfidentialInstanceConfig)
+		return setMessage(d.ConfidentialInstanceConfig, v)
+	},
+}
+
+// draft is an instance on which arguments are at work: one boot disk, one
+// network interface.
+type draft struct {
+	*compute.Instance
+	disk *compute.AttachedDisk
+	nic  *compute.NetworkInterface
+}
+
+func newDraft() *draft {
+	disk := &compute.AttachedDisk{
+		Boot: new(true), AutoDelete: new(true),
+		InitializeParams: &compute.AttachedDiskInitializeParams{},
+	}
+	nic := &compute.NetworkInterface{}
+	return &draft{disk: disk, nic: nic, Instance: &compute.Instance{
+		Disks: []*compute.AttachedDisk{disk}, NetworkInterfaces: []*compute.NetworkInterface{nic},
+		Scheduling: &compute.Scheduling{},
+	}}
+}
+
+// apply has every argument take effect, and reports all that are wrong.
+func (d *draft) apply(args map[string]any) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		if set, known := arguments[name]; !known {
+			errs = append(errs, fmt.Errorf("%s: %w", name, unknownArgument(name)))
+		} else if err := set(d, args[name]); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	if len(args) > 0 && args["ServiceAccount"] != nil && args["ServiceAccounts"] != nil {
+		errs = append(errs, errors.New("ServiceAccounts: has no meaning beside ServiceAccount; write one of them"))
+	}
+	if d.disk.InitializeParams.GetSourceImage() == "" {
+		errs = append(errs, errors.New("SourceImage: missing; name an image or a family, such as projects/debian-cloud/global/images/family/debian-13"))
+	}
+	return errors.Join(errs...)
+}
+
+// CheckArg says what is wrong with one argument of a template as it stands in a
+// configuration. What is made of templates is checked when it is rendered.
+func CheckArg(name string, value any) error {
+	set, known := arguments[name]
+	switch {
+	case !known:
+		return unknownArgument(name)
+	case templated(value):
+		return nil
+	}
+	return set(newDraft(), value)
+}
+
+func unknownArgument(name string) error {
+	for known := range arguments {
+		if strings.EqualFold(known, name) {
+			return fmt.Errorf("unknown argument; did you mean %s?", known)
+		}
+	}
+	return fmt.Errorf("unknown argument; Google's are %s", strings.Join(slices.Sorted(maps.Keys(arguments)), ", "))
+}
+
+// templated reports whether any text in a value is a template.
+func templated(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return strings.Contains(v, "{{")
+	case []any:
+		return slices.ContainsFunc(v, templated)
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), templated)
+	}
+	return false
+}
+
+func setText(field **string, value any) error {
+	text, ok := value.(string)
+	if !ok || text == "" {
+		return fmt.Errorf("is %v, must be a text", value)
+	}
+	*field = &text
+	return nil
+}
+
+// setBool takes true and false, and the same as text, which a template renders.
+func setBool(field **bool, value any) error {
+	on, err := strconv.ParseBool(fmt.Sprint(value))
+	if err != nil {
+		return fmt.Errorf("is %v, must be true or false", value)
+	}
+	*field = &on
+	return nil
+}
+
+func setTexts(field *[]string, value any) error {
+	list, ok := value.([]any)
+	if !ok {
+		return fmt.Errorf("is %v, must be a list of texts", value)
+	}
+	for i, item := range list {
+		text, ok := item.(string)
+		if !ok || text == "" {
+			return fmt.Errorf("[%d]: is %v, must be a text", i, item)
+		}
+		*field = append(*field, text)
+	}
+	return nil
+}
+
+func setMap(field *map[string]string, value any, check func(key, text string) error) error {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return fmt.Errorf("is %v, must be an object of texts", value)
+	}
+	made := make(map[string]string, len(object))
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		text, ok := object[key].(string)
+		if !ok {
+			return fmt.Errorf("%s: is %v, must be a text", key, object[key])
+		}
+		if err := check(key, text); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		made[key] = text
+	}
+	*field = made
+	return nil
+}
+
+// setMessage reads an object of the API as the SDK knows it. Names may begin
+// with a capital letter, as the arguments themselves do.
+func setMessage(into proto.Message, value any) error {
+	if _, ok := value.(map[string]any); !ok {
+		return fmt.Errorf("is %v, must be an object", value)
+	}
+	text, err := json.Marshal(smallInitials(value))
+	if err != nil {
+		return err
+	}
+	if err := protojson.Unmarshal(text, into); err != nil {
+		return errors.New(protoProblem(err))
+	}
+	return nil
+}
+
+// protoProblem is the SDK's complaint without what says nothing to a user.
+func protoProblem(err error) string {
+	_, after, found := strings.Cut(strings.ReplaceAll(err.Error(), "\u00a0", " "), "): ")
+	if !found {
+		return strings.TrimPrefix(err.Error(), "proto: ")
+	}
+	return after
+}
+
+func setMessages[T any, M interface {
+	*T
+	proto.Message
+}](field *[]M, value any) error {
+	list, ok := value.([]any)
+	if !ok {
+		return fmt.Errorf("is %v, must be a list of objects", value)
+	}
+	for i, item := range list {
+		m := M(new(T))
+		if err := setMessage(m, item); err != nil {
+			return fmt.Errorf("[%d]: %w", i, err)
+		}
+		*field = append(*field, m)
+	}
+	return nil
+}
+
+func smallInitials(value any) any {
+	switch v := value.(type) {
+	case []any:
+		made := make([]any, len(v))
+		for i, item := range v {
+			made[i] = smallInitials(item)
+		}
+		return made
+	case map[string]any:
+		made := make(map[string]any, len(v))
+		for key, item := range v {
+			made[smallInitial(key)] = smallInitials(item)
+		}
+		return made
+	}
+	return value
+}
+
+func smallInitial(key string) string {
+	for i, r := range key {
+		if i == 0 {
+			return string(unicode.ToLower(r)) + key[len(string(r)):]
+		}
+	}
+	return key
+}
+
+// The forms of labels and metadata keys; see
+// https://cloud.google.com/compute/docs/labeling-resources and
+// https://cloud.google.com/compute/docs/metadata/setting-custom-metadata.
+var (
+	labelKey    = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
+	labelText   = regexp.MustCompile(`^[a-z0-9_-]{0,63}$`)
+	metadataKey = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
+)
+
+func checkLabel(key, text string) error {
+	switch {
+	case !labelKey.MatchString(key):
+		return errors.New("is no name of a label; use small letters, digits, _ and -, a letter first, at most 63")
+	case !labelText.MatchString(text):
+		return fmt.Errorf("%q is no value of a label; use small letters, digits, _ and -, at most 63", text)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package gcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"cloud.google.com/go/compute/apiv1/computepb"
+
+	"nstance.dev/server/driver"
+)
+
+const opCreate = "create"
+
+// Create makes a machine, or finds what an earlier create of it came to. It waits
+// for the operation, for only that says whether the zone has room.
+func (d *Driver) Create(ctx context.Context, req driver.CreateRequest) (driver.Machine, error) {
+	if err := begin(ctx, opCreate); err != nil {
+		return driver.Machine{}, err
+	}
+	inst, err := d.instance(req)
+	if err != nil {
+		return driver.Machine{}, driver.Fail(driver.Invalid, opCreate, err)
+	}
+	if d.ended.has(req.InstanceID) {
+		return driver.Machine{}, d.takeBack(ctx, req)
+	}
+	m, err := d.create(ctx, req, inst)
+	if d.ended.has(req.InstanceID) {
+		return driver.Machine{}, d.takeBack(ctx, req)
+	}
+	return m, err
+}
+
+func wasDeleted(req driver.CreateRequest) error {
+	return driver.Fail(driver.Invalid, opCreate, fmt.Errorf("%s was deleted", req.InstanceID))
+}
+
+// takeBack ends a machine whose end was asked for while it was being made.
+func (d *Driver) takeBack(ctx context.Context, req driver.CreateRequest) error {
+	if err := d.delete(ctx, string(req.InstanceID)); err != nil {
+		return driver.Fail(driver.Ambiguous, opCreate, fmt.Errorf("%s was deleted while it was made, and may be left: %w", req.InstanceID, err))
+	}
+	return wasDeleted(req)
+}
+
+// create sends the call and says what came of it.
+func (d *Driver) create(ctx context.Context, req driver.CreateRequest, inst *computepb.Instance) (driver.Machine, error) {
+	begun, err := d.api.instances.Insert(ctx, &computepb.InsertInstanceRequest{
+		Project: d.project, Zone: d.zone, InstanceResource: inst,
+		RequestId: new(req.InstanceID.UUID().String()),
+	})
+	switch {
+	case err != nil && reasonOf(err) == reasonExists:
+		return d.adopt(ctx, req)
+	case err != nil:
+		return driver.Machine{}, fail(opCreate, writes, err)
+	}
+	old := begun.Done() // a new one never is: this is the answer to an earlier call
+	if err := d.finish(ctx, opCreate, begun.Proto()); err != nil {
+		return d.resolve(ctx, req, err)
+	}
+	m, err := d.get(ctx, opCreate, string(req.InstanceID))
+	switch {
+	case err == nil:
+		return m, nil
+	case old && driver.IsNotFound(err):
+		return driver.Machine{}, wasDeleted(req)
+	case old:
+		return driver.Machine{}, driver.Fail(driver.Ambiguous, opCreate, err)
+	}
+	return d.promised(inst), nil
+}
+
+// promised is a machine that a finished operation has made and that does not
+// show yet.
+func (d *Driver) promised(inst *computepb.Instance) driver.Machine {
+	m := d.machine(inst)
+	m.Status = driver.Pending
+	return m
+}
+
+// adopt returns the machine that has the request's name already, if it is the
+// one that the request asks for.
+func (d *Driver) adopt(ctx context.Context, req driver.CreateRequest) (driver.Machine, error) {
+	inst, err := d.fetch(ctx, opCreate, string(req.InstanceID))
+	switch {
+	case driver.IsNotFound(err):
+		return driver.Machine{}, wasDeleted(req)
+	case err != nil:
+		return driver.Machine{}, driver.Fail(driver.Ambiguous, opCreate, err)
+	case !owned(inst.GetLabels(), req.Owner) || inst.GetLabels()[labelInstanceID] != string(req.InstanceID):
+		return driver.Machine{}, driver.Fail(driver.Invalid, opCreate, fmt.Errorf("a machine named %s exists whose labels are not those of shard %s in cluster %s", req.InstanceID, req.Owner.Shard, req.Owner.Cluster))
+	}
+	return d.machine(inst), nil
+}
+
+// resolve says what a create came to whose operation failed. A failure that
+// nobody has explained did nothing if there is no such machine.
+func (d *Driver) resolve(ctx context.Context, req driver.CreateRequest, err error) (driver.Machine, error) {
+	failure, ok := errors.AsType[*operationError](err)
+	switch {
+	case !ok:
+		return driver.Machine{}, err // not done: nobody knows
+	case failure.code == codeExists:
+		return d.adopt(ctx, req)
+	case driver.KindOf(err) != driver.Ambiguous:
+		return driver.Machine{}, err
+	}
+	if _, found := d.fetch(ctx, opCreate, string(req.InstanceID)); driver.IsNotFound(found) {
+		return driver.Machine{}, driver.Fail(driver.Transient, opCreate, failure)
+	}
+	return driver.Machine{}, err
+}

@@ -1,0 +1,63 @@
+package gcp
+
+import (
+	"context"
+	"fmt"
+
+	"cloud.google.com/go/compute/apiv1/computepb"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/driver"
+)
+
+const opDelete = "delete"
+
+// Delete begins the end of a machine and does not wait for it.
+func (d *Driver) Delete(ctx context.Context, ref driver.Ref) error {
+	if err := begin(ctx, opDelete); err != nil {
+		return err
+	}
+	name, err := nameOf(opDelete, ref)
+	if err != nil {
+		return err
+	}
+	if err := d.recognize(ctx, ref); err != nil {
+		return err
+	}
+	if id, err := identity.ParseID(name); err == nil {
+		d.ended.add(id, d.opts.Now()) // before the call: a create on its way must see it
+	}
+	return d.delete(ctx, name)
+}
+
+// recognize refuses to end a machine of another name whose label is not the
+// instance id that is meant.
+func (d *Driver) recognize(ctx context.Context, ref driver.Ref) error {
+	if ref.InstanceID == "" || ref.ProviderID == "" || ref.ProviderID == string(ref.InstanceID) {
+		return nil
+	}
+	m, err := d.get(ctx, opDelete, ref.ProviderID)
+	switch {
+	case driver.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	case m.RawID != string(ref.InstanceID):
+		return driver.Fail(driver.Invalid, opDelete, fmt.Errorf("machine %s is labelled %q, not %s", ref.ProviderID, m.RawID, ref.InstanceID))
+	}
+	return nil
+}
+
+func (d *Driver) delete(ctx context.Context, name string) error {
+	if !resourceName.MatchString(name) {
+		return nil // no machine has such a name
+	}
+	_, err := d.api.instances.Delete(ctx, &computepb.DeleteInstanceRequest{Project: d.project, Zone: d.zone, Instance: name})
+	if err == nil {
+		return nil
+	}
+	if err = fail(opDelete, writes, err); driver.KindOf(err) == driver.MissingRef {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,105 @@
+package gcp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"unicode/utf8"
+
+	compute "cloud.google.com/go/compute/apiv1/computepb"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/driver"
+)
+
+// MaxUserData is how many bytes of user data fit into one metadata value; see
+// https://cloud.google.com/compute/docs/metadata/setting-custom-metadata#limitations.
+const MaxUserData = 256 << 10
+
+// instance is the instance that a request asks for. Equal requests give equal
+// instances.
+func (p place) instance(req driver.CreateRequest) (*compute.Instance, error) {
+	if _, err := identity.ParseID(string(req.InstanceID)); err != nil {
+		return nil, err
+	}
+	net, err := p.subnet(req.SubnetID)
+	switch {
+	case req.Owner.Cluster == "" || req.Owner.Shard == "":
+		return nil, fmt.Errorf("%s: the owner has no cluster or no shard", req.InstanceID)
+	case req.InstanceType == "":
+		return nil, fmt.Errorf("%s: no instance type is given", req.InstanceID)
+	case err != nil:
+		return nil, err
+	}
+	d := newDraft()
+	if err := d.apply(req.Args); err != nil {
+		return nil, err
+	}
+	d.Name = new(string(req.InstanceID))
+	d.MachineType = new(p.zonal("machineTypes", req.InstanceType))
+	d.nic.Subnetwork = new(net.path())
+	p.locate(d)
+	d.completeScheduling()
+	if d.Labels == nil {
+		d.Labels = map[string]string{}
+	}
+	maps.Copy(d.Labels, labelsOf(req))
+	if err := d.setUserData(req.UserData); err != nil {
+		return nil, err
+	}
+	return d.Instance, nil
+}
+
+// locate makes the zone's resources of bare names.
+func (p place) locate(d *draft) {
+	if t := d.disk.InitializeParams.DiskType; t != nil {
+		d.disk.InitializeParams.DiskType = new(p.zonal("diskTypes", *t))
+	}
+	for _, a := range d.GuestAccelerators {
+		if a.AcceleratorType != nil {
+			a.AcceleratorType = new(p.zonal("acceleratorTypes", *a.AcceleratorType))
+		}
+	}
+}
+
+// completeScheduling gives a machine that the cloud may take back what such a
+// machine needs, unless the arguments say otherwise.
+func (d *draft) completeScheduling() {
+	s := d.Scheduling
+	if s.GetProvisioningModel() == "SPOT" || s.GetPreemptible() {
+		if s.OnHostMaintenance == nil {
+			s.OnHostMaintenance = new("TERMINATE")
+		}
+		if s.AutomaticRestart == nil {
+			s.AutomaticRestart = new(false)
+		}
+	}
+}
+
+// cloudInit is how user data begins that cloud-init reads rather than runs; see
+// https://cloudinit.readthedocs.io/en/latest/explanation/format.html.
+var cloudInit = []string{"#cloud-config", "#cloud-boothook", "#include", "#part-handler", "## template:", "Content-Type:", "MIME-Version:"}
+
+// setUserData puts user data where the image looks for it: what cloud-init reads
+// into user-data, and a script into startup-script, which Google's guest agent
+// runs. It is never in both, for it would be run twice.
+func (d *draft) setUserData(data []byte) error {
+	switch {
+	case len(data) == 0:
+		return nil
+	case len(data) > MaxUserData:
+		return fmt.Errorf("the user data has %d bytes; Google takes %d", len(data), MaxUserData)
+	case bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data):
+		return errors.New("the user data has a NUL byte or is no UTF-8; metadata is text")
+	}
+	key, text := keyStartupScript, string(data)
+	for _, beginning := range cloudInit {
+		if strings.HasPrefix(text, beginning) {
+			key = keyUserData
+		}
+	}
+	d.addMetadata(key, text)
+	return nil
+}

@@ -1,0 +1,53 @@
+package gcp
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/compute/apiv1/computepb"
+
+	"nstance.dev/server/driver"
+)
+
+// Asking for an operation may fail a few times in a row before the answer counts
+// as lost.
+const (
+	operationTries = 5
+	operationPause = time.Second
+)
+
+// finish waits until an operation is done and returns its error. While it is not
+// done when ctx ends, or cannot be asked for, the error is [driver.Ambiguous].
+func (d *Driver) finish(ctx context.Context, op string, running *computepb.Operation) error {
+	for failures := 0; running.GetStatus() != computepb.Operation_DONE; {
+		next, err := d.api.operations.Wait(ctx, &computepb.WaitZoneOperationRequest{
+			Operation: running.GetName(), Project: d.project, Zone: cmp.Or(baseName(running.GetZone()), d.zone),
+		})
+		if err == nil {
+			running, failures = next, 0
+			continue
+		}
+		failures++
+		if kind := kindOf(reads, err); failures >= operationTries || kind != driver.Transient && kind != driver.Throttled || !pause(ctx, operationPause) {
+			return driver.Fail(driver.Ambiguous, op, fmt.Errorf("operation %s was begun and is not known to be done: %w", running.GetName(), err))
+		}
+	}
+	if err := failed(running); err != nil {
+		return driver.Fail(kindOfFailure(err), op, err)
+	}
+	return nil
+}
+
+// pause waits, and reports whether ctx lasted.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,180 @@
+package gcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/compute/apiv1/computepb"
+	"google.golang.org/api/iterator"
+
+	"nstance.dev/server/driver"
+	"nstance.dev/server/serve"
+)
+
+// Families of machine types by architecture; see
+// https://cloud.google.com/compute/docs/machine-resource.
+var (
+	armFamilies = []string{"a4x", "c4a", "n4a", "t2a"}
+	x86Families = []string{
+		"a2", "a3", "a4", "c2", "c2d", "c3", "c3d", "c4", "c4d", "custom", "e2", "f1", "g1", "g2", "g4", "h3", "h4d",
+		"m1", "m2", "m3", "m4", "n1", "n2", "n2d", "n4", "n4d", "t2d", "x4", "z3",
+	}
+)
+
+// familyArch is the architecture of a machine type by its name, or "".
+func familyArch(instanceType string) string {
+	family, _, _ := strings.Cut(instanceType, "-")
+	switch {
+	case slices.Contains(armFamilies, family):
+		return "arm64"
+	case slices.Contains(x86Families, family):
+		return "amd64"
+	}
+	return ""
+}
+
+// CheckInstanceType says by its name alone why a machine type does not fit an
+// architecture.
+func CheckInstanceType(instanceType, arch string) error {
+	switch has := familyArch(instanceType); has {
+	case "":
+		return fmt.Errorf("%w: %q is of no family that is known here", serve.ErrUnknownType, instanceType)
+	case arch:
+		return nil
+	default:
+		return fmt.Errorf("machines of type %q are %s, not %s", instanceType, has, arch)
+	}
+}
+
+// archOf is the server's word for one of the cloud's, or "".
+func archOf(word string) string {
+	switch word {
+	case computepb.MachineType_ARM64.String():
+		return "arm64"
+	case computepb.MachineType_X86_64.String():
+		return "amd64"
+	}
+	return ""
+}
+
+// typesFor is how long the architecture of a type is remembered.
+const typesFor = 24 * time.Hour
+
+// typeCache holds the architectures of types that the cloud was asked for.
+type typeCache struct {
+	mu    sync.Mutex
+	known map[string]knownType
+}
+
+type knownType struct {
+	arch string
+	at   time.Time
+}
+
+func (c *typeCache) get(name string, now time.Time) (arch string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t, ok := c.known[name]
+	return t.arch, ok && now.Sub(t.at) < typesFor
+}
+
+func (c *typeCache) put(name, arch string, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[string]knownType{}
+	}
+	c.known[name] = knownType{arch: arch, at: now}
+}
+
+// ValidateInstanceType asks the cloud, and judges by the type's family where the
+// cloud does not say.
+func (d *Driver) ValidateInstanceType(ctx context.Context, instanceType, arch string) (driver.TypeVerdict, error) {
+	const op = "validate-instance-type"
+	if err := begin(ctx, op); err != nil {
+		return driver.TypeUnknown, err
+	}
+	has, err := d.typeArch(ctx, op, instanceType)
+	switch {
+	case err != nil:
+		return driver.TypeUnknown, err
+	case has == "":
+		return driver.TypeUnknown, nil
+	case has != arch:
+		return driver.TypeMismatch, nil
+	}
+	return driver.TypeOK, nil
+}
+
+// typeArch is the architecture of a type, or "" for one that does not exist or of
+// which nothing is known.
+func (d *Driver) typeArch(ctx context.Context, op, name string) (string, error) {
+	if arch, ok := d.types.get(name, d.opts.Now()); ok {
+		return arch, nil
+	}
+	if !resourceName.MatchString(name) {
+		return "", nil
+	}
+	t, err := d.api.types.Get(ctx, &computepb.GetMachineTypeRequest{Project: d.project, Zone: d.zone, MachineType: name})
+	if err != nil {
+		switch err = fail(op, reads, err); driver.KindOf(err) {
+		case driver.MissingRef:
+			return "", nil
+		case driver.Auth:
+			return familyArch(name), nil
+		default:
+			return "", err
+		}
+	}
+	arch := cmp.Or(archOf(t.GetArchitecture()), familyArch(name))
+	d.types.put(name, arch, d.opts.Now())
+	return arch, nil
+}
+
+// InstanceTypes lists the zone's machine types. The API of the machines has no
+// prices.
+func (d *Driver) InstanceTypes(ctx context.Context) ([]driver.InstanceType, error) {
+	const op = "instance-types"
+	if err := begin(ctx, op); err != nil {
+		return nil, err
+	}
+	byName := map[string]driver.InstanceType{}
+	req := &computepb.ListMachineTypesRequest{Project: d.project, Zone: d.zone, MaxResults: new(uint32(pageSize))}
+	for it := d.api.types.List(ctx, req); ; {
+		t, err := it.Next()
+		if errors.Is(err, iterator.Done) {
+			break
+		}
+		if err != nil {
+			return nil, fail(op, reads, err)
+		}
+		byName[t.GetName()] = instanceType(t)
+	}
+	types := make([]driver.InstanceType, 0, len(byName))
+	for _, t := range byName {
+		types = append(types, t)
+	}
+	slices.SortFunc(types, func(a, b driver.InstanceType) int { return cmp.Compare(a.Name, b.Name) })
+	return types, nil
+}
+
+// instanceType is the server's description of a machine type.
+func instanceType(t *computepb.MachineType) driver.InstanceType {
+	made := driver.InstanceType{
+		Name:      t.GetName(),
+		Arch:      cmp.Or(archOf(t.GetArchitecture()), familyArch(t.GetName())),
+		VCPU:      int(t.GetGuestCpus()),
+		MemoryMiB: int(t.GetMemoryMb()),
+	}
+	for _, a := range t.GetAccelerators() {
+		made.GPUs += int(a.GetGuestAcceleratorCount())
+		made.GPUModel = cmp.Or(made.GPUModel, a.GetGuestAcceleratorType())
+	}
+	return made
+}

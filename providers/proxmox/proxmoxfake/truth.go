@@ -1,0 +1,169 @@
+package proxmoxfake
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Machine is a virtual machine as it is, whatever listings say.
+type Machine struct {
+	VMID    int
+	Name    string // empty until a clone is done
+	Node    string
+	Running bool
+	Config  map[string]string // "lock" included
+}
+
+// Machines returns all machines that are no templates, in order of number.
+func (c *Cloud) Machines() []Machine {
+	var list []Machine
+	c.with(func(time.Time) {
+		for _, id := range c.ids() {
+			if m := c.machines[id]; !m.template() {
+				list = append(list, Machine{m.id, m.config["name"], m.node, m.running, maps.Clone(m.config)})
+			}
+		}
+	})
+	return list
+}
+
+// Volumes returns the volumes of all storages, as storage:name, in order. Those of
+// storages that are not shared have @ and their node's name behind them.
+func (c *Cloud) Volumes() []string {
+	var list []string
+	c.with(func(time.Time) {
+		for _, v := range c.volumes {
+			if _, node, local := strings.Cut(v.place, "@"); local {
+				list = append(list, v.id+"@"+node)
+			} else {
+				list = append(list, v.id)
+			}
+		}
+	})
+	slices.Sort(list)
+	return list
+}
+
+// byName returns the machine of a name; nil if there is none.
+func (c *Cloud) byName(name string) *machine {
+	for _, m := range c.machines {
+		if m.config["name"] == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// Kill ends the process of the machine of a name, as a crash of its hypervisor
+// process does. It reports whether there was one.
+func (c *Cloud) Kill(name string) (found bool) {
+	c.with(func(time.Time) {
+		if m := c.byName(name); m != nil && m.running {
+			m.halt()
+			found = true
+		}
+	})
+	return found
+}
+
+// Remove destroys the machine of a name with its disks, as a person does in the web
+// interface. It reports whether there was one.
+func (c *Cloud) Remove(name string) (found bool) {
+	c.with(func(time.Time) {
+		if m := c.byName(name); m != nil {
+			m.halt()
+			c.freeDisks(m.id)
+			c.forget(m.id)
+			found = true
+		}
+	})
+	return found
+}
+
+// Move migrates the machine of a name to another node, with its disks. It reports
+// whether there was one.
+func (c *Cloud) Move(name, node string) (found bool) {
+	c.with(func(time.Time) {
+		m := c.byName(name)
+		if m == nil || c.nodes[node] == nil {
+			return
+		}
+		for id, v := range c.volumes {
+			if s, from, local := strings.Cut(v.place, "@"); v.owner == m.id && local && from == m.node {
+				delete(c.volumes, id)
+				v.place = s + "@" + node
+				c.volumes[key(v.place, v.id)] = v
+			}
+		}
+		m.node, found = node, true
+	})
+	return found
+}
+
+// Plant makes a machine that nobody asked the API for. Its number must be free.
+func (c *Cloud) Plant(m Machine) {
+	c.with(func(now time.Time) {
+		config := maps.Clone(m.Config)
+		if config == nil {
+			config = map[string]string{}
+		}
+		if m.Name != "" {
+			config["name"] = m.Name
+		}
+		c.machines[m.VMID] = &machine{id: m.VMID, node: m.Node, config: config, running: m.Running, since: now}
+	})
+}
+
+// SetDeaf makes the machine of a name ignore requests to shut down.
+func (c *Cloud) SetDeaf(name string, deaf bool) {
+	c.with(func(time.Time) {
+		if m := c.byName(name); m != nil {
+			m.deaf = deaf
+		}
+	})
+}
+
+// SetOnline takes a node away, or brings it back. Whatever ran there has ended; a
+// task there is lost, and what it was making stays as it was. A machine that starts
+// on boot runs again when its node is back.
+func (c *Cloud) SetOnline(name string, online bool) {
+	c.with(func(now time.Time) {
+		n := c.nodes[name]
+		if n == nil || n.online == online {
+			return
+		}
+		n.online, n.since = online, now
+		for _, t := range c.tasks {
+			if t.node == name && !online {
+				t.end(now, "unexpected status")
+			}
+		}
+		for _, m := range c.machines {
+			switch {
+			case m.node != name:
+			case !online:
+				m.halt()
+			case m.config["onboot"] == "1":
+				_ = c.boot(m, now)
+			}
+		}
+	})
+}
+
+// SetRoom sets the bytes that a storage still takes; of one that is not shared, on
+// the node. Negative: as many as its size allows.
+func (c *Cloud) SetRoom(storage, node string, free int64) {
+	c.with(func(time.Time) {
+		s, err := c.store(storage, node)
+		if err != nil {
+			return
+		}
+		if free < 0 {
+			delete(c.free, place(s, node))
+			return
+		}
+		c.free[place(s, node)] = free
+	})
+}
