@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	"github.com/aws/smithy-go/middleware"
 
 	"nstance.dev/server/driver"
@@ -40,7 +41,7 @@ func verb[I, O, P any](
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.forget()
+		c.settle()
 		return act(c, input)
 	}}
 }
@@ -49,10 +50,30 @@ func verb[I, O, P any](
 var actions = sync.OnceValue(func() map[string]action {
 	keep := []func(*middleware.Stack) error{keepQuery}
 	vm := ec2.New(ec2.Options{Region: "none", APIOptions: keep})
+	lb := elasticloadbalancingv2.New(elasticloadbalancingv2.Options{Region: "none", APIOptions: keep})
 	return map[string]action{
-		"DescribeInstances":  verb(computing, vm.DescribeInstances, (*Cloud).describeInstances),
 		"RunInstances":       verb(computing, vm.RunInstances, (*Cloud).runInstances),
+		"DescribeInstances":  verb(computing, vm.DescribeInstances, (*Cloud).describeInstances),
 		"TerminateInstances": verb(computing, vm.TerminateInstances, (*Cloud).terminateInstances),
+		"StartInstances":     verb(computing, vm.StartInstances, (*Cloud).startInstances),
+		"StopInstances":      verb(computing, vm.StopInstances, (*Cloud).stopInstances),
+		"RebootInstances":    verb(computing, vm.RebootInstances, (*Cloud).rebootInstances),
+		"CreateTags":         verb(computing, vm.CreateTags, (*Cloud).createTags),
+
+		"DescribeImages":                verb(computing, vm.DescribeImages, (*Cloud).describeImages),
+		"DescribeInstanceTypeOfferings": verb(computing, vm.DescribeInstanceTypeOfferings, (*Cloud).describeInstanceTypeOfferings),
+		"DescribeInstanceTypes":         verb(computing, vm.DescribeInstanceTypes, (*Cloud).describeInstanceTypes),
+		"DescribeSpotPriceHistory":      verb(computing, vm.DescribeSpotPriceHistory, (*Cloud).describeSpotPriceHistory),
+		"DescribeSubnets":               verb(computing, vm.DescribeSubnets, (*Cloud).describeSubnets),
+
+		"DescribeNetworkInterfaces": verb(computing, vm.DescribeNetworkInterfaces, (*Cloud).describeNetworkInterfaces),
+		"AttachNetworkInterface":    verb(computing, vm.AttachNetworkInterface, (*Cloud).attachNetworkInterface),
+		"DetachNetworkInterface":    verb(computing, vm.DetachNetworkInterface, (*Cloud).detachNetworkInterface),
+
+		"DescribeTargetGroups": verb(balancing, lb.DescribeTargetGroups, (*Cloud).describeTargetGroups),
+		"DescribeTargetHealth": verb(balancing, lb.DescribeTargetHealth, (*Cloud).describeTargetHealth),
+		"RegisterTargets":      verb(balancing, lb.RegisterTargets, (*Cloud).registerTargets),
+		"DeregisterTargets":    verb(balancing, lb.DeregisterTargets, (*Cloud).deregisterTargets),
 	}
 })
 

@@ -27,6 +27,8 @@ type Options struct {
 	LagAll bool          // and that a machine exists is news to other calls for as long
 	Boot   time.Duration // a new or started machine is pending for so long
 	Stop   time.Duration // a machine is stopping for so long
+	Detach time.Duration // a network interface that is taken away is detaching for so long
+	Drain  time.Duration // a target that was taken away is draining for so long
 	End    time.Duration // a machine is shutting-down for so long
 	Linger time.Duration // a terminated machine is described for so long; 1h
 

@@ -10,34 +10,44 @@ import (
 // and ends with it. The zero value is ready for use.
 type guests struct {
 	mu     sync.Mutex
-	ends   map[string]context.CancelFunc
+	now    map[string]guest
 	closed bool
 	all    sync.WaitGroup
 }
 
-// start runs a guest after the time that it takes to boot. died is called if it
-// cannot be started. A guest that was there before under that id is ended.
+// guest is one of them, from when its machine is turned on.
+type guest struct {
+	ended context.Context //nolint:containedctx // its end is what a guest is
+	end   context.CancelFunc
+	gone  chan struct{} // closed when nothing of it is left
+}
+
+// start runs a guest after the time that it takes to boot, and after the end of the
+// one that was there before under its id. died is called if it cannot be started.
 func (g *guests) start(id string, boot time.Duration, run func() (stop func(), err error), died func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return
 	}
-	if end := g.ends[id]; end != nil {
-		end()
+	before, again := g.now[id]
+	if again {
+		before.end()
 	}
-	ctx, end := context.WithCancel(context.Background())
-	if g.ends == nil {
-		g.ends = map[string]context.CancelFunc{}
+	ended, end := context.WithCancel(context.Background())
+	next := guest{ended, end, make(chan struct{})}
+	if g.now == nil {
+		g.now = map[string]guest{}
 	}
-	g.ends[id] = end
+	g.now[id] = next
 	g.all.Go(func() {
+		defer g.forget(id, next)
+		defer close(next.gone)
 		defer end()
-		booted := time.NewTimer(boot)
-		defer booted.Stop()
-		select {
-		case <-booted.C:
-		case <-ctx.Done():
+		if again {
+			<-before.gone
+		}
+		if !waits(ended, boot) {
 			return
 		}
 		stop, err := run()
@@ -45,18 +55,46 @@ func (g *guests) start(id string, boot time.Duration, run func() (stop func(), e
 			died()
 			return
 		}
-		<-ctx.Done()
+		<-ended.Done()
 		stop()
 	})
 }
 
-// stop ends a guest, if there is one, and does not wait for that.
-func (g *guests) stop(id string) {
+func (g *guests) forget(id string, gone guest) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if end := g.ends[id]; end != nil {
-		end()
-		delete(g.ends, id)
+	if g.now[id].gone == gone.gone {
+		delete(g.now, id)
+	}
+}
+
+// waits reports whether ctx lasts for as long as d.
+func waits(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// stop ends a guest, if there is one, after a while, and does not wait for that.
+func (g *guests) stop(id string, after time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	one, there := g.now[id]
+	switch {
+	case !there, g.closed:
+	case after <= 0:
+		one.end()
+	default:
+		g.all.Go(func() {
+			if waits(one.ended, after) {
+				one.end()
+			}
+		})
 	}
 }
 
@@ -64,9 +102,8 @@ func (g *guests) stop(id string) {
 func (g *guests) close() {
 	g.mu.Lock()
 	g.closed = true
-	for id, end := range g.ends {
-		end()
-		delete(g.ends, id)
+	for _, one := range g.now {
+		one.end()
 	}
 	g.mu.Unlock()
 	g.all.Wait()

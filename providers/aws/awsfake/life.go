@@ -24,11 +24,9 @@ type stateReason struct {
 }
 
 var (
-	byUser      = stateReason{"Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown"}
-	byMachine   = stateReason{"Client.InstanceInitiatedShutdown", "Client.InstanceInitiatedShutdown: Instance initiated shutdown"}
-	bySpot      = stateReason{"Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Instance terminated due to spot interruption"}
-	byFailure   = stateReason{"Server.InternalError", "Server.InternalError: Internal error on launch"}
-	noRoomAfter = stateReason{"Server.InsufficientInstanceCapacity", "Server.InsufficientInstanceCapacity: Insufficient capacity to satisfy instance request"}
+	byUser    = stateReason{"Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown"}
+	byMachine = stateReason{"Client.InstanceInitiatedShutdown", "Client.InstanceInitiatedShutdown: Instance initiated shutdown"}
+	bySpot    = stateReason{"Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Instance terminated due to spot interruption"}
 )
 
 // at returns the phase of a machine at that time; false before its beginning.

@@ -98,9 +98,10 @@ func (c *Cloud) find(id string) *machine {
 	return nil
 }
 
-// forget drops the machines that nothing shows any more. Their client tokens stay
-// used.
-func (c *Cloud) forget() {
+// settle brings the account up to now: what has passed is over, and machines that
+// nothing shows any more are dropped. Their client tokens stay used.
+func (c *Cloud) settle() {
+	c.letGo(time.Now())
 	then := c.seen()
 	kept := c.machines[:0]
 	for _, m := range c.machines {

@@ -11,7 +11,7 @@ import (
 func (c *Cloud) Machines() []Machine {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forget()
+	c.settle()
 	now := time.Now()
 	all := make([]Machine, 0, len(c.machines))
 	for _, m := range c.machines {
@@ -60,8 +60,7 @@ func (c *Cloud) Remove(id string) {
 	defer c.mu.Unlock()
 	for i, m := range c.machines {
 		if m.id == id {
-			c.release(id)
-			c.guests.stop(id)
+			c.guests.stop(id, 0)
 			c.machines = append(c.machines[:i:i], c.machines[i+1:]...)
 			return
 		}
