@@ -18,6 +18,9 @@ const (
 	Replacing = "replacing"
 	Rotating  = "rotating"
 	Deleting  = "deleting"
+	// FilesUndelivered: files could not be made, or not be put in place. An instance
+	// has it as well as the group.
+	FilesUndelivered = "files-undelivered"
 )
 
 // Types of conditions of an instance.
@@ -32,7 +35,7 @@ const (
 
 // Types returns every type of condition that a group may have, for labels.
 func Types() []string {
-	all := []string{AtSize, Scaling, Sick, Replacing, Rotating, Deleting}
+	all := []string{AtSize, Scaling, Sick, Replacing, Rotating, Deleting, FilesUndelivered}
 	for _, b := range fleet.Blockers() {
 		all = append(all, string(b))
 	}
@@ -52,9 +55,19 @@ type Condition struct {
 type Facts struct {
 	Group     fleet.Group
 	Counts    fleet.Counts
-	Shown     []Decision // of the last verdict
-	Pause     Hold
+	Shown     []Decision       // of the last verdict
+	Holds     []Hold           // on the group as a whole: a pause, the provider; zero ones say nothing
 	Instances []fleet.Instance // of the group, in any order
+
+	// Undelivered are the instances of the group that lack files, each once, in any
+	// order.
+	Undelivered []Undelivered
+}
+
+// Undelivered is an instance to which files could not be brought.
+type Undelivered struct {
+	Instance identity.ID
+	Why      string
 }
 
 // maxInstanceConditions bounds the conditions of the instances of one group.
@@ -77,6 +90,10 @@ func Conditions(f Facts) []Condition {
 	if i := slices.IndexFunc(f.Shown, func(d Decision) bool { return d.Action == "rotate" }); i >= 0 {
 		all = append(all, Condition{Type: Rotating, Message: "instances are out of date and are replaced one after the other; " + f.Shown[i].HeldBy, Until: f.Shown[i].NotBefore})
 	}
+	if n := len(f.Undelivered); n > 0 {
+		first := slices.MinFunc(f.Undelivered, func(a, b Undelivered) int { return cmp.Compare(a.Instance, b.Instance) })
+		all = append(all, Condition{Type: FilesUndelivered, Message: fmt.Sprintf("%d lack files; %s: %s", n, first.Instance, first.Why)})
+	}
 	return append(all, f.instances()...)
 }
 
@@ -89,8 +106,10 @@ func (f Facts) holds() []Condition {
 			all = append(all, c)
 		}
 	}
-	if f.Pause.By != "" {
-		add(f.Pause.By, f.Pause.Why, f.Pause.Until)
+	for _, h := range f.Holds {
+		if h.By != "" {
+			add(h.By, h.Why, h.Until)
+		}
 	}
 	for _, d := range f.Shown {
 		if d.Held() {
@@ -127,6 +146,9 @@ func (f Facts) instances() []Condition {
 		if c, ok := OfInstance(in); ok {
 			all = append(all, c)
 		}
+	}
+	for _, u := range f.Undelivered {
+		all = append(all, Condition{Type: FilesUndelivered, Instance: u.Instance, Message: u.Why})
 	}
 	slices.SortFunc(all, func(a, b Condition) int {
 		return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Type, b.Type))

@@ -146,7 +146,7 @@ func TestConditions(t *testing.T) {
 		{
 			name: "a paused one that is deleted",
 			facts: decisions.Facts{
-				Group: fleet.Group{Deleted: true}, Pause: pause,
+				Group: fleet.Group{Deleted: true}, Holds: []decisions.Hold{{}, pause},
 				Counts: fleet.Counts{Running: 1, Live: 1, Leaving: 1, Sick: 1, Actual: 2},
 				Instances: []fleet.Instance{
 					{ID: b, State: fleet.Unhealthy},
@@ -160,6 +160,21 @@ func TestConditions(t *testing.T) {
 				{Type: "sick", Message: "1 found sick and not gone yet"},
 				{Type: "draining", Instance: a, Message: "its work gets time to leave (scale-down)", Until: until},
 				{Type: "unhealthy", Instance: b, Message: "found sick: unhealthy"},
+			},
+		},
+		{
+			name: "one whose machines lack files",
+			facts: decisions.Facts{
+				Counts:      fleet.Counts{Desired: 2, Running: 2, Live: 2, Actual: 2},
+				Instances:   []fleet.Instance{{ID: a, State: fleet.Running}, {ID: b, State: fleet.Suspect}},
+				Undelivered: []decisions.Undelivered{{Instance: b, Why: "file x: no such secret"}, {Instance: a, Why: "file y: disk full"}},
+			},
+			want: []decisions.Condition{
+				{Type: "at-size", Message: "2 of 2 run"},
+				{Type: "files-undelivered", Message: "2 lack files; vmx-a: file y: disk full"},
+				{Type: "files-undelivered", Instance: a, Message: "file y: disk full"},
+				{Type: "files-undelivered", Instance: b, Message: "file x: no such secret"},
+				{Type: "suspect", Instance: b, Message: "its stream broke or a report is overdue"},
 			},
 		},
 	} {

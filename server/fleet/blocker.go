@@ -11,6 +11,8 @@ const (
 	BlockerCrashLoop   Blocker = "crash-looping"    // its machines end before they are of use
 	BlockerSetback     Blocker = "rotation-stopped" // what is made from the present configuration comes to nothing
 	BlockerNoCapacity  Blocker = "no-capacity"      // the provider has no room for what is asked
+	BlockerImage       Blocker = "image-unresolved" // no image is known that its machines could be made with
+	BlockerThrottled   Blocker = "throttled"        // the provider wants to be called less often
 	BlockerBound       Blocker = "bound"            // as much goes on at once as may
 	BlockerWindow      Blocker = "window"           // no maintenance window is open
 	BlockerReplacement Blocker = "replacement"      // another instance has to be ready first
@@ -25,7 +27,7 @@ const (
 // Blockers returns every blocker.
 func Blockers() []Blocker {
 	return []Blocker{
-		BlockerBackOff, BlockerCrashLoop, BlockerSetback, BlockerNoCapacity, BlockerBound, BlockerWindow, BlockerReplacement,
-		BlockerUnsettled, BlockerProof, BlockerHeld, BlockerListing, BlockerQueue, BlockerPaused,
+		BlockerBackOff, BlockerCrashLoop, BlockerSetback, BlockerNoCapacity, BlockerImage, BlockerThrottled,
+		BlockerBound, BlockerWindow, BlockerReplacement, BlockerUnsettled, BlockerProof, BlockerHeld, BlockerListing, BlockerQueue, BlockerPaused,
 	}
 }

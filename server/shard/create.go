@@ -215,6 +215,8 @@ func (r *Reign) send(ctx context.Context, it *intent) {
 	case r.stumble(err):
 		// The next leader finds the record and asks the provider.
 	case kind == driver.Throttled:
+		r.backoffs.throttled(it.group, r.now(), err)
+		r.Enqueue(it.group)         // to say so
 		r.health.creating(id, true) // nothing was made, and it is not missing before it is asked for again
 		r.report(it.group, id, kind, err)
 		r.again(ctx, it, throttledFor(err))
@@ -319,7 +321,7 @@ func (r *Reign) discard(ctx context.Context, it *intent) {
 
 // hold reports a failed create and keeps the group's next ones back.
 func (r *Reign) hold(group fleet.GroupID, id identity.ID, kind driver.Kind, err error) {
-	wait := r.backoffs.block(group, r.now(), kind, string(kind)+": "+err.Error())
+	wait := r.backoffs.block(group, r.now(), kind, err)
 	r.report(group, id, kind, err)
 	r.log.Warn("creates held back", "tenant", group.Tenant, "group", group.Name, "class", kind, "for", wait)
 	r.queue.AddAfter(group, wait)

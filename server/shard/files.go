@@ -5,6 +5,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/config"
+	"nstance.dev/server/decisions"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/sources"
@@ -25,7 +26,8 @@ func newSupply(r *Reign) *supply.Supply {
 		Trouble: func(id identity.ID, group fleet.GroupID, text string) {
 			r.events.failure(r.cache, group, id, "files", text, r.now())
 		},
-		Metrics: r.opts.Metrics.supply, Log: r.log, Now: r.opts.Now,
+		Standing: r.Enqueue,
+		Metrics:  r.opts.Metrics.supply, Log: r.log, Now: r.opts.Now,
 	})
 }
 
@@ -58,6 +60,15 @@ func (r *Reign) onDemandConfig(group fleet.GroupID, overrides json.RawMessage) (
 	}
 	eff, err := r.wanted.onDemand(group.Tenant, group.Name, request)
 	return eff, err == nil
+}
+
+// undelivered are the machines of a group that lack files.
+func (r *Reign) undelivered(group fleet.GroupID) []decisions.Undelivered {
+	var all []decisions.Undelivered
+	for _, u := range r.files.Undelivered(group) {
+		all = append(all, decisions.Undelivered{Instance: u.ID, Why: u.Why})
+	}
+	return all
 }
 
 // resupply tells the machines of a group that their files have changed.

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -116,8 +117,8 @@ func TestBackoffs(t *testing.T) {
 	if g := b.gate(web, now); g != (fleet.Gate{}) {
 		t.Errorf("a group without failures: %v", g)
 	}
-	first := b.block(web, now, driver.Quota, "quota: one")
-	if again := b.block(web, now.Add(time.Second), driver.Quota, "quota: two"); again != first-time.Second {
+	first := b.block(web, now, driver.Quota, errors.New("one"))
+	if again := b.block(web, now.Add(time.Second), driver.Quota, errors.New("two")); again != first-time.Second {
 		t.Errorf("a failure of the same burst blocks for %v, want the rest of %v", again, first)
 	}
 	if g := b.gate(web, now.Add(first-1)); g.Blocked != "quota: two" || !g.Until.Equal(now.Add(first)) {
@@ -129,7 +130,7 @@ func TestBackoffs(t *testing.T) {
 	if g := b.gate(theirs, now); g != (fleet.Gate{}) {
 		t.Errorf("another group: %v", g)
 	}
-	if second := b.block(web, now.Add(first), driver.Capacity, "capacity"); second != 10*time.Second {
+	if second := b.block(web, now.Add(first), driver.Capacity, errors.New("full")); second != 10*time.Second {
 		t.Errorf("the second failure blocks for %v, want 10s in the middle of the jitter", second)
 	}
 	b.reset(web)

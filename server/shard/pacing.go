@@ -1,10 +1,12 @@
 package shard
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
+	"nstance.dev/server/decisions"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 )
@@ -29,9 +31,11 @@ type backoffs struct {
 type backoff struct {
 	failures int
 	until    time.Time
-	kind     driver.Kind // of the last failure
+	kind     driver.Kind   // of the last failure
+	by       fleet.Blocker // the same for people
 	why      string
-	said     string // the last error that was published
+	said     string         // the last error that was published
+	throttle decisions.Hold // the provider's last wish to be called less often
 }
 
 func newBackoffs(jitter func() float64) *backoffs {
@@ -43,7 +47,7 @@ func (b *backoffs) gate(group fleet.GroupID, now time.Time) fleet.Gate {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.byGroup[group]; e != nil && now.Before(e.until) {
-		return fleet.Gate{Blocked: e.why, By: blockerOf(e.kind), Until: e.until}
+		return fleet.Gate{Blocked: e.why, By: e.by, Until: e.until}
 	}
 	return fleet.Gate{}
 }
@@ -59,11 +63,11 @@ func (b *backoffs) entry(group fleet.GroupID) *backoff {
 
 // block counts a failure and returns how long the group has to wait. Failures
 // that arrive while it waits already (a burst of creates) count once.
-func (b *backoffs) block(group fleet.GroupID, now time.Time, kind driver.Kind, why string) time.Duration {
+func (b *backoffs) block(group fleet.GroupID, now time.Time, kind driver.Kind, err error) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.entry(group)
-	e.why, e.kind = why, kind
+	e.kind, e.by, e.why = kind, blockerOf(kind, err), string(kind)+": "+err.Error()
 	if now.Before(e.until) {
 		return e.until.Sub(now)
 	}
@@ -73,13 +77,36 @@ func (b *backoffs) block(group fleet.GroupID, now time.Time, kind driver.Kind, w
 	return wait
 }
 
-// probing reports whether the last creates of the group failed: then one shows
-// whether the cause is gone, before the rest is tried.
-func (b *backoffs) probing(group fleet.GroupID) bool {
+// probing reports whether the last creates of the group failed, and what kept them
+// back: then one shows whether the cause is gone, before the rest is tried.
+func (b *backoffs) probing(group fleet.GroupID) (fleet.Blocker, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.byGroup[group]
-	return e != nil && e.failures > 0
+	if e == nil || e.failures == 0 {
+		return "", false
+	}
+	return e.by, true
+}
+
+// throttled notes that the provider has asked a create of the group to wait.
+func (b *backoffs) throttled(group fleet.GroupID, now time.Time, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.entry(group).throttle = decisions.Hold{
+		By: fleet.BlockerThrottled, Why: "the provider wants to be called less often: " + err.Error(), Until: now.Add(throttlePause),
+	}
+}
+
+// throttle is that wish for as long as it counts: until a create succeeds, or for as
+// long as calls are made more slowly. The zero Hold: there is none.
+func (b *backoffs) throttle(group fleet.GroupID, now time.Time) decisions.Hold {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.byGroup[group]; e != nil && now.Before(e.throttle.Until) {
+		return e.throttle
+	}
+	return decisions.Hold{}
 }
 
 // hopeless reports whether the group waits for a cause that every create would
@@ -117,11 +144,15 @@ func (b *backoffs) reset(group fleet.GroupID) {
 }
 
 // blockerOf is what keeps a group's creates back after an error of a kind.
-func blockerOf(kind driver.Kind) fleet.Blocker {
-	if kind == driver.Capacity {
+func blockerOf(kind driver.Kind, err error) fleet.Blocker {
+	switch {
+	case errors.Is(err, errImageUnresolved):
+		return fleet.BlockerImage
+	case kind == driver.Capacity:
 		return fleet.BlockerNoCapacity
+	default:
+		return fleet.BlockerBackOff
 	}
-	return fleet.BlockerBackOff
 }
 
 // backoffAfter is the pause after so many earlier failures; swing from -1 to 1

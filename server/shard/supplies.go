@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"nstance.dev/server/config"
@@ -94,6 +95,10 @@ func (r *Reign) gatherUserdata(eff *config.EffectiveGroup, s *supplies) ([]need,
 	}}, nil
 }
 
+// errImageUnresolved says that nothing is known that an image of the configuration
+// could stand for: no look-up has succeeded, and it has no fallback.
+var errImageUnresolved = errors.New("not resolved")
+
 // gatherImages sees to it that the images are known that the group's machines
 // are made with. Its error is one of the look-up.
 func (r *Reign) gatherImages(eff *config.EffectiveGroup, s *supplies) ([]need, error) {
@@ -113,7 +118,7 @@ func (r *Reign) gatherImages(eff *config.EffectiveGroup, s *supplies) ([]need, e
 				known: func() bool { return !r.images.book.Get(key).Pending },
 			})
 		case state.ID == "":
-			return nil, driver.Fail(driver.MissingRef, "create", fmt.Errorf("image %q: %w", key, state.Err))
+			return nil, driver.Fail(driver.MissingRef, "create", fmt.Errorf("image %q: %w: %w", key, errImageUnresolved, state.Err))
 		case s.imageID == "":
 			s.imageID = state.ID
 		}

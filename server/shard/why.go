@@ -17,12 +17,17 @@ type weighing struct {
 	view    fleet.View
 	plan    fleet.Decision
 	pause   decisions.Hold
+	limit   decisions.Hold // of the provider, on calls; the zero Hold: none is felt
+	lacking []decisions.Undelivered
 	verdict decisions.Verdict
 }
 
 // weigh decides about a group as things stand. It changes nothing.
 func (r *Reign) weigh(group fleet.GroupID, now time.Time) weighing {
-	w := weighing{group: group, at: now, view: r.view(group, now), pause: r.wanted.pause(group, now)}
+	w := weighing{
+		group: group, at: now, view: r.view(group, now),
+		pause: r.wanted.pause(group, now), limit: r.backoffs.throttle(group, now), lacking: r.undelivered(group),
+	}
 	w.plan = fleet.Plan(w.view, now)
 	w.verdict = decisions.Weigh(group, w.plan, r.rails(group, w.pause, now), now)
 	return w
@@ -31,7 +36,7 @@ func (r *Reign) weigh(group fleet.GroupID, now time.Time) weighing {
 // wake is when to look again without an event; zero: no need.
 func (w weighing) wake() time.Time {
 	soonest := w.plan.Wake
-	for _, t := range []time.Time{w.verdict.Wake, w.pause.Until} {
+	for _, t := range []time.Time{w.verdict.Wake, w.pause.Until, w.limit.Until} {
 		if !t.IsZero() && (soonest.IsZero() || t.Before(soonest)) {
 			soonest = t
 		}
@@ -42,7 +47,8 @@ func (w weighing) wake() time.Time {
 // conditions are those of the group and its instances. They know no beginning.
 func (w weighing) conditions() []decisions.Condition {
 	return decisions.Conditions(decisions.Facts{
-		Group: w.view.Group, Counts: w.plan.Counts, Shown: w.verdict.Shown, Pause: w.pause, Instances: w.view.Instances,
+		Group: w.view.Group, Counts: w.plan.Counts, Shown: w.verdict.Shown,
+		Holds: []decisions.Hold{w.pause, w.limit}, Undelivered: w.lacking, Instances: w.view.Instances,
 	})
 }
 
@@ -63,9 +69,10 @@ func (r *Reign) rails(group fleet.GroupID, pause decisions.Hold, now time.Time) 
 			Why: fmt.Sprintf("its machines do not register, or end soon after; at most %d new ones are tried within an hour", bound),
 		}
 	}
-	if room := 1 - r.pending(group); r.backoffs.probing(group) && room < rails.Room {
+	by, probing := r.backoffs.probing(group)
+	if room := 1 - r.pending(group); probing && room < rails.Room {
 		rails.Room = room
-		rails.Beyond = decisions.Hold{By: fleet.BlockerBackOff, Why: "one create is tried before the others, for the last ones failed"}
+		rails.Beyond = decisions.Hold{By: by, Why: "one create is tried before the others, for the last ones failed"}
 	}
 	if alarm := r.collector.alarmed(); alarm != "" {
 		rails.Listing = decisions.Hold{By: fleet.BlockerListing, Why: alarm}

@@ -30,14 +30,7 @@ type machine struct {
 	basis  basis     // what wanted was made from
 	again  time.Time // wanted is made anew: something could not be read; zero: not
 
-	told   map[trouble]string // the last of each
-	logged time.Time          // of the last log of certificates
-}
-
-// trouble is something that may be wrong again and again, and is told of once.
-type trouble struct {
-	file string
-	here bool // it could not be made; else the machine could not put it in place
+	logged time.Time // of the last log of certificates
 }
 
 // basis is what the files that a machine is to have depend on.
@@ -128,19 +121,6 @@ func (m *machine) ask(names []string, now time.Time) bool {
 		return false
 	}
 	m.ledger.Asked(names, now)
-	return true
-}
-
-// news reports whether trouble is another one than the last time; "" is none.
-func (m *machine) news(t trouble, text string) bool {
-	if m.told[t] == text {
-		return false
-	}
-	if text == "" {
-		delete(m.told, t)
-		return false
-	}
-	m.told[t] = text
 	return true
 }
 

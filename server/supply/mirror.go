@@ -38,18 +38,14 @@ func kindOf(d Machine, file string) string {
 
 // tell says what is wrong with a file, unless it was said before; "" is nothing.
 func (s *Supply) tell(m *machine, d Machine, t trouble, text string) {
-	m.mu.Lock()
-	news := m.news(t, text)
-	m.mu.Unlock()
-	if !news {
-		return
+	news, changed := s.troubles.note(m.id, d.Group, t, text)
+	if news {
+		s.opts.Log.Warn("file not delivered", "instance", m.id, "file", t.file, "where", t.where(), "error", text)
+		s.opts.Trouble(m.id, d.Group, t.says(text))
 	}
-	where := "on the machine"
-	if t.here {
-		where = "on the server"
+	if changed {
+		s.opts.Standing(d.Group)
 	}
-	s.opts.Log.Warn("file not delivered", "instance", m.id, "file", t.file, "where", where, "error", text)
-	s.opts.Trouble(m.id, d.Group, "file "+t.file+", "+where+": "+text)
 }
 
 // mirror writes the row of a file, for people.
@@ -57,8 +53,8 @@ func (s *Supply) mirror(m *machine, name string) {
 	m.mu.Lock()
 	status := m.last[name]
 	tries, last := m.ledger.Tries(name)
-	text := cmp.Or(status.Error, m.told[trouble{name, true}])
 	m.mu.Unlock()
+	text := cmp.Or(status.Error, s.troubles.of(m.id, trouble{name, true}))
 	s.opts.Cache.PutFile(cache.File{
 		Instance: m.id, Name: name, LastModified: status.Modified, Error: text, SentAt: last, Attempts: tries,
 	})

@@ -42,6 +42,9 @@ func (s *Supply) serve(ctx context.Context, id identity.ID) {
 // update makes anew what a machine should have.
 func (s *Supply) update(ctx context.Context, m *machine, d Machine) {
 	wanted, complete := s.want(ctx, m.id, d)
+	if s.troubles.keep(m.id, func(file string) bool { _, ok := d.Config.Files[file]; return ok }) {
+		s.opts.Standing(d.Group)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.wanted, m.again = wanted, time.Time{}

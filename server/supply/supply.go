@@ -62,15 +62,18 @@ type Options struct {
 	// Trouble tells the machine's tenant that a file cannot be brought, once for
 	// each reason.
 	Trouble func(id identity.ID, group fleet.GroupID, text string)
-	Metrics *Metrics
-	Log     *slog.Logger
-	Now     func() time.Time // time.Now
+	// Standing says that [Supply.Undelivered] of a group has changed.
+	Standing func(group fleet.GroupID)
+	Metrics  *Metrics
+	Log      *slog.Logger
+	Now      func() time.Time // time.Now
 }
 
 // Supply brings machines their files. It is safe for concurrent use.
 type Supply struct {
-	opts  Options
-	queue workqueue.TypedInterface[identity.ID]
+	opts     Options
+	queue    workqueue.TypedInterface[identity.ID]
+	troubles *troubles
 
 	mu       sync.RWMutex
 	machines map[identity.ID]*machine
@@ -81,7 +84,7 @@ func New(opts Options) *Supply {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Supply{opts: opts, queue: workqueue.NewTyped[identity.ID](), machines: map[identity.ID]*machine{}}
+	return &Supply{opts: opts, queue: workqueue.NewTyped[identity.ID](), machines: map[identity.ID]*machine{}, troubles: newTroubles()}
 }
 
 // Run serves until ctx, which carries the leadership, ends.
@@ -221,7 +224,12 @@ func (s *Supply) Forget(id identity.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.machines, id)
+	s.troubles.forget(id)
 }
+
+// Undelivered are the machines of a group to which files could not be brought, as
+// far as they are connected or were, in the order of their ids.
+func (s *Supply) Undelivered(group fleet.GroupID) []Undelivered { return s.troubles.in(group) }
 
 func (s *Supply) find(id identity.ID) *machine {
 	s.mu.RLock()
@@ -234,7 +242,7 @@ func (s *Supply) enter(id identity.ID) *machine {
 	defer s.mu.Unlock()
 	m := s.machines[id]
 	if m == nil {
-		m = &machine{id: id, told: map[trouble]string{}}
+		m = &machine{id: id}
 		s.machines[id] = m
 	}
 	return m

@@ -63,6 +63,7 @@ type world struct {
 	config     config.EffectiveGroup
 	certs      map[string]config.Certificate
 	troubles   []string
+	standings  int // how often they changed
 	generation uint64
 }
 
@@ -135,6 +136,11 @@ func (w *world) lead(ctx context.Context) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.troubles = append(w.troubles, text)
+		},
+		Standing: func(fleet.GroupID) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.standings++
 		},
 		Metrics: NewMetrics(nil),
 		Log:     slog.New(slog.NewTextHandler(lockedWriter{w}, &slog.HandlerOptions{Level: slog.LevelDebug})),
