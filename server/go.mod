@@ -39,6 +39,7 @@ require (
 	modernc.org/sqlite v1.54.0
 	nstance.dev/protos v0.0.0
 	pgregory.net/rapid v1.3.0
+	sigs.k8s.io/yaml v1.6.0
 )
 
 require (

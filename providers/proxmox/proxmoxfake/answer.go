@@ -2,6 +2,7 @@ package proxmoxfake
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -30,8 +31,8 @@ func badParam(name, format string, args ...any) error {
 	return badParams(map[string]string{name: fmt.Sprintf(format, args...)})
 }
 
-func badParams(errors map[string]string) error {
-	return &failure{http.StatusBadRequest, "Parameter verification failed.", errors}
+func badParams(wrong map[string]string) error {
+	return &failure{http.StatusBadRequest, "Parameter verification failed.", wrong}
 }
 
 func forbidden(path, privilege string) error {
@@ -54,8 +55,8 @@ func answer(data any, err error) wire.Answer {
 }
 
 func refusal(err error) wire.Answer {
-	f, ok := err.(*failure)
-	if !ok {
+	var f *failure
+	if !errors.As(err, &f) {
 		f = &failure{status: http.StatusInternalServerError, reason: err.Error()}
 	}
 	body := map[string]any{"data": nil, "message": f.reason + "\n"}
@@ -63,33 +64,37 @@ func refusal(err error) wire.Answer {
 		body["errors"] = f.errors
 	}
 	raw, _ := json.Marshal(body)
-	if f.status > 590 {
-		raw = nil // the proxy has no words of its own
+	kind := "application/json;charset=UTF-8"
+	switch {
+	case f.status > 590: // the cluster's own proxy, which has no more words
+		raw = nil
+	case f.status == http.StatusTooManyRequests: // a proxy that somebody put before it
+		raw, kind = []byte("<html><body><h1>"+f.reason+"</h1></body></html>"), "text/html"
 	}
 	return func(w http.ResponseWriter) {
-		w.Header().Set("Content-Type", "application/json;charset=UTF-8")
+		w.Header().Set("Content-Type", kind)
 		wire.WriteReason(w, f.status, strings.TrimSpace(f.reason), raw)
 	}
 }
 
 // inWords is how the API says what a fault's kind means, about a machine or volume.
 // Proxmox VE itself never throttles; a proxy in front of it may.
-func inWords(kind driver.Kind, node string, vmid int) *failure {
+func inWords(kind driver.Kind, node string, vmid int) error {
 	switch kind {
 	case driver.Throttled:
 		return &failure{status: http.StatusTooManyRequests, reason: "Too Many Requests"}
 	case driver.Capacity:
-		return die("unable to write volume - No space left on device").(*failure)
+		return die("unable to write volume - No space left on device")
 	case driver.Quota:
-		return die("unable to write volume - Disk quota exceeded").(*failure)
+		return die("unable to write volume - Disk quota exceeded")
 	case driver.Invalid:
-		return badParam("vmid", "invalid format - value does not look like a valid VM ID").(*failure)
+		return badParam("vmid", "invalid format - value does not look like a valid VM ID")
 	case driver.Auth:
-		return forbidden(fmt.Sprintf("/vms/%d", vmid), "VM.Allocate").(*failure)
+		return forbidden(fmt.Sprintf("/vms/%d", vmid), "VM.Allocate")
 	case driver.MissingRef:
-		return die("storage 'gone' does not exist").(*failure)
+		return die("storage 'gone' does not exist")
 	case driver.NotFound:
-		return noConfig(node, vmid).(*failure)
+		return noConfig(node, vmid)
 	case driver.Unsupport:
 		return &failure{status: http.StatusNotImplemented, reason: "Method not implemented"}
 	case driver.Ambiguous:

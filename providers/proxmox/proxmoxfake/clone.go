@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 var cloneSchema = schema{
@@ -204,7 +205,7 @@ func (c *Cloud) endClone(t *task, now time.Time, job cloning) {
 		config["name"] = "Copy-of-VM-" + from.name()
 	}
 	if job.notes != "" {
-		config["description"] = job.notes
+		config["description"] = strings.TrimRightFunc(job.notes, unicode.IsSpace)
 	}
 	to.config, to.node = config, job.target
 	if job.pool != "" {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 var configMeta = schema{
@@ -204,6 +205,8 @@ func (c *Cloud) option(m *machine, r *request, option string, now time.Time) (st
 	switch {
 	case driveName.MatchString(option):
 		return c.attach(m, value, now)
+	case option == "description":
+		return strings.TrimRightFunc(value, unicode.IsSpace), nil // so it comes back from the file
 	case option == "tags":
 		return uniqueTags(value), nil
 	case strings.HasPrefix(option, "net"):

@@ -162,7 +162,8 @@ func (c *Cloud) authenticate(in *http.Request, r *request) error {
 			return nil
 		}
 	}
-	return &failure{status: http.StatusUnauthorized, reason: fmt.Sprintf("no such token '%s'", id)}
+	user, name, _ := strings.Cut(id, "!")
+	return &failure{status: http.StatusUnauthorized, reason: fmt.Sprintf("no such token '%s' for user '%s'", name, user)}
 }
 
 // reach returns the error of a call about a node that cannot be asked.

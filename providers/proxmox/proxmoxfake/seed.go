@@ -3,6 +3,7 @@ package proxmoxfake
 import (
 	"bytes"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/diskfs/go-diskfs/backend/file"
@@ -10,7 +11,7 @@ import (
 )
 
 // seedLabel is the label of a CD that cloud-init takes its data from, by the
-// documentation of its NoCloud data source.
+// documentation of its NoCloud data source. Capitals do as well.
 const seedLabel = "cidata"
 
 // readSeed returns the files of an ISO image with the seed label. What is none is
@@ -20,12 +21,12 @@ func readSeed(image []byte) (files map[string][]byte, ok bool) {
 		return nil, false
 	}
 	cd, err := iso9660.Read(file.New(newImageFile(image), true), 0, 0, 0)
-	if err != nil || cd.Label() != seedLabel {
+	if err != nil || !strings.EqualFold(strings.Trim(cd.Label(), " \x00"), seedLabel) {
 		return nil, false
 	}
 	files = map[string][]byte{}
 	for _, name := range []string{"user-data", "meta-data", "network-config", "vendor-data"} {
-		if data, err := cd.ReadFile("/" + name); err == nil {
+		if data, err := cd.ReadFile(name); err == nil {
 			files[name] = data
 		}
 	}

@@ -36,7 +36,7 @@ type nodeStats struct {
 func (c *Cloud) look(now time.Time) {
 	round := now
 	if lag := c.opts.scaled(c.opts.Lag); lag > 0 {
-		round = c.epoch.Add(now.Sub(c.epoch) / lag * lag)
+		round = c.epoch.Add(now.Sub(c.epoch).Truncate(lag))
 		if c.seen.nodes != nil && !round.After(c.seen.round) {
 			return
 		}

@@ -2,6 +2,7 @@ package proxmoxfake
 
 import (
 	"cmp"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -169,7 +170,7 @@ func readUpload(r *http.Request) (*upload, map[string]string, error) {
 	params, up := map[string]string{}, &upload{}
 	for {
 		part, err := reader.NextRawPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return up, params, nil
 		}
 		if err != nil {

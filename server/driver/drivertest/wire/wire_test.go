@@ -113,8 +113,8 @@ func TestTransportIsLikeASocket(t *testing.T) {
 	})
 	socket := httptest.NewServer(echo)
 	defer socket.Close()
-	real := &http.Transport{}
-	defer real.CloseIdleConnections()
+	wired := &http.Transport{}
+	defer wired.CloseIdleConnections()
 	type sight struct {
 		uri, host, length, body, status, header, answer string
 		size                                            int64
@@ -135,7 +135,7 @@ func TestTransportIsLikeASocket(t *testing.T) {
 		return sight{r.RequestURI, r.Host, r.Header.Get("Content-Length"), string(body), resp.Status,
 			resp.Header.Get("X-Test") + resp.Header.Get("X-Late") + resp.Header.Get("Content-Type"), string(answer), resp.ContentLength}
 	}
-	if got, want := look(wire.RoundTripper(echo)), look(real); got != want {
+	if got, want := look(wire.RoundTripper(echo)), look(wired); got != want {
 		t.Errorf("in process %+v\nby socket  %+v", got, want)
 	}
 }
