@@ -13,7 +13,7 @@ import (
 const tokenLife = time.Hour
 
 // admit lets a call in that carries a token which this project gave out.
-func (c *Cloud) admit(r *http.Request, _ string) error {
+func (c *Cloud) admit(r *http.Request) error {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
 		return unauthenticated("required", "Request is missing required authentication credential. "+

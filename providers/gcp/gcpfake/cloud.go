@@ -35,6 +35,10 @@ type Options struct {
 	Types   []MachineType // Catalogue
 	Images  []Image       // DefaultImages
 
+	// Permissions are those of the caller, compute.instances.create and others; nil:
+	// all.
+	Permissions []string
+
 	Notice   time.Duration // between a spot notice and the end; 30s
 	PageSize int           // the most entries in a page; 500, which the service has
 	CPUs     int           // quota of virtual CPUs in the region; 0: no quota
@@ -88,6 +92,9 @@ type Cloud struct {
 	requests   map[string]*operation // by requestId
 	room       map[place]int         // machines of a type that still fit into a zone
 	tokens     map[string]time.Time  // and when they end
+	used       map[string]bool       // permissions that calls took
+	groups     map[place]*group
+	endpoints  map[place]*endpointGroup
 }
 
 // place is a name in a zone.
@@ -109,6 +116,9 @@ func New(opts Options) *Cloud {
 		requests:   map[string]*operation{},
 		room:       map[place]int{},
 		tokens:     map[string]time.Time{},
+		used:       map[string]bool{},
+		groups:     map[place]*group{},
+		endpoints:  map[place]*endpointGroup{},
 	}
 	c.gate.SetLimits(opts.Limits)
 	for _, s := range opts.Subnets {
@@ -127,6 +137,31 @@ func verbs() []verb {
 		on("Instances", "Get", (*Cloud).getInstance),
 		on("Instances", "List", (*Cloud).listInstances),
 		on("Instances", "Delete", (*Cloud).deleteInstance),
+		on("Instances", "Stop", (*Cloud).stopInstance),
+		on("Instances", "Start", (*Cloud).startInstance),
+		on("Instances", "Reset", (*Cloud).resetInstance),
+		on("Instances", "Suspend", (*Cloud).suspendInstance),
+		on("Instances", "Resume", (*Cloud).resumeInstance),
+		on("Instances", "SetLabels", (*Cloud).setLabels),
+		on("Instances", "UpdateNetworkInterface", (*Cloud).updateInterface),
+		on("InstanceGroups", "Insert", (*Cloud).insertGroup),
+		on("InstanceGroups", "Get", (*Cloud).getGroup),
+		on("InstanceGroups", "List", (*Cloud).listGroups),
+		on("InstanceGroups", "AddInstances", (*Cloud).addInstances),
+		on("InstanceGroups", "RemoveInstances", (*Cloud).removeInstances),
+		on("InstanceGroups", "ListInstances", (*Cloud).listMembers),
+		on("NetworkEndpointGroups", "Insert", (*Cloud).insertEndpointGroup),
+		on("NetworkEndpointGroups", "Get", (*Cloud).getEndpointGroup),
+		on("NetworkEndpointGroups", "List", (*Cloud).listEndpointGroups),
+		on("NetworkEndpointGroups", "AttachNetworkEndpoints", (*Cloud).attachEndpoints),
+		on("NetworkEndpointGroups", "DetachNetworkEndpoints", (*Cloud).detachEndpoints),
+		on("NetworkEndpointGroups", "ListNetworkEndpoints", (*Cloud).listEndpoints),
+		on("Zones", "Get", (*Cloud).getZone),
+		on("Zones", "List", (*Cloud).listZones),
+		on("MachineTypes", "Get", (*Cloud).getMachineType),
+		on("MachineTypes", "List", (*Cloud).listMachineTypes),
+		on("Subnetworks", "Get", (*Cloud).getSubnetwork),
+		on("Subnetworks", "List", (*Cloud).listSubnetworks),
 		on("ZoneOperations", "Get", (*Cloud).getZoneOperation),
 		on("ZoneOperations", "List", (*Cloud).listZoneOperations),
 		on("ZoneOperations", "Wait", (*Cloud).waitZoneOperation),

@@ -56,7 +56,7 @@ func (c *Cloud) insertInstance(about call, in *computepb.InsertInstanceRequest) 
 // settleIn boots a new machine, or ends the operation for want of room.
 func (c *Cloud) settleIn(i *instance, op *operation, full bool) {
 	if failed := c.place(i, full); failed != nil {
-		c.after(c.conditions.Work, func() { c.finish(op, failed) })
+		c.complete(op, failed)
 		return
 	}
 	c.instances[i.place()] = i
@@ -67,7 +67,7 @@ func (c *Cloud) settleIn(i *instance, op *operation, full bool) {
 // place finds room for a machine: in its zone, in the quota and in its subnet, in this
 // order. What it lacks shows when the operation ends.
 func (c *Cloud) place(i *instance, full bool) *failure {
-	if room, limited := c.room[place{i.zone, i.kind.Name}]; full || limited && room <= 0 {
+	if full || c.isFull(i) {
 		return c.outOfRoom(i.zone)
 	}
 	if failed := c.overQuota(i.kind.CPUs); failed != nil {

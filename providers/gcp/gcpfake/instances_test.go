@@ -110,8 +110,8 @@ func TestABadRequestIsRefused(t *testing.T) {
 		"a label in capitals":         {func(m *computepb.Instance) { m.Labels = map[string]string{"a": "B"} }, "400 invalid"},
 		"a label's key with a dot":    {func(m *computepb.Instance) { m.Labels = map[string]string{"a.b": "c"} }, "400 invalid"},
 		"a label that is too long":    {func(m *computepb.Instance) { m.Labels = map[string]string{"a": strings.Repeat("b", 64)} }, "400 invalid"},
-		"metadata that is too large":  {metadata("startup-script", strings.Repeat("a", 256<<10+1)), "400 invalid"},
-		"a metadata key with a slash": {metadata("a/b", "c"), "400 invalid"},
+		"metadata that is too large":  {metadataItems("startup-script", strings.Repeat("a", 256<<10+1)), "400 invalid"},
+		"a metadata key with a slash": {metadataItems("a/b", "c"), "400 invalid"},
 		"a spot machine that restarts": {func(m *computepb.Instance) {
 			m.Scheduling = &computepb.Scheduling{ProvisioningModel: new("SPOT"), AutomaticRestart: new(true)}
 		}, "400 badRequest"},
@@ -136,7 +136,7 @@ func TestABadRequestIsRefused(t *testing.T) {
 	}
 }
 
-func metadata(key, value string) func(*computepb.Instance) {
+func metadataItems(key, value string) func(*computepb.Instance) {
 	return func(m *computepb.Instance) {
 		m.Metadata = &computepb.Metadata{Items: []*computepb.Items{{Key: &key, Value: &value}}}
 	}

@@ -120,6 +120,7 @@ func (c *Cloud) remove(i *instance, op *operation) {
 // vanish makes a machine be no more. It goes on showing for the lag.
 func (c *Cloud) vanish(i *instance) {
 	i.subnet.release(i)
+	c.leaveBalancers(i)
 	delete(c.instances, i.place())
 	i.gone = c.now
 	c.ghosts = append(c.ghosts, i)

@@ -42,7 +42,7 @@ func within(t *testing.T, opts gcpfake.Options, test func(*testing.T, *account))
 func open(t *testing.T, cloud *gcpfake.Cloud) *account {
 	t.Helper()
 	a := &account{Cloud: cloud, t: t, zone: cloud.Region() + "-b"}
-	opts := []option.ClientOption{option.WithHTTPClient(cloud.Client()), option.WithEndpoint(gcpfake.Endpoint)}
+	opts := a.options()
 	var errs [2]error
 	a.instances, errs[0] = compute.NewInstancesRESTClient(t.Context(), opts...)
 	a.ops, errs[1] = compute.NewZoneOperationsRESTClient(t.Context(), opts...)
@@ -50,6 +50,11 @@ func open(t *testing.T, cloud *gcpfake.Cloud) *account {
 		t.Fatal(err)
 	}
 	return a
+}
+
+// options lead a client to the cloud.
+func (a *account) options() []option.ClientOption {
+	return []option.ClientOption{option.WithHTTPClient(a.Client()), option.WithEndpoint(gcpfake.Endpoint)}
 }
 
 // request asks for a machine that is fine.

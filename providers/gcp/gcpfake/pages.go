@@ -54,6 +54,11 @@ var orders = map[string]func(a, b cursor) int{
 // entry of the page before it, so that entries which come or go meanwhile move no
 // others.
 func paged[M named](c *Cloud, all []M, in listRequest) (page []M, next *string, err error) {
+	return pagedBy(c, all, in, func(m M) cursor { return cursorOf(m) })
+}
+
+// pagedBy is paged for entries that have no name of their own.
+func pagedBy[M proto.Message](c *Cloud, all []M, in listRequest, at func(M) cursor) (page []M, next *string, err error) {
 	f, err := parseFilter(in.GetFilter())
 	if err != nil {
 		return nil, nil, err
@@ -72,15 +77,15 @@ func paged[M named](c *Cloud, all []M, in listRequest) (page []M, next *string, 
 	if err != nil {
 		return nil, nil, err
 	}
-	slices.SortFunc(all, func(a, b M) int { return order(cursorOf(a), cursorOf(b)) })
+	slices.SortFunc(all, func(a, b M) int { return order(at(a), at(b)) })
 	for _, entry := range all {
 		fits, err := f.match(entry.ProtoReflect())
 		switch {
 		case err != nil:
 			return nil, nil, err
-		case !fits || in.GetPageToken() != "" && order(cursorOf(entry), from) <= 0:
+		case !fits || in.GetPageToken() != "" && order(at(entry), from) <= 0:
 		case len(page) == size:
-			return page, new(cursorOf(page[size-1]).token()), nil
+			return page, new(at(page[size-1]).token()), nil
 		default:
 			page = append(page, proto.CloneOf(entry))
 		}

@@ -1,6 +1,7 @@
 package gcpfake
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,8 +26,10 @@ type call struct {
 // verb is one method of the API: how it is reached and how its request is read, both
 // out of the client library's descriptors, and what it does.
 type verb struct {
-	op      string // instances.insert
-	pattern string // POST /compute/v1/projects/{project}/…
+	service protoreflect.Name // Instances
+	method  protoreflect.Name // Insert
+	op      string            // instances.insert
+	pattern string            // POST /compute/v1/projects/{project}/…
 	input   protoreflect.MessageType
 	path    []protoreflect.Name // fields that the path sets
 	body    protoreflect.Name   // the field that is the body; empty: none
@@ -40,6 +43,8 @@ func on[In proto.Message, Out proto.Message](service, method protoreflect.Name, 
 	verbOf, path := route(rule)
 	var in In
 	v := verb{
+		service: service,
+		method:  method,
 		op:      lowerFirst(string(service)) + "." + lowerFirst(string(method)),
 		pattern: verbOf + " " + path,
 		input:   in.ProtoReflect().Type(),
@@ -98,11 +103,31 @@ func (v verb) decode(r *http.Request) (proto.Message, []byte, error) {
 	if v.body != "" {
 		field := fields.ByName(v.body)
 		msg := in.Mutable(field).Message().Interface()
-		if err := protojson.Unmarshal(body, msg); err != nil {
+		if err := protojson.Unmarshal(v.meant(in.Descriptor(), body), msg); err != nil {
 			return nil, nil, badRequest("Invalid JSON payload received. %s", strings.TrimPrefix(err.Error(), "proto: "))
 		}
 	}
 	return in.Interface(), body, v.complete(in, body)
+}
+
+// meant is the part of a body that is meant for it. The client library sends the whole
+// request as the body of a listing by POST, with what belongs into the path and the
+// parameters. The service lets that pass, and reads nothing of it.
+func (v verb) meant(request protoreflect.MessageDescriptor, body []byte) []byte {
+	var fields map[string]json.RawMessage
+	if !strings.HasPrefix(string(v.method), "List") || json.Unmarshal(body, &fields) != nil {
+		return body
+	}
+	for name := range fields {
+		if request.Fields().ByJSONName(name) != nil {
+			delete(fields, name)
+		}
+	}
+	rest, err := json.Marshal(fields)
+	if err != nil {
+		return body
+	}
+	return rest
 }
 
 // systemParameters are understood by every method and change nothing here.
@@ -162,7 +187,10 @@ func (c *Cloud) handler(v verb) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		in, body, err := v.decode(r)
 		if err == nil {
-			err = c.admit(r, v.op)
+			err = c.admit(r)
+		}
+		if err == nil {
+			err = c.permitted(v.op, in)
 		}
 		if err != nil {
 			c.answer(nil, err)(w)
