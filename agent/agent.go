@@ -120,7 +120,7 @@ func run(ctx context.Context, s settings.Settings, o Options, log *slog.Logger) 
 		return err
 	}
 	spot := interruption.New(interruption.Options{
-		Provider: s.Provider, Interval: s.SpotPollInterval, DialContext: o.DialMetadata,
+		Provider: s.Provider, Interval: s.SpotPollInterval, Addr: s.MetadataAddr, DialContext: o.DialMetadata,
 	}, log)
 	conversation, err := prepare(s, o, dir, id, dialer, spot, log)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// address is where AWS and Google both have their metadata service.
-	address = "http://169.254.169.254"
+	// linkLocal is where AWS and Google both have their metadata service.
+	linkLocal = "169.254.169.254"
 	// askTimeout bounds a question that is answered at once.
 	askTimeout = time.Second
 	maxAnswer  = 64 << 10
@@ -23,13 +23,21 @@ const (
 // client asks a metadata service.
 type client struct {
 	http *http.Client
+	root string // URL without a path
 }
 
-func newClient(dial func(ctx context.Context, network, addr string) (net.Conn, error)) *client {
-	if dial == nil {
-		dial = (&net.Dialer{Control: onlyLinkLocal}).DialContext
+func newClient(o Options) *client {
+	host := linkLocal
+	dialer := net.Dialer{Control: onlyLinkLocal}
+	if o.Addr.IsValid() {
+		host = o.Addr.String()
+		dialer.Control = only(o.Addr)
 	}
-	return &client{http: &http.Client{
+	dial := o.DialContext
+	if dial == nil {
+		dial = dialer.DialContext
+	}
+	return &client{root: "http://" + host, http: &http.Client{
 		Transport: &http.Transport{ // with no Proxy
 			DialContext: dial, MaxIdleConns: 2, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute,
 			MaxResponseHeaderBytes: maxAnswer, DisableCompression: true,
@@ -49,6 +57,16 @@ func onlyLinkLocal(_, addr string, _ syscall.RawConn) error {
 	return nil
 }
 
+// only refuses every address but one.
+func only(want netip.AddrPort) func(network, addr string, _ syscall.RawConn) error {
+	return func(_, addr string, _ syscall.RawConn) error {
+		if ap, err := netip.ParseAddrPort(addr); err != nil || ap != want {
+			return fmt.Errorf("%s is not the address of the metadata service, %s", addr, want)
+		}
+		return nil
+	}
+}
+
 // answer is what came back.
 type answer struct {
 	status int
@@ -60,7 +78,7 @@ type answer struct {
 func (c *client) ask(ctx context.Context, timeout time.Duration, method, path string, header http.Header) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, address+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, c.root+path, nil)
 	if err != nil {
 		return answer{}, fmt.Errorf("metadata: %w", err)
 	}

@@ -10,8 +10,9 @@
 // request when the value changes, so there a notice arrives at once. On other clouds, and
 // on machines that are paid in full, nothing is asked any more once that is known.
 //
-// Requests go to the link-local address of the metadata service and nowhere else: no name
-// is resolved, no proxy used and no redirection followed.
+// Requests go to the link-local address of the metadata service, or to the one address that
+// is given instead, and nowhere else: no name is resolved, no proxy used and no redirection
+// followed.
 //
 // Sources: "Use the Instance Metadata Service" and "Spot Instance interruption notices" of
 // the EC2 user guide; "Query VM metadata" and "Preemptible VM instances" of the Compute

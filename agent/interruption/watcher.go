@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -47,8 +48,12 @@ type Options struct {
 	Provider Provider      // Auto
 	Interval time.Duration // between two questions; DefaultInterval
 
-	// DialContext connects to the metadata service, for tests; nil: TCP, to link-local
-	// addresses only.
+	// Addr is where the metadata service is; invalid (zero): at the link-local address
+	// that the clouds use.
+	Addr netip.AddrPort
+
+	// DialContext connects to the metadata service, for tests; nil: TCP, to Addr or to
+	// link-local addresses only.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
@@ -70,7 +75,7 @@ func New(o Options, log *slog.Logger) *Watcher {
 		o.Interval = DefaultInterval
 	}
 	return &Watcher{
-		interval: o.Interval, provider: o.Provider, client: newClient(o.DialContext),
+		interval: o.Interval, provider: o.Provider, client: newClient(o),
 		log: log, news: make(chan struct{}),
 	}
 }

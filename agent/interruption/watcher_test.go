@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -213,7 +214,7 @@ func TestOnlyLinkLocalAddresses(t *testing.T) {
 	}
 	// The same by the whole way, and past a proxy that the environment names.
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
-	c := newClient(nil)
+	c := newClient(Options{})
 	defer c.close()
 	transport := c.http.Transport.(*http.Transport)
 	if transport.Proxy != nil {
@@ -222,6 +223,25 @@ func TestOnlyLinkLocalAddresses(t *testing.T) {
 	if _, err := transport.DialContext(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", "1")); err == nil || !strings.Contains(err.Error(), "not a link-local address") {
 		t.Errorf("dial of the loopback: %v", err)
 	}
+}
+
+func TestOnlyTheAddressThatIsGiven(t *testing.T) {
+	for addr, ok := range map[string]bool{"127.0.0.1:8080": true, "127.0.0.1:80": false, "169.254.169.254:80": false, "metadata:8080": false} {
+		if err := only(netip.MustParseAddrPort("127.0.0.1:8080"))("tcp", addr, nil); (err == nil) != ok {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		server := serve(t, &fakeAWS{lifeCycle: "spot", action: `{"action": "stop", "time": "2000-01-01T02:00:00Z"}`})
+		w := server.watch(Options{Addr: netip.MustParseAddrPort("127.0.0.1:8080")})
+		time.Sleep(time.Minute)
+		w.told(t, Notice{Action: "stop", Deadline: time.Date(2000, 1, 1, 2, 0, 0, 0, time.UTC)})
+		server.mu.Lock()
+		defer server.mu.Unlock()
+		if got := slices.Compact(slices.Clone(server.dials)); !slices.Equal(got, []string{"127.0.0.1:8080"}) {
+			t.Errorf("dialled %q", got)
+		}
+	})
 }
 
 func TestParseProvider(t *testing.T) {

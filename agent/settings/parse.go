@@ -193,6 +193,21 @@ func (p *parser) provider() interruption.Provider {
 	return provider
 }
 
+// metadataAddr returns an address and no name: what decides about the machine's end is not
+// looked up.
+func (p *parser) metadataAddr() netip.AddrPort {
+	v := p.getenv(identity.EnvMetadataAddr)
+	if v == "" {
+		return netip.AddrPort{}
+	}
+	addr, err := netip.ParseAddrPort(v)
+	if err != nil || addr.Port() == 0 {
+		p.wrong(identity.EnvMetadataAddr, "%.80q is not an IP address with a port, such as 169.254.169.254:80", v)
+		return netip.AddrPort{}
+	}
+	return addr
+}
+
 func (p *parser) spotPollInterval() time.Duration {
 	v := p.getenv(identity.EnvSpotPollInterval)
 	if v == "" {

@@ -60,6 +60,9 @@ type Settings struct {
 	// time between two questions where it has to be polled; 0: interruption.DefaultInterval.
 	Provider         interruption.Provider
 	SpotPollInterval time.Duration
+	// MetadataAddr is where that cloud's metadata service is; invalid (zero): where the
+	// clouds have it.
+	MetadataAddr netip.AddrPort
 	// HealthAddr is the address, host:port, on which liveness is answered; empty: nowhere.
 	HealthAddr string
 }
@@ -105,6 +108,7 @@ func Parse(getenv func(string) string) (Settings, error) {
 		MetricsInterface: p.networkInterface(),
 		Provider:         p.provider(),
 		SpotPollInterval: p.spotPollInterval(),
+		MetadataAddr:     p.metadataAddr(),
 		HealthAddr:       p.hostPort(identity.EnvHealthAddr),
 	}
 	if s.AddrFile == "" {

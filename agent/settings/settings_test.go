@@ -59,13 +59,14 @@ func TestParse(t *testing.T) {
 			identity.EnvInstanceIPv4: "10.0.0.7", identity.EnvInstanceIPv6: "fd00::7",
 			identity.EnvReportInterval: "30s", identity.EnvMetricsInterface: "eth0", identity.EnvHealthAddr: ":8080",
 			identity.EnvServerAgentAddr: "10.0.0.1:8994, [fd00::1]:8994",
-			identity.EnvProvider:        "gcp", identity.EnvSpotPollInterval: "5s",
+			identity.EnvProvider:        "gcp", identity.EnvSpotPollInterval: "5s", identity.EnvMetadataAddr: "127.0.0.1:8080",
 		}, func(s *settings.Settings) {
 			s.Debug, s.Environment = true, "prod"
 			s.Identity, s.Keys, s.Recv = settings.Place{Dir: "/a/b", Mode: 0o640}, settings.Place{Dir: "/k", Mode: 0o600}, settings.Place{Dir: "/r", Mode: 0o644}
 			s.Hostname, s.IPv4, s.IPv6 = "web-1", netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("fd00::7")
 			s.Report.Interval, s.MetricsInterface, s.HealthAddr = 30*time.Second, "eth0", ":8080"
 			s.Provider, s.SpotPollInterval = interruption.Google, 5*time.Second
+			s.MetadataAddr = netip.MustParseAddrPort("127.0.0.1:8080")
 			s.AgentAddrs = []string{"10.0.0.1:8994", "[fd00::1]:8994"}
 		}},
 		{"an address file replaces the addresses", map[string]string{
@@ -85,7 +86,7 @@ func TestParse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+			if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{})); diff != "" {
 				t.Errorf("settings differ (-want +got):\n%s", diff)
 			}
 		})
@@ -125,6 +126,8 @@ func TestParseErrors(t *testing.T) {
 		{identity.EnvSpotPollInterval, "2", "duration"},
 		{identity.EnvSpotPollInterval, "1ms", "from 500ms to 1m0s"},
 		{identity.EnvSpotPollInterval, "1h", "from 500ms to 1m0s"},
+		{identity.EnvMetadataAddr, "metadata.google.internal:80", "not an IP address with a port"},
+		{identity.EnvMetadataAddr, "127.0.0.1:0", "not an IP address with a port"},
 		{identity.EnvDebug, "yes", "true nor false"},
 	} {
 		t.Run(tt.variable+"="+tt.value, func(t *testing.T) {

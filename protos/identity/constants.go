@@ -76,6 +76,7 @@ const (
 	EnvMetricsInterface       = "NSTANCE_METRICS_INTERFACE"
 	EnvProvider               = "NSTANCE_PROVIDER"
 	EnvSpotPollInterval       = "NSTANCE_SPOT_POLL_INTERVAL"
+	EnvMetadataAddr           = "NSTANCE_METADATA_ADDR"
 	EnvHealthAddr             = "NSTANCE_HEALTH_ADDR"
 )
 
