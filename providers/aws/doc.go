@@ -1,11 +1,32 @@
 // Package aws is Amazon EC2 as a [nstance.dev/server/driver.Driver].
+//
+// One [Driver] speaks for one account in one region. It is a thin layer over the
+// SDK: what a call asks of the cloud, and what an answer means, are functions
+// without effects ([Rules] shows some of them to `config validate`), and each
+// method sends one call, or few.
+//
+// It leaves to others when and how often to call. The SDK's own retries are off,
+// but for one repetition where a connection broke: so the server's token buckets
+// are the whole truth about the rate. Every other failure is returned at once,
+// with the kind that errors.go finds in its code.
+//
+// # Which machines are ours
+//
+// A machine carries the tags of package identity from its first moment, because
+// RunInstances sets them; its instance id is also the client token, so a repeated
+// create gives the same machine. EC2 forgets the token some time after the machine
+// has ended, and knows nothing of the deletion of a machine that it has not
+// made yet. So a Driver remembers for an hour what it was asked to end, and refuses
+// to create that. What happens beyond a restart or the hour is the server's matter,
+// which keeps tombstones.
+//
+// A machine that somebody launched as a copy of ours has our tags too. It is told
+// by its client token and has no instance id in what [Driver.List] returns.
+//
+// # What a caller must know
+//
+// The API is eventually consistent: see [Driver.Lag]. A terminated machine is
+// remembered for about an hour; [Driver.Get] shows it as Deleted, [Driver.List]
+// leaves it out. The leader's address ([Driver.AssignLeaderNetwork]) is a network
+// interface; the host's operating system has to configure it.
 package aws
-
-import (
-	_ "github.com/aws/aws-sdk-go-v2/config"
-	_ "github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
-	_ "github.com/aws/aws-sdk-go-v2/service/ec2"
-	_ "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
-	_ "nstance.dev/protos/identity"
-	_ "nstance.dev/server/serve"
-)

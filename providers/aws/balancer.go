@@ -1,0 +1,137 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
+	"nstance.dev/server/driver"
+)
+
+// A load balancer is one or more target groups, of which machines are targets by
+// their instance id.
+
+// LBRegister makes a machine a target of each target group.
+func (d *Driver) LBRegister(ctx context.Context, lb driver.LoadBalancer, ref driver.Ref) error {
+	const op = "lb-register"
+	id, err := d.target(ctx, op, lb, ref)
+	if err != nil {
+		return err
+	}
+	for _, group := range lb.TargetGroups {
+		_, err := d.elb.RegisterTargets(ctx, &elasticloadbalancingv2.RegisterTargetsInput{
+			TargetGroupArn: sdk.String(group.ARN), Targets: []types.TargetDescription{targetOf(id, group)},
+		})
+		if codeIs(err, "InvalidTarget") {
+			return d.notATarget(ctx, op, ref, err)
+		}
+		if err != nil {
+			return fail(op, changes, fmt.Errorf("target group %s: %w", group.ARN, err))
+		}
+	}
+	return nil
+}
+
+// notATarget finds out why a machine was refused: it is gone, or does not run yet.
+func (d *Driver) notATarget(ctx context.Context, op string, ref driver.Ref, refused error) error {
+	m, err := d.find(ctx, op, ref)
+	switch {
+	case err != nil:
+		return err
+	case m.Status == driver.Deleting, m.Status == driver.Deleted:
+		return driver.Fail(driver.NotFound, op, refused)
+	case m.Status == driver.Running:
+		return driver.Fail(driver.Invalid, op, refused)
+	default:
+		return driver.Fail(driver.Transient, op, refused)
+	}
+}
+
+// LBDeregister takes a machine out of each target group. From then on no new
+// connection comes; the ones that are there may drain. A machine that does not
+// exist is in none.
+func (d *Driver) LBDeregister(ctx context.Context, lb driver.LoadBalancer, ref driver.Ref) error {
+	const op = "lb-deregister"
+	id, err := d.target(ctx, op, lb, ref)
+	if err != nil {
+		return gone(err)
+	}
+	for _, group := range lb.TargetGroups {
+		_, err := d.elb.DeregisterTargets(ctx, &elasticloadbalancingv2.DeregisterTargetsInput{
+			TargetGroupArn: sdk.String(group.ARN), Targets: []types.TargetDescription{targetOf(id, group)},
+		})
+		if err != nil && !codeIs(err, "InvalidTarget") { // which is that it is not there
+			return fail(op, changes, fmt.Errorf("target group %s: %w", group.ARN, err))
+		}
+	}
+	return nil
+}
+
+// LBList returns the targets of all target groups, but for those that have left
+// and drain.
+func (d *Driver) LBList(ctx context.Context, lb driver.LoadBalancer) ([]driver.Ref, error) {
+	const op = "lb-list"
+	if err := reachable(ctx, op, lb); err != nil {
+		return nil, err
+	}
+	var members []driver.Ref
+	listed := map[string]bool{}
+	for _, group := range lb.TargetGroups {
+		out, err := d.elb.DescribeTargetHealth(ctx, &elasticloadbalancingv2.DescribeTargetHealthInput{TargetGroupArn: sdk.String(group.ARN)})
+		if err != nil {
+			return nil, fail(op, reads, fmt.Errorf("target group %s: %w", group.ARN, err))
+		}
+		for _, t := range out.TargetHealthDescriptions {
+			if id := memberID(t); id != "" && !listed[id] {
+				listed[id] = true
+				members = append(members, driver.Ref{ProviderID: id})
+			}
+		}
+	}
+	return members, nil
+}
+
+// memberID is the id of a target; empty for one that is no member any more.
+func memberID(t types.TargetHealthDescription) string {
+	if t.Target == nil || t.TargetHealth != nil && t.TargetHealth.State == types.TargetHealthStateEnumDraining {
+		return ""
+	}
+	return sdk.ToString(t.Target.Id)
+}
+
+func targetOf(providerID string, group driver.TargetGroup) types.TargetDescription {
+	t := types.TargetDescription{Id: sdk.String(providerID)}
+	if group.Port != 0 {
+		t.Port = sdk.Int32(int32(group.Port)) //nolint:gosec // a port, as the configuration has made sure
+	}
+	return t
+}
+
+// target is the id of a machine as load balancers know it.
+func (d *Driver) target(ctx context.Context, op string, lb driver.LoadBalancer, ref driver.Ref) (string, error) {
+	if err := reachable(ctx, op, lb); err != nil {
+		return "", err
+	}
+	if ref.ProviderID != "" {
+		return ref.ProviderID, nil
+	}
+	m, err := d.find(ctx, op, ref)
+	if err == nil && m.Status == driver.Deleted {
+		err = driver.Fail(driver.NotFound, op, fmt.Errorf("%s has ended", m.ProviderID))
+	}
+	return m.ProviderID, err
+}
+
+// reachable refuses a load balancer that names no target group.
+func reachable(ctx context.Context, op string, lb driver.LoadBalancer) error {
+	if err := begin(ctx, op); err != nil {
+		return err
+	}
+	if len(lb.TargetGroups) == 0 {
+		return driver.Fail(driver.MissingRef, op, fmt.Errorf("load balancer %q has no target groups", lb.Key))
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"nstance.dev/server/driver"
+)
+
+// Driver is an account of Amazon EC2 in one region. It implements
+// [driver.Driver] and the optional abilities that EC2 has. Methods are safe for
+// concurrent use.
+type Driver struct {
+	clients
+
+	opts   Options
+	ledger *ledger
+	types  *typeCache
+	self   self
+}
+
+// The contract that Driver keeps.
+var _ interface {
+	driver.Driver
+	driver.SubnetChecker
+	driver.TypeValidator
+	driver.TypeCatalog
+	driver.ImageResolver
+	driver.Balancer
+	driver.LeaderNetwork
+	driver.SelfIdentifier
+	driver.Powerer
+	driver.URIer
+} = (*Driver)(nil)
+
+// New signs in. The error says which setting is missing; the permissions of the
+// credentials are not tried out.
+func New(ctx context.Context, opts Options) (*Driver, error) {
+	opts, err := opts.complete()
+	if err != nil {
+		return nil, err
+	}
+	clients, err := connect(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Driver{clients: clients, opts: opts, ledger: newLedger(opts.Now), types: newTypeCache(opts.Now)}, nil
+}
+
+// Limits are the documented defaults of an account in a region: RunInstances has
+// one bucket of requests and one of instances, TerminateInstances is a mutating
+// call, and the describing calls have a bucket each.
+// Source: https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html
+func (d *Driver) Limits() driver.Limits {
+	return driver.Limits{
+		Calls:     driver.Bucket{Rate: 2, Burst: 5},
+		Instances: driver.Bucket{Rate: 2, Burst: 1000},
+		Deletes:   driver.Bucket{Rate: 5, Burst: 100},
+		Reads:     driver.Bucket{Rate: 20, Burst: 100},
+	}
+}
+
+// lag is far above what describing calls need as a rule; Amazon promises nothing.
+// Source: https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
+const lag = 3 * time.Minute
+
+// Lag is three minutes.
+func (d *Driver) Lag() time.Duration { return lag }
+
+// ProviderURI is what Kubernetes calls the machine: aws:///<zone>/<id>.
+func (d *Driver) ProviderURI(ref driver.Ref) string {
+	return fmt.Sprintf("aws:///%s/%s", d.opts.Zone, ref.ProviderID)
+}

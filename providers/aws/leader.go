@@ -1,0 +1,226 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"nstance.dev/server/driver"
+)
+
+const (
+	moveTime  = time.Minute      // one attempt to move the interface, its waits included
+	leaveTime = 30 * time.Second // until an interface has left an instance
+	lookAgain = time.Second      // between two looks at an interface that is on its way
+)
+
+var errNoLeaderNetwork = errors.New("no leader_network is configured")
+
+// AssignLeaderNetwork attaches the leader's interface to this instance, and takes it
+// from another one by force: a server that has lost its lease may not be there to
+// let go. It returns once the interface is attached.
+func (d *Driver) AssignLeaderNetwork(ctx context.Context, _ driver.Addresses) error {
+	const op = "assign-leader-network"
+	if err := d.movable(ctx, op); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, moveTime)
+	defer cancel()
+	self, err := d.SelfID(ctx)
+	if err != nil {
+		return err
+	}
+	eni, err := d.leaderInterface(ctx, op)
+	if err != nil {
+		return err
+	}
+	if !carries(eni, d.opts.LeaderIP) {
+		return driver.Fail(driver.Invalid, op, fmt.Errorf("%s has the addresses %v, and server.leader_network.ip is %s",
+			d.opts.LeaderInterface, addressesOf(eni), d.opts.LeaderIP))
+	}
+	if holder(eni) != self {
+		if err := d.bring(ctx, op, eni, self); err != nil {
+			return err
+		}
+	}
+	if err := d.awaitInterface(ctx, op, moveTime, func(n types.NetworkInterface) bool { return attachedTo(n, self) }); err != nil {
+		return err
+	}
+	d.checkHost(ctx)
+	return nil
+}
+
+// ReleaseLeaderNetwork detaches the interface, if this instance has it, and does
+// not wait for that.
+func (d *Driver) ReleaseLeaderNetwork(ctx context.Context) error {
+	const op = "release-leader-network"
+	if err := d.movable(ctx, op); err != nil {
+		return err
+	}
+	self, err := d.SelfID(ctx)
+	if err != nil {
+		return err
+	}
+	eni, err := d.leaderInterface(ctx, op)
+	if err != nil || holder(eni) != self {
+		return err
+	}
+	return d.detach(ctx, op, eni)
+}
+
+func (d *Driver) movable(ctx context.Context, op string) error {
+	if err := begin(ctx, op); err != nil {
+		return err
+	}
+	if d.opts.LeaderInterface == "" {
+		return driver.Fail(driver.Unsupport, op, errNoLeaderNetwork)
+	}
+	return nil
+}
+
+// bring takes the interface from wherever it is and attaches it to self.
+func (d *Driver) bring(ctx context.Context, op string, eni types.NetworkInterface, self string) error {
+	if holder(eni) != "" && eni.Attachment.Status != types.AttachmentStatusDetaching {
+		if err := d.detach(ctx, op, eni); err != nil {
+			return err
+		}
+	}
+	if err := d.awaitInterface(ctx, op, leaveTime, available); err != nil {
+		return err
+	}
+	index, err := d.freeDevice(ctx, op, self)
+	if err != nil {
+		return err
+	}
+	_, err = d.ec2.AttachNetworkInterface(ctx, &ec2.AttachNetworkInterfaceInput{
+		NetworkInterfaceId: eni.NetworkInterfaceId, InstanceId: sdk.String(self), DeviceIndex: sdk.Int32(index),
+	})
+	if err != nil {
+		return fail(op, changes, err)
+	}
+	return nil
+}
+
+func (d *Driver) detach(ctx context.Context, op string, eni types.NetworkInterface) error {
+	_, err := d.ec2.DetachNetworkInterface(ctx, &ec2.DetachNetworkInterfaceInput{
+		AttachmentId: eni.Attachment.AttachmentId, Force: sdk.Bool(true),
+	})
+	if err != nil && !codeIs(err, "InvalidAttachmentID.NotFound") { // somebody was faster
+		return fail(op, changes, err)
+	}
+	return nil
+}
+
+func (d *Driver) leaderInterface(ctx context.Context, op string) (types.NetworkInterface, error) {
+	out, err := d.ec2.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{d.opts.LeaderInterface}})
+	if err != nil {
+		return types.NetworkInterface{}, fail(op, reads, err)
+	}
+	if len(out.NetworkInterfaces) != 1 {
+		return types.NetworkInterface{}, driver.Fail(driver.MissingRef, op, fmt.Errorf("no network interface %s", d.opts.LeaderInterface))
+	}
+	return out.NetworkInterfaces[0], nil
+}
+
+// awaitInterface looks at the interface until it is as wanted.
+func (d *Driver) awaitInterface(ctx context.Context, op string, patience time.Duration, wanted func(types.NetworkInterface) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		eni, err := d.leaderInterface(ctx, op)
+		if err != nil {
+			return err
+		}
+		if wanted(eni) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return driver.Fail(driver.Transient, op, fmt.Errorf("%s is still %s: %w", d.opts.LeaderInterface, eni.Status, ctx.Err()))
+		case <-time.After(lookAgain):
+		}
+	}
+}
+
+// freeDevice is the lowest index at which self has no interface; 0 is its own.
+func (d *Driver) freeDevice(ctx context.Context, op, self string) (int32, error) {
+	instances, err := d.describe(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{self}})
+	if err != nil {
+		return 0, fail(op, reads, err)
+	}
+	var used []int32
+	for _, i := range instances {
+		for _, n := range i.NetworkInterfaces {
+			if n.Attachment != nil {
+				used = append(used, sdk.ToInt32(n.Attachment.DeviceIndex))
+			}
+		}
+	}
+	return lowestFree(used), nil
+}
+
+func lowestFree(used []int32) int32 {
+	index := int32(1)
+	for slices.Contains(used, index) {
+		index++
+	}
+	return index
+}
+
+// checkHost warns where the box does not answer at the address: EC2 attaches an
+// interface, and the operating system has to configure it.
+func (d *Driver) checkHost(ctx context.Context) {
+	addrs, err := d.opts.Addresses()
+	if err == nil && slices.ContainsFunc(addrs, func(a net.Addr) bool { return isAddress(a, d.opts.LeaderIP) }) {
+		return
+	}
+	d.opts.Log.WarnContext(ctx, "leader's interface is attached, and no interface of this host has its address yet; "+
+		"the operating system must configure it", "address", d.opts.LeaderIP, "interface", d.opts.LeaderInterface)
+}
+
+func isAddress(a net.Addr, ip string) bool {
+	prefix, err := netip.ParsePrefix(a.String())
+	want, wrong := netip.ParseAddr(ip)
+	return err == nil && wrong == nil && prefix.Addr() == want
+}
+
+// holder is the instance that has the interface, or is about to get or lose it;
+// empty: none.
+func holder(n types.NetworkInterface) string {
+	if n.Attachment == nil {
+		return ""
+	}
+	return sdk.ToString(n.Attachment.InstanceId)
+}
+
+func attachedTo(n types.NetworkInterface, instance string) bool {
+	return holder(n) == instance && n.Attachment.Status == types.AttachmentStatusAttached
+}
+
+func available(n types.NetworkInterface) bool {
+	return n.Status == types.NetworkInterfaceStatusAvailable
+}
+
+func carries(n types.NetworkInterface, ip string) bool {
+	want, err := netip.ParseAddr(ip)
+	return err == nil && slices.Contains(addressesOf(n), want)
+}
+
+func addressesOf(n types.NetworkInterface) []netip.Addr {
+	var all []netip.Addr
+	for _, a := range n.PrivateIpAddresses {
+		all = append(all, address(a.PrivateIpAddress))
+	}
+	for _, a := range n.Ipv6Addresses {
+		all = append(all, address(a.Ipv6Address))
+	}
+	return all
+}

@@ -1,0 +1,32 @@
+package aws
+
+import (
+	"fmt"
+	"strings"
+
+	"nstance.dev/server/serve"
+)
+
+// Kind is the provider's name in a configuration.
+const Kind = "aws"
+
+// Rules are what a configuration for this provider has to keep to. They need
+// neither an account nor the network.
+func Rules() *serve.Rules {
+	return &serve.Rules{
+		Kind:              Kind,
+		ForbiddenArgs:     forbiddenArgs,
+		CheckArg:          CheckArg,
+		CheckOption:       CheckOption,
+		CheckSubnet:       checkSubnetID,
+		CheckInstanceType: checkType,
+		CheckUserdata:     CheckUserData,
+	}
+}
+
+func checkSubnetID(id string) error {
+	if strings.HasPrefix(id, "subnet-") {
+		return nil
+	}
+	return fmt.Errorf("%q is not the id of a subnet, such as subnet-0123456789abcdef0", id)
+}

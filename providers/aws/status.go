@@ -1,0 +1,141 @@
+package aws
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/driver"
+)
+
+// statuses are the meanings of the states of an instance.
+// Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-lifecycle.html
+var statuses = map[types.InstanceStateName]driver.Status{
+	types.InstanceStateNamePending:      driver.Pending,
+	types.InstanceStateNameRunning:      driver.Running,
+	types.InstanceStateNameStopping:     driver.Stopping,
+	types.InstanceStateNameStopped:      driver.Stopped,
+	types.InstanceStateNameShuttingDown: driver.Deleting,
+	types.InstanceStateNameTerminated:   driver.Deleted,
+}
+
+func statusOfState(state *types.InstanceState) driver.Status {
+	if state == nil {
+		return driver.Unknown
+	}
+	if s, known := statuses[state.Name]; known {
+		return s
+	}
+	return driver.Unknown
+}
+
+// machineOf is what the server learns of an instance.
+func machineOf(i types.Instance) driver.Machine {
+	tags := tagMap(i.Tags)
+	m := driver.Machine{
+		RawID:      tags[identity.TagInstanceID],
+		ProviderID: sdk.ToString(i.InstanceId),
+		Status:     statusOfState(i.State),
+		CreatedAt:  createdAt(i),
+		Hostname:   sdk.ToString(i.PrivateDnsName),
+		IPv4:       address(i.PrivateIpAddress),
+		IPv6:       firstIPv6(i),
+		Tenant:     tags[identity.TagTenant],
+		Group:      tags[identity.TagGroup],
+		Template:   tags[identity.TagTemplate],
+		Kind:       tags[identity.TagKind],
+		SubnetID:   sdk.ToString(i.SubnetId),
+		Type:       string(i.InstanceType),
+	}
+	if id, err := identity.ParseID(m.RawID); err == nil {
+		m.InstanceID = id
+	}
+	return m
+}
+
+// createdAt is when the primary network interface was attached: a stop and a start
+// change the launch time and leave this.
+func createdAt(i types.Instance) time.Time {
+	for _, n := range i.NetworkInterfaces {
+		if a := n.Attachment; a != nil && a.AttachTime != nil && sdk.ToInt32(a.DeviceIndex) == 0 {
+			return *a.AttachTime
+		}
+	}
+	return sdk.ToTime(i.LaunchTime)
+}
+
+func firstIPv6(i types.Instance) netip.Addr {
+	if ip := address(i.Ipv6Address); ip.IsValid() {
+		return ip
+	}
+	for _, n := range i.NetworkInterfaces {
+		for _, a := range n.Ipv6Addresses {
+			if ip := address(a.Ipv6Address); ip.IsValid() {
+				return ip
+			}
+		}
+	}
+	return netip.Addr{}
+}
+
+func address(text *string) netip.Addr {
+	ip, err := netip.ParseAddr(sdk.ToString(text))
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ip
+}
+
+// machinesOf are the machines that instances are. Of several with one instance id
+// the one that was launched for it keeps the id: the others are copies, which
+// somebody launched with its tags.
+func machinesOf(instances []types.Instance) []driver.Machine {
+	machines := make([]driver.Machine, len(instances))
+	original := map[identity.ID]int{}
+	for i, instance := range instances {
+		machines[i] = machineOf(instance)
+		id := machines[i].InstanceID
+		if id == "" {
+			continue
+		}
+		if j, taken := original[id]; !taken || byOriginality(id, instance, instances[j]) < 0 {
+			original[id] = i
+		}
+	}
+	for i := range machines {
+		if id := machines[i].InstanceID; id != "" && original[id] != i {
+			machines[i].InstanceID = ""
+		}
+	}
+	return machines
+}
+
+// byOriginality compares two instances with the tags of id: the one whose client
+// token is the id comes first, then the older one.
+func byOriginality(id identity.ID, a, b types.Instance) int {
+	strange := func(i types.Instance) int {
+		if sdk.ToString(i.ClientToken) == string(id) {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(
+		cmp.Compare(strange(a), strange(b)),
+		createdAt(a).Compare(createdAt(b)),
+		cmp.Compare(sdk.ToString(a.InstanceId), sdk.ToString(b.InstanceId)),
+	)
+}
+
+// instancesOf are the instances of an answer, which come by reservation.
+func instancesOf(reservations []types.Reservation) []types.Instance {
+	var all []types.Instance
+	for _, r := range reservations {
+		all = append(all, r.Instances...)
+	}
+	return slices.Clip(all)
+}
