@@ -17,6 +17,7 @@ require (
 	github.com/aws/smithy-go v1.27.8
 	github.com/google/go-cmp v0.7.0
 	go.uber.org/goleak v1.3.0
+	golang.org/x/sync v0.22.0
 	nstance.dev/protos v0.0.0
 	nstance.dev/server v0.0.0-00010101000000-000000000000
 )
@@ -25,7 +26,6 @@ require (
 	github.com/google/renameio/v2 v2.0.2 // indirect
 	github.com/prometheus/procfs v0.16.1 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect
-	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 	golang.org/x/term v0.44.0 // indirect
 )
@@ -124,4 +124,5 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.11.0 // indirect
 	modernc.org/sqlite v1.54.0 // indirect
+	sigs.k8s.io/yaml v1.6.0 // indirect
 )

@@ -62,18 +62,20 @@ func (c *Cloud) terminate(m *machine, now time.Time, why stateReason) {
 	c.guests.stop(m.id, 0)
 }
 
-// powerOff is what happens to a machine that turned itself off.
-func (c *Cloud) powerOff(id string) {
+// powerOff is what happens to a machine that turned itself off; false if it was not on.
+func (c *Cloud) powerOff(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now, m := time.Now(), c.find(id)
 	switch {
 	case m == nil, !m.is(now, pending, running):
+		return false
 	case m.terminates:
 		c.terminate(m, now, byMachine)
 	default:
 		c.halt(m, now, byMachine)
 	}
+	return true
 }
 
 func (c *Cloud) halt(m *machine, now time.Time, why stateReason) {

@@ -94,7 +94,7 @@ func (p *protocol) answer(w http.ResponseWriter, action, request string, result 
 		return errors.Join(
 			e.EncodeToken(root),
 			e.EncodeElement(result, xml.StartElement{Name: xml.Name{Local: action + "Result"}}),
-			e.EncodeElement(struct{ RequestId string }{request}, xml.StartElement{Name: xml.Name{Local: "ResponseMetadata"}}), //nolint:revive // the name of an element
+			e.EncodeElement(struct{ RequestId string }{request}, xml.StartElement{Name: xml.Name{Local: "ResponseMetadata"}}),
 			e.EncodeToken(root.End()),
 		)
 	})

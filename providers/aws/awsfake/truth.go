@@ -51,20 +51,23 @@ func (c *Cloud) SetQuota(vCPUs int) {
 }
 
 // Kill has a machine power itself off, as one does whose kernel has had enough. It
-// is stopped then, or terminated if it was launched so.
-func (c *Cloud) Kill(id string) { c.powerOff(id) }
+// is stopped then, or terminated if it was launched so. It reports whether the machine
+// was on.
+func (c *Cloud) Kill(id string) bool { return c.powerOff(id) }
 
-// Remove takes a machine out of the world without a trace.
-func (c *Cloud) Remove(id string) {
+// Remove takes a machine out of the world without a trace, and reports whether there
+// was one.
+func (c *Cloud) Remove(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, m := range c.machines {
 		if m.id == id {
 			c.guests.stop(id, 0)
 			c.machines = append(c.machines[:i:i], c.machines[i+1:]...)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // Plant puts a running machine into the account that somebody else has launched,
