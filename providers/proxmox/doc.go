@@ -1,8 +1,41 @@
 // Package proxmox is Proxmox VE as a [nstance.dev/server/driver.Driver].
+//
+// A machine is a clone of a template, and a CD from which cloud-init takes the user
+// data. The package leaves retries, rates and time-outs to the server, and knows
+// nothing of groups.
+//
+// # Who a machine is
+//
+// A machine's name is its instance id, and that is the authority; its number is a
+// handle that may be given out again. Owner and id stand in tags as well, because
+// those can be read when the name can't: while the machine's node is away, and for
+// some seconds after the machine was made. A call on a machine always asks the
+// cluster where it is now, for it may have moved.
+//
+// # How one is made
+//
+// There is no call that makes a machine, but a row of tasks, [stage] by stage. What has been reached is
+// remembered, and the same create goes on there, as one does whose time ran out in
+// a long clone. A create that fails for good removes what it has made first; only if
+// that fails too is its outcome open.
+//
+// Two may ask for the same number at once. Whoever loses learns it from the task,
+// and takes the next one. If the answer to a clone is lost, the same number is asked
+// for again, so that there are never two machines.
+//
+// A server that dies in the middle leaves a machine that was never started. It is
+// listed, by its notes if it has no tags yet, and ends like any other one that does
+// not run.
+//
+// # Where it is made
+//
+// [choose] takes the node with the best of free memory and free processors. What
+// creates that are under way will use counts as used, and a node that could not be
+// reached, or had no room, is passed over for a while. Clones onto one storage wait for each
+// other, because the storage's lock does not wait for long.
+//
+// # What it does not have
+//
+// An address that moves with leadership (the documentation shows how to have one by
+// VRRP), load balancers, spot machines, prices.
 package proxmox
-
-import (
-	_ "github.com/luthermonson/go-proxmox"
-	_ "nstance.dev/protos/identity"
-	_ "nstance.dev/server/serve"
-)

@@ -1,0 +1,159 @@
+package proxmox
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/driver"
+)
+
+// settings are the arguments of a create, read.
+type settings struct {
+	storage      string // of the disks
+	templateName string // of one of this name on the machine's node; or
+	templateVMID int
+	net          bridge
+	size         size
+	onBoot       bool
+	pool         string
+}
+
+// argument is one of those that a configuration may give. set reads its value.
+type argument struct {
+	name string
+	set  func(s *settings, value string) error
+}
+
+var arguments = []argument{
+	{"StoragePool", func(s *settings, v string) error { return setName(&s.storage, v, storageName, "a storage") }},
+	{"TemplateName", func(s *settings, v string) error { return setName(&s.templateName, v, machineName, "a template's name") }},
+	{"TemplateVMID", func(s *settings, v string) error { return setNumber(&s.templateVMID, v, 100, maxNumber) }},
+	{"Bridge", func(s *settings, v string) error { return setName(&s.net.name, v, bridgeName, "a bridge") }},
+	{"VLANTag", func(s *settings, v string) error { return setNumber(&s.net.vlan, v, 1, 4094) }},
+	{"Cores", func(s *settings, v string) error { return setNumber(&s.size.cores, v, 1, maxCores) }},
+	{"Memory", func(s *settings, v string) error { return setNumber(&s.size.memory, v, minMemory, maxMemory) }},
+	{"DiskSize", func(s *settings, v string) (err error) { s.size.disk, err = parseDisk(v); return err }},
+	{"StartOnBoot", func(s *settings, v string) (err error) {
+		if s.onBoot, err = strconv.ParseBool(v); err != nil {
+			err = errors.New("is not true or false")
+		}
+		return err
+	}},
+	{"Pool", func(s *settings, v string) error { return setName(&s.pool, v, poolName, "a resource pool") }},
+}
+
+// The forms of names, by the API's own formats pve-storage-id, dns-name and pve-poolid.
+var (
+	storageName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]*[A-Za-z0-9]$`)
+	machineName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
+	poolName    = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+){0,2}$`)
+)
+
+func setName(field *string, value string, form *regexp.Regexp, what string) error {
+	if !form.MatchString(value) {
+		return fmt.Errorf("%q is not the name of %s", value, what)
+	}
+	*field = value
+	return nil
+}
+
+func setNumber[N int | int64](field *N, value string, least, most N) error {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < int64(least) || n > int64(most) {
+		return fmt.Errorf("%q is not a number from %d to %d", value, least, most)
+	}
+	*field = N(n)
+	return nil
+}
+
+// ArgNames are the arguments that a configuration may give, in the order of the
+// documentation.
+func ArgNames() []string {
+	names := make([]string, len(arguments))
+	for i, a := range arguments {
+		names[i] = a.name
+	}
+	return names
+}
+
+// CheckArg says what is wrong with one argument of a configuration. One that is a
+// template still can be anything.
+func CheckArg(name string, value any) error {
+	if text, ok := value.(string); ok && strings.Contains(text, "{{") {
+		_, err := argumentOf(name)
+		return err
+	}
+	return new(settings).set(name, value)
+}
+
+func argumentOf(name string) (argument, error) {
+	i := slices.IndexFunc(arguments, func(a argument) bool { return a.name == name })
+	if i < 0 {
+		return argument{}, fmt.Errorf("unknown argument; there are %s", strings.Join(ArgNames(), ", "))
+	}
+	return arguments[i], nil
+}
+
+func (s *settings) set(name string, value any) error {
+	a, err := argumentOf(name)
+	if err != nil {
+		return err
+	}
+	switch value.(type) {
+	case nil, map[string]any, []any:
+		return fmt.Errorf("is %v, must be one value", value)
+	}
+	return a.set(s, fmt.Sprint(value)) // a number may come as a string: templates make strings
+}
+
+// parseArgs reads the arguments of a create. The error names all that are wrong.
+func parseArgs(args map[string]any) (settings, error) {
+	var s settings
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		if err := s.set(name, args[name]); err != nil {
+			errs = append(errs, fmt.Errorf("args: %s: %w", name, err))
+		}
+	}
+	if _, given := args["StoragePool"]; !given {
+		errs = append(errs, errors.New("args: StoragePool: missing; name the storage for the machine's disks"))
+	}
+	_, byName := args["TemplateName"]
+	_, byVMID := args["TemplateVMID"]
+	if byName == byVMID {
+		errs = append(errs, errors.New("args: give TemplateName, or TemplateVMID, and not both"))
+	}
+	return s, errors.Join(errs...)
+}
+
+// settingsOf reads what a request wants. Where arguments and the instance type
+// speak of the same thing the argument counts; the subnet counts before arguments.
+func settingsOf(req driver.CreateRequest) (settings, error) {
+	if err := checkRequest(req); err != nil {
+		return settings{}, err
+	}
+	s, err := parseArgs(req.Args)
+	typed, typeErr := parseType(req.InstanceType)
+	s.size = s.size.over(typed)
+	var subnetErr error
+	if req.SubnetID != "" {
+		s.net, subnetErr = parseSubnet(req.SubnetID)
+	}
+	return s, errors.Join(err, typeErr, subnetErr)
+}
+
+func checkRequest(req driver.CreateRequest) error {
+	if _, err := identity.ParseID(string(req.InstanceID)); err != nil {
+		return err
+	}
+	if req.Owner.Cluster == "" || req.Owner.Shard == "" {
+		return fmt.Errorf("%s: the owner has no cluster or no shard", req.InstanceID)
+	}
+	return nil
+}

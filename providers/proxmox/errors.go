@@ -1,0 +1,168 @@
+package proxmox
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"nstance.dev/server/driver"
+)
+
+// refusal is an answer that is none: what the API, or a task, says went wrong.
+type refusal struct {
+	status int               // of the HTTP answer; 0: the words are a task's
+	reason string            // behind the status, or the task's exit status
+	params map[string]string // what is wrong with single parameters
+	detail string            // the last lines of the task's log
+	after  time.Duration     // before which it should not be tried again; 0: not said
+}
+
+// Error is what a person reads.
+func (r *refusal) Error() string {
+	var b strings.Builder
+	if r.status != 0 {
+		fmt.Fprintf(&b, "%d ", r.status)
+	}
+	b.WriteString(r.reason)
+	for _, name := range sortedKeys(r.params) {
+		fmt.Fprintf(&b, " %s: %s;", name, strings.TrimSpace(r.params[name]))
+	}
+	if r.detail != "" {
+		fmt.Fprintf(&b, " (%s)", r.detail)
+	}
+	return strings.TrimSuffix(b.String(), ";")
+}
+
+// A machine's number that somebody else has taken.
+var errNumberTaken = errors.New("the machine number is taken")
+
+// statuses are the kinds of answers by their status alone. Those above 590 come from
+// the proxy of the node that was asked, about the node that the call was for: see
+// the pseudo status codes of AnyEvent::HTTP.
+var statuses = map[int]driver.Kind{
+	http.StatusBadRequest:         driver.Invalid,
+	http.StatusUnauthorized:       driver.Auth,
+	http.StatusForbidden:          driver.Auth,
+	http.StatusNotFound:           driver.MissingRef,
+	http.StatusTooManyRequests:    driver.Throttled,
+	http.StatusNotImplemented:     driver.Invalid,
+	http.StatusServiceUnavailable: driver.Transient,
+	595:                           driver.Transient, // no connection was made
+	596:                           driver.Ambiguous, // it broke before the answer
+	597:                           driver.Ambiguous, // in the answer
+	599:                           driver.Ambiguous, // it took too long
+}
+
+// reasons are the kinds of failures by their words, the first that matches; for
+// status 500 and for tasks. The words are those of pve-manager, qemu-server,
+// pve-storage and pve-cluster.
+var reasons = []struct {
+	words *regexp.Regexp
+	kind  driver.Kind
+}{
+	{regexp.MustCompile(`(?i)(configuration file '.*' does not exist|unable to find configuration file|VM \d+ does not exist|no such vm)`), driver.NotFound},
+	{regexp.MustCompile(`(?i)(no space left|not enough (free )?space|insufficient free space|out of space|free space.*(too small|not enough)|disk full)`), driver.Capacity},
+	{regexp.MustCompile(`(?i)(cannot allocate memory|can't allocate memory|cannot set up guest memory|not enough memory|out of memory)`), driver.Capacity},
+	{regexp.MustCompile(`(?i)(quota exceeded|over quota|exceed.* quota)`), driver.Quota},
+	{regexp.MustCompile(`(?i)(permission check failed|permission denied - invalid|no such token|invalid token)`), driver.Auth},
+	{regexp.MustCompile(`(?i)((storage|pool|bridge|sdn vnet|node|volume) '?[^ ]*'? (does not exist|is not available|is disabled)|no such (cluster node|storage|volume|pool|bridge|logical volume)|hostname lookup '.*' failed|does not support vm images)`), driver.MissingRef},
+	{regexp.MustCompile(`(?i)(got (lock request )?timeout|is locked|lock file|cfs-lock|no quorum|not ready|try again|file changed by other user|interrupted by signal|unexpected status)`), driver.Transient},
+	{regexp.MustCompile(`(?i)(linked clone feature is not supported|can't clone|shrinking disks is not supported|not allowed for linked|invalid (bootorder|format)|unable to parse)`), driver.Invalid},
+	{regexp.MustCompile(`(?i)(already exists|file exists)`), driver.Transient},
+	{regexp.MustCompile(`(?i)(no route to host|connection refused)`), driver.Transient},
+}
+
+// kindOf says what a caller can do about a failed call or task. What an unknown
+// failure has left behind, nobody knows.
+func kindOf(err error) driver.Kind {
+	var (
+		known *driver.Error
+		r     *refusal
+		dns   *net.DNSError
+		op    *net.OpError
+		cert  *tls.CertificateVerificationError
+	)
+	switch {
+	case errors.As(err, &known):
+		return known.Kind
+	case errors.Is(err, errNumberTaken):
+		return driver.Transient
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return driver.Ambiguous
+	case errors.As(err, &r):
+		return r.kind()
+	case errors.As(err, &cert):
+		return driver.Auth // the credentials of the other side; set ca_file
+	case errors.As(err, &dns), errors.As(err, &op) && op.Op == "dial":
+		return driver.Transient
+	}
+	return driver.Ambiguous
+}
+
+func (r *refusal) kind() driver.Kind {
+	if kind, ok := statuses[r.status]; ok {
+		return kind
+	}
+	said := r.reason + "\n" + r.detail
+	for _, c := range reasons {
+		if c.words.MatchString(said) {
+			return c.kind
+		}
+	}
+	return driver.Ambiguous
+}
+
+var (
+	takenWords = regexp.MustCompile(`(?i)(VM \d+ already exists|config file already exists|\.conf\.tmp\.\d+' - File exists)`)
+	lockWords  = regexp.MustCompile(`lock-(\d+)\.conf' - got timeout`)
+)
+
+// numberTaken reports whether err says that a clone did not get its number.
+func numberTaken(err error, number int) bool {
+	var r *refusal
+	if !errors.As(err, &r) {
+		return false
+	}
+	if m := lockWords.FindStringSubmatch(r.reason); m != nil {
+		return m[1] == fmt.Sprint(number)
+	}
+	said := r.reason
+	for _, text := range r.params {
+		said += "\n" + text
+	}
+	return takenWords.MatchString(said)
+}
+
+// unreachable reports whether err says that a node was not asked.
+func unreachable(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && r.status == 595
+}
+
+// broken reports whether a connection ended before the answer. Only a call that may
+// be repeated is repeated then.
+func broken(err error) bool {
+	var r *refusal
+	if errors.As(err, &r) {
+		return r.status == 596 || r.status == 597
+	}
+	return err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && kindOf(err) == driver.Ambiguous
+}
+
+// fail makes the error of an operation.
+func fail(op string, err error) error { return failAs(kindOf(err), op, err) }
+
+func failAs(kind driver.Kind, op string, err error) error {
+	e := &driver.Error{Kind: kind, Op: op, Err: err}
+	var r *refusal
+	if errors.As(err, &r) {
+		e.RetryAfter = r.after
+	}
+	return e
+}

@@ -1,0 +1,34 @@
+package proxmox
+
+import (
+	"testing"
+
+	"nstance.dev/server/driver"
+)
+
+func TestStatusOf(t *testing.T) {
+	for _, c := range []struct {
+		status, lock string
+		want         driver.Status
+	}{
+		{"running", "", driver.Running},
+		{"running", "backup", driver.Running},
+		{"running", "migrate", driver.Running},
+		{"stopped", "", driver.Stopped},
+		{"stopped", "clone", driver.Pending},
+		{"stopped", "create", driver.Pending},
+		{"stopped", "suspended", driver.Suspended},
+		{"stopped", "destroyed", driver.Deleting},
+		{"paused", "", driver.Suspended},
+		{"prelaunch", "", driver.Pending},
+		{"shutdown", "", driver.Stopping},
+		{"io-error", "", driver.Failed},
+		{"unknown", "", driver.Unknown},
+		{"", "", driver.Unknown},
+		{"a word of a later version", "", driver.Unknown},
+	} {
+		if got := statusOf(c.status, c.lock); got != c.want {
+			t.Errorf("status %q with lock %q is %q, want %q", c.status, c.lock, got, c.want)
+		}
+	}
+}

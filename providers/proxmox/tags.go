@@ -1,0 +1,73 @@
+package proxmox
+
+import (
+	"slices"
+	"strings"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/driver"
+)
+
+// Tags have no values here, so the ones that must not be taken for each other carry
+// a prefix. Those of cluster and shard stand without one too, for people.
+const (
+	tagOwned    = "nstance"
+	tagCluster  = "nstance-c-"
+	tagShard    = "nstance-s-"
+	tagInstance = "nstance-i-"
+	tagSep      = ";"
+)
+
+// tagsOf are the tags of a machine that has some already: those of others stay.
+func tagsOf(owner driver.Owner, id identity.ID, has []string) []string {
+	tags := []string{
+		tagOwned, owner.Cluster, owner.Shard,
+		tagCluster + owner.Cluster, tagShard + owner.Shard, tagInstance + string(id),
+	}
+	for _, tag := range has {
+		if !slices.ContainsFunc([]string{tagCluster, tagShard, tagInstance}, func(p string) bool { return strings.HasPrefix(tag, p) }) {
+			tags = append(tags, tag)
+		}
+	}
+	slices.Sort(tags)
+	return slices.Compact(tags)
+}
+
+// splitTags reads a list of tags as the API writes it, or as a person may have.
+func splitTags(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(";, ", r) })
+}
+
+// ownedBy reports whether tags say that a machine belongs to owner. Prefixed tags
+// decide where there are any; two clusters may have each other's name for a shard.
+func ownedBy(tags []string, owner driver.Owner) bool {
+	if !slices.Contains(tags, tagOwned) {
+		return false
+	}
+	says := func(prefix, name string) bool {
+		if prefixed, ok := afterPrefix(tags, prefix); ok {
+			return prefixed == name
+		}
+		return slices.Contains(tags, name)
+	}
+	return says(tagCluster, owner.Cluster) && says(tagShard, owner.Shard)
+}
+
+// taggedID returns the instance id that tags name; empty if they name none.
+func taggedID(tags []string) identity.ID {
+	text, _ := afterPrefix(tags, tagInstance)
+	id, err := identity.ParseID(text)
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+func afterPrefix(tags []string, prefix string) (rest string, ok bool) {
+	for _, tag := range tags {
+		if rest, ok := strings.CutPrefix(tag, prefix); ok {
+			return rest, true
+		}
+	}
+	return "", false
+}
