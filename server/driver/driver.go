@@ -34,7 +34,8 @@ type Driver interface {
 	// Create asks for one machine and does not wait for it to boot. Two calls
 	// with the same InstanceID and equal requests yield the same machine. A
 	// machine whose deletion was asked for is not created again: the error is
-	// of kind Invalid.
+	// of kind Invalid. Where a cloud keeps no trace of what is gone, a driver may
+	// forget that with its process; no server repeats the create of another one.
 	Create(ctx context.Context, req CreateRequest) (Machine, error)
 
 	// Get returns one machine, or an error of kind NotFound. Absence is no

@@ -28,6 +28,10 @@ type Harness struct {
 	// was started again. Without it that is not tested.
 	Reopen func(t *testing.T, d driver.Driver) driver.Driver
 
+	// Forgets says that the cloud keeps no trace of what is gone, so that a driver
+	// that was opened again makes a machine whose deletion the one before has seen.
+	Forgets bool
+
 	// Kill makes a running machine crash. Without it that is not tested.
 	Kill func(t *testing.T, d driver.Driver, id identity.ID)
 
