@@ -32,7 +32,9 @@ type argument struct {
 
 var arguments = []argument{
 	{"StoragePool", func(s *settings, v string) error { return setName(&s.storage, v, storageName, "a storage") }},
-	{"TemplateName", func(s *settings, v string) error { return setName(&s.templateName, v, machineName, "a template's name") }},
+	{"TemplateName", func(s *settings, v string) error {
+		return setName(&s.templateName, v, machineName, "a template's name")
+	}},
 	{"TemplateVMID", func(s *settings, v string) error { return setNumber(&s.templateVMID, v, 100, maxNumber) }},
 	{"Bridge", func(s *settings, v string) error { return setName(&s.net.name, v, bridgeName, "a bridge") }},
 	{"VLANTag", func(s *settings, v string) error { return setNumber(&s.net.vlan, v, 1, 4094) }},

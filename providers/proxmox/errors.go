@@ -39,6 +39,23 @@ func (r *refusal) Error() string {
 	return strings.TrimSuffix(b.String(), ";")
 }
 
+// classed is an error whose kind is known where it is made.
+type classed struct {
+	kind driver.Kind
+	err  error
+}
+
+// Error is that of what it is about.
+func (c *classed) Error() string { return c.err.Error() }
+
+// Unwrap returns what it is about.
+func (c *classed) Unwrap() error { return c.err }
+
+// be makes an error of a kind.
+func be(kind driver.Kind, format string, args ...any) error {
+	return &classed{kind, fmt.Errorf(format, args...)}
+}
+
 // A machine's number that somebody else has taken.
 var errNumberTaken = errors.New("the machine number is taken")
 
@@ -82,7 +99,7 @@ var reasons = []struct {
 // failure has left behind, nobody knows.
 func kindOf(err error) driver.Kind {
 	var (
-		known *driver.Error
+		known *classed
 		r     *refusal
 		dns   *net.DNSError
 		op    *net.OpError
@@ -90,7 +107,7 @@ func kindOf(err error) driver.Kind {
 	)
 	switch {
 	case errors.As(err, &known):
-		return known.Kind
+		return known.kind
 	case errors.Is(err, errNumberTaken):
 		return driver.Transient
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

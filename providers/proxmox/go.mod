@@ -13,6 +13,7 @@ require (
 	go.uber.org/goleak v1.3.0
 	nstance.dev/protos v0.0.0
 	nstance.dev/server v0.0.0-00010101000000-000000000000
+	pgregory.net/rapid v1.3.0
 )
 
 require (
@@ -24,7 +25,7 @@ require (
 	github.com/magefile/mage v1.14.0 // indirect
 	github.com/prometheus/procfs v0.16.1 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect
-	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/sync v0.22.0
 	golang.org/x/sys v0.47.0 // indirect
 	golang.org/x/term v0.44.0 // indirect
 )

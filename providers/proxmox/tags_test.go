@@ -40,8 +40,8 @@ func TestS6_OwnedByTags(t *testing.T) {
 		"of cluster b, whose shard is called a":   {"a;b;nstance;nstance-c-b;nstance-s-a", false},
 		"of another shard":                        {"a;c;nstance;nstance-c-a;nstance-s-c", false},
 		"of another cluster that has the tag too": {"a;b;nstance;nstance-c-x;nstance-s-b", false},
-		"nobody's":                                {"a;b", false},
-		"none":                                    {"", false},
+		"nobody's": {"a;b", false},
+		"none":     {"", false},
 	} {
 		if got := ownedBy(splitTags(c.tags), owner); got != c.want {
 			t.Errorf("tags %s, %q: owned %t", name, c.tags, got)

@@ -1,0 +1,146 @@
+package proxmox
+
+import (
+	"slices"
+	"strings"
+
+	"nstance.dev/protos/identity"
+)
+
+// cluster is what one listing of its resources says.
+type cluster struct {
+	nodes    []node          // that take machines, and show their figures
+	online   map[string]bool // nodes
+	blind    bool            // nodes are listed without figures: the token may not see them
+	machines []sighting
+	storages map[string]map[string]storage // by name, then node
+}
+
+// sighting is a machine, or a template, in the cluster's list.
+type sighting struct {
+	at
+	name     string // empty: not known at the moment
+	status   string
+	lock     string
+	tags     []string
+	template bool
+}
+
+type storage struct {
+	kind   string // dir, lvmthin, rbd, …
+	shared bool
+}
+
+func clusterOf(list []resource) cluster {
+	c := cluster{online: map[string]bool{}, storages: map[string]map[string]storage{}}
+	for _, r := range list {
+		switch r.Type {
+		case "node":
+			c.addNode(r)
+		case "storage":
+			if c.storages[r.Storage] == nil {
+				c.storages[r.Storage] = map[string]storage{}
+			}
+			c.storages[r.Storage][r.Node] = storage{r.PluginType, r.Shared != 0}
+		}
+	}
+	c.machines = sightingsOf(list)
+	return c
+}
+
+func (c *cluster) addNode(r resource) {
+	if r.Status != "online" {
+		return
+	}
+	c.online[r.Node] = true
+	if r.HAstate == "maintenance" {
+		return
+	}
+	if r.MaxMem == 0 {
+		c.blind = true
+		return
+	}
+	c.nodes = append(c.nodes, node{
+		name:   r.Node,
+		memory: int64(r.MaxMem) - int64(r.Mem),
+		cores:  float64(r.MaxCPU) * (1 - r.CPU),
+	})
+}
+
+// sightingsOf are the virtual machines of a listing, containers left out, in order of
+// number.
+func sightingsOf(list []resource) []sighting {
+	var found []sighting
+	for _, r := range list {
+		if r.Type == "qemu" {
+			found = append(found, sighting{
+				at:   at{r.Node, int(r.VMID)},
+				name: r.Name, status: r.Status, lock: r.Lock, tags: splitTags(r.Tags), template: r.Template != 0,
+			})
+		}
+	}
+	slices.SortFunc(found, func(a, b sighting) int { return a.vmid - b.vmid })
+	return found
+}
+
+// highest is the highest number that is taken, by whatever.
+func highest(list []resource) int {
+	top := 0
+	for _, r := range list {
+		top = max(top, int(r.VMID))
+	}
+	return top
+}
+
+// holds reports whether a node has a storage. Where no storage at all is shown, the
+// token may not see them, and the API will say.
+func (c cluster) holds(storage, node string) bool {
+	_, ok := c.storages[storage][node]
+	return ok || len(c.storages) == 0
+}
+
+// shares reports whether a storage is one and the same on all nodes.
+func (c cluster) shares(name string) bool {
+	for _, s := range c.storages[name] {
+		return s.shared
+	}
+	return false
+}
+
+// id returns whose machine this is by what the list shows: by its name, or by its tag
+// while there is no name. Empty: nobody's, or not known.
+func (s sighting) id() identity.ID {
+	if s.name == "" {
+		return taggedID(s.tags)
+	}
+	id, err := identity.ParseID(s.name)
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+// nameless reports whether only the machine's own configuration can tell whose it is.
+// That of one whose disks are being copied can't either.
+func (s sighting) nameless() bool {
+	return !s.template && s.name == "" && s.id() == "" && s.lock != lockClone && s.lock != lockDestroyed
+}
+
+// Storages that can hold a copy which refers to its template: those that the storage
+// chapter of the administration guide lists with clones, and those of files.
+var linking = []string{"btrfs", "cephfs", "cifs", "dir", "glusterfs", "lvmthin", "nfs", "rbd", "zfs", "zfspool"}
+
+// linked reports whether a template whose disks lie on the storages from can be cloned
+// onto a storage without copying its disks.
+func (c cluster) linked(from []string, onto string) bool {
+	for _, s := range c.storages[onto] {
+		return slices.Contains(linking, s.kind) && !slices.ContainsFunc(from, func(name string) bool { return name != onto })
+	}
+	return false
+}
+
+// storageOf is the storage of a volume.
+func storageOf(volume string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(volume, "file="), ":")
+	return name
+}

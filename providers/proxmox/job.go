@@ -1,0 +1,98 @@
+package proxmox
+
+import (
+	"sync"
+	"time"
+
+	pve "github.com/luthermonson/go-proxmox"
+
+	"nstance.dev/server/driver"
+)
+
+// stage is how far a create has come. A stage is entered when the one before is
+// done, and what it does is done again if it is not known whether it was.
+type stage int
+
+// The stages, in order.
+const (
+	stagePlace     stage = iota // choose a node and a number
+	stageClone                  // copy the template: from here on there may be something
+	stageConfigure              // size, network, tags
+	stageResize                 // let the disk grow
+	stageUpload                 // make the CD
+	stageAttach                 // put it in, and say what to boot from
+	stageStart                  // switch on
+	stageDone
+)
+
+var stageNames = [...]string{"place", "clone", "configure", "resize", "upload", "attach", "start", "done"}
+
+// String is what a person reads in errors.
+func (s stage) String() string { return stageNames[s] }
+
+// job is one create on its way. Its fields belong to whoever has the turn of its
+// instance; those of progress the registry guards.
+type job struct {
+	progress
+
+	request driver.CreateRequest
+	want    settings
+
+	stage    stage
+	template template // what is cloned
+	shared   bool     // the storage for the disks is one for all nodes
+	full     bool     // the disks are copied
+	upid     pve.UPID // of the task that the stage waits for; empty: not begun
+	doubt    bool     // the clone was sent, and its answer lost
+	machine  hardware // of the clone
+
+	failed error    // why it is given up; what it made is being removed
+	avoid  []string // nodes that it has failed on
+	before error    // why on the last of them
+
+	leave    func() // gives the storage back; nil: not held
+	quit     chan struct{}
+	quitOnce sync.Once
+}
+
+// progress is what others may know of a create.
+type progress struct {
+	at      at // where the machine is, or will be; zero: not chosen
+	need    need
+	sent    bool // a clone was asked for, and there may be a machine
+	busy    bool // a call works on it
+	touched time.Time
+	done    time.Time // zero: not yet
+}
+
+// over reports whether a create can be forgotten.
+func (p *progress) over(now time.Time) bool {
+	return !p.busy && (!p.done.IsZero() && now.Sub(p.done) > settling || now.Sub(p.touched) > forsaken)
+}
+
+// again lets the create begin anew, but not on that node.
+func (j *job) again(not string, why error) {
+	j.release()
+	j.stage, j.upid, j.doubt, j.machine, j.failed = stagePlace, "", false, hardware{}, nil
+	j.avoid, j.before = append(j.avoid, not), why
+}
+
+// giveUp tells whoever works on the create to stop.
+func (j *job) giveUp() { j.quitOnce.Do(func() { close(j.quit) }) }
+
+func (j *job) quitting() bool {
+	select {
+	case <-j.quit:
+		return true
+	default:
+		return false
+	}
+}
+
+// release gives the storage back to the next clone.
+func (j *job) release() {
+	if j.leave != nil {
+		j.leave()
+		j.leave = nil
+	}
+}

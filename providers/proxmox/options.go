@@ -1,0 +1,148 @@
+package proxmox
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options are the settings of a [Driver]. The token is required; other zero fields
+// take the defaults.
+type Options struct {
+	URL         string // of the API; https://localhost:8006/api2/json
+	TokenID     string // user@realm!name
+	TokenSecret string
+
+	InsecureTLS bool   // take any certificate of the API
+	CAFile      string // PEM; the authorities of the system
+	ISOStorage  string // for the machines' CDs; local
+	ProviderURI string // nstance or ccm, see [Driver.ProviderURI]; nstance
+
+	Region string // names the machines' URIs, with ccm
+	Shard  string // names the machines' URIs, with nstance
+
+	Log       *slog.Logger      // hears of what is left behind; discards
+	Transport http.RoundTripper // to the API; by HTTPS
+	Now       func() time.Time  // time.Now
+}
+
+// The environment that [Options.Environ] reads.
+const (
+	EnvURL         = "PROXMOX_API_URL"
+	EnvTokenID     = "PROXMOX_TOKEN_ID"
+	EnvTokenSecret = "PROXMOX_TOKEN_SECRET" //nolint:gosec // the name of one
+)
+
+// The forms of a machine's URI.
+const (
+	uriNstance = "nstance"
+	uriCCM     = "ccm"
+)
+
+const defaultURL = "https://localhost:8006/api2/json"
+
+// ParseOptions reads the provider's options from a server's configuration. The
+// error names every unknown key and every value of the wrong type.
+func ParseOptions(from map[string]any) (Options, error) {
+	var opts Options
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(from)) {
+		if err := opts.set(key, from[key]); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", key, err))
+		}
+	}
+	return opts, errors.Join(errs...)
+}
+
+// CheckOption says what is wrong with one of the provider's options; see
+// [ParseOptions].
+func CheckOption(name string, value any) error { return new(Options).set(name, value) }
+
+func (o *Options) set(key string, value any) error {
+	switch key {
+	case "insecure_tls":
+		on, ok := value.(bool)
+		if !ok {
+			return fmt.Errorf("is %v, must be true or false", value)
+		}
+		o.InsecureTLS = on
+		return nil
+	case "ca_file":
+		return setText(&o.CAFile, value, "a path")
+	case "cloud_init_iso_storage":
+		if err := setText(&o.ISOStorage, value, "the name of a storage"); err != nil {
+			return err
+		}
+		return setName(&o.ISOStorage, o.ISOStorage, storageName, "a storage")
+	case "provider_uri":
+		if value != uriNstance && value != uriCCM {
+			return fmt.Errorf("is %v, must be %q or %q", value, uriNstance, uriCCM)
+		}
+		return setText(&o.ProviderURI, value, "")
+	}
+	return errors.New(`unknown option; the proxmox provider has "insecure_tls", "ca_file", "cloud_init_iso_storage" and "provider_uri"`)
+}
+
+func setText(field *string, value any, what string) error {
+	text, ok := value.(string)
+	if !ok || text == "" {
+		return fmt.Errorf("is %v, must be %s", value, what)
+	}
+	*field = text
+	return nil
+}
+
+// Environ returns the options with the API's address and the token out of the
+// environment, as getenv knows it.
+func (o Options) Environ(getenv func(string) string) Options {
+	o.URL, o.TokenID, o.TokenSecret = getenv(EnvURL), getenv(EnvTokenID), getenv(EnvTokenSecret)
+	return o
+}
+
+// complete fills in the defaults and checks what can be checked beforehand.
+func (o Options) complete() (Options, error) {
+	if o.URL == "" {
+		o.URL = defaultURL
+	}
+	if o.ISOStorage == "" {
+		o.ISOStorage = "local"
+	}
+	if o.ProviderURI == "" {
+		o.ProviderURI = uriNstance
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o, errors.Join(o.checkURL(), o.checkToken())
+}
+
+func (o Options) checkURL() error {
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || !strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/api2/json") {
+		return fmt.Errorf("%s is not the address of an API; write it like %q", EnvURL, defaultURL)
+	}
+	return nil
+}
+
+// checkToken never names the secret.
+func (o Options) checkToken() error {
+	user, name, ok := strings.Cut(o.TokenID, "!")
+	switch {
+	case o.TokenID == "":
+		return fmt.Errorf("%s is not set; make a token and set it to its id, such as nstance@pve!server", EnvTokenID)
+	case !ok || name == "" || !strings.Contains(user, "@"):
+		return fmt.Errorf("%s is %q; it must be like nstance@pve!server", EnvTokenID, o.TokenID)
+	case o.TokenSecret == "":
+		return fmt.Errorf("%s is not set; it is what the making of token %s printed, once", EnvTokenSecret, o.TokenID)
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	pve "github.com/luthermonson/go-proxmox"
+
+	"nstance.dev/server/driver"
+)
+
+// advance goes through the stages, from that which was reached.
+func (d *Driver) advance(ctx context.Context, j *job) error {
+	for ; j.stage != stageDone; j.stage++ {
+		if j.quitting() {
+			return errQuit
+		}
+		d.reg.update(j, func(*progress) {})
+		if err := d.step(ctx, j); err != nil {
+			return fmt.Errorf("%s: %w", j.stage, err)
+		}
+	}
+	return nil
+}
+
+// step does the work of one stage.
+func (d *Driver) step(ctx context.Context, j *job) error {
+	switch j.stage {
+	case stagePlace:
+		return d.place(ctx, j)
+	case stageClone:
+		return d.clone(ctx, j)
+	}
+	if j.upid == "" {
+		upid, err := d.send(ctx, j, d.reg.progress(j).at)
+		if err != nil {
+			return err
+		}
+		j.upid = upid
+	}
+	err := d.await(ctx, j)
+	if j.stage == stageStart && alreadyRuns(err) {
+		return nil
+	}
+	return err
+}
+
+// send begins the task of a stage behind the clone; there may be nothing to do.
+func (d *Driver) send(ctx context.Context, j *job, m at) (pve.UPID, error) {
+	switch j.stage {
+	case stageConfigure:
+		return d.configure(ctx, j, m)
+	case stageResize:
+		if want := j.want.size.disk; want<<30 > j.machine.size && j.machine.disk != "" {
+			return d.api.resize(ctx, m, j.machine.disk, want)
+		}
+		return "", nil
+	case stageUpload:
+		image, err := seedImage(j.request.InstanceID, j.request.UserData)
+		if err != nil {
+			return "", be(driver.Transient, "%w", err)
+		}
+		return d.api.upload(ctx, m.node, d.opts.ISOStorage, isoName(j.request.InstanceID), image)
+	case stageAttach:
+		return d.api.configure(ctx, m, j.attachment(isoVolume(d.opts.ISOStorage, j.request.InstanceID)))
+	case stageStart:
+		return d.api.start(ctx, m)
+	}
+	return "", fmt.Errorf("stage %d has nothing to send", j.stage)
+}
+
+// await waits for the task of a stage, and forgets it when it has ended.
+func (d *Driver) await(ctx context.Context, j *job) error {
+	err := d.api.wait(ctx, j.upid, j.quit)
+	if err == nil || taskFailed(err) {
+		j.upid = ""
+	}
+	return err
+}
+
+// taskFailed reports whether err, of waiting for a task, is what became of it. A
+// task that nobody knows any more has failed too.
+func taskFailed(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && (r.status == 0 || r.kind() == driver.Invalid)
+}
+
+func alreadyRuns(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && strings.Contains(r.reason, "already running")
+}
+
+// place chooses where the machine will be, and its number.
+func (d *Driver) place(ctx context.Context, j *job) error {
+	list, err := d.api.resources(ctx)
+	if err != nil {
+		return err
+	}
+	c := clusterOf(list)
+	from, first, err := d.templates(ctx, c, j.want)
+	if err != nil {
+		return err
+	}
+	chosen, ok := d.reg.reserve(j, first.needs(j.want), func(taken map[string]need, shunned []string) (string, bool) {
+		return chooseOf(c.nodes, from, taken, append(shunned, j.avoid...), j.avoid, first.needs(j.want))
+	})
+	if !ok {
+		return c.noRoom(from, j.avoid, first.needs(j.want))
+	}
+	j.template = first
+	if t := from[chosen]; t != first.at {
+		config, err := d.api.config(ctx, t)
+		if err != nil {
+			return err
+		}
+		j.template = templateOf(t, config)
+	}
+	j.shared, j.full = c.shares(j.want.storage), !c.linked(j.template.storages, j.want.storage)
+	number, err := d.numbers.take(highest(list))
+	d.reg.update(j, func(p *progress) { p.at.vmid = number })
+	return err
+}
+
+// templates says what a machine can be cloned from on each node. first is one of the
+// templates; they count as equal but for where they are.
+func (d *Driver) templates(ctx context.Context, c cluster, want settings) (from map[string]at, first template, err error) {
+	own, err := c.templates(want)
+	if err != nil {
+		return nil, first, err
+	}
+	t := own[sortedKeys(own)[0]]
+	config, err := d.api.config(ctx, t)
+	if err != nil {
+		return nil, first, err
+	}
+	first = templateOf(t, config)
+	from = c.sources(own, first, want, d.opts.ISOStorage)
+	if len(from) == 0 {
+		return nil, first, be(driver.MissingRef,
+			"no node that is online has the template, the storage %q for its disks and the storage %q for its CD", want.storage, d.opts.ISOStorage)
+	}
+	return from, first, nil
+}
+
+// chooseOf chooses among the nodes that have a source. Nodes to pass over are taken if
+// there is no other one, unless they are out altogether.
+func chooseOf(nodes []node, from map[string]at, taken map[string]need, passOver, out []string, n need) (string, bool) {
+	for _, not := range [][]string{passOver, out} {
+		left := slices.DeleteFunc(slices.Clone(nodes), func(c node) bool {
+			_, has := from[c.name]
+			return !has || slices.Contains(not, c.name)
+		})
+		if chosen, ok := choose(left, taken, n); ok {
+			return chosen, true
+		}
+	}
+	return "", false
+}
+
+// noRoom is the error of a machine that no node takes.
+func (c cluster) noRoom(from map[string]at, avoid []string, n need) error {
+	if c.blind && len(c.nodes) == 0 {
+		return be(driver.Auth, "the nodes are listed without their memory; the token needs Sys.Audit on /")
+	}
+	var says []string
+	for _, one := range c.nodes {
+		switch _, has := from[one.name]; {
+		case slices.Contains(avoid, one.name):
+			says = append(says, one.name+" has failed")
+		case !has:
+			says = append(says, one.name+" lacks template or storage")
+		default:
+			says = append(says, one.name+" has "+strconv.FormatInt(one.memory>>20, 10)+" MiB, less what is on its way")
+		}
+	}
+	return be(driver.Capacity, "no node has %d MiB of memory free: %s", n.memory>>20, strings.Join(says, "; "))
+}
+
+// configure makes the clone what it shall be. That it is ours, its name says.
+func (d *Driver) configure(ctx context.Context, j *job, m at) (pve.UPID, error) {
+	config, err := d.api.config(ctx, m)
+	if err != nil {
+		return "", err
+	}
+	if config.Name != string(j.request.InstanceID) {
+		return "", be(driver.Transient, "machine %s is called %q now; it is left alone", m, config.Name)
+	}
+	j.machine = hardwareOf(config)
+	if j.machine.disk == "" {
+		return "", be(driver.Invalid, "template %s has no disk", j.template.at)
+	}
+	return d.api.configure(ctx, m, j.options(splitTags(config.Tags)))
+}
+
+// options are those of the machine itself.
+func (j *job) options(tags []string) []pve.VirtualMachineOption {
+	onBoot := 0
+	if j.want.onBoot {
+		onBoot = 1
+	}
+	options := []pve.VirtualMachineOption{
+		{Name: "tags", Value: strings.Join(tagsOf(j.request.Owner, j.request.InstanceID, tags), tagSep)},
+		{Name: "onboot", Value: onBoot},
+	}
+	if n := j.want.size.cores; n != 0 {
+		options = append(options, pve.VirtualMachineOption{Name: "cores", Value: n}, pve.VirtualMachineOption{Name: "sockets", Value: 1})
+	}
+	if n := j.want.size.memory; n != 0 {
+		options = append(options, pve.VirtualMachineOption{Name: "memory", Value: n})
+	}
+	if j.want.net.name != "" {
+		options = append(options, pve.VirtualMachineOption{Name: "net0", Value: j.want.net.device()})
+	}
+	return options
+}
+
+// seedDrive is the option of the machine's CD.
+const seedDrive = "ide2"
+
+// attachment are the options that give the machine its CD, in place of one that the
+// template has for cloud-init, and its disk to boot from.
+func (j *job) attachment(volume string) []pve.VirtualMachineOption {
+	options := []pve.VirtualMachineOption{
+		{Name: seedDrive, Value: volume + ",media=cdrom"},
+		{Name: "boot", Value: "order=" + j.machine.disk},
+	}
+	others := slices.DeleteFunc(slices.Clone(j.machine.seeds), func(option string) bool { return option == seedDrive })
+	if len(others) > 0 {
+		options = append(options, pve.VirtualMachineOption{Name: "delete", Value: strings.Join(others, ",")})
+	}
+	return options
+}
