@@ -142,6 +142,7 @@ func verbs() []verb {
 		on("Instances", "Reset", (*Cloud).resetInstance),
 		on("Instances", "Suspend", (*Cloud).suspendInstance),
 		on("Instances", "Resume", (*Cloud).resumeInstance),
+		on("Instances", "SimulateMaintenanceEvent", (*Cloud).simulateMaintenance),
 		on("Instances", "SetLabels", (*Cloud).setLabels),
 		on("Instances", "UpdateNetworkInterface", (*Cloud).updateInterface),
 		on("InstanceGroups", "Insert", (*Cloud).insertGroup),

@@ -125,6 +125,7 @@ func (c *Cloud) metadata(i *instance, where string) (string, bool) {
 	m := c.machine(i)
 	values := map[string]string{
 		"":                                          "instance/\nproject/\n",
+		"universe/universe-domain":                  "googleapis.com",
 		"project/project-id":                        c.opts.Project,
 		"project/numeric-project-id":                projectNumber,
 		"instance/id":                               strconv.FormatUint(m.ID, 10),

@@ -20,6 +20,7 @@ var permissions = map[string][]string{
 	"instances.reset":                              {"compute.instances.reset"},
 	"instances.suspend":                            {"compute.instances.suspend"},
 	"instances.resume":                             {"compute.instances.resume"},
+	"instances.simulateMaintenanceEvent":           {"compute.instances.simulateMaintenanceEvent"},
 	"instances.setLabels":                          {"compute.instances.setLabels"},
 	"instances.updateNetworkInterface":             {"compute.instances.updateNetworkInterface"},
 	"instanceGroups.insert":                        {"compute.instanceGroups.create"},

@@ -97,3 +97,22 @@ func (c *Cloud) isFull(i *instance) bool {
 	room, limited := c.room[place{i.zone, i.kind.Name}]
 	return limited && room <= 0
 }
+
+// simulateMaintenance moves a machine to another host, of which nothing shows here, or
+// takes one away that can be taken away: it is how people try that out.
+// https://docs.cloud.google.com/compute/docs/instances/simulating-host-maintenance
+func (c *Cloud) simulateMaintenance(_ call, in *computepb.SimulateMaintenanceEventInstanceRequest) (*computepb.Operation, error) {
+	return c.once(in.GetRequestId(), func() (*operation, error) {
+		i, err := c.exists(in.GetProject(), in.GetZone(), in.GetInstance())
+		if err != nil {
+			return nil, err
+		}
+		if !i.is(running) {
+			return nil, notReady(c.path(i.below()))
+		}
+		if i.pb.GetScheduling().GetPreemptible() {
+			c.preempt(i)
+		}
+		return c.quick(i.zone, "simulateMaintenanceEvent", i.below(), i.pb.GetId()), nil
+	})
+}

@@ -134,17 +134,22 @@ func (c *Cloud) Interrupt(name string) bool {
 		if !i.is(running) || !i.pb.GetScheduling().GetPreemptible() {
 			return false
 		}
-		op := c.begin("zones/"+i.zone, "compute.instances.preempted", i.below(), i.pb.GetId())
-		i.preempted = true
-		c.notify()
-		c.then(i, c.opts.Notice, func() {
-			if i.pb.GetScheduling().GetInstanceTerminationAction() == "DELETE" {
-				c.remove(i, op)
-			} else {
-				c.shutdown(i, op, stopping, terminated)
-			}
-		})
+		c.preempt(i)
 		return true
+	})
+}
+
+// preempt announces a machine's end, and brings it after the notice.
+func (c *Cloud) preempt(i *instance) {
+	op := c.begin("zones/"+i.zone, "compute.instances.preempted", i.below(), i.pb.GetId())
+	i.preempted = true
+	c.notify()
+	c.then(i, c.opts.Notice, func() {
+		if i.pb.GetScheduling().GetInstanceTerminationAction() == "DELETE" {
+			c.remove(i, op)
+		} else {
+			c.shutdown(i, op, stopping, terminated)
+		}
 	})
 }
 
