@@ -68,6 +68,7 @@ type Group struct {
 	Size         int           // wanted managed instances; ≥ 0
 	Deleted      bool          // to be emptied and forgotten; Size counts as 0
 	Held         string        // not empty: why nothing may be created or deleted now
+	HeldBy       Blocker       // what kind of reason that is; zero: BlockerHeld
 	DrainTimeout time.Duration // 0: removals do not wait
 	InfraHash    string        // what a new instance is made from
 	Retired      []Retired     // instances that a caller named to go

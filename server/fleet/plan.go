@@ -82,7 +82,7 @@ func Plan(v View, now time.Time) Decision {
 	p := newPlanner(v, now)
 	p.finishRemovals()
 	if v.Group.Held != "" {
-		p.note("", "everything", BlockerHeld, v.Group.Held, time.Time{})
+		p.note("", "everything", cmp.Or(v.Group.HeldBy, BlockerHeld), v.Group.Held, time.Time{})
 		return p.d
 	}
 	p.removeRetired()

@@ -76,6 +76,9 @@ func (w *wanted) tryCommit(ctx context.Context, batch []*groupChange) ([]*groupC
 	if err == nil {
 		w.advance(file, etag)
 	}
+	if err == nil && hold != nil {
+		w.r.enqueueAll() // nothing is held any more
+	}
 	return pending, err
 }
 

@@ -105,7 +105,7 @@ func TestS15_AuditBetweenRecordAndRow(t *testing.T) {
 		})
 		audited := make(chan error, 1)
 		go func() {
-			time.Sleep(time.Second)
+			_ = pause(w.ctx, time.Second)
 			audited <- w.reign().auditOnce(w.ctx)
 		}()
 		_, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}})

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"slices"
 	"fmt"
 	"strings"
 	"testing"
@@ -309,6 +310,9 @@ func TestS12_HeldDeletesCountNobodysMachines(t *testing.T) {
 		told := w.asked(theirs)
 		if !strings.Contains(told.String(), listingDoubted) {
 			t.Errorf("the deletes are not held: %v", told)
+		}
+		if got := types(told.Conditions); !slices.Contains(got, "listing") || slices.Contains(got, "held") {
+			t.Errorf("conditions %v: it is the listing that is not known, not the group", got)
 		}
 		for _, foreign := range []string{"20 of", "of 25", "of 27"} {
 			for _, c := range told.Conditions {

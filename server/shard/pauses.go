@@ -64,7 +64,7 @@ func (r *Reign) ClearPause(ctx context.Context, tenant string, req *nstancev1.Cl
 	}
 	found := false
 	err = r.wanted.change(ctx, func(_ *config.Config, file *config.GroupFile) (bool, error) {
-		found = file.ClearPause(p, r.now())
+		found = file.ClearPause(p, r.now()) || r.wanted.lost()
 		return found, nil
 	})
 	if err != nil {
@@ -98,9 +98,13 @@ func pauseScope(tenant, scope, group string) (config.Pause, error) {
 	}
 }
 
-// pause is what holds back everything in a group because somebody said so. The
-// zero Hold: nothing does.
+// pause is what holds back everything in a group because somebody said so, or may
+// have: pauses stand in the group file, and while that is missing or unreadable no
+// group is known to go on (S23). The zero Hold: nothing does.
 func (w *wanted) pause(group fleet.GroupID, now time.Time) decisions.Hold {
+	if why := w.unknown(); why != "" {
+		return decisions.Hold{By: fleet.BlockerHeld, Why: "nobody knows whether it is paused: " + why}
+	}
 	p, paused := w.pauseOf(group, now)
 	if !paused {
 		return decisions.Hold{}
@@ -110,6 +114,24 @@ func (w *wanted) pause(group fleet.GroupID, now time.Time) decisions.Hold {
 		hold.Until = p.Until.Time
 	}
 	return hold
+}
+
+// unknown says why the group file is not known; empty: it is.
+func (w *wanted) unknown() string {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if w.hold == nil {
+		return ""
+	}
+	return w.hold.why
+}
+
+// lost reports whether the group file is missing, and the next change of it writes
+// what is known of it.
+func (w *wanted) lost() bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.hold != nil && w.hold.rewrite
 }
 
 // pauseOf is the widest pause in force for a group; false if none is.
@@ -130,6 +152,8 @@ func (r *Reign) errPaused(group fleet.GroupID) error {
 	switch {
 	case hold.By == "":
 		return nil
+	case hold.By == fleet.BlockerHeld:
+		return refuse(codes.FailedPrecondition, "GROUP_FILE_UNUSABLE", "%s", hold.Why)
 	case hold.Until.IsZero():
 		return refuse(codes.FailedPrecondition, "PAUSED", "%s; resume it first", hold.Why)
 	default:

@@ -222,3 +222,47 @@ func TestPauseRequestsAreChecked(t *testing.T) {
 		}
 	})
 }
+
+// TestS23_LostGroupFileMayHaveHeldAPause: pauses stand in the group file. A leader who
+// finds none cannot know that nothing was paused: it decides, says what it lacks, and
+// sends nothing until somebody resumes, changes a group, or restores the file.
+func TestS23_LostGroupFileMayHaveHeldAPause(t *testing.T) {
+	static := fleet.GroupID{Tenant: "default", Name: "fixed"}
+	opts := worldOptions{Groups: `{"default": {"fixed": {"template": "bare", "size": 2}}}`}
+	for name, lose := range map[string]func(*world){
+		"missing":    func(w *world) { w.remove(groupsKey) },
+		"unreadable": func(w *world) { w.overwrite(groupsKey, "{") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, opts, func(t *testing.T, w *world) {
+				w.settle(time.Minute)
+				w.pauseScope("shard", "", 0)
+				_ = w.stop()
+				lose(w)
+				w.lead()
+				w.settle(time.Minute)
+				before := w.changes()
+				w.cloud.Kill(w.vms(static)[0].InstanceID)
+				w.settle(time.Hour)
+				if n := w.changes() - before; n > 0 {
+					t.Errorf("%d creates and deletes are sent in a shard that may be paused", n)
+				}
+				if d := w.lastDecision(static); d.Action != "create" || d.By != fleet.BlockerHeld {
+					t.Errorf("the last decision is %+v, want a create that is held", d)
+				}
+				_, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{
+					Config: &nstancev1.InstanceConfig{Group: static.Name},
+				})
+				if !refusedWith(err, codes.FailedPrecondition) {
+					t.Errorf("an instance asked for by name: %v, want FailedPrecondition", err)
+				}
+				if name == "unreadable" {
+					return // it is repaired, and the leader restarted
+				}
+				w.resume("shard", "")
+				w.settle(time.Minute)
+				w.converged(2)
+			})
+		})
+	}
+}

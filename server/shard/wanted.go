@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,7 +62,8 @@ func newWanted(r *Reign, static Static) *wanted {
 
 func (w *wanted) key() string { return bucket.GroupsKey(w.r.opts.Shard) }
 
-// holding says why the groups that are not static are not known.
+// holding says why the groups that are not static are not known, and neither is what
+// is paused.
 type holding struct {
 	why     string
 	rewrite bool // an upsert may write the file anew
@@ -76,7 +76,7 @@ func (w *wanted) load(ctx context.Context) error {
 	obj, err := w.r.opts.Store.Get(ctx, w.key())
 	switch {
 	case errors.Is(err, objectstore.ErrNotFound) && w.r.cache.Len() > 0:
-		w.keep(&holding{why: "the group file is missing; an upsert of any group writes a new one", rewrite: true})
+		w.keep(&holding{why: "the group file is missing; a change of any group, a pause and a resume write a new one", rewrite: true})
 		return nil
 	case errors.Is(err, objectstore.ErrNotFound):
 		w.set(&config.GroupFile{}, "")
@@ -256,20 +256,28 @@ func (w *wanted) all() iter.Seq2[fleet.GroupID, *config.EffectiveGroup] {
 // unless it may have stood in a group file that is missing. While the
 // provider's listing is not to be believed every group is held.
 func (w *wanted) group(id fleet.GroupID) fleet.Group {
-	alarm := w.r.collector.alarmed()
+	g := w.known(id)
+	if alarm := w.r.collector.alarmed(); g.Held == "" && alarm != "" {
+		g.Held, g.HeldBy = alarm, fleet.BlockerListing
+	}
+	return g
+}
+
+// known is a group as the files say.
+func (w *wanted) known(id fleet.GroupID) fleet.Group {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	g, ok := w.effectives[id]
 	switch {
 	case ok:
 		return fleet.Group{
-			ID: id, Size: g.Size, Deleted: g.Deleted, Held: cmp.Or(g.Held, alarm),
+			ID: id, Size: g.Size, Deleted: g.Deleted, Held: g.Held,
 			DrainTimeout: g.DrainTimeout, InfraHash: g.InfraHash, Retired: retired(g.Dynamic),
 		}
 	case w.hold != nil:
 		return fleet.Group{ID: id, Held: w.hold.why}
 	default:
-		return fleet.Group{ID: id, Deleted: true, Held: alarm}
+		return fleet.Group{ID: id, Deleted: true}
 	}
 }
 
