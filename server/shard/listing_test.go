@@ -1,8 +1,8 @@
 package shard
 
 import (
-	"slices"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
