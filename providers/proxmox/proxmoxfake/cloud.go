@@ -75,7 +75,7 @@ func (c *Cloud) Close() {
 		c.timer.Stop()
 	}
 	for _, m := range c.machines {
-		m.halt()
+		m.halt(false)
 	}
 }
 

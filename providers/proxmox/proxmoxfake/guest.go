@@ -25,11 +25,11 @@ func (c *Cloud) run(m *machine) error {
 			g.UserData, g.MetaData = seed["user-data"], seed["meta-data"]
 		}
 	}
-	stop, err := c.opts.Run(g)
+	running, err := c.opts.Run(g)
 	if err != nil {
-		m.halt()
+		m.halt(false)
 		return die("start failed: %v", err)
 	}
-	m.stop = stop
+	m.guest = running
 	return nil
 }

@@ -35,10 +35,16 @@ type Options struct {
 	// Speed divides Lag and all durations, and patience with locks; 0: 1.
 	Speed float64
 
-	// Run starts what a machine runs. It is called when a machine starts, and stop
-	// when it stops; neither may call the Cloud. An error fails the start. nil: a
-	// machine runs nothing.
-	Run func(Guest) (stop func(), err error)
+	// Run starts what a machine runs, whenever it starts. Neither Run nor the methods
+	// of what it returns may call the Cloud, which stands still until they return. An
+	// error fails the start. nil: a machine runs nothing.
+	Run func(Guest) (Running, error)
+}
+
+// Running is what a machine runs.
+type Running interface {
+	Stop() // asks it to end, and sees to it
+	Kill() // ends it as a loss of power does
 }
 
 // Node is a hypervisor.

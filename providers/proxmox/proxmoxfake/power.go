@@ -110,7 +110,7 @@ func (c *Cloud) stop(r *request) (any, error) {
 		if err := m.locked(); err != nil {
 			return err
 		}
-		m.halt()
+		m.halt(false)
 		return nil
 	})
 }
@@ -135,7 +135,7 @@ func (c *Cloud) shutdown(r *request) (any, error) {
 		if deaf && m.running && !r.flag("forceStop") {
 			return die("VM quit/powerdown failed - got timeout")
 		}
-		m.halt()
+		m.halt(!deaf)
 		return nil
 	})
 }
@@ -161,7 +161,7 @@ func (c *Cloud) reboot(r *request) (any, error) {
 		if m.deaf {
 			return die("VM quit/powerdown failed - got timeout")
 		}
-		m.halt()
+		m.halt(true)
 		return c.boot(m, now)
 	})
 }
@@ -172,7 +172,7 @@ func (c *Cloud) reset(r *request) (any, error) {
 		return nil, err
 	}
 	return c.onMachine(r, "qmreset", m, c.opts.takes("qmreset"), func(now time.Time) error {
-		m.halt()
+		m.halt(false)
 		return c.boot(m, now)
 	})
 }

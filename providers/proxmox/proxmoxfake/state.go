@@ -28,7 +28,7 @@ type machine struct {
 	deaf    bool // does not listen to a request to shut down
 	since   time.Time
 	pid     int
-	stop    func() // ends what it runs; may be nil
+	guest   Running // what it runs; may be nil
 }
 
 func (m *machine) template() bool { return m.config["template"] == "1" }
@@ -57,12 +57,16 @@ func (m *machine) name() string {
 	return fmt.Sprintf("VM %d", m.id)
 }
 
-// halt ends what it runs.
-func (m *machine) halt() {
-	if m.stop != nil {
-		m.stop()
+// halt ends what it runs, politely if it listens.
+func (m *machine) halt(politely bool) {
+	switch {
+	case m.guest == nil:
+	case politely:
+		m.guest.Stop()
+	default:
+		m.guest.Kill()
 	}
-	m.running, m.paused, m.stop, m.pid = false, false, nil, 0
+	m.running, m.paused, m.guest, m.pid = false, false, nil, 0
 }
 
 // locked returns the error of a machine that is locked.

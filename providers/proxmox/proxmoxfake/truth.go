@@ -61,7 +61,7 @@ func (c *Cloud) byName(name string) *machine {
 func (c *Cloud) Kill(name string) (found bool) {
 	c.with(func(time.Time) {
 		if m := c.byName(name); m != nil && m.running {
-			m.halt()
+			m.halt(false)
 			found = true
 		}
 	})
@@ -73,7 +73,7 @@ func (c *Cloud) Kill(name string) (found bool) {
 func (c *Cloud) Remove(name string) (found bool) {
 	c.with(func(time.Time) {
 		if m := c.byName(name); m != nil {
-			m.halt()
+			m.halt(false)
 			c.freeDisks(m.id)
 			c.forget(m.id)
 			found = true
@@ -144,7 +144,7 @@ func (c *Cloud) SetOnline(name string, online bool) {
 			switch {
 			case m.node != name:
 			case !online:
-				m.halt()
+				m.halt(false)
 			case m.config["onboot"] == "1":
 				_ = c.boot(m, now)
 			}

@@ -264,11 +264,17 @@ func seed(t *testing.T, label string, files map[string]string) string {
 	return path
 }
 
+// program is what a machine runs, and notes how it ends.
+type program struct{ told *[]string }
+
+func (p program) Stop() { *p.told = append(*p.told, "asked to end") }
+func (p program) Kill() { *p.told = append(*p.told, "killed") }
+
 func TestMachinesRunTheirUserData(t *testing.T) {
 	var told []string
-	run := func(g proxmoxfake.Guest) (func(), error) {
+	run := func(g proxmoxfake.Guest) (proxmoxfake.Running, error) {
 		told = append(told, fmt.Sprintf("start %s %q %q", g.Name, g.UserData, g.MetaData))
-		return func() { told = append(told, "stop "+g.Name) }, nil
+		return program{&told}, nil
 	}
 	path := seed(t, "cidata", map[string]string{"user-data": "#!/bin/sh\nexit 0\n", "meta-data": "instance-id: knc1\n"})
 	inBubble(t, proxmoxfake.Options{Run: run}, func(b *bench) {
@@ -291,9 +297,10 @@ func TestMachinesRunTheirUserData(t *testing.T) {
 		if exit := b.end(begin); exit != "OK" {
 			b.Error(exit)
 		}
+		b.do("POST", "/nodes/pve1/qemu/10000/status/reboot", nil)
 		b.Kill("knc1")
-		if got := told[len(told)-1]; got != "stop knc1" {
-			b.Error(got)
+		if want := []string{"asked to end", told[0], "killed"}; !slices.Equal(told[1:], want) {
+			b.Errorf("%q, want %q", told[1:], want)
 		}
 		iso, err := storage.ISO(b.Context(), "knc1.iso")
 		if err != nil {

@@ -1,0 +1,21 @@
+// Command fake-proxmox is a Proxmox VE cluster that exists in memory, for trying the
+// Proxmox VE build out without one. Machines are processes of this box that run their
+// user data; see package guest for what that can be.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "fake-proxmox:", err)
+		os.Exit(1)
+	}
+}
