@@ -32,7 +32,7 @@ type schema map[string]param
 var (
 	dnsName  = regexp.MustCompile(`^([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)(\.([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?))*$`)
 	configID = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]+(,[a-zA-Z][a-zA-Z0-9_-]+)*$`)
-	tagList  = regexp.MustCompile(`^([a-zA-Z0-9_][a-zA-Z0-9_+.-]*([;, ][a-zA-Z0-9_][a-zA-Z0-9_+.-]*)*)?$`)
+	tagList  = regexp.MustCompile(`^[;, ]*([a-zA-Z0-9_][a-zA-Z0-9_+.-]*([;, ]+|$))*$`)
 	numbered = regexp.MustCompile(`^([a-z]+)(0|[1-9][0-9]?)$`)
 )
 

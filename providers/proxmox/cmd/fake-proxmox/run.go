@@ -15,8 +15,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/uuid"
-
 	"nstance.dev/providers/proxmox/proxmoxfake"
 	"nstance.dev/server/driver/drivertest/guest"
 )
@@ -38,6 +36,7 @@ storages local (ISO images), local-lvm and ceph (disks); the templates debian-13
 each node (9001 to 9003, on local-lvm) and debian-13-ceph (9100, on ceph).
 
 Usage: fake-proxmox [flags]
+
 `
 
 func parse(args []string, stderr io.Writer) (settings, error) {
@@ -50,7 +49,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	flags.StringVar(&s.caFile, "ca-file", "", "serve HTTPS with a certificate made for this run, and write its authority here")
 	flags.Float64Var(&s.speed, "speed", 10, "how many times as fast as a real cluster tasks are")
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, usage)
+		fmt.Fprint(stderr, usage)
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {
@@ -78,7 +77,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		if s.dir, err = os.MkdirTemp("", "fake-proxmox-"); err != nil {
 			return err
 		}
-		defer os.RemoveAll(s.dir)
+		defer func() { _ = os.RemoveAll(s.dir) }()
 	}
 	if s.dir, err = filepath.Abs(s.dir); err != nil {
 		return err
@@ -105,12 +104,11 @@ func (s settings) serve(ctx context.Context, stdout io.Writer, log *slog.Logger)
 		}
 		listener, scheme = tls.NewListener(listener, config), "https"
 	}
-	token := proxmoxfake.Token{ID: proxmoxfake.DefaultToken.ID, Secret: uuid.Must(uuid.NewRandomFromReader(rand.Reader)).String()}
+	token := proxmoxfake.Token{ID: proxmoxfake.DefaultToken.ID, Secret: rand.Text()}
 	cloud := proxmoxfake.New(proxmoxfake.Options{Tokens: []proxmoxfake.Token{token}, Speed: s.speed, Run: s.boot(log)})
 	defer cloud.Close()
 	// Refusals take HTTP/1.1: version 2 has no reason phrases.
 	server := &http.Server{Handler: cloud, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
-	defer server.Close()
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	_, err = fmt.Fprintf(stdout, "export PROXMOX_API_URL='%s://%s/api2/json'\nexport PROXMOX_TOKEN_ID='%s'\nexport PROXMOX_TOKEN_SECRET='%s'\n",
 		scheme, listener.Addr(), token.ID, token.Secret)
@@ -118,7 +116,7 @@ func (s settings) serve(ctx context.Context, stdout io.Writer, log *slog.Logger)
 		return err
 	}
 	log.Info("serving", "address", listener.Addr().String(), "machines", s.dir)
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(listener); ctx.Err() == nil {
 		return err
 	}
 	return nil

@@ -14,7 +14,10 @@ import (
 	"time"
 
 	proxmox "github.com/luthermonson/go-proxmox"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serving runs the command until the test ends, and returns the environment that it
 // prints.
@@ -56,7 +59,7 @@ func TestPrintsTheEnvironmentAndServes(t *testing.T) {
 	for name, args := range map[string][]string{"http": nil, "https": {"--ca-file", ca}} {
 		t.Run(name, func(t *testing.T) {
 			env := serving(t, args...)
-			opts := []proxmox.Option{proxmox.WithHTTPClient(&http.Client{Transport: &http.Transport{}})}
+			opts := []proxmox.Option{proxmox.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}})}
 			if name == "https" {
 				opts = append(opts, proxmox.WithRootCAFile(ca))
 			}
@@ -75,9 +78,10 @@ func TestPrintsTheEnvironmentAndServes(t *testing.T) {
 
 // TestMachineRunsItsUserData makes a machine as the driver does.
 func TestMachineRunsItsUserData(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()) // where the client writes the CD
 	mark := filepath.Join(t.TempDir(), "mark")
 	ctx, dir := t.Context(), t.TempDir()
-	client := connect(serving(t, "--speed", "1000", "--dir", dir), proxmox.WithHTTPClient(&http.Client{Transport: &http.Transport{}}))
+	client := connect(serving(t, "--speed", "1000", "--dir", dir), proxmox.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}))
 	node := (&proxmox.Node{}).New(client, "pve1")
 	end := func(task *proxmox.Task, err error) {
 		t.Helper()
