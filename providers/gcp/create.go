@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"cloud.google.com/go/compute/apiv1/computepb"
 
@@ -56,18 +57,34 @@ func (d *Driver) create(ctx context.Context, req driver.CreateRequest, inst *com
 	case err != nil:
 		return driver.Machine{}, fail(opCreate, writes, err)
 	}
+	op := begun.Proto()
 	old := begun.Done() // a new one never is: this is the answer to an earlier call
-	if err := d.finish(ctx, opCreate, begun.Proto()); err != nil {
+	if err := d.finish(ctx, opCreate, op); err != nil {
 		return d.resolve(ctx, req, err)
 	}
 	m, err := d.get(ctx, opCreate, string(req.InstanceID))
 	switch {
 	case err == nil:
 		return m, nil
-	case old && driver.IsNotFound(err):
-		return driver.Machine{}, wasDeleted(req)
-	case old:
+	case !old:
+		return d.promised(inst), nil // made just now, whatever a look at it says
+	}
+	return d.remember(ctx, req, inst, op, err)
+}
+
+// remember says what became of a machine that an earlier call has made and that
+// does not show: its end leaves an operation behind, and where there is none the
+// cloud has only not caught up.
+func (d *Driver) remember(ctx context.Context, req driver.CreateRequest, inst *computepb.Instance, made *computepb.Operation, err error) (driver.Machine, error) {
+	if !driver.IsNotFound(err) {
 		return driver.Machine{}, driver.Fail(driver.Ambiguous, opCreate, err)
+	}
+	deletes, err := d.deletions(ctx, made.GetTargetId())
+	switch {
+	case err != nil:
+		return driver.Machine{}, driver.Fail(driver.Ambiguous, opCreate, err)
+	case slices.ContainsFunc(deletes, succeeds):
+		return driver.Machine{}, wasDeleted(req)
 	}
 	return d.promised(inst), nil
 }
@@ -85,9 +102,7 @@ func (d *Driver) promised(inst *computepb.Instance) driver.Machine {
 func (d *Driver) adopt(ctx context.Context, req driver.CreateRequest) (driver.Machine, error) {
 	inst, err := d.fetch(ctx, opCreate, string(req.InstanceID))
 	switch {
-	case driver.IsNotFound(err):
-		return driver.Machine{}, wasDeleted(req)
-	case err != nil:
+	case err != nil: // one that does not show, too: it may be coming or going
 		return driver.Machine{}, driver.Fail(driver.Ambiguous, opCreate, err)
 	case !owned(inst.GetLabels(), req.Owner) || inst.GetLabels()[labelInstanceID] != string(req.InstanceID):
 		return driver.Machine{}, driver.Fail(driver.Invalid, opCreate, fmt.Errorf("a machine named %s exists whose labels are not those of shard %s in cluster %s", req.InstanceID, req.Owner.Shard, req.Owner.Cluster))

@@ -3,6 +3,7 @@ package gcp
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"cloud.google.com/go/compute/apiv1/computepb"
 
@@ -53,11 +54,34 @@ func (d *Driver) delete(ctx context.Context, name string) error {
 		return nil // no machine has such a name
 	}
 	_, err := d.api.instances.Delete(ctx, &computepb.DeleteInstanceRequest{Project: d.project, Zone: d.zone, Instance: name})
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case reasonOf(err) == reasonNotReady:
+		return d.refused(ctx, name, err)
 	}
 	if err = fail(opDelete, writes, err); driver.KindOf(err) == driver.MissingRef {
 		return nil
 	}
 	return err
+}
+
+// refused says whether a machine that is not ready for a delete is so because it
+// is being deleted.
+func (d *Driver) refused(ctx context.Context, name string, because error) error {
+	inst, err := d.fetch(ctx, opDelete, name)
+	if err != nil {
+		if driver.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}
+	deletes, err := d.deletions(ctx, inst.GetId())
+	if err != nil {
+		return fail(opDelete, reads, err)
+	}
+	if slices.ContainsFunc(deletes, goesOn) {
+		return nil
+	}
+	return fail(opDelete, writes, because)
 }

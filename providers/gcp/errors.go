@@ -86,6 +86,7 @@ var reasons = map[string]driver.Kind{
 const (
 	reasonExists        = "alreadyExists"
 	reasonMember        = "memberAlreadyExists"
+	reasonNotReady      = "resourceNotReady"
 	reasonFingerprint   = "conditionNotMet"
 	codeExists          = "RESOURCE_ALREADY_EXISTS"
 	codeConditionNotMet = "CONDITION_NOT_MET"

@@ -3,10 +3,12 @@ package gcp
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"cloud.google.com/go/compute/apiv1/computepb"
+	"google.golang.org/api/iterator"
 
 	"nstance.dev/server/driver"
 )
@@ -21,7 +23,7 @@ const (
 // finish waits until an operation is done and returns its error. While it is not
 // done when ctx ends, or cannot be asked for, the error is [driver.Ambiguous].
 func (d *Driver) finish(ctx context.Context, op string, running *computepb.Operation) error {
-	for failures := 0; running.GetStatus() != computepb.Operation_DONE; {
+	for failures := 0; goesOn(running); {
 		next, err := d.api.operations.Wait(ctx, &computepb.WaitZoneOperationRequest{
 			Operation: running.GetName(), Project: d.project, Zone: cmp.Or(baseName(running.GetZone()), d.zone),
 		})
@@ -39,6 +41,29 @@ func (d *Driver) finish(ctx context.Context, op string, running *computepb.Opera
 	}
 	return nil
 }
+
+// deletions are the deletes of the resource with a number that the zone remembers,
+// those that go on included; it does for two weeks.
+func (d *Driver) deletions(ctx context.Context, target uint64) (ops []*computepb.Operation, err error) {
+	filter := fmt.Sprintf(`operationType = "delete" AND targetId = %d`, target)
+	it := d.api.operations.List(ctx, &computepb.ListZoneOperationsRequest{Project: d.project, Zone: d.zone, Filter: &filter})
+	for {
+		op, err := it.Next()
+		switch {
+		case errors.Is(err, iterator.Done):
+			return ops, nil
+		case err != nil:
+			return nil, err
+		}
+		ops = append(ops, op)
+	}
+}
+
+// goesOn reports whether an operation is not done.
+func goesOn(op *computepb.Operation) bool { return op.GetStatus() != computepb.Operation_DONE }
+
+// succeeds reports whether an operation has not failed.
+func succeeds(op *computepb.Operation) bool { return failed(op) == nil }
 
 // pause waits, and reports whether ctx lasted.
 func pause(ctx context.Context, d time.Duration) bool {
