@@ -99,6 +99,8 @@ func (d *Driver) awaitStopped(ctx context.Context, id string) error {
 	for {
 		m, err := d.find(ctx, "power", driver.Ref{ProviderID: id})
 		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("wait until %s has stopped: %w", id, ctx.Err())
 		case err != nil:
 			return err
 		case m.Status == driver.Stopped:
@@ -108,7 +110,6 @@ func (d *Driver) awaitStopped(ctx context.Context, id string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait until %s has stopped: %w", id, ctx.Err())
 		case <-time.After(stopPace):
 		}
 	}

@@ -1,0 +1,80 @@
+package aws_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/providers/aws/awsfake"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest"
+)
+
+// atlas finds the world of a driver, and remembers all of them.
+type atlas struct {
+	mu     sync.Mutex
+	worlds map[driver.Driver]*world
+}
+
+func (a *atlas) open(t *testing.T, w *world) driver.Driver {
+	d := w.driver(t, "")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.worlds[d] = w
+	return d
+}
+
+func (a *atlas) of(d driver.Driver) *world {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.worlds[d]
+}
+
+func TestContract(t *testing.T) {
+	a := &atlas{worlds: map[driver.Driver]*world{}}
+	account := testAccount()
+	group := func(key string, arns ...string) driver.LoadBalancer {
+		lb := driver.LoadBalancer{Key: key}
+		for _, arn := range arns {
+			lb.TargetGroups = append(lb.TargetGroups, driver.TargetGroup{ARN: arn, Port: 8443})
+		}
+		return lb
+	}
+	image := func(name string, descending bool) driver.ImageQuery {
+		return driver.ImageQuery{
+			Filters: []driver.ImageFilter{{Name: "name", Values: []string{name}}}, Owners: []string{"136693071363"}, Descending: descending,
+		}
+	}
+	drivertest.Run(t, drivertest.Harness{
+		New: func(t *testing.T) driver.Driver {
+			w := newWorld(t, slow())
+			w.SetRoom(awsfake.Place{Subnet: machines}, 32-5-10)
+			return a.open(t, w)
+		},
+		Wrap:    synctest.Test,
+		Request: complete,
+		Reopen:  func(t *testing.T, d driver.Driver) driver.Driver { return a.open(t, a.of(d)) },
+		Kill:    func(_ *testing.T, d driver.Driver, id identity.ID) { w := a.of(d); w.Kill(w.of(id)) },
+		Room:    32 - 5 - 10, // addresses, less AWS's and those that the driver keeps back
+		Balancers: []driver.LoadBalancer{
+			group("api", account.TargetGroups[0].ARN), group("www", account.TargetGroups[1].ARN),
+		},
+		Images: []drivertest.ImageCase{
+			{Query: image("debian-13-arm64-*", true), Want: "ami-0a1100000000000003"},
+			{Query: image("debian-13-arm64-*", false), Want: "ami-0a1100000000000001"},
+			{Query: image("debian-14-*", true)},
+		},
+		Patience: 2 * time.Minute,
+	})
+	t.Run("DocumentedCalls", func(t *testing.T) {
+		made := map[string]bool{}
+		for _, w := range a.worlds {
+			for _, op := range w.Gate().Ops() {
+				made[op] = true
+			}
+		}
+		checkDocumented(t, made)
+	})
+}

@@ -1,0 +1,163 @@
+package aws_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"nstance.dev/providers/aws"
+	"nstance.dev/providers/aws/awsfake"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest/wire"
+)
+
+// The address goes to whoever leads, by force: the one before may hang.
+func TestLeaderNetworkMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow())
+		other := w.Plant(nil)
+		time.Sleep(time.Minute)
+		first, second := w.driver(t, ""), w.driver(t, other)
+		for i, step := range []struct {
+			name   string
+			do     func(context.Context) error
+			holder string
+		}{
+			{"the first takes it", assign(first), w.server},
+			{"and keeps it", assign(first), w.server},
+			{"the second takes it away", assign(second), other},
+			{"the first lets go of what it has not", first.ReleaseLeaderNetwork, other},
+			{"the first takes it back", assign(first), w.server},
+			{"and lets go", first.ReleaseLeaderNetwork, ""},
+			{"which it may do twice", first.ReleaseLeaderNetwork, ""},
+		} {
+			if err := step.do(t.Context()); err != nil {
+				t.Fatalf("%d: %s: %v", i, step.name, err)
+			}
+			time.Sleep(time.Minute)
+			if got := w.leader(t); got != step.holder {
+				t.Errorf("%d: %s: it is at %q, want %q", i, step.name, got, step.holder)
+			}
+		}
+	})
+}
+
+func assign(d *aws.Driver) func(context.Context) error {
+	return func(ctx context.Context) error { return d.AssignLeaderNetwork(ctx, driver.Addresses{}) }
+}
+
+// leader is the instance that has the leader's interface.
+func (w *world) leader(t *testing.T) string {
+	t.Helper()
+	client := ec2.New(ec2.Options{
+		Region: region, HTTPClient: &http.Client{Transport: wire.RoundTripper(w)},
+		Credentials: credentials.NewStaticCredentialsProvider(awsfake.AccessKey, awsfake.SecretKey, ""),
+	})
+	out, err := client.DescribeNetworkInterfaces(t.Context(), &ec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{"eni-0a11000000000001"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := out.NetworkInterfaces[0].Attachment; a != nil {
+		return *a.InstanceId
+	}
+	return ""
+}
+
+// elsewhere is a network without the metadata service.
+type elsewhere struct{ http.RoundTripper }
+
+func (e elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Hostname() == "169.254.169.254" {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.EHOSTUNREACH}
+	}
+	return e.RoundTripper.RoundTrip(r)
+}
+
+// Two that want it at once do not both believe that they have it.
+func TestLeaderNetworkIsHeldByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow())
+		other := w.Plant(nil)
+		time.Sleep(time.Minute)
+		errs := make(chan error, 2)
+		for _, server := range []string{w.server, other} {
+			d := w.driver(t, server)
+			go func() { errs <- assign(d)(t.Context()) }()
+		}
+		<-errs
+		<-errs
+		time.Sleep(time.Minute)
+		if got := w.leader(t); got != w.server && got != other {
+			t.Errorf("it is at %q", got)
+		}
+	})
+}
+
+func TestLeaderNetworkThatCannotBe(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*aws.Options)
+		faults wire.Faults
+		want   driver.Kind
+		says   string
+	}{
+		"it is not configured":      {func(o *aws.Options) { o.LeaderIP, o.LeaderInterface = "", "" }, nil, driver.Unsupport, "no leader_network"},
+		"there is no such one":      {func(o *aws.Options) { o.LeaderInterface = "eni-0ffffffffffffffff" }, nil, driver.MissingRef, "eni-0ffffffffffffffff"},
+		"it has another address":    {func(o *aws.Options) { o.LeaderIP = "10.0.0.9" }, nil, driver.Invalid, "server.leader_network.ip is 10.0.0.9"},
+		"it may not be looked at":   {nil, wire.Always("DescribeNetworkInterfaces", wire.Fault{Kind: driver.Auth}), driver.Auth, ""},
+		"it may not be attached":    {nil, wire.Always("AttachNetworkInterface", wire.Fault{Kind: driver.Auth}), driver.Auth, ""},
+		"nobody knows if it was":    {nil, wire.Always("AttachNetworkInterface", wire.Fault{Lost: true}), driver.Ambiguous, ""},
+		"this is no machine of EC2": {func(o *aws.Options) { o.HTTPClient.Transport = elsewhere{o.HTTPClient.Transport} }, nil, driver.Transient, "metadata service"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, awsfake.Options{})
+				change := c.change
+				if change == nil {
+					change = func(*aws.Options) {}
+				}
+				d := w.driver(t, "", change)
+				w.Gate().SetFaults(c.faults)
+				err := assign(d)(t.Context())
+				wantKind(t, "assign", err, c.want)
+				if err != nil && !strings.Contains(err.Error(), c.says) {
+					t.Errorf("assign: %v, want %q", err, c.says)
+				}
+			})
+		})
+	}
+}
+
+// The host has to configure the interface; where it has not, the log says so.
+func TestLeaderNetworkOfTheHost(t *testing.T) {
+	for name, c := range map[string]struct {
+		addrs []net.Addr
+		warns bool
+	}{
+		"configured":     {[]net.Addr{&net.IPNet{IP: net.IPv4(10, 0, 15, 200), Mask: net.CIDRMask(20, 32)}}, false},
+		"not configured": {[]net.Addr{&net.IPNet{IP: net.IPv4(10, 0, 15, 201), Mask: net.CIDRMask(20, 32)}}, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			d := newWorld(t, awsfake.Options{}).driver(t, "", func(o *aws.Options) {
+				o.Addresses = func() ([]net.Addr, error) { return c.addrs, nil }
+				o.Log = slog.New(slog.NewTextHandler(&log, nil))
+			})
+			if err := assign(d)(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if warned := strings.Contains(log.String(), "the operating system must configure it"); warned != c.warns {
+				t.Errorf("%s: %s", name, log.String())
+			}
+		})
+	}
+}
