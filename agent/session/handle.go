@@ -133,7 +133,7 @@ func (st *stream) stage(ctx context.Context, f *nstancev1.FileTransfer, now time
 	}
 	if err := st.session.Files.Stage(f.GetFilename(), f.GetContent(), modTime); err != nil {
 		st.session.log.ErrorContext(ctx, "delivered file was refused", "error", err)
-		st.reports.hurry(now)
+		st.reports.hurry(now, st.session.Random())
 	}
 }
 
@@ -143,7 +143,7 @@ func (st *stream) commit(ctx context.Context, hash string, now time.Time) {
 	} else {
 		st.session.log.InfoContext(ctx, "delivered files applied", "config_hash", hash)
 	}
-	st.reports.hurry(now)
+	st.reports.hurry(now, st.session.Random())
 }
 
 // report sends what there is to say. A measurement that fails is no reason for silence.

@@ -53,21 +53,24 @@ func (r *reports) reported(now time.Time, random float64) {
 	r.due = now.Add(spread(r.interval, random))
 }
 
-// hurry brings the next report forward because there is news, yet not closer than spacing
-// to the last one.
-func (r *reports) hurry(now time.Time) {
+// hurry brings the next report forward because files have changed, yet not closer than
+// spacing to the last one. It is one of the moments of the next spacing: what changes
+// here changes on thousands of machines at once, and the server is busy with theirs.
+func (r *reports) hurry(now time.Time, random float64) {
 	if !r.setting.Disabled {
-		r.announce(now)
+		r.bring(now.Add(time.Duration(float64(spacing) * random)))
 	}
 }
 
 // announce brings the next report forward because the machine will be taken away. That
 // goes even where reports are disabled, and is in the first report of a stream anyway.
-func (r *reports) announce(now time.Time) {
+func (r *reports) announce(now time.Time) { r.bring(now) }
+
+func (r *reports) bring(forward time.Time) {
 	if r.due.IsZero() {
 		return
 	}
-	if soon := later(r.sent.Add(spacing), now); soon.Before(r.due) {
+	if soon := later(r.sent.Add(spacing), forward); soon.Before(r.due) {
 		r.due = soon
 	}
 }

@@ -23,7 +23,7 @@ func TestReports(t *testing.T) {
 		do      func(*reports)
 		want    time.Time
 	}{
-		{"nothing before the welcome", settings.Report{}, func(r *reports) { r.hurry(t0) }, time.Time{}},
+		{"nothing before the welcome", settings.Report{}, func(r *reports) { r.hurry(t0, 0.5) }, time.Time{}},
 		{"the first at once", settings.Report{}, func(r *reports) { r.welcome(minute, t0, 0.5) }, t0},
 		{"then after the interval", settings.Report{}, func(r *reports) {
 			r.welcome(minute, t0, 0.5)
@@ -44,17 +44,22 @@ func TestReports(t *testing.T) {
 		{"news a second after the last report", settings.Report{}, func(r *reports) {
 			r.welcome(minute, t0, 0.5)
 			r.reported(t0, 0.5)
-			r.hurry(at(100 * time.Millisecond))
+			r.hurry(at(100*time.Millisecond), 0.5)
 		}, at(time.Second)},
 		{"news long after the last report", settings.Report{}, func(r *reports) {
 			r.welcome(minute, t0, 0.5)
 			r.reported(t0, 0.5)
-			r.hurry(at(30 * time.Second))
+			r.hurry(at(30*time.Second), 0)
 		}, at(30 * time.Second)},
+		{"those of many machines come one after another", settings.Report{}, func(r *reports) {
+			r.welcome(minute, t0, 0.5)
+			r.reported(t0, 0.5)
+			r.hurry(at(30*time.Second), 0.75)
+		}, at(30*time.Second + 750*time.Millisecond)},
 		{"news do not put a report off", settings.Report{}, func(r *reports) {
 			r.welcome(minute, t0, 0.5)
 			r.reported(t0, 0.5)
-			r.hurry(at(2 * minute))
+			r.hurry(at(2*minute), 0.5)
 		}, at(minute)},
 		{"a shorter interval counts from the last report", settings.Report{}, func(r *reports) {
 			r.welcome(minute, t0, 0.5)
@@ -69,7 +74,7 @@ func TestReports(t *testing.T) {
 		{"disabled: none after the first, whatever happens", settings.Report{Disabled: true}, func(r *reports) {
 			r.welcome(minute, t0, 0.5)
 			r.reported(t0, 0.5)
-			r.hurry(at(time.Second))
+			r.hurry(at(time.Second), 0.5)
 			r.welcome(20*time.Second, at(time.Second), 0.5)
 		}, at(never)},
 	} {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
@@ -31,7 +32,7 @@ import (
 // Ours: the agents of one group are connected, and have the file that their
 // template names. A variable of the group changes, and with it the file; the time
 // from the UpsertGroup until the last agent has received file and commit. Each agent
-// reports afterwards, as agents do.
+// reports within a second afterwards, as agents do.
 //
 // Floor: a bare gRPC server on which as many have a stream open, and which sends each
 // a file and a commit of the same sizes, sixteen at a time.
@@ -44,6 +45,9 @@ const (
 	pushedFile  = "settings.conf"
 	pushedBytes = 2 << 10
 	senders     = 16
+	// reportWithin is how long agents take to report what they have applied. The next
+	// round begins after that.
+	reportWithin = time.Second
 )
 
 // The servers of the measure.
@@ -145,6 +149,7 @@ func servePush(ctx context.Context, kind string) error {
 		err = clients.arrived() // the file that every new machine is sent
 	}
 	for in, n := bufio.NewScanner(os.Stdin), 0; err == nil && in.Scan(); n++ {
+		time.Sleep(reportWithin + settling) // so that no report of the round before is still to come
 		began := time.Now()
 		if err = errors.Join(send(ctx, n), clients.arrived()); err == nil {
 			err = json.NewEncoder(os.Stdout).Encode(time.Since(began).Seconds())
@@ -267,6 +272,7 @@ func (a idleAgent) listen(stream receiver, id identity.ID, all *tally, report fu
 		done.GetReport().Files = map[string]*nstancev1.FileStatus{pushedFile: {
 			State: &nstancev1.FileStatus_LastModified{LastModified: timestamppb.Now()},
 		}}
+		time.Sleep(rand.N(reportWithin))
 		if report(done) != nil {
 			return
 		}

@@ -36,7 +36,7 @@ type Cache struct {
 	byVM     map[string]identity.ID
 	opNonce  map[string]identity.ID
 	keys     named[publicKey]
-	files    named[File]
+	files    named[fileRow]
 	errorLog ring[string, ErrorRow]
 	decided  ring[fleet.GroupID, decisions.Decision]
 

@@ -34,15 +34,18 @@ func (n named[V]) drop(id identity.ID) (news bool) {
 	return news
 }
 
-// PutFile sets the state of a file at an instance. It returns false, and keeps
-// nothing, for an instance that is not in the cache.
+// PutFile sets the state of a file at an instance; times count in milliseconds. It
+// returns false, and keeps nothing, for an instance that is not in the cache. As
+// with reports, nobody reads it from the file in a hurry.
 func (c *Cache) PutFile(f File) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.t.instances.rows[f.Instance]; !ok {
 		return false
 	}
-	c.news(c.files.put(f.Instance, f.Name, f))
+	if c.files.put(f.Instance, f.Name, rowOf(f)) {
+		c.w.later()
+	}
 	return true
 }
 
@@ -52,9 +55,27 @@ func (c *Cache) Files(id identity.ID) []File {
 	defer c.mu.RUnlock()
 	out := make([]File, len(c.files.names[id]))
 	for i, name := range c.files.names[id] {
-		out[i] = c.t.files.rows[fileKey{id, name}]
+		out[i] = c.t.files.rows[fileKey{id, name}].file(id, name)
 	}
 	return out
+}
+
+// fileRow is what a row holds of a [File] beside its key: there are a few for each
+// instance of the shard, so they are small.
+type fileRow struct {
+	lastModified, sentAt int64 // milliseconds; 0: zero
+	err                  string
+	attempts             int
+}
+
+func rowOf(f File) fileRow {
+	return fileRow{lastModified: millis(f.LastModified), sentAt: millis(f.SentAt), err: f.Error, attempts: f.Attempts}
+}
+
+func (r fileRow) file(id identity.ID, name string) File {
+	return File{
+		Instance: id, Name: name, LastModified: moment(r.lastModified), Error: r.err, SentAt: moment(r.sentAt), Attempts: r.attempts,
+	}
 }
 
 // DropFile forgets one file of an instance.
@@ -66,7 +87,9 @@ func (c *Cache) DropFile(id identity.ID, name string) {
 		return
 	}
 	c.files.names[id] = slices.Delete(c.files.names[id], i, i+1)
-	c.news(c.t.files.drop(fileKey{id, name}))
+	if c.t.files.drop(fileKey{id, name}) {
+		c.w.later()
+	}
 }
 
 // PutPublicKeys adds public keys to those that an instance has, by name and in

@@ -16,7 +16,7 @@ type tables struct {
 	groups    *table[fleet.GroupID, Group]
 	instances *table[identity.ID, *Instance] // the pointed-to never change
 	health    *table[identity.ID, Health]
-	files     *table[fileKey, File]
+	files     *table[fileKey, fileRow]
 	keys      *table[fileKey, publicKey]
 	operators *table[identity.ID, Operator]
 	errors    *table[int64, ErrorRow]
@@ -135,11 +135,11 @@ func newHealthTable() *table[identity.ID, Health] {
 	})
 }
 
-func newFilesTable() *table[fileKey, File] {
+func newFilesTable() *table[fileKey, fileRow] {
 	return newTable(schema{name: "files", keys: 2, columns: []string{
 		"instance_id TEXT", "filename TEXT", "last_modified INTEGER", "error TEXT", "sent_at INTEGER", "attempts INTEGER",
-	}}, bindFileKey, func(k fileKey, f File) []any {
-		return []any{k.instance.String(), k.name, ms(f.LastModified), f.Error, ms(f.SentAt), f.Attempts}
+	}}, bindFileKey, func(k fileKey, f fileRow) []any {
+		return []any{k.instance.String(), k.name, ms(moment(f.lastModified)), f.err, ms(moment(f.sentAt)), f.attempts}
 	})
 }
 
@@ -194,4 +194,20 @@ func ms(t time.Time) any {
 		return nil
 	}
 	return t.UnixMilli()
+}
+
+// millis is a time as a row in memory keeps it that is one of many; 0 is the zero time.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// moment is the time that millis stands for.
+func moment(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis)
 }

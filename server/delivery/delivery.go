@@ -29,20 +29,10 @@ type Wanted struct {
 	Files []File
 }
 
-// Status is what a machine reports about one file. The zero value, like a file that is not
-// reported, means that it is not there.
-type Status struct {
-	Modified time.Time // as it was sent
-	Digest   string    // SHA-256 of the content in place; empty: not told
-	Error    string    // why it is not there, or not what was sent
-}
-
-func (s Status) inPlace() bool { return !s.Modified.IsZero() && s.Error == "" }
-
 // Report is what a machine says it has.
 type Report struct {
 	Hash  string
-	Files map[string]Status
+	Files Statuses
 }
 
 // Reason says why a file is sent. It is for people, and one of the constants.

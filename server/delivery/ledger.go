@@ -68,7 +68,7 @@ func (t try) afresh() try {
 func (l *Ledger) Heard(r Report, now time.Time) {
 	l.heard, l.report = true, r
 	for name, t := range l.files {
-		s := r.Files[name]
+		s, _ := r.Files.Find(name)
 		if s.inPlace() && s.Modified.Equal(t.sent.modified) && now.Sub(t.at) >= pause(t.count) {
 			t.count = 0
 			l.files[name] = t

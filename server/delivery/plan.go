@@ -60,7 +60,7 @@ func (p *planning) hash() string {
 // content looks at a file that is no certificate. While the machine has another hash its
 // files change together or not at all.
 func (p *planning) content(f File) {
-	status := p.ledger.report.Files[f.Name]
+	status, _ := p.ledger.report.Files.Find(f.Name)
 	staged, isStaged := p.ledger.staged[f.Name]
 	reason := Missing
 	switch {
@@ -103,7 +103,7 @@ func (p *planning) certificate(f File) {
 // issued for that another leader issued is not known: it stays until the configuration
 // changes.
 func (p *planning) lacksCertificate(f File) (Reason, bool) {
-	status := p.ledger.report.Files[f.Name]
+	status, _ := p.ledger.report.Files.Find(f.Name)
 	last, tried := p.ledger.files[f.Name]
 	switch {
 	case status.Error != "":

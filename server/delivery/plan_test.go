@@ -22,21 +22,22 @@ func at(d time.Duration) time.Time { return start.Add(d) }
 
 // has is a report of files that were all sent at the start.
 func has(hash string, files ...File) Report {
-	r := Report{Hash: hash, Files: map[string]Status{}}
+	r := Report{Hash: hash}
 	for _, f := range files {
-		r.Files[f.Name] = Status{Modified: start, Digest: f.Version}
+		r = r.with(f.Name, Status{Modified: start, Digest: f.Version})
 	}
 	return r
 }
 
 // with returns the report with another status of one file.
 func (r Report) with(name string, s Status) Report {
-	files := map[string]Status{name: s}
-	for other, old := range r.Files {
-		if other != name {
-			files[other] = old
+	files := Statuses{{name, s}}
+	for _, old := range r.Files {
+		if old.Name != name {
+			files = append(files, old)
 		}
 	}
+	files.Sort()
 	return Report{Hash: r.Hash, Files: files}
 }
 

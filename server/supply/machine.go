@@ -1,7 +1,6 @@
 package supply
 
 import (
-	"maps"
 	"regexp"
 	"sync"
 	"time"
@@ -24,7 +23,7 @@ type machine struct {
 	mu     sync.Mutex
 	line   Line // nil: not connected
 	ledger delivery.Ledger
-	last   map[string]delivery.Status // of the last report
+	last   delivery.Statuses // of the last report
 
 	wanted delivery.Wanted
 	basis  basis     // what wanted was made from
@@ -46,11 +45,11 @@ func (m *machine) invalidate() {
 }
 
 // statuses reads the files of a report.
-func statuses(files map[string]*nstancev1.FileStatus) map[string]delivery.Status {
+func statuses(files map[string]*nstancev1.FileStatus) delivery.Statuses {
 	if len(files) == 0 {
 		return nil
 	}
-	all := make(map[string]delivery.Status, min(len(files), maxReported))
+	all := make(delivery.Statuses, 0, min(len(files), maxReported))
 	for name, f := range files {
 		if len(all) >= maxReported {
 			break
@@ -65,8 +64,9 @@ func statuses(files map[string]*nstancev1.FileStatus) map[string]delivery.Status
 		if digest := f.GetSha256(); len(digest) == 32 {
 			status.Digest = string(digest)
 		}
-		all[name] = status
+		all = append(all, delivery.Named{Name: name, Status: status})
 	}
+	all.Sort()
 	return all
 }
 
@@ -84,21 +84,9 @@ func printable(s string) string {
 
 // heard notes a report and returns the names of the files about which it says
 // something new; nil if there are none. The caller holds mu, as for what follows.
-func (m *machine) heard(hash string, files map[string]delivery.Status, now time.Time) (changed []string) {
+func (m *machine) heard(hash string, files delivery.Statuses, now time.Time) (changed []string) {
 	m.ledger.Heard(delivery.Report{Hash: hash, Files: files}, now)
-	if maps.Equal(files, m.last) {
-		return nil
-	}
-	for name, status := range files {
-		if old, ok := m.last[name]; !ok || old != status {
-			changed = append(changed, name)
-		}
-	}
-	for name := range m.last {
-		if _, ok := files[name]; !ok {
-			changed = append(changed, name)
-		}
-	}
+	changed = files.Differ(m.last)
 	m.last = files
 	return changed
 }

@@ -9,22 +9,33 @@ import (
 
 // noteReport mirrors what is new in a report into the cache, and tells of files
 // that the machine could not put in place.
-func (s *Supply) noteReport(m *machine, files map[string]delivery.Status, changed []string) {
-	d, ok := s.opts.Describe(m.id)
+func (s *Supply) noteReport(m *machine, files delivery.Statuses, changed []string) {
 	for _, name := range changed {
-		status, known := files[name]
+		status, known := files.Find(name)
 		if known {
 			s.mirror(m, name)
 		} else {
 			s.opts.Cache.DropFile(m.id, name)
 		}
-		if ok && status.Error != "" {
-			s.opts.Metrics.failed(kindOf(d, name))
-		}
-		if ok {
-			s.tell(m, d, trouble{file: name}, status.Error)
-		}
+		s.noteTrouble(m, name, status.Error)
 	}
+}
+
+// noteTrouble counts and tells what a machine says is wrong with a file; "" is nothing.
+// What the machine is to have is looked up only where something is wrong, or was.
+func (s *Supply) noteTrouble(m *machine, name, text string) {
+	what := trouble{file: name}
+	if text == "" && s.troubles.of(m.id, what) == "" {
+		return
+	}
+	d, ok := s.opts.Describe(m.id)
+	if !ok {
+		return
+	}
+	if text != "" {
+		s.opts.Metrics.failed(kindOf(d, name))
+	}
+	s.tell(m, d, what, text)
 }
 
 // kindOf is the kind of a file for metrics: a machine may report files that
@@ -51,7 +62,7 @@ func (s *Supply) tell(m *machine, d Machine, t trouble, text string) {
 // mirror writes the row of a file, for people.
 func (s *Supply) mirror(m *machine, name string) {
 	m.mu.Lock()
-	status := m.last[name]
+	status, _ := m.last.Find(name)
 	tries, last := m.ledger.Tries(name)
 	m.mu.Unlock()
 	text := cmp.Or(status.Error, s.troubles.of(m.id, trouble{name, true}))
