@@ -139,6 +139,7 @@ func (c *Cloud) beginClone(t *task, now time.Time, job cloning, params map[strin
 		return
 	}
 	c.machines[job.to] = &machine{id: job.to, node: job.node, config: map[string]string{"lock": "clone"}, since: now}
+	t.undo = func() { c.undoClone(job.to) }
 	takes := c.opts.takes("qmclone")
 	if job.full {
 		takes = c.opts.takes("qmclone:full")
@@ -148,7 +149,7 @@ func (c *Cloud) beginClone(t *task, now time.Time, job cloning, params map[strin
 	if !ok {
 		name, _, _ := strings.Cut(where, "@")
 		c.later(t, from, 0, func(now time.Time) {
-			delete(c.machines, job.to)
+			c.undoClone(job.to)
 			t.fail(now, die("clone failed: cfs-lock 'storage-%s' error: got lock request timeout", name))
 		})
 		return

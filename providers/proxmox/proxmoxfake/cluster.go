@@ -21,7 +21,6 @@ var clusterRoutes = []route{
 }
 
 func (c *Cloud) clusterStatus(*request) (any, error) {
-	online := 0
 	entries := []map[string]any{}
 	for i, n := range c.opts.Nodes {
 		up := c.nodes[n.Name].online
@@ -29,11 +28,9 @@ func (c *Cloud) clusterStatus(*request) (any, error) {
 			"type": "node", "id": "node/" + n.Name, "name": n.Name, "nodeid": i + 1, "online": bit(up),
 			"local": bit(i == 0), "ip": fmt.Sprintf("192.0.2.%d", 11+i), "level": "",
 		})
-		online += bit(up)
 	}
-	quorate := online*2 > len(c.opts.Nodes)
 	head := map[string]any{
-		"type": "cluster", "id": "cluster", "name": "fake", "version": 3, "nodes": len(c.opts.Nodes), "quorate": bit(quorate),
+		"type": "cluster", "id": "cluster", "name": "fake", "version": 3, "nodes": len(c.opts.Nodes), "quorate": bit(c.quorate()),
 	}
 	return append([]map[string]any{head}, entries...), nil
 }

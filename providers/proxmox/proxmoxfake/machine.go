@@ -8,11 +8,11 @@ import (
 var machineRoutes = []route{
 	{op: "GET /nodes/{node}/qemu", schema: schema{"full": {kind: "boolean"}}, do: (*Cloud).listMachines},
 	{op: "GET /nodes/{node}/qemu/{vmid}/config", schema: schema{"current": {kind: "boolean"}, "snapshot": {}}, grants: []string{"VM.Audit"}, do: (*Cloud).getConfig},
-	{op: "POST /nodes/{node}/qemu/{vmid}/config", schema: configSchema, grants: configGrants, forks: true, do: setConfig(true)},
+	{op: "POST /nodes/{node}/qemu/{vmid}/config", schema: configSchema, grants: configGrants, forks: "qmconfig", do: setConfig(true)},
 	{op: "PUT /nodes/{node}/qemu/{vmid}/config", schema: configSchema, grants: configGrants, do: setConfig(false)},
 	{op: "GET /nodes/{node}/qemu/{vmid}/status/current", grants: []string{"VM.Audit"}, do: (*Cloud).current},
-	{op: "POST /nodes/{node}/qemu/{vmid}/clone", schema: cloneSchema, grants: []string{"VM.Clone"}, forks: true, do: (*Cloud).clone},
-	{op: "PUT /nodes/{node}/qemu/{vmid}/resize", grants: []string{"VM.Config.Disk"}, forks: true, do: (*Cloud).resize, schema: schema{
+	{op: "POST /nodes/{node}/qemu/{vmid}/clone", schema: cloneSchema, grants: []string{"VM.Clone"}, forks: "qmclone", do: (*Cloud).clone},
+	{op: "PUT /nodes/{node}/qemu/{vmid}/resize", grants: []string{"VM.Config.Disk"}, forks: "resize", do: (*Cloud).resize, schema: schema{
 		"disk": {required: true, format: driveName, like: "disk"}, "size": {required: true, format: sizeForm, like: "size"},
 		"digest": {length: 40}, "skiplock": {kind: "boolean"},
 	}},

@@ -9,7 +9,7 @@ import (
 var powerGrants = []string{"VM.PowerMgmt"}
 
 var powerRoutes = []route{
-	{op: "POST /nodes/{node}/qemu/{vmid}/status/start", grants: powerGrants, forks: true, do: (*Cloud).start, schema: schema{
+	{op: "POST /nodes/{node}/qemu/{vmid}/status/start", grants: powerGrants, forks: "qmstart", do: (*Cloud).start, schema: schema{
 		"skiplock": {kind: "boolean"}, "timeout": {kind: "integer"}, "force-cpu": {}, "machine": {},
 	}},
 	{op: "POST /nodes/{node}/qemu/{vmid}/status/stop", grants: powerGrants, do: (*Cloud).stop, schema: schema{

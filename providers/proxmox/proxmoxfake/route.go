@@ -19,7 +19,7 @@ type route struct {
 	op     string   // as the API viewer has it; also the pattern
 	schema schema   // what it takes beside what stands in the path
 	grants []string // privileges, each of which suffices; empty: any token may
-	forks  bool     // its work is done by a task
+	forks  string   // the type of the task that may lack room for its work; empty: none
 	do     func(*Cloud, *request) (any, error)
 }
 
@@ -143,6 +143,9 @@ func (c *Cloud) act(in *http.Request, route route, r *request) (data any, err er
 	if err := route.schema.check(r.params); err != nil {
 		return nil, err
 	}
+	if in.Method != http.MethodGet && !c.quorate() {
+		return nil, die("cluster not ready - no quorum?")
+	}
 	return route.do(c, r)
 }
 
@@ -181,17 +184,26 @@ func (c *Cloud) reach(name string) error {
 	return nil
 }
 
+// quorate reports whether most nodes are there. Without them nothing changes.
+func (c *Cloud) quorate() bool {
+	online := 0
+	for _, n := range c.nodes {
+		online += bit(n.online)
+	}
+	return online*2 > len(c.nodes)
+}
+
 // refuse answers a call that ends with a fault. A full storage shows in a task, where
 // the call has one.
 func (c *Cloud) refuse(route route, r *request, f wire.Fault) wire.Answer {
 	failed := inWords(f.Kind, r.node, r.vmid)
-	if !route.forks || f.After || f.Kind != driver.Capacity && f.Kind != driver.Quota {
+	if route.forks == "" || f.After || f.Kind != driver.Capacity && f.Kind != driver.Quota {
 		return refusal(failed)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.now = c.now()
 	defer c.arm()
-	upid := c.fork(r, "qmclone", strconv.Itoa(r.vmid), "", func(t *task, now time.Time) { t.fail(now, failed) })
+	upid := c.fork(r, route.forks, strconv.Itoa(r.vmid), "", func(t *task, now time.Time) { t.fail(now, failed) })
 	return answer(upid, nil)
 }

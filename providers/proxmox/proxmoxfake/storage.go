@@ -27,7 +27,7 @@ var storageRoutes = []route{
 		"content": {}, "vmid": vmidParam,
 	}},
 	{op: "GET /nodes/{node}/storage/{storage}/content/{volume}", grants: datastores, do: (*Cloud).getContent},
-	{op: "POST /nodes/{node}/storage/{storage}/upload", grants: []string{"Datastore.AllocateTemplate"}, forks: true, do: (*Cloud).receive, schema: schema{
+	{op: "POST /nodes/{node}/storage/{storage}/upload", grants: []string{"Datastore.AllocateTemplate"}, forks: "imgcopy", do: (*Cloud).receive, schema: schema{
 		"content": {required: true, enum: []string{"iso", "vztmpl", "import"}}, "filename": {length: 255},
 		"checksum": {}, "checksum-algorithm": {}, "tmpfilename": {},
 	}},

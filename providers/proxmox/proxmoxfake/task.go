@@ -2,6 +2,7 @@ package proxmoxfake
 
 import (
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -17,7 +18,11 @@ type task struct {
 	ended   time.Time
 	exit    string // empty while it runs
 	log     []string
+	undo    func() // what the worker does when it is interrupted; may be nil
 }
+
+// keptTasks bounds what is remembered of tasks that have ended.
+const keptTasks = 10_000
 
 // end ends the task, once.
 func (t *task) end(now time.Time, exit string) {
@@ -39,6 +44,7 @@ func (t *task) fail(now time.Time, err error) { t.end(now, err.Error()) }
 // in what it plans with later. It returns the UPID.
 func (c *Cloud) fork(r *request, kind, id, name string, worker func(t *task, now time.Time)) string {
 	c.pids++
+	c.archive(r.now)
 	t := &task{node: r.node, kind: kind, id: id, user: r.user, pid: c.pids, started: r.now}
 	t.upid = fmt.Sprintf("UPID:%s:%08X:%08X:%08X:%s:%s:%s:", t.node, t.pid, 0x1000+c.pids, t.started.Unix(), kind, id, t.user)
 	c.tasks[t.upid] = t
@@ -52,6 +58,14 @@ func (c *Cloud) fork(r *request, kind, id, name string, worker func(t *task, now
 		worker(t, now)
 	})
 	return t.upid
+}
+
+// archive forgets tasks that ended an hour ago, if there are too many.
+func (c *Cloud) archive(now time.Time) {
+	if len(c.tasks) < keptTasks {
+		return
+	}
+	maps.DeleteFunc(c.tasks, func(_ string, t *task) bool { return t.exit != "" && now.Sub(t.ended) > time.Hour })
 }
 
 // later lets a running task go on after a while, unless it has ended until then.

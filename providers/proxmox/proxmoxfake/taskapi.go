@@ -76,12 +76,14 @@ func (c *Cloud) taskLog(r *request) (any, error) {
 	return lines, nil
 }
 
-// stopTask interrupts a worker. What it has made stays, and so does a lock that it
-// would have taken off.
+// stopTask interrupts a worker, which cleans up behind itself if it can.
 func (c *Cloud) stopTask(r *request) (any, error) {
 	t, err := c.task(r)
 	if err != nil {
 		return nil, err
+	}
+	if t.exit == "" && t.undo != nil {
+		t.undo()
 	}
 	t.end(r.now, "interrupted by signal")
 	return nil, nil

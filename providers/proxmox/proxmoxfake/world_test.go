@@ -212,6 +212,7 @@ func TestTaskLists(t *testing.T) {
 	inBubble(t, proxmoxfake.Options{}, func(b *bench) {
 		b.clone(10000, "knc1")
 		running := b.begin("POST", "/nodes/pve2/qemu/9002/clone", params{"newid": 10001, "name": "knc2"})
+		time.Sleep(time.Second)
 		cluster, err := b.api.Cluster(b.Context())
 		if err != nil {
 			b.Fatal(err)
@@ -227,9 +228,25 @@ func TestTaskLists(t *testing.T) {
 		if err := running.Stop(b.Context()); err != nil {
 			b.Fatal(err)
 		}
-		if exit := b.end(running); exit != "interrupted by signal" {
-			b.Error(exit)
+		if exit := b.end(running); exit != "interrupted by signal" || len(b.Machines()) != 1 {
+			b.Errorf("%q, %+v", exit, b.Machines())
 		}
+	})
+}
+
+func TestNothingChangesWithoutAQuorum(t *testing.T) {
+	inBubble(t, proxmoxfake.Options{}, func(b *bench) {
+		b.SetOnline("pve2", false)
+		b.clone(10000, "knc1")
+		b.SetOnline("pve3", false)
+		if got := b.call("POST", "/nodes/pve1/qemu/9001/clone", params{"newid": 10001}, nil); got != "500 cluster not ready - no quorum?" {
+			b.Error(got)
+		}
+		if r := b.resource(10000); r.Node != "pve1" {
+			b.Errorf("it still answers questions: %+v", r)
+		}
+		b.SetOnline("pve3", true)
+		b.clone(10001, "knc2")
 	})
 }
 
