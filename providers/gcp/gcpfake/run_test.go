@@ -28,7 +28,7 @@ func (d *diary) run(m gcpfake.Machine) (func(), error) {
 	if d.fails {
 		return nil, errors.New("no")
 	}
-	time.Sleep(time.Second) // a machine takes its time
+	<-time.After(time.Second) // a machine takes its time
 	d.note("run " + m.Name)
 	return func() { d.note("stop " + m.Name) }, nil
 }
