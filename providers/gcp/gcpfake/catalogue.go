@@ -47,6 +47,8 @@ type Image struct {
 
 // DefaultImages are public images.
 var DefaultImages = []Image{
+	{"debian-cloud", "debian-13-trixie-v20251014", "debian-13", x86},
+	{"debian-cloud", "debian-13-trixie-arm64-v20251014", "debian-13-arm64", arm},
 	{"debian-cloud", "debian-12-bookworm-v20251014", "debian-12", x86},
 	{"debian-cloud", "debian-12-bookworm-arm64-v20251014", "debian-12-arm64", arm},
 	{"ubuntu-os-cloud", "ubuntu-2404-noble-amd64-v20251014", "ubuntu-2404-lts-amd64", x86},

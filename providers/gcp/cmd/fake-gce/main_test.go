@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -82,7 +83,9 @@ func machine(name string, metadata map[string]string) *computepb.InsertInstanceR
 // at every boot.
 func TestAMachineRunsItsScript(t *testing.T) {
 	ctx := t.Context()
-	client := connect(t, serving(t, "--speed", "1000"))
+	file := filepath.Join(t.TempDir(), "env")
+	env := serving(t, "--speed", "1000", "--env", file)
+	client := connect(t, env)
 	mark := filepath.Join(t.TempDir(), "mark")
 	op, err := client.Insert(ctx, machine("knc1", map[string]string{"startup-script": "#!/bin/sh\necho \"$GCE_METADATA_HOST\" >> " + mark + "\nexec sleep 1000\n"}))
 	if err != nil || op.Wait(ctx) != nil {
@@ -93,11 +96,22 @@ func TestAMachineRunsItsScript(t *testing.T) {
 	if err != nil || stop.Wait(ctx) != nil {
 		t.Fatalf("stop: %v", err)
 	}
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "export FAKE_GCE='"+env["FAKE_GCE"]+"'\n") {
+		t.Errorf("--env: %q, %v", text, err)
+	}
 	start, err := client.Start(ctx, &computepb.StartInstanceRequest{Project: project, Zone: zone, Instance: "knc1"})
 	if err != nil || start.Wait(ctx) != nil {
 		t.Fatalf("start: %v", err)
 	}
 	await(t, mark, 2)
+	for path, want := range map[string]int{"knc1/kill": http.StatusOK, "knc2/kill": http.StatusNotFound, "knc1/interrupt": http.StatusNotFound, "knc1/dance": http.StatusNotFound} {
+		if got := people(t, http.MethodPost, env["FAKE_GCE"]+"/fake/machines/"+path); got != want {
+			t.Errorf("%s: %d, want %d", path, got, want)
+		}
+	}
+	if got := people(t, http.MethodGet, env["FAKE_GCE"]+"/fake/machines"); got != http.StatusOK {
+		t.Errorf("what there is: %d", got)
+	}
 	end, err := client.Delete(ctx, &computepb.DeleteInstanceRequest{Project: project, Zone: zone, Instance: "knc1"})
 	if err != nil || end.Wait(ctx) != nil {
 		t.Fatalf("delete: %v", err)
@@ -107,6 +121,21 @@ func TestAMachineRunsItsScript(t *testing.T) {
 	if !errors.As(err, &refused) || refused.Code != 404 {
 		t.Errorf("get of what is deleted: %v", err)
 	}
+}
+
+// people do something that is no call of the API.
+func people(t *testing.T, method, url string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
 }
 
 // await waits until a file has so many lines.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -51,8 +52,8 @@ func (s settings) serve(ctx context.Context, stdout io.Writer, log *slog.Logger)
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return serveUntil(ctx, api, cloud, log) })
-	text := fmt.Sprintf("export NSTANCE_GCE_ENDPOINT='http://%s'\n", api.Addr())
+	g.Go(func() error { return serveUntil(ctx, api, withPeople(cloud), log) })
+	text := fmt.Sprintf("export FAKE_GCE='http://%[1]s'\nexport NSTANCE_GCE_ENDPOINT='http://%[1]s'\n", api.Addr())
 	for n := range s.servers {
 		name := serverName(n)
 		meta, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -66,12 +67,24 @@ func (s settings) serve(ctx context.Context, stdout io.Writer, log *slog.Logger)
 		}
 		text += fmt.Sprintf("export GCE_METADATA_HOST='%s'\n", meta.Addr())
 	}
-	if _, err := io.WriteString(stdout, text); err != nil {
+	if err := s.announce(stdout, text); err != nil {
 		_ = api.Close()
 		return errors.Join(err, g.Wait())
 	}
 	log.InfoContext(ctx, "serving", "address", api.Addr().String(), "machines", s.dir)
 	return g.Wait()
+}
+
+// announce prints the variables, and writes them to a file that appears as a whole.
+func (s settings) announce(stdout io.Writer, text string) error {
+	if _, err := io.WriteString(stdout, text); err != nil || s.env == "" {
+		return err
+	}
+	part := s.env + ".part"
+	if err := os.WriteFile(part, []byte(text), 0o600); err != nil {
+		return fmt.Errorf("--env: %w", err)
+	}
+	return os.Rename(part, s.env)
 }
 
 func serverName(n int) string { return fmt.Sprintf("server-%d", n+1) }

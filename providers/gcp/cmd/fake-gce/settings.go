@@ -17,6 +17,7 @@ type settings struct {
 	project string
 	dir     string
 	agent   string
+	env     string
 	servers int
 	speed   float64
 }
@@ -28,8 +29,21 @@ The project has the zones europe-west1-b, -c and -d; the subnet nstance (10.0.0.
 public images of Debian and Ubuntu; in europe-west1-b the instance group web, the
 network endpoint group web (port 443), and a machine server-1 for the server to be on.
 
-Usage: fake-gce [flags]
+People do things to machines:
 
+  curl $FAKE_GCE/fake/machines                            what there is
+  curl -X POST $FAKE_GCE/fake/machines/NAME/kill          the machine powers itself off
+  curl -X POST $FAKE_GCE/fake/machines/NAME/remove        the machine is gone without a trace
+  curl -X POST $FAKE_GCE/fake/machines/NAME/interrupt     a spot machine gets its notice
+
+Usage:
+  fake-gce [flags]
+
+Example:
+  fake-gce --env /tmp/fake-gce.env &
+  . /tmp/fake-gce.env
+
+Flags:
 `
 
 func parse(args []string, stderr io.Writer) (settings, error) {
@@ -40,6 +54,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	flags.StringVar(&s.project, "project", "nstance-fake", "id of the project")
 	flags.StringVar(&s.dir, "dir", "", "directory for the machines' disks, kept at the end (default: a temporary one, removed)")
 	flags.StringVar(&s.agent, "agent", "", "program that machines have as /usr/local/bin/nstance-agent")
+	flags.StringVar(&s.env, "env", "", "write the variables to this file too, when everything is ready")
 	flags.IntVar(&s.servers, "servers", 1, "how many machines there are for servers to be on; each prints its own variables")
 	flags.Float64Var(&s.speed, "speed", 10, "how many times as fast as in the real cloud things are")
 	flags.Usage = func() {
