@@ -2,6 +2,7 @@ package proxmox
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"nstance.dev/protos/identity"
@@ -75,7 +76,7 @@ func sightingsOf(list []resource) []sighting {
 		if r.Type == "qemu" {
 			found = append(found, sighting{
 				at:   at{r.Node, int(r.VMID)},
-				name: r.Name, status: r.Status, lock: r.Lock, tags: splitTags(r.Tags), template: r.Template != 0,
+				name: r.name(), status: r.Status, lock: r.Lock, tags: splitTags(r.Tags), template: r.Template != 0,
 			})
 		}
 	}
@@ -120,10 +121,13 @@ func (s sighting) id() identity.ID {
 	return id
 }
 
-// nameless reports whether only the machine's own configuration can tell whose it is.
-// That of one whose disks are being copied can't either.
-func (s sighting) nameless() bool {
-	return !s.template && s.name == "" && s.id() == "" && s.lock != lockClone && s.lock != lockDestroyed
+// name is the name in a resource. Of a machine whose disks were being copied when
+// it was looked at last the list shows its number instead.
+func (r resource) name() string {
+	if r.Name == "VM "+strconv.FormatUint(r.VMID, 10) {
+		return ""
+	}
+	return r.Name
 }
 
 // Storages that can hold a copy which refers to its template: those that the storage

@@ -20,17 +20,8 @@ func (d *Driver) end(ctx context.Context, ref driver.Ref) error {
 			return err
 		}
 	}
-	c, found, err := d.find(ctx, ref)
-	if err != nil {
+	if err := d.sweep(ctx, ref, graceOf(ctx)); err != nil {
 		return err
-	}
-	for _, s := range found {
-		if !c.online[s.node] {
-			return be(driver.Transient, "machine %s: its node is away", s.at)
-		}
-		if err := d.destroy(ctx, s.at, ref.InstanceID, graceOf(ctx)); err != nil {
-			return fmt.Errorf("machine %s: %w", s.at, err)
-		}
 	}
 	d.reg.end(ref.InstanceID)
 	return nil
@@ -42,15 +33,34 @@ func (d *Driver) undo(ctx context.Context, j *job) error {
 		return err
 	}
 	j.release()
-	m := d.reg.progress(j).at
-	if err := d.destroy(ctx, m, j.request.InstanceID, 0); err != nil {
+	if err := d.sweep(ctx, driver.Ref{InstanceID: j.request.InstanceID}, 0); err != nil || j.stage < stageUpload {
 		return err
 	}
-	if j.stage >= stageUpload {
-		return d.removeISO(ctx, m.node, isoVolume(d.opts.ISOStorage, j.request.InstanceID))
-	}
-	return nil
+	return d.removeISO(ctx, d.reg.progress(j).at.node, isoVolume(d.opts.ISOStorage, j.request.InstanceID))
 }
+
+// sweep destroys the machine of an instance, and looks again whether the cluster has
+// one still: it may have moved to another node meanwhile.
+func (d *Driver) sweep(ctx context.Context, ref driver.Ref, grace time.Duration) error {
+	for range endTries {
+		c, found, err := d.find(ctx, ref)
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		for _, s := range found {
+			if !c.online[s.node] {
+				return be(driver.Transient, "machine %s: its node is away", s.at)
+			}
+			if err := d.destroy(ctx, s.at, ref.InstanceID, grace); err != nil {
+				return fmt.Errorf("machine %s: %w", s.at, err)
+			}
+		}
+	}
+	return errStays
+}
+
+// errStays says that a machine is there after all that could be done.
+var errStays = be(driver.Transient, "the machine is there still")
 
 // calm waits until nothing is done to the machine of a create any more.
 func (d *Driver) calm(ctx context.Context, j *job) error {
@@ -162,7 +172,7 @@ func (d *Driver) destroy(ctx context.Context, m at, id identity.ID, grace time.D
 			return err
 		}
 	}
-	return be(driver.Transient, "it is there still")
+	return errStays
 }
 
 // overtaken reports whether err says that a machine's state was another one when it
@@ -176,11 +186,14 @@ func overtaken(err error) bool {
 // remove destroys a machine that does not run, its CD first: it holds the user data.
 func (d *Driver) remove(ctx context.Context, m at, vm *pve.VirtualMachine) (pve.UPID, error) {
 	id := identity.ID(vm.VirtualMachineConfig.Name)
+	volumes := []string{isoVolume(d.opts.ISOStorage, id)} // it may have been made, and not put in
 	for _, value := range vm.VirtualMachineConfig.IDEs {
 		volume, _, _ := strings.Cut(value, ",")
-		if !strings.HasSuffix(volume, ":iso/"+isoName(id)) {
-			continue
+		if strings.HasSuffix(volume, ":iso/"+isoName(id)) && volume != volumes[0] {
+			volumes = append(volumes, volume)
 		}
+	}
+	for _, volume := range volumes {
 		if err := d.removeISO(ctx, m.node, volume); err != nil {
 			return "", err
 		}
@@ -193,14 +206,24 @@ func (d *Driver) removeISO(ctx context.Context, node, volume string) error {
 	if err == nil {
 		err = d.api.wait(ctx, upid, nil)
 	}
-	if err != nil && missing(err) {
+	if missing(err, volume) {
 		return nil
 	}
 	return err
 }
 
-// missing reports whether err says that a volume does not exist.
-func missing(err error) bool {
-	kind := kindOf(err)
-	return kind == driver.NotFound || kind == driver.MissingRef
+// missing reports whether err says that a volume does not exist, or its storage.
+func missing(err error, volume string) bool {
+	var r *refusal
+	if !errors.As(err, &r) {
+		return false
+	}
+	for _, words := range []string{
+		"storage '" + storageOf(volume) + "' does not exist", "no such volume", "volume '" + volume + "' does not exist",
+	} {
+		if strings.Contains(r.reason, words) {
+			return true
+		}
+	}
+	return false
 }

@@ -59,27 +59,26 @@ func btoi(b bool) int {
 // it. A machine without tags is one whose maker died before it could set them, or
 // somebody else's.
 func (d *Driver) recognise(ctx context.Context, c cluster, s *sighting) (bool, error) {
-	if s.template || s.lock == lockDestroyed {
+	tagged := slices.Contains(s.tags, tagOwned)
+	switch {
+	case s.template, s.lock == lockDestroyed:
+		return false, nil
+	case tagged && (s.name != "" || d.reg.made(s.id(), s.at)), !c.online[s.node]:
+		return tagged, nil
+	case s.name != "" && s.id() == "", s.lock == lockClone:
 		return false, nil
 	}
-	tagged := slices.Contains(s.tags, tagOwned)
-	if tagged && !s.nameless() {
-		return true, nil
-	}
-	if s.id() == "" && !s.nameless() || !c.online[s.node] {
-		return tagged, nil
-	}
 	config, err := d.api.config(ctx, s.at)
-	if kindOf(err) == driver.NotFound || unreachable(err) {
+	switch {
+	case kindOf(err) == driver.NotFound, unreachable(err):
 		return tagged, nil
-	}
-	if err != nil {
+	case err != nil:
 		return false, err
 	}
 	s.name = config.Name
 	if n, noted := parseNotes(config.Description); noted && !tagged {
-		s.tags = tagsOf(n.Owner, "", s.tags)
-		return true, nil
+		s.tags = tagsOf(n.Owner, s.id(), s.tags)
+		return s.id() != "", nil
 	}
 	return tagged, nil
 }

@@ -159,6 +159,14 @@ func (r *registry) making(id identity.ID) bool {
 	return j != nil && j.sent && j.done.IsZero()
 }
 
+// made reports whether this driver made a machine of that id there, a short while ago.
+func (r *registry) made(id identity.ID, m at) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j := r.jobs[id]
+	return j != nil && j.at == m
+}
+
 // progress is how far a create has come.
 func (r *registry) progress(j *job) progress {
 	r.mu.Lock()
