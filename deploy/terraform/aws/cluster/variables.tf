@@ -1,0 +1,31 @@
+variable "cluster_id" {
+  description = "Id of the cluster: lower-case letters, digits and single hyphens, 32 at most."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[a-z0-9]+(-[a-z0-9]+)*$", var.cluster_id)) && length(var.cluster_id) <= 32
+    error_message = "The cluster id must be lower-case letters, digits and single hyphens, 32 at most."
+  }
+}
+
+variable "bucket" {
+  description = "Name of the bucket that is made for the cluster."
+  type        = string
+}
+
+variable "agent_role_arn" {
+  description = "ARN of the role of machines, as the module account gives it."
+  type        = string
+}
+
+variable "old_versions_days" {
+  description = "How many days the bucket keeps what was replaced or deleted."
+  type        = number
+  default     = 30
+}
+
+variable "tags" {
+  description = "Tags of everything that is made."
+  type        = map(string)
+  default     = {}
+}
