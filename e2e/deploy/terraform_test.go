@@ -151,11 +151,11 @@ func evaluated(t *testing.T, cloud string, given map[string]string) map[string]c
 func TestMistakesInModulesAreFound(t *testing.T) {
 	const good = "variable \"name\" {\n  description = \"Name.\"\n  type        = string\n}\n"
 	for what, test := range map[string]struct{ text, want string }{
-		"syntax":            {"variable {", "Invalid block definition"},
+		"syntax":            {"variable {", "Unclosed configuration block"},
 		"format":            {"variable \"name\" {\n type = string\n}\n", "not formatted"},
 		"no description":    {"variable \"name\" {\n  type = string\n}\n", "variable name has no description"},
 		"unused":            {good, "variable name is not used"},
-		"unknown variable":  {"locals {\n  a = var.other\n}\n", `no variable named "other"`},
+		"unknown variable":  {"locals {\n  a = var.other\n}\n", `does not have an attribute named "other"`},
 		"unknown resource":  {"locals {\n  a = aws_vpc.that.id\n}\n", "aws_vpc.that, which there is not"},
 		"unknown attribute": {"resource \"aws_vpc\" \"this\" {}\n\nlocals {\n  a = aws_vpc.this.colour\n}\n", "colour"},
 		"unknown function":  {"locals {\n  a = shout(\"a\")\n}\n", "shout"},

@@ -1,11 +1,12 @@
 # The role of servers. What it allows is the least that they need: see "Permissions" in
 # docs/providers/aws.md. Machines of other clusters in the account are out of its reach.
 
+# Images and public snapshots belong to no account of ours: they are shared.
 locals {
   partition = data.aws_partition.current.partition
   account   = data.aws_caller_identity.current.account_id
   ec2       = "arn:${local.partition}:ec2:*:${local.account}"
-  shared    = "arn:${local.partition}:ec2:*:"              # images and public snapshots belong to no account
+  shared    = "arn:${local.partition}:ec2:*:"
 }
 
 resource "aws_iam_role" "server" {

@@ -62,7 +62,7 @@ func start(t *testing.T, args ...string) (end func()) {
 
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !holds(); <-time.After(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("after %v still not: %s", patience, what)
 		}
@@ -126,7 +126,7 @@ func TestTheSDKFindsTheAccount(t *testing.T) {
 	await(t, "the machine has stopped", func() bool { return state(t, transport, id) == "stopped" })
 	end()
 	last := size()
-	time.Sleep(200 * time.Millisecond) // the script writes four times in that
+	<-time.After(200 * time.Millisecond) // the script writes four times in that
 	if size() != last {
 		t.Error("a machine outlives the command")
 	}
