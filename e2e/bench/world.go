@@ -81,6 +81,7 @@ type scene struct {
 	dir     string            // for the cache, removed in the end; a new one
 	store   *memory.Store     // an empty one
 	cloud   *drivertest.Cloud // an empty one
+	driver  driver.Driver     // that of the cloud
 	cfg     string            // configuration
 	metrics *shard.Metrics    // none
 	term    uint64            // of the leader, above those of earlier ones on this store; 1
@@ -95,6 +96,9 @@ func (s *scene) defaults() (err error) {
 	}
 	if s.cloud == nil {
 		s.cloud = drivertest.New(drivertest.Options{})
+	}
+	if s.driver == nil {
+		s.driver = s.cloud
 	}
 	if s.cfg == "" {
 		s.cfg = configuration
@@ -139,7 +143,7 @@ func (s scene) prepare(ctx context.Context) (w *world, err error) {
 	}
 	w.shard = shard.New(shard.Options{
 		Cluster: clusterName, Shard: shardName, ServerID: "server-1", Version: "bench",
-		Store: w.store, Driver: w.cloud, Cache: w.cache,
+		Store: w.store, Driver: s.driver, Cache: w.cache,
 		Keys:      func() *shard.Keys { return w.keys },
 		Addresses: func() driver.Addresses { return driver.Addresses{} },
 		Metrics:   s.metrics,

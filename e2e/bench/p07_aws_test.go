@@ -1,0 +1,164 @@
+package bench
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/providers/aws"
+	"nstance.dev/providers/aws/awsfake"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest/wire"
+)
+
+// awsConfiguration is the usual one, of a shard on AWS.
+const awsConfiguration = `{
+	"server": {
+		"cluster_id": "bench", "shard": "s1",
+		"provider": {"kind": "aws", "region": "us-east-1", "zone": "us-east-1a"},
+		"secrets": {"provider": "object-storage"},
+		"subnet_pools": {"p": ["subnet-0a1100000000000a"]},
+		"health_check_interval": "10m", "request_timeout": "30s", "drain_timeout": "0s",
+		"garbage_collection": {"interval": "1h", "registration_timeout": "2h"},
+	},
+	"templates": {
+		"plain": {
+			"kind": "vmx", "arch": "arm64", "instance_type": "t4g.small", "subnet_pool": "p",
+			"args": {"ImageId": "ami-0a1100000000000003"},
+			"userdata": {"content": "{{ .Nonce }}"},
+		},
+	},
+	"groups": {"default": {}},
+}`
+
+// awsWorld is a shard on a fake of AWS that throttles as AWS does, with the SDK and
+// the driver between the two. It lives in a bubble.
+type awsWorld struct {
+	*world
+	*awsfake.Cloud
+}
+
+func newAWSWorld(t *testing.T, faults wire.Faults) awsWorld {
+	t.Helper()
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": awsfake.AccessKey, "AWS_SECRET_ACCESS_KEY": awsfake.SecretKey, "AWS_CA_BUNDLE": "",
+	} {
+		t.Setenv(name, value)
+	}
+	cloud := awsfake.New(awsfake.Options{Enforce: true, Boot: 40 * time.Second})
+	d, err := aws.New(t.Context(), aws.Options{
+		Region: "us-east-1", Zone: "us-east-1a", HTTPClient: &http.Client{Transport: wire.RoundTripper(cloud)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := scene{dir: t.TempDir(), driver: d, cfg: awsConfiguration}.begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	cloud.Gate().SetFaults(faults)
+	return awsWorld{w, cloud}
+}
+
+// running counts the machines of a group that run.
+func (w awsWorld) running(group string) int {
+	n := 0
+	for _, m := range w.Machines() {
+		if m.State == "running" && m.Tags[identity.TagGroup] == group {
+			n++
+		}
+	}
+	return n
+}
+
+// await waits until so many machines of a group run, at which it looks at a pace,
+// and returns how long it took.
+func (w awsWorld) await(t *testing.T, group string, size int, pace time.Duration) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for w.running(group) < size {
+		if time.Since(began) > time.Hour {
+			t.Fatalf("%d of %d machines of %s after an hour", w.running(group), size, group)
+		}
+		time.Sleep(pace)
+	}
+	return time.Since(began)
+}
+
+func (w awsWorld) grow(t *testing.T, group string, size int) {
+	t.Helper()
+	if err := w.scale(t.Context(), group, size); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestP7_ScaleUpKeepsTheBucketsOfAWS counts what arrives at the API, whatever the
+// shard thinks that it sends.
+func TestP7_ScaleUpKeepsTheBucketsOfAWS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newAWSWorld(t, nil)
+		began := time.Now()
+		w.grow(t, "web", scaleUp)
+		w.await(t, "web", scaleUp, 10*time.Second)
+		var at []time.Duration
+		for _, c := range w.Gate().Calls() {
+			if c.Throttled {
+				t.Errorf("S21: call %d, %s, was throttled", c.N, c.Op)
+			}
+			if c.Op == "RunInstances" {
+				at = append(at, c.At.Sub(began))
+			}
+		}
+		if len(at) != scaleUp {
+			t.Fatalf("%d creates for %d machines", len(at), scaleUp)
+		}
+		if n := early(ec2Buckets, at); n > 0 {
+			t.Errorf("S21: %d calls came before the buckets had room", n)
+		}
+		ours, floor := pace{took: slices.Max(at)}.rates(ec2Buckets)
+		t.Logf("%.3f calls a second, the buckets admit %.3f", ours, floor)
+		if ours < 0.95*floor {
+			t.Errorf("%.3f calls a second, the buckets admit %.3f", ours, floor)
+		}
+	})
+}
+
+// TestF24_L7_RandomThrottlingByAWS: while a large group is scaled up, AWS refuses a
+// tenth of the creates. The group reaches its size all the same; and another one,
+// which is scaled up in the middle, has its machines at most a fifth later than it
+// would have had them without.
+func TestF24_L7_RandomThrottlingByAWS(t *testing.T) {
+	const large, small = 150, 5
+	story := func(t *testing.T, faults wire.Faults) (took time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newAWSWorld(t, faults)
+			w.grow(t, "large", large)
+			time.Sleep(45 * time.Second)
+			w.grow(t, "small", small)
+			took = w.await(t, "small", small, 250*time.Millisecond)
+			w.await(t, "large", large, 10*time.Second)
+			time.Sleep(10 * time.Minute) // whatever was doubtful has been settled
+			if made := len(w.Machines()); made != large+small {
+				t.Errorf("S5: %d machines, want %d", made, large+small)
+			}
+		})
+		return took
+	}
+	calm := story(t, nil)
+	for seed := range uint64(2) {
+		refusals := wire.Only(func(c wire.Call) bool { return c.Op == "RunInstances" }, wire.Random(seed, 0.1, wire.Fault{Kind: driver.Throttled}))
+		took := story(t, refusals)
+		t.Logf("seed %d: the small group took %v, without throttling %v", seed, took, calm)
+		if took > calm+calm/5 {
+			t.Errorf("seed %d: the small group took %v, without throttling %v", seed, took, calm)
+		}
+	}
+}
