@@ -49,6 +49,9 @@ var arguments = map[string]func(*draft, any) error{
 	},
 }
 
+// Arguments are the names of what the args of a template may say, in order.
+func Arguments() []string { return slices.Sorted(maps.Keys(arguments)) }
+
 // draft is an instance on which arguments are at work: one boot disk, one
 // network interface.
 type draft struct {
@@ -107,7 +110,7 @@ func unknownArgument(name string) error {
 			return fmt.Errorf("unknown argument; did you mean %s?", known)
 		}
 	}
-	return fmt.Errorf("unknown argument; Google's are %s", strings.Join(slices.Sorted(maps.Keys(arguments)), ", "))
+	return fmt.Errorf("unknown argument; Google's are %s", strings.Join(Arguments(), ", "))
 }
 
 // templated reports whether any text in a value is a template.

@@ -6,22 +6,69 @@ import (
 	"testing/synctest"
 	"time"
 
+	compute "cloud.google.com/go/compute/apiv1"
+	"cloud.google.com/go/compute/apiv1/computepb"
+	"google.golang.org/api/option"
+
 	"nstance.dev/protos/identity"
+	"nstance.dev/providers/gcp"
 	"nstance.dev/providers/gcp/gcpfake"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 )
 
+// The contract, by a server that may do what the page says and nothing else.
 func TestContract(t *testing.T) {
+	a := new(atlas)
 	for name, change := range map[string]func(*gcpfake.Options){
 		"slow":    func(*gcpfake.Options) {},
 		"lagging": func(o *gcpfake.Options) { o.Lag = time.Minute },
 		"prompt":  func(o *gcpfake.Options) { o.Conditions = gcpfake.Conditions{} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := new(atlas)
-			drivertest.Run(t, harness(a, change, name == "lagging"))
+			drivertest.Run(t, harness(a, func(o *gcpfake.Options) { change(o); o.Permissions = role(t) }, name == "lagging"))
 		})
+	}
+	t.Run("PowerOfASuspendedMachine", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { powerOfSuspended(t, a) }) })
+	t.Run("Documentation", func(t *testing.T) {
+		made, taken := a.taken()
+		for _, by := range []map[string]bool{made, taken} { // by the test, not the driver
+			delete(by, "instances.suspend")
+			delete(by, "compute.instances.suspend")
+		}
+		calls, permissions := documentedCalls(t)
+		same(t, "call", made, calls)
+		same(t, "permission", taken, permissions)
+	})
+}
+
+// powerOfSuspended switches a machine on that somebody has suspended.
+func powerOfSuspended(t *testing.T, a *atlas) {
+	w := newWorld(t)
+	d := a.open(t, w).(*gcp.Driver)
+	m, err := d.Create(t.Context(), request(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	by, err := compute.NewInstancesRESTClient(t.Context(), option.WithHTTPClient(w.Client()), option.WithEndpoint(gcpfake.Endpoint))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = by.Suspend(t.Context(), &computepb.SuspendInstanceRequest{Project: w.Project(), Zone: zone, Instance: m.ProviderID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Minute)
+	ref := driver.Ref{InstanceID: m.InstanceID}
+	if m, err := d.Get(t.Context(), ref); err != nil || m.Status != driver.Suspended {
+		t.Errorf("suspended: %+v, %v", m, err)
+	}
+	if err := d.Power(t.Context(), ref, driver.PowerOn); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Minute)
+	if m, err := d.Get(t.Context(), ref); err != nil || m.Status != driver.Running {
+		t.Errorf("switched on: %+v, %v", m, err)
 	}
 }
 

@@ -75,7 +75,13 @@ func (w *world) driverOn(t *testing.T, name string) *gcp.Driver {
 // complete makes a request one that the project understands.
 func complete(req *driver.CreateRequest) {
 	req.InstanceType, req.SubnetID = "e2-medium", machines
-	req.Args = map[string]any{"SourceImage": "projects/debian-cloud/global/images/family/debian-12"}
+	req.Args = map[string]any{
+		"SourceImage":    "projects/debian-cloud/global/images/family/debian-12",
+		"ServiceAccount": "nstance-agent@nstance-fake.iam.gserviceaccount.com",
+		"NetworkTags":    []any{"worker"},
+		"AccessConfig":   map[string]any{},
+		"BootDisk":       map[string]any{"SizeGb": 20},
+	}
 	req.UserData = []byte("#!/bin/sh\n")
 }
 
@@ -119,15 +125,19 @@ func (a *atlas) of(d driver.Driver) *world {
 	return a.worlds[d]
 }
 
-// ops are the names of all calls that were made in any of the worlds.
-func (a *atlas) ops() map[string]bool {
+// taken are the names of all calls that were made in any of the worlds, and the
+// permissions that they took.
+func (a *atlas) taken() (calls, permissions map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	made := map[string]bool{}
+	calls, permissions = map[string]bool{}, map[string]bool{}
 	for _, w := range a.worlds {
 		for _, op := range w.Gate().Ops() {
-			made[op] = true
+			calls[op] = true
+		}
+		for _, p := range w.Permissions() {
+			permissions[p] = true
 		}
 	}
-	return made
+	return calls, permissions
 }
