@@ -64,15 +64,15 @@ func role(t *testing.T) []string {
 }
 
 // same compares what is the case with what the page says.
-func same(t *testing.T, what string, real, documented map[string]bool) {
+func same(t *testing.T, what string, found, documented map[string]bool) {
 	t.Helper()
-	for _, name := range slices.Sorted(maps.Keys(real)) {
+	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if !documented[name] {
 			t.Errorf("%s %s is not on the page", what, name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(documented)) {
-		if !real[name] {
+		if !found[name] {
 			t.Errorf("%s %s is on the page, and is not the case", what, name)
 		}
 	}
