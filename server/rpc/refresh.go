@@ -27,7 +27,7 @@ type Refresher interface {
 	// Check reads a configuration that is not stored, with the rules of a stored
 	// one. What is wrong with it is an error as of Refresh; anew, if not empty, is
 	// a part of it for which the server would start anew.
-	Check(data []byte) (cfg *config.Config, anew string, err error)
+	Check(ctx context.Context, data []byte) (cfg *config.Config, anew string, err error)
 }
 
 // RefreshConfig implements [nstancev1.OperatorServiceServer].
@@ -57,7 +57,7 @@ func (s *operatorService) PlanConfig(ctx context.Context, req *nstancev1.PlanCon
 	if !s.administrates(c.Tenant) {
 		return nil, refuse(codes.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may plan a configuration of the shard")
 	}
-	cfg, anew, err := s.opts.Config.Check(req.Config)
+	cfg, anew, err := s.opts.Config.Check(ctx, req.Config)
 	if err != nil {
 		return nil, refuse(codes.InvalidArgument, "INVALID_CONFIG", "the configuration is invalid:\n%v", err)
 	}

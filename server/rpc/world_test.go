@@ -415,7 +415,7 @@ func (r *refresher) Refresh(context.Context) (string, string, bool, error) {
 	return "etag-1", "etag-2", r.err == nil, r.err
 }
 
-func (r *refresher) Check(data []byte) (*config.Config, string, error) {
+func (r *refresher) Check(_ context.Context, data []byte) (*config.Config, string, error) {
 	cfg, err := config.Load("new.jsonc", data, config.LoadOptions{})
 	return cfg, "", err
 }

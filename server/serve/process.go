@@ -99,6 +99,7 @@ func (p *process) run(ctx context.Context, before *shard.Static) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.cache.Close()) }()
+	defer p.closeDriver()
 	defer p.ls.close()
 	err = p.serve(ctx)
 	if err != nil && !errors.Is(err, errRestart) {
@@ -136,12 +137,13 @@ func (p *process) open(ctx context.Context, before *shard.Static) error {
 	}
 	if p.cache, err = cache.Open(ctx, p.opts.cachePath(), cache.Options{Log: p.log}); err != nil {
 		p.ls.close()
+		p.closeDriver()
 		return err
 	}
 	return nil
 }
 
-// prepare opens what the configuration in force names.
+// prepare opens what the configuration in force names, all of it or nothing.
 func (p *process) prepare(ctx context.Context) (err error) {
 	cfg := p.static.Config.Server
 	if p.keys, err = newKeyring(ctx, p.store, p.static.Config, p.log); err != nil {
@@ -155,8 +157,21 @@ func (p *process) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("provider %s: %w", p.opts.Provider.Kind, err)
 	}
-	p.ls, err = listen(ctx, cfg, p.opts.AdvertiseHost, p.opts.Provider.FreePorts)
-	return err
+	if p.ls, err = listen(ctx, cfg, p.opts.AdvertiseHost, p.opts.Provider.FreePorts); err != nil {
+		p.closeDriver()
+		return err
+	}
+	if v, ok := p.drv.(driver.TypeValidator); ok {
+		p.source.types.ask(v, cfg.RequestTimeout.Std())
+	}
+	return nil
+}
+
+// closeDriver lets go of what the driver holds open. Nobody calls it any more.
+func (p *process) closeDriver() {
+	if c, ok := p.drv.(driver.Closer); ok {
+		c.Close()
+	}
 }
 
 // configure loads the configuration. While storage is away and no copy was kept,
@@ -224,6 +239,7 @@ func (p *process) serve(ctx context.Context) error {
 	g.Go(func() error { return p.reloadOnHangup(ctx) })
 	g.Go(func() error { return p.followConfig(ctx) })
 	g.Go(func() error { return p.awaitRestart(ctx) })
+	g.Go(func() error { p.tellMachine(ctx); p.confirmTypes(ctx); return nil })
 	return g.Wait()
 }
 

@@ -55,8 +55,8 @@ func (r *refresher) Refresh(ctx context.Context) (prev, now string, updated bool
 }
 
 // Check implements the operator service's part.
-func (r *refresher) Check(data []byte) (cfg *config.Config, anew string, err error) {
-	cfg, err = config.Load(bucket.ConfigKey(r.p.source.flags.Shard), data, r.p.source.opts)
+func (r *refresher) Check(ctx context.Context, data []byte) (cfg *config.Config, anew string, err error) {
+	cfg, err = r.p.source.load(ctx, bucket.ConfigKey(r.p.source.flags.Shard), data)
 	if err != nil {
 		return nil, "", err
 	}

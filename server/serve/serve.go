@@ -36,7 +36,8 @@ type Provider struct {
 	Kind string
 	// Rules are the provider's part of the configuration's checks; may be nil.
 	Rules *Rules
-	// New makes the driver. It is called once, before anything leads.
+	// New makes the driver before anything leads. A server that starts anew makes
+	// another one; the one before, if it is a [driver.Closer], is closed then.
 	New func(ctx context.Context, s Settings) (driver.Driver, error)
 	// FreePorts lets a server take a free port where the configured one is taken.
 	FreePorts bool

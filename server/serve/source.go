@@ -25,6 +25,7 @@ type source struct {
 	store objectstore.Store
 	flags Flags
 	opts  config.LoadOptions
+	types *typeBook
 	log   *slog.Logger
 
 	mu     sync.Mutex
@@ -32,7 +33,9 @@ type source struct {
 }
 
 func newSource(store objectstore.Store, f Flags, p Provider, log *slog.Logger) *source {
-	return &source{store: store, flags: f, opts: loadOptions(f, p), log: log}
+	s := &source{store: store, flags: f, opts: loadOptions(f, p), types: newTypeBook(log), log: log}
+	s.opts.Rules = s.types.rules(s.opts.Rules)
+	return s
 }
 
 func (s *source) lastGood() string {
@@ -65,6 +68,16 @@ func (s *source) start(ctx context.Context, waiting func()) (shard.Static, error
 	}
 }
 
+// load checks a configuration, and asks the provider about types that were not in the
+// ones before.
+func (s *source) load(ctx context.Context, name string, data []byte) (*config.Config, error) {
+	cfg, err := config.Load(name, data, s.opts)
+	if s.types.learn(ctx) {
+		return config.Load(name, data, s.opts)
+	}
+	return cfg, err
+}
+
 // fetch reads and checks the stored configuration and keeps a copy of a good one.
 func (s *source) fetch(ctx context.Context) (shard.Static, error) {
 	key := bucket.ConfigKey(s.flags.Shard)
@@ -75,7 +88,7 @@ func (s *source) fetch(ctx context.Context) (shard.Static, error) {
 	s.mu.Lock()
 	s.judged = obj.ETag
 	s.mu.Unlock()
-	cfg, err := config.Load(key, obj.Data, s.opts)
+	cfg, err := s.load(ctx, key, obj.Data)
 	if err != nil {
 		return shard.Static{}, err
 	}
