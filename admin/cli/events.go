@@ -34,7 +34,7 @@ where event is the message of the API.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := addShardFlags(cmd)
-	addOutputFlag(cmd, &format)
+	addOutputFlag(cmd, &format, output.Table, output.Wide, output.JSON)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if format == output.YAML || format == output.Name {
 			return usagef("events has the formats table, wide and json")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -161,9 +162,18 @@ func itemOf[T proto.Message](s *shard, message T) output.Item[T] {
 	return output.Item[T]{Shard: s.label, Message: message}
 }
 
-// addOutputFlag gives a command the flag -o.
-func addOutputFlag(cmd *cobra.Command, format *output.Format) {
+// addOutputFlag gives a command the flag -o. Its help and completion offer the given
+// formats; all of them if there are none.
+func addOutputFlag(cmd *cobra.Command, format *output.Format, offered ...output.Format) {
+	names := output.Formats()
+	if len(offered) > 0 {
+		names = nil
+		for _, f := range offered {
+			names = append(names, f.String())
+		}
+	}
 	*format = output.Table
-	cmd.Flags().VarP(format, "output", "o", "`FORMAT`: table, wide, json, yaml or name")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp))
+	last := len(names) - 1
+	cmd.Flags().VarP(format, "output", "o", "`FORMAT`: "+strings.Join(names[:last], ", ")+" or "+names[last])
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 }

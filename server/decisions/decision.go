@@ -13,6 +13,7 @@ import (
 const (
 	Create  = "create"
 	Condemn = "condemn"
+	Hasten  = "hasten"
 	Delete  = "delete"
 )
 
@@ -64,6 +65,8 @@ func ofAction(group fleet.GroupID, action fleet.Action, at time.Time) Decision {
 		d.Action, d.Instance, d.Reason, d.Cause = Create, a.Replaces, a.Why, causeOfCreate(a)
 	case fleet.Condemn:
 		d.Action, d.Instance, d.Reason, d.Cause = Condemn, a.ID, a.Why, string(a.Reason)
+	case fleet.Hasten:
+		d.Action, d.Instance, d.Reason, d.Cause = Hasten, a.ID, a.Why, string(a.Reason)
 	case fleet.Delete:
 		d.Action, d.Instance, d.Reason, d.Cause = Delete, a.ID, a.Why, string(a.Reason)
 	default:

@@ -7,8 +7,8 @@ import (
 	"nstance.dev/protos/identity"
 )
 
-// Action is one thing to do: a [Create], a [Condemn] or a [Delete]. Actions are
-// comparable values. Why is for people; everything else is for the executor.
+// Action is one thing to do: a [Create], a [Condemn], a [Hasten] or a [Delete]. Actions
+// are comparable values. Why is for people; everything else is for the executor.
 type Action interface {
 	fmt.Stringer
 	action()
@@ -35,6 +35,15 @@ type Condemn struct {
 	Why      string
 }
 
+// Hasten asks for the drain of a condemned instance to be announced, and recorded, with
+// an earlier end.
+type Hasten struct {
+	ID       identity.ID
+	Reason   Reason    // of its removal, which stays
+	DeleteAt time.Time // before the one that was announced
+	Why      string
+}
+
 // Delete asks for the provider's delete of a condemned instance, by its id: the
 // VM need not be known, or exist. It is planned once; repeating it until the VM
 // is gone is the executor's.
@@ -46,6 +55,7 @@ type Delete struct {
 
 func (Create) action()  {}
 func (Condemn) action() {}
+func (Hasten) action()  {}
 func (Delete) action()  {}
 
 // String is the action on one line.
@@ -62,6 +72,11 @@ func (a Condemn) String() string {
 		return fmt.Sprintf("condemn %s (%s), drain until %s: %s", a.ID, a.Reason, a.DeleteAt.UTC().Format(time.RFC3339), a.Why)
 	}
 	return fmt.Sprintf("condemn %s (%s): %s", a.ID, a.Reason, a.Why)
+}
+
+// String is the action on one line.
+func (a Hasten) String() string {
+	return fmt.Sprintf("hasten %s (%s), drain until %s: %s", a.ID, a.Reason, a.DeleteAt.UTC().Format(time.RFC3339), a.Why)
 }
 
 // String is the action on one line.

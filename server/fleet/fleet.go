@@ -136,6 +136,11 @@ type Notice struct {
 // Given reports whether there is a notice.
 func (n Notice) Given() bool { return n.Action != "" }
 
+// Sooner reports whether n leaves less time than another notice.
+func (n Notice) Sooner(other Notice) bool {
+	return !n.Deadline.IsZero() && (other.Deadline.IsZero() || n.Deadline.Before(other.Deadline))
+}
+
 // Removal is the decision that an instance has to go. It is durable: the
 // instance's record holds it, and the next leader resumes it.
 type Removal struct {

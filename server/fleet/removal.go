@@ -54,11 +54,22 @@ func (p *planner) finishRemovals() {
 		}
 		why := p.drainOver(in)
 		if why == "" {
-			p.wakeAt(in.Removal.DeleteAt)
+			p.await(in)
 			continue
 		}
 		p.act(Delete{ID: in.ID, Reason: in.Removal.Reason, Why: why})
 	}
+}
+
+// await lets a drain go on. Where the provider has said since that it will not wait so
+// long, the end is put on record before anything follows from it.
+func (p *planner) await(in *Instance) {
+	end := in.Removal.DeleteAt
+	if d := in.Notice.Deadline; !d.IsZero() && d.Before(end) {
+		end = d
+		p.act(Hasten{ID: in.ID, Reason: in.Removal.Reason, DeleteAt: end, Why: "the provider takes its VM back before the drain would end"})
+	}
+	p.wakeAt(end)
 }
 
 // drainOver says why a condemned instance need not wait any longer; empty: it

@@ -59,6 +59,8 @@ func (w *world) carryOut(t fataler, a fleet.Action) {
 			in.Removal.DrainStarted = w.now
 			w.move(t, in, fleet.EventDrainStarted)
 		}
+	case fleet.Hasten:
+		w.find(a.ID).Removal.DeleteAt = a.DeleteAt
 	case fleet.Delete:
 		w.move(t, w.find(a.ID), fleet.EventDeleteSent)
 	default:

@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -101,6 +102,36 @@ func (r *Reign) AcknowledgeDrained(tenant string, req *nstancev1.AcknowledgeDrai
 	if err := r.condemnNamed(in, true); err != nil {
 		return unavailable(err)
 	}
+	return nil
+}
+
+// hasten makes durable that a drain ends earlier than was announced, and announces it.
+func (r *Reign) hasten(ctx context.Context, a fleet.Hasten) error {
+	earlier := func(t time.Time) bool { return !t.IsZero() && a.DeleteAt.Before(t) }
+	_, err := r.records.update(ctx, a.ID, func(rec *bucket.InstanceRecord) error {
+		if d := rec.Deletion; d != nil && earlier(d.DeleteAt.Time) {
+			hastened := *d
+			hastened.DeleteAt = bucket.At(a.DeleteAt)
+			rec.Deletion = &hastened
+		}
+		return nil
+	})
+	if err != nil {
+		if errors.Is(err, objectstore.ErrNotFound) {
+			return nil
+		}
+		return err
+	}
+	_, err = r.cache.Update(a.ID, func(in *cache.Instance) error {
+		if earlier(in.Removal.DeleteAt) {
+			in.Removal.DeleteAt = a.DeleteAt
+		}
+		return nil
+	})
+	if err != nil {
+		return ignoreUnknown(err)
+	}
+	r.announceRemoval(a.ID)
 	return nil
 }
 

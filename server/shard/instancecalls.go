@@ -57,7 +57,7 @@ func (r *Reign) Instances() []*nstancev1.InstanceStatus {
 func (r *Reign) owned(tenant, text string) (cache.Instance, error) {
 	id, err := identity.ParseID(text)
 	if err != nil {
-		return cache.Instance{}, refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: %v", err)
+		return cache.Instance{}, refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: %v; ListInstances says which there are", err)
 	}
 	in, ok := r.cache.Instance(id)
 	if !ok || in.Group.Tenant != tenant {
@@ -134,13 +134,13 @@ func (r *Reign) chooseID(text, kind string) (identity.ID, error) {
 	}
 	id, err := identity.ParseID(text)
 	if err != nil {
-		return "", refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: %v", err)
+		return "", refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: %v; leave it out to have one made", err)
 	}
 	if id.Prefix() != kind {
-		return "", refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: it begins with %q, the template's kind is %q", id.Prefix(), kind)
+		return "", refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: it begins with %q; make one that begins with the kind of the template, %q, or leave it out", id.Prefix(), kind)
 	}
 	if age := r.now().Sub(id.CreatedAt()); age > idFreshness || age < -time.Minute {
-		return "", refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: made at %s; it must be from the last 24 hours", id.CreatedAt().Format(time.RFC3339))
+		return "", refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: made at %s; it must be from the last 24 hours; make a new one or leave it out", id.CreatedAt().Format(time.RFC3339))
 	}
 	return id, nil
 }

@@ -37,11 +37,11 @@ func (h *health) firstReport(id identity.ID) {
 
 // noticed takes note that the provider takes the VM back. The group is planned at
 // once: the replacement has little time (F34). An agent repeats the notice in each
-// report; only the first one is news.
+// report; only the first one is news, and one with an earlier deadline.
 func (h *health) noticed(id identity.ID, notice fleet.Notice) {
 	h.mu.Lock()
 	s := h.of(id)
-	news := !s.notice.Given()
+	news := !s.notice.Given() || notice.Sooner(s.notice)
 	if news {
 		s.notice = notice
 	}

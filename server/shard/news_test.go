@@ -74,6 +74,42 @@ func TestP16_F34_NoticeIsActedOnAtOnce(t *testing.T) {
 	})
 }
 
+// TestF34_NoticeDuringADrain: a machine drains, for another reason, when the provider
+// says that it takes it back. The earlier end counts: it is announced, stands in the
+// record, and outlives the leader; a later one changes nothing.
+func TestF34_NoticeDuringADrain(t *testing.T) {
+	inWorld(t, worldOptions{Drain: "10m"}, func(t *testing.T, w *world) {
+		w.coordinate("default")
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		id := w.vms(web)[0].InstanceID
+		w.deleteInstance(id.String(), false)
+		w.settle(time.Minute)
+		watch := w.watchInstances("default")
+		defer watch.cancel()
+		deadline := time.Now().Add(2 * time.Minute)
+		w.machine(id).announce("terminate", 2*time.Minute)
+		w.settle(11 * time.Second)
+		announced := watch.events[len(watch.events)-1]
+		if at := announced.DeleteAt.AsTime(); announced.Status != "pending_deletion" || at.Sub(deadline).Abs() > time.Second {
+			t.Errorf("announced %v, want an end at %v", announced, deadline)
+		}
+		w.reign().health.noticed(id, fleet.Notice{Action: "terminate", Deadline: deadline.Add(time.Minute)})
+		_ = w.stop()
+		w.lead()
+		w.settle(time.Until(deadline) - 10*time.Second)
+		if vm, ok := w.cloud.Machine(id); !ok || vm.Status.Down() {
+			t.Error("S20: the machine is gone before its drain is over")
+		}
+		w.settle(15 * time.Second)
+		if vm, ok := w.cloud.Machine(id); ok && !vm.Status.Down() {
+			t.Errorf("the machine is still %s after the end that the provider has set", vm.Status)
+		}
+		w.settle(time.Minute)
+		w.converged(2)
+	})
+}
+
 func TestF33_NoticeOfAnOddAgent(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   *nstancev1.TerminationNotice

@@ -150,6 +150,8 @@ func (r *Reign) apply(ctx context.Context, group fleet.GroupID, action fleet.Act
 		return r.prepare(ctx, group, a)
 	case fleet.Condemn:
 		return r.condemn(ctx, a)
+	case fleet.Hasten:
+		return r.hasten(ctx, a)
 	case fleet.Delete:
 		return r.startDelete(ctx, a)
 	default:

@@ -1,0 +1,46 @@
+package fleet_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"nstance.dev/server/fleet"
+)
+
+// The provider's deadline beats a later end of a drain that was announced, whatever the
+// drain is for, and only once it is on record does a delete follow from it.
+func TestF34_NoticeHastensADrain(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(d time.Duration) time.Time { return now.Add(d) }
+	hasten := func(until time.Duration) []fleet.Action {
+		return []fleet.Action{fleet.Hasten{
+			ID: "a", Reason: fleet.ReasonScaleDown, DeleteAt: at(until), Why: "the provider takes its VM back before the drain would end",
+		}}
+	}
+	over := []fleet.Action{fleet.Delete{ID: "a", Reason: fleet.ReasonScaleDown, Why: "the drain has timed out"}}
+	given := func(d time.Duration) fleet.Notice { return fleet.Notice{Action: "terminate", Deadline: at(d)} }
+	for _, c := range []struct {
+		name   string
+		ends   time.Duration // of the drain, from now
+		notice fleet.Notice
+		want   []fleet.Action
+		wake   time.Time
+	}{
+		{"no notice", time.Hour, fleet.Notice{}, nil, at(time.Hour)},
+		{"a notice that says no time", time.Hour, fleet.Notice{Action: "stop"}, nil, at(time.Hour)},
+		{"a later deadline", time.Hour, given(2 * time.Hour), nil, at(time.Hour)},
+		{"the same", time.Hour, given(time.Hour), nil, at(time.Hour)},
+		{"an earlier one", time.Hour, given(time.Minute), hasten(time.Minute), at(time.Minute)},
+		{"one that is past", time.Hour, given(-time.Minute), hasten(-time.Minute), at(-time.Minute)},
+		{"an earlier one, and the drain is over", -time.Minute, given(-time.Hour), over, time.Time{}},
+	} {
+		removal := fleet.Removal{Reason: fleet.ReasonScaleDown, DrainStarted: at(-time.Hour), DeleteAt: at(c.ends)}
+		d := fleet.Plan(fleet.View{Instances: []fleet.Instance{
+			{ID: "a", State: fleet.Draining, Power: fleet.Up, Removal: removal, Notice: c.notice},
+		}}, now)
+		if !slices.Equal(d.Actions, c.want) || !d.Wake.Equal(c.wake) {
+			t.Errorf("%s: %v, wake %v; want %v, wake %v", c.name, d.Actions, d.Wake, c.want, c.wake)
+		}
+	}
+}
