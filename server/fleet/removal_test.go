@@ -12,7 +12,7 @@ import (
 // drain is for, and only once it is on record does a delete follow from it.
 func TestF34_NoticeHastensADrain(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	at := func(d time.Duration) time.Time { return now.Add(d) }
+	at := now.Add
 	hasten := func(until time.Duration) []fleet.Action {
 		return []fleet.Action{fleet.Hasten{
 			ID: "a", Reason: fleet.ReasonScaleDown, DeleteAt: at(until), Why: "the provider takes its VM back before the drain would end",
