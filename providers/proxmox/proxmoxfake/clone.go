@@ -38,9 +38,10 @@ func (c *Cloud) clone(r *request) (any, error) {
 		from: r.vmid, to: to, node: r.node, target: r.params["target"], storage: r.params["storage"],
 		name: r.params["name"], notes: r.params["description"], pool: r.params["pool"],
 	}
+	where, _, _ := strings.Cut(c.allocatesOn(job), "@")
 	for _, grant := range []struct{ path, privilege string }{
 		{fmt.Sprintf("/vms/%d", to), "VM.Allocate"},
-		{"/storage/" + job.storage, "Datastore.AllocateSpace"},
+		{"/storage/" + where, "Datastore.AllocateSpace"},
 		{"/sdn/zones/localnetwork", "SDN.Use"},
 	} {
 		if err := r.need(grant.path, grant.privilege); err != nil {
@@ -160,7 +161,7 @@ func (c *Cloud) beginClone(t *task, now time.Time, job cloning, params map[strin
 // allocatesOn is the place whose lock a clone holds while it allocates.
 func (c *Cloud) allocatesOn(job cloning) string {
 	name := job.storage
-	if m := c.machines[job.from]; name == "" {
+	if m := c.machines[job.from]; name == "" && m != nil {
 		for _, option := range driveNames(m.config) {
 			if d := parseDrive(m.config[option]); !d.cdrom() {
 				name, _, _ = strings.Cut(d.volume, ":")
