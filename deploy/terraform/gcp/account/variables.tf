@@ -1,0 +1,10 @@
+variable "project" {
+  description = "Id of the project."
+  type        = string
+}
+
+variable "role_id" {
+  description = "Id of the role of servers in the project. One that was deleted stays taken for weeks."
+  type        = string
+  default     = "nstanceServer"
+}

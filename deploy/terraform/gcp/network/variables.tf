@@ -1,0 +1,35 @@
+variable "project" {
+  description = "Id of the project."
+  type        = string
+}
+
+variable "region" {
+  description = "Region of the subnets."
+  type        = string
+}
+
+variable "name" {
+  description = "Name of the network, and the beginning of the other names."
+  type        = string
+}
+
+variable "server_range" {
+  description = "Addresses of servers."
+  type        = string
+}
+
+variable "leader_range" {
+  description = "Addresses of leaders: one for each shard, in no other range."
+  type        = string
+}
+
+variable "machine_range" {
+  description = "Addresses of machines. The cloud keeps four of them, and servers leave ten."
+  type        = string
+}
+
+variable "operator_ranges" {
+  description = "From where operators may reach servers, beside the machines themselves."
+  type        = list(string)
+  default     = []
+}
