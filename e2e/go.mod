@@ -6,6 +6,7 @@ replace (
 	nstance.dev/agent => ../agent
 	nstance.dev/protos => ../protos
 	nstance.dev/providers/aws => ../providers/aws
+	nstance.dev/providers/gcp => ../providers/gcp
 	nstance.dev/providers/local => ../providers/local
 	nstance.dev/server => ../server
 )
@@ -26,6 +27,7 @@ require (
 	nstance.dev/agent v0.0.0-00010101000000-000000000000
 	nstance.dev/protos v0.0.0
 	nstance.dev/providers/aws v0.0.0
+	nstance.dev/providers/gcp v0.0.0
 	nstance.dev/providers/local v0.0.0
 	nstance.dev/server v0.0.0-00010101000000-000000000000
 )
@@ -35,6 +37,7 @@ require (
 	cloud.google.com/go v0.123.0 // indirect
 	cloud.google.com/go/auth v0.20.0 // indirect
 	cloud.google.com/go/auth/oauth2adapt v0.2.8 // indirect
+	cloud.google.com/go/compute v1.63.0 // indirect
 	cloud.google.com/go/compute/metadata v0.9.0 // indirect
 	cloud.google.com/go/iam v1.11.0 // indirect
 	cloud.google.com/go/monitoring v1.29.0 // indirect

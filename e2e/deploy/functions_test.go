@@ -39,10 +39,12 @@ func functions() map[string]function.Function {
 		"regex":      stdlib.RegexFunc,
 		"replace":    stdlib.ReplaceFunc,
 		"sort":       stdlib.SortFunc,
+		"substr":     stdlib.SubstrFunc,
 		"toset":      stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
 		"tostring":   stdlib.MakeToFunc(cty.String),
 		"trimsuffix": stdlib.TrimSuffixFunc,
 		"try":        tryfunc.TryFunc,
+		"upper":      stdlib.UpperFunc,
 		"values":     stdlib.ValuesFunc,
 	}
 	all["templatefile"] = templateFile(all)

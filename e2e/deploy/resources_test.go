@@ -31,6 +31,23 @@ var resources = map[string]map[string]string{
 		"name": "NAME", "arn": "arn:aws:iam::123456789012:instance-profile/NAME",
 	},
 
+	"google_compute_firewall":               {"id": "NAME"},
+	"google_compute_health_check":           {"id": "projects/my-project-1/global/healthChecks/NAME"},
+	"google_compute_instance_group_manager": {"instance_group": "projects/my-project-1/zones/europe-west1-b/instanceGroups/NAME"},
+	"google_compute_instance_template":      {"id": "projects/my-project-1/global/instanceTemplates/NAME"},
+	"google_compute_network":                {"id": "projects/my-project-1/global/networks/NAME"},
+	"google_compute_router":                 {"name": "NAME"},
+	"google_compute_subnetwork":             {"id": "projects/my-project-1/regions/europe-west1/subnetworks/NAME"},
+	"google_project_iam_custom_role":        {"name": "projects/my-project-1/roles/NAME"},
+	"google_project_service":                {"id": "NAME"},
+	"google_secret_manager_secret":          {"secret_id": "NAME"},
+	"google_service_account": {
+		"name": "projects/my-project-1/serviceAccounts/NAME@my-project-1.iam.gserviceaccount.com", "email": "NAME@my-project-1.iam.gserviceaccount.com",
+		"member": "serviceAccount:NAME@my-project-1.iam.gserviceaccount.com",
+	},
+	"google_storage_bucket":        {"name": "NAME"},
+	"google_storage_bucket_object": {"name": "NAME"},
+
 	"data.aws_caller_identity": {"account_id": "123456789012"},
 	"data.aws_partition":       {"partition": "aws"},
 	"data.aws_ssm_parameter":   {"insecure_value": "ami-0123456789abcdef0"},

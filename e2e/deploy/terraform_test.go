@@ -15,19 +15,25 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"nstance.dev/providers/aws"
+	"nstance.dev/providers/gcp"
 	"nstance.dev/server/config"
 )
 
 var terraform = filepath.Join("..", "..", "deploy", "terraform")
 
-// clouds are the sets of modules: the rules of the cloud's configurations, and what the
-// example has to be given.
+// clouds are the sets of modules: the rules of the cloud's configurations, the storage
+// that they make, and what the example has to be given.
 var clouds = map[string]struct {
-	rules *config.ProviderRules
-	given map[string]string
+	rules   *config.ProviderRules
+	storage string
+	given   map[string]string
 }{
-	"aws": {aws.Rules(), map[string]string{
+	"aws": {aws.Rules(), "s3", map[string]string{
 		"bucket": "example-nstance", "server_url": "https://example.com/nstance-server-aws",
+		"server_sha256": strings.Repeat("0f", 32), "agent_url": "https://example.com/nstance-agent",
+	}},
+	"gcp": {gcp.Rules(), "gcs", map[string]string{
+		"project": "my-project-1", "bucket": "example-nstance", "server_url": "https://example.com/nstance-server-gcp",
 		"server_sha256": strings.Repeat("0f", 32), "agent_url": "https://example.com/nstance-agent",
 	}},
 }
@@ -117,7 +123,7 @@ func TestExampleMakesConfigurations(t *testing.T) {
 			t.Errorf("%s: the example has %d shards", cloud, len(configurations))
 		}
 		for shard, text := range configurations {
-			cfg, err := config.Load(shard+".jsonc", []byte(text.AsString()), config.LoadOptions{Shard: shard, Storage: "s3", Rules: of.rules})
+			cfg, err := config.Load(shard+".jsonc", []byte(text.AsString()), config.LoadOptions{Shard: shard, Storage: of.storage, Rules: of.rules})
 			if err != nil {
 				t.Errorf("%s: shard %s:\n%v\n%s", cloud, shard, err, text.AsString())
 				continue
