@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -224,6 +225,17 @@ func checkMarket(_ *Account, in *ec2.RunInstancesInput, o *order) error {
 	}
 	if o.spot && o.kind.SpotUSD == 0 {
 		return refuse("UnsupportedOperation", "The instance type '%s' is not sold as Spot Instance", o.kind.Name)
+	}
+	if market.SpotOptions == nil || market.SpotOptions.MaxPrice == nil {
+		return nil // at most what the machine costs by the hour
+	}
+	price, err := strconv.ParseFloat(*market.SpotOptions.MaxPrice, 64)
+	switch {
+	case err != nil || price <= 0:
+		return refuse("InvalidParameterValue", "Invalid value '%s' for SpotOptions.MaxPrice", *market.SpotOptions.MaxPrice)
+	case price < o.kind.SpotUSD:
+		return refuse("SpotMaxPriceTooLow", "Your Spot request price of %v is lower than the minimum required Spot request fulfillment price of %v.",
+			price, o.kind.SpotUSD)
 	}
 	return nil
 }

@@ -56,6 +56,7 @@ type Cloud struct {
 	byToken    map[string]*launched // the outcome of launches by their client token
 	room       map[Place]int        // how many machines still fit, where that is limited
 	quota      int                  // of vCPUs; 0: none
+	doomed     int                  // how many of the next launches end instead of running
 	interfaces map[string]*netInterface
 	members    map[string][]*member // of target groups, by ARN
 }

@@ -27,6 +27,7 @@ var (
 	byUser    = stateReason{"Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown"}
 	byMachine = stateReason{"Client.InstanceInitiatedShutdown", "Client.InstanceInitiatedShutdown: Instance initiated shutdown"}
 	bySpot    = stateReason{"Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Instance terminated due to spot interruption"}
+	byFailure = stateReason{"Server.InternalError", "Server.InternalError: Internal error on launch"}
 )
 
 // at returns the phase of a machine at that time; false before its beginning.

@@ -139,7 +139,18 @@ func TestGuests(t *testing.T) {
 			t.Fatal(err)
 		}
 		passes(time.Minute, 1, 4)
+		if !c.Hang(two[0]) || c.Hang(one[0]) {
+			t.Error("machines that are on hang, and no other ones")
+		}
+		passes(time.Minute, 0, 4)
+		if got := described(t, vm, only(two[0]))[two[0]].State.Name; got != running {
+			t.Errorf("a machine that hangs is %s", got)
+		}
+		if _, err := vm.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: two}); err != nil {
+			t.Fatal(err)
+		}
+		passes(time.Minute, 1, 5)
 		c.Close()
-		passes(0, 0, 4)
+		passes(0, 0, 5)
 	})
 }

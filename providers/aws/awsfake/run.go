@@ -46,7 +46,14 @@ func (c *Cloud) runInstances(in *ec2.RunInstancesInput) (any, error) {
 	}
 	l := &launched{input: in, reservation: c.nextID("r-")}
 	for range count {
-		l.machines = append(l.machines, c.launch(o, l.reservation, token, now))
+		m := c.launch(o, l.reservation, token, now)
+		if c.doomed > 0 {
+			c.doomed--
+			m.life = life(nil).then(now, byFailure, pending, c.opts.Boot, terminated)
+		} else {
+			c.boot(m)
+		}
+		l.machines = append(l.machines, m)
 	}
 	if token != "" {
 		c.byToken[token] = l
@@ -99,7 +106,7 @@ func (c *Cloud) vCPUs(now time.Time) int {
 	return n
 }
 
-// launch makes one machine.
+// launch makes one machine, without what it is made of.
 func (c *Cloud) launch(o order, reservation, token string, now time.Time) *machine {
 	for p, room := range c.room {
 		if (p.Subnet == "" || p.Subnet == o.subnet.ID) && (p.Type == "" || p.Type == o.kind.Name) {
@@ -113,7 +120,6 @@ func (c *Cloud) launch(o order, reservation, token string, now time.Time) *machi
 	}
 	m.ipv4, m.ipv6 = addresses(o.subnet, c.taken(o.subnet, now))
 	c.machines = append(c.machines, m)
-	c.boot(m)
 	return m
 }
 

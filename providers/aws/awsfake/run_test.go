@@ -123,6 +123,8 @@ func TestBadLaunches(t *testing.T) {
 		{"a tag that is too long", tags("name", strings.Repeat("x", 257)), "InvalidParameterValue"},
 		{"tags of what is not made", func(in *ec2.RunInstancesInput) { in.TagSpecifications[0].ResourceType = "subnet" }, "InvalidParameterValue"},
 		{"fewer than one", func(in *ec2.RunInstancesInput) { in.MinCount = aws.Int32(0) }, "InvalidParameterValue"},
+		{"too low a price", spotFor("0.001"), "SpotMaxPriceTooLow"},
+		{"a price that is no number", spotFor("little"), "InvalidParameterValue"},
 		{"a dry run", func(in *ec2.RunInstancesInput) { in.DryRun = aws.Bool(true) }, "DryRunOperation"},
 	}
 	c := New(Options{})
@@ -134,6 +136,36 @@ func TestBadLaunches(t *testing.T) {
 	if made := c.Machines(); len(made) > 0 {
 		t.Errorf("refused launches made %+v", made)
 	}
+}
+
+func spotFor(price string) func(*ec2.RunInstancesInput) {
+	return func(in *ec2.RunInstancesInput) {
+		in.InstanceMarketOptions = &types.InstanceMarketOptionsRequest{
+			MarketType: types.MarketTypeSpot, SpotOptions: &types.SpotMarketOptions{MaxPrice: &price},
+		}
+	}
+}
+
+func TestLaunchesThatComeToNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Options{Boot: 10 * time.Second, Run: func(Machine) (func(), error) {
+			t.Error("a machine that never ran was started")
+			return func() {}, nil
+		}})
+		defer c.Close()
+		vm := c.client()
+		c.Doom(1)
+		id := *run(t, vm, launchOf("doomed")).InstanceId
+		if got := described(t, vm, only(id))[id].State.Name; got != pending {
+			t.Errorf("at first it is %s", got)
+		}
+		time.Sleep(10 * time.Second)
+		if got := described(t, vm, only(id))[id]; got.State.Name != terminated || *got.StateReason.Code != "Server.InternalError" {
+			t.Errorf("then it is %s: %+v", got.State.Name, got.StateReason)
+		}
+		_, err := vm.RunInstances(t.Context(), launchOf("doomed"))
+		wantCode(t, "its token", err, "IdempotentInstanceTerminated")
+	})
 }
 
 func TestNetworkInterfaceCarriesTheSubnet(t *testing.T) {

@@ -1,6 +1,7 @@
 package awsfake
 
 import (
+	"maps"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -31,8 +32,8 @@ func (c *Cloud) Alive() []Machine {
 	return alive
 }
 
-// SetRoom sets how many machines still fit into a place; a negative number takes
-// the limit away.
+// SetRoom sets how many machines still fit into a place. Those that end give nothing
+// back; a negative number takes the limit away.
 func (c *Cloud) SetRoom(p Place, machines int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,6 +49,27 @@ func (c *Cloud) SetQuota(vCPUs int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.quota = vCPUs
+}
+
+// Doom has the next launches, that many, come to nothing: they succeed, and the machine
+// is terminated when it should run, as EC2 does when it fails to bring it up.
+func (c *Cloud) Doom(launches int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.doomed = launches
+}
+
+// Hang has a machine do nothing any more while EC2 goes on to say that it runs. It
+// reports whether the machine was on.
+func (c *Cloud) Hang(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.find(id)
+	if m == nil || !m.is(time.Now(), pending, running) {
+		return false
+	}
+	c.guests.stop(id, 0)
+	return true
 }
 
 // Kill has a machine power itself off, as one does whose kernel has had enough. It
@@ -70,14 +92,19 @@ func (c *Cloud) Remove(id string) bool {
 	return false
 }
 
-// Plant puts a running machine into the account that somebody else has launched,
-// in the first subnet, and returns its id.
+// Plant puts a running machine into the account that somebody else has launched, in
+// the first subnet, and returns its id. Nothing runs in it.
 func (c *Cloud) Plant(tags map[string]string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := order{
-		subnet: c.account.Subnets[0], image: c.account.Images[0], kind: c.account.Types[0],
-		groups: c.account.SecurityGroups[:1], tagsOf: map[types.ResourceType]map[string]string{types.ResourceTypeInstance: tags},
+		subnet: c.account.Subnets[0], image: c.account.Images[0], groups: c.account.SecurityGroups[:1],
+		tagsOf: map[types.ResourceType]map[string]string{types.ResourceTypeInstance: maps.Clone(tags)},
+	}
+	for _, t := range c.account.Types {
+		if string(t.Architecture) == string(o.image.Architecture) {
+			o.kind = t
+		}
 	}
 	now := time.Now()
 	m := c.launch(o, c.nextID("r-"), "", now)

@@ -74,7 +74,7 @@ func await(t *testing.T, what string, holds func() bool) {
 func TestTheSDKFindsTheAccount(t *testing.T) {
 	dir := t.TempDir()
 	env := filepath.Join(dir, "env")
-	end := start(t, "--dir", filepath.Join(dir, "machines"), "--env", env, "--boot", "10ms", "--end", "10ms")
+	end := start(t, "--dir", filepath.Join(dir, "machines"), "--env", env, "--servers", "2", "--boot", "10ms", "--end", "10ms")
 	defer func() { end() }()
 	cfg, err := config.LoadDefaultConfig(t.Context())
 	if err != nil {
@@ -176,6 +176,9 @@ func TestCommandLine(t *testing.T) {
 	}
 	if _, err := parse([]string{"please"}, io.Discard); err == nil || !strings.Contains(err.Error(), `"please"`) {
 		t.Errorf("an argument: %v", err)
+	}
+	if _, err := parse([]string{"--servers", "0"}, io.Discard); err == nil || !strings.Contains(err.Error(), "--servers") {
+		t.Errorf("no servers: %v", err)
 	}
 	o, err := parse([]string{"--listen", "127.0.0.1:99999"}, io.Discard)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 type options struct {
 	listen   string
 	metadata string
+	servers  int
 	region   string
 	dir      string
 	env      string
@@ -28,7 +29,7 @@ type options struct {
 }
 
 const usage = `fake-ec2 stands in for an account of AWS on this box: Amazon EC2, Elastic Load
-Balancing, and the metadata service of one instance that a server can run on.
+Balancing, and the metadata service of an instance that a server can run on.
 
 It prints the environment variables that point an AWS SDK at it, and what there is
 in the account. State is kept in memory. Machines are processes of this box, in a
@@ -38,6 +39,7 @@ part of cloud-config. Only run user data that you trust.
 It also answers to people:
   curl $FAKE_EC2/fake/machines                          what there is
   curl -X POST $FAKE_EC2/fake/machines/ID/kill          the machine powers itself off
+  curl -X POST $FAKE_EC2/fake/machines/ID/hang          it does nothing any more, and EC2 says that it runs
   curl -X POST $FAKE_EC2/fake/machines/ID/remove        the machine is gone without a trace
   curl -X POST $FAKE_EC2/fake/machines/ID/interrupt     a spot machine gets its notice
 
@@ -58,7 +60,8 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags := flag.NewFlagSet("fake-ec2", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of EC2 and Elastic Load Balancing; port 0: any")
-	flags.StringVar(&o.metadata, "metadata", "127.0.0.1:0", "`address` of the metadata service of the server's instance")
+	flags.StringVar(&o.metadata, "metadata", "127.0.0.1:0", "`address` of the metadata service of the first server's instance")
+	flags.IntVar(&o.servers, "servers", 1, "how many instances there are that a server can run on, each with a metadata service")
 	flags.StringVar(&o.region, "region", "us-east-1", "`name` of the region")
 	flags.StringVar(&o.env, "env", "", "write the variables to this `file` too, when everything is ready")
 	flags.StringVar(&o.dir, "dir", "", "`directory` of the machines; a temporary one")
@@ -79,6 +82,9 @@ func parse(args []string, out io.Writer) (options, error) {
 	}
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("there are no arguments but flags, and %q is none; see --help", flags.Arg(0))
+	}
+	if o.servers < 1 {
+		return o, fmt.Errorf("--servers: %d; at least one is needed", o.servers)
 	}
 	return o, o.complete()
 }

@@ -24,6 +24,7 @@ func people(cloud *awsfake.Cloud) http.Handler {
 		})
 	}
 	do("kill", cloud.Kill)
+	do("hang", cloud.Hang)
 	do("remove", cloud.Remove)
 	do("interrupt", cloud.Interrupt)
 	return mux

@@ -31,32 +31,50 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		PageSize: o.page, Enforce: o.limits, Speed: o.speed, Run: o.guest(),
 	})
 	defer cloud.Close()
-	server := cloud.Plant(map[string]string{"Name": "server"})
-	api, err := listen(ctx, "--listen", o.listen)
-	if err != nil {
-		return err
-	}
-	metadata, err := listen(ctx, "--metadata", o.metadata)
-	if err != nil {
-		return errors.Join(err, api.Close())
-	}
 	g, ctx := errgroup.WithContext(ctx)
-	serve(ctx, g, api, people(cloud))
-	serve(ctx, g, metadata, cloud.Metadata(server))
-	g.Go(func() error { return o.announce(out, api.Addr(), metadata.Addr(), server) })
+	g.Go(func() error { // whose failure ends the rest
+		api, err := serve(ctx, g, "--listen", o.listen, people(cloud))
+		if err != nil {
+			return err
+		}
+		servers, err := o.plant(ctx, g, cloud)
+		if err != nil {
+			return err
+		}
+		return o.announce(out, api, servers)
+	})
 	return g.Wait()
 }
 
-func listen(ctx context.Context, flag, address string) (net.Listener, error) {
+// server is an instance that a server can run on.
+type server struct {
+	id       string
+	metadata net.Addr
+}
+
+// plant makes the servers' instances. Their metadata services have ports of their own.
+func (o options) plant(ctx context.Context, g *errgroup.Group, cloud *awsfake.Cloud) ([]server, error) {
+	var all []server
+	address := o.metadata
+	for range o.servers {
+		id := cloud.Plant(map[string]string{"Name": "server"})
+		at, err := serve(ctx, g, "--metadata", address, cloud.Metadata(id))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, server{id, at})
+		host, _, _ := net.SplitHostPort(at.String())
+		address = net.JoinHostPort(host, "0")
+	}
+	return all, nil
+}
+
+// serve answers at an address until ctx ends, and returns what address that is.
+func serve(ctx context.Context, g *errgroup.Group, flag, address string, h http.Handler) (net.Addr, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	return l, nil
-}
-
-// serve answers at l until ctx ends.
-func serve(ctx context.Context, g *errgroup.Group, l net.Listener, h http.Handler) {
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	g.Go(func() error {
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -68,6 +86,7 @@ func serve(ctx context.Context, g *errgroup.Group, l net.Listener, h http.Handle
 		<-ctx.Done()
 		return s.Close()
 	})
+	return l.Addr(), nil
 }
 
 // guest is what machines are made of: processes in a directory that has the
@@ -87,20 +106,20 @@ func (o options) guest() func(awsfake.Machine) (func(), error) {
 }
 
 // announce prints how to reach the account, and what is in it.
-func (o options) announce(out io.Writer, api, metadata net.Addr, server string) error {
+func (o options) announce(out io.Writer, api net.Addr, servers []server) error {
 	var env strings.Builder
 	for _, v := range [][2]string{
 		{"FAKE_EC2", "http://" + api.String()},
 		{"AWS_ENDPOINT_URL_EC2", "http://" + api.String()},
 		{"AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2", "http://" + api.String()},
-		{"AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://" + metadata.String()},
+		{"AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://" + servers[0].metadata.String()},
 		{"AWS_REGION", o.region},
 		{"AWS_ACCESS_KEY_ID", awsfake.AccessKey},
 		{"AWS_SECRET_ACCESS_KEY", awsfake.SecretKey},
 	} {
 		fmt.Fprintf(&env, "export %s='%s'\n", v[0], v[1])
 	}
-	if _, err := fmt.Fprint(out, env.String(), o.inventory(server)); err != nil {
+	if _, err := fmt.Fprint(out, env.String(), o.inventory(servers)); err != nil {
 		return err
 	}
 	if o.env == "" {
@@ -115,7 +134,7 @@ func (o options) announce(out io.Writer, api, metadata net.Addr, server string) 
 }
 
 // inventory is what is in the account, as comments of a shell.
-func (o options) inventory(server string) string {
+func (o options) inventory(servers []server) string {
 	account := awsfake.DefaultAccount(o.region)
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "# "+format+"\n", args...) }
@@ -137,7 +156,9 @@ func (o options) inventory(server string) string {
 	for _, t := range account.TargetGroups {
 		line("target group %s", t.ARN)
 	}
-	line("instance %s is the one that a server here takes itself for", server)
+	for _, s := range servers {
+		line("instance %s is for a server with AWS_EC2_METADATA_SERVICE_ENDPOINT='http://%s'", s.id, s.metadata)
+	}
 	line("machines are under %s", o.dir)
 	return b.String()
 }
