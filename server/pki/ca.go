@@ -59,6 +59,7 @@ type CA struct {
 	key  ed25519.PrivateKey
 	cert *x509.Certificate // of key
 	all  []*x509.Certificate
+	pem  string // of all of them: each machine's templates have it
 }
 
 // Certificate returns the certificate that signs.
@@ -66,7 +67,7 @@ func (ca *CA) Certificate() *x509.Certificate { return ca.cert }
 
 // Bundle returns every certificate of the authority as PEM, newest first: what
 // a client has to trust. It is several while the authority is being replaced.
-func (ca *CA) Bundle() []byte { return EncodeCertificates(ca.all...) }
+func (ca *CA) Bundle() []byte { return []byte(ca.pem) }
 
 // Pool returns the certificates of the authority as a new pool.
 func (ca *CA) Pool() *x509.CertPool {
@@ -221,7 +222,7 @@ func matchCA(keys []ed25519.PrivateKey, certs []*x509.Certificate) (*CA, error) 
 	for _, key := range keys {
 		for _, cert := range certs {
 			if pub, ok := cert.PublicKey.(ed25519.PublicKey); ok && pub.Equal(key.Public()) {
-				return &CA{key: key, cert: cert, all: certs}, nil
+				return &CA{key: key, cert: cert, all: certs, pem: string(EncodeCertificates(certs...))}, nil
 			}
 		}
 	}
