@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -23,10 +22,9 @@ import (
 
 // The address goes to whoever leads, by force: the one before may hang.
 func TestLeaderNetworkMoves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, slow())
+	inWorld(t, slow(), func(t *testing.T, w *world) {
 		other := w.Plant(nil)
-		time.Sleep(time.Minute)
+		w.pass(time.Minute)
 		first, second := w.driver(t, ""), w.driver(t, other)
 		for i, step := range []struct {
 			name   string
@@ -44,7 +42,7 @@ func TestLeaderNetworkMoves(t *testing.T) {
 			if err := step.do(t.Context()); err != nil {
 				t.Fatalf("%d: %s: %v", i, step.name, err)
 			}
-			time.Sleep(time.Minute)
+			w.pass(time.Minute)
 			if got := w.leader(t); got != step.holder {
 				t.Errorf("%d: %s: it is at %q, want %q", i, step.name, got, step.holder)
 			}
@@ -85,10 +83,9 @@ func (e elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Two that want it at once do not both believe that they have it.
 func TestLeaderNetworkIsHeldByOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, slow())
+	inWorld(t, slow(), func(t *testing.T, w *world) {
 		other := w.Plant(nil)
-		time.Sleep(time.Minute)
+		w.pass(time.Minute)
 		errs := make(chan error, 2)
 		for _, server := range []string{w.server, other} {
 			d := w.driver(t, server)
@@ -96,7 +93,7 @@ func TestLeaderNetworkIsHeldByOne(t *testing.T) {
 		}
 		<-errs
 		<-errs
-		time.Sleep(time.Minute)
+		w.pass(time.Minute)
 		if got := w.leader(t); got != w.server && got != other {
 			t.Errorf("it is at %q", got)
 		}
@@ -119,8 +116,7 @@ func TestLeaderNetworkThatCannotBe(t *testing.T) {
 		"this is no machine of EC2": {func(o *aws.Options) { o.HTTPClient.Transport = elsewhere{o.HTTPClient.Transport} }, nil, driver.Transient, "metadata service"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, awsfake.Options{})
+			inWorld(t, awsfake.Options{}, func(t *testing.T, w *world) {
 				change := c.change
 				if change == nil {
 					change = func(*aws.Options) {}
@@ -146,9 +142,9 @@ func TestLeaderNetworkOfTheHost(t *testing.T) {
 		"configured":     {[]net.Addr{&net.IPNet{IP: net.IPv4(10, 0, 15, 200), Mask: net.CIDRMask(20, 32)}}, false},
 		"not configured": {[]net.Addr{&net.IPNet{IP: net.IPv4(10, 0, 15, 201), Mask: net.CIDRMask(20, 32)}}, true},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		inWorld(t, awsfake.Options{}, func(t *testing.T, w *world) {
 			var log bytes.Buffer
-			d := newWorld(t, awsfake.Options{}).driver(t, "", func(o *aws.Options) {
+			d := w.driver(t, "", func(o *aws.Options) {
 				o.Addresses = func() ([]net.Addr, error) { return c.addrs, nil }
 				o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			})

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"nstance.dev/protos/identity"
@@ -40,8 +39,7 @@ func TestF19_LostAnswersMakeOneMachine(t *testing.T) {
 		"the call takes too long":     {wire.Fault{Delay: time.Hour}, driver.Ambiguous, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, slow())
+			inWorld(t, slow(), func(t *testing.T, w *world) {
 				w.Gate().SetFaults(wire.Times(1, "RunInstances", c.fault))
 				req := request(t)
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -77,8 +75,7 @@ func TestS21_OnlyBrokenConnectionsAreTriedAgain(t *testing.T) {
 		"broken":         {wire.Fault{Lost: true}, 2, driver.Ambiguous},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, awsfake.Options{})
+			inWorld(t, awsfake.Options{}, func(t *testing.T, w *world) {
 				w.Gate().SetFaults(wire.Always("RunInstances", c.fault))
 				_, err := w.driver(t, "").Create(t.Context(), request(t))
 				wantKind(t, "create", err, c.want)
@@ -92,10 +89,9 @@ func TestS21_OnlyBrokenConnectionsAreTriedAgain(t *testing.T) {
 
 // F20: a machine that the API does not show yet is made once, and can be ended.
 func TestF20_LagMakesNoSecondMachine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		opts := slow()
-		opts.Lag = time.Minute
-		w := newWorld(t, opts)
+	opts := slow()
+	opts.Lag = time.Minute
+	inWorld(t, opts, func(t *testing.T, w *world) {
 		d := w.driver(t, "")
 		req := request(t)
 		made, err := d.Create(t.Context(), req)
@@ -119,8 +115,7 @@ func TestF20_LagMakesNoSecondMachine(t *testing.T) {
 
 // F22: a listing that fails on its third page is no listing.
 func TestF22_PartialListingsAreErrors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, awsfake.Options{PageSize: 5})
+	inWorld(t, awsfake.Options{PageSize: 5}, func(t *testing.T, w *world) {
 		d := w.driver(t, "")
 		for range 12 {
 			if _, err := d.Create(t.Context(), request(t)); err != nil {
@@ -143,8 +138,7 @@ func TestF22_PartialListingsAreErrors(t *testing.T) {
 
 // F25: what is full says so in a way that lets the next place be tried.
 func TestF25_FullPlaces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, awsfake.Options{})
+	inWorld(t, awsfake.Options{}, func(t *testing.T, w *world) {
 		d := w.driver(t, "")
 		w.SetRoom(awsfake.Place{Subnet: machines, Type: "t4g.small"}, 0)
 		_, err := d.Create(t.Context(), request(t))
@@ -170,8 +164,7 @@ func TestF25_FullPlaces(t *testing.T) {
 // F29: what somebody else launched with our tags is listed, and a copy of one of
 // our machines is not taken for it.
 func TestF29_ForeignMachinesAreListed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, awsfake.Options{})
+	inWorld(t, awsfake.Options{}, func(t *testing.T, w *world) {
 		d := w.driver(t, "")
 		ours, err := d.Create(t.Context(), request(t))
 		if err != nil {
@@ -210,8 +203,7 @@ func TestF29_ForeignMachinesAreListed(t *testing.T) {
 
 // A token whose machine has ended makes no other.
 func TestCreateAfterTheEndByAnotherServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, awsfake.Options{End: time.Minute})
+	inWorld(t, awsfake.Options{End: time.Minute}, func(t *testing.T, w *world) {
 		req := request(t)
 		m, err := w.driver(t, "").Create(t.Context(), req)
 		if err != nil {
@@ -223,15 +215,14 @@ func TestCreateAfterTheEndByAnotherServer(t *testing.T) {
 		for range 2 {
 			_, err = w.driver(t, "").Create(t.Context(), req)
 			wantKind(t, "a create after the end", err, driver.Invalid)
-			time.Sleep(2 * time.Minute)
+			w.pass(2 * time.Minute)
 		}
 	})
 }
 
 // Spot machines are asked for by the arguments, and cannot be stopped.
 func TestSpotMachines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, awsfake.Options{})
+	inWorld(t, awsfake.Options{}, func(t *testing.T, w *world) {
 		d := w.driver(t, "")
 		req := request(t)
 		req.Args["InstanceMarketOptions"] = map[string]any{"MarketType": "spot", "SpotOptions": map[string]any{"MaxPrice": "0.02"}}
@@ -248,8 +239,7 @@ func TestSpotMachines(t *testing.T) {
 
 // A cycle that was cut off goes on when it is asked for again.
 func TestPowerCycleGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, awsfake.Options{Stop: time.Minute})
+	inWorld(t, awsfake.Options{Stop: time.Minute}, func(t *testing.T, w *world) {
 		d := w.driver(t, "")
 		m, err := d.Create(t.Context(), request(t))
 		if err != nil {
@@ -271,8 +261,7 @@ func TestPowerCycleGoesOn(t *testing.T) {
 
 // Many creates at once do not wait for one another.
 func TestL7_CreatesGoOutTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, awsfake.Options{})
+	inWorld(t, awsfake.Options{}, func(t *testing.T, w *world) {
 		d := w.driver(t, "")
 		w.Gate().SetFaults(wire.Always("RunInstances", wire.Fault{Linger: 10 * time.Second}))
 		begun := time.Now()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -64,6 +65,18 @@ func newWorld(t *testing.T, opts awsfake.Options) *world {
 	w.server = w.Plant(nil)
 	time.Sleep(opts.Lag) // it was there before
 	return w
+}
+
+// inWorld runs a test in a world of its own and on a fake clock.
+func inWorld(t *testing.T, opts awsfake.Options, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t, opts)) })
+}
+
+// pass lets time go by.
+func (w *world) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 // slow is a cloud that takes its time, and shows changes later.
