@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -47,7 +48,14 @@ func (p pkg) isCommand() bool { return p.Name == "main" }
 
 // isTestSupport reports whether the package exists for tests alone.
 func (p pkg) isTestSupport() bool {
-	return p.under("e2e") || strings.Contains(p.dir()+"/", "test/")
+	return p.under("e2e") || strings.Contains(p.dir()+"/", "test/") || p.isFake()
+}
+
+// isFake reports whether the package stands in for a cloud: awsfake, or the program
+// fake-ec2.
+func (p pkg) isFake() bool {
+	last := path.Base(p.dir())
+	return strings.HasSuffix(last, "fake") || strings.HasPrefix(last, "fake-")
 }
 
 // under reports whether the package lies in dir or below it.
