@@ -87,7 +87,7 @@ func (c *Config) sampleImages() map[string]string {
 }
 
 // rendering tries all templates of each static group with the variables that
-// the group really has.
+// the group really has, and looks at its arguments as a whole.
 func (c *checker) rendering() {
 	sorted(c.cfg.Groups, func(tenant string, groups map[string]Group) {
 		sorted(groups, func(key string, g Group) {
@@ -95,6 +95,10 @@ func (c *checker) rendering() {
 				return
 			}
 			merged := c.cfg.merge(layers{tenant: tenant, key: key, template: g.Template, static: &g})
+			if err := c.opts.Rules.checkTogether(merged.Args); err != nil {
+				c.add(c.origin(tenant, key, g.Template, []any{"args"}), "for group "+tenant+"/"+key+": "+err.Error(),
+					"add it to args of the group, its template or defaults")
+			}
 			for _, failed := range merged.tryTemplates(c.cfg, c.parse) {
 				c.add(c.origin(tenant, key, g.Template, failed.place), "for group "+tenant+"/"+key+": "+templateMessage(failed.err),
 					"set the variable in vars of the group, its template or defaults")

@@ -26,6 +26,9 @@ type ProviderRules struct {
 	ForbiddenArgs []string
 	// CheckArg says what is wrong with one top-level member of args.
 	CheckArg func(name string, value any) error
+	// CheckArgs says what is wrong with all the args of a group together, layers
+	// merged and templates as they stand: mostly that one is missing.
+	CheckArgs func(args map[string]any) error
 	// CheckOption says what is wrong with one member of server.provider.options.
 	CheckOption func(name string, value any) error
 	// RequiredOptions must stand in server.provider.options.
@@ -53,6 +56,14 @@ func (r *ProviderRules) checkArg(name string, value any) error {
 		return r.CheckArg(name, value)
 	}
 	return nil
+}
+
+// checkTogether gives the problem of a group's arguments taken together.
+func (r *ProviderRules) checkTogether(args map[string]any) error {
+	if r == nil || r.CheckArgs == nil {
+		return nil
+	}
+	return r.CheckArgs(args)
 }
 
 // checkArgs gives the first problem of the arguments, in order of their names.

@@ -64,3 +64,30 @@ func TestF51_userdataThatTheCloudRefuses(t *testing.T) {
 		}
 	}
 }
+
+// What all layers together leave out is seen where the group is, and what one of
+// them has is enough.
+func TestArgsTogether(t *testing.T) {
+	rules := &ProviderRules{CheckArgs: func(args map[string]any) error {
+		if args["image"] == nil {
+			return errors.New("image: missing")
+		}
+		return nil
+	}}
+	const document = `{
+  "server": { "cluster_id": "c", "shard": "s", "provider": { "kind": "local", "zone": "z" }, "subnet_pools": { "p": ["n"] } },
+  "defaults": { "args": { %s } },
+  "templates": { "t": { "kind": "knc", "arch": "arm64", "instance_type": "x", "subnet_pool": "p", "args": { %s }, "userdata": { "content": "x" } } },
+  "groups": { "default": { "g": { "template": "t" } } }
+}`
+	for name, c := range map[string]struct{ defaults, template, want string }{
+		"nowhere":     {"", `"size": 1`, "templates.t.args: for group default/g: image: missing; add it to args"},
+		"by default":  {`"image": "{{ .Vars.x }}"`, "", "vars"}, // it is there, and its variable is not
+		"in template": {"", `"image": "a"`, ""},
+	} {
+		_, err := Load("f", fmt.Appendf(nil, document, c.defaults, c.template), LoadOptions{Rules: rules})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
