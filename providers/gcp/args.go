@@ -82,11 +82,17 @@ func (d *draft) apply(args map[string]any) error {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	if len(args) > 0 && args["ServiceAccount"] != nil && args["ServiceAccounts"] != nil {
-		errs = append(errs, errors.New("ServiceAccounts: has no meaning beside ServiceAccount; write one of them"))
-	}
-	if d.disk.InitializeParams.GetSourceImage() == "" {
+	return errors.Join(append(errs, CheckArgs(args))...)
+}
+
+// CheckArgs says what is wrong with arguments taken together.
+func CheckArgs(args map[string]any) error {
+	var errs []error
+	if args["SourceImage"] == nil {
 		errs = append(errs, errors.New("SourceImage: missing; name an image or a family, such as projects/debian-cloud/global/images/family/debian-13"))
+	}
+	if args["ServiceAccount"] != nil && args["ServiceAccounts"] != nil {
+		errs = append(errs, errors.New("ServiceAccounts: has no meaning beside ServiceAccount; write one of them"))
 	}
 	return errors.Join(errs...)
 }

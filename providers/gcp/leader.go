@@ -43,7 +43,9 @@ func (d *Driver) AssignLeaderNetwork(ctx context.Context, _ driver.Addresses) er
 	return d.change(ctx, opAssign, me, d.add)
 }
 
-// ReleaseLeaderNetwork takes the leader's address from this machine.
+// ReleaseLeaderNetwork takes the leader's address from this machine. It does not
+// wait until that is done: a server that stops has little time, and the next leader
+// takes the address in any case.
 func (d *Driver) ReleaseLeaderNetwork(ctx context.Context) error {
 	me, ctx, cancel, err := d.beginMove(ctx, opRelease)
 	if err != nil {
@@ -110,7 +112,10 @@ func (d *Driver) change(ctx context.Context, op string, m self, edit edit) error
 		if err != nil || !change {
 			return err
 		}
-		err = d.write(ctx, op, m, nic, ranges)
+		running, err := d.write(ctx, op, m, nic, ranges)
+		if err == nil && op != opRelease {
+			err = d.finish(ctx, op, running)
+		}
 		if err == nil || !conflict(err) || try == conflictTries {
 			return err
 		}

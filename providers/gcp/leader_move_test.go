@@ -128,3 +128,17 @@ func TestSelfIDOfAMachineInAnotherZone(t *testing.T) {
 		}
 	})
 }
+
+// A server that stops gives the address up in the time that it has, however long
+// the cloud takes.
+func TestLeaderAddressIsGivenUpWithoutWaiting(t *testing.T) {
+	within(t, func(t *testing.T, w *world, d *gcp.Driver) {
+		if err := d.AssignLeaderNetwork(t.Context(), driver.Addresses{}); err != nil {
+			t.Fatal(err)
+		}
+		w.SetConditions(gcpfake.Conditions{Work: time.Minute})
+		if err := d.ReleaseLeaderNetwork(patience(t, 2*time.Second)); err != nil {
+			t.Errorf("release: %v", err)
+		}
+	})
+}

@@ -36,25 +36,24 @@ func patchOf(nic *computepb.NetworkInterface, ranges []*computepb.AliasIpRange) 
 	return patch
 }
 
-// write replaces the alias ranges of a machine's interface and waits until that
-// is done; see
+// write begins to replace the alias ranges of a machine's interface; see
 // https://cloud.google.com/compute/docs/reference/rest/v1/instances/updateNetworkInterface.
-func (d *Driver) write(ctx context.Context, op string, m self, nic *computepb.NetworkInterface, ranges []*computepb.AliasIpRange) error {
+func (d *Driver) write(ctx context.Context, op string, m self, nic *computepb.NetworkInterface, ranges []*computepb.AliasIpRange) (*computepb.Operation, error) {
 	body, err := json.Marshal(patchOf(nic, ranges))
 	if err != nil {
-		return driver.Fail(driver.Invalid, op, err)
+		return nil, driver.Fail(driver.Invalid, op, err)
 	}
 	target, err := url.Parse(d.api.endpoint)
 	if err != nil {
-		return driver.Fail(driver.Invalid, op, err)
+		return nil, driver.Fail(driver.Invalid, op, err)
 	}
 	target = target.JoinPath("compute/v1/projects", d.project, "zones", m.zone, "instances", m.name, "updateNetworkInterface")
 	target.RawQuery = url.Values{"networkInterface": {nic.GetName()}}.Encode()
 	running, err := d.patch(ctx, target.String(), body)
 	if err != nil {
-		return fail(op, writes, err)
+		return nil, fail(op, writes, err)
 	}
-	return d.finish(ctx, op, running)
+	return running, nil
 }
 
 // patch sends a call that begins an operation.

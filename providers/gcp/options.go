@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -36,6 +37,9 @@ type Options struct {
 	// Endpoint is the API's address, scheme and host. Default: that of the
 	// environment ([EnvEndpoint]), then Google's.
 	Endpoint string
+	// Prices are those of an hour of a machine type, in USD. The API of the machines
+	// has none. Nil: none are known.
+	Prices map[string]float64
 	// LeaderIP is the address that moves with leadership; the zero value is none.
 	LeaderIP netip.Addr
 
@@ -71,22 +75,45 @@ func CheckOption(name string, value any) error { return new(Options).set(name, v
 
 // set takes one option over from a server's configuration.
 func (o *Options) set(key string, value any) error {
+	switch key {
+	case "project":
+		return setChecked(&o.Project, value, checkProject)
+	case "endpoint":
+		return setChecked(&o.Endpoint, value, checkEndpoint)
+	case "prices":
+		return o.setPrices(value)
+	}
+	return errors.New(`unknown option; Google's are "project", "endpoint" and "prices"`)
+}
+
+func setChecked(field *string, value any, check func(string) error) error {
 	text, ok := value.(string)
-	switch {
-	case key != "project" && key != "endpoint":
-		return errors.New(`unknown option; Google's are "project" and "endpoint"`)
-	case !ok || text == "":
+	if !ok || text == "" {
 		return fmt.Errorf("is %v, must be a text", value)
-	case key == "project":
-		if !projectID.MatchString(text) {
-			return fmt.Errorf("%q is no project; give its id, such as my-project-1", text)
+	}
+	*field = text
+	return check(text)
+}
+
+func (o *Options) setPrices(value any) error {
+	prices, ok := value.(map[string]any)
+	if !ok {
+		return fmt.Errorf("is %v, must be an object of machine types and prices", value)
+	}
+	o.Prices = make(map[string]float64, len(prices))
+	for _, name := range slices.Sorted(maps.Keys(prices)) {
+		usd, err := strconv.ParseFloat(fmt.Sprint(prices[name]), 64) // a json.Number, or Go's own
+		if err != nil || !(usd >= 0 && usd < 1e6) {
+			return fmt.Errorf("%s: is %v, must be the price of an hour in USD, such as 0.0336", name, prices[name])
 		}
-		o.Project = text
-	default:
-		if err := checkEndpoint(text); err != nil {
-			return err
-		}
-		o.Endpoint = text
+		o.Prices[name] = usd
+	}
+	return nil
+}
+
+func checkProject(text string) error {
+	if !projectID.MatchString(text) {
+		return fmt.Errorf("%q is no project; give its id, such as my-project-1", text)
 	}
 	return nil
 }

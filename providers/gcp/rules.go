@@ -11,6 +11,7 @@ func Rules() *serve.Rules {
 		Kind:              Kind,
 		ForbiddenArgs:     ForbiddenArgs,
 		CheckArg:          CheckArg,
+		CheckArgs:         CheckArgs,
 		CheckOption:       CheckOption,
 		CheckSubnet:       CheckSubnet,
 		CheckInstanceType: CheckInstanceType,

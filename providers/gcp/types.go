@@ -137,8 +137,8 @@ func (d *Driver) typeArch(ctx context.Context, op, name string) (string, error) 
 	return arch, nil
 }
 
-// InstanceTypes lists the zone's machine types. The API of the machines has no
-// prices.
+// InstanceTypes lists the zone's machine types, with the prices that the options
+// have.
 func (d *Driver) InstanceTypes(ctx context.Context) ([]driver.InstanceType, error) {
 	const op = "instance-types"
 	if err := begin(ctx, op); err != nil {
@@ -154,7 +154,7 @@ func (d *Driver) InstanceTypes(ctx context.Context) ([]driver.InstanceType, erro
 		if err != nil {
 			return nil, fail(op, reads, err)
 		}
-		byName[t.GetName()] = instanceType(t)
+		byName[t.GetName()] = instanceType(t, d.opts.Prices)
 	}
 	types := make([]driver.InstanceType, 0, len(byName))
 	for _, t := range byName {
@@ -165,12 +165,13 @@ func (d *Driver) InstanceTypes(ctx context.Context) ([]driver.InstanceType, erro
 }
 
 // instanceType is the server's description of a machine type.
-func instanceType(t *computepb.MachineType) driver.InstanceType {
+func instanceType(t *computepb.MachineType, prices map[string]float64) driver.InstanceType {
 	made := driver.InstanceType{
 		Name:      t.GetName(),
 		Arch:      cmp.Or(archOf(t.GetArchitecture()), familyArch(t.GetName())),
 		VCPU:      int(t.GetGuestCpus()),
 		MemoryMiB: int(t.GetMemoryMb()),
+		HourlyUSD: prices[t.GetName()],
 	}
 	for _, a := range t.GetAccelerators() {
 		made.GPUs += int(a.GetGuestAcceleratorCount())
