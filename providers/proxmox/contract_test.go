@@ -1,9 +1,13 @@
 package proxmox_test
 
 import (
+	"context"
+	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/providers/proxmox"
@@ -13,63 +17,117 @@ import (
 	"nstance.dev/server/driver/drivertest/wire"
 )
 
+// The contract, with a token that has the role of the documentation and no other
+// privilege. It makes the calls that the documentation lists, together with what
+// happens in trouble only.
 func TestContract(t *testing.T) {
-	for name, complete := range map[string]func(*driver.CreateRequest){
-		"a template on each node": func(r *driver.CreateRequest) {
-			r.Args = map[string]any{"StoragePool": "local-lvm", "TemplateName": "debian-13"}
-		},
-		"one for all, copied": func(r *driver.CreateRequest) {
-			r.Args = map[string]any{"StoragePool": "local-lvm", "TemplateVMID": 9001, "DiskSize": "8G"}
-		},
-		"one for all, on shared storage": func(r *driver.CreateRequest) {
-			r.Args = map[string]any{"StoragePool": "ceph", "TemplateName": "debian-13-ceph", "DiskSize": "8G"}
-		},
+	cabinet := &cabinet{clouds: map[driver.Driver]*proxmoxfake.Cloud{}}
+	for name, args := range map[string]map[string]any{
+		"a template on each node":        {"StoragePool": "local-lvm", "TemplateName": "debian-13"},
+		"one for all, on shared storage": {"StoragePool": "ceph", "TemplateVMID": 9100, "DiskSize": "8G"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clouds := clouds{of: map[driver.Driver]*proxmoxfake.Cloud{}}
 			drivertest.Run(t, drivertest.Harness{
 				Wrap:    synctest.Test,
+				New:     func(t *testing.T) driver.Driver { return cabinet.open(t, newCloud(t)) },
+				Reopen:  func(t *testing.T, d driver.Driver) driver.Driver { return cabinet.open(t, cabinet.behind(d)) },
 				Forgets: true,
-				New: func(t *testing.T) driver.Driver {
-					cloud := proxmoxfake.New(proxmoxfake.Options{})
-					t.Cleanup(cloud.Close)
-					return clouds.open(t, cloud)
-				},
-				Reopen: func(t *testing.T, d driver.Driver) driver.Driver { return clouds.open(t, clouds.behind(d)) },
 				Kill: func(t *testing.T, d driver.Driver, id identity.ID) {
-					if !clouds.behind(d).Kill(string(id)) {
+					if !cabinet.behind(d).Kill(string(id)) {
 						t.Fatalf("%s does not run", id)
 					}
 				},
 				Request: func(r *driver.CreateRequest) {
 					r.InstanceType, r.SubnetID, r.UserData = "cpu:2,memory:2048", "vmbr0.100", []byte("#!/bin/sh\n")
-					complete(r)
+					r.Args = maps.Clone(args)
 				},
 			})
 		})
 	}
+	for name, trouble := range map[string]func(*testing.T, *proxmoxfake.Cloud, driver.Driver){
+		"a full storage":              fullStorage,
+		"no time for a gentle ending": hurriedEnd,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cloud := newCloud(t)
+				trouble(t, cloud, cabinet.open(t, cloud))
+			})
+		})
+	}
+	same(t, "call", cabinet.calls(), documentedCalls(t))
 }
 
-// clouds are the clouds behind drivers.
-type clouds struct {
-	mu sync.Mutex
-	of map[driver.Driver]*proxmoxfake.Cloud
+func fullStorage(t *testing.T, cloud *proxmoxfake.Cloud, d driver.Driver) {
+	cloud.SetRoom("ceph", "", 0)
+	_, err := d.Create(t.Context(), requestFor(t, map[string]any{"StoragePool": "ceph", "TemplateVMID": 9001}))
+	if driver.KindOf(err) != driver.Capacity || !strings.Contains(err.Error(), "pace") {
+		t.Errorf("create on a full storage: %v", err)
+	}
+	if machines, volumes := traces(cloud); len(machines)+len(volumes) > 0 {
+		t.Errorf("it left %q, %q", machines, volumes)
+	}
+}
+
+func hurriedEnd(t *testing.T, cloud *proxmoxfake.Cloud, d driver.Driver) {
+	req := requestFor(t, onLVM())
+	if _, err := d.Create(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 1900*time.Millisecond)
+		err := d.Delete(ctx, driver.Ref{InstanceID: req.InstanceID})
+		cancel()
+		if err == nil {
+			break
+		}
+	}
+	if machines, volumes := traces(cloud); len(machines)+len(volumes) > 0 {
+		t.Errorf("it left %q, %q", machines, volumes)
+	}
+}
+
+// newCloud is a cluster as the documentation has it set up.
+func newCloud(t *testing.T) *proxmoxfake.Cloud {
+	t.Helper()
+	token := proxmoxfake.DefaultToken
+	token.Privileges = role(t)
+	cloud := proxmoxfake.New(proxmoxfake.Options{Tokens: []proxmoxfake.Token{token}})
+	t.Cleanup(cloud.Close)
+	return cloud
+}
+
+// cabinet holds the clouds behind drivers.
+type cabinet struct {
+	mu     sync.Mutex
+	clouds map[driver.Driver]*proxmoxfake.Cloud
 }
 
 // open returns a driver over a cloud that knows nothing of earlier ones.
-func (c *clouds) open(t *testing.T, cloud *proxmoxfake.Cloud) driver.Driver {
+func (c *cabinet) open(t *testing.T, cloud *proxmoxfake.Cloud) driver.Driver {
 	t.Helper()
 	d := open(t, cloud)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.of[d] = cloud
+	c.clouds[d] = cloud
 	return d
 }
 
-func (c *clouds) behind(d driver.Driver) *proxmoxfake.Cloud {
+func (c *cabinet) behind(d driver.Driver) *proxmoxfake.Cloud {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.of[d]
+	return c.clouds[d]
+}
+
+// calls are those that were made of any of the clouds.
+func (c *cabinet) calls() map[string]bool {
+	made := map[string]bool{}
+	for _, cloud := range c.clouds {
+		for _, op := range cloud.Gate.Ops() {
+			made[op] = true
+		}
+	}
+	return made
 }
 
 func open(t *testing.T, cloud *proxmoxfake.Cloud) *proxmox.Driver {

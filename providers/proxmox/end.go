@@ -20,7 +20,7 @@ func (d *Driver) end(ctx context.Context, ref driver.Ref) error {
 			return err
 		}
 	}
-	if err := d.sweep(ctx, ref, graceOf(ctx)); err != nil {
+	if err := d.sweep(ctx, ref, graceOf(ctx, d.opts.Now())); err != nil {
 		return err
 	}
 	d.reg.end(ref.InstanceID)
@@ -99,12 +99,12 @@ const (
 	graceShare   = 2
 )
 
-func graceOf(ctx context.Context) time.Duration {
+func graceOf(ctx context.Context, now time.Time) time.Duration {
 	deadline, limited := ctx.Deadline()
 	if !limited {
 		return longestGrace
 	}
-	return min(longestGrace, time.Until(deadline)/graceShare).Truncate(time.Second)
+	return min(longestGrace, deadline.Sub(now)/graceShare).Truncate(time.Second)
 }
 
 // ending is the next thing to do to a machine that is to go.
