@@ -7,12 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"nstance.dev/providers/proxmox"
-	"nstance.dev/providers/proxmox/proxmoxfake"
 	"nstance.dev/server/config"
-	"nstance.dev/server/driver"
 )
 
 // page is the provider's page in the documentation.
@@ -92,30 +89,10 @@ func TestRoleIsWhatTheCallsNeed(t *testing.T) {
 	same(t, "privilege", needed, given)
 }
 
-// Without any one of the privileges a machine cannot be made, or not removed. The one
-// exception lets the server see what a storage can do: without it disks are copied.
-func TestRoleIsTheLeast(t *testing.T) {
-	all := role(t)
-	for i, without := range all {
-		t.Run(without, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				token := proxmoxfake.DefaultToken
-				token.Privileges = slices.Delete(slices.Clone(all), i, i+1)
-				cloud := proxmoxfake.New(proxmoxfake.Options{Speed: 20, Tokens: []proxmoxfake.Token{token}})
-				d := open(t, cloud)
-				req := requestFor(t, onLVM())
-				_, err := d.Create(t.Context(), req)
-				if _, volumes := traces(cloud); without == "Datastore.Audit" && err == nil && !strings.Contains(volumes[0], "/") {
-					return
-				}
-				if err == nil {
-					err = d.Delete(t.Context(), driver.Ref{InstanceID: req.InstanceID})
-				}
-				if err == nil {
-					t.Error("everything works without it")
-				}
-			})
-		})
+// The role on the page is the one that the script makes.
+func TestRoleIsThatOfTheScript(t *testing.T) {
+	if got, want := role(t), rolePrivileges(t); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("the page has %q, token.sh %q", got, want)
 	}
 }
 
