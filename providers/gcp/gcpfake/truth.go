@@ -141,10 +141,10 @@ func (c *Cloud) Interrupt(name string) bool {
 
 // preempt announces a machine's end, and brings it after the notice.
 func (c *Cloud) preempt(i *instance) {
-	op := c.begin("zones/"+i.zone, "compute.instances.preempted", i.below(), i.pb.GetId())
 	i.preempted = true
 	c.notify()
 	c.then(i, c.opts.Notice, func() {
+		op := c.begin("zones/"+i.zone, "compute.instances.preempted", i.below(), i.pb.GetId())
 		if i.pb.GetScheduling().GetInstanceTerminationAction() == "DELETE" {
 			c.remove(i, op)
 		} else {

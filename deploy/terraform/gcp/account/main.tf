@@ -47,6 +47,7 @@ locals {
     "compute.subnetworks.use",
     "compute.subnetworks.useExternalIp",
     "compute.zoneOperations.get",
+    "compute.zoneOperations.list",
     "compute.zones.get",
   ]
 
