@@ -121,6 +121,8 @@ func (w *world) unsettled() string {
 			return fmt.Sprintf("machine %s is not connected", w.nameOf(vm.InstanceID))
 		case w.truth.outdated(rec):
 			return fmt.Sprintf("machine %s was made from an older configuration", w.nameOf(vm.InstanceID))
+		case w.weather.dooms(vm.InstanceID):
+			return fmt.Sprintf("machine %s is to fail soon", w.nameOf(vm.InstanceID))
 		case w.machine(vm.InstanceID).doomed():
 			return fmt.Sprintf("machine %s hangs or is to end, and nobody has noticed", w.nameOf(vm.InstanceID))
 		}

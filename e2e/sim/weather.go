@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"nstance.dev/protos/identity"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/objectstore"
@@ -63,15 +64,16 @@ type weather struct {
 	mu     sync.Mutex
 	chance map[string]float64
 	calm   bool
-	nth    map[string]int       // how often each kind of call was made
-	wrote  map[string]time.Time // the last write of each key
+	nth    map[string]int            // how often each kind of call was made
+	wrote  map[string]time.Time      // the last write of each key
+	fated  map[identity.ID]time.Time // machines that are to fail, and until when they will have
 	fired  map[string]int
 }
 
 func newWeather(p Plan) *weather {
 	w := &weather{
 		dice: dice{p.Seed}, chance: maps.Clone(p.Weather),
-		nth: map[string]int{}, wrote: map[string]time.Time{}, fired: map[string]int{},
+		nth: map[string]int{}, wrote: map[string]time.Time{}, fated: map[identity.ID]time.Time{}, fired: map[string]int{},
 	}
 	if w.chance == nil {
 		w.chance = map[string]float64{}
@@ -198,6 +200,21 @@ func (w *weather) cloud(c drivertest.Call) drivertest.Fault {
 		f.Dies = true
 	case w.hits(cloudDies, c.ID):
 		f.Dies, f.DieAfter = true, w.dice.between(time.Second, 2*time.Minute, c.ID, "dies")
+		w.fate(c.ID, time.Now().Add(f.Latency+f.DieAfter))
 	}
 	return f
+}
+
+// fate notes when a machine will have failed.
+func (w *weather) fate(id identity.ID, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fated[id] = at
+}
+
+// dooms reports whether a machine is still to fail.
+func (w *weather) dooms(id identity.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !time.Now().After(w.fated[id])
 }
