@@ -36,7 +36,7 @@ var perMinute = map[string]float64{
 	"upsert": 1, "delete-group": 0.15, "create": 0.3, "remove": 0.3, "decrement": 0.2, "discard": 0.1, "ack": 0.2,
 	"kill": 0.5, "halt": 0.3, "vanish": 0.3, "hang": 0.2, "reboot": 0.5, "restart": 0.3, "steal": 0.3,
 	"crash": 0.3, "stop": 0.2, "freeze": 0.3, "skew": 0.1,
-	"cut": 0.6, "full": 0.05, "storm": 0.2, "linger": 0.05, "plant": 0.03, "config": 0.2, "notice": 0.2, "pause": 0.1, "crash-leader": 0.1, "freeze-leader": 0.1,
+	"cut": 0.6, "full": 0.05, "storm": 0.2, "linger": 0.05, "plant": 0.03, "lose-lock": 0.05, "config": 0.2, "notice": 0.2, "pause": 0.1, "crash-leader": 0.1, "freeze-leader": 0.1,
 }
 
 // events are what happens besides the weather.
@@ -101,7 +101,7 @@ func arrange(d dice, p Plan, at time.Duration, verb string, i int) []Event {
 		return one(choose(d, slices.Sorted(maps.Keys(kinds)), verb, i, "kind"), lasts.String())
 	case "linger":
 		return one(lasts.String(), "8m")
-	case "plant":
+	case "plant", "lose-lock":
 		return one()
 	case "config":
 		name := choose(d, []string{"jobs", "vars", "files", "drain", "infra", "infra"}, verb, i, "part")

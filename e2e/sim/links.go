@@ -146,6 +146,7 @@ func cloudCall[T any](ctx context.Context, c cloudLink, op drivertest.Op, effect
 	if changes := op == drivertest.OpCreate || op == drivertest.OpDelete; changes && !looked {
 		w.violate("S2", "a %s by %s, which has not looked at its lease right before", op, p.box.name)
 	}
+	w.checkRate(p, op)
 	if w.net.cut(p.box.name, theCloud) {
 		return none, driver.Fail(driver.Ambiguous, string(op), errors.Join(errors.New("no route"), pause(ctx, patience)))
 	}

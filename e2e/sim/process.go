@@ -46,11 +46,12 @@ type process struct {
 	done    chan struct{}      // closed when nothing of it runs any more
 
 	mu      sync.Mutex
-	frozen  time.Time     // since when it is stopped; zero: it runs
-	again   chan struct{} // closed when it goes on
-	renewed time.Time     // when its last accepted write of the lock was sent
-	looked  time.Time     // when it last looked at the clock of its lease
-	leads   time.Time     // since when it leads, if it does
+	frozen  time.Time         // since when it is stopped; zero: it runs
+	again   chan struct{}     // closed when it goes on
+	renewed time.Time         // when its last accepted write of the lock was sent
+	looked  time.Time         // when it last looked at the clock of its lease
+	leads   time.Time         // since when it leads, if it does
+	meters  map[string]*meter // of its calls, by bucket, since it leads or goes on
 }
 
 // start starts a process, unless one runs.
@@ -102,7 +103,7 @@ func (p *process) lead(ctx context.Context, term uint64) {
 	p.box.term = term
 	p.box.mu.Unlock()
 	p.mu.Lock()
-	p.leads = time.Now()
+	p.leads, p.meters = time.Now(), nil
 	p.mu.Unlock()
 	p.box.w.logf("%s leads, term %d", p.box.name, term)
 	if err := p.shard.Apply(ctx, p.box.w.static()); err != nil {
@@ -185,7 +186,7 @@ func (p *process) thaw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.frozen.IsZero() {
-		p.frozen = time.Time{}
+		p.frozen, p.meters = time.Time{}, nil // what waited goes out at once
 		close(p.again)
 	}
 }

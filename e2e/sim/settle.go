@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
@@ -186,6 +188,8 @@ func (w *world) restartAll() {
 	if took := time.Since(died); took > takeover {
 		w.violate("L2", "nobody leads for %v after a crash", took)
 	}
+	w.returns()
+	w.lockedOut()
 	_ = pause(w.ctx, quietTime)
 	if why := w.unsettled(); why != "" {
 		w.violate("S16", "after all servers have lost their caches: %s", why)
@@ -194,6 +198,56 @@ func (w *world) restartAll() {
 		w.violate("S16", "the machines are others after all servers have lost their caches: %d were made", w.cloud.Created()-made)
 	}
 	w.readAll()
+}
+
+// returns waits until every agent is back after a change of leader (L6).
+func (w *world) returns() {
+	const bound = 30 * time.Second
+	p := w.leader()
+	if p == nil {
+		return
+	}
+	serves := time.Now()
+	for {
+		missing := ""
+		for _, vm := range w.cloud.Machines() {
+			if m := w.machine(vm.InstanceID); m != nil && vm.Status == driver.Running && !m.connected(p) {
+				missing = m.name
+			}
+		}
+		switch took := time.Since(serves); {
+		case missing == "":
+			return
+		case took > bound:
+			w.violate("L6", "%s is not back %v after %s began to serve", missing, took, p.box.name)
+			return
+		}
+		_ = pause(w.ctx, 100*time.Millisecond)
+	}
+}
+
+// lockedOut shows the leader the certificate of every instance that has ended (S13).
+func (w *world) lockedOut() {
+	p := w.leader()
+	if p == nil {
+		return
+	}
+	reign, err := p.shard.Reign()
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	machines := slices.Collect(maps.Values(w.machines))
+	w.mu.Unlock()
+	for _, m := range machines {
+		rec, peer := w.truth.record(m.id), m.peerNow()
+		if rec == nil || rec.removed.IsZero() || peer == (identity.Peer{}) {
+			continue
+		}
+		if err := reign.AdmitAgent(peer); !refusedWith(err, codes.PermissionDenied) {
+			w.violate("S13", "the certificate of %s, which is deleted, is answered with: %v", m.name, err)
+		}
+	}
 }
 
 // census is every machine with its status.

@@ -30,6 +30,7 @@ type truth struct {
 	infra   map[groupID]string                   // what machines are to be made from
 	ends    []ending                             // condemnations, in order
 	onWay   map[string]time.Time                 // when the write of a key was sent that lands now
+	held    lockModel
 }
 
 // record is one instance's, also after it was removed.
@@ -75,6 +76,7 @@ func (t *truth) accepted(write memory.Write) {
 	switch {
 	case write.Key == bucket.LeaderKey(shardName):
 		t.fence(write)
+		t.lock(write)
 	case write.Key == bucket.GroupsKey(shardName):
 		t.fence(write)
 		t.groups(write)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/pki"
@@ -69,6 +70,8 @@ func init() { //nolint:gochecknoinits // the parser of plans knows the verbs, an
 		"storm": func(w *world, a []string) { w.storm(a[0], mustDuration(a[1])) },
 		// linger DURATION TIME: machines that are deleted for so long take that time to go.
 		"linger": func(w *world, a []string) { w.linger(mustDuration(a[0]), mustDuration(a[1])) },
+		// lose-lock: somebody deletes the lock.
+		"lose-lock": func(w *world, _ []string) { w.loseLock() },
 		// plant: a foreign machine with our tags, and an id that nobody issued.
 		"plant": func(w *world, _ []string) { w.plant() },
 	}
@@ -190,6 +193,16 @@ func (w *world) linger(d, takes time.Duration) {
 	slow.DeleteTime = takes
 	w.cloud.SetConditions(slow)
 	time.AfterFunc(d, func() { w.cloud.SetConditions(w.conditions()) })
+}
+
+func (w *world) loseLock() {
+	key := bucket.LeaderKey(shardName)
+	obj, err := w.store.Get(w.ctx, key)
+	if err != nil {
+		return // it was lost before
+	}
+	w.logf("the lock is deleted by hand")
+	_ = w.store.DeleteIfMatch(w.ctx, key, obj.ETag) // somebody has renewed it just now
 }
 
 func (w *world) plant() {

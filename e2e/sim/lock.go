@@ -1,0 +1,66 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/lease"
+	"nstance.dev/server/objectstore/memory"
+)
+
+// lockModel is a lease as a sequential machine: who holds it, in which term, and since
+// when the document stands. The store has put the writes of the lock in an order; this
+// says whether that order is one of a lease. The zero model has seen nothing.
+type lockModel struct {
+	seen bool
+	lost bool // somebody has deleted the document
+	doc  lease.Document
+	at   time.Time // when the store accepted it
+}
+
+// follow returns the model after a document that was accepted at a moment, and what is
+// wrong about it; empty: nothing.
+func (m lockModel) follow(doc lease.Document, at time.Time) (next lockModel, wrong string) {
+	next = lockModel{seen: true, doc: doc, at: at}
+	before := m.doc
+	switch {
+	case !m.seen:
+	case m.lost && doc.Term <= before.Term:
+		wrong = fmt.Sprintf("after its loss in term %d the lock begins with term %d", before.Term, doc.Term)
+	case m.lost:
+	case doc.Term < before.Term:
+		wrong = fmt.Sprintf("term %d follows term %d", doc.Term, before.Term)
+	case doc.Term == before.Term && doc.LeaderID != before.LeaderID:
+		wrong = fmt.Sprintf("%s and %s hold the lock in term %d", before.LeaderID, doc.LeaderID, doc.Term)
+	case doc.Term == before.Term && before.Released && !doc.Released:
+		wrong = fmt.Sprintf("%s goes on in term %d, which it has given up", doc.LeaderID, doc.Term)
+	case doc.Term == before.Term, before.Released, doc.LeaderID == before.LeaderID:
+	case at.Sub(m.at) < before.Lease():
+		wrong = fmt.Sprintf("%s takes the lock %v after %s has renewed it", doc.LeaderID, at.Sub(m.at), before.LeaderID)
+	}
+	return next, wrong
+}
+
+// lock takes note of a write of the lock (S1).
+func (t *truth) lock(write memory.Write) {
+	if write.Key != bucket.LeaderKey(shardName) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if write.Deleted {
+		t.held.lost = true
+		return
+	}
+	var doc lease.Document
+	if err := json.Unmarshal(write.Data, &doc); err != nil {
+		t.w.violate("S1", "the lock: %v", err)
+		return
+	}
+	var wrong string
+	if t.held, wrong = t.held.follow(doc, time.Now()); wrong != "" {
+		t.w.violate("S1", "no lease: %s", wrong)
+	}
+}

@@ -1,0 +1,45 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"nstance.dev/server/lease"
+)
+
+// The model of the lock takes what a lease may do, and nothing else.
+func TestS1_ModelOfTheLock(t *testing.T) {
+	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	doc := func(id string, term uint64, released bool) lease.Document {
+		return lease.Document{LeaderID: id, Term: term, LeaseSeconds: 15, Released: released}
+	}
+	stands := lockModel{seen: true, doc: doc("a", 3, false), at: start}
+	released := lockModel{seen: true, doc: doc("a", 3, true), at: start}
+	lost := stands
+	lost.lost = true
+	for _, c := range []struct {
+		name   string
+		before lockModel
+		doc    lease.Document
+		after  time.Duration
+		fine   bool
+	}{
+		{"the first one", lockModel{}, doc("a", 1, false), 0, true},
+		{"a renewal", stands, doc("a", 3, false), time.Second, true},
+		{"it is given up", stands, doc("a", 3, true), time.Second, true},
+		{"the holder takes it again", stands, doc("a", 4, false), time.Second, true},
+		{"another one, after a lease", stands, doc("b", 4, false), 15 * time.Second, true},
+		{"another one, too soon", stands, doc("b", 4, false), 14 * time.Second, false},
+		{"another one in the same term", stands, doc("b", 3, false), time.Minute, false},
+		{"an older term", stands, doc("b", 2, false), time.Minute, false},
+		{"another one, when it was given up", released, doc("b", 4, false), time.Millisecond, true},
+		{"a renewal after it was given up", released, doc("a", 3, false), time.Second, false},
+		{"a higher term after its loss", lost, doc("b", 4, false), time.Second, true},
+		{"the same term after its loss", lost, doc("a", 3, false), time.Second, false},
+	} {
+		next, wrong := c.before.follow(c.doc, start.Add(c.after))
+		if (wrong == "") != c.fine || next.doc != c.doc || next.lost {
+			t.Errorf("%s: %q, then %+v", c.name, wrong, next)
+		}
+	}
+}
