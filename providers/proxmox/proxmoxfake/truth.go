@@ -127,11 +127,12 @@ func (c *Cloud) SetDeaf(name string, deaf bool) {
 
 // SetOnline takes a node away, or brings it back. Whatever ran there has ended; a
 // task there is lost, and what it was making stays as it was. A machine that starts
-// on boot runs again when its node is back.
-func (c *Cloud) SetOnline(name string, online bool) {
+// on boot runs again when its node is back. It reports whether there is such a node.
+func (c *Cloud) SetOnline(name string, online bool) (found bool) {
 	c.with(func(now time.Time) {
 		n := c.nodes[name]
-		if n == nil || n.online == online {
+		found = n != nil
+		if !found || n.online == online {
 			return
 		}
 		n.online, n.since = online, now
@@ -146,10 +147,11 @@ func (c *Cloud) SetOnline(name string, online bool) {
 			case !online:
 				m.halt(false)
 			case m.config["onboot"] == "1":
-				_ = c.boot(m, now)
+				_ = c.boot(m, now) // what does not start stays stopped
 			}
 		}
 	})
+	return found
 }
 
 // SetRoom sets the bytes that a storage still takes; of one that is not shared, on

@@ -35,6 +35,12 @@ The cluster has the nodes pve1, pve2 and pve3 with the bridges vmbr0 and vmbr1; 
 storages local (ISO images), local-lvm and ceph (disks); the templates debian-13 on
 each node (9001 to 9003, on local-lvm) and debian-13-ceph (9100, on ceph).
 
+What people do without the API is beside it, and asks for no token:
+
+  GET  /fake/machines
+  POST /fake/machines/{name}/kill | remove | move/{node}
+  POST /fake/nodes/{node}/away | back
+
 Usage: fake-proxmox [flags]
 
 `
@@ -108,7 +114,7 @@ func (s settings) serve(ctx context.Context, stdout io.Writer, log *slog.Logger)
 	cloud := proxmoxfake.New(proxmoxfake.Options{Tokens: []proxmoxfake.Token{token}, Speed: s.speed, Run: s.boot(log)})
 	defer cloud.Close()
 	// Refusals take HTTP/1.1: version 2 has no reason phrases.
-	server := &http.Server{Handler: cloud, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	server := &http.Server{Handler: withPeople(cloud), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	_, err = fmt.Fprintf(stdout, "export PROXMOX_API_URL='%s://%s/api2/json'\nexport PROXMOX_TOKEN_ID='%s'\nexport PROXMOX_TOKEN_SECRET='%s'\n",
 		scheme, listener.Addr(), token.ID, token.Secret)

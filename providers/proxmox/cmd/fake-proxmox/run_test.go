@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +17,8 @@ import (
 
 	proxmox "github.com/luthermonson/go-proxmox"
 	"go.uber.org/goleak"
+
+	"nstance.dev/providers/proxmox/proxmoxfake"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -117,6 +121,36 @@ func TestMachineRunsItsUserData(t *testing.T) {
 	}
 	task, err = vm.Stop(ctx)
 	end(task, err)
+}
+
+func TestPeople(t *testing.T) {
+	cloud := proxmoxfake.New(proxmoxfake.Options{})
+	cloud.Plant(proxmoxfake.Machine{VMID: 500, Name: "pet", Node: "pve1", Running: true})
+	h := withPeople(cloud)
+	ask := func(method, path string) string {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+		return fmt.Sprintf("%d %s", w.Code, w.Body)
+	}
+	for _, c := range []struct{ path, want string }{
+		{"machines/pet/kill", "200 "},
+		{"machines/pet/kill", "404 there is nothing to which that can happen: /fake/machines/pet/kill\n"},
+		{"machines/pet/move/pve2", "200 "},
+		{"nodes/pve2/away", "200 "},
+		{"nodes/pve9/away", "404 there is nothing to which that can happen: /fake/nodes/pve9/away\n"},
+		{"nodes/pve2/back", "200 "},
+	} {
+		if got := ask(http.MethodPost, "/fake/"+c.path); got != c.want {
+			t.Errorf("%s: %q, want %q", c.path, got, c.want)
+		}
+	}
+	const want = `200 [{"vmid":500,"name":"pet","node":"pve2","running":false,"tags":""}]` + "\n"
+	if got := ask(http.MethodGet, "/fake/machines"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := ask(http.MethodPost, "/fake/machines/pet/remove"); got != "200 " || len(cloud.Machines()) != 0 {
+		t.Error(got, cloud.Machines())
+	}
 }
 
 func TestBadFlags(t *testing.T) {
