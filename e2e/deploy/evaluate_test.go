@@ -114,6 +114,15 @@ func (e *evaluation) body(body *hclsyntax.Body, own map[string]cty.Value) error 
 	return errors.Join(errs...)
 }
 
+// attribute works out one attribute of a resource that there is once.
+func (e *evaluation) attribute(item, name string) (cty.Value, error) {
+	i, exists := e.module.items[item]
+	if !exists || i.block == nil || i.block.Body.Attributes[name] == nil {
+		return cty.NilVal, fmt.Errorf("%s has no %s with %s", e.dir, item, name)
+	}
+	return e.value(i.block.Body.Attributes[name].Expr, nil)
+}
+
 // checkConditions holds the variables to their validations.
 func (e *evaluation) checkConditions() error {
 	var errs []error

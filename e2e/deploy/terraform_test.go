@@ -223,6 +223,22 @@ func TestServersMayDoWhatTheyNeed(t *testing.T) {
 // policies are the policies in a module, by the resource that has them.
 func policies(t *testing.T, dir string) map[string]string {
 	t.Helper()
+	e, found := worked(t, dir, strings.Repeat("0f", 32)), map[string]string{}
+	for name, i := range e.module.items {
+		if i.block != nil && i.block.Body.Attributes["policy"] != nil {
+			text, err := e.attribute(name, "policy")
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[name] = text.AsString()
+		}
+	}
+	return found
+}
+
+// worked is a module that was worked out with samples for what it has to be given.
+func worked(t *testing.T, dir, checksum string) *evaluation {
+	t.Helper()
 	m, err := readModule(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +246,7 @@ func policies(t *testing.T, dir string) map[string]string {
 	given := map[string]cty.Value{}
 	for name, block := range m.variables {
 		if block.Body.Attributes["default"] == nil || name == "target_group_arns" {
-			given[name] = sampleOf(name)
+			given[name] = sampleOf(name, checksum)
 		}
 	}
 	vars, err := m.takeVariables(given)
@@ -241,28 +257,20 @@ func policies(t *testing.T, dir string) map[string]string {
 	if err := e.items(); err != nil {
 		t.Fatal(err)
 	}
-	found := map[string]string{}
-	for name, i := range m.items {
-		if i.block != nil && i.block.Body.Attributes["policy"] != nil {
-			text, err := e.value(i.block.Body.Attributes["policy"].Expr, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			found[name] = text.AsString()
-		}
-	}
-	return found
+	return e
 }
 
 // sampleOf is a value for a variable that has to have one.
-func sampleOf(name string) cty.Value {
+func sampleOf(name, checksum string) cty.Value {
 	switch name {
 	case "subnet_pools", "templates":
 		return cty.EmptyObjectVal
 	case "target_group_arns":
 		return cty.ListVal([]cty.Value{cty.StringVal("arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/a/b")})
 	case "server_sha256":
-		return cty.StringVal(strings.Repeat("0f", 32))
+		return cty.StringVal(checksum)
+	case "server_url":
+		return cty.StringVal("https://example.com/nstance-server")
 	}
 	return cty.StringVal("example")
 }
