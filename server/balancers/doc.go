@@ -11,6 +11,12 @@
 // has not reported to the new leader yet. Of one that is being removed while nothing
 // is known yet, it is assumed that it is a member.
 //
+// Membership is all that counts here. Whether a member gets traffic is the load
+// balancer's own business: it has its health checks, and a target that fails them stays
+// a member and gets none until it passes. Nor is a machine replaced for that: a check
+// that is wrong, or a service that is down everywhere, would else take a whole group
+// with it. That a machine has to go is for its agent and the provider to say.
+//
 // A [Keeper] carries decisions out. It makes one call at a time for a machine, a
 // bounded number in all, and never holds a removal up for longer than its caller
 // says. Which machines there are, how they are called and how errors are told is its
