@@ -29,6 +29,14 @@ func CheckArg(name string, value any) error {
 	return errors.Join(checkArgs(in), doubts(in))
 }
 
+// CheckArgs says what the arguments of a group lack when they are taken together.
+func CheckArgs(args map[string]any) error {
+	if args["ImageId"] == nil && args["LaunchTemplate"] == nil {
+		return errors.New("ImageId: missing; name an image, such as \"ami-0123456789abcdef0\", or one of images: \"{{ .Image.KEY }}\"")
+	}
+	return nil
+}
+
 // decodeArgs makes the parameters of a call from rendered arguments.
 func decodeArgs(args map[string]any) (*ec2.RunInstancesInput, error) {
 	in := new(ec2.RunInstancesInput)

@@ -132,3 +132,16 @@ func TestArgsInDoubt(t *testing.T) {
 		t.Errorf("a mapping without a name: %v", err)
 	}
 }
+
+func TestArgsNameAnImage(t *testing.T) {
+	for args, ok := range map[string]bool{
+		`{}`:                     false,
+		`{"ImageId": null}`:      false,
+		`{"ImageId": "ami-1"}`:   true,
+		`{"LaunchTemplate": {}}`: true,
+	} {
+		if err := CheckArgs(object(t, args)); (err == nil) != ok {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}

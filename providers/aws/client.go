@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	"github.com/aws/smithy-go/logging"
 )
 
 // clients are the APIs that the driver calls.
@@ -64,6 +65,9 @@ func settings(opts Options) []func(*config.LoadOptions) error {
 	with := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(client),
 		config.WithRetryer(onlyBrokenConnections),
+		config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string, args ...any) {
+			opts.Log.Warn("doubt of the AWS SDK", "says", fmt.Sprintf(format, args...))
+		})),
 	}
 	if opts.Region != "" {
 		with = append(with, config.WithRegion(opts.Region))

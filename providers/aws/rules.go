@@ -17,6 +17,7 @@ func Rules() *serve.Rules {
 		Kind:              Kind,
 		ForbiddenArgs:     forbiddenArgs,
 		CheckArg:          CheckArg,
+		CheckArgs:         CheckArgs,
 		CheckOption:       CheckOption,
 		CheckSubnet:       checkSubnetID,
 		CheckInstanceType: checkType,
