@@ -15,10 +15,9 @@ import (
 	"time"
 )
 
-// tour is the section of a provider's page that needs no account.
-const tour = "\n## Three machines without an account\n"
-
 var (
+	// tour is the heading of the section of a provider's page that needs no account.
+	tour        = regexp.MustCompile(`\n## Three machines without an? (account|cluster)\n`)
 	shellBlock  = regexp.MustCompile("(?s)```sh\n(.*?)```")
 	ourBinaries = regexp.MustCompile(`(?m)(^|[\s(])bin/`)
 )
@@ -52,11 +51,11 @@ func scriptOf(t *testing.T, page string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(text), tour)
-	if !found {
+	at := tour.FindIndex(text)
+	if at == nil {
 		return ""
 	}
-	section, _, _ = strings.Cut(section, "\n## ")
+	section, _, _ := strings.Cut(string(text[at[1]:]), "\n## ")
 	var script strings.Builder
 	for _, block := range shellBlock.FindAllStringSubmatch(section, -1) {
 		script.WriteString(block[1])
