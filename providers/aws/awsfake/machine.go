@@ -21,7 +21,6 @@ type machine struct {
 	ipv4   netip.Addr
 	ipv6   netip.Addr
 	nic    string    // its first network interface
-	volume string    // its root volume
 	notice time.Time // when a spot machine is to end; the zero value: it was not told
 }
 

@@ -149,7 +149,7 @@ func (c *Cloud) Interrupt(id string) bool {
 	}
 	if m.notice.IsZero() {
 		m.notice = now.Add(noticeTime)
-		m.life = append(m.life, phase{m.notice, ending, bySpot}, phase{m.notice.Add(c.opts.End), terminated, bySpot})
+		m.life = append(m.life, phase{m.notice, ending, bySpot}, phase{m.notice.Add(c.opts.End), terminated, bySpot}) // it runs: nothing else was to come
 		c.guests.stop(id, noticeTime)
 	}
 	return true

@@ -116,7 +116,7 @@ func (c *Cloud) launch(o order, reservation, token string, now time.Time) *machi
 	m := &machine{
 		n: c.made, id: c.nextID("i-"), reservation: reservation, token: token, born: now, order: o,
 		life: life(nil).then(now, stateReason{}, pending, c.opts.Boot, running),
-		tags: o.tagsOf[types.ResourceTypeInstance], nic: c.nextID("eni-"), volume: c.nextID("vol-"),
+		tags: o.tagsOf[types.ResourceTypeInstance], nic: c.nextID("eni-"),
 	}
 	m.ipv4, m.ipv6 = addresses(o.subnet, c.taken(o.subnet, now))
 	c.machines = append(c.machines, m)
