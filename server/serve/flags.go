@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 
@@ -25,6 +26,7 @@ type Flags struct {
 	Bucket        string // its name, or a directory; required
 	Prefix        string // of every key; empty: none
 	CacheDir      string // ./cache
+	BindHost      string // overrides the host of every address in server.bind
 	AdvertiseHost string // overrides the host of the health and election addresses
 	Debug         bool
 }
@@ -66,6 +68,7 @@ bucket is a part of the path, AWS_S3_USE_PATH_STYLE=true.`,
 	fl.StringVar(&f.Bucket, "bucket", "", "name of the bucket, or for file storage a directory (required)")
 	fl.StringVar(&f.Prefix, "prefix", "", "prefix of every key in the bucket")
 	fl.StringVar(&f.CacheDir, "cachedir", "./cache", "directory of the cache; this server's alone")
+	fl.StringVar(&f.BindHost, "bind-host", "", "IP address that overrides the one in every address of server.bind")
 	fl.StringVar(&f.AdvertiseHost, "advertise-host", "", "host that overrides the one in advertise.health_addr and advertise.election_addr")
 	fl.StringVar(&validate, "validate", "", "check a configuration and exit: that of the shard, or with =PATH a local file")
 	fl.Lookup("validate").NoOptDefVal = fromStorage
@@ -90,6 +93,9 @@ func (f Flags) check() error {
 		if err := backends.CheckKind(f.Storage); err != nil {
 			errs = append(errs, fmt.Errorf("--storage: %w", err))
 		}
+	}
+	if _, err := netip.ParseAddr(f.BindHost); f.BindHost != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--bind-host %q is not an IP address", f.BindHost))
 	}
 	if f.Shard != "" && bucket.LeaderKey(f.Shard) == "" {
 		errs = append(errs, fmt.Errorf("--shard %q is not a valid name", f.Shard))

@@ -55,6 +55,15 @@ func listen(ctx context.Context, s config.Server, advertiseHost string, free boo
 	return ls, nil
 }
 
+// boundTo returns the settings of a server that listens on another host, if there is
+// one to put: several servers on one box can have one configuration then.
+func boundTo(s config.Server, host string) config.Server {
+	for _, addr := range []*string{&s.Bind.Health, &s.Bind.Election, &s.Bind.Registration, &s.Bind.Operator, &s.Bind.Agent} {
+		*addr = withHost(*addr, host)
+	}
+	return s
+}
+
 func (ls *listeners) close() {
 	for _, l := range []net.Listener{ls.health, ls.election, ls.registration, ls.operator, ls.agent} {
 		if l != nil {

@@ -72,3 +72,15 @@ func TestListen_overridesTheHostOfTheServersOwnAddresses(t *testing.T) {
 		t.Errorf("health is advertised at %s, elections at %s, agents at %s", host, election, agent)
 	}
 }
+
+func TestBoundTo(t *testing.T) {
+	for host, want := range map[string]string{"": "127.0.0.1:0", "127.0.1.2": "127.0.1.2:0", "::1": "[::1]:0"} {
+		got := boundTo(loopback(), host)
+		if all := (config.Addresses{Health: want, Election: want, Registration: want, Operator: want, Agent: want}); got.Bind != all {
+			t.Errorf("host %q: bound to %+v, want %s", host, got.Bind, want)
+		}
+		if got.Advertise != loopback().Advertise {
+			t.Errorf("host %q: advertised %+v", host, got.Advertise)
+		}
+	}
+}

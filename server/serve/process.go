@@ -157,7 +157,7 @@ func (p *process) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("provider %s: %w", p.opts.Provider.Kind, err)
 	}
-	if p.ls, err = listen(ctx, cfg, p.opts.AdvertiseHost, p.opts.Provider.FreePorts); err != nil {
+	if p.ls, err = listen(ctx, boundTo(cfg, p.opts.BindHost), p.opts.AdvertiseHost, p.opts.Provider.FreePorts); err != nil {
 		p.closeDriver()
 		return err
 	}
