@@ -5,7 +5,7 @@ package archtest
 // of bans.
 type layer struct {
 	// dir is the directory of the package and, unless a longer dir matches, of all
-	// packages below it. A `*` stands for one path element.
+	// packages below it. An element may be a pattern of path.Match, such as `*`.
 	dir string
 	// ours are the directories that may be imported: `x` is one package, `x/...` a tree.
 	ours []string
@@ -37,15 +37,10 @@ var layers = []layer{
 		ours:  []string{"server/config", "server/objectstore", "server/secrets/..."},
 		tests: fakes,
 	},
-	{dir: "server/secrets/backends", ours: []string{"protos/identity", "server/config", "server/objectstore", "server/secrets/..."}, tests: fakes},
 	{dir: "server/lease", ours: []string{"server/objectstore"}, tests: fakes},
 	{
 		dir:   "server/peers",
 		ours:  []string{"server/lease"},
-		tests: append([]string{"protos/identity", "server/pki", "server/secrets"}, fakes...),
-	},
-	{
-		dir: "server/peers", ours: []string{"server/lease"},
 		tests: append([]string{"protos/identity", "server/pki", "server/secrets"}, fakes...),
 	},
 	{dir: "server/pki", ours: []string{"protos/identity", "server/objectstore", "server/secrets"}, tests: fakes},
@@ -91,6 +86,10 @@ var layers = []layer{
 		ours:  []string{"protos/identity", "server/driver", "server/serve"},
 		tests: []string{"server/config", "server/driver/drivertest/..."},
 	},
+	// What stands in for a cloud knows the cloud's API and what is the same for all
+	// stand-ins; as a process it also runs the machines.
+	{dir: "providers/*/*fake", ours: []string{"protos/identity", "server/driver", "server/driver/drivertest/wire"}},
+	{dir: "providers/*/cmd/fake-*", ours: []string{"providers/...", "server/driver", "server/driver/drivertest/..."}},
 	{dir: "e2e", ours: []string{"..."}},
 }
 
@@ -108,7 +107,7 @@ var fakes = []string{"server/objectstore/...", "server/driver/drivertest"}
 
 // A ban keeps modules of others out of packages.
 type ban struct {
-	dir     string   // package directory and everything below; `*` stands for one element
+	dir     string   // package directory and everything below; elements may be patterns
 	imports []string // prefixes of import paths
 	why     string
 }
@@ -147,6 +146,14 @@ var bans = []ban{
 		dir:     "providers/proxmox",
 		imports: computeSDKs("proxmox"),
 		why:     "a provider's build links no other cloud's compute SDK",
+	},
+	{
+		dir: "providers/*/cmd/nstance-server-*",
+		imports: []string{
+			modulePrefix + "server/driver/drivertest", modulePrefix + "providers/aws/awsfake",
+			modulePrefix + "providers/gcp/gcpfake", modulePrefix + "providers/proxmox/proxmoxfake",
+		},
+		why: "a server links nothing that is only for tests",
 	},
 }
 

@@ -63,7 +63,7 @@ func newWorld(t *testing.T, opts awsfake.Options) *world {
 	w := &world{Cloud: awsfake.New(opts)}
 	t.Cleanup(w.Close)
 	w.server = w.Plant(nil)
-	time.Sleep(opts.Lag) // it was there before
+	<-time.After(opts.Lag) // it was there before
 	return w
 }
 
