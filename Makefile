@@ -15,7 +15,8 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 # Google's storage client speaks HTTP here; its gRPC half would add 12 MB to a binary.
 TAGS     := disable_grpc_modules
-COMMANDS := ./providers/local/cmd/nstance-server-local ./agent/cmd/nstance-agent ./admin/cmd/nstance-admin
+SERVERS  := $(foreach p,local aws gcp proxmox,./providers/$(p)/cmd/nstance-server-$(p))
+COMMANDS := $(SERVERS) ./agent/cmd/nstance-agent ./admin/cmd/nstance-admin
 
 TOOLS     := bin/tools
 FUZZTIME  ?= 10s
@@ -54,6 +55,18 @@ storage-servers: $(TOOLS)/versitygw $(TOOLS)/fake-gcs-server ## Build the storag
 .PHONY: test-storage
 test-storage: build storage-servers ## Run the tests against real storage servers
 	CGO_ENABLED=1 go test -race -timeout 45m -count=1 -tags storage $(TESTFLAGS) ./e2e/storage/...
+
+.PHONY: e2e-providers
+e2e-providers: build storage-servers ## Run shards on fakes of AWS, Google Cloud and Proxmox VE
+	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -v -tags providers $(TESTFLAGS) ./e2e/providers
+
+# These make machines in an account, and delete them: docs/testing.md says what it takes.
+.PHONY: live-aws live-gcp live-proxmox
+live-aws: ## Run the drivers' contract in an account of AWS (costs money)
+live-gcp: ## Run the drivers' contract in a project of Google Cloud (costs money)
+live-proxmox: ## Run the drivers' contract in a cluster of Proxmox VE
+live-aws live-gcp live-proxmox: live-%:
+	go test -timeout 60m -count=1 -v -tags live $(TESTFLAGS) ./providers/$* -run TestLive
 
 .PHONY: soak
 soak: build ## Break a hundred machines at random for SOAK (10m)

@@ -8,6 +8,7 @@ replace (
 	nstance.dev/providers/aws => ../providers/aws
 	nstance.dev/providers/gcp => ../providers/gcp
 	nstance.dev/providers/local => ../providers/local
+	nstance.dev/providers/proxmox => ../providers/proxmox
 	nstance.dev/server => ../server
 )
 
@@ -29,6 +30,7 @@ require (
 	nstance.dev/providers/aws v0.0.0
 	nstance.dev/providers/gcp v0.0.0
 	nstance.dev/providers/local v0.0.0
+	nstance.dev/providers/proxmox v0.0.0
 	nstance.dev/server v0.0.0-00010101000000-000000000000
 )
 
@@ -74,6 +76,8 @@ require (
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2 // indirect
+	github.com/diskfs/go-diskfs v1.9.3 // indirect
+	github.com/djherbis/times v1.6.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/envoyproxy/go-control-plane/envoy v1.37.0 // indirect
 	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect

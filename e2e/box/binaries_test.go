@@ -5,13 +5,16 @@ import (
 	"debug/elf"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
 	"nstance.dev/e2e/box"
 )
 
-var programs = []string{"nstance-server-local", "nstance-agent", "nstance-admin"}
+var programs = []string{
+	"nstance-server-local", "nstance-server-aws", "nstance-server-gcp", "nstance-server-proxmox", "nstance-agent", "nstance-admin",
+}
 
 func TestBinaries_AreStatic(t *testing.T) {
 	t.Parallel()
@@ -46,15 +49,21 @@ func TestBinaries_AgentHasAtMostFifteenMegabytes(t *testing.T) {
 
 // What a program links is what it was built of; storage and secrets clients of a
 // cloud are fine in a server.
-func TestBinaries_LinkNoComputeSDK(t *testing.T) {
+func TestBinaries_LinkNoOtherComputeSDK(t *testing.T) {
 	t.Parallel()
-	compute := []string{
+	aws := []string{
 		"github.com/aws/aws-sdk-go-v2/service/ec2", "github.com/aws/aws-sdk-go-v2/service/autoscaling",
-		"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2", "cloud.google.com/go/compute",
-		"github.com/luthermonson/go-proxmox",
+		"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2",
 	}
+	google, proxmox := []string{"cloud.google.com/go/compute"}, []string{"github.com/luthermonson/go-proxmox"}
 	anyCloud := []string{"github.com/aws/", "cloud.google.com/", "google.golang.org/api", "github.com/luthermonson/", "k8s.io/", "modernc.org/"}
-	for name, banned := range map[string][]string{"nstance-server-local": compute, "nstance-agent": anyCloud} {
+	for name, banned := range map[string][]string{
+		"nstance-server-local":   slices.Concat(aws, google, proxmox),
+		"nstance-server-aws":     slices.Concat(google, proxmox),
+		"nstance-server-gcp":     slices.Concat(aws, proxmox),
+		"nstance-server-proxmox": slices.Concat(aws, google),
+		"nstance-agent":          anyCloud,
+	} {
 		info, err := buildinfo.ReadFile(box.Binary(t, name))
 		if err != nil {
 			t.Fatal(err)
@@ -81,6 +90,9 @@ func TestBinaries_ExplainThemselves(t *testing.T) {
 		{"nstance-admin --help", []string{"group", "instance", "watch", "config", "cluster", "version", "completion"}},
 		{"nstance-admin group scale --help", []string{"--wait", "--timeout", "--context"}},
 		{"nstance-server-local --help", []string{"serve", "dev", "version"}},
+		{"nstance-server-aws serve --help", []string{"--id", "--bind-host"}},
+		{"nstance-server-gcp serve --help", []string{"--id", "--bind-host"}},
+		{"nstance-server-proxmox serve --help", []string{"--id", "--bind-host"}},
 		{"nstance-server-local dev --help", []string{"--dir", "--size", "--group", "--keep", "--plain"}},
 		{"nstance-server-local serve --help", []string{"--id", "--shard", "--storage", "--bucket", "--cachedir"}},
 	} {
