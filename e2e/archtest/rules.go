@@ -150,8 +150,8 @@ var bans = []ban{
 	{
 		dir: "providers/*/cmd/nstance-server-*",
 		imports: []string{
-			modulePrefix + "server/driver/drivertest", modulePrefix + "providers/aws/awsfake",
-			modulePrefix + "providers/gcp/gcpfake", modulePrefix + "providers/proxmox/proxmoxfake",
+			"nstance.dev/server/driver/drivertest", "nstance.dev/providers/aws/awsfake",
+			"nstance.dev/providers/gcp/gcpfake", "nstance.dev/providers/proxmox/proxmoxfake",
 		},
 		why: "a server links nothing that is only for tests",
 	},
