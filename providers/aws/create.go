@@ -59,14 +59,16 @@ func launch(req driver.CreateRequest) (*ec2.RunInstancesInput, error) {
 	if err != nil {
 		return nil, err
 	}
-	userData, err := encodeUserData(req.UserData)
-	if err != nil {
-		return nil, err
+	if len(req.UserData) > 0 {
+		userData, err := encodeUserData(req.UserData)
+		if err != nil {
+			return nil, err
+		}
+		in.UserData = sdk.String(userData)
 	}
 	in.ClientToken = sdk.String(string(req.InstanceID))
 	in.MinCount, in.MaxCount = sdk.Int32(1), sdk.Int32(1)
 	in.InstanceType = types.InstanceType(req.InstanceType)
-	in.UserData = sdk.String(userData)
 	in.TagSpecifications = withTags(in.TagSpecifications, tagsOf(req), string(req.InstanceID))
 	place(in, req.SubnetID)
 	return in, nil
