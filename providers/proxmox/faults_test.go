@@ -92,7 +92,7 @@ var mistakes = map[string]wire.Fault{
 }
 
 // quick is a cluster whose tasks are over after a look or two.
-var quick = proxmoxfake.Options{Speed: 20}
+var quick = proxmoxfake.Options{Speed: 200}
 
 // callsOf counts the calls of one create without faults.
 func callsOf(t *testing.T, do func(*testing.T, *proxmoxfake.Cloud, *proxmox.Driver)) (n int) {
