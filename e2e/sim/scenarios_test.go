@@ -99,6 +99,20 @@ var scenarios = []struct{ name, plan string }{
 			1s upsert web 40
 			3s freeze-leader 50s`,
 	},
+	{
+		// F11: whoever leads next begins above every term that was; also where the leader
+		// cannot see that its lock is gone.
+		"the lock is deleted while the leader is cut off from storage", `
+			seed 9
+			1s upsert web 6
+			30s lose-lock
+			1m cut a store 1m
+			1m1s lose-lock
+			1m2s upsert web 9
+			4m cut b store 1m
+			4m1s lose-lock
+			4m2s upsert web 3`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.
