@@ -119,9 +119,10 @@ var kindOfCodes = map[string]driver.Kind{
 
 	"InvalidInstanceID.NotFound": driver.NotFound,
 
-	"IncorrectInstanceState": driver.Transient, // it is on the way to another state
-	"IncorrectState":         driver.Transient,
-	"ResourceInUse":          driver.Transient,
+	"IncorrectInstanceState":        driver.Transient, // it is on the way to another state
+	"IncorrectState":                driver.Transient,
+	"InvalidNetworkInterface.InUse": driver.Transient, // somebody was faster
+	"ResourceInUse":                 driver.Transient,
 }
 
 // unanswered is the kind of a call of which nobody knows what became.
