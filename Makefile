@@ -15,8 +15,8 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 # Google's storage client speaks HTTP here; its gRPC half would add 12 MB to a binary.
 TAGS     := disable_grpc_modules
-SERVERS  := $(foreach p,local aws gcp proxmox,./providers/$(p)/cmd/nstance-server-$(p))
-COMMANDS := $(SERVERS) ./agent/cmd/nstance-agent ./admin/cmd/nstance-admin
+LOCAL    := ./providers/local/cmd/nstance-server-local ./agent/cmd/nstance-agent ./admin/cmd/nstance-admin
+CLOUDS   := $(foreach p,aws gcp proxmox,./providers/$(p)/cmd/nstance-server-$(p))
 
 TOOLS     := bin/tools
 FUZZTIME  ?= 10s
@@ -30,12 +30,16 @@ TESTFLAGS ?=
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: build
-build: ## Build the static binaries into bin/
-	CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/ $(COMMANDS)
+.PHONY: build build-local
+build: build-local ## Build the static binaries into bin/
+	CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/ $(CLOUDS)
+
+# The SDKs of the clouds take minutes to compile, once: nobody waits for them to try things out.
+build-local: ## Build what make dev needs into bin/
+	CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/ $(LOCAL)
 
 .PHONY: dev
-dev: build ## Run a shard of three machines on this box, until interrupted
+dev: build-local ## Run a shard of three machines on this box, until interrupted
 	bin/nstance-server-local dev --dir .dev --size 3
 
 # What e2e tests look at (binaries, sources of other modules) is unknown to Go's test
