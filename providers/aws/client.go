@@ -81,13 +81,26 @@ func settings(opts Options) []func(*config.LoadOptions) error {
 // onlyBrokenConnections repeats a call once if the connection broke, which a kept
 // one does when the other side closes it. Any other repetition is the server's to
 // decide: it knows the token buckets.
-func onlyBrokenConnections() sdk.Retryer {
+func onlyBrokenConnections() sdk.Retryer { return repeatIf(broken) }
+
+func repeatIf(is retry.IsErrorRetryableFunc) sdk.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = 2
 		o.MaxBackoff = 200 * time.Millisecond
 		o.RateLimiter = ratelimit.None
-		o.Retryables = []retry.IsErrorRetryable{retry.NoRetryCanceledError{}, retry.IsErrorRetryableFunc(broken)}
+		o.Retryables = []retry.IsErrorRetryable{retry.NoRetryCanceledError{}, is}
 	})
+}
+
+// noting sets broke if a connection breaks during the call that it is an option of. A
+// refusal of the repetition then says nothing of what the first try did.
+func noting(broke *bool) func(*ec2.Options) {
+	return func(o *ec2.Options) {
+		o.Retryer = repeatIf(func(err error) sdk.Ternary {
+			*broke = *broke || broken(err) == sdk.TrueTernary
+			return broken(err)
+		})
+	}
 }
 
 func broken(err error) sdk.Ternary {

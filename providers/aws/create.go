@@ -33,8 +33,12 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest) (driver.M
 	if _, ended := d.ledger.look(req.InstanceID); ended {
 		return driver.Machine{}, driver.Fail(driver.Invalid, op, fmt.Errorf("the deletion of %s was asked for", req.InstanceID))
 	}
-	out, err := d.ec2.RunInstances(ctx, in)
-	if err != nil {
+	broke := false
+	out, err := d.ec2.RunInstances(ctx, in, noting(&broke))
+	switch {
+	case err != nil && broke:
+		return driver.Machine{}, driver.Fail(driver.Ambiguous, op, err)
+	case err != nil:
 		return driver.Machine{}, fail(op, changes, err)
 	}
 	if len(out.Instances) != 1 {

@@ -58,6 +58,25 @@ func TestF19_LostAnswersMakeOneMachine(t *testing.T) {
 	}
 }
 
+// F19: where the first try may have made a machine, that the second is refused does not
+// say that there is none.
+func TestF19_RefusalAfterABrokenConnectionIsOpen(t *testing.T) {
+	for _, kind := range []driver.Kind{driver.Throttled, driver.Capacity, driver.Auth, driver.Invalid} {
+		inWorld(t, slow(), func(t *testing.T, w *world) {
+			w.Gate().SetFaults(wire.Any(
+				wire.Times(1, "RunInstances", wire.Fault{Lost: true}),
+				wire.Times(1, "RunInstances", wire.Fault{Kind: kind}),
+			))
+			req, d := request(t), w.driver(t, "")
+			_, err := d.Create(t.Context(), req)
+			wantKind(t, "the first create, then "+string(kind), err, driver.Ambiguous)
+			if m, err := d.Create(t.Context(), req); err != nil || len(w.alive()) != 1 || w.alive()[0].ID != m.ProviderID {
+				t.Errorf("the second create: %+v, %v; there are %+v", m, err, w.alive())
+			}
+		})
+	}
+}
+
 // S21: no call is repeated but after a broken connection, and then once.
 func TestS21_OnlyBrokenConnectionsAreTriedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
