@@ -95,6 +95,7 @@ var kindOfCodes = map[string]driver.Kind{
 
 	"ReservationCapacityExceeded": driver.Capacity,
 	"SpotMaxPriceTooLow":          driver.Capacity,
+	"UnfulfillableCapacity":       driver.Capacity, // of spot machines
 	"Unsupported":                 driver.Capacity, // this type is not offered in this zone now
 
 	"TooManyRegistrationsForTargetId": driver.Quota,

@@ -34,6 +34,7 @@ func TestKindsOfErrors(t *testing.T) {
 		{"no room for the type", answer(500, "InsufficientInstanceCapacity"), driver.Capacity, driver.Capacity},
 		{"no address", answer(400, "InsufficientFreeAddressesInSubnet"), driver.Capacity, driver.Capacity},
 		{"a type that this zone has not", answer(400, "Unsupported"), driver.Capacity, driver.Capacity},
+		{"no room for spot machines", answer(400, "UnfulfillableCapacity"), driver.Capacity, driver.Capacity},
 		{"a bid too low", answer(400, "SpotMaxPriceTooLow"), driver.Capacity, driver.Capacity},
 		{"processors used up", answer(400, "VcpuLimitExceeded"), driver.Quota, driver.Quota},
 		{"too many spot machines", answer(400, "MaxSpotInstanceCountExceeded"), driver.Quota, driver.Quota},
