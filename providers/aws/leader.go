@@ -46,7 +46,7 @@ func (d *Driver) AssignLeaderNetwork(ctx context.Context, _ driver.Addresses) er
 		return driver.Fail(driver.Invalid, op, fmt.Errorf("%s has the addresses %v, and server.leader_network.ip is %s",
 			d.opts.LeaderInterface, addressesOf(eni), d.opts.LeaderIP))
 	}
-	if holder(eni) != self {
+	if holder(eni) != self || leaving(eni) { // a server that led on this very instance may just have let go
 		if err := d.bring(ctx, op, eni, self); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (d *Driver) movable(ctx context.Context, op string) error {
 
 // bring takes the interface from wherever it is and attaches it to self.
 func (d *Driver) bring(ctx context.Context, op string, eni types.NetworkInterface, self string) error {
-	if holder(eni) != "" && eni.Attachment.Status != types.AttachmentStatusDetaching {
+	if holder(eni) != "" && !leaving(eni) {
 		if err := d.detach(ctx, op, eni); err != nil {
 			return err
 		}
@@ -199,6 +199,11 @@ func holder(n types.NetworkInterface) string {
 		return ""
 	}
 	return sdk.ToString(n.Attachment.InstanceId)
+}
+
+// leaving reports whether the interface is on its way off the instance that has it.
+func leaving(n types.NetworkInterface) bool {
+	return n.Attachment != nil && n.Attachment.Status == types.AttachmentStatusDetaching
 }
 
 func attachedTo(n types.NetworkInterface, instance string) bool {

@@ -82,6 +82,30 @@ func (e elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
 	return e.RoundTripper.RoundTrip(r)
 }
 
+// A server that is started again leads where the one before it has just let go.
+func TestLeaderNetworkComesBackToItsInstance(t *testing.T) {
+	opts := slow()
+	opts.Detach = 10 * time.Second
+	inWorld(t, opts, func(t *testing.T, w *world) {
+		before, after := w.driver(t, ""), w.driver(t, "")
+		if err := assign(before)(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(time.Minute)
+		if err := before.ReleaseLeaderNetwork(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(2 * time.Second)
+		if err := assign(after)(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w.pass(time.Minute)
+		if got := w.leader(t); got != w.server {
+			t.Errorf("it is at %q, want %q", got, w.server)
+		}
+	})
+}
+
 // Of two that want it at once one gets it, and knows; the other is to try again.
 func TestLeaderNetworkIsHeldByOne(t *testing.T) {
 	inWorld(t, slow(), func(t *testing.T, w *world) {
