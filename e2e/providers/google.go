@@ -61,14 +61,7 @@ func Google(t testing.TB) *Cloud {
 			}
 			return []string{"GCE_METADATA_HOST=" + strings.TrimPrefix(serve(t, cloud.Metadata(id)), "http://"), "GOOGLE_APPLICATION_CREDENTIALS="}
 		},
-		Machines: func() (found []Machine) {
-			for _, m := range cloud.Machines() {
-				if !m.Deleting {
-					found = append(found, Machine{Name: m.Name, ID: m.Labels[identity.Label(identity.TagInstanceID)], Runs: m.Status == "RUNNING"})
-				}
-			}
-			return found
-		},
+		Machines:  func() []Machine { return googleMachines(cloud) },
 		Kill:      func(id identity.ID) { cloud.Kill(string(id)) },
 		Interrupt: func(id identity.ID) bool { return cloud.Interrupt(string(id)) },
 		Plant: func(tags map[string]string) {
@@ -88,4 +81,14 @@ func Google(t testing.TB) *Cloud {
 		},
 		Faults: func(seed uint64) wire.Faults { return faults(seed, 0.2, "instances.insert") },
 	}
+}
+
+// googleMachines are those that are not being deleted.
+func googleMachines(cloud *gcpfake.Cloud) (found []Machine) {
+	for _, m := range cloud.Machines() {
+		if !m.Deleting {
+			found = append(found, Machine{Name: m.Name, ID: m.Labels[identity.Label(identity.TagInstanceID)], Runs: m.Status == "RUNNING"})
+		}
+	}
+	return found
 }
