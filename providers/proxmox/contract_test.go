@@ -3,6 +3,7 @@ package proxmox_test
 import (
 	"context"
 	"maps"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -132,10 +133,15 @@ func (c *cabinet) calls() map[string]bool {
 
 func open(t *testing.T, cloud *proxmoxfake.Cloud) *proxmox.Driver {
 	t.Helper()
+	return openThrough(t, wire.RoundTripper(cloud))
+}
+
+func openThrough(t *testing.T, transport http.RoundTripper) *proxmox.Driver {
+	t.Helper()
 	d, err := proxmox.New(proxmox.Options{
 		URL: "https://pve.example:8006/api2/json", Shard: "one", Region: "here",
 		TokenID: proxmoxfake.DefaultToken.ID, TokenSecret: proxmoxfake.DefaultToken.Secret,
-		Transport: wire.RoundTripper(cloud),
+		Transport: transport,
 	})
 	if err != nil {
 		t.Fatal(err)

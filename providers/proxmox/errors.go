@@ -70,6 +70,8 @@ var statuses = map[int]driver.Kind{
 	http.StatusTooManyRequests:    driver.Throttled,
 	http.StatusNotImplemented:     driver.Invalid,
 	http.StatusServiceUnavailable: driver.Transient,
+	http.StatusBadGateway:         driver.Ambiguous, // these two are of a proxy before the API
+	http.StatusGatewayTimeout:     driver.Ambiguous,
 	595:                           driver.Transient, // no connection was made
 	596:                           driver.Ambiguous, // it broke before the answer
 	597:                           driver.Ambiguous, // in the answer
@@ -162,12 +164,12 @@ func unreachable(err error) bool {
 	return errors.As(err, &r) && r.status == 595
 }
 
-// broken reports whether a connection ended before the answer. Only a call that may
-// be repeated is repeated then.
+// broken reports whether a connection ended before the answer, here or behind a proxy.
+// Only a call that may be repeated is repeated then.
 func broken(err error) bool {
 	var r *refusal
 	if errors.As(err, &r) {
-		return r.status == 596 || r.status == 597
+		return statuses[r.status] == driver.Ambiguous
 	}
 	return err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && kindOf(err) == driver.Ambiguous
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -147,6 +148,41 @@ func failedCreate(t *testing.T, n int, fault wire.Fault) {
 	untilGone(t, d, req.InstanceID)
 	if machines, volumes := traces(cloud); len(machines) > 0 || len(volumes) > 0 {
 		t.Errorf("call %d, %s: after the delete there is %q, %q", n, failed, machines, volumes)
+	}
+}
+
+// gateway is a proxy before the API that loses patience with the first clone.
+type gateway struct {
+	http.RoundTripper
+	status int
+	tired  *bool
+}
+
+func (g gateway) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := g.RoundTripper.RoundTrip(r)
+	if err == nil && strings.HasSuffix(r.URL.Path, "/clone") && !*g.tired {
+		*g.tired = true
+		res.StatusCode, res.Status = g.status, fmt.Sprintf("%d The proxy gave up", g.status)
+	}
+	return res, err
+}
+
+// F19: what a proxy says is no word on what became of the clone behind it.
+func TestF19_ProxyThatGivesUpLeavesACreateOpen(t *testing.T) {
+	for _, status := range []int{http.StatusBadGateway, http.StatusGatewayTimeout, 599} {
+		synctest.Test(t, func(t *testing.T) {
+			cloud := proxmoxfake.New(quick)
+			defer cloud.Close()
+			d := openThrough(t, gateway{wire.RoundTripper(cloud), status, new(bool)})
+			req := requestFor(t, onLVM())
+			if _, err := d.Create(t.Context(), req); driver.KindOf(err) != driver.Ambiguous {
+				t.Errorf("%d: the first create: %v, want %s", status, err, driver.Ambiguous)
+			}
+			m, err := untilSure(t, d, req)
+			if machines, _ := traces(cloud); err != nil || len(machines) != 1 || !strings.HasPrefix(machines[0], m.ProviderID+" ") {
+				t.Errorf("%d: the second: %+v, %v; there is %q", status, m, err, machines)
+			}
+		})
 	}
 }
 
