@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -57,10 +58,15 @@ func (c *checker) serverNames(path jsonc.Path) {
 	case c.opts.Shard != "" && s.Shard != c.opts.Shard:
 		c.add(shard, quoted(s.Shard)+" is not the shard that was asked for", "the server was started with --shard "+c.opts.Shard)
 	}
-	if s.Provider.Kind == ProviderProxmox && (s.ClusterID == "nstance" || s.Shard == "nstance") {
-		c.add(path, `neither cluster_id nor shard may be "nstance" on proxmox`, "tags are flat there; choose another name")
+	if s.Provider.Kind == ProviderProxmox && (meansATag.MatchString(s.ClusterID) || meansATag.MatchString(s.Shard)) {
+		c.add(path, `neither cluster_id nor shard may be "nstance" on proxmox, or begin with "nstance-c-", "nstance-s-" or "nstance-i-"`,
+			"tags are flat there; choose another name")
 	}
 }
+
+// meansATag matches names that, as a tag of a machine, would say something else than
+// the name of its cluster or shard.
+var meansATag = regexp.MustCompile(`^nstance(-[csi]-.*)?$`)
 
 // name checks an identifier.
 func (c *checker) name(path jsonc.Path, name string) bool {

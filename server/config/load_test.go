@@ -110,6 +110,23 @@ func TestLoad_defaults(t *testing.T) {
 	}
 }
 
+// A tag of Proxmox VE has no value: a name must not read like one of the others.
+func TestS4_namesThatReadLikeTags(t *testing.T) {
+	for name, refused := range map[string]bool{
+		"nstance": true, "nstance-s-rack": true, "nstance-c-prod": true, "nstance-i-knc": true,
+		"prod": false, "nstance-prod": false, "nstance-s": false,
+	} {
+		for _, field := range []string{`"cluster_id": "c"`, `"shard": "s"`} {
+			key, _, _ := strings.Cut(field, ":")
+			text := strings.NewReplacer(field, key+`: "`+name+`"`, `"local"`, `"proxmox"`).Replace(minimal)
+			_, err := Load("min.jsonc", []byte(text), LoadOptions{})
+			if got := err != nil && strings.Contains(err.Error(), "tags are flat there"); got != refused {
+				t.Errorf("%s %s: refused %t, want %t: %v", key, name, got, refused, err)
+			}
+		}
+	}
+}
+
 // Each file under testdata/bad is a broken configuration; beside it lies all
 // that is to be said about it.
 func TestF50_everyProblemAtOnce(t *testing.T) {
