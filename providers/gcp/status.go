@@ -49,7 +49,9 @@ func (p place) machine(inst *computepb.Instance) driver.Machine {
 		Kind:       labels[labelKind],
 		Type:       baseName(inst.GetMachineType()),
 	}
-	if id, err := identity.ParseID(m.RawID); err == nil {
+	// A machine that somebody made after the pattern of ours has its labels, and not its
+	// name.
+	if id, err := identity.ParseID(m.RawID); err == nil && m.ProviderID == m.RawID {
 		m.InstanceID = id
 	}
 	if m.Hostname == "" {

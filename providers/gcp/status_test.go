@@ -47,6 +47,8 @@ func TestMachine(t *testing.T) {
 				Tenant: "default", Group: "web", Template: "worker", Kind: "knc", SubnetID: "nstance", Type: "e2-medium",
 			}},
 		"without anything": {`{"name": "x"}`, driver.Machine{ProviderID: "x", Hostname: "x", Status: driver.Unknown}},
+		"a copy": {`{"name": "copy-1", "labels": {"nstance-instance-id": "knc068a3cp3thz5z2mv1gejwftabc"}}`,
+			driver.Machine{RawID: string(testID), ProviderID: "copy-1", Hostname: "copy-1", Status: driver.Unknown}},
 		"an id that is none": {`{"name": "x", "hostname": "x.example", "labels": {"nstance-instance-id": "mine"}}`,
 			driver.Machine{RawID: "mine", ProviderID: "x", Hostname: "x.example", Status: driver.Unknown}},
 	} {
