@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,8 +59,8 @@ type Reign struct {
 
 	registering keyedLocks
 
-	tasks sync.WaitGroup // deletions and look-ups under way
-	ready atomic.Bool    // the cache knows the whole shard
+	tasks tasks
+	ready atomic.Bool // the cache knows the whole shard
 
 	awaiting atomic.Int64 // deletes that were accepted and whose VM may still be there
 }
