@@ -10,6 +10,7 @@ require (
 	go.yaml.in/yaml/v3 v3.0.4
 	k8s.io/apimachinery v0.36.3
 	nstance.dev/protos v0.0.0-00010101000000-000000000000
+	pgregory.net/rapid v1.3.0
 	sigs.k8s.io/controller-runtime v0.24.1
 )
 

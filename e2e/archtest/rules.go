@@ -190,7 +190,13 @@ var pureImports = []string{
 
 // pureDirs are the packages that get the time as an argument: they never look at a
 // clock, wait, or draw a random number.
-var pureDirs = []string{"server/fleet", "server/decisions", "server/config", "server/render", "server/bucket", "server/delivery", "server/preview"}
+var pureDirs = []string{
+	"server/fleet", "server/decisions", "server/config", "server/render", "server/bucket", "server/delivery", "server/preview",
+	"operator/distribution",
+}
 
 // decisionDirs are the pure packages that moreover have no concurrency at all.
-var decisionDirs = []string{"server/fleet", "server/decisions", "server/delivery"}
+var decisionDirs = []string{
+	"server/fleet", "server/decisions", "server/delivery",
+	"operator/distribution",
+}

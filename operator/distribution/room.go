@@ -1,0 +1,86 @@
+package distribution
+
+import (
+	"fmt"
+	"time"
+)
+
+// A shard whose provider had no room is passed over for the first of these times, then
+// for twice as long each time, up to the second. What it does not fill is given to other
+// shards after UnfilledHold.
+const (
+	FirstCoolOff   = 5 * time.Minute
+	LongestCoolOff = 30 * time.Minute
+	UnfilledHold   = 60 * time.Second
+)
+
+// CoolOff is what a provider's refusals say about one group on one shard. The zero value
+// is a shard that has refused nothing; a success brings it back to that.
+type CoolOff struct {
+	// Refusals in a row, of which those within one cool-off count once.
+	Refusals int
+	// Since is when the first of them came.
+	Since time.Time
+	// Until is when growth may be tried here again.
+	Until time.Time
+	// Why is what the provider said last.
+	Why string
+}
+
+// Refused returns what is known after one more refusal.
+func (c CoolOff) Refused(at time.Time, why string) CoolOff {
+	c.Why = why
+	if at.Before(c.Until) {
+		return c
+	}
+	if c.Refusals == 0 {
+		c.Since = at
+	}
+	c.Until = at.Add(min(FirstCoolOff<<min(c.Refusals, 8), LongestCoolOff))
+	c.Refusals++
+	return c
+}
+
+// Refuses reports whether growth is to go elsewhere at that time.
+func (c CoolOff) Refuses(now time.Time) bool { return now.Before(c.Until) }
+
+// Filling is a shard with what it has, for Unfilled.
+type Filling struct {
+	Shard
+	CoolOff CoolOff
+	// Present are its running and pending instances without those that leave on
+	// purpose.
+	Present int
+}
+
+// Lowered is a size that is given up because it cannot be filled.
+type Lowered struct {
+	Shard    string
+	From, To int
+	Reason   string
+}
+
+// Unfilled returns the sizes to be lowered to what the shards have, because their
+// providers have refused more for a while. No instance goes by that; the plan that
+// follows gives the rest to the other shards. Nothing is lowered while no other shard can
+// grow, or the shard cannot be seen.
+func Unfilled(shards []Filling, now time.Time) []Lowered {
+	room := false
+	for _, s := range shards {
+		room = room || !s.Frozen && !s.CoolOff.Refuses(now)
+	}
+	if !room {
+		return nil
+	}
+	var lowered []Lowered
+	for _, s := range shards {
+		if s.blind() || !s.CoolOff.Refuses(now) || s.Present >= s.Size || now.Before(s.CoolOff.Since.Add(UnfilledHold)) {
+			continue
+		}
+		lowered = append(lowered, Lowered{
+			Shard: s.Name, From: s.Size, To: max(s.Present, 0),
+			Reason: fmt.Sprintf("%s has %d of %d and no room for more: %s", s.Name, s.Present, s.Size, s.CoolOff.Why),
+		})
+	}
+	return lowered
+}
