@@ -1,0 +1,154 @@
+package v1beta1
+
+// Types of conditions. Each kind says in its status which of them it has.
+const (
+	// ConditionReady sums up an object.
+	ConditionReady = "Ready"
+	// ConditionPaused is True while the object or its Cluster is paused.
+	ConditionPaused = "Paused"
+
+	// ConditionOperatorRegistered of NstanceCluster: the operator has its certificate, and
+	// the nonce that it came with may be deleted.
+	ConditionOperatorRegistered = "OperatorRegistered"
+	// ConditionShardsReachable of NstanceCluster and NstanceMachinePool: all shards answer.
+	ConditionShardsReachable = "ShardsReachable"
+	// ConditionWorkloadReachable of NstanceCluster: the API server of the Nodes answers.
+	ConditionWorkloadReachable = "WorkloadReachable"
+	// ConditionImportComplete of NstanceCluster: all shards said what groups they have, and
+	// each has its pool.
+	ConditionImportComplete = "ImportComplete"
+	// ConditionFeatureDegraded is True where a server lacks something that the operator
+	// then does without.
+	ConditionFeatureDegraded = "FeatureDegraded"
+	// ConditionTenantAwake of NstanceCluster is False while the tenant sleeps.
+	ConditionTenantAwake = "TenantAwake"
+
+	// ConditionShardGroupsReady of NstanceMachinePool: each of its NstanceShardGroups is ready.
+	ConditionShardGroupsReady = "ShardGroupsReady"
+	// ConditionScaling of NstanceMachinePool is True until size and instances agree.
+	ConditionScaling = "Scaling"
+	// ConditionRebalancing of NstanceMachinePool is True while an instance moves between shards.
+	ConditionRebalancing = "Rebalancing"
+	// ConditionCapacityAvailable of NstanceMachinePool and NstanceShardGroup: the provider
+	// has room, as far as is known.
+	ConditionCapacityAvailable = "CapacityAvailable"
+	// ConditionProviderIDsUnique of NstanceMachinePool: no two instances have provider ids
+	// that end alike.
+	ConditionProviderIDsUnique = "ProviderIDsUnique"
+	// ConditionNodesJoined of NstanceMachinePool: each running instance has a Node.
+	ConditionNodesJoined = "NodesJoined"
+	// ConditionPoolConflict of NstanceMachinePool is True while another pool has the same
+	// group on one of the shards.
+	ConditionPoolConflict = "PoolConflict"
+	// ConditionZonalAutoscaling of NstanceMachinePool is False where an autoscaler cannot
+	// tell the zones of the pool apart.
+	ConditionZonalAutoscaling = "ZonalAutoscaling"
+	// ConditionDeleting is True while the end of an object waits for something.
+	ConditionDeleting = "Deleting"
+
+	// ConditionShardReachable of NstanceShardGroup: its shard answers.
+	ConditionShardReachable = "ShardReachable"
+	// ConditionConfigValid of NstanceShardGroup: the server accepted the spec.
+	ConditionConfigValid = "ConfigValid"
+	// ConditionInstancesSynced of NstanceShardGroup: the shard's instances are known in full.
+	ConditionInstancesSynced = "InstancesSynced"
+
+	// ConditionInstanceProvisioned of NstanceMachine: the provider runs the machine.
+	ConditionInstanceProvisioned = "InstanceProvisioned"
+	// ConditionNodeCorrelated of NstanceMachine: its Node is known.
+	ConditionNodeCorrelated = "NodeCorrelated"
+	// ConditionDraining of NstanceMachine is True while its Node is emptied.
+	ConditionDraining = "Draining"
+	// ConditionServerDeleted of NstanceMachine is True once the server has ended the instance.
+	ConditionServerDeleted = "ServerDeleted"
+
+	// ConditionGroupKnown of NstanceMachineTemplate: some shard has the group.
+	ConditionGroupKnown = "GroupKnown"
+	// ConditionAvailable of NstanceControlPlane: the API server answers.
+	ConditionAvailable = "Available"
+)
+
+// Reasons of conditions that are as they should be, or that need no other word.
+const (
+	ReasonReady       = "Ready"
+	ReasonNotReady    = "NotReady"
+	ReasonProvisioned = "Provisioned"
+	ReasonPaused      = "Paused"
+	ReasonNotPaused   = "NotPaused"
+	ReasonReachable   = "Reachable"
+	ReasonSynced      = "Synced"
+	ReasonAccepted    = "Accepted"
+	ReasonAvailable   = "Available"
+	ReasonRegistered  = "Registered"
+	ReasonComplete    = "Complete"
+	ReasonNone        = "None"
+	ReasonUnknown     = "Unknown"
+)
+
+// Reasons about shards and connections.
+const (
+	ReasonShardUnreachable      = "ShardUnreachable"
+	ReasonShardNotConfigured    = "ShardNotConfigured"
+	ReasonShardIdentityMismatch = "ShardIdentityMismatch"
+	ReasonShardAuthFailed       = "ShardAuthFailed"
+	ReasonTenantUnknown         = "TenantUnknown"
+	ReasonTenantAsleep          = "TenantAsleep"
+	ReasonTenantAwake           = "TenantAwake"
+	ReasonConnecting            = "Connecting"
+	ReasonWaitingForShards      = "WaitingForShards"
+	ReasonInventoryIncomplete   = "InventoryIncomplete"
+	ReasonInventoryShrunk       = "InventoryShrunk"
+	ReasonFeatureMissing        = "FeatureMissing"
+)
+
+// Reasons about the operator itself and about its clusters.
+const (
+	ReasonCertificateMissing         = "CertificateMissing"
+	ReasonCertificateExpiring        = "CertificateExpiring"
+	ReasonKubeconfigMissing          = "KubeconfigMissing"
+	ReasonMachinePoolFeatureDisabled = "MachinePoolFeatureDisabled"
+	ReasonForbidden                  = "Forbidden"
+)
+
+// Reasons about pools and their parts.
+const (
+	ReasonScaling             = "Scaling"
+	ReasonShrinkBlocked       = "ShrinkBlocked"
+	ReasonUnreachable         = "Unreachable"
+	ReasonRejected            = "Rejected"
+	ReasonCapacityUnavailable = "CapacityUnavailable"
+	ReasonInsufficient        = "InsufficientCapacity"
+	ReasonQuotaExceeded       = "QuotaExceeded"
+	ReasonFoughtOver          = "FoughtOver"
+	ReasonManagedByOther      = "ManagedByOther"
+	ReasonMoving              = "Moving"
+	ReasonStalled             = "Stalled"
+	ReasonBalanced            = "Balanced"
+	ReasonDuplicateTail       = "DuplicateProviderIDTail"
+	ReasonUnique              = "Unique"
+	ReasonWaitingForNodes     = "WaitingForNodes"
+	ReasonSharedShard         = "SharedShard"
+	ReasonMultiShardPool      = "MultiShardPool"
+	ReasonSingleShardPool     = "SingleShardPool"
+	ReasonDeletingInstances   = "DeletingInstances"
+)
+
+// Reasons about machines.
+const (
+	ReasonProvisioning     = "Provisioning"
+	ReasonWaitingForOwner  = "WaitingForOwner"
+	ReasonWaitingForAgent  = "WaitingForAgent"
+	ReasonWaitingForNode   = "WaitingForNode"
+	ReasonRunning          = "Running"
+	ReasonUnhealthy        = "Unhealthy"
+	ReasonDraining         = "Draining"
+	ReasonDrained          = "Drained"
+	ReasonDeleting         = "Deleting"
+	ReasonServerDeleted    = "ServerDeleted"
+	ReasonInvalidRequest   = "InvalidRequest"
+	ReasonGroupNotFound    = "GroupNotFound"
+	ReasonGroupFound       = "GroupFound"
+	ReasonProvisionTimeout = "ProvisionTimeout"
+	ReasonCorrelated       = "Correlated"
+	ReasonMismatch         = "ProviderIDMismatch"
+)
