@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore/memory"
 )
@@ -13,22 +12,26 @@ import (
 // lockModel is a lease as a sequential machine: who holds it, in which term, and since
 // when the document stands. The store has put the writes of the lock in an order; this
 // says whether that order is one of a lease. The zero model has seen nothing.
+//
+// Where somebody has deleted the lock, nobody can know of a term that stood in it
+// alone. Then the order goes on above the terms of all other documents (F11).
 type lockModel struct {
-	seen bool
-	lost bool // somebody has deleted the document
-	doc  lease.Document
-	at   time.Time // when the store accepted it
+	seen    bool
+	lost    bool // somebody has deleted the document
+	doc     lease.Document
+	at      time.Time // when the store accepted it
+	written uint64    // the highest term in any other document
 }
 
 // follow returns the model after a document that was accepted at a moment, and what is
 // wrong about it; empty: nothing.
 func (m lockModel) follow(doc lease.Document, at time.Time) (next lockModel, wrong string) {
-	next = lockModel{seen: true, doc: doc, at: at}
+	next = lockModel{seen: true, doc: doc, at: at, written: m.written}
 	before := m.doc
 	switch {
 	case !m.seen:
-	case m.lost && doc.Term <= before.Term:
-		wrong = fmt.Sprintf("after its loss in term %d the lock begins with term %d", before.Term, doc.Term)
+	case m.lost && doc.Term <= m.written:
+		wrong = fmt.Sprintf("after its loss in term %d the lock begins with term %d, and term %d has written", before.Term, doc.Term, m.written)
 	case m.lost:
 	case doc.Term < before.Term:
 		wrong = fmt.Sprintf("term %d follows term %d", doc.Term, before.Term)
@@ -45,9 +48,6 @@ func (m lockModel) follow(doc lease.Document, at time.Time) (next lockModel, wro
 
 // lock takes note of a write of the lock (S1).
 func (t *truth) lock(write memory.Write) {
-	if write.Key != bucket.LeaderKey(shardName) {
-		return
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if write.Deleted {
@@ -60,7 +60,7 @@ func (t *truth) lock(write memory.Write) {
 		return
 	}
 	var wrong string
-	if t.held, wrong = t.held.follow(doc, time.Now()); wrong != "" {
+	if t.held, wrong = t.held.follow(doc, time.Now()); wrong != "" && !t.late(write.Key) {
 		t.w.violate("S1", "no lease: %s", wrong)
 	}
 }

@@ -16,7 +16,9 @@ func TestS1_ModelOfTheLock(t *testing.T) {
 	stands := lockModel{seen: true, doc: doc("a", 3, false), at: start}
 	released := lockModel{seen: true, doc: doc("a", 3, true), at: start}
 	lost := stands
-	lost.lost = true
+	lost.lost, lost.written = true, 3
+	unwritten := lost
+	unwritten.written = 2
 	for _, c := range []struct {
 		name   string
 		before lockModel
@@ -36,9 +38,11 @@ func TestS1_ModelOfTheLock(t *testing.T) {
 		{"a renewal after it was given up", released, doc("a", 3, false), time.Second, false},
 		{"a higher term after its loss", lost, doc("b", 4, false), time.Second, true},
 		{"the same term after its loss", lost, doc("a", 3, false), time.Second, false},
+		{"the same term after its loss, in which nobody wrote", unwritten, doc("b", 3, false), time.Second, true},
+		{"a term after its loss that has written", unwritten, doc("b", 2, false), time.Second, false},
 	} {
 		next, wrong := c.before.follow(c.doc, start.Add(c.after))
-		if (wrong == "") != c.fine || next.doc != c.doc || next.lost {
+		if (wrong == "") != c.fine || next.doc != c.doc || next.lost || next.written != c.before.written {
 			t.Errorf("%s: %q, then %+v", c.name, wrong, next)
 		}
 	}

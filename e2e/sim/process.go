@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -111,6 +112,9 @@ func (p *process) lead(ctx context.Context, term uint64) {
 	}
 	if err := p.shard.Lead(ctx, term); err != nil {
 		p.box.w.logger.Error("leading ended", "server", p.box.name, "error", err)
+		if superseded := (*shard.SupersededError)(nil); errors.As(err, &superseded) {
+			p.elector.Outranked(superseded.Term)
+		}
 		<-ctx.Done()
 	}
 }
@@ -299,20 +303,21 @@ func (p *process) ask(ctx context.Context, addr string) (lease.Document, error) 
 	return doc, p.may(ctx)
 }
 
-// minTerm is the term in the group file.
+// minTerm is the highest of the terms in the group file and in the cache directory.
 func (p *process) minTerm(ctx context.Context) (uint64, error) {
+	own, _ := p.box.reclaim()
 	obj, err := storeLink{p.box.w.store, p}.Get(ctx, bucket.GroupsKey(shardName))
 	if isAbsent(err) {
-		return 0, nil
+		return own, nil
 	}
 	if err != nil {
 		return 0, err
 	}
 	file, err := config.DecodeGroups(obj.Key, obj.Data)
 	if err != nil {
-		return 0, nil //nolint:nilerr // as package serve: it is in quarantine
+		return own, nil //nolint:nilerr // as package serve: it is in quarantine
 	}
-	return uint64(file.Term), nil
+	return max(own, uint64(file.Term)), nil
 }
 
 // fresh reports whether the shard never had an instance.

@@ -113,6 +113,45 @@ var scenarios = []struct{ name, plan string }{
 			4m1s lose-lock
 			4m2s upsert web 3`,
 	},
+	{
+		// S1: the last leaders had nothing to change in the group file, and so its term was
+		// an old one. Whoever came next, without a lock and without a cache directory, began
+		// below what they had written into records.
+		"the lock is lost after leaders that changed no group", `
+			seed 10
+			set servers 1
+			1s upsert web 3
+			1m crash a lose
+			1m1s start a
+			2m crash a lose
+			2m1s start a
+			2m40s create web
+			3m crash a lose
+			3m1s lose-lock
+			3m2s start a`,
+	},
+	{
+		// S5: a group was made smaller while the last of its new records took long to write,
+		// and that one's machine was made all the same.
+		"a group shrinks while a record hangs", `
+			seed 24
+			set servers 1
+			set delete 40s
+			set drain 1m
+			set lag 15s
+			set mode liveness
+			weather store-hangs 0.0054
+			weather store-refused 0.1324
+			weather store-repeated 0.0810
+			1.591273762s upsert web 4
+			2.100961933s upsert b.api 2
+			12.210889065s freeze a 44.722s
+			1m19.118533208s crash-leader 51.116s
+			3m9.104668247s pause b.api 22.119s
+			4m21.662225298s upsert b.api 0
+			4m31.13024157s upsert b.api 5
+			4m40.608906631s upsert b.api 2`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.

@@ -20,7 +20,6 @@ type truth struct {
 	w *world
 
 	mu      sync.Mutex
-	term    uint64 // the highest in any accepted write of the shard
 	file    *config.GroupFile
 	records map[identity.ID]*record
 	names   map[identity.ID]string
@@ -75,7 +74,6 @@ func newTruth(w *world) *truth {
 func (t *truth) accepted(write memory.Write) {
 	switch {
 	case write.Key == bucket.LeaderKey(shardName):
-		t.fence(write)
 		t.lock(write)
 	case write.Key == bucket.GroupsKey(shardName):
 		t.fence(write)
@@ -118,9 +116,12 @@ func (t *truth) sent(key string, at time.Time) {
 	t.onWay[key] = at
 }
 
-// fence checks that no leader writes after a later one (S1). What was longer on
-// its way than the margin of a lease, or lost its connection, no leader can call
-// back: there the conditions of the writes have to see to it that no harm is done.
+// late reports whether the write of a key that lands now was longer on its way than the
+// margin of a lease, or lost its connection. No leader can call that back: there the
+// conditions of the writes have to see to it that no harm is done. The caller holds mu.
+func (t *truth) late(key string) bool { return time.Since(t.onWay[key]) > leaseMargin }
+
+// fence checks that no leader writes after a later one (S1).
 func (t *truth) fence(write memory.Write) {
 	if write.Deleted {
 		return
@@ -131,10 +132,10 @@ func (t *truth) fence(write memory.Write) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if doc.Term < t.term && time.Since(t.onWay[write.Key]) <= leaseMargin {
-		t.w.violate("S1", "%s was written in term %d after a write of term %d", write.Key, doc.Term, t.term)
+	if last := max(t.held.written, t.held.doc.Term); doc.Term < last && !t.late(write.Key) {
+		t.w.violate("S1", "%s was written in term %d after a write of term %d", write.Key, doc.Term, last)
 	}
-	t.term = max(t.term, doc.Term)
+	t.held.written = max(t.held.written, doc.Term)
 }
 
 // groups takes note of the sizes that groups have from now on.

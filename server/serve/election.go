@@ -101,7 +101,8 @@ type shardDocuments struct {
 	shard string
 }
 
-// minTerm is the term of the group file: the document that every leader writes.
+// minTerm is the term of the group file: the document that every leader writes
+// before any other.
 func (d shardDocuments) minTerm(ctx context.Context) (uint64, error) {
 	key := bucket.GroupsKey(d.shard)
 	obj, err := d.store.Get(ctx, key)

@@ -27,6 +27,7 @@ type intent struct {
 	claim    *placement.Claim
 	request  driver.CreateRequest
 	attempts int // sent so far
+	size     int // of the group when this was decided
 	onDemand bool
 	trace    string // of its record; empty: none
 
@@ -139,7 +140,10 @@ func (r *Reign) intend(ctx context.Context, id identity.ID, eff *config.Effectiv
 	if err := r.cache.Insert(rowOf(rec)); err != nil && !errors.Is(err, cache.ErrExists) {
 		return nil, fmt.Errorf("insert %s: %w", id, err)
 	}
-	return &intent{group: group, claim: s.claim, request: request, stale: staleAt(rec), onDemand: opts.onDemand, trace: rec.Trace}, nil
+	return &intent{
+		group: group, claim: s.claim, request: request, stale: staleAt(rec),
+		size: eff.Size, onDemand: opts.onDemand, trace: rec.Trace,
+	}, nil
 }
 
 // lateWrites is how long a write may still take effect whose answer was lost.
@@ -194,7 +198,7 @@ func (r *Reign) enqueueCreate(it *intent) {
 // send makes one create call and deals with its outcome.
 func (r *Reign) send(ctx context.Context, it *intent) {
 	id := it.request.InstanceID
-	if !it.doubtful && (r.now().After(it.stale) || !it.onDemand && r.backoffs.hopeless(it.group, r.now())) {
+	if !it.doubtful && (r.now().After(it.stale) || !it.onDemand && (r.backoffs.hopeless(it.group, r.now()) || r.surplus(it))) {
 		r.discard(ctx, it)
 		return
 	}
@@ -232,6 +236,26 @@ func (r *Reign) send(ctx context.Context, it *intent) {
 		r.hold(it.group, id, kind, err)
 		r.discard(ctx, it)
 	}
+}
+
+// surplus reports whether the group was made smaller since the create was decided,
+// and has enough without it (S5). The next plan would say so too; but it waits for the
+// writes of the last one, of which this create's may have been the fastest.
+func (r *Reign) surplus(it *intent) bool {
+	size := 0
+	if group := r.wanted.known(it.group); !group.Deleted {
+		size = group.Size
+	}
+	if size >= it.size {
+		return false
+	}
+	others := 0
+	for _, in := range r.cache.Fleet(it.group) {
+		if in.State.Live() && !in.OnDemand && in.ID != it.request.InstanceID {
+			others++
+		}
+	}
+	return others >= size
 }
 
 // shelve deals with a create that a pause has caught before it was sent. The

@@ -1,13 +1,16 @@
 package shard
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/objectstore/memory"
 )
 
 func TestF19_LostCreateAnswer(t *testing.T) {
@@ -49,6 +52,29 @@ func TestF19_RefusedAfterALostAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestS5_CreateOfAShrunkenGroupIsNotSent: one record of five takes long to write, and
+// until it stands the group is not planned anew.
+func TestS5_CreateOfAShrunkenGroupIsNotSent(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		slow := false
+		w.store.SetFaults(func(c memory.Call) memory.Fault {
+			if slow || c.Op != memory.OpPut || !strings.HasPrefix(c.Key, bucket.InstancePrefix(testShard)) {
+				return memory.Fault{}
+			}
+			slow = true
+			return memory.Fault{Latency: 20 * time.Second}
+		})
+		w.scale(web, 5)
+		w.settle(5 * time.Second)
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		w.converged(2)
+		if made := w.cloud.Created(); made != 4 {
+			t.Errorf("%d machines were made, want the 4 from before the group shrank", made)
+		}
+	})
 }
 
 func TestF23_PartOfABatchIsRefused(t *testing.T) {

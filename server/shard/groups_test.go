@@ -160,6 +160,24 @@ func TestS1_LaterTermInTheGroupFileEndsTheReign(t *testing.T) {
 	})
 }
 
+// TestF11_EveryLeaderSignsTheGroupFile: where the lock is lost, the file says which
+// term was the last, also after leaders that had nothing to change in it.
+func TestF11_EveryLeaderSignsTheGroupFile(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		for range 3 {
+			w.stop()
+			w.lead()
+			if file := w.groupFile(); file.Term != int64(w.term) {
+				t.Errorf("the leader of term %d leaves the group file in term %d", w.term, file.Term)
+			}
+		}
+		if size := w.sizeOf(web); size != 1 {
+			t.Errorf("size %d after three leaders, want 1", size)
+		}
+	})
+}
+
 func TestF11_GroupFileMissingHoldsDynamicGroups(t *testing.T) {
 	static := `{"default": {"fixed": {"template": "plain", "size": 1}}}`
 	inWorld(t, worldOptions{Groups: static}, func(t *testing.T, w *world) {

@@ -218,6 +218,14 @@ func adopt(cfg *config.Config, file *config.GroupFile) (bool, error) {
 	return changed, nil
 }
 
+// adoptAndSign is adopt, and a change in any case: every leader's term is in the
+// file before it is in another document. Who finds no lock looks for the last
+// term there (S1, F11).
+func adoptAndSign(cfg *config.Config, file *config.GroupFile) (bool, error) {
+	_, err := adopt(cfg, file)
+	return true, err
+}
+
 // relock gives groups that are back in the configuration their static definition
 // again, but for what the API has changed meanwhile.
 func relock(cfg *config.Config, file *config.GroupFile) bool {

@@ -69,9 +69,10 @@ type holding struct {
 	rewrite bool // an upsert may write the file anew
 }
 
-// load reads the group file at a take-over. A shard without instances gets an
-// empty one; where it is missing later, or unreadable, the groups that are not
-// static are held rather than taken as deleted (F10, F11).
+// load reads the group file at a take-over and writes it under the new term. A
+// shard without instances gets an empty one; where it is missing later, or
+// unreadable, the groups that are not static are held rather than taken as deleted
+// (F10, F11).
 func (w *wanted) load(ctx context.Context) error {
 	obj, err := w.r.opts.Store.Get(ctx, w.key())
 	switch {
@@ -93,8 +94,8 @@ func (w *wanted) load(ctx context.Context) error {
 		}
 		w.set(file, obj.ETag)
 	}
-	adoption := &groupChange{edit: adopt, done: make(chan error, 1)}
-	return w.commit(ctx, []*groupChange{adoption})
+	sign := &groupChange{edit: adoptAndSign, done: make(chan error, 1)}
+	return w.commit(ctx, []*groupChange{sign})
 }
 
 // keep holds every group that is not static as it is.
