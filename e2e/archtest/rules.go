@@ -25,6 +25,7 @@ var layers = []layer{
 	{dir: "server/render", ours: []string{"protos/identity", "server/config/..."}},
 	{dir: "server/fleet", ours: []string{"protos/identity"}},
 	{dir: "server/placement"},
+	{dir: "server/catalog", ours: []string{"server/driver"}},
 	{dir: "server/images", ours: []string{"server/driver"}},
 	{dir: "server/userdata", ours: []string{"server/config"}},
 	{dir: "server/balancers", ours: []string{"protos/identity", "server/driver"}},
@@ -100,7 +101,7 @@ var belowShard = []string{
 	"protos/...", "server/driver", "server/config/...", "server/bucket", "server/render",
 	"server/objectstore", "server/secrets", "server/lease", "server/pki", "server/fleet/...",
 	"server/decisions", "server/preview", "server/cache",
-	"server/placement", "server/images", "server/userdata", "server/sources", "server/supply",
+	"server/placement", "server/catalog", "server/images", "server/userdata", "server/sources", "server/supply",
 	"server/balancers",
 }
 

@@ -21,6 +21,7 @@ func Rules() *serve.Rules {
 		CheckOption:       CheckOption,
 		CheckSubnet:       checkSubnetID,
 		CheckInstanceType: checkType,
+		Traits:            traits,
 		CheckUserdata:     CheckUserData,
 	}
 }

@@ -64,11 +64,16 @@ func (p place) locate(d *draft) {
 	}
 }
 
+// mayBeTakenBack says whether the cloud may end the machine at short notice.
+func (d *draft) mayBeTakenBack() bool {
+	return d.Scheduling.GetProvisioningModel() == "SPOT" || d.Scheduling.GetPreemptible()
+}
+
 // completeScheduling gives a machine that the cloud may take back what such a
 // machine needs, unless the arguments say otherwise.
 func (d *draft) completeScheduling() {
 	s := d.Scheduling
-	if s.GetProvisioningModel() == "SPOT" || s.GetPreemptible() {
+	if d.mayBeTakenBack() {
 		if s.OnHostMaintenance == nil {
 			s.OnHostMaintenance = new("TERMINATE")
 		}

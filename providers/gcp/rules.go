@@ -15,6 +15,7 @@ func Rules() *serve.Rules {
 		CheckOption:       CheckOption,
 		CheckSubnet:       CheckSubnet,
 		CheckInstanceType: CheckInstanceType,
+		Traits:            traits,
 		MaxUserdata:       MaxUserData,
 	}
 }

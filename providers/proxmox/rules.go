@@ -10,6 +10,7 @@ func Rules() *serve.Rules {
 		CheckOption: CheckOption,
 		CheckSubnet: func(id string) error { _, err := parseSubnet(id); return err },
 		// Machines have the architecture of their nodes, which no type says.
+		Traits:            traits,
 		CheckInstanceType: func(instanceType, _ string) error { _, err := parseType(instanceType); return err },
 	}
 }

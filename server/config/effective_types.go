@@ -32,6 +32,7 @@ type EffectiveGroup struct {
 	Files         map[string]File
 	LoadBalancers []string
 	DrainTimeout  time.Duration // 0: delete at once
+	Traits        Traits        // of a machine of the first type
 	Rails         Rails
 
 	Static  bool // it is in the configuration file

@@ -45,6 +45,7 @@ func (c *Config) merge(l layers) *EffectiveGroup {
 		g.applyRequest(l.request)
 	}
 	g.Subnets = c.Server.SubnetPools[g.SubnetPool]
+	g.Traits = c.rules.traits(g.InstanceTypes, g.Args)
 	g.seal(c.Certificates)
 	return g
 }

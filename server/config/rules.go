@@ -38,12 +38,31 @@ type ProviderRules struct {
 	// CheckInstanceType says why an instance type does not fit an architecture,
 	// or ErrUnknownType.
 	CheckInstanceType func(instanceType, arch string) error
+	// Traits says what the configuration alone tells of the machines of a group, from
+	// one of its instance types and its args, layers merged and templates as they stand.
+	Traits func(instanceType string, args map[string]any) Traits
 	// MaxUserdata is how many bytes of rendered user data the cloud takes; 0 is
 	// the package's own limit.
 	MaxUserdata int
 	// CheckUserdata says why the cloud would not take rendered user data that
 	// keeps to MaxUserdata.
 	CheckUserdata func(data []byte) error
+}
+
+// Traits are what a configuration tells of machines without asking the provider.
+type Traits struct {
+	// Interruptible: the provider may take the machine back at short notice.
+	Interruptible bool
+	// VCPU and MemoryMiB are the machine's size where the configuration sets it; 0: it
+	// does not.
+	VCPU, MemoryMiB int
+}
+
+func (r *ProviderRules) traits(types []string, args map[string]any) Traits {
+	if r == nil || r.Traits == nil || len(types) == 0 {
+		return Traits{}
+	}
+	return r.Traits(types[0], args)
 }
 
 func (r *ProviderRules) checkArg(name string, value any) error {

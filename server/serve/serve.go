@@ -48,6 +48,9 @@ type Provider struct {
 // Rules are what a provider knows about its part of the configuration.
 type Rules = config.ProviderRules
 
+// Traits are what a configuration tells of machines without asking the provider.
+type Traits = config.Traits
+
 // What a rule may answer that is a warning and no problem: to the question for a
 // type, and to that for an argument.
 var (

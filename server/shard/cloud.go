@@ -27,6 +27,7 @@ type cloud struct {
 
 	subnets driver.SubnetChecker // nil: subnets have room until a create is refused
 	images  driver.ImageResolver // nil: images are not looked up
+	types   driver.TypeCatalog   // nil: nobody says what types offer
 
 	balancer driver.Balancer // nil: there are no load balancers
 }
@@ -35,9 +36,10 @@ func newCloud(drv driver.Driver, limits config.Limits, timeout time.Duration, me
 	def := drv.Limits()
 	subnets, _ := drv.(driver.SubnetChecker)
 	images, _ := drv.(driver.ImageResolver)
+	types, _ := drv.(driver.TypeCatalog)
 	balancer, _ := drv.(driver.Balancer)
 	return &cloud{
-		subnets: subnets, images: images, balancer: balancer,
+		subnets: subnets, images: images, types: types, balancer: balancer,
 		drv: drv, timeout: timeout, metrics: metrics, now: now,
 		calls:     newTokens(def.Calls, limits.Calls),
 		instances: newTokens(def.Instances, limits.Instances),
@@ -121,6 +123,15 @@ func (c *cloud) resolveImage(ctx context.Context, query driver.ImageQuery) (id s
 		return err
 	})
 	return id, err
+}
+
+// listTypes asks what the types offer.
+func (c *cloud) listTypes(ctx context.Context) (list []driver.InstanceType, err error) {
+	err = c.read(ctx, "list-types", func(ctx context.Context) error {
+		list, err = c.types.InstanceTypes(ctx)
+		return err
+	})
+	return list, err
 }
 
 // call runs one provider call. Its context ends with the lease or the time-out.

@@ -145,8 +145,11 @@ func (w *wanted) apply(ctx context.Context, static Static) error {
 	}
 	w.mu.Lock()
 	w.static = static
-	w.merge()
+	news := w.merge()
 	w.mu.Unlock()
+	for _, id := range news {
+		w.r.publishGroup(id)
+	}
 	w.r.images.configure(static.Config)
 	w.r.balancers.Refresh()
 	w.r.enqueueAll()

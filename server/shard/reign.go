@@ -13,6 +13,7 @@ import (
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/balancers"
 	"nstance.dev/server/cache"
+	"nstance.dev/server/catalog"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/placement"
@@ -43,6 +44,7 @@ type Reign struct {
 	inquiries *inquiries
 	book      *placement.Book // where there is room
 	images    *imageLookups
+	catalog   *catalog.Book // what machine types offer
 	shelf     *userdata.Shelf
 	balancers *balancers.Keeper // nil: the provider has none
 	deletions *window           // of instances in deleted groups
@@ -82,6 +84,7 @@ func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, 
 	r.inquiries = newInquiries(r)
 	r.book = placement.New(r.cloud.subnets != nil)
 	r.images = newImageLookups(r)
+	r.catalog = &catalog.Book{}
 	r.shelf = &userdata.Shelf{}
 	r.balancers = newBalancers(r)
 	r.deletions, r.losses = &window{span: time.Minute}, &window{span: time.Minute}
@@ -110,6 +113,7 @@ func (r *Reign) run(ctx context.Context) error {
 	g.Go(func() error { r.wanted.run(ctx); return nil })
 	g.Go(func() error { r.audit(ctx); return nil })
 	g.Go(func() error { r.images.run(ctx); return nil })
+	g.Go(func() error { r.listTypes(ctx); return nil })
 	if r.balancers != nil {
 		g.Go(func() error { r.balancers.Run(ctx); return nil })
 	}

@@ -9,6 +9,7 @@ import (
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/cache"
+	"nstance.dev/server/catalog"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
@@ -49,7 +50,13 @@ func (r *Reign) groupStatus(id fleet.GroupID, eff *config.EffectiveGroup) *nstan
 		SubnetPool: eff.SubnetPool, Vars: eff.Vars, IsStatic: eff.Static, Etag: eff.ETag,
 		Kind: eff.Kind, Arch: eff.Arch, Zone: provider.Zone, Region: provider.Region, Provider: provider.Kind,
 		Deleting: eff.Deleted, AllowedInstanceTypes: eff.AllowedInstanceTypes, LoadBalancers: eff.LoadBalancers,
+		Interruptible: eff.Traits.Interruptible,
 		InstanceTypes: eff.InstanceTypes, DrainTimeout: durationpb.New(eff.DrainTimeout), Dynamic: dynamicLayer(eff.Dynamic),
+	}
+	offer := r.catalog.Offer(eff.InstanceTypes).Or(catalog.Offer{VCPU: eff.Traits.VCPU, MemoryMiB: eff.Traits.MemoryMiB})
+	st.Capacity = offer.Resources()
+	if offer.GPUs > 0 {
+		st.Gpu = &nstancev1.Gpu{Type: offer.GPUModel, Count: int32(offer.GPUs)}
 	}
 	if len(eff.InstanceTypes) > 0 {
 		st.InstanceType = eff.InstanceTypes[0]

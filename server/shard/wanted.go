@@ -144,8 +144,9 @@ func (w *wanted) advance(file *config.GroupFile, etag string) {
 	}
 }
 
-// merge computes the effective groups anew. The caller holds mu.
-func (w *wanted) merge() {
+// merge computes the effective groups anew, and returns those that watchers have not
+// seen like this. The caller holds mu.
+func (w *wanted) merge() (news []fleet.GroupID) {
 	merged, _ := config.Effective(w.static.Config, w.file)
 	w.generation.Add(1)
 	before := w.effectives
@@ -154,12 +155,17 @@ func (w *wanted) merge() {
 		id := fleet.GroupID{Tenant: key.Tenant, Name: key.Group}
 		w.effectives[id] = g
 		w.note(id, before[id], g)
+		if old := before[id]; old == nil || old.ETag != g.ETag || old.Size != g.Size || old.Deleted != g.Deleted || old.Static != g.Static || old.Held != g.Held {
+			news = append(news, id)
+		}
 	}
 	for id := range before {
 		if w.effectives[id] == nil {
 			w.forget(id)
+			news = append(news, id)
 		}
 	}
+	return news
 }
 
 // note shows a group that may have changed to those who look at the cache.

@@ -54,6 +54,7 @@ type worldOptions struct {
 	Files        string       // of the template, JSON; {}
 	Certificates string       // JSON; {}
 	Able         bool         // the cloud has load balancers and images, and knows the room in its subnets
+	Types        *listing     // the cloud lists its machine types; nil: it does not
 	Balancers    string       // load_balancers, JSON; {}
 	Images       string       // JSON; {}
 	Args         string       // of the template "plain", JSON; {}
@@ -270,6 +271,9 @@ func (w *world) startDoomed(n int, when moment) {
 	var cloud driver.Driver = mortalDriver{w.cloud, l}
 	if w.opts.Able {
 		cloud = ableDriver{mortalDriver{w.cloud, l}, w.cloud}
+	}
+	if w.opts.Types != nil {
+		cloud = typedDriver{mortalDriver{w.cloud, l}, w.opts.Types}
 	}
 	s := New(Options{
 		Cluster: testCluster, Shard: testShard, ServerID: fmt.Sprintf("server-%d", term), Version: "test",

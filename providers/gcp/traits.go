@@ -1,0 +1,14 @@
+package gcp
+
+import "nstance.dev/server/serve"
+
+// traits says what arguments tell of a machine. What is still a template tells nothing.
+func traits(_ string, args map[string]any) serve.Traits {
+	d := newDraft()
+	for _, name := range []string{"ProvisioningModel", "Preemptible"} {
+		if value := args[name]; value != nil && !templated(value) && arguments[name](d, value) != nil {
+			return serve.Traits{}
+		}
+	}
+	return serve.Traits{Interruptible: d.mayBeTakenBack()}
+}
