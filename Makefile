@@ -118,11 +118,11 @@ vuln: $(TOOLS)/govulncheck ## Look for known vulnerabilities (needs the network)
 	$(TOOLS)/govulncheck $(PACKAGES)
 
 .PHONY: generate
-generate: $(TOOLS)/buf ## Regenerate everything that is generated and committed
+generate: $(TOOLS)/buf $(TOOLS)/controller-gen ## Regenerate everything that is generated and committed
 	tools/generate.sh .
 
 .PHONY: check-generate
-check-generate: $(TOOLS)/buf ## Fail if something generated is out of date
+check-generate: $(TOOLS)/buf $(TOOLS)/controller-gen ## Fail if something generated is out of date
 	tools/check-generate.sh
 
 .PHONY: proto-baseline
@@ -153,4 +153,8 @@ $(TOOLS)/fake-gcs-server: $(TOOLS)/versitygw
 
 $(TOOLS)/golangci-lint: tools/lint/go.mod tools/lint/go.sum
 	cd tools/lint && GOWORK=off go build -buildvcs=false -o ../../$(TOOLS)/ tool
+	@touch $@
+
+$(TOOLS)/controller-gen: tools/kube/go.mod tools/kube/go.sum
+	cd tools/kube && GOWORK=off go build -buildvcs=false -o ../../$(TOOLS)/ tool
 	@touch $@

@@ -21,5 +21,18 @@ config_schema() {
 	(cd server/config && go run ./internal/cmd/gen -out "$there")
 }
 
+kubernetes_kinds() {
+	mkdir -p "$out/operator/crds"
+	local there group
+	there=$(realpath "$out/operator")
+	cd operator
+	for group in infrastructure controlplane; do
+		controller-gen object "paths=./api/$group/..." "output:object:dir=$there/api/$group/v1beta1"
+	done
+	controller-gen crd paths=./api/... "output:crd:dir=$there/crds"
+	cd - >/dev/null
+}
+
 wire_contract
 config_schema
+kubernetes_kinds
