@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"nstance.dev/server/driver"
@@ -18,6 +19,7 @@ type Driver struct {
 	ledger *ledger
 	types  *typeCache
 	self   self
+	deaf   atomic.Bool // the host lacked the leader's address when it was looked at last
 }
 
 // The contract that Driver keeps.

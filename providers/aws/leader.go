@@ -46,13 +46,15 @@ func (d *Driver) AssignLeaderNetwork(ctx context.Context, _ driver.Addresses) er
 		return driver.Fail(driver.Invalid, op, fmt.Errorf("%s has the addresses %v, and server.leader_network.ip is %s",
 			d.opts.LeaderInterface, addressesOf(eni), d.opts.LeaderIP))
 	}
-	if holder(eni) != self || leaving(eni) { // a server that led on this very instance may just have let go
-		if err := d.bring(ctx, op, eni, self); err != nil {
+	if !attachedTo(eni, self) {
+		if holder(eni) != self || leaving(eni) { // a server that led on this very instance may just have let go
+			if err := d.bring(ctx, op, eni, self); err != nil {
+				return err
+			}
+		}
+		if err := d.awaitInterface(ctx, op, moveTime, func(n types.NetworkInterface) bool { return attachedTo(n, self) }); err != nil {
 			return err
 		}
-	}
-	if err := d.awaitInterface(ctx, op, moveTime, func(n types.NetworkInterface) bool { return attachedTo(n, self) }); err != nil {
-		return err
 	}
 	d.checkHost(ctx)
 	return nil
@@ -175,11 +177,12 @@ func lowestFree(used []int32) int32 {
 	return index
 }
 
-// checkHost warns where the box does not answer at the address: EC2 attaches an
-// interface, and the operating system has to configure it.
+// checkHost warns where the box does not answer at the address, once until it does:
+// EC2 attaches an interface, and the operating system has to configure it.
 func (d *Driver) checkHost(ctx context.Context) {
 	addrs, err := d.opts.Addresses()
-	if err == nil && slices.ContainsFunc(addrs, func(a net.Addr) bool { return isAddress(a, d.opts.LeaderIP) }) {
+	configured := err == nil && slices.ContainsFunc(addrs, func(a net.Addr) bool { return isAddress(a, d.opts.LeaderIP) })
+	if warned := d.deaf.Swap(!configured); configured || warned {
 		return
 	}
 	d.opts.Log.WarnContext(ctx, "leader's interface is attached, and no interface of this host has its address yet; "+

@@ -168,11 +168,11 @@ func TestLeaderNetworkThatCannotBe(t *testing.T) {
 // The host has to configure the interface; where it has not, the log says so.
 func TestLeaderNetworkOfTheHost(t *testing.T) {
 	for name, c := range map[string]struct {
-		addrs []net.Addr
-		warns bool
+		addrs    []net.Addr
+		warnings int
 	}{
-		"configured":     {[]net.Addr{&net.IPNet{IP: net.IPv4(10, 0, 15, 200), Mask: net.CIDRMask(20, 32)}}, false},
-		"not configured": {[]net.Addr{&net.IPNet{IP: net.IPv4(10, 0, 15, 201), Mask: net.CIDRMask(20, 32)}}, true},
+		"configured":     {[]net.Addr{&net.IPNet{IP: net.IPv4(10, 0, 15, 200), Mask: net.CIDRMask(20, 32)}}, 0},
+		"not configured": {[]net.Addr{&net.IPNet{IP: net.IPv4(10, 0, 15, 201), Mask: net.CIDRMask(20, 32)}}, 1},
 	} {
 		inWorld(t, awsfake.Options{}, func(t *testing.T, w *world) {
 			var log bytes.Buffer
@@ -180,12 +180,49 @@ func TestLeaderNetworkOfTheHost(t *testing.T) {
 				o.Addresses = func() ([]net.Addr, error) { return c.addrs, nil }
 				o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			})
-			if err := assign(d)(t.Context()); err != nil {
-				t.Fatal(err)
+			for range 3 { // it is looked at again and again
+				if err := assign(d)(t.Context()); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if warned := strings.Contains(log.String(), "the operating system must configure it"); warned != c.warns {
+			if warnings := strings.Count(log.String(), "the operating system must configure it"); warnings != c.warnings {
 				t.Errorf("%s: %s", name, log.String())
 			}
 		})
 	}
+}
+
+// mute is a network whose metadata service never answers.
+type mute struct{ http.RoundTripper }
+
+func (m mute) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Hostname() == "169.254.169.254" {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return m.RoundTripper.RoundTrip(r)
+}
+
+// Whoever asks which instance this is waits as long as it wants to, whoever else asks.
+func TestOwnIDIsNotWaitedForInLine(t *testing.T) {
+	inWorld(t, awsfake.Options{}, func(t *testing.T, w *world) {
+		d := w.driver(t, "", func(o *aws.Options) { o.HTTPClient.Transport = mute{o.HTTPClient.Transport} })
+		began := time.Now()
+		var waited [3]time.Duration
+		var asking sync.WaitGroup
+		for i := range waited {
+			asking.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Second)
+				defer cancel()
+				_, err := d.SelfID(ctx)
+				wantKind(t, "own id", err, driver.Transient)
+				waited[i] = time.Since(began)
+			})
+		}
+		asking.Wait()
+		if want := [...]time.Duration{time.Second, 2 * time.Second, 3 * time.Second}; waited != want {
+			t.Errorf("waited %v, want %v", waited, want)
+		}
+		w.pass(time.Minute) // the last question is given up
+	})
 }

@@ -5,36 +5,56 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"golang.org/x/sync/singleflight"
 
 	"nstance.dev/server/driver"
 )
 
-// self is the instance that this process runs on, once it is known.
+// self is the instance that this process runs on, once it is known. Its zero value is
+// ready for use.
 type self struct {
-	mu sync.Mutex
-	id string
+	id     atomic.Pointer[string] // nil: not known yet
+	asking singleflight.Group
 }
 
-// SelfID asks the instance metadata service, version 2, once.
+// metadataTime is how long the metadata service may take, which is a hop away.
+const metadataTime = 10 * time.Second
+
+// SelfID asks the instance metadata service, version 2, until it has answered once.
+// Who asks at the same time waits for the same answer, each no longer than its own
+// context lives.
 func (d *Driver) SelfID(ctx context.Context) (string, error) {
 	const op = "self-id"
 	if err := begin(ctx, op); err != nil {
 		return "", err
 	}
-	d.self.mu.Lock()
-	defer d.self.mu.Unlock()
-	if d.self.id != "" {
-		return d.self.id, nil
+	if id := d.self.id.Load(); id != nil {
+		return *id, nil
 	}
-	id, err := d.metadata(ctx, "instance-id")
-	if err != nil {
-		return "", driver.Fail(driver.Transient, op, fmt.Errorf("ask the metadata service, which only instances of EC2 have: %w", err))
+	answer := d.self.asking.DoChan("instance-id", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), metadataTime)
+		defer cancel()
+		id, err := d.metadata(ctx, "instance-id")
+		if err == nil {
+			d.self.id.Store(&id)
+		}
+		return id, err
+	})
+	var err error
+	select {
+	case got := <-answer:
+		if got.Err == nil {
+			return got.Val.(string), nil //nolint:forcetypeassert // it is what the function above returns
+		}
+		err = got.Err
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
-	d.self.id = id
-	return id, nil
+	return "", driver.Fail(driver.Transient, op, fmt.Errorf("ask the metadata service, which only instances of EC2 have: %w", err))
 }
 
 func (d *Driver) metadata(ctx context.Context, path string) (text string, err error) {

@@ -34,7 +34,7 @@ func (d *Driver) AssignLeaderNetwork(ctx context.Context, _ driver.Addresses) er
 		return err
 	}
 	defer cancel()
-	if held, err := d.holds(ctx, opAssign, me); err != nil || held {
+	if kept, err := d.keeps(ctx, me); err != nil || kept {
 		return err
 	}
 	if err := d.takeAway(ctx, me); err != nil {
@@ -71,9 +71,39 @@ func (d *Driver) beginMove(ctx context.Context, op string) (self, context.Contex
 	return me, ctx, cancel, nil
 }
 
-func (d *Driver) holds(ctx context.Context, op string, m self) (bool, error) {
-	nic, err := d.nic(ctx, op, m)
+// keeps reports whether this machine has the address and goes on having it. An
+// interface shows its addresses until a change of it is done, so the changes that go
+// on are waited for: a server that led on this machine before may just have given the
+// address up.
+func (d *Driver) keeps(ctx context.Context, me self) (bool, error) {
+	inst, err := d.host(ctx, opAssign, me)
+	if err != nil || !hasAlias(inst.GetNetworkInterfaces()[0], d.opts.LeaderIP) {
+		return false, err
+	}
+	changes, err := d.operationsOn(ctx, me.zone, updateInterface, inst.GetId())
+	if err != nil {
+		return false, fail(opAssign, reads, err)
+	}
+	changes = slices.DeleteFunc(changes, func(op *computepb.Operation) bool { return !goesOn(op) })
+	for _, running := range changes {
+		if err := d.finish(ctx, opAssign, running); err != nil && !explained(err) {
+			return false, err
+		}
+	}
+	if len(changes) == 0 {
+		return true, nil
+	}
+	nic, err := d.nic(ctx, opAssign, me)
 	return err == nil && hasAlias(nic, d.opts.LeaderIP), err
+}
+
+// updateInterface is the type of the operations that change an interface.
+const updateInterface = "updateNetworkInterface"
+
+// explained reports whether err is what an operation came to that is done.
+func explained(err error) bool {
+	_, ok := errors.AsType[*operationError](err)
+	return ok
 }
 
 // takeAway removes the address from every other machine of this one's zone.
@@ -131,6 +161,15 @@ func conflict(err error) bool {
 
 // nic is the first interface of a machine.
 func (d *Driver) nic(ctx context.Context, op string, m self) (*computepb.NetworkInterface, error) {
+	inst, err := d.host(ctx, op, m)
+	if err != nil {
+		return nil, err
+	}
+	return inst.GetNetworkInterfaces()[0], nil
+}
+
+// host is a machine that has an interface, in whatever zone.
+func (d *Driver) host(ctx context.Context, op string, m self) (*computepb.Instance, error) {
 	inst, err := d.api.instances.Get(ctx, &computepb.GetInstanceRequest{Project: d.project, Zone: m.zone, Instance: m.name})
 	if err != nil {
 		if err = fail(op, reads, err); driver.KindOf(err) == driver.MissingRef {
@@ -141,7 +180,7 @@ func (d *Driver) nic(ctx context.Context, op string, m self) (*computepb.Network
 	if len(inst.GetNetworkInterfaces()) == 0 {
 		return nil, driver.Fail(driver.Invalid, op, fmt.Errorf("machine %s has no network interface", m.name))
 	}
-	return inst.GetNetworkInterfaces()[0], nil
+	return inst, nil
 }
 
 func (d *Driver) remove(_ context.Context, nic *computepb.NetworkInterface) ([]*computepb.AliasIpRange, bool, error) {

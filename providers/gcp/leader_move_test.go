@@ -59,6 +59,7 @@ func TestLeaderAddressMoves(t *testing.T) {
 			if err := step.do(); err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
+			time.Sleep(10 * time.Second) // a release is not waited for
 			if got := w.holders(leaderIP); got != step.want {
 				t.Errorf("%s: %q has the address, want %q", step.name, got, step.want)
 			}
@@ -139,6 +140,27 @@ func TestLeaderAddressIsGivenUpWithoutWaiting(t *testing.T) {
 		w.SetConditions(gcpfake.Conditions{Work: time.Minute})
 		if err := d.ReleaseLeaderNetwork(patience(t, 2*time.Second)); err != nil {
 			t.Errorf("release: %v", err)
+		}
+	})
+}
+
+// A server that gives the address up and starts again on the same machine finds it
+// there for as long as it is being taken away. It has it when that is over, too.
+func TestLeaderAddressAfterARestartOnTheSameMachine(t *testing.T) {
+	within(t, func(t *testing.T, w *world, before *gcp.Driver) {
+		w.SetConditions(gcpfake.Conditions{Work: 10 * time.Second})
+		if err := before.AssignLeaderNetwork(t.Context(), driver.Addresses{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := before.ReleaseLeaderNetwork(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.driver(t).AssignLeaderNetwork(t.Context(), driver.Addresses{}); err != nil {
+			t.Errorf("assign after the restart: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if got := w.holders(leaderIP); got != server {
+			t.Errorf("%q has the address, want %q", got, server)
 		}
 	})
 }

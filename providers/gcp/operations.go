@@ -42,11 +42,16 @@ func (d *Driver) finish(ctx context.Context, op string, running *computepb.Opera
 	return nil
 }
 
-// deletions are the deletes of the resource with a number that the zone remembers,
-// those that go on included; it does for two weeks.
-func (d *Driver) deletions(ctx context.Context, target uint64) (ops []*computepb.Operation, err error) {
-	filter := fmt.Sprintf(`operationType = "delete" AND targetId = %d`, target)
-	it := d.api.operations.List(ctx, &computepb.ListZoneOperationsRequest{Project: d.project, Zone: d.zone, Filter: &filter})
+// deletions are the deletes of one of our machines, by its number.
+func (d *Driver) deletions(ctx context.Context, target uint64) ([]*computepb.Operation, error) {
+	return d.operationsOn(ctx, d.zone, "delete", target)
+}
+
+// operationsOn are the operations of a type on the resource with a number that the
+// zone remembers, those that go on included; it does for two weeks.
+func (d *Driver) operationsOn(ctx context.Context, zone, kind string, target uint64) (ops []*computepb.Operation, err error) {
+	filter := fmt.Sprintf(`operationType = %q AND targetId = %d`, kind, target)
+	it := d.api.operations.List(ctx, &computepb.ListZoneOperationsRequest{Project: d.project, Zone: zone, Filter: &filter})
 	for {
 		op, err := it.Next()
 		switch {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
@@ -40,11 +42,62 @@ func TestS2_AddressNeedsTheLease(t *testing.T) {
 		defer lost()
 		cloud := &stubborn{Driver: drivertest.New(drivertest.Options{}), failures: 3, lost: lost}
 		r := &Reign{log: slog.New(slog.DiscardHandler), opts: Options{
-			Driver: cloud, Addresses: func() driver.Addresses { return driver.Addresses{} }, Metrics: NewMetrics(nil),
+			Driver: cloud, Addresses: func() driver.Addresses { return driver.Addresses{} }, Metrics: NewMetrics(nil), Jitter: func() float64 { return 0 },
 		}}
-		r.assignAddress(context.WithoutCancel(lease.Always(ctx, 1))) // timers and cancellation come late
+		r.keepAddress(context.WithoutCancel(lease.Always(ctx, 1))) // timers and cancellation come late
 		if cloud.calls != 3 {
 			t.Errorf("%d tries, want 3: none after the lease", cloud.calls)
 		}
 	})
+}
+
+// taken is a cloud whose leader address somebody takes away once, unseen.
+type taken struct {
+	driver.Driver
+	here  bool
+	asked []time.Duration
+	since time.Time
+}
+
+func (c *taken) AssignLeaderNetwork(context.Context, driver.Addresses) error {
+	c.asked = append(c.asked, time.Since(c.since))
+	c.here = true
+	return nil
+}
+
+func (c *taken) ReleaseLeaderNetwork(context.Context) error { c.here = false; return nil }
+
+// TestAddressLostWhileLeadingComesBack: a leader makes sure of its address every 30 to
+// 60 seconds, and no more often.
+func TestAddressLostWhileLeadingComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, lost := context.WithTimeout(t.Context(), 4*time.Minute)
+		defer lost()
+		cloud := &taken{Driver: drivertest.New(drivertest.Options{}), since: time.Now()}
+		turn := 0.0
+		r := &Reign{log: slog.New(slog.DiscardHandler), opts: Options{
+			Driver: cloud, Addresses: func() driver.Addresses { return driver.Addresses{} }, Metrics: NewMetrics(nil),
+			Jitter: func() float64 { turn = 1 - turn; return turn / 2 },
+		}}
+		time.AfterFunc(10*time.Second, func() { cloud.here = false })
+		r.keepAddress(lease.Always(ctx, 1))
+		if want := []time.Duration{0, 45 * time.Second, 75 * time.Second, 120 * time.Second, 150 * time.Second, 195 * time.Second, 225 * time.Second}; !slices.Equal(cloud.asked, want) {
+			t.Errorf("asked for after %v, want %v", cloud.asked, want)
+		}
+		if !cloud.here {
+			t.Error("the address is lost")
+		}
+	})
+}
+
+// TestS21_AddressRetriesAreSpaced: failures are tried again after 1, 2, 4 and then
+// always 8 seconds.
+func TestS21_AddressRetriesAreSpaced(t *testing.T) {
+	var got []time.Duration
+	for before := range 6 {
+		got = append(got, addressRetry(before))
+	}
+	if want := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 8 * time.Second, 8 * time.Second}; !slices.Equal(got, want) {
+		t.Errorf("pauses of %v, want %v", got, want)
+	}
 }

@@ -102,7 +102,6 @@ func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, 
 // run carries the shard until its context ends, or until it finds that a later
 // leader has written.
 func (r *Reign) run(ctx context.Context) error {
-	defer r.end(nil)
 	g, ctx := errgroup.WithContext(r.ctx)
 	for range workers {
 		g.Go(func() error { r.work(ctx); return nil })
@@ -129,6 +128,7 @@ func (r *Reign) run(ctx context.Context) error {
 	r.ready.Store(true)
 	r.enqueueAll()
 	err := g.Wait()
+	r.end(nil) // tasks end with it
 	r.tasks.Wait()
 	return errors.Join(err, superseded(r.ctx))
 }

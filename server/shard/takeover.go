@@ -12,7 +12,6 @@ import (
 	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
-	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 )
 
@@ -30,7 +29,7 @@ func (r *Reign) takeOver(ctx context.Context) error {
 		// A start after a crash waits out the lease then; nothing else is lost.
 		r.log.WarnContext(ctx, "term not kept in the cache", "error", err)
 	}
-	r.tasks.Go(func() { r.assignAddress(r.ctx) })
+	r.tasks.Go(func() { r.keepAddress(r.ctx) })
 	var known errgroup.Group
 	known.Go(func() error { return r.persist(ctx, "read the operators", r.loadDrainers) })
 	known.Go(func() error { return r.persist(ctx, "read the instance records", r.seedFromStorage) })
@@ -214,42 +213,4 @@ func powerOf(status driver.Status) fleet.Power {
 		return fleet.Down
 	}
 	return fleet.Up
-}
-
-// assignAddress moves the leader's address to this server, for as long as it
-// takes and the lease lasts. Serving does not wait for it.
-func (r *Reign) assignAddress(ctx context.Context) {
-	network, ok := r.opts.Driver.(driver.LeaderNetwork)
-	if !ok {
-		return
-	}
-	for wait := time.Second; lease.Check(ctx) == nil; wait = min(2*wait, 8*time.Second) {
-		err := network.AssignLeaderNetwork(ctx, r.opts.Addresses())
-		if err == nil || driver.KindOf(err) == driver.Unsupport || ctx.Err() != nil {
-			return
-		}
-		r.opts.Metrics.addressFailed()
-		r.log.WarnContext(ctx, "leader address not assigned", "retry_in", wait, "error", err)
-		if pause(ctx, wait) != nil {
-			return
-		}
-	}
-}
-
-// addressRelease bounds how long a server that leads no more tries to give the
-// leader's address up; the next leader takes it in any case.
-const addressRelease = 2 * time.Second
-
-// releaseAddress gives the leader's address up. The lease is over by then: this
-// is the one call that must not wait for it.
-func (r *Reign) releaseAddress() {
-	network, ok := r.opts.Driver.(driver.LeaderNetwork)
-	if !ok {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), addressRelease)
-	defer cancel()
-	if err := network.ReleaseLeaderNetwork(ctx); err != nil && driver.KindOf(err) != driver.Unsupport {
-		r.log.WarnContext(ctx, "leader address not released", "error", err)
-	}
 }

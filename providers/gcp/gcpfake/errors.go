@@ -144,5 +144,7 @@ func (f *failure) set(op *computepb.Operation) {
 var httpMessages = map[int]string{
 	http.StatusBadRequest:         "BAD REQUEST",
 	http.StatusForbidden:          "FORBIDDEN",
+	http.StatusNotFound:           "NOT FOUND",
+	http.StatusPreconditionFailed: "PRECONDITION FAILED",
 	http.StatusServiceUnavailable: "SERVICE UNAVAILABLE",
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 
 	"cloud.google.com/go/compute/apiv1/computepb"
 )
@@ -18,25 +19,37 @@ func (c *Cloud) updateInterface(about call, in *computepb.UpdateNetworkInterface
 		if err != nil {
 			return nil, err
 		}
-		wanted, nic := in.GetNetworkInterfaceResource(), i.pb.GetNetworkInterfaces()[0]
+		wanted := in.GetNetworkInterfaceResource()
 		if err := c.mayUpdate(i, in.GetNetworkInterface(), wanted); err != nil {
 			return nil, err
 		}
 		op := c.begin("zones/"+i.zone, "updateNetworkInterface", i.below(), i.pb.GetId())
-		var failed *failure
-		if says(about.body, "aliasIpRanges") {
-			if failed = c.realias(i, wanted.GetAliasIpRanges()); failed == nil {
-				nic.AliasIpRanges = wanted.GetAliasIpRanges()
-			}
-		}
-		if failed == nil {
-			nic.Fingerprint = new(fingerprint("nic", fmt.Sprint(c.id())))
-		}
-		c.notify()
-		c.complete(op, failed)
+		c.after(c.conditions.Work, func() { c.finish(op, c.update(i, wanted, says(about.body, "aliasIpRanges"))) })
 		return op, nil
 	})
 }
+
+// update carries an update out at the end of its operation: until then the interface
+// shows what it had. One that was changed since the call stays as it is.
+func (c *Cloud) update(i *instance, wanted *computepb.NetworkInterface, aliases bool) *failure {
+	nic := i.pb.GetNetworkInterfaces()[0]
+	switch {
+	case c.instances[i.place()] != i:
+		return &failure{http.StatusNotFound, "RESOURCE_NOT_FOUND", fmt.Sprintf("The resource '%s' was not found", c.path(i.below()))}
+	case wanted.GetFingerprint() != nic.GetFingerprint():
+		return &failure{http.StatusPreconditionFailed, "CONDITION_NOT_MET", staleInterface}
+	}
+	if aliases {
+		if failed := c.realias(i, wanted.GetAliasIpRanges()); failed != nil {
+			return failed
+		}
+		nic.AliasIpRanges = wanted.GetAliasIpRanges()
+	}
+	nic.Fingerprint = new(fingerprint("nic", fmt.Sprint(c.id())))
+	return nil
+}
+
+const staleInterface = "Supplied fingerprint does not match current network interface fingerprint."
 
 // says reports whether a body has a field, be it empty.
 func says(body []byte, field string) bool {
@@ -60,7 +73,7 @@ func (c *Cloud) mayUpdate(i *instance, name string, wanted *computepb.NetworkInt
 	case wanted.GetFingerprint() == "":
 		return required("resource.fingerprint")
 	case wanted.GetFingerprint() != nic.GetFingerprint():
-		return conditionNotMet("Supplied fingerprint does not match current network interface fingerprint.")
+		return conditionNotMet(staleInterface)
 	}
 	if wanted.Subnetwork != nil {
 		s, err := c.subnetOf(wanted, "resource")

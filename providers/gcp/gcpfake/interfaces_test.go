@@ -1,10 +1,12 @@
 package gcpfake_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/compute/apiv1/computepb"
 
@@ -128,6 +130,25 @@ func TestLabelsChangeWithTheirFingerprint(t *testing.T) {
 		}
 		if got, _ := a.Machine("knc1"); got.Labels["team"] != "two" {
 			t.Errorf("labels %v", got.Labels)
+		}
+	})
+}
+
+// An interface shows a change when its operation is done. Of two changes that were made
+// from the same state the second comes too late.
+func TestAnAliasShowsWhenItsOperationIsDone(t *testing.T) {
+	within(t, gcpfake.Options{}, func(t *testing.T, a *account) {
+		a.must("one")
+		a.SetConditions(gcpfake.Conditions{Work: 10 * time.Second})
+		body := `{"fingerprint":"` + a.fingerprint("one") + `","aliasIpRanges":[{"ipCidrRange":"10.0.0.%d/32"}]}`
+		a.patch("one", fmt.Sprintf(body, 99))
+		time.Sleep(time.Second)
+		a.patch("one", fmt.Sprintf(body, 98))
+		for _, want := range []string{"", "10.0.0.99/32", "10.0.0.99/32"} {
+			if got := a.aliases("one"); got != want {
+				t.Errorf("aliases %q, want %q", got, want)
+			}
+			time.Sleep(9500 * time.Millisecond)
 		}
 	})
 }
