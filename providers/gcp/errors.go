@@ -92,6 +92,10 @@ const (
 	codeConditionNotMet = "CONDITION_NOT_MET"
 )
 
+// statusCancelled is that of a call which somebody on the way has given up; see
+// https://cloud.google.com/apis/design/errors#handling_errors.
+const statusCancelled = 499
+
 // kindOfStatus is what an HTTP status means where no reason is known. Nobody
 // knows what became of a change that the API failed over.
 func kindOfStatus(status int, e effect) driver.Kind {
@@ -104,6 +108,8 @@ func kindOfStatus(status int, e effect) driver.Kind {
 		return driver.Transient
 	case status == http.StatusTooManyRequests:
 		return driver.Throttled
+	case status == http.StatusRequestTimeout || status == statusCancelled:
+		return unanswered(e)
 	case status >= 400 && status < 500:
 		return driver.Invalid
 	}
