@@ -1,7 +1,6 @@
 package aws
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -52,10 +51,17 @@ func machineOf(i types.Instance) driver.Machine {
 		SubnetID:   sdk.ToString(i.SubnetId),
 		Type:       string(i.InstanceType),
 	}
-	if id, err := identity.ParseID(m.RawID); err == nil {
+	if id, err := identity.ParseID(m.RawID); err == nil && launchedFor(i, id) {
 		m.InstanceID = id
 	}
 	return m
+}
+
+// launchedFor reports whether an instance was launched for an id, which was the client
+// token then. One that somebody launched as a copy of ours has its tags and another
+// token.
+func launchedFor(i types.Instance, id identity.ID) bool {
+	return sdk.ToString(i.ClientToken) == string(id)
 }
 
 // createdAt is when the primary network interface was attached: a stop and a start
@@ -91,44 +97,13 @@ func address(text *string) netip.Addr {
 	return ip
 }
 
-// machinesOf are the machines that instances are. Of several with one instance id
-// the one that was launched for it keeps the id: the others are copies, which
-// somebody launched with its tags.
+// machinesOf are the machines that instances are.
 func machinesOf(instances []types.Instance) []driver.Machine {
 	machines := make([]driver.Machine, len(instances))
-	original := map[identity.ID]int{}
 	for i, instance := range instances {
 		machines[i] = machineOf(instance)
-		id := machines[i].InstanceID
-		if id == "" {
-			continue
-		}
-		if j, taken := original[id]; !taken || byOriginality(id, instance, instances[j]) < 0 {
-			original[id] = i
-		}
-	}
-	for i := range machines {
-		if id := machines[i].InstanceID; id != "" && original[id] != i {
-			machines[i].InstanceID = ""
-		}
 	}
 	return machines
-}
-
-// byOriginality compares two instances with the tags of id: the one whose client
-// token is the id comes first, then the older one.
-func byOriginality(id identity.ID, a, b types.Instance) int {
-	strange := func(i types.Instance) int {
-		if sdk.ToString(i.ClientToken) == string(id) {
-			return 0
-		}
-		return 1
-	}
-	return cmp.Or(
-		cmp.Compare(strange(a), strange(b)),
-		createdAt(a).Compare(createdAt(b)),
-		cmp.Compare(sdk.ToString(a.InstanceId), sdk.ToString(b.InstanceId)),
-	)
 }
 
 // instancesOf are the instances of an answer, which come by reservation.

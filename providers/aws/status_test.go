@@ -9,6 +9,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"nstance.dev/protos/identity"
 	"nstance.dev/server/driver"
 )
 
@@ -32,7 +33,7 @@ func TestStatuses(t *testing.T) {
 func TestMachineOfAnInstance(t *testing.T) {
 	launched, attached := time.Unix(2000, 0), time.Unix(1000, 0)
 	i := types.Instance{
-		InstanceId: sdk.String("i-1"), State: &types.InstanceState{Name: "running"}, InstanceType: "t4g.small", SubnetId: sdk.String("subnet-1"),
+		InstanceId: sdk.String("i-1"), ClientToken: sdk.String(testID), State: &types.InstanceState{Name: "running"}, InstanceType: "t4g.small", SubnetId: sdk.String("subnet-1"),
 		LaunchTime: &launched, PrivateDnsName: sdk.String("ip-10-0-0-1.ec2.internal"), PrivateIpAddress: sdk.String("10.0.0.1"),
 		NetworkInterfaces: []types.InstanceNetworkInterface{{
 			Attachment:    &types.InstanceNetworkInterfaceAttachment{AttachTime: &attached, DeviceIndex: sdk.Int32(0)},
@@ -54,29 +55,17 @@ func TestMachineOfAnInstance(t *testing.T) {
 	}
 }
 
-// F29, F35: a copy of a machine, with its tags, is not the machine.
+// F29, F35: a copy of a machine, with its tags, is not the machine, and does not
+// become it when the machine has ended.
 func TestF29_CopiesHaveNoInstanceID(t *testing.T) {
-	const other = "knc06bgm7733st2576nx5jht4ecjw"
-	instance := func(id, tagged, token string, age int64) types.Instance {
-		return types.Instance{
-			InstanceId: sdk.String(id), ClientToken: sdk.String(token), LaunchTime: sdk.Time(time.Unix(age, 0)),
-			Tags: []types.Tag{tag("nstance:instance-id", tagged)},
-		}
-	}
-	for name, c := range map[string]struct {
-		instances []types.Instance
-		want      []string // instance id of each, and what the tag says
-	}{
-		"each its own":               {[]types.Instance{instance("i-1", testID, testID, 1), instance("i-2", other, other, 1)}, []string{testID, other}},
-		"the token tells":            {[]types.Instance{instance("i-1", testID, "copied", 1), instance("i-2", testID, testID, 2)}, []string{"", testID}},
-		"the token tells, reversed":  {[]types.Instance{instance("i-2", testID, testID, 2), instance("i-1", testID, "copied", 1)}, []string{testID, ""}},
-		"the age tells, with none":   {[]types.Instance{instance("i-1", testID, "", 2), instance("i-2", testID, "", 1)}, []string{"", testID}},
-		"a stranger keeps its claim": {[]types.Instance{instance("i-1", testID, "by-hand", 1)}, []string{testID}},
+	for token, want := range map[string]identity.ID{
+		testID: testID, "": "", "by-hand": "", "knc06bgm7733st2576nx5jht4ecjw": "",
 	} {
-		for i, m := range machinesOf(c.instances) {
-			if string(m.InstanceID) != c.want[i] || m.RawID == "" {
-				t.Errorf("%s: %s is %q (%q), want %q", name, m.ProviderID, m.InstanceID, m.RawID, c.want[i])
-			}
+		got := machineOf(types.Instance{
+			InstanceId: sdk.String("i-1"), ClientToken: sdk.String(token), Tags: []types.Tag{tag(identity.TagInstanceID, testID)},
+		})
+		if got.InstanceID != want || got.RawID != testID {
+			t.Errorf("launched with the token %q it is %q (%q), want %q", token, got.InstanceID, got.RawID, want)
 		}
 	}
 }

@@ -217,6 +217,9 @@ func TestF29_ForeignMachinesAreListed(t *testing.T) {
 		if slices.Contains(left, ours.ProviderID) || len(left) != 2 {
 			t.Errorf("after the delete of %s there are %v", ours.ProviderID, left)
 		}
+		w.pass(2 * time.Hour) // EC2 has forgotten the original
+		_, err = d.Get(t.Context(), driver.Ref{InstanceID: ours.InstanceID})
+		wantKind(t, "get while there is a copy", err, driver.NotFound)
 	})
 }
 

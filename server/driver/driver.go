@@ -93,7 +93,7 @@ type CreateRequest struct {
 
 // Machine is one VM as the provider sees it.
 type Machine struct {
-	InstanceID identity.ID // from the identity tag; empty if missing or malformed
+	InstanceID identity.ID // from the identity tag; empty if missing, malformed, or another machine's
 	RawID      string      // the identity tag as found, for the report of a malformed one
 	ProviderID string
 	Status     Status

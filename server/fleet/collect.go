@@ -11,7 +11,7 @@ import (
 
 // SeenVM is one VM of a listing.
 type SeenVM struct {
-	ID         identity.ID // from its tag; empty: missing or malformed
+	ID         identity.ID // from its tag; empty: missing, malformed or copied
 	RawID      string      // the tag as found
 	ProviderID string
 	Presence   Presence
@@ -89,7 +89,7 @@ type Cause string
 
 // The causes.
 const (
-	CauseBadID      Cause = "bad-instance-id"   // the tag that names its instance is missing or malformed
+	CauseBadID      Cause = "bad-instance-id"   // the tag that names its instance is missing, malformed or copied
 	CauseNoRecord   Cause = "no-record"         // nothing in storage says that it was ever asked for
 	CauseUnreadable Cause = "unreadable-record" // its record makes no sense, so nobody knows what it says
 	CauseSecondVM   Cause = "second-machine"    // its instance has another VM
@@ -209,7 +209,7 @@ func (c *collector) judgeStrangers(vms map[identity.ID][]SeenVM) {
 	for _, vm := range all {
 		switch {
 		case vm.ID == "":
-			c.hold(vm, CauseBadID, fmt.Sprintf("its instance id tag %q is missing or malformed", vm.RawID))
+			c.hold(vm, CauseBadID, fmt.Sprintf("its instance id tag %q is missing, malformed or copied from another machine", vm.RawID))
 		case c.l.Records[vm.ID] == RecordNone:
 			c.hold(vm, CauseNoRecord, "there is no record of its instance")
 		case c.l.Records[vm.ID] == RecordUnreadable:

@@ -105,7 +105,7 @@ func TestF29_StrangersAreHeld(t *testing.T) {
 	want := fleet.Collection{
 		Restore: []identity.ID{poolID(3)},
 		Held: []fleet.HeldVM{
-			{VM: malformed, Cause: fleet.CauseBadID, Why: `its instance id tag "who?" is missing or malformed`},
+			{VM: malformed, Cause: fleet.CauseBadID, Why: `its instance id tag "who?" is missing, malformed or copied from another machine`},
 			{VM: none, Cause: fleet.CauseNoRecord, Why: "there is no record of its instance"},
 			{VM: unreadable, Cause: fleet.CauseUnreadable, Why: "the record of its instance is unreadable"},
 		},
