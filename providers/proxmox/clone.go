@@ -46,7 +46,7 @@ const numberTries = 10
 
 // queue waits for the storage, which is held until the clone has ended.
 func (d *Driver) queue(ctx context.Context, j *job) error {
-	if j.leave != nil || j.upid != "" || j.doubt {
+	if j.leave.Load() != nil || j.upid != "" || j.doubt {
 		return nil
 	}
 	name := j.want.storage
@@ -57,7 +57,7 @@ func (d *Driver) queue(ctx context.Context, j *job) error {
 	if err != nil {
 		return be(driver.Throttled, "storage %s: other clones were not done in time: %w", name, err)
 	}
-	j.leave = leave
+	j.leave.Store(&leave)
 	return nil
 }
 

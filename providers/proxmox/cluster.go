@@ -108,6 +108,16 @@ func (c cluster) shares(name string) bool {
 	return false
 }
 
+// places are nodes through which all of a storage can be reached, as far as it can: one
+// where it is shared, else every node that is online and has it.
+func (c cluster) places(storage string) []string {
+	has := slices.DeleteFunc(sortedKeys(c.storages[storage]), func(node string) bool { return !c.online[node] })
+	if c.shares(storage) {
+		return has[:min(len(has), 1)]
+	}
+	return has
+}
+
 // id returns whose machine this is by what the list shows: by its name, or by its tag
 // while there is no name. Empty: nobody's, or not known.
 func (s sighting) id() identity.ID {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	pve "github.com/luthermonson/go-proxmox"
+	"golang.org/x/sync/errgroup"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/driver"
@@ -20,8 +21,14 @@ func (d *Driver) end(ctx context.Context, ref driver.Ref) error {
 			return err
 		}
 	}
-	if err := d.sweep(ctx, ref, graceOf(ctx, d.opts.Now())); err != nil {
+	c, destroyed, err := d.sweep(ctx, ref, graceOf(ctx, d.opts.Now()))
+	if err != nil {
 		return err
+	}
+	if !destroyed {
+		if err := d.clear(ctx, c, ref.InstanceID); err != nil {
+			return err
+		}
 	}
 	d.reg.end(ref.InstanceID)
 	return nil
@@ -33,30 +40,44 @@ func (d *Driver) undo(ctx context.Context, j *job) error {
 		return err
 	}
 	j.release()
-	if err := d.sweep(ctx, driver.Ref{InstanceID: j.request.InstanceID}, 0); err != nil || j.stage < stageUpload {
+	if _, _, err := d.sweep(ctx, driver.Ref{InstanceID: j.request.InstanceID}, 0); err != nil || j.stage < stageUpload {
 		return err
 	}
 	return d.removeISO(ctx, d.reg.progress(j).at.node, isoVolume(d.opts.ISOStorage, j.request.InstanceID))
 }
 
 // sweep destroys the machine of an instance, and looks again whether the cluster has
-// one still: it may have moved to another node meanwhile.
-func (d *Driver) sweep(ctx context.Context, ref driver.Ref, grace time.Duration) error {
+// one still: it may have moved to another node meanwhile. c is the cluster as it was
+// seen last.
+func (d *Driver) sweep(ctx context.Context, ref driver.Ref, grace time.Duration) (c cluster, destroyed bool, err error) {
 	for range endTries {
-		c, found, err := d.find(ctx, ref)
+		var found []sighting
+		c, found, err = d.find(ctx, ref)
 		if err != nil || len(found) == 0 {
-			return err
+			return c, destroyed, err
 		}
 		for _, s := range found {
 			if !c.online[s.node] {
-				return be(driver.Transient, "machine %s: its node is away", s.at)
+				return c, destroyed, be(driver.Transient, "machine %s: its node is away", s.at)
 			}
 			if err := d.destroy(ctx, s.at, ref.InstanceID, grace); err != nil {
-				return fmt.Errorf("machine %s: %w", s.at, err)
+				return c, destroyed, fmt.Errorf("machine %s: %w", s.at, err)
 			}
+			destroyed = true
 		}
 	}
-	return errStays
+	return c, destroyed, errStays
+}
+
+// clear removes the CD of an instance that has no machine, wherever it may lie: a
+// machine that somebody destroyed by hand leaves it behind.
+func (d *Driver) clear(ctx context.Context, c cluster, id identity.ID) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(looks)
+	for _, node := range c.places(d.opts.ISOStorage) {
+		g.Go(func() error { return d.removeISO(ctx, node, isoVolume(d.opts.ISOStorage, id)) })
+	}
+	return g.Wait()
 }
 
 // errStays says that a machine is there after all that could be done.

@@ -2,6 +2,7 @@ package proxmox
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pve "github.com/luthermonson/go-proxmox"
@@ -50,7 +51,9 @@ type job struct {
 	avoid  []string // nodes that it has failed on
 	before error    // why on the last of them
 
-	leave    func() // gives the storage back; nil: not held
+	// leave gives the storage back; nil: not held. A create that is forgotten gives it
+	// back too, whoever has its turn.
+	leave    atomic.Pointer[func()]
 	quit     chan struct{}
 	quitOnce sync.Once
 }
@@ -89,10 +92,9 @@ func (j *job) quitting() bool {
 	}
 }
 
-// release gives the storage back to the next clone.
+// release gives the storage back to the next clone, once.
 func (j *job) release() {
-	if j.leave != nil {
-		j.leave()
-		j.leave = nil
+	if leave := j.leave.Swap(nil); leave != nil {
+		(*leave)()
 	}
 }

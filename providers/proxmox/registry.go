@@ -110,8 +110,9 @@ func (r *registry) shun(node string) {
 	r.failed[node] = r.now()
 }
 
-// reserve has where chosen for a create, which is told what other machines will use
-// of the nodes that the nodes' figures don't show, and what nodes have failed lately, and notes the choice at once.
+// reserve has where chosen for a create, and notes the choice at once. where is told
+// what other machines will use of the nodes that the nodes' figures don't show, and
+// what nodes have failed lately.
 func (r *registry) reserve(j *job, n need, where func(taken map[string]need, shunned []string) (node string, ok bool)) (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,9 @@ const (
 )
 
 // statusOf is the state of a machine in the words of the contract. status is what
-// the cluster's resources say, or the hypervisor process where it was asked.
+// the cluster's resources say, or the hypervisor process where it was asked. That one
+// has many words for a machine that neither runs nor is paused, such as io-error, where
+// a full storage has stopped it: whether it comes back they do not say.
 func statusOf(status, lock string) driver.Status {
 	switch lock {
 	case lockClone, lockCreate:
@@ -28,12 +30,6 @@ func statusOf(status, lock string) driver.Status {
 		return driver.Stopped
 	case "paused", "suspended":
 		return driver.Suspended
-	case "prelaunch", "inmigrate":
-		return driver.Pending
-	case "shutdown":
-		return driver.Stopping
-	case "internal-error", "io-error", "guest-panicked":
-		return driver.Failed
 	}
 	return driver.Unknown
 }

@@ -289,3 +289,29 @@ func TestClonesWaitForTheStorage(t *testing.T) {
 		}
 	})
 }
+
+// Somebody destroys a machine by hand: the CD that its create left behind goes with the
+// delete, on whatever node it lies, and though another server made it.
+func TestDeleteRemovesTheCDOfAMachineThatIsGone(t *testing.T) {
+	for name, shared := range map[string]bool{"on one node": false, "on all": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cloud := proxmoxfake.New(proxmoxfake.Options{Storages: []proxmoxfake.Storage{
+					{Name: "local", Type: "nfs", Content: []string{"iso"}, Shared: shared},
+					{Name: "local-lvm", Type: "lvmthin", Content: []string{"images"}},
+					{Name: "ceph", Type: "rbd", Content: []string{"images"}, Shared: true},
+				}})
+				defer cloud.Close()
+				req := requestFor(t, onLVM())
+				made(t, open(t, cloud), req)
+				if _, volumes := traces(cloud); !cloud.Remove(string(req.InstanceID)) || len(volumes) != 2 {
+					t.Fatalf("there is %q, want a disk and a CD", volumes)
+				}
+				untilGone(t, open(t, cloud), req.InstanceID)
+				if _, volumes := traces(cloud); len(volumes) > 0 {
+					t.Errorf("there is %q", volumes)
+				}
+			})
+		})
+	}
+}
