@@ -1,0 +1,115 @@
+package inventory
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// Statuses of instances, as the servers write them.
+const (
+	StatusPending      = "pending"
+	StatusProvisioning = "provisioning"
+	StatusRunning      = "running"
+	StatusUnhealthy    = "unhealthy"
+	StatusDraining     = "draining"
+	StatusTerminating  = "terminating"
+	StatusTerminated   = "terminated"
+	StatusUnknown      = "unknown"
+)
+
+// Statuses of events.
+const (
+	eventCreated         = "created"
+	eventRegistered      = "registered"
+	eventRunning         = "running"
+	eventPendingDeletion = "pending_deletion"
+	eventDeleting        = "deleting"
+	eventDeleted         = "deleted"
+)
+
+// GroupEvent takes in a change of a group.
+func (s *Shard) GroupEvent(e *nstancev1.GroupEvent, now time.Time) []Change {
+	g := e.GetGroup()
+	if e.GetType() != "DELETE" {
+		return s.group(g, now)
+	}
+	s.ended[g.GetKey()] = now
+	if s.groups[g.GetKey()] == nil {
+		return nil
+	}
+	delete(s.groups, g.GetKey())
+	return []Change{{Kind: GroupGone, Group: g.GetKey()}}
+}
+
+// InstanceEvent takes in a change in an instance's life. An event says less than a
+// listing: what it does not mention stays as it was. Signs of the stream itself, and
+// words that are not known, change nothing.
+func (s *Shard) InstanceEvent(e *nstancev1.InstanceEvent, now time.Time) []Change {
+	s.prune(now)
+	id := e.GetInstanceId()
+	if id == "" {
+		return nil
+	}
+	if foreign := s.foreign(e.GetTenant(), "an event"); foreign != nil {
+		return foreign
+	}
+	if e.GetStatus() == eventDeleted { // final, however late
+		if _, known := s.tombstones[id]; !known {
+			s.tombstones[id] = now
+		}
+		return s.remove(id, deletedWhy(e.GetReason()))
+	}
+	var next *nstancev1.InstanceStatus
+	switch old := s.instances[id]; {
+	case old == nil:
+		next = &nstancev1.InstanceStatus{InstanceId: id, Tenant: e.GetTenant(), Group: e.GetGroup(), Status: StatusUnknown}
+	case e.GetRevision() <= old.said.GetRevision() && old.said.GetRevision() > 0:
+		return nil
+	default:
+		next = proto.CloneOf(old.said)
+	}
+	if !apply(next, e, now) {
+		return nil
+	}
+	return s.instance(next, now)
+}
+
+func deletedWhy(reason string) string {
+	if reason == "" {
+		return "its shard deleted it"
+	}
+	return "its shard deleted it: " + reason
+}
+
+// apply puts what an event says into a status; false if it says nothing.
+func apply(to *nstancev1.InstanceStatus, e *nstancev1.InstanceEvent, now time.Time) bool {
+	switch e.GetStatus() {
+	case eventCreated:
+		to.Status = StatusPending
+	case eventRegistered:
+		if to.GetRegisteredAt() == nil {
+			to.RegisteredAt = timestamppb.New(now)
+		}
+	case eventRunning:
+		to.Status = StatusRunning
+	case eventPendingDeletion:
+		to.Status = StatusDraining
+		to.Condemned = &nstancev1.Condemned{Reason: e.GetReason(), DeleteAt: e.GetDeleteAt()}
+	case eventDeleting:
+		to.Status = StatusTerminating
+		if to.GetCondemned() == nil {
+			to.Condemned = &nstancev1.Condemned{Reason: e.GetReason(), DeleteAt: e.GetDeleteAt()}
+		}
+	default:
+		return false
+	}
+	if e.GetProviderInstanceId() != "" {
+		to.ProviderInstanceId = e.GetProviderInstanceId()
+	}
+	to.Revision = e.GetRevision()
+	return true
+}

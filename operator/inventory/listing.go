@@ -1,0 +1,170 @@
+package inventory
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// A complete listing that lacks more than BrakeFloor and more than a fourth of what a
+// shard had is held: another one, at least BrakeWait later, has to lack the same.
+const (
+	BrakeFloor = 3
+	BrakeWait  = 30 * time.Second
+)
+
+// Brake reports whether so many absences at once need a second listing.
+func Brake(absent, known int) bool { return absent > BrakeFloor && absent*4 > known }
+
+// GroupList is the answer to one question for all groups.
+type GroupList struct {
+	Groups []*nstancev1.GroupStatus
+	// Asked is when the question was sent: what was heard of later is not missing.
+	Asked time.Time
+}
+
+// InstanceList is the answer to one question for all instances, its pages put together.
+type InstanceList struct {
+	Instances []*nstancev1.InstanceStatus
+	// Complete: every page said so. What an incomplete list lacks means nothing.
+	Complete bool
+	// Asked is when the question for the first page was sent.
+	Asked time.Time
+}
+
+// ListedGroups takes in a listing of the groups.
+func (s *Shard) ListedGroups(list GroupList, now time.Time) []Change {
+	s.prune(now)
+	before := s.State()
+	var changes []Change
+	listed := map[string]bool{}
+	for _, g := range list.Groups {
+		if ended, ok := s.ended[g.GetKey()]; ok && !ended.Before(list.Asked) {
+			continue // it may have been deleted after it was listed
+		}
+		listed[g.GetKey()] = true
+		changes = append(changes, s.group(g, list.Asked)...)
+	}
+	if list.Asked.Before(s.connectedAt) { // of an earlier connection: maybe another leader
+		return append(changes, s.changed(before)...)
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.groups)) {
+		if !listed[key] && s.groups[key].heard.Before(list.Asked) {
+			delete(s.groups, key)
+			changes = append(changes, Change{Kind: GroupGone, Group: key})
+		}
+	}
+	s.state.GroupsSynced, s.state.GroupsAt = true, now
+	return append(changes, s.changed(before)...)
+}
+
+// ListedInstances takes in a listing of the instances. A listing that is not complete, or
+// was asked for on an earlier connection, adds and updates, and removes nothing.
+func (s *Shard) ListedInstances(list InstanceList, now time.Time) []Change {
+	s.prune(now)
+	before := s.State()
+	known := len(s.instances)
+	var changes []Change
+	listed := map[string]bool{}
+	for _, i := range list.Instances {
+		listed[i.GetInstanceId()] = true
+		changes = append(changes, s.instance(i, list.Asked)...)
+	}
+	if list.Complete && !list.Asked.Before(s.connectedAt) {
+		changes = append(changes, s.absent(listed, known, list.Asked, now)...)
+		s.state.InstancesSynced, s.state.InstancesAt = true, now
+	}
+	return append(changes, s.changed(before)...)
+}
+
+// absent removes what a complete listing lacks, or holds it if it is too much.
+func (s *Shard) absent(listed map[string]bool, known int, asked, now time.Time) []Change {
+	var lacking []string
+	for _, id := range slices.Sorted(maps.Keys(s.instances)) {
+		if !listed[id] && s.instances[id].heard.Before(asked) {
+			lacking = append(lacking, id)
+		}
+	}
+	hold := Brake(len(lacking), known)
+	var changes []Change
+	news := false
+	for _, id := range lacking {
+		since, noticed := s.missing[id]
+		switch {
+		case hold && !noticed:
+			s.missing[id] = now
+			news = true
+		case !hold || asked.Sub(since) >= BrakeWait:
+			changes = append(changes, s.remove(id, "a complete listing lacks it")...)
+		}
+	}
+	if news {
+		changes = append(changes, Change{
+			Kind: Shrunken,
+			Why:  fmt.Sprintf("%d of %d instances are missing at once; they count until a listing %v later lacks them too", len(lacking), known, BrakeWait),
+		})
+	}
+	return changes
+}
+
+// group takes in what was said about one group.
+func (s *Shard) group(g *nstancev1.GroupStatus, heard time.Time) []Change {
+	if foreign := s.foreign(g.GetTenant(), "a group"); foreign != nil {
+		return foreign
+	}
+	old := s.groups[g.GetKey()]
+	if old != nil && g.GetRevision() < old.said.GetRevision() {
+		return nil
+	}
+	s.groups[g.GetKey()] = &entry[*nstancev1.GroupStatus]{said: g, heard: latest(old, heard)}
+	if old != nil && proto.Equal(old.said, g) {
+		return nil
+	}
+	return []Change{{Kind: GroupChanged, Group: g.GetKey()}}
+}
+
+// instance takes in what was said about one instance.
+func (s *Shard) instance(i *nstancev1.InstanceStatus, heard time.Time) []Change {
+	if foreign := s.foreign(i.GetTenant(), "an instance"); foreign != nil {
+		return foreign
+	}
+	id := i.GetInstanceId()
+	if _, deleted := s.tombstones[id]; deleted {
+		return nil
+	}
+	delete(s.missing, id)
+	old := s.instances[id]
+	if old != nil && i.GetRevision() < old.said.GetRevision() {
+		old.heard = latest(old, heard)
+		return nil
+	}
+	s.instances[id] = &entry[*nstancev1.InstanceStatus]{said: i, heard: latest(old, heard)}
+	if old != nil && proto.Equal(old.said, i) {
+		return nil
+	}
+	return []Change{{Kind: InstanceChanged, Group: i.GetGroup(), Instance: id}}
+}
+
+// latest returns the later of when something was heard of before and now.
+func latest[T any](old *entry[T], heard time.Time) time.Time {
+	if old != nil && old.heard.After(heard) {
+		return old.heard
+	}
+	return heard
+}
+
+// remove takes an instance out.
+func (s *Shard) remove(id, why string) []Change {
+	delete(s.missing, id)
+	old := s.instances[id]
+	if old == nil {
+		return nil
+	}
+	delete(s.instances, id)
+	return []Change{{Kind: InstanceGone, Group: old.said.GetGroup(), Instance: id, Why: why}}
+}

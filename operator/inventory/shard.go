@@ -1,0 +1,219 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// TombstoneLife is how long it is remembered that an instance was deleted, so that a late
+// listing cannot bring it back.
+const TombstoneLife = time.Hour
+
+// Presence is what is known of whether something is there.
+type Presence string
+
+// The answers. Unknown is the answer for whatever a shard that is out of sight may have.
+const (
+	Unknown Presence = "unknown"
+	Present Presence = "present"
+	Gone    Presence = "gone"
+)
+
+// State says how far a shard can be believed.
+type State struct {
+	// Term is the term of the leader that the shard last answered with.
+	Term int64
+	// GroupsSynced and InstancesSynced: since the last connection a whole listing came,
+	// so that what it lacks is not there. Both are false while the shard is out of sight.
+	GroupsSynced, InstancesSynced bool
+	// GroupsAt and InstancesAt are when such listings last came, also before the last
+	// connection; zero: never.
+	GroupsAt, InstancesAt time.Time
+	// Held is the number of instances that listings lack and that still count, because
+	// so many at once have to be confirmed.
+	Held int
+}
+
+// Synced reports whether all that the shard has is known.
+func (s State) Synced() bool { return s.GroupsSynced && s.InstancesSynced }
+
+// Shard is what one shard has said about one tenant. NewShard makes one.
+type Shard struct {
+	tenant      string
+	state       State
+	connectedAt time.Time
+	groups      map[string]*entry[*nstancev1.GroupStatus]
+	instances   map[string]*entry[*nstancev1.InstanceStatus]
+	tombstones  map[string]time.Time // when the deletion was heard of
+	missing     map[string]time.Time // held: when a listing first lacked it
+	ended       map[string]time.Time // groups: when their deletion was heard of
+}
+
+// entry is what was said about one thing, and when it was last said to be there.
+type entry[T any] struct {
+	said  T
+	heard time.Time
+}
+
+// NewShard returns a shard that has said nothing yet. What belongs to another tenant is
+// never taken in.
+func NewShard(tenant string) *Shard {
+	return &Shard{
+		tenant:     tenant,
+		groups:     map[string]*entry[*nstancev1.GroupStatus]{},
+		instances:  map[string]*entry[*nstancev1.InstanceStatus]{},
+		tombstones: map[string]time.Time{},
+		missing:    map[string]time.Time{},
+		ended:      map[string]time.Time{},
+	}
+}
+
+// Kind is what a Change is about.
+type Kind string
+
+// The kinds of changes.
+const (
+	GroupChanged    Kind = "group changed"
+	GroupGone       Kind = "group gone"
+	InstanceChanged Kind = "instance changed"
+	InstanceGone    Kind = "instance gone"
+	ShardChanged    Kind = "shard changed"    // its State
+	Shrunken        Kind = "inventory shrunk" // a listing lacks too much, and is held
+	Foreign         Kind = "foreign tenant"   // something was dropped that is not ours
+)
+
+// Change is something that is known now and was not before.
+type Change struct {
+	Kind     Kind
+	Group    string // key; empty where the change is not about a group or its instance
+	Instance string // id; empty where the change is not about an instance
+	// Why says how it came to be known, for InstanceGone, Shrunken and Foreign.
+	Why string
+}
+
+// State returns how far the shard can be believed.
+func (s *Shard) State() State {
+	state := s.state
+	state.Held = len(s.missing)
+	return state
+}
+
+// Group returns what was said last about a group; nil if nothing is known.
+func (s *Shard) Group(key string) *nstancev1.GroupStatus {
+	if e := s.groups[key]; e != nil {
+		return e.said
+	}
+	return nil
+}
+
+// Groups returns all groups, sorted by key.
+func (s *Shard) Groups() []*nstancev1.GroupStatus {
+	return sorted(s.groups, func(*nstancev1.GroupStatus) bool { return true })
+}
+
+// Instance returns what was said last about an instance that is there as far as is known;
+// nil otherwise.
+func (s *Shard) Instance(id string) *nstancev1.InstanceStatus {
+	if e := s.instances[id]; e != nil {
+		return e.said
+	}
+	return nil
+}
+
+// Instances returns the instances of a group, on-demand ones included, sorted by id;
+// those of all groups for an empty key.
+func (s *Shard) Instances(group string) []*nstancev1.InstanceStatus {
+	return sorted(s.instances, func(i *nstancev1.InstanceStatus) bool { return group == "" || i.GetGroup() == group })
+}
+
+// Presence says whether an instance is there. Only of a shard all of whose instances are
+// known, something that is not among them is gone.
+func (s *Shard) Presence(id string) Presence {
+	_, deleted := s.tombstones[id]
+	switch {
+	case s.instances[id] != nil:
+		return Present
+	case deleted, s.state.InstancesSynced:
+		return Gone
+	default:
+		return Unknown
+	}
+}
+
+// GroupPresence says the same of a group.
+func (s *Shard) GroupPresence(key string) Presence {
+	switch {
+	case s.groups[key] != nil:
+		return Present
+	case s.state.GroupsSynced:
+		return Gone
+	default:
+		return Unknown
+	}
+}
+
+// Expect takes in an instance that was there before this process began, as far as its
+// caller remembers, so that its absence from the first listing is seen as one.
+func (s *Shard) Expect(id, group, providerURI string) {
+	if _, deleted := s.tombstones[id]; deleted || s.instances[id] != nil {
+		return
+	}
+	s.instances[id] = &entry[*nstancev1.InstanceStatus]{said: &nstancev1.InstanceStatus{
+		InstanceId: id, Group: group, ProviderUri: providerURI, Tenant: s.tenant, Status: StatusUnknown,
+	}}
+}
+
+// Connected notes a new connection to the leader of that term. What is known stays; what
+// is not known has to be asked for anew.
+func (s *Shard) Connected(term int64, now time.Time) []Change {
+	s.connectedAt = now
+	s.state.Term = term
+	return s.unsynced()
+}
+
+// Lost notes that the shard is out of sight. All that it had stays as it was last known.
+func (s *Shard) Lost() []Change { return s.unsynced() }
+
+func (s *Shard) unsynced() []Change {
+	before := s.State()
+	s.state.GroupsSynced, s.state.InstancesSynced = false, false
+	clear(s.missing) // what comes after is another leader's listing
+	return s.changed(before)
+}
+
+// changed returns the change of the shard's state since before, if there is one.
+func (s *Shard) changed(before State) []Change {
+	if s.State() == before {
+		return nil
+	}
+	return []Change{{Kind: ShardChanged}}
+}
+
+// prune forgets deletions of long ago.
+func (s *Shard) prune(now time.Time) {
+	old := func(_ string, at time.Time) bool { return now.Sub(at) > TombstoneLife }
+	maps.DeleteFunc(s.tombstones, old)
+	maps.DeleteFunc(s.ended, old)
+}
+
+// foreign returns the change that stands for something of another tenant; nil if it is
+// ours, or says nothing of whose it is.
+func (s *Shard) foreign(tenant, what string) []Change {
+	if tenant == "" || tenant == s.tenant {
+		return nil
+	}
+	return []Change{{Kind: Foreign, Why: what + " of another tenant"}}
+}
+
+func sorted[T any](all map[string]*entry[T], want func(T) bool) []T {
+	var said []T
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if want(all[key].said) {
+			said = append(said, all[key].said)
+		}
+	}
+	return said
+}
