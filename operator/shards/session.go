@@ -1,0 +1,125 @@
+package shards
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// session is a connection to a server that has proved to lead the shard, and the loops
+// that listen to it.
+type session struct {
+	cc      *grpc.ClientConn
+	api     nstancev1.OperatorServiceClient
+	why     *Cause
+	address string
+	info    *nstancev1.GetServerInfoResponse // nil: the server does not say
+
+	end  func()        // ends the loops, once they are started; may be called again
+	over chan struct{} // closed by end
+	done chan struct{} // closed once the loops have ended
+
+	mu       sync.Mutex
+	calls    int  // in flight
+	retired  bool // closed as soon as none is
+	listed   [2]bool
+	relisted [2]chan struct{} // wakes the lists up
+}
+
+// The two lists, as indices.
+const (
+	groups = iota
+	instances
+)
+
+// newSession returns a session whose loops are yet to be started.
+func newSession(cc *grpc.ClientConn, why *Cause, address string, info *nstancev1.GetServerInfoResponse) *session {
+	c := &session{
+		cc: cc, api: nstancev1.NewOperatorServiceClient(cc), why: why, address: address, info: info,
+		over: make(chan struct{}), done: make(chan struct{}),
+	}
+	c.end = sync.OnceFunc(func() { close(c.over) })
+	for i := range c.relisted {
+		c.relisted[i] = make(chan struct{}, 1)
+	}
+	return c
+}
+
+// start begins to listen. The session ends with ctx, with [session.end], or when one of
+// its streams finds out that the server no longer leads.
+func (s *Shard) start(ctx context.Context, c *session) {
+	ctx, cancel := context.WithCancel(ctx)
+	var loops sync.WaitGroup
+	loops.Go(func() {
+		defer cancel()
+		select {
+		case <-ctx.Done():
+		case <-c.over:
+		}
+	})
+	loops.Go(func() { listen(ctx, s, c, s.groupStream(c)) })
+	loops.Go(func() { listen(ctx, s, c, s.instanceStream(c)) })
+	loops.Go(func() { listen(ctx, s, c, s.errorStream(c)) })
+	loops.Go(func() { s.poll(ctx, c, groups, s.listGroups) })
+	loops.Go(func() { s.poll(ctx, c, instances, s.listInstances) })
+	go func() {
+		defer close(c.done)
+		loops.Wait()
+	}()
+}
+
+// stop ends the loops and closes the connection once the calls in flight have ended.
+func (c *session) stop() {
+	c.end()
+	<-c.done
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.retired = true
+	c.closeIdle()
+}
+
+// begin counts a call in, and reports whether the connection is still to be used.
+func (c *session) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.retired {
+		return false
+	}
+	c.calls++
+	return true
+}
+
+// finish counts a call out.
+func (c *session) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls--
+	c.closeIdle()
+}
+
+func (c *session) closeIdle() {
+	if c.retired && c.calls == 0 {
+		_ = c.cc.Close()
+	}
+}
+
+// relist asks for a list as soon as the last one is through.
+func (c *session) relist(which int) {
+	select {
+	case c.relisted[which] <- struct{}{}:
+	default:
+	}
+}
+
+// complete notes that a list was complete, and reports whether both are now.
+func (c *session) complete(which int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listed[which] = true
+	return c.listed[groups] && c.listed[instances]
+}
+
+func (c *session) term() int64 { return c.info.GetTerm() }

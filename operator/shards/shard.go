@@ -1,0 +1,237 @@
+package shards
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Shard is one shard and the connection to it. It is safe for concurrent use.
+type Shard struct {
+	name  string
+	opts  Options
+	slots chan struct{} // a token for each call in flight
+	keys  keyedLock
+	anew  chan struct{} // asks for a new connection
+
+	turn  sync.Mutex // held while a status is replaced and reported, so that reports are in order
+	alarm *time.Timer
+
+	mu      sync.Mutex
+	target  Target
+	status  Status
+	session *session // nil: not connected
+	pointer string   // where a server has said that the leader is
+}
+
+func newShard(target Target, opts Options) *Shard {
+	s := &Shard{
+		name: target.Shard, opts: opts, target: target, status: NewStatus(opts.Now()),
+		slots: make(chan struct{}, maxCalls), anew: make(chan struct{}, 1),
+	}
+	s.opts.Log = opts.Log.With("shard", s.name)
+	return s
+}
+
+// Name returns the shard's id.
+func (s *Shard) Name() string { return s.name }
+
+// Status returns what is known of the connection.
+func (s *Shard) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+// run keeps the shard connected until ctx ends. A connection is replaced only by one that
+// has proved itself, so a new address or certificate costs no time without streams.
+func (s *Shard) run(ctx context.Context) {
+	s.observe(Tick{}) // sets the alarm
+	defer s.halt()
+	for failures := 0; ctx.Err() == nil; {
+		next, err := s.connect(ctx)
+		if ctx.Err() != nil {
+			if next != nil {
+				_ = next.cc.Close()
+			}
+			return
+		}
+		class := Unavailable
+		began := s.opts.Now()
+		if err != nil {
+			class, _ = Classify(err)
+			s.missed(class, err)
+		} else {
+			s.adopt(ctx, next)
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.anew:
+				continue
+			case <-next.done:
+				s.replace(nil)
+			}
+		}
+		if s.opts.Now().Sub(began) >= healthy {
+			failures = 0
+		}
+		failures++
+		timer := time.NewTimer(Pause(class, failures, s.opts.Random()))
+		select {
+		case <-ctx.Done():
+		case <-s.anew:
+			failures = 0
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// missed is a connection that failed. One that works is kept unless the new one was
+// refused: then what the configuration says is not so, and nothing more is to be done there.
+func (s *Shard) missed(class Class, err error) {
+	s.opts.Log.Warn("connection failed", "class", string(class), "error", err)
+	event, ok := eventOf(class, words(err)).(Failed)
+	if !ok {
+		event = Failed{ReasonUnreachable, words(err)}
+	}
+	if event.Reason == ReasonUnreachable && s.current() != nil {
+		return
+	}
+	s.replace(nil)
+	s.observe(event)
+}
+
+// adopt goes over to a connection: calls first, then the streams.
+func (s *Shard) adopt(ctx context.Context, next *session) {
+	s.replace(next)
+	s.opts.Log.Info("connected", "address", next.address, "term", next.term())
+	s.observe(Connected{Address: next.address, Version: next.info.GetVersion(), Term: next.term()})
+	s.start(ctx, next)
+}
+
+// replace takes a session in, and ends the one before.
+func (s *Shard) replace(next *session) {
+	s.mu.Lock()
+	old := s.session
+	s.session = next
+	s.mu.Unlock()
+	if old != nil {
+		old.stop()
+	}
+}
+
+// halt ends everything at once.
+func (s *Shard) halt() {
+	s.mu.Lock()
+	live := s.session
+	s.session = nil
+	s.mu.Unlock()
+	if live != nil {
+		_ = live.cc.Close()
+		live.stop()
+	}
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.alarm != nil {
+		s.alarm.Stop()
+	}
+}
+
+// observe lets an event count. A shard that becomes unreachable is left: what it says
+// later is believed over a new connection only.
+func (s *Shard) observe(e Event) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	now := s.opts.Now()
+	s.mu.Lock()
+	before := s.status
+	after := before.Next(e, now)
+	s.status = after
+	live := s.session
+	s.mu.Unlock()
+	s.schedule(after.Due(), now)
+	if !after.differs(before) {
+		return
+	}
+	s.opts.Log.Debug("state changed", "state", string(after.State), "reason", string(after.Reason))
+	s.opts.Sink.StateChanged(s.name, after)
+	if after.State == Unreachable && live != nil {
+		live.end()
+	}
+}
+
+// schedule sets the alarm for the moment at which time alone changes the status.
+func (s *Shard) schedule(due, now time.Time) {
+	if s.alarm != nil {
+		s.alarm.Stop()
+		s.alarm = nil
+	}
+	if !due.IsZero() {
+		s.alarm = time.AfterFunc(max(due.Sub(now), 0), func() { s.observe(Tick{}) })
+	}
+}
+
+func (s *Shard) current() *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.session
+}
+
+// unconnected says why there is no connection.
+func (s *Shard) unconnected() error {
+	st := s.Status()
+	if st.Message == "" {
+		return errNotConnected
+	}
+	return status.Errorf(codes.Unavailable, "not connected: %s", st.Message)
+}
+
+// move gives the shard other addresses; it connects anew if they differ.
+func (s *Shard) move(target Target) {
+	s.mu.Lock()
+	same := slices.Equal(s.target.Addresses, target.Addresses)
+	s.target = target
+	s.mu.Unlock()
+	if !same {
+		s.redial()
+	}
+}
+
+// redial asks for a new connection.
+func (s *Shard) redial() {
+	select {
+	case s.anew <- struct{}{}:
+	default:
+	}
+}
+
+// point notes where the leader is said to be, if not "".
+func (s *Shard) point(leader string) {
+	if leader == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pointer = leader
+}
+
+// addresses returns where to look for the leader, the likeliest place first. What a server
+// has said about it is used once.
+func (s *Shard) addresses() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var queue []string
+	if s.pointer != "" {
+		queue = append(queue, s.pointer)
+		s.pointer = ""
+	}
+	if slices.Contains(s.target.Addresses, s.status.Address) {
+		queue = append(queue, s.status.Address)
+	}
+	return append(queue, s.target.Addresses...)
+}

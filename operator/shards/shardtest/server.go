@@ -1,0 +1,244 @@
+package shardtest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
+
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// Faults is what is wrong with a shard. The zero value: nothing.
+type Faults struct {
+	// Slow is how long every unary call takes before it is looked at.
+	Slow time.Duration
+	// LoseAnswers is how many of the next calls of a method are carried out and then
+	// answered with Unavailable.
+	LoseAnswers map[string]int
+	// Refuse answers calls of a method, streams too, with an error; see [Refusal]. The
+	// method "" means all.
+	Refuse map[string]error
+	// Lacks are methods that are not there.
+	Lacks map[string]bool
+	// Silent streams are opened and then say nothing, heartbeats included.
+	Silent bool
+	// NoHeartbeats leaves heartbeats out.
+	NoHeartbeats bool
+	// ClusterID and Shard are what GetServerInfo says instead of the truth.
+	ClusterID, Shard string
+}
+
+// Refusal returns an error as servers answer it: a code with a reason for machines.
+func Refusal(code codes.Code, reason, message string) error {
+	st, err := status.New(code, message).WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: "nstance"})
+	if err != nil {
+		return status.Error(codes.Internal, err.Error())
+	}
+	return st.Err()
+}
+
+// Call is a unary call that has arrived.
+type Call struct {
+	Method  string // such as UpsertGroup
+	Tenant  string // of the caller's certificate; "" in a registration
+	Manager string // in the metadata
+	Request proto.Message
+}
+
+// Serve starts a server of the shard at an address, in place of one that is there. It runs
+// for the rest of the test, or until the returned function stops it as a crash would.
+func (s *Shard) Serve(address string) (stop func()) {
+	s.cluster.t.Helper()
+	return s.serve(address, server{shard: s})
+}
+
+// ServeStandby does so with a server that leads nothing, and names the address of the
+// leader, or none if it is empty.
+func (s *Shard) ServeStandby(address, leader string) (stop func()) {
+	s.cluster.t.Helper()
+	return s.serve(address, server{s, true, leader})
+}
+
+// server is one server of a shard.
+type server struct {
+	shard   *Shard
+	standby bool
+	leader  string // that a standby names
+}
+
+func (s *Shard) serve(address string, as server) (stop func()) {
+	c := s.cluster
+	c.t.Helper()
+	listener := bufconn.Listen(1 << 18)
+	server := grpc.NewServer(
+		grpc.Creds(credentials.NewTLS(c.serverTLS(s.name))),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 1, PermitWithoutStream: true}),
+		grpc.UnaryInterceptor(as.unary),
+		grpc.StreamInterceptor(as.stream),
+	)
+	nstancev1.RegisterOperatorServiceServer(server, s)
+	nstancev1.RegisterRegistrationServiceServer(server, registrar{shard: s})
+	c.mu.Lock()
+	c.servers[address] = listener
+	c.mu.Unlock()
+	var done sync.WaitGroup
+	done.Go(func() { _ = server.Serve(listener) }) // ends with the server
+	stop = sync.OnceFunc(func() {
+		c.mu.Lock()
+		if c.servers[address] == listener {
+			delete(c.servers, address)
+		}
+		c.mu.Unlock()
+		server.Stop()
+		done.Wait()
+	})
+	c.t.Cleanup(stop)
+	return stop
+}
+
+// Break sets what is wrong with the shard from now on; [Faults]{} mends it. Streams that
+// are open go on; see [Shard.EndStreams].
+func (s *Shard) Break(f Faults) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = f
+}
+
+// Calls returns the unary calls that have arrived, in order.
+func (s *Shard) Calls() []Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Call(nil), s.calls...)
+}
+
+// Count returns how many calls of a method have arrived.
+func (s *Shard) Count(method string) int {
+	n := 0
+	for _, c := range s.Calls() {
+		if c.Method == method {
+			n++
+		}
+	}
+	return n
+}
+
+func (v server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	s, name := v.shard, method(info.FullMethod)
+	s.mu.Lock()
+	slow := s.faults.Slow
+	message, _ := req.(proto.Message)
+	s.calls = append(s.calls, Call{name, tenantOf(ctx), managerOf(ctx), proto.Clone(message)})
+	s.mu.Unlock()
+	if slow > 0 {
+		select {
+		case <-ctx.Done():
+			return nil, status.FromContextError(ctx.Err()).Err()
+		case <-time.After(slow):
+		}
+	}
+	if err := v.fault(ctx, name, func(md metadata.MD) { _ = grpc.SetTrailer(ctx, md) }); err != nil {
+		return nil, err
+	}
+	reply, err := next(ctx, req)
+	if err == nil && s.loses(name) {
+		return nil, status.Error(codes.Unavailable, "the answer is lost")
+	}
+	return reply, err
+}
+
+func (v server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	s := v.shard
+	if err := v.fault(stream.Context(), method(info.FullMethod), stream.SetTrailer); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	silent := s.faults.Silent
+	s.mu.Unlock()
+	if silent {
+		<-stream.Context().Done()
+		return stream.Context().Err()
+	}
+	return next(srv, stream)
+}
+
+// fault returns what is wrong with a call before it is looked at.
+func (v server) fault(ctx context.Context, name string, trailer func(metadata.MD)) error {
+	s := v.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.faults
+	switch {
+	case f.Lacks[name]:
+		return Refusal(codes.Unimplemented, "NOT_OFFERED", name+" is not offered by this server")
+	case f.Refuse[name] != nil:
+		return f.Refuse[name]
+	case f.Refuse[""] != nil:
+		return f.Refuse[""]
+	case v.standby:
+		if v.leader != "" {
+			trailer(metadata.Pairs("nstance-leader", v.leader))
+		}
+		return Refusal(codes.Unavailable, "NOT_LEADER", "not shard leader")
+	case name != "RegisterOperator" && tenantOf(ctx) == "":
+		return Refusal(codes.Unauthenticated, "NO_CERTIFICATE", "a client certificate is needed")
+	}
+	return nil
+}
+
+func (s *Shard) loses(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.faults.LoseAnswers[name] == 0 {
+		return false
+	}
+	s.faults.LoseAnswers[name]--
+	return true
+}
+
+// method returns the last part of a method's full name.
+func method(full string) string {
+	for i := len(full) - 1; i >= 0; i-- {
+		if full[i] == '/' {
+			return full[i+1:]
+		}
+	}
+	return full
+}
+
+// peerOf returns who calls, the zero value for one without a valid certificate.
+func peerOf(ctx context.Context) identity.Peer {
+	p, _ := peer.FromContext(ctx)
+	if p == nil {
+		return identity.Peer{}
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(info.State.PeerCertificates) == 0 {
+		return identity.Peer{}
+	}
+	who, err := identity.PeerFromCertificate(info.State.PeerCertificates[0])
+	if err != nil || who.Role != identity.RoleOperator || time.Now().After(who.NotAfter) {
+		return identity.Peer{}
+	}
+	return who
+}
+
+func tenantOf(ctx context.Context) string { return peerOf(ctx).Tenant }
+
+func managerOf(ctx context.Context) string {
+	if values := metadata.ValueFromIncomingContext(ctx, "nstance-manager"); len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
