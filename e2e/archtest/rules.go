@@ -193,11 +193,11 @@ var pureImports = []string{
 // clock, wait, or draw a random number.
 var pureDirs = []string{
 	"server/fleet", "server/decisions", "server/config", "server/render", "server/bucket", "server/delivery", "server/preview",
-	"operator/distribution", "operator/victims", "operator/inventory",
+	"operator/distribution", "operator/victims", "operator/importing", "operator/inventory",
 }
 
 // decisionDirs are the pure packages that moreover have no concurrency at all.
 var decisionDirs = []string{
 	"server/fleet", "server/decisions", "server/delivery",
-	"operator/distribution", "operator/victims",
+	"operator/distribution", "operator/victims", "operator/importing",
 }

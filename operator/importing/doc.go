@@ -1,0 +1,17 @@
+// Package importing says which pools to make of groups that the servers have and that no
+// pool names.
+//
+// A group that an administrator made on the servers becomes a pool once, with the sizes
+// that it has. From then on Kubernetes owns its size; nothing flows back. So the one
+// moment counts, and nothing is made before every configured shard has said what it has
+// ([OpenGate]): a pool that is made of half of the shards would have half of the size.
+//
+// [Plan] returns steps in the order in which they are to be carried out: the pool, the
+// groups of its shards with exactly the sizes that the servers have, and last the
+// MachinePool with their sum. No server learns anything new by that, and no instance
+// moves. Each step can be repeated, and a crash between two of them leaves something that
+// the next plan completes, from the sizes written on the pool itself.
+//
+// Everything here is a function of its arguments, changes none of them, and is safe for
+// concurrent use.
+package importing

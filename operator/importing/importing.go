@@ -1,0 +1,269 @@
+package importing
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Settings say what is imported, and how.
+type Settings struct {
+	Enabled bool
+	// PerShard makes a pool for each shard of a group, instead of one for all.
+	PerShard bool
+	// Exclude are keys of groups that are left to the servers.
+	Exclude []string
+}
+
+// Group is a group on one shard.
+type Group struct {
+	Key  string
+	Size int
+	// Static: the server's configuration file has it.
+	Static bool
+	// Deleting: it drains to zero and is then forgotten.
+	Deleting bool
+	// Config is what may be written into a pool.
+	Config Config
+}
+
+// Config is what a pool says of the instances of its group.
+type Config struct {
+	// Template, Subnets and LoadBalancers are those in use.
+	Template, Subnets string
+	LoadBalancers     []string
+	// InstanceType and Vars are what the API had set; empty where it had not.
+	InstanceType string
+	Vars         map[string]string
+}
+
+// Pool is an NstanceMachinePool that exists, one that is being deleted included.
+type Pool struct {
+	Name, Group string
+	Shards      []string
+	// ImportedFrom is what was written on it when it was imported; empty: a person made
+	// it.
+	ImportedFrom string
+	// Deleting: it is being deleted.
+	Deleting bool
+	// Complete: its MachinePool exists.
+	Complete bool
+	// ShardGroups are the shards for which its group object exists.
+	ShardGroups []string
+	// Config is what it says.
+	Config Config
+}
+
+// Input is the input of Plan.
+type Input struct {
+	Settings Settings
+	// Shards are the configured ones, in the order of the configuration.
+	Shards []Shard
+	Pools  []Pool
+	// Taken are the names of MachinePools that belong to no NstanceMachinePool of that
+	// name.
+	Taken []string
+}
+
+// Step is one thing to do: CreatePool, CreateShardGroup, CreateMachinePool,
+// ReportImported, ReportUncovered or ReportBroken.
+type Step interface{ step() }
+
+// CreatePool makes an NstanceMachinePool.
+type CreatePool struct {
+	Name, Group  string
+	Shards       []string
+	Config       Config
+	ImportedFrom string // to be written on it
+}
+
+// CreateShardGroup makes the group object of a pool on one shard.
+type CreateShardGroup struct {
+	Pool, Group, Shard string
+	Size               int
+	Config             Config
+}
+
+// CreateMachinePool makes the MachinePool of a pool.
+type CreateMachinePool struct {
+	Pool     string
+	Shards   []string
+	Replicas int
+}
+
+// ReportImported tells people of a pool that is now complete.
+type ReportImported struct{ Pool, Reason string }
+
+// ReportUncovered tells people, once per set of shards, that a pool's group is on shards
+// that no pool lists.
+type ReportUncovered struct {
+	Pool   string
+	Shards []string
+	Reason string
+}
+
+// ReportBroken tells people that an imported pool cannot be completed.
+type ReportBroken struct{ Pool, Reason string }
+
+func (CreatePool) step()        {}
+func (CreateShardGroup) step()  {}
+func (CreateMachinePool) step() {}
+func (ReportImported) step()    {}
+func (ReportUncovered) step()   {}
+func (ReportBroken) step()      {}
+
+// Plan returns the steps that make pools of groups without one, and complete those that a
+// crash left half made. It is empty while the gate is closed. When a step fails, those
+// that follow for the same pool are not to be done: the next plan has them again.
+func Plan(in Input) []Step {
+	if !in.Settings.Enabled || !OpenGate(in.Shards).Open {
+		return nil
+	}
+	var steps []Step
+	for _, p := range sortedPools(in.Pools) {
+		if p.ImportedFrom != "" && !p.Complete && !p.Deleting {
+			steps = append(steps, complete(p)...)
+		}
+	}
+	found := discover(in)
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		steps = append(steps, in.group(key, found[key])...)
+	}
+	return steps
+}
+
+// onShard is a group where it was found.
+type onShard struct {
+	shard string
+	group Group
+}
+
+// discover returns the groups that may be imported, by key and in the order of the
+// shards.
+func discover(in Input) map[string][]onShard {
+	found := map[string][]onShard{}
+	for _, s := range in.Shards {
+		for _, g := range s.Groups {
+			if !g.Deleting && !slices.Contains(in.Settings.Exclude, g.Key) {
+				found[g.Key] = append(found[g.Key], onShard{s.Name, g})
+			}
+		}
+	}
+	return found
+}
+
+// group plans for one key.
+func (in Input) group(key string, found []onShard) []Step {
+	var pools []Pool
+	made := false // by a person
+	for _, p := range sortedPools(in.Pools) {
+		if p.Group == key {
+			pools = append(pools, p)
+			made = made || p.ImportedFrom == ""
+		}
+	}
+	uncovered := slices.DeleteFunc(slices.Clone(found), func(f onShard) bool {
+		return slices.ContainsFunc(pools, func(p Pool) bool { return slices.Contains(p.Shards, f.shard) })
+	})
+	switch {
+	case len(uncovered) == 0:
+		return nil
+	case in.Settings.PerShard && !made:
+		var steps []Step
+		for _, f := range uncovered {
+			steps = append(steps, in.create(key+"--"+f.shard, key, []onShard{f})...)
+		}
+		return steps
+	case len(pools) == 0:
+		return in.create(key, key, found)
+	default:
+		shards := names(uncovered)
+		return []Step{ReportUncovered{
+			Pool: pools[0].Name, Shards: shards,
+			Reason: fmt.Sprintf("group %s is also on %s, which no pool lists", key, strings.Join(shards, ", ")),
+		}}
+	}
+}
+
+// create makes a new pool, whole.
+func (in Input) create(name, key string, found []onShard) []Step {
+	p := Pool{Name: in.free(name), Group: key, Shards: names(found), Config: common(found)}
+	var sizes []Size
+	for _, f := range found {
+		sizes = append(sizes, Size{f.shard, f.group.Size})
+	}
+	p.ImportedFrom = FormatSizes(sizes)
+	first := CreatePool{Name: p.Name, Group: key, Shards: p.Shards, Config: p.Config, ImportedFrom: p.ImportedFrom}
+	return append([]Step{first}, complete(p)...)
+}
+
+// complete makes what an imported pool lacks, from the sizes that are written on it: what
+// the servers have may have changed since.
+func complete(p Pool) []Step {
+	sizes, err := ParseSizes(p.ImportedFrom)
+	if err != nil {
+		return []Step{ReportBroken{p.Name, err.Error()}}
+	}
+	var steps []Step
+	total := 0
+	for _, s := range sizes {
+		total += s.Size
+		if !slices.Contains(p.ShardGroups, s.Shard) {
+			steps = append(steps, CreateShardGroup{Pool: p.Name, Group: p.Group, Shard: s.Shard, Size: s.Size, Config: p.Config})
+		}
+	}
+	return append(steps,
+		CreateMachinePool{Pool: p.Name, Shards: p.Shards, Replicas: total},
+		ReportImported{p.Name, fmt.Sprintf("group %s was found with %s: %d replicas", p.Group, p.ImportedFrom, total)},
+	)
+}
+
+// common returns what all shards say of a group, so that the first write changes nothing:
+// where they differ, or where a server's file has the word, the pool says nothing.
+func common(found []onShard) Config {
+	c := found[0].group.Config
+	for _, f := range found {
+		other := f.group.Config
+		if f.group.Static || other.Template != c.Template {
+			c.Template = ""
+		}
+		if f.group.Static || other.Subnets != c.Subnets {
+			c.Subnets = ""
+		}
+		if f.group.Static || !slices.Equal(other.LoadBalancers, c.LoadBalancers) {
+			c.LoadBalancers = nil
+		}
+		if other.InstanceType != c.InstanceType {
+			c.InstanceType = ""
+		}
+		if !maps.Equal(other.Vars, c.Vars) {
+			c.Vars = nil
+		}
+	}
+	return c
+}
+
+// free returns the name if nothing else has it, else the name and a hash of it.
+func (in Input) free(name string) string {
+	taken := slices.Contains(in.Taken, name) || slices.ContainsFunc(in.Pools, func(p Pool) bool { return p.Name == name })
+	if !taken {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return name + "-" + hex.EncodeToString(sum[:4])
+}
+
+func names(found []onShard) []string {
+	var shards []string
+	for _, f := range found {
+		shards = append(shards, f.shard)
+	}
+	return shards
+}
+
+func sortedPools(pools []Pool) []Pool {
+	return slices.SortedFunc(slices.Values(pools), func(a, b Pool) int { return strings.Compare(a.Name, b.Name) })
+}
