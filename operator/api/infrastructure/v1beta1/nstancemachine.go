@@ -54,13 +54,13 @@ type GroupReference struct {
 // an instance is replaced, never edited.
 //
 // +kubebuilder:validation:XValidation:rule="self.groupRef == oldSelf.groupRef",message="groupRef stays, an instance is never edited; make another machine"
-// +kubebuilder:validation:XValidation:rule="self.?instanceType == oldSelf.?instanceType",message="instanceType stays, an instance is never edited; make another machine"
-// +kubebuilder:validation:XValidation:rule="self.?template == oldSelf.?template",message="template stays, an instance is never edited; make another machine"
-// +kubebuilder:validation:XValidation:rule="self.?subnets == oldSelf.?subnets",message="subnets stays, an instance is never edited; make another machine"
-// +kubebuilder:validation:XValidation:rule="self.?vars == oldSelf.?vars",message="vars stay, an instance is never edited; make another machine"
-// +kubebuilder:validation:XValidation:rule="self.?loadBalancers == oldSelf.?loadBalancers",message="loadBalancers stay, an instance is never edited; make another machine"
+// +kubebuilder:validation:XValidation:rule="has(self.instanceType) == has(oldSelf.instanceType) && (!has(self.instanceType) || self.instanceType == oldSelf.instanceType)",message="instanceType stays, an instance is never edited; make another machine"
+// +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template)",message="template stays, an instance is never edited; make another machine"
+// +kubebuilder:validation:XValidation:rule="has(self.subnets) == has(oldSelf.subnets) && (!has(self.subnets) || self.subnets == oldSelf.subnets)",message="subnets stays, an instance is never edited; make another machine"
+// +kubebuilder:validation:XValidation:rule="has(self.vars) == has(oldSelf.vars) && (!has(self.vars) || self.vars == oldSelf.vars)",message="vars stay, an instance is never edited; make another machine"
+// +kubebuilder:validation:XValidation:rule="has(self.loadBalancers) == has(oldSelf.loadBalancers) && (!has(self.loadBalancers) || self.loadBalancers == oldSelf.loadBalancers)",message="loadBalancers stay, an instance is never edited; make another machine"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'Managed' || has(self.instanceID)",message="instanceID is required with mode Managed; leave Managed machines to the operator, or leave mode out"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || self.?providerID == oldSelf.?providerID",message="providerID stays once set; make another machine"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID stays once set; make another machine"
 type NstanceMachineSpec struct {
 	MachineSettings `json:",inline"`
 
@@ -245,8 +245,8 @@ type DrainStatus struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.spec.mode != 'Managed' || !has(self.spec.instanceID) || self.metadata.name == self.spec.instanceID",message="metadata.name must be spec.instanceID with mode Managed; leave Managed machines to the operator, or leave mode out"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.instanceID) || self.spec.?instanceID == oldSelf.spec.?instanceID || (oldSelf.spec.mode == 'OnDemand' && oldSelf.?status.?instanceState == optional.of('terminated') && !oldSelf.?status.?initialization.?provisioned.orValue(false))",message="spec.instanceID stays once set, unless the instance ended before it was provisioned; make another machine"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.shard) || self.spec.?shard == oldSelf.spec.?shard || (oldSelf.spec.mode == 'OnDemand' && oldSelf.?status.?instanceState == optional.of('terminated') && !oldSelf.?status.?initialization.?provisioned.orValue(false))",message="spec.shard stays once set, unless the instance ended before it was provisioned; make another machine"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.instanceID) || (has(self.spec.instanceID) && self.spec.instanceID == oldSelf.spec.instanceID) || (oldSelf.spec.mode == 'OnDemand' && has(oldSelf.status) && has(oldSelf.status.instanceState) && oldSelf.status.instanceState == 'terminated' && !(has(oldSelf.status.initialization) && has(oldSelf.status.initialization.provisioned) && oldSelf.status.initialization.provisioned))",message="spec.instanceID stays once set, unless the instance ended before it was provisioned; make another machine"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.shard) || (has(self.spec.shard) && self.spec.shard == oldSelf.spec.shard) || (oldSelf.spec.mode == 'OnDemand' && has(oldSelf.status) && has(oldSelf.status.instanceState) && oldSelf.status.instanceState == 'terminated' && !(has(oldSelf.status.initialization) && has(oldSelf.status.initialization.provisioned) && oldSelf.status.initialization.provisioned))",message="spec.shard stays once set, unless the instance ended before it was provisioned; make another machine"
 type NstanceMachine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
