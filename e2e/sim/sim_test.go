@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,7 +32,12 @@ var (
 	shrinks = flag.Int("shrink", 150, "how often a failing plan is run again to cut it down")
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain lets the heap grow: a world is small and makes much garbage, and a third
+// of the time would be spent on collecting it.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	goleak.VerifyTestMain(m)
+}
 
 // modeOf is the mode of a seed: both in turn.
 func modeOf(seed uint64) string {
@@ -58,27 +66,31 @@ func TestSim(t *testing.T) {
 	}
 	began := time.Now()
 	var (
-		mu    sync.Mutex
-		total tally
+		mu     sync.Mutex
+		total  tally
+		begun  atomic.Int64
+		failed atomic.Bool
 	)
-	more := func(n int) bool {
+	next := func() (seed uint64, more bool) {
+		n := begun.Add(1) - 1
+		more = n < int64(*seeds)
 		if *lasting > 0 {
-			return time.Since(began) < *lasting
+			more = time.Since(began) < *lasting
 		}
-		return n < *seeds
+		return *first + uint64(n), more && (*keepOn || !failed.Load())
 	}
 	t.Run("seeds", func(t *testing.T) {
-		for worker := range 2 {
+		for worker := range runtime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprint(worker), func(t *testing.T) {
 				t.Parallel()
-				for n := worker; more(n) && (*keepOn || !t.Failed()); n += 2 {
-					seed := *first + uint64(n)
+				for seed, more := next(); more; seed, more = next() {
 					p := sim.Generate(seed, modeOf(seed))
 					res := run(t, p, sim.Options{FailFast: *fast})
 					mu.Lock()
 					total.add(res)
 					mu.Unlock()
 					if len(res.Violations) > 0 {
+						failed.Store(true)
 						report(t, p, res)
 					}
 				}
