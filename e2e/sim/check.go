@@ -158,8 +158,9 @@ func (w *world) checkRecord(name string, old, next *record) {
 	}
 }
 
-// checkCondemned looks at the reason of a condemnation (S6).
-func (w *world) checkCondemned(name string, rec *record) {
+// checkCondemned looks at the reason of a condemnation, whose write was sent at a
+// moment (S6).
+func (w *world) checkCondemned(name string, rec *record, sent time.Time) {
 	w.mu.Lock()
 	wished := w.wished[rec.ID] || w.acked[rec.ID]
 	w.mu.Unlock()
@@ -170,7 +171,7 @@ func (w *world) checkCondemned(name string, rec *record) {
 			w.violate("S6", "%s is condemned as requested, and nobody asked for it", name)
 		}
 	case fleet.ReasonScaleDown:
-		w.checkScaleDown(name, g)
+		w.checkScaleDown(name, g, sent)
 	case fleet.ReasonExpired, fleet.ReasonConfigDrift, fleet.ReasonForcedExpiry:
 		w.checkReplaced(name, rec)
 	case fleet.ReasonRegistrationTimeout, fleet.ReasonAbandoned:
@@ -189,14 +190,14 @@ func (w *world) checkCondemned(name string, rec *record) {
 }
 
 // checkScaleDown checks that a size costs no more machines than it has to (S6).
-func (w *world) checkScaleDown(name string, g groupID) {
+func (w *world) checkScaleDown(name string, g groupID, decided time.Time) {
 	left := 0
 	for _, rec := range w.truth.standing() {
 		if rec.live() && !rec.OnDemand && rec.group() == g {
 			left++
 		}
 	}
-	if least := w.truth.smallest(g, time.Now().Add(-reaction)); left < least {
+	if least := w.truth.smallest(g, decided.Add(-reaction)); left < least {
 		w.violate("S6", "%s is condemned as too many, and %d machines are left of %d", name, left, least)
 	}
 }

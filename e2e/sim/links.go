@@ -78,17 +78,17 @@ func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string
 	}
 	if f.Late > 0 {
 		time.AfterFunc(f.Late, func() { // nobody is left to tell
-			w.truth.sent(key, time.Time{})
-			_, _ = effect(context.Background())
+			w.truth.lands(key, way{sent: sent, lost: true})
+			if _, err := effect(context.Background()); err == nil {
+				p.proved(op, key, sent)
+			}
 		})
 		return none, errors.Join(objectstore.ErrUnavailable, pause(ctx, patience))
 	}
-	w.truth.sent(key, sent)
+	w.truth.lands(key, way{sent: sent})
 	v, err := effect(ctx)
-	if err == nil && op == memory.OpPut && key == bucket.LeaderKey(shardName) {
-		p.mu.Lock()
-		p.renewed = sent
-		p.mu.Unlock()
+	if err == nil {
+		p.proved(op, key, sent)
 	}
 	if slept := pause(ctx, f.Linger); slept != nil {
 		return none, errors.Join(objectstore.ErrUnavailable, slept)
@@ -103,6 +103,19 @@ func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string
 		return none, f.After
 	}
 	return v, err
+}
+
+// proved notes that the store has accepted a write: one of the lock renews the lease,
+// from when it was sent on, whether the process hears of it or finds it later.
+func (p *process) proved(op memory.Op, key string, sent time.Time) {
+	if op != memory.OpPut || key != bucket.LeaderKey(shardName) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if sent.After(p.renewed) {
+		p.renewed = sent
+	}
 }
 
 // cloudLink is the provider as one process reaches it.

@@ -14,19 +14,37 @@ import (
 // says whether that order is one of a lease. The zero model has seen nothing.
 //
 // Where somebody has deleted the lock, nobody can know of a term that stood in it
-// alone. Then the order goes on above the terms of all other documents (F11).
+// alone. Then the order goes on above the terms of all other documents (F11), and
+// begins with a claim: a lock in whose term nobody acts, until the leader that was
+// there has to have stopped.
 type lockModel struct {
 	seen    bool
 	lost    bool // somebody has deleted the document
+	empty   bool // the shard has nothing that a leader could have acted on
 	doc     lease.Document
 	at      time.Time // when the store accepted it
 	written uint64    // the highest term in any other document
+	claimed time.Time // when the claim was accepted that it is; zero: it is none
+}
+
+// acting is the highest term in which somebody may write.
+func (m lockModel) acting() uint64 {
+	if !m.claimed.IsZero() {
+		return m.written
+	}
+	return max(m.written, m.doc.Term)
 }
 
 // follow returns the model after a document that was accepted at a moment, and what is
 // wrong about it; empty: nothing.
 func (m lockModel) follow(doc lease.Document, at time.Time) (next lockModel, wrong string) {
-	next = lockModel{seen: true, doc: doc, at: at, written: m.written}
+	next = lockModel{seen: true, empty: m.empty, doc: doc, at: at, written: m.written}
+	switch {
+	case m.seen && m.lost && !m.empty:
+		next.claimed = at
+	case doc.Term == m.doc.Term:
+		next.claimed = m.claimed
+	}
 	before := m.doc
 	switch {
 	case !m.seen:
@@ -39,6 +57,8 @@ func (m lockModel) follow(doc lease.Document, at time.Time) (next lockModel, wro
 		wrong = fmt.Sprintf("%s and %s hold the lock in term %d", before.LeaderID, doc.LeaderID, doc.Term)
 	case doc.Term == before.Term && before.Released && !doc.Released:
 		wrong = fmt.Sprintf("%s goes on in term %d, which it has given up", doc.LeaderID, doc.Term)
+	case doc.Term > before.Term && !m.claimed.IsZero() && at.Sub(m.claimed) < before.Lease()-leaseMargin:
+		wrong = fmt.Sprintf("%s acts %v after the lock was claimed", doc.LeaderID, at.Sub(m.claimed))
 	case doc.Term == before.Term, before.Released, doc.LeaderID == before.LeaderID:
 	case at.Sub(m.at) < before.Lease():
 		wrong = fmt.Sprintf("%s takes the lock %v after %s has renewed it", doc.LeaderID, at.Sub(m.at), before.LeaderID)
@@ -60,7 +80,8 @@ func (t *truth) lock(write memory.Write) {
 		return
 	}
 	var wrong string
-	if t.held, wrong = t.held.follow(doc, time.Now()); wrong != "" && !t.late(write.Key) {
+	t.held.empty = !t.snapshots && !t.stands()
+	if t.held, wrong = t.held.follow(doc, time.Now()); wrong != "" && !t.way[write.Key].late() {
 		t.w.violate("S1", "no lease: %s", wrong)
 	}
 }

@@ -19,6 +19,8 @@ func TestS1_ModelOfTheLock(t *testing.T) {
 	lost.lost, lost.written = true, 3
 	unwritten := lost
 	unwritten.written = 2
+	claimed := stands
+	claimed.claimed = start
 	for _, c := range []struct {
 		name   string
 		before lockModel
@@ -40,8 +42,13 @@ func TestS1_ModelOfTheLock(t *testing.T) {
 		{"the same term after its loss", lost, doc("a", 3, false), time.Second, false},
 		{"the same term after its loss, in which nobody wrote", unwritten, doc("b", 3, false), time.Second, true},
 		{"a term after its loss that has written", unwritten, doc("b", 2, false), time.Second, false},
+		{"a claim that becomes a lock", claimed, doc("a", 4, false), 12 * time.Second, true},
+		{"a claim that becomes one too soon", claimed, doc("a", 4, false), 11 * time.Second, false},
 	} {
 		next, wrong := c.before.follow(c.doc, start.Add(c.after))
+		if wantClaim := c.before.lost || c.before.claimed == start && c.doc.Term == 3; next.claimed.IsZero() == wantClaim {
+			t.Errorf("%s: claimed at %v, want a claim: %t", c.name, next.claimed, wantClaim)
+		}
 		if (wrong == "") != c.fine || next.doc != c.doc || next.lost || next.written != c.before.written {
 			t.Errorf("%s: %q, then %+v", c.name, wrong, next)
 		}

@@ -152,6 +152,47 @@ var scenarios = []struct{ name, plan string }{
 			4m31.13024157s upsert b.api 5
 			4m40.608906631s upsert b.api 2`,
 	},
+	{
+		// S1, of the model: a standby claims the lock of a leader that does not know yet that
+		// it is lost. Nobody acts in the claim's term, so the leader's last writes are fine.
+		"the lock is claimed while the leader goes on", `
+			seed 11
+			1s upsert web 4
+			59s cut b a 30s
+			1m0.3s lose-lock
+			1m1s upsert web 9
+			1m2s upsert web 3
+			1m3s upsert web 8`,
+	},
+	{
+		// S2, of the oracle: a renewal lands after its answer was given up, and counts.
+		"renewals land late", `
+			seed 1047
+			set delete 1s
+			set drain 20s
+			set lag 15s
+			set servers 1
+			weather store-lost 0.0466
+			3m0.079465963s crash-leader 6.431s
+			3m42.392981755s freeze a 48.03s
+			6m32.926453123s storm store-late 37.136s`,
+	},
+	{
+		// S6, of the oracle: the write of a condemnation hangs while the group grows again.
+		"a condemnation hangs while its group grows", `
+			seed 1059
+			set delete 5s
+			set drain 1m
+			set lag 15s
+			set operator no
+			set servers 3
+			weather store-hangs 0.0073
+			weather store-paced 0.3513
+			weather store-refused 0.0579
+			1.520402142s upsert web 4
+			1m19.401548494s upsert web 2
+			1m24.907075414s upsert web 6`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.

@@ -28,8 +28,10 @@ type truth struct {
 	sick    map[identity.ID]map[identity.ID]bool // who was found sick when an instance was decided on
 	infra   map[groupID]string                   // what machines are to be made from
 	ends    []ending                             // condemnations, in order
-	onWay   map[string]time.Time                 // when the write of a key was sent that lands now
+	way     map[string]way                       // of the write of a key that lands now
 	held    lockModel
+
+	snapshots bool // there are some
 }
 
 // record is one instance's, also after it was removed.
@@ -66,7 +68,7 @@ type ending struct {
 func newTruth(w *world) *truth {
 	return &truth{
 		w: w, records: map[identity.ID]*record{}, names: map[identity.ID]string{},
-		counts: map[groupID]int{}, sizes: map[groupID][]sizeSince{}, infra: map[groupID]string{}, sick: map[identity.ID]map[identity.ID]bool{}, onWay: map[string]time.Time{},
+		counts: map[groupID]int{}, sizes: map[groupID][]sizeSince{}, infra: map[groupID]string{}, sick: map[identity.ID]map[identity.ID]bool{}, way: map[string]way{},
 	}
 }
 
@@ -81,6 +83,10 @@ func (t *truth) accepted(write memory.Write) {
 	case strings.HasPrefix(write.Key, bucket.InstancePrefix(shardName)):
 		t.fence(write)
 		t.instance(write)
+	case strings.HasPrefix(write.Key, bucket.SnapshotPrefix(shardName)):
+		t.mu.Lock()
+		t.snapshots = true
+		t.mu.Unlock()
 	}
 }
 
@@ -108,18 +114,23 @@ func (t *truth) sickThen(id identity.ID) map[identity.ID]bool {
 	return t.sick[id]
 }
 
-// sent notes when the write was sent that is about to land; zero: its connection
-// was lost.
-func (t *truth) sent(key string, at time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.onWay[key] = at
+// way is how a write came to the store.
+type way struct {
+	sent time.Time
+	lost bool // its connection was lost meanwhile
 }
 
-// late reports whether the write of a key that lands now was longer on its way than the
-// margin of a lease, or lost its connection. No leader can call that back: there the
-// conditions of the writes have to see to it that no harm is done. The caller holds mu.
-func (t *truth) late(key string) bool { return time.Since(t.onWay[key]) > leaseMargin }
+// late reports whether a write was longer on its way than the margin of a lease, or
+// lost its connection. No leader can call that back: there the conditions of the
+// writes have to see to it that no harm is done.
+func (y way) late() bool { return y.lost || time.Since(y.sent) > leaseMargin }
+
+// lands notes how the write of a key came that is about to land.
+func (t *truth) lands(key string, y way) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.way[key] = y
+}
 
 // fence checks that no leader writes after a later one (S1).
 func (t *truth) fence(write memory.Write) {
@@ -132,7 +143,7 @@ func (t *truth) fence(write memory.Write) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if last := max(t.held.written, t.held.doc.Term); doc.Term < last && !t.late(write.Key) {
+	if last := t.held.acting(); doc.Term < last && !t.way[write.Key].late() {
 		t.w.violate("S1", "%s was written in term %d after a write of term %d", write.Key, doc.Term, last)
 	}
 	t.held.written = max(t.held.written, doc.Term)
@@ -216,12 +227,12 @@ func (t *truth) instance(write memory.Write) {
 		t.ends = append(t.ends, ending{time.Now(), next.group(), rec.Deletion.Reason, t.live(), ran})
 	}
 	t.records[id] = next
-	name := t.names[id]
+	name, sent := t.names[id], t.way[write.Key].sent
 	t.mu.Unlock()
 	t.w.checkRecord(name, old, next)
 	if condemned {
 		t.w.logf("%s is condemned: %s", name, rec.Deletion.Reason)
-		t.w.checkCondemned(name, next)
+		t.w.checkCondemned(name, next, sent)
 	}
 }
 
@@ -252,6 +263,16 @@ func (t *truth) live() int {
 		}
 	}
 	return n
+}
+
+// stands reports whether any record stands. The caller holds mu.
+func (t *truth) stands() bool {
+	for _, rec := range t.records {
+		if rec.removed.IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 // ask notes that a create call was sent.
