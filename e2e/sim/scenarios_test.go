@@ -193,6 +193,18 @@ var scenarios = []struct{ name, plan string }{
 			1m19.401548494s upsert web 2
 			1m24.907075414s upsert web 6`,
 	},
+	{
+		// S21, of the oracle: calls that had their turn while their process stood still go
+		// out together when it goes on.
+		"a leader stands still amid creates", `
+			seed 20043
+			set delete 5s
+			set drain 20s
+			10.201090445s cut a operators 1m13.244s
+			40.450606074s upsert web 26
+			43.841900252s upsert web 1
+			52.492399116s freeze a 4.948s`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.
