@@ -205,6 +205,22 @@ var scenarios = []struct{ name, plan string }{
 			43.841900252s upsert web 1
 			52.492399116s freeze a 4.948s`,
 	},
+	{
+		// S17, of the oracle: a late write brings back the record of an instance that was
+		// given up before its create was sent.
+		"a record comes back of what was never made", `
+			seed 20219
+			set delete 5s
+			set drain 20s
+			weather cloud-quota 0.0385
+			weather store-late 0.0123
+			weather store-refused 0.1648
+			weather store-slow 0.0533
+			1.555261401s upsert web 4
+			2.386035725s upsert b.api 2
+			23.930933172s crash-leader 23.177s
+			1m11.988445728s kill web 62`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.

@@ -41,7 +41,7 @@ type record struct {
 	condemned time.Time // zero: never
 	removed   time.Time // zero: it stands
 	asked     bool      // a create call was sent
-	again     bool      // it was removed after that, and stands again: a late write
+	again     bool      // it was removed, and stands again: a late write
 }
 
 func (r *record) group() groupID { return groupID{r.Tenant, r.Group} }
@@ -216,7 +216,7 @@ func (t *truth) instance(write memory.Write) {
 	next := &record{InstanceRecord: rec, born: time.Now()}
 	if old != nil {
 		next.born, next.condemned, next.asked = old.born, old.condemned, old.asked
-		next.again = old.again || old.asked && !old.removed.IsZero()
+		next.again = old.again || !old.removed.IsZero()
 	} else {
 		t.counts[next.group()]++
 		t.names[id] = fmt.Sprintf("%s/%d", next.group(), t.counts[next.group()])
