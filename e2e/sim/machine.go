@@ -294,7 +294,7 @@ func (m *machine) take(msg *nstancev1.ServerMessage) {
 func (m *machine) connected(p *process) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.stream != nil && m.stream.p == p && m.stream.agent.Err() == nil
+	return m.stream != nil && m.stream.p == p && m.stream.agent.Err() == nil && m.stream.server.Err() == nil
 }
 
 // told reports whether the provider has said that it takes the VM back. A VM that

@@ -257,13 +257,14 @@ func newStream(ctx context.Context, w *world, m *machine, p *process) *stream {
 }
 
 // watch is the keepalive of both sides. A machine that loses its power says
-// nothing; a process that is killed has its connections reset.
+// nothing; a process that is killed has its connections reset. The agent finds out
+// also where the server has ended the stream, and the word of that was lost.
 func (s *stream) watch(what string) {
 	missed := 0
 	if pause(s.server, s.w.dice.between(0, keepalive, what, "keepalive")) != nil {
 		return
 	}
-	for s.server.Err() == nil {
+	for s.server.Err() == nil || s.agent.Err() == nil {
 		gone := s.agent.Err() != nil
 		open := !s.w.net.cut(s.up.from, s.up.to) && !s.w.net.cut(s.down.from, s.down.to)
 		if missed++; open && !gone && !s.p.stuck() {
@@ -276,10 +277,12 @@ func (s *stream) watch(what string) {
 				s.endServer()
 			}
 		}
+		if open && s.server.Err() != nil {
+			s.endAgent() // what it sends now is refused: nobody holds that connection
+		}
 		select {
 		case <-s.p.killed:
 			s.end()
-		case <-s.server.Done():
 		case <-time.After(keepalive):
 		}
 	}

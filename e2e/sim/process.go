@@ -82,7 +82,7 @@ func (b *box) start() {
 	p.elector, err = lease.New(storeLink{b.w.store, p}, bucket.LeaderKey(shardName), lease.Options{
 		ID: b.name, LeaderAddr: b.name, Lease: leaseTime, Log: log, Now: b.now, Elapsed: p.elapsed,
 		Ask: p.ask, MinTerm: p.minTerm, FreshShard: p.fresh, Reclaim: b.reclaim,
-		OnAcquire: p.lead,
+		OnAcquire: p.lead, OnFollow: func(lease.Document) { p.shard.EndParked() },
 	})
 	if err != nil {
 		panic(err) // the options are ours
@@ -93,6 +93,7 @@ func (b *box) start() {
 		if err := p.elector.Run(ctx); err != nil {
 			b.w.violate("F8", "%s: the elector ended: %v", b.name, err)
 		}
+		p.shard.EndParked()
 		_ = c.Close() // it lives in memory
 	}()
 	b.w.logf("%s starts", b.name)

@@ -221,6 +221,17 @@ var scenarios = []struct{ name, plan string }{
 			23.930933172s crash-leader 23.177s
 			1m11.988445728s kill web 62`,
 	},
+	{
+		// L6, of the network: agents do not hear that a server cut off from them has ended
+		// their streams, and find out by themselves.
+		"streams end while their agents are cut off", `
+			seed 20256
+			set mode liveness
+			1s upsert web 4
+			1m cut store a 1m20s
+			1m cut store b 5s
+			1m20s cut a agents 1m4s`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.
