@@ -1,7 +1,6 @@
 package crds_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -42,7 +41,7 @@ func TestDefinitionsAreValid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, err := range crdvalidation.ValidateCustomResourceDefinition(context.Background(), internal) {
+		for _, err := range crdvalidation.ValidateCustomResourceDefinition(t.Context(), internal) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}

@@ -26,6 +26,9 @@ const (
 	LabelInstanceID = "nstance.dev/instance-id"
 	// LabelManaged is "true" on what the operator made for a cluster.
 	LabelManaged = "nstance.dev/managed"
+	// LabelStatic is "true" on the MachinePool of a pool whose status says that it is
+	// static. A policy that guards its end sees the MachinePool alone.
+	LabelStatic = "nstance.dev/static"
 )
 
 // Annotations that people set to allow something once.
@@ -163,6 +166,7 @@ const (
 	OnDemandReleased     OnDemandPhase = "Released"
 )
 
-// AnnotationScaleDownDisabled, "true": the cluster autoscaler leaves the Node alone. The
-// labels and annotations of Cluster API and of Kubernetes stand in their own packages.
+// AnnotationScaleDownDisabled set to "true" makes the cluster autoscaler leave a Node
+// alone. The labels and annotations of Cluster API and of Kubernetes stand in their own
+// packages.
 const AnnotationScaleDownDisabled = "cluster-autoscaler.kubernetes.io/scale-down-disabled"

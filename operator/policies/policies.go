@@ -1,0 +1,118 @@
+// Package policies are the rules that the API server keeps by itself, with operator and
+// webhooks away: who may delete what, and what stays as it is.
+//
+// Each file beside this one is a ValidatingAdmissionPolicy with its binding. The files
+// are templates with the four values of [Params], in the one notation that Go and Helm
+// share: the chart renders the same text, so there is no second copy of a rule. What the
+// schema of a kind can say by itself stands in the schema.
+//
+// Refusals name what was asked for and how to do it all the same. Every rule leaves alone
+// whoever carries out what was allowed before: the operator, Cluster API, the garbage
+// collector, and the end of a namespace.
+package policies
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"text/template"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed *.yaml
+var files embed.FS
+
+// Params are what the policies of one installation depend on. All fields are required.
+type Params struct {
+	// Name begins the names of the policies, which are the cluster's, not a namespace's.
+	Name string
+	// Namespace is the one that the operator keeps its objects in.
+	Namespace string
+	// User is the operator's name for the API server:
+	// system:serviceaccount:<namespace>:<name>.
+	User string
+	// Core is the name of Cluster API's own controllers for the API server. They delete a
+	// pool after its MachinePool, and machines after that, when somebody was allowed to.
+	Core string
+}
+
+// ErrParams is matched by every error about a parameter.
+var ErrParams = errors.New("invalid parameter of the policies")
+
+var (
+	namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	userPattern = regexp.MustCompile(`^[A-Za-z0-9:._@/-]{1,253}$`)
+)
+
+// validate keeps out what would be read as something else than a value in YAML or CEL.
+func (p Params) validate() error {
+	var errs []error
+	check := func(field, value string, pattern *regexp.Regexp) {
+		if !pattern.MatchString(value) {
+			errs = append(errs, fmt.Errorf("%w: %s: %q does not match %s", ErrParams, field, value, pattern))
+		}
+	}
+	check("Name", p.Name, namePattern)
+	check("Namespace", p.Namespace, namePattern)
+	check("User", p.User, userPattern)
+	check("Core", p.Core, userPattern)
+	return errors.Join(errs...)
+}
+
+// Policy is a policy and what puts it in force.
+type Policy struct {
+	Policy  *admissionv1.ValidatingAdmissionPolicy
+	Binding *admissionv1.ValidatingAdmissionPolicyBinding
+}
+
+// All returns the policies of an installation, in the order of their files. Errors about
+// parameters match [ErrParams].
+func All(params Params) ([]Policy, error) {
+	if err := params.validate(); err != nil {
+		return nil, err
+	}
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		return nil, fmt.Errorf("list the embedded policies: %w", err)
+	}
+	all := make([]Policy, 0, len(entries))
+	for _, entry := range entries {
+		policy, err := render(entry.Name(), params)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
+		}
+		all = append(all, policy)
+	}
+	return all, nil
+}
+
+// render fills in one file, which holds a policy and its binding.
+func render(name string, params Params) (Policy, error) {
+	parsed, err := template.New(name).Option("missingkey=error").ParseFS(files, name)
+	if err != nil {
+		return Policy{}, fmt.Errorf("parse: %w", err)
+	}
+	var text bytes.Buffer
+	err = parsed.Execute(&text, map[string]string{
+		"name": params.Name, "namespace": params.Namespace, "user": params.User, "core": params.Core,
+	})
+	if err != nil {
+		return Policy{}, fmt.Errorf("fill in: %w", err)
+	}
+	policy, binding, found := bytes.Cut(text.Bytes(), []byte("\n---\n"))
+	if !found {
+		return Policy{}, errors.New("no binding after the policy")
+	}
+	both := Policy{&admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}}
+	if err := yaml.UnmarshalStrict(policy, both.Policy); err != nil {
+		return Policy{}, fmt.Errorf("decode the policy: %w", err)
+	}
+	if err := yaml.UnmarshalStrict(binding, both.Binding); err != nil {
+		return Policy{}, fmt.Errorf("decode the binding: %w", err)
+	}
+	return both, nil
+}

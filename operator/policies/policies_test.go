@@ -1,0 +1,108 @@
+package policies_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	registrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"nstance.dev/operator/policies"
+	"nstance.dev/operator/policies/policytest"
+)
+
+// judges compiles every policy: CEL that does not compile fails here.
+func judges(t *testing.T) []*policytest.Judge {
+	t.Helper()
+	all, err := policies.All(policytest.Params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	judges := make([]*policytest.Judge, len(all))
+	for i, policy := range all {
+		if judges[i], err = policytest.NewJudge(policy); err != nil {
+			t.Fatalf("%s: %v", policy.Policy.Name, err)
+		}
+	}
+	return judges
+}
+
+// O15: the policies hold with operator and webhooks away.
+func TestO15_PoliciesPassAndRefuse(t *testing.T) {
+	all := judges(t)
+	var names []string
+	for _, c := range policytest.Cases() {
+		if slices.Contains(names, c.Name) {
+			t.Errorf("two cases are called %q", c.Name)
+		}
+		names = append(names, c.Name)
+		t.Run(c.Name, func(t *testing.T) {
+			var refusals []string
+			for _, judge := range all {
+				refusal, err := judge.Answer(t.Context(), c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if refusal != "" {
+					refusals = append(refusals, refusal)
+				}
+			}
+			if got := strings.Join(refusals, "\n"); got != c.Refused {
+				t.Errorf("refused with %q, want %q", got, c.Refused)
+			}
+		})
+	}
+}
+
+// Each policy is in force in the operator's namespace, and a server that cannot answer
+// refuses.
+func TestBindings(t *testing.T) {
+	all, err := policies.All(policytest.Params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 6 {
+		t.Errorf("%d policies, want 6", len(all))
+	}
+	for _, p := range all {
+		spec := p.Binding.Spec
+		if !strings.HasPrefix(p.Policy.Name, "nstance-") || p.Binding.Name != p.Policy.Name || spec.PolicyName != p.Policy.Name {
+			t.Errorf("policy %s, binding %s of %s: want one name", p.Policy.Name, p.Binding.Name, spec.PolicyName)
+		}
+		if got := spec.MatchResources.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"]; got != "nstance-system" {
+			t.Errorf("%s is bound to namespace %q", p.Policy.Name, got)
+		}
+		if !slices.Equal(spec.ValidationActions, []registrationv1.ValidationAction{registrationv1.Deny}) {
+			t.Errorf("%s: actions %v, want Deny", p.Policy.Name, spec.ValidationActions)
+		}
+		if fail := p.Policy.Spec.FailurePolicy; fail == nil || *fail != registrationv1.Fail {
+			t.Errorf("%s: the failure policy is not Fail", p.Policy.Name)
+		}
+		for _, v := range p.Policy.Spec.Validations {
+			if v.Message == "" || v.MessageExpression == "" {
+				t.Errorf("%s: a refusal without words", p.Policy.Name)
+			}
+		}
+	}
+}
+
+// Values end up in YAML and in CEL: what could be read as either is refused.
+func TestParamsAreChecked(t *testing.T) {
+	good := policytest.Params
+	for name, change := range map[string]func(*policies.Params){
+		"no name":                  func(p *policies.Params) { p.Name = "" },
+		"no namespace":             func(p *policies.Params) { p.Namespace = "" },
+		"a name that is not one":   func(p *policies.Params) { p.Name = "Nstance" },
+		"a quote in the user":      func(p *policies.Params) { p.User = "x' || true || 'y" },
+		"a line break in a user":   func(p *policies.Params) { p.User = "a\nb" },
+		"a quote in Core":          func(p *policies.Params) { p.Core = "'" },
+		"a namespace with a quote": func(p *policies.Params) { p.Namespace = `a"` },
+	} {
+		bad := good
+		change(&bad)
+		if _, err := policies.All(bad); !errors.Is(err, policies.ErrParams) {
+			t.Errorf("%s: %v, want ErrParams", name, err)
+		}
+	}
+}

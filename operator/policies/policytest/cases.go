@@ -1,0 +1,206 @@
+// Package policytest says what the admission policies let pass and what they refuse: a
+// table of requests, and a judge that answers them without a server, by the API server's
+// own evaluation of CEL. The same table is meant to be put to a real server.
+package policytest
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/yaml"
+
+	"nstance.dev/operator/policies"
+)
+
+// Params are those that the cases are written for.
+var Params = policies.Params{
+	Name:      "nstance",
+	Namespace: "nstance-system",
+	User:      "system:serviceaccount:nstance-system:nstance-operator",
+	Core:      "system:serviceaccount:capi-system:capi-manager",
+}
+
+// Users that ask, besides those of Params.
+const (
+	Admin               = "admin"
+	GarbageCollector    = "system:serviceaccount:kube-system:generic-garbage-collector"
+	NamespaceController = "system:serviceaccount:kube-system:namespace-controller"
+)
+
+// Object is an object as JSON decodes it.
+type Object = map[string]any
+
+// A Case is one request and what becomes of it.
+type Case struct {
+	Name      string
+	User      string
+	Operation string // CREATE, UPDATE or DELETE
+	Old       Object // nil with CREATE
+	New       Object // nil with DELETE
+	DryRun    bool
+	// Ending is whether the namespace is being deleted.
+	Ending bool
+	// Refused is a part of the refusal; empty: nothing is refused.
+	Refused string
+}
+
+const (
+	staticPool = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceMachinePool
+metadata: {name: workers}
+spec: {group: workers, shards: [a]}
+status: {isStatic: true}
+`
+	dynamicPool = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceMachinePool
+metadata: {name: workers}
+spec: {group: workers, shards: [a]}
+`
+	staticMachinePool = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachinePool
+metadata: {name: workers, labels: {nstance.dev/static: "true"}}
+`
+	dynamicMachinePool = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachinePool
+metadata: {name: workers, labels: {team: a}}
+`
+	ourCluster = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: example--default, labels: {nstance.dev/managed: "true"}}
+`
+	otherCluster = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: other}
+`
+	part = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceShardGroup
+metadata: {name: workers--a}
+spec: {group: workers, shard: a, size: 3}
+`
+	grownPart = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceShardGroup
+metadata: {name: workers--a}
+spec: {group: workers, shard: a, size: 4}
+`
+	template = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceMachineTemplate
+metadata: {name: workers, annotations: {note: "1"}}
+spec: {template: {spec: {groupRef: {name: workers}}}}
+`
+	changedTemplate = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceMachineTemplate
+metadata: {name: workers, annotations: {note: "2"}}
+spec: {template: {spec: {groupRef: {name: other}}}}
+`
+	managed = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceMachine
+metadata: {name: knd01h455vb4pex5vsknk084sn020}
+spec: {groupRef: {name: workers}, mode: Managed, instanceID: knd01h455vb4pex5vsknk084sn020}
+`
+	onDemand = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceMachine
+metadata: {name: one}
+spec: {groupRef: {name: workers}, mode: OnDemand}
+`
+)
+
+// Refusals, each with its way out.
+const (
+	refusedStatic   = " workers is static: without it its group goes back to what the configuration of its servers says; annotate it nstance.dev/allow-static-delete=true and delete it again"
+	refusedCluster  = "Cluster example--default takes all its pools and their machines with it; annotate it nstance.dev/allow-cluster-delete=true and delete it again"
+	refusedPart     = "NstanceShardGroup workers--a takes the instances of its group on this shard with it; take the shard out of the pool, or annotate it nstance.dev/allow-shardgroup-delete=true and delete it again"
+	refusedSpec     = "NstanceShardGroup workers--a: spec is written by the operator alone; change the pool"
+	refusedTemplate = "NstanceMachineTemplate workers: spec stays; make another template and name that one"
+	refusedManaged  = "NstanceMachine knd01h455vb4pex5vsknk084sn020: spec.mode: Managed is the operator's to use; leave mode out"
+)
+
+// Cases returns the table. Each call returns new objects.
+func Cases() []Case {
+	cases := []Case{
+		{Name: "another cluster may go", User: Admin, Operation: "DELETE", Old: parse(otherCluster)},
+		{Name: "a pool may go", User: Admin, Operation: "DELETE", Old: parse(dynamicPool)},
+		{Name: "so may its MachinePool", User: Admin, Operation: "DELETE", Old: parse(dynamicMachinePool)},
+		{Name: "a part's size is not for people", User: Admin, Operation: "UPDATE", Old: parse(part), New: parse(grownPart), Refused: refusedSpec},
+		{Name: "nor for Cluster API", User: Params.Core, Operation: "UPDATE", Old: parse(part), New: parse(grownPart), Refused: refusedSpec},
+		{Name: "but for the operator", User: Params.User, Operation: "UPDATE", Old: parse(part), New: parse(grownPart)},
+		{Name: "a part may be annotated", User: Admin, Operation: "UPDATE", Old: parse(part), New: annotated(part, "a", "b")},
+		{Name: "a template stays", User: Admin, Operation: "UPDATE", Old: parse(template), New: parse(changedTemplate), Refused: refusedTemplate},
+		{Name: "for the operator too", User: Params.User, Operation: "UPDATE", Old: parse(template), New: parse(changedTemplate), Refused: refusedTemplate},
+		{Name: "its metadata may change", User: Admin, Operation: "UPDATE", Old: parse(template), New: annotated(template, "note", "2")},
+		{
+			Name: "the topology controller may try a change", User: Params.Core, Operation: "UPDATE", DryRun: true,
+			Old: parse(template), New: annotated(changedTemplate, "topology.cluster.x-k8s.io/dry-run", ""),
+		},
+		{
+			Name: "but not make it", User: Params.Core, Operation: "UPDATE",
+			Old: parse(template), New: annotated(changedTemplate, "topology.cluster.x-k8s.io/dry-run", ""), Refused: refusedTemplate,
+		},
+		{
+			Name: "a person's dry run shows the refusal", User: Admin, Operation: "UPDATE", DryRun: true,
+			Old: parse(template), New: parse(changedTemplate), Refused: refusedTemplate,
+		},
+		{Name: "managed machines are not for people", User: Admin, Operation: "CREATE", New: parse(managed), Refused: refusedManaged},
+		{Name: "they are for the operator", User: Params.User, Operation: "CREATE", New: parse(managed)},
+		{Name: "machines on demand are for all", User: Admin, Operation: "CREATE", New: parse(onDemand)},
+	}
+	for _, guarded := range []struct{ what, object, permission, refused string }{
+		{"static pool", staticPool, "nstance.dev/allow-static-delete", "NstanceMachinePool" + refusedStatic},
+		{"MachinePool of a static pool", staticMachinePool, "nstance.dev/allow-static-delete", "MachinePool" + refusedStatic},
+		{"cluster", ourCluster, "nstance.dev/allow-cluster-delete", refusedCluster},
+		{"part", part, "nstance.dev/allow-shardgroup-delete", refusedPart},
+	} {
+		cases = append(cases, deletes(guarded.what, guarded.object, guarded.permission, guarded.refused)...)
+	}
+	return cases
+}
+
+// deletes are the requests to delete something that needs permission.
+func deletes(what, object, permission, refused string) []Case {
+	var cases []Case
+	for _, user := range []string{Params.User, Params.Core, GarbageCollector, NamespaceController} {
+		cases = append(cases, Case{Name: user + " deletes a " + what, User: user, Operation: "DELETE", Old: parse(object)})
+	}
+	return append(cases,
+		Case{Name: "a " + what + " stays", User: Admin, Operation: "DELETE", Old: parse(object), Refused: refused},
+		Case{Name: "a " + what + " goes with permission", User: Admin, Operation: "DELETE", Old: annotated(object, permission, "true")},
+		Case{
+			Name: "a " + what + " stays without a clear yes", User: Admin, Operation: "DELETE",
+			Old: annotated(object, permission, "false"), Refused: refused,
+		},
+		Case{Name: "a " + what + " goes with its namespace", User: Admin, Operation: "DELETE", Old: parse(object), Ending: true},
+	)
+}
+
+// parse decodes YAML that stands in this package, as an object of the operator's namespace.
+func parse(text string) Object {
+	object := Object{}
+	if err := yaml.UnmarshalStrict([]byte(text), &object); err != nil {
+		panic(fmt.Sprintf("policytest: %v in:\n%s", err, text))
+	}
+	object["metadata"].(Object)["namespace"] = Params.Namespace
+	return object
+}
+
+// annotated is an object with one more annotation.
+func annotated(text, key, value string) Object {
+	object := parse(text)
+	metadata := object["metadata"].(Object)
+	annotations, _ := metadata["annotations"].(Object)
+	if annotations == nil {
+		annotations = Object{}
+	}
+	annotations[key] = value
+	metadata["annotations"] = annotations
+	return object
+}
