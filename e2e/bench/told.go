@@ -14,7 +14,7 @@ import (
 // goroutines, tests are smaller.
 func told(ctx context.Context, env Env, test, attribute string) (float64, error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-v", "-run", "^"+test+"$", "./e2e/bench",
-		"-instances", strconv.Itoa(quietOnes))
+		"-instances", strconv.Itoa(quietOnes), "-creates", strconv.Itoa(scaleUp))
 	cmd.Dir = env.Root
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -293,7 +293,7 @@ func TestS3_RecordBeforeCreate(t *testing.T) {
 			return memory.Fault{}
 		})
 		w.scale(web, 9)
-		w.settle(10 * time.Minute)
+		w.settle(2 * time.Minute)
 		if n := asked.Load(); n != 5 {
 			t.Errorf("%d creates while no record could be written", n-5)
 		}

@@ -29,15 +29,15 @@ func TestP7_CreatesGoOutAtTheRateOfTheBucket(t *testing.T) {
 	inWorld(t, opts, func(t *testing.T, w *world) {
 		w.cloud.SetConditions(drivertest.Conditions{Latency: 200 * time.Millisecond})
 		began := time.Now()
-		w.scale(web, 1000)
+		w.scale(web, 250)
 		w.settle(20 * time.Second)
 		times := w.createTimes()
-		if len(times) != 1000 {
-			t.Fatalf("%d creates, want 1000: none was throttled", len(times))
+		if len(times) != 250 {
+			t.Fatalf("%d creates, want 250: none was throttled", len(times))
 		}
-		ideal := 4750 * time.Millisecond // (1000 - 50) / 200
-		if took := times[999].Sub(began); took < ideal-5*time.Millisecond || took > ideal*100/95 {
-			t.Errorf("1000 creates took %v, ideal is %v", took, ideal)
+		ideal := time.Second // (250 - 50) / 200
+		if took := times[249].Sub(began); took < ideal-5*time.Millisecond || took > ideal*100/95 {
+			t.Errorf("250 creates took %v, ideal is %v", took, ideal)
 		}
 		keepsBucket(t, times, 200, 50)
 	})
@@ -58,14 +58,14 @@ func keepsBucket(t *testing.T, times []time.Time, rate float64, burst int) {
 
 func TestP7_SlowBucketLetsNoNonceExpire(t *testing.T) {
 	limits := driver.Limits{Calls: driver.Bucket{Rate: 2, Burst: 5}}
-	opts := worldOptions{Timeout: "5m", Cloud: drivertest.Options{Limits: limits, Enforce: true}}
+	opts := worldOptions{Timeout: "1m", Cloud: drivertest.Options{Limits: limits, Enforce: true}}
 	inWorld(t, opts, func(t *testing.T, w *world) {
-		w.cloud.SetConditions(drivertest.Conditions{BootTime: 90 * time.Second, Latency: time.Second})
-		w.scale(web, 900) // 7.5 minutes of calls
-		w.settle(10 * time.Minute)
-		w.converged(900)
-		if n := len(w.createTimes()); n != 900 {
-			t.Errorf("%d creates for 900 machines", n)
+		w.cloud.SetConditions(drivertest.Conditions{BootTime: 20 * time.Second, Latency: time.Second})
+		w.scale(web, 250) // two minutes of calls
+		w.settle(4 * time.Minute)
+		w.converged(250)
+		if n := len(w.createTimes()); n != 250 {
+			t.Errorf("%d creates for 250 machines", n)
 		}
 		keepsBucket(t, w.createTimes(), 2, 5)
 	})
@@ -75,7 +75,7 @@ func TestL7_GroupsTakeTurns(t *testing.T) {
 	limits := driver.Limits{Calls: driver.Bucket{Rate: 10, Burst: 1}}
 	small := fleet.GroupID{Tenant: "b", Name: "small"}
 	inWorld(t, worldOptions{Cloud: drivertest.Options{Limits: limits}}, func(t *testing.T, w *world) {
-		w.scale(web, 500)
+		w.scale(web, 100)
 		w.settle(time.Second)
 		w.scale(small, 5)
 		w.settle(1200 * time.Millisecond)
