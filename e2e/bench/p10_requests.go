@@ -150,7 +150,7 @@ func (n *nursery) settle(ctx context.Context, w *world, agents []*agent, every t
 		if err != nil {
 			return nil, fmt.Errorf("agent %s: %w", a.id, err)
 		}
-		go func() { _ = w.reign.Connect(peer, r) }() // ends with ctx
+		go func() { _ = w.reign.Connect(&peer, r) }() // ends with ctx
 		residents = append(residents, r)
 	}
 	return residents, nil

@@ -192,7 +192,8 @@ func (m *machine) connect(ctx context.Context, p *process) (told bool) {
 	s := newStream(ctx, m.w, m, p)
 	verdict := make(chan error, 1)
 	m.w.calls.Go(func() {
-		err := reign.Connect(m.peerNow(), s)
+		peer := m.peerNow()
+		err := reign.Connect(&peer, s)
 		if p.may(s.server) == nil {
 			s.down.send(nil, true)
 		}

@@ -35,8 +35,6 @@ type Cache struct {
 	byNonce  map[string]identity.ID
 	byVM     map[string]identity.ID
 	opNonce  map[string]identity.ID
-	keys     named[publicKey]
-	files    named[fileRow]
 	errorLog ring[string, ErrorRow]
 	decided  ring[fleet.GroupID, decisions.Decision]
 
@@ -84,7 +82,6 @@ func (c *Cache) clear() {
 	c.byGroup, c.byTenant = make(map[fleet.GroupID]idSet), make(map[string]idSet)
 	c.byNonce, c.byVM = make(map[string]identity.ID), make(map[string]identity.ID)
 	c.opNonce = make(map[string]identity.ID)
-	c.keys, c.files = newNamed(c.t.keys), newNamed(c.t.files)
 	c.errorLog = newRing[string](c.t.errors, maxErrors)
 	c.decided = newRing[fleet.GroupID](c.t.decisions, maxDecisions)
 }

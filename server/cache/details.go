@@ -3,35 +3,106 @@ package cache
 import (
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	"nstance.dev/protos/identity"
 )
 
-// named is a table of what instances have by name, and the index of the names.
-// The cache's lock guards it.
-type named[V any] struct {
-	table *table[fileKey, V]
-	names map[identity.ID][]string // sorted
+// details is a table of what instances have by name. There are a few rows for each
+// instance of the shard, so they are kept in one slice for each: a map of all of them
+// takes twice the memory. The cache's lock guards it.
+type details[V any] struct {
+	form[fileKey, V]
+	differences[fileKey]
+	rows map[identity.ID][]detail[V] // sorted by name, and as long as they have room for
 }
 
-func newNamed[V any](t *table[fileKey, V]) named[V] {
-	return named[V]{t, make(map[identity.ID][]string)}
+// fileKey names something that an instance has by name.
+type fileKey struct {
+	instance identity.ID
+	name     string
 }
 
-func (n named[V]) put(id identity.ID, name string, v V) (news bool) {
-	if i, found := slices.BinarySearch(n.names[id], name); !found {
-		n.names[id] = slices.Insert(n.names[id], i, name)
+// detail is a row without its instance.
+type detail[V any] struct {
+	name string
+	row  V
+}
+
+func newDetails[V any](s schema, bind func(fileKey, V) []any) *details[V] {
+	key := func(k fileKey) []any { return []any{k.instance.String(), k.name} }
+	return &details[V]{
+		form: form[fileKey, V]{schema: s, bind: bind, bindKey: key},
+		rows: make(map[identity.ID][]detail[V]),
 	}
-	return n.table.put(fileKey{id, name}, v)
 }
 
-// drop removes all that an instance has.
-func (n named[V]) drop(id identity.ID) (news bool) {
-	for _, name := range n.names[id] {
-		news = n.table.drop(fileKey{id, name}) || news
+// find returns the place of a row, and whether it is there.
+func (d *details[V]) find(id identity.ID, name string) (place int, found bool) {
+	return slices.BinarySearchFunc(d.rows[id], name, func(r detail[V], name string) int {
+		return strings.Compare(r.name, name)
+	})
+}
+
+// put sets a row, and reports whether it is news for the writer.
+func (d *details[V]) put(id identity.ID, name string, v V) (news bool) {
+	i, found := d.find(id, name)
+	if found {
+		d.rows[id][i].row = v
+		return d.mark(fileKey{id, d.rows[id][i].name})
 	}
-	delete(n.names, id)
+	old := d.rows[id]
+	rows := make([]detail[V], 0, len(old)+1) // no more: most never get another one
+	d.rows[id] = append(append(append(rows, old[:i]...), detail[V]{name, v}), old[i:]...)
+	return d.mark(fileKey{id, name})
+}
+
+// drop removes all that an instance has, and reports whether it is news for the writer.
+func (d *details[V]) drop(id identity.ID) (news bool) {
+	for _, r := range d.rows[id] {
+		news = d.mark(fileKey{id, r.name}) || news
+	}
+	delete(d.rows, id)
 	return news
+}
+
+// dropOne removes one row, as drop does all.
+func (d *details[V]) dropOne(id identity.ID, name string) (news bool) {
+	i, found := d.find(id, name)
+	if !found {
+		return false
+	}
+	setOrDrop(d.rows, id, slices.Delete(d.rows[id], i, i+1))
+	return d.mark(fileKey{id, name})
+}
+
+// forget removes all rows.
+func (d *details[V]) forget() {
+	for id := range d.rows {
+		d.drop(id)
+	}
+}
+
+// turnOn makes all rows differ, as they do from an empty file.
+func (d *details[V]) turnOn() {
+	d.off = false
+	for id, rows := range d.rows {
+		for _, r := range rows {
+			d.mark(fileKey{id, r.name})
+		}
+	}
+}
+
+// take returns what differs, as that of a table does.
+func (d *details[V]) take() batch {
+	return d.batch(d.taken(), func(k fileKey) (v V, ok bool) {
+		i, found := d.find(k.instance, k.name)
+		if found {
+			v = d.rows[k.instance][i].row
+		}
+		return v, found
+	})
 }
 
 // PutFile sets the state of a file at an instance; times count in milliseconds. It
@@ -43,7 +114,7 @@ func (c *Cache) PutFile(f File) bool {
 	if _, ok := c.t.instances.rows[f.Instance]; !ok {
 		return false
 	}
-	if c.files.put(f.Instance, f.Name, rowOf(f)) {
+	if c.t.files.put(f.Instance, f.Name, rowOf(f)) {
 		c.w.later()
 	}
 	return true
@@ -53,15 +124,14 @@ func (c *Cache) PutFile(f File) bool {
 func (c *Cache) Files(id identity.ID) []File {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	out := make([]File, len(c.files.names[id]))
-	for i, name := range c.files.names[id] {
-		out[i] = c.t.files.rows[fileKey{id, name}].file(id, name)
+	out := make([]File, len(c.t.files.rows[id]))
+	for i, r := range c.t.files.rows[id] {
+		out[i] = r.row.file(id, r.name)
 	}
 	return out
 }
 
-// fileRow is what a row holds of a [File] beside its key: there are a few for each
-// instance of the shard, so they are small.
+// fileRow is what a row holds of a [File] beside its key.
 type fileRow struct {
 	lastModified, sentAt int64 // milliseconds; 0: zero
 	err                  string
@@ -82,14 +152,15 @@ func (r fileRow) file(id identity.ID, name string) File {
 func (c *Cache) DropFile(id identity.ID, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i, found := slices.BinarySearch(c.files.names[id], name)
-	if !found {
-		return
-	}
-	c.files.names[id] = slices.Delete(c.files.names[id], i, i+1)
-	if c.t.files.drop(fileKey{id, name}) {
+	if c.t.files.dropOne(id, name) {
 		c.w.later()
 	}
+}
+
+// publicKey is what a row holds of a public key beside its name.
+type publicKey struct {
+	pem        string
+	receivedAt time.Time
 }
 
 // PutPublicKeys adds public keys to those that an instance has, by name and in
@@ -103,7 +174,7 @@ func (c *Cache) PutPublicKeys(id identity.ID, keys map[string]string) bool {
 		return false
 	}
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
-		c.news(c.keys.put(id, name, publicKey{keys[name], now}))
+		c.news(c.t.keys.put(id, name, publicKey{keys[name], now}))
 	}
 	return true
 }
@@ -112,9 +183,9 @@ func (c *Cache) PutPublicKeys(id identity.ID, keys map[string]string) bool {
 func (c *Cache) PublicKeys(id identity.ID) map[string]string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	out := make(map[string]string, len(c.keys.names[id]))
-	for _, name := range c.keys.names[id] {
-		out[name] = c.t.keys.rows[fileKey{id, name}].pem
+	out := make(map[string]string, len(c.t.keys.rows[id]))
+	for _, r := range c.t.keys.rows[id] {
+		out[r.name] = r.row.pem
 	}
 	return out
 }

@@ -106,7 +106,7 @@ func (c *Cache) displace(in *Instance) {
 }
 
 // setOrDrop keeps no empty entries, which would pile up.
-func setOrDrop[K comparable](m map[K]idSet, k K, s idSet) {
+func setOrDrop[K comparable, S ~[]E, E any](m map[K]S, k K, s S) {
 	if len(s) == 0 {
 		delete(m, k)
 		return
@@ -128,8 +128,8 @@ func (c *Cache) remove(in *Instance) {
 	c.nextRevision()
 	c.displace(in)
 	c.news(c.t.instances.drop(in.ID))
-	c.news(c.files.drop(in.ID))
-	c.news(c.keys.drop(in.ID))
+	c.news(c.t.files.drop(in.ID))
+	c.news(c.t.keys.drop(in.ID))
 	c.forgetReports(in.ID)
 }
 

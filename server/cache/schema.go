@@ -16,24 +16,13 @@ type tables struct {
 	groups    *table[fleet.GroupID, Group]
 	instances *table[identity.ID, *Instance] // the pointed-to never change
 	health    *table[identity.ID, Health]
-	files     *table[fileKey, fileRow]
-	keys      *table[fileKey, publicKey]
+	files     *details[fileRow]
+	keys      *details[publicKey]
 	operators *table[identity.ID, Operator]
 	errors    *table[int64, ErrorRow]
 	decisions *table[int64, decisions.Decision]
 	images    *table[string, Image]
 	terms     *table[string, uint64]
-}
-
-// fileKey names something that an instance has by name.
-type fileKey struct {
-	instance identity.ID
-	name     string
-}
-
-type publicKey struct {
-	pem        string
-	receivedAt time.Time
 }
 
 func newTables() tables {
@@ -135,18 +124,18 @@ func newHealthTable() *table[identity.ID, Health] {
 	})
 }
 
-func newFilesTable() *table[fileKey, fileRow] {
-	return newTable(schema{name: "files", keys: 2, columns: []string{
+func newFilesTable() *details[fileRow] {
+	return newDetails(schema{name: "files", keys: 2, columns: []string{
 		"instance_id TEXT", "filename TEXT", "last_modified INTEGER", "error TEXT", "sent_at INTEGER", "attempts INTEGER",
-	}}, bindFileKey, func(k fileKey, f fileRow) []any {
+	}}, func(k fileKey, f fileRow) []any {
 		return []any{k.instance.String(), k.name, ms(moment(f.lastModified)), f.err, ms(moment(f.sentAt)), f.attempts}
 	})
 }
 
-func newKeysTable() *table[fileKey, publicKey] {
-	return newTable(schema{name: "public_keys", keys: 2, columns: []string{
+func newKeysTable() *details[publicKey] {
+	return newDetails(schema{name: "public_keys", keys: 2, columns: []string{
 		"instance_id TEXT", "name TEXT", "public_key_pem TEXT", "received_at INTEGER",
-	}}, bindFileKey, func(k fileKey, p publicKey) []any {
+	}}, func(k fileKey, p publicKey) []any {
 		return []any{k.instance.String(), k.name, p.pem, ms(p.receivedAt)}
 	})
 }
@@ -184,7 +173,6 @@ func newDecisionsTable() *table[int64, decisions.Decision] {
 }
 
 func bindID(id identity.ID) []any { return []any{id.String()} }
-func bindFileKey(k fileKey) []any { return []any{k.instance.String(), k.name} }
 func bindSeq(seq int64) []any     { return []any{seq} }
 func bindText(s string) []any     { return []any{s} }
 

@@ -7,16 +7,19 @@ import (
 	"strings"
 )
 
-// A table is one kind of row: the rows in memory and, for the writer, the keys
-// of those that differ from the file. Its owner's lock guards it.
+// A table is one kind of row: the rows in memory, how they look in the file and,
+// for the writer, the keys of those that differ from it. Its owner's lock guards it.
 type table[K comparable, V any] struct {
+	form[K, V]
+	differences[K]
+	rows map[K]V
+}
+
+// form is how the rows of a table look in the file. It never changes.
+type form[K comparable, V any] struct {
 	schema
 	bind    func(K, V) []any // the row's values, in the order of the columns
 	bindKey func(K) []any
-
-	rows  map[K]V
-	dirty map[K]struct{}
-	off   bool // there is no file to differ from
 }
 
 // schema says how a table looks in the file.
@@ -28,7 +31,7 @@ type schema struct {
 }
 
 func newTable[K comparable, V any](s schema, bindKey func(K) []any, bind func(K, V) []any) *table[K, V] {
-	return &table[K, V]{schema: s, bind: bind, bindKey: bindKey, rows: make(map[K]V), dirty: make(map[K]struct{})}
+	return &table[K, V]{form: form[K, V]{schema: s, bind: bind, bindKey: bindKey}, rows: make(map[K]V)}
 }
 
 // put sets a row, and reports whether it is news for the writer.
@@ -46,15 +49,6 @@ func (t *table[K, V]) drop(k K) (news bool) {
 	return t.mark(k)
 }
 
-func (t *table[K, V]) mark(k K) (news bool) {
-	if t.off {
-		return false
-	}
-	before := len(t.dirty)
-	t.dirty[k] = struct{}{}
-	return len(t.dirty) > before
-}
-
 // forget removes all rows.
 func (t *table[K, V]) forget() {
 	for k := range t.rows {
@@ -62,15 +56,50 @@ func (t *table[K, V]) forget() {
 	}
 }
 
-// turnOff forgets what differs: until turnOn nothing is collected.
-func (t *table[K, V]) turnOff() { t.off, t.dirty = true, make(map[K]struct{}) }
-
 // turnOn makes all rows differ, as they do from an empty file.
 func (t *table[K, V]) turnOn() {
 	t.off = false
 	for k := range t.rows {
-		t.dirty[k] = struct{}{}
+		t.mark(k)
 	}
+}
+
+// take returns what differs, as a batch that can be written without the lock,
+// and nil if nothing does.
+func (t *table[K, V]) take() batch {
+	return t.batch(t.taken(), func(k K) (V, bool) {
+		v, ok := t.rows[k]
+		return v, ok
+	})
+}
+
+// differences are the keys of the rows that differ from the file.
+type differences[K comparable] struct {
+	dirty map[K]struct{}
+	off   bool // there is no file to differ from
+}
+
+// mark notes that a row differs, and reports whether that is news for the writer.
+func (d *differences[K]) mark(k K) (news bool) {
+	if d.off {
+		return false
+	}
+	if d.dirty == nil {
+		d.dirty = make(map[K]struct{})
+	}
+	before := len(d.dirty)
+	d.dirty[k] = struct{}{}
+	return len(d.dirty) > before
+}
+
+// turnOff forgets what differs: until turnOn nothing is collected.
+func (d *differences[K]) turnOff() { d.off, d.dirty = true, nil }
+
+// taken returns what differs and forgets it.
+func (d *differences[K]) taken() map[K]struct{} {
+	dirty := d.dirty
+	d.dirty = nil
+	return dirty
 }
 
 // change is a row that differs: with its value, or gone.
@@ -80,19 +109,17 @@ type change[K comparable, V any] struct {
 	gone bool
 }
 
-// take returns what differs, as a batch that can be written without the lock,
-// and nil if nothing does.
-func (t *table[K, V]) take() batch {
-	if len(t.dirty) == 0 {
+// batch makes one of the rows that differ; nil if none does.
+func (f *form[K, V]) batch(dirty map[K]struct{}, row func(K) (V, bool)) batch {
+	if len(dirty) == 0 {
 		return nil
 	}
-	changes := make([]change[K, V], 0, len(t.dirty))
-	for k := range t.dirty {
-		v, ok := t.rows[k]
+	changes := make([]change[K, V], 0, len(dirty))
+	for k := range dirty {
+		v, ok := row(k)
 		changes = append(changes, change[K, V]{k, v, !ok})
 	}
-	t.dirty = make(map[K]struct{})
-	return &tableBatch[K, V]{t, changes}
+	return &tableBatch[K, V]{f, changes}
 }
 
 // mirrored is what the writer sees of a table, whatever its rows are.
@@ -109,29 +136,29 @@ type batch interface {
 }
 
 type tableBatch[K comparable, V any] struct {
-	table   *table[K, V] // its functions and schema only: the rows need the lock
+	form    *form[K, V]
 	changes []change[K, V]
 }
 
 func (b *tableBatch[K, V]) write(tx *sql.Tx) error {
-	put, err := tx.Prepare(b.table.putSQL())
+	put, err := tx.Prepare(b.form.putSQL())
 	if err != nil {
-		return fmt.Errorf("table %s: %w", b.table.name, err)
+		return fmt.Errorf("table %s: %w", b.form.name, err)
 	}
 	defer put.Close()
-	drop, err := tx.Prepare(b.table.dropSQL())
+	drop, err := tx.Prepare(b.form.dropSQL())
 	if err != nil {
-		return fmt.Errorf("table %s: %w", b.table.name, err)
+		return fmt.Errorf("table %s: %w", b.form.name, err)
 	}
 	defer drop.Close()
 	for _, c := range b.changes {
 		if c.gone {
-			_, err = drop.Exec(b.table.bindKey(c.key)...)
+			_, err = drop.Exec(b.form.bindKey(c.key)...)
 		} else {
-			_, err = put.Exec(b.table.bind(c.key, c.row)...)
+			_, err = put.Exec(b.form.bind(c.key, c.row)...)
 		}
 		if err != nil {
-			return fmt.Errorf("table %s: %w", b.table.name, err)
+			return fmt.Errorf("table %s: %w", b.form.name, err)
 		}
 	}
 	return nil

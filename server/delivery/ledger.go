@@ -11,7 +11,7 @@ type Ledger struct {
 	heard  bool // on this stream
 	report Report
 
-	files  map[string]try
+	files  map[string]fileTry
 	staged map[string]mark // by name: sent on this stream, and not committed
 	commit try             // of the last commit; its version is the hash
 	keys   try             // its version is all their names
@@ -25,7 +25,12 @@ type try struct {
 	count   int // since the last success
 	at      time.Time
 	version string
-	sent    sent // which may be older: the last try may have failed
+}
+
+// fileTry is the last of a row of tries of one file.
+type fileTry struct {
+	try
+	sent sent // which may be older: the last try may have failed
 }
 
 // sent is what was last sent of a file; the zero value is nothing.
@@ -43,7 +48,7 @@ func (t try) again(version string, now time.Time) try {
 	if t.version != version {
 		t.count = 0
 	}
-	return try{count: t.count + 1, at: now, version: version, sent: t.sent}
+	return try{count: t.count + 1, at: now, version: version}
 }
 
 // Connected notes that the machine has a new stream. What was staged on the one before is
@@ -51,7 +56,8 @@ func (t try) again(version string, now time.Time) try {
 func (l *Ledger) Connected() {
 	l.heard, l.staged = false, nil
 	for name, t := range l.files {
-		l.files[name] = t.afresh()
+		t.try = t.afresh()
+		l.files[name] = t
 	}
 	l.commit, l.keys = l.commit.afresh(), try{}
 }
@@ -79,6 +85,9 @@ func (l *Ledger) Heard(r Report, now time.Time) {
 	}
 }
 
+// Reported returns the files of the last report, on whatever stream it came.
+func (l *Ledger) Reported() Statuses { return l.report.Files }
+
 // Sent notes a file that was sent, made from the configuration of a hash. It bears the time
 // modified, by which reports confirm it.
 func (l *Ledger) Sent(f File, hash string, modified, now time.Time) {
@@ -98,11 +107,13 @@ func (l *Ledger) Staged() bool { return len(l.staged) > 0 }
 func (l *Ledger) Failed(f File, now time.Time) { l.files[f.Name] = l.tried(f, now) }
 
 // tried returns the try that follows; there is a map for it.
-func (l *Ledger) tried(f File, now time.Time) try {
+func (l *Ledger) tried(f File, now time.Time) fileTry {
 	if l.files == nil {
-		l.files = map[string]try{}
+		l.files = map[string]fileTry{}
 	}
-	return l.files[f.Name].again(f.Version, now)
+	t := l.files[f.Name]
+	t.try = t.again(f.Version, now)
+	return t
 }
 
 // Committed notes a commit that was sent.

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -31,14 +32,12 @@ func has(hash string, files ...File) Report {
 
 // with returns the report with another status of one file.
 func (r Report) with(name string, s Status) Report {
-	files := Statuses{{name, s}}
-	for _, old := range r.Files {
-		if old.Name != name {
-			files = append(files, old)
-		}
+	files := map[string]Status{}
+	for _, old := range r.Files.files {
+		files[old.name.Value()] = old.status()
 	}
-	files.Sort()
-	return Report{Hash: r.Hash, Files: files}
+	files[name] = s
+	return Report{Hash: r.Hash, Files: NewStatuses(len(files), maps.All(files))}
 }
 
 func push(reason Reason, files ...File) []Push {

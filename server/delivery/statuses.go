@@ -1,9 +1,11 @@
 package delivery
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"time"
+	"unique"
 )
 
 // Status is what a machine reports about one file. The zero value, like a file that is not
@@ -16,41 +18,74 @@ type Status struct {
 
 func (s Status) inPlace() bool { return !s.Modified.IsZero() && s.Error == "" }
 
-// Named is the status of a file, with its name.
-type Named struct {
-	Name string
-	Status
+// Statuses are those of a machine's files. There is one for each machine of a shard, so it
+// is small: sorted by name, each name once, and names stand in memory once for all machines.
+// The zero value has no files. A value never changes.
+type Statuses struct{ files []fileStatus }
+
+// fileStatus is a name and a [Status], in less than half of the memory.
+type fileStatus struct {
+	name   unique.Handle[string]
+	second int64 // of Modified
+	nano   int32
+	words  *words // nil: none
 }
 
-// Statuses are those of a machine's files, sorted by name, each name once: there is one
-// for each machine of a shard, and a slice takes half of the memory of a map.
-type Statuses []Named
+// words are what is not said of most files.
+type words struct{ digest, text string }
 
-// Sort brings statuses into the order that the other methods need.
-func (s Statuses) Sort() {
-	slices.SortFunc(s, func(a, b Named) int { return strings.Compare(a.Name, b.Name) })
+// NewStatuses makes statuses out of those of files by name, each name once, of which
+// there are about so many.
+func NewStatuses(about int, files iter.Seq2[string, Status]) Statuses {
+	if about == 0 {
+		return Statuses{}
+	}
+	s := Statuses{make([]fileStatus, 0, about)}
+	for name, status := range files {
+		s.files = append(s.files, pack(name, status))
+	}
+	slices.SortFunc(s.files, func(a, b fileStatus) int { return strings.Compare(a.name.Value(), b.name.Value()) })
+	return s
+}
+
+func pack(name string, s Status) fileStatus {
+	f := fileStatus{name: unique.Make(name), second: s.Modified.Unix(), nano: int32(s.Modified.Nanosecond())}
+	if s.Digest != "" || s.Error != "" {
+		f.words = &words{s.Digest, s.Error}
+	}
+	return f
+}
+
+func (f fileStatus) status() Status {
+	s := Status{Modified: time.Unix(f.second, int64(f.nano)).UTC()}
+	if f.words != nil {
+		s.Digest, s.Error = f.words.digest, f.words.text
+	}
+	return s
 }
 
 // Find returns the status of a file, and whether there is one.
 func (s Statuses) Find(name string) (Status, bool) {
-	i, found := slices.BinarySearchFunc(s, name, func(n Named, name string) int { return strings.Compare(n.Name, name) })
+	i, found := slices.BinarySearchFunc(s.files, name, func(f fileStatus, name string) int {
+		return strings.Compare(f.name.Value(), name)
+	})
 	if !found {
 		return Status{}, false
 	}
-	return s[i].Status, true
+	return s.files[i].status(), true
 }
 
 // Differ returns the names of the files whose status is not the one in old, those that
 // only one of both has included; nil if there are none.
 func (s Statuses) Differ(old Statuses) (names []string) {
-	for _, n := range s {
-		if before, known := old.Find(n.Name); !known || before != n.Status {
-			names = append(names, n.Name)
+	for _, f := range s.files {
+		if before, known := old.Find(f.name.Value()); !known || before != f.status() {
+			names = append(names, f.name.Value())
 		}
 	}
-	for _, n := range old {
-		if _, still := s.Find(n.Name); !still {
-			names = append(names, n.Name)
+	for _, f := range old.files {
+		if _, still := s.Find(f.name.Value()); !still {
+			names = append(names, f.name.Value())
 		}
 	}
 	return names

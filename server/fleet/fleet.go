@@ -92,10 +92,19 @@ type Retired struct {
 type Instance struct {
 	ID       identity.ID
 	Group    GroupID
-	OnDemand bool // made by an explicit call: never counted, replaced or scaled down
 	State    State
-	Power    Power
 	Created  time.Time
+	Power    Power
+	OnDemand bool // made by an explicit call: never counted, replaced or scaled down
+
+	// Proved: this leader has had a report of the agent. Where it has not, what a
+	// former leader knew of the instance may still hold.
+	Proved bool
+
+	// ReplaceFirst: a caller wants it replaced, and gone once that is done, with
+	// SkipDrain without a drain.
+	ReplaceFirst bool
+	SkipDrain    bool
 
 	// RegisteredAt is when its agent first registered; zero: it has not.
 	RegisteredAt time.Time
@@ -107,20 +116,11 @@ type Instance struct {
 	// this one is well again: the replacement is then the one too many.
 	Replacement identity.ID
 
-	// ReplaceFirst: a caller wants it replaced, and gone once that is done, with
-	// SkipDrain without a drain.
-	ReplaceFirst bool
-	SkipDrain    bool
-
 	// Verdict says why the instance is Unhealthy. Zero in other states.
 	Verdict Reason
 
 	// Notice is the provider's announcement that it takes the VM back.
 	Notice Notice
-
-	// Proved: this leader has had a report of the agent. Where it has not, what a
-	// former leader knew of the instance may still hold.
-	Proved bool
 
 	// Removal is set once the instance is condemned; zero before.
 	Removal Removal

@@ -18,5 +18,5 @@ func (s *agentService) Connect(stream grpc.BidiStreamingServer[nstancev1.AgentMe
 	if err != nil {
 		return err
 	}
-	return reign.Connect(callerOf(stream.Context()).Peer, stream)
+	return reign.Connect(agentOf(stream.Context()), stream)
 }

@@ -39,18 +39,29 @@ type guard struct {
 // caller is who calls, and the reign that serves the call.
 type caller struct {
 	identity.Peer
-	reign *shard.Reign // nil in calls that the cluster's leader answers, and in the streams of agents, which may outlive it
+	reign *shard.Reign // nil in calls that the cluster's leader answers
 }
 
 type callerKey struct{}
 
-// callerOf returns the caller that the guard has let in, which is not to be changed.
+// callerOf returns the operator that the guard has let in, which is not to be changed.
 func callerOf(ctx context.Context) *caller {
 	c, ok := ctx.Value(callerKey{}).(*caller)
 	if !ok {
 		return &caller{}
 	}
 	return c
+}
+
+// agentOf returns the agent that the guard has let in, which is not to be changed. Its
+// stream stays for as long as the machine, so nothing but the connection remembers it.
+func agentOf(ctx context.Context) *identity.Peer {
+	if p, ok := peer.FromContext(ctx); ok {
+		if client, ok := p.AuthInfo.(*identified); ok {
+			return &client.who
+		}
+	}
+	return &identity.Peer{}
 }
 
 func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
@@ -83,7 +94,10 @@ func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServe
 	if err != nil {
 		return err
 	}
-	return next(srv, &admittedStream{stream, admitted})
+	if admitted != ctx {
+		stream = &admittedStream{stream, admitted}
+	}
+	return next(srv, stream)
 }
 
 // admitAside is admit in a goroutine of its own. The one of a stream is there for
@@ -132,16 +146,14 @@ func (g *guard) admit(ctx context.Context, method string) (context.Context, erro
 			return nil, err
 		}
 	}
-	if g.role == identity.RoleAgent {
-		c.reign = nil
-	}
 	if !g.opts.Shard.Static().Config.HasTenant(who.Tenant) {
 		return nil, refuse(codes.PermissionDenied, "UNKNOWN_TENANT", "the tenant is not configured")
 	}
-	if g.role == identity.RoleOperator {
-		if err := g.opts.Operators.Admit(ctx, who); err != nil {
-			return nil, err
-		}
+	if g.role == identity.RoleAgent {
+		return ctx, nil // see agentOf
+	}
+	if err := g.opts.Operators.Admit(ctx, who); err != nil {
+		return nil, err
 	}
 	return context.WithValue(ctx, callerKey{}, c), nil
 }

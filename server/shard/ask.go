@@ -57,7 +57,7 @@ func (h *health) unlisted(id identity.ID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.signs[id]
-	return s != nil && !s.absent.List.IsZero()
+	return s != nil && !s.absence().List.IsZero()
 }
 
 func (h *health) askOne(ctx context.Context, id identity.ID) {

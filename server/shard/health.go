@@ -39,10 +39,18 @@ type signs struct {
 	notice     fleet.Notice
 	looked     time.Time
 	presence   fleet.Presence
-	absent     fleet.Absence
-	waiting    bool      // its create waits to be sent by this leader
-	sent       time.Time // when this leader last sent its create
-	due        time.Time // the valid entry in the heap
+	absent     *fleet.Absence // nil: no observation
+	waiting    bool           // its create waits to be sent by this leader
+	sent       time.Time      // when this leader last sent its create
+	due        time.Time      // the valid entry in the heap
+}
+
+// absence is the run of observations that the VM is not there.
+func (s *signs) absence() fleet.Absence {
+	if s.absent == nil {
+		return fleet.Absence{}
+	}
+	return *s.absent
 }
 
 func newHealth(r *Reign) *health {
@@ -89,7 +97,7 @@ func (h *health) forget(id identity.ID) {
 func (h *health) connected(id identity.ID) {
 	now := h.r.now()
 	h.change(id, func(s *signs) {
-		s.connected, s.heard, s.lost, s.absent = true, true, time.Time{}, fleet.Absence{}
+		s.connected, s.heard, s.lost, s.absent = true, true, time.Time{}, nil
 		if s.lastReport.IsZero() {
 			s.lastReport = now
 		}
@@ -174,7 +182,7 @@ func (h *health) seen(row cache.Instance, asked time.Time) {
 		if asked.Before(s.looked) {
 			return
 		}
-		s.looked, s.absent, s.presence = asked, fleet.Absence{}, fleet.PresenceUp
+		s.looked, s.absent, s.presence = asked, nil, fleet.PresenceUp
 		if row.Power == fleet.Down {
 			s.presence = fleet.PresenceDown
 		}
@@ -190,8 +198,8 @@ func (h *health) missing(id identity.ID, by fleet.Source) {
 	now, asked, gone := h.r.now(), h.asked(row), false
 	h.change(id, func(s *signs) {
 		s.looked = now
-		s.absent = s.absent.Missed(by, now, asked, h.r.opts.Driver.Lag())
-		gone = s.absent.Confirmed()
+		absent := s.absence().Missed(by, now, asked, h.r.opts.Driver.Lag())
+		s.absent, gone = &absent, absent.Confirmed()
 	})
 	if gone && row.State.Leaving() {
 		h.noteGone(id)

@@ -105,7 +105,7 @@ func (h *health) evidence(in cache.Instance) fleet.Health {
 		RegisterBy:    in.NonceExpires.Add(registrationLeeway),
 		Connected:     s.connected, Lost: s.lost, LastReport: s.lastReport,
 		Interval: interval, Single: s.single, Suspended: h.silences.suspended(), Doubted: h.silences.suspects[in.ID],
-		Seen: s.presence, Looked: s.looked, Absent: s.absent,
+		Seen: s.presence, Looked: s.looked, Absent: s.absence(),
 	}
 	if ev.LastReport.IsZero() {
 		ev.LastReport = latest(h.began, in.RegisteredAt)

@@ -92,7 +92,7 @@ func (m *machine) live(ctx context.Context, r *Reign) (done bool) {
 	m.bye = s.halfClose
 	m.mu.Unlock()
 	go m.talk(s)
-	err := r.Connect(peer, s)
+	err := r.Connect(&peer, s)
 	return err == nil || refusedWith(err, codes.PermissionDenied)
 }
 

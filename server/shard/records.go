@@ -31,21 +31,43 @@ type records struct {
 	changed int // since the last snapshot was begun
 }
 
-// recordEntry is one record. Whoever writes it holds its turn; rec and etag are
+// recordEntry is one record. Whoever writes it holds its turn; the fields are
 // guarded by the lock of all records, which nobody holds while storage is slow.
 type recordEntry struct {
-	turn chan struct{} // has room for one
-	rec  bucket.InstanceRecord
-	etag string // empty: not in storage (any more)
+	turn   chan struct{} // has room for one; nil while nobody wants it: most records are written a few times in their life
+	takers int           // who has the turn, or waits for it
+	rec    bucket.InstanceRecord
+	etag   string // empty: not in storage (any more)
 }
 
 // take waits for the turn to write and returns what gives it back.
-func (e *recordEntry) take(ctx context.Context) (release func(), err error) {
+func (rs *records) take(ctx context.Context, e *recordEntry) (release func(), err error) {
+	turn := rs.line(e)
 	select {
-	case e.turn <- struct{}{}:
-		return func() { <-e.turn }, nil
+	case turn <- struct{}{}:
+		return func() { <-turn; rs.leave(e) }, nil
 	case <-ctx.Done():
+		rs.leave(e)
 		return nil, ctx.Err()
+	}
+}
+
+// line lines up for the turn, until leave.
+func (rs *records) line(e *recordEntry) (turn chan struct{}) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if e.turn == nil {
+		e.turn = make(chan struct{}, 1)
+	}
+	e.takers++
+	return e.turn
+}
+
+func (rs *records) leave(e *recordEntry) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if e.takers--; e.takers == 0 {
+		e.turn = nil
 	}
 }
 
@@ -98,7 +120,7 @@ func (rs *records) seed(rec bucket.InstanceRecord, etag string) {
 		e.rec, e.etag = rec, etag
 		return
 	}
-	rs.byID[rec.ID] = &recordEntry{turn: make(chan struct{}, 1), rec: rec, etag: etag}
+	rs.byID[rec.ID] = &recordEntry{rec: rec, etag: etag}
 }
 
 // get returns a copy of a record, and whether there is one.
@@ -155,7 +177,7 @@ func (rs *records) update(ctx context.Context, id identity.ID, change func(*buck
 	if e == nil {
 		return bucket.InstanceRecord{}, fmt.Errorf("record %s: %w", id, objectstore.ErrNotFound)
 	}
-	release, err := e.take(ctx)
+	release, err := rs.take(ctx, e)
 	if err != nil {
 		return bucket.InstanceRecord{}, fmt.Errorf("record %s: %w", id, err)
 	}
@@ -220,7 +242,7 @@ func (rs *records) remove(ctx context.Context, id identity.ID) error {
 	if e == nil {
 		return nil
 	}
-	release, err := e.take(ctx)
+	release, err := rs.take(ctx, e)
 	if err != nil {
 		return fmt.Errorf("remove record %s: %w", id, err)
 	}

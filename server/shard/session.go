@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
+	"unique"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -42,9 +44,10 @@ type session struct {
 	serial  string // of the certificate that opened the stream
 	expires time.Time
 	stream  AgentStream
-	greeted bool   // hello was received; of the receiving goroutine
-	process string // boot id of the agent's process
-	count   int64  // of its last report
+	greeted bool                  // hello was received; of the receiving goroutine
+	process string                // boot id of the agent's process
+	count   int64                 // of its last report
+	hash    unique.Handle[string] // of its last report: one text for all agents of a group
 
 	serving sync.Mutex // held while a message is dealt with
 	entry   sync.Mutex // held while the stream is entered among the sessions, or taken out
@@ -80,13 +83,13 @@ func (r *Reign) AdmitAgent(peer identity.Peer) error {
 }
 
 // Connect serves one agent's stream until it ends. Nil means that the agent has
-// said goodbye.
+// said goodbye. Nobody changes peer meanwhile.
 //
 // The goroutine of the call does nothing but wait until then: a stack that has
 // grown hardly ever shrinks, and this one is kept for as long as the agent stays.
-func (r *Reign) Connect(peer identity.Peer, stream AgentStream) error {
+func (r *Reign) Connect(peer *identity.Peer, stream AgentStream) error {
 	s := &session{r: r, id: peer.ID, serial: peer.Serial, expires: peer.NotAfter, stream: stream, done: make(chan struct{})}
-	go s.begin(&peer)
+	go s.begin(peer)
 	<-s.done
 	return s.end()
 }
@@ -286,6 +289,8 @@ func (s *session) report(rep *nstancev1.HealthReport) error {
 		return refuse(codes.InvalidArgument, "INVALID_REPORT", "metrics: they are not valid")
 	}
 	s.r.opts.Metrics.reports.Inc()
+	s.hash = unique.Make(rep.ConfigHash)
+	rep.ConfigHash = s.hash.Value()
 	heard, notice := cache.Health{
 		ReceivedAt: s.r.now(), Count: rep.Count, AgentVersion: printable(rep.Version), Uptime: printable(rep.Uptime),
 		ConfigHash: printable(rep.ConfigHash), Metrics: metrics, Connected: true,
@@ -305,13 +310,12 @@ func (s *session) report(rep *nstancev1.HealthReport) error {
 // printable cuts text of an agent down to what may stand in a log or a status.
 func printable(s string) string {
 	const most = 64
-	clean := []rune(s[:min(len(s), most)])
-	for i, c := range clean {
+	return strings.Map(func(c rune) rune { // no copy of what is clean, as it nearly always is
 		if c < ' ' || c > '~' {
-			clean[i] = '?'
+			return '?'
 		}
-	}
-	return string(clean)
+		return c
+	}, s[:min(len(s), most)])
 }
 
 // Offer queues a message for the agent, and reports whether there was room. One

@@ -25,7 +25,7 @@ type opened struct {
 func (w *world) open(peer identity.Peer) *opened {
 	o := &opened{newPipe(w.ctx), make(chan error, 1)}
 	r := w.reign()
-	w.agents.Go(func() { o.ended <- r.Connect(peer, o.pipe) })
+	w.agents.Go(func() { o.ended <- r.Connect(&peer, o.pipe) })
 	synctest.Wait()
 	return o
 }

@@ -2,6 +2,7 @@ package supply
 
 import (
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,7 +24,6 @@ type machine struct {
 	mu     sync.Mutex
 	line   Line // nil: not connected
 	ledger delivery.Ledger
-	last   delivery.Statuses // of the last report
 
 	wanted delivery.Wanted
 	basis  basis     // what wanted was made from
@@ -46,48 +46,47 @@ func (m *machine) invalidate() {
 
 // statuses reads the files of a report.
 func statuses(files map[string]*nstancev1.FileStatus) delivery.Statuses {
-	if len(files) == 0 {
-		return nil
+	return delivery.NewStatuses(min(len(files), maxReported), func(yield func(string, delivery.Status) bool) {
+		n := 0
+		for name, f := range files {
+			if n++; n > maxReported {
+				return
+			}
+			if fileName.MatchString(name) && !yield(name, statusOf(f)) { // no file that was sent has another name
+				return
+			}
+		}
+	})
+}
+
+// statusOf reads the status of one file.
+func statusOf(f *nstancev1.FileStatus) delivery.Status {
+	status := delivery.Status{Error: printable(f.GetError())}
+	if at := f.GetLastModified(); at.IsValid() {
+		status.Modified = at.AsTime()
 	}
-	all := make(delivery.Statuses, 0, min(len(files), maxReported))
-	for name, f := range files {
-		if len(all) >= maxReported {
-			break
-		}
-		if !fileName.MatchString(name) {
-			continue // no file that was sent has such a name
-		}
-		status := delivery.Status{Error: printable(f.GetError())}
-		if at := f.GetLastModified(); at.IsValid() {
-			status.Modified = at.AsTime()
-		}
-		if digest := f.GetSha256(); len(digest) == 32 {
-			status.Digest = string(digest)
-		}
-		all = append(all, delivery.Named{Name: name, Status: status})
+	if digest := f.GetSha256(); len(digest) == 32 {
+		status.Digest = string(digest)
 	}
-	all.Sort()
-	return all
+	return status
 }
 
 // printable cuts text of an agent down to what may stand in a log or an event.
 func printable(s string) string {
 	const most = 200
-	clean := []rune(s[:min(len(s), most)])
-	for i, c := range clean {
+	return strings.Map(func(c rune) rune {
 		if c < ' ' || c > '~' {
-			clean[i] = '?'
+			return '?'
 		}
-	}
-	return string(clean)
+		return c
+	}, s[:min(len(s), most)])
 }
 
 // heard notes a report and returns the names of the files about which it says
 // something new; nil if there are none. The caller holds mu, as for what follows.
 func (m *machine) heard(hash string, files delivery.Statuses, now time.Time) (changed []string) {
+	changed = files.Differ(m.ledger.Reported())
 	m.ledger.Heard(delivery.Report{Hash: hash, Files: files}, now)
-	changed = files.Differ(m.last)
-	m.last = files
 	return changed
 }
 

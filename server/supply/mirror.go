@@ -62,7 +62,7 @@ func (s *Supply) tell(m *machine, d Machine, t trouble, text string) {
 // mirror writes the row of a file, for people.
 func (s *Supply) mirror(m *machine, name string) {
 	m.mu.Lock()
-	status, _ := m.last.Find(name)
+	status, _ := m.ledger.Reported().Find(name)
 	tries, last := m.ledger.Tries(name)
 	m.mu.Unlock()
 	text := cmp.Or(status.Error, s.troubles.of(m.id, trouble{name, true}))
