@@ -193,7 +193,7 @@ var pureImports = []string{
 // clock, wait, or draw a random number.
 var pureDirs = []string{
 	"server/fleet", "server/decisions", "server/config", "server/render", "server/bucket", "server/delivery", "server/preview",
-	"operator/distribution", "operator/victims", "operator/importing", "operator/inventory",
+	"operator/distribution", "operator/victims", "operator/importing", "operator/inventory", "operator/drain",
 }
 
 // decisionDirs are the pure packages that moreover have no concurrency at all.

@@ -1,0 +1,96 @@
+package drain
+
+import (
+	"fmt"
+	"time"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+)
+
+// acknowledge ends the drain once the server has heard.
+func (d *step) acknowledge(why string) {
+	if d.told(why) {
+		d.finish(why)
+	}
+}
+
+// told tells the server that the Node is drained, again and again with longer pauses, and
+// reports whether it has heard. Where nobody waits to hear of it that is so at once.
+func (d *step) told(why string) bool {
+	s := &d.State
+	d.Why = why
+	pausing := s.AckedAt.Add(pause(s.Acks)).Sub(d.now)
+	switch {
+	case !d.o.Request.Acknowledge, s.Acked:
+		return true
+	case s.Acks > 0 && d.o.Acknowledged:
+		s.Acked = true
+		return true
+	case !d.o.Request.Deadline.IsZero() && d.past(d.o.Request.Deadline.Add(ackLimit)):
+		d.Over = true
+	case s.Acks > 0 && pausing > 0:
+		d.Again = pausing
+	default:
+		s.Acks++
+		s.AckedAt = d.now
+		d.Again = pause(s.Acks)
+		d.do(Acknowledge{Instance: d.o.Request.Instance, Forced: d.wasForced(), Evicted: d.Counts.Evicted, Left: d.Counts.Left})
+	}
+	return false
+}
+
+// pause is how long an answer is waited for after so many attempts.
+func pause(attempts int) time.Duration {
+	return min(time.Second<<max(0, min(attempts-1, 8)), 10*time.Second)
+}
+
+// finish ends the drain. The own Pod, if it was on the Node, goes now.
+func (d *step) finish(why string) {
+	s := &d.State
+	ours := s.Phase != None && d.o.Node != nil
+	s.to(api.DrainDone, d.now)
+	if ours {
+		d.do(Mark{}, Tell{
+			Reason: "Drained", Warning: d.Counts.Left > 0,
+			Message: fmt.Sprintf("%s after %v: %d pods left the node, %d stayed", why, d.now.Sub(s.StartedAt).Round(time.Second), d.Counts.Evicted, d.Counts.Left),
+		})
+	}
+	d.evictSelf()
+}
+
+// done is for a drain that is over: a server that asks again is told again.
+func (d *step) done() {
+	if d.o.Repeated {
+		d.State.Acked, d.State.Acks = false, 0
+	}
+	if d.told("drained") {
+		d.evictSelf()
+	}
+}
+
+// evictSelf asks this program's own Pod to leave, if it is on the Node; the next leader
+// finds a drain that is done. Without it nothing is left to do.
+func (d *step) evictSelf() {
+	p := d.pods.self
+	if p == nil || p.DeletionTimestamp != nil {
+		d.Over = true
+		return
+	}
+	if a, again := d.State.Tried[p.UID]; again && d.now.Before(a.Next) {
+		d.Again = a.Next.Sub(d.now)
+		return
+	}
+	d.State.Tried[p.UID] = Attempt{At: d.now, Next: d.now.Add(retryBudget)}
+	d.do(Evict{p.Namespace, p.Name, p.UID, grace(p, d.State.Deadline, false, d.now)})
+	d.Again = retryBudget
+}
+
+// wasForced reports whether any Pod was deleted directly.
+func (d *step) wasForced() bool {
+	for _, a := range d.State.Tried {
+		if !a.Killed.IsZero() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,95 @@
+package drain
+
+import (
+	"cmp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ReasonSpot is the reason of an instance that its provider takes away: its deadline only
+// ever moves nearer.
+const ReasonSpot = "spot-termination"
+
+// Request asks for a drain.
+type Request struct {
+	Instance, Reason string
+	// Decided is when the end of the instance was decided; zero: now.
+	Decided time.Time
+	// Deadline is when its machine is deleted at the latest; zero: there is none.
+	Deadline time.Time
+	// Acknowledge: the server is to be told when the Node is drained.
+	Acknowledge bool
+}
+
+// Compare orders requests by urgency: those of machines that a provider takes away first,
+// then by deadline, those without one last.
+func Compare(a, b Request) int {
+	spot := func(r Request) int {
+		if r.Reason == ReasonSpot {
+			return 0
+		}
+		return 1
+	}
+	never := func(r Request) int {
+		if r.Deadline.IsZero() {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(
+		cmp.Compare(spot(a), spot(b)), cmp.Compare(never(a), never(b)), a.Deadline.Compare(b.Deadline), cmp.Compare(a.Instance, b.Instance),
+	)
+}
+
+// Fate is what the server says of the instance.
+type Fate string
+
+// The fates.
+const (
+	Condemned Fate = ""         // it is to go
+	Spared    Fate = "spared"   // it lives, and a shard that can be believed does not condemn it
+	Deleting  Fate = "deleting" // its machine is being deleted
+	Deleted   Fate = "deleted"  // its machine is gone
+)
+
+// Force says what happens at the force point.
+type Force string
+
+// The settings. The empty one is AtDeadline.
+const (
+	AtDeadline Force = "AtDeadline" // Pods that are left are deleted directly
+	Never      Force = "Never"      // they are asked on until the deadline
+)
+
+// Observation is what a step looks at.
+type Observation struct {
+	Request Request
+	Fate    Fate
+	// Repeated: the server asked again since the last step.
+	Repeated bool
+	// NoticedAt is when this process first knew of the request; RegisteredAt when the
+	// instance registered, zero if it never did.
+	NoticedAt, RegisteredAt time.Time
+	// NodeUnknown: whether there is a Node could not be found out.
+	NodeUnknown bool
+	// Node is the instance's; nil: it has none.
+	Node *corev1.Node
+	// Pods are all those bound to the Node, read after the last step.
+	Pods []corev1.Pod
+	// DaemonSets are the UIDs of those that exist.
+	DaemonSets map[types.UID]bool
+	// Self is the UID of this program's own Pod; empty: it runs in none.
+	Self types.UID
+	// Attachments is the number of volumes still attached to the Node.
+	Attachments int
+	// CoreDrains: Cluster API drains this Node, because its Machine is being deleted.
+	CoreDrains bool
+	// Results are the answers to the evictions and deletions of the last step.
+	Results []Result
+	// Acknowledged: the server has heard the last Acknowledge, or does not know the
+	// instance.
+	Acknowledged bool
+	Force        Force
+}

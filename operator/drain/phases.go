@@ -1,0 +1,171 @@
+package drain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+)
+
+// drain is for a Node that is ours to drain.
+func (d *step) drain() {
+	s := &d.State
+	s.Node = d.o.Node.UID
+	if s.Phase == None {
+		d.cordon()
+		return
+	}
+	if !d.o.Node.Spec.Unschedulable || d.o.Node.Annotations[api.AnnotationDrainInstance] != s.Instance {
+		d.do(Mark{}) // the mark did not arrive, or somebody took it off
+		d.Again, d.Why = quick, "to be cordoned"
+		return
+	}
+	before := *s
+	d.moveDeadline()
+	switch {
+	case d.Counts.Left == 0:
+		d.detach()
+	case d.past(s.Deadline):
+		d.wait(fmt.Sprintf("%d pods are left, and there is no more time", d.Counts.Left))
+		d.Over = d.past(s.Deadline.Add(ackLimit))
+	case d.forced():
+		d.force()
+	default:
+		s.to(api.DrainEvicting, d.now)
+		d.evict()
+	}
+	changed := s.Phase != before.Phase || s.Reason != before.Reason || !s.Deadline.Equal(before.Deadline)
+	if changed && s.Phase != api.DrainDone { // that writes its own
+		d.Actions = slices.Insert(d.Actions, 0, Action(Mark{}))
+	}
+}
+
+// cordon begins. Pods are only looked at in the next step: none come from then on.
+func (d *step) cordon() {
+	r := d.o.Request
+	s := &d.State
+	s.Instance, s.Reason, s.StartedAt, s.Deadline = r.Instance, r.Reason, r.Decided, r.Deadline
+	if s.StartedAt.IsZero() {
+		s.StartedAt = d.now
+	}
+	s.Cordoned = !d.o.Node.Spec.Unschedulable
+	s.to(api.DrainCordoned, d.now)
+	by := "without a deadline"
+	if !s.Deadline.IsZero() {
+		by = "until " + s.Deadline.UTC().Format(time.RFC3339)
+	}
+	d.do(Mark{}, Tell{Reason: "DrainStarted", Message: fmt.Sprintf("instance %s is drained %s: %s", s.Instance, by, s.Reason)})
+	d.Again, d.Why = AtOnce, "cordoned"
+}
+
+// moveDeadline follows the server: the newest deadline counts, of a machine that the
+// provider takes away the earliest.
+func (d *step) moveDeadline() {
+	s, r := &d.State, d.o.Request
+	same := r.Deadline.Truncate(time.Second).Equal(s.Deadline.Truncate(time.Second)) // as a Node says it
+	spot := s.Reason == ReasonSpot || r.Reason == ReasonSpot
+	later := !s.Deadline.IsZero() && r.Deadline.After(s.Deadline)
+	if r.Deadline.IsZero() || same || spot && later {
+		return
+	}
+	s.Reason, s.Deadline = r.Reason, r.Deadline
+}
+
+// forced reports whether Pods are to be deleted directly.
+func (d *step) forced() bool {
+	s := d.State
+	return d.o.Force != Never && !s.Deadline.IsZero() && d.past(ForcePoint(s.StartedAt, s.Deadline))
+}
+
+// evict asks those Pods to leave whose turn it is: Kubernetes' own critical ones when all
+// others are gone.
+func (d *step) evict() {
+	ordinary := slices.ContainsFunc(d.pods.left(), func(p *corev1.Pod) bool { return !critical(p) })
+	for _, p := range d.pods.evict {
+		a, again := d.State.Tried[p.UID]
+		if ordinary && critical(p) || again && d.now.Before(a.Next) {
+			continue
+		}
+		if !again && !managed(p) {
+			d.do(Tell{Reason: "PodWillBeLost", Warning: true, Message: name(p) + " has no controller that would make it anew"})
+		}
+		d.State.Tried[p.UID] = Attempt{At: d.now, Next: d.now.Add(retryBudget), Outcome: a.Outcome, Says: a.Says}
+		d.do(Evict{p.Namespace, p.Name, p.UID, grace(p, d.State.Deadline, unreachable(d.o.Node), d.now)})
+	}
+	d.wait(d.waiting())
+}
+
+// waiting says what a drain waits for.
+func (d *step) waiting() string {
+	why := fmt.Sprintf("%d pods are left", d.Counts.Left)
+	for _, p := range d.pods.evict {
+		if a := d.State.Tried[p.UID]; a.Outcome == Blocked || a.Outcome == Impossible {
+			return fmt.Sprintf("%s; %s %s: %s", why, name(p), a.Outcome, a.Says)
+		}
+	}
+	return why
+}
+
+// force deletes what is left. When even that moves nothing, nothing more can be done.
+func (d *step) force() {
+	if d.State.Phase != api.DrainForcing {
+		d.State.to(api.DrainForcing, d.now)
+		d.do(Tell{Reason: "DrainForced", Warning: true, Message: d.inTheWay()})
+	}
+	stuck := true
+	for _, p := range d.pods.left() {
+		a := d.State.Tried[p.UID]
+		if !a.Killed.IsZero() {
+			stuck = stuck && d.past(a.Ends.Add(stuckAfter))
+			continue
+		}
+		stuck = false
+		if p.DeletionTimestamp != nil && !p.DeletionTimestamp.After(d.State.Deadline.Add(-5*time.Second)) {
+			continue // its own time ends early enough
+		}
+		seconds := grace(p, d.State.Deadline, unreachable(d.o.Node), d.now)
+		a.At, a.Killed, a.Ends = d.now, d.now, d.now.Add(time.Duration(seconds)*time.Second)
+		d.State.Tried[p.UID] = a
+		d.do(Kill{p.Namespace, p.Name, p.UID, seconds})
+	}
+	if stuck {
+		d.acknowledge("not even a deletion moves the pods that are left: " + d.inTheWay())
+		return
+	}
+	d.wait(fmt.Sprintf("%d pods were deleted and have not ended", d.Counts.Left))
+}
+
+// inTheWay names up to ten Pods that are left, and what kept each.
+func (d *step) inTheWay() string {
+	var names []string
+	for i, p := range d.pods.left() {
+		if i == 10 {
+			names = append(names, fmt.Sprintf("and %d more", d.Counts.Left-i))
+			break
+		}
+		text := name(p)
+		if says := d.State.Tried[p.UID].Says; says != "" {
+			text += " (" + says + ")"
+		}
+		names = append(names, text)
+	}
+	return strings.Join(names, ", ")
+}
+
+// detach waits for volumes, and then is done.
+func (d *step) detach() {
+	d.State.to(api.DrainDetaching, d.now)
+	until := d.State.Since.Add(volumeWait)
+	if s := d.State; !s.Deadline.IsZero() && s.Deadline.Add(-5*time.Second).Before(until) {
+		until = s.Deadline.Add(-5 * time.Second)
+	}
+	if d.o.Attachments > 0 && d.now.Before(until) {
+		d.wait(fmt.Sprintf("%d volumes are still attached", d.o.Attachments))
+		return
+	}
+	d.acknowledge("drained")
+}

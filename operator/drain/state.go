@@ -1,0 +1,205 @@
+package drain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+)
+
+// Phase is how far a drain is.
+type Phase = api.DrainPhase
+
+// None is the phase of a Node on which nothing was done yet.
+const None Phase = ""
+
+// moves are all transitions of a drain. Done is final, save that a cancelled drain ends
+// in None from everywhere.
+var moves = map[Phase][]Phase{
+	None:               {api.DrainCordoned, api.DrainDone}, // Done: there is no Node, or somebody else drains it
+	api.DrainCordoned:  {api.DrainEvicting, api.DrainForcing, api.DrainDetaching, api.DrainDone},
+	api.DrainEvicting:  {api.DrainForcing, api.DrainDetaching, api.DrainDone},  // Done: the Node is gone
+	api.DrainForcing:   {api.DrainEvicting, api.DrainDetaching, api.DrainDone}, // back: the deadline moved away; Done: Pods do not even go by force
+	api.DrainDetaching: {api.DrainEvicting, api.DrainForcing, api.DrainDone},   // back: a Pod came that tolerates everything
+	api.DrainDone:      {},
+}
+
+// State is a drain. The zero value is one that has not begun.
+type State struct {
+	Instance, Reason string
+	// StartedAt is when the time to drain began: when the instance was condemned.
+	StartedAt time.Time
+	// Deadline is when the machine is deleted at the latest; zero: there is none.
+	Deadline time.Time
+	Phase    Phase
+	// Cordoned: it was us who cordoned the Node, so we may uncordon it.
+	Cordoned bool
+
+	Progress
+}
+
+// Progress is the part of a State that stands nowhere but in memory.
+type Progress struct {
+	// Node is the UID of the Node.
+	Node types.UID
+	// Since is when the phase began, as far as this process knows.
+	Since time.Time
+	// Tried are the Pods that were evicted or deleted, by UID.
+	Tried map[types.UID]Attempt
+	// Acks is how often the server was told that the Node is drained, AckedAt when last,
+	// Acked that it has heard it.
+	Acks    int
+	AckedAt time.Time
+	Acked   bool
+}
+
+// Attempt is what was tried with one Pod.
+type Attempt struct {
+	At time.Time
+	// Next is when to try again.
+	Next    time.Time
+	Outcome Outcome
+	// Says is what the API server answered, for people.
+	Says string
+	// Killed is when it was deleted directly; zero: it was not. Ends is when its grace
+	// then ends.
+	Killed, Ends time.Time
+}
+
+// to moves to a phase.
+func (s *State) to(p Phase, now time.Time) {
+	if s.Phase == p {
+		if s.Since.IsZero() {
+			s.Since = now
+		}
+		return
+	}
+	if !slices.Contains(moves[s.Phase], p) {
+		panic(fmt.Sprintf("drain: no way from %q to %q", s.Phase, p))
+	}
+	s.Phase, s.Since = p, now
+}
+
+// ForcePoint is when Pods that are left are deleted directly: a fifth of the time before
+// the deadline, but at least 30 seconds; 15 seconds before it where there are two minutes
+// or less; and never in the first half of the time.
+func ForcePoint(started, deadline time.Time) time.Time {
+	window := deadline.Sub(started)
+	before := max(30*time.Second, window/5)
+	if window <= 2*time.Minute {
+		before = 15 * time.Second
+	}
+	point, half := deadline.Add(-before), started.Add(window/2)
+	if half.After(point) {
+		return half
+	}
+	return point
+}
+
+// labelDraining is the value of the label that takes a Node out of load balancers, by
+// which ours is told from one that somebody else has set.
+const labelDraining = "nstance-draining"
+
+// Marked returns the Node with the state written on it: cordoned, tainted, taken out of
+// load balancers, annotated.
+func Marked(node *corev1.Node, s State) *corev1.Node {
+	n := unmarked(node)
+	n.Spec.Unschedulable = true
+	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: api.TaintDraining, Value: s.Reason, Effect: corev1.TaintEffectNoSchedule})
+	if _, ok := n.Labels[corev1.LabelNodeExcludeBalancers]; !ok {
+		setIn(&n.Labels, corev1.LabelNodeExcludeBalancers, labelDraining)
+	}
+	setIn(&n.Annotations, api.AnnotationDrainInstance, s.Instance)
+	setIn(&n.Annotations, api.AnnotationDrainReason, s.Reason)
+	setIn(&n.Annotations, api.AnnotationDrainStartedAt, s.StartedAt.UTC().Format(time.RFC3339))
+	setIn(&n.Annotations, api.AnnotationDrainPhase, string(s.Phase))
+	if !s.Deadline.IsZero() {
+		setIn(&n.Annotations, api.AnnotationDrainDeadline, s.Deadline.UTC().Format(time.RFC3339))
+	}
+	if s.Cordoned {
+		setIn(&n.Annotations, api.AnnotationCordonedBy, api.CordonedByOperator)
+	}
+	return n
+}
+
+// Unmarked returns the Node as it was before its drain: uncordoned only if it was us who
+// cordoned it.
+func Unmarked(node *corev1.Node) *corev1.Node {
+	n := unmarked(node)
+	if node.Annotations[api.AnnotationCordonedBy] == api.CordonedByOperator {
+		n.Spec.Unschedulable = false
+	}
+	return n
+}
+
+// unmarked takes everything off that Marked puts on, save the cordon.
+func unmarked(node *corev1.Node) *corev1.Node {
+	n := node.DeepCopy()
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == api.TaintDraining })
+	if n.Labels[corev1.LabelNodeExcludeBalancers] == labelDraining {
+		delete(n.Labels, corev1.LabelNodeExcludeBalancers)
+	}
+	for _, key := range []string{
+		api.AnnotationDrainInstance, api.AnnotationDrainReason, api.AnnotationDrainStartedAt, api.AnnotationDrainDeadline,
+		api.AnnotationDrainPhase, api.AnnotationCordonedBy,
+	} {
+		delete(n.Annotations, key)
+	}
+	return n
+}
+
+func setIn(m *map[string]string, key, value string) {
+	if *m == nil {
+		*m = map[string]string{}
+	}
+	(*m)[key] = value
+}
+
+// ParseState reads the state from the annotations of a Node; false without an error: the
+// Node is not being drained. After an error the drain is to begin anew.
+func ParseState(annotations map[string]string) (State, bool, error) {
+	s := State{
+		Instance: annotations[api.AnnotationDrainInstance],
+		Reason:   annotations[api.AnnotationDrainReason],
+		Phase:    Phase(annotations[api.AnnotationDrainPhase]),
+		Cordoned: annotations[api.AnnotationCordonedBy] == api.CordonedByOperator,
+	}
+	if s.Instance == "" {
+		return State{}, false, nil
+	}
+	if _, known := moves[s.Phase]; !known || s.Phase == None {
+		return State{}, false, fmt.Errorf("annotation %s: %q is no phase of a drain", api.AnnotationDrainPhase, s.Phase)
+	}
+	var err error
+	if s.StartedAt, err = parseTime(annotations, api.AnnotationDrainStartedAt); err != nil {
+		return State{}, false, err
+	}
+	if _, ok := annotations[api.AnnotationDrainDeadline]; ok {
+		if s.Deadline, err = parseTime(annotations, api.AnnotationDrainDeadline); err != nil {
+			return State{}, false, err
+		}
+	}
+	return s, true, nil
+}
+
+func parseTime(annotations map[string]string, key string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, annotations[key])
+	if err != nil {
+		return time.Time{}, fmt.Errorf("annotation %s: %w", key, err)
+	}
+	return at.UTC(), nil
+}
+
+// clone returns a state whose map may be written to.
+func (s State) clone() State {
+	s.Tried = maps.Clone(s.Tried)
+	if s.Tried == nil {
+		s.Tried = map[types.UID]Attempt{}
+	}
+	return s
+}

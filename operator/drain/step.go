@@ -1,0 +1,135 @@
+package drain
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+)
+
+// Times of a drain.
+const (
+	// AtOnce is the Again of a step that is to be followed by another without a pause.
+	AtOnce = time.Millisecond
+	// lookFor is how long the Node of a young instance is looked for; young is an
+	// instance for that long.
+	lookFor, young = 10 * time.Second, 10 * time.Minute
+	// volumeWait is how long volumes get to be detached.
+	volumeWait = 60 * time.Second
+	// stuckAfter is how long after the end of its grace a deleted Pod counts as stuck.
+	stuckAfter = 10 * time.Second
+	// ackLimit is how long after the deadline the server is still told.
+	ackLimit = 60 * time.Second
+	// slow and quick are the paces of steps; quick with quickFor or less left.
+	slow, quick, quickFor = 5 * time.Second, time.Second, 60 * time.Second
+)
+
+// step is a Decision in the making.
+type step struct {
+	Decision
+	o    Observation
+	pods sorted
+	now  time.Time
+}
+
+// Step decides what comes next.
+func Step(s State, o Observation, now time.Time) Decision {
+	d := &step{Decision: Decision{State: s.clone()}, o: o, now: now}
+	if o.Node != nil && s.Node != "" && s.Node != o.Node.UID {
+		d.State = State{}.clone() // a new Node of the old name
+	}
+	d.learn()
+	d.count()
+	switch {
+	case o.Fate == Deleted:
+		d.Over, d.Why = true, "the machine is gone"
+	case o.Fate == Deleting:
+		d.Why = "the machine is being deleted"
+	case o.Fate == Spared:
+		d.cancel()
+	case o.NodeUnknown:
+		d.wait("whether there is a node is not known")
+	case d.State.Phase == api.DrainDone:
+		d.done()
+	case o.Node == nil:
+		d.noNode()
+	case o.CoreDrains:
+		d.watch()
+	default:
+		d.drain()
+	}
+	return d.Decision
+}
+
+func (d *step) do(actions ...Action) { d.Actions = append(d.Actions, actions...) }
+
+// wait ends the step until the usual time has passed.
+func (d *step) wait(why string) {
+	d.Why, d.Again = why, slow
+	if deadline := d.o.Request.Deadline; !deadline.IsZero() && deadline.Sub(d.now) <= quickFor {
+		d.Again = quick
+	}
+}
+
+// count classifies the Pods.
+func (d *step) count() {
+	if d.o.Node == nil {
+		return
+	}
+	around := surroundings{daemonSets: d.o.DaemonSets, self: d.o.Self, unreachable: unreachable(d.o.Node), now: d.now}
+	d.pods = around.sort(d.o.Pods)
+	there := map[types.UID]bool{}
+	for _, p := range d.o.Pods {
+		there[p.UID] = true
+	}
+	for uid := range d.State.Tried {
+		if !there[uid] {
+			d.Counts.Evicted++
+		}
+	}
+	for _, p := range d.pods.left() {
+		d.Counts.Left++
+		if d.State.Tried[p.UID].Outcome == Blocked {
+			d.Counts.Blocked++
+		}
+	}
+	d.Counts.Total = d.Counts.Evicted + d.Counts.Left
+}
+
+// cancel undoes the drain of an instance that is to live.
+func (d *step) cancel() {
+	d.Over, d.Why = true, "the instance is not condemned any more"
+	if d.State.Phase != None && d.o.Node != nil {
+		d.do(Unmark{}, Tell{Reason: "DrainCancelled", Message: d.Why})
+	}
+	d.State = State{}
+}
+
+// noNode is for an instance without a Node.
+func (d *step) noNode() {
+	age := d.now.Sub(d.o.RegisteredAt)
+	switch {
+	case d.State.Phase != None:
+		d.acknowledge("its node is gone")
+	case d.o.RegisteredAt.IsZero():
+		d.acknowledge("it never registered, and has no node")
+	case age < young && d.now.Sub(d.o.NoticedAt) < lookFor:
+		d.Why, d.Again = "its node is looked for", quick
+	default:
+		d.acknowledge("it has no node")
+	}
+}
+
+// watch is for a Node that Cluster API drains: only that it is empty is of interest.
+func (d *step) watch() {
+	if d.Counts.Left > 0 {
+		d.wait(fmt.Sprintf("%d pods are left for Cluster API to drain", d.Counts.Left))
+		return
+	}
+	d.acknowledge("Cluster API has drained it")
+}
+
+// past reports whether a time is there and over.
+func (d *step) past(t time.Time) bool { return !t.IsZero() && !d.now.Before(t) }
