@@ -19,17 +19,17 @@ import (
 // there has to have stopped.
 type lockModel struct {
 	seen    bool
-	lost    bool // somebody has deleted the document
-	empty   bool // the shard has nothing that a leader could have acted on
+	lost    time.Time // when somebody has deleted the document; zero: it stands
+	empty   bool      // the shard has nothing that a leader could have acted on
 	doc     lease.Document
 	at      time.Time // when the store accepted it
 	written uint64    // the highest term in any other document
-	claimed time.Time // when the claim was accepted that it is; zero: it is none
+	claims  time.Time // when the lock was lost that it claims; zero: it is no claim
 }
 
 // acting is the highest term in which somebody may write.
 func (m lockModel) acting() uint64 {
-	if !m.claimed.IsZero() {
+	if !m.claims.IsZero() {
 		return m.written
 	}
 	return max(m.written, m.doc.Term)
@@ -40,25 +40,25 @@ func (m lockModel) acting() uint64 {
 func (m lockModel) follow(doc lease.Document, at time.Time) (next lockModel, wrong string) {
 	next = lockModel{seen: true, empty: m.empty, doc: doc, at: at, written: m.written}
 	switch {
-	case m.seen && m.lost && !m.empty:
-		next.claimed = at
+	case m.seen && !m.lost.IsZero() && !m.empty:
+		next.claims = m.lost
 	case doc.Term == m.doc.Term:
-		next.claimed = m.claimed
+		next.claims = m.claims
 	}
 	before := m.doc
 	switch {
 	case !m.seen:
-	case m.lost && doc.Term <= m.written:
+	case !m.lost.IsZero() && doc.Term <= m.written:
 		wrong = fmt.Sprintf("after its loss in term %d the lock begins with term %d, and term %d has written", before.Term, doc.Term, m.written)
-	case m.lost:
+	case !m.lost.IsZero():
 	case doc.Term < before.Term:
 		wrong = fmt.Sprintf("term %d follows term %d", doc.Term, before.Term)
 	case doc.Term == before.Term && doc.LeaderID != before.LeaderID:
 		wrong = fmt.Sprintf("%s and %s hold the lock in term %d", before.LeaderID, doc.LeaderID, doc.Term)
 	case doc.Term == before.Term && before.Released && !doc.Released:
 		wrong = fmt.Sprintf("%s goes on in term %d, which it has given up", doc.LeaderID, doc.Term)
-	case doc.Term > before.Term && !m.claimed.IsZero() && at.Sub(m.claimed) < before.Lease()-leaseMargin:
-		wrong = fmt.Sprintf("%s acts %v after the lock was claimed", doc.LeaderID, at.Sub(m.claimed))
+	case doc.Term > before.Term && !m.claims.IsZero() && at.Sub(m.claims) < before.Lease()-leaseMargin:
+		wrong = fmt.Sprintf("%s acts %v after the lock was lost", doc.LeaderID, at.Sub(m.claims))
 	case doc.Term == before.Term, before.Released, doc.LeaderID == before.LeaderID:
 	case at.Sub(m.at) < before.Lease():
 		wrong = fmt.Sprintf("%s takes the lock %v after %s has renewed it", doc.LeaderID, at.Sub(m.at), before.LeaderID)
@@ -71,7 +71,7 @@ func (t *truth) lock(write memory.Write) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if write.Deleted {
-		t.held.lost = true
+		t.held.lost = time.Now()
 		return
 	}
 	var doc lease.Document

@@ -16,11 +16,11 @@ func TestS1_ModelOfTheLock(t *testing.T) {
 	stands := lockModel{seen: true, doc: doc("a", 3, false), at: start}
 	released := lockModel{seen: true, doc: doc("a", 3, true), at: start}
 	lost := stands
-	lost.lost, lost.written = true, 3
+	lost.lost, lost.written = start, 3
 	unwritten := lost
 	unwritten.written = 2
 	claimed := stands
-	claimed.claimed = start
+	claimed.claims = start
 	for _, c := range []struct {
 		name   string
 		before lockModel
@@ -46,10 +46,10 @@ func TestS1_ModelOfTheLock(t *testing.T) {
 		{"a claim that becomes one too soon", claimed, doc("a", 4, false), 11 * time.Second, false},
 	} {
 		next, wrong := c.before.follow(c.doc, start.Add(c.after))
-		if wantClaim := c.before.lost || c.before.claimed == start && c.doc.Term == 3; next.claimed.IsZero() == wantClaim {
-			t.Errorf("%s: claimed at %v, want a claim: %t", c.name, next.claimed, wantClaim)
+		if want := !c.before.lost.IsZero() || !c.before.claims.IsZero() && c.doc.Term == 3; next.claims.IsZero() == want {
+			t.Errorf("%s: claims what was lost at %v, want a claim: %t", c.name, next.claims, want)
 		}
-		if (wrong == "") != c.fine || next.doc != c.doc || next.lost || next.written != c.before.written {
+		if (wrong == "") != c.fine || next.doc != c.doc || !next.lost.IsZero() || next.written != c.before.written {
 			t.Errorf("%s: %q, then %+v", c.name, wrong, next)
 		}
 	}

@@ -232,6 +232,18 @@ var scenarios = []struct{ name, plan string }{
 			1m cut store b 5s
 			1m20s cut a agents 1m4s`,
 	},
+	{
+		// S1, of the model: the write of a claim takes long. Its lease counts from when it was
+		// sent, for the lock was gone by then.
+		"the claim of a lost lock takes long", `
+			seed 30053
+			set delete 1s
+			set drain 0s
+			set operator no
+			weather store-slow 0.0494
+			2m50.143367966s lose-lock
+			2m53.25234283s freeze a 51.927s`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.
