@@ -12,6 +12,7 @@ const (
 	BlockerSetback     Blocker = "rotation-stopped" // what is made from the present configuration comes to nothing
 	BlockerNoCapacity  Blocker = "no-capacity"      // the provider has no room for what is asked
 	BlockerImage       Blocker = "image-unresolved" // no image is known that its machines could be made with
+	BlockerType        Blocker = "type-mismatch"    // machines of its instance type are not of its architecture
 	BlockerThrottled   Blocker = "throttled"        // the provider wants to be called less often
 	BlockerBound       Blocker = "bound"            // as much goes on at once as may
 	BlockerWindow      Blocker = "window"           // no maintenance window is open
@@ -27,7 +28,7 @@ const (
 // Blockers returns every blocker.
 func Blockers() []Blocker {
 	return []Blocker{
-		BlockerBackOff, BlockerCrashLoop, BlockerSetback, BlockerNoCapacity, BlockerImage, BlockerThrottled,
+		BlockerBackOff, BlockerCrashLoop, BlockerSetback, BlockerNoCapacity, BlockerImage, BlockerType, BlockerThrottled,
 		BlockerBound, BlockerWindow, BlockerReplacement, BlockerUnsettled, BlockerProof, BlockerHeld, BlockerListing, BlockerQueue, BlockerPaused,
 	}
 }

@@ -348,6 +348,7 @@ func (p *process) shardOptions() shard.Options {
 		Store: p.store, Driver: p.drv, Cache: p.cache, Keys: p.keys.current, Secrets: p.keys.machineSecrets,
 		Addresses: func() driver.Addresses { return p.ls.advertised },
 		Metrics:   shard.NewMetrics(p.status.registry), Drainers: p.operators, Log: p.log,
+		Misfit: p.source.types.misfit,
 		Tracer: p.tracer,
 	}
 }

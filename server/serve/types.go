@@ -31,6 +31,10 @@ type typeBook struct {
 // machineType is a type, and the architecture that it is to have.
 type machineType struct{ name, arch string }
 
+func (t machineType) misfit() error {
+	return fmt.Errorf("machines of type %q are not %s", t.name, t.arch)
+}
+
 // Bounds of what is remembered: callers of the API name types too.
 const (
 	maxTypes = 10_000
@@ -77,7 +81,7 @@ func (b *typeBook) check(t machineType, otherwise error) error {
 	case driver.TypeOK:
 		return nil
 	case driver.TypeMismatch:
-		return fmt.Errorf("machines of type %q are not %s", t.name, t.arch)
+		return t.misfit()
 	case driver.TypeUnknown:
 		return config.ErrUnknownType
 	}
@@ -85,6 +89,17 @@ func (b *typeBook) check(t machineType, otherwise error) error {
 		b.open[t] = true
 	}
 	return otherwise
+}
+
+// misfit is what the provider has said against a type; nil: nothing. It asks nothing.
+func (b *typeBook) misfit(instanceType, arch string) error {
+	t := machineType{instanceType, arch}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.verdicts[t] != driver.TypeMismatch {
+		return nil
+	}
+	return t.misfit()
 }
 
 // learn has the provider answer the open questions, and reports whether it has said
@@ -122,11 +137,13 @@ func (b *typeBook) learn(ctx context.Context) (news bool) {
 
 // confirmTypes asks about the types of the configuration that this server began with,
 // which was read before there was anybody to ask. It is in force: what does not fit is
-// said, and the creates of its groups fail. An edit with such a type is refused.
+// said, here and as a condition of its groups, and their creates fail. An edit with such
+// a type is refused.
 func (p *process) confirmTypes(ctx context.Context) {
 	if !p.source.types.learn(ctx) {
 		return
 	}
+	p.shard.Reconsider()
 	if _, err := p.source.fetch(ctx); err != nil && ctx.Err() == nil {
 		p.log.ErrorContext(ctx, "the configuration in force would be refused now", "error", err)
 	}

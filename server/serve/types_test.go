@@ -109,7 +109,17 @@ func TestTypesOfTheFirstConfigurationAreConfirmed(t *testing.T) {
 	var logs bytes.Buffer
 	p.log = slog.New(slog.NewTextHandler(&logs, nil))
 	p.source.types.ask(&catalogue{}, p.shard.Static().Config.Server.RequestTimeout.Std())
+	misfit := p.source.types.misfit
+	if err := misfit("arm.large", "amd64"); err != nil {
+		t.Errorf("before anybody was asked: %v", err)
+	}
 	p.confirmTypes(t.Context())
+	if err := misfit("arm.large", "amd64"); err == nil {
+		t.Error("its groups get no condition")
+	}
+	if err := misfit("process", "amd64"); err != nil {
+		t.Errorf("a type that nobody asked about: %v", err)
+	}
 	if !strings.Contains(logs.String(), "level=ERROR") || !strings.Contains(logs.String(), "arm.large") || sizeOf(p) != 3 {
 		t.Errorf("logged %q, size %d", logs.String(), sizeOf(p))
 	}

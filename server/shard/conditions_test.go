@@ -1,8 +1,10 @@
 package shard
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,6 +66,34 @@ func TestWhatTheProviderRefusesIsACondition(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What the provider says against an instance type is a condition as soon as it is
+// learnt, whatever becomes of the creates.
+func TestTypeThatDoesNotFitIsACondition(t *testing.T) {
+	var learnt atomic.Bool
+	misfit := func(instanceType, arch string) error {
+		if !learnt.Load() {
+			return nil
+		}
+		return fmt.Errorf("machines of type %q are not %s", instanceType, arch)
+	}
+	inWorld(t, worldOptions{Misfit: misfit}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		if got := w.standing(web); !slices.Equal(got, []string{"at-size"}) {
+			t.Errorf("conditions %v before anything is known", got)
+		}
+		learnt.Store(true)
+		w.shard().Reconsider()
+		w.settle(time.Second)
+		if got := w.standing(web); !slices.Equal(got, []string{"at-size", "type-mismatch"}) {
+			t.Errorf("conditions %v", got)
+		}
+		if text := w.conditions(web); !strings.Contains(text, `machines of type "small" are not amd64`) {
+			t.Errorf("conditions: %s", text)
+		}
+	})
 }
 
 // A file that cannot be made is a condition of the machine and of its group, until it

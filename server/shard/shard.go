@@ -60,6 +60,10 @@ type Options struct {
 	Metrics   *Metrics
 	Drainers  Drainers // nil: nobody coordinates drains
 
+	// Misfit says why machines of an instance type are not of an architecture, as far
+	// as the provider has said so before; nil: they are, or nothing is known.
+	Misfit func(instanceType, arch string) error
+
 	// FetchUserdata gets user data that stands at an https address; by default
 	// package userdata does.
 	FetchUserdata func(ctx context.Context, address string) ([]byte, error)
@@ -94,6 +98,9 @@ func (o *Options) defaults() {
 	}
 	if o.Jitter == nil {
 		o.Jitter = rand.Float64
+	}
+	if o.Misfit == nil {
+		o.Misfit = func(string, string) error { return nil }
 	}
 	if o.FetchUserdata == nil {
 		o.FetchUserdata = userdata.NewFetcher(nil).Fetch
@@ -177,6 +184,14 @@ func (s *Shard) Lead(ctx context.Context, term uint64) error {
 		return nil
 	}
 	return err
+}
+
+// Reconsider has every group looked at again, if this server leads: something was
+// learnt that no event tells.
+func (s *Shard) Reconsider() {
+	if r, err := s.Reign(); err == nil {
+		r.enqueueAll()
+	}
 }
 
 // Refusal is the answer to a call that is not carried out. Message is safe to

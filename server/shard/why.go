@@ -18,6 +18,7 @@ type weighing struct {
 	plan    fleet.Decision
 	pause   decisions.Hold
 	limit   decisions.Hold // of the provider, on calls; the zero Hold: none is felt
+	misfit  decisions.Hold // of its instance types; the zero Hold: they fit
 	lacking []decisions.Undelivered
 	verdict decisions.Verdict
 }
@@ -27,6 +28,7 @@ func (r *Reign) weigh(group fleet.GroupID, now time.Time) weighing {
 	w := weighing{
 		group: group, at: now, view: r.view(group, now),
 		pause: r.wanted.pause(group, now), limit: r.backoffs.throttle(group, now), lacking: r.undelivered(group),
+		misfit: r.misfit(group),
 	}
 	w.plan = fleet.Plan(w.view, now)
 	w.verdict = decisions.Weigh(group, w.plan, r.rails(group, w.pause, now), now)
@@ -48,8 +50,23 @@ func (w weighing) wake() time.Time {
 func (w weighing) conditions() []decisions.Condition {
 	return decisions.Conditions(decisions.Facts{
 		Group: w.view.Group, Counts: w.plan.Counts, Shown: w.verdict.Shown,
-		Holds: []decisions.Hold{w.pause, w.limit}, Undelivered: w.lacking, Instances: w.view.Instances,
+		Holds: []decisions.Hold{w.pause, w.limit, w.misfit}, Undelivered: w.lacking, Instances: w.view.Instances,
 	})
+}
+
+// misfit is what the provider has said against the instance types of a group. It
+// holds nothing back: the creates go out, and fail as the provider has it.
+func (r *Reign) misfit(group fleet.GroupID) decisions.Hold {
+	eff, ok := r.wanted.any(group)
+	if !ok {
+		return decisions.Hold{}
+	}
+	for _, name := range eff.InstanceTypes {
+		if err := r.opts.Misfit(name, eff.Arch); err != nil {
+			return decisions.Hold{By: fleet.BlockerType, Why: err.Error()}
+		}
+	}
+	return decisions.Hold{}
 }
 
 // rails are what holds back actions whatever the plan says: a pause; creates

@@ -64,6 +64,9 @@ type worldOptions struct {
 	CachePath    string       // a real file; without one the cache lives in memory
 	tracer       trace.Tracer // nil: none
 
+	// Misfit is what the provider says against a type of an architecture.
+	Misfit func(instanceType, arch string) error
+
 	// Prepare makes the cloud what it is before any server leads.
 	Prepare func(*drivertest.Cloud)
 	// Fetch gets user data that stands elsewhere.
@@ -282,7 +285,7 @@ func (w *world) startDoomed(n int, when moment) {
 		Secrets:   func() secrets.Store { return w.secrets },
 		Addresses: func() driver.Addresses { return driver.Addresses{} }, Drainers: &w.drainers,
 		Log:   slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelInfo})),
-		NewID: w.ids.NewID, Tracer: w.opts.tracer,
+		NewID: w.ids.NewID, Tracer: w.opts.tracer, Misfit: w.opts.Misfit,
 	}, w.static)
 	stopped := make(chan error, 1)
 	w.mu.Lock()
