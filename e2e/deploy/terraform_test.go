@@ -197,22 +197,23 @@ func TestServersMayDoWhatTheyNeed(t *testing.T) {
 	if !found {
 		t.Fatal("docs/providers/aws.md has no policy")
 	}
-	want := actionsOf(t, policy)
+	want := grantsOf(t, policy)
 	got := map[string]bool{}
 	for _, dir := range []string{"cluster", "shard"} {
 		for name, text := range policies(t, filepath.Join(terraform, "aws", dir)) {
-			for action := range actionsOf(t, text) {
+			for grant := range grantsOf(t, text) {
 				if strings.HasPrefix(name, "aws_iam_role_policy.") {
-					got[action] = true
+					got[grant] = true
 				}
 			}
 		}
 	}
-	for action := range got {
+	for grant := range got {
+		action, _, _ := strings.Cut(grant, " on ")
 		if service, _, _ := strings.Cut(action, ":"); strings.Contains(action, "*") {
 			t.Errorf("servers may do anything like %s", action)
 		} else if service == "s3" || service == "ssm" {
-			delete(got, action) // storage and secrets, which have pages of their own
+			delete(got, grant) // storage and secrets, which have pages of their own
 		}
 	}
 	if !maps.Equal(got, want) {
@@ -267,6 +268,8 @@ func sampleOf(name, checksum string) cty.Value {
 		return cty.EmptyObjectVal
 	case "target_group_arns":
 		return cty.ListVal([]cty.Value{cty.StringVal("arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/a/b")})
+	case "agent_role_arn":
+		return cty.StringVal("arn:aws:iam::123456789012:role/nstance-agent")
 	case "server_sha256":
 		return cty.StringVal(checksum)
 	case "server_url":
@@ -275,13 +278,14 @@ func sampleOf(name, checksum string) cty.Value {
 	return cty.StringVal("example")
 }
 
-// actionsOf are the actions that a policy allows.
-func actionsOf(t *testing.T, policy string) map[string]bool {
+// grantsOf are what a policy allows: actions, each with a kind of resource that it may be
+// done to, as in "ec2:RunInstances on subnet".
+func grantsOf(t *testing.T, policy string) map[string]bool {
 	t.Helper()
 	var document struct {
 		Statement []struct {
-			Effect string
-			Action any // one or several
+			Effect           string
+			Action, Resource oneOrMore
 		}
 	}
 	if err := json.Unmarshal([]byte(policy), &document); err != nil {
@@ -289,14 +293,31 @@ func actionsOf(t *testing.T, policy string) map[string]bool {
 	}
 	all := map[string]bool{}
 	for _, s := range document.Statement {
-		switch action := s.Action.(type) {
-		case string:
-			all[action] = s.Effect == "Allow"
-		case []any:
-			for _, a := range action {
-				all[fmt.Sprint(a)] = s.Effect == "Allow"
+		for _, action := range s.Action {
+			for _, resource := range s.Resource {
+				all[action+" on "+kindOf(resource)] = s.Effect == "Allow"
 			}
 		}
 	}
 	return all
+}
+
+// oneOrMore is how policies write lists: one value may stand for itself.
+type oneOrMore []string
+
+func (l *oneOrMore) UnmarshalJSON(text []byte) error {
+	var one string
+	if err := json.Unmarshal(text, &one); err == nil {
+		*l = oneOrMore{one}
+		return nil
+	}
+	return json.Unmarshal(text, (*[]string)(l))
+}
+
+// kindOf is the kind of resource that an ARN names; see
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html.
+func kindOf(arn string) string {
+	parts := strings.SplitN(arn, ":", 6)
+	kind, _, _ := strings.Cut(parts[len(parts)-1], "/")
+	return kind
 }

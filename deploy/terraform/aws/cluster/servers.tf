@@ -96,8 +96,8 @@ resource "aws_iam_role_policy" "machines" {
         Effect = "Allow"
         Action = "ec2:RunInstances"
         Resource = [
-          "${local.shared}:image/*", "${local.shared}:snapshot/*", "${local.ec2}:key-pair/*", "${local.ec2}:placement-group/*",
-          "${local.ec2}:security-group/*", "${local.ec2}:subnet/*", "${local.ec2}:spot-instances-request/*",
+          "${local.shared}:image/*", "${local.shared}:snapshot/*", "${local.ec2}:key-pair/*", "${local.ec2}:launch-template/*",
+          "${local.ec2}:placement-group/*", "${local.ec2}:security-group/*", "${local.ec2}:subnet/*", "${local.ec2}:spot-instances-request/*",
         ]
       },
       {
