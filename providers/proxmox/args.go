@@ -134,15 +134,35 @@ func parseArgs(args map[string]any) (settings, error) {
 	return s, errors.Join(errs...)
 }
 
+// sizeArgs are the arguments that say what an instance type can say too.
+var sizeArgs = []string{"Cores", "Memory", "DiskSize"}
+
+// split takes what the named arguments say out of the size that they gave.
+func (s size) split(names []string) (rest, taken size) {
+	for _, name := range names {
+		switch name {
+		case "Cores":
+			taken.cores, s.cores = s.cores, 0
+		case "Memory":
+			taken.memory, s.memory = s.memory, 0
+		case "DiskSize":
+			taken.disk, s.disk = s.disk, 0
+		}
+	}
+	return s, taken
+}
+
 // settingsOf reads what a request wants. Where arguments and the instance type
-// speak of the same thing the argument counts; the subnet counts before arguments.
+// speak of the same thing the argument counts, unless it is outranked; the subnet
+// counts before arguments.
 func settingsOf(req driver.CreateRequest) (settings, error) {
 	if err := checkRequest(req); err != nil {
 		return settings{}, err
 	}
 	s, err := parseArgs(req.Args)
 	typed, typeErr := parseType(req.InstanceType)
-	s.size = s.size.over(typed)
+	first, last := s.size.split(req.Outranked)
+	s.size = first.over(typed).over(last)
 	var subnetErr error
 	if req.SubnetID != "" {
 		s.net, subnetErr = parseSubnet(req.SubnetID)

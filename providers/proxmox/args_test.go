@@ -45,6 +45,21 @@ func TestSettingsOf(t *testing.T) {
 			func(r *driver.CreateRequest) { r.Args["Memory"] = json.Number("512") },
 			settings{storage: "ceph", templateVMID: 9000, net: bridge{"vmbr0", 0}, size: size{2, 512, 0}},
 		},
+		"an argument that is outranked counts where the type says nothing": {
+			func(r *driver.CreateRequest) {
+				r.Args["Memory"], r.Args["Cores"], r.Args["DiskSize"] = "512", "8", "30G"
+				r.Outranked = []string{"Cores", "DiskSize"}
+			},
+			settings{storage: "ceph", templateVMID: 9000, net: bridge{"vmbr0", 0}, size: size{2, 512, 30}},
+		},
+		"all are outranked": {
+			func(r *driver.CreateRequest) {
+				r.InstanceType = "cpu:2,memory:2048,disk:20"
+				r.Args["Memory"], r.Args["Cores"], r.Args["DiskSize"] = "512", "8", "30G"
+				r.Outranked = sizeArgs
+			},
+			settings{storage: "ceph", templateVMID: 9000, net: bridge{"vmbr0", 0}, size: size{2, 2048, 20}},
+		},
 		"the subnet counts before arguments, as a whole": {
 			func(r *driver.CreateRequest) { r.Args["Bridge"], r.Args["VLANTag"] = "vmbr9", json.Number("9") },
 			settings{storage: "ceph", templateVMID: 9000, net: bridge{"vmbr0", 0}, size: size{2, 2048, 0}},

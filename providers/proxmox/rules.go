@@ -6,6 +6,7 @@ import "nstance.dev/server/serve"
 func Rules() *serve.Rules {
 	return &serve.Rules{
 		Kind:        "proxmox",
+		SizeArgs:    sizeArgs,
 		CheckArg:    CheckArg,
 		CheckOption: CheckOption,
 		CheckSubnet: func(id string) error { _, err := parseSubnet(id); return err },

@@ -26,7 +26,10 @@ type EffectiveGroup struct {
 	SubnetPool           string
 	Subnets              []string // of the pool, in its order
 	// Args are the arguments of the create call. Numbers are json.Number.
-	Args          map[string]any
+	Args map[string]any
+	// Outranked are the names in Args, in order, that count less than the instance
+	// type where the two say the same, because a higher layer sets the type.
+	Outranked     []string
 	Vars          map[string]string
 	Userdata      Userdata // the zero value: none
 	Files         map[string]File

@@ -27,6 +27,7 @@ type infraInput struct {
 	Userdata     hashUserdata `json:"userdata"`
 	Kind         string       `json:"kind"`
 	Arch         string       `json:"arch"`
+	Outranked    []string     `json:"outranked,omitempty"`
 }
 
 type hashUserdata struct {
@@ -88,7 +89,7 @@ func (g *EffectiveGroup) seal(certificates map[string]Certificate) {
 	g.RuntimeHash = digest(in)
 	g.InfraHash = digest(infraInput{
 		Args: orEmpty(g.Args), InstanceType: orNone(g.InstanceTypes), SubnetPool: g.SubnetPool,
-		Userdata: hashUserdata(g.Userdata), Kind: g.Kind, Arch: g.Arch,
+		Userdata: hashUserdata(g.Userdata), Kind: g.Kind, Arch: g.Arch, Outranked: g.Outranked,
 	})
 	g.ETag = digest(etagInput{
 		Runtime: g.RuntimeHash, Infra: g.InfraHash, Template: g.Template, Size: g.Size,

@@ -12,6 +12,9 @@ type layers struct {
 	static      *Group
 	dynamic     *DynamicGroup
 	request     *InstanceRequest
+
+	// templateTypes has the instance types be the template's, whatever is above it.
+	templateTypes bool
 }
 
 // merge lays the layers over each other. Scalars: the highest that is set.
@@ -44,6 +47,10 @@ func (c *Config) merge(l layers) *EffectiveGroup {
 	if l.request != nil {
 		g.applyRequest(l.request)
 	}
+	if l.templateTypes {
+		g.InstanceTypes = t.InstanceType
+	}
+	g.Outranked = c.rules.outranked(c.sizings(l))
 	g.Subnets = c.Server.SubnetPools[g.SubnetPool]
 	g.Traits = c.rules.traits(g.InstanceTypes, g.Args)
 	g.seal(c.Certificates)

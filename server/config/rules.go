@@ -26,6 +26,9 @@ type ProviderRules struct {
 	ForbiddenArgs []string
 	// CheckArg says what is wrong with one top-level member of args.
 	CheckArg func(name string, value any) error
+	// SizeArgs are names in args that say what an instance type can say too. The higher
+	// layer counts; within one layer it is the argument.
+	SizeArgs []string
 	// CheckArgs says what is wrong with all the args of a group together, layers
 	// merged and templates as they stand: mostly that one is missing.
 	CheckArgs func(args map[string]any) error

@@ -302,11 +302,8 @@ func (c *Config) checkRequest(l layers, base *EffectiveGroup, req InstanceReques
 			return nil, &InvalidError{Field: "load_balancers", Msg: unknownName("load balancer", key, c.LoadBalancers)}
 		}
 	}
+	l.templateTypes = t.Arch != base.Arch && req.InstanceType == ""
 	merged := c.merge(l)
-	if t.Arch != base.Arch && req.InstanceType == "" {
-		merged.InstanceTypes = t.InstanceType
-		merged.seal(c.Certificates)
-	}
 	if len(merged.InstanceTypes) == 0 {
 		return nil, &InvalidError{Field: "instance_type", Msg: "required, because the template has none"}
 	}

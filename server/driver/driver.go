@@ -87,6 +87,7 @@ type CreateRequest struct {
 	InstanceType string         // in the provider's words
 	SubnetID     string         // in the provider's words
 	Args         map[string]any // rendered; the provider's own settings
+	Outranked    []string       // names in Args that give way to InstanceType where it says the same; nil: none
 	UserData     []byte         // rendered; holds the nonce: never logged, never in argv
 	CreatedAt    time.Time      // for display tags
 }

@@ -23,7 +23,7 @@ func (r *Reign) request(rec bucket.InstanceRecord, token string, eff *config.Eff
 	return driver.CreateRequest{
 		InstanceID: rec.ID, Owner: r.owner(), Tenant: rec.Tenant, Group: rec.Group, Template: rec.Template,
 		Kind: rec.Kind, Arch: rec.Arch, InstanceType: rec.InstanceType, SubnetID: rec.SubnetID,
-		Args: args, UserData: userdata, CreatedAt: rec.CreatedAt.Time,
+		Args: args, Outranked: eff.Outranked, UserData: userdata, CreatedAt: rec.CreatedAt.Time,
 	}, nil
 }
 
