@@ -322,10 +322,10 @@ func TestChangesReachTheFileByThemselves(t *testing.T) {
 			t.Fatalf("%d instances in the file after the delay", n)
 		}
 		c.Report(in.ID, cache.Health{Count: 3})
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(4500 * time.Millisecond)
 		c.Report(in.ID, cache.Health{Count: 4})
-		if n := query[int](t, path, "SELECT count FROM health"); n != 0 {
-			t.Fatalf("report %d is in the file at once", n)
+		if n := query[int](t, path, "SELECT count(*) FROM health"); n != 0 {
+			t.Fatalf("%d reports are in the file at once", n)
 		}
 		time.Sleep(501 * time.Millisecond)
 		synctest.Wait()

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -24,6 +25,10 @@ type fileKey struct {
 	name     string
 }
 
+func (k fileKey) compare(other fileKey) int {
+	return cmp.Or(cmp.Compare(k.instance, other.instance), strings.Compare(k.name, other.name))
+}
+
 // detail is a row without its instance.
 type detail[V any] struct {
 	name string
@@ -33,7 +38,7 @@ type detail[V any] struct {
 func newDetails[V any](s schema, bind func(fileKey, V) []any) *details[V] {
 	key := func(k fileKey) []any { return []any{k.instance.String(), k.name} }
 	return &details[V]{
-		form: form[fileKey, V]{schema: s, bind: bind, bindKey: key},
+		form: form[fileKey, V]{schema: s, compare: fileKey.compare, bind: bind, bindKey: key},
 		rows: make(map[identity.ID][]detail[V]),
 	}
 }

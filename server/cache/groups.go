@@ -40,9 +40,14 @@ func (c *Cache) Groups() []Group {
 		out = append(out, g)
 	}
 	slices.SortFunc(out, func(a, b Group) int {
-		return cmp.Or(strings.Compare(a.ID.Tenant, b.ID.Tenant), strings.Compare(a.ID.Name, b.ID.Name))
+		return compareGroups(a.ID, b.ID)
 	})
 	return out
+}
+
+// compareGroups orders groups by tenant and name.
+func compareGroups(a, b fleet.GroupID) int {
+	return cmp.Or(strings.Compare(a.Tenant, b.Tenant), strings.Compare(a.Name, b.Name))
 }
 
 // DropGroup forgets a group and what was decided about it, but none of its

@@ -6,7 +6,7 @@ import (
 
 // Report sets what was heard of an instance's agent. It returns false, and
 // keeps nothing, for an instance that is not in the cache. It costs little
-// more than a look-up: the file hears of it within a second or so.
+// more than a look-up: the file hears of it within seconds.
 func (c *Cache) Report(id identity.ID, h Health) bool {
 	return c.UpdateHealth(id, func(old *Health) { *old = h })
 }
@@ -37,10 +37,12 @@ func (c *Cache) Health(id identity.ID) (Health, bool) {
 	return h, ok
 }
 
+// expectReports makes the row of an instance. The file has one when there is something
+// in it: after a take-over nothing has been heard of anybody.
 func (c *Cache) expectReports(id identity.ID) {
 	c.healthMu.Lock()
 	defer c.healthMu.Unlock()
-	c.news(c.health.put(id, Health{}))
+	c.health.rows[id] = Health{}
 }
 
 func (c *Cache) forgetReports(id identity.ID) {

@@ -120,7 +120,7 @@ func (m *model) checkFile(rt *rapid.T, path string) {
 		rt.Fatal(err)
 	}
 	defer db.Close()
-	rows, err := db.Query("SELECT id, state, provider_id, i.revision, h.count FROM instances i JOIN health h ON h.instance_id = i.id")
+	rows, err := db.Query("SELECT id, state, provider_id, i.revision, coalesce(h.count, 0) FROM instances i LEFT JOIN health h ON h.instance_id = i.id")
 	if err != nil {
 		rt.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func layout() (statements []string, version int32) {
 }
 
 func newGroupsTable() *table[fleet.GroupID, Group] {
-	return newTable(schema{name: "groups", keys: 2, columns: []string{
+	return newTableBy(compareGroups, schema{name: "groups", keys: 2, columns: []string{
 		"tenant TEXT", "group_key TEXT", "template TEXT", "is_static INTEGER", "desired_size INTEGER",
 		"instance_type TEXT", "subnet_pool TEXT", "drain_timeout_ms INTEGER",
 		"runtime_config_hash TEXT", "infra_config_hash TEXT", "config_json TEXT", "etag TEXT",

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -18,6 +19,7 @@ type table[K comparable, V any] struct {
 // form is how the rows of a table look in the file. It never changes.
 type form[K comparable, V any] struct {
 	schema
+	compare func(a, b K) int // as the file orders its rows
 	bind    func(K, V) []any // the row's values, in the order of the columns
 	bindKey func(K) []any
 }
@@ -30,8 +32,14 @@ type schema struct {
 	indexes []string // columns
 }
 
-func newTable[K comparable, V any](s schema, bindKey func(K) []any, bind func(K, V) []any) *table[K, V] {
-	return &table[K, V]{form: form[K, V]{schema: s, bind: bind, bindKey: bindKey}, rows: make(map[K]V)}
+// newTable makes a table whose key is one column.
+func newTable[K cmp.Ordered, V any](s schema, bindKey func(K) []any, bind func(K, V) []any) *table[K, V] {
+	return newTableBy(cmp.Compare[K], s, bindKey, bind)
+}
+
+func newTableBy[K comparable, V any](compare func(a, b K) int, s schema, bindKey func(K) []any, bind func(K, V) []any) *table[K, V] {
+	f := form[K, V]{schema: s, compare: compare, bind: bind, bindKey: bindKey}
+	return &table[K, V]{form: f, rows: make(map[K]V)}
 }
 
 // put sets a row, and reports whether it is news for the writer.
@@ -109,7 +117,8 @@ type change[K comparable, V any] struct {
 	gone bool
 }
 
-// batch makes one of the rows that differ; nil if none does.
+// batch makes one of the rows that differ; nil if none does. They stand in the order
+// of the file, in which many are written sooner than from all over it.
 func (f *form[K, V]) batch(dirty map[K]struct{}, row func(K) (V, bool)) batch {
 	if len(dirty) == 0 {
 		return nil
@@ -119,6 +128,7 @@ func (f *form[K, V]) batch(dirty map[K]struct{}, row func(K) (V, bool)) batch {
 		v, ok := row(k)
 		changes = append(changes, change[K, V]{k, v, !ok})
 	}
+	slices.SortFunc(changes, func(a, b change[K, V]) int { return f.compare(a.key, b.key) })
 	return &tableBatch[K, V]{f, changes}
 }
 

@@ -12,10 +12,11 @@ import (
 )
 
 // How the writer paces itself. Reports are the bulk of all changes, and nobody
-// reads them from the file in a hurry.
+// reads them from the file in a hurry: it has no more use for them after a restart. What
+// is said of a file when it is sent, and by the report that follows, is one write.
 const (
 	batchDelay  = 100 * time.Millisecond // from a change to its batch, at most
-	reportDelay = time.Second            // the same for reports
+	reportDelay = 5 * time.Second        // the same for reports
 	batchRows   = 1000                   // so many do not wait for batchDelay
 	firstRetry  = time.Second            // after the file could not be written
 	lastRetry   = time.Minute
