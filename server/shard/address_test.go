@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,18 +55,18 @@ func TestS2_AddressNeedsTheLease(t *testing.T) {
 // taken is a cloud whose leader address somebody takes away once, unseen.
 type taken struct {
 	driver.Driver
-	here  bool
+	here  atomic.Bool
 	asked []time.Duration
 	since time.Time
 }
 
 func (c *taken) AssignLeaderNetwork(context.Context, driver.Addresses) error {
 	c.asked = append(c.asked, time.Since(c.since))
-	c.here = true
+	c.here.Store(true)
 	return nil
 }
 
-func (c *taken) ReleaseLeaderNetwork(context.Context) error { c.here = false; return nil }
+func (c *taken) ReleaseLeaderNetwork(context.Context) error { c.here.Store(false); return nil }
 
 // TestAddressLostWhileLeadingComesBack: a leader makes sure of its address every 30 to
 // 60 seconds, and no more often.
@@ -79,12 +80,12 @@ func TestAddressLostWhileLeadingComesBack(t *testing.T) {
 			Driver: cloud, Addresses: func() driver.Addresses { return driver.Addresses{} }, Metrics: NewMetrics(nil),
 			Jitter: func() float64 { turn = 1 - turn; return turn / 2 },
 		}}
-		time.AfterFunc(10*time.Second, func() { cloud.here = false })
+		time.AfterFunc(10*time.Second, func() { cloud.here.Store(false) })
 		r.keepAddress(lease.Always(ctx, 1))
 		if want := []time.Duration{0, 45 * time.Second, 75 * time.Second, 120 * time.Second, 150 * time.Second, 195 * time.Second, 225 * time.Second}; !slices.Equal(cloud.asked, want) {
 			t.Errorf("asked for after %v, want %v", cloud.asked, want)
 		}
-		if !cloud.here {
+		if !cloud.here.Load() {
 			t.Error("the address is lost")
 		}
 	})
