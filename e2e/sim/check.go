@@ -179,7 +179,7 @@ func (w *world) checkCondemned(name string, rec *record, sent time.Time) {
 			w.violate("S6", "%s is condemned as %s, and it has registered", name, reason)
 		}
 	case fleet.ReasonGroupDeleted:
-		w.checkGroupDeleted(name, g)
+		w.checkGroupDeleted(name, g, sent)
 	case fleet.ReasonUnhealthy:
 		w.checkRepair(name, rec)
 	case fleet.ReasonNotFound:
@@ -237,12 +237,13 @@ func (w *world) joined(id identity.ID) bool {
 	return false
 }
 
-// checkGroupDeleted checks that the group is deleted, and the bound of what may
-// go in a minute that no caller named: max(10, a quarter of what lives) (S8).
-func (w *world) checkGroupDeleted(name string, g groupID) {
+// checkGroupDeleted checks that the group was deleted when that was decided (S6), and
+// the bound of what may go in a minute that no caller named: max(10, a quarter of what
+// lives) (S8).
+func (w *world) checkGroupDeleted(name string, g groupID, decided time.Time) {
 	t := w.truth
-	if !t.size(g).gone {
-		w.violate("S6", "%s is condemned as its group is deleted, which it is not", name)
+	if !t.wasGone(g, decided.Add(-reaction)) {
+		w.violate("S6", "%s is condemned as its group is deleted, which it was not", name)
 	}
 	t.mu.Lock()
 	bound, went := 10, 0

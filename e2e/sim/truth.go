@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -310,36 +311,42 @@ func (t *truth) standing() map[identity.ID]*record {
 
 // largest is the largest size that a group had at any time since a moment.
 func (t *truth) largest(g groupID, since time.Time) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	most := 0
-	for i, s := range t.sizes[g] {
-		next := time.Now()
-		if i+1 < len(t.sizes[g]) {
-			next = t.sizes[g][i+1].at
-		}
-		if !next.Before(since) {
-			most = max(most, s.size)
-		}
+	for _, s := range t.sizesSince(g, since) {
+		most = max(most, s.size)
 	}
 	return most
 }
 
 // smallest is the smallest size that a group had at any time since a moment.
 func (t *truth) smallest(g groupID, since time.Time) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	least := -1
-	for i, s := range t.sizes[g] {
-		next := time.Now()
-		if i+1 < len(t.sizes[g]) {
-			next = t.sizes[g][i+1].at
-		}
-		if !next.Before(since) && (least < 0 || s.size < least) {
+	for _, s := range t.sizesSince(g, since) {
+		if least < 0 || s.size < least {
 			least = s.size
 		}
 	}
 	return max(least, 0)
+}
+
+// wasGone reports whether a group was not there at some time since a moment.
+func (t *truth) wasGone(g groupID, since time.Time) bool {
+	sizes := t.sizesSince(g, since)
+	return len(sizes) == 0 || slices.ContainsFunc(sizes, func(s sizeSince) bool { return s.gone })
+}
+
+// sizesSince are the sizes that a group had since a moment, the one that it had then
+// first.
+func (t *truth) sizesSince(g groupID, since time.Time) []sizeSince {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.sizes[g]
+	for i := len(all) - 1; i > 0; i-- {
+		if all[i].at.Before(since) {
+			return slices.Clone(all[i:])
+		}
+	}
+	return slices.Clone(all)
 }
 
 // size is what a group's size is now.
