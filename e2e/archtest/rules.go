@@ -186,7 +186,7 @@ var pureImports = []string{
 	"bytes", "cmp", "container/heap", "crypto/sha256", "encoding", "encoding/binary",
 	"encoding/hex", "encoding/json", "errors", "fmt", "hash", "hash/fnv", "iter", "maps",
 	"math", "math/bits", "slices", "sort", "strconv", "strings", "time", "unicode",
-	"unicode/utf8",
+	"unicode/utf8", "unique",
 }
 
 // pureDirs are the packages that get the time as an argument: they never look at a

@@ -142,13 +142,13 @@ func TestAnAliasShowsWhenItsOperationIsDone(t *testing.T) {
 		a.SetConditions(gcpfake.Conditions{Work: 10 * time.Second})
 		body := `{"fingerprint":"` + a.fingerprint("one") + `","aliasIpRanges":[{"ipCidrRange":"10.0.0.%d/32"}]}`
 		a.patch("one", fmt.Sprintf(body, 99))
-		time.Sleep(time.Second)
+		later(time.Second)
 		a.patch("one", fmt.Sprintf(body, 98))
 		for _, want := range []string{"", "10.0.0.99/32", "10.0.0.99/32"} {
 			if got := a.aliases("one"); got != want {
 				t.Errorf("aliases %q, want %q", got, want)
 			}
-			time.Sleep(9500 * time.Millisecond)
+			later(9500 * time.Millisecond)
 		}
 	})
 }
