@@ -24,6 +24,9 @@ type reading struct {
 	size  int
 }
 
+// same reports whether both say the same: a group that is not there has no size.
+func (r reading) same(o reading) bool { return r == o || !r.there && !o.there }
+
 // operation is one call with what came of it.
 type operation struct {
 	kind  opKind
@@ -32,6 +35,8 @@ type operation struct {
 	start time.Time
 	end   time.Time // zero: no answer, so it may take effect at any time from start on, or never
 }
+
+func (op *operation) answered() bool { return !op.end.IsZero() }
 
 // history is every call of the group API, group by group.
 type history struct {
@@ -104,7 +109,7 @@ func describe(ops []*operation) string {
 	text := ""
 	for _, op := range ops {
 		end := "no answer"
-		if !op.end.IsZero() {
+		if op.answered() {
 			end = op.end.Sub(first).String()
 		}
 		text += fmt.Sprintf("\n  %v to %s: %s", op.start.Sub(first), end, op.kind)
@@ -126,22 +131,25 @@ func (op *operation) apply(s reading) (reading, bool) {
 	case opDelete:
 		return reading{}, true
 	default:
-		if !s.there && !op.seen.there {
-			return s, true
-		}
-		return s, s == op.seen
+		return s, s.same(op.seen)
 	}
 }
 
 // linearizable reports whether the calls can be put in an order that explains
 // every answer: each call takes its effect at one moment between its start and its
 // end. It is the search of Wing and Gong with the memory of Lowe.
+//
+// A call without an answer may have had its effect at any later moment, or never. To
+// try each of them at every step takes for ever where many were not answered. But a
+// write says all that there is to a group, so nobody sees one that another write
+// follows: such a call matters only right before a read that nothing else explains,
+// and of those with the same effect the one that began first does for all.
 func linearizable(ops []*operation) bool {
 	ops = slices.Clone(ops)
 	slices.SortStableFunc(ops, func(a, b *operation) int { return a.start.Compare(b.start) })
 	s := search{ops: ops, done: make([]byte, (len(ops)+7)/8), seen: map[string]bool{}}
 	for _, op := range ops {
-		if !op.end.IsZero() {
+		if op.answered() {
 			s.left++
 		}
 	}
@@ -149,13 +157,15 @@ func linearizable(ops []*operation) bool {
 }
 
 type search struct {
-	ops  []*operation
-	done []byte // bits of the operations that have taken effect
-	left int    // that were answered and have not
+	ops  []*operation // in the order of their starts
+	done []byte       // bits of the operations that have taken effect
+	left int          // that were answered and have not
 	seen map[string]bool
 }
 
 func (s *search) has(i int) bool { return s.done[i/8]&(1<<(i%8)) != 0 }
+
+func (s *search) flip(i int) { s.done[i/8] ^= 1 << (i % 8) }
 
 // from tries every operation that may be the next.
 func (s *search) from(state reading) bool {
@@ -172,29 +182,46 @@ func (s *search) from(state reading) bool {
 		if op.start.After(first) {
 			break
 		}
-		next, ok := op.apply(state)
-		if s.has(i) || !ok {
-			continue
-		}
-		if s.take(i, op, next) {
+		if op.answered() && !s.has(i) && s.take(i, state, first) {
 			return true
 		}
 	}
 	return false
 }
 
-func (s *search) take(i int, op *operation, next reading) bool {
-	answered := !op.end.IsZero()
-	s.done[i/8] |= 1 << (i % 8)
-	if answered {
-		s.left--
+// take makes an answered operation the next one, after a write without an answer if
+// it takes that to explain it, and goes on from there.
+func (s *search) take(i int, state reading, first time.Time) bool {
+	next, explained := s.ops[i].apply(state)
+	if !explained {
+		write, found := s.unheard(s.ops[i].seen, first)
+		if !found {
+			return false
+		}
+		s.flip(write)
+		defer s.flip(write)
+		next, _ = s.ops[write].apply(state)
 	}
+	s.flip(i)
+	s.left--
 	ok := s.from(next)
-	s.done[i/8] &^= 1 << (i % 8)
-	if answered {
-		s.left++
-	}
+	s.flip(i)
+	s.left++
 	return ok
+}
+
+// unheard finds the first write without an answer after which a group is as it was
+// read, among those that have begun by a moment.
+func (s *search) unheard(read reading, by time.Time) (i int, found bool) {
+	for i, op := range s.ops {
+		if op.start.After(by) {
+			break
+		}
+		if after, _ := op.apply(reading{}); !op.answered() && !s.has(i) && after.same(read) {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 // firstEnd is when the first of the operations left was answered: what began later
@@ -202,7 +229,7 @@ func (s *search) take(i int, op *operation, next reading) bool {
 func (s *search) firstEnd() time.Time {
 	var ends []time.Time
 	for i, op := range s.ops {
-		if !s.has(i) && !op.end.IsZero() {
+		if !s.has(i) && op.answered() {
 			ends = append(ends, op.end)
 		}
 	}
