@@ -35,6 +35,7 @@ type Elector struct {
 	since       time.Duration // when seen was first seen, by opts.Elapsed
 	attempts    []attempt     // the latest writes tried, whatever became of them
 	stored      attempt       // the last of them known to be stored
+	stray       string        // the version that the process before this one may have had on its way
 	lastUpdated time.Time
 	peer        peer
 

@@ -357,6 +357,42 @@ func TestDuplicateIDIsFatal(t *testing.T) {
 	})
 }
 
+// A server that starts again without its folder sees the last renewal of the process
+// before it land: that is no other server, and the lock is taken when it is stale.
+func TestLateWriteOfTheProcessBefore(t *testing.T) {
+	for name, wait := range map[string]time.Duration{
+		"while the lock is watched": leaseL / 2,
+		"while the lock is taken":   leaseL + 10*time.Millisecond,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *cluster) {
+				a := c.add("a", nil)
+				c.until(a, time.Second)
+				a.crash()
+				c.store.SetFaults(func(call memory.Call) (f memory.Fault) {
+					if call.Op == memory.OpPut {
+						f.Latency = 50 * time.Millisecond
+					}
+					return f
+				})
+				again := c.add("a", nil)
+				c.run(wait)
+				c.store.SetFaults(nil)
+				late, etag := storedLock(t, c)
+				late.LastUpdated = late.LastUpdated.Add(leaseL / 3)
+				data, _ := late.Encode()
+				if _, err := c.store.PutIfMatch(t.Context(), lockKey, data, etag); err != nil {
+					t.Fatal(err)
+				}
+				if took := c.until(again, 2*leaseL); took < leaseL {
+					t.Errorf("the lock is taken %v after it was renewed", took)
+				}
+				stopAll(t, again)
+			})
+		})
+	}
+}
+
 func TestMinTermErrorKeepsTheLockFree(t *testing.T) {
 	bubble(t, func(t *testing.T, c *cluster) {
 		broken := true

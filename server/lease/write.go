@@ -141,13 +141,21 @@ func (e *Elector) reread(ctx context.Context, term uint64, etag string) (version
 }
 
 // duplicate reports whether a version claims the lock with this server's id but
-// was not written by this process. An old version that somebody put back proves
-// nothing: a live server writes later terms and times than those that were.
+// was written neither by this process nor by the one before it. An old version that
+// somebody put back proves nothing: a live server writes later terms and times than
+// those that were. Nor does the first that comes after the start: the process before
+// may have died with a write on its way. There is no second one of that kind, as each
+// write counts only on top of the version that its writer knew.
 func (e *Elector) duplicate(o observation) bool {
 	if o.absent() || o.broken != nil || o.doc.Released || o.doc.LeaderID != e.opts.ID {
 		return false
 	}
 	old := o.doc.Term < e.Status().Term || o.doc.Term == e.stored.doc.Term && !o.doc.LastUpdated.After(e.lastUpdated)
-	_, ok := e.tried(o.data)
-	return !ok && !old
+	if _, ok := e.tried(o.data); ok || old {
+		return false
+	}
+	if e.stray == "" && e.stored.data == "" {
+		e.stray = string(o.data)
+	}
+	return e.stray != string(o.data)
 }
