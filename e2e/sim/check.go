@@ -189,15 +189,12 @@ func (w *world) checkCondemned(name string, rec *record, sent time.Time) {
 	}
 }
 
-// checkScaleDown checks that a size costs no more machines than it has to (S6).
-func (w *world) checkScaleDown(name string, g groupID, decided time.Time) {
-	left := 0
-	for _, rec := range w.truth.standing() {
-		if rec.live() && !rec.OnDemand && rec.group() == g {
-			left++
-		}
-	}
-	if least := w.truth.smallest(g, decided.Add(-reaction)); left < least {
+// checkScaleDown checks that a size costs no more machines than it has to (S6). The
+// write may have been long on its way, and others of the same plan went out with it: who
+// is condemned since it was sent, and for no choice of the leader, counts as left.
+func (w *world) checkScaleDown(name string, g groupID, sent time.Time) {
+	left := w.truth.left(g, sent)
+	if least := w.truth.smallest(g, sent.Add(-reaction)); left < least {
 		w.violate("S6", "%s is condemned as too many, and %d machines are left of %d", name, left, least)
 	}
 }

@@ -244,6 +244,66 @@ var scenarios = []struct{ name, plan string }{
 			2m50.143367966s lose-lock
 			2m53.25234283s freeze a 51.927s`,
 	},
+	{
+		// S6, of the oracle: the write of a condemnation hangs, and meanwhile somebody ends
+		// another machine of the group.
+		"a condemnation hangs while another machine is drained", `
+			seed 1239
+			set delete 40s
+			set drain 1m
+			set lag 15s
+			set operator no
+			set servers 1
+			weather cloud-full 0.0840
+			weather store-hangs 0.0017
+			weather store-paced 0.0004
+			1.83799238s upsert web 4
+			8.887980662s create web
+			35.315887753s crash a keep
+			1m16.834862706s ack web 94
+			1m19.374887753s start a
+			1m33.686648929s upsert web 2
+			1m56.355092319s upsert web 6
+			2m0.746903525s crash a keep
+			2m36.618903525s start a
+			4m15.279400708s create web
+			6m38.698817673s notice web 99
+			6m56.596401708s upsert web 4
+			7m2.508942487s ack web 46`,
+	},
+	{
+		// S6, of the oracle: one machine is too many, and by the time that its condemnation
+		// lands the same plan has condemned many that never came up.
+		"a leader comes back to a group that never came up", `
+			seed 1443
+			set delete 1s
+			set drain 1m
+			set operator no
+			weather cloud-slow 0.1824
+			weather cloud-stillborn 0.0568
+			weather store-conflict 0.0789
+			weather store-lost 0.0397
+			weather store-paced 0.0900
+			weather store-refused 0.1590
+			1.832736431s upsert web 4
+			2.477761063s upsert b.api 2
+			2m1.779114093s vanish web 34
+			2m41.146843753s discard b.api 28
+			4m14.392411933s freeze a 50.044s
+			7m27.358311377s upsert web 28
+			7m30.581411618s freeze-leader 39.363s`,
+	},
+	{
+		// F8: the last renewal of a killed leader lands after its successor with the same id
+		// has looked at the lock, and was taken for that of another live server.
+		"a renewal outlives its leader", `
+			seed 1404
+			set servers 1
+			set mode liveness
+			weather store-late 0.0127
+			16.542024639s crash a lose
+			19.753024639s start a`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.

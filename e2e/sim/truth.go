@@ -12,6 +12,7 @@ import (
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
+	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore/memory"
 )
 
@@ -307,6 +308,35 @@ func (t *truth) standing() map[identity.ID]*record {
 		}
 	}
 	return all
+}
+
+// left is how many managed instances of a group live, or lived at a moment and are lost
+// since.
+func (t *truth) left(g groupID, then time.Time) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := 0
+	for _, rec := range t.records {
+		if rec.group() == g && !rec.OnDemand && (rec.live() || t.lost(rec, then)) {
+			n++
+		}
+	}
+	return n
+}
+
+// lost reports whether an instance was condemned since a moment because it failed or
+// because somebody asked for it: not for the size, and not to make room for another one,
+// which counts itself. The caller holds mu.
+func (t *truth) lost(rec *record, since time.Time) bool {
+	if rec.Deletion == nil || rec.condemned.Before(since) {
+		return false
+	}
+	switch fleet.Reason(rec.Deletion.Reason) {
+	case fleet.ReasonScaleDown, fleet.ReasonGroupDeleted, fleet.ReasonExpired, fleet.ReasonForcedExpiry, fleet.ReasonConfigDrift:
+		return false
+	}
+	heir := t.records[rec.Deletion.ReplacementID]
+	return heir == nil || !heir.live()
 }
 
 // largest is the largest size that a group had at any time since a moment.
