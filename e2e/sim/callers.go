@@ -244,7 +244,7 @@ func (o *watcher) watch(p *process) {
 
 // hear notes an error, unless the last one of its group was of the same class.
 func (o *watcher) hear(ev *nstancev1.ErrorEvent) error {
-	o.w.events.Add(1)
+	o.w.event()
 	g := groupID{o.tenant, ev.GetGroup()}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -256,7 +256,7 @@ func (o *watcher) hear(ev *nstancev1.ErrorEvent) error {
 }
 
 func (o *watcher) see(ev *nstancev1.InstanceEvent) {
-	o.w.events.Add(1)
+	o.w.event()
 	id, name := ev.InstanceId, o.w.nameOf(identity.ID(ev.InstanceId))
 	if rec := o.w.truth.record(identity.ID(id)); id == "" || rec != nil && rec.again {
 		return // a write that came very late has brought the record back: no leader did

@@ -60,7 +60,7 @@ func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string
 	if err := p.may(ctx); err != nil {
 		return none, err
 	}
-	w.events.Add(1)
+	w.event()
 	sent := time.Now()
 	if (op == memory.OpPut || op == memory.OpDelete) && key != bucket.LeaderKey(shardName) {
 		w.checkLease(p, "write of "+key)
@@ -155,7 +155,7 @@ func cloudCall[T any](ctx context.Context, c cloudLink, op drivertest.Op, effect
 	if err := p.may(ctx); err != nil {
 		return none, driver.Fail(driver.Transient, string(op), err)
 	}
-	w.events.Add(1)
+	w.event()
 	if changes := op == drivertest.OpCreate || op == drivertest.OpDelete; changes && !looked {
 		w.violate("S2", "a %s by %s, which has not looked at its lease right before", op, p.box.name)
 	}

@@ -74,7 +74,7 @@ var errUnknown = errors.New("no answer")
 // error that matches errUnknown leaves open whether it was carried out.
 func call[T any](w *world, from string, p *process, what string, do func(context.Context, *shard.Reign) (T, error)) (T, error) {
 	var none T
-	w.events.Add(1)
+	w.event()
 	what = from + " " + what + " " + p.box.name
 	nth := w.weather.number(what)
 	if err := pause(w.ctx, w.net.delay(what+" call")); err != nil {
@@ -168,7 +168,7 @@ func newFlow[T any](w *world, from, to, what string) *flow[T] {
 
 // send passes a message on, or the end of the flow.
 func (f *flow[T]) send(v T, end bool) {
-	f.w.events.Add(1)
+	f.w.event()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.n++

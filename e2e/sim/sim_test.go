@@ -51,9 +51,20 @@ func modeOf(seed uint64) string {
 	}
 }
 
+// stuckTime is far more real time than any run takes. What a world does in its own time
+// is bounded, and says so where the bound is broken; but a loop in which no such time
+// passes ends never, and nobody would know in which seed.
+const stuckTime = 4 * time.Minute
+
 // run runs a plan in a bubble of its own.
 func run(t *testing.T, p sim.Plan, opts sim.Options) (res sim.Result) {
 	t.Helper()
+	opts.Progress = &sim.Progress{}
+	stuck := time.AfterFunc(stuckTime, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("after %v the world of this plan has come to %v, and does not end:\n%s", stuckTime, opts.Progress, p))
+	})
+	defer stuck.Stop()
 	synctest.Test(t, func(*testing.T) { res = sim.Run(p, opts) })
 	return res
 }

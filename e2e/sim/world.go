@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -54,6 +54,9 @@ type Options struct {
 	// FailFast panics at the first broken promise: after it a server that is wrong on
 	// purpose may not even end.
 	FailFast bool
+
+	// Progress is kept up to date; nobody's.
+	Progress *Progress
 }
 
 // Run carries out a plan, inside a bubble of testing/synctest, and returns once
@@ -90,8 +93,8 @@ type world struct {
 	boxes   map[string]*box
 	inOrder []*box
 
-	events atomic.Int64
-	calls  sync.WaitGroup // everything that is not a server's
+	progress *Progress
+	calls    sync.WaitGroup // everything that is not a server's
 
 	mu         sync.Mutex
 	machines   map[identity.ID]*machine
@@ -114,7 +117,7 @@ func newWorld(p Plan, opts Options) *world {
 		machines: map[identity.ID]*machine{}, barren: map[groupID]bool{}, boxes: map[string]*box{},
 		acked: map[identity.ID]bool{}, ackedAt: map[identity.ID]time.Time{}, wished: map[identity.ID]bool{}, keyOf: map[string]string{},
 		planted: map[identity.ID]bool{}, paused: map[groupID]time.Time{},
-		config: newConfiguration(p), failFast: opts.FailFast,
+		config: newConfiguration(p), failFast: opts.FailFast, progress: cmp.Or(opts.Progress, &Progress{}),
 	}
 	w.ctx, w.end = context.WithCancel(context.Background())
 	w.logger = slog.New(slog.DiscardHandler)
@@ -196,7 +199,7 @@ func (w *world) play() {
 	w.attend()
 	for _, e := range w.plan.Events {
 		_ = pause(w.ctx, e.At-time.Since(w.start))
-		w.events.Add(1)
+		w.event()
 		w.weather.note("event " + e.Verb)
 		verbs[e.Verb](w, e.Args)
 	}
@@ -229,7 +232,7 @@ func (w *world) close() {
 	select {
 	case <-ended:
 	case <-time.After(stopTime):
-		panic("the simulated world does not end: a goroutine ignores its context")
+		panic(fmt.Sprintf("the world of seed %d does not end within %v: a goroutine ignores its context", w.plan.Seed, stopTime))
 	}
 	synctest.Wait()
 }
@@ -243,7 +246,7 @@ func (w *world) await(p *process) {
 	case <-p.done:
 	case <-time.After(stopTime):
 		debug.SetTraceback("all")
-		panic(fmt.Sprintf("server %s does not end within %v", p.box.name, stopTime))
+		panic(fmt.Sprintf("server %s of seed %d does not end within %v", p.box.name, w.plan.Seed, stopTime))
 	}
 }
 
@@ -251,7 +254,7 @@ func (w *world) result() Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return Result{
-		Violations: w.violations, Events: int(w.events.Load()), Fired: w.weather.fired,
+		Violations: w.violations, Events: int(w.progress.events.Load()), Fired: w.weather.fired,
 		Made: w.cloud.Created(), Log: w.log,
 	}
 }

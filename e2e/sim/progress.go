@@ -1,0 +1,24 @@
+package sim
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// Progress says how far a run has come, also from outside of its bubble and while it
+// goes on. The zero value is one that has not begun.
+type Progress struct {
+	events atomic.Int64 // calls, messages and what the plan did
+	at     atomic.Int64 // when the last of them was, in nanoseconds since the start
+}
+
+func (p *Progress) String() string {
+	return fmt.Sprintf("%v of its own time and %d events", time.Duration(p.at.Load()), p.events.Load())
+}
+
+// event notes that something happens.
+func (w *world) event() {
+	w.progress.events.Add(1)
+	w.progress.at.Store(int64(time.Since(w.start)))
+}
