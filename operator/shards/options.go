@@ -28,6 +28,8 @@ type Options struct {
 	Dial DialFunc
 	// PollInterval is how often everything is listed, with a tenth of jitter; 30s.
 	PollInterval time.Duration
+	// Grace is how long a shard may fail before it counts as unreachable; [DefaultGrace].
+	Grace time.Duration
 	// RedialGap is the time between two shards in [Set.Redial]; 10s.
 	RedialGap time.Duration
 	// Log may be nil: nothing is logged.
@@ -43,6 +45,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.PollInterval <= 0 {
 		o.PollInterval = 30 * time.Second
+	}
+	if o.Grace <= 0 {
+		o.Grace = DefaultGrace
 	}
 	if o.RedialGap <= 0 {
 		o.RedialGap = 10 * time.Second

@@ -33,43 +33,43 @@ func TestStatus(t *testing.T) {
 		{"a shard that was added", nil, shards.Status{State: shards.Connecting, Since: epoch}},
 		{
 			"connected", []step{{time.Second, connected}},
-			shards.Status{State: shards.Syncing, Since: at(time.Second), LastContact: at(time.Second), Address: "h:1", Version: "v1", Term: 3},
+			shards.Status{State: shards.Syncing, Since: at(time.Second), LastContact: at(time.Second), Address: "h:1", Version: "v1", Term: 3, Connections: 1},
 		},
 		{
 			"an answer is not yet everything", []step{{1, connected}, {2, shards.Answered{}}},
-			shards.Status{State: shards.Syncing, Since: at(1), LastContact: at(2), Address: "h:1", Version: "v1", Term: 3},
+			shards.Status{State: shards.Syncing, Since: at(1), LastContact: at(2), Address: "h:1", Version: "v1", Term: 3, Connections: 1},
 		},
 		{
 			"everything listed", []step{{1, connected}, {2, shards.Synced{}}, {3, shards.Answered{}}},
-			shards.Status{State: shards.Ready, Since: at(2), LastContact: at(3), Address: "h:1", Version: "v1", Term: 3},
+			shards.Status{State: shards.Ready, Since: at(2), LastContact: at(3), Address: "h:1", Version: "v1", Term: 3, Connections: 1},
 		},
 		{
 			"the first failure", []step{{1, connected}, {2, shards.Synced{}}, {3, lost}, {4, lost}},
-			shards.Status{State: shards.Degraded, Reason: shards.ReasonUnreachable, Message: "refused", Since: at(3), LastContact: at(2), Address: "h:1", Version: "v1", Term: 3},
+			shards.Status{State: shards.Degraded, Reason: shards.ReasonUnreachable, Message: "refused", Since: at(3), LastContact: at(2), Address: "h:1", Version: "v1", Term: 3, Connections: 1},
 		},
 		{
 			"a failure that passed", []step{{1, connected}, {2, shards.Synced{}}, {3, lost}, {4, shards.Answered{}}, {time.Minute, shards.Tick{}}},
-			shards.Status{State: shards.Ready, Since: at(4), LastContact: at(4), Address: "h:1", Version: "v1", Term: 3},
+			shards.Status{State: shards.Ready, Since: at(4), LastContact: at(4), Address: "h:1", Version: "v1", Term: 3, Connections: 1},
 		},
 		{
 			"a failure while syncing that passed", []step{{1, connected}, {3, lost}, {4, shards.Answered{}}},
-			shards.Status{State: shards.Syncing, Since: at(4), LastContact: at(4), Address: "h:1", Version: "v1", Term: 3},
+			shards.Status{State: shards.Syncing, Since: at(4), LastContact: at(4), Address: "h:1", Version: "v1", Term: 3, Connections: 1},
 		},
 		{
-			"failures for half a minute", []step{{1, connected}, {2, shards.Synced{}}, {3, lost}, {shards.Grace + 2, shards.Tick{}}, {shards.Grace + 3, shards.Tick{}}},
-			shards.Status{State: shards.Unreachable, Reason: shards.ReasonUnreachable, Message: "refused", Since: at(shards.Grace + 3), LastContact: at(2), Address: "h:1", Version: "v1", Term: 3},
+			"failures for half a minute", []step{{1, connected}, {2, shards.Synced{}}, {3, lost}, {shards.DefaultGrace + 2, shards.Tick{}}, {shards.DefaultGrace + 3, shards.Tick{}}},
+			shards.Status{State: shards.Unreachable, Reason: shards.ReasonUnreachable, Message: "refused", Since: at(shards.DefaultGrace + 3), LastContact: at(2), Address: "h:1", Version: "v1", Term: 3, Connections: 1},
 		},
 		{
-			"a late answer does not bring it back", []step{{1, connected}, {2, shards.Synced{}}, {3, lost}, {shards.Grace + 3, shards.Tick{}}, {time.Minute, shards.Answered{}}},
-			shards.Status{State: shards.Unreachable, Reason: shards.ReasonUnreachable, Message: "refused", Since: at(shards.Grace + 3), LastContact: at(time.Minute), Address: "h:1", Version: "v1", Term: 3},
+			"a late answer does not bring it back", []step{{1, connected}, {2, shards.Synced{}}, {3, lost}, {shards.DefaultGrace + 3, shards.Tick{}}, {time.Minute, shards.Answered{}}},
+			shards.Status{State: shards.Unreachable, Reason: shards.ReasonUnreachable, Message: "refused", Since: at(shards.DefaultGrace + 3), LastContact: at(time.Minute), Address: "h:1", Version: "v1", Term: 3, Connections: 1},
 		},
 		{
 			"a new connection does, and starts from nothing", []step{{1, connected}, {2, shards.Synced{}}, {2, shards.Lacks{Method: "X"}}, {3, lost}, {time.Minute, shards.Tick{}}, {time.Hour, connected}},
-			shards.Status{State: shards.Syncing, Since: at(time.Hour), LastContact: at(time.Hour), Address: "h:1", Version: "v1", Term: 3},
+			shards.Status{State: shards.Syncing, Since: at(time.Hour), LastContact: at(time.Hour), Address: "h:1", Version: "v1", Term: 3, Connections: 2},
 		},
 		{
-			"never reached", []step{{1, lost}, {shards.Grace, shards.Tick{}}},
-			shards.Status{State: shards.Unreachable, Reason: shards.ReasonUnreachable, Message: "refused", Since: at(shards.Grace)},
+			"never reached", []step{{1, lost}, {shards.DefaultGrace, shards.Tick{}}},
+			shards.Status{State: shards.Unreachable, Reason: shards.ReasonUnreachable, Message: "refused", Since: at(shards.DefaultGrace)},
 		},
 		{
 			"a refusal counts at once", []step{{1, shards.Failed{Reason: shards.ReasonIdentityMismatch, Message: "other"}}},
@@ -81,11 +81,11 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			"what a server lacks", []step{{1, connected}, {2, shards.Lacks{Method: "WatchErrors"}}, {3, shards.Lacks{Method: "ListInstances"}}, {4, shards.Lacks{Method: "WatchErrors"}}},
-			shards.Status{State: shards.Syncing, Since: at(1), LastContact: at(1), Address: "h:1", Version: "v1", Term: 3, Missing: []string{"ListInstances", "WatchErrors"}},
+			shards.Status{State: shards.Syncing, Since: at(1), LastContact: at(1), Address: "h:1", Version: "v1", Term: 3, Connections: 1, Missing: []string{"ListInstances", "WatchErrors"}},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			st := shards.NewStatus(epoch)
+			st := shards.NewStatus(epoch, shards.DefaultGrace)
 			for _, s := range tt.steps {
 				st = st.Next(s.event, at(s.after))
 			}
@@ -101,7 +101,7 @@ func TestStatus(t *testing.T) {
 func TestStatusIsNeverStuck(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := epoch
-		st := shards.NewStatus(now)
+		st := shards.NewStatus(now, shards.DefaultGrace)
 		events := []shards.Event{
 			shards.Connected{Term: 1}, shards.Synced{}, shards.Answered{}, shards.Tick{}, shards.Lacks{Method: "X"},
 			shards.Failed{Reason: shards.ReasonUnreachable}, shards.Failed{Reason: shards.ReasonAuthFailed},

@@ -30,7 +30,7 @@ type Shard struct {
 
 func newShard(target Target, opts Options) *Shard {
 	s := &Shard{
-		name: target.Shard, opts: opts, target: target, status: NewStatus(opts.Now()),
+		name: target.Shard, opts: opts, target: target, status: NewStatus(opts.Now(), opts.Grace),
 		slots: make(chan struct{}, maxCalls), anew: make(chan struct{}, 1),
 	}
 	s.opts.Log = opts.Log.With("shard", s.name)

@@ -12,7 +12,7 @@ type State string
 //
 //	Connecting ─connected→ Syncing ─synced→ Ready ─failed→ Degraded
 //	     ↑ │                 │                ↑ └─succeeded──┘ │
-//	     │ └────── no success for Grace ──────┼────────────────┤
+//	     │ └─── no success for the grace ─────┼────────────────┤
 //	     └───────────────── (start)           └ Syncing ← Unreachable
 //
 // From any state a refusal leads to Unreachable at once, and a new connection to Syncing.
@@ -21,7 +21,7 @@ const (
 	Syncing     State = "Syncing"     // connected; what is there is not known completely
 	Ready       State = "Ready"       // connected, and everything was listed since
 	Degraded    State = "Degraded"    // the last call failed, or the connection is lost
-	Unreachable State = "Unreachable" // no success for Grace, or the shard refuses us
+	Unreachable State = "Unreachable" // no success for the grace, or the shard refuses us
 )
 
 // Reason says why a shard is not Ready, in the words of conditions and events.
@@ -35,8 +35,8 @@ const (
 	ReasonTenantUnknown    Reason = "TenantUnknown"         // it is not configured for our tenant
 )
 
-// Grace is how long a shard may fail before it counts as unreachable.
-const Grace = 30 * time.Second
+// DefaultGrace is how long a shard may fail before it counts as unreachable.
+const DefaultGrace = 30 * time.Second
 
 // Status is what is known of a connection. The zero value is not used; see [NewStatus].
 type Status struct {
@@ -54,14 +54,19 @@ type Status struct {
 	Version string
 	// Missing are the methods that the server of this connection does not have, sorted.
 	Missing []string
+	// Connections is how often the shard was connected: what was asked for over an earlier
+	// connection may be of an earlier leader.
+	Connections int
 
+	grace  time.Duration
 	synced bool      // everything was listed over the present connection
 	failed time.Time // when the present run of failures began; zero: there is none
 }
 
-// NewStatus is the status of a shard that was added at a time.
-func NewStatus(now time.Time) Status {
-	return Status{State: Connecting, Since: now, failed: now}
+// NewStatus is the status of a shard that was added at a time, and that counts as
+// unreachable once it has failed for grace.
+func NewStatus(now time.Time, grace time.Duration) Status {
+	return Status{State: Connecting, Since: now, failed: now, grace: grace}
 }
 
 // Event is what happens to a connection: one of the types below.
@@ -104,6 +109,7 @@ func (s Status) Next(e Event, now time.Time) Status {
 	case Connected:
 		s.Address, s.Term, s.Version, s.Missing = e.Address, e.Term, e.Version, nil
 		s.LastContact, s.failed, s.Message, s.synced = now, time.Time{}, "", false
+		s.Connections++
 		return s.enter(Syncing, "", now)
 	case Synced:
 		s.synced = true
@@ -118,7 +124,7 @@ func (s Status) Next(e Event, now time.Time) Status {
 		}
 		return s
 	case Tick:
-		if !s.failed.IsZero() && now.Sub(s.failed) >= Grace && s.State != Unreachable {
+		if !s.failed.IsZero() && now.Sub(s.failed) >= s.grace && s.State != Unreachable {
 			return s.enter(Unreachable, ReasonUnreachable, now)
 		}
 	}
@@ -130,7 +136,7 @@ func (s Status) Due() time.Time {
 	if s.failed.IsZero() || s.State == Unreachable {
 		return time.Time{}
 	}
-	return s.failed.Add(Grace)
+	return s.failed.Add(s.grace)
 }
 
 // answered ends a run of failures. A shard that was given up is believed again only once
@@ -157,7 +163,7 @@ func (s Status) fail(e Failed, now time.Time) Status {
 		return s.enter(Unreachable, e.Reason, now)
 	case s.State == Unreachable, s.State == Connecting:
 		return s.Next(Tick{}, now)
-	case now.Sub(s.failed) >= Grace:
+	case now.Sub(s.failed) >= s.grace:
 		return s.enter(Unreachable, ReasonUnreachable, now)
 	}
 	return s.enter(Degraded, ReasonUnreachable, now)
@@ -173,6 +179,6 @@ func (s Status) enter(state State, reason Reason, now time.Time) Status {
 // differs reports whether others should hear of the change from one status to another:
 // that there was contact again is not worth it.
 func (s Status) differs(from Status) bool {
-	return s.State != from.State || s.Reason != from.Reason || s.Address != from.Address ||
+	return s.State != from.State || s.Reason != from.Reason || s.Connections != from.Connections || s.Address != from.Address ||
 		s.Term != from.Term || s.Version != from.Version || !slices.Equal(s.Missing, from.Missing)
 }
