@@ -80,7 +80,7 @@ const (
 	GroupGone       Kind = "group gone"
 	InstanceChanged Kind = "instance changed"
 	InstanceGone    Kind = "instance gone"
-	ShardChanged    Kind = "shard changed"    // its State
+	ShardChanged    Kind = "shard changed"    // its State, beyond the times in it
 	Shrunken        Kind = "inventory shrunk" // a listing lacks too much, and is held
 	Foreign         Kind = "foreign tenant"   // something was dropped that is not ours
 )
@@ -184,9 +184,12 @@ func (s *Shard) unsynced() []Change {
 	return s.changed(before)
 }
 
-// changed returns the change of the shard's state since before, if there is one.
+// changed returns the change of the shard's state since before, if there is one. That
+// everything was listed once more is none.
 func (s *Shard) changed(before State) []Change {
-	if s.State() == before {
+	now := s.State()
+	before.GroupsAt, before.InstancesAt = now.GroupsAt, now.InstancesAt
+	if now == before {
 		return nil
 	}
 	return []Change{{Kind: ShardChanged}}
