@@ -1,0 +1,130 @@
+// Package waking wakes controllers when something new is known of the shards.
+//
+// The goroutines that listen to shards tell a [Hub], and go on at once. Each controller has
+// a source of its own from [Hub.Source]: it collects what is new for a quarter of a second,
+// so that a thousand instances that change together are one round of work, and then asks
+// the controller which objects are concerned. What happens before a source is started
+// wakes nobody: a controller looks at all its objects when it starts.
+package waking
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"nstance.dev/operator/inventory"
+)
+
+// Delay is how long changes are collected.
+const Delay = 250 * time.Millisecond
+
+// Change is something that is known now of a shard and was not before.
+type Change struct {
+	Shard string
+	inventory.Change
+}
+
+// Keys returns the objects that changes concern; it may name one several times. The
+// changes are all different and in the order in which they came. It is called by one
+// goroutine at a time and may wait, for a cache for example.
+type Keys func(ctx context.Context, changes []Change) []reconcile.Request
+
+// Hub passes changes on to controllers. It is safe for concurrent use; NewHub makes one.
+type Hub struct {
+	mu        sync.Mutex
+	listeners map[*listener]struct{}
+}
+
+// NewHub returns a hub that nobody listens to.
+func NewHub() *Hub { return &Hub{listeners: map[*listener]struct{}{}} }
+
+// Changed notes changes of a shard. It does not wait for anybody.
+func (h *Hub) Changed(shard string, changes ...inventory.Change) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for l := range h.listeners {
+		l.note(shard, changes)
+	}
+}
+
+// Source returns a source of requests for one controller.
+func (h *Hub) Source(keys Keys) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		l := &listener{noted: map[Change]struct{}{}, wake: make(chan struct{}, 1)}
+		h.mu.Lock()
+		h.listeners[l] = struct{}{}
+		h.mu.Unlock()
+		go func() {
+			defer func() {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				delete(h.listeners, l)
+			}()
+			l.run(ctx, keys, queue)
+		}()
+		return nil
+	})
+}
+
+// listener collects the changes for one controller.
+type listener struct {
+	wake chan struct{} // holds one token while there is something new
+
+	mu      sync.Mutex
+	changes []Change
+	noted   map[Change]struct{} // those in changes
+}
+
+func (l *listener) note(shard string, changes []inventory.Change) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range changes {
+		change := Change{shard, c}
+		if _, known := l.noted[change]; !known {
+			l.noted[change] = struct{}{}
+			l.changes = append(l.changes, change)
+		}
+	}
+	if len(l.changes) > 0 {
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// take returns what was collected and begins anew.
+func (l *listener) take() []Change {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.changes
+	l.changes = nil
+	clear(l.noted)
+	return taken
+}
+
+func (l *listener) run(ctx context.Context, keys Keys, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	<-timer.C
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.wake:
+		}
+		timer.Reset(Delay)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		for _, request := range keys(ctx, l.take()) {
+			queue.Add(request)
+		}
+	}
+}
