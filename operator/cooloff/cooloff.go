@@ -1,0 +1,47 @@
+// Package cooloff remembers which groups a provider had no room for, shard by shard.
+//
+// The stream of errors writes into a [Store], and those who plan read from it. How long a
+// refusal counts is decided in package distribution. What is forgotten with the process
+// costs one more refusal and nothing else, so it is kept in memory alone.
+package cooloff
+
+import (
+	"sync"
+	"time"
+
+	"nstance.dev/operator/distribution"
+)
+
+// Place is a group on a shard.
+type Place struct{ Shard, Group string }
+
+// Store holds what is known of refusals. It is safe for concurrent use, and its zero
+// value is ready: nothing was refused.
+type Store struct {
+	mu      sync.RWMutex
+	coolOff map[Place]distribution.CoolOff
+}
+
+// Refused notes that a provider had no room, and what it said.
+func (s *Store) Refused(at Place, why string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.coolOff == nil {
+		s.coolOff = map[Place]distribution.CoolOff{}
+	}
+	s.coolOff[at] = s.coolOff[at].Refused(now, why)
+}
+
+// Filled notes that the group has all its instances: there was room after all.
+func (s *Store) Filled(at Place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.coolOff, at)
+}
+
+// Of returns what is known of one place.
+func (s *Store) Of(at Place) distribution.CoolOff {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.coolOff[at]
+}
