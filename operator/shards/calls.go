@@ -149,7 +149,7 @@ func invoke[R any](ctx context.Context, s *Shard, c *session, m method, do func(
 	reply, err := do(callCtx, c.api, grpc.Trailer(&trailer))
 	s.opts.Observer.call(s.name, m.name, status.Code(err).String(), s.opts.Now().Sub(began))
 	if err == nil {
-		s.observe(Answered{})
+		s.hear(c, Answered{})
 		return reply, nil
 	}
 	failed := s.failure(ctx, m, c.why.Of(err))
@@ -167,10 +167,10 @@ func (s *Shard) conclude(c *session, failure *Error, trailer metadata.MD) {
 		return
 	}
 	if failure.Class == Unimplemented {
-		s.observe(Lacks{failure.Method})
+		s.hear(c, Lacks{failure.Method})
 	}
 	event := eventOf(failure.Class, words(failure.Err))
-	s.observe(event)
+	s.hear(c, event)
 	if _, failed := event.(Failed); failed && failure.Method != methodListGroups.name {
 		c.relist(groups) // shows soon whether it was this call alone
 	}

@@ -49,7 +49,7 @@ func (s *Shard) poll(ctx context.Context, c *session, which int, list func(conte
 		}
 		next = time.Duration(float64(s.opts.PollInterval) * (0.9 + 0.2*s.opts.Random()))
 		if c.complete(which) {
-			s.observe(Synced{})
+			s.hear(c, Synced{})
 		}
 	}
 }

@@ -71,6 +71,16 @@ func (s *Shard) start(ctx context.Context, c *session) {
 	}()
 }
 
+// ended reports whether the session is no longer listened to, or soon will not be.
+func (c *session) ended() bool {
+	select {
+	case <-c.over:
+		return true
+	default:
+		return false
+	}
+}
+
 // stop ends the loops and closes the connection once the calls in flight have ended.
 func (c *session) stop() {
 	c.end()

@@ -20,6 +20,7 @@ type Shard struct {
 
 	turn  sync.Mutex // held while a status is replaced and reported, so that reports are in order
 	alarm *time.Timer
+	gone  bool // nothing is reported any more
 
 	mu      sync.Mutex
 	target  Target
@@ -111,6 +112,9 @@ func (s *Shard) adopt(ctx context.Context, next *session) {
 	s.replace(next)
 	s.opts.Log.Info("connected", "address", next.address, "term", next.term())
 	s.observe(Connected{Address: next.address, Version: next.info.GetVersion(), Term: next.term()})
+	if next.info == nil {
+		s.observe(Lacks{methodGetServerInfo.name})
+	}
 	s.start(ctx, next)
 }
 
@@ -137,18 +141,33 @@ func (s *Shard) halt() {
 	}
 	s.turn.Lock()
 	defer s.turn.Unlock()
+	s.gone = true
 	if s.alarm != nil {
 		s.alarm.Stop()
 	}
 }
 
-// observe lets an event count. A shard that becomes unreachable is left: what it says
-// later is believed over a new connection only.
-func (s *Shard) observe(e Event) {
+// observe lets an event count, whatever the connection.
+func (s *Shard) observe(e Event) { s.take(e, func() bool { return true }) }
+
+// hear lets an event count that came over a session. One that the shard has left, or that
+// nobody listens to any more, says nothing about the shard: its answers do not make it
+// Ready, and its end does not harm the session after it.
+func (s *Shard) hear(c *session, e Event) {
+	s.take(e, func() bool { return s.session == c && !c.ended() })
+}
+
+// take lets an event count if it still does, which is asked under mu. A shard that becomes
+// unreachable is left: what it says later is believed over a new connection only.
+func (s *Shard) take(e Event, counts func() bool) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	now := s.opts.Now()
 	s.mu.Lock()
+	if s.gone || !counts() {
+		s.mu.Unlock()
+		return
+	}
 	before := s.status
 	after := before.Next(e, now)
 	s.status = after
@@ -176,9 +195,13 @@ func (s *Shard) schedule(due, now time.Time) {
 	}
 }
 
+// current returns the session that calls go over, nil if there is none that lives.
 func (s *Shard) current() *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.session == nil || s.session.ended() {
+		return nil
+	}
 	return s.session
 }
 

@@ -170,6 +170,102 @@ func TestO2_AnAddressThatDoesNotAnswerKeepsTheOldConnection(t *testing.T) {
 	})
 }
 
+func TestO2_AKeptConnectionThatEndsIsNotUsed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.apply(at("a", "a:1"))
+		w.apply(at("a", "nowhere:1"))
+		w.Shard("a").EndStreams()
+		w.after(time.Second)
+		w.expect("a", shards.Degraded, shards.ReasonUnreachable)
+		if _, err := w.shard("a").UpsertGroup(t.Context(), upsert("web", 1)); shards.ClassOf(err) != shards.Unavailable {
+			t.Errorf("upsert: %v", err)
+		}
+		w.after(time.Minute)
+		w.expect("a", shards.Unreachable, shards.ReasonUnreachable)
+	})
+}
+
+func TestAnAnswerOverALostConnectionDoesNotCount(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.apply(at("a", "a:1"))
+		w.Shard("a").Break(shardtest.Faults{Slow: 3 * time.Second})
+		answered := make(chan error)
+		go func() {
+			_, err := w.shard("a").UpsertGroup(t.Context(), upsert("web", 1))
+			answered <- err
+		}()
+		w.after(2 * time.Second)
+		w.Shard("a").EndStreams()
+		if err := <-answered; err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		w.expect("a", shards.Degraded, shards.ReasonUnreachable)
+	})
+}
+
+func TestACallLostWithTheOldConnectionDoesNotHarmTheNew(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		stop := w.Shard("a").Serve("a:1")
+		w.Shard("a").Serve("a:2")
+		w.apply(at("a", "a:1"))
+		w.Shard("a").Break(shardtest.Faults{Slow: 10 * time.Second})
+		failed := make(chan error)
+		go func() {
+			_, err := w.shard("a").UpsertGroup(t.Context(), upsert("web", 1))
+			failed <- err
+		}()
+		synctest.Wait()
+		w.Shard("a").Break(shardtest.Faults{})
+		w.apply(at("a", "a:2"))
+		w.expect("a", shards.Ready, "")
+		w.path("a")
+		stop()
+		if err := <-failed; shards.ClassOf(err) != shards.Unavailable {
+			t.Errorf("error %v", err)
+		}
+		synctest.Wait()
+		if got := w.path("a"); got != nil {
+			t.Errorf("went through %v", got)
+		}
+	})
+}
+
+func TestNothingIsReportedOfAShardThatIsGone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.apply(at("a", "a:1"), at("b", "b:1"))
+		w.Shard("a").Break(shardtest.Faults{Slow: time.Minute})
+		a := w.shard("a")
+		failed := make(chan error)
+		go func() {
+			_, err := a.UpsertGroup(t.Context(), upsert("web", 1))
+			failed <- err
+		}()
+		synctest.Wait()
+		w.path("a")
+		w.apply(at("b", "b:1"))
+		if err := <-failed; shards.ClassOf(err) != shards.Unavailable {
+			t.Errorf("error %v", err)
+		}
+		w.after(time.Minute)
+		if got := w.path("a"); got != nil {
+			t.Errorf("went through %v", got)
+		}
+	})
+}
+
+func TestAStreamThatEndsAloneIsNoLostShard(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Shard("a").Break(shardtest.Faults{Refuse: map[string]error{"WatchErrors": shardtest.Refusal(codes.Internal, "INTERNAL", "panic")}})
+		w.apply(at("a", "a:1"))
+		w.after(10 * time.Second)
+		w.expect("a", shards.Ready, "")
+		if got := w.restarted(); len(got) < 3 || got[0] != "WatchErrors broken" {
+			t.Errorf("ended: %v", got)
+		}
+	})
+}
+
 func upsert(key string, n int32) *nstancev1.UpsertGroupRequest {
 	config := size(n)
 	template := "base"
@@ -302,7 +398,7 @@ func TestWhatAServerLacksIsRemembered(t *testing.T) {
 		w.apply(at("a", "a:1"))
 		w.after(10 * time.Second)
 		w.expect("a", shards.Ready, "")
-		if got := w.shard("a").Status().Missing; !slices.Equal(got, []string{"ListInstances", "WatchErrors"}) {
+		if got := w.shard("a").Status().Missing; !slices.Equal(got, []string{"GetServerInfo", "ListInstances", "WatchErrors"}) {
 			t.Errorf("missing %v", got)
 		}
 		w.Shard("a").Break(shardtest.Faults{})

@@ -56,7 +56,7 @@ type InstanceList struct {
 type Observer struct {
 	// Call reports a unary call with its code and duration.
 	Call func(shard, method, code string, took time.Duration)
-	// Restart reports the end of a stream and why: a class of failure, `silent` or `ended`.
+	// Restart reports the end of a stream and why: a class of failure, or `silent`.
 	Restart func(shard, stream, reason string)
 	// ForeignTenant reports that a server sent what belongs to another tenant.
 	ForeignTenant func(shard string)

@@ -111,7 +111,7 @@ func listen[E any](ctx context.Context, s *Shard, c *session, w watch[E]) {
 			return
 		}
 		class, _ := Classify(c.why.Of(err))
-		s.restarted(w.method, class, err)
+		s.restarted(c, w.method, class, err)
 		if s.opts.Now().Sub(began) >= healthy {
 			failures = 0
 		}
@@ -131,8 +131,9 @@ func listen[E any](ctx context.Context, s *Shard, c *session, w watch[E]) {
 	}
 }
 
-// restarted reports the end of a stream.
-func (s *Shard) restarted(method string, class Class, err error) {
+// restarted reports the end of a stream. As with a call that failed, a list shows soon
+// whether it was this stream alone.
+func (s *Shard) restarted(c *session, method string, class Class, err error) {
 	reason := string(class)
 	if errors.Is(err, errSilent) {
 		reason = "silent"
@@ -140,9 +141,13 @@ func (s *Shard) restarted(method string, class Class, err error) {
 	s.opts.Observer.restart(s.name, method, reason)
 	s.opts.Log.Info("stream ended", "stream", method, "reason", reason, "error", err)
 	if class == Unimplemented {
-		s.observe(Lacks{method})
+		s.hear(c, Lacks{method})
 	}
-	s.observe(eventOf(class, words(err)))
+	event := eventOf(class, words(err))
+	s.hear(c, event)
+	if _, failed := event.(Failed); failed {
+		c.relist(groups)
+	}
 }
 
 // receive opens a stream once and hands on what it says until it ends.
