@@ -42,13 +42,20 @@ var (
 	methodRenewCertificate   = method{"RenewCertificate", 30 * time.Second, false}
 )
 
-var errNotConnected = status.Error(codes.Unavailable, "not connected")
+var (
+	errNotConnected = status.Error(codes.Unavailable, "not connected")
+	errForeign      = status.Error(codes.Internal, "the answer is about what belongs to another tenant")
+)
 
 // UpsertGroup creates or changes a group.
 func (s *Shard) UpsertGroup(ctx context.Context, req *nstancev1.UpsertGroupRequest) (*nstancev1.GroupStatus, error) {
-	return change(ctx, s, methodUpsertGroup, req.GetKey(), func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.GroupStatus, error) {
+	reply, err := change(ctx, s, methodUpsertGroup, req.GetKey(), func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.GroupStatus, error) {
 		return api.UpsertGroup(ctx, req, o...)
 	})
+	if err == nil && !s.ours(reply.GetTenant()) {
+		return nil, s.failure(ctx, methodUpsertGroup, errForeign)
+	}
+	return reply, err
 }
 
 // DeleteGroup lets a group drain to zero. A group that is unknown there is no error.
@@ -79,9 +86,13 @@ func (s *Shard) DeleteInstance(ctx context.Context, group string, req *nstancev1
 
 // GetInstanceStatus returns one instance.
 func (s *Shard) GetInstanceStatus(ctx context.Context, id string) (*nstancev1.InstanceStatus, error) {
-	return change(ctx, s, methodGetInstanceStatus, "", func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.InstanceStatus, error) {
+	reply, err := change(ctx, s, methodGetInstanceStatus, "", func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.InstanceStatus, error) {
 		return api.GetInstanceStatus(ctx, &nstancev1.GetInstanceStatusRequest{InstanceId: id}, o...)
 	})
+	if err == nil && !s.ours(reply.GetTenant()) {
+		return nil, s.failure(ctx, methodGetInstanceStatus, errForeign)
+	}
+	return reply, err
 }
 
 // AcknowledgeDrained says that the work has left an instance. One that is gone is no error.

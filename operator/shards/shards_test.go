@@ -469,6 +469,30 @@ func TestS12_WhatBelongsToOthersIsDropped(t *testing.T) {
 	})
 }
 
+func TestS12_AnswersAboutOthersAreDropped(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Shard("a").AddGroup(tenant, shardtest.Group{Key: "web", Size: 1})
+		id := w.Shard("a").Instances(tenant, "web")[0].GetInstanceId()
+		w.Shard("a").Break(shardtest.Faults{Tenant: "other"})
+		w.apply(at("a", "a:1"))
+		if groups, instances := w.groups["a"].Groups, w.instancesOf("a").Instances; len(groups) != 0 || len(instances) != 0 {
+			t.Errorf("listed %v and %v", groups, instances)
+		}
+		if got, err := w.shard("a").UpsertGroup(t.Context(), upsert("web", 1)); got != nil || shards.ClassOf(err) != shards.Broken {
+			t.Errorf("upsert: %v, %v", got, err)
+		}
+		if got, err := w.shard("a").GetInstanceStatus(t.Context(), id); got != nil || shards.ClassOf(err) != shards.Broken {
+			t.Errorf("instance: %v, %v", got, err)
+		}
+		if w.foreign != 4 {
+			t.Errorf("%d counted, want 4", w.foreign)
+		}
+		if g := w.Shard("a").Group(tenant, "web"); g.GetTenant() != tenant {
+			t.Errorf("the fake spoilt its own group: %v", g)
+		}
+	})
+}
+
 func TestALostAnswerIsRepeatedByTheCaller(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a := w.Shard("a")

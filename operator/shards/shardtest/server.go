@@ -38,6 +38,8 @@ type Faults struct {
 	NoHeartbeats bool
 	// ClusterID and Shard are what GetServerInfo says instead of the truth.
 	ClusterID, Shard string
+	// Tenant is whose groups and instances are, according to answers, instead of the caller's.
+	Tenant string
 }
 
 // Refusal returns an error as servers answer it: a code with a reason for machines.
@@ -155,7 +157,32 @@ func (v server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	if err == nil && s.loses(name) {
 		return nil, status.Error(codes.Unavailable, "the answer is lost")
 	}
+	s.mislabel(reply)
 	return reply, err
+}
+
+// mislabel makes an answer name another tenant, if that is what is wrong.
+func (s *Shard) mislabel(reply any) {
+	s.mu.Lock()
+	tenant := s.faults.Tenant
+	s.mu.Unlock()
+	if tenant == "" {
+		return
+	}
+	switch r := reply.(type) {
+	case *nstancev1.GroupStatus:
+		r.Tenant = tenant
+	case *nstancev1.InstanceStatus:
+		r.Tenant = tenant
+	case *nstancev1.ListGroupsResponse:
+		for _, g := range r.GetGroups() {
+			g.Tenant = tenant
+		}
+	case *nstancev1.ListInstancesResponse:
+		for _, in := range r.GetInstances() {
+			in.Tenant = tenant
+		}
+	}
 }
 
 func (v server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
