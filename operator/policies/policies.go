@@ -8,7 +8,8 @@
 //
 // Refusals name what was asked for and how to do it all the same. Every rule leaves alone
 // whoever carries out what was allowed before: the operator, Cluster API, the garbage
-// collector, and the end of a namespace.
+// collector (by its own name or that of the controller manager, as the cluster is set up),
+// the end of a namespace, and clusterctl, which deletes here what it has moved elsewhere.
 package policies
 
 import (

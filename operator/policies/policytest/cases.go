@@ -24,6 +24,8 @@ const (
 	Admin               = "admin"
 	GarbageCollector    = "system:serviceaccount:kube-system:generic-garbage-collector"
 	NamespaceController = "system:serviceaccount:kube-system:namespace-controller"
+	// ControllerManager is both of them where controllers have no accounts of their own.
+	ControllerManager = "system:kube-controller-manager"
 )
 
 // Object is an object as JSON decodes it.
@@ -89,6 +91,15 @@ kind: NstanceShardGroup
 metadata: {name: workers--a}
 spec: {group: workers, shard: a, size: 4}
 `
+	ownedPart = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceShardGroup
+metadata:
+  name: workers--a
+  ownerReferences:
+    - {apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, kind: NstanceMachinePool, name: workers, uid: u1, controller: true}
+spec: {group: workers, shard: a, size: 3}
+`
 	template = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
 kind: NstanceMachineTemplate
@@ -134,6 +145,9 @@ func Cases() []Case {
 		{Name: "a part's size is not for people", User: Admin, Operation: "UPDATE", Old: parse(part), New: parse(grownPart), Refused: refusedSpec},
 		{Name: "nor for Cluster API", User: Params.Core, Operation: "UPDATE", Old: parse(part), New: parse(grownPart), Refused: refusedSpec},
 		{Name: "but for the operator", User: Params.User, Operation: "UPDATE", Old: parse(part), New: parse(grownPart)},
+		{Name: "a part is not made by people", User: Admin, Operation: "CREATE", New: parse(part), Refused: refusedSpec},
+		{Name: "but by the operator", User: Params.User, Operation: "CREATE", New: parse(part)},
+		{Name: "a part may be moved here with its pool", User: Admin, Operation: "CREATE", New: parse(ownedPart)},
 		{Name: "a part may be annotated", User: Admin, Operation: "UPDATE", Old: parse(part), New: annotated(part, "a", "b")},
 		{Name: "a template stays", User: Admin, Operation: "UPDATE", Old: parse(template), New: parse(changedTemplate), Refused: refusedTemplate},
 		{Name: "for the operator too", User: Params.User, Operation: "UPDATE", Old: parse(template), New: parse(changedTemplate), Refused: refusedTemplate},
@@ -168,7 +182,7 @@ func Cases() []Case {
 // deletes are the requests to delete something that needs permission.
 func deletes(what, object, permission, refused string) []Case {
 	var cases []Case
-	for _, user := range []string{Params.User, Params.Core, GarbageCollector, NamespaceController} {
+	for _, user := range []string{Params.User, Params.Core, GarbageCollector, NamespaceController, ControllerManager} {
 		cases = append(cases, Case{Name: user + " deletes a " + what, User: user, Operation: "DELETE", Old: parse(object)})
 	}
 	return append(cases,
@@ -177,6 +191,10 @@ func deletes(what, object, permission, refused string) []Case {
 		Case{
 			Name: "a " + what + " stays without a clear yes", User: Admin, Operation: "DELETE",
 			Old: annotated(object, permission, "false"), Refused: refused,
+		},
+		Case{
+			Name: "a " + what + " goes where it was moved", User: Admin, Operation: "DELETE",
+			Old: annotated(object, "clusterctl.cluster.x-k8s.io/delete-for-move", ""),
 		},
 		Case{Name: "a " + what + " goes with its namespace", User: Admin, Operation: "DELETE", Old: parse(object), Ending: true},
 	)
