@@ -94,6 +94,12 @@ func TestParseReportsEverythingThatIsWrong(t *testing.T) {
 		{"a list", config.Sources{File: []byte("[1]")}, []string{"configuration file line 1: it must be a mapping of keys to values"}},
 		{"nothing in it", config.Sources{File: []byte("tenant: x")}, []string{
 			"configuration file: cluster_id: it is missing; it is the id in the servers' configuration",
+			"configuration file: shards: it is missing; list at least one shard",
+		}},
+		{"missing keys beside a mistake", config.Sources{File: []byte("tenant: 7")}, []string{
+			"configuration file line 1: tenant: it must be a string; put it in quotes",
+			"configuration file: cluster_id: it is missing; it is the id in the servers' configuration",
+			"configuration file: shards: it is missing; list at least one shard",
 		}},
 		{"no shards", config.Sources{File: []byte("cluster_id: x\nshards: {}")}, []string{
 			"configuration file line 2: shards: it is empty; list at least one shard",

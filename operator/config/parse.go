@@ -36,16 +36,18 @@ func Parse(src Sources) (Config, error) {
 	r := &reader{source: fileSource}
 	c := Config{Tenant: identity.DefaultTenant, Import: Import{Enabled: true, Pools: Aggregate}}
 	var shards *entry
+	readable, named := false, false // a text that is no mapping lacks more than its keys
 	if top := r.document(src.File); top != nil {
+		readable = target(top).Kind == yaml.MappingNode
 		r.fields(top, "", map[string]func(entry){
-			"cluster_id": func(e entry) { c.ClusterID = r.name(e) },
+			"cluster_id": func(e entry) { c.ClusterID, named = r.name(e), true },
 			"tenant":     func(e entry) { c.Tenant = r.name(e) },
 			"shards":     func(e entry) { shards = &e },
 			"import":     func(e entry) { c.Import = r.imports(e) },
 		})
-		if c.ClusterID == "" && len(r.problems) == 0 {
-			r.note(nil, "cluster_id", "it is missing; it is the id in the servers' configuration")
-		}
+	}
+	if readable && !named {
+		r.note(nil, "cluster_id", "it is missing; it is the id in the servers' configuration")
 	}
 	switch {
 	case src.Shards != nil:
@@ -53,7 +55,7 @@ func Parse(src Sources) (Config, error) {
 		c.Shards = r.configMap(src.Shards)
 	case shards != nil:
 		c.Shards = r.shards(shards.value, "shards")
-	case len(r.problems) == 0:
+	case readable:
 		r.note(nil, "shards", "it is missing; list at least one shard")
 	}
 	if len(r.problems) > 0 {
