@@ -96,6 +96,9 @@ func TestParseReportsEverythingThatIsWrong(t *testing.T) {
 			"configuration file: cluster_id: it is missing; it is the id in the servers' configuration",
 			"configuration file: shards: it is missing; list at least one shard",
 		}},
+		{"two documents", config.Sources{File: []byte("cluster_id: c\nshards: {a: {operator_addr: h:1}}\n---\nimport: {enabled: false}")}, []string{
+			"configuration file line 3: what follows --- would be overlooked; write one document",
+		}},
 		{"missing keys beside a mistake", config.Sources{File: []byte("tenant: 7")}, []string{
 			"configuration file line 1: tenant: it must be a string; put it in quotes",
 			"configuration file: cluster_id: it is missing; it is the id in the servers' configuration",

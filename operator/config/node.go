@@ -1,7 +1,10 @@
 package config
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -29,14 +32,19 @@ func (r *reader) note(n *yaml.Node, path, format string, args ...any) {
 // document returns the top node of a text, nil if there is none: it is empty, or not
 // YAML, which is noted.
 func (r *reader) document(text []byte) *yaml.Node {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
+	var doc, more yaml.Node
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	err := documents.Decode(&doc)
+	switch {
+	case errors.Is(err, io.EOF), err == nil && len(doc.Content) == 0:
+		r.note(nil, "", "it is empty")
+		return nil
+	case err != nil:
 		r.note(nil, "", "it is not YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 		return nil
 	}
-	if len(doc.Content) == 0 {
-		r.note(nil, "", "it is empty")
-		return nil
+	if err := documents.Decode(&more); !errors.Is(err, io.EOF) {
+		r.note(&more, "", "what follows --- would be overlooked; write one document")
 	}
 	return doc.Content[0]
 }
