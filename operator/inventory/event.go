@@ -37,6 +37,9 @@ func (s *Shard) GroupEvent(e *nstancev1.GroupEvent, now time.Time) []Change {
 	if e.GetType() != "DELETE" {
 		return s.group(g, now)
 	}
+	if foreign := s.foreign(g.GetTenant(), "a group"); foreign != nil {
+		return foreign
+	}
 	s.ended[g.GetKey()] = now
 	if s.groups[g.GetKey()] == nil {
 		return nil
@@ -46,7 +49,8 @@ func (s *Shard) GroupEvent(e *nstancev1.GroupEvent, now time.Time) []Change {
 }
 
 // InstanceEvent takes in a change in an instance's life. An event says less than a
-// listing: what it does not mention stays as it was. Signs of the stream itself, and
+// listing: what it does not mention stays as it was, and an instance that only events have
+// told of is not Described. Signs of the stream itself, and
 // words that are not known, change nothing.
 func (s *Shard) InstanceEvent(e *nstancev1.InstanceEvent, now time.Time) []Change {
 	s.prune(now)

@@ -50,7 +50,7 @@ func (s *Shard) ListedGroups(list GroupList, now time.Time) []Change {
 		listed[g.GetKey()] = true
 		changes = append(changes, s.group(g, list.Asked)...)
 	}
-	if list.Asked.Before(s.connectedAt) { // of an earlier connection: maybe another leader
+	if !s.believes(list.Asked) {
 		return append(changes, s.changed(before)...)
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.groups)) {
@@ -64,7 +64,8 @@ func (s *Shard) ListedGroups(list GroupList, now time.Time) []Change {
 }
 
 // ListedInstances takes in a listing of the instances. A listing that is not complete, or
-// was asked for on an earlier connection, adds and updates, and removes nothing.
+// was asked for on an earlier connection, adds and updates, and removes nothing. One that
+// was asked for before another that was believed updates what that one left.
 func (s *Shard) ListedInstances(list InstanceList, now time.Time) []Change {
 	s.prune(now)
 	before := s.State()
@@ -72,12 +73,19 @@ func (s *Shard) ListedInstances(list InstanceList, now time.Time) []Change {
 	var changes []Change
 	listed := map[string]bool{}
 	for _, i := range list.Instances {
-		listed[i.GetInstanceId()] = true
+		id := i.GetInstanceId()
+		if list.Asked.Before(s.listedAt) && s.instances[id] == nil {
+			continue // it was gone when the newer listing was made
+		}
+		listed[id] = true
 		changes = append(changes, s.instance(i, list.Asked)...)
 	}
-	if list.Complete && !list.Asked.Before(s.connectedAt) {
+	if list.Complete && s.believes(list.Asked) {
 		changes = append(changes, s.absent(listed, known, list.Asked, now)...)
 		s.state.InstancesSynced, s.state.InstancesAt = true, now
+		if list.Asked.After(s.listedAt) {
+			s.listedAt = list.Asked
+		}
 	}
 	return append(changes, s.changed(before)...)
 }

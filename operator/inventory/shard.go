@@ -44,7 +44,9 @@ func (s State) Synced() bool { return s.GroupsSynced && s.InstancesSynced }
 type Shard struct {
 	tenant      string
 	state       State
-	connectedAt time.Time
+	inSight     bool      // connected, and not lost since
+	connectedAt time.Time // the last time
+	listedAt    time.Time // when the newest of the listings that were believed was asked for: instances
 	groups      map[string]*entry[*nstancev1.GroupStatus]
 	instances   map[string]*entry[*nstancev1.InstanceStatus]
 	tombstones  map[string]time.Time // when the deletion was heard of
@@ -58,8 +60,8 @@ type entry[T any] struct {
 	heard time.Time
 }
 
-// NewShard returns a shard that has said nothing yet. What belongs to another tenant is
-// never taken in.
+// NewShard returns a shard that has said nothing yet and is not connected. What belongs to
+// another tenant is never taken in.
 func NewShard(tenant string) *Shard {
 	return &Shard{
 		tenant:     tenant,
@@ -124,10 +126,15 @@ func (s *Shard) Instance(id string) *nstancev1.InstanceStatus {
 }
 
 // Instances returns the instances of a group, on-demand ones included, sorted by id;
-// those of all groups for an empty key.
+// those of all groups for an empty key. Some may not be Described.
 func (s *Shard) Instances(group string) []*nstancev1.InstanceStatus {
 	return sorted(s.instances, func(i *nstancev1.InstanceStatus) bool { return group == "" || i.GetGroup() == group })
 }
+
+// Described reports whether a listing has told all about an instance. Of one that only
+// events have told of, or that is expected, it is not known yet whether it is on demand,
+// when it was created and what its provider calls it.
+func Described(i *nstancev1.InstanceStatus) bool { return i.GetCreatedAt() != nil }
 
 // Presence says whether an instance is there. Only of a shard all of whose instances are
 // known, something that is not among them is gone.
@@ -169,13 +176,21 @@ func (s *Shard) Expect(id, group, providerURI string) {
 // Connected notes a new connection to the leader of that term. What is known stays; what
 // is not known has to be asked for anew.
 func (s *Shard) Connected(term int64, now time.Time) []Change {
-	s.connectedAt = now
+	s.inSight, s.connectedAt = true, now
 	s.state.Term = term
 	return s.unsynced()
 }
 
-// Lost notes that the shard is out of sight. All that it had stays as it was last known.
-func (s *Shard) Lost() []Change { return s.unsynced() }
+// Lost notes that the shard is out of sight until it is connected again. All that it had
+// stays as it was last known, also if answers that were on their way lack some of it.
+func (s *Shard) Lost() []Change {
+	s.inSight = false
+	return s.unsynced()
+}
+
+// believes reports whether what a listing lacks is gone: one that was asked for on this
+// connection, and not on an earlier one, maybe of another leader.
+func (s *Shard) believes(asked time.Time) bool { return s.inSight && !asked.Before(s.connectedAt) }
 
 func (s *Shard) unsynced() []Change {
 	before := s.State()

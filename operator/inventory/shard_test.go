@@ -131,6 +131,13 @@ func TestO7_OutOfSightIsNotGone(t *testing.T) {
 	if diff := cmp.Diff(want, s.State()); diff != "" {
 		t.Error(diff)
 	}
+	asked := s.now
+	s.after(time.Second).ListedGroups(GroupList{Asked: asked}, s.now)
+	s.lists()
+	s.expect("lost, and answers that were on their way", "i1")
+	if diff := cmp.Diff(want, s.State()); diff != "" || s.Presence("other") != Unknown || s.GroupPresence("g") != Present {
+		t.Error("answers that were on their way count after the loss:", diff)
+	}
 	s.Connected(2, s.now)
 	s.ListedInstances(InstanceList{Asked: s.now}, s.now) // the new leader rebuilds its cache
 	s.expect("a new leader with an empty cache", "i1")
@@ -266,6 +273,36 @@ func TestS17_OlderNewsAreDropped(t *testing.T) {
 	}
 }
 
+// An answer that was long on its way does not bring back what a newer one lacks.
+func TestS17_OlderListingsBringNothingBack(t *testing.T) {
+	s := newStory(t)
+	asked := s.now
+	s.lists("i1", "i2")
+	s.after(time.Second).lists("i2")
+	s.after(time.Second)
+	wantChanges(t, "the older answer comes last", s.listsAsked(asked, "i1", "i2"), shardChanged)
+	s.expect("the older answer comes last", "i2")
+	wantChanges(t, "a newer one", s.after(time.Second).lists("i1", "i2"), changed("i1"), shardChanged)
+}
+
+func TestDescribed(t *testing.T) {
+	s := newStory(t)
+	s.Expect("i1", "g", "nstance://a/i1")
+	s.InstanceEvent(event("created", "i2", 1), s.now)
+	for _, id := range []string{"i1", "i2"} {
+		if Described(s.Instance(id)) {
+			t.Errorf("%s is described, and nobody did", id)
+		}
+	}
+	whole := running("i2", 2)
+	whole.CreatedAt = timestamppb.New(start)
+	s.after(time.Second).ListedInstances(InstanceList{Instances: []*nstancev1.InstanceStatus{whole}, Asked: s.now}, s.now)
+	s.InstanceEvent(event("pending_deletion", "i2", 3), s.now)
+	if !Described(s.Instance("i2")) {
+		t.Error("listed, and not described")
+	}
+}
+
 func TestGroupsComeAndGo(t *testing.T) {
 	s := newStory(t)
 	group := func(key string) *nstancev1.GroupStatus { return &nstancev1.GroupStatus{Key: key, Tenant: "acme"} }
@@ -339,6 +376,12 @@ func TestS12_ForeignTenantsAreDropped(t *testing.T) {
 	wantChanges(t, "listed", s.ListedInstances(InstanceList{Instances: []*nstancev1.InstanceStatus{i}, Asked: s.now}, s.now), foreign("an instance of another tenant"))
 	wantChanges(t, "event", s.InstanceEvent(e, s.now), foreign("an event of another tenant"))
 	wantChanges(t, "group", s.GroupEvent(&nstancev1.GroupEvent{Type: "UPSERT", Group: g}, s.now), foreign("a group of another tenant"))
+	s.GroupEvent(&nstancev1.GroupEvent{Type: "UPSERT", Group: &nstancev1.GroupStatus{Key: "g", Tenant: "acme"}}, s.now)
+	wantChanges(t, "deleted group", s.GroupEvent(&nstancev1.GroupEvent{Type: "DELETE", Group: g}, s.now), foreign("a group of another tenant"))
+	if s.Group("g") == nil {
+		t.Error("another tenant's group took ours with it")
+	}
+	s.GroupEvent(&nstancev1.GroupEvent{Type: "DELETE", Group: &nstancev1.GroupStatus{Key: "g", Tenant: "acme"}}, s.now)
 	if len(s.Instances("")) > 0 || len(s.Groups()) > 0 {
 		t.Error("and yet they are known")
 	}
