@@ -1,5 +1,8 @@
 package distribution
 
+// MaxSize is the greatest size of one shard of a pool.
+const MaxSize = 10000
+
 // Shard is one shard of a pool, as far as sizes depend on it.
 type Shard struct {
 	Name string
@@ -62,11 +65,14 @@ type Result struct {
 	// Blocked is by how much the sizes still exceed the pool's because shards that
 	// nobody can see would have to shrink.
 	Blocked int
+	// Unplaced is by how much the sizes fall short of the pool's because every shard has
+	// MaxSize.
+	Unplaced int
 	// Redirected are the shards that would have grown, had they been reachable and had
 	// room, in the pool's order.
 	Redirected []string
-	// Reason says all of that to people; empty if nothing changes and nothing is
-	// blocked.
+	// Reason says all of that to people; empty if nothing changes, is blocked or is
+	// without a place.
 	Reason string
 }
 
@@ -116,7 +122,10 @@ func Plan(p Pool) Result {
 		}
 	}
 	for ; delta > 0 && len(p.Shards) > 0; delta-- {
-		w.grow()
+		if !w.grow() {
+			w.out.Unplaced = delta
+			break
+		}
 	}
 	return w.result(p)
 }
@@ -196,9 +205,13 @@ func (w *work) shrink() bool {
 	return true
 }
 
-// grow gives one instance to the shard that lacks most, among those that can have it.
-func (w *work) grow() {
+// grow gives one instance to the shard that lacks most, among those that can have it;
+// false if none can.
+func (w *work) grow() bool {
 	first := w.neediest(func(Shard) bool { return true })
+	if first < 0 {
+		return false
+	}
 	best := w.neediest(func(s Shard) bool { return !s.Frozen && !s.Refuses })
 	if best < 0 {
 		best = w.neediest(func(s Shard) bool { return !s.Frozen })
@@ -210,14 +223,15 @@ func (w *work) grow() {
 		w.passed[first] = true
 	}
 	w.out.Changes[best].To++
+	return true
 }
 
-// neediest returns the index of the eligible shard furthest below its part; -1 if none
-// is eligible.
+// neediest returns the index of the eligible shard furthest below its part that may be
+// greater; -1 if there is none.
 func (w *work) neediest(eligible func(Shard) bool) int {
 	best := -1
 	for i, s := range w.shards {
-		if !eligible(s) {
+		if !eligible(s) || w.out.Changes[i].To >= MaxSize {
 			continue
 		}
 		if best < 0 || w.want[i]-w.out.Changes[i].To > w.want[best]-w.out.Changes[best].To {

@@ -255,6 +255,21 @@ func TestO4_Plan(t *testing.T) {
 				EndSurge: true,
 			},
 		},
+		{
+			name: "more than the shards may have", shards: "a=9999 b=10000", replicas: 2_000_000_000,
+			want: Result{
+				Changes:  []Change{{Shard: "a", From: 9999, To: 10000}, {Shard: "b", From: 10000, To: 10000}},
+				Unplaced: 1_999_980_000,
+				Reason:   "p 19999→20000: a 9999→10000; 1999980000 more have no place: a shard has at most 10000",
+			},
+		},
+		{
+			name: "a full shard passes growth on", shards: "a=10000 b=0!", replicas: 10_001,
+			want: Result{
+				Changes: []Change{{Shard: "a", From: 10000, To: 10000}, {Shard: "b", To: 1}},
+				Reason:  "p 10000→10001: b 0→1",
+			},
+		},
 		{name: "no shard", replicas: 3},
 		{
 			name: "negative numbers are none", shards: "a=-3 b=1", replicas: -1,

@@ -17,7 +17,7 @@ func (w *work) reason(pool string) string {
 			parts = append(parts, c.String())
 		}
 	}
-	if len(parts) == 0 && w.out.Blocked == 0 {
+	if len(parts) == 0 && w.out.Blocked == 0 && w.out.Unplaced == 0 {
 		return ""
 	}
 	text := fmt.Sprintf("%s %d→%d", pool, from, to)
@@ -50,6 +50,9 @@ func (w *work) notes() []string {
 			}
 		}
 		notes = append(notes, fmt.Sprintf("%d more wait until %s can be seen", w.out.Blocked, strings.Join(unseen, ", ")))
+	}
+	if w.out.Unplaced > 0 {
+		notes = append(notes, fmt.Sprintf("%d more have no place: a shard has at most %d", w.out.Unplaced, MaxSize))
 	}
 	for i, s := range w.shards {
 		switch {
