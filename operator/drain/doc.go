@@ -3,8 +3,9 @@
 // A drain is a machine with the states of [Phase]. [Step] takes its state, what is
 // observed and the time, and returns the next state and what is to be done. The caller
 // observes, carries the actions out in their order up to the first that fails, and calls
-// again when Decision.Again has passed or something changed; results of evictions go
-// into the next observation. It never waits inside a step, so one worker serves many
+// again when Decision.Again has passed or something changed. An eviction or deletion does
+// not fail: its answer goes into the next observation, and without one it is done again.
+// It never waits inside a step, so one worker serves many
 // Nodes.
 //
 // What the next leader needs stands on the Node: [Marked] writes it, [ParseState] reads

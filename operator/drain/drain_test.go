@@ -108,6 +108,8 @@ func TestResultOf(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	budget := apierrors.NewTooManyRequests("Cannot evict pod", 10)
 	budget.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget web needs 2"}}
+	ending := apierrors.NewForbidden(pods, "p", errors.New("x"))
+	ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	many := apierrors.NewInternalError(errors.New("more than one budget"))
 	for _, tt := range []struct {
 		name string
@@ -119,7 +121,8 @@ func TestResultOf(t *testing.T) {
 		{"budget", budget, Result{Outcome: Blocked, RetryAfter: 10 * time.Second, Says: "The disruption budget web needs 2"}},
 		{"slow down", apierrors.NewTooManyRequests("slow", 0), Result{Outcome: Blocked, Says: "slow"}},
 		{"conflict", apierrors.NewConflict(pods, "p", errors.New("x")), Result{Outcome: Conflict, Says: `Operation cannot be fulfilled on pods "p": x`}},
-		{"namespace", apierrors.NewForbidden(pods, "p", errors.New("x")), Result{Outcome: Terminating, Says: `pods "p" is forbidden: x`}},
+		{"namespace", ending, Result{Outcome: Terminating, Says: `pods "p" is forbidden: x`}},
+		{"permission", apierrors.NewForbidden(pods, "p", errors.New("x")), Result{Outcome: Failed, Says: `pods "p" is forbidden: x`}},
 		{"two budgets", many, Result{Outcome: Impossible, Says: "Internal error occurred: more than one budget"}},
 		{"no answer", errors.New("EOF"), Result{Outcome: Failed, Says: "EOF"}},
 	} {
@@ -199,6 +202,38 @@ func TestStep(t *testing.T) {
 			},
 			[]Action{Tell{Reason: "PodCannotBeEvicted", Warning: true, Message: "more than one budget"}},
 			slow, false, "1 pods are left; d/web cannot be evicted: more than one budget",
+		},
+		{
+			"no permission to evict", func(w *world) {
+				w.run(time.Second)
+				w.o.Results = []Result{{Pod: "web", Outcome: Failed, Says: "forbidden"}}
+			},
+			nil, slow, false, "1 pods are left; d/web failed: forbidden",
+		},
+		{
+			"the drain of another instance on this node was done", func(w *world) {
+				w.o.Node = Marked(w.o.Node, State{Instance: "i0", Phase: api.DrainDone})
+				w.state, _, _ = ParseState(w.o.Node.Annotations)
+			},
+			[]Action{Mark{}, Tell{Reason: "DrainStarted", Message: "instance i1 is drained until 2026-01-02T03:09:05Z: expired"}},
+			AtOnce, false, "cordoned",
+		},
+		{
+			"spared, and what stands on the node cannot be read", func(w *world) {
+				w.run(time.Second)
+				w.state, w.o.Fate = State{}, Spared
+			},
+			[]Action{Unmark{}, Tell{Reason: "DrainCancelled", Message: "the instance is not condemned any more"}},
+			0, true, "the instance is not condemned any more",
+		},
+		{
+			"a spot machine's deadline is near, whatever is said now", func(w *world) {
+				w.o.Request.Reason = ReasonSpot
+				w.run(time.Second)
+				w.o.Request.Deadline = at(time.Hour)
+				w.now = at(deadline + time.Second)
+			},
+			nil, quick, false, "1 pods are left, and there is no more time",
 		},
 		{
 			"the deadline is near", func(w *world) {
@@ -305,6 +340,17 @@ func TestStateStandsOnTheNode(t *testing.T) {
 	}
 	if _, draining, err := ParseState(nil); draining || err != nil {
 		t.Errorf("a node without annotations: %t, %v", draining, err)
+	}
+}
+
+// A taint is refused as a whole if its value is not one.
+func TestMarkedWithAReasonThatIsNoLabel(t *testing.T) {
+	marked := Marked(&corev1.Node{}, State{Instance: "i1", Reason: "drift: other image", Phase: api.DrainCordoned})
+	if diff := cmp.Diff([]corev1.Taint{{Key: api.TaintDraining, Effect: corev1.TaintEffectNoSchedule}}, marked.Spec.Taints); diff != "" {
+		t.Error(diff)
+	}
+	if got := marked.Annotations[api.AnnotationDrainReason]; got != "drift: other image" {
+		t.Errorf("reason %q", got)
 	}
 }
 

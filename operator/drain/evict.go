@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,7 +32,7 @@ const (
 	Terminating Outcome = "its namespace terminates"
 	// Impossible: the API server cannot evict it, as with more than one budget.
 	Impossible Outcome = "cannot be evicted"
-	// Failed: the API server could not be asked, or answered something else.
+	// Failed: the API server could not be asked, did not allow it, or answered something else.
 	Failed Outcome = "failed"
 )
 
@@ -63,7 +64,7 @@ func ResultOf(pod types.UID, err error) Result {
 		}
 	case apierrors.IsConflict(err):
 		r.Outcome = Conflict
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err) && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		r.Outcome = Terminating
 	case apierrors.IsInternalError(err):
 		r.Outcome = Impossible

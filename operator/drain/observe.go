@@ -72,7 +72,8 @@ type Observation struct {
 	// NoticedAt is when this process first knew of the request; RegisteredAt when the
 	// instance registered, zero if it never did.
 	NoticedAt, RegisteredAt time.Time
-	// NodeUnknown: whether there is a Node could not be found out.
+	// NodeUnknown: whether there is a Node could not be found out, as while nobody knows
+	// whether the instance registered.
 	NodeUnknown bool
 	// Node is the instance's; nil: it has none.
 	Node *corev1.Node

@@ -19,6 +19,7 @@ func (d *step) drain() {
 		d.cordon()
 		return
 	}
+	s.Cordoned = s.Cordoned || !d.o.Node.Spec.Unschedulable
 	if !d.o.Node.Spec.Unschedulable || d.o.Node.Annotations[api.AnnotationDrainInstance] != s.Instance {
 		d.do(Mark{}) // the mark did not arrive, or somebody took it off
 		d.Again, d.Why = quick, "to be cordoned"
@@ -52,7 +53,7 @@ func (d *step) cordon() {
 	if s.StartedAt.IsZero() {
 		s.StartedAt = d.now
 	}
-	s.Cordoned = !d.o.Node.Spec.Unschedulable
+	s.Cordoned = !d.o.Node.Spec.Unschedulable || cordonedByUs(d.o.Node)
 	s.to(api.DrainCordoned, d.now)
 	by := "without a deadline"
 	if !s.Deadline.IsZero() {
@@ -103,14 +104,16 @@ func (d *step) evict() {
 func (d *step) waiting() string {
 	why := fmt.Sprintf("%d pods are left", d.Counts.Left)
 	for _, p := range d.pods.evict {
-		if a := d.State.Tried[p.UID]; a.Outcome == Blocked || a.Outcome == Impossible {
+		switch a := d.State.Tried[p.UID]; a.Outcome {
+		case Blocked, Terminating, Impossible, Failed:
 			return fmt.Sprintf("%s; %s %s: %s", why, name(p), a.Outcome, a.Says)
 		}
 	}
 	return why
 }
 
-// force deletes what is left. When even that moves nothing, nothing more can be done.
+// force deletes what is left, again and again until the API server has said yes. When even
+// that moves nothing, nothing more can be done.
 func (d *step) force() {
 	if d.State.Phase != api.DrainForcing {
 		d.State.to(api.DrainForcing, d.now)
@@ -119,16 +122,17 @@ func (d *step) force() {
 	stuck := true
 	for _, p := range d.pods.left() {
 		a := d.State.Tried[p.UID]
-		if !a.Killed.IsZero() {
+		if !a.Killed.IsZero() && a.Outcome == Leaves {
 			stuck = stuck && d.past(a.Ends.Add(stuckAfter))
 			continue
 		}
 		stuck = false
-		if p.DeletionTimestamp != nil && !p.DeletionTimestamp.After(d.State.Deadline.Add(-5*time.Second)) {
-			continue // its own time ends early enough
+		if d.endsInTime(p) {
+			continue
 		}
 		seconds := grace(p, d.State.Deadline, unreachable(d.o.Node), d.now)
 		a.At, a.Killed, a.Ends = d.now, d.now, d.now.Add(time.Duration(seconds)*time.Second)
+		a.Outcome = "" // until its answer is there
 		d.State.Tried[p.UID] = a
 		d.do(Kill{p.Namespace, p.Name, p.UID, seconds})
 	}
@@ -137,6 +141,16 @@ func (d *step) force() {
 		return
 	}
 	d.wait(fmt.Sprintf("%d pods were deleted and have not ended", d.Counts.Left))
+}
+
+// endsInTime reports whether a Pod that was told to end has time for it that ends early
+// enough, or has not been over for long.
+func (d *step) endsInTime(p *corev1.Pod) bool {
+	if p.DeletionTimestamp == nil {
+		return false
+	}
+	end := p.DeletionTimestamp.Time
+	return !end.After(d.State.Deadline.Add(-5*time.Second)) && !d.past(end.Add(stuckAfter))
 }
 
 // inTheWay names up to ten Pods that are left, and what kept each.

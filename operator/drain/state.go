@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 )
@@ -66,8 +67,8 @@ type Attempt struct {
 	Outcome Outcome
 	// Says is what the API server answered, for people.
 	Says string
-	// Killed is when it was deleted directly; zero: it was not. Ends is when its grace
-	// then ends.
+	// Killed is when it was to be deleted directly; zero: it was not. Ends is when its
+	// grace then ends. That counts once the Outcome is Leaves.
 	Killed, Ends time.Time
 }
 
@@ -110,7 +111,11 @@ const labelDraining = "nstance-draining"
 func Marked(node *corev1.Node, s State) *corev1.Node {
 	n := unmarked(node)
 	n.Spec.Unschedulable = true
-	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: api.TaintDraining, Value: s.Reason, Effect: corev1.TaintEffectNoSchedule})
+	taint := corev1.Taint{Key: api.TaintDraining, Effect: corev1.TaintEffectNoSchedule}
+	if len(validation.IsValidLabelValue(s.Reason)) == 0 { // or the API server takes nothing of it
+		taint.Value = s.Reason
+	}
+	n.Spec.Taints = append(n.Spec.Taints, taint)
 	if _, ok := n.Labels[corev1.LabelNodeExcludeBalancers]; !ok {
 		setIn(&n.Labels, corev1.LabelNodeExcludeBalancers, labelDraining)
 	}
@@ -131,10 +136,15 @@ func Marked(node *corev1.Node, s State) *corev1.Node {
 // cordoned it.
 func Unmarked(node *corev1.Node) *corev1.Node {
 	n := unmarked(node)
-	if node.Annotations[api.AnnotationCordonedBy] == api.CordonedByOperator {
+	if cordonedByUs(node) {
 		n.Spec.Unschedulable = false
 	}
 	return n
+}
+
+// cordonedByUs reports whether a Node says that it was us who cordoned it.
+func cordonedByUs(node *corev1.Node) bool {
+	return node.Annotations[api.AnnotationCordonedBy] == api.CordonedByOperator
 }
 
 // unmarked takes everything off that Marked puts on, save the cordon.

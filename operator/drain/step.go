@@ -37,8 +37,10 @@ type step struct {
 // Step decides what comes next.
 func Step(s State, o Observation, now time.Time) Decision {
 	d := &step{Decision: Decision{State: s.clone()}, o: o, now: now}
-	if o.Node != nil && s.Node != "" && s.Node != o.Node.UID {
-		d.State = State{}.clone() // a new Node of the old name
+	otherNode := o.Node != nil && s.Node != "" && s.Node != o.Node.UID // a new one of the old name
+	otherInstance := s.Instance != "" && s.Instance != o.Request.Instance
+	if otherNode || otherInstance {
+		d.State = State{}.clone()
 	}
 	d.learn()
 	d.count()
@@ -68,8 +70,10 @@ func (d *step) do(actions ...Action) { d.Actions = append(d.Actions, actions...)
 // wait ends the step until the usual time has passed.
 func (d *step) wait(why string) {
 	d.Why, d.Again = why, slow
-	if deadline := d.o.Request.Deadline; !deadline.IsZero() && deadline.Sub(d.now) <= quickFor {
-		d.Again = quick
+	for _, deadline := range []time.Time{d.o.Request.Deadline, d.State.Deadline} { // of a spot machine they may differ
+		if !deadline.IsZero() && deadline.Sub(d.now) <= quickFor {
+			d.Again = quick
+		}
 	}
 }
 
@@ -101,7 +105,7 @@ func (d *step) count() {
 // cancel undoes the drain of an instance that is to live.
 func (d *step) cancel() {
 	d.Over, d.Why = true, "the instance is not condemned any more"
-	if d.State.Phase != None && d.o.Node != nil {
+	if d.o.Node != nil && (d.State.Phase != None || d.o.Node.Annotations[api.AnnotationDrainInstance] != "") {
 		d.do(Unmark{}, Tell{Reason: "DrainCancelled", Message: d.Why})
 	}
 	d.State = State{}

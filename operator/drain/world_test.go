@@ -125,12 +125,13 @@ func (w *world) do(a Action) {
 		if w.now.Before(w.budgets[a.Name]) {
 			result = Result{Pod: a.UID, Outcome: Blocked, Says: "budget pdb needs 1"}
 		} else {
-			w.end(a.Name, a.UID)
+			w.end(a.Name, a.UID, a.Grace)
 		}
 		w.o.Results = append(w.o.Results, result)
 		w.say("evict %s %ds", a.Name, a.Grace)
 	case Kill:
-		w.end(a.Name, a.UID)
+		w.end(a.Name, a.UID, a.Grace)
+		w.o.Results = append(w.o.Results, Result{Pod: a.UID, Outcome: Leaves})
 		w.say("kill %s %ds", a.Name, a.Grace)
 	case Acknowledge:
 		w.say("ack forced=%t evicted=%d left=%d", a.Forced, a.Evicted, a.Left)
@@ -141,7 +142,13 @@ func (w *world) do(a Action) {
 	}
 }
 
-func (w *world) end(name string, uid types.UID) {
+// end tells a Pod to end.
+func (w *world) end(name string, uid types.UID, grace int64) {
+	for i := range w.o.Pods {
+		if p := &w.o.Pods[i]; p.UID == uid && p.DeletionTimestamp == nil {
+			p.DeletionTimestamp = &metav1.Time{Time: w.now.Add(time.Duration(grace) * time.Second)}
+		}
+	}
 	if !slices.Contains(w.stubborn, name) {
 		w.ends[uid] = w.now.Add(time.Second)
 	}
@@ -258,6 +265,26 @@ func TestO10_WhatNothingMovesIsGivenUp(t *testing.T) {
 	}
 }
 
+// What the API server did not hear is no reason to give a Pod up.
+func TestS20_DeletionsWithoutAnAnswerAreRepeated(t *testing.T) {
+	w := newWorld(t, 2*time.Minute, pod("never", withGrace(1)))
+	w.budgets["never"], w.stubborn = at(time.Hour), []string{"never"}
+	w.run(104 * time.Second)
+	w.log = nil
+	w.now = at(105 * time.Second)
+	for range 13 {
+		w.step()
+		w.o.Pods[0].DeletionTimestamp, w.o.Results = nil, nil // it did not arrive
+		w.now = w.now.Add(time.Second)
+	}
+	if slices.ContainsFunc(w.log, func(l string) bool { return strings.Contains(l, "ack") }) {
+		t.Error(w.log)
+	}
+	if last := w.log[len(w.log)-1]; last != "1m57s kill never 1s" {
+		t.Errorf("the last was %q", last)
+	}
+}
+
 func TestO10_LostAcknowledgementsAreRepeated(t *testing.T) {
 	w := newWorld(t, time.Minute)
 	w.lostAcks = 4
@@ -366,6 +393,43 @@ func TestO10_CancelledDrainsAreUndone(t *testing.T) {
 		}, d); diff != "" {
 			t.Error(diff)
 		}
+	}
+}
+
+// Who cordoned a Node stays known, whatever people do to it.
+func TestO10_TheCordonIsRemembered(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		byPerson bool
+		change   func(*world)
+		want     bool // cordoned afterwards
+	}{
+		{"what stands on the node cannot be read", false, func(w *world) {
+			w.o.Node.Annotations[api.AnnotationDrainPhase] = "x"
+			w.state = State{}
+		}, false},
+		{"a person's cordon, and what stands on the node cannot be read", true, func(w *world) {
+			w.o.Node.Annotations[api.AnnotationDrainPhase] = "x"
+			w.state = State{}
+		}, true},
+		{"a person took the own cordon off", true, func(w *world) { w.o.Node.Spec.Unschedulable = false }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, 5*time.Minute, pod("web"))
+			w.o.Node.Spec.Unschedulable = tt.byPerson
+			w.budgets["web"] = at(time.Hour)
+			w.run(10 * time.Second)
+			tt.change(w)
+			w.run(20 * time.Second)
+			if !w.o.Node.Spec.Unschedulable {
+				t.Fatal("not cordoned during the drain")
+			}
+			w.o.Fate = Spared
+			w.step()
+			if w.o.Node.Spec.Unschedulable != tt.want {
+				t.Errorf("cordoned afterwards: %t", !tt.want)
+			}
+		})
 	}
 }
 
