@@ -19,6 +19,7 @@ LOCAL    := ./providers/local/cmd/nstance-server-local ./agent/cmd/nstance-agent
 CLOUDS   := $(foreach p,aws gcp proxmox,./providers/$(p)/cmd/nstance-server-$(p))
 
 TOOLS     := bin/tools
+KUBE      := kube-apiserver kube-controller-manager kube-scheduler kubectl
 FUZZTIME  ?= 10s
 ROUNDS    ?= 20
 SOAK      ?= 10m
@@ -63,6 +64,10 @@ test-storage: build storage-servers ## Run the tests against real storage server
 .PHONY: e2e-providers
 e2e-providers: build storage-servers ## Run shards on fakes of AWS, Google Cloud and Proxmox VE
 	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -v -tags providers $(TESTFLAGS) ./e2e/providers
+
+# Minutes at first, seconds when their pins are as before.
+.PHONY: kube-components
+kube-components: $(KUBE:%=$(TOOLS)/%) $(TOOLS)/etcd $(TOOLS)/capi-core $(TOOLS)/capi-core.yaml ## Build the parts of Kubernetes that tests start
 
 # These make machines in an account, and delete them: docs/testing.md says what it takes.
 .PHONY: live-aws live-gcp live-proxmox
@@ -150,6 +155,34 @@ $(TOOLS)/versitygw: e2e/tools/storage/go.mod e2e/tools/storage/go.sum
 	@touch $@
 
 $(TOOLS)/fake-gcs-server: $(TOOLS)/versitygw
+
+# The parts of Kubernetes say v0.0.0 unless they are told their version. To link one
+# takes 2 GB of memory, so each waits for the one before it, with make -j as well.
+KUBE_VERSION := $(shell sed -n 's|^.*k8s.io/kubernetes v\([0-9.]*\).*|\1|p' e2e/tools/kube/go.mod)
+KUBE_LDFLAGS  = -X $(1).gitVersion=v$(KUBE_VERSION) -X $(1).gitMajor=$(word 1,$(subst ., ,$(KUBE_VERSION))) -X $(1).gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION)))
+
+$(KUBE:%=$(TOOLS)/%): $(TOOLS)/%: e2e/tools/kube/go.mod e2e/tools/kube/go.sum
+	cd e2e/tools/kube && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath \
+		-ldflags '-s -w $(call KUBE_LDFLAGS,k8s.io/component-base/version)' -o ../../../$@ k8s.io/kubernetes/cmd/$*
+	@touch $@
+
+$(TOOLS)/etcd: e2e/tools/etcd/go.mod e2e/tools/etcd/go.sum
+	cd e2e/tools/etcd && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o ../../../$@ go.etcd.io/etcd/server/v3
+	@touch $@
+
+$(TOOLS)/capi-core: e2e/tools/capi/go.mod e2e/tools/capi/go.sum
+	cd e2e/tools/capi && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o ../../../$@ sigs.k8s.io/cluster-api/core
+	@touch $@
+
+# What a release of Cluster API installs, in the same form.
+$(TOOLS)/capi-core.yaml: e2e/tools/capi/go.mod | $(TOOLS)/kubectl
+	$(TOOLS)/kubectl kustomize "$$(cd e2e/tools/capi && GOWORK=off go list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api)/core/config/default" >$@
+
+$(TOOLS)/kube-controller-manager: | $(TOOLS)/kube-apiserver
+$(TOOLS)/kube-scheduler: | $(TOOLS)/kube-controller-manager
+$(TOOLS)/kubectl: | $(TOOLS)/kube-scheduler
+$(TOOLS)/etcd: | $(TOOLS)/kubectl
+$(TOOLS)/capi-core: | $(TOOLS)/etcd
 
 $(TOOLS)/golangci-lint: tools/lint/go.mod tools/lint/go.sum
 	cd tools/lint && GOWORK=off go build -buildvcs=false -o ../../$(TOOLS)/ tool
