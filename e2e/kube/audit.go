@@ -1,0 +1,96 @@
+package kube
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// Request is one request to the API server, as its audit log has it.
+type Request struct {
+	Time   time.Time // when it came
+	User   string
+	Groups []string
+
+	// Verb is what RBAC calls it: get, list, watch, create, update, patch, delete,
+	// deletecollection; for a path that is no resource, the HTTP method in lower case.
+	Verb string
+
+	// Group, Resource and Subresource are empty for a path that is no resource; Group
+	// is so for the core group as well.
+	Group, Resource, Subresource string
+	Namespace, Name              string
+
+	URI  string
+	Code int // HTTP status of the answer
+}
+
+// Audit returns all requests that have been answered, and the watches that have been
+// granted, in the order in which that was written down. A request is written down when
+// its answer has been made: one that has only just returned may still be missing.
+func (c *Cluster) Audit() ([]Request, error) {
+	f, err := os.Open(c.auditFile())
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAudit(f)
+}
+
+// auditEvent is what we use of an Event of audit.k8s.io/v1.
+type auditEvent struct {
+	AuditID string `json:"auditID"`
+	Verb    string `json:"verb"`
+	URI     string `json:"requestURI"`
+	User    struct {
+		Username string   `json:"username"`
+		Groups   []string `json:"groups"`
+	} `json:"user"`
+	ObjectRef struct {
+		APIGroup    string `json:"apiGroup"`
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+	Received time.Time `json:"requestReceivedTimestamp"`
+}
+
+// readAudit reads an audit log, one JSON object a line. A watch is there when it begins
+// and when it ends, and counts once. A last line that is not complete is still being
+// written.
+func readAudit(log io.Reader) ([]Request, error) {
+	var requests []Request
+	seen := map[string]bool{}
+	lines := bufio.NewReader(log)
+	for number := 1; ; number++ {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return requests, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var e auditEvent
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("audit log, line %d: %w", number, err)
+		}
+		if seen[e.AuditID] {
+			continue
+		}
+		seen[e.AuditID] = true
+		requests = append(requests, Request{
+			Time: e.Received, User: e.User.Username, Groups: e.User.Groups, Verb: e.Verb,
+			Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
+			Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,
+			URI: e.URI, Code: e.ResponseStatus.Code,
+		})
+	}
+}

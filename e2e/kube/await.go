@@ -1,0 +1,44 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Await waits until check returns nil, and logs how long that took. The test fails with
+// the last error when its patience is over.
+func Await(t testing.TB, what string, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	start := time.Now()
+	if err := await(ctx, check); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	t.Logf("measured: %s after %v", what, time.Since(start).Round(time.Millisecond))
+}
+
+// permanent is an error that no waiting ends.
+type permanent struct{ error }
+
+// await calls check, with growing pauses, until it returns nil or something permanent,
+// or until ctx ends, and then returns what it said last.
+func await(ctx context.Context, check func(context.Context) error) error {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		if final := (permanent{}); errors.As(err, &final) {
+			return final.error
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-time.After(pause):
+		}
+	}
+}
