@@ -93,6 +93,7 @@ var layers = []layer{
 	{dir: "providers/*/cmd/fake-*", ours: []string{"providers/...", "server/driver", "server/driver/drivertest/..."}},
 	// The operator knows the servers by their wire contract alone.
 	{dir: "operator", ours: []string{"protos/..."}},
+	{dir: "tools/image"},
 	{dir: "e2e", ours: []string{"..."}},
 }
 
