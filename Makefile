@@ -29,7 +29,7 @@ TESTFLAGS ?=
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build build-local
 build: build-local ## Build the static binaries into bin/
@@ -68,6 +68,10 @@ e2e-providers: build storage-servers ## Run shards on fakes of AWS, Google Cloud
 # Minutes at first, seconds when their pins are as before.
 .PHONY: kube-components
 kube-components: $(KUBE:%=$(TOOLS)/%) $(TOOLS)/etcd $(TOOLS)/capi-core $(TOOLS)/capi-core.yaml ## Build the parts of Kubernetes that tests start
+
+.PHONY: e2e
+e2e: build kube-components ## Run the tests on a real Kubernetes control plane
+	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -p 1 -tags kube $(TESTFLAGS) ./e2e/kube/... ./e2e/operator/...
 
 # These make machines in an account, and delete them: docs/testing.md says what it takes.
 .PHONY: live-aws live-gcp live-proxmox
@@ -178,11 +182,11 @@ $(TOOLS)/capi-core: e2e/tools/capi/go.mod e2e/tools/capi/go.sum
 $(TOOLS)/capi-core.yaml: e2e/tools/capi/go.mod | $(TOOLS)/kubectl
 	$(TOOLS)/kubectl kustomize "$$(cd e2e/tools/capi && GOWORK=off go list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api)/core/config/default" >$@
 
-$(TOOLS)/kube-controller-manager: | $(TOOLS)/kube-apiserver
+$(TOOLS)/etcd: | $(TOOLS)/kube-apiserver
+$(TOOLS)/kube-controller-manager: | $(TOOLS)/etcd
 $(TOOLS)/kube-scheduler: | $(TOOLS)/kube-controller-manager
 $(TOOLS)/kubectl: | $(TOOLS)/kube-scheduler
-$(TOOLS)/etcd: | $(TOOLS)/kubectl
-$(TOOLS)/capi-core: | $(TOOLS)/etcd
+$(TOOLS)/capi-core: | $(TOOLS)/kubectl
 
 $(TOOLS)/golangci-lint: tools/lint/go.mod tools/lint/go.sum
 	cd tools/lint && GOWORK=off go build -buildvcs=false -o ../../$(TOOLS)/ tool

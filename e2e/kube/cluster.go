@@ -40,7 +40,7 @@ type part struct {
 	args, env []string
 	log       string
 	healthy   func(context.Context) error // whether it does its work
-	process   *process                    // nil before its first start
+	process   *Process                    // nil before its first start
 }
 
 // New starts a cluster that keeps its data in dir and the output of its components in
@@ -65,7 +65,7 @@ func (c *Cluster) prepare(config Config) error {
 	if c.authority, err = newAuthority(); err != nil {
 		return err
 	}
-	if c.apiPort, err = freePort(); err != nil {
+	if c.apiPort, err = FreePort(); err != nil {
 		return err
 	}
 	if c.admin, err = c.User("admin", "system:masters"); err != nil {
@@ -121,6 +121,9 @@ func (c *Cluster) startAll(ctx context.Context, config Config) error {
 			if err := c.installClusterAPI(ctx); err != nil {
 				return fmt.Errorf("install Cluster API: %w", err)
 			}
+			if err := await(ctx, c.clusterAPIEntitled); err != nil {
+				return fmt.Errorf("rights of Cluster API: %w", err)
+			}
 			return c.Start(ctx, ClusterAPI)
 		})
 	}
@@ -151,10 +154,10 @@ func (c *Cluster) launch(component Component) error {
 	switch {
 	case p == nil:
 		return fmt.Errorf("%w: %s", ErrUnknownComponent, component)
-	case p.process != nil && !p.process.ended():
+	case p.process != nil && !p.process.Ended():
 		return nil
 	}
-	process, err := run(p.path, p.args, p.env, p.log)
+	process, err := Run(p.path, p.args, p.env, p.log)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", component, err)
 	}
@@ -172,7 +175,7 @@ func (c *Cluster) Await(ctx context.Context, component Component) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	err = await(ctx, func(ctx context.Context) error {
-		if process.ended() {
+		if process.Ended() {
 			return permanent{errEnded}
 		}
 		return p.healthy(ctx)
@@ -189,7 +192,7 @@ func (c *Cluster) Stop(component Component) error {
 	if err != nil {
 		return err
 	}
-	return process.stop(Patience)
+	return process.Stop(Patience)
 }
 
 // Kill ends a component as a crash does.
@@ -198,12 +201,12 @@ func (c *Cluster) Kill(component Component) error {
 	if err != nil {
 		return err
 	}
-	process.kill()
+	process.Kill()
 	return nil
 }
 
 // running returns a component that has been started at least once.
-func (c *Cluster) running(component Component) (*part, *process, error) {
+func (c *Cluster) running(component Component) (*part, *Process, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.parts[component]
@@ -219,7 +222,7 @@ func (c *Cluster) Close() {
 	defer c.mu.Unlock()
 	for _, p := range c.parts {
 		if p.process != nil {
-			p.process.kill()
+			p.process.Kill()
 		}
 	}
 	c.trusting.CloseIdleConnections()

@@ -11,15 +11,18 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 )
 
-// Where a release of Cluster API is installed, and as whom it runs.
-const (
-	clusterAPINamespace      = "capi-system"
-	clusterAPIServiceAccount = "capi-manager"
-)
+// clusterAPINamespace is where a release of Cluster API is installed.
+const clusterAPINamespace = "capi-system"
+
+// ClusterAPIUser is as whom Cluster API runs: a ServiceAccount of its release.
+const ClusterAPIUser = "system:serviceaccount:" + clusterAPINamespace + ":capi-manager"
 
 // clusterAPI runs the core of Cluster API outside of the cluster.
 func (c *Cluster) clusterAPI(Config) (*part, error) {
@@ -33,13 +36,13 @@ func (c *Cluster) clusterAPI(Config) (*part, error) {
 	}
 	ports := make([]int, 3)
 	for i := range ports {
-		if ports[i], err = freePort(); err != nil {
+		if ports[i], err = FreePort(); err != nil {
 			return nil, err
 		}
 	}
 	webhooks, health, diagnostics := ports[0], ports[1], ports[2]
 	c.webhookURL = "https://" + address(webhooks)
-	kubeconfig, err := c.componentUser(ClusterAPI, "system:serviceaccount:"+clusterAPINamespace+":"+clusterAPIServiceAccount,
+	kubeconfig, err := c.componentUser(ClusterAPI, ClusterAPIUser,
 		"system:serviceaccounts", "system:serviceaccounts:"+clusterAPINamespace)
 	if err != nil {
 		return nil, err
@@ -95,6 +98,50 @@ func (c *Cluster) installClusterAPI(ctx context.Context) error {
 		objects = append(objects, object)
 	}
 	return c.Apply(ctx, objects...)
+}
+
+// clusterAPIEntitled returns nil once Cluster API may do what its release grants it. All
+// of it comes at once, in a role that the controller manager puts together.
+func (c *Cluster) clusterAPIEntitled(ctx context.Context) error {
+	client, err := authorizationclient.NewForConfig(c.Admin())
+	if err != nil {
+		return err
+	}
+	review, err := client.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: ClusterAPIUser,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Group: "cluster.x-k8s.io", Resource: "machinepools", Verb: "list",
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	if !review.Status.Allowed {
+		return errors.New("it may not list MachinePools yet")
+	}
+	return nil
+}
+
+// ClusterAPIDefinitions returns the CustomResourceDefinitions of a release for a cluster
+// without its program: nobody converts one version into another, and no webhook is asked.
+func ClusterAPIDefinitions() ([]*unstructured.Unstructured, error) {
+	release, err := clusterAPIRelease()
+	if err != nil {
+		return nil, err
+	}
+	var definitions []*unstructured.Unstructured
+	for _, object := range release {
+		if !isCRD(object) {
+			continue
+		}
+		if err := unstructured.SetNestedMap(object.Object, map[string]any{"strategy": "None"}, "spec", "conversion"); err != nil {
+			return nil, err
+		}
+		definitions = append(definitions, object)
+	}
+	return definitions, nil
 }
 
 // PointWebhooks changes every clientConfig in an object (a webhook configuration, a

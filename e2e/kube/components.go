@@ -27,11 +27,11 @@ func (c *Cluster) servingFlags(port int) []string {
 // etcd is the cluster's memory. It does not wait for the disk: what a crash of the box
 // loses goes with the cluster.
 func (c *Cluster) etcd(Config) (*part, error) {
-	clients, err := freePort()
+	clients, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
-	peers, err := freePort()
+	peers, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (c *Cluster) apiServer(Config) (*part, error) {
 }
 
 func (c *Cluster) controllerManager(config Config) (*part, error) {
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (c *Cluster) controllerManager(config Config) (*part, error) {
 }
 
 func (c *Cluster) scheduler(Config) (*part, error) {
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}

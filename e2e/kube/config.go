@@ -27,7 +27,8 @@ type Config struct {
 	Scheduler bool
 
 	// ClusterAPI is the core of Cluster API with its resources, its webhooks, and the
-	// features that a release has enabled.
+	// features that a release has enabled. It comes with the controller manager, which
+	// puts its rights together from the roles of those who extend it.
 	ClusterAPI bool
 
 	// NodeMonitorGrace is how long a Node may be silent before it is no longer ready;
@@ -41,7 +42,7 @@ type Config struct {
 // components returns what the configuration asks for, in the order of starting.
 func (c Config) components() []Component {
 	all := []Component{Etcd, APIServer}
-	if c.ControllerManager {
+	if c.ControllerManager || c.ClusterAPI {
 		all = append(all, ControllerManager)
 	}
 	if c.Scheduler {

@@ -21,9 +21,9 @@ var ports = struct {
 	next int
 }{next: firstPort + os.Getpid()*97%(lastPort-firstPort)}
 
-// freePort returns a port of 127.0.0.1 on which nobody listens, and which this process
+// FreePort returns a port of 127.0.0.1 on which nobody listens, and which this process
 // has not given to anybody before.
-func freePort() (int, error) {
+func FreePort() (int, error) {
 	ports.Lock()
 	defer ports.Unlock()
 	for range lastPort - firstPort {

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// process is a running program, in a process group of its own. It dies with the
-// process that started it, however that ends.
-type process struct {
+// Process is a running program, in a process group of its own. It dies with the
+// process that started it, however that ends. Its methods are safe for concurrent use.
+type Process struct {
 	cmd  *exec.Cmd
 	log  string
 	done chan struct{} // closed when it has ended
 }
 
-// run starts a program whose output is added to the file log. Of the environment it
-// gets env alone.
-func run(path string, args, env []string, log string) (*process, error) {
+// Run starts a program whose output is added to the file log. Of the environment it
+// gets env alone. The caller kills it.
+func Run(path string, args, env []string, log string) (*Process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func run(path string, args, env []string, log string) (*process, error) {
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Env = env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	p := &process{cmd: cmd, log: log, done: make(chan struct{})}
+	p := &Process{cmd: cmd, log: log, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
 		// The kernel takes the end of the thread that started a process for the end of
@@ -48,8 +48,8 @@ func run(path string, args, env []string, log string) (*process, error) {
 	return p, <-started
 }
 
-// ended reports whether the process has ended.
-func (p *process) ended() bool {
+// Ended reports whether the process has ended.
+func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
 		return true
@@ -58,8 +58,8 @@ func (p *process) ended() bool {
 	}
 }
 
-// stop asks the process to end, and reports after the given time that it does not.
-func (p *process) stop(patience time.Duration) error {
+// Stop asks the process to end, and reports after the given time that it does not.
+func (p *Process) Stop(patience time.Duration) error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -67,14 +67,14 @@ func (p *process) stop(patience time.Duration) error {
 	case <-p.done:
 		return nil
 	case <-timer.C:
-		p.kill()
+		p.Kill()
 		return fmt.Errorf("%s still ran %v after it was asked to end", p.cmd.Path, patience)
 	}
 }
 
-// kill ends the process and what it started, and waits for its end.
-func (p *process) kill() {
-	if !p.ended() {
+// Kill ends the process and what it started, and waits for its end.
+func (p *Process) Kill() {
+	if !p.Ended() {
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // an error means that it has ended
 	}
 	<-p.done
@@ -83,7 +83,10 @@ func (p *process) kill() {
 // errEnded means that a component has ended which should run.
 var errEnded = errors.New("the process has ended")
 
-// tail returns the last lines of what the process printed.
+// Log returns the last lines of what the process has printed, in earlier runs too.
+func (p *Process) Log(lines int) string { return tail(p.log, lines) }
+
+// tail returns the last lines of a file.
 func tail(log string, lines int) string {
 	data, err := os.ReadFile(log)
 	if err != nil {

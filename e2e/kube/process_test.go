@@ -21,7 +21,7 @@ const starter = "NSTANCE_TEST_STARTER"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(starter); dir != "" {
-		p, err := run("/bin/sleep", []string{"1000"}, nil, filepath.Join(dir, "log"))
+		p, err := Run("/bin/sleep", []string{"1000"}, nil, filepath.Join(dir, "log"))
 		if err != nil {
 			fmt.Println(err) //nolint:forbidigo // the other process reads it
 			return
@@ -67,7 +67,7 @@ func TestRun_endsWithTheTestThatIsKilled(t *testing.T) {
 func TestRun_keepsTheOutputOfAllStarts(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	for _, word := range []string{"one", "two", "three"} {
-		p, err := run("/bin/sh", []string{"-c", "echo $WORD"}, []string{"WORD=" + word}, log)
+		p, err := Run("/bin/sh", []string{"-c", "echo $WORD"}, []string{"WORD=" + word}, log)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,14 +79,14 @@ func TestRun_keepsTheOutputOfAllStarts(t *testing.T) {
 }
 
 func TestRun_aProgramThatCannotBeStarted(t *testing.T) {
-	if _, err := run("/nothing/here", nil, nil, filepath.Join(t.TempDir(), "log")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Run("/nothing/here", nil, nil, filepath.Join(t.TempDir(), "log")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want that there is no such file", err)
 	}
 }
 
 func TestStop_saysThatAProcessDoesNotWantToEnd(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
-	p, err := run("/bin/sh", []string{"-c", "trap '' TERM; echo ready; while :; do sleep 1; done"}, nil, log)
+	p, err := Run("/bin/sh", []string{"-c", "trap '' TERM; echo ready; while :; do sleep 1; done"}, nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,10 +96,10 @@ func TestStop_saysThatAProcessDoesNotWantToEnd(t *testing.T) {
 		}
 		return nil
 	})
-	if err := p.stop(10 * time.Millisecond); err == nil {
+	if err := p.Stop(10 * time.Millisecond); err == nil {
 		t.Error("no error, although it ignores the signal")
 	}
-	if !p.ended() {
+	if !p.Ended() {
 		t.Error("it still runs")
 	}
 }
@@ -114,7 +114,7 @@ func TestTool_aMissingOneSaysHowToBuildIt(t *testing.T) {
 func TestFreePort_givesNoneTwice(t *testing.T) {
 	seen := map[int]bool{}
 	for range 100 {
-		port, err := freePort()
+		port, err := FreePort()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ func Boot(t testing.TB, client kubernetes.Interface, machine Machine) (agent *Ag
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	agent = New(client, machine, log)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- agent.Run(ctx) }()
 	off = sync.OnceFunc(func() {
