@@ -33,6 +33,14 @@ kubernetes_kinds() {
 	cd - >/dev/null
 }
 
+# The page is about the definitions that are committed: regenerate those first.
+page_of_kinds() {
+	local there
+	there=$(realpath "$out")
+	(cd operator && go run ./crds/internal/cmd/gen -out "$there")
+}
+
 wire_contract
 config_schema
 kubernetes_kinds
+page_of_kinds

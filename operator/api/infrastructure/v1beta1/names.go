@@ -67,8 +67,13 @@ const (
 	AnnotationRetiredByPool = "nstance.dev/retired-by-pool"
 	// AnnotationRebalanceFor is a hash of the shards that a pool is being rebalanced for.
 	AnnotationRebalanceFor = "nstance.dev/rebalance-for"
+	// AnnotationRebalanceNotBefore is when the next instance may move, RFC 3339.
+	AnnotationRebalanceNotBefore = "nstance.dev/rebalance-not-before"
+	// AnnotationRemovedShards are the shards that a pool does without because a person
+	// deleted their part, and since when: `shard=RFC 3339,…`.
+	AnnotationRemovedShards = "nstance.dev/removed-shards"
 	// AnnotationSurge marks the NstanceShardGroup that has one instance more while another
-	// shard is to lose one.
+	// shard is to lose one; since when, RFC 3339.
 	AnnotationSurge = "nstance.dev/surge"
 )
 

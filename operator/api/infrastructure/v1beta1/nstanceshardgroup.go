@@ -129,6 +129,22 @@ type NstanceShardGroupStatus struct {
 	// +optional
 	LastSyncTime *metav1.Time `json:"lastSyncTime,omitempty"`
 
+	// sent are the optional fields of the spec that the server was told: one that is taken
+	// out of the spec is then cleared on the server, while one that was never there is the
+	// server's to say.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=63
+	Sent []string `json:"sent,omitempty"`
+
+	// repairs are when the server's group was last brought back to what the spec says,
+	// after somebody else had changed it; those of the last ten minutes.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Repairs []metav1.Time `json:"repairs,omitempty"`
+
 	// conditions: Ready, ShardReachable, ConfigValid, InstancesSynced, CapacityAvailable.
 	// +optional
 	// +listType=map

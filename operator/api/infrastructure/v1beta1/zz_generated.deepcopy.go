@@ -843,6 +843,18 @@ func (in *NstanceShardGroupStatus) DeepCopyInto(out *NstanceShardGroupStatus) {
 		in, out := &in.LastSyncTime, &out.LastSyncTime
 		*out = (*in).DeepCopy()
 	}
+	if in.Sent != nil {
+		in, out := &in.Sent, &out.Sent
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.Repairs != nil {
+		in, out := &in.Repairs, &out.Repairs
+		*out = make([]v1.Time, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]v1.Condition, len(*in))

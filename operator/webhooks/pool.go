@@ -1,0 +1,145 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+)
+
+// Known is what the operator knows of the shards at the moment of a request. Zero:
+// nothing, as on a replica that does not lead; then nothing is warned of.
+type Known struct {
+	// Shards are those of the configuration, by name. Nil: not known.
+	Shards map[string]Shard
+}
+
+// Shard is what one shard has.
+type Shard struct {
+	// Synced is whether Groups is all that the shard has.
+	Synced bool
+	// Groups are the tenant's groups on the shard, by key.
+	Groups map[string]Group
+}
+
+// Group is a group on a shard.
+type Group struct {
+	// InstanceTypes are those that it may have; empty: any, or not reported.
+	InstanceTypes []string
+}
+
+// CheckPool says what is wrong with a pool that is to be stored, and what is odd. old is
+// the pool as it is, nil for a new one; others are the pools of the namespace, in which
+// the pool itself is passed over.
+//
+// A conflict that old has already is no error: a pool that was stored unchecked must
+// still be editable. A pool that is being deleted is not checked.
+func CheckPool(pool, old *infrav1.NstanceMachinePool, others []infrav1.NstanceMachinePool, known Known) ([]string, field.ErrorList) {
+	if !pool.DeletionTimestamp.IsZero() {
+		return nil, nil
+	}
+	return oddities(pool, known), conflicts(pool, old, others)
+}
+
+// conflicts are the shards of the pool on which another pool has its group.
+func conflicts(pool, old *infrav1.NstanceMachinePool, others []infrav1.NstanceMachinePool) field.ErrorList {
+	var errs field.ErrorList
+	for i, shard := range pool.Spec.Shards {
+		if old != nil && old.Spec.Group == pool.Spec.Group && slices.Contains(old.Spec.Shards, shard) {
+			continue
+		}
+		for _, other := range others {
+			if other.Name == pool.Name || other.Spec.Group != pool.Spec.Group || !slices.Contains(other.Spec.Shards, shard) {
+				continue
+			}
+			errs = append(errs, field.Invalid(field.NewPath("spec", "shards").Index(i), shard, fmt.Sprintf(
+				"(%s, %s) already belongs to pool %s; take the shard out of one of the two, or choose another group",
+				pool.Spec.Group, shard, other.Name)))
+		}
+	}
+	return errs
+}
+
+// oddities are what may be meant so, and what may come right later.
+func oddities(pool *infrav1.NstanceMachinePool, known Known) []string {
+	if known.Shards == nil {
+		return nil
+	}
+	var warnings []string
+	anywhere, everywhereSynced := false, true
+	for _, name := range pool.Spec.Shards {
+		shard, configured := known.Shards[name]
+		if !configured {
+			warnings = append(warnings, fmt.Sprintf(
+				"spec.shards: the operator's configuration has no shard %s; its part of the pool waits until it has", name))
+			everywhereSynced = false
+			continue
+		}
+		everywhereSynced = everywhereSynced && shard.Synced
+		group, has := shard.Groups[pool.Spec.Group]
+		anywhere = anywhere || has
+		if warning := oddType(pool.Spec.InstanceType, name, group); has && warning != "" {
+			warnings = append(warnings, warning)
+		}
+	}
+	if everywhereSynced && !anywhere && pool.Spec.Template == "" {
+		warnings = append(warnings, fmt.Sprintf(
+			"spec.template: none of the shards has group %s yet, and without a template they cannot make it", pool.Spec.Group))
+	}
+	return warnings
+}
+
+// oddType warns of a machine type that a shard will refuse; empty: it will not.
+func oddType(instanceType, shard string, group Group) string {
+	if instanceType == "" || len(group.InstanceTypes) == 0 || slices.Contains(group.InstanceTypes, instanceType) {
+		return ""
+	}
+	return fmt.Sprintf("spec.instanceType: shard %s does not allow %s, but %s",
+		shard, instanceType, strings.Join(group.InstanceTypes, ", "))
+}
+
+// PoolValidator answers the API server's questions about pools.
+type PoolValidator struct {
+	// Reader finds the other pools.
+	Reader client.Reader
+	// Known says what is known of the shards; called with every request, also at once.
+	Known func() Known
+}
+
+var _ admission.Validator[*infrav1.NstanceMachinePool] = PoolValidator{}
+
+// ValidateCreate checks a new pool.
+func (v PoolValidator) ValidateCreate(ctx context.Context, pool *infrav1.NstanceMachinePool) (admission.Warnings, error) {
+	return v.validate(ctx, pool, nil)
+}
+
+// ValidateUpdate checks a changed pool.
+func (v PoolValidator) ValidateUpdate(ctx context.Context, old, pool *infrav1.NstanceMachinePool) (admission.Warnings, error) {
+	return v.validate(ctx, pool, old)
+}
+
+// ValidateDelete lets every pool go: what must stay, a policy keeps.
+func (v PoolValidator) ValidateDelete(context.Context, *infrav1.NstanceMachinePool) (admission.Warnings, error) {
+	return nil, nil
+}
+
+func (v PoolValidator) validate(ctx context.Context, pool, old *infrav1.NstanceMachinePool) (admission.Warnings, error) {
+	var others infrav1.NstanceMachinePoolList
+	listErr := v.Reader.List(ctx, &others, client.InNamespace(pool.Namespace))
+	warnings, errs := CheckPool(pool, old, others.Items, v.Known())
+	if listErr != nil { // trouble of ours is no reason to refuse: the controller looks again
+		warnings = append(warnings, fmt.Sprintf("other pools were not looked at: %v", listErr))
+	}
+	if len(errs) > 0 {
+		kind := infrav1.GroupVersion.WithKind(infrav1.KindMachinePool).GroupKind()
+		return warnings, apierrors.NewInvalid(kind, pool.Name, errs)
+	}
+	return warnings, nil
+}
