@@ -158,11 +158,12 @@ func discover(in Input) map[string][]onShard {
 // group plans for one key.
 func (in Input) group(key string, found []onShard) []Step {
 	var pools []Pool
-	made := false // by a person
+	mixed := false // one of them was not imported for just the shard that it has
 	for _, p := range sortedPools(in.Pools) {
 		if p.Group == key {
 			pools = append(pools, p)
-			made = made || p.ImportedFrom == ""
+			sizes, err := ParseSizes(p.ImportedFrom)
+			mixed = mixed || err != nil || len(sizes) != 1 || len(p.Shards) != 1
 		}
 	}
 	uncovered := slices.DeleteFunc(slices.Clone(found), func(f onShard) bool {
@@ -171,7 +172,7 @@ func (in Input) group(key string, found []onShard) []Step {
 	switch {
 	case len(uncovered) == 0:
 		return nil
-	case in.Settings.PerShard && !made:
+	case in.Settings.PerShard && !mixed:
 		var steps []Step
 		for _, f := range uncovered {
 			steps = append(steps, in.create(key+"--"+f.shard, key, []onShard{f})...)

@@ -132,6 +132,12 @@ func TestO3_Plan(t *testing.T) {
 			want:  whole("workers--b", "workers", big, Size{"b", 2}),
 		},
 		{
+			name: "a pool for each shard, and one that was imported for several lost two", settings: Settings{Enabled: true, PerShard: true},
+			shards: append(slices.Clone(ab), listed("c", workers(9))),
+			pools:  []Pool{{Name: "workers", Group: "workers", Shards: []string{"a"}, ImportedFrom: "a=3,b=2,c=9", Complete: true}},
+			want:   []Step{ReportUncovered{"workers", []string{"b", "c"}, "group workers is also on b, c, which no pool lists"}},
+		},
+		{
 			name: "a pool for each shard, one was made by a person", settings: Settings{Enabled: true, PerShard: true}, shards: ab,
 			pools: []Pool{{Name: "mine", Group: "workers", Shards: []string{"a"}}},
 			want:  []Step{ReportUncovered{"mine", []string{"b"}, "group workers is also on b, which no pool lists"}},

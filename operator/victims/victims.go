@@ -34,8 +34,8 @@ type Candidate struct {
 	// there is one: its value may be empty.
 	Mark   string
 	Marked bool
-	// Leaving: the server has condemned it, or its Machine is being deleted. It is not
-	// chosen again.
+	// Leaving: the server has condemned it, its Machine is being deleted, or it retires
+	// already. It is not chosen again, and a mark on it names nothing any more.
 	Leaving bool
 	// Machine: the provider has a machine for it.
 	Machine bool
