@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -163,7 +164,10 @@ func (s *Shard) CreateInstance(ctx context.Context, r *nstancev1.CreateInstanceR
 	case err != nil || id.Prefix() != g.GetKind():
 		return nil, Refusal(codes.InvalidArgument, "INVALID_ID", "instance_id is not an id of kind "+g.GetKind())
 	}
-	in := s.find(id.String())
+	if age := time.Since(id.CreatedAt()); age > 24*time.Hour || age < -time.Minute {
+		return nil, Refusal(codes.InvalidArgument, "INVALID_ID", "instance_id is not from the last 24 hours")
+	}
+	in := cmp.Or(s.find(id.String()), s.ended[id.String()])
 	switch {
 	case in == nil:
 		in = s.create(g, id.String(), true)
@@ -180,11 +184,14 @@ func (s *Shard) DeleteInstance(ctx context.Context, r *nstancev1.DeleteInstanceR
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := s.owned(ctx, r.GetInstanceId())
-	if in == nil {
+	switch {
+	case in == nil:
 		return &nstancev1.DeleteInstanceResponse{Status: "unknown"}, nil
+	case in.GetStatus() == "terminated":
+		return &nstancev1.DeleteInstanceResponse{Status: "deleted"}, nil
 	}
 	g := s.groups[groupKey{in.GetTenant(), in.GetGroup()}]
-	if r.GetDecrementSize() && !in.GetOnDemand() && !in.counted && g != nil {
+	if r.GetDecrementSize() && !in.GetOnDemand() && !in.counted && !in.placeGone() && g != nil {
 		in.counted = true
 		g.Size = max(0, g.GetSize()-1)
 		s.put(g.GroupStatus)
@@ -194,6 +201,11 @@ func (s *Shard) DeleteInstance(ctx context.Context, r *nstancev1.DeleteInstanceR
 	}
 	s.changed()
 	return &nstancev1.DeleteInstanceResponse{Status: "deleting"}, nil
+}
+
+// placeGone reports whether a smaller size has taken the instance's place already.
+func (in *instance) placeGone() bool {
+	return slices.Contains([]string{"scale-down", "group-deleted", "tenant-sleep"}, in.GetCondemned().GetReason())
 }
 
 // GetInstanceStatus implements the operator API.
@@ -238,20 +250,24 @@ func (s *Shard) ListInstances(ctx context.Context, r *nstancev1.ListInstancesReq
 	return out, nil
 }
 
-// AcknowledgeDrained implements the operator API.
+// AcknowledgeDrained implements the operator API. It always leads to deletion.
 func (s *Shard) AcknowledgeDrained(ctx context.Context, r *nstancev1.AcknowledgeDrainedRequest) (*emptypb.Empty, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if in := s.owned(ctx, r.GetInstanceId()); in != nil && in.GetCondemned() != nil {
+	if in := s.owned(ctx, r.GetInstanceId()); in != nil && in.GetStatus() != "terminated" {
+		if in.GetCondemned() == nil {
+			s.condemn(in, "requested", true, 0)
+		}
 		in.acked = true
 		s.changed()
 	}
 	return &emptypb.Empty{}, nil
 }
 
-// owned returns an instance of the caller's tenant, nil for what it must not know of.
+// owned returns an instance of the caller's tenant, deleted ones included, nil for what it
+// must not know of.
 func (s *Shard) owned(ctx context.Context, id string) *instance {
-	in := s.find(id)
+	in := cmp.Or(s.find(id), s.ended[id])
 	if in == nil || in.GetTenant() != tenantOf(ctx) {
 		return nil
 	}

@@ -27,7 +27,8 @@ type Shard struct {
 	term       int64
 	revision   int64
 	groups     map[groupKey]*group
-	instances  []*instance // in order of creation
+	instances  []*instance          // in order of creation
+	ended      map[string]*instance // deleted, and still known as such, by id
 	watchers   map[*watcher]struct{}
 	drains     map[string]bool // tenants whose operators move work away
 	rebuilding bool
@@ -75,7 +76,7 @@ func (c *Cluster) Shard(name string) *Shard {
 		return s
 	}
 	s := &Shard{
-		name: name, cluster: c, term: 1, groups: map[groupKey]*group{},
+		name: name, cluster: c, term: 1, groups: map[groupKey]*group{}, ended: map[string]*instance{},
 		watchers: map[*watcher]struct{}{}, drains: map[string]bool{},
 	}
 	if c.first == "" {

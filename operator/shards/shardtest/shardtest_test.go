@@ -124,6 +124,78 @@ func TestOnDemandInstances(t *testing.T) {
 	})
 }
 
+func TestADeletedInstanceStaysDeleted(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *shardtest.Cluster, a *shardtest.Shard) {
+		a.AddGroup("default", shardtest.Group{Key: "web"})
+		api := client(t, c, "default")
+		id, err := identity.NewID("wrk")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := id.String()
+		create := &nstancev1.CreateInstanceRequest{InstanceId: &text, Config: &nstancev1.InstanceConfig{Group: "web"}}
+		expectCreated := func(want string) {
+			t.Helper()
+			if got, err := api.CreateInstance(t.Context(), create); err != nil || got.GetStatus() != want {
+				t.Errorf("%v, %v, want %s", got, err, want)
+			}
+		}
+		expectDeleted := func(want string) {
+			t.Helper()
+			got, err := api.DeleteInstance(t.Context(), &nstancev1.DeleteInstanceRequest{InstanceId: text})
+			if err != nil || got.GetStatus() != want {
+				t.Errorf("%v, %v, want %s", got, err, want)
+			}
+		}
+		expectDeleted("unknown")
+		expectCreated("pending")
+		expectDeleted("deleting")
+		a.Settle()
+		expectDeleted("deleted")
+		expectCreated("terminated")
+		if all := a.Instances("default", "web"); len(all) != 0 {
+			t.Errorf("%v", all)
+		}
+		if got, err := api.GetInstanceStatus(t.Context(), &nstancev1.GetInstanceStatusRequest{InstanceId: text}); err != nil || got.GetStatus() != "terminated" {
+			t.Errorf("%v, %v", got, err)
+		}
+		time.Sleep(25 * time.Hour)
+		_, err = api.CreateInstance(t.Context(), create)
+		expect(t, err, codes.InvalidArgument)
+	})
+}
+
+func TestAnAcknowledgementEndsAnInstanceThatNobodyCondemned(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *shardtest.Cluster, a *shardtest.Shard) {
+		a.AddGroup("default", shardtest.Group{Key: "web", Size: 1, DrainTimeout: time.Hour})
+		id := a.Instances("default", "web")[0].GetInstanceId()
+		if _, err := client(t, c, "default").AcknowledgeDrained(t.Context(), &nstancev1.AcknowledgeDrainedRequest{InstanceId: id}); err != nil {
+			t.Fatal(err)
+		}
+		a.Settle()
+		if all := a.Instances("default", "web"); len(all) != 1 || all[0].GetInstanceId() == id {
+			t.Errorf("%v", all)
+		}
+	})
+}
+
+func TestASizeThatWasLoweredIsNotLoweredAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *shardtest.Cluster, a *shardtest.Shard) {
+		a.AddGroup("default", shardtest.Group{Key: "web", Size: 3})
+		api := client(t, c, "default")
+		id, size := a.Instances("default", "web")[0].GetInstanceId(), int32(2)
+		if _, err := api.UpsertGroup(t.Context(), &nstancev1.UpsertGroupRequest{Key: "web", Config: &nstancev1.GroupConfig{Size: &size}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := api.DeleteInstance(t.Context(), &nstancev1.DeleteInstanceRequest{InstanceId: id, DecrementSize: true}); err != nil {
+			t.Fatal(err)
+		}
+		if g := a.Group("default", "web"); g.GetSize() != 2 {
+			t.Errorf("size %d, want 2", g.GetSize())
+		}
+	})
+}
+
 func TestDrain(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *shardtest.Cluster, a *shardtest.Shard) {
 		a.AddGroup("default", shardtest.Group{Key: "web", Size: 1, DrainTimeout: 5 * time.Minute})

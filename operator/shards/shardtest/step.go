@@ -102,6 +102,7 @@ func (s *Shard) advance(in *instance) bool {
 	case "terminating":
 		in.Status = "terminated"
 		s.publish(in, "deleted", in.GetCondemned().GetReason())
+		s.ended[in.GetInstanceId()] = in
 		return false
 	}
 	return true
@@ -165,7 +166,8 @@ func (s *Shard) SetStatus(id, status string) {
 	}
 }
 
-// Vanish makes an instance disappear without an event, as if it had been forgotten.
+// Vanish makes an instance disappear without an event, as if it had been forgotten. One
+// that was deleted is otherwise known as such for the rest of the test.
 func (s *Shard) Vanish(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
