@@ -66,6 +66,58 @@ func TestEverythingIsListedFromTimeToTime(t *testing.T) {
 	})
 }
 
+func TestAListHasAsManyPagesAsItNeeds(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Shard("a").AddGroup(tenant, shardtest.Group{Key: "web", Size: 2001})
+		w.apply(at("a", "a:1"))
+		ids := map[string]bool{}
+		for _, in := range w.instancesOf("a").Instances {
+			ids[in.GetInstanceId()] = true
+		}
+		if len(ids) != 2001 {
+			t.Errorf("%d instances, want 2001", len(ids))
+		}
+		w.expect("a", shards.Ready, "")
+	})
+}
+
+func TestAStreamThatWasTooSlowIsOpenedAtOnceOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.apply(at("a", "a:1"))
+		slow := shardtest.Refusal(codes.ResourceExhausted, "WATCHER_TOO_SLOW", "the watcher does not read")
+		w.Shard("a").Break(shardtest.Faults{Refuse: map[string]error{"WatchErrors": slow}})
+		w.Shard("a").EndStreams()
+		w.after(4 * time.Second) // a second until the session after
+		got := w.restarted()
+		others := slices.DeleteFunc(slices.Clone(got), func(s string) bool { return s == "WatchErrors exhausted" })
+		if len(got)-len(others) != 2 {
+			t.Errorf("ended: %v", got)
+		}
+		w.expect("a", shards.Ready, "")
+		w.Shard("a").Break(shardtest.Faults{})
+		w.after(10 * time.Second)
+		if n := w.Shard("a").Streams(); n != 3 {
+			t.Errorf("%d streams, want 3", n)
+		}
+	})
+}
+
+func TestACallThatMeetsNoLeaderFindsIt(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.apply(at("a", "a:1"))
+		w.Shard("a").Break(shardtest.Faults{Refuse: map[string]error{"UpsertGroup": shardtest.Refusal(codes.Unavailable, "NOT_LEADER", "not shard leader")}})
+		if _, err := w.shard("a").UpsertGroup(t.Context(), upsert("web", 1)); shards.ClassOf(err) != shards.Unavailable {
+			t.Fatal(err)
+		}
+		w.Shard("a").Break(shardtest.Faults{})
+		w.after(2 * time.Second)
+		w.expect("a", shards.Ready, "")
+		if n := w.Shard("a").Count("GetServerInfo"); n != 2 {
+			t.Errorf("it was asked who it is %d times, want 2", n)
+		}
+	})
+}
+
 func TestANewLeaderIsListedUntilItKnowsEverything(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Shard("a").AddGroup(tenant, shardtest.Group{Key: "web", Size: 2})
