@@ -3,13 +3,11 @@ package shard
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
+	"nstance.dev/server/fleet"
 	"nstance.dev/server/lease"
 )
 
@@ -41,25 +39,26 @@ func newCloud(drv driver.Driver, limits config.Limits, timeout time.Duration, me
 	return &cloud{
 		subnets: subnets, images: images, types: types, balancer: balancer,
 		drv: drv, timeout: timeout, metrics: metrics, now: now,
-		calls:     newTokens(def.Calls, limits.Calls),
-		instances: newTokens(def.Instances, limits.Instances),
-		deletes:   newTokens(def.Deletes, limits.Deletes),
-		reads:     newTokens(def.Reads, limits.Reads),
+		calls:     newTokens(def.Calls, limits.Calls, now),
+		instances: newTokens(def.Instances, limits.Instances, now),
+		deletes:   newTokens(def.Deletes, limits.Deletes, now),
+		reads:     newTokens(def.Reads, limits.Reads, now),
 	}
 }
 
-// admit waits until a create may be sent.
+// admit waits until some create may be sent, of a group whose turn it is; see
+// [tokens.shut].
 func (c *cloud) admit(ctx context.Context) error {
-	if err := c.calls.wait(ctx); err != nil {
+	if err := c.calls.wait(ctx, noGroup); err != nil {
 		return err
 	}
-	return c.instances.wait(ctx)
+	return c.instances.wait(ctx, noGroup)
 }
 
-// createsIn is how many creates the buckets admit in a span of time, at most
+// createsIn is how many creates of a group the buckets admit in a span of time, at most
 // maxCreatesIn.
-func (c *cloud) createsIn(span time.Duration) int {
-	rate := min(c.calls.rate(), c.instances.rate())
+func (c *cloud) createsIn(group fleet.GroupID, span time.Duration) int {
+	rate := min(c.calls.rate(group), c.instances.rate(group))
 	return int(min(rate*span.Seconds(), maxCreatesIn))
 }
 
@@ -67,19 +66,22 @@ const maxCreatesIn = 10_000
 
 // create sends a create that was admitted.
 func (c *cloud) create(ctx context.Context, req driver.CreateRequest) (m driver.Machine, err error) {
-	err = c.call(ctx, "create", c.calls, func(ctx context.Context) error {
+	group := fleet.GroupID{Tenant: req.Tenant, Name: req.Group}
+	err = c.call(ctx, "create", group, c.calls, func(ctx context.Context) error {
 		m, err = c.drv.Create(ctx, req)
 		return err
 	})
 	return m, err
 }
 
-// admitDelete waits until a delete may be sent.
-func (c *cloud) admitDelete(ctx context.Context) error { return c.deletes.wait(ctx) }
+// admitDelete waits until a delete of a group's may be sent.
+func (c *cloud) admitDelete(ctx context.Context, group fleet.GroupID) error {
+	return c.deletes.wait(ctx, group)
+}
 
 // delete sends a delete that was admitted.
-func (c *cloud) delete(ctx context.Context, ref driver.Ref) error {
-	return c.call(ctx, "delete", c.deletes, func(ctx context.Context) error { return c.drv.Delete(ctx, ref) })
+func (c *cloud) delete(ctx context.Context, group fleet.GroupID, ref driver.Ref) error {
+	return c.call(ctx, "delete", group, c.deletes, func(ctx context.Context) error { return c.drv.Delete(ctx, ref) })
 }
 
 func (c *cloud) get(ctx context.Context, ref driver.Ref) (m driver.Machine, err error) {
@@ -100,10 +102,10 @@ func (c *cloud) list(ctx context.Context, owner driver.Owner) (ms []driver.Machi
 
 // read makes one call of an ability that neither makes nor ends a machine.
 func (c *cloud) read(ctx context.Context, op string, do func(context.Context) error) error {
-	if err := c.reads.wait(ctx); err != nil {
+	if err := c.reads.wait(ctx, noGroup); err != nil {
 		return err
 	}
-	return c.call(ctx, op, c.reads, do)
+	return c.call(ctx, op, noGroup, c.reads, do)
 }
 
 // checkSubnet asks how many machines still fit into a subnet; negative: any
@@ -134,8 +136,11 @@ func (c *cloud) listTypes(ctx context.Context) (list []driver.InstanceType, err 
 	return list, err
 }
 
-// call runs one provider call. Its context ends with the lease or the time-out.
-func (c *cloud) call(ctx context.Context, op string, b *tokens, do func(context.Context) error) error {
+// noGroup is who a call is made for that no single group asks for.
+var noGroup fleet.GroupID
+
+// call runs one provider call for a group. Its context ends with the lease or the time-out.
+func (c *cloud) call(ctx context.Context, op string, group fleet.GroupID, b *tokens, do func(context.Context) error) error {
 	if err := lease.Check(ctx); err != nil {
 		return err
 	}
@@ -148,53 +153,10 @@ func (c *cloud) call(ctx context.Context, op string, b *tokens, do func(context.
 	}
 	c.metrics.providerCall(op, c.now().Sub(started), err)
 	if err != nil && driver.KindOf(err) == driver.Throttled {
-		b.slow()
+		b.complain(group)
 	}
 	return err
 }
 
 // lost reports whether err means that this server no longer leads.
 func lost(err error) bool { return errors.Is(err, lease.ErrNotLeader) }
-
-// tokens is a token bucket whose rate halves for a minute when the provider
-// complains. A nil limiter does not limit.
-type tokens struct {
-	limiter *rate.Limiter
-	full    rate.Limit
-}
-
-const throttlePause = time.Minute
-
-func newTokens(def driver.Bucket, override *config.Bucket) *tokens {
-	if override != nil {
-		def = driver.Bucket{Rate: override.Rate, Burst: override.Burst}
-	}
-	if def.Rate <= 0 {
-		return &tokens{}
-	}
-	full := rate.Limit(def.Rate)
-	return &tokens{limiter: rate.NewLimiter(full, max(def.Burst, 1)), full: full}
-}
-
-func (b *tokens) wait(ctx context.Context) error {
-	if b.limiter == nil {
-		return ctx.Err()
-	}
-	return b.limiter.Wait(ctx)
-}
-
-func (b *tokens) rate() float64 {
-	if b.limiter == nil {
-		return math.Inf(1)
-	}
-	return float64(b.limiter.Limit())
-}
-
-// slow halves the rate for a minute; complaints meanwhile change nothing.
-func (b *tokens) slow() {
-	if b.limiter == nil || b.limiter.Limit() < b.full {
-		return
-	}
-	b.limiter.SetLimit(b.full / 2)
-	time.AfterFunc(throttlePause, func() { b.limiter.SetLimit(b.full) })
-}

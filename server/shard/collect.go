@@ -284,10 +284,10 @@ func (c *collector) deleteOrphan(ctx context.Context, vm fleet.SeenVM) {
 	c.r.log.WarnContext(ctx, "deleting an orphan", "instance", vm.ID, "provider_id", vm.ProviderID)
 	c.r.opts.Metrics.orphans.Inc()
 	c.r.tasks.Go(func() {
-		if c.r.cloud.admitDelete(c.r.ctx) != nil || c.r.deletesHeld(group) {
+		if c.r.cloud.admitDelete(c.r.ctx, group) != nil || c.r.deletesHeld(group) {
 			return
 		}
-		err := c.r.cloud.delete(c.r.ctx, driver.Ref{InstanceID: vm.ID, ProviderID: vm.ProviderID})
+		err := c.r.cloud.delete(c.r.ctx, group, driver.Ref{InstanceID: vm.ID, ProviderID: vm.ProviderID})
 		if err != nil && !c.r.stumble(err) && ctx.Err() == nil {
 			c.r.log.WarnContext(ctx, "orphan not deleted; the next pass tries again", "instance", vm.ID, "error", err)
 		}

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,19 +58,51 @@ const (
 func (c *creator) room(group fleet.GroupID) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return max(c.r.cloud.createsIn(queueTime), queueFloor) - len(c.queues[group])
+	return max(c.r.cloud.createsIn(group, queueTime), queueFloor) - len(c.queues[group])
 }
 
-// pop takes the next call, round robin over the groups; nil if there is none.
-func (c *creator) pop() *intent {
+// opens reports whether a call is queued, and for how long the first one has to wait
+// because its group is slow.
+func (c *creator) opens() (wait time.Duration, queued bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.turn) == 0 {
-		return nil
+	for i, group := range c.turn {
+		shut := c.r.cloud.calls.shut(group)
+		if i == 0 || shut < wait {
+			wait = shut
+		}
 	}
-	group := c.turn[0]
+	return wait, len(c.turn) > 0
+}
+
+// next takes the next call off that somebody wants, round robin over the groups that need
+// not wait; nil if there is none. It returns with it those that nobody wants any more.
+func (c *creator) next() (it *intent, unwanted []*intent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := 0; i < len(c.turn); {
+		group := c.turn[i]
+		if c.r.cloud.calls.shut(group) > 0 {
+			i++
+			continue
+		}
+		it := c.pop(i)
+		if !c.takeOff(it) {
+			unwanted = append(unwanted, it)
+			continue
+		}
+		c.r.cloud.calls.takeHalf(group)
+		return it, unwanted
+	}
+	return nil, unwanted
+}
+
+// pop takes the first call of the group with that place in the order of turns, which has
+// its next turn after all others. The caller holds mu.
+func (c *creator) pop(place int) *intent {
+	group := c.turn[place]
 	queue := c.queues[group]
-	c.turn = c.turn[1:]
+	c.turn = slices.Delete(c.turn, place, place+1)
 	if len(queue) > 1 {
 		c.queues[group] = queue[1:]
 		c.turn = append(c.turn, group)
@@ -79,35 +112,33 @@ func (c *creator) pop() *intent {
 	return queue[0]
 }
 
-// run sends what is queued until ctx ends, and waits for the calls under way.
+// run sends what is queued until ctx ends, and waits for the calls under way. Whose turn
+// it is is decided when a call may be sent, and not before.
 func (c *creator) run(ctx context.Context) {
 	var flights sync.WaitGroup
 	defer flights.Wait()
 	slots := make(chan struct{}, createsAtOnce)
-	for {
-		it := c.pop()
-		if it == nil {
+	admitted := false
+	for c.await(ctx) {
+		if !admitted {
 			select {
 			case <-ctx.Done():
 				return
-			case <-c.wake:
-				continue
+			case slots <- struct{}{}:
 			}
+			if err := c.r.cloud.admit(ctx); err != nil {
+				return // only the end of ctx ends a wait for the bucket
+			}
+			admitted = true
 		}
-		if !c.takeOff(it) {
+		it, unwanted := c.next()
+		for _, it := range unwanted {
 			it.drop()
+		}
+		if it == nil {
 			continue
 		}
-		select {
-		case <-ctx.Done():
-			c.land(it)
-			return
-		case slots <- struct{}{}:
-		}
-		if err := c.r.cloud.admit(ctx); err != nil {
-			c.land(it)
-			return // only the end of ctx ends a wait for the bucket
-		}
+		admitted = false
 		flights.Go(func() {
 			c.r.send(ctx, it)
 			c.land(it)
@@ -116,10 +147,30 @@ func (c *creator) run(ctx context.Context) {
 	}
 }
 
-// takeOff marks a call as under way, unless nobody wants the instance any more.
+// await waits until there is a call that need not wait because its group is slow. It
+// reports whether ctx has not ended until then.
+func (c *creator) await(ctx context.Context) bool {
+	for {
+		wait, queued := c.opens()
+		if queued && wait == 0 {
+			return ctx.Err() == nil
+		}
+		later := make(<-chan time.Time) // never
+		if queued {
+			later = time.After(wait)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-c.wake:
+		case <-later:
+		}
+	}
+}
+
+// takeOff marks a call as under way, unless nobody wants the instance any more. The
+// caller holds mu.
 func (c *creator) takeOff(it *intent) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	row, ok := c.r.cache.Instance(it.request.InstanceID)
 	if !ok || row.State != fleet.Pending {
 		return false

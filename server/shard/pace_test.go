@@ -73,7 +73,6 @@ func TestP7_SlowBucketLetsNoNonceExpire(t *testing.T) {
 
 func TestL7_GroupsTakeTurns(t *testing.T) {
 	limits := driver.Limits{Calls: driver.Bucket{Rate: 10, Burst: 1}}
-	small := fleet.GroupID{Tenant: "b", Name: "small"}
 	inWorld(t, worldOptions{Cloud: drivertest.Options{Limits: limits}}, func(t *testing.T, w *world) {
 		w.scale(web, 100)
 		w.settle(time.Second)

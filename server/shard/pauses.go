@@ -170,7 +170,7 @@ func (r *Reign) admitDelete(ctx context.Context, group fleet.GroupID) error {
 				return err
 			}
 		}
-		if err := r.cloud.admitDelete(ctx); err != nil {
+		if err := r.cloud.admitDelete(ctx, group); err != nil {
 			return err
 		}
 		if !r.deletesHeld(group) {

@@ -152,7 +152,7 @@ func (r *Reign) deleteVM(ctx context.Context, id identity.ID) error {
 		}
 		row, _ = r.cache.Instance(id) // its VM may be known by now
 		started := r.now()
-		err := r.cloud.delete(ctx, refOf(row))
+		err := r.cloud.delete(ctx, row.Group, refOf(row))
 		if err == nil {
 			r.opts.Metrics.deleted(r.now().Sub(started))
 			return nil
@@ -197,7 +197,7 @@ func (r *Reign) awaitGone(ctx context.Context, id identity.ID) (bool, error) {
 // of them together take no more than half of what the provider lets us read (S21): the
 // other half is for machines that fall ill.
 func (r *Reign) gonePace() time.Duration {
-	return time.Duration(2 * float64(r.awaiting.Load()) / r.cloud.reads.rate() * float64(time.Second))
+	return time.Duration(2 * float64(r.awaiting.Load()) / r.cloud.reads.rate(noGroup) * float64(time.Second))
 }
 
 // isGone asks the provider once.
