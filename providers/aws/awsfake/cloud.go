@@ -57,6 +57,7 @@ type Cloud struct {
 	room       map[Place]int        // how many machines still fit, where that is limited
 	quota      int                  // of vCPUs; 0: none
 	doomed     int                  // how many of the next launches end instead of running
+	hidden     bool                 // searches find no machine
 	interfaces map[string]*netInterface
 	members    map[string][]*member // of target groups, by ARN
 }

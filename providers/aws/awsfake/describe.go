@@ -28,6 +28,9 @@ func (c *Cloud) describeInstances(in *ec2.DescribeInstancesInput) (any, error) {
 		return nil, err
 	}
 	machines = slices.DeleteFunc(slices.Clone(machines), func(m *machine) bool { return !m.shows(then, c.opts.Linger) || !keep(m) })
+	if c.hidden && len(in.InstanceIds) == 0 {
+		machines = nil
+	}
 	shown, next, err := page(c, machines, in.MaxResults, in.NextToken, func(m *machine) int { return m.n })
 	if err != nil {
 		return nil, err

@@ -107,3 +107,42 @@ func TestLag(t *testing.T) {
 		}
 	})
 }
+
+func TestF21_HiddenMachinesAreFoundByTheirIDs(t *testing.T) {
+	c := New(Options{})
+	vm := c.client()
+	id := *run(t, vm, launchOf("red")).InstanceId
+	c.Hide(true)
+	if all := described(t, vm, filter("tag:of", "red")); len(all) > 0 {
+		t.Errorf("a search has %v", all)
+	}
+	if got := described(t, vm, only(id)); len(got) != 1 {
+		t.Errorf("by its id: %v", got)
+	}
+	c.Hide(false)
+	if all := described(t, vm, filter("tag:of", "red")); len(all) != 1 {
+		t.Errorf("a search afterwards has %v", all)
+	}
+}
+
+func TestLagAndEndChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Options{})
+		vm := c.client()
+		id := *run(t, vm, launchOf("one")).InstanceId
+		time.Sleep(time.Second)
+		c.SetLag(time.Minute)
+		c.SetEnd(time.Hour)
+		if err := terminate(t.Context(), vm, id); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		if all := described(t, vm, &ec2.DescribeInstancesInput{}); len(all) != 0 {
+			t.Errorf("half a minute later it shows, and was not there a minute ago: %v", all)
+		}
+		time.Sleep(time.Minute)
+		if got := described(t, vm, only(id))[id]; got.State.Name != ending {
+			t.Errorf("within the hour it is %s", got.State.Name)
+		}
+	})
+}

@@ -59,6 +59,28 @@ func (c *Cloud) Doom(launches int) {
 	c.doomed = launches
 }
 
+// Hide has searches find no machine, without an error, or ends that. Who names machines
+// by their ids still finds them.
+func (c *Cloud) Hide(hidden bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hidden = hidden
+}
+
+// SetLag replaces [Options].Lag.
+func (c *Cloud) SetLag(lag time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opts.Lag = lag
+}
+
+// SetEnd replaces [Options].End for machines that are terminated from now on.
+func (c *Cloud) SetEnd(end time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opts.End = end
+}
+
 // Hang has a machine do nothing any more while EC2 goes on to say that it runs. It
 // reports whether the machine was on.
 func (c *Cloud) Hang(id string) bool {

@@ -91,6 +91,7 @@ type Cloud struct {
 	operations map[string]*operation
 	requests   map[string]*operation // by requestId
 	room       map[place]int         // machines of a type that still fit into a zone
+	hidden     bool                  // listings show no machine
 	tokens     map[string]time.Time  // and when they end
 	used       map[string]bool       // permissions that calls took
 	groups     map[place]*group

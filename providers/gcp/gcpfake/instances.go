@@ -131,7 +131,11 @@ func (c *Cloud) listInstances(_ call, in *computepb.ListInstancesRequest) (*comp
 	if err := c.inZone(in.GetProject(), in.GetZone()); err != nil {
 		return nil, err
 	}
-	items, next, err := paged(c, c.shown(in.GetZone()), in)
+	shown := c.shown(in.GetZone())
+	if c.hidden {
+		shown = nil
+	}
+	items, next, err := paged(c, shown, in)
 	return &computepb.InstanceList{Kind: new("compute#instanceList"), Id: new(c.path("zones/" + in.GetZone() + "/instances")),
 		SelfLink: new(c.link("zones/" + in.GetZone() + "/instances")), Items: items, NextPageToken: next}, err
 }

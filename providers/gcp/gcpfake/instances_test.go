@@ -241,3 +241,20 @@ func TestAListingHasPagesAndAFilter(t *testing.T) {
 		}
 	})
 }
+
+func TestF21_HiddenMachinesAreFoundByName(t *testing.T) {
+	within(t, gcpfake.Options{}, func(t *testing.T, a *account) {
+		a.must("knc1")
+		a.Hide(true)
+		if all, err := a.names("", 0); len(all) > 0 || err != nil {
+			t.Errorf("a listing has %v, %v", all, err)
+		}
+		if s := a.status("knc1"); s != "RUNNING" {
+			t.Errorf("by name it is %s", s)
+		}
+		a.Hide(false)
+		if all, err := a.names("", 0); len(all) != 1 || err != nil {
+			t.Errorf("a listing afterwards has %v, %v", all, err)
+		}
+	})
+}

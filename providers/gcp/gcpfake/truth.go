@@ -200,6 +200,14 @@ func (c *Cloud) Plant(zone, name string, labels map[string]string) error {
 	return nil
 }
 
+// Hide has listings show no machine, without an error, or ends that. Who names a machine
+// still gets it.
+func (c *Cloud) Hide(hidden bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hidden = hidden
+}
+
 // SetRoom says how many more machines of a type a zone has; a negative number: as
 // many as are asked for.
 func (c *Cloud) SetRoom(zone, machineType string, n int) {

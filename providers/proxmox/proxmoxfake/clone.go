@@ -127,6 +127,10 @@ func (c *Cloud) checkTarget(job cloning) error {
 // beginClone is the worker: it checks again, takes the number, and waits for the
 // storage. A number that another worker has taken meanwhile ends it.
 func (c *Cloud) beginClone(t *task, now time.Time, job cloning, params map[string]string) {
+	if c.rivals > 0 && c.machines[job.to] == nil {
+		c.rivals--
+		c.machines[job.to] = &machine{id: job.to, node: job.node, config: map[string]string{"name": fmt.Sprint("rival-", job.to)}, since: now}
+	}
 	if m := c.machines[job.to]; m != nil && m.node == job.node && m.config["lock"] == "clone" {
 		c.later(t, now, c.opts.scaled(numberPatience), func(now time.Time) { t.fail(now, lockTimeout(job.to)) })
 		return

@@ -32,6 +32,8 @@ type Cloud struct {
 	pools    map[string][]int
 	tasks    map[string]*task // by UPID
 	spoil    func(kind, name string) string
+	hidden   bool // listings show no machine
+	rivals   int  // how many of the next clones lose their number
 	pids     int
 	storage  locks // by place
 	files    locks // of machines' configurations, by number

@@ -49,7 +49,7 @@ func (c *Cloud) resources(r *request) (any, error) {
 	want := r.params["type"]
 	if want == "" || want == "vm" {
 		for _, id := range c.ids() {
-			if r.may("VM.Audit") {
+			if r.may("VM.Audit") && !c.hidden {
 				list = append(list, c.machineResource(c.machines[id]))
 			}
 		}

@@ -231,6 +231,20 @@ func TestF30_TwoClonesForOneNumber(t *testing.T) {
 	})
 }
 
+func TestF30_SomebodyElseIsFaster(t *testing.T) {
+	inBubble(t, proxmoxfake.Options{}, func(b *bench) {
+		b.SetRivals(1)
+		clone := b.begin(http.MethodPost, "/nodes/pve1/qemu/9001/clone", map[string]any{"newid": 10000, "name": "one"})
+		if exit := b.end(clone); exit != "unable to create VM 10000: config file already exists" || b.Rivals() != 0 {
+			b.Errorf("%s, and %d more", exit, b.Rivals())
+		}
+		b.clone(10001, "two")
+		if got := b.Machines(); len(got) != 2 || got[0].Name != "rival-10000" || got[1].Name != "two" {
+			b.Errorf("%+v", got)
+		}
+	})
+}
+
 func TestUnfinishedCloneHasNoNameAndALock(t *testing.T) {
 	inBubble(t, proxmoxfake.Options{}, func(b *bench) {
 		task := b.begin(http.MethodPost, "/nodes/pve1/qemu/9100/clone", map[string]any{"newid": 10000, "name": "one", "target": "pve2"})

@@ -154,6 +154,28 @@ func (c *Cloud) SetOnline(name string, online bool) (found bool) {
 	return found
 }
 
+// Hide has the cluster's resources show no machine, without an error, or ends that: so
+// they look to somebody who has lost the privilege to see machines.
+func (c *Cloud) Hide(hidden bool) { c.with(func(time.Time) { c.hidden = hidden }) }
+
+// SetLag replaces [Options].Lag.
+func (c *Cloud) SetLag(lag time.Duration) { c.with(func(time.Time) { c.opts.Lag = lag }) }
+
+// SetDuration replaces one of [Options].Durations for tasks that begin from now on.
+func (c *Cloud) SetDuration(kind string, takes time.Duration) {
+	c.with(func(time.Time) { c.opts.Durations[kind] = takes })
+}
+
+// SetRivals has somebody else take the numbers of the next clones, that many, between the
+// call and the work. The machines that they make of them stay.
+func (c *Cloud) SetRivals(clones int) { c.with(func(time.Time) { c.rivals = clones }) }
+
+// Rivals returns how many of the next clones will lose their number.
+func (c *Cloud) Rivals() (left int) {
+	c.with(func(time.Time) { left = c.rivals })
+	return left
+}
+
 // SetRoom sets the bytes that a storage still takes; of one that is not shared, on
 // the node. Negative: as many as its size allows.
 func (c *Cloud) SetRoom(storage, node string, free int64) {

@@ -128,6 +128,29 @@ func TestHands(t *testing.T) {
 		if r := b.resource(500); r.Name != "pet" || r.Status != "running" || r.Tags != "nstance" {
 			b.Errorf("planted: %+v", r)
 		}
+		b.Hide(true)
+		var all proxmox.ClusterResources
+		if problem := b.call("GET", "/cluster/resources", params{"type": "vm"}, &all); problem != "" || len(all) > 0 {
+			b.Errorf("hidden: %s, %v", problem, all)
+		}
+		b.Hide(false)
+		b.resource(500)
+	})
+}
+
+func TestLagAndDurationsChange(t *testing.T) {
+	inBubble(t, proxmoxfake.Options{}, func(b *bench) {
+		b.clone(10000, "knc1")
+		b.SetDuration("qmstart", time.Minute)
+		b.SetLag(5 * time.Minute)
+		start := b.begin("POST", "/nodes/pve1/qemu/10000/status/start", nil)
+		time.Sleep(30 * time.Second)
+		if b.vm(10000).Status != "stopped" {
+			b.Error("it runs after half a minute")
+		}
+		if exit := b.end(start); exit != "OK" || b.vm(10000).Status != "running" || b.resource(10000).Status == "running" {
+			b.Errorf("after more than a minute: %q, %s, listed as %s", exit, b.vm(10000).Status, b.resource(10000).Status)
+		}
 	})
 }
 
