@@ -9,15 +9,18 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/providers/aws/awsfake"
-	"nstance.dev/server/driver/drivertest/wire"
 )
 
 // awsTemplate is a spot instance that an agent of this box's architecture can live in.
 func awsTemplate() object {
-	of := map[string]struct{ kind, image string }{
-		"amd64": {"m7i.large", "ami-0a1100000000000004"}, "arm64": {"m7g.large", "ami-0a1100000000000003"},
+	of := map[string]struct {
+		kinds []string
+		image string
+	}{
+		"amd64": {[]string{"m7i.large", "c7i.large", "t3.small"}, "ami-0a1100000000000004"},
+		"arm64": {[]string{"m7g.large", "t4g.small", "t4g.nano"}, "ami-0a1100000000000003"},
 	}[runtime.GOARCH]
-	return object{"instance_type": of.kind, "args": object{
+	return object{"instance_type": of.kinds, "args": object{
 		"ImageId":               of.image,
 		"InstanceMarketOptions": object{"MarketType": "spot"},
 	}}
@@ -32,7 +35,7 @@ func AWS(t testing.TB) *Cloud {
 		// The servers' keys are good for their bucket and for EC2.
 		Keys: map[string]string{"test": "test-secret"},
 		Boot: 300 * time.Millisecond, Stop: 300 * time.Millisecond, End: 500 * time.Millisecond, Lag: time.Second,
-		PageSize: 5,
+		PageSize: 2,
 		Run:      func(m awsfake.Machine) (func(), error) { return h.run(m.ID, m.UserData) },
 	})
 	t.Cleanup(cloud.Close)
@@ -48,7 +51,8 @@ func AWS(t testing.TB) *Cloud {
 		}
 		return ""
 	}
-	return &Cloud{
+	c := &Cloud{
+		Name:     "AWS",
 		Program:  "nstance-server-aws",
 		Provider: object{"kind": "aws", "region": "us-east-1", "zone": "us-east-1a"},
 		Leader:   object{"ip": eni.IPv4.String(), "interface_id": eni.ID},
@@ -72,6 +76,7 @@ func AWS(t testing.TB) *Cloud {
 			return found
 		},
 		Kill:      func(id identity.ID) { cloud.Kill(machine(id)) },
+		Remove:    func(id identity.ID) { cloud.Remove(machine(id)) },
 		Interrupt: func(id identity.ID) bool { return cloud.Interrupt(machine(id)) },
 		Plant:     func(tags map[string]string) { cloud.Plant(maps.Clone(tags)) },
 		Holder: func() string {
@@ -83,6 +88,27 @@ func AWS(t testing.TB) *Cloud {
 			}
 			return holder
 		},
-		Faults: func(seed uint64) wire.Faults { return faults(seed, 0.2, "RunInstances") },
+	}
+	awsTroubles(c, cloud, h)
+	return c
+}
+
+// awsTroubles is what can go wrong with an account.
+func awsTroubles(c *Cloud, cloud *awsfake.Cloud, h *hosts) {
+	c.calls = calls{create: "RunInstances", remove: "TerminateInstances", list: "DescribeInstances", share: 0.2}
+	c.Faults = c.calls.faults
+	c.Troubles = c.calls.troubles(h, cloud.Gate(), func(behind bool) {
+		cloud.SetLag(time.Second)
+		if behind {
+			cloud.SetLag(staleness)
+		}
+	})
+	c.Troubles["broken-page"] = c.calls.brokenPages()
+	c.Hide = cloud.Hide
+	c.SlowEnd = func(slow bool) {
+		cloud.SetEnd(500 * time.Millisecond)
+		if slow {
+			cloud.SetEnd(slowEnd)
+		}
 	}
 }

@@ -5,8 +5,9 @@
 //
 // A [Cloud] is what a fake has to say of itself; [AWS], [Google] and [Proxmox] are
 // those. A [World] is a shard over one of them: two servers, each at an address of its
-// own, and the [Address] that leads to whichever of them leads. The story is the same
-// for all clouds: `make e2e-providers`.
+// own, and the [Address] that leads to whichever of them leads. The tests are the same
+// for all clouds, `make e2e-providers`: a story, and every kind of [Trouble] that a cloud
+// can have.
 //
 // A fake proves that our programs agree with our reading of a cloud's API. What a cloud
 // really does, the contract suite against an account shows: `make live-aws` and the like.

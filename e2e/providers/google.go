@@ -10,15 +10,18 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/providers/gcp/gcpfake"
-	"nstance.dev/server/driver/drivertest/wire"
 )
 
 // googleTemplate is a spot machine that an agent of this box's architecture can live in.
 func googleTemplate() object {
-	of := map[string]struct{ kind, image string }{
-		"amd64": {"e2-small", "debian-12"}, "arm64": {"t2a-standard-1", "debian-12-arm64"},
+	of := map[string]struct {
+		kinds []string
+		image string
+	}{
+		"amd64": {[]string{"e2-small", "e2-medium", "n2-standard-2"}, "debian-12"},
+		"arm64": {[]string{"t2a-standard-1", "c4a-standard-2", "n4a-standard-2"}, "debian-12-arm64"},
 	}[runtime.GOARCH]
-	return object{"instance_type": of.kind, "args": object{
+	return object{"instance_type": of.kinds, "args": object{
 		"SourceImage": "projects/debian-cloud/global/images/family/" + of.image, "ProvisioningModel": "SPOT",
 	}}
 }
@@ -29,12 +32,13 @@ func Google(t testing.TB) *Cloud {
 	t.Helper()
 	h := newHosts(t)
 	h.everyBoot = true // the start-up script
+	usual := gcpfake.Conditions{
+		Boot: 300 * time.Millisecond, End: 500 * time.Millisecond, Work: 100 * time.Millisecond, Lag: time.Second,
+	}
 	cloud := gcpfake.New(gcpfake.Options{
-		Conditions: gcpfake.Conditions{
-			Boot: 300 * time.Millisecond, End: 500 * time.Millisecond, Work: 100 * time.Millisecond, Lag: time.Second,
-		},
-		PageSize: 3,
-		Run:      func(m gcpfake.Machine) (func(), error) { return h.run(m.Name, []byte(m.Metadata["startup-script"])) },
+		Conditions: usual,
+		PageSize:   2,
+		Run:        func(m gcpfake.Machine) (func(), error) { return h.run(m.Name, []byte(m.Metadata["startup-script"])) },
 	})
 	t.Cleanup(cloud.Close)
 	h.metadata = cloud.Metadata
@@ -46,7 +50,8 @@ func Google(t testing.TB) *Cloud {
 			t.Fatal(err)
 		}
 	}
-	return &Cloud{
+	c := &Cloud{
+		Name:     "Google",
 		Program:  "nstance-server-gcp",
 		Provider: object{"kind": "google", "zone": zone, "options": object{"project": cloud.Project(), "endpoint": url}},
 		Leader:   object{"ip": leader.String()},
@@ -63,6 +68,7 @@ func Google(t testing.TB) *Cloud {
 		},
 		Machines:  func() []Machine { return googleMachines(cloud) },
 		Kill:      func(id identity.ID) { cloud.Kill(string(id)) },
+		Remove:    func(id identity.ID) { cloud.Remove(string(id)) },
 		Interrupt: func(id identity.ID) bool { return cloud.Interrupt(string(id)) },
 		Plant: func(tags map[string]string) {
 			labels := map[string]string{}
@@ -79,7 +85,30 @@ func Google(t testing.TB) *Cloud {
 			}
 			return ""
 		},
-		Faults: func(seed uint64) wire.Faults { return faults(seed, 0.2, "instances.insert") },
+	}
+	googleTroubles(c, cloud, h, usual)
+	return c
+}
+
+// googleTroubles is what can go wrong with a project in which things are usually so.
+func googleTroubles(c *Cloud, cloud *gcpfake.Cloud, h *hosts, usual gcpfake.Conditions) {
+	c.calls = calls{create: "instances.insert", remove: "instances.delete", list: "instances.list", share: 0.2}
+	c.Faults = c.calls.faults
+	c.Troubles = c.calls.troubles(h, cloud.Gate(), func(behind bool) {
+		now := usual
+		if behind {
+			now.Lag = staleness
+		}
+		cloud.SetConditions(now)
+	})
+	c.Troubles["broken-page"] = c.calls.brokenPages()
+	c.Hide = cloud.Hide
+	c.SlowEnd = func(slow bool) {
+		now := usual
+		if slow {
+			now.End = slowEnd
+		}
+		cloud.SetConditions(now)
 	}
 }
 

@@ -1,22 +1,25 @@
 package providers
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/providers/proxmox/proxmoxfake"
-	"nstance.dev/server/driver/drivertest/wire"
 )
 
-// Proxmox is a cluster of three nodes, fifty times as fast as one with discs. It moves
-// no address, and warns nobody.
+// proxmoxSpeed is how much faster the cluster is than one with discs.
+const proxmoxSpeed = 50
+
+// Proxmox is a cluster of three nodes. It moves no address, and warns nobody.
 func Proxmox(t testing.TB) *Cloud {
 	t.Helper()
 	h := newHosts(t)
 	cloud := proxmoxfake.New(proxmoxfake.Options{
-		Speed: 50,
+		Speed: proxmoxSpeed,
 		Run: func(g proxmoxfake.Guest) (proxmoxfake.Running, error) {
 			stop, err := h.run(g.Name, g.UserData)
 			return running(stop), err
@@ -25,12 +28,13 @@ func Proxmox(t testing.TB) *Cloud {
 	t.Cleanup(cloud.Close)
 	url := serve(t, cloud)
 	free := 500
-	return &Cloud{
+	c := &Cloud{
+		Name:     "Proxmox",
 		Program:  "nstance-server-proxmox",
 		Provider: object{"kind": "proxmox", "zone": "lab"},
 		Subnets:  []string{"vmbr0"},
 		UserData: "cloud-init.yaml",
-		Template: object{"instance_type": "cpu:1,memory:1024,disk:4", "args": object{
+		Template: object{"instance_type": []string{"cpu:1,memory:1024,disk:4", "cpu:1,memory:768,disk:4", "cpu:1,memory:512,disk:4"}, "args": object{
 			"StoragePool": "local-lvm", "TemplateName": "debian-13",
 		}},
 		Gate: cloud.Gate,
@@ -46,7 +50,8 @@ func Proxmox(t testing.TB) *Cloud {
 			}
 			return found
 		},
-		Kill: func(id identity.ID) { cloud.Kill(string(id)) },
+		Kill:   func(id identity.ID) { cloud.Kill(string(id)) },
+		Remove: func(id identity.ID) { cloud.Remove(string(id)) },
 		Plant: func(tags map[string]string) {
 			free++
 			cloud.Plant(proxmoxfake.Machine{VMID: free, Name: tags[identity.TagInstanceID], Node: "pve1", Running: true, Config: map[string]string{
@@ -55,8 +60,80 @@ func Proxmox(t testing.TB) *Cloud {
 				}, ";"),
 			}})
 		},
-		// A create is a dozen calls here, and some more to see how its tasks are.
-		Faults: func(seed uint64) wire.Faults { return faults(seed, 0.03, "POST /nodes/{node}/qemu/{vmid}/clone") },
+	}
+	proxmoxTroubles(c, cloud, h)
+	return c
+}
+
+// proxmoxTroubles is what can go wrong with a cluster.
+func proxmoxTroubles(c *Cloud, cloud *proxmoxfake.Cloud, h *hosts) {
+	c.calls = calls{
+		create: "POST /nodes/{node}/qemu/{vmid}/clone", remove: "DELETE /nodes/{node}/qemu/{vmid}", list: "GET /cluster/resources",
+		share: 0.03, // a create is a dozen calls here, and some more to see how its tasks are
+	}
+	c.Faults = c.calls.faults
+	c.Troubles = c.calls.troubles(h, cloud.Gate, func(behind bool) {
+		cloud.SetLag(10 * time.Second)
+		if behind {
+			cloud.SetLag(proxmoxSpeed * staleness)
+		}
+	})
+	c.Troubles["node-away"] = nodeAway(cloud)
+	c.Troubles["number-taken"] = numbersTaken(cloud)
+	c.Hide = cloud.Hide
+	c.SlowEnd = func(slow bool) {
+		cloud.SetDuration("qmdestroy", 2*time.Second)
+		if slow {
+			cloud.SetDuration("qmdestroy", proxmoxSpeed*slowEnd)
+		}
+	}
+}
+
+// nodeAway takes the node away on which most machines are, until there are enough on
+// others.
+func nodeAway(cloud *proxmoxfake.Cloud) Trouble {
+	var away string
+	return Trouble{
+		Begin: func() {
+			on, most := map[string]int{}, 0
+			for _, m := range cloud.Machines() {
+				if tagged(m.Config["tags"]) == "" {
+					continue
+				}
+				if on[m.Node]++; on[m.Node] > most {
+					away, most = m.Node, on[m.Node]
+				}
+			}
+			cloud.SetOnline(away, false)
+		},
+		Felt: func(size int) error {
+			elsewhere := 0
+			for _, m := range cloud.Machines() {
+				if m.Running && m.Node != away && tagged(m.Config["tags"]) != "" {
+					elsewhere++
+				}
+			}
+			if elsewhere < size {
+				return fmt.Errorf("%d machines run on other nodes than %s, want %d", elsewhere, away, size)
+			}
+			return nil
+		},
+		End:   func() { cloud.SetOnline(away, true) },
+		Costs: true,
+	}
+}
+
+// numbersTaken has somebody else be faster with the numbers of three machines.
+func numbersTaken(cloud *proxmoxfake.Cloud) Trouble {
+	return Trouble{
+		Begin: func() { cloud.SetRivals(3) },
+		Felt: func(int) error {
+			if left := cloud.Rivals(); left > 0 {
+				return fmt.Errorf("%d more numbers have to be taken", left)
+			}
+			return nil
+		},
+		End: func() { cloud.SetRivals(0) },
 	}
 }
 

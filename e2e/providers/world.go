@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -31,6 +31,9 @@ import (
 // group is the one group of a shard.
 const group = "web"
 
+// patienceOfServers is how long a server waits for an answer of its cloud.
+const patienceOfServers = 10 * time.Second
+
 // World is a shard over a cloud. Its methods fail the test where they cannot do what
 // they promise, and belong to the test's goroutine.
 type World struct {
@@ -38,6 +41,7 @@ type World struct {
 	Address *Address
 
 	t        testing.TB
+	n        int // of this test process's worlds
 	dir      string
 	env      []string
 	bucket   string
@@ -58,18 +62,21 @@ type server struct {
 // Servers are the ids of the servers; each has a host of its own.
 var Servers = []string{"server-1", "server-2"}
 
-func host(id string) string { return loopback(10 + slices.Index(Servers, id)) }
+// worlds counts those of this test process: each has addresses of its own.
+var worlds atomic.Int32
 
-// NewWorld makes a shard of one group without machines, whose servers don't run yet.
-func NewWorld(t testing.TB, c *Cloud) *World {
+// host is the address of a server.
+func (w *World) host(id string) string { return loopback(w.n*10 + 1 + slices.Index(Servers, id)) }
+
+// NewWorld makes a shard of one group without machines, whose servers don't run yet. Its
+// state is in a bucket of s3, which the environment of the test has to lead to.
+func NewWorld(t testing.TB, c *Cloud, s3 *storage.Server) *World {
 	t.Helper()
-	s3 := storage.S3(t)
-	w := &World{Cloud: c, t: t, dir: directory(t), env: s3.Env(), bucket: s3.NewBucket(t), servers: map[string]*server{}}
-	w.Address = NewAddress(t, loopback(1), host(Servers[0]), host(Servers[1]))
-	for _, pair := range w.env {
-		name, value, _ := strings.Cut(pair, "=")
-		t.Setenv(name, value)
+	w := &World{
+		Cloud: c, t: t, n: int(worlds.Add(1)), dir: directory(t),
+		env: s3.Env(), bucket: s3.NewBucket(t), servers: map[string]*server{},
 	}
+	w.Address = NewAddress(t, loopback(w.n*10), w.host(Servers[0]), w.host(Servers[1]))
 	var err error
 	if w.store, err = backends.Open(t.Context(), backends.Location{Kind: backends.S3, Bucket: w.bucket}); err != nil {
 		t.Fatal(err)
@@ -134,8 +141,8 @@ func (w *World) configuration(remark string) object {
 		"advertise":    at(w.Address.Host, registrationPort, operatorPort, agentPort),
 		"subnet_pools": object{"all": w.Subnets},
 		// Long enough for a busy box, short enough for somebody who waits.
-		"health_check_interval": "10s", "request_timeout": "10s", "drain_timeout": "0s",
-		"garbage_collection": object{"interval": "5s", "registration_timeout": "2m"},
+		"health_check_interval": "10s", "request_timeout": patienceOfServers.String(), "drain_timeout": "0s",
+		"garbage_collection": object{"interval": "5s", "registration_timeout": "90s"},
 		"shard_election":     object{"leader_timeout": "10s"}, "cluster_election": object{"leader_timeout": "10s"},
 		"rails":             object{"never_registered_per_hour": 1000},
 		"registration":      object{"check_source": false}, // machines have the addresses of this box
@@ -155,7 +162,7 @@ func (w *World) Start(id string) {
 	w.t.Helper()
 	s := w.servers[id]
 	if s == nil {
-		s = &server{host: host(id), log: w.path(id + ".log")}
+		s = &server{host: w.host(id), log: w.path(id + ".log")}
 		w.servers[id] = s
 	}
 	out, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -188,7 +195,7 @@ func (w *World) End(id string, sig syscall.Signal) {
 func (w *World) LeaderID() string {
 	leader := w.Address.Leader()
 	for _, id := range Servers {
-		if host(id) == leader {
+		if w.host(id) == leader {
 			return id
 		}
 	}
@@ -224,13 +231,18 @@ func call[In, Out any](w *World, do func(context.Context, In, ...grpc.CallOption
 	return do(ctx, in)
 }
 
-// patience is how long a test waits for what must happen, on a busy box.
-const patience = 4 * time.Minute
+// patience is how long a test waits for what must happen, on a busy box, and remark how
+// often it says meanwhile what it waits for.
+const (
+	patience = 4 * time.Minute
+	remark   = 20 * time.Second
+)
 
 // Await waits until check returns nil.
 func (w *World) Await(what string, check func() error) {
 	w.t.Helper()
 	begin := time.Now()
+	said := begin
 	for {
 		err := check()
 		if err == nil {
@@ -239,6 +251,10 @@ func (w *World) Await(what string, check func() error) {
 		}
 		if time.Since(begin) > patience {
 			w.t.Fatalf("not within %v: %s: %v", patience, what, err)
+		}
+		if time.Since(said) > remark {
+			said = time.Now()
+			w.t.Logf("not yet: %s: %v", what, err)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
