@@ -18,19 +18,19 @@ import (
 // and one that would keep it from making anything.
 var forbiddenArgs = []string{"ClientToken", "DryRun", "InstanceType", "MaxCount", "MinCount", "SubnetId", "UserData"}
 
-// CheckArg says what is wrong with one argument of a template: a parameter of
+// checkArg says what is wrong with one argument of a template: a parameter of
 // RunInstances by the SDK's name. Text may still be a template. An error that
 // wraps serve.ErrDoubtful is a warning.
-func CheckArg(name string, value any) error {
+func checkArg(name string, value any) error {
 	in := new(ec2.RunInstancesInput)
 	if err := setArg(fields{templates: true}, in, name, value); err != nil {
 		return err
 	}
-	return errors.Join(checkArgs(in), doubts(in))
+	return errors.Join(checkParameters(in), doubts(in))
 }
 
-// CheckArgs says what the arguments of a group lack when they are taken together.
-func CheckArgs(args map[string]any) error {
+// checkArgs says what the arguments of a group lack when they are taken together.
+func checkArgs(args map[string]any) error {
 	if args["ImageId"] == nil && args["LaunchTemplate"] == nil {
 		return errors.New("ImageId: missing; name an image, such as \"ami-0123456789abcdef0\", or one of images: \"{{ .Image.KEY }}\"")
 	}
@@ -48,7 +48,7 @@ func decodeArgs(args map[string]any) (*ec2.RunInstancesInput, error) {
 			return nil, fmt.Errorf("args: %w", err)
 		}
 	}
-	if err := checkArgs(in); err != nil {
+	if err := checkParameters(in); err != nil {
 		return nil, fmt.Errorf("args: %w", err)
 	}
 	return in, nil
@@ -63,8 +63,8 @@ func setArg(f fields, in *ec2.RunInstancesInput, name string, value any) error {
 	return f.set(name, to.FieldByIndex(field.Index), value)
 }
 
-// checkArgs refuses what EC2 would accept and the server could not live with.
-func checkArgs(in *ec2.RunInstancesInput) error {
+// checkParameters refuses what EC2 would accept and the server could not live with.
+func checkParameters(in *ec2.RunInstancesInput) error {
 	for i, spec := range in.TagSpecifications {
 		for j, t := range spec.Tags {
 			if isOurs(sdk.ToString(t.Key)) {

@@ -90,8 +90,8 @@ func TestArgsThatAreRefused(t *testing.T) {
 		{`{"DisableApiTermination": true}`, `DisableApiTermination: is true`},
 	} {
 		for name, value := range object(t, c.args) {
-			if err := CheckArg(name, value); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("CheckArg of %s: %v, want %q", c.args, err, c.want)
+			if err := checkArg(name, value); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("checkArg of %s: %v, want %q", c.args, err, c.want)
 			}
 		}
 		if _, err := decodeArgs(object(t, c.args)); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -117,8 +117,8 @@ func TestArgsMayBeTemplates(t *testing.T) {
 	args := object(t, `{"Ipv6AddressCount": "{{ .Vars.n }}", "EbsOptimized": "{{ .Vars.b }}", "ImageId": "{{ .Image.debian }}",
 		"MetadataOptions": {"HttpTokens": "{{ .Vars.t }}"}}`)
 	for name, value := range args {
-		if err := CheckArg(name, value); err != nil {
-			t.Errorf("CheckArg: %v", err)
+		if err := checkArg(name, value); err != nil {
+			t.Errorf("checkArg: %v", err)
 		}
 	}
 	if _, err := decodeArgs(args); err == nil {
@@ -127,7 +127,7 @@ func TestArgsMayBeTemplates(t *testing.T) {
 }
 
 func TestArgsInDoubt(t *testing.T) {
-	err := CheckArg("BlockDeviceMappings", object(t, `{"x": [{"Ebs": {"VolumeSize": 40}}]}`)["x"])
+	err := checkArg("BlockDeviceMappings", object(t, `{"x": [{"Ebs": {"VolumeSize": 40}}]}`)["x"])
 	if !errors.Is(err, serve.ErrDoubtful) || !strings.Contains(err.Error(), "BlockDeviceMappings[0] has no DeviceName") {
 		t.Errorf("a mapping without a name: %v", err)
 	}
@@ -140,7 +140,7 @@ func TestArgsNameAnImage(t *testing.T) {
 		`{"ImageId": "ami-1"}`:   true,
 		`{"LaunchTemplate": {}}`: true,
 	} {
-		if err := CheckArgs(object(t, args)); (err == nil) != ok {
+		if err := checkArgs(object(t, args)); (err == nil) != ok {
 			t.Errorf("%s: %v", args, err)
 		}
 	}

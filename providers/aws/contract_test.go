@@ -10,6 +10,7 @@ import (
 	"nstance.dev/providers/aws/awsfake"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/driver/drivertest/docpage"
 )
 
 // atlas finds the world of a driver, and remembers all of them.
@@ -69,12 +70,11 @@ func TestContract(t *testing.T) {
 		Patience: 2 * time.Minute,
 	})
 	t.Run("DocumentedCalls", func(t *testing.T) {
-		made := map[string]bool{}
+		var made []string
 		for _, w := range a.worlds {
-			for _, op := range w.Gate().Ops() {
-				made[op] = true
-			}
+			made = append(made, w.Gate().Ops()...)
 		}
-		checkDocumented(t, made)
+		listed, _ := docpage.Read(t, page, calls).Calls()
+		docpage.Same(t, "call", made, listed)
 	})
 }

@@ -125,7 +125,7 @@ func TestUserDataFits(t *testing.T) {
 		{"too long when compressed", "#!/bin/sh\n" + string(noise), true, "when compressed, and EC2 takes 16384"},
 	} {
 		got, err := encodeUserData([]byte(c.data))
-		if checked := CheckUserData([]byte(c.data)); (checked == nil) != (err == nil) {
+		if checked := checkUserData([]byte(c.data)); (checked == nil) != (err == nil) {
 			t.Errorf("%s: the check says %v, the create %v", c.name, checked, err)
 		}
 		if c.want != "" {

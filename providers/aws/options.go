@@ -49,9 +49,9 @@ func ParseOptions(from map[string]any) (Options, error) {
 	return opts, nil
 }
 
-// CheckOption says what is wrong with one of the provider's options; see
+// checkOption says what is wrong with one of the provider's options; see
 // [ParseOptions].
-func CheckOption(name string, value any) error { return new(Options).set(name, value) }
+func checkOption(name string, value any) error { return new(Options).set(name, value) }
 
 // set takes one option over from a server's configuration.
 func (o *Options) set(key string, value any) error {

@@ -16,13 +16,13 @@ func Rules() *serve.Rules {
 	return &serve.Rules{
 		Kind:              Kind,
 		ForbiddenArgs:     forbiddenArgs,
-		CheckArg:          CheckArg,
-		CheckArgs:         CheckArgs,
-		CheckOption:       CheckOption,
+		CheckArg:          checkArg,
+		CheckArgs:         checkArgs,
+		CheckOption:       checkOption,
 		CheckSubnet:       checkSubnetID,
 		CheckInstanceType: checkType,
 		Traits:            traits,
-		CheckUserdata:     CheckUserData,
+		CheckUserdata:     checkUserData,
 	}
 }
 

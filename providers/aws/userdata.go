@@ -31,8 +31,8 @@ func encodeUserData(data []byte) (string, error) {
 	return base64.StdEncoding.EncodeToString(data), nil
 }
 
-// CheckUserData says whether rendered user data fits into what EC2 takes.
-func CheckUserData(data []byte) error {
+// checkUserData says whether rendered user data fits into what EC2 takes.
+func checkUserData(data []byte) error {
 	if len(data) <= maxUserData {
 		return nil
 	}

@@ -16,9 +16,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// ForbiddenArgs are names that people may expect among the arguments, and that
+// forbiddenArgs are names that people may expect among the arguments, and that
 // the server sets itself.
-var ForbiddenArgs = []string{"Name", "Zone", "MachineType", "InstanceType", "Subnetwork", "NetworkInterfaces", "UserData", "StartupScript", "RequestId"}
+var forbiddenArgs = []string{"Name", "Zone", "MachineType", "InstanceType", "Subnetwork", "NetworkInterfaces", "UserData", "StartupScript", "RequestId"}
 
 // arguments are what the arguments of a template, by name, do to an instance.
 var arguments = map[string]func(*draft, any) error{
@@ -49,8 +49,8 @@ var arguments = map[string]func(*draft, any) error{
 	},
 }
 
-// Arguments are the names of what the args of a template may say, in order.
-func Arguments() []string { return slices.Sorted(maps.Keys(arguments)) }
+// argumentNames are the names of what the args of a template may say, in order.
+func argumentNames() []string { return slices.Sorted(maps.Keys(arguments)) }
 
 // draft is an instance on which arguments are at work: one boot disk, one
 // network interface.
@@ -82,11 +82,11 @@ func (d *draft) apply(args map[string]any) error {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	return errors.Join(append(errs, CheckArgs(args))...)
+	return errors.Join(append(errs, checkArgs(args))...)
 }
 
-// CheckArgs says what is wrong with arguments taken together.
-func CheckArgs(args map[string]any) error {
+// checkArgs says what is wrong with arguments taken together.
+func checkArgs(args map[string]any) error {
 	var errs []error
 	if args["SourceImage"] == nil {
 		errs = append(errs, errors.New("SourceImage: missing; name an image or a family, such as projects/debian-cloud/global/images/family/debian-13"))
@@ -97,9 +97,9 @@ func CheckArgs(args map[string]any) error {
 	return errors.Join(errs...)
 }
 
-// CheckArg says what is wrong with one argument of a template as it stands in a
+// checkArg says what is wrong with one argument of a template as it stands in a
 // configuration. What is made of templates is checked when it is rendered.
-func CheckArg(name string, value any) error {
+func checkArg(name string, value any) error {
 	set, known := arguments[name]
 	switch {
 	case !known:
@@ -116,7 +116,7 @@ func unknownArgument(name string) error {
 			return fmt.Errorf("unknown argument; did you mean %s?", known)
 		}
 	}
-	return fmt.Errorf("unknown argument; Google's are %s", strings.Join(Arguments(), ", "))
+	return fmt.Errorf("unknown argument; Google's are %s", strings.Join(argumentNames(), ", "))
 }
 
 // templated reports whether any text in a value is a template.

@@ -14,9 +14,9 @@ import (
 	"nstance.dev/server/driver"
 )
 
-// MaxUserData is how many bytes of user data fit into one metadata value; see
+// maxUserData is how many bytes of user data fit into one metadata value; see
 // https://cloud.google.com/compute/docs/metadata/setting-custom-metadata#limitations.
-const MaxUserData = 256 << 10
+const maxUserData = 256 << 10
 
 // instance is the instance that a request asks for. Equal requests give equal
 // instances.
@@ -94,8 +94,8 @@ func (d *draft) setUserData(data []byte) error {
 	switch {
 	case len(data) == 0:
 		return nil
-	case len(data) > MaxUserData:
-		return fmt.Errorf("the user data has %d bytes; Google takes %d", len(data), MaxUserData)
+	case len(data) > maxUserData:
+		return fmt.Errorf("the user data has %d bytes; Google takes %d", len(data), maxUserData)
 	case bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data):
 		return errors.New("the user data has a NUL byte or is no UTF-8; metadata is text")
 	}

@@ -107,7 +107,7 @@ func TestInstance(t *testing.T) {
 				}
 			}
 			for arg, value := range req.Args {
-				if err := CheckArg(arg, value); err != nil {
+				if err := checkArg(arg, value); err != nil {
 					t.Errorf("check of %s: %v", arg, err)
 				}
 			}
@@ -137,7 +137,7 @@ func TestInstanceRefuses(t *testing.T) {
 		"no image":            {func(r *driver.CreateRequest) { r.Args = nil }, "SourceImage: missing"},
 		"no type":             {func(r *driver.CreateRequest) { r.InstanceType = "" }, "no instance type"},
 		"no subnet":           {func(r *driver.CreateRequest) { r.SubnetID = "" }, "is no subnet"},
-		"user data too long":  {func(r *driver.CreateRequest) { r.UserData = make([]byte, MaxUserData+1) }, "Google takes 262144"},
+		"user data too long":  {func(r *driver.CreateRequest) { r.UserData = make([]byte, maxUserData+1) }, "Google takes 262144"},
 		"a NUL byte":          {func(r *driver.CreateRequest) { r.UserData = []byte("#!/bin/sh\n\x00") }, "NUL"},
 		"no text":             {func(r *driver.CreateRequest) { r.UserData = []byte("#!/bin/sh\n\xff") }, "UTF-8"},
 		"every wrong one":     {func(r *driver.CreateRequest) { r.Args = map[string]any{"Foo": 1, "Bar": 2} }, "Bar: unknown argument"},
@@ -175,7 +175,7 @@ func TestCheckArg(t *testing.T) {
 		"a template":          {"ProvisioningModel", "{{ .Vars.model }}", ""},
 		"a template in depth": {"BootDisk", map[string]any{"SizeGb": "{{ .Vars.size }}"}, ""},
 	} {
-		err := CheckArg(tt.arg, tt.value)
+		err := checkArg(tt.arg, tt.value)
 		if tt.say == "" && err != nil || tt.say != "" && (err == nil || !strings.Contains(err.Error(), tt.say)) {
 			t.Errorf("%s: %v, want %q", name, err, tt.say)
 		}

@@ -18,7 +18,7 @@ func TestParseOptions(t *testing.T) {
 			t.Errorf("%v does not say %q", err, say)
 		}
 	}
-	if CheckOption("project", "UPPER") == nil || CheckOption("project", "example.com:my-project") != nil {
+	if checkOption("project", "UPPER") == nil || checkOption("project", "example.com:my-project") != nil {
 		t.Error("a project's id is judged wrongly")
 	}
 }

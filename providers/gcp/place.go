@@ -69,8 +69,8 @@ func (p place) short(url string) string {
 	return s.path()
 }
 
-// CheckSubnet says what is wrong with the id of a subnet.
-func CheckSubnet(id string) error {
+// checkSubnetID says what is wrong with the id of a subnet.
+func checkSubnetID(id string) error {
 	_, err := place{}.subnet(id)
 	return err
 }

@@ -21,8 +21,8 @@ func TestSubnet(t *testing.T) {
 		if got := s.path(); err == nil && got != want || (err != nil) != (want == "") {
 			t.Errorf("%q is %q, %v; want %q", id, got, err, want)
 		}
-		if (CheckSubnet(id) != nil) != (want == "") {
-			t.Errorf("check of %q: %v", id, CheckSubnet(id))
+		if (checkSubnetID(id) != nil) != (want == "") {
+			t.Errorf("check of %q: %v", id, checkSubnetID(id))
 		}
 	}
 }

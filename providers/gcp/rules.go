@@ -9,13 +9,13 @@ const Kind = "google"
 func Rules() *serve.Rules {
 	return &serve.Rules{
 		Kind:              Kind,
-		ForbiddenArgs:     ForbiddenArgs,
-		CheckArg:          CheckArg,
-		CheckArgs:         CheckArgs,
-		CheckOption:       CheckOption,
-		CheckSubnet:       CheckSubnet,
-		CheckInstanceType: CheckInstanceType,
+		ForbiddenArgs:     forbiddenArgs,
+		CheckArg:          checkArg,
+		CheckArgs:         checkArgs,
+		CheckOption:       checkOption,
+		CheckSubnet:       checkSubnetID,
+		CheckInstanceType: checkInstanceType,
 		Traits:            traits,
-		MaxUserdata:       MaxUserData,
+		MaxUserdata:       maxUserData,
 	}
 }

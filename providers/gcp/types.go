@@ -39,9 +39,9 @@ func familyArch(instanceType string) string {
 	return ""
 }
 
-// CheckInstanceType says by its name alone why a machine type does not fit an
+// checkInstanceType says by its name alone why a machine type does not fit an
 // architecture.
-func CheckInstanceType(instanceType, arch string) error {
+func checkInstanceType(instanceType, arch string) error {
 	switch has := familyArch(instanceType); has {
 	case "":
 		return fmt.Errorf("%w: %q is of no family that is known here", serve.ErrUnknownType, instanceType)

@@ -16,7 +16,7 @@ func TestCheckInstanceType(t *testing.T) {
 		"t2a-standard-1": "arm64", "c4a-highmem-4": "arm64", "n4a-standard-2": "arm64", "z9-mega-1": "",
 	} {
 		for _, arch := range []string{"amd64", "arm64"} {
-			err := CheckInstanceType(name, arch)
+			err := checkInstanceType(name, arch)
 			if known := !errors.Is(err, serve.ErrUnknownType); known != (want != "") || (err == nil) != (want == arch) {
 				t.Errorf("%s for %s: %v, it is %q", name, arch, err, want)
 			}

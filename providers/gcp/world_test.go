@@ -127,17 +127,12 @@ func (a *atlas) of(d driver.Driver) *world {
 
 // taken are the names of all calls that were made in any of the worlds, and the
 // permissions that they took.
-func (a *atlas) taken() (calls, permissions map[string]bool) {
+func (a *atlas) taken() (calls, permissions []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	calls, permissions = map[string]bool{}, map[string]bool{}
 	for _, w := range a.worlds {
-		for _, op := range w.Gate().Ops() {
-			calls[op] = true
-		}
-		for _, p := range w.Permissions() {
-			permissions[p] = true
-		}
+		calls = append(calls, w.Gate().Ops()...)
+		permissions = append(permissions, w.Permissions()...)
 	}
 	return calls, permissions
 }

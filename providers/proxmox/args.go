@@ -74,9 +74,9 @@ func setNumber[N int | int64](field *N, value string, least, most N) error {
 	return nil
 }
 
-// ArgNames are the arguments that a configuration may give, in the order of the
+// argNames are the arguments that a configuration may give, in the order of the
 // documentation.
-func ArgNames() []string {
+func argNames() []string {
 	names := make([]string, len(arguments))
 	for i, a := range arguments {
 		names[i] = a.name
@@ -84,9 +84,9 @@ func ArgNames() []string {
 	return names
 }
 
-// CheckArg says what is wrong with one argument of a configuration. One that is a
+// checkArg says what is wrong with one argument of a configuration. One that is a
 // template still can be anything.
-func CheckArg(name string, value any) error {
+func checkArg(name string, value any) error {
 	if text, ok := value.(string); ok && strings.Contains(text, "{{") {
 		_, err := argumentOf(name)
 		return err
@@ -97,7 +97,7 @@ func CheckArg(name string, value any) error {
 func argumentOf(name string) (argument, error) {
 	i := slices.IndexFunc(arguments, func(a argument) bool { return a.name == name })
 	if i < 0 {
-		return argument{}, fmt.Errorf("unknown argument; there are %s", strings.Join(ArgNames(), ", "))
+		return argument{}, fmt.Errorf("unknown argument; there are %s", strings.Join(argNames(), ", "))
 	}
 	return arguments[i], nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest/docpage"
 )
 
 func testRequest() driver.CreateRequest {
@@ -102,7 +103,7 @@ func TestCheckArg(t *testing.T) {
 	for name, good := range map[string]any{
 		"StoragePool": "{{ .Vars.storage }}", "TemplateVMID": "{{ .Vars.template }}", "Cores": json.Number("2"), "DiskSize": json.Number("20"),
 	} {
-		if err := CheckArg(name, good); err != nil {
+		if err := checkArg(name, good); err != nil {
 			t.Errorf("%s = %v: %v", name, good, err)
 		}
 	}
@@ -122,8 +123,16 @@ func TestCheckArg(t *testing.T) {
 		{"TemplateName", "-x", "not the name of a template"},
 		{"TemplateVMID", json.Number("99"), "100 to"},
 	} {
-		if err := CheckArg(c.name, c.value); err == nil || !strings.Contains(err.Error(), c.why) {
+		if err := checkArg(c.name, c.value); err == nil || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s = %v: %v, want an error with %q", c.name, c.value, err, c.why)
 		}
 	}
+}
+
+func TestArgumentsOnThePage(t *testing.T) {
+	var documented []string
+	for _, cells := range docpage.Read(t, "../../docs/providers/proxmox.md", "Arguments").Rows() {
+		documented = append(documented, docpage.Code(cells[0])...)
+	}
+	docpage.Same(t, "argument", argNames(), documented)
 }

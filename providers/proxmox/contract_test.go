@@ -15,6 +15,7 @@ import (
 	"nstance.dev/providers/proxmox/proxmoxfake"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/driver/drivertest/docpage"
 	"nstance.dev/server/driver/drivertest/wire"
 )
 
@@ -56,7 +57,8 @@ func TestContract(t *testing.T) {
 			})
 		})
 	}
-	same(t, "call", cabinet.calls(), documentedCalls(t))
+	listed, _ := docpage.Read(t, page, calls).Calls()
+	docpage.Same(t, "call", cabinet.calls(), listed)
 }
 
 func fullStorage(t *testing.T, cloud *proxmoxfake.Cloud, d driver.Driver) {
@@ -121,12 +123,9 @@ func (c *cabinet) behind(d driver.Driver) *proxmoxfake.Cloud {
 }
 
 // calls are those that were made of any of the clouds.
-func (c *cabinet) calls() map[string]bool {
-	made := map[string]bool{}
+func (c *cabinet) calls() (made []string) {
 	for _, cloud := range c.clouds {
-		for _, op := range cloud.Gate.Ops() {
-			made[op] = true
-		}
+		made = append(made, cloud.Gate.Ops()...)
 	}
 	return made
 }

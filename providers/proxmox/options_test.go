@@ -44,7 +44,7 @@ func TestParseOptions(t *testing.T) {
 	for key, value := range map[string]any{
 		"insecure_tls": "yes", "ca_file": 1, "cloud_init_iso_storage": "a b", "provider_uri": "aws", "endpoint": "https://pve",
 	} {
-		if err := CheckOption(key, value); err == nil {
+		if err := checkOption(key, value); err == nil {
 			t.Errorf("%s = %v is taken", key, value)
 		}
 	}

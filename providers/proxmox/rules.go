@@ -7,8 +7,8 @@ func Rules() *serve.Rules {
 	return &serve.Rules{
 		Kind:        "proxmox",
 		SizeArgs:    sizeArgs,
-		CheckArg:    CheckArg,
-		CheckOption: CheckOption,
+		CheckArg:    checkArg,
+		CheckOption: checkOption,
 		CheckSubnet: func(id string) error { _, err := parseSubnet(id); return err },
 		// Machines have the architecture of their nodes, which no type says.
 		Traits:            traits,
