@@ -75,6 +75,9 @@ const (
 	// AnnotationSurge marks the NstanceShardGroup that has one instance more while another
 	// shard is to lose one; since when, RFC 3339.
 	AnnotationSurge = "nstance.dev/surge"
+	// AnnotationTriedShards are the shards that the operator has chosen for a machine so
+	// far, `shard,…`, the last one in force; absent where a person chose.
+	AnnotationTriedShards = "nstance.dev/tried-shards"
 )
 
 // Annotations of a Node that is being drained: all that the next leader needs.
@@ -146,7 +149,14 @@ const (
 	OnDemandState = "on-demand.nstance.dev/state"
 	// OnDemandMessage is what happened last.
 	OnDemandMessage = "on-demand.nstance.dev/message"
+	// OnDemandTries are the Machines that were made so far, `uid@shard,…`.
+	OnDemandTries = "on-demand.nstance.dev/tries"
+	// OnDemandRetried is the value of OnDemandRetry at the last failure.
+	OnDemandRetried = "on-demand.nstance.dev/retried"
 )
+
+// OnDemandEndedAt is an annotation of a Machine: when its Pod was found to have ended, RFC 3339.
+const OnDemandEndedAt = "on-demand.nstance.dev/ended-at"
 
 // OnDemandGate is the scheduling gate of a Pod whose Node is still being made.
 const OnDemandGate = "on-demand.nstance.dev/provisioning"

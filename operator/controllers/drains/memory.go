@@ -1,0 +1,60 @@
+package drains
+
+import (
+	"sync"
+	"time"
+
+	"nstance.dev/operator/drain"
+)
+
+// entry is what this process remembers of a drain besides what stands on the Node.
+type entry struct {
+	request     drain.Request
+	state       drain.State
+	noticedAt   time.Time
+	sparedSince time.Time
+	results     []drain.Result
+	acked       bool // the answer to the last Acknowledge
+}
+
+// memory holds the drains of this process by instance. Its zero value is ready; it is safe
+// for concurrent use, and whoever has an entry has it alone, as the queue of a controller
+// gives each key to one worker at a time.
+type memory struct {
+	mu     sync.Mutex
+	drains map[string]entry
+}
+
+func (m *memory) get(instance string) (entry, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.drains[instance]
+	return e, ok
+}
+
+func (m *memory) put(instance string, e entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.drains == nil {
+		m.drains = map[string]entry{}
+	}
+	m.drains[instance] = e
+}
+
+func (m *memory) forget(instance string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.drains, instance)
+}
+
+// waiting returns all drains in any order, and whose they are.
+func (m *memory) waiting() (all []Waiting, known map[string]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known = map[string]bool{}
+	for instance, e := range m.drains {
+		known[instance] = true
+		all = append(all, Waiting{e.request, e.state.Phase, e.state.StartedAt})
+	}
+	return all, known
+}

@@ -1,0 +1,78 @@
+package drains
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/apply"
+	"nstance.dev/operator/conditions"
+	"nstance.dev/operator/drain"
+)
+
+// manager owns the part of a machine's status that is about its drain.
+var manager = apply.Manager("drains")
+
+// report writes on the machine how far its drain is. A machine that is gone needs none.
+func (r *Reconciler) report(ctx context.Context, s *sight, d drain.Decision) error {
+	if s.Machine == nil {
+		return nil
+	}
+	now := own(s.Machine.Status)
+	next := api.NstanceMachineStatus{Drain: progress(d)}
+	if c := condition(d); c != nil {
+		next.Conditions = conditions.Next(now.Conditions, []metav1.Condition{*c}, s.Machine.Generation, r.Now())
+	}
+	if equality.Semantic.DeepEqual(now, next) {
+		return nil
+	}
+	object := &api.NstanceMachine{ObjectMeta: s.Machine.ObjectMeta, Status: next}
+	return client.IgnoreNotFound(apply.Status(ctx, r.Client, object, manager))
+}
+
+// own returns the part of a status that this controller keeps.
+func own(status api.NstanceMachineStatus) api.NstanceMachineStatus {
+	s := api.NstanceMachineStatus{Drain: status.Drain.DeepCopy()}
+	if c := meta.FindStatusCondition(status.Conditions, api.ConditionDraining); c != nil {
+		s.Conditions = []metav1.Condition{*c}
+	}
+	return s
+}
+
+func progress(d drain.Decision) *api.DrainStatus {
+	if d.State.Phase == drain.None {
+		return nil
+	}
+	left := int32(d.Counts.Left) //nolint:gosec // Pods of one Node
+	p := &api.DrainStatus{Reason: d.State.Reason, RemainingPods: &left}
+	if !d.State.StartedAt.IsZero() {
+		at := metav1.NewTime(d.State.StartedAt).Rfc3339Copy()
+		p.StartedAt = &at
+	}
+	if !d.State.Deadline.IsZero() {
+		at := metav1.NewTime(d.State.Deadline).Rfc3339Copy()
+		p.Deadline = &at
+	}
+	return p
+}
+
+func condition(d drain.Decision) *metav1.Condition {
+	switch d.State.Phase {
+	case drain.None:
+		return nil
+	case api.DrainDone:
+		c := conditions.False(api.ConditionDraining, api.ReasonDrained, d.Why)
+		return &c
+	default:
+		c := conditions.True(api.ConditionDraining, api.ReasonDraining, fmt.Sprintf(
+			"%s: %s; pods: %d total, %d evicted, %d blocked by a budget, %d left", d.State.Phase, d.Why,
+			d.Counts.Total, d.Counts.Evicted, d.Counts.Blocked, d.Counts.Left,
+		))
+		return &c
+	}
+}

@@ -1,0 +1,197 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/shards"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// act carries one action out, and reports whether a decision follows at once.
+func (r *Reconciler) act(ctx context.Context, o Observation, action Action) (again bool, err error) {
+	m := o.Machine
+	switch a := action.(type) {
+	case AddFinalizer:
+		return false, r.patch(ctx, m, func(m *api.NstanceMachine) { controllerutil.AddFinalizer(m, api.FinalizerMachine) })
+	case RemoveFinalizer:
+		r.memory.forget(m.UID)
+		return false, r.patch(ctx, m, func(m *api.NstanceMachine) { controllerutil.RemoveFinalizer(m, api.FinalizerMachine) })
+	case SetProviderID:
+		return false, r.patch(ctx, m, func(m *api.NstanceMachine) { m.Spec.ProviderID = a.ProviderID })
+	case Choose:
+		return false, r.choose(ctx, m, a)
+	case Create:
+		return true, r.create(ctx, m, a)
+	case Ask:
+		return true, r.ask(ctx, m)
+	case Delete:
+		return true, r.delete(ctx, m, a)
+	case DeleteMachine:
+		return false, r.deleteMachine(ctx, o.Owner)
+	case DeleteSelf:
+		return false, r.Client.Delete(ctx, m, client.Preconditions{UID: &m.UID})
+	case Tell:
+		r.tell(m, a)
+		return false, nil
+	default:
+		panic(fmt.Sprintf("machine: no way to carry out %T", action))
+	}
+}
+
+// patch changes the machine as it was read: if it has changed since, the change is refused
+// and a new decision follows.
+func (r *Reconciler) patch(ctx context.Context, m *api.NstanceMachine, change func(*api.NstanceMachine)) error {
+	next := m.DeepCopy()
+	change(next)
+	return r.Client.Patch(ctx, next, client.MergeFromWithOptions(m, client.MergeFromWithOptimisticLock{}), client.FieldOwner(api.FieldManager))
+}
+
+func (r *Reconciler) choose(ctx context.Context, m *api.NstanceMachine, a Choose) error {
+	id, err := r.NewID(a.Kind)
+	if err != nil {
+		return fmt.Errorf("an id of kind %q for an instance of group %s: %w", a.Kind, m.Spec.GroupRef.Name, err)
+	}
+	return r.patch(ctx, m, func(m *api.NstanceMachine) {
+		m.Spec.Shard, m.Spec.InstanceID = a.Shard, id.String()
+		if a.Tried != nil {
+			m.Annotations = maps.Clone(m.Annotations)
+			if m.Annotations == nil {
+				m.Annotations = map[string]string{}
+			}
+			m.Annotations[api.AnnotationTriedShards] = strings.Join(a.Tried, ",")
+		}
+	})
+}
+
+// server returns the shard of the machine.
+func (r *Reconciler) server(m *api.NstanceMachine) (Server, error) {
+	for _, named := range r.Shards() {
+		if named.Name == m.Spec.Shard && named.Server != nil {
+			return named.Server, nil
+		}
+	}
+	return nil, fmt.Errorf("shard %s is not connected", m.Spec.Shard)
+}
+
+// create asks for the instance. What comes of it is noted, and a failure is no error: the
+// next decision is made knowing it.
+func (r *Reconciler) create(ctx context.Context, m *api.NstanceMachine, a Create) error {
+	server, err := r.server(m)
+	if err != nil {
+		return err
+	}
+	answer, err := server.CreateInstance(ctx, request(m))
+	now := r.Now()
+	if err != nil {
+		r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) { t.failed(err, a.Etag, now) })
+		return nil
+	}
+	r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) { *t = Tried{Instance: t.Instance, CreateAt: now} })
+	r.Inventory.Update(m.Spec.Shard, func(s *inventory.Shard) []inventory.Change {
+		return s.InstanceEvent(&nstancev1.InstanceEvent{InstanceId: m.Spec.InstanceID, Group: m.Spec.GroupRef.Name, Status: "created"}, now)
+	})
+	r.tell(m, Tell{Reason: "InstanceCreated", Message: fmt.Sprintf("shard %s makes instance %s of group %s: %s",
+		m.Spec.Shard, m.Spec.InstanceID, m.Spec.GroupRef.Name, answer.GetStatus())})
+	return nil
+}
+
+// request is what a spec asks for.
+func request(m *api.NstanceMachine) *nstancev1.CreateInstanceRequest {
+	optional := func(s string) *string {
+		if s == "" {
+			return nil
+		}
+		return &s
+	}
+	config := &nstancev1.InstanceConfig{
+		Group: m.Spec.GroupRef.Name, Template: optional(m.Spec.Template), InstanceType: optional(m.Spec.InstanceType), SubnetPool: optional(m.Spec.Subnets),
+	}
+	if len(m.Spec.Vars) > 0 {
+		config.Vars = &nstancev1.StringMap{Values: m.Spec.Vars}
+	}
+	if len(m.Spec.LoadBalancers) > 0 {
+		config.LoadBalancers = &nstancev1.StringList{Values: m.Spec.LoadBalancers}
+	}
+	return &nstancev1.CreateInstanceRequest{InstanceId: &m.Spec.InstanceID, Config: config}
+}
+
+// ask takes the details of an instance into the inventory.
+func (r *Reconciler) ask(ctx context.Context, m *api.NstanceMachine) error {
+	server, err := r.server(m)
+	if err != nil {
+		return err
+	}
+	asked := r.Now()
+	said, err := server.GetInstanceStatus(ctx, m.Spec.InstanceID)
+	if shards.ClassOf(err) == shards.NotFound {
+		return nil // a listing says whether it is gone
+	}
+	if err != nil {
+		return err
+	}
+	r.Inventory.Update(m.Spec.Shard, func(s *inventory.Shard) []inventory.Change {
+		return s.ListedInstances(inventory.InstanceList{Instances: []*nstancev1.InstanceStatus{said}, Asked: asked}, r.Now())
+	})
+	return nil
+}
+
+func (r *Reconciler) delete(ctx context.Context, m *api.NstanceMachine, a Delete) error {
+	server, err := r.server(m)
+	if err != nil {
+		return err
+	}
+	answer, err := server.DeleteInstance(ctx, m.Spec.GroupRef.Name, &nstancev1.DeleteInstanceRequest{
+		InstanceId: m.Spec.InstanceID, DecrementSize: a.Decrement, SkipDrain: true,
+	})
+	if err != nil && shards.ClassOf(err) != shards.NotFound {
+		return err
+	}
+	r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) {
+		t.DeleteAt, t.Decremented = r.Now(), t.Decremented || a.Decrement
+		t.Unknown = err != nil || answer.GetStatus() == "unknown"
+	})
+	return nil
+}
+
+// deleteMachine deletes the Machine of an instance that is gone. Cluster API is not to wait
+// for Pods or volumes of a machine that is not there.
+func (r *Reconciler) deleteMachine(ctx context.Context, owner *clusterv1.Machine) error {
+	next := owner.DeepCopy()
+	if next.Annotations == nil {
+		next.Annotations = map[string]string{}
+	}
+	next.Annotations[clusterv1.ExcludeNodeDrainingAnnotation] = "true"
+	next.Annotations[clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation] = "true"
+	if err := r.Client.Patch(ctx, next, client.MergeFrom(owner)); err != nil {
+		return err
+	}
+	return r.Client.Delete(ctx, owner, client.Preconditions{UID: &owner.UID})
+}
+
+func (r *Reconciler) tell(m *api.NstanceMachine, a Tell) {
+	kind := corev1.EventTypeNormal
+	if a.Warning {
+		kind = corev1.EventTypeWarning
+	}
+	if a.Reason == "DeletionWaits" {
+		r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) { t.WarnedAt = r.Now() })
+	}
+	r.Events.Eventf(m, nil, kind, a.Reason, "Reconcile", "%s", a.Message)
+}
+
+// schemaGroup returns the group of an API version.
+func schemaGroup(apiVersion string) (string, error) {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	return gv.Group, err
+}

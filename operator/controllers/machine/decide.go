@@ -1,0 +1,377 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/conditions"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/shards"
+)
+
+// Times of a machine.
+const (
+	// AtOnce is the Again of a decision that is to be followed by another without a pause.
+	AtOnce = time.Millisecond
+	// orphanAfter is how long a machine that was made for a Pod waits for its Machine.
+	orphanAfter = 10 * time.Minute
+	// lookAgain is for what news usually says earlier.
+	lookAgain = 30 * time.Second
+	// firstPause and longestPause are between attempts that fail.
+	firstPause, longestPause = 30 * time.Second, 5 * time.Minute
+	// inFlight is how long a call for an instance may still take effect after it failed.
+	inFlight = 30 * time.Second
+	// warnEvery is how often people are told that the end of a machine waits.
+	warnEvery = 10 * time.Minute
+)
+
+// Action is one thing to do: one of the types below.
+type Action interface{ action() }
+
+// AddFinalizer makes the machine stay until its instance is gone.
+type AddFinalizer struct{}
+
+// RemoveFinalizer lets the machine go.
+type RemoveFinalizer struct{}
+
+// Choose writes a new instance id of that kind and its shard into the spec. Tried are the
+// shards that were chosen so far, this one included; nil where a person chose.
+type Choose struct {
+	Shard, Kind string
+	Tried       []string
+}
+
+// SetProviderID writes the provider id into the spec.
+type SetProviderID struct{ ProviderID string }
+
+// Create asks for the instance of the spec.
+type Create struct{ Etag string }
+
+// Ask asks the shard for details of the instance that its events leave out.
+type Ask struct{}
+
+// Delete asks for the end of the instance.
+type Delete struct{ Decrement bool }
+
+// DeleteMachine deletes the Machine that owns this one. Nothing is to be drained.
+type DeleteMachine struct{}
+
+// DeleteSelf deletes the machine, which nobody owns.
+type DeleteSelf struct{}
+
+// Tell publishes an event about the machine.
+type Tell struct {
+	Reason  string
+	Warning bool
+	Message string
+}
+
+func (AddFinalizer) action()    {}
+func (RemoveFinalizer) action() {}
+func (Choose) action()          {}
+func (SetProviderID) action()   {}
+func (Create) action()          {}
+func (Ask) action()             {}
+func (Delete) action()          {}
+func (DeleteMachine) action()   {}
+func (DeleteSelf) action()      {}
+func (Tell) action()            {}
+
+// Decision is what to do about one machine: the actions in their order up to the first that
+// fails, then the status, which does not depend on how the object is at that moment.
+type Decision struct {
+	// Status is the part that this controller keeps.
+	Status  api.NstanceMachineStatus
+	Actions []Action
+	// Again is when to decide again at the latest; zero: when something changes.
+	Again time.Duration
+}
+
+// decision is a Decision in the making.
+type decision struct {
+	Decision
+	o   Observation
+	now time.Time
+}
+
+// Decide says what to do about a machine.
+func Decide(o Observation, now time.Time) Decision {
+	d := &decision{Decision: Decision{Status: own(o.Machine.Status)}, o: o, now: now}
+	if o.Paused {
+		d.set(conditions.True(api.ConditionPaused, api.ReasonPaused, "the cluster or this machine is paused"))
+		return d.end()
+	}
+	d.set(conditions.False(api.ConditionPaused, api.ReasonNotPaused, ""))
+	d.follow()
+	switch m := o.Machine; {
+	case !m.DeletionTimestamp.IsZero():
+		d.remove()
+	case d.gone():
+		d.ended()
+	case m.Spec.Mode == api.MachineManaged:
+		d.keep()
+	default:
+		d.provide()
+	}
+	return d.end()
+}
+
+func (d *decision) do(actions ...Action) { d.Actions = append(d.Actions, actions...) }
+
+// set puts a condition in the place of the one of its type.
+func (d *decision) set(c metav1.Condition) {
+	if old := meta.FindStatusCondition(d.Status.Conditions, c.Type); old != nil {
+		*old = c
+		return
+	}
+	d.Status.Conditions = append(d.Status.Conditions, c)
+}
+
+func (d *decision) end() Decision {
+	m := d.o.Machine
+	d.Status.ObservedGeneration = m.Generation
+	d.Status.Conditions = conditions.Next(m.Status.Conditions, d.Status.Conditions, m.Generation, d.now)
+	return d.Decision
+}
+
+// wait says in a condition what an instance waits for.
+func (d *decision) wait(reason, message string, again time.Duration) {
+	d.set(conditions.False(api.ConditionInstanceProvisioned, reason, message))
+	d.set(conditions.False(api.ConditionReady, reason, message))
+	d.Again = again
+}
+
+// created reports whether the instance was ever there, as far as is known.
+func (d *decision) created() bool {
+	return d.o.Machine.Spec.Mode == api.MachineManaged || d.Status.InstanceID != "" && d.Status.InstanceID == d.o.Machine.Spec.InstanceID
+}
+
+// gone reports whether the instance was there and is not any more.
+func (d *decision) gone() bool {
+	return d.created() && (d.o.Presence == inventory.Gone || d.o.Said.GetStatus() == inventory.StatusTerminated)
+}
+
+// keep is for a machine whose instance is there.
+func (d *decision) keep() {
+	m, said := d.o.Machine, d.o.Said
+	switch {
+	case !controllerutil.ContainsFinalizer(m, api.FinalizerMachine):
+		d.do(AddFinalizer{})
+	case m.Spec.ProviderID == "" && said.GetProviderUri() != "":
+		d.do(SetProviderID{said.GetProviderUri()})
+	case m.Spec.ProviderID == "" && said.GetProviderInstanceId() != "" && d.reachable():
+		d.do(Ask{}) // events do not carry the URI
+		d.Again = lookAgain
+	}
+}
+
+// reachable reports whether the shard of the instance answers.
+func (d *decision) reachable() bool {
+	s := d.o.shard(d.o.Machine.Spec.Shard)
+	return s != nil && s.Reachable
+}
+
+// provide is for a machine that is to have an instance of its own.
+func (d *decision) provide() {
+	m := d.o.Machine
+	switch {
+	case d.o.Owner == nil:
+		d.ownerless()
+	case !controllerutil.ContainsFinalizer(m, api.FinalizerMachine):
+		d.do(AddFinalizer{})
+	case d.created():
+		d.keep()
+		d.leaveFull()
+	case !d.o.ClusterReady || d.o.Owner.Spec.Bootstrap.DataSecretName == nil:
+		d.wait(api.ReasonWaitingForOwner, "the cluster or the bootstrap data is not ready", 0)
+	case m.Spec.InstanceID == "":
+		d.choose(d.wanted(), nil)
+	default:
+		d.create()
+	}
+}
+
+// ownerless is for a machine that no Machine refers to yet. One that was made for a Pod
+// was made together with its Machine, so it waits for a while only.
+func (d *decision) ownerless() {
+	m := d.o.Machine
+	left := m.CreationTimestamp.Add(orphanAfter).Sub(d.now)
+	_, forPod := m.Labels[api.LabelOnDemandPodUID]
+	switch {
+	case d.created():
+		d.keep()
+	case forPod && left <= 0:
+		d.do(DeleteSelf{})
+	default:
+		d.wait(api.ReasonWaitingForOwner, "no Machine refers to this one", 0)
+		if forPod {
+			d.Again = left
+		}
+	}
+}
+
+// wanted returns the shard that somebody asked for; empty: it is ours to choose.
+func (d *decision) wanted() string {
+	if owner := d.o.Owner; owner != nil && owner.Spec.FailureDomain != "" {
+		return owner.Spec.FailureDomain
+	}
+	return d.o.Machine.Spec.Shard
+}
+
+// tried returns the shards that were chosen for the machine so far, nil where a person did.
+func (d *decision) tried() []string {
+	list := d.o.Machine.Annotations[api.AnnotationTriedShards]
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, ",")
+}
+
+// choose chooses a shard.
+func (d *decision) choose(wanted string, tried []string) {
+	p := Place(d.o.Machine.Spec.GroupRef.Name, wanted, tried, d.o.Shards)
+	if p.Shard == "" {
+		d.wait(p.Reason, p.Message, lookAgain)
+		return
+	}
+	if wanted == "" {
+		tried = append(slices.Clone(tried), p.Shard)
+	}
+	d.do(Choose{Shard: p.Shard, Kind: p.Kind, Tried: tried})
+}
+
+// create asks for the instance, unless it is too early to do so again.
+func (d *decision) create() {
+	m := d.o.Machine
+	s := d.o.shard(m.Spec.Shard)
+	switch {
+	case s == nil:
+		d.wait(api.ReasonShardNotConfigured, fmt.Sprintf("shard %s is not in the operator's configuration", m.Spec.Shard), 0)
+		return
+	case !s.Reachable:
+		d.wait(api.ReasonShardUnreachable, fmt.Sprintf("shard %s does not answer", m.Spec.Shard), 0)
+		return
+	}
+	if wait, ok := d.refused(s.Group.GetEtag()); ok {
+		d.wait(refusal(d.o.Tried.Class), d.o.Tried.Message, wait)
+		return
+	}
+	d.wait(api.ReasonProvisioning, fmt.Sprintf("shard %s is asked for instance %s", m.Spec.Shard, m.Spec.InstanceID), 0)
+	d.do(Create{s.Group.GetEtag()})
+}
+
+// refused reports whether it is too early to ask again, and when to; zero: when the group
+// changes.
+func (d *decision) refused(etag string) (again time.Duration, refused bool) {
+	t := d.o.Tried
+	switch {
+	case t.Failures == 0 || t.Instance != d.o.Machine.Spec.InstanceID:
+		return 0, false
+	case t.Class == shards.Invalid || t.Class == shards.Exists:
+		return 0, t.Etag == etag
+	}
+	left := t.CreateAt.Add(pause(t.Class, t.Failures)).Sub(d.now)
+	return left, left > 0
+}
+
+// pause is how long to wait after so many failures.
+func pause(class shards.Class, failures int) time.Duration {
+	first, most := firstPause, longestPause
+	switch class {
+	case shards.Unavailable, shards.Broken, shards.Ended:
+		first, most = time.Second, 30*time.Second
+	case shards.Exhausted:
+		first = 5 * time.Second
+	}
+	return min(first<<min(failures-1, 10), most)
+}
+
+// refusal is the reason of a condition for a class of answers.
+func refusal(class shards.Class) string {
+	switch class {
+	case shards.Invalid, shards.Exists:
+		return api.ReasonInvalidRequest
+	case shards.NotFound:
+		return api.ReasonGroupNotFound
+	case shards.OtherManager:
+		return api.ReasonManagedByOther
+	case shards.AuthFailed:
+		return api.ReasonShardAuthFailed
+	case shards.TenantUnknown:
+		return api.ReasonTenantUnknown
+	case shards.Unavailable, shards.Broken, shards.Ended, shards.Exhausted:
+		return api.ReasonProvisioning
+	}
+	return api.ReasonRejected
+}
+
+// leaveFull gives up an instance for which its provider has no room, if there is another
+// shard to try.
+func (d *decision) leaveFull() {
+	full := meta.FindStatusCondition(d.o.Machine.Status.Conditions, api.ConditionCapacityAvailable)
+	about := full != nil && full.Status == metav1.ConditionFalse && full.ObservedGeneration == d.o.Machine.Generation
+	if !about || d.Status.Initialization.Provisioned {
+		return
+	}
+	d.wait(full.Reason, full.Message, lookAgain)
+	if d.elsewhere() && d.o.Said.GetCondemned() == nil && d.reachable() {
+		d.do(Delete{})
+	}
+}
+
+// elsewhere reports whether another shard may be tried.
+func (d *decision) elsewhere() bool {
+	m := d.o.Machine
+	tried := d.tried()
+	if m.Spec.Mode == api.MachineManaged || d.o.Owner == nil || d.Status.Initialization.Provisioned || tried == nil {
+		return false
+	}
+	young := d.now.Before(m.CreationTimestamp.Add(d.o.ProvisionTimeout))
+	return young && Place(m.Spec.GroupRef.Name, "", tried, d.o.Shards).Shard != ""
+}
+
+// ended is for an instance that is gone without our asking: it takes its Machine with it,
+// unless it was never there and may be elsewhere.
+func (d *decision) ended() {
+	m := d.o.Machine
+	was := m.Status.InstanceState
+	d.Status.Ready, d.Status.InstanceState = false, api.InstanceTerminated
+	if d.elsewhere() && d.o.Owner.DeletionTimestamp.IsZero() {
+		d.wait(api.ReasonProvisioning, "the instance ended before it was there; another shard is tried", AtOnce)
+		if was == api.InstanceTerminated { // the API server lets the id change from then on
+			d.Again = 0
+			d.choose("", d.tried())
+		}
+		return
+	}
+	d.serverDeleted()
+	switch owner := d.o.Owner; {
+	case owner == nil:
+		d.do(DeleteSelf{})
+	case owner.DeletionTimestamp.IsZero():
+		d.do(DeleteMachine{})
+	}
+}
+
+// serverDeleted says that the instance is gone.
+func (d *decision) serverDeleted() {
+	if meta.IsStatusConditionTrue(d.o.Machine.Status.Conditions, api.ConditionServerDeleted) {
+		return
+	}
+	why := "its shard has ended the instance"
+	if ready := meta.FindStatusCondition(d.o.Machine.Status.Conditions, api.ConditionReady); ready != nil &&
+		(ready.Reason == api.ReasonDraining || ready.Reason == api.ReasonDeleting) {
+		why += "; " + ready.Message
+	}
+	d.Status.Ready, d.Status.InstanceState = false, api.InstanceTerminated
+	d.set(conditions.True(api.ConditionServerDeleted, api.ReasonServerDeleted, why))
+	d.set(conditions.False(api.ConditionReady, api.ReasonServerDeleted, why))
+	d.do(Tell{Reason: "ServerDeleted", Message: why})
+}

@@ -1,0 +1,360 @@
+package machine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/conditions"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/shards"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+const id = "wrk01arz3ndektsv4rrffq69g5fav"
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func group() *nstancev1.GroupStatus {
+	return &nstancev1.GroupStatus{Key: "web", Kind: "wrk", Etag: "e1"}
+}
+
+func shard(name string, change func(*Shard)) Shard {
+	s := Shard{Name: name, Reachable: true, Known: true, Group: group()}
+	if change != nil {
+		change(&s)
+	}
+	return s
+}
+
+func TestO12_Place(t *testing.T) {
+	silent := func(s *Shard) { s.Reachable, s.Known, s.Group = false, false, nil }
+	without := func(s *Shard) { s.Group = nil }
+	busy := func(n int) func(*Shard) { return func(s *Shard) { s.OnDemand = n } }
+	full := func(s *Shard) { s.NoRoom = "full" }
+	for _, tt := range []struct {
+		name   string
+		wanted string
+		tried  []string
+		shards []Shard
+		want   Placement
+	}{
+		{"the first of equals", "", nil, []Shard{shard("a", nil), shard("b", nil)}, Placement{Shard: "a", Kind: "wrk"}},
+		{"the one with the fewest", "", nil, []Shard{shard("a", busy(2)), shard("b", busy(1)), shard("c", busy(1))}, Placement{Shard: "b", Kind: "wrk"}},
+		{"not one that is silent, full or without the group", "", nil, []Shard{shard("a", silent), shard("b", full), shard("c", without), shard("d", busy(9))}, Placement{Shard: "d", Kind: "wrk"}},
+		{"not one whose group is on its way out", "", nil, []Shard{shard("a", func(s *Shard) { s.Group.Deleting = true }), shard("b", nil)}, Placement{Shard: "b", Kind: "wrk"}},
+		{"not one that was tried", "", []string{"a"}, []Shard{shard("a", nil), shard("b", nil)}, Placement{Shard: "b", Kind: "wrk"}},
+		{"the one that is asked for, full or not", "b", nil, []Shard{shard("a", nil), shard("b", full)}, Placement{Shard: "b", Kind: "wrk"}},
+		{"no shard has the group", "", nil, []Shard{shard("a", without)}, Placement{Reason: api.ReasonGroupNotFound, Message: "no shard has group web; make the group, or another machine"}},
+		{"one shard may have it", "", nil, []Shard{shard("a", without), shard("b", silent)}, Placement{Reason: api.ReasonShardUnreachable, Message: "waiting for b to say whether they have group web"}},
+		{"no room anywhere", "", nil, []Shard{shard("a", full), shard("b", silent)}, Placement{Reason: api.ReasonCapacityUnavailable, Message: "no room for group web on a"}},
+		{"all were tried", "", []string{"a"}, []Shard{shard("a", nil)}, Placement{Reason: api.ReasonCapacityUnavailable, Message: "every shard that has group web was tried"}},
+		{"a shard that is not configured", "x", nil, []Shard{shard("a", nil)}, Placement{Reason: api.ReasonShardNotConfigured, Message: "shard x is not in the operator's configuration"}},
+		{"the one that is asked for is silent", "a", nil, []Shard{shard("a", silent)}, Placement{Reason: api.ReasonShardUnreachable, Message: "shard a does not answer"}},
+		{"the one that is asked for lacks the group", "a", nil, []Shard{shard("a", without)}, Placement{Reason: api.ReasonGroupNotFound, Message: "shard a has no group web; make the group, or another machine"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, Place("web", tt.wanted, tt.tried, tt.shards)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// seen is what a test compares of a decision.
+type seen struct {
+	Actions []Action
+	Again   time.Duration
+	// Ready, Provisioned and Deleting are conditions as "status/reason"; empty: there is none.
+	Ready, Provisioned, Deleting string
+}
+
+func look(d Decision) seen {
+	show := func(kind string) string {
+		c := meta.FindStatusCondition(d.Status.Conditions, kind)
+		if c == nil {
+			return ""
+		}
+		return string(c.Status) + "/" + c.Reason
+	}
+	return seen{d.Actions, d.Again, show(api.ConditionReady), show(api.ConditionInstanceProvisioned), show(api.ConditionDeleting)}
+}
+
+// onDemand is a machine that is to have an instance, with all that this takes.
+func onDemand(changes ...func(*Observation)) Observation {
+	none := ""
+	o := Observation{
+		Machine: &api.NstanceMachine{
+			ObjectMeta: metav1.ObjectMeta{Name: "m", Finalizers: []string{api.FinalizerMachine}, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute))},
+			Spec:       api.NstanceMachineSpec{Mode: api.MachineOnDemand, MachineSettings: api.MachineSettings{GroupRef: api.GroupReference{Name: "web"}}},
+		},
+		Owner:        &clusterv1.Machine{Spec: clusterv1.MachineSpec{Bootstrap: clusterv1.Bootstrap{DataSecretName: &none}}},
+		ClusterReady: true, Shards: []Shard{shard("a", nil), shard("b", nil)}, Presence: inventory.Gone, ProvisionTimeout: 15 * time.Minute,
+	}
+	for _, change := range changes {
+		change(&o)
+	}
+	return o
+}
+
+// The steps in the life of a machine, each a change of the one before.
+func chosen(o *Observation) {
+	o.Machine.Spec.Shard, o.Machine.Spec.InstanceID = "a", id
+	o.Machine.Annotations = map[string]string{api.AnnotationTriedShards: "a"}
+}
+
+func pending(o *Observation) {
+	chosen(o)
+	o.Machine.Status.InstanceID = id
+	o.Presence, o.Said = inventory.Present, &nstancev1.InstanceStatus{InstanceId: id, Status: "pending"}
+}
+
+func started(o *Observation) {
+	pending(o)
+	o.Said.Status, o.Said.ProviderInstanceId, o.Said.ProviderUri = "provisioning", "vm", "nstance://a/"+id
+}
+
+func running(o *Observation) {
+	started(o)
+	o.Machine.Spec.ProviderID = o.Said.GetProviderUri()
+	o.Machine.Status.Initialization.Provisioned = true
+	o.Said.Status, o.Said.RegisteredAt = "running", timestamppb.New(now)
+}
+
+func managed(o *Observation) {
+	o.Machine.Spec.Mode = api.MachineManaged
+	o.Machine.Annotations = nil
+}
+
+func condemned(reason, status string) func(*Observation) {
+	return func(o *Observation) {
+		running(o)
+		o.Said.Status, o.Said.Condemned = status, &nstancev1.Condemned{Reason: reason}
+	}
+}
+
+func gone(o *Observation) { o.Presence, o.Said = inventory.Gone, nil }
+
+func deleted(o *Observation) {
+	at := metav1.NewTime(now.Add(-time.Minute))
+	o.Machine.DeletionTimestamp = &at
+}
+
+func coreDeleted(o *Observation) {
+	deleted(o)
+	o.Owner.DeletionTimestamp = o.Machine.DeletionTimestamp
+	o.Owner.Status.NodeRef.Name = "n"
+	o.CoreDrains = true
+}
+
+func silent(o *Observation) { o.Shards[0].Reachable = false }
+
+func refusedWith(class shards.Class, failures int, ago time.Duration) func(*Observation) {
+	return func(o *Observation) {
+		o.Tried = Tried{Instance: id, CreateAt: now.Add(-ago), Failures: failures, Class: class, Message: "no", Etag: "e1"}
+	}
+}
+
+func TestO12_OnDemandMachine(t *testing.T) {
+	const uri = "nstance://a/" + id
+	provisioning := "False/Provisioning"
+	ownerless := func(o *Observation) { o.Owner = nil }
+	forPod := func(o *Observation) { o.Machine.Labels = map[string]string{api.LabelOnDemandPodUID: "u"} }
+	noRoom := func(o *Observation) {
+		o.Machine.Status.Conditions = conditions.Next(nil, []metav1.Condition{conditions.False(api.ConditionCapacityAvailable, api.ReasonInsufficient, "full")}, 0, now)
+	}
+	for _, tt := range []struct {
+		name string
+		o    Observation
+		want seen
+	}{
+		{"nobody owns it yet", onDemand(ownerless), seen{nil, 0, "False/WaitingForOwner", "False/WaitingForOwner", ""}},
+		{"nobody owns one that was made for a pod", onDemand(ownerless, forPod), seen{nil, 9 * time.Minute, "False/WaitingForOwner", "False/WaitingForOwner", ""}},
+		{
+			"and never will", onDemand(ownerless, forPod, func(o *Observation) { o.Machine.CreationTimestamp = metav1.NewTime(now.Add(-10 * time.Minute)) }),
+			seen{[]Action{DeleteSelf{}}, 0, "", "", ""},
+		},
+		{"first the finalizer", onDemand(func(o *Observation) { o.Machine.Finalizers = nil }), seen{[]Action{AddFinalizer{}}, 0, "", "", ""}},
+		{"the cluster is not ready", onDemand(func(o *Observation) { o.ClusterReady = false }), seen{nil, 0, "False/WaitingForOwner", "False/WaitingForOwner", ""}},
+		{"no bootstrap data", onDemand(func(o *Observation) { o.Owner.Spec.Bootstrap.DataSecretName = nil }), seen{nil, 0, "False/WaitingForOwner", "False/WaitingForOwner", ""}},
+		{"then the id and the shard", onDemand(), seen{[]Action{Choose{"a", "wrk", []string{"a"}}}, 0, "", "", ""}},
+		{"the shard that its Machine names", onDemand(func(o *Observation) { o.Owner.Spec.FailureDomain = "b" }), seen{[]Action{Choose{"b", "wrk", nil}}, 0, "", "", ""}},
+		{"the shard that its spec names", onDemand(func(o *Observation) { o.Machine.Spec.Shard = "b" }), seen{[]Action{Choose{"b", "wrk", nil}}, 0, "", "", ""}},
+		{"no shard has the group", onDemand(func(o *Observation) { o.Shards = nil }), seen{nil, lookAgain, "False/GroupNotFound", "False/GroupNotFound", ""}},
+		{"then the call", onDemand(chosen), seen{[]Action{Create{"e1"}}, 0, provisioning, provisioning, ""}},
+		{"the shard is silent", onDemand(chosen, silent), seen{nil, 0, "False/ShardUnreachable", "False/ShardUnreachable", ""}},
+		{"the shard is not configured any more", onDemand(chosen, func(o *Observation) { o.Shards = o.Shards[1:] }), seen{nil, 0, "False/ShardNotConfigured", "False/ShardNotConfigured", ""}},
+		{"nobody answered", onDemand(chosen, refusedWith(shards.Unavailable, 3, time.Second)), seen{nil, 3 * time.Second, provisioning, provisioning, ""}},
+		{"and again", onDemand(chosen, refusedWith(shards.Unavailable, 3, 4*time.Second)), seen{[]Action{Create{"e1"}}, 0, provisioning, provisioning, ""}},
+		{"the shard does not know the group", onDemand(chosen, refusedWith(shards.NotFound, 1, 0)), seen{nil, 30 * time.Second, "False/GroupNotFound", "False/GroupNotFound", ""}},
+		{"still not", onDemand(chosen, refusedWith(shards.NotFound, 9, 0)), seen{nil, 5 * time.Minute, "False/GroupNotFound", "False/GroupNotFound", ""}},
+		{"what the shard refuses is not repeated", onDemand(chosen, refusedWith(shards.Invalid, 1, time.Hour)), seen{nil, 0, "False/InvalidRequest", "False/InvalidRequest", ""}},
+		{"until the group is another one", onDemand(chosen, refusedWith(shards.Invalid, 1, 0), func(o *Observation) { o.Tried.Etag = "e0" }), seen{[]Action{Create{"e1"}}, 0, provisioning, provisioning, ""}},
+		{"a refusal of another instance does not count", onDemand(chosen, refusedWith(shards.Invalid, 1, 0), func(o *Observation) { o.Tried.Instance = "x" }), seen{[]Action{Create{"e1"}}, 0, provisioning, provisioning, ""}},
+		{"it is there", onDemand(pending), seen{nil, 0, provisioning, provisioning, ""}},
+		{"its details are not known", onDemand(pending, func(o *Observation) { o.Said.ProviderInstanceId = "vm" }), seen{[]Action{Ask{}}, lookAgain, provisioning, provisioning, ""}},
+		{"its machine is known", onDemand(started), seen{[]Action{SetProviderID{uri}}, 0, provisioning, provisioning, ""}},
+		{"its machine runs", onDemand(running, func(o *Observation) { o.Said.Status, o.Said.RegisteredAt = "provisioning", nil }), seen{nil, 0, "False/WaitingForAgent", "True/Provisioned", ""}},
+		{"it runs", onDemand(running), seen{nil, 0, "True/Running", "True/Provisioned", ""}},
+		{"it is unhealthy", onDemand(running, func(o *Observation) { o.Said.Status = "unhealthy" }), seen{nil, 0, "False/Unhealthy", "True/Provisioned", ""}},
+		{"it is condemned", onDemand(condemned("expired", "draining")), seen{nil, 0, "False/Draining", "True/Provisioned", ""}},
+		{"it is ended", onDemand(condemned("expired", "terminating")), seen{nil, 0, "False/Deleting", "True/Provisioned", ""}},
+		{"no room, and another shard", onDemand(pending, noRoom), seen{[]Action{Delete{}}, lookAgain, "False/InsufficientCapacity", "False/InsufficientCapacity", ""}},
+		{"no room, and no other shard", onDemand(pending, noRoom, func(o *Observation) { o.Shards = o.Shards[:1] }), seen{nil, lookAgain, "False/InsufficientCapacity", "False/InsufficientCapacity", ""}},
+		{"no room where a person wants it", onDemand(pending, noRoom, func(o *Observation) { o.Machine.Annotations = nil }), seen{nil, lookAgain, "False/InsufficientCapacity", "False/InsufficientCapacity", ""}},
+		{"no room for an earlier instance", onDemand(pending, noRoom, func(o *Observation) { o.Machine.Generation = 2 }), seen{nil, 0, provisioning, provisioning, ""}},
+		{"gone before it was there", onDemand(pending, gone), seen{nil, AtOnce, provisioning, provisioning, ""}},
+		{
+			"which is written down, so another shard is tried", onDemand(pending, gone, func(o *Observation) { o.Machine.Status.InstanceState = api.InstanceTerminated }),
+			seen{[]Action{Choose{"b", "wrk", []string{"a", "b"}}}, 0, provisioning, provisioning, ""},
+		},
+		{"paused", onDemand(chosen, func(o *Observation) { o.Paused = true }), seen{nil, 0, "", "", ""}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, look(Decide(tt.o, now))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestO11_ServerDeleted(t *testing.T) {
+	tell := Tell{Reason: "ServerDeleted", Message: "its shard has ended the instance"}
+	late := func(o *Observation) { o.Machine.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour)) }
+	known := func(o *Observation) {
+		o.Machine.Status.Conditions = conditions.Next(nil, []metav1.Condition{conditions.True(api.ConditionServerDeleted, api.ReasonServerDeleted, "")}, 0, now)
+	}
+	for _, tt := range []struct {
+		name string
+		o    Observation
+		want []Action
+	}{
+		{"a managed one takes its Machine with it", onDemand(running, managed, gone), []Action{tell, DeleteMachine{}}},
+		{"so does an on-demand one", onDemand(running, gone), []Action{tell, DeleteMachine{}}},
+		{"and one that a person placed", onDemand(pending, gone, func(o *Observation) { o.Machine.Annotations = nil }), []Action{tell, DeleteMachine{}}},
+		{"and one that has had its time", onDemand(pending, gone, late), []Action{tell, DeleteMachine{}}},
+		{"its Machine is being deleted already", onDemand(running, gone, func(o *Observation) { at := metav1.Now(); o.Owner.DeletionTimestamp = &at }), []Action{tell}},
+		{"nobody owns it", onDemand(running, managed, gone, func(o *Observation) { o.Owner = nil }), []Action{tell, DeleteSelf{}}},
+		{"it is said once", onDemand(running, managed, gone, known), []Action{DeleteMachine{}}},
+		{"a record that has ended is an end", onDemand(running, func(o *Observation) { o.Said.Status = "terminated" }), []Action{tell, DeleteMachine{}}},
+		{"a silent shard ends nothing", onDemand(running, managed, silent, func(o *Observation) { o.Presence, o.Said = inventory.Unknown, nil }), nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, Decide(tt.o, now).Actions); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestO6_Deletion(t *testing.T) {
+	leave := []Action{RemoveFinalizer{}}
+	endAgain := func(decrement bool) func(*Observation) {
+		return func(o *Observation) {
+			o.Tried = Tried{Instance: id, DeleteAt: now.Add(-10 * time.Second), Decremented: decrement}
+		}
+	}
+	retiring := func(o *Observation) { o.Retiring = true }
+	node := func(drained bool) func(*Observation) {
+		return func(o *Observation) { o.Node = &Node{"n", drained} }
+	}
+	gives := func(seconds int32) func(*Observation) {
+		return func(o *Observation) { o.Owner.Spec.Deletion.NodeDrainTimeoutSeconds = &seconds }
+	}
+	for _, tt := range []struct {
+		name  string
+		o     Observation
+		want  []Action
+		again time.Duration
+	}{
+		{"others may keep it", onDemand(running, deleted, func(o *Observation) { o.Machine.Finalizers = nil }), nil, 0},
+		{"it has no instance", onDemand(deleted), leave, 0},
+		{"its instance is gone", onDemand(running, deleted, gone), []Action{Tell{Reason: "InstanceDeleted", Message: "instance " + id + " is gone"}, RemoveFinalizer{}}, 0},
+		{"the group makes a new one", onDemand(running, managed, coreDeleted), []Action{Delete{false}}, lookAgain},
+		{"the group gets smaller", onDemand(running, managed, coreDeleted, retiring), []Action{Delete{true}}, lookAgain},
+		{"an on-demand one is in no group", onDemand(running, coreDeleted, retiring), []Action{Delete{false}}, lookAgain},
+		{"it was asked for", onDemand(running, managed, coreDeleted, endAgain(false)), nil, 20 * time.Second},
+		{"but not that the group gets smaller", onDemand(running, managed, coreDeleted, retiring, endAgain(false)), []Action{Delete{true}}, lookAgain},
+		{"which is asked for once", onDemand(running, managed, coreDeleted, retiring, endAgain(true)), nil, 20 * time.Second},
+		{"the work is to leave first", onDemand(running, managed, deleted, node(false)), nil, 5 * time.Second},
+		{"the work has left", onDemand(running, managed, deleted, node(true)), []Action{Delete{false}}, lookAgain},
+		{"Cluster API has moved it away", onDemand(running, managed, coreDeleted, node(false)), []Action{Delete{false}}, lookAgain},
+		{"nobody is to move it away", onDemand(running, deleted, node(false), func(o *Observation) {
+			o.Owner.Annotations = map[string]string{clusterv1.ExcludeNodeDrainingAnnotation: "true"}
+		}), []Action{Delete{false}}, lookAgain},
+		{"it has had its time", onDemand(running, deleted, node(false), gives(60)), []Action{Delete{false}}, lookAgain},
+		{"it has all the time", onDemand(running, deleted, node(false), gives(0), func(o *Observation) {
+			at := metav1.NewTime(now.Add(-24 * time.Hour))
+			o.Machine.DeletionTimestamp = &at
+		}), nil, 5 * time.Second},
+		{"the pool leaves its instances", onDemand(running, managed, deleted, func(o *Observation) { o.Orphaned = true }), leave, 0},
+		{"the shard is silent", onDemand(running, deleted, silent), []Action{Tell{Reason: "DeletionWaits", Warning: true, Message: "shard a does not answer, so instance " + id +
+			" cannot be ended; wait, or set annotation nstance.dev/force-remove=true and end it by hand"}}, warnEvery},
+		{"which was said", onDemand(running, deleted, silent, func(o *Observation) { o.Tried.WarnedAt = now.Add(-time.Minute) }), nil, warnEvery},
+		{"a person does not wait", onDemand(running, deleted, silent, func(o *Observation) {
+			o.Machine.Annotations[api.AnnotationForceRemove] = "true"
+		}), []Action{Tell{Reason: "InstanceLeaked", Warning: true, Message: "removed without its server, as nstance.dev/force-remove says; instance " + id +
+			" on shard a may go on and cost money"}, RemoveFinalizer{}}, 0},
+		{"it may have been made, which the shard is asked about", onDemand(chosen, deleted), []Action{Delete{false}}, lookAgain},
+		{"it was not", onDemand(chosen, deleted, func(o *Observation) { o.Tried = Tried{Instance: id, DeleteAt: now, Unknown: true} }), leave, 0},
+		{"unless a call for it is under way", onDemand(chosen, deleted, func(o *Observation) {
+			o.Tried = Tried{Instance: id, DeleteAt: now, Unknown: true, CreateAt: now.Add(-time.Second)}
+		}), nil, lookAgain},
+		{"paused", onDemand(running, deleted, func(o *Observation) { o.Paused = true }), nil, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := Decide(tt.o, now)
+			if diff := cmp.Diff(tt.want, d.Actions); diff != "" {
+				t.Error(diff)
+			}
+			if d.Again != tt.again {
+				t.Errorf("again after %v, want %v", d.Again, tt.again)
+			}
+		})
+	}
+}
+
+// A shard that is out of sight changes nothing of what was known, and says so.
+func TestO7_StatusOfASilentShard(t *testing.T) {
+	before := Decide(onDemand(running), now).Status
+	o := onDemand(running, silent, func(o *Observation) {
+		o.Machine.Status = before
+		o.Presence, o.Said = inventory.Unknown, nil
+	})
+	got := Decide(o, now)
+	ready := meta.FindStatusCondition(got.Status.Conditions, api.ConditionReady)
+	if ready.Status != metav1.ConditionTrue || ready.Reason != api.ReasonShardUnreachable {
+		t.Errorf("%+v", ready)
+	}
+	got.Status.Conditions, before.Conditions = nil, nil
+	if diff := cmp.Diff(before, got.Status); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestStatusFollowsTheInstance(t *testing.T) {
+	o := onDemand(running, func(o *Observation) {
+		o.Said.InstanceType, o.Said.Addresses, o.Said.Hostname = "small", []string{"10.0.0.1"}, "host"
+		o.Shards[0].Group.InstanceType, o.Shards[0].Group.Capacity = "small", map[string]string{"cpu": "2", "memory": "wrong"}
+		o.Shards[0].Group.Interruptible = true
+		o.Machine.Status.LastError = "somebody else's"
+		o.Machine.Generation = 3
+	})
+	got := Decide(o, now).Status
+	got.Conditions = nil
+	cpu := capacity(map[string]string{"cpu": "2"})
+	want := api.NstanceMachineStatus{
+		Initialization: api.Initialization{Provisioned: true}, Ready: true, InstanceID: id, ProviderID: "nstance://a/" + id,
+		Shard: "a", FailureDomain: "a", InstanceState: "running", InstanceType: "small", Capacity: cpu, Interruptible: true, ObservedGeneration: 3,
+		Addresses: []clusterv1.MachineAddress{{Type: "InternalIP", Address: "10.0.0.1"}, {Type: "Hostname", Address: "host"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

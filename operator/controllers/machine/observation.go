@@ -1,0 +1,93 @@
+package machine
+
+import (
+	"time"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/shards"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// Observation is all that a decision about one machine is made from.
+type Observation struct {
+	Machine *api.NstanceMachine
+	// Owner is the Machine that it belongs to; nil: there is none.
+	Owner *clusterv1.Machine
+	// Paused: the Cluster or the machine is.
+	Paused bool
+	// ClusterReady: the infrastructure of the Cluster is provisioned.
+	ClusterReady bool
+	// CoreDrains: Cluster API empties the Node before it deletes a machine.
+	CoreDrains bool
+	// Shards are those of the configuration, in its order.
+	Shards []Shard
+	// Presence says whether the instance is there; Said what its shard says of it, nil
+	// if nothing.
+	Presence inventory.Presence
+	Said     *nstancev1.InstanceStatus
+	// Retiring: the group gets smaller with the instance.
+	Retiring bool
+	// Orphaned: the pool is being removed and leaves its instances on the servers.
+	Orphaned bool
+	// Node is the instance's; nil: none is known.
+	Node *Node
+	// Tried is what came of earlier calls of this process.
+	Tried Tried
+	// ProvisionTimeout is how long an instance may take, counted from the machine's creation.
+	ProvisionTimeout time.Duration
+}
+
+// Shard is a shard as far as it matters for a machine.
+type Shard struct {
+	Name string
+	// Reachable: it answers.
+	Reachable bool
+	// Group is what it says of the machine's group; nil: it is not known to have it.
+	Group *nstancev1.GroupStatus
+	// Known: all groups of the shard are known, so one that is not among them is not there.
+	Known bool
+	// NoRoom is what the provider said against more instances of the group; empty: nothing.
+	NoRoom string
+	// OnDemand is how many on-demand instances of the group it has.
+	OnDemand int
+}
+
+// Node is the Node of an instance.
+type Node struct {
+	Name string
+	// Drained: the work has left it for this instance's end.
+	Drained bool
+}
+
+// Tried is what came of the calls for one machine. The zero value: none was made.
+type Tried struct {
+	// Instance is the id that the calls were about.
+	Instance string
+	// CreateAt is when creation was last asked for.
+	CreateAt time.Time
+	// Failures is how many attempts to create have failed in a row; Class and Message are
+	// of the last one, Etag is the group's at that time.
+	Failures int
+	Class    shards.Class
+	Message  string
+	Etag     string
+	// DeleteAt is when deletion was last asked for, Decremented whether with a smaller
+	// group, Unknown whether the shard did not know the instance.
+	DeleteAt             time.Time
+	Decremented, Unknown bool
+	// WarnedAt is when people were last told that the end waits.
+	WarnedAt time.Time
+}
+
+// shard returns a shard by name; nil: it is not configured.
+func (o Observation) shard(name string) *Shard {
+	for i := range o.Shards {
+		if o.Shards[i].Name == name {
+			return &o.Shards[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package machine
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/apply"
+	"nstance.dev/operator/cooloff"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/shards"
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// Server is what a machine asks of its shard; *shards.Shard is one.
+type Server interface {
+	Status() shards.Status
+	CreateInstance(ctx context.Context, req *nstancev1.CreateInstanceRequest) (*nstancev1.CreateInstanceResponse, error)
+	DeleteInstance(ctx context.Context, group string, req *nstancev1.DeleteInstanceRequest) (*nstancev1.DeleteInstanceResponse, error)
+	GetInstanceStatus(ctx context.Context, id string) (*nstancev1.InstanceStatus, error)
+}
+
+// Options are the surroundings of a Reconciler; all are required unless said.
+type Options struct {
+	// Client reads from caches and writes to the API server of the objects.
+	Client client.Client
+	// Nodes reads from the caches of the API server of the Nodes.
+	Nodes     client.Reader
+	Inventory *inventory.Store
+	// CoolOff says where there is no room.
+	CoolOff *cooloff.Store
+	// Shards returns the configured shards in their order; a nil Server is one that is
+	// not there yet.
+	Shards func() []Named
+	Events events.EventRecorder
+	// ProvisionTimeout is how long an instance may take before no other shard is tried.
+	ProvisionTimeout time.Duration
+	// Now is the clock, NewID makes ids of instances; nil: time.Now, identity.NewID.
+	Now   func() time.Time
+	NewID func(prefix string) (identity.ID, error)
+}
+
+// Named is a shard and its name.
+type Named struct {
+	Name   string
+	Server Server
+}
+
+// Reconciler carries decisions out. New makes one; it is safe for concurrent use.
+type Reconciler struct {
+	Options
+	memory memory
+}
+
+// New returns a reconciler.
+func New(o Options) *Reconciler {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.NewID == nil {
+		o.NewID = identity.NewID
+	}
+	return &Reconciler{Options: o}
+}
+
+// manager owns the part of the status that this controller keeps.
+var manager = apply.Manager("machine")
+
+// Reconcile observes a machine, decides and carries out.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	o, err := r.observe(ctx, req.NamespacedName)
+	if err != nil || o == nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	d := Decide(*o, r.Now())
+	for _, action := range d.Actions {
+		again, err := r.act(ctx, *o, action)
+		if err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+		if again && (d.Again == 0 || d.Again > AtOnce) {
+			d.Again = AtOnce
+		}
+	}
+	if differs(o.Machine.Status, d.Status) {
+		status := &api.NstanceMachine{ObjectMeta: o.Machine.ObjectMeta, Status: d.Status}
+		if err := apply.Status(ctx, r.Client, status, manager); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	return ctrl.Result{RequeueAfter: d.Again}, nil
+}
+
+// Remember tells an inventory of the instances that machines stand for. It is called once,
+// before the shards are connected.
+func Remember(ctx context.Context, machines client.Reader, store *inventory.Store, namespace string) error {
+	var list api.NstanceMachineList
+	if err := machines.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	for _, m := range list.Items {
+		if m.Status.InstanceID == "" || m.Status.InstanceID != m.Spec.InstanceID || m.Status.InstanceState == api.InstanceTerminated {
+			continue
+		}
+		store.Update(m.Spec.Shard, func(s *inventory.Shard) []inventory.Change {
+			s.Expect(m.Spec.InstanceID, m.Spec.GroupRef.Name, m.Spec.ProviderID)
+			return nil
+		})
+	}
+	return nil
+}
+
+// key names an object.
+func key(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}

@@ -1,0 +1,130 @@
+package machine
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/conditions"
+	"nstance.dev/operator/inventory"
+)
+
+// DrainTimeout is how long the work of a machine that was deleted gets to leave, where its
+// Machine does not say.
+const DrainTimeout = 10 * time.Minute
+
+// remove is for a machine that is being deleted: its instance goes first.
+func (d *decision) remove() {
+	m := d.o.Machine
+	switch {
+	case !controllerutil.ContainsFinalizer(m, api.FinalizerMachine):
+	case m.Spec.InstanceID == "" || meta.IsStatusConditionTrue(m.Status.Conditions, api.ConditionServerDeleted):
+		d.do(RemoveFinalizer{})
+	case d.gone():
+		d.Status.InstanceState, d.Status.Ready = api.InstanceTerminated, false
+		d.do(Tell{Reason: "InstanceDeleted", Message: "instance " + m.Spec.InstanceID + " is gone"}, RemoveFinalizer{})
+	case d.neverThere():
+		d.do(RemoveFinalizer{})
+	case m.Annotations[api.AnnotationForceRemove] == "true":
+		d.do(Tell{Reason: "InstanceLeaked", Warning: true, Message: fmt.Sprintf(
+			"removed without its server, as %s says; instance %s on shard %s may go on and cost money", api.AnnotationForceRemove, m.Spec.InstanceID, m.Spec.Shard,
+		)}, RemoveFinalizer{})
+	case d.o.Orphaned:
+		d.do(RemoveFinalizer{})
+	case !d.reachable():
+		d.waitForShard()
+	case d.toDrain():
+		d.set(conditions.True(api.ConditionDeleting, api.ReasonDraining, "the work leaves node "+d.o.Node.Name))
+		d.Again = 5 * time.Second
+	default:
+		d.delete()
+	}
+}
+
+// neverThere reports whether the shard does not know the instance, and no call of ours for
+// it can still be on its way.
+func (d *decision) neverThere() bool {
+	t := d.o.Tried
+	return !d.created() && t.Instance == d.o.Machine.Spec.InstanceID && t.Unknown &&
+		d.o.Presence != inventory.Present && d.now.Sub(t.CreateAt) > inFlight
+}
+
+func (d *decision) waitForShard() {
+	m := d.o.Machine
+	message := fmt.Sprintf("shard %s does not answer, so instance %s cannot be ended; wait, or set annotation %s=true and end it by hand",
+		m.Spec.Shard, m.Spec.InstanceID, api.AnnotationForceRemove)
+	d.set(conditions.True(api.ConditionDeleting, api.ReasonShardUnreachable, message))
+	d.Again = warnEvery
+	if d.now.Sub(d.o.Tried.WarnedAt) >= warnEvery {
+		d.do(Tell{Reason: "DeletionWaits", Warning: true, Message: message})
+	}
+}
+
+// toDrain reports whether work may still be on the Node, and who moves it away has the time.
+func (d *decision) toDrain() bool {
+	owner := d.o.Owner
+	switch {
+	case d.o.Node == nil || d.o.Node.Drained:
+		return false
+	case d.o.Said.GetStatus() == inventory.StatusTerminating:
+		return false
+	case KeepsWork(owner), CoreDrained(owner, d.o.CoreDrains):
+		return false
+	}
+	deadline := DrainDeadline(d.o.Machine, owner)
+	return deadline.IsZero() || d.now.Before(deadline)
+}
+
+// KeepsWork reports whether a Machine says that nobody is to move its work away.
+func KeepsWork(owner *clusterv1.Machine) bool {
+	if owner == nil {
+		return false
+	}
+	_, keeps := owner.Annotations[clusterv1.ExcludeNodeDrainingAnnotation]
+	return keeps
+}
+
+// CoreDrained reports whether Cluster API has emptied the Node of a machine that is being
+// deleted: it deletes that only afterwards, if it knows the Node and has a control plane.
+func CoreDrained(owner *clusterv1.Machine, coreDrains bool) bool {
+	return owner != nil && coreDrains && !owner.DeletionTimestamp.IsZero() && owner.Status.NodeRef.IsDefined()
+}
+
+// DrainDeadline returns until when the work of a machine that is being deleted may leave:
+// the time that its Machine gives, DrainTimeout by default. Zero: as long as it takes.
+func DrainDeadline(m *api.NstanceMachine, owner *clusterv1.Machine) time.Time {
+	timeout := DrainTimeout
+	if owner != nil && owner.Spec.Deletion.NodeDrainTimeoutSeconds != nil {
+		timeout = time.Duration(*owner.Spec.Deletion.NodeDrainTimeoutSeconds) * time.Second
+	}
+	if timeout == 0 {
+		return time.Time{}
+	}
+	return m.DeletionTimestamp.Add(timeout)
+}
+
+// delete asks for the end of the instance: once, again if the group is to get smaller with
+// it after all, and from time to time as long as it does not end.
+func (d *decision) delete() {
+	m, t := d.o.Machine, d.o.Tried
+	decrement := m.Spec.Mode == api.MachineManaged && d.o.Retiring
+	message := "the group replaces instance " + m.Spec.InstanceID
+	switch {
+	case m.Spec.Mode != api.MachineManaged:
+		message = "instance " + m.Spec.InstanceID + " ends"
+	case decrement:
+		message = "the group gets smaller with instance " + m.Spec.InstanceID
+	}
+	d.set(conditions.True(api.ConditionDeleting, api.ReasonDeleting, message))
+	asked := t.Instance == m.Spec.InstanceID && !t.DeleteAt.IsZero() && (t.Decremented || !decrement)
+	if left := t.DeleteAt.Add(lookAgain).Sub(d.now); asked && left > 0 {
+		d.Again = left
+		return
+	}
+	d.do(Delete{Decrement: decrement})
+	d.Again = lookAgain
+}

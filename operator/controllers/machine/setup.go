@@ -1,0 +1,94 @@
+package machine
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/waking"
+)
+
+// SetupWithManager makes a manager run the reconciler for what changes in the cluster and
+// in the shards.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub, o controller.Options) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("machine").
+		For(&api.NstanceMachine{}).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
+		Watches(&api.NstanceShardGroup{}, handler.EnqueueRequestsFromMapFunc(r.ofShardGroup)).
+		WatchesRawSource(news.Source(r.changed)).
+		WithOptions(o).
+		Complete(r)
+}
+
+// ofMachine returns the machine that a Machine refers to.
+func ofMachine(_ context.Context, o client.Object) []reconcile.Request {
+	m, ok := o.(*clusterv1.Machine)
+	if !ok || m.Spec.InfrastructureRef.Kind != api.KindMachine {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: key(m.Namespace, m.Spec.InfrastructureRef.Name)}}
+}
+
+func (r *Reconciler) ofCluster(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.those(ctx, func(m *api.NstanceMachine) bool {
+		return m.Namespace == o.GetNamespace() && m.Labels[clusterv1.ClusterNameLabel] == o.GetName()
+	})
+}
+
+// ofShardGroup returns the machines that a group gets smaller with, and those that wait
+// for a place.
+func (r *Reconciler) ofShardGroup(ctx context.Context, o client.Object) []reconcile.Request {
+	part, ok := o.(*api.NstanceShardGroup)
+	if !ok {
+		return nil
+	}
+	return r.those(ctx, func(m *api.NstanceMachine) bool {
+		return m.Spec.GroupRef.Name == part.Spec.Group && (m.Spec.InstanceID == "" || slices.Contains(part.Spec.Retiring, m.Spec.InstanceID))
+	})
+}
+
+// changed returns the machines that something new is known of.
+func (r *Reconciler) changed(ctx context.Context, changes []waking.Change) []reconcile.Request {
+	instances, groups, all := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, c := range changes {
+		switch c.Kind {
+		case inventory.InstanceChanged, inventory.InstanceGone:
+			instances[c.Instance] = true
+		case inventory.GroupChanged, inventory.GroupGone:
+			groups[c.Group] = true
+		case inventory.ShardChanged:
+			all[c.Shard] = true
+		}
+	}
+	return r.those(ctx, func(m *api.NstanceMachine) bool {
+		placed := m.Spec.InstanceID != ""
+		return instances[m.Spec.InstanceID] && placed || all[m.Spec.Shard] && placed ||
+			!placed && (groups[m.Spec.GroupRef.Name] || len(all) > 0)
+	})
+}
+
+// those returns the machines in the cache that a question is true of.
+func (r *Reconciler) those(ctx context.Context, concerned func(*api.NstanceMachine) bool) []reconcile.Request {
+	var list api.NstanceMachineList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache ends with the process
+	}
+	var all []reconcile.Request
+	for i := range list.Items {
+		if m := &list.Items[i]; concerned(m) {
+			all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: m.Name}})
+		}
+	}
+	return all
+}

@@ -1,0 +1,140 @@
+package machine
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/conditions"
+	"nstance.dev/operator/inventory"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// ours are the conditions that this controller keeps.
+var ours = []string{
+	api.ConditionReady, api.ConditionPaused, api.ConditionInstanceProvisioned, api.ConditionServerDeleted, api.ConditionDeleting,
+}
+
+// own returns the part of a status that this controller keeps.
+func own(status api.NstanceMachineStatus) api.NstanceMachineStatus {
+	s := *status.DeepCopy()
+	s.NodeRef, s.Drain, s.LastError = nil, nil, ""
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(c metav1.Condition) bool { return !slices.Contains(ours, c.Type) })
+	return s
+}
+
+// differs reports whether a decision says something new.
+func differs(now, decided api.NstanceMachineStatus) bool {
+	before := own(now)
+	slices.SortFunc(before.Conditions, func(a, b metav1.Condition) int {
+		if a.Type < b.Type {
+			return -1
+		}
+		return 1
+	})
+	return !equality.Semantic.DeepEqual(before, decided)
+}
+
+// follow makes the status say what is known of the instance. What is not known any more
+// stays as it was last.
+func (d *decision) follow() {
+	s, m, said := &d.Status, d.o.Machine, d.o.Said
+	s.Shard, s.FailureDomain, s.ProviderID = m.Spec.Shard, m.Spec.Shard, m.Spec.ProviderID
+	if m.Spec.Mode == api.MachineManaged {
+		s.InstanceID = m.Spec.InstanceID
+	}
+	if said == nil || d.o.Presence != inventory.Present {
+		d.stale()
+		return
+	}
+	s.InstanceID = m.Spec.InstanceID
+	if said.GetStatus() == inventory.StatusUnknown {
+		d.stale()
+		return
+	}
+	s.InstanceState = api.InstanceState(said.GetStatus())
+	if said.GetInstanceType() != "" {
+		s.InstanceType = said.GetInstanceType()
+	}
+	if len(said.GetAddresses())+len(said.GetHostname()) > 0 {
+		s.Addresses = addresses(said)
+	}
+	if shard := d.o.shard(m.Spec.Shard); shard != nil && shard.Group != nil {
+		s.Interruptible = shard.Group.GetInterruptible()
+		if shard.Group.GetInstanceType() == said.GetInstanceType() {
+			s.Capacity = capacity(shard.Group.GetCapacity())
+		}
+	}
+	if m.Spec.ProviderID != "" {
+		s.Initialization.Provisioned = true
+		d.set(conditions.True(api.ConditionInstanceProvisioned, api.ReasonProvisioned, ""))
+	} else {
+		d.set(conditions.False(api.ConditionInstanceProvisioned, api.ReasonProvisioning, "the provider has not said which machine it is"))
+	}
+	ready := readiness(said, s.Initialization.Provisioned)
+	s.Ready = ready.Status == metav1.ConditionTrue
+	d.set(ready)
+	d.stale()
+}
+
+// stale says that a shard is out of sight, and else leaves what was known.
+func (d *decision) stale() {
+	s := d.o.shard(d.o.Machine.Spec.Shard)
+	ready := meta.FindStatusCondition(d.Status.Conditions, api.ConditionReady)
+	if !d.created() || ready == nil || s != nil && s.Reachable {
+		return
+	}
+	ready.Reason, ready.Message = api.ReasonShardUnreachable, "shard "+d.o.Machine.Spec.Shard+" does not answer; this is what it last said"
+}
+
+// readiness says whether an instance can be used.
+func readiness(said *nstancev1.InstanceStatus, provisioned bool) metav1.Condition {
+	no := func(reason, message string) metav1.Condition {
+		return conditions.False(api.ConditionReady, reason, message)
+	}
+	switch status := said.GetStatus(); {
+	case status == inventory.StatusTerminating, status == inventory.StatusTerminated:
+		return no(api.ReasonDeleting, "the server ends it: "+said.GetCondemned().GetReason())
+	case said.GetCondemned() != nil, status == inventory.StatusDraining:
+		return no(api.ReasonDraining, "the server is going to end it: "+said.GetCondemned().GetReason())
+	case status == inventory.StatusUnhealthy:
+		return no(api.ReasonUnhealthy, "its agent is silent, or says that it is unhealthy")
+	case !provisioned:
+		return no(api.ReasonProvisioning, "the provider makes the machine")
+	case status != inventory.StatusRunning, said.GetRegisteredAt() == nil:
+		return no(api.ReasonWaitingForAgent, "the machine is there; its agent has not registered")
+	default:
+		return conditions.True(api.ConditionReady, api.ReasonRunning, "")
+	}
+}
+
+func addresses(said *nstancev1.InstanceStatus) []clusterv1.MachineAddress {
+	var all []clusterv1.MachineAddress
+	for _, ip := range said.GetAddresses() {
+		all = append(all, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: ip})
+	}
+	if name := said.GetHostname(); name != "" {
+		all = append(all, clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: name})
+	}
+	return all
+}
+
+// capacity reads what a server says of its machines, and leaves out what is no quantity.
+func capacity(said map[string]string) api.ResourceList {
+	list := api.ResourceList{}
+	for name, text := range said {
+		if q, err := resource.ParseQuantity(text); err == nil {
+			list[corev1.ResourceName(name)] = q
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return list
+}

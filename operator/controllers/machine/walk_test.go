@@ -1,0 +1,321 @@
+package machine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/controllers/kubefake"
+	"nstance.dev/operator/controllers/machine"
+	"nstance.dev/operator/controllers/walktest"
+	"nstance.dev/operator/cooloff"
+	"nstance.dev/operator/shards/shardtest"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var name = client.ObjectKey{Namespace: walktest.Namespace, Name: "m"}
+
+// world is a machine with its Machine, and shards a and b with the group web.
+type world struct {
+	*walktest.World
+	t       *testing.T
+	client  client.WithWatch
+	faults  *walktest.Faults
+	coolOff *cooloff.Store
+	machine *machine.Reconciler
+}
+
+func inWorld(t *testing.T, walk func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, faults: &walktest.Faults{}, coolOff: &cooloff.Store{}}
+		w.World = walktest.New(t, func(c *shardtest.Cluster) {
+			c.Shard("a").AddGroup(walktest.Tenant, shardtest.Group{Key: "web"})
+			c.Shard("b").AddGroup(walktest.Tenant, shardtest.Group{Key: "web"})
+		}, "a", "b")
+		w.client = kubefake.NewBuilder(t).WithObjects(objects()...).Build()
+		w.restart()
+		walk(t, w)
+	})
+}
+
+func objects() []client.Object {
+	labels := map[string]string{clusterv1.ClusterNameLabel: "c"}
+	ready, none := true, ""
+	owner := &clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: "m", UID: "owner", Labels: labels, Finalizers: []string{"core"}},
+		Spec:       clusterv1.MachineSpec{ClusterName: "c", Bootstrap: clusterv1.Bootstrap{DataSecretName: &none}},
+	}
+	return []client.Object{
+		&clusterv1.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: "c"},
+			Spec:       clusterv1.ClusterSpec{ControlPlaneRef: clusterv1.ContractVersionedObjectReference{Kind: "NstanceControlPlane", Name: "c", APIGroup: "controlplane.cluster.x-k8s.io"}},
+			Status:     clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: &ready}},
+		},
+		owner,
+		&api.NstanceMachine{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: name.Namespace, Name: "m", UID: "machine", Labels: labels, CreationTimestamp: metav1.Now(),
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind("Machine"))},
+			},
+			Spec: api.NstanceMachineSpec{Mode: api.MachineOnDemand, MachineSettings: api.MachineSettings{GroupRef: api.GroupReference{Name: "web"}}},
+		},
+	}
+}
+
+// restart makes the process begin anew: it remembers nothing but what is written.
+func (w *world) restart() {
+	through := w.faults.Through(w.client)
+	w.machine = machine.New(machine.Options{
+		Client: through, Nodes: through, Inventory: w.Inventory, CoolOff: w.coolOff, Events: w.Events, ProvisionTimeout: 15 * time.Minute,
+		Shards: func() []machine.Named {
+			var all []machine.Named
+			for _, s := range w.Set.Shards() {
+				all = append(all, machine.Named{Name: s.Name(), Server: s})
+			}
+			return all
+		},
+	})
+}
+
+// work reconciles until the machine comes to rest, or a call fails.
+func (w *world) work() error {
+	w.t.Helper()
+	for range 50 {
+		before := w.version()
+		result, err := w.machine.Reconcile(context.Background(), ctrl.Request{NamespacedName: name})
+		synctest.Wait()
+		if err != nil {
+			return err
+		}
+		if w.version() == before && (result.RequeueAfter == 0 || result.RequeueAfter > machine.AtOnce) {
+			return nil
+		}
+	}
+	w.t.Fatal("it never comes to rest")
+	return nil
+}
+
+// live works on, whatever fails, while the shards make and end their machines.
+func (w *world) live(for_ time.Duration) {
+	w.t.Helper()
+	for range int(for_ / time.Second) {
+		_ = w.work() // repeated
+		w.Shard("a").Step()
+		w.Shard("b").Step()
+		w.After(time.Second)
+	}
+}
+
+func (w *world) version() string {
+	m := w.get()
+	owner := &clusterv1.Machine{}
+	_ = w.client.Get(context.Background(), name, owner)
+	if m == nil {
+		return owner.ResourceVersion
+	}
+	return m.ResourceVersion + "/" + owner.ResourceVersion
+}
+
+// get returns the machine, nil if it is gone.
+func (w *world) get() *api.NstanceMachine {
+	w.t.Helper()
+	m := &api.NstanceMachine{}
+	err := w.client.Get(context.Background(), name, m)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return m
+}
+
+func (w *world) instances(shard string) []*nstancev1.InstanceStatus {
+	return w.Shard(shard).Instances(walktest.Tenant, "web")
+}
+
+// mustRun checks that the machine has exactly one instance, which runs.
+func (w *world) mustRun(shard string) {
+	w.t.Helper()
+	m, all := w.get(), append(w.instances("a"), w.instances("b")...)
+	if len(all) != 1 || all[0].GetInstanceId() != m.Spec.InstanceID || all[0].GetStatus() != "running" {
+		w.t.Fatalf("instances: %v", all)
+	}
+	if !m.Status.Ready || !m.Status.Initialization.Provisioned || m.Spec.Shard != shard || m.Spec.ProviderID != all[0].GetProviderUri() {
+		w.t.Fatalf("%+v %+v", m.Spec, m.Status)
+	}
+}
+
+func TestO12_AnOnDemandMachineGetsOneInstance(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.live(60 * time.Second)
+		w.mustRun("a")
+		for _, call := range w.Shard("a").Calls() {
+			if r, ok := call.Request.(*nstancev1.CreateInstanceRequest); ok && r.GetInstanceId() != w.get().Spec.InstanceID {
+				t.Errorf("asked for %s", r.GetInstanceId())
+			}
+		}
+	})
+}
+
+// Whatever write fails, before or after it took effect, with the process going on or
+// beginning anew: there is one instance in the end.
+func TestO12_ACrashAtAnyWriteMakesNoSecondInstance(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "nstancemachines"}, "m", errors.New("changed"))
+	for n := 1; n <= 8; n++ {
+		for _, after := range []bool{false, true} {
+			for _, crash := range []bool{false, true} {
+				t.Run(fmt.Sprintf("write %d, after %t, crash %t", n, after, crash), func(t *testing.T) {
+					inWorld(t, func(t *testing.T, w *world) {
+						w.faults.FailWrite(n, after, conflict)
+						if err := w.work(); err != nil && crash {
+							w.restart()
+						}
+						w.live(60 * time.Second)
+						w.mustRun("a")
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestO12_ALostAnswerMakesNoSecondInstance(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.Shard("a").Break(shardtest.Faults{LoseAnswers: map[string]int{"CreateInstance": 2}})
+			if err := w.work(); err != nil {
+				t.Fatal(err)
+			}
+			if crash {
+				w.restart()
+			}
+			w.live(60 * time.Second)
+			w.mustRun("a")
+		})
+	}
+}
+
+func TestO12_AShardWithoutRoomIsLeft(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		if err := w.work(); err != nil {
+			t.Fatal(err)
+		}
+		w.After(time.Second)
+		w.Shard("a").Condemn(w.get().Spec.InstanceID, "abandoned", 0)
+		w.live(60 * time.Second)
+		w.mustRun("b")
+	})
+}
+
+func TestO6_DeletionEndsTheInstance(t *testing.T) {
+	for _, lose := range []int{0, 1} {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.live(60 * time.Second)
+			w.Shard("a").Break(shardtest.Faults{LoseAnswers: map[string]int{"DeleteInstance": lose}})
+			if err := w.client.Delete(context.Background(), w.get()); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.work(); err != nil && lose == 0 {
+				t.Fatal(err)
+			}
+			if w.get() == nil {
+				t.Fatal("it is gone before its instance")
+			}
+			w.live(60 * time.Second)
+			if w.get() != nil || len(w.instances("a")) != 0 {
+				t.Errorf("left: %v, %v", w.get(), w.instances("a"))
+			}
+		})
+	}
+}
+
+func TestO11_AnEndedInstanceTakesItsMachineWithIt(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.live(60 * time.Second)
+		w.Shard("a").Condemn(w.get().Spec.InstanceID, "expired", 0)
+		w.live(10 * time.Second)
+		owner := &clusterv1.Machine{}
+		if err := w.client.Get(context.Background(), name, owner); err != nil {
+			t.Fatal(err)
+		}
+		if owner.DeletionTimestamp.IsZero() || owner.Annotations[clusterv1.ExcludeNodeDrainingAnnotation] == "" {
+			t.Errorf("the Machine: %+v", owner.ObjectMeta)
+		}
+		if m := w.get(); m == nil || !m.DeletionTimestamp.IsZero() || m.Status.Ready {
+			t.Errorf("the machine is Cluster API's to delete: %+v", m)
+		}
+		if err := w.client.Delete(context.Background(), w.get()); err != nil { // as Cluster API does
+			t.Fatal(err)
+		}
+		calls := w.Shard("a").Count("DeleteInstance")
+		if err := w.work(); err != nil {
+			t.Fatal(err)
+		}
+		if w.get() != nil || w.Shard("a").Count("DeleteInstance") != calls {
+			t.Error("what is gone is not deleted again")
+		}
+	})
+}
+
+// The work leaves the Node first, unless Cluster API has seen to that.
+func TestO6_ADeletedMachineIsDrainedFirst(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.live(60 * time.Second)
+		m := w.get()
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n"}}
+		m.Status.NodeRef = &api.NodeReference{Name: "n", UID: "n"}
+		for _, err := range []error{w.client.Create(context.Background(), node), w.client.Status().Update(context.Background(), m), w.client.Delete(context.Background(), m)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.live(60 * time.Second)
+		if w.get() == nil || w.Shard("a").Count("DeleteInstance") != 0 {
+			t.Fatal("the instance ends before its work has left")
+		}
+		node.Annotations = map[string]string{
+			api.AnnotationDrainInstance: m.Spec.InstanceID, api.AnnotationDrainPhase: string(api.DrainDone), api.AnnotationDrainStartedAt: "2026-01-02T03:04:05Z",
+		}
+		if err := w.client.Update(context.Background(), node); err != nil {
+			t.Fatal(err)
+		}
+		w.live(60 * time.Second)
+		if w.get() != nil || len(w.instances("a")) != 0 {
+			t.Errorf("left: %v, %v", w.get(), w.instances("a"))
+		}
+	})
+}
+
+func TestO16_APausedClusterChangesNothing(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		cluster, paused := &clusterv1.Cluster{}, true
+		if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: name.Namespace, Name: "c"}, cluster); err != nil {
+			t.Fatal(err)
+		}
+		cluster.Spec.Paused = &paused
+		if err := w.client.Update(context.Background(), cluster); err != nil {
+			t.Fatal(err)
+		}
+		w.live(60 * time.Second)
+		if m := w.get(); m.Spec.InstanceID != "" || len(m.Finalizers) != 0 || len(w.instances("a")) != 0 {
+			t.Errorf("%+v", m)
+		}
+	})
+}

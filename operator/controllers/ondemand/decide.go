@@ -1,0 +1,376 @@
+package ondemand
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/controllers/machine"
+)
+
+// Times and numbers of on-demand instances.
+const (
+	// AtOnce is the Again of a decision that is to be followed by another without a pause.
+	AtOnce = time.Millisecond
+	// maxTries is how many instances are tried for one Pod.
+	maxTries = 3
+	// elsewhereFor is how long a Pod must have run on another Node before its instance is
+	// given up.
+	elsewhereFor = 30 * time.Second
+	// lookAgain is for what is not told.
+	lookAgain = 30 * time.Second
+)
+
+// Rules are the settings that a decision goes by.
+type Rules struct {
+	ProvisionTimeout, Linger time.Duration
+	// Namespaces are those whose Pods may ask; nil: all.
+	Namespaces []string
+	// MaxPerNamespace is how many instances the Pods of a namespace may have; 0: any number.
+	MaxPerNamespace int
+}
+
+// Observation is what a decision about one Pod is made from.
+type Observation struct {
+	// Pod is the one of that UID; nil: there is none, which was verified.
+	Pod *corev1.Pod
+	// Machine was made for it, Infra is its NstanceMachine, Node its Node; nil: not there.
+	Machine *clusterv1.Machine
+	Infra   *api.NstanceMachine
+	Node    *corev1.Node
+	// Shards are those of the configuration as far as the Pod's group is concerned, Zone
+	// by their names.
+	Shards []machine.Shard
+	// Volumes are those that the Pod's claims are bound to.
+	Volumes []corev1.PersistentVolume
+	// InNamespace is how many Machines there are for Pods of the same namespace.
+	InNamespace int
+}
+
+// Action is one thing to do: one of the types below.
+type Action interface{ action() }
+
+// Annotate sets annotations of the Pod; an empty value removes one.
+type Annotate map[string]string
+
+// Ungate lets the scheduler look at the Pod.
+type Ungate struct{}
+
+// Make makes the NstanceMachine and then the Machine, as far as they are not there. An
+// empty shard is chosen later.
+type Make struct {
+	Ask   Ask
+	Shard string
+}
+
+// MarkEnded notes on the Machine that its Pod has ended.
+type MarkEnded struct{ At time.Time }
+
+// DeleteMachine deletes the Machine; DeleteInfra an NstanceMachine without one.
+type (
+	DeleteMachine struct{}
+	DeleteInfra   struct{}
+)
+
+// Tell publishes an event about the Pod.
+type Tell struct {
+	Reason  string
+	Warning bool
+	Message string
+}
+
+func (Annotate) action()      {}
+func (Ungate) action()        {}
+func (Make) action()          {}
+func (MarkEnded) action()     {}
+func (DeleteMachine) action() {}
+func (DeleteInfra) action()   {}
+func (Tell) action()          {}
+
+// Decision is what to do about one Pod.
+type Decision struct {
+	Actions []Action
+	// Again is when to decide again at the latest; zero: when something changes.
+	Again time.Duration
+}
+
+// decision is a Decision in the making.
+type decision struct {
+	Decision
+	o     Observation
+	rules Rules
+	now   time.Time
+}
+
+// Decide says what comes next for a Pod.
+func Decide(o Observation, rules Rules, now time.Time) Decision {
+	d := &decision{o: o, rules: rules, now: now}
+	switch {
+	case o.Pod == nil || o.Pod.Status.Phase == corev1.PodSucceeded || o.Pod.Status.Phase == corev1.PodFailed:
+		d.ended()
+	case !Asks(o.Pod) || rules.Namespaces != nil && !slices.Contains(rules.Namespaces, o.Pod.Namespace):
+	case o.Machine != nil:
+		d.provide()
+	default:
+		d.begin()
+	}
+	return d.Decision
+}
+
+func (d *decision) do(actions ...Action) { d.Actions = append(d.Actions, actions...) }
+
+// is returns an annotation of the Pod.
+func (d *decision) is(key string) string { return d.o.Pod.Annotations[key] }
+
+// say notes in the Pod how far it is, and publishes it once.
+func (d *decision) say(phase api.OnDemandPhase, reason, message string, more Annotate) {
+	notes := Annotate{api.OnDemandState: string(phase), api.OnDemandMessage: message}
+	for key, value := range more {
+		notes[key] = value
+	}
+	for key, value := range notes {
+		if d.is(key) == value {
+			delete(notes, key)
+		}
+	}
+	if len(notes) == 0 {
+		return
+	}
+	d.do(notes)
+	_, news := notes[api.OnDemandMessage]
+	_, moved := notes[api.OnDemandState]
+	if reason != "" && (news || moved) {
+		d.do(Tell{Reason: reason, Warning: reason != "OnDemandProvisioning" && reason != "OnDemandReady" && reason != "OnDemandUnused", Message: message})
+	}
+}
+
+// ended is for a Pod that is gone or finished: its instance goes after a while.
+func (d *decision) ended() {
+	m := d.o.Machine
+	switch {
+	case m == nil && d.o.Infra != nil && len(d.o.Infra.OwnerReferences) == 0 && d.o.Infra.DeletionTimestamp.IsZero():
+		d.do(DeleteInfra{}) // the Machine was never made
+	case m == nil || !m.DeletionTimestamp.IsZero():
+		d.released()
+	default:
+		at, err := time.Parse(time.RFC3339, m.Annotations[api.OnDemandEndedAt])
+		if err != nil {
+			d.do(MarkEnded{d.now})
+			d.Again = d.rules.Linger + AtOnce
+			return
+		}
+		if left := at.Add(d.rules.Linger).Sub(d.now); left > 0 {
+			d.Again = left
+			return
+		}
+		d.do(DeleteMachine{})
+		d.released()
+	}
+}
+
+func (d *decision) released() {
+	if d.o.Pod != nil && d.is(api.OnDemandState) != "" {
+		d.say(api.OnDemandReleased, "", "the pod has ended", nil)
+	}
+}
+
+// begin makes the Machine of a Pod that waits, unless something speaks against it.
+func (d *decision) begin() {
+	pod := d.o.Pod
+	if !pod.DeletionTimestamp.IsZero() || pod.Spec.NodeName != "" || pod.Status.Phase != corev1.PodPending && pod.Status.Phase != "" {
+		return
+	}
+	if d.is(api.OnDemandState) == string(api.OnDemandFailed) {
+		if d.is(api.OnDemandRetry) != d.is(api.OnDemandRetried) {
+			d.do(Annotate{api.OnDemandState: "", api.OnDemandMessage: "", api.OnDemandTries: "", api.OnDemandRetried: ""})
+			d.Again = AtOnce
+		}
+		return
+	}
+	ask, err := ReadAsk(pod)
+	if err != nil {
+		d.fail("OnDemandInvalid", err.Error())
+		return
+	}
+	tries := readTries(d.is(api.OnDemandTries))
+	if len(tries) >= maxTries {
+		d.fail("OnDemandProvisioningFailed", fmt.Sprintf("no instance came to be in %d tries: %s", len(tries), d.is(api.OnDemandMessage)))
+		return
+	}
+	if limit := d.rules.MaxPerNamespace; limit > 0 && d.o.InNamespace >= limit {
+		d.say("", "OnDemandQuota", fmt.Sprintf("the pods of namespace %s have %d instances, the most they may have", pod.Namespace, limit), nil)
+		d.Again = lookAgain
+		return
+	}
+	d.place(ask, tries)
+}
+
+// fail ends the attempts until somebody asks again.
+func (d *decision) fail(reason, message string) {
+	d.say(api.OnDemandFailed, reason, message, Annotate{api.OnDemandRetried: d.is(api.OnDemandRetry)})
+}
+
+// place finds a shard. Only where anything limits the choice it is made here.
+func (d *decision) place(ask Ask, tries []try) {
+	fit := d.o.Shards
+	zones, limited := Zones(d.o.Pod, d.o.Volumes)
+	if limited {
+		fit = slices.DeleteFunc(slices.Clone(fit), func(s machine.Shard) bool {
+			return s.Group != nil && !slices.Contains(zones, s.Group.GetZone())
+		})
+	}
+	var tried []string
+	for _, t := range tries {
+		tried = append(tried, t.shard)
+	}
+	p := machine.Place(ask.Group, ask.Shard, tried, fit)
+	if p.Shard == "" && len(tried) > 0 && ask.Shard == "" { // all were tried: again from the beginning
+		p = machine.Place(ask.Group, "", nil, fit)
+	}
+	if p.Shard == "" {
+		reason, message := "OnDemandWaits", p.Message
+		if p.Reason == api.ReasonGroupNotFound {
+			reason = "OnDemandGroupNotFound"
+		}
+		if limited {
+			message += fmt.Sprintf(" (of the shards in %s)", strings.Join(zones, ", "))
+		}
+		d.say("", reason, message, nil)
+		d.Again = lookAgain
+		return
+	}
+	shard := p.Shard
+	if !limited && ask.Shard == "" && len(tries) == 0 {
+		shard = ""
+	}
+	d.do(Make{Ask: ask, Shard: shard})
+	d.Again = AtOnce
+}
+
+// provide follows the Machine of a Pod until both have found each other.
+func (d *decision) provide() {
+	m, pod := d.o.Machine, d.o.Pod
+	if !m.DeletionTimestamp.IsZero() || !pod.DeletionTimestamp.IsZero() {
+		return // the Machine's end, or the Pod's, is news
+	}
+	notes := Annotate{api.OnDemandMachine: m.Namespace + "/" + m.Name, api.OnDemandTries: d.tries()}
+	switch {
+	case pod.Spec.NodeName != "":
+		d.bound(notes)
+	case d.joined():
+		d.say(api.OnDemandJoined, "OnDemandReady", "node "+d.o.Node.Name+" is ready", notes)
+		if gated(pod) {
+			d.do(Ungate{})
+		}
+	default:
+		d.wait(notes)
+	}
+}
+
+// wait is for an instance whose Node is not there yet.
+func (d *decision) wait(notes Annotate) {
+	m := d.o.Machine
+	last := ""
+	if d.o.Infra != nil {
+		last = d.o.Infra.Status.LastError
+	}
+	left := m.CreationTimestamp.Add(d.rules.ProvisionTimeout).Sub(d.now)
+	if left > 0 {
+		message := "machine " + m.Name + " is being made"
+		if last != "" {
+			message += ": " + last
+		}
+		d.say(api.OnDemandProvisioning, "OnDemandProvisioning", message, notes)
+		d.Again = left
+		if d.o.Node != nil { // that it gets ready is not always told
+			d.Again = min(left, lookAgain)
+		}
+		return
+	}
+	message := fmt.Sprintf("no node within %v", d.rules.ProvisionTimeout)
+	if last != "" {
+		message += ": " + last
+	}
+	d.say(api.OnDemandProvisioning, "OnDemandProvisioning", message, notes)
+	d.do(DeleteMachine{})
+}
+
+// joined reports whether the Node is there, is ready and keeps other Pods off.
+func (d *decision) joined() bool {
+	n := d.o.Node
+	if n == nil || !ready(n) {
+		return false
+	}
+	claim := d.o.Machine.Labels[api.OnDemandClaim]
+	return claim == "" || n.Labels[api.OnDemandClaim] == claim
+}
+
+// bound is for a Pod that has a Node: its own, or another one, which happens where nothing
+// binds it. Then its own is of no use.
+func (d *decision) bound(notes Annotate) {
+	pod := d.o.Pod
+	if d.o.Node != nil && d.o.Node.Name == pod.Spec.NodeName {
+		d.say(api.OnDemandBound, "", "it runs on its own node "+pod.Spec.NodeName, notes)
+		return
+	}
+	since := pod.CreationTimestamp.Time
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			since = c.LastTransitionTime.Time
+		}
+	}
+	if left := since.Add(elsewhereFor).Sub(d.now); left > 0 {
+		d.Again = left
+		return
+	}
+	d.say(api.OnDemandReleased, "OnDemandUnused", "it runs on node "+pod.Spec.NodeName+", so its own instance is not needed", notes)
+	d.do(DeleteMachine{})
+}
+
+// try is a Machine that was made, and the shard that it went to.
+type try struct{ machine, shard string }
+
+func readTries(list string) []try {
+	var tries []try
+	for entry := range strings.SplitSeq(list, ",") {
+		if uid, shard, ok := strings.Cut(entry, "@"); ok {
+			tries = append(tries, try{uid, shard})
+		}
+	}
+	return tries
+}
+
+// tries returns the tries with the present Machine among them.
+func (d *decision) tries() string {
+	tries := readTries(d.is(api.OnDemandTries))
+	now := try{machine: string(d.o.Machine.UID)}
+	if d.o.Infra != nil {
+		now.shard = d.o.Infra.Spec.Shard
+	}
+	i := slices.IndexFunc(tries, func(t try) bool { return t.machine == now.machine })
+	if i < 0 {
+		tries = append(tries, now)
+	} else if now.shard != "" {
+		tries[i] = now
+	}
+	var all []string
+	for _, t := range tries {
+		all = append(all, t.machine+"@"+t.shard)
+	}
+	return strings.Join(all, ",")
+}
+
+func gated(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == api.OnDemandGate })
+}
+
+func ready(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}

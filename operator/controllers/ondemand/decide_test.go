@@ -1,0 +1,272 @@
+package ondemand
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/controllers/machine"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func shard(name, zone string) machine.Shard {
+	return machine.Shard{Name: name, Reachable: true, Known: true, Group: &nstancev1.GroupStatus{Key: "web", Kind: "wrk", Zone: zone}}
+}
+
+func selector(terms ...corev1.NodeSelectorTerm) *corev1.NodeSelector {
+	return &corev1.NodeSelector{NodeSelectorTerms: terms}
+}
+
+func in(zones ...string) corev1.NodeSelectorTerm {
+	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: zones}}}
+}
+
+func TestO12_Zones(t *testing.T) {
+	volume := func(s *corev1.NodeSelector) corev1.PersistentVolume {
+		return corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{NodeAffinity: &corev1.VolumeNodeAffinity{Required: s}}}
+	}
+	pod := func(zone string, s *corev1.NodeSelector) *corev1.Pod {
+		p := &corev1.Pod{}
+		if zone != "" {
+			p.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: zone}
+		}
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: s}}
+		return p
+	}
+	other := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"}}}}
+	for _, tt := range []struct {
+		name    string
+		pod     *corev1.Pod
+		volumes []corev1.PersistentVolume
+		want    []string
+		limited bool
+	}{
+		{"anywhere", pod("", nil), nil, nil, false},
+		{"by the node selector", pod("a", nil), nil, []string{"a"}, true},
+		{"by affinity, one of the terms", pod("", selector(in("b"), in("a", "b"))), nil, []string{"a", "b"}, true},
+		{"a term that names no zone allows all", pod("", selector(in("a"), other)), nil, nil, false},
+		{"by a volume", pod("", nil), []corev1.PersistentVolume{volume(selector(in("c")))}, []string{"c"}, true},
+		{"by all of them", pod("", selector(in("a", "b"))), []corev1.PersistentVolume{volume(selector(in("b", "c"))), volume(nil)}, []string{"b"}, true},
+		{"they contradict each other", pod("a", nil), []corev1.PersistentVolume{volume(selector(in("b")))}, []string{}, true},
+	} {
+		got, limited := Zones(tt.pod, tt.volumes)
+		if diff := cmp.Diff(tt.want, got); diff != "" || limited != tt.limited {
+			t.Errorf("%s: %t %s", tt.name, limited, diff)
+		}
+	}
+}
+
+func TestO12_ReadAsk(t *testing.T) {
+	pod := func(annotations ...string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.OnDemandGroup: "web"}}}
+		for i := 0; i < len(annotations); i += 2 {
+			p.Annotations[annotations[i]] = annotations[i+1]
+		}
+		return p
+	}
+	tied := pod(api.OnDemandClaim, "c1", api.OnDemandVarPrefix+"A", "b")
+	tied.Spec.NodeSelector = map[string]string{api.OnDemandClaim: "c1"}
+	for _, tt := range []struct {
+		name string
+		pod  *corev1.Pod
+		want Ask
+		err  string
+	}{
+		{"a group", pod(), Ask{Group: "web", Vars: map[string]string{}}, ""},
+		{"all", pod(api.OnDemandInstanceType, "big", api.OnDemandShard, "a"), Ask{Group: "web", InstanceType: "big", Shard: "a", Vars: map[string]string{}}, ""},
+		{"a claim", tied, Ask{Group: "web", Claim: "c1", Vars: map[string]string{
+			"A": "b", "NSTANCE_NODE_LABELS": "on-demand.nstance.dev/claim=c1", "NSTANCE_NODE_TAINTS": "on-demand.nstance.dev/claim=c1:NoSchedule",
+		}}, ""},
+		{"a claim that binds nothing", pod(api.OnDemandClaim, "c1"), Ask{Group: "web", Vars: map[string]string{}}, ""},
+		{"a variable without a name", pod(api.OnDemandVarPrefix+"1A", "b"), Ask{},
+			"annotation on-demand.nstance.dev/var.1A: a variable is named by 1 to 64 letters, digits and underscores, no digit first; rename it"},
+	} {
+		got, err := ReadAsk(tt.pod)
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+		if text := ""; err != nil {
+			if text = err.Error(); text != tt.err {
+				t.Errorf("%s: %s", tt.name, text)
+			}
+		} else if tt.err != "" {
+			t.Errorf("%s: no error", tt.name)
+		}
+	}
+	if _, err := ReadAsk(pod(api.OnDemandGroup, "No Group")); err == nil {
+		t.Error("a group that is no identifier is taken")
+	}
+}
+
+// FuzzReadAsk: what people write into annotations ends in an answer, and what is taken fits
+// into a machine.
+func FuzzReadAsk(f *testing.F) {
+	f.Add("web", "small", "a", "A", "b", "c1")
+	f.Fuzz(func(t *testing.T, group, kind, shard, name, value, claim string) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+			api.OnDemandGroup: group, api.OnDemandInstanceType: kind, api.OnDemandShard: shard, api.OnDemandVarPrefix + name: value, api.OnDemandClaim: claim,
+		}}}
+		ask, err := ReadAsk(pod)
+		if err != nil {
+			return
+		}
+		if ask.Group == "" || len(ask.Group) > 32 || len(ask.Shard) > 32 || len(ask.InstanceType) > 63 || len(ask.Vars) > 64 {
+			t.Errorf("%+v", ask)
+		}
+	})
+}
+
+// observed is a Pod that waits for an instance, with two shards that have its group.
+func observed(changes ...func(*Observation)) Observation {
+	o := Observation{
+		Pod: &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "apps", Name: "p", UID: "pod", CreationTimestamp: metav1.NewTime(now),
+				Annotations: map[string]string{api.OnDemandGroup: "web", api.OnDemandClaim: "c1"},
+			},
+			Spec: corev1.PodSpec{
+				NodeSelector:    map[string]string{api.OnDemandClaim: "c1"},
+				SchedulingGates: []corev1.PodSchedulingGate{{Name: api.OnDemandGate}},
+			},
+			Status: corev1.PodStatus{Phase: corev1.PodPending},
+		},
+		Shards: []machine.Shard{shard("a", "zone-a"), shard("b", "zone-b")},
+	}
+	for _, change := range changes {
+		change(&o)
+	}
+	return o
+}
+
+func made(o *Observation) {
+	o.Machine = &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "nstance", Name: "m", UID: "m1", Labels: map[string]string{api.OnDemandClaim: "c1"}, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute)),
+	}}
+	o.Infra = &api.NstanceMachine{Spec: api.NstanceMachineSpec{MachineSettings: api.MachineSettings{Shard: "a"}}}
+}
+
+func joined(o *Observation) {
+	made(o)
+	o.Node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{api.OnDemandClaim: "c1"}}, Status: corev1.NodeStatus{
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}}
+}
+
+func notes(pairs ...string) func(*Observation) {
+	return func(o *Observation) {
+		for i := 0; i < len(pairs); i += 2 {
+			o.Pod.Annotations[pairs[i]] = pairs[i+1]
+		}
+	}
+}
+
+func podGone(o *Observation) { o.Pod = nil }
+
+func TestO12_Decide(t *testing.T) {
+	rules := Rules{ProvisionTimeout: 15 * time.Minute, Linger: time.Minute}
+	ask := Ask{Group: "web", Claim: "c1", Vars: map[string]string{
+		"NSTANCE_NODE_LABELS": "on-demand.nstance.dev/claim=c1", "NSTANCE_NODE_TAINTS": "on-demand.nstance.dev/claim=c1:NoSchedule",
+	}}
+	phase := func(p corev1.PodPhase) func(*Observation) { return func(o *Observation) { o.Pod.Status.Phase = p } }
+	on := func(node string) func(*Observation) { return func(o *Observation) { o.Pod.Spec.NodeName = node } }
+	deleting := func(o *Observation) { at := metav1.NewTime(now); o.Machine.DeletionTimestamp = &at }
+	old := func(o *Observation) { o.Machine.CreationTimestamp = metav1.NewTime(now.Add(-15 * time.Minute)) }
+	failing := func(o *Observation) { o.Infra.Status.LastError = "no room" }
+	endedAt := func(ago time.Duration) func(*Observation) {
+		return func(o *Observation) {
+			o.Machine.Annotations = map[string]string{api.OnDemandEndedAt: now.Add(-ago).Format(time.RFC3339)}
+		}
+	}
+	zone := func(z string) func(*Observation) {
+		return func(o *Observation) { o.Pod.Spec.NodeSelector[corev1.LabelTopologyZone] = z }
+	}
+	known := notes(api.OnDemandMachine, "nstance/m", api.OnDemandTries, "m1@a")
+	const ready, making = "node n is ready", "machine m is being made"
+	for _, tt := range []struct {
+		name  string
+		o     Observation
+		want  []Action
+		again time.Duration
+	}{
+		{"a new pod", observed(), []Action{Make{Ask: ask}}, AtOnce},
+		{"a pod that asks for nothing", observed(func(o *Observation) { o.Pod.Annotations = nil }), nil, 0},
+		{"a pod of a daemon set", observed(func(o *Observation) {
+			o.Pod.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Controller: new(true)}}
+		}), nil, 0},
+		{"a pod that runs already", observed(on("x"), phase(corev1.PodRunning)), nil, 0},
+		{"a pod on its way out", observed(func(o *Observation) { at := metav1.NewTime(now); o.Pod.DeletionTimestamp = &at }), nil, 0},
+		{"a pinned one", observed(notes(api.OnDemandShard, "b")), []Action{Make{Ask: func() Ask { a := ask; a.Shard = "b"; return a }(), Shard: "b"}}, AtOnce},
+		{"one of a zone", observed(zone("zone-b")), []Action{Make{Ask: ask, Shard: "b"}}, AtOnce},
+		{"one of a zone without a shard", observed(zone("zone-c")), []Action{
+			Annotate{api.OnDemandMessage: "no shard has group web; make the group, or another machine (of the shards in zone-c)"},
+			Tell{"OnDemandGroupNotFound", true, "no shard has group web; make the group, or another machine (of the shards in zone-c)"},
+		}, lookAgain},
+		{"a second try goes elsewhere", observed(notes(api.OnDemandTries, "m0@a")), []Action{Make{Ask: ask, Shard: "b"}}, AtOnce},
+		{"a third one begins again", observed(notes(api.OnDemandTries, "m0@a,m1@b")), []Action{Make{Ask: ask, Shard: "a"}}, AtOnce},
+		{"there is no fourth", observed(notes(api.OnDemandTries, "m0@a,m1@b,m2@a", api.OnDemandMessage, "no room")), []Action{
+			Annotate{api.OnDemandState: "Failed", api.OnDemandMessage: "no instance came to be in 3 tries: no room"},
+			Tell{"OnDemandProvisioningFailed", true, "no instance came to be in 3 tries: no room"},
+		}, 0},
+		{"it has failed", observed(notes(api.OnDemandState, "Failed", api.OnDemandRetry, "1", api.OnDemandRetried, "1")), nil, 0},
+		{"until somebody asks again", observed(notes(api.OnDemandState, "Failed", api.OnDemandRetry, "2", api.OnDemandRetried, "1")), []Action{
+			Annotate{api.OnDemandState: "", api.OnDemandMessage: "", api.OnDemandTries: "", api.OnDemandRetried: ""},
+		}, AtOnce},
+		{"it is being made", observed(made), []Action{
+			Annotate{api.OnDemandState: "Provisioning", api.OnDemandMessage: making, api.OnDemandMachine: "nstance/m", api.OnDemandTries: "m1@a"},
+			Tell{"OnDemandProvisioning", false, making},
+		}, 14 * time.Minute},
+		{"which is said once", observed(made, known, notes(api.OnDemandState, "Provisioning", api.OnDemandMessage, making)), nil, 14 * time.Minute},
+		{"it takes too long", observed(made, old, failing, known, notes(api.OnDemandState, "Provisioning")), []Action{
+			Annotate{api.OnDemandMessage: "no node within 15m0s: no room"}, Tell{"OnDemandProvisioning", false, "no node within 15m0s: no room"}, DeleteMachine{},
+		}, 0},
+		{"its end is news", observed(made, deleting), nil, 0},
+		{"its node is ready", observed(joined, known), []Action{
+			Annotate{api.OnDemandState: "Joined", api.OnDemandMessage: ready}, Tell{"OnDemandReady", false, ready}, Ungate{},
+		}, 0},
+		{"its node lets others in", observed(joined, known, notes(api.OnDemandState, "Provisioning", api.OnDemandMessage, making), func(o *Observation) { o.Node.Labels = nil }), nil, lookAgain},
+		{"its node is not ready", observed(joined, known, notes(api.OnDemandState, "Provisioning", api.OnDemandMessage, making), func(o *Observation) { o.Node.Status.Conditions = nil }), nil, lookAgain},
+		{"it runs on its node", observed(joined, known, on("n")), []Action{Annotate{api.OnDemandState: "Bound", api.OnDemandMessage: "it runs on its own node n"}}, 0},
+		{"it runs elsewhere", observed(joined, known, on("x")), nil, 30 * time.Second},
+		{"and stays there", observed(joined, known, on("x"), func(o *Observation) { o.Pod.CreationTimestamp = metav1.NewTime(now.Add(-elsewhereFor)) }), []Action{
+			Annotate{api.OnDemandState: "Released", api.OnDemandMessage: "it runs on node x, so its own instance is not needed"},
+			Tell{"OnDemandUnused", false, "it runs on node x, so its own instance is not needed"}, DeleteMachine{},
+		}, 0},
+		{"it is gone", observed(joined, podGone), []Action{MarkEnded{now}}, time.Minute + AtOnce},
+		{"it was gone a moment ago", observed(joined, podGone, endedAt(20*time.Second)), nil, 40 * time.Second},
+		{"it was gone for a while", observed(joined, podGone, endedAt(time.Minute)), []Action{DeleteMachine{}}, 0},
+		{"it has succeeded", observed(joined, phase(corev1.PodSucceeded), endedAt(time.Minute), notes(api.OnDemandState, "Bound")), []Action{
+			DeleteMachine{}, Annotate{api.OnDemandState: "Released", api.OnDemandMessage: "the pod has ended"},
+		}, 0},
+		{"it is gone before its machine was made", observed(podGone, func(o *Observation) { o.Infra = &api.NstanceMachine{} }), []Action{DeleteInfra{}}, 0},
+		{"nothing is left", observed(podGone), nil, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := Decide(tt.o, rules, now)
+			if diff := cmp.Diff(tt.want, d.Actions); diff != "" {
+				t.Error(diff)
+			}
+			if d.Again != tt.again {
+				t.Errorf("again after %v, want %v", d.Again, tt.again)
+			}
+		})
+	}
+}
+
+func TestO12_RulesOfNamespaces(t *testing.T) {
+	if d := Decide(observed(), Rules{Namespaces: []string{"others"}}, now); d.Actions != nil {
+		t.Errorf("a namespace that may not ask: %v", d.Actions)
+	}
+	d := Decide(observed(func(o *Observation) { o.InNamespace = 2 }), Rules{MaxPerNamespace: 2}, now)
+	const message = "the pods of namespace apps have 2 instances, the most they may have"
+	want := []Action{Annotate{api.OnDemandMessage: message}, Tell{"OnDemandQuota", true, message}}
+	if diff := cmp.Diff(want, d.Actions); diff != "" || d.Again != lookAgain {
+		t.Errorf("%s, %v", diff, d.Again)
+	}
+}

@@ -1,0 +1,124 @@
+package ondemand
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+)
+
+// observe reads what a decision about the Pod of a UID needs.
+func (r *Reconciler) observe(ctx context.Context, uid string) (*Observation, error) {
+	o := &Observation{}
+	for _, look := range []func(context.Context, string, *Observation) error{r.observeMachine, r.observePod, r.observeNode, r.observeRoom} {
+		if err := look(ctx, uid, o); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+func (r *Reconciler) observeMachine(ctx context.Context, uid string, o *Observation) error {
+	var machines clusterv1.MachineList
+	of := client.MatchingLabels{api.LabelOnDemandPodUID: uid}
+	if err := r.Client.List(ctx, &machines, client.InNamespace(r.Namespace), of); err != nil {
+		return fmt.Errorf("machines of pod %s: %w", uid, err)
+	}
+	if len(machines.Items) > 0 {
+		o.Machine = &machines.Items[0]
+	}
+	var infras api.NstanceMachineList
+	if err := r.Client.List(ctx, &infras, client.InNamespace(r.Namespace), of); err != nil {
+		return fmt.Errorf("machines of pod %s: %w", uid, err)
+	}
+	if len(infras.Items) > 0 {
+		o.Infra = &infras.Items[0]
+	}
+	return nil
+}
+
+// observePod finds the Pod. That there is none is asked of the API server itself.
+func (r *Reconciler) observePod(ctx context.Context, uid string, o *Observation) error {
+	var pods corev1.PodList
+	if err := r.Workload.List(ctx, &pods, client.MatchingFields{byUID: uid}); err != nil {
+		return fmt.Errorf("pod %s: %w", uid, err)
+	}
+	if len(pods.Items) > 0 {
+		o.Pod = &pods.Items[0]
+		return nil
+	}
+	var made client.Object
+	switch {
+	case o.Machine != nil:
+		made = o.Machine
+	case o.Infra != nil:
+		made = o.Infra
+	default:
+		return nil // nothing depends on it
+	}
+	pod := &corev1.Pod{}
+	name := client.ObjectKey{
+		Namespace: made.GetAnnotations()[api.LabelOnDemandPodNamespace], Name: made.GetAnnotations()[api.LabelOnDemandPodName],
+	}
+	err := r.Live.Get(ctx, name, pod)
+	if err == nil && string(pod.UID) == uid {
+		o.Pod = pod
+	}
+	return client.IgnoreNotFound(err)
+}
+
+func (r *Reconciler) observeNode(ctx context.Context, _ string, o *Observation) error {
+	if o.Infra == nil || o.Infra.Status.NodeRef == nil {
+		return nil
+	}
+	node := &corev1.Node{}
+	err := r.Workload.Get(ctx, client.ObjectKey{Name: o.Infra.Status.NodeRef.Name}, node)
+	if err == nil && node.UID == o.Infra.Status.NodeRef.UID {
+		o.Node = node
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// observeRoom reads what it takes to make a Machine, if there is none.
+func (r *Reconciler) observeRoom(ctx context.Context, _ string, o *Observation) error {
+	if o.Pod == nil || o.Machine != nil {
+		return nil
+	}
+	o.Shards = r.Shards(o.Pod.Annotations[api.OnDemandGroup])
+	var machines clusterv1.MachineList
+	err := r.Client.List(ctx, &machines, client.InNamespace(r.Namespace), client.MatchingLabels{api.LabelOnDemandPodNamespace: o.Pod.Namespace})
+	if err != nil {
+		return fmt.Errorf("machines of namespace %s: %w", o.Pod.Namespace, err)
+	}
+	o.InNamespace = len(machines.Items)
+	for _, v := range o.Pod.Spec.Volumes {
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
+		volume, err := r.volume(ctx, client.ObjectKey{Namespace: o.Pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName})
+		if err != nil {
+			return err
+		}
+		if volume != nil {
+			o.Volumes = append(o.Volumes, *volume)
+		}
+	}
+	return nil
+}
+
+// volume returns the volume that a claim is bound to; nil: none yet.
+func (r *Reconciler) volume(ctx context.Context, name client.ObjectKey) (*corev1.PersistentVolume, error) {
+	claim := &corev1.PersistentVolumeClaim{}
+	if err := r.Workload.Get(ctx, name, claim); err != nil || claim.Spec.VolumeName == "" {
+		return nil, client.IgnoreNotFound(err)
+	}
+	volume := &corev1.PersistentVolume{}
+	if err := r.Workload.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, volume); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return volume, nil
+}

@@ -1,0 +1,81 @@
+package ondemand
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"nstance.dev/operator/controllers/machine"
+)
+
+// resync is how often a Machine is looked at without news, in case some were missed.
+const resync = 5 * time.Minute
+
+// Options are the surroundings of a Reconciler; all are required unless said.
+type Options struct {
+	// Client is for the objects of the operator and of Cluster API.
+	Client    client.Client
+	Namespace string
+	// Cluster is the name of the Cluster that Machines are made for.
+	Cluster string
+	// Workload is for Pods, volumes and Nodes; Live reads there past the cache.
+	Workload client.Client
+	Live     client.Reader
+	// Shards says what the shards have of a group, in the order of the configuration.
+	Shards func(group string) []machine.Shard
+	// Events are published where the Pods are.
+	Events events.EventRecorder
+	Rules  Rules
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+}
+
+// Reconciler carries decisions out. Its requests name a Pod by its UID and have no
+// namespace. New makes one; it is safe for concurrent use.
+type Reconciler struct{ Options }
+
+// New returns a reconciler.
+func New(o Options) *Reconciler {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Reconciler{o}
+}
+
+// Reconcile takes the instance of one Pod a step further.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	o, err := r.observe(ctx, req.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	d := Decide(*o, r.Rules, r.Now())
+	for _, action := range d.Actions {
+		if err := r.act(ctx, o, action); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	if d.Again == 0 && o.Machine != nil {
+		d.Again = resync
+	}
+	return ctrl.Result{RequeueAfter: d.Again}, nil
+}
+
+// byUID is the index of Pods that ask for an instance.
+const byUID = "metadata.uid"
+
+// PodIndexes are the indexes that a cache of Pods needs.
+func PodIndexes() map[string]client.IndexerFunc {
+	return map[string]client.IndexerFunc{
+		byUID: func(o client.Object) []string {
+			pod, ok := o.(*corev1.Pod)
+			if !ok || !Asks(pod) {
+				return nil
+			}
+			return []string{string(pod.UID)}
+		},
+	}
+}

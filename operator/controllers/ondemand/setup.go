@@ -1,0 +1,73 @@
+package ondemand
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+)
+
+// SetupWithManager makes a manager run the reconciler. The Pods are those of workload;
+// where they are the manager's own, that is the manager itself.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workload cluster.Cluster, o controller.Options) error {
+	for field, index := range PodIndexes() {
+		if err := workload.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, field, index); err != nil {
+			return fmt.Errorf("index Pods by %s: %w", field, err)
+		}
+	}
+	asks := predicate.NewTypedPredicateFuncs(Asks)
+	ofPod := func(_ context.Context, pod *corev1.Pod) []reconcile.Request { return request(string(pod.UID)) }
+	err := builder.ControllerManagedBy(mgr).
+		Named("ondemand").
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMade)).
+		Watches(&api.NstanceMachine{}, handler.EnqueueRequestsFromMapFunc(ofMade)).
+		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(ofPod), asks)).
+		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofNode))).
+		WithOptions(o).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("controller ondemand: %w", err)
+	}
+	return nil
+}
+
+func request(uid string) []reconcile.Request {
+	if uid == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: uid}}}
+}
+
+// ofMade returns the Pod that an object was made for.
+func ofMade(_ context.Context, o client.Object) []reconcile.Request {
+	return request(o.GetLabels()[api.LabelOnDemandPodUID])
+}
+
+// ofNode returns the Pod that a Node was made for.
+func (r *Reconciler) ofNode(ctx context.Context, n *corev1.Node) []reconcile.Request {
+	claim := n.Labels[api.OnDemandClaim]
+	if claim == "" {
+		return nil
+	}
+	var list api.NstanceMachineList
+	if err := r.Client.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{api.OnDemandClaim: claim}); err != nil {
+		return nil // the cache ends with the process
+	}
+	var all []reconcile.Request
+	for i := range list.Items {
+		all = append(all, ofMade(ctx, &list.Items[i])...)
+	}
+	return all
+}

@@ -1,0 +1,243 @@
+package ondemand_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/controllers/kubefake"
+	"nstance.dev/operator/controllers/machine"
+	"nstance.dev/operator/controllers/ondemand"
+	"nstance.dev/operator/controllers/walktest"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is an API server with Pods. Nothing here makes instances: a test says when Nodes
+// join, as the other controllers do.
+type world struct {
+	t        *testing.T
+	client   client.WithWatch
+	faults   *walktest.Faults
+	events   *walktest.Events
+	ondemand *ondemand.Reconciler
+}
+
+func inWorld(t *testing.T, walk func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, faults: &walktest.Faults{}, events: &walktest.Events{}}
+		b := kubefake.NewBuilder(t)
+		for field, index := range ondemand.PodIndexes() {
+			b.WithIndex(&corev1.Pod{}, field, index)
+		}
+		w.client = b.Build()
+		through := w.faults.Through(w.client)
+		w.ondemand = ondemand.New(ondemand.Options{
+			Client: through, Namespace: walktest.Namespace, Cluster: "c", Workload: through, Live: w.client, Events: w.events,
+			Shards: func(group string) []machine.Shard {
+				return []machine.Shard{{Name: "a", Reachable: true, Known: true, Group: &nstancev1.GroupStatus{Key: group, Kind: "wrk"}}}
+			},
+			Rules: ondemand.Rules{ProvisionTimeout: 15 * time.Minute, Linger: time.Minute},
+		})
+		walk(t, w)
+	})
+}
+
+// add makes a Pod as the webhook leaves it.
+func (w *world) add(namespace, name string, uid types.UID) {
+	w.t.Helper()
+	claim := "claim-" + string(uid)
+	err := w.client.Create(context.Background(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, UID: uid, CreationTimestamp: metav1.Now(),
+			Annotations: map[string]string{api.OnDemandGroup: "web", api.OnDemandClaim: claim},
+		},
+		Spec: corev1.PodSpec{
+			NodeSelector:    map[string]string{api.OnDemandClaim: claim},
+			SchedulingGates: []corev1.PodSchedulingGate{{Name: api.OnDemandGate}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// work reconciles a Pod until it comes to rest.
+func (w *world) work(uid types.UID) time.Duration {
+	w.t.Helper()
+	for range 20 {
+		result, err := w.ondemand.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Name: string(uid)}})
+		if err == nil && (result.RequeueAfter == 0 || result.RequeueAfter > time.Second) {
+			return result.RequeueAfter
+		}
+	}
+	w.t.Fatal("it never comes to rest")
+	return 0
+}
+
+func (w *world) machines() []clusterv1.Machine {
+	w.t.Helper()
+	var machines clusterv1.MachineList
+	var infras api.NstanceMachineList
+	for _, list := range []client.ObjectList{&machines, &infras} {
+		if err := w.client.List(context.Background(), list); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if len(machines.Items) != len(infras.Items) {
+		w.t.Fatalf("%d Machines, %d NstanceMachines", len(machines.Items), len(infras.Items))
+	}
+	return machines.Items
+}
+
+func (w *world) pod(namespace, name string) *corev1.Pod {
+	w.t.Helper()
+	pod := &corev1.Pod{}
+	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
+		w.t.Fatal(err)
+	}
+	return pod
+}
+
+// join makes the Node of a Pod's machine, ready and for that Pod alone.
+func (w *world) join(pod *corev1.Pod) {
+	w.t.Helper()
+	ctx := context.Background()
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "node-" + string(pod.UID), UID: pod.UID, Labels: map[string]string{api.OnDemandClaim: pod.Annotations[api.OnDemandClaim]}},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}
+	if err := w.client.Create(ctx, node); err != nil {
+		w.t.Fatal(err)
+	}
+	var infras api.NstanceMachineList
+	if err := w.client.List(ctx, &infras, client.MatchingLabels{api.LabelOnDemandPodUID: string(pod.UID)}); err != nil || len(infras.Items) != 1 {
+		w.t.Fatalf("%v, %d machines", err, len(infras.Items))
+	}
+	m := &infras.Items[0]
+	m.Status.NodeRef = &api.NodeReference{Name: node.Name, UID: node.UID}
+	if err := w.client.Status().Update(ctx, m); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// remove deletes the Pod, and with its Machine what Cluster API would.
+func (w *world) remove(o client.Object) {
+	w.t.Helper()
+	if err := w.client.Delete(context.Background(), o); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestO12_APodGetsAMachineAndIsLetGoWhenItsNodeIsThere(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add("apps", "p", "u1")
+		w.work("u1")
+		pod, all := w.pod("apps", "p"), w.machines()
+		if len(all) != 1 || *all[0].Spec.Bootstrap.DataSecretName != "" || all[0].Labels[api.OnDemandClaim] != "claim-u1" {
+			t.Fatalf("%+v", all)
+		}
+		if pod.Annotations[api.OnDemandState] != "Provisioning" || len(pod.Spec.SchedulingGates) != 1 {
+			t.Fatalf("%+v", pod)
+		}
+		w.join(pod)
+		w.work("u1")
+		if pod = w.pod("apps", "p"); pod.Annotations[api.OnDemandState] != "Joined" || len(pod.Spec.SchedulingGates) != 0 {
+			t.Errorf("%+v", pod)
+		}
+	})
+}
+
+func TestO12_PodsOfTheSameNameAreDifferentPods(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add("apps", "web-0", "u1")
+		w.add("more", "web-0", "u2")
+		w.work("u1")
+		w.work("u2")
+		if n := len(w.machines()); n != 2 {
+			t.Fatalf("%d machines for two pods", n)
+		}
+		w.remove(w.pod("apps", "web-0"))
+		w.add("apps", "web-0", "u3")
+		w.work("u3")
+		w.work("u1") // its name is there again, and it is not
+		time.Sleep(time.Minute + time.Second)
+		w.work("u1")
+		var names []string
+		for _, m := range w.left() {
+			names = append(names, m.Labels[api.LabelOnDemandPodUID])
+		}
+		if fmt.Sprint(names) != "[u2 u3]" && fmt.Sprint(names) != "[u3 u2]" {
+			t.Errorf("machines of %v", names)
+		}
+	})
+}
+
+// left returns the Machines alone: their NstanceMachines are Cluster API's to delete.
+func (w *world) left() []clusterv1.Machine {
+	w.t.Helper()
+	var machines clusterv1.MachineList
+	if err := w.client.List(context.Background(), &machines); err != nil {
+		w.t.Fatal(err)
+	}
+	return machines.Items
+}
+
+func TestO12_AMachineEndsWithItsPodAlsoIfNobodySawIt(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add("apps", "p", "u1")
+		again := w.work("u1")
+		if again <= 0 {
+			t.Fatal("nobody looks again")
+		}
+		w.remove(w.pod("apps", "p")) // while the instance is being made, and without news
+		w.work("u1")
+		if len(w.left()) != 1 {
+			t.Fatal("it does not linger")
+		}
+		time.Sleep(time.Minute + time.Second)
+		w.work("u1")
+		if n := len(w.left()); n != 0 {
+			t.Errorf("%d machines are left", n)
+		}
+	})
+}
+
+// Whatever write fails, before or after it took effect: one Machine, and the Pod is let go.
+func TestO12_ACrashAtAnyWriteMakesNoSecondMachine(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("changed"))
+	for n := 1; n <= 6; n++ {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("write %d, after %t", n, after), func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					w.add("apps", "p", "u1")
+					w.faults.FailWrite(n, after, conflict)
+					w.work("u1")
+					w.join(w.pod("apps", "p"))
+					w.work("u1")
+					pod := w.pod("apps", "p")
+					if len(w.machines()) != 1 || len(pod.Spec.SchedulingGates) != 0 || pod.Annotations[api.OnDemandState] != "Joined" {
+						t.Errorf("%d machines; %+v", len(w.machines()), pod)
+					}
+				})
+			})
+		}
+	}
+}

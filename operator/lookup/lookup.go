@@ -1,0 +1,169 @@
+// Package lookup finds in caches the objects that belong to an instance: the NstanceMachine
+// that stands for it, by its id, and its Node, by the rules of package nodes.
+//
+// The caches need the indexes of [MachineIndexes] and [NodeIndexes]; [Register] adds them
+// before the caches are started.
+package lookup
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/nodes"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// Indexes of a cache. The one of Nodes by name needs none.
+const (
+	byInstance   = "spec.instanceID"
+	byProviderID = "spec.providerID"
+	byTail       = "spec.providerID.tail"
+	byLabel      = "metadata.labels.instance-id"
+)
+
+// MachineIndexes are the indexes that a cache of NstanceMachines needs.
+func MachineIndexes() map[string]client.IndexerFunc {
+	return map[string]client.IndexerFunc{
+		byInstance: func(o client.Object) []string {
+			m, ok := o.(*api.NstanceMachine)
+			if !ok || m.Spec.InstanceID == "" {
+				return nil
+			}
+			return []string{m.Spec.InstanceID}
+		},
+	}
+}
+
+// NodeIndexes are the indexes that a cache of Nodes needs.
+func NodeIndexes() map[string]client.IndexerFunc {
+	of := func(value func(*corev1.Node) string) client.IndexerFunc {
+		return func(o client.Object) []string {
+			node, ok := o.(*corev1.Node)
+			if !ok || value(node) == "" {
+				return nil
+			}
+			return []string{value(node)}
+		}
+	}
+	return map[string]client.IndexerFunc{
+		byProviderID: of(func(n *corev1.Node) string { return n.Spec.ProviderID }),
+		byTail:       of(func(n *corev1.Node) string { return nodes.Tail(n.Spec.ProviderID) }),
+		byLabel:      of(func(n *corev1.Node) string { return n.Labels[api.LabelInstanceID] }),
+	}
+}
+
+// Register adds the indexes to the cache of the machines and to that of the Nodes.
+func Register(ctx context.Context, machines, ofNodes client.FieldIndexer) error {
+	for field, index := range MachineIndexes() {
+		if err := machines.IndexField(ctx, &api.NstanceMachine{}, field, index); err != nil {
+			return fmt.Errorf("index NstanceMachines by %s: %w", field, err)
+		}
+	}
+	for field, index := range NodeIndexes() {
+		if err := ofNodes.IndexField(ctx, &corev1.Node{}, field, index); err != nil {
+			return fmt.Errorf("index Nodes by %s: %w", field, err)
+		}
+	}
+	return nil
+}
+
+// Machine returns the NstanceMachine of an instance; nil: there is none.
+func Machine(ctx context.Context, machines client.Reader, namespace, instance string) (*api.NstanceMachine, error) {
+	var list api.NstanceMachineList
+	err := machines.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{byInstance: instance})
+	if err != nil || len(list.Items) == 0 {
+		return nil, err
+	}
+	return &list.Items[0], nil
+}
+
+// Found is what is known of the Node of an instance.
+type Found struct {
+	nodes.Found
+	// Object is the Node, or the one that claims to be; nil: there is none.
+	Object *corev1.Node
+}
+
+// Node returns the Node of an instance as far as it is to be recognised.
+func Node(ctx context.Context, reader client.Reader, instance nodes.Instance) (Found, error) {
+	objects, err := candidates(ctx, reader, instance)
+	if err != nil {
+		return Found{}, err
+	}
+	var said []nodes.Node
+	for _, node := range objects {
+		said = append(said, describe(node))
+	}
+	found := Found{Found: nodes.NewIndex(said).Match(instance)}
+	found.Object = objects[found.Node]
+	if found.Mismatch && found.Object == nil {
+		found.Object = objects[found.Claims]
+	}
+	return found, nil
+}
+
+// candidates are the Nodes that have anything in common with the instance, by name.
+func candidates(ctx context.Context, reader client.Reader, instance nodes.Instance) (map[string]*corev1.Node, error) {
+	objects := map[string]*corev1.Node{}
+	for field, value := range map[string]string{
+		byProviderID: instance.ProviderURI, byTail: nodes.Tail(instance.ProviderURI), byLabel: instance.ID,
+	} {
+		if value == "" {
+			continue
+		}
+		var list corev1.NodeList
+		if err := reader.List(ctx, &list, client.MatchingFields{field: value}); err != nil {
+			return nil, fmt.Errorf("nodes by %s: %w", field, err)
+		}
+		for i := range list.Items {
+			objects[list.Items[i].Name] = &list.Items[i]
+		}
+	}
+	if instance.Hostname == "" {
+		return objects, nil
+	}
+	named := &corev1.Node{}
+	err := reader.Get(ctx, client.ObjectKey{Name: instance.Hostname}, named)
+	if err == nil {
+		objects[named.Name] = named
+	}
+	return objects, client.IgnoreNotFound(err)
+}
+
+func describe(node *corev1.Node) nodes.Node {
+	n := nodes.Node{Name: node.Name, ProviderID: node.Spec.ProviderID, InstanceLabel: node.Labels[api.LabelInstanceID]}
+	for _, a := range node.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			n.InternalIPs = append(n.InternalIPs, a.Address)
+		}
+	}
+	return n
+}
+
+// Instance is what package nodes has to know of an instance: what its shard says, and
+// where that is nothing what its machine remembers. Either may be nil.
+func Instance(m *api.NstanceMachine, said *nstancev1.InstanceStatus) nodes.Instance {
+	in := nodes.Instance{ID: said.GetInstanceId(), ProviderURI: said.GetProviderUri(), Hostname: said.GetHostname(), Addresses: said.GetAddresses()}
+	if m == nil {
+		return in
+	}
+	in.ID = m.Spec.InstanceID
+	if m.Spec.ProviderID != "" {
+		in.ProviderURI = m.Spec.ProviderID
+	}
+	if len(in.Addresses) == 0 {
+		for _, a := range m.Status.Addresses {
+			switch a.Type {
+			case "InternalIP":
+				in.Addresses = append(in.Addresses, a.Address)
+			case "Hostname":
+				in.Hostname = a.Address
+			}
+		}
+	}
+	return in
+}
