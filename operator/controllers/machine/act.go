@@ -134,10 +134,11 @@ func (r *Reconciler) ask(ctx context.Context, m *api.NstanceMachine) error {
 	}
 	asked := r.Now()
 	said, err := server.GetInstanceStatus(ctx, m.Spec.InstanceID)
-	if shards.ClassOf(err) == shards.NotFound {
-		return nil // a listing says whether it is gone
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case shards.ClassOf(err) == shards.NotFound:
+		return nil //nolint:nilerr // a listing says whether it is gone
+	default:
 		return err
 	}
 	r.Inventory.Update(m.Spec.Shard, func(s *inventory.Shard) []inventory.Change {
