@@ -132,12 +132,12 @@ func (r *Reconciler) observe(ctx context.Context, s *sight) (drain.Observation, 
 	// As it is now: a step decides on what it sees, and changes only that.
 	node := &corev1.Node{}
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.node), node)
-	if client.IgnoreNotFound(err) != nil {
+	switch {
+	case client.IgnoreNotFound(err) != nil:
 		return o, err
-	}
-	if err != nil || node.UID != s.node.UID {
+	case err != nil, node.UID != s.node.UID:
 		s.node, o.Node = nil, nil
-		return o, nil
+		return o, nil //nolint:nilerr // it is gone
 	}
 	s.node, o.Node = node, node
 	return o, r.observeWork(ctx, node.Name, &o)

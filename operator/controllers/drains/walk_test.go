@@ -1,6 +1,7 @@
 package drains_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,7 +119,7 @@ func (w *world) restart() {
 	clear(w.due)
 }
 
-// live lets the drains work by their times, each second, as if news woke them too.
+// live lets the drains work by their times.
 func (w *world) live(for_ time.Duration) {
 	w.t.Helper()
 	for range int(for_ / time.Second) {
@@ -139,12 +140,9 @@ func (w *world) work(id string) {
 		if at, ok := w.due[id]; ok && time.Now().Before(at) {
 			return
 		}
-		result, err := w.drains.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Name: id}})
+		result, err := w.drains.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: id}})
 		synctest.Wait()
-		again := time.Second // news
-		if result.RequeueAfter > 0 {
-			again = min(again, result.RequeueAfter)
-		}
+		again := cmp.Or(result.RequeueAfter, time.Second)
 		if err != nil {
 			again = 0
 		}
@@ -160,7 +158,7 @@ func (w *world) work(id string) {
 func (w *world) node(i int) *corev1.Node {
 	w.t.Helper()
 	node := &corev1.Node{}
-	if err := w.client.Get(context.Background(), client.ObjectKey{Name: fmt.Sprintf("node-%d", i)}, node); err != nil {
+	if err := w.client.Get(w.t.Context(), client.ObjectKey{Name: fmt.Sprintf("node-%d", i)}, node); err != nil {
 		w.t.Fatal(err)
 	}
 	return node
@@ -169,7 +167,7 @@ func (w *world) node(i int) *corev1.Node {
 func (w *world) pods() int {
 	w.t.Helper()
 	var pods corev1.PodList
-	if err := w.client.List(context.Background(), &pods); err != nil {
+	if err := w.client.List(w.t.Context(), &pods); err != nil {
 		w.t.Fatal(err)
 	}
 	return len(pods.Items)
@@ -206,7 +204,7 @@ func TestO10_ACondemnedInstanceIsEmptiedAndAcknowledged(t *testing.T) {
 			t.Errorf("%d pods, gone: %t, told %d times", w.pods(), w.gone(0), w.Shard("a").Count("AcknowledgeDrained"))
 		}
 		m := &api.NstanceMachine{}
-		if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: walktest.Namespace, Name: w.ids[0]}, m); err != nil {
+		if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: walktest.Namespace, Name: w.ids[0]}, m); err != nil {
 			t.Fatal(err)
 		}
 		if m.Status.Drain == nil || m.Status.Drain.Reason != "expired" || *m.Status.Drain.RemainingPods != 0 {
@@ -243,20 +241,20 @@ func TestO10_ABudgetThatAllowsItLater(t *testing.T) {
 	})
 }
 
-// Whatever write fails, before or after it took effect, with the process going on or
-// beginning anew, the work leaves and the shard hears of it.
+// Whatever write is refused, or is the last one of a process: the work leaves and the shard
+// hears of it.
 func TestO10_ACrashInEveryPhase(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "node-0", errors.New("changed"))
 	for n := 1; n <= 8; n++ {
-		for _, after := range []bool{false, true} {
-			t.Run(fmt.Sprintf("write %d, after %t", n, after), func(t *testing.T) {
+		for _, crash := range []bool{false, true} { // with a crash the write has taken effect
+			t.Run(fmt.Sprintf("write %d, crash %t", n, crash), func(t *testing.T) {
 				inWorld(t, 1, func(t *testing.T, w *world) {
 					w.condemn(0, 5*time.Minute)
-					w.faults.FailWrite(n, after, conflict)
-					for range 30 {
+					w.faults.FailWrite(n, crash, conflict)
+					for range 20 {
 						was := w.faults.Writes()
 						w.live(time.Second)
-						if was < n && w.faults.Writes() >= n {
+						if crash && was < n && w.faults.Writes() >= n {
 							w.restart()
 						}
 					}
@@ -291,7 +289,7 @@ func TestO10_ADrainThatIsCancelledLeavesTheNodeAsItWas(t *testing.T) {
 			if human {
 				n := w.node(0)
 				n.Spec.Unschedulable = true
-				if err := w.client.Update(context.Background(), n); err != nil {
+				if err := w.client.Update(w.t.Context(), n); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -305,7 +303,7 @@ func TestO10_ADrainThatIsCancelledLeavesTheNodeAsItWas(t *testing.T) {
 				t.Errorf("cordoned by a person: %t: %+v %v", human, n, w.Events.All())
 			}
 			m := &api.NstanceMachine{}
-			if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: walktest.Namespace, Name: w.ids[0]}, m); err != nil {
+			if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: walktest.Namespace, Name: w.ids[0]}, m); err != nil {
 				t.Fatal(err)
 			}
 			if m.Status.Drain != nil {
@@ -316,14 +314,14 @@ func TestO10_ADrainThatIsCancelledLeavesTheNodeAsItWas(t *testing.T) {
 }
 
 func TestO10_ManyAtOnce(t *testing.T) {
-	inWorld(t, 10, func(t *testing.T, w *world) {
+	inWorld(t, 6, func(t *testing.T, w *world) {
 		w.blocked = true
-		for i := range 10 {
+		for i := range 6 {
 			w.condemn(i, time.Duration(60-i)*time.Minute)
 		}
 		w.live(5 * time.Second)
 		var going []string
-		for i := range 10 {
+		for i := range 6 {
 			n := w.node(i)
 			if !n.Spec.Unschedulable {
 				t.Errorf("%s is not cordoned", n.Name)
@@ -332,11 +330,11 @@ func TestO10_ManyAtOnce(t *testing.T) {
 				going = append(going, n.Name)
 			}
 		}
-		if !slices.Equal(going, []string{"node-7", "node-8", "node-9"}) {
+		if !slices.Equal(going, []string{"node-3", "node-4", "node-5"}) {
 			t.Errorf("those go on: %v", going)
 		}
 		w.blocked = false
-		w.live(90 * time.Second)
+		w.live(40 * time.Second)
 		if w.pods() != 0 {
 			t.Errorf("%d pods are left", w.pods())
 		}
