@@ -1,7 +1,6 @@
 package nodes_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -79,7 +78,7 @@ func (w *world) id() string { return w.instance.GetInstanceId() }
 func (w *world) correlate() {
 	w.t.Helper()
 	for range 3 { // the same again changes nothing
-		_, err := nodes.NewCorrelator(w.options).Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: walktest.Namespace, Name: w.id()}})
+		_, err := nodes.NewCorrelator(w.options).Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: walktest.Namespace, Name: w.id()}})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -91,7 +90,7 @@ func (w *world) machine() (*api.NstanceMachine, *clusterv1.Machine) {
 	w.t.Helper()
 	m, owner := &api.NstanceMachine{}, &clusterv1.Machine{}
 	for name, o := range map[string]client.Object{w.id(): m, "m": owner} {
-		if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: walktest.Namespace, Name: name}, o); err != nil {
+		if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: walktest.Namespace, Name: name}, o); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -102,7 +101,7 @@ func (w *world) machine() (*api.NstanceMachine, *clusterv1.Machine) {
 func (w *world) node() *corev1.Node {
 	w.t.Helper()
 	node := &corev1.Node{}
-	err := w.client.Get(context.Background(), client.ObjectKey{Name: "n"}, node)
+	err := w.client.Get(w.t.Context(), client.ObjectKey{Name: "n"}, node)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -180,7 +179,7 @@ func TestO13_ANodeWithAnotherProviderIDIsReported(t *testing.T) {
 
 func (w *world) orphans(r *nodes.Orphans) time.Duration {
 	w.t.Helper()
-	result, err := r.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "n"}})
+	result, err := r.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "n"}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
