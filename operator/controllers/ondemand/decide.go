@@ -71,11 +71,11 @@ type Make struct {
 // MarkEnded notes on the Machine that its Pod has ended.
 type MarkEnded struct{ At time.Time }
 
-// DeleteMachine deletes the Machine; DeleteInfra an NstanceMachine without one.
-type (
-	DeleteMachine struct{}
-	DeleteInfra   struct{}
-)
+// DeleteMachine deletes the Machine.
+type DeleteMachine struct{}
+
+// DeleteInfra deletes an NstanceMachine without a Machine.
+type DeleteInfra struct{}
 
 // Tell publishes an event about the Pod.
 type Tell struct {

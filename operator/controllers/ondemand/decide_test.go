@@ -92,12 +92,12 @@ func TestO12_ReadAsk(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: %s", tt.name, diff)
 		}
-		if text := ""; err != nil {
-			if text = err.Error(); text != tt.err {
-				t.Errorf("%s: %s", tt.name, text)
-			}
-		} else if tt.err != "" {
-			t.Errorf("%s: no error", tt.name)
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if text != tt.err {
+			t.Errorf("%s: error %q", tt.name, text)
 		}
 	}
 	if _, err := ReadAsk(pod(api.OnDemandGroup, "No Group")); err == nil {

@@ -1,7 +1,6 @@
 package ondemand_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -63,7 +62,7 @@ func inWorld(t *testing.T, walk func(t *testing.T, w *world)) {
 func (w *world) add(namespace, name string, uid types.UID) {
 	w.t.Helper()
 	claim := "claim-" + string(uid)
-	err := w.client.Create(context.Background(), &corev1.Pod{
+	err := w.client.Create(w.t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: name, UID: uid, CreationTimestamp: metav1.Now(),
 			Annotations: map[string]string{api.OnDemandGroup: "web", api.OnDemandClaim: claim},
@@ -83,7 +82,7 @@ func (w *world) add(namespace, name string, uid types.UID) {
 func (w *world) work(uid types.UID) time.Duration {
 	w.t.Helper()
 	for range 20 {
-		result, err := w.ondemand.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Name: string(uid)}})
+		result, err := w.ondemand.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: string(uid)}})
 		if err == nil && (result.RequeueAfter == 0 || result.RequeueAfter > time.Second) {
 			return result.RequeueAfter
 		}
@@ -97,7 +96,7 @@ func (w *world) machines() []clusterv1.Machine {
 	var machines clusterv1.MachineList
 	var infras api.NstanceMachineList
 	for _, list := range []client.ObjectList{&machines, &infras} {
-		if err := w.client.List(context.Background(), list); err != nil {
+		if err := w.client.List(w.t.Context(), list); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -110,7 +109,7 @@ func (w *world) machines() []clusterv1.Machine {
 func (w *world) pod(namespace, name string) *corev1.Pod {
 	w.t.Helper()
 	pod := &corev1.Pod{}
-	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
+	if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
 		w.t.Fatal(err)
 	}
 	return pod
@@ -119,7 +118,7 @@ func (w *world) pod(namespace, name string) *corev1.Pod {
 // join makes the Node of a Pod's machine, ready and for that Pod alone.
 func (w *world) join(pod *corev1.Pod) {
 	w.t.Helper()
-	ctx := context.Background()
+	ctx := w.t.Context()
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "node-" + string(pod.UID), UID: pod.UID, Labels: map[string]string{api.OnDemandClaim: pod.Annotations[api.OnDemandClaim]}},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
@@ -141,7 +140,7 @@ func (w *world) join(pod *corev1.Pod) {
 // remove deletes the Pod, and with its Machine what Cluster API would.
 func (w *world) remove(o client.Object) {
 	w.t.Helper()
-	if err := w.client.Delete(context.Background(), o); err != nil {
+	if err := w.client.Delete(w.t.Context(), o); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -194,7 +193,7 @@ func TestO12_PodsOfTheSameNameAreDifferentPods(t *testing.T) {
 func (w *world) left() []clusterv1.Machine {
 	w.t.Helper()
 	var machines clusterv1.MachineList
-	if err := w.client.List(context.Background(), &machines); err != nil {
+	if err := w.client.List(w.t.Context(), &machines); err != nil {
 		w.t.Fatal(err)
 	}
 	return machines.Items

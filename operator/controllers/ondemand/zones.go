@@ -43,7 +43,7 @@ func (s zoneSet) andSelector(selector *corev1.NodeSelector) zoneSet {
 	if selector == nil {
 		return s
 	}
-	var any []string
+	var allowed []string
 	for _, term := range selector.NodeSelectorTerms {
 		var all zoneSet
 		for _, e := range term.MatchExpressions {
@@ -54,7 +54,7 @@ func (s zoneSet) andSelector(selector *corev1.NodeSelector) zoneSet {
 		if !all.limited {
 			return s
 		}
-		any = append(any, all.zones...)
+		allowed = append(allowed, all.zones...)
 	}
-	return s.and(any)
+	return s.and(allowed)
 }
