@@ -30,6 +30,7 @@ const (
 	Invalid       Class = "invalid"        // no repetition helps until the request changes
 	NotFound      Class = "not-found"      // the object is unknown there
 	Exists        Class = "exists"         // the id or nonce is in use
+	NoRoom        Class = "no-room"        // no machine can be had for the group now; nothing was made, try elsewhere or later
 	Unimplemented Class = "unimplemented"  // the server does not have the method
 	Broken        Class = "broken"         // a fault of the server; repeat with growing pauses
 	Ended         Class = "caller-gave-up" // our own context ended
@@ -87,6 +88,7 @@ var (
 		"NOT_CLUSTER_LEADER":   Elsewhere,
 		"ALREADY_REGISTERED":   Exists,
 		"REGISTRATION_REFUSED": Denied,
+		"NO_CAPACITY":          NoRoom,
 		"ETAG_MISMATCH":        Conflict,
 		"EDIT_LOST":            Conflict,
 	}

@@ -166,6 +166,7 @@ func TestClassify(t *testing.T) {
 		{shardtest.Refusal(codes.FailedPrecondition, "MANAGED_BY_OTHER", ""), shards.OtherManager, "MANAGED_BY_OTHER"},
 		{shardtest.Refusal(codes.FailedPrecondition, "NOT_CLUSTER_LEADER", ""), shards.Elsewhere, "NOT_CLUSTER_LEADER"},
 		{shardtest.Refusal(codes.FailedPrecondition, "PAUSED", ""), shards.Precondition, "PAUSED"},
+		{shardtest.Refusal(codes.Unavailable, "NO_CAPACITY", ""), shards.NoRoom, "NO_CAPACITY"},
 		{status.Error(codes.InvalidArgument, ""), shards.Invalid, ""},
 		{status.Error(codes.NotFound, ""), shards.NotFound, ""},
 		{status.Error(codes.AlreadyExists, ""), shards.Exists, ""},

@@ -586,6 +586,22 @@ func TestOneFailedCallIsNoLostShard(t *testing.T) {
 	})
 }
 
+func TestAProviderWithoutRoomIsNoLostShard(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.apply(at("a", "a:1"))
+		w.path("a")
+		w.Shard("a").Break(shardtest.Faults{Refuse: map[string]error{"CreateInstance": shardtest.Refusal(codes.Unavailable, "NO_CAPACITY", "no machine can be made")}})
+		id := "x"
+		_, err := w.shard("a").CreateInstance(t.Context(), &nstancev1.CreateInstanceRequest{InstanceId: &id})
+		if class := shards.ClassOf(err); class != shards.NoRoom || !class.Answered() {
+			t.Errorf("error %v", err)
+		}
+		if got := w.path("a"); got != nil {
+			t.Errorf("went through %v", got)
+		}
+	})
+}
+
 func TestCallsAboutOneGroupComeOneAfterTheOther(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.apply(at("a", "a:1"))
