@@ -38,8 +38,8 @@ type Pool struct {
 	// Shards are those that the pool lists, in its order; no name comes twice. A shard
 	// that was taken off the list is not among them: see Retire.
 	Shards []Shard
-	// Marks are in the order in which they are to be served, the oldest first. Those
-	// in shards that are not listed are passed over.
+	// Marks are in the order in which they are to be served, the oldest first; no
+	// instance comes twice. Those in shards that are not listed are passed over.
 	Marks []Mark
 }
 

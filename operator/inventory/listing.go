@@ -37,7 +37,8 @@ type InstanceList struct {
 	Asked time.Time
 }
 
-// ListedGroups takes in a listing of the groups.
+// ListedGroups takes in a listing of the groups, which is believed under the same
+// conditions as a complete one of the instances.
 func (s *Shard) ListedGroups(list GroupList, now time.Time) []Change {
 	s.prune(now)
 	before := s.State()
@@ -46,6 +47,9 @@ func (s *Shard) ListedGroups(list GroupList, now time.Time) []Change {
 	for _, g := range list.Groups {
 		if ended, ok := s.ended[g.GetKey()]; ok && !ended.Before(list.Asked) {
 			continue // it may have been deleted after it was listed
+		}
+		if list.Asked.Before(s.listedAt.groups) && s.groups[g.GetKey()] == nil {
+			continue // it was gone when the newer listing was made
 		}
 		listed[g.GetKey()] = true
 		changes = append(changes, s.group(g, list.Asked)...)
@@ -60,6 +64,7 @@ func (s *Shard) ListedGroups(list GroupList, now time.Time) []Change {
 		}
 	}
 	s.state.GroupsSynced, s.state.GroupsAt = true, now
+	s.listedAt.groups = later(s.listedAt.groups, list.Asked)
 	return append(changes, s.changed(before)...)
 }
 
@@ -74,7 +79,7 @@ func (s *Shard) ListedInstances(list InstanceList, now time.Time) []Change {
 	listed := map[string]bool{}
 	for _, i := range list.Instances {
 		id := i.GetInstanceId()
-		if list.Asked.Before(s.listedAt) && s.instances[id] == nil {
+		if list.Asked.Before(s.listedAt.instances) && s.instances[id] == nil {
 			continue // it was gone when the newer listing was made
 		}
 		listed[id] = true
@@ -83,9 +88,7 @@ func (s *Shard) ListedInstances(list InstanceList, now time.Time) []Change {
 	if list.Complete && s.believes(list.Asked) {
 		changes = append(changes, s.absent(listed, known, list.Asked, now)...)
 		s.state.InstancesSynced, s.state.InstancesAt = true, now
-		if list.Asked.After(s.listedAt) {
-			s.listedAt = list.Asked
-		}
+		s.listedAt.instances = later(s.listedAt.instances, list.Asked)
 	}
 	return append(changes, s.changed(before)...)
 }
@@ -160,10 +163,17 @@ func (s *Shard) instance(i *nstancev1.InstanceStatus, heard time.Time) []Change 
 
 // latest returns the later of when something was heard of before and now.
 func latest[T any](old *entry[T], heard time.Time) time.Time {
-	if old != nil && old.heard.After(heard) {
-		return old.heard
+	if old == nil {
+		return heard
 	}
-	return heard
+	return later(old.heard, heard)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // remove takes an instance out.

@@ -46,13 +46,16 @@ type Shard struct {
 	state       State
 	inSight     bool      // connected, and not lost since
 	connectedAt time.Time // the last time
-	listedAt    time.Time // when the newest of the listings that were believed was asked for: instances
+	listedAt    listedAt
 	groups      map[string]*entry[*nstancev1.GroupStatus]
 	instances   map[string]*entry[*nstancev1.InstanceStatus]
 	tombstones  map[string]time.Time // when the deletion was heard of
 	missing     map[string]time.Time // held: when a listing first lacked it
 	ended       map[string]time.Time // groups: when their deletion was heard of
 }
+
+// listedAt is when the newest listings that were believed were asked for.
+type listedAt struct{ groups, instances time.Time }
 
 // entry is what was said about one thing, and when it was last said to be there.
 type entry[T any] struct {
