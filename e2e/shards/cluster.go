@@ -1,0 +1,147 @@
+package shards
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"nstance.dev/e2e/box"
+	"nstance.dev/e2e/kube"
+	"nstance.dev/protos/identity"
+)
+
+// ClusterID is that of every cluster.
+const ClusterID = "dev"
+
+// Tenant is the one that the configuration's groups belong to.
+const Tenant = identity.DefaultTenant
+
+// Template is the one template of every shard. The ids of its instances begin with Kind.
+const (
+	Template = "base"
+	Kind     = "knd"
+)
+
+// Groups are static groups of the default tenant, by key, with their sizes.
+type Groups map[string]int
+
+// Cluster is a cluster of shards. Its methods fail the test where they cannot do what they
+// promise, and belong to the test's goroutine unless they say otherwise.
+type Cluster struct {
+	t      testing.TB
+	box    *box.Box
+	shards map[string]*shard
+
+	mu    sync.Mutex
+	conns map[string]*grpc.ClientConn // by shard
+}
+
+// shard is a shard with the addresses of its server.
+type shard struct {
+	name                                          string
+	registration, operator, agent, health, ballot string
+	process                                       *box.Process
+}
+
+// New starts a cluster with the given shards and the groups that their configurations
+// have, and returns when each has a leader that answers operators.
+func New(t testing.TB, groups map[string]Groups) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t, box: box.New(t), shards: map[string]*shard{}, conns: map[string]*grpc.ClientConn{}}
+	c.prepare()
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		c.shards[name] = newShard(t, name)
+		c.Configure(name, groups[name])
+		c.launch(name)
+	}
+	t.Cleanup(c.hangUp)
+	// A cluster has keys once a first server has led it; the first identity is made then.
+	c.box.Await("the cluster has keys, and an operator", c.enrol)
+	for name := range c.shards {
+		c.Await(name)
+	}
+	return c
+}
+
+func newShard(t testing.TB, name string) *shard {
+	t.Helper()
+	s := &shard{name: name}
+	for _, address := range []*string{&s.registration, &s.operator, &s.agent, &s.health, &s.ballot} {
+		port, err := kube.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		*address = fmt.Sprintf("127.0.0.1:%d", port)
+	}
+	return s
+}
+
+// Shards returns the names of the shards in order.
+func (c *Cluster) Shards() []string { return slices.Sorted(maps.Keys(c.shards)) }
+
+// OperatorAddr returns the address at which a shard serves operators.
+func (c *Cluster) OperatorAddr(shard string) string { return c.shards[shard].operator }
+
+// RegistrationAddr returns the address at which operators register.
+func (c *Cluster) RegistrationAddr(shard string) string { return c.shards[shard].registration }
+
+// CA returns the authority's certificate, PEM.
+func (c *Cluster) CA() []byte {
+	c.t.Helper()
+	pem, err := os.ReadFile(filepath.Join(c.identity(), "ca.crt"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return pem
+}
+
+// Nonce returns a token with which one operator of a tenant registers itself.
+func (c *Cluster) Nonce(tenant string) string {
+	c.t.Helper()
+	return strings.TrimSpace(c.box.Cluster("nonce", "--tenant", tenant, "--output", "-").Out)
+}
+
+// Stop has the server of a shard end, and waits for its end. Its machines go on.
+func (c *Cluster) Stop(shard string) {
+	c.t.Helper()
+	if code := c.shards[shard].process.Stop(c.t); code != 0 {
+		c.t.Errorf("the server of %s ended with code %d", shard, code)
+	}
+}
+
+// Kill ends the server of a shard as a crash does.
+func (c *Cluster) Kill(shard string) { c.shards[shard].process.Kill() }
+
+// launch starts the server of a shard and waits for nothing.
+func (c *Cluster) launch(name string) {
+	c.t.Helper()
+	c.shards[name].process = c.box.Start("nstance-server-local", "serve", "--shard", name,
+		"--storage", "file", "--bucket", c.bucket(), "--cachedir", c.box.CacheDir(name), "--id", name)
+}
+
+// Start starts the server of a shard again, which was stopped or killed, and returns when
+// it answers operators.
+func (c *Cluster) Start(shard string) {
+	c.t.Helper()
+	c.launch(shard)
+	c.Await(shard)
+}
+
+// StartAnew is [Cluster.Start] for a server that has lost its cache.
+func (c *Cluster) StartAnew(shard string) {
+	c.t.Helper()
+	if err := os.RemoveAll(c.box.CacheDir(shard)); err != nil {
+		c.t.Fatal(err)
+	}
+	c.Start(shard)
+}
+
+// Log returns what the server of a shard has printed since its last start.
+func (c *Cluster) Log(shard string) string { return c.shards[shard].process.Output() }

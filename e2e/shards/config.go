@@ -1,0 +1,82 @@
+package shards
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"nstance.dev/providers/local"
+	"nstance.dev/server/bucket"
+)
+
+type object = map[string]any
+
+func (c *Cluster) bucket() string { return c.box.Path("bucket") }
+
+// prepare makes what servers find at their first start: a storage, and the key that seals
+// its secrets.
+func (c *Cluster) prepare() {
+	c.t.Helper()
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	c.write(c.box.KeyPath(), []byte("hex:"+hex.EncodeToString(key)+"\n"))
+}
+
+func (c *Cluster) write(path string, data []byte) {
+	c.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Configure gives a shard the configuration with these groups. A server that runs reads it
+// at its next start.
+func (c *Cluster) Configure(name string, groups Groups) {
+	c.t.Helper()
+	text, err := json.MarshalIndent(c.configuration(c.shards[name], groups), "", "  ")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.write(filepath.Join(c.bucket(), bucket.ConfigKey(name)), text)
+}
+
+// configuration is patient with a busy box, and drains for long enough that it is not
+// the time that ends a drain.
+func (c *Cluster) configuration(s *shard, groups Groups) object {
+	addresses := object{
+		"registration_addr": s.registration, "operator_addr": s.operator, "agent_addr": s.agent,
+		"health_addr": s.health, "election_addr": s.ballot,
+	}
+	static := object{}
+	for key, size := range groups {
+		static[key] = object{"template": Template, "size": size}
+	}
+	return object{
+		"server": object{
+			"cluster_id": ClusterID, "shard": s.name,
+			"provider": object{"kind": "local", "zone": s.name, "options": object{"dir": c.box.Path("machines", s.name)}},
+			"secrets": object{
+				"provider":       "object-storage",
+				"encryption_key": object{"provider": "file", "source": c.box.KeyPath()},
+			},
+			"bind": addresses, "advertise": addresses,
+			"subnet_pools":          object{"local": []string{"local"}},
+			"health_check_interval": "20s", "request_timeout": "10s", "drain_timeout": "2m",
+			"garbage_collection": object{"interval": "2s", "registration_timeout": "5m"},
+			"rails":              object{"never_registered_per_hour": 1000},
+			"shard_election":     object{"leader_timeout": "5s"}, "cluster_election": object{"leader_timeout": "5s"},
+			"error_exit_jitter": object{"min_delay": "0s", "max_delay": "0s"},
+		},
+		"templates": object{Template: object{
+			"kind": Kind, "arch": runtime.GOARCH, "instance_type": "process", "subnet_pool": "local",
+			"userdata": object{"content": local.DefaultUserData},
+		}},
+		"groups": object{Tenant: static},
+	}
+}
