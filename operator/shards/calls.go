@@ -181,14 +181,15 @@ func (s *Shard) conclude(c *session, failure *Error, trailer metadata.MD) {
 		s.hear(c, Lacks{failure.Method})
 	}
 	event := eventOf(failure.Class, words(failure.Err))
-	s.hear(c, event)
-	if _, failed := event.(Failed); failed && failure.Method != methodListGroups.name {
-		c.relist(groups) // shows soon whether it was this call alone
-	}
 	leader := leaderOf(trailer)
 	s.point(leader)
 	if failure.Reason == "NOT_LEADER" || leader != "" {
-		c.end()
+		s.leave(c, event)
+		return
+	}
+	s.hear(c, event)
+	if _, failed := event.(Failed); failed && failure.Method != methodListGroups.name {
+		c.relist(groups) // shows soon whether it was this call alone
 	}
 }
 

@@ -156,6 +156,20 @@ func eventOf(class Class, message string) Event {
 	return Answered{}
 }
 
+// class is what made a shard unusable for a reason; silence for none.
+func (r Reason) class() Class {
+	switch r {
+	case ReasonAuthFailed:
+		return AuthFailed
+	case ReasonTenantUnknown:
+		return TenantUnknown
+	case ReasonIdentityMismatch:
+		return Mismatch
+	case ReasonUnreachable:
+	}
+	return Unavailable
+}
+
 // newError classifies what a call came back with at a time. A caller that gave up is not
 // the server's fault; the server may have noticed the end of the time first.
 func newError(ctx context.Context, now time.Time, shard, method string, err error) *Error {

@@ -75,6 +75,7 @@ func (s *Shard) run(ctx context.Context) {
 				continue
 			case <-next.done:
 				s.replace(nil)
+				class = s.Status().Reason.class()
 			}
 		}
 		if s.opts.Now().Sub(began) >= healthy {
@@ -155,6 +156,16 @@ func (s *Shard) observe(e Event) { s.take(e, func() bool { return true }) }
 // Ready, and its end does not harm the session after it.
 func (s *Shard) hear(c *session, e Event) {
 	s.take(e, func() bool { return s.session == c && !c.ended() })
+}
+
+// leave is hear for the last time: the session ends with the event, so that no answer
+// which is on its way makes it look alive.
+func (s *Shard) leave(c *session, e Event) {
+	s.take(e, func() bool {
+		counts := s.session == c && !c.ended()
+		c.end()
+		return counts
+	})
 }
 
 // take lets an event count if it still does, which is asked under mu. A shard that becomes

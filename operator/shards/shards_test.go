@@ -491,6 +491,18 @@ func TestRefusalsOfUsAreNoSilence(t *testing.T) {
 	}
 }
 
+func TestAStreamThatIsRefusedIsAskedForRarely(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Shard("a").Break(shardtest.Faults{Refuse: map[string]error{"WatchInstances": shardtest.Refusal(codes.PermissionDenied, "UNKNOWN_OPERATOR", "unknown")}})
+		w.apply(at("a", "a:1"))
+		w.after(10 * time.Minute)
+		w.expect("a", shards.Unreachable, shards.ReasonAuthFailed)
+		if n := w.Shard("a").Count("GetServerInfo"); n > 7 {
+			t.Errorf("connected %d times in ten minutes", n)
+		}
+	})
+}
+
 func TestAnotherAuthorityIsRefused(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		other := shardtest.NewCluster(t)

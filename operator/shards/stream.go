@@ -111,17 +111,15 @@ func listen[E any](ctx context.Context, s *Shard, c *session, w watch[E]) {
 			return
 		}
 		class, _ := Classify(c.why.Of(err))
-		s.restarted(c, w.method, class, err)
+		over := endsSession(class, err)
+		s.restarted(c, w.method, class, err, over)
 		if s.opts.Now().Sub(began) >= healthy {
 			failures = 0
 		}
 		failures++
 		switch {
-		case class == Unimplemented:
+		case over, class == Unimplemented:
 			return // until the next session
-		case class == Unavailable && !errors.Is(err, errSilent), class == AuthFailed, class == TenantUnknown, class == Mismatch:
-			c.end()
-			return
 		case class == Exhausted && failures == 1:
 			continue // we were slow once
 		}
@@ -131,9 +129,21 @@ func listen[E any](ctx context.Context, s *Shard, c *session, w watch[E]) {
 	}
 }
 
-// restarted reports the end of a stream. As with a call that failed, a list shows soon
-// whether it was this stream alone.
-func (s *Shard) restarted(c *session, method string, class Class, err error) {
+// endsSession reports whether a stream that ended so takes the others with it: the server
+// no longer serves, or not us.
+func endsSession(class Class, err error) bool {
+	switch class {
+	case Unavailable:
+		return !errors.Is(err, errSilent)
+	case AuthFailed, TenantUnknown, Mismatch:
+		return true
+	}
+	return false
+}
+
+// restarted reports the end of a stream, and leaves the session if it is over with it. If
+// not, a list shows soon whether it was this stream alone, as with a call that failed.
+func (s *Shard) restarted(c *session, method string, class Class, err error, over bool) {
 	reason := string(class)
 	if errors.Is(err, errSilent) {
 		reason = "silent"
@@ -144,6 +154,10 @@ func (s *Shard) restarted(c *session, method string, class Class, err error) {
 		s.hear(c, Lacks{method})
 	}
 	event := eventOf(class, words(err))
+	if over {
+		s.leave(c, event)
+		return
+	}
 	s.hear(c, event)
 	if _, failed := event.(Failed); failed {
 		c.relist(groups)
