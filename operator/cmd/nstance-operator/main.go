@@ -1,0 +1,76 @@
+// Command nstance-operator joins Nstance to Kubernetes and Cluster API. Its settings are
+// flags and environment variables; see docs/reference/operator.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"nstance.dev/operator/run"
+	"nstance.dev/operator/settings"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1 // a restart may help
+	exitUsage   = 2 // flags or environment are wrong: a restart does not help
+)
+
+// namespaceFile is where a Pod finds its namespace.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	code := start(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// start runs the operator and returns the process's exit code.
+func start(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	s, err := settings.Parse(args, getenv, podNamespace())
+	switch {
+	case errors.Is(err, settings.ErrHelp):
+		fmt.Fprint(stdout, settings.Usage())
+		return exitOK
+	case errors.Is(err, settings.ErrVersion):
+		fmt.Fprintln(stdout, version)
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "nstance-operator: %v\n", err)
+		return exitUsage
+	}
+	log := logger(s, stderr)
+	if err := run.Run(ctx, s, run.Options{Version: version, Log: log}); err != nil {
+		log.ErrorContext(ctx, "ended", "error", err)
+		return exitFailure
+	}
+	return exitOK
+}
+
+func podNamespace() string {
+	name, err := os.ReadFile(namespaceFile)
+	if err != nil {
+		return "" // not in a Pod
+	}
+	return strings.TrimSpace(string(name))
+}
+
+func logger(s settings.Settings, w io.Writer) *slog.Logger {
+	o := &slog.HandlerOptions{Level: s.LogLevel}
+	if s.LogText {
+		return slog.New(slog.NewTextHandler(w, o))
+	}
+	return slog.New(slog.NewJSONHandler(w, o))
+}

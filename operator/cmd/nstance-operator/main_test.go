@@ -1,0 +1,41 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestExitCodes(t *testing.T) {
+	nowhere := filepath.Join(t.TempDir(), "kubeconfig")
+	tests := []struct {
+		name   string
+		args   []string
+		want   int
+		stdout string
+		stderr []string
+	}{
+		{name: "help", args: []string{"--help"}, want: exitOK, stdout: "Usage:\n  nstance-operator [flags]"},
+		{name: "version", args: []string{"--version"}, want: exitOK, stdout: "dev\n"},
+		{
+			name: "two mistakes", args: []string{"--namespace=ns", "--nonsense", "--webhook-port=none"}, want: exitUsage,
+			stderr: []string{"unknown flag --nonsense", `--webhook-port: "none" is not a number`},
+		},
+		{name: "no way to the API server", args: []string{"--namespace=ns", "--kubeconfig=" + nowhere}, want: exitFailure, stderr: []string{`"msg":"ended"`}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code := start(t.Context(), test.args, func(string) string { return "" }, &stdout, &stderr)
+			if code != test.want || !strings.Contains(stdout.String(), test.stdout) {
+				t.Errorf("exit code %d, want %d; it wrote %q", code, test.want, stdout.String())
+			}
+			for _, part := range test.stderr {
+				if !strings.Contains(stderr.String(), part) {
+					t.Errorf("it does not say %s: %s", part, stderr.String())
+				}
+			}
+		})
+	}
+}

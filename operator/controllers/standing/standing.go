@@ -1,0 +1,105 @@
+// Package standing says on the NstanceCluster how the operator itself stands: whether it
+// has its certificate, so that its nonce may go, and whether it reaches the API server that
+// the Nodes are in.
+//
+// [Conditions] decides; it is pure. [Reconciler] looks and writes, each minute and whenever
+// the NstanceCluster changes. Its rights: nstanceclusters get list watch, their status
+// patch, secrets get.
+package standing
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/apply"
+	"nstance.dev/operator/conditions"
+)
+
+// refresh is how often it is looked at without a reason.
+const refresh = time.Minute
+
+// View is what the conditions follow from.
+type View struct {
+	Nonce            string    // name of the nonce's Secret
+	CertificateUntil time.Time // end of the operator's certificate
+	// Kubeconfig is what is wrong with the kubeconfig of another workload cluster; empty:
+	// nothing is, or the cluster manages itself.
+	Kubeconfig string
+	// Workload is why the API server of the Nodes does not answer; nil: it does.
+	Workload error
+}
+
+// Conditions returns what a view says at a moment.
+func Conditions(v View, now time.Time) []metav1.Condition {
+	until := v.CertificateUntil.UTC().Format(time.RFC3339)
+	registered := conditions.True(infrav1.ConditionOperatorRegistered, infrav1.ReasonRegistered,
+		fmt.Sprintf("the certificate is good until %s; secret %s may be deleted", until, v.Nonce))
+	if !now.Before(v.CertificateUntil) {
+		registered = conditions.False(infrav1.ConditionOperatorRegistered, reasonExpired,
+			fmt.Sprintf("the certificate ended at %s; put a new nonce into secret %s", until, v.Nonce))
+	}
+	reachable := conditions.True(infrav1.ConditionWorkloadReachable, infrav1.ReasonReachable, "the API server answers")
+	switch {
+	case v.Kubeconfig != "":
+		reachable = conditions.False(infrav1.ConditionWorkloadReachable, reasonKubeconfig, v.Kubeconfig)
+	case v.Workload != nil:
+		reachable = conditions.False(infrav1.ConditionWorkloadReachable, reasonUnreachable, v.Workload.Error())
+	}
+	return []metav1.Condition{registered, reachable}
+}
+
+// Reasons of these conditions.
+const (
+	reasonExpired     = "CertificateExpired"
+	reasonKubeconfig  = "KubeconfigMissing"
+	reasonUnreachable = "Unreachable"
+)
+
+// Reconciler writes the conditions of one NstanceCluster. All fields are required.
+type Reconciler struct {
+	Client          client.Client
+	Namespace, Name string
+	View            func(context.Context) View
+	Now             func() time.Time
+}
+
+var manager = apply.Manager("standing")
+
+// SetupWithManager starts the controller with a manager.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == r.Namespace && o.GetName() == r.Name })
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("standing").
+		For(&infrav1.NstanceCluster{}, builder.WithPredicates(ours)).
+		Complete(r)
+}
+
+// Reconcile writes the conditions if they are not as they should be.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	var object infrav1.NstanceCluster
+	if err := r.Client.Get(ctx, request.NamespacedName, &object); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	now := r.Now()
+	wanted := Conditions(r.View(ctx), now)
+	next := conditions.Next(object.Status.Conditions, wanted, object.Generation, now)
+	if slices.Equal(next, conditions.Of(object.Status.Conditions, wanted)) {
+		return reconcile.Result{RequeueAfter: refresh}, nil
+	}
+	part := &infrav1.NstanceCluster{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name, UID: object.UID}}
+	part.Status.Conditions = next
+	if err := apply.Status(ctx, r.Client, part, manager); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: refresh}, nil
+}

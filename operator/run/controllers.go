@@ -1,0 +1,131 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"nstance.dev/operator/controllers/standing"
+	"nstance.dev/operator/kubeconfig"
+	"nstance.dev/operator/shards"
+	"nstance.dev/operator/workload"
+)
+
+// key is where an object of ours is.
+func (p *process) key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: p.settings.Namespace, Name: name}
+}
+
+// controllerOptions are the same for all controllers.
+func (p *process) controllerOptions() controller.Options {
+	return controller.Options{MaxConcurrentReconciles: p.settings.MaxConcurrentReconciles}
+}
+
+// control starts the controllers: those that need no Nodes at once, the others when the
+// Nodes can be reached. It returns when all have started, or goes on until ctx ends where
+// there is a kubeconfig to follow.
+func (p *process) control(ctx context.Context, set *shards.Set, n notices) error {
+	there := p.nodesHere()
+	if p.settings.WorkloadEndpoint != "" {
+		var err error
+		if there, err = p.nodesElsewhere(); err != nil {
+			return err
+		}
+	}
+	if err := p.controlObjects(ctx, set, there, n); err != nil {
+		return err
+	}
+	if there.given == nil {
+		return p.controlNodes(ctx, set, there)
+	}
+	if err := there.given.await(ctx); err != nil {
+		return err
+	}
+	if err := p.mgr.Add(there.Cluster); err != nil {
+		return fmt.Errorf("caches of the workload cluster: %w", err)
+	}
+	if err := p.controlNodes(ctx, set, there); err != nil {
+		return err
+	}
+	return there.given.follow(ctx)
+}
+
+// controlObjects starts the controllers of the operator's own objects.
+func (p *process) controlObjects(ctx context.Context, _ *shards.Set, there *nodes, n notices) error {
+	if err := p.standing(there).SetupWithManager(p.mgr); err != nil {
+		return err
+	}
+	if there.given == nil {
+		return p.kubeconfig(ctx, n).SetupWithManager(p.mgr, p.controllerOptions())
+	}
+	return nil
+}
+
+// controlNodes starts the controllers that look at Nodes and Pods.
+func (p *process) controlNodes(context.Context, *shards.Set, *nodes) error { return nil }
+
+// standing says on the NstanceCluster how the operator stands.
+func (p *process) standing(there *nodes) *standing.Reconciler {
+	return &standing.Reconciler{
+		Client: p.mgr.GetClient(), Namespace: p.settings.Namespace, Name: p.cluster, Now: time.Now,
+		View: func(ctx context.Context) standing.View {
+			_, until := p.identity.Validity()
+			view := standing.View{Nonce: p.settings.NonceSecret, CertificateUntil: until}
+			if there.given != nil {
+				secret, err := there.given.secret(ctx)
+				if err == nil {
+					view.Kubeconfig = kubeconfig.Problem(p.cluster, secret)
+				}
+				view.Workload = workload.Reachable(there.config)
+			}
+			return view
+		},
+	}
+}
+
+// kubeconfig keeps Cluster API connected to the cluster that it runs in.
+func (p *process) kubeconfig(ctx context.Context, n notices) *kubeconfig.Reconciler {
+	return &kubeconfig.Reconciler{
+		Client: p.mgr.GetClient(), Store: p.store, Namespace: p.settings.Namespace, Cluster: p.cluster,
+		ServiceAccount: p.settings.ServiceAccount,
+		Endpoint: func() kubeconfig.Endpoint {
+			return kubeconfig.Endpoint{URL: p.settings.APIServer, CA: p.apiAuthorities(ctx)}
+		},
+		Failed: func(ctx context.Context, err error) {
+			n.warn(ctx, "KubeconfigRefreshFailed", "Refresh", "the kubeconfig of Cluster API: %v", err)
+		},
+		Renewed: p.metrics.TokenUntil, Now: time.Now,
+	}
+}
+
+// apiAuthorities are those of the API server. In a Pod they are in a file that changes with
+// them.
+func (p *process) apiAuthorities(ctx context.Context) []byte {
+	if p.api.CAFile == "" {
+		return p.api.CAData
+	}
+	bundle, err := os.ReadFile(p.api.CAFile)
+	if err != nil {
+		p.log.WarnContext(ctx, "authorities of the API server not read", "error", err)
+		return p.api.CAData
+	}
+	return bundle
+}
+
+// self returns the operator's own Pod, nil outside of one.
+func (p *process) self(ctx context.Context) *corev1.Pod {
+	name, err := os.Hostname()
+	if err != nil {
+		return nil
+	}
+	var pod corev1.Pod
+	if err := p.live.Get(ctx, p.key(name), &pod); err != nil {
+		return nil // it runs somewhere else
+	}
+	return &pod
+}

@@ -1,0 +1,190 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/config"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/registration"
+	"nstance.dev/operator/shards"
+	"nstance.dev/operator/webhookcert"
+)
+
+// lead is what the leader does, until ctx ends or something fails that only a new start
+// mends.
+func (p *process) lead(ctx context.Context) error {
+	p.leads.Store(true)
+	err := p.leadFor(ctx)
+	if ctx.Err() != nil {
+		return nil // it was not asked to go on
+	}
+	return err
+}
+
+func (p *process) leadFor(ctx context.Context) error {
+	api, err := p.discover()
+	if err != nil {
+		return err
+	}
+	if err := awaitKinds(ctx, api, p.log); err != nil {
+		return err
+	}
+	if p.manager, err = p.managerID(ctx); err != nil {
+		return err
+	}
+	if err := p.identify(ctx); err != nil {
+		return err
+	}
+	p.known.Store(true)
+	if err := p.remember(ctx); err != nil {
+		return err
+	}
+
+	n := notices{
+		recorder: p.mgr.GetEventRecorder("nstance-operator"), reader: p.mgr.GetClient(),
+		key: p.key(p.cluster), log: p.log,
+	}
+	set := p.connect(ctx, n)
+	loops, ctx := errgroup.WithContext(ctx)
+	loops.Go(func() error { return set.Run(ctx) })
+	loops.Go(func() error { return p.keeper(ctx, set, n).Run(ctx) })
+	loops.Go(func() error { return p.followConfiguration(ctx, set, n) })
+	if p.hooks != nil {
+		loops.Go(func() error { return p.trust().Run(ctx) })
+	}
+	loops.Go(func() error {
+		if err := p.control(ctx, set, n); err != nil {
+			return fmt.Errorf("start controllers: %w", err)
+		}
+		return nil
+	})
+	return loops.Wait()
+}
+
+// remember tells the inventory of the instances that objects stand for: what a shard's first
+// listing lacks of them is missing, and not merely unknown.
+func (p *process) remember(ctx context.Context) error {
+	var machines infrav1.NstanceMachineList
+	if err := p.live.List(ctx, &machines, client.InNamespace(p.settings.Namespace)); err != nil {
+		return fmt.Errorf("list NstanceMachines: %w", err)
+	}
+	for i := range machines.Items {
+		m := &machines.Items[i].Spec
+		if m.InstanceID == "" || m.ProviderID == "" {
+			continue // it may never have been there
+		}
+		p.intake.Inventory().Update(m.Shard, func(s *inventory.Shard) []inventory.Change {
+			s.Expect(m.InstanceID, m.GroupRef.Name, m.ProviderID)
+			return nil
+		})
+	}
+	return nil
+}
+
+// identify gives the process its identity.
+func (p *process) identify(ctx context.Context) error {
+	bundle, err := authorities(ctx, p.live, p.settings.Namespace, p.settings.CAConfigMap)
+	if err != nil {
+		return err
+	}
+	if p.identity, err = registration.NewIdentity(bundle); err != nil {
+		return fmt.Errorf("ConfigMap %s: %w", p.settings.CAConfigMap, err)
+	}
+	if err := registration.Obtain(ctx, p.registration()); err != nil {
+		return fmt.Errorf("identity of the operator: %w", err)
+	}
+	_, until := p.identity.Validity()
+	p.metrics.CertificateUntil(until)
+	return nil
+}
+
+func (p *process) registration() registration.Options {
+	present := p.config()
+	return registration.Options{
+		Cluster: present.ClusterID, Tenant: present.Tenant, Store: p.store, Identity: p.identity,
+		Names:  registration.Names{Key: p.settings.KeySecret, Certificate: p.settings.CertSecret, Nonce: p.settings.NonceSecret},
+		Shards: func() []shards.Target { return registrationTargets(p.config()) },
+		Dial:   p.options.Dial, Log: p.log,
+	}
+}
+
+// connect returns the connections to the shards, none of which is open yet.
+func (p *process) connect(ctx context.Context, n notices) *shards.Set {
+	present := p.config()
+	set := shards.NewSet(shards.Options{
+		Cluster: present.ClusterID, Tenant: present.Tenant, Credentials: p.identity, Sink: p.listen(ctx, n),
+		Observer: p.metrics.Observer(), Manager: p.manager, CoordinatesDrains: true, Dial: p.options.Dial,
+		PollInterval: p.settings.PollInterval, Grace: p.settings.UnreachableGrace, Log: p.log,
+	})
+	set.Apply(operatorTargets(present))
+	return set
+}
+
+// keeper renews the certificate.
+func (p *process) keeper(ctx context.Context, set *shards.Set, n notices) *registration.Keeper {
+	return &registration.Keeper{
+		Options: p.registration(), Renew: registration.Through(set), Redial: set.Redial,
+		Report: func(news registration.News) {
+			p.metrics.CertificateUntil(news.Until)
+			until := news.Until.UTC().Format(time.RFC3339)
+			if news.Renewed {
+				n.normal(ctx, "CertificateRenewed", "Renew", "the operator's certificate is good until %s", until)
+				return
+			}
+			n.warn(ctx, "CertificateExpiring", "Renew", "the operator's certificate ends at %s and is not renewed: %v", until, news.Err)
+		},
+	}
+}
+
+// trust tells the API server of the webhooks' authority.
+func (p *process) trust() *webhookcert.Trust {
+	return &webhookcert.Trust{
+		Store: p.store, Secret: p.settings.WebhookSecret, Client: p.live, Configuration: p.settings.WebhookConfiguration, Log: p.log,
+	}
+}
+
+// followConfiguration applies what changes in the file and in the two ConfigMaps.
+func (p *process) followConfiguration(ctx context.Context, set *shards.Set, n notices) error {
+	listed := make(chan map[string]string)
+	err := watchConfigMaps(ctx, p.mgr.GetCache(), func(name string, data map[string]string) {
+		switch name {
+		case p.settings.ShardsConfigMap:
+			select {
+			case listed <- data:
+			case <-ctx.Done():
+			}
+		case p.settings.CAConfigMap:
+			if err := p.identity.Trust([]byte(data[caEntry])); err != nil {
+				n.warn(ctx, "ConfigRejected", "Reload", "ConfigMap %s: %v", name, err)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return config.Follow(ctx, config.FollowOptions{
+		Path: p.settings.Config, Shards: p.listed, ConfigMap: listed, Config: p.config(), Interval: reloadInterval,
+		Report: func(o config.Outcome) { p.reconfigure(ctx, o, set, n) },
+	})
+}
+
+// reconfigure puts a configuration into force, or says why it was refused.
+func (p *process) reconfigure(ctx context.Context, o config.Outcome, set *shards.Set, n notices) {
+	p.metrics.Reloaded(o.Err == nil)
+	if o.Err != nil {
+		p.log.WarnContext(ctx, "configuration refused", "error", o.Err)
+		n.warn(ctx, "ConfigRejected", "Reload", "the configuration of before stays in force: %v", o.Err)
+		return
+	}
+	p.log.InfoContext(ctx, "configuration changed", "added", o.Change.Added, "removed", o.Change.Removed, "moved", o.Change.Readdressed)
+	p.force.set(o.Config)
+	p.intake.Inventory().Configure(o.Config.Names())
+	set.Apply(operatorTargets(o.Config))
+	n.normal(ctx, "ConfigReloaded", "Reload", "shards added: %v, removed: %v, moved: %v", o.Change.Added, o.Change.Removed, o.Change.Readdressed)
+}
