@@ -16,6 +16,7 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 # Google's storage client speaks HTTP here; its gRPC half would add 12 MB to a binary.
 TAGS     := disable_grpc_modules
 LOCAL    := ./providers/local/cmd/nstance-server-local ./agent/cmd/nstance-agent ./admin/cmd/nstance-admin
+OPERATOR := ./operator/cmd/nstance-operator
 CLOUDS   := $(foreach p,aws gcp proxmox,./providers/$(p)/cmd/nstance-server-$(p))
 
 TOOLS     := bin/tools
@@ -33,7 +34,7 @@ help: ## List the targets
 
 .PHONY: build build-local
 build: build-local ## Build the static binaries into bin/
-	CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/ $(CLOUDS)
+	CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/ $(CLOUDS) $(OPERATOR)
 
 # The SDKs of the clouds take minutes to compile, once: nobody waits for them to try things out.
 build-local: ## Build what make dev needs into bin/
