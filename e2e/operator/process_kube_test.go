@@ -1,0 +1,215 @@
+//go:build kube
+
+package operator_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"nstance.dev/e2e/kube"
+	"nstance.dev/operator/run"
+	"nstance.dev/operator/settings"
+	"nstance.dev/operator/shards/shardtest"
+)
+
+// process is the operator in this process, before a real API server, in a cluster of
+// shards a and b that are in memory.
+type process struct {
+	*kube.Cluster
+
+	shards    *shardtest.Cluster
+	clients   *kubernetes.Clientset
+	config    string // path of the configuration file
+	kubeadmin string // path of a kubeconfig
+	probes    string // host:port
+	log       *logs
+}
+
+// logs keeps what was logged.
+type logs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+const processNamespace = "default"
+
+func newProcess(t *testing.T, c *kube.Cluster) *process {
+	t.Helper()
+	p := &process{Cluster: c, shards: shardtest.NewCluster(t), config: filepath.Join(t.TempDir(), "config.yaml"), log: &logs{}}
+	p.shards.Shard("a").Serve("a:8993")
+	p.shards.Shard("a").Serve("a:8992")
+	p.shards.Shard("b").Serve("b:8993")
+	var err error
+	if p.clients, err = kubernetes.NewForConfig(c.Admin()); err != nil {
+		t.Fatal(err)
+	}
+	if p.kubeadmin, err = c.KubeconfigFile(c.Admin()); err != nil {
+		t.Fatal(err)
+	}
+	port, err := kube.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.probes = fmt.Sprintf("127.0.0.1:%d", port)
+	p.configure(t, "a: {operator_addr: \"a:8993\"}")
+	ca := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "nstance-cluster-ca"}, Data: map[string]string{"ca.crt": string(p.shards.CA())}}
+	if _, err := p.clients.CoreV1().ConfigMaps(processNamespace).Create(t.Context(), ca, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	nonce := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "nstance-operator-nonce"},
+		Data:       map[string][]byte{"nonce.jwt": []byte(p.shards.Nonce("default", time.Hour))},
+	}
+	if _, err := p.clients.CoreV1().Secrets(processNamespace).Create(t.Context(), nonce, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// configure writes a configuration with these shards.
+func (p *process) configure(t *testing.T, shards ...string) {
+	t.Helper()
+	text := "cluster_id: " + p.shards.ID + "\nshards:\n  " + strings.Join(shards, "\n  ") + "\n"
+	if err := os.WriteFile(p.config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start runs the operator; the function ends it and returns what it ended with.
+func (p *process) start(t *testing.T) (stop func() error) {
+	t.Helper()
+	port, err := kube.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := settings.Parse([]string{
+		"--config=" + p.config, "--namespace=" + processNamespace, "--kubeconfig=" + p.kubeadmin,
+		"--health-probe-bind-address=" + p.probes, "--leader-elect", fmt.Sprintf("--webhook-port=%d", port),
+	}, func(string) string { return "" }, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run.Run(ctx, s, run.Options{Version: "test", Log: log, Dial: p.shards.DialContext}) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	t.Cleanup(func() {
+		_ = stop()
+		if t.Failed() {
+			t.Log(p.log.String())
+		}
+	})
+	return stop
+}
+
+// answers reports whether a probe answers with a status.
+func (p *process) answers(path string, status int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.probes+path, nil)
+		if err != nil {
+			return err
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		text, _ := io.ReadAll(answer.Body)
+		if answer.StatusCode != status {
+			return fmt.Errorf("%s answers %s: %s", path, answer.Status, text)
+		}
+		return nil
+	}
+}
+
+func (p *process) secret(name string, entries ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		s, err := p.clients.CoreV1().Secrets(processNamespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, entry := range entries {
+			if len(s.Data[entry]) == 0 {
+				return fmt.Errorf("secret %s has no %s", name, entry)
+			}
+		}
+		return nil
+	}
+}
+
+func (p *process) connected(shard string) func(context.Context) error {
+	return func(context.Context) error {
+		if p.shards.Shard(shard).Streams() == 0 {
+			return errors.New("there are no streams")
+		}
+		return nil
+	}
+}
+
+func TestO1_TheOperatorStartsBeforeARealAPIServer(t *testing.T) {
+	c := kube.Start(t, kube.Config{})
+	p := newProcess(t, c)
+	stop := p.start(t)
+
+	kube.Await(t, "alive", p.answers("/healthz", http.StatusOK))
+	kube.Await(t, "not ready without its kinds", p.answers("/readyz", http.StatusInternalServerError))
+	installDefinitions(t, c)
+	core, err := kube.ClusterAPIDefinitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, c, core...)
+
+	kube.Await(t, "registered", p.secret("nstance-operator-cert", "tls.crt", "tls.key"))
+	kube.Await(t, "webhook certificate", p.secret("nstance-operator-webhook-cert", "ca.crt", "tls.crt", "tls.key"))
+	kube.Await(t, "ready", p.answers("/readyz", http.StatusOK))
+	kube.Await(t, "shard a connected", p.connected("a"))
+
+	listed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "nstance-shards"}, Data: map[string]string{"a": "a:8993", "b": "b:8993"}}
+	if _, err := p.clients.CoreV1().ConfigMaps(processNamespace).Create(t.Context(), listed, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	kube.Await(t, "shard b connected", p.connected("b"))
+
+	began := time.Now()
+	if err := stop(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	t.Logf("measured: ended after %v", time.Since(began).Round(time.Millisecond))
+	lease, err := p.clients.CoordinationV1().Leases(processNamespace).Get(t.Context(), "nstance-operator-leader-election", metav1.GetOptions{})
+	if err != nil || lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {
+		t.Errorf("the Lease is not given back: %v", err)
+	}
+}
