@@ -127,6 +127,8 @@ func (r *Reconciler) observe(ctx context.Context, s *sight) (drain.Observation, 
 		o.CoreDrains = machine.CoreDrained(s.Owner, true) && !machine.KeepsWork(s.Owner)
 	}
 	if s.node == nil {
+		// An event alone does not say by what to find the Node, or whether there can be one.
+		o.NodeUnknown = o.Request.Acknowledge && !inventory.Described(s.Said)
 		return o, nil
 	}
 	// As it is now: a step decides on what it sees, and changes only that.

@@ -27,8 +27,10 @@ import (
 	"nstance.dev/operator/controllers/drains"
 	"nstance.dev/operator/controllers/kubefake"
 	"nstance.dev/operator/controllers/walktest"
+	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/lookup"
 	"nstance.dev/operator/shards/shardtest"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -209,6 +211,37 @@ func TestO10_ACondemnedInstanceIsEmptiedAndAcknowledged(t *testing.T) {
 		}
 		if m.Status.Drain == nil || m.Status.Drain.Reason != "expired" || *m.Status.Drain.RemainingPods != 0 {
 			t.Errorf("%+v", m.Status)
+		}
+	})
+}
+
+// The news that an instance is to go may come before the listing that says which Node it is.
+func TestS20_AnInstanceThatIsNotDescribedYetIsNotAcknowledged(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		machine := &api.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: walktest.Namespace, Name: w.ids[0]}}
+		if err := w.client.Delete(t.Context(), machine); err != nil {
+			t.Fatal(err)
+		}
+		w.Inventory = inventory.NewStore(walktest.Tenant, nil)
+		w.Inventory.Configure([]string{"a"})
+		w.Inventory.Update("a", func(s *inventory.Shard) []inventory.Change { return s.Connected(1, time.Now()) })
+		w.restart()
+		w.condemn(0, 5*time.Minute)
+		condemned := w.Shard("a").Instances(walktest.Tenant, "web")
+		w.Inventory.Update("a", func(s *inventory.Shard) []inventory.Change {
+			return s.InstanceEvent(&nstancev1.InstanceEvent{InstanceId: w.ids[0], Group: "web", Status: "pending_deletion", Reason: "expired"}, time.Now())
+		})
+		w.still = true
+		w.live(10 * time.Second)
+		if n := w.Shard("a").Count("AcknowledgeDrained"); n != 0 || w.pods() != 2 {
+			t.Fatalf("acknowledged %d times with %d pods", n, w.pods())
+		}
+		w.Inventory.Update("a", func(s *inventory.Shard) []inventory.Change {
+			return s.ListedInstances(inventory.InstanceList{Instances: condemned, Complete: true, Asked: time.Now()}, time.Now())
+		})
+		w.live(20 * time.Second)
+		if n := w.Shard("a").Count("AcknowledgeDrained"); n == 0 || w.pods() != 0 {
+			t.Errorf("acknowledged %d times with %d pods", n, w.pods())
 		}
 	})
 }
