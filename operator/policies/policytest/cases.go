@@ -124,6 +124,30 @@ kind: NstanceMachine
 metadata: {name: one}
 spec: {groupRef: {name: workers}, mode: OnDemand}
 `
+	placed = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceMachine
+metadata: {name: one}
+spec: {groupRef: {name: workers}, mode: OnDemand, shard: a, instanceID: knd01h455vb4pex5vsknk084sn020, providerID: "aws:///a/i-1"}
+`
+	provided = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceMachinePool
+metadata: {name: workers}
+spec: {group: workers, shards: [a], providerID: "nstance://example/default/workers", providerIDList: ["aws:///a/i-1", "aws:///a/i-2"]}
+`
+	resizedProvided = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceMachinePool
+metadata: {name: workers}
+spec: {group: workers, shards: [a, b], instanceType: large, providerID: "nstance://example/default/workers", providerIDList: ["aws:///a/i-1", "aws:///a/i-2"]}
+`
+	shortened = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceMachinePool
+metadata: {name: workers}
+spec: {group: workers, shards: [a], providerID: "nstance://example/default/workers", providerIDList: ["aws:///a/i-2"]}
+`
 )
 
 // Refusals, each with its way out.
@@ -133,6 +157,7 @@ const (
 	refusedPart     = "NstanceShardGroup workers--a takes the instances of its group on this shard with it; take the shard out of the pool, or annotate it nstance.dev/allow-shardgroup-delete=true and delete it again"
 	refusedSpec     = "NstanceShardGroup workers--a: spec is written by the operator alone; change the pool"
 	refusedTemplate = "NstanceMachineTemplate workers: spec stays; make another template and name that one"
+	refusedFields   = " is written by the operator alone; leave it as it is (kubectl apply and patch keep what they do not name, replace does not)"
 	refusedManaged  = "NstanceMachine knd01h455vb4pex5vsknk084sn020: spec.mode: Managed is the operator's to use; leave mode out"
 )
 
@@ -168,6 +193,7 @@ func Cases() []Case {
 		{Name: "they are for the operator", User: Params.User, Operation: "CREATE", New: parse(managed)},
 		{Name: "machines on demand are for all", User: Admin, Operation: "CREATE", New: parse(onDemand)},
 	}
+	cases = append(cases, fields()...)
 	for _, guarded := range []struct{ what, object, permission, refused string }{
 		{"static pool", staticPool, "nstance.dev/allow-static-delete", "NstanceMachinePool" + refusedStatic},
 		{"MachinePool of a static pool", staticMachinePool, "nstance.dev/allow-static-delete", "MachinePool" + refusedStatic},
@@ -175,6 +201,40 @@ func Cases() []Case {
 		{"part", part, "nstance.dev/allow-shardgroup-delete", refusedPart},
 	} {
 		cases = append(cases, deletes(guarded.what, guarded.object, guarded.permission, guarded.refused)...)
+	}
+	return cases
+}
+
+// fields are the requests to change what the operator writes into specs.
+func fields() []Case {
+	pool, machine := "NstanceMachinePool workers: ", "NstanceMachine one: "
+	cases := []Case{
+		{
+			Name: "a pool that is replaced by its manifest", User: Admin, Operation: "UPDATE",
+			Old: parse(provided), New: parse(dynamicPool), Refused: pool + "spec.providerID, spec.providerIDList" + refusedFields,
+		},
+		{
+			Name: "provider ids that nobody knows of", User: Admin, Operation: "UPDATE",
+			Old: parse(dynamicPool), New: parse(provided), Refused: pool + "spec.providerID, spec.providerIDList" + refusedFields,
+		},
+		{Name: "the rest of a pool's spec is for people", User: Admin, Operation: "UPDATE", Old: parse(provided), New: parse(resizedProvided)},
+		{Name: "a pool without provider ids may be annotated", User: Admin, Operation: "UPDATE", Old: parse(dynamicPool), New: annotated(dynamicPool, "a", "b")},
+		{Name: "a pool is moved here with its provider ids", User: Admin, Operation: "CREATE", New: parse(provided)},
+		{Name: "a move that is repeated", User: Admin, Operation: "UPDATE", Old: parse(provided), New: annotated(provided, "a", "b")},
+		{
+			Name: "a machine that is placed by hand", User: Admin, Operation: "UPDATE",
+			Old: parse(onDemand), New: parse(placed), Refused: machine + "spec.instanceID, spec.providerID, spec.shard" + refusedFields,
+		},
+		{Name: "a machine is placed by the operator", User: Params.User, Operation: "UPDATE", Old: parse(onDemand), New: parse(placed)},
+		{Name: "a machine is moved here with its instance", User: Admin, Operation: "CREATE", New: parse(placed)},
+		{Name: "Cluster API annotates a machine", User: Params.Core, Operation: "UPDATE", Old: parse(placed), New: annotated(placed, "a", "b")},
+		{Name: "the operator strikes off an instance", User: Params.User, Operation: "UPDATE", Old: parse(provided), New: parse(shortened)},
+	}
+	for _, user := range []string{Admin, Params.Core} {
+		cases = append(cases, Case{
+			Name: user + " strikes off an instance", User: user, Operation: "UPDATE",
+			Old: parse(provided), New: parse(shortened), Refused: pool + "spec.providerIDList" + refusedFields,
+		})
 	}
 	return cases
 }
