@@ -207,6 +207,11 @@ func TestO1_TheOperatorStartsBeforeARealAPIServer(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
+	for line := range strings.Lines(p.log.String()) {
+		if strings.Contains(line, "level=ERROR") {
+			t.Errorf("it logged: %s", line)
+		}
+	}
 	t.Logf("measured: ended after %v", time.Since(began).Round(time.Millisecond))
 	lease, err := p.clients.CoordinationV1().Leases(processNamespace).Get(t.Context(), "nstance-operator-leader-election", metav1.GetOptions{})
 	if err != nil || lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {

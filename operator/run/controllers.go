@@ -6,7 +6,6 @@ import (
 	"os"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
@@ -37,7 +36,7 @@ func (p *process) control(ctx context.Context, set *shards.Set, n notices) error
 			return err
 		}
 	}
-	if err := p.controlObjects(ctx, set, there, n); err != nil {
+	if err := p.controlObjects(ctx, there, n); err != nil {
 		return err
 	}
 	if there.given == nil {
@@ -54,20 +53,6 @@ func (p *process) control(ctx context.Context, set *shards.Set, n notices) error
 	}
 	return there.given.follow(ctx)
 }
-
-// controlObjects starts the controllers of the operator's own objects.
-func (p *process) controlObjects(ctx context.Context, _ *shards.Set, there *nodes, n notices) error {
-	if err := p.standing(there).SetupWithManager(p.mgr); err != nil {
-		return err
-	}
-	if there.given == nil {
-		return p.kubeconfig(ctx, n).SetupWithManager(p.mgr, p.controllerOptions())
-	}
-	return nil
-}
-
-// controlNodes starts the controllers that look at Nodes and Pods.
-func (p *process) controlNodes(context.Context, *shards.Set, *nodes) error { return nil }
 
 // standing says on the NstanceCluster how the operator stands.
 func (p *process) standing(there *nodes) *standing.Reconciler {
@@ -115,17 +100,4 @@ func (p *process) apiAuthorities(ctx context.Context) []byte {
 		return p.api.CAData
 	}
 	return bundle
-}
-
-// self returns the operator's own Pod, nil outside of one.
-func (p *process) self(ctx context.Context) *corev1.Pod {
-	name, err := os.Hostname()
-	if err != nil {
-		return nil
-	}
-	var pod corev1.Pod
-	if err := p.live.Get(ctx, p.key(name), &pod); err != nil {
-		return nil // it runs somewhere else
-	}
-	return &pod
 }

@@ -47,7 +47,7 @@ func (p *process) leadFor(ctx context.Context) error {
 	}
 
 	n := notices{
-		recorder: p.mgr.GetEventRecorder("nstance-operator"), reader: p.mgr.GetClient(),
+		recorder: p.mgr.GetEventRecorder(recorder), reader: p.mgr.GetClient(),
 		key: p.key(p.cluster), log: p.log,
 	}
 	set := p.connect(ctx, n)

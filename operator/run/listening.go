@@ -7,7 +7,6 @@ import (
 	"nstance.dev/operator/intake"
 	"nstance.dev/operator/metrics"
 	"nstance.dev/operator/shards"
-	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 // listening is the sink of the connections: it counts, says what people must know, and
@@ -44,12 +43,6 @@ func (l *listening) Removed(shard string) {
 	l.news(shard, "")
 	l.metrics.ShardRemoved(shard)
 	l.Intake.Removed(shard)
-}
-
-// ErrorEvent implements [shards.Sink].
-func (l *listening) ErrorEvent(shard string, e *nstancev1.ErrorEvent) {
-	l.metrics.ProviderError(shard, e.GetClass())
-	l.Intake.ErrorEvent(shard, e)
 }
 
 // listen returns the sink for this process. Its events end with ctx.

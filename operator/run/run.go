@@ -21,6 +21,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"nstance.dev/operator/config"
+	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/intake"
 	"nstance.dev/operator/metrics"
 	"nstance.dev/operator/names"
@@ -58,6 +59,7 @@ type process struct {
 	hub      *waking.Hub
 	intake   *intake.Intake
 	metrics  *metrics.Metrics
+	coolOff  cooloff.Store       // where providers had no room
 	hooks    *webhookcert.Keeper // nil: the certificate is another's business
 
 	cached, leads, known atomic.Bool // caches are filled; this is the leader; it has its identity

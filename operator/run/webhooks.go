@@ -1,4 +1,54 @@
 package run
 
-// addWebhooks registers the handlers of the webhooks.
-func (p *process) addWebhooks() error { return nil }
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/settings"
+	"nstance.dev/operator/webhooks"
+)
+
+// addWebhooks registers the handlers of the webhooks, on every replica.
+func (p *process) addWebhooks() error {
+	if !p.settings.Webhooks {
+		return nil
+	}
+	errs := []error{
+		ctrl.NewWebhookManagedBy(p.mgr, &infrav1.NstanceMachinePool{}).
+			WithValidator(webhooks.PoolValidator{Reader: p.mgr.GetClient(), Known: p.knownToWebhooks}).
+			Complete(),
+	}
+	if p.settings.OnDemand == settings.OnDemandGated {
+		errs = append(errs, ctrl.NewWebhookManagedBy(p.mgr, &corev1.Pod{}).
+			WithDefaulter(webhooks.PodDefaulter{NewClaim: webhooks.NewClaim}).
+			Complete())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("webhooks: %w", err)
+	}
+	return nil
+}
+
+// knownToWebhooks is what is known of the shards, nothing on a replica that does not lead.
+func (p *process) knownToWebhooks() webhooks.Known {
+	if !p.known.Load() {
+		return webhooks.Known{}
+	}
+	known := webhooks.Known{Shards: map[string]webhooks.Shard{}}
+	for _, name := range p.config().Names() {
+		shard := webhooks.Shard{Groups: map[string]webhooks.Group{}}
+		p.intake.Inventory().Read(name, func(s *inventory.Shard) {
+			shard.Synced = s.State().GroupsSynced
+			for _, g := range s.Groups() {
+				shard.Groups[g.GetKey()] = webhooks.Group{InstanceTypes: g.GetAllowedInstanceTypes()}
+			}
+		})
+		known.Shards[name] = shard
+	}
+	return known
+}

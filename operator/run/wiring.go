@@ -1,0 +1,123 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+
+	"nstance.dev/operator/controllers/drains"
+	"nstance.dev/operator/controllers/machine"
+	nodecontrollers "nstance.dev/operator/controllers/nodes"
+	"nstance.dev/operator/controllers/ondemand"
+	"nstance.dev/operator/controllers/providererrors"
+	"nstance.dev/operator/drain"
+	"nstance.dev/operator/settings"
+	"nstance.dev/operator/shards"
+)
+
+// recorder is the name under which events are sent.
+const recorder = "nstance-operator"
+
+// controlObjects starts the controllers of objects in the operator's namespace.
+func (p *process) controlObjects(ctx context.Context, there *nodes, n notices) error {
+	options, events := p.controllerOptions(), p.mgr.GetEventRecorder(recorder)
+	errs := []error{
+		p.standing(there).SetupWithManager(p.mgr),
+		p.reportErrors(events),
+	}
+	if there.given == nil {
+		errs = append(errs, p.kubeconfig(ctx, n).SetupWithManager(p.mgr, options))
+	}
+	return errors.Join(errs...)
+}
+
+// controlNodes starts the controllers that look at Nodes and Pods.
+func (p *process) controlNodes(ctx context.Context, set *shards.Set, there *nodes) error {
+	machines := p.machines(set, there)
+	errs := []error{
+		machines.SetupWithManager(p.mgr, p.hub, p.controllerOptions()),
+		p.drains(ctx, set, there).SetupWithManager(p.mgr, there.Cluster, p.hub, p.controllerOptions()),
+		nodecontrollers.Setup(p.mgr, there.Cluster, p.hub, p.correlation(there), p.controllerOptions()),
+	}
+	if p.settings.OnDemand != settings.OnDemandOff {
+		errs = append(errs, p.onDemand(machines, there).SetupWithManager(ctx, p.mgr, there.Cluster, p.controllerOptions()))
+	}
+	return errors.Join(errs...)
+}
+
+func (p *process) machines(set *shards.Set, there *nodes) *machine.Reconciler {
+	return machine.New(machine.Options{
+		Client: p.mgr.GetClient(), Nodes: there.GetClient(), Inventory: p.intake.Inventory(), CoolOff: &p.coolOff,
+		Shards: func() []machine.Named {
+			var all []machine.Named
+			for _, name := range p.config().Names() {
+				named := machine.Named{Name: name}
+				if s, ok := set.Shard(name); ok {
+					named.Server = s
+				}
+				all = append(all, named)
+			}
+			return all
+		},
+		Events: p.mgr.GetEventRecorder(recorder), ProvisionTimeout: p.settings.OnDemandProvisionTimeout,
+	})
+}
+
+func (p *process) drains(ctx context.Context, set *shards.Set, there *nodes) *drains.Reconciler {
+	return drains.New(drains.Options{
+		Client: p.mgr.GetClient(), Namespace: p.settings.Namespace,
+		Workload: there.GetClient(), Live: there.GetAPIReader(), Inventory: p.intake.Inventory(),
+		Server:    func(name string) (drains.Server, bool) { return set.Shard(name) },
+		Events:    there.GetEventRecorder(recorder),
+		Evictions: rate.NewLimiter(rate.Limit(p.settings.EvictionQPS), max(1, int(p.settings.EvictionQPS))), Concurrency: p.settings.DrainConcurrency,
+		Force: drain.Force(p.settings.DrainForce), Self: p.self(ctx),
+	})
+}
+
+func (p *process) correlation(there *nodes) nodecontrollers.Options {
+	return nodecontrollers.Options{
+		Client: p.mgr.GetClient(), Namespace: p.settings.Namespace, Workload: there.GetClient(), Inventory: p.intake.Inventory(),
+		MachineEvents: p.mgr.GetEventRecorder(recorder), Events: there.GetEventRecorder(recorder),
+		SetProviderID: p.settings.SetNodeProviderID, DeleteOrphans: p.settings.DeleteOrphanNodes,
+	}
+}
+
+func (p *process) onDemand(machines *machine.Reconciler, there *nodes) *ondemand.Reconciler {
+	return ondemand.New(ondemand.Options{
+		Client: p.mgr.GetClient(), Namespace: p.settings.Namespace, Cluster: p.cluster,
+		Workload: there.GetClient(), Live: there.GetAPIReader(), Shards: machines.ShardsOf, Events: there.GetEventRecorder(recorder),
+		Rules: ondemand.Rules{
+			ProvisionTimeout: p.settings.OnDemandProvisionTimeout, Linger: p.settings.OnDemandLinger,
+			Namespaces: p.settings.OnDemandNamespaces, MaxPerNamespace: p.settings.OnDemandMaxPerNamespace,
+		},
+	})
+}
+
+// reportErrors passes on what the shards report of their providers.
+func (p *process) reportErrors(events events.EventRecorder) error {
+	reporter := providererrors.New(providererrors.Options{
+		Client: p.mgr.GetClient(), Namespace: p.settings.Namespace, Cluster: p.cluster, Events: events, CoolOff: &p.coolOff,
+		Count: func(shard, class string, _ bool) { p.metrics.ProviderError(shard, class) },
+	})
+	p.intake.OnError(reporter.Report)
+	return p.mgr.Add(reporter)
+}
+
+// self returns the UID of the operator's own Pod, "" if it runs in none of the cluster of
+// its objects.
+func (p *process) self(ctx context.Context) types.UID {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	var pod corev1.Pod
+	if err := p.live.Get(ctx, p.key(name), &pod); err != nil {
+		return ""
+	}
+	return pod.UID
+}
