@@ -20,11 +20,10 @@ import (
 // mends.
 func (p *process) lead(ctx context.Context) error {
 	p.leads.Store(true)
-	err := p.leadFor(ctx)
-	if ctx.Err() != nil {
-		return nil // it was not asked to go on
+	if err := p.leadFor(ctx); ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil // it was not asked to go on
 }
 
 func (p *process) leadFor(ctx context.Context) error {
