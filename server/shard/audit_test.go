@@ -1,10 +1,17 @@
 package shard
 
 import (
+	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"nstance.dev/server/bucket"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/objectstore/memory"
 )
 
 // A record that disappears under a leader is noticed at the next look, at the
@@ -80,6 +87,47 @@ func TestRecordPutBackIsTakenIn(t *testing.T) {
 		if len(w.reign().Held()) != 0 {
 			t.Errorf("held: %v", w.reign().Held())
 		}
+		w.converged(2)
+	})
+}
+
+// TestS4_TakenInWhileItsWriteFails: the look at storage finds the record of an instance
+// whose write then ends without an answer. The record is taken back, and the instance
+// with it: the group is filled up without waiting for an agent that nobody made.
+func TestS4_TakenInWhileItsWriteFails(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		var tries atomic.Int64
+		w.store.SetFaults(func(c memory.Call) memory.Fault {
+			switch {
+			case c.Op != memory.OpPut || !strings.HasPrefix(c.Key, bucket.InstancePrefix(testShard)):
+				return memory.Fault{}
+			case tries.Add(1) == 1:
+				return memory.Fault{Late: time.Millisecond}
+			default:
+				return memory.Fault{Latency: 2 * time.Second, Before: objectstore.ErrUnavailable}
+			}
+		})
+		w.cloud.SetFaults(func(c drivertest.Call) (f drivertest.Fault) {
+			if c.Op == drivertest.OpGet || c.Op == drivertest.OpList { // else it is found abandoned
+				f.Before = driver.Fail(driver.Transient, "look", errors.New("away"))
+			}
+			return f
+		})
+		w.scale(web, 2)
+		w.settle(time.Second)
+		if err := w.reign().auditOnce(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(w.members(web)); n != 2 {
+			t.Fatalf("%d instances are known, want 2", n)
+		}
+		w.settle(20 * time.Second) // the last try has failed
+		w.store.SetFaults(nil)
+		w.settle(10 * time.Minute)
+		w.cloud.SetFaults(nil)
+		w.settle(time.Minute)
 		w.converged(2)
 	})
 }

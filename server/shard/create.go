@@ -151,14 +151,23 @@ const lateWrites = time.Minute
 
 // withdraw makes sure that a record does not stand whose write had an unknown
 // outcome. It is written again, for while it stands no late write can bring it
-// back, and removed when none is to be expected any more.
+// back, and removed when none is to be expected any more. An audit may have taken it
+// in meanwhile: that instance ends with it, for nobody was asked for its machine.
 func (r *Reign) withdraw(rec bucket.InstanceRecord) {
 	for wait := storeRetry; pause(r.ctx, wait) == nil; wait = min(2*wait, longestDeleteRetry) {
 		err := r.records.create(r.ctx, rec)
-		if err == nil && pause(r.ctx, lateWrites) == nil {
+		if err == nil {
+			if pause(r.ctx, lateWrites) != nil {
+				return
+			}
 			err = r.records.remove(r.ctx, rec.ID)
 		}
-		if err == nil || r.stumble(err) || errors.Is(err, objectstore.ErrPrecondition) {
+		switch {
+		case err == nil:
+			r.markDeleted(rec.ID, fleet.EventCreateRefused)
+			r.Enqueue(groupOf(rec))
+			return
+		case r.stumble(err), errors.Is(err, objectstore.ErrPrecondition):
 			return
 		}
 		r.log.Warn("record of a failed creation not taken back", "instance", rec.ID, "retry_in", wait, "error", err)

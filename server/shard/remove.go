@@ -56,8 +56,9 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 	if errors.Is(err, objectstore.ErrNotFound) {
 		if _, recorded := r.records.get(a.ID); recorded {
 			r.vanished(ctx, a.ID)
+			return nil
 		}
-		return nil
+		return err // who removed it is about to end the instance; not to be asked at once again
 	}
 	if err != nil {
 		return err
