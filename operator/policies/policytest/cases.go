@@ -118,6 +118,25 @@ kind: NstanceMachine
 metadata: {name: knd01h455vb4pex5vsknk084sn020}
 spec: {groupRef: {name: workers}, mode: Managed, instanceID: knd01h455vb4pex5vsknk084sn020}
 `
+	ownedManaged = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceMachine
+metadata:
+  name: knd01h455vb4pex5vsknk084sn020
+  ownerReferences:
+    - {apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, kind: NstanceMachinePool, name: workers, uid: u1}
+    - {apiVersion: cluster.x-k8s.io/v1beta2, kind: Machine, name: knd01h455vb4pex5vsknk084sn020, uid: u2, controller: true}
+spec: {groupRef: {name: workers}, mode: Managed, instanceID: knd01h455vb4pex5vsknk084sn020}
+`
+	orphanManaged = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceMachine
+metadata:
+  name: knd01h455vb4pex5vsknk084sn020
+  ownerReferences:
+    - {apiVersion: cluster.x-k8s.io/v1beta2, kind: Machine, name: knd01h455vb4pex5vsknk084sn020, uid: u2, controller: true}
+spec: {groupRef: {name: workers}, mode: Managed, instanceID: knd01h455vb4pex5vsknk084sn020}
+`
 	onDemand = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
 kind: NstanceMachine
@@ -191,6 +210,8 @@ func Cases() []Case {
 		},
 		{Name: "managed machines are not for people", User: Admin, Operation: "CREATE", New: parse(managed), Refused: refusedManaged},
 		{Name: "they are for the operator", User: Params.User, Operation: "CREATE", New: parse(managed)},
+		{Name: "they may be moved here with their pool", User: Admin, Operation: "CREATE", New: parse(ownedManaged)},
+		{Name: "but not without it", User: Admin, Operation: "CREATE", New: parse(orphanManaged), Refused: refusedManaged},
 		{Name: "machines on demand are for all", User: Admin, Operation: "CREATE", New: parse(onDemand)},
 	}
 	cases = append(cases, fields()...)
