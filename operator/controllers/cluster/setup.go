@@ -1,0 +1,58 @@
+package cluster
+
+import (
+	"context"
+
+	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/waking"
+)
+
+// SetupWithManager makes a manager run the controller for what changes in the cluster and
+// in the shards.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub) error {
+	first := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		queue.Add(r.request())
+		return nil
+	})
+	ours := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+		if object.GetNamespace() != r.Namespace || object.GetName() != r.Name {
+			return nil
+		}
+		return []reconcile.Request{r.request()}
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("cluster").
+		Watches(&clusterv1.Cluster{}, ours).
+		Watches(&infrav1.NstanceCluster{}, ours).
+		Watches(&controlplanev1.NstanceControlPlane{}, ours).
+		WatchesRawSource(first).
+		WatchesRawSource(news.Source(r.concerned)).
+		Complete(r)
+}
+
+// concerned returns the request if a shard or the groups on one have changed. What
+// instances do shows in the shard table within a minute.
+func (r *Reconciler) concerned(_ context.Context, changes []waking.Change) []reconcile.Request {
+	for _, c := range changes {
+		switch c.Kind {
+		case inventory.ShardChanged, inventory.GroupChanged, inventory.GroupGone:
+			return []reconcile.Request{r.request()}
+		}
+	}
+	return nil
+}
+
+// request is the one that there is.
+func (r *Reconciler) request() reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: r.Namespace, Name: r.Name}}
+}

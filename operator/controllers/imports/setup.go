@@ -1,0 +1,44 @@
+package imports
+
+import (
+	"context"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/waking"
+)
+
+// SetupWithManager makes a manager run the controller for what changes in the cluster and
+// in the shards.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub) error {
+	one := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: r.Namespace, Name: r.Cluster}}
+	first := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		queue.Add(one)
+		return nil
+	})
+	groups := func(_ context.Context, changes []waking.Change) []reconcile.Request {
+		for _, c := range changes {
+			switch c.Kind {
+			case inventory.ShardChanged, inventory.GroupChanged, inventory.GroupGone:
+				return []reconcile.Request{one}
+			}
+		}
+		return nil
+	}
+	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{one}
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("imports").
+		Watches(&infrav1.NstanceMachinePool{}, all).
+		WatchesRawSource(first).
+		WatchesRawSource(news.Source(groups)).
+		Complete(r)
+}

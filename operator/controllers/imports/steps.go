@@ -1,0 +1,133 @@
+package imports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/controllers/pool"
+	"nstance.dev/operator/importing"
+	"nstance.dev/operator/names"
+)
+
+// errFeature is matched by the error about a Cluster API that takes no MachinePools.
+var errFeature = errors.New("feature MachinePool of Cluster API is switched off; switch it on with --feature-gates=MachinePool=true")
+
+const infra = client.FieldOwner(infrav1.FieldManager)
+
+// carryOut carries steps out. After one that failed the others of the same pool are left
+// to the next pass; other pools are not kept waiting.
+func (r *Reconciler) carryOut(ctx context.Context, w world, steps []importing.Step) error {
+	failed := map[string]bool{}
+	var errs []error
+	for _, step := range steps {
+		name := poolOf(step)
+		if failed[name] {
+			continue
+		}
+		if err := r.do(ctx, w, step); err != nil {
+			failed[name] = true
+			errs = append(errs, fmt.Errorf("import pool %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func poolOf(step importing.Step) string {
+	switch s := step.(type) {
+	case importing.CreatePool:
+		return s.Name
+	case importing.CreateShardGroup:
+		return s.Pool
+	case importing.CreateMachinePool:
+		return s.Pool
+	case importing.ReportImported:
+		return s.Pool
+	case importing.ReportUncovered:
+		return s.Pool
+	case importing.ReportBroken:
+		return s.Pool
+	default:
+		panic(fmt.Sprintf("imports: no such step: %T", step))
+	}
+}
+
+func (r *Reconciler) do(ctx context.Context, w world, step importing.Step) error {
+	switch s := step.(type) {
+	case importing.CreatePool:
+		made := r.pool(s)
+		w.pools[s.Name] = made
+		return r.create(ctx, made)
+	case importing.CreateShardGroup:
+		part, err := r.part(w.pools[s.Pool], s)
+		if err != nil {
+			return err
+		}
+		return r.create(ctx, part)
+	case importing.CreateMachinePool:
+		return r.create(ctx, pool.MachinePool(w.pools[s.Pool], s.Pool, r.Cluster, int32(s.Replicas))) // of 64 shards with 10000 each
+	case importing.ReportImported:
+		r.report(w.pools[s.Pool], normal, "PoolImported", s.Reason)
+	case importing.ReportUncovered:
+		r.report(w.pools[s.Pool], warning, "ShardNotCovered", s.Reason)
+	case importing.ReportBroken:
+		r.report(w.pools[s.Pool], warning, "ImportBroken", s.Reason)
+	}
+	return nil
+}
+
+// create makes an object. One that is there already was made since everything was read:
+// the next pass sees it.
+func (r *Reconciler) create(ctx context.Context, object client.Object) error {
+	err := r.Client.Create(ctx, object, infra)
+	switch {
+	case feature(err):
+		return fmt.Errorf("%w: %w", errFeature, err)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return nil
+	case err != nil:
+		return fmt.Errorf("make %T %s: %w", object, object.GetName(), err)
+	}
+	return nil
+}
+
+// pool is a new pool, with what it was made from written on it.
+func (r *Reconciler) pool(s importing.CreatePool) *infrav1.NstanceMachinePool {
+	return &infrav1.NstanceMachinePool{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: r.Namespace, Name: s.Name,
+			Labels:      map[string]string{clusterv1.ClusterNameLabel: r.Cluster, infrav1.LabelManaged: "true"},
+			Annotations: map[string]string{infrav1.AnnotationImportedFrom: s.ImportedFrom},
+		},
+		Spec: infrav1.NstanceMachinePoolSpec{
+			Group: s.Group, Shards: s.Shards, Template: s.Config.Template, Subnets: s.Config.Subnets,
+			LoadBalancers: s.Config.LoadBalancers, InstanceType: s.Config.InstanceType, Vars: s.Config.Vars,
+		},
+	}
+}
+
+// part is the part of a pool on one shard, as large as the shard has it.
+func (r *Reconciler) part(owner *infrav1.NstanceMachinePool, s importing.CreateShardGroup) (*infrav1.NstanceShardGroup, error) {
+	part := &infrav1.NstanceShardGroup{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: r.Namespace, Name: names.ShardGroup(s.Group, s.Shard), Labels: pool.Labels(owner, s.Shard, r.Cluster),
+		},
+		Spec: infrav1.NstanceShardGroupSpec{
+			Group: s.Group, Shard: s.Shard, Size: int32(s.Size), // at most importing.MaxSize
+			Template: s.Config.Template, Subnets: s.Config.Subnets, LoadBalancers: s.Config.LoadBalancers,
+			InstanceType: s.Config.InstanceType, Vars: s.Config.Vars,
+		},
+	}
+	if err := controllerutil.SetControllerReference(owner, part, r.Client.Scheme()); err != nil {
+		return nil, fmt.Errorf("own NstanceShardGroup %s: %w", part.Name, err)
+	}
+	return part, nil
+}

@@ -1,0 +1,240 @@
+package imports_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/controllers/controltest"
+	"nstance.dev/operator/controllers/imports"
+	"nstance.dev/operator/controllers/walktest"
+	"nstance.dev/operator/importing"
+	"nstance.dev/operator/shards/shardtest"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const tenant = walktest.Tenant
+
+var away = shardtest.Faults{Refuse: map[string]error{"": shardtest.Refusal(codes.Unavailable, "", "nobody there")}}
+
+type world struct {
+	*controltest.World
+	r        *imports.Reconciler
+	t        *testing.T
+	settings importing.Settings
+}
+
+// inWorld runs a test with group workers on two of three shards: a static one of 3 on a,
+// and one of 2 on b.
+func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	names := []string{"a", "b", "c"}
+	controltest.Run(t, names, func(t *testing.T, k *controltest.World) {
+		w := &world{World: k, t: t, settings: importing.Settings{Enabled: true}}
+		w.r = &imports.Reconciler{
+			Client: k.Client, Live: k.Client, Namespace: walktest.Namespace, Cluster: controltest.Cluster,
+			Settings: func() importing.Settings { return w.settings }, Shards: func() []string { return names },
+			Connection: k.Connection,
+			Inventory:  k.Inventory, Events: k.Events, Now: time.Now,
+		}
+		w.Create(&infrav1.NstanceCluster{ObjectMeta: metav1.ObjectMeta{Name: controltest.Cluster}})
+		w.Shard("a").AddGroup(tenant, shardtest.Group{Key: "workers", Size: 3, Static: true})
+		w.Shard("b").AddGroup(tenant, shardtest.Group{Key: "workers", Size: 2})
+		w.After(time.Minute)
+		test(t, w)
+	})
+}
+
+func (w *world) pass() error {
+	w.t.Helper()
+	_, err := w.r.Reconcile(context.Background(), ctrl.Request{})
+	return err
+}
+
+func (w *world) mustPass() {
+	w.t.Helper()
+	if err := w.pass(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// made says what objects there are, such as "pool workers [a b]", "part workers--a 3".
+func (w *world) made() []string {
+	w.t.Helper()
+	var pools infrav1.NstanceMachinePoolList
+	var parts infrav1.NstanceShardGroupList
+	var machinePools clusterv1.MachinePoolList
+	for _, list := range []client.ObjectList{&pools, &parts, &machinePools} {
+		if err := w.Client.List(context.Background(), list); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	var all []string
+	for _, o := range pools.Items {
+		all = append(all, fmt.Sprintf("pool %s %v %q %s", o.Name, o.Spec.Shards, o.Spec.Template, o.Annotations[infrav1.AnnotationImportedFrom]))
+	}
+	for _, o := range parts.Items {
+		all = append(all, fmt.Sprintf("part %s %d", o.Name, o.Spec.Size))
+	}
+	for _, o := range machinePools.Items {
+		all = append(all, fmt.Sprintf("machinepool %s %d", o.Name, *o.Spec.Replicas))
+	}
+	return all
+}
+
+func (w *world) expectComplete(status metav1.ConditionStatus, reason string) {
+	w.t.Helper()
+	cluster := &infrav1.NstanceCluster{}
+	w.Get(controltest.Cluster, cluster)
+	c := meta.FindStatusCondition(cluster.Status.Conditions, infrav1.ConditionImportComplete)
+	if c == nil || c.Status != status || c.Reason != reason {
+		w.t.Errorf("ImportComplete is %+v, want %s %s", c, status, reason)
+	}
+}
+
+var imported = []string{`pool workers [a b] "" a=3,b=2`, "part workers--a 3", "part workers--b 2", "machinepool workers 5"}
+
+func TestO3_NothingMovesWhenAGroupIsImported(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustPass()
+		w.mustPass()
+		if diff := cmp.Diff(imported, w.made()); diff != "" {
+			t.Error(diff)
+		}
+		w.expectComplete(metav1.ConditionTrue, infrav1.ReasonComplete)
+		want := []string{"PoolImported: NstanceMachinePool: group workers was found with a=3,b=2: 5 replicas"}
+		if diff := cmp.Diff(want, w.Told()); diff != "" {
+			t.Error(diff)
+		}
+		part := &infrav1.NstanceShardGroup{}
+		w.Get("workers--a", part)
+		if owner := metav1.GetControllerOf(part); owner == nil || owner.Name != "workers" || part.Labels[infrav1.LabelGroup] != "workers" {
+			t.Errorf("owner %+v, labels %v", owner, part.Labels)
+		}
+	})
+}
+
+func TestO3_OneSilentShardKeepsTheGateClosed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Shard("c").Break(away)
+		w.After(time.Minute)
+		w.mustPass()
+		if made := w.made(); made != nil {
+			t.Errorf("made %q", made)
+		}
+		w.expectComplete(metav1.ConditionFalse, infrav1.ReasonWaitingForShards)
+		w.Shard("c").Break(shardtest.Faults{})
+		w.After(2 * time.Minute)
+		w.mustPass()
+		if diff := cmp.Diff(imported, w.made()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestO3_ACrashAfterEachStep(t *testing.T) {
+	for steps := range 5 {
+		t.Run(fmt.Sprint(steps), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				healthy := w.r.Client
+				left := steps
+				w.r.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
+					Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+						if left--; left < 0 {
+							return errors.New("the operator is killed")
+						}
+						return c.Create(ctx, object, options...)
+					},
+				})
+				err := w.pass()
+				if (err != nil) != (steps < 4) {
+					t.Errorf("after %d steps: %v", steps, err)
+				}
+				// What the server has since does not count any more, once the pool is written.
+				w.r.Client = healthy
+				w.mustPass()
+				if diff := cmp.Diff(imported, w.made()); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
+
+func TestO3_APersonsPoolWins(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Create(&infrav1.NstanceMachinePool{
+			ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: infrav1.NstanceMachinePoolSpec{Group: "workers", Shards: []string{"a"}},
+		})
+		w.mustPass()
+		w.mustPass()
+		if diff := cmp.Diff([]string{`pool mine [a] "" `}, w.made()); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]string{"ShardNotCovered: NstanceMachinePool: group workers is also on b, which no pool lists"}, w.Told()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestO3_AGroupOnItsWayOutIsNotBroughtBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		for _, shard := range []string{"a", "b"} {
+			w.Shard(shard).SetStatic(tenant, "workers", false)
+			if err := w.Connected(shard).DeleteGroup(t.Context(), &nstancev1.DeleteGroupRequest{Key: "workers"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.After(time.Minute)
+		w.mustPass()
+		if made := w.made(); made != nil {
+			t.Errorf("made %q", made)
+		}
+	})
+}
+
+func TestO3_OnePoolForEachShard(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.settings.PerShard = true
+		w.mustPass()
+		want := []string{
+			`pool workers--a [a] "" a=3`, `pool workers--b [b] "base" b=2`, "part workers--a 3", "part workers--b 2",
+			"machinepool workers--a 3", "machinepool workers--b 2",
+		}
+		if diff := cmp.Diff(want, w.made()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestO3_ClusterAPIWithoutMachinePools(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.r.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+				if _, ok := object.(*clusterv1.MachinePool); ok {
+					return errors.New("admission webhook denied the request: can be set only if the MachinePool feature flag is enabled")
+				}
+				return c.Create(ctx, object, options...)
+			},
+		})
+		if err := w.pass(); err == nil {
+			t.Error("a MachinePool that is refused is no error")
+		}
+		w.expectComplete(metav1.ConditionFalse, infrav1.ReasonMachinePoolFeatureDisabled)
+	})
+}

@@ -1,0 +1,261 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/distribution"
+	"nstance.dev/operator/names"
+	"nstance.dev/operator/victims"
+)
+
+const infra = client.FieldOwner(infrav1.FieldManager)
+
+// act carries a plan out, and says when to look again. What it has written stands in the
+// state afterwards.
+func (r *Reconciler) act(ctx context.Context, st *state, p plan) (time.Duration, error) {
+	if st.paused {
+		return 0, nil
+	}
+	again, err := r.makeMachinePool(ctx, *st)
+	if err != nil {
+		return 0, err
+	}
+	if err := r.remember(ctx, st.pool, p); err != nil {
+		return 0, err
+	}
+	for _, w := range p.writes {
+		if err := r.write(ctx, st, w); err != nil {
+			return 0, err
+		}
+	}
+	r.report(*st, p)
+	for _, e := range p.ends {
+		r.Events.Eventf(st.pool, st.parts[e.shard], corev1.EventTypeNormal, "ShardRetired", "Scale", "%s", e.why)
+		if err := r.endPart(ctx, st.parts[e.shard]); err != nil {
+			return 0, err
+		}
+	}
+	if err := r.letGo(ctx, *st); err != nil {
+		return 0, err
+	}
+	more, err := r.mirror(ctx, *st)
+	if more {
+		again = sooner(again, time.Second)
+	}
+	return again, err
+}
+
+// remember writes the memory of the pool, and the template of a group that is not static
+// any more.
+func (r *Reconciler) remember(ctx context.Context, pool *infrav1.NstanceMachinePool, p plan) error {
+	before := pool.DeepCopy()
+	for key, value := range p.memory {
+		if value == "" {
+			delete(pool.Annotations, key)
+			continue
+		}
+		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, key, value)
+	}
+	if p.release != "" {
+		pool.Spec.Template = p.release
+		r.Events.Eventf(pool, nil, corev1.EventTypeNormal, "StaticReleased", "Release",
+			"no server's configuration has group %s any more; the pool keeps its template %s", pool.Spec.Group, p.release)
+	}
+	if maps.Equal(before.Annotations, pool.Annotations) && p.release == "" {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, pool, client.MergeFrom(before), infra); err != nil {
+		return fmt.Errorf("write the memory of pool %s: %w", pool.Name, err)
+	}
+	return nil
+}
+
+// write makes the part of one shard what it is to be, in one patch against what was read.
+func (r *Reconciler) write(ctx context.Context, st *state, w write) error {
+	part := st.parts[w.shard].DeepCopy()
+	if w.create {
+		part = &infrav1.NstanceShardGroup{ObjectMeta: metav1.ObjectMeta{
+			Namespace: st.pool.Namespace, Name: names.ShardGroup(w.spec.Group, w.shard),
+		}}
+	}
+	before := part.DeepCopy()
+	part.Spec = w.spec
+	annotate(part, infrav1.AnnotationSurge, w.surge)
+	annotate(part, infrav1.AnnotationRetireAfter, w.retireAfter)
+	part.Labels = merged(part.Labels, Labels(st.pool, w.shard, st.machinePool.Spec.ClusterName))
+	if err := controllerutil.SetControllerReference(st.pool, part, r.Client.Scheme()); err != nil {
+		return fmt.Errorf("own NstanceShardGroup %s: %w", part.Name, err)
+	}
+	var err error
+	if w.create {
+		err = r.Client.Create(ctx, part, infra)
+	} else {
+		err = r.Client.Patch(ctx, part, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), infra)
+	}
+	if err != nil {
+		return fmt.Errorf("write NstanceShardGroup %s: %w", part.Name, err)
+	}
+	st.parts[w.shard] = part
+	for _, v := range w.victims {
+		if machine := st.machines[v.ID]; machine != nil {
+			r.Events.Eventf(machine, st.pool, corev1.EventTypeNormal, "VictimSelected", "Scale", "%s", v.Why)
+		}
+	}
+	return nil
+}
+
+// Labels are those of the part of a pool on a shard.
+func Labels(pool *infrav1.NstanceMachinePool, shard, cluster string) map[string]string {
+	labels := map[string]string{
+		infrav1.LabelGroup: pool.Spec.Group, infrav1.LabelShard: shard, infrav1.LabelPool: names.Label(pool.Name),
+		clusterv1.ClusterNameLabel: cluster,
+	}
+	if filter, ok := pool.Labels[clusterv1.WatchLabel]; ok {
+		labels[clusterv1.WatchLabel] = filter
+	}
+	return labels
+}
+
+func merged(labels, more map[string]string) map[string]string {
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, more)
+	return labels
+}
+
+// annotate sets an annotation, or takes it off for an empty value.
+func annotate(object client.Object, key, value string) {
+	annotations := object.GetAnnotations()
+	if value == "" {
+		delete(annotations, key)
+		return
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	object.SetAnnotations(annotations)
+}
+
+// endPart deletes a part, and says first that the pool does it and not a person.
+func (r *Reconciler) endPart(ctx context.Context, part *infrav1.NstanceShardGroup) error {
+	if part.Annotations[infrav1.AnnotationRetiredByPool] != "true" {
+		before := part.DeepCopy()
+		annotate(part, infrav1.AnnotationRetiredByPool, "true")
+		if err := r.Client.Patch(ctx, part, client.MergeFrom(before), infra); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	if !part.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if err := r.Client.Delete(ctx, part, client.Preconditions{UID: &part.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete NstanceShardGroup %s: %w", part.Name, err)
+	}
+	return nil
+}
+
+// letGo deletes the Machines of instances that are retiring, and of those that their
+// health checks have given up. An instance that has no Machine yet loses its
+// NstanceMachine instead.
+func (r *Reconciler) letGo(ctx context.Context, st state) error {
+	if !st.asMachines {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(st.parts)) {
+		for _, id := range st.parts[name].Spec.Retiring {
+			if st.shards[name].gone[id] {
+				continue
+			}
+			if err := r.deleteMachine(ctx, st, id); err != nil {
+				return err
+			}
+		}
+	}
+	for _, v := range victims.Remediate(st.patients()) {
+		r.Events.Eventf(st.machines[v.ID], st.pool, corev1.EventTypeNormal, "VictimSelected", "Remediate", "%s", v.Why)
+		if err := r.deleteMachine(ctx, st, v.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) deleteMachine(ctx context.Context, st state, id string) error {
+	var object client.Object
+	switch machine, mirror := st.machines[id], st.mirrors[id]; {
+	case machine != nil:
+		object = machine
+	case mirror != nil:
+		object = mirror
+	default:
+		return nil // it is made first, see mirror
+	}
+	if !object.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	uid := object.GetUID()
+	if err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete %T %s: %w", object, id, err)
+	}
+	return nil
+}
+
+// mirror makes the NstanceMachines that are missing.
+func (r *Reconciler) mirror(ctx context.Context, st state) (more bool, err error) {
+	missing, more := st.unmirrored()
+	for _, mirror := range missing {
+		switch err := r.Client.Create(ctx, mirror, infra); {
+		case apierrors.IsAlreadyExists(err): // the cache is behind
+		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("make NstanceMachine %s: %w", mirror.Name, err)
+		}
+	}
+	return more, nil
+}
+
+// report tells people what a plan does.
+func (r *Reconciler) report(st state, p plan) {
+	tell := func(kind, reason, action, text string) {
+		r.Events.Eventf(st.pool, nil, kind, reason, action, "%s", text)
+	}
+	if len(p.sizes.Writes()) > 0 {
+		tell(corev1.EventTypeNormal, "ScaledShards", "Scale", p.sizes.Reason)
+	}
+	if len(p.sizes.Redirected) > 0 && len(p.sizes.Writes()) > 0 {
+		tell(corev1.EventTypeWarning, "GrowthRedirected", "Scale", p.sizes.Reason)
+	}
+	for _, l := range p.lowered {
+		tell(corev1.EventTypeWarning, "GrowthRedirected", "Scale", l.Reason)
+	}
+	switch p.move.Kind {
+	case distribution.Open:
+		tell(corev1.EventTypeNormal, "RebalanceStarted", "Rebalance", p.move.Reason)
+	case distribution.Close:
+		tell(corev1.EventTypeNormal, "RebalanceDone", "Rebalance", p.move.Reason)
+	case distribution.Abandon:
+		tell(corev1.EventTypeWarning, "RebalanceStalled", "Rebalance", p.move.Reason)
+	}
+	before, now := removals(st.pool), st.remembered(r.Now())
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if _, known := before[name]; !known {
+			tell(corev1.EventTypeWarning, "ShardGroupRemoved", "Scale", fmt.Sprintf(
+				"a person deleted the part of the pool on shard %s; the pool does without it for %v, or until it does not list the shard any more", name, removal))
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+)
+
+// endPoll is how often a pool on its way out is looked at when nothing happens.
+const endPoll = 10 * time.Second
+
+// end takes a pool down: all its parts at the same time, which end their groups, and what
+// shows its instances with them. Each part decides for itself whether its group stays on
+// the server. Then the finalizer comes off.
+func (r *Reconciler) end(ctx context.Context, st state) (ctrl.Result, error) {
+	if st.paused || !slices.Contains(st.pool.Finalizers, infrav1.FinalizerMachinePool) {
+		return ctrl.Result{}, nil
+	}
+	r.announce(st)
+	for _, name := range slices.Sorted(maps.Keys(st.parts)) {
+		if err := r.force(ctx, st, st.parts[name]); err != nil {
+			return ctrl.Result{}, err
+		}
+		if err := r.endPart(ctx, st.parts[name]); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(st.mirrors)) {
+		if err := r.endMirror(ctx, st, st.mirrors[id]); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if len(st.parts) > 0 || len(st.mirrors) > 0 {
+		return ctrl.Result{RequeueAfter: endPoll}, r.publish(ctx, st, plan{})
+	}
+	before := st.pool.DeepCopy()
+	controllerutil.RemoveFinalizer(st.pool, infrav1.FinalizerMachinePool)
+	err := r.Client.Patch(ctx, st.pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("take the finalizer off pool %s: %w", st.pool.Name, err)
+	}
+	return ctrl.Result{}, nil
+}
+
+// announce says once how many instances end with the pool: before its first part does.
+func (r *Reconciler) announce(st state) {
+	n := 0
+	for name, part := range st.parts {
+		if !part.DeletionTimestamp.IsZero() {
+			return
+		}
+		if !st.static(name) && st.pool.Spec.DeletionPolicy != infrav1.DeletionOrphan {
+			n += len(st.shards[name].instances)
+		}
+	}
+	if n > 0 {
+		r.Events.Eventf(st.pool, nil, corev1.EventTypeNormal, "DeletingInstances", "Delete", "%d instances end with the pool", n)
+	}
+}
+
+// endMirror deletes what shows an instance, where its group does not take it with it: the
+// group stays on the server, or the shard has no part any more that could end it.
+func (r *Reconciler) endMirror(ctx context.Context, st state, mirror *infrav1.NstanceMachine) error {
+	stays := st.pool.Spec.DeletionPolicy == infrav1.DeletionOrphan || st.static(mirror.Spec.Shard) || st.pool.Status.IsStatic
+	if st.parts[mirror.Spec.Shard] != nil && !stays {
+		return nil
+	}
+	if err := r.force(ctx, st, mirror); err != nil || !mirror.DeletionTimestamp.IsZero() {
+		return err
+	}
+	if err := r.Client.Delete(ctx, mirror, client.Preconditions{UID: &mirror.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete NstanceMachine %s: %w", mirror.Name, err)
+	}
+	return nil
+}
+
+// force passes on that a person wants the pool removed without its servers.
+func (r *Reconciler) force(ctx context.Context, st state, object client.Object) error {
+	const key = infrav1.AnnotationForceRemove
+	if st.pool.Annotations[key] != "true" || object.GetAnnotations()[key] == "true" {
+		return nil
+	}
+	before, ok := object.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("%T is no object of an API server", object)
+	}
+	annotate(object, key, "true")
+	return client.IgnoreNotFound(r.Client.Patch(ctx, object, client.MergeFrom(before), infra))
+}

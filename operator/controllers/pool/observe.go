@@ -1,0 +1,200 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/cooloff"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/names"
+	"nstance.dev/operator/pause"
+)
+
+// observe puts together what is known of one pool. reader is the cache, or the API server.
+func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key client.ObjectKey) (state, error) {
+	st := state{
+		pool: &infrav1.NstanceMachinePool{}, asMachines: r.AsMachines, redirectAfter: r.RedirectAfter,
+		shards: map[string]shard{},
+	}
+	if err := reader.Get(ctx, key, st.pool); err != nil {
+		return state{}, err
+	}
+	for _, look := range []func(context.Context, client.Reader, *state) error{
+		r.seeMachinePool, r.seeOthers, r.seeParts, r.seeMachines, r.seePause,
+	} {
+		if err := look(ctx, reader, &st); err != nil {
+			return state{}, fmt.Errorf("look at pool %s: %w", key.Name, err)
+		}
+	}
+	for _, name := range st.pool.Spec.Shards {
+		st.shards[name] = r.hear(name, st)
+	}
+	for name := range st.parts {
+		st.shards[name] = r.hear(name, st)
+	}
+	return st, nil
+}
+
+// seeMachinePool finds the MachinePool that owns the pool, or that refers to it.
+func (r *Reconciler) seeMachinePool(ctx context.Context, reader client.Reader, st *state) error {
+	likely := st.pool.Name
+	for _, ref := range st.pool.OwnerReferences {
+		if ref.Kind == "MachinePool" {
+			likely = ref.Name
+		}
+	}
+	var found clusterv1.MachinePool
+	err := reader.Get(ctx, client.ObjectKey{Namespace: st.pool.Namespace, Name: likely}, &found)
+	if err == nil && refers(&found, st.pool) {
+		st.machinePool = &found
+		return nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	var list clusterv1.MachinePoolList
+	if err := reader.List(ctx, &list, client.InNamespace(st.pool.Namespace)); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		if refers(&list.Items[i], st.pool) {
+			st.machinePool = &list.Items[i]
+		}
+	}
+	return nil
+}
+
+// refers is whether a MachinePool has this infrastructure.
+func refers(machinePool *clusterv1.MachinePool, pool *infrav1.NstanceMachinePool) bool {
+	ref := machinePool.Spec.Template.Spec.InfrastructureRef
+	return ref.Kind == infrav1.KindMachinePool && ref.APIGroup == infrav1.GroupVersion.Group && ref.Name == pool.Name
+}
+
+// seeOthers finds the pools that had the group on one of the shards before this one.
+func (r *Reconciler) seeOthers(ctx context.Context, reader client.Reader, st *state) error {
+	var list infrav1.NstanceMachinePoolList
+	if err := reader.List(ctx, &list, client.InNamespace(st.pool.Namespace)); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		if other := &list.Items[i]; first(other, st.pool) && overlap(other, st.pool) {
+			st.others = append(st.others, other.Name)
+		}
+	}
+	slices.Sort(st.others)
+	return nil
+}
+
+func overlap(a, b *infrav1.NstanceMachinePool) bool {
+	return a.Name != b.Name && a.Spec.Group == b.Spec.Group &&
+		slices.ContainsFunc(a.Spec.Shards, func(shard string) bool { return slices.Contains(b.Spec.Shards, shard) })
+}
+
+// first is whether a pool came before another one: the name decides between two of the
+// same second.
+func first(a, b *infrav1.NstanceMachinePool) bool {
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.Name < b.Name
+	}
+	return a.CreationTimestamp.Before(&b.CreationTimestamp)
+}
+
+// seeParts finds the NstanceShardGroups of the pool, and those of its group that belong to
+// nobody.
+func (r *Reconciler) seeParts(ctx context.Context, reader client.Reader, st *state) error {
+	var list infrav1.NstanceShardGroupList
+	err := reader.List(ctx, &list, client.InNamespace(st.pool.Namespace), client.MatchingLabels{infrav1.LabelGroup: st.pool.Spec.Group})
+	if err != nil {
+		return err
+	}
+	st.parts = map[string]*infrav1.NstanceShardGroup{}
+	for i := range list.Items {
+		part := &list.Items[i]
+		owner := metav1.GetControllerOf(part)
+		free := owner == nil && slices.Contains(st.pool.Spec.Shards, part.Spec.Shard)
+		if free || owner != nil && owner.UID == st.pool.UID {
+			st.parts[part.Spec.Shard] = part
+		}
+	}
+	return nil
+}
+
+// seeMachines finds the Machines and NstanceMachines of the pool.
+func (r *Reconciler) seeMachines(ctx context.Context, reader client.Reader, st *state) error {
+	var mirrors infrav1.NstanceMachineList
+	err := reader.List(ctx, &mirrors, client.InNamespace(st.pool.Namespace), client.MatchingLabels{infrav1.LabelGroup: st.pool.Spec.Group})
+	if err != nil {
+		return err
+	}
+	st.mirrors = map[string]*infrav1.NstanceMachine{}
+	for i := range mirrors.Items {
+		mirror := &mirrors.Items[i]
+		if mirror.Spec.Mode == infrav1.MachineManaged && owned(mirror, st.pool) {
+			st.mirrors[mirror.Spec.InstanceID] = mirror
+		}
+	}
+	st.machines = map[string]*clusterv1.Machine{}
+	if st.machinePool == nil {
+		return nil
+	}
+	var machines clusterv1.MachineList
+	err = reader.List(ctx, &machines, client.InNamespace(st.pool.Namespace), client.MatchingLabels{
+		clusterv1.MachinePoolNameLabel: names.PoolLabel(st.machinePool.Name),
+	})
+	if err != nil {
+		return err
+	}
+	for i := range machines.Items {
+		st.machines[machines.Items[i].Spec.InfrastructureRef.Name] = &machines.Items[i]
+	}
+	return nil
+}
+
+func owned(object client.Object, pool *infrav1.NstanceMachinePool) bool {
+	return slices.ContainsFunc(object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == pool.UID })
+}
+
+// seePause finds out whether the pool is to be left alone.
+func (r *Reconciler) seePause(ctx context.Context, reader client.Reader, st *state) error {
+	var err error
+	if st.paused, err = pause.Of(ctx, reader, st.pool); err != nil || st.paused || st.machinePool == nil {
+		return err
+	}
+	_, st.paused = st.machinePool.Annotations[clusterv1.PausedAnnotation]
+	if !st.paused && st.pool.Labels[clusterv1.ClusterNameLabel] == "" { // Cluster API labels it later
+		var cluster clusterv1.Cluster
+		err = reader.Get(ctx, client.ObjectKey{Namespace: st.pool.Namespace, Name: st.machinePool.Spec.ClusterName}, &cluster)
+		st.paused = err == nil && cluster.Spec.Paused != nil && *cluster.Spec.Paused
+		if apierrors.IsNotFound(err) {
+			err = nil
+		}
+	}
+	return err
+}
+
+// hear takes together what is known of one shard.
+func (r *Reconciler) hear(name string, st state) shard {
+	s := shard{gone: map[string]bool{}, coolOff: r.CoolOff.Of(cooloff.Place{Shard: name, Group: st.pool.Spec.Group})}
+	s.connection, s.configured = r.Connection(name)
+	r.Inventory.Read(name, func(known *inventory.Shard) {
+		s.synced, s.group = known.State(), known.Group(st.pool.Spec.Group)
+		for _, in := range known.Instances(st.pool.Spec.Group) {
+			if !in.GetOnDemand() {
+				s.instances = append(s.instances, in)
+			}
+		}
+		if part := st.parts[name]; part != nil {
+			for _, id := range part.Spec.Retiring {
+				s.gone[id] = known.Presence(id) == inventory.Gone
+			}
+		}
+	})
+	return s
+}

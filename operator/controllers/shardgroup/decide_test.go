@@ -1,0 +1,185 @@
+package shardgroup
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/conditions"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/shards"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// quiet is a part of three instances about which there is nothing to do, changed as asked.
+func quiet(changes ...func(*part)) part {
+	p := part{
+		object: &infrav1.NstanceShardGroup{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "ns", Name: "web--a", Generation: 4, Finalizers: []string{infrav1.FinalizerShardGroup},
+			},
+			Spec:   infrav1.NstanceShardGroupSpec{Group: "web", Shard: "a", Size: 3, Template: "base"},
+			Status: infrav1.NstanceShardGroupStatus{ObservedGeneration: 4, Config: &infrav1.GroupConfig{Etag: "e1"}},
+		},
+		configured: true, shard: shards.Status{State: shards.Ready},
+		synced:   inventory.State{GroupsSynced: true, InstancesSynced: true, GroupsAt: now, InstancesAt: now},
+		group:    &nstancev1.GroupStatus{Key: "web", Size: 3, Template: "base", Etag: "e1"},
+		presence: inventory.Present,
+	}
+	for _, change := range changes {
+		change(&p)
+	}
+	return p
+}
+
+func edited(p *part)  { p.object.Generation++ }
+func fresh(p *part)   { p.object.Status = infrav1.NstanceShardGroupStatus{} }
+func foreign(p *part) { p.group.Size = 9 }
+func leaving(p *part) { p.object.DeletionTimestamp = &metav1.Time{Time: now} }
+func draining(p *part) {
+	p.group.Deleting = true
+	p.instances = []*nstancev1.InstanceStatus{{InstanceId: "i1", Status: "terminating"}}
+}
+
+func annotated(key string) func(*part) {
+	return func(p *part) { metav1.SetMetaDataAnnotation(&p.object.ObjectMeta, key, "true") }
+}
+
+// repaired were some repairs, the last of which is that long ago.
+func repaired(n int, ago time.Duration) func(*part) {
+	return func(p *part) {
+		foreign(p)
+		for i := range n {
+			at := now.Add(-ago - time.Duration(n-1-i)*time.Minute)
+			p.object.Status.Repairs = append(p.object.Status.Repairs, metav1.NewTime(at))
+		}
+	}
+}
+
+// rejected has been refused as it is.
+func rejected(p *part) {
+	p.object.Generation++
+	p.object.Status.Conditions = conditions.Next(nil, []metav1.Condition{
+		conditions.False(infrav1.ConditionConfigValid, infrav1.ReasonRejected, "no such template"),
+	}, p.object.Generation, now)
+}
+
+func TestO5_Decide(t *testing.T) {
+	again := "somebody else has changed the group again"
+	for _, test := range []struct {
+		name string
+		part part
+		want decision
+	}{
+		{"nothing has changed", quiet(), decision{action: rest}},
+		{"the spec has changed", quiet(edited), decision{action: send, why: "the spec has changed"}},
+		{"the shard has never heard of it", quiet(fresh), decision{action: send, why: "the spec has changed"}},
+		{"paused", quiet(edited, func(p *part) { p.paused = true }), decision{action: rest, why: "paused"}},
+		{"the shard is not configured", quiet(edited, func(p *part) { p.configured = false }), decision{action: rest, why: "shard a is not configured"}},
+		{
+			"the shard does not answer", quiet(edited, func(p *part) { p.shard.State = shards.Unreachable }),
+			decision{action: rest, why: "shard a does not answer"},
+		},
+		{
+			"what the shard has is not known yet", quiet(edited, func(p *part) { p.synced.GroupsSynced = false }),
+			decision{action: rest, why: "shard a has not said yet what groups it has"},
+		},
+		{"it was refused", quiet(rejected), decision{action: rest, why: "the shard has refused this"}},
+		{"it was refused, and the spec has changed since", quiet(rejected, edited), decision{action: send, why: "the spec has changed"}},
+		{
+			"it was refused, and the group has changed since", quiet(rejected, func(p *part) { p.group.Etag = "e2" }),
+			decision{action: send, why: "the spec has changed"},
+		},
+		{"somebody else changed it", quiet(foreign), decision{action: repair, why: "somebody else has changed the group"}},
+		{
+			"somebody else deleted it", quiet(func(p *part) { p.group, p.presence = nil, inventory.Gone }),
+			decision{action: repair, why: "somebody else has changed the group"},
+		},
+		{
+			"somebody else changed it a moment after a repair", quiet(repaired(1, time.Minute-1)),
+			decision{action: rest, again: 1, why: "somebody else has changed the group; it was repaired a moment ago"},
+		},
+		{"somebody else changed it a minute after a repair", quiet(repaired(2, time.Minute)), decision{action: repair, why: again}},
+		{
+			"somebody else changed it after three repairs", quiet(repaired(3, 2*time.Minute)),
+			decision{
+				action: yield, again: 8 * time.Minute,
+				why: "somebody else keeps changing the group; it was repaired 3 times and is left alone until 2026-01-02T03:12:05Z",
+			},
+		},
+		{"the spec has changed in a fight", quiet(repaired(3, 2*time.Minute), edited), decision{action: send, why: "the spec has changed"}},
+		{
+			"a fight of long ago is forgotten", quiet(repaired(3, RepairSpan)),
+			decision{action: repair, why: "somebody else has changed the group"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, decide(test.part, now), cmp.AllowUnexported(decision{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestO5_DecideAboutTheEnd(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		part part
+		want decision
+	}{
+		{"the group is there", quiet(leaving), decision{action: remove, again: removalPoll, why: "group web on shard a is to end"}},
+		{
+			"its instances are leaving", quiet(leaving, draining),
+			decision{action: hold, again: removalPoll, why: "group web on shard a still has instances"},
+		},
+		{
+			"its instances are not known", quiet(leaving, draining, func(p *part) { p.instances, p.synced.InstancesSynced = nil, false }),
+			decision{action: hold, again: removalPoll, why: "group web on shard a still has instances"},
+		},
+		{
+			"its instances are gone", quiet(leaving, draining, func(p *part) { p.instances = nil }),
+			decision{action: release, why: "group web on shard a is empty"},
+		},
+		{
+			"the group is gone", quiet(leaving, func(p *part) { p.group, p.presence = nil, inventory.Gone }),
+			decision{action: release, why: "group web is gone from shard a"},
+		},
+		{"paused", quiet(leaving, func(p *part) { p.paused = true }), decision{action: rest, why: "paused"}},
+		{
+			"nothing is known of the group", quiet(leaving, func(p *part) { p.group, p.presence, p.synced.GroupsSynced = nil, inventory.Unknown, false }),
+			decision{action: hold, again: waitNotice, why: "shard a does not answer"},
+		},
+		{
+			"the shard does not answer", quiet(leaving, func(p *part) { p.shard.State = shards.Unreachable }),
+			decision{action: hold, again: waitNotice, why: "shard a does not answer"},
+		},
+		{
+			"the shard is not configured", quiet(leaving, func(p *part) { p.configured = false }),
+			decision{action: hold, again: waitNotice, why: "shard a is not configured; configure it, or annotate with nstance.dev/force-remove=true"},
+		},
+		{
+			"by force", quiet(leaving, annotated(infrav1.AnnotationForceRemove), func(p *part) { p.shard.State = shards.Unreachable }),
+			decision{action: release, why: "removed by force; shard a may keep group web with its instances"},
+		},
+		{
+			"its pool leaves the group alone", quiet(leaving, func(p *part) { p.left = true }),
+			decision{action: release, why: "group web stays on shard a: its pool leaves it there"},
+		},
+		{
+			"the group is static", quiet(leaving, func(p *part) { p.group.IsStatic = true }),
+			decision{action: release, why: "group web stays on shard a: the server's configuration has it"},
+		},
+		{"it was let go already", quiet(leaving, func(p *part) { p.object.Finalizers = nil }), decision{action: rest}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, decide(test.part, now), cmp.AllowUnexported(decision{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

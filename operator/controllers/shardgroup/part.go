@@ -1,0 +1,96 @@
+package shardgroup
+
+import (
+	"slices"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/distribution"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/shards"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// part is all that is known of one NstanceShardGroup at one moment.
+type part struct {
+	object *infrav1.NstanceShardGroup
+	paused bool
+	// left: its pool is being deleted and leaves the servers alone, or is gone.
+	left bool
+
+	// configured is whether the operator's configuration has the shard.
+	configured bool
+	shard      shards.Status
+	synced     inventory.State
+
+	group     *nstancev1.GroupStatus // as last heard; nil: never, or it is gone
+	presence  inventory.Presence     // of the group
+	instances []*nstancev1.InstanceStatus
+	// gone are the retiring instances that are known to be gone, and ending those whose
+	// deletion has been asked for: the server may have counted them already.
+	gone, ending []string
+	// deleted are provider ids of the status whose instances are known to be gone.
+	deleted []string
+
+	room distribution.CoolOff
+}
+
+// connected is whether a call has a chance.
+func (p part) connected() bool {
+	return p.configured && p.shard.State != shards.Unreachable && p.shard.State != shards.Connecting
+}
+
+// static is whether the server's own configuration has the group, as far as is known.
+func (p part) static() bool {
+	if p.group != nil {
+		return p.group.GetIsStatic()
+	}
+	return p.object.Status.IsStatic
+}
+
+// counts are the managed instances of the group, by what they are.
+type counts struct{ running, pending, draining, unhealthy int32 }
+
+func (p part) count() counts {
+	var n counts
+	for _, in := range p.instances {
+		switch {
+		case in.GetStatus() == inventory.StatusTerminated:
+		case in.GetCondemned() != nil, in.GetStatus() == inventory.StatusDraining, in.GetStatus() == inventory.StatusTerminating:
+			n.draining++
+		case in.GetStatus() == inventory.StatusRunning:
+			n.running++
+		case in.GetStatus() == inventory.StatusUnhealthy:
+			n.unhealthy++
+		default:
+			n.pending++
+		}
+	}
+	return n
+}
+
+// inhabited is whether instances of the group may still be there.
+func (p part) inhabited() bool {
+	n := p.count()
+	return !p.synced.InstancesSynced || n != counts{}
+}
+
+// providerIDs are those of all instances that are not known to be gone, sorted. Where not
+// everything is known, those of the status stay: Cluster API deletes the Node of every id
+// that leaves.
+func (p part) providerIDs() []infrav1.ProviderID {
+	var ids []string
+	for _, in := range p.instances {
+		if in.GetProviderUri() != "" && in.GetStatus() != inventory.StatusTerminated {
+			ids = append(ids, in.GetProviderUri())
+		}
+	}
+	if !p.synced.InstancesSynced {
+		for _, id := range p.object.Status.ProviderIDs {
+			if !slices.Contains(p.deleted, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}

@@ -1,0 +1,192 @@
+package shardgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/apply"
+	"nstance.dev/operator/cooloff"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/shards"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// Server is the part of a connection to a shard that is used here.
+type Server interface {
+	UpsertGroup(context.Context, *nstancev1.UpsertGroupRequest) (*nstancev1.GroupStatus, error)
+	DeleteGroup(context.Context, *nstancev1.DeleteGroupRequest) error
+	Status() shards.Status
+}
+
+var _ Server = (*shards.Shard)(nil)
+
+// Reconciler carries NstanceShardGroups to their shards. All fields are required.
+type Reconciler struct {
+	Client client.Client
+	// Server returns the connection to a shard; false: it is not configured.
+	Server    func(shard string) (Server, bool)
+	Inventory *inventory.Store
+	CoolOff   *cooloff.Store
+	Events    events.EventRecorder
+	Now       func() time.Time
+}
+
+var manager = apply.Manager("shardgroup")
+
+// Reconcile looks at one object, does one thing about it, and says in its status how it
+// stands.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var object infrav1.NstanceShardGroup
+	if err := r.Client.Get(ctx, request.NamespacedName, &object); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	p, err := r.observe(ctx, &object)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if object.DeletionTimestamp.IsZero() && !p.paused {
+		if err := r.hold(ctx, &object); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	d := decide(p, r.Now())
+	o, err := r.act(ctx, p, d)
+	if err != nil || d.action == release {
+		return ctrl.Result{}, err
+	}
+	r.hear(&p)
+	next := status(p, o, r.Now())
+	r.tell(p, o, next)
+	if err := r.write(ctx, p, next); err != nil {
+		return ctrl.Result{}, err
+	}
+	return again(o)
+}
+
+// hold puts the finalizer on, before anything is asked of a server.
+func (r *Reconciler) hold(ctx context.Context, object *infrav1.NstanceShardGroup) error {
+	before := object.DeepCopy()
+	if !controllerutil.AddFinalizer(object, infrav1.FinalizerShardGroup) {
+		return nil
+	}
+	return r.Client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// act carries a decision out.
+func (r *Reconciler) act(ctx context.Context, p part, d decision) (outcome, error) {
+	o := outcome{decision: d}
+	switch d.action {
+	case rest, yield, hold:
+		return o, nil
+	case send, repair:
+		return r.send(ctx, p, o)
+	case remove:
+		r.announce(p, o)
+		server, _ := r.Server(p.object.Spec.Shard)
+		err := server.DeleteGroup(ctx, &nstancev1.DeleteGroupRequest{Key: p.object.Spec.Group})
+		if err == nil {
+			return o, nil
+		}
+		return r.failed(o, err)
+	case release:
+		return o, r.release(ctx, p, d)
+	default:
+		panic("shardgroup: no such action: " + string(d.action))
+	}
+}
+
+// send tells the shard what the spec says. If the group turns out to be static, it is told
+// once more, without what is locked then.
+func (r *Reconciler) send(ctx context.Context, p part, o outcome) (outcome, error) {
+	server, ok := r.Server(p.object.Spec.Shard)
+	if !ok {
+		return o, nil
+	}
+	request := p.request(p.static())
+	reply, err := server.UpsertGroup(ctx, request)
+	if shards.ClassOf(err) == shards.Locked {
+		request = p.request(true)
+		reply, err = server.UpsertGroup(ctx, request)
+	}
+	if err != nil {
+		return r.failed(o, err)
+	}
+	r.learn(p.object.Spec.Shard, reply)
+	o.request = request
+	return o, nil
+}
+
+// failed keeps what a shard answered; every other error is returned.
+func (r *Reconciler) failed(o outcome, err error) (outcome, error) {
+	if errors.As(err, &o.failure) {
+		return o, nil
+	}
+	return o, err
+}
+
+// release lets the object go.
+func (r *Reconciler) release(ctx context.Context, p part, d decision) error {
+	before := p.object.DeepCopy()
+	if !controllerutil.RemoveFinalizer(p.object, infrav1.FinalizerShardGroup) {
+		return nil
+	}
+	err := r.Client.Patch(ctx, p.object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r.released(p, d)
+	return nil
+}
+
+// write stores the status, if it has changed.
+func (r *Reconciler) write(ctx context.Context, p part, next infrav1.NstanceShardGroupStatus) error {
+	if next.Replicas >= p.object.Spec.Size { // the provider had room after all
+		r.CoolOff.Filled(cooloff.Place{Shard: p.object.Spec.Shard, Group: p.object.Spec.Group})
+	}
+	if equality.Semantic.DeepEqual(p.object.Status, next) {
+		return nil
+	}
+	object := &infrav1.NstanceShardGroup{ObjectMeta: p.object.ObjectMeta, Status: next}
+	if err := apply.Status(ctx, r.Client, object, manager); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status of NstanceShardGroup %s: %w", object.Name, err)
+	}
+	return nil
+}
+
+// Pauses after failures that no event ends.
+const (
+	conflictPause  = time.Second // until the stream has brought what changed
+	exhaustedPause = 5 * time.Second
+	refusedPause   = 30 * time.Second
+	managedPause   = 10 * time.Minute
+)
+
+// again says when to look at the object again, if nothing happens before.
+func again(o outcome) (ctrl.Result, error) {
+	if o.failure == nil {
+		return ctrl.Result{RequeueAfter: o.again}, nil
+	}
+	switch o.failure.Class {
+	case shards.Conflict:
+		return ctrl.Result{RequeueAfter: conflictPause}, nil
+	case shards.Exhausted:
+		return ctrl.Result{RequeueAfter: exhaustedPause}, nil
+	case shards.OtherManager:
+		return ctrl.Result{RequeueAfter: managedPause}, nil
+	case shards.Invalid, shards.Precondition, shards.Locked:
+		return ctrl.Result{}, nil // until the spec or the group changes
+	case shards.Unavailable, shards.Broken, shards.Ended, shards.NotFound:
+		return ctrl.Result{}, o.failure // the queue's own pauses grow
+	default:
+		return ctrl.Result{RequeueAfter: refusedPause}, nil
+	}
+}

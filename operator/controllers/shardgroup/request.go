@@ -1,0 +1,146 @@
+package shardgroup
+
+import (
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// Optional fields of the spec that can be cleared on a server, as the status names them.
+const (
+	fieldVars          = "vars"
+	fieldLoadBalancers = "loadBalancers"
+)
+
+// request is what the shard is told. What the spec does not say is left out, so that the
+// server's stays, unless the server was told it by us before: then it is cleared. What a
+// static group has from its file is never said.
+func (p part) request(static bool) *nstancev1.UpsertGroupRequest {
+	spec := p.object.Spec
+	size := p.size()
+	config := &nstancev1.GroupConfig{Size: &size}
+	if spec.InstanceType != "" {
+		config.InstanceType = &spec.InstanceType
+	}
+	if len(spec.Vars) > 0 || p.told(fieldVars) {
+		config.Vars = &nstancev1.StringMap{Values: maps.Clone(spec.Vars)}
+	}
+	if !static {
+		if spec.Template != "" {
+			config.Template = &spec.Template
+		}
+		if spec.Subnets != "" {
+			config.SubnetPool = &spec.Subnets
+		}
+		if len(spec.LoadBalancers) > 0 || p.told(fieldLoadBalancers) {
+			config.LoadBalancers = &nstancev1.StringList{Values: slices.Clone(spec.LoadBalancers)}
+		}
+	}
+	request := &nstancev1.UpsertGroupRequest{Key: spec.Group, Config: config}
+	if p.group != nil && p.group.GetEtag() != "" {
+		request.ExpectedEtag = proto.String(p.group.GetEtag())
+	}
+	return request
+}
+
+func (p part) told(field string) bool { return slices.Contains(p.object.Status.Sent, field) }
+
+// sent names the optional fields that a request says something in.
+func sent(config *nstancev1.GroupConfig) []string {
+	var fields []string
+	if config.GetLoadBalancers() != nil && len(config.GetLoadBalancers().GetValues()) > 0 {
+		fields = append(fields, fieldLoadBalancers)
+	}
+	if config.GetVars() != nil && len(config.GetVars().GetValues()) > 0 {
+		fields = append(fields, fieldVars)
+	}
+	return fields
+}
+
+// size is the size that the server is told: that of the spec, and on top the instances
+// that are retiring. The deletion of each of those lowers the server's size by one, in one
+// step, and whether that step has been taken is not always known. So there are two bounds,
+// and what the server has between them is right.
+//
+// Too little on top costs time: an instance that should grow is made after one has gone.
+// Too much would make the server choose a victim of its own later. So below the bounds the
+// lower one counts.
+func (p part) size() int32 {
+	low, high := p.bounds()
+	if p.group == nil || p.group.GetDeleting() || p.object.Status.ObservedGeneration == 0 {
+		return high
+	}
+	return min(max(p.group.GetSize(), low), high)
+}
+
+func (p part) bounds() (low, high int32) {
+	low = p.object.Spec.Size
+	high = low
+	for _, id := range p.object.Spec.Retiring {
+		switch {
+		case slices.Contains(p.gone, id):
+		case p.counted(id):
+		case slices.Contains(p.ending, id):
+			high++
+		default:
+			low++
+			high++
+		}
+	}
+	return low, high
+}
+
+// counted is whether an instance was condemned because we asked for it: the server lowered
+// its size in the same step.
+func (p part) counted(id string) bool {
+	i := slices.IndexFunc(p.instances, func(in *nstancev1.InstanceStatus) bool { return in.GetInstanceId() == id })
+	return i >= 0 && p.instances[i].GetCondemned().GetReason() == "requested"
+}
+
+// drifted is whether the server has something else than it was told: somebody else has
+// changed it. While instances are retiring its size may be anything on the way.
+func (p part) drifted() bool {
+	if p.group == nil || p.group.GetDeleting() {
+		return true
+	}
+	spec := p.object.Spec
+	size := p.group.GetSize()
+	if size < spec.Size || size > spec.Size+int32(len(spec.Retiring)) { // at most 1000
+		return true
+	}
+	config := p.request(p.static()).GetConfig()
+	return config.Template != nil && config.GetTemplate() != p.group.GetTemplate() ||
+		config.SubnetPool != nil && config.GetSubnetPool() != p.group.GetSubnetPool() ||
+		config.InstanceType != nil && config.GetInstanceType() != p.instanceType() ||
+		config.Vars != nil && !p.hasVars(config.GetVars().GetValues()) ||
+		config.LoadBalancers != nil && !sameSet(config.GetLoadBalancers().GetValues(), p.group.GetLoadBalancers())
+}
+
+// instanceType is what the server was told, where it says so, else what it uses.
+func (p part) instanceType() string {
+	if told := p.group.GetDynamic(); told != nil && told.InstanceType != nil {
+		return told.GetInstanceType()
+	}
+	return p.group.GetInstanceType()
+}
+
+// hasVars is whether the server was told exactly these variables; of one that does not say
+// what it was told, whether it has them.
+func (p part) hasVars(vars map[string]string) bool {
+	if told := p.group.GetDynamic(); told != nil {
+		return maps.Equal(told.GetVars().GetValues(), vars)
+	}
+	for name, value := range vars {
+		if has, ok := p.group.GetVars()[name]; !ok || has != value {
+			return false
+		}
+	}
+	return true
+}
+
+func sameSet(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}

@@ -1,0 +1,196 @@
+package shardgroup
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/conditions"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/shards"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// syncPace is how far apart writes are that change nothing but when the shard was heard.
+const syncPace = time.Minute
+
+// outcome is what came of a decision.
+type outcome struct {
+	decision
+	request *nstancev1.UpsertGroupRequest // what was accepted; nil: nothing was
+	failure *shards.Error                 // nil: there was none
+}
+
+// status is what there is to say of a part after something was done about it.
+func status(p part, o outcome, now time.Time) infrav1.NstanceShardGroupStatus {
+	old := p.object.Status
+	n := p.count()
+	next := infrav1.NstanceShardGroupStatus{
+		ObservedGeneration: old.ObservedGeneration, IsStatic: p.static(), Config: old.Config, ServerSize: old.ServerSize,
+		Replicas: n.running, Pending: n.pending, Draining: n.draining, Unhealthy: n.unhealthy,
+		ProviderIDs: p.providerIDs(), Zone: old.Zone, Region: old.Region, Provider: old.Provider,
+		Kind: old.Kind, Arch: old.Arch, Capacity: old.Capacity, LastSyncTime: old.LastSyncTime,
+		Sent: old.Sent, Repairs: recent(old.Repairs, now),
+	}
+	describe(&next, p.group)
+	if o.request != nil {
+		next.ObservedGeneration, next.Sent = p.object.Generation, sent(o.request.GetConfig())
+		if o.action == repair {
+			next.Repairs = append(next.Repairs, metav1.NewTime(now))
+		}
+	}
+	if o.failure != nil && o.failure.Class == shards.Locked {
+		next.IsStatic = true
+	}
+	if len(next.Repairs) == 0 {
+		next.Repairs = nil
+	}
+	next.Conditions = conditions.Next(old.Conditions, p.conditions(o, next, now), p.object.Generation, now)
+	return heard(old, next, p.synced)
+}
+
+// describe takes over what the shard says of its group.
+func describe(status *infrav1.NstanceShardGroupStatus, group *nstancev1.GroupStatus) {
+	if group == nil {
+		return
+	}
+	status.Config = &infrav1.GroupConfig{
+		Template: group.GetTemplate(), Subnets: group.GetSubnetPool(), InstanceType: group.GetInstanceType(),
+		Vars: group.GetVars(), Etag: group.GetEtag(),
+	}
+	status.ServerSize = ptr.To(group.GetSize())
+	status.Zone, status.Region, status.Provider = group.GetZone(), group.GetRegion(), group.GetProvider()
+	status.Kind, status.Arch = group.GetKind(), group.GetArch()
+	status.Capacity = nil
+	for name, text := range group.GetCapacity() {
+		quantity, err := resource.ParseQuantity(text)
+		if err != nil { // a provider's word that Kubernetes cannot read is as good as none
+			continue
+		}
+		if status.Capacity == nil {
+			status.Capacity = infrav1.ResourceList{}
+		}
+		status.Capacity[corev1.ResourceName(name)] = quantity
+	}
+}
+
+// heard sets when the shard was heard last, if that is worth a write: because something
+// else has changed, or a minute has passed.
+func heard(old, next infrav1.NstanceShardGroupStatus, synced inventory.State) infrav1.NstanceShardGroupStatus {
+	at := synced.InstancesAt
+	if synced.GroupsAt.Before(at) {
+		at = synced.GroupsAt
+	}
+	if at.IsZero() {
+		return next
+	}
+	if equality.Semantic.DeepEqual(old, next) && old.LastSyncTime != nil && at.Sub(old.LastSyncTime.Time) < syncPace {
+		return next
+	}
+	if old.LastSyncTime == nil || at.After(old.LastSyncTime.Time) {
+		next.LastSyncTime = ptr.To(metav1.NewTime(at.Truncate(time.Second)))
+	}
+	return next
+}
+
+// conditions are those of the status.
+func (p part) conditions(o outcome, next infrav1.NstanceShardGroupStatus, now time.Time) []metav1.Condition {
+	valid := p.configValid(o, next)
+	room := conditions.True(infrav1.ConditionCapacityAvailable, infrav1.ReasonAvailable, "")
+	if p.room.Refuses(now) {
+		room = conditions.False(infrav1.ConditionCapacityAvailable, infrav1.ReasonInsufficient, p.room.Why)
+	}
+	return []metav1.Condition{
+		p.reachable(), p.instancesSynced(), valid, room,
+		p.ready(next, valid, room),
+	}
+}
+
+func (p part) reachable() metav1.Condition {
+	const reachable = infrav1.ConditionShardReachable
+	switch {
+	case !p.configured:
+		return conditions.Unknown(reachable, infrav1.ReasonShardNotConfigured, "the operator's configuration has no shard "+p.object.Spec.Shard)
+	case p.shard.State == shards.Unreachable:
+		return conditions.False(reachable, string(p.shard.Reason), p.shard.Message)
+	case p.shard.State == shards.Connecting:
+		return conditions.Unknown(reachable, infrav1.ReasonConnecting, p.shard.Message)
+	}
+	return conditions.True(reachable, infrav1.ReasonReachable, "")
+}
+
+func (p part) instancesSynced() metav1.Condition {
+	const synced = infrav1.ConditionInstancesSynced
+	switch {
+	case p.synced.Held > 0:
+		return conditions.False(synced, infrav1.ReasonInventoryShrunk, fmt.Sprintf("the shard's listing lacks %d instances at once; they count until another listing lacks them too", p.synced.Held))
+	case p.synced.InstancesSynced:
+		return conditions.True(synced, infrav1.ReasonSynced, "")
+	case !p.connected():
+		return conditions.False(synced, infrav1.ReasonShardUnreachable, "the instances are those that were known last")
+	}
+	return conditions.False(synced, infrav1.ReasonInventoryIncomplete, "the shard has not listed all its instances yet")
+}
+
+// configValid is whether the shard has accepted the spec. What is not known now is as it
+// was, as long as it is about the same spec.
+func (p part) configValid(o outcome, next infrav1.NstanceShardGroupStatus) metav1.Condition {
+	const valid = infrav1.ConditionConfigValid
+	accepted := conditions.True(valid, infrav1.ReasonAccepted, "")
+	old := p.condition(valid)
+	switch {
+	case o.action == yield:
+		return conditions.False(valid, infrav1.ReasonFoughtOver, o.why)
+	case o.failure != nil && refusal(o.failure.Class) != "":
+		return conditions.False(valid, refusal(o.failure.Class), o.failure.Error())
+	case o.failure != nil && old != nil && old.Status == metav1.ConditionFalse:
+		return conditions.Unknown(valid, infrav1.ReasonUnknown, "asked again: "+o.failure.Error())
+	case o.request != nil:
+		return accepted
+	case o.action == rest && o.why == "" && next.ObservedGeneration == p.object.Generation:
+		return accepted
+	case old != nil && old.ObservedGeneration == p.object.Generation:
+		return *old
+	}
+	return conditions.Unknown(valid, infrav1.ReasonUnknown, "the shard has not been told yet")
+}
+
+// refusal is the reason of a refusal that stands until something changes; empty: the call
+// may simply be repeated.
+func refusal(class shards.Class) string {
+	switch class {
+	case shards.Invalid, shards.Precondition, shards.Locked:
+		return infrav1.ReasonRejected
+	case shards.OtherManager:
+		return infrav1.ReasonManagedByOther
+	default:
+		return ""
+	}
+}
+
+func (p part) ready(next infrav1.NstanceShardGroupStatus, valid, room metav1.Condition) metav1.Condition {
+	const ready = infrav1.ConditionReady
+	size := p.object.Spec.Size
+	running := fmt.Sprintf("%d of %d run", next.Replicas, size)
+	switch {
+	case !p.configured, p.shard.State == shards.Unreachable, p.shard.State == shards.Connecting:
+		return conditions.False(ready, infrav1.ReasonUnreachable, "shard "+p.object.Spec.Shard+" does not answer")
+	case valid.Status == metav1.ConditionFalse:
+		return conditions.False(ready, infrav1.ReasonRejected, valid.Message)
+	case !p.synced.Synced(), next.ObservedGeneration != p.object.Generation:
+		return conditions.False(ready, infrav1.ReasonNotReady, "waiting for the shard")
+	case next.Replicas < size && room.Status == metav1.ConditionFalse:
+		return conditions.False(ready, infrav1.ReasonCapacityUnavailable, running+": "+room.Message)
+	case next.Replicas < size:
+		return conditions.False(ready, infrav1.ReasonScaling, running)
+	case next.Draining > 0:
+		return conditions.False(ready, infrav1.ReasonDraining, fmt.Sprintf("%d instances are leaving", next.Draining))
+	}
+	return conditions.True(ready, infrav1.ReasonReady, running)
+}
