@@ -184,8 +184,13 @@ var required = map[string]map[string]any{
 // complete returns an object of the table as one of its own that can be stored.
 func complete(object policytest.Object) *unstructured.Unstructured {
 	whole := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(object)}
-	if spec := required[whole.GetKind()]; spec != nil {
-		whole.Object["spec"] = runtime.DeepCopyJSON(spec)
+	for field, value := range required[whole.GetKind()] {
+		spec, _ := whole.Object["spec"].(map[string]any)
+		if spec == nil {
+			spec = map[string]any{}
+			whole.Object["spec"] = spec
+		}
+		spec[field] = runtime.DeepCopyJSONValue(value)
 	}
 	return whole
 }

@@ -74,10 +74,22 @@ apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
 metadata: {name: example--default, labels: {nstance.dev/managed: "true"}}
 `
+	writtenCluster = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: example--default}
+spec: {infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: NstanceCluster, name: example--default}}
+`
 	otherCluster = `
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
-metadata: {name: other}
+metadata: {name: other, labels: {team: a}}
+spec: {infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DockerCluster, name: other}}
+`
+	bareCluster = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: bare}
 `
 	part = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
@@ -184,8 +196,9 @@ const (
 func Cases() []Case {
 	cases := []Case{
 		{Name: "another cluster may go", User: Admin, Operation: "DELETE", Old: parse(otherCluster)},
+		{Name: "so may one of no infrastructure yet", User: Admin, Operation: "DELETE", Old: parse(bareCluster)},
 		{Name: "a pool may go", User: Admin, Operation: "DELETE", Old: parse(dynamicPool)},
-		{Name: "so may its MachinePool", User: Admin, Operation: "DELETE", Old: parse(dynamicMachinePool)},
+		{Name: "with its MachinePool", User: Admin, Operation: "DELETE", Old: parse(dynamicMachinePool)},
 		{Name: "a part's size is not for people", User: Admin, Operation: "UPDATE", Old: parse(part), New: parse(grownPart), Refused: refusedSpec},
 		{Name: "nor for Cluster API", User: Params.Core, Operation: "UPDATE", Old: parse(part), New: parse(grownPart), Refused: refusedSpec},
 		{Name: "but for the operator", User: Params.User, Operation: "UPDATE", Old: parse(part), New: parse(grownPart)},
@@ -218,7 +231,8 @@ func Cases() []Case {
 	for _, guarded := range []struct{ what, object, permission, refused string }{
 		{"static pool", staticPool, "nstance.dev/allow-static-delete", "NstanceMachinePool" + refusedStatic},
 		{"MachinePool of a static pool", staticMachinePool, "nstance.dev/allow-static-delete", "MachinePool" + refusedStatic},
-		{"cluster", ourCluster, "nstance.dev/allow-cluster-delete", refusedCluster},
+		{"cluster of the operator", ourCluster, "nstance.dev/allow-cluster-delete", refusedCluster},
+		{"cluster of somebody, for our machines", writtenCluster, "nstance.dev/allow-cluster-delete", refusedCluster},
 		{"part", part, "nstance.dev/allow-shardgroup-delete", refusedPart},
 	} {
 		cases = append(cases, deletes(guarded.what, guarded.object, guarded.permission, guarded.refused)...)
