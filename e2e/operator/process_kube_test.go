@@ -19,6 +19,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"nstance.dev/e2e/kube"
@@ -64,6 +67,7 @@ const processNamespace = "default"
 func newProcess(t *testing.T, c *kube.Cluster) *process {
 	t.Helper()
 	p := &process{Cluster: c, shards: shardtest.NewCluster(t), config: filepath.Join(t.TempDir(), "config.yaml"), log: &logs{}}
+	p.shards.Shard("a").AddGroup("default", shardtest.Group{Key: "web", Size: 2})
 	p.shards.Shard("a").Serve("a:8993")
 	p.shards.Shard("a").Serve("a:8992")
 	p.shards.Shard("b").Serve("b:8993")
@@ -80,6 +84,10 @@ func newProcess(t *testing.T, c *kube.Cluster) *process {
 	}
 	p.probes = fmt.Sprintf("127.0.0.1:%d", port)
 	p.configure(t, "a: {operator_addr: \"a:8993\"}")
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "nstance-capi-workload"}}
+	if _, err := p.clients.CoreV1().ServiceAccounts(processNamespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	ca := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "nstance-cluster-ca"}, Data: map[string]string{"ca.crt": string(p.shards.CA())}}
 	if _, err := p.clients.CoreV1().ConfigMaps(processNamespace).Create(t.Context(), ca, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -178,6 +186,21 @@ func (p *process) connected(shard string) func(context.Context) error {
 	}
 }
 
+// object reports whether an object of a kind is there and has a value in a field.
+func (p *process) object(client dynamic.Interface, kind schema.GroupVersionResource, name, want string, field ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		o, err := client.Resource(kind).Namespace(processNamespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		value, _, err := unstructured.NestedFieldNoCopy(o.Object, field...)
+		if err == nil && fmt.Sprint(value) != want {
+			err = fmt.Errorf("%s %s: %s is %v, want %s", kind.Resource, name, strings.Join(field, "."), value, want)
+		}
+		return err
+	}
+}
+
 func TestO1_TheOperatorStartsBeforeARealAPIServer(t *testing.T) {
 	c := kube.Start(t, kube.Config{})
 	p := newProcess(t, c)
@@ -196,6 +219,13 @@ func TestO1_TheOperatorStartsBeforeARealAPIServer(t *testing.T) {
 	kube.Await(t, "webhook certificate", p.secret("nstance-operator-webhook-cert", "ca.crt", "tls.crt", "tls.key"))
 	kube.Await(t, "ready", p.answers("/readyz", http.StatusOK))
 	kube.Await(t, "shard a connected", p.connected("a"))
+	objects := clientOf(t, c.Admin(), nil)
+	infra := schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
+	capi := schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta2"}
+	kube.Await(t, "provisioned", p.object(objects, infra.WithResource("nstanceclusters"), "example--default", "true", "status", "ready"))
+	kube.Await(t, "kubeconfig", p.secret("example--default-kubeconfig", "value"))
+	kube.Await(t, "group imported", p.object(objects, capi.WithResource("machinepools"), "web", "2", "spec", "replicas"))
+	kube.Await(t, "pool listed", p.object(objects, infra.WithResource("nstancemachinepools"), "web", "2", "status", "replicas"))
 
 	listed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "nstance-shards"}, Data: map[string]string{"a": "a:8993", "b": "b:8993"}}
 	if _, err := p.clients.CoreV1().ConfigMaps(processNamespace).Create(t.Context(), listed, metav1.CreateOptions{}); err != nil {
@@ -208,7 +238,8 @@ func TestO1_TheOperatorStartsBeforeARealAPIServer(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 	for line := range strings.Lines(p.log.String()) {
-		if strings.Contains(line, "level=ERROR") {
+		// That somebody else was faster is no fault: the controller looks again.
+		if strings.Contains(line, "level=ERROR") && !strings.Contains(line, "the object has been modified") {
 			t.Errorf("it logged: %s", line)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"nstance.dev/operator/controllers/standing"
 	"nstance.dev/operator/kubeconfig"
+	"nstance.dev/operator/lookup"
 	"nstance.dev/operator/shards"
 	"nstance.dev/operator/workload"
 )
@@ -36,7 +37,10 @@ func (p *process) control(ctx context.Context, set *shards.Set, n notices) error
 			return err
 		}
 	}
-	if err := p.controlObjects(ctx, there, n); err != nil {
+	if err := lookup.Register(ctx, p.mgr.GetFieldIndexer(), there.GetFieldIndexer()); err != nil {
+		return err
+	}
+	if err := p.controlObjects(ctx, set, there, n); err != nil {
 		return err
 	}
 	if there.given == nil {

@@ -1,13 +1,16 @@
 package run
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -68,7 +71,8 @@ func managerOptions(s settings.Settings, scheme *runtime.Scheme, certificate fun
 	timeout := shutdownTimeout
 	o := ctrl.Options{
 		Scheme:                        scheme,
-		Cache:                         cacheOptions(s.Namespace),
+		Cache:                         cacheOptions(s.Namespace, s.WatchFilter),
+		NewClient:                     newClient(s.WatchFilter),
 		LeaderElection:                s.LeaderElect,
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       s.Namespace,
@@ -96,11 +100,11 @@ func managerOptions(s settings.Settings, scheme *runtime.Scheme, certificate fun
 // modern refuses versions of TLS that nothing in a cluster needs any more.
 func modern(c *tls.Config) { c.MinVersion = tls.VersionTLS13 }
 
-// cacheOptions keep what the operator owns to one namespace. What belongs to Nodes is in
-// all of them.
-func cacheOptions(namespace string) cache.Options {
+// cacheOptions keep what the operator owns to one namespace, and, with a filter, to what
+// bears its label. What belongs to Nodes is in all namespaces.
+func cacheOptions(namespace, filter string) cache.Options {
 	everywhere := cache.ByObject{Namespaces: map[string]cache.Config{cache.AllNamespaces: {}}}
-	return cache.Options{
+	o := cache.Options{
 		DefaultNamespaces: map[string]cache.Config{namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}:                   everywhere,
@@ -109,4 +113,49 @@ func cacheOptions(namespace string) cache.Options {
 			&policyv1.PodDisruptionBudget{}: everywhere,
 		},
 	}
+	if filter != "" {
+		for _, kind := range filtered() {
+			o.ByObject[kind] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{clusterv1.WatchLabel: filter})}
+		}
+	}
+	return o
+}
+
+// filtered are the kinds that a filter tells one operator's objects from another's by.
+// Machines of pools are made by Cluster API, without the label.
+func filtered() []client.Object {
+	return []client.Object{
+		&clusterv1.Cluster{}, &clusterv1.MachinePool{}, &controlplanev1.NstanceControlPlane{}, &infrav1.NstanceCluster{},
+		&infrav1.NstanceMachinePool{}, &infrav1.NstanceShardGroup{}, &infrav1.NstanceMachine{}, &infrav1.NstanceMachineTemplate{},
+	}
+}
+
+// newClient returns what makes a manager's client: with a filter, what is created gets
+// its label, or nobody would see it.
+func newClient(filter string) client.NewClientFunc {
+	return func(c *rest.Config, o client.Options) (client.Client, error) {
+		made, err := client.New(c, o)
+		if err != nil || filter == "" {
+			return made, err
+		}
+		return labelling{made, filter}, nil
+	}
+}
+
+// labelling labels what it creates.
+type labelling struct {
+	client.Client
+
+	value string
+}
+
+// Create implements [client.Writer].
+func (l labelling) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
+	labels := maps.Clone(o.GetLabels())
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[clusterv1.WatchLabel] = l.value
+	o.SetLabels(labels)
+	return l.Client.Create(ctx, o, options...)
 }

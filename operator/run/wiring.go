@@ -3,19 +3,31 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
 	"os"
+	"strconv"
+	"time"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"nstance.dev/operator/config"
+	"nstance.dev/operator/controllers/cluster"
 	"nstance.dev/operator/controllers/drains"
+	"nstance.dev/operator/controllers/imports"
 	"nstance.dev/operator/controllers/machine"
 	nodecontrollers "nstance.dev/operator/controllers/nodes"
 	"nstance.dev/operator/controllers/ondemand"
+	"nstance.dev/operator/controllers/pool"
 	"nstance.dev/operator/controllers/providererrors"
+	"nstance.dev/operator/controllers/shardgroup"
 	"nstance.dev/operator/drain"
+	"nstance.dev/operator/importing"
 	"nstance.dev/operator/settings"
 	"nstance.dev/operator/shards"
 )
@@ -24,10 +36,22 @@ import (
 const recorder = "nstance-operator"
 
 // controlObjects starts the controllers of objects in the operator's namespace.
-func (p *process) controlObjects(ctx context.Context, there *nodes, n notices) error {
+func (p *process) controlObjects(ctx context.Context, set *shards.Set, there *nodes, n notices) error {
+	endpoint, err := p.endpoint()
+	if err != nil {
+		return err
+	}
+	versions, err := discovery.NewDiscoveryClientForConfig(there.config)
+	if err != nil {
+		return fmt.Errorf("discovery: %w", err)
+	}
 	options, events := p.controllerOptions(), p.mgr.GetEventRecorder(recorder)
 	errs := []error{
+		p.clusterObjects(set, endpoint, versions, events).SetupWithManager(p.mgr, p.hub),
 		p.standing(there).SetupWithManager(p.mgr),
+		p.imports(set, events).SetupWithManager(p.mgr, p.hub),
+		p.pools(set, events).SetupWithManager(p.mgr, p.hub, options),
+		p.shardGroups(set, events).SetupWithManager(p.mgr, p.hub, options),
 		p.reportErrors(events),
 	}
 	if there.given == nil {
@@ -48,6 +72,56 @@ func (p *process) controlNodes(ctx context.Context, set *shards.Set, there *node
 		errs = append(errs, p.onDemand(machines, there).SetupWithManager(ctx, p.mgr, there.Cluster, p.controllerOptions()))
 	}
 	return errors.Join(errs...)
+}
+
+func (p *process) clusterObjects(set *shards.Set, endpoint clusterv1.APIEndpoint, versions discovery.ServerVersionInterface, events events.EventRecorder) *cluster.Reconciler {
+	return &cluster.Reconciler{
+		Client: p.mgr.GetClient(), Namespace: p.settings.Namespace, Name: p.cluster, Endpoint: endpoint,
+		OperatorVersion: p.options.Version,
+		ServerVersion: func(context.Context) (string, error) {
+			v, err := versions.ServerVersion()
+			if err != nil {
+				return "", fmt.Errorf("version of the API server: %w", err)
+			}
+			return v.GitVersion, nil
+		},
+		Shards: func() []cluster.Shard {
+			var all []cluster.Shard
+			for _, s := range set.Shards() {
+				all = append(all, s)
+			}
+			return all
+		},
+		Inventory: p.intake.Inventory(), Events: events, Now: time.Now,
+	}
+}
+
+func (p *process) imports(set *shards.Set, events events.EventRecorder) *imports.Reconciler {
+	return &imports.Reconciler{
+		Client: p.mgr.GetClient(), Live: p.live, Namespace: p.settings.Namespace, Cluster: p.cluster,
+		Settings: func() importing.Settings {
+			c := p.config().Import
+			return importing.Settings{Enabled: c.Enabled, PerShard: c.Pools == config.PerShard, Exclude: c.Exclude}
+		},
+		Shards:     func() []string { return p.config().Names() },
+		Connection: connection(set), Inventory: p.intake.Inventory(), Events: events, Now: time.Now,
+	}
+}
+
+func (p *process) pools(set *shards.Set, events events.EventRecorder) *pool.Reconciler {
+	return &pool.Reconciler{
+		Client: p.mgr.GetClient(), Live: p.live, Connection: connection(set), Inventory: p.intake.Inventory(), CoolOff: &p.coolOff,
+		Events: events, Now: time.Now,
+		Cluster: p.cluster, ClusterID: p.config().ClusterID, Tenant: p.config().Tenant,
+		AsMachines: p.settings.MachinePoolMachines, RedirectAfter: p.settings.RedirectAfter - p.settings.UnreachableGrace,
+	}
+}
+
+func (p *process) shardGroups(set *shards.Set, events events.EventRecorder) *shardgroup.Reconciler {
+	return &shardgroup.Reconciler{
+		Client: p.mgr.GetClient(), Inventory: p.intake.Inventory(), CoolOff: &p.coolOff, Events: events, Now: time.Now,
+		Server: func(name string) (shardgroup.Server, bool) { return set.Shard(name) },
+	}
 }
 
 func (p *process) machines(set *shards.Set, there *nodes) *machine.Reconciler {
@@ -106,6 +180,36 @@ func (p *process) reportErrors(events events.EventRecorder) error {
 	})
 	p.intake.OnError(reporter.Report)
 	return p.mgr.Add(reporter)
+}
+
+// connection returns what says how the operator stands with a shard.
+func connection(set *shards.Set) func(shard string) (shards.Status, bool) {
+	return func(name string) (shards.Status, bool) {
+		s, ok := set.Shard(name)
+		if !ok {
+			return shards.Status{}, false
+		}
+		return s.Status(), true
+	}
+}
+
+// endpoint is where the API server of the Nodes is reached.
+func (p *process) endpoint() (clusterv1.APIEndpoint, error) {
+	address := p.settings.WorkloadEndpoint
+	if address == "" {
+		address = p.api.Host
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return clusterv1.APIEndpoint{}, fmt.Errorf("address of the API server: %q is not of the form https://host:port", address)
+	}
+	port := 443
+	if u.Port() != "" {
+		if port, err = strconv.Atoi(u.Port()); err != nil {
+			return clusterv1.APIEndpoint{}, fmt.Errorf("port of the API server: %w", err)
+		}
+	}
+	return clusterv1.APIEndpoint{Host: u.Hostname(), Port: int32(port)}, nil
 }
 
 // self returns the UID of the operator's own Pod, "" if it runs in none of the cluster of
