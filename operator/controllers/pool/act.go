@@ -32,6 +32,9 @@ func (r *Reconciler) act(ctx context.Context, st *state, p plan) (time.Duration,
 	if err != nil {
 		return 0, err
 	}
+	if err := r.describeMachinePool(ctx, st); err != nil {
+		return 0, err
+	}
 	if err := r.remember(ctx, st.pool, p); err != nil {
 		return 0, err
 	}

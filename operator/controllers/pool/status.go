@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/capacity"
 	"nstance.dev/operator/conditions"
 	"nstance.dev/operator/distribution"
 	"nstance.dev/operator/inventory"
@@ -30,12 +31,16 @@ func (st state) status(p plan, ids, twins []infrav1.ProviderID, now time.Time) i
 	next := infrav1.NstanceMachinePoolStatus{
 		Initialization: old.Initialization, Ready: old.Ready, Replicas: int32(len(ids)), // at most 10000
 		DesiredReplicas: old.DesiredReplicas, Capacity: old.Capacity, NodeInfo: old.NodeInfo, Learned: old.Learned,
-		IsStatic: slices.ContainsFunc(slices.Collect(maps.Keys(st.parts)), st.static),
+		IsStatic: st.anyStatic(),
 		Shards:   st.rows(), ShardCount: int32(len(st.pool.Spec.Shards)), // at most 64
 		ObservedGeneration: st.pool.Generation, ObservedOwnerGeneration: old.ObservedOwnerGeneration,
 	}
 	if st.accepted() { // and never goes back: Cluster API stops looking at a pool that does
 		next.Initialization.Provisioned, next.Ready = true, true
+	}
+	if pool, known := st.offer(); known {
+		offer := capacity.Of(pool)
+		next.Capacity, next.NodeInfo = offer.Capacity, offer.NodeInfo
 	}
 	if st.asMachines {
 		next.InfrastructureMachineKind = infrav1.KindMachine
@@ -105,7 +110,7 @@ func (st state) same(of func(*infrav1.GroupConfig) string) string {
 func (st state) conditions(p plan, next infrav1.NstanceMachinePoolStatus, twins []string) []metav1.Condition {
 	parts := st.partsReady()
 	all := []metav1.Condition{
-		st.pausedCondition(), st.conflict(), parts, st.shardsReachable(), st.scaling(p), st.rebalancing(p), st.capacity(),
+		st.pausedCondition(), st.conflict(), parts, st.shardsReachable(), st.scaling(p), st.rebalancing(p), st.room(),
 		unique(twins), st.zonal(), st.degraded(), st.ready(next, parts),
 	}
 	if st.asMachines {
@@ -207,7 +212,7 @@ func (st state) rebalancing(p plan) metav1.Condition {
 	return conditions.False(rebalancing, infrav1.ReasonBalanced, p.move.Reason)
 }
 
-func (st state) capacity() metav1.Condition {
+func (st state) room() metav1.Condition {
 	for _, name := range st.order() {
 		part := st.parts[name]
 		if part == nil {

@@ -1,0 +1,89 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/capacity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// offer is what the next Node of the pool is made from; false: not every shard has said
+// what it has. Then what was said before stands: an autoscaler that is told less for a
+// moment would take the pool for another one.
+func (st state) offer() (capacity.Pool, bool) {
+	pool := capacity.Pool{Template: st.pool.Spec.NodeTemplate, Learned: st.pool.Status.Learned}
+	for _, name := range st.pool.Spec.Shards {
+		group := st.shards[name].group
+		if group == nil {
+			return capacity.Pool{}, false
+		}
+		pool.Parts = append(pool.Parts, offered(group))
+	}
+	return pool, true
+}
+
+// offered is what one shard makes instances of its group from.
+func offered(g *nstancev1.GroupStatus) capacity.Part {
+	return capacity.Part{
+		Arch: g.GetArch(), Zone: g.GetZone(), Region: g.GetRegion(), Template: g.GetTemplate(), Vars: g.GetVars(),
+		InstanceType: g.GetInstanceType(), InstanceTypes: g.GetInstanceTypes(),
+		Capacity: g.GetCapacity(), GPUType: g.GetGpu().GetType(), GPUs: g.GetGpu().GetCount(),
+	}
+}
+
+// describe says on the MachinePool what only a MachinePool can say: to the autoscaler, what
+// Nodes will be like, and to the policy that guards static groups, whether this is one.
+// What a person has set there stays.
+func (st state) describe(machinePool *clusterv1.MachinePool) (changed bool) {
+	if pool, known := st.offer(); known {
+		change := capacity.Keep(machinePool.Annotations, capacity.Annotations(pool))
+		for key, value := range change.Set {
+			annotate(machinePool, key, value)
+		}
+		for _, key := range change.Remove {
+			annotate(machinePool, key, "")
+		}
+		changed = !change.Empty()
+	}
+	static := st.anyStatic()
+	if (machinePool.Labels[infrav1.LabelStatic] == "true") == static {
+		return changed
+	}
+	if static {
+		machinePool.Labels = merged(machinePool.Labels, map[string]string{infrav1.LabelStatic: "true"})
+	} else {
+		delete(machinePool.Labels, infrav1.LabelStatic)
+	}
+	return true
+}
+
+// anyStatic is whether a server's configuration has the group on any shard.
+func (st state) anyStatic() bool {
+	for name := range st.parts {
+		if st.static(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// describeMachinePool writes that.
+func (r *Reconciler) describeMachinePool(ctx context.Context, st *state) error {
+	if st.machinePool == nil || len(st.others) > 0 {
+		return nil
+	}
+	next := st.machinePool.DeepCopy()
+	if !st.describe(next) {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, next, client.MergeFrom(st.machinePool), infra); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("describe the nodes of MachinePool %s: %w", next.Name, err)
+	}
+	st.machinePool = next
+	return nil
+}

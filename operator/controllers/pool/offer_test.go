@@ -1,0 +1,61 @@
+package pool
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/capacity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// offers makes a shard say what it makes instances from.
+func offers(name string, static bool) func(*state) {
+	return func(st *state) {
+		s := st.shards[name]
+		s.group = &nstancev1.GroupStatus{
+			Key: "web", IsStatic: static, Arch: "amd64", Zone: name + "1", Region: "r", InstanceType: "m",
+			Capacity: map[string]string{"cpu": "4", "memory": "1000Mi"},
+		}
+		st.shards[name] = s
+	}
+}
+
+func TestO17_APoolSaysWhatItsNextNodeHas(t *testing.T) {
+	st := settled(0, 0).with(offers("a", false), offers("b", false))
+	next := st.status(plan{}, nil, nil, start)
+	want := infrav1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("925Mi")}
+	if diff := cmp.Diff(want, next.Capacity); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(&infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"}, next.NodeInfo); diff != "" {
+		t.Error(diff)
+	}
+	silent := settled(0, 0).with(offers("a", false), func(st *state) { st.pool.Status.Capacity = want })
+	if diff := cmp.Diff(want, silent.status(plan{}, nil, nil, start).Capacity); diff != "" {
+		t.Error("a shard that has not been heard:", diff)
+	}
+}
+
+func TestO17_AMachinePoolIsDescribed(t *testing.T) {
+	const labels = "node.kubernetes.io/instance-type=m,topology.kubernetes.io/region=r"
+	st := settled(1, 1).with(offers("a", true), offers("b", false))
+	machinePool := st.machinePool.DeepCopy()
+	machinePool.Annotations = map[string]string{"mine": "stays"}
+	if !st.describe(machinePool) || st.describe(machinePool) {
+		t.Error("it is not described at once, and once")
+	}
+	want := map[string]string{"mine": "stays", capacity.AnnotationLabels: labels, infrav1.AnnotationManagedAnnotations: capacity.AnnotationLabels}
+	if diff := cmp.Diff(want, machinePool.Annotations); diff != "" {
+		t.Error(diff)
+	}
+	if machinePool.Labels[infrav1.LabelStatic] != "true" {
+		t.Error("the guard of static groups does not see it")
+	}
+	offers("a", false)(&st)
+	if !st.describe(machinePool) || machinePool.Labels[infrav1.LabelStatic] != "" {
+		t.Error("it is still guarded")
+	}
+}
