@@ -9,10 +9,10 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/shards"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -28,34 +28,6 @@ type outcome struct {
 	limited bool // evictions were put off
 }
 
-// carryOut does what a decision asks for, and remembers what came of it. Only what was
-// written on the Node counts as done: if that fails, the drain stays where it was.
-func (r *Reconciler) carryOut(ctx context.Context, s *sight, d drain.Decision) (ctrl.Result, error) {
-	id := s.answer.Request.Instance
-	var done outcome
-	for _, action := range d.Actions {
-		if err := r.act(ctx, s, d.State, action, &done); err != nil {
-			return ctrl.Result{}, err
-		}
-	}
-	if d.Over && d.State.Phase != drain.None && s.answer.Fate == drain.Condemned {
-		d.Again = repeatAfter // the shard may not have heard
-	} else if d.Over {
-		r.memory.forget(id)
-		return ctrl.Result{}, nil
-	}
-	e := s.entry
-	e.state, e.results, e.acked = d.State, done.results, done.acked
-	r.memory.put(id, e)
-	if done.limited {
-		d.Again = min(d.Again, evictAgain)
-	}
-	if s.answer.Spared && d.Again == 0 {
-		d.Again = sparedFor
-	}
-	return ctrl.Result{RequeueAfter: d.Again}, nil
-}
-
 func (r *Reconciler) act(ctx context.Context, s *sight, state drain.State, action drain.Action, done *outcome) error {
 	switch a := action.(type) {
 	case drain.Mark:
@@ -68,13 +40,14 @@ func (r *Reconciler) act(ctx context.Context, s *sight, state drain.State, actio
 			done.results = append(done.results, drain.Result{Pod: a.UID, Outcome: drain.Conflict, Says: "waits for its turn"})
 			return nil
 		}
-		done.results = append(done.results, drain.ResultOf(a.UID, r.evict(ctx, a)))
+		r.moved(done, drain.ResultOf(a.UID, r.evict(ctx, a)), false)
 	case drain.Kill:
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name}}
 		err := r.Workload.Delete(ctx, pod, client.GracePeriodSeconds(a.Grace), client.Preconditions{UID: &a.UID})
-		done.results = append(done.results, drain.ResultOf(a.UID, err))
+		r.moved(done, drain.ResultOf(a.UID, err), true)
 	case drain.Acknowledge:
 		done.acked = r.acknowledge(ctx, s, a)
+		r.Observer.Acknowledged(done.acked)
 	case drain.Tell:
 		r.tell(s, a)
 	default:
@@ -83,14 +56,38 @@ func (r *Reconciler) act(ctx context.Context, s *sight, state drain.State, actio
 	return nil
 }
 
+// moved notes what became of a Pod.
+func (r *Reconciler) moved(done *outcome, result drain.Result, forced bool) {
+	done.results = append(done.results, result)
+	if result.Outcome == drain.Leaves {
+		r.Observer.Pod(forced)
+	}
+}
+
+// ended reports a drain that has come to its end in this step.
+func (r *Reconciler) ended(before, after drain.State, c drain.Counts) {
+	if after.Phase != api.DrainDone || before.Phase == api.DrainDone || before.Phase == drain.None {
+		return
+	}
+	now, slack := r.Now(), time.Duration(0)
+	if !after.Deadline.IsZero() {
+		slack = after.Deadline.Sub(now)
+	}
+	r.Observer.Drained(after.Reason, before.Phase == api.DrainForcing || c.Left > 0, now.Sub(after.StartedAt), slack)
+}
+
 // change writes the state of the drain on the Node as it was read; if it has changed since,
 // it is read again and the step is repeated.
 func (r *Reconciler) change(ctx context.Context, s *sight, to func(*corev1.Node) *corev1.Node) error {
 	if s.node == nil {
 		return nil
 	}
-	err := r.Workload.Patch(ctx, to(s.node), client.MergeFromWithOptions(s.node, client.MergeFromWithOptimisticLock{}))
-	return client.IgnoreNotFound(err)
+	next := to(s.node)
+	if err := r.Workload.Patch(ctx, next, client.MergeFromWithOptions(s.node, client.MergeFromWithOptimisticLock{})); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	s.node = next
+	return nil
 }
 
 func (r *Reconciler) evict(ctx context.Context, a drain.Evict) error {

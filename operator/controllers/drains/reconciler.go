@@ -21,6 +21,17 @@ type Server interface {
 	AcknowledgeDrained(ctx context.Context, req *nstancev1.AcknowledgeDrainedRequest) error
 }
 
+// Observer hears what happens, for metrics. Nil functions are left out.
+type Observer struct {
+	// Drained reports the end of a drain: how long it took and how long before the
+	// deadline it was, zero without one. forced: Pods had to be deleted, or stayed.
+	Drained func(reason string, forced bool, took, slack time.Duration)
+	// Pod reports a Pod that was moved: evicted, or deleted at the end of the time.
+	Pod func(forced bool)
+	// Acknowledged reports whether a shard has heard that a Node is empty.
+	Acknowledged func(heard bool)
+}
+
 // Options are the surroundings of a Reconciler; all are required unless said.
 type Options struct {
 	// Client is for the objects of the operator and of Cluster API.
@@ -41,7 +52,8 @@ type Options struct {
 	// Force says what happens when the time is nearly over.
 	Force drain.Force
 	// Self is the UID of this program's own Pod; empty: it runs in none.
-	Self types.UID
+	Self     types.UID
+	Observer Observer
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }
@@ -57,6 +69,15 @@ type Reconciler struct {
 func New(o Options) *Reconciler {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Observer.Drained == nil {
+		o.Observer.Drained = func(string, bool, time.Duration, time.Duration) {}
+	}
+	if o.Observer.Pod == nil {
+		o.Observer.Pod = func(bool) {}
+	}
+	if o.Observer.Acknowledged == nil {
+		o.Observer.Acknowledged = func(bool) {}
 	}
 	return &Reconciler{Options: o}
 }
@@ -80,12 +101,48 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	d := drain.Step(s.entry.state, o, r.Now())
-	again, err := r.carryOut(ctx, s, d)
+	d, done, err := r.step(ctx, s, o)
+	if err == nil && done.acked { // the shard acts at once; before that the end is written down
+		o.Node, o.Results, o.Acknowledged, o.Repeated = s.node, done.results, true, false
+		d, done, err = r.step(ctx, s, o)
+	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return again, r.report(ctx, s, d)
+	return r.next(s, d, done), r.report(ctx, s, d)
+}
+
+// step decides, does what that asks for, and remembers what came of it. Only what was
+// written on the Node counts as done: if that fails, the drain stays where it was.
+func (r *Reconciler) step(ctx context.Context, s *sight, o drain.Observation) (drain.Decision, outcome, error) {
+	d := drain.Step(s.entry.state, o, r.Now())
+	var done outcome
+	for _, action := range d.Actions {
+		if err := r.act(ctx, s, d.State, action, &done); err != nil {
+			return d, done, err
+		}
+	}
+	r.ended(s.entry.state, d.State, d.Counts)
+	s.entry.state, s.entry.results, s.entry.acked = d.State, done.results, done.acked
+	r.memory.put(o.Request.Instance, s.entry)
+	return d, done, nil
+}
+
+// next says when a drain goes on. One that is over is forgotten, unless its shard may not
+// have heard of it.
+func (r *Reconciler) next(s *sight, d drain.Decision, done outcome) ctrl.Result {
+	switch {
+	case d.Over && d.State.Phase != drain.None && s.answer.Fate == drain.Condemned:
+		return ctrl.Result{RequeueAfter: repeatAfter}
+	case d.Over:
+		r.memory.forget(s.answer.Request.Instance)
+		return ctrl.Result{}
+	case done.limited:
+		return ctrl.Result{RequeueAfter: min(d.Again, evictAgain)}
+	case s.answer.Spared && d.Again == 0:
+		return ctrl.Result{RequeueAfter: sparedFor}
+	}
+	return ctrl.Result{RequeueAfter: d.Again}
 }
 
 // turn reports whether a drain may go on beside the others: those that this process works

@@ -44,6 +44,7 @@ type world struct {
 	blocked bool // a budget lets no Pod go
 	still   bool // the shard does nothing by itself
 	evicted []string
+	ended   []string // as the observer hears of it
 	drains  *drains.Reconciler
 	due     map[string]time.Time
 	ids     []string
@@ -117,6 +118,9 @@ func (w *world) restart() {
 			return s, ok
 		},
 		Evictions: rate.NewLimiter(20, 20), Concurrency: 3,
+		Observer: drains.Observer{Drained: func(reason string, forced bool, _, slack time.Duration) {
+			w.ended = append(w.ended, fmt.Sprintf("%s, forced %t, in time %t", reason, forced, slack > 0))
+		}},
 	})
 	clear(w.due)
 }
@@ -204,6 +208,9 @@ func TestO10_ACondemnedInstanceIsEmptiedAndAcknowledged(t *testing.T) {
 		w.live(10 * time.Second)
 		if w.pods() != 0 || !w.gone(0) || w.Shard("a").Count("AcknowledgeDrained") != 1 {
 			t.Errorf("%d pods, gone: %t, told %d times", w.pods(), w.gone(0), w.Shard("a").Count("AcknowledgeDrained"))
+		}
+		if fmt.Sprint(w.ended) != "[expired, forced false, in time true]" {
+			t.Errorf("%v", w.ended)
 		}
 		m := &api.NstanceMachine{}
 		if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: walktest.Namespace, Name: w.ids[0]}, m); err != nil {

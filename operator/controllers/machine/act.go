@@ -185,8 +185,11 @@ func (r *Reconciler) tell(m *api.NstanceMachine, a Tell) {
 	if a.Warning {
 		kind = corev1.EventTypeWarning
 	}
-	if a.Reason == "DeletionWaits" {
+	switch a.Reason {
+	case reasonWaits:
 		r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) { t.WarnedAt = r.Now() })
+	case reasonLeaked:
+		r.Leaked()
 	}
 	r.Events.Eventf(m, nil, kind, a.Reason, "Reconcile", "%s", a.Message)
 }

@@ -127,6 +127,12 @@ func running(o *Observation) {
 	o.Said.Status, o.Said.RegisteredAt = "running", timestamppb.New(now)
 }
 
+// ready is a machine that was known to be so.
+func ready(o *Observation) {
+	running(o)
+	o.Machine.Status.Ready = true
+}
+
 func managed(o *Observation) {
 	o.Machine.Spec.Mode = api.MachineManaged
 	o.Machine.Annotations = nil
@@ -201,7 +207,8 @@ func TestO12_OnDemandMachine(t *testing.T) {
 		{"its details are not known", onDemand(pending, func(o *Observation) { o.Said.ProviderInstanceId = "vm" }), seen{[]Action{Ask{}}, lookAgain, provisioning, provisioning, ""}},
 		{"its machine is known", onDemand(started), seen{[]Action{SetProviderID{uri}}, 0, provisioning, provisioning, ""}},
 		{"its machine runs", onDemand(running, func(o *Observation) { o.Said.Status, o.Said.RegisteredAt = "provisioning", nil }), seen{nil, 0, "False/WaitingForAgent", "True/Provisioned", ""}},
-		{"it runs", onDemand(running), seen{nil, 0, "True/Running", "True/Provisioned", ""}},
+		{"it has begun to run", onDemand(running), seen{[]Action{Tell{Reason: "InstanceRunning", Message: "instance " + id + " runs on shard a"}}, 0, "True/Running", "True/Provisioned", ""}},
+		{"it runs", onDemand(ready), seen{nil, 0, "True/Running", "True/Provisioned", ""}},
 		{"it is unhealthy", onDemand(running, func(o *Observation) { o.Said.Status = "unhealthy" }), seen{nil, 0, "False/Unhealthy", "True/Provisioned", ""}},
 		{"it is condemned", onDemand(condemned("expired", "draining")), seen{nil, 0, "False/Draining", "True/Provisioned", ""}},
 		{"it is ended", onDemand(condemned("expired", "terminating")), seen{nil, 0, "False/Deleting", "True/Provisioned", ""}},
@@ -235,15 +242,15 @@ func TestO11_ServerDeleted(t *testing.T) {
 		o    Observation
 		want []Action
 	}{
-		{"a managed one takes its Machine with it", onDemand(running, managed, gone), []Action{tell, DeleteMachine{}}},
-		{"so does an on-demand one", onDemand(running, gone), []Action{tell, DeleteMachine{}}},
+		{"a managed one takes its Machine with it", onDemand(ready, managed, gone), []Action{tell, DeleteMachine{}}},
+		{"so does an on-demand one", onDemand(ready, gone), []Action{tell, DeleteMachine{}}},
 		{"and one that a person placed", onDemand(pending, gone, func(o *Observation) { o.Machine.Annotations = nil }), []Action{tell, DeleteMachine{}}},
 		{"and one that has had its time", onDemand(pending, gone, late), []Action{tell, DeleteMachine{}}},
-		{"its Machine is being deleted already", onDemand(running, gone, func(o *Observation) { at := metav1.Now(); o.Owner.DeletionTimestamp = &at }), []Action{tell}},
-		{"nobody owns it", onDemand(running, managed, gone, func(o *Observation) { o.Owner = nil }), []Action{tell, DeleteSelf{}}},
-		{"it is said once", onDemand(running, managed, gone, known), []Action{DeleteMachine{}}},
-		{"a record that has ended is an end", onDemand(running, func(o *Observation) { o.Said.Status = "terminated" }), []Action{tell, DeleteMachine{}}},
-		{"a silent shard ends nothing", onDemand(running, managed, silent, func(o *Observation) { o.Presence, o.Said = inventory.Unknown, nil }), nil},
+		{"its Machine is being deleted already", onDemand(ready, gone, func(o *Observation) { at := metav1.Now(); o.Owner.DeletionTimestamp = &at }), []Action{tell}},
+		{"nobody owns it", onDemand(ready, managed, gone, func(o *Observation) { o.Owner = nil }), []Action{tell, DeleteSelf{}}},
+		{"it is said once", onDemand(ready, managed, gone, known), []Action{DeleteMachine{}}},
+		{"a record that has ended is an end", onDemand(ready, func(o *Observation) { o.Said.Status = "terminated" }), []Action{tell, DeleteMachine{}}},
+		{"a silent shard ends nothing", onDemand(ready, managed, silent, func(o *Observation) { o.Presence, o.Said = inventory.Unknown, nil }), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, Decide(tt.o, now).Actions); diff != "" {
@@ -273,31 +280,31 @@ func TestO6_Deletion(t *testing.T) {
 		want  []Action
 		again time.Duration
 	}{
-		{"others may keep it", onDemand(running, deleted, func(o *Observation) { o.Machine.Finalizers = nil }), nil, 0},
+		{"others may keep it", onDemand(ready, deleted, func(o *Observation) { o.Machine.Finalizers = nil }), nil, 0},
 		{"it has no instance", onDemand(deleted), leave, 0},
-		{"its instance is gone", onDemand(running, deleted, gone), []Action{Tell{Reason: "InstanceDeleted", Message: "instance " + id + " is gone"}, RemoveFinalizer{}}, 0},
-		{"the group makes a new one", onDemand(running, managed, coreDeleted), []Action{Delete{false}}, lookAgain},
-		{"the group gets smaller", onDemand(running, managed, coreDeleted, retiring), []Action{Delete{true}}, lookAgain},
-		{"an on-demand one is in no group", onDemand(running, coreDeleted, retiring), []Action{Delete{false}}, lookAgain},
-		{"it was asked for", onDemand(running, managed, coreDeleted, endAgain(false)), nil, 20 * time.Second},
-		{"but not that the group gets smaller", onDemand(running, managed, coreDeleted, retiring, endAgain(false)), []Action{Delete{true}}, lookAgain},
-		{"which is asked for once", onDemand(running, managed, coreDeleted, retiring, endAgain(true)), nil, 20 * time.Second},
-		{"the work is to leave first", onDemand(running, managed, deleted, node(false)), nil, 5 * time.Second},
-		{"the work has left", onDemand(running, managed, deleted, node(true)), []Action{Delete{false}}, lookAgain},
-		{"Cluster API has moved it away", onDemand(running, managed, coreDeleted, node(false)), []Action{Delete{false}}, lookAgain},
-		{"nobody is to move it away", onDemand(running, deleted, node(false), func(o *Observation) {
+		{"its instance is gone", onDemand(ready, deleted, gone), []Action{Tell{Reason: "InstanceDeleted", Message: "instance " + id + " is gone"}, RemoveFinalizer{}}, 0},
+		{"the group makes a new one", onDemand(ready, managed, coreDeleted), []Action{Delete{false}}, lookAgain},
+		{"the group gets smaller", onDemand(ready, managed, coreDeleted, retiring), []Action{Delete{true}}, lookAgain},
+		{"an on-demand one is in no group", onDemand(ready, coreDeleted, retiring), []Action{Delete{false}}, lookAgain},
+		{"it was asked for", onDemand(ready, managed, coreDeleted, endAgain(false)), nil, 20 * time.Second},
+		{"but not that the group gets smaller", onDemand(ready, managed, coreDeleted, retiring, endAgain(false)), []Action{Delete{true}}, lookAgain},
+		{"which is asked for once", onDemand(ready, managed, coreDeleted, retiring, endAgain(true)), nil, 20 * time.Second},
+		{"the work is to leave first", onDemand(ready, managed, deleted, node(false)), nil, 5 * time.Second},
+		{"the work has left", onDemand(ready, managed, deleted, node(true)), []Action{Delete{false}}, lookAgain},
+		{"Cluster API has moved it away", onDemand(ready, managed, coreDeleted, node(false)), []Action{Delete{false}}, lookAgain},
+		{"nobody is to move it away", onDemand(ready, deleted, node(false), func(o *Observation) {
 			o.Owner.Annotations = map[string]string{clusterv1.ExcludeNodeDrainingAnnotation: "true"}
 		}), []Action{Delete{false}}, lookAgain},
-		{"it has had its time", onDemand(running, deleted, node(false), gives(60)), []Action{Delete{false}}, lookAgain},
-		{"it has all the time", onDemand(running, deleted, node(false), gives(0), func(o *Observation) {
+		{"it has had its time", onDemand(ready, deleted, node(false), gives(60)), []Action{Delete{false}}, lookAgain},
+		{"it has all the time", onDemand(ready, deleted, node(false), gives(0), func(o *Observation) {
 			at := metav1.NewTime(now.Add(-24 * time.Hour))
 			o.Machine.DeletionTimestamp = &at
 		}), nil, 5 * time.Second},
-		{"the pool leaves its instances", onDemand(running, managed, deleted, func(o *Observation) { o.Orphaned = true }), leave, 0},
-		{"the shard is silent", onDemand(running, deleted, silent), []Action{Tell{Reason: "DeletionWaits", Warning: true, Message: "shard a does not answer, so instance " + id +
+		{"the pool leaves its instances", onDemand(ready, managed, deleted, func(o *Observation) { o.Orphaned = true }), leave, 0},
+		{"the shard is silent", onDemand(ready, deleted, silent), []Action{Tell{Reason: "DeletionWaits", Warning: true, Message: "shard a does not answer, so instance " + id +
 			" cannot be ended; wait, or set annotation nstance.dev/force-remove=true and end it by hand"}}, warnEvery},
-		{"which was said", onDemand(running, deleted, silent, func(o *Observation) { o.Tried.WarnedAt = now.Add(-time.Minute) }), nil, warnEvery},
-		{"a person does not wait", onDemand(running, deleted, silent, func(o *Observation) {
+		{"which was said", onDemand(ready, deleted, silent, func(o *Observation) { o.Tried.WarnedAt = now.Add(-time.Minute) }), nil, warnEvery},
+		{"a person does not wait", onDemand(ready, deleted, silent, func(o *Observation) {
 			o.Machine.Annotations[api.AnnotationForceRemove] = "true"
 		}), []Action{Tell{Reason: "InstanceLeaked", Warning: true, Message: "removed without its server, as nstance.dev/force-remove says; instance " + id +
 			" on shard a may go on and cost money"}, RemoveFinalizer{}}, 0},
@@ -306,7 +313,7 @@ func TestO6_Deletion(t *testing.T) {
 		{"unless a call for it is under way", onDemand(chosen, deleted, func(o *Observation) {
 			o.Tried = Tried{Instance: id, DeleteAt: now, Unknown: true, CreateAt: now.Add(-time.Second)}
 		}), nil, lookAgain},
-		{"paused", onDemand(running, deleted, func(o *Observation) { o.Paused = true }), nil, 0},
+		{"paused", onDemand(ready, deleted, func(o *Observation) { o.Paused = true }), nil, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := Decide(tt.o, now)

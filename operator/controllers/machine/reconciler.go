@@ -41,6 +41,8 @@ type Options struct {
 	Events events.EventRecorder
 	// ProvisionTimeout is how long an instance may take before no other shard is tried.
 	ProvisionTimeout time.Duration
+	// Leaked hears of each instance that a person gave up; nil: nobody does.
+	Leaked func()
 	// Now is the clock, NewID makes ids of instances; nil: time.Now, identity.NewID.
 	Now   func() time.Time
 	NewID func(prefix string) (identity.ID, error)
@@ -65,6 +67,9 @@ func New(o Options) *Reconciler {
 	}
 	if o.NewID == nil {
 		o.NewID = identity.NewID
+	}
+	if o.Leaked == nil {
+		o.Leaked = func() {}
 	}
 	return &Reconciler{Options: o}
 }

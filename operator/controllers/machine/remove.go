@@ -17,6 +17,12 @@ import (
 // Machine does not say.
 const DrainTimeout = 10 * time.Minute
 
+// Reasons of events that are more than an event.
+const (
+	reasonWaits  = "DeletionWaits"
+	reasonLeaked = "InstanceLeaked"
+)
+
 // remove is for a machine that is being deleted: its instance goes first.
 func (d *decision) remove() {
 	m := d.o.Machine
@@ -30,7 +36,7 @@ func (d *decision) remove() {
 	case d.neverThere():
 		d.do(RemoveFinalizer{})
 	case m.Annotations[api.AnnotationForceRemove] == "true":
-		d.do(Tell{Reason: "InstanceLeaked", Warning: true, Message: fmt.Sprintf(
+		d.do(Tell{Reason: reasonLeaked, Warning: true, Message: fmt.Sprintf(
 			"removed without its server, as %s says; instance %s on shard %s may go on and cost money", api.AnnotationForceRemove, m.Spec.InstanceID, m.Spec.Shard,
 		)}, RemoveFinalizer{})
 	case d.o.Orphaned:
@@ -60,7 +66,7 @@ func (d *decision) waitForShard() {
 	d.set(conditions.True(api.ConditionDeleting, api.ReasonShardUnreachable, message))
 	d.Again = warnEvery
 	if d.now.Sub(d.o.Tried.WarnedAt) >= warnEvery {
-		d.do(Tell{Reason: "DeletionWaits", Warning: true, Message: message})
+		d.do(Tell{Reason: reasonWaits, Warning: true, Message: message})
 	}
 }
 

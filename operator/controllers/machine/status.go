@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,7 +79,9 @@ func (d *decision) follow() {
 		d.set(conditions.False(api.ConditionInstanceProvisioned, api.ReasonProvisioning, "the provider has not said which machine it is"))
 	}
 	ready := readiness(said, s.Initialization.Provisioned)
-	s.Ready = ready.Status == metav1.ConditionTrue
+	if s.Ready = ready.Status == metav1.ConditionTrue; s.Ready && !m.Status.Ready {
+		d.do(Tell{Reason: "InstanceRunning", Message: fmt.Sprintf("instance %s runs on shard %s", m.Spec.InstanceID, m.Spec.Shard)})
+	}
 	d.set(ready)
 	d.stale()
 }

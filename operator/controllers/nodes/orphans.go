@@ -67,6 +67,9 @@ func (r *Orphans) gone(node *corev1.Node) (bool, string) {
 	}
 	gone := false
 	r.Inventory.Read(shard, func(s *inventory.Shard) { gone = s.Presence(id) == inventory.Gone })
+	if !gone {
+		return false, ""
+	}
 	for _, name := range r.Inventory.Names() {
 		r.Inventory.Read(name, func(s *inventory.Shard) {
 			for _, in := range s.Instances("") {

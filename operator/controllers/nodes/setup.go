@@ -103,15 +103,31 @@ func (r *Correlator) ofNode(ctx context.Context, n *corev1.Node) []reconcile.Req
 	}
 	var all []reconcile.Request
 	for i := range list.Items {
-		m := &list.Items[i]
-		in := lookup.Instance(m, nil)
-		refers := m.Status.NodeRef != nil && m.Status.NodeRef.Name == n.Name
-		alike := in.ProviderURI != "" && nodes.Tail(in.ProviderURI) == nodes.Tail(n.Spec.ProviderID)
-		if refers || alike || in.ID != "" && n.Labels[api.LabelInstanceID] == in.ID || in.Hostname != "" && in.Hostname == n.Name {
+		if m := &list.Items[i]; concerns(m, n) {
 			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
 		}
 	}
 	return all
+}
+
+// concerns reports whether a Node may be a machine's. It is asked of all machines for each
+// change of a Node, and does not decide.
+func concerns(m *api.NstanceMachine, n *corev1.Node) bool {
+	id, uri := m.Spec.InstanceID, m.Spec.ProviderID
+	switch {
+	case id == "":
+		return false
+	case n.Labels[api.LabelInstanceID] == id, uri != "" && nodes.Tail(uri) == nodes.Tail(n.Spec.ProviderID):
+		return true
+	case m.Status.NodeRef != nil:
+		return m.Status.NodeRef.Name == n.Name
+	}
+	for i := range m.Status.Addresses { // a host name is one of them
+		if m.Status.Addresses[i].Address == n.Name {
+			return true
+		}
+	}
+	return false
 }
 
 // changed returns the machines whose instances have news.

@@ -1,9 +1,8 @@
 // Package providererrors passes on to people, and to those who plan, what went wrong in
 // the shards.
 //
-// [Judge] says what an error means: its word for people, whether it says that there is no
-// room, and whether the configuration is to blame. The text of an error is shown and never
-// read. A [Budget] keeps a fault that repeats from filling the event log.
+// [Judge] says what an error means: its word for people, and whether it says that there is
+// no room. The text of an error is shown and never read. A [Budget] keeps a fault that repeats from filling the event log.
 //
 // The [Reporter] takes errors from the streams of the shards without making them wait,
 // publishes each on the most specific object there is, writes it into the status of the

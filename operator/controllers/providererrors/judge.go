@@ -16,8 +16,6 @@ type Verdict struct {
 	Word string
 	// NoRoom: the provider has no more machines of this kind, for now.
 	NoRoom bool
-	// Invalid: the group cannot work as it is configured.
-	Invalid bool
 	// Message is the word, the shard and the server's text, at most 1024 bytes.
 	Message string
 }
@@ -45,7 +43,6 @@ func Judge(shard string, e *nstancev1.ErrorEvent) Verdict {
 	return Verdict{
 		Word:    word,
 		NoRoom:  e.GetClass() == "capacity" || e.GetClass() == "quota",
-		Invalid: e.GetClass() == "invalid",
 		Message: clip(fmt.Sprintf("%s: shard %s: %s", word, shard, e.GetError())),
 	}
 }
