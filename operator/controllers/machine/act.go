@@ -95,7 +95,7 @@ func (r *Reconciler) create(ctx context.Context, m *api.NstanceMachine, a Create
 	now := r.Now()
 	if err != nil {
 		r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) { t.failed(err, a.Etag, now) })
-		return nil
+		return nil //nolint:nilerr // the next decision is made of it
 	}
 	r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) { *t = Tried{Instance: t.Instance, CreateAt: now} })
 	r.Inventory.Update(m.Spec.Shard, func(s *inventory.Shard) []inventory.Change {
@@ -137,7 +137,7 @@ func (r *Reconciler) ask(ctx context.Context, m *api.NstanceMachine) error {
 	switch {
 	case err == nil:
 	case shards.ClassOf(err) == shards.NotFound:
-		return nil //nolint:nilerr // a listing says whether it is gone
+		return nil // a listing says whether it is gone
 	default:
 		return err
 	}
