@@ -34,7 +34,7 @@ func (r *Reconciler) act(ctx context.Context, o Observation, action Action) (aga
 	case Create:
 		return true, r.create(ctx, m, a)
 	case Ask:
-		return true, r.ask(ctx, m)
+		return false, r.ask(ctx, m) // an answer that says something is news
 	case Delete:
 		return true, r.delete(ctx, m, a)
 	case DeleteMachine:

@@ -42,6 +42,9 @@ func (r *Reconciler) act(ctx context.Context, o *Observation, action Action) err
 		}
 		r.Events.Eventf(o.Pod, nil, kind, a.Reason, "Provide", "%s", a.Message)
 		return nil
+	case TellNode:
+		r.Events.Eventf(o.Node, o.Pod, corev1.EventTypeWarning, a.Reason, "Provide", "%s", a.Message)
+		return nil
 	default:
 		panic(fmt.Sprintf("ondemand: no way to carry out %T", action))
 	}

@@ -43,6 +43,8 @@ type Observation struct {
 	Machine *clusterv1.Machine
 	Infra   *api.NstanceMachine
 	Node    *corev1.Node
+	// Strangers are Pods on the Node that came before anything kept them off.
+	Strangers []string
 	// Shards are those of the configuration as far as the Pod's group is concerned, Zone
 	// by their names.
 	Shards []machine.Shard
@@ -84,6 +86,9 @@ type Tell struct {
 	Message string
 }
 
+// TellNode publishes a warning about the Node.
+type TellNode struct{ Reason, Message string }
+
 func (Annotate) action()      {}
 func (Ungate) action()        {}
 func (Make) action()          {}
@@ -91,6 +96,7 @@ func (MarkEnded) action()     {}
 func (DeleteMachine) action() {}
 func (DeleteInfra) action()   {}
 func (Tell) action()          {}
+func (TellNode) action()      {}
 
 // Decision is what to do about one Pod.
 type Decision struct {
@@ -266,6 +272,9 @@ func (d *decision) provide() {
 		d.say(api.OnDemandJoined, "OnDemandReady", "node "+d.o.Node.Name+" is ready", notes)
 		if gated(pod) {
 			d.do(Ungate{})
+			if len(d.o.Strangers) > 0 && m.Labels[api.OnDemandClaim] != "" {
+				d.do(TellNode{"NodeShared", "not alone on this node: " + strings.Join(d.o.Strangers, ", ")})
+			}
 		}
 	default:
 		d.wait(notes)

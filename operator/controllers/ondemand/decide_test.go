@@ -230,6 +230,9 @@ func TestO12_Decide(t *testing.T) {
 		{"its node is ready", observed(joined, known), []Action{
 			Annotate{api.OnDemandState: "Joined", api.OnDemandMessage: ready}, Tell{"OnDemandReady", false, ready}, Ungate{},
 		}, 0},
+		{"others came before it", observed(joined, known, notes(api.OnDemandState, "Joined", api.OnDemandMessage, ready), func(o *Observation) { o.Strangers = []string{"apps/x"} }), []Action{
+			Ungate{}, TellNode{"NodeShared", "not alone on this node: apps/x"},
+		}, 0},
 		{"its node lets others in", observed(joined, known, notes(api.OnDemandState, "Provisioning", api.OnDemandMessage, making), func(o *Observation) { o.Node.Labels = nil }), nil, lookAgain},
 		{"its node is not ready", observed(joined, known, notes(api.OnDemandState, "Provisioning", api.OnDemandMessage, making), func(o *Observation) { o.Node.Status.Conditions = nil }), nil, lookAgain},
 		{"it runs on its node", observed(joined, known, on("n")), []Action{Annotate{api.OnDemandState: "Bound", api.OnDemandMessage: "it runs on its own node n"}}, 0},
@@ -256,6 +259,30 @@ func TestO12_Decide(t *testing.T) {
 				t.Errorf("again after %v, want %v", d.Again, tt.again)
 			}
 		})
+	}
+}
+
+func TestStrangers(t *testing.T) {
+	owned := func(kind string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: kind, OwnerReferences: []metav1.OwnerReference{{Kind: kind, Controller: new(true)}}}}
+	}
+	mirror := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"}}}
+	got := strangers([]corev1.Pod{*owned("DaemonSet"), *owned("ReplicaSet"), mirror})
+	if diff := cmp.Diff([]string{"apps/ReplicaSet"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTrim(t *testing.T) {
+	asks := observed().Pod
+	if got, err := Trim(asks); err != nil || got != asks {
+		t.Errorf("a Pod that asks is changed: %v, %v", got, err)
+	}
+	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "p", UID: "u", Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{NodeName: "n"}}
+	got, err := Trim(other)
+	want := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "p", UID: "u"}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -77,10 +78,34 @@ func (r *Reconciler) observeNode(ctx context.Context, _ string, o *Observation) 
 	}
 	node := &corev1.Node{}
 	err := r.Workload.Get(ctx, client.ObjectKey{Name: o.Infra.Status.NodeRef.Name}, node)
-	if err == nil && node.UID == o.Infra.Status.NodeRef.UID {
-		o.Node = node
+	if err != nil || node.UID != o.Infra.Status.NodeRef.UID {
+		return client.IgnoreNotFound(err)
 	}
-	return client.IgnoreNotFound(err)
+	o.Node = node
+	if o.Pod == nil || !gated(o.Pod) {
+		return nil
+	}
+	var pods corev1.PodList
+	if err := r.Live.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node.Name}); err != nil {
+		return fmt.Errorf("pods of node %s: %w", node.Name, err)
+	}
+	o.Strangers = strangers(pods.Items)
+	return nil
+}
+
+// strangers returns the names of Pods that somebody may miss a Node of their own for: not
+// those that belong to every Node.
+func strangers(pods []corev1.Pod) []string {
+	var names []string
+	for i := range pods {
+		pod := &pods[i]
+		_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+		owner := metav1.GetControllerOf(pod)
+		if !mirror && (owner == nil || owner.Kind != "DaemonSet") {
+			names = append(names, pod.Namespace+"/"+pod.Name)
+		}
+	}
+	return names
 }
 
 // observeRoom reads what it takes to make a Machine, if there is none.

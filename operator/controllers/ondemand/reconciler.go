@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,6 +63,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		d.Again = resync
 	}
 	return ctrl.Result{RequeueAfter: d.Again}, nil
+}
+
+// Trim makes a cache keep nothing but the names of Pods that ask for no instance: there may
+// be very many of them. It is a function for the cache of Pods.
+func Trim(o any) (any, error) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok || Asks(pod) {
+		return o, nil
+	}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}, nil
 }
 
 // byUID is the index of Pods that ask for an instance.

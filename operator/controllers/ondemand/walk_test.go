@@ -45,6 +45,10 @@ func inWorld(t *testing.T, walk func(t *testing.T, w *world)) {
 		for field, index := range ondemand.PodIndexes() {
 			b.WithIndex(&corev1.Pod{}, field, index)
 		}
+		b.WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
+			pod, _ := o.(*corev1.Pod)
+			return []string{pod.Spec.NodeName}
+		})
 		w.client = b.Build()
 		through := w.faults.Through(w.client)
 		w.ondemand = ondemand.New(ondemand.Options{
