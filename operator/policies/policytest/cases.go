@@ -184,6 +184,7 @@ spec: {group: workers, shards: [a], providerID: "nstance://example/default/worke
 // Refusals, each with its way out.
 const (
 	refusedStatic   = " workers is static: without it its group goes back to what the configuration of its servers says; annotate it nstance.dev/allow-static-delete=true and delete it again"
+	refusedLabel    = "MachinePool workers is static: its label nstance.dev/static guards it and stays; annotate it nstance.dev/allow-static-delete=true first to take it off"
 	refusedCluster  = "Cluster example--default takes all its pools and their machines with it; annotate it nstance.dev/allow-cluster-delete=true and delete it again"
 	refusedPart     = "NstanceShardGroup workers--a takes the instances of its group on this shard with it; take the shard out of the pool, or annotate it nstance.dev/allow-shardgroup-delete=true and delete it again"
 	refusedSpec     = "NstanceShardGroup workers--a: spec is written by the operator alone; change the pool"
@@ -228,6 +229,7 @@ func Cases() []Case {
 		{Name: "machines on demand are for all", User: Admin, Operation: "CREATE", New: parse(onDemand)},
 	}
 	cases = append(cases, fields()...)
+	cases = append(cases, guards()...)
 	for _, guarded := range []struct{ what, object, permission, refused string }{
 		{"static pool", staticPool, "nstance.dev/allow-static-delete", "NstanceMachinePool" + refusedStatic},
 		{"MachinePool of a static pool", staticMachinePool, "nstance.dev/allow-static-delete", "MachinePool" + refusedStatic},
@@ -272,6 +274,28 @@ func fields() []Case {
 		})
 	}
 	return cases
+}
+
+// guards are the requests to change the label by which a MachinePool is guarded.
+func guards() []Case {
+	blank := annotated(staticMachinePool, "a", "b")
+	blank["metadata"].(Object)["labels"] = Object{"nstance.dev/static": "false"}
+	return []Case{
+		{Name: "the guard of a MachinePool stays", User: Admin, Operation: "UPDATE", Old: parse(staticMachinePool), New: parse(dynamicMachinePool), Refused: refusedLabel},
+		{Name: "nor does it say no", User: Admin, Operation: "UPDATE", Old: parse(staticMachinePool), New: blank, Refused: refusedLabel},
+		{Name: "the operator takes it off", User: Params.User, Operation: "UPDATE", Old: parse(staticMachinePool), New: parse(dynamicMachinePool)},
+		{
+			Name: "whoever may delete it takes it off", User: Admin, Operation: "UPDATE",
+			Old: annotated(staticMachinePool, "nstance.dev/allow-static-delete", "true"), New: parse(dynamicMachinePool),
+		},
+		{
+			Name: "but not who allows it by the way", User: Admin, Operation: "UPDATE",
+			Old: parse(staticMachinePool), New: annotated(dynamicMachinePool, "nstance.dev/allow-static-delete", "true"), Refused: refusedLabel,
+		},
+		{Name: "a guarded MachinePool may change", User: Admin, Operation: "UPDATE", Old: parse(staticMachinePool), New: annotated(staticMachinePool, "a", "b")},
+		{Name: "so may another", User: Admin, Operation: "UPDATE", Old: parse(dynamicMachinePool), New: annotated(dynamicMachinePool, "a", "b")},
+		{Name: "the guard may be put on", User: Admin, Operation: "UPDATE", Old: parse(dynamicMachinePool), New: parse(staticMachinePool)},
+	}
 }
 
 // deletes are the requests to delete something that needs permission.
