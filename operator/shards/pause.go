@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// breather is what a server that is asked too much gets at least, whatever the spread.
+const breather = 5 * time.Second
+
 // healthy is how long a connection or stream must last for failures before it to be
 // forgotten.
 const healthy = 30 * time.Second
@@ -20,8 +23,12 @@ func Pause(class Class, failures int, random float64) time.Duration {
 	case Mismatch:
 		first, most = time.Minute, time.Minute
 	case Exhausted, Unimplemented:
-		first = 5 * time.Second
+		first = breather
 	}
 	grown := min(float64(first)*math.Pow(1.6, float64(max(failures, 1)-1)), float64(most))
-	return time.Duration(grown * (0.8 + 0.4*random))
+	pause := time.Duration(grown * (0.8 + 0.4*random))
+	if class == Exhausted {
+		return max(pause, breather)
+	}
+	return pause
 }

@@ -140,6 +140,7 @@ func TestPause(t *testing.T) {
 		{shards.TenantUnknown, 1000, 0.5, 5 * time.Minute},
 		{shards.Mismatch, 7, 0.5, time.Minute},
 		{shards.Exhausted, 1, 0.5, 5 * time.Second},
+		{shards.Exhausted, 1, 0, 5 * time.Second},
 	} {
 		if got := shards.Pause(tt.class, tt.failures, tt.random); (got - tt.want).Abs() > time.Millisecond {
 			t.Errorf("Pause(%s, %d, %v) = %v, want %v", tt.class, tt.failures, tt.random, got, tt.want)
