@@ -44,6 +44,7 @@ var (
 
 var (
 	errNotConnected = status.Error(codes.Unavailable, "not connected")
+	errEndless      = status.Error(codes.Internal, "the list of instances has no end")
 	errForeign      = status.Error(codes.Internal, "the answer is about what belongs to another tenant")
 )
 
@@ -183,7 +184,7 @@ func (s *Shard) conclude(c *session, failure *Error, trailer metadata.MD) {
 	event := eventOf(failure.Class, words(failure.Err))
 	leader := leaderOf(trailer)
 	s.point(leader)
-	if failure.Reason == "NOT_LEADER" || leader != "" {
+	if failure.Reason == reasonNotLeader || leader != "" {
 		s.leave(c, event)
 		return
 	}

@@ -75,6 +75,9 @@ func ClassOf(err error) Class {
 // errorDomain is where the servers' reasons are defined.
 const errorDomain = "nstance"
 
+// reasonNotLeader is what a server of the shard says that does not lead it.
+const reasonNotLeader = "NOT_LEADER"
+
 // byReason and byCode are the whole of what answers mean; a reason is more exact than
 // its code.
 var (

@@ -19,7 +19,7 @@ const leaderTrailer = "nstance-leader"
 
 // connect finds the leader of the shard: at the address that served last, at those of the
 // configuration, or where a standby points to. If there is none, the error is the one that
-// says most: a refusal rather than silence.
+// says most; see [telling].
 func (s *Shard) connect(ctx context.Context) (*session, error) {
 	queue := s.addresses()
 	followed := false
@@ -36,7 +36,7 @@ func (s *Shard) connect(ctx context.Context) (*session, error) {
 		if err == nil {
 			return next, nil
 		}
-		if worst == nil || moreTelling(err, worst) {
+		if worst == nil || telling(err) > telling(worst) {
 			worst = fmt.Errorf("%s: %w", address, err)
 		}
 		if leader := leaderOf(trailer); leader != "" && !followed {
@@ -50,10 +50,18 @@ func (s *Shard) connect(ctx context.Context) (*session, error) {
 	return nil, worst
 }
 
-func moreTelling(err, than error) bool {
-	a, _ := Classify(err)
-	b, _ := Classify(than)
-	return b == Unavailable && a != Unavailable
+// telling ranks what is heard at the addresses of a shard. One that is not of the shard
+// says little while another is: then nobody leads, which passes.
+func telling(err error) int {
+	switch class, reason := Classify(err); {
+	case reason == reasonNotLeader:
+		return 2
+	case class == Mismatch:
+		return 1
+	case class == Unavailable:
+		return 0
+	}
+	return 3
 }
 
 // probe asks the server at an address who it is.

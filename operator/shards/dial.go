@@ -37,8 +37,9 @@ const (
 // Credentials say who we are and whom we trust. They are asked for each handshake, so what
 // is renewed meanwhile counts from the next connection on. Safe for concurrent use.
 type Credentials interface {
-	// ClientTLS returns the settings of a connection to a server that proves this name.
-	// The caller does not change them.
+	// ClientTLS returns the settings of a connection to a server that proves this name:
+	// roots and our certificate. The caller does not change them, and whatever they say
+	// insists on TLS 1.3, on the name, and on roots of ours.
 	ClientTLS(serverName string) *tls.Config
 }
 
@@ -59,8 +60,8 @@ func Dial(address, serverName string, creds Credentials, dial DialFunc) (*grpc.C
 	}
 	why := &Cause{}
 	late := &lateTLS{
-		TransportCredentials: credentials.NewTLS(creds.ClientTLS(serverName)),
-		config:               func() *tls.Config { return creds.ClientTLS(serverName) },
+		TransportCredentials: credentials.NewTLS(strict(creds.ClientTLS(serverName), serverName)),
+		config:               func() *tls.Config { return strict(creds.ClientTLS(serverName), serverName) },
 		why:                  why,
 	}
 	cc, err := grpc.NewClient("passthrough:///"+address,
@@ -78,6 +79,17 @@ func Dial(address, serverName string, creds Credentials, dial DialFunc) (*grpc.C
 		return nil, nil, fmt.Errorf("connect to %s: %w", address, err)
 	}
 	return cc, why, nil
+}
+
+// strict returns the settings of a connection with what no credentials can relax.
+func strict(settings *tls.Config, serverName string) *tls.Config {
+	settings = settings.Clone()
+	settings.MinVersion, settings.MaxVersion = tls.VersionTLS13, 0
+	settings.ServerName, settings.InsecureSkipVerify = serverName, false
+	if settings.RootCAs == nil {
+		settings.RootCAs = x509.NewCertPool() // those of the machine are not ours
+	}
+	return settings
 }
 
 // Cause remembers that a connection failed for a certificate. The zero value remembers

@@ -14,6 +14,8 @@ import (
 const (
 	// pageSize is how many instances come at once.
 	pageSize = 1000
+	// maxPages is far more than a shard has; a server that goes on names no end.
+	maxPages = 200
 	// impatient is when to list again while not everything is known, or while no stream
 	// says what happens.
 	impatient = 5 * time.Second
@@ -71,7 +73,8 @@ func (s *Shard) listGroups(ctx context.Context, c *session) (bool, error) {
 // listInstances is complete if every page is.
 func (s *Shard) listInstances(ctx context.Context, c *session) (bool, error) {
 	list := InstanceList{Complete: true, Began: s.opts.Now(), Term: c.term()}
-	for token := ""; ; {
+	token := ""
+	for range maxPages {
 		page, err := invoke(ctx, s, c, methodListInstances, func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.ListInstancesResponse, error) {
 			return api.ListInstances(ctx, &nstancev1.ListInstancesRequest{PageToken: token, PageSize: pageSize}, o...)
 		})
@@ -84,9 +87,17 @@ func (s *Shard) listInstances(ctx context.Context, c *session) (bool, error) {
 			}
 		}
 		list.Complete = list.Complete && page.GetComplete()
-		if token = page.GetNextPageToken(); token == "" {
+		next := page.GetNextPageToken()
+		if next == "" {
 			s.opts.Sink.InstancesListed(s.name, list)
 			return list.Complete, nil
 		}
+		if next == token {
+			break
+		}
+		token = next
 	}
+	endless := s.failure(ctx, methodListInstances, errEndless)
+	s.conclude(c, endless, nil)
+	return false, endless
 }

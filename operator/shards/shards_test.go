@@ -2,6 +2,7 @@ package shards_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"slices"
 	"strings"
@@ -10,7 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"nstance.dev/operator/shards"
 	"nstance.dev/operator/shards/shardtest"
@@ -79,6 +84,35 @@ func TestAListHasAsManyPagesAsItNeeds(t *testing.T) {
 		}
 		w.expect("a", shards.Ready, "")
 	})
+}
+
+// A list is given up that goes on for ever; the shard is not taken for one that is known.
+func TestS22_AListHasAnEnd(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		pages []string
+		most  int // calls in the first seconds
+	}{{"the same page again", []string{"again"}, 2}, {"pages in a circle", []string{"a", "b"}, 200}} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.Shard("a").Break(shardtest.Faults{NextPages: tt.pages})
+				w.apply(at("a", "a:1"))
+				w.after(4 * time.Second) // the first list is due at once or after a few seconds
+				if n := w.Shard("a").Count("ListInstances"); n == 0 || n > 10*tt.most {
+					t.Errorf("%d pages were asked for", n)
+				}
+				if st := w.shard("a").Status(); st.State == shards.Ready {
+					t.Errorf("%+v", st)
+				}
+				if w.lists != 0 {
+					t.Errorf("%d lists without an end were believed", w.lists)
+				}
+				w.Shard("a").Break(shardtest.Faults{})
+				w.after(time.Minute)
+				w.expect("a", shards.Ready, "")
+			})
+		})
+	}
 }
 
 func TestAStreamThatWasTooSlowIsOpenedAtOnceOnce(t *testing.T) {
@@ -368,6 +402,24 @@ func TestAServerMustSayThatItIsTheShard(t *testing.T) {
 	}
 }
 
+// During a failover, an address of another shard says less than the shard's own server.
+func TestAMisplacedAddressSaysLittleWhileNobodyLeads(t *testing.T) {
+	for _, addresses := range [][]string{{"b:1", "a:2"}, {"a:2", "b:1"}} {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.Shard("a").ServeStandby("a:2", "")
+			w.apply(at("a", addresses...))
+			w.expect("a", shards.Connecting, "")
+			w.Shard("a").Serve("a:2")
+			w.after(5 * time.Second)
+			w.expect("a", shards.Ready, "")
+		})
+	}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.apply(at("a", "gone:1", "b:1"))
+		w.expect("a", shards.Unreachable, shards.ReasonIdentityMismatch)
+	})
+}
+
 func TestAStandbyNamesTheLeader(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.apply(at("a", "gone:1", "a:1"))
@@ -519,6 +571,56 @@ func TestAnotherAuthorityIsRefused(t *testing.T) {
 			t.Errorf("the stranger got %d calls", n)
 		}
 	})
+}
+
+// lax are credentials that leave out what a connection must insist on.
+type lax struct {
+	*shardtest.Operator
+	relax func(*tls.Config)
+}
+
+func (l lax) ClientTLS(serverName string) *tls.Config {
+	settings := l.Operator.ClientTLS(serverName)
+	l.relax(settings)
+	return settings
+}
+
+func TestLaxCredentialsReachNoStranger(t *testing.T) {
+	for name, relax := range map[string]func(*tls.Config){
+		"no name":          func(c *tls.Config) { c.ServerName = "" },
+		"another name":     func(c *tls.Config) { c.ServerName = identity.ServerName("b", "example") },
+		"no check":         func(c *tls.Config) { c.InsecureSkipVerify = true },
+		"no roots":         func(c *tls.Config) { c.RootCAs = nil },
+		"an older version": func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				creds := lax{w.Operator(tenant), relax}
+				call := func(address string) (uint16, error) {
+					cc, _, err := shards.Dial(address, identity.ServerName("a", w.ID), creds, w.DialContext)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer func() { _ = cc.Close() }()
+					var from peer.Peer
+					_, err = nstancev1.NewOperatorServiceClient(cc).GetServerInfo(t.Context(), &emptypb.Empty{}, grpc.Peer(&from))
+					info, _ := from.AuthInfo.(credentials.TLSInfo)
+					return info.State.Version, err
+				}
+				if _, err := call("b:1"); err == nil {
+					t.Error("a server of another shard was called")
+				}
+				version, err := call("a:1")
+				if name == "no roots" {
+					if err == nil {
+						t.Error("a server was trusted without roots")
+					}
+				} else if err != nil || version != tls.VersionTLS13 {
+					t.Errorf("version %x: %v", version, err)
+				}
+			})
+		})
+	}
 }
 
 func TestS12_WhatBelongsToOthersIsDropped(t *testing.T) {

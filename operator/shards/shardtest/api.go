@@ -247,6 +247,9 @@ func (s *Shard) ListInstances(ctx context.Context, r *nstancev1.ListInstancesReq
 	if end < len(mine) {
 		out.NextPageToken = strconv.Itoa(end)
 	}
+	if pages := s.faults.NextPages; len(pages) > 0 {
+		out.NextPageToken = pages[(slices.Index(pages, r.GetPageToken())+1)%len(pages)]
+	}
 	return out, nil
 }
 

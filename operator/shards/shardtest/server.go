@@ -38,6 +38,8 @@ type Faults struct {
 	NoHeartbeats bool
 	// ClusterID and Shard are what GetServerInfo says instead of the truth.
 	ClusterID, Shard string
+	// NextPages are the tokens that lists of instances name in turn, for ever.
+	NextPages []string
 	// Tenant is whose groups and instances are, according to answers, instead of the caller's.
 	Tenant string
 }
