@@ -148,10 +148,11 @@ var transitions = map[State]map[Event]State{
 		EventCondemned:     Condemned,
 	},
 	Provisioning: {
-		EventAccepted:   Provisioning,
-		EventRegistered: Running,
-		EventFoundSick:  Unhealthy,
-		EventCondemned:  Condemned,
+		EventAccepted:      Provisioning,
+		EventCreateRefused: Deleted, // a listing had shown what there was of it while it was made
+		EventRegistered:    Running,
+		EventFoundSick:     Unhealthy,
+		EventCondemned:     Condemned,
 	},
 	Running: {
 		EventAccepted:   Running,

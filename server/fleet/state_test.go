@@ -12,7 +12,7 @@ import (
 var life = map[fleet.State][]fleet.State{
 	//                  accepted     refused  registered  reported    missed       found sick   condemned   drain       delete sent gone
 	fleet.Pending:      {"provisioning", "deleted", "running", "-", "-", "unhealthy", "condemned", "-", "-", "-"},
-	fleet.Provisioning: {"provisioning", "-", "running", "-", "-", "unhealthy", "condemned", "-", "-", "-"},
+	fleet.Provisioning: {"provisioning", "deleted", "running", "-", "-", "unhealthy", "condemned", "-", "-", "-"},
 	fleet.Running:      {"running", "-", "running", "running", "suspect", "unhealthy", "condemned", "-", "-", "-"},
 	fleet.Suspect:      {"suspect", "-", "running", "running", "suspect", "unhealthy", "condemned", "-", "-", "-"},
 	fleet.Unhealthy:    {"unhealthy", "deleted", "running", "running", "unhealthy", "unhealthy", "condemned", "-", "-", "-"},

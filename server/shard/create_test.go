@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,50 @@ func TestF19_LostCreateAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestF19_OpenCreateIsRepeatedThoughItsVMShows: a driver that makes a machine in several
+// steps goes on with them when it is asked again, and not because a listing has shown
+// what there is of it.
+func TestF19_OpenCreateIsRepeatedThoughItsVMShows(t *testing.T) {
+	const lost = 5
+	inWorld(t, worldOptions{DeadAgents: true, Collect: "1s"}, func(t *testing.T, w *world) {
+		w.cloud.SetFaults(drivertest.Times(lost, drivertest.OpCreate, drivertest.LostAnswer()))
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		if n := w.count(drivertest.OpCreate); n != lost+1 {
+			t.Errorf("%d creates, want %d: until the outcome is known", n, lost+1)
+		}
+		if made := w.cloud.Created(); made != 1 {
+			t.Errorf("%d machines were made, want 1", made)
+		}
+	})
+}
+
+// TestS5_CreateIsRefusedWhoseVMWasShown: a listing shows what a driver has made so far,
+// and then the driver takes it back and says no. Another machine is made.
+func TestS5_CreateIsRefusedWhoseVMWasShown(t *testing.T) {
+	inWorld(t, worldOptions{DeadAgents: true, Collect: "1s"}, func(t *testing.T, w *world) {
+		refused := drivertest.Fault{After: driver.Fail(driver.Quota, "create", errors.New("no disk is left")), Linger: 3 * time.Second}
+		w.cloud.SetFaults(drivertest.Times(1, drivertest.OpCreate, refused))
+		w.scale(web, 1)
+		w.settle(2 * time.Second)
+		first := w.vms(web)[0].InstanceID
+		r, err := w.shard().Reign()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row, _ := r.cache.Instance(first); row.State != fleet.Provisioning {
+			t.Fatalf("before the refusal it is %s", row.State)
+		}
+		w.cloud.Remove(first)
+		w.dead.Store(false)
+		w.settle(time.Minute)
+		if row, ok := r.cache.Instance(first); ok && row.State != fleet.Deleted {
+			t.Errorf("after the refusal it is %s", row.State)
+		}
+		w.converged(1)
+	})
 }
 
 // TestF19_RefusedAfterALostAnswer: that the second call had no effect does not

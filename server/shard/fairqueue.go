@@ -168,11 +168,14 @@ func (c *creator) await(ctx context.Context) bool {
 	}
 }
 
-// takeOff marks a call as under way, unless nobody wants the instance any more. The
+// takeOff marks a call as under way, unless nobody wants the instance any more. That
+// a listing shows its VM does not answer a call whose outcome is open: a driver that
+// makes a machine in several steps goes on with them only when it is asked again. The
 // caller holds mu.
 func (c *creator) takeOff(it *intent) bool {
 	row, ok := c.r.cache.Instance(it.request.InstanceID)
-	if !ok || row.State != fleet.Pending {
+	open := it.doubtful && row.State == fleet.Provisioning
+	if !ok || row.State != fleet.Pending && !open {
 		return false
 	}
 	c.flying[it.request.InstanceID] = make(chan struct{})
