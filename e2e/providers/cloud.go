@@ -53,7 +53,7 @@ func (c calls) faults(seed uint64) wire.Faults {
 	common := []wire.Fault{
 		{Kind: driver.Throttled},
 		{Kind: driver.Transient},
-		{Kind: driver.Transient, After: true},
+		{Kind: driver.Ambiguous, After: true},
 		{Lost: true},
 		{Delay: 2 * time.Second},
 		{Linger: 2 * time.Second},
@@ -99,7 +99,7 @@ var errStillborn = errors.New("the machine does not come up")
 func (h *hosts) births() Trouble {
 	return Trouble{
 		Begin: func() { h.stillborn.Store(2) },
-		Felt: func(int) error {
+		Felt: func() error {
 			if left := h.stillborn.Load(); left > 0 {
 				return fmt.Errorf("%d more machines have to fail", left)
 			}

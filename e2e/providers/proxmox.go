@@ -46,7 +46,7 @@ func Proxmox(t testing.TB) *Cloud {
 		},
 		Machines: func() (found []Machine) {
 			for _, m := range cloud.Machines() {
-				found = append(found, Machine{Name: m.Name, ID: tagged(m.Config["tags"]), Runs: m.Running})
+				found = append(found, Machine{Name: m.Name, ID: idOf(m), Runs: m.Running})
 			}
 			return found
 		},
@@ -89,32 +89,36 @@ func proxmoxTroubles(c *Cloud, cloud *proxmoxfake.Cloud, h *hosts) {
 	}
 }
 
-// nodeAway takes the node away on which most machines are, until there are enough on
-// others.
+// nodeAway takes the node away on which most machines are, until there is one more on
+// the others than there was.
 func nodeAway(cloud *proxmoxfake.Cloud) Trouble {
 	var away string
+	var before int
+	elsewhere := func() (n int) {
+		for _, m := range cloud.Machines() {
+			if m.Running && m.Node != away && idOf(m) != "" {
+				n++
+			}
+		}
+		return n
+	}
 	return Trouble{
 		Begin: func() {
 			on, most := map[string]int{}, 0
 			for _, m := range cloud.Machines() {
-				if tagged(m.Config["tags"]) == "" {
+				if idOf(m) == "" {
 					continue
 				}
 				if on[m.Node]++; on[m.Node] > most {
 					away, most = m.Node, on[m.Node]
 				}
 			}
+			before = elsewhere()
 			cloud.SetOnline(away, false)
 		},
-		Felt: func(size int) error {
-			elsewhere := 0
-			for _, m := range cloud.Machines() {
-				if m.Running && m.Node != away && tagged(m.Config["tags"]) != "" {
-					elsewhere++
-				}
-			}
-			if elsewhere < size {
-				return fmt.Errorf("%d machines run on other nodes than %s, want %d", elsewhere, away, size)
+		Felt: func() error {
+			if n := elsewhere(); n <= before {
+				return fmt.Errorf("%d machines run on other nodes than %s, and did before", n, away)
 			}
 			return nil
 		},
@@ -127,7 +131,7 @@ func nodeAway(cloud *proxmoxfake.Cloud) Trouble {
 func numbersTaken(cloud *proxmoxfake.Cloud) Trouble {
 	return Trouble{
 		Begin: func() { cloud.SetRivals(3) },
-		Felt: func(int) error {
+		Felt: func() error {
 			if left := cloud.Rivals(); left > 0 {
 				return fmt.Errorf("%d more numbers have to be taken", left)
 			}
@@ -148,6 +152,16 @@ func (stop running) Kill() { stop() }
 
 // instanceTag stands before the identity of a machine.
 const instanceTag = "nstance-i-"
+
+// idOf returns the identity of a machine: from its tags, or from its name if it is so new
+// that it has none.
+func idOf(m proxmoxfake.Machine) string {
+	if id := tagged(m.Config["tags"]); id != "" {
+		return id
+	}
+	id, _ := identity.ParseID(m.Name) // of other names there is none
+	return string(id)
+}
 
 // tagged returns the identity that tags give a machine.
 func tagged(tags string) string {

@@ -22,9 +22,8 @@ type Trouble struct {
 	Begin, End func() // what happens to the cloud itself; nil: nothing
 	Costs      bool   // machines that did not crash, too
 
-	// Felt returns nil when it has gone on for long enough for a group that is to have
-	// this size; a nil Felt: at once.
-	Felt func(size int) error
+	// Felt returns nil when it has gone on for long enough; a nil Felt: at once.
+	Felt func() error
 }
 
 // Kinds are all kinds of trouble, in the order in which a shard gets into them. The
@@ -68,7 +67,7 @@ const longerThanPatience = patienceOfServers + 2*time.Second
 func (c calls) troubles(h *hosts, gate *wire.Gate, lag func(behind bool)) map[string]Trouble {
 	all := c.refusals()
 	all["stillborn"] = h.births()
-	all["stale-listing"] = c.during(gate, func() { lag(true) }, func() { lag(false) })
+	all["stale-listing"] = c.during(gate, 2*staleness, func() { lag(true) }, func() { lag(false) })
 	return all
 }
 
@@ -85,7 +84,7 @@ func (c calls) refusals() map[string]Trouble {
 	return map[string]Trouble{
 		"throttled":   some(wire.Fault{Kind: driver.Throttled}),
 		"transient":   some(wire.Fault{Kind: driver.Transient}),
-		"late-error":  some(wire.Fault{Kind: driver.Transient, After: true}),
+		"late-error":  some(wire.Fault{Kind: driver.Ambiguous, After: true}),
 		"lost-answer": some(wire.Fault{Lost: true}),
 		"slow-call":   some(wire.Fault{Delay: 2 * time.Second}),
 		"late-answer": {Needs: []string{c.create, c.remove}, Calls: func() wire.Faults {
@@ -121,14 +120,19 @@ func (c calls) brokenPages() Trouble {
 	}}
 }
 
-// during is a trouble of the cloud itself that lasts until there were three listings.
-func (c calls) during(gate *wire.Gate, begin, end func()) Trouble {
-	until := 0
+// during is a trouble of the cloud itself that lasts for a time, and until there were
+// three listings.
+func (c calls) during(gate *wire.Gate, least time.Duration, begin, end func()) Trouble {
+	var listings int
+	var began time.Time
 	return Trouble{
-		Begin: func() { begin(); until = gate.Count(c.list) + 3 },
-		Felt: func(int) error {
-			if left := until - gate.Count(c.list); left > 0 {
+		Begin: func() { begin(); listings, began = gate.Count(c.list)+3, time.Now() },
+		Felt: func() error {
+			if left := listings - gate.Count(c.list); left > 0 {
 				return fmt.Errorf("%d more listings are to come", left)
+			}
+			if left := least - time.Since(began); left > 0 {
+				return fmt.Errorf("%v more are to pass", left)
 			}
 			return nil
 		},
@@ -183,7 +187,7 @@ func (w *World) Endure(kind string) {
 			return fmt.Errorf("no call of %v has gone wrong", missed)
 		}
 		if trouble.Felt != nil {
-			return trouble.Felt(w.size)
+			return trouble.Felt()
 		}
 		return nil
 	})
