@@ -21,6 +21,7 @@ import (
 	"nstance.dev/operator/controllers/machine"
 	"nstance.dev/operator/controllers/walktest"
 	"nstance.dev/operator/cooloff"
+	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards/shardtest"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -313,6 +314,47 @@ func TestO16_APausedClusterChangesNothing(t *testing.T) {
 		w.live(10 * time.Second)
 		if m := w.get(); m.Spec.InstanceID != "" || len(m.Finalizers) != 0 || len(w.instances("a")) != 0 {
 			t.Errorf("%+v", m)
+		}
+	})
+}
+
+// What was there before this process began, and is missing from the first listing together
+// with much else, has to be missing from a second one.
+func TestS8_WhatMachinesStandForIsRemembered(t *testing.T) {
+	const shard = "a"
+	store := inventory.NewStore(walktest.Tenant, nil)
+	store.Configure([]string{shard})
+	b := kubefake.NewBuilder(t)
+	known := func(name, instance string, state api.InstanceState) {
+		m := &api.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: walktest.Namespace, Name: name}}
+		m.Spec.Shard, m.Spec.InstanceID, m.Spec.GroupRef.Name = shard, name, "web"
+		m.Status.InstanceID, m.Status.InstanceState = instance, state
+		b.WithObjects(m)
+	}
+	for i := range 4 {
+		name := fmt.Sprintf("i%d", i)
+		known(name, name, api.InstanceRunning)
+	}
+	known("asked-for", "", "")
+	known("ended", "ended", api.InstanceTerminated)
+	if err := machine.Remember(t.Context(), b.Build(), store, walktest.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1000, 0)
+	store.Update(shard, func(s *inventory.Shard) []inventory.Change {
+		s.Connected(1, now)
+		return s.ListedInstances(inventory.InstanceList{Complete: true, Asked: now.Add(time.Second)}, now.Add(time.Second))
+	})
+	store.Read(shard, func(s *inventory.Shard) {
+		for _, id := range []string{"i0", "i3"} {
+			if s.Presence(id) != inventory.Present {
+				t.Errorf("%s is %s after one listing", id, s.Presence(id))
+			}
+		}
+		for _, id := range []string{"asked-for", "ended"} {
+			if s.Presence(id) != inventory.Gone {
+				t.Errorf("%s is %s, and was never there", id, s.Presence(id))
+			}
 		}
 	})
 }
