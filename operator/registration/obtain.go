@@ -35,6 +35,7 @@ type Names struct {
 	Key         string // "nstance-operator-key"
 	Certificate string // "nstance-operator-cert"
 	Nonce       string // "nstance-operator-nonce"
+	NonceEntry  string // of that Secret: "nonce.jwt"
 }
 
 // Entries and marks of the Secrets.
@@ -43,7 +44,6 @@ const (
 	publicEntry      = "public.key"  // PKIX, PEM
 	certificateEntry = "tls.crt"
 	tlsKeyEntry      = "tls.key"
-	nonceEntry       = "nonce.jwt"
 	usedEntry        = "nonce.sha256" // of the nonce that the certificate came with, hexadecimal
 
 	tlsType      = "kubernetes.io/tls"
@@ -80,6 +80,7 @@ func (o Options) withDefaults() Options {
 		{&o.Names.Key, "nstance-operator-key"},
 		{&o.Names.Certificate, "nstance-operator-cert"},
 		{&o.Names.Nonce, "nstance-operator-nonce"},
+		{&o.Names.NonceEntry, "nonce.jwt"},
 	} {
 		if *f.name == "" {
 			*f.name = f.otherwise
@@ -190,16 +191,16 @@ func (o Options) owner() owner { return owner{o.Cluster, o.Tenant} }
 func (o Options) nonce(ctx context.Context) (string, error) {
 	stored, err := o.Store.Get(ctx, o.Names.Nonce)
 	if errors.Is(err, secrets.ErrNotFound) {
-		return "", fmt.Errorf("%w: put the token that nstance-admin issues into %s of secret %s", ErrNoNonce, nonceEntry, o.Names.Nonce)
+		return "", fmt.Errorf("%w: put the token that nstance-admin issues into %s of secret %s", ErrNoNonce, o.Names.NonceEntry, o.Names.Nonce)
 	}
 	if err != nil {
 		return "", err
 	}
-	token := strings.TrimSpace(string(stored.Data[nonceEntry]))
+	token := strings.TrimSpace(string(stored.Data[o.Names.NonceEntry]))
 	claims, err := identity.DecodeNonceUnverified(token)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("%w: secret %s, %s: %w", ErrNoNonce, o.Names.Nonce, nonceEntry, err)
+		return "", fmt.Errorf("%w: secret %s, %s: %w", ErrNoNonce, o.Names.Nonce, o.Names.NonceEntry, err)
 	case claims.Kind != identity.NonceOperator:
 		return "", fmt.Errorf("%w: secret %s: the nonce is one for an agent", ErrNoNonce, o.Names.Nonce)
 	case claims.ClusterID != o.Cluster || claims.Tenant != o.Tenant:

@@ -107,7 +107,7 @@ func (p *process) registration() registration.Options {
 	present := p.config()
 	return registration.Options{
 		Cluster: present.ClusterID, Tenant: present.Tenant, Store: p.store, Identity: p.identity,
-		Names:  registration.Names{Key: p.settings.KeySecret, Certificate: p.settings.CertSecret, Nonce: p.settings.NonceSecret},
+		Names:  registration.Names{Key: p.settings.KeySecret, Certificate: p.settings.CertSecret, Nonce: p.settings.NonceSecret, NonceEntry: p.settings.NonceKey},
 		Shards: func() []shards.Target { return registrationTargets(p.config()) },
 		Dial:   p.options.Dial, Log: p.log,
 	}

@@ -69,6 +69,7 @@ type Settings struct {
 type Environment struct {
 	CAConfigMap     string
 	NonceSecret     string
+	NonceKey        string
 	KeySecret       string
 	CertSecret      string
 	ShardsConfigMap string

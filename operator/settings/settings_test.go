@@ -37,7 +37,7 @@ func defaults() settings.Settings {
 		PollInterval: 30 * time.Second, UnreachableGrace: 30 * time.Second, RedirectAfter: time.Minute,
 		SetNodeProviderID: true, DeleteOrphanNodes: true, MemoryFactor: 0.925,
 		Environment: settings.Environment{
-			CAConfigMap: "nstance-cluster-ca", NonceSecret: "nstance-operator-nonce", KeySecret: "nstance-operator-key",
+			CAConfigMap: "nstance-cluster-ca", NonceSecret: "nstance-operator-nonce", NonceKey: "nonce.jwt", KeySecret: "nstance-operator-key",
 			CertSecret: "nstance-operator-cert", ShardsConfigMap: "nstance-shards",
 			ServiceAccount: "nstance-capi-workload", APIServer: "https://kubernetes.default.svc:443",
 			WebhookService: "nstance-operator-webhook", WebhookConfiguration: "nstance-operator",

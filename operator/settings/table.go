@@ -109,7 +109,8 @@ var table = []setting{
 	},
 
 	variable("NSTANCE_CA_CONFIGMAP", "nstance-cluster-ca", "ConfigMap whose `ca.crt` holds the cluster's authorities", func(s *Settings) *string { return &s.CAConfigMap }, objectName),
-	variable("NSTANCE_NONCE_SECRET", "nstance-operator-nonce", "Secret whose `nonce.jwt` the operator registers with", func(s *Settings) *string { return &s.NonceSecret }, objectName),
+	variable("NSTANCE_NONCE_SECRET", "nstance-operator-nonce", "Secret with the token that the operator registers with", func(s *Settings) *string { return &s.NonceSecret }, objectName),
+	variable("NSTANCE_NONCE_KEY", "nonce.jwt", "key of that token in its Secret", func(s *Settings) *string { return &s.NonceKey }, entryName),
 	variable("NSTANCE_KEY_SECRET", "nstance-operator-key", "Secret for the operator's key; the operator makes it", func(s *Settings) *string { return &s.KeySecret }, objectName),
 	variable("NSTANCE_CERT_SECRET", "nstance-operator-cert", "Secret for the operator's certificate; the operator makes it", func(s *Settings) *string { return &s.CertSecret }, objectName),
 	variable("NSTANCE_SHARDS_CONFIGMAP", "nstance-shards", "ConfigMap with the shards; where there is none, those of the file count", func(s *Settings) *string { return &s.ShardsConfigMap }, objectName),
@@ -252,6 +253,8 @@ func namespace(value string) error {
 }
 
 func objectName(value string) error { return said(value, validation.IsDNS1123Subdomain(value)) }
+
+func entryName(value string) error { return said(value, validation.IsConfigMapKey(value)) }
 
 func labelValue(value string) error { return said(value, validation.IsValidLabelValue(value)) }
 
