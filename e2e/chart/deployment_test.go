@@ -1,0 +1,158 @@
+package chart_test
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"nstance.dev/operator/config"
+	"nstance.dev/operator/settings"
+)
+
+func operator(t *testing.T, v values) corev1.PodSpec {
+	t.Helper()
+	return as[appsv1.Deployment](t, find(t, render(t, v), "Deployment", "nstance-operator")).Spec.Template.Spec
+}
+
+// TestTheOperatorHasNoPowerOverItsNode: the Pod meets the restricted Pod security
+// standard.
+func TestTheOperatorHasNoPowerOverItsNode(t *testing.T) {
+	pod := operator(t, least())
+	c := pod.Containers[0]
+	if !*pod.SecurityContext.RunAsNonRoot || *pod.SecurityContext.RunAsUser == 0 ||
+		pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault ||
+		*c.SecurityContext.AllowPrivilegeEscalation || !*c.SecurityContext.ReadOnlyRootFilesystem ||
+		!slices.Equal(c.SecurityContext.Capabilities.Drop, []corev1.Capability{"ALL"}) {
+		t.Errorf("%+v, %+v", pod.SecurityContext, c.SecurityContext)
+	}
+}
+
+// TestPortsFollowTheirAddresses: probes, metrics and webhooks are found where the
+// operator listens.
+func TestPortsFollowTheirAddresses(t *testing.T) {
+	ports := func(v values) map[string]int32 {
+		got := map[string]int32{}
+		for _, p := range operator(t, v).Containers[0].Ports {
+			got[p.Name] = p.ContainerPort
+		}
+		return got
+	}
+	for _, tt := range []struct {
+		values values
+		want   map[string]int32
+	}{
+		{nil, map[string]int32{"health": 8081, "metrics": 8080, "webhook": 9443}},
+		{values{"metrics": values{"address": "0"}, "webhook": values{"enabled": false}}, map[string]int32{"health": 8081}},
+		{values{"metrics": values{"address": "[::]:9000"}, "healthProbeAddr": "127.0.0.1:9001", "webhook": values{"port": 9002}},
+			map[string]int32{"health": 9001, "metrics": 9000, "webhook": 9002}},
+	} {
+		if diff := cmp.Diff(tt.want, ports(least(tt.values))); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// TestTheConfigurationIsOneTheOperatorTakes: what the chart writes is read as it was
+// meant.
+func TestTheConfigurationIsOneTheOperatorTakes(t *testing.T) {
+	r := render(t, least(values{"config": values{
+		"tenant": "red", "import": values{"pools": "per-shard", "exclude": []any{"control-plane"}},
+		"shards": values{"us-west-2c": values{"operator_addr": "a:1, b:2", "registration_addr": "c:3"}},
+	}}))
+	file := as[corev1.ConfigMap](t, find(t, r, "ConfigMap", "nstance-operator-config")).Data["config.yaml"]
+	shards := as[corev1.ConfigMap](t, find(t, r, "ConfigMap", "nstance-shards")).Data
+	got, err := config.Parse(config.Sources{File: []byte(file), Shards: shards})
+	if err != nil {
+		t.Fatalf("%v\n%s\n%v", err, file, shards)
+	}
+	var names []string
+	for _, s := range got.Shards {
+		names = append(names, s.Name)
+	}
+	if got.ClusterID != "example" || got.Tenant != "red" || got.Import.Pools != config.PerShard || !slices.Equal(got.Import.Exclude, []string{"control-plane"}) ||
+		!slices.Equal(names, []string{"us-west-2a", "us-west-2b", "us-west-2c"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestS14_TheTokenStandsInASecretAlone: it is neither an argument nor a variable.
+func TestS14_TheTokenStandsInASecretAlone(t *testing.T) {
+	r := render(t, least(values{"registration": values{"jwt": "planted-token"}}))
+	for _, o := range r.Objects {
+		text, err := o.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "planted-token") != (o.GetKind() == "Secret") {
+			t.Errorf("%s %s: %s", o.GetKind(), o.GetName(), text)
+		}
+	}
+}
+
+// TestTheOperatorTakesItsArguments: it knows every flag and variable that the chart gives
+// it, and they arrive.
+func TestTheOperatorTakesItsArguments(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		values values
+		want   func(*settings.Settings)
+	}{
+		{"least", nil, func(*settings.Settings) {}},
+		{"all else", values{
+			"replicaCount": 1, "leaderElection": values{"enabled": false}, "watchFilter": "red", "machinePoolMachines": false,
+			"registration":   values{"secretName": "given", "key": "token"},
+			"managedSecrets": values{"key": "k", "cert": "c"}, "ca": values{"configMapName": "authority"},
+			"onDemand": values{"mode": "off", "provisionTimeout": "20m", "linger": "2m"},
+			"drain":    values{"concurrency": 3, "force": "Never", "evictionQps": 0.5},
+			"capi":     values{"serviceAccountName": "core", "endpoint": "https://api.example.com:6443", "apiServer": "https://10.0.0.9:6443"},
+			"webhook":  values{"port": 9999, "certManager": values{"enabled": true}},
+			"metrics":  values{"address": "0", "secure": true}, "healthProbeAddr": ":9001", "log": values{"level": "debug", "format": "text"},
+			"extraArgs": []any{"--poll-interval=1m"},
+		}, func(s *settings.Settings) {
+			s.LeaderElect, s.WatchFilter, s.MachinePoolMachines = false, "red", false
+			s.NonceSecret, s.NonceKey, s.KeySecret, s.CertSecret, s.CAConfigMap = "given", "token", "k", "c", "authority"
+			s.OnDemand, s.OnDemandProvisionTimeout, s.OnDemandLinger = settings.OnDemandOff, 20*time.Minute, 2*time.Minute
+			s.DrainConcurrency, s.DrainForce, s.EvictionQPS = 3, settings.ForceNever, 0.5
+			s.ServiceAccount, s.WorkloadEndpoint, s.APIServer = "core", "https://api.example.com:6443", "https://10.0.0.9:6443"
+			s.WebhookPort, s.WebhookCertDir = 9999, "/etc/nstance/webhook"
+			s.MetricsAddress, s.MetricsSecure, s.ProbeAddress = "0", true, ":9001"
+			s.LogLevel, s.LogText, s.PollInterval = slog.LevelDebug, true, time.Minute
+		}},
+		{"no webhooks", values{"webhook": values{"enabled": false}}, func(s *settings.Settings) { s.Webhooks = false }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			want, err := settings.Parse(nil, func(string) string { return "" }, "nstance")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want.LeaderElect, want.MetricsAddress, want.MetricsSecure = true, ":8080", false // the chart's own defaults
+			tt.want(&want)
+			c := operator(t, least(tt.values)).Containers[0]
+			env := map[string]string{"NSTANCE_NAMESPACE": "nstance"}
+			for _, e := range c.Env {
+				if e.ValueFrom == nil {
+					env[e.Name] = e.Value
+				}
+			}
+			asked := map[string]bool{}
+			got, err := settings.Parse(c.Args, func(name string) string { asked[name] = true; return env[name] }, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			for name := range env {
+				if !asked[name] {
+					t.Errorf("the operator does not know %s", name)
+				}
+			}
+		})
+	}
+}

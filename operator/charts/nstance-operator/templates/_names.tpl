@@ -1,0 +1,49 @@
+{{/* The name that all names begin with. */}}
+{{- define "nstance.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{ .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- else if contains "nstance-operator" .Release.Name -}}
+{{ .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- else -}}
+{{ printf "%s-nstance-operator" .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- end -}}
+{{- end -}}
+
+{{- define "nstance.namespace" -}}
+{{ .Values.namespaceOverride | default .Release.Namespace }}
+{{- end -}}
+
+{{- define "nstance.serviceAccountName" -}}
+{{ .Values.serviceAccount.name | default (include "nstance.fullname" .) }}
+{{- end -}}
+
+{{/* The operator and Cluster API's core, as the API server calls them. */}}
+{{- define "nstance.user" -}}
+system:serviceaccount:{{ include "nstance.namespace" . }}:{{ include "nstance.serviceAccountName" . }}
+{{- end -}}
+
+{{- define "nstance.core" -}}
+system:serviceaccount:{{ .Values.capi.core.namespace }}:{{ .Values.capi.core.serviceAccountName }}
+{{- end -}}
+
+{{- define "nstance.webhookService" -}}
+{{ include "nstance.fullname" . }}-webhook
+{{- end -}}
+
+{{- define "nstance.selector" -}}
+app.kubernetes.io/name: nstance-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "nstance.labels" -}}
+{{ include "nstance.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+cluster.x-k8s.io/provider: infrastructure-nstance
+{{- end -}}
+
+{{/* Names, for a line of metadata in the namespace. */}}
+{{- define "nstance.webhookConfiguration" -}}
+{{ include "nstance.fullname" . }}
+{{- end -}}

@@ -1,0 +1,31 @@
+{{/*
+What the operator does in the workload cluster: drain Nodes, tell them apart, and let
+Pods with a machine of their own be scheduled. Where that is another cluster, the identity
+in its kubeconfig needs these instead.
+*/}}
+{{- define "nstance.workloadRules" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get, list, watch, patch, update, delete]
+- apiGroups: [""]
+  resources: [nodes/status]
+  verbs: [get]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
+- apiGroups: [""]
+  resources: [namespaces, persistentvolumes, persistentvolumeclaims]
+  verbs: [get, list, watch]
+- apiGroups: [storage.k8s.io]
+  resources: [volumeattachments]
+  verbs: [get, list, watch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch]
+- apiGroups: [apps]
+  resources: [daemonsets]
+  verbs: [get, list, watch]
+{{- end -}}
