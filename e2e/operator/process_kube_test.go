@@ -40,6 +40,7 @@ type process struct {
 	config    string // path of the configuration file
 	kubeadmin string // path of a kubeconfig
 	probes    string // host:port
+	metrics   string // host:port
 	log       *logs
 }
 
@@ -83,6 +84,10 @@ func newProcess(t *testing.T, c *kube.Cluster) *process {
 		t.Fatal(err)
 	}
 	p.probes = fmt.Sprintf("127.0.0.1:%d", port)
+	if port, err = kube.FreePort(); err != nil {
+		t.Fatal(err)
+	}
+	p.metrics = fmt.Sprintf("127.0.0.1:%d", port)
 	p.configure(t, "a: {operator_addr: \"a:8993\"}")
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "nstance-capi-workload"}}
 	if _, err := p.clients.CoreV1().ServiceAccounts(processNamespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
@@ -120,7 +125,7 @@ func (p *process) start(t *testing.T) (stop func() error) {
 	}
 	s, err := settings.Parse([]string{
 		"--config=" + p.config, "--namespace=" + processNamespace, "--kubeconfig=" + p.kubeadmin,
-		"--health-probe-bind-address=" + p.probes, "--leader-elect", fmt.Sprintf("--webhook-port=%d", port),
+		"--health-probe-bind-address=" + p.probes, "--metrics-bind-address=" + p.metrics, "--metrics-secure=false", "--leader-elect", fmt.Sprintf("--webhook-port=%d", port),
 	}, func(string) string { return "" }, "")
 	if err != nil {
 		t.Fatal(err)
@@ -142,10 +147,10 @@ func (p *process) start(t *testing.T) (stop func() error) {
 	return stop
 }
 
-// answers reports whether a probe answers with a status.
-func (p *process) answers(path string, status int) func(context.Context) error {
+// answers reports whether an address answers with a status, and with a text in it.
+func answers(url string, status int, part string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.probes+path, nil)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+url, nil)
 		if err != nil {
 			return err
 		}
@@ -154,9 +159,12 @@ func (p *process) answers(path string, status int) func(context.Context) error {
 			return err
 		}
 		defer answer.Body.Close()
-		text, _ := io.ReadAll(answer.Body)
-		if answer.StatusCode != status {
-			return fmt.Errorf("%s answers %s: %s", path, answer.Status, text)
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			return err
+		}
+		if answer.StatusCode != status || !strings.Contains(string(text), part) {
+			return fmt.Errorf("%s answers %s: %s", url, answer.Status, text)
 		}
 		return nil
 	}
@@ -206,8 +214,8 @@ func TestO1_TheOperatorStartsBeforeARealAPIServer(t *testing.T) {
 	p := newProcess(t, c)
 	stop := p.start(t)
 
-	kube.Await(t, "alive", p.answers("/healthz", http.StatusOK))
-	kube.Await(t, "not ready without its kinds", p.answers("/readyz", http.StatusInternalServerError))
+	kube.Await(t, "alive", answers(p.probes+"/healthz", http.StatusOK, ""))
+	kube.Await(t, "not ready without its kinds", answers(p.probes+"/readyz", http.StatusInternalServerError, ""))
 	installDefinitions(t, c)
 	core, err := kube.ClusterAPIDefinitions()
 	if err != nil {
@@ -217,7 +225,7 @@ func TestO1_TheOperatorStartsBeforeARealAPIServer(t *testing.T) {
 
 	kube.Await(t, "registered", p.secret("nstance-operator-cert", "tls.crt", "tls.key"))
 	kube.Await(t, "webhook certificate", p.secret("nstance-operator-webhook-cert", "ca.crt", "tls.crt", "tls.key"))
-	kube.Await(t, "ready", p.answers("/readyz", http.StatusOK))
+	kube.Await(t, "ready", answers(p.probes+"/readyz", http.StatusOK, ""))
 	kube.Await(t, "shard a connected", p.connected("a"))
 	objects := clientOf(t, c.Admin(), nil)
 	infra := schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
@@ -226,6 +234,7 @@ func TestO1_TheOperatorStartsBeforeARealAPIServer(t *testing.T) {
 	kube.Await(t, "kubeconfig", p.secret("example--default-kubeconfig", "value"))
 	kube.Await(t, "group imported", p.object(objects, capi.WithResource("machinepools"), "web", "2", "spec", "replicas"))
 	kube.Await(t, "pool listed", p.object(objects, infra.WithResource("nstancemachinepools"), "web", "2", "status", "replicas"))
+	kube.Await(t, "pool counted", answers(p.metrics+"/metrics", http.StatusOK, `nstance_operator_pool_replicas{kind="desired",pool="web"} 2`))
 
 	listed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "nstance-shards"}, Data: map[string]string{"a": "a:8993", "b": "b:8993"}}
 	if _, err := p.clients.CoreV1().ConfigMaps(processNamespace).Create(t.Context(), listed, metav1.CreateOptions{}); err != nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/controllers/cluster"
@@ -28,6 +29,7 @@ import (
 	"nstance.dev/operator/controllers/shardgroup"
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/importing"
+	"nstance.dev/operator/metrics"
 	"nstance.dev/operator/settings"
 	"nstance.dev/operator/shards"
 )
@@ -64,6 +66,7 @@ func (p *process) controlObjects(ctx context.Context, set *shards.Set, there *no
 func (p *process) controlNodes(ctx context.Context, set *shards.Set, there *nodes) error {
 	machines := p.machines(set, there)
 	errs := []error{
+		p.countObjects(there),
 		machines.SetupWithManager(p.mgr, p.hub, p.controllerOptions()),
 		p.drains(ctx, set, there).SetupWithManager(p.mgr, there.Cluster, p.hub, p.controllerOptions()),
 		nodecontrollers.Setup(p.mgr, there.Cluster, p.hub, p.correlation(there), p.controllerOptions()),
@@ -180,6 +183,17 @@ func (p *process) reportErrors(events events.EventRecorder) error {
 	})
 	p.intake.OnError(reporter.Report)
 	return p.mgr.Add(reporter)
+}
+
+// countObjects has the metrics show what stands in objects.
+func (p *process) countObjects(there *nodes) error {
+	err := ctrlmetrics.Registry.Register(metrics.Objects{
+		Reader: p.mgr.GetClient(), Nodes: there.GetClient(), Namespace: p.settings.Namespace, Inventory: p.intake.Inventory(), Now: time.Now,
+	})
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	return nil
 }
 
 // connection returns what says how the operator stands with a shard.

@@ -5,8 +5,10 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -38,6 +40,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub) error 
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("imports").
 		Watches(&infrav1.NstanceMachinePool{}, all).
+		Watches(&infrav1.NstanceCluster{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(first).
 		WatchesRawSource(news.Source(groups)).
 		Complete(r)
