@@ -77,7 +77,7 @@ metadata: {name: example--default, labels: {nstance.dev/managed: "true"}}
 	writtenCluster = `
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
-metadata: {name: example--default}
+metadata: {name: written}
 spec: {infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: NstanceCluster, name: example--default}}
 `
 	otherCluster = `
@@ -185,7 +185,7 @@ spec: {group: workers, shards: [a], providerID: "nstance://example/default/worke
 const (
 	refusedStatic   = " workers is static: without it its group goes back to what the configuration of its servers says; annotate it nstance.dev/allow-static-delete=true and delete it again"
 	refusedLabel    = "MachinePool workers is static: its label nstance.dev/static guards it and stays; annotate it nstance.dev/allow-static-delete=true first to take it off"
-	refusedCluster  = "Cluster example--default takes all its pools and their machines with it; annotate it nstance.dev/allow-cluster-delete=true and delete it again"
+	refusedCluster  = " takes all its pools and their machines with it; annotate it nstance.dev/allow-cluster-delete=true and delete it again"
 	refusedPart     = "NstanceShardGroup workers--a takes the instances of its group on this shard with it; take the shard out of the pool, or annotate it nstance.dev/allow-shardgroup-delete=true and delete it again"
 	refusedSpec     = "NstanceShardGroup workers--a: spec is written by the operator alone; change the pool"
 	refusedTemplate = "NstanceMachineTemplate workers: spec stays; make another template and name that one"
@@ -233,8 +233,8 @@ func Cases() []Case {
 	for _, guarded := range []struct{ what, object, permission, refused string }{
 		{"static pool", staticPool, "nstance.dev/allow-static-delete", "NstanceMachinePool" + refusedStatic},
 		{"MachinePool of a static pool", staticMachinePool, "nstance.dev/allow-static-delete", "MachinePool" + refusedStatic},
-		{"cluster of the operator", ourCluster, "nstance.dev/allow-cluster-delete", refusedCluster},
-		{"cluster of somebody, for our machines", writtenCluster, "nstance.dev/allow-cluster-delete", refusedCluster},
+		{"cluster of the operator", ourCluster, "nstance.dev/allow-cluster-delete", "Cluster example--default" + refusedCluster},
+		{"cluster of somebody, for our machines", writtenCluster, "nstance.dev/allow-cluster-delete", "Cluster written" + refusedCluster},
 		{"part", part, "nstance.dev/allow-shardgroup-delete", refusedPart},
 	} {
 		cases = append(cases, deletes(guarded.what, guarded.object, guarded.permission, guarded.refused)...)
