@@ -61,7 +61,7 @@ func (s *Shard) run(ctx context.Context) {
 			}
 			return
 		}
-		class := Unavailable
+		var class Class
 		began := s.opts.Now()
 		if err != nil {
 			class, _ = Classify(err)
