@@ -33,27 +33,23 @@ kubernetes_kinds() {
 	cd - >/dev/null
 }
 
-<<<<<<< HEAD
 # The page is about the definitions that are committed: regenerate those first.
 page_of_kinds() {
 	local there
 	there=$(realpath "$out")
 	(cd operator && go run ./crds/internal/cmd/gen -out "$there")
-=======
+}
+
 # The chart carries copies, because a chart is packed without what lies beside it.
 chart_files() {
 	local files="$out/operator/charts/nstance-operator/files"
 	mkdir -p "$files/crds" "$files/policies"
 	cp "$out"/operator/crds/*.yaml "$files/crds/"
 	cp operator/policies/*.yaml "$files/policies/"
->>>>>>> 04f6a9f (wip: charts, e2e/chart: the operator's chart, rendered and held to what it promises)
 }
 
 wire_contract
 config_schema
 kubernetes_kinds
-<<<<<<< HEAD
 page_of_kinds
-=======
 chart_files
->>>>>>> 04f6a9f (wip: charts, e2e/chart: the operator's chart, rendered and held to what it promises)
