@@ -133,6 +133,7 @@ func TestObjectsAreCounted(t *testing.T) {
 	store.Configure([]string{"a", "silent"})
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	store.Update("a", func(s *inventory.Shard) []inventory.Change {
+		s.Connected(1, now)
 		return s.ListedInstances(inventory.InstanceList{Complete: true, Asked: now}, now)
 	})
 	registry := prometheus.NewPedanticRegistry()
