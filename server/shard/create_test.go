@@ -70,10 +70,11 @@ func TestS5_CreateIsRefusedWhoseVMWasShown(t *testing.T) {
 		}
 		w.cloud.Remove(first)
 		w.dead.Store(false)
-		w.settle(time.Minute)
+		w.settle(1500 * time.Millisecond)
 		if row, ok := r.cache.Instance(first); ok && row.State != fleet.Deleted {
 			t.Errorf("after the refusal it is %s", row.State)
 		}
+		w.settle(time.Minute)
 		w.converged(1)
 	})
 }
