@@ -56,12 +56,16 @@ image: ## Pack the operator into container images in dist/image, without a conta
 dev: build-local ## Run a shard of three machines on this box, until interrupted
 	bin/nstance-server-local dev --dir .dev --size 3
 
-# What e2e tests look at (binaries, sources of other modules) is unknown to Go's test
-# cache, so they always run: one package after another, for they run many processes.
+# What most e2e tests look at (binaries, sources of other modules) is unknown to Go's test
+# cache, so they always run: one package after another, for they run many processes. Not so
+# these, which are all in one process.
+INPROCESS := ./e2e/sim ./e2e/bench
+
 .PHONY: test
 test: build ## Run all tests with the race detector
-	CGO_ENABLED=1 go test -race -timeout 15m $(TESTFLAGS) $(filter-out ./e2e/...,$(PACKAGES))
-	CGO_ENABLED=1 go test -race -timeout 15m -count=1 -p 1 $(TESTFLAGS) ./e2e/...
+	CGO_ENABLED=1 go test -race -timeout 15m $(TESTFLAGS) $(filter-out ./e2e/...,$(PACKAGES)) $(INPROCESS)
+	CGO_ENABLED=1 go test -race -timeout 15m -count=1 -p 1 $(TESTFLAGS) \
+		$$(go list ./e2e/... | grep -vxF "$$(go list $(INPROCESS))")
 
 .PHONY: test-crash
 test-crash: build ## Kill the server ROUNDS (20) times in the middle of a scale-up
@@ -173,23 +177,33 @@ $(TOOLS)/versitygw: e2e/tools/storage/go.mod e2e/tools/storage/go.sum
 
 $(TOOLS)/fake-gcs-server: $(TOOLS)/versitygw
 
-# The parts of Kubernetes say v0.0.0 unless they are told their version. To link one
-# takes 2 GB of memory, so each waits for the one before it, with make -j as well.
+# The parts of Kubernetes are gigabytes to compile and never change for the same pins: they
+# are kept outside the clone, for the next one. To link one takes 2 GB of memory, so each
+# waits for the one before it, with make -j as well.
+CACHE      ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/nstance
+COMPONENTS := $(CACHE)/kube-$(shell cat e2e/tools/{kube,etcd,capi}/go.{mod,sum} | sha256sum | cut -c1-16)-$(shell uname -m)
+
+# $(call component,PROGRAM,MODULE,PACKAGE[,LDFLAGS])
+define component
+mkdir -p $(TOOLS) $(COMPONENTS)
+[ -e $(COMPONENTS)/$(1) ] || { cd e2e/tools/$(2) && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath \
+	-ldflags '-s -w $(4)' -o $(COMPONENTS)/$(1).part $(3) && mv $(COMPONENTS)/$(1).part $(COMPONENTS)/$(1); }
+ln -sfn $(COMPONENTS)/$(1) $(TOOLS)/$(1)
+touch $(TOOLS)/$(1)
+endef
+
+# They say v0.0.0 unless they are told their version.
 KUBE_VERSION := $(shell sed -n 's|^.*k8s.io/kubernetes v\([0-9.]*\).*|\1|p' e2e/tools/kube/go.mod)
 KUBE_LDFLAGS  = -X $(1).gitVersion=v$(KUBE_VERSION) -X $(1).gitMajor=$(word 1,$(subst ., ,$(KUBE_VERSION))) -X $(1).gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION)))
 
 $(KUBE:%=$(TOOLS)/%): $(TOOLS)/%: e2e/tools/kube/go.mod e2e/tools/kube/go.sum
-	cd e2e/tools/kube && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath \
-		-ldflags '-s -w $(call KUBE_LDFLAGS,k8s.io/component-base/version)' -o ../../../$@ k8s.io/kubernetes/cmd/$*
-	@touch $@
+	$(call component,$*,kube,k8s.io/kubernetes/cmd/$*,$(call KUBE_LDFLAGS,k8s.io/component-base/version))
 
 $(TOOLS)/etcd: e2e/tools/etcd/go.mod e2e/tools/etcd/go.sum
-	cd e2e/tools/etcd && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o ../../../$@ go.etcd.io/etcd/server/v3
-	@touch $@
+	$(call component,etcd,etcd,go.etcd.io/etcd/server/v3)
 
 $(TOOLS)/capi-core: e2e/tools/capi/go.mod e2e/tools/capi/go.sum
-	cd e2e/tools/capi && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o ../../../$@ sigs.k8s.io/cluster-api/core
-	@touch $@
+	$(call component,capi-core,capi,sigs.k8s.io/cluster-api/core)
 
 # What a release of Cluster API installs, in the same form.
 $(TOOLS)/capi-core.yaml: e2e/tools/capi/go.mod | $(TOOLS)/kubectl
