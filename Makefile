@@ -52,6 +52,10 @@ image: ## Pack the operator into container images in dist/image, without a conta
 		-created "$$(git log -1 --format=%ct)" -ref '$(IMAGE)' -out dist/image \
 		$(foreach arch,$(ARCHES),$(arch)=dist/linux-$(arch)/nstance-operator)
 
+.PHONY: components
+components: ## Make of the chart what clusterctl installs, in dist/clusterctl
+	go run -buildvcs=false ./e2e/cmd/components -operator operator -out dist/clusterctl
+
 .PHONY: dev
 dev: build-local ## Run a shard of three machines on this box, until interrupted
 	bin/nstance-server-local dev --dir .dev --size 3
@@ -84,11 +88,11 @@ e2e-providers: build storage-servers ## Run shards on fakes of AWS, Google Cloud
 
 # Minutes at first, seconds when their pins are as before.
 .PHONY: kube-components
-kube-components: $(KUBE:%=$(TOOLS)/%) $(TOOLS)/etcd $(TOOLS)/capi-core $(TOOLS)/capi-core.yaml ## Build the parts of Kubernetes that tests start
+kube-components: $(KUBE:%=$(TOOLS)/%) $(TOOLS)/etcd $(TOOLS)/capi-core $(TOOLS)/capi-core.yaml $(TOOLS)/clusterctl $(TOOLS)/helm ## Build the parts of Kubernetes that tests start
 
 .PHONY: e2e
 e2e: build kube-components ## Run the tests on a real Kubernetes control plane
-	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -p 1 -tags kube $(TESTFLAGS) ./e2e/kube/... ./e2e/operator/...
+	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -p 1 -tags kube $(TESTFLAGS) ./e2e/kube/... ./e2e/operator/... ./e2e/install/...
 
 # These make machines in an account, and delete them: docs/testing.md says what it takes.
 .PHONY: live-aws live-gcp live-proxmox
@@ -205,6 +209,14 @@ $(TOOLS)/etcd: e2e/tools/etcd/go.mod e2e/tools/etcd/go.sum
 $(TOOLS)/capi-core: e2e/tools/capi/go.mod e2e/tools/capi/go.sum
 	$(call component,capi-core,capi,sigs.k8s.io/cluster-api/core)
 
+$(TOOLS)/clusterctl: e2e/tools/capi/go.mod e2e/tools/capi/go.sum
+	cd e2e/tools/capi && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o ../../../$@ sigs.k8s.io/cluster-api/cmd/clusterctl
+	@touch $@
+
+$(TOOLS)/helm: e2e/tools/helm/go.mod e2e/tools/helm/go.sum
+	cd e2e/tools/helm && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o ../../../$@ helm.sh/helm/v3/cmd/helm
+	@touch $@
+
 # What a release of Cluster API installs, in the same form.
 $(TOOLS)/capi-core.yaml: e2e/tools/capi/go.mod | $(TOOLS)/kubectl
 	$(TOOLS)/kubectl kustomize "$$(cd e2e/tools/capi && GOWORK=off go list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api)/core/config/default" >$@
@@ -214,6 +226,8 @@ $(TOOLS)/kube-controller-manager: | $(TOOLS)/etcd
 $(TOOLS)/kube-scheduler: | $(TOOLS)/kube-controller-manager
 $(TOOLS)/kubectl: | $(TOOLS)/kube-scheduler
 $(TOOLS)/capi-core: | $(TOOLS)/kubectl
+$(TOOLS)/clusterctl: | $(TOOLS)/capi-core
+$(TOOLS)/helm: | $(TOOLS)/clusterctl
 
 $(TOOLS)/golangci-lint: tools/lint/go.mod tools/lint/go.sum
 	cd tools/lint && GOWORK=off go build -buildvcs=false -o ../../$(TOOLS)/ tool

@@ -27,6 +27,7 @@ type Release struct{ Name, Namespace string }
 type Rendered struct {
 	Objects []*unstructured.Unstructured // by file, in the order of each file
 	Notes   string
+	Version string // of the application
 }
 
 // Render renders the chart in a directory with values over its defaults. Values that the
@@ -45,7 +46,7 @@ func Render(dir string, release Release, values map[string]any) (Rendered, error
 	if err != nil {
 		return Rendered{}, fmt.Errorf("render: %w", err)
 	}
-	var out Rendered
+	out := Rendered{Version: c.AppVersion()}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		switch base := path.Base(name); {
 		case base == "NOTES.txt":
