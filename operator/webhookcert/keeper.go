@@ -39,10 +39,18 @@ type Keeper struct {
 // Run looks after the Secret until ctx ends, and returns nil. What fails is tried again;
 // the certificate of before is served meanwhile.
 func (k *Keeper) Run(ctx context.Context) error {
+	return repeat(ctx, lookInterval, k.once, func(err error) {
+		k.Log.WarnContext(ctx, "webhook certificate not looked after", "error", err)
+	})
+}
+
+// repeat does something at once and after each interval, until ctx ends, and returns nil.
+// What has failed is told, and done again sooner.
+func repeat(ctx context.Context, interval time.Duration, once func(context.Context) error, failed func(error)) error {
 	for {
-		pause := lookInterval
-		if err := k.once(ctx); err != nil && ctx.Err() == nil {
-			k.Log.WarnContext(ctx, "webhook certificate not looked after", "error", err)
+		pause := interval
+		if err := once(ctx); err != nil && ctx.Err() == nil {
+			failed(err)
 			pause = retryInterval
 		}
 		timer := time.NewTimer(pause)

@@ -33,20 +33,9 @@ type Trust struct {
 // Run compares every minute until ctx ends, and returns nil. A configuration that is not
 // installed is passed over.
 func (t *Trust) Run(ctx context.Context) error {
-	for {
-		pause := trustInterval
-		if err := t.once(ctx); err != nil && ctx.Err() == nil {
-			t.Log.WarnContext(ctx, "authority of webhooks not announced", "error", err)
-			pause = retryInterval
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-timer.C:
-		}
-	}
+	return repeat(ctx, trustInterval, t.once, func(err error) {
+		t.Log.WarnContext(ctx, "authority of webhooks not announced", "error", err)
+	})
 }
 
 func (t *Trust) once(ctx context.Context) error {
