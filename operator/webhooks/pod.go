@@ -87,13 +87,22 @@ func toleration(claim string) corev1.Toleration {
 type PodDefaulter struct {
 	// NewClaim makes a claim that no other Pod has; [NewClaim].
 	NewClaim func() string
+	// Namespaces are those whose Pods may ask; nil: all. A Pod elsewhere would wait for
+	// ever for what nobody makes.
+	Namespaces []string
 }
 
 var _ admission.Defaulter[*corev1.Pod] = PodDefaulter{}
 
 // Default ties a Pod.
-func (d PodDefaulter) Default(_ context.Context, pod *corev1.Pod) error {
-	Mutate(pod, d.NewClaim())
+func (d PodDefaulter) Default(ctx context.Context, pod *corev1.Pod) error {
+	namespace := pod.Namespace
+	if request, err := admission.RequestFromContext(ctx); err == nil {
+		namespace = request.Namespace // that of a Pod may be set later
+	}
+	if d.Namespaces == nil || slices.Contains(d.Namespaces, namespace) {
+		Mutate(pod, d.NewClaim())
+	}
 	return nil
 }
 

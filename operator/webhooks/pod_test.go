@@ -112,9 +112,10 @@ func TestPodDefaulter(t *testing.T) {
 	if err := corev1.AddToScheme(s); err != nil {
 		t.Fatal(err)
 	}
-	webhook := admission.WithDefaulter(s, webhooks.PodDefaulter{NewClaim: func() string { return claim }})
+	defaulter := webhooks.PodDefaulter{NewClaim: func() string { return claim }}
 	ask := func(pod *corev1.Pod) admission.Response {
-		request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create}}
+		webhook := admission.WithDefaulter(s, defaulter)
+		request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create, Namespace: "apps"}}
 		request.Object.Raw, _ = json.Marshal(pod)
 		return webhook.Handle(t.Context(), request)
 	}
@@ -133,6 +134,12 @@ func TestPodDefaulter(t *testing.T) {
 	}
 	if answer := ask(asking(func(p *corev1.Pod) { p.Spec.NodeName = "n" })); !answer.Allowed || len(answer.Patches) != 0 {
 		t.Errorf("a Pod that has its Node: %+v", answer)
+	}
+	for namespace, want := range map[string]int{"apps": 4, "other": 0} {
+		defaulter.Namespaces = []string{namespace}
+		if answer := ask(asking()); !answer.Allowed || len(answer.Patches) != want {
+			t.Errorf("with Pods of %s allowed, one of apps gets %d patches", namespace, len(answer.Patches))
+		}
 	}
 }
 
