@@ -2,12 +2,14 @@ package metrics_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,11 +38,42 @@ func TestWhatHappensIsCounted(t *testing.T) {
 	m.ProviderError("a", "instance-456")
 	m.Reloaded(true)
 	m.Reloaded(false)
-	m.CertificateUntil(time.Unix(1000, 0))
+	m.Certificate(time.Unix(500, 0), time.Unix(1000, 0))
+	slack := -3 * time.Second
+	m.Drained("expired", false, 40*time.Second, nil, 0)
+	m.Drained("a reason of tomorrow", true, 40*time.Second, &slack, 2)
+	m.PodMoved(false)
+	m.DrainBlocked(90 * time.Second)
+	m.Acknowledged(codes.OK)
+	m.GrowthRedirected("web", "a", "capacity")
+	m.GrowthRedirected("web", "gone", "unreachable")
+	m.PoolReady(time.Minute)
+	m.OnDemandReady(time.Minute)
+	m.Leaked()
 	m.TokenUntil(time.Unix(2000, 0))
 	m.ShardRemoved("gone")
 
 	want := `
+# HELP nstance_operator_ack_total Answers of shards that were told that a Node is empty.
+# TYPE nstance_operator_ack_total counter
+nstance_operator_ack_total{code="OK"} 1
+# HELP nstance_operator_certificate_start_seconds When the operator's certificate began, in seconds since 1970.
+# TYPE nstance_operator_certificate_start_seconds gauge
+nstance_operator_certificate_start_seconds 500
+# HELP nstance_operator_drain_budget_blocked_seconds For how long the drain that has waited longest for disruption budgets has waited; 0: none does.
+# TYPE nstance_operator_drain_budget_blocked_seconds gauge
+nstance_operator_drain_budget_blocked_seconds 90
+# HELP nstance_operator_drain_pods_total Pods of Nodes that were drained: evicted, deleted against their budgets (forced), and those that stayed to the end (lost).
+# TYPE nstance_operator_drain_pods_total counter
+nstance_operator_drain_pods_total{result="evicted"} 1
+nstance_operator_drain_pods_total{result="forced"} 0
+nstance_operator_drain_pods_total{result="lost"} 2
+# HELP nstance_operator_growth_redirected_total Times that growth of a pool went past a shard, because it could not be seen or its provider had no room.
+# TYPE nstance_operator_growth_redirected_total counter
+nstance_operator_growth_redirected_total{class="capacity",group="web",shard="a"} 1
+# HELP nstance_operator_instances_leaked_total Objects that were removed by force while their instance may still run.
+# TYPE nstance_operator_instances_leaked_total counter
+nstance_operator_instances_leaked_total 1
 # HELP nstance_operator_certificate_expiry_seconds When the operator's certificate ends, in seconds since 1970.
 # TYPE nstance_operator_certificate_expiry_seconds gauge
 nstance_operator_certificate_expiry_seconds 1000
@@ -69,17 +102,49 @@ nstance_operator_shard_state{shard="a",state="Unreachable"} 0
 # TYPE nstance_operator_stream_restarts_total counter
 nstance_operator_stream_restarts_total{reason="silent",shard="a",stream="WatchGroups"} 1
 `
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
-		"nstance_operator_certificate_expiry_seconds", "nstance_operator_config_reload_total", "nstance_operator_foreign_tenant_total",
-		"nstance_operator_kubeconfig_token_expiry_seconds", "nstance_operator_provider_errors_total", "nstance_operator_shard_state",
-		"nstance_operator_stream_restarts_total",
-	); err != nil {
+	var named []string
+	for _, line := range strings.Split(want, "\n") {
+		if name, ok := strings.CutPrefix(line, "# TYPE "); ok {
+			named = append(named, strings.Fields(name)[0])
+		}
+	}
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), named...); err != nil {
 		t.Error(err)
 	}
-	if n, err := testutil.GatherAndCount(registry, "nstance_operator_shard_rpc_duration_seconds"); err != nil || n != 1 {
-		t.Errorf("%d series of calls, %v", n, err)
+	for name, want := range map[string]string{
+		"shard_rpc_duration_seconds":   "OK UpsertGroup a: 1",
+		"drain_duration_seconds":       "expired emptied: 1, other forced: 1",
+		"drain_deadline_slack_seconds": ": 1",
+		"pool_time_to_ready_seconds":   ": 1",
+		"on_demand_ready_seconds":      ": 1",
+	} {
+		if got := observed(t, registry, name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
 	}
 	lint(t, registry)
+}
+
+// observed returns the series of a histogram that have observations, and how many.
+func observed(t *testing.T, g prometheus.Gatherer, name string) string {
+	t.Helper()
+	families, err := g.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if n := m.GetHistogram().GetSampleCount(); f.GetName() == metrics.Prefix+name && n > 0 {
+				var labels []string
+				for _, l := range m.GetLabel() {
+					labels = append(labels, l.GetValue())
+				}
+				all = append(all, fmt.Sprintf("%s: %d", strings.Join(labels, " "), n))
+			}
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // lint checks names against Prometheus's own rules.
@@ -117,6 +182,11 @@ func TestObjectsAreCounted(t *testing.T) {
 		&infrav1.NstanceShardGroup{
 			ObjectMeta: meta("web--a", map[string]string{infrav1.LabelPool: "web"}),
 			Spec:       infrav1.NstanceShardGroupSpec{Group: "web", Shard: "a", Size: 2, Retiring: []infrav1.InstanceID{"x"}},
+			Status: infrav1.NstanceShardGroupStatus{Conditions: []metav1.Condition{
+				{Type: infrav1.ConditionShardReachable, Status: metav1.ConditionFalse, Reason: "ShardAuthFailed"},
+				{Type: infrav1.ConditionConfigValid, Status: metav1.ConditionFalse, Reason: infrav1.ReasonFoughtOver},
+				{Type: infrav1.ConditionReady, Status: metav1.ConditionFalse, Reason: infrav1.ReasonRejected},
+			}},
 		},
 		&infrav1.NstanceShardGroup{
 			ObjectMeta: meta("web--b", map[string]string{infrav1.LabelPool: "web"}), Spec: infrav1.NstanceShardGroupSpec{Group: "web", Shard: "b", Size: 1},
@@ -149,7 +219,15 @@ nstance_operator_import_gate_open 1
 nstance_operator_inventory_age_seconds{shard="a"} 7
 # HELP nstance_operator_on_demand_machines Instances that were made one by one, by state.
 # TYPE nstance_operator_on_demand_machines gauge
+nstance_operator_on_demand_machines{state="draining"} 0
 nstance_operator_on_demand_machines{state="none"} 1
+nstance_operator_on_demand_machines{state="pending"} 0
+nstance_operator_on_demand_machines{state="provisioning"} 0
+nstance_operator_on_demand_machines{state="running"} 0
+nstance_operator_on_demand_machines{state="terminated"} 0
+nstance_operator_on_demand_machines{state="terminating"} 0
+nstance_operator_on_demand_machines{state="unhealthy"} 0
+nstance_operator_on_demand_machines{state="unknown"} 0
 # HELP nstance_operator_pool_replicas Size of a pool: wanted (desired), given to shards (sizes), instances by state, and Nodes that are ready.
 # TYPE nstance_operator_pool_replicas gauge
 nstance_operator_pool_replicas{kind="desired",pool="web"} 3
@@ -165,6 +243,15 @@ nstance_operator_retiring{pool="web"} 1
 # TYPE nstance_operator_shardgroup_size gauge
 nstance_operator_shardgroup_size{group="web",shard="a"} 2
 nstance_operator_shardgroup_size{group="web",shard="b"} 1
+# HELP nstance_operator_shardgroups Parts of pools on shards for which this holds; one may be in several conditions.
+# TYPE nstance_operator_shardgroups gauge
+nstance_operator_shardgroups{condition="FoughtOver"} 1
+nstance_operator_shardgroups{condition="InsufficientCapacity"} 0
+nstance_operator_shardgroups{condition="InventoryShrunk"} 0
+nstance_operator_shardgroups{condition="ManagedByOther"} 0
+nstance_operator_shardgroups{condition="Rejected"} 0
+nstance_operator_shardgroups{condition="ShardNotConfigured"} 0
+nstance_operator_shardgroups{condition="Unreachable"} 1
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
 		t.Error(err)

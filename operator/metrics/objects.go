@@ -7,28 +7,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/names"
 )
 
 // scrapeTimeout bounds one look at the objects.
 const scrapeTimeout = 5 * time.Second
-
-var (
-	poolReplicas = describe("pool_replicas",
-		"Size of a pool: wanted (desired), given to shards (sizes), instances by state, and Nodes that are ready.", "pool", "kind")
-	poolRetiring = describe("retiring", "Instances of a pool that leave on purpose and are still there.", "pool")
-	groupSize    = describe("shardgroup_size", "Instances that a shard shall keep of a group.", "group", "shard")
-	onDemand     = describe("on_demand_machines", "Instances that were made one by one, by state.", "state")
-	importGate   = describe("import_gate_open", "1 while groups of the servers become pools, 0 while a shard is waited for.")
-	inventoryAge = describe("inventory_age_seconds", "Time since a shard last told everything that it has.", "shard")
-)
-
-func describe(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(prefix+name, help, labels, nil)
-}
 
 // Objects collects what stands in objects and in the inventory. Its fields are required
 // and do not change; the readers should answer from caches.
@@ -42,10 +30,13 @@ type Objects struct {
 
 var _ prometheus.Collector = Objects{}
 
+// collected are the metrics of Objects.
+var collected = []Metric{poolReplicas, poolRetiring, groupSize, groups, onDemand, importGate, inventoryAge}
+
 // Describe implements [prometheus.Collector].
 func (Objects) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{poolReplicas, poolRetiring, groupSize, onDemand, importGate, inventoryAge} {
-		out <- d
+	for _, m := range collected {
+		out <- m.desc()
 	}
 }
 
@@ -53,18 +44,19 @@ func (Objects) Describe(out chan<- *prometheus.Desc) {
 func (o Objects) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	in := client.InNamespace(o.Namespace)
+	in := []client.ListOption{client.InNamespace(o.Namespace), client.UnsafeDisableDeepCopy} // nothing is changed
 	var pools infrav1.NstanceMachinePoolList
-	var groups infrav1.NstanceShardGroupList
-	if o.Reader.List(ctx, &pools, in) == nil && o.Reader.List(ctx, &groups, in) == nil {
-		o.pools(ctx, pools.Items, groups.Items, out)
+	var parts infrav1.NstanceShardGroupList
+	if o.Reader.List(ctx, &pools, in...) == nil && o.Reader.List(ctx, &parts, in...) == nil {
+		o.pools(ctx, pools.Items, parts.Items, out)
+		collectConditions(parts.Items, out)
 	}
 	var machines infrav1.NstanceMachineList
-	if o.Reader.List(ctx, &machines, in) == nil {
+	if o.Reader.List(ctx, &machines, in...) == nil {
 		collectOnDemand(machines.Items, out)
 	}
 	var clusters infrav1.NstanceClusterList
-	if o.Reader.List(ctx, &clusters, in) == nil && len(clusters.Items) == 1 {
+	if o.Reader.List(ctx, &clusters, in...) == nil && len(clusters.Items) == 1 {
 		open := 0.0
 		if meta.IsStatusConditionTrue(clusters.Items[0].Status.Conditions, infrav1.ConditionImportComplete) {
 			open = 1
@@ -80,18 +72,22 @@ func (o Objects) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-func (o Objects) pools(ctx context.Context, pools []infrav1.NstanceMachinePool, groups []infrav1.NstanceShardGroup, out chan<- prometheus.Metric) {
+func (o Objects) pools(ctx context.Context, pools []infrav1.NstanceMachinePool, parts []infrav1.NstanceShardGroup, out chan<- prometheus.Metric) {
 	sizes, retiring := map[string]int{}, map[string]int{}
-	for i := range groups {
-		spec, pool := &groups[i].Spec, groups[i].Labels[infrav1.LabelPool]
+	for i := range parts {
+		spec, pool := &parts[i].Spec, parts[i].Labels[infrav1.LabelPool]
 		sizes[pool] += int(spec.Size)
 		retiring[pool] += len(spec.Retiring)
 		out <- gauge(groupSize, float64(spec.Size), spec.Group, spec.Shard)
 	}
-	ready := o.readyNodes(ctx)
+	ready, known := o.readyNodes(ctx)
 	for i := range pools {
 		p := &pools[i]
-		counts := map[string]int{"sizes": sizes[p.Name]}
+		label := names.Label(p.Name)
+		counts := map[string]int{"sizes": sizes[label], "running": 0, "pending": 0, "draining": 0}
+		if known {
+			counts["nodes_ready"] = 0
+		}
 		if p.Status.DesiredReplicas != nil {
 			counts["desired"] = int(*p.Status.DesiredReplicas)
 		}
@@ -99,23 +95,25 @@ func (o Objects) pools(ctx context.Context, pools []infrav1.NstanceMachinePool, 
 			counts["running"] += int(s.Running)
 			counts["pending"] += int(s.Pending)
 			counts["draining"] += int(s.Draining)
-			counts["nodes_ready"] += ready[place{p.Spec.Group, s.Name}]
+			if known {
+				counts["nodes_ready"] += ready[place{p.Spec.Group, s.Name}]
+			}
 		}
 		for kind, n := range counts {
 			out <- gauge(poolReplicas, float64(n), p.Name, kind)
 		}
-		out <- gauge(poolRetiring, float64(retiring[p.Name]), p.Name)
+		out <- gauge(poolRetiring, float64(retiring[label]), p.Name)
 	}
 }
 
 // place is where instances of a group are.
 type place struct{ group, shard string }
 
-// readyNodes counts the Nodes that are ready, nil if they cannot be read.
-func (o Objects) readyNodes(ctx context.Context) map[place]int {
+// readyNodes counts the Nodes that are ready; false: they cannot be read.
+func (o Objects) readyNodes(ctx context.Context) (map[place]int, bool) {
 	var nodes corev1.NodeList
-	if o.Nodes.List(ctx, &nodes, client.HasLabels{infrav1.LabelGroup}) != nil {
-		return nil
+	if o.Nodes.List(ctx, &nodes, client.HasLabels{infrav1.LabelGroup}, client.UnsafeDisableDeepCopy) != nil {
+		return nil, false
 	}
 	ready := map[place]int{}
 	for i := range nodes.Items {
@@ -126,7 +124,26 @@ func (o Objects) readyNodes(ctx context.Context) map[place]int {
 			}
 		}
 	}
-	return ready
+	return ready, true
+}
+
+// collectConditions counts what is wrong with parts of pools, also what is nowhere.
+func collectConditions(parts []infrav1.NstanceShardGroup, out chan<- prometheus.Metric) {
+	counts := map[string]int{}
+	for i := range parts {
+		for _, c := range parts[i].Status.Conditions {
+			switch {
+			case c.Type == infrav1.ConditionReady || c.Status == metav1.ConditionTrue:
+			case c.Type == infrav1.ConditionShardReachable && c.Status == metav1.ConditionFalse:
+				counts[infrav1.ReasonUnreachable]++ // why, the condition itself says
+			default:
+				counts[c.Reason]++
+			}
+		}
+	}
+	for _, condition := range byCondition.Values {
+		out <- gauge(groups, float64(counts[condition]), condition)
+	}
 }
 
 func collectOnDemand(machines []infrav1.NstanceMachine, out chan<- prometheus.Metric) {
@@ -140,11 +157,11 @@ func collectOnDemand(machines []infrav1.NstanceMachine, out chan<- prometheus.Me
 			states[state]++
 		}
 	}
-	for state, n := range states {
-		out <- gauge(onDemand, float64(n), state)
+	for _, state := range byInstance.Values {
+		out <- gauge(onDemand, float64(states[state]), state)
 	}
 }
 
-func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+func gauge(m Metric, value float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(m.desc(), prometheus.GaugeValue, value, labels...)
 }

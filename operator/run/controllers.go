@@ -62,6 +62,7 @@ func (p *process) control(ctx context.Context, set *shards.Set, n notices) error
 func (p *process) standing(there *nodes) *standing.Reconciler {
 	return &standing.Reconciler{
 		Client: p.mgr.GetClient(), Namespace: p.settings.Namespace, Name: p.cluster, Now: time.Now,
+		Events: p.mgr.GetEventRecorder(recorder),
 		View: func(ctx context.Context) standing.View {
 			_, until := p.identity.Validity()
 			view := standing.View{Nonce: p.settings.NonceSecret, CertificateUntil: until}

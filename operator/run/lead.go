@@ -6,11 +6,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/config"
-	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/controllers/machine"
 	"nstance.dev/operator/registration"
 	"nstance.dev/operator/shards"
 	"nstance.dev/operator/webhookcert"
@@ -41,7 +39,7 @@ func (p *process) leadFor(ctx context.Context) error {
 		return err
 	}
 	p.known.Store(true)
-	if err := p.remember(ctx); err != nil {
+	if err := machine.Remember(ctx, p.live, p.intake.Inventory(), p.settings.Namespace, p.config().Names()); err != nil {
 		return err
 	}
 
@@ -66,26 +64,6 @@ func (p *process) leadFor(ctx context.Context) error {
 	return loops.Wait()
 }
 
-// remember tells the inventory of the instances that objects stand for: what a shard's first
-// listing lacks of them is missing, and not merely unknown.
-func (p *process) remember(ctx context.Context) error {
-	var machines infrav1.NstanceMachineList
-	if err := p.live.List(ctx, &machines, client.InNamespace(p.settings.Namespace)); err != nil {
-		return fmt.Errorf("list NstanceMachines: %w", err)
-	}
-	for i := range machines.Items {
-		m := &machines.Items[i].Spec
-		if m.InstanceID == "" || m.ProviderID == "" {
-			continue // it may never have been there
-		}
-		p.intake.Inventory().Update(m.Shard, func(s *inventory.Shard) []inventory.Change {
-			s.Expect(m.InstanceID, m.GroupRef.Name, m.ProviderID)
-			return nil
-		})
-	}
-	return nil
-}
-
 // identify gives the process its identity.
 func (p *process) identify(ctx context.Context) error {
 	bundle, err := authorities(ctx, p.live, p.settings.Namespace, p.settings.CAConfigMap)
@@ -98,8 +76,7 @@ func (p *process) identify(ctx context.Context) error {
 	if err := registration.Obtain(ctx, p.registration()); err != nil {
 		return fmt.Errorf("identity of the operator: %w", err)
 	}
-	_, until := p.identity.Validity()
-	p.metrics.CertificateUntil(until)
+	p.metrics.Certificate(p.identity.Validity())
 	return nil
 }
 
@@ -116,9 +93,15 @@ func (p *process) registration() registration.Options {
 // connect returns the connections to the shards, none of which is open yet.
 func (p *process) connect(ctx context.Context, n notices) *shards.Set {
 	present := p.config()
+	observer := p.metrics.Observer()
+	count := observer.ForeignTenant
+	observer.ForeignTenant = func(shard string) {
+		count(shard)
+		n.warn(ctx, "ForeignTenant", "Receive", "shard %s said something about another tenant; it was dropped", shard)
+	}
 	set := shards.NewSet(shards.Options{
 		Cluster: present.ClusterID, Tenant: present.Tenant, Credentials: p.identity, Sink: p.listen(ctx, n),
-		Observer: p.metrics.Observer(), Manager: p.manager, CoordinatesDrains: true, Dial: p.options.Dial,
+		Observer: observer, Manager: p.manager, CoordinatesDrains: true, Dial: p.options.Dial,
 		PollInterval: p.settings.PollInterval, Grace: p.settings.UnreachableGrace, Log: p.log,
 	})
 	set.Apply(operatorTargets(present))
@@ -130,7 +113,7 @@ func (p *process) keeper(ctx context.Context, set *shards.Set, n notices) *regis
 	return &registration.Keeper{
 		Options: p.registration(), Renew: registration.Through(set), Redial: set.Redial,
 		Report: func(news registration.News) {
-			p.metrics.CertificateUntil(news.Until)
+			p.metrics.Certificate(p.identity.Validity())
 			until := news.Until.UTC().Format(time.RFC3339)
 			if news.Renewed {
 				n.normal(ctx, "CertificateRenewed", "Renew", "the operator's certificate is good until %s", until)
@@ -173,6 +156,25 @@ func (p *process) followConfiguration(ctx context.Context, set *shards.Set, n no
 	})
 }
 
+// remember tells the inventory what machines on new shards stand for. Until it has, the
+// shards are not to be connected, so it tries for as long as it takes; false: ctx has ended.
+func (p *process) remember(ctx context.Context, added []string) bool {
+	for len(added) > 0 {
+		err := machine.Remember(ctx, p.live, p.intake.Inventory(), p.settings.Namespace, added)
+		if err == nil {
+			return true
+		}
+		p.log.WarnContext(ctx, "new shards are not connected yet", "shards", added, "error", err, "retry_in", rememberInterval.String())
+		if pause(ctx, rememberInterval) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// rememberInterval is how long new shards wait when the API server does not answer.
+const rememberInterval = 5 * time.Second
+
 // reconfigure puts a configuration into force, or says why it was refused.
 func (p *process) reconfigure(ctx context.Context, o config.Outcome, set *shards.Set, n notices) {
 	p.metrics.Reloaded(o.Err == nil)
@@ -184,6 +186,9 @@ func (p *process) reconfigure(ctx context.Context, o config.Outcome, set *shards
 	p.log.InfoContext(ctx, "configuration changed", "added", o.Change.Added, "removed", o.Change.Removed, "moved", o.Change.Readdressed)
 	p.force.set(o.Config)
 	p.intake.Inventory().Configure(o.Config.Names())
+	if !p.remember(ctx, o.Change.Added) {
+		return
+	}
 	set.Apply(operatorTargets(o.Config))
 	n.normal(ctx, "ConfigReloaded", "Reload", "shards added: %v, removed: %v, moved: %v", o.Change.Added, o.Change.Removed, o.Change.Readdressed)
 }

@@ -7,17 +7,12 @@ import (
 	"maps"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
@@ -65,13 +60,13 @@ func restConfig(s settings.Settings, version string) (*rest.Config, error) {
 	return c, nil
 }
 
-// managerOptions are those of the manager. certificate serves the webhooks; nil: the
+// managerOptions are those of the manager. cluster is the name of the Cluster; certificate serves the webhooks; nil: the
 // settings name a directory, or there are none.
-func managerOptions(s settings.Settings, scheme *runtime.Scheme, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) ctrl.Options {
+func managerOptions(s settings.Settings, cluster string, scheme *runtime.Scheme, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) ctrl.Options {
 	timeout := shutdownTimeout
 	o := ctrl.Options{
 		Scheme:                        scheme,
-		Cache:                         cacheOptions(s.Namespace, s.WatchFilter),
+		Cache:                         caches{s, cluster}.options(s.WatchFilter),
 		NewClient:                     newClient(s.WatchFilter),
 		LeaderElection:                s.LeaderElect,
 		LeaderElectionID:              leaseName,
@@ -99,36 +94,6 @@ func managerOptions(s settings.Settings, scheme *runtime.Scheme, certificate fun
 
 // modern refuses versions of TLS that nothing in a cluster needs any more.
 func modern(c *tls.Config) { c.MinVersion = tls.VersionTLS13 }
-
-// cacheOptions keep what the operator owns to one namespace, and, with a filter, to what
-// bears its label. What belongs to Nodes is in all namespaces.
-func cacheOptions(namespace, filter string) cache.Options {
-	everywhere := cache.ByObject{Namespaces: map[string]cache.Config{cache.AllNamespaces: {}}}
-	o := cache.Options{
-		DefaultNamespaces: map[string]cache.Config{namespace: {}},
-		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:                   everywhere,
-			&corev1.PersistentVolumeClaim{}: everywhere,
-			&appsv1.DaemonSet{}:             everywhere,
-			&policyv1.PodDisruptionBudget{}: everywhere,
-		},
-	}
-	if filter != "" {
-		for _, kind := range filtered() {
-			o.ByObject[kind] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{clusterv1.WatchLabel: filter})}
-		}
-	}
-	return o
-}
-
-// filtered are the kinds that a filter tells one operator's objects from another's by.
-// Machines of pools are made by Cluster API, without the label.
-func filtered() []client.Object {
-	return []client.Object{
-		&clusterv1.Cluster{}, &clusterv1.MachinePool{}, &controlplanev1.NstanceControlPlane{}, &infrav1.NstanceCluster{},
-		&infrav1.NstanceMachinePool{}, &infrav1.NstanceShardGroup{}, &infrav1.NstanceMachine{}, &infrav1.NstanceMachineTemplate{},
-	}
-}
 
 // newClient returns what makes a manager's client: with a filter, what is created gets
 // its label, or nobody would see it.

@@ -15,7 +15,7 @@ import (
 
 func TestWithAFilterOnlyWhatBearsItsLabelIsSeen(t *testing.T) {
 	selectors := map[string]string{}
-	for kind, by := range cacheOptions("ns", "mine").ByObject {
+	for kind, by := range (caches{}).options("mine").ByObject {
 		if by.Label != nil {
 			selectors[by.Label.String()] += "x"
 			if !by.Label.Matches(labels.Set{clusterv1.WatchLabel: "mine"}) {
@@ -26,7 +26,7 @@ func TestWithAFilterOnlyWhatBearsItsLabelIsSeen(t *testing.T) {
 	if len(selectors) != 1 {
 		t.Errorf("selectors %v", selectors)
 	}
-	for kind, by := range cacheOptions("ns", "").ByObject {
+	for kind, by := range (caches{}).options("").ByObject {
 		if by.Label != nil {
 			t.Errorf("%T has a selector without a filter", kind)
 		}

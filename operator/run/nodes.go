@@ -36,7 +36,7 @@ func (p *process) nodesElsewhere() (*nodes, error) {
 	g := &given{process: p}
 	c := workload.Config(p.settings.WorkloadEndpoint, &g.transport, p.api)
 	there, err := cluster.New(c, func(o *cluster.Options) {
-		o.Scheme, o.Cache = p.mgr.GetScheme(), cacheOptions(p.settings.Namespace, "")
+		o.Scheme, o.Cache = p.mgr.GetScheme(), caches{p.settings, p.cluster}.options("")
 	})
 	if err != nil {
 		return nil, fmt.Errorf("client of the workload cluster: %w", err)

@@ -108,7 +108,7 @@ func newProcess(ctx context.Context, s settings.Settings, o Options) (*process, 
 			Store: p.store, Secret: s.WebhookSecret, Names: webhookcert.Names(s.WebhookService, s.Namespace), Log: o.Log, Now: time.Now,
 		}
 	}
-	if p.mgr, err = ctrl.NewManager(p.api, managerOptions(s, scheme, p.certificate())); err != nil {
+	if p.mgr, err = ctrl.NewManager(p.api, managerOptions(s, p.cluster, scheme, p.certificate())); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
 	return p, p.add()

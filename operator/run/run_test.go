@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,11 +24,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/intake"
+	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/metrics"
 	"nstance.dev/operator/settings"
 	"nstance.dev/operator/shards"
@@ -152,10 +155,12 @@ func TestConfigMapsAreFollowed(t *testing.T) {
 type world struct {
 	*process
 	*shardtest.Cluster
-	t      *testing.T
-	set    *shards.Set
-	events *events.FakeRecorder
-	tell   notices
+	objects client.WithWatch
+	away    atomic.Bool // the API server does not answer
+	t       *testing.T
+	set     *shards.Set
+	events  *events.FakeRecorder
+	tell    notices
 }
 
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
@@ -170,9 +175,19 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 		}
 		hub := waking.NewHub()
 		log := slog.New(slog.DiscardHandler)
-		w := &world{Cluster: c, t: t, events: events.NewFakeRecorder(100), process: &process{
+		w := &world{Cluster: c, t: t, events: events.NewFakeRecorder(100), objects: fake.NewClientBuilder().WithScheme(scheme).Build()}
+		w.process = &process{
 			hub: hub, intake: intake.New("default", hub, time.Now), metrics: metrics.New(prometheus.NewRegistry()), log: log,
-		}}
+			settings: settings.Settings{Namespace: "ns"},
+			live: interceptor.NewClient(w.objects, interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+					if w.away.Load() {
+						return errors.New("away")
+					}
+					return c.List(ctx, list, o...)
+				},
+			}),
+		}
 		w.tell = notices{
 			recorder: w.events, key: client.ObjectKey{Namespace: "ns", Name: "c"}, log: log,
 			reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(&infrav1.NstanceCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}).Build(),
@@ -284,5 +299,63 @@ func TestO2_ARefusedConfigurationIsSaidAndChangesNothing(t *testing.T) {
 		w.said()
 		w.reconfigure(t.Context(), config.Outcome{Config: w.config(), Err: errors.New("line 3")}, w.set, w.tell)
 		w.expect(map[string]shards.State{"a": shards.Ready}, "Warning ConfigRejected the configuration of before stays in force: line 3")
+	})
+}
+
+// stands makes objects that stand for instances of a shard.
+func (w *world) stands(shard string, ids ...string) {
+	w.t.Helper()
+	for _, id := range ids {
+		m := &infrav1.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: id}}
+		m.Spec.Shard, m.Spec.GroupRef.Name, m.Spec.InstanceID, m.Status.InstanceID = shard, "web", id, id
+		if err := w.objects.Create(w.t.Context(), m); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// known returns how many instances of a shard are there as far as is known.
+func (w *world) known(shard string) (n int) {
+	w.intake.Inventory().Read(shard, func(s *inventory.Shard) { n = len(s.Instances("")) })
+	return n
+}
+
+// TestS8_AShardThatIsAddedMustAccountForItsMachines: that many of them are missing from its
+// first listing is not believed at once.
+func TestS8_AShardThatIsAddedMustAccountForItsMachines(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.stands("b", "i1", "i2", "i3", "i4")
+		w.offer("a", "a:1")
+		if n := w.known("b"); n != 0 {
+			t.Fatalf("%d instances of a shard that is not configured", n)
+		}
+		w.offer("a", "a:1", "b", "b:1")
+		if n := w.known("b"); w.states()["b"] != shards.Ready || n != 4 {
+			t.Errorf("after one listing without them %d of 4 are known, the shard is %s", n, w.states()["b"])
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if n := w.known("b"); n != 0 {
+			t.Errorf("when all listings lack them %d are still known", n)
+		}
+	})
+}
+
+// TestF36_ANewShardWaitsForTheAPIServer: before it is known what it must have, it is not
+// connected.
+func TestF36_ANewShardWaitsForTheAPIServer(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.stands("b", "i1", "i2", "i3", "i4")
+		w.offer("a", "a:1")
+		w.away.Store(true)
+		go func() {
+			time.Sleep(time.Minute)
+			w.away.Store(false)
+		}()
+		began := time.Now()
+		w.offer("a", "a:1", "b", "b:1")
+		if took := time.Since(began); took < time.Minute || w.states()["b"] != shards.Ready || w.known("b") != 4 {
+			t.Errorf("after %v it is %s with %d instances", took, w.states()["b"], w.known("b"))
+		}
 	})
 }

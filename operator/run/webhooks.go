@@ -25,7 +25,7 @@ func (p *process) addWebhooks() error {
 	}
 	if p.settings.OnDemand == settings.OnDemandGated {
 		errs = append(errs, ctrl.NewWebhookManagedBy(p.mgr, &corev1.Pod{}).
-			WithDefaulter(webhooks.PodDefaulter{NewClaim: webhooks.NewClaim}).
+			WithDefaulter(webhooks.PodDefaulter{NewClaim: webhooks.NewClaim, Namespaces: p.settings.OnDemandNamespaces}).
 			Complete())
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -117,6 +117,10 @@ func (p *process) pools(set *shards.Set, events events.EventRecorder) *pool.Reco
 		Events: events, Now: time.Now,
 		Cluster: p.cluster, ClusterID: p.config().ClusterID, Tenant: p.config().Tenant,
 		AsMachines: p.settings.MachinePoolMachines, RedirectAfter: p.settings.RedirectAfter - p.settings.UnreachableGrace,
+		MemoryShare: p.settings.MemoryFactor,
+		Redirected: func(group, shard string, why pool.Redirection) {
+			p.metrics.GrowthRedirected(group, shard, string(why))
+		},
 	}
 }
 
@@ -141,7 +145,7 @@ func (p *process) machines(set *shards.Set, there *nodes) *machine.Reconciler {
 			}
 			return all
 		},
-		Events: p.mgr.GetEventRecorder(recorder), ProvisionTimeout: p.settings.OnDemandProvisionTimeout,
+		Events: p.mgr.GetEventRecorder(recorder), ProvisionTimeout: p.settings.OnDemandProvisionTimeout, Leaked: p.metrics.Leaked,
 	})
 }
 
@@ -153,6 +157,12 @@ func (p *process) drains(ctx context.Context, set *shards.Set, there *nodes) *dr
 		Events:    there.GetEventRecorder(recorder),
 		Evictions: rate.NewLimiter(rate.Limit(p.settings.EvictionQPS), max(1, int(p.settings.EvictionQPS))), Concurrency: p.settings.DrainConcurrency,
 		Force: drain.Force(p.settings.DrainForce), Self: p.self(ctx),
+		Observer: drains.Observer{
+			Drained:      func(e drains.Ended) { p.metrics.Drained(e.Reason, e.Forced, e.Took, e.Slack, e.Left) },
+			Pod:          p.metrics.PodMoved,
+			Acknowledged: p.metrics.Acknowledged,
+			Blocked:      p.metrics.DrainBlocked,
+		},
 	})
 }
 
@@ -172,6 +182,7 @@ func (p *process) onDemand(machines *machine.Reconciler, there *nodes) *ondemand
 			ProvisionTimeout: p.settings.OnDemandProvisionTimeout, Linger: p.settings.OnDemandLinger,
 			Namespaces: p.settings.OnDemandNamespaces, MaxPerNamespace: p.settings.OnDemandMaxPerNamespace,
 		},
+		Ready: p.metrics.OnDemandReady,
 	})
 }
 
@@ -185,12 +196,15 @@ func (p *process) reportErrors(events events.EventRecorder) error {
 	return p.mgr.Add(reporter)
 }
 
-// countObjects has the metrics show what stands in objects.
+// countObjects has the metrics show what stands in objects, and time how pools grow.
 func (p *process) countObjects(there *nodes) error {
-	err := ctrlmetrics.Registry.Register(metrics.Objects{
+	objects := metrics.Objects{
 		Reader: p.mgr.GetClient(), Nodes: there.GetClient(), Namespace: p.settings.Namespace, Inventory: p.intake.Inventory(), Now: time.Now,
-	})
-	if err != nil {
+	}
+	if err := ctrlmetrics.Registry.Register(objects); err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	if err := p.mgr.Add(metrics.Growth{Objects: objects, Ready: p.metrics.PoolReady}); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -32,6 +33,15 @@ type Change struct {
 // changes are all different and in the order in which they came. It is called by one
 // goroutine at a time and may wait, for a cache for example.
 type Keys func(ctx context.Context, changes []Change) []reconcile.Request
+
+// Request returns the request for a key that is in no namespace, such as the id of an
+// instance; none for an empty one.
+func Request(key string) []reconcile.Request {
+	if key == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: key}}}
+}
 
 // Hub passes changes on to controllers. It is safe for concurrent use; NewHub makes one.
 type Hub struct {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +16,6 @@ import (
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/drain"
-	"nstance.dev/operator/shards"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -46,8 +47,10 @@ func (r *Reconciler) act(ctx context.Context, s *sight, state drain.State, actio
 		err := r.Workload.Delete(ctx, pod, client.GracePeriodSeconds(a.Grace), client.Preconditions{UID: &a.UID})
 		r.moved(done, drain.ResultOf(a.UID, err), true)
 	case drain.Acknowledge:
-		done.acked = r.acknowledge(ctx, s, a)
-		r.Observer.Acknowledged(done.acked)
+		code := r.acknowledge(ctx, s, a)
+		r.Observer.Acknowledged(code)
+		// A server that does not know the call needs none.
+		done.acked = code == codes.OK || code == codes.Unimplemented
 	case drain.Tell:
 		r.tell(s, a)
 	default:
@@ -69,11 +72,14 @@ func (r *Reconciler) ended(before, after drain.State, c drain.Counts) {
 	if after.Phase != api.DrainDone || before.Phase == api.DrainDone || before.Phase == drain.None {
 		return
 	}
-	now, slack := r.Now(), time.Duration(0)
-	if !after.Deadline.IsZero() {
-		slack = after.Deadline.Sub(now)
+	now := r.Now()
+	end := Ended{
+		Reason: after.Reason, Forced: before.Phase == api.DrainForcing || c.Left > 0, Left: c.Left, Took: now.Sub(after.StartedAt),
 	}
-	r.Observer.Drained(after.Reason, before.Phase == api.DrainForcing || c.Left > 0, now.Sub(after.StartedAt), slack)
+	if !after.Deadline.IsZero() {
+		end.Slack = new(after.Deadline.Sub(now))
+	}
+	r.Observer.Drained(end)
 }
 
 // change writes the state of the drain on the Node as it was read; if it has changed since,
@@ -100,21 +106,21 @@ func (r *Reconciler) evict(ctx context.Context, a drain.Evict) error {
 
 func uid(u types.UID) *types.UID { return &u }
 
-// acknowledge tells the shard that the Node is empty, and reports whether it has heard. If
-// not, the drain tells it again.
-func (r *Reconciler) acknowledge(ctx context.Context, s *sight, a drain.Acknowledge) bool {
+// acknowledge tells the shard that the Node is empty, and returns its answer. If it has not
+// heard, the drain tells it again.
+func (r *Reconciler) acknowledge(ctx context.Context, s *sight, a drain.Acknowledge) codes.Code {
 	server, ok := r.Server(s.shard)
 	if !ok {
-		return false
+		return codes.Unavailable
 	}
 	err := server.AcknowledgeDrained(ctx, &nstancev1.AcknowledgeDrainedRequest{
 		InstanceId: a.Instance, Forced: a.Forced, Evicted: int32(a.Evicted), Left: int32(a.Left), //nolint:gosec // Pods of one Node
 	})
-	if err != nil && shards.ClassOf(err) != shards.Unimplemented {
+	code := status.Code(err)
+	if code != codes.OK && code != codes.Unimplemented {
 		log.FromContext(ctx).Info("the shard was not told that a node is drained", "instance", a.Instance, "error", err.Error())
-		return false
 	}
-	return true
+	return code
 }
 
 // tell publishes an event about the Node, if there is one.

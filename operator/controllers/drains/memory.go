@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/drain"
 )
 
@@ -15,6 +16,18 @@ type entry struct {
 	sparedSince time.Time
 	results     []drain.Result
 	acked       bool // the answer to the last Acknowledge
+	// blockedSince is since when budgets have held Pods of the Node; zero: they do not.
+	blockedSince time.Time
+}
+
+// wait notes whether budgets hold Pods after a step.
+func (e *entry) wait(d drain.Decision, now time.Time) {
+	switch {
+	case d.Counts.Blocked == 0 || d.Over || d.State.Phase == api.DrainDone:
+		e.blockedSince = time.Time{}
+	case e.blockedSince.IsZero():
+		e.blockedSince = now
+	}
 }
 
 // memory holds the drains of this process by instance. Its zero value is ready; it is safe
@@ -45,6 +58,19 @@ func (m *memory) forget(instance string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.drains, instance)
+}
+
+// blocked returns for how long budgets have held the Pods of the Node that has waited
+// longest; zero: of none.
+func (m *memory) blocked(now time.Time) (longest time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.drains {
+		if !e.blockedSince.IsZero() {
+			longest = max(longest, now.Sub(e.blockedSince))
+		}
+	}
+	return longest
 }
 
 // waiting returns all drains in any order, and whose they are.

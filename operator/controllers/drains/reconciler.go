@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,13 +24,29 @@ type Server interface {
 
 // Observer hears what happens, for metrics. Nil functions are left out.
 type Observer struct {
-	// Drained reports the end of a drain: how long it took and how long before the
-	// deadline it was, zero without one. forced: Pods had to be deleted, or stayed.
-	Drained func(reason string, forced bool, took, slack time.Duration)
+	// Drained reports the end of a drain.
+	Drained func(Ended)
 	// Pod reports a Pod that was moved: evicted, or deleted at the end of the time.
 	Pod func(forced bool)
-	// Acknowledged reports whether a shard has heard that a Node is empty.
-	Acknowledged func(heard bool)
+	// Acknowledged reports what a shard answered when it was told that a Node is empty;
+	// codes.Unavailable if it is not configured.
+	Acknowledged func(codes.Code)
+	// Blocked reports, as often as drains are worked on, for how long the one that has
+	// waited longest has now waited for disruption budgets; zero: none does.
+	Blocked func(longest time.Duration)
+}
+
+// Ended is a drain that has come to its end.
+type Ended struct {
+	// Reason is why the instance had to go, in its server's words.
+	Reason string
+	// Forced: Pods had to be deleted, or stayed; Left is how many stayed.
+	Forced bool
+	Left   int
+	Took   time.Duration
+	// Slack is how long before its deadline the drain ended, negative if after it; nil:
+	// there was no deadline.
+	Slack *time.Duration
 }
 
 // Options are the surroundings of a Reconciler; all are required unless said.
@@ -71,13 +88,16 @@ func New(o Options) *Reconciler {
 		o.Now = time.Now
 	}
 	if o.Observer.Drained == nil {
-		o.Observer.Drained = func(string, bool, time.Duration, time.Duration) {}
+		o.Observer.Drained = func(Ended) {}
 	}
 	if o.Observer.Pod == nil {
 		o.Observer.Pod = func(bool) {}
 	}
 	if o.Observer.Acknowledged == nil {
-		o.Observer.Acknowledged = func(bool) {}
+		o.Observer.Acknowledged = func(codes.Code) {}
+	}
+	if o.Observer.Blocked == nil {
+		o.Observer.Blocked = func(time.Duration) {}
 	}
 	return &Reconciler{Options: o}
 }
@@ -85,6 +105,7 @@ func New(o Options) *Reconciler {
 // Reconcile takes the drain of one instance a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	id := req.Name
+	defer func() { r.Observer.Blocked(r.memory.blocked(r.Now())) }()
 	s, err := r.see(ctx, id)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -124,6 +145,7 @@ func (r *Reconciler) step(ctx context.Context, s *sight, o drain.Observation) (d
 	}
 	r.ended(s.entry.state, d.State, d.Counts)
 	s.entry.state, s.entry.results, s.entry.acked = d.State, done.results, done.acked
+	s.entry.wait(d, r.Now())
 	r.memory.put(o.Request.Instance, s.entry)
 	return d, done, nil
 }

@@ -39,20 +39,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workload cluster.Cluster
 	return nil
 }
 
-func request(instance string) []reconcile.Request {
-	if instance == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: instance}}}
-}
-
 // ofMachine returns the instance of a machine that is being deleted.
 func ofMachine(_ context.Context, o client.Object) []reconcile.Request {
 	m, ok := o.(*api.NstanceMachine)
 	if !ok || m.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	return request(m.Spec.InstanceID)
+	return waking.Request(m.Spec.InstanceID)
 }
 
 // ofOwner returns the instance of a Machine that is being deleted.
@@ -65,13 +58,13 @@ func (r *Reconciler) ofOwner(ctx context.Context, o client.Object) []reconcile.R
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Spec.InfrastructureRef.Name}, m); err != nil {
 		return nil // gone, and its drain with it
 	}
-	return request(m.Spec.InstanceID)
+	return waking.Request(m.Spec.InstanceID)
 }
 
 // ofNode returns the instance that a Node is being drained for: after a restart these are
 // the drains that go on.
 func ofNode(_ context.Context, n *corev1.Node) []reconcile.Request {
-	return request(n.Annotations[api.AnnotationDrainInstance])
+	return waking.Request(n.Annotations[api.AnnotationDrainInstance])
 }
 
 // changed returns the instances whose end is decided, or is not any more, and those that
@@ -81,18 +74,18 @@ func (r *Reconciler) changed(_ context.Context, changes []waking.Change) []recon
 	for _, c := range changes {
 		switch c.Kind {
 		case inventory.InstanceGone:
-			all = append(all, request(c.Instance)...)
+			all = append(all, waking.Request(c.Instance)...)
 		case inventory.InstanceChanged:
 			_, draining := r.memory.get(c.Instance)
 			condemned := false
 			r.Inventory.Read(c.Shard, func(s *inventory.Shard) { condemned = s.Instance(c.Instance).GetCondemned() != nil })
 			if draining || condemned {
-				all = append(all, request(c.Instance)...)
+				all = append(all, waking.Request(c.Instance)...)
 			}
 		case inventory.ShardChanged:
 			_, known := r.memory.waiting()
 			for instance := range known {
-				all = append(all, request(instance)...)
+				all = append(all, waking.Request(instance)...)
 			}
 		}
 	}

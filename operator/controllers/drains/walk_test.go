@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/time/rate"
+	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,6 +46,8 @@ type world struct {
 	still   bool // the shard does nothing by itself
 	evicted []string
 	ended   []string // as the observer hears of it
+	answers []string // of the shard, to acknowledgements
+	waited  time.Duration
 	drains  *drains.Reconciler
 	due     map[string]time.Time
 	ids     []string
@@ -118,9 +121,13 @@ func (w *world) restart() {
 			return s, ok
 		},
 		Evictions: rate.NewLimiter(20, 20), Concurrency: 3,
-		Observer: drains.Observer{Drained: func(reason string, forced bool, _, slack time.Duration) {
-			w.ended = append(w.ended, fmt.Sprintf("%s, forced %t, in time %t", reason, forced, slack > 0))
-		}},
+		Observer: drains.Observer{
+			Drained: func(e drains.Ended) {
+				w.ended = append(w.ended, fmt.Sprintf("%s, forced %t, in time %t", e.Reason, e.Forced, e.Slack != nil && *e.Slack > 0))
+			},
+			Acknowledged: func(code codes.Code) { w.answers = append(w.answers, code.String()) },
+			Blocked:      func(longest time.Duration) { w.waited = longest },
+		},
 	})
 	clear(w.due)
 }
@@ -212,6 +219,9 @@ func TestO10_ACondemnedInstanceIsEmptiedAndAcknowledged(t *testing.T) {
 		if fmt.Sprint(w.ended) != "[expired, forced false, in time true]" {
 			t.Errorf("%v", w.ended)
 		}
+		if !slices.Equal(w.answers, []string{"OK"}) || w.waited != 0 {
+			t.Errorf("answers %v, waited %v", w.answers, w.waited)
+		}
 		m := &api.NstanceMachine{}
 		if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: walktest.Namespace, Name: w.ids[0]}, m); err != nil {
 			t.Fatal(err)
@@ -261,9 +271,15 @@ func TestO10_ABudgetIsWaitedForAndThenThereIsNoTime(t *testing.T) {
 		if w.pods() != 2 || w.Shard("a").Count("AcknowledgeDrained") != 0 {
 			t.Fatalf("a budget is not respected: %d pods", w.pods())
 		}
+		if w.waited < 170*time.Second || w.waited > 180*time.Second {
+			t.Errorf("after three minutes it has waited for %v", w.waited)
+		}
 		w.live(90 * time.Second) // past the force point
 		if w.pods() != 0 || !w.said("DrainForced") || !w.gone(0) {
 			t.Errorf("%d pods; %v", w.pods(), w.Events.All())
+		}
+		if w.waited != 0 {
+			t.Errorf("it is over and has waited for %v", w.waited)
 		}
 	})
 }
@@ -314,6 +330,9 @@ func TestO10_ALostAcknowledgementIsRepeated(t *testing.T) {
 		w.live(30 * time.Second)
 		if w.gone(0) {
 			t.Fatal("gone before anybody heard")
+		}
+		if len(w.answers) < 2 || slices.ContainsFunc(w.answers, func(code string) bool { return code != "Unavailable" }) {
+			t.Errorf("answers %v", w.answers)
 		}
 		w.Shard("a").Break(shardtest.Faults{})
 		w.live(60 * time.Second)

@@ -14,9 +14,9 @@
 // machines and their drains are not its business: see the controllers nodes and drains,
 // which write other parts of the same status; so does providererrors.
 //
-// Whoever runs it must call [Remember] before the shards are connected: what was there
-// before this process began and is missing from the first listing is then noticed as
-// missing, and not believed at once.
+// Whoever runs it must call [Remember] before a shard is connected: what was there before
+// this process began, or before the shard was configured, and is missing from the first
+// listing is then noticed as missing, and not believed at once.
 //
 // Rights: nstancemachines get list watch patch delete, their status and finalizers patch;
 // nstanceshardgroups and nstancemachinepools get list watch; machines get list watch patch

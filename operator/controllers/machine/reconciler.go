@@ -2,6 +2,8 @@ package machine
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -102,14 +104,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: d.Again}, nil
 }
 
-// Remember tells an inventory of the instances that machines stand for. It is called once,
-// before the shards are connected.
-func Remember(ctx context.Context, machines client.Reader, store *inventory.Store, namespace string) error {
+// Remember tells an inventory of the instances that machines on these shards stand for: what
+// a first listing lacks of them is missing, and not merely unknown. It is called for each
+// shard once, after the inventory has it and before it is connected.
+func Remember(ctx context.Context, machines client.Reader, store *inventory.Store, namespace string, shards []string) error {
 	var list api.NstanceMachineList
 	if err := machines.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		return err
+		return fmt.Errorf("list NstanceMachines: %w", err)
 	}
-	for _, m := range list.Items {
+	for i := range list.Items {
+		m := &list.Items[i]
+		if !slices.Contains(shards, m.Spec.Shard) {
+			continue
+		}
 		if m.Status.InstanceID == "" || m.Status.InstanceID != m.Spec.InstanceID || m.Status.InstanceState == api.InstanceTerminated {
 			continue
 		}

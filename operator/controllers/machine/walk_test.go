@@ -337,7 +337,16 @@ func TestS8_WhatMachinesStandForIsRemembered(t *testing.T) {
 	}
 	known("asked-for", "", "")
 	known("ended", "ended", api.InstanceTerminated)
-	if err := machine.Remember(t.Context(), b.Build(), store, walktest.Namespace); err != nil {
+	client := b.Build()
+	if err := machine.Remember(t.Context(), client, store, walktest.Namespace, []string{"another"}); err != nil {
+		t.Fatal(err)
+	}
+	store.Read(shard, func(s *inventory.Shard) {
+		if p := s.Presence("i0"); p != inventory.Unknown {
+			t.Errorf("an instance of a shard that was not named is %s", p)
+		}
+	})
+	if err := machine.Remember(t.Context(), client, store, walktest.Namespace, []string{"another", shard}); err != nil {
 		t.Fatal(err)
 	}
 	now := time.Unix(1000, 0)

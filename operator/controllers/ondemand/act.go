@@ -41,6 +41,9 @@ func (r *Reconciler) act(ctx context.Context, o *Observation, action Action) err
 			kind = corev1.EventTypeWarning
 		}
 		r.Events.Eventf(o.Pod, nil, kind, a.Reason, "Provide", "%s", a.Message)
+		if a.Reason == reasonReady {
+			r.Ready(r.Now().Sub(o.Pod.CreationTimestamp.Time))
+		}
 		return nil
 	case TellNode:
 		r.Events.Eventf(o.Node, o.Pod, corev1.EventTypeWarning, a.Reason, "Provide", "%s", a.Message)

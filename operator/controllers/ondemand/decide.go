@@ -26,6 +26,9 @@ const (
 	lookAgain = 30 * time.Second
 )
 
+// reasonReady is the event that a Pod has its Node.
+const reasonReady = "OnDemandReady"
+
 // Rules are the settings that a decision goes by.
 type Rules struct {
 	ProvisionTimeout, Linger time.Duration
@@ -151,7 +154,7 @@ func (d *decision) say(phase api.OnDemandPhase, reason, message string, more Ann
 	_, news := notes[api.OnDemandMessage]
 	_, moved := notes[api.OnDemandState]
 	if reason != "" && (news || moved) {
-		d.do(Tell{Reason: reason, Warning: reason != "OnDemandProvisioning" && reason != "OnDemandReady" && reason != "OnDemandUnused", Message: message})
+		d.do(Tell{Reason: reason, Warning: reason != "OnDemandProvisioning" && reason != reasonReady && reason != "OnDemandUnused", Message: message})
 	}
 }
 
@@ -269,7 +272,7 @@ func (d *decision) provide() {
 	case pod.Spec.NodeName != "":
 		d.bound(notes)
 	case d.joined():
-		d.say(api.OnDemandJoined, "OnDemandReady", "node "+d.o.Node.Name+" is ready", notes)
+		d.say(api.OnDemandJoined, reasonReady, "node "+d.o.Node.Name+" is ready", notes)
 		if gated(pod) {
 			d.do(Ungate{})
 			if len(d.o.Strangers) > 0 && m.Labels[api.OnDemandClaim] != "" {

@@ -31,6 +31,9 @@ type Options struct {
 	// Events are published where the Pods are.
 	Events events.EventRecorder
 	Rules  Rules
+	// Ready hears how long after its making a Pod got the Node that it asked for; nil:
+	// nobody does.
+	Ready func(took time.Duration)
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }
@@ -43,6 +46,9 @@ type Reconciler struct{ Options }
 func New(o Options) *Reconciler {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Ready == nil {
+		o.Ready = func(time.Duration) {}
 	}
 	return &Reconciler{o}
 }

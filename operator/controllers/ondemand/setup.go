@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/waking"
 )
 
 // SetupWithManager makes a manager run the reconciler. The Pods are those of workload;
@@ -28,7 +29,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		}
 	}
 	asks := predicate.NewTypedPredicateFuncs(Asks)
-	ofPod := func(_ context.Context, pod *corev1.Pod) []reconcile.Request { return request(string(pod.UID)) }
+	ofPod := func(_ context.Context, pod *corev1.Pod) []reconcile.Request { return waking.Request(string(pod.UID)) }
 	err := builder.ControllerManagedBy(mgr).
 		Named("ondemand").
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMade)).
@@ -43,16 +44,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 	return nil
 }
 
-func request(uid string) []reconcile.Request {
-	if uid == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: uid}}}
-}
-
 // ofMade returns the Pod that an object was made for.
 func ofMade(_ context.Context, o client.Object) []reconcile.Request {
-	return request(o.GetLabels()[api.LabelOnDemandPodUID])
+	return waking.Request(o.GetLabels()[api.LabelOnDemandPodUID])
 }
 
 // ofNode returns the Pod that a Node was made for.

@@ -35,6 +35,7 @@ type world struct {
 	faults   *walktest.Faults
 	events   *walktest.Events
 	ondemand *ondemand.Reconciler
+	took     []time.Duration // until Pods had their Nodes
 }
 
 func inWorld(t *testing.T, walk func(t *testing.T, w *world)) {
@@ -57,6 +58,7 @@ func inWorld(t *testing.T, walk func(t *testing.T, w *world)) {
 				return []machine.Shard{{Name: "a", Reachable: true, Known: true, Group: &nstancev1.GroupStatus{Key: group, Kind: "wrk"}}}
 			},
 			Rules: ondemand.Rules{ProvisionTimeout: 15 * time.Minute, Linger: time.Minute},
+			Ready: func(took time.Duration) { w.took = append(w.took, took) },
 		})
 		walk(t, w)
 	})
@@ -160,10 +162,15 @@ func TestO12_APodGetsAMachineAndIsLetGoWhenItsNodeIsThere(t *testing.T) {
 		if pod.Annotations[api.OnDemandState] != "Provisioning" || len(pod.Spec.SchedulingGates) != 1 {
 			t.Fatalf("%+v", pod)
 		}
+		time.Sleep(40 * time.Second)
 		w.join(pod)
+		w.work("u1")
 		w.work("u1")
 		if pod = w.pod("apps", "p"); pod.Annotations[api.OnDemandState] != "Joined" || len(pod.Spec.SchedulingGates) != 0 {
 			t.Errorf("%+v", pod)
+		}
+		if fmt.Sprint(w.took) != "[40s]" {
+			t.Errorf("it took %v", w.took)
 		}
 	})
 }

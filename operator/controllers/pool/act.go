@@ -246,6 +246,11 @@ func (r *Reconciler) report(st state, p plan) {
 	for _, l := range p.lowered {
 		tell(corev1.EventTypeWarning, "GrowthRedirected", "Scale", l.Reason)
 	}
+	if r.Redirected != nil {
+		for name, why := range st.redirected(p, r.Now()) {
+			r.Redirected(st.pool.Spec.Group, name, why)
+		}
+	}
 	switch p.move.Kind {
 	case distribution.Open:
 		tell(corev1.EventTypeNormal, "RebalanceStarted", "Rebalance", p.move.Reason)

@@ -21,7 +21,7 @@ import (
 func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key client.ObjectKey) (state, error) {
 	st := state{
 		pool: &infrav1.NstanceMachinePool{}, asMachines: r.AsMachines, redirectAfter: r.RedirectAfter,
-		shards: map[string]shard{},
+		memoryShare: r.MemoryShare, shards: map[string]shard{},
 	}
 	if err := reader.Get(ctx, key, st.pool); err != nil {
 		return state{}, err

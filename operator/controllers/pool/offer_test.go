@@ -33,6 +33,10 @@ func TestO17_APoolSaysWhatItsNextNodeHas(t *testing.T) {
 	if diff := cmp.Diff(&infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"}, next.NodeInfo); diff != "" {
 		t.Error(diff)
 	}
+	careful := settled(0, 0).with(offers("a", false), offers("b", false), func(st *state) { st.memoryShare = 0.5 })
+	if got := careful.status(plan{}, nil, nil, start).Capacity["memory"]; got.Cmp(resource.MustParse("500Mi")) != 0 {
+		t.Errorf("with half of the memory for Pods they get %v", &got)
+	}
 	silent := settled(0, 0).with(offers("a", false), func(st *state) { st.pool.Status.Capacity = want })
 	if diff := cmp.Diff(want, silent.status(plan{}, nil, nil, start).Capacity); diff != "" {
 		t.Error("a shard that has not been heard:", diff)

@@ -178,6 +178,23 @@ func (d *draft) lower(listed []distribution.Shard) {
 	}
 }
 
+// redirected are the shards that a plan grows others in the stead of.
+func (st state) redirected(p plan, now time.Time) map[string]Redirection {
+	past := map[string]Redirection{}
+	if len(p.sizes.Writes()) > 0 {
+		for _, name := range p.sizes.Redirected {
+			past[name] = RedirectedCapacity
+			if st.frozen(name, now) {
+				past[name] = RedirectedUnreachable
+			}
+		}
+	}
+	for _, l := range p.lowered {
+		past[l.Shard] = RedirectedCapacity
+	}
+	return past
+}
+
 // resize carries a change into the part. A part that is only now made is made as it is:
 // it can lose something once it is there.
 func (d *draft) resize(change distribution.Change) {

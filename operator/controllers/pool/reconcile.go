@@ -39,7 +39,21 @@ type Reconciler struct {
 	// RedirectAfter is how long a shard counts as unreachable before growth goes elsewhere,
 	// on top of the time that it takes until it does.
 	RedirectAfter time.Duration
+	// MemoryShare is the share of a machine's memory that is taken to be left for Pods; zero
+	// means capacity.DefaultMemoryShare.
+	MemoryShare float64
+	// Redirected hears of each shard that growth went past, and why; nil: nobody does.
+	Redirected func(group, shard string, why Redirection)
 }
+
+// Redirection is why a shard did not grow though it was its turn.
+type Redirection string
+
+// The values of Redirection.
+const (
+	RedirectedUnreachable Redirection = "unreachable" // the shard could not be seen for too long
+	RedirectedCapacity    Redirection = "capacity"    // its provider had no room, or the quota was used up
+)
 
 var manager = apply.Manager("pool")
 

@@ -34,6 +34,8 @@ type state struct {
 	asMachines bool
 	// redirectAfter is how long a shard counts as unreachable before growth goes elsewhere.
 	redirectAfter time.Duration
+	// memoryShare is the share of a machine's memory that is left for Pods; zero: the default.
+	memoryShare float64
 }
 
 // shard is one shard of the pool, as far as the pool's group goes.

@@ -3,8 +3,8 @@
 // the Nodes are in.
 //
 // [Conditions] decides; it is pure. [Reconciler] looks and writes, each minute and whenever
-// the NstanceCluster changes. Its rights: nstanceclusters get list watch, their status
-// patch, secrets get.
+// the NstanceCluster changes; that the operator has registered is an event too. Its rights:
+// nstanceclusters get list watch, their status patch, secrets get, events create patch.
 package standing
 
 import (
@@ -13,7 +13,10 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,6 +73,7 @@ type Reconciler struct {
 	Client          client.Client
 	Namespace, Name string
 	View            func(context.Context) View
+	Events          events.EventRecorder
 	Now             func() time.Time
 }
 
@@ -101,5 +105,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := apply.Status(ctx, r.Client, part, manager); err != nil {
 		return reconcile.Result{}, err
 	}
+	r.tell(&object, next)
 	return reconcile.Result{RequeueAfter: refresh}, nil
+}
+
+// tell makes an event of a registration that is new. It is made here and not where the
+// operator registers: at that time there is no NstanceCluster yet.
+func (r *Reconciler) tell(object *infrav1.NstanceCluster, next []metav1.Condition) {
+	const registered = infrav1.ConditionOperatorRegistered
+	if meta.IsStatusConditionTrue(next, registered) && !meta.IsStatusConditionTrue(object.Status.Conditions, registered) {
+		r.Events.Eventf(object, nil, corev1.EventTypeNormal, "Registered", "Register", "%s", meta.FindStatusCondition(next, registered).Message)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -60,7 +61,9 @@ func TestConditionsAreWrittenBesideThoseOfOthers(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"},
 	}).Build()
 	var workload error
+	recorder := events.NewFakeRecorder(10)
 	r := &standing.Reconciler{
+		Events: recorder,
 		Client: c, Namespace: "ns", Name: "c", Now: func() time.Time { return now },
 		View: func(context.Context) standing.View {
 			return standing.View{Nonce: "nonce", CertificateUntil: now.Add(time.Hour), Workload: workload}
@@ -91,5 +94,13 @@ func TestConditionsAreWrittenBesideThoseOfOthers(t *testing.T) {
 	}
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "gone"}}); err != nil {
 		t.Errorf("of one that is gone: %v", err)
+	}
+	close(recorder.Events)
+	var said []string
+	for e := range recorder.Events {
+		said = append(said, e)
+	}
+	if diff := cmp.Diff([]string{"Normal Registered the certificate is good until 2026-11-01T13:00:00Z; secret nonce may be deleted"}, said); diff != "" {
+		t.Error(diff)
 	}
 }

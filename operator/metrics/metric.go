@@ -1,0 +1,86 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Prefix begins the name of every metric of the operator.
+const Prefix = "nstance_operator_"
+
+// Kind is what Prometheus calls the type of a metric.
+type Kind string
+
+// The kinds.
+const (
+	Counter   Kind = "counter"
+	Gauge     Kind = "gauge"
+	Histogram Kind = "histogram"
+)
+
+// Label is a label of a metric.
+type Label struct {
+	Name string
+	// Values are all that there are; nil: it has names of shards, groups and pools, or words
+	// of gRPC.
+	Values []string
+}
+
+// Metric describes a metric.
+type Metric struct {
+	Name   string // without [Prefix]
+	Kind   Kind
+	Labels []Label
+	Help   string
+	// Buckets are the upper bounds of a histogram, in its unit; nil for the other kinds.
+	Buckets []float64
+}
+
+// labels are the names of the labels, in their order.
+func (m Metric) labels() []string {
+	var names []string
+	for _, l := range m.Labels {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+// series are all values that its labels can have together; none if one can have any value.
+func (m Metric) series() [][]string {
+	all := [][]string{nil}
+	for _, l := range m.Labels {
+		var longer [][]string
+		for _, begun := range all {
+			for _, value := range l.Values {
+				longer = append(longer, append(begun[:len(begun):len(begun)], value))
+			}
+		}
+		all = longer
+	}
+	return all
+}
+
+func (m Metric) desc() *prometheus.Desc {
+	return prometheus.NewDesc(Prefix+m.Name, m.Help, m.labels(), nil)
+}
+
+// counter returns the metric at zero, so that the first count shows as a growth.
+func (m Metric) counter() *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: Prefix + m.Name, Help: m.Help}, m.labels())
+	for _, values := range m.series() {
+		v.WithLabelValues(values...)
+	}
+	return v
+}
+
+// gauge returns the metric without a value.
+func (m Metric) gauge() *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: Prefix + m.Name, Help: m.Help}, m.labels())
+}
+
+func (m Metric) histogram() *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: Prefix + m.Name, Help: m.Help, Buckets: m.Buckets, NativeHistogramBucketFactor: 1.1,
+	}, m.labels())
+	for _, values := range m.series() {
+		v.WithLabelValues(values...)
+	}
+	return v
+}
