@@ -132,6 +132,8 @@ func TestWhatIsInstalled(t *testing.T) {
 			more: []string{"ClusterRole nstance-operator-autoscaler", "ClusterRoleBinding nstance-operator-autoscaler"}},
 		{name: "a monitor", values: values{"metrics": values{"serviceMonitor": values{"enabled": true}}},
 			more: []string{"Service nstance-operator-metrics", "ServiceMonitor nstance-operator"}},
+		{name: "rules and a dashboard", values: values{"metrics": values{"rules": values{"enabled": true}, "dashboards": values{"enabled": true}}},
+			more: []string{"ConfigMap nstance-operator-dashboard", "PrometheusRule nstance-operator"}},
 		{name: "a network policy", values: values{"networkPolicy": values{"enabled": true}}, more: []string{"NetworkPolicy nstance-operator"}},
 		{name: "no budget", values: values{"podDisruptionBudget": values{"minAvailable": nil}}, less: []string{"PodDisruptionBudget nstance-operator"}},
 		{name: "rights by somebody else", values: values{"rbac": values{"create": false}, "serviceAccount": values{"create": false, "name": "given"}},
