@@ -159,9 +159,16 @@ func packages(t *testing.T) []pkg {
 	return all
 }
 
+// parsed are the files of the packages that a test has asked for, by import path: each of
+// many rules looks at all of them. Tests here run one after another.
+var parsed = map[string][]sourceFile{}
+
 // files parses all files of a package, or ends the test.
 func files(t *testing.T, p pkg) []sourceFile {
 	t.Helper()
+	if all, ok := parsed[p.ImportPath]; ok {
+		return all
+	}
 	root, err := repoRoot()
 	if err != nil {
 		t.Fatal(err)
@@ -175,16 +182,17 @@ func files(t *testing.T, p pkg) []sourceFile {
 				t.Fatal(err)
 			}
 			fset := token.NewFileSet()
-			parsed, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
+			tree, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, sourceFile{filepath.ToSlash(rel), test, fset, parsed})
+			all = append(all, sourceFile{filepath.ToSlash(rel), test, fset, tree})
 		}
 	}
 	parse(p.GoFiles, false)
 	parse(p.CgoFiles, false)
 	parse(p.TestGoFiles, true)
 	parse(p.XTestGoFiles, true)
+	parsed[p.ImportPath] = all
 	return all
 }

@@ -37,7 +37,11 @@ func TestToursOfTheProviders(t *testing.T) {
 			continue
 		}
 		toured++
-		t.Run(strings.TrimSuffix(filepath.Base(page), ".md"), func(t *testing.T) { follow(t, script) })
+		address := fmt.Sprintf("127.%d.%d.%d:", 64+os.Getpid()>>8&63, os.Getpid()&255, toured)
+		t.Run(strings.TrimSuffix(filepath.Base(page), ".md"), func(t *testing.T) {
+			t.Parallel() // a good part of a tour is waiting
+			follow(t, script, address)
+		})
 	}
 	if toured == 0 {
 		t.Error("no page has a tour: the test looks in the wrong place")
@@ -63,10 +67,10 @@ func scriptOf(t *testing.T, page string) string {
 	return script.String()
 }
 
-// follow runs a tour, which ends with three machines running and leaves nothing.
-func follow(t *testing.T, script string) {
+// follow runs a tour at a loopback address of its own. It ends with three machines
+// running and leaves nothing.
+func follow(t *testing.T, script, address string) {
 	dir := t.TempDir()
-	address := fmt.Sprintf("127.%d.%d.1:", 64+os.Getpid()>>8&63, os.Getpid()&255)
 	script = strings.NewReplacer("127.0.0.1:", address, "$PWD/.dev/", dir+"/dev/", ".dev/", dir+"/dev/").Replace(script)
 	script = ourBinaries.ReplaceAllString(script, "${1}"+dir+"/bin/")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
