@@ -181,18 +181,20 @@ $(TOOLS)/versitygw: e2e/tools/storage/go.mod e2e/tools/storage/go.sum
 
 $(TOOLS)/fake-gcs-server: $(TOOLS)/versitygw
 
-# The parts of Kubernetes are gigabytes to compile and never change for the same pins: they
-# are kept outside the clone, for the next one. To link one takes 2 GB of memory, so each
-# waits for the one before it, with make -j as well.
-CACHE      ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/nstance
-COMPONENTS := $(CACHE)/kube-$(shell cat e2e/tools/{kube,etcd,capi}/go.{mod,sum} | sha256sum | cut -c1-16)-$(shell uname -m)
+# What tests start of others' programs is gigabytes to compile and never changes for the same
+# pins: it is kept outside the clone, for the next one. To link a part of Kubernetes takes 2 GB
+# of memory, so each waits for the one before it, with make -j as well.
+CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/nstance
+
+# The folder of what a module of e2e/tools pins.
+kept = $(CACHE)/$(1)-$(shell cat e2e/tools/$(1)/go.{mod,sum} | sha256sum | cut -c1-16)-$(shell uname -m)
 
 # $(call component,PROGRAM,MODULE,PACKAGE[,LDFLAGS])
 define component
-mkdir -p $(TOOLS) $(COMPONENTS)
-[ -e $(COMPONENTS)/$(1) ] || { cd e2e/tools/$(2) && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath \
-	-ldflags '-s -w $(4)' -o $(COMPONENTS)/$(1).part $(3) && mv $(COMPONENTS)/$(1).part $(COMPONENTS)/$(1); }
-ln -sfn $(COMPONENTS)/$(1) $(TOOLS)/$(1)
+mkdir -p $(TOOLS) $(call kept,$(2))
+[ -e $(call kept,$(2))/$(1) ] || { cd e2e/tools/$(2) && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath \
+	-ldflags '-s -w $(4)' -o $(call kept,$(2))/$(1).part $(3) && mv $(call kept,$(2))/$(1).part $(call kept,$(2))/$(1); }
+ln -sfn $(call kept,$(2))/$(1) $(TOOLS)/$(1)
 touch $(TOOLS)/$(1)
 endef
 
@@ -210,12 +212,10 @@ $(TOOLS)/capi-core: e2e/tools/capi/go.mod e2e/tools/capi/go.sum
 	$(call component,capi-core,capi,sigs.k8s.io/cluster-api/core)
 
 $(TOOLS)/clusterctl: e2e/tools/capi/go.mod e2e/tools/capi/go.sum
-	cd e2e/tools/capi && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o ../../../$@ sigs.k8s.io/cluster-api/cmd/clusterctl
-	@touch $@
+	$(call component,clusterctl,capi,sigs.k8s.io/cluster-api/cmd/clusterctl)
 
 $(TOOLS)/helm: e2e/tools/helm/go.mod e2e/tools/helm/go.sum
-	cd e2e/tools/helm && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o ../../../$@ helm.sh/helm/v3/cmd/helm
-	@touch $@
+	$(call component,helm,helm,helm.sh/helm/v3/cmd/helm)
 
 # What a release of Cluster API installs, in the same form.
 $(TOOLS)/capi-core.yaml: e2e/tools/capi/go.mod | $(TOOLS)/kubectl
