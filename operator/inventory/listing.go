@@ -133,10 +133,18 @@ func (s *Shard) group(g *nstancev1.GroupStatus, heard time.Time) []Change {
 		return nil
 	}
 	s.groups[g.GetKey()] = &entry[*nstancev1.GroupStatus]{said: g, heard: latest(old, heard)}
-	if old != nil && proto.Equal(old.said, g) {
+	if old != nil && same(old.said, g) {
 		return nil
 	}
 	return []Change{{Kind: GroupChanged, Group: g.GetKey()}}
+}
+
+// same reports whether nothing but the revision differs: servers give every description
+// of a group a new one.
+func same(a, b *nstancev1.GroupStatus) bool {
+	b = proto.CloneOf(b)
+	b.Revision = a.GetRevision()
+	return proto.Equal(a, b)
 }
 
 // instance takes in what was said about one instance.

@@ -230,11 +230,16 @@ func (s *Shard) foreign(tenant, what string) []Change {
 }
 
 func sorted[T any](all map[string]*entry[T], want func(T) bool) []T {
-	var said []T
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		if want(all[key].said) {
-			said = append(said, all[key].said)
+	var keys []string
+	for key, e := range all {
+		if want(e.said) {
+			keys = append(keys, key)
 		}
+	}
+	slices.Sort(keys)
+	var said []T
+	for _, key := range keys {
+		said = append(said, all[key].said)
 	}
 	return said
 }

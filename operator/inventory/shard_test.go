@@ -268,6 +268,8 @@ func TestS17_OlderNewsAreDropped(t *testing.T) {
 	wantChanges(t, "the same", s.GroupEvent(group(5, 1), s.now))
 	wantChanges(t, "an older one", s.GroupEvent(group(4, 2), s.now))
 	wantChanges(t, "a newer one", s.GroupEvent(group(6, 3), s.now), groupChanged)
+	wantChanges(t, "the same, described anew", s.GroupEvent(group(7, 3), s.now))
+	wantChanges(t, "one that is older than that", s.GroupEvent(group(6, 4), s.now))
 	if got := s.Group("g").GetSize(); got != 3 {
 		t.Errorf("size %d", got)
 	}

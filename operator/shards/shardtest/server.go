@@ -2,6 +2,7 @@ package shardtest
 
 import (
 	"context"
+	"net"
 	"sync"
 	"time"
 
@@ -82,34 +83,52 @@ type server struct {
 	leader  string // that a standby names
 }
 
+// ServeOn starts a server of the shard on a listener of the caller's, such as a port for
+// an operator that is a process of its own. It ends as that of [Shard.Serve] does, and the
+// listener with it.
+func (s *Shard) ServeOn(listener net.Listener) (stop func()) {
+	s.cluster.t.Helper()
+	stop = s.start(listener, server{shard: s})
+	s.cluster.t.Cleanup(stop)
+	return stop
+}
+
 func (s *Shard) serve(address string, as server) (stop func()) {
 	c := s.cluster
 	c.t.Helper()
 	listener := bufconn.Listen(1 << 18)
+	end := s.start(listener, as)
+	c.mu.Lock()
+	c.servers[address] = listener
+	c.mu.Unlock()
+	stop = func() {
+		c.mu.Lock()
+		if c.servers[address] == listener {
+			delete(c.servers, address)
+		}
+		c.mu.Unlock()
+		end()
+	}
+	c.t.Cleanup(stop)
+	return stop
+}
+
+// start serves on a listener until the returned function is called, once or more often.
+func (s *Shard) start(listener net.Listener, as server) (stop func()) {
 	server := grpc.NewServer(
-		grpc.Creds(credentials.NewTLS(c.serverTLS(s.name))),
+		grpc.Creds(credentials.NewTLS(s.cluster.serverTLS(s.name))),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 1, PermitWithoutStream: true}),
 		grpc.UnaryInterceptor(as.unary),
 		grpc.StreamInterceptor(as.stream),
 	)
 	nstancev1.RegisterOperatorServiceServer(server, s)
 	nstancev1.RegisterRegistrationServiceServer(server, registrar{shard: s})
-	c.mu.Lock()
-	c.servers[address] = listener
-	c.mu.Unlock()
 	var done sync.WaitGroup
 	done.Go(func() { _ = server.Serve(listener) }) // ends with the server
-	stop = sync.OnceFunc(func() {
-		c.mu.Lock()
-		if c.servers[address] == listener {
-			delete(c.servers, address)
-		}
-		c.mu.Unlock()
+	return sync.OnceFunc(func() {
 		server.Stop()
 		done.Wait()
 	})
-	c.t.Cleanup(stop)
-	return stop
 }
 
 // Break sets what is wrong with the shard from now on; [Faults]{} mends it. Streams that
@@ -125,6 +144,14 @@ func (s *Shard) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Call(nil), s.calls...)
+}
+
+// OnCall has f called with every unary call from now on, when it arrives and before it is
+// looked at. f must not wait, and must not call the shard.
+func (s *Shard) OnCall(f func(Call)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onCall = append(s.onCall, f)
 }
 
 // Count returns how many calls of a method have arrived.
@@ -143,7 +170,11 @@ func (v server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	s.mu.Lock()
 	slow := s.faults.Slow
 	message, _ := req.(proto.Message)
-	s.calls = append(s.calls, Call{name, tenantOf(ctx), managerOf(ctx), proto.Clone(message)})
+	call := Call{name, tenantOf(ctx), managerOf(ctx), proto.Clone(message)}
+	s.calls = append(s.calls, call)
+	for _, f := range s.onCall {
+		f(call)
+	}
 	s.mu.Unlock()
 	if slow > 0 {
 		select {

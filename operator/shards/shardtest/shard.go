@@ -26,6 +26,7 @@ type Shard struct {
 	mu         sync.Mutex
 	term       int64
 	revision   int64
+	described  int64 // descriptions of groups that were given
 	groups     map[groupKey]*group
 	instances  []*instance          // in order of creation
 	ended      map[string]*instance // deleted, and still known as such, by id
@@ -35,6 +36,8 @@ type Shard struct {
 	auto       bool
 	faults     Faults
 	calls      []Call
+	onCall     []func(Call)
+	touched    map[groupKey]struct{} // groups whose instances have changed since the last step
 }
 
 type groupKey struct{ tenant, key string }
@@ -77,7 +80,7 @@ func (c *Cluster) Shard(name string) *Shard {
 	}
 	s := &Shard{
 		name: name, cluster: c, term: 1, groups: map[groupKey]*group{}, ended: map[string]*instance{},
-		watchers: map[*watcher]struct{}{}, drains: map[string]bool{},
+		watchers: map[*watcher]struct{}{}, drains: map[string]bool{}, touched: map[groupKey]struct{}{},
 	}
 	if c.first == "" {
 		c.first = name
@@ -137,6 +140,12 @@ func (s *Shard) put(status *nstancev1.GroupStatus) *group {
 func (s *Shard) next() int64 {
 	s.revision++
 	return s.revision
+}
+
+// revise gives an instance that has changed a new revision.
+func (s *Shard) revise(in *instance) {
+	in.Revision = s.next()
+	s.touched[groupKey{in.GetTenant(), in.GetGroup()}] = struct{}{}
 }
 
 // SetStatic makes the configuration file of the servers have a group, or have it no more.
@@ -222,7 +231,8 @@ func (s *Shard) counted(g *group) *nstancev1.GroupStatus {
 	if out.GetDeleting() {
 		out.Size = 0
 	}
-	out.Revision = s.revision
+	s.described++
+	out.Revision = s.described
 	return out
 }
 

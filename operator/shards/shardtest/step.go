@@ -57,8 +57,11 @@ func (s *Shard) step() bool {
 		return false
 	}
 	for _, k := range s.keys() {
-		s.publishGroup(s.groups[k])
+		if _, touched := s.touched[k]; touched {
+			s.publishGroup(s.groups[k])
+		}
 	}
+	clear(s.touched)
 	return true
 }
 
@@ -86,7 +89,7 @@ func (s *Shard) advance(in *instance) bool {
 		in.Status = "provisioning"
 		in.ProviderInstanceId = "vm-" + in.GetInstanceId()
 		in.ProviderUri = fmt.Sprintf("nstance://%s/%s", s.name, in.GetInstanceId())
-		in.Revision = s.next()
+		s.revise(in)
 		in.Addresses = []string{fmt.Sprintf("10.1.%d.%d", in.GetRevision()/250%250, in.GetRevision()%250+1)}
 		in.Hostname = in.GetInstanceId()
 	case "provisioning":
@@ -162,7 +165,7 @@ func (s *Shard) SetStatus(id, status string) {
 	defer s.mu.Unlock()
 	if in := s.find(id); in != nil {
 		in.Status = status
-		in.Revision = s.next()
+		s.revise(in)
 	}
 }
 

@@ -61,7 +61,7 @@ func (s *Shard) Send(tenant string, e *nstancev1.InstanceEvent) {
 }
 
 func (s *Shard) watch(tenant string) *watcher {
-	w := &watcher{tenant: tenant, events: make(chan event, 256), over: make(chan error, 1)}
+	w := &watcher{tenant: tenant, events: make(chan event, 4096), over: make(chan error, 1)}
 	s.watchers[w] = struct{}{}
 	return w
 }
@@ -93,7 +93,7 @@ func (s *Shard) publishGroup(g *group) {
 
 // publish gives an instance a new revision and tells the watchers.
 func (s *Shard) publish(in *instance, what, reason string) {
-	in.Revision = s.next()
+	s.revise(in)
 	s.send(in.GetTenant(), event{instance: instanceEvent(in, what, reason)})
 }
 
