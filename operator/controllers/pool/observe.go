@@ -80,7 +80,7 @@ func refers(machinePool *clusterv1.MachinePool, pool *infrav1.NstanceMachinePool
 // seeOthers finds the pools that had the group on one of the shards before this one.
 func (r *Reconciler) seeOthers(ctx context.Context, reader client.Reader, st *state) error {
 	var list infrav1.NstanceMachinePoolList
-	if err := reader.List(ctx, &list, client.InNamespace(st.pool.Namespace)); err != nil {
+	if err := reader.List(ctx, &list, client.InNamespace(st.pool.Namespace), client.UnsafeDisableDeepCopy); err != nil { // only read
 		return err
 	}
 	for i := range list.Items {

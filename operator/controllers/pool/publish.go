@@ -57,12 +57,12 @@ func (r *Reconciler) writeSpec(ctx context.Context, pool *infrav1.NstanceMachine
 // pool: an autoscaler that meets such a pair stops.
 func (r *Reconciler) twins(ctx context.Context, st state, ids []infrav1.ProviderID) ([]infrav1.ProviderID, error) {
 	var list infrav1.NstanceShardGroupList
-	if err := r.Client.List(ctx, &list, client.InNamespace(st.pool.Namespace)); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(st.pool.Namespace), client.UnsafeDisableDeepCopy); err != nil { // only read
 		return nil, fmt.Errorf("list all NstanceShardGroups: %w", err)
 	}
 	var all []string
-	for _, part := range list.Items {
-		all = append(all, part.Status.ProviderIDs...)
+	for i := range list.Items {
+		all = append(all, list.Items[i].Status.ProviderIDs...)
 	}
 	return duplicates(ids, all), nil
 }
