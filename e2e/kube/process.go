@@ -48,6 +48,9 @@ func Run(path string, args, env []string, log string) (*Process, error) {
 	return p, <-started
 }
 
+// PID returns the process's id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Ended reports whether the process has ended.
 func (p *Process) Ended() bool {
 	select {
