@@ -94,6 +94,12 @@ kube-components: $(KUBE:%=$(TOOLS)/%) $(TOOLS)/etcd $(TOOLS)/capi-core $(TOOLS)/
 e2e: build kube-components ## Run the tests on a real Kubernetes control plane
 	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -p 1 -tags kube $(TESTFLAGS) ./e2e/kube/... ./e2e/operator/... ./e2e/install/...
 
+POOLS ?= 200
+NODES ?= 2000
+.PHONY: e2e-scale
+e2e-scale: build kube-components ## Measure the operator with POOLS (200) and NODES (2000), and write docs/kubernetes/scale.md
+	go test -timeout 60m -count=1 -v -tags scale $(TESTFLAGS) ./e2e/scale -pools $(POOLS) -nodes $(NODES) -report '$(CURDIR)/docs/kubernetes/scale.md'
+
 # These make machines in an account, and delete them: docs/testing.md says what it takes.
 .PHONY: live-aws live-gcp live-proxmox
 live-aws: ## Run the drivers' contract in an account of AWS (costs money)

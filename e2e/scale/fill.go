@@ -1,0 +1,122 @@
+package scale
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// writers is how many objects are made at once.
+const writers = 16
+
+// heartbeatEvery is how often a kubelet says of its Node what was true before; its
+// setting nodeStatusReportFrequency.
+const heartbeatEvery = 5 * time.Minute
+
+// fill makes the Nodes of all instances with their Pods, and has them live.
+func (w *world) fill() {
+	w.t.Helper()
+	began := time.Now()
+	g, ctx := errgroup.WithContext(w.t.Context())
+	g.SetLimit(writers)
+	var names []string
+	for _, pool := range w.pools {
+		set, err := w.core.AppsV1().ReplicaSets(workNamespace).Create(ctx, replicaSet(pool.Name, pool.Total()*w.size.PodsPerNode), metav1.CreateOptions{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, shard := range shards {
+			for _, in := range w.shards.Shard(shard).Instances(tenant, pool.Name) {
+				names = append(names, in.GetInstanceId())
+				g.Go(func() error {
+					if _, err := w.core.CoreV1().Nodes().Create(ctx, node(in, shard, time.Now()), metav1.CreateOptions{}); err != nil {
+						return err
+					}
+					return w.makePods(ctx, set, in.GetInstanceId())
+				})
+			}
+		}
+	}
+	if err := g.Wait(); err != nil {
+		w.t.Fatalf("make Nodes and Pods: %v", err)
+	}
+	w.t.Logf("measured: %d Nodes with %d Pods each after %v", len(names), w.size.PodsPerNode, time.Since(began).Round(time.Second))
+	w.live(names)
+}
+
+// makePods makes the Pods of one Node, which run.
+func (w *world) makePods(ctx context.Context, set *appsv1.ReplicaSet, node string) error {
+	for i := range w.size.PodsPerNode {
+		made, err := w.core.CoreV1().Pods(workNamespace).Create(ctx, pod(set, node, i), metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		made.Status = runs(made, time.Now())
+		if _, err := w.core.CoreV1().Pods(workNamespace).UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// live sends the heartbeats of Nodes for as long as the test lasts.
+func (w *world) live(names []string) {
+	ctx, stop := context.WithCancel(w.t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(heartbeatEvery / time.Duration(len(names)))
+		defer ticker.Stop()
+		for i := 0; ; i = (i + 1) % len(names) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			_, err := w.core.CoreV1().Nodes().Patch(ctx, names[i], types.StrategicMergePatchType, heartbeat(time.Now()), metav1.PatchOptions{}, "status")
+			if err != nil && ctx.Err() == nil {
+				w.t.Errorf("heartbeat of %s: %v", names[i], err)
+				return
+			}
+		}
+	}()
+	w.t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+}
+
+// populate has an operator that may hurry, and Cluster API, make what belongs to the
+// Nodes, and ends it.
+func (w *world) populate() {
+	w.t.Helper()
+	hasty := w.operate("--kube-api-qps=1000", "--kube-api-burst=2000")
+	w.fill()
+	total := 0
+	for _, pool := range w.pools {
+		total += pool.Total()
+	}
+	w.await("every pool is imported", time.Second, w.count(machinePools, len(w.pools), func(unstructured.Unstructured) bool { return true }))
+	w.await("every instance has its Node", 2*time.Second, w.count(nstanceMachines, total, hasText("status", "nodeRef", "name")))
+	w.await("every Machine runs", 3*time.Second, w.count(machines, total, func(o unstructured.Unstructured) bool {
+		phase, _, err := unstructured.NestedString(o.Object, "status", "phase")
+		return err == nil && phase == "Running"
+	}))
+	w.rest(hasty)
+	if err := hasty.Stop(time.Minute); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// hasText reports whether an object has a text in a field.
+func hasText(path ...string) func(unstructured.Unstructured) bool {
+	return func(o unstructured.Unstructured) bool {
+		text, _, err := unstructured.NestedString(o.Object, path...)
+		return err == nil && text != ""
+	}
+}

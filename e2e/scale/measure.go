@@ -1,0 +1,137 @@
+package scale
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"nstance.dev/e2e/bench"
+)
+
+// What is done at once.
+const (
+	burst      = 20 // pools that are scaled together
+	drained    = 50 // Nodes whose machines go, one after another and together
+	quietFor   = time.Minute
+	scrapeTime = 30 * time.Second // how often metrics are read while it is quiet
+)
+
+// The promises.
+const (
+	scaleGoal  = time.Second
+	cordonGoal = 2 * time.Second
+	startGoal  = 15 * time.Second
+	memoryGoal = 300 // MiB
+	quietGoal  = 10  // percent of a core
+)
+
+// Measure makes a cluster of a size and measures the operator in it. The order matters:
+// what makes the cluster larger than it is said to be comes last.
+func Measure(t testing.TB, size Size) []bench.Row {
+	t.Helper()
+	w := newWorld(t, size)
+	w.populate()
+
+	o, start := w.startAgain()
+	rows := append([]bench.Row{promise("start, until all was looked at", "s", start.Seconds(), startGoal.Seconds())}, w.quiet(o)...)
+
+	one := w.scaleInTurn(o, 1, 1)
+	w.rest(o)
+	some := w.scaleInTurn(o, burst, len(shards))
+	all := w.scale(w.pools, 1)
+	w.rest(o)
+	rows = append(rows,
+		delayRow("scale to UpsertGroup, by 1, one pool after another", one, scaleGoal),
+		delayRow(fmt.Sprintf("scale to UpsertGroup, by %d, %d pools at once", len(shards), burst), some, scaleGoal),
+		w.allRow(all),
+	)
+
+	c := w.watchNodes()
+	victims := w.victims()
+	each := min(drained, len(victims)/2)
+	turn := w.drainInTurn(c, victims[:each])
+	together := w.drain(c, victims[each:2*each])
+	return append(rows,
+		delayRow("pending_deletion to cordoned, one Node after another", turn, cordonGoal),
+		delayRow(fmt.Sprintf("pending_deletion to cordoned, %d Nodes at once", each), together, cordonGoal),
+	)
+}
+
+// startAgain starts an operator before what another one has left, and returns how long it
+// took until it had looked at everything and had nothing more to do.
+func (w *world) startAgain() (*operator, time.Duration) {
+	w.t.Helper()
+	began := time.Now()
+	o := w.operate()
+	instances := 0
+	for _, pool := range w.pools {
+		instances += pool.Total()
+	}
+	least := map[string]int{"pool": len(w.pools), "shardgroup": len(w.pools) * len(shards), "machine": instances, "nodes": instances}
+	w.await("the operator has looked at everything", 100*time.Millisecond, func(ctx context.Context) error {
+		now, err := o.scrape(ctx)
+		if err != nil {
+			return err
+		}
+		for controller, n := range least {
+			if is := now.reconciled(controller); is < n {
+				return fmt.Errorf("controller %s: %d of %d", controller, is, n)
+			}
+		}
+		return now.idle()
+	})
+	return o, time.Since(began)
+}
+
+// quiet measures an operator while nobody does anything. Its metrics are read meanwhile, as
+// they are in any cluster.
+func (w *world) quiet(o *operator) []bench.Row {
+	w.t.Helper()
+	w.rest(o)
+	before, began := w.usage(o), time.Now()
+	first, err := o.scrape(w.t.Context())
+	for time.Since(began) < quietFor && err == nil {
+		time.Sleep(min(scrapeTime, quietFor-time.Since(began)))
+		var now samples
+		now, err = o.scrape(w.t.Context())
+		w.logWork(first, now)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	after := w.usage(o)
+	share := 100 * float64(after.processor-before.processor) / float64(time.Since(began))
+	what := fmt.Sprintf("%d Nodes, %d Pods", w.size.Nodes, w.size.Nodes*w.size.PodsPerNode)
+	return []bench.Row{
+		promise(what+": resident memory, quiet", "MiB", mib(after.resident), memoryGoal),
+		promise(what+": resident memory, at most since the start", "MiB", mib(after.peak), memoryGoal),
+		promise(what+": share of a core, quiet", "%", share, quietGoal),
+	}
+}
+
+// logWork says what an operator has done between two readings of its metrics.
+func (w *world) logWork(before, after samples) {
+	for series, value := range after {
+		for _, name := range []string{"controller_runtime_reconcile_total{", "rest_client_requests_total{"} {
+			if more := value - before[series]; len(series) > len(name) && series[:len(name)] == name && more > 0 {
+				w.t.Logf("while quiet: %s +%v", series, more)
+			}
+		}
+	}
+}
+
+// The chart's limit on calls to the API server, for each kind of object.
+const (
+	callsAtOnce   = 100
+	callsInSecond = 50
+)
+
+// allRow is the row of all pools at once: the operator keeps to a limit of calls to the
+// API server, and the part of a pool that grows takes one before its shard is told.
+func (w *world) allRow(delays []time.Duration) bench.Row {
+	row := delayRow(fmt.Sprintf("scale to UpsertGroup, by 1, all %d pools at once", len(delays)), delays, scaleGoal)
+	row.Floor = max(scaleGoal.Seconds(), float64(len(delays)-callsAtOnce)/callsInSecond)
+	row.Against, row.Goal = "the operator's own limit of calls", bench.AtMost(1.5)
+	return row
+}

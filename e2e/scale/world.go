@@ -1,0 +1,144 @@
+package scale
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"nstance.dev/e2e/kube"
+	"nstance.dev/operator/shards/shardtest"
+)
+
+// The kinds that are looked at.
+var (
+	machinePools    = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machinepools"}
+	machines        = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}
+	nstanceMachines = schema.GroupVersionResource{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "nstancemachines"}
+)
+
+// world is the cluster that is measured.
+type world struct {
+	*kube.Cluster
+
+	t       testing.TB
+	size    Size
+	pools   []Pool // as they are by now
+	shards  *shardtest.Cluster
+	ports   map[string]string // of shards: host:port
+	heard   *heard
+	core    kubernetes.Interface // objects of Kubernetes itself
+	custom  dynamic.Interface    // those of Cluster API, and ours
+	program program
+}
+
+// newWorld starts the control plane and the shards, with their groups, and installs the
+// operator's chart. There are no Nodes and no operator yet.
+func newWorld(t testing.TB, size Size) *world {
+	t.Helper()
+	w := &world{t: t, size: size, pools: size.Layout(), shards: shardtest.NewCluster(t), ports: map[string]string{}, heard: newHeard()}
+	var both sync.WaitGroup
+	both.Go(w.serveShards)
+	w.Cluster = kube.Start(t, kube.Config{
+		ClusterAPI:       true,
+		NodeMonitorGrace: 24 * time.Hour, // kubelets renew their Leases; nobody does here
+		Flags: map[kube.Component][]string{
+			// Pods are made here, and what owns them is not to make more.
+			kube.ControllerManager: {"--controllers=*,-replicaset-controller"},
+			kube.ClusterAPI:        {"--kube-api-qps=1000", "--kube-api-burst=2000"},
+		},
+	})
+	both.Wait()
+	admin := w.Admin()
+	var err error
+	if w.custom, err = dynamic.NewForConfig(admin); err != nil {
+		t.Fatal(err)
+	}
+	admin.ContentType = runtime.ContentTypeProtobuf
+	if w.core, err = kubernetes.NewForConfig(admin); err != nil {
+		t.Fatal(err)
+	}
+	w.install()
+	return w
+}
+
+// serveShards makes the shards with the groups of all pools, behind ports of this box.
+func (w *world) serveShards() {
+	for i, name := range shards {
+		shard := w.shards.Shard(name)
+		for _, pool := range w.pools {
+			shard.AddGroup(tenant, shardtest.Group{
+				Key: pool.Name, Size: int32(pool.Sizes[i]), DrainTimeout: drainTime, InstanceType: "m7i.xlarge", //nolint:gosec // a few
+			})
+		}
+		shard.OnCall(func(call shardtest.Call) { w.heard.call(name, call) })
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			w.t.Error(err)
+			return
+		}
+		w.ports[name] = listener.Addr().String()
+		shard.ServeOn(listener)
+	}
+}
+
+// all lists the objects of a kind in the operator's namespace.
+func (w *world) all(ctx context.Context, kind schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
+	list, err := w.custom.Resource(kind).Namespace(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// count returns nil once there are as many objects of a kind as wanted of which is is true.
+func (w *world) count(kind schema.GroupVersionResource, want int, is func(unstructured.Unstructured) bool) func(context.Context) error {
+	return func(ctx context.Context) error {
+		all, err := w.all(ctx, kind)
+		if err != nil {
+			return err
+		}
+		n := 0
+		for _, object := range all {
+			if is(object) {
+				n++
+			}
+		}
+		if n < want {
+			return fmt.Errorf("%d of %d", n, want)
+		}
+		return nil
+	}
+}
+
+// patience is how long a cluster may take for anything, on a busy box.
+const patience = 10 * time.Minute
+
+// await waits until check returns nil, and looks again after every pause.
+func (w *world) await(what string, pause time.Duration, check func(context.Context) error) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	began := time.Now()
+	for {
+		err := check(ctx)
+		if err == nil {
+			w.t.Logf("measured: %s after %v", what, time.Since(began).Round(time.Millisecond))
+			return
+		}
+		select {
+		case <-ctx.Done():
+			w.t.Fatalf("%s: %v", what, err)
+		case <-time.After(pause):
+		}
+	}
+}
