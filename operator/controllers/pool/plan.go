@@ -47,8 +47,9 @@ type plan struct {
 	again time.Time
 }
 
-// careful is whether the plan takes something away. Then it is made anew from what the API
-// server itself has, before it is carried out.
+// careful is whether something is taken away: by the plan, or because a health check gave a
+// machine up, whose limit counts those that are leaving already. Then all is read and
+// planned anew from what the API server itself has, before it is carried out.
 func (p plan) careful(st state) bool {
 	for _, w := range p.writes {
 		part := st.parts[w.shard]
@@ -56,7 +57,7 @@ func (p plan) careful(st state) bool {
 			return true
 		}
 	}
-	return len(p.ends) > 0
+	return len(p.ends) > 0 || len(victims.Remediate(st.patients())) > 0
 }
 
 // decide plans for one pool. It depends on its arguments alone and changes none of them.

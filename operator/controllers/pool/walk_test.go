@@ -377,6 +377,49 @@ func TestO9_AFailedHealthCheckReplacesOne(t *testing.T) {
 	})
 }
 
+// A cache that has not heard of the end of the first machine does not end another one.
+func TestO9_ACacheThatIsBehindReplacesNoMore(t *testing.T) {
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		w.settle()
+		w.pool.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				err := c.List(ctx, list, options...)
+				if machines, ok := list.(*clusterv1.MachineList); ok {
+					for i := range machines.Items {
+						machines.Items[i].DeletionTimestamp = nil
+					}
+				}
+				return err
+			},
+		})
+		for _, id := range slices.Backward(w.instances()) { // the later one comes first in order
+			machine := &clusterv1.Machine{}
+			w.Get(id, machine)
+			machine.Finalizers = []string{clusterv1.MachineFinalizer} // Cluster API takes its time
+			if err := w.Client.Update(t.Context(), machine); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition} {
+				meta.SetStatusCondition(&machine.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionFalse, Reason: "X"})
+			}
+			if err := w.Client.Status().Update(t.Context(), machine); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.pass(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var machines clusterv1.MachineList
+		if err := w.Client.List(t.Context(), &machines); err != nil {
+			t.Fatal(err)
+		}
+		leaving := slices.DeleteFunc(slices.Clone(machines.Items), func(m clusterv1.Machine) bool { return m.DeletionTimestamp.IsZero() })
+		if len(leaving) != 1 {
+			t.Errorf("%d of %d machines are leaving, want 1", len(leaving), len(machines.Items))
+		}
+	})
+}
+
 func TestO5_APoolEndsWithItsInstances(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		w.settle()
