@@ -27,6 +27,10 @@ type Request struct {
 
 	URI  string
 	Code int // HTTP status of the answer
+
+	// Unauthorized means that RBAC did not let the user do it. A policy, a quota or a
+	// namespace that ends refuse with the same status what the user may do.
+	Unauthorized bool
 }
 
 // Audit returns all requests that have been answered, and the watches that have been
@@ -60,7 +64,8 @@ type auditEvent struct {
 	ResponseStatus struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
-	Received time.Time `json:"requestReceivedTimestamp"`
+	Received    time.Time         `json:"requestReceivedTimestamp"`
+	Annotations map[string]string `json:"annotations"`
 }
 
 // readAudit reads an audit log, one JSON object a line. A watch is there when it begins
@@ -91,6 +96,7 @@ func readAudit(log io.Reader) ([]Request, error) {
 			Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
 			Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,
 			URI: e.URI, Code: e.ResponseStatus.Code,
+			Unauthorized: e.Annotations["authorization.k8s.io/decision"] == "forbid",
 		})
 	}
 }

@@ -89,7 +89,7 @@ func (c *Cluster) apiServer(Config) (*part, error) {
 			"--service-account-issuer=https://kubernetes.default.svc",
 			"--service-account-key-file="+c.tokenKeyFile(),
 			"--service-account-signing-key-file="+c.tokenKeyFile(),
-			"--service-cluster-ip-range=10.96.0.0/16",
+			"--service-cluster-ip-range="+services.Masked().String(),
 			"--allow-privileged=true",
 			"--audit-policy-file="+policy,
 			"--audit-log-path="+c.auditFile(),

@@ -15,8 +15,9 @@
 // there is only loopback: its TestMain runs [OwnNetwork] of them. The test program starts
 // itself again in it, because a namespace belongs to a thread and a Go program has many.
 // Everything that tests start is in that namespace too. Nothing outside can be reached
-// from there, and nothing there from outside. That takes root; without it the tests run in
-// the network that they find, and say so.
+// from there, and nothing there from outside. A Service leads to whoever listens in it at
+// the Service's port. That takes root; without it the tests run in the network that they
+// find, and say so.
 //
 // Ports come from below the range that the kernel uses for outgoing connections, so
 // that a component finds its port free when it comes back after a while, and no client

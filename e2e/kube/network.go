@@ -3,6 +3,8 @@ package kube
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -88,7 +90,9 @@ func again() (int, error) {
 	return 0, err
 }
 
-// raiseLoopback sets the interface lo up; in a new network namespace it is down.
+// raiseLoopback sets the interface lo up; in a new network namespace it is down. The
+// addresses of Services are its too: where the API server calls a webhook through a Service,
+// it reaches whoever listens here at the Service's port.
 func raiseLoopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -103,5 +107,29 @@ func raiseLoopback() error {
 		return err
 	}
 	lo.SetUint16(lo.Uint16() | unix.IFF_UP)
-	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo); err != nil {
+		return err
+	}
+	alias, err := unix.NewIfreq("lo:services")
+	if err != nil {
+		return err
+	}
+	for _, set := range []struct {
+		request uint
+		value   []byte
+	}{
+		{unix.SIOCSIFADDR, services.Addr().AsSlice()},
+		{unix.SIOCSIFNETMASK, net.CIDRMask(services.Bits(), 32)},
+	} {
+		if err := alias.SetInet4Addr(set.value); err != nil {
+			return err
+		}
+		if err := unix.IoctlIfreq(fd, set.request, alias); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// services is the range of the addresses of Services, with one of them.
+var services = netip.MustParsePrefix("10.96.0.1/16")
