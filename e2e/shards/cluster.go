@@ -23,6 +23,11 @@ const ClusterID = "dev"
 // Tenant is the one that the configuration's groups belong to.
 const Tenant = identity.DefaultTenant
 
+// OtherTenant is a second one, with no groups of the configuration.
+const OtherTenant = "other"
+
+var tenants = []string{Tenant, OtherTenant}
+
 // Template is the one template of every shard. The ids of its instances begin with Kind.
 const (
 	Template = "base"
@@ -40,13 +45,14 @@ type Cluster struct {
 	shards map[string]*shard
 
 	mu    sync.Mutex
-	conns map[string]*grpc.ClientConn // by shard
+	conns map[string]*grpc.ClientConn // by tenant and shard
 }
 
 // shard is a shard with the addresses of its server.
 type shard struct {
 	name                                          string
 	registration, operator, agent, health, ballot string
+	relay                                         *relay // to operator
 	process                                       *box.Process
 }
 
@@ -80,14 +86,28 @@ func newShard(t testing.TB, name string) *shard {
 		}
 		*address = fmt.Sprintf("127.0.0.1:%d", port)
 	}
+	var err error
+	if s.relay, err = newRelay(s.operator); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.relay.close)
 	return s
 }
 
 // Shards returns the names of the shards in order.
 func (c *Cluster) Shards() []string { return slices.Sorted(maps.Keys(c.shards)) }
 
-// OperatorAddr returns the address at which a shard serves operators.
-func (c *Cluster) OperatorAddr(shard string) string { return c.shards[shard].operator }
+// OperatorAddr returns the address at which a shard serves operators. Those who call there
+// do not reach it while it is cut off.
+func (c *Cluster) OperatorAddr(shard string) string { return c.shards[shard].relay.address }
+
+// CutOff has a shard out of reach of operators until [Cluster.Mend]: they get no answer, and
+// no refusal either. Its server and machines notice nothing, and this Cluster still reaches
+// them. It is safe for concurrent use, as is Mend.
+func (c *Cluster) CutOff(shard string) { c.shards[shard].relay.cut() }
+
+// Mend ends what CutOff began. A shard that is not cut off it leaves as it is.
+func (c *Cluster) Mend(shard string) { c.shards[shard].relay.mend() }
 
 // RegistrationAddr returns the address at which operators register.
 func (c *Cluster) RegistrationAddr(shard string) string { return c.shards[shard].registration }
@@ -95,7 +115,7 @@ func (c *Cluster) RegistrationAddr(shard string) string { return c.shards[shard]
 // CA returns the authority's certificate, PEM.
 func (c *Cluster) CA() []byte {
 	c.t.Helper()
-	pem, err := os.ReadFile(filepath.Join(c.identity(), "ca.crt"))
+	pem, err := os.ReadFile(filepath.Join(c.identity(Tenant), "ca.crt"))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -118,6 +138,9 @@ func (c *Cluster) Stop(shard string) {
 
 // Kill ends the server of a shard as a crash does.
 func (c *Cluster) Kill(shard string) { c.shards[shard].process.Kill() }
+
+// Runs reports whether the server of a shard runs.
+func (c *Cluster) Runs(shard string) bool { return !c.shards[shard].process.Ended() }
 
 // launch starts the server of a shard and waits for nothing.
 func (c *Cluster) launch(name string) {

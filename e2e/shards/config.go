@@ -67,7 +67,7 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 			},
 			"bind": addresses, "advertise": addresses,
 			"subnet_pools":          object{"local": []string{"local"}},
-			"health_check_interval": "20s", "request_timeout": "10s", "drain_timeout": "2m",
+			"health_check_interval": "20s", "request_timeout": "10s", "drain_timeout": "90s",
 			"garbage_collection": object{"interval": "2s", "registration_timeout": "5m"},
 			"rails":              object{"never_registered_per_hour": 1000},
 			"shard_election":     object{"leader_timeout": "5s"}, "cluster_election": object{"leader_timeout": "5s"},
@@ -77,6 +77,7 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 			"kind": Kind, "arch": runtime.GOARCH, "instance_type": "process", "subnet_pool": "local",
 			"userdata": object{"content": local.DefaultUserData},
 		}},
-		"groups": object{Tenant: static},
+		"tenants": object{OtherTenant: object{}},
+		"groups":  object{Tenant: static},
 	}
 }

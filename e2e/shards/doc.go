@@ -3,7 +3,8 @@
 // provider whose machines are processes of this box, with one storage.
 //
 // [New] starts them. Their addresses stay the same when a server comes back after it was
-// stopped ([Cluster.Stop]) or killed ([Cluster.Kill]), with its cache or without it. What
+// stopped ([Cluster.Stop]) or killed ([Cluster.Kill]), with its cache or without it, and one
+// that runs can be out of reach of operators ([Cluster.CutOff]). What
 // the servers have the test sees as an operator of its own does ([Cluster.Groups],
 // [Cluster.Instances]), and others register with what [Cluster.Nonce] gives them.
 //
