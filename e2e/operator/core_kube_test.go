@@ -95,13 +95,11 @@ type core struct {
 	client    kubernetes.Interface
 }
 
-// newCore starts a cluster that serves our kinds, and lets Cluster API work with them.
-func newCore(t *testing.T, namespace string, config kube.Config) *core {
+// newCore starts a cluster with Cluster API, for objects in a namespace.
+func newCore(t testing.TB, namespace string, config kube.Config) *core {
 	t.Helper()
 	config.ClusterAPI = true
 	c := &core{Cluster: kube.Start(t, config), namespace: namespace}
-	installDefinitions(t, c.Cluster)
-	apply(t, c.Cluster, objects(t, coreRights)...)
 	c.admin = clientOf(t, c.Admin(), nil)
 	var err error
 	if c.client, err = kubernetes.NewForConfig(c.Admin()); err != nil {
@@ -115,6 +113,8 @@ func newCore(t *testing.T, namespace string, config kube.Config) *core {
 func startCore(t *testing.T) *core {
 	t.Helper()
 	c := newCore(t, "default", kube.Config{})
+	installDefinitions(t, c.Cluster)
+	apply(t, c.Cluster, objects(t, coreRights)...)
 	kubeconfig, err := kube.Kubeconfig(c.Admin())
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func (c *core) resource(kind string) dynamic.ResourceInterface {
 }
 
 // merge changes an object, or a subresource of it, by a merge patch.
-func (c *core) merge(t *testing.T, kind, name, patch string, subresources ...string) *unstructured.Unstructured {
+func (c *core) merge(t testing.TB, kind, name, patch string, subresources ...string) *unstructured.Unstructured {
 	t.Helper()
 	changed, err := c.resource(kind).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
 	if err != nil {

@@ -6,4 +6,10 @@
 // the same tables by which they were written, and what Cluster API makes of our objects is
 // shown without the operator: should a new release of it read them differently, a test
 // says so before the operator goes wrong.
+//
+// All else has the whole system: the operator's program as the chart installs it, with the
+// rights of the chart, on three shards with real servers, and a Node for each of their
+// machines. It is started once; each test has pools of its own in it, and leaves it as it
+// was. What was asked of the API server, by whom and with which answer, its audit log says,
+// and tests look there rather than at what the operator says of itself.
 package operator

@@ -17,13 +17,13 @@ import (
 	"nstance.dev/operator/crds"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(kube.OwnNetwork(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(kube.OwnNetwork(tests{m})) }
 
 // dryRun has the API server decide and store nothing.
 var dryRun = []string{metav1.DryRunAll}
 
 // installDefinitions has the cluster serve our kinds.
-func installDefinitions(t *testing.T, c *kube.Cluster) {
+func installDefinitions(t testing.TB, c *kube.Cluster) {
 	t.Helper()
 	all, err := crds.All()
 	if err != nil {
@@ -35,7 +35,7 @@ func installDefinitions(t *testing.T, c *kube.Cluster) {
 }
 
 // apply applies objects as the administrator.
-func apply(t *testing.T, c *kube.Cluster, objects ...*unstructured.Unstructured) {
+func apply(t testing.TB, c *kube.Cluster, objects ...*unstructured.Unstructured) {
 	t.Helper()
 	if err := c.Apply(t.Context(), objects...); err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func apply(t *testing.T, c *kube.Cluster, objects ...*unstructured.Unstructured)
 }
 
 // convert returns a typed object as a client sends it.
-func convert(t *testing.T, object runtime.Object) *unstructured.Unstructured {
+func convert(t testing.TB, object runtime.Object) *unstructured.Unstructured {
 	t.Helper()
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -53,7 +53,7 @@ func convert(t *testing.T, object runtime.Object) *unstructured.Unstructured {
 }
 
 // objects reads a manifest.
-func objects(t *testing.T, manifest string) []*unstructured.Unstructured {
+func objects(t testing.TB, manifest string) []*unstructured.Unstructured {
 	t.Helper()
 	all, err := kube.Objects([]byte(manifest))
 	if err != nil {
@@ -63,7 +63,7 @@ func objects(t *testing.T, manifest string) []*unstructured.Unstructured {
 }
 
 // clientOf returns a client with the given configuration.
-func clientOf(t *testing.T, config *rest.Config, err error) dynamic.Interface {
+func clientOf(t testing.TB, config *rest.Config, err error) dynamic.Interface {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
