@@ -95,7 +95,8 @@ func (w *world) live(names []string) {
 // Nodes, and ends it.
 func (w *world) populate() {
 	w.t.Helper()
-	hasty := w.operate("--kube-api-qps=1000", "--kube-api-burst=2000")
+	// A busy API server may not hear in time that a leader still leads.
+	hasty := w.operate("--kube-api-qps=1000", "--kube-api-burst=2000", "--leader-elect=false")
 	w.fill()
 	total := 0
 	for _, pool := range w.pools {

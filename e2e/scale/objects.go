@@ -22,7 +22,6 @@ const images = 50
 // node returns the Node of an instance as its kubelet registers it and has filled it in
 // after a while.
 func node(in *nstancev1.InstanceStatus, shard string, now time.Time) *corev1.Node {
-	at := metav1.NewTime(now)
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"),
 		corev1.ResourceEphemeralStorage: resource.MustParse("100Gi"), corev1.ResourcePods: resource.MustParse("110"),
@@ -48,6 +47,19 @@ func node(in *nstancev1.InstanceStatus, shard string, now time.Time) *corev1.Nod
 			},
 		},
 	}
+	n.Status.Conditions = nodeConditions(metav1.NewTime(now))
+	for i := range images {
+		repository := fmt.Sprintf("registry.example.com/team/component-%02d", i)
+		n.Status.Images = append(n.Status.Images, corev1.ContainerImage{
+			Names: []string{repository + "@sha256:" + strings.Repeat("0a", 32), repository + ":v1.2.3"}, SizeBytes: 123456789,
+		})
+	}
+	return n
+}
+
+// nodeConditions are those of a Node that is well.
+func nodeConditions(at metav1.Time) []corev1.NodeCondition {
+	var all []corev1.NodeCondition
 	for _, kind := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeReady} {
 		c := corev1.NodeCondition{
 			Type: kind, Status: corev1.ConditionFalse, Reason: "Kubelet" + string(kind), Message: "the kubelet says so",
@@ -56,15 +68,9 @@ func node(in *nstancev1.InstanceStatus, shard string, now time.Time) *corev1.Nod
 		if kind == corev1.NodeReady {
 			c.Status = corev1.ConditionTrue
 		}
-		n.Status.Conditions = append(n.Status.Conditions, c)
+		all = append(all, c)
 	}
-	for i := range images {
-		repository := fmt.Sprintf("registry.example.com/team/component-%02d", i)
-		n.Status.Images = append(n.Status.Images, corev1.ContainerImage{
-			Names: []string{repository + "@sha256:" + strings.Repeat("0a", 32), repository + ":v1.2.3"}, SizeBytes: 123456789,
-		})
-	}
-	return n
+	return all
 }
 
 // replicaSet returns what owns the Pods of a pool's Nodes.

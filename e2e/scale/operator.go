@@ -22,7 +22,7 @@ type operator struct {
 }
 
 // operate starts an operator with the chart's flags and more. It ends with the test, or by
-// [kube.Process.Stop].
+// [kube.Process.Stop]; nobody starts it again.
 func (w *world) operate(more ...string) *operator {
 	w.t.Helper()
 	var addresses [2]string
@@ -46,7 +46,8 @@ func (w *world) operate(more ...string) *operator {
 			w.t.Logf("nstance-operator:\n%s", process.Log(40))
 		}
 	})
-	return &operator{process, addresses[1]}
+	w.operator = &operator{process, addresses[1]}
+	return w.operator
 }
 
 // usage returns what the process has taken up to now.

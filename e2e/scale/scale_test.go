@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"nstance.dev/e2e/bench"
 	"nstance.dev/e2e/kube"
 	"nstance.dev/e2e/scale"
@@ -22,7 +24,7 @@ var (
 	report = flag.String("report", "", "write a Markdown page to this file as well")
 )
 
-func TestMain(m *testing.M) { os.Exit(kube.OwnNetwork(m).Run()) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(kube.OwnNetwork(m)) }
 
 func TestScale(t *testing.T) {
 	size := scale.Size{Pools: *pools, Nodes: *nodes, PodsPerNode: *pods}

@@ -39,6 +39,8 @@ type world struct {
 	core    kubernetes.Interface // objects of Kubernetes itself
 	custom  dynamic.Interface    // those of Cluster API, and ours
 	program program
+
+	operator *operator // the last one that was started; nil: none was
 }
 
 // newWorld starts the control plane and the shards, with their groups, and installs the
@@ -123,7 +125,8 @@ func (w *world) count(kind schema.GroupVersionResource, want int, is func(unstru
 // patience is how long a cluster may take for anything, on a busy box.
 const patience = 10 * time.Minute
 
-// await waits until check returns nil, and looks again after every pause.
+// await waits until check returns nil, and looks again after every pause. It does not wait
+// for an operator that has ended.
 func (w *world) await(what string, pause time.Duration, check func(context.Context) error) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
@@ -134,6 +137,9 @@ func (w *world) await(what string, pause time.Duration, check func(context.Conte
 		if err == nil {
 			w.t.Logf("measured: %s after %v", what, time.Since(began).Round(time.Millisecond))
 			return
+		}
+		if w.operator.Ended() {
+			w.t.Fatalf("%s: %v; the operator has ended", what, err)
 		}
 		select {
 		case <-ctx.Done():
