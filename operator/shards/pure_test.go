@@ -83,6 +83,10 @@ func TestStatus(t *testing.T) {
 			"what a server lacks", []step{{1, connected}, {2, shards.Lacks{Method: "WatchErrors"}}, {3, shards.Lacks{Method: "ListInstances"}}, {4, shards.Lacks{Method: "WatchErrors"}}},
 			shards.Status{State: shards.Syncing, Since: at(1), LastContact: at(1), Address: "h:1", Version: "v1", Term: 3, Connections: 1, Missing: []string{"ListInstances", "WatchErrors"}},
 		},
+		{
+			"what it has after all", []step{{1, connected}, {2, shards.Lacks{Method: "WatchErrors"}}, {3, shards.Lacks{Method: "ListInstances"}}, {4, shards.Has{Method: "WatchErrors"}}, {5, shards.Has{Method: "WatchGroups"}}},
+			shards.Status{State: shards.Syncing, Since: at(1), LastContact: at(1), Address: "h:1", Version: "v1", Term: 3, Connections: 1, Missing: []string{"ListInstances"}},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			st := shards.NewStatus(epoch, shards.DefaultGrace)

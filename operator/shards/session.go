@@ -2,6 +2,7 @@ package shards
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -34,6 +35,25 @@ const (
 	groups = iota
 	instances
 )
+
+// Abilities are those of a server, by the names of GetServerInfo, that the operator relies
+// on. An older server ignores the fields that they stand for and does something else.
+var Abilities = []string{"coordinated-drain", "decrement-size", "expected-etag", "group-capacity", "group-manager", "instance-list"}
+
+// unnamed are the abilities that a server does not name, nil for one that names nothing
+// about itself.
+func unnamed(info *nstancev1.GetServerInfoResponse) []string {
+	if info == nil {
+		return nil
+	}
+	var missing []string
+	for _, ability := range Abilities {
+		if !slices.Contains(info.GetFeatures(), ability) {
+			missing = append(missing, ability)
+		}
+	}
+	return missing
+}
 
 // newSession returns a session whose loops are yet to be started.
 func newSession(cc *grpc.ClientConn, why *Cause, address string, info *nstancev1.GetServerInfoResponse) *session {

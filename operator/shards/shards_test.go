@@ -514,6 +514,37 @@ func TestWhatAServerLacksIsRemembered(t *testing.T) {
 	})
 }
 
+func TestAnAbilityThatIsNotNamedIsMissing(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Shard("a").Break(shardtest.Faults{Lacks: map[string]bool{"decrement-size": true}})
+		w.apply(at("a", "a:1"))
+		w.after(10 * time.Second)
+		w.expect("a", shards.Ready, "")
+		if got := w.shard("a").Status().Missing; !slices.Equal(got, []string{"decrement-size"}) {
+			t.Errorf("missing %v", got)
+		}
+	})
+}
+
+// TestAStreamThatIsRefusedIsMissed: the shard answers, and yet nobody hears of its drains.
+func TestAStreamThatIsRefusedIsMissed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		denied := shardtest.Refusal(codes.PermissionDenied, "NOT_ADMINISTRATOR", "not for you")
+		w.Shard("a").Break(shardtest.Faults{Refuse: map[string]error{"WatchInstances": denied}})
+		w.apply(at("a", "a:1"))
+		w.after(time.Minute)
+		w.expect("a", shards.Ready, "")
+		if got := w.shard("a").Status().Missing; !slices.Equal(got, []string{"WatchInstances"}) {
+			t.Errorf("missing %v", got)
+		}
+		w.Shard("a").Break(shardtest.Faults{})
+		w.after(10 * time.Minute)
+		if got := w.shard("a").Status().Missing; len(got) != 0 {
+			t.Errorf("when it is served again: missing %v", got)
+		}
+	})
+}
+
 func TestRefusalsOfUsAreNoSilence(t *testing.T) {
 	for _, tt := range []struct {
 		name string

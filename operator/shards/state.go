@@ -52,7 +52,8 @@ type Status struct {
 	Address string
 	Term    int64
 	Version string
-	// Missing are the methods that the server of this connection does not have, sorted.
+	// Missing are the methods that the server of this connection does not have, or refuses
+	// us for as long as it does, and the [Abilities] that it does not name, sorted.
 	Missing []string
 	// Connections is how often the shard was connected: what was asked for over an earlier
 	// connection may be of an earlier leader.
@@ -76,6 +77,7 @@ type Event interface{ event() }
 type Connected struct {
 	Address, Version string
 	Term             int64
+	Missing          []string // of Abilities, sorted
 }
 
 // Synced says: groups and instances were listed completely over the present connection.
@@ -90,8 +92,11 @@ type Failed struct {
 	Message string
 }
 
-// Lacks says: the server does not have a method.
+// Lacks says: the server does not have a method, or refuses it.
 type Lacks struct{ Method string }
+
+// Has says: the server has a method after all.
+type Has struct{ Method string }
 
 // Tick says: time has passed.
 type Tick struct{}
@@ -101,13 +106,14 @@ func (Synced) event()    {}
 func (Answered) event()  {}
 func (Failed) event()    {}
 func (Lacks) event()     {}
+func (Has) event()       {}
 func (Tick) event()      {}
 
 // Next returns the status after an event. It is pure.
 func (s Status) Next(e Event, now time.Time) Status {
 	switch e := e.(type) {
 	case Connected:
-		s.Address, s.Term, s.Version, s.Missing = e.Address, e.Term, e.Version, nil
+		s.Address, s.Term, s.Version, s.Missing = e.Address, e.Term, e.Version, e.Missing
 		s.LastContact, s.failed, s.Message, s.synced = now, time.Time{}, "", false
 		s.Connections++
 		return s.enter(Syncing, "", now)
@@ -121,6 +127,11 @@ func (s Status) Next(e Event, now time.Time) Status {
 	case Lacks:
 		if i, found := slices.BinarySearch(s.Missing, e.Method); !found {
 			s.Missing = slices.Insert(slices.Clone(s.Missing), i, e.Method)
+		}
+		return s
+	case Has:
+		if i, found := slices.BinarySearch(s.Missing, e.Method); found {
+			s.Missing = slices.Delete(slices.Clone(s.Missing), i, i+1)
 		}
 		return s
 	case Tick:

@@ -106,7 +106,7 @@ func (s *Shard) ours(tenant string) bool {
 func listen[E any](ctx context.Context, s *Shard, c *session, w watch[E]) {
 	for failures := 0; ; {
 		began := s.opts.Now()
-		err := receive(ctx, s, w)
+		err := receive(ctx, s, c, w)
 		if ctx.Err() != nil {
 			return
 		}
@@ -150,7 +150,8 @@ func (s *Shard) restarted(c *session, method string, class Class, err error, ove
 	}
 	s.opts.Observer.restart(s.name, method, reason)
 	s.opts.Log.Info("stream ended", "stream", method, "reason", reason, "error", err)
-	if class == Unimplemented {
+	switch class {
+	case Unimplemented, Denied, Precondition, Invalid: // the shard answers, and this is not heard
 		s.hear(c, Lacks{method})
 	}
 	event := eventOf(class, words(err))
@@ -165,7 +166,7 @@ func (s *Shard) restarted(c *session, method string, class Class, err error, ove
 }
 
 // receive opens a stream once and hands on what it says until it ends.
-func receive[E any](ctx context.Context, s *Shard, w watch[E]) error {
+func receive[E any](ctx context.Context, s *Shard, c *session, w watch[E]) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	alarm := time.AfterFunc(silence, func() { end(errSilent) })
@@ -178,7 +179,7 @@ func receive[E any](ctx context.Context, s *Shard, w watch[E]) error {
 	if !w.strict {
 		alarm.Stop()
 	}
-	for {
+	for first := true; ; first = false {
 		event, err := stream.Recv()
 		if err != nil {
 			s.point(leaderOf(stream.Trailer()))
@@ -190,6 +191,9 @@ func receive[E any](ctx context.Context, s *Shard, w watch[E]) error {
 			return errSilent
 		case err != nil:
 			return err
+		}
+		if first {
+			s.hear(c, Has{w.method})
 		}
 		alarm.Stop()
 		if w.take(event) {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"nstance.dev/operator/shards"
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -22,6 +23,7 @@ func (s *Shard) GetServerInfo(context.Context, *emptypb.Empty) (*nstancev1.GetSe
 	defer s.mu.Unlock()
 	return &nstancev1.GetServerInfoResponse{
 		ClusterId: cmp.Or(s.faults.ClusterID, s.cluster.ID), Shard: cmp.Or(s.faults.Shard, s.name), Term: s.term, Version: "test",
+		Features: slices.DeleteFunc(slices.Clone(shards.Abilities), func(name string) bool { return s.faults.Lacks[name] }),
 	}, nil
 }
 

@@ -31,7 +31,7 @@ type Faults struct {
 	// Refuse answers calls of a method, streams too, with an error; see [Refusal]. The
 	// method "" means all.
 	Refuse map[string]error
-	// Lacks are methods that are not there.
+	// Lacks are methods that are not there, and abilities that GetServerInfo does not name.
 	Lacks map[string]bool
 	// Silent streams are opened and then say nothing, heartbeats included.
 	Silent bool
