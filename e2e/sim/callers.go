@@ -32,7 +32,7 @@ func ask[T any](w *world, what string, try func() (note func(T, error)), do func
 		if try != nil {
 			note = try()
 		}
-		v, err = call(w, operators, p, what, do)
+		v, err = call(w, theOperators, p, what, do)
 		note(v, err)
 		if !errors.Is(err, errUnknown) {
 			return v, err
@@ -81,7 +81,7 @@ func (w *world) list(tenant string) {
 		return
 	}
 	done := w.history.read(tenant)
-	groups, err := call(w, operators, p, "list "+tenant, func(_ context.Context, r *shard.Reign) ([]*nstancev1.GroupStatus, error) {
+	groups, err := call(w, theOperators, p, "list "+tenant, func(_ context.Context, r *shard.Reign) ([]*nstancev1.GroupStatus, error) {
 		return r.ListGroups(tenant), nil
 	})
 	seen := map[groupID]reading{}
@@ -166,6 +166,9 @@ func (w *world) told(err error, format string, args ...any) {
 // attend starts the operators: who reads groups, who watches, and who drains.
 func (w *world) attend() {
 	for _, tenant := range []string{"default", "b"} {
+		if w.guested(tenant) {
+			continue
+		}
 		w.calls.Go(func() {
 			for n := 0; pause(w.ctx, w.dice.between(10*time.Second, 20*time.Second, tenant, "reads", n)) == nil; n++ {
 				w.list(tenant)
@@ -234,7 +237,7 @@ func (o *watcher) watch(p *process) {
 		if err := p.may(ctx); err != nil {
 			return err
 		}
-		if o.w.net.cut(p.box.name, operators) {
+		if o.w.net.cut(p.box.name, theOperators) {
 			return errUnknown
 		}
 		o.see(ev)

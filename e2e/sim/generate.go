@@ -88,7 +88,7 @@ func arrange(d dice, p Plan, at time.Duration, verb string, i int) []Event {
 	case "cut":
 		ends := choose(d, [][]string{
 			{server, theStore}, {theStore, server}, {server, theCloud}, {theCloud, server},
-			{server, theAgents}, {theAgents, server}, {server, operators}, {operators, server}, {"a", "b"}, {"b", "a"},
+			{server, theAgents}, {theAgents, server}, {server, theOperators}, {theOperators, server}, {"a", "b"}, {"b", "a"},
 		}, verb, i, "ends")
 		return one(ends[0], ends[1], (2 * lasts).String())
 	case "pause":

@@ -18,7 +18,7 @@ const (
 	theStore  = "store"
 	theCloud  = "cloud"
 	theAgents = "agents"
-	operators = "operators"
+	theOperators = "operators"
 )
 
 // patience is how long a connection that leads nowhere takes to fail.

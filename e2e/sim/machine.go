@@ -114,6 +114,9 @@ func (w *world) crash(id identity.ID) {
 	if m.off != nil {
 		m.off()
 	}
+	if w.guested(m.group.tenant) {
+		w.guest.Down(id)
+	}
 }
 
 // polite reports whether the agent said goodbye when it ended.
@@ -152,6 +155,9 @@ func (m *machine) attend(ctx context.Context, p *process) bool {
 		m.peer = peer
 		m.mu.Unlock()
 		m.w.logf("%s registers", m.name)
+		if m.w.guested(m.group.tenant) {
+			m.w.guest.Up(m.id)
+		}
 	}
 	return m.connect(ctx, p)
 }

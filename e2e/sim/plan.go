@@ -41,7 +41,7 @@ var defaults = map[string]string{
 	"boot":     "4s",  // the least that a machine takes to boot; at most twice as long
 	"delete":   "3s",  // the least that a machine takes to go; at most twice as long
 	"lag":      "0s",  // of the provider's listing
-	"operator": "yes", // somebody drains the machines of tenant default
+	"operator": "yes", // somebody drains the machines of tenant default; guest: see Guest
 	"jobs":     "2",   // size of the static group
 	"eligible": "",    // the age at which machines are replaced, until the faults end
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/config"
@@ -42,6 +43,7 @@ type process struct {
 	box     *box
 	shard   *shard.Shard
 	elector *lease.Elector
+	door    *door              // nil: no guest comes
 	cancel  context.CancelFunc // ends it in order
 	killed  chan struct{}      // closed when it was killed
 	done    chan struct{}      // closed when nothing of it runs any more
@@ -70,10 +72,15 @@ func (b *box) start() {
 		panic(err) // only an ended context does that
 	}
 	log := b.w.logger.With("server", b.name)
+	var who shard.Drainers = drainers{b.w}
+	if b.w.guested(identity.DefaultTenant) {
+		p.door = newDoor(p)
+		who = p.door.registry
+	}
 	p.shard = shard.New(shard.Options{
 		Cluster: cluster, Shard: shardName, ServerID: b.name, Version: "sim",
 		Store: storeLink{b.w.store, p}, Driver: cloudLink{b.w.cloud, p}, Cache: c,
-		Drainers:  drainers{b.w},
+		Drainers:  who,
 		Keys:      func() *shard.Keys { return b.w.keys },
 		Addresses: func() driver.Addresses { return driver.Addresses{} },
 		Log:       log, Now: b.now, NewID: b.w.newID,
@@ -88,12 +95,18 @@ func (b *box) start() {
 		panic(err) // the options are ours
 	}
 	b.proc = p
+	if p.door != nil {
+		p.door.open()
+	}
 	go func() {
 		defer close(p.done)
 		if err := p.elector.Run(ctx); err != nil {
 			b.w.violate("F8", "%s: the elector ended: %v", b.name, err)
 		}
 		p.shard.EndParked()
+		if p.door != nil {
+			p.door.close()
+		}
 		_ = c.Close() // it lives in memory
 	}()
 	b.w.logf("%s starts", b.name)

@@ -45,6 +45,7 @@ func (w *world) heal() {
 	}
 	w.edit([]string{"eligible", "-"})
 	w.unpauseAll()
+	w.guest.Heal()
 }
 
 // ruin breaks a server for the rest of the run.
@@ -141,7 +142,7 @@ func (w *world) unsettled() string {
 			return fmt.Sprintf("group %s has %d machines of %d", g, counts[g], size.size)
 		}
 	}
-	return ""
+	return w.guest.Unsettled()
 }
 
 func (w *world) isPlanted(id identity.ID) bool {

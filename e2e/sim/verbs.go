@@ -72,6 +72,8 @@ func init() { //nolint:gochecknoinits // the parser of plans knows the verbs, an
 		"linger": func(w *world, a []string) { w.linger(mustDuration(a[0]), mustDuration(a[1])) },
 		// lose-lock: somebody deletes the lock.
 		"lose-lock": func(w *world, _ []string) { w.loseLock() },
+		// guest WORDS …: what the guest makes of them.
+		"guest": onGuest,
 		// plant: a foreign machine with our tags, and an id that nobody issued.
 		"plant": func(w *world, _ []string) { w.plant() },
 	}

@@ -57,6 +57,9 @@ type Options struct {
 
 	// Progress is kept up to date; nobody's.
 	Progress *Progress
+
+	// Guest makes who plays the operator, where the plan says so.
+	Guest func(Ground) Guest
 }
 
 // Run carries out a plan, inside a bubble of testing/synctest, and returns once
@@ -93,6 +96,7 @@ type world struct {
 	boxes   map[string]*box
 	inOrder []*box
 
+	guest    Guest // nobody, if the plan has none
 	progress *Progress
 	calls    sync.WaitGroup // everything that is not a server's
 
@@ -133,6 +137,10 @@ func newWorld(p Plan, opts Options) *world {
 	})
 	w.cloud.SetFaults(w.weather.cloud)
 	w.keys = w.newKeys()
+	w.guest = nobody{}
+	if w.guested(identity.DefaultTenant) {
+		w.guest = opts.Guest(Ground{w})
+	}
 	for n := range p.number("servers") {
 		b := &box{w: w, name: string(rune('a' + n))}
 		w.boxes[b.name], w.inOrder = b, append(w.inOrder, b)
@@ -197,6 +205,7 @@ func (w *world) play() {
 		_ = pause(w.ctx, w.dice.between(0, time.Second, b.name, "starts"))
 	}
 	w.attend()
+	w.guest.Start()
 	for _, e := range w.plan.Events {
 		_ = pause(w.ctx, e.At-time.Since(w.start))
 		w.event()
@@ -220,6 +229,7 @@ func (w *world) leader() *process {
 
 // close ends everything.
 func (w *world) close() {
+	w.guest.Stop()
 	for _, b := range w.inOrder {
 		b.stop()
 	}

@@ -36,6 +36,9 @@ func (r *Reconciler) act(ctx context.Context, o Observation, action Action) (aga
 	case Ask:
 		return false, r.ask(ctx, m) // an answer that says something is news
 	case Delete:
+		if o.mass(a.Decrement) && !r.pace.take(placeOf(m), r.managed(m), r.Now()) {
+			return true, nil // others were faster; the next decision waits
+		}
 		return true, r.delete(ctx, m, a)
 	case DeleteMachine:
 		return false, r.deleteMachine(ctx, o.Owner)

@@ -268,6 +268,8 @@ func TestO6_Deletion(t *testing.T) {
 		}
 	}
 	retiring := func(o *Observation) { o.Retiring = true }
+	waits := func(o *Observation) { o.Waits = 15 * time.Second }
+	ending := func(o *Observation) { o.Shards[0].Group = &nstancev1.GroupStatus{Deleting: true} }
 	node := func(drained bool) func(*Observation) {
 		return func(o *Observation) { o.Node = &Node{"n", drained} }
 	}
@@ -289,6 +291,9 @@ func TestO6_Deletion(t *testing.T) {
 		{"it was asked for", onDemand(ready, managed, coreDeleted, endAgain(false)), nil, 20 * time.Second},
 		{"but not that the group gets smaller", onDemand(ready, managed, coreDeleted, retiring, endAgain(false)), []Action{Delete{true}}, lookAgain},
 		{"which is asked for once", onDemand(ready, managed, coreDeleted, retiring, endAgain(true)), nil, 20 * time.Second},
+		{"many of the group end in this minute", onDemand(ready, managed, coreDeleted, waits), nil, 15 * time.Second},
+		{"which does not matter where the group gets smaller", onDemand(ready, managed, coreDeleted, retiring, waits), []Action{Delete{true}}, lookAgain},
+		{"its shard ends the group", onDemand(ready, managed, coreDeleted, ending), nil, lookAgain},
 		{"the work is to leave first", onDemand(ready, managed, deleted, node(false)), nil, 5 * time.Second},
 		{"the work has left", onDemand(ready, managed, deleted, node(true)), []Action{Delete{false}}, lookAgain},
 		{"Cluster API has moved it away", onDemand(ready, managed, coreDeleted, node(false)), []Action{Delete{false}}, lookAgain},

@@ -30,6 +30,9 @@ type Observation struct {
 	Said     *nstancev1.InstanceStatus
 	// Retiring: the group gets smaller with the instance.
 	Retiring bool
+	// Waits is how long it is until the group may lose another instance whose Machine was
+	// deleted; see pace.
+	Waits time.Duration
 	// Orphaned: the pool is being removed and leaves its instances on the servers.
 	Orphaned bool
 	// Node is the instance's; nil: none is known.

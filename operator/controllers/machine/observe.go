@@ -83,6 +83,25 @@ func (r *Reconciler) observeShards(_ context.Context, o *Observation) error {
 	return nil
 }
 
+// placeOf is the group of a machine on its shard.
+func placeOf(m *api.NstanceMachine) cooloff.Place {
+	return cooloff.Place{Shard: m.Spec.Shard, Group: m.Spec.GroupRef.Name}
+}
+
+// managed is how many instances the group of a machine has on its shard whose end is not
+// decided.
+func (r *Reconciler) managed(m *api.NstanceMachine) int {
+	n := 0
+	r.Inventory.Read(m.Spec.Shard, func(s *inventory.Shard) {
+		for _, i := range s.Instances(m.Spec.GroupRef.Name) {
+			if !i.GetOnDemand() && i.GetCondemned() == nil {
+				n++
+			}
+		}
+	})
+	return n
+}
+
 // ShardsOf returns what the configured shards have of a group.
 func (r *Reconciler) ShardsOf(group string) []Shard {
 	var all []Shard
@@ -121,6 +140,7 @@ func (r *Reconciler) observePart(ctx context.Context, o *Observation) error {
 		return nil
 	}
 	o.Retiring = slices.Contains(part.Spec.Retiring, m.Spec.InstanceID)
+	o.Waits = r.pace.wait(placeOf(m), r.managed(m), r.Now())
 	return err
 }
 

@@ -60,6 +60,7 @@ type Named struct {
 type Reconciler struct {
 	Options
 	memory memory
+	pace   pace
 }
 
 // New returns a reconciler.

@@ -125,12 +125,24 @@ func (d *decision) delete() {
 	case decrement:
 		message = "the group gets smaller with instance " + m.Spec.InstanceID
 	}
-	d.set(conditions.True(api.ConditionDeleting, api.ReasonDeleting, message))
 	asked := t.Instance == m.Spec.InstanceID && !t.DeleteAt.IsZero() && (t.Decremented || !decrement)
-	if left := t.DeleteAt.Add(lookAgain).Sub(d.now); asked && left > 0 {
+	switch left := t.DeleteAt.Add(lookAgain).Sub(d.now); {
+	case asked && left > 0:
 		d.Again = left
-		return
+	case d.o.mass(decrement) && d.o.shard(m.Spec.Shard).Group.GetDeleting():
+		message, d.Again = "the group is deleted, and its shard ends instance "+m.Spec.InstanceID, lookAgain
+	case d.o.mass(decrement) && d.o.Waits > 0:
+		message, d.Again = "instance "+m.Spec.InstanceID+" waits: many of the group end in this minute", d.o.Waits
+	default:
+		d.do(Delete{Decrement: decrement})
+		d.Again = lookAgain
 	}
-	d.do(Delete{Decrement: decrement})
-	d.Again = lookAgain
+	d.set(conditions.True(api.ConditionDeleting, api.ReasonDeleting, message))
+}
+
+// mass reports whether asking for the end of the instance is bounded: its group does not
+// get smaller with it, so it may be one of all of them, and it was not asked for before.
+func (o Observation) mass(decrement bool) bool {
+	asked := o.Tried.Instance == o.Machine.Spec.InstanceID && !o.Tried.DeleteAt.IsZero()
+	return o.Machine.Spec.Mode == api.MachineManaged && !decrement && !asked
 }

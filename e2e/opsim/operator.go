@@ -1,0 +1,281 @@
+package opsim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"nstance.dev/operator/controllers/cluster"
+	"nstance.dev/operator/controllers/drains"
+	"nstance.dev/operator/controllers/imports"
+	"nstance.dev/operator/controllers/machine"
+	"nstance.dev/operator/controllers/nodes"
+	"nstance.dev/operator/controllers/ondemand"
+	"nstance.dev/operator/controllers/pool"
+	"nstance.dev/operator/controllers/providererrors"
+	"nstance.dev/operator/controllers/shardgroup"
+	"nstance.dev/operator/cooloff"
+	"nstance.dev/operator/drain"
+	"nstance.dev/operator/importing"
+	"nstance.dev/operator/intake"
+	"nstance.dev/operator/lookup"
+	"nstance.dev/operator/names"
+	"nstance.dev/operator/shards"
+	"nstance.dev/operator/waking"
+	"nstance.dev/protos/identity"
+)
+
+const (
+	namespace = "nstance"
+	operator  = "operator" // who calls
+)
+
+// clusterName is the name of the Cluster and of what goes with it.
+func (g *guest) clusterName() string { return names.Cluster(g.Cluster(), identity.DefaultTenant) }
+
+// process is one process of the operator: what package run of the operator starts in its
+// leader, with the same controllers, caches and connections.
+type process struct {
+	g      *guest
+	hub    *waking.Hub
+	intake *intake.Intake
+	live   client.Client
+	mgr    ctrl.Manager
+	set    *shards.Set
+	cool   cooloff.Store
+}
+
+// host starts and stops processes of the operator, one at a time.
+type host struct {
+	mu   sync.Mutex
+	stop context.CancelFunc // nil: none runs
+	done chan struct{}
+}
+
+// start starts a process, unless one runs.
+func (g *guest) startOperator() {
+	g.host.mu.Lock()
+	defer g.host.mu.Unlock()
+	if g.host.stop != nil {
+		return
+	}
+	ctx, stop := context.WithCancel(g.Context())
+	done := make(chan struct{})
+	g.host.stop, g.host.done = stop, done
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			if err := g.operate(ctx); err != nil && ctx.Err() == nil {
+				g.Logf("the operator ends: %v", err)
+			}
+			_ = wait(ctx, 2*time.Second) // its Deployment starts it again
+		}
+	}()
+}
+
+func (g *guest) stopOperator() {
+	g.host.mu.Lock()
+	defer g.host.mu.Unlock()
+	if g.host.stop == nil {
+		return
+	}
+	g.host.stop()
+	<-g.host.done
+	g.host.stop = nil
+}
+
+// operate runs one process until ctx ends or it fails.
+func (g *guest) operate(ctx context.Context) error {
+	p := &process{g: g, hub: waking.NewHub(), live: g.api.Client(operator)}
+	p.intake = intake.New(identity.DefaultTenant, p.hub, time.Now)
+	p.intake.Inventory().Configure([]string{g.Shard()})
+	var err error
+	if p.mgr, err = p.manager(); err != nil {
+		return err
+	}
+	if err := machine.Remember(ctx, p.live, p.intake.Inventory(), namespace); err != nil {
+		return fmt.Errorf("remember: %w", err)
+	}
+	p.set = p.connections()
+	if err := p.control(ctx); err != nil {
+		return fmt.Errorf("controllers: %w", err)
+	}
+	loops, ctx := errgroup.WithContext(ctx)
+	loops.Go(func() error { return p.set.Run(ctx) })
+	loops.Go(func() error { return p.mgr.Start(ctx) })
+	return loops.Wait()
+}
+
+// nowhere is a network without anything: the API server is reached by other ways.
+type nowhere struct{}
+
+func (nowhere) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("there is no network here")
+}
+
+// cached reads from caches and writes to the API server.
+type cached struct {
+	client.Client
+
+	reader client.Reader
+}
+
+// Get implements [client.Reader].
+func (c cached) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return c.reader.Get(ctx, key, o, opts...)
+}
+
+// List implements [client.Reader].
+func (c cached) List(ctx context.Context, o client.ObjectList, opts ...client.ListOption) error {
+	return c.reader.List(ctx, o, opts...)
+}
+
+func (p *process) manager() (ctrl.Manager, error) {
+	unique, soon := true, 10*time.Second
+	return ctrl.NewManager(&rest.Config{Host: "https://sim", Transport: nowhere{}}, ctrl.Options{
+		Scheme: p.g.api.Scheme(), NewCache: p.g.api.NewCache(operator), Logger: logr.Discard(),
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return p.g.api.Mapper(), nil },
+		NewClient: func(_ *rest.Config, o client.Options) (client.Client, error) {
+			return cached{p.live, o.Cache.Reader}, nil
+		},
+		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", GracefulShutdownTimeout: &soon,
+		Controller: ctrlconfig.Controller{SkipNameValidation: &unique, MaxConcurrentReconciles: workers},
+	})
+}
+
+// workers is how many objects of a kind are looked at at once.
+const workers = 4
+
+func (p *process) connections() *shards.Set {
+	set := shards.NewSet(shards.Options{
+		Cluster: p.g.Cluster(), Tenant: identity.DefaultTenant, Credentials: p.g.credentials, Sink: p.intake, Manager: "sim",
+		CoordinatesDrains: true, Dial: p.g.Dial, Random: func() float64 { return 0.5 },
+	})
+	set.Apply([]shards.Target{{Shard: p.g.Shard(), Addresses: p.g.Servers()}})
+	return set
+}
+
+func (p *process) control(ctx context.Context) error {
+	if err := lookup.Register(ctx, p.mgr.GetFieldIndexer(), p.mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	options := controller.Options{MaxConcurrentReconciles: workers}
+	machines := p.machines()
+	c, say, store := p.mgr.GetClient(), recorder{p.g}, p.intake.Inventory()
+	errs := []error{
+		p.clusterObjects(c, say).SetupWithManager(p.mgr, p.hub),
+		p.imports(c, say).SetupWithManager(p.mgr, p.hub),
+		p.pools(c, say).SetupWithManager(p.mgr, p.hub, options),
+		(&shardgroup.Reconciler{
+			Client: c, Inventory: store, CoolOff: &p.cool, Events: say, Now: time.Now,
+			Server: func(name string) (shardgroup.Server, bool) { s, ok := p.shard(name); return s, ok },
+		}).SetupWithManager(p.mgr, p.hub, options),
+		machines.SetupWithManager(p.mgr, p.hub, options),
+		p.drains(c, say).SetupWithManager(p.mgr, p.mgr, p.hub, options),
+		nodes.Setup(p.mgr, p.mgr, p.hub, nodes.Options{
+			Client: c, Namespace: namespace, Workload: c, Inventory: store, MachineEvents: say, Events: say,
+			SetProviderID: true, DeleteOrphans: true,
+		}, options),
+		ondemand.New(ondemand.Options{
+			Client: c, Namespace: namespace, Cluster: p.g.clusterName(), Workload: c, Live: p.live, Shards: machines.ShardsOf, Events: say,
+			Rules: ondemand.Rules{ProvisionTimeout: 15 * time.Minute, Linger: time.Minute},
+		}).SetupWithManager(ctx, p.mgr, p.mgr, options),
+	}
+	reporter := providererrors.New(providererrors.Options{
+		Client: c, Namespace: namespace, Cluster: p.g.clusterName(), Events: say, CoolOff: &p.cool, Count: func(string, string, bool) {},
+	})
+	p.intake.OnError(reporter.Report)
+	return errors.Join(append(errs, p.mgr.Add(reporter))...)
+}
+
+func (p *process) clusterObjects(c client.Client, say recorder) *cluster.Reconciler {
+	return &cluster.Reconciler{
+		Client: c, Namespace: namespace, Name: p.g.clusterName(), Endpoint: clusterv1.APIEndpoint{Host: "sim", Port: 443},
+		OperatorVersion: "sim", ServerVersion: func(context.Context) (string, error) { return "v1.36.0", nil },
+		Shards: func() []cluster.Shard {
+			var all []cluster.Shard
+			for _, s := range p.set.Shards() {
+				all = append(all, s)
+			}
+			return all
+		},
+		Inventory: p.intake.Inventory(), Events: say, Now: time.Now,
+	}
+}
+
+func (p *process) imports(c client.Client, say recorder) *imports.Reconciler {
+	return &imports.Reconciler{
+		Client: c, Live: p.live, Namespace: namespace, Cluster: p.g.clusterName(),
+		Settings:   func() importing.Settings { return importing.Settings{Enabled: true} },
+		Shards:     func() []string { return []string{p.g.Shard()} },
+		Connection: p.connection, Inventory: p.intake.Inventory(), Events: say, Now: time.Now,
+	}
+}
+
+func (p *process) pools(c client.Client, say recorder) *pool.Reconciler {
+	return &pool.Reconciler{
+		Client: c, Live: p.live, Connection: p.connection, Inventory: p.intake.Inventory(), CoolOff: &p.cool,
+		Events: say, Now: time.Now, Cluster: p.g.clusterName(), ClusterID: p.g.Cluster(), Tenant: identity.DefaultTenant,
+		AsMachines: true, RedirectAfter: 30 * time.Second,
+	}
+}
+
+func (p *process) machines() *machine.Reconciler {
+	return machine.New(machine.Options{
+		Client: p.mgr.GetClient(), Nodes: p.mgr.GetClient(), Inventory: p.intake.Inventory(), CoolOff: &p.cool,
+		Shards: func() []machine.Named {
+			named := machine.Named{Name: p.g.Shard()}
+			if s, ok := p.shard(p.g.Shard()); ok {
+				named.Server = s
+			}
+			return []machine.Named{named}
+		},
+		Events: recorder{p.g}, ProvisionTimeout: 15 * time.Minute, NewID: p.g.NewID,
+	})
+}
+
+func (p *process) drains(c client.Client, say recorder) *drains.Reconciler {
+	return drains.New(drains.Options{
+		Client: c, Namespace: namespace, Workload: c, Live: p.live, Inventory: p.intake.Inventory(),
+		Server: func(name string) (drains.Server, bool) { s, ok := p.shard(name); return s, ok },
+		Events: say, Evictions: rate.NewLimiter(20, 20), Concurrency: 10, Force: drain.AtDeadline,
+	})
+}
+
+func (p *process) connection(name string) (shards.Status, bool) {
+	s, ok := p.set.Shard(name)
+	if !ok {
+		return shards.Status{}, false
+	}
+	return s.Status(), true
+}
+
+// shard returns a shard whose calls are looked at as they are sent.
+func (p *process) shard(name string) (watched, bool) {
+	s, ok := p.set.Shard(name)
+	return watched{s, p.g}, ok
+}
+
+// recorder counts what the operator says in events.
+type recorder struct{ g *guest }
+
+// Eventf implements events.EventRecorder.
+func (r recorder) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
+	r.g.Fired("says " + reason)
+}

@@ -1,0 +1,76 @@
+package opsim
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"nstance.dev/e2e/opsim/kube"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+)
+
+// Unsettled implements [sim.Guest]: both sides have to say the same in the end. Each
+// instance has one NstanceMachine, one Machine and one Node, and the other way round; each
+// group has the size of its pool.
+func (g *guest) Unsettled() string {
+	instances := map[string]bool{}
+	for _, in := range g.Instances() {
+		instances[in.ID.String()] = true
+		node, there := kube.Get[*corev1.Node](g.api, "", "node-"+in.ID.String())
+		switch {
+		case !there:
+			return fmt.Sprintf("%s has no Node", g.Name(in.ID))
+		case node.Spec.Unschedulable:
+			return fmt.Sprintf("the Node of %s is cordoned", g.Name(in.ID))
+		}
+		if in.OnDemand {
+			continue
+		}
+		if m, there := kube.Get[*infrav1.NstanceMachine](g.api, namespace, in.ID.String()); !there || !m.DeletionTimestamp.IsZero() {
+			return fmt.Sprintf("%s has no NstanceMachine", g.Name(in.ID))
+		}
+		if m, there := kube.Get[*clusterv1.Machine](g.api, namespace, in.ID.String()); !there || !m.Status.NodeRef.IsDefined() {
+			return fmt.Sprintf("%s has no Machine with a Node", g.Name(in.ID))
+		}
+	}
+	for _, node := range kube.All[*corev1.Node](g.api) {
+		if !instances[instanceOf(node.Name).String()] {
+			return fmt.Sprintf("Node %s has no instance", node.Name)
+		}
+	}
+	for _, m := range kube.All[*infrav1.NstanceMachine](g.api) {
+		if !instances[string(m.Spec.InstanceID)] {
+			return fmt.Sprintf("NstanceMachine %s has no instance", m.Name)
+		}
+	}
+	for _, m := range kube.All[*clusterv1.Machine](g.api) {
+		if _, there := kube.Get[*infrav1.NstanceMachine](g.api, namespace, m.Spec.InfrastructureRef.Name); !there {
+			return fmt.Sprintf("Machine %s has no NstanceMachine", m.Name)
+		}
+	}
+	return g.unequal()
+}
+
+// unequal says which pool and its group do not have the same size.
+func (g *guest) unequal() string {
+	for _, pool := range kube.All[*clusterv1.MachinePool](g.api) {
+		if !pool.DeletionTimestamp.IsZero() {
+			return fmt.Sprintf("pool %s is still being deleted", pool.Name)
+		}
+		infra, there := kube.Get[*infrav1.NstanceMachinePool](g.api, namespace, pool.Spec.Template.Spec.InfrastructureRef.Name)
+		if !there {
+			return fmt.Sprintf("pool %s has no NstanceMachinePool", pool.Name)
+		}
+		size, there := g.Size(string(infra.Spec.Group))
+		if !there || pool.Spec.Replicas == nil || size != int(*pool.Spec.Replicas) {
+			return fmt.Sprintf("pool %s has size %v, and its group %d (%t)", pool.Name, pool.Spec.Replicas, size, there)
+		}
+	}
+	for _, part := range kube.All[*infrav1.NstanceShardGroup](g.api) {
+		if !part.DeletionTimestamp.IsZero() || len(part.Spec.Retiring) > 0 {
+			return fmt.Sprintf("part %s is not through with %v", part.Name, part.Spec.Retiring)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,146 @@
+//go:build !race
+
+package opsim_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"nstance.dev/e2e/sim"
+)
+
+// told is what happened in a story, in its order.
+type told struct {
+	t   *testing.T
+	log []string
+	res sim.Result
+
+	without map[string]bool // whom count leaves out, as the first two words after the time
+}
+
+// name is the first two words of a line after the time.
+func name(line string) string {
+	words := strings.SplitN(line, " ", 4)
+	return strings.Join(words[1:min(3, len(words))], " ")
+}
+
+// tell runs a story in which nothing goes wrong but what it says, and demands that every
+// promise is kept.
+func tell(t *testing.T, plan string) told {
+	t.Helper()
+	t.Parallel()
+	p, err := sim.Parse("set operator guest\nset servers 1\nset jobs 0\n" + plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := run(t, p, sim.Options{FailFast: *fast})
+	for _, v := range res.Violations {
+		t.Errorf("%s", v)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log:\n%s", strings.Join(res.Log, "\n"))
+		}
+	})
+	return told{t: t, log: res.Log, res: res}
+}
+
+// count is how many lines between two times contain a text.
+func (s told) count(text string, from, to time.Duration) int {
+	s.t.Helper()
+	n := 0
+	for _, line := range s.log {
+		at, err := time.Parse("15:04:05", line[:8])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		since := at.Sub(at.Truncate(24 * time.Hour))
+		if since >= from && since <= to && strings.Contains(line, text) && !s.without[name(line)] {
+			n++
+		}
+	}
+	return n
+}
+
+// While the API server is away for ten minutes, sizes stay: one machine of two that fails
+// is replaced by its shard, a size that somebody wants meanwhile is heard of afterwards,
+// and each machine is made once.
+func TestF36_S6_TheAPIServerIsAwayForTenMinutes(t *testing.T) {
+	s := tell(t, `
+		seed 1
+		set length 14m
+		1s guest scale web 2
+		1m guest away 10m
+		2m kill web 0
+		3m guest scale web 4
+	`)
+	if n := s.count(" is created", time.Minute, 11*time.Minute); n != 1 {
+		t.Errorf("%d machines were made while the API server was away, want the one that replaces", n)
+	}
+	if n := s.count("condemned: requested", 0, 14*time.Minute); n != 0 {
+		t.Errorf("the operator has asked for the end of %d machines", n)
+	}
+	if s.res.Made != 5 {
+		t.Errorf("%d machines were made, want 2, the one that replaces and 2 more", s.res.Made)
+	}
+}
+
+// When all custom resources of a large pool are deleted, its machines go at a bounded pace,
+// and a pause of the group stops them.
+func TestF37_S8_AllCustomResourcesAreDeleted(t *testing.T) {
+	s := tell(t, `
+		seed 1
+		set length 8m
+		1s guest scale web 24
+		2m guest wipe
+		2m20s pause web 3m
+	`)
+	s.without = map[string]bool{"pool web": true}
+	for n := 25; n <= 60; n++ { // the group makes them in the place of others, and they never run
+		s.without[fmt.Sprintf("web/%d is", n)] = true
+	}
+	for at := 2 * time.Minute; at < 8*time.Minute; at += 10 * time.Second {
+		if n := s.count(" is deleted", at, at+time.Minute-time.Second); n > 20 {
+			t.Errorf("%d machines are deleted within the minute after %v, and 10 by name and 10 with their group are allowed", n, at)
+		}
+	}
+	if n := s.count(" is deleted", 2*time.Minute+25*time.Second, 5*time.Minute+15*time.Second); n > 0 {
+		t.Errorf("%d machines are deleted while the group is paused", n)
+	}
+}
+
+// A budget that spares no Pod and Pods that do not end hold a drain up until its time is
+// over. Then it goes on, and says which Pods were in the way.
+func TestF38_S20_ABudgetOfZeroAndPodsThatDoNotEnd(t *testing.T) {
+	s := tell(t, `
+		seed 1
+		set length 10m
+		set drain 3m
+		1s guest scale web 2
+		1m guest budget 8m
+		1m guest stubborn 8m
+		1m30s hang web 1
+	`)
+	if s.res.Fired["says DrainForced"] == 0 {
+		t.Error("nobody was told that Pods were in the way")
+	}
+	if n := s.count("web/2 is deleted", 4*time.Minute, 5*time.Minute); n != 1 {
+		t.Errorf("the machine was deleted %d times when its drain was over, want once", n)
+	}
+}
+
+// An autoscaler names one machine of three and lowers the size: that one goes, and no
+// other, and none takes its place.
+func TestS5S6_TheNamedMachineGoes(t *testing.T) {
+	s := tell(t, `
+		seed 1
+		set length 5m
+		1s guest scale web 3
+		1m guest shrink web 1
+	`)
+	if gone, made := s.count("is condemned", 0, 5*time.Minute), s.res.Made; gone != 1 || made != 3 {
+		t.Errorf("%d machines went and %d were made, want 1 and 3", gone, made)
+	}
+}

@@ -1,0 +1,167 @@
+package opsim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"nstance.dev/e2e/opsim/kube"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+)
+
+// users are the people and programs that want something of pools.
+type users struct {
+	g *guest
+	c client.Client
+
+	mu sync.Mutex // one change of a pool at a time: an autoscaler reads before it writes
+}
+
+const user = "user" // who calls
+
+func newUsers(g *guest) *users { return &users{g: g, c: g.api.Client(user)} }
+
+// tries is how often somebody repeats what the API server did not take.
+const tries = 60
+
+// insist repeats a call of the API until it is taken or there is no sense in it, and notes
+// what came of it.
+func (u *users) insist(what string, do func(context.Context) (string, error)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for n := range tries {
+		came, err := do(u.g.Context())
+		if err == nil && came != "" {
+			u.g.Logf("%s", came)
+		}
+		if err == nil || apierrors.IsNotFound(err) {
+			return
+		}
+		if wait(u.g.Context(), u.g.Between(time.Second, 30*time.Second, what, n)) != nil {
+			return
+		}
+	}
+}
+
+// scale sets the replicas of a pool, and makes it if there is none.
+func (u *users) scale(name string, size int) {
+	replicas := int32(size)
+	u.insist("scale "+name, func(ctx context.Context) (string, error) {
+		if pool, there := kube.Get[*clusterv1.MachinePool](u.g.api, namespace, name); there {
+			next := pool.DeepCopy()
+			next.Spec.Replicas = &replicas
+			return fmt.Sprintf("pool %s is to have size %d", name, size), u.c.Update(ctx, next)
+		}
+		if err := u.makeInfra(ctx, name); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("pool %s is made with size %d", name, size), client.IgnoreAlreadyExists(u.c.Create(ctx, u.machinePool(name, replicas)))
+	})
+}
+
+func (u *users) makeInfra(ctx context.Context, name string) error {
+	return client.IgnoreAlreadyExists(u.c.Create(ctx, &infrav1.NstanceMachinePool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: u.g.clusterName()}},
+		Spec: infrav1.NstanceMachinePoolSpec{
+			Group: infrav1.Name(name), Shards: []infrav1.Name{infrav1.Name(u.g.Shard())}, Template: infrav1.Name(name),
+		},
+	}))
+}
+
+func (u *users) machinePool(name string, replicas int32) *clusterv1.MachinePool {
+	return &clusterv1.MachinePool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: u.g.clusterName()}},
+		Spec: clusterv1.MachinePoolSpec{
+			ClusterName: u.g.clusterName(), Replicas: &replicas,
+			Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
+				ClusterName: u.g.clusterName(), Bootstrap: clusterv1.Bootstrap{DataSecretName: new("")},
+				InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: infrav1.KindMachinePool, Name: name},
+			}},
+		},
+	}
+}
+
+// members are the Machines of a pool that are not being deleted, in a fixed order.
+func (u *users) members(name string) []*clusterv1.Machine {
+	all := slices.DeleteFunc(kube.All[*clusterv1.Machine](u.g.api), func(m *clusterv1.Machine) bool {
+		owner := metav1.GetControllerOf(m)
+		return !m.DeletionTimestamp.IsZero() || owner == nil || owner.Kind != "MachinePool" || owner.Name != name
+	})
+	slices.SortFunc(all, func(a, b *clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// shrink names a Machine and then lowers the size, as an autoscaler does.
+func (u *users) shrink(name string, n int) {
+	all := u.members(name)
+	if len(all) == 0 {
+		return
+	}
+	victim := all[n%len(all)].Name
+	u.insist("mark "+victim, func(ctx context.Context) (string, error) {
+		m, there := kube.Get[*clusterv1.Machine](u.g.api, namespace, victim)
+		if !there {
+			return "", nil
+		}
+		next := m.DeepCopy()
+		next.Annotations = map[string]string{clusterv1.DeleteMachineAnnotation: "yes"}
+		return "", u.c.Update(ctx, next)
+	})
+	u.insist("shrink "+name, func(ctx context.Context) (string, error) {
+		pool, there := kube.Get[*clusterv1.MachinePool](u.g.api, namespace, name)
+		if !there || pool.Spec.Replicas == nil || *pool.Spec.Replicas == 0 {
+			return "", nil
+		}
+		next := pool.DeepCopy()
+		next.Spec.Replicas = new(*pool.Spec.Replicas - 1)
+		return fmt.Sprintf("pool %s is to have size %d without %s", name, *next.Spec.Replicas, victim), u.c.Update(ctx, next)
+	})
+}
+
+// remove deletes a Machine.
+func (u *users) remove(name string, n int) {
+	all := u.members(name)
+	if len(all) == 0 {
+		return
+	}
+	m := all[n%len(all)]
+	u.insist("remove "+m.Name, func(ctx context.Context) (string, error) {
+		return fmt.Sprintf("machine %s is deleted by hand", m.Name), u.c.Delete(ctx, m.DeepCopy())
+	})
+}
+
+// delete deletes a pool.
+func (u *users) delete(name string) {
+	if pool, there := kube.Get[*clusterv1.MachinePool](u.g.api, namespace, name); there {
+		u.insist("delete "+name, func(ctx context.Context) (string, error) {
+			return fmt.Sprintf("pool %s is deleted", name), u.c.Delete(ctx, pool.DeepCopy())
+		})
+	}
+}
+
+// wipe deletes every object of the operator and of Cluster API that is of a pool.
+func (u *users) wipe() {
+	u.g.Logf("all custom resources are deleted")
+	u.g.checks.wiped()
+	var all []client.Object
+	add := func(o client.Object) { all = append(all, o) }
+	kube.Each(u.g.api, func(o *infrav1.NstanceMachine) { add(o) })
+	kube.Each(u.g.api, func(o *clusterv1.Machine) { add(o) })
+	kube.Each(u.g.api, func(o *infrav1.NstanceShardGroup) { add(o) })
+	kube.Each(u.g.api, func(o *infrav1.NstanceMachinePool) { add(o) })
+	kube.Each(u.g.api, func(o *clusterv1.MachinePool) { add(o) })
+	for _, o := range all {
+		copied, ok := o.DeepCopyObject().(client.Object)
+		if ok {
+			u.insist("wipe", func(ctx context.Context) (string, error) { return "", u.c.Delete(ctx, copied) })
+		}
+	}
+}
