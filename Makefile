@@ -70,6 +70,7 @@ test: build ## Run all tests with the race detector
 	CGO_ENABLED=1 go test -race -timeout 15m $(TESTFLAGS) $(filter-out ./e2e/...,$(PACKAGES)) $(INPROCESS)
 	CGO_ENABLED=1 go test -race -timeout 15m -count=1 -p 1 $(TESTFLAGS) \
 		$$(go list ./e2e/... | grep -vxF "$$(go list $(INPROCESS))")
+	go test -timeout 15m $(TESTFLAGS) ./e2e/opsim # its package says why not with the detector
 
 .PHONY: test-crash
 test-crash: build ## Kill the server ROUNDS (20) times in the middle of a scale-up
@@ -116,13 +117,17 @@ soak: build ## Break a hundred machines at random for SOAK (10m)
 sim: ## Simulate shards for SIMTIME (1m) from seed FIRST (1) on
 	go test -timeout 60m -count=1 -v ./e2e/sim -run 'TestSim$$|TestScenarios|TestStories' -for $(SIMTIME) -first $(FIRST)
 
+.PHONY: sim-operator
+sim-operator: ## Simulate shards with an operator for SIMTIME (1m) from seed FIRST (1) on
+	go test -timeout 60m -count=1 -v ./e2e/opsim -for $(SIMTIME) -first $(FIRST)
+
 .PHONY: sim-long
 sim-long: ## Simulate shards for an hour, with seeds of the day
 	go test -timeout 90m -count=1 -v ./e2e/sim -run 'TestSim$$' -for 1h -keep-on -first $$(date +%Y%m%d)0000
 
 .PHONY: sim-mistakes
-sim-mistakes: ## Demand that the simulator finds each of ten seeded mistakes
-	go test -timeout 60m -count=1 -v -tags mistakes ./e2e/sim -run TestMistakesAreFound
+sim-mistakes: ## Demand that the simulator finds each seeded mistake
+	go test -timeout 60m -count=1 -v -tags mistakes ./e2e/sim ./e2e/opsim -run TestMistakesAreFound
 
 .PHONY: cover
 cover: build ## Run all tests and show the coverage by function
