@@ -27,7 +27,7 @@ func Generate(seed uint64, mode string) sim.Plan {
 	p.Settings["operator"] = "guest"
 	p.Settings["length"] = length.String()
 	p.Events = slices.DeleteFunc(p.Events, callsForUs)
-	luck := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a plan has to be the same again
+	luck := rand.New(rand.NewPCG(seed, 1))
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		if on, much := luck.IntN(2) == 0, luck.Float64(); on {
 			p.Weather[kind] = kinds[kind] * much * much

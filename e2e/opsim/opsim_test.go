@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())  // informers say that watches break, as they are meant to
-	utilruntime.ErrorHandlers = nil // they count time across bubbles
+	utilruntime.ErrorHandlers = nil //nolint:reassign // they count time across bubbles
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
 

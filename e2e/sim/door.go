@@ -122,8 +122,8 @@ func (g Ground) Dial(ctx context.Context, server string) (net.Conn, error) {
 type wire struct {
 	w            *world
 	p            *process
-	inner, outer net.Conn // towards the client, towards the server
-	ctx          context.Context
+	inner, outer net.Conn        // towards the client, towards the server
+	ctx          context.Context //nolint:containedctx // the connection's
 	cut          context.CancelFunc
 }
 

@@ -15,9 +15,9 @@ import (
 
 // Names of the ends of connections, besides those of servers and machines.
 const (
-	theStore  = "store"
-	theCloud  = "cloud"
-	theAgents = "agents"
+	theStore     = "store"
+	theCloud     = "cloud"
+	theAgents    = "agents"
 	theOperators = "operators"
 )
 

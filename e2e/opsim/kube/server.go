@@ -98,7 +98,7 @@ func New(o Options) *Server {
 	return &Server{
 		opts: o, scheme: scheme, mapper: testrestmapper.TestOnlyStaticRESTMapper(scheme), journals: map[string]*journal{},
 		store: kubefake.NewBuilder(o.Test).WithScheme(scheme).WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
-			return []string{o.(*corev1.Pod).Spec.NodeName} //nolint:forcetypeassert // the index of Pods
+			return []string{o.(*corev1.Pod).Spec.NodeName} // it is the index of Pods
 		}).Build(),
 	}
 }
