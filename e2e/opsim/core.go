@@ -31,6 +31,9 @@ type core struct {
 
 const clusterAPI = "cluster-api" // who calls
 
+// forsaken is when somebody notices a Machine of a pool that stands for nothing.
+const forsaken = time.Minute
+
 func newCore(g *guest) *core { return &core{g, g.api.Client(clusterAPI)} }
 
 func (c *core) run() {
@@ -159,6 +162,10 @@ func (c *core) machine(ctx context.Context, o *clusterv1.Machine) {
 	node := c.nodeOf(o, infra)
 	if !o.DeletionTimestamp.IsZero() {
 		c.endMachine(ctx, o, infra, node)
+		return
+	}
+	if !there && metav1.GetControllerOf(o) != nil && time.Since(o.CreationTimestamp.Time) > forsaken {
+		_ = c.c.Delete(ctx, o.DeepCopy()) // its instance ended while it was made; here a person sees that
 		return
 	}
 	if !controllerutil.ContainsFinalizer(o, clusterv1.MachineFinalizer) {
