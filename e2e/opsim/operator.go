@@ -109,7 +109,7 @@ func (g *guest) operate(ctx context.Context) error {
 	if p.mgr, err = p.manager(); err != nil {
 		return err
 	}
-	if err := machine.Remember(ctx, p.live, p.intake.Inventory(), namespace); err != nil {
+	if err := machine.Remember(ctx, p.live, p.intake.Inventory(), namespace, []string{g.Shard()}); err != nil {
 		return fmt.Errorf("remember: %w", err)
 	}
 	p.set = p.connections()
