@@ -16,9 +16,9 @@ import (
 	"nstance.dev/operator/settings"
 )
 
-// TestO19_CachesKeepWhatIsRead: what a cluster has much of and nobody reads costs no memory,
+// TestS22_CachesKeepWhatIsRead: what a cluster has much of and nobody reads costs no memory,
 // and of the namespace's Secrets only the one is read that controllers follow.
-func TestO19_CachesKeepWhatIsRead(t *testing.T) {
+func TestS22_CachesKeepWhatIsRead(t *testing.T) {
 	of := caches{settings.Settings{Namespace: "ns", Environment: settings.Environment{ShardsConfigMap: "shards", CAConfigMap: "ca"}}, "c"}
 	options := of.options("")
 	about := func(name string) metav1.ObjectMeta {
