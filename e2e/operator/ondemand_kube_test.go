@@ -41,18 +41,35 @@ spec:
       containers: [{name: work, image: none}]
 `
 
-// once is a Pod that asks for a machine and ends by itself.
+// once is a Pod that asks for a machine and ends by itself. It has a volume in the zone of
+// shard b.
 const once = `
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: NAME-data}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  hostPath: {path: /nowhere}
+  claimRef: {namespace: NAME, name: data}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [b]}]}]}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: NAME}
+spec: {storageClassName: "", volumeName: NAME-data, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
 apiVersion: v1
 kind: Pod
 metadata: {name: once, namespace: NAME, annotations: {on-demand.nstance.dev/group: NAME}}
 spec:
   restartPolicy: Never
   containers: [{name: work, image: none}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
 `
 
-// O12: each Pod that asks for a machine of its own gets one, runs there, and nobody else
-// does. The machine ends with the Pod, also if the operator is away when that ends.
+// O12: each Pod that asks for a machine of its own gets one, in the zone of its volume, runs
+// there, and nobody else does. The machine ends with the Pod, also if the operator is away when that ends.
 func TestO12_PodsWithMachinesOfTheirOwn(t *testing.T) {
 	s := startSystem(t)
 	s.pool(t, "own", "shards: [a, b, c]", 0)
@@ -87,6 +104,9 @@ func TestO12_PodsWithMachinesOfTheirOwn(t *testing.T) {
 		return nil
 	})
 	s.onlyThose(t, where)
+	if shard := s.shardOf(t, where["once"]); shard != "b" {
+		t.Errorf("the Pod with a volume in the zone of b has a machine of %s", shard)
+	}
 
 	// One ends while the operator is away, the others are deleted.
 	s.operator.Kill()
