@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -115,7 +116,11 @@ func (r *reader) shell(t *testing.T, script string) (out, all string) {
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", r.names.Replace(script))
 	cmd.Dir, cmd.Env = r.dir, r.env
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(&printed, &both), &both
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// It ends with the test program, however that ends: the kernel takes the end of this
+	// thread for that.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Run(); err != nil {
