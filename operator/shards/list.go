@@ -19,21 +19,18 @@ const (
 	// impatient is when to list again while not everything is known, or while no stream
 	// says what happens.
 	impatient = 5 * time.Second
+	// soon is when to list after an event told of something new: an event leaves out what
+	// it is, and one list tells of many.
+	soon = 2 * time.Second
 )
 
-// poll lists when the stream of the same things begins, and from time to time. It returns
-// when the session is over.
+// poll lists when the stream of the same things begins, soon after it told of something
+// new, and from time to time. It returns when the session is over.
 func (s *Shard) poll(ctx context.Context, c *session, which int, list func(context.Context, *session) (complete bool, err error)) {
 	next := impatient
 	for failures := 0; ; {
-		timer := time.NewTimer(next)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !c.due(ctx, which, next) {
 			return
-		case <-c.relisted[which]:
-			timer.Stop()
-		case <-timer.C:
 		}
 		complete, err := list(ctx, c)
 		class := ClassOf(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -28,6 +29,7 @@ type session struct {
 	retired  bool // closed as soon as none is
 	listed   [2]bool
 	relisted [2]chan struct{} // wakes the lists up
+	news     [2]chan struct{} // does so after a while
 }
 
 // The two lists, as indices.
@@ -63,7 +65,7 @@ func newSession(cc *grpc.ClientConn, why *Cause, address string, info *nstancev1
 	}
 	c.end = sync.OnceFunc(func() { close(c.over) })
 	for i := range c.relisted {
-		c.relisted[i] = make(chan struct{}, 1)
+		c.relisted[i], c.news[i] = make(chan struct{}, 1), make(chan struct{}, 1)
 	}
 	return c
 }
@@ -137,10 +139,35 @@ func (c *session) closeIdle() {
 }
 
 // relist asks for a list as soon as the last one is through.
-func (c *session) relist(which int) {
+func (c *session) relist(which int) { signal(c.relisted[which]) }
+
+// tell asks for a list soon.
+func (c *session) tell(which int) { signal(c.news[which]) }
+
+func signal(to chan struct{}) {
 	select {
-	case c.relisted[which] <- struct{}{}:
-	default:
+	case to <- struct{}{}:
+	default: // one is on its way
+	}
+}
+
+// due waits until it is time for a list, next at the latest. False: ctx has ended.
+func (c *session) due(ctx context.Context, which int, next time.Duration) bool {
+	timer := time.NewTimer(next)
+	defer timer.Stop()
+	news := c.news[which]
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-c.relisted[which]:
+			return true
+		case <-timer.C:
+			return true
+		case <-news:
+			news = nil // what comes now is for the list after this one
+			timer.Reset(min(soon, next))
+		}
 	}
 }
 

@@ -71,6 +71,23 @@ func TestEverythingIsListedFromTimeToTime(t *testing.T) {
 	})
 }
 
+// An event does not say what an instance is; nobody waits half a minute to hear it.
+func TestWhatIsNewIsListedSoonAndOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.apply(at("a", "a:1"))
+		w.after(10 * time.Second)
+		before := w.Shard("a").Count("ListInstances")
+		w.Shard("a").AddGroup(tenant, shardtest.Group{Key: "web", Size: 20})
+		w.after(3 * time.Second)
+		if n := len(w.instancesOf("a").Instances); n != 20 {
+			t.Errorf("%d instances are known of 20", n)
+		}
+		if n := w.Shard("a").Count("ListInstances") - before; n != 1 {
+			t.Errorf("%d lists, want 1", n)
+		}
+	})
+}
+
 func TestAListHasAsManyPagesAsItNeeds(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Shard("a").AddGroup(tenant, shardtest.Group{Key: "web", Size: 2001})

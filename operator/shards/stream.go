@@ -66,9 +66,13 @@ func (s *Shard) instanceStream(c *session) watch[nstancev1.InstanceEvent] {
 				c.relist(instances)
 				s.opts.Sink.InstanceEvent(s.name, e)
 			default:
-				if s.ours(e.GetTenant()) {
-					s.opts.Sink.InstanceEvent(s.name, e)
+				if !s.ours(e.GetTenant()) {
+					break
 				}
+				if e.GetStatus() == "created" {
+					c.tell(instances)
+				}
+				s.opts.Sink.InstanceEvent(s.name, e)
 			}
 			return beats
 		},
