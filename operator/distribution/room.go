@@ -14,8 +14,12 @@ const (
 	UnfilledHold   = 60 * time.Second
 )
 
+// Forgiven is how long after a cool-off a provider must have refused nothing for its next
+// refusal to count as the first.
+const Forgiven = LongestCoolOff
+
 // CoolOff is what a provider's refusals say about one group on one shard. The zero value
-// is a shard that has refused nothing; a success brings it back to that.
+// is a shard that has refused nothing; a success brings it back to that, and so does time.
 type CoolOff struct {
 	// Refusals in a row, of which those within one cool-off count once.
 	Refusals int
@@ -29,6 +33,9 @@ type CoolOff struct {
 
 // Refused returns what is known after one more refusal.
 func (c CoolOff) Refused(at time.Time, why string) CoolOff {
+	if !at.Before(c.Until.Add(Forgiven)) {
+		c = CoolOff{}
+	}
 	c.Why = why
 	if at.Before(c.Until) {
 		return c

@@ -58,6 +58,13 @@ func TestL8_CoolOffDoublesUpToAnEnd(t *testing.T) {
 		}
 		now = c.Until
 	}
+	later := now.Add(Forgiven)
+	if diff := cmp.Diff(CoolOff{}.Refused(later, "full"), c.Refused(later, "full")); diff != "" {
+		t.Error("long after the last one:", diff)
+	}
+	if got := c.Refused(later.Add(-1), "full"); got.Refusals != 6 {
+		t.Errorf("it is forgiven early: %+v", got)
+	}
 	burst := CoolOff{}.Refused(start, "full").Refused(at(time.Minute), "still full")
 	if diff := cmp.Diff(CoolOff{Refusals: 1, Since: start, Until: at(FirstCoolOff), Why: "still full"}, burst); diff != "" {
 		t.Error("two in one cool-off:", diff)

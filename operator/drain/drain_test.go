@@ -252,6 +252,19 @@ func TestStep(t *testing.T) {
 			quick, false, "1 pods were deleted and have not ended",
 		},
 		{
+			"and there is a pod that nobody makes anew", func(w *world) {
+				w.step()
+				w.o.Pods = []corev1.Pod{pod("alone", unmanaged)}
+				w.now = at(deadline - time.Second)
+			},
+			[]Action{
+				Mark{}, Tell{Reason: "DrainForced", Warning: true, Message: "d/alone"},
+				Tell{Reason: "PodWillBeLost", Warning: true, Message: "d/alone has no controller that would make it anew"},
+				Kill{Namespace: "d", Name: "alone", UID: "alone", Grace: 1},
+			},
+			quick, false, "1 pods were deleted and have not ended",
+		},
+		{
 			"at the force point a pod ends in time by itself", func(w *world) {
 				w.step()
 				w.o.Pods = []corev1.Pod{pod("soon", terminating(deadline-5*time.Second)), pod("late", terminating(deadline-4*time.Second))}

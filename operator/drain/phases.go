@@ -91,13 +91,18 @@ func (d *step) evict() {
 		if ordinary && critical(p) || again && d.now.Before(a.Next) {
 			continue
 		}
-		if !again && !managed(p) {
-			d.do(Tell{Reason: "PodWillBeLost", Warning: true, Message: name(p) + " has no controller that would make it anew"})
-		}
+		d.warn(p)
 		d.State.Tried[p.UID] = Attempt{At: d.now, Next: d.now.Add(retryBudget), Outcome: a.Outcome, Says: a.Says}
 		d.do(Evict{p.Namespace, p.Name, p.UID, grace(p, d.State.Deadline, unreachable(d.o.Node), d.now)})
 	}
 	d.wait(d.waiting())
+}
+
+// warn tells once of a Pod that nobody makes anew, before the first attempt to move it.
+func (d *step) warn(p *corev1.Pod) {
+	if _, again := d.State.Tried[p.UID]; !again && !managed(p) && p.DeletionTimestamp == nil {
+		d.do(Tell{Reason: "PodWillBeLost", Warning: true, Message: name(p) + " has no controller that would make it anew"})
+	}
 }
 
 // waiting says what a drain waits for.
@@ -130,6 +135,7 @@ func (d *step) force() {
 		if d.endsInTime(p) {
 			continue
 		}
+		d.warn(p)
 		seconds := grace(p, d.State.Deadline, unreachable(d.o.Node), d.now)
 		a.At, a.Killed, a.Ends = d.now, d.now, d.now.Add(time.Duration(seconds)*time.Second)
 		a.Outcome = "" // until its answer is there
