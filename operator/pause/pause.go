@@ -1,5 +1,6 @@
-// Package pause says whether an object is to be left alone: because it says so itself, or
-// because its Cluster does.
+// Package pause says whether an object is to be left alone: because it says so itself,
+// because its Cluster does, or because it is only deleted here to live on in another
+// management cluster.
 package pause
 
 import (
@@ -10,13 +11,15 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
 // Of reports whether an object is paused: by annotation cluster.x-k8s.io/paused, whatever
 // its value, or by spec.paused of the Cluster that its label names. An object without a
-// Cluster is not paused by one.
+// Cluster is not paused by one. One that was [Moved] is paused for good.
 func Of(ctx context.Context, reader client.Reader, object client.Object) (bool, error) {
-	if _, paused := object.GetAnnotations()[clusterv1.PausedAnnotation]; paused {
+	if _, paused := object.GetAnnotations()[clusterv1.PausedAnnotation]; paused || Moved(object) {
 		return true, nil
 	}
 	name := object.GetLabels()[clusterv1.ClusterNameLabel]
@@ -32,4 +35,12 @@ func Of(ctx context.Context, reader client.Reader, object client.Object) (bool, 
 		return false, fmt.Errorf("look whether Cluster %s is paused: %w", name, err)
 	}
 	return ptr.Deref(cluster.Spec.Paused, false), nil
+}
+
+// Moved reports whether `clusterctl move` has copied an object to another management
+// cluster and deletes what is left here. It replaces all other annotations by its own, and
+// takes the finalizers off itself; what the object stands for stays.
+func Moved(object client.Object) bool {
+	_, moved := object.GetAnnotations()[infrav1.AnnotationDeleteForMove]
+	return moved
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/pause"
 )
 
@@ -42,6 +43,7 @@ func TestO16_Paused(t *testing.T) {
 		{"its Cluster runs", object("runs", nil), false},
 		{"its Cluster is gone", object("gone", nil), false},
 		{"it has no Cluster", object("", nil), false},
+		{"it lives on elsewhere", object("runs", map[string]string{infrav1.AnnotationDeleteForMove: ""}), true},
 		{"it says so itself", object("runs", map[string]string{clusterv1.PausedAnnotation: ""}), true},
 	} {
 		got, err := pause.Of(t.Context(), c, test.object)

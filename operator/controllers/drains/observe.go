@@ -18,6 +18,7 @@ import (
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/lookup"
+	"nstance.dev/operator/pause"
 )
 
 // sight is what a step of one drain begins with.
@@ -81,8 +82,8 @@ func (r *Reconciler) seeOwner(ctx context.Context, s *sight) error {
 	name := client.ObjectKey{Namespace: r.Namespace, Name: s.Machine.Labels[clusterv1.ClusterNameLabel]}
 	err := r.Client.Get(ctx, name, cluster)
 	s.CoreDrains = cluster.Spec.ControlPlaneRef.IsDefined()
-	_, s.Paused = s.Machine.Annotations[clusterv1.PausedAnnotation]
-	s.Paused = s.Paused || cluster.Spec.Paused != nil && *cluster.Spec.Paused
+	_, paused := s.Machine.Annotations[clusterv1.PausedAnnotation]
+	s.Paused = paused || pause.Moved(s.Machine) || cluster.Spec.Paused != nil && *cluster.Spec.Paused
 	return client.IgnoreNotFound(err)
 }
 

@@ -55,6 +55,12 @@ const (
 const (
 	// AnnotationImportedFrom is where an imported pool came from: `shard=size,…`.
 	AnnotationImportedFrom = "nstance.dev/imported-from"
+	// AnnotationLeftGroups of an NstanceCluster are the groups that deleted pools left on their
+	// shards, `group--shard,…`. They are not imported until they are taken off the list.
+	AnnotationLeftGroups = "nstance.dev/left-groups"
+	// AnnotationReleasedTemplate is the template of a group that was static, until the pool
+	// says it itself.
+	AnnotationReleasedTemplate = "nstance.dev/released-template"
 	// AnnotationManagedAnnotations lists the annotations of a MachinePool that are the
 	// operator's to change.
 	AnnotationManagedAnnotations = "nstance.dev/managed-annotations"
@@ -180,6 +186,10 @@ const (
 	OnDemandFailed       OnDemandPhase = "Failed"
 	OnDemandReleased     OnDemandPhase = "Released"
 )
+
+// AnnotationDeleteForMove is what `clusterctl move` puts on an object that it deletes because
+// it lives on in another management cluster (constant DeleteForMoveAnnotation of clusterctl).
+const AnnotationDeleteForMove = "clusterctl.cluster.x-k8s.io/delete-for-move"
 
 // AnnotationScaleDownDisabled set to "true" makes the cluster autoscaler leave a Node
 // alone. The labels and annotations of Cluster API and of Kubernetes stand in their own
