@@ -79,9 +79,8 @@ func Learn(p Pool) *api.LearnedCapacity {
 		if !n.Ready || !slices.ContainsFunc(p.Parts, n.madeFrom) {
 			continue
 		}
-		for name, q := range n.Allocatable {
-			known, ok := least[name]
-			if counts(name) && q.Sign() > 0 && (!ok || q.Cmp(known) < 0) {
+		for name, q := range Useful(n.Allocatable) {
+			if known, ok := least[name]; !ok || q.Cmp(known) < 0 {
 				least[name] = q
 			}
 		}
@@ -96,8 +95,24 @@ func (n Node) madeFrom(p Part) bool {
 	return n.Template == p.Template && slices.Contains(p.types(), n.InstanceType)
 }
 
-// counts reports whether a resource is of use to an autoscaler. An accelerator of which a
-// Node has none yet is one whose driver has not begun, so nought is nothing to learn from.
+// Useful returns what there is to learn of the resources that a Node leaves for Pods; nil
+// for nothing. An accelerator of which a Node has none yet is one whose driver has not
+// begun, so nought is nothing to learn from.
+func Useful(allocatable corev1.ResourceList) api.ResourceList {
+	var list api.ResourceList
+	for name, q := range allocatable {
+		if !counts(name) || q.Sign() <= 0 {
+			continue
+		}
+		if list == nil {
+			list = api.ResourceList{}
+		}
+		list[name] = q
+	}
+	return list
+}
+
+// counts reports whether a resource is of use to an autoscaler.
 func counts(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods:

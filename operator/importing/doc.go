@@ -12,6 +12,9 @@
 // moves. Each step can be repeated, and a crash between two of them leaves something that
 // the next plan completes, from the sizes written on the pool itself.
 //
+// A group that was left on its servers on purpose, when its pool was deleted, is not
+// brought back: see Left of [Input].
+//
 // Everything here is a function of its arguments, changes none of them, and is safe for
 // concurrent use.
 package importing

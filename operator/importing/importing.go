@@ -49,10 +49,12 @@ type Pool struct {
 	ImportedFrom string
 	// Deleting: it is being deleted.
 	Deleting bool
-	// Complete: its MachinePool exists.
+	// Complete: its MachinePool exists, or a person wants none.
 	Complete bool
-	// ShardGroups are the shards for which its group object exists.
-	ShardGroups []string
+	// Begun: it had a MachinePool before. What it lacks now somebody took away.
+	Begun bool
+	// ShardGroups are the sizes of its group objects that exist, of the shards that it lists.
+	ShardGroups []Size
 	// Config is what it says.
 	Config Config
 }
@@ -66,6 +68,9 @@ type Input struct {
 	// Taken are the names of MachinePools that belong to no NstanceMachinePool of that
 	// name.
 	Taken []string
+	// Left are groups that a pool left on their shards when it was deleted. They are not
+	// imported again.
+	Left []Place
 }
 
 // Step is one thing to do: CreatePool, CreateShardGroup, CreateMachinePool,
@@ -123,14 +128,19 @@ func Plan(in Input) []Step {
 		return nil
 	}
 	var steps []Step
+	taken := map[string]bool{}
+	for _, name := range in.Taken {
+		taken[name] = true
+	}
 	for _, p := range sortedPools(in.Pools) {
+		taken[p.Name] = true
 		if p.ImportedFrom != "" && !p.Complete && !p.Deleting {
 			steps = append(steps, complete(p)...)
 		}
 	}
 	found := discover(in)
 	for _, key := range slices.Sorted(maps.Keys(found)) {
-		steps = append(steps, in.group(key, found[key])...)
+		steps = append(steps, in.group(key, found[key], taken)...)
 	}
 	return steps
 }
@@ -147,7 +157,7 @@ func discover(in Input) map[string][]onShard {
 	found := map[string][]onShard{}
 	for _, s := range in.Shards {
 		for _, g := range s.Groups {
-			if !g.Deleting && !slices.Contains(in.Settings.Exclude, g.Key) {
+			if !g.Deleting && !slices.Contains(in.Settings.Exclude, g.Key) && !slices.Contains(in.Left, Place{g.Key, s.Name}) {
 				found[g.Key] = append(found[g.Key], onShard{s.Name, g})
 			}
 		}
@@ -155,8 +165,8 @@ func discover(in Input) map[string][]onShard {
 	return found
 }
 
-// group plans for one key.
-func (in Input) group(key string, found []onShard) []Step {
+// group plans for one key. The names of new pools become taken.
+func (in Input) group(key string, found []onShard, taken map[string]bool) []Step {
 	var pools []Pool
 	mixed := false // one of them was not imported for just the shard that it has
 	for _, p := range sortedPools(in.Pools) {
@@ -175,13 +185,13 @@ func (in Input) group(key string, found []onShard) []Step {
 	case in.Settings.PerShard && !mixed:
 		var steps []Step
 		for _, f := range uncovered {
-			steps = append(steps, in.create(key+"--"+f.shard, key, []onShard{f})...)
+			steps = append(steps, create(free(key+"--"+f.shard, taken), key, []onShard{f})...)
 		}
 		return steps
 	case len(pools) == 0:
-		return in.create(key, key, found)
+		return create(free(key, taken), key, found)
 	default:
-		shards := names(uncovered)
+		shards := shardsOf(uncovered)
 		return []Step{ReportUncovered{
 			Pool: pools[0].Name, Shards: shards,
 			Reason: fmt.Sprintf("group %s is also on %s, which no pool lists", key, strings.Join(shards, ", ")),
@@ -190,8 +200,8 @@ func (in Input) group(key string, found []onShard) []Step {
 }
 
 // create makes a new pool, whole.
-func (in Input) create(name, key string, found []onShard) []Step {
-	p := Pool{Name: in.free(name), Group: key, Shards: names(found), Config: common(found)}
+func create(name, key string, found []onShard) []Step {
+	p := Pool{Name: name, Group: key, Shards: shardsOf(found), Config: common(found)}
 	var sizes []Size
 	for _, f := range found {
 		sizes = append(sizes, Size{f.shard, f.group.Size})
@@ -201,18 +211,25 @@ func (in Input) create(name, key string, found []onShard) []Step {
 	return append([]Step{first}, complete(p)...)
 }
 
-// complete makes what an imported pool lacks, from the sizes that are written on it: what
-// the servers have may have changed since.
+// complete makes what an imported pool lacks. A part that was never made gets the size that
+// is written on the pool: what its server has may have changed since. The MachinePool gets
+// the sum of the parts as they are, for they may have been scaled since.
 func complete(p Pool) []Step {
+	total := 0
+	for _, has := range p.ShardGroups {
+		total += has.Size
+	}
+	if p.Begun {
+		return []Step{CreateMachinePool{Pool: p.Name, Shards: p.Shards, Replicas: total}}
+	}
 	sizes, err := ParseSizes(p.ImportedFrom)
 	if err != nil {
 		return []Step{ReportBroken{p.Name, err.Error()}}
 	}
 	var steps []Step
-	total := 0
 	for _, s := range sizes {
-		total += s.Size
-		if !slices.Contains(p.ShardGroups, s.Shard) {
+		if slices.Contains(p.Shards, s.Shard) && !p.has(s.Shard) {
+			total += s.Size
 			steps = append(steps, CreateShardGroup{Pool: p.Name, Group: p.Group, Shard: s.Shard, Size: s.Size, Config: p.Config})
 		}
 	}
@@ -220,6 +237,11 @@ func complete(p Pool) []Step {
 		CreateMachinePool{Pool: p.Name, Shards: p.Shards, Replicas: total},
 		ReportImported{p.Name, fmt.Sprintf("group %s was found with %s: %d replicas", p.Group, p.ImportedFrom, total)},
 	)
+}
+
+// has is whether the group object of a shard exists.
+func (p Pool) has(shard string) bool {
+	return slices.ContainsFunc(p.ShardGroups, func(s Size) bool { return s.Shard == shard })
 }
 
 // common returns what all shards say of a group, so that the first write changes nothing:
@@ -247,17 +269,19 @@ func common(found []onShard) Config {
 	return c
 }
 
-// free returns the name if nothing else has it, else the name and a hash of it.
-func (in Input) free(name string) string {
-	taken := slices.Contains(in.Taken, name) || slices.ContainsFunc(in.Pools, func(p Pool) bool { return p.Name == name })
-	if !taken {
-		return name
+// free returns the name if nothing else has it, else the name and a hash of it, and takes
+// what it returns.
+func free(name string, taken map[string]bool) string {
+	answer := name
+	for n := 0; taken[answer]; n++ {
+		sum := sha256.Sum256([]byte(name + strings.Repeat("/", n)))
+		answer = name + "-" + hex.EncodeToString(sum[:4])
 	}
-	sum := sha256.Sum256([]byte(name))
-	return name + "-" + hex.EncodeToString(sum[:4])
+	taken[answer] = true
+	return answer
 }
 
-func names(found []onShard) []string {
+func shardsOf(found []onShard) []string {
 	var shards []string
 	for _, f := range found {
 		shards = append(shards, f.shard)

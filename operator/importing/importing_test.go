@@ -54,6 +54,7 @@ func TestO3_Plan(t *testing.T) {
 		shards   []Shard
 		pools    []Pool
 		taken    []string
+		left     []Place
 		want     []Step
 	}{
 		{
@@ -121,6 +122,36 @@ func TestO3_Plan(t *testing.T) {
 			pools: []Pool{{Name: "workers", Group: "workers", Shards: []string{"a", "b"}, ImportedFrom: "a=3,b=two"}},
 			want:  []Step{ReportBroken{"workers", `sizes of an imported pool: size "two" of shard b is no number from 0 to 10000`}},
 		},
+		{
+			name: "half made, and a person took a shard off", settings: settings, shards: ab,
+			pools: []Pool{{Name: "workers", Group: "workers", Shards: []string{"a"}, ImportedFrom: "a=3,b=2", Config: big}},
+			want: []Step{
+				CreateShardGroup{Pool: "workers", Group: "workers", Shard: "a", Size: 3, Config: big},
+				CreateMachinePool{Pool: "workers", Shards: []string{"a"}, Replicas: 3},
+				ReportImported{"workers", "group workers was found with a=3,b=2: 3 replicas"},
+				ReportUncovered{"workers", []string{"b"}, "group workers is also on b, which no pool lists"},
+			},
+		},
+		{
+			name: "scaled since, and its MachinePool is gone", settings: settings, shards: ab,
+			pools: []Pool{{
+				Name: "workers", Group: "workers", Shards: []string{"a", "b"}, ImportedFrom: "a=3,b=2", Begun: true,
+				ShardGroups: []Size{{"a", 7}}, // a person took the other one out
+			}},
+			want: []Step{CreateMachinePool{Pool: "workers", Shards: []string{"a", "b"}, Replicas: 7}},
+		},
+		{
+			name: "left on its shards by the pool that it had", settings: settings, shards: ab,
+			left: []Place{{"workers", "a"}, {"workers", "b"}, {"other", "a"}},
+		},
+		{
+			name: "left on one of its shards", settings: settings, shards: ab, left: []Place{{"workers", "a"}},
+			want: whole("workers", "workers", big, Size{"b", 2}),
+		},
+		{
+			name: "both names are taken", settings: settings, shards: ab, taken: []string{"workers", "workers-ed574aa7"},
+			want: whole("workers-a2d790e7", "workers", big, Size{"a", 3}, Size{"b", 2}),
+		},
 		{name: "half made, and a shard is silent", settings: settings, shards: []Shard{ab[0], {Name: "b"}}, pools: []Pool{half}},
 		{
 			name: "a pool for each shard", settings: Settings{Enabled: true, PerShard: true}, shards: ab,
@@ -144,7 +175,7 @@ func TestO3_Plan(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Plan(Input{Settings: tt.settings, Shards: tt.shards, Pools: tt.pools, Taken: tt.taken})
+			got := Plan(Input{Settings: tt.settings, Shards: tt.shards, Pools: tt.pools, Taken: tt.taken, Left: tt.left})
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -183,7 +214,7 @@ func do(in *Input, s Step) {
 	case CreatePool:
 		in.Pools = append(in.Pools, Pool{Name: s.Name, Group: s.Group, Shards: s.Shards, Config: s.Config, ImportedFrom: s.ImportedFrom})
 	case CreateShardGroup:
-		at(s.Pool).ShardGroups = append(at(s.Pool).ShardGroups, s.Shard)
+		at(s.Pool).ShardGroups = append(at(s.Pool).ShardGroups, Size{s.Shard, s.Size})
 	case CreateMachinePool:
 		at(s.Pool).Complete = true
 	}

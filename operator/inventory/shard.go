@@ -139,6 +139,15 @@ func (s *Shard) Instances(group string) []*nstancev1.InstanceStatus {
 // when it was created and what its provider calls it.
 func Described(i *nstancev1.InstanceStatus) bool { return i.GetCreatedAt() != nil }
 
+// Kept tells whether an instance is one of those that its group keeps at size. Of one that
+// is not Described nobody knows, unless something of ours stands for it already.
+func Kept(i *nstancev1.InstanceStatus, shown bool) (kept, known bool) {
+	if Described(i) {
+		return !i.GetOnDemand(), true
+	}
+	return shown, shown
+}
+
 // Presence says whether an instance is there. Only of a shard all of whose instances are
 // known, something that is not among them is gone.
 func (s *Shard) Presence(id string) Presence {

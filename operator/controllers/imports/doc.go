@@ -9,6 +9,6 @@
 // NstanceCluster.
 //
 // Rights: nstancemachinepools and nstanceshardgroups get list watch create, machinepools
-// get list watch create, nstanceclusters get list watch and their status patch; events
+// get list watch create, nstanceclusters get list watch patch and their status patch; events
 // create patch.
 package imports

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,6 +19,7 @@ import (
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/apply"
 	"nstance.dev/operator/conditions"
+	"nstance.dev/operator/controllers/pool"
 	"nstance.dev/operator/importing"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/pause"
@@ -64,7 +66,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	failure := r.carryOut(ctx, w, steps)
+	failure := errors.Join(r.carryOut(ctx, w, steps), r.forget(ctx, w))
 	next := complete(w.input, failure)
 	if err := r.publish(ctx, &cluster, next); err != nil {
 		return ctrl.Result{}, errors.Join(failure, err)
@@ -80,13 +82,30 @@ func (r *Reconciler) plan(ctx context.Context) (world, []importing.Step, error) 
 		return world{}, nil, err
 	}
 	steps := importing.Plan(w.input)
-	if !slices.ContainsFunc(steps, makes) {
+	if !slices.ContainsFunc(steps, makes) && !w.forgets() {
 		return w, steps, nil
 	}
 	if w, err = r.observe(ctx, r.Live); err != nil {
 		return world{}, nil, err
 	}
 	return w, importing.Plan(w.input), nil
+}
+
+// forget takes those groups off the list of the left ones that do not count any more.
+func (r *Reconciler) forget(ctx context.Context, w world) error {
+	if !w.forgets() {
+		return nil
+	}
+	before := w.cluster.DeepCopy()
+	pool.Annotate(w.cluster, infrav1.AnnotationLeftGroups, importing.FormatPlaces(w.input.StillLeft()))
+	err := r.Client.Patch(ctx, w.cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), infra)
+	if apierrors.IsConflict(err) { // the next pass sees what changed
+		return nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("forget groups that are gone: %w", err)
+	}
+	return nil
 }
 
 // makes is whether a step makes an object.
@@ -129,16 +148,16 @@ func (r *Reconciler) publish(ctx context.Context, cluster *infrav1.NstanceCluste
 }
 
 // report tells people something about a pool, once as long as it stays the same.
-func (r *Reconciler) report(pool *infrav1.NstanceMachinePool, kind, reason, text string) {
-	if pool == nil {
+func (r *Reconciler) report(about *infrav1.NstanceMachinePool, kind, reason, text string) {
+	if about == nil {
 		return
 	}
 	if r.told == nil {
 		r.told = map[string]string{}
 	}
-	if key := reason + " " + text; r.told[pool.Name] != key {
-		r.told[pool.Name] = key
-		r.Events.Eventf(pool, nil, kind, reason, "Import", "%s", text)
+	if key := reason + " " + text; r.told[about.Name] != key {
+		r.told[about.Name] = key
+		r.Events.Eventf(about, nil, kind, reason, "Import", "%s", text)
 	}
 }
 

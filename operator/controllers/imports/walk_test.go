@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -172,6 +173,95 @@ func TestO3_ACrashAfterEachStep(t *testing.T) {
 					t.Error(diff)
 				}
 			})
+		})
+	}
+}
+
+// Import is over once the MachinePool is there. One that is deleted later comes back with
+// the size that the pool has by then, unless a person wants none.
+func TestO3_AMachinePoolComesBackAsLargeAsItsPool(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustPass()
+		part, object := &infrav1.NstanceShardGroup{}, &infrav1.NstanceMachinePool{}
+		w.Change("workers--b", part, func() {
+			part.Spec.Size = 7
+			metav1.SetMetaDataAnnotation(&part.ObjectMeta, infrav1.AnnotationSurge, "2026-01-02T03:04:05Z")
+		})
+		w.Get("workers", object)
+		object.Status.DesiredReplicas = ptr.To(int32(9))
+		if err := w.Client.Status().Update(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		w.Delete("workers", &clusterv1.MachinePool{})
+		w.mustPass()
+		want := []string{`pool workers [a b] "" a=3,b=2`, "part workers--a 3", "part workers--b 7", "machinepool workers 9"}
+		if diff := cmp.Diff(want, w.made()); diff != "" {
+			t.Error(diff)
+		}
+		w.Change("workers", object, func() { object.Annotations[infrav1.AnnotationNoMachinePool] = "true" })
+		w.Delete("workers", &clusterv1.MachinePool{})
+		w.mustPass()
+		if diff := cmp.Diff(want[:3], w.made()); diff != "" {
+			t.Error("a person wants none:", diff)
+		}
+	})
+}
+
+func TestO3_AGroupThatWasLeftIsNotBroughtBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		cluster := &infrav1.NstanceCluster{}
+		left := func() string {
+			w.Get(controltest.Cluster, cluster)
+			return cluster.Annotations[infrav1.AnnotationLeftGroups]
+		}
+		says := func(text string) {
+			w.Change(controltest.Cluster, cluster, func() {
+				cluster.Annotations = map[string]string{infrav1.AnnotationLeftGroups: text}
+			})
+		}
+		says("gone--c,workers--a,workers--b")
+		w.mustPass()
+		if made, still := w.made(), left(); made != nil || still != "workers--a,workers--b" {
+			t.Errorf("made %q; still left: %q", made, still)
+		}
+		says("") // a person wants it back
+		w.mustPass()
+		if diff := cmp.Diff(imported, w.made()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// The list of what is left and the pools are read one after the other. A pool that leaves
+// its groups in between is neither made again nor forgotten.
+func TestO3_AGroupThatIsLeftJustNow(t *testing.T) {
+	for _, first := range []bool{true, false} { // the pool is seen, or not any more
+		inWorld(t, func(t *testing.T, w *world) {
+			w.mustPass()
+			cluster := &infrav1.NstanceCluster{}
+			w.r.Live = interceptor.NewClient(w.Client, interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					if _, ok := list.(*infrav1.NstanceMachinePoolList); !ok {
+						return c.List(ctx, list, options...)
+					}
+					if first {
+						defer w.Change(controltest.Cluster, cluster, func() {
+							cluster.Annotations = map[string]string{infrav1.AnnotationLeftGroups: "workers--a,workers--b"}
+						})
+						return c.List(ctx, list, options...)
+					}
+					w.Change(controltest.Cluster, cluster, func() {
+						cluster.Annotations = map[string]string{infrav1.AnnotationLeftGroups: "workers--a,workers--b"}
+					})
+					return nil
+				},
+			})
+			w.r.Client = w.r.Live.(client.Client)
+			w.mustPass()
+			w.Get(controltest.Cluster, cluster)
+			if diff := cmp.Diff(imported, w.made()); diff != "" || cluster.Annotations[infrav1.AnnotationLeftGroups] == "" {
+				t.Errorf("left: %v; %s", cluster.Annotations, diff)
+			}
 		})
 	}
 }

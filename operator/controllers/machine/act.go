@@ -100,13 +100,24 @@ func (r *Reconciler) create(ctx context.Context, m *api.NstanceMachine, a Create
 		r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) { t.failed(err, a.Etag, now) })
 		return nil //nolint:nilerr // the next decision is made of it
 	}
-	r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) { *t = Tried{Instance: t.Instance, CreateAt: now} })
-	r.Inventory.Update(m.Spec.Shard, func(s *inventory.Shard) []inventory.Change {
-		return s.InstanceEvent(&nstancev1.InstanceEvent{InstanceId: m.Spec.InstanceID, Group: m.Spec.GroupRef.Name, Status: "created"}, now)
-	})
+	ended := answer.GetStatus() == inventory.StatusTerminated // an earlier call made it, and it is gone by now
+	r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) { *t = Tried{Instance: t.Instance, CreateAt: now, Ended: ended} })
+	if ended {
+		r.happened(m, "deleted")
+		return nil
+	}
+	r.happened(m, "created")
 	r.tell(m, Tell{Reason: "InstanceCreated", Message: fmt.Sprintf("shard %s makes instance %s of group %s: %s",
 		m.Spec.Shard, m.Spec.InstanceID, m.Spec.GroupRef.Name, answer.GetStatus())})
 	return nil
+}
+
+// happened takes what an answer says of an instance into the inventory, before the stream
+// brings it.
+func (r *Reconciler) happened(m *api.NstanceMachine, what string) {
+	r.Inventory.Update(m.Spec.Shard, func(s *inventory.Shard) []inventory.Change {
+		return s.InstanceEvent(&nstancev1.InstanceEvent{InstanceId: m.Spec.InstanceID, Group: m.Spec.GroupRef.Name, Status: what}, r.Now())
+	})
 }
 
 // request is what a spec asks for.
@@ -138,6 +149,9 @@ func (r *Reconciler) ask(ctx context.Context, m *api.NstanceMachine) error {
 	asked := r.Now()
 	said, err := server.GetInstanceStatus(ctx, m.Spec.InstanceID)
 	switch {
+	case err == nil && said.GetStatus() == inventory.StatusTerminated:
+		r.happened(m, "deleted")
+		return nil
 	case err == nil:
 	case shards.ClassOf(err) == shards.NotFound:
 		return nil // a listing says whether it is gone

@@ -150,7 +150,8 @@ func (d *decision) wait(reason, message string, again time.Duration) {
 
 // created reports whether the instance was ever there, as far as is known.
 func (d *decision) created() bool {
-	return d.o.Machine.Spec.Mode == api.MachineManaged || d.Status.InstanceID != "" && d.Status.InstanceID == d.o.Machine.Spec.InstanceID
+	id := d.o.Machine.Spec.InstanceID
+	return d.o.Machine.Spec.Mode == api.MachineManaged || id != "" && (d.Status.InstanceID == id || d.o.Tried.Ended && d.o.Tried.Instance == id)
 }
 
 // gone reports whether the instance was there and is not any more.
@@ -277,12 +278,12 @@ func (d *decision) refused(etag string) (again time.Duration, refused bool) {
 	case t.Class == shards.Invalid || t.Class == shards.Exists:
 		return 0, t.Etag == etag
 	}
-	left := t.CreateAt.Add(pause(t.Class, t.Failures)).Sub(d.now)
+	left := t.CreateAt.Add(pauseAfter(t.Class, t.Failures)).Sub(d.now)
 	return left, left > 0
 }
 
-// pause is how long to wait after so many failures.
-func pause(class shards.Class, failures int) time.Duration {
+// pauseAfter is how long to wait after so many failures.
+func pauseAfter(class shards.Class, failures int) time.Duration {
 	first, most := firstPause, longestPause
 	switch class {
 	case shards.Unavailable, shards.Broken, shards.Ended:

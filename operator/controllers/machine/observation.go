@@ -69,8 +69,10 @@ type Node struct {
 type Tried struct {
 	// Instance is the id that the calls were about.
 	Instance string
-	// CreateAt is when creation was last asked for.
+	// CreateAt is when creation was last asked for. Ended: the answer was that the instance
+	// was there and is gone.
 	CreateAt time.Time
+	Ended    bool
 	// Failures is how many attempts to create have failed in a row; Class and Message are
 	// of the last one, Etag is the group's at that time.
 	Failures int

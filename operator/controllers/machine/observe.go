@@ -16,6 +16,7 @@ import (
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/names"
+	"nstance.dev/operator/pause"
 	"nstance.dev/operator/shards"
 )
 
@@ -41,7 +42,8 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*O
 }
 
 func (r *Reconciler) observeCluster(ctx context.Context, o *Observation) error {
-	_, o.Paused = o.Machine.Annotations[clusterv1.PausedAnnotation]
+	_, paused := o.Machine.Annotations[clusterv1.PausedAnnotation]
+	o.Paused = paused || pause.Moved(o.Machine)
 	cluster := &clusterv1.Cluster{}
 	err := r.Client.Get(ctx, key(o.Machine.Namespace, o.Machine.Labels[clusterv1.ClusterNameLabel]), cluster)
 	if apierrors.IsNotFound(err) {

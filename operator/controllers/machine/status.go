@@ -25,7 +25,7 @@ var ours = []string{
 // own returns the part of a status that this controller keeps.
 func own(status api.NstanceMachineStatus) api.NstanceMachineStatus {
 	s := *status.DeepCopy()
-	s.NodeRef, s.Drain, s.LastError = nil, nil, ""
+	s.NodeRef, s.Allocatable, s.Drain, s.LastError = nil, nil, nil, ""
 	s.Conditions = slices.DeleteFunc(s.Conditions, func(c metav1.Condition) bool { return !slices.Contains(ours, c.Type) })
 	return s
 }

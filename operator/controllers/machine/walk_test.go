@@ -1,13 +1,16 @@
 package machine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -219,6 +222,82 @@ func TestO12_AShardWithoutRoomIsLeft(t *testing.T) {
 		w.Shard("a").Condemn(w.get().Spec.InstanceID, "abandoned", 0)
 		w.live(10 * time.Second)
 		w.mustRun("b")
+	})
+}
+
+// The answer is lost, and when the shard is asked again the instance has ended already.
+func TestO12_AnInstanceThatEndedBeforeItWasSeen(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Shard("a").Break(shardtest.Faults{LoseAnswers: map[string]int{"CreateInstance": 1}})
+		if err := w.work(); err != nil {
+			t.Fatal(err)
+		}
+		w.Shard("a").Condemn(w.get().Spec.InstanceID, "abandoned", 0)
+		w.Shard("a").Settle()
+		w.live(10 * time.Second)
+		w.mustRun("b")
+		made := 0
+		for _, event := range w.Events.All() {
+			if strings.HasPrefix(event, "InstanceCreated:") {
+				made++
+			}
+		}
+		if made != 1 {
+			t.Errorf("%d instances are said to be made, of one: %q", made, w.Events.All())
+		}
+	})
+}
+
+// ended is a shard that calls each instance ended that it is asked about.
+type ended struct{ machine.Server }
+
+func (ended) GetInstanceStatus(_ context.Context, id string) (*nstancev1.InstanceStatus, error) {
+	return &nstancev1.InstanceStatus{InstanceId: id, Status: inventory.StatusTerminated, CreatedAt: timestamppb.Now()}, nil
+}
+
+func TestO11_AnAnswerThatItHasEndedIsItsEnd(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		shards := w.machine.Shards
+		w.machine.Shards = func() []machine.Named {
+			all := shards()
+			for i := range all {
+				all[i].Server = ended{all[i].Server}
+			}
+			return all
+		}
+		if err := w.work(); err != nil {
+			t.Fatal(err)
+		}
+		id := w.get().Spec.InstanceID
+		for range 2 { // its provider has a machine for it: there is something to ask
+			w.Shard("a").Step()
+		}
+		w.After(time.Millisecond)
+		if err := w.work(); err != nil {
+			t.Fatal(err)
+		}
+		w.Inventory.Read("a", func(s *inventory.Shard) {
+			if p := s.Presence(id); p != inventory.Gone {
+				t.Errorf("it is %s", p)
+			}
+		})
+	})
+}
+
+func TestO16_AMachineThatIsMovedKeepsItsInstance(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.live(10 * time.Second)
+		m := w.get()
+		m.Annotations = map[string]string{api.AnnotationDeleteForMove: ""}
+		for _, err := range []error{w.client.Update(w.t.Context(), m), w.client.Delete(w.t.Context(), m)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.live(10 * time.Second)
+		if w.get() == nil || w.Shard("a").Count("DeleteInstance") != 0 {
+			t.Error("the instance ends, or its machine is let go")
+		}
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/capacity"
 	"nstance.dev/operator/conditions"
 	"nstance.dev/operator/lookup"
 )
@@ -27,9 +28,10 @@ type Observation struct {
 
 // Decision is what to write. Nil fields: nothing.
 type Decision struct {
-	// NodeRef and Condition are the machine's.
-	NodeRef   *api.NodeReference
-	Condition metav1.Condition
+	// NodeRef, Allocatable and Condition are the machine's.
+	NodeRef     *api.NodeReference
+	Allocatable api.ResourceList
+	Condition   metav1.Condition
 	// Node is the Node as it should be.
 	Node *corev1.Node
 	// Owner is the Machine as its status should be.
@@ -45,8 +47,12 @@ func Correlate(o Observation) Decision {
 		return lost(o)
 	}
 	d := Decision{
-		NodeRef:   &api.NodeReference{Name: node.Name, UID: node.UID},
-		Condition: conditions.True(api.ConditionNodeCorrelated, api.ReasonCorrelated, fmt.Sprintf("node %s, by its %s", node.Name, o.Found.How)),
+		NodeRef:     &api.NodeReference{Name: node.Name, UID: node.UID},
+		Condition:   conditions.True(api.ConditionNodeCorrelated, api.ReasonCorrelated, fmt.Sprintf("node %s, by its %s", node.Name, o.Found.How)),
+		Allocatable: o.Machine.Status.Allocatable,
+	}
+	if o.Machine.Spec.Mode == api.MachineManaged && ready(node) {
+		d.Allocatable = capacity.Useful(node.Status.Allocatable)
 	}
 	next := node.DeepCopy()
 	label(next, o.Machine)
@@ -67,7 +73,7 @@ func Correlate(o Observation) Decision {
 // lost is for a machine without a Node. One that was known stays as it was as long as
 // nothing else is: that is history, and what drains go by.
 func lost(o Observation) Decision {
-	d := Decision{NodeRef: o.Machine.Status.NodeRef}
+	d := Decision{NodeRef: o.Machine.Status.NodeRef, Allocatable: o.Machine.Status.Allocatable}
 	switch {
 	case o.Found.Mismatch:
 		d.Mismatch = o.Found.Why

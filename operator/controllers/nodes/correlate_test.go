@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -61,11 +62,32 @@ func TestO13_Correlate(t *testing.T) {
 		return lookup.Found{Found: nodes.Found{Node: "n", How: nodes.ByLabel, SetProviderID: true}, Object: n}
 	}
 	bySelf := conditions.True(api.ConditionNodeCorrelated, api.ReasonCorrelated, "node n, by its instance label and address")
+	inPool := func(learnt api.ResourceList) *api.NstanceMachine {
+		m := machine()
+		m.Spec.Mode, m.Status.Allocatable = api.MachineManaged, learnt
+		return m
+	}
+	leaves := func(status corev1.ConditionStatus, cpu string) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+			n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse(cpu), "hugepages-2Mi": resource.MustParse("0"), "nvidia.com/gpu": resource.MustParse("0")}
+		}
+	}
+	cpu := func(n string) api.ResourceList { return api.ResourceList{"cpu": resource.MustParse(n)} }
 	for _, tt := range []struct {
 		name string
 		o    Observation
 		want Decision
 	}{
+		{
+			"what a pool's node leaves for pods", Observation{Machine: inPool(nil), Found: found(node(labelled, leaves(corev1.ConditionTrue, "3900m")))},
+			Decision{NodeRef: ref, Allocatable: cpu("3900m"), Condition: correlated},
+		},
+		{
+			"which is what it was when it was ready", Observation{Machine: inPool(cpu("3900m")), Found: found(node(labelled, leaves(corev1.ConditionUnknown, "1")))},
+			Decision{NodeRef: ref, Allocatable: cpu("3900m"), Condition: correlated},
+		},
+		{"nobody asks that of another node", Observation{Machine: machine(), Found: found(node(labelled, leaves(corev1.ConditionTrue, "4")))}, Decision{NodeRef: ref, Condition: correlated}},
 		{
 			"no node", Observation{Machine: machine()},
 			Decision{Condition: conditions.False(api.ConditionNodeCorrelated, api.ReasonWaitingForNode, "no node is known to be this instance's")},

@@ -92,13 +92,14 @@ func (r *Correlator) write(ctx context.Context, o *Observation, d Decision) erro
 
 func (r *Correlator) writeMachine(ctx context.Context, o *Observation, d Decision) error {
 	m := o.Machine
-	now := api.NstanceMachineStatus{NodeRef: m.Status.NodeRef}
+	now := api.NstanceMachineStatus{NodeRef: m.Status.NodeRef, Allocatable: m.Status.Allocatable}
 	was := meta.FindStatusCondition(m.Status.Conditions, api.ConditionNodeCorrelated)
 	if was != nil {
 		now.Conditions = []metav1.Condition{*was}
 	}
 	next := api.NstanceMachineStatus{
-		NodeRef: d.NodeRef, Conditions: conditions.Next(now.Conditions, []metav1.Condition{d.Condition}, m.Generation, r.Now()),
+		NodeRef: d.NodeRef, Allocatable: d.Allocatable,
+		Conditions: conditions.Next(now.Conditions, []metav1.Condition{d.Condition}, m.Generation, r.Now()),
 	}
 	if equality.Semantic.DeepEqual(now, next) {
 		return nil

@@ -95,8 +95,8 @@ func (r *Reconciler) write(ctx context.Context, st *state, w write) error {
 	}
 	before := part.DeepCopy()
 	part.Spec = w.spec
-	annotate(part, infrav1.AnnotationSurge, w.surge)
-	annotate(part, infrav1.AnnotationRetireAfter, w.retireAfter)
+	Annotate(part, infrav1.AnnotationSurge, w.surge)
+	Annotate(part, infrav1.AnnotationRetireAfter, w.retireAfter)
 	part.Labels = merged(part.Labels, Labels(st.pool, w.shard, st.machinePool.Spec.ClusterName))
 	if err := controllerutil.SetControllerReference(st.pool, part, r.Client.Scheme()); err != nil {
 		return fmt.Errorf("own NstanceShardGroup %s: %w", part.Name, err)
@@ -139,8 +139,8 @@ func merged(labels, more map[string]string) map[string]string {
 	return labels
 }
 
-// annotate sets an annotation, or takes it off for an empty value.
-func annotate(object client.Object, key, value string) {
+// Annotate sets an annotation, or takes it off for an empty value.
+func Annotate(object client.Object, key, value string) {
 	annotations := object.GetAnnotations()
 	if value == "" {
 		delete(annotations, key)
@@ -157,7 +157,7 @@ func annotate(object client.Object, key, value string) {
 func (r *Reconciler) endPart(ctx context.Context, part *infrav1.NstanceShardGroup) error {
 	if part.Annotations[infrav1.AnnotationRetiredByPool] != "true" {
 		before := part.DeepCopy()
-		annotate(part, infrav1.AnnotationRetiredByPool, "true")
+		Annotate(part, infrav1.AnnotationRetiredByPool, "true")
 		if err := r.Client.Patch(ctx, part, client.MergeFrom(before), infra); err != nil {
 			return client.IgnoreNotFound(err)
 		}

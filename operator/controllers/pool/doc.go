@@ -16,9 +16,10 @@
 //
 // The memory of the pool is in its annotations: for which shards it was balanced and when
 // the next instance may move, and which shards a person took out by deleting their part.
+// What groups it leaves on their servers when it goes stands on the NstanceCluster.
 //
 // Rights: nstancemachinepools get list watch patch update, their status patch;
 // nstanceshardgroups and nstancemachines get list watch create patch delete; machinepools
 // get list watch create patch; machines get list watch delete; clusters get list watch;
-// events create patch.
+// nstanceclusters get list watch patch; events create patch.
 package pool

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/importing"
 )
 
 // endPoll is how often a pool on its way out is looked at when nothing happens.
@@ -24,6 +26,12 @@ const endPoll = 10 * time.Second
 func (r *Reconciler) end(ctx context.Context, st state) (ctrl.Result, error) {
 	if st.paused || !slices.Contains(st.pool.Finalizers, infrav1.FinalizerMachinePool) {
 		return ctrl.Result{}, nil
+	}
+	switch err := r.leave(ctx, st); {
+	case apierrors.IsConflict(err): // somebody was faster: look again
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	case err != nil:
+		return ctrl.Result{}, err
 	}
 	r.announce(st)
 	for _, name := range slices.Sorted(maps.Keys(st.parts)) {
@@ -49,6 +57,33 @@ func (r *Reconciler) end(ctx context.Context, st state) (ctrl.Result, error) {
 		return ctrl.Result{}, fmt.Errorf("take the finalizer off pool %s: %w", st.pool.Name, err)
 	}
 	return ctrl.Result{}, nil
+}
+
+// leave writes down which groups stay on their shards without a pool, so that nobody makes
+// a pool of them again.
+func (r *Reconciler) leave(ctx context.Context, st state) error {
+	if st.pool.Spec.DeletionPolicy != infrav1.DeletionOrphan {
+		return nil
+	}
+	var cluster infrav1.NstanceCluster
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: st.pool.Namespace, Name: r.Cluster}, &cluster); err != nil {
+		return client.IgnoreNotFound(err) // without one nothing is imported
+	}
+	before := cluster.DeepCopy()
+	left := importing.ParsePlaces(cluster.Annotations[infrav1.AnnotationLeftGroups])
+	for _, shard := range st.order() {
+		left = append(left, importing.Place{Group: st.pool.Spec.Group, Shard: shard})
+	}
+	text := importing.FormatPlaces(left)
+	if text == cluster.Annotations[infrav1.AnnotationLeftGroups] {
+		return nil
+	}
+	Annotate(&cluster, infrav1.AnnotationLeftGroups, text)
+	err := r.Client.Patch(ctx, &cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), infra)
+	if err != nil {
+		return fmt.Errorf("write down that pool %s leaves its groups: %w", st.pool.Name, err)
+	}
+	return nil
 }
 
 // announce says once how many instances end with the pool: before its first part does.
@@ -93,6 +128,6 @@ func (r *Reconciler) force(ctx context.Context, st state, object client.Object) 
 	if !ok {
 		return fmt.Errorf("%T is no object of an API server", object)
 	}
-	annotate(object, key, "true")
+	Annotate(object, key, "true")
 	return client.IgnoreNotFound(r.Client.Patch(ctx, object, client.MergeFrom(before), infra))
 }

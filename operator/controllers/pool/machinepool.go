@@ -43,6 +43,10 @@ func (st state) orphan(now time.Time) (needed bool, replicas int32, wait time.Du
 		if !st.shards[name].synced.GroupsSynced {
 			return false, 0, machinePoolGrace
 		}
+		if part := st.parts[name]; part != nil {
+			replicas += Share(part)
+			continue
+		}
 		replicas += int32(min(st.size(name), importing.MaxSize))
 	}
 	return true, replicas, 0

@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/names"
 	"nstance.dev/operator/pause"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 // observe puts together what is known of one pool. reader is the cache, or the API server.
@@ -179,15 +181,24 @@ func (r *Reconciler) seePause(ctx context.Context, reader client.Reader, st *sta
 	return err
 }
 
-// hear takes together what is known of one shard.
+// hear takes together what is known of one shard. An instance that is shown as a machine
+// counts until its shard says that it is gone, also if the shard has not said anything yet.
 func (r *Reconciler) hear(name string, st state) shard {
 	s := shard{gone: map[string]bool{}, coolOff: r.CoolOff.Of(cooloff.Place{Shard: name, Group: st.pool.Spec.Group})}
 	s.connection, s.configured = r.Connection(name)
 	r.Inventory.Read(name, func(known *inventory.Shard) {
 		s.synced, s.group = known.State(), known.Group(st.pool.Spec.Group)
 		for _, in := range known.Instances(st.pool.Spec.Group) {
-			if !in.GetOnDemand() {
+			switch kept, told := inventory.Kept(in, st.mirrors[in.GetInstanceId()] != nil); {
+			case !told:
+				s.unclear++
+			case kept:
 				s.instances = append(s.instances, in)
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(st.mirrors)) {
+			if mirror := st.mirrors[id]; mirror.Spec.Shard == name && known.Presence(id) == inventory.Unknown {
+				s.instances = append(s.instances, remembered(mirror))
 			}
 		}
 		if part := st.parts[name]; part != nil {
@@ -197,4 +208,12 @@ func (r *Reconciler) hear(name string, st state) shard {
 		}
 	})
 	return s
+}
+
+// remembered is an instance as the machine that shows it remembers it.
+func remembered(mirror *infrav1.NstanceMachine) *nstancev1.InstanceStatus {
+	return &nstancev1.InstanceStatus{
+		InstanceId: mirror.Spec.InstanceID, Group: mirror.Spec.GroupRef.Name, ProviderUri: mirror.Spec.ProviderID,
+		Status: inventory.StatusUnknown,
+	}
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capacity"
+	"nstance.dev/operator/inventory"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -23,8 +25,26 @@ func (st state) offer() (capacity.Pool, bool) {
 			return capacity.Pool{}, false
 		}
 		pool.Parts = append(pool.Parts, offered(group))
+		pool.Nodes = append(pool.Nodes, st.nodes(name)...)
 	}
+	pool.Learned = capacity.Learn(pool)
 	return pool, true
+}
+
+// nodes are the Nodes of the instances on one shard, as the machines that show these tell.
+func (st state) nodes(name string) []capacity.Node {
+	var all []capacity.Node
+	for _, in := range st.shards[name].instances {
+		mirror := st.mirrors[in.GetInstanceId()]
+		if mirror == nil || mirror.Status.Allocatable == nil || !inventory.Described(in) {
+			continue
+		}
+		all = append(all, capacity.Node{
+			InstanceType: in.GetInstanceType(), Template: in.GetTemplate(), Ready: true, // it was, when that was written
+			Allocatable: corev1.ResourceList(mirror.Status.Allocatable),
+		})
+	}
+	return all
 }
 
 // offered is what one shard makes instances of its group from.
@@ -43,10 +63,10 @@ func (st state) describe(machinePool *clusterv1.MachinePool) (changed bool) {
 	if pool, known := st.offer(); known {
 		change := capacity.Keep(machinePool.Annotations, capacity.Annotations(pool))
 		for key, value := range change.Set {
-			annotate(machinePool, key, value)
+			Annotate(machinePool, key, value)
 		}
 		for _, key := range change.Remove {
-			annotate(machinePool, key, "")
+			Annotate(machinePool, key, "")
 		}
 		changed = !change.Empty()
 	}

@@ -63,3 +63,37 @@ func TestO17_AMachinePoolIsDescribed(t *testing.T) {
 		t.Error("it is still guarded")
 	}
 }
+
+// An empty pool offers what its Nodes turned out to have, not what a table promises.
+func TestO17_APoolLearnsFromItsNodes(t *testing.T) {
+	leaves := func(id, cpu string) func(*state) {
+		return func(st *state) {
+			for _, s := range st.shards {
+				for _, in := range s.instances {
+					in.InstanceType, in.Template = "m", "base"
+				}
+			}
+			st.mirrors[id].Status.Allocatable = infrav1.ResourceList{"cpu": resource.MustParse(cpu)}
+		}
+	}
+	template := func(st *state) {
+		for _, s := range st.shards {
+			s.group.Template = "base"
+		}
+	}
+	st := settled(1, 1).with(offers("a", false), offers("b", false), template, leaves("a1", "3900m"), leaves("b1", "3800m"))
+	learned := st.status(plan{}, nil, nil, start)
+	if cpu := learned.Capacity["cpu"]; cpu.String() != "3800m" {
+		t.Errorf("%s are offered, want the least that a node left", cpu.String())
+	}
+	empty := settled(0, 0).with(offers("a", false), offers("b", false), template)
+	empty.pool.Status.Learned = learned.Learned
+	if diff := cmp.Diff(learned.Capacity, empty.status(plan{}, nil, nil, start).Capacity); diff != "" {
+		t.Error("without nodes:", diff)
+	}
+	silent := settled(0, 0).with(offers("a", false))
+	silent.pool.Status.Learned = learned.Learned
+	if diff := cmp.Diff(learned.Learned, silent.status(plan{}, nil, nil, start).Learned); diff != "" {
+		t.Error("a shard that has not been heard:", diff)
+	}
+}

@@ -86,7 +86,7 @@ type draft struct {
 // retiring instances that are gone.
 func (d *draft) begin() {
 	d.plan.memory = map[string]string{}
-	d.plan.release = d.released()
+	d.release()
 	names := slices.Clone(d.listed)
 	for name, part := range d.parts {
 		if !slices.Contains(names, name) && part.DeletionTimestamp.IsZero() {
@@ -113,21 +113,30 @@ func (d *draft) begin() {
 	}
 }
 
-// released is the template of a group that was static, is not any more, and has no other.
-func (d *draft) released() string {
-	if !d.pool.Status.IsStatic || d.pool.Spec.Template != "" {
-		return ""
+// release gives the pool the template of its group when that is not static any more and the
+// pool says none. The API server locks the template as long as the status says static. So
+// the template is written down first, and gets into the spec when the status has changed.
+func (d *draft) release() {
+	kept := d.pool.Annotations[infrav1.AnnotationReleasedTemplate]
+	switch {
+	case d.pool.Spec.Template != "", slices.ContainsFunc(d.pool.Spec.Shards, d.static):
+		kept = ""
+	case d.pool.Status.IsStatic:
+		kept = d.served()
+	case kept != "":
+		d.plan.release, kept = kept, ""
 	}
-	template := ""
+	d.plan.memory[infrav1.AnnotationReleasedTemplate] = kept
+}
+
+// served is the template that the servers use; empty: none has said one.
+func (d *draft) served() string {
 	for _, name := range d.pool.Spec.Shards {
-		if d.static(name) {
-			return ""
-		}
-		if part := d.parts[name]; part != nil && part.Status.Config != nil && template == "" {
-			template = part.Status.Config.Template
+		if part := d.parts[name]; part != nil && part.Status.Config != nil && part.Status.Config.Template != "" {
+			return part.Status.Config.Template
 		}
 	}
-	return template
+	return ""
 }
 
 // distribute brings the sizes of the parts to the size of the pool, or, where they are

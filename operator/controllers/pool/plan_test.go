@@ -322,6 +322,7 @@ func TestO5_ARemovedPartIsRemembered(t *testing.T) {
 	}
 }
 
+// The template gets into the spec once the status says that it is not locked any more.
 func TestO5_AGroupThatIsNoLongerStaticKeepsItsTemplate(t *testing.T) {
 	released := func(changes ...func(*state)) state {
 		return settled(2, 2).with(append([]func(*state){func(st *state) {
@@ -331,18 +332,25 @@ func TestO5_AGroupThatIsNoLongerStaticKeepsItsTemplate(t *testing.T) {
 			}
 		}}, changes...)...)
 	}
-	for name, test := range map[string]struct {
+	written := func(st *state) { st.pool.Annotations[infrav1.AnnotationReleasedTemplate] = "theirs" }
+	unlocked := func(st *state) { st.pool.Status.IsStatic = false }
+	type answer struct{ Kept, Release string }
+	for _, test := range []struct {
+		name string
 		st   state
-		want string
+		want answer
 	}{
-		"released":                {released(), "theirs"},
-		"the pool says its own":   {released(func(st *state) { st.pool.Spec.Template = "mine" }), ""},
-		"one part is still":       {released(func(st *state) { st.parts["b"].Status.IsStatic = true }), ""},
-		"it has never been":       {released(func(st *state) { st.pool.Status.IsStatic = false }), ""},
-		"no server said anything": {released(func(st *state) { st.parts["a"].Status.Config, st.parts["b"].Status.Config = nil, nil }), ""},
+		{"released", released(), answer{Kept: "theirs"}},
+		{"which is written down", released(written), answer{Kept: "theirs"}},
+		{"and the status says so", released(written, unlocked), answer{Release: "theirs"}},
+		{"the pool says its own", released(written, func(st *state) { st.pool.Spec.Template = "mine" }), answer{}},
+		{"one part is still", released(written, func(st *state) { st.parts["b"].Status.IsStatic = true }), answer{}},
+		{"it has never been", released(unlocked), answer{}},
+		{"no server said anything", released(func(st *state) { st.parts["a"].Status.Config, st.parts["b"].Status.Config = nil, nil }), answer{}},
 	} {
-		if got := decide(test.st, start).release; got != test.want {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
+		p := decide(test.st, start)
+		if diff := cmp.Diff(test.want, answer{p.memory[infrav1.AnnotationReleasedTemplate], p.release}); diff != "" {
+			t.Errorf("%s: %s", test.name, diff)
 		}
 	}
 }

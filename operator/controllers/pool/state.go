@@ -45,8 +45,10 @@ type shard struct {
 	synced     inventory.State
 	group      *nstancev1.GroupStatus
 	instances  []*nstancev1.InstanceStatus // managed
-	gone       map[string]bool             // retiring instances that are known to be gone
-	coolOff    distribution.CoolOff
+	// unclear are instances of which nobody knows yet whether they are managed.
+	unclear int
+	gone    map[string]bool // retiring instances that are known to be gone
+	coolOff distribution.CoolOff
 }
 
 // reachable is whether the shard answers, as far as is known.
@@ -56,7 +58,7 @@ func (s shard) reachable() bool {
 
 // sure is whether all that the shard has is known, so that an instance may be chosen.
 func (s shard) sure() bool {
-	return s.configured && s.connection.State == shards.Ready && s.synced.Synced() && s.synced.Held == 0
+	return s.configured && s.connection.State == shards.Ready && s.synced.Synced() && s.synced.Held == 0 && s.unclear == 0
 }
 
 // frozen is whether growth goes elsewhere.
@@ -88,6 +90,15 @@ func (st state) size(name string) int {
 		return int(group.GetSize())
 	}
 	return 0
+}
+
+// Share is what a part counts for in the size of its pool: its size, without the instance
+// that it has only until another shard has given one up.
+func Share(part *infrav1.NstanceShardGroup) int32 {
+	if part.Annotations[infrav1.AnnotationSurge] != "" && part.Spec.Size > 0 {
+		return part.Spec.Size - 1
+	}
+	return part.Spec.Size
 }
 
 // removal is how long a shard is planned around after a person deleted its part.

@@ -40,7 +40,7 @@ func (st state) status(p plan, ids, twins []infrav1.ProviderID, now time.Time) i
 	}
 	if pool, known := st.offer(); known {
 		offer := capacity.Of(pool)
-		next.Capacity, next.NodeInfo = offer.Capacity, offer.NodeInfo
+		next.Capacity, next.NodeInfo, next.Learned = offer.Capacity, offer.NodeInfo, pool.Learned
 	}
 	if st.asMachines {
 		next.InfrastructureMachineKind = infrav1.KindMachine

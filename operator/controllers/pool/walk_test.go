@@ -25,6 +25,10 @@ import (
 	"nstance.dev/operator/controllers/shardgroup"
 	"nstance.dev/operator/controllers/walktest"
 	"nstance.dev/operator/cooloff"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/shards"
+	"nstance.dev/operator/shards/shardtest"
+	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -480,6 +484,169 @@ func TestO5_AnOrphanedPoolLeavesItsInstances(t *testing.T) {
 		}
 		if diff := cmp.Diff(before, w.instances()); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+func TestO3_WhatAPoolLeavesIsWrittenDownFirst(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		w.settle()
+		cluster := &infrav1.NstanceCluster{ObjectMeta: metav1.ObjectMeta{
+			Name: controltest.Cluster, Annotations: map[string]string{infrav1.AnnotationLeftGroups: "api--a"},
+		}}
+		w.Create(cluster)
+		p := &infrav1.NstanceMachinePool{}
+		w.Change("web", p, func() { p.Spec.DeletionPolicy = infrav1.DeletionOrphan })
+		w.Delete("web", p)
+		healthy := w.pool.Client
+		w.pool.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+				if _, ok := object.(*infrav1.NstanceCluster); ok {
+					return apierrors.NewConflict(infrav1.GroupVersion.WithResource("nstanceclusters").GroupResource(), object.GetName(), nil)
+				}
+				return c.Patch(ctx, object, patch, options...)
+			},
+		})
+		if result, err := w.pass(); err != nil || result.RequeueAfter != time.Millisecond || !w.part("a").DeletionTimestamp.IsZero() {
+			t.Errorf("%+v, %v, %+v: nothing ends before that is written", result, err, w.part("a").DeletionTimestamp)
+		}
+		w.pool.Client = healthy
+		for range 3 {
+			if _, err := w.pass(); err != nil {
+				t.Fatal(err)
+			}
+			w.partsPass()
+		}
+		w.Get(controltest.Cluster, cluster)
+		if left := cluster.Annotations[infrav1.AnnotationLeftGroups]; w.Get("web", p) || left != "api--a,web--a,web--b" {
+			t.Errorf("left %q, and the pool may be still there", left)
+		}
+	})
+}
+
+// What is moved to another management cluster is deleted here, with all its annotations
+// replaced and with nobody paused any more; its instances are not.
+func TestO16_APoolThatIsMovedLosesNothing(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		w.settle()
+		before := w.instances()
+		move := func(name string, object client.Object) {
+			w.Change(name, object, func() { object.SetAnnotations(map[string]string{infrav1.AnnotationDeleteForMove: ""}) })
+			w.Delete(name, object)
+		}
+		move("web", &infrav1.NstanceMachinePool{})
+		move("web--a", &infrav1.NstanceShardGroup{})
+		move("web--b", &infrav1.NstanceShardGroup{})
+		for range 2 {
+			if _, err := w.pass(); err != nil {
+				t.Fatal(err)
+			}
+			w.partsPass()
+			w.Settle("a", "b")
+		}
+		if diff := cmp.Diff(before, w.instances()); diff != "" || w.Shard("a").Group(tenant, "web").GetDeleting() {
+			t.Error("instances, or their group, are gone", diff)
+		}
+		if len(w.object().Finalizers) == 0 || len(w.part("a").Finalizers) == 0 {
+			t.Error("whoever moves takes the finalizers off")
+		}
+	})
+}
+
+// An on-demand instance looks like one of the group until a listing tells what it is.
+func TestO6_AnInstanceThatNoListingHasToldOfIsLeftAlone(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		w.settle()
+		id, err := identity.NewID("wrk")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.Connected("a").CreateInstance(t.Context(), &nstancev1.CreateInstanceRequest{
+			InstanceId: ptr.To(id.String()), Config: &nstancev1.InstanceConfig{Group: "web"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.After(time.Millisecond) // the event is there, and no listing
+		w.scale(1)
+		if _, err := w.pass(); err != nil {
+			t.Fatal(err)
+		}
+		w.partsPass()
+		if w.Get(id.String(), &infrav1.NstanceMachine{}) {
+			t.Error("it is shown as a machine of the pool")
+		}
+		if part := w.part("a"); len(part.Spec.Retiring) > 0 || part.Status.Pending != 0 {
+			t.Errorf("retiring %v, %d pending", part.Spec.Retiring, part.Status.Pending)
+		}
+		w.Settle("a", "b")
+		w.settle()
+		if ids := w.instances(); len(ids) != 2 || !slices.Contains(ids, id.String()) {
+			t.Errorf("%v are there, want one of the group and %s", ids, id)
+		}
+	})
+}
+
+// A shard that was away since this process began has said nothing yet. The machines say
+// what it has.
+func TestO6_ANamedInstanceOfAShardThatHasSaidNothing(t *testing.T) {
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		w.settle()
+		store := inventory.NewStore(tenant, nil)
+		store.Configure([]string{"a", "b"})
+		store.Update("a", func(s *inventory.Shard) []inventory.Change {
+			s.Connected(1, time.Now())
+			s.ListedGroups(inventory.GroupList{Groups: []*nstancev1.GroupStatus{w.Shard("a").Group(tenant, "web")}, Asked: time.Now()}, time.Now())
+			return s.ListedInstances(inventory.InstanceList{Instances: w.Shard("a").Instances(tenant, "web"), Complete: true, Asked: time.Now()}, time.Now())
+		})
+		w.pool.Inventory = store
+		w.pool.Connection = func(shard string) (shards.Status, bool) {
+			if shard == "b" {
+				return shards.Status{State: shards.Connecting}, true
+			}
+			return w.Connection(shard)
+		}
+		victim := w.Shard("b").Instances(tenant, "web")[1].GetInstanceId()
+		w.mark(victim)
+		w.scale(3)
+		if _, err := w.pass(); err != nil {
+			t.Fatal(err)
+		}
+		if a, b := w.part("a").Spec.Retiring, w.part("b").Spec.Retiring; len(a) > 0 || !slices.Equal(b, []string{victim}) {
+			t.Errorf("%v and %v go, want %s", a, b, victim)
+		}
+	})
+}
+
+// The API server locks the template of a pool as long as its status says that it is
+// static.
+func TestO5_AReleasedPoolGetsItsTemplate(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		for _, shard := range []string{"a", "b"} {
+			w.Shard(shard).AddGroup(tenant, shardtest.Group{Key: "web", Template: "theirs", Static: true})
+		}
+		w.Settle("a", "b")
+		p := &infrav1.NstanceMachinePool{}
+		w.Change("web", p, func() { p.Spec.Template = "" })
+		w.settle()
+		if !w.object().Status.IsStatic {
+			t.Fatal("the pool is not static")
+		}
+		w.pool.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+				if next, ok := object.(*infrav1.NstanceMachinePool); ok && next.Spec.Template != "" && w.object().Status.IsStatic {
+					return apierrors.NewInvalid(infrav1.GroupVersion.WithKind(infrav1.KindMachinePool).GroupKind(), "web", nil)
+				}
+				return c.Patch(ctx, object, patch, options...)
+			},
+		})
+		for _, shard := range []string{"a", "b"} {
+			w.Shard(shard).SetStatic(tenant, "web", false)
+		}
+		w.Settle("a", "b")
+		w.settle()
+		if p := w.object(); p.Spec.Template != "theirs" || p.Status.IsStatic || p.Annotations[infrav1.AnnotationReleasedTemplate] != "" {
+			t.Errorf("template %q, static %v, annotations %v", p.Spec.Template, p.Status.IsStatic, p.Annotations)
 		}
 	})
 }

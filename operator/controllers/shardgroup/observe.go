@@ -34,6 +34,10 @@ func (r *Reconciler) observe(ctx context.Context, object *infrav1.NstanceShardGr
 		p.configured, p.shard = true, server.Status()
 	}
 	p.room = r.CoolOff.Of(cooloff.Place{Shard: object.Spec.Shard, Group: object.Spec.Group})
+	p.shown = map[string]bool{}
+	for _, m := range machines {
+		p.shown[m.Spec.InstanceID] = m.Spec.Mode == infrav1.MachineManaged
+	}
 	r.hear(&p)
 	for _, m := range machines {
 		switch {
@@ -49,12 +53,15 @@ func (r *Reconciler) observe(ctx context.Context, object *infrav1.NstanceShardGr
 // hear takes in what the shard has said.
 func (r *Reconciler) hear(p *part) {
 	spec := p.object.Spec
-	p.group, p.instances, p.gone = nil, nil, nil
+	p.group, p.instances, p.gone, p.unclear = nil, nil, nil, 0
 	p.presence = inventory.Unknown
 	r.Inventory.Read(spec.Shard, func(s *inventory.Shard) {
 		p.synced, p.group, p.presence = s.State(), s.Group(spec.Group), s.GroupPresence(spec.Group)
 		for _, in := range s.Instances(spec.Group) {
-			if !in.GetOnDemand() {
+			switch kept, told := inventory.Kept(in, p.shown[in.GetInstanceId()]); {
+			case !told:
+				p.unclear++
+			case kept:
 				p.instances = append(p.instances, in)
 			}
 		}

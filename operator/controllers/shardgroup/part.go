@@ -25,6 +25,10 @@ type part struct {
 	group     *nstancev1.GroupStatus // as last heard; nil: never, or it is gone
 	presence  inventory.Presence     // of the group
 	instances []*nstancev1.InstanceStatus
+	// unclear are instances of which nobody knows yet whether the group keeps them, shown
+	// those that machines of the pool stand for.
+	unclear int
+	shown   map[string]bool
 	// gone are the retiring instances that are known to be gone, and ending those whose
 	// deletion has been asked for: the server may have counted them already.
 	gone, ending []string
@@ -71,7 +75,7 @@ func (p part) count() counts {
 // inhabited is whether instances of the group may still be there.
 func (p part) inhabited() bool {
 	n := p.count()
-	return !p.synced.InstancesSynced || n != counts{}
+	return !p.synced.InstancesSynced || p.unclear > 0 || n != counts{}
 }
 
 // providerIDs are those of all instances that are not known to be gone, sorted. Where not

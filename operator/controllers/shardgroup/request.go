@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"nstance.dev/operator/distribution"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -67,9 +68,10 @@ func sent(config *nstancev1.GroupConfig) []string {
 //
 // Too little on top costs time: an instance that should grow is made after one has gone.
 // Too much would make the server choose a victim of its own later. So below the bounds the
-// lower one counts.
+// lower one counts, and no server is told more than it takes.
 func (p part) size() int32 {
 	low, high := p.bounds()
+	low, high = min(low, distribution.MaxSize), min(high, distribution.MaxSize)
 	if p.group == nil || p.group.GetDeleting() || p.object.Status.ObservedGeneration == 0 {
 		return high
 	}
@@ -107,8 +109,8 @@ func (p part) drifted() bool {
 		return true
 	}
 	spec := p.object.Spec
-	size := p.group.GetSize()
-	if size < spec.Size || size > spec.Size+int32(len(spec.Retiring)) { // at most 1000
+	size, retiring := p.group.GetSize(), int32(len(spec.Retiring)) // at most 1000
+	if size < min(spec.Size, distribution.MaxSize-retiring) || size > spec.Size+retiring {
 		return true
 	}
 	config := p.request(p.static()).GetConfig()

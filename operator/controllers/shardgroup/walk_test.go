@@ -338,3 +338,17 @@ func TestO5_AnOrphanedGroupStays(t *testing.T) {
 		}
 	})
 }
+
+func TestO16_APartThatIsMovedKeepsItsGroup(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustPass()
+		w.edit(func(o *infrav1.NstanceShardGroup) {
+			o.Annotations = map[string]string{infrav1.AnnotationDeleteForMove: ""}
+		})
+		w.Delete(name, &infrav1.NstanceShardGroup{})
+		w.mustPass()
+		if w.a.Count("DeleteGroup") != 0 || len(w.object().Finalizers) == 0 {
+			t.Error("the group is deleted, or its object is let go")
+		}
+	})
+}

@@ -163,6 +163,11 @@ type NstanceMachineStatus struct {
 	// +optional
 	Capacity ResourceList `json:"capacity,omitempty"`
 
+	// allocatable is what the Node left for Pods when it was last ready, by resource; of
+	// machines of a pool alone. Quantities are strings.
+	// +optional
+	Allocatable ResourceList `json:"allocatable,omitempty"`
+
 	// interruptible is whether the provider may take the instance away at short notice;
 	// Cluster API labels the Node then.
 	// +optional

@@ -574,6 +574,13 @@ func (in *NstanceMachineStatus) DeepCopyInto(out *NstanceMachineStatus) {
 			(*out)[key] = val.DeepCopy()
 		}
 	}
+	if in.Allocatable != nil {
+		in, out := &in.Allocatable, &out.Allocatable
+		*out = make(ResourceList, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val.DeepCopy()
+		}
+	}
 	if in.NodeRef != nil {
 		in, out := &in.NodeRef, &out.NodeRef
 		*out = new(NodeReference)
