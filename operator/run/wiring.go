@@ -126,14 +126,14 @@ func (p *process) pools(set *shards.Set, events events.EventRecorder) *pool.Reco
 
 func (p *process) shardGroups(set *shards.Set, events events.EventRecorder) *shardgroup.Reconciler {
 	return &shardgroup.Reconciler{
-		Client: p.mgr.GetClient(), Inventory: p.intake.Inventory(), CoolOff: &p.coolOff, Events: events, Now: time.Now,
+		Client: p.mgr.GetClient(), Live: p.live, Inventory: p.intake.Inventory(), CoolOff: &p.coolOff, Events: events, Now: time.Now,
 		Server: func(name string) (shardgroup.Server, bool) { return set.Shard(name) },
 	}
 }
 
 func (p *process) machines(set *shards.Set, there *nodes) *machine.Reconciler {
 	return machine.New(machine.Options{
-		Client: p.mgr.GetClient(), Nodes: there.GetClient(), Inventory: p.intake.Inventory(), CoolOff: &p.coolOff,
+		Client: p.mgr.GetClient(), Live: p.live, Nodes: there.GetClient(), Inventory: p.intake.Inventory(), CoolOff: &p.coolOff,
 		Shards: func() []machine.Named {
 			var all []machine.Named
 			for _, name := range p.config().Names() {

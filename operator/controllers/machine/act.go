@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -164,10 +165,20 @@ func (r *Reconciler) ask(ctx context.Context, m *api.NstanceMachine) error {
 	return nil
 }
 
+// delete asks for the end of an instance. What its pool wants with it is read once more from
+// the API server itself: an instance that was to make its group smaller would be replaced
+// for good, and one that was to stay would be gone.
 func (r *Reconciler) delete(ctx context.Context, m *api.NstanceMachine, a Delete) error {
 	server, err := r.server(m)
 	if err != nil {
 		return err
+	}
+	if m.Spec.Mode == api.MachineManaged {
+		now := &Observation{Machine: m}
+		if err := errors.Join(observePart(ctx, r.Live, now), observeEnd(ctx, r.Live, now)); err != nil || now.Orphaned {
+			return err
+		}
+		a.Decrement = a.Decrement || now.Retiring
 	}
 	answer, err := server.DeleteInstance(ctx, m.Spec.GroupRef.Name, &nstancev1.DeleteInstanceRequest{
 		InstanceId: m.Spec.InstanceID, DecrementSize: a.Decrement, SkipDrain: true,

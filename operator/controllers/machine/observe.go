@@ -3,6 +3,7 @@ package machine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/cooloff"
@@ -32,7 +34,7 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*O
 	}
 	o := &Observation{Machine: m, Tried: r.memory.get(m.UID), ProvisionTimeout: r.ProvisionTimeout}
 	for _, look := range []func(context.Context, *Observation) error{
-		r.observeCluster, r.observeOwner, r.observeShards, r.observePart, r.observePool, r.observeNode,
+		r.observeCluster, r.observeOwner, r.observeShards, r.observePool, r.observeNode,
 	} {
 		if err := look(ctx, o); err != nil {
 			return nil, err
@@ -130,14 +132,19 @@ func answers(s shards.Status) bool {
 	return s.State != shards.Unreachable && s.State != shards.Connecting
 }
 
+// observePool finds out what the pool of a machine that is deleted wants with its instance.
+func (r *Reconciler) observePool(ctx context.Context, o *Observation) error {
+	return errors.Join(observePart(ctx, r.Client, o), observeEnd(ctx, r.Client, o))
+}
+
 // observePart finds out whether the group is to get smaller with the instance.
-func (r *Reconciler) observePart(ctx context.Context, o *Observation) error {
+func observePart(ctx context.Context, reader client.Reader, o *Observation) error {
 	m := o.Machine
 	if m.Spec.Mode != api.MachineManaged || m.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	part := &api.NstanceShardGroup{}
-	err := r.Client.Get(ctx, key(m.Namespace, names.ShardGroup(m.Spec.GroupRef.Name, m.Spec.Shard)), part)
+	err := reader.Get(ctx, key(m.Namespace, names.ShardGroup(m.Spec.GroupRef.Name, m.Spec.Shard)), part)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -146,14 +153,14 @@ func (r *Reconciler) observePart(ctx context.Context, o *Observation) error {
 	return err
 }
 
-// observePool finds out whether a pool that is being removed leaves its instances.
-func (r *Reconciler) observePool(ctx context.Context, o *Observation) error {
+// observeEnd finds out whether a pool that is being removed leaves its instances.
+func observeEnd(ctx context.Context, reader client.Reader, o *Observation) error {
 	i := slices.IndexFunc(o.Machine.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Kind == api.KindMachinePool })
 	if i < 0 || o.Machine.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	pool := &api.NstanceMachinePool{}
-	err := r.Client.Get(ctx, key(o.Machine.Namespace, o.Machine.OwnerReferences[i].Name), pool)
+	err := reader.Get(ctx, key(o.Machine.Namespace, o.Machine.OwnerReferences[i].Name), pool)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -32,6 +32,8 @@ type Server interface {
 type Options struct {
 	// Client reads from caches and writes to the API server of the objects.
 	Client client.Client
+	// Live reads there past the caches.
+	Live client.Reader
 	// Nodes reads from the caches of the API server of the Nodes.
 	Nodes     client.Reader
 	Inventory *inventory.Store
@@ -118,7 +120,8 @@ func Remember(ctx context.Context, machines client.Reader, store *inventory.Stor
 		if !slices.Contains(shards, m.Spec.Shard) {
 			continue
 		}
-		if m.Status.InstanceID == "" || m.Status.InstanceID != m.Spec.InstanceID || m.Status.InstanceState == api.InstanceTerminated {
+		seen := m.Spec.Mode == api.MachineManaged || m.Status.InstanceID == m.Spec.InstanceID
+		if m.Spec.InstanceID == "" || !seen || m.Status.InstanceState == api.InstanceTerminated {
 			continue
 		}
 		store.Update(m.Spec.Shard, func(s *inventory.Shard) []inventory.Change {

@@ -18,6 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/kubefake"
@@ -85,7 +86,7 @@ func objects() []client.Object {
 func (w *world) restart() {
 	through := w.faults.Through(w.client)
 	w.machine = machine.New(machine.Options{
-		Client: through, Nodes: through, Inventory: w.Inventory, CoolOff: w.coolOff, Events: w.Events, ProvisionTimeout: 15 * time.Minute,
+		Client: through, Live: w.client, Nodes: through, Inventory: w.Inventory, CoolOff: w.coolOff, Events: w.Events, ProvisionTimeout: 15 * time.Minute,
 		Shards: func() []machine.Named {
 			var all []machine.Named
 			for _, s := range w.Set.Shards() {
@@ -301,6 +302,39 @@ func TestO16_AMachineThatIsMovedKeepsItsInstance(t *testing.T) {
 	})
 }
 
+// The group of a machine of a pool gets smaller with it, whatever the cache has heard.
+func TestO6_AStaleCacheReplacesNoVictim(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Shard("a").AddGroup(walktest.Tenant, shardtest.Group{Key: "web", Size: 2})
+		w.After(time.Minute)
+		id := w.instances("a")[0].GetInstanceId()
+		part := &api.NstanceShardGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: "web--a"},
+			Spec:       api.NstanceShardGroupSpec{Group: "web", Shard: "a", Size: 1, Retiring: []string{id}},
+		}
+		m := w.get()
+		m.Spec.Mode, m.Spec.Shard, m.Spec.InstanceID, m.Finalizers = api.MachineManaged, "a", id, []string{api.FinalizerMachine}
+		for _, err := range []error{w.client.Create(w.t.Context(), part), w.client.Update(w.t.Context(), m), w.client.Delete(w.t.Context(), m)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.machine.Client = interceptor.NewClient(w.client, interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+				err := c.Get(ctx, key, into, options...)
+				if part, ok := into.(*api.NstanceShardGroup); ok {
+					part.Spec.Retiring = nil
+				}
+				return err
+			},
+		})
+		w.live(10 * time.Second)
+		if size, n := w.Shard("a").Group(walktest.Tenant, "web").GetSize(), len(w.instances("a")); size != 1 || n != 1 {
+			t.Errorf("size %d with %d instances, want 1", size, n)
+		}
+	})
+}
+
 func TestO6_DeletionEndsTheInstance(t *testing.T) {
 	for _, lose := range []int{0, 1} {
 		inWorld(t, func(t *testing.T, w *world) {
@@ -415,6 +449,9 @@ func TestS8_WhatMachinesStandForIsRemembered(t *testing.T) {
 		known(name, name, api.InstanceRunning)
 	}
 	known("asked-for", "", "")
+	moved := &api.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: walktest.Namespace, Name: "moved"}}
+	moved.Spec = api.NstanceMachineSpec{Mode: api.MachineManaged, InstanceID: "moved", MachineSettings: api.MachineSettings{Shard: shard}}
+	b.WithObjects(moved) // with its spec alone
 	known("ended", "ended", api.InstanceTerminated)
 	client := b.Build()
 	if err := machine.Remember(t.Context(), client, store, walktest.Namespace, []string{"another"}); err != nil {
@@ -434,7 +471,7 @@ func TestS8_WhatMachinesStandForIsRemembered(t *testing.T) {
 		return s.ListedInstances(inventory.InstanceList{Complete: true, Asked: now.Add(time.Second)}, now.Add(time.Second))
 	})
 	store.Read(shard, func(s *inventory.Shard) {
-		for _, id := range []string{"i0", "i3"} {
+		for _, id := range []string{"i0", "i3", "moved"} {
 			if s.Presence(id) != inventory.Present {
 				t.Errorf("%s is %s after one listing", id, s.Presence(id))
 			}

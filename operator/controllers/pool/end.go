@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -47,12 +48,16 @@ func (r *Reconciler) end(ctx context.Context, st state) (ctrl.Result, error) {
 			return ctrl.Result{}, err
 		}
 	}
-	if len(st.parts) > 0 || len(st.mirrors) > 0 {
+	freed, err := r.freeMachines(ctx, st)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if freed || len(st.parts) > 0 || len(st.mirrors) > 0 {
 		return ctrl.Result{RequeueAfter: endPoll}, r.publish(ctx, st, plan{})
 	}
 	before := st.pool.DeepCopy()
 	controllerutil.RemoveFinalizer(st.pool, infrav1.FinalizerMachinePool)
-	err := r.Client.Patch(ctx, st.pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err = r.Client.Patch(ctx, st.pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("take the finalizer off pool %s: %w", st.pool.Name, err)
 	}
@@ -109,6 +114,11 @@ func (r *Reconciler) endMirror(ctx context.Context, st state, mirror *infrav1.Ns
 	if st.parts[mirror.Spec.Shard] != nil && !stays {
 		return nil
 	}
+	if stays {
+		if err := r.letBe(ctx, st.machines[mirror.Name]); err != nil {
+			return err
+		}
+	}
 	if err := r.force(ctx, st, mirror); err != nil || !mirror.DeletionTimestamp.IsZero() {
 		return err
 	}
@@ -116,6 +126,53 @@ func (r *Reconciler) endMirror(ctx context.Context, st state, mirror *infrav1.Ns
 		return fmt.Errorf("delete NstanceMachine %s: %w", mirror.Name, err)
 	}
 	return nil
+}
+
+// letBe takes the Machine of an instance that stays out of Cluster API's hands, which would
+// empty and delete the Node of every Machine that it ends.
+func (r *Reconciler) letBe(ctx context.Context, machine *clusterv1.Machine) error {
+	if machine == nil || isLeft(machine) {
+		return nil
+	}
+	before := machine.DeepCopy()
+	Annotate(machine, clusterv1.PausedAnnotation, "true")
+	Annotate(machine, clusterv1.ExcludeNodeDrainingAnnotation, "true")
+	Annotate(machine, infrav1.AnnotationRetiredByPool, "true")
+	if err := r.Client.Patch(ctx, machine, client.MergeFrom(before), infra); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("take Machine %s out of the hands of Cluster API: %w", machine.Name, err)
+	}
+	return nil
+}
+
+// isLeft is whether letBe has been here.
+func isLeft(machine *clusterv1.Machine) bool {
+	_, paused := machine.Annotations[clusterv1.PausedAnnotation]
+	return paused && machine.Annotations[infrav1.AnnotationRetiredByPool] == "true"
+}
+
+// freeMachines deletes the Machines that were let be and have nothing to show any more, and
+// says whether there were any. Cluster API does not do what it does at the end of a Machine
+// that is paused, so its finalizer is taken off here: after the deletion, for Cluster API
+// puts it on every Machine that is not being deleted.
+func (r *Reconciler) freeMachines(ctx context.Context, st state) (freed bool, err error) {
+	for _, name := range slices.Sorted(maps.Keys(st.machines)) {
+		machine := st.machines[name]
+		if !isLeft(machine) || st.mirrors[name] != nil {
+			continue
+		}
+		freed = true
+		if err := r.Client.Delete(ctx, machine, client.Preconditions{UID: &machine.UID}); client.IgnoreNotFound(err) != nil {
+			return true, fmt.Errorf("delete Machine %s: %w", machine.Name, err)
+		}
+		before := machine.DeepCopy()
+		if !controllerutil.RemoveFinalizer(machine, clusterv1.MachineFinalizer) {
+			continue
+		}
+		if err := r.Client.Patch(ctx, machine, client.MergeFrom(before), infra); client.IgnoreNotFound(err) != nil {
+			return true, fmt.Errorf("take the finalizer off Machine %s: %w", machine.Name, err)
+		}
+	}
+	return freed, nil
 }
 
 // force passes on that a person wants the pool removed without its servers.

@@ -101,7 +101,9 @@ func (r *Reconciler) describeMachinePool(ctx context.Context, st *state) error {
 	if !st.describe(next) {
 		return nil
 	}
-	if err := r.Client.Patch(ctx, next, client.MergeFrom(st.machinePool), infra); client.IgnoreNotFound(err) != nil {
+	// Somebody may set one of the same annotations just now.
+	patch := client.MergeFromWithOptions(st.machinePool, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, next, patch, infra); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("describe the nodes of MachinePool %s: %w", next.Name, err)
 	}
 	st.machinePool = next

@@ -20,6 +20,13 @@ import (
 // told.
 func (r *Reconciler) publish(ctx context.Context, st state, p plan) error {
 	ids := st.providerIDs()
+	if slices.ContainsFunc(st.pool.Spec.ProviderIDList, func(id string) bool { return !slices.Contains(ids, id) }) {
+		// A Node goes with each id that leaves: no cache that is behind may say so.
+		if err := r.seeParts(ctx, r.Live, &st); err != nil {
+			return fmt.Errorf("look at the parts of pool %s again: %w", st.pool.Name, err)
+		}
+		ids = st.providerIDs()
+	}
 	if err := r.writeSpec(ctx, st.pool, ids); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func inWorld(t *testing.T, replicas int32, test func(t *testing.T, w *world)) {
 			Connection: k.Connection,
 		}
 		w.parts = &shardgroup.Reconciler{
-			Client: k.Client, Inventory: k.Inventory, CoolOff: coolOff, Events: k.Events, Now: time.Now,
+			Client: k.Client, Live: k.Client, Inventory: k.Inventory, CoolOff: coolOff, Events: k.Events, Now: time.Now,
 			Server: func(shard string) (shardgroup.Server, bool) {
 				s, ok := k.Set.Shard(shard)
 				return s, ok
@@ -357,6 +357,31 @@ func TestO6_AConflictIsPlannedAnew(t *testing.T) {
 	})
 }
 
+// A cache that is behind does not say that an instance is gone: with its provider id its
+// Node would go.
+func TestO7_AStaleCacheCostsNoNode(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		w.settle()
+		w.pool.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				err := c.List(ctx, list, options...)
+				if parts, ok := list.(*infrav1.NstanceShardGroupList); ok {
+					for i := range parts.Items {
+						parts.Items[i].Status.ProviderIDs = nil
+					}
+				}
+				return err
+			},
+		})
+		if _, err := w.pass(); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(w.object().Spec.ProviderIDList); n != 2 {
+			t.Errorf("%d provider ids are left of 2", n)
+		}
+	})
+}
+
 func TestO9_AFailedHealthCheckReplacesOne(t *testing.T) {
 	inWorld(t, 4, func(t *testing.T, w *world) {
 		w.settle()
@@ -473,7 +498,18 @@ func TestO5_AnOrphanedPoolLeavesItsInstances(t *testing.T) {
 		p := &infrav1.NstanceMachinePool{}
 		w.Change("web", p, func() { p.Spec.DeletionPolicy = infrav1.DeletionOrphan })
 		w.Delete("web", p)
-		for range 3 {
+		ended := map[string]map[string]string{} // annotations of Machines when they were deleted
+		w.pool.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
+			Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+				if machine := (&clusterv1.Machine{}); w.Get(object.GetName(), machine) && machine.DeletionTimestamp.IsZero() {
+					if _, ok := object.(*clusterv1.Machine); ok {
+						ended[machine.Name] = machine.Annotations
+					}
+				}
+				return c.Delete(ctx, object, options...)
+			},
+		})
+		for range 4 {
 			if _, err := w.pass(); err != nil {
 				t.Fatal(err)
 			}
@@ -481,6 +517,16 @@ func TestO5_AnOrphanedPoolLeavesItsInstances(t *testing.T) {
 		}
 		if w.Get("web", p) || len(w.mirrors()) > 0 {
 			t.Error("the pool, or what showed its instances, is still there")
+		}
+		for _, id := range before { // Cluster API would have emptied and deleted their Nodes
+			if w.Get(id, &clusterv1.Machine{}) {
+				t.Errorf("Machine %s is still there", id)
+			}
+		}
+		for id, was := range ended {
+			if _, paused := was[clusterv1.PausedAnnotation]; !paused {
+				t.Errorf("Machine %s was deleted for Cluster API to see", id)
+			}
 		}
 		if diff := cmp.Diff(before, w.instances()); diff != "" {
 			t.Error(diff)

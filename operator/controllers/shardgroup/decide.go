@@ -72,6 +72,18 @@ func decide(p part, now time.Time) decision {
 	return decision{action: rest}
 }
 
+// takes is whether instances may end by a decision. Then it is made anew from what the API
+// server itself has, before it is carried out: nobody knows how far behind a cache is.
+func (p part) takes(d decision) bool {
+	switch d.action {
+	case remove:
+		return true
+	case send, repair:
+		return p.group != nil && p.size() < p.group.GetSize()
+	}
+	return false
+}
+
 // refused is whether the shard has refused exactly this: neither the spec nor the group
 // has changed since.
 func (p part) refused() bool {

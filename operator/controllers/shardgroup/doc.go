@@ -6,6 +6,9 @@
 // sent when its spec has changed, or when somebody else has changed it on the server; not
 // more often. Somebody else who keeps changing it is given way to after three repairs.
 //
+// Before a shard is told that something ends, everything is read once more from the API
+// server itself, past the caches.
+//
 // What the server is told is never less than what is there on purpose: instances that are
 // retiring count until they are gone. What a server does not answer for stays as it was
 // known last.

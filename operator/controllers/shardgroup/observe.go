@@ -16,17 +16,17 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
-// observe puts together what is known of one object.
-func (r *Reconciler) observe(ctx context.Context, object *infrav1.NstanceShardGroup) (part, error) {
+// observe puts together what is known of one object. reader is the cache, or the API server.
+func (r *Reconciler) observe(ctx context.Context, reader client.Reader, object *infrav1.NstanceShardGroup) (part, error) {
 	p := part{object: object}
 	var err error
-	if p.paused, err = pause.Of(ctx, r.Client, object); err != nil {
+	if p.paused, err = pause.Of(ctx, reader, object); err != nil {
 		return part{}, err
 	}
-	if p.left, err = r.leftAlone(ctx, object); err != nil {
+	if p.left, err = leftAlone(ctx, reader, object); err != nil {
 		return part{}, err
 	}
-	machines, err := r.machines(ctx, object)
+	shown, err := machinesOf(ctx, reader, object)
 	if err != nil {
 		return part{}, err
 	}
@@ -35,11 +35,11 @@ func (r *Reconciler) observe(ctx context.Context, object *infrav1.NstanceShardGr
 	}
 	p.room = r.CoolOff.Of(cooloff.Place{Shard: object.Spec.Shard, Group: object.Spec.Group})
 	p.shown = map[string]bool{}
-	for _, m := range machines {
+	for _, m := range shown {
 		p.shown[m.Spec.InstanceID] = m.Spec.Mode == infrav1.MachineManaged
 	}
 	r.hear(&p)
-	for _, m := range machines {
+	for _, m := range shown {
 		switch {
 		case slices.Contains(p.gone, m.Spec.InstanceID) && m.Spec.ProviderID != "":
 			p.deleted = append(p.deleted, m.Spec.ProviderID)
@@ -76,7 +76,7 @@ func (r *Reconciler) hear(p *part) {
 // leftAlone is whether the group is to stay on its shard when the object goes: its pool is
 // being deleted and says so, or there is no pool any more that could say anything. A
 // person who was allowed to delete the object itself means the group.
-func (r *Reconciler) leftAlone(ctx context.Context, object *infrav1.NstanceShardGroup) (bool, error) {
+func leftAlone(ctx context.Context, reader client.Reader, object *infrav1.NstanceShardGroup) (bool, error) {
 	if object.DeletionTimestamp.IsZero() {
 		return false, nil
 	}
@@ -84,7 +84,7 @@ func (r *Reconciler) leftAlone(ctx context.Context, object *infrav1.NstanceShard
 	if poolOf(object) == "" {
 		return object.Annotations[infrav1.AnnotationAllowShardGroupDelete] != "true", nil
 	}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: poolOf(object)}, &pool)
+	err := reader.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: poolOf(object)}, &pool)
 	switch {
 	case apierrors.IsNotFound(err):
 		return object.Annotations[infrav1.AnnotationAllowShardGroupDelete] != "true", nil
@@ -94,10 +94,10 @@ func (r *Reconciler) leftAlone(ctx context.Context, object *infrav1.NstanceShard
 	return !pool.DeletionTimestamp.IsZero() && pool.Spec.DeletionPolicy == infrav1.DeletionOrphan, nil
 }
 
-// machines are the NstanceMachines of the group on the shard.
-func (r *Reconciler) machines(ctx context.Context, object *infrav1.NstanceShardGroup) ([]infrav1.NstanceMachine, error) {
+// machinesOf are the NstanceMachines of the group on the shard.
+func machinesOf(ctx context.Context, reader client.Reader, object *infrav1.NstanceShardGroup) ([]infrav1.NstanceMachine, error) {
 	var list infrav1.NstanceMachineList
-	err := r.Client.List(ctx, &list, client.InNamespace(object.Namespace), client.MatchingLabels{
+	err := reader.List(ctx, &list, client.InNamespace(object.Namespace), client.MatchingLabels{
 		infrav1.LabelGroup: object.Spec.Group, infrav1.LabelShard: object.Spec.Shard,
 	})
 	if err != nil {

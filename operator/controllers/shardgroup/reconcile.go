@@ -32,6 +32,8 @@ var _ Server = (*shards.Shard)(nil)
 // Reconciler carries NstanceShardGroups to their shards. All fields are required.
 type Reconciler struct {
 	Client client.Client
+	// Live reads from the API server itself, past all caches.
+	Live client.Reader
 	// Server returns the connection to a shard; false: it is not configured.
 	Server    func(shard string) (Server, bool)
 	Inventory *inventory.Store
@@ -49,7 +51,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, request.NamespacedName, &object); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	p, err := r.observe(ctx, &object)
+	p, err := r.observe(ctx, r.Client, &object)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -59,6 +61,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 	}
 	d := decide(p, r.Now())
+	if p.takes(d) {
+		if err := r.Live.Get(ctx, request.NamespacedName, &object); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+		if p, err = r.observe(ctx, r.Live, &object); err != nil {
+			return ctrl.Result{}, err
+		}
+		d = decide(p, r.Now())
+	}
 	o, err := r.act(ctx, p, d)
 	if err != nil || d.action == release {
 		return ctrl.Result{}, err

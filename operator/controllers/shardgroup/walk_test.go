@@ -3,6 +3,7 @@ package shardgroup_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -68,7 +69,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 			Spec: infrav1.NstanceShardGroupSpec{Group: "web", Shard: "a", Size: 2, Template: "base"},
 		})
 		test(t, &world{World: w, t: t, a: w.Shard("a"), r: &shardgroup.Reconciler{
-			Client: w.Client, Inventory: w.Inventory, CoolOff: &cooloff.Store{}, Events: w.Events, Now: time.Now,
+			Client: w.Client, Live: w.Client, Inventory: w.Inventory, CoolOff: &cooloff.Store{}, Events: w.Events, Now: time.Now,
 			Server: func(shard string) (shardgroup.Server, bool) {
 				s, ok := w.Set.Shard(shard)
 				return s, ok
@@ -349,6 +350,54 @@ func TestO16_APartThatIsMovedKeepsItsGroup(t *testing.T) {
 		w.mustPass()
 		if w.a.Count("DeleteGroup") != 0 || len(w.object().Finalizers) == 0 {
 			t.Error("the group is deleted, or its object is let go")
+		}
+	})
+}
+
+// behind is a cache that has not heard of the last changes of these objects.
+func behind(c client.WithWatch, objects ...client.Object) client.Client {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+			for _, old := range objects {
+				if reflect.TypeOf(old) == reflect.TypeOf(into) && old.GetName() == key.Name {
+					reflect.ValueOf(into).Elem().Set(reflect.ValueOf(old.DeepCopyObject()).Elem())
+					return nil
+				}
+			}
+			return c.Get(ctx, key, into, options...)
+		},
+	})
+}
+
+// A cache that is behind ends no instance: the server has what was told it since.
+func TestF36_AStaleSpecIsNotSent(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustPass()
+		old := w.object()
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 5 })
+		w.mustPass()
+		w.Settle("a")
+		w.r.Client = behind(w.Client, old)
+		w.mustPass()
+		if size := w.a.Group(tenant, "web").GetSize(); size != 5 {
+			t.Errorf("the server is told %d, want 5", size)
+		}
+	})
+}
+
+func TestF36_AGroupIsNotDeletedByAStaleCache(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustPass()
+		pool := &infrav1.NstanceMachinePool{}
+		w.Get("web", pool)
+		old := pool.DeepCopy()
+		w.Change("web", pool, func() { pool.Spec.DeletionPolicy = infrav1.DeletionOrphan })
+		w.Delete("web", &infrav1.NstanceMachinePool{})
+		w.Delete(name, &infrav1.NstanceShardGroup{})
+		w.r.Client = behind(w.Client, old)
+		w.mustPass()
+		if n := w.a.Count("DeleteGroup"); n != 0 {
+			t.Error("the group of a pool that leaves it is deleted")
 		}
 	})
 }
