@@ -183,7 +183,7 @@ func (p *process) control(ctx context.Context) error {
 		p.imports(c, say).SetupWithManager(p.mgr, p.hub),
 		p.pools(c, say).SetupWithManager(p.mgr, p.hub, options),
 		(&shardgroup.Reconciler{
-			Client: c, Inventory: store, CoolOff: &p.cool, Events: say, Now: time.Now,
+			Client: c, Live: p.live, Inventory: store, CoolOff: &p.cool, Events: say, Now: time.Now,
 			Server: func(name string) (shardgroup.Server, bool) { s, ok := p.shard(name); return s, ok },
 		}).SetupWithManager(p.mgr, p.hub, options),
 		machines.SetupWithManager(p.mgr, p.hub, options),
@@ -238,7 +238,7 @@ func (p *process) pools(c client.Client, say recorder) *pool.Reconciler {
 
 func (p *process) machines() *machine.Reconciler {
 	return machine.New(machine.Options{
-		Client: p.mgr.GetClient(), Nodes: p.mgr.GetClient(), Inventory: p.intake.Inventory(), CoolOff: &p.cool,
+		Client: p.mgr.GetClient(), Live: p.live, Nodes: p.mgr.GetClient(), Inventory: p.intake.Inventory(), CoolOff: &p.cool,
 		Shards: func() []machine.Named {
 			named := machine.Named{Name: p.g.Shard()}
 			if s, ok := p.shard(p.g.Shard()); ok {

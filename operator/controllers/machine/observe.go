@@ -134,6 +134,9 @@ func answers(s shards.Status) bool {
 
 // observePool finds out what the pool of a machine that is deleted wants with its instance.
 func (r *Reconciler) observePool(ctx context.Context, o *Observation) error {
+	if m := o.Machine; m.Spec.Mode == api.MachineManaged && !m.DeletionTimestamp.IsZero() {
+		o.Waits = r.pace.wait(placeOf(m), r.managed(m), r.Now())
+	}
 	return errors.Join(observePart(ctx, r.Client, o), observeEnd(ctx, r.Client, o))
 }
 
@@ -149,7 +152,6 @@ func observePart(ctx context.Context, reader client.Reader, o *Observation) erro
 		return nil
 	}
 	o.Retiring = slices.Contains(part.Spec.Retiring, m.Spec.InstanceID)
-	o.Waits = r.pace.wait(placeOf(m), r.managed(m), r.Now())
 	return err
 }
 
