@@ -78,11 +78,11 @@ func (c *checks) changed(ch kube.Change) {
 	case *infrav1.NstanceShardGroup:
 		c.retires(o)
 	case *infrav1.NstanceMachinePool:
-		c.pools[string(o.Spec.Group)] = o.Name
+		c.pools[o.Spec.Group] = o.Name
 		c.listed(ch)
 	case *infrav1.NstanceMachine:
 		c.mirrored(ch, o)
-		c.deleting(ch, o.Spec.InstanceID == "", string(o.Spec.InstanceID), o.Spec.Mode == infrav1.MachineManaged)
+		c.deleting(ch, o.Spec.InstanceID == "", o.Spec.InstanceID, o.Spec.Mode == infrav1.MachineManaged)
 	case *clusterv1.Machine:
 		c.deleting(ch, false, o.Name, true)
 	case *corev1.Node:
@@ -124,13 +124,13 @@ func (c *checks) bounds(group string, since time.Time) (least, most int, known b
 // retires notes who is named in a part, and checks that the part is not smaller than
 // anybody wanted (S6).
 func (c *checks) retires(part *infrav1.NstanceShardGroup) {
-	group := string(part.Spec.Group)
+	group := part.Spec.Group
 	if c.retiring[group] == nil {
 		c.retiring[group] = map[string]time.Time{}
 	}
 	for _, id := range part.Spec.Retiring {
-		if _, named := c.retiring[group][string(id)]; !named {
-			c.retiring[group][string(id)] = time.Now()
+		if _, named := c.retiring[group][id]; !named {
+			c.retiring[group][id] = time.Now()
 		}
 	}
 	least, most, known := c.bounds(group, time.Now().Add(-reaction))
@@ -151,7 +151,7 @@ func (c *checks) listed(ch kube.Change) {
 		if slices.Contains(after.Spec.ProviderIDList, uri) {
 			continue
 		}
-		if in, known := c.g.Instance(instanceOf(string(uri))); known && in.Runs && in.Lives() {
+		if in, known := c.g.Instance(instanceOf(uri)); known && in.Runs && in.Lives() {
 			c.g.Violate("S6", "%s leaves the list of pool %s, and its instance lives", c.g.Name(in.ID), after.Name)
 		}
 	}
@@ -300,7 +300,7 @@ func (c *checks) deleteGroup(req *nstancev1.DeleteGroupRequest) {
 // it, so that every repetition asks for the same (S5).
 func (c *checks) create(req *nstancev1.CreateInstanceRequest) {
 	stands := slices.ContainsFunc(kube.All[*infrav1.NstanceMachine](c.g.api), func(m *infrav1.NstanceMachine) bool {
-		return string(m.Spec.InstanceID) == req.GetInstanceId() && m.Spec.Mode != infrav1.MachineManaged
+		return m.Spec.InstanceID == req.GetInstanceId() && m.Spec.Mode != infrav1.MachineManaged
 	})
 	if !stands {
 		c.g.Violate("S5", "instance %s is asked for, and no NstanceMachine has that id", req.GetInstanceId())

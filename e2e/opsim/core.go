@@ -109,7 +109,7 @@ func (c *core) machinePool(ctx context.Context, o *clusterv1.MachinePool) {
 func (c *core) providerIDs(ctx context.Context, o *clusterv1.MachinePool, infra *infrav1.NstanceMachinePool) {
 	ids := make([]string, len(infra.Spec.ProviderIDList))
 	for i, id := range infra.Spec.ProviderIDList {
-		ids[i] = string(id)
+		ids[i] = id
 	}
 	if !infra.Status.Ready || len(ids) == 0 && infra.Status.Replicas != 0 || slices.Equal(ids, o.Spec.ProviderIDList) {
 		return
@@ -193,7 +193,7 @@ func (c *core) nodeOf(o *clusterv1.Machine, infra *infrav1.NstanceMachine) *core
 		return nil
 	}
 	for _, node := range kube.All[*corev1.Node](c.g.api) {
-		if node.Spec.ProviderID == string(infra.Spec.ProviderID) {
+		if node.Spec.ProviderID == infra.Spec.ProviderID {
 			return node
 		}
 	}

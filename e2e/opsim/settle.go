@@ -40,7 +40,7 @@ func (g *guest) Unsettled() string {
 		}
 	}
 	for _, m := range kube.All[*infrav1.NstanceMachine](g.api) {
-		if !instances[string(m.Spec.InstanceID)] {
+		if !instances[m.Spec.InstanceID] {
 			return fmt.Sprintf("NstanceMachine %s has no instance", m.Name)
 		}
 	}
@@ -62,7 +62,7 @@ func (g *guest) unequal() string {
 		if !there {
 			return fmt.Sprintf("pool %s has no NstanceMachinePool", pool.Name)
 		}
-		size, there := g.Size(string(infra.Spec.Group))
+		size, there := g.Size(infra.Spec.Group)
 		if !there || pool.Spec.Replicas == nil || size != int(*pool.Spec.Replicas) {
 			return fmt.Sprintf("pool %s has size %v, and its group %d (%t)", pool.Name, pool.Spec.Replicas, size, there)
 		}

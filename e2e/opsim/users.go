@@ -71,7 +71,7 @@ func (u *users) makeInfra(ctx context.Context, name string) error {
 	return client.IgnoreAlreadyExists(u.c.Create(ctx, &infrav1.NstanceMachinePool{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: u.g.clusterName()}},
 		Spec: infrav1.NstanceMachinePoolSpec{
-			Group: infrav1.Name(name), Shards: []infrav1.Name{infrav1.Name(u.g.Shard())}, Template: infrav1.Name(name),
+			Group: name, Shards: []string{u.g.Shard()}, Template: name,
 		},
 	}))
 }
