@@ -22,13 +22,12 @@ type guest struct {
 	checks      *checks
 	kubelets    *kubelets
 	users       *users
-	calm        chan struct{} // closed once the faults have ended
 }
 
 // New returns what makes the guest of a world.
 func New(t testing.TB) func(sim.Ground) sim.Guest {
 	return func(ground sim.Ground) sim.Guest {
-		g := &guest{Ground: ground, calm: make(chan struct{})}
+		g := &guest{Ground: ground}
 		g.checks = newChecks(g)
 		g.api = kube.New(kube.Options{Test: t, Weather: weather{g}, Changed: g.checks.changed})
 		g.kubelets, g.users = newKubelets(g), newUsers(g)
@@ -55,7 +54,6 @@ func (g *guest) Down(id identity.ID) { g.kubelets.down(id) }
 
 // Heal implements [sim.Guest].
 func (g *guest) Heal() {
-	close(g.calm)
 	g.api.Away(0)
 	g.kubelets.heal()
 	g.startOperator()
@@ -114,16 +112,6 @@ func (g *guest) restart(d time.Duration) {
 	g.stopOperator()
 	_ = wait(g.Context(), d)
 	g.startOperator()
-}
-
-// ended reports whether the faults have ended for good.
-func (g *guest) ended() bool {
-	select {
-	case <-g.calm:
-		return true
-	default:
-		return false
-	}
 }
 
 // wait waits for d or the end of ctx, which it reports.
