@@ -107,10 +107,7 @@ func (c *core) machinePool(ctx context.Context, o *clusterv1.MachinePool) {
 
 // providerIDs follows the list of the operator. Nodes of ids that leave it are deleted.
 func (c *core) providerIDs(ctx context.Context, o *clusterv1.MachinePool, infra *infrav1.NstanceMachinePool) {
-	ids := make([]string, len(infra.Spec.ProviderIDList))
-	for i, id := range infra.Spec.ProviderIDList {
-		ids[i] = id
-	}
+	ids := slices.Clone(infra.Spec.ProviderIDList)
 	if !infra.Status.Ready || len(ids) == 0 && infra.Status.Replicas != 0 || slices.Equal(ids, o.Spec.ProviderIDList) {
 		return
 	}

@@ -27,7 +27,7 @@ type guest struct {
 // New returns what makes the guest of a world.
 func New(t testing.TB) func(sim.Ground) sim.Guest {
 	return func(ground sim.Ground) sim.Guest {
-		g := &guest{Ground: ground}
+		g := &guest{Ground: ground, host: host{turn: newTurn()}}
 		g.checks = newChecks(g)
 		g.api = kube.New(kube.Options{Test: t, Weather: weather{g}, Changed: g.checks.changed})
 		g.kubelets, g.users = newKubelets(g), newUsers(g)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -63,15 +62,15 @@ type process struct {
 
 // host starts and stops processes of the operator, one at a time.
 type host struct {
-	mu   sync.Mutex
+	turn turn
 	stop context.CancelFunc // nil: none runs
 	done chan struct{}
 }
 
 // start starts a process, unless one runs.
 func (g *guest) startOperator() {
-	g.host.mu.Lock()
-	defer g.host.mu.Unlock()
+	g.host.turn.take()
+	defer g.host.turn.give()
 	if g.host.stop != nil {
 		return
 	}
@@ -90,8 +89,8 @@ func (g *guest) startOperator() {
 }
 
 func (g *guest) stopOperator() {
-	g.host.mu.Lock()
-	defer g.host.mu.Unlock()
+	g.host.turn.take()
+	defer g.host.turn.give()
 	if g.host.stop == nil {
 		return
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,12 +21,12 @@ type users struct {
 	g *guest
 	c client.Client
 
-	mu sync.Mutex // one change of a pool at a time: an autoscaler reads before it writes
+	turn turn // of who changes a pool: an autoscaler reads before it writes
 }
 
 const user = "user" // who calls
 
-func newUsers(g *guest) *users { return &users{g: g, c: g.api.Client(user)} }
+func newUsers(g *guest) *users { return &users{g: g, c: g.api.Client(user), turn: newTurn()} }
 
 // tries is how often somebody repeats what the API server did not take.
 const tries = 60
@@ -35,8 +34,8 @@ const tries = 60
 // insist repeats a call of the API until it is taken or there is no sense in it, and notes
 // what came of it.
 func (u *users) insist(what string, do func(context.Context) (string, error)) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.turn.take()
+	defer u.turn.give()
 	for n := range tries {
 		came, err := do(u.g.Context())
 		if err == nil && came != "" {
