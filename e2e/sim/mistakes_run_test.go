@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"nstance.dev/e2e/sim/mistaken"
 )
 
 // violated finds what a run says of a broken promise.
@@ -23,7 +25,7 @@ func TestMistakesAreFound(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), mistakeTime+time.Minute)
 			defer cancel()
-			out, err := exec.CommandContext(ctx, "go", "test", "-buildvcs=false", "-overlay", overlay(t, m.edits),
+			out, err := exec.CommandContext(ctx, "go", "test", "-buildvcs=false", "-overlay", mistaken.Overlay(t, "../..", m.edits),
 				"-timeout", mistakeTime.String(), "-run", "TestSim$|TestScenarios$", ".", "-args",
 				"-first=1001", "-seeds=400", "-fail-fast").CombinedOutput()
 			found := violated.FindAll(out, 1)

@@ -1,12 +1,9 @@
 package sim_test
 
 import (
-	"bytes"
-	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
+
+	"nstance.dev/e2e/sim/mistaken"
 )
 
 // A mistake is a version of the servers that breaks a promise. The simulator has to
@@ -16,8 +13,7 @@ type mistake struct {
 	edits []edit
 }
 
-// edit replaces a text that occurs once in a file of the repository.
-type edit struct{ file, old, new string }
+type edit = mistaken.Edit
 
 var mistakes = []mistake{
 	{"create before intent", []edit{{
@@ -117,46 +113,6 @@ var mistakes = []mistake{
 	}}},
 }
 
-// overlay writes a file for go's -overlay that makes the edits, and fails loudly
-// where a text is not there any more.
-func overlay(t *testing.T, edits []edit) string {
-	t.Helper()
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	texts := map[string][]byte{}
-	for _, e := range edits {
-		path := filepath.Join(root, e.file)
-		if texts[path] == nil {
-			if texts[path], err = os.ReadFile(path); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if n := bytes.Count(texts[path], []byte(e.old)); n != 1 {
-			t.Fatalf("%s has the text that the mistake replaces %d times, want once; fit the mistake to the code:\n%s", e.file, n, e.old)
-		}
-		texts[path] = bytes.Replace(texts[path], []byte(e.old), []byte(e.new), 1)
-	}
-	replace := map[string]string{}
-	for path, text := range texts {
-		replace[path] = filepath.Join(dir, filepath.Base(path))
-		if err := os.WriteFile(replace[path], text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // TestMistakesCompile checks that every mistake still fits the code and compiles;
 // whether each is found is the business of make sim-mistakes.
 func TestMistakesCompile(t *testing.T) {
@@ -164,8 +120,5 @@ func TestMistakesCompile(t *testing.T) {
 	for _, m := range mistakes {
 		all = append(all, m.edits...)
 	}
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-overlay", overlay(t, all), "../../server/shard").CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	mistaken.Compile(t, "../..", "./server/shard", all)
 }
