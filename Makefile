@@ -222,10 +222,6 @@ $(TOOLS)/etcd: e2e/tools/etcd/go.mod e2e/tools/etcd/go.sum
 $(TOOLS)/capi-core: e2e/tools/capi/go.mod e2e/tools/capi/go.sum
 	$(call component,capi-core,capi,sigs.k8s.io/cluster-api/core)
 
-# What people install with stands beside them, with pins of its own.
-INSTALLERS := $(CACHE)/install-$(shell cat e2e/tools/{clusterctl,helm}/go.{mod,sum} | sha256sum | cut -c1-16)-$(shell uname -m)
-$(TOOLS)/clusterctl $(TOOLS)/helm: private COMPONENTS := $(INSTALLERS)
-
 $(TOOLS)/clusterctl: e2e/tools/clusterctl/go.mod e2e/tools/clusterctl/go.sum
 	$(call component,clusterctl,clusterctl,sigs.k8s.io/cluster-api/cmd/clusterctl)
 
