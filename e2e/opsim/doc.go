@@ -22,6 +22,15 @@
 // A plan is one of package sim with operator set to guest; its events may begin with the
 // word guest (guest.go has the verbs). [Generate] makes one from a seed.
 //
+// A seed fixes the plan, what each fault is likely to hit, and whom an event means: the nth
+// machine of a pool in the order of their making. It does not fix moments. The libraries
+// under the operator cut their bytes into messages as their goroutines happen to run, and
+// have jitter of their own, so an answer comes a little earlier or later, and with it all
+// that follows; ids begin with such a moment. In good weather two runs of a plan therefore
+// tell of the same deeds, perhaps in another order; in bad weather a fault may hit in one
+// run what it misses in another, and a seed that has failed may have to be repeated a few
+// times.
+//
 // Its tests are left out where the race detector is on: they do little but merge and copy
 // objects, which takes it five times as long, and the operator's own tests run under it.
 //

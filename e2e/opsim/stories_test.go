@@ -140,7 +140,7 @@ func TestF38_S20_ABudgetOfZeroAndPodsThatDoNotEnd(t *testing.T) {
 }
 
 // An autoscaler names one machine of three and lowers the size: that one goes, and no
-// other, and none takes its place. It goes the same way each time.
+// other, and none takes its place. The same things happen each time.
 func TestS5S6_TheNamedMachineGoes(t *testing.T) {
 	const plan = `
 		seed 1

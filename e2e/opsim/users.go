@@ -14,6 +14,7 @@ import (
 
 	"nstance.dev/e2e/opsim/kube"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/protos/identity"
 )
 
 // users are the people and programs that want something of pools.
@@ -88,13 +89,19 @@ func (u *users) machinePool(name string, replicas int32) *clusterv1.MachinePool 
 	}
 }
 
-// members are the Machines of a pool that are not being deleted, in a fixed order.
+// members are the Machines of a pool that are not being deleted, in the order in which
+// their instances were made. That of their names is no order to mean one by: an id begins
+// with the millisecond of its making, which a seed does not fix.
 func (u *users) members(name string) []*clusterv1.Machine {
 	all := slices.DeleteFunc(kube.All[*clusterv1.Machine](u.g.api), func(m *clusterv1.Machine) bool {
 		owner := metav1.GetControllerOf(m)
 		return !m.DeletionTimestamp.IsZero() || owner == nil || owner.Kind != "MachinePool" || owner.Name != name
 	})
-	slices.SortFunc(all, func(a, b *clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b *clusterv1.Machine) int {
+		one, _ := u.g.Instance(identity.ID(a.Name)) // a Machine has the name of its instance
+		two, _ := u.g.Instance(identity.ID(b.Name))
+		return cmp.Or(one.Born.Compare(two.Born), cmp.Compare(a.Name, b.Name))
+	})
 	return all
 }
 
