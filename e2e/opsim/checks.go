@@ -47,7 +47,7 @@ func newChecks(g *guest) *checks {
 	return &checks{g: g, wishes: map[string][]wish{}, pools: map[string]string{}, retiring: map[string]map[string]time.Time{}, ending: map[string]time.Time{}}
 }
 
-// away notes that the API server goes away.
+// away notes that the API server goes away for a while; zero: it is back.
 func (c *checks) away(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -54,6 +54,7 @@ func (g *guest) Down(id identity.ID) { g.kubelets.down(id) }
 
 // Heal implements [sim.Guest].
 func (g *guest) Heal() {
+	g.checks.away(0)
 	g.api.Away(0)
 	g.kubelets.heal()
 	g.startOperator()
