@@ -70,7 +70,7 @@ test: build ## Run all tests with the race detector
 	CGO_ENABLED=1 go test -race -timeout 15m $(TESTFLAGS) $(filter-out ./e2e/...,$(PACKAGES)) $(INPROCESS)
 	CGO_ENABLED=1 go test -race -timeout 15m -count=1 -p 1 $(TESTFLAGS) \
 		$$(go list ./e2e/... | grep -vxF "$$(go list $(INPROCESS))")
-	go test -timeout 15m -skip 'TestOpsim$$|TestF37' $(TESTFLAGS) ./e2e/opsim # its package says why not with the detector
+	go test -timeout 15m -skip 'TestOpsim$$' $(TESTFLAGS) ./e2e/opsim # its package says why not with the detector
 
 .PHONY: test-crash
 test-crash: build ## Kill the server ROUNDS (20) times in the middle of a scale-up

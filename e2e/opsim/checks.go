@@ -347,11 +347,15 @@ func (c *checks) working(in sim.Instance) []string {
 	return all
 }
 
-// acknowledge checks that a Node is empty which is said to be (S20).
+// acknowledge checks that a Node is empty which is said to be (S20), and that its shard
+// waits for that: it deletes whoever is said to be drained (S6).
 func (c *checks) acknowledge(id identity.ID) {
 	in, known := c.g.Instance(id)
 	if !known {
 		return
+	}
+	if in.Lives() {
+		c.g.Violate("S6", "%s is said to be drained, and its shard has not condemned it", c.g.Name(id))
 	}
 	working := c.working(in)
 	c.mu.Lock()

@@ -46,6 +46,10 @@ var mistakes = []mistake{
 		d.detach()
 	case d.past(s.Deadline):`,
 	}}},
+	{"a machine that lives is said to be drained", "S6", []edit{
+		{"operator/controllers/drains/asked.go", `a.Wanted && s.mayBeCondemned()`, `a.Wanted`},
+		{"operator/controllers/drains/asked.go", `machine.CoreDrained(s.Owner, s.CoreDrains) && !s.begun():`, `machine.CoreDrained(s.Owner, s.CoreDrains):`},
+	}},
 	{"Pods are deleted past their budget", "S20", []edit{{
 		"operator/drain/phases.go", `d.past(ForcePoint(s.StartedAt, s.Deadline))`, `d.past(s.StartedAt)`,
 	}}},

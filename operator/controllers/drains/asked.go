@@ -77,12 +77,26 @@ func Asked(s Sight, now time.Time) Answer {
 	if r, ok := s.removed(); ok {
 		return Answer{Wanted: true, Request: r}
 	}
-	spared := s.Presence == inventory.Present && s.Synced && s.Said.GetStatus() != inventory.StatusUnknown
+	spared := s.lives() && s.Synced
 	a := Answer{Wanted: s.begun(), Request: s.remembered(), Spared: spared}
+	a.Request.Acknowledge = a.Wanted && s.mayBeCondemned()
 	if spared && !s.SparedSince.IsZero() && now.Sub(s.SparedSince) >= sparedFor {
 		a.Fate = drain.Spared
 	}
 	return a
+}
+
+// lives reports whether the shard shows the instance, and has not condemned it.
+func (s Sight) lives() bool {
+	return s.Presence == inventory.Present && s.Said.GetStatus() != inventory.StatusUnknown && s.Said.GetCondemned() == nil
+}
+
+// mayBeCondemned reports whether a shard that is out of sight may wait to hear that the
+// Node is empty. A shard deletes whoever is said to be drained, whether it had decided so
+// or not. So nothing is said of an instance that it shows as one that lives, nor of one
+// whose machine is being deleted: that asks for its end in its own time (F37).
+func (s Sight) mayBeCondemned() bool {
+	return !s.lives() && (s.Machine == nil || s.Machine.DeletionTimestamp.IsZero())
 }
 
 func (s Sight) begun() bool { return s.State.Phase != drain.None }
@@ -100,12 +114,13 @@ func (s Sight) remembered() drain.Request {
 		return drain.Request{}
 	}
 	return drain.Request{
-		Instance: s.State.Instance, Reason: s.State.Reason, Decided: s.State.StartedAt, Deadline: s.State.Deadline, Acknowledge: true,
+		Instance: s.State.Instance, Reason: s.State.Reason, Decided: s.State.StartedAt, Deadline: s.State.Deadline,
 	}
 }
 
 // removed returns the request that follows from the deletion of the machine: if Cluster
-// API has left the Node as it was.
+// API has left the Node as it was. A drain that was begun before Cluster API took over
+// goes on, as one that only looks.
 func (s Sight) removed() (drain.Request, bool) {
 	m := s.Machine
 	switch {
@@ -113,7 +128,7 @@ func (s Sight) removed() (drain.Request, bool) {
 		return drain.Request{}, false
 	case machine.KeepsWork(s.Owner):
 		return drain.Request{}, false
-	case s.Paused, machine.CoreDrained(s.Owner, s.CoreDrains):
+	case s.Paused, machine.CoreDrained(s.Owner, s.CoreDrains) && !s.begun():
 		return drain.Request{}, false
 	}
 	return drain.Request{

@@ -37,6 +37,9 @@ func TestO10_Asked(t *testing.T) {
 	begun := func(s *Sight) {
 		s.State = drain.State{Instance: id, Reason: "expired", Deadline: deadline, StartedAt: now, Phase: api.DrainEvicting}
 	}
+	begunForIt := func(s *Sight) {
+		s.State = drain.State{Instance: id, Reason: "requested", Deadline: now.Add(10 * time.Minute), StartedAt: now, Phase: api.DrainEvicting}
+	}
 	done := func(s *Sight) {
 		begun(s)
 		s.State.Phase, s.State.Acked, s.State.AckedAt = api.DrainDone, true, now.Add(-repeatAfter)
@@ -59,6 +62,10 @@ func TestO10_Asked(t *testing.T) {
 	request := drain.Request{Instance: id, Reason: "expired", Deadline: deadline, Acknowledge: true}
 	resumed := request
 	resumed.Decided = now
+	alone := resumed // nobody waits to hear of it
+	alone.Acknowledge = false
+	undone := alone
+	undone.Reason, undone.Deadline = "requested", now.Add(10*time.Minute)
 	ofMachine := drain.Request{Instance: id, Reason: "requested", Decided: now, Deadline: now.Add(10 * time.Minute)}
 	for _, tt := range []struct {
 		name string
@@ -70,6 +77,9 @@ func TestO10_Asked(t *testing.T) {
 		{"it is, and its machine is deleted", sight(condemned, deleted), Answer{Wanted: true, Request: request}},
 		{"its machine is deleted", sight(deleted), Answer{Wanted: true, Request: ofMachine}},
 		{"but Cluster API has emptied the node", sight(deleted, core), Answer{Spared: true}},
+		{"but Cluster API goes on with it", sight(deleted, core, begunForIt), Answer{Wanted: true, Request: ofMachine}},
+		{"but its cluster was paused meanwhile", sight(deleted, begunForIt, func(s *Sight) { s.Paused = true }), Answer{Wanted: true, Request: undone, Spared: true}},
+		{"the same, and the shard is out of sight", sight(deleted, begunForIt, out(inventory.Unknown), func(s *Sight) { s.Paused = true }), Answer{Wanted: true, Request: undone}},
 		{"but there is no control plane, so it has not", sight(deleted, core, func(s *Sight) { s.CoreDrains = false }), Answer{Wanted: true, Request: ofMachine}},
 		{"but a person does not want that", sight(deleted, func(s *Sight) {
 			s.Owner.Annotations = map[string]string{clusterv1.ExcludeNodeDrainingAnnotation: ""}
@@ -77,13 +87,13 @@ func TestO10_Asked(t *testing.T) {
 		{"but its cluster is paused", sight(deleted, func(s *Sight) { s.Paused = true }), Answer{Spared: true}},
 		{"the shard went out of sight", sight(begun, out(inventory.Unknown)), Answer{Wanted: true, Request: resumed}},
 		{"nothing was begun, and nothing is known", sight(out(inventory.Unknown)), Answer{}},
-		{"its machine ends", sight(begun, says("terminating")), Answer{Wanted: true, Request: resumed, Fate: drain.Deleting}},
-		{"it is gone", sight(begun, out(inventory.Gone)), Answer{Wanted: true, Request: resumed, Fate: drain.Deleted}},
-		{"it has ended", sight(begun, says("terminated")), Answer{Wanted: true, Request: resumed, Fate: drain.Deleted}},
-		{"it is spared, as it seems", sight(begun), Answer{Wanted: true, Request: resumed, Spared: true}},
-		{"it was for a moment", sight(begun, func(s *Sight) { s.SparedSince = now.Add(-sparedFor + 1) }), Answer{Wanted: true, Request: resumed, Spared: true}},
-		{"it is spared", sight(begun, func(s *Sight) { s.SparedSince = now.Add(-sparedFor) }), Answer{Wanted: true, Request: resumed, Spared: true, Fate: drain.Spared}},
-		{"a shard that rebuilds what it knows spares nobody", sight(begun, func(s *Sight) { s.Synced, s.SparedSince = false, now.Add(-time.Hour) }), Answer{Wanted: true, Request: resumed}},
+		{"its machine ends", sight(begun, says("terminating")), Answer{Wanted: true, Request: alone, Fate: drain.Deleting}},
+		{"it is gone", sight(begun, out(inventory.Gone)), Answer{Wanted: true, Request: alone, Fate: drain.Deleted}},
+		{"it has ended", sight(begun, says("terminated")), Answer{Wanted: true, Request: alone, Fate: drain.Deleted}},
+		{"it is spared, as it seems", sight(begun), Answer{Wanted: true, Request: alone, Spared: true}},
+		{"it was for a moment", sight(begun, func(s *Sight) { s.SparedSince = now.Add(-sparedFor + 1) }), Answer{Wanted: true, Request: alone, Spared: true}},
+		{"it is spared", sight(begun, func(s *Sight) { s.SparedSince = now.Add(-sparedFor) }), Answer{Wanted: true, Request: alone, Spared: true, Fate: drain.Spared}},
+		{"a shard that rebuilds what it knows spares nobody", sight(begun, func(s *Sight) { s.Synced, s.SparedSince = false, now.Add(-time.Hour) }), Answer{Wanted: true, Request: alone}},
 		{"nor does one that only remembers it", sight(begun, says("unknown"), func(s *Sight) { s.SparedSince = now.Add(-time.Hour) }), Answer{Wanted: true, Request: resumed}},
 		{"the shard was told, and does not act", sight(condemned, done), Answer{Wanted: true, Request: request, Repeated: true}},
 		{"the shard was told just now", sight(condemned, done, func(s *Sight) { s.State.AckedAt = now }), Answer{Wanted: true, Request: request}},
