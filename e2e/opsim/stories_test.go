@@ -43,7 +43,7 @@ func again(t *testing.T, plan string) told {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res := run(t, p, sim.Options{FailFast: *fast})
+	res := search.Play(t, p)
 	for _, v := range res.Violations {
 		t.Errorf("%s", v)
 	}

@@ -315,7 +315,7 @@ func TestScenarios(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			res := run(t, p, sim.Options{FailFast: *fast})
+			res := search.Play(t, p)
 			for _, v := range res.Violations {
 				t.Errorf("%s", v)
 			}

@@ -49,7 +49,7 @@ func TestStories(t *testing.T) {
 		t.Run(name(file), func(t *testing.T) {
 			t.Parallel()
 			text, want, p := read(t, file)
-			res := run(t, p, sim.Options{})
+			res := search.Play(t, p)
 			for _, v := range res.Violations {
 				t.Errorf("%s", v)
 			}
@@ -77,7 +77,7 @@ func TestStoriesInBadWeather(t *testing.T) {
 				_, _, p := read(t, file)
 				p.Seed = seed
 				p.Weather = maps.Clone(sim.Generate(seed, "safety").Weather)
-				for _, v := range run(t, p, sim.Options{}).Violations {
+				for _, v := range search.Play(t, p).Violations {
 					t.Errorf("seed %d: %s", seed, v)
 				}
 			}

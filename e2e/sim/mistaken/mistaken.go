@@ -5,12 +5,15 @@ package mistaken
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Edit is a file of the repository, a text that occurs in it once, and what replaces that.
@@ -64,4 +67,30 @@ func Compile(t *testing.T, root, packages string, edits []Edit) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// violated finds what a simulator that fails fast says of a broken promise.
+var violated = regexp.MustCompile(`(?m)^panic: ([A-Z]\d+) at .*$`)
+
+// Find runs the tests of the package in the working directory that have names like run,
+// with a mistake in the code, and returns the first promise that they find broken, and what
+// they say of it. It ends the test where they find none within the limit, which is counted
+// from when they are built.
+func Find(t *testing.T, root string, edits []Edit, limit time.Duration, run string, args ...string) (promise, says string) {
+	t.Helper()
+	const building = 10 * time.Minute
+	ctx, cancel := context.WithTimeout(t.Context(), limit+building)
+	defer cancel()
+	binary := filepath.Join(t.TempDir(), "mistaken.test")
+	build := exec.CommandContext(ctx, "go", "test", "-buildvcs=false", "-overlay", Overlay(t, root, edits), "-c", "-o", binary, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	args = append([]string{"-test.timeout", limit.String(), "-test.run", run, "-fail-fast"}, args...)
+	out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
+	found := violated.FindSubmatch(out)
+	if err == nil || found == nil {
+		t.Fatalf("not found: %v\n%s", err, out[max(0, len(out)-4000):])
+	}
+	return string(found[1]), string(found[0])
 }
