@@ -3,8 +3,9 @@
 // Cluster API's own controllers look for `<cluster>-kubeconfig`, connect with what is in it
 // and keep that connection for as long as its token is good. So in a cluster that manages
 // itself the operator asks the API server for a token of a service account, for an hour,
-// and asks for the next one when half of that is over, whether the operator was restarted
-// meanwhile or not.
+// and asks for the next one when half of that is over. A token that an earlier process asked
+// for is replaced at once: it ended with its service account, if that was deleted and made
+// anew since, and nothing in the Secret says so.
 //
 // [Render] makes the content and [Due] says when it is time for a new one; both are pure.
 // [Reconciler] carries out. It needs the rights to get, list, watch, create and update

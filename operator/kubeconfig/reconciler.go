@@ -47,7 +47,8 @@ type Reconciler struct {
 	Renewed func(expiry time.Time)
 
 	mu       sync.Mutex
-	failures int // in a row
+	failures int  // in a row
+	asked    bool // for the token that is there, by this process
 }
 
 // SetupWithManager has the Secret looked at when it changes, when its Cluster does, and
@@ -73,12 +74,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, o controller.Options) er
 // Reconcile makes sure that the token in the Secret lasts for half of its life. After a
 // failure it comes back by itself.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	expiry, err := r.ensure(ctx)
 	if errors.Is(err, errNoCluster) {
 		return reconcile.Result{}, nil // it wakes us when it is there
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if err != nil {
 		r.failures++
 		ctrl.LoggerFrom(ctx).Error(err, "kubeconfig not refreshed")
@@ -87,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		}
 		return reconcile.Result{RequeueAfter: Retry(r.failures)}, nil
 	}
-	r.failures = 0
+	r.failures, r.asked = 0, true
 	if r.Renewed != nil {
 		r.Renewed(expiry)
 	}
@@ -111,7 +112,7 @@ func (r *Reconciler) ensure(ctx context.Context) (time.Time, error) {
 	if err != nil && !errors.Is(err, secrets.ErrNotFound) {
 		return time.Time{}, err
 	}
-	if expiry, ok := r.good(stored); ok {
+	if expiry, ok := r.good(stored); ok && r.asked {
 		return expiry, nil
 	}
 	return r.write(ctx, &owner)
