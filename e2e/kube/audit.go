@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -35,14 +37,23 @@ type Request struct {
 
 // Audit returns all requests that have been answered, and the watches that have been
 // granted, in the order in which that was written down. A request is written down when
-// its answer has been made: one that has only just returned may still be missing.
+// its answer has been made: one that has only just returned may still be missing. Nobody
+// changes what is returned.
 func (c *Cluster) Audit() ([]Request, error) {
 	f, err := os.Open(c.auditFile())
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readAudit(f)
+	c.audit.mu.Lock()
+	defer c.audit.mu.Unlock()
+	if _, err := f.Seek(c.audit.offset, io.SeekStart); err != nil {
+		return nil, err
+	}
+	if err := c.audit.read(f); err != nil {
+		return nil, err
+	}
+	return slices.Clip(c.audit.requests), nil
 }
 
 // auditEvent is what we use of an Event of audit.k8s.io/v1.
@@ -68,30 +79,42 @@ type auditEvent struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// readAudit reads an audit log, one JSON object a line. A watch is there when it begins
+// audit is what has been read of an audit log.
+type audit struct {
+	mu       sync.Mutex // guards all of it
+	offset   int64      // where the next line begins
+	lines    int        // that were read
+	seen     map[string]bool
+	requests []Request
+}
+
+// read reads on in an audit log, one JSON object a line. A watch is there when it begins
 // and when it ends, and counts once. A last line that is not complete is still being
 // written.
-func readAudit(log io.Reader) ([]Request, error) {
-	var requests []Request
-	seen := map[string]bool{}
+func (a *audit) read(log io.Reader) error {
+	if a.seen == nil {
+		a.seen = map[string]bool{}
+	}
 	lines := bufio.NewReader(log)
-	for number := 1; ; number++ {
+	for {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return requests, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		var e auditEvent
 		if err := json.Unmarshal(line, &e); err != nil {
-			return nil, fmt.Errorf("audit log, line %d: %w", number, err)
+			return fmt.Errorf("audit log, line %d: %w", a.lines+1, err)
 		}
-		if seen[e.AuditID] {
+		a.lines++
+		a.offset += int64(len(line))
+		if a.seen[e.AuditID] {
 			continue
 		}
-		seen[e.AuditID] = true
-		requests = append(requests, Request{
+		a.seen[e.AuditID] = true
+		a.requests = append(a.requests, Request{
 			Time: e.Received, User: e.User.Username, Groups: e.User.Groups, Verb: e.Verb,
 			Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
 			Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,

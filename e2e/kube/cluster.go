@@ -28,6 +28,7 @@ type Cluster struct {
 	webhookURL string // of Cluster API
 	admin      *rest.Config
 	trusting   *http.Client // believes the components' certificates, and is nobody
+	audit      audit
 
 	mu    sync.Mutex
 	parts map[Component]*part
