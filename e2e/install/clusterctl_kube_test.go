@@ -52,7 +52,8 @@ releaseSeries: [{major: 1, minor: 14, contract: v1beta2}]
 `
 
 // TestO18_ThePageByClusterctl: clusterctl takes our repository for that of a provider,
-// installs what runs and registers, and deletes all of it but the kinds and the namespace.
+// installs what runs and registers, puts the next version in its place, and deletes all of it
+// but the kinds and the namespace.
 func TestO18_ThePageByClusterctl(t *testing.T) {
 	c := kube.Start(t, kube.Config{ControllerManager: true})
 	definitions, err := kube.Objects([]byte(certManager))
@@ -78,6 +79,25 @@ func TestO18_ThePageByClusterctl(t *testing.T) {
 		t.Errorf("the operator may not: %q", found)
 	}
 
+	certificate, leader := r.prints(t, certificateOf), r.prints(t, leaderOf)
+	r.hasNextVersion(t)
+	r.types(t, variables(t)+"clusterctl upgrade apply --infrastructure nstance:v0.2.0")
+	if image := r.prints(t, imageOf); !strings.HasSuffix(image, ":0.2.0") {
+		t.Errorf("the image is %s", image)
+	}
+	kube.Await(t, "the next version leads", func(context.Context) error {
+		if now := r.prints(t, leaderOf); now == leader || now == "" {
+			return fmt.Errorf("there leads %q", now)
+		}
+		return nil
+	})
+	if r.prints(t, certificateOf) != certificate {
+		t.Error("the certificate is another one")
+	}
+	if found := refused(t, c, release); len(found) > 0 {
+		t.Errorf("the next version may not: %q", found)
+	}
+
 	r.types(t, "clusterctl delete --infrastructure nstance")
 	left := strings.Fields(r.prints(t, "kubectl get --all-namespaces --ignore-not-found -o name -l cluster.x-k8s.io/provider=infrastructure-nstance "+everything))
 	if len(left) != 1 || left[0] != "namespace/nstance" {
@@ -87,6 +107,13 @@ func TestO18_ThePageByClusterctl(t *testing.T) {
 		t.Errorf("%d definitions are left, want 6", left)
 	}
 }
+
+// What there is of the operator.
+const (
+	certificateOf = `kubectl -n nstance get secret nstance-operator-cert -o jsonpath='{.data.tls\.crt}'`
+	leaderOf      = `kubectl -n nstance get lease nstance-operator-leader-election -o jsonpath='{.spec.holderIdentity}'`
+	imageOf       = `kubectl -n nstance get deployment nstance-operator -o jsonpath='{.spec.template.spec.containers[0].image}'`
+)
 
 // everything is all kinds of objects that an installation makes, but for definitions.
 const everything = "namespaces,deployments,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,services,configmaps," +
@@ -127,6 +154,53 @@ func (r *reader) hasRepositories(t *testing.T) {
 	config := strings.ReplaceAll(install.Blocks(section, "yaml")[0], "/path/to/", r.dir+"/") +
 		fmt.Sprintf("  - {name: cluster-api, type: CoreProvider, url: %s}\n", filepath.Join(r.dir, core, "core-components.yaml"))
 	r.has(t, ".config/cluster-api/clusterctl.yaml", []byte(config))
+}
+
+// hasNextVersion puts into our repository what the next release will: the same chart with
+// another number, and the line about it in metadata.yaml.
+func (r *reader) hasNextVersion(t *testing.T) {
+	t.Helper()
+	next := filepath.Join(t.TempDir(), "operator")
+	if err := os.CopyFS(next, os.DirFS("../../operator")); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, filepath.Join(next, "charts", release, "Chart.yaml"), "ersion: 0.1.0", "ersion: 0.2.0")
+	edit(t, filepath.Join(next, "metadata.yaml"), "releaseSeries:", "releaseSeries:\n  - {major: 0, minor: 2, contract: v1beta2}")
+	if _, err := components.Write(next, filepath.Join(r.dir, "dist/clusterctl")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// edit replaces a text in a file, everywhere.
+func edit(t *testing.T, path, old, text string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := strings.ReplaceAll(string(content), old, text)
+	if edited == string(content) {
+		t.Fatalf("%s does not have %q", path, old)
+	}
+	if err := os.WriteFile(path, []byte(edited), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// variables are the lines of the page that set those of clusterctl.
+func variables(t *testing.T) string {
+	t.Helper()
+	section, err := install.Section(page, "With clusterctl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := ""
+	for line := range strings.Lines(strings.Join(install.Blocks(section, "sh"), "\n")) {
+		if strings.HasPrefix(line, "export ") {
+			set += line
+		}
+	}
+	return set
 }
 
 // secret returns nil once there is a Secret.

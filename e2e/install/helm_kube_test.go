@@ -21,7 +21,7 @@ import (
 
 // TestO18_TheREADMEByHelm: README's section leads from an empty cluster to five Machines
 // that run, with the rights that the chart grants and no others. Uninstalled, it leaves the
-// machines and the kinds.
+// machines and the kinds, and installed again it goes on with them.
 func TestO18_TheREADMEByHelm(t *testing.T) {
 	c := kube.Start(t, kube.Config{ClusterAPI: true})
 	s := shards.New(t, map[string]shards.Groups{"us-west-2a": {"web": 2}, "us-west-2b": {"web": 1}})
@@ -52,6 +52,15 @@ func TestO18_TheREADMEByHelm(t *testing.T) {
 	}
 	if got := running(t, s); !slices.Equal(got, instances) {
 		t.Errorf("instances %v are now %v", instances, got)
+	}
+
+	r.types(t, `helm install nstance-operator operator/charts/nstance-operator --namespace nstance --values values.yaml
+kubectl -n nstance scale machinepool web --replicas=6
+kubectl -n nstance wait --for=jsonpath='{.status.nodeRefs[5].name}' machinepool/web --timeout=15m`)
+	for _, before := range instances {
+		if got := running(t, s); len(got) != 6 || !slices.Contains(got, before) {
+			t.Errorf("instances %v are now %v", instances, got)
+		}
 	}
 }
 

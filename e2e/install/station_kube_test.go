@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -44,8 +45,14 @@ type station struct {
 	dir     string // of the configuration, and of who the operator is
 	log     string
 
-	process    *kube.Process // nil while there is none
-	generation int64         // of the Deployment that it runs for
+	process *kube.Process // nil while there is none
+	runs    revision      // that it runs
+}
+
+// revision is one text of one Deployment.
+type revision struct {
+	uid        types.UID
+	generation int64
 }
 
 // newStation runs a station for as long as the test lasts.
@@ -96,14 +103,15 @@ func (s *station) run(ctx context.Context, logf func(string, ...any)) {
 // mounts.
 func (s *station) look(ctx context.Context) error {
 	deployment, err := s.client.AppsV1().Deployments(namespace).Get(ctx, release, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || err == nil && *deployment.Spec.Replicas == 0 {
 		s.stop()
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if s.process != nil && !s.process.Ended() && s.generation == deployment.Generation {
+	now := revision{deployment.UID, deployment.Generation}
+	if s.process != nil && !s.process.Ended() && s.runs == now {
 		return nil
 	}
 	s.stop()
@@ -112,7 +120,7 @@ func (s *station) look(ctx context.Context) error {
 	}
 	args, env := s.command(deployment.Spec.Template.Spec.Containers[0])
 	s.process, err = kube.Run(s.binary, args, env, s.log)
-	s.generation = deployment.Generation
+	s.runs = now
 	return err
 }
 
