@@ -70,7 +70,7 @@ func TestO17_AnAutoscalerGivesUpMachinesThatNeverJoin(t *testing.T) {
 	s.limit(t, "absent", 0, 10)
 	a, joined := s.autoscaler(t), s.names(t, "absent")
 	there := a.tails()
-	s.power.cut(t, func(name string) bool { return there[name] == "" }) // none that comes gets a Node
+	s.ground.cut(t, func(name string) bool { return there[name] == "" }) // none that comes gets a Node
 	a.resize("absent", 2)
 	kube.Await(t, "two machines have no Node", a.awaitUnregistered("absent", 2))
 	a.resize("absent", -1)

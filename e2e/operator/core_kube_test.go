@@ -195,6 +195,7 @@ func text(object *unstructured.Unstructured, path ...string) string {
 // O8: Cluster API reads the readiness of a pool where its older contract has it, and does
 // not follow a pool that says it in the newer place alone. Until it does, both are needed.
 func TestO8_CoreFollowsAPoolThatIsReadyInBothPlaces(t *testing.T) {
+	t.Parallel()
 	c := startCore(t)
 	c.pool(t, "both", first)
 	c.merge(t, "NstanceMachinePool", "both", `{"status":{"ready":true}}`, "status")
@@ -225,6 +226,7 @@ func TestO8_CoreFollowsAPoolThatIsReadyInBothPlaces(t *testing.T) {
 // What the operator builds on: core makes a Machine of each NstanceMachine of a pool, with
 // its name and its Node, and a Machine that is deleted takes both with it, after a drain.
 func TestCoreMakesAndEndsMachinesOfAPool(t *testing.T) {
+	t.Parallel()
 	c := startCore(t)
 	c.pool(t, "both", first)
 	c.merge(t, "NstanceMachinePool", "both", `{"status":{"ready":true}}`, "status")

@@ -9,7 +9,9 @@
 //
 // All else has the whole system: the operator's program as the chart installs it, with the
 // rights of the chart, on three shards with real servers, and a Node for each of their
-// machines. It is started once; each test has pools of its own in it, and leaves it as it
-// was. What was asked of the API server, by whom and with which answer, its audit log says,
-// and tests look there rather than at what the operator says of itself.
+// machines. There are a few of these systems in one cluster, in namespaces of their own. A test
+// has one for itself, makes pools of its own in it and leaves it as it was, so tests run beside
+// each other, for they mostly wait. What was asked of the API server, by whom and with which
+// answer, its audit log says, and tests look there rather than at what the operator says of
+// itself. TestO19 waits for all of them, and judges by that log what the operators may do.
 package operator

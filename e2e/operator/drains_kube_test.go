@@ -24,10 +24,6 @@ import (
 // guarded is work on the Nodes of a pool: a Deployment of one Pod that a budget holds fast,
 // a DaemonSet, and a Pod of nobody. NAME is the pool and the namespace.
 const guarded = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: NAME}
----
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata: {name: held, namespace: NAME}
@@ -63,13 +59,7 @@ spec:
 func (s *system) work(t *testing.T, pool string) (node, pod string) {
 	t.Helper()
 	s.pool(t, pool, "shards: [a, b], rebalance: Never", 2)
-	apply(t, s.Cluster, objects(t, strings.ReplaceAll(guarded, "NAME", pool))...)
-	t.Cleanup(func() {
-		err := s.client.CoreV1().Namespaces().Delete(shared.Context(), pool, metav1.DeleteOptions{})
-		if err != nil {
-			t.Error(err)
-		}
-	})
+	s.namespaced(t, pool, guarded)
 	kube.Await(t, "the work runs", func(ctx context.Context) error {
 		running, err := s.runningPods(ctx, pool)
 		if err != nil {
@@ -86,6 +76,22 @@ func (s *system) work(t *testing.T, pool string) (node, pod string) {
 		return nil
 	})
 	return node, pod
+}
+
+// namespaced makes the objects of a manifest, in which NAME is the namespace, which goes at the
+// end of the test.
+func (s *system) namespaced(t *testing.T, namespace, manifest string) {
+	t.Helper()
+	apply(t, s.Cluster, objects(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+namespace+"}}")...)
+	t.Cleanup(func() {
+		err := s.client.CoreV1().Namespaces().Delete(shared.Context(), namespace, metav1.DeleteOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	kube.Await(t, "there are objects in a namespace", func(ctx context.Context) error { // a ServiceAccount may still be missing
+		return s.Apply(ctx, objects(t, strings.ReplaceAll(manifest, "NAME", namespace))...)
+	})
 }
 
 // runningPods returns the Pods of a namespace that run, with their Nodes.
@@ -121,7 +127,10 @@ func (s *system) drained(ctx context.Context, node string, memory *map[string]st
 		return err
 	}
 	*memory = map[string]string{}
-	for _, key := range []string{infrav1.AnnotationDrainInstance, infrav1.AnnotationDrainReason, infrav1.AnnotationDrainStartedAt, infrav1.AnnotationDrainDeadline} {
+	for _, key := range []string{
+		infrav1.AnnotationDrainInstance, infrav1.AnnotationDrainReason, infrav1.AnnotationDrainStartedAt, infrav1.AnnotationDrainDeadline,
+		infrav1.AnnotationCordonedBy,
+	} {
 		(*memory)[key] = object.Annotations[key]
 	}
 	tainted := slices.ContainsFunc(object.Spec.Taints, func(t corev1.Taint) bool { return t.Key == infrav1.TaintDraining })
@@ -162,11 +171,15 @@ func (s *system) refused(namespace, pod string, since time.Time) func(context.Co
 }
 
 // O10: an instance that is to go is emptied first. A budget that says "not yet" is waited
-// for, by the next leader as well, who goes on where the last one was.
+// for, by the next leader as well, who goes on where the last one was. That a person cordoned
+// the Node before is respected: none of them takes the cordon for the operator's.
 func TestO10_ABudgetIsWaitedForByTheNextLeaderToo(t *testing.T) {
 	s := startSystem(t)
 	node, pod := s.work(t, "patient")
 	began := time.Now()
+	if _, err := s.Kubectl(t.Context(), "cordon", node); err != nil {
+		t.Fatal(err)
+	}
 	s.shards.DeleteInstance(s.shardOf(t, node), node, false)
 	var before, after map[string]string
 	kube.Await(t, "the Node is being drained", func(ctx context.Context) error { return s.drained(ctx, node, &before) })
@@ -178,8 +191,8 @@ func TestO10_ABudgetIsWaitedForByTheNextLeaderToo(t *testing.T) {
 	if err := s.drained(t.Context(), node, &after); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("what is remembered (-before +after):\n%s", diff)
+	if diff := cmp.Diff(before, after); diff != "" || before[infrav1.AnnotationCordonedBy] != "" {
+		t.Errorf("what is remembered (-before +after), %v:\n%s", before, diff)
 	}
 	s.release(t, "patient")
 	kube.Await(t, "the instance is gone", s.gone("Machine", node))
@@ -203,10 +216,15 @@ func (s *system) release(t *testing.T, namespace string) {
 // O10: when there is no more time, a Pod that a budget holds is deleted, so that it still
 // ends in order, and it is said whose budget that was. What a DaemonSet has is left alone.
 func TestO10_ABudgetIsNotWaitedForForEver(t *testing.T) {
-	s := startSystem(t)
+	s := startLong(t)
 	node, pod := s.work(t, "forced")
 	began := time.Now()
 	s.shards.DeleteInstance(s.shardOf(t, node), node, false)
+	var memory map[string]string
+	kube.Await(t, "the Node is being drained", func(ctx context.Context) error { return s.drained(ctx, node, &memory) })
+	if by := memory[infrav1.AnnotationCordonedBy]; by != infrav1.CordonedByOperator {
+		t.Errorf("the Node is cordoned by %q", by)
+	}
 	kube.Await(t, "the instance is gone", s.gone("Machine", node))
 	answers, err := s.asked("forced", pod, began)
 	if want := []string{"create 429", "delete 200"}; err != nil || !slices.Equal(answers, want) {
@@ -225,20 +243,23 @@ func TestO10_ABudgetIsNotWaitedForForEver(t *testing.T) {
 	kube.Await(t, "it is replaced", s.settled("forced", 2))
 }
 
-// event returns nil once there is an event about an object with that in its note.
+// event returns nil once there is an event about an object of the operator's namespace or of
+// none, with that in its note.
 func (i *installation) event(object, reason, part string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		all, err := i.client.EventsV1().Events("").List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
 		var notes []string
-		for _, e := range all.Items {
-			if e.Regarding.Name == object {
-				notes = append(notes, e.Reason+": "+e.Note)
+		for _, namespace := range []string{i.namespace, metav1.NamespaceDefault} {
+			all, err := i.client.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return err
 			}
-			if e.Regarding.Name == object && e.Reason == reason && strings.Contains(e.Note, part) {
-				return nil
+			for _, e := range all.Items {
+				if e.Regarding.Name == object {
+					notes = append(notes, e.Reason+": "+e.Note)
+				}
+				if e.Regarding.Name == object && e.Reason == reason && strings.Contains(e.Note, part) {
+					return nil
+				}
 			}
 		}
 		return fmt.Errorf("there are %q", notes)

@@ -32,7 +32,7 @@ func TestO9_SilentNodesAreReplacedOneByOne(t *testing.T) {
 	s.make(t, strings.NewReplacer("NAME", "silent", "CLUSTER", s.cluster()).Replace(healthCheck))
 	began, names := time.Now(), s.names(t, "silent")
 	dead := names[:3]
-	s.power.cut(t, func(name string) bool { return slices.Contains(dead, name) })
+	s.ground.cut(t, func(name string) bool { return slices.Contains(dead, name) })
 	for _, name := range dead {
 		kube.Await(t, "a silent one is gone", s.vanished(name))
 	}

@@ -70,6 +70,7 @@ func install(t testing.TB, c *core, s *shards.Cluster, tenant string, values map
 	i.asPod(t, deployment.Spec.Template.Spec)
 	i.start(t)
 	t.Cleanup(func() { i.operator.Kill() })
+	common.add(i)
 	return i
 }
 

@@ -8,26 +8,29 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 
 	"nstance.dev/e2e/kube"
 )
 
-// lasting is the testing.TB of what the tests of the package share. What is made with it
-// ends when all of them are over. Until then it speaks for the test that runs; of those
-// there is one at a time.
+// lasting is the testing.TB of something that the tests of the package share. What is made
+// with it ends when all of them are over. Until then it speaks for the test that has it, one
+// at a time.
 type lasting struct {
-	testing.TB // the test that runs; nil when all are over
-
-	ctx    context.Context
-	ends   []func()
-	dirs   int
-	root   string
-	failed bool // one of the tests, or an end
+	testing.TB      // the test that has it; nil when none has
+	failed     bool // a test that had it, or an end of it
 }
 
-// shared is what the tests of this package share.
-var shared lasting
+// whole is what all that lasts has in common.
+var whole struct {
+	ctx  context.Context
+	root string // of directories
+
+	mu     sync.Mutex // guards what is below, and failed of all that lasts
+	ends   []func()
+	failed bool // an end, or one of the tests
+}
 
 // tests are those of the package, and then the end of what they share.
 type tests struct{ kube.Runner }
@@ -42,20 +45,29 @@ func (t tests) Run() int {
 		return 1
 	}
 	defer os.RemoveAll(root)
-	shared.ctx, shared.root = ctx, root
+	whole.ctx, whole.root = ctx, root
+	flag.Parse()
+	if err := flag.Set("test.parallel", "1000"); err != nil { // those who wait for a turn are in nobody's way
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	code := t.Runner.Run()
-	shared.TB, shared.failed = nil, code != 0
-	for _, end := range slices.Backward(shared.ends) {
+	for _, end := range slices.Backward(whole.ends) {
 		end()
 	}
-	if shared.failed {
+	if whole.failed {
 		return max(code, 1)
 	}
 	return code
 }
 
-func (l *lasting) Cleanup(end func())       { l.ends = append(l.ends, end) }
-func (l *lasting) Context() context.Context { return l.ctx }
+func (l *lasting) Cleanup(end func()) {
+	whole.mu.Lock()
+	defer whole.mu.Unlock()
+	whole.ends = append(whole.ends, end)
+}
+
+func (l *lasting) Context() context.Context { return whole.ctx }
 
 // ArtifactDir returns a directory that stays if the tests' artifacts are to stay.
 func (l *lasting) ArtifactDir() string {
@@ -66,15 +78,26 @@ func (l *lasting) ArtifactDir() string {
 }
 
 func (l *lasting) TempDir() string {
-	l.dirs++
-	dir := fmt.Sprintf("%s/%d", l.root, l.dirs)
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	dir, err := os.MkdirTemp(whole.root, "")
+	if err != nil {
 		l.Fatal(err)
 	}
 	return dir
 }
 
-func (l *lasting) Failed() bool { return l.failed || l.TB != nil && l.TB.Failed() }
+// pass ends the time that a test has it.
+func (l *lasting) pass() {
+	whole.mu.Lock()
+	defer whole.mu.Unlock()
+	l.failed, l.TB = l.failed || l.TB.Failed(), nil
+	whole.failed = whole.failed || l.failed
+}
+
+func (l *lasting) Failed() bool {
+	whole.mu.Lock()
+	defer whole.mu.Unlock()
+	return l.failed || l.TB != nil && l.TB.Failed() || l == &shared && whole.failed
+}
 
 func (l *lasting) Helper() {
 	if l.TB != nil {
@@ -96,7 +119,9 @@ func (l *lasting) Logf(format string, args ...any) {
 func (l *lasting) Error(args ...any) { l.Errorf("%s", fmt.Sprintln(args...)) }
 
 func (l *lasting) Errorf(format string, args ...any) {
-	l.failed = true
+	whole.mu.Lock()
+	l.failed, whole.failed = true, true
+	whole.mu.Unlock()
 	l.Helper()
 	l.Logf(format, args...)
 	if l.TB != nil {

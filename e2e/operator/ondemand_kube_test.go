@@ -4,16 +4,13 @@ package operator_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nstance.dev/e2e/kube"
@@ -21,21 +18,30 @@ import (
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
-// alone is a Deployment of two Pods that ask for a machine each. NAME is the group and the
-// namespace.
-const alone = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: NAME}
----
+// lonesome is a Deployment of two Pods, and a StatefulSet of one, that ask for a machine each.
+// GROUP and NAMESPACE are filled in.
+const lonesome = `
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: own, namespace: NAME}
+metadata: {name: own, namespace: NAMESPACE}
 spec:
   replicas: 2
   selector: {matchLabels: {app: own}}
   template:
-    metadata: {labels: {app: own}, annotations: {on-demand.nstance.dev/group: NAME}}
+    metadata: {labels: {app: own}, annotations: {on-demand.nstance.dev/group: GROUP}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: work, image: none}]
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: again, namespace: NAMESPACE}
+spec:
+  replicas: 1
+  serviceName: again
+  selector: {matchLabels: {app: again}}
+  template:
+    metadata: {labels: {app: again}, annotations: {on-demand.nstance.dev/group: GROUP}}
     spec:
       terminationGracePeriodSeconds: 1
       containers: [{name: work, image: none}]
@@ -46,115 +52,186 @@ spec:
 const once = `
 apiVersion: v1
 kind: PersistentVolume
-metadata: {name: NAME-data}
+metadata: {name: NAMESPACE-data}
 spec:
   capacity: {storage: 1Gi}
   accessModes: [ReadWriteOnce]
   hostPath: {path: /nowhere}
-  claimRef: {namespace: NAME, name: data}
+  claimRef: {namespace: NAMESPACE, name: data}
   nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [b]}]}]}}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
-metadata: {name: data, namespace: NAME}
-spec: {storageClassName: "", volumeName: NAME-data, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+metadata: {name: data, namespace: NAMESPACE}
+spec: {storageClassName: "", volumeName: NAMESPACE-data, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 ---
 apiVersion: v1
 kind: Pod
-metadata: {name: once, namespace: NAME, annotations: {on-demand.nstance.dev/group: NAME}}
+metadata: {name: once, namespace: NAMESPACE, annotations: {on-demand.nstance.dev/group: GROUP}}
 spec:
   restartPolicy: Never
   containers: [{name: work, image: none}]
   volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
 `
 
-// O12: each Pod that asks for a machine of its own gets one, in the zone of its volume, runs
-// there, and nobody else does. The machine ends with the Pod, also if the operator is away when that ends.
-func TestO12_PodsWithMachinesOfTheirOwn(t *testing.T) {
-	s := startSystem(t)
-	s.pool(t, "own", "shards: [a, b, c]", 0)
+// lonely applies objects of Pods that ask for machines of a group, in the namespace whose Pods
+// may.
+func (s *system) lonely(t *testing.T, group, manifest string) {
+	t.Helper()
+	fill := strings.NewReplacer("GROUP", group, "NAMESPACE", s.lone())
+	apply(t, s.Cluster, objects(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+s.lone()+"}}")...)
+	kube.Await(t, "there are Pods", func(ctx context.Context) error { // their ServiceAccount may still be missing
+		return s.Apply(ctx, objects(t, fill.Replace(manifest))...)
+	})
+}
+
+// onDemand makes a group from which Pods may have machines, on all shards.
+func (s *system) onDemand(t *testing.T, group string) {
+	t.Helper()
+	s.pool(t, group, "shards: [a, b, c]", 0)
 	kube.Await(t, "the shards have the group", func(context.Context) error {
-		if groups := s.groups(t, "own"); len(groups) != 3 {
+		if groups := s.groups(t, group); len(groups) != 3 {
 			return fmt.Errorf("it is on %v", groups)
 		}
 		return nil
 	})
-	apply(t, s.Cluster, objects(t, strings.ReplaceAll(alone, "NAME", "own"))...)
-	t.Cleanup(func() {
-		err := s.client.CoreV1().Namespaces().Delete(shared.Context(), "own", metav1.DeleteOptions{})
+}
+
+// O12: each Pod that asks for a machine of its own gets one, in the zone of its volume, runs
+// there, and nobody else does; a Pod that comes back under its name gets another. The machine
+// ends with the Pod, within two minutes of which one is the time that it lingers, also if the
+// operator is away when the Pod ends.
+func TestO12_PodsWithMachinesOfTheirOwn(t *testing.T) {
+	s := startGuarded(t)
+	s.onDemand(t, "own")
+	s.lonely(t, "own", lonesome)
+	s.lonely(t, "own", once)
+	where := s.spread(t, 4)
+	s.onlyThose(t, where)
+	if shard := s.shardOf(t, where["once"]); shard != "b" {
+		t.Errorf("the Pod with a volume in the zone of b has a machine of %s", shard)
+	}
+
+	began := time.Now()
+	if err := s.client.CoreV1().Pods(s.lone()).Delete(t.Context(), "again-0", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.client.AppsV1().Deployments(s.lone()).Delete(t.Context(), "own", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var second string
+	kube.Await(t, "the Pod of the same name has another machine", func(ctx context.Context) error {
+		now, err := s.runningPods(ctx, s.lone())
 		if err != nil {
-			t.Error(err)
+			return err
 		}
+		if second = now["again-0"]; second == "" || second == where["again-0"] {
+			return fmt.Errorf("there run %v", now)
+		}
+		return nil
 	})
-	kube.Await(t, "a Pod is made", func(ctx context.Context) error { // its ServiceAccount may still be missing
-		return s.Apply(ctx, objects(t, strings.ReplaceAll(once, "NAME", "own"))...)
+	kube.Await(t, "it is seen that the others have ended", func(ctx context.Context) error {
+		return s.ending(ctx, 3)
 	})
-	var where map[string]string
-	kube.Await(t, "three Pods run on three machines", func(ctx context.Context) (err error) {
-		if where, err = s.runningPods(ctx, "own"); err != nil {
+	s.operator.Kill()
+	s.finish(t, "once")
+	s.start(t)
+	for _, node := range where {
+		kube.Await(t, "a machine is gone", s.vanished(node))
+	}
+	for pod, node := range where {
+		if pod != "once" {
+			s.goneInTime(t, pod, node, began)
+		}
+	}
+	if err := s.client.AppsV1().StatefulSets(s.lone()).Delete(t.Context(), "again", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := s.runningPods(t.Context(), s.lone()); err != nil || now["again-0"] != second {
+		t.Errorf("there run %v (%v), again-0 was on %s", now, err, second)
+	}
+	kube.Await(t, "so is the last one", s.vanished(second))
+}
+
+// spread returns the Nodes of so many Pods with machines of their own, once they run there.
+func (s *system) spread(t *testing.T, size int) (where map[string]string) {
+	t.Helper()
+	kube.Await(t, fmt.Sprintf("%d Pods run on machines of their own", size), func(ctx context.Context) (err error) {
+		if where, err = s.runningPods(ctx, s.lone()); err != nil {
 			return err
 		}
 		on := map[string]bool{}
 		for _, node := range where {
 			on[node] = true
 		}
-		if len(where) != 3 || len(on) != 3 {
+		if len(where) != size || len(on) != size {
 			return fmt.Errorf("there run %v", where)
 		}
 		return nil
 	})
-	s.onlyThose(t, where)
-	if shard := s.shardOf(t, where["once"]); shard != "b" {
-		t.Errorf("the Pod with a volume in the zone of b has a machine of %s", shard)
-	}
+	return where
+}
 
-	// One ends while the operator is away, the others are deleted.
-	s.operator.Kill()
-	_, err := s.client.CoreV1().Pods("own").Patch(t.Context(), "once", types.MergePatchType,
+// finish ends the containers of a Pod.
+func (s *system) finish(t *testing.T, pod string) {
+	t.Helper()
+	_, err := s.client.CoreV1().Pods(s.lone()).Patch(t.Context(), pod, types.MergePatchType,
 		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, nodes.Finish, corev1.PodSucceeded), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	kube.Await(t, "it has ended", func(ctx context.Context) error {
-		pod, err := s.client.CoreV1().Pods("own").Get(ctx, "once", metav1.GetOptions{})
+		pod, err := s.client.CoreV1().Pods(s.lone()).Get(ctx, pod, metav1.GetOptions{})
 		if err == nil && pod.Status.Phase != corev1.PodSucceeded {
 			err = fmt.Errorf("it is %s", pod.Status.Phase)
 		}
 		return err
 	})
-	s.start(t)
-	if err := s.client.AppsV1().Deployments("own").Delete(t.Context(), "own", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	ended := time.Now()
-	kube.Await(t, "their machines stay for a minute, and then go", func(ctx context.Context) error {
-		all, err := s.ownMachines(ctx, "own")
-		for _, machine := range all {
-			if machine.GetDeletionTimestamp() == nil {
-				err = errors.Join(err, fmt.Errorf("%s stays", machine.GetName()))
-			}
-		}
-		return err
-	})
-	kube.Await(t, "they are gone", func(ctx context.Context) error {
-		all, err := s.ownMachines(ctx, "own")
-		if err == nil && len(all) > 0 {
-			err = fmt.Errorf("%d are left", len(all))
-		}
-		return err
-	})
-	for _, node := range where {
-		kube.Await(t, "so is a Node", s.vanished(node))
-	}
-	t.Logf("measured: gone %v after the end of their Pods", time.Since(ended).Round(time.Second))
 }
 
-// ownMachines returns the machines that were made for Pods of a namespace.
-func (s *system) ownMachines(ctx context.Context, namespace string) ([]unstructured.Unstructured, error) {
-	all, err := s.list(ctx, infrav1.KindMachine)
-	return slices.DeleteFunc(all, func(m unstructured.Unstructured) bool {
-		return m.GetLabels()[infrav1.LabelOnDemandPodNamespace] != namespace
-	}), err
+// ending returns nil once so many Machines are known to have lost their Pods.
+func (s *system) ending(ctx context.Context, want int) error {
+	machines, err := s.list(ctx, "Machine")
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, m := range machines {
+		if m.GetAnnotations()[infrav1.OnDemandEndedAt] != "" {
+			n++
+		}
+	}
+	if n != want {
+		err = fmt.Errorf("of %d it is known", n)
+	}
+	return err
+}
+
+// goneInTime checks by the API server's times that the Node of a Pod was deleted within two
+// minutes of the Pod, and not before the minute, rounded, was over for which a machine lingers.
+func (s *system) goneInTime(t *testing.T, pod, node string, since time.Time) {
+	t.Helper()
+	requests, err := s.Audit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ended, gone time.Time
+	for _, r := range requests {
+		if r.Verb != "delete" || r.Code != 200 || r.Time.Before(since) {
+			continue
+		}
+		switch {
+		case r.Resource == "pods" && r.Namespace == s.lone() && r.Name == pod && ended.IsZero():
+			ended = r.Time
+		case r.Resource == "nodes" && r.Name == node:
+			gone = r.Time
+		}
+	}
+	if after := gone.Sub(ended); ended.IsZero() || after < 55*time.Second || after > 2*time.Minute {
+		t.Errorf("Pod %s was deleted at %v and its Node at %v: %v later", pod, ended, gone, after)
+	} else {
+		t.Logf("measured: Node gone %v after its Pod", after.Round(time.Second))
+	}
 }
 
 // onlyThose checks that Nodes have those Pods and no others, and would take no others.
@@ -180,7 +257,7 @@ func (s *system) onlyThose(t *testing.T, where map[string]string) {
 		for _, taint := range object.Spec.Taints {
 			closed = closed || taint.Key == infrav1.TaintOnDemandClaim && taint.Value == claim && taint.Effect == corev1.TaintEffectNoSchedule
 		}
-		pod, err := s.client.CoreV1().Pods("own").Get(t.Context(), name, metav1.GetOptions{})
+		pod, err := s.client.CoreV1().Pods(s.lone()).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,10 +20,10 @@ import (
 // O16: while there is no API server the operator's process ends, for it cannot keep its
 // Lease, and machines go on. When there is one again, and an operator, all is as it was.
 func TestO16_WithoutAnAPIServerNothingChanges(t *testing.T) {
-	s := startSystem(t)
+	s := startAlone(t)
 	s.pool(t, "headless", "shards: [a, b, c]", 3)
 	began, before := time.Now(), s.names(t, "headless")
-	if err := s.Stop(kube.APIServer); err != nil {
+	if err := s.Kill(kube.APIServer); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -55,7 +55,7 @@ func TestO16_APausedClusterWaits(t *testing.T) {
 	s := startSystem(t)
 	s.pool(t, "paused", "shards: [a]", 1)
 	s.merge(t, "Cluster", s.cluster(), `{"spec":{"paused":true}}`)
-	goOn := func() { s.merge(&shared, "Cluster", s.cluster(), `{"spec":{"paused":false}}`) }
+	goOn := func() { s.merge(&s.place.tb, "Cluster", s.cluster(), `{"spec":{"paused":false}}`) }
 	t.Cleanup(goOn) // a pool that is paused cannot end
 	kube.Await(t, "the pool says that it is paused", func(ctx context.Context) error {
 		pool, err := s.get(ctx, infrav1.KindMachinePool, "paused")
@@ -109,7 +109,7 @@ func TestO2_MixedUpAddressesAreNoticed(t *testing.T) {
 	for _, shard := range s.shards.Shards() {
 		right[shard] = s.shards.OperatorAddr(shard)
 	}
-	t.Cleanup(func() { s.address(&shared, right) })
+	t.Cleanup(func() { s.address(&s.place.tb, right) })
 	for _, shard := range []string{"a", "b"} {
 		kube.Await(t, "shard "+shard+" is not reached", s.reachable("mixed", shard, "False"))
 	}

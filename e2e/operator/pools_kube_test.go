@@ -91,7 +91,7 @@ func TestO7_AShardThatIsAwayCostsNoNode(t *testing.T) {
 // O6, O7: a pool grows to twenty and goes back to none, and each time one shard's server
 // is killed on the way and another one out of reach. Nothing is lost, and nothing is left.
 func TestO6_O7_TwentyAndNoneThroughOutages(t *testing.T) {
-	s := startSystem(t)
+	s := startLong(t)
 	s.pool(t, "story", "shards: [a, b, c], rebalance: Never", 0)
 	began := time.Now()
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -16,96 +17,163 @@ import (
 	"nstance.dev/e2e/kube"
 	"nstance.dev/e2e/kube/nodes"
 	"nstance.dev/e2e/shards"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
-// system is all of it: a cluster with Cluster API, shards a, b and c with real servers, a
-// Node for each machine of theirs, and the operator as the chart installs it.
+// system is all of it but for the cluster, which is everybody's: shards a, b and c with real
+// servers, a Node for each machine of theirs, and the operator as the chart installs it, in a
+// namespace of its own.
 type system struct {
 	*installation
+	place    *place
 	imported []string // instances that there were before the operator
-	power    *power
+	ground   *ground
 }
 
-// power says which machines have it. The zero value: all of them.
-type power struct {
-	mu  sync.Mutex
-	off func(name string) bool // nil: none
+// ground is where the machines of a system stand. The zero value has none yet, and there is
+// power.
+type ground struct {
+	mu    sync.Mutex
+	off   func(name string) bool // who has no power; nil: none
+	other func(*nodes.Machine)   // what Nodes say; nil: what is so
+	been  map[string]string      // all that there have been, each with its shard
 }
 
 // cut takes the power from some machines, also from those to come, until the end of the test.
 // Their Nodes fall silent, or never come; their servers notice nothing.
-func (p *power) cut(t *testing.T, off func(name string) bool) {
-	p.set(off)
-	t.Cleanup(func() { p.set(nil) })
+func (g *ground) cut(t *testing.T, off func(name string) bool) {
+	g.set(off)
+	t.Cleanup(func() { g.set(nil) })
 }
 
-func (p *power) set(off func(string) bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.off = off
+func (g *ground) set(off func(string) bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.off = off
 }
 
-func (p *power) has(name string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.off == nil || !p.off(name)
+// disguise has Nodes that come until the end of the test say something else of their machine.
+func (g *ground) disguise(t *testing.T, as func(*nodes.Machine)) {
+	set := func(as func(*nodes.Machine)) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.other = as
+	}
+	set(as)
+	t.Cleanup(func() { set(nil) })
 }
 
-// theSystem is the one that the tests share; nil before the first of them.
-var theSystem *system
+// powered returns those machines that have power, and remembers all.
+func (g *ground) powered(all []nodes.Machine) []nodes.Machine {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.been == nil {
+		g.been = map[string]string{}
+	}
+	for i := range all {
+		g.been[all[i].Name] = all[i].Labels[corev1.LabelTopologyZone]
+		if g.other != nil {
+			all[i].Labels = maps.Clone(all[i].Labels)
+			g.other(&all[i])
+		}
+	}
+	return slices.DeleteFunc(all, func(m nodes.Machine) bool { return g.off != nil && g.off(m.Name) })
+}
 
-// startSystem returns the system. It is started for the first test that needs it and ends
-// with the last one; tests have pools of their own in it.
+// shard returns that of a machine that stands here, or did; "" if none did.
+func (g *ground) shard(name string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.been[name]
+}
+
+// lone is the namespace whose Pods may have machines of their own.
+func (s *system) lone() string { return s.place.name + "-pods" }
+
+// startSystem gives a test a system for itself, until it ends. Tests take turns with the few
+// that there are, beside each other; it must come first in a test.
 func startSystem(t *testing.T) *system {
 	t.Helper()
-	shared.TB = t
-	if theSystem == nil {
-		s := shards.New(&shared, map[string]shards.Groups{"a": {"web": 3}, "b": {"web": 1}, "c": {}})
-		c := newCore(&shared, "nstance-operator", kube.Config{Scheduler: true, NodeMonitorGrace: 20 * time.Second})
-		on := &power{}
-		bootMachines(&shared, c, s, on)
-		before := instancesOf(t, s, 4)
-		theSystem = &system{imported: before, power: on, installation: install(&shared, c, s, shards.Tenant, map[string]any{
-			"webhook":           map[string]any{"port": 443}, // of its Service: see package kube
-			"clusterAutoscaler": map[string]any{"rbac": map[string]any{"create": true}},
-		})}
-	}
-	theSystem.enter(t)
-	kube.Await(t, "the operator is there, and so are its shards", theSystem.connected)
-	return theSystem
+	startCluster(t)
+	return common.enter(t, &common.plain, beside)
 }
 
-// instancesOf returns the instances of all shards in order, once there are that many.
-func instancesOf(t *testing.T, s *shards.Cluster, size int) []string {
+// startGuarded is [startSystem] for the one whose operator serves webhooks, and which had
+// groups before there was an operator.
+func startGuarded(t *testing.T) *system {
+	t.Helper()
+	startCluster(t)
+	return common.enter(t, &common.guarded, beside)
+}
+
+// startLong is [startSystem] for a test of minutes, which begins before the others.
+func startLong(t *testing.T) *system {
+	t.Helper()
+	startCluster(t)
+	return common.enter(t, &common.plain, long)
+}
+
+// startAlone is [startSystem] for a test that nobody else can bear: it runs before those that
+// run beside each other.
+func startAlone(t *testing.T) *system {
+	t.Helper()
+	startCluster(t)
+	return common.enter(t, &common.plain, alone)
+}
+
+// build starts what a system consists of.
+func (s *system) build(t testing.TB, c *core, webhooks bool) {
+	t.Helper()
+	groups := map[string]shards.Groups{"a": {}, "b": {}, "c": {}}
+	values := map[string]any{
+		"crds": map[string]any{"install": false}, "webhook": map[string]any{"enabled": false},
+		"onDemand":          map[string]any{"mode": "annotate", "provisionTimeout": "1m", "linger": "5s"},
+		"clusterAutoscaler": map[string]any{"rbac": map[string]any{"create": true}},
+		"extraArgs":         []any{"--on-demand-namespaces=" + s.lone(), "--shard-unreachable-grace=10s,10s"},
+	}
+	if webhooks {
+		groups = map[string]shards.Groups{"a": {"web": 3}, "b": {"web": 1}, "c": {}}
+		values = map[string]any{
+			"webhook":   map[string]any{"port": 443}, // of its Service: see package kube
+			"extraArgs": []any{"--on-demand-namespaces=" + s.lone()},
+		}
+	}
+	servers := shards.New(t, groups)
+	bootMachines(t, c, servers, s.ground)
+	for shard := range groups {
+		s.imported = append(s.imported, instancesOf(t, servers, shard, groups[shard]["web"])...)
+	}
+	s.installation = install(t, c, servers, shards.Tenant, values)
+}
+
+// instancesOf returns the instances of a shard once there are that many.
+func instancesOf(t testing.TB, s *shards.Cluster, shard string, size int) []string {
 	t.Helper()
 	var ids []string
-	kube.Await(t, "the servers have their instances", func(ctx context.Context) error {
+	kube.Await(t, "the server of "+shard+" has its instances", func(ctx context.Context) error {
 		ids = nil
-		for _, shard := range s.Shards() {
-			instances, _, err := s.Instances(ctx, shard)
-			if err != nil {
-				return err
-			}
-			for _, in := range instances {
-				ids = append(ids, in.GetInstanceId())
-			}
+		instances, _, err := s.Instances(ctx, shard)
+		if err != nil {
+			return err
+		}
+		for _, in := range instances {
+			ids = append(ids, in.GetInstanceId())
 		}
 		if len(ids) != size {
 			return fmt.Errorf("%d instances, want %d", len(ids), size)
 		}
 		return nil
 	})
-	slices.Sort(ids)
 	return ids
 }
 
 // bootMachines keeps a Node for each machine of the shards that has power.
-func bootMachines(t testing.TB, c *core, s *shards.Cluster, on *power) {
+func bootMachines(t testing.TB, c *core, s *shards.Cluster, on *ground) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	log := slog.New(slog.DiscardHandler) // they have nothing to say that their Nodes do not show
-	go func() { ended <- nodes.Follow(ctx, c.client, log, 200*time.Millisecond, machinesOf(s, on)) }()
+	go func() { ended <- nodes.Follow(ctx, c.client, log, 250*time.Millisecond, machinesOf(s, on)) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -114,9 +182,18 @@ func bootMachines(t testing.TB, c *core, s *shards.Cluster, on *power) {
 	})
 }
 
+// addressesOf are those that a Node has of its machine.
+func addressesOf(in *nstancev1.InstanceStatus) []corev1.NodeAddress {
+	var all []corev1.NodeAddress
+	for _, address := range in.GetAddresses() {
+		all = append(all, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address})
+	}
+	return all
+}
+
 // machinesOf returns what lists the machines of all shards. A shard that does not answer, or
 // does not know yet, has those that it had.
-func machinesOf(s *shards.Cluster, on *power) func(context.Context) ([]nodes.Machine, error) {
+func machinesOf(s *shards.Cluster, on *ground) func(context.Context) ([]nodes.Machine, error) {
 	known := map[string][]nodes.Machine{}
 	return func(ctx context.Context) ([]nodes.Machine, error) {
 		var all []nodes.Machine
@@ -127,7 +204,7 @@ func machinesOf(s *shards.Cluster, on *power) func(context.Context) ([]nodes.Mac
 				for _, in := range instances {
 					if in.GetRegisteredAt() != nil {
 						known[shard] = append(known[shard], nodes.Machine{
-							Name: in.GetInstanceId(), ProviderID: in.GetProviderUri(),
+							Name: in.GetInstanceId(), ProviderID: in.GetProviderUri(), Addresses: addressesOf(in),
 							Labels: map[string]string{corev1.LabelTopologyZone: shard}, Heartbeat: 2 * time.Second,
 						})
 					}
@@ -135,6 +212,6 @@ func machinesOf(s *shards.Cluster, on *power) func(context.Context) ([]nodes.Mac
 			}
 			all = append(all, known[shard]...)
 		}
-		return slices.DeleteFunc(all, func(m nodes.Machine) bool { return !on.has(m.Name) }), nil
+		return on.powered(all), nil
 	}
 }

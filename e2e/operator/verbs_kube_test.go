@@ -37,32 +37,51 @@ var unused = map[string]string{
 }
 
 // excused is whether a right that was not used is granted for a reason that stands here.
-func excused(user, grant string, used map[string]bool) bool {
-	account := user[strings.LastIndex(user, ":")+1:]
+func excused(account, grant string, used map[string]bool) bool {
 	verb, resource, _ := strings.Cut(grant, " ")
 	if account == coreAccount && slices.Contains([]string{"list", "watch"}, verb) {
-		return excused(user, "get "+resource, used) // it keeps copies of what it looks up
+		return excused(account, "get "+resource, used) // it keeps copies of what it looks up
 	}
-	return unused[account+" "+grant] != "" || verb == "list" && used[user+" watch "+resource]
+	return unused[account+" "+grant] != "" || verb == "list" && used[account+" watch "+resource]
 }
 
-// coreAccount is that of Cluster API.
-const coreAccount = "nstance-capi-workload"
+// The accounts of the chart: the operator's, which has the name of the release otherwise, and
+// that of Cluster API.
+const (
+	operatorAccount = "nstance-operator"
+	coreAccount     = "nstance-capi-workload"
+)
 
-// O19: in all these tests the operator, and Cluster API as the account that the operator's
-// chart gives it, were refused nothing for want of a right, and there is no right that
-// they did not use. This file is the last one of the package, so this is the last test;
-// where only some tests ran, it says nothing of what was not used.
+// O19: in all these tests the operators, and Cluster API as the accounts that their charts give
+// it, were refused nothing for want of a right, and there is no right that none of them used.
+// It waits for all tests that have an operator; where only some of them ran, it says nothing of
+// what was not used.
 func TestO19_TheChartGrantsWhatIsUsed(t *testing.T) {
-	s := startSystem(t)
-	requests, err := s.Audit()
+	startCluster(t)
+	t.Parallel()
+	common.using.Wait()
+	requests, err := common.cluster.Audit()
 	if err != nil {
 		t.Fatal(err)
 	}
-	grants := s.grants(t)
+	grants := map[string]map[string]bool{} // by account
+	accounts := map[string]string{}        // by user
+	for _, i := range common.installed {
+		for user, rights := range i.grants(t) {
+			account := i.role(user)
+			accounts[user] = account
+			if grants[account] == nil {
+				grants[account] = map[string]bool{}
+			}
+			for _, right := range rights {
+				grants[account][right] = true
+			}
+		}
+	}
 	used := map[string]bool{}
 	for _, r := range requests {
-		if _, ours := grants[r.User]; !ours {
+		account, ours := accounts[r.User]
+		if !ours {
 			continue
 		}
 		if r.Unauthorized {
@@ -70,19 +89,27 @@ func TestO19_TheChartGrantsWhatIsUsed(t *testing.T) {
 		}
 		path, _, _ := strings.Cut(r.URI, "?")
 		for _, name := range []string{resourceName(r.Group, r.Resource, r.Subresource), path} {
-			used[r.User+" "+r.Verb+" "+name] = true
+			used[account+" "+r.Verb+" "+name] = true
 		}
 	}
 	if part := flag.Lookup("test.run"); part != nil && part.Value.String() != "" {
 		return
 	}
-	for _, user := range slices.Sorted(maps.Keys(grants)) {
-		for _, grant := range grants[user] {
-			if !used[user+" "+grant] && !excused(user, grant, used) {
-				t.Errorf("%s may %s, and never did", user, grant)
+	for _, account := range slices.Sorted(maps.Keys(grants)) {
+		for _, grant := range slices.Sorted(maps.Keys(grants[account])) {
+			if !used[account+" "+grant] && !excused(account, grant, used) {
+				t.Errorf("%s may %s, and never did", account, grant)
 			}
 		}
 	}
+}
+
+// role is what a user is in an installation: the operator, or Cluster API.
+func (i *installation) role(user string) string {
+	if user == i.user() {
+		return operatorAccount
+	}
+	return coreAccount
 }
 
 // resourceName is a resource with its group, and the subresource if it is about one.

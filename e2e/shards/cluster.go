@@ -34,6 +34,10 @@ const (
 	Kind     = "knd"
 )
 
+// Narrow is a subnet pool beside that of the template. The first shard has room for one
+// machine in it.
+const Narrow = "narrow"
+
 // Groups are static groups of the default tenant, by key, with their sizes.
 type Groups map[string]int
 

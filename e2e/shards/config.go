@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"nstance.dev/providers/local"
 	"nstance.dev/server/bucket"
@@ -46,9 +47,17 @@ func (c *Cluster) Configure(name string, groups Groups) {
 	c.write(filepath.Join(c.bucket(), bucket.ConfigKey(name)), text)
 }
 
+// userData is that of the provider, and gives each machine an address, which it tells its
+// server. It leads nowhere.
+var userData = strings.Replace(local.DefaultUserData, "exec ", `export NSTANCE_INSTANCE_IPV4="10.77.$(($$ / 250 % 250)).$(($$ % 250 + 1))"`+"\nexec ", 1)
+
 // configuration is patient with a busy box, and drains for long enough that it is not
 // the time that ends a drain.
 func (c *Cluster) configuration(s *shard, groups Groups) object {
+	options := object{"dir": c.box.Path("machines", s.name)}
+	if s.name == c.Shards()[0] {
+		options["room"] = object{Narrow: 1}
+	}
 	addresses := object{
 		"registration_addr": s.registration, "operator_addr": s.operator, "agent_addr": s.agent,
 		"health_addr": s.health, "election_addr": s.ballot,
@@ -60,13 +69,13 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 	return object{
 		"server": object{
 			"cluster_id": ClusterID, "shard": s.name,
-			"provider": object{"kind": "local", "zone": s.name, "options": object{"dir": c.box.Path("machines", s.name)}},
+			"provider": object{"kind": "local", "zone": s.name, "options": options},
 			"secrets": object{
 				"provider":       "object-storage",
 				"encryption_key": object{"provider": "file", "source": c.box.KeyPath()},
 			},
 			"bind": addresses, "advertise": addresses,
-			"subnet_pools":          object{"local": []string{"local"}},
+			"subnet_pools":          object{"local": []string{"local"}, Narrow: []string{Narrow}},
 			"health_check_interval": "20s", "request_timeout": "10s", "drain_timeout": "90s",
 			"garbage_collection": object{"interval": "2s", "registration_timeout": "5m"},
 			"rails":              object{"never_registered_per_hour": 1000},
@@ -75,7 +84,7 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 		},
 		"templates": object{Template: object{
 			"kind": Kind, "arch": runtime.GOARCH, "instance_type": "process", "subnet_pool": "local",
-			"userdata": object{"content": local.DefaultUserData},
+			"userdata": object{"content": userData},
 		}},
 		"tenants": object{OtherTenant: object{}},
 		"groups":  object{Tenant: static},
