@@ -56,7 +56,8 @@ func TestO18_TheREADMEByHelm(t *testing.T) {
 
 	r.types(t, `helm install nstance-operator operator/charts/nstance-operator --namespace nstance --values values.yaml
 kubectl -n nstance scale machinepool web --replicas=6
-kubectl -n nstance wait --for=jsonpath='{.status.nodeRefs[5].name}' machinepool/web --timeout=15m`)
+kubectl -n nstance wait --for=jsonpath='{.status.replicas}'=6 machinepool/web --timeout=15m
+kubectl -n nstance wait --for=jsonpath='{.status.phase}'=Running machinepool/web --timeout=15m`)
 	for _, before := range instances {
 		if got := running(t, s); len(got) != 6 || !slices.Contains(got, before) {
 			t.Errorf("instances %v are now %v", instances, got)
