@@ -22,8 +22,10 @@ type Settings struct {
 type Group struct {
 	Key  string
 	Size int
-	// Static: the server's configuration file has it.
-	Static bool
+	// Static: the server's configuration file has it. StaticSize is the size that the file
+	// gives it; nil: none.
+	Static     bool
+	StaticSize *int
 	// Deleting: it drains to zero and is then forgotten.
 	Deleting bool
 	// Config is what may be written into a pool.
@@ -74,7 +76,7 @@ type Input struct {
 }
 
 // Step is one thing to do: CreatePool, CreateShardGroup, CreateMachinePool,
-// ReportImported, ReportUncovered or ReportBroken.
+// ReportImported, ReportUncovered, ReportStaticSize or ReportBroken.
 type Step interface{ step() }
 
 // CreatePool makes an NstanceMachinePool.
@@ -110,6 +112,10 @@ type ReportUncovered struct {
 	Reason string
 }
 
+// ReportStaticSize tells people, once for each value, that the configuration of servers gives
+// a pool's group another size than it has. That is not followed.
+type ReportStaticSize struct{ Pool, Reason string }
+
 // ReportBroken tells people that an imported pool cannot be completed.
 type ReportBroken struct{ Pool, Reason string }
 
@@ -118,16 +124,17 @@ func (CreateShardGroup) step()  {}
 func (CreateMachinePool) step() {}
 func (ReportImported) step()    {}
 func (ReportUncovered) step()   {}
+func (ReportStaticSize) step()  {}
 func (ReportBroken) step()      {}
 
 // Plan returns the steps that make pools of groups without one, and complete those that a
-// crash left half made. It is empty while the gate is closed. When a step fails, those
+// crash left half made; none of these while the gate is closed. When a step fails, those
 // that follow for the same pool are not to be done: the next plan has them again.
 func Plan(in Input) []Step {
+	steps := in.staticSizes()
 	if !in.Settings.Enabled || !OpenGate(in.Shards).Open {
-		return nil
+		return steps
 	}
-	var steps []Step
 	taken := map[string]bool{}
 	for _, name := range in.Taken {
 		taken[name] = true
@@ -177,7 +184,7 @@ func (in Input) group(key string, found []onShard, taken map[string]bool) []Step
 		}
 	}
 	uncovered := slices.DeleteFunc(slices.Clone(found), func(f onShard) bool {
-		return slices.ContainsFunc(pools, func(p Pool) bool { return slices.Contains(p.Shards, f.shard) })
+		return slices.ContainsFunc(pools, func(p Pool) bool { return p.lists(f.shard) })
 	})
 	switch {
 	case len(uncovered) == 0:
@@ -228,7 +235,7 @@ func complete(p Pool) []Step {
 	}
 	var steps []Step
 	for _, s := range sizes {
-		if slices.Contains(p.Shards, s.Shard) && !p.has(s.Shard) {
+		if p.lists(s.Shard) && !p.has(s.Shard) {
 			total += s.Size
 			steps = append(steps, CreateShardGroup{Pool: p.Name, Group: p.Group, Shard: s.Shard, Size: s.Size, Config: p.Config})
 		}
@@ -238,6 +245,9 @@ func complete(p Pool) []Step {
 		ReportImported{p.Name, fmt.Sprintf("group %s was found with %s: %d replicas", p.Group, p.ImportedFrom, total)},
 	)
 }
+
+// lists is whether the pool is on a shard.
+func (p Pool) lists(shard string) bool { return slices.Contains(p.Shards, shard) }
 
 // has is whether the group object of a shard exists.
 func (p Pool) has(shard string) bool {

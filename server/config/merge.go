@@ -59,6 +59,7 @@ func (c *Config) merge(l layers) *EffectiveGroup {
 
 func (g *EffectiveGroup) applyStatic(s *Group) {
 	setInt(&g.Size, s.Size)
+	g.StaticSize = s.Size
 	g.override(s.InstanceType, s.SubnetPool, s.LoadBalancers)
 	g.Args = mergeObjects(g.Args, s.Args)
 	g.Vars = mergeVars(g.Vars, s.Vars)

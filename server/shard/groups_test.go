@@ -397,7 +397,7 @@ func TestStaticGroupBecomesDynamicAndBack(t *testing.T) {
 			w.settle(time.Minute)
 			w.same(before)
 			group := w.group(web)
-			if group.IsStatic || group.Size != 3 || group.Vars["a"] != "1" {
+			if group.IsStatic || group.StaticSize != nil || group.Size != 3 || group.Vars["a"] != "1" {
 				t.Fatalf("without its static definition: %v", group)
 			}
 			w.stop()
@@ -405,7 +405,7 @@ func TestStaticGroupBecomesDynamicAndBack(t *testing.T) {
 			w.lead()
 			w.settle(time.Minute)
 			w.same(before)
-			if group := w.group(web); !group.IsStatic || group.Size != 3 {
+			if group := w.group(web); !group.IsStatic || group.GetStaticSize() != 5 || group.Size != 3 {
 				t.Fatalf("back in the configuration: %v", group)
 			}
 		}

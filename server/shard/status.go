@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -57,6 +58,9 @@ func (r *Reign) groupStatus(id fleet.GroupID, eff *config.EffectiveGroup) *nstan
 	st.Capacity = offer.Resources()
 	if offer.GPUs > 0 {
 		st.Gpu = &nstancev1.Gpu{Type: offer.GPUModel, Count: int32(offer.GPUs)}
+	}
+	if eff.StaticSize != nil {
+		st.StaticSize = proto.Int32(int32(*eff.StaticSize))
 	}
 	if len(eff.InstanceTypes) > 0 {
 		st.InstanceType = eff.InstanceTypes[0]

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -130,8 +131,12 @@ func (r *Reconciler) listings() []importing.Shard {
 // group is a group as package importing sees it: of its settings those that its first
 // write may repeat without a change.
 func group(g *nstancev1.GroupStatus) importing.Group {
+	var static *int
+	if g.StaticSize != nil {
+		static = ptr.To(int(g.GetStaticSize()))
+	}
 	return importing.Group{
-		Key: g.GetKey(), Size: int(g.GetSize()), Static: g.GetIsStatic(), Deleting: g.GetDeleting(),
+		Key: g.GetKey(), Size: int(g.GetSize()), Static: g.GetIsStatic(), StaticSize: static, Deleting: g.GetDeleting(),
 		Config: importing.Config{
 			Template: g.GetTemplate(), Subnets: g.GetSubnetPool(), LoadBalancers: g.GetLoadBalancers(),
 			InstanceType: g.GetDynamic().GetInstanceType(), Vars: g.GetDynamic().GetVars().GetValues(),

@@ -48,7 +48,7 @@ type Reconciler struct {
 	Events     events.EventRecorder
 	Now        func() time.Time
 
-	told map[string]string // by pool: what was last reported of it
+	told map[about]string // what was last reported
 }
 
 var manager = apply.Manager("imports")
@@ -147,17 +147,20 @@ func (r *Reconciler) publish(ctx context.Context, cluster *infrav1.NstanceCluste
 	return nil
 }
 
+// about is a pool and the reason of an event.
+type about struct{ pool, reason string }
+
 // report tells people something about a pool, once as long as it stays the same.
-func (r *Reconciler) report(about *infrav1.NstanceMachinePool, kind, reason, text string) {
-	if about == nil {
+func (r *Reconciler) report(pool *infrav1.NstanceMachinePool, kind, reason, text string) {
+	if pool == nil {
 		return
 	}
 	if r.told == nil {
-		r.told = map[string]string{}
+		r.told = map[about]string{}
 	}
-	if key := reason + " " + text; r.told[about.Name] != key {
-		r.told[about.Name] = key
-		r.Events.Eventf(about, nil, kind, reason, "Import", "%s", text)
+	if key := (about{pool.Name, reason}); r.told[key] != text {
+		r.told[key] = text
+		r.Events.Eventf(pool, nil, kind, reason, "Import", "%s", text)
 	}
 }
 

@@ -53,6 +53,8 @@ func poolOf(step importing.Step) string {
 		return s.Pool
 	case importing.ReportUncovered:
 		return s.Pool
+	case importing.ReportStaticSize:
+		return s.Pool
 	case importing.ReportBroken:
 		return s.Pool
 	default:
@@ -78,6 +80,8 @@ func (r *Reconciler) do(ctx context.Context, w world, step importing.Step) error
 		r.report(w.pools[s.Pool], normal, "PoolImported", s.Reason)
 	case importing.ReportUncovered:
 		r.report(w.pools[s.Pool], warning, "ShardNotCovered", s.Reason)
+	case importing.ReportStaticSize:
+		r.report(w.pools[s.Pool], normal, "StaticSizeDiffers", s.Reason)
 	case importing.ReportBroken:
 		r.report(w.pools[s.Pool], warning, "ImportBroken", s.Reason)
 	}

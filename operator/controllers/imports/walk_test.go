@@ -282,6 +282,30 @@ func TestO3_APersonsPoolWins(t *testing.T) {
 	})
 }
 
+// Two things are wrong with the same pool, and each is said once.
+func TestO3_AnEditedStaticSizeIsToldOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Create(&infrav1.NstanceMachinePool{
+			ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: infrav1.NstanceMachinePoolSpec{Group: "workers", Shards: []string{"a"}},
+		})
+		told := func(size string) string {
+			return "StaticSizeDiffers: NstanceMachinePool: the configuration of the servers gives group workers the size " + size +
+				" on a; that is not followed, for the size is the MachinePool's"
+		}
+		uncovered := "ShardNotCovered: NstanceMachinePool: group workers is also on b, which no pool lists"
+		for i, want := range [][]string{{told("7"), uncovered}, {told("8")}} {
+			w.Shard("a").SetStaticSize(tenant, "workers", int32(7+i))
+			w.After(time.Minute)
+			for range 3 {
+				w.mustPass()
+			}
+			if diff := cmp.Diff(want, w.Told()); diff != "" {
+				t.Error(diff)
+			}
+		}
+	})
+}
+
 func TestO3_AGroupOnItsWayOutIsNotBroughtBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		for _, shard := range []string{"a", "b"} {

@@ -158,6 +158,17 @@ func (s *Shard) SetStatic(tenant, key string, static bool) {
 	}
 }
 
+// SetStaticSize makes the configuration file of the servers give a group a size, which counts
+// for nothing: an API has set another one.
+func (s *Shard) SetStaticSize(tenant, key string, size int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g := s.groups[groupKey{tenant, key}]; g != nil {
+		g.IsStatic, g.StaticSize = true, &size
+		s.put(g.GroupStatus)
+	}
+}
+
 // SetCapacity says how many machines the provider has for a group; negative: enough. For
 // each that it lacks, Step reports an error of class `capacity`.
 func (s *Shard) SetCapacity(tenant, key string, machines int) {

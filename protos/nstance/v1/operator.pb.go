@@ -936,7 +936,10 @@ type GroupStatus struct {
 	Pause *Pause `protobuf:"bytes,33,opt,name=pause,proto3" json:"pause,omitempty"`
 	// Conditions in force, as Explain gives them, without those of instances. Only in
 	// answers of ListGroups and Explain.
-	Conditions    []*Condition `protobuf:"bytes,34,rep,name=conditions,proto3" json:"conditions,omitempty"`
+	Conditions []*Condition `protobuf:"bytes,34,rep,name=conditions,proto3" json:"conditions,omitempty"`
+	// Size that the server's configuration file gives the group. What the API set is
+	// stronger, see size. Absent: the file does not have the group, or gives it no size.
+	StaticSize    *int32 `protobuf:"varint,35,opt,name=static_size,json=staticSize,proto3,oneof" json:"static_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1207,6 +1210,13 @@ func (x *GroupStatus) GetConditions() []*Condition {
 		return x.Conditions
 	}
 	return nil
+}
+
+func (x *GroupStatus) GetStaticSize() int32 {
+	if x != nil && x.StaticSize != nil {
+		return *x.StaticSize
+	}
+	return 0
 }
 
 // Gpu describes the accelerators of one instance.
@@ -3738,7 +3748,7 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x12DeleteGroupRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
 	"\amanager\x18\x02 \x01(\tR\amanager\x12\x1a\n" +
-	"\btakeover\x18\x03 \x01(\bR\btakeover\"\x8b\n" +
+	"\btakeover\x18\x03 \x01(\bR\btakeover\"\xc1\n" +
 	"\n" +
 	"\vGroupStatus\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
@@ -3779,13 +3789,16 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x05pause\x18! \x01(\v2\x11.nstance.v1.PauseR\x05pause\x125\n" +
 	"\n" +
 	"conditions\x18\" \x03(\v2\x15.nstance.v1.ConditionR\n" +
-	"conditions\x1a7\n" +
+	"conditions\x12$\n" +
+	"\vstatic_size\x18# \x01(\x05H\x00R\n" +
+	"staticSize\x88\x01\x01\x1a7\n" +
 	"\tVarsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
 	"\rCapacityEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"/\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0e\n" +
+	"\f_static_size\"/\n" +
 	"\x03Gpu\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x05R\x05count\"\xb0\x02\n" +
@@ -4198,6 +4211,7 @@ func file_nstance_v1_operator_proto_init() {
 	}
 	file_nstance_v1_operator_proto_msgTypes[10].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[11].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[13].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[15].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[16].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[21].OneofWrappers = []any{}
