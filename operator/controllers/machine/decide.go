@@ -260,12 +260,23 @@ func (d *decision) create() {
 		d.wait(api.ReasonShardUnreachable, fmt.Sprintf("shard %s does not answer", m.Spec.Shard), 0)
 		return
 	}
+	if d.turnedAway() && d.elsewhere() {
+		d.goElsewhere("shard " + m.Spec.Shard + " has no room; another one is tried")
+		return
+	}
 	if wait, ok := d.refused(s.Group.GetEtag()); ok {
 		d.wait(refusal(d.o.Tried.Class), d.o.Tried.Message, wait)
 		return
 	}
 	d.wait(api.ReasonProvisioning, fmt.Sprintf("shard %s is asked for instance %s", m.Spec.Shard, m.Spec.InstanceID), 0)
 	d.do(Create{s.Group.GetEtag()})
+}
+
+// turnedAway reports whether the shard has said that it makes no instance of that id,
+// because there is no room.
+func (d *decision) turnedAway() bool {
+	t := d.o.Tried
+	return t.Failures > 0 && t.Instance == d.o.Machine.Spec.InstanceID && t.Class == shards.NoRoom
 }
 
 // refused reports whether it is too early to ask again, and when to; zero: when the group
@@ -307,6 +318,8 @@ func refusal(class shards.Class) string {
 		return api.ReasonShardAuthFailed
 	case shards.TenantUnknown:
 		return api.ReasonTenantUnknown
+	case shards.NoRoom:
+		return api.ReasonCapacityUnavailable
 	case shards.Unavailable, shards.Broken, shards.Ended, shards.Exhausted:
 		return api.ReasonProvisioning
 	}
@@ -331,27 +344,34 @@ func (d *decision) leaveFull() {
 func (d *decision) elsewhere() bool {
 	m := d.o.Machine
 	tried := d.tried()
-	if m.Spec.Mode == api.MachineManaged || d.o.Owner == nil || d.Status.Initialization.Provisioned || tried == nil {
+	if m.Spec.Mode == api.MachineManaged || d.o.Owner == nil || !d.o.Owner.DeletionTimestamp.IsZero() ||
+		d.Status.Initialization.Provisioned || tried == nil {
 		return false
 	}
 	young := d.now.Before(m.CreationTimestamp.Add(d.o.ProvisionTimeout))
 	return young && Place(m.Spec.GroupRef.Name, "", tried, d.o.Shards).Shard != ""
 }
 
+// goElsewhere takes the machine to another shard, with another id. The API server lets the id
+// change once the status says that the instance has ended.
+func (d *decision) goElsewhere(why string) {
+	was := d.o.Machine.Status.InstanceState
+	d.Status.Ready, d.Status.InstanceState = false, api.InstanceTerminated
+	d.wait(api.ReasonProvisioning, why, AtOnce)
+	if was == api.InstanceTerminated {
+		d.Again = 0
+		d.choose("", d.tried())
+	}
+}
+
 // ended is for an instance that is gone without our asking: it takes its Machine with it,
 // unless it was never there and may be elsewhere.
 func (d *decision) ended() {
-	m := d.o.Machine
-	was := m.Status.InstanceState
-	d.Status.Ready, d.Status.InstanceState = false, api.InstanceTerminated
-	if d.elsewhere() && d.o.Owner.DeletionTimestamp.IsZero() {
-		d.wait(api.ReasonProvisioning, "the instance ended before it was there; another shard is tried", AtOnce)
-		if was == api.InstanceTerminated { // the API server lets the id change from then on
-			d.Again = 0
-			d.choose("", d.tried())
-		}
+	if d.elsewhere() {
+		d.goElsewhere("the instance ended before it was there; another shard is tried")
 		return
 	}
+	d.Status.Ready, d.Status.InstanceState = false, api.InstanceTerminated
 	d.serverDeleted()
 	switch owner := d.o.Owner; {
 	case owner == nil:

@@ -216,6 +216,15 @@ func TestO12_OnDemandMachine(t *testing.T) {
 		{"no room, and no other shard", onDemand(pending, noRoom, func(o *Observation) { o.Shards = o.Shards[:1] }), seen{nil, lookAgain, "False/InsufficientCapacity", "False/InsufficientCapacity", ""}},
 		{"no room where a person wants it", onDemand(pending, noRoom, func(o *Observation) { o.Machine.Annotations = nil }), seen{nil, lookAgain, "False/InsufficientCapacity", "False/InsufficientCapacity", ""}},
 		{"no room for an earlier instance", onDemand(pending, noRoom, func(o *Observation) { o.Machine.Generation = 2 }), seen{nil, 0, provisioning, provisioning, ""}},
+		{"there is no room, and another shard", onDemand(chosen, refusedWith(shards.NoRoom, 1, 0)), seen{nil, AtOnce, provisioning, provisioning, ""}},
+		{
+			"which is written down, and then it goes there", onDemand(chosen, refusedWith(shards.NoRoom, 1, 0), func(o *Observation) { o.Machine.Status.InstanceState = api.InstanceTerminated }),
+			seen{[]Action{Choose{"b", "wrk", []string{"a", "b"}}}, 0, provisioning, provisioning, ""},
+		},
+		{
+			"there is no room, and no other shard", onDemand(chosen, refusedWith(shards.NoRoom, 1, 0), func(o *Observation) { o.Shards = o.Shards[:1] }),
+			seen{nil, 30 * time.Second, "False/CapacityUnavailable", "False/CapacityUnavailable", ""},
+		},
 		{"gone before it was there", onDemand(pending, gone), seen{nil, AtOnce, provisioning, provisioning, ""}},
 		{
 			"which is written down, so another shard is tried", onDemand(pending, gone, func(o *Observation) { o.Machine.Status.InstanceState = api.InstanceTerminated }),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -221,6 +222,16 @@ func TestO12_AShardWithoutRoomIsLeft(t *testing.T) {
 		}
 		w.After(time.Second)
 		w.Shard("a").Condemn(w.get().Spec.InstanceID, "abandoned", 0)
+		w.live(10 * time.Second)
+		w.mustRun("b")
+	})
+}
+
+// The shard refuses at once, so there is no instance that could end.
+func TestO12_L8_AShardThatMakesNothingIsLeft(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		full := shardtest.Refusal(codes.Unavailable, "NO_CAPACITY", "no machine can be made")
+		w.Shard("a").Break(shardtest.Faults{Refuse: map[string]error{"CreateInstance": full}})
 		w.live(10 * time.Second)
 		w.mustRun("b")
 	})
