@@ -22,14 +22,14 @@ type Store struct {
 	coolOff map[Place]distribution.CoolOff
 }
 
-// Refused notes that a provider had no room, and what it said.
-func (s *Store) Refused(at Place, why string, now time.Time) {
+// Refused notes that a provider let a group not grow, and what it said.
+func (s *Store) Refused(at Place, what distribution.Refusal, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.coolOff == nil {
 		s.coolOff = map[Place]distribution.CoolOff{}
 	}
-	s.coolOff[at] = s.coolOff[at].Refused(now, why)
+	s.coolOff[at] = s.coolOff[at].Refused(now, what)
 }
 
 // Filled notes that the group has all its instances: there was room after all.

@@ -14,8 +14,9 @@ func TestL8_RefusalsAreRememberedUntilTheGroupIsFilled(t *testing.T) {
 	now := time.Unix(1000, 0)
 	a, b := cooloff.Place{Shard: "a", Group: "web"}, cooloff.Place{Shard: "b", Group: "web"}
 	var store cooloff.Store
-	store.Refused(a, "full", now)
-	want := distribution.CoolOff{Refusals: 1, Since: now, Until: now.Add(distribution.FirstCoolOff), Why: "full"}
+	full := distribution.Refusal{Quota: true, Why: "full"}
+	store.Refused(a, full, now)
+	want := distribution.CoolOff{Refusals: 1, Since: now, Until: now.Add(distribution.FirstCoolOff), Refusal: full}
 	if diff := cmp.Diff(want, store.Of(a)); diff != "" {
 		t.Error(diff)
 	}

@@ -27,16 +27,24 @@ type CoolOff struct {
 	Since time.Time
 	// Until is when growth may be tried here again.
 	Until time.Time
-	// Why is what the provider said last.
+	// The last one.
+	Refusal
+}
+
+// Refusal is what a provider said against growth.
+type Refusal struct {
+	// Quota: what the account may have is used up; else the provider has no more.
+	Quota bool
+	// Why is it in the provider's words.
 	Why string
 }
 
 // Refused returns what is known after one more refusal.
-func (c CoolOff) Refused(at time.Time, why string) CoolOff {
+func (c CoolOff) Refused(at time.Time, last Refusal) CoolOff {
 	if !at.Before(c.Until.Add(Forgiven)) {
 		c = CoolOff{}
 	}
-	c.Why = why
+	c.Refusal = last
 	if at.Before(c.Until) {
 		return c
 	}

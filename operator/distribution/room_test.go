@@ -49,8 +49,8 @@ func TestL8_CoolOffDoublesUpToAnEnd(t *testing.T) {
 	}
 	now := start
 	for i, minutes := range []int{5, 10, 20, 30, 30} {
-		c = c.Refused(now, "full")
-		if diff := cmp.Diff(CoolOff{Refusals: i + 1, Since: start, Until: now.Add(time.Duration(minutes) * time.Minute), Why: "full"}, c); diff != "" {
+		c = c.Refused(now, Refusal{Why: "full"})
+		if diff := cmp.Diff(CoolOff{Refusals: i + 1, Since: start, Until: now.Add(time.Duration(minutes) * time.Minute), Refusal: Refusal{Why: "full"}}, c); diff != "" {
 			t.Fatal(diff)
 		}
 		if !c.Refuses(c.Until.Add(-1)) || c.Refuses(c.Until) {
@@ -59,20 +59,20 @@ func TestL8_CoolOffDoublesUpToAnEnd(t *testing.T) {
 		now = c.Until
 	}
 	later := now.Add(Forgiven)
-	if diff := cmp.Diff(CoolOff{}.Refused(later, "full"), c.Refused(later, "full")); diff != "" {
+	if diff := cmp.Diff(CoolOff{}.Refused(later, Refusal{Why: "full"}), c.Refused(later, Refusal{Why: "full"})); diff != "" {
 		t.Error("long after the last one:", diff)
 	}
-	if got := c.Refused(later.Add(-1), "full"); got.Refusals != 6 {
+	if got := c.Refused(later.Add(-1), Refusal{Why: "full"}); got.Refusals != 6 {
 		t.Errorf("it is forgiven early: %+v", got)
 	}
-	burst := CoolOff{}.Refused(start, "full").Refused(at(time.Minute), "still full")
-	if diff := cmp.Diff(CoolOff{Refusals: 1, Since: start, Until: at(FirstCoolOff), Why: "still full"}, burst); diff != "" {
+	burst := CoolOff{}.Refused(start, Refusal{Why: "full"}).Refused(at(time.Minute), Refusal{Why: "still full"})
+	if diff := cmp.Diff(CoolOff{Refusals: 1, Since: start, Until: at(FirstCoolOff), Refusal: Refusal{Why: "still full"}}, burst); diff != "" {
 		t.Error("two in one cool-off:", diff)
 	}
 }
 
 func TestL8_WhatIsNotFilledGoesElsewhere(t *testing.T) {
-	full := CoolOff{}.Refused(start, "no room for m5.large")
+	full := CoolOff{}.Refused(start, Refusal{Why: "no room for m5.large"})
 	seen := func(text string, present ...int) []Filling {
 		var all []Filling
 		for i, s := range shards(text) {

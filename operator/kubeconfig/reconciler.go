@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/replan"
 	"nstance.dev/operator/secrets"
 )
 
@@ -68,7 +69,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, o controller.Options) er
 		For(&corev1.Secret{}, named(Name(r.Cluster))).
 		Watches(&clusterv1.Cluster{}, toSecret, named(r.Cluster)).
 		WithOptions(o).
-		Complete(r)
+		Complete(replan.Reconciler(r))
 }
 
 // Reconcile makes sure that the token in the Secret lasts for half of its life. After a

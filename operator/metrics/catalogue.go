@@ -28,9 +28,9 @@ var (
 	bySize      = Label{"kind", []string{"desired", "sizes", "running", "pending", "draining", "nodes_ready"}}
 	byCondition = Label{"condition", []string{
 		infrav1.ReasonUnreachable, infrav1.ReasonShardNotConfigured, infrav1.ReasonInventoryShrunk, infrav1.ReasonRejected,
-		infrav1.ReasonManagedByOther, infrav1.ReasonFoughtOver, infrav1.ReasonInsufficient,
+		infrav1.ReasonManagedByOther, infrav1.ReasonFoughtOver, infrav1.ReasonInsufficient, infrav1.ReasonQuotaExceeded,
 	}}
-	byRedirection = Label{"class", []string{"unreachable", "capacity"}}
+	byRedirection = Label{"class", []string{"unreachable", "capacity", "quota"}}
 	byDrainReason = Label{"reason", []string{
 		"unhealthy", "spot-termination", "expired", "forced-expiry", "config-drift", "scale-down", "group-deleted", "requested",
 		"tenant-sleep", "preempted", other,
@@ -70,7 +70,7 @@ var (
 	poolRetiring = Metric{"retiring", Gauge, []Label{byPool}, "Instances of a pool that leave on purpose and are still there.", nil}
 	groupSize    = Metric{"shardgroup_size", Gauge, []Label{byGroup, byShard}, "Instances that a shard shall keep of a group.", nil}
 	groups       = Metric{"shardgroups", Gauge, []Label{byCondition}, "Parts of pools on shards for which this holds; one may be in several conditions.", nil}
-	redirected   = Metric{"growth_redirected_total", Counter, []Label{byGroup, byShard, byRedirection}, "Times that growth of a pool went past a shard, because it could not be seen or its provider had no room.", nil}
+	redirected   = Metric{"growth_redirected_total", Counter, []Label{byGroup, byShard, byRedirection}, "Times that growth of a pool went past a shard, because it could not be seen, its provider had no room, or the quota was used up.", nil}
 )
 
 // The metrics of drains.

@@ -68,7 +68,7 @@ nstance_operator_drain_budget_blocked_seconds 90
 nstance_operator_drain_pods_total{result="evicted"} 1
 nstance_operator_drain_pods_total{result="forced"} 0
 nstance_operator_drain_pods_total{result="lost"} 2
-# HELP nstance_operator_growth_redirected_total Times that growth of a pool went past a shard, because it could not be seen or its provider had no room.
+# HELP nstance_operator_growth_redirected_total Times that growth of a pool went past a shard, because it could not be seen, its provider had no room, or the quota was used up.
 # TYPE nstance_operator_growth_redirected_total counter
 nstance_operator_growth_redirected_total{class="capacity",group="web",shard="a"} 1
 # HELP nstance_operator_instances_leaked_total Objects that were removed by force while their instance may still run.
@@ -249,6 +249,7 @@ nstance_operator_shardgroups{condition="FoughtOver"} 1
 nstance_operator_shardgroups{condition="InsufficientCapacity"} 0
 nstance_operator_shardgroups{condition="InventoryShrunk"} 0
 nstance_operator_shardgroups{condition="ManagedByOther"} 0
+nstance_operator_shardgroups{condition="QuotaExceeded"} 0
 nstance_operator_shardgroups{condition="Rejected"} 0
 nstance_operator_shardgroups{condition="ShardNotConfigured"} 0
 nstance_operator_shardgroups{condition="Unreachable"} 1

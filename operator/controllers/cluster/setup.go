@@ -14,6 +14,7 @@ import (
 	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/replan"
 	"nstance.dev/operator/waking"
 )
 
@@ -37,7 +38,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub) error 
 		Watches(&controlplanev1.NstanceControlPlane{}, ours).
 		WatchesRawSource(first).
 		WatchesRawSource(news.Source(r.concerned)).
-		Complete(r)
+		Complete(replan.Reconciler(r))
 }
 
 // concerned returns the request if a shard or the groups on one have changed. What

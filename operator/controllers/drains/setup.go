@@ -18,6 +18,7 @@ import (
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/replan"
 	"nstance.dev/operator/waking"
 )
 
@@ -32,7 +33,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workload cluster.Cluster
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(ofNode), drained)).
 		WatchesRawSource(news.Source(r.changed)).
 		WithOptions(o).
-		Complete(r)
+		Complete(replan.Reconciler(r))
 	if err != nil {
 		return fmt.Errorf("controller drains: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/replan"
 	"nstance.dev/operator/waking"
 )
 
@@ -43,5 +44,5 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub) error 
 		Watches(&infrav1.NstanceCluster{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(first).
 		WatchesRawSource(news.Source(groups)).
-		Complete(r)
+		Complete(replan.Reconciler(r))
 }

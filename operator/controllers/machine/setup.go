@@ -14,6 +14,7 @@ import (
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/replan"
 	"nstance.dev/operator/waking"
 )
 
@@ -28,7 +29,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub, o cont
 		Watches(&api.NstanceShardGroup{}, handler.EnqueueRequestsFromMapFunc(r.ofShardGroup)).
 		WatchesRawSource(news.Source(r.changed)).
 		WithOptions(o).
-		Complete(r)
+		Complete(replan.Reconciler(r))
 }
 
 // ofMachine returns the machine that a Machine refers to.

@@ -21,6 +21,7 @@ import (
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/lookup"
 	"nstance.dev/operator/nodes"
+	"nstance.dev/operator/replan"
 	"nstance.dev/operator/waking"
 )
 
@@ -62,7 +63,7 @@ func Setup(mgr ctrl.Manager, workload cluster.Cluster, news *waking.Hub, o Optio
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(correlator.ofNode))).
 		WatchesRawSource(news.Source(correlator.changed)).
 		WithOptions(c).
-		Complete(correlator)
+		Complete(replan.Reconciler(correlator))
 	if err != nil {
 		return fmt.Errorf("controller nodes: %w", err)
 	}
@@ -78,7 +79,7 @@ func Setup(mgr ctrl.Manager, workload cluster.Cluster, news *waking.Hub, o Optio
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(itself))).
 		WatchesRawSource(news.Source(orphans.changed)).
 		WithOptions(c).
-		Complete(orphans)
+		Complete(replan.Reconciler(orphans))
 	if err != nil {
 		return fmt.Errorf("controller orphan-nodes: %w", err)
 	}

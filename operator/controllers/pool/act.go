@@ -171,9 +171,9 @@ func (r *Reconciler) endPart(ctx context.Context, part *infrav1.NstanceShardGrou
 	return nil
 }
 
-// letGo deletes the Machines of instances that are retiring, and of those that their
-// health checks have given up. An instance that has no Machine yet loses its
-// NstanceMachine instead.
+// letGo deletes the Machines of instances that are retiring, of those that their health
+// checks have given up, and those that nothing stands behind. An instance that has no
+// Machine yet loses its NstanceMachine instead.
 func (r *Reconciler) letGo(ctx context.Context, st state) error {
 	if !st.asMachines {
 		return nil
@@ -194,7 +194,24 @@ func (r *Reconciler) letGo(ctx context.Context, st state) error {
 			return err
 		}
 	}
+	for _, id := range st.hollow {
+		if err := r.clear(ctx, st, id); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// clear deletes a Machine that nothing stands behind. Cluster API is not to wait for Pods or
+// volumes of a machine that is not there.
+func (r *Reconciler) clear(ctx context.Context, st state, id string) error {
+	before := st.machines[id].DeepCopy()
+	Annotate(st.machines[id], clusterv1.ExcludeNodeDrainingAnnotation, "true")
+	Annotate(st.machines[id], clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation, "true")
+	if err := r.Client.Patch(ctx, st.machines[id], client.MergeFrom(before), infra); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return r.deleteMachine(ctx, st, id)
 }
 
 func (r *Reconciler) deleteMachine(ctx context.Context, st state, id string) error {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,10 +27,7 @@ func (r *Reconciler) end(ctx context.Context, st state) (ctrl.Result, error) {
 	if st.paused || !slices.Contains(st.pool.Finalizers, infrav1.FinalizerMachinePool) {
 		return ctrl.Result{}, nil
 	}
-	switch err := r.leave(ctx, st); {
-	case apierrors.IsConflict(err): // somebody was faster: look again
-		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
-	case err != nil:
+	if err := r.leave(ctx, st); err != nil {
 		return ctrl.Result{}, err
 	}
 	r.announce(st)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -111,8 +110,8 @@ func TestO3_WhatAPoolLeavesIsWrittenDownFirst(t *testing.T) {
 				return c.Patch(ctx, object, patch, options...)
 			},
 		})
-		if result, err := w.pass(); err != nil || result.RequeueAfter != time.Millisecond || !w.part("a").DeletionTimestamp.IsZero() {
-			t.Errorf("%+v, %v, %+v: nothing ends before that is written", result, err, w.part("a").DeletionTimestamp)
+		if _, err := w.pass(); !apierrors.IsConflict(err) || !w.part("a").DeletionTimestamp.IsZero() {
+			t.Errorf("%v, %+v: nothing ends before that is written", err, w.part("a").DeletionTimestamp)
 		}
 		w.pool.Client = healthy
 		for range 3 {

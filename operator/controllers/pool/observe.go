@@ -41,7 +41,34 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key clie
 	for name := range st.parts {
 		st.shards[name] = r.hear(name, st)
 	}
+	st.hollow = r.hollow(st)
 	return st, nil
+}
+
+// hollow finds the Machines that nothing stands behind. Cluster API makes a Machine a moment
+// after it has seen an NstanceMachine, which may have ended with its instance by then; and
+// nobody but Cluster API would ever look at that Machine again.
+func (r *Reconciler) hollow(st state) []string {
+	var all []string
+	for id, machine := range st.machines {
+		if st.mirrors[id] == nil && machine.DeletionTimestamp.IsZero() && r.gone(id, st.shards) {
+			all = append(all, id)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// gone is whether each of the shards is known not to have an instance.
+func (r *Reconciler) gone(id string, shards map[string]shard) bool {
+	for name := range shards {
+		presence := inventory.Unknown
+		r.Inventory.Read(name, func(known *inventory.Shard) { presence = known.Presence(id) })
+		if presence != inventory.Gone {
+			return false
+		}
+	}
+	return len(shards) > 0
 }
 
 // seeMachinePool finds the MachinePool that owns the pool, or that refers to it.

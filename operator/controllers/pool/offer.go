@@ -11,7 +11,6 @@ import (
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capacity"
 	"nstance.dev/operator/inventory"
-	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 // offer is what the next Node of the pool is made from; false: not every shard has said
@@ -24,7 +23,7 @@ func (st state) offer() (capacity.Pool, bool) {
 		if group == nil {
 			return capacity.Pool{}, false
 		}
-		pool.Parts = append(pool.Parts, offered(group))
+		pool.Parts = append(pool.Parts, capacity.PartOf(group))
 		pool.Nodes = append(pool.Nodes, st.nodes(name)...)
 	}
 	pool.Learned = capacity.Learn(pool)
@@ -45,15 +44,6 @@ func (st state) nodes(name string) []capacity.Node {
 		})
 	}
 	return all
-}
-
-// offered is what one shard makes instances of its group from.
-func offered(g *nstancev1.GroupStatus) capacity.Part {
-	return capacity.Part{
-		Arch: g.GetArch(), Zone: g.GetZone(), Region: g.GetRegion(), Template: g.GetTemplate(), Vars: g.GetVars(),
-		InstanceType: g.GetInstanceType(), InstanceTypes: g.GetInstanceTypes(),
-		Capacity: g.GetCapacity(), GPUType: g.GetGpu().GetType(), GPUs: g.GetGpu().GetCount(),
-	}
 }
 
 // describe says on the MachinePool what only a MachinePool can say: to the autoscaler, what

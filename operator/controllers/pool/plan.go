@@ -47,9 +47,10 @@ type plan struct {
 	again time.Time
 }
 
-// careful is whether something is taken away: by the plan, or because a health check gave a
-// machine up, whose limit counts those that are leaving already. Then all is read and
-// planned anew from what the API server itself has, before it is carried out.
+// careful is whether something is taken away: by the plan, because a health check gave a
+// machine up, whose limit counts those that are leaving already, or because nothing stands
+// behind a Machine. Then all is read and planned anew from what the API server itself has,
+// before it is carried out.
 func (p plan) careful(st state) bool {
 	for _, w := range p.writes {
 		part := st.parts[w.shard]
@@ -57,7 +58,7 @@ func (p plan) careful(st state) bool {
 			return true
 		}
 	}
-	return len(p.ends) > 0 || len(victims.Remediate(st.patients())) > 0
+	return len(p.ends) > 0 || len(st.hollow) > 0 || len(victims.Remediate(st.patients())) > 0
 }
 
 // decide plans for one pool. It depends on its arguments alone and changes none of them.
@@ -193,14 +194,14 @@ func (st state) redirected(p plan, now time.Time) map[string]Redirection {
 	past := map[string]Redirection{}
 	if len(p.sizes.Writes()) > 0 {
 		for _, name := range p.sizes.Redirected {
-			past[name] = RedirectedCapacity
+			past[name] = st.shards[name].refusal()
 			if st.frozen(name, now) {
 				past[name] = RedirectedUnreachable
 			}
 		}
 	}
 	for _, l := range p.lowered {
-		past[l.Shard] = RedirectedCapacity
+		past[l.Shard] = st.shards[l.Shard].refusal()
 	}
 	return past
 }

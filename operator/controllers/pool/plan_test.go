@@ -105,7 +105,7 @@ func unreachable(name string, since time.Duration) func(*state) {
 func full(name string, ago time.Duration) func(*state) {
 	return func(st *state) {
 		s := st.shards[name]
-		s.coolOff = distribution.CoolOff{}.Refused(start.Add(-ago), "no room")
+		s.coolOff = distribution.CoolOff{}.Refused(start.Add(-ago), distribution.Refusal{Why: "no room"})
 		st.shards[name] = s
 	}
 }

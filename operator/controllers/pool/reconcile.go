@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,7 +51,8 @@ type Redirection string
 // The values of Redirection.
 const (
 	RedirectedUnreachable Redirection = "unreachable" // the shard could not be seen for too long
-	RedirectedCapacity    Redirection = "capacity"    // its provider had no room, or the quota was used up
+	RedirectedCapacity    Redirection = "capacity"    // its provider had no room
+	RedirectedQuota       Redirection = "quota"       // the account may have no more there
 )
 
 var manager = apply.Manager("pool")
@@ -79,10 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		p = decide(st, r.Now())
 	}
 	again, err := r.act(ctx, &st, p)
-	switch {
-	case apierrors.IsConflict(err): // somebody was faster: look again, and plan anew
-		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
-	case err != nil:
+	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if err := r.publish(ctx, st, p); err != nil {

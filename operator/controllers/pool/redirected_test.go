@@ -16,6 +16,11 @@ func TestL8_GrowthThatGoesElsewhereIsCounted(t *testing.T) {
 		{"all shards grow", settled(2, 2).with(replicas(6)), nil},
 		{"nothing grows", settled(2, 2).with(full("b", 0)), nil},
 		{"one is full", settled(2, 2).with(replicas(6), full("b", 0)), map[string]Redirection{"b": RedirectedCapacity}},
+		{"nothing more may be had on one", settled(2, 2).with(replicas(6), full("b", 0), func(st *state) {
+			s := st.shards["b"]
+			s.coolOff.Quota = true
+			st.shards["b"] = s
+		}), map[string]Redirection{"b": RedirectedQuota}},
 		{"one is away", settled(2, 2).with(replicas(6), unreachable("b", time.Minute)), map[string]Redirection{"b": RedirectedUnreachable}},
 		{"it has just gone", settled(2, 2).with(replicas(6), unreachable("b", 0)), nil},
 		{"it has only one instance and is full", settled(2, 1).with(

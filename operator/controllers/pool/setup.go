@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/replan"
 	"nstance.dev/operator/waking"
 )
 
@@ -29,7 +30,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub, option
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
 		WatchesRawSource(news.Source(r.concerned)).
 		WithOptions(options).
-		Complete(r)
+		Complete(replan.Reconciler(r))
 }
 
 // ofMachinePool returns the pool that a MachinePool refers to.

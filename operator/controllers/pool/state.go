@@ -30,6 +30,9 @@ type state struct {
 	machines map[string]*clusterv1.Machine
 	mirrors  map[string]*infrav1.NstanceMachine
 	shards   map[string]shard // those that the pool lists, and those of its parts
+	// hollow are Machines of instances that are gone, without an NstanceMachine that could
+	// take them with it, sorted.
+	hollow []string
 	// asMachines: each instance is shown as a Machine.
 	asMachines bool
 	// redirectAfter is how long a shard counts as unreachable before growth goes elsewhere.
@@ -59,6 +62,14 @@ func (s shard) reachable() bool {
 // sure is whether all that the shard has is known, so that an instance may be chosen.
 func (s shard) sure() bool {
 	return s.configured && s.connection.State == shards.Ready && s.synced.Synced() && s.synced.Held == 0 && s.unclear == 0
+}
+
+// refusal is why the shard's provider lets the group not grow, if it does.
+func (s shard) refusal() Redirection {
+	if s.coolOff.Quota {
+		return RedirectedQuota
+	}
+	return RedirectedCapacity
 }
 
 // frozen is whether growth goes elsewhere.

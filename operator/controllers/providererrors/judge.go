@@ -14,8 +14,9 @@ const maxMessage = 1024
 type Verdict struct {
 	// Word is the class for people, such as InsufficientCapacity.
 	Word string
-	// NoRoom: the provider has no more machines of this kind, for now.
-	NoRoom bool
+	// NoRoom: the provider gives no more machines of this kind, for now. Quota: because the
+	// account may have no more.
+	NoRoom, Quota bool
 	// Message is the word, the shard and the server's text, at most 1024 bytes.
 	Message string
 }
@@ -43,6 +44,7 @@ func Judge(shard string, e *nstancev1.ErrorEvent) Verdict {
 	return Verdict{
 		Word:    word,
 		NoRoom:  e.GetClass() == "capacity" || e.GetClass() == "quota",
+		Quota:   e.GetClass() == "quota",
 		Message: clip(fmt.Sprintf("%s: shard %s: %s", word, shard, e.GetError())),
 	}
 }

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestJudge(t *testing.T) {
 	for class, want := range map[string]Verdict{
 		"capacity":  {Word: "InsufficientCapacity", NoRoom: true, Message: "InsufficientCapacity: shard a: oh"},
-		"quota":     {Word: "QuotaExceeded", NoRoom: true, Message: "QuotaExceeded: shard a: oh"},
+		"quota":     {Word: "QuotaExceeded", NoRoom: true, Quota: true, Message: "QuotaExceeded: shard a: oh"},
 		"invalid":   {Word: "InvalidConfig", Message: "InvalidConfig: shard a: oh"},
 		"throttled": {Word: "ProviderThrottled", Message: "ProviderThrottled: shard a: oh"},
 		"":          {Word: "ProviderError", Message: "ProviderError: shard a: oh"},

@@ -16,6 +16,7 @@ import (
 	"nstance.dev/operator/apply"
 	"nstance.dev/operator/conditions"
 	"nstance.dev/operator/cooloff"
+	"nstance.dev/operator/distribution"
 	"nstance.dev/operator/lookup"
 	"nstance.dev/operator/names"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -70,7 +71,7 @@ func New(o Options) *Reporter {
 func (r *Reporter) Report(shard string, e *nstancev1.ErrorEvent) {
 	v := Judge(shard, e)
 	if v.NoRoom && e.GetGroup() != "" {
-		r.CoolOff.Refused(cooloff.Place{Shard: shard, Group: e.GetGroup()}, v.Message, r.Now())
+		r.CoolOff.Refused(cooloff.Place{Shard: shard, Group: e.GetGroup()}, distribution.Refusal{Quota: v.Quota, Why: v.Message}, r.Now())
 	}
 	select {
 	case r.waiting <- report{shard, e}:
@@ -153,7 +154,7 @@ func (r *Reporter) write(ctx context.Context, m *api.NstanceMachine, v Verdict) 
 	next := api.NstanceMachineStatus{LastError: v.Message}
 	if v.NoRoom {
 		reason := api.ReasonInsufficient
-		if v.Word == words["quota"] {
+		if v.Quota {
 			reason = api.ReasonQuotaExceeded
 		}
 		no := conditions.False(api.ConditionCapacityAvailable, reason, v.Message)

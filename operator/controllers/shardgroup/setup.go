@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/replan"
 	"nstance.dev/operator/waking"
 )
 
@@ -25,7 +26,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub, option
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
 		WatchesRawSource(news.Source(r.concerned)).
 		WithOptions(options).
-		Complete(r)
+		Complete(replan.Reconciler(r))
 }
 
 // ofPool returns the objects of a pool that changed: whether it is being deleted matters

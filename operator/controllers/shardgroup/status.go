@@ -104,7 +104,11 @@ func (p part) conditions(o outcome, next infrav1.NstanceShardGroupStatus, now ti
 	valid := p.configValid(o, next)
 	room := conditions.True(infrav1.ConditionCapacityAvailable, infrav1.ReasonAvailable, "")
 	if p.room.Refuses(now) {
-		room = conditions.False(infrav1.ConditionCapacityAvailable, infrav1.ReasonInsufficient, p.room.Why)
+		reason := infrav1.ReasonInsufficient
+		if p.room.Quota {
+			reason = infrav1.ReasonQuotaExceeded
+		}
+		room = conditions.False(infrav1.ConditionCapacityAvailable, reason, p.room.Why)
 	}
 	return []metav1.Condition{
 		p.reachable(), p.instancesSynced(), valid, room,

@@ -26,6 +26,7 @@ import (
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/apply"
 	"nstance.dev/operator/conditions"
+	"nstance.dev/operator/replan"
 )
 
 // refresh is how often it is looked at without a reason.
@@ -85,7 +86,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("standing").
 		For(&infrav1.NstanceCluster{}, builder.WithPredicates(ours)).
-		Complete(r)
+		Complete(replan.Reconciler(r))
 }
 
 // Reconcile writes the conditions if they are not as they should be.
