@@ -13,12 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"nstance.dev/e2e/chart"
 	"nstance.dev/operator/crds"
 	"nstance.dev/operator/policies"
+	"nstance.dev/operator/webhooks"
 )
 
 const dir = "../../operator/charts/nstance-operator"
@@ -151,6 +153,26 @@ func TestWhatIsInstalled(t *testing.T) {
 	}
 }
 
+// TestPodsThatTheOperatorIsAskedAbout: those alone that ask for an instance, of the namespaces
+// that may. By the name of the webhook operators know of each other.
+func TestPodsThatTheOperatorIsAskedAbout(t *testing.T) {
+	const name = "kubernetes.io/metadata.name"
+	for _, namespaces := range [][]any{nil, {"red", "blue"}} {
+		r := render(t, least(values{"onDemand": values{"namespaces": namespaces}}))
+		hook := as[admissionv1.MutatingWebhookConfiguration](t, find(t, r, "MutatingWebhookConfiguration", "nstance-operator")).Webhooks[0]
+		if diff := cmp.Diff(webhooks.PodMatchConditions(), hook.MatchConditions); diff != "" || hook.Name != webhooks.PodWebhook {
+			t.Errorf("webhook %s: %s", hook.Name, diff)
+		}
+		want := []metav1.LabelSelectorRequirement{{Key: name, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system", "nstance"}}}
+		if namespaces != nil {
+			want = append(want, metav1.LabelSelectorRequirement{Key: name, Operator: metav1.LabelSelectorOpIn, Values: []string{"red", "blue"}})
+		}
+		if diff := cmp.Diff(want, hook.NamespaceSelector.MatchExpressions); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 // TestValuesAreChecked: a value that would be overlooked or cannot work is refused with
 // its name.
 func TestValuesAreChecked(t *testing.T) {
@@ -159,6 +181,8 @@ func TestValuesAreChecked(t *testing.T) {
 		"config.shards: list at least one":       {"config": values{"clusterId": "example"}},
 		"operator_addr":                          least(values{"config": values{"shards": values{"a": values{"registration_addr": "h:1"}}}}),
 		"replicas":                               least(values{"replicas": 3}),
+		"namespaces":                             least(values{"onDemand": values{"namespaces": []any{"Red"}}}),
+		"memoryFactor":                           least(values{"memoryFactor": 1.5}),
 		"mode":                                   least(values{"onDemand": values{"mode": "gate"}}),
 		"apiServer":                              least(values{"capi": values{"apiServer": "kubernetes"}}),
 		"ca.pem":                                 least(values{"ca": values{"create": true}}),

@@ -108,7 +108,7 @@ func TestTheOperatorTakesItsArguments(t *testing.T) {
 			"replicaCount": 1, "leaderElection": values{"enabled": false}, "watchFilter": "red", "machinePoolMachines": false,
 			"registration":   values{"secretName": "given", "key": "token"},
 			"managedSecrets": values{"key": "k", "cert": "c"}, "ca": values{"configMapName": "authority"},
-			"onDemand": values{"mode": "off", "provisionTimeout": "20m", "linger": "2m"},
+			"onDemand": values{"mode": "off", "provisionTimeout": "20m", "linger": "2m", "namespaces": []any{"red", "blue"}, "maxPerNamespace": 100000}, "memoryFactor": 0.8,
 			"drain":    values{"concurrency": 3, "force": "Never", "evictionQps": 0.5},
 			"capi":     values{"serviceAccountName": "core", "endpoint": "https://api.example.com:6443", "apiServer": "https://10.0.0.9:6443"},
 			"webhook":  values{"port": 9999, "certManager": values{"enabled": true}},
@@ -118,6 +118,7 @@ func TestTheOperatorTakesItsArguments(t *testing.T) {
 			s.LeaderElect, s.WatchFilter, s.MachinePoolMachines = false, "red", false
 			s.NonceSecret, s.NonceKey, s.KeySecret, s.CertSecret, s.CAConfigMap = "given", "token", "k", "c", "authority"
 			s.OnDemand, s.OnDemandProvisionTimeout, s.OnDemandLinger = settings.OnDemandOff, 20*time.Minute, 2*time.Minute
+			s.OnDemandNamespaces, s.OnDemandMaxPerNamespace, s.MemoryFactor = []string{"red", "blue"}, 100000, 0.8
 			s.DrainConcurrency, s.DrainForce, s.EvictionQPS = 3, settings.ForceNever, 0.5
 			s.ServiceAccount, s.WorkloadEndpoint, s.APIServer = "core", "https://api.example.com:6443", "https://10.0.0.9:6443"
 			s.WebhookPort, s.WebhookCertDir = 9999, "/etc/nstance/webhook"

@@ -194,7 +194,7 @@ func (p *process) control(ctx context.Context) error {
 		ondemand.New(ondemand.Options{
 			Client: c, Namespace: namespace, Cluster: p.g.clusterName(), Workload: c, Live: p.live, Shards: machines.ShardsOf, Events: say,
 			Rules: ondemand.Rules{ProvisionTimeout: 15 * time.Minute, Linger: time.Minute},
-		}).SetupWithManager(ctx, p.mgr, p.mgr, options),
+		}).SetupWithManager(ctx, p.mgr, p.mgr, p.hub, options),
 	}
 	reporter := providererrors.New(providererrors.Options{
 		Client: c, Namespace: namespace, Cluster: p.g.clusterName(), Events: say, CoolOff: &p.cool, Count: func(string, string, bool) {},

@@ -94,6 +94,9 @@ func newProcess(ctx context.Context, s settings.Settings, o Options) (*process, 
 		return nil, fmt.Errorf("client of the API server: %w", err)
 	}
 	p.store = secrets.NewStore(s.Namespace, p.live, p.live)
+	if err := alone(ctx, s, p.live); err != nil {
+		return nil, err
+	}
 	present, listed, err := load(ctx, s, p.live)
 	if err != nil {
 		return nil, err

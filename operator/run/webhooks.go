@@ -1,11 +1,14 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
+	registrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
@@ -32,6 +35,18 @@ func (p *process) addWebhooks() error {
 		return fmt.Errorf("webhooks: %w", err)
 	}
 	return nil
+}
+
+// alone fails if another operator serves the same Pods.
+func alone(ctx context.Context, s settings.Settings, live client.Reader) error {
+	if !s.Webhooks || s.OnDemand != settings.OnDemandGated {
+		return nil
+	}
+	var all registrationv1.MutatingWebhookConfigurationList
+	if err := live.List(ctx, &all); err != nil {
+		return fmt.Errorf("look for other operators: %w", err)
+	}
+	return webhooks.Rival(all.Items, s.WebhookConfiguration)
 }
 
 // knownToWebhooks is what is known of the shards, nothing on a replica that does not lead.

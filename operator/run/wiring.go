@@ -27,6 +27,7 @@ import (
 	"nstance.dev/operator/controllers/pool"
 	"nstance.dev/operator/controllers/providererrors"
 	"nstance.dev/operator/controllers/shardgroup"
+	"nstance.dev/operator/controllers/templates"
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/importing"
 	"nstance.dev/operator/metrics"
@@ -54,6 +55,7 @@ func (p *process) controlObjects(ctx context.Context, set *shards.Set, there *no
 		p.imports(set, events).SetupWithManager(p.mgr, p.hub),
 		p.pools(set, events).SetupWithManager(p.mgr, p.hub, options),
 		p.shardGroups(set, events).SetupWithManager(p.mgr, p.hub, options),
+		p.templates().SetupWithManager(p.mgr, p.hub, options),
 		p.reportErrors(events),
 	}
 	if there.given == nil {
@@ -72,7 +74,7 @@ func (p *process) controlNodes(ctx context.Context, set *shards.Set, there *node
 		nodecontrollers.Setup(p.mgr, there.Cluster, p.hub, p.correlation(there), p.controllerOptions()),
 	}
 	if p.settings.OnDemand != settings.OnDemandOff {
-		errs = append(errs, p.onDemand(machines, there).SetupWithManager(ctx, p.mgr, there.Cluster, p.controllerOptions()))
+		errs = append(errs, p.onDemand(machines, there).SetupWithManager(ctx, p.mgr, there.Cluster, p.hub, p.controllerOptions()))
 	}
 	return errors.Join(errs...)
 }
@@ -128,6 +130,13 @@ func (p *process) shardGroups(set *shards.Set, events events.EventRecorder) *sha
 	return &shardgroup.Reconciler{
 		Client: p.mgr.GetClient(), Live: p.live, Inventory: p.intake.Inventory(), CoolOff: &p.coolOff, Events: events, Now: time.Now,
 		Server: func(name string) (shardgroup.Server, bool) { return set.Shard(name) },
+	}
+}
+
+func (p *process) templates() *templates.Reconciler {
+	return &templates.Reconciler{
+		Client: p.mgr.GetClient(), Shards: func() []string { return p.config().Names() }, Inventory: p.intake.Inventory(),
+		MemoryShare: p.settings.MemoryFactor, Now: time.Now,
 	}
 }
 

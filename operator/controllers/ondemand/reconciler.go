@@ -10,6 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/machine"
 )
 
@@ -81,8 +82,14 @@ func Trim(o any) (any, error) {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}, nil
 }
 
-// byUID is the index of Pods that ask for an instance.
-const byUID = "metadata.uid"
+// Indexes of Pods that ask for an instance: by their UID, and by the group that they ask for.
+const (
+	byUID   = "metadata.uid"
+	byGroup = "group"
+)
+
+// anyGroup stands in the index for all groups; no group has that name.
+const anyGroup = "*"
 
 // PodIndexes are the indexes that a cache of Pods needs.
 func PodIndexes() map[string]client.IndexerFunc {
@@ -93,6 +100,13 @@ func PodIndexes() map[string]client.IndexerFunc {
 				return nil
 			}
 			return []string{string(pod.UID)}
+		},
+		byGroup: func(o client.Object) []string {
+			pod, ok := o.(*corev1.Pod)
+			if !ok || !Asks(pod) {
+				return nil
+			}
+			return []string{pod.Annotations[api.OnDemandGroup], anyGroup}
 		},
 	}
 }

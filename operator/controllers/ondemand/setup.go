@@ -17,12 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/replan"
 	"nstance.dev/operator/waking"
 )
 
 // SetupWithManager makes a manager run the reconciler. The Pods are those of workload;
 // where they are the manager's own, that is the manager itself.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workload cluster.Cluster, o controller.Options) error {
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workload cluster.Cluster, news *waking.Hub, o controller.Options) error {
 	for field, index := range PodIndexes() {
 		if err := workload.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, field, index); err != nil {
 			return fmt.Errorf("index Pods by %s: %w", field, err)
@@ -36,8 +38,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		Watches(&api.NstanceMachine{}, handler.EnqueueRequestsFromMapFunc(ofMade)).
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(ofPod), asks)).
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofNode))).
+		WatchesRawSource(news.Source(r.concerned)).
 		WithOptions(o).
-		Complete(r)
+		Complete(replan.Reconciler(r))
 	if err != nil {
 		return fmt.Errorf("controller ondemand: %w", err)
 	}
@@ -47,6 +50,38 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 // ofMade returns the Pod that an object was made for.
 func ofMade(_ context.Context, o client.Object) []reconcile.Request {
 	return waking.Request(o.GetLabels()[api.LabelOnDemandPodUID])
+}
+
+// concerned returns the Pods that wait and may be served now: those that ask for a group that
+// changed, or any Pod if a shard itself did.
+func (r *Reconciler) concerned(ctx context.Context, changes []waking.Change) []reconcile.Request {
+	groups := map[string]bool{}
+	for _, c := range changes {
+		switch c.Kind {
+		case inventory.GroupChanged:
+			groups[c.Group] = true
+		case inventory.ShardChanged:
+			groups[anyGroup] = true
+		}
+	}
+	var all []reconcile.Request
+	for group := range groups {
+		var pods corev1.PodList
+		if err := r.Workload.List(ctx, &pods, client.MatchingFields{byGroup: group}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil // the cache ends with the process
+		}
+		for i := range pods.Items {
+			if waits(&pods.Items[i]) {
+				all = append(all, waking.Request(string(pods.Items[i].UID))...)
+			}
+		}
+	}
+	return all
+}
+
+// waits is whether a Pod has no Node yet, as far as it says itself.
+func waits(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp.IsZero() && pod.Spec.NodeName == "" && pod.Annotations[api.OnDemandState] != string(api.OnDemandJoined)
 }
 
 // ofNode returns the Pod that a Node was made for.
