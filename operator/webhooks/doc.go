@@ -6,4 +6,7 @@
 // [PodDefaulter] put them behind controller-runtime's webhook server. Both fail open: with
 // the operator away pools are stored unchecked, and the pool's controller checks again;
 // Pods get no gate, and the watcher of Pods does without.
+//
+// [Rival] finds another operator that is asked about the same Pods: only one of two may
+// serve them.
 package webhooks
