@@ -2,14 +2,15 @@ package providers
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
-	"sync"
 	"testing"
 	"time"
+
+	"nstance.dev/e2e/carry"
 )
 
 // The ports of a server; each has an address of its own to listen on.
@@ -27,13 +28,6 @@ type Address struct {
 	Host    string
 	servers []string // hosts
 	client  *http.Client
-
-	listeners []net.Listener
-
-	mu     sync.Mutex
-	conns  map[net.Conn]bool
-	closed bool
-	all    sync.WaitGroup
 }
 
 // loopback returns the address with that number in the test process's own part of
@@ -46,18 +40,17 @@ func loopback(n int) string {
 // NewAddress opens the shard's address until the test ends.
 func NewAddress(t testing.TB, host string, servers ...string) *Address {
 	t.Helper()
-	a := &Address{Host: host, servers: servers, conns: map[net.Conn]bool{}, client: &http.Client{
+	a := &Address{Host: host, servers: servers, client: &http.Client{
 		Timeout:   2 * time.Second,
 		Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, //nolint:gosec // a probe learns nothing and tells nothing
 	}}
-	t.Cleanup(a.close)
+	t.Cleanup(a.client.CloseIdleConnections)
 	for _, port := range []string{registrationPort, operatorPort, agentPort} {
-		l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+		carrier, err := carry.Start(net.JoinHostPort(host, port), func() (net.Conn, error) { return a.dial(port) }, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.listeners = append(a.listeners, l)
-		a.all.Go(func() { a.accept(l, port) })
+		t.Cleanup(carrier.Close)
 	}
 	return a
 }
@@ -77,68 +70,11 @@ func (a *Address) Leader() string {
 	return ""
 }
 
-func (a *Address) accept(l net.Listener, port string) {
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return // the test is over
-		}
-		a.all.Go(func() { a.lead(conn, port) })
-	}
-}
-
-// lead carries one connection.
-func (a *Address) lead(client net.Conn, port string) {
-	defer a.forget(client)
+// dial opens a connection to the server that leads.
+func (a *Address) dial(port string) (net.Conn, error) {
 	host := a.Leader()
-	if host == "" || !a.keep(client) {
-		return
+	if host == "" {
+		return nil, errors.New("no server leads")
 	}
-	server, err := net.DialTimeout("tcp", net.JoinHostPort(host, port), 2*time.Second)
-	if err != nil {
-		return
-	}
-	defer a.forget(server)
-	if !a.keep(server) {
-		return
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = io.Copy(server, client)
-		_ = server.Close()
-	}()
-	_, _ = io.Copy(client, server)
-	_ = client.Close()
-	<-done
-}
-
-// keep remembers a connection, and reports whether it may go on.
-func (a *Address) keep(c net.Conn) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.conns[c] = true
-	return !a.closed
-}
-
-func (a *Address) forget(c net.Conn) {
-	_ = c.Close()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.conns, c)
-}
-
-// close gives the address up and ends all connections.
-func (a *Address) close() {
-	for _, l := range a.listeners {
-		_ = l.Close()
-	}
-	a.mu.Lock()
-	a.closed = true
-	for c := range a.conns {
-		_ = c.Close()
-	}
-	a.mu.Unlock()
-	a.all.Wait()
-	a.client.CloseIdleConnections()
+	return net.DialTimeout("tcp", net.JoinHostPort(host, port), 2*time.Second)
 }

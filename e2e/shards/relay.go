@@ -5,21 +5,18 @@ import (
 	"net"
 	"sync"
 
+	"nstance.dev/e2e/carry"
 	"nstance.dev/e2e/kube"
 )
 
 // relay stands between a server and those who call it, and passes on what they say. While
 // it is cut it swallows all of it: a network that loses every packet refuses nobody.
 type relay struct {
-	address  string // where it listens
-	server   string // where it leads
-	listener net.Listener
-	all      sync.WaitGroup // what it has started
+	address string // where it listens
+	carrier *carry.Carrier
 
 	mu     sync.Mutex
 	passes chan struct{} // closed while it is not cut
-	ended  bool
-	conns  map[net.Conn]bool
 }
 
 // newRelay starts a relay to the address of a server.
@@ -28,13 +25,10 @@ func newRelay(server string) (*relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &relay{address: fmt.Sprintf("127.0.0.1:%d", port), server: server, passes: make(chan struct{}), conns: map[net.Conn]bool{}}
+	r := &relay{address: fmt.Sprintf("127.0.0.1:%d", port), passes: make(chan struct{})}
 	close(r.passes)
-	if r.listener, err = net.Listen("tcp", r.address); err != nil {
-		return nil, err
-	}
-	r.all.Go(r.accept)
-	return r, nil
+	r.carrier, err = carry.Start(r.address, func() (net.Conn, error) { return net.Dial("tcp", server) }, r.wait)
+	return r, err
 }
 
 // cut has nothing pass until mend.
@@ -62,14 +56,7 @@ func (r *relay) mend() {
 // close ends the relay and its connections.
 func (r *relay) close() {
 	r.mend()
-	_ = r.listener.Close()
-	r.mu.Lock()
-	r.ended = true
-	for conn := range r.conns {
-		_ = conn.Close()
-	}
-	r.mu.Unlock()
-	r.all.Wait()
+	r.carrier.Close()
 }
 
 // wait waits while the relay is cut.
@@ -78,72 +65,4 @@ func (r *relay) wait() {
 	passes := r.passes
 	r.mu.Unlock()
 	<-passes
-}
-
-func (r *relay) accept() {
-	for {
-		client, err := r.listener.Accept()
-		if err != nil {
-			return // it is closed
-		}
-		r.all.Go(func() { r.lead(client) })
-	}
-}
-
-// lead carries one connection until either side ends it.
-func (r *relay) lead(client net.Conn) {
-	defer r.forget(client)
-	if !r.keep(client) {
-		return
-	}
-	r.wait()
-	server, err := net.Dial("tcp", r.server)
-	if err != nil {
-		return
-	}
-	defer r.forget(server)
-	if !r.keep(server) {
-		return
-	}
-	back := make(chan struct{})
-	go func() {
-		defer close(back)
-		r.pass(client, server)
-	}()
-	r.pass(server, client)
-	<-back
-}
-
-// pass carries one direction of a connection, and then ends it whole: none of those who
-// speak here half closes one.
-func (r *relay) pass(to, from net.Conn) {
-	defer to.Close()
-	buffer := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buffer)
-		r.wait()
-		if n > 0 {
-			if _, err := to.Write(buffer[:n]); err != nil {
-				return
-			}
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// keep remembers a connection, and reports whether it may go on.
-func (r *relay) keep(conn net.Conn) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.conns[conn] = true
-	return !r.ended
-}
-
-func (r *relay) forget(conn net.Conn) {
-	_ = conn.Close()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.conns, conn)
 }
