@@ -109,7 +109,7 @@ func TestEffective_layers(t *testing.T) {
 		Userdata:      Userdata{Source: "inline", Encoding: "plain", Content: "#!/bin/sh\necho {{ .Vars.role }} {{ .Nonce }}\n"},
 		LoadBalancers: []string{"www", "api"}, DrainTimeout: 10 * time.Minute,
 		Rails:  Rails{MaxUnavailable: 5, MaxDeleteShare: 50, NeverRegisteredPerHour: 6, MaintenanceWindows: []MaintenanceWindow{}},
-		Static: true,
+		Static: true, StaticSize: size(2),
 	}
 	if diff := cmp.Diff(want, g, cmpopts.IgnoreFields(EffectiveGroup{}, "RuntimeHash", "InfraHash", "ETag")); diff != "" {
 		t.Error(diff)
@@ -213,7 +213,7 @@ func TestUnlock_changesNothingAboutTheGroup(t *testing.T) {
 	if after.Static || after.Held != "" {
 		t.Fatalf("after = %+v", after)
 	}
-	if diff := cmp.Diff(before, after, cmpopts.IgnoreFields(EffectiveGroup{}, "Static", "Dynamic", "ETag")); diff != "" {
+	if diff := cmp.Diff(before, after, cmpopts.IgnoreFields(EffectiveGroup{}, "Static", "StaticSize", "Dynamic", "ETag")); diff != "" {
 		t.Error(diff)
 	}
 }
