@@ -109,10 +109,10 @@ func TestTheOperatorTakesItsArguments(t *testing.T) {
 			"registration":   values{"secretName": "given", "key": "token"},
 			"managedSecrets": values{"key": "k", "cert": "c"}, "ca": values{"configMapName": "authority"},
 			"onDemand": values{"mode": "off", "provisionTimeout": "20m", "linger": "2m", "namespaces": []any{"red", "blue"}, "maxPerNamespace": 100000}, "memoryFactor": 0.8,
-			"drain":    values{"concurrency": 3, "force": "Never", "evictionQps": 0.5},
-			"capi":     values{"serviceAccountName": "core", "endpoint": "https://api.example.com:6443", "apiServer": "https://10.0.0.9:6443"},
-			"webhook":  values{"port": 9999, "certManager": values{"enabled": true}},
-			"metrics":  values{"address": "0", "secure": true}, "healthProbeAddr": ":9001", "log": values{"level": "debug", "format": "text"},
+			"drain":   values{"concurrency": 3, "force": "Never", "evictionQps": 0.5},
+			"capi":    values{"serviceAccountName": "core", "endpoint": "https://api.example.com:6443", "apiServer": "https://10.0.0.9:6443"},
+			"webhook": values{"port": 9999, "certManager": values{"enabled": true}},
+			"metrics": values{"address": "0", "secure": true}, "healthProbeAddr": ":9001", "log": values{"level": "debug", "format": "text"},
 			"extraArgs": []any{"--poll-interval=1m"},
 		}, func(s *settings.Settings) {
 			s.LeaderElect, s.WatchFilter, s.MachinePoolMachines = false, "red", false

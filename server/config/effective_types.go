@@ -38,10 +38,10 @@ type EffectiveGroup struct {
 	Traits        Traits        // of a machine of the first type
 	Rails         Rails
 
-	Static  bool // it is in the configuration file
+	Static bool // it is in the configuration file
 	// StaticSize is the size that the file gives the group; nil: none. Size is what counts.
 	StaticSize *int
-	Deleted bool // its deletion was asked for: Size is 0
+	Deleted    bool // its deletion was asked for: Size is 0
 	// Held says why the group can't be acted on, such as a template that is gone.
 	// Nothing is created or deleted for it, and only Tenant, Key, Static, Deleted
 	// and Dynamic are set. Empty: it can.
