@@ -1,6 +1,7 @@
 package opsim
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ type checks struct {
 	g *guest
 
 	mu       sync.Mutex
+	claims   claims
 	wishes   map[string][]wish               // the replicas of pools, by NstanceMachinePool
 	pools    map[string]string               // the NstanceMachinePool of a group, the last one
 	retiring map[string]map[string]time.Time // by group: the instances that were ever named, since when
@@ -44,7 +46,7 @@ type wish struct {
 }
 
 func newChecks(g *guest) *checks {
-	return &checks{g: g, wishes: map[string][]wish{}, pools: map[string]string{}, retiring: map[string]map[string]time.Time{}, ending: map[string]time.Time{}}
+	return &checks{g: g, claims: newClaims(g), wishes: map[string][]wish{}, pools: map[string]string{}, retiring: map[string]map[string]time.Time{}, ending: map[string]time.Time{}}
 }
 
 // away notes that the API server goes away for a while; zero: it is back.
@@ -86,8 +88,12 @@ func (c *checks) changed(ch kube.Change) {
 	case *clusterv1.Machine:
 		c.deleting(ch, false, o.Name, true)
 	case *corev1.Node:
+		now, _ := ch.After.(*corev1.Node)
+		c.claims.node(o.Name, now)
 		c.node(ch, o)
 	case *corev1.Pod:
+		now, _ := ch.After.(*corev1.Pod)
+		c.claims.pod(string(o.UID), now)
 		c.pod(ch, o)
 	}
 }
@@ -180,6 +186,9 @@ func (c *checks) mirrored(ch kube.Change, o *infrav1.NstanceMachine) {
 // nothing that nobody named (S8).
 func (c *checks) deleting(ch kube.Change, none bool, id string, managed bool) {
 	begins := ch.After != nil && !ch.After.GetDeletionTimestamp().IsZero() && (ch.Before == nil || ch.Before.GetDeletionTimestamp().IsZero())
+	if ch.By == operator && begins {
+		c.claims.deletes(ch.Kind, ch.After.GetLabels()[infrav1.LabelOnDemandPodUID])
+	}
 	if none || !begins {
 		return
 	}
@@ -270,18 +279,22 @@ func (c *checks) upsert(req *nstancev1.UpsertGroupRequest) {
 		c.alone("group " + req.Key + " is given another size")
 	}
 	least, most, known := c.bounds(req.Key, since)
-	leave := 0
-	for id := range c.retiring[req.Key] {
-		if in, known := c.g.Instance(identity.ID(id)); known && (in.Removed.IsZero() || in.Removed.After(since)) {
-			leave++
+	var leave, left []string
+	for _, id := range slices.Sorted(maps.Keys(c.retiring[req.Key])) {
+		switch in, known := c.g.Instance(identity.ID(id)); {
+		case !known:
+		case in.Removed.IsZero() || in.Removed.After(since):
+			leave = append(leave, c.g.Name(in.ID))
+		default:
+			left = append(left, c.g.Name(in.ID))
 		}
 	}
 	switch {
 	case !known:
 	case size < least:
 		c.g.Violate("S6", "the shard is told that %s has size %d, and at least %d were wanted", req.Key, size, least)
-	case size > most+leave:
-		c.g.Violate("S5", "the shard is told that %s has size %d, and %d were wanted and %d leave", req.Key, size, most, leave)
+	case size > most+len(leave):
+		c.g.Violate("S5", "the shard is told that %s has size %d, and %d were wanted, %v leave and %v have left", req.Key, size, most, leave, left)
 	}
 }
 
@@ -299,12 +312,17 @@ func (c *checks) deleteGroup(req *nstancev1.DeleteGroupRequest) {
 // create checks that the id of an instance stands in its object before the shard hears of
 // it, so that every repetition asks for the same (S5).
 func (c *checks) create(req *nstancev1.CreateInstanceRequest) {
-	stands := slices.ContainsFunc(kube.All[*infrav1.NstanceMachine](c.g.api), func(m *infrav1.NstanceMachine) bool {
+	all := kube.All[*infrav1.NstanceMachine](c.g.api)
+	i := slices.IndexFunc(all, func(m *infrav1.NstanceMachine) bool {
 		return m.Spec.InstanceID == req.GetInstanceId() && m.Spec.Mode != infrav1.MachineManaged
 	})
-	if !stands {
+	if i < 0 {
 		c.g.Violate("S5", "instance %s is asked for, and no NstanceMachine has that id", req.GetInstanceId())
+		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.claims.create(all[i])
 }
 
 // deleteInstance checks that somebody has deleted the machine (S6), that a group gets
@@ -340,7 +358,7 @@ func (c *checks) working(in sim.Instance) []string {
 	}
 	var all []string
 	for _, pod := range kube.All[*corev1.Pod](c.g.api) {
-		if pod.Spec.NodeName == node.Name && pod.DeletionTimestamp.IsZero() {
+		if pod.Spec.NodeName == node.Name && pod.DeletionTimestamp.IsZero() && !hasEnded(pod) {
 			all = append(all, pod.Name)
 		}
 	}

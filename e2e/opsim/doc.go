@@ -9,12 +9,13 @@
 //   - an API server with teeth (package kube): refusals before and after a write took
 //     effect, caches that lag, watches that break and expire, an absence of minutes;
 //   - the part of Cluster API that pools need, and the garbage collector (core.go);
-//   - Nodes and the Pods of one workload with a disruption budget (kubelets.go);
+//   - Nodes and the Pods of one workload with a disruption budget (kubelets.go), and Pods
+//     that ask for a machine of their own (jobs.go);
 //   - people and an autoscaler, who want sizes and name machines (users.go).
 //
 // The operator is a guest of the world: see [sim.Guest]. Everything that package sim
 // breaks and checks is broken and checked here too. What is added are checks across both
-// sides (checks.go), each with the promise of docs/invariants.md that it is about. A call
+// sides (checks.go, claims.go), each with the promise of docs/invariants.md that it is about. A call
 // to the shard is held against the objects as they stand at the API server, not as the
 // operator's caches show them; a change of an object against the bucket and the provider.
 // What the operator saw a while ago excuses it for as long as its caches may lag.

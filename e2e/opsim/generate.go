@@ -45,8 +45,24 @@ func Generate(seed uint64, mode string) sim.Plan {
 			p.Events = append(p.Events, sim.Event{At: at, Verb: "guest", Args: arrange(luck, verb)})
 		}
 	}
+	if luck.IntN(2) == 0 {
+		p.Events = append(p.Events, demands(luck)...)
+	}
 	slices.SortStableFunc(p.Events, func(a, b sim.Event) int { return cmp.Compare(a.At, b.At) })
 	return p
+}
+
+// demands are Pods that ask for machines of their own, and their ends. They are few, so
+// their names come back.
+func demands(luck *rand.Rand) []sim.Event {
+	var all []sim.Event
+	for range 12 {
+		at := 30*time.Second + time.Duration(luck.Int64N(int64(length-30*time.Second)))
+		pod := strconv.Itoa(luck.IntN(3))
+		args := [][]string{{"ask", pod, []string{"web", "db", "jobs"}[luck.IntN(3)]}, {"done", pod}, {"drop", pod}}[[]int{0, 0, 1, 2}[luck.IntN(4)]]
+		all = append(all, sim.Event{At: at, Verb: "guest", Args: args})
+	}
+	return all
 }
 
 // callsForUs reports whether an event is a call of an operator of tenant default, or one

@@ -73,6 +73,12 @@ var verbs = map[string]func(*guest, []string){
 	"remove": func(g *guest, a []string) { g.Later(func() { g.users.remove(a[0], number(a[1])) }) },
 	// delete POOL: somebody deletes a pool.
 	"delete": func(g *guest, a []string) { g.Later(func() { g.users.delete(a[0]) }) },
+	// ask N GROUP: somebody makes the nth Pod that asks for a machine of its own.
+	"ask": func(g *guest, a []string) { g.Later(func() { g.users.ask(number(a[0]), a[1]) }) },
+	// done N: its work comes to an end.
+	"done": func(g *guest, a []string) { g.Later(func() { g.users.done(number(a[0])) }) },
+	// drop N: somebody deletes it.
+	"drop": func(g *guest, a []string) { g.Later(func() { g.users.drop(number(a[0])) }) },
 	// wipe: somebody deletes every object of the operator and of Cluster API.
 	"wipe": func(g *guest, _ []string) { g.Later(g.users.wipe) },
 	// restart DURATION: the operator is down for a while.

@@ -21,7 +21,7 @@ import (
 
 // kubelets are the Nodes that machines become, the Pods on them, and who puts them there:
 // one workload of a few Pods with a disruption budget, which is scheduled wherever there
-// is a Node that takes Pods.
+// is a Node that takes Pods, and those Pods that ask for a machine of their own (jobs.go).
 type kubelets struct {
 	g *guest
 	c client.Client
@@ -64,6 +64,9 @@ func (k *kubelets) up(id identity.ID) {
 				},
 				Spec:   corev1.NodeSpec{ProviderID: in.URI()},
 				Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+			}
+			if in.OnDemand {
+				k.introduce(node, id)
 			}
 			if _, there := kube.Get[*corev1.Node](k.g.api, "", node.Name); there || k.c.Create(ctx, node) == nil {
 				return
@@ -174,18 +177,17 @@ func (k *kubelets) schedule(ctx context.Context) {
 		load[pod.Spec.NodeName]++
 	}
 	for _, pod := range pods {
-		if pod.Spec.NodeName != "" || !pod.DeletionTimestamp.IsZero() {
+		if pod.Spec.NodeName != "" || !pod.DeletionTimestamp.IsZero() || gated(pod) {
 			continue
 		}
 		best := ""
 		for _, node := range kube.All[*corev1.Node](k.g.api) {
-			if node.DeletionTimestamp.IsZero() && works(node) && !node.Spec.Unschedulable && len(node.Spec.Taints) == 0 &&
-				load[node.Name] < perNode && (best == "" || load[node.Name] < load[best]) {
+			if fits(pod, node) && load[node.Name] < perNode && (best == "" || load[node.Name] < load[best]) {
 				best = node.Name
 			}
 		}
 		if best == "" {
-			return
+			continue
 		}
 		load[best]++
 		change(ctx, k.c, pod, func(pod *corev1.Pod) { pod.Spec.NodeName = best })
@@ -195,11 +197,11 @@ func (k *kubelets) schedule(ctx context.Context) {
 	}
 }
 
-// fill makes Pods where some are missing.
+// fill makes Pods of the workload where some are missing.
 func (k *kubelets) fill(ctx context.Context) {
 	have := 0
 	for _, pod := range kube.All[*corev1.Pod](k.g.api) {
-		if pod.DeletionTimestamp.IsZero() {
+		if pod.Labels["app"] == "app" && pod.DeletionTimestamp.IsZero() {
 			have++
 		}
 	}

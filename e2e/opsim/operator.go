@@ -146,7 +146,7 @@ func (c cached) List(ctx context.Context, o client.ObjectList, opts ...client.Li
 }
 
 func (p *process) manager() (ctrl.Manager, error) {
-	unique, soon := true, 10*time.Second
+	yes, no, soon := true, false, 10*time.Second
 	return ctrl.NewManager(&rest.Config{Host: "https://sim", Transport: nowhere{}}, ctrl.Options{
 		Scheme: p.g.api.Scheme(), NewCache: p.g.api.NewCache(operator), Logger: logr.Discard(),
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return p.g.api.Mapper(), nil },
@@ -154,7 +154,8 @@ func (p *process) manager() (ctrl.Manager, error) {
 			return cached{p.live, o.Cache.Reader}, nil
 		},
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", GracefulShutdownTimeout: &soon,
-		Controller: ctrlconfig.Controller{SkipNameValidation: &unique, MaxConcurrentReconciles: workers},
+		// A panic is a bug, of the operator or found by a check, and nobody is to live on with it.
+		Controller: ctrlconfig.Controller{SkipNameValidation: &yes, RecoverPanic: &no, MaxConcurrentReconciles: workers},
 	})
 }
 

@@ -49,7 +49,10 @@ func (g *guest) Unsettled() string {
 			return fmt.Sprintf("Machine %s has no NstanceMachine", m.Name)
 		}
 	}
-	return g.unequal()
+	if why := g.unequal(); why != "" {
+		return why
+	}
+	return g.unserved()
 }
 
 // unequal says which pool and its group do not have the same size.

@@ -157,6 +157,46 @@ func TestS5S6_TheNamedMachineGoes(t *testing.T) {
 	}
 }
 
+// A Pod asks for a machine of its own, runs there and alone, and the machine goes within
+// two minutes of its end: also where the Pod ends before its machine is there, and where
+// its name comes back at once.
+func TestO12_AMachineForAPod(t *testing.T) {
+	s := tell(t, `
+		seed 1
+		set length 14m
+		1s guest scale web 1
+		1m guest ask 0 web
+		3m guest done 0
+		5m guest drop 0
+		6m guest ask 0 web
+		6m3s guest drop 0
+		6m30s guest ask 0 web
+		8m guest ask 1 web
+		10m guest drop 1
+		12m guest drop 0
+	`)
+	for _, w := range []struct {
+		text     string
+		from, to time.Duration
+		n        int
+	}{
+		{" registers", time.Minute, 2 * time.Minute, 1},
+		{" is condemned: requested", 3 * time.Minute, 5 * time.Minute, 1},               // its Pod is done
+		{" is condemned: requested", 6 * time.Minute, 8*time.Minute + 3*time.Second, 1}, // its Pod went before it came
+		{" registers", 6*time.Minute + 30*time.Second, 8 * time.Minute, 1},              // that of the same name
+		{" registers", 8 * time.Minute, 9 * time.Minute, 1},
+		{" is condemned: requested", 10 * time.Minute, 12 * time.Minute, 1},
+		{" is condemned: requested", 12 * time.Minute, 14 * time.Minute, 1},
+	} {
+		if n := s.count(w.text, w.from, w.to); n != w.n {
+			t.Errorf("between %v and %v, %d machines: %q; want %d", w.from, w.to, n, w.text, w.n)
+		}
+	}
+	if s.res.Made != 5 {
+		t.Errorf("%d machines were made, want one for the group and four for Pods", s.res.Made)
+	}
+}
+
 // instanceID is an id in a line. It begins with the moment of its making.
 var instanceID = regexp.MustCompile(`\bvm[a-z]?[0-9a-z]{20,}\b`)
 
