@@ -43,7 +43,7 @@ func (w *world) checkCreate(p *process, req driver.CreateRequest) {
 		return
 	}
 	w.checkPause(rec.group(), "create of "+name)
-	if rec.again {
+	if rec.again && (rec.spent || !rec.OnDemand) { // an id of a caller's own may be repeated until it is used
 		w.violate("S18", "create of %s, which was given up before", name)
 	}
 	if !rec.asked {

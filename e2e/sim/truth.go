@@ -43,7 +43,8 @@ type record struct {
 	condemned time.Time // zero: never
 	removed   time.Time // zero: it stands
 	asked     bool      // a create call was sent
-	again     bool      // it was removed, and stands again: a late write
+	again     bool      // it was removed, and stands again: a late write, or a caller's id that is repeated
+	spent     bool      // when it was removed, a create call had been sent
 }
 
 func (r *record) group() groupID { return groupID{r.Tenant, r.Group} }
@@ -219,6 +220,7 @@ func (t *truth) instance(write memory.Write) {
 	if old != nil {
 		next.born, next.condemned, next.asked = old.born, old.condemned, old.asked
 		next.again = old.again || !old.removed.IsZero()
+		next.spent = old.spent || !old.removed.IsZero() && old.asked
 	} else {
 		t.counts[next.group()]++
 		t.names[id] = fmt.Sprintf("%s/%d", next.group(), t.counts[next.group()])
