@@ -68,7 +68,8 @@ func sent(config *nstancev1.GroupConfig) []string {
 //
 // Too little on top costs time: an instance that should grow is made after one has gone.
 // Too much would make the server choose a victim of its own later. So below the bounds the
-// lower one counts, and no server is told more than it takes.
+// lower one counts, and no server is told more than it takes. A server that came back and has
+// not said yet who is there may have seen them go meanwhile: they count as perhaps.
 func (p part) size() int32 {
 	low, high := p.bounds()
 	low, high = min(low, distribution.MaxSize), min(high, distribution.MaxSize)
@@ -85,7 +86,7 @@ func (p part) bounds() (low, high int32) {
 		switch {
 		case slices.Contains(p.gone, id):
 		case p.counted(id):
-		case slices.Contains(p.ending, id):
+		case slices.Contains(p.ending, id), !p.synced.InstancesSynced:
 			high++
 		default:
 			low++

@@ -47,6 +47,7 @@ func largest(p *part) { p.object.Spec.Size = distribution.MaxSize }
 func TestO6_SizeWhileInstancesAreRetiring(t *testing.T) {
 	gone := func(id string) func(*part) { return func(p *part) { p.gone = append(p.gone, id) } }
 	ending := func(id string) func(*part) { return func(p *part) { p.ending = append(p.ending, id) } }
+	unsynced := func(p *part) { p.synced.InstancesSynced = false }
 	grown := func(by int32) func(*part) { return func(p *part) { p.object.Spec.Size += by } }
 	for _, test := range []struct {
 		name    string
@@ -62,6 +63,8 @@ func TestO6_SizeWhileInstancesAreRetiring(t *testing.T) {
 		{"its deletion is asked for, and counted", quiet(retiring(one), ending(one), serverSize(2)), 2, false},
 		{"it is condemned, and counted", quiet(retiring(one), condemned(one, "requested"), serverSize(2)), 2, false},
 		{"the server condemned it by itself", quiet(retiring(one), condemned(one, "spot-termination")), 3, false},
+		{"its server came back, and has not said who is there", quiet(retiring(one), unsynced, serverSize(2)), 2, false},
+		{"the same, and it was not counted", quiet(retiring(one), unsynced), 3, false},
 		{"it is gone", quiet(retiring(one), gone(one), serverSize(2)), 2, false},
 		{"it is gone, and was not counted", quiet(retiring(one), gone(one)), 2, false},
 		{"it may be counted, and the pool grows: one later rather than one too many", quiet(retiring(one), ending(one), serverSize(2), grown(2)), 4, true},
