@@ -88,39 +88,51 @@ func (p *places) enter(t *testing.T, kind *queue, at when) *system {
 	t.Helper()
 	p.using.Add(1)
 	t.Cleanup(p.using.Done)
-	turn := make(chan *place, 1)
-	p.mu.Lock()
-	if at == long {
-		kind.waiting = slices.Insert(kind.waiting, 0, turn)
-	} else {
-		kind.waiting = append(kind.waiting, turn)
-	}
-	p.mu.Unlock()
-	if at != alone {
-		t.Parallel()
-	}
-	p.serve(kind, nil)
-	place := <-turn
+	place := p.take(t, kind, at)
 	began := time.Now()
 	place.tb.TB = t
 	t.Cleanup(func() {
 		t.Logf("measured: had %s for %v", place.name, time.Since(began).Round(100*time.Millisecond))
 		place.tb.pass()
-		p.serve(kind, place)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		kind.free = append(kind.free, place)
+		if at != alone { // the others do not run yet
+			kind.serve()
+		}
 	})
 	return place.enter(t, p.cluster)
 }
 
-// serve gives those who wait what is free, and what somebody leaves.
-func (p *places) serve(kind *queue, left *place) {
+// take waits for a place.
+func (p *places) take(t *testing.T, kind *queue, at when) *place {
+	t.Helper()
+	turn := make(chan *place, 1)
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if left != nil {
-		kind.free = append(kind.free, left)
+	switch at {
+	case alone: // before anybody waits in earnest
+		turn <- kind.free[0]
+		kind.free = kind.free[1:]
+	case long:
+		kind.waiting = slices.Insert(kind.waiting, 0, turn)
+	default:
+		kind.waiting = append(kind.waiting, turn)
 	}
-	for len(kind.free) > 0 && len(kind.waiting) > 0 {
-		kind.waiting[0] <- kind.free[0]
-		kind.waiting, kind.free = kind.waiting[1:], kind.free[1:]
+	p.mu.Unlock()
+	if at != alone {
+		t.Parallel()
+		p.mu.Lock()
+		kind.serve()
+		p.mu.Unlock()
+	}
+	return <-turn
+}
+
+// serve gives those who wait what is free. The caller holds the lock.
+func (q *queue) serve() {
+	for len(q.free) > 0 && len(q.waiting) > 0 {
+		q.waiting[0] <- q.free[0]
+		q.waiting, q.free = q.waiting[1:], q.free[1:]
 	}
 }
 
