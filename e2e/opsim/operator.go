@@ -189,7 +189,7 @@ func (p *process) control(ctx context.Context) error {
 		machines.SetupWithManager(p.mgr, p.hub, options),
 		p.drains(c, say).SetupWithManager(p.mgr, p.mgr, p.hub, options),
 		nodes.Setup(p.mgr, p.mgr, p.hub, nodes.Options{
-			Client: c, Namespace: namespace, Workload: c, Inventory: store, MachineEvents: say, Events: say,
+			Client: c, Namespace: namespace, Cluster: p.g.clusterName(), Workload: c, Inventory: store, MachineEvents: say, Events: say,
 			SetProviderID: true, DeleteOrphans: true,
 		}, options),
 		ondemand.New(ondemand.Options{

@@ -177,7 +177,7 @@ func (p *process) drains(ctx context.Context, set *shards.Set, there *nodes) *dr
 
 func (p *process) correlation(there *nodes) nodecontrollers.Options {
 	return nodecontrollers.Options{
-		Client: p.mgr.GetClient(), Namespace: p.settings.Namespace, Workload: there.GetClient(), Inventory: p.intake.Inventory(),
+		Client: p.mgr.GetClient(), Namespace: p.settings.Namespace, Cluster: p.cluster, Workload: there.GetClient(), Inventory: p.intake.Inventory(),
 		MachineEvents: p.mgr.GetEventRecorder(recorder), Events: there.GetEventRecorder(recorder),
 		SetProviderID: p.settings.SetNodeProviderID, DeleteOrphans: p.settings.DeleteOrphanNodes,
 	}

@@ -22,6 +22,8 @@ type Observation struct {
 	Found lookup.Found
 	// ProviderURI is the provider id that the Node should have.
 	ProviderURI string
+	// Home is the value of api.AnnotationCluster for Nodes of this cluster.
+	Home string
 	// SetProviderID: Nodes without a provider id are to get one.
 	SetProviderID bool
 }
@@ -55,7 +57,7 @@ func Correlate(o Observation) Decision {
 		d.Allocatable = capacity.Useful(node.Status.Allocatable)
 	}
 	next := node.DeepCopy()
-	label(next, o.Machine)
+	label(next, o.Machine, o.Home)
 	if o.Found.SetProviderID && o.SetProviderID {
 		next.Spec.ProviderID = o.ProviderURI
 	}
@@ -86,14 +88,18 @@ func lost(o Observation) Decision {
 	return d
 }
 
-// label puts labels on a Node that are not there. What somebody else has put there stays.
-func label(n *corev1.Node, m *api.NstanceMachine) {
+// label puts on a Node whose it is, as far as that is not there. What somebody else has put
+// there stays.
+func label(n *corev1.Node, m *api.NstanceMachine, home string) {
 	for key, value := range map[string]string{
 		api.LabelInstanceID: m.Spec.InstanceID, api.LabelGroup: m.Spec.GroupRef.Name, api.LabelShard: m.Spec.Shard,
 	} {
 		if _, there := n.Labels[key]; !there && value != "" {
 			set(&n.Labels, key, value)
 		}
+	}
+	if n.Annotations[api.AnnotationCluster] == "" {
+		set(&n.Annotations, api.AnnotationCluster, home)
 	}
 }
 
@@ -125,7 +131,7 @@ func changed(now, next *corev1.Node) bool {
 	}
 	return now.Spec.ProviderID != next.Spec.ProviderID || claimed(now) != claimed(next) ||
 		!same(now.Labels, next.Labels, api.LabelInstanceID, api.LabelGroup, api.LabelShard, api.OnDemandClaim) ||
-		!same(now.Annotations, next.Annotations, api.AnnotationScaleDownDisabled)
+		!same(now.Annotations, next.Annotations, api.AnnotationScaleDownDisabled, api.AnnotationCluster)
 }
 
 func set(m *map[string]string, key, value string) {

@@ -40,12 +40,13 @@ func TestO13_Correlate(t *testing.T) {
 	}
 	labelled := func(n *corev1.Node) {
 		n.Labels = map[string]string{api.LabelInstanceID: id, api.LabelGroup: "web", api.LabelShard: "a"}
+		n.Annotations = map[string]string{api.AnnotationCluster: "ns/c"}
 	}
 	nameless := func(n *corev1.Node) { n.Spec.ProviderID = "" }
 	dedicated := func(n *corev1.Node) {
 		labelled(n)
 		n.Labels[api.OnDemandClaim] = "c1"
-		n.Annotations = map[string]string{api.AnnotationScaleDownDisabled: "true"}
+		n.Annotations[api.AnnotationScaleDownDisabled] = "true"
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: api.TaintOnDemandClaim, Value: "c1", Effect: corev1.TaintEffectNoSchedule})
 	}
 	other := corev1.Taint{Key: "other", Effect: corev1.TaintEffectNoExecute}
@@ -129,6 +130,7 @@ func TestO13_Correlate(t *testing.T) {
 		{"which it is already", Observation{Machine: forPod(), Found: found(node(tainted, dedicated))}, Decision{NodeRef: ref, Condition: correlated}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			tt.o.Home = "ns/c"
 			if diff := cmp.Diff(tt.want, Correlate(tt.o)); diff != "" {
 				t.Error(diff)
 			}

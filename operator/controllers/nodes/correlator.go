@@ -50,7 +50,7 @@ func (r *Correlator) observe(ctx context.Context, name client.ObjectKey) (*Obser
 	var said *nstancev1.InstanceStatus
 	r.Inventory.Read(m.Spec.Shard, func(s *inventory.Shard) { said = s.Instance(m.Spec.InstanceID) })
 	in := lookup.Instance(m, said)
-	o := &Observation{Machine: m, ProviderURI: in.ProviderURI, SetProviderID: r.SetProviderID}
+	o := &Observation{Machine: m, ProviderURI: in.ProviderURI, SetProviderID: r.SetProviderID, Home: r.home()}
 	if o.Found, err = lookup.Node(ctx, r.Workload, in); err != nil {
 		return nil, err
 	}

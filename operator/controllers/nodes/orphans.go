@@ -59,10 +59,11 @@ func (r *Orphans) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 
 // gone reports whether the instance that a Node was correlated with has ended, and the
 // provider id that it had. The label alone is a kubelet's word, so nothing that lives may
-// have the Node's provider id.
+// have the Node's provider id. The shards say nothing of instances of other tenants, so that
+// they do not know one means something for Nodes of this cluster only.
 func (r *Orphans) gone(node *corev1.Node) (bool, string) {
 	id, shard := node.Labels[api.LabelInstanceID], node.Labels[api.LabelShard]
-	if id == "" || shard == "" || node.Spec.ProviderID == "" {
+	if id == "" || shard == "" || node.Spec.ProviderID == "" || node.Annotations[api.AnnotationCluster] != r.home() {
 		return false, ""
 	}
 	gone := false

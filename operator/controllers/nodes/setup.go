@@ -30,6 +30,8 @@ type Options struct {
 	// Client is for the objects of the operator and of Cluster API.
 	Client    client.Client
 	Namespace string
+	// Cluster is the name of the Cluster whose machines these are.
+	Cluster string
 	// Workload is for Nodes.
 	Workload  client.Client
 	Inventory *inventory.Store
@@ -41,6 +43,9 @@ type Options struct {
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }
+
+// home is what Nodes of these machines are marked with.
+func (o Options) home() string { return o.Namespace + "/" + o.Cluster }
 
 func (o Options) withDefaults() Options {
 	if o.Now == nil {

@@ -66,7 +66,7 @@ func inWorld(t *testing.T, describe func(*corev1.Node, *nstancev1.InstanceStatus
 		}
 		w.client = b.Build()
 		w.options = nodes.Options{
-			Client: w.client, Workload: w.client, Namespace: walktest.Namespace, Inventory: w.Inventory,
+			Client: w.client, Workload: w.client, Namespace: walktest.Namespace, Cluster: "c", Inventory: w.Inventory,
 			Events: w.Events, MachineEvents: w.Events, SetProviderID: true, DeleteOrphans: true,
 		}
 		walk(t, w)
@@ -227,12 +227,31 @@ func TestO7_ASilentShardCostsNoNode(t *testing.T) {
 	})
 }
 
+// Another tenant's machines are in the same shards, and nobody tells this operator of them.
+func TestS12_O14_ANodeOfAnotherTenantStays(t *testing.T) {
+	theirs := func(n *corev1.Node, _ *nstancev1.InstanceStatus) {
+		n.Spec.ProviderID = "nstance://a/wrk01arz3ndektsv4rrffq69g5fav"
+		n.Labels = map[string]string{api.LabelInstanceID: "wrk01arz3ndektsv4rrffq69g5fav", api.LabelShard: "a"}
+		n.Annotations = map[string]string{api.AnnotationCluster: "others/c"}
+	}
+	inWorld(t, theirs, func(t *testing.T, w *world) {
+		r := nodes.NewOrphans(w.options)
+		for range 3 {
+			if again := w.orphans(r); again != 0 || w.node() == nil {
+				t.Fatalf("it is looked at again after %v, %v", again, w.node())
+			}
+			w.After(time.Minute)
+		}
+	})
+}
+
 // A kubelet writes the labels of its Node; what it says there ends no Node whose machine
 // lives.
 func TestO7_ALabelEndsNoNodeWhoseMachineLives(t *testing.T) {
 	liar := func(n *corev1.Node, in *nstancev1.InstanceStatus) {
 		byProviderID(n, in)
 		n.Labels = map[string]string{api.LabelInstanceID: "wrk01arz3ndektsv4rrffq69g5fav", api.LabelShard: "a"}
+		n.Annotations = map[string]string{api.AnnotationCluster: walktest.Namespace + "/c"}
 	}
 	inWorld(t, liar, func(t *testing.T, w *world) {
 		r := nodes.NewOrphans(w.options)

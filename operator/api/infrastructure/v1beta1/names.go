@@ -86,6 +86,11 @@ const (
 	AnnotationTriedShards = "nstance.dev/tried-shards"
 )
 
+// AnnotationCluster is an annotation of a Node: the Cluster that its instance belongs to, as
+// namespace/name. Operators of other Clusters leave the Node alone, though their shards may
+// have the same names and do not tell them of the instance.
+const AnnotationCluster = "nstance.dev/cluster"
+
 // Annotations of a Node that is being drained: all that the next leader needs.
 const (
 	AnnotationDrainInstance  = "nstance.dev/drain-instance"
