@@ -3,6 +3,8 @@
 package operator_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nstance.dev/e2e/kube"
 	"nstance.dev/e2e/shards"
@@ -54,10 +59,63 @@ func TestO14_TwoTenantsSeeNothingOfEachOther(t *testing.T) {
 			t.Errorf("%s did %s %s of the other tenant", r.User, r.Verb, r.URI)
 		}
 	}
+	s.untouched(t, theirs[0])
 	other.scale(t, "both", 0)
 	kube.Await(t, "the other tenant has no machines", other.settled("both", 0))
-	if err := s.settled("both", 2)(t.Context()); err != nil {
+	if err := s.settled("both", 3)(t.Context()); err != nil {
 		t.Errorf("this tenant: %v", err)
+	}
+}
+
+// untouched checks that a Node of somebody else stays when it falls silent: this operator's
+// shards know nothing of its instance.
+func (s *system) untouched(t *testing.T, node string) {
+	t.Helper()
+	s.ground.cut(t, func(name string) bool { return name == node })
+	kube.Await(t, "a Node of the other tenant is silent", func(ctx context.Context) error {
+		object, err := s.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, condition := range object.Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionUnknown {
+				return nil
+			}
+		}
+		return errors.New("it is ready")
+	})
+	s.scale(t, "both", 3) // the operator has looked at Nodes since
+	kube.Await(t, "this tenant has another Node", s.settled("both", 3))
+	if _, err := s.client.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	s.ground.set(nil)
+}
+
+// O14: in all these tests no operator has changed or deleted a Node that belonged to another
+// one, although all of them have shards of the same names. It waits for all tests that have
+// an operator.
+func TestO14_S12_NobodyTouchesNodesOfOthers(t *testing.T) {
+	startCluster(t)
+	t.Parallel()
+	common.using.Wait()
+	requests, err := common.cluster.Audit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	operators := map[string]bool{}
+	for _, i := range common.installed {
+		operators[i.user()] = true
+	}
+	whose := map[string]string{} // Nodes, by who wrote whose they are
+	for _, r := range requests {
+		if r.Resource != "nodes" || !operators[r.User] || r.Code >= 300 || r.Verb != "patch" && r.Verb != "delete" {
+			continue
+		}
+		if owner, has := whose[r.Name]; has && owner != r.User {
+			t.Errorf("%s did %s Node %s of %s", r.User, r.Verb, r.Name, owner)
+		}
+		whose[r.Name] = r.User
 	}
 }
 
