@@ -2,9 +2,11 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,10 +40,8 @@ func (r *Reconciler) act(ctx context.Context, st *state, p plan) (time.Duration,
 	if err := r.remember(ctx, st.pool, p); err != nil {
 		return 0, err
 	}
-	for _, w := range p.writes {
-		if err := r.write(ctx, st, w); err != nil {
-			return 0, err
-		}
+	if err := r.writeParts(ctx, st, p.writes); err != nil {
+		return 0, err
 	}
 	r.report(*st, p)
 	for _, e := range p.ends {
@@ -85,8 +85,38 @@ func (r *Reconciler) remember(ctx context.Context, pool *infrav1.NstanceMachineP
 	return nil
 }
 
-// write makes the part of one shard what it is to be, in one patch against what was read.
-func (r *Reconciler) write(ctx context.Context, st *state, w write) error {
+// writeParts makes the parts what they are to be: all those at once that become greater,
+// and after them the others.
+func (r *Reconciler) writeParts(ctx context.Context, st *state, writes []write) error {
+	smaller := slices.IndexFunc(writes, func(w write) bool { return !w.grows(st.parts[w.shard]) })
+	if smaller < 0 {
+		smaller = len(writes)
+	}
+	if err := r.writeTogether(ctx, st, writes[:smaller]); err != nil {
+		return err
+	}
+	return r.writeTogether(ctx, st, writes[smaller:])
+}
+
+func (r *Reconciler) writeTogether(ctx context.Context, st *state, writes []write) error {
+	parts := make([]*infrav1.NstanceShardGroup, len(writes))
+	errs := make([]error, len(writes))
+	var all sync.WaitGroup
+	for i, w := range writes {
+		all.Go(func() { parts[i], errs[i] = r.write(ctx, *st, w) })
+	}
+	all.Wait()
+	for i, w := range writes {
+		if errs[i] == nil {
+			st.parts[w.shard] = parts[i]
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// write makes the part of one shard what it is to be, in one patch against what was read,
+// and returns it.
+func (r *Reconciler) write(ctx context.Context, st state, w write) (*infrav1.NstanceShardGroup, error) {
 	part := st.parts[w.shard].DeepCopy()
 	if w.create {
 		part = &infrav1.NstanceShardGroup{ObjectMeta: metav1.ObjectMeta{
@@ -99,7 +129,7 @@ func (r *Reconciler) write(ctx context.Context, st *state, w write) error {
 	Annotate(part, infrav1.AnnotationRetireAfter, w.retireAfter)
 	part.Labels = merged(part.Labels, Labels(st.pool, w.shard, st.machinePool.Spec.ClusterName))
 	if err := controllerutil.SetControllerReference(st.pool, part, r.Client.Scheme()); err != nil {
-		return fmt.Errorf("own NstanceShardGroup %s: %w", part.Name, err)
+		return nil, fmt.Errorf("own NstanceShardGroup %s: %w", part.Name, err)
 	}
 	var err error
 	if w.create {
@@ -108,15 +138,14 @@ func (r *Reconciler) write(ctx context.Context, st *state, w write) error {
 		err = r.Client.Patch(ctx, part, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), infra)
 	}
 	if err != nil {
-		return fmt.Errorf("write NstanceShardGroup %s: %w", part.Name, err)
+		return nil, fmt.Errorf("write NstanceShardGroup %s: %w", part.Name, err)
 	}
-	st.parts[w.shard] = part
 	for _, v := range w.victims {
 		if machine := st.machines[v.ID]; machine != nil {
 			r.Events.Eventf(machine, st.pool, corev1.EventTypeNormal, "VictimSelected", "Scale", "%s", v.Why)
 		}
 	}
-	return nil
+	return part, nil
 }
 
 // Labels are those of the part of a pool on a shard.

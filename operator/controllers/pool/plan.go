@@ -295,8 +295,7 @@ func (d *draft) finish() {
 		for _, name := range names {
 			w := d.becomes[name]
 			part := d.parts[name]
-			greater := part == nil || w.spec.Size > part.Spec.Size
-			if greater == grows && w.changes(part) {
+			if w.grows(part) == grows && w.changes(part) {
 				d.plan.writes = append(d.plan.writes, *w)
 			}
 		}
@@ -321,6 +320,11 @@ func (d *draft) finish() {
 func (w write) changes(part *infrav1.NstanceShardGroup) bool {
 	return part == nil || !equality.Semantic.DeepEqual(w.spec, part.Spec) ||
 		w.surge != part.Annotations[infrav1.AnnotationSurge] || w.retireAfter != part.Annotations[infrav1.AnnotationRetireAfter]
+}
+
+// grows is whether the write makes a part greater than it is.
+func (w write) grows(part *infrav1.NstanceShardGroup) bool {
+	return part == nil || w.spec.Size > part.Spec.Size
 }
 
 // at notes a time at which the plan may be another one.
