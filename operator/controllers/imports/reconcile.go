@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +49,7 @@ type Reconciler struct {
 	Events     events.EventRecorder
 	Now        func() time.Time
 
+	mu   sync.Mutex
 	told map[about]string // what was last reported
 }
 
@@ -155,6 +157,8 @@ func (r *Reconciler) report(pool *infrav1.NstanceMachinePool, kind, reason, text
 	if pool == nil {
 		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.told == nil {
 		r.told = map[about]string{}
 	}

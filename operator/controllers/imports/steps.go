@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,22 +24,45 @@ var errFeature = errors.New("feature MachinePool of Cluster API is switched off;
 
 const infra = client.FieldOwner(infrav1.FieldManager)
 
-// carryOut carries steps out. After one that failed the others of the same pool are left
-// to the next pass; other pools are not kept waiting.
+// poolsAtOnce is how many pools are made at the same time.
+const poolsAtOnce = 10
+
+// carryOut carries steps out, those of one pool in their order. After one that failed the
+// others of the same pool are left to the next pass; pools do not wait for one another.
 func (r *Reconciler) carryOut(ctx context.Context, w world, steps []importing.Step) error {
-	failed := map[string]bool{}
-	var errs []error
+	var names []string
+	of := map[string][]importing.Step{}
 	for _, step := range steps {
 		name := poolOf(step)
-		if failed[name] {
-			continue
+		if of[name] == nil {
+			names = append(names, name)
 		}
-		if err := r.do(ctx, w, step); err != nil {
-			failed[name] = true
-			errs = append(errs, fmt.Errorf("import pool %s: %w", name, err))
+		of[name] = append(of[name], step)
+		if made, ok := step.(importing.CreatePool); ok {
+			w.pools[name] = r.pool(made)
 		}
 	}
+	errs := make([]error, len(names))
+	var g errgroup.Group
+	g.SetLimit(poolsAtOnce)
+	for i, name := range names {
+		g.Go(func() error {
+			errs[i] = r.carryOutOf(ctx, w.pools[name], of[name])
+			return nil
+		})
+	}
+	_ = g.Wait() // errs has them all
 	return errors.Join(errs...)
+}
+
+// carryOutOf carries the steps of one pool out; object is the pool, nil if there is none.
+func (r *Reconciler) carryOutOf(ctx context.Context, object *infrav1.NstanceMachinePool, steps []importing.Step) error {
+	for _, step := range steps {
+		if err := r.do(ctx, object, step); err != nil {
+			return fmt.Errorf("import pool %s: %w", poolOf(step), err)
+		}
+	}
+	return nil
 }
 
 func poolOf(step importing.Step) string {
@@ -62,28 +86,26 @@ func poolOf(step importing.Step) string {
 	}
 }
 
-func (r *Reconciler) do(ctx context.Context, w world, step importing.Step) error {
+func (r *Reconciler) do(ctx context.Context, object *infrav1.NstanceMachinePool, step importing.Step) error {
 	switch s := step.(type) {
 	case importing.CreatePool:
-		made := r.pool(s)
-		w.pools[s.Name] = made
-		return r.create(ctx, made)
+		return r.create(ctx, object)
 	case importing.CreateShardGroup:
-		part, err := r.part(w.pools[s.Pool], s)
+		part, err := r.part(object, s)
 		if err != nil {
 			return err
 		}
 		return r.create(ctx, part)
 	case importing.CreateMachinePool:
-		return r.create(ctx, pool.MachinePool(w.pools[s.Pool], s.Pool, r.Cluster, int32(s.Replicas))) // of 64 shards with 10000 each
+		return r.create(ctx, pool.MachinePool(object, s.Pool, r.Cluster, int32(s.Replicas))) // of 64 shards with 10000 each
 	case importing.ReportImported:
-		r.report(w.pools[s.Pool], normal, "PoolImported", s.Reason)
+		r.report(object, normal, "PoolImported", s.Reason)
 	case importing.ReportUncovered:
-		r.report(w.pools[s.Pool], warning, "ShardNotCovered", s.Reason)
+		r.report(object, warning, "ShardNotCovered", s.Reason)
 	case importing.ReportStaticSize:
-		r.report(w.pools[s.Pool], normal, "StaticSizeDiffers", s.Reason)
+		r.report(object, normal, "StaticSizeDiffers", s.Reason)
 	case importing.ReportBroken:
-		r.report(w.pools[s.Pool], warning, "ImportBroken", s.Reason)
+		r.report(object, warning, "ImportBroken", s.Reason)
 	}
 	return nil
 }
