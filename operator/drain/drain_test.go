@@ -287,6 +287,13 @@ func TestStep(t *testing.T) {
 			if d.Again != tt.again || d.Over != tt.over || d.Why != tt.why {
 				t.Errorf("again %v, over %t, why %q", d.Again, d.Over, d.Why)
 			}
+			if LooksAtPods(w.state, w.o) {
+				return
+			}
+			w.o.Pods = nil
+			if diff := cmp.Diff(tt.actions, Step(w.state, w.o, w.now).Actions); diff != "" {
+				t.Errorf("it looked at pods: %s", diff)
+			}
 		})
 	}
 }

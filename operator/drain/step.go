@@ -26,6 +26,18 @@ const (
 	slow, quick, quickFor = 5 * time.Second, time.Second, 60 * time.Second
 )
 
+// LooksAtPods reports whether a step looks at what is on the Node. The first one only
+// cordons it, and is not to wait for a list of Pods.
+func LooksAtPods(s State, o Observation) bool {
+	return o.CoreDrains || s.Phase != None && !ofAnother(s, o)
+}
+
+// ofAnother reports whether a state is that of the drain of another instance, or of another
+// Node of the same name.
+func ofAnother(s State, o Observation) bool {
+	return s.Instance != "" && s.Instance != o.Request.Instance || s.Node != "" && o.Node != nil && s.Node != o.Node.UID
+}
+
 // step is a Decision in the making.
 type step struct {
 	Decision
@@ -37,9 +49,7 @@ type step struct {
 // Step decides what comes next.
 func Step(s State, o Observation, now time.Time) Decision {
 	d := &step{Decision: Decision{State: s.clone()}, o: o, now: now}
-	otherNode := o.Node != nil && s.Node != "" && s.Node != o.Node.UID // a new one of the old name
-	otherInstance := s.Instance != "" && s.Instance != o.Request.Instance
-	if otherNode || otherInstance {
+	if ofAnother(s, o) {
 		d.State = State{}.clone()
 	}
 	d.learn()

@@ -143,6 +143,9 @@ func (r *Reconciler) observe(ctx context.Context, s *sight) (drain.Observation, 
 		return o, nil //nolint:nilerr // it is gone
 	}
 	s.node, o.Node = node, node
+	if !drain.LooksAtPods(s.entry.state, o) {
+		return o, nil
+	}
 	return o, r.observeWork(ctx, node.Name, &o)
 }
 

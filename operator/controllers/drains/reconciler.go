@@ -130,7 +130,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return r.next(s, d, done), r.report(ctx, s, d)
+	next := r.next(s, d, done)
+	if next.RequeueAfter == drain.AtOnce { // and then there is more to say
+		return next, nil
+	}
+	return next, r.report(ctx, s, d)
 }
 
 // step decides, does what that asks for, and remembers what came of it. Only what was

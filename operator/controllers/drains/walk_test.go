@@ -205,6 +205,24 @@ func (w *world) said(reason string) bool {
 	return slices.ContainsFunc(w.Events.All(), func(s string) bool { return strings.HasPrefix(s, reason+":") })
 }
 
+// However many Pods there are, and whatever listing them costs: the Node is cordoned first.
+func TestO10_ANodeIsCordonedBeforeItsPodsAreListed(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.condemn(0, 5*time.Minute)
+		w.drains.Live = interceptor.NewClient(w.client, interceptor.Funcs{
+			List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+				return errors.New("too many")
+			},
+		})
+		if _, err := w.drains.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: w.ids[0]}}); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.node(0); !n.Spec.Unschedulable || n.Annotations[api.AnnotationDrainInstance] != w.ids[0] {
+			t.Errorf("the node is not cordoned: %+v", n)
+		}
+	})
+}
+
 func TestO10_ACondemnedInstanceIsEmptiedAndAcknowledged(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		w.condemn(0, 5*time.Minute)
