@@ -97,9 +97,10 @@ e2e: build kube-components ## Run the tests on a real Kubernetes control plane
 
 POOLS ?= 200
 NODES ?= 2000
+PODS ?= 5
 .PHONY: e2e-scale
-e2e-scale: build kube-components ## Measure the operator with POOLS (200) and NODES (2000), and write docs/kubernetes/scale.md
-	go test -timeout 60m -count=1 -v -tags scale $(TESTFLAGS) ./e2e/scale -pools $(POOLS) -nodes $(NODES) -report '$(CURDIR)/docs/kubernetes/scale.md'
+e2e-scale: build kube-components ## Measure the operator with POOLS (200), NODES (2000) and PODS (5) on each, and write docs/kubernetes/scale.md
+	go test -timeout 60m -count=1 -v -tags scale $(TESTFLAGS) ./e2e/scale -pools $(POOLS) -nodes $(NODES) -pods $(PODS) -report '$(CURDIR)/docs/kubernetes/scale.md'
 
 # These make machines in an account, and delete them: docs/testing.md says what it takes.
 .PHONY: live-aws live-gcp live-proxmox

@@ -101,6 +101,7 @@ func (c *Cluster) prepare(config Config) error {
 			return err
 		}
 		p.args = append(p.args, config.Flags[component]...)
+		p.env = append(p.env, config.Env[component]...)
 		p.log = filepath.Join(c.logs, string(component)+".log")
 		c.parts[component] = p
 	}

@@ -37,6 +37,9 @@ type Config struct {
 
 	// Flags are given to a component after those that it has anyway.
 	Flags map[Component][]string
+
+	// Env is added to a component's environment, as NAME=value.
+	Env map[Component][]string
 }
 
 // components returns what the configuration asks for, in the order of starting.

@@ -8,10 +8,16 @@
 //
 // # What is real
 //
-// The API server, its storage, the controller manager and the core of Cluster API are the
-// real programs (package kube). The operator is its real binary, a process of its own, with
-// the flags, the rights and the policies of its chart. Nodes and Pods are objects of the
-// size that kubelets and people make them; nobody runs the Pods.
+// The API server, its storage and the controller manager are the real programs (package
+// kube). The operator is its real binary, a process of its own, with the flags, the rights
+// and the policies of its chart. Nodes and Pods are objects of the size that kubelets and
+// people make them; nobody runs the Pods.
+//
+// Of Cluster API the definitions and the webhooks are real. Its controllers look at
+// another namespace: what they take a hundred writes of the API server for, over and over
+// in each other's way where that shares two cores with them, the test makes in three, as
+// they leave it: a Machine for each NstanceMachine, whose owner it is. Neither how soon a
+// shard hears of a pool's size nor how soon a Node is cordoned goes through them.
 //
 // The three shards are those of package shardtest: in the measuring process, behind
 // sockets of this box with TLS. Real servers would need a process for each of their
@@ -22,12 +28,12 @@
 //
 // A scale begins when the request to the scale subresource of a MachinePool is sent, as
 // kubectl sends it, and ends when the last of the shards that get more has received its
-// UpsertGroup. Each pool is scaled three times: by one, one pool after another; by three, so
-// that each shard gets one, 20 pools at once; and by one, all at once. A drain begins when a shard decides that a machine goes, and ends when a
-// watch of the API server shows its Node as unschedulable. Both are taken one after another,
-// and many at once.
+// UpsertGroup. Half of the pools are scaled by one, one after another; the others by three,
+// so that each shard gets one, 20 at once; and then all by one, at once. A drain begins when
+// a shard decides that a machine goes, and ends when a watch of the API server shows its
+// Node as unschedulable: one after another, and many at once.
 //
-// The cluster is made with an operator that may ask the API server without limit. Then it
-// ends, and one with the chart's own flags begins: that is the start that is measured, and
+// Nodes with their Pods are made first, then an operator that may ask the API server without
+// limit imports the pools. Then it ends, and one with the chart's own flags begins: that is the start that is measured, and
 // the process all other numbers are about.
 package scale

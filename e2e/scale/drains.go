@@ -2,7 +2,9 @@ package scale
 
 import (
 	"context"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,6 +65,13 @@ func (c *cordons) take(event watch.Event) {
 	}
 }
 
+// count is how many Nodes have been cordoned.
+func (c *cordons) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.at)
+}
+
 // await returns when a Node became unschedulable.
 func (c *cordons) await(ctx context.Context, node string) (time.Time, error) {
 	for {
@@ -107,6 +116,10 @@ func (w *world) drain(c *cordons, victims []victim) []time.Duration {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
+	if len(victims) > 1 {
+		what := fmt.Sprintf("%d Nodes are cordoned at once", len(victims))
+		defer w.follow(what, func() string { return fmt.Sprintf("%d so far", c.count()) })()
+	}
 	began := make([]time.Time, len(victims))
 	for i, v := range victims {
 		began[i] = time.Now()
@@ -126,9 +139,12 @@ func (w *world) drain(c *cordons, victims []victim) []time.Duration {
 // drainInTurn gives up so many instances, one after another.
 func (w *world) drainInTurn(c *cordons, victims []victim) []time.Duration {
 	w.t.Helper()
+	var n atomic.Int64
+	defer w.follow("Nodes are cordoned one after another", func() string { return fmt.Sprintf("%d of %d", n.Load(), len(victims)) })()
 	var delays []time.Duration
 	for _, v := range victims {
 		delays = append(delays, w.drain(c, []victim{v})...)
+		n.Add(1)
 	}
 	return delays
 }

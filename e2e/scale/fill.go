@@ -2,6 +2,8 @@ package scale
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,19 +23,17 @@ const heartbeatEvery = 5 * time.Minute
 // fill makes the Nodes of all instances with their Pods, and has them live.
 func (w *world) fill() {
 	w.t.Helper()
-	began := time.Now()
-	g, ctx := errgroup.WithContext(w.t.Context())
-	g.SetLimit(writers)
 	var names []string
+	var makers []maker
 	for _, pool := range w.pools {
-		set, err := w.core.AppsV1().ReplicaSets(workNamespace).Create(ctx, replicaSet(pool.Name, pool.Total()*w.size.PodsPerNode), metav1.CreateOptions{})
+		set, err := w.core.AppsV1().ReplicaSets(workNamespace).Create(w.t.Context(), replicaSet(pool.Name, pool.Total()*w.size.PodsPerNode), metav1.CreateOptions{})
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		for _, shard := range shards {
 			for _, in := range w.shards.Shard(shard).Instances(tenant, pool.Name) {
 				names = append(names, in.GetInstanceId())
-				g.Go(func() error {
+				makers = append(makers, func(ctx context.Context) error {
 					if _, err := w.core.CoreV1().Nodes().Create(ctx, node(in, shard, time.Now()), metav1.CreateOptions{}); err != nil {
 						return err
 					}
@@ -42,11 +42,31 @@ func (w *world) fill() {
 			}
 		}
 	}
-	if err := g.Wait(); err != nil {
-		w.t.Fatalf("make Nodes and Pods: %v", err)
-	}
-	w.t.Logf("measured: %d Nodes with %d Pods each after %v", len(names), w.size.PodsPerNode, time.Since(began).Round(time.Second))
+	w.make(fmt.Sprintf("Nodes with %d Pods each are made", w.size.PodsPerNode), makers)
 	w.live(names)
+}
+
+// maker makes one object, and what goes with it.
+type maker func(context.Context) error
+
+// make has several makers at work at a time.
+func (w *world) make(what string, makers []maker) {
+	w.t.Helper()
+	var made atomic.Int64
+	done := w.follow(what, func() string { return fmt.Sprintf("%d of %d", made.Load(), len(makers)) })
+	g, ctx := errgroup.WithContext(w.t.Context())
+	g.SetLimit(writers)
+	for _, one := range makers {
+		g.Go(func() error {
+			defer made.Add(1)
+			return one(ctx)
+		})
+	}
+	err := g.Wait()
+	done()
+	if err != nil {
+		w.t.Fatalf("%s: %v", what, err)
+	}
 }
 
 // makePods makes the Pods of one Node, which run.
@@ -91,23 +111,21 @@ func (w *world) live(names []string) {
 	})
 }
 
-// populate has an operator that may hurry, and Cluster API, make what belongs to the
-// Nodes, and ends it.
+// populate has an operator that may hurry make what belongs to the Nodes, makes what
+// Cluster API adds to that, and ends the operator.
 func (w *world) populate() {
 	w.t.Helper()
-	// A busy API server may not hear in time that a leader still leads.
-	hasty := w.operate("--kube-api-qps=1000", "--kube-api-burst=2000", "--leader-elect=false")
 	w.fill()
 	total := 0
 	for _, pool := range w.pools {
 		total += pool.Total()
 	}
+	// A busy API server may not hear in time that a leader still leads.
+	hasty := w.operate("--kube-api-qps=1000", "--kube-api-burst=2000", "--leader-elect=false")
 	w.await("every pool is imported", time.Second, w.count(machinePools, len(w.pools), func(unstructured.Unstructured) bool { return true }))
-	w.await("every instance has its Node", 2*time.Second, w.count(nstanceMachines, total, hasText("status", "nodeRef", "name")))
-	w.await("every Machine runs", 3*time.Second, w.count(machines, total, func(o unstructured.Unstructured) bool {
-		phase, _, err := unstructured.NestedString(o.Object, "status", "phase")
-		return err == nil && phase == "Running"
-	}))
+	w.await("every instance has its Node", time.Second, w.count(nstanceMachines, total, hasText("status", "nodeRef", "name")))
+	w.rest(hasty)
+	w.own()
 	w.rest(hasty)
 	if err := hasty.Stop(time.Minute); err != nil {
 		w.t.Fatal(err)

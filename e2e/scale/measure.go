@@ -11,8 +11,9 @@ import (
 
 // What is done at once.
 const (
-	burst      = 20 // pools that are scaled together
-	drained    = 50 // Nodes whose machines go, one after another and together
+	inTurn     = 100 // pools that are scaled one after another, and others in bursts
+	burst      = 20  // pools that are scaled together
+	drained    = 50  // Nodes whose machines go, one after another and together
 	quietFor   = time.Minute
 	scrapeTime = 30 * time.Second // how often metrics are read while it is quiet
 )
@@ -30,32 +31,45 @@ const (
 // what makes the cluster larger than it is said to be comes last.
 func Measure(t testing.TB, size Size) []bench.Row {
 	t.Helper()
+	began := time.Now()
+	defer func() { t.Logf("measured: everything after %v", time.Since(began).Round(time.Second)) }()
 	w := newWorld(t, size)
 	w.populate()
 
 	o, start := w.startAgain()
 	rows := append([]bench.Row{promise("start, until all was looked at", "s", start.Seconds(), startGoal.Seconds())}, w.quiet(o)...)
+	rows = append(rows, w.scales(o)...)
+	return append(rows, w.drains()...)
+}
 
-	one := w.scaleInTurn(o, 1, 1)
+// scales measures how soon shards hear of pools that are scaled.
+func (w *world) scales(o *operator) []bench.Row {
+	w.t.Helper()
+	half := min(inTurn, len(w.pools)/2)
+	one := w.scaleInTurn(w.pools[:half], 1)
 	w.rest(o)
-	some := w.scaleInTurn(o, burst, len(shards))
+	some := w.scaleInBursts(o, w.pools[half:2*half], len(shards))
 	all := w.scale(w.pools, 1)
 	w.rest(o)
-	rows = append(rows,
+	return []bench.Row{
 		delayRow("scale to UpsertGroup, by 1, one pool after another", one, scaleGoal),
 		delayRow(fmt.Sprintf("scale to UpsertGroup, by %d, %d pools at once", len(shards), burst), some, scaleGoal),
 		w.allRow(all),
-	)
+	}
+}
 
+// drains measures how soon Nodes are cordoned whose machines are to go.
+func (w *world) drains() []bench.Row {
+	w.t.Helper()
 	c := w.watchNodes()
 	victims := w.victims()
 	each := min(drained, len(victims)/2)
 	turn := w.drainInTurn(c, victims[:each])
 	together := w.drain(c, victims[each:2*each])
-	return append(rows,
+	return []bench.Row{
 		delayRow("pending_deletion to cordoned, one Node after another", turn, cordonGoal),
 		delayRow(fmt.Sprintf("pending_deletion to cordoned, %d Nodes at once", each), together, cordonGoal),
-	)
+	}
 }
 
 // startAgain starts an operator before what another one has left, and returns how long it
@@ -90,6 +104,7 @@ func (w *world) quiet(o *operator) []bench.Row {
 	w.t.Helper()
 	w.rest(o)
 	before, began := w.usage(o), time.Now()
+	defer w.follow("the operator has been left alone", func() string { return fmt.Sprintf("until %v", quietFor) })()
 	first, err := o.scrape(w.t.Context())
 	for time.Since(began) < quietFor && err == nil {
 		time.Sleep(min(scrapeTime, quietFor-time.Since(began)))

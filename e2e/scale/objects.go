@@ -31,6 +31,7 @@ func node(in *nstancev1.InstanceStatus, shard string, now time.Time) *corev1.Nod
 			Name: in.GetInstanceId(),
 			Labels: map[string]string{
 				corev1.LabelHostname: in.GetInstanceId(), corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+				"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64", // kubelets still set them
 				corev1.LabelInstanceTypeStable: in.GetInstanceType(), corev1.LabelTopologyZone: shard, corev1.LabelTopologyRegion: "test",
 			},
 			Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},

@@ -1,6 +1,7 @@
 package scale
 
 import (
+	_ "embed" // of the introduction
 	"fmt"
 	"io"
 	"strings"
@@ -8,13 +9,16 @@ import (
 	"nstance.dev/e2e/bench"
 )
 
+// introduction says what was measured, and how to do that again.
+//
+//go:embed introduction.md
+var introduction string
+
 // WritePage writes rows as a Markdown page, with the circumstances under which they were
 // measured.
 func WritePage(w io.Writer, size Size, setting bench.Setting, rows []bench.Row) error {
 	var b strings.Builder
-	b.WriteString("# The operator at scale\n\n")
-	b.WriteString("Written by `make e2e-scale`. A real API server with Cluster API, the operator's own binary with the chart's flags and rights, and\n")
-	b.WriteString("three shards in the measuring process. What exactly is measured stands in the package `e2e/scale`.\n\n")
+	b.WriteString(introduction)
 	fmt.Fprintf(&b, "- cluster: %d pools on %d shards, %d Nodes with %d Pods each\n", size.Pools, len(shards), size.Nodes, size.PodsPerNode)
 	if err := bench.WriteSetting(&b, setting); err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 var (
 	pools  = flag.Int("pools", 200, "pools, each on three shards")
 	nodes  = flag.Int("nodes", 2000, "Nodes, shared out over the pools")
-	pods   = flag.Int("pods", 10, "Pods on each Node")
+	pods   = flag.Int("pods", 5, "Pods on each Node")
 	report = flag.String("report", "", "write a Markdown page to this file as well")
 )
 

@@ -3,7 +3,9 @@ package scale
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -60,6 +62,13 @@ func (h *heard) note(p place, size int32, at time.Time) {
 	}
 }
 
+// left is how many sizes have not been heard of.
+func (h *heard) left() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.want)
+}
+
 // last returns when the last shard heard of a group.
 func (h *heard) last(group string) time.Time {
 	h.mu.Lock()
@@ -87,6 +96,10 @@ func (w *world) scale(pools []Pool, by int) []time.Duration {
 		}
 	}
 	heard := w.heard.expect(sizes)
+	if len(pools) > 1 {
+		what := fmt.Sprintf("%d pools are scaled at once", len(pools))
+		defer w.follow(what, func() string { return fmt.Sprintf("%d groups left", w.heard.left()) })()
+	}
 	began := make([]time.Time, len(pools))
 	g, ctx := errgroup.WithContext(w.t.Context())
 	for i, pool := range pools {
@@ -101,7 +114,7 @@ func (w *world) scale(pools []Pool, by int) []time.Duration {
 	select {
 	case <-heard:
 	case <-time.After(patience):
-		w.t.Fatalf("shards have not heard of %d of %d groups", len(w.heard.want), len(sizes))
+		w.t.Fatalf("shards have not heard of %d of %d groups", w.heard.left(), len(sizes))
 	}
 	delays := make([]time.Duration, len(pools))
 	for i, pool := range pools {
@@ -117,16 +130,27 @@ func (w *world) resize(ctx context.Context, pool Pool) error {
 	return err
 }
 
-// scaleInTurn makes so many pools larger at once, then the next ones, until all are. Between
-// two such bursts the operator comes to rest.
-func (w *world) scaleInTurn(o *operator, together, by int) []time.Duration {
+// scaleInTurn makes pools larger, one after another.
+func (w *world) scaleInTurn(pools []Pool, by int) []time.Duration {
+	w.t.Helper()
+	var n atomic.Int64
+	defer w.follow("pools are scaled one after another", func() string { return fmt.Sprintf("%d of %d", n.Load(), len(pools)) })()
+	var delays []time.Duration
+	for i := range pools {
+		delays = append(delays, w.scale(pools[i:i+1], by)...)
+		n.Add(1)
+	}
+	return delays
+}
+
+// scaleInBursts makes pools larger, some at a time. Between two bursts the operator comes
+// to rest.
+func (w *world) scaleInBursts(o *operator, pools []Pool, by int) []time.Duration {
 	w.t.Helper()
 	var delays []time.Duration
-	for from := 0; from < len(w.pools); from += together {
-		delays = append(delays, w.scale(w.pools[from:min(from+together, len(w.pools))], by)...)
-		if together > 1 {
-			w.rest(o)
-		}
+	for some := range slices.Chunk(pools, burst) {
+		delays = append(delays, w.scale(some, by)...)
+		w.rest(o)
 	}
 	return delays
 }
