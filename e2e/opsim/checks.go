@@ -293,6 +293,7 @@ func (c *checks) upsert(req *nstancev1.UpsertGroupRequest) {
 	case !known:
 	case size < least:
 		c.g.Violate("S6", "the shard is told that %s has size %d, and at least %d were wanted", req.Key, size, least)
+	case there && size <= now: // it has that already, and whoever left of it was replaced
 	case size > most+len(leave):
 		c.g.Violate("S5", "the shard is told that %s has size %d, and %d were wanted, %v leave and %v have left", req.Key, size, most, leave, left)
 	}
