@@ -182,6 +182,7 @@ func TestValuesAreChecked(t *testing.T) {
 		"operator_addr":                          least(values{"config": values{"shards": values{"a": values{"registration_addr": "h:1"}}}}),
 		"replicas":                               least(values{"replicas": 3}),
 		"namespaces":                             least(values{"onDemand": values{"namespaces": []any{"Red"}}}),
+		"leaderElection.enabled":                 least(values{"leaderElection": values{"enabled": false}}),
 		"memoryFactor":                           least(values{"memoryFactor": 1.5}),
 		"mode":                                   least(values{"onDemand": values{"mode": "gate"}}),
 		"apiServer":                              least(values{"capi": values{"apiServer": "kubernetes"}}),

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/settings"
@@ -78,6 +79,31 @@ func TestTheConfigurationIsOneTheOperatorTakes(t *testing.T) {
 	if got.ClusterID != "example" || got.Tenant != "red" || got.Import.Pools != config.PerShard || !slices.Equal(got.Import.Exclude, []string{"control-plane"}) ||
 		!slices.Equal(names, []string{"us-west-2a", "us-west-2b", "us-west-2c"}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestTheNetworkPolicyLetsTheOperatorOut: to the addresses that it works with, and those that
+// it registers at, also where nobody wrote them down.
+func TestTheNetworkPolicyLetsTheOperatorOut(t *testing.T) {
+	r := render(t, least(values{"networkPolicy": values{"enabled": true}, "config": values{"shards": values{
+		"us-west-2c": values{"operator_addr": "10.0.0.3:1, 10.0.0.4:2", "registration_addr": "10.0.0.5:3"}, "us-west-2d": values{"operator_addr": "d.example.com:4"},
+	}}}))
+	var got []string
+	for _, rule := range as[networkingv1.NetworkPolicy](t, find(t, r, "NetworkPolicy", "nstance-operator")).Spec.Egress {
+		to := "anywhere"
+		if len(rule.To) > 0 {
+			to = rule.To[0].IPBlock.CIDR
+		}
+		for _, port := range rule.Ports {
+			got = append(got, to+" "+port.Port.String())
+		}
+	}
+	want := []string{
+		"anywhere 443", "anywhere 6443", "anywhere 53", "anywhere 53", "10.0.0.1/32 8993", "10.0.0.1/32 8992", "fd00::1/128 8993", "fd00::1/128 8992",
+		"10.0.0.3/32 1", "10.0.0.4/32 2", "10.0.0.5/32 3", "anywhere 4", "anywhere 8992",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
