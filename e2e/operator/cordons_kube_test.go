@@ -42,7 +42,8 @@ spec:
 // O10: many Nodes that are to go at the same time are all emptied, by evictions alone.
 func TestO10_ManyAtOnce(t *testing.T) {
 	s := startLong(t)
-	s.pool(t, "many", "shards: [a, b, c], rebalance: Never", *many)
+	s.pool(t, "many", "shards: [a, b, c], rebalance: Never", 0)
+	s.grow(t, "many", *many)
 	s.namespaced(t, "many", strings.ReplaceAll(busy, "SIZE", fmt.Sprint(*many)))
 	kube.Await(t, "a Pod runs on each", func(ctx context.Context) error { return s.eachHasOne(ctx, "many", *many) })
 	began, names := time.Now(), s.names(t, "many")
@@ -71,6 +72,16 @@ func TestO10_ManyAtOnce(t *testing.T) {
 	}
 	if len(evicted) < *many {
 		t.Errorf("%d Pods were evicted, and there were %d", len(evicted), *many)
+	}
+}
+
+// grow makes a pool larger in steps for which a busy box has the time.
+func (s *system) grow(t *testing.T, pool string, size int) {
+	t.Helper()
+	for n := 0; n < size; {
+		n = min(n+10, size)
+		s.scale(t, pool, n)
+		kube.Await(t, fmt.Sprintf("pool %s has %d Machines", pool, n), s.settled(pool, n))
 	}
 }
 

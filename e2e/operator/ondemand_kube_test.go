@@ -144,11 +144,11 @@ func TestO12_PodsWithMachinesOfTheirOwn(t *testing.T) {
 			s.goneInTime(t, pod, node, began)
 		}
 	}
-	if err := s.client.AppsV1().StatefulSets(s.lone()).Delete(t.Context(), "again", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
 	if now, err := s.runningPods(t.Context(), s.lone()); err != nil || now["again-0"] != second {
 		t.Errorf("there run %v (%v), again-0 was on %s", now, err, second)
+	}
+	if err := s.client.AppsV1().StatefulSets(s.lone()).Delete(t.Context(), "again", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	kube.Await(t, "so is the last one", s.vanished(second))
 }
