@@ -63,7 +63,11 @@ func (s *Shard) InstanceEvent(e *nstancev1.InstanceEvent, now time.Time) []Chang
 	}
 	if e.GetStatus() == eventDeleted { // final, however late
 		if _, known := s.tombstones[id]; !known {
-			s.tombstones[id] = now
+			uri := ""
+			if was := s.instances[id]; was != nil {
+				uri = was.said.GetProviderUri()
+			}
+			s.tombstones[id] = tombstone{now, uri}
 		}
 		return s.remove(id, deletedWhy(e.GetReason()))
 	}

@@ -49,13 +49,20 @@ type Shard struct {
 	listedAt    listedAt
 	groups      map[string]*entry[*nstancev1.GroupStatus]
 	instances   map[string]*entry[*nstancev1.InstanceStatus]
-	tombstones  map[string]time.Time // when the deletion was heard of
+	tombstones  map[string]tombstone
 	missing     map[string]time.Time // held: when a listing first lacked it
 	ended       map[string]time.Time // groups: when their deletion was heard of
 }
 
 // listedAt is when the newest listings that were believed were asked for.
 type listedAt struct{ groups, instances time.Time }
+
+// tombstone is what is left of an instance: when its deletion was heard of, and its provider
+// id if that was known.
+type tombstone struct {
+	at  time.Time
+	uri string
+}
 
 // entry is what was said about one thing, and when it was last said to be there.
 type entry[T any] struct {
@@ -70,7 +77,7 @@ func NewShard(tenant string) *Shard {
 		tenant:     tenant,
 		groups:     map[string]*entry[*nstancev1.GroupStatus]{},
 		instances:  map[string]*entry[*nstancev1.InstanceStatus]{},
-		tombstones: map[string]time.Time{},
+		tombstones: map[string]tombstone{},
 		missing:    map[string]time.Time{},
 		ended:      map[string]time.Time{},
 	}
@@ -162,6 +169,17 @@ func (s *Shard) Presence(id string) Presence {
 	}
 }
 
+// Deleted reports whether the deletion of an instance with a provider id was heard of within
+// [TombstoneLife]. Other than absence, that says that the instance was one of this tenant.
+func (s *Shard) Deleted(providerURI string) bool {
+	for _, t := range s.tombstones {
+		if t.uri != "" && t.uri == providerURI {
+			return true
+		}
+	}
+	return false
+}
+
 // GroupPresence says the same of a group.
 func (s *Shard) GroupPresence(key string) Presence {
 	switch {
@@ -225,7 +243,7 @@ func (s *Shard) changed(before State) []Change {
 // prune forgets deletions of long ago.
 func (s *Shard) prune(now time.Time) {
 	old := func(_ string, at time.Time) bool { return now.Sub(at) > TombstoneLife }
-	maps.DeleteFunc(s.tombstones, old)
+	maps.DeleteFunc(s.tombstones, func(_ string, t tombstone) bool { return old("", t.at) })
 	maps.DeleteFunc(s.ended, old)
 }
 

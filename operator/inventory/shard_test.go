@@ -227,6 +227,23 @@ func TestS8_ExpectedInstancesCount(t *testing.T) {
 	}
 }
 
+func TestO11_TheProviderIDOfADeletedInstanceIsRemembered(t *testing.T) {
+	s := newStory(t)
+	s.Expect("i1", "web", "nstance://a/i1")
+	if s.Deleted("nstance://a/i1") {
+		t.Error("it lives")
+	}
+	s.InstanceEvent(event("deleted", "i1", 0), s.now)
+	s.InstanceEvent(event("deleted", "i2", 0), s.now) // of which no more is known
+	if !s.Deleted("nstance://a/i1") || s.Deleted("nstance://a/i2") || s.Deleted("") {
+		t.Error("i1 was deleted, and nothing else that can be known by its provider id")
+	}
+	s.after(TombstoneLife + time.Second).lists("i3")
+	if s.Deleted("nstance://a/i1") {
+		t.Error("it is remembered for ever")
+	}
+}
+
 func TestS17_DeletedStaysDeleted(t *testing.T) {
 	s := newStory(t)
 	s.lists("i1")

@@ -62,15 +62,11 @@ func (r *Orphans) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 // have the Node's provider id. The shards say nothing of instances of other tenants, so that
 // they do not know one means something for Nodes of this cluster only.
 func (r *Orphans) gone(node *corev1.Node) (bool, string) {
-	id, shard := node.Labels[api.LabelInstanceID], node.Labels[api.LabelShard]
-	if id == "" || shard == "" || node.Spec.ProviderID == "" || node.Annotations[api.AnnotationCluster] != r.home() {
+	id := node.Labels[api.LabelInstanceID]
+	if node.Spec.ProviderID == "" || !r.known(node) && !r.heard(node) {
 		return false, ""
 	}
-	gone := false
-	r.Inventory.Read(shard, func(s *inventory.Shard) { gone = s.Presence(id) == inventory.Gone })
-	if !gone {
-		return false, ""
-	}
+	gone := true
 	for _, name := range r.Inventory.Names() {
 		r.Inventory.Read(name, func(s *inventory.Shard) {
 			for _, in := range s.Instances("") {
@@ -81,9 +77,35 @@ func (r *Orphans) gone(node *corev1.Node) (bool, string) {
 	return gone, node.Spec.ProviderID
 }
 
+// known reports whether a Node was correlated with an instance of this cluster that is not
+// there any more.
+func (r *Orphans) known(node *corev1.Node) bool {
+	id, shard := node.Labels[api.LabelInstanceID], node.Labels[api.LabelShard]
+	if id == "" || shard == "" || node.Annotations[api.AnnotationCluster] != r.home() {
+		return false
+	}
+	gone := false
+	r.Inventory.Read(shard, func(s *inventory.Shard) { gone = s.Presence(id) == inventory.Gone })
+	return gone
+}
+
+// heard reports whether the shards told of the end of the instance with a Node's provider id:
+// the Node may have come too late to be correlated with it.
+func (r *Orphans) heard(node *corev1.Node) bool {
+	deleted := false
+	for _, name := range r.Inventory.Names() {
+		r.Inventory.Read(name, func(s *inventory.Shard) { deleted = deleted || s.Deleted(node.Spec.ProviderID) })
+	}
+	return deleted
+}
+
 // observeOwner finds out whether Cluster API deletes the Node, and what its machine knows.
 func (r *Orphans) observeOwner(ctx context.Context, node *corev1.Node, o *nodes.Orphan) error {
-	m, err := lookup.Machine(ctx, r.Client, r.Namespace, node.Labels[api.LabelInstanceID])
+	id := node.Labels[api.LabelInstanceID]
+	if id == "" {
+		return nil
+	}
+	m, err := lookup.Machine(ctx, r.Client, r.Namespace, id)
 	if err != nil || m == nil {
 		return err
 	}

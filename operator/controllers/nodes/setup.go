@@ -167,7 +167,9 @@ func (r *Orphans) changed(ctx context.Context, changes []waking.Change) []reconc
 	}
 	var all []reconcile.Request
 	for i := range list.Items {
-		if n := &list.Items[i]; instances[n.Labels[api.LabelInstanceID]] || listed[n.Labels[api.LabelShard]] {
+		n := &list.Items[i]
+		id := n.Labels[api.LabelInstanceID] // none: it may have come too late to get one
+		if instances[id] || listed[n.Labels[api.LabelShard]] || id == "" && len(instances) > 0 {
 			all = append(all, reconcile.Request{NamespacedName: client.ObjectKey{Name: n.Name}})
 		}
 	}

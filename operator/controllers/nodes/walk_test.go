@@ -211,6 +211,23 @@ func TestO11_TheNodeOfAnInstanceThatEndedGoes(t *testing.T) {
 	})
 }
 
+// Its instance ended before anybody saw that they belong together.
+func TestO11_ANodeThatCameTooLateGoes(t *testing.T) {
+	silent := func(n *corev1.Node, in *nstancev1.InstanceStatus) { n.Spec.ProviderID = in.GetProviderUri() }
+	inWorld(t, silent, func(t *testing.T, w *world) {
+		r := nodes.NewOrphans(w.options)
+		if w.orphans(r); w.node() == nil {
+			t.Fatal("its instance lives")
+		}
+		w.Shard("a").Condemn(w.id(), "expired", 0)
+		w.Shard("a").Step()
+		w.After(time.Second)
+		if w.orphans(r); w.node() != nil {
+			t.Error("it stays")
+		}
+	})
+}
+
 func TestO7_ASilentShardCostsNoNode(t *testing.T) {
 	inWorld(t, readyNode, func(t *testing.T, w *world) {
 		w.correlate()
