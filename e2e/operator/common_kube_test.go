@@ -28,6 +28,7 @@ var common places
 type places struct {
 	cluster *core          // nil before the first test that needs it
 	using   sync.WaitGroup // tests that have a system, or wait for one
+	away    span           // when the API server was not ready: it does not know yet then who may what
 
 	mu             sync.Mutex
 	plain, guarded queue
@@ -40,6 +41,11 @@ func (p *places) add(i *installation) {
 	defer p.mu.Unlock()
 	p.installed = append(p.installed, i)
 }
+
+// span is a stretch of time.
+type span struct{ from, to time.Time }
+
+func (s span) has(at time.Time) bool { return at.After(s.from) && at.Before(s.to) }
 
 // queue is some places of one kind, and who waits for one.
 type queue struct {

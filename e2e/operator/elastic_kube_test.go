@@ -88,14 +88,14 @@ func TestO17_AShardWithoutRoomIsPassedOver(t *testing.T) {
 	s.limit(t, "crowded", 0, 10)
 	a := s.autoscaler(t)
 	a.resize("crowded", 4)
-	kube.Await(t, "all four Machines run", s.settled("crowded", 4))
-	s.parts(t, "crowded", map[string]int64{"a": 1, "b": 3})
-	kube.Await(t, "it is said", s.event("crowded", "GrowthRedirected", ""))
-	kube.Await(t, "there is no room for more", func(ctx context.Context) error {
+	kube.Await(t, "one shard has no room", func(ctx context.Context) error {
 		part, err := s.get(ctx, infrav1.KindShardGroup, "crowded--a")
 		if err == nil && conditionOf(part, "CapacityAvailable") != "False" {
 			err = errors.New("it does not say so")
 		}
 		return err
 	})
+	kube.Await(t, "all four Machines run", s.settled("crowded", 4))
+	s.parts(t, "crowded", map[string]int64{"a": 1, "b": 3})
+	kube.Await(t, "it is said", s.event("crowded", "GrowthRedirected", ""))
 }

@@ -23,6 +23,7 @@ func TestO16_WithoutAnAPIServerNothingChanges(t *testing.T) {
 	s := startAlone(t)
 	s.pool(t, "headless", "shards: [a, b, c]", 3)
 	began, before := time.Now(), s.names(t, "headless")
+	common.away.from = time.Now()
 	if err := s.Kill(kube.APIServer); err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +41,7 @@ func TestO16_WithoutAnAPIServerNothingChanges(t *testing.T) {
 	if err := s.Cluster.Start(t.Context(), kube.APIServer); err != nil {
 		t.Fatal(err)
 	}
+	common.away.to = time.Now()
 	s.succeed(t)
 	kube.Await(t, "all machines run", s.settled("headless", 3))
 	if diff := cmp.Diff(before, s.names(t, "headless")); diff != "" {
