@@ -11,7 +11,7 @@
 // The API server, its storage and the controller manager are the real programs (package
 // kube). The operator is its real binary, a process of its own, with the flags, the rights
 // and the policies of its chart. Nodes and Pods are objects of the size that kubelets and
-// people make them; nobody runs the Pods.
+// people make them; nobody runs the Pods, so they have no status.
 //
 // Of Cluster API the definitions and the webhooks are real. Its controllers look at
 // another namespace: what they take a hundred writes of the API server for, over and over

@@ -69,15 +69,10 @@ func (w *world) make(what string, makers []maker) {
 	}
 }
 
-// makePods makes the Pods of one Node, which run.
+// makePods makes the Pods of one Node. They have no status: the operator keeps their names.
 func (w *world) makePods(ctx context.Context, set *appsv1.ReplicaSet, node string) error {
 	for i := range w.size.PodsPerNode {
-		made, err := w.core.CoreV1().Pods(workNamespace).Create(ctx, pod(set, node, i), metav1.CreateOptions{})
-		if err != nil {
-			return err
-		}
-		made.Status = runs(made, time.Now())
-		if _, err := w.core.CoreV1().Pods(workNamespace).UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+		if _, err := w.core.CoreV1().Pods(workNamespace).Create(ctx, pod(set, node, i), metav1.CreateOptions{}); err != nil {
 			return err
 		}
 	}

@@ -53,7 +53,7 @@ func (w *world) scales(o *operator) []bench.Row {
 	w.rest(o)
 	return []bench.Row{
 		delayRow("scale to UpsertGroup, by 1, one pool after another", one, scaleGoal),
-		delayRow(fmt.Sprintf("scale to UpsertGroup, by %d, %d pools at once", len(shards), burst), some, scaleGoal),
+		delayRow(fmt.Sprintf("scale to UpsertGroup, by %d, %d pools at once", len(shards), min(burst, half)), some, scaleGoal),
 		w.allRow(all),
 	}
 }
@@ -104,7 +104,13 @@ func (w *world) quiet(o *operator) []bench.Row {
 	w.t.Helper()
 	w.rest(o)
 	before, began := w.usage(o), time.Now()
-	defer w.follow("the operator has been left alone", func() string { return fmt.Sprintf("until %v", quietFor) })()
+	defer w.follow(fmt.Sprintf("%v of quiet", quietFor), func() string {
+		u, err := usageOf(o.PID())
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprintf("%.0f MiB resident", mib(u.resident))
+	})()
 	first, err := o.scrape(w.t.Context())
 	for time.Since(began) < quietFor && err == nil {
 		time.Sleep(min(scrapeTime, quietFor-time.Since(began)))

@@ -131,27 +131,6 @@ func podSpec(node string) corev1.PodSpec {
 	}
 }
 
-// runs is the status of a Pod that runs.
-func runs(pod *corev1.Pod, now time.Time) corev1.PodStatus {
-	at := metav1.NewTime(now)
-	yes := true
-	status := corev1.PodStatus{
-		Phase: corev1.PodRunning, HostIP: "10.1.0.1", PodIP: "10.244.0.1", StartTime: &at, QOSClass: corev1.PodQOSBurstable,
-		HostIPs: []corev1.HostIP{{IP: "10.1.0.1"}}, PodIPs: []corev1.PodIP{{IP: "10.244.0.1"}},
-	}
-	for _, kind := range []corev1.PodConditionType{corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled} {
-		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: at})
-	}
-	for _, c := range pod.Spec.Containers {
-		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, ImageID: c.Image + "@sha256:" + strings.Repeat("0a", 32),
-			ContainerID: "containerd://" + strings.Repeat("b2", 32), Ready: true, Started: &yes,
-			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}},
-		})
-	}
-	return status
-}
-
 // heartbeat is what a kubelet sends when it has nothing new to say of its Node: the times
 // of its conditions.
 func heartbeat(now time.Time) []byte {
