@@ -3,6 +3,7 @@ package inventory
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -169,9 +170,13 @@ func (s *Shard) Presence(id string) Presence {
 	}
 }
 
-// Deleted reports whether the deletion of an instance with a provider id was heard of within
-// [TombstoneLife]. Other than absence, that says that the instance was one of this tenant.
+// Deleted reports whether the deletion of an instance with a provider id, or of one whose id
+// that ends with, was heard of within [TombstoneLife]. Other than absence, that says that the
+// instance was one of this tenant.
 func (s *Shard) Deleted(providerURI string) bool {
+	if _, deleted := s.tombstones[providerURI[strings.LastIndex(providerURI, "/")+1:]]; deleted {
+		return true
+	}
 	for _, t := range s.tombstones {
 		if t.uri != "" && t.uri == providerURI {
 			return true

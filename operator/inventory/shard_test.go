@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -229,17 +230,18 @@ func TestS8_ExpectedInstancesCount(t *testing.T) {
 
 func TestO11_TheProviderIDOfADeletedInstanceIsRemembered(t *testing.T) {
 	s := newStory(t)
-	s.Expect("i1", "web", "nstance://a/i1")
-	if s.Deleted("nstance://a/i1") {
+	s.Expect("i1", "web", "aws:///zone/i-1")
+	if s.Deleted("aws:///zone/i-1") {
 		t.Error("it lives")
 	}
 	s.InstanceEvent(event("deleted", "i1", 0), s.now)
 	s.InstanceEvent(event("deleted", "i2", 0), s.now) // of which no more is known
-	if !s.Deleted("nstance://a/i1") || s.Deleted("nstance://a/i2") || s.Deleted("") {
-		t.Error("i1 was deleted, and nothing else that can be known by its provider id")
+	got := []bool{s.Deleted("aws:///zone/i-1"), s.Deleted("nstance://a/i2"), s.Deleted("nstance://a/i3"), s.Deleted("")}
+	if !slices.Equal(got, []bool{true, true, false, false}) {
+		t.Errorf("deleted by its provider id, by its id, and not: %v", got)
 	}
 	s.after(TombstoneLife + time.Second).lists("i3")
-	if s.Deleted("nstance://a/i1") {
+	if s.Deleted("aws:///zone/i-1") {
 		t.Error("it is remembered for ever")
 	}
 }
