@@ -17,7 +17,7 @@ import (
 
 // Patience is how long a component may take to answer or to end, on a box that is
 // busy with other things.
-const Patience = 2 * time.Minute
+const Patience = 4 * time.Minute
 
 // Cluster is a running control plane. Its methods are safe for concurrent use.
 type Cluster struct {
