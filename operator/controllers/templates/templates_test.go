@@ -1,7 +1,6 @@
 package templates
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -110,7 +109,7 @@ func TestO17_ATemplateFollowsItsGroup(t *testing.T) {
 		status := func() api.NstanceMachineTemplateStatus {
 			t.Helper()
 			request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: walktest.Namespace, Name: "web"}}
-			if _, err := r.Reconcile(context.Background(), request); err != nil {
+			if _, err := r.Reconcile(t.Context(), request); err != nil {
 				t.Fatal(err)
 			}
 			object := &api.NstanceMachineTemplate{}
