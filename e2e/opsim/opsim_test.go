@@ -18,7 +18,7 @@ import (
 )
 
 var search = seeds.New(seeds.Options{
-	Test: "./e2e/opsim -run 'TestOpsim$'", Seeds: 2, Shrinks: 60, Stuck: 8 * time.Minute, Generate: opsim.Generate, Guest: opsim.New,
+	Test: "./e2e/opsim -run 'TestOpsim$'", Seeds: 2, Shrinks: 60, Stuck: 4 * time.Minute, Generate: opsim.Generate, Guest: opsim.New,
 })
 
 // TestMain lets the heap grow, as that of package sim does.

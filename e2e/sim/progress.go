@@ -14,8 +14,11 @@ type Progress struct {
 }
 
 func (p *Progress) String() string {
-	return fmt.Sprintf("%v of its own time and %d events", time.Duration(p.at.Load()), p.events.Load())
+	return fmt.Sprintf("%v of its own time and %d events", p.At(), p.events.Load())
 }
+
+// At is how far it has come in its own time.
+func (p *Progress) At() time.Duration { return time.Duration(p.at.Load()) }
 
 // event notes that something happens.
 func (w *world) event() {

@@ -40,10 +40,10 @@ type Search struct {
 
 // Options are what differs between simulators. Guest may be nil, all else is required.
 type Options struct {
-	Test     string // that searches, as a person repeats it: the arguments of go test
-	Seeds    int    // how many, if nothing is said of it
-	Shrinks  int    // how often a failing plan is run again to cut it down, by default
-	Stuck    time.Duration
+	Test     string        // that searches, as a person repeats it: the arguments of go test
+	Seeds    int           // how many, if nothing is said of it
+	Shrinks  int           // how often a failing plan is run again to cut it down, by default
+	Stuck    time.Duration // see New
 	Generate func(seed uint64, mode string) sim.Plan
 	Guest    func(testing.TB) func(sim.Ground) sim.Guest
 }
@@ -51,9 +51,9 @@ type Options struct {
 // New defines the flags of a search. It is for a variable of a test's package, so that they
 // are there when flags are parsed.
 //
-// Options.Stuck is far more real time than any run takes. What a world does in its own time
-// is bounded, and says so where the bound is broken; but a loop in which no such time
-// passes ends never, and nobody would know in which seed.
+// What a world does in its own time is bounded, and says so where the bound is broken; but a
+// loop in which no such time passes ends never, and nobody would know in which seed. A world
+// that stands still for Options.Stuck of real time is taken for one, and ends the program.
 func New(o Options) *Search {
 	return &Search{
 		Options: o,
@@ -81,13 +81,28 @@ func (s *Search) play(t *testing.T, p sim.Plan, o sim.Options) (res sim.Result) 
 	if s.Guest != nil {
 		o.Guest = s.Guest(t)
 	}
-	stuck := time.AfterFunc(s.Stuck, func() {
-		debug.SetTraceback("all")
-		panic(fmt.Sprintf("after %v the world of this plan has come to %v, and does not end:\n%s", s.Stuck, o.Progress, p))
-	})
-	defer stuck.Stop()
+	ended := make(chan struct{})
+	defer close(ended)
+	go s.watch(p, o.Progress, ended)
 	synctest.Test(t, func(*testing.T) { res = sim.Run(p, o) })
 	return res
+}
+
+// watch panics if a world stands still. On a busy box one may take long, and still goes on.
+func (s *Search) watch(p sim.Plan, progress *sim.Progress, ended <-chan struct{}) {
+	look := time.NewTicker(s.Stuck)
+	defer look.Stop()
+	for last := time.Duration(-1); ; last = progress.At() {
+		select {
+		case <-ended:
+			return
+		case <-look.C:
+		}
+		if progress.At() == last {
+			debug.SetTraceback("all")
+			panic(fmt.Sprintf("for %v the world of this plan stands at %v:\n%s", s.Stuck, progress, p))
+		}
+	}
 }
 
 // Run runs the plans of many seeds, or that of one, and demands that every promise is kept.
