@@ -131,6 +131,7 @@ func (ReportBroken) step()      {}
 // crash left half made; none of these while the gate is closed. When a step fails, those
 // that follow for the same pool are not to be done: the next plan has them again.
 func Plan(in Input) []Step {
+	in.Pools = sortedPools(in.Pools)
 	steps := in.staticSizes()
 	if !in.Settings.Enabled || !OpenGate(in.Shards).Open {
 		return steps
@@ -139,7 +140,9 @@ func Plan(in Input) []Step {
 	for _, name := range in.Taken {
 		taken[name] = true
 	}
-	for _, p := range sortedPools(in.Pools) {
+	of := map[string][]Pool{} // by group
+	for _, p := range in.Pools {
+		of[p.Group] = append(of[p.Group], p)
 		taken[p.Name] = true
 		if p.ImportedFrom != "" && !p.Complete && !p.Deleting {
 			steps = append(steps, complete(p)...)
@@ -147,7 +150,7 @@ func Plan(in Input) []Step {
 	}
 	found := discover(in)
 	for _, key := range slices.Sorted(maps.Keys(found)) {
-		steps = append(steps, in.group(key, found[key], taken)...)
+		steps = append(steps, in.group(key, found[key], of[key], taken)...)
 	}
 	return steps
 }
@@ -172,16 +175,12 @@ func discover(in Input) map[string][]onShard {
 	return found
 }
 
-// group plans for one key. The names of new pools become taken.
-func (in Input) group(key string, found []onShard, taken map[string]bool) []Step {
-	var pools []Pool
+// group plans for one key, which these pools have already. The names of new pools become taken.
+func (in Input) group(key string, found []onShard, pools []Pool, taken map[string]bool) []Step {
 	mixed := false // one of them was not imported for just the shard that it has
-	for _, p := range sortedPools(in.Pools) {
-		if p.Group == key {
-			pools = append(pools, p)
-			sizes, err := ParseSizes(p.ImportedFrom)
-			mixed = mixed || err != nil || len(sizes) != 1 || len(p.Shards) != 1
-		}
+	for _, p := range pools {
+		sizes, err := ParseSizes(p.ImportedFrom)
+		mixed = mixed || err != nil || len(sizes) != 1 || len(p.Shards) != 1
 	}
 	uncovered := slices.DeleteFunc(slices.Clone(found), func(f onShard) bool {
 		return slices.ContainsFunc(pools, func(p Pool) bool { return p.lists(f.shard) })

@@ -10,7 +10,7 @@ import (
 // pool began with are no edit.
 func (in Input) staticSizes() []Step {
 	var steps []Step
-	for _, p := range sortedPools(in.Pools) {
+	for _, p := range in.Pools {
 		var edited []string
 		for _, s := range in.Shards {
 			for _, g := range s.Groups {
