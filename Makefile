@@ -21,6 +21,8 @@ CLOUDS   := $(foreach p,aws gcp proxmox,./providers/$(p)/cmd/nstance-server-$(p)
 
 TOOLS     := bin/tools
 KUBE      := kube-apiserver kube-controller-manager kube-scheduler kubectl
+NODE      := kubelet kubeadm kube-proxy
+RUNTIME   := containerd containerd-shim-runc-v2 ctr
 FUZZTIME  ?= 10s
 ARCHES    ?= amd64 arm64
 IMAGE     ?= nstance.dev/nstance-operator:$(VERSION)
@@ -94,6 +96,27 @@ kube-components: $(KUBE:%=$(TOOLS)/%) $(TOOLS)/etcd $(TOOLS)/capi-core $(TOOLS)/
 .PHONY: e2e
 e2e: build kube-components ## Run the tests on a real Kubernetes control plane
 	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -p 1 -tags kube $(TESTFLAGS) ./e2e/kube/... ./e2e/operator/... ./e2e/install/...
+
+# Where a node image can be pulled, its name; else one is made. KUBECONFIG counts where it is said
+# to make: nobody installs this in the cluster that his shell happens to be about.
+KIND_NODE_IMAGE ?=
+GIVEN := $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG))
+E2EKIND := ./e2e/kube/... ./e2e/operator/...
+.PHONY: e2e-kind
+e2e-kind: build kube-components kind-images $(if $(GIVEN),,$(TOOLS)/kind $(if $(KIND_NODE_IMAGE),,$(NODEROOT))) ## Run the same tests on clusters of kind, or on the cluster of KUBECONFIG=
+	cd e2e && go mod download
+	export CGO_ENABLED=1; \
+	$(if $(GIVEN),NSTANCE_TEST_PLACE=given KUBECONFIG='$(abspath $(GIVEN))',IMAGES='$(CURDIR)/bin/images' \
+		KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' NODE_ROOT='$(NODEROOT)' CACHE='$(CACHE)' e2e/kind/engine.sh e2e/kind/clusters.sh) \
+	go test -race -timeout 60m -count=1 -p 1 -tags kube -v $(TESTFLAGS) $(E2EKIND)
+
+# The operator has the name by which its chart asks for it.
+APP := $(shell sed -n 's/^appVersion: *"\?\([^"]*\)"\?$$/\1/p' operator/charts/nstance-operator/Chart.yaml)
+.PHONY: kind-images
+kind-images: build $(TOOLS)/capi-core
+	image() { go run -buildvcs=false ./tools/image/cmd/image -name "$$1" -ref "$$2" -out "bin/images/$$1" "$$(go env GOARCH)=$$3"; }; \
+	image nstance-operator ghcr.io/nstance-dev/nstance-operator:$(APP) bin/nstance-operator; \
+	image capi-core nstance.test/capi-core:test $(TOOLS)/capi-core
 
 POOLS ?= 200
 NODES ?= 2000
@@ -214,7 +237,7 @@ endef
 KUBE_VERSION := $(shell sed -n 's|^.*k8s.io/kubernetes v\([0-9.]*\).*|\1|p' e2e/tools/kube/go.mod)
 KUBE_LDFLAGS  = -X $(1).gitVersion=v$(KUBE_VERSION) -X $(1).gitMajor=$(word 1,$(subst ., ,$(KUBE_VERSION))) -X $(1).gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION)))
 
-$(KUBE:%=$(TOOLS)/%): $(TOOLS)/%: e2e/tools/kube/go.mod e2e/tools/kube/go.sum
+$(KUBE:%=$(TOOLS)/%) $(NODE:%=$(TOOLS)/%): $(TOOLS)/%: e2e/tools/kube/go.mod e2e/tools/kube/go.sum
 	$(call component,$*,kube,k8s.io/kubernetes/cmd/$*,$(call KUBE_LDFLAGS,k8s.io/component-base/version))
 
 $(TOOLS)/etcd: e2e/tools/etcd/go.mod e2e/tools/etcd/go.sum
@@ -222,6 +245,31 @@ $(TOOLS)/etcd: e2e/tools/etcd/go.mod e2e/tools/etcd/go.sum
 
 $(TOOLS)/capi-core: e2e/tools/capi/go.mod e2e/tools/capi/go.sum
 	$(call component,capi-core,capi,sigs.k8s.io/cluster-api/core)
+
+$(TOOLS)/kind: e2e/tools/kind/go.mod e2e/tools/kind/go.sum
+	$(call component,kind,kind,sigs.k8s.io/kind)
+
+$(TOOLS)/coredns: e2e/tools/coredns/go.mod e2e/tools/coredns/go.sum
+	$(call component,coredns,coredns,.)
+
+$(RUNTIME:%=$(TOOLS)/%): $(TOOLS)/%: e2e/tools/containerd/go.mod e2e/tools/containerd/go.sum
+	$(call component,$*,containerd,github.com/containerd/containerd/v2/cmd/$*)
+
+$(TOOLS)/pause: e2e/cmd/pause/main.go
+	CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o $@ ./e2e/cmd/pause
+
+# The file system of a node image for kind, and the Debian in it, with the packages of the day.
+INNODE   := $(KUBE) $(NODE) $(RUNTIME) etcd coredns pause
+DEBIAN   := $(CACHE)/debian-$(shell sha256sum <e2e/kind/debian.sh | cut -c1-16)-$(shell uname -m)/root.tar
+NODEROOT := $(CACHE)/kind-node-$(shell cat e2e/kind/{debian.sh,node-root.sh,runc-less.sh,10-ptp.conflist,manifests/*} \
+	e2e/cmd/pause/main.go e2e/tools/{kube,etcd,kind,containerd,coredns}/go.mod | sha256sum | cut -c1-16)-$(shell uname -m)/root.tar
+$(DEBIAN):
+	mkdir -p $(@D)
+	e2e/kind/debian.sh $@
+
+$(NODEROOT): | $(DEBIAN) $(INNODE:%=$(TOOLS)/%)
+	mkdir -p $(@D)
+	e2e/kind/node-root.sh $@ $(DEBIAN) $(TOOLS) "$$(cd e2e/tools/kind && GOWORK=off go list -m -f '{{.Dir}}' sigs.k8s.io/kind)"
 
 $(TOOLS)/clusterctl: e2e/tools/clusterctl/go.mod e2e/tools/clusterctl/go.sum
 	$(call component,clusterctl,clusterctl,sigs.k8s.io/cluster-api/cmd/clusterctl)
@@ -240,6 +288,9 @@ $(TOOLS)/kubectl: | $(TOOLS)/kube-scheduler
 $(TOOLS)/capi-core: | $(TOOLS)/kubectl
 $(TOOLS)/clusterctl: | $(TOOLS)/capi-core
 $(TOOLS)/helm: | $(TOOLS)/clusterctl
+$(TOOLS)/kubelet: | $(TOOLS)/kubectl
+$(TOOLS)/kubeadm: | $(TOOLS)/kubelet
+$(TOOLS)/kube-proxy: | $(TOOLS)/kubeadm
 
 $(TOOLS)/golangci-lint: tools/lint/go.mod tools/lint/go.sum
 	cd tools/lint && GOWORK=off go build -buildvcs=false -o ../../$(TOOLS)/ tool

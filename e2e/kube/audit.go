@@ -40,7 +40,7 @@ type Request struct {
 // its answer has been made: one that has only just returned may still be missing. Nobody
 // changes what is returned.
 func (c *Cluster) Audit() ([]Request, error) {
-	f, err := os.Open(c.auditFile())
+	f, err := os.Open(c.auditLog)
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,11 @@
 package kube
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -18,7 +20,7 @@ import (
 // authority issues the certificates of one cluster, for longer than any test runs.
 type authority struct {
 	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	key  crypto.Signer
 	pem  []byte // the certificate
 }
 
@@ -57,11 +59,25 @@ func newAuthority() (*authority, error) {
 	return &authority{cert: cert, key: key, pem: certPEM(der)}, nil
 }
 
-// server issues a certificate for servers on this box.
-func (a *authority) server() (pair, error) {
+// authorityOf is the authority of a cluster that others have made, by its certificate and
+// its key, in PEM.
+func authorityOf(cert, key []byte) (*authority, error) {
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, err
+	}
+	signer, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("a key of type %T does not sign", pair.PrivateKey)
+	}
+	return &authority{cert: pair.Leaf, key: signer, pem: cert}, nil
+}
+
+// server issues a certificate for servers on this box, and by their names elsewhere.
+func (a *authority) server(names ...string) (pair, error) {
 	return a.issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: "localhost"},
-		DNSNames:    []string{"localhost"},
+		DNSNames:    append(names, "localhost"),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
@@ -85,7 +101,8 @@ func (a *authority) issue(template *x509.Certificate) (pair, error) {
 		return pair{}, err
 	}
 	template.SerialNumber = serial
-	template.NotBefore, template.NotAfter = a.cert.NotBefore, a.cert.NotAfter
+	now := time.Now()
+	template.NotBefore, template.NotAfter = now.Add(-backdate), now.Add(lifetime)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,26 +23,42 @@ const Patience = 4 * time.Minute
 // Cluster is a running control plane. Its methods are safe for concurrent use.
 type Cluster struct {
 	dir, logs  string
-	authority  *authority
-	apiPort    int
+	authority  *authority   // who issues certificates to users; nil if they come otherwise
+	server     *rest.Config // where the API server is and how to know it, for nobody in particular
+	apiPort    int          // of an API server that runs here
 	etcdURL    string
 	webhookURL string // of Cluster API
+	node       *node  // that of a cluster of kind
+	auditLog   string // path of the audit log; empty: there is none to read
 	admin      *rest.Config
 	trusting   *http.Client // believes the components' certificates, and is nobody
 	audit      audit
 
 	mu    sync.Mutex
 	parts map[Component]*part
+	ends  []func() // what closes it besides, the last one first
 }
 
 // part is a component of a cluster.
 type part struct {
 	component Component
-	path      string
-	args, env []string
-	log       string
+	launch    func() (runner, error)
+	args, env []string                    // of its program, where that runs here
+	tail      func(lines int) string      // the end of its output
 	healthy   func(context.Context) error // whether it does its work
-	process   *Process                    // nil before its first start
+	runs      runner                      // nil before its first start
+}
+
+// runner is a component that has been started: a process of this box, or a Pod of a Node.
+type runner interface {
+	// Ended reports whether it has ended.
+	Ended() bool
+
+	// Stop asks it to end, and returns when it has, or an error when patience is over.
+	Stop(patience time.Duration) error
+
+	// Kill ends it as a crash does, and returns when it has ended.
+	Kill()
 }
 
 // New starts a cluster that keeps its data in dir and the output of its components in
@@ -50,14 +67,23 @@ type part struct {
 // returns an error.
 func New(ctx context.Context, dir, logs string, config Config) (*Cluster, error) {
 	c := &Cluster{dir: dir, logs: logs, parts: map[Component]*part{}}
-	if err := c.prepare(config); err != nil {
-		return nil, err
+	start := map[Place]func(context.Context, Config) error{Here: c.startHere, Kind: c.startKind, Given: c.take}[Where()]
+	if start == nil {
+		return nil, fmt.Errorf("%s: there is no place %q", envPlace, Where())
 	}
-	if err := c.startAll(ctx, config); err != nil {
+	if err := start(ctx, config); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// startHere starts a cluster of processes.
+func (c *Cluster) startHere(ctx context.Context, config Config) error {
+	if err := c.prepare(config); err != nil {
+		return err
+	}
+	return c.startAll(ctx, config)
 }
 
 // prepare writes down all that components find at their start.
@@ -69,14 +95,13 @@ func (c *Cluster) prepare(config Config) error {
 	if c.apiPort, err = FreePort(); err != nil {
 		return err
 	}
+	c.auditLog = filepath.Join(c.logs, "audit.log")
+	if err := c.meet("https://"+address(c.apiPort), c.authority.pem); err != nil {
+		return err
+	}
 	if c.admin, err = c.User("admin", "system:masters"); err != nil {
 		return err
 	}
-	tls, err := transport.TLSConfigFor(&transport.Config{TLS: transport.TLSConfig{CAData: c.authority.pem}})
-	if err != nil {
-		return err
-	}
-	c.trusting = &http.Client{Transport: &http.Transport{TLSClientConfig: tls, DisableKeepAlives: true}}
 	if err := os.WriteFile(c.authorityFile(), c.authority.pem, 0o600); err != nil {
 		return err
 	}
@@ -97,14 +122,32 @@ func (c *Cluster) prepare(config Config) error {
 			return fmt.Errorf("%s: %w", component, err)
 		}
 		p.component = component
-		if p.path, err = tool(string(component)); err != nil {
+		path, err := tool(string(component))
+		if err != nil {
 			return err
 		}
 		p.args = append(p.args, config.Flags[component]...)
+<<<<<<< HEAD
 		p.env = append(p.env, config.Env[component]...)
 		p.log = filepath.Join(c.logs, string(component)+".log")
+=======
+		log := filepath.Join(c.logs, string(component)+".log")
+		p.launch = func() (runner, error) { return Run(path, p.args, p.env, log) }
+		p.tail = func(lines int) string { return tail(log, lines) }
+>>>>>>> dc7d3ac (e2e: the operator's tests on clusters of kind)
 		c.parts[component] = p
 	}
+	return nil
+}
+
+// meet has the cluster's clients know its API server by an authority, in PEM.
+func (c *Cluster) meet(host string, authority []byte) error {
+	tls, err := transport.TLSConfigFor(&transport.Config{TLS: transport.TLSConfig{CAData: authority}})
+	if err != nil {
+		return err
+	}
+	c.trusting = &http.Client{Transport: &http.Transport{TLSClientConfig: tls, DisableKeepAlives: true}}
+	c.server = &rest.Config{Host: host, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: authority}}
 	return nil
 }
 
@@ -156,81 +199,90 @@ func (c *Cluster) launch(component Component) error {
 	switch {
 	case p == nil:
 		return fmt.Errorf("%w: %s", ErrUnknownComponent, component)
-	case p.process != nil && !p.process.Ended():
+	case p.runs != nil && !p.runs.Ended():
 		return nil
 	}
-	process, err := Run(p.path, p.args, p.env, p.log)
+	runs, err := p.launch()
 	if err != nil {
 		return fmt.Errorf("start %s: %w", component, err)
 	}
-	p.process = process
+	p.runs = runs
 	return nil
 }
 
 // Await waits until a component that has been started does its work. The error has the
 // end of its output.
 func (c *Cluster) Await(ctx context.Context, component Component) error {
-	p, process, err := c.running(component)
+	p, runs, err := c.running(component)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	err = await(ctx, func(ctx context.Context) error {
-		if process.Ended() {
+		if runs.Ended() {
 			return permanent{errEnded}
 		}
 		return p.healthy(ctx)
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w; its output ends with:\n%s", component, err, tail(p.log, 15))
+		return fmt.Errorf("%s: %w; its output ends with:\n%s", component, err, p.tail(15))
 	}
 	return nil
 }
 
 // Stop asks a component to end, and waits for its end.
 func (c *Cluster) Stop(component Component) error {
-	_, process, err := c.running(component)
+	_, runs, err := c.running(component)
 	if err != nil {
 		return err
 	}
-	return process.Stop(Patience)
+	return runs.Stop(Patience)
 }
 
 // Kill ends a component as a crash does.
 func (c *Cluster) Kill(component Component) error {
-	_, process, err := c.running(component)
+	_, runs, err := c.running(component)
 	if err != nil {
 		return err
 	}
-	process.Kill()
+	runs.Kill()
 	return nil
 }
 
 // running returns a component that has been started at least once.
-func (c *Cluster) running(component Component) (*part, *Process, error) {
+func (c *Cluster) running(component Component) (*part, runner, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.parts[component]
-	if p == nil || p.process == nil {
+	if p == nil || p.runs == nil {
 		return nil, nil, fmt.Errorf("%w: %s", ErrUnknownComponent, component)
 	}
-	return p, p.process, nil
+	return p, p.runs, nil
 }
 
-// Close ends all components, without a goodbye: nobody needs what they know.
+// Close ends all components, without a goodbye: nobody needs what they know. In a cluster that
+// was given it undoes what New did.
 func (c *Cluster) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.parts {
-		if p.process != nil {
-			p.process.Kill()
+		if process, here := p.runs.(*Process); here {
+			process.Kill()
 		}
 	}
-	c.trusting.CloseIdleConnections()
+	for _, end := range slices.Backward(c.ends) {
+		end()
+	}
+	if c.trusting != nil {
+		c.trusting.CloseIdleConnections()
+	}
 }
 
 // Log returns the last lines of a component's output.
 func (c *Cluster) Log(component Component, lines int) string {
-	return tail(filepath.Join(c.logs, string(component)+".log"), lines)
+	if p := c.parts[component]; p != nil {
+		return p.tail(lines)
+	}
+	return "nothing is known of it"
 }

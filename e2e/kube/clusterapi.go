@@ -146,7 +146,7 @@ func ClusterAPIDefinitions() ([]*unstructured.Unstructured, error) {
 
 // PointWebhooks changes every clientConfig in an object (a webhook configuration, a
 // CustomResourceDefinition with a conversion) that names a Service: it gets the Service's path at url
-// instead, and authority, in PEM, to know the server by.
+// instead, or where url is empty stays as it is, and authority, in PEM, to know the server by.
 func PointWebhooks(object map[string]any, url string, authority []byte) error {
 	for key, value := range object {
 		switch value := value.(type) {
@@ -184,8 +184,10 @@ func pointWebhook(client map[string]any, url string, authority []byte) error {
 	if err != nil {
 		return err
 	}
-	delete(client, "service")
-	client["url"] = url + path
+	if url != "" {
+		delete(client, "service")
+		client["url"] = url + path
+	}
 	client["caBundle"] = base64.StdEncoding.EncodeToString(authority)
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 func (c *Cluster) authorityFile() string { return filepath.Join(c.dir, "ca.crt") }
 func (c *Cluster) servingDir() string    { return filepath.Join(c.dir, "serving") }
 func (c *Cluster) tokenKeyFile() string  { return filepath.Join(c.dir, "tokens.key") }
-func (c *Cluster) auditFile() string     { return filepath.Join(c.logs, "audit.log") }
 
 // servingFlags are what every component that serves HTTPS is told.
 func (c *Cluster) servingFlags(port int) []string {
@@ -92,11 +91,11 @@ func (c *Cluster) apiServer(Config) (*part, error) {
 			"--service-cluster-ip-range="+services.Masked().String(),
 			"--allow-privileged=true",
 			"--audit-policy-file="+policy,
-			"--audit-log-path="+c.auditFile(),
+			"--audit-log-path="+c.auditLog,
 			"--audit-log-maxsize=10240", // MB: one file, however long the test
 			"--profiling=false",
 		),
-		healthy: c.answers("https://" + address(c.apiPort) + "/readyz"),
+		healthy: c.answers(c.server.Host + "/readyz"),
 	}, nil
 }
 

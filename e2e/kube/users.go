@@ -15,22 +15,30 @@ import (
 func (c *Cluster) Admin() *rest.Config { return rest.CopyConfig(c.admin) }
 
 // User returns the configuration of a client for a user with any name and groups. What
-// he may do RBAC says. The client has no limit of its own on requests.
+// he may do RBAC says. The client has no limit of its own on requests. In a cluster that was
+// given the administrator acts as that user.
 func (c *Cluster) User(name string, groups ...string) (*rest.Config, error) {
+	if c.authority == nil {
+		config := c.Admin()
+		config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: groups}
+		return config, nil
+	}
 	cert, err := c.authority.client(name, groups)
 	if err != nil {
 		return nil, fmt.Errorf("certificate of %s: %w", name, err)
 	}
-	return &rest.Config{
-		Host:      "https://" + address(c.apiPort),
-		UserAgent: name,
-		QPS:       -1,
-		TLSClientConfig: rest.TLSClientConfig{
-			CAData:   c.authority.pem,
-			CertData: cert.cert,
-			KeyData:  cert.key,
-		},
-	}, nil
+	config := rest.CopyConfig(c.server)
+	config.UserAgent, config.CertData, config.KeyData = name, cert.cert, cert.key
+	return config, nil
+}
+
+// APIServer returns the address, https://host:port, at which what runs with the cluster
+// reaches its API server: in a Pod, where the cluster runs Pods.
+func (c *Cluster) APIServer() string {
+	if Where().RunsPods() {
+		return "https://kubernetes.default.svc:443"
+	}
+	return c.server.Host
 }
 
 // ServiceAccount returns the configuration of a client for a ServiceAccount, which need

@@ -62,10 +62,12 @@ type place struct {
 	system   *system // nil until it has been started
 }
 
-// startCluster starts the cluster for the first test that needs it. It is the first thing that
-// these tests do, while they still come one after another.
-func startCluster(t *testing.T) {
+// startCluster starts the cluster for the first test that needs it, unless that cannot do there
+// what it has to do. It is the first thing that these tests do, while they still come one after
+// another.
+func startCluster(t *testing.T, abilities ...kube.Ability) {
 	t.Helper()
+	kube.Needs(t, abilities...)
 	if common.cluster != nil {
 		return
 	}

@@ -41,7 +41,7 @@ spec:
 
 // O10: many Nodes that are to go at the same time are all emptied, by evictions alone.
 func TestO10_ManyAtOnce(t *testing.T) {
-	s := startLong(t)
+	s := startLong(t, kube.ReadAudit)
 	s.pool(t, "many", "shards: [a, b, c], rebalance: Never", 0)
 	s.grow(t, "many", *many)
 	s.namespaced(t, "many", strings.ReplaceAll(busy, "SIZE", fmt.Sprint(*many)))
@@ -103,7 +103,7 @@ func (s *system) eachHasOne(ctx context.Context, namespace string, size int) err
 
 // O10: the operator's own Pod leaves when all others have, and the instance is given free.
 func TestO10_TheOperatorsOwnPodIsTheLast(t *testing.T) {
-	s := startSystem(t)
+	s := startSystem(t, kube.ReadAudit)
 	s.pool(t, "home", "shards: [a], rebalance: Never", 2)
 	s.namespaced(t, "home", strings.ReplaceAll(busy, "SIZE", "2"))
 	kube.Await(t, "a Pod runs on each", func(ctx context.Context) error { return s.eachHasOne(ctx, "home", 2) })

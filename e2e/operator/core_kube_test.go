@@ -112,10 +112,13 @@ func newCore(t testing.TB, namespace string, config kube.Config) *core {
 // what the operator otherwise sees to.
 func startCore(t *testing.T) *core {
 	t.Helper()
+	kube.Needs(t, kube.BeAlone)
 	c := newCore(t, "default", kube.Config{})
 	installDefinitions(t, c.Cluster)
 	apply(t, c.Cluster, objects(t, coreRights)...)
-	kubeconfig, err := kube.Kubeconfig(c.Admin())
+	admin := c.Admin()
+	admin.Host = c.APIServer()
+	kubeconfig, err := kube.Kubeconfig(admin)
 	if err != nil {
 		t.Fatal(err)
 	}

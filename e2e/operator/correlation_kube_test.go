@@ -26,7 +26,7 @@ func nameless(m *nodes.Machine) {
 // it has the address of that. One that says so and has another address gets nothing, though
 // it came first.
 func TestO13_ANodeIsBelievedForItsAddress(t *testing.T) {
-	s := startSystem(t)
+	s := startSystem(t, kube.ReadAudit)
 	s.ground.disguise(t, nameless)
 	s.ground.cut(t, func(string) bool { return true })
 	s.pool(t, "nameless", "shards: [a]", 0)

@@ -174,7 +174,7 @@ func (s *system) refused(namespace, pod string, since time.Time) func(context.Co
 // for, by the next leader as well, who goes on where the last one was. That a person cordoned
 // the Node before is respected: none of them takes the cordon for the operator's.
 func TestO10_ABudgetIsWaitedForByTheNextLeaderToo(t *testing.T) {
-	s := startSystem(t)
+	s := startSystem(t, kube.ReadAudit)
 	node, pod := s.work(t, "patient")
 	began := time.Now()
 	if _, err := s.Kubectl(t.Context(), "cordon", node); err != nil {
@@ -216,7 +216,7 @@ func (s *system) release(t *testing.T, namespace string) {
 // O10: when there is no more time, a Pod that a budget holds is deleted, so that it still
 // ends in order, and it is said whose budget that was. What a DaemonSet has is left alone.
 func TestO10_ABudgetIsNotWaitedForForEver(t *testing.T) {
-	s := startLong(t)
+	s := startLong(t, kube.ReadAudit)
 	node, pod := s.work(t, "forced")
 	began := time.Now()
 	s.shards.DeleteInstance(s.shardOf(t, node), node, false)
@@ -277,7 +277,7 @@ func TestO11_AnEndedInstanceLeavesNothing(t *testing.T) {
 	kube.Await(t, "all of it is gone", s.vanished(names[0]))
 	kube.Await(t, "it is replaced", s.settled("ended", 2))
 
-	s.operator.Kill()
+	s.operator.Kill(t)
 	s.shards.DeleteInstance("c", names[1], true)
 	kube.Await(t, "the server has none of it", func(ctx context.Context) error {
 		all, _, err := s.shards.Instances(ctx, "c")

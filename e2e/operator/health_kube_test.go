@@ -27,7 +27,7 @@ spec:
 // O9: machines whose Nodes fall silent are replaced, each once, and if most of a pool is
 // silent at the same time, one after another.
 func TestO9_SilentNodesAreReplacedOneByOne(t *testing.T) {
-	s := startSystem(t)
+	s := startSystem(t, kube.ReadAudit)
 	s.pool(t, "silent", "shards: [a, b, c], rebalance: Never", 5)
 	s.make(t, strings.NewReplacer("NAME", "silent", "CLUSTER", s.cluster()).Replace(healthCheck))
 	began, names := time.Now(), s.names(t, "silent")

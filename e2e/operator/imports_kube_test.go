@@ -19,7 +19,7 @@ import (
 // instance. After that one machine moves, so that the parts are equal: the new one is there
 // before the old one goes.
 func TestO3_O4_ImportMovesNothing(t *testing.T) {
-	s := startGuarded(t)
+	s := startGuarded(t, kube.ReadAudit)
 	kube.Await(t, "the group is a pool in equal parts", func(ctx context.Context) error {
 		if sizes := s.sizes(t, "web"); !cmp.Equal(sizes, map[string]int64{"a": 2, "b": 2}) {
 			return fmt.Errorf("sizes are %v", sizes)

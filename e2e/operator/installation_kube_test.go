@@ -28,26 +28,22 @@ import (
 // chartDir is the chart that people install.
 const chartDir = "../../operator/charts/nstance-operator"
 
-// installation is the chart, installed, and the operator's program beside it: nobody
-// runs its Pods, so the program runs here, with their arguments and as their account.
+// installation is the chart, installed. Where nobody runs its Pods, the operator's program
+// runs here, with their arguments and as their account.
 type installation struct {
 	*core
-	shards  *shards.Cluster
-	tenant  string
-	objects chart.Rendered
-
-	binary, log string
-	account     string // the operator's ServiceAccount
-	args, env   []string
-	operator    *kube.Process
+	shards   *shards.Cluster
+	tenant   string
+	objects  chart.Rendered
+	account  string // the operator's ServiceAccount
+	operator operator
 }
 
 // install installs a release for a tenant, and starts its operator. The values are those
 // which are not given anyway.
 func install(t testing.TB, c *core, s *shards.Cluster, tenant string, values map[string]any) *installation {
 	t.Helper()
-	i := &installation{core: c, shards: s, tenant: tenant, binary: box.Binary(t, "nstance-operator")}
-	i.log = filepath.Join(t.ArtifactDir(), c.namespace+".log")
+	i := &installation{core: c, shards: s, tenant: tenant}
 	all := i.values(t)
 	maps.Copy(all, values)
 	var err error
@@ -59,23 +55,30 @@ func install(t testing.TB, c *core, s *shards.Cluster, tenant string, values map
 	}))
 	var deployment appsv1.Deployment
 	for _, object := range i.objects.Objects {
-		if object.GetKind() != "Deployment" {
+		if object.GetKind() != "Deployment" || kube.Where().RunsPods() {
 			apply(t, c.Cluster, object)
+		}
+		if object.GetKind() != "Deployment" {
 			continue
 		}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment); err != nil {
 			t.Fatal(err)
 		}
 	}
-	i.asPod(t, deployment.Spec.Template.Spec)
+	i.account = deployment.Spec.Template.Spec.ServiceAccountName
+	if kube.Where().RunsPods() {
+		i.operator = &deployed{cluster: c.Cluster, client: c.client, namespace: c.namespace, name: deployment.Name}
+	} else {
+		i.operator = i.asPod(t, deployment.Spec.Template.Spec)
+	}
 	i.start(t)
-	t.Cleanup(func() { i.operator.Kill() })
+	t.Cleanup(func() { i.operator.Kill(t) })
 	common.add(i)
 	return i
 }
 
-// values are what an administrator writes down, and where a Pod has ports of its own,
-// ports that are free here.
+// values are what an administrator writes down. Where Pods run, that is on which Nodes they
+// do; elsewhere they would have ports of their own, and these are free here.
 func (i *installation) values(t testing.TB) map[string]any {
 	t.Helper()
 	addresses := map[string]any{}
@@ -84,15 +87,23 @@ func (i *installation) values(t testing.TB) map[string]any {
 			"operator_addr": i.shards.OperatorAddr(shard), "registration_addr": i.shards.RegistrationAddr(shard),
 		}
 	}
-	return map[string]any{
-		"config":          map[string]any{"clusterId": shards.ClusterID, "tenant": i.tenant, "shards": addresses},
-		"ca":              map[string]any{"create": true, "pem": string(i.shards.CA())},
-		"registration":    map[string]any{"jwt": i.shards.Nonce(i.tenant)},
-		"capi":            map[string]any{"apiServer": i.Admin().Host},
-		"healthProbeAddr": freeAddress(t),
-		"metrics":         map[string]any{"address": freeAddress(t)},
-		"log":             map[string]any{"format": "text"},
+	values := map[string]any{
+		"config":       map[string]any{"clusterId": shards.ClusterID, "tenant": i.tenant, "shards": addresses},
+		"ca":           map[string]any{"create": true, "pem": string(i.shards.CA())},
+		"registration": map[string]any{"jwt": i.shards.Nonce(i.tenant)},
+		"capi":         map[string]any{"apiServer": i.APIServer()},
+		"log":          map[string]any{"format": "text"},
 	}
+	if kube.Where().RunsPods() {
+		values["replicaCount"] = 1
+		values["podDisruptionBudget"] = map[string]any{"minAvailable": 0}
+		values["nodeSelector"] = map[string]any{kube.RealNode: "true"}
+		return values
+	}
+	values["healthProbeAddr"] = freeAddress(t)
+	values["metrics"] = map[string]any{"address": freeAddress(t)}
+	values["webhook"] = map[string]any{"port": 443} // of its Service: see package kube
+	return values
 }
 
 func freeAddress(t testing.TB) string {
@@ -106,7 +117,7 @@ func freeAddress(t testing.TB) string {
 
 // asPod takes from a Pod what its program is started with. What a kubelet would give to
 // it is in files here.
-func (i *installation) asPod(t testing.TB, pod corev1.PodSpec) {
+func (i *installation) asPod(t testing.TB, pod corev1.PodSpec) *program {
 	t.Helper()
 	config, err := i.client.CoreV1().ConfigMaps(i.namespace).Get(t.Context(), "nstance-operator-config", metav1.GetOptions{})
 	if err != nil {
@@ -116,15 +127,19 @@ func (i *installation) asPod(t testing.TB, pod corev1.PodSpec) {
 	if err := os.WriteFile(path, []byte(config.Data["config.yaml"]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	i.account = pod.ServiceAccountName
 	container := pod.Containers[0]
-	i.args = append(slices.Clone(container.Args), "--config="+path, "--kubeconfig="+i.kubeconfig(t, i.account))
+	p := &program{
+		binary: box.Binary(t, "nstance-operator"), log: filepath.Join(t.ArtifactDir(), i.namespace+".log"),
+		args: append(slices.Clone(container.Args), "--config="+path, "--kubeconfig="+i.kubeconfig(t, i.account)),
+	}
+	p.metrics = flagOf(p.args, "--metrics-bind-address")
 	for _, e := range container.Env {
 		if e.ValueFrom != nil { // the Pod's namespace
 			e.Value = i.namespace
 		}
-		i.env = append(i.env, e.Name+"="+e.Value)
+		p.env = append(p.env, e.Name+"="+e.Value)
 	}
+	return p
 }
 
 // kubeconfig returns a file that lets the program be a ServiceAccount, by a token of it.
@@ -149,8 +164,7 @@ func (i *installation) kubeconfig(t testing.TB, account string) string {
 // start starts the operator, which has ended or was not there before.
 func (i *installation) start(t testing.TB) {
 	t.Helper()
-	var err error
-	if i.operator, err = kube.Run(i.binary, i.args, i.env, i.log); err != nil {
+	if err := i.operator.Start(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -159,7 +173,7 @@ func (i *installation) start(t testing.TB) {
 // the old one is over.
 func (i *installation) restart(t testing.TB) {
 	t.Helper()
-	i.operator.Kill()
+	i.operator.Kill(t)
 	i.start(t)
 }
 
@@ -172,14 +186,23 @@ func (i *installation) holder(ctx context.Context) (string, error) {
 	return *lease.Spec.HolderIdentity, nil
 }
 
-// succeed starts the operator, which has ended, and waits until the new process leads.
-func (i *installation) succeed(t *testing.T) {
+// leader is holder for a test.
+func (i *installation) leader(t *testing.T) string {
 	t.Helper()
-	before, err := i.holder(t.Context())
+	holder, err := i.holder(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.start(t)
+	return holder
+}
+
+// succeed starts the operator, if it has ended and nobody else does, and waits until another
+// process leads than the one that led before.
+func (i *installation) succeed(t *testing.T, before string) {
+	t.Helper()
+	if i.operator.Ended() {
+		i.start(t)
+	}
 	kube.Await(t, "the new operator leads", func(ctx context.Context) error {
 		now, err := i.holder(ctx)
 		if err == nil && (now == before || now == "") {

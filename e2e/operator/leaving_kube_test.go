@@ -17,7 +17,7 @@ import (
 // deletes its objects and no Node, the groups stay on the servers at their sizes, and
 // nobody makes a pool of them again.
 func TestO3_O6_AnOrphanedPoolLeavesItsMachines(t *testing.T) {
-	s := startSystem(t)
+	s := startSystem(t, kube.ReadAudit)
 	s.pool(t, "left", "shards: [a, b], deletionPolicy: Orphan", 3)
 	t.Cleanup(func() {
 		for _, shard := range []string{"a", "b"} {

@@ -102,7 +102,7 @@ func (s *system) onDemand(t *testing.T, group string) {
 // ends with the Pod, within two minutes of which one is the time that it lingers, also if the
 // operator is away when the Pod ends.
 func TestO12_PodsWithMachinesOfTheirOwn(t *testing.T) {
-	s := startGuarded(t)
+	s := startGuarded(t, kube.ReadAudit)
 	s.onDemand(t, "own")
 	s.lonely(t, "own", lonesome)
 	s.lonely(t, "own", once)
@@ -133,7 +133,7 @@ func TestO12_PodsWithMachinesOfTheirOwn(t *testing.T) {
 	kube.Await(t, "it is seen that the others have ended", func(ctx context.Context) error {
 		return s.ending(ctx, 3)
 	})
-	s.operator.Kill()
+	s.operator.Kill(t)
 	s.finish(t, "once")
 	s.start(t)
 	for _, node := range where {
@@ -234,7 +234,8 @@ func (s *system) goneInTime(t *testing.T, pod, node string, since time.Time) {
 	}
 }
 
-// onlyThose checks that Nodes have those Pods and no others, and would take no others.
+// onlyThose checks that Nodes have those Pods and no others, but for Pods of DaemonSets, and
+// would take no others.
 func (s *system) onlyThose(t *testing.T, where map[string]string) {
 	t.Helper()
 	pods, err := s.client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
@@ -242,6 +243,9 @@ func (s *system) onlyThose(t *testing.T, where map[string]string) {
 		t.Fatal(err)
 	}
 	for _, pod := range pods.Items {
+		if owner := metav1.GetControllerOf(&pod); owner != nil && owner.Kind == "DaemonSet" {
+			continue
+		}
 		for name, node := range where {
 			if pod.Spec.NodeName == node && pod.Name != name {
 				t.Errorf("Pod %s is on the Node of Pod %s", pod.Name, name)

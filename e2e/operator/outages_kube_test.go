@@ -20,9 +20,13 @@ import (
 // O16: while there is no API server the operator's process ends, for it cannot keep its
 // Lease, and machines go on. When there is one again, and an operator, all is as it was.
 func TestO16_WithoutAnAPIServerNothingChanges(t *testing.T) {
-	s := startAlone(t)
+	s := startAlone(t, kube.StopComponents, kube.ReadAudit)
 	s.pool(t, "headless", "shards: [a, b, c]", 3)
-	began, before := time.Now(), s.names(t, "headless")
+	began, before, leader := time.Now(), s.names(t, "headless"), s.leader(t)
+	lives, err := s.operator.Lives(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	common.away.from = time.Now()
 	if err := s.Kill(kube.APIServer); err != nil {
 		t.Fatal(err)
@@ -32,17 +36,18 @@ func TestO16_WithoutAnAPIServerNothingChanges(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	kube.Await(t, "the operator gives up", func(context.Context) error {
-		if !s.operator.Ended() {
-			return errors.New("it runs")
+	kube.Await(t, "the operator gives up", func(ctx context.Context) error {
+		now, err := s.operator.Lives(ctx)
+		if err == nil && now == lives {
+			err = errors.New("it runs")
 		}
-		return nil
+		return err
 	})
 	if err := s.Cluster.Start(t.Context(), kube.APIServer); err != nil {
 		t.Fatal(err)
 	}
 	common.away.to = time.Now()
-	s.succeed(t)
+	s.succeed(t, leader)
 	kube.Await(t, "all machines run", s.settled("headless", 3))
 	if diff := cmp.Diff(before, s.names(t, "headless")); diff != "" {
 		t.Errorf("machines (-before +after):\n%s", diff)
@@ -68,8 +73,9 @@ func TestO16_APausedClusterWaits(t *testing.T) {
 	})
 	s.scale(t, "paused", 2)
 	// A new process looks at every pool, this one among them.
-	s.operator.Kill()
-	s.succeed(t)
+	leader := s.leader(t)
+	s.operator.Kill(t)
+	s.succeed(t, leader)
 	kube.Await(t, "it has looked at all pools", func(ctx context.Context) error {
 		pools, err := s.list(ctx, infrav1.KindMachinePool)
 		if looks := s.looks(t, "pool"); err == nil && looks < len(pools) {

@@ -19,7 +19,7 @@ import (
 // on the silent one, nor more than they have too much on the others; that the rest has to
 // wait is said. When the shard answers again, the parts are what they are to be.
 func TestO4_ASilentShardLosesNothingThatNobodyNamed(t *testing.T) {
-	s := startSystem(t)
+	s := startSystem(t, kube.ReadAudit)
 	s.pool(t, "planned", "shards: [a, b, c], rebalance: Never", 7)
 	s.parts(t, "planned", map[string]int64{"a": 3, "b": 2, "c": 2})
 	began := time.Now()

@@ -43,7 +43,7 @@ func TestO6_ScaledUpAndAMachineReplaced(t *testing.T) {
 // other, also if it is the last one that the plan would take, and if the operator's process
 // ends in between.
 func TestO6_TheNamedMachineGoesAndNoOther(t *testing.T) {
-	s := startSystem(t)
+	s := startSystem(t, kube.ReadAudit)
 	s.pool(t, "named", "shards: [a, b, c], rebalance: Never", 6)
 	began := time.Now()
 	left := s.names(t, "named")
@@ -68,7 +68,7 @@ func TestO6_TheNamedMachineGoesAndNoOther(t *testing.T) {
 
 // O7: a shard that is away, and comes back without its memory, costs no Node.
 func TestO7_AShardThatIsAwayCostsNoNode(t *testing.T) {
-	s := startSystem(t)
+	s := startSystem(t, kube.ReadAudit)
 	s.pool(t, "away", "shards: [a, b, c]", 4)
 	began, before := time.Now(), s.providerIDs(t, "away")
 
@@ -91,7 +91,7 @@ func TestO7_AShardThatIsAwayCostsNoNode(t *testing.T) {
 // O6, O7: a pool grows to twenty and goes back to none, and each time one shard's server
 // is killed on the way and another one out of reach. Nothing is lost, and nothing is left.
 func TestO6_O7_TwentyAndNoneThroughOutages(t *testing.T) {
-	s := startLong(t)
+	s := startLong(t, kube.ReadAudit)
 	s.pool(t, "story", "shards: [a, b, c], rebalance: Never", 0)
 	began := time.Now()
 

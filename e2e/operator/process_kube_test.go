@@ -210,6 +210,7 @@ func (p *process) object(client dynamic.Interface, kind schema.GroupVersionResou
 }
 
 func TestO1_TheOperatorStartsBeforeARealAPIServer(t *testing.T) {
+	kube.Needs(t, kube.BeAlone)
 	t.Parallel()
 	c := kube.Start(t, kube.Config{})
 	p := newProcess(t, c)

@@ -19,6 +19,7 @@ import (
 // O15: an API server with nobody else there takes and refuses what the table of the
 // schemas says, rules about what is stored and its status included.
 func TestO15_TheSchemasOnARealServer(t *testing.T) {
+	kube.Needs(t, kube.BeAlone)
 	t.Parallel()
 	c := kube.Start(t, kube.Config{})
 	installDefinitions(t, c)
@@ -107,6 +108,7 @@ status: {conditions: [{type: GroupKnown, status: "True", reason: R, message: "",
 `
 
 func TestPeopleSee(t *testing.T) {
+	kube.Needs(t, kube.BeAlone)
 	t.Parallel()
 	c := kube.Start(t, kube.Config{})
 	installDefinitions(t, c)

@@ -90,34 +90,34 @@ func (g *ground) shard(name string) string {
 // lone is the namespace whose Pods may have machines of their own.
 func (s *system) lone() string { return s.place.name + "-pods" }
 
-// startSystem gives a test a system for itself, until it ends. Tests take turns with the few
+// startSystem gives a test that needs these abilities a system for itself, until it ends. Tests take turns with the few
 // that there are, beside each other; it must come first in a test.
-func startSystem(t *testing.T) *system {
+func startSystem(t *testing.T, abilities ...kube.Ability) *system {
 	t.Helper()
-	startCluster(t)
+	startCluster(t, abilities...)
 	return common.enter(t, &common.plain, beside)
 }
 
 // startGuarded is [startSystem] for the one whose operator serves webhooks, and which had
 // groups before there was an operator.
-func startGuarded(t *testing.T) *system {
+func startGuarded(t *testing.T, abilities ...kube.Ability) *system {
 	t.Helper()
-	startCluster(t)
+	startCluster(t, abilities...)
 	return common.enter(t, &common.guarded, beside)
 }
 
 // startLong is [startSystem] for a test of minutes, which begins before the others.
-func startLong(t *testing.T) *system {
+func startLong(t *testing.T, abilities ...kube.Ability) *system {
 	t.Helper()
-	startCluster(t)
+	startCluster(t, abilities...)
 	return common.enter(t, &common.plain, long)
 }
 
 // startAlone is [startSystem] for a test that nobody else can bear: it runs before those that
 // run beside each other.
-func startAlone(t *testing.T) *system {
+func startAlone(t *testing.T, abilities ...kube.Ability) *system {
 	t.Helper()
-	startCluster(t)
+	startCluster(t, abilities...)
 	return common.enter(t, &common.plain, alone)
 }
 
@@ -134,7 +134,6 @@ func (s *system) build(t testing.TB, c *core, webhooks bool) {
 	if webhooks {
 		groups = map[string]shards.Groups{"a": {"web": 3}, "b": {"web": 1}, "c": {}}
 		values = map[string]any{
-			"webhook":   map[string]any{"port": 443}, // of its Service: see package kube
 			"extraArgs": []any{"--on-demand-namespaces=" + s.lone()},
 		}
 	}

@@ -5,9 +5,6 @@ package operator_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +22,7 @@ import (
 // Kubernetes cluster. Each has its own machines, although their pools have the same name, and
 // neither touches or mentions what is the other's.
 func TestO14_TwoTenantsSeeNothingOfEachOther(t *testing.T) {
-	s := startSystem(t)
+	s := startSystem(t, kube.ReadAudit)
 	began := time.Now()
 	c := *s.core
 	c.namespace = "nstance-operator-other"
@@ -96,7 +93,7 @@ func (s *system) untouched(t *testing.T, node string) {
 // one, although all of them have shards of the same names. It waits for all tests that have
 // an operator.
 func TestO14_S12_NobodyTouchesNodesOfOthers(t *testing.T) {
-	startCluster(t)
+	startCluster(t, kube.ReadAudit)
 	t.Parallel()
 	common.using.Wait()
 	requests, err := common.cluster.Audit()
@@ -117,27 +114,4 @@ func TestO14_S12_NobodyTouchesNodesOfOthers(t *testing.T) {
 		}
 		whose[r.Name] = r.User
 	}
-}
-
-// metrics returns what the operator counts.
-func (i *installation) metrics(t *testing.T) string {
-	t.Helper()
-	for _, arg := range i.args {
-		address, is := strings.CutPrefix(arg, "--metrics-bind-address=")
-		if !is {
-			continue
-		}
-		answer, err := http.Get(fmt.Sprintf("http://%s/metrics", address))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	t.Fatal("the operator has no address for metrics")
-	return ""
 }

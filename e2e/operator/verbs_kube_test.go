@@ -13,6 +13,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"nstance.dev/e2e/kube"
 )
 
 // unused are rights that no request of these tests shows to be needed, and why they are
@@ -54,7 +56,7 @@ const (
 // It waits for all tests that have an operator; where only some of them ran, it says nothing of
 // what was not used.
 func TestO19_TheChartGrantsWhatIsUsed(t *testing.T) {
-	startCluster(t)
+	startCluster(t, kube.ReadAudit)
 	t.Parallel()
 	common.using.Wait()
 	requests, err := common.cluster.Audit()

@@ -24,7 +24,7 @@ var (
 // O6: a pool that shrinks again and again by a few machines that somebody named loses those, in
 // whatever shards they are, each once, while servers come and go.
 func TestO6_RandomLotsOfNamedMachines(t *testing.T) {
-	s := startSystem(t)
+	s := startSystem(t, kube.ReadAudit)
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}

@@ -88,7 +88,7 @@ func newShard(t testing.TB, name string) *shard {
 		if err != nil {
 			t.Fatal(err)
 		}
-		*address = fmt.Sprintf("127.0.0.1:%d", port)
+		*address = fmt.Sprintf("%s:%d", kube.Address(), port)
 	}
 	var err error
 	if s.relay, err = newRelay(s.operator); err != nil {

@@ -25,7 +25,7 @@ func newRelay(server string) (*relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &relay{address: fmt.Sprintf("127.0.0.1:%d", port), passes: make(chan struct{})}
+	r := &relay{address: fmt.Sprintf("%s:%d", kube.Address(), port), passes: make(chan struct{})}
 	close(r.passes)
 	r.carrier, err = carry.Start(r.address, func() (net.Conn, error) { return net.Dial("tcp", server) }, r.wait)
 	return r, err
