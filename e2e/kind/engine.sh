@@ -27,7 +27,11 @@ if [ -z "${NSTANCE_ENGINE:-}" ]; then
 	trap 'kill -KILL "$child" || true' INT TERM HUP # and with it the first process of the namespaces, and all others
 	status=0
 	wait "$child" || status=$?
-	find /sys/fs/cgroup -depth -type d -path "*/$group*" -exec rmdir {} + 2>/dev/null || true
+	for _ in $(seq 50); do # who was killed takes a moment to go
+		find /sys/fs/cgroup -depth -type d -path "*/$group*" -exec rmdir {} + 2>/dev/null || true
+		[ -n "$(find /sys/fs/cgroup -maxdepth 2 -name "$group" -print -quit)" ] || break
+		sleep 0.1
+	done
 	exit "$status"
 fi
 

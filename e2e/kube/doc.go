@@ -8,6 +8,13 @@
 // test, also when that is killed: the kernel sees to it. Their output stands in the
 // test's artifact directory, and its end in the test's log if the test fails.
 //
+// # Places
+//
+// That is how it is [Here]. The same tests run on clusters of [Kind], one for each that Start
+// is asked for, and with the cluster that is [Given] to them; the environment says which. There
+// Cluster API is a Deployment, as its release installs it. What a test cannot do everywhere
+// it says first, by [Needs].
+//
 // # Network
 //
 // Most components listen where they are told, but the webhook server of Cluster API
