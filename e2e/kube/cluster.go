@@ -127,14 +127,10 @@ func (c *Cluster) prepare(config Config) error {
 			return err
 		}
 		p.args = append(p.args, config.Flags[component]...)
-<<<<<<< HEAD
 		p.env = append(p.env, config.Env[component]...)
-		p.log = filepath.Join(c.logs, string(component)+".log")
-=======
 		log := filepath.Join(c.logs, string(component)+".log")
 		p.launch = func() (runner, error) { return Run(path, p.args, p.env, log) }
 		p.tail = func(lines int) string { return tail(log, lines) }
->>>>>>> dc7d3ac (e2e: the operator's tests on clusters of kind)
 		c.parts[component] = p
 	}
 	return nil

@@ -38,7 +38,7 @@ type Config struct {
 	// Flags are given to a component after those that it has anyway.
 	Flags map[Component][]string
 
-	// Env is added to a component's environment, as NAME=value.
+	// Env is added to the environment of a component that runs [Here], as NAME=value.
 	Env map[Component][]string
 }
 
