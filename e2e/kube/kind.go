@@ -21,8 +21,19 @@ import (
 // kindPatience is how long a cluster of kind may take to come up.
 const kindPatience = 10 * time.Minute
 
+// kinds has room for the clusters of kind that there are at the same time in a process: one
+// that many tests share, and one of a test that wants to be alone. More keep a box busy with
+// nothing else.
+var kinds = make(chan struct{}, 2)
+
 // startKind has kind make a cluster of one Node, and puts into it what config asks for.
 func (c *Cluster) startKind(ctx context.Context, config Config) error {
+	select {
+	case kinds <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c.ends = append(c.ends, func() { <-kinds })
 	ctx, cancel := context.WithTimeout(ctx, kindPatience)
 	defer cancel()
 	random := make([]byte, 4)
