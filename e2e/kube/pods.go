@@ -211,6 +211,8 @@ func inHouse(deployment *unstructured.Unstructured) (*unstructured.Unstructured,
 	for i, arg := range container.Args {
 		container.Args[i] = variable.ReplaceAllString(arg, "$1")
 	}
+	// It is alone, and an API server that is away for a while is no reason to end.
+	container.Args = append(container.Args, "--leader-elect=false")
 	pod.NodeSelector = maps.Clone(pod.NodeSelector)
 	if pod.NodeSelector == nil {
 		pod.NodeSelector = map[string]string{}
