@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -65,10 +64,10 @@ type process struct {
 	cached, leads, known atomic.Bool // caches are filled; this is the leader; it has its identity
 }
 
-// Run runs the operator until ctx ends. The error says why it ended before.
+// Run runs the operator until ctx ends. The error says why it ended before. What the
+// libraries of Kubernetes log beside their callers they log for the whole process: its
+// main function says where to.
 func Run(ctx context.Context, s settings.Settings, o Options) error {
-	ctrl.SetLogger(logr.FromSlogHandler(o.Log.Handler()))
-	klog.SetSlogLogger(o.Log)
 	p, err := newProcess(ctx, s, o)
 	if err != nil {
 		return err
@@ -111,7 +110,9 @@ func newProcess(ctx context.Context, s settings.Settings, o Options) (*process, 
 			Store: p.store, Secret: s.WebhookSecret, Names: webhookcert.Names(s.WebhookService, s.Namespace), Log: o.Log, Now: time.Now,
 		}
 	}
-	if p.mgr, err = ctrl.NewManager(p.api, managerOptions(s, p.cluster, scheme, p.certificate())); err != nil {
+	managed := managerOptions(s, p.cluster, scheme, p.certificate())
+	managed.Logger = logr.FromSlogHandler(o.Log.Handler())
+	if p.mgr, err = ctrl.NewManager(p.api, managed); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
 	return p, p.add()

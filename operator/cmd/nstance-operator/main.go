@@ -14,6 +14,10 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"nstance.dev/operator/run"
 	"nstance.dev/operator/settings"
 )
@@ -61,6 +65,8 @@ func start(ctx context.Context, args []string, getenv func(string) string, stdou
 		debug.SetGCPercent(garbage)
 	}
 	log := logger(s, stderr)
+	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+	klog.SetSlogLogger(log)
 	if err := run.Run(ctx, s, run.Options{Version: version, Log: log}); err != nil {
 		log.ErrorContext(ctx, "ended", "error", err)
 		return exitFailure
