@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -97,25 +96,27 @@ func (r *reader) follows(t *testing.T, page, section string) {
 func (r *reader) types(t *testing.T, script string) {
 	t.Helper()
 	start := time.Now()
-	_, all := r.shell(t, "set -x\n"+script)
-	t.Logf("after %v:\n%s", time.Since(start).Round(time.Second), all)
+	var said bytes.Buffer
+	r.shell(t, "set -x\n"+script, &said, &said)
+	t.Logf("after %v:\n%s", time.Since(start).Round(time.Second), &said)
 }
 
 // prints returns what a script prints, without what it says of errors.
 func (r *reader) prints(t *testing.T, script string) string {
 	t.Helper()
-	out, _ := r.shell(t, script)
-	return out
+	var printed, said bytes.Buffer
+	r.shell(t, script, &printed, &said)
+	return printed.String()
 }
 
-func (r *reader) shell(t *testing.T, script string) (out, all string) {
+// shell has a shell run a script. What stderr got is told if that fails.
+func (r *reader) shell(t *testing.T, script string, stdout, stderr *bytes.Buffer) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
-	var printed, both bytes.Buffer
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", r.names.Replace(script))
 	cmd.Dir, cmd.Env = r.dir, r.env
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(&printed, &both), &both
+	cmd.Stdout, cmd.Stderr = stdout, stderr
 	// It ends with the test program, however that ends: the kernel takes the end of this
 	// thread for that.
 	runtime.LockOSThread()
@@ -124,7 +125,6 @@ func (r *reader) shell(t *testing.T, script string) (out, all string) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v:\n%s", err, &both)
+		t.Fatalf("%v:\n%s", err, stderr)
 	}
-	return printed.String(), both.String()
 }
