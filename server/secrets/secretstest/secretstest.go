@@ -148,7 +148,10 @@ func testLimits(t *testing.T, s secrets.Store, limits secrets.Limits) {
 	most := strings.Repeat("x", limits.Size)
 	for _, value := range []string{most, most + "x", "bytes \x00\xff\n", ""} {
 		want := limits.Check("a", secrets.Secret(value))
-		before, _ := s.Get(t.Context(), "a")
+		before, beforeErr := s.Get(t.Context(), "a")
+		if beforeErr != nil && !errors.Is(beforeErr, secrets.ErrNotFound) {
+			t.Fatalf("reading it before a value of %d bytes: %v", len(value), beforeErr)
+		}
 		err := s.Put(t.Context(), "a", secrets.Secret(value), secrets.Overwrite)
 		got, getErr := s.Get(t.Context(), "a")
 		switch {
