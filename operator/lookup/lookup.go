@@ -1,5 +1,7 @@
 // Package lookup finds in caches the objects that belong to an instance: the NstanceMachine
-// that stands for it, by its id, and its Node, by the rules of package nodes.
+// that stands for it, by its id, and its Node, by the rules of package nodes. It also finds
+// the other way, the machines that a Node may be of, and those of a group: what changes is
+// one of thousands, and nobody looks through all of them for it.
 //
 // The caches need the indexes of [MachineIndexes] and [NodeIndexes]; [Register] adds them
 // before the caches are started.
@@ -8,6 +10,7 @@ package lookup
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,19 +26,40 @@ const (
 	byProviderID = "spec.providerID"
 	byTail       = "spec.providerID.tail"
 	byLabel      = "metadata.labels.instance-id"
+	byGroup      = "spec.groupRef.name"
+	byNodeName   = "status.node"
 )
 
 // MachineIndexes are the indexes that a cache of NstanceMachines needs.
 func MachineIndexes() map[string]client.IndexerFunc {
-	return map[string]client.IndexerFunc{
-		byInstance: func(o client.Object) []string {
+	of := func(values func(*api.NstanceMachine) []string) client.IndexerFunc {
+		return func(o client.Object) []string {
 			m, ok := o.(*api.NstanceMachine)
-			if !ok || m.Spec.InstanceID == "" {
+			if !ok {
 				return nil
 			}
-			return []string{m.Spec.InstanceID}
-		},
+			return slices.DeleteFunc(values(m), func(value string) bool { return value == "" })
+		}
 	}
+	return map[string]client.IndexerFunc{
+		byInstance: of(func(m *api.NstanceMachine) []string { return []string{m.Spec.InstanceID} }),
+		byTail:     of(func(m *api.NstanceMachine) []string { return []string{nodes.Tail(m.Spec.ProviderID)} }),
+		byGroup:    of(func(m *api.NstanceMachine) []string { return []string{m.Spec.GroupRef.Name} }),
+		byNodeName: of(nodeNames),
+	}
+}
+
+// nodeNames are the names that a machine's Node may have: the one that it has, and before
+// that is known all that it is called, for a host name is one of its addresses.
+func nodeNames(m *api.NstanceMachine) []string {
+	if m.Status.NodeRef != nil {
+		return []string{m.Status.NodeRef.Name}
+	}
+	var all []string
+	for _, a := range m.Status.Addresses {
+		all = append(all, a.Address)
+	}
+	return all
 }
 
 // NodeIndexes are the indexes that a cache of Nodes needs.
@@ -79,6 +103,44 @@ func Machine(ctx context.Context, machines client.Reader, namespace, instance st
 		return nil, err
 	}
 	return &list.Items[0], nil
+}
+
+// MachinesOfGroup returns all NstanceMachines of a group, those without an instance too. They
+// are the cache's own: nobody may change them.
+func MachinesOfGroup(ctx context.Context, machines client.Reader, group string) ([]api.NstanceMachine, error) {
+	return listed(ctx, machines, client.MatchingFields{byGroup: group})
+}
+
+// MachinesOfNode returns the NstanceMachines that have anything in common with a Node, which
+// does not mean that it is theirs; one may be there several times. They are the cache's own:
+// nobody may change them.
+func MachinesOfNode(ctx context.Context, machines client.Reader, namespace string, node *corev1.Node) ([]api.NstanceMachine, error) {
+	var all []api.NstanceMachine
+	for field, value := range map[string]string{
+		byInstance: node.Labels[api.LabelInstanceID], byTail: nodes.Tail(node.Spec.ProviderID), byNodeName: node.Name,
+	} {
+		if value == "" {
+			continue
+		}
+		some, err := listed(ctx, machines, client.InNamespace(namespace), client.MatchingFields{field: value})
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range some {
+			if m.Spec.InstanceID != "" {
+				all = append(all, m)
+			}
+		}
+	}
+	return all, nil
+}
+
+func listed(ctx context.Context, machines client.Reader, which ...client.ListOption) ([]api.NstanceMachine, error) {
+	var list api.NstanceMachineList
+	if err := machines.List(ctx, &list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
+		return nil, fmt.Errorf("list NstanceMachines: %w", err)
+	}
+	return list.Items, nil
 }
 
 // Found is what is known of the Node of an instance.

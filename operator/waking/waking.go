@@ -5,6 +5,8 @@
 // so that a thousand instances that change together are one round of work, and then asks
 // the controller which objects are concerned. What happens before a source is started
 // wakes nobody: a controller looks at all its objects when it starts.
+//
+// What says nothing new does not wake anybody either: see [NoHeartbeats].
 package waking
 
 import (

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,7 +50,7 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader) (world, 
 	var parts infrav1.NstanceShardGroupList
 	var machinePools clusterv1.MachinePoolList
 	for _, list := range []client.ObjectList{&pools, &parts, &machinePools} {
-		if err := reader.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
+		if err := reader.List(ctx, list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil { // only read
 			return world{}, fmt.Errorf("list what is imported: %w", err)
 		}
 	}
@@ -61,13 +62,17 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader) (world, 
 	w.input.Left = importing.ParsePlaces(after.Annotations[infrav1.AnnotationLeftGroups])
 	w.input.Settings = r.Settings()
 	w.input.Shards = r.listings()
+	complete, shares := referred(machinePools.Items), byOwner(parts.Items)
 	for i := range pools.Items {
 		object := &pools.Items[i]
+		p := known(object)
+		p.Complete = p.Complete || complete[object.Name]
+		p.ShardGroups = sizes(object, shares[object.UID])
 		w.pools[object.Name] = object
-		w.input.Pools = append(w.input.Pools, known(object, parts.Items, machinePools.Items))
+		w.input.Pools = append(w.input.Pools, p)
 	}
 	for i := range machinePools.Items {
-		if mp := &machinePools.Items[i]; w.pools[mp.Name] == nil || !refers(mp, mp.Name) {
+		if mp := &machinePools.Items[i]; w.pools[mp.Name] == nil || infrastructure(mp) != mp.Name {
 			w.input.Taken = append(w.input.Taken, mp.Name)
 		}
 	}
@@ -83,32 +88,59 @@ func (r *Reconciler) cluster(ctx context.Context, reader client.Reader) (*infrav
 	return cluster, nil
 }
 
-// known is a pool as package importing sees it.
-func known(object *infrav1.NstanceMachinePool, parts []infrav1.NstanceShardGroup, machinePools []clusterv1.MachinePool) importing.Pool {
-	p := importing.Pool{
+// known is what a pool itself says of what package importing has to know.
+func known(object *infrav1.NstanceMachinePool) importing.Pool {
+	return importing.Pool{
 		Name: object.Name, Group: object.Spec.Group, Shards: object.Spec.Shards,
 		ImportedFrom: object.Annotations[infrav1.AnnotationImportedFrom], Deleting: !object.DeletionTimestamp.IsZero(),
-		Complete: object.Annotations[infrav1.AnnotationNoMachinePool] == "true" ||
-			slices.ContainsFunc(machinePools, func(mp clusterv1.MachinePool) bool { return refers(&mp, object.Name) }),
-		Begun: object.Status.DesiredReplicas != nil,
+		Complete: object.Annotations[infrav1.AnnotationNoMachinePool] == "true",
+		Begun:    object.Status.DesiredReplicas != nil,
 		Config: importing.Config{
 			Template: object.Spec.Template, Subnets: object.Spec.Subnets, LoadBalancers: object.Spec.LoadBalancers,
 			InstanceType: object.Spec.InstanceType, Vars: object.Spec.Vars,
 		},
 	}
-	for i := range parts {
-		part := &parts[i]
-		if metav1.IsControlledBy(part, object) && slices.Contains(object.Spec.Shards, part.Spec.Shard) {
-			p.ShardGroups = append(p.ShardGroups, importing.Size{Shard: part.Spec.Shard, Size: int(pool.Share(part))})
-		}
-	}
-	return p
 }
 
-// refers is whether a MachinePool has the pool of that name as its infrastructure.
-func refers(machinePool *clusterv1.MachinePool, name string) bool {
+// sizes are those of the parts of a pool on the shards that it lists.
+func sizes(object *infrav1.NstanceMachinePool, parts []*infrav1.NstanceShardGroup) []importing.Size {
+	var all []importing.Size
+	for _, part := range parts {
+		if slices.Contains(object.Spec.Shards, part.Spec.Shard) {
+			all = append(all, importing.Size{Shard: part.Spec.Shard, Size: int(pool.Share(part))})
+		}
+	}
+	return all
+}
+
+// byOwner are the parts of each pool, by its UID.
+func byOwner(parts []infrav1.NstanceShardGroup) map[types.UID][]*infrav1.NstanceShardGroup {
+	all := map[types.UID][]*infrav1.NstanceShardGroup{}
+	for i := range parts {
+		if owner := metav1.GetControllerOfNoCopy(&parts[i]); owner != nil {
+			all[owner.UID] = append(all[owner.UID], &parts[i])
+		}
+	}
+	return all
+}
+
+// referred are the pools that MachinePools have as their infrastructure, by name.
+func referred(machinePools []clusterv1.MachinePool) map[string]bool {
+	all := map[string]bool{}
+	for i := range machinePools {
+		all[infrastructure(&machinePools[i])] = true
+	}
+	return all
+}
+
+// infrastructure is the name of the pool that is the infrastructure of a MachinePool; empty:
+// it has another one.
+func infrastructure(machinePool *clusterv1.MachinePool) string {
 	ref := machinePool.Spec.Template.Spec.InfrastructureRef
-	return ref.APIGroup == infrav1.GroupVersion.Group && ref.Kind == infrav1.KindMachinePool && ref.Name == name
+	if ref.APIGroup != infrav1.GroupVersion.Group || ref.Kind != infrav1.KindMachinePool {
+		return ""
+	}
+	return ref.Name
 }
 
 // listings are the configured shards with what they have said, in their order.

@@ -2,11 +2,13 @@ package imports
 
 import (
 	"context"
+	"reflect"
 
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -40,9 +42,19 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub) error 
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("imports").
-		Watches(&infrav1.NstanceMachinePool{}, all).
+		Watches(&infrav1.NstanceMachinePool{}, all, builder.WithPredicates(knownChanged())).
 		Watches(&infrav1.NstanceCluster{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(first).
 		WatchesRawSource(news.Source(groups)).
 		Complete(replan.Reconciler(r))
+}
+
+// knownChanged lets no update of a pool pass that is nothing to an import: most say what
+// instances do.
+func knownChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, was := e.ObjectOld.(*infrav1.NstanceMachinePool)
+		now, is := e.ObjectNew.(*infrav1.NstanceMachinePool)
+		return !was || !is || !reflect.DeepEqual(known(before), known(now))
+	}}
 }

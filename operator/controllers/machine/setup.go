@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +14,7 @@ import (
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/lookup"
 	"nstance.dev/operator/replan"
 	"nstance.dev/operator/waking"
 )
@@ -54,29 +55,47 @@ func (r *Reconciler) ofShardGroup(ctx context.Context, o client.Object) []reconc
 	if !ok {
 		return nil
 	}
-	return r.those(ctx, func(m *api.NstanceMachine) bool {
-		return m.Spec.GroupRef.Name == part.Spec.Group && (m.Spec.InstanceID == "" || slices.Contains(part.Spec.Retiring, m.Spec.InstanceID))
+	return r.ofGroup(ctx, part.Spec.Group, func(m *api.NstanceMachine) bool {
+		return waits(m) || slices.Contains(part.Spec.Retiring, m.Spec.InstanceID)
 	})
 }
 
 // changed returns the machines that something new is known of.
 func (r *Reconciler) changed(ctx context.Context, changes []waking.Change) []reconcile.Request {
-	instances, groups, all := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	var all []reconcile.Request
+	groups, shards := map[string]bool{}, map[string]bool{}
 	for _, c := range changes {
 		switch c.Kind {
 		case inventory.InstanceChanged, inventory.InstanceGone:
-			instances[c.Instance] = true
+			if m, err := lookup.Machine(ctx, r.Client, metav1.NamespaceAll, c.Instance); err == nil && m != nil {
+				all = append(all, wake(m))
+			}
 		case inventory.GroupChanged, inventory.GroupGone:
 			groups[c.Group] = true
 		case inventory.ShardChanged:
-			all[c.Shard] = true
+			shards[c.Shard] = true
 		}
 	}
-	return r.those(ctx, func(m *api.NstanceMachine) bool {
-		placed := m.Spec.InstanceID != ""
-		return instances[m.Spec.InstanceID] && placed || all[m.Spec.Shard] && placed ||
-			!placed && (groups[m.Spec.GroupRef.Name] || len(all) > 0)
-	})
+	for group := range groups {
+		all = append(all, r.ofGroup(ctx, group, waits)...)
+	}
+	if len(shards) > 0 {
+		all = append(all, r.those(ctx, func(m *api.NstanceMachine) bool { return waits(m) || shards[m.Spec.Shard] })...)
+	}
+	return all
+}
+
+// waits is whether a machine has no instance yet, so that any shard may come to have room
+// for it.
+func waits(m *api.NstanceMachine) bool { return m.Spec.InstanceID == "" }
+
+// ofGroup returns the machines of a group that a question is true of.
+func (r *Reconciler) ofGroup(ctx context.Context, group string, concerned func(*api.NstanceMachine) bool) []reconcile.Request {
+	machines, err := lookup.MachinesOfGroup(ctx, r.Client, group)
+	if err != nil {
+		return nil // the cache ends with the process
+	}
+	return requests(machines, concerned)
 }
 
 // those returns the machines in the cache that a question is true of.
@@ -85,11 +104,19 @@ func (r *Reconciler) those(ctx context.Context, concerned func(*api.NstanceMachi
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache ends with the process
 	}
+	return requests(list.Items, concerned)
+}
+
+func requests(machines []api.NstanceMachine, concerned func(*api.NstanceMachine) bool) []reconcile.Request {
 	var all []reconcile.Request
-	for i := range list.Items {
-		if m := &list.Items[i]; concerned(m) {
-			all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: m.Name}})
+	for i := range machines {
+		if m := &machines[i]; concerned(m) {
+			all = append(all, wake(m))
 		}
 	}
 	return all
+}
+
+func wake(m *api.NstanceMachine) reconcile.Request {
+	return reconcile.Request{NamespacedName: key(m.Namespace, m.Name)}
 }

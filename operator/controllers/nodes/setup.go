@@ -20,7 +20,6 @@ import (
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/lookup"
-	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/replan"
 	"nstance.dev/operator/waking"
 )
@@ -65,7 +64,7 @@ func Setup(mgr ctrl.Manager, workload cluster.Cluster, news *waking.Hub, o Optio
 		Named("nodes").
 		For(&api.NstanceMachine{}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofOwner)).
-		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(correlator.ofNode))).
+		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(correlator.ofNode), waking.NoHeartbeats())).
 		WatchesRawSource(news.Source(correlator.changed)).
 		WithOptions(c).
 		Complete(replan.Reconciler(correlator))
@@ -81,7 +80,7 @@ func Setup(mgr ctrl.Manager, workload cluster.Cluster, news *waking.Hub, o Optio
 	}
 	err = builder.ControllerManagedBy(mgr).
 		Named("orphan-nodes").
-		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(itself))).
+		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(itself), waking.NoHeartbeats())).
 		WatchesRawSource(news.Source(orphans.changed)).
 		WithOptions(c).
 		Complete(replan.Reconciler(orphans))
@@ -100,40 +99,17 @@ func ofOwner(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.InfrastructureRef.Name}}}
 }
 
-// ofNode returns the machines that a Node may be of: those that refer to it, and those
-// whose instances it has something in common with.
+// ofNode returns the machines that a Node may be of.
 func (r *Correlator) ofNode(ctx context.Context, n *corev1.Node) []reconcile.Request {
-	var list api.NstanceMachineList
-	if err := r.Client.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	machines, err := lookup.MachinesOfNode(ctx, r.Client, r.Namespace, n)
+	if err != nil {
 		return nil // the cache ends with the process
 	}
 	var all []reconcile.Request
-	for i := range list.Items {
-		if m := &list.Items[i]; concerns(m, n) {
-			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
-		}
+	for i := range machines {
+		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&machines[i])})
 	}
 	return all
-}
-
-// concerns reports whether a Node may be a machine's. It is asked of all machines for each
-// change of a Node, and does not decide.
-func concerns(m *api.NstanceMachine, n *corev1.Node) bool {
-	id, uri := m.Spec.InstanceID, m.Spec.ProviderID
-	switch {
-	case id == "":
-		return false
-	case n.Labels[api.LabelInstanceID] == id, uri != "" && nodes.Tail(uri) == nodes.Tail(n.Spec.ProviderID):
-		return true
-	case m.Status.NodeRef != nil:
-		return m.Status.NodeRef.Name == n.Name
-	}
-	for i := range m.Status.Addresses { // a host name is one of them
-		if m.Status.Addresses[i].Address == n.Name {
-			return true
-		}
-	}
-	return false
 }
 
 // changed returns the machines whose instances have news.
