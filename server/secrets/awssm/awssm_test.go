@@ -4,10 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 
@@ -21,7 +19,7 @@ func client(cloud *fakecloud.AWS) *secretsmanager.Client {
 	return secretsmanager.New(secretsmanager.Options{
 		Region: "eu-central-1", BaseEndpoint: aws.String(cloud.URL),
 		Credentials: credentials.NewStaticCredentialsProvider("id", "key", ""),
-		Retryer:     retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = time.Millisecond }),
+		Retryer:     awstest.Retryer(),
 	})
 }
 

@@ -8,6 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 
 	"nstance.dev/server/secrets"
 	"nstance.dev/server/secrets/secretstest"
@@ -33,6 +37,13 @@ type Service struct {
 	// full names.
 	Put  func(cloud *fakecloud.AWS, name, text string)
 	Held func(cloud *fakecloud.AWS) map[string]string
+}
+
+// Retryer has clients under test try again at once, and more often than is usual: on a busy
+// box the SDK breaks connections of its own now and then, as it closes the body of a
+// request before net/http has looked whether there is more of it.
+func Retryer() aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) { o.MaxAttempts, o.MaxBackoff = 10, time.Millisecond })
 }
 
 // Run tests the store on a service, the contract of secretstest included.
