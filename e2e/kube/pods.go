@@ -11,10 +11,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 // RealNode is a label of the Nodes that a cluster had before the tests, and that run
@@ -71,7 +75,36 @@ func (c *Cluster) furnish(ctx context.Context, config Config) error {
 	if err := c.deployClusterAPI(ctx); err != nil {
 		return fmt.Errorf("install Cluster API: %w", err)
 	}
-	return c.AwaitDeployment(ctx, clusterAPINamespace, clusterAPIDeployment)
+	if err := c.AwaitDeployment(ctx, clusterAPINamespace, clusterAPIDeployment); err != nil {
+		return err
+	}
+	return c.awaitWebhooks(ctx)
+}
+
+// awaitWebhooks waits until the webhooks of Cluster API answer: its Pod is ready some time
+// before the way to its Service is laid. What they answer does not matter.
+func (c *Cluster) awaitWebhooks(ctx context.Context) error {
+	client, err := dynamic.NewForConfig(c.Admin())
+	if err != nil {
+		return err
+	}
+	clusters := client.Resource(schema.GroupVersionResource{Group: clusterv1.GroupVersion.Group, Version: clusterv1.GroupVersion.Version, Resource: "clusters"})
+	probe := &unstructured.Unstructured{Object: object{
+		"apiVersion": clusterv1.GroupVersion.String(), "kind": "Cluster", "metadata": object{"name": "probe"},
+	}}
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	err = await(ctx, func(ctx context.Context) error {
+		_, err := clusters.Namespace(metav1.NamespaceDefault).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the webhooks of Cluster API: %w", err)
+	}
+	return nil
 }
 
 // reserve marks a Node, and has it as it was when the cluster is closed.

@@ -12,7 +12,7 @@ func Start(t testing.TB, config Config) *Cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		c.Close()
+		defer c.Close() // what a cluster of Pods has printed goes with it
 		if !t.Failed() {
 			return
 		}
