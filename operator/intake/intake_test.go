@@ -52,7 +52,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 		w.intake.Inventory().Configure([]string{"a"})
 		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 		t.Cleanup(queue.ShutDown)
-		if err := hub.Source(w.wake).Start(t.Context(), queue); err != nil {
+		if err := hub.Source(waking.Soon, w.wake).Start(t.Context(), queue); err != nil {
 			t.Fatal(err)
 		}
 		set := shards.NewSet(shards.Options{

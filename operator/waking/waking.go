@@ -1,9 +1,12 @@
 // Package waking wakes controllers when something new is known of the shards.
 //
 // The goroutines that listen to shards tell a [Hub], and go on at once. Each controller has
-// a source of its own from [Hub.Source]: it collects what is new for a quarter of a second,
-// so that a thousand instances that change together are one round of work, and then asks
-// the controller which objects are concerned. What happens before a source is started
+// a source of its own from [Hub.Source]: it collects what is new for a while, so that a
+// thousand instances that change together are one round of work, and then asks the
+// controller which objects are concerned. Who has something to do collects for a shorter
+// time than who has something to say: when fifty machines are to go at once, their Nodes
+// are cordoned before fifty statuses tell of it, and an instance that is made and runs
+// within a second is one status and not three. What happens before a source is started
 // wakes nobody: a controller looks at all its objects when it starts.
 //
 // What says nothing new does not wake anybody either: see [NoHeartbeats].
@@ -22,8 +25,11 @@ import (
 	"nstance.dev/operator/inventory"
 )
 
-// Delay is how long changes are collected.
-const Delay = 250 * time.Millisecond
+// How long changes are collected.
+const (
+	Soon  = 250 * time.Millisecond // by those who act
+	Later = time.Second            // by those who write down how things stand
+)
 
 // Change is something that is known now of a shard and was not before.
 type Change struct {
@@ -63,10 +69,10 @@ func (h *Hub) Changed(shard string, changes ...inventory.Change) {
 	}
 }
 
-// Source returns a source of requests for one controller.
-func (h *Hub) Source(keys Keys) source.Source {
+// Source returns a source of requests for one controller, which collects changes for delay.
+func (h *Hub) Source(delay time.Duration, keys Keys) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		l := &listener{noted: map[Change]struct{}{}, wake: make(chan struct{}, 1)}
+		l := &listener{delay: delay, noted: map[Change]struct{}{}, wake: make(chan struct{}, 1)}
 		h.mu.Lock()
 		h.listeners[l] = struct{}{}
 		h.mu.Unlock()
@@ -84,7 +90,8 @@ func (h *Hub) Source(keys Keys) source.Source {
 
 // listener collects the changes for one controller.
 type listener struct {
-	wake chan struct{} // holds one token while there is something new
+	delay time.Duration
+	wake  chan struct{} // holds one token while there is something new
 
 	mu      sync.Mutex
 	changes []Change
@@ -129,7 +136,7 @@ func (l *listener) run(ctx context.Context, keys Keys, queue workqueue.TypedRate
 			return
 		case <-l.wake:
 		}
-		timer.Reset(Delay)
+		timer.Reset(l.delay)
 		select {
 		case <-ctx.Done():
 			return

@@ -39,6 +39,11 @@ type controller struct {
 // attach starts a source that wakes one object for each instance and each shard.
 func attach(t *testing.T, ctx context.Context, hub *waking.Hub) *controller {
 	t.Helper()
+	return attachFor(t, ctx, hub, waking.Soon)
+}
+
+func attachFor(t *testing.T, ctx context.Context, hub *waking.Hub, delay time.Duration) *controller {
+	t.Helper()
 	c := &controller{queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())}
 	t.Cleanup(c.queue.ShutDown)
 	keys := func(_ context.Context, changes []waking.Change) []reconcile.Request {
@@ -55,7 +60,7 @@ func attach(t *testing.T, ctx context.Context, hub *waking.Hub) *controller {
 		}
 		return out
 	}
-	if err := hub.Source(keys).Start(ctx, c.queue); err != nil {
+	if err := hub.Source(delay, keys).Start(ctx, c.queue); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -93,7 +98,7 @@ func TestChangesAreCollected(t *testing.T) {
 		c := attach(t, ctx, hub)
 
 		hub.Changed("a", instance("one"), instance("two"))
-		after(waking.Delay - time.Millisecond)
+		after(waking.Soon - time.Millisecond)
 		hub.Changed("a", instance("one"))
 		hub.Changed("b", inventory.Change{Kind: inventory.ShardChanged})
 		if got := c.queued(); got != nil {
@@ -108,9 +113,33 @@ func TestChangesAreCollected(t *testing.T) {
 		}
 
 		hub.Changed("a", instance("one"))
-		after(waking.Delay)
+		after(waking.Soon)
 		if diff := cmp.Diff([]string{"one"}, c.queued()); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// Who acts hears of a change before who writes it down.
+func TestWhoActsHearsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer synctest.Wait()
+		defer stop()
+		hub := waking.NewHub()
+		acts, tells := attachFor(t, ctx, hub, waking.Soon), attachFor(t, ctx, hub, waking.Later)
+		hub.Changed("a", instance("one"))
+		after(waking.Soon)
+		if diff := cmp.Diff([]string{"one"}, acts.queued()); diff != "" {
+			t.Error(diff)
+		}
+		if got := tells.queued(); got != nil {
+			t.Errorf("too early: %v", got)
+		}
+		hub.Changed("a", instance("one"))
+		after(waking.Later - waking.Soon)
+		if diff := cmp.Diff([]string{"one"}, tells.queued()); diff != "" || tells.rounds() != 1 {
+			t.Errorf("%d rounds: %s", tells.rounds(), diff)
 		}
 	})
 }
@@ -152,7 +181,7 @@ func TestNobodyWaitsForAController(t *testing.T) {
 			}
 			return nil
 		}
-		if err := hub.Source(keys).Start(t.Context(), queue); err != nil {
+		if err := hub.Source(waking.Soon, keys).Start(t.Context(), queue); err != nil {
 			t.Fatal(err)
 		}
 		var streams sync.WaitGroup

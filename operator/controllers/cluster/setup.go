@@ -37,7 +37,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub) error 
 		Watches(&infrav1.NstanceCluster{}, ours).
 		Watches(&controlplanev1.NstanceControlPlane{}, ours).
 		WatchesRawSource(first).
-		WatchesRawSource(news.Source(r.concerned)).
+		WatchesRawSource(news.Source(waking.Later, r.concerned)).
 		Complete(replan.Reconciler(r))
 }
 

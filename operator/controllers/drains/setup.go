@@ -31,7 +31,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workload cluster.Cluster
 		Watches(&api.NstanceMachine{}, handler.EnqueueRequestsFromMapFunc(ofMachine)).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner)).
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(ofNode), drained)).
-		WatchesRawSource(news.Source(r.changed)).
+		WatchesRawSource(news.Source(waking.Soon, r.changed)).
 		WithOptions(o).
 		Complete(replan.Reconciler(r))
 	if err != nil {

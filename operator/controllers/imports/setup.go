@@ -45,7 +45,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub) error 
 		Watches(&infrav1.NstanceMachinePool{}, all, builder.WithPredicates(knownChanged())).
 		Watches(&infrav1.NstanceCluster{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(first).
-		WatchesRawSource(news.Source(groups)).
+		WatchesRawSource(news.Source(waking.Soon, groups)).
 		Complete(replan.Reconciler(r))
 }
 

@@ -28,7 +28,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub, o cont
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
 		Watches(&api.NstanceShardGroup{}, handler.EnqueueRequestsFromMapFunc(r.ofShardGroup)).
-		WatchesRawSource(news.Source(r.changed)).
+		WatchesRawSource(news.Source(waking.Later, r.changed)).
 		WithOptions(o).
 		Complete(replan.Reconciler(r))
 }

@@ -65,7 +65,7 @@ func Setup(mgr ctrl.Manager, workload cluster.Cluster, news *waking.Hub, o Optio
 		For(&api.NstanceMachine{}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofOwner)).
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(correlator.ofNode), waking.NoHeartbeats())).
-		WatchesRawSource(news.Source(correlator.changed)).
+		WatchesRawSource(news.Source(waking.Soon, correlator.changed)).
 		WithOptions(c).
 		Complete(replan.Reconciler(correlator))
 	if err != nil {
@@ -81,7 +81,7 @@ func Setup(mgr ctrl.Manager, workload cluster.Cluster, news *waking.Hub, o Optio
 	err = builder.ControllerManagedBy(mgr).
 		Named("orphan-nodes").
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(itself), waking.NoHeartbeats())).
-		WatchesRawSource(news.Source(orphans.changed)).
+		WatchesRawSource(news.Source(waking.Soon, orphans.changed)).
 		WithOptions(c).
 		Complete(replan.Reconciler(orphans))
 	if err != nil {

@@ -38,7 +38,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		Watches(&api.NstanceMachine{}, handler.EnqueueRequestsFromMapFunc(ofMade)).
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(ofPod), asks)).
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofNode), waking.NoHeartbeats())).
-		WatchesRawSource(news.Source(r.concerned)).
+		WatchesRawSource(news.Source(waking.Soon, r.concerned)).
 		WithOptions(o).
 		Complete(replan.Reconciler(r))
 	if err != nil {

@@ -28,7 +28,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub, option
 		Watches(&clusterv1.MachinePool{}, handler.EnqueueRequestsFromMapFunc(ofMachinePool)).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
-		WatchesRawSource(news.Source(r.concerned)).
+		WatchesRawSource(news.Source(waking.Later, r.concerned)).
 		WithOptions(options).
 		Complete(replan.Reconciler(r))
 }

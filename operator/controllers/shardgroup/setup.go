@@ -24,7 +24,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub, option
 		For(&infrav1.NstanceShardGroup{}).
 		Watches(&infrav1.NstanceMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.ofPool)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
-		WatchesRawSource(news.Source(r.concerned)).
+		WatchesRawSource(news.Source(waking.Later, r.concerned)).
 		WithOptions(options).
 		Complete(replan.Reconciler(r))
 }

@@ -39,7 +39,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub, o cont
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("templates").
 		For(&api.NstanceMachineTemplate{}).
-		WatchesRawSource(news.Source(r.concerned)).
+		WatchesRawSource(news.Source(waking.Later, r.concerned)).
 		WithOptions(o).
 		Complete(replan.Reconciler(r))
 }
