@@ -31,7 +31,9 @@
 // UpsertGroup. Half of the pools are scaled by one, one after another; the others by three,
 // so that each shard gets one, 20 at once; and then all by one, at once. A drain begins when
 // a shard decides that a machine goes, and ends when a watch of the API server shows its
-// Node as unschedulable: one after another, and many at once.
+// Node as unschedulable: one after another, and many at once. What happens at once waits
+// above all for an API server that shares two cores with everybody: it is compared with the
+// time of as many writes of a bare client that come before it.
 //
 // Nodes with their Pods are made first, then an operator that may ask the API server without
 // limit imports the pools. Then it ends, and one with the chart's own flags begins: that is the start that is measured, and

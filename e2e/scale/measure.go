@@ -48,13 +48,17 @@ func (w *world) scales(o *operator) []bench.Row {
 	half := min(inTurn, len(w.pools)/2)
 	one := w.scaleInTurn(w.pools[:half], 1)
 	w.rest(o)
+	floor := w.bare(shardGroups, namespace, min(burst, half)*len(shards))
+	w.rest(o)
 	some := w.scaleInBursts(o, w.pools[half:2*half], len(shards))
+	floorOfAll := w.bare(shardGroups, namespace, len(w.pools))
+	w.rest(o)
 	all := w.scale(w.pools, 1)
 	w.rest(o)
 	return []bench.Row{
 		delayRow("scale to UpsertGroup, by 1, one pool after another", one, scaleGoal),
-		delayRow(fmt.Sprintf("scale to UpsertGroup, by %d, %d pools at once", len(shards), min(burst, half)), some, scaleGoal),
-		w.allRow(all),
+		againstBare(delayRow(fmt.Sprintf("scale to UpsertGroup, by %d, %d pools at once", len(shards), min(burst, half)), some, scaleGoal), floor),
+		againstBare(delayRow(fmt.Sprintf("scale to UpsertGroup, by 1, all %d pools at once", len(all)), all, scaleGoal), floorOfAll),
 	}
 }
 
@@ -65,10 +69,11 @@ func (w *world) drains() []bench.Row {
 	victims := w.victims()
 	each := min(drained, len(victims)/2)
 	turn := w.drainInTurn(c, victims[:each])
+	floor := w.bare(nodes, "", each)
 	together := w.drain(c, victims[each:2*each])
 	return []bench.Row{
 		delayRow("pending_deletion to cordoned, one Node after another", turn, cordonGoal),
-		delayRow(fmt.Sprintf("pending_deletion to cordoned, %d Nodes at once", each), together, cordonGoal),
+		againstBare(delayRow(fmt.Sprintf("pending_deletion to cordoned, %d Nodes at once", each), together, cordonGoal), floor),
 	}
 }
 
@@ -140,19 +145,4 @@ func (w *world) logWork(before, after samples) {
 			}
 		}
 	}
-}
-
-// The chart's limit on calls to the API server, for each kind of object.
-const (
-	callsAtOnce   = 100
-	callsInSecond = 50
-)
-
-// allRow is the row of all pools at once: the operator keeps to a limit of calls to the
-// API server, and the part of a pool that grows takes one before its shard is told.
-func (w *world) allRow(delays []time.Duration) bench.Row {
-	row := delayRow(fmt.Sprintf("scale to UpsertGroup, by 1, all %d pools at once", len(delays)), delays, scaleGoal)
-	row.Floor = max(scaleGoal.Seconds(), float64(len(delays)-callsAtOnce)/callsInSecond)
-	row.Against, row.Goal = "the operator's own limit of calls", bench.AtMost(1.5)
-	return row
 }

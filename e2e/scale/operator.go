@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"nstance.dev/e2e/kube"
+	"nstance.dev/operator/waking"
 )
 
 // operator is a process of the operator.
@@ -128,12 +129,15 @@ func (s samples) idle() error {
 	return nil
 }
 
-// rest waits until the operator has nothing to do, three times in a row: news are
-// collected for a quarter of a second before they are anything to do.
+// look is the pause between two looks at an operator that is to come to rest.
+const look = 200 * time.Millisecond
+
+// rest waits until the operator has nothing to do, and still has not after the time for
+// which it collects news before they are anything to do.
 func (w *world) rest(o *operator) {
 	w.t.Helper()
 	times := 0
-	w.await("the operator has nothing to do", 200*time.Millisecond, func(ctx context.Context) error {
+	w.await("the operator has nothing to do", look, func(ctx context.Context) error {
 		now, err := o.scrape(ctx)
 		if err == nil {
 			err = now.idle()
@@ -142,7 +146,7 @@ func (w *world) rest(o *operator) {
 			times = 0
 			return err
 		}
-		if times < 3 {
+		if times < int(waking.Later/look)+2 {
 			return errors.New("it has only just come to rest")
 		}
 		return nil

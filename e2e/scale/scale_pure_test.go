@@ -66,6 +66,17 @@ func TestDelayRow(t *testing.T) {
 	}
 }
 
+func TestAgainstBare(t *testing.T) {
+	row := bench.Row{Measure: "T4", Ours: 3, Floor: 2, Against: "the promise", Goal: bench.AtMost(1)}
+	if diff := cmp.Diff(row, againstBare(row, 100*time.Millisecond)); diff != "" {
+		t.Errorf("writes that cost next to nothing: %s", diff)
+	}
+	want := bench.Row{Measure: "T4", Ours: 3, Floor: 1.5, Against: "as many bare writes", Goal: bench.AtMost(3)}
+	if diff := cmp.Diff(want, againstBare(row, 1500*time.Millisecond)); diff != "" {
+		t.Errorf("writes that cost more than the goal allows: %s", diff)
+	}
+}
+
 func TestUsage(t *testing.T) {
 	const status = "Name:\tnstance-operato\nVmHWM:\t  2048 kB\nVmRSS:\t  1024 kB\nThreads:\t12\n"
 	const stat = "7 (odd ) name) S 1 7 7 0 -1 4194304 100 0 0 0 150 50 0 0 20 0 12 0 100 0 0\n"

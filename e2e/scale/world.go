@@ -25,6 +25,8 @@ import (
 var (
 	machinePools    = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machinepools"}
 	machines        = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}
+	shardGroups     = schema.GroupVersionResource{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "nstanceshardgroups"}
+	nodes           = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	nstanceMachines = schema.GroupVersionResource{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "nstancemachines"}
 )
 
