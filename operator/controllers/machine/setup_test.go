@@ -1,0 +1,68 @@
+package machine
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/controllers/kubefake"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/lookup"
+	"nstance.dev/operator/waking"
+)
+
+// known is a reconciler that knows two machines with instances and one that waits for a
+// place in each of two groups.
+func known(t *testing.T) *Reconciler {
+	t.Helper()
+	builder := kubefake.NewBuilder(t)
+	for _, group := range []string{"db", "web"} {
+		for name, place := range map[string][2]string{"1": {"a", group + "-i1"}, "2": {"b", group + "-i2"}, "waits": {}} {
+			m := &api.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: group + "-" + name}}
+			m.Spec.GroupRef.Name, m.Spec.Shard, m.Spec.InstanceID = group, place[0], place[1]
+			builder.WithObjects(m)
+		}
+	}
+	for field, index := range lookup.MachineIndexes() {
+		builder.WithIndex(&api.NstanceMachine{}, field, index)
+	}
+	return &Reconciler{Options: Options{Client: builder.Build()}}
+}
+
+func woken(requests []reconcile.Request) []string {
+	var all []string
+	for _, request := range requests {
+		all = append(all, request.Name)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func TestWhomNewsConcern(t *testing.T) {
+	r := known(t)
+	for _, test := range []struct {
+		change waking.Change
+		want   []string
+	}{
+		{waking.Change{Shard: "a", Change: inventory.Change{Kind: inventory.InstanceChanged, Group: "web", Instance: "web-i1"}}, []string{"web-1"}},
+		{waking.Change{Shard: "b", Change: inventory.Change{Kind: inventory.InstanceGone, Group: "web", Instance: "web-i2"}}, []string{"web-2"}},
+		{waking.Change{Shard: "b", Change: inventory.Change{Kind: inventory.InstanceGone, Group: "web", Instance: "i9"}}, nil},
+		{waking.Change{Shard: "a", Change: inventory.Change{Kind: inventory.GroupChanged, Group: "web"}}, []string{"web-waits"}},
+		{waking.Change{Shard: "a", Change: inventory.Change{Kind: inventory.ShardChanged}}, []string{"db-1", "db-waits", "web-1", "web-waits"}},
+	} {
+		if diff := cmp.Diff(test.want, woken(r.changed(t.Context(), []waking.Change{test.change}))); diff != "" {
+			t.Errorf("%+v: %s", test.change, diff)
+		}
+	}
+}
+
+func TestWhomAPartConcerns(t *testing.T) {
+	part := &api.NstanceShardGroup{Spec: api.NstanceShardGroupSpec{Group: "web", Shard: "a", Retiring: []string{"web-i1"}}}
+	if diff := cmp.Diff([]string{"web-1", "web-waits"}, woken(known(t).ofShardGroup(t.Context(), part))); diff != "" {
+		t.Error(diff)
+	}
+}
