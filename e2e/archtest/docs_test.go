@@ -154,20 +154,10 @@ func TestInvariantsAreListedOnce(t *testing.T) {
 			}
 		}
 	}
-	root, paths := trackedFiles(t)
-	for _, p := range paths {
-		if !strings.HasSuffix(p, "_test.go") {
-			continue
-		}
-		data, err := os.ReadFile(filepath.Join(root, p))
-		if err != nil {
-			continue // deleted, and not committed yet
-		}
-		for _, match := range citing.FindAllStringSubmatch(string(data), -1) {
-			for _, number := range invariantNumber.FindAllString(match[1], -1) {
-				if strings.HasPrefix(stands[number], "later") {
-					t.Errorf("%s shows %s, of which docs/invariants.md says that it comes later", p, number)
-				}
+	for p, lines := range declarations(t) {
+		for _, number := range citations(lines) {
+			if strings.HasPrefix(stands[number], "later") {
+				t.Errorf("%s shows %s, of which docs/invariants.md says that it comes later", p, number)
 			}
 		}
 	}
@@ -176,16 +166,9 @@ func TestInvariantsAreListedOnce(t *testing.T) {
 // TestPageOfFailuresCitesTests keeps the page honest: each row names tests, and each
 // test that it names is there.
 func TestPageOfFailuresCitesTests(t *testing.T) {
-	root, paths := trackedFiles(t)
 	exist := map[string]bool{}
-	for _, p := range paths {
-		if !strings.HasSuffix(p, "_test.go") {
-			continue
-		}
-		data, err := os.ReadFile(filepath.Join(root, p))
-		if err == nil { // else deleted, and not committed yet
-			maps.Copy(exist, all(`(?m)^func (Test\w+)\(`, string(data)))
-		}
+	for _, lines := range declarations(t) {
+		maps.Copy(exist, all(`(?m)^func (Test\w+)\(`, lines))
 	}
 	page := pages(t)["docs/failures.md"]
 	_, details, _ := strings.Cut(page, "\n## The bucket\n")

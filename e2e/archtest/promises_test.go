@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -40,17 +38,10 @@ func numbers(spans []span) []string {
 // which they do.
 func cited(t *testing.T) map[string][]string {
 	t.Helper()
-	root, paths := trackedFiles(t)
 	files := map[string][]string{}
-	for _, path := range paths {
-		if !strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		data, err := os.ReadFile(filepath.Join(root, path))
-		if err != nil {
-			continue // deleted, and not committed yet
-		}
-		for _, number := range citations(string(data)) {
+	all := declarations(t)
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		for _, number := range citations(all[path]) {
 			if !slices.Contains(files[number], path) {
 				files[number] = append(files[number], path)
 			}
