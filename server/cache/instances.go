@@ -62,7 +62,7 @@ func (c *Cache) Update(id identity.ID, change func(*Instance) error) (Instance, 
 		return *old, err
 	}
 	in.ID, in.Group, in.Revision = old.ID, old.Group, old.Revision
-	if !sameView(*old, in) {
+	if !sameView(old, &in) {
 		in.Revision = c.nextRevision()
 	}
 	if old.indexed() != in.indexed() {
