@@ -46,6 +46,7 @@ type SnapshotPacker struct {
 	buf  bytes.Buffer
 	zip  *gzip.Writer
 	size int // unpacked
+	room int // that size has
 	n    int
 }
 
@@ -62,13 +63,17 @@ func PackSnapshot(shard string, term, generation uint64, part int) *SnapshotPack
 	if err != nil {
 		panic(err) // texts and numbers have a form in JSON
 	}
-	p := &SnapshotPacker{}
+	p := &SnapshotPacker{room: MaxSnapshotPart}
 	// Half as small would take five times as long; the error is for a bad level.
 	p.zip, _ = gzip.NewWriterLevel(&p.buf, gzip.BestSpeed)
 	p.write(head[:len(head)-1])
 	p.write([]byte(snapshotRecords))
 	return p
 }
+
+// Narrow leaves the part less room than [MaxSnapshotPart], which is in bytes before they
+// are packed, so that there are several parts of what is small. More room it does not give.
+func (p *SnapshotPacker) Narrow(room int) { p.room = min(p.room, room) }
 
 // Add appends a record with the etag of its object, in the form of [InstanceRecord.Encode].
 // It returns false, and adds nothing, where the part has no room left for it.
@@ -83,7 +88,7 @@ func (p *SnapshotPacker) Add(record []byte, etag string) bool {
 	}
 	entry := make([]byte, 0, len(separator)+len(`{"etag":,"record":}`)+len(quoted)+len(record))
 	entry = fmt.Appendf(entry, `%s{"etag":%s,"record":%s}`, separator, quoted, record)
-	if p.size+len(entry)+len(snapshotEnd) > MaxSnapshotPart {
+	if p.size+len(entry)+len(snapshotEnd) > p.room {
 		return false
 	}
 	p.write(entry)

@@ -32,9 +32,10 @@ type snapshots struct {
 	r     *Reign
 	whole uint64 // the newest generation that is known to be complete; 0: none
 	fails int    // reads that failed, of this take-over
+	room  int    // of a part, in bytes; bucket.MaxSnapshotPart
 }
 
-func newSnapshots(r *Reign) *snapshots { return &snapshots{r: r} }
+func newSnapshots(r *Reign) *snapshots { return &snapshots{r: r, room: bucket.MaxSnapshotPart} }
 
 // run writes a snapshot whenever enough has changed, until ctx ends. Nobody
 // waits for it. The first minute is for the case that leaders come and go.
@@ -84,7 +85,7 @@ func (s *snapshots) write(ctx context.Context) (int, error) {
 // writeParts stores one part after the other: memory holds no more than one.
 func (s *snapshots) writeParts(ctx context.Context, generation uint64) (n int, err error) {
 	part := 1
-	packer := bucket.PackSnapshot(s.r.opts.Shard, s.r.term, generation, part)
+	packer := s.pack(generation, part)
 	for _, id := range s.r.records.ids() {
 		rec, etag, ok := s.r.records.stored(id)
 		if !ok {
@@ -105,12 +106,18 @@ func (s *snapshots) writeParts(ctx context.Context, generation uint64) (n int, e
 			return n, err
 		}
 		part++
-		packer = bucket.PackSnapshot(s.r.opts.Shard, s.r.term, generation, part)
+		packer = s.pack(generation, part)
 		if packer.Add(data, etag) {
 			n++
 		}
 	}
 	return n, s.put(ctx, generation, part, packer.Close(true))
+}
+
+func (s *snapshots) pack(generation uint64, part int) *bucket.SnapshotPacker {
+	packer := bucket.PackSnapshot(s.r.opts.Shard, s.r.term, generation, part)
+	packer.Narrow(s.room)
+	return packer
 }
 
 func (s *snapshots) put(ctx context.Context, generation uint64, part int, data []byte) error {
