@@ -48,7 +48,7 @@ func (w *world) behind(key string, group fleet.GroupID, strangers ...string) {
 
 const stranger = "vm-of-others"
 
-func TestMachinesJoinOnceTheyReport(t *testing.T) {
+func TestMachinesJoinNotBeforeTheyReport(t *testing.T) {
 	opts := balancedGroup(3)
 	opts.DeadAgents = true
 	inBalancedWorld(t, opts, func(t *testing.T, w *world) {
@@ -61,6 +61,9 @@ func TestMachinesJoinOnceTheyReport(t *testing.T) {
 			t.Errorf("members before any agent has reported: %q", got)
 		}
 	})
+}
+
+func TestMachinesJoinOnceTheyReport(t *testing.T) {
 	inBalancedWorld(t, balancedGroup(3), func(t *testing.T, w *world) {
 		w.settle(time.Minute)
 		w.converged(3)

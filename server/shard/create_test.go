@@ -159,11 +159,11 @@ func TestF24_ThrottledForFiveMinutes(t *testing.T) {
 }
 
 func TestS21_ThrottlingHalvesTheRateForAMinute(t *testing.T) {
-	limits := driver.Limits{Calls: driver.Bucket{Rate: 10, Burst: 1}}
+	limits := driver.Limits{Calls: driver.Bucket{Rate: 2, Burst: 1}}
 	inWorld(t, worldOptions{DeadAgents: true, Cloud: drivertest.Options{Limits: limits}}, func(t *testing.T, w *world) {
 		w.cloud.SetFaults(drivertest.Times(1, drivertest.OpCreate, drivertest.Fail(driver.Throttled)))
 		began := time.Now()
-		w.scale(web, 600)
+		w.scale(web, 150)
 		w.settle(100 * time.Second)
 		var first, second int
 		for _, at := range w.createTimes() {
@@ -174,8 +174,8 @@ func TestS21_ThrottlingHalvesTheRateForAMinute(t *testing.T) {
 				second++
 			}
 		}
-		if first < 240 || first > 252 || second < 195 || second > 201 {
-			t.Errorf("%d calls in the first 50s and %d in 20s after the minute, want 250 and 200", first, second)
+		if first < 48 || first > 52 || second < 39 || second > 41 {
+			t.Errorf("%d calls in the first 50s and %d in 20s after the minute, want 50 and 40", first, second)
 		}
 	})
 }

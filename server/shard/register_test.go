@@ -154,6 +154,9 @@ func TestF41_AnOldNonceIsNoPass(t *testing.T) {
 		w.store.Down(false)
 		w.settle(time.Minute)
 	})
+}
+
+func TestF41_AUsedNonceIsNoPass(t *testing.T) {
 	withMachine(t, func(t *testing.T, w *world, _ identity.ID, nonce string) {
 		if _, err := register(w.reign(), nonce, newKey(t)); err != nil {
 			t.Fatal(err)

@@ -42,7 +42,7 @@ func (w *world) setVar(group fleet.GroupID, value string) error {
 // Changes of groups come at 250 a second, and the store takes one write a second:
 // the changes that wait share a write, and each is durable when it is answered.
 func TestP11_ChangesOfGroupsShareAWrite(t *testing.T) {
-	const perSecond, seconds, groups = 250, 20, 40
+	const perSecond, seconds, groups = 250, 8, 40
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		w.store.SetFaults(onceASecond())
 		var mu sync.Mutex
