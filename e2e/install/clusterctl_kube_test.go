@@ -55,6 +55,7 @@ releaseSeries: [{major: 1, minor: 14, contract: v1beta2}]
 // installs what runs and registers, puts the next version in its place, and deletes all of it
 // but the kinds and the namespace.
 func TestO18_ThePageByClusterctl(t *testing.T) {
+	t.Parallel()
 	c := kube.Start(t, kube.Config{ControllerManager: true})
 	definitions, err := kube.Objects([]byte(certManager))
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 // that run, with the rights that the chart grants and no others. Uninstalled, it leaves the
 // machines and the kinds, and installed again it goes on with them.
 func TestO18_TheREADMEByHelm(t *testing.T) {
+	t.Parallel()
 	c := kube.Start(t, kube.Config{ClusterAPI: true})
 	s := shards.New(t, map[string]shards.Groups{"us-west-2a": {"web": 2}, "us-west-2b": {"web": 1}})
 	joinMachines(t, c, s)
@@ -67,6 +68,7 @@ kubectl -n nstance wait --for=jsonpath='{.status.phase}'=Running machinepool/web
 
 // TestThePageByHelm: the section of the page, whose reader waits for what he is told.
 func TestThePageByHelm(t *testing.T) {
+	t.Parallel()
 	c := kube.Start(t, kube.Config{ClusterAPI: true})
 	s := shards.New(t, map[string]shards.Groups{"us-west-2a": {"web": 1}, "us-west-2b": {}})
 	newStation(t, c)

@@ -60,6 +60,7 @@ spec: {size: 5}
 
 func TestAPIServer_alone(t *testing.T) {
 	kube.Needs(t, kube.BeAlone)
+	t.Parallel()
 	c := kube.Start(t, kube.Config{})
 	for range 2 { // what is there already is left as it is
 		if err := c.Apply(t.Context(), objects(t, widgets)...); err != nil {

@@ -46,7 +46,8 @@ func boot(t *testing.T, c *kube.Cluster, name string) (off func()) {
 // TestCluster_runsWork is a cluster's life: work is placed, protected, moved and missed.
 func TestCluster_runsWork(t *testing.T) {
 	kube.Needs(t, kube.BeAlone)
-	c := kube.Start(t, kube.Config{ControllerManager: true, Scheduler: true, NodeMonitorGrace: 20 * time.Second})
+	t.Parallel()
+	c := kube.Start(t, kube.Config{ControllerManager: true, Scheduler: true, NodeMonitorGrace: 10 * time.Second})
 	admin := client(t, c.Admin(), nil)
 	boot(t, c, "n1")
 	off := boot(t, c, "n2")
@@ -124,6 +125,7 @@ func work(replicas int32) *appsv1.Deployment {
 
 func TestCluster_componentsComeAndGo(t *testing.T) {
 	kube.Needs(t, kube.BeAlone)
+	t.Parallel()
 	c := kube.Start(t, kube.Config{ControllerManager: true})
 	admin := client(t, c.Admin(), nil)
 	namespaces := admin.CoreV1().Namespaces()
@@ -170,6 +172,7 @@ func namespace(name string) *corev1.Namespace {
 
 func TestCluster_auditSaysWhoAskedForWhat(t *testing.T) {
 	kube.Needs(t, kube.BeAlone)
+	t.Parallel()
 	c := kube.Start(t, kube.Config{})
 	alice, err := c.User("alice", "people")
 	if _, err := client(t, alice, err).CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {

@@ -31,6 +31,7 @@ spec:
 // those that fill in, those that refuse and those that convert.
 func TestClusterAPI_webhooks(t *testing.T) {
 	kube.Needs(t, kube.BeAlone)
+	t.Parallel()
 	c := kube.Start(t, kube.Config{ClusterAPI: true})
 	wrong := objects(t, strings.Replace(machinePool, "clusterName: one", "clusterName: two", 1))
 	if err := c.Apply(t.Context(), wrong...); err == nil || !strings.Contains(err.Error(), "must be set to the same value") {

@@ -25,7 +25,8 @@ type Agent struct {
 	log     *slog.Logger
 
 	unready atomic.Bool
-	changed chan struct{} // readiness has changed
+	changed chan struct{}         // readiness has changed
+	lease   *coordinationv1.Lease // as it was renewed last; nil: it has to be read
 }
 
 // New returns the agent of a machine. It does nothing before it runs.
@@ -122,21 +123,31 @@ func (a *Agent) heartbeat(ctx context.Context) error {
 	return nil
 }
 
-// renew renews the Node's Lease, or makes it. It is deleted with the Node.
+// renew renews the Node's Lease as it was last, as a kubelet does, or makes it. It is deleted
+// with the Node.
 func (a *Agent) renew(ctx context.Context, node *corev1.Node) error {
 	leases := a.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	now := metav1.NewMicroTime(time.Now())
-	lease, err := leases.Get(ctx, a.machine.Name, metav1.GetOptions{})
-	if err == nil {
+	lease, err := a.lease, error(nil)
+	if a.lease = nil; lease == nil {
+		lease, err = leases.Get(ctx, a.machine.Name, metav1.GetOptions{})
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		lease, err = leases.Create(ctx, a.newLease(node, now), metav1.CreateOptions{})
+	case err == nil:
 		lease.Spec.RenewTime = &now
-		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
-		return err
+		lease, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 	}
-	if !apierrors.IsNotFound(err) {
-		return err
+	if err == nil {
+		a.lease = lease
 	}
+	return err
+}
+
+func (a *Agent) newLease(node *corev1.Node, now metav1.MicroTime) *coordinationv1.Lease {
 	seconds := int32(leaseLasts * a.machine.Heartbeat / time.Second)
-	_, err = leases.Create(ctx, &coordinationv1.Lease{
+	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: a.machine.Name,
 			OwnerReferences: []metav1.OwnerReference{{
@@ -146,6 +157,5 @@ func (a *Agent) renew(ctx context.Context, node *corev1.Node) error {
 		Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: &a.machine.Name, LeaseDurationSeconds: &seconds, RenewTime: &now,
 		},
-	}, metav1.CreateOptions{})
-	return err
+	}
 }

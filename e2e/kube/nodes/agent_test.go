@@ -107,6 +107,23 @@ func TestAgent_triesAgain(t *testing.T) {
 	})
 }
 
+func TestAgent_makesALeaseAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		_, off := power(t, client)
+		defer off()
+		synctest.Wait()
+		leases := client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+		if err := leases.Delete(t.Context(), "n1", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		if _, err := leases.Get(t.Context(), "n1", metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAgent_aDeletedNodeStaysAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
