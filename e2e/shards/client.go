@@ -17,7 +17,7 @@ func (c *Cluster) identity(tenant string) string { return c.box.Path("operator-"
 
 // enrol makes the test's own operators.
 func (c *Cluster) enrol() error {
-	for _, tenant := range tenants {
+	for _, tenant := range []string{Tenant, OtherTenant} {
 		r := c.box.Admin("cluster", "register-operator", "--tenant", tenant, "--output-dir", c.identity(tenant),
 			"--storage-provider", "file", "--storage-bucket", c.bucket(), "--key-provider", "file", "--key-source", c.box.KeyPath())
 		if r.Code != 0 {
@@ -69,7 +69,7 @@ func (c *Cluster) Groups(ctx context.Context, shard string) ([]*nstancev1.GroupS
 // It is safe for concurrent use.
 func (c *Cluster) Instances(ctx context.Context, shard string) (all []*nstancev1.InstanceStatus, complete bool, err error) {
 	complete = true
-	for _, tenant := range tenants {
+	for _, tenant := range c.tenants() {
 		client, err := c.client(shard, tenant)
 		if err != nil {
 			return nil, false, err
@@ -83,6 +83,17 @@ func (c *Cluster) Instances(ctx context.Context, shard string) (all []*nstancev1
 		all, complete = append(all, r.GetInstances()...), complete && r.GetComplete()
 	}
 	return all, complete, nil
+}
+
+// tenants are those that may have instances: of the other one nobody makes any before it has
+// an operator.
+func (c *Cluster) tenants() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.other {
+		return []string{Tenant, OtherTenant}
+	}
+	return []string{Tenant}
 }
 
 // UpsertGroup makes or changes a group of [Template] and the default tenant on a shard, as a

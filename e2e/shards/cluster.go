@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -26,8 +27,6 @@ const Tenant = identity.DefaultTenant
 // OtherTenant is a second one, with no groups of the configuration.
 const OtherTenant = "other"
 
-var tenants = []string{Tenant, OtherTenant}
-
 // Template is the one template of every shard. The ids of its instances begin with Kind.
 const (
 	Template = "base"
@@ -41,6 +40,19 @@ const Narrow = "narrow"
 // Groups are static groups of the default tenant, by key, with their sizes.
 type Groups map[string]int
 
+// Option is something that [New] does otherwise.
+type Option func(*Cluster)
+
+// DrainTimeout is how long machines have to hand over their work. Without it that is long
+// enough that it is not the time that ends a drain.
+func DrainTimeout(d time.Duration) Option {
+	return func(c *Cluster) { c.drainTimeout = d }
+}
+
+// Unbound lets a shard delete all machines of a deleted group at once. Without it a shard goes by
+// the bound that servers have by default.
+func Unbound(c *Cluster) { c.deleteShare = "100%" }
+
 // Cluster is a cluster of shards. Its methods fail the test where they cannot do what they
 // promise, and belong to the test's goroutine unless they say otherwise.
 type Cluster struct {
@@ -48,8 +60,12 @@ type Cluster struct {
 	box    *box.Box
 	shards map[string]*shard
 
+	drainTimeout time.Duration
+	deleteShare  string // of a shard's machines, that may be deleted within a minute
+
 	mu    sync.Mutex
 	conns map[string]*grpc.ClientConn // by tenant and shard
+	other bool                        // there may be an operator of OtherTenant
 }
 
 // shard is a shard with the addresses of its server.
@@ -62,9 +78,15 @@ type shard struct {
 
 // New starts a cluster with the given shards and the groups that their configurations
 // have, and returns when each has a leader that answers operators.
-func New(t testing.TB, groups map[string]Groups) *Cluster {
+func New(t testing.TB, groups map[string]Groups, options ...Option) *Cluster {
 	t.Helper()
-	c := &Cluster{t: t, box: box.New(t), shards: map[string]*shard{}, conns: map[string]*grpc.ClientConn{}}
+	c := &Cluster{
+		t: t, box: box.New(t), shards: map[string]*shard{}, conns: map[string]*grpc.ClientConn{},
+		drainTimeout: 90 * time.Second, deleteShare: "25%",
+	}
+	for _, option := range options {
+		option(c)
+	}
 	c.prepare()
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		c.shards[name] = newShard(t, name)
@@ -129,6 +151,9 @@ func (c *Cluster) CA() []byte {
 // Nonce returns a token with which one operator of a tenant registers itself.
 func (c *Cluster) Nonce(tenant string) string {
 	c.t.Helper()
+	c.mu.Lock()
+	c.other = c.other || tenant == OtherTenant
+	c.mu.Unlock()
 	return strings.TrimSpace(c.box.Cluster("nonce", "--tenant", tenant, "--output", "-").Out)
 }
 

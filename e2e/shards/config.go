@@ -51,8 +51,7 @@ func (c *Cluster) Configure(name string, groups Groups) {
 // server. It leads nowhere.
 var userData = strings.Replace(local.DefaultUserData, "exec ", `export NSTANCE_INSTANCE_IPV4="10.77.$(($$ / 250 % 250)).$(($$ % 250 + 1))"`+"\nexec ", 1)
 
-// configuration is patient with a busy box, and drains for long enough that it is not
-// the time that ends a drain.
+// configuration is patient with a busy box.
 func (c *Cluster) configuration(s *shard, groups Groups) object {
 	options := object{"dir": c.box.Path("machines", s.name)}
 	if s.name == c.Shards()[0] {
@@ -76,9 +75,9 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 			},
 			"bind": addresses, "advertise": addresses,
 			"subnet_pools":          object{"local": []string{"local"}, Narrow: []string{Narrow}},
-			"health_check_interval": "20s", "request_timeout": "10s", "drain_timeout": "90s",
+			"health_check_interval": "20s", "request_timeout": "10s", "drain_timeout": c.drainTimeout.String(),
 			"garbage_collection": object{"interval": "2s", "registration_timeout": "5m"},
-			"rails":              object{"never_registered_per_hour": 1000},
+			"rails":              object{"never_registered_per_hour": 1000, "max_delete_share": c.deleteShare},
 			"shard_election":     object{"leader_timeout": "5s"}, "cluster_election": object{"leader_timeout": "5s"},
 			"error_exit_jitter": object{"min_delay": "0s", "max_delay": "0s"},
 		},
