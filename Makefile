@@ -93,9 +93,10 @@ e2e-providers: build storage-servers ## Run shards on fakes of AWS, Google Cloud
 .PHONY: kube-components
 kube-components: $(KUBE:%=$(TOOLS)/%) $(TOOLS)/etcd $(TOOLS)/capi-core $(TOOLS)/capi-core.yaml $(TOOLS)/clusterctl $(TOOLS)/helm ## Build the parts of Kubernetes that tests start
 
+# The tests of e2e/operator wait more than they compute, so the others run beside them.
 .PHONY: e2e
 e2e: build kube-components ## Run the tests on a real Kubernetes control plane
-	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -p 1 -tags kube $(TESTFLAGS) ./e2e/kube/... ./e2e/operator/... ./e2e/install/...
+	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -p 2 -tags kube $(TESTFLAGS) ./e2e/operator/... ./e2e/install/... ./e2e/kube/...
 
 # Where a node image can be pulled, its name; else one is made. KUBECONFIG counts where it is said
 # to make: nobody installs this in the cluster that his shell happens to be about.

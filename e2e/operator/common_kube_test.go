@@ -13,9 +13,18 @@ import (
 	"nstance.dev/e2e/kube"
 )
 
-// systems is how many tests have a system at the same time, besides the one whose system has
-// webhooks. They wait more than they compute.
+// systems is how many tests have a system of the usual kind at the same time.
 var systems = flag.Int("systems", 5, "tests that run beside each other")
+
+// kind is what sets a system apart.
+type kind string
+
+const (
+	plain kind = "plain"
+	gated kind = "gated" // its operator serves webhooks, and came to groups that there were
+	hasty kind = "hasty" // its servers do not wait long for a drain
+	alone kind = "alone" // nobody else is in its cluster
+)
 
 // shared is the testing.TB of the cluster that all systems are in.
 var shared lasting
@@ -28,24 +37,20 @@ var common places
 type places struct {
 	cluster *core          // nil before the first test that needs it
 	using   sync.WaitGroup // tests that have a system, or wait for one
-	away    span           // when the API server was not ready: it does not know yet then who may what
 
-	mu             sync.Mutex
-	plain, guarded queue
-	installed      []*installation
+	mu        sync.Mutex
+	queues    map[kind]*queue
+	installed []*installation
 }
 
-// add remembers an installation.
+// add remembers an installation, if it is in the common cluster.
 func (p *places) add(i *installation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.installed = append(p.installed, i)
+	if p.cluster != nil && i.Cluster == p.cluster.Cluster {
+		p.installed = append(p.installed, i)
+	}
 }
-
-// span is a stretch of time.
-type span struct{ from, to time.Time }
-
-func (s span) has(at time.Time) bool { return at.After(s.from) && at.Before(s.to) }
 
 // queue is some places of one kind, and who waits for one.
 type queue struct {
@@ -55,11 +60,11 @@ type queue struct {
 
 // place is one system, which its first test starts.
 type place struct {
-	name     string // of the system's namespace and release
-	webhooks bool
-	tb       lasting
-	begun    bool
-	system   *system // nil until it has been started
+	name   string // of the system's namespace and release
+	kind   kind
+	tb     lasting
+	begun  bool
+	system *system // nil until it has been started
 }
 
 // startCluster starts the cluster for the first test that needs it, unless that cannot do there
@@ -73,13 +78,22 @@ func startCluster(t *testing.T, abilities ...kube.Ability) {
 	}
 	shared.TB = t
 	defer shared.pass()
-	c := newCore(&shared, "", kube.Config{Scheduler: true, NodeMonitorGrace: 20 * time.Second})
-	installDefinitions(&shared, c.Cluster) // of which the operators may come in any order
-	common.cluster = c
-	common.guarded.free = []*place{{name: "nstance-operator", webhooks: true}}
-	for n := range *systems {
-		common.plain.free = append(common.plain.free, &place{name: fmt.Sprintf("nstance-operator-%d", n+1)})
+	common.cluster = newWhole(&shared)
+	common.queues = map[kind]*queue{
+		plain: {}, gated: {free: []*place{{name: "nstance-operator", kind: gated}}},
+		hasty: {free: []*place{{name: "nstance-operator-hasty", kind: hasty}}},
 	}
+	for n := range *systems {
+		common.queues[plain].free = append(common.queues[plain].free, &place{name: fmt.Sprintf("nstance-operator-%d", n+1), kind: plain})
+	}
+}
+
+// newWhole starts a cluster for systems.
+func newWhole(t testing.TB) *core {
+	t.Helper()
+	c := newCore(t, "", kube.Config{Scheduler: true, NodeMonitorGrace: 20 * time.Second})
+	installDefinitions(t, c.Cluster) // of which the operators may come in any order
+	return c
 }
 
 // when says when a test runs.
@@ -88,15 +102,29 @@ type when int
 const (
 	beside when = iota // the others
 	long               // beside the others, and before most
-	alone              // before all others
 )
 
+// afterAll waits for all tests that have a system in the common cluster, and returns what was
+// asked of its API server. It must come first in a test.
+func afterAll(t *testing.T) []kube.Request {
+	t.Helper()
+	startCluster(t, kube.ReadAudit)
+	t.Parallel()
+	common.using.Wait()
+	requests, err := common.cluster.Audit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return requests
+}
+
 // enter gives a test a system of a kind.
-func (p *places) enter(t *testing.T, kind *queue, at when) *system {
+func (p *places) enter(t *testing.T, of kind, at when) *system {
 	t.Helper()
 	p.using.Add(1)
 	t.Cleanup(p.using.Done)
-	place := p.take(t, kind, at)
+	queue := p.queues[of]
+	place := p.take(t, queue, at)
 	began := time.Now()
 	place.tb.TB = t
 	t.Cleanup(func() {
@@ -104,35 +132,27 @@ func (p *places) enter(t *testing.T, kind *queue, at when) *system {
 		place.tb.pass()
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		kind.free = append(kind.free, place)
-		if at != alone { // the others do not run yet
-			kind.serve()
-		}
+		queue.free = append(queue.free, place)
+		queue.serve()
 	})
 	return place.enter(t, p.cluster)
 }
 
 // take waits for a place.
-func (p *places) take(t *testing.T, kind *queue, at when) *place {
+func (p *places) take(t *testing.T, queue *queue, at when) *place {
 	t.Helper()
 	turn := make(chan *place, 1)
 	p.mu.Lock()
-	switch at {
-	case alone: // before anybody waits in earnest
-		turn <- kind.free[0]
-		kind.free = kind.free[1:]
-	case long:
-		kind.waiting = slices.Insert(kind.waiting, 0, turn)
-	default:
-		kind.waiting = append(kind.waiting, turn)
+	if at == long {
+		queue.waiting = slices.Insert(queue.waiting, 0, turn)
+	} else {
+		queue.waiting = append(queue.waiting, turn)
 	}
 	p.mu.Unlock()
-	if at != alone {
-		t.Parallel()
-		p.mu.Lock()
-		kind.serve()
-		p.mu.Unlock()
-	}
+	t.Parallel()
+	p.mu.Lock()
+	queue.serve()
+	p.mu.Unlock()
 	return <-turn
 }
 
@@ -149,11 +169,9 @@ func (p *place) enter(t *testing.T, cluster *core) *system {
 	t.Helper()
 	if !p.begun {
 		p.begun = true
-		c := *cluster
-		c.namespace = p.name
-		s := &system{place: p, ground: &ground{}}
-		s.build(&p.tb, &c, p.webhooks)
-		p.system = s
+		began := time.Now()
+		p.system = p.build(&p.tb, cluster)
+		t.Logf("measured: %s is there after %v", p.name, time.Since(began).Round(100*time.Millisecond))
 	}
 	if p.system == nil {
 		t.Fatalf("%s could not be started by the test before", p.name)

@@ -85,6 +85,7 @@ status: {initialization: {provisioned: true}, ready: true}
 const (
 	first  = "knd01h455vb4pex5vsknk084sn020"
 	second = "knd01h455vb4pex5vsknk084sn024"
+	third  = "knd01h455vb4pex5vsknk084sn028"
 )
 
 // core is a cluster with Cluster API.
@@ -108,13 +109,16 @@ func newCore(t testing.TB, namespace string, config kube.Config) *core {
 	return c
 }
 
-// startCore starts a cluster with a Cluster object whose workload it is itself, which is
-// what the operator otherwise sees to.
-func startCore(t *testing.T) *core {
+// startCore makes a namespace of the common cluster, to which no operator belongs, and in it a
+// Cluster object whose workload is this cluster, which is what an operator otherwise sees to.
+// It must come first in a test.
+func startCore(t *testing.T, namespace string, abilities ...kube.Ability) *core {
 	t.Helper()
-	kube.Needs(t, kube.BeAlone)
-	c := newCore(t, "default", kube.Config{})
-	installDefinitions(t, c.Cluster)
+	startCluster(t, abilities...)
+	t.Parallel()
+	c := *common.cluster
+	c.namespace = namespace
+	c.own(t)
 	apply(t, c.Cluster, objects(t, coreRights)...)
 	admin := c.Admin()
 	admin.Host = c.APIServer()
@@ -122,7 +126,7 @@ func startCore(t *testing.T) *core {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.client.CoreV1().Secrets("default").Create(t.Context(), &corev1.Secret{
+	_, err = c.client.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "one-kubeconfig", Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "one"}},
 		Type:       "cluster.x-k8s.io/secret",
 		Data:       map[string][]byte{"value": kubeconfig},
@@ -131,7 +135,19 @@ func startCore(t *testing.T) *core {
 		t.Fatal(err)
 	}
 	c.make(t, clusterObjects)
-	return c
+	return &c
+}
+
+// own makes the namespace, which goes at the end of the test.
+func (c *core) own(t *testing.T) {
+	t.Helper()
+	apply(t, c.Cluster, objects(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+c.namespace+"}}")...)
+	t.Cleanup(func() {
+		err := c.client.CoreV1().Namespaces().Delete(shared.Context(), c.namespace, metav1.DeleteOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // make creates the objects of a manifest, with what their status says.
@@ -145,7 +161,13 @@ func (c *core) make(t *testing.T, manifest string) {
 // pool makes a pool of one instance, and its Node.
 func (c *core) pool(t *testing.T, name, id string) {
 	t.Helper()
-	nodes.Boot(t, c.client, nodes.Machine{Name: "node-" + name, ProviderID: "nstance://a/" + id})
+	nodes.Boot(t, c.client, nodes.Machine{Name: "node-" + name, ProviderID: "nstance://a/" + id, Heartbeat: heartbeat})
+	t.Cleanup(func() {
+		err := c.client.CoreV1().Nodes().Delete(shared.Context(), "node-"+name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
 	c.make(t, strings.NewReplacer("NAME", name, "INSTANCE", id).Replace(poolObjects))
 }
 
@@ -198,8 +220,7 @@ func text(object *unstructured.Unstructured, path ...string) string {
 // O8: Cluster API reads the readiness of a pool where its older contract has it, and does
 // not follow a pool that says it in the newer place alone. Until it does, both are needed.
 func TestO8_CoreFollowsAPoolThatIsReadyInBothPlaces(t *testing.T) {
-	t.Parallel()
-	c := startCore(t)
+	c := startCore(t, "core-readiness")
 	c.pool(t, "both", first)
 	c.merge(t, "NstanceMachinePool", "both", `{"status":{"ready":true}}`, "status")
 	c.pool(t, "new", second)
@@ -229,13 +250,12 @@ func TestO8_CoreFollowsAPoolThatIsReadyInBothPlaces(t *testing.T) {
 // What the operator builds on: core makes a Machine of each NstanceMachine of a pool, with
 // its name and its Node, and a Machine that is deleted takes both with it, after a drain.
 func TestCoreMakesAndEndsMachinesOfAPool(t *testing.T) {
-	t.Parallel()
-	c := startCore(t)
-	c.pool(t, "both", first)
-	c.merge(t, "NstanceMachinePool", "both", `{"status":{"ready":true}}`, "status")
-	kube.Await(t, "there is a Machine, and it runs", c.running("Machine", first))
+	c := startCore(t, "core-machines", kube.ReadAudit)
+	c.pool(t, "ended", third)
+	c.merge(t, "NstanceMachinePool", "ended", `{"status":{"ready":true}}`, "status")
+	kube.Await(t, "there is a Machine, and it runs", c.running("Machine", third))
 
-	machine, err := c.get(t.Context(), "Machine", first)
+	machine, err := c.get(t.Context(), "Machine", third)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,27 +263,27 @@ func TestCoreMakesAndEndsMachinesOfAPool(t *testing.T) {
 		"node": text(machine, "status", "nodeRef", "name"), "provider id": text(machine, "spec", "providerID"),
 		"infrastructure": text(machine, "spec", "infrastructureRef", "name"), "owner": machine.GetOwnerReferences()[0].Kind,
 	}
-	want := map[string]string{"node": "node-both", "provider id": "nstance://a/" + first, "infrastructure": first, "owner": "MachinePool"}
+	want := map[string]string{"node": "node-ended", "provider id": "nstance://a/" + third, "infrastructure": third, "owner": "MachinePool"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Machine (-want +got):\n%s", diff)
 	}
 
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "work"},
-		Spec:       corev1.PodSpec{NodeName: "node-both", Containers: []corev1.Container{{Name: "work", Image: "none"}}},
+		Spec:       corev1.PodSpec{NodeName: "node-ended", Containers: []corev1.Container{{Name: "work", Image: "none"}}},
 	}
 	kube.Await(t, "there is a Pod", func(ctx context.Context) error { // its ServiceAccount may still be missing
-		_, err := c.client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+		_, err := c.client.CoreV1().Pods(c.namespace).Create(ctx, pod, metav1.CreateOptions{})
 		return err
 	})
-	if err := c.resource("Machine").Delete(t.Context(), first, metav1.DeleteOptions{}); err != nil {
+	if err := c.resource("Machine").Delete(t.Context(), third, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	kube.Await(t, "Machine, NstanceMachine, Node and Pod are gone", func(ctx context.Context) error {
-		_, machine := c.get(ctx, "Machine", first)
-		_, ours := c.get(ctx, "NstanceMachine", first)
-		_, node := c.client.CoreV1().Nodes().Get(ctx, "node-both", metav1.GetOptions{})
-		_, pod := c.client.CoreV1().Pods("default").Get(ctx, "work", metav1.GetOptions{})
+		_, machine := c.get(ctx, "Machine", third)
+		_, ours := c.get(ctx, "NstanceMachine", third)
+		_, node := c.client.CoreV1().Nodes().Get(ctx, "node-ended", metav1.GetOptions{})
+		_, pod := c.client.CoreV1().Pods(c.namespace).Get(ctx, "work", metav1.GetOptions{})
 		for _, err := range []error{machine, ours, node, pod} {
 			if !apierrors.IsNotFound(err) {
 				return errors.Join(errors.New("one is still there"), err)
@@ -282,7 +302,7 @@ func (c *core) wasEvicted(t *testing.T, pod string) {
 		t.Fatal(err)
 	}
 	for _, r := range requests {
-		if r.Verb == "create" && r.Resource == "pods" && r.Subresource == "eviction" && r.Name == pod && r.Code == 201 {
+		if r.Verb == "create" && r.Resource == "pods" && r.Subresource == "eviction" && r.Namespace == c.namespace && r.Name == pod && r.Code == 201 {
 			return
 		}
 	}

@@ -4,14 +4,16 @@
 //
 // What the schemas and policies of the operator let pass is put to a real API server from
 // the same tables by which they were written, and what Cluster API makes of our objects is
-// shown without the operator: should a new release of it read them differently, a test
-// says so before the operator goes wrong.
+// shown in a namespace without an operator: should a new release of it read them differently,
+// a test says so before the operator goes wrong.
 //
 // All else has the whole system: the operator's program as the chart installs it, with the
 // rights of the chart, on three shards with real servers, and a Node for each of their
 // machines. There are a few of these systems in one cluster, in namespaces of their own. A test
 // has one for itself, makes pools of its own in it and leaves it as it was, so tests run beside
-// each other, for they mostly wait. What was asked of the API server, by whom and with which
+// each other, for they mostly wait. What they would wait for long, and is not what they are
+// about, they have shorter: the Lease of an operator that was killed, or the bound of machines
+// that a server deletes within a minute. What was asked of the API server, by whom and with which
 // answer, its audit log says, and tests look there rather than at what the operator says of
 // itself. TestO19 waits for all of them, and judges by that log what the operators may do.
 package operator

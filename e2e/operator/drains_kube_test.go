@@ -216,7 +216,7 @@ func (s *system) release(t *testing.T, namespace string) {
 // O10: when there is no more time, a Pod that a budget holds is deleted, so that it still
 // ends in order, and it is said whose budget that was. What a DaemonSet has is left alone.
 func TestO10_ABudgetIsNotWaitedForForEver(t *testing.T) {
-	s := startLong(t, kube.ReadAudit)
+	s := startKind(t, hasty, kube.ReadAudit)
 	node, pod := s.work(t, "forced")
 	began := time.Now()
 	s.shards.DeleteInstance(s.shardOf(t, node), node, false)
@@ -277,7 +277,7 @@ func TestO11_AnEndedInstanceLeavesNothing(t *testing.T) {
 	kube.Await(t, "all of it is gone", s.vanished(names[0]))
 	kube.Await(t, "it is replaced", s.settled("ended", 2))
 
-	s.operator.Kill(t)
+	s.crash(t)
 	s.shards.DeleteInstance("c", names[1], true)
 	kube.Await(t, "the server has none of it", func(ctx context.Context) error {
 		all, _, err := s.shards.Instances(ctx, "c")

@@ -19,7 +19,7 @@ import (
 // instance. After that one machine moves, so that the parts are equal: the new one is there
 // before the old one goes.
 func TestO3_O4_ImportMovesNothing(t *testing.T) {
-	s := startGuarded(t, kube.ReadAudit)
+	s := startKind(t, gated, kube.ReadAudit)
 	kube.Await(t, "the group is a pool in equal parts", func(ctx context.Context) error {
 		if sizes := s.sizes(t, "web"); !cmp.Equal(sizes, map[string]int64{"a": 2, "b": 2}) {
 			return fmt.Errorf("sizes are %v", sizes)
@@ -51,7 +51,8 @@ func TestO3_O4_ImportMovesNothing(t *testing.T) {
 func TestO3_OneSilentShardHoldsTheImportUp(t *testing.T) {
 	s := startSystem(t)
 	s.shards.CutOff("c")
-	s.restart(t)
+	s.crash(t)
+	s.start(t)
 	s.shards.UpsertGroup("a", "found", 1)
 	t.Cleanup(func() { s.remove(t, "found") })
 	kube.Await(t, "the import waits", func(ctx context.Context) error {

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nstance.dev/e2e/box"
 	"nstance.dev/e2e/chart"
@@ -177,9 +178,24 @@ func (i *installation) restart(t testing.TB) {
 	i.start(t)
 }
 
+// crash kills the operator, and has its Lease be over at once, as if it were for long that
+// nobody runs it.
+func (i *installation) crash(t *testing.T) {
+	t.Helper()
+	i.operator.Kill(t)
+	_, err := i.client.CoordinationV1().Leases(i.namespace).Patch(t.Context(), electionLease, types.MergePatchType,
+		[]byte(`{"spec":{"holderIdentity":""}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// electionLease is the Lease of the operator that leads.
+const electionLease = "nstance-operator-leader-election"
+
 // holder returns which process leads, or led last.
 func (i *installation) holder(ctx context.Context) (string, error) {
-	lease, err := i.client.CoordinationV1().Leases(i.namespace).Get(ctx, "nstance-operator-leader-election", metav1.GetOptions{})
+	lease, err := i.client.CoordinationV1().Leases(i.namespace).Get(ctx, electionLease, metav1.GetOptions{})
 	if err != nil || lease.Spec.HolderIdentity == nil {
 		return "", err
 	}

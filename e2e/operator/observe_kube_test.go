@@ -4,6 +4,7 @@ package operator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,13 +41,27 @@ spec:
       infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: NstanceMachinePool, name: NAME}
 `
 
-// pool makes an empty pool, with more of its spec in YAML, scales it as people do, and waits
-// until all its Machines run. At the end of the test it deletes it, and waits until nothing
-// of it is left.
+// pool is [installation.poolToLeave], and at the end of the test it deletes the pool, and waits
+// until nothing of it is left.
 func (i *installation) pool(t *testing.T, name, spec string, replicas int) {
 	t.Helper()
-	i.make(t, strings.NewReplacer("NAME", name, "CLUSTER", i.cluster(), "SPEC", spec).Replace(poolManifest))
 	t.Cleanup(func() { i.remove(t, name) })
+	i.poolToLeave(t, name, spec, replicas)
+}
+
+// poolToLeave makes an empty pool, with more of its spec in YAML, scales it as people do, and
+// waits until all its Machines run.
+func (i *installation) poolToLeave(t *testing.T, name, spec string, replicas int) {
+	t.Helper()
+	i.make(t, strings.NewReplacer("NAME", name, "CLUSTER", i.cluster(), "SPEC", spec).Replace(poolManifest))
+	// Of one that is deleted before, Cluster API hears no more for minutes.
+	kube.Await(t, fmt.Sprintf("Cluster API has pool %s", name), func(ctx context.Context) error {
+		pool, err := i.get(ctx, infrav1.KindMachinePool, name)
+		if err == nil && metav1.GetControllerOf(pool) == nil {
+			err = errors.New("nobody owns it")
+		}
+		return err
+	})
 	if replicas > 0 {
 		i.scale(t, name, replicas)
 	}
@@ -62,17 +77,19 @@ func (i *installation) remove(t *testing.T, pool string) {
 		t.Error(err)
 		return
 	}
-	deadline := time.Now().Add(kube.Patience)
+	began := time.Now()
+	deadline := began.Add(kube.Patience)
 	for {
 		left, err := i.leftOf(ctx, pool)
 		if err == nil && len(left) == 0 {
+			t.Logf("measured: nothing is left of pool %s after %v", pool, time.Since(began).Round(time.Millisecond))
 			return
 		}
 		if time.Now().After(deadline) {
 			t.Errorf("of pool %s is left: %v (%v)", pool, left, err)
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(250 * time.Millisecond)
 	}
 }
 

@@ -17,17 +17,22 @@ import (
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
-// O16: while there is no API server the operator's process ends, for it cannot keep its
-// Lease, and machines go on. When there is one again, and an operator, all is as it was.
-func TestO16_WithoutAnAPIServerNothingChanges(t *testing.T) {
-	s := startAlone(t, kube.StopComponents, kube.ReadAudit)
+// O16, F37: what stands below, in a cluster that does not outlive it.
+func TestO16_F37_EverythingIsTakenAway(t *testing.T) {
+	s := startAlone(t, kube.BeAlone, kube.StopComponents, kube.ReadAudit)
+	t.Run("the API server", s.withoutAPIServer)
+	t.Run("the namespace", s.withoutNamespace)
+}
+
+// While there is no API server the operator's process ends, for it cannot keep its Lease, and
+// machines go on. When there is one again, and an operator, all is as it was.
+func (s *system) withoutAPIServer(t *testing.T) {
 	s.pool(t, "headless", "shards: [a, b, c]", 3)
 	began, before, leader := time.Now(), s.names(t, "headless"), s.leader(t)
 	lives, err := s.operator.Lives(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	common.away.from = time.Now()
 	if err := s.Kill(kube.APIServer); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +51,6 @@ func TestO16_WithoutAnAPIServerNothingChanges(t *testing.T) {
 	if err := s.Cluster.Start(t.Context(), kube.APIServer); err != nil {
 		t.Fatal(err)
 	}
-	common.away.to = time.Now()
 	s.succeed(t, leader)
 	kube.Await(t, "all machines run", s.settled("headless", 3))
 	if diff := cmp.Diff(before, s.names(t, "headless")); diff != "" {
@@ -74,7 +78,7 @@ func TestO16_APausedClusterWaits(t *testing.T) {
 	s.scale(t, "paused", 2)
 	// A new process looks at every pool, this one among them.
 	leader := s.leader(t)
-	s.operator.Kill(t)
+	s.crash(t)
 	s.succeed(t, leader)
 	kube.Await(t, "it has looked at all pools", func(ctx context.Context) error {
 		pools, err := s.list(ctx, infrav1.KindMachinePool)

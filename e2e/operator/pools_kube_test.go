@@ -53,7 +53,8 @@ func TestO6_TheNamedMachineGoesAndNoOther(t *testing.T) {
 		s.merge(t, "Machine", named, fmt.Sprintf(`{"metadata":{"annotations":{%q:"yes"}}}`, clusterv1.DeleteMachineAnnotation))
 		s.scale(t, "named", len(left))
 		if restart {
-			s.restart(t)
+			s.crash(t)
+			s.start(t)
 		}
 		kube.Await(t, "it is gone", s.gone("Machine", named))
 		kube.Await(t, "the others run", s.settled("named", len(left)))

@@ -254,7 +254,7 @@ func TestO1_TheOperatorStartsBeforeARealAPIServer(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 	t.Logf("measured: ended after %v", time.Since(began).Round(time.Millisecond))
-	lease, err := p.clients.CoordinationV1().Leases(processNamespace).Get(t.Context(), "nstance-operator-leader-election", metav1.GetOptions{})
+	lease, err := p.clients.CoordinationV1().Leases(processNamespace).Get(t.Context(), electionLease, metav1.GetOptions{})
 	if err != nil || lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {
 		t.Errorf("the Lease is not given back: %v", err)
 	}

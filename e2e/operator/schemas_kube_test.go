@@ -108,13 +108,13 @@ status: {conditions: [{type: GroupKnown, status: "True", reason: R, message: "",
 `
 
 func TestPeopleSee(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
+	startCluster(t)
 	t.Parallel()
-	c := kube.Start(t, kube.Config{})
-	installDefinitions(t, c)
-	admin := clientOf(t, c.Admin(), nil)
+	c := *common.cluster
+	c.namespace = "people"
+	c.own(t)
 	for _, object := range objects(t, printed) {
-		store(t, resourceOf(admin, object, "default"), object)
+		store(t, resourceOf(c.admin, object, c.namespace), object)
 	}
 	want := map[string][]string{
 		"nsc":  {"NAME CLUSTER ENDPOINT SHARDS READY", "example--default example api.example.com 2/3 True"},
@@ -128,7 +128,7 @@ func TestPeopleSee(t *testing.T) {
 		"nsmt": {"NAME GROUP TYPE KNOWN", "batch web m7i.large True"},
 	}
 	for name, want := range want {
-		out, err := c.Kubectl(t.Context(), "get", name)
+		out, err := c.Kubectl(t.Context(), "get", name, "-n", c.namespace)
 		if err != nil {
 			t.Error(err)
 			continue

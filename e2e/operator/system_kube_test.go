@@ -90,59 +90,85 @@ func (g *ground) shard(name string) string {
 // lone is the namespace whose Pods may have machines of their own.
 func (s *system) lone() string { return s.place.name + "-pods" }
 
-// startSystem gives a test that needs these abilities a system for itself, until it ends. Tests take turns with the few
-// that there are, beside each other; it must come first in a test.
+// startSystem gives a test that needs these abilities a system for itself, until it ends. Tests
+// take turns with the few that there are, beside each other; it must come first in a test.
 func startSystem(t *testing.T, abilities ...kube.Ability) *system {
 	t.Helper()
 	startCluster(t, abilities...)
-	return common.enter(t, &common.plain, beside)
-}
-
-// startGuarded is [startSystem] for the one whose operator serves webhooks, and which had
-// groups before there was an operator.
-func startGuarded(t *testing.T, abilities ...kube.Ability) *system {
-	t.Helper()
-	startCluster(t, abilities...)
-	return common.enter(t, &common.guarded, beside)
+	return common.enter(t, plain, beside)
 }
 
 // startLong is [startSystem] for a test of minutes, which begins before the others.
 func startLong(t *testing.T, abilities ...kube.Ability) *system {
 	t.Helper()
 	startCluster(t, abilities...)
-	return common.enter(t, &common.plain, long)
+	return common.enter(t, plain, long)
 }
 
-// startAlone is [startSystem] for a test that nobody else can bear: it runs before those that
-// run beside each other.
-func startAlone(t *testing.T, abilities ...kube.Ability) *system {
+// startKind is [startSystem] for a system of another kind than most are.
+func startKind(t *testing.T, of kind, abilities ...kube.Ability) *system {
 	t.Helper()
 	startCluster(t, abilities...)
-	return common.enter(t, &common.plain, alone)
+	return common.enter(t, of, beside)
 }
 
-// build starts what a system consists of.
-func (s *system) build(t testing.TB, c *core, webhooks bool) {
+// startAlone starts a system in a cluster of its own, for a test that nobody else there can
+// bear. They end with it.
+func startAlone(t *testing.T, abilities ...kube.Ability) *system {
 	t.Helper()
+	kube.Needs(t, abilities...)
+	t.Parallel()
+	p := &place{name: "nstance-operator", kind: alone}
+	p.tb.TB = t
+	s := p.build(t, newWhole(t))
+	s.enter(t)
+	kube.Await(t, "the operator is there, and so are its shards", s.connected)
+	return s
+}
+
+// build starts what the system of a place consists of.
+func (p *place) build(t testing.TB, cluster *core) *system {
+	t.Helper()
+	c := *cluster
+	c.namespace = p.name
+	s := &system{place: p, ground: &ground{}}
 	groups := map[string]shards.Groups{"a": {}, "b": {}, "c": {}}
-	values := map[string]any{
-		"crds": map[string]any{"install": false}, "webhook": map[string]any{"enabled": false},
-		"onDemand":          map[string]any{"mode": "annotate", "provisionTimeout": "1m", "linger": "5s"},
-		"clusterAutoscaler": map[string]any{"rbac": map[string]any{"create": true}},
-		"extraArgs":         []any{"--on-demand-namespaces=" + s.lone(), "--shard-unreachable-grace=10s,10s"},
+	if p.kind == gated {
+		groups["a"], groups["b"] = shards.Groups{"web": 3}, shards.Groups{"web": 1}
 	}
-	if webhooks {
-		groups = map[string]shards.Groups{"a": {"web": 3}, "b": {"web": 1}, "c": {}}
-		values = map[string]any{
-			"extraArgs": []any{"--on-demand-namespaces=" + s.lone()},
-		}
-	}
-	servers := shards.New(t, groups)
-	bootMachines(t, c, servers, s.ground)
+	servers := shards.New(t, groups, p.options()...)
+	bootMachines(t, &c, servers, s.ground)
 	for shard := range groups {
 		s.imported = append(s.imported, instancesOf(t, servers, shard, groups[shard]["web"])...)
 	}
-	s.installation = install(t, c, servers, shards.Tenant, values)
+	s.installation = install(t, &c, servers, shards.Tenant, s.wishes())
+	return s
+}
+
+// options are what its shards do otherwise than servers usually do.
+func (p *place) options() []shards.Option {
+	switch p.kind {
+	case alone:
+		return nil
+	case hasty:
+		return []shards.Option{shards.Unbound, shards.DrainTimeout(50 * time.Second)}
+	default:
+		return []shards.Option{shards.Unbound} // who removes a pool shall not wait for the minute to be over
+	}
+}
+
+// wishes are values of the chart besides those that every installation needs.
+func (s *system) wishes() map[string]any {
+	args := []any{"--on-demand-namespaces=" + s.lone()}
+	if s.place.kind == gated {
+		return map[string]any{"onDemand": map[string]any{"linger": lingers.String()}, "extraArgs": args}
+	}
+	return map[string]any{
+		"crds": map[string]any{"install": false}, "webhook": map[string]any{"enabled": false},
+		"onDemand":          map[string]any{"mode": "annotate", "provisionTimeout": "1m", "linger": "5s"},
+		"clusterAutoscaler": map[string]any{"rbac": map[string]any{"create": true}},
+		"extraArgs":         append(args, "--shard-unreachable-grace=10s,10s"),
+	}
 }
 
 // instancesOf returns the instances of a shard once there are that many.
@@ -166,13 +192,17 @@ func instancesOf(t testing.TB, s *shards.Cluster, shard string, size int) []stri
 	return ids
 }
 
+// heartbeat is how often a Node says that it is there: often enough that it is not missed when
+// the box is busy.
+const heartbeat = 4 * time.Second
+
 // bootMachines keeps a Node for each machine of the shards that has power.
 func bootMachines(t testing.TB, c *core, s *shards.Cluster, on *ground) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	log := slog.New(slog.DiscardHandler) // they have nothing to say that their Nodes do not show
-	go func() { ended <- nodes.Follow(ctx, c.client, log, 250*time.Millisecond, machinesOf(s, on)) }()
+	go func() { ended <- nodes.Follow(ctx, c.client, log, 500*time.Millisecond, machinesOf(s, on)) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -204,7 +234,7 @@ func machinesOf(s *shards.Cluster, on *ground) func(context.Context) ([]nodes.Ma
 					if in.GetRegisteredAt() != nil {
 						known[shard] = append(known[shard], nodes.Machine{
 							Name: in.GetInstanceId(), ProviderID: in.GetProviderUri(), Addresses: addressesOf(in),
-							Labels: map[string]string{corev1.LabelTopologyZone: shard}, Heartbeat: 2 * time.Second,
+							Labels: map[string]string{corev1.LabelTopologyZone: shard}, Heartbeat: heartbeat,
 						})
 					}
 				}

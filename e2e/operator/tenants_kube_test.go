@@ -93,13 +93,7 @@ func (s *system) untouched(t *testing.T, node string) {
 // one, although all of them have shards of the same names. It waits for all tests that have
 // an operator.
 func TestO14_S12_NobodyTouchesNodesOfOthers(t *testing.T) {
-	startCluster(t, kube.ReadAudit)
-	t.Parallel()
-	common.using.Wait()
-	requests, err := common.cluster.Audit()
-	if err != nil {
-		t.Fatal(err)
-	}
+	requests := afterAll(t)
 	operators := map[string]bool{}
 	for _, i := range common.installed {
 		operators[i.user()] = true

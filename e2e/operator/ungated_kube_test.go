@@ -53,7 +53,7 @@ func TestO12_AMachineThatItsPodDoesNotUseGoes(t *testing.T) {
 // O12: a Pod whose machines never join gets three of them, and then is told so. When it asks
 // again it gets another one.
 func TestO12_AfterThreeTriesItIsSaid(t *testing.T) {
-	s := startLong(t)
+	s := startKind(t, hasty)
 	s.onDemand(t, "hopeless")
 	s.ground.cut(t, func(string) bool { return true })
 	s.holdPod(t, "hopeless")
