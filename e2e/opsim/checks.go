@@ -78,7 +78,7 @@ func (c *checks) changed(ch kube.Change) {
 	case *clusterv1.MachinePool:
 		c.wished(o, ch.After == nil || !o.DeletionTimestamp.IsZero())
 	case *infrav1.NstanceShardGroup:
-		c.retires(o)
+		c.retires(ch, o)
 	case *infrav1.NstanceMachinePool:
 		c.pools[o.Spec.Group] = o.Name
 		c.listed(ch)
@@ -127,9 +127,11 @@ func (c *checks) bounds(group string, since time.Time) (least, most int, known b
 	return least, most, true
 }
 
-// retires notes who is named in a part, and checks that the part is not smaller than
-// anybody wanted (S6).
-func (c *checks) retires(part *infrav1.NstanceShardGroup) {
+// retires notes who is named in a part, and checks the size that is written into it: it is
+// one that somebody wanted, or nearer to that than the one before (S5, S6). A size that
+// stays is no deed, however long somebody has wanted another one: a shard that is out of
+// sight loses nothing that nobody named.
+func (c *checks) retires(ch kube.Change, part *infrav1.NstanceShardGroup) {
 	group := part.Spec.Group
 	if c.retiring[group] == nil {
 		c.retiring[group] = map[string]time.Time{}
@@ -139,9 +141,17 @@ func (c *checks) retires(part *infrav1.NstanceShardGroup) {
 			c.retiring[group][id] = time.Now()
 		}
 	}
+	was, _ := c.g.Size(group) // what a new part begins with
+	if before, there := ch.Before.(*infrav1.NstanceShardGroup); there {
+		was = int(before.Spec.Size)
+	}
 	least, most, known := c.bounds(group, time.Now().Add(-reaction))
-	if size := int(part.Spec.Size); known && part.DeletionTimestamp.IsZero() && (size < least || size > most) {
-		c.g.Violate("S6", "part %s is given size %d, and between %d and %d were wanted", part.Name, size, least, most)
+	switch size := int(part.Spec.Size); {
+	case !known || !part.DeletionTimestamp.IsZero():
+	case size < least && size < was:
+		c.g.Violate("S6", "part %s is given size %d after %d, and at least %d were wanted", part.Name, size, was, least)
+	case size > most && size > was:
+		c.g.Violate("S5", "part %s is given size %d after %d, and at most %d were wanted", part.Name, size, was, most)
 	}
 }
 

@@ -36,5 +36,5 @@
 // objects, which takes it five times as long, and the operator's own tests run under it.
 //
 // What is asked of a check is that it finds what it is for: each has a mistake, an edit of
-// the operator's code, that the seeds have to find.
+// the operator's code, that a story has to find.
 package opsim

@@ -8,49 +8,50 @@ import (
 	"nstance.dev/e2e/sim/mistaken"
 )
 
-// A mistake is a version of the operator that breaks a promise. The seeds and stories have
-// to find each: a check that cannot find its own proves nothing about the version without.
+// A mistake is a version of the operator that breaks a promise. A story in which that shows
+// has to find it: a check that cannot find its own proves nothing about the version without.
 type mistake struct {
 	name    string
 	promise string // that is found broken
+	story   string // the test in which it shows
 	edits   []edit
 }
 
 type edit = mistaken.Edit
 
 var mistakes = []mistake{
-	{"a group is asked for one more than was wanted", "S5", []edit{{
+	{"a group is asked for one more than was wanted", "S5", "TestS5S6_TheNamedMachineGoes", []edit{{
 		"operator/controllers/shardgroup/request.go", `	size := p.size()
 `, `	size := p.size() + 1
 `,
 	}}},
-	{"a group gets smaller with every machine that is deleted", "S5", []edit{{
+	{"a group gets smaller with every machine that is deleted", "S5", "TestO6_AMachineDeletedByHandIsReplaced", []edit{{
 		"operator/controllers/machine/act.go", `DecrementSize: a.Decrement,`, `DecrementSize: true,`,
 	}}},
-	{"an id leaves the list before its instance", "S6", []edit{{
+	{"an id leaves the list before its instance", "S6", "TestS5S6_TheNamedMachineGoes", []edit{{
 		"operator/controllers/pool/mirror.go", `		ids = append(ids, part.Status.ProviderIDs...)
 `, `		ids = append(ids, part.Status.ProviderIDs[:min(int(part.Spec.Size), len(part.Status.ProviderIDs))]...)
 `,
 	}}},
-	{"machines go that nobody named", "S8", []edit{{
+	{"machines go that nobody named", "S8", "TestS5S6_TheNamedMachineGoes", []edit{{
 		"operator/controllers/machine/decide.go", `	case d.gone():
 		d.ended()
-	case m.Spec.Mode`, `	case d.gone() || d.o.Node != nil:
+	case m.Spec.Mode`, `	case d.gone() || m.Status.NodeRef != nil:
 		d.ended()
 	case m.Spec.Mode`,
 	}}},
-	{"the acknowledgement comes before the drain is done", "S20", []edit{{
+	{"the acknowledgement comes before the drain is done", "S20", "TestF38_S20_ABudgetOfZeroAndPodsThatDoNotEnd", []edit{{
 		"operator/drain/phases.go", `	case d.Counts.Left == 0:
 		d.detach()
 	case d.past(s.Deadline):`, `	case d.Counts.Left < 3:
 		d.detach()
 	case d.past(s.Deadline):`,
 	}}},
-	{"a machine that lives is said to be drained", "S6", []edit{
+	{"a machine that lives is said to be drained", "S6", "TestF37_S8_AllCustomResourcesAreDeleted", []edit{
 		{"operator/controllers/drains/asked.go", `a.Wanted && s.mayBeCondemned()`, `a.Wanted`},
 		{"operator/controllers/drains/asked.go", `machine.CoreDrained(s.Owner, s.CoreDrains) && !s.begun():`, `machine.CoreDrained(s.Owner, s.CoreDrains):`},
 	}},
-	{"Pods are deleted past their budget", "S20", []edit{{
+	{"Pods are deleted past their budget", "S20", "TestF38_S20_ABudgetOfZeroAndPodsThatDoNotEnd", []edit{{
 		"operator/drain/phases.go", `d.past(ForcePoint(s.StartedAt, s.Deadline))`, `d.past(s.StartedAt)`,
 	}}},
 }

@@ -157,6 +157,20 @@ func TestS5S6_TheNamedMachineGoes(t *testing.T) {
 	}
 }
 
+// A Machine that somebody deletes by hand takes its instance with it, and the group makes
+// another one: it keeps its size.
+func TestO6_AMachineDeletedByHandIsReplaced(t *testing.T) {
+	s := tell(t, `
+		seed 1
+		set length 3m
+		1s guest scale web 2
+		1m guest remove web 0
+	`)
+	if gone, made := s.count("is condemned: requested", 0, 3*time.Minute), s.res.Made; gone != 1 || made != 3 {
+		t.Errorf("%d machines went and %d were made, want 1 and 3", gone, made)
+	}
+}
+
 // A Pod asks for a machine of its own, runs there and alone, and the machine goes within
 // two minutes of its end: also where the Pod ends before its machine is there, and where
 // its name comes back at once.

@@ -32,7 +32,7 @@ func (a *tally) report(took time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d seeds, %d events (%d a seed), %d machines", a.runs, a.events, a.events/max(a.runs, 1), a.made)
 	if took > 0 {
-		fmt.Fprintf(&b, ", %.2f seeds/s", float64(a.runs)/took.Seconds())
+		fmt.Fprintf(&b, ", %.2f seeds/s, %.0f events/s", float64(a.runs)/took.Seconds(), float64(a.events)/took.Seconds())
 	}
 	for _, kind := range slices.Sorted(maps.Keys(a.fired)) {
 		fmt.Fprintf(&b, "\n  %-24s %d", kind, a.fired[kind])
