@@ -15,7 +15,6 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/controltest"
-	"nstance.dev/operator/controllers/walktest"
 	"nstance.dev/operator/shards/shardtest"
 )
 
@@ -34,9 +33,7 @@ func TestO5_APoolEndsWithItsInstances(t *testing.T) {
 			w.partsPass()
 			w.Settle("a", "b")
 			for _, id := range w.mirrors() { // the servers have deleted the instances
-				if err := w.Client.Delete(t.Context(), &infrav1.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: walktest.Namespace, Name: id}}); err != nil {
-					t.Fatal(err)
-				}
+				w.drop(id)
 			}
 			if _, err := w.pass(); err != nil {
 				t.Fatal(err)
@@ -70,6 +67,7 @@ func TestO5_AnOrphanedPoolLeavesItsInstances(t *testing.T) {
 			if _, err := w.pass(); err != nil {
 				t.Fatal(err)
 			}
+			w.release()
 			w.partsPass()
 		}
 		if w.Get("web", p) || len(w.mirrors()) > 0 {
@@ -118,6 +116,7 @@ func TestO3_WhatAPoolLeavesIsWrittenDownFirst(t *testing.T) {
 			if _, err := w.pass(); err != nil {
 				t.Fatal(err)
 			}
+			w.release()
 			w.partsPass()
 		}
 		w.Get(controltest.Cluster, cluster)

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/shards/shardtest"
 )
 
@@ -19,7 +18,7 @@ func TestO11_AMachineThatNothingStandsBehindGoes(t *testing.T) {
 		w.settle()
 		id := w.Shard("a").Instances(tenant, "web")[0].GetInstanceId()
 		w.Shard("a").Condemn(id, "unhealthy", 0)
-		w.Delete(id, &infrav1.NstanceMachine{}) // as the controller of machines does it
+		w.drop(id) // as the controller of machines does it
 		if _, err := w.pass(); err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +26,7 @@ func TestO11_AMachineThatNothingStandsBehindGoes(t *testing.T) {
 		if !w.Get(id, machine) || !machine.DeletionTimestamp.IsZero() {
 			t.Fatal("a Machine whose instance is still there was deleted")
 		}
-		w.Delete(id, &infrav1.NstanceMachine{}) // that one was made anew
+		w.drop(id) // that one was made anew
 		w.Settle("a")
 		if _, err := w.pass(); err != nil {
 			t.Fatal(err)
@@ -47,7 +46,7 @@ func TestO7_NothingIsKnownToStandBehindAMachineOfAShardThatIsAway(t *testing.T) 
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		w.settle()
 		id := w.Shard("a").Instances(tenant, "web")[0].GetInstanceId()
-		w.Delete(id, &infrav1.NstanceMachine{})
+		w.drop(id)
 		nobody := shardtest.Refusal(codes.Unavailable, "", "nobody there")
 		w.Shard("a").Break(shardtest.Faults{Refuse: map[string]error{"": nobody}})
 		w.Shard("a").EndStreams()

@@ -39,7 +39,9 @@ func (st state) unmirrored() (missing []*infrav1.NstanceMachine, more bool) {
 }
 
 // mirror is the NstanceMachine that shows one instance. Cluster API makes a Machine of the
-// same name for it, which becomes its controller; so the pool must not be.
+// same name for it, which becomes its controller; so the pool must not be. It is made with
+// its finalizer: it may be deleted before the machine controller has seen it, and Cluster
+// API would then delete the Node of an instance that nobody has ended.
 func (st state) mirror(shard string, in *nstancev1.InstanceStatus) *infrav1.NstanceMachine {
 	return &infrav1.NstanceMachine{
 		ObjectMeta: metav1.ObjectMeta{
@@ -55,6 +57,7 @@ func (st state) mirror(shard string, in *nstancev1.InstanceStatus) *infrav1.Nsta
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: infrav1.GroupVersion.String(), Kind: infrav1.KindMachinePool, Name: st.pool.Name, UID: st.pool.UID,
 			}},
+			Finalizers: []string{infrav1.FinalizerMachine},
 		},
 		Spec: infrav1.NstanceMachineSpec{
 			MachineSettings: infrav1.MachineSettings{GroupRef: infrav1.GroupReference{Name: st.pool.Spec.Group}, Shard: shard},

@@ -39,6 +39,9 @@ func TestO6_FiveInstancesAreFiveMachines(t *testing.T) {
 			if mirror.Labels[clusterv1.MachinePoolNameLabel] != "web" || metav1.GetControllerOf(mirror) != nil {
 				t.Errorf("labels %v, owners %v: Cluster API would not take it", mirror.Labels, mirror.OwnerReferences)
 			}
+			if !slices.Contains(mirror.Finalizers, infrav1.FinalizerMachine) {
+				t.Errorf("NstanceMachine %s can be deleted before anybody has ended its instance (S6)", id)
+			}
 		}
 		p := w.object()
 		if !p.Status.Ready || !p.Status.Initialization.Provisioned || p.Status.Replicas != 5 || len(p.Spec.ProviderIDList) != 5 {

@@ -153,12 +153,36 @@ func (w *world) ended(machine *clusterv1.Machine, mirror *infrav1.NstanceMachine
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := w.Client.Delete(context.Background(), mirror); err != nil {
-		w.t.Fatal(err)
-	}
+	w.drop(mirror.Name)
 	machine.Finalizers = nil
 	if err := w.Client.Update(context.Background(), machine); err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// drop deletes the NstanceMachine of an instance, and the controller of machines lets it go.
+func (w *world) drop(id string) {
+	w.t.Helper()
+	w.Delete(id, &infrav1.NstanceMachine{})
+	w.release()
+}
+
+// release lets all NstanceMachines go that are being deleted, as the controller of machines
+// does when their instances have ended, or stay behind.
+func (w *world) release() {
+	w.t.Helper()
+	var list infrav1.NstanceMachineList
+	if err := w.Client.List(context.Background(), &list); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, mirror := range list.Items {
+		if mirror.DeletionTimestamp.IsZero() {
+			continue
+		}
+		mirror.Finalizers = nil
+		if err := w.Client.Update(context.Background(), &mirror); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 }
 
