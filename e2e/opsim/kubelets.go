@@ -128,6 +128,7 @@ func (k *kubelets) run() {
 		k.keepBudget(ctx)
 		k.end(ctx)
 		k.schedule(ctx)
+		k.start(ctx)
 		k.fill(ctx)
 	}
 }
@@ -191,8 +192,15 @@ func (k *kubelets) schedule(ctx context.Context) {
 		}
 		load[best]++
 		change(ctx, k.c, pod, func(pod *corev1.Pod) { pod.Spec.NodeName = best })
-		if bound, there := kube.Get[*corev1.Pod](k.g.api, pod.Namespace, pod.Name); there && bound.Spec.NodeName != "" {
-			changeStatus(ctx, k.c, bound, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodRunning })
+	}
+}
+
+// start lets those Pods run that are bound. What meets a change by somebody else is tried
+// again in the next pass.
+func (k *kubelets) start(ctx context.Context) {
+	for _, pod := range kube.All[*corev1.Pod](k.g.api) {
+		if pod.Spec.NodeName != "" && pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp.IsZero() {
+			changeStatus(ctx, k.c, pod, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodRunning })
 		}
 	}
 }

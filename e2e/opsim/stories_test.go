@@ -163,11 +163,11 @@ func TestO6_AMachineDeletedByHandIsReplaced(t *testing.T) {
 	s := tell(t, `
 		seed 1
 		set length 3m
-		1s guest scale web 2
+		1s guest scale web 3
 		1m guest remove web 0
 	`)
-	if gone, made := s.count("is condemned: requested", 0, 3*time.Minute), s.res.Made; gone != 1 || made != 3 {
-		t.Errorf("%d machines went and %d were made, want 1 and 3", gone, made)
+	if gone, made := s.count("is condemned: requested", 0, 3*time.Minute), s.res.Made; gone != 1 || made != 4 {
+		t.Errorf("%d machines went and %d were made, want 1 and 4", gone, made)
 	}
 }
 
