@@ -63,15 +63,17 @@ dev: build-local ## Run a shard of three machines on this box, until interrupted
 	bin/nstance-server-local dev --dir .dev --size 3
 
 # What most e2e tests look at (binaries, sources of other modules) is unknown to Go's test
-# cache, so they always run: one package after another, for they run many processes. Not so
-# these, which are all in one process.
+# cache, so they always run. Not so these, which are all in one process.
 INPROCESS := ./e2e/sim ./e2e/bench
+# These run many processes, so one package after another.
+PROCESSES := ./e2e/box ./e2e/docs ./e2e/shards
 
 .PHONY: test
 test: build ## Run all tests with the race detector
 	CGO_ENABLED=1 go test -race -timeout 15m $(TESTFLAGS) $(filter-out ./e2e/...,$(PACKAGES)) $(INPROCESS)
-	CGO_ENABLED=1 go test -race -timeout 15m -count=1 -p 1 $(TESTFLAGS) \
-		$$(go list ./e2e/... | grep -vxF "$$(go list $(INPROCESS))")
+	CGO_ENABLED=1 go test -race -timeout 15m -count=1 $(TESTFLAGS) \
+		$$(go list ./e2e/... | grep -vxF "$$(go list $(INPROCESS) $(PROCESSES))")
+	CGO_ENABLED=1 go test -race -timeout 15m -count=1 -p 1 $(TESTFLAGS) $(PROCESSES)
 	go test -timeout 15m -skip 'TestOpsim$$' $(TESTFLAGS) ./e2e/opsim # its package says why not with the detector
 
 .PHONY: test-crash
