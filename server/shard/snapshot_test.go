@@ -396,7 +396,7 @@ func TestTakeOverDoesWithoutASnapshotThatIsForbidden(t *testing.T) {
 }
 
 func TestSnapshotIsWrittenAfterManyChangesAndNotOften(t *testing.T) {
-	inWorld(t, worldOptions{DeadAgents: true, Timeout: "2h"}, func(t *testing.T, w *world) {
+	inWorld(t, worldOptions{DeadAgents: true, Timeout: "2h", Collect: "10m"}, func(t *testing.T, w *world) {
 		var times []time.Time
 		w.store.SetFaults(func(c memory.Call) memory.Fault {
 			if c.Op == memory.OpPut && strings.HasPrefix(c.Key, "snapshot/") {
