@@ -87,6 +87,8 @@ func TestO7_AShardThatIsAwayCostsNoNode(t *testing.T) {
 	if gone := s.deletedNodes(t, began); len(gone) > 0 {
 		t.Errorf("Nodes were deleted: %v", gone)
 	}
+	s.scale(t, "away", 0) // in its first minute a leader ends no machines of deleted groups
+	kube.Await(t, "none is left", s.settled("away", 0))
 }
 
 // O6, O7: a pool grows to twenty and goes back to none, and each time one shard's server

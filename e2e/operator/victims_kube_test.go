@@ -59,4 +59,6 @@ func TestO6_RandomLotsOfNamedMachines(t *testing.T) {
 	if diff := cmp.Diff(named, gone); diff != "" {
 		t.Errorf("Nodes (-that were named +that were deleted):\n%s", diff)
 	}
+	s.scale(t, "random", 0) // in its first minute a leader ends no machines of deleted groups
+	kube.Await(t, "none is left", s.settled("random", 0))
 }
