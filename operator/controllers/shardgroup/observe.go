@@ -53,14 +53,14 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, object *
 // hear takes in what the shard has said.
 func (r *Reconciler) hear(p *part) {
 	spec := p.object.Spec
-	p.group, p.instances, p.gone, p.unclear = nil, nil, nil, 0
+	p.group, p.instances, p.gone, p.unclear = nil, nil, nil, nil
 	p.presence = inventory.Unknown
 	r.Inventory.Read(spec.Shard, func(s *inventory.Shard) {
 		p.synced, p.group, p.presence = s.State(), s.Group(spec.Group), s.GroupPresence(spec.Group)
 		for _, in := range s.Instances(spec.Group) {
 			switch kept, told := inventory.Kept(in, p.shown[in.GetInstanceId()]); {
 			case !told:
-				p.unclear++
+				p.unclear = append(p.unclear, in)
 			case kept:
 				p.instances = append(p.instances, in)
 			}

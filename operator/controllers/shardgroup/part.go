@@ -27,7 +27,7 @@ type part struct {
 	instances []*nstancev1.InstanceStatus
 	// unclear are instances of which nobody knows yet whether the group keeps them, shown
 	// those that machines of the pool stand for.
-	unclear int
+	unclear []*nstancev1.InstanceStatus
 	shown   map[string]bool
 	// gone are the retiring instances that are known to be gone, and ending those whose
 	// deletion has been asked for: the server may have counted them already.
@@ -75,12 +75,12 @@ func (p part) count() counts {
 // inhabited is whether instances of the group may still be there.
 func (p part) inhabited() bool {
 	n := p.count()
-	return !p.synced.InstancesSynced || p.unclear > 0 || n != counts{}
+	return !p.synced.InstancesSynced || len(p.unclear) > 0 || n != counts{}
 }
 
 // providerIDs are those of all instances that are not known to be gone, sorted. Where not
-// everything is known, those of the status stay: Cluster API deletes the Node of every id
-// that leaves.
+// everything is known, those of the status stay, and so do those of instances of which the
+// shard has not said enough: Cluster API deletes the Node of every id that leaves.
 func (p part) providerIDs() []infrav1.ProviderID {
 	var ids []string
 	for _, in := range p.instances {
@@ -88,13 +88,21 @@ func (p part) providerIDs() []infrav1.ProviderID {
 			ids = append(ids, in.GetProviderUri())
 		}
 	}
-	if !p.synced.InstancesSynced {
-		for _, id := range p.object.Status.ProviderIDs {
-			if !slices.Contains(p.deleted, id) {
-				ids = append(ids, id)
-			}
+	for _, id := range p.object.Status.ProviderIDs {
+		if !slices.Contains(p.deleted, id) && (!p.synced.InstancesSynced || p.vague(id)) {
+			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
+}
+
+// vague is whether a provider id may be that of an instance that is there: of one that
+// nobody knows yet to be the group's, or of one whose provider id the shard has not said.
+func (p part) vague(id string) bool {
+	return slices.ContainsFunc(p.unclear, func(in *nstancev1.InstanceStatus) bool {
+		return in.GetProviderUri() == "" || in.GetProviderUri() == id
+	}) || slices.ContainsFunc(p.instances, func(in *nstancev1.InstanceStatus) bool {
+		return in.GetProviderUri() == "" && !inventory.Described(in)
+	})
 }
