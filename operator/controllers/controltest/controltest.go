@@ -38,11 +38,9 @@ type World struct {
 	told int // events that were taken
 }
 
-// Run runs a test in a world with these shards, each connected and known, beside other
-// tests: worlds have nothing in common. A test that has several gives each to a subtest.
+// Run runs a test in a world with these shards, each connected and known.
 func Run(t *testing.T, names []string, test func(t *testing.T, w *World)) {
 	t.Helper()
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &World{World: walktest.New(t, nil, names...), Client: kubefake.NewBuilder(t).Build(), t: t}
 		w.Create(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: Cluster}})

@@ -236,34 +236,32 @@ func TestO3_AGroupThatWasLeftIsNotBroughtBack(t *testing.T) {
 // its groups in between is neither made again nor forgotten.
 func TestO3_AGroupThatIsLeftJustNow(t *testing.T) {
 	for _, first := range []bool{true, false} { // the pool is seen, or not any more
-		t.Run(fmt.Sprintf("the pool is seen: %t", first), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.mustPass()
-				cluster := &infrav1.NstanceCluster{}
-				w.r.Live = interceptor.NewClient(w.Client, interceptor.Funcs{
-					List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-						if _, ok := list.(*infrav1.NstanceMachinePoolList); !ok {
-							return c.List(ctx, list, options...)
-						}
-						if first {
-							defer w.Change(controltest.Cluster, cluster, func() {
-								cluster.Annotations = map[string]string{infrav1.AnnotationLeftGroups: "workers--a,workers--b"}
-							})
-							return c.List(ctx, list, options...)
-						}
-						w.Change(controltest.Cluster, cluster, func() {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.mustPass()
+			cluster := &infrav1.NstanceCluster{}
+			w.r.Live = interceptor.NewClient(w.Client, interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					if _, ok := list.(*infrav1.NstanceMachinePoolList); !ok {
+						return c.List(ctx, list, options...)
+					}
+					if first {
+						defer w.Change(controltest.Cluster, cluster, func() {
 							cluster.Annotations = map[string]string{infrav1.AnnotationLeftGroups: "workers--a,workers--b"}
 						})
-						return nil
-					},
-				})
-				w.r.Client = w.r.Live.(client.Client)
-				w.mustPass()
-				w.Get(controltest.Cluster, cluster)
-				if diff := cmp.Diff(imported, w.made()); diff != "" || cluster.Annotations[infrav1.AnnotationLeftGroups] == "" {
-					t.Errorf("left: %v; %s", cluster.Annotations, diff)
-				}
+						return c.List(ctx, list, options...)
+					}
+					w.Change(controltest.Cluster, cluster, func() {
+						cluster.Annotations = map[string]string{infrav1.AnnotationLeftGroups: "workers--a,workers--b"}
+					})
+					return nil
+				},
 			})
+			w.r.Client = w.r.Live.(client.Client)
+			w.mustPass()
+			w.Get(controltest.Cluster, cluster)
+			if diff := cmp.Diff(imported, w.made()); diff != "" || cluster.Annotations[infrav1.AnnotationLeftGroups] == "" {
+				t.Errorf("left: %v; %s", cluster.Annotations, diff)
+			}
 		})
 	}
 }
