@@ -128,7 +128,6 @@ func TestAcknowledgementOfOneThatIsNotLeaving(t *testing.T) {
 func TestS20_CrashInEachPhaseOfADrain(t *testing.T) {
 	for _, when := range []moment{beforeCall, answerLost, afterAnswer} {
 		t.Run(when.String(), func(t *testing.T) {
-			t.Parallel()
 			n := 1
 			for crashWhileDraining(t, n, when) {
 				n++

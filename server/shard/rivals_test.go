@@ -54,7 +54,6 @@ type rival struct {
 // amongRivals runs a test with as many servers as names.
 func amongRivals(t *testing.T, opts worldOptions, names []string, test func(*testing.T, *rivals)) {
 	t.Helper()
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rs := &rivals{world: newWorld(t, opts), start: time.Now()}
 		rs.store = memory.New(memory.Options{OnWrite: rs.accepted})

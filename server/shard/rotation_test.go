@@ -100,7 +100,6 @@ func TestS7_RotationKeepsTheSize(t *testing.T) {
 func TestF14_CrashDuringRotation(t *testing.T) {
 	for _, when := range []moment{beforeCall, answerLost, afterAnswer} {
 		t.Run(when.String(), func(t *testing.T) {
-			t.Parallel()
 			n := 1
 			for crashInRotation(t, n, when) {
 				n++

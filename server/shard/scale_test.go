@@ -35,7 +35,6 @@ func TestF13_CrashDuringScaleDown(t *testing.T) {
 func crashEverywhere(t *testing.T, from, to int) {
 	for _, when := range []moment{beforeCall, answerLost, afterAnswer} {
 		t.Run(when.String(), func(t *testing.T) {
-			t.Parallel()
 			n := 1
 			for crashAt(t, n, when, from, to) {
 				n++
@@ -80,7 +79,6 @@ func crashAt(t *testing.T, n int, when moment, from, to int) (died bool) {
 func TestF12_CrashDuringTakeOver(t *testing.T) {
 	for _, when := range []moment{beforeCall, answerLost, afterAnswer} {
 		t.Run(when.String(), func(t *testing.T) {
-			t.Parallel()
 			n := 1
 			for crashTwice(t, n, when) {
 				n++

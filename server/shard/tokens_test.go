@@ -42,11 +42,10 @@ func running(vms []drivertest.VM) (n int) {
 // refuses its creates at random, another group that grows has its creates sent, and its
 // machines, at most a fifth later than without; and the large one reaches its size.
 func TestF24L7_ThrottlingSlowsWhoIsThrottled(t *testing.T) {
-	t.Parallel()
 	const large, few, boot = 60, 5, 10 * time.Second
 	limits := driver.Limits{Calls: driver.Bucket{Rate: 2, Burst: 5}}
 	grow := func(t *testing.T, faults drivertest.Faults) (sent, runs time.Duration) {
-		inBubble(t, worldOptions{Cloud: drivertest.Options{Limits: limits, Enforce: true}}, func(t *testing.T, w *world) {
+		inWorld(t, worldOptions{Cloud: drivertest.Options{Limits: limits, Enforce: true}}, func(t *testing.T, w *world) {
 			w.cloud.SetConditions(drivertest.Conditions{BootTime: boot, Latency: 200 * time.Millisecond})
 			w.cloud.SetFaults(faults)
 			w.scale(web, large)

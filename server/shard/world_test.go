@@ -101,16 +101,8 @@ type world struct {
 	drained  func() error // closes the cache of the process
 }
 
-// inWorld runs a test in a bubble with a world that has a leader, beside other tests:
-// worlds have nothing in common.
+// inWorld runs a test in a bubble with a world that has a leader.
 func inWorld(t *testing.T, opts worldOptions, test func(*testing.T, *world)) {
-	t.Helper()
-	t.Parallel()
-	inBubble(t, opts, test)
-}
-
-// inBubble is inWorld for a test that has several worlds, one after another.
-func inBubble(t *testing.T, opts worldOptions, test func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, opts)
