@@ -198,9 +198,11 @@ func TestO5_AStaticGroupIsFollowedBothWays(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustPass()
 		w.a.SetStatic(tenant, "web", true)
-		// The stream has not brought it yet: the server refuses, and is asked anew without
-		// what is locked.
+		// Whether the stream has brought it yet or not: if not, the server refuses, and is asked
+		// anew without what is locked; if it does so just now, a second later.
 		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size, o.Spec.Template = 4, "other" })
+		w.mustPass()
+		w.After(time.Second)
 		w.mustPass()
 		if o := w.object(); !o.Status.IsStatic || o.Status.ObservedGeneration != o.Generation || w.a.Group(tenant, "web").GetSize() != 4 {
 			t.Errorf("after the flip: %+v", o.Status)
