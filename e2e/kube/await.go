@@ -9,10 +9,10 @@ import (
 )
 
 // Await waits until check returns nil, and logs how long that took. The test fails with
-// the last error when its patience is over.
+// the last error when its patience is over. It may be called by a cleanup too.
 func Await(t testing.TB, what string, check func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience) // which is over when cleanups run
 	defer cancel()
 	start := time.Now()
 	if err := await(ctx, check); err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -98,10 +99,11 @@ func (d *deployed) scale(replicas int) error {
 	return err
 }
 
-// Kill has the kubelet end the Pods, which have a second to do so, and waits until it has.
+// Kill has the kubelet end the Pods, which have a second to do so, and waits until it has. A
+// Deployment that was deleted has left none to start others.
 func (d *deployed) Kill(t testing.TB) {
 	t.Helper()
-	if err := d.scale(0); err != nil {
+	if err := d.scale(0); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
 	second := int64(1)
@@ -129,7 +131,7 @@ func (d *deployed) pods(ctx context.Context) ([]corev1.Pod, error) {
 
 func (d *deployed) Ended() bool {
 	deployment, err := d.client.AppsV1().Deployments(d.namespace).Get(whole.ctx, d.name, metav1.GetOptions{})
-	return err == nil && *deployment.Spec.Replicas == 0
+	return apierrors.IsNotFound(err) || err == nil && *deployment.Spec.Replicas == 0
 }
 
 func (d *deployed) Lives(ctx context.Context) (int, error) {
