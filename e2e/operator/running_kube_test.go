@@ -129,9 +129,10 @@ func (d *deployed) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return all.Items, nil
 }
 
+// Ended is not true of an operator whose Deployment is gone: nobody can start it again.
 func (d *deployed) Ended() bool {
 	deployment, err := d.client.AppsV1().Deployments(d.namespace).Get(whole.ctx, d.name, metav1.GetOptions{})
-	return apierrors.IsNotFound(err) || err == nil && *deployment.Spec.Replicas == 0
+	return err == nil && *deployment.Spec.Replicas == 0
 }
 
 func (d *deployed) Lives(ctx context.Context) (int, error) {
