@@ -11,6 +11,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/driver/drivertest/docpage"
+	"nstance.dev/server/driver/drivertest/wire"
 )
 
 // atlas finds the world of a driver, and remembers all of them.
@@ -58,7 +59,10 @@ func TestContract(t *testing.T) {
 		Request: complete,
 		Reopen:  func(t *testing.T, d driver.Driver) driver.Driver { return a.open(t, a.of(d)) },
 		Kill:    func(_ *testing.T, d driver.Driver, id identity.ID) { w := a.of(d); w.Kill(w.of(id)) },
-		Room:    32 - 5 - 10, // addresses, less AWS's and those that the driver keeps back
+		Delay: func(_ *testing.T, d driver.Driver, by time.Duration) {
+			a.of(d).Gate().SetFaults(wire.Always("RunInstances", wire.Fault{Delay: by}))
+		},
+		Room: 32 - 5 - 10, // addresses, less AWS's and those that the driver keeps back
 		Balancers: []driver.LoadBalancer{
 			group("api", account.TargetGroups[0].ARN), group("www", account.TargetGroups[1].ARN),
 		},

@@ -17,6 +17,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/driver/drivertest/docpage"
+	"nstance.dev/server/driver/drivertest/wire"
 )
 
 // The contract, by a server that may do what the page says and nothing else.
@@ -94,10 +95,13 @@ func harness(a *atlas, change func(*gcpfake.Options), endpoints bool) drivertest
 			}
 			return a.open(t, w)
 		},
-		Wrap:      synctest.Test,
-		Request:   complete,
-		Reopen:    func(t *testing.T, d driver.Driver) driver.Driver { return a.open(t, a.of(d)) },
-		Kill:      func(_ *testing.T, d driver.Driver, id identity.ID) { a.of(d).Kill(string(id)) },
+		Wrap:    synctest.Test,
+		Request: complete,
+		Reopen:  func(t *testing.T, d driver.Driver) driver.Driver { return a.open(t, a.of(d)) },
+		Kill:    func(_ *testing.T, d driver.Driver, id identity.ID) { a.of(d).Kill(string(id)) },
+		Delay: func(_ *testing.T, d driver.Driver, by time.Duration) {
+			a.of(d).Gate().SetFaults(wire.Always("instances.insert", wire.Fault{Delay: by}))
+		},
 		Room:      room,
 		Balancers: balancers,
 		Patience:  2 * time.Minute,

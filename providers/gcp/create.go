@@ -62,10 +62,12 @@ func (d *Driver) create(ctx context.Context, req driver.CreateRequest, inst *com
 	if err := d.finish(ctx, opCreate, op); err != nil {
 		return d.resolve(ctx, req, err)
 	}
-	m, err := d.get(ctx, opCreate, string(req.InstanceID))
+	made, err := d.fetch(ctx, opCreate, string(req.InstanceID))
 	switch {
+	case err == nil && old: // of a request with this id, which another shard may have sent
+		return d.own(req, made)
 	case err == nil:
-		return m, nil
+		return d.machine(made), nil
 	case !old:
 		return d.promised(inst), nil // made just now, whatever a look at it says
 	}
@@ -101,10 +103,15 @@ func (d *Driver) promised(inst *computepb.Instance) driver.Machine {
 // one that the request asks for.
 func (d *Driver) adopt(ctx context.Context, req driver.CreateRequest) (driver.Machine, error) {
 	inst, err := d.fetch(ctx, opCreate, string(req.InstanceID))
-	switch {
-	case err != nil: // one that does not show, too: it may be coming or going
+	if err != nil { // one that does not show, too: it may be coming or going
 		return driver.Machine{}, driver.Fail(driver.Ambiguous, opCreate, err)
-	case !owned(inst.GetLabels(), req.Owner) || inst.GetLabels()[labelInstanceID] != string(req.InstanceID):
+	}
+	return d.own(req, inst)
+}
+
+// own returns a machine that has the request's name, or an error if it is another shard's.
+func (d *Driver) own(req driver.CreateRequest, inst *computepb.Instance) (driver.Machine, error) {
+	if !owned(inst.GetLabels(), req.Owner) || inst.GetLabels()[labelInstanceID] != string(req.InstanceID) {
 		return driver.Machine{}, driver.Fail(driver.Invalid, opCreate, fmt.Errorf("a machine named %s exists whose labels are not those of shard %s in cluster %s", req.InstanceID, req.Owner.Shard, req.Owner.Cluster))
 	}
 	return d.machine(inst), nil

@@ -39,6 +39,9 @@ func TestContract(t *testing.T) {
 						t.Fatalf("%s does not run", id)
 					}
 				},
+				Delay: func(_ *testing.T, d driver.Driver, by time.Duration) {
+					cabinet.behind(d).Gate.SetFaults(wire.Always("POST /nodes/{node}/qemu/{vmid}/clone", wire.Fault{Delay: by}))
+				},
 				Request: func(r *driver.CreateRequest) {
 					r.InstanceType, r.SubnetID, r.UserData = "cpu:2,memory:2048", "vmbr0.100", []byte("#!/bin/sh\n")
 					r.Args = maps.Clone(args)

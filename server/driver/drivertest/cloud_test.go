@@ -78,6 +78,9 @@ func harness(opts drivertest.Options) drivertest.Harness {
 			{Query: driver.ImageQuery{Filters: debian, Descending: true}, Want: "img-9"},
 			{Query: driver.ImageQuery{Filters: []driver.ImageFilter{{Name: "name", Values: []string{"plan9-*"}}}}, Want: ""},
 		},
+		Delay: func(_ *testing.T, d driver.Driver, by time.Duration) {
+			d.(full).SetFaults(drivertest.Always(drivertest.OpCreate, drivertest.Fault{Latency: by}))
+		},
 		Reopen: func(_ *testing.T, d driver.Driver) driver.Driver { return d },
 		Kill:   func(_ *testing.T, d driver.Driver, id identity.ID) { d.(full).Kill(id) },
 	}

@@ -35,6 +35,11 @@ type Harness struct {
 	// Kill makes a running machine crash. Without it that is not tested.
 	Kill func(t *testing.T, d driver.Driver, id identity.ID)
 
+	// Delay makes the call that creates a machine reach the cloud that much later,
+	// from now on. Without it a delete is tried only as early in a create as a
+	// driver's own pauses allow.
+	Delay func(t *testing.T, d driver.Driver, by time.Duration)
+
 	// Room is how many machines fit into the subnet of the requests, for a
 	// driver that checks subnets; 0 if that is not limited.
 	Room int

@@ -39,11 +39,13 @@ var tests = []struct {
 	{"CreateAtOnce", nil, (*suite).createAtOnce},
 	{"CreateAfterRestart", func(h Harness) bool { return h.Reopen != nil }, (*suite).createAfterRestart},
 	{"CreateRefusesBadRequests", nil, (*suite).createRefuses},
+	{"S6_CreateMeetsMachineOfAnotherShard", nil, (*suite).createMeetsAnothers},
 	{"GetUnknown", nil, (*suite).getUnknown},
 	{"GetByEitherHandle", nil, (*suite).getByEitherHandle},
 	{"Delete", nil, (*suite).deletes},
 	{"DeleteUnknown", nil, (*suite).deleteUnknown},
 	{"DeleteDuringCreate", nil, (*suite).deleteDuringCreate},
+	{"S4_DeleteAtEachMomentOfCreate", nil, (*suite).deleteAtEachMoment},
 	{"DeleteSparesOthers", nil, (*suite).deleteSparesOthers},
 	{"DeleteAfterRestart", func(h Harness) bool { return h.Reopen != nil }, (*suite).deleteAfterRestart},
 	{"ListKeepsOwnersApart", nil, (*suite).listKeepsOwnersApart},
@@ -161,6 +163,37 @@ func (s *suite) createRefuses() {
 		spoil(&req)
 		_, err := s.Create(s.t.Context(), req)
 		s.wantKind("create with "+name, err, driver.Invalid)
+	}
+}
+
+// createMeetsAnothers checks that a create whose instance id another owner's machine has
+// is refused as Invalid, by the driver that made that machine and by one that knows nothing
+// of it, and that the machine stays as it was.
+func (s *suite) createMeetsAnothers() {
+	for _, theirs := range []driver.Owner{{Cluster: testOwner.Cluster, Shard: "two"}, {Cluster: "other", Shard: testOwner.Shard}} {
+		req := s.request(theirs)
+		made, err := s.Create(s.t.Context(), req)
+		if err != nil {
+			s.t.Fatalf("create: %v", err)
+		}
+		s.await(req.InstanceID, driver.Running)
+		s.once(theirs, made)
+		ours := req
+		ours.Owner = testOwner
+		m, err := s.Create(s.t.Context(), ours)
+		s.wantKind("create of "+string(req.InstanceID)+", a machine of another owner, which is now "+m.ProviderID, err, driver.Invalid)
+		if s.Reopen != nil {
+			s.Driver = s.Reopen(s.t, s.Driver)
+			m, err = s.Create(s.t.Context(), ours)
+			s.wantKind("create after a restart of "+string(req.InstanceID)+", a machine of another owner, which is now "+m.ProviderID, err, driver.Invalid)
+		}
+		if got := s.await(req.InstanceID, driver.Running); got.ProviderID != made.ProviderID {
+			s.t.Errorf("the other owner's machine changed from %s to %s", made.ProviderID, got.ProviderID)
+		}
+		s.once(theirs, made)
+		if n := len(s.listed(testOwner, req.InstanceID)); n > 0 {
+			s.t.Errorf("another owner's machine is listed as ours %d times", n)
+		}
 	}
 }
 

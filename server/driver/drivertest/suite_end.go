@@ -3,7 +3,9 @@ package drivertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"time"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/driver"
@@ -84,6 +86,61 @@ func (s *suite) deleteDuringCreate() {
 		s.awaitGone(testOwner, req.InstanceID)
 		s.refusesLateCreate(req)
 	}
+}
+
+// deleteAtEachMoment deletes a machine while its create is under way: at once, and then
+// later and later until the create ends first. Nothing remains, however late the call
+// that creates reaches the cloud: a driver that finds nothing to delete remembers the
+// delete, and its create takes back what it made. A delete may be Transient or
+// Ambiguous; then it is repeated, as a server does.
+func (s *suite) deleteAtEachMoment() {
+	if s.Delay != nil {
+		s.Delay(s.t, s.Driver, 2*time.Second)
+	}
+	ended := false
+	for wait := time.Millisecond; !ended; wait *= 3 {
+		req := s.request(testOwner)
+		result := make(chan error, 1)
+		go func() {
+			_, err := s.Create(s.t.Context(), req)
+			result <- err
+		}()
+		var err error
+		select {
+		case err = <-result:
+			ended = true
+			if err != nil {
+				s.t.Fatalf("create: %v", err)
+			}
+			s.deleteUntilAccepted(req.InstanceID)
+		case <-time.After(wait):
+			s.deleteUntilAccepted(req.InstanceID)
+			err = <-result
+		}
+		if driver.KindOf(err) == driver.Ambiguous && err != nil {
+			s.deleteUntilAccepted(req.InstanceID) // a server does not believe the first one then
+		} else if err != nil {
+			s.wantKind(fmt.Sprintf("create of a machine that was deleted after %v", wait), err, driver.Invalid)
+		}
+		s.awaitGone(testOwner, req.InstanceID)
+		s.refusesLateCreate(req)
+	}
+}
+
+// deleteUntilAccepted deletes as a server does: again while the error is Transient or
+// Ambiguous.
+func (s *suite) deleteUntilAccepted(id identity.ID) {
+	s.t.Helper()
+	s.eventually(fmt.Sprintf("the delete of %s is accepted", id), func(ctx context.Context) string {
+		err := s.Delete(ctx, driver.Ref{InstanceID: id})
+		if err == nil {
+			return ""
+		}
+		if kind := driver.KindOf(err); kind != driver.Transient && kind != driver.Ambiguous {
+			s.t.Fatalf("delete: %v", err)
+		}
+		return err.Error()
+	})
 }
 
 func (s *suite) deleteSparesOthers() {
