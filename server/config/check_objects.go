@@ -16,12 +16,17 @@ var (
 )
 
 func (c *checker) tenants(path jsonc.Path) {
-	sorted(c.cfg.Tenants, func(tenant string, _ Tenant) {
+	var root jsonc.Path
+	c.quotas(root.Key("server"), path)
+	sorted(c.cfg.Tenants, func(tenant string, t Tenant) {
 		if tenant == DefaultTenant {
 			c.addKey(path.Key(tenant), `"default" exists by itself`, "take it out here; under groups it may stand")
 			return
 		}
 		c.name(path.Key(tenant), tenant)
+		for i, pool := range t.SubnetPools {
+			reference(c, path.Key(tenant).Key("subnet_pools").Index(i), "subnet pool", pool, c.cfg.Server.SubnetPools)
+		}
 	})
 }
 

@@ -5,7 +5,7 @@ package config
 type Config struct {
 	// The shard itself: identity, cloud, addresses, intervals, elections.
 	Server Server `json:"server"`
-	// Tenants besides "default", which always exists and must not be listed. The values are reserved: empty objects.
+	// Tenants besides "default", which always exists and must not be listed; its quota is server.default_quota.
 	Tenants map[string]Tenant `json:"tenants,omitempty"`
 	// Load balancers that groups may register their instances with, by key.
 	LoadBalancers map[string]LoadBalancer `json:"load_balancers,omitempty"`
@@ -29,8 +29,13 @@ type Config struct {
 // MaxUserdata is how many bytes of rendered user data the provider takes.
 func (c *Config) MaxUserdata() int { return c.rules.maxUserdata() }
 
-// Tenant is reserved for settings of one tenant.
-type Tenant struct{}
+// Tenant is what the configuration says of one tenant.
+type Tenant struct {
+	// What the tenant may have in this shard.
+	Quota Quota `json:"quota,omitzero"`
+	// Pools that the tenant's dynamic groups may use, of server.subnet_pools. Default: server.dynamic_subnet_pools.
+	SubnetPools []string `json:"subnet_pools,omitempty"`
+}
 
 // DefaultTenant is the tenant that exists without being configured.
 const DefaultTenant = "default"

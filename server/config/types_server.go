@@ -18,7 +18,7 @@ type Server struct {
 	LeaderNetwork *LeaderNetwork `json:"leader_network,omitempty"`
 	// The provider's subnets in named pools: at least one pool, at least one subnet in each, no subnet in two. Never CIDRs.
 	SubnetPools map[string][]string `json:"subnet_pools"`
-	// Pools that dynamic groups may use. Empty: all.
+	// Pools that dynamic groups may use, unless their tenant has a list of its own. Empty: all.
 	DynamicSubnetPools []string `json:"dynamic_subnet_pools,omitempty"`
 	// Limit of one call of the provider. Default 30s.
 	RequestTimeout Duration `json:"request_timeout,omitempty"`
@@ -42,6 +42,8 @@ type Server struct {
 	Registration Registration `json:"registration,omitzero"`
 	// Tenants whose operators may act on the whole shard. Default ["default"].
 	AdminTenants []string `json:"admin_tenants,omitempty"`
+	// What tenant default may have in this shard; the others have tenants.NAME.quota.
+	DefaultQuota Quota `json:"default_quota,omitzero"`
 	// Bounds on what the server does by itself.
 	Rails Rails `json:"rails,omitzero"`
 	// Random wait before the process exits on a fatal error. Default 10s to 40s.

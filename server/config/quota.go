@@ -1,0 +1,103 @@
+package config
+
+import (
+	"fmt"
+	"math"
+
+	"nstance.dev/server/config/jsonc"
+)
+
+// Quota is what one tenant may have in this shard; nil fields take the
+// defaults of [Config.QuotaOf]. What a tenant has above it stays, and may
+// shrink; it is growth that is refused.
+type Quota struct {
+	// Machines that exist at the provider or are wanted, managed and on-demand. Default: 10000 where the shard has several tenants, else no limit.
+	Machines *int `json:"machines,omitempty" jsonschema:"minimum=0,maximum=1000000"`
+	// Groups that the API has made or changed. Default: 500 where the shard has several tenants, else 5000.
+	Groups *int `json:"groups,omitempty" jsonschema:"minimum=0,maximum=5000"`
+	// Bytes of the tenant's entries in the group file. Default: 1 MiB, or its share of 6 MiB where that is less; with one tenant no limit of its own. All tenants together may have 8 MiB.
+	Bytes *int `json:"bytes,omitempty" jsonschema:"minimum=0,maximum=8388608"`
+}
+
+// Defaults of [Quota] where the shard has several tenants.
+const (
+	sharedMachines  = 10_000
+	sharedGroups    = 500
+	sharedBytes     = 1 << 20 // at most; all tenants share allTenantsBytes
+	allTenantsBytes = 6 << 20 // leaves room below the reader's limit for explicit quotas and what belongs to no tenant
+)
+
+// TenantQuota is a [Quota] with the defaults filled in. NoQuota stands for no limit.
+type TenantQuota struct{ Machines, Groups, Bytes int }
+
+// NoQuota is the value of a field of [TenantQuota] that sets no limit.
+const NoQuota = math.MaxInt
+
+// SeveralTenants says whether the shard is shared: tenants besides the default
+// one are configured.
+func (c *Config) SeveralTenants() bool { return len(c.Tenants) > 0 }
+
+// QuotaOf gives what a tenant may have, the default one too.
+func (c *Config) QuotaOf(tenant string) TenantQuota {
+	q := TenantQuota{Machines: NoQuota, Groups: MaxTenantGroups, Bytes: NoQuota}
+	if c.SeveralTenants() {
+		q = TenantQuota{Machines: sharedMachines, Groups: sharedGroups, Bytes: min(sharedBytes, allTenantsBytes/(len(c.Tenants)+1))}
+	}
+	set := c.Server.DefaultQuota
+	if t, ok := c.Tenants[tenant]; ok {
+		set = t.Quota
+	}
+	setInt(&q.Machines, set.Machines)
+	setInt(&q.Groups, set.Groups)
+	setInt(&q.Bytes, set.Bytes)
+	return q
+}
+
+// QuotaError refuses a change by which a tenant would have more than its quota.
+type QuotaError struct {
+	Field string // of the quota: machines, groups or bytes
+	Would int    // what the tenant would have
+	Limit int    // what it may have
+}
+
+// Error says what the change would come to, and what would help.
+func (e *QuotaError) Error() string {
+	return fmt.Sprintf("the tenant would have %d %s, and its quota in this shard is %d; delete or shrink something, or have an administrator raise the quota",
+		e.Would, e.Field, e.Limit)
+}
+
+// quotas looks at the quotas of all tenants.
+func (c *checker) quotas(server, tenants jsonc.Path) {
+	c.quota(server.Key("default_quota"), c.cfg.Server.DefaultQuota)
+	sum := c.cfg.bytesOf(DefaultTenant)
+	sorted(c.cfg.Tenants, func(name string, t Tenant) {
+		c.quota(tenants.Key(name).Key("quota"), t.Quota)
+		if name != DefaultTenant {
+			sum += c.cfg.bytesOf(name)
+		}
+	})
+	if sum > jsonc.MaxBytes {
+		c.add(tenants, fmt.Sprintf("the quotas of all tenants come to %d bytes of the group file, which holds %d", sum, jsonc.MaxBytes),
+			"lower quota.bytes of some tenants, or server.default_quota.bytes")
+	}
+}
+
+// bytesOf is what a tenant's quota takes of the group file; a tenant that has it to itself takes none.
+func (c *Config) bytesOf(tenant string) int {
+	if n := c.QuotaOf(tenant).Bytes; n != NoQuota {
+		return n
+	}
+	return 0
+}
+
+func (c *checker) quota(path jsonc.Path, q Quota) {
+	for _, f := range []struct {
+		name  string
+		value *int
+		most  int
+	}{{"machines", q.Machines, 1_000_000}, {"groups", q.Groups, MaxTenantGroups}, {"bytes", q.Bytes, jsonc.MaxBytes}} {
+		if f.value != nil {
+			c.number(path.Key(f.name), *f.value, 0, f.most)
+		}
+	}
+}
