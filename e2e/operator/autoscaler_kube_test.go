@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,22 +24,19 @@ import (
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
-// autoscalerRights are those that the cluster autoscaler's own manual asks for; the rest is
-// the chart's to give.
-const autoscalerRights = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: cluster-autoscaler-clusterapi}
-rules:
-- {apiGroups: [cluster.x-k8s.io], resources: [machinepools, machinepools/scale, machines], verbs: [get, list, watch, update, patch]}
-- {apiGroups: [""], resources: [nodes], verbs: [get, list, watch]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: cluster-autoscaler-clusterapi}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-autoscaler-clusterapi}
-subjects: [{kind: ServiceAccount, name: cluster-autoscaler, namespace: kube-system}]
-`
+// autoscalerRights are the rights that the example gives to the autoscaler, for pools in the
+// given namespace; what it needs to read the kinds of this provider is the chart's to give.
+func autoscalerRights(t *testing.T, namespace string) []*unstructured.Unstructured {
+	t.Helper()
+	example, err := os.ReadFile("../../operator/examples/autoscaler.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest := strings.ReplaceAll(string(example), "namespace: nstance\n", "namespace: "+namespace+"\n")
+	return slices.DeleteFunc(objects(t, manifest), func(o *unstructured.Unstructured) bool {
+		return !strings.Contains(o.GetAPIVersion(), "rbac.authorization.k8s.io")
+	})
+}
 
 // autoscaler makes the calls of the cluster autoscaler's provider for Cluster API, in its
 // order and with its rights: how it finds groups, what it reads of an empty one, how it
@@ -52,7 +50,7 @@ type autoscaler struct {
 
 func (s *system) autoscaler(t *testing.T) *autoscaler {
 	t.Helper()
-	apply(t, s.Cluster, objects(t, autoscalerRights)...)
+	apply(t, s.Cluster, autoscalerRights(t, s.namespace)...)
 	config, err := s.ServiceAccount("kube-system", "cluster-autoscaler")
 	return &autoscaler{t: t, client: clientOf(t, config, err), namespace: s.namespace, cluster: s.cluster()}
 }

@@ -8,12 +8,15 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
 // Annotations of a MachinePool that the cluster autoscaler reads; they win over a status.
 const (
+	AnnotationCPU      = "capacity.cluster-autoscaler.kubernetes.io/cpu"
+	AnnotationMemory   = "capacity.cluster-autoscaler.kubernetes.io/memory"
 	AnnotationLabels   = "capacity.cluster-autoscaler.kubernetes.io/labels"
 	AnnotationTaints   = "capacity.cluster-autoscaler.kubernetes.io/taints"
 	AnnotationMaxPods  = "capacity.cluster-autoscaler.kubernetes.io/maxPods"
@@ -56,7 +59,10 @@ func Annotations(p Pool) map[string]string {
 	return want
 }
 
-// labels are those that Nodes get from their cloud, and those that a person says.
+// labels are those that Nodes get from their cloud and from the operator, and those that the
+// user names. The operator's own belong here because a Pod may select Nodes by them, and
+// because the autoscaler compares the labels of an empty pool with those of another pool's
+// Nodes when it balances the two.
 func (p Pool) labels() map[string]string {
 	labels := map[string]string{
 		corev1.LabelInstanceTypeStable: same(p.Parts, func(p Part) string { return p.InstanceType }, ""),
@@ -66,11 +72,35 @@ func (p Pool) labels() map[string]string {
 	if p.Partial { // the others may differ
 		clear(labels)
 	}
+	labels[api.LabelGroup] = p.Group
+	if len(p.Shards) == 1 {
+		labels[api.LabelShard] = p.Shards[0]
+	}
 	maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
 	if p.Template != nil {
 		maps.Copy(labels, p.Template.Labels)
 	}
 	return labels
+}
+
+// Missing returns which of cpu and memory an autoscaler cannot learn, from what a status
+// offers and from the annotations of its MachinePool, in this order. While one is missing it
+// ignores a pool that has no Nodes (cluster-autoscaler, provider clusterapi).
+func Missing(offered api.ResourceList, annotations map[string]string) []string {
+	var missing []string
+	for _, needed := range []struct {
+		name       corev1.ResourceName
+		annotation string
+	}{{corev1.ResourceCPU, AnnotationCPU}, {corev1.ResourceMemory, AnnotationMemory}} {
+		q := offered[needed.name]
+		if written, err := resource.ParseQuantity(annotations[needed.annotation]); err == nil {
+			q = written
+		}
+		if q.Sign() <= 0 {
+			missing = append(missing, string(needed.name))
+		}
+	}
+	return missing
 }
 
 func pairs(m map[string]string) string {

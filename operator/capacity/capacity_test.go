@@ -168,6 +168,18 @@ func TestO17_Annotations(t *testing.T) {
 		{"one zone", Pool{Parts: []Part{part(nil), part(nil)}}, map[string]string{
 			AnnotationLabels: "node.kubernetes.io/instance-type=small,topology.kubernetes.io/region=r,topology.kubernetes.io/zone=a",
 		}},
+		{"its group and its only shard, which the operator puts on each Node", Pool{Group: "batch", Shards: []string{"us-a"}, Parts: []Part{part(nil)}}, map[string]string{
+			AnnotationLabels: "node.kubernetes.io/instance-type=small,nstance.dev/group=batch,nstance.dev/shard=us-a,topology.kubernetes.io/region=r,topology.kubernetes.io/zone=a",
+		}},
+		{"its group alone where Nodes are of several shards", Pool{Group: "batch", Shards: []string{"us-a", "us-b"}}, map[string]string{
+			AnnotationLabels: "nstance.dev/group=batch",
+		}},
+		{"its group and shard while a shard is not known", Pool{Group: "batch", Shards: []string{"us-a"}, Partial: true, Parts: []Part{part(nil)}}, map[string]string{
+			AnnotationLabels: "nstance.dev/group=batch,nstance.dev/shard=us-a",
+		}},
+		{"a user's label of the same name", Pool{Group: "batch", Template: &api.NodeTemplate{Labels: map[string]string{api.LabelGroup: "mine"}}}, map[string]string{
+			AnnotationLabels: "nstance.dev/group=mine",
+		}},
 		{"two zones", Pool{Parts: []Part{part(nil), other}}, map[string]string{
 			AnnotationLabels: "node.kubernetes.io/instance-type=small,topology.kubernetes.io/region=r",
 		}},
@@ -214,6 +226,29 @@ func TestO17_KeepAnnotations(t *testing.T) {
 			}
 			if got.Empty() != (len(tt.change.Set)+len(tt.change.Remove) == 0) {
 				t.Error("Empty is wrong")
+			}
+		})
+	}
+}
+
+func TestO17_Missing(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		have        api.ResourceList
+		annotations map[string]string
+		want        []string
+	}{
+		{"nothing is known", nil, nil, []string{"cpu", "memory"}},
+		{"both", list("cpu", "1", "memory", "1Gi"), nil, nil},
+		{"memory alone", list("memory", "1Gi", "pods", "10"), nil, []string{"cpu"}},
+		{"the rest on the MachinePool", list("memory", "1Gi"), map[string]string{AnnotationCPU: "4"}, nil},
+		{"all of it on the MachinePool", nil, map[string]string{AnnotationCPU: "4", AnnotationMemory: "8Gi"}, nil},
+		{"an annotation that is no quantity", nil, map[string]string{AnnotationCPU: "many", AnnotationMemory: "8Gi"}, []string{"cpu"}},
+		{"nought", list("cpu", "0", "memory", "1Gi"), nil, []string{"cpu"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, Missing(tt.have, tt.annotations)); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}

@@ -21,6 +21,10 @@ const DefaultMemoryShare = 0.925
 
 // Pool is what is known of a pool.
 type Pool struct {
+	// Group is the key of its group and Shards are those that it is spread over: the
+	// operator labels each Node with its own. Empty: it does not.
+	Group  string
+	Shards []string
 	// Template is what a person says of the Nodes; nil: nothing.
 	Template *api.NodeTemplate
 	// Learned is what was learnt of earlier Nodes; nil: nothing.

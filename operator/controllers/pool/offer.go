@@ -17,7 +17,10 @@ import (
 // what it has. Then what was said before stands: an autoscaler that is told less for a
 // moment would take the pool for another one.
 func (st state) offer() (capacity.Pool, bool) {
-	pool := capacity.Pool{Template: st.pool.Spec.NodeTemplate, Learned: st.pool.Status.Learned, MemoryShare: st.memoryShare}
+	pool := capacity.Pool{
+		Group: st.pool.Spec.Group, Shards: st.pool.Spec.Shards,
+		Template: st.pool.Spec.NodeTemplate, Learned: st.pool.Status.Learned, MemoryShare: st.memoryShare,
+	}
 	for _, name := range st.pool.Spec.Shards {
 		group := st.shards[name].group
 		if group == nil {

@@ -1,10 +1,13 @@
 package pool
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capacity"
@@ -44,7 +47,7 @@ func TestO17_APoolSaysWhatItsNextNodeHas(t *testing.T) {
 }
 
 func TestO17_AMachinePoolIsDescribed(t *testing.T) {
-	const labels = "node.kubernetes.io/instance-type=m,topology.kubernetes.io/region=r"
+	const labels = "node.kubernetes.io/instance-type=m,nstance.dev/group=web,topology.kubernetes.io/region=r"
 	st := settled(1, 1).with(offers("a", true), offers("b", false))
 	machinePool := st.machinePool.DeepCopy()
 	machinePool.Annotations = map[string]string{"mine": "stays"}
@@ -95,5 +98,43 @@ func TestO17_APoolLearnsFromItsNodes(t *testing.T) {
 	silent.pool.Status.Learned = learned.Learned
 	if diff := cmp.Diff(learned.Learned, silent.status(plan{}, nil, nil, start).Learned); diff != "" {
 		t.Error("a shard that has not been heard:", diff)
+	}
+}
+
+func TestO17_APoolOfUnknownCapacitySaysSo(t *testing.T) {
+	limits := func(st *state) {
+		st.machinePool.Annotations = map[string]string{autoscalerMin: "0", autoscalerMax: "9"}
+	}
+	silent := func(st *state) { // the provider does not describe its machine types
+		for _, s := range st.shards {
+			s.group.Capacity = nil
+		}
+	}
+	annotated := func(st *state) {
+		st.machinePool.Annotations[capacity.AnnotationCPU] = "4"
+		st.machinePool.Annotations[capacity.AnnotationMemory] = "8Gi"
+	}
+	half := func(st *state) {
+		st.pool.Spec.NodeTemplate = &infrav1.NodeTemplate{Capacity: infrav1.ResourceList{"cpu": resource.MustParse("4")}}
+	}
+	for _, tt := range []struct {
+		name    string
+		changes []func(*state)
+		want    metav1.ConditionStatus
+		lacks   string
+	}{
+		{"no autoscaler asks", []func(*state){silent}, metav1.ConditionTrue, ""},
+		{"the shards report it", []func(*state){limits}, metav1.ConditionTrue, ""},
+		{"nothing is known", []func(*state){limits, silent}, metav1.ConditionFalse, "cpu and memory of a machine"},
+		{"the user says half of it", []func(*state){limits, silent, half}, metav1.ConditionFalse, "memory of a machine"},
+		{"annotations say it", []func(*state){limits, silent, annotated}, metav1.ConditionTrue, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			st := settled(0, 0).with(append([]func(*state){offers("a", false), offers("b", false)}, tt.changes...)...)
+			got := meta.FindStatusCondition(st.status(plan{}, nil, nil, start).Conditions, infrav1.ConditionCapacityKnown)
+			if got == nil || got.Status != tt.want || !strings.Contains(got.Message, tt.lacks) {
+				t.Errorf("CapacityKnown is %+v, want %s and %q", got, tt.want, tt.lacks)
+			}
+		})
 	}
 }

@@ -111,7 +111,7 @@ func (st state) conditions(p plan, next infrav1.NstanceMachinePoolStatus, twins 
 	parts := st.partsReady()
 	all := []metav1.Condition{
 		st.pausedCondition(), st.conflict(), parts, st.shardsReachable(), st.scaling(p), st.rebalancing(p), st.room(),
-		unique(twins), st.zonal(), st.degraded(), st.ready(next, parts),
+		unique(twins), st.zonal(), st.capacityKnown(next), st.degraded(), st.ready(next, parts),
 	}
 	if st.asMachines {
 		all = append(all, st.nodesJoined())
@@ -240,13 +240,37 @@ func (st state) zonal() metav1.Condition {
 	if st.machinePool == nil || len(st.pool.Spec.Shards) < 2 {
 		return conditions.True(zonal, infrav1.ReasonSingleShardPool, "")
 	}
-	annotations := st.machinePool.Annotations
-	_, hasMin := annotations[autoscalerMin]
-	if _, hasMax := annotations[autoscalerMax]; !hasMin || !hasMax {
+	if !st.autoscaled() {
 		return conditions.True(zonal, infrav1.ReasonNone, "")
 	}
 	return conditions.False(zonal, infrav1.ReasonMultiShardPool,
 		"the autoscaler takes all shards of this pool for one zone; for Pods that need a zone, such as those with volumes, make one pool for each shard")
+}
+
+// autoscaled reports whether the MachinePool says how small and how large it may be.
+func (st state) autoscaled() bool {
+	if st.machinePool == nil {
+		return false
+	}
+	_, hasMin := st.machinePool.Annotations[autoscalerMin]
+	_, hasMax := st.machinePool.Annotations[autoscalerMax]
+	return hasMin && hasMax
+}
+
+// capacityKnown says whether an autoscaler can tell what a Node of this pool would offer
+// while it has none. The autoscaler itself says nothing of a pool that it leaves out.
+func (st state) capacityKnown(next infrav1.NstanceMachinePoolStatus) metav1.Condition {
+	const known = infrav1.ConditionCapacityKnown
+	if !st.autoscaled() {
+		return conditions.True(known, infrav1.ReasonNone, "")
+	}
+	missing := capacity.Missing(next.Capacity, st.machinePool.Annotations)
+	if len(missing) == 0 {
+		return conditions.True(known, infrav1.ReasonAvailable, "")
+	}
+	return conditions.False(known, infrav1.ReasonCapacityUnknown, fmt.Sprintf(
+		"the autoscaler ignores this pool while it has no Node: %s of a machine is unknown; set spec.nodeTemplate.capacity, or scale the MachinePool to 1 once and the operator learns it from the Node",
+		strings.Join(missing, " and ")))
 }
 
 func (st state) degraded() metav1.Condition {

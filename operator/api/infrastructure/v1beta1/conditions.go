@@ -43,6 +43,9 @@ const (
 	// ConditionZonalAutoscaling of NstanceMachinePool is False where an autoscaler cannot
 	// tell the zones of the pool apart.
 	ConditionZonalAutoscaling = "ZonalAutoscaling"
+	// ConditionCapacityKnown of NstanceMachinePool is False where an autoscaler is to scale the
+	// pool and cannot learn what cpu and memory its machines have.
+	ConditionCapacityKnown = "CapacityKnown"
 	// ConditionDeleting is True while the end of an object waits for something.
 	ConditionDeleting = "Deleting"
 
@@ -130,6 +133,7 @@ const (
 	ReasonSharedShard         = "SharedShard"
 	ReasonMultiShardPool      = "MultiShardPool"
 	ReasonSingleShardPool     = "SingleShardPool"
+	ReasonCapacityUnknown     = "CapacityUnknown"
 	ReasonDeletingInstances   = "DeletingInstances"
 )
 

@@ -224,7 +224,7 @@ type NstanceMachinePoolStatus struct {
 
 	// conditions: Ready, Paused, ShardGroupsReady, ShardsReachable, Scaling, Rebalancing,
 	// CapacityAvailable, ProviderIDsUnique, NodesJoined, PoolConflict, ZonalAutoscaling,
-	// FeatureDegraded, Deleting.
+	// CapacityKnown, FeatureDegraded, Deleting.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
