@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/objectstore/memory"
 )
 
 // coordinate lets an operator of the tenant say that it moves work off machines.
@@ -242,4 +244,50 @@ func TestS7_ReplaceFirst(t *testing.T) {
 			t.Errorf("in the end the old machine is there: %v; %d were made, want 3", there, w.cloud.Created())
 		}
 	})
+}
+
+// TestS16_TwoDeletesOfOneInstanceAtOnce: the first decision stands, in storage as in
+// the cache, whatever the second one says of the drain; who wants no drain gets none.
+func TestS16_TwoDeletesOfOneInstanceAtOnce(t *testing.T) {
+	for name, skips := range map[string][2]bool{"with a drain, then without": {false, true}, "without, then with a drain": {true, false}} {
+		t.Run(name, func(t *testing.T) {
+			opts := worldOptions{Drain: "5m", Cloud: drivertest.Options{Conditions: drivertest.Conditions{DeleteTime: time.Hour}}}
+			inWorld(t, opts, func(t *testing.T, w *world) {
+				w.coordinate("default")
+				w.scale(web, 1)
+				w.settle(time.Minute)
+				id, key := w.members(web)[0].ID, w.records()[0].Key()
+				w.store.SetFaults(func(c memory.Call) memory.Fault {
+					if c.Op == memory.OpPut && c.Key == key {
+						return memory.Fault{Latency: time.Second}
+					}
+					return memory.Fault{}
+				})
+				began := time.Now()
+				var all sync.WaitGroup
+				for _, skip := range skips {
+					all.Go(func() {
+						_, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: id.String(), SkipDrain: skip})
+						if err != nil {
+							t.Error(err)
+						}
+					})
+					w.settle(100 * time.Millisecond)
+				}
+				all.Wait()
+				w.settle(10 * time.Second)
+				rec, _, _ := w.reign().records.stored(id)
+				row, _ := w.reign().cache.Instance(id)
+				if stored := removalOf(rec.Deletion); stored != row.Removal {
+					t.Errorf("the record says %+v, the leader %+v", stored, row.Removal)
+				}
+				if at := rec.Deletion.RequestedAt.Time; at.Sub(began) > 50*time.Millisecond {
+					t.Errorf("requested at +%v, want the first one's moment", at.Sub(began))
+				}
+				if row.State != fleet.Deleting {
+					t.Errorf("it is %s, want that it does not drain", row.State)
+				}
+			})
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,23 +102,109 @@ func TestUpsertThatChangesNothingWritesNothing(t *testing.T) {
 	})
 }
 
+// TestF4_ConditionRefusedMergesBothChanges: those who wait in one write are all
+// answered, and nothing of theirs or of the other writer's is lost.
 func TestF4_ConditionRefusedMergesBothChanges(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		w.scale(web, 1)
-		file := w.groupFile() // another writer, of the same term
-		size := 2
-		file.Set("b", "web", config.DynamicGroup{Template: "plain", Size: &size})
-		data, err := config.EncodeGroups(file)
-		if err != nil {
-			t.Fatal(err)
+		another := func() error { // writer, of the same term, while the others are being written
+			time.Sleep(1500 * time.Millisecond)
+			w.store.SetFaults(nil)
+			file, size := w.groupFile(), 2
+			file.Set("b", "web", config.DynamicGroup{Template: "plain", Size: &size})
+			data, err := config.EncodeGroups(file)
+			if err == nil {
+				w.overwrite(groupsKey, string(data))
+			}
+			return err
 		}
-		w.overwrite(groupsKey, string(data))
-		w.scale(other, 3)
+		answers := w.together(
+			func() error { return w.tryScale(other, 3) },
+			another,
+			func() error { return w.tryScale(web, 2) },
+			func() error { return w.tryScale(fleet.GroupID{Tenant: "default", Name: "third"}, 4) },
+		)
+		if err := errors.Join(answers...); err != nil {
+			t.Error(err)
+		}
 		w.settle(time.Minute)
-		if a, b, c := w.sizeOf(web), w.sizeOf(theirs), w.sizeOf(other); a != 1 || b != 2 || c != 3 {
-			t.Errorf("sizes %d, %d, %d, want 1, 2, 3", a, b, c)
+		for id, want := range map[fleet.GroupID]int{web: 2, theirs: 2, other: 3, {Tenant: "default", Name: "third"}: 4} {
+			if got := w.sizeOf(id); got != want {
+				t.Errorf("%s has size %d, want %d", id, got, want)
+			}
 		}
 	})
+}
+
+// TestS15_ARefusedWriteChangesNothing: a change whose write failed was answered with
+// an error, so its repeat is a change, and is in storage when it is acknowledged.
+func TestS15_ARefusedWriteChangesNothing(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.store.SetFaults(func(c memory.Call) memory.Fault {
+			if c.Op == memory.OpPut && c.Key == groupsKey {
+				return memory.Fault{Before: objectstore.ErrUnavailable}
+			}
+			return memory.Fault{}
+		})
+		if err := w.tryScale(web, 2); err == nil {
+			t.Fatal("a change is acknowledged that storage refused")
+		}
+		if size := w.sizeOf(web); size != 1 {
+			t.Errorf("size %d after a change that failed, want 1", size)
+		}
+		w.store.SetFaults(nil)
+		w.scale(web, 2)
+		if entry, _ := w.groupFile().Group("default", "web"); entry.Size == nil || *entry.Size != 2 {
+			t.Errorf("the stored size is %v after the repeat was acknowledged, want 2", entry.Size)
+		}
+	})
+}
+
+// TestF4_OneEtagIsGoodForOneChange: of two who have read the same and wait in one
+// write, the second has to read again.
+func TestF4_OneEtagIsGoodForOneChange(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		etag := w.reign().ListGroups("default")[0].Etag
+		expecting := func(size int32) func() error {
+			return func() error {
+				_, err := w.reign().UpsertGroup(w.ctx, "default", &nstancev1.UpsertGroupRequest{
+					Key: "web", ExpectedEtag: &etag, Config: &nstancev1.GroupConfig{Size: &size},
+				})
+				return err
+			}
+		}
+		answers := w.together(func() error { return w.tryScale(other, 1) }, expecting(5), expecting(7))
+		if answers[0] != nil || answers[1] != nil || !refusedWith(answers[2], codes.Aborted) {
+			t.Errorf("answers %v, want that the third alone is Aborted", answers)
+		}
+		if size := w.sizeOf(web); size != 5 {
+			t.Errorf("size %d, want the first one's 5", size)
+		}
+	})
+}
+
+// together makes calls of which the second and all later ones wait in one write of
+// the group file, in this order, while the first one's is under way. It returns
+// their answers.
+func (w *world) together(calls ...func() error) []error {
+	w.t.Helper()
+	w.store.SetFaults(func(c memory.Call) memory.Fault {
+		if c.Op == memory.OpPut && c.Key == groupsKey {
+			return memory.Fault{Latency: time.Second}
+		}
+		return memory.Fault{}
+	})
+	answers := make([]error, len(calls))
+	var all sync.WaitGroup
+	for i, call := range calls {
+		all.Go(func() { answers[i] = call() })
+		synctest.Wait()
+	}
+	all.Wait()
+	w.store.SetFaults(nil)
+	return answers
 }
 
 func TestF3_LostAnswerOfTheGroupWrite(t *testing.T) {
@@ -153,10 +240,9 @@ func TestS1_LaterTermInTheGroupFileEndsTheReign(t *testing.T) {
 		if _, err := w.shard().Reign(); err == nil {
 			t.Error("the server goes on leading after a later term has written")
 		}
-		if err := <-w.stopped; !errors.Is(err, errSuperseded) {
+		if err := w.ended(); !errors.Is(err, errSuperseded) {
 			t.Errorf("Lead returned %v, want that it is superseded", err)
 		}
-		w.stopped <- nil
 	})
 }
 

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -170,8 +171,8 @@ func TestValidHostname(t *testing.T) {
 	}
 }
 
-// TestS8_DeletedGroupsShareOneBound: they are planned at the same time, each with
-// all the room there is.
+// TestS8_DeletedGroupsShareOneBound: they are deleted and planned at the same time,
+// each with all the room there is.
 func TestS8_DeletedGroupsShareOneBound(t *testing.T) {
 	inWorld(t, worldOptions{Cloud: drivertest.Options{Conditions: drivertest.Conditions{DeleteTime: time.Hour}}}, func(t *testing.T, w *world) {
 		groups := []fleet.GroupID{web, {Tenant: "default", Name: "db"}, theirs}
@@ -180,12 +181,15 @@ func TestS8_DeletedGroupsShareOneBound(t *testing.T) {
 		}
 		w.settle(time.Minute)
 		w.store.SetFaults(func(memory.Call) memory.Fault { return memory.Fault{Latency: 100 * time.Millisecond} })
+		var all sync.WaitGroup
 		for _, g := range groups {
-			if err := w.reign().DeleteGroup(w.ctx, g.Tenant, &nstancev1.DeleteGroupRequest{Key: g.Name}); err != nil {
-				t.Fatal(err)
-			}
+			all.Go(func() {
+				if err := w.reign().DeleteGroup(w.ctx, g.Tenant, &nstancev1.DeleteGroupRequest{Key: g.Name}); err != nil {
+					t.Error(err)
+				}
+			})
 		}
-		w.reign().enqueueAll()
+		all.Wait()
 		w.settle(30 * time.Second)
 		w.store.SetFaults(nil)
 		condemned := 0

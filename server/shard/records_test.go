@@ -43,10 +43,9 @@ func TestS1_LaterTermInARecordEndsTheReign(t *testing.T) {
 			t.Error("a certificate was issued under a past term")
 		}
 		synctest.Wait()
-		if err := <-w.stopped; !errors.Is(err, errSuperseded) {
+		if err := w.ended(); !errors.Is(err, errSuperseded) {
 			t.Errorf("Lead returned %v, want that it is superseded", err)
 		}
-		w.stopped <- nil
 	})
 }
 
@@ -69,10 +68,9 @@ func TestS1_RecordOfALaterTermIsFound(t *testing.T) {
 		}
 		w.settle(auditInterval + time.Minute)
 		var superseded *SupersededError
-		if err := <-w.stopped; !errors.As(err, &superseded) || superseded.Term != 9 {
+		if err := w.ended(); !errors.As(err, &superseded) || superseded.Term != 9 {
 			t.Errorf("Lead returned %v, want that term 9 has superseded it", err)
 		}
-		w.stopped <- nil
 	})
 }
 

@@ -128,10 +128,9 @@ func TestTakeOverFindsALaterTerm(t *testing.T) {
 		w.stop()
 		w.term = 3 // one that has slept
 		w.start()
-		if err := <-w.stopped; !errors.Is(err, errSuperseded) {
+		if err := w.ended(); !errors.Is(err, errSuperseded) {
 			t.Errorf("S1: Lead returned %v, want that it is superseded", err)
 		}
-		w.stopped <- nil
 	})
 }
 

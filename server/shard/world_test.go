@@ -329,6 +329,20 @@ func (w *world) stop() error {
 	return err
 }
 
+// ended returns what Lead returned; a leader that goes on leading fails the test
+// within a minute instead of keeping it waiting.
+func (w *world) ended() error {
+	w.t.Helper()
+	select {
+	case err := <-w.stopped:
+		w.stopped <- nil
+		return err
+	case <-time.After(time.Minute):
+		w.t.Fatal("the server goes on leading")
+		return nil
+	}
+}
+
 func (w *world) close() {
 	if err := w.stop(); err != nil {
 		w.t.Errorf("lead: %v", err)
@@ -370,7 +384,9 @@ func (w *world) tryScale(group fleet.GroupID, size int) error {
 	w.sizes[group] = max(w.sizes[group], size)
 	w.mu.Unlock()
 	n, template := int32(size), "plain"
-	_, err = r.UpsertGroup(w.ctx, group.Tenant, &nstancev1.UpsertGroupRequest{
+	ctx, cancel := context.WithTimeout(w.ctx, 10*time.Minute) // who is never answered fails, and waits no longer
+	defer cancel()
+	_, err = r.UpsertGroup(ctx, group.Tenant, &nstancev1.UpsertGroupRequest{
 		Key: group.Name, Config: &nstancev1.GroupConfig{Size: &n, Template: &template},
 	})
 	return err
