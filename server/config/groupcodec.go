@@ -51,7 +51,7 @@ func (f *GroupFile) Clone() *GroupFile {
 	for tenant, groups := range f.Groups {
 		c.Groups[tenant] = maps.Clone(groups)
 	}
-	c.texts, c.changed = f.texts.clone(), nil
+	c.texts, c.changed, c.before = f.texts.clone(), nil, nil
 	return &c
 }
 
@@ -60,11 +60,12 @@ func (f *GroupFile) Clone() *GroupFile {
 func (f *GroupFile) Changed() []GroupKey { return slices.Collect(maps.Keys(f.changed)) }
 
 // change notes that an entry is not what it was.
-func (f *GroupFile) change(tenant, key string) {
+func (f *GroupFile) change(tenant, key string, old *DynamicGroup) {
 	if f.changed == nil {
 		f.changed = map[GroupKey]bool{}
 	}
 	f.changed[GroupKey{tenant, key}] = true
+	f.before.note(GroupKey{tenant, key}, old)
 	f.texts.change(tenant, key, f.Groups[tenant][key] != nil)
 }
 
@@ -96,14 +97,16 @@ func (f *GroupFile) Set(tenant, key string, g DynamicGroup) {
 	if f.Groups[tenant] == nil {
 		f.Groups[tenant] = map[string]*DynamicGroup{}
 	}
+	old := f.Groups[tenant][key]
 	f.Groups[tenant][key] = &g
-	f.change(tenant, key)
+	f.change(tenant, key, old)
 }
 
 // Remove takes the entry of a group out.
 func (f *GroupFile) Remove(tenant, key string) {
+	old := f.Groups[tenant][key]
 	delete(f.Groups[tenant], key)
-	f.change(tenant, key)
+	f.change(tenant, key, old)
 	if len(f.Groups[tenant]) == 0 {
 		delete(f.Groups, tenant)
 	}

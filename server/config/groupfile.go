@@ -28,6 +28,7 @@ type GroupFile struct {
 	extra   map[string]json.RawMessage
 	texts   groupTexts        // of the entries as they were last encoded; nil: never
 	changed map[GroupKey]bool // the entries set or removed since Clone
+	before  *edited           // what the edit under way has changed; nil: none is
 }
 
 // DynamicGroup is what the API has set for a group: all of a dynamic group, or

@@ -15,7 +15,8 @@ import (
 //
 // A shard may have thousands of groups, and every change of one writes the file:
 // the text of an entry is kept with the file and its clones until the entry
-// changes, so that a change costs one entry and a copy of the rest.
+// changes, so that a change costs one entry and a copy of the rest. A file that
+// would be too large to be read is [ErrTooLarge].
 func EncodeGroups(f *GroupFile) ([]byte, error) {
 	frame := *f
 	frame.Groups = nil
@@ -38,6 +39,9 @@ func EncodeGroups(f *GroupFile) ([]byte, error) {
 	}
 	out.Write(after)
 	out.WriteByte('\n')
+	if out.Len() > MaxGroupFileBytes {
+		return nil, fmt.Errorf("encode group file: %w", ErrTooLarge)
+	}
 	return out.Bytes(), nil
 }
 

@@ -15,7 +15,7 @@ type Quota struct {
 	Machines *int `json:"machines,omitempty" jsonschema:"minimum=0,maximum=1000000"`
 	// Groups that the API has made or changed. Default: 500 where the shard has several tenants, else 5000.
 	Groups *int `json:"groups,omitempty" jsonschema:"minimum=0,maximum=5000"`
-	// Bytes of the tenant's entries in the group file. Default: 1 MiB, or its share of 6 MiB where that is less; with one tenant no limit of its own. All tenants together may have 8 MiB.
+	// Bytes of the tenant's entries in the group file. Default: 1 MiB, or its share of 6 MiB where that is less; with one tenant no limit of its own. All tenants together may have 7 MiB: the rest of the file is the server's.
 	Bytes *int `json:"bytes,omitempty" jsonschema:"minimum=0,maximum=8388608"`
 }
 
@@ -76,8 +76,8 @@ func (c *checker) quotas(server, tenants jsonc.Path) {
 			sum += c.cfg.bytesOf(name)
 		}
 	})
-	if sum > jsonc.MaxBytes {
-		c.add(tenants, fmt.Sprintf("the quotas of all tenants come to %d bytes of the group file, which holds %d", sum, jsonc.MaxBytes),
+	if sum > maxTenantBytes {
+		c.add(tenants, fmt.Sprintf("the quotas of all tenants come to %d bytes of the group file, which has room for %d", sum, maxTenantBytes),
 			"lower quota.bytes of some tenants, or server.default_quota.bytes")
 	}
 }

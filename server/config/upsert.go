@@ -46,6 +46,9 @@ func CheckUpsert(cfg *Config, file *GroupFile, tenant, key string, change GroupC
 	if err := checkShape(change); err != nil {
 		return DynamicGroup{}, err
 	}
+	if err := checkStorable(change); err != nil {
+		return DynamicGroup{}, err
+	}
 	entry = change.apply(entry, isStatic)
 	l := layers{tenant: tenant, key: key, template: entry.Template, dynamic: &entry}
 	if isStatic {
@@ -325,9 +328,11 @@ func unknownName[V any](what, name string, known map[string]V) string {
 }
 
 // shorten keeps a foreign name from filling a message.
-func shorten(s string) string {
-	if len(s) > 64 {
-		return strings.ToValidUTF8(s[:64], "") + "…"
+func shorten(s string) string { return shortenTo(s, 64) }
+
+func shortenTo(s string, most int) string {
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s
 }

@@ -27,7 +27,7 @@ func (r *Reign) UpsertGroup(ctx context.Context, tenant string, req *nstancev1.U
 	ctx, span := r.traces.start(ctx, "group.upsert", id)
 	defer span.End()
 	written, write := r.traces.start(ctx, "group.write", id)
-	err := r.wanted.change(written, func(cfg *config.Config, file *config.GroupFile) (bool, error) {
+	err := r.wanted.change(written, asker{tenant: tenant}, func(cfg *config.Config, file *config.GroupFile) (bool, error) {
 		if req.ExpectedEtag != nil && etagOf(cfg, file, id) != *req.ExpectedEtag {
 			return false, refuse(codes.Aborted, "ETAG_MISMATCH", "group %q has changed since it was read", req.Key)
 		}
@@ -64,7 +64,7 @@ func (r *Reign) DeleteGroup(ctx context.Context, tenant string, req *nstancev1.D
 	}
 	id := fleet.GroupID{Tenant: tenant, Name: req.Key}
 	now := r.now()
-	err := r.wanted.change(ctx, func(cfg *config.Config, file *config.GroupFile) (bool, error) {
+	err := r.wanted.change(ctx, asker{tenant: tenant, ends: true}, func(cfg *config.Config, file *config.GroupFile) (bool, error) {
 		entry, ok := file.Group(tenant, req.Key)
 		if !ok || entry.DeletedAt != nil {
 			return false, nil
@@ -145,6 +145,7 @@ func groupRefusal(err error) error {
 		locked  *config.LockedFieldError
 		invalid *config.InvalidError
 		managed *config.ManagedByOtherError
+		quota   *config.QuotaError
 	)
 	switch {
 	case errors.As(err, &refusal), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -155,6 +156,8 @@ func groupRefusal(err error) error {
 		return refuse(codes.FailedPrecondition, "MANAGED_BY_OTHER", "%v", err)
 	case errors.As(err, &invalid):
 		return refuse(codes.InvalidArgument, "INVALID_GROUP", "%v", err)
+	case errors.As(err, &quota), errors.Is(err, config.ErrTooLarge):
+		return refuse(codes.ResourceExhausted, "QUOTA_EXCEEDED", "%v", err)
 	case errors.Is(err, config.ErrGroupNotFound):
 		return refuse(codes.NotFound, "NOT_FOUND", "group not found")
 	default:

@@ -31,11 +31,26 @@ func (w *wanted) commit(ctx context.Context, batch []*groupChange) error {
 				continue
 			}
 		}
+		if errors.Is(err, config.ErrTooLarge) && len(pending) > 1 {
+			return w.commitEach(ctx, pending)
+		}
 		answer(pending, err)
 		return err
 	}
 	answer(batch, errEditLost)
 	return nil
+}
+
+// commitEach writes changes one by one that do not fit into the file together, so
+// that only those are refused that find no room (S24).
+func (w *wanted) commitEach(ctx context.Context, batch []*groupChange) error {
+	var errs []error
+	for _, c := range batch {
+		if err := w.commit(ctx, []*groupChange{c}); !errors.Is(err, config.ErrTooLarge) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func answer(changes []*groupChange, err error) {
@@ -62,7 +77,7 @@ func (w *wanted) tryCommit(ctx context.Context, batch []*groupChange) ([]*groupC
 	}
 	var pending []*groupChange
 	for _, c := range batch {
-		changed, err := c.edit(cfg, file)
+		changed, err := file.Attempt(c.by.tenant, c.by.room(cfg), func() (bool, error) { return c.edit(cfg, file) })
 		if err != nil || !changed && (etag != "" || hold != nil) {
 			c.done <- err
 			continue
@@ -136,7 +151,7 @@ func (w *wanted) apply(ctx context.Context, static Static) error {
 	known := w.hold == nil
 	w.mu.RUnlock()
 	if known {
-		err := w.change(ctx, func(_ *config.Config, file *config.GroupFile) (bool, error) {
+		err := w.change(ctx, asker{}, func(_ *config.Config, file *config.GroupFile) (bool, error) {
 			return adopt(static.Config, file)
 		})
 		if err != nil {
@@ -178,7 +193,7 @@ func (w *wanted) settle(ctx context.Context, id fleet.GroupID, counts fleet.Coun
 		return
 	}
 	w.r.tasks.Go(func() {
-		err := w.change(w.r.ctx, func(_ *config.Config, file *config.GroupFile) (bool, error) {
+		err := w.change(w.r.ctx, asker{}, func(_ *config.Config, file *config.GroupFile) (bool, error) {
 			entry, ok := file.Group(id.Tenant, id.Name)
 			if !ok || entry.DeletedAt == nil {
 				return false, nil // somebody brought it back
@@ -217,6 +232,9 @@ func adopt(cfg *config.Config, file *config.GroupFile) (bool, error) {
 	if now := config.StaticCopy(cfg); !reflect.DeepEqual(now, file.Static) && len(now)+len(file.Static) > 0 {
 		file.Static = now
 		changed = true
+	}
+	if file.Static != nil && !file.Fits() {
+		file.Static = nil // what is in force counts more than what a group was when it leaves
 	}
 	return changed, nil
 }

@@ -16,9 +16,6 @@ import (
 	"nstance.dev/server/fleet"
 )
 
-// maxPauseReason is the longest reason of a pause, in bytes.
-const maxPauseReason = 500
-
 // SetPause stops creates, deletes and rotation in a scope until it ends or is
 // cleared; decisions are made and shown as before (S23). It is durable when the
 // call returns, and no create or delete is sent from then on. A pause of the
@@ -34,17 +31,16 @@ func (r *Reign) SetPause(ctx context.Context, tenant string, req *nstancev1.SetP
 	}
 	now := r.now()
 	p.Reason, p.Since = strings.TrimSpace(req.Reason), &config.Time{Time: now}
-	switch {
-	case p.Reason == "":
-		return nil, refuse(codes.InvalidArgument, "INVALID_FIELD", "reason: it is empty; say why, for those who find the shard paused")
-	case len(p.Reason) > maxPauseReason:
-		return nil, refuse(codes.InvalidArgument, "INVALID_FIELD", "reason: %d bytes; at most %d", len(p.Reason), maxPauseReason)
-	case req.Until != nil && !req.Until.AsTime().After(now):
-		return nil, refuse(codes.InvalidArgument, "INVALID_FIELD", "until: %s is past", req.Until.AsTime().Format(time.RFC3339))
-	case req.Until != nil:
+	if req.Until != nil {
 		p.Until = &config.Time{Time: req.Until.AsTime()}
 	}
-	err = r.wanted.change(ctx, func(_ *config.Config, file *config.GroupFile) (bool, error) {
+	if err := p.Check(); err != nil {
+		return nil, refuse(codes.InvalidArgument, "INVALID_FIELD", "%v", err)
+	}
+	if p.Until != nil && !p.Until.After(now) {
+		return nil, refuse(codes.InvalidArgument, "INVALID_FIELD", "until: %s is past", p.Until.Format(time.RFC3339))
+	}
+	err = r.wanted.change(ctx, asker{tenant: tenant}, func(_ *config.Config, file *config.GroupFile) (bool, error) {
 		file.SetPause(p, now)
 		return true, nil
 	})
@@ -63,7 +59,7 @@ func (r *Reign) ClearPause(ctx context.Context, tenant string, req *nstancev1.Cl
 		return err
 	}
 	found := false
-	err = r.wanted.change(ctx, func(_ *config.Config, file *config.GroupFile) (bool, error) {
+	err = r.wanted.change(ctx, asker{tenant: tenant}, func(_ *config.Config, file *config.GroupFile) (bool, error) {
 		found = file.ClearPause(p, r.now()) || r.wanted.lost()
 		return found, nil
 	})

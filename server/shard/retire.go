@@ -20,7 +20,7 @@ func (r *Reign) retire(ctx context.Context, in cache.Instance, skipDrain bool) e
 	}
 	tenant, key := in.Group.Tenant, in.Group.Name
 	named := config.Retired{ID: in.ID.String(), At: config.Time{Time: r.now()}, SkipDrain: skipDrain}
-	err := r.wanted.change(ctx, func(cfg *config.Config, file *config.GroupFile) (bool, error) {
+	err := r.wanted.change(ctx, asker{tenant: tenant, ends: true}, func(cfg *config.Config, file *config.GroupFile) (bool, error) {
 		entry, _ := file.Group(tenant, key)
 		if i := slices.IndexFunc(entry.Retired, func(one config.Retired) bool { return one.ID == named.ID }); i >= 0 {
 			if !skipDrain || entry.Retired[i].SkipDrain {

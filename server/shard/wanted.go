@@ -49,8 +49,25 @@ type wanted struct {
 type edit func(*config.Config, *config.GroupFile) (bool, error)
 
 type groupChange struct {
+	by   asker
 	edit edit
 	done chan error
+}
+
+// asker is who asks for a change of the group file. The zero value is the server
+// itself, which no quota binds.
+type asker struct {
+	tenant string
+	ends   bool // it asks for less: that may go a little beyond its quota of bytes
+}
+
+// room is how many bytes of the group file the asker may fill.
+func (a asker) room(cfg *config.Config) int {
+	room := cfg.GroupBytes(a.tenant)
+	if a.ends {
+		room += room / 8
+	}
+	return room
 }
 
 // groupChangesAtOnce bounds the changes that wait for a write.
@@ -94,8 +111,22 @@ func (w *wanted) load(ctx context.Context) error {
 		}
 		w.set(file, obj.ETag)
 	}
-	sign := &groupChange{edit: adoptAndSign, done: make(chan error, 1)}
-	return w.commit(ctx, []*groupChange{sign})
+	return w.sign(ctx)
+}
+
+// sign writes the file under this term. One that would be too large to be read
+// again is left as it is, and held: somebody has to shorten it.
+func (w *wanted) sign(ctx context.Context) error {
+	c := &groupChange{edit: adoptAndSign, done: make(chan error, 1)}
+	err := w.commit(ctx, []*groupChange{c})
+	if err == nil {
+		err = <-c.done
+	}
+	if invalid := (*config.InvalidError)(nil); errors.Is(err, config.ErrTooLarge) || errors.As(err, &invalid) {
+		w.keep(&holding{why: "the group file cannot be written by this server and is left alone until somebody repairs it: " + err.Error()})
+		return nil
+	}
+	return err
 }
 
 // keep holds every group that is not static as it is.
@@ -290,8 +321,8 @@ func (w *wanted) known(id fleet.GroupID) fleet.Group {
 
 // change has an edit of the group file made durable and waits for it. Edits of
 // many callers share one write; each gets its own answer.
-func (w *wanted) change(ctx context.Context, edit edit) error {
-	c := &groupChange{edit: edit, done: make(chan error, 1)}
+func (w *wanted) change(ctx context.Context, by asker, edit edit) error {
+	c := &groupChange{by: by, edit: edit, done: make(chan error, 1)}
 	select {
 	case w.changes <- c:
 	case <-ctx.Done():

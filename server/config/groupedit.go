@@ -1,0 +1,215 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"nstance.dev/server/config/jsonc"
+)
+
+// MaxGroupFileBytes is how large a group file may be: [DecodeGroups] reads no larger
+// one, and [EncodeGroups] writes none.
+const MaxGroupFileBytes = jsonc.MaxBytes
+
+// ownRoom is what the server's own edits have of the group file, whatever tenants
+// have put into it: its term, the copies of the static groups, what it unlocks.
+const ownRoom = 1 << 20
+
+// maxTenantBytes is what all tenants together may have of the group file.
+const maxTenantBytes = MaxGroupFileBytes - ownRoom
+
+// GroupBytes is how many bytes of the group file a tenant may fill: its quota, and
+// never all.
+func (c *Config) GroupBytes(tenant string) int {
+	return min(c.QuotaOf(tenant).Bytes, maxTenantBytes)
+}
+
+// ErrTooLarge says that a group file would be larger than [MaxGroupFileBytes].
+var ErrTooLarge = fmt.Errorf("the group file would have more than %d MiB; delete groups, or shorten their vars and args", MaxGroupFileBytes>>20)
+
+// edited is what a file was before the edit that is under way.
+type edited struct {
+	frame   GroupFile // shares everything with the file
+	entries map[GroupKey]*DynamicGroup
+}
+
+func (e *edited) note(key GroupKey, old *DynamicGroup) {
+	if e == nil {
+		return
+	}
+	if _, noted := e.entries[key]; !noted {
+		e.entries[key] = old
+	}
+}
+
+// Attempt makes an edit of the file that tenant asks for, and keeps it only if the
+// next leader can read what it leaves (S24): each entry that it has set, the pauses
+// and the static copies decode again to the same, and the entries and pauses of the
+// tenant take at most limit bytes, or no more than before. Else, and if the edit
+// returns an error, the file is as it was. Errors are those of the edit, a
+// [QuotaError], or an [InvalidError]. An empty tenant is the server itself, which
+// no limit binds.
+func (f *GroupFile) Attempt(tenant string, limit int, edit func() (changed bool, err error)) (bool, error) {
+	had, err := f.bytesOf(tenant)
+	if err != nil {
+		return false, err
+	}
+	f.before = &edited{frame: *f, entries: map[GroupKey]*DynamicGroup{}}
+	defer func() { f.before = nil }()
+	changed, err := edit()
+	if err == nil {
+		err = f.checkEdit()
+	}
+	if err == nil && tenant != "" {
+		err = f.checkBytes(tenant, had, limit)
+	}
+	if err != nil {
+		f.undo()
+		return false, err
+	}
+	return changed, nil
+}
+
+// Fits says whether the file can be written, and read again, by its size.
+func (f *GroupFile) Fits() bool {
+	_, err := EncodeGroups(f)
+	return !errors.Is(err, ErrTooLarge)
+}
+
+// undo takes back the edit that is under way.
+func (f *GroupFile) undo() {
+	before := f.before
+	f.before = nil
+	for key, old := range before.entries {
+		if old == nil {
+			f.Remove(key.Tenant, key.Group)
+		} else {
+			f.Set(key.Tenant, key.Group, *old)
+		}
+	}
+	f.Term, f.Paused, f.Static = before.frame.Term, before.frame.Paused, before.frame.Static
+}
+
+// checkEdit says what of the edit that is under way could not be read again.
+func (f *GroupFile) checkEdit() error {
+	for key := range f.before.entries {
+		if entry, ok := f.Group(key.Tenant, key.Group); ok {
+			if err := checkEntry(key, entry); err != nil {
+				return err
+			}
+		}
+	}
+	if err := f.checkPauses(); err != nil {
+		return err
+	}
+	if reflect.ValueOf(f.Static).Pointer() == reflect.ValueOf(f.before.frame.Static).Pointer() {
+		return nil
+	}
+	if _, err := readBack(&GroupFile{Static: f.Static}); err != nil {
+		return &InvalidError{Field: "groups", Msg: "the copy of the static groups could not be read again: " + err.Error()}
+	}
+	return nil
+}
+
+// checkEntry reads an entry as it would stand in the file.
+func checkEntry(key GroupKey, entry DynamicGroup) error {
+	alone := &GroupFile{}
+	alone.Set(key.Tenant, key.Group, entry)
+	again, err := readBack(alone)
+	if err == nil {
+		if same, _ := again.Group(key.Tenant, key.Group); !same.Equal(entry) {
+			err = errors.New("it would read as something else")
+		}
+	}
+	if err != nil {
+		return &InvalidError{Field: "group", Msg: "it could not be read again: " + shortenTo(err.Error(), 300)}
+	}
+	return nil
+}
+
+// checkPauses reads the pauses that the edit under way has set.
+func (f *GroupFile) checkPauses() error {
+	type scope struct{ scope, tenant, group string }
+	before := make(map[scope]Pause, len(f.before.frame.Paused))
+	for _, p := range f.before.frame.Paused {
+		before[scope{p.Scope, p.Tenant, p.Group}] = p
+	}
+	set := slices.DeleteFunc(slices.Clone(f.Paused), func(p Pause) bool {
+		old, ok := before[scope{p.Scope, p.Tenant, p.Group}]
+		return ok && reflect.DeepEqual(old, p)
+	})
+	if len(set) == 0 {
+		return nil
+	}
+	if _, err := readBack(&GroupFile{Paused: set}); err != nil {
+		return &InvalidError{Field: "pause", Msg: "it could not be read again: " + shortenTo(err.Error(), 300)}
+	}
+	return nil
+}
+
+// readBack reads a file as the next leader would.
+func readBack(f *GroupFile) (*GroupFile, error) {
+	data, err := EncodeGroups(f)
+	if err != nil {
+		return nil, err
+	}
+	return DecodeGroups("the group file", data)
+}
+
+// checkBytes compares what a tenant has after an edit with what it may have.
+func (f *GroupFile) checkBytes(tenant string, had, limit int) error {
+	has, err := f.bytesOf(tenant)
+	if err == nil && has > limit && has > had {
+		err = &QuotaError{Field: "bytes", Would: has, Limit: limit}
+	}
+	return err
+}
+
+// bytesOf is what the entries and pauses of a tenant take of the file; 0 for no
+// tenant.
+func (f *GroupFile) bytesOf(tenant string) (int, error) {
+	if tenant == "" {
+		return 0, nil
+	}
+	if f.texts == nil {
+		f.texts = newGroupTexts(f.Groups)
+	}
+	n, err := f.texts[tenant].bytes(f.Groups[tenant])
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range f.Paused {
+		if p.Tenant == tenant {
+			text, err := json.Marshal(p)
+			if err != nil {
+				return 0, err
+			}
+			n += len(text) + pauseIndent
+		}
+	}
+	return n, nil
+}
+
+// What the file adds to the text of a member and to that of a pause, at most:
+// separators, line breaks and spaces.
+const (
+	memberIndent = len(",\n      ")
+	pauseIndent  = 100
+)
+
+// bytes is what the members take of the file.
+func (m memberTexts) bytes(entries map[string]*DynamicGroup) (int, error) {
+	n := 0
+	for i := range m {
+		if m[i].text == nil {
+			if err := m[i].encode(entries[m[i].key]); err != nil {
+				return 0, fmt.Errorf("group %s: %w", m[i].key, err)
+			}
+		}
+		n += len(m[i].text) + memberIndent
+	}
+	return n, nil
+}
