@@ -18,15 +18,18 @@ import (
 
 const (
 	moveTime  = time.Minute      // one attempt to move the interface, its waits included
-	leaveTime = 30 * time.Second // until an interface has left an instance
+	plainTime = 15 * time.Second // until an interface has left an instance that lives
+	forceTime = 30 * time.Second // and one that it was taken from by force
 	lookAgain = time.Second      // between two looks at an interface that is on its way
+
+	mostIndexes = 4 // device indexes that one attempt tries
 )
 
 var errNoLeaderNetwork = errors.New("no leader_network is configured")
 
-// AssignLeaderNetwork attaches the leader's interface to this instance, and takes it
-// from another one by force: a server that has lost its lease may not be there to
-// let go. It returns once the interface is attached.
+// AssignLeaderNetwork attaches the leader's interface to this instance, and detaches it
+// from another one before: a server that has lost its lease may not be there to let
+// go. It returns once the interface is attached.
 func (d *Driver) AssignLeaderNetwork(ctx context.Context, _ driver.Addresses) error {
 	const op = "assign-leader-network"
 	if err := d.movable(ctx, op); err != nil {
@@ -61,7 +64,7 @@ func (d *Driver) AssignLeaderNetwork(ctx context.Context, _ driver.Addresses) er
 }
 
 // ReleaseLeaderNetwork detaches the interface, if this instance has it, and does
-// not wait for that.
+// not wait for that. It never uses force: the next leader does, if it has to.
 func (d *Driver) ReleaseLeaderNetwork(ctx context.Context) error {
 	const op = "release-leader-network"
 	if err := d.movable(ctx, op); err != nil {
@@ -72,10 +75,10 @@ func (d *Driver) ReleaseLeaderNetwork(ctx context.Context) error {
 		return err
 	}
 	eni, err := d.leaderInterface(ctx, op)
-	if err != nil || holder(eni) != self {
+	if err != nil || holder(eni) != self || leaving(eni) {
 		return err
 	}
-	return d.detach(ctx, op, eni)
+	return d.detach(ctx, op, eni, false)
 }
 
 func (d *Driver) movable(ctx context.Context, op string) error {
@@ -90,30 +93,69 @@ func (d *Driver) movable(ctx context.Context, op string) error {
 
 // bring takes the interface from wherever it is and attaches it to self.
 func (d *Driver) bring(ctx context.Context, op string, eni types.NetworkInterface, self string) error {
-	if holder(eni) != "" && !leaving(eni) {
-		if err := d.detach(ctx, op, eni); err != nil {
+	if holder(eni) != "" {
+		if err := d.vacate(ctx, op, eni); err != nil {
 			return err
 		}
 	}
-	if err := d.awaitInterface(ctx, op, leaveTime, available); err != nil {
+	return d.attach(ctx, op, self)
+}
+
+// vacate takes the interface from the instance that has it: plainly, and by force from
+// one that has not let go in time. Force may leave the index of the device blocked and
+// the metadata of that instance wrong until it is stopped and started, so EC2 names it
+// the last resort.
+// Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DetachNetworkInterface.html
+func (d *Driver) vacate(ctx context.Context, op string, eni types.NetworkInterface) error {
+	if !leaving(eni) {
+		if err := d.detach(ctx, op, eni, false); err != nil {
+			return err
+		}
+	}
+	err := d.awaitInterface(ctx, op, plainTime, available)
+	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil { // it has left, or nobody knows whether it does
 		return err
 	}
-	index, err := d.freeDevice(ctx, op, self)
+	now, err := d.leaderInterface(ctx, op)
 	if err != nil {
 		return err
 	}
-	_, err = d.ec2.AttachNetworkInterface(ctx, &ec2.AttachNetworkInterfaceInput{
-		NetworkInterfaceId: eni.NetworkInterfaceId, InstanceId: sdk.String(self), DeviceIndex: sdk.Int32(index),
-	})
+	if now.Attachment != nil {
+		d.opts.Log.WarnContext(ctx, "detaching the leader's interface by force", "interface", d.opts.LeaderInterface,
+			"instance", holder(now), "reason", fmt.Sprintf("not detached within %v", plainTime))
+		if err := d.detach(ctx, op, now, true); err != nil {
+			return err
+		}
+	}
+	return d.awaitInterface(ctx, op, forceTime, available)
+}
+
+// attach puts the interface at the lowest device index of self that is free. One that
+// force has blocked looks free in what EC2 describes; then it is the next.
+func (d *Driver) attach(ctx context.Context, op, self string) error {
+	used, err := d.usedDevices(ctx, op, self)
+	if err != nil {
+		return err
+	}
+	for range mostIndexes {
+		index := lowestFree(used)
+		_, err = d.ec2.AttachNetworkInterface(ctx, &ec2.AttachNetworkInterfaceInput{
+			NetworkInterfaceId: sdk.String(d.opts.LeaderInterface), InstanceId: sdk.String(self), DeviceIndex: sdk.Int32(index),
+		})
+		if !codeIs(err, "InvalidParameterValue") {
+			break
+		}
+		used = append(used, index)
+	}
 	if err != nil {
 		return fail(op, changes, err)
 	}
 	return nil
 }
 
-func (d *Driver) detach(ctx context.Context, op string, eni types.NetworkInterface) error {
+func (d *Driver) detach(ctx context.Context, op string, eni types.NetworkInterface, force bool) error {
 	_, err := d.ec2.DetachNetworkInterface(ctx, &ec2.DetachNetworkInterfaceInput{
-		AttachmentId: eni.Attachment.AttachmentId, Force: sdk.Bool(true),
+		AttachmentId: eni.Attachment.AttachmentId, Force: sdk.Bool(force),
 	})
 	if err != nil && !codeIs(err, "InvalidAttachmentID.NotFound") { // somebody was faster
 		return fail(op, changes, err)
@@ -152,11 +194,11 @@ func (d *Driver) awaitInterface(ctx context.Context, op string, patience time.Du
 	}
 }
 
-// freeDevice is the lowest index at which self has no interface; 0 is its own.
-func (d *Driver) freeDevice(ctx context.Context, op, self string) (int32, error) {
+// usedDevices are the indexes at which self has an interface; 0 is its own.
+func (d *Driver) usedDevices(ctx context.Context, op, self string) ([]int32, error) {
 	instances, err := d.describe(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{self}})
 	if err != nil {
-		return 0, fail(op, reads, err)
+		return nil, fail(op, reads, err)
 	}
 	var used []int32
 	for _, i := range instances {
@@ -166,9 +208,10 @@ func (d *Driver) freeDevice(ctx context.Context, op, self string) (int32, error)
 			}
 		}
 	}
-	return lowestFree(used), nil
+	return used, nil
 }
 
+// lowestFree is the lowest index that is not used, above 0.
 func lowestFree(used []int32) int32 {
 	index := int32(1)
 	for slices.Contains(used, index) {

@@ -3,6 +3,7 @@ package aws_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -12,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"nstance.dev/providers/aws"
@@ -225,4 +228,89 @@ func TestOwnIDIsNotWaitedForInLine(t *testing.T) {
 		}
 		w.pass(time.Minute) // the last question is given up
 	})
+}
+
+// Force may block the index of a device and leave the metadata of its instance wrong
+// until that is stopped; so it is the last resort.
+func TestLeaderNetworkIsForcedOnlyFromWhoHangs(t *testing.T) {
+	opts := slow()
+	opts.Detach = 5 * time.Second
+	for name, c := range map[string]struct {
+		hangs  bool
+		forced bool
+		within time.Duration
+	}{
+		"from a server that lives": {hangs: false, forced: false, within: 10 * time.Second},
+		"from one that hangs":      {hangs: true, forced: true, within: 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, opts, func(t *testing.T, w *world) {
+				other := w.Plant(nil)
+				w.pass(time.Minute)
+				first, second := w.driver(t, ""), w.driver(t, other)
+				if err := assign(first)(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if c.hangs && !w.Hang(w.server) {
+					t.Fatal("the first server does not run")
+				}
+				began := time.Now()
+				if err := assign(second)(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took > c.within {
+					t.Errorf("it took %v, want at most %v", took, c.within)
+				}
+				if got := w.leader(t); got != other {
+					t.Errorf("it is at %q, want %q", got, other)
+				}
+				if forced := w.forced(t, w.server) > 0; forced != c.forced {
+					t.Errorf("taken by force: %t, want %t", forced, c.forced)
+				}
+				if err := assign(first)(t.Context()); err != nil { // at another index, if the old one is blocked
+					t.Errorf("the first takes it back: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A server that lets go has all the time that it takes.
+func TestLeaderNetworkIsReleasedWithoutForce(t *testing.T) {
+	inWorld(t, slow(), func(t *testing.T, w *world) {
+		d := w.driver(t, "")
+		for range 3 {
+			if err := assign(d)(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.pass(time.Minute)
+			if err := d.ReleaseLeaderNetwork(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.pass(time.Minute)
+		}
+		if n := w.forced(t, w.server); n != 0 {
+			t.Errorf("%d interfaces were taken by force from a server that let go of them", n)
+		}
+	})
+}
+
+// forced counts the traces of force on an instance: interfaces that its metadata shows
+// and that are not attached any more.
+func (w *world) forced(t *testing.T, instance string) int {
+	t.Helper()
+	client := imds.New(imds.Options{HTTPClient: &http.Client{Transport: wire.RoundTripper(w.Metadata(instance))}, Retryer: sdk.NopRetryer{}})
+	out, err := client.GetMetadata(t.Context(), &imds.GetMetadataInput{Path: "network/interfaces/macs/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	macs, err := io.ReadAll(out.Content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := len(strings.Fields(string(macs))) - 1 // and its own
+	if w.leader(t) == instance {
+		shown--
+	}
+	return shown
 }

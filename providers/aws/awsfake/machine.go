@@ -20,8 +20,10 @@ type machine struct {
 	tags   map[string]string
 	ipv4   netip.Addr
 	ipv6   netip.Addr
-	nic    string    // its first network interface
-	notice time.Time // when a spot machine is to end; the zero value: it was not told
+	nic    string                // its first network interface
+	hangs  bool                  // its system does nothing any more
+	stuck  map[int]*netInterface // taken away by force, by the index that it keeps blocked
+	notice time.Time             // when a spot machine is to end; the zero value: it was not told
 }
 
 // Machine is the truth about an instance, whatever the API shows.

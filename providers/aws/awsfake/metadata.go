@@ -4,7 +4,9 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -84,6 +86,7 @@ func (s *metadata) inSession(token string) bool {
 func (c *Cloud) metadata(id, path string) (value string, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.letGo(time.Now())
 	m := c.find(id)
 	if m == nil {
 		return "", false
@@ -99,6 +102,9 @@ func (c *Cloud) metadata(id, path string) (value string, found bool) {
 		value, found = m.tags[key]
 		return value, found
 	}
+	if nics, of := strings.CutPrefix(name, "network/interfaces/macs"); below && of {
+		return c.devices(m, strings.Trim(nics, "/"))
+	}
 	value, found = map[string]string{
 		"ami-id":                      m.image.ID,
 		"instance-id":                 m.id,
@@ -112,6 +118,32 @@ func (c *Cloud) metadata(id, path string) (value string, found bool) {
 		"spot/instance-action":        m.interruption(),
 	}[name]
 	return value, found && below && value != ""
+}
+
+// devices is what a machine learns of its network interfaces: their hardware addresses,
+// and by those what each is. Tools that configure a host go by this.
+func (c *Cloud) devices(m *machine, path string) (value string, found bool) {
+	first := &netInterface{Interface: Interface{ID: m.nic, Subnet: m.subnet.ID, IPv4: m.ipv4}}
+	all := append([]*netInterface{first}, c.attached(m.id)...)
+	for _, index := range slices.Sorted(maps.Keys(m.stuck)) {
+		all = append(all, m.stuck[index])
+	}
+	mac, property, _ := strings.Cut(path, "/")
+	var macs []string
+	for _, i := range all {
+		macs = append(macs, i.mac()+"/")
+		if i.mac() == mac {
+			value, found = map[string]string{
+				"device-number": strconv.Itoa(i.index),
+				"interface-id":  i.ID,
+				"local-ipv4s":   i.IPv4.String(),
+				"mac":           mac,
+				"subnet-id":     i.Subnet,
+			}[property]
+			return value, found
+		}
+	}
+	return strings.Join(macs, "\n"), path == ""
 }
 
 func (m *machine) lifeCycle() string {

@@ -2,6 +2,8 @@ package awsfake
 
 import (
 	"cmp"
+	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"time"
@@ -18,7 +20,16 @@ type netInterface struct {
 	attachment string
 	index      int       // of the device
 	since      time.Time // of the attachment
+	detaching  bool      // its detachment was asked for
 	leaves     time.Time // when it will have been detached; the zero value: it stays
+}
+
+// mac is the hardware address of an interface. It is the interface's for ever.
+func (i *netInterface) mac() string {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(i.ID)) // never fails
+	h := sum.Sum32()
+	return fmt.Sprintf("0a:fa:%02x:%02x:%02x:%02x", byte(h>>24), byte(h>>16), byte(h>>8), byte(h))
 }
 
 // free takes an interface away from wherever it is.
@@ -133,7 +144,7 @@ func (c *Cloud) interfaceItem(i *netInterface) interfaceItem {
 		ID: i.attachment, InstanceID: i.machine, DeviceIndex: i.index,
 		Status: types.AttachmentStatusAttached, AttachTime: timestamp(i.since),
 	}
-	if !i.leaves.IsZero() {
+	if i.detaching {
 		item.Status, item.Attachment.Status = types.NetworkInterfaceStatusDetaching, types.AttachmentStatusDetaching
 	}
 	return item
@@ -147,6 +158,15 @@ func (c *Cloud) zone(subnet string) string {
 		}
 	}
 	return ""
+}
+
+// stick leaves behind, on the machine, what a detachment by force does.
+func (m *machine) stick(i *netInterface) {
+	if m.stuck == nil {
+		m.stuck = map[int]*netInterface{}
+	}
+	left := *i
+	m.stuck[i.index] = &left
 }
 
 type attachReply struct {
@@ -183,7 +203,7 @@ func (c *Cloud) attachNetworkInterface(in *ec2.AttachNetworkInterfaceInput) (any
 		return nil, refuse("IncorrectInstanceState", "Instance '%s' is not in the 'running' or 'stopped' state.", m.id)
 	case c.zone(i.Subnet) != m.subnet.Zone:
 		return nil, refuse("InvalidParameterCombination", "You may not attach a network interface to an instance if they are not in the same availability zone")
-	case index == 0, slices.ContainsFunc(there, func(o *netInterface) bool { return o.index == index }):
+	case index == 0, m.stuck[index] != nil, slices.ContainsFunc(there, func(o *netInterface) bool { return o.index == index }):
 		return nil, refuse("InvalidParameterValue", "Instance '%s' already has an interface attached at device index '%d'.", m.id, index)
 	case len(there)+2 > mostInterfaces:
 		return nil, refuse("AttachmentLimitExceeded", "Interface count %d exceeds the limit for %s", len(there)+2, m.kind.Name)
@@ -197,7 +217,10 @@ type doneReply struct {
 	Return bool `xml:"return"`
 }
 
-// detachNetworkInterface takes Options.Detach, by force or not.
+// detachNetworkInterface takes Options.Detach. A machine that hangs lets go of an
+// interface by force alone. What the reference says may follow from force, does: until
+// the machine was stopped, nothing can be attached at the index of the device, and the
+// machine's metadata goes on to show the interface ("DetachNetworkInterface").
 func (c *Cloud) detachNetworkInterface(in *ec2.DetachNetworkInterfaceInput) (any, error) {
 	if in.AttachmentId == nil {
 		return nil, missing("attachmentId")
@@ -205,9 +228,14 @@ func (c *Cloud) detachNetworkInterface(in *ec2.DetachNetworkInterfaceInput) (any
 	now := time.Now()
 	for _, i := range c.interfaces {
 		if i.machine != "" && i.attachment == *in.AttachmentId {
-			if i.leaves.IsZero() {
+			m, force := c.find(i.machine), aws.ToBool(in.Force)
+			if i.leaves.IsZero() && (force || !m.hangs) {
 				i.leaves = now.Add(c.opts.Detach)
 			}
+			if force && m.is(now, running) {
+				m.stick(i)
+			}
+			i.detaching = true
 			return &doneReply{Return: true}, nil
 		}
 	}

@@ -1,6 +1,7 @@
 package awsfake
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,7 @@ func TestNetworkInterfaceMoves(t *testing.T) {
 			return out.AttachmentId, nil
 		}
 		detach := func(attachment *string) error {
-			_, err := vm.DetachNetworkInterface(ctx, &ec2.DetachNetworkInterfaceInput{AttachmentId: attachment, Force: aws.Bool(true)})
+			_, err := vm.DetachNetworkInterface(ctx, &ec2.DetachNetworkInterfaceInput{AttachmentId: attachment})
 			return err
 		}
 		show := func() types.NetworkInterface {
@@ -88,5 +89,97 @@ func TestNetworkInterfaceMoves(t *testing.T) {
 		}
 		_, err = attach(eni, other, 1)
 		wantCode(t, "attach to a machine that has ended", err, "IncorrectInstanceState")
+	})
+}
+
+// The reference warns of force: what it says may happen, happens here.
+func TestForcedDetachmentLeavesTraces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Options{Detach: 10 * time.Second, Stop: time.Second, Boot: time.Second})
+		vm, ctx := c.client(), t.Context()
+		one := c.Plant(nil)
+		attach := func(index int32) (string, error) {
+			out, err := vm.AttachNetworkInterface(ctx, &ec2.AttachNetworkInterfaceInput{
+				NetworkInterfaceId: aws.String(eni), InstanceId: &one, DeviceIndex: &index,
+			})
+			if err != nil {
+				return "", err
+			}
+			return *out.AttachmentId, nil
+		}
+		detach := func(attachment string, force bool) {
+			t.Helper()
+			_, err := vm.DetachNetworkInterface(ctx, &ec2.DetachNetworkInterfaceInput{AttachmentId: &attachment, Force: &force})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		status := func() types.NetworkInterfaceStatus {
+			t.Helper()
+			out, err := vm.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{eni}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out.NetworkInterfaces[0].Status
+		}
+		shown := func() int {
+			t.Helper()
+			macs, err := learns(ctx, c.imds(one), "network/interfaces/macs/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(strings.Fields(macs))
+		}
+		attached := func(index int32) string {
+			t.Helper()
+			attachment, err := attach(index)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return attachment
+		}
+
+		detach(attached(1), false)
+		if got := shown(); got != 1 || status() != types.NetworkInterfaceStatusAvailable {
+			t.Errorf("after a plain detachment the metadata shows %d interfaces, and it is %s", got, status())
+		}
+		detach(attached(1), true)
+		if got := shown(); got != 2 {
+			t.Errorf("after force the metadata shows %d interfaces, want the old one still", got)
+		}
+		_, err := attach(1)
+		wantCode(t, "attach at an index that was forced free", err, "InvalidParameterValue")
+		second := attached(2)
+		if !c.Hang(one) {
+			t.Fatal("it does not run")
+		}
+		detach(second, false)
+		if got := status(); got != types.NetworkInterfaceStatusDetaching {
+			t.Errorf("a machine that hangs has let go: %s", got)
+		}
+		detach(second, true)
+		if got := status(); got != types.NetworkInterfaceStatusAvailable {
+			t.Errorf("after force it is %s", got)
+		}
+		for _, power := range []func() error{
+			func() error {
+				_, err := vm.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: []string{one}})
+				return err
+			},
+			func() error {
+				_, err := vm.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{one}})
+				return err
+			},
+		} {
+			if err := power(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if got := shown(); got != 1 {
+			t.Errorf("after a stop and a start the metadata shows %d interfaces", got)
+		}
+		attached(1)
 	})
 }

@@ -80,6 +80,7 @@ func (c *Cloud) powerOff(id string) bool {
 
 func (c *Cloud) halt(m *machine, now time.Time, why stateReason) {
 	m.life = m.life.then(now, why, stopping, c.opts.Stop, stopped)
+	m.hangs, m.stuck = false, nil
 	c.guests.stop(m.id, 0)
 }
 
@@ -131,6 +132,7 @@ func (c *Cloud) rebootInstances(in *ec2.RebootInstancesInput) (any, error) {
 		if at.state != running {
 			return "", m.wrongState("rebooted", at.state)
 		}
+		m.hangs = false
 		c.boot(m)
 		return running, nil
 	})

@@ -81,8 +81,9 @@ func (c *Cloud) SetEnd(end time.Duration) {
 	c.opts.End = end
 }
 
-// Hang has a machine do nothing any more while EC2 goes on to say that it runs. It
-// reports whether the machine was on.
+// Hang has a machine do nothing any more while EC2 goes on to say that it runs: it does
+// not even let go of a network interface that is detached without force. It reports
+// whether the machine was on.
 func (c *Cloud) Hang(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,6 +91,7 @@ func (c *Cloud) Hang(id string) bool {
 	if m == nil || !m.is(time.Now(), pending, running) {
 		return false
 	}
+	m.hangs = true
 	c.guests.stop(id, 0)
 	return true
 }
