@@ -42,14 +42,20 @@ func labelValue(text string) string {
 	return strings.ReplaceAll(strings.ToLower(text), "_", "-")
 }
 
-// ownerFilter selects the machines of an owner; see
-// https://cloud.google.com/compute/docs/reference/rest/v1/instances/list.
+// ownerFilter selects the machines of an owner.
 func ownerFilter(owner driver.Owner) string {
 	var terms []string
 	for _, l := range [][2]string{{labelManaged, "true"}, {labelCluster, labelValue(owner.Cluster)}, {labelShard, labelValue(owner.Shard)}} {
 		terms = append(terms, "labels."+l[0]+" = "+strconv.Quote(l[1]))
 	}
-	return strings.Join(terms, " AND ")
+	return allOf(terms...)
+}
+
+// allOf is a filter that every one of several expressions has to hold for. The API
+// wants each of them in parentheses; see
+// https://cloud.google.com/compute/docs/reference/rest/v1/instances/list.
+func allOf(expressions ...string) string {
+	return "(" + strings.Join(expressions, ") AND (") + ")"
 }
 
 // owned reports whether labels are those of a machine of the owner.

@@ -50,7 +50,7 @@ func (d *Driver) deletions(ctx context.Context, target uint64) ([]*computepb.Ope
 // operationsOn are the operations of a type on the resource with a number that the
 // zone remembers, those that go on included; it does for two weeks.
 func (d *Driver) operationsOn(ctx context.Context, zone, kind string, target uint64) (ops []*computepb.Operation, err error) {
-	filter := fmt.Sprintf(`operationType = %q AND targetId = %d`, kind, target)
+	filter := allOf(fmt.Sprintf("operationType = %q", kind), fmt.Sprintf("targetId = %d", target))
 	it := d.api.operations.List(ctx, &computepb.ListZoneOperationsRequest{Project: d.project, Zone: zone, Filter: &filter})
 	for {
 		op, err := it.Next()

@@ -62,7 +62,7 @@ func TestMachine(t *testing.T) {
 
 func TestOwnerFilter(t *testing.T) {
 	got := ownerFilter(driver.Owner{Cluster: "prod", Shard: "eu-1"})
-	want := `labels.nstance-managed = "true" AND labels.nstance-cluster-id = "prod" AND labels.nstance-shard = "eu-1"`
+	want := `(labels.nstance-managed = "true") AND (labels.nstance-cluster-id = "prod") AND (labels.nstance-shard = "eu-1")`
 	if got != want {
 		t.Errorf("the filter is %s, want %s", got, want)
 	}

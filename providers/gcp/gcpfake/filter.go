@@ -11,9 +11,9 @@ import (
 
 // filter is an expression over an entry of a listing, as the parameter filter has it
 // on https://docs.cloud.google.com/compute/docs/reference/rest/v1/instances/list:
-// comparisons of a field with a value, joined by AND, OR and parentheses, where AND
-// may be left out; or one or several comparisons with the regular expressions of eq
-// and ne.
+// comparisons of a field with a value, joined by AND and OR, where AND may be left out;
+// or one or several comparisons with the regular expressions of eq and ne. "To filter
+// on multiple expressions, provide each separate expression within parentheses."
 type filter interface {
 	match(protoreflect.Message) (bool, error)
 }
@@ -183,8 +183,9 @@ func (p *parser) all() (filter, error) {
 			}
 		}
 		var g filter
-		g, err = p.alternatives()
-		f = both{f, g}
+		if g, err = p.alternatives(); err == nil {
+			f, err = both{f, g}, p.apart(f, g)
+		}
 	}
 	return f, err
 }
@@ -196,11 +197,25 @@ func (p *parser) alternatives() (filter, error) {
 			break
 		}
 		var g filter
-		g, err = p.term()
-		f = either{f, g}
+		if g, err = p.term(); err == nil {
+			f, err = either{f, g}, p.apart(f, g)
+		}
 	}
 	return f, err
 }
+
+// apart returns an error unless each of several expressions is in parentheses.
+func (p *parser) apart(several ...filter) error {
+	for _, f := range several {
+		if c, bare := f.(comparison); bare {
+			return p.wrong("%s %s ... is one of several expressions and not in parentheses", c.path, c.op)
+		}
+	}
+	return nil
+}
+
+// enclosed is an expression in parentheses.
+type enclosed struct{ filter }
 
 func (p *parser) term() (filter, error) {
 	switch {
@@ -221,7 +236,7 @@ func (p *parser) term() (filter, error) {
 		if err != nil {
 			return nil, err
 		}
-		return f, p.next()
+		return enclosed{f}, p.next()
 	}
 	return p.comparison()
 }

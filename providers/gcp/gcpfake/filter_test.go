@@ -32,11 +32,18 @@ func TestFilters(t *testing.T) {
 		"id < 5":                              no,
 		"(status = RUNNING) (name = other)":   no,
 		"(status = RUNNING) (name = knc-1)":   yes,
-		"status=RUNNING AND labels.nstance-managed=true AND labels.nstance-shard=one": yes,
-		"name=a OR name=knc-1":                    yes,
-		"name=a OR name=b OR status=RUNNING":      yes,
-		"status=RUNNING OR name=a AND name=b":     no, // OR binds more tightly
-		"(status=RUNNING) OR (name=a AND name=b)": yes,
+		"(status=RUNNING) AND (labels.nstance-managed=true) AND (labels.nstance-shard=one)": yes,
+		"(name=a) OR (name=knc-1)":                    yes,
+		"(name=a) OR (name=b) OR (status=RUNNING)":    yes,
+		"(status=RUNNING) OR (name=a) AND (name=b)":   no, // OR binds more tightly
+		"(status=RUNNING) OR ((name=a) AND (name=b))": yes,
+		"status=RUNNING AND name=knc-1":               wrong, // each of several has to be in parentheses
+		"status=RUNNING name=knc-1":                   wrong,
+		"status=RUNNING OR name=knc-1":                wrong,
+		"(status=RUNNING) AND name=knc-1":             wrong,
+		"(status=RUNNING AND name=knc-1)":             wrong,
+		"name eq knc-.* AND status eq RUNNING":        wrong,
+		"(name = knc-1) AND NOT status = STAGING":     yes,
 		"NOT name=a":     yes,
 		"name eq knc-.*": yes,
 		"name eq nc":     no,

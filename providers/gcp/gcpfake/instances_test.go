@@ -223,7 +223,7 @@ func TestAListingHasPagesAndAFilter(t *testing.T) {
 		}
 		for _, size := range []uint32{0, 1, 2, 500} {
 			before := a.Gate().Count("instances.list")
-			got, err := a.names("labels.nstance-shard=1 AND labels.n:*", size)
+			got, err := a.names("(labels.nstance-shard=1) AND (labels.n:*)", size)
 			if err != nil {
 				t.Fatal(err)
 			}

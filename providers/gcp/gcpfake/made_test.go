@@ -71,7 +71,7 @@ func TestOperationsAreListed(t *testing.T) {
 		if _, err := a.instances.Insert(t.Context(), a.request("knc2")); err != nil {
 			t.Fatal(err)
 		}
-		for filter, want := range map[string]int{"": 2, "status=DONE": 1, "operationType=insert AND status!=DONE": 1, "operationType=delete": 0} {
+		for filter, want := range map[string]int{"": 2, "status=DONE": 1, "(operationType=insert) AND (status!=DONE)": 1, "operationType=delete": 0} {
 			it := a.ops.List(t.Context(), &computepb.ListZoneOperationsRequest{Project: a.Project(), Zone: a.zone, Filter: &filter})
 			if got := everyone(t, it.Next, (*computepb.Operation).GetName); len(got) != want {
 				t.Errorf("%q: %q, want %d", filter, got, want)

@@ -36,7 +36,7 @@ func TestMachineTypes(t *testing.T) {
 		if _, err := types.Get(t.Context(), &computepb.GetMachineTypeRequest{Project: a.Project(), Zone: a.zone, MachineType: "huge"}); said(err) != "404 notFound" {
 			t.Errorf("an unknown one: %v", err)
 		}
-		it := types.List(t.Context(), &computepb.ListMachineTypesRequest{Project: a.Project(), Zone: a.zone, Filter: new("architecture=ARM64 AND guestCpus>1")})
+		it := types.List(t.Context(), &computepb.ListMachineTypesRequest{Project: a.Project(), Zone: a.zone, Filter: new("(architecture=ARM64) AND (guestCpus>1)")})
 		same(t, "list", everyone(t, it.Next, say), []string{
 			"c4a-standard-2 ARM64 2 vCPU 8192 MB", "n4a-standard-2 ARM64 2 vCPU 8192 MB", "t2a-standard-4 ARM64 4 vCPU 16384 MB"})
 	})
