@@ -27,6 +27,7 @@ VM.Audit
 VM.Clone
 VM.Config.CDROM
 VM.Config.CPU
+VM.Config.Cloudinit
 VM.Config.Disk
 VM.Config.Memory
 VM.Config.Network

@@ -84,7 +84,10 @@ func life(t *testing.T, privileges []string) (wrong string) {
 	synctest.Test(t, func(t *testing.T) {
 		token := proxmoxfake.DefaultToken
 		token.Privileges = privileges
-		cloud := proxmoxfake.New(proxmoxfake.Options{Tokens: []proxmoxfake.Token{token}})
+		cloud := proxmoxfake.New(proxmoxfake.Options{Tokens: []proxmoxfake.Token{token}, Templates: []proxmoxfake.Template{
+			{VMID: 9001, Name: "debian-13", Node: "pve1", Storage: "local-lvm", Config: map[string]string{"ide2": "local-lvm:cloudinit"}},
+			{VMID: 9100, Name: "debian-13-ceph", Node: "pve1", Storage: "ceph"},
+		}})
 		d, err := proxmox.New(proxmox.Options{
 			URL: "https://pve.example:8006/api2/json", Shard: "one",
 			TokenID: token.ID, TokenSecret: token.Secret, Transport: wire.RoundTripper(cloud),

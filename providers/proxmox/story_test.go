@@ -241,8 +241,37 @@ func TestF29_OthersMachines(t *testing.T) {
 	})
 }
 
+// A cloud-init drive that the template has gives way to the machine's CD, wherever it is,
+// for a server that has the documented role and no other privilege. One at most is left
+// for cloud-init to find.
+func TestTemplateWithACloudInitDrive(t *testing.T) {
+	for _, option := range []string{"ide2", "scsi1"} {
+		synctest.Test(t, func(t *testing.T) {
+			token := proxmoxfake.DefaultToken
+			token.Privileges = role(t)
+			cloud := proxmoxfake.New(proxmoxfake.Options{
+				Tokens: []proxmoxfake.Token{token},
+				Templates: []proxmoxfake.Template{{
+					VMID: 9001, Name: "debian-13", Node: "pve2", Storage: "local-lvm", Config: map[string]string{option: "local-lvm:cloudinit"},
+				}},
+			})
+			defer cloud.Close()
+			req := requestFor(t, onLVM())
+			made(t, open(t, cloud), req)
+			config := cloud.Machines()[0].Config
+			if !strings.HasPrefix(config["ide2"], "local:iso/"+string(req.InstanceID)+".iso,media=cdrom") {
+				t.Errorf("%s: its CD is %q", option, config["ide2"])
+			}
+			_, volumes := traces(cloud)
+			if config["scsi1"] != "" || slices.ContainsFunc(volumes, func(v string) bool { return strings.Contains(v, ":vm-1") && strings.Contains(v, "cloudinit") }) {
+				t.Errorf("%s: it still has a cloud-init drive: %v, %q", option, config, volumes)
+			}
+		})
+	}
+}
+
 // The text that a template has in its notes is there in its machines, beside ours;
-// so are its tags, and a cloud-init drive of its own gives way to the CD.
+// so are its tags.
 func TestWhatATemplateHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := proxmoxfake.New(proxmoxfake.Options{Templates: []proxmoxfake.Template{{

@@ -42,9 +42,13 @@ func (c *Cloud) clone(r *request) (any, error) {
 	for _, grant := range []struct{ path, privilege string }{
 		{fmt.Sprintf("/vms/%d", to), "VM.Allocate"},
 		{"/storage/" + where, "Datastore.AllocateSpace"},
-		{"/sdn/zones/localnetwork", "SDN.Use"},
 	} {
 		if err := r.need(grant.path, grant.privilege); err != nil {
+			return nil, err
+		}
+	}
+	if m := c.machines[r.vmid]; m != nil {
+		if err := r.mayBridges(m.config); err != nil {
 			return nil, err
 		}
 	}
@@ -192,8 +196,8 @@ func (c *Cloud) endClone(t *task, now time.Time, job cloning) {
 	for option, value := range from.config {
 		switch {
 		case option == "template" || option == "lock" || strings.HasPrefix(option, "unused"):
-		case driveName.MatchString(option) && !parseDrive(value).cdrom():
-			copied, err := c.copyDisk(value, job, now)
+		case driveName.MatchString(option) && (!parseDrive(value).cdrom() || parseDrive(value).cloudinit()):
+			copied, err := c.copyDrive(value, job, now)
 			if err != nil {
 				c.undoClone(job.to)
 				t.end(now, "clone failed: "+err.Error())
@@ -218,6 +222,20 @@ func (c *Cloud) endClone(t *task, now time.Time, job cloning) {
 		c.pools[job.pool] = append(c.pools[job.pool], job.to)
 	}
 	t.end(now, "OK")
+}
+
+// copyDrive makes the copy of a disk; of a cloud-init drive, which is never linked, one of
+// the machine's own.
+func (c *Cloud) copyDrive(value string, job cloning, now time.Time) (string, error) {
+	d := parseDrive(value)
+	if !d.cloudinit() {
+		return c.copyDisk(value, job, now)
+	}
+	storage, _, _ := strings.Cut(d.volume, ":")
+	if job.storage != "" {
+		storage = job.storage
+	}
+	return c.allocateCloudinit(storage, job.node, job.to, now)
 }
 
 // copyDisk makes the copy of a disk, whole or linked, and returns its option.

@@ -19,52 +19,63 @@ var configMeta = schema{
 	"background_delay": {kind: "integer", min: 1, max: 30},
 }
 
-// options are those of a machine's configuration that the API lets a caller set.
+// cloudinitOrNetwork stands for two privileges, either of which will do.
+const cloudinitOrNetwork = "VM.Config.Cloudinit|VM.Config.Network"
+
+// options are those of a machine's configuration that the API lets a caller set. What
+// changes take beside the privilege named here says mayDevice.
 var options = schema{
 	"acpi":         {kind: "boolean", grant: "VM.Config.HWType"},
 	"agent":        {grant: "VM.Config.Options"},
-	"affinity":     {grant: "VM.Config.CPU"},
+	"affinity":     {},
+	"allow-ksm":    {kind: "boolean", grant: "VM.Config.Memory"},
+	"args":         {},
+	"audio0":       {grant: "VM.Config.HWType"},
 	"autostart":    {kind: "boolean", grant: "VM.Config.Options"},
 	"balloon":      {kind: "integer", grant: "VM.Config.Memory"},
 	"bios":         {enum: []string{"seabios", "ovmf"}, grant: "VM.Config.Options"},
-	"boot":         {grant: "VM.Config.Options"},
-	"bootdisk":     {grant: "VM.Config.Options"},
-	"cicustom":     {grant: "VM.Config.Cloudinit"},
-	"cipassword":   {grant: "VM.Config.Cloudinit"},
-	"citype":       {enum: []string{"configdrive2", "nocloud", "opennebula"}, grant: "VM.Config.Cloudinit"},
-	"ciupgrade":    {kind: "boolean", grant: "VM.Config.Cloudinit"},
-	"ciuser":       {grant: "VM.Config.Cloudinit"},
+	"boot":         {grant: "VM.Config.Disk"},
+	"bootdisk":     {grant: "VM.Config.Disk"},
+	"cicustom":     {grant: cloudinitOrNetwork},
+	"cipassword":   {grant: cloudinitOrNetwork},
+	"citype":       {enum: []string{"configdrive2", "nocloud", "opennebula"}, grant: cloudinitOrNetwork},
+	"ciupgrade":    {kind: "boolean", grant: cloudinitOrNetwork},
+	"ciuser":       {grant: cloudinitOrNetwork},
 	"cores":        {kind: "integer", min: 1, grant: "VM.Config.CPU"},
 	"cpu":          {grant: "VM.Config.CPU"},
 	"cpulimit":     {kind: "number", grant: "VM.Config.CPU"},
 	"cpuunits":     {kind: "integer", min: 1, grant: "VM.Config.CPU"},
 	"description":  {length: 8192, grant: "VM.Config.Options"},
-	"hookscript":   {grant: "VM.Config.Options"},
-	"hotplug":      {grant: "VM.Config.Options"},
-	"ipconfig[n]":  {grant: "VM.Config.Network"},
+	"hookscript":   {},
+	"hostpci[n]":   {grant: "VM.Config.HWType"},
+	"hotplug":      {grant: "VM.Config.HWType"},
+	"ipconfig[n]":  {grant: cloudinitOrNetwork},
 	"kvm":          {kind: "boolean", grant: "VM.Config.HWType"},
 	"machine":      {grant: "VM.Config.HWType"},
 	"memory":       {format: regexp.MustCompile(`^(current=)?\d+$`), like: "memory property string", grant: "VM.Config.Memory"},
 	"name":         {format: dnsName, like: "DNS name", grant: "VM.Config.Options"},
-	"nameserver":   {grant: "VM.Config.Network"},
+	"nameserver":   {grant: cloudinitOrNetwork},
 	"net[n]":       {grant: "VM.Config.Network"},
 	"numa":         {kind: "boolean", grant: "VM.Config.CPU"},
+	"numa[n]":      {grant: "VM.Config.CPU"},
 	"onboot":       {kind: "boolean", grant: "VM.Config.Options"},
 	"ostype":       {enum: []string{"other", "wxp", "w2k", "w2k3", "w2k8", "wvista", "win7", "win8", "win10", "win11", "l24", "l26", "solaris"}, grant: "VM.Config.Options"},
 	"protection":   {kind: "boolean", grant: "VM.Config.Options"},
 	"rng0":         {grant: "VM.Config.HWType"},
 	"scsihw":       {enum: []string{"lsi", "lsi53c810", "virtio-scsi-pci", "virtio-scsi-single", "megasas", "pvscsi"}, grant: "VM.Config.HWType"},
-	"searchdomain": {grant: "VM.Config.Network"},
+	"searchdomain": {grant: cloudinitOrNetwork},
 	"serial[n]":    {grant: "VM.Config.HWType"},
 	"smbios1":      {grant: "VM.Config.HWType"},
 	"sockets":      {kind: "integer", min: 1, grant: "VM.Config.CPU"},
-	"sshkeys":      {grant: "VM.Config.Cloudinit"},
+	"sshkeys":      {grant: cloudinitOrNetwork},
 	"startup":      {grant: "VM.Config.Options"},
 	"tablet":       {kind: "boolean", grant: "VM.Config.HWType"},
 	"tags":         {format: tagList, like: "tag list", grant: "VM.Config.Options"},
+	"usb[n]":       {grant: "VM.Config.HWType"},
 	"vcpus":        {kind: "integer", min: 1, grant: "VM.Config.CPU"},
 	"vga":          {grant: "VM.Config.HWType"},
-	"vmgenid":      {grant: "VM.Config.HWType"},
+	"vmgenid":      {},
+	"watchdog":     {grant: "VM.Config.HWType"},
 	"efidisk[n]":   {grant: "VM.Config.Disk"},
 	"ide[n]":       {grant: "VM.Config.Disk"},
 	"sata[n]":      {grant: "VM.Config.Disk"},
@@ -129,30 +140,20 @@ func (c *Cloud) checkConfig(m *machine, r *request) error {
 	if digest := r.params["digest"]; digest != "" && digest != m.digest() {
 		return die("detected modified configuration - file changed by other user? Try again.")
 	}
-	path := r.path()
-	for _, option := range slices.Sorted(maps.Keys(r.params)) {
-		if err := r.need(path, grantFor(option, r.params[option])); err != nil {
+	for _, names := range [][]string{deleted(r.params), slices.Sorted(maps.Keys(r.params))} {
+		if err := c.mayChange(r, names); err != nil {
 			return err
 		}
 	}
+	if err := r.mayBridges(r.params); err != nil {
+		return err
+	}
 	for _, option := range deleted(r.params) {
-		if err := r.need(path, grantFor(option, m.config[option])); err != nil {
-			return err
+		if _, set := r.params[option]; set {
+			return badParam("delete", "you can't use '-%s' and -delete %s' at the same time", option, option)
 		}
 	}
 	return m.locked()
-}
-
-// grantFor is the privilege that setting an option takes.
-func grantFor(option, value string) string {
-	p, known := options.find(option)
-	switch {
-	case !known:
-		return "VM.Config.Options"
-	case driveName.MatchString(option) && parseDrive(value).cdrom():
-		return "VM.Config.CDROM"
-	}
-	return p.grant
 }
 
 func deleted(params map[string]string) []string {
@@ -176,11 +177,26 @@ func (c *Cloud) applyAgain(m *machine, r *request, now time.Time) error {
 func (c *Cloud) applyConfig(m *machine, r *request, now time.Time) error {
 	config := maps.Clone(m.config)
 	for _, option := range deleted(r.params) {
+		if err := c.mayDevice(r, option, config[option]); err != nil {
+			return err
+		}
+		c.detach(m, config[option])
 		delete(config, option)
 	}
 	for _, option := range slices.Sorted(maps.Keys(r.params)) {
 		if _, meta := configMeta[option]; meta || option == "boot" {
 			continue
+		}
+		for _, value := range []string{config[option], r.params[option]} { // the old one, and the new one
+			if err := c.mayDevice(r, option, value); err != nil {
+				return err
+			}
+		}
+		if other := cloudinitDrive(config); parseDrive(r.params[option]).cloudinit() && other != "" && other != option {
+			return die("%s - cloud-init drive is already attached at '%s'", option, other)
+		}
+		if driveName.MatchString(option) {
+			c.detach(m, config[option])
 		}
 		value, err := c.option(m, r, option, now)
 		if err != nil {
@@ -210,9 +226,6 @@ func (c *Cloud) option(m *machine, r *request, option string, now time.Time) (st
 	case option == "tags":
 		return uniqueTags(value), nil
 	case strings.HasPrefix(option, "net"):
-		if err := r.need("/sdn/zones/localnetwork", "SDN.Use"); err != nil {
-			return "", err
-		}
 		if !strings.Contains(strings.Split(value, ",")[0], "=") {
 			value = newAddress(value, m.id)
 		}

@@ -14,7 +14,9 @@ import (
 var (
 	driveName = regexp.MustCompile(`^(ide[0-3]|sata[0-5]|scsi([0-9]|[12][0-9]|30)|virtio([0-9]|1[0-5])|efidisk0|tpmstate0)$`)
 	sizeForm  = regexp.MustCompile(`^(\+?)(\d+(\.\d+)?)([KMGT]?)$`)
-	newDisk   = regexp.MustCompile(`^([^:/\s]+):(\d+(\.\d+)?)$`) // storage:GiB
+	// cloudinitName is qemu-server's drive_is_cloudinit.
+	cloudinitName = regexp.MustCompile(`[:/](vm-\d+-)?cloudinit(\.(raw|qcow2|vmdk))?$`)
+	newDisk       = regexp.MustCompile(`^([^:/\s]+):(\d+(\.\d+)?)$`) // storage:GiB
 )
 
 // drive is the value of an option such as scsi0.
@@ -29,7 +31,48 @@ func parseDrive(value string) drive {
 }
 
 func (d drive) cdrom() bool {
-	return slices.Contains(d.options, "media=cdrom") || d.volume == "cdrom" || strings.HasSuffix(d.volume, ":cloudinit")
+	return slices.Contains(d.options, "media=cdrom") || d.volume == "cdrom" || d.cloudinit()
+}
+
+// cloudinit reports whether it is a drive that Proxmox VE itself makes for cloud-init:
+// storage:cloudinit in a call, storage:vm-100-cloudinit once it is made.
+func (d drive) cloudinit() bool { return cloudinitName.MatchString(d.volume) }
+
+// cloudinitDrive is the option of a configuration's cloud-init drive; empty: none.
+func cloudinitDrive(config map[string]string) string {
+	for _, option := range driveNames(config) {
+		if parseDrive(config[option]).cloudinit() {
+			return option
+		}
+	}
+	return ""
+}
+
+// allocateCloudinit makes a machine's cloud-init drive on a storage and returns its option.
+func (c *Cloud) allocateCloudinit(storage, node string, vmid int, now time.Time) (string, error) {
+	s, err := c.store(storage, node)
+	if err != nil {
+		return "", err
+	}
+	v := volume{
+		place: place(s, node), id: fmt.Sprintf("%s:vm-%d-cloudinit", storage, vmid),
+		owner: vmid, format: "raw", size: 4 * MiB, made: now,
+	}
+	if c.room(s, node) < v.size {
+		return "", noSpace(s, v)
+	}
+	c.allocate(v)
+	return v.id + ",media=cdrom,size=4M", nil
+}
+
+// detach removes what nobody needs any more once a drive is taken out: a cloud-init drive.
+// A disk stays.
+func (c *Cloud) detach(m *machine, value string) {
+	if d := parseDrive(value); d.cloudinit() {
+		if v := c.find(d.volume, m.node); v != nil {
+			c.release(v)
+		}
+	}
 }
 
 // sized returns the option's value with another size.
@@ -65,6 +108,9 @@ func (c *Cloud) attach(m *machine, value string, now time.Time) (string, error) 
 	d := parseDrive(value)
 	if d.volume == "none" || d.volume == "cdrom" {
 		return value, nil
+	}
+	if storage, ok := strings.CutSuffix(d.volume, ":cloudinit"); ok {
+		return c.allocateCloudinit(storage, m.node, m.id, now)
 	}
 	if parts := newDisk.FindStringSubmatch(d.volume); parts != nil {
 		s, err := c.store(parts[1], m.node)

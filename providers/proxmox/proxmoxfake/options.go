@@ -74,11 +74,16 @@ type Template struct {
 	Config  map[string]string // further options
 }
 
-// Token is an API token. Its privileges hold for the whole cluster.
+// Token is an API token. Its privileges hold for the whole cluster, but where Within says
+// otherwise.
 type Token struct {
 	ID         string   // user@realm!name
 	Secret     string   // a UUID
 	Privileges []string // nil: all
+
+	// Within are the paths that a privilege holds for, with all below them. One that is
+	// not here holds everywhere.
+	Within map[string][]string
 }
 
 // DefaultToken is the token of a Cloud without other ones.

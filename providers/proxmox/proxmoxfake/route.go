@@ -42,7 +42,8 @@ func (r *request) may(privilege string) bool {
 
 // need returns an error unless the caller has a privilege.
 func (r *request) need(path, privilege string) error {
-	if r.may(privilege) {
+	paths, narrowed := r.token.Within[privilege]
+	if r.may(privilege) && (!narrowed || below(path, paths)) {
 		return nil
 	}
 	return forbidden(path, privilege)

@@ -157,6 +157,15 @@ func (c *Cloud) plantTemplate(t Template) {
 		"scsi0": fmt.Sprintf("%s,size=%s", disk, sizeText(size)), "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0", "boot": "order=scsi0",
 	}
 	maps.Copy(config, t.Config)
+	for _, option := range driveNames(config) {
+		storage, ok := strings.CutSuffix(parseDrive(config[option]).volume, ":cloudinit")
+		if !ok {
+			continue
+		}
+		if config[option], err = c.allocateCloudinit(storage, t.Node, t.VMID, c.epoch); err != nil {
+			panic(fmt.Sprintf("template %d: %v", t.VMID, err))
+		}
+	}
 	c.machines[t.VMID] = &machine{id: t.VMID, node: t.Node, config: config, since: c.epoch}
 }
 
