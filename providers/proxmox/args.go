@@ -19,6 +19,7 @@ type settings struct {
 	templateName string // of one of this name on the machine's node; or
 	templateVMID int
 	net          bridge
+	firewall     *bool // of the first network device; nil: as the template has it
 	size         size
 	onBoot       bool
 	pool         string
@@ -41,12 +42,11 @@ var arguments = []argument{
 	{"Cores", func(s *settings, v string) error { return setNumber(&s.size.cores, v, 1, maxCores) }},
 	{"Memory", func(s *settings, v string) error { return setNumber(&s.size.memory, v, minMemory, maxMemory) }},
 	{"DiskSize", func(s *settings, v string) (err error) { s.size.disk, err = parseDisk(v); return err }},
-	{"StartOnBoot", func(s *settings, v string) (err error) {
-		if s.onBoot, err = strconv.ParseBool(v); err != nil {
-			err = errors.New("is not true or false")
-		}
-		return err
+	{"Firewall", func(s *settings, v string) error {
+		s.firewall = new(bool)
+		return setTruth(s.firewall, v)
 	}},
+	{"StartOnBoot", func(s *settings, v string) error { return setTruth(&s.onBoot, v) }},
 	{"Pool", func(s *settings, v string) error { return setName(&s.pool, v, poolName, "a resource pool") }},
 }
 
@@ -72,6 +72,27 @@ func setNumber[N int | int64](field *N, value string, least, most N) error {
 	}
 	*field = N(n)
 	return nil
+}
+
+func setTruth(field *bool, value string) error {
+	on, err := strconv.ParseBool(value)
+	if err != nil {
+		return errors.New("is not true or false")
+	}
+	*field = on
+	return nil
+}
+
+// connect returns the first network device as the settings want it, and whether they want
+// it otherwise than it is.
+func (s settings) connect(n nic) (nic, bool) {
+	if s.net.name != "" {
+		n = n.on(s.net)
+	}
+	if s.firewall != nil {
+		n = n.filtered(*s.firewall)
+	}
+	return n, s.net.name != "" || s.firewall != nil
 }
 
 // argNames are the arguments that a configuration may give, in the order of the

@@ -110,7 +110,7 @@ func (d *Driver) look(ctx context.Context, c cluster, s sighting) (driver.Machin
 	}
 	m.Status = d.shown(m.InstanceID, statusOf(status, vm.Lock))
 	m.Hostname = vm.VirtualMachineConfig.Name
-	m.SubnetID = bridgeOf(vm.VirtualMachineConfig.Nets["net0"])
+	m.SubnetID = parseNIC(vm.VirtualMachineConfig.Nets[firstNIC]).bridge().id()
 	n, _ := parseNotes(vm.VirtualMachineConfig.Description)
 	m.Tenant, m.Group, m.Template, m.Kind, m.Type, m.CreatedAt = n.Tenant, n.Group, n.Template, n.Kind, n.Type, n.Created
 	return m, nil

@@ -212,8 +212,8 @@ func (j *job) options(tags []string) []pve.VirtualMachineOption {
 	if n := j.want.size.memory; n != 0 {
 		options = append(options, pve.VirtualMachineOption{Name: "memory", Value: n})
 	}
-	if j.want.net.name != "" {
-		options = append(options, pve.VirtualMachineOption{Name: "net0", Value: j.want.net.device()})
+	if n, changed := j.want.connect(j.machine.nic); changed {
+		options = append(options, pve.VirtualMachineOption{Name: firstNIC, Value: n.String()})
 	}
 	return options
 }

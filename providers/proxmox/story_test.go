@@ -3,6 +3,7 @@ package proxmox_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -266,6 +267,50 @@ func TestTemplateWithACloudInitDrive(t *testing.T) {
 			if config["scsi1"] != "" || slices.ContainsFunc(volumes, func(v string) bool { return strings.Contains(v, ":vm-1") && strings.Contains(v, "cloudinit") }) {
 				t.Errorf("%s: it still has a cloud-init drive: %v, %q", option, config, volumes)
 			}
+		})
+	}
+}
+
+// What the template's network device has beside bridge and VLAN is the machine's too, above
+// all that the firewall filters it; but for the hardware address.
+func TestNetworkDeviceKeepsItsOptions(t *testing.T) {
+	const rules = "[OPTIONS]\nenable: 1\npolicy_in: DROP\n"
+	for name, c := range map[string]struct {
+		device   string
+		firewall any // the argument; nil: none
+		subnet   string
+		want     string // with MAC for the hardware address
+		filtered bool
+	}{
+		"another VLAN":        {"virtio=BC:24:11:00:00:01,bridge=vmbr1,firewall=1,mtu=1450,queues=4,rate=10,trunks=2;3,tag=7", nil, "vmbr0.100", "virtio=MAC,bridge=vmbr0,firewall=1,mtu=1450,queues=4,rate=10,trunks=2;3,tag=100", true},
+		"no VLAN":             {"virtio=BC:24:11:00:00:01,bridge=vmbr1,tag=7,firewall=1", nil, "vmbr0", "virtio=MAC,bridge=vmbr0,firewall=1", true},
+		"another model, down": {"e1000=BC:24:11:00:00:01,bridge=vmbr0,link_down=1", nil, "vmbr0", "e1000=MAC,bridge=vmbr0,link_down=1", false},
+		"the long form":       {"model=vmxnet3,macaddr=BC:24:11:00:00:01,bridge=vmbr0,firewall=1", nil, "vmbr0.5", "vmxnet3=MAC,bridge=vmbr0,firewall=1,tag=5", true},
+		"no bridge":           {"virtio=BC:24:11:00:00:01", nil, "vmbr0.5", "virtio=MAC,bridge=vmbr0,tag=5", false},
+		"filtered by request": {"virtio=BC:24:11:00:00:01,bridge=vmbr0", true, "vmbr0", "virtio=MAC,bridge=vmbr0,firewall=1", true},
+		"not filtered":        {"virtio=BC:24:11:00:00:01,bridge=vmbr0,firewall=1", "false", "vmbr0", "virtio=MAC,bridge=vmbr0,firewall=0", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cloud := proxmoxfake.New(proxmoxfake.Options{Templates: []proxmoxfake.Template{{
+					VMID: 9001, Name: "debian-13", Node: "pve2", Storage: "local-lvm", Firewall: rules, Config: map[string]string{"net0": c.device},
+				}}})
+				defer cloud.Close()
+				req := requestFor(t, onLVM())
+				req.SubnetID = c.subnet
+				if c.firewall != nil {
+					req.Args["Firewall"] = c.firewall
+				}
+				made(t, open(t, cloud), req)
+				m := cloud.Machines()[0]
+				got := regexp.MustCompile(`=BC:24(:[0-9A-F]{2}){4}`).ReplaceAllString(m.Config["net0"], "=MAC")
+				if got != c.want || m.Filtered("net0") != c.filtered {
+					t.Errorf("net0 is %q, filtered %t; want %q, %t", got, m.Filtered("net0"), c.want, c.filtered)
+				}
+				if strings.Contains(m.Config["net0"], "BC:24:11:00:00:01") {
+					t.Errorf("the machine has the template's hardware address: %q", m.Config["net0"])
+				}
+			})
 		})
 	}
 }

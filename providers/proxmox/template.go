@@ -24,8 +24,12 @@ type hardware struct {
 	disk     string   // the option of the disk that it boots from; empty: none
 	size     int64    // of that disk, in bytes; 0: not known
 	storages []string // of all disks, in order
+	nic      nic      // the first network device, its hardware address left out
 	seeds    []string // options of CDs that Proxmox VE itself makes for cloud-init
 }
+
+// firstNIC is the option of the network device that a subnet is about.
+const firstNIC = "net0"
 
 // The options of drives, in the order in which a machine without a boot order tries them.
 var driveForm = regexp.MustCompile(`^(scsi|virtio|sata|ide)[0-9]+$`)
@@ -60,6 +64,8 @@ func hardwareOf(c *pve.VirtualMachineConfig) hardware {
 		}
 	}
 	h.size = diskSize(drives[h.disk])
+	h.nic = parseNIC(c.Nets[firstNIC])
+	h.nic.mac = ""
 	return h
 }
 

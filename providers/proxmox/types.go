@@ -119,27 +119,8 @@ func parseVLAN(text string) (int, error) {
 	return vlan, nil
 }
 
-// device is the value of a network device's option.
-func (b bridge) device() string {
-	value := "virtio,bridge=" + b.name
-	if b.vlan != 0 {
-		value += ",tag=" + strconv.Itoa(b.vlan)
-	}
-	return value
-}
-
-// bridgeOf is the subnet id of a network device's option; empty if it has none.
-func bridgeOf(device string) string {
-	var b bridge
-	for part := range strings.SplitSeq(device, ",") {
-		name, value, _ := strings.Cut(part, "=")
-		switch name {
-		case "bridge":
-			b.name = value
-		case "tag":
-			b.vlan, _ = strconv.Atoi(value)
-		}
-	}
+// id is the subnet id of a bridge.
+func (b bridge) id() string {
 	if b.vlan != 0 {
 		return b.name + "." + strconv.Itoa(b.vlan)
 	}

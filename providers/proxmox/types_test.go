@@ -51,10 +51,10 @@ func TestParseSubnet(t *testing.T) {
 		"blue":      {bridge{"blue", 0}, "virtio,bridge=blue"},
 	} {
 		got, err := parseSubnet(id)
-		if err != nil || got != want.bridge || got.device() != want.device {
-			t.Errorf("subnet %q is %+v, %q, %v; want %+v", id, got, got.device(), err, want)
+		if err != nil || got != want.bridge || parseNIC("").on(got).String() != want.device {
+			t.Errorf("subnet %q is %+v, %q, %v; want %+v", id, got, parseNIC("").on(got).String(), err, want)
 		}
-		if back := bridgeOf("virtio=BC:24:11:00:00:01," + strings.TrimPrefix(want.device, "virtio,") + ",firewall=1"); back != id {
+		if back := parseNIC("virtio=BC:24:11:00:00:01," + strings.TrimPrefix(want.device, "virtio,") + ",firewall=1").bridge().id(); back != id {
 			t.Errorf("device %q is in subnet %q, want %q", want.device, back, id)
 		}
 	}

@@ -2,6 +2,7 @@ package proxmoxfake
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -217,7 +218,7 @@ func (c *Cloud) endClone(t *task, now time.Time, job cloning) {
 	if job.notes != "" {
 		config["description"] = strings.TrimRightFunc(job.notes, unicode.IsSpace)
 	}
-	to.config, to.node = config, job.target
+	to.config, to.node, to.fw = config, job.target, from.fw
 	if job.pool != "" {
 		c.pools[job.pool] = append(c.pools[job.pool], job.to)
 	}
@@ -281,10 +282,16 @@ func (c *Cloud) freeDisks(vmid int) {
 	}
 }
 
-// newAddress gives a network device a hardware address of its own.
+// newAddress gives a network device a hardware address of its own, and the form in which
+// the configuration's file has it: the model first.
 func newAddress(value string, vmid int) string {
 	parts := strings.Split(value, ",")
 	model, _, _ := strings.Cut(parts[0], "=")
+	if long, ok := property(value, "model"); ok {
+		model = long
+		parts = slices.DeleteFunc(parts, func(p string) bool { return strings.HasPrefix(p, "model=") || strings.HasPrefix(p, "macaddr=") })
+		parts = append([]string{""}, parts...)
+	}
 	parts[0] = fmt.Sprintf("%s=BC:24:11:%02X:%02X:%02X", model, vmid>>16&0xff, vmid>>8&0xff, vmid&0xff)
 	return strings.Join(parts, ",")
 }

@@ -57,3 +57,21 @@ func TestListsOfEverything(t *testing.T) {
 		}
 	})
 }
+
+// A clone has the firewall file of what it was cloned from, and it holds for the network
+// devices that say so.
+func TestFirewallOfAClone(t *testing.T) {
+	inBubble(t, proxmoxfake.Options{Templates: []proxmoxfake.Template{{
+		VMID: 9001, Name: "debian-13", Node: "pve1", Storage: "local-lvm", Firewall: "[OPTIONS]\nenable: 1\n",
+		Config: map[string]string{"net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0,firewall=1"},
+	}}}, func(b *bench) {
+		b.clone(10000, "knc1")
+		if m := b.Machines()[0]; !m.Filtered("net0") || m.Filtered("net1") {
+			b.Errorf("%+v", m)
+		}
+		b.do("POST", "/nodes/pve1/qemu/10000/config", params{"net0": "virtio,bridge=vmbr0"})
+		if m := b.Machines()[0]; m.Filtered("net0") {
+			b.Errorf("%+v", m)
+		}
+	})
+}

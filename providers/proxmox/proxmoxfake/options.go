@@ -72,6 +72,9 @@ type Template struct {
 	Storage string
 	Disk    int64             // bytes; 0: 2 GiB
 	Config  map[string]string // further options
+
+	// Firewall is its firewall file, which clones get a copy of; empty: none.
+	Firewall string
 }
 
 // Token is an API token. Its privileges hold for the whole cluster, but where Within says

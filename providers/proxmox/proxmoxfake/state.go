@@ -29,6 +29,7 @@ type machine struct {
 	since   time.Time
 	pid     int
 	guest   Running // what it runs; may be nil
+	fw      string  // its firewall file
 }
 
 func (m *machine) template() bool { return m.config["template"] == "1" }
@@ -166,7 +167,7 @@ func (c *Cloud) plantTemplate(t Template) {
 			panic(fmt.Sprintf("template %d: %v", t.VMID, err))
 		}
 	}
-	c.machines[t.VMID] = &machine{id: t.VMID, node: t.Node, config: config, since: c.epoch}
+	c.machines[t.VMID] = &machine{id: t.VMID, node: t.Node, config: config, since: c.epoch, fw: t.Firewall}
 }
 
 // sizeText is a size as a disk's option says it.

@@ -14,6 +14,17 @@ type Machine struct {
 	Node    string
 	Running bool
 	Config  map[string]string // "lock" included
+
+	// Firewall is its firewall file. It holds for network devices with firewall=1 alone,
+	// see Filtered.
+	Firewall string
+}
+
+// Filtered reports whether the rules of the machine's firewall file hold for one of its
+// network devices, such as net0.
+func (m Machine) Filtered(device string) bool {
+	on, _ := property(m.Config[device], "firewall")
+	return m.Firewall != "" && on == "1"
 }
 
 // Machines returns all machines that are no templates, in order of number.
@@ -22,7 +33,7 @@ func (c *Cloud) Machines() []Machine {
 	c.with(func(time.Time) {
 		for _, id := range c.ids() {
 			if m := c.machines[id]; !m.template() {
-				list = append(list, Machine{m.id, m.config["name"], m.node, m.running, maps.Clone(m.config)})
+				list = append(list, Machine{m.id, m.config["name"], m.node, m.running, maps.Clone(m.config), m.fw})
 			}
 		}
 	})
