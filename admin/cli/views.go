@@ -137,6 +137,8 @@ func configStatusView() output.View[*nstancev1.GetConfigStatusResponse] {
 			{Header: "ETAG", Value: (*nstancev1.GetConfigStatusResponse).GetEtag},
 			{Header: "LAST_MODIFIED", Value: func(c *nstancev1.GetConfigStatusResponse) string { return clock(c.GetLastModified()) }},
 			{Header: "SIZE", Value: func(c *nstancev1.GetConfigStatusResponse) string { return number(c.GetSize()) }},
+			{Header: "REJECTED", Value: (*nstancev1.GetConfigStatusResponse).GetRejectedEtag},
+			{Header: "REASON", Wide: true, Value: (*nstancev1.GetConfigStatusResponse).GetRejectedReason},
 		},
 	}
 }

@@ -291,14 +291,26 @@ func (c *checker) intervals(path jsonc.Path) {
 	}
 }
 
+// The limits of a lease, as package lease has them; a test of package serve holds
+// the two together.
+const (
+	minLease    = 5 * time.Second
+	minLeaseGCS = 10 * time.Second // an object there takes about one write a second
+	maxLease    = time.Hour
+)
+
 func (c *checker) election(path jsonc.Path, e Election) {
-	least := 5 * time.Second
+	least := minLease
 	if c.opts.Storage == "gcs" {
-		least = 10 * time.Second // an object there takes about one write a second
+		least = minLeaseGCS
 	}
-	lease := e.LeaderTimeout.Std()
-	if lease < least {
-		c.between(path.Key("leader_timeout"), e.LeaderTimeout, least, 0)
+	at, lease := path.Key("leader_timeout"), e.LeaderTimeout.Std()
+	switch down := lease.Truncate(time.Second); {
+	case lease < least || lease > maxLease:
+		c.between(at, e.LeaderTimeout, least, maxLease)
+		return // the others go by it
+	case lease != down:
+		c.add(at, e.LeaderTimeout.String()+" is not a number of whole seconds", "write "+down.String()+" or "+(down+time.Second).String())
 		return
 	}
 	c.between(path.Key("frequent_interval"), e.FrequentInterval, shortest, lease/3)

@@ -185,7 +185,7 @@ type Expiry struct {
 type Election struct {
 	// False for the shard: this server leads without a lock, for a single server only. False for the cluster: nobody leads it, its keys must exist. Default true.
 	Enabled bool `json:"enabled,omitempty"`
-	// The lease L: how long a leader that is not heard of still leads. At least 5s, with gcs storage 10s. Default 15s.
+	// The lease L: how long a leader that is not heard of still leads. Whole seconds from 5s, with gcs storage from 10s, to 1h. Default 15s.
 	LeaderTimeout Duration `json:"leader_timeout,omitempty"`
 	// Interval between the leader's renewals, at most L/3. Default L/3.
 	FrequentInterval Duration `json:"frequent_interval,omitempty"`

@@ -243,6 +243,12 @@ func TestConfigCalls(t *testing.T) {
 	if err != nil || st.Etag != "etag-1" || st.Size != 4711 {
 		t.Errorf("status is %v, %v", st, err)
 	}
+	if st.RejectedEtag != "" || st.RejectedReason != "" {
+		t.Errorf("S12: %v learns of what other tenants may have in a version that is not in use", st)
+	}
+	if st, err := admin.GetConfigStatus(t.Context(), &emptypb.Empty{}); err != nil || st.RejectedEtag != "rejected" || st.RejectedReason != "why" {
+		t.Errorf("an administrator's status is %v, %v", st, err)
+	}
 	resp, err := tenant.RefreshConfig(t.Context(), &emptypb.Empty{})
 	if err != nil || !resp.Updated || resp.PrevEtag != "etag-1" || resp.Etag != "etag-2" {
 		t.Errorf("refresh is %v, %v", resp, err)

@@ -179,10 +179,15 @@ func (s *operatorService) administrates(tenant string) bool {
 	return slices.Contains(s.opts.Shard.Static().Config.Server.AdminTenants, tenant)
 }
 
-// GetConfigStatus implements [nstancev1.OperatorServiceServer].
-func (s *operatorService) GetConfigStatus(context.Context, *emptypb.Empty) (*nstancev1.GetConfigStatusResponse, error) {
+// GetConfigStatus implements [nstancev1.OperatorServiceServer]. What is wrong with a
+// version that is not in use may speak of all tenants.
+func (s *operatorService) GetConfigStatus(ctx context.Context, _ *emptypb.Empty) (*nstancev1.GetConfigStatusResponse, error) {
 	st := s.opts.Shard.Static()
-	return &nstancev1.GetConfigStatusResponse{
+	status := &nstancev1.GetConfigStatusResponse{
 		Etag: st.ETag, LastModified: timestamppb.New(st.Modified), Size: int32(min(st.Size, math.MaxInt32)),
-	}, nil
+	}
+	if s.administrates(callerOf(ctx).Tenant) {
+		status.RejectedEtag, status.RejectedReason = s.opts.Config.Rejected()
+	}
+	return status, nil
 }

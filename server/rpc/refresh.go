@@ -24,6 +24,10 @@ type Refresher interface {
 	// cases the old one stays in force.
 	Refresh(ctx context.Context) (prev, now string, updated bool, err error)
 
+	// Rejected is the stored version that is not in force because it is invalid or
+	// not applicable, and what is wrong with it; empty: the stored one is in force.
+	Rejected() (etag, why string)
+
 	// Check reads a configuration that is not stored, with the rules of a stored
 	// one. What is wrong with it is an error as of Refresh; anew, if not empty, is
 	// a part of it for which the server would start anew.

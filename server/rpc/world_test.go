@@ -406,6 +406,8 @@ func (r *refresher) fail(err error) {
 	r.err = err
 }
 
+func (r *refresher) Rejected() (etag, why string) { return "rejected", "why" }
+
 func (r *refresher) Refresh(context.Context) (string, string, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

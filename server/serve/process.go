@@ -20,6 +20,7 @@ import (
 
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
+	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
@@ -60,6 +61,10 @@ type process struct {
 	restarts  chan string // the part of the configuration that needs one; has room for one
 	unfit     string      // etag of a configuration with which this process could not start
 
+	tried    string        // etag of the stored version that this run is the first to serve with; empty: of none
+	working  chan struct{} // closed once the shard is led or followed
+	doesWork sync.Once     // closes it
+
 	cluster, shardLock *election
 	credentials        *wallet
 	peering            *peering
@@ -73,39 +78,86 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	var before *shard.Static
+	var from outset
 	for {
-		p := &process{opts: opts, log: opts.Log.With("server", opts.ID, "shard", opts.Shard), restarts: make(chan string, 1)}
-		err := p.run(ctx, before)
-		if !errors.Is(err, errRestart) {
-			return err
-		}
-		if ctx.Err() != nil {
+		p := newProcess(opts)
+		err := p.run(ctx, from)
+		next, again := p.next(ctx, from, err)
+		switch {
+		case !again:
+			return p.exit(ctx, err)
+		case ctx.Err() != nil:
 			return nil
 		}
-		static := p.shard.Static()
-		before = &static
+		from = next
 	}
+}
+
+func newProcess(opts Options) *process {
+	return &process{
+		opts: opts, log: opts.Log.With("server", opts.ID, "shard", opts.Shard),
+		restarts: make(chan string, 1), working: make(chan struct{}),
+	}
+}
+
+// outset is what one run of a server in this process leaves to the next.
+type outset struct {
+	good  *shard.Static // a configuration that was in force; nil: none yet
+	unfit string        // etag of the stored version with which the run before failed; empty: of none
+	why   string        // it failed
+}
+
+// next says whether the server starts anew after a run that ended with err, and from
+// what: because a changed configuration asks for it, or with the last good one, where
+// nothing could be led or followed with the stored one (S26).
+func (p *process) next(ctx context.Context, from outset, err error) (next outset, again bool) {
+	switch {
+	case errors.Is(err, errRestart):
+		static := p.shard.Static()
+		return outset{good: &static}, true
+	case err == nil, ctx.Err() != nil, p.tried == "", errors.Is(err, lease.ErrDuplicateID):
+		return outset{}, false
+	case from.good != nil && from.good.ETag == p.tried:
+		return outset{}, false // it worked before: something else is wrong
+	}
+	select {
+	case <-p.working:
+		return outset{}, false
+	default:
+	}
+	good := from.good
+	if good == nil {
+		kept, keptErr := p.source.other()
+		if keptErr != nil {
+			return outset{}, false
+		}
+		good = &kept
+	}
+	p.log.ErrorContext(ctx, "stored configuration not applicable; the last good one stays in force", "etag", p.tried, "error", err)
+	return outset{good: good, unfit: p.tried, why: err.Error()}, true
+}
+
+// exit delays the end of a process that had begun to serve.
+func (p *process) exit(ctx context.Context, err error) error {
+	if err != nil && p.cache != nil {
+		exitJitter(ctx, p.static.Config.Server.ErrorExitJitter)
+	}
+	return err
 }
 
 // errRestart ends a server that is to start anew, because the configuration has
 // changed in a part that is read at a start alone.
 var errRestart = errors.New("the server starts anew")
 
-// run serves once. Where the stored configuration can't be served with, the one
-// before is, if there is one: that of the server which has just ended.
-func (p *process) run(ctx context.Context, before *shard.Static) (err error) {
-	if err := p.open(ctx, before); err != nil {
+// run serves once, until ctx ends or the configuration asks for another start.
+func (p *process) run(ctx context.Context, from outset) (err error) {
+	if err := p.open(ctx, from); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.cache.Close()) }()
 	defer p.closeDriver()
 	defer p.ls.close()
-	err = p.serve(ctx)
-	if err != nil && !errors.Is(err, errRestart) {
-		exitJitter(ctx, p.static.Config.Server.ErrorExitJitter)
-	}
-	return err
+	return p.serve(ctx)
 }
 
 // liveHeap adds what the last garbage collection left, the one number of the heap
@@ -116,7 +168,7 @@ var liveHeap = collectors.WithGoCollectorRuntimeMetrics(collectors.GoRuntimeMetr
 
 // open brings up everything that does not depend on who leads. If it fails
 // nothing was started.
-func (p *process) open(ctx context.Context, before *shard.Static) error {
+func (p *process) open(ctx context.Context, from outset) error {
 	var err error
 	if p.store, err = p.opts.openStore(ctx); err != nil {
 		return err
@@ -124,15 +176,16 @@ func (p *process) open(ctx context.Context, before *shard.Static) error {
 	p.status = &status{registry: prometheus.NewRegistry()}
 	p.status.registry.MustRegister(collectors.NewGoCollector(liveHeap), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	p.source = newSource(p.store, p.opts.Flags, p.opts.Provider, p.log)
+	p.status.registry.MustRegister(p.source.rejected.metric())
 	if p.static, err = p.configure(ctx); err != nil {
 		return err
 	}
-	if err = p.prepare(ctx); err != nil && before != nil {
-		p.log.ErrorContext(ctx, "stored configuration can't be served with; the one before stays in force", "error", err)
-		p.unfit, p.static = p.static.ETag, *before
-		err = p.prepare(ctx)
+	p.tried = p.static.ETag
+	if from.unfit != "" && from.unfit == p.static.ETag {
+		p.static, p.tried, p.unfit = *from.good, "", from.unfit
+		p.source.rejected.set(from.unfit, "this server could not start with it: "+from.why)
 	}
-	if err != nil {
+	if err = p.prepare(ctx); err != nil {
 		return err
 	}
 	if p.cache, err = cache.Open(ctx, p.opts.cachePath(), cache.Options{Log: p.log}); err != nil {
@@ -149,13 +202,8 @@ func (p *process) prepare(ctx context.Context) (err error) {
 	if p.keys, err = newKeyring(ctx, p.store, p.static.Config, p.log); err != nil {
 		return err
 	}
-	p.drv, err = p.opts.Provider.New(ctx, Settings{
-		Options: cfg.Provider.Options, Region: cfg.Provider.Region, Zone: cfg.Provider.Zone,
-		Owner: driver.Owner{Cluster: cfg.ClusterID, Shard: cfg.Shard}, Log: p.log,
-		LeaderNetwork: cfg.LeaderNetwork,
-	})
-	if err != nil {
-		return fmt.Errorf("provider %s: %w", p.opts.Provider.Kind, err)
+	if p.drv, err = p.newDriver(ctx, p.static.Config); err != nil {
+		return err
 	}
 	if p.ls, err = listen(ctx, boundTo(cfg, p.opts.BindHost), p.opts.AdvertiseHost, p.opts.Provider.FreePorts); err != nil {
 		p.closeDriver()
@@ -165,6 +213,20 @@ func (p *process) prepare(ctx context.Context) (err error) {
 		p.source.types.ask(v, cfg.RequestTimeout.Std())
 	}
 	return nil
+}
+
+// newDriver makes the driver of a configuration.
+func (p *process) newDriver(ctx context.Context, cfg *config.Config) (driver.Driver, error) {
+	s := cfg.Server
+	drv, err := p.opts.Provider.New(ctx, Settings{
+		Options: s.Provider.Options, Region: s.Provider.Region, Zone: s.Provider.Zone,
+		Owner: driver.Owner{Cluster: s.ClusterID, Shard: s.Shard}, Log: p.log,
+		LeaderNetwork: s.LeaderNetwork,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("provider %s: %w", p.opts.Provider.Kind, err)
+	}
+	return drv, nil
 }
 
 // closeDriver lets go of what the driver holds open. Nobody calls it any more.
@@ -239,6 +301,7 @@ func (p *process) serve(ctx context.Context) error {
 	g.Go(func() error { return p.reloadOnHangup(ctx) })
 	g.Go(func() error { return p.followConfig(ctx) })
 	g.Go(func() error { return p.awaitRestart(ctx) })
+	g.Go(func() error { p.keepGood(ctx); return nil })
 	g.Go(func() error { p.tellMachine(ctx); p.confirmTypes(ctx); return nil })
 	return g.Wait()
 }
@@ -295,7 +358,10 @@ func (p *process) prepareLocks() error {
 		opts.FreshShard = docs.fresh
 		opts.Reclaim = reclaim(p.cache, bucket.LeaderKey(p.opts.Shard))
 		opts.OnAcquire = func(ctx context.Context, _ uint64) { p.lead(ctx) }
-		opts.OnFollow = func(lease.Document) { p.shard.EndParked() }
+		opts.OnFollow = func(lease.Document) {
+			p.works()
+			p.shard.EndParked()
+		}
 		elector, err := newElector(p.store, bucket.LeaderKey(p.opts.Shard), opts)
 		if err != nil {
 			return err
@@ -303,6 +369,27 @@ func (p *process) prepareLocks() error {
 		p.shardLock.elector = elector
 	}
 	return nil
+}
+
+// works says that the configuration has proved to work: with it the shard is led or
+// followed.
+func (p *process) works() { p.doesWork.Do(func() { close(p.working) }) }
+
+// keepGood keeps a copy of the configuration that this run began with, once it has
+// proved to work.
+func (p *process) keepGood(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-p.working:
+		p.keep(ctx, p.tried)
+	}
+}
+
+// keep keeps a copy of the version of the configuration with this etag.
+func (p *process) keep(ctx context.Context, etag string) {
+	if err := p.source.proved(etag); err != nil {
+		p.log.WarnContext(ctx, "could not cache the last good configuration", "error", err)
+	}
 }
 
 // leadCluster makes the cluster's keys if there are none, and keeps leading.
@@ -327,6 +414,7 @@ func (p *process) leadShard(ctx context.Context) error {
 
 // lead carries the shard for as long as the leadership context lasts.
 func (p *process) lead(ctx context.Context) {
+	p.works()
 	term, _ := lease.Term(ctx)
 	p.catchUp(ctx)
 	done := make(chan struct{})

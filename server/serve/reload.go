@@ -2,29 +2,18 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"reflect"
 	"syscall"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/shard"
 )
-
-// notApplicable refuses a stored configuration that is valid and can't be in force.
-func notApplicable(why string) error {
-	return &shard.Refusal{
-		Code: codes.FailedPrecondition, Reason: "CONFIG_NOT_APPLICABLE",
-		Message: why + "; the configuration before stays in force",
-	}
-}
-
-var errOtherCluster = notApplicable("server.cluster_id has changed, and certificates and records name the cluster that they are of")
 
 // awaitRestart ends the server when a configuration asks for a start.
 func (p *process) awaitRestart(ctx context.Context) error {
@@ -51,8 +40,11 @@ type refresher struct{ p *process }
 // Refresh implements the operator service's part: a good configuration that
 // differs is put in force, a bad one changes nothing (S19).
 func (r *refresher) Refresh(ctx context.Context) (prev, now string, updated bool, err error) {
-	return r.p.reload(ctx)
+	return r.p.reloadAgain(ctx)
 }
+
+// Rejected implements the operator service's part.
+func (r *refresher) Rejected() (etag, why string) { return r.p.source.rejected.get() }
 
 // Check implements the operator service's part.
 func (r *refresher) Check(ctx context.Context, data []byte) (cfg *config.Config, anew string, err error) {
@@ -75,26 +67,64 @@ func (p *process) reload(ctx context.Context) (prev, now string, updated bool, e
 	defer p.reloading.Unlock()
 	old := p.shard.Static()
 	static, err := p.source.fetch(ctx)
-	if err != nil {
+	if err == nil {
+		updated, err = p.replace(ctx, old, static)
+	}
+	p.reject(err)
+	if !updated {
 		return old.ETag, old.ETag, false, err
 	}
-	if static.ETag == old.ETag {
-		return old.ETag, old.ETag, false, nil
-	}
-	switch part := readAtStart(old.Config, static.Config); {
+	return old.ETag, static.ETag, true, nil
+}
+
+// reloadAgain is a reload that somebody asks for, who may have mended what made a
+// start with the stored configuration fail.
+func (p *process) reloadAgain(ctx context.Context) (prev, now string, updated bool, err error) {
+	p.reloading.Lock()
+	p.unfit = ""
+	p.reloading.Unlock()
+	return p.reload(ctx)
+}
+
+// replace puts a valid configuration in force if it differs from the one before, or
+// has the server start anew with it.
+func (p *process) replace(ctx context.Context, old, static shard.Static) (updated bool, err error) {
+	part := readAtStart(old.Config, static.Config)
+	switch {
+	case static.ETag == old.ETag:
+		return false, nil
 	case static.Config.Server.ClusterID != old.Config.Server.ClusterID:
-		return old.ETag, old.ETag, false, errOtherCluster
+		return false, errOtherCluster
 	case static.ETag == p.unfit:
-		return old.ETag, old.ETag, false, notApplicable("the server could not start with it, its log says why")
+		return false, notApplicable("the server could not start with it, its log says why")
 	case part != "":
+		if err := p.tryStart(ctx, static.Config); err != nil {
+			return false, err
+		}
 		p.restart(part)
-		return old.ETag, static.ETag, true, nil
+		return true, nil
 	}
 	if err := p.shard.Apply(ctx, static); err != nil {
-		return old.ETag, old.ETag, false, err
+		return false, err
 	}
+	p.keep(ctx, static.ETag)
 	p.log.InfoContext(ctx, "configuration in force", "etag", static.ETag)
-	return old.ETag, static.ETag, true, nil
+	return true, nil
+}
+
+// reject remembers that the stored configuration is not in force, or that it is. An
+// error of storage says neither.
+func (p *process) reject(err error) {
+	var problems config.Problems
+	var refusal *shard.Refusal
+	switch {
+	case err == nil:
+		p.source.rejected.set("", "")
+	case errors.As(err, &problems):
+		p.source.rejected.set(p.source.lastJudged(), problems.Error())
+	case errors.As(err, &refusal) && refusal.Reason == reasonNotApplicable:
+		p.source.rejected.set(p.source.lastJudged(), refusal.Message)
+	}
 }
 
 // catchUp has a new leader begin with the stored configuration: as a standby it
@@ -152,7 +182,7 @@ func (p *process) reloadOnHangup(ctx context.Context) error {
 			return nil
 		case <-hangup:
 		}
-		_, _, updated, err := p.reload(ctx)
+		_, _, updated, err := p.reloadAgain(ctx)
 		if err != nil {
 			p.log.ErrorContext(ctx, "configuration not reloaded; the one before stays in force", "error", err)
 			continue

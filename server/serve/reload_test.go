@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -50,25 +51,20 @@ func TestCatchUp_aNewLeaderBeginsWithTheStoredConfiguration(t *testing.T) {
 }
 
 func TestReload_startsAnewWhereItHasTo(t *testing.T) {
-	store := memory.New(memory.Options{})
-	put(t, store, devConfig(t, 3))
-	p := standby(t, store)
-	text, err := config.Dev(config.DevOptions{MachinesDir: "/elsewhere", EncryptionKeyFile: "/k", Arch: "amd64", Userdata: "#!/bin/sh\n", Size: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(t, store, text)
-	p.restarts = make(chan string, 1)
-	for range 2 { // the second before the restart has begun
+	b := newBox(t)
+	p, end := b.server()
+	b.change(`"size": 0`, `"size": 4`)
+	b.change(fmt.Sprintf(`"dir": %q`, b.Machines()), `"dir": "/elsewhere"`)
+	for range 2 { // the second before the restart, or while it begins
 		prev, now, updated, err := p.reload(t.Context())
 		if !updated || err != nil || prev == now {
 			t.Errorf("reload: updated %t, %v, etags %q and %q", updated, err, prev, now)
 		}
 	}
-	if got := sizeOf(p); got != 3 {
-		t.Errorf("size %d, want the one before until the restart, 3", got)
+	if got := sizeOf(p); got != 0 {
+		t.Errorf("size %d, want the one before until the restart, 0", got)
 	}
-	if err := p.awaitRestart(t.Context()); !errors.Is(err, errRestart) {
+	if err := end(false); !errors.Is(err, errRestart) {
 		t.Errorf("the server ends with %v, want that it starts anew", err)
 	}
 }

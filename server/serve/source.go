@@ -5,12 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
-
-	"github.com/google/renameio/v2"
 
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
@@ -20,7 +16,7 @@ import (
 
 // source is where the configuration of the shard comes from: object storage,
 // and a copy of the last good one in the cache directory for when storage is
-// away or holds a bad one (S19).
+// away or holds one that is invalid or not applicable (S19, S26).
 type source struct {
 	store objectstore.Store
 	flags Flags
@@ -28,18 +24,17 @@ type source struct {
 	types *typeBook
 	log   *slog.Logger
 
+	rejected rejection // the stored version, while another one is in force
+
 	mu     sync.Mutex
 	judged string // the etag of the version that was read last, good or bad
+	text   []byte // of that version, while it is good and not yet proved to work
 }
 
 func newSource(store objectstore.Store, f Flags, p Provider, log *slog.Logger) *source {
 	s := &source{store: store, flags: f, opts: loadOptions(f, p), types: newTypeBook(log), log: log}
 	s.opts.Rules = s.types.rules(s.opts.Rules)
 	return s
-}
-
-func (s *source) lastGood() string {
-	return filepath.Join(s.flags.CacheDir, "config", s.flags.Shard+".jsonc")
 }
 
 // start loads the configuration for the start of the process. A bad one in
@@ -51,13 +46,17 @@ func (s *source) start(ctx context.Context, waiting func()) (shard.Static, error
 		if err == nil {
 			return static, nil
 		}
+		var problems config.Problems
+		invalid := errors.As(err, &problems)
 		kept, keptErr := s.kept()
 		if keptErr == nil {
+			if invalid {
+				s.rejected.set(s.lastJudged(), problems.Error())
+			}
 			s.log.ErrorContext(ctx, "the last good configuration stays in force", "error", err)
 			return kept, nil
 		}
-		var problems config.Problems
-		if errors.As(err, &problems) {
+		if invalid {
 			return shard.Static{}, fmt.Errorf("configuration is not valid:\n%w", problems)
 		}
 		waiting()
@@ -78,25 +77,25 @@ func (s *source) load(ctx context.Context, name string, data []byte) (*config.Co
 	return cfg, err
 }
 
-// fetch reads and checks the stored configuration and keeps a copy of a good one.
+// fetch reads and checks the stored configuration.
 func (s *source) fetch(ctx context.Context) (shard.Static, error) {
 	key := bucket.ConfigKey(s.flags.Shard)
 	obj, err := s.store.Get(ctx, key)
 	if err != nil {
 		return shard.Static{}, err
 	}
-	s.mu.Lock()
-	s.judged = obj.ETag
-	s.mu.Unlock()
 	cfg, err := s.load(ctx, key, obj.Data)
+	s.mu.Lock()
+	s.judged, s.text = obj.ETag, nil
+	if err == nil {
+		s.text = obj.Data
+	}
+	s.mu.Unlock()
 	if err != nil {
 		return shard.Static{}, err
 	}
 	for _, w := range cfg.Warnings {
 		s.log.WarnContext(ctx, "configuration is doubtful", "problem", w.String())
-	}
-	if err := s.keep(obj.Data); err != nil {
-		s.log.WarnContext(ctx, "configuration not kept for bad times", "error", err)
 	}
 	return shard.Static{Config: cfg, ETag: obj.ETag, Modified: obj.Modified, Size: len(obj.Data)}, nil
 }
@@ -112,33 +111,17 @@ func (s *source) changed(ctx context.Context) (bool, error) {
 	return obj.ETag != s.judged, nil
 }
 
+func (s *source) lastJudged() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.judged
+}
+
 // hasJudged reports whether fetch read the version with this etag last.
 func (s *source) hasJudged(etag string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return etag != "" && etag == s.judged
-}
-
-func (s *source) keep(data []byte) error {
-	path := s.lastGood()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	return renameio.WriteFile(path, data, 0o600)
-}
-
-// kept reads the last good configuration.
-func (s *source) kept() (shard.Static, error) {
-	path := s.lastGood()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return shard.Static{}, err
-	}
-	cfg, err := config.Load(path, data, s.opts)
-	if err != nil {
-		return shard.Static{}, err
-	}
-	return shard.Static{Config: cfg, Size: len(data)}, nil
 }
 
 // sleep waits for d or the end of ctx, which it reports.

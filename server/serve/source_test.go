@@ -47,7 +47,12 @@ func put(t *testing.T, store *memory.Store, text []byte) {
 func TestS19_ABadConfigurationNeverReplacesTheLastGoodOne(t *testing.T) {
 	store, dir := memory.New(memory.Options{}), t.TempDir()
 	put(t, store, devConfig(t, 3))
-	if _, err := newTestSource(t, store, dir).start(t.Context(), nil); err != nil {
+	first := newTestSource(t, store, dir)
+	good, err := first.start(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.proved(good.ETag); err != nil {
 		t.Fatal(err)
 	}
 	put(t, store, []byte(`{"nonsense": 1}`))
@@ -58,6 +63,9 @@ func TestS19_ABadConfigurationNeverReplacesTheLastGoodOne(t *testing.T) {
 	}
 	if size := *static.Config.Groups["default"]["web"].Size; size != 3 {
 		t.Errorf("size %d, want that of the last good configuration, 3", size)
+	}
+	if etag, why := s.rejected.get(); etag == "" || !strings.Contains(why, "nonsense") {
+		t.Errorf("rejected is %q because of %q", etag, why)
 	}
 	var problems config.Problems
 	if _, err := s.fetch(t.Context()); !errors.As(err, &problems) {

@@ -226,9 +226,14 @@ type GetConfigStatusResponse struct {
 	// When the file was last written.
 	LastModified *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=last_modified,json=lastModified,proto3" json:"last_modified,omitempty"`
 	// Length of the file, bytes.
-	Size          int32 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Size int32 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	// The etag of a newer version that is stored and not in use, because it is invalid or
+	// the server could not run with it. Empty: none. For administrators only.
+	RejectedEtag string `protobuf:"bytes,4,opt,name=rejected_etag,json=rejectedEtag,proto3" json:"rejected_etag,omitempty"`
+	// What is wrong with that version. For administrators only.
+	RejectedReason string `protobuf:"bytes,5,opt,name=rejected_reason,json=rejectedReason,proto3" json:"rejected_reason,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GetConfigStatusResponse) Reset() {
@@ -280,6 +285,20 @@ func (x *GetConfigStatusResponse) GetSize() int32 {
 		return x.Size
 	}
 	return 0
+}
+
+func (x *GetConfigStatusResponse) GetRejectedEtag() string {
+	if x != nil {
+		return x.RejectedEtag
+	}
+	return ""
+}
+
+func (x *GetConfigStatusResponse) GetRejectedReason() string {
+	if x != nil {
+		return x.RejectedReason
+	}
+	return ""
 }
 
 // RefreshConfigResponse says whether the configuration changed.
@@ -3699,11 +3718,13 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x18RenewCertificateResponse\x124\n" +
 	"\x16client_certificate_pem\x18\x01 \x01(\fR\x14clientCertificatePem\x129\n" +
 	"\n" +
-	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x82\x01\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xd0\x01\n" +
 	"\x17GetConfigStatusResponse\x12\x12\n" +
 	"\x04etag\x18\x01 \x01(\tR\x04etag\x12?\n" +
 	"\rlast_modified\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\flastModified\x12\x12\n" +
-	"\x04size\x18\x03 \x01(\x05R\x04size\"b\n" +
+	"\x04size\x18\x03 \x01(\x05R\x04size\x12#\n" +
+	"\rrejected_etag\x18\x04 \x01(\tR\frejectedEtag\x12'\n" +
+	"\x0frejected_reason\x18\x05 \x01(\tR\x0erejectedReason\"b\n" +
 	"\x15RefreshConfigResponse\x12\x18\n" +
 	"\aupdated\x18\x01 \x01(\bR\aupdated\x12\x1b\n" +
 	"\tprev_etag\x18\x02 \x01(\tR\bprevEtag\x12\x12\n" +
