@@ -25,6 +25,7 @@ var layers = []layer{
 	{dir: "server/render", ours: []string{"protos/identity", "server/config/..."}},
 	{dir: "server/fleet", ours: []string{"protos/identity"}},
 	{dir: "server/placement"},
+	{dir: "server/attest", ours: []string{"protos/identity"}},
 	{dir: "server/catalog", ours: []string{"server/driver"}},
 	{dir: "server/images", ours: []string{"server/driver"}},
 	{dir: "server/userdata", ours: []string{"server/config"}},
@@ -103,7 +104,7 @@ var belowShard = []string{
 	"server/objectstore", "server/secrets", "server/lease", "server/pki", "server/fleet/...",
 	"server/decisions", "server/preview", "server/cache",
 	"server/placement", "server/catalog", "server/images", "server/userdata", "server/sources", "server/supply",
-	"server/balancers",
+	"server/balancers", "server/attest",
 }
 
 // fakes are the stand-ins for the outer world that tests use.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"nstance.dev/providers/local"
 	"nstance.dev/server/bucket"
@@ -47,10 +46,6 @@ func (c *Cluster) Configure(name string, groups Groups) {
 	c.write(filepath.Join(c.bucket(), bucket.ConfigKey(name)), text)
 }
 
-// userData is that of the provider, and gives each machine an address, which it tells its
-// server. It leads nowhere.
-var userData = strings.Replace(local.DefaultUserData, "exec ", `export NSTANCE_INSTANCE_IPV4="10.77.$(($$ / 250 % 250)).$(($$ % 250 + 1))"`+"\nexec ", 1)
-
 // configuration is patient with a busy box.
 func (c *Cluster) configuration(s *shard, groups Groups) object {
 	options := object{"dir": c.box.Path("machines", s.name)}
@@ -83,7 +78,7 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 		},
 		"templates": object{Template: object{
 			"kind": Kind, "arch": runtime.GOARCH, "instance_type": "process", "subnet_pool": "local",
-			"userdata": object{"content": userData},
+			"userdata": object{"content": local.DefaultUserData},
 		}},
 		"tenants": object{OtherTenant: object{}},
 		"groups":  object{Tenant: static},

@@ -24,7 +24,7 @@ const (
 // it is and, once decided, why it has to go. It is written before the machine
 // is asked for and removed after the machine is confirmed gone.
 //
-// Copies share Overrides, Replace and Deletion; replace them instead of changing them.
+// Copies share Overrides, Reported, Replace and Deletion; replace them instead of changing them.
 type InstanceRecord struct {
 	V    int    `json:"v"`    // set by Encode
 	Term uint64 `json:"term"` // of the leader that wrote it
@@ -48,9 +48,13 @@ type InstanceRecord struct {
 	Provider   string `json:"provider"`
 	ProviderID string `json:"provider_id"` // empty until the provider has answered
 	ImageID    string `json:"image_id"`
-	Hostname   string `json:"hostname"`
+	Hostname   string `json:"hostname"` // proved, as are the addresses
 	IPv4       string `json:"ipv4"`
 	IPv6       string `json:"ipv6"`
+
+	// Reported is what the agent claimed at its registration, nil where all of that
+	// was proved.
+	Reported *ReportedPlace `json:"reported,omitempty"`
 
 	Status       Status `json:"status"`
 	CreatedAt    Time   `json:"created_at"`
@@ -74,6 +78,14 @@ type InstanceRecord struct {
 	Deletion *Deletion `json:"deletion"` // nil until condemned
 
 	unknown *unknown
+}
+
+// ReportedPlace is what an agent said of its machine. It is for people who look for the
+// reason of an empty address: nothing is decided by it.
+type ReportedPlace struct {
+	Hostname string `json:"hostname"`
+	IPv4     string `json:"ipv4"`
+	IPv6     string `json:"ipv6"`
 }
 
 // Certificate says which client certificate its owner holds. Serials are in the

@@ -34,6 +34,7 @@ type Cache struct {
 	byTenant map[string]idSet
 	byNonce  map[string]identity.ID
 	byVM     map[string]identity.ID
+	byPlace  map[string]idSet // by names, in lower case, and addresses
 	opNonce  map[string]identity.ID
 	errorLog ring[string, ErrorRow]
 	decided  ring[fleet.GroupID, decisions.Decision]
@@ -81,6 +82,7 @@ func open(ctx context.Context, path string, opts Options, opener opener) (*Cache
 func (c *Cache) clear() {
 	c.byGroup, c.byTenant = make(map[fleet.GroupID]idSet), make(map[string]idSet)
 	c.byNonce, c.byVM = make(map[string]identity.ID), make(map[string]identity.ID)
+	c.byPlace = make(map[string]idSet)
 	c.opNonce = make(map[string]identity.ID)
 	c.errorLog = newRing[string](c.t.errors, maxErrors)
 	c.decided = newRing[fleet.GroupID](c.t.decisions, maxDecisions)

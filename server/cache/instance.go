@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"nstance.dev/protos/identity"
@@ -82,9 +83,19 @@ func (in *Instance) claimable() bool {
 	return in.listed() && in.NonceSHA256 != "" && in.RegisteredAt.IsZero()
 }
 
-// indexed returns all that the indexes depend on, to be compared.
+// indexed returns what the indexes depend on beside places, to be compared.
 func (in *Instance) indexed() [4]any {
 	return [4]any{in.listed(), in.claimable(), in.NonceSHA256, in.ProviderID}
+}
+
+// places are the name, in lower case, and the addresses by which the instance is found;
+// empty ones are none. Its own id as a name is no entry: nobody else may have it.
+func (in *Instance) places() [3]string {
+	all := [3]string{strings.ToLower(in.Hostname), in.IPv4, in.IPv6}
+	if all[0] == in.ID.String() {
+		all[0] = ""
+	}
+	return all
 }
 
 // Health is the last that was heard of an instance's agent. It is lost with

@@ -65,7 +65,7 @@ func (c *Cache) Update(id identity.ID, change func(*Instance) error) (Instance, 
 	if !sameView(old, &in) {
 		in.Revision = c.nextRevision()
 	}
-	if old.indexed() != in.indexed() {
+	if old.indexed() != in.indexed() || old.places() != in.places() {
 		c.displace(old)
 	}
 	c.place(&in)
@@ -90,6 +90,11 @@ func (c *Cache) place(in *Instance) {
 	if in.ProviderID != "" {
 		c.byVM[in.ProviderID] = in.ID
 	}
+	for _, at := range in.places() {
+		if at != "" {
+			c.byPlace[at] = c.byPlace[at].with(in.ID)
+		}
+	}
 }
 
 // displace removes a row's entries from the indexes. A place that another row
@@ -102,6 +107,11 @@ func (c *Cache) displace(in *Instance) {
 	}
 	if c.byVM[in.ProviderID] == in.ID {
 		delete(c.byVM, in.ProviderID)
+	}
+	for _, at := range in.places() {
+		if ids, ok := c.byPlace[at]; ok {
+			setOrDrop(c.byPlace, at, ids.without(in.ID))
+		}
 	}
 }
 
@@ -214,6 +224,17 @@ func (c *Cache) ByNonce(sha256 string) (identity.ID, bool) {
 	defer c.mu.RUnlock()
 	id, ok := c.byNonce[sha256]
 	return id, ok
+}
+
+// PlaceTaken reports whether an instance other than the given one has a name, which is
+// in lower case, or an address. Deleted instances have none, nor have those whose machine
+// has gone: addresses are used again.
+func (c *Cache) PlaceTaken(nameOrAddress string, except identity.ID) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.ContainsFunc(c.byPlace[nameOrAddress], func(id identity.ID) bool {
+		return id != except && c.t.instances.rows[id].Power != fleet.Gone
+	})
 }
 
 // ByProviderID returns whose machine has an id at the provider: of two that

@@ -27,7 +27,7 @@ func defaults() *Config {
 			DeletedRecordRetention: Duration(30 * time.Minute),
 		},
 		ShardElection: election, ClusterElection: election,
-		Registration:    Registration{CheckSource: true},
+		Registration:    Registration{CheckSource: SourceCheckWarn},
 		AdminTenants:    []string{DefaultTenant},
 		Rails:           Rails{MaxUnavailable: 10, MaxDeleteShare: 25, NeverRegisteredPerHour: 5},
 		ErrorExitJitter: Jitter{MinDelay: Duration(10 * time.Second), MaxDelay: Duration(40 * time.Second)},

@@ -63,7 +63,7 @@ func TestLoad_full(t *testing.T) {
 		{"expiry.eligible_age", s.Expiry.EligibleAge.Std(), 21 * 24 * time.Hour},
 		{"cluster_election.enabled", s.ClusterElection.Enabled, false},
 		{"cluster_election.frequent_interval", s.ClusterElection.FrequentInterval.Std(), 10 * time.Second},
-		{"registration.check_source", s.Registration.CheckSource, false},
+		{"registration.check_source", s.Registration.CheckSource, SourceCheckOff},
 		{"rails.max_unavailable", s.Rails.MaxUnavailable, Percent(20)},
 		{"limits.instances", *s.Provider.Limits.Instances, Bucket{2.5, 1000}},
 		{"load balancer's provider", cfg.LoadBalancers["int2"].Provider, ProviderGoogle},
@@ -100,7 +100,7 @@ func TestLoad_defaults(t *testing.T) {
 		{"shard_election", s.ShardElection, Election{true, Duration(15 * time.Second), Duration(5 * time.Second), Duration(30 * time.Second), Duration(500 * time.Millisecond)}},
 		{"advertise", s.Advertise, Addresses{":8990", ":8991", ":8992", ":8993", ":8994"}},
 		{"secrets.prefix", s.Secrets.Prefix, "secret/"},
-		{"check_source", s.Registration.CheckSource, true},
+		{"check_source", s.Registration.CheckSource, SourceCheckWarn},
 		{"client_cert_ttl", s.ClientCertTTL, ClientCertTTL{720, 8760}},
 		{"admin_tenants", s.AdminTenants, []string{"default"}},
 	} {

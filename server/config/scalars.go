@@ -102,6 +102,36 @@ func (p *Percent) UnmarshalJSON(data []byte) error {
 // Remedy says what a percentage looks like.
 func (Percent) Remedy() string { return `write a whole number from "0%" to "100%"` }
 
+// SourceCheck says what happens to a registration that comes from an address that the
+// provider does not report for the machine.
+type SourceCheck string
+
+// The source checks. The zero value stands for the default, [SourceCheckWarn].
+const (
+	SourceCheckRequire SourceCheck = "require" // it is refused
+	SourceCheckWarn    SourceCheck = "warn"    // it is granted, and reported
+	SourceCheckOff     SourceCheck = "off"     // it is granted
+)
+
+// UnmarshalJSON reads a string, and the booleans that configurations had before there were
+// three ways: true is require, false is off.
+func (c *SourceCheck) UnmarshalJSON(data []byte) error {
+	switch string(data) {
+	case "true", `"require"`:
+		*c = SourceCheckRequire
+	case `"warn"`:
+		*c = SourceCheckWarn
+	case "false", `"off"`:
+		*c = SourceCheckOff
+	default:
+		return fmt.Errorf("%s is not a way to check the source", data)
+	}
+	return nil
+}
+
+// Remedy says which values there are.
+func (SourceCheck) Remedy() string { return `must be one of "require", "warn" and "off"` }
+
 // Hours is a life of certificates, in hours.
 type Hours int
 

@@ -197,8 +197,9 @@ type Election struct {
 
 // Registration are the rules for agents that register.
 type Registration struct {
-	// Refuse a registration from another address than those the provider reports for the machine. Off for agents behind NAT or a proxy. Default true.
-	CheckSource bool `json:"check_source,omitempty"`
+	// What happens to a registration that comes from another address than those that the provider reports for the machine:
+	// it is refused (require), granted with an error event (warn), or granted (off). Nothing where the provider reports none. true is read as require, false as off. Default warn.
+	CheckSource SourceCheck `json:"check_source,omitempty"`
 }
 
 // Rails are bounds on what the server does without being told to.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -114,6 +115,30 @@ func (p *process) addresses() []netip.Addr {
 	for _, a := range local {
 		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
 			out = append(out, prefix.Addr())
+		}
+	}
+	return out
+}
+
+// serverHosts are the names and addresses of this server, and those at which the leaders
+// of the shard and of the cluster are reached.
+func (p *process) serverHosts() []string {
+	out := p.advertisedHosts()
+	for _, addr := range p.addresses() {
+		out = append(out, addr.Unmap().String())
+	}
+	if name, err := os.Hostname(); err == nil {
+		out = append(out, name)
+	}
+	for _, lock := range []*election{p.shardLock, p.cluster} {
+		doc, ok := lock.leader()
+		if !ok {
+			continue
+		}
+		for _, addr := range []string{doc.Addrs.Registration, doc.Addrs.Operator, doc.Addrs.Agent} {
+			if host, _, err := net.SplitHostPort(addr); err == nil {
+				out = append(out, host)
+			}
 		}
 	}
 	return out

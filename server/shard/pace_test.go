@@ -159,18 +159,6 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-func TestValidHostname(t *testing.T) {
-	for name, want := range map[string]bool{
-		"": false, "a": true, "node-1.example.com": true, "A9": true, "-a": false, "a-": false, "a..b": false, ".a": false,
-		"a.": false, "a_b": false, "a b": false, "ä": false, "a\x00": false,
-		string(make([]byte, 254)): false,
-	} {
-		if got := validHostname(name); got != want {
-			t.Errorf("validHostname(%q) = %v, want %v", name, got, want)
-		}
-	}
-}
-
 // TestS8_DeletedGroupsShareOneBound: they are deleted and planned at the same time,
 // each with all the room there is.
 func TestS8_DeletedGroupsShareOneBound(t *testing.T) {

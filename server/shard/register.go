@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"net/netip"
-	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -68,7 +67,7 @@ func (r *Reign) RegisterAgent(ctx context.Context, source netip.Addr, req *nstan
 	}
 	rec, _ := r.records.get(id)
 	_, span := r.traces.start(belowRecorded(ctx, rec.Trace), "instance.register", row.Group, attribute.String("nstance.instance", id.String()))
-	answer, err := r.enrol(row, key, req)
+	answer, err := r.enrol(row, source, key, req)
 	endSpan(span, err)
 	if err != nil {
 		r.opts.Metrics.registration("agent", "failed")
@@ -119,10 +118,8 @@ func (r *Reign) registrant(id identity.ID, claims identity.NonceClaims, source n
 	case !row.RegisteredAt.IsZero() && !sameKey(row.PublicKeyPEM, key):
 		r.alarmStolen(row, source)
 		return row, refuse(codes.AlreadyExists, "ALREADY_REGISTERED", "the nonce has been used")
-	case row.RegisteredAt.IsZero() && !r.fromItsMachine(row, source):
-		return row, refuseRegistration(errors.New("the source is not an address that the provider reports for the machine"))
 	}
-	return row, nil
+	return row, r.checkSource(row, source)
 }
 
 func sameKey(stored string, key ed25519.PublicKey) bool {
@@ -138,18 +135,8 @@ func (r *Reign) alarmStolen(row cache.Instance, source netip.Addr) {
 	r.events.failure(r.cache, row.Group, row.ID, "auth", "the registration nonce of this instance was used a second time, with another key", r.now())
 }
 
-// fromItsMachine reports whether a registration comes from where the provider
-// says the machine is; it does wherever that is not known.
-func (r *Reign) fromItsMachine(row cache.Instance, source netip.Addr) bool {
-	known := slices.DeleteFunc([]string{row.IPv4, row.IPv6}, func(s string) bool { return s == "" })
-	if len(known) == 0 || !r.wanted.config().Server.Registration.CheckSource {
-		return true
-	}
-	return slices.Contains(known, source.Unmap().String())
-}
-
 // enrol issues the certificate and makes the registration durable.
-func (r *Reign) enrol(row cache.Instance, key ed25519.PublicKey, req *nstancev1.RegisterClientRequest) (*nstancev1.RegisterClientResponse, error) {
+func (r *Reign) enrol(row cache.Instance, source netip.Addr, key ed25519.PublicKey, req *nstancev1.RegisterClientRequest) (*nstancev1.RegisterClientResponse, error) {
 	cert, err := r.opts.Keys().Authority.IssueAgent(pki.AgentRequest{
 		PublicKey: key, ID: row.ID, Tenant: row.Group.Tenant, Shard: r.opts.Shard,
 		TTL: r.wanted.config().Server.ClientCertTTL.Agent.Std(),
@@ -161,7 +148,7 @@ func (r *Reign) enrol(row cache.Instance, key ed25519.PublicKey, req *nstancev1.
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	now, dropped := r.now(), false
+	now, place := r.now(), r.provePlace(row, source, req)
 	rec, err := r.records.update(r.ctx, row.ID, func(rec *bucket.InstanceRecord) error {
 		switch {
 		case rec.Deletion != nil:
@@ -172,7 +159,7 @@ func (r *Reign) enrol(row cache.Instance, key ed25519.PublicKey, req *nstancev1.
 		rec.Status, rec.PublicKeyPEM = bucket.StatusRegistered, string(keyPEM)
 		if rec.RegisteredAt.IsZero() {
 			rec.RegisteredAt = bucket.At(now)
-			dropped = reportedPlace(rec, req)
+			place.note(rec)
 		}
 		rec.Certificate = succeed(rec.Certificate.Serial, cert)
 		return nil
@@ -184,9 +171,7 @@ func (r *Reign) enrol(row cache.Instance, key ed25519.PublicKey, req *nstancev1.
 		r.stumble(err)
 		return nil, unavailable(err)
 	}
-	if dropped {
-		r.events.failure(r.cache, row.Group, row.ID, "invalid", "the agent reported a hostname or address that is malformed or that the provider does not confirm", now)
-	}
+	r.reportUnproved(row, source, place)
 	r.opts.Metrics.issued("agent")
 	if err := r.markRegistered(rec); err != nil {
 		return nil, unavailable(err)
@@ -232,28 +217,4 @@ func (r *Reign) markRegistered(rec bucket.InstanceRecord) error {
 	r.events.instance(r.cache, rec.ID, "registered")
 	r.Enqueue(row.Group)
 	return nil
-}
-
-// reportedPlace notes where the agent says that it is. Where the provider knows
-// better its word stands, for these values end up in certificates. It reports
-// whether something was left out.
-func reportedPlace(rec *bucket.InstanceRecord, req *nstancev1.RegisterClientRequest) (dropped bool) {
-	take := func(field *string, reported string, valid bool) {
-		switch {
-		case reported == "" || reported == *field:
-		case *field != "" || !valid:
-			dropped = true
-		default:
-			*field = reported
-		}
-	}
-	take(&rec.Hostname, req.Hostname, validHostname(req.Hostname))
-	take(&rec.IPv4, req.PrivateIpv4, validAddr(req.PrivateIpv4, netip.Addr.Is4))
-	take(&rec.IPv6, req.PrivateIpv6, validAddr(req.PrivateIpv6, netip.Addr.Is6))
-	return dropped
-}
-
-func validAddr(text string, family func(netip.Addr) bool) bool {
-	addr, err := netip.ParseAddr(text)
-	return err == nil && family(addr) && addr.Zone() == ""
 }

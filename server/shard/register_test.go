@@ -14,7 +14,6 @@ import (
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
-	"nstance.dev/server/cache"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
@@ -247,30 +246,6 @@ func TestProofOfPossession(t *testing.T) {
 	})
 }
 
-func TestF40_RegistrationFromElsewhere(t *testing.T) {
-	withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
-		if _, err := w.reign().cache.Update(id, func(in *cache.Instance) error {
-			in.IPv4 = "10.0.0.9"
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		key := newKey(t)
-		from := func(addr string) error {
-			_, err := w.reign().RegisterAgent(w.ctx, netip.MustParseAddr(addr), &nstancev1.RegisterClientRequest{
-				RegistrationNonceJwt: nonce, PublicKeyPem: publicPEM(t, key), Proof: identity.SignProof(key, nonce),
-			})
-			return err
-		}
-		if err := from("10.0.0.1"); !refusedWith(err, codes.PermissionDenied) {
-			t.Errorf("from another machine: %v, want PermissionDenied", err)
-		}
-		if err := from("::ffff:10.0.0.9"); err != nil {
-			t.Errorf("from its own address: %v", err)
-		}
-	})
-}
-
 func TestF40_TheftIsReported(t *testing.T) {
 	withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
 		if _, err := register(w.reign(), nonce, newKey(t)); err != nil {
@@ -296,22 +271,6 @@ func TestCondemnedInstanceCannotRegister(t *testing.T) {
 		w.settle(time.Second)
 		if _, err := register(w.reign(), nonce, newKey(t)); !refusedWith(err, codes.PermissionDenied) {
 			t.Errorf("got %v, want PermissionDenied", err)
-		}
-	})
-}
-
-func TestReportedPlaceIsChecked(t *testing.T) {
-	withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
-		key := newKey(t)
-		_, err := w.reign().RegisterAgent(w.ctx, netip.MustParseAddr("10.0.0.1"), &nstancev1.RegisterClientRequest{
-			RegistrationNonceJwt: nonce, PublicKeyPem: publicPEM(t, key), Proof: identity.SignProof(key, nonce),
-			Hostname: "not a host name", PrivateIpv4: "10.0.0.7", PrivateIpv6: "fe80::1%eth0",
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rec := w.records()[0]; rec.Hostname != "" || rec.IPv4 != "10.0.0.7" || rec.IPv6 != "" {
-			t.Errorf("recorded %q, %q, %q", rec.Hostname, rec.IPv4, rec.IPv6)
 		}
 	})
 }

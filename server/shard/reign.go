@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,6 +61,7 @@ type Reign struct {
 	traces    *traces
 
 	registering keyedLocks
+	placing     sync.Mutex // held while a name or address is found free and taken
 
 	tasks tasks
 	ready atomic.Bool // the cache knows the whole shard

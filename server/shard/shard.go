@@ -58,7 +58,10 @@ type Options struct {
 	Secrets   func() secrets.Store    // where files of kind secret come from
 	Addresses func() driver.Addresses // what agents and operators are told
 	Metrics   *Metrics
-	Drainers  Drainers // nil: nobody coordinates drains
+	// ServerHosts are the names and addresses of servers, which no machine may have in
+	// its certificates; nil: none are known.
+	ServerHosts func() []string
+	Drainers    Drainers // nil: nobody coordinates drains
 
 	// Misfit says why machines of an instance type are not of an architecture, as far
 	// as the provider has said so before; nil: they are, or nothing is known.

@@ -57,6 +57,11 @@ func custom(t reflect.Type) *jsonschema.Schema {
 		}
 	case reflect.TypeFor[config.Percent]():
 		return &jsonschema.Schema{Title: "percentage", Type: "string", Pattern: `^(100|[0-9]{1,2})%$`}
+	case reflect.TypeFor[config.SourceCheck]():
+		return &jsonschema.Schema{
+			Title: "`require`, `warn`, `off`",
+			Enum:  []any{config.SourceCheckRequire, config.SourceCheckWarn, config.SourceCheckOff, true, false},
+		}
 	case reflect.TypeFor[config.InstanceTypes]():
 		return &jsonschema.Schema{
 			Title: "string or list of strings",

@@ -2,36 +2,10 @@ package shard
 
 import (
 	"context"
-	"strings"
 	"sync"
 
 	"nstance.dev/protos/identity"
 )
-
-// validHostname reports whether s is a host name by RFC 1123, dots allowed.
-func validHostname(s string) bool {
-	if s == "" || len(s) > 253 {
-		return false
-	}
-	for label := range strings.SplitSeq(s, ".") {
-		if !validLabel(label) {
-			return false
-		}
-	}
-	return true
-}
-
-func validLabel(label string) bool {
-	if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
-		return false
-	}
-	for _, c := range []byte(label) {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-') {
-			return false
-		}
-	}
-	return true
-}
 
 // keyedLocks are locks that exist while somebody holds or awaits them: one for
 // each instance whose registration is under way. The zero value is ready.
