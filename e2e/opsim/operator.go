@@ -254,7 +254,7 @@ func (p *process) drains(c client.Client, say recorder) *drains.Reconciler {
 	return drains.New(drains.Options{
 		Client: c, Namespace: namespace, Workload: c, Live: p.live, Inventory: p.intake.Inventory(),
 		Server: func(name string) (drains.Server, bool) { s, ok := p.shard(name); return s, ok },
-		Events: say, Evictions: rate.NewLimiter(20, 20), Concurrency: 10, Force: drain.AtDeadline,
+		Events: say, MachineEvents: say, Evictions: rate.NewLimiter(20, 20), Concurrency: 10, Force: drain.AtDeadline,
 	})
 }
 

@@ -7,9 +7,11 @@ import (
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
-// acknowledge ends the drain once the server has heard.
+// acknowledge ends the drain once the server has heard. Of a Node that may not be the
+// instance's the server hears nothing yet.
 func (d *step) acknowledge(why string) {
-	if d.told(why) {
+	d.Why = why
+	if d.undecided() || d.told(why) {
 		d.finish(why)
 	}
 }
@@ -55,6 +57,10 @@ func (d *step) finish(why string) {
 			Message: fmt.Sprintf("%s after %v: %d pods left the node, %d stayed", why, d.now.Sub(s.StartedAt).Round(time.Second), d.Counts.Evicted, d.Counts.Left),
 		})
 	}
+	if d.undecided() {
+		d.wait("drained, and its node is uncertain: " + d.o.Doubt)
+		return
+	}
 	d.evictSelf()
 }
 
@@ -62,6 +68,10 @@ func (d *step) finish(why string) {
 func (d *step) done() {
 	if d.o.Repeated {
 		d.State.Acked, d.State.Acks = false, 0
+	}
+	if d.undecided() {
+		d.wait("drained, and its node is uncertain: " + d.o.Doubt)
+		return
 	}
 	if d.told("drained") {
 		d.evictSelf()

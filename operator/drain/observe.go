@@ -75,6 +75,10 @@ type Observation struct {
 	// NodeUnknown: whether there is a Node could not be found out, as while nobody knows
 	// whether the instance registered.
 	NodeUnknown bool
+	// Doubt says why no Node is recognised for sure as the instance's although one may be;
+	// empty: it is known which Node it is, or that there is none. Under doubt Node is one
+	// that may be the instance's, and nothing is acknowledged before the deadline.
+	Doubt string
 	// Node is the instance's; nil: it has none.
 	Node *corev1.Node
 	// Pods are all those bound to the Node, read after the last step.

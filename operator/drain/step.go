@@ -65,6 +65,8 @@ func Step(s State, o Observation, now time.Time) Decision {
 		d.wait("whether there is a node is not known")
 	case d.State.Phase == api.DrainDone:
 		d.done()
+	case o.Node == nil && o.Doubt != "":
+		d.doubt()
 	case o.Node == nil:
 		d.noNode()
 	case o.CoreDrains:
@@ -135,6 +137,19 @@ func (d *step) noNode() {
 		d.acknowledge("it has no node")
 	}
 }
+
+// doubt is for an instance whose Node may be there and cannot be told from others. Work may
+// run on it, so nothing is acknowledged: the instance has the time until its deadline, in
+// which somebody can mend the Nodes.
+func (d *step) doubt() {
+	deadline := d.o.Request.Deadline
+	d.wait("its node is uncertain: " + d.o.Doubt)
+	d.Over = d.past(deadline) && (!d.o.Request.Acknowledge || d.past(deadline.Add(ackLimit)))
+}
+
+// undecided reports whether the Node that was drained may not be the instance's, and the
+// instance still has time.
+func (d *step) undecided() bool { return d.o.Doubt != "" && !d.past(d.o.Request.Deadline) }
 
 // watch is for a Node that Cluster API drains: only that it is empty is of interest.
 func (d *step) watch() {

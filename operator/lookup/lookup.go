@@ -28,6 +28,7 @@ const (
 	byLabel      = "metadata.labels.instance-id"
 	byGroup      = "spec.groupRef.name"
 	byNodeName   = "status.node"
+	byAddress    = "status.internalIP"
 )
 
 // MachineIndexes are the indexes that a cache of NstanceMachines needs.
@@ -74,6 +75,13 @@ func NodeIndexes() map[string]client.IndexerFunc {
 		}
 	}
 	return map[string]client.IndexerFunc{
+		byAddress: func(o client.Object) []string {
+			node, ok := o.(*corev1.Node)
+			if !ok {
+				return nil
+			}
+			return addresses(describe(node).InternalIPs)
+		},
 		byProviderID: of(func(n *corev1.Node) string { return n.Spec.ProviderID }),
 		byTail:       of(func(n *corev1.Node) string { return nodes.Tail(n.Spec.ProviderID) }),
 		byLabel:      of(func(n *corev1.Node) string { return n.Labels[api.LabelInstanceID] }),
@@ -168,21 +176,35 @@ func Node(ctx context.Context, reader client.Reader, instance nodes.Instance) (F
 	return found, nil
 }
 
+// addresses returns IP addresses as the index of Nodes has them.
+func addresses(of []string) []string {
+	var all []string
+	for _, one := range of {
+		if ip := nodes.Address(one); ip != "" {
+			all = append(all, ip)
+		}
+	}
+	return all
+}
+
 // candidates are the Nodes that have anything in common with the instance, by name.
 func candidates(ctx context.Context, reader client.Reader, instance nodes.Instance) (map[string]*corev1.Node, error) {
 	objects := map[string]*corev1.Node{}
-	for field, value := range map[string]string{
-		byProviderID: instance.ProviderURI, byTail: nodes.Tail(instance.ProviderURI), byLabel: instance.ID,
+	for field, values := range map[string][]string{
+		byProviderID: {instance.ProviderURI}, byTail: {nodes.Tail(instance.ProviderURI)}, byLabel: {instance.ID},
+		byAddress: addresses(instance.Addresses),
 	} {
-		if value == "" {
-			continue
-		}
-		var list corev1.NodeList
-		if err := reader.List(ctx, &list, client.MatchingFields{field: value}); err != nil {
-			return nil, fmt.Errorf("nodes by %s: %w", field, err)
-		}
-		for i := range list.Items {
-			objects[list.Items[i].Name] = &list.Items[i]
+		for _, value := range values {
+			if value == "" {
+				continue
+			}
+			var list corev1.NodeList
+			if err := reader.List(ctx, &list, client.MatchingFields{field: value}); err != nil {
+				return nil, fmt.Errorf("nodes by %s: %w", field, err)
+			}
+			for i := range list.Items {
+				objects[list.Items[i].Name] = &list.Items[i]
+			}
 		}
 	}
 	if instance.Hostname == "" {

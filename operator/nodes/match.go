@@ -3,6 +3,7 @@ package nodes
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -57,17 +58,20 @@ type Found struct {
 
 // Index finds Nodes by what they say of themselves.
 type Index struct {
-	byID, byTail, byLabel, byName map[string][]Node
+	byID, byTail, byLabel, byName, byAddress map[string][]Node
 }
 
 // NewIndex returns an index of the Nodes.
 func NewIndex(all []Node) *Index {
-	x := &Index{map[string][]Node{}, map[string][]Node{}, map[string][]Node{}, map[string][]Node{}}
+	x := &Index{map[string][]Node{}, map[string][]Node{}, map[string][]Node{}, map[string][]Node{}, map[string][]Node{}}
 	for _, n := range slices.SortedFunc(slices.Values(all), func(a, b Node) int { return cmp.Compare(a.Name, b.Name) }) {
 		add(x.byID, n.ProviderID, n)
 		add(x.byTail, Tail(n.ProviderID), n)
 		add(x.byLabel, n.InstanceLabel, n)
 		add(x.byName, n.Name, n)
+		for _, ip := range n.InternalIPs {
+			add(x.byAddress, Address(ip), n)
+		}
 	}
 	return x
 }
@@ -151,14 +155,51 @@ func own(say []Node, how How, in Instance) (Found, bool) {
 	return f, true
 }
 
+// Candidate is a Node that may be an instance's, though Match does not recognise it.
+type Candidate struct {
+	Node string
+	// HasAddress: one of its internal addresses is the instance's.
+	HasAddress bool
+}
+
+// Candidates returns the Nodes that have anything in common with an instance, by name:
+// its provider id or the tail of it, its id in their label, its host name, or one of its
+// addresses. An address alone ties only a Node without a provider id: networks of several
+// shards may overlap, and an address is used again.
+func (x *Index) Candidates(in Instance) []Candidate {
+	found := map[string]Candidate{}
+	note := func(fit []Node) {
+		for _, n := range fit {
+			found[n.Name] = Candidate{n.Name, share(n.InternalIPs, in.Addresses)}
+		}
+	}
+	if in.ProviderURI != "" {
+		note(x.byID[in.ProviderURI])
+		note(x.alike(in.ProviderURI))
+	}
+	note(x.byLabel[in.ID])
+	note(x.byName[in.Hostname])
+	for _, address := range in.Addresses {
+		note(slices.DeleteFunc(slices.Clone(x.byAddress[Address(address)]), func(n Node) bool { return n.ProviderID != "" }))
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b Candidate) int { return cmp.Compare(a.Node, b.Node) })
+}
+
+// Address returns the one way of writing an IP address by which two are compared; empty
+// for what is none.
+func Address(s string) string {
+	ip, err := netip.ParseAddr(s)
+	if err != nil {
+		return ""
+	}
+	return ip.Unmap().String()
+}
+
 // share reports whether two lists have an address in common, however it is written.
 func share(a, b []string) bool {
 	return slices.ContainsFunc(a, func(one string) bool {
-		ip, err := netip.ParseAddr(one)
-		return err == nil && slices.ContainsFunc(b, func(other string) bool {
-			known, err := netip.ParseAddr(other)
-			return err == nil && ip.Unmap() == known.Unmap()
-		})
+		ip := Address(one)
+		return ip != "" && slices.ContainsFunc(b, func(other string) bool { return ip == Address(other) })
 	})
 }
 

@@ -162,8 +162,8 @@ func (p *process) drains(ctx context.Context, set *shards.Set, there *nodes) *dr
 	return drains.New(drains.Options{
 		Client: p.mgr.GetClient(), Namespace: p.settings.Namespace,
 		Workload: there.GetClient(), Live: there.GetAPIReader(), Inventory: p.intake.Inventory(),
-		Server:    func(name string) (drains.Server, bool) { return set.Shard(name) },
-		Events:    there.GetEventRecorder(recorder),
+		Server: func(name string) (drains.Server, bool) { return set.Shard(name) },
+		Events: there.GetEventRecorder(recorder), MachineEvents: p.mgr.GetEventRecorder(recorder),
 		Evictions: rate.NewLimiter(rate.Limit(p.settings.EvictionQPS), max(1, int(p.settings.EvictionQPS))), Concurrency: p.settings.DrainConcurrency,
 		Force: drain.Force(p.settings.DrainForce), Self: p.self(ctx),
 		Observer: drains.Observer{

@@ -2,6 +2,7 @@ package drains
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,7 +35,7 @@ func (r *Reconciler) act(ctx context.Context, s *sight, state drain.State, actio
 	case drain.Mark:
 		return r.change(ctx, s, func(n *corev1.Node) *corev1.Node { return drain.Marked(n, state) })
 	case drain.Unmark:
-		return r.change(ctx, s, drain.Unmarked)
+		return errors.Join(r.change(ctx, s, drain.Unmarked), r.unmarkOthers(ctx, s))
 	case drain.Evict:
 		if !r.Evictions.AllowN(r.Now(), 1) {
 			done.limited = true
@@ -94,6 +95,44 @@ func (r *Reconciler) change(ctx context.Context, s *sight, to func(*corev1.Node)
 	}
 	s.node = next
 	return nil
+}
+
+// unmarkOthers takes the state off the other Nodes that were drained because they might have
+// been the instance's.
+func (r *Reconciler) unmarkOthers(ctx context.Context, s *sight) error {
+	for _, n := range s.doubt.Nodes {
+		if n.Annotations[api.AnnotationDrainInstance] != s.answer.Request.Instance || s.node != nil && n.Name == s.node.Name {
+			continue
+		}
+		err := r.Workload.Patch(ctx, drain.Unmarked(n), client.MergeFromWithOptions(n, client.MergeFromWithOptimisticLock{}))
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellDoubt says on the machine that its Node is not recognised for sure, each time that
+// there is something new to it; where no machine stands for the instance, on the Nodes.
+func (r *Reconciler) tellDoubt(ctx context.Context, s *sight) {
+	if s.entry.doubt == s.doubt.Why {
+		return
+	}
+	s.entry.doubt = s.doubt.Why
+	if s.doubt.Why == "" {
+		return
+	}
+	instance := s.answer.Request.Instance
+	message := fmt.Sprintf("which node is that of instance %s is uncertain: %s; it counts as not drained until its deadline, "+
+		"delete or correct the Node that is not its own", instance, s.doubt.Why)
+	log.FromContext(ctx).Info("node uncertain, drain not acknowledged before the deadline", "instance", instance, "shard", s.shard, "reason", s.doubt.Why)
+	if s.Machine != nil {
+		r.MachineEvents.Eventf(s.Machine, nil, corev1.EventTypeWarning, "NodeUncertain", "Drain", "%s", message)
+		return
+	}
+	for _, n := range s.doubt.Nodes {
+		r.Events.Eventf(n, nil, corev1.EventTypeWarning, "NodeUncertain", "Drain", "%s", message)
+	}
 }
 
 func (r *Reconciler) evict(ctx context.Context, a drain.Evict) error {

@@ -18,6 +18,8 @@ type entry struct {
 	acked       bool // the answer to the last Acknowledge
 	// blockedSince is since when budgets have held Pods of the Node; zero: they do not.
 	blockedSince time.Time
+	// doubt is what was last told of a Node that is not recognised for sure.
+	doubt string
 }
 
 // wait notes whether budgets hold Pods after a step.

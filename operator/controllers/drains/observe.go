@@ -1,6 +1,7 @@
 package drains
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/machine"
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/inventory"
@@ -28,6 +30,8 @@ type sight struct {
 	node   *corev1.Node
 	entry  entry
 	answer Answer
+	// doubt is what is uncertain about the Node. With it node is one of doubt.Nodes, or nil.
+	doubt lookup.Doubt
 }
 
 // see finds the instance, its machine, its Node and what was done so far.
@@ -51,10 +55,12 @@ func (r *Reconciler) see(ctx context.Context, id string) (*sight, error) {
 	r.Inventory.Read(s.shard, func(known *inventory.Shard) {
 		s.Presence, s.Said, s.Synced = known.Presence(id), known.Instance(id), known.State().InstancesSynced
 	})
+	var known bool
+	s.entry, known = r.memory.get(id)
 	if err := r.seeNode(ctx, id, s); err != nil {
 		return nil, err
 	}
-	r.resume(id, s)
+	r.resume(id, known, s)
 	s.answer = Asked(s.Sight, r.Now())
 	switch {
 	case !s.answer.Spared:
@@ -96,13 +102,48 @@ func (r *Reconciler) seeNode(ctx context.Context, id string, s *sight) error {
 	}
 	if found.Node != "" {
 		s.node = found.Object
+		return nil
 	}
+	if s.doubt, err = lookup.FindDoubt(ctx, r.Client, r.Workload, r.Namespace, in); err != nil {
+		return err
+	}
+	s.node = nextOf(s.doubt.Nodes, id, s.entry.state)
 	return nil
 }
 
+// nextOf returns the Node to go on with, where several may be an instance's: the one whose
+// drain was begun, then another that is not done, those first that are ready. Where all are
+// done it is the first; nil: there is none.
+func nextOf(some []*corev1.Node, id string, begun drain.State) *corev1.Node {
+	order := slices.Clone(some)
+	rank := func(n *corev1.Node) int {
+		state, draining, err := drain.ParseState(n.Annotations)
+		switch {
+		case err == nil && draining && state.Instance == id && state.Phase == api.DrainDone:
+			return 3
+		case n.UID == begun.Node:
+			return 0
+		case nodeReady(n):
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(order, func(a, b *corev1.Node) int { return cmp.Compare(rank(a), rank(b)) })
+	if len(order) == 0 {
+		return nil
+	}
+	return order[0]
+}
+
+func nodeReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
 // resume takes up what was done so far: from this process's memory, else from the Node.
-func (r *Reconciler) resume(id string, s *sight) {
-	e, known := r.memory.get(id)
+func (r *Reconciler) resume(id string, known bool, s *sight) {
+	e := s.entry
 	if !known {
 		e.noticedAt = r.Now()
 		if s.node != nil {
@@ -119,7 +160,7 @@ func (r *Reconciler) observe(ctx context.Context, s *sight) (drain.Observation, 
 	o := drain.Observation{
 		Request: s.answer.Request, Fate: s.answer.Fate, Repeated: s.answer.Repeated,
 		NoticedAt: s.entry.noticedAt, Self: r.Self, Force: r.Force,
-		Results: s.entry.results, Acknowledged: s.entry.acked, Node: s.node,
+		Results: s.entry.results, Acknowledged: s.entry.acked, Node: s.node, Doubt: s.doubt.Why,
 	}
 	if at := s.Said.GetRegisteredAt(); at != nil {
 		o.RegisteredAt = at.AsTime()

@@ -60,8 +60,8 @@ type Options struct {
 	Inventory *inventory.Store
 	// Server returns a shard; false: it is not configured.
 	Server func(shard string) (Server, bool)
-	// Events are published where the Nodes are.
-	Events events.EventRecorder
+	// Events are published where the Nodes are, MachineEvents where the machines are.
+	Events, MachineEvents events.EventRecorder
 	// Evictions limits how many Pods are asked to leave per second, over all Nodes.
 	Evictions *rate.Limiter
 	// Concurrency is how many Nodes are emptied at once.
@@ -114,6 +114,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.memory.forget(id)
 		return ctrl.Result{}, r.report(ctx, s, drain.Decision{})
 	}
+	r.tellDoubt(ctx, s)
 	r.memory.put(id, s.entry)
 	if s.answer.Fate == drain.Condemned && !r.turn(s) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil

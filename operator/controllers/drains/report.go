@@ -25,7 +25,7 @@ func (r *Reconciler) report(ctx context.Context, s *sight, d drain.Decision) err
 	}
 	now := own(s.Machine.Status)
 	next := api.NstanceMachineStatus{Drain: progress(d)}
-	if c := condition(d); c != nil {
+	if c := condition(d, s.doubt.Why); c != nil {
 		next.Conditions = conditions.Next(now.Conditions, []metav1.Condition{*c}, s.Machine.Generation, r.Now())
 	}
 	if equality.Semantic.DeepEqual(now, next) {
@@ -61,11 +61,15 @@ func progress(d drain.Decision) *api.DrainStatus {
 	return p
 }
 
-func condition(d drain.Decision) *metav1.Condition {
-	switch d.State.Phase {
-	case drain.None:
+// condition says how far a drain is, and why its Node is uncertain where it is.
+func condition(d drain.Decision, doubt string) *metav1.Condition {
+	switch {
+	case doubt != "" && !d.Over && d.Why != "":
+		c := conditions.True(api.ConditionDraining, api.ReasonNodeUncertain, d.Why)
+		return &c
+	case d.State.Phase == drain.None:
 		return nil
-	case api.DrainDone:
+	case d.State.Phase == api.DrainDone:
 		c := conditions.False(api.ConditionDraining, api.ReasonDrained, d.Why)
 		return &c
 	default:

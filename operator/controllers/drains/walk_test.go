@@ -115,7 +115,8 @@ func (w *world) newClient() client.WithWatch {
 func (w *world) restart() {
 	through := w.faults.Through(w.client)
 	w.drains = drains.New(drains.Options{
-		Client: through, Namespace: walktest.Namespace, Workload: through, Live: w.client, Inventory: w.Inventory, Events: w.Events,
+		Client: through, Namespace: walktest.Namespace, Workload: through, Live: w.client, Inventory: w.Inventory,
+		Events: w.Events, MachineEvents: w.Events,
 		Server: func(name string) (drains.Server, bool) {
 			s, ok := w.Set.Shard(name)
 			return s, ok

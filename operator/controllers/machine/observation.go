@@ -37,6 +37,9 @@ type Observation struct {
 	Orphaned bool
 	// Node is the instance's; nil: none is known.
 	Node *Node
+	// NodeDoubt says why no Node is recognised for sure as the instance's although one may
+	// be; empty: it is known which it is, or that there is none.
+	NodeDoubt string
 	// Tried is what came of earlier calls of this process.
 	Tried Tried
 	// ProvisionTimeout is how long an instance may take, counted from the machine's creation.

@@ -17,6 +17,7 @@ import (
 	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/lookup"
 	"nstance.dev/operator/names"
 	"nstance.dev/operator/pause"
 	"nstance.dev/operator/shards"
@@ -171,12 +172,20 @@ func observeEnd(ctx context.Context, reader client.Reader, o *Observation) error
 }
 
 func (r *Reconciler) observeNode(ctx context.Context, o *Observation) error {
+	if o.Machine.DeletionTimestamp.IsZero() || o.Machine.Spec.InstanceID == "" {
+		return nil
+	}
+	doubt, err := lookup.FindDoubt(ctx, r.Client, r.Nodes, o.Machine.Namespace, lookup.Instance(o.Machine, o.Said))
+	if err != nil {
+		return err
+	}
+	o.NodeDoubt = doubt.Why
 	ref := o.Machine.Status.NodeRef
-	if ref == nil || o.Machine.DeletionTimestamp.IsZero() {
+	if ref == nil {
 		return nil
 	}
 	node := &corev1.Node{}
-	err := r.Nodes.Get(ctx, key("", ref.Name), node)
+	err = r.Nodes.Get(ctx, key("", ref.Name), node)
 	if apierrors.IsNotFound(err) || err == nil && node.UID != ref.UID {
 		return nil
 	}

@@ -44,8 +44,7 @@ func (d *decision) remove() {
 	case !d.reachable():
 		d.waitForShard()
 	case d.toDrain():
-		d.set(conditions.True(api.ConditionDeleting, api.ReasonDraining, "the work leaves node "+d.o.Node.Name))
-		d.Again = 5 * time.Second
+		d.waitForDrain()
 	default:
 		d.delete()
 	}
@@ -70,11 +69,25 @@ func (d *decision) waitForShard() {
 	}
 }
 
+// waitForDrain says what the end of the instance waits for.
+func (d *decision) waitForDrain() {
+	d.Again = 5 * time.Second
+	if d.o.NodeDoubt == "" {
+		d.set(conditions.True(api.ConditionDeleting, api.ReasonDraining, "draining node "+d.o.Node.Name))
+		return
+	}
+	until := "until all Nodes that may be its own are deleted or corrected"
+	if deadline := DrainDeadline(d.o.Machine, d.o.Owner); !deadline.IsZero() {
+		until = "until " + deadline.UTC().Format(time.RFC3339) + ", or " + until
+	}
+	d.set(conditions.True(api.ConditionDeleting, api.ReasonNodeUncertain, fmt.Sprintf("waiting %s: %s", until, d.o.NodeDoubt)))
+}
+
 // toDrain reports whether work may still be on the Node, and who moves it away has the time.
 func (d *decision) toDrain() bool {
 	owner := d.o.Owner
 	switch {
-	case d.o.Node == nil || d.o.Node.Drained:
+	case d.o.NodeDoubt == "" && (d.o.Node == nil || d.o.Node.Drained):
 		return false
 	case d.o.Said.GetStatus() == inventory.StatusTerminating:
 		return false

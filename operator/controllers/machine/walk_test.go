@@ -14,8 +14,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +29,7 @@ import (
 	"nstance.dev/operator/controllers/walktest"
 	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/lookup"
 	"nstance.dev/operator/shards/shardtest"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -53,7 +56,14 @@ func inWorld(t *testing.T, walk func(t *testing.T, w *world)) {
 			c.Shard("a").AddGroup(walktest.Tenant, shardtest.Group{Key: "web"})
 			c.Shard("b").AddGroup(walktest.Tenant, shardtest.Group{Key: "web"})
 		}, "a", "b")
-		w.client = kubefake.NewBuilder(t).WithObjects(objects()...).Build()
+		b := kubefake.NewBuilder(t).WithObjects(objects()...)
+		for field, index := range lookup.NodeIndexes() {
+			b.WithIndex(&corev1.Node{}, field, index)
+		}
+		for field, index := range lookup.MachineIndexes() {
+			b.WithIndex(&api.NstanceMachine{}, field, index)
+		}
+		w.client = b.Build()
 		w.restart()
 		walk(t, w)
 	})
@@ -421,6 +431,36 @@ func TestO6_ADeletedMachineIsDrainedFirst(t *testing.T) {
 		w.live(10 * time.Second)
 		if w.get() != nil || len(w.instances("a")) != 0 {
 			t.Errorf("left: %v, %v", w.get(), w.instances("a"))
+		}
+	})
+}
+
+// Two Nodes with the provider id of one instance: which of them has its work is not known, so
+// the instance of a deleted machine goes when its time is over, and not before.
+func TestF37_ADeletedMachineWithTwoNodesKeepsItsInstanceUntilTheDeadline(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.live(10 * time.Second)
+		m := w.get()
+		for _, name := range []string{"new", "stale"} {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.NodeSpec{ProviderID: m.Spec.ProviderID}}
+			if err := w.client.Create(t.Context(), node); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.client.Delete(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		w.live(9 * time.Minute)
+		m = w.get()
+		if m == nil || w.Shard("a").Count("DeleteInstance") != 0 {
+			t.Fatal("the instance ends although one of two nodes may be its own")
+		}
+		if c := meta.FindStatusCondition(m.Status.Conditions, api.ConditionDeleting); c == nil || c.Reason != api.ReasonNodeUncertain || !strings.Contains(c.Message, "new, stale") {
+			t.Errorf("%+v", c)
+		}
+		w.live(2 * time.Minute)
+		if w.get() != nil || len(w.instances("a")) != 0 {
+			t.Errorf("left after the deadline: %v, %v", w.get(), w.instances("a"))
 		}
 	})
 }

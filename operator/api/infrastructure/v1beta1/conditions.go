@@ -147,6 +147,7 @@ const (
 	ReasonUnhealthy        = "Unhealthy"
 	ReasonDraining         = "Draining"
 	ReasonDrained          = "Drained"
+	ReasonNodeUncertain    = "NodeUncertain"
 	ReasonDeleting         = "Deleting"
 	ReasonServerDeleted    = "ServerDeleted"
 	ReasonInvalidRequest   = "InvalidRequest"
