@@ -24,7 +24,8 @@ type Intake struct {
 	now       func() time.Time
 
 	mu          sync.Mutex
-	connections map[string]int // by shard: the last one that was noted
+	connections map[string]int           // by shard: the last one that was noted
+	told        map[string]shards.Status // by shard: what controllers were last woken for
 	errors      []func(shard string, e *nstancev1.ErrorEvent)
 }
 
@@ -34,7 +35,7 @@ var _ shards.Sink = (*Intake)(nil)
 func New(tenant string, hub *waking.Hub, now func() time.Time) *Intake {
 	return &Intake{
 		inventory: inventory.NewStore(tenant, func(shard string, changes []inventory.Change) { hub.Changed(shard, changes...) }),
-		hub:       hub, now: now, connections: map[string]int{},
+		hub:       hub, now: now, connections: map[string]int{}, told: map[string]shards.Status{},
 	}
 }
 
@@ -58,7 +59,24 @@ func (in *Intake) StateChanged(shard string, status shards.Status) {
 	case status.State == shards.Unreachable:
 		in.inventory.Update(shard, (*inventory.Shard).Lost)
 	}
-	in.hub.Changed(shard, inventory.Change{Kind: inventory.ShardChanged})
+	if in.matters(shard, status) {
+		in.hub.Changed(shard, inventory.Change{Kind: inventory.ShardChanged})
+	}
+}
+
+// matters reports whether a change of a connection is anything to controllers. That one call
+// has failed is not, nor that the next one succeeds: it would wake everything that the shard
+// has, the object whose call failed included, and past all pauses.
+func (in *Intake) matters(shard string, next shards.Status) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	was, known := in.told[shard]
+	if known && next.State == shards.Degraded {
+		next.State, next.Reason = was.State, was.Reason
+	}
+	in.told[shard] = next
+	return !known || next.State != was.State || next.Reason != was.Reason || next.Connections != was.Connections || next.Address != was.Address ||
+		next.Term != was.Term || next.Version != was.Version || !slices.Equal(next.Missing, was.Missing)
 }
 
 // connected reports whether there is a connection that was not noted before.
@@ -75,6 +93,7 @@ func (in *Intake) connected(shard string, connections int) bool {
 func (in *Intake) Removed(shard string) {
 	in.mu.Lock()
 	delete(in.connections, shard)
+	delete(in.told, shard)
 	in.mu.Unlock()
 	in.hub.Changed(shard, inventory.Change{Kind: inventory.ShardChanged})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -29,6 +30,7 @@ type world struct {
 	*shardtest.Shard
 	t      *testing.T
 	intake *intake.Intake
+	set    *shards.Set
 
 	mu    sync.Mutex
 	woken []inventory.Kind
@@ -59,6 +61,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 			Cluster: c.ID, Tenant: tenant, Credentials: c.Operator(tenant), Sink: w.intake, Dial: c.DialContext,
 			Random: func() float64 { return 0.5 },
 		})
+		w.set = set
 		set.Apply([]shards.Target{{Shard: "a", Addresses: []string{"a:1"}}})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -129,6 +132,30 @@ func TestWhatAShardSaysIsKnown(t *testing.T) {
 }
 
 // A leader that knows nothing yet takes nothing away.
+// That calls fail and others succeed is nothing new about a shard: whoever calls knows, and
+// nobody else is woken. That it is out of sight is.
+func TestO7_ACallThatFailsWakesNobody(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.heard()
+		shard, _ := w.set.Shard("a")
+		w.Break(shardtest.Faults{Refuse: map[string]error{"UpsertGroup": shardtest.Refusal(codes.Internal, "", "storage refuses writes")}})
+		for range 20 {
+			if _, err := shard.UpsertGroup(t.Context(), &nstancev1.UpsertGroupRequest{Key: "web"}); err == nil {
+				t.Fatal("the call succeeds")
+			}
+			w.after(5 * time.Second)
+		}
+		if got := w.heard(); got != nil {
+			t.Errorf("woken by a call that failed: %v", got)
+		}
+		w.Break(shardtest.Faults{Refuse: map[string]error{"": shardtest.Refusal(codes.Unavailable, "", "nobody there")}})
+		w.after(2 * time.Minute)
+		if got := w.heard(); !slices.Contains(got, inventory.ShardChanged) {
+			t.Errorf("a shard that is out of sight wakes nobody: %v", got)
+		}
+	})
+}
+
 func TestO7_ANewLeaderTakesNothingAway(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Restart()

@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
@@ -157,8 +158,10 @@ func (r *Reconciler) ask(ctx context.Context, m *api.NstanceMachine) error {
 	case shards.ClassOf(err) == shards.NotFound:
 		return nil // a listing says whether it is gone
 	default:
-		return err
+		r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) { t.AskFailures, t.AskedAt = t.AskFailures+1, r.Now() })
+		return nil // asked again after a pause that grows
 	}
+	r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) { t.AskFailures = 0 })
 	r.Inventory.Update(m.Spec.Shard, func(s *inventory.Shard) []inventory.Change {
 		return s.ListedInstances(inventory.InstanceList{Instances: []*nstancev1.InstanceStatus{said}, Asked: asked}, r.Now())
 	})
@@ -184,9 +187,12 @@ func (r *Reconciler) delete(ctx context.Context, m *api.NstanceMachine, a Delete
 		InstanceId: m.Spec.InstanceID, DecrementSize: a.Decrement, SkipDrain: true,
 	})
 	if err != nil && shards.ClassOf(err) != shards.NotFound {
-		return err
+		r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) { t.refuse(err, r.Now()) })
+		log.FromContext(ctx).Info("deletion failed", "instance", m.Spec.InstanceID, "shard", m.Spec.Shard, "error", err.Error())
+		return nil // the next decision is made of it
 	}
 	r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) {
+		t.DeleteFailures = 0
 		t.DeleteAt, t.Decremented = r.Now(), t.Decremented || a.Decrement
 		t.Unknown = err != nil || answer.GetStatus() == "unknown"
 	})

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/conditions"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
@@ -168,8 +169,14 @@ func (d *decision) keep() {
 	case m.Spec.ProviderID == "" && said.GetProviderUri() != "":
 		d.do(SetProviderID{said.GetProviderUri()})
 	case m.Spec.ProviderID == "" && said.GetProviderInstanceId() != "" && d.reachable():
-		d.do(Ask{}) // events do not carry the URI
 		d.Again = lookAgain
+		if t := d.o.Tried; t.AskFailures > 0 && t.Instance == m.Spec.InstanceID {
+			d.Again = t.AskedAt.Add(backoff.Growing(string(m.UID), t.AskFailures, time.Second, longestPause)).Sub(d.now)
+		}
+		if d.Again <= 0 || d.o.Tried.AskFailures == 0 {
+			d.do(Ask{}) // events do not carry the URI
+			d.Again = lookAgain
+		}
 	}
 }
 
@@ -279,30 +286,31 @@ func (d *decision) turnedAway() bool {
 	return t.Failures > 0 && t.Instance == d.o.Machine.Spec.InstanceID && t.Class == shards.NoRoom
 }
 
-// refused reports whether it is too early to ask again, and when to; zero: when the group
-// changes.
+// refused reports whether it is too early to ask again, and when to. A request that is
+// refused as it is may be made at once when the group has changed.
 func (d *decision) refused(etag string) (again time.Duration, refused bool) {
 	t := d.o.Tried
 	switch {
 	case t.Failures == 0 || t.Instance != d.o.Machine.Spec.InstanceID:
 		return 0, false
-	case t.Class == shards.Invalid || t.Class == shards.Exists:
-		return 0, t.Etag == etag
+	case (t.Class == shards.Invalid || t.Class == shards.Exists) && t.Etag != etag:
+		return 0, false
 	}
-	left := t.CreateAt.Add(pauseAfter(t.Class, t.Failures)).Sub(d.now)
+	left := t.CreateAt.Add(pauseAfter(t.Class, string(d.o.Machine.UID), t.Failures)).Sub(d.now)
 	return left, left > 0
 }
 
 // pauseAfter is how long to wait after so many failures.
-func pauseAfter(class shards.Class, failures int) time.Duration {
-	first, most := firstPause, longestPause
+func pauseAfter(class shards.Class, key string, failures int) time.Duration {
 	switch class {
+	case shards.Invalid, shards.Exists:
+		return backoff.Refused(key, failures)
 	case shards.Unavailable, shards.Broken, shards.Ended:
-		first, most = time.Second, 30*time.Second
+		return backoff.Growing(key, failures, time.Second, longestPause)
 	case shards.Exhausted:
-		first = 5 * time.Second
+		return backoff.Growing(key, failures, 5*time.Second, longestPause)
 	}
-	return min(first<<min(failures-1, 10), most)
+	return backoff.Growing(key, failures, firstPause, longestPause)
 }
 
 // refusal is the reason of a condition for a class of answers.

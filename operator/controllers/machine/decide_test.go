@@ -11,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/conditions"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
@@ -196,11 +197,12 @@ func TestO12_OnDemandMachine(t *testing.T) {
 		{"then the call", onDemand(chosen), seen{[]Action{Create{"e1"}}, 0, provisioning, provisioning, ""}},
 		{"the shard is silent", onDemand(chosen, silent), seen{nil, 0, "False/ShardUnreachable", "False/ShardUnreachable", ""}},
 		{"the shard is not configured any more", onDemand(chosen, func(o *Observation) { o.Shards = o.Shards[1:] }), seen{nil, 0, "False/ShardNotConfigured", "False/ShardNotConfigured", ""}},
-		{"nobody answered", onDemand(chosen, refusedWith(shards.Unavailable, 3, time.Second)), seen{nil, 3 * time.Second, provisioning, provisioning, ""}},
-		{"and again", onDemand(chosen, refusedWith(shards.Unavailable, 3, 4*time.Second)), seen{[]Action{Create{"e1"}}, 0, provisioning, provisioning, ""}},
-		{"the shard does not know the group", onDemand(chosen, refusedWith(shards.NotFound, 1, 0)), seen{nil, 30 * time.Second, "False/GroupNotFound", "False/GroupNotFound", ""}},
-		{"still not", onDemand(chosen, refusedWith(shards.NotFound, 9, 0)), seen{nil, 5 * time.Minute, "False/GroupNotFound", "False/GroupNotFound", ""}},
-		{"what the shard refuses is not repeated", onDemand(chosen, refusedWith(shards.Invalid, 1, time.Hour)), seen{nil, 0, "False/InvalidRequest", "False/InvalidRequest", ""}},
+		{"nobody answered", onDemand(chosen, refusedWith(shards.Unavailable, 3, time.Second)), seen{nil, backoff.Growing("", 3, time.Second, longestPause) - time.Second, provisioning, provisioning, ""}},
+		{"and again", onDemand(chosen, refusedWith(shards.Unavailable, 3, 5*time.Second)), seen{[]Action{Create{"e1"}}, 0, provisioning, provisioning, ""}},
+		{"the shard does not know the group", onDemand(chosen, refusedWith(shards.NotFound, 1, 0)), seen{nil, backoff.Growing("", 1, firstPause, longestPause), "False/GroupNotFound", "False/GroupNotFound", ""}},
+		{"still not", onDemand(chosen, refusedWith(shards.NotFound, 9, 0)), seen{nil, backoff.Growing("", 9, firstPause, longestPause), "False/GroupNotFound", "False/GroupNotFound", ""}},
+		{"what the shard refuses is not repeated soon", onDemand(chosen, refusedWith(shards.Invalid, 1, 0)), seen{nil, backoff.Refused("", 1), "False/InvalidRequest", "False/InvalidRequest", ""}},
+		{"and later it is, for the server may have learnt", onDemand(chosen, refusedWith(shards.Invalid, 1, backoff.RefusedAtMost)), seen{[]Action{Create{"e1"}}, 0, provisioning, provisioning, ""}},
 		{"until the group is another one", onDemand(chosen, refusedWith(shards.Invalid, 1, 0), func(o *Observation) { o.Tried.Etag = "e0" }), seen{[]Action{Create{"e1"}}, 0, provisioning, provisioning, ""}},
 		{"a refusal of another instance does not count", onDemand(chosen, refusedWith(shards.Invalid, 1, 0), func(o *Observation) { o.Tried.Instance = "x" }), seen{[]Action{Create{"e1"}}, 0, provisioning, provisioning, ""}},
 		{"it is there", onDemand(pending), seen{nil, 0, provisioning, provisioning, ""}},
@@ -223,7 +225,7 @@ func TestO12_OnDemandMachine(t *testing.T) {
 		},
 		{
 			"there is no room, and no other shard", onDemand(chosen, refusedWith(shards.NoRoom, 1, 0), func(o *Observation) { o.Shards = o.Shards[:1] }),
-			seen{nil, 30 * time.Second, "False/CapacityUnavailable", "False/CapacityUnavailable", ""},
+			seen{nil, backoff.Growing("", 1, firstPause, longestPause), "False/CapacityUnavailable", "False/CapacityUnavailable", ""},
 		},
 		{"gone before it was there", onDemand(pending, gone), seen{nil, AtOnce, provisioning, provisioning, ""}},
 		{

@@ -86,6 +86,15 @@ type Tried struct {
 	// group, Unknown whether the shard did not know the instance.
 	DeleteAt             time.Time
 	Decremented, Unknown bool
+	// DeleteFailures is how many deletions have failed in a row, DeleteFailedAt when the last
+	// one did, DeleteMessage what it said.
+	DeleteFailures int
+	DeleteFailedAt time.Time
+	DeleteMessage  string
+	// AskFailures is how many questions about the instance have failed in a row, AskedAt
+	// when the last one did.
+	AskFailures int
+	AskedAt     time.Time
 	// WarnedAt is when people were last told that the end waits.
 	WarnedAt time.Time
 }

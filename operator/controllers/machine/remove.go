@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/conditions"
 	"nstance.dev/operator/inventory"
 )
@@ -139,7 +140,10 @@ func (d *decision) delete() {
 		message = "the group gets smaller with instance " + m.Spec.InstanceID
 	}
 	asked := t.Instance == m.Spec.InstanceID && !t.DeleteAt.IsZero() && (t.Decremented || !decrement)
+	pause := d.retryDeletion()
 	switch left := t.DeleteAt.Add(lookAgain).Sub(d.now); {
+	case pause > 0:
+		message, d.Again = "retrying after a failure: "+t.DeleteMessage, pause
 	case asked && left > 0:
 		d.Again = left
 	case d.o.mass(decrement) && d.o.shard(m.Spec.Shard).Group.GetDeleting():
@@ -151,6 +155,17 @@ func (d *decision) delete() {
 		d.Again = lookAgain
 	}
 	d.set(conditions.True(api.ConditionDeleting, api.ReasonDeleting, message))
+}
+
+// retryDeletion returns how long it is until a deletion that failed may be asked for again;
+// zero: it may be now.
+func (d *decision) retryDeletion() time.Duration {
+	t := d.o.Tried
+	if t.DeleteFailures == 0 || t.Instance != d.o.Machine.Spec.InstanceID {
+		return 0
+	}
+	pause := backoff.Growing(string(d.o.Machine.UID), t.DeleteFailures, time.Second, longestPause)
+	return max(t.DeleteFailedAt.Add(pause).Sub(d.now), 0)
 }
 
 // mass reports whether asking for the end of the instance is bounded: its group does not

@@ -44,6 +44,12 @@ func (m *memory) note(uid types.UID, instance string, change func(*Tried)) {
 	m.tried[uid] = t
 }
 
+// refuse notes a deletion that failed.
+func (t *Tried) refuse(err error, now time.Time) {
+	t.DeleteFailures++
+	t.DeleteFailedAt, t.DeleteMessage = now, err.Error()
+}
+
 // failed notes an attempt to create that failed.
 func (t *Tried) failed(err error, etag string, now time.Time) {
 	t.CreateAt, t.Etag = now, etag

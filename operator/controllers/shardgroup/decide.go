@@ -55,15 +55,15 @@ func decide(p part, now time.Time) decision {
 	case p.paused:
 		return decision{action: rest, why: "paused"}
 	case !p.object.DeletionTimestamp.IsZero():
-		return p.end()
+		return p.end(now)
 	case !p.configured:
 		return decision{action: rest, why: fmt.Sprintf("shard %s is not configured", p.object.Spec.Shard)}
 	case !p.connected():
 		return decision{action: rest, why: fmt.Sprintf("shard %s does not answer", p.object.Spec.Shard)}
 	case !p.synced.GroupsSynced:
 		return decision{action: rest, why: fmt.Sprintf("shard %s has not said yet what groups it has", p.object.Spec.Shard)}
-	case p.refused():
-		return decision{action: rest, why: "the shard has refused this"}
+	case p.waits(now) > 0:
+		return decision{action: rest, why: "retry after a failure: " + p.failed.Why, again: p.waits(now)}
 	case p.object.Status.ObservedGeneration != p.object.Generation:
 		return decision{action: send, why: "the spec has changed"}
 	case p.drifted():
@@ -82,14 +82,6 @@ func (p part) takes(d decision) bool {
 		return p.group != nil && p.size() < p.group.GetSize()
 	}
 	return false
-}
-
-// refused is whether the shard has refused exactly this: neither the spec nor the group
-// has changed since.
-func (p part) refused() bool {
-	c := p.condition(infrav1.ConditionConfigValid)
-	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == infrav1.ReasonRejected &&
-		c.ObservedGeneration == p.object.Generation && p.etag() == p.group.GetEtag()
 }
 
 // mend decides about a group that somebody else has changed.
@@ -123,7 +115,7 @@ func recent(repairs []metav1.Time, now time.Time) []metav1.Time {
 }
 
 // end decides about a group whose object is being deleted.
-func (p part) end() decision {
+func (p part) end(now time.Time) decision {
 	group, shard := p.object.Spec.Group, p.object.Spec.Shard
 	switch {
 	case !slices.Contains(p.object.Finalizers, infrav1.FinalizerShardGroup):
@@ -140,6 +132,8 @@ func (p part) end() decision {
 		return decision{action: hold, again: waitNotice, why: fmt.Sprintf("shard %s does not answer", shard)}
 	case p.presence == inventory.Gone:
 		return decision{action: release, why: fmt.Sprintf("group %s is gone from shard %s", group, shard)}
+	case !p.group.GetDeleting() && p.waits(now) > 0:
+		return decision{action: hold, again: p.waits(now), why: fmt.Sprintf("group %s on shard %s is to end; retry after a failure: %s", group, shard, p.failed.Why)}
 	case !p.group.GetDeleting():
 		return decision{action: remove, again: removalPoll, why: fmt.Sprintf("group %s on shard %s is to end", group, shard)}
 	case p.inhabited():
@@ -152,12 +146,4 @@ func (p part) end() decision {
 // condition returns a condition of the status as it stands.
 func (p part) condition(conditionType string) *metav1.Condition {
 	return meta.FindStatusCondition(p.object.Status.Conditions, conditionType)
-}
-
-// etag is that of the group when the status was written.
-func (p part) etag() string {
-	if config := p.object.Status.Config; config != nil {
-		return config.Etag
-	}
-	return ""
 }

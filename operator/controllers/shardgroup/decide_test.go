@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/conditions"
+	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -61,12 +61,10 @@ func repaired(n int, ago time.Duration) func(*part) {
 	}
 }
 
-// rejected has been refused as it is.
-func rejected(p *part) {
+// failing is a part whose last call has failed; the next one is to be made in a minute.
+func failing(p *part) {
 	p.object.Generation++
-	p.object.Status.Conditions = conditions.Next(nil, []metav1.Condition{
-		conditions.False(infrav1.ConditionConfigValid, infrav1.ReasonRejected, "no such template"),
-	}, p.object.Generation, now)
+	p.failed = backoff.Attempt{Failures: 3, Next: now.Add(time.Minute), Why: "no such template", About: p.about()}
 }
 
 func TestO5_Decide(t *testing.T) {
@@ -89,10 +87,22 @@ func TestO5_Decide(t *testing.T) {
 			"what the shard has is not known yet", quiet(edited, func(p *part) { p.synced.GroupsSynced = false }),
 			decision{action: rest, why: "shard a has not said yet what groups it has"},
 		},
-		{"it was refused", quiet(rejected), decision{action: rest, why: "the shard has refused this"}},
-		{"it was refused, and the spec has changed since", quiet(rejected, edited), decision{action: send, why: "the spec has changed"}},
+		{"its call has failed", quiet(failing), decision{action: rest, why: "retry after a failure: no such template", again: time.Minute}},
 		{
-			"it was refused, and the group has changed since", quiet(rejected, func(p *part) { p.group.Etag = "e2" }),
+			"its call has failed, and the pause is over", quiet(failing, func(p *part) { p.failed.Next = now }),
+			decision{action: send, why: "the spec has changed"},
+		},
+		{
+			"its call has failed, and the shard was connected again", quiet(failing, func(p *part) { p.shard.Connections++ }),
+			decision{action: send, why: "the spec has changed"},
+		},
+		{
+			"the deletion of its group has failed", quiet(leaving, failing),
+			decision{action: hold, again: time.Minute, why: "group web on shard a is to end; retry after a failure: no such template"},
+		},
+		{"its call has failed, and the spec has changed since", quiet(failing, edited), decision{action: send, why: "the spec has changed"}},
+		{
+			"its call has failed, and the group has changed since", quiet(failing, func(p *part) { p.group.Etag = "e2" }),
 			decision{action: send, why: "the spec has changed"},
 		},
 		{"somebody else changed it", quiet(foreign), decision{action: repair, why: "somebody else has changed the group"}},

@@ -18,7 +18,7 @@ import (
 
 // observe puts together what is known of one object. reader is the cache, or the API server.
 func (r *Reconciler) observe(ctx context.Context, reader client.Reader, object *infrav1.NstanceShardGroup) (part, error) {
-	p := part{object: object}
+	p := part{object: object, failed: r.failed.Get(object.UID)}
 	var err error
 	if p.paused, err = pause.Of(ctx, reader, object); err != nil {
 		return part{}, err

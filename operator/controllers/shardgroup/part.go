@@ -1,9 +1,12 @@
 package shardgroup
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/distribution"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
@@ -36,7 +39,18 @@ type part struct {
 	deleted []string
 
 	room distribution.CoolOff
+	// failed is what is remembered of calls for the group that failed.
+	failed backoff.Attempt
 }
+
+// about is what an answer of the shard depends on: where one of these has changed, a call
+// that failed is worth another one at once.
+func (p part) about() string {
+	return fmt.Sprintf("%d %t %s %d", p.object.Generation, p.object.DeletionTimestamp.IsZero(), p.group.GetEtag(), p.shard.Connections)
+}
+
+// waits is how long the shard is not to be called for the group; zero: it may be.
+func (p part) waits(now time.Time) time.Duration { return p.failed.Waits(p.about(), now) }
 
 // connected is whether a call has a chance.
 func (p part) connected() bool {

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/apply"
+	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
@@ -29,7 +30,7 @@ type Server interface {
 
 var _ Server = (*shards.Shard)(nil)
 
-// Reconciler carries NstanceShardGroups to their shards. All fields are required.
+// Reconciler carries NstanceShardGroups to their shards. All exported fields are required.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server itself, past all caches.
@@ -40,6 +41,8 @@ type Reconciler struct {
 	CoolOff   *cooloff.Store
 	Events    events.EventRecorder
 	Now       func() time.Time
+
+	failed backoff.Memory
 }
 
 var manager = apply.Manager("shardgroup")
@@ -80,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.write(ctx, p, next); err != nil {
 		return ctrl.Result{}, err
 	}
-	return again(o)
+	return ctrl.Result{RequeueAfter: o.again}, nil
 }
 
 // hold puts the finalizer on, before anything is asked of a server.
@@ -102,12 +105,11 @@ func (r *Reconciler) act(ctx context.Context, p part, d decision) (outcome, erro
 		return r.send(ctx, p, o)
 	case remove:
 		r.announce(p, o)
-		server, _ := r.Server(p.object.Spec.Shard)
-		err := server.DeleteGroup(ctx, &nstancev1.DeleteGroupRequest{Key: p.object.Spec.Group})
-		if err == nil {
+		server, ok := r.Server(p.object.Spec.Shard)
+		if !ok { // it left the configuration since it was looked at
 			return o, nil
 		}
-		return r.failed(o, err)
+		return r.concluded(ctx, p, o, server.DeleteGroup(ctx, &nstancev1.DeleteGroupRequest{Key: p.object.Spec.Group}))
 	case release:
 		return o, r.release(ctx, p, d)
 	default:
@@ -128,20 +130,30 @@ func (r *Reconciler) send(ctx context.Context, p part, o outcome) (outcome, erro
 		request = p.request(true)
 		reply, err = server.UpsertGroup(ctx, request)
 	}
-	if err != nil {
-		return r.failed(o, err)
+	if err == nil {
+		r.learn(p.object.Spec.Shard, reply)
+		o.request = request
 	}
-	r.learn(p.object.Spec.Shard, reply)
-	o.request = request
-	return o, nil
+	return r.concluded(ctx, p, o, err)
 }
 
-// failed keeps what a shard answered; every other error is returned.
-func (r *Reconciler) failed(o outcome, err error) (outcome, error) {
-	if errors.As(err, &o.failure) {
+// concluded keeps what a shard answered to a call; every other error is returned. After a
+// failure it notes when the next call may be made.
+func (r *Reconciler) concluded(ctx context.Context, p part, o outcome, err error) (outcome, error) {
+	uid := p.object.UID
+	switch {
+	case err == nil:
+		r.failed.Forget(uid)
 		return o, nil
+	case !errors.As(err, &o.failure):
+		return o, err
 	}
-	return o, err
+	o.again = r.failed.Failed(uid, p.about(), err.Error(), r.Now(), func(failures int) time.Duration {
+		return pauseAfter(o.failure.Class, string(uid), failures)
+	})
+	ctrl.LoggerFrom(ctx).Info("call failed", "group", p.object.Spec.Group, "shard", p.object.Spec.Shard, "action", string(o.action),
+		"error", err.Error(), "retryIn", o.again.Round(time.Second).String())
+	return o, nil
 }
 
 // release lets the object go.
@@ -154,6 +166,7 @@ func (r *Reconciler) release(ctx context.Context, p part, d decision) error {
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
+	r.failed.Forget(p.object.UID)
 	r.released(p, d)
 	return nil
 }
@@ -179,25 +192,24 @@ const (
 	exhaustedPause = 5 * time.Second
 	refusedPause   = 30 * time.Second
 	managedPause   = 10 * time.Minute
+	longestPause   = 5 * time.Minute
 )
 
-// again says when to look at the object again, if nothing happens before.
-func again(o outcome) (ctrl.Result, error) {
-	if o.failure == nil {
-		return ctrl.Result{RequeueAfter: o.again}, nil
-	}
-	switch o.failure.Class {
+// pauseAfter is how long a shard is left alone about an object after so many failures in a
+// row, if nothing changes before.
+func pauseAfter(class shards.Class, key string, failures int) time.Duration {
+	switch class {
 	case shards.Conflict:
-		return ctrl.Result{RequeueAfter: conflictPause}, nil
+		return backoff.Growing(key, failures, conflictPause, refusedPause)
 	case shards.Exhausted:
-		return ctrl.Result{RequeueAfter: exhaustedPause}, nil
+		return backoff.Growing(key, failures, exhaustedPause, longestPause)
 	case shards.OtherManager:
-		return ctrl.Result{RequeueAfter: managedPause}, nil
+		return managedPause
 	case shards.Invalid, shards.Precondition, shards.Locked:
-		return ctrl.Result{}, nil // until the spec or the group changes
+		return backoff.Refused(key, failures)
 	case shards.Unavailable, shards.Broken, shards.Ended, shards.NotFound:
-		return ctrl.Result{}, o.failure // the queue's own pauses grow
+		return backoff.Growing(key, failures, time.Second, longestPause)
 	default:
-		return ctrl.Result{RequeueAfter: refusedPause}, nil
+		return backoff.Growing(key, failures, refusedPause, longestPause)
 	}
 }

@@ -153,8 +153,8 @@ func (p part) configValid(o outcome, next infrav1.NstanceShardGroupStatus) metav
 		return conditions.False(valid, infrav1.ReasonFoughtOver, o.why)
 	case o.failure != nil && refusal(o.failure.Class) != "":
 		return conditions.False(valid, refusal(o.failure.Class), o.failure.Error())
-	case o.failure != nil && old != nil && old.Status == metav1.ConditionFalse:
-		return conditions.Unknown(valid, infrav1.ReasonUnknown, "asked again: "+o.failure.Error())
+	case o.failure != nil && (old == nil || old.Status != metav1.ConditionTrue || old.ObservedGeneration != p.object.Generation):
+		return conditions.Unknown(valid, infrav1.ReasonUnknown, "retrying: "+o.failure.Error())
 	case o.request != nil:
 		return accepted
 	case o.action == rest && o.why == "" && next.ObservedGeneration == p.object.Generation:
