@@ -23,6 +23,8 @@ type settings struct {
 	size         size
 	onBoot       bool
 	pool         string
+	nodes        []string // that it may be on; empty: all
+	spread       string   // of the group's machines; empty: spreadPrefer
 }
 
 // argument is one of those that a configuration may give. set reads its value.
@@ -48,12 +50,34 @@ var arguments = []argument{
 	}},
 	{"StartOnBoot", func(s *settings, v string) error { return setTruth(&s.onBoot, v) }},
 	{"Pool", func(s *settings, v string) error { return setName(&s.pool, v, poolName, "a resource pool") }},
+	{"Nodes", func(s *settings, v string) (err error) { s.nodes, err = parseNodes(v); return err }},
+	{"Spread", func(s *settings, v string) error {
+		if v != spreadPrefer && v != spreadRequire && v != spreadOff {
+			return fmt.Errorf("%q must be one of %q, %q and %q", v, spreadPrefer, spreadRequire, spreadOff)
+		}
+		s.spread = v
+		return nil
+	}},
+}
+
+// parseNodes reads the names of nodes, with commas between them.
+func parseNodes(text string) ([]string, error) {
+	var nodes []string
+	for name := range strings.SplitSeq(text, ",") {
+		var node string
+		if err := setName(&node, strings.TrimSpace(name), nodeName, "a node"); err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes, nil
 }
 
 // The forms of names, by the API's own formats pve-storage-id, dns-name and pve-poolid.
 var (
 	storageName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]*[A-Za-z0-9]$`)
 	machineName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
+	nodeName    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$`)
 	poolName    = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+){0,2}$`)
 )
 
@@ -127,6 +151,13 @@ func (s *settings) set(name string, value any) error {
 	a, err := argumentOf(name)
 	if err != nil {
 		return err
+	}
+	if list, ok := value.([]any); ok && name == "Nodes" {
+		texts := make([]string, len(list))
+		for i, v := range list {
+			texts[i] = fmt.Sprint(v)
+		}
+		value = strings.Join(texts, ",")
 	}
 	switch value.(type) {
 	case nil, map[string]any, []any:

@@ -2,6 +2,7 @@ package proxmox
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -68,7 +69,7 @@ func TestSettingsOf(t *testing.T) {
 	} {
 		req := testRequest()
 		c.change(&req)
-		if got, err := settingsOf(req); err != nil || got != c.want {
+		if got, err := settingsOf(req); err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, c.want)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 // cluster is what one listing of its resources says.
 type cluster struct {
 	nodes    []node          // that take machines, and show their figures
+	names    []string        // of all nodes
 	online   map[string]bool // nodes
 	blind    bool            // nodes are listed without figures: the token may not see them
 	machines []sighting
@@ -46,10 +47,25 @@ func clusterOf(list []resource) cluster {
 		}
 	}
 	c.machines = sightingsOf(list)
+	c.commit(list)
 	return c
 }
 
+// commit takes the memory of guests that run, containers too, from their nodes: all that
+// they may use, whether they do or not.
+func (c *cluster) commit(list []resource) {
+	for _, r := range list {
+		if r.Type != "qemu" && r.Type != "lxc" || r.Status == "stopped" || r.Status == "unknown" {
+			continue
+		}
+		if i := slices.IndexFunc(c.nodes, func(n node) bool { return n.name == r.Node }); i >= 0 {
+			c.nodes[i].uncommitted -= int64(r.MaxMem)
+		}
+	}
+}
+
 func (c *cluster) addNode(r resource) {
+	c.names = append(c.names, r.Node)
 	if r.Status != "online" {
 		return
 	}
@@ -62,9 +78,10 @@ func (c *cluster) addNode(r resource) {
 		return
 	}
 	c.nodes = append(c.nodes, node{
-		name:   r.Node,
-		memory: int64(r.MaxMem) - int64(r.Mem),
-		cores:  float64(r.MaxCPU) * (1 - r.CPU),
+		name:        r.Node,
+		memory:      int64(r.MaxMem) - int64(r.Mem),
+		uncommitted: int64(r.MaxMem),
+		cores:       float64(r.MaxCPU) * (1 - r.CPU),
 	})
 }
 

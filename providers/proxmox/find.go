@@ -77,7 +77,7 @@ func (d *Driver) recognise(ctx context.Context, c cluster, s *sighting) (bool, e
 	}
 	s.name = config.Name
 	if n, noted := parseNotes(config.Description); noted && !tagged {
-		s.tags = tagsOf(n.Owner, s.id(), s.tags)
+		s.tags = tagsOf(n.Owner, s.id(), groupTag(n.Tenant, n.Group), s.tags)
 		return s.id() != "", nil
 	}
 	return tagged, nil

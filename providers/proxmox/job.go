@@ -58,6 +58,9 @@ type job struct {
 	quitOnce sync.Once
 }
 
+// group is the tag of the machine's group.
+func (j *job) group() string { return groupTag(j.request.Tenant, j.request.Group) }
+
 // progress is what others may know of a create.
 type progress struct {
 	at      at // where the machine is, or will be; zero: not chosen

@@ -11,6 +11,10 @@ type node struct {
 	name   string
 	memory int64   // bytes that are free
 	cores  float64 // that are free
+
+	// uncommitted are the bytes that are left if every guest takes all that it may; less
+	// than zero where that is more than the node has.
+	uncommitted int64
 }
 
 // need is what one machine takes of a node.

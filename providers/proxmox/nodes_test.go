@@ -19,22 +19,22 @@ func TestChoose(t *testing.T) {
 		want  string // empty: none
 	}{
 		"no node":                            {},
-		"the only one":                       {nodes: []node{{"a", 4 * gib, 0}}, need: small, want: "a"},
-		"the only one is too small":          {nodes: []node{{"a", gib, 8}}, need: small},
-		"the one with more of both":          {nodes: []node{{"a", 4 * gib, 2}, {"b", 8 * gib, 4}}, need: small, want: "b"},
-		"memory counts more than processors": {nodes: []node{{"a", 4 * gib, 8}, {"b", 8 * gib, 4}}, need: small, want: "b"},
-		"equal ones: the first by name":      {nodes: []node{{"b", 4 * gib, 2}, {"a", 4 * gib, 2}}, need: small, want: "a"},
+		"the only one":                       {nodes: []node{{name: "a", memory: 4 * gib, cores: 0}}, need: small, want: "a"},
+		"the only one is too small":          {nodes: []node{{name: "a", memory: gib, cores: 8}}, need: small},
+		"the one with more of both":          {nodes: []node{{name: "a", memory: 4 * gib, cores: 2}, {name: "b", memory: 8 * gib, cores: 4}}, need: small, want: "b"},
+		"memory counts more than processors": {nodes: []node{{name: "a", memory: 4 * gib, cores: 8}, {name: "b", memory: 8 * gib, cores: 4}}, need: small, want: "b"},
+		"equal ones: the first by name":      {nodes: []node{{name: "b", memory: 4 * gib, cores: 2}, {name: "a", memory: 4 * gib, cores: 2}}, need: small, want: "a"},
 		"what others will use is used": {
-			nodes: []node{{"a", 8 * gib, 8}, {"b", 6 * gib, 6}},
+			nodes: []node{{name: "a", memory: 8 * gib, cores: 8}, {name: "b", memory: 6 * gib, cores: 6}},
 			taken: map[string]need{"a": {memory: 4 * gib, cores: 4}}, need: small, want: "b",
 		},
 		"no room beside what others will use": {
-			nodes: []node{{"a", 8 * gib, 8}}, taken: map[string]need{"a": {memory: 7 * gib}}, need: small,
+			nodes: []node{{name: "a", memory: 8 * gib, cores: 8}}, taken: map[string]need{"a": {memory: 7 * gib}}, need: small,
 		},
 		"processors may be promised more than once": {
-			nodes: []node{{"a", 8 * gib, 1}}, taken: map[string]need{"a": {cores: 16}}, need: small, want: "a",
+			nodes: []node{{name: "a", memory: 8 * gib, cores: 1}}, taken: map[string]need{"a": {cores: 16}}, need: small, want: "a",
 		},
-		"a machine whose memory is not known fits where any is left": {nodes: []node{{"a", 0, 8}, {"b", gib, 1}}, want: "b"},
+		"a machine whose memory is not known fits where any is left": {nodes: []node{{name: "a", memory: 0, cores: 8}, {name: "b", memory: gib, cores: 1}}, want: "b"},
 	} {
 		got, ok := choose(c.nodes, c.taken, c.need)
 		if got != c.want || ok != (c.want != "") {

@@ -24,6 +24,11 @@ type Options struct {
 	ISOStorage  string // for the machines' CDs; local
 	ProviderURI string // nstance or ccm, see [Driver.ProviderURI]; nstance
 
+	// PlacementMemory says which memory of a node counts as free: "committed", what is
+	// left if every guest that runs takes all that it may; or "used", what none has
+	// touched. committed.
+	PlacementMemory string
+
 	Region string // names the machines' URIs, with ccm
 	Shard  string // names the machines' URIs, with nstance
 
@@ -80,13 +85,18 @@ func (o *Options) set(key string, value any) error {
 			return err
 		}
 		return setName(&o.ISOStorage, o.ISOStorage, storageName, "a storage")
+	case "placement_memory":
+		if value != memoryCommitted && value != memoryUsed {
+			return fmt.Errorf("is %v, must be %q or %q", value, memoryCommitted, memoryUsed)
+		}
+		return setText(&o.PlacementMemory, value, "")
 	case "provider_uri":
 		if value != uriNstance && value != uriCCM {
 			return fmt.Errorf("is %v, must be %q or %q", value, uriNstance, uriCCM)
 		}
 		return setText(&o.ProviderURI, value, "")
 	}
-	return errors.New(`unknown option; the proxmox provider has "insecure_tls", "ca_file", "cloud_init_iso_storage" and "provider_uri"`)
+	return errors.New(`unknown option; the proxmox provider has "insecure_tls", "ca_file", "cloud_init_iso_storage", "placement_memory" and "provider_uri"`)
 }
 
 func setText(field *string, value any, what string) error {

@@ -110,30 +110,45 @@ func (r *registry) shun(node string) {
 	r.failed[node] = r.now()
 }
 
-// reserve has where chosen for a create, and notes the choice at once. where is told
-// what other machines will use of the nodes that the nodes' figures don't show, and
-// what nodes have failed lately.
-func (r *registry) reserve(j *job, n need, where func(taken map[string]need, shunned []string) (node string, ok bool)) (string, bool) {
+// claims are what creates will take of the nodes that the cluster's list does not show.
+type claims struct {
+	taken  map[string]need // by node
+	group  []at            // machines of the group in question
+	failed []string        // nodes, lately
+}
+
+// reserve has where choose a node for a create, and notes the choice at once. shown are the
+// numbers of machines whose memory the list shows as theirs.
+func (r *registry) reserve(j *job, n need, shown map[int]bool, where func(claims) (node string, ok bool)) (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tidy()
 	j.need, j.at = need{}, at{}
-	node, ok := where(r.taken(), slices.Sorted(maps.Keys(r.failed)))
+	node, ok := where(r.claims(j, shown))
 	if ok {
 		j.need, j.at.node = n, node
 	}
 	return node, ok
 }
 
-func (r *registry) taken() map[string]need {
-	sum := map[string]need{}
+func (r *registry) claims(of *job, shown map[int]bool) claims {
+	c := claims{taken: map[string]need{}, failed: slices.Sorted(maps.Keys(r.failed))}
 	for _, j := range r.jobs {
-		n := sum[j.at.node]
+		if j == of || j.at.node == "" {
+			continue
+		}
+		if j.request.Owner == of.request.Owner && j.group() == of.group() && of.group() != "" {
+			c.group = append(c.group, j.at)
+		}
+		if shown[j.at.vmid] {
+			continue
+		}
+		n := c.taken[j.at.node]
 		n.memory += j.need.memory
 		n.cores += j.need.cores
-		sum[j.at.node] = n
+		c.taken[j.at.node] = n
 	}
-	return sum
+	return c
 }
 
 // underway are the machines of an owner that are being made, by the number that was

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	pve "github.com/luthermonson/go-proxmox"
@@ -94,92 +93,6 @@ func alreadyRuns(err error) bool {
 	return errors.As(err, &r) && strings.Contains(r.reason, "already running")
 }
 
-// place chooses where the machine will be, and its number.
-func (d *Driver) place(ctx context.Context, j *job) error {
-	list, err := d.api.resources(ctx)
-	if err != nil {
-		return err
-	}
-	c := clusterOf(list)
-	from, first, err := d.templates(ctx, c, j.want)
-	if err != nil {
-		return err
-	}
-	chosen, ok := d.reg.reserve(j, first.needs(j.want), func(taken map[string]need, shunned []string) (string, bool) {
-		return chooseOf(c.nodes, from, taken, append(shunned, j.avoid...), j.avoid, first.needs(j.want))
-	})
-	if !ok {
-		return c.noRoom(from, j.avoid, first.needs(j.want))
-	}
-	j.template = first
-	if t := from[chosen]; t != first.at {
-		config, err := d.api.config(ctx, t)
-		if err != nil {
-			return err
-		}
-		j.template = templateOf(t, config)
-	}
-	j.shared, j.full = c.shares(j.want.storage), !c.linked(j.template.storages, j.want.storage)
-	number, err := d.numbers.take(highest(list))
-	d.reg.update(j, func(p *progress) { p.at.vmid = number })
-	return err
-}
-
-// templates says what a machine can be cloned from on each node. first is one of the
-// templates; they count as equal but for where they are.
-func (d *Driver) templates(ctx context.Context, c cluster, want settings) (from map[string]at, first template, err error) {
-	own, err := c.templates(want)
-	if err != nil {
-		return nil, first, err
-	}
-	t := own[sortedKeys(own)[0]]
-	config, err := d.api.config(ctx, t)
-	if err != nil {
-		return nil, first, err
-	}
-	first = templateOf(t, config)
-	from = c.sources(own, first, want, d.opts.ISOStorage)
-	if len(from) == 0 {
-		return nil, first, be(driver.MissingRef,
-			"no node that is online has the template, the storage %q for its disks and the storage %q for its CD", want.storage, d.opts.ISOStorage)
-	}
-	return from, first, nil
-}
-
-// chooseOf chooses among the nodes that have a source. Nodes to pass over are taken if
-// there is no other one, unless they are out altogether.
-func chooseOf(nodes []node, from map[string]at, taken map[string]need, passOver, out []string, n need) (string, bool) {
-	for _, not := range [][]string{passOver, out} {
-		left := slices.DeleteFunc(slices.Clone(nodes), func(c node) bool {
-			_, has := from[c.name]
-			return !has || slices.Contains(not, c.name)
-		})
-		if chosen, ok := choose(left, taken, n); ok {
-			return chosen, true
-		}
-	}
-	return "", false
-}
-
-// noRoom is the error of a machine that no node takes.
-func (c cluster) noRoom(from map[string]at, avoid []string, n need) error {
-	if c.blind && len(c.nodes) == 0 {
-		return be(driver.Auth, "the nodes are listed without their memory; the token needs Sys.Audit on /")
-	}
-	var says []string
-	for _, one := range c.nodes {
-		switch _, has := from[one.name]; {
-		case slices.Contains(avoid, one.name):
-			says = append(says, one.name+" has failed")
-		case !has:
-			says = append(says, one.name+" lacks template or storage")
-		default:
-			says = append(says, one.name+" has "+strconv.FormatInt(one.memory>>20, 10)+" MiB, less what is on its way")
-		}
-	}
-	return be(driver.Capacity, "no node has %d MiB of memory free: %s", n.memory>>20, strings.Join(says, "; "))
-}
-
 // configure makes the clone what it shall be. That it is ours, its name says.
 func (d *Driver) configure(ctx context.Context, j *job, m at) (pve.UPID, error) {
 	config, err := d.api.config(ctx, m)
@@ -203,7 +116,7 @@ func (j *job) options(tags []string) []pve.VirtualMachineOption {
 		onBoot = 1
 	}
 	options := []pve.VirtualMachineOption{
-		{Name: "tags", Value: strings.Join(tagsOf(j.request.Owner, j.request.InstanceID, tags), tagSep)},
+		{Name: "tags", Value: strings.Join(tagsOf(j.request.Owner, j.request.InstanceID, j.group(), tags), tagSep)},
 		{Name: "onboot", Value: onBoot},
 	}
 	if n := j.want.size.cores; n != 0 {

@@ -1,6 +1,9 @@
 package proxmox
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,17 +18,37 @@ const (
 	tagCluster  = "nstance-c-"
 	tagShard    = "nstance-s-"
 	tagInstance = "nstance-i-"
+	tagGroup    = "nstance-g-"
 	tagSep      = ";"
 )
 
-// tagsOf are the tags of a machine that has some already: those of others stay.
-func tagsOf(owner driver.Owner, id identity.ID, has []string) []string {
+// plainName is what can stand in a tag as it is.
+var plainName = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
+
+// groupTag is the tag of a group's machines, which are spread by it; empty: no group.
+func groupTag(tenant, group string) string {
+	switch {
+	case group == "":
+		return ""
+	case plainName.MatchString(tenant) && plainName.MatchString(group):
+		return tagGroup + tenant + "." + group
+	}
+	sum := sha256.Sum256([]byte(tenant + "\x00" + group))
+	return tagGroup + hex.EncodeToString(sum[:10])
+}
+
+// tagsOf are the tags of a machine that has some already: those of others stay. group is
+// the groupTag.
+func tagsOf(owner driver.Owner, id identity.ID, group string, has []string) []string {
 	tags := []string{
 		tagOwned, owner.Cluster, owner.Shard,
 		tagCluster + owner.Cluster, tagShard + owner.Shard, tagInstance + string(id),
 	}
+	if group != "" {
+		tags = append(tags, group)
+	}
 	for _, tag := range has {
-		if !slices.ContainsFunc([]string{tagCluster, tagShard, tagInstance}, func(p string) bool { return strings.HasPrefix(tag, p) }) {
+		if !slices.ContainsFunc([]string{tagCluster, tagShard, tagInstance, tagGroup}, func(p string) bool { return strings.HasPrefix(tag, p) }) {
 			tags = append(tags, tag)
 		}
 	}

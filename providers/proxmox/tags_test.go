@@ -22,7 +22,7 @@ func TestTagsOf(t *testing.T) {
 			[]string{"debian", "nstance", "nstance-c-prod", "nstance-i-" + string(testID), "nstance-s-rack-1", "prod", "rack-1"},
 		},
 	} {
-		if got := tagsOf(owner, testID, c.has); !slices.Equal(got, c.want) {
+		if got := tagsOf(owner, testID, "", c.has); !slices.Equal(got, c.want) {
 			t.Errorf("tags %s: %q, want %q", name, got, c.want)
 		}
 	}

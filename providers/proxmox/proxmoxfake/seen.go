@@ -57,13 +57,18 @@ func (c *Cloud) look(now time.Time) {
 	}
 }
 
+// idle divides the memory that a machine may take: what it has touched is less, and that is
+// all that a node counts as used. A node takes machines whose memory together is more than
+// its own; it dies of it when they want what is theirs.
+const idle = 8
+
 func (c *Cloud) stats(m *machine, now time.Time) stats {
 	s := stats{
 		at: now, name: m.name(), status: m.qmp(), template: m.template(),
 		cores: m.cores(), memory: m.memory(), disk: c.diskSize(m),
 	}
 	if m.running {
-		s.uptime, s.cpu, s.inUse = int64(now.Sub(m.since).Seconds()), 0.1, m.memory()/2
+		s.uptime, s.cpu, s.inUse = int64(now.Sub(m.since).Seconds()), 0.1, m.memory()/idle
 	}
 	return s
 }
@@ -75,7 +80,7 @@ func (c *Cloud) nodeStats(name string, now time.Time) nodeStats {
 	for _, m := range c.machines {
 		if m.node == name && m.running {
 			s.cpu += 0.1 * float64(m.cores()) / float64(n.Cores)
-			s.memory += m.memory()
+			s.memory += m.memory() / idle
 		}
 	}
 	s.cpu = min(s.cpu, 1)
