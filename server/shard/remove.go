@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"nstance.dev/protos/identity"
@@ -43,6 +44,9 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 		if a.Reason.NeverJoined() && !rec.RegisteredAt.IsZero() {
 			return errJoined
 		}
+		if rec.Deletion == nil && a.Reason == fleet.ReasonScaleDown && r.now().Sub(now) > oldDecision && !r.chosen(row.Group, a.ID) {
+			return errNeeded
+		}
 		if rec.Deletion == nil {
 			rec.Status = bucket.StatusDeleting
 			rec.Deletion = deletionOf(a, row.Replacement, now)
@@ -52,6 +56,11 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 	if errors.Is(err, errJoined) {
 		joined, _ := r.records.get(a.ID) // the answer to that write may have been lost
 		return r.markRegistered(joined)
+	}
+	if errors.Is(err, errNeeded) {
+		r.log.InfoContext(ctx, "condemnation dropped: the size does not ask for it any more", "instance", a.ID,
+			"tenant", row.Group.Tenant, "group", row.Group.Name, "decided_ago", r.now().Sub(now))
+		return nil
 	}
 	if errors.Is(err, objectstore.ErrNotFound) {
 		if _, recorded := r.records.get(a.ID); recorded {
@@ -72,6 +81,22 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 	r.announceRemoval(a.ID)
 	r.Enqueue(row.Group)
 	return nil
+}
+
+// oldDecision is how long a condemnation by a size may wait for the writes of the record
+// that came before it. Then the group is planned again: it may have lost others meanwhile,
+// or have grown (S6).
+const oldDecision = time.Second
+
+// errNeeded says that an instance which was too many is not any more.
+var errNeeded = errors.New("the group needs it again")
+
+// chosen reports whether a plan made now condemns an instance for the size of its group.
+func (r *Reign) chosen(group fleet.GroupID, id identity.ID) bool {
+	return slices.ContainsFunc(r.weigh(group, r.now()).plan.Actions, func(action fleet.Action) bool {
+		a, condemns := action.(fleet.Condemn)
+		return condemns && a.ID == id && a.Reason == fleet.ReasonScaleDown
+	})
 }
 
 // errJoined says that an agent registered while its instance was about to be
