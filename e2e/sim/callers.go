@@ -61,9 +61,7 @@ func (w *world) upsert(g groupID, size int) {
 
 // deleteGroup deletes a dynamic group, or what the API has set for a static one.
 func (w *world) deleteGroup(g groupID) {
-	w.mu.Lock()
-	delete(w.paused, g) // a pause goes with its group
-	w.mu.Unlock()
+	w.resumes(g) // a pause goes with its group
 	try := func() func(struct{}, error) {
 		done := w.history.begin(g, opDelete, 0)
 		return func(_ struct{}, err error) { done(reading{}, err) }

@@ -53,7 +53,7 @@ func (w *world) checkCreate(p *process, req driver.CreateRequest) {
 	if rec.OnDemand {
 		return
 	}
-	bound := w.truth.largest(rec.group(), rec.born.Add(-reaction)) + surge
+	bound := w.truth.largest(rec.group(), w.knewSince(p, rec.born.Add(-reaction))) + surge
 	others := w.serving(rec.group(), req.InstanceID)
 	if len(others) < bound {
 		return
@@ -133,11 +133,16 @@ func (w *world) checkDelete(p *process, ref driver.Ref) {
 const slowest = 90 * time.Second
 
 // checkAcknowledged checks that a drain ends with its acknowledgement, also under
-// the next leader (L4).
+// the next leader (L4). What is drained while its group is paused waits for the end of
+// the pause (S23).
 func (w *world) checkAcknowledged(p *process, name string, rec *record) {
 	w.mu.Lock()
 	since, acked := w.ackedAt[rec.ID]
+	resumed := w.resumed[rec.group()]
 	w.mu.Unlock()
+	if resumed.After(since) {
+		since = resumed
+	}
 	if begins := p.leadsSince(); begins.After(since) {
 		since = begins
 	}
@@ -158,9 +163,8 @@ func (w *world) checkRecord(name string, old, next *record) {
 	}
 }
 
-// checkCondemned looks at the reason of a condemnation, whose write was sent at a
-// moment (S6).
-func (w *world) checkCondemned(name string, rec *record, sent time.Time) {
+// checkCondemned looks at the reason of a condemnation, and at how its write came (S6).
+func (w *world) checkCondemned(name string, rec *record, came way) {
 	w.mu.Lock()
 	wished := w.wished[rec.ID] || w.acked[rec.ID]
 	w.mu.Unlock()
@@ -171,7 +175,7 @@ func (w *world) checkCondemned(name string, rec *record, sent time.Time) {
 			w.violate("S6", "%s is condemned as requested, and nobody asked for it", name)
 		}
 	case fleet.ReasonScaleDown:
-		w.checkScaleDown(name, g, sent)
+		w.checkScaleDown(name, g, came)
 	case fleet.ReasonExpired, fleet.ReasonConfigDrift, fleet.ReasonForcedExpiry:
 		w.checkReplaced(name, rec)
 	case fleet.ReasonRegistrationTimeout, fleet.ReasonAbandoned:
@@ -179,7 +183,7 @@ func (w *world) checkCondemned(name string, rec *record, sent time.Time) {
 			w.violate("S6", "%s is condemned as %s, and it has registered", name, reason)
 		}
 	case fleet.ReasonGroupDeleted:
-		w.checkGroupDeleted(name, g, sent)
+		w.checkGroupDeleted(name, g, came)
 	case fleet.ReasonUnhealthy:
 		w.checkRepair(name, rec)
 	case fleet.ReasonNotFound:
@@ -192,9 +196,9 @@ func (w *world) checkCondemned(name string, rec *record, sent time.Time) {
 // checkScaleDown checks that a size costs no more machines than it has to (S6). The
 // write may have been long on its way, and others of the same plan went out with it: who
 // is condemned since it was sent, and for no choice of the leader, counts as left.
-func (w *world) checkScaleDown(name string, g groupID, sent time.Time) {
-	left := w.truth.left(g, sent)
-	if least := w.truth.smallest(g, sent.Add(-reaction)); left < least {
+func (w *world) checkScaleDown(name string, g groupID, came way) {
+	left := w.truth.left(g, came.decided)
+	if least := w.truth.smallest(g, w.knewSince(came.by, came.decided.Add(-reaction))); left < least {
 		w.violate("S6", "%s is condemned as too many, and %d machines are left of %d", name, left, least)
 	}
 }
@@ -237,9 +241,9 @@ func (w *world) joined(id identity.ID) bool {
 // checkGroupDeleted checks that the group was deleted when that was decided (S6), and
 // the bound of what may go in a minute that no caller named: max(10, a quarter of what
 // lives) (S8).
-func (w *world) checkGroupDeleted(name string, g groupID, decided time.Time) {
+func (w *world) checkGroupDeleted(name string, g groupID, came way) {
 	t := w.truth
-	if !t.wasGone(g, decided.Add(-reaction)) {
+	if !t.wasGone(g, w.knewSince(came.by, came.decided.Add(-reaction))) {
 		w.violate("S6", "%s is condemned as its group is deleted, which it was not", name)
 	}
 	t.mu.Lock()

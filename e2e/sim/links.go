@@ -31,30 +31,31 @@ type storeLink struct {
 }
 
 func (s storeLink) Get(ctx context.Context, key string) (objectstore.Object, error) {
-	return storeCall(ctx, s, memory.OpGet, key, func(ctx context.Context) (objectstore.Object, error) { return s.of.Get(ctx, key) })
+	return storeCall(ctx, s, memory.OpGet, key, nil, func(ctx context.Context) (objectstore.Object, error) { return s.of.Get(ctx, key) })
 }
 
 func (s storeLink) PutIfAbsent(ctx context.Context, key string, data []byte) (string, error) {
-	return storeCall(ctx, s, memory.OpPut, key, func(ctx context.Context) (string, error) { return s.of.PutIfAbsent(ctx, key, data) })
+	return storeCall(ctx, s, memory.OpPut, key, data, func(ctx context.Context) (string, error) { return s.of.PutIfAbsent(ctx, key, data) })
 }
 
 func (s storeLink) PutIfMatch(ctx context.Context, key string, data []byte, etag string) (string, error) {
-	return storeCall(ctx, s, memory.OpPut, key, func(ctx context.Context) (string, error) { return s.of.PutIfMatch(ctx, key, data, etag) })
+	return storeCall(ctx, s, memory.OpPut, key, data, func(ctx context.Context) (string, error) { return s.of.PutIfMatch(ctx, key, data, etag) })
 }
 
 func (s storeLink) DeleteIfMatch(ctx context.Context, key, etag string) error {
-	_, err := storeCall(ctx, s, memory.OpDelete, key, func(ctx context.Context) (struct{}, error) {
+	_, err := storeCall(ctx, s, memory.OpDelete, key, nil, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, s.of.DeleteIfMatch(ctx, key, etag)
 	})
 	return err
 }
 
 func (s storeLink) List(ctx context.Context, prefix, token string, limit int) (objectstore.Page, error) {
-	return storeCall(ctx, s, memory.OpList, prefix, func(ctx context.Context) (objectstore.Page, error) { return s.of.List(ctx, prefix, token, limit) })
+	return storeCall(ctx, s, memory.OpList, prefix, nil, func(ctx context.Context) (objectstore.Page, error) { return s.of.List(ctx, prefix, token, limit) })
 }
 
-// storeCall makes one call of the store, with whatever goes wrong on the way.
-func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string, effect func(context.Context) (T, error)) (T, error) {
+// storeCall makes one call of the store, with whatever goes wrong on the way. Data is
+// what a write is to leave.
+func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string, data []byte, effect func(context.Context) (T, error)) (T, error) {
 	var none T
 	w, p := s.by.box.w, s.by
 	if err := p.may(ctx); err != nil {
@@ -62,6 +63,7 @@ func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string
 	}
 	w.event()
 	sent := time.Now()
+	on := way{by: p, sent: sent, decided: w.truth.decided(p, key, data)}
 	if (op == memory.OpPut || op == memory.OpDelete) && key != bucket.LeaderKey(shardName) {
 		w.checkLease(p, "write of "+key)
 		w.truth.intends(p, key)
@@ -78,14 +80,15 @@ func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string
 	}
 	if f.Late > 0 {
 		time.AfterFunc(f.Late, func() { // nobody is left to tell
-			w.truth.lands(key, way{sent: sent, lost: true})
+			on.lost = true
+			w.truth.lands(key, on)
 			if _, err := effect(context.Background()); err == nil {
 				p.proved(op, key, sent)
 			}
 		})
 		return none, errors.Join(objectstore.ErrUnavailable, pause(ctx, patience))
 	}
-	w.truth.lands(key, way{sent: sent})
+	w.truth.lands(key, on)
 	v, err := effect(ctx)
 	if err == nil {
 		p.proved(op, key, sent)

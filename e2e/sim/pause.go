@@ -32,18 +32,25 @@ func (w *world) pause(g groupID, d time.Duration) {
 
 // unpause lets a group go on, however long it takes.
 func (w *world) unpause(g groupID) {
-	w.mu.Lock()
-	delete(w.paused, g)
-	w.mu.Unlock()
+	w.resumes(g)
 	for n := 0; ; n++ {
 		_, err := ask(w, "unpause "+g.String(), nil, func(ctx context.Context, r *shard.Reign) (struct{}, error) {
 			return struct{}{}, r.ClearPause(ctx, g.tenant, &nstancev1.ClearPauseRequest{Scope: "group", Group: g.name})
 		})
 		if isRefusal(err) || pause(w.ctx, time.Second) != nil {
+			w.resumes(g)
 			w.told(err, "%s goes on", g)
 			return
 		}
 	}
+}
+
+// resumes notes that from now on a group may go on.
+func (w *world) resumes(g groupID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.paused, g)
+	w.resumed[g] = time.Now()
 }
 
 // unpauseAll ends every pause: also one that nobody was promised.

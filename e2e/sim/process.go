@@ -55,6 +55,49 @@ type process struct {
 	looked  time.Time         // when it last looked at the clock of its lease
 	leads   time.Time         // since when it leads, if it does
 	meters  map[string]*meter // of its calls, by bucket, since it leads or goes on
+	takes   []taken           // the versions of the configuration file, in order
+}
+
+// taken is a version of the configuration file that a process has put in force.
+type taken struct {
+	at     time.Time
+	edited time.Time
+}
+
+// took notes that a process has put a version of the configuration file in force.
+func (p *process) took(static shard.Static) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.takes = append(p.takes, taken{time.Now(), static.Modified})
+}
+
+// knewSince is the moment from which on sizes may be what a process went by at another:
+// an earlier one, if a newer version of the configuration file was not in force there by
+// then. Such a version has to be durable first, which takes as long as storage takes.
+func (w *world) knewSince(p *process, at time.Time) time.Time {
+	p.mu.Lock()
+	var edited time.Time
+	for _, t := range p.takes {
+		if !t.at.After(at) || edited.IsZero() {
+			edited = t.edited
+		}
+	}
+	p.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, next := range w.config.edits {
+		if next.After(edited) {
+			return earlier(at, next)
+		}
+	}
+	return at
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // start starts a process, unless one runs.
@@ -77,6 +120,7 @@ func (b *box) start() {
 		p.door = newDoor(p)
 		who = p.door.registry
 	}
+	static := b.w.static()
 	p.shard = shard.New(shard.Options{
 		Cluster: cluster, Shard: shardName, ServerID: b.name, Version: "sim",
 		Store: storeLink{b.w.store, p}, Driver: cloudLink{b.w.cloud, p}, Cache: c,
@@ -85,7 +129,8 @@ func (b *box) start() {
 		Addresses: func() driver.Addresses { return driver.Addresses{} },
 		Log:       log, Now: b.now, NewID: b.w.newID,
 		Jitter: b.w.jitter,
-	}, b.w.static())
+	}, static)
+	p.took(static)
 	p.elector, err = lease.New(storeLink{b.w.store, p}, bucket.LeaderKey(shardName), lease.Options{
 		ID: b.name, LeaderAddr: b.name, Lease: leaseTime, Log: log, Now: b.now, Elapsed: p.elapsed,
 		Ask: p.ask, MinTerm: p.minTerm, FreshShard: p.fresh, Reclaim: b.reclaim,
@@ -121,8 +166,11 @@ func (p *process) lead(ctx context.Context, term uint64) {
 	p.leads, p.meters = time.Now(), nil
 	p.mu.Unlock()
 	p.box.w.logf("%s leads, term %d", p.box.name, term)
-	if err := p.shard.Apply(ctx, p.box.w.static()); err != nil {
+	static := p.box.w.static()
+	if err := p.shard.Apply(ctx, static); err != nil {
 		p.box.w.logger.Warn("configuration not applied", "server", p.box.name, "error", err)
+	} else {
+		p.took(static)
 	}
 	if err := p.shard.Lead(ctx, term); err != nil {
 		p.box.w.logger.Error("leading ended", "server", p.box.name, "error", err)

@@ -304,6 +304,91 @@ var scenarios = []struct{ name, plan string }{
 			16.542024639s crash a lose
 			19.753024639s start a`,
 	},
+	{
+		// S6: a condemnation by the size waited for an earlier write of its record, and was
+		// carried out though the group had lost another machine by then, as somebody asked for.
+		"a condemnation waits for another write of its record", `
+			seed 1000188
+			set delete 1s
+			set drain 0s
+			set eligible 4m
+			set lag 0s
+			set mode liveness
+			set operator yes
+			set servers 2
+			weather cloud-full 0.0699
+			weather cloud-refused 0.1650
+			weather cloud-throttled 0.0828
+			weather net-mute 0.0007
+			weather net-slow 0.0855
+			weather store-conflict 0.0285
+			weather store-hangs 0.0099
+			weather store-lost 0.0205
+			weather store-repeated 0.0786
+			1.016420014s upsert web 4
+			2.342638353s upsert b.api 2
+			24.229398444s remove web 88
+			49.298576119s start b
+			1m0.149954483s lose-lock
+			1m0.554512729s freeze a 28.153s
+			1m18.078894098s create web
+			1m29.577026888s kill web 29
+			1m37.056629324s freeze a 6.136s
+			1m40.545109249s upsert web 6
+			1m49.349016055s upsert web 26
+			1m55.600155642s upsert web 1
+			2m40.184226263s stop b
+			3m22.40478525s upsert web 4
+			3m40.721214539s kill web 24
+			5m0.893884411s kill web 1
+			5m15.21075961s upsert web 6
+			5m21.285500687s upsert web 4`,
+	},
+	{
+		// S5, of the oracle: a new size of a static group is in force once what it changes in
+		// the group file is written, and that write hangs.
+		"the size of a static group takes long to come into force", `
+			seed 900591
+			set delete 40s
+			set drain 1m
+			set eligible 4m
+			set lag 0s
+			set mode safety
+			set operator no
+			set servers 3
+			weather store-hangs 0.0093
+			weather store-refused 0.1177
+			35.420018418s freeze b 48.054s
+			2m34.102312516s cut a store 42.396s
+			3m34.436949718s upsert web 4
+			4m4.932184368s upsert db 5
+			5m7.597099502s upsert web 30
+			5m20.649840197s upsert web 5
+			5m28.338531869s upsert web 2
+			6m27.640090279s upsert web 5
+			6m43.778668054s upsert web 0
+			6m46.951372625s upsert web 5
+			7m8.300089258s upsert b.api 3
+			7m32.461429708s delete-group db
+			8m4.608566249s config jobs 1`,
+	},
+	{
+		// L4, of the oracle: a machine that is drained while its group is paused goes with the
+		// end of the pause.
+		"a machine is drained while its group is paused", `
+			seed 310
+			set delete 5s
+			set drain 5m
+			set eligible 4m
+			set lag 15s
+			set mode liveness
+			set operator yes
+			set servers 2
+			weather store-paced 0.3313
+			1.916197439s upsert web 4
+			19.95173022s remove web 19
+			3m6.27994933s pause web 2m57.87s`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.

@@ -18,6 +18,7 @@ type configuration struct {
 	plan  Plan
 	parts map[string]string // what events have edited, by name
 	last  shard.Static
+	edits []time.Time // when each version was written
 }
 
 func newConfiguration(p Plan) configuration {
@@ -37,6 +38,7 @@ func (c *configuration) load() {
 	}
 	sum := sha256.Sum256([]byte(text))
 	c.last = shard.Static{Config: cfg, ETag: hex.EncodeToString(sum[:8]), Modified: time.Now(), Size: len(text)}
+	c.edits = append(c.edits, c.last.Modified)
 }
 
 func (c *configuration) text() string {
@@ -123,6 +125,7 @@ func (w *world) follow(p *process, static shard.Static) {
 		err := p.shard.Apply(ctx, static)
 		cancel()
 		if err == nil {
+			p.took(static)
 			return
 		}
 	}

@@ -31,6 +31,7 @@ type truth struct {
 	infra   map[groupID]string                   // what machines are to be made from
 	ends    []ending                             // condemnations, in order
 	way     map[string]way                       // of the write of a key that lands now
+	first   map[decision]time.Time               // when a condemnation was sent for the first time
 	held    lockModel
 
 	snapshots bool // there are some
@@ -71,7 +72,7 @@ type ending struct {
 func newTruth(w *world) *truth {
 	return &truth{
 		w: w, records: map[identity.ID]*record{}, names: map[identity.ID]string{},
-		counts: map[groupID]int{}, sizes: map[groupID][]sizeSince{}, infra: map[groupID]string{}, sick: map[identity.ID]map[identity.ID]bool{}, way: map[string]way{},
+		counts: map[groupID]int{}, sizes: map[groupID][]sizeSince{}, infra: map[groupID]string{}, sick: map[identity.ID]map[identity.ID]bool{}, way: map[string]way{}, first: map[decision]time.Time{},
 	}
 }
 
@@ -119,8 +120,36 @@ func (t *truth) sickThen(id identity.ID) map[identity.ID]bool {
 
 // way is how a write came to the store.
 type way struct {
-	sent time.Time
-	lost bool // its connection was lost meanwhile
+	by      *process
+	sent    time.Time
+	decided time.Time // not later than sent: when a try of the same write was sent first
+	lost    bool      // its connection was lost meanwhile
+}
+
+// decision is the condemnation of an instance by a process, as its record names it.
+type decision struct {
+	by  *process
+	key string
+	at  string // by the clock of the process
+}
+
+// decided returns when a process has sent a write for the first time. Of writes that
+// repeat others only condemnations count: one whose answer was lost may stand, so that
+// the leader has to repeat it until it knows, whatever has happened since.
+func (t *truth) decided(p *process, key string, data []byte) time.Time {
+	now := time.Now()
+	rec, err := bucket.DecodeInstanceRecord(key, data)
+	if err != nil || rec.Deletion == nil {
+		return now
+	}
+	d := decision{p, key, rec.Deletion.RequestedAt.String()}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if first, known := t.first[d]; known {
+		return first
+	}
+	t.first[d] = now
+	return now
 }
 
 // late reports whether a write was longer on its way than the margin of a lease, or
@@ -231,12 +260,12 @@ func (t *truth) instance(write memory.Write) {
 		t.ends = append(t.ends, ending{time.Now(), next.group(), rec.Deletion.Reason, t.live(), ran})
 	}
 	t.records[id] = next
-	name, sent := t.names[id], t.way[write.Key].sent
+	name, came := t.names[id], t.way[write.Key]
 	t.mu.Unlock()
 	t.w.checkRecord(name, old, next)
 	if condemned {
 		t.w.logf("%s is condemned: %s", name, rec.Deletion.Reason)
-		t.w.checkCondemned(name, next, sent)
+		t.w.checkCondemned(name, next, came)
 	}
 }
 

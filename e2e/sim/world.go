@@ -108,6 +108,7 @@ type world struct {
 	ackedAt    map[identity.ID]time.Time // when that was promised
 	wished     map[identity.ID]bool      // somebody asked for their end
 	paused     map[groupID]time.Time     // since when somebody was promised that
+	resumed    map[groupID]time.Time     // when the last pause of a group ended, or was asked to
 	planted    map[identity.ID]bool      // foreign machines
 	keyOf      map[string]string         // public key by the nonce it was certified for
 	skew       time.Duration             // the largest of any server's clock so far
@@ -120,7 +121,7 @@ func newWorld(p Plan, opts Options) *world {
 		plan: p, dice: dice{p.Seed}, start: time.Now(), interval: p.duration("interval"),
 		machines: map[identity.ID]*machine{}, barren: map[groupID]bool{}, boxes: map[string]*box{},
 		acked: map[identity.ID]bool{}, ackedAt: map[identity.ID]time.Time{}, wished: map[identity.ID]bool{}, keyOf: map[string]string{},
-		planted: map[identity.ID]bool{}, paused: map[groupID]time.Time{},
+		planted: map[identity.ID]bool{}, paused: map[groupID]time.Time{}, resumed: map[groupID]time.Time{},
 		config: newConfiguration(p), failFast: opts.FailFast, progress: cmp.Or(opts.Progress, &Progress{}),
 	}
 	w.ctx, w.end = context.WithCancel(context.Background())
