@@ -11,6 +11,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 )
 
@@ -301,6 +302,35 @@ func TestL7_OneGroupInErrorDoesNotDelayAnother(t *testing.T) {
 		w.settle(10 * time.Minute)
 		if n := len(w.vms(web)); n != 100 {
 			t.Errorf("%d machines of the group that was in error, want 100", n)
+		}
+	})
+}
+
+// TestS4_S5_LateRecordIsWithdrawn: no try of a record's first write is answered, and one
+// takes effect half a minute later. Nothing is left of it.
+func TestS4_S5_LateRecordIsWithdrawn(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		var first string
+		w.store.SetFaults(func(c memory.Call) memory.Fault {
+			if c.Op != memory.OpPut || !strings.HasPrefix(c.Key, bucket.InstancePrefix(testShard)) {
+				return memory.Fault{}
+			}
+			if first == "" {
+				first = c.Key
+			}
+			if c.Key == first && time.Since(time.Unix(946684800, 0)) < 20*time.Second {
+				return memory.Fault{Late: 30 * time.Second}
+			}
+			return memory.Fault{}
+		})
+		w.scale(web, 1)
+		w.settle(10 * time.Minute)
+		w.converged(1)
+		if made := w.cloud.Created(); made != 1 {
+			t.Errorf("%d machines were made, want 1", made)
+		}
+		if _, err := w.store.Get(w.ctx, first); !errors.Is(err, objectstore.ErrNotFound) {
+			t.Errorf("the record whose write had no answer: %v, want none", err)
 		}
 	})
 }

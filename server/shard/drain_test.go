@@ -11,6 +11,7 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 )
 
@@ -290,4 +291,36 @@ func TestS16_TwoDeletesOfOneInstanceAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestS15_AcknowledgementThatIsNotStoredIsRefused: whoever drains has to say it again, for
+// the next leader would not know.
+func TestS15_AcknowledgementThatIsNotStoredIsRefused(t *testing.T) {
+	inWorld(t, worldOptions{Drain: "5m"}, func(t *testing.T, w *world) {
+		w.coordinate("default")
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		id := w.vms(web)[0].InstanceID
+		w.scale(web, 0)
+		w.settle(time.Second)
+		w.store.SetFaults(func(c memory.Call) memory.Fault {
+			if c.Op == memory.OpPut {
+				return memory.Fault{Before: objectstore.ErrThrottled}
+			}
+			return memory.Fault{}
+		})
+		if err := w.acknowledge(id); err == nil {
+			t.Error("a drain is acknowledged that storage knows nothing of")
+		}
+		w.settle(10 * time.Second)
+		if n := w.count(drivertest.OpDelete); n != 0 {
+			t.Error("a machine was deleted on an acknowledgement that was refused")
+		}
+		w.store.SetFaults(nil)
+		if err := w.acknowledge(id); err != nil {
+			t.Error(err)
+		}
+		w.settle(5 * time.Second)
+		w.converged(0)
+	})
 }

@@ -328,3 +328,74 @@ func TestS12_HeldDeletesCountNobodysMachines(t *testing.T) {
 		}
 	})
 }
+
+// TestF20_F2_ListingIsAsOldAsItsQuestion: a group grows while a listing is on its way.
+// What was made meanwhile is not missing, and nothing is held back.
+func TestF20_F2_ListingIsAsOldAsItsQuestion(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 4)
+		w.settle(time.Minute)
+		w.cloud.SetFaults(drivertest.Always(drivertest.OpList, drivertest.Fault{Linger: 4 * time.Second}))
+		before := w.count(drivertest.OpList)
+		for range 600 {
+			if w.count(drivertest.OpList) > before {
+				break
+			}
+			w.settle(100 * time.Millisecond)
+		}
+		w.settle(time.Second)
+		w.scale(web, 30)
+		w.settle(5 * time.Second)
+		if strings.Contains(w.logs.String(), "deletes are held") {
+			t.Error("S8: machines that were made while a listing was on its way are taken for lost")
+		}
+		if asked := w.count(drivertest.OpGet); asked > 0 {
+			t.Errorf("the provider was asked for %d machines that were just made", asked)
+		}
+		w.settle(time.Minute)
+		w.converged(30)
+	})
+}
+
+// awaitLog lets time pass until the servers have logged something, at most so long.
+func (w *world) awaitLog(text string, most time.Duration) {
+	w.t.Helper()
+	for began := time.Now(); time.Since(began) < most; w.settle(time.Second) {
+		if strings.Contains(w.logs.String(), text) {
+			return
+		}
+	}
+	w.t.Fatalf("nobody has logged %q within %v", text, most)
+}
+
+// TestS23_S8_OrphanStaysWhilePaused: the group of an orphan is paused while the delete
+// waits for its token.
+func TestS23_S8_OrphanStaysWhilePaused(t *testing.T) {
+	lag := drivertest.Conditions{ListLag: time.Minute, GetLag: time.Minute}
+	opts := worldOptions{Cloud: drivertest.Options{Conditions: lag}, Limits: `{"deletes": {"rate": 0.02, "burst": 2}}`}
+	inWorld(t, opts, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.scale(other, 6)
+		w.settle(3 * time.Minute)
+		id := w.vms(web)[0].InstanceID
+		w.scale(web, 0)
+		w.settle(3 * time.Minute)
+		orphan := w.cloud.Plant(testOwner, id.String())
+		w.settle(30 * time.Second)
+		w.scale(other, 0) // takes the tokens of the next minutes
+		w.awaitLog("deleting an orphan", 3*time.Minute)
+		sent := func() bool {
+			return slices.ContainsFunc(w.cloud.Calls(), func(c drivertest.Call) bool {
+				return c.Op == drivertest.OpDelete && c.Ref.ProviderID == orphan
+			})
+		}
+		if sent() {
+			t.Fatal("the delete of the orphan did not have to wait")
+		}
+		w.pauseScope("group", "web", 0)
+		w.settle(4 * time.Minute)
+		if sent() {
+			t.Error("S23: an orphan was deleted while its group was paused")
+		}
+	})
+}

@@ -7,6 +7,8 @@ import (
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/objectstore/memory"
 )
 
@@ -49,5 +51,73 @@ func TestS6_SizeThatWaitedIsLookedAtAgain(t *testing.T) {
 		if n := w.cloud.Created(); n != 5 {
 			t.Errorf("%d machines were made, want 5: the fifth was needed again when its condemnation could be written", n)
 		}
+	})
+}
+
+// TestS4_RemovalWaitsForTheCreate: no delete goes out while the create of the same
+// machine is under way, for it might be answered before the machine exists.
+func TestS4_RemovalWaitsForTheCreate(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		const takes = 4 * time.Second
+		w.cloud.SetFaults(drivertest.Always(drivertest.OpCreate, drivertest.Fault{Latency: takes}))
+		w.scale(web, 1)
+		w.settle(time.Second)
+		w.scale(web, 0)
+		w.settle(time.Minute)
+		var asked time.Time
+		for _, c := range w.cloud.Calls() {
+			switch c.Op {
+			case drivertest.OpCreate:
+				asked = c.At
+			case drivertest.OpDelete:
+				if after := c.At.Sub(asked); after < takes {
+					t.Errorf("a delete was sent %v after the create, whose answer came after %v", after, takes)
+				}
+			}
+		}
+		if n := w.count(drivertest.OpDelete); n == 0 {
+			t.Error("no delete was sent")
+		}
+		w.converged(0)
+	})
+}
+
+// TestS4_F20_NotFoundTooSoonIsNoEnd: who removes an instance whose VM does not show yet
+// does not take "not found" for its end before the provider would show it.
+func TestS4_F20_NotFoundTooSoonIsNoEnd(t *testing.T) {
+	const lag = time.Minute
+	slow := drivertest.Conditions{ListLag: lag, GetLag: lag}
+	inWorld(t, worldOptions{Cloud: drivertest.Options{Conditions: slow}}, func(t *testing.T, w *world) {
+		w.cloud.SetFaults(drivertest.Times(1, drivertest.OpCreate, drivertest.Fault{Late: 40 * time.Second}))
+		w.scale(web, 1)
+		w.settle(100 * time.Millisecond)
+		id := w.records()[0].ID
+		w.scale(web, 0)
+		w.settle(lag - time.Second)
+		if got := w.remainsOf(id); got != "deleting" {
+			t.Errorf("the record is %q before the provider shows anything of that age, want deleting", got)
+		}
+		w.settle(time.Hour)
+		w.converged(0)
+	})
+}
+
+// TestS4_MissingReferenceIsNoEnd: an answer that something else does not exist says
+// nothing of the machine.
+func TestS4_MissingReferenceIsNoEnd(t *testing.T) {
+	slow := drivertest.Conditions{DeleteTime: 2 * time.Minute}
+	inWorld(t, worldOptions{Cloud: drivertest.Options{Conditions: slow}}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		id := w.vms(web)[0].InstanceID
+		w.cloud.SetFaults(drivertest.Always(drivertest.OpGet, drivertest.Fail(driver.MissingRef)))
+		w.scale(web, 0)
+		w.settle(time.Minute)
+		if got := w.remainsOf(id); got != "deleting" {
+			t.Errorf("the record is %q while the machine goes, want deleting", got)
+		}
+		w.cloud.SetFaults(nil)
+		w.settle(5 * time.Minute)
+		w.converged(0)
 	})
 }

@@ -134,6 +134,34 @@ func TestTakeOverFindsALaterTerm(t *testing.T) {
 	})
 }
 
+// TestS1_TakeOverFindsARecordOfALaterTerm: the group file is older than the records, as
+// after one that was restored.
+func TestS1_TakeOverFindsARecordOfALaterTerm(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		w.stop()
+		rec := w.records()[0]
+		rec.Term = 99
+		data, err := rec.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.overwrite(rec.Key(), string(data))
+		w.start()
+		select {
+		case err = <-w.stopped:
+		case <-time.After(time.Minute):
+			t.Fatal("the take-over goes on for a minute over a record of term 99")
+		}
+		var superseded *SupersededError
+		if !errors.As(err, &superseded) || superseded.Term != 99 {
+			t.Errorf("Lead returned %v, want that term 99 has superseded it", err)
+		}
+		w.stopped <- nil
+	})
+}
+
 func TestF1_StorageIsAwayForAWhile(t *testing.T) {
 	for name, fault := range map[string]memory.Fault{
 		"nothing is written":     {Before: objectstore.ErrUnavailable},
