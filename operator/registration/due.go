@@ -33,9 +33,10 @@ func Critical(from, until, now time.Time) bool {
 }
 
 // Final reports whether an error of this package cannot pass by itself: to try again is of
-// no use before somebody has changed a Secret or the configuration.
+// no use before somebody has changed a Secret or the configuration. A refusal can: the
+// server may be of a shard that does not have the tenant, and another one lead tomorrow.
 func Final(err error) bool {
-	for _, final := range []error{ErrNoNonce, ErrNonceUsed, ErrRefused, ErrTenant, ErrUnusable} {
+	for _, final := range []error{ErrNoNonce, ErrNonceUsed, ErrTenant, ErrUnusable} {
 		if errors.Is(err, final) {
 			return true
 		}

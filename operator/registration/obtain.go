@@ -18,7 +18,7 @@ import (
 	"nstance.dev/protos/identity"
 )
 
-// What [Obtain] can end with that no repetition mends.
+// What [Obtain] can end with; [Final] says which of it no repetition mends.
 var (
 	// ErrNoNonce: a registration is needed, and there is no nonce.
 	ErrNoNonce = errors.New("no registration nonce")

@@ -169,6 +169,49 @@ func TestO1_NoShardAtAllIsRetriedThenFatal(t *testing.T) {
 	})
 }
 
+// A shard that does not have the tenant says no, and another one may say yes: a refusal
+// ends neither the round nor the attempts.
+func TestO1_ARefusalOfOneShardIsNotTheLastWord(t *testing.T) {
+	for _, refused := range []struct {
+		name string
+		err  error
+	}{
+		{"not configured there", shardtest.Refusal(7, "REGISTRATION_REFUSED", "registration refused")},
+		{"not let in there", shardtest.Refusal(16, "BAD_CERTIFICATE", "bad")},
+	} {
+		t.Run(refused.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				no := shardtest.Faults{Refuse: map[string]error{"": refused.err}}
+				w.SetLeader("b")
+				w.Shard("a").Break(no)
+				w.mustStart() // at the next shard
+
+				w.store.Remove(certSecret)
+				w.Shard("b").Break(no)
+				back := time.AfterFunc(time.Minute, func() { w.Shard("b").Break(shardtest.Faults{}) })
+				defer back.Stop()
+				w.mustStart() // at the next round that is answered
+
+				w.store.Remove(certSecret)
+				w.Shard("b").Break(no)
+				if _, err := w.start(); !errors.Is(err, registration.ErrRefused) || registration.Final(err) {
+					t.Errorf("refused everywhere: %v, want a refusal that may pass", err)
+				}
+			})
+		})
+	}
+}
+
+func TestO1_ANonceThatHasEndedIsRefused(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.putNonce(w.Nonce(tenant, time.Second))
+		w.after(2 * time.Second)
+		if _, err := w.start(); !errors.Is(err, registration.ErrRefused) || registration.Final(err) {
+			t.Errorf("%v, want a refusal that a new nonce mends", err)
+		}
+	})
+}
+
 func TestO1_WhatBelongsToAnotherTenantIsFatalBeforeAnyCall(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustStart()
@@ -197,7 +240,6 @@ func TestO1_WhatNoRepetitionMends(t *testing.T) {
 		{"no nonce", func(w *world) { w.store.Remove(nonce) }, registration.ErrNoNonce},
 		{"a Secret without one", func(w *world) { w.store.Put(secrets.Secret{Name: nonce}) }, registration.ErrNoNonce},
 		{"something else", func(w *world) { w.putNonce("eyJhbGciOiJFZERTQSJ9.bm90LWEtbm9uY2U.AAAA") }, registration.ErrNoNonce},
-		{"a nonce that has ended", func(w *world) { w.putNonce(w.Nonce(tenant, time.Second)); w.after(2 * time.Second) }, registration.ErrRefused},
 		{"a key that cannot be read", func(w *world) {
 			w.store.Put(secrets.Secret{Name: keySecret, Data: map[string][]byte{"private.key": []byte("not a key, but secret")}})
 		}, registration.ErrUnusable},

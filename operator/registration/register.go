@@ -3,6 +3,7 @@ package registration
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"time"
 
@@ -51,6 +52,9 @@ func (o Options) ask(ctx context.Context, request *nstancev1.RegisterClientReque
 		}
 		pause := shards.Pause(shards.Unavailable, failures, o.Random())
 		if o.Now().Add(pause).After(end) {
+			if errors.Is(err, ErrRefused) {
+				return nil, fmt.Errorf("after %v: %w", o.Patience, err)
+			}
 			return nil, fmt.Errorf("%w after %v; the last answer: %w", ErrNoShard, o.Patience, err)
 		}
 		o.Log.WarnContext(ctx, "registration failed", "error", err, "retry_in", pause.String())
@@ -60,7 +64,8 @@ func (o Options) ask(ctx context.Context, request *nstancev1.RegisterClientReque
 	}
 }
 
-// round asks each server once. The error is the last one, or the one that ends it all.
+// round asks each server once. The error is the one that ends it all, else the last
+// refusal, which says more than that others do not answer or lead, else the last one.
 func (o Options) round(ctx context.Context, request *nstancev1.RegisterClientRequest) (*nstancev1.RegisterClientResponse, error) {
 	last := fmt.Errorf("%w: none is configured", ErrNoShard)
 	for _, target := range o.Shards() {
@@ -69,7 +74,9 @@ func (o Options) round(ctx context.Context, request *nstancev1.RegisterClientReq
 			if err == nil || Final(err) || ctx.Err() != nil {
 				return reply, err
 			}
-			last = err
+			if !errors.Is(last, ErrRefused) || errors.Is(err, ErrRefused) {
+				last = err
+			}
 		}
 	}
 	return nil, last
