@@ -55,7 +55,7 @@ var layers = []layer{
 	{
 		dir: "server/operators",
 		ours: []string{
-			"protos/...", "server/bucket", "server/cache", "server/lease", "server/objectstore", "server/pki",
+			"protos/...", "server/bucket", "server/cache", "server/config", "server/lease", "server/objectstore", "server/pki",
 		},
 		tests: append([]string{"server/secrets"}, fakes...),
 	},

@@ -24,6 +24,7 @@ func twoTenants(t *testing.T) (*box.Box, nstancev1.OperatorServiceClient) {
 	t.Helper()
 	b, _ := up(t, 2)
 	text := strings.Replace(b.Config(), `"templates": {`, `"tenants": { "acme": {} }, "templates": {`, 1)
+	text = strings.Replace(text, `"server": {`, `"server": { "admin_tenants": ["default"],`, 1)
 	text = strings.Replace(text, `"groups": {`, `"groups": { "acme": { "api": { "template": "dev", "size": 1 } },`, 1)
 	b.SetConfig(text)
 	b.AdminOK("config", "refresh")

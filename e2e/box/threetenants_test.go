@@ -41,6 +41,7 @@ func threeTenants(t *testing.T) []*commander {
 		return fmt.Sprintf(`"group-%s": { "template": "dev", "size": 1, "vars": { "mark": "variable-%s" } }`, tenant, tenant)
 	}
 	text := strings.Replace(b.Config(), `"templates": {`, `"tenants": { "acme": {}, "zeta": {} }, "templates": {`, 1)
+	text = strings.Replace(text, `"server": {`, `"server": { "admin_tenants": ["default"],`, 1)
 	text = strings.Replace(text, `"groups": {`, `"groups": { "acme": { `+group("acme")+` }, "zeta": { `+group("zeta")+` },`, 1)
 	text = strings.Replace(text, `"default": {`, `"default": { `+group("default")+`, `, 1)
 	b.SetConfig(text)

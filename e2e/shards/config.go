@@ -75,10 +75,11 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 			"rails":              object{"never_registered_per_hour": 1000, "max_delete_share": c.deleteShare},
 			"shard_election":     object{"leader_timeout": "5s"}, "cluster_election": object{"leader_timeout": "5s"},
 			"error_exit_jitter": object{"min_delay": "0s", "max_delay": "0s"},
+			"admin_tenants":     []string{Tenant},
 		},
 		"templates": object{Template: object{
 			"kind": Kind, "arch": runtime.GOARCH, "instance_type": "process", "subnet_pool": "local",
-			"userdata": object{"content": local.DefaultUserData},
+			"userdata": object{"content": local.DefaultUserData}, "tenants": []string{Tenant, OtherTenant},
 		}},
 		"tenants": object{OtherTenant: object{}},
 		"groups":  object{Tenant: static},

@@ -58,6 +58,7 @@ func (c *configuration) text() string {
 			"provider": {"kind": "local", "zone": "z1"},
 			"secrets": {"provider": "object-storage"},
 			"subnet_pools": {"p": ["net-1", "net-2", "net-3"]},
+			"admin_tenants": ["default"],
 			"health_check_interval": %q, "request_timeout": "5s", "drain_timeout": %q,
 			"garbage_collection": {"interval": "30s", "registration_timeout": %q},
 		},
@@ -76,7 +77,7 @@ func (c *configuration) templates() string {
 	all := make([]string, len(groupNames))
 	for i, name := range groupNames {
 		all[i] = fmt.Sprintf(`%q: {
-			"kind": "vm%c", "arch": "amd64", "instance_type": "small", "subnet_pool": "p",
+			"kind": "vm%c", "arch": "amd64", "instance_type": "small", "subnet_pool": "p", "tenants": ["default", "b"],
 			"userdata": {"content": "{{ .Nonce }}"}, "args": {"image": %q}, "vars": {"colour": %q},
 			"files": {"app.env": {"kind": "env", "template": {"COLOUR": "{{ .Vars.colour }}", "EDITION": %q}}},
 		}`, name, name[0], c.parts["infra"], c.parts["vars"], c.parts["files"])

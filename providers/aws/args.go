@@ -18,6 +18,15 @@ import (
 // and one that would keep it from making anything.
 var forbiddenArgs = []string{"ClientToken", "DryRun", "InstanceType", "MaxCount", "MinCount", "SubnetId", "UserData"}
 
+// tenantArgs are the parameters of RunInstances that carry no rights and reach nothing
+// but the machine itself. All others name identities, networks, keys, images, disks,
+// places, reservations or tags that somebody else's rules go by.
+var tenantArgs = []string{
+	"CpuOptions", "CreditSpecification", "DisableApiStop", "EbsOptimized", "EnclaveOptions", "HibernationOptions",
+	"InstanceInitiatedShutdownBehavior", "InstanceMarketOptions", "MaintenanceOptions", "MetadataOptions", "Monitoring",
+	"NetworkPerformanceOptions", "PrivateDnsNameOptions",
+}
+
 // checkArg says what is wrong with one argument of a template: a parameter of
 // RunInstances by the SDK's name. Text may still be a template. An error that
 // wraps serve.ErrDoubtful is a warning.

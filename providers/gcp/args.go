@@ -20,6 +20,14 @@ import (
 // the server sets itself.
 var forbiddenArgs = []string{"Name", "Zone", "MachineType", "InstanceType", "Subnetwork", "NetworkInterfaces", "UserData", "StartupScript", "RequestId"}
 
+// tenantArgs are the arguments that carry no rights and reach nothing but the machine
+// itself. All others name identities, networks, addresses, keys, images, policies, or
+// metadata and labels that somebody else's rules go by.
+var tenantArgs = []string{
+	"AutomaticRestart", "ConfidentialInstanceConfig", "GuestAccelerators", "MinCpuPlatform", "OnHostMaintenance", "Preemptible",
+	"ProvisioningModel", "ShieldedInstanceConfig",
+}
+
 // arguments are what the arguments of a template, by name, do to an instance.
 var arguments = map[string]func(*draft, any) error{
 	"SourceImage":       func(d *draft, v any) error { return setText(&d.disk.InitializeParams.SourceImage, v) },

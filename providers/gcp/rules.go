@@ -10,6 +10,7 @@ func Rules() *serve.Rules {
 	return &serve.Rules{
 		Kind:              Kind,
 		ForbiddenArgs:     forbiddenArgs,
+		TenantArgs:        tenantArgs,
 		CheckArg:          checkArg,
 		CheckArgs:         checkArgs,
 		CheckOption:       checkOption,

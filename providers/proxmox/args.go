@@ -27,6 +27,10 @@ type settings struct {
 	spread       string   // of the group's machines; empty: spreadPrefer
 }
 
+// tenantArgs are the arguments that reach nothing but the machine itself. All others
+// name networks, storages, pools, templates or parts of the host.
+var tenantArgs = []string{"Cores", "DiskSize", "Memory", "StartOnBoot"}
+
 // argument is one of those that a configuration may give. set reads its value.
 type argument struct {
 	name string

@@ -7,6 +7,7 @@ func Rules() *serve.Rules {
 	return &serve.Rules{
 		Kind:        "proxmox",
 		SizeArgs:    sizeArgs,
+		TenantArgs:  tenantArgs,
 		CheckArg:    checkArg,
 		CheckOption: checkOption,
 		CheckSubnet: func(id string) error { _, err := parseSubnet(id); return err },

@@ -36,8 +36,11 @@ func LeaderKey(shard string) string {
 	return key("leader/", shard, ".json")
 }
 
+// ConfigPrefix begins the keys of the configuration files.
+const ConfigPrefix = "config/"
+
 // ConfigKey returns the key of the shard's configuration file.
-func ConfigKey(shard string) string { return key("config/", shard, ".jsonc") }
+func ConfigKey(shard string) string { return key(ConfigPrefix, shard, ".jsonc") }
 
 // GroupsKey returns the key of the shard's file of dynamic groups.
 func GroupsKey(shard string) string { return key("groups/", shard, ".jsonc") }

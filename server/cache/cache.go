@@ -28,8 +28,8 @@ type Cache struct {
 	w   *writer
 
 	mu       sync.RWMutex
-	t        tables // without health
-	revision uint64
+	t        tables            // without health
+	revision map[string]uint64 // the greatest of each tenant
 	byGroup  map[fleet.GroupID]idSet
 	byTenant map[string]idSet
 	byNonce  map[string]identity.ID
@@ -60,7 +60,7 @@ func open(ctx context.Context, path string, opts Options, opener opener) (*Cache
 	c := &Cache{
 		log: cmp.Or(opts.Log, slog.New(slog.DiscardHandler)).With("cache", path),
 		now: opts.Now,
-		t:   newTables(),
+		t:   newTables(), revision: map[string]uint64{},
 	}
 	if c.now == nil {
 		c.now = time.Now
@@ -117,17 +117,18 @@ func (c *Cache) Flush(ctx context.Context) error { return c.w.flush(ctx) }
 // It clears by itself once a file can be written again.
 func (c *Cache) Degraded() error { return c.w.degraded() }
 
-// Revision returns the greatest revision so far.
-func (c *Cache) Revision() uint64 {
+// Revision returns the greatest revision of a tenant's objects so far. Each tenant has
+// its own count: how much happens to one, another does not learn (S12).
+func (c *Cache) Revision(tenant string) uint64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.revision
+	return c.revision[tenant]
 }
 
 // nextRevision needs the lock.
-func (c *Cache) nextRevision() uint64 {
-	c.revision++
-	return c.revision
+func (c *Cache) nextRevision(tenant string) uint64 {
+	c.revision[tenant]++
+	return c.revision[tenant]
 }
 
 // news tells the writer, where there is something new for it.

@@ -117,14 +117,14 @@ func TestUpdate(t *testing.T) {
 
 func TestRevisionGrowsByVisibleChangesOnly(t *testing.T) {
 	c, _ := openNew(t)
-	a, b := instance(t, web), instance(t, batch)
+	a, b := instance(t, web), instance(t, fleet.GroupID{Tenant: web.Tenant, Name: "other"})
 	must(t, c.Insert(a))
 	must(t, c.Insert(b))
 	first, _ := c.Update(a.ID, func(in *cache.Instance) error { in.State = fleet.Provisioning; return nil })
 	seen, _ := c.Update(a.ID, func(in *cache.Instance) error { in.ProviderSeenAt, in.ETag = epoch, "e"; return nil })
 	other, _ := c.Update(b.ID, func(in *cache.Instance) error { in.IPv4 = "10.0.0.1"; return nil })
-	if seen.Revision != first.Revision || other.Revision <= first.Revision || c.Revision() != other.Revision {
-		t.Fatalf("revisions %d, %d, %d, shard %d", first.Revision, seen.Revision, other.Revision, c.Revision())
+	if seen.Revision != first.Revision || other.Revision <= first.Revision || c.Revision(web.Tenant) != other.Revision {
+		t.Fatalf("revisions %d, %d, %d, shard %d", first.Revision, seen.Revision, other.Revision, c.Revision(web.Tenant))
 	}
 
 	g := cache.Group{Group: fleet.Group{ID: web, Size: 1}}
@@ -252,6 +252,27 @@ func TestS22_LogsKeepTheLastRows(t *testing.T) {
 	}
 }
 
+// How much happens to one tenant, another does not learn from its own revisions.
+func TestS12_RevisionsCountPerTenant(t *testing.T) {
+	c, _ := openNew(t)
+	foreign := fleet.GroupID{Tenant: "foreign", Name: "web"}
+	mine, theirs := instance(t, web), instance(t, foreign)
+	must(t, c.Insert(mine))
+	must(t, c.Insert(theirs))
+	before, _ := c.Instance(mine.ID)
+	for i := range 20 {
+		_, err := c.Update(theirs.ID, func(in *cache.Instance) error { in.IPv4 = fmt.Sprint("10.0.0.", i); return nil })
+		must(t, err)
+		c.PutGroup(cache.Group{Group: fleet.Group{ID: foreign, Size: i}})
+	}
+	c.Remove(theirs.ID)
+	c.DropGroup(foreign)
+	after, _ := c.Update(mine.ID, func(in *cache.Instance) error { in.IPv4 = "10.0.0.1"; return nil })
+	if after.Revision != before.Revision+1 {
+		t.Errorf("revision %d after %d, and one change of the tenant's own between", after.Revision, before.Revision)
+	}
+}
+
 func TestResetForgetsAllButTermsAndImages(t *testing.T) {
 	c, path := openNew(t)
 	in := instance(t, web)
@@ -262,7 +283,7 @@ func TestResetForgetsAllButTermsAndImages(t *testing.T) {
 	c.PutTerm("shard", 7)
 	c.PutImage(cache.Image{Key: "debian"})
 	must(t, c.Flush(t.Context()))
-	revision := c.Revision()
+	revision := c.Revision(web.Tenant)
 	c.Reset()
 	_, health := c.Health(in.ID)
 	if len(c.All()) != 0 || len(c.Groups()) != 0 || len(c.Operators()) != 0 || len(c.Decisions(web)) != 0 || health {

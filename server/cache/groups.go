@@ -18,7 +18,7 @@ func (c *Cache) PutGroup(g Group) {
 	same := old
 	same.ETag, g.Revision = g.ETag, old.Revision
 	if !ok || !reflect.DeepEqual(same, g) {
-		g.Revision = c.nextRevision()
+		g.Revision = c.nextRevision(g.ID.Tenant)
 	}
 	c.news(c.t.groups.put(g.ID, g))
 }
@@ -56,7 +56,7 @@ func (c *Cache) DropGroup(id fleet.GroupID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.t.groups.rows[id]; ok {
-		c.nextRevision()
+		c.nextRevision(id.Tenant)
 	}
 	c.news(c.t.groups.drop(id))
 	c.news(c.decided.drop(id))

@@ -37,7 +37,7 @@ func (c *Cache) Insert(in Instance) error {
 	if _, ok := c.t.instances.rows[in.ID]; ok {
 		return fmt.Errorf("insert instance %s: %w", in.ID, ErrExists)
 	}
-	in.Revision = c.nextRevision()
+	in.Revision = c.nextRevision(in.Group.Tenant)
 	c.place(&in)
 	c.expectReports(in.ID)
 	return nil
@@ -63,7 +63,7 @@ func (c *Cache) Update(id identity.ID, change func(*Instance) error) (Instance, 
 	}
 	in.ID, in.Group, in.Revision = old.ID, old.Group, old.Revision
 	if !sameView(old, &in) {
-		in.Revision = c.nextRevision()
+		in.Revision = c.nextRevision(in.Group.Tenant)
 	}
 	if old.indexed() != in.indexed() || old.places() != in.places() {
 		c.displace(old)
@@ -135,7 +135,7 @@ func (c *Cache) Remove(id identity.ID) {
 }
 
 func (c *Cache) remove(in *Instance) {
-	c.nextRevision()
+	c.nextRevision(in.Group.Tenant)
 	c.displace(in)
 	c.news(c.t.instances.drop(in.ID))
 	c.news(c.t.files.drop(in.ID))

@@ -49,6 +49,7 @@ func (c *checker) config() {
 	c.defaults(root.Key("defaults"))
 	c.templates(root.Key("templates"))
 	c.groups(root.Key("groups"))
+	c.ownership()
 	c.rendering()
 }
 

@@ -31,11 +31,7 @@ func (c *checker) server(path jsonc.Path) {
 	c.intervals(path)
 	c.election(path.Key("shard_election"), s.ShardElection)
 	c.election(path.Key("cluster_election"), s.ClusterElection)
-	for i, tenant := range s.AdminTenants {
-		if !c.cfg.HasTenant(tenant) {
-			reference(c, path.Key("admin_tenants").Index(i), "tenant", tenant, c.cfg.Tenants)
-		}
-	}
+	c.adminTenants(path.Key("admin_tenants"))
 	rails := path.Key("rails")
 	c.atLeastOne(rails.Key("never_registered_per_hour"), s.Rails.NeverRegisteredPerHour)
 	c.windows(rails.Key("maintenance_windows"), s.Rails.MaintenanceWindows)

@@ -28,7 +28,6 @@ func defaults() *Config {
 		},
 		ShardElection: election, ClusterElection: election,
 		Registration:    Registration{CheckSource: SourceCheckWarn},
-		AdminTenants:    []string{DefaultTenant},
 		Rails:           Rails{MaxUnavailable: 10, MaxDeleteShare: 25, NeverRegisteredPerHour: 5},
 		ErrorExitJitter: Jitter{MinDelay: Duration(10 * time.Second), MaxDelay: Duration(40 * time.Second)},
 		ClientCertTTL:   ClientCertTTL{Agent: 720, Operator: 8760},
@@ -40,6 +39,9 @@ func defaults() *Config {
 func (c *Config) complete() {
 	s := &c.Server
 	s.Provider.Kind = canonicalProvider(s.Provider.Kind)
+	if s.AdminTenants == nil && !c.SeveralTenants() {
+		s.AdminTenants = []string{DefaultTenant}
+	}
 	s.Secrets.complete(s.ClusterID)
 	s.Advertise.complete(s.Bind)
 	for _, e := range []*Election{&s.ShardElection, &s.ClusterElection} {
@@ -48,6 +50,7 @@ func (c *Config) complete() {
 		}
 	}
 	completeWindows(s.Rails.MaintenanceWindows)
+	c.indexUsers()
 	for key, lb := range c.LoadBalancers {
 		lb.Provider = canonicalProvider(lb.Provider)
 		c.LoadBalancers[key] = lb

@@ -83,13 +83,13 @@ func (c *Config) unfit(l layers) string {
 	if !c.HasTenant(l.tenant) {
 		return fmt.Sprintf("tenant %q is not configured", l.tenant)
 	}
-	t, ok := c.Templates[l.template]
-	if !ok {
-		return fmt.Sprintf("template %q is not configured", l.template)
+	if !c.hasTemplate(l) {
+		return fmt.Sprintf("template %q is not configured%s", l.template, c.forTenant(l.tenant))
 	}
 	if l.static != nil {
 		return "" // checked by Load
 	}
+	t := c.Templates[l.template]
 	pool := t.SubnetPool
 	if l.dynamic.SubnetPool != "" {
 		pool = l.dynamic.SubnetPool
@@ -101,9 +101,17 @@ func (c *Config) unfit(l layers) string {
 		return "it has no instance type"
 	}
 	for _, key := range l.dynamic.LoadBalancers {
-		if _, ok := c.LoadBalancers[key]; !ok {
-			return fmt.Sprintf("load balancer %q is not configured", key)
+		if !c.hasLoadBalancer(l, key) {
+			return fmt.Sprintf("load balancer %q is not configured%s", key, c.forTenant(l.tenant))
 		}
+	}
+	return ""
+}
+
+// forTenant says for whom a thing is not configured, where that may differ.
+func (c *Config) forTenant(tenant string) string {
+	if c.SeveralTenants() {
+		return " for tenant " + tenant
 	}
 	return ""
 }

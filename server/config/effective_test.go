@@ -166,10 +166,10 @@ func TestEffective_dynamicGroups(t *testing.T) {
 		"of a template":    {DynamicGroup{Template: "wrk", Size: size(4)}, "", 4},
 		"template's size":  {DynamicGroup{Template: "knc"}, "", 1},
 		"deleted":          {DynamicGroup{Template: "wrk", Size: size(4), DeletedAt: &Time{time.Unix(1, 0)}}, "", 0},
-		"template is gone": {DynamicGroup{Template: "old", Size: size(4)}, `template "old" is not configured`, 0},
+		"template is gone": {DynamicGroup{Template: "old", Size: size(4)}, `template "old" is not configured for tenant prod`, 0},
 		"pool is gone":     {DynamicGroup{Template: "wrk", SubnetPool: "old"}, `subnet pool "old" is not configured`, 0},
-		"balancer is gone": {DynamicGroup{Template: "wrk", LoadBalancers: []string{"old"}}, `load balancer "old" is not configured`, 0},
-		"without template": {DynamicGroup{}, `template "" is not configured`, 0},
+		"balancer is gone": {DynamicGroup{Template: "wrk", LoadBalancers: []string{"old"}}, `load balancer "old" is not configured for tenant prod`, 0},
+		"without template": {DynamicGroup{}, `template "" is not configured for tenant prod`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			groups, problems := Effective(cfg, fileWith("prod", "web", c.group))

@@ -66,6 +66,63 @@ func (e *QuotaError) Error() string {
 		e.Would, e.Field, e.Limit)
 }
 
+// CheckQuota refuses, by a [QuotaError], an entry of the group file by which a tenant
+// would have more groups or machines than its quota; one that does not grow is
+// always taken. besides counts the machines that are in no group's size: on-demand
+// ones, and those on their way out. It is called for a group that grows alone.
+func CheckQuota(cfg *Config, file *GroupFile, tenant, key string, entry DynamicGroup, besides func() int) error {
+	quota := cfg.QuotaOf(tenant)
+	old, known := file.Group(tenant, key)
+	if n := file.Len(tenant) + 1; !known && n > quota.Groups {
+		return &QuotaError{Field: "groups", Would: n, Limit: quota.Groups}
+	}
+	if quota.Machines == NoQuota {
+		return nil
+	}
+	before, after := cfg.sizeOf(tenant, key, &old), cfg.sizeOf(tenant, key, &entry)
+	if after <= before {
+		return nil
+	}
+	if n := cfg.SizesOf(file, tenant) - before + after + besides(); n > quota.Machines {
+		return &QuotaError{Field: "machines", Would: n, Limit: quota.Machines}
+	}
+	return nil
+}
+
+// SizesOf gives the sizes of all groups of a tenant, added up.
+func (c *Config) SizesOf(file *GroupFile, tenant string) int {
+	sum := 0
+	for key := range c.Groups[tenant] {
+		entry, _ := file.Group(tenant, key)
+		sum += c.sizeOf(tenant, key, &entry)
+	}
+	if file == nil {
+		return sum
+	}
+	for key, entry := range file.Groups[tenant] {
+		if _, static := c.Groups[tenant][key]; !static {
+			sum += c.sizeOf(tenant, key, entry)
+		}
+	}
+	return sum
+}
+
+// sizeOf is the size of one group, as merge makes it.
+func (c *Config) sizeOf(tenant, key string, entry *DynamicGroup) int {
+	static, isStatic := c.Groups[tenant][key]
+	template := entry.Template
+	if isStatic {
+		template = static.Template
+	} else if entry.DeletedAt != nil {
+		return 0
+	}
+	size := 0
+	setInt(&size, c.Templates[template].Size)
+	setInt(&size, static.Size)
+	setInt(&size, entry.Size)
+	return size
+}
+
 // quotas looks at the quotas of all tenants.
 func (c *checker) quotas(server, tenants jsonc.Path) {
 	c.quota(server.Key("default_quota"), c.cfg.Server.DefaultQuota)

@@ -17,8 +17,10 @@ import (
 func sharedConfig(t testing.TB, others int) *Config {
 	t.Helper()
 	var tenants []string
+	open := []string{`"default"`}
 	for i := range others {
 		tenants = append(tenants, fmt.Sprintf(`"t%d": {}`, i+1))
+		open = append(open, fmt.Sprintf(`"t%d"`, i+1))
 	}
 	text := fmt.Sprintf(`{
 		"server": {
@@ -26,9 +28,9 @@ func sharedConfig(t testing.TB, others int) *Config {
 			"secrets": {"provider": "object-storage"}, "subnet_pools": {"p": ["n"]},
 		},
 		"tenants": {%s},
-		"templates": {"plain": {"kind": "vmx", "arch": "amd64", "instance_type": "small", "subnet_pool": "p", "userdata": {"content": "{{ .Nonce }}"}}},
+		"templates": {"plain": {"kind": "vmx", "arch": "amd64", "instance_type": "small", "subnet_pool": "p", "userdata": {"content": "{{ .Nonce }}"}, "tenants": [%s]}},
 		"groups": {"default": {"fixed": {"template": "plain", "size": 1, "args": {"a": "b"}}}},
-	}`, strings.Join(tenants, ", "))
+	}`, strings.Join(tenants, ", "), strings.Join(open, ", "))
 	cfg, err := Load("test.jsonc", []byte(text), LoadOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,11 @@ type ProviderRules struct {
 	Kind string
 	// ForbiddenArgs are names in args that the server sets itself.
 	ForbiddenArgs []string
+	// TenantArgs are the names in args that carry no rights and reach nothing but the
+	// machine itself. All others (identities, networks, keys, images, disks …) callers
+	// of the API set only where the template names them in api_args, once the shard has
+	// several tenants. What is not known here is such an argument.
+	TenantArgs []string
 	// CheckArg says what is wrong with one top-level member of args.
 	CheckArg func(name string, value any) error
 	// SizeArgs are names in args that say what an instance type can say too. The higher
@@ -78,6 +83,11 @@ func (r *ProviderRules) checkArg(name string, value any) error {
 		return r.CheckArg(name, value)
 	}
 	return nil
+}
+
+// sensitive says whether an argument carries rights or reach.
+func (r *ProviderRules) sensitive(name string) bool {
+	return r != nil && !slices.Contains(r.TenantArgs, name)
 }
 
 // checkTogether gives the problem of a group's arguments taken together.

@@ -24,6 +24,8 @@ type Config struct {
 	Warnings Problems `json:"-"`
 
 	rules *ProviderRules // nil: none
+
+	templateUsers, balancerUsers map[string]tenantSet // by key; see indexUsers
 }
 
 // MaxUserdata is how many bytes of rendered user data the provider takes.
@@ -78,6 +80,10 @@ type Template struct {
 	Userdata *Userdata `json:"userdata,omitempty"`
 	// Files that the agent keeps on the machine, by file name.
 	Files map[string]File `json:"files,omitempty"`
+	// Tenants that may use it; for the others it does not exist. Default, where the shard has several tenants: those whose static groups use it, and server.admin_tenants.
+	Tenants []string `json:"tenants,omitempty"`
+	// Where the shard has several tenants: arguments that carry rights and that callers of the API may set nevertheless, or variables fill. "files.NAME" and "certificates.KEY" let variables fill the source of a file, the names in a certificate.
+	APIArgs []string `json:"api_args,omitempty"`
 }
 
 // Userdata is the script or document that a machine gets at its first boot.
@@ -171,6 +177,8 @@ type LoadBalancer struct {
 	NetworkEndpointGroups []string `json:"network_endpoint_groups,omitempty"`
 	// google: the addresses that clients use.
 	Frontends []Frontend `json:"frontends,omitempty"`
+	// Tenants that may use it; for the others it does not exist. Default, where the shard has several tenants: those whose static groups use it, and server.admin_tenants.
+	Tenants []string `json:"tenants,omitempty"`
 }
 
 // TargetGroup is a target group of AWS with its ports, 1 to 65535; 0 or absent
@@ -246,6 +254,8 @@ type Certificate struct {
 	URI []string `json:"uri,omitempty"`
 	// Life in hours. Default 8760 (a year); for "ca" 87600.
 	TTL Hours `json:"ttl,omitempty" jsonschema:"minimum=1"`
+	// Tenants whose machines may get it: no template that others may use can name it. Default: those of the templates that name it.
+	Tenants []string `json:"tenants,omitempty"`
 }
 
 // Kinds of [Certificate], and the key that is reserved for the CA's own.

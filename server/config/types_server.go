@@ -40,7 +40,7 @@ type Server struct {
 	ClusterElection Election `json:"cluster_election,omitzero"`
 	// The registration of agents.
 	Registration Registration `json:"registration,omitzero"`
-	// Tenants whose operators may act on the whole shard. Default ["default"].
+	// Tenants whose operators may act on the whole shard. Default: nobody where the shard has several tenants, else ["default"].
 	AdminTenants []string `json:"admin_tenants,omitempty"`
 	// What tenant default may have in this shard; the others have tenants.NAME.quota.
 	DefaultQuota Quota `json:"default_quota,omitzero"`

@@ -49,6 +49,7 @@ func CheckUpsert(cfg *Config, file *GroupFile, tenant, key string, change GroupC
 	if err := checkStorable(change); err != nil {
 		return DynamicGroup{}, err
 	}
+	old := entry
 	entry = change.apply(entry, isStatic)
 	l := layers{tenant: tenant, key: key, template: entry.Template, dynamic: &entry}
 	if isStatic {
@@ -56,6 +57,10 @@ func CheckUpsert(cfg *Config, file *GroupFile, tenant, key string, change GroupC
 	}
 	if err := cfg.checkDynamic(l, change); err != nil {
 		return DynamicGroup{}, err
+	}
+	if name, closed := cfg.closedArg(l.template, old, entry); closed && !isStatic {
+		return DynamicGroup{}, &InvalidError{Field: "args", Msg: fmt.Sprintf(
+			"%s carries rights, and the template does not let the API set it; leave it out, or have an administrator add it to api_args of the template", shorten(name))}
 	}
 	return entry, nil
 }
@@ -189,22 +194,20 @@ func (c *Config) checkDynamic(l layers, change GroupChange) error {
 	if l.template == "" {
 		return &InvalidError{Field: "template", Msg: "required for a group that is not in the server's configuration"}
 	}
-	t, ok := c.Templates[l.template]
-	if !ok {
-		return &InvalidError{Field: "template", Msg: unknownName("template", l.template, c.Templates)}
+	if !c.hasTemplate(l) {
+		return c.noTemplate(l)
 	}
+	t := c.Templates[l.template]
 	if l.static == nil {
 		pool := l.dynamic.SubnetPool
 		if pool == "" {
 			pool = t.SubnetPool
 		}
-		if err := c.checkPool(pool, true); err != nil {
+		if err := c.checkPool(l.tenant, pool, true); err != nil {
 			return err
 		}
-		for _, key := range l.dynamic.LoadBalancers {
-			if _, ok := c.LoadBalancers[key]; !ok {
-				return &InvalidError{Field: "load_balancers", Msg: unknownName("load balancer", key, c.LoadBalancers)}
-			}
+		if err := c.checkBalancers(l, l.dynamic.LoadBalancers); err != nil {
+			return err
 		}
 		if err := c.rules.checkArgs(l.dynamic.Args); err != nil {
 			return &InvalidError{Field: "args", Msg: err.Error()}
@@ -227,18 +230,37 @@ func (c *Config) checkDynamic(l layers, change GroupChange) error {
 	return c.checkRendering(merged)
 }
 
-// checkPool looks at a pool that the API names.
-func (c *Config) checkPool(pool string, restricted bool) error {
-	allowed := c.Server.DynamicSubnetPools
-	switch _, known := c.Server.SubnetPools[pool]; {
-	case pool == "":
-		return &InvalidError{Field: "subnet_pool", Msg: "required, because the template has none"}
-	case !known:
-		return &InvalidError{Field: "subnet_pool", Msg: unknownName("subnet pool", pool, c.Server.SubnetPools)}
-	case restricted && len(allowed) > 0 && !slices.Contains(allowed, pool):
-		return &InvalidError{Field: "subnet_pool", Msg: fmt.Sprintf("%q is not open to dynamic groups; open are %s", pool, strings.Join(allowed, ", "))}
+// noTemplate answers for a template that the tenant of the layers may not use, or
+// that nobody has written.
+func (c *Config) noTemplate(l layers) error {
+	return &InvalidError{Field: "template", Msg: unknownName("template", l.template, visible(c.Templates, l.tenant, c.MayUseTemplate))}
+}
+
+// checkBalancers looks at load balancers that the API names.
+func (c *Config) checkBalancers(l layers, keys []string) error {
+	for _, key := range keys {
+		if !c.hasLoadBalancer(l, key) {
+			return &InvalidError{Field: "load_balancers", Msg: unknownName("load balancer", key, visible(c.LoadBalancers, l.tenant, c.MayUseLoadBalancer))}
+		}
 	}
 	return nil
+}
+
+// checkPool looks at a pool that the API names. A shard of several tenants does not
+// tell one that is not open from one that is not there.
+func (c *Config) checkPool(tenant, pool string, restricted bool) error {
+	_, known := c.Server.SubnetPools[pool]
+	open := visible(c.Server.SubnetPools, tenant, c.mayUsePool)
+	_, allowed := open[pool]
+	switch {
+	case pool == "":
+		return &InvalidError{Field: "subnet_pool", Msg: "required, because the template has none"}
+	case known && (allowed || !restricted):
+		return nil
+	case known && !c.SeveralTenants():
+		return &InvalidError{Field: "subnet_pool", Msg: fmt.Sprintf("%q is not open to dynamic groups; open are %s", pool, strings.Join(c.Server.DynamicSubnetPools, ", "))}
+	}
+	return &InvalidError{Field: "subnet_pool", Msg: unknownName("subnet pool", pool, open)}
 }
 
 // checkTypes looks at instance types that the API names: the template's own are
@@ -286,24 +308,22 @@ func CheckInstance(cfg *Config, file *GroupFile, tenant, group string, req Insta
 }
 
 func (c *Config) checkRequest(l layers, base *EffectiveGroup, req InstanceRequest) (*EffectiveGroup, error) {
-	t, ok := c.Templates[l.template]
-	if !ok {
-		return nil, &InvalidError{Field: "template", Msg: unknownName("template", l.template, c.Templates)}
+	if !c.hasTemplate(l) {
+		return nil, c.noTemplate(l)
 	}
+	t := c.Templates[l.template]
 	if req.InstanceType != "" {
 		if err := c.checkTypes("instance_type", t, []string{req.InstanceType}); err != nil {
 			return nil, err
 		}
 	}
 	if req.SubnetPool != "" {
-		if err := c.checkPool(req.SubnetPool, req.SubnetPool != base.SubnetPool); err != nil {
+		if err := c.checkPool(l.tenant, req.SubnetPool, req.SubnetPool != base.SubnetPool); err != nil {
 			return nil, err
 		}
 	}
-	for _, key := range req.LoadBalancers {
-		if _, ok := c.LoadBalancers[key]; !ok {
-			return nil, &InvalidError{Field: "load_balancers", Msg: unknownName("load balancer", key, c.LoadBalancers)}
-		}
+	if err := c.checkBalancers(l, req.LoadBalancers); err != nil {
+		return nil, err
 	}
 	l.templateTypes = t.Arch != base.Arch && req.InstanceType == ""
 	merged := c.merge(l)

@@ -42,6 +42,9 @@ func (r *Registry) Register(ctx context.Context, req *nstancev1.RegisterClientRe
 	if err != nil {
 		return nil, err
 	}
+	if err := r.knowTenant(lead, claims.Tenant); err != nil {
+		return nil, err
+	}
 	lead, cancel := context.WithTimeout(lead, writeTimeout)
 	defer cancel()
 	token := pki.HashNonce(req.RegistrationNonceJwt)
@@ -74,8 +77,6 @@ func (r *Registry) check(keys *Keys, req *nstancev1.RegisterClientRequest) (iden
 		return claims, nil, fmt.Errorf("%w: %w", ErrRefused, reason(err))
 	case claims.Kind != identity.NonceOperator:
 		return claims, nil, fmt.Errorf("%w: the nonce is not one of an operator", ErrRefused)
-	case !r.opts.HasTenant(claims.Tenant):
-		return claims, nil, fmt.Errorf("%w: tenant %q is not configured", ErrRefused, claims.Tenant)
 	}
 	key, err := pki.ParsePublicKey(req.PublicKeyPem)
 	if err != nil {

@@ -146,7 +146,7 @@ func (g *guard) admit(ctx context.Context, method string) (context.Context, erro
 			return nil, err
 		}
 	}
-	if !g.opts.Shard.Static().Config.HasTenant(who.Tenant) {
+	if !clusterWide[method] && !g.opts.Shard.Static().Config.HasTenant(who.Tenant) {
 		return nil, refuse(codes.PermissionDenied, "UNKNOWN_TENANT", "the tenant is not configured")
 	}
 	if g.role == identity.RoleAgent {
@@ -159,7 +159,7 @@ func (g *guard) admit(ctx context.Context, method string) (context.Context, erro
 }
 
 // clusterWide are the calls that the cluster's leader answers, whether or not it
-// leads a shard.
+// leads a shard, and whatever tenants its own shard has.
 var clusterWide = map[string]bool{
 	nstancev1.OperatorService_RenewCertificate_FullMethodName: true,
 }

@@ -176,18 +176,27 @@ func (s *operatorService) mayPause(tenant, scope string) error {
 // administrates reports whether operators of the tenant may see and do what
 // concerns the whole shard.
 func (s *operatorService) administrates(tenant string) bool {
-	return slices.Contains(s.opts.Shard.Static().Config.Server.AdminTenants, tenant)
+	return s.opts.Shard.Static().Config.Administrates(tenant)
 }
 
-// GetConfigStatus implements [nstancev1.OperatorServiceServer]. What is wrong with a
-// version that is not in use may speak of all tenants.
+// GetConfigStatus implements [nstancev1.OperatorServiceServer]. The file is about all
+// tenants, and so is what is wrong with a version that is not in use: who may not see
+// all of it is told the version of the own part (S12).
 func (s *operatorService) GetConfigStatus(ctx context.Context, _ *emptypb.Empty) (*nstancev1.GetConfigStatusResponse, error) {
-	st := s.opts.Shard.Static()
+	st, tenant := s.opts.Shard.Static(), callerOf(ctx).Tenant
+	if !s.seesConfig(tenant) {
+		return &nstancev1.GetConfigStatusResponse{Etag: st.Config.DigestFor(tenant)}, nil
+	}
 	status := &nstancev1.GetConfigStatusResponse{
 		Etag: st.ETag, LastModified: timestamppb.New(st.Modified), Size: int32(min(st.Size, math.MaxInt32)),
 	}
-	if s.administrates(callerOf(ctx).Tenant) {
-		status.RejectedEtag, status.RejectedReason = s.opts.Config.Rejected()
-	}
+	status.RejectedEtag, status.RejectedReason = s.opts.Config.Rejected()
 	return status, nil
+}
+
+// seesConfig reports whether the whole configuration concerns the tenant: it has the
+// shard to itself, or administrates it.
+func (s *operatorService) seesConfig(tenant string) bool {
+	cfg := s.opts.Shard.Static().Config
+	return !cfg.SeveralTenants() || cfg.Administrates(tenant)
 }

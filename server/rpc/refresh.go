@@ -3,9 +3,6 @@ package rpc
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -34,9 +31,16 @@ type Refresher interface {
 	Check(ctx context.Context, data []byte) (cfg *config.Config, anew string, err error)
 }
 
-// RefreshConfig implements [nstancev1.OperatorServiceServer].
+// RefreshConfig implements [nstancev1.OperatorServiceServer]. It changes the whole
+// shard: for tenants that share it with others and do not administrate it, nothing
+// happens.
 func (s *operatorService) RefreshConfig(ctx context.Context, _ *emptypb.Empty) (*nstancev1.RefreshConfigResponse, error) {
 	c := callerOf(ctx)
+	if !s.seesConfig(c.Tenant) {
+		s.opts.Log.InfoContext(ctx, "configuration not refreshed: the caller is no administrator", "tenant", c.Tenant, "operator", c.ID)
+		part := s.opts.Shard.Static().Config.DigestFor(c.Tenant)
+		return &nstancev1.RefreshConfigResponse{PrevEtag: part, Etag: part}, nil
+	}
 	prev, now, updated, err := s.opts.Config.Refresh(ctx)
 	s.opts.Log.InfoContext(ctx, "configuration refreshed by a caller", "tenant", c.Tenant, "operator", c.ID,
 		"updated", updated, "prev_etag", prev, "etag", now, "error", err)
@@ -46,8 +50,7 @@ func (s *operatorService) RefreshConfig(ctx context.Context, _ *emptypb.Empty) (
 	case errors.As(err, &refusal):
 		return nil, refusal
 	case errors.As(err, &problems):
-		text := s.visible(problems, c.Tenant)
-		return nil, refuse(codes.InvalidArgument, "INVALID_CONFIG", "the configuration is invalid and not in force:\n%s", text)
+		return nil, refuse(codes.InvalidArgument, "INVALID_CONFIG", "the configuration is invalid and not in force:\n%v", problems)
 	case err != nil:
 		return nil, &shard.Refusal{Code: codes.Unavailable, Reason: "STORAGE_UNAVAILABLE", Message: "the configuration could not be read; try again", Err: err}
 	}
@@ -70,23 +73,4 @@ func (s *operatorService) PlanConfig(ctx context.Context, req *nstancev1.PlanCon
 		plan.Warnings = append(plan.Warnings, anew+" differs, for which the server starts anew by itself: a standby leads meanwhile")
 	}
 	return plan, nil
-}
-
-// visible lists the problems, to operators of other than the administrating
-// tenants only their own: of the others they learn how many there are (S12).
-func (s *operatorService) visible(problems config.Problems, tenant string) string {
-	if s.administrates(tenant) {
-		return problems.Error()
-	}
-	own := slices.DeleteFunc(slices.Clone(problems), func(p config.Problem) bool {
-		return !strings.HasPrefix(p.Path, "groups."+tenant+".")
-	})
-	var lines []string
-	if len(own) > 0 {
-		lines = append(lines, own.Error())
-	}
-	if others := len(problems) - len(own); others > 0 {
-		lines = append(lines, fmt.Sprintf("%d problems outside the groups of tenant %s", others, tenant))
-	}
-	return strings.Join(lines, "\n")
 }

@@ -54,6 +54,43 @@ func TestTwoShardsOneCluster(t *testing.T) {
 	}
 }
 
+// Each shard has tenants of its own, and a server of any of them may lead the cluster: an
+// operator registers and renews there all the same, and each shard says for itself
+// whether it knows the tenant.
+func TestTenantsOfOtherShardsRegisterAndRenew(t *testing.T) {
+	leading := newWorld(t, worldOptions{tenants: `{"acme": {}}`, open: `["acme"]`})
+	other := newWorld(t, worldOptions{beside: leading, tenants: `{"b": {}}`, open: `["b"]`})
+	key := newKey(t)
+	resp, err := leading.anonymous().RegisterOperator(t.Context(), request(t, leading.operatorNonce("b"), key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := tls.Certificate{Certificate: [][]byte{parse(t, resp.ClientCertificatePem).Raw}, PrivateKey: key}
+	there := nstancev1.NewOperatorServiceClient(leading.reach(leading.operator, cert))
+	home := nstancev1.NewOperatorServiceClient(other.reach(other.operator, cert))
+
+	if _, err := home.ListGroups(t.Context(), &emptypb.Empty{}); err != nil {
+		t.Errorf("its own shard: %v", err)
+	}
+	_, err = there.ListGroups(t.Context(), &emptypb.Empty{})
+	wantCode(t, err, codes.PermissionDenied, "UNKNOWN_TENANT")
+	renewed, err := there.RenewCertificate(t.Context(), &nstancev1.RenewCertificateRequest{PublicKeyPem: request(t, "", key).PublicKeyPem})
+	if err != nil {
+		t.Fatalf("renewal: %v", err)
+	}
+	if who := identityOf(t, renewed.ClientCertificatePem); who.Tenant != "b" {
+		t.Errorf("renewed for tenant %q", who.Tenant)
+	}
+
+	_, err = leading.anonymous().RegisterOperator(t.Context(), request(t, leading.operatorNonce("nobody"), newKey(t)))
+	wantCode(t, err, codes.PermissionDenied, "REGISTRATION_REFUSED")
+	if _, err := leading.store.PutIfAbsent(t.Context(), bucket.ConfigKey("s3"), []byte(`{ "tenants": [`)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = leading.anonymous().RegisterOperator(t.Context(), request(t, leading.operatorNonce("nobody"), newKey(t)))
+	wantCode(t, err, codes.Unavailable, "STORAGE_UNAVAILABLE")
+}
+
 // identityOf reads what a certificate says about its owner.
 func identityOf(t *testing.T, pem []byte) identity.Peer {
 	t.Helper()

@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/tls"
@@ -25,6 +26,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
@@ -50,6 +52,8 @@ type worldOptions struct {
 	pipes   bool   // connections in memory, for tests in a bubble
 	standby bool   // nobody leads
 	beside  *world // has the storage; this is then another shard of that cluster
+	tenants string // of the shard, as JSON; empty: b, acme and zeta
+	open    string // the tenants of template plain, as JSON; empty: all
 }
 
 // world is one server with its three listeners, a cloud and a store.
@@ -97,7 +101,7 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 		Cluster: cluster, Shard: w.name, ServerID: "server-1", Version: "test",
 		Store: w.store, Driver: w.cloud, Cache: c, Keys: func() *shard.Keys { return keys },
 		Addresses: func() driver.Addresses { return driver.Addresses{} }, Drainers: w.registry, Log: log,
-	}, shard.Static{Config: testConfig(t, w.name), ETag: "etag-1", Size: 4711})
+	}, shard.Static{Config: w.testConfig(), ETag: "etag-1", Size: 4711})
 	stop := w.serve(keys, log)
 	var leading sync.WaitGroup
 	if !opts.standby {
@@ -147,8 +151,9 @@ func (w *world) makeKeys() *shard.Keys {
 	return &shard.Keys{Authority: w.authority, Nonces: w.signer, Verifier: pki.NewNonceVerifier(cluster, nonces)}
 }
 
-func testConfig(t *testing.T, shard string) *config.Config {
-	t.Helper()
+// testConfig is the configuration of the shard, which is in the bucket, too.
+func (w *world) testConfig() *config.Config {
+	w.t.Helper()
 	text := fmt.Sprintf(`{
 		"server": {
 			"cluster_id": %q, "shard": %q,
@@ -156,19 +161,25 @@ func testConfig(t *testing.T, shard string) *config.Config {
 			"secrets": {"provider": "object-storage"},
 			"subnet_pools": {"p": ["net-1"]},
 			"health_check_interval": "10s", "request_timeout": "5s",
+			"admin_tenants": ["default"],
 		},
-		"tenants": {"b": {}, "acme": {}, "zeta": {}},
+		"tenants": %s,
 		"templates": {
 			"plain": {
 				"kind": "vmx", "arch": "amd64", "instance_type": "small", "subnet_pool": "p",
-				"userdata": {"content": "{{ .Nonce }}"},
+				"userdata": {"content": "{{ .Nonce }}"}, "tenants": %s,
 			},
+			"ours": {"kind": "our", "arch": "amd64", "instance_type": "small", "subnet_pool": "p"},
 		},
 		"groups": {"default": {}},
-	}`, cluster, shard)
+	}`, cluster, w.name, cmp.Or(w.opts.tenants, `{"b": {"quota": {"machines": 12}}, "acme": {}, "zeta": {}}`),
+		cmp.Or(w.opts.open, `["default", "b", "acme", "zeta"]`))
 	cfg, err := config.Load("test.jsonc", []byte(text), config.LoadOptions{})
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
+	}
+	if _, err := w.store.PutIfAbsent(w.ctx, bucket.ConfigKey(w.name), []byte(text)); err != nil {
+		w.t.Fatal(err)
 	}
 	return cfg
 }

@@ -25,8 +25,8 @@ type events struct {
 	shard string
 	term  uint64
 
-	mu        sync.Mutex // keeps the events of one object in order
-	described uint64     // descriptions of groups made so far
+	mu        sync.Mutex        // keeps the events of one object in order
+	described map[string]uint64 // descriptions of a tenant's groups made so far
 	watchers  map[chan struct{}]struct{}
 	instances hub[*nstancev1.InstanceEvent]
 	groups    hub[*nstancev1.GroupEvent]
@@ -34,10 +34,11 @@ type events struct {
 }
 
 func newEvents(shard string, term uint64) *events {
-	return &events{shard: shard, term: term, watchers: map[chan struct{}]struct{}{}}
+	return &events{shard: shard, term: term, described: map[string]uint64{}, watchers: map[chan struct{}]struct{}{}}
 }
 
-// revision makes a revision that also grows from one leader to the next (S17).
+// revision makes a revision, of a count that each tenant has for itself, that also grows
+// from one leader to the next (S12, S17).
 func (e *events) revision(n uint64) int64 { return int64(e.term<<40 + n) }
 
 // Changed returns a channel that gets a value when instances have changed since

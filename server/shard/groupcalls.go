@@ -38,6 +38,9 @@ func (r *Reign) UpsertGroup(ctx context.Context, tenant string, req *nstancev1.U
 		if old, ok := file.Group(tenant, req.Key); ok && old.Equal(entry) {
 			return false, nil
 		}
+		if err := config.CheckQuota(cfg, file, tenant, req.Key, entry, func() int { return r.besideSizes(tenant) }); err != nil {
+			return false, err
+		}
 		file.Set(tenant, req.Key, entry)
 		return true, nil
 	})

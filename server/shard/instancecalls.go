@@ -105,6 +105,11 @@ func (r *Reign) CreateInstance(ctx context.Context, tenant string, req *nstancev
 	if err := r.errPaused(fleet.GroupID{Tenant: tenant, Name: c.Group}); err != nil {
 		return nil, err
 	}
+	release, err := r.onDemandRoom(tenant, id)
+	if err != nil {
+		return nil, groupRefusal(err)
+	}
+	defer release()
 	launched, err := r.launch(r.ctx, id, eff, launchOptions{onDemand: true, overrides: overrides})
 	if errors.Is(err, objectstore.ErrPrecondition) { // the same call twice at once
 		if in, ok := r.cache.Instance(id); ok {
@@ -120,12 +125,21 @@ func (r *Reign) CreateInstance(ctx context.Context, tenant string, req *nstancev
 	return &nstancev1.CreateInstanceResponse{InstanceId: id.String(), Status: string(fleet.Pending)}, nil
 }
 
+// existing answers for an id that is taken. That another tenant has it is not told
+// apart from an id that is too old (S12).
 func existing(in cache.Instance, tenant string) (*nstancev1.CreateInstanceResponse, error) {
-	if in.Group.Tenant != tenant || !in.OnDemand {
+	if in.Group.Tenant != tenant {
+		return nil, errStaleID
+	}
+	if !in.OnDemand {
 		return nil, refuse(codes.AlreadyExists, "ID_IN_USE", "instance_id is in use")
 	}
 	return &nstancev1.CreateInstanceResponse{InstanceId: in.ID.String(), Status: fleet.Status(in.Instance)}, nil
 }
+
+// errStaleID refuses an id that a caller made and nobody may use any more, or that
+// somebody else has used.
+var errStaleID = refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: it must be new, and from the last 24 hours; make a new one or leave it out")
 
 // chooseID takes the id that a caller made, or makes one.
 func (r *Reign) chooseID(text, kind string) (identity.ID, error) {
@@ -140,7 +154,7 @@ func (r *Reign) chooseID(text, kind string) (identity.ID, error) {
 		return "", refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: it begins with %q; make one that begins with the kind of the template, %q, or leave it out", id.Prefix(), kind)
 	}
 	if age := r.now().Sub(id.CreatedAt()); age > idFreshness || age < -time.Minute {
-		return "", refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: made at %s; it must be from the last 24 hours; make a new one or leave it out", id.CreatedAt().Format(time.RFC3339))
+		return "", errStaleID
 	}
 	return id, nil
 }

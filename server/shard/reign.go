@@ -51,6 +51,7 @@ type Reign struct {
 	deletions *window           // of instances in deleted groups
 	losses    *window           // replaced after a mass loss
 	health    *health
+	reserved  reservations // room in the quotas of tenants
 	collector *collector
 	sessions  *sessions
 	parking   *parking // where the streams stay when the lease is lost; nil: nowhere

@@ -40,11 +40,11 @@ func (r *Reign) groupsOf(tenant string) []*nstancev1.GroupStatus {
 }
 
 // groupStatus describes one group and counts its instances. Each description
-// has a revision above those of all earlier ones.
+// has a revision above those of all earlier ones of its tenant.
 func (r *Reign) groupStatus(id fleet.GroupID, eff *config.EffectiveGroup) *nstancev1.GroupStatus {
 	r.events.mu.Lock()
 	defer r.events.mu.Unlock()
-	r.events.described++
+	r.events.described[id.Tenant]++
 	provider := r.wanted.config().Server.Provider
 	st := &nstancev1.GroupStatus{
 		Key: id.Name, Tenant: id.Tenant, Template: eff.Template, Size: int32(eff.Size),
@@ -78,7 +78,7 @@ func (r *Reign) groupStatus(id fleet.GroupID, eff *config.EffectiveGroup) *nstan
 	}
 	slices.Sort(st.ProviderIds)
 	slices.Sort(st.ProviderUris)
-	st.Revision = r.events.revision(r.events.described)
+	st.Revision = r.events.revision(r.events.described[id.Tenant])
 	return st
 }
 

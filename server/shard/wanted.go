@@ -266,6 +266,13 @@ func (w *wanted) any(id fleet.GroupID) (*config.EffectiveGroup, bool) {
 	return g, ok
 }
 
+// files returns the two documents in force; the group file is nil while it is not known.
+func (w *wanted) files() (*config.Config, *config.GroupFile) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.static.Config, w.file
+}
+
 // onDemand returns what an instance should be that a caller asks for.
 func (w *wanted) onDemand(tenant, group string, req config.InstanceRequest) (*config.EffectiveGroup, error) {
 	w.mu.RLock()

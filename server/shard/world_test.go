@@ -189,17 +189,18 @@ func testConfig(t testing.TB, opts worldOptions) *config.Config {
 			"subnet_pools": {"p": ["net-1", "net-2", "net-3"]},
 			"health_check_interval": %q, "request_timeout": "5s", "drain_timeout": %q,
 			"garbage_collection": {"interval": %q, "registration_timeout": %q},
+			"admin_tenants": ["default"],
 			%s
 		},
 		"tenants": {"b": {}},
 		"templates": {
 			"plain": {
 				"kind": "vmx", "arch": "amd64", "instance_type": %s, "subnet_pool": "p",
-				"userdata": %s, "files": %s, "args": %s,
+				"userdata": %s, "files": %s, "args": %s, "tenants": ["default", "b"],
 			},
 			"bare": {
 				"kind": "vmx", "arch": "amd64", "instance_type": "small", "subnet_pool": "p",
-				"userdata": {"content": "{{ .Nonce }}"},
+				"userdata": {"content": "{{ .Nonce }}"}, "tenants": ["default", "b"],
 			},
 		},
 		"groups": %s, "certificates": %s, "load_balancers": %s, "images": %s,

@@ -43,6 +43,7 @@ type Template struct {
 	images []string
 	vars   []string
 	single bool // it may look at the instance
+	chosen bool // it may look at what a caller of the API chooses
 }
 
 // Parse reads a template. The name is for errors only.
@@ -79,6 +80,11 @@ func (t *Template) Vars() []string { return t.vars }
 // with the same variables. False is always safe: a template that passes its whole
 // data around may look at the instance.
 func (t *Template) SameForAll() bool { return !t.single }
+
+// Chosen reports whether the result may depend on what a caller of the API
+// chooses: a variable, or the name of the group. True is always safe: a template
+// that passes its whole data around may look at them.
+func (t *Template) Chosen() bool { return t.chosen }
 
 // Execute renders the template. An output of more than limit bytes is an error.
 func (t *Template) Execute(data Data, scope Scope, limit int) (string, error) {
@@ -195,11 +201,11 @@ func (t *Template) walk(n parse.Node) {
 		t.refer(n.Ident)
 	case *parse.VariableNode:
 		if n.Ident[0] == "$" && len(n.Ident) == 1 {
-			t.single = true
+			t.single, t.chosen = true, true
 		}
 		t.refer(n.Ident[1:])
 	case *parse.DotNode:
-		t.single = true
+		t.single, t.chosen = true, true
 	}
 }
 
@@ -223,8 +229,15 @@ func (t *Template) walkCommand(cmd *parse.CommandNode) {
 }
 
 func (t *Template) refer(ident []string) {
-	if len(ident) > 0 && ident[0] == "Instance" {
+	if len(ident) == 0 {
+		return
+	}
+	switch ident[0] {
+	case "Instance":
 		t.single = true
+		t.chosen = t.chosen || len(ident) < 2 || ident[1] == "Group"
+	case "Vars", "Var":
+		t.chosen = true
 	}
 	if len(ident) < 2 {
 		return

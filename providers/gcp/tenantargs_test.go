@@ -1,0 +1,25 @@
+package gcp
+
+import (
+	"slices"
+	"testing"
+)
+
+// What names an identity, a network, a key, an image or anything else beyond the machine,
+// tenants do not set.
+func TestS12_ArgumentsThatCarryRights(t *testing.T) {
+	rules := Rules()
+	for _, name := range []string{
+		"AccessConfig", "BootDisk", "CanIpForward", "Labels", "Metadata", "NetworkTags", "ResourcePolicies", "ServiceAccount",
+		"ServiceAccounts", "SourceImage", "StackType", "NetworkInterfaces", "serviceAccount",
+	} {
+		if slices.Contains(rules.TenantArgs, name) {
+			t.Errorf("every tenant may set %s", name)
+		}
+	}
+	for _, name := range rules.TenantArgs {
+		if !slices.Contains(argumentNames(), name) {
+			t.Errorf("%s is no argument", name)
+		}
+	}
+}

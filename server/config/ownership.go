@@ -1,0 +1,178 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"nstance.dev/server/config/jsonc"
+)
+
+// What the configuration shares out among tenants is a template, a load balancer
+// or a subnet pool. For a tenant that may not use one it does not exist (S12): the
+// API answers as for a name that nobody has written anywhere.
+
+// TenantsIn gives the tenants of a stored configuration, without judging the rest of it:
+// another shard's may be of another provider, or not be valid here.
+func TenantsIn(name string, data []byte) (map[string]bool, error) {
+	text, err := jsonc.Standard(name, data)
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		Tenants map[string]json.RawMessage `json:"tenants"`
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	tenants := map[string]bool{DefaultTenant: true}
+	for tenant := range doc.Tenants {
+		tenants[tenant] = true
+	}
+	return tenants, nil
+}
+
+// Administrates says whether operators of the tenant may see and do what
+// concerns the whole shard.
+func (c *Config) Administrates(tenant string) bool {
+	return slices.Contains(c.Server.AdminTenants, tenant)
+}
+
+// MayUseTemplate says whether there is a template of that key for the tenant.
+func (c *Config) MayUseTemplate(tenant, key string) bool {
+	t, ok := c.Templates[key]
+	return ok && c.mayUse(tenant, t.Tenants, c.templateUsers[key])
+}
+
+// MayUseLoadBalancer says whether there is a load balancer of that key for the tenant.
+func (c *Config) MayUseLoadBalancer(tenant, key string) bool {
+	lb, ok := c.LoadBalancers[key]
+	return ok && c.mayUse(tenant, lb.Tenants, c.balancerUsers[key])
+}
+
+// given says whether the configuration gave a group what it may keep, though its
+// tenant could not ask for it: a group that was static goes on with the template and
+// the load balancers of its last definition, unless a list of tenants says otherwise.
+func (l layers) given(listed []string, in func(last Group) bool) bool {
+	return l.static == nil && l.dynamic != nil && l.dynamic.Unlocked != nil && len(listed) == 0 && in(l.dynamic.Unlocked.Static.Group)
+}
+
+// hasTemplate says whether there is the template of the layers for their tenant.
+func (c *Config) hasTemplate(l layers) bool {
+	t, ok := c.Templates[l.template]
+	return ok && (c.MayUseTemplate(l.tenant, l.template) ||
+		l.given(t.Tenants, func(last Group) bool { return last.Template == l.template }))
+}
+
+// hasLoadBalancer says whether there is a load balancer for the tenant of the layers.
+func (c *Config) hasLoadBalancer(l layers, key string) bool {
+	lb, ok := c.LoadBalancers[key]
+	return ok && (c.MayUseLoadBalancer(l.tenant, key) ||
+		l.given(lb.Tenants, func(last Group) bool { return slices.Contains(last.LoadBalancers, key) }))
+}
+
+// mayUse decides by the list of tenants, and without one by who uses the thing already.
+func (c *Config) mayUse(tenant string, listed []string, users tenantSet) bool {
+	if len(listed) > 0 {
+		return slices.Contains(listed, tenant)
+	}
+	return !c.SeveralTenants() || c.Administrates(tenant) || users[tenant]
+}
+
+// tenantSet are tenants whose static groups use a thing.
+type tenantSet map[string]bool
+
+// indexUsers notes which tenants' static groups use which templates and load balancers.
+func (c *Config) indexUsers() {
+	c.templateUsers, c.balancerUsers = map[string]tenantSet{}, map[string]tenantSet{}
+	use := func(users map[string]tenantSet, key, tenant string) {
+		if users[key] == nil {
+			users[key] = tenantSet{}
+		}
+		users[key][tenant] = true
+	}
+	for tenant, groups := range c.Groups {
+		for _, g := range groups {
+			use(c.templateUsers, g.Template, tenant)
+			for _, key := range g.LoadBalancers {
+				use(c.balancerUsers, key, tenant)
+			}
+		}
+	}
+}
+
+// poolsOf are the pools that dynamic groups of the tenant may use; empty: all.
+func (c *Config) poolsOf(tenant string) []string {
+	if pools := c.Tenants[tenant].SubnetPools; len(pools) > 0 {
+		return pools
+	}
+	return c.Server.DynamicSubnetPools
+}
+
+// mayUsePool says whether dynamic groups of the tenant may use a pool.
+func (c *Config) mayUsePool(tenant, pool string) bool {
+	_, ok := c.Server.SubnetPools[pool]
+	open := c.poolsOf(tenant)
+	return ok && (len(open) == 0 || slices.Contains(open, pool))
+}
+
+// visible gives the members of m that a tenant may use.
+func visible[V any](m map[string]V, tenant string, may func(tenant, key string) bool) map[string]V {
+	seen := make(map[string]V, len(m))
+	for key, value := range m {
+		if may(tenant, key) {
+			seen[key] = value
+		}
+	}
+	return seen
+}
+
+// DigestFor gives a digest of the part of the configuration that a tenant may see: its
+// static groups, its quota, and the templates, certificates, load balancers and
+// pools that it may use. A change of anything else leaves it equal.
+func (c *Config) DigestFor(tenant string) string {
+	templates := visible(c.Templates, tenant, c.MayUseTemplate)
+	for key, t := range templates {
+		t.Tenants = nil // whom else it is open to
+		templates[key] = t
+	}
+	balancers := visible(c.LoadBalancers, tenant, c.MayUseLoadBalancer)
+	for key, lb := range balancers {
+		lb.Tenants = nil
+		balancers[key] = lb
+	}
+	certificates := map[string]hashCertificate{}
+	for _, t := range templates {
+		for _, f := range t.Files {
+			if key, ok := f.Template.(string); ok && f.Kind == FileCertificate {
+				certificates[key] = certificateInput(c.Certificates[key])
+			}
+		}
+	}
+	return digest(map[string]any{
+		"groups": c.Groups[tenant], "quota": c.QuotaOf(tenant), "defaults": c.Defaults,
+		"templates": templates, "load_balancers": balancers, "certificates": certificates,
+		"subnet_pools": visible(c.Server.SubnetPools, tenant, c.mayUsePool),
+	})
+}
+
+// closedArg gives the first argument of a change that carries rights and that the
+// template does not open to the API. What the entry says already is no change of it,
+// unless the template is another one: a group that was static has what its
+// configuration gave it.
+func (c *Config) closedArg(template string, old, now DynamicGroup) (string, bool) {
+	if !c.SeveralTenants() {
+		return "", false
+	}
+	closed := ""
+	sorted(now.Args, func(name string, value any) {
+		kept := false
+		if before, ok := old.Args[name]; ok && old.Template == now.Template {
+			kept = string(canonical(before)) == string(canonical(value))
+		}
+		if closed == "" && !kept && c.rules.sensitive(name) && !slices.Contains(c.Templates[template].APIArgs, name) {
+			closed = name
+		}
+	})
+	return closed, closed != ""
+}
