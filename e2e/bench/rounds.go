@@ -64,6 +64,7 @@ func Measures() []Measure {
 		{"P14", "an agent on its machine", measureAgent},
 		{"P15", "a machine that dies", measureRepair},
 		{"P16", "a notice of interruption", measureNotice},
+		{"P17", "validation of a configuration", measureValidation},
 		{"crowd", "two thousand agents", measureCrowd},
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"nstance.dev/server/config/jsonc"
-	"nstance.dev/server/config/texttemplate"
 )
 
 // checker looks at what the values of a decoded configuration mean. It goes on
@@ -19,20 +18,16 @@ type checker struct {
 	problems Problems
 	warnings Problems
 	reported map[string]bool // paths whose values could not be decoded
-	parsed   map[string]parsedTemplate
+	trials   *trials
+	names    map[string][]string // of what references name, by what it is; sorted
 }
 
 // maxProblems is how many are worth listing.
 const maxProblems = 1000
 
-type parsedTemplate struct {
-	template *texttemplate.Template
-	err      error
-}
-
 func newChecker(cfg *Config, doc *jsonc.Document, opts LoadOptions, problems Problems) *checker {
 	c := &checker{cfg: cfg, doc: doc, opts: opts, problems: problems,
-		reported: map[string]bool{}, parsed: map[string]parsedTemplate{}}
+		reported: map[string]bool{}, trials: newTrials(cfg, opts.Rules), names: map[string][]string{}}
 	for _, p := range problems {
 		c.reported[p.Path] = true
 	}
@@ -108,16 +103,31 @@ func reference[V any](c *checker, path jsonc.Path, what, name string, known map[
 	if _, ok := known[name]; ok {
 		return true
 	}
-	names := slices.Sorted(maps.Keys(known))
+	if len(c.problems) >= maxProblems {
+		return false
+	}
+	names, ok := c.names[what]
+	if !ok {
+		names = slices.Sorted(maps.Keys(known))
+		c.names[what] = names
+	}
 	remedy := "there is none at all"
 	if len(names) > 0 {
-		remedy = "there are " + shorten(strings.Join(names, ", "))
+		remedy = "there are " + listed(names)
 	}
-	if near := jsonc.Nearest(name, names); near != "" {
+	if near := jsonc.Nearest(name, names[:min(len(names), maxSuggested)]); near != "" {
 		remedy = "did you mean " + quoted(near) + "?"
 	}
 	c.add(path, "there is no "+what+" "+quoted(name), remedy)
 	return false
+}
+
+// maxSuggested is how many names are looked through for the one that was meant.
+const maxSuggested = 200
+
+// listed gives names as they stand in a message.
+func listed(names []string) string {
+	return shorten(strings.Join(names[:min(len(names), maxSuggested)], ", "))
 }
 
 func (c *checker) number(path jsonc.Path, n, low, high int) {

@@ -163,7 +163,7 @@ func (c *checker) chosen(at, template jsonc.Path, value any, name string, t Temp
 func (c *checker) anyChosen(v any) bool {
 	switch v := v.(type) {
 	case string:
-		t, err := c.parse(v)
+		t, err := c.trials.parse(v)
 		return err == nil && t.Chosen()
 	case []string:
 		return slices.ContainsFunc(v, func(s string) bool { return c.anyChosen(s) })

@@ -14,7 +14,7 @@ import (
 // and that it renders with made-up data, in which every variable that it names
 // has a value. Whether the variables exist is seen where a group uses it.
 func (c *checker) template(path jsonc.Path, text string, scope texttemplate.Scope) {
-	t, err := c.parse(text)
+	t, err := c.trials.parse(text)
 	if err != nil {
 		c.broken(path, templateMessage(err), "correct the template")
 		return
@@ -25,23 +25,14 @@ func (c *checker) template(path jsonc.Path, text string, scope texttemplate.Scop
 			return
 		}
 	}
-	vars := map[string]string{}
+	vars := Vars{}
 	for _, name := range t.Vars() {
 		vars[name] = "sample"
 	}
-	images := c.cfg.sampleImages()
-	for _, key := range t.Images() {
-		images[key] = "image-sample"
-	}
-	out, err := t.Execute(texttemplate.Sample(vars, images), scope, c.limit(scope))
-	if err != nil {
+	err = c.trials.try(text, vars, scope)
+	if failed := new(texttemplate.Error); errors.As(err, &failed) {
 		c.broken(path, templateMessage(err), "see the list of what templates of this place can use")
-		return
-	}
-	if scope != texttemplate.Userdata {
-		return
-	}
-	if err := c.opts.Rules.checkUserdata(out); err != nil {
+	} else if err != nil {
 		c.broken(path, err.Error(), "make it shorter, or let it fetch what it runs")
 	}
 }
@@ -50,23 +41,6 @@ func (c *checker) template(path jsonc.Path, text string, scope texttemplate.Scop
 func (c *checker) broken(path jsonc.Path, message, remedy string) {
 	c.add(path, message, remedy)
 	c.reported[path.String()] = true
-}
-
-func (c *checker) limit(scope texttemplate.Scope) int {
-	if scope == texttemplate.Userdata {
-		return c.opts.Rules.maxUserdata()
-	}
-	return texttemplate.MaxSource
-}
-
-// parse keeps what it has parsed: a thousand groups may share one script.
-func (c *checker) parse(text string) (*texttemplate.Template, error) {
-	if p, ok := c.parsed[text]; ok {
-		return p.template, p.err
-	}
-	t, err := texttemplate.Parse("template", text)
-	c.parsed[text] = parsedTemplate{t, err}
-	return t, err
 }
 
 // templateMessage is the error without the name, which the path tells better.
@@ -94,12 +68,12 @@ func (c *checker) rendering() {
 			if _, ok := c.cfg.Templates[g.Template]; !ok {
 				return
 			}
-			merged := c.cfg.merge(layers{tenant: tenant, key: key, template: g.Template, static: &g})
+			merged := c.cfg.lay(layers{tenant: tenant, key: key, template: g.Template, static: &g})
 			if err := c.opts.Rules.checkTogether(merged.Args); err != nil {
 				c.add(c.origin(tenant, key, g.Template, []any{"args"}), "for group "+tenant+"/"+key+": "+err.Error(),
 					"add it to args of the group, its template or defaults")
 			}
-			for _, failed := range merged.tryTemplates(c.cfg, c.parse) {
+			for _, failed := range c.trials.ofGroup(merged, g.Args == nil, c.cfg) {
 				c.add(c.origin(tenant, key, g.Template, failed.place), "for group "+tenant+"/"+key+": "+templateMessage(failed.err),
 					"set the variable in vars of the group, its template or defaults")
 			}
@@ -136,16 +110,14 @@ type failedTemplate struct {
 	err   error
 }
 
-type parseFunc func(text string) (*texttemplate.Template, error)
-
 // tryTemplates renders every template of a group with made-up data and the
 // group's variables.
-func (g *EffectiveGroup) tryTemplates(cfg *Config, parse parseFunc) []failedTemplate {
-	t := trial{parse: parse, data: texttemplate.Sample(g.Vars, cfg.sampleImages())}
+func (g *EffectiveGroup) tryTemplates(cfg *Config, trials *trials) trial {
+	t := trial{trials: trials, vars: g.Vars, named: map[string]bool{}}
 	if g.Userdata.Source == SourceInline && g.Userdata.Content != "" {
 		text, err := g.Userdata.Decode([]byte(g.Userdata.Content))
 		if err == nil {
-			t.userdata(text, cfg.rules)
+			t.text([]any{"userdata", "content"}, text, texttemplate.Userdata)
 		}
 	}
 	t.tree([]any{"args"}, g.Args, texttemplate.Args)
@@ -160,32 +132,29 @@ func (g *EffectiveGroup) tryTemplates(cfg *Config, parse parseFunc) []failedTemp
 			t.tree(append(place, "template"), f.Template, texttemplate.Files)
 		}
 	})
-	return t.failed
+	return t
 }
 
-// trial collects what does not render.
+// trial collects what does not render with the variables of one group, and which of
+// them its templates name.
 type trial struct {
-	parse  parseFunc
-	data   texttemplate.Data
+	trials *trials
+	vars   Vars
 	failed []failedTemplate
+	named  map[string]bool
+	opaque bool // a template may see others too
 }
 
-// text renders one template, and has check look at the result; nil: nobody does.
-func (t *trial) text(place []any, text string, scope texttemplate.Scope, limit int, check func(string) error) {
-	parsed, err := t.parse(text)
-	if err == nil {
-		var out string
-		if out, err = parsed.Execute(t.data, scope, limit); err == nil && check != nil {
-			err = check(out)
+func (t *trial) text(place []any, text string, scope texttemplate.Scope) {
+	if template, err := t.trials.parse(text); err == nil {
+		for _, name := range template.Vars() {
+			t.named[name] = true
 		}
+		t.opaque = t.opaque || !template.NamesVars()
 	}
-	if err != nil {
+	if err := t.trials.try(text, t.vars, scope); err != nil {
 		t.failed = append(t.failed, failedTemplate{place: slices.Clone(place), err: err})
 	}
-}
-
-func (t *trial) userdata(text string, rules *ProviderRules) {
-	t.text([]any{"userdata", "content"}, text, texttemplate.Userdata, rules.maxUserdata(), rules.checkUserdata)
 }
 
 func (t *trial) tree(place []any, v any, scope texttemplate.Scope) {
@@ -199,7 +168,7 @@ func (t *trial) tree(place []any, v any, scope texttemplate.Scope) {
 			t.tree(append(slices.Clip(place), i), value, scope)
 		}
 	case string:
-		t.text(place, v, scope, texttemplate.MaxSource, nil)
+		t.text(place, v, scope)
 	}
 }
 
@@ -218,7 +187,7 @@ func (t *trial) certificate(place []any, cert Certificate) {
 // checkRendering tries the templates of a group or an instance that a caller of
 // the API asks for. What fails is most often a variable that is missing.
 func (c *Config) checkRendering(g *EffectiveGroup) error {
-	failed := g.tryTemplates(c, func(text string) (*texttemplate.Template, error) { return texttemplate.Parse("template", text) })
+	failed := g.tryTemplates(c, newTrials(c, c.rules)).failed
 	if len(failed) == 0 {
 		return nil
 	}

@@ -21,6 +21,10 @@ var (
 // reservedSecrets are the cluster's own keys: no file may carry one away.
 var reservedSecrets = []string{"ca.key", "registration-nonce.key"}
 
+// MaxFiles is how many files a template may have: as many as an agent puts in place
+// together.
+const MaxFiles = 512
+
 // storagePrefix is where files of kind storage may come from: all else in the
 // bucket belongs to the servers.
 const storagePrefix = "files/"
@@ -53,6 +57,9 @@ func (c *checker) templates(path jsonc.Path) {
 		c.vars(p.Key("vars"), t.Vars)
 		c.args(p.Key("args"), t.Args)
 		c.userdata(p.Key("userdata"), t.Userdata)
+		if len(t.Files) > MaxFiles {
+			c.addKey(p.Key("files"), decimal(len(t.Files))+" files", "at most "+decimal(MaxFiles)+": an agent takes no more at once; put several into one")
+		}
 		sorted(t.Files, func(name string, f File) { c.file(p.Key("files").Key(name), name, f) })
 	})
 }

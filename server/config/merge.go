@@ -23,6 +23,13 @@ type layers struct {
 // template's. A static group keeps its template, pool, args and load balancers
 // whatever the dynamic layer says.
 func (c *Config) merge(l layers) *EffectiveGroup {
+	g := c.lay(l)
+	g.seal(c.Certificates)
+	return g
+}
+
+// lay is merge without the hashes.
+func (c *Config) lay(l layers) *EffectiveGroup {
 	t := c.Templates[l.template]
 	g := &EffectiveGroup{
 		Tenant: l.tenant, Key: l.key, Template: l.template, Kind: t.Kind, Arch: t.Arch,
@@ -53,7 +60,6 @@ func (c *Config) merge(l layers) *EffectiveGroup {
 	g.Outranked = c.rules.outranked(c.sizings(l))
 	g.Subnets = c.Server.SubnetPools[g.SubnetPool]
 	g.Traits = c.rules.traits(g.InstanceTypes, g.Args)
-	g.seal(c.Certificates)
 	return g
 }
 

@@ -78,7 +78,7 @@ type Template struct {
 	Vars Vars `json:"vars,omitempty" jsonc:"scalars"`
 	// What the machine runs at its first boot; replaces defaults.userdata as a whole.
 	Userdata *Userdata `json:"userdata,omitempty"`
-	// Files that the agent keeps on the machine, by file name.
+	// Files that the agent keeps on the machine, by file name; at most 512.
 	Files map[string]File `json:"files,omitempty"`
 	// Tenants that may use it; for the others it does not exist. Default, where the shard has several tenants: those whose static groups use it, and server.admin_tenants.
 	Tenants []string `json:"tenants,omitempty"`

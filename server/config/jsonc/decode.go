@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tailscale/hujson"
 )
@@ -47,17 +48,23 @@ func Standard(file string, data []byte) ([]byte, error) {
 func (d *Document) inspect(v *hujson.Value, path Path) {
 	switch node := v.Value.(type) {
 	case *hujson.Object:
-		first := make(map[string]int, len(node.Members))
+		first := make(map[string]int, len(node.Members)) // members by their names
+		if len(node.Members) >= manyMembers {
+			if d.members == nil {
+				d.members = map[*hujson.Object]map[string]int{}
+			}
+			d.members[node] = first
+		}
 		for i := range node.Members {
 			m := &node.Members[i]
 			name := nameOf(m)
 			p := path.Key(name)
-			if offset, dup := first[name]; dup {
+			if earlier, dup := first[name]; dup {
 				d.report(d.at(m.Name.StartOffset, p, "duplicate key",
-					fmt.Sprintf("keep one of them; the first is in line %d", d.at(offset, p, "", "").Line)))
+					fmt.Sprintf("keep one of them; the first is in line %d", d.at(node.Members[earlier].Name.StartOffset, p, "", "").Line)))
 				continue
 			}
-			first[name] = m.Name.StartOffset
+			first[name] = i
 			if strings.ContainsRune(name, 0) {
 				d.report(d.at(m.Name.StartOffset, p, "the key contains a NUL", "take it out"))
 			}
@@ -68,7 +75,7 @@ func (d *Document) inspect(v *hujson.Value, path Path) {
 			d.inspect(&node.Elements[i], path.Index(i))
 		}
 	case hujson.Literal:
-		if node.Kind() == '"' && strings.ContainsRune(node.String(), 0) {
+		if node.Kind() == '"' && strings.ContainsRune(textOf(node), 0) {
 			d.report(d.at(v.StartOffset, path, "the text contains a NUL", "take it out"))
 		}
 	}
@@ -127,7 +134,7 @@ func (d *Document) object(v *hujson.Value, into reflect.Value, path Path) {
 		d.mismatch(v, path, "an object", "write it in braces: { … }")
 		return
 	}
-	fields, names := fieldsOf(into.Type())
+	fields := fieldsOf(into.Type())
 	seen := map[string]bool{}
 	for i := range obj.Members {
 		m := &obj.Members[i]
@@ -136,9 +143,9 @@ func (d *Document) object(v *hujson.Value, into reflect.Value, path Path) {
 			continue
 		}
 		seen[name] = true
-		f, known := fields[name]
-		if !known {
-			d.report(d.at(m.Name.StartOffset, path.Key(name), "unknown key", unknownRemedy(name, names)))
+		f, ok := fields.byName[name]
+		if !ok {
+			d.report(d.at(m.Name.StartOffset, path.Key(name), "unknown key", unknownRemedy(name, fields.names)))
 			continue
 		}
 		d.value(&m.Value, into.FieldByIndex(f.Index), path.Key(name), f.Tag.Get("jsonc"))
@@ -202,7 +209,7 @@ func (d *Document) scalar(v *hujson.Value, into reflect.Value, path Path, option
 	lit, _ := v.Value.(hujson.Literal)
 	switch kind := v.Value.Kind(); {
 	case into.Kind() == reflect.String && kind == '"':
-		into.SetString(lit.String())
+		into.SetString(textOf(lit))
 	case into.Kind() == reflect.String && option == "scalars" && lit != nil:
 		into.SetString(string(lit))
 	case into.Kind() == reflect.String && option == "scalars":
@@ -280,7 +287,7 @@ func free(v *hujson.Value) any {
 	lit := v.Value.(hujson.Literal)
 	switch lit.Kind() {
 	case '"':
-		return lit.String()
+		return textOf(lit)
 	case 't', 'f':
 		return lit.Bool()
 	case 'n':
@@ -290,17 +297,28 @@ func free(v *hujson.Value) any {
 	}
 }
 
-// fieldsOf gives the fields of a struct by their names in JSON, and the names
-// in the order of the struct.
-func fieldsOf(t reflect.Type) (map[string]reflect.StructField, []string) {
-	fields := map[string]reflect.StructField{}
-	var names []string
+// fields are those of a struct by their names in JSON, and the names in the order of
+// the struct.
+type fields struct {
+	byName map[string]reflect.StructField
+	names  []string
+}
+
+// known are the fields of each type that was decoded into: there are few types.
+var known sync.Map
+
+func fieldsOf(t reflect.Type) fields {
+	if f, ok := known.Load(t); ok {
+		return f.(fields)
+	}
+	all := fields{byName: map[string]reflect.StructField{}}
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.IsExported() && name != "" && name != "-" {
-			fields[name] = f
-			names = append(names, name)
+			all.byName[name] = f
+			all.names = append(all.names, name)
 		}
 	}
-	return fields, names
+	known.Store(t, all)
+	return all
 }

@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
+	"strconv"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
@@ -24,6 +28,7 @@ type Document struct {
 	lines    []int // offset of the start of each line
 	size     int
 	root     *hujson.Value
+	members  map[*hujson.Object]map[string]int // the first member of each name, of objects with many
 	problems Problems
 	warnings Problems
 }
@@ -72,11 +77,9 @@ func (d *Document) walk(path Path) (key int, v *hujson.Value, exact bool) {
 	}
 	switch node := v.Value.(type) {
 	case *hujson.Object:
-		for i := range node.Members {
+		if i := d.member(node, path.key); i >= 0 && !path.isIdx {
 			m := &node.Members[i]
-			if !path.isIdx && nameOf(m) == path.key {
-				return m.Name.StartOffset, &m.Value, true
-			}
+			return m.Name.StartOffset, &m.Value, true
 		}
 	case *hujson.Array:
 		if path.isIdx && path.index < len(node.Elements) {
@@ -87,7 +90,30 @@ func (d *Document) walk(path Path) (key int, v *hujson.Value, exact bool) {
 	return v.StartOffset, v, false
 }
 
-func nameOf(m *hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }
+// manyMembers is from how many members on an object has an index of them.
+const manyMembers = 9
+
+// member is the index of the first member with the name, or -1.
+func (d *Document) member(obj *hujson.Object, name string) int {
+	if index, ok := d.members[obj]; ok {
+		if i, ok := index[name]; ok {
+			return i
+		}
+		return -1
+	}
+	return slices.IndexFunc(obj.Members, func(m hujson.ObjectMember) bool { return nameOf(&m) == name })
+}
+
+func nameOf(m *hujson.ObjectMember) string { return textOf(m.Name.Value.(hujson.Literal)) }
+
+// textOf is the text that a literal stands for, without a decoder where it stands there
+// as it is: most do, and a document has hundreds of thousands.
+func textOf(lit hujson.Literal) string {
+	if len(lit) >= 2 && lit[0] == '"' && bytes.IndexByte(lit, '\\') < 0 {
+		return string(lit[1 : len(lit)-1])
+	}
+	return lit.String()
+}
 
 // Empty says that the text could not be parsed at all.
 func (d *Document) Empty() bool { return d.root == nil }
@@ -99,7 +125,7 @@ func (d *Document) at(offset int, path Path, message, remedy string) Problem {
 	line := sort.SearchInts(d.lines, offset+1) - 1
 	return Problem{
 		File: d.file, Line: line + 1, Column: offset - d.lines[line] + 1,
-		Path: path.String(), Message: message, Remedy: remedy,
+		Path: path.String(), Message: printable(message), Remedy: printable(remedy),
 	}
 }
 
@@ -157,9 +183,31 @@ func (d *Document) syntaxProblem(err error) Problem {
 	if inner := errors.Unwrap(err); inner != nil {
 		err = inner
 	}
-	p.Message = shorten(err.Error(), 120)
+	p.Message = printable(shorten(err.Error(), 120))
 	return p
 }
+
+// printable gives a text on one line and without characters that a terminal would obey:
+// they stand escaped, as in Go.
+func printable(s string) string {
+	if !strings.ContainsFunc(s, obeyed) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if obeyed(r) {
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// obeyed reports whether a character does something instead of showing, or shows as
+// something else, such as an escape or a change of direction.
+func obeyed(r rune) bool { return r != ' ' && !unicode.IsPrint(r) }
 
 // unsafeText finds what must not reach the parser, which recurses, or any later
 // user of a string. The offset is -1 if all is well.

@@ -144,6 +144,24 @@ func TestDecode_isBounded(t *testing.T) {
 	}
 }
 
+// TestProblems_oneLineEach: what stands in a document does nothing to the terminal or the
+// log in which its problems are read.
+func TestProblems_oneLineEach(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"a control character in a string": {"{\"name\": \"Ot\x01ago\"}", `f:1:10: invalid literal: "Ot\x01ago"; correct the syntax: JSON, with // and /* */ comments and trailing commas`},
+		"an escape in a string":           {"{\"name\": \"\x1b[31mred\"}", `f:1:10: invalid literal: "\x1b[31mred"; correct the syntax: JSON, with // and /* */ comments and trailing commas`},
+		"a line break in a string":        {"{\"name\": \"a\nb\"}", `f:1:10: invalid literal: "a\nb"; correct the syntax: JSON, with // and /* */ comments and trailing commas`},
+		"a change of direction":           {"{\"on\": \u202eesrever}", `f:1:8: invalid character '\u202e' at start of value; correct the syntax: JSON, with // and /* */ comments and trailing commas`},
+		"a control character in a key":    {`{"k\u001b[0m": 1}`, `f:1:2: ["k\x1b[0m"]: unknown key; known here: name, count, share, on, even, ptr, words, vars, free, inner`},
+	} {
+		var got target
+		_, problems := Decode("f", []byte(c.text), &got)
+		if text := problems.Error(); text != c.want {
+			t.Errorf("%s: %q, want %q", name, text, c.want)
+		}
+	}
+}
+
 func TestNearest(t *testing.T) {
 	names := []string{"zone", "region", "subnet_pool", "size"}
 	for name, want := range map[string]string{

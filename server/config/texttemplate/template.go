@@ -44,6 +44,7 @@ type Template struct {
 	vars   []string
 	single bool // it may look at the instance
 	chosen bool // it may look at what a caller of the API chooses
+	opaque bool // it may look at variables that it does not name
 }
 
 // Parse reads a template. The name is for errors only.
@@ -75,6 +76,10 @@ func (t *Template) Images() []string { return t.images }
 
 // Vars are the names of the variables that the template refers to literally.
 func (t *Template) Vars() []string { return t.vars }
+
+// NamesVars reports whether the variables that the template can see are those of Vars.
+// False is always safe.
+func (t *Template) NamesVars() bool { return !t.opaque }
 
 // SameForAll reports whether the template gives the same text for every instance
 // with the same variables. False is always safe: a template that passes its whole
@@ -201,11 +206,11 @@ func (t *Template) walk(n parse.Node) {
 		t.refer(n.Ident)
 	case *parse.VariableNode:
 		if n.Ident[0] == "$" && len(n.Ident) == 1 {
-			t.single, t.chosen = true, true
+			t.single, t.chosen, t.opaque = true, true, true
 		}
 		t.refer(n.Ident[1:])
 	case *parse.DotNode:
-		t.single, t.chosen = true, true
+		t.single, t.chosen, t.opaque = true, true, true
 	}
 }
 
@@ -217,15 +222,22 @@ func (t *Template) walkBranch(n *parse.BranchNode) {
 
 func (t *Template) walkCommand(cmd *parse.CommandNode) {
 	for i, arg := range cmd.Args {
+		if field, ok := arg.(*parse.FieldNode); ok && len(field.Ident) == 1 && i+1 < len(cmd.Args) {
+			if key, ok := cmd.Args[i+1].(*parse.StringNode); ok {
+				t.refer([]string{field.Ident[0], key.Text})
+				if i > 0 && isIndex(cmd.Args[0]) {
+					continue // of the variables it sees this one alone
+				}
+			}
+		}
 		t.walk(arg)
-		field, ok := arg.(*parse.FieldNode)
-		if !ok || len(field.Ident) != 1 || i+1 >= len(cmd.Args) {
-			continue
-		}
-		if key, ok := cmd.Args[i+1].(*parse.StringNode); ok {
-			t.refer([]string{field.Ident[0], key.Text})
-		}
 	}
+}
+
+// isIndex reports whether the function index is called.
+func isIndex(n parse.Node) bool {
+	f, ok := n.(*parse.IdentifierNode)
+	return ok && f.Ident == "index"
 }
 
 func (t *Template) refer(ident []string) {
@@ -240,6 +252,7 @@ func (t *Template) refer(ident []string) {
 		t.chosen = true
 	}
 	if len(ident) < 2 {
+		t.opaque = t.opaque || ident[0] == "Vars" || ident[0] == "Var"
 		return
 	}
 	switch ident[0] {

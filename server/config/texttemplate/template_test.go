@@ -189,6 +189,31 @@ func FuzzExecute(f *testing.F) {
 	})
 }
 
+func TestNamesVars(t *testing.T) {
+	for text, want := range map[string]bool{
+		"plain":                                             true,
+		"{{ .Vars.role }} {{ $.Var.zone }}":                 true,
+		"{{ index .Vars \"a-b\" }}":                         true,
+		"{{ .Instance.ID }} {{ .Image.x }}":                 true,
+		"{{ with .Vars }}{{ .role }}{{ end }}":              false,
+		"{{ range .Vars }}{{ . }}{{ end }}":                 false,
+		"{{ index .Vars .Instance.Kind }}":                  false,
+		"{{ printf \"%v %s\" .Vars \"role\" }}":             false,
+		"{{ $x := .Var }}{{ $x.role }}":                     false,
+		"{{ (.Vars).role }}":                                false,
+		"{{ toJson . }}":                                    false,
+		"{{ template \"x\" $ }}{{ define \"x\" }}{{ end }}": false,
+	} {
+		parsed, err := Parse("t", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := parsed.NamesVars(); got != want {
+			t.Errorf("%s: names all that it sees: %t, want %t", text, got, want)
+		}
+	}
+}
+
 func TestSameForAll(t *testing.T) {
 	for text, want := range map[string]bool{
 		"plain":                                      true,
