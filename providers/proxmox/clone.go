@@ -26,7 +26,7 @@ func (d *Driver) clone(ctx context.Context, j *job) error {
 				return settled
 			}
 			if !ours {
-				if err := d.renumber(j); err != nil {
+				if err := d.renumber(ctx, j); err != nil {
 					return err
 				}
 				continue
@@ -112,8 +112,12 @@ func (j *job) cloneOptions(m at) *pve.VirtualMachineCloneOptions {
 }
 
 // renumber takes the next number.
-func (d *Driver) renumber(j *job) error {
-	number, err := d.numbers.take(d.reg.progress(j).at.vmid)
+func (d *Driver) renumber(ctx context.Context, j *job) error {
+	list, err := d.api.resources(ctx)
+	if err != nil {
+		return err
+	}
+	number, err := d.numbers.take(append(usedNumbers(list), d.reg.progress(j).at.vmid))
 	j.doubt, j.upid = false, ""
 	d.reg.update(j, func(p *progress) { p.at.vmid, p.sent = number, false })
 	return err

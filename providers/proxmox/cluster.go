@@ -101,13 +101,15 @@ func sightingsOf(list []resource) []sighting {
 	return found
 }
 
-// highest is the highest number that is taken, by whatever.
-func highest(list []resource) int {
-	top := 0
+// usedNumbers are the numbers that are taken, by whatever.
+func usedNumbers(list []resource) []int {
+	var used []int
 	for _, r := range list {
-		top = max(top, int(r.VMID))
+		if r.VMID != 0 {
+			used = append(used, int(r.VMID))
+		}
 	}
-	return top
+	return used
 }
 
 // holds reports whether a node has a storage. Where no storage at all is shown, the

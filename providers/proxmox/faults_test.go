@@ -276,3 +276,43 @@ func diedCreate(t *testing.T, n int) {
 		t.Errorf("call %d: after the delete there is %q, %q", n, machines, volumes)
 	}
 }
+
+// The answer to a clone is lost, and its number turns out to be taken when it is asked for
+// again: by the very machine that is being copied, which has no name until it is done. It
+// is waited for, and there is one machine.
+func TestF30_NumberIsTakenByAnOwnCloneThatIsUnderWay(t *testing.T) {
+	for name, fault := range map[string]wire.Fault{"no answer": {Lost: true}, "a proxy gives up": {Kind: driver.Ambiguous, After: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cloud := proxmoxfake.New(proxmoxfake.Options{Durations: map[string]time.Duration{"qmclone:full": 2 * time.Minute}})
+				defer cloud.Close()
+				d, req := open(t, cloud), requestFor(t, map[string]any{"StoragePool": "ceph", "TemplateVMID": 9001})
+				const clone = "POST /nodes/{node}/qemu/{vmid}/clone"
+				cloud.Gate.SetFaults(wire.Times(1, clone, fault))
+				if _, err := d.Create(t.Context(), req); driver.KindOf(err) != driver.Ambiguous {
+					t.Fatalf("the first create: %v, want %s", err, driver.Ambiguous)
+				}
+				m, err := untilSure(t, d, req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				machines, volumes := traces(cloud)
+				if len(machines) != 1 || len(volumes) != 2 || !strings.HasPrefix(machines[0], m.ProviderID+" "+string(req.InstanceID)) {
+					t.Errorf("%s was made, there is %q, %q", m.ProviderID, machines, volumes)
+				}
+			})
+		})
+	}
+}
+
+// Somebody has given a machine the last number there is: others are made all the same.
+func TestF30_TheLastNumberIsTaken(t *testing.T) {
+	inBubble(t, func(t *testing.T, cloud *proxmoxfake.Cloud, d *proxmox.Driver) {
+		cloud.Plant(proxmoxfake.Machine{VMID: 999_999_999, Name: "pet", Node: "pve1"})
+		for _, want := range []string{"10000", "10001"} {
+			if m := made(t, d, requestFor(t, onLVM())); m.ProviderID != want {
+				t.Errorf("a machine has the number %s, want %s", m.ProviderID, want)
+			}
+		}
+	})
+}

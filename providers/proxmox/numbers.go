@@ -1,8 +1,10 @@
 package proxmox
 
 import (
-	"errors"
+	"slices"
 	"sync"
+
+	"nstance.dev/server/driver"
 )
 
 // The numbers that machines are given. Below are people's own.
@@ -11,21 +13,44 @@ const (
 	maxNumber = 999_999_999 // the API's own limit
 )
 
-// numbers hands out machine numbers, each once. The zero value is ready for use.
+// numbers hands out machine numbers, each once while this process lives. The zero value
+// is ready for use. Another process may hand out a number again whose machine is gone: a
+// number says nothing about who a machine is.
 type numbers struct {
-	mu   sync.Mutex
-	last int
+	mu     sync.Mutex
+	last   int // handed out above all others
+	filled int // handed out last below them; 0: none
 }
 
-// take returns a number above all that were handed out, and above highest, that of
-// a machine which exists. Another program may take it all the same.
-func (n *numbers) take(highest int) (int, error) {
+// take returns a number that is not used, above all that are and that were handed out.
+// Where somebody has a machine at the very end, it is the first free one. Another program
+// may take it all the same.
+func (n *numbers) take(used []int) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	next := max(minNumber, highest+1, n.last+1)
-	if next > maxNumber {
-		return 0, errors.New("no machine number is left above the highest one")
+	highest := 0
+	if len(used) > 0 {
+		highest = slices.Max(used)
 	}
-	n.last = next
-	return next, nil
+	if next := max(minNumber, highest+1, n.last+1); next <= maxNumber {
+		n.last = next
+		return next, nil
+	}
+	taken := func(number int) bool { return slices.Contains(used, number) }
+	next, err := firstFree(max(minNumber, n.filled+1), taken)
+	if err != nil {
+		next, err = firstFree(minNumber, taken)
+	}
+	n.filled = next
+	return next, err
+}
+
+// firstFree is the first number from one on that is not taken. The error is of kind Quota.
+func firstFree(from int, taken func(int) bool) (int, error) {
+	for next := from; next <= maxNumber; next++ {
+		if !taken(next) {
+			return next, nil
+		}
+	}
+	return 0, be(driver.Quota, "every machine number from %d to %d is taken", from, maxNumber)
 }

@@ -59,7 +59,7 @@ func (d *Driver) place(ctx context.Context, j *job) error {
 		j.template = templateOf(t, config)
 	}
 	j.shared, j.full = c.shares(j.want.storage), !c.linked(j.template.storages, j.want.storage)
-	number, err := d.numbers.take(highest(list))
+	number, err := d.numbers.take(usedNumbers(list))
 	d.reg.update(j, func(p *progress) { p.at.vmid = number })
 	return err
 }
