@@ -12,6 +12,7 @@ role=Nstance
 user=nstance@pve
 token=server
 path=/
+also=
 renew=
 
 # What each is for stands in docs/providers/proxmox.md.
@@ -42,6 +43,8 @@ Usage: token.sh [flags] > server.env
   --user USER    the user that the token belongs to ($user)
   --token NAME   the token's name ($token)
   --path PATH    what the role holds for ($path)
+  --also NAMES   further privileges of the role, with spaces between them: those of options
+                 in the argument Config, such as 'VM.Config.HWType Mapping.Use'
   --renew        make a new token of that name; the old one ends at once
 EOT
 }
@@ -53,12 +56,13 @@ fail() {
 
 while [ $# -gt 0 ]; do
 	case $1 in
-	--user | --token | --path)
+	--user | --token | --path | --also)
 		[ $# -gt 1 ] || fail "$1 wants a value; see --help"
 		case $1 in
 		--user) user=$2 ;;
 		--token) token=$2 ;;
 		--path) path=$2 ;;
+		--also) also=$2 ;;
 		esac
 		shift 2
 		;;
@@ -69,7 +73,7 @@ while [ $# -gt 0 ]; do
 done
 command -v pveum >/dev/null || fail "there is no pveum: run this on a node of the Proxmox VE cluster"
 
-list=$(echo $privileges)
+list=$(echo $privileges $also)
 if pveum role list --output-format json | grep -q "\"roleid\":\"$role\""; then
 	pveum role modify $role --privs "$list"
 else

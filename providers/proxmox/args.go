@@ -25,43 +25,59 @@ type settings struct {
 	pool         string
 	nodes        []string // that it may be on; empty: all
 	spread       string   // of the group's machines; empty: spreadPrefer
+
+	config  map[string]string // further options of the machine
+	network string            // cloud-init's network configuration; empty: its own, DHCP
+	draft   bool              // texts may be templates still
 }
 
 // tenantArgs are the arguments that reach nothing but the machine itself. All others
 // name networks, storages, pools, templates or parts of the host.
-var tenantArgs = []string{"Cores", "DiskSize", "Memory", "StartOnBoot"}
+var tenantArgs = []string{"Cores", "DiskSize", "Memory", "Spread", "StartOnBoot"}
+
+// argConfig is the argument that passes options on to the API.
+const argConfig = "Config"
 
 // argument is one of those that a configuration may give. set reads its value.
 type argument struct {
 	name string
 	set  func(s *settings, value string) error
+	any  func(s *settings, value any) error // in place of set, where it is not one text
 }
 
 var arguments = []argument{
-	{"StoragePool", func(s *settings, v string) error { return setName(&s.storage, v, storageName, "a storage") }},
-	{"TemplateName", func(s *settings, v string) error {
+	{name: "StoragePool", set: func(s *settings, v string) error { return setName(&s.storage, v, storageName, "a storage") }},
+	{name: "TemplateName", set: func(s *settings, v string) error {
 		return setName(&s.templateName, v, machineName, "a template's name")
 	}},
-	{"TemplateVMID", func(s *settings, v string) error { return setNumber(&s.templateVMID, v, 100, maxNumber) }},
-	{"Bridge", func(s *settings, v string) error { return setName(&s.net.name, v, bridgeName, "a bridge") }},
-	{"VLANTag", func(s *settings, v string) error { return setNumber(&s.net.vlan, v, 1, 4094) }},
-	{"Cores", func(s *settings, v string) error { return setNumber(&s.size.cores, v, 1, maxCores) }},
-	{"Memory", func(s *settings, v string) error { return setNumber(&s.size.memory, v, minMemory, maxMemory) }},
-	{"DiskSize", func(s *settings, v string) (err error) { s.size.disk, err = parseDisk(v); return err }},
-	{"Firewall", func(s *settings, v string) error {
+	{name: "TemplateVMID", set: func(s *settings, v string) error { return setNumber(&s.templateVMID, v, 100, maxNumber) }},
+	{name: "Bridge", set: func(s *settings, v string) error { return setName(&s.net.name, v, bridgeName, "a bridge") }},
+	{name: "VLANTag", set: func(s *settings, v string) error { return setNumber(&s.net.vlan, v, 1, 4094) }},
+	{name: "Cores", set: func(s *settings, v string) error { return setNumber(&s.size.cores, v, 1, maxCores) }},
+	{name: "Memory", set: func(s *settings, v string) error { return setNumber(&s.size.memory, v, minMemory, maxMemory) }},
+	{name: "DiskSize", set: func(s *settings, v string) (err error) { s.size.disk, err = parseDisk(v); return err }},
+	{name: "Firewall", set: func(s *settings, v string) error {
 		s.firewall = new(bool)
 		return setTruth(s.firewall, v)
 	}},
-	{"StartOnBoot", func(s *settings, v string) error { return setTruth(&s.onBoot, v) }},
-	{"Pool", func(s *settings, v string) error { return setName(&s.pool, v, poolName, "a resource pool") }},
-	{"Nodes", func(s *settings, v string) (err error) { s.nodes, err = parseNodes(v); return err }},
-	{"Spread", func(s *settings, v string) error {
+	{name: "StartOnBoot", set: func(s *settings, v string) error { return setTruth(&s.onBoot, v) }},
+	{name: "Pool", set: func(s *settings, v string) error { return setName(&s.pool, v, poolName, "a resource pool") }},
+	{name: "Nodes", set: func(s *settings, v string) (err error) { s.nodes, err = parseNodes(v); return err }},
+	{name: "Spread", set: func(s *settings, v string) error {
 		if v != spreadPrefer && v != spreadRequire && v != spreadOff {
 			return fmt.Errorf("%q must be one of %q, %q and %q", v, spreadPrefer, spreadRequire, spreadOff)
 		}
 		s.spread = v
 		return nil
 	}},
+	{name: argConfig, any: func(s *settings, v any) error {
+		options, ok := v.(map[string]any)
+		if !ok {
+			return fmt.Errorf(`is %v, must be an object, such as {"cpu": "host"}`, v)
+		}
+		return s.setConfig(options)
+	}},
+	{name: "NetworkConfig", any: (*settings).setNetworkConfig},
 }
 
 // parseNodes reads the names of nodes, with commas between them.
@@ -114,13 +130,17 @@ func setTruth(field *bool, value string) error {
 // connect returns the first network device as the settings want it, and whether they want
 // it otherwise than it is.
 func (s settings) connect(n nic) (nic, bool) {
+	own := s.config[firstNIC]
+	if own != "" {
+		n = parseNIC(own)
+	}
 	if s.net.name != "" {
 		n = n.on(s.net)
 	}
 	if s.firewall != nil {
 		n = n.filtered(*s.firewall)
 	}
-	return n, s.net.name != "" || s.firewall != nil
+	return n, s.net.name != "" || s.firewall != nil || own != ""
 }
 
 // argNames are the arguments that a configuration may give, in the order of the
@@ -137,10 +157,13 @@ func argNames() []string {
 // template still can be anything.
 func checkArg(name string, value any) error {
 	if text, ok := value.(string); ok && strings.Contains(text, "{{") {
-		_, err := argumentOf(name)
+		a, err := argumentOf(name)
+		if err == nil && a.name == argConfig {
+			err = a.any(nil, value) // which is no text
+		}
 		return err
 	}
-	return new(settings).set(name, value)
+	return (&settings{draft: true}).set(name, value)
 }
 
 func argumentOf(name string) (argument, error) {
@@ -155,6 +178,9 @@ func (s *settings) set(name string, value any) error {
 	a, err := argumentOf(name)
 	if err != nil {
 		return err
+	}
+	if a.any != nil {
+		return a.any(s, value)
 	}
 	if list, ok := value.([]any); ok && name == "Nodes" {
 		texts := make([]string, len(list))

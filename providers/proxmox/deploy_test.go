@@ -202,6 +202,10 @@ esac`
 	if stdout != env || stderr != "" || !slices.Contains(calls, "pveum user token remove nstance@pve server") {
 		t.Errorf("a new token: %q, %q, %q", stdout, stderr, calls)
 	}
+	_, _, calls = n.run("token.sh", "--renew", "--also", "VM.Config.HWType Mapping.Use")
+	if !slices.Contains(calls, "pveum role modify Nstance --privs "+privileges+" VM.Config.HWType Mapping.Use") {
+		t.Errorf("with further privileges: %q", calls)
+	}
 	for _, args := range [][]string{{"--nothing"}, {"--user"}} {
 		if _, stderr, calls := n.run("token.sh", args...); !strings.Contains(stderr, "see --help") || calls != nil {
 			t.Errorf("%v: %q, %q", args, stderr, calls)

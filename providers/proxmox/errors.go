@@ -91,8 +91,8 @@ var reasons = []struct {
 	{regexp.MustCompile(`(?i)(quota exceeded|over quota|exceed.* quota)`), driver.Quota},
 	{regexp.MustCompile(`(?i)(permission check failed|permission denied - invalid|no such token|invalid token)`), driver.Auth},
 	{regexp.MustCompile(`(?i)((storage|pool|bridge|sdn vnet|node|volume) '?[^ ]*'? (does not exist|is not available|is disabled)|no such (cluster node|storage|volume|pool|bridge|logical volume)|hostname lookup '.*' failed|does not support vm images)`), driver.MissingRef},
-	{regexp.MustCompile(`(?i)(got (lock request )?timeout|is locked|lock file|cfs-lock|no quorum|not ready|try again|file changed by other user|interrupted by signal|unexpected status)`), driver.Transient},
-	{regexp.MustCompile(`(?i)(linked clone feature is not supported|can't clone|shrinking disks is not supported|not allowed for linked|invalid (bootorder|format)|unable to parse)`), driver.Invalid},
+	{regexp.MustCompile(`(?i)(got (lock request )?timeout|is locked|lock file|cfs-lock|no quorum|not ready|try again|file changed by other user|checksum mismatch|interrupted by signal|unexpected status)`), driver.Transient},
+	{regexp.MustCompile(`(?i)(linked clone feature is not supported|can't clone|shrinking disks is not supported|not allowed for linked|invalid (bootorder|format)|unable to parse|only root can|options? different from storage)`), driver.Invalid},
 	{regexp.MustCompile(`(?i)(already exists|file exists)`), driver.Transient},
 	{regexp.MustCompile(`(?i)(no route to host|connection refused)`), driver.Transient},
 }

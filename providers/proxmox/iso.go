@@ -20,22 +20,23 @@ func isoName(id identity.ID) string { return string(id) + ".iso" }
 // isoVolume is its volume id.
 func isoVolume(storage string, id identity.ID) string { return storage + ":iso/" + isoName(id) }
 
-// seedImage makes the CD that cloud-init takes user data and names from. The library
+// seedImage makes the CD that cloud-init takes user data and names from, and the network
+// configuration if there is one. The library
 // works on files; nobody else can read them, and they are gone afterwards.
-func seedImage(id identity.ID, userData []byte) (image []byte, err error) {
+func seedImage(id identity.ID, userData []byte, network string) (image []byte, err error) {
 	dir, err := os.MkdirTemp("", "nstance-seed-")
 	if err != nil {
 		return nil, fmt.Errorf("make the machine's CD: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "cd")
-	if err := writeSeed(path, filepath.Join(dir, "files"), id, userData); err != nil {
+	if err := writeSeed(path, filepath.Join(dir, "files"), id, userData, network); err != nil {
 		return nil, fmt.Errorf("make the machine's CD: %w", err)
 	}
 	return os.ReadFile(path)
 }
 
-func writeSeed(path, files string, id identity.ID, userData []byte) error {
+func writeSeed(path, files string, id identity.ID, userData []byte, network string) error {
 	if err := os.Mkdir(files, 0o700); err != nil {
 		return err
 	}
@@ -49,7 +50,11 @@ func writeSeed(path, files string, id identity.ID, userData []byte) error {
 		return err
 	}
 	metaData := fmt.Sprintf("instance-id: %s\nlocal-hostname: %s\n", id, id)
-	for name, data := range map[string][]byte{"user-data": userData, "meta-data": []byte(metaData)} {
+	contents := map[string][]byte{"user-data": userData, "meta-data": []byte(metaData)}
+	if network != "" {
+		contents["network-config"] = []byte(network)
+	}
+	for name, data := range contents {
 		if err := os.WriteFile(filepath.Join(cd.Workspace(), name), data, 0o600); err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ func TestSeedImage(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	userData := "#!/bin/sh\necho a nonce\n"
-	image, err := seedImage(testID, []byte(userData))
+	image, err := seedImage(testID, []byte(userData), "version: 2\n")
 	if err != nil {
 		t.Fatal(err)
 	}

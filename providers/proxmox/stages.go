@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -19,12 +20,32 @@ func (d *Driver) advance(ctx context.Context, j *job) error {
 			return errQuit
 		}
 		d.reg.update(j, func(*progress) {})
-		if err := d.step(ctx, j); err != nil {
+		err := d.step(ctx, j)
+		for range stageTries {
+			if !changedMeanwhile(err) {
+				break
+			}
+			err = d.step(ctx, j)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", j.stage, err)
 		}
 	}
 	return nil
 }
+
+// stageTries is how often a stage begins anew because the machine is not as it was read.
+const stageTries = 3
+
+// changedMeanwhile reports whether err says that a machine's configuration has changed
+// since it was read: by an earlier call of ours whose answer was lost, or by somebody.
+func changedMeanwhile(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && changedWords.MatchString(r.reason)
+}
+
+// The words are those of PVE::Tools::assert_if_modified and of qemu-server.
+var changedWords = regexp.MustCompile(`(?i)(file changed by other user|checksum mismatch)`)
 
 // step does the work of one stage.
 func (d *Driver) step(ctx context.Context, j *job) error {
@@ -59,7 +80,7 @@ func (d *Driver) send(ctx context.Context, j *job, m at) (pve.UPID, error) {
 		}
 		return "", nil
 	case stageUpload:
-		image, err := seedImage(j.request.InstanceID, j.request.UserData)
+		image, err := seedImage(j.request.InstanceID, j.request.UserData, j.want.network)
 		if err != nil {
 			return "", be(driver.Transient, "%w", err)
 		}
@@ -106,7 +127,18 @@ func (d *Driver) configure(ctx context.Context, j *job, m at) (pve.UPID, error) 
 	if j.machine.disk == "" {
 		return "", be(driver.Invalid, "template %s has no disk", j.template.at)
 	}
-	return d.api.configure(ctx, m, j.options(splitTags(config.Tags)))
+	further, err := j.want.further(j.machine.drives, j.template.drives)
+	if err != nil {
+		return "", err
+	}
+	options := j.options(splitTags(config.Tags))
+	for _, name := range sortedKeys(further) {
+		options = append(options, pve.VirtualMachineOption{Name: name, Value: further[name]})
+	}
+	if len(further) > 0 { // a call that arrives twice must not make two disks
+		options = append(options, pve.VirtualMachineOption{Name: "digest", Value: config.Digest})
+	}
+	return d.api.configure(ctx, m, options)
 }
 
 // options are those of the machine itself.

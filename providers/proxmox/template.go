@@ -16,16 +16,18 @@ type template struct {
 	at
 	need        need
 	storages    []string // of its disks, in order
+	drives      []string // options that are taken, in order
 	description string
 }
 
 // hardware is what a configuration says of a machine that matters here.
 type hardware struct {
-	disk     string   // the option of the disk that it boots from; empty: none
-	size     int64    // of that disk, in bytes; 0: not known
-	storages []string // of all disks, in order
-	nic      nic      // the first network device, its hardware address left out
-	seeds    []string // options of CDs that Proxmox VE itself makes for cloud-init
+	disk     string            // the option of the disk that it boots from; empty: none
+	size     int64             // of that disk, in bytes; 0: not known
+	storages []string          // of all disks, in order
+	nic      nic               // the first network device, its hardware address left out
+	drives   map[string]string // by option, CDs too
+	seeds    []string          // options of CDs that Proxmox VE itself makes for cloud-init
 }
 
 // firstNIC is the option of the network device that a subnet is about.
@@ -35,11 +37,17 @@ const firstNIC = "net0"
 var driveForm = regexp.MustCompile(`^(scsi|virtio|sata|ide)[0-9]+$`)
 
 func hardwareOf(c *pve.VirtualMachineConfig) hardware {
-	var h hardware
+	h := hardware{drives: map[string]string{}}
+	for option, value := range map[string]string{"efidisk0": c.EFIDisk0, "tpmstate0": c.TPMState0} {
+		if value != "" {
+			h.drives[option] = value
+		}
+	}
 	drives := map[string]string{}
 	for _, bus := range []map[string]string{c.SCSIs, c.VirtIOs, c.SATAs, c.IDEs} {
 		for _, option := range sortedKeys(bus) {
 			value := bus[option]
+			h.drives[option] = value
 			volume, _, _ := strings.Cut(value, ",")
 			switch {
 			case strings.HasSuffix(volume, ":cloudinit"), strings.Contains(volume, "-cloudinit"):
@@ -70,7 +78,8 @@ func hardwareOf(c *pve.VirtualMachineConfig) hardware {
 }
 
 func templateOf(m at, c *pve.VirtualMachineConfig) template {
-	t := template{at: m, storages: hardwareOf(c).storages, description: c.Description}
+	h := hardwareOf(c)
+	t := template{at: m, storages: h.storages, drives: sortedKeys(h.drives), description: c.Description}
 	t.need = need{memory: int64(c.Memory) << 20, cores: 1}
 	if t.need.memory == 0 {
 		t.need.memory = 512 << 20 // the default of the option
@@ -138,8 +147,10 @@ func (c cluster) sources(own map[string]at, first template, want settings, isoSt
 		}
 	}
 	maps.DeleteFunc(from, func(name string, t at) bool {
-		if !c.holds(want.storage, name) || !c.holds(isoStorage, name) {
-			return true
+		for _, s := range append(want.furtherStorages(), want.storage, isoStorage) {
+			if !c.holds(s, name) {
+				return true
+			}
 		}
 		return t.node != name && slices.ContainsFunc(first.storages, func(s string) bool { return !c.holds(s, name) })
 	})

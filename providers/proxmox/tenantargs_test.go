@@ -8,7 +8,7 @@ import (
 // What names a network, a storage, a template or a part of the host, tenants do not set.
 func TestS12_ArgumentsThatCarryRights(t *testing.T) {
 	rules := Rules()
-	for _, name := range []string{"Bridge", "Pool", "StoragePool", "TemplateName", "TemplateVMID", "VLANTag", "bridge"} {
+	for _, name := range []string{"Bridge", "Config", "Firewall", "NetworkConfig", "Nodes", "Pool", "StoragePool", "TemplateName", "TemplateVMID", "VLANTag", "bridge"} {
 		if slices.Contains(rules.TenantArgs, name) {
 			t.Errorf("every tenant may set %s", name)
 		}

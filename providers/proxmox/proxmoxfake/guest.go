@@ -7,6 +7,9 @@ type Guest struct {
 	Node     string
 	UserData []byte // from the CD with the label cidata; nil if there is none
 	MetaData []byte
+
+	// NetworkConfig is cloud-init's network configuration from that CD; nil: none.
+	NetworkConfig []byte
 }
 
 // run starts what a machine runs. The caller has marked it as running.
@@ -22,7 +25,7 @@ func (c *Cloud) run(m *machine) error {
 			continue
 		}
 		if seed, ok := readSeed(v.data); ok {
-			g.UserData, g.MetaData = seed["user-data"], seed["meta-data"]
+			g.UserData, g.MetaData, g.NetworkConfig = seed["user-data"], seed["meta-data"], seed["network-config"]
 		}
 	}
 	running, err := c.opts.Run(g)
