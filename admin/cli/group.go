@@ -17,7 +17,7 @@ func newGroupCommand(env *Env) *cobra.Command {
 	cmd := newParentCommand("group", "Groups: how many machines of what")
 	flags := addShardFlags(cmd)
 	cmd.AddCommand(newGroupListCommand(env, flags), newGroupGetCommand(env, flags), newGroupApplyCommand(env, flags),
-		newGroupScaleCommand(env, flags), newGroupDeleteCommand(env, flags))
+		newGroupScaleCommand(env, flags), newGroupDeleteCommand(env, flags), newGroupConfirmCommand(env, flags))
 	return cmd
 }
 

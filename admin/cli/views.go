@@ -41,6 +41,9 @@ func groupRemark(g *nstancev1.GroupStatus) string {
 	if g.GetDeleting() {
 		remarks = append(remarks, "deleting")
 	}
+	if g.GetRebuilt() {
+		remarks = append(remarks, "rebuilt after a loss: waits to be confirmed")
+	}
 	if g.GetSuspended() {
 		remarks = append(remarks, "asleep")
 	}

@@ -38,6 +38,28 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
+func TestGroupConfirm(t *testing.T) {
+	c := newConsole(t)
+	if got := c.ok(t, "group", "confirm"); got != "no group waits to be confirmed\n" {
+		t.Errorf("confirm printed %q", got)
+	}
+	for _, key := range []string{"lost-a", "lost-b"} {
+		c.local.AddGroup(&nstancev1.GroupStatus{Key: key, Rebuilt: true})
+	}
+	if got := c.ok(t, "group", "list", "-o", "wide"); strings.Count(got, "waits to be confirmed") != 2 {
+		t.Errorf("the list does not show which groups wait:\n%s", got)
+	}
+	if got := c.ok(t, "group", "confirm", "lost-b"); got != "confirmed: lost-b\n" {
+		t.Errorf("confirm printed %q", got)
+	}
+	if got := c.ok(t, "group", "confirm", "--tenant", "other"); got != "no group waits to be confirmed\n" {
+		t.Errorf("for another tenant confirm printed %q", got)
+	}
+	if got := c.ok(t, "group", "confirm"); got != "confirmed: lost-a\n" {
+		t.Errorf("confirm printed %q", got)
+	}
+}
+
 func TestExplainAndDescribe(t *testing.T) {
 	c := newConsole(t)
 	id := strings.Fields(c.ok(t, "instance", "list", "-o", "name"))[0]

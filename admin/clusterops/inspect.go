@@ -195,6 +195,10 @@ func (in *inspection) config(o objectstore.Object) error {
 }
 
 func (in *inspection) groups(o objectstore.Object) error {
+	shard, err := bucket.ParseGroupsKey(o.Key)
+	if err != nil {
+		return nil //nolint:nilerr // a copy beside the file: what counts stands in the file
+	}
 	file, err := config.DecodeGroups(o.Key, o.Data)
 	if err != nil {
 		return err
@@ -202,7 +206,7 @@ func (in *inspection) groups(o objectstore.Object) error {
 	for tenant, groups := range file.Groups {
 		for name, g := range groups {
 			in.state.Groups = append(in.state.Groups, GroupState{
-				Shard: between(o.Key, "groups/", ".jsonc"), Tenant: tenant, Group: name, Template: g.Template, Size: g.Size,
+				Shard: shard, Tenant: tenant, Group: name, Template: g.Template, Size: g.Size,
 			})
 		}
 	}

@@ -24,7 +24,7 @@ const (
 // it is and, once decided, why it has to go. It is written before the machine
 // is asked for and removed after the machine is confirmed gone.
 //
-// Copies share Overrides, Reported, Replace and Deletion; replace them instead of changing them.
+// Copies share Overrides, Reported, GroupEntry, Replace and Deletion; replace them instead of changing them.
 type InstanceRecord struct {
 	V    int    `json:"v"`    // set by Encode
 	Term uint64 `json:"term"` // of the leader that wrote it
@@ -70,6 +70,12 @@ type InstanceRecord struct {
 	Replaces identity.ID `json:"replaces,omitempty"`
 	// Replace is the wish that this one be replaced, nil for none.
 	Replace *ReplaceRequest `json:"replace_first,omitempty"`
+
+	// GroupEntry is the entry of the group file that the instance was made by, without
+	// what changes by itself: its group can be rebuilt from it where that file is
+	// lost. Nil: there was none, it is too large to be kept with each instance, or the
+	// record is from before this member was.
+	GroupEntry json.RawMessage `json:"group_entry,omitempty"`
 
 	// Trace is the span of the creation, as a W3C traceparent, where one is
 	// recorded: the registration joins it, whoever leads by then.

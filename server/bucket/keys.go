@@ -45,6 +45,23 @@ func ConfigKey(shard string) string { return key(ConfigPrefix, shard, ".jsonc") 
 // GroupsKey returns the key of the shard's file of dynamic groups.
 func GroupsKey(shard string) string { return key("groups/", shard, ".jsonc") }
 
+// PreviousGroupsKey returns the key of the last readable copy of the shard's file of
+// dynamic groups. No shard's own file has it: names have no dot.
+func PreviousGroupsKey(shard string) string { return key("groups/", shard, ".previous.jsonc") }
+
+// DamagedGroupsKey returns the key under which a file of dynamic groups that could
+// not be read is kept when another takes its place.
+func DamagedGroupsKey(shard string) string { return key("groups/", shard, ".damaged.jsonc") }
+
+// ParseGroupsKey reads what [GroupsKey] returned. Errors match [ErrKey].
+func ParseGroupsKey(k string) (shard string, err error) {
+	shard = strings.TrimSuffix(strings.TrimPrefix(k, "groups/"), ".jsonc")
+	if k == "" || GroupsKey(shard) != k {
+		return "", keyError(k, "groups/{shard}.jsonc")
+	}
+	return shard, nil
+}
+
 // InstancePrefix returns what the keys of all the shard's instance records
 // begin with.
 func InstancePrefix(shard string) string { return key("instance/", shard, "/") }

@@ -73,10 +73,15 @@ func (c *Config) effective(file *GroupFile, k GroupKey) *EffectiveGroup {
 	if held := c.unfit(l); held != "" {
 		g := &EffectiveGroup{Tenant: k.Tenant, Key: k.Group, Static: l.static != nil, Dynamic: l.dynamic, Held: held}
 		g.Deleted = l.dynamic != nil && l.dynamic.DeletedAt != nil && l.static == nil
+		g.Rebuilt = l.rebuilt()
 		return g
 	}
-	return c.merge(l)
+	g := c.merge(l)
+	g.Rebuilt = l.rebuilt()
+	return g
 }
+
+func (l layers) rebuilt() bool { return l.dynamic != nil && l.dynamic.Rebuilt != nil }
 
 // unfit says why the layers can't be merged into a group that works, or "".
 func (c *Config) unfit(l layers) string {

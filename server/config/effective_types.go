@@ -42,6 +42,9 @@ type EffectiveGroup struct {
 	// StaticSize is the size that the file gives the group; nil: none. Size is what counts.
 	StaticSize *int
 	Deleted    bool // its deletion was asked for: Size is 0
+	// Rebuilt: the entry was made anew because the group file was lost, and nobody has
+	// confirmed it yet. The group waits as if it were paused.
+	Rebuilt bool
 	// Held says why the group can't be acted on, such as a template that is gone.
 	// Nothing is created or deleted for it, and only Tenant, Key, Static, Deleted
 	// and Dynamic are set. Empty: it can.

@@ -52,6 +52,10 @@ type DynamicGroup struct {
 	// Unlocked says what the group was before it left the server's configuration;
 	// nil: it never was in it, or is again.
 	Unlocked *Unlocked `json:"unlocked,omitempty"`
+	// Rebuilt is when the entry was made anew because the group file was lost; nil:
+	// it was not. Nothing is created or deleted in the group until its tenant or an
+	// administrator has confirmed it.
+	Rebuilt *Time `json:"rebuilt,omitempty"`
 	// Manager is who looks after the group, so that two do not fight over it.
 	Manager string `json:"manager,omitempty"`
 

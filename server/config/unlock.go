@@ -44,7 +44,7 @@ func Relock(entry DynamicGroup) (DynamicGroup, bool) {
 	before := entry.Unlocked.Entry
 	filled := complete(before, entry.Unlocked.Static.Group)
 	back := before // what is locked, and what this program does not know
-	back.Manager, back.Retired, back.extra = entry.Manager, entry.Retired, entry.extra
+	back.Manager, back.Retired, back.Rebuilt, back.extra = entry.Manager, entry.Retired, entry.Rebuilt, entry.extra
 	back.DeletedAt = nil
 	if !equalPtr(entry.Size, filled.Size) {
 		back.Size = entry.Size

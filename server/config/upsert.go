@@ -169,7 +169,7 @@ func (change GroupChange) apply(entry DynamicGroup, isStatic bool) DynamicGroup 
 	if change.Manager != "" {
 		entry.Manager = change.Manager
 	}
-	entry.DeletedAt = nil
+	entry.DeletedAt, entry.Rebuilt = nil, nil
 	if isStatic {
 		return entry
 	}

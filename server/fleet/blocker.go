@@ -20,6 +20,7 @@ const (
 	BlockerUnsettled   Blocker = "unsettled"        // the group is not at size, or something in it is on its way
 	BlockerProof       Blocker = "unproven"         // what is known does not suffice to act
 	BlockerHeld        Blocker = "held"             // what the group should be is not known
+	BlockerRebuilt     Blocker = "rebuilt"          // its entry was rebuilt after a loss, and nobody has confirmed it
 	BlockerListing     Blocker = "listing"          // the provider's listing cannot be believed
 	BlockerQueue       Blocker = "queue"            // earlier ones of the same kind go first
 	BlockerPaused      Blocker = "paused"           // somebody said so
@@ -29,6 +30,6 @@ const (
 func Blockers() []Blocker {
 	return []Blocker{
 		BlockerBackOff, BlockerCrashLoop, BlockerSetback, BlockerNoCapacity, BlockerImage, BlockerType, BlockerThrottled,
-		BlockerBound, BlockerWindow, BlockerReplacement, BlockerUnsettled, BlockerProof, BlockerHeld, BlockerListing, BlockerQueue, BlockerPaused,
+		BlockerBound, BlockerWindow, BlockerReplacement, BlockerUnsettled, BlockerProof, BlockerHeld, BlockerRebuilt, BlockerListing, BlockerQueue, BlockerPaused,
 	}
 }

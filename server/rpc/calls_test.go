@@ -390,3 +390,20 @@ func (w *world) remove(key string) {
 		w.t.Fatal(err)
 	}
 }
+
+func TestS12_WhoMayConfirmGroups(t *testing.T) {
+	w := newWorld(t, worldOptions{})
+	mine, theirs := w.operatorOf("default"), w.operatorOf("b")
+	other, own := "default", "b"
+	if _, err := theirs.ConfirmGroups(w.ctx, &nstancev1.ConfirmGroupsRequest{Tenant: &other}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("another tenant's groups: %v, want PermissionDenied", err)
+	}
+	for _, api := range []client{mine, theirs} {
+		if got, err := api.ConfirmGroups(w.ctx, &nstancev1.ConfirmGroupsRequest{Tenant: &own}); err != nil || len(got.Confirmed) > 0 {
+			t.Errorf("by an administrator, or for oneself: %v, %v", got, err)
+		}
+	}
+	if _, err := theirs.ConfirmGroups(w.ctx, &nstancev1.ConfirmGroupsRequest{Keys: []string{"none"}}); status.Code(err) != codes.NotFound {
+		t.Errorf("an unknown group: %v, want NotFound", err)
+	}
+}

@@ -22,7 +22,7 @@ const ManagerMetadata = "nstance-manager"
 
 // features are the optional abilities of this API that are there.
 var features = []string{
-	"coordinated-drain", "decrement-size", "expected-etag", "explain", "group-capacity", "group-manager", "held-vms",
+	"confirm-groups", "coordinated-drain", "decrement-size", "expected-etag", "explain", "group-capacity", "group-manager", "held-vms",
 	"instance-list", "instance-types", "pause", "plan-config", "replace-first",
 }
 
@@ -64,6 +64,20 @@ func (s *operatorService) DeleteGroup(ctx context.Context, req *nstancev1.Delete
 	c := callerOf(ctx)
 	req.Manager = cmp.Or(req.Manager, managerOf(ctx))
 	return &emptypb.Empty{}, c.reign.DeleteGroup(ctx, c.Tenant, req)
+}
+
+// ConfirmGroups implements [nstancev1.OperatorServiceServer].
+func (s *operatorService) ConfirmGroups(ctx context.Context, req *nstancev1.ConfirmGroupsRequest) (*nstancev1.ConfirmGroupsResponse, error) {
+	c := callerOf(ctx)
+	tenant := c.Tenant
+	if req.Tenant != nil && *req.Tenant != tenant {
+		if !s.administrates(c.Tenant) {
+			return nil, refuse(codes.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may confirm groups of others")
+		}
+		tenant = *req.Tenant
+	}
+	confirmed, err := c.reign.ConfirmGroups(ctx, tenant, req.Keys)
+	return &nstancev1.ConfirmGroupsResponse{Confirmed: confirmed}, err
 }
 
 // CreateInstance implements [nstancev1.OperatorServiceServer].

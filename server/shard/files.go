@@ -40,6 +40,9 @@ func (r *Reign) describeSupply(id identity.ID) (supply.Machine, bool) {
 		return supply.Machine{}, false
 	}
 	eff, ok := r.wanted.effective(row.Group)
+	if ok && eff.Rebuilt {
+		return supply.Machine{}, false // its vars may be old ones
+	}
 	if ok && rec.OnDemand {
 		eff, ok = r.onDemandConfig(row.Group, rec.Overrides)
 	}

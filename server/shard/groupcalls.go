@@ -79,7 +79,7 @@ func (r *Reign) DeleteGroup(ctx context.Context, tenant string, req *nstancev1.D
 			file.Remove(tenant, req.Key)
 			return true, nil
 		}
-		entry.DeletedAt = &config.Time{Time: now}
+		entry.DeletedAt, entry.Rebuilt = &config.Time{Time: now}, nil
 		file.Set(tenant, req.Key, entry)
 		return true, nil
 	})

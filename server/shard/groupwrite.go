@@ -63,22 +63,17 @@ func answer(changes []*groupChange, err error) {
 // the others.
 func (w *wanted) tryCommit(ctx context.Context, batch []*groupChange) ([]*groupChange, error) {
 	w.mu.RLock()
-	cfg, old, etag, hold := w.static.Config, w.file, w.etag, w.hold
+	cfg, old, etag, text, hold := w.static.Config, w.file, w.etag, w.text, w.hold
 	w.mu.RUnlock()
-	var file *config.GroupFile
-	switch {
-	case hold == nil:
-		file = old.Clone()
-	case hold.rewrite:
-		file = w.r.lastKnown()
-	default:
+	if hold != nil {
 		answer(batch, errUnreadable)
 		return nil, nil
 	}
+	file := old.Clone()
 	var pending []*groupChange
 	for _, c := range batch {
 		changed, err := file.Attempt(c.by.tenant, c.by.room(cfg), func() (bool, error) { return c.edit(cfg, file) })
-		if err != nil || !changed && (etag != "" || hold != nil) {
+		if err != nil || !changed && etag != "" {
 			c.done <- err
 			continue
 		}
@@ -87,12 +82,10 @@ func (w *wanted) tryCommit(ctx context.Context, batch []*groupChange) ([]*groupC
 	if len(pending) == 0 {
 		return nil, nil
 	}
-	etag, err := w.write(ctx, file, etag)
+	etag, written, err := w.write(ctx, file, etag)
 	if err == nil {
-		w.advance(file, etag)
-	}
-	if err == nil && hold != nil {
-		w.r.enqueueAll() // nothing is held any more
+		w.advance(file, etag, written)
+		w.keepPrevious(text)
 	}
 	return pending, err
 }
@@ -106,13 +99,14 @@ func groupWrites(jitter func() float64) objectstore.RetryPolicy {
 }
 
 // write makes the group file durable under this term.
-func (w *wanted) write(ctx context.Context, file *config.GroupFile, etag string) (string, error) {
+func (w *wanted) write(ctx context.Context, file *config.GroupFile, etag string) (string, []byte, error) {
 	file.Term = int64(w.r.term)
 	data, err := config.EncodeGroups(file)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	return objectstore.Put(ctx, w.r.opts.Store, w.key(), data, etag, groupWrites(w.r.opts.Jitter))
+	etag, err = objectstore.Put(ctx, w.r.opts.Store, w.key(), data, etag, groupWrites(w.r.opts.Jitter))
+	return etag, data, err
 }
 
 // reread fetches the group file that somebody else wrote (F4). A later term in
@@ -140,7 +134,7 @@ func (w *wanted) reread(ctx context.Context) error {
 	if uint64(file.Term) > w.r.term {
 		return &SupersededError{Document: w.key(), Term: uint64(file.Term)}
 	}
-	w.set(file, obj.ETag)
+	w.set(file, obj.ETag, obj.Data)
 	return nil
 }
 
@@ -266,24 +260,4 @@ func relock(cfg *config.Config, file *config.GroupFile) bool {
 		}
 	}
 	return changed
-}
-
-// lastKnown is a group file made from what is known without one: each group
-// that has instances keeps as many.
-func (r *Reign) lastKnown() *config.GroupFile {
-	file := &config.GroupFile{}
-	sizes := map[fleet.GroupID]int{}
-	templates := map[fleet.GroupID]string{}
-	for _, in := range r.cache.All() {
-		if !in.OnDemand && (in.State.Live() || in.State.Sick()) {
-			sizes[in.Group]++
-			templates[in.Group] = in.Template
-		}
-	}
-	for id, size := range sizes {
-		if _, static := r.wanted.config().Groups[id.Tenant][id.Name]; !static {
-			file.Set(id.Tenant, id.Name, config.DynamicGroup{Template: templates[id], Size: &size})
-		}
-	}
-	return file
 }

@@ -57,7 +57,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		orphans:          counter("nstance_orphans_deleted_total", "Machines deleted because their instance had ended."),
 		heldVMs:          gauge("nstance_held_vms", "Machines with our tags and without a readable record: reported, never deleted."),
 		deletesHeld:      gauge("nstance_deletes_held", "1 while deletes are held because the provider's listing lacks too much."),
-		dynamicHeld:      gauge("nstance_dynamic_groups_held", "1 while the group file is missing or unreadable."),
+		dynamicHeld:      gauge("nstance_dynamic_groups_held", "1 while the group file cannot be read, or groups rebuilt after its loss wait to be confirmed."),
 		quarantines:      counter("nstance_records_quarantined_total", "Records that could not be read."),
 		addressFailures:  counter("nstance_leader_address_failures_total", "Failed tries to move the leader's address here."),
 		streams:          gauge("nstance_agent_streams", "Agents connected."),

@@ -60,7 +60,7 @@ func (r *Reign) ClearPause(ctx context.Context, tenant string, req *nstancev1.Cl
 	}
 	found := false
 	err = r.wanted.change(ctx, asker{tenant: tenant}, func(_ *config.Config, file *config.GroupFile) (bool, error) {
-		found = file.ClearPause(p, r.now()) || r.wanted.lost()
+		found = file.ClearPause(p, r.now())
 		return found, nil
 	})
 	if err != nil {
@@ -101,6 +101,9 @@ func (w *wanted) pause(group fleet.GroupID, now time.Time) decisions.Hold {
 	if why := w.unknown(); why != "" {
 		return decisions.Hold{By: fleet.BlockerHeld, Why: "nobody knows whether it is paused: " + why}
 	}
+	if g, ok := w.any(group); ok && g.Rebuilt {
+		return decisions.Hold{By: fleet.BlockerRebuilt, Why: rebuiltGroup}
+	}
 	p, paused := w.pauseOf(group, now)
 	if !paused {
 		return decisions.Hold{}
@@ -120,14 +123,6 @@ func (w *wanted) unknown() string {
 		return ""
 	}
 	return w.hold.why
-}
-
-// lost reports whether the group file is missing, and the next change of it writes
-// what is known of it.
-func (w *wanted) lost() bool {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	return w.hold != nil && w.hold.rewrite
 }
 
 // pauseOf is the widest pause in force for a group; false if none is.
@@ -150,6 +145,8 @@ func (r *Reign) errPaused(group fleet.GroupID) error {
 		return nil
 	case hold.By == fleet.BlockerHeld:
 		return refuse(codes.FailedPrecondition, "GROUP_FILE_UNUSABLE", "%s", hold.Why)
+	case hold.By == fleet.BlockerRebuilt:
+		return refuse(codes.FailedPrecondition, "GROUP_REBUILT", "%s", hold.Why)
 	case hold.Until.IsZero():
 		return refuse(codes.FailedPrecondition, "PAUSED", "%s; resume it first", hold.Why)
 	default:

@@ -225,7 +225,7 @@ func TestPauseRequestsAreChecked(t *testing.T) {
 
 // TestS23_LostGroupFileMayHaveHeldAPause: pauses stand in the group file. A leader who
 // finds none cannot know that nothing was paused: it decides, says what it lacks, and
-// sends nothing until somebody resumes, changes a group, or restores the file.
+// sends nothing in a group until somebody confirms or changes it, or restores the file.
 func TestS23_LostGroupFileMayHaveHeldAPause(t *testing.T) {
 	static := fleet.GroupID{Tenant: "default", Name: "fixed"}
 	opts := worldOptions{Groups: `{"default": {"fixed": {"template": "bare", "size": 2}}}`}
@@ -247,7 +247,7 @@ func TestS23_LostGroupFileMayHaveHeldAPause(t *testing.T) {
 				if n := w.changes() - before; n > 0 {
 					t.Errorf("%d creates and deletes are sent in a shard that may be paused", n)
 				}
-				if d := w.lastDecision(static); d.Action != "create" || d.By != fleet.BlockerHeld {
+				if d := w.lastDecision(static); d.Action != "create" || d.By != fleet.BlockerRebuilt {
 					t.Errorf("the last decision is %+v, want a create that is held", d)
 				}
 				_, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{
@@ -256,9 +256,7 @@ func TestS23_LostGroupFileMayHaveHeldAPause(t *testing.T) {
 				if !refusedWith(err, codes.FailedPrecondition) {
 					t.Errorf("an instance asked for by name: %v, want FailedPrecondition", err)
 				}
-				if name == "unreadable" {
-					return // it is repaired, and the leader restarted
-				}
+				w.confirm("default", nil, "fixed")
 				w.resume("shard", "")
 				w.settle(time.Minute)
 				w.converged(2)

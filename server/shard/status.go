@@ -51,7 +51,7 @@ func (r *Reign) groupStatus(id fleet.GroupID, eff *config.EffectiveGroup) *nstan
 		SubnetPool: eff.SubnetPool, Vars: eff.Vars, IsStatic: eff.Static, Etag: eff.ETag,
 		Kind: eff.Kind, Arch: eff.Arch, Zone: provider.Zone, Region: provider.Region, Provider: provider.Kind,
 		Deleting: eff.Deleted, AllowedInstanceTypes: eff.AllowedInstanceTypes, LoadBalancers: eff.LoadBalancers,
-		Interruptible: eff.Traits.Interruptible,
+		Interruptible: eff.Traits.Interruptible, Rebuilt: eff.Rebuilt,
 		InstanceTypes: eff.InstanceTypes, DrainTimeout: durationpb.New(eff.DrainTimeout), Dynamic: dynamicLayer(eff.Dynamic),
 	}
 	offer := r.catalog.Offer(eff.InstanceTypes).Or(catalog.Offer{VCPU: eff.Traits.VCPU, MemoryMiB: eff.Traits.MemoryMiB})

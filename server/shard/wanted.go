@@ -36,10 +36,13 @@ type wanted struct {
 	static     Static
 	file       *config.GroupFile // shared: replaced, never changed
 	etag       string            // empty: not stored
+	text       []byte            // of the file as it is stored; nil: not known
 	hold       *holding          // nil: the groups of the file are known
+	rebuilt    int               // groups that wait to be confirmed
 	effectives map[fleet.GroupID]*config.EffectiveGroup
 
 	generation atomic.Uint64 // grows whenever all groups are merged anew
+	previous   previousFile  // for the goroutine that writes the file
 }
 
 // edit changes the group file for one caller and says whether there is anything
@@ -81,35 +84,36 @@ func (w *wanted) key() string { return bucket.GroupsKey(w.r.opts.Shard) }
 
 // holding says why the groups that are not static are not known, and neither is what
 // is paused.
-type holding struct {
-	why     string
-	rewrite bool // an upsert may write the file anew
-}
+type holding struct{ why string }
 
 // load reads the group file at a take-over and writes it under the new term. A
-// shard without instances gets an empty one; where it is missing later, or
-// unreadable, the groups that are not static are held rather than taken as deleted
-// (F10, F11).
+// shard that has nothing yet gets an empty one; where it is missing later, or
+// unreadable, it is rebuilt (F10, F11). One of a newer version is left alone, and
+// the groups that are not static are held rather than taken as deleted.
 func (w *wanted) load(ctx context.Context) error {
 	obj, err := w.r.opts.Store.Get(ctx, w.key())
-	switch {
-	case errors.Is(err, objectstore.ErrNotFound) && w.r.cache.Len() > 0:
-		w.keep(&holding{why: "the group file is missing; a change of any group, a pause and a resume write a new one", rewrite: true})
-		return nil
-	case errors.Is(err, objectstore.ErrNotFound):
-		w.set(&config.GroupFile{}, "")
-	case err != nil:
+	if errors.Is(err, objectstore.ErrNotFound) {
+		if err := w.rebuild(ctx, "the group file is missing"); err != nil {
+			return err
+		}
+		return w.sign(ctx)
+	}
+	if err != nil {
 		return err
+	}
+	file, err := config.DecodeGroups(w.key(), obj.Data)
+	switch {
+	case errors.Is(err, config.ErrNewer):
+		w.keep(&holding{why: "the group file cannot be read and is left alone until somebody repairs it: " + err.Error()})
+		return nil
+	case err != nil:
+		if err := w.setAside(ctx, obj, err); err != nil {
+			return err
+		}
+	case uint64(file.Term) > w.r.term:
+		return &SupersededError{Document: w.key(), Term: uint64(file.Term)}
 	default:
-		file, err := config.DecodeGroups(w.key(), obj.Data)
-		if err != nil {
-			w.keep(&holding{why: "the group file cannot be read and is left alone until somebody repairs it: " + err.Error()})
-			return nil //nolint:nilerr // the take-over goes on, with these groups held
-		}
-		if uint64(file.Term) > w.r.term {
-			return &SupersededError{Document: w.key(), Term: uint64(file.Term)}
-		}
-		w.set(file, obj.ETag)
+		w.set(file, obj.ETag, obj.Data)
 	}
 	return w.sign(ctx)
 }
@@ -132,35 +136,27 @@ func (w *wanted) sign(ctx context.Context) error {
 // keep holds every group that is not static as it is.
 func (w *wanted) keep(h *holding) {
 	w.r.log.Error("dynamic groups are held", "reason", h.why)
-	w.r.opts.Metrics.groupsHeld(true)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.hold, w.file, w.etag = h, nil, ""
+	w.hold, w.file, w.etag, w.text = h, nil, "", nil
 	w.merge()
 }
 
 // set takes the file over as it is stored.
-func (w *wanted) set(file *config.GroupFile, etag string) {
-	w.r.opts.Metrics.groupsHeld(false)
+func (w *wanted) set(file *config.GroupFile, etag string, text []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.file, w.etag, w.hold = file, etag, nil
+	w.file, w.etag, w.text, w.hold = file, etag, text, nil
 	w.merge()
 }
 
 // advance takes over a file that this leader made of the one in force. Groups
 // whose entries are the same in both stay as they are: a change costs the same in
 // a shard of many groups.
-func (w *wanted) advance(file *config.GroupFile, etag string) {
+func (w *wanted) advance(file *config.GroupFile, etag string, text []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.hold != nil {
-		w.r.opts.Metrics.groupsHeld(false)
-		w.file, w.etag, w.hold = file, etag, nil
-		w.merge()
-		return
-	}
-	w.file, w.etag = file, etag
+	w.file, w.etag, w.text = file, etag, text
 	w.effectives = maps.Clone(w.effectives) // others read the old one
 	for _, key := range file.Changed() {
 		id := fleet.GroupID{Tenant: key.Tenant, Name: key.Group}
@@ -172,8 +168,21 @@ func (w *wanted) advance(file *config.GroupFile, etag string) {
 			delete(w.effectives, id)
 			w.forget(id)
 		}
+		w.rebuilt += waits(w.effectives[id]) - waits(old)
 	}
+	w.alarm()
 }
+
+// waits is 1 for a group that waits to be confirmed.
+func waits(g *config.EffectiveGroup) int {
+	if g != nil && g.Rebuilt {
+		return 1
+	}
+	return 0
+}
+
+// alarm raises or ends the alarm about groups that wait. The caller holds mu.
+func (w *wanted) alarm() { w.r.opts.Metrics.groupsHeld(w.hold != nil || w.rebuilt > 0) }
 
 // merge computes the effective groups anew, and returns those that watchers have not
 // seen like this. The caller holds mu.
@@ -182,11 +191,13 @@ func (w *wanted) merge() (news []fleet.GroupID) {
 	w.generation.Add(1)
 	before := w.effectives
 	w.effectives = make(map[fleet.GroupID]*config.EffectiveGroup, len(merged))
+	w.rebuilt = 0
 	for key, g := range merged {
 		id := fleet.GroupID{Tenant: key.Tenant, Name: key.Group}
 		w.effectives[id] = g
+		w.rebuilt += waits(g)
 		w.note(id, before[id], g)
-		if old := before[id]; old == nil || old.ETag != g.ETag || old.Size != g.Size || old.Deleted != g.Deleted || old.Static != g.Static || old.Held != g.Held {
+		if old := before[id]; old == nil || old.ETag != g.ETag || old.Size != g.Size || old.Deleted != g.Deleted || old.Static != g.Static || old.Held != g.Held || old.Rebuilt != g.Rebuilt {
 			news = append(news, id)
 		}
 	}
@@ -196,6 +207,7 @@ func (w *wanted) merge() (news []fleet.GroupID) {
 			news = append(news, id)
 		}
 	}
+	w.alarm()
 	return news
 }
 

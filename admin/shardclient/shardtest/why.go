@@ -2,6 +2,8 @@ package shardtest
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -51,6 +53,24 @@ func (s *Shard) ClearPause(ctx context.Context, r *nstancev1.ClearPauseRequest) 
 		s.put(g)
 	}
 	return &emptypb.Empty{}, nil
+}
+
+// ConfirmGroups implements the operator API. Of another tenant no group waits.
+func (s *Shard) ConfirmGroups(ctx context.Context, r *nstancev1.ConfirmGroupsRequest) (*nstancev1.ConfirmGroupsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.called(ctx)
+	out := &nstancev1.ConfirmGroupsResponse{}
+	for _, key := range slices.Sorted(maps.Keys(s.groups)) {
+		g := s.groups[key]
+		if g.Rebuilt && r.Tenant == nil && (len(r.Keys) == 0 || slices.Contains(r.Keys, key)) {
+			g = proto.CloneOf(g)
+			g.Rebuilt = false
+			s.put(g)
+			out.Confirmed = append(out.Confirmed, key)
+		}
+	}
+	return out, nil
 }
 
 // Explain implements the operator API with a group that is paused while its first

@@ -66,6 +66,8 @@ func decide(p part, now time.Time) decision {
 		return decision{action: rest, why: "retry after a failure: " + p.failed.Why, again: p.waits(now)}
 	case p.object.Status.ObservedGeneration != p.object.Generation:
 		return decision{action: send, why: "the spec has changed"}
+	case p.group.GetRebuilt():
+		return decision{action: send, why: "the shard has rebuilt the group after it lost its group file, and waits to hear what it should be"}
 	case p.drifted():
 		return p.mend(now)
 	}

@@ -111,6 +111,10 @@ func TestO5_Decide(t *testing.T) {
 			decision{action: repair, why: "somebody else has changed the group"},
 		},
 		{
+			"the shard has lost and rebuilt it", quiet(func(p *part) { p.group.Rebuilt = true }),
+			decision{action: send, why: "the shard has rebuilt the group after it lost its group file, and waits to hear what it should be"},
+		},
+		{
 			"somebody else changed it a moment after a repair", quiet(repaired(1, time.Minute-1)),
 			decision{action: rest, again: 1, why: "somebody else has changed the group; it was repaired a moment ago"},
 		},

@@ -818,6 +818,107 @@ func (x *UpsertGroupRequest) GetTakeover() bool {
 	return false
 }
 
+// Groups that are to go on as they were rebuilt.
+type ConfirmGroupsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Keys of the groups; none: all of the tenant that wait.
+	Keys []string `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	// Tenant that owns the groups; absent: the caller's.
+	Tenant        *string `protobuf:"bytes,2,opt,name=tenant,proto3,oneof" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmGroupsRequest) Reset() {
+	*x = ConfirmGroupsRequest{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmGroupsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmGroupsRequest) ProtoMessage() {}
+
+func (x *ConfirmGroupsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmGroupsRequest.ProtoReflect.Descriptor instead.
+func (*ConfirmGroupsRequest) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ConfirmGroupsRequest) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *ConfirmGroupsRequest) GetTenant() string {
+	if x != nil && x.Tenant != nil {
+		return *x.Tenant
+	}
+	return ""
+}
+
+// Which groups go on.
+type ConfirmGroupsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Keys of the groups that had waited, in order.
+	Confirmed     []string `protobuf:"bytes,1,rep,name=confirmed,proto3" json:"confirmed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmGroupsResponse) Reset() {
+	*x = ConfirmGroupsResponse{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmGroupsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmGroupsResponse) ProtoMessage() {}
+
+func (x *ConfirmGroupsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmGroupsResponse.ProtoReflect.Descriptor instead.
+func (*ConfirmGroupsResponse) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ConfirmGroupsResponse) GetConfirmed() []string {
+	if x != nil {
+		return x.Confirmed
+	}
+	return nil
+}
+
 // DeleteGroupRequest names the group to be deleted.
 type DeleteGroupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -833,7 +934,7 @@ type DeleteGroupRequest struct {
 
 func (x *DeleteGroupRequest) Reset() {
 	*x = DeleteGroupRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[12]
+	mi := &file_nstance_v1_operator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +946,7 @@ func (x *DeleteGroupRequest) String() string {
 func (*DeleteGroupRequest) ProtoMessage() {}
 
 func (x *DeleteGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[12]
+	mi := &file_nstance_v1_operator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +959,7 @@ func (x *DeleteGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteGroupRequest.ProtoReflect.Descriptor instead.
 func (*DeleteGroupRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{12}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DeleteGroupRequest) GetKey() string {
@@ -958,14 +1059,17 @@ type GroupStatus struct {
 	Conditions []*Condition `protobuf:"bytes,34,rep,name=conditions,proto3" json:"conditions,omitempty"`
 	// Size that the server's configuration file gives the group. What the API set is
 	// stronger, see size. Absent: the file does not have the group, or gives it no size.
-	StaticSize    *int32 `protobuf:"varint,35,opt,name=static_size,json=staticSize,proto3,oneof" json:"static_size,omitempty"`
+	StaticSize *int32 `protobuf:"varint,35,opt,name=static_size,json=staticSize,proto3,oneof" json:"static_size,omitempty"`
+	// Whether what the API had set was rebuilt after the server had lost it. Nothing is
+	// created, deleted or rotated in the group until UpsertGroup or ConfirmGroups.
+	Rebuilt       bool `protobuf:"varint,36,opt,name=rebuilt,proto3" json:"rebuilt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[13]
+	mi := &file_nstance_v1_operator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -977,7 +1081,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[13]
+	mi := &file_nstance_v1_operator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -990,7 +1094,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GroupStatus) GetKey() string {
@@ -1238,6 +1342,13 @@ func (x *GroupStatus) GetStaticSize() int32 {
 	return 0
 }
 
+func (x *GroupStatus) GetRebuilt() bool {
+	if x != nil {
+		return x.Rebuilt
+	}
+	return false
+}
+
 // Gpu describes the accelerators of one instance.
 type Gpu struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1251,7 +1362,7 @@ type Gpu struct {
 
 func (x *Gpu) Reset() {
 	*x = Gpu{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[14]
+	mi := &file_nstance_v1_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1374,7 @@ func (x *Gpu) String() string {
 func (*Gpu) ProtoMessage() {}
 
 func (x *Gpu) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[14]
+	mi := &file_nstance_v1_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1387,7 @@ func (x *Gpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gpu.ProtoReflect.Descriptor instead.
 func (*Gpu) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Gpu) GetType() string {
@@ -1315,7 +1426,7 @@ type InstanceConfig struct {
 
 func (x *InstanceConfig) Reset() {
 	*x = InstanceConfig{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[15]
+	mi := &file_nstance_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1438,7 @@ func (x *InstanceConfig) String() string {
 func (*InstanceConfig) ProtoMessage() {}
 
 func (x *InstanceConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[15]
+	mi := &file_nstance_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1451,7 @@ func (x *InstanceConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceConfig.ProtoReflect.Descriptor instead.
 func (*InstanceConfig) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *InstanceConfig) GetGroup() string {
@@ -1404,7 +1515,7 @@ type CreateInstanceRequest struct {
 
 func (x *CreateInstanceRequest) Reset() {
 	*x = CreateInstanceRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[16]
+	mi := &file_nstance_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1527,7 @@ func (x *CreateInstanceRequest) String() string {
 func (*CreateInstanceRequest) ProtoMessage() {}
 
 func (x *CreateInstanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[16]
+	mi := &file_nstance_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1540,7 @@ func (x *CreateInstanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInstanceRequest.ProtoReflect.Descriptor instead.
 func (*CreateInstanceRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CreateInstanceRequest) GetInstanceId() string {
@@ -1473,7 +1584,7 @@ type CreateInstanceResponse struct {
 
 func (x *CreateInstanceResponse) Reset() {
 	*x = CreateInstanceResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[17]
+	mi := &file_nstance_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1485,7 +1596,7 @@ func (x *CreateInstanceResponse) String() string {
 func (*CreateInstanceResponse) ProtoMessage() {}
 
 func (x *CreateInstanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[17]
+	mi := &file_nstance_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1498,7 +1609,7 @@ func (x *CreateInstanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInstanceResponse.ProtoReflect.Descriptor instead.
 func (*CreateInstanceResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CreateInstanceResponse) GetInstanceId() string {
@@ -1533,7 +1644,7 @@ type DeleteInstanceRequest struct {
 
 func (x *DeleteInstanceRequest) Reset() {
 	*x = DeleteInstanceRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[18]
+	mi := &file_nstance_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1545,7 +1656,7 @@ func (x *DeleteInstanceRequest) String() string {
 func (*DeleteInstanceRequest) ProtoMessage() {}
 
 func (x *DeleteInstanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[18]
+	mi := &file_nstance_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1558,7 +1669,7 @@ func (x *DeleteInstanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteInstanceRequest.ProtoReflect.Descriptor instead.
 func (*DeleteInstanceRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeleteInstanceRequest) GetInstanceId() string {
@@ -1600,7 +1711,7 @@ type DeleteInstanceResponse struct {
 
 func (x *DeleteInstanceResponse) Reset() {
 	*x = DeleteInstanceResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[19]
+	mi := &file_nstance_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1612,7 +1723,7 @@ func (x *DeleteInstanceResponse) String() string {
 func (*DeleteInstanceResponse) ProtoMessage() {}
 
 func (x *DeleteInstanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[19]
+	mi := &file_nstance_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1625,7 +1736,7 @@ func (x *DeleteInstanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteInstanceResponse.ProtoReflect.Descriptor instead.
 func (*DeleteInstanceResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeleteInstanceResponse) GetStatus() string {
@@ -1646,7 +1757,7 @@ type GetInstanceStatusRequest struct {
 
 func (x *GetInstanceStatusRequest) Reset() {
 	*x = GetInstanceStatusRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[20]
+	mi := &file_nstance_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1769,7 @@ func (x *GetInstanceStatusRequest) String() string {
 func (*GetInstanceStatusRequest) ProtoMessage() {}
 
 func (x *GetInstanceStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[20]
+	mi := &file_nstance_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1782,7 @@ func (x *GetInstanceStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstanceStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetInstanceStatusRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetInstanceStatusRequest) GetInstanceId() string {
@@ -1729,7 +1840,7 @@ type InstanceStatus struct {
 
 func (x *InstanceStatus) Reset() {
 	*x = InstanceStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[21]
+	mi := &file_nstance_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1741,7 +1852,7 @@ func (x *InstanceStatus) String() string {
 func (*InstanceStatus) ProtoMessage() {}
 
 func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[21]
+	mi := &file_nstance_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1754,7 +1865,7 @@ func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceStatus.ProtoReflect.Descriptor instead.
 func (*InstanceStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *InstanceStatus) GetInstanceId() string {
@@ -1903,7 +2014,7 @@ type Condemned struct {
 
 func (x *Condemned) Reset() {
 	*x = Condemned{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[22]
+	mi := &file_nstance_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +2026,7 @@ func (x *Condemned) String() string {
 func (*Condemned) ProtoMessage() {}
 
 func (x *Condemned) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[22]
+	mi := &file_nstance_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +2039,7 @@ func (x *Condemned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condemned.ProtoReflect.Descriptor instead.
 func (*Condemned) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Condemned) GetReason() string {
@@ -1958,7 +2069,7 @@ type ListInstancesRequest struct {
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[23]
+	mi := &file_nstance_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2081,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[23]
+	mi := &file_nstance_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2094,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListInstancesRequest) GetPageToken() string {
@@ -2015,7 +2126,7 @@ type ListInstancesResponse struct {
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[24]
+	mi := &file_nstance_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2138,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[24]
+	mi := &file_nstance_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2151,7 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListInstancesResponse) GetInstances() []*InstanceStatus {
@@ -2081,7 +2192,7 @@ type AcknowledgeDrainedRequest struct {
 
 func (x *AcknowledgeDrainedRequest) Reset() {
 	*x = AcknowledgeDrainedRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[25]
+	mi := &file_nstance_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2204,7 @@ func (x *AcknowledgeDrainedRequest) String() string {
 func (*AcknowledgeDrainedRequest) ProtoMessage() {}
 
 func (x *AcknowledgeDrainedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[25]
+	mi := &file_nstance_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2217,7 @@ func (x *AcknowledgeDrainedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeDrainedRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeDrainedRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AcknowledgeDrainedRequest) GetInstanceId() string {
@@ -2156,7 +2267,7 @@ type GetServerInfoResponse struct {
 
 func (x *GetServerInfoResponse) Reset() {
 	*x = GetServerInfoResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[26]
+	mi := &file_nstance_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +2279,7 @@ func (x *GetServerInfoResponse) String() string {
 func (*GetServerInfoResponse) ProtoMessage() {}
 
 func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[26]
+	mi := &file_nstance_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +2292,7 @@ func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetServerInfoResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetServerInfoResponse) GetClusterId() string {
@@ -2236,7 +2347,7 @@ type SetPauseRequest struct {
 
 func (x *SetPauseRequest) Reset() {
 	*x = SetPauseRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[27]
+	mi := &file_nstance_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2248,7 +2359,7 @@ func (x *SetPauseRequest) String() string {
 func (*SetPauseRequest) ProtoMessage() {}
 
 func (x *SetPauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[27]
+	mi := &file_nstance_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2261,7 +2372,7 @@ func (x *SetPauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPauseRequest.ProtoReflect.Descriptor instead.
 func (*SetPauseRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SetPauseRequest) GetScope() string {
@@ -2305,7 +2416,7 @@ type ClearPauseRequest struct {
 
 func (x *ClearPauseRequest) Reset() {
 	*x = ClearPauseRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[28]
+	mi := &file_nstance_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2317,7 +2428,7 @@ func (x *ClearPauseRequest) String() string {
 func (*ClearPauseRequest) ProtoMessage() {}
 
 func (x *ClearPauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[28]
+	mi := &file_nstance_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2330,7 +2441,7 @@ func (x *ClearPauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearPauseRequest.ProtoReflect.Descriptor instead.
 func (*ClearPauseRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ClearPauseRequest) GetScope() string {
@@ -2366,7 +2477,7 @@ type Pause struct {
 
 func (x *Pause) Reset() {
 	*x = Pause{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[29]
+	mi := &file_nstance_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2378,7 +2489,7 @@ func (x *Pause) String() string {
 func (*Pause) ProtoMessage() {}
 
 func (x *Pause) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[29]
+	mi := &file_nstance_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2391,7 +2502,7 @@ func (x *Pause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pause.ProtoReflect.Descriptor instead.
 func (*Pause) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Pause) GetScope() string {
@@ -2445,7 +2556,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[30]
+	mi := &file_nstance_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +2568,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[30]
+	mi := &file_nstance_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +2581,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ExplainRequest) GetTarget() isExplainRequest_Target {
@@ -2535,7 +2646,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[31]
+	mi := &file_nstance_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2547,7 +2658,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[31]
+	mi := &file_nstance_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2560,7 +2671,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ExplainResponse) GetGroup() *GroupStatus {
@@ -2617,7 +2728,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[32]
+	mi := &file_nstance_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2629,7 +2740,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[32]
+	mi := &file_nstance_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2642,7 +2753,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Condition) GetType() string {
@@ -2701,7 +2812,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[33]
+	mi := &file_nstance_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2713,7 +2824,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[33]
+	mi := &file_nstance_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2726,7 +2837,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Decision) GetTime() *timestamppb.Timestamp {
@@ -2782,7 +2893,7 @@ type ListHeldVMsResponse struct {
 
 func (x *ListHeldVMsResponse) Reset() {
 	*x = ListHeldVMsResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[34]
+	mi := &file_nstance_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +2905,7 @@ func (x *ListHeldVMsResponse) String() string {
 func (*ListHeldVMsResponse) ProtoMessage() {}
 
 func (x *ListHeldVMsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[34]
+	mi := &file_nstance_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +2918,7 @@ func (x *ListHeldVMsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHeldVMsResponse.ProtoReflect.Descriptor instead.
 func (*ListHeldVMsResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListHeldVMsResponse) GetVms() []*HeldVM {
@@ -2840,7 +2951,7 @@ type HeldVM struct {
 
 func (x *HeldVM) Reset() {
 	*x = HeldVM{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	mi := &file_nstance_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2852,7 +2963,7 @@ func (x *HeldVM) String() string {
 func (*HeldVM) ProtoMessage() {}
 
 func (x *HeldVM) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	mi := &file_nstance_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2865,7 +2976,7 @@ func (x *HeldVM) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldVM.ProtoReflect.Descriptor instead.
 func (*HeldVM) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *HeldVM) GetProviderInstanceId() string {
@@ -2928,7 +3039,7 @@ type AdoptVMRequest struct {
 
 func (x *AdoptVMRequest) Reset() {
 	*x = AdoptVMRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[36]
+	mi := &file_nstance_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2940,7 +3051,7 @@ func (x *AdoptVMRequest) String() string {
 func (*AdoptVMRequest) ProtoMessage() {}
 
 func (x *AdoptVMRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[36]
+	mi := &file_nstance_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2953,7 +3064,7 @@ func (x *AdoptVMRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptVMRequest.ProtoReflect.Descriptor instead.
 func (*AdoptVMRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AdoptVMRequest) GetProviderInstanceId() string {
@@ -2978,7 +3089,7 @@ type SleepTenantRequest struct {
 
 func (x *SleepTenantRequest) Reset() {
 	*x = SleepTenantRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[37]
+	mi := &file_nstance_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2990,7 +3101,7 @@ func (x *SleepTenantRequest) String() string {
 func (*SleepTenantRequest) ProtoMessage() {}
 
 func (x *SleepTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[37]
+	mi := &file_nstance_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3003,7 +3114,7 @@ func (x *SleepTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SleepTenantRequest.ProtoReflect.Descriptor instead.
 func (*SleepTenantRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SleepTenantRequest) GetTenant() string {
@@ -3042,7 +3153,7 @@ type SleepTenantResponse struct {
 
 func (x *SleepTenantResponse) Reset() {
 	*x = SleepTenantResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[38]
+	mi := &file_nstance_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3054,7 +3165,7 @@ func (x *SleepTenantResponse) String() string {
 func (*SleepTenantResponse) ProtoMessage() {}
 
 func (x *SleepTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[38]
+	mi := &file_nstance_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3067,7 +3178,7 @@ func (x *SleepTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SleepTenantResponse.ProtoReflect.Descriptor instead.
 func (*SleepTenantResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SleepTenantResponse) GetResult() string {
@@ -3104,7 +3215,7 @@ type WakeTenantRequest struct {
 
 func (x *WakeTenantRequest) Reset() {
 	*x = WakeTenantRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[39]
+	mi := &file_nstance_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3116,7 +3227,7 @@ func (x *WakeTenantRequest) String() string {
 func (*WakeTenantRequest) ProtoMessage() {}
 
 func (x *WakeTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[39]
+	mi := &file_nstance_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3129,7 +3240,7 @@ func (x *WakeTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeTenantRequest.ProtoReflect.Descriptor instead.
 func (*WakeTenantRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WakeTenantRequest) GetTenant() string {
@@ -3161,7 +3272,7 @@ type WakeTenantResponse struct {
 
 func (x *WakeTenantResponse) Reset() {
 	*x = WakeTenantResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[40]
+	mi := &file_nstance_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3173,7 +3284,7 @@ func (x *WakeTenantResponse) String() string {
 func (*WakeTenantResponse) ProtoMessage() {}
 
 func (x *WakeTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[40]
+	mi := &file_nstance_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3186,7 +3297,7 @@ func (x *WakeTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeTenantResponse.ProtoReflect.Descriptor instead.
 func (*WakeTenantResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WakeTenantResponse) GetResult() string {
@@ -3221,7 +3332,7 @@ type GetTenantStatusRequest struct {
 
 func (x *GetTenantStatusRequest) Reset() {
 	*x = GetTenantStatusRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[41]
+	mi := &file_nstance_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3233,7 +3344,7 @@ func (x *GetTenantStatusRequest) String() string {
 func (*GetTenantStatusRequest) ProtoMessage() {}
 
 func (x *GetTenantStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[41]
+	mi := &file_nstance_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3246,7 +3357,7 @@ func (x *GetTenantStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetTenantStatusRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetTenantStatusRequest) GetTenant() string {
@@ -3271,7 +3382,7 @@ type TenantStatus struct {
 
 func (x *TenantStatus) Reset() {
 	*x = TenantStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[42]
+	mi := &file_nstance_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3283,7 +3394,7 @@ func (x *TenantStatus) String() string {
 func (*TenantStatus) ProtoMessage() {}
 
 func (x *TenantStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[42]
+	mi := &file_nstance_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3296,7 +3407,7 @@ func (x *TenantStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantStatus.ProtoReflect.Descriptor instead.
 func (*TenantStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *TenantStatus) GetStatus() string {
@@ -3335,7 +3446,7 @@ type TenantListener struct {
 
 func (x *TenantListener) Reset() {
 	*x = TenantListener{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[43]
+	mi := &file_nstance_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3347,7 +3458,7 @@ func (x *TenantListener) String() string {
 func (*TenantListener) ProtoMessage() {}
 
 func (x *TenantListener) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[43]
+	mi := &file_nstance_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3360,7 +3471,7 @@ func (x *TenantListener) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantListener.ProtoReflect.Descriptor instead.
 func (*TenantListener) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *TenantListener) GetListener() string {
@@ -3397,7 +3508,7 @@ type GroupEvent struct {
 
 func (x *GroupEvent) Reset() {
 	*x = GroupEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[44]
+	mi := &file_nstance_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3409,7 +3520,7 @@ func (x *GroupEvent) String() string {
 func (*GroupEvent) ProtoMessage() {}
 
 func (x *GroupEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[44]
+	mi := &file_nstance_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3422,7 +3533,7 @@ func (x *GroupEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupEvent.ProtoReflect.Descriptor instead.
 func (*GroupEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GroupEvent) GetType() string {
@@ -3451,7 +3562,7 @@ type WatchInstancesRequest struct {
 
 func (x *WatchInstancesRequest) Reset() {
 	*x = WatchInstancesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[45]
+	mi := &file_nstance_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3463,7 +3574,7 @@ func (x *WatchInstancesRequest) String() string {
 func (*WatchInstancesRequest) ProtoMessage() {}
 
 func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[45]
+	mi := &file_nstance_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3476,7 +3587,7 @@ func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInstancesRequest.ProtoReflect.Descriptor instead.
 func (*WatchInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WatchInstancesRequest) GetCoordinatesDrains() bool {
@@ -3516,7 +3627,7 @@ type InstanceEvent struct {
 
 func (x *InstanceEvent) Reset() {
 	*x = InstanceEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[46]
+	mi := &file_nstance_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3528,7 +3639,7 @@ func (x *InstanceEvent) String() string {
 func (*InstanceEvent) ProtoMessage() {}
 
 func (x *InstanceEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[46]
+	mi := &file_nstance_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3541,7 +3652,7 @@ func (x *InstanceEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceEvent.ProtoReflect.Descriptor instead.
 func (*InstanceEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *InstanceEvent) GetInstanceId() string {
@@ -3629,7 +3740,7 @@ type ErrorEvent struct {
 
 func (x *ErrorEvent) Reset() {
 	*x = ErrorEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[47]
+	mi := &file_nstance_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3641,7 +3752,7 @@ func (x *ErrorEvent) String() string {
 func (*ErrorEvent) ProtoMessage() {}
 
 func (x *ErrorEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[47]
+	mi := &file_nstance_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3654,7 +3765,7 @@ func (x *ErrorEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorEvent.ProtoReflect.Descriptor instead.
 func (*ErrorEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ErrorEvent) GetGroup() string {
@@ -3765,11 +3876,17 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\rexpected_etag\x18\x03 \x01(\tH\x00R\fexpectedEtag\x88\x01\x01\x12\x18\n" +
 	"\amanager\x18\x04 \x01(\tR\amanager\x12\x1a\n" +
 	"\btakeover\x18\x05 \x01(\bR\btakeoverB\x10\n" +
-	"\x0e_expected_etag\"\\\n" +
+	"\x0e_expected_etag\"R\n" +
+	"\x14ConfirmGroupsRequest\x12\x12\n" +
+	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x1b\n" +
+	"\x06tenant\x18\x02 \x01(\tH\x00R\x06tenant\x88\x01\x01B\t\n" +
+	"\a_tenant\"5\n" +
+	"\x15ConfirmGroupsResponse\x12\x1c\n" +
+	"\tconfirmed\x18\x01 \x03(\tR\tconfirmed\"\\\n" +
 	"\x12DeleteGroupRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
 	"\amanager\x18\x02 \x01(\tR\amanager\x12\x1a\n" +
-	"\btakeover\x18\x03 \x01(\bR\btakeover\"\xc1\n" +
+	"\btakeover\x18\x03 \x01(\bR\btakeover\"\xdb\n" +
 	"\n" +
 	"\vGroupStatus\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
@@ -3812,7 +3929,8 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"conditions\x18\" \x03(\v2\x15.nstance.v1.ConditionR\n" +
 	"conditions\x12$\n" +
 	"\vstatic_size\x18# \x01(\x05H\x00R\n" +
-	"staticSize\x88\x01\x01\x1a7\n" +
+	"staticSize\x88\x01\x01\x12\x18\n" +
+	"\arebuilt\x18$ \x01(\bR\arebuilt\x1a7\n" +
 	"\tVarsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
@@ -4019,7 +4137,7 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x05error\x18\x05 \x01(\tR\x05error\x128\n" +
 	"\ttimestamp\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\ttimestampB\b\n" +
 	"\x06_groupB\x0e\n" +
-	"\f_instance_id2\xc0\x0e\n" +
+	"\f_instance_id2\x96\x0f\n" +
 	"\x0fOperatorService\x12]\n" +
 	"\x10RenewCertificate\x12#.nstance.v1.RenewCertificateRequest\x1a$.nstance.v1.RenewCertificateResponse\x12N\n" +
 	"\x0fGetConfigStatus\x12\x16.google.protobuf.Empty\x1a#.nstance.v1.GetConfigStatusResponse\x12J\n" +
@@ -4029,7 +4147,8 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"ListGroups\x12\x16.google.protobuf.Empty\x1a\x1e.nstance.v1.ListGroupsResponse\x12F\n" +
 	"\vUpsertGroup\x12\x1e.nstance.v1.UpsertGroupRequest\x1a\x17.nstance.v1.GroupStatus\x12E\n" +
-	"\vDeleteGroup\x12\x1e.nstance.v1.DeleteGroupRequest\x1a\x16.google.protobuf.Empty\x12W\n" +
+	"\vDeleteGroup\x12\x1e.nstance.v1.DeleteGroupRequest\x1a\x16.google.protobuf.Empty\x12T\n" +
+	"\rConfirmGroups\x12 .nstance.v1.ConfirmGroupsRequest\x1a!.nstance.v1.ConfirmGroupsResponse\x12W\n" +
 	"\x0eCreateInstance\x12!.nstance.v1.CreateInstanceRequest\x1a\".nstance.v1.CreateInstanceResponse\x12W\n" +
 	"\x0eDeleteInstance\x12!.nstance.v1.DeleteInstanceRequest\x1a\".nstance.v1.DeleteInstanceResponse\x12U\n" +
 	"\x11GetInstanceStatus\x12$.nstance.v1.GetInstanceStatusRequest\x1a\x1a.nstance.v1.InstanceStatus\x12T\n" +
@@ -4062,7 +4181,7 @@ func file_nstance_v1_operator_proto_rawDescGZIP() []byte {
 	return file_nstance_v1_operator_proto_rawDescData
 }
 
-var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_nstance_v1_operator_proto_goTypes = []any{
 	(*StringMap)(nil),                 // 0: nstance.v1.StringMap
 	(*StringList)(nil),                // 1: nstance.v1.StringList
@@ -4076,150 +4195,154 @@ var file_nstance_v1_operator_proto_goTypes = []any{
 	(*ListGroupsResponse)(nil),        // 9: nstance.v1.ListGroupsResponse
 	(*GroupConfig)(nil),               // 10: nstance.v1.GroupConfig
 	(*UpsertGroupRequest)(nil),        // 11: nstance.v1.UpsertGroupRequest
-	(*DeleteGroupRequest)(nil),        // 12: nstance.v1.DeleteGroupRequest
-	(*GroupStatus)(nil),               // 13: nstance.v1.GroupStatus
-	(*Gpu)(nil),                       // 14: nstance.v1.Gpu
-	(*InstanceConfig)(nil),            // 15: nstance.v1.InstanceConfig
-	(*CreateInstanceRequest)(nil),     // 16: nstance.v1.CreateInstanceRequest
-	(*CreateInstanceResponse)(nil),    // 17: nstance.v1.CreateInstanceResponse
-	(*DeleteInstanceRequest)(nil),     // 18: nstance.v1.DeleteInstanceRequest
-	(*DeleteInstanceResponse)(nil),    // 19: nstance.v1.DeleteInstanceResponse
-	(*GetInstanceStatusRequest)(nil),  // 20: nstance.v1.GetInstanceStatusRequest
-	(*InstanceStatus)(nil),            // 21: nstance.v1.InstanceStatus
-	(*Condemned)(nil),                 // 22: nstance.v1.Condemned
-	(*ListInstancesRequest)(nil),      // 23: nstance.v1.ListInstancesRequest
-	(*ListInstancesResponse)(nil),     // 24: nstance.v1.ListInstancesResponse
-	(*AcknowledgeDrainedRequest)(nil), // 25: nstance.v1.AcknowledgeDrainedRequest
-	(*GetServerInfoResponse)(nil),     // 26: nstance.v1.GetServerInfoResponse
-	(*SetPauseRequest)(nil),           // 27: nstance.v1.SetPauseRequest
-	(*ClearPauseRequest)(nil),         // 28: nstance.v1.ClearPauseRequest
-	(*Pause)(nil),                     // 29: nstance.v1.Pause
-	(*ExplainRequest)(nil),            // 30: nstance.v1.ExplainRequest
-	(*ExplainResponse)(nil),           // 31: nstance.v1.ExplainResponse
-	(*Condition)(nil),                 // 32: nstance.v1.Condition
-	(*Decision)(nil),                  // 33: nstance.v1.Decision
-	(*ListHeldVMsResponse)(nil),       // 34: nstance.v1.ListHeldVMsResponse
-	(*HeldVM)(nil),                    // 35: nstance.v1.HeldVM
-	(*AdoptVMRequest)(nil),            // 36: nstance.v1.AdoptVMRequest
-	(*SleepTenantRequest)(nil),        // 37: nstance.v1.SleepTenantRequest
-	(*SleepTenantResponse)(nil),       // 38: nstance.v1.SleepTenantResponse
-	(*WakeTenantRequest)(nil),         // 39: nstance.v1.WakeTenantRequest
-	(*WakeTenantResponse)(nil),        // 40: nstance.v1.WakeTenantResponse
-	(*GetTenantStatusRequest)(nil),    // 41: nstance.v1.GetTenantStatusRequest
-	(*TenantStatus)(nil),              // 42: nstance.v1.TenantStatus
-	(*TenantListener)(nil),            // 43: nstance.v1.TenantListener
-	(*GroupEvent)(nil),                // 44: nstance.v1.GroupEvent
-	(*WatchInstancesRequest)(nil),     // 45: nstance.v1.WatchInstancesRequest
-	(*InstanceEvent)(nil),             // 46: nstance.v1.InstanceEvent
-	(*ErrorEvent)(nil),                // 47: nstance.v1.ErrorEvent
-	nil,                               // 48: nstance.v1.StringMap.ValuesEntry
-	nil,                               // 49: nstance.v1.GroupStatus.VarsEntry
-	nil,                               // 50: nstance.v1.GroupStatus.CapacityEntry
-	(*timestamppb.Timestamp)(nil),     // 51: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 52: google.protobuf.Duration
-	(*emptypb.Empty)(nil),             // 53: google.protobuf.Empty
+	(*ConfirmGroupsRequest)(nil),      // 12: nstance.v1.ConfirmGroupsRequest
+	(*ConfirmGroupsResponse)(nil),     // 13: nstance.v1.ConfirmGroupsResponse
+	(*DeleteGroupRequest)(nil),        // 14: nstance.v1.DeleteGroupRequest
+	(*GroupStatus)(nil),               // 15: nstance.v1.GroupStatus
+	(*Gpu)(nil),                       // 16: nstance.v1.Gpu
+	(*InstanceConfig)(nil),            // 17: nstance.v1.InstanceConfig
+	(*CreateInstanceRequest)(nil),     // 18: nstance.v1.CreateInstanceRequest
+	(*CreateInstanceResponse)(nil),    // 19: nstance.v1.CreateInstanceResponse
+	(*DeleteInstanceRequest)(nil),     // 20: nstance.v1.DeleteInstanceRequest
+	(*DeleteInstanceResponse)(nil),    // 21: nstance.v1.DeleteInstanceResponse
+	(*GetInstanceStatusRequest)(nil),  // 22: nstance.v1.GetInstanceStatusRequest
+	(*InstanceStatus)(nil),            // 23: nstance.v1.InstanceStatus
+	(*Condemned)(nil),                 // 24: nstance.v1.Condemned
+	(*ListInstancesRequest)(nil),      // 25: nstance.v1.ListInstancesRequest
+	(*ListInstancesResponse)(nil),     // 26: nstance.v1.ListInstancesResponse
+	(*AcknowledgeDrainedRequest)(nil), // 27: nstance.v1.AcknowledgeDrainedRequest
+	(*GetServerInfoResponse)(nil),     // 28: nstance.v1.GetServerInfoResponse
+	(*SetPauseRequest)(nil),           // 29: nstance.v1.SetPauseRequest
+	(*ClearPauseRequest)(nil),         // 30: nstance.v1.ClearPauseRequest
+	(*Pause)(nil),                     // 31: nstance.v1.Pause
+	(*ExplainRequest)(nil),            // 32: nstance.v1.ExplainRequest
+	(*ExplainResponse)(nil),           // 33: nstance.v1.ExplainResponse
+	(*Condition)(nil),                 // 34: nstance.v1.Condition
+	(*Decision)(nil),                  // 35: nstance.v1.Decision
+	(*ListHeldVMsResponse)(nil),       // 36: nstance.v1.ListHeldVMsResponse
+	(*HeldVM)(nil),                    // 37: nstance.v1.HeldVM
+	(*AdoptVMRequest)(nil),            // 38: nstance.v1.AdoptVMRequest
+	(*SleepTenantRequest)(nil),        // 39: nstance.v1.SleepTenantRequest
+	(*SleepTenantResponse)(nil),       // 40: nstance.v1.SleepTenantResponse
+	(*WakeTenantRequest)(nil),         // 41: nstance.v1.WakeTenantRequest
+	(*WakeTenantResponse)(nil),        // 42: nstance.v1.WakeTenantResponse
+	(*GetTenantStatusRequest)(nil),    // 43: nstance.v1.GetTenantStatusRequest
+	(*TenantStatus)(nil),              // 44: nstance.v1.TenantStatus
+	(*TenantListener)(nil),            // 45: nstance.v1.TenantListener
+	(*GroupEvent)(nil),                // 46: nstance.v1.GroupEvent
+	(*WatchInstancesRequest)(nil),     // 47: nstance.v1.WatchInstancesRequest
+	(*InstanceEvent)(nil),             // 48: nstance.v1.InstanceEvent
+	(*ErrorEvent)(nil),                // 49: nstance.v1.ErrorEvent
+	nil,                               // 50: nstance.v1.StringMap.ValuesEntry
+	nil,                               // 51: nstance.v1.GroupStatus.VarsEntry
+	nil,                               // 52: nstance.v1.GroupStatus.CapacityEntry
+	(*timestamppb.Timestamp)(nil),     // 53: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 54: google.protobuf.Duration
+	(*emptypb.Empty)(nil),             // 55: google.protobuf.Empty
 }
 var file_nstance_v1_operator_proto_depIdxs = []int32{
-	48, // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
-	51, // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
-	51, // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
+	50, // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
+	53, // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
+	53, // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
 	8,  // 3: nstance.v1.PlanConfigResponse.groups:type_name -> nstance.v1.GroupPlan
-	13, // 4: nstance.v1.ListGroupsResponse.groups:type_name -> nstance.v1.GroupStatus
+	15, // 4: nstance.v1.ListGroupsResponse.groups:type_name -> nstance.v1.GroupStatus
 	0,  // 5: nstance.v1.GroupConfig.vars:type_name -> nstance.v1.StringMap
 	0,  // 6: nstance.v1.GroupConfig.args:type_name -> nstance.v1.StringMap
 	1,  // 7: nstance.v1.GroupConfig.instance_types:type_name -> nstance.v1.StringList
 	1,  // 8: nstance.v1.GroupConfig.load_balancers:type_name -> nstance.v1.StringList
 	10, // 9: nstance.v1.UpsertGroupRequest.config:type_name -> nstance.v1.GroupConfig
-	49, // 10: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
-	52, // 11: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
-	50, // 12: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
-	14, // 13: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
+	51, // 10: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
+	54, // 11: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
+	52, // 12: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
+	16, // 13: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
 	10, // 14: nstance.v1.GroupStatus.dynamic:type_name -> nstance.v1.GroupConfig
-	29, // 15: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
-	32, // 16: nstance.v1.GroupStatus.conditions:type_name -> nstance.v1.Condition
+	31, // 15: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
+	34, // 16: nstance.v1.GroupStatus.conditions:type_name -> nstance.v1.Condition
 	0,  // 17: nstance.v1.InstanceConfig.vars:type_name -> nstance.v1.StringMap
 	1,  // 18: nstance.v1.InstanceConfig.load_balancers:type_name -> nstance.v1.StringList
-	15, // 19: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
-	51, // 20: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
-	51, // 21: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
-	51, // 22: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
-	22, // 23: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
-	51, // 24: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
-	21, // 25: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
-	51, // 26: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
-	51, // 27: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
-	51, // 28: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
-	13, // 29: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
-	21, // 30: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
-	32, // 31: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
-	33, // 32: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
-	33, // 33: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
-	51, // 34: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
-	51, // 35: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
-	51, // 36: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	51, // 37: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
-	35, // 38: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
-	51, // 39: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
-	51, // 40: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
-	51, // 41: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
-	51, // 42: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
-	51, // 43: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
-	43, // 44: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
-	51, // 45: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
-	13, // 46: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
-	51, // 47: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
-	51, // 48: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
-	51, // 49: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
+	17, // 19: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
+	53, // 20: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
+	53, // 21: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
+	53, // 22: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
+	24, // 23: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
+	53, // 24: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
+	23, // 25: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
+	53, // 26: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
+	53, // 27: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
+	53, // 28: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
+	15, // 29: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
+	23, // 30: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
+	34, // 31: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
+	35, // 32: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
+	35, // 33: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
+	53, // 34: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	53, // 35: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
+	53, // 36: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	53, // 37: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
+	37, // 38: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
+	53, // 39: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
+	53, // 40: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
+	53, // 41: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
+	53, // 42: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
+	53, // 43: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
+	45, // 44: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
+	53, // 45: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
+	15, // 46: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
+	53, // 47: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
+	53, // 48: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
+	53, // 49: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
 	2,  // 50: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
-	53, // 51: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
-	53, // 52: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
+	55, // 51: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
+	55, // 52: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
 	6,  // 53: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
-	53, // 54: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
+	55, // 54: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
 	11, // 55: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
-	12, // 56: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
-	16, // 57: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
-	18, // 58: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
-	20, // 59: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
-	23, // 60: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
-	25, // 61: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
-	53, // 62: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
-	27, // 63: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
-	28, // 64: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
-	30, // 65: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
-	53, // 66: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
-	36, // 67: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
-	37, // 68: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
-	39, // 69: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
-	41, // 70: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
-	53, // 71: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
-	45, // 72: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
-	53, // 73: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
-	3,  // 74: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
-	4,  // 75: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
-	5,  // 76: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
-	7,  // 77: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
-	9,  // 78: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
-	13, // 79: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
-	53, // 80: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
-	17, // 81: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
-	19, // 82: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
-	21, // 83: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
-	24, // 84: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
-	53, // 85: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
-	26, // 86: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
-	29, // 87: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
-	53, // 88: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
-	31, // 89: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
-	34, // 90: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
-	21, // 91: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
-	38, // 92: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
-	40, // 93: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
-	42, // 94: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
-	44, // 95: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
-	46, // 96: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
-	47, // 97: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
-	74, // [74:98] is the sub-list for method output_type
-	50, // [50:74] is the sub-list for method input_type
+	14, // 56: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
+	12, // 57: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
+	18, // 58: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
+	20, // 59: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
+	22, // 60: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
+	25, // 61: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
+	27, // 62: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
+	55, // 63: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
+	29, // 64: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
+	30, // 65: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
+	32, // 66: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
+	55, // 67: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
+	38, // 68: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
+	39, // 69: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
+	41, // 70: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
+	43, // 71: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
+	55, // 72: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
+	47, // 73: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
+	55, // 74: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
+	3,  // 75: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
+	4,  // 76: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
+	5,  // 77: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
+	7,  // 78: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
+	9,  // 79: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
+	15, // 80: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
+	55, // 81: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
+	13, // 82: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
+	19, // 83: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
+	21, // 84: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
+	23, // 85: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
+	26, // 86: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
+	55, // 87: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
+	28, // 88: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
+	31, // 89: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
+	55, // 90: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
+	33, // 91: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
+	36, // 92: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
+	23, // 93: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
+	40, // 94: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
+	42, // 95: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
+	44, // 96: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
+	46, // 97: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
+	48, // 98: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
+	49, // 99: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
+	75, // [75:100] is the sub-list for method output_type
+	50, // [50:75] is the sub-list for method input_type
 	50, // [50:50] is the sub-list for extension type_name
 	50, // [50:50] is the sub-list for extension extendee
 	0,  // [0:50] is the sub-list for field type_name
@@ -4232,24 +4355,25 @@ func file_nstance_v1_operator_proto_init() {
 	}
 	file_nstance_v1_operator_proto_msgTypes[10].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[11].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[13].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[12].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[15].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[16].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[21].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[30].OneofWrappers = []any{
+	file_nstance_v1_operator_proto_msgTypes[17].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[18].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[23].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[32].OneofWrappers = []any{
 		(*ExplainRequest_Group)(nil),
 		(*ExplainRequest_InstanceId)(nil),
 	}
-	file_nstance_v1_operator_proto_msgTypes[39].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[40].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[47].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[41].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[42].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[49].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nstance_v1_operator_proto_rawDesc), len(file_nstance_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   51,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

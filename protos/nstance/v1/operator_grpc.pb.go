@@ -27,6 +27,7 @@ const (
 	OperatorService_ListGroups_FullMethodName         = "/nstance.v1.OperatorService/ListGroups"
 	OperatorService_UpsertGroup_FullMethodName        = "/nstance.v1.OperatorService/UpsertGroup"
 	OperatorService_DeleteGroup_FullMethodName        = "/nstance.v1.OperatorService/DeleteGroup"
+	OperatorService_ConfirmGroups_FullMethodName      = "/nstance.v1.OperatorService/ConfirmGroups"
 	OperatorService_CreateInstance_FullMethodName     = "/nstance.v1.OperatorService/CreateInstance"
 	OperatorService_DeleteInstance_FullMethodName     = "/nstance.v1.OperatorService/DeleteInstance"
 	OperatorService_GetInstanceStatus_FullMethodName  = "/nstance.v1.OperatorService/GetInstanceStatus"
@@ -82,6 +83,10 @@ type OperatorServiceClient interface {
 	// revives it meanwhile. Of a static group it removes only what the API had set.
 	// An unknown group is OK.
 	DeleteGroup(ctx context.Context, in *DeleteGroupRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// ConfirmGroups lets groups go on whose entries were rebuilt; see
+	// GroupStatus.rebuilt. PermissionDenied: another tenant's, and the caller is no
+	// administrator.
+	ConfirmGroups(ctx context.Context, in *ConfirmGroupsRequest, opts ...grpc.CallOption) (*ConfirmGroupsResponse, error)
 	// CreateInstance starts one on-demand instance and returns once its record is
 	// durable, with status `pending`. A failure of the provider shows later as status
 	// `terminated` and an ErrorEvent.
@@ -206,6 +211,16 @@ func (c *operatorServiceClient) DeleteGroup(ctx context.Context, in *DeleteGroup
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(emptypb.Empty)
 	err := c.cc.Invoke(ctx, OperatorService_DeleteGroup_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) ConfirmGroups(ctx context.Context, in *ConfirmGroupsRequest, opts ...grpc.CallOption) (*ConfirmGroupsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConfirmGroupsResponse)
+	err := c.cc.Invoke(ctx, OperatorService_ConfirmGroups_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -445,6 +460,10 @@ type OperatorServiceServer interface {
 	// revives it meanwhile. Of a static group it removes only what the API had set.
 	// An unknown group is OK.
 	DeleteGroup(context.Context, *DeleteGroupRequest) (*emptypb.Empty, error)
+	// ConfirmGroups lets groups go on whose entries were rebuilt; see
+	// GroupStatus.rebuilt. PermissionDenied: another tenant's, and the caller is no
+	// administrator.
+	ConfirmGroups(context.Context, *ConfirmGroupsRequest) (*ConfirmGroupsResponse, error)
 	// CreateInstance starts one on-demand instance and returns once its record is
 	// durable, with status `pending`. A failure of the provider shows later as status
 	// `terminated` and an ErrorEvent.
@@ -525,6 +544,9 @@ func (UnimplementedOperatorServiceServer) UpsertGroup(context.Context, *UpsertGr
 }
 func (UnimplementedOperatorServiceServer) DeleteGroup(context.Context, *DeleteGroupRequest) (*emptypb.Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteGroup not implemented")
+}
+func (UnimplementedOperatorServiceServer) ConfirmGroups(context.Context, *ConfirmGroupsRequest) (*ConfirmGroupsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ConfirmGroups not implemented")
 }
 func (UnimplementedOperatorServiceServer) CreateInstance(context.Context, *CreateInstanceRequest) (*CreateInstanceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateInstance not implemented")
@@ -720,6 +742,24 @@ func _OperatorService_DeleteGroup_Handler(srv interface{}, ctx context.Context, 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(OperatorServiceServer).DeleteGroup(ctx, req.(*DeleteGroupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_ConfirmGroups_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConfirmGroupsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ConfirmGroups(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ConfirmGroups_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ConfirmGroups(ctx, req.(*ConfirmGroupsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1043,6 +1083,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteGroup",
 			Handler:    _OperatorService_DeleteGroup_Handler,
+		},
+		{
+			MethodName: "ConfirmGroups",
+			Handler:    _OperatorService_ConfirmGroups_Handler,
 		},
 		{
 			MethodName: "CreateInstance",
