@@ -84,9 +84,11 @@ func (h *hunt) markKeys() {
 	}
 	h.markPrivate("the operator's key", own)
 	h.search.Mark("the password", []byte(filePassword))
-	if err := sealed.Put(h.t.Context(), "password", []byte(filePassword), secrets.CreateOnly); err != nil {
+	path := filepath.Join(h.t.TempDir(), "password")
+	if err := os.WriteFile(path, []byte(filePassword), 0o600); err != nil {
 		h.t.Fatal(err)
 	}
+	h.Cluster("secret", "put", "password", "--from-file", path, "--create-only")
 	h.SetConfig(strings.Replace(h.Config(), `"subnet_pool": "local",`,
 		`"subnet_pool": "local", "files": { "password": { "kind": "secret", "source": "password" } },`, 1))
 }
