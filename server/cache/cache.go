@@ -60,7 +60,7 @@ func open(ctx context.Context, path string, opts Options, opener opener) (*Cache
 	c := &Cache{
 		log: cmp.Or(opts.Log, slog.New(slog.DiscardHandler)).With("cache", path),
 		now: opts.Now,
-		t:   newTables(), revision: map[string]uint64{},
+		t:   newTables(), revision: map[string]uint64{}, opNonce: map[string]identity.ID{},
 	}
 	if c.now == nil {
 		c.now = time.Now
@@ -83,21 +83,21 @@ func (c *Cache) clear() {
 	c.byGroup, c.byTenant = make(map[fleet.GroupID]idSet), make(map[string]idSet)
 	c.byNonce, c.byVM = make(map[string]identity.ID), make(map[string]identity.ID)
 	c.byPlace = make(map[string]idSet)
-	c.opNonce = make(map[string]identity.ID)
 	c.errorLog = newRing[string](c.t.errors, maxErrors)
 	c.decided = newRing[fleet.GroupID](c.t.decisions, maxDecisions)
 }
 
-// Reset forgets everything but the terms and the images: a leader that takes
-// over trusts nothing that it learnt before, operators included. Revisions go on
-// from where they were.
+// Reset forgets everything but the terms, the images and the operators: a leader that
+// takes over a shard trusts nothing that it learnt of it before. Operators are the
+// cluster's, and their registry knows them whoever leads. Revisions go on from where
+// they were.
 func (c *Cache) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.healthMu.Lock()
 	defer c.healthMu.Unlock()
 	for _, m := range []interface{ forget() }{
-		c.t.groups, c.t.instances, c.health, c.t.files, c.t.keys, c.t.operators, c.t.errors, c.t.decisions,
+		c.t.groups, c.t.instances, c.health, c.t.files, c.t.keys, c.t.errors, c.t.decisions,
 	} {
 		m.forget()
 	}

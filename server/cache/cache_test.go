@@ -273,7 +273,29 @@ func TestS12_RevisionsCountPerTenant(t *testing.T) {
 	}
 }
 
-func TestResetForgetsAllButTermsAndImages(t *testing.T) {
+// Whoever looks into the file finds what the documentation promises there.
+func TestTablesOfGroupsAndInstances(t *testing.T) {
+	c, path := openNew(t)
+	must(t, c.Flush(t.Context()))
+	for _, column := range []struct{ table, name string }{
+		{"groups", "tenant"}, {"groups", "group_key"}, {"groups", "runtime_config_hash"}, {"groups", "infra_config_hash"},
+		{"instances", "id"}, {"instances", "tenant"}, {"instances", "group_key"},
+	} {
+		if n := query[int](t, path, fmt.Sprintf(`SELECT count(*) FROM pragma_table_info('%s') WHERE name = '%s' AND "notnull"`, column.table, column.name)); n != 1 {
+			t.Errorf("%s.%s may be NULL", column.table, column.name)
+		}
+	}
+	for name, columns := range map[string]string{
+		"idx_instances_tenant": "tenant", "idx_instances_tenant_group": "tenant,group_key",
+		"idx_instances_provider_id": "provider_id", "idx_instances_state": "state",
+	} {
+		if got := query[string](t, path, fmt.Sprintf(`SELECT coalesce(group_concat(name), '') FROM pragma_index_info('%s')`, name)); got != columns {
+			t.Errorf("index %s is of %q, want %q", name, got, columns)
+		}
+	}
+}
+
+func TestResetForgetsAllButTermsImagesAndOperators(t *testing.T) {
 	c, path := openNew(t)
 	in := instance(t, web)
 	must(t, c.Insert(in))
@@ -286,11 +308,14 @@ func TestResetForgetsAllButTermsAndImages(t *testing.T) {
 	revision := c.Revision(web.Tenant)
 	c.Reset()
 	_, health := c.Health(in.ID)
-	if len(c.All()) != 0 || len(c.Groups()) != 0 || len(c.Operators()) != 0 || len(c.Decisions(web)) != 0 || health {
+	if len(c.All()) != 0 || len(c.Groups()) != 0 || len(c.Decisions(web)) != 0 || health {
 		t.Fatal("something is left")
 	}
 	if _, ok := c.Image("debian"); !ok || c.Term("shard") != 7 {
 		t.Fatal("terms or images are gone")
+	}
+	if len(c.Operators()) != 1 || !errors.Is(c.PutOperator(cache.Operator{ID: "opr-b", NonceSHA256: "n"}), cache.ErrExists) {
+		t.Fatal("operators or their nonces are gone")
 	}
 	must(t, c.Flush(t.Context()))
 	if n := query[int](t, path, "SELECT count(*) FROM instances"); n != 0 {

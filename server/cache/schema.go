@@ -62,9 +62,9 @@ func layout() (statements []string, version int32) {
 
 func newGroupsTable() *table[fleet.GroupID, Group] {
 	return newTableBy(compareGroups, schema{name: "groups", keys: 2, columns: []string{
-		"tenant TEXT", "group_key TEXT", "template TEXT", "is_static INTEGER", "desired_size INTEGER",
+		"tenant TEXT NOT NULL", "group_key TEXT NOT NULL", "template TEXT", "is_static INTEGER", "desired_size INTEGER",
 		"instance_type TEXT", "subnet_pool TEXT", "drain_timeout_ms INTEGER",
-		"runtime_config_hash TEXT", "infra_config_hash TEXT", "config_json TEXT", "etag TEXT",
+		"runtime_config_hash TEXT NOT NULL", "infra_config_hash TEXT NOT NULL", "config_json TEXT", "etag TEXT",
 		"deleted INTEGER", "held TEXT", "revision INTEGER",
 	}}, func(k fleet.GroupID) []any { return []any{k.Tenant, k.Name} },
 		func(k fleet.GroupID, g Group) []any {
@@ -80,9 +80,9 @@ func newGroupsTable() *table[fleet.GroupID, Group] {
 func newInstancesTable() *table[identity.ID, *Instance] {
 	return newTable(schema{
 		name: "instances", keys: 1,
-		indexes: []string{"tenant, group_key", "provider_id", "state"},
+		indexes: []index{{"tenant", "tenant"}, {"tenant_group", "tenant, group_key"}, {"provider_id", "provider_id"}, {"state", "state"}},
 		columns: []string{
-			"id TEXT", "tenant TEXT", "group_key TEXT", "kind TEXT", "template TEXT", "on_demand INTEGER",
+			"id TEXT NOT NULL", "tenant TEXT NOT NULL", "group_key TEXT NOT NULL", "kind TEXT", "template TEXT", "on_demand INTEGER",
 			"state TEXT", "power INTEGER", "verdict TEXT", "replacement_id TEXT",
 			"condemned_reason TEXT", "condemned_at INTEGER", "drain_started_at INTEGER", "drain_acked INTEGER", "delete_at INTEGER",
 			"instance_type TEXT", "arch TEXT", "subnet_pool TEXT", "subnet_id TEXT", "image_id TEXT",

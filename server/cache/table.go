@@ -27,9 +27,15 @@ type form[K comparable, V any] struct {
 // schema says how a table looks in the file.
 type schema struct {
 	name    string
-	columns []string // "name TYPE"; those of the primary key come first
+	columns []string // "name TYPE" and, where it applies, NOT NULL; those of the primary key come first
 	keys    int      // how many columns the primary key has
-	indexes []string // columns
+	indexes []index
+}
+
+// index is a further index of a table.
+type index struct {
+	name    string // after idx_TABLE_
+	columns string
 }
 
 // newTable makes a table whose key is one column.
@@ -187,8 +193,8 @@ func (s schema) names() []string {
 func (s schema) ddl() []string {
 	statements := []string{fmt.Sprintf("CREATE TABLE %s (%s, PRIMARY KEY (%s)) WITHOUT ROWID",
 		s.name, strings.Join(s.columns, ", "), strings.Join(s.names()[:s.keys], ", "))}
-	for i, columns := range s.indexes {
-		statements = append(statements, fmt.Sprintf("CREATE INDEX %s_%d ON %s (%s)", s.name, i+1, s.name, columns))
+	for _, x := range s.indexes {
+		statements = append(statements, fmt.Sprintf("CREATE INDEX idx_%s_%s ON %s (%s)", s.name, x.name, s.name, x.columns))
 	}
 	return statements
 }

@@ -139,7 +139,8 @@ func (r *Registry) forget(id identity.ID) {
 	r.opts.Log.Info("operator removed", "operator", id, "tenant", op.rec.Tenant)
 }
 
-// mirror shows a record in the cache, which nothing here reads.
+// mirror shows a record in the cache, for whoever looks into its file: what counts is
+// the record, and that a nonce is used says its mark in storage (see [Registry.Register]).
 func (r *Registry) mirror(rec bucket.OperatorRecord, etag string) {
 	if r.opts.Cache == nil {
 		return

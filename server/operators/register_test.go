@@ -2,6 +2,7 @@ package operators_test
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
@@ -82,6 +84,38 @@ func TestF39_AtOnce(t *testing.T) {
 	calls.Wait()
 	if len(won) != 1 || len(w.records()) != 1 {
 		t.Errorf("winners: %v, records: %d", won, len(w.records()))
+	}
+}
+
+// A nonce is used from its mark on, before the registration that it is for has settled: a
+// second key is refused, and said aloud, also while the first one has no record yet.
+func TestS9_F39_AnUnsettledNonceIsUsed(t *testing.T) {
+	synctest.Test(t, unsettledNonce) // the write of the record is tried again for a while
+}
+
+func unsettledNonce(t *testing.T) {
+	w := newWorld(t)
+	r := w.leader()
+	token, first := w.nonce("default", nil), newKey(t)
+	w.store.SetFaults(func(c memory.Call) memory.Fault {
+		if c.Op == memory.OpPut && strings.HasPrefix(c.Key, bucket.OperatorPrefix) {
+			return memory.Fault{Before: objectstore.ErrUnavailable} // the mark is stored, the record is not
+		}
+		return memory.Fault{}
+	})
+	try := func(key ed25519.PrivateKey) error { _, err := w.register(r, token, key); return err }
+	if err := try(first); !errors.Is(err, operators.ErrUnavailable) || len(w.records()) != 0 {
+		t.Fatalf("without its record: %v, %d records", err, len(w.records()))
+	}
+	w.store.SetFaults(nil)
+	if err := try(newKey(t)); !errors.Is(err, operators.ErrUsed) {
+		t.Errorf("another key: %v, want %v", err, operators.ErrUsed)
+	}
+	if !strings.Contains(w.log.String(), "a used nonce came with another key") {
+		t.Error("nobody was told")
+	}
+	if err := try(first); err != nil {
+		t.Errorf("the first key again: %v", err)
 	}
 }
 

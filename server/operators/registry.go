@@ -24,7 +24,7 @@ type Options struct {
 	Keys      func() *Keys                // nil until the cluster has a CA
 	ClientTTL func() time.Duration        // of an operator's certificate; 0: pki.DefaultOperatorTTL
 	HasTenant func(string) bool           // whether a tenant is configured in the server's own shard
-	Cache     *cache.Cache                // gets a copy of what is known; may be nil
+	Cache     *cache.Cache                // gets a copy of the records that are known; may be nil
 	Interval  time.Duration               // between two readings of all records; 5m
 	NewID     func() (identity.ID, error) // identity.NewID with the operators' prefix
 	Now       func() time.Time            // time.Now

@@ -76,7 +76,7 @@ func (p *process) apis() ([]api, error) {
 
 func (p *process) newRegistry() *operators.Registry {
 	return operators.New(operators.Options{
-		Cluster: p.static.Config.Server.ClusterID, Store: p.store, Log: p.log,
+		Cluster: p.static.Config.Server.ClusterID, Store: p.store, Cache: p.cache, Log: p.log,
 		Keys: func() *operators.Keys {
 			keys := p.keys.current()
 			if keys == nil {
