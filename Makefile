@@ -87,6 +87,19 @@ storage-servers: $(TOOLS)/versitygw $(TOOLS)/fake-gcs-server ## Build the storag
 test-storage: build storage-servers ## Run the tests against real storage servers
 	CGO_ENABLED=1 go test -race -timeout 45m -count=1 -tags storage $(TESTFLAGS) ./e2e/storage/...
 
+# The release that servers of this tree must be able to take over from, and the other way.
+OLD ?= 3be2737
+
+bin/earlier/%/done:
+	rm -rf bin/earlier && mkdir -p bin/earlier/src
+	git archive $* | tar -x -C bin/earlier/src
+	cd bin/earlier/src && CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -o .. $(LOCAL)
+	mkdir -p $(@D) && touch $@
+
+.PHONY: test-upgrade
+test-upgrade: build-local bin/earlier/$(OLD)/done ## Run servers of the release OLD beside those of this tree
+	CGO_ENABLED=1 go test -race -timeout 15m -count=1 -v -tags upgrade $(TESTFLAGS) ./e2e/upgrade
+
 .PHONY: e2e-providers
 e2e-providers: build storage-servers ## Run shards on fakes of AWS, Google Cloud and Proxmox VE
 	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -v -tags providers $(TESTFLAGS) ./e2e/providers

@@ -35,6 +35,7 @@ type Box struct {
 
 	t       testing.TB
 	root    string // holds Dir, and what processes print
+	from    string // where programs come from; empty: bin/ of the repository
 	storage backends.Location
 	procs   []*Process
 
@@ -140,11 +141,24 @@ func (b *Box) Cluster(args ...string) Result {
 // KeyPath is where the key that seals the secrets lies.
 func (b *Box) KeyPath() string { return b.Path("encryption.key") }
 
+// From has the programs that are started from now on come from a directory; empty means
+// those of this tree.
+func (b *Box) From(dir string) { b.from = dir }
+
+// program returns the path of a program that is to be started.
+func (b *Box) program(name string) string {
+	b.t.Helper()
+	if b.from != "" {
+		return filepath.Join(b.from, name)
+	}
+	return Binary(b.t, name)
+}
+
 // Start starts one of our programs.
 func (b *Box) Start(program string, args ...string) *Process {
 	b.t.Helper()
 	out := filepath.Join(b.root, fmt.Sprintf("%02d-%s.out", len(b.procs), args[0]))
-	p, err := start(Binary(b.t, program), args, out)
+	p, err := start(b.program(program), args, out)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func (b *Box) Admin(args ...string) Result {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	var out, errOut strings.Builder
-	cmd := exec.CommandContext(ctx, Binary(b.t, "nstance-admin"), args...)
+	cmd := exec.CommandContext(ctx, b.program("nstance-admin"), args...)
 	cmd.Env = append(os.Environ(), "NSTANCE_ADMIN_CONTEXT="+b.ContextPath())
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()

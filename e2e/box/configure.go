@@ -45,11 +45,12 @@ func (b *Box) Configure(size int, lease time.Duration) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.SetConfig(b.patiently(string(text), lease))
+	b.SetConfig(b.Patient(string(text), lease))
 }
 
-// patiently replaces the settings that are too short for a busy box.
-func (b *Box) patiently(text string, lease time.Duration) string {
+// Patient returns the configuration of a development cluster with the settings replaced
+// that are too short for a busy box; its locks last for lease.
+func (b *Box) Patient(text string, lease time.Duration) string {
 	b.t.Helper()
 	for short, long := range patient {
 		if !strings.Contains(text, short) {
