@@ -2,6 +2,7 @@ package identity
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -35,6 +36,7 @@ type Peer struct {
 	ID         ID     // of the instance or the operator
 	Serial     string // as SerialString writes it
 	NotAfter   time.Time
+	Key        [ed25519.PublicKeySize]byte // of the certificate; zero: not known
 }
 
 // Require returns nil if the peer has role, else an error that matches [ErrRole].
@@ -51,6 +53,7 @@ func (p Peer) Require(role Role) error {
 //
 // Errors match [ErrRole] if the role extension is missing or holds no known
 // role, and [ErrBadCertificate] if anything else is not as it must be: not
+// an Ed25519 key, not
 // exactly one organization, no common name, not exactly one URI of the role's
 // form, or a common name that differs from the one in the URI.
 func PeerFromCertificate(cert *x509.Certificate) (Peer, error) {
@@ -64,6 +67,11 @@ func PeerFromCertificate(cert *x509.Certificate) (Peer, error) {
 		Serial:     SerialString(cert.SerialNumber),
 		NotAfter:   cert.NotAfter,
 	}
+	key, ok := cert.PublicKey.(ed25519.PublicKey)
+	if !ok || WeakKey(key) {
+		return Peer{}, fmt.Errorf("%w: its key is not one of Ed25519", ErrBadCertificate)
+	}
+	p.Key = [ed25519.PublicKeySize]byte(key)
 	if n := len(cert.Subject.Organization); n != 1 {
 		return Peer{}, fmt.Errorf("%w: it has %d organizations, must have one, the tenant", ErrBadCertificate, n)
 	}

@@ -1,6 +1,9 @@
 package identity_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
@@ -18,6 +21,7 @@ var (
 	agentID    = identity.ID(vectors[0].id)
 	operatorID = identity.ID("opr" + vectors[0].id[3:])
 	notAfter   = time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
+	publicKey  = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)).Public().(ed25519.PublicKey)
 )
 
 func agentCertificate() *x509.Certificate {
@@ -27,6 +31,7 @@ func agentCertificate() *x509.Certificate {
 		Extensions:   []pkix.Extension{identity.RoleExtension(identity.RoleAgent)},
 		SerialNumber: big.NewInt(0xabc),
 		NotAfter:     notAfter,
+		PublicKey:    publicKey,
 	}
 }
 
@@ -37,6 +42,7 @@ func operatorCertificate() *x509.Certificate {
 		Extensions:   []pkix.Extension{identity.RoleExtension(identity.RoleOperator)},
 		SerialNumber: big.NewInt(0xabc),
 		NotAfter:     notAfter,
+		PublicKey:    publicKey,
 	}
 }
 
@@ -48,11 +54,11 @@ func TestPeerFromCertificate(t *testing.T) {
 	}{
 		{agentCertificate(), identity.Peer{
 			Role: identity.RoleAgent, Tenant: "prod", CommonName: agentID.String(), Cluster: "example",
-			Shard: "us-west-2a", ID: agentID, Serial: serial, NotAfter: notAfter,
+			Shard: "us-west-2a", ID: agentID, Serial: serial, NotAfter: notAfter, Key: [ed25519.PublicKeySize]byte(publicKey),
 		}},
 		{operatorCertificate(), identity.Peer{
 			Role: identity.RoleOperator, Tenant: "prod", CommonName: "example", Cluster: "example",
-			ID: operatorID, Serial: serial, NotAfter: notAfter,
+			ID: operatorID, Serial: serial, NotAfter: notAfter, Key: [ed25519.PublicKeySize]byte(publicKey),
 		}},
 	} {
 		got, err := identity.PeerFromCertificate(tt.cert)
@@ -102,6 +108,11 @@ func TestF43_CertificatesThatNameNoOwner(t *testing.T) {
 		{"unknown role", func(c *x509.Certificate) { c.Extensions[0] = identity.RoleExtension("root") }, identity.ErrRole},
 		{"role with a tail", func(c *x509.Certificate) { c.Extensions[0].Value = append(c.Extensions[0].Value, 0) }, identity.ErrRole},
 		{"role as a PrintableString", func(c *x509.Certificate) { c.Extensions[0].Value[0] = 0x13 }, identity.ErrRole},
+		{"an ECDSA key", func(c *x509.Certificate) { c.PublicKey = &ecdsa.PublicKey{Curve: elliptic.P256()} }, identity.ErrBadCertificate},
+		{"no key", func(c *x509.Certificate) { c.PublicKey = nil }, identity.ErrBadCertificate},
+		{"a key under which anybody can sign", func(c *x509.Certificate) {
+			c.PublicKey = ed25519.PublicKey(append([]byte{1}, make([]byte, 31)...))
+		}, identity.ErrBadCertificate},
 		{"no tenant", func(c *x509.Certificate) { c.Subject.Organization = nil }, identity.ErrBadCertificate},
 		{"two tenants", func(c *x509.Certificate) { c.Subject.Organization = []string{"prod", "dev"} }, identity.ErrBadCertificate},
 		{"a tenant that is no name", func(c *x509.Certificate) { c.Subject.Organization = []string{"../dev"} }, identity.ErrBadCertificate},

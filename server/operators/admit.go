@@ -66,7 +66,7 @@ func (r *Registry) Admit(ctx context.Context, peer identity.Peer) error {
 		return err
 	}
 	r.learn(rec, etag)
-	if !holds(rec, peer.Serial) {
+	if !holds(rec, peer) {
 		return r.refuse(peer)
 	}
 	return nil
@@ -80,7 +80,7 @@ func (r *Registry) recall(peer identity.Peer) (decided bool, err error) {
 	switch {
 	case op != nil && op.rec.Tenant != peer.Tenant:
 		return true, fmt.Errorf("%w: its tenant is another", ErrUnknown)
-	case op != nil && holds(op.rec, peer.Serial):
+	case op != nil && holds(op.rec, peer):
 		return true, nil
 	case r.misses.has(miss{peer.ID, peer.Serial}, r.opts.Now()):
 		return true, ErrUnknown

@@ -1,6 +1,7 @@
 package operators
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -114,7 +115,7 @@ func (r *Registry) Renew(ctx context.Context, peer identity.Peer, publicKeyPEM [
 	lead, cancel := context.WithTimeout(lead, writeTimeout)
 	defer cancel()
 	cert, err := r.replace(lead, keys.Authority, bucket.OperatorKey(peer.Tenant, peer.ID), func(old bucket.OperatorRecord) (grant, error) {
-		if !holds(old, peer.Serial) {
+		if !holds(old, peer) {
 			return grant{}, fmt.Errorf("%w: its certificate has been replaced", ErrUnknown)
 		}
 		return grant{key, peer.Serial}, nil
@@ -129,8 +130,17 @@ func (r *Registry) Renew(ctx context.Context, peer identity.Peer, publicKeyPEM [
 	return &nstancev1.RenewCertificateResponse{ClientCertificatePem: cert.PEM, ExpiresAt: timestamppb.New(cert.NotAfter)}, nil
 }
 
-func holds(rec bucket.OperatorRecord, serial string) bool {
-	return serial != "" && (serial == rec.Certificate.Serial || serial == rec.Certificate.PreviousSerial)
+// holds reports whether a verified certificate is the one that a record names, with the
+// key that it names, or the one before, whose key may have been another.
+func holds(rec bucket.OperatorRecord, peer identity.Peer) bool {
+	switch peer.Serial {
+	case "":
+		return false
+	case rec.Certificate.Serial:
+		key, err := pki.ParsePublicKey([]byte(rec.PublicKeyPEM))
+		return err == nil && bytes.Equal(key, peer.Key[:])
+	}
+	return peer.Serial == rec.Certificate.PreviousSerial
 }
 
 // grant is the key that a certificate may be issued for, and the serial of the

@@ -39,11 +39,11 @@ func TestClientCertificates(t *testing.T) {
 	}{
 		{agent, identity.Peer{
 			Role: identity.RoleAgent, Tenant: "prod", CommonName: agentID.String(), Cluster: cluster, Shard: shard,
-			ID: agentID, Serial: agent.Serial, NotAfter: start.Add(720 * time.Hour),
+			ID: agentID, Serial: agent.Serial, NotAfter: start.Add(720 * time.Hour), Key: [ed25519.PublicKeySize]byte(public),
 		}},
 		{operator, identity.Peer{
 			Role: identity.RoleOperator, Tenant: "prod", CommonName: cluster, Cluster: cluster,
-			ID: operatorID, Serial: operator.Serial, NotAfter: start.Add(8760 * time.Hour),
+			ID: operatorID, Serial: operator.Serial, NotAfter: start.Add(8760 * time.Hour), Key: [ed25519.PublicKeySize]byte(public),
 		}},
 	} {
 		checkLeaf(t, a, tt.cert, public)

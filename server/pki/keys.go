@@ -16,6 +16,8 @@ import (
 	"io"
 
 	"nstance.dev/server/secrets"
+
+	"nstance.dev/protos/identity"
 )
 
 // ErrPublicKey is about a public key that is malformed or of a kind that gets
@@ -43,7 +45,7 @@ func ParsePublicKey(data []byte) (ed25519.PublicKey, error) {
 		return nil, err
 	}
 	if k, ok := key.(ed25519.PublicKey); ok {
-		return k, nil
+		return k, checkStrength(k)
 	}
 	return nil, fmt.Errorf("%w: it is %s, must be Ed25519", ErrPublicKey, describe(key))
 }
@@ -87,6 +89,9 @@ func parsePublicKey(data []byte) (crypto.PublicKey, error) {
 func checkStrength(key crypto.PublicKey) error {
 	switch k := key.(type) {
 	case ed25519.PublicKey:
+		if identity.WeakKey(k) {
+			return fmt.Errorf("%w: it is a point of small order, under which anybody can sign", ErrPublicKey)
+		}
 		return nil
 	case *ecdsa.PublicKey:
 		switch k.Curve {

@@ -3,6 +3,7 @@ package shard
 import (
 	"cmp"
 	"context"
+	"crypto/ed25519"
 	"errors"
 
 	"google.golang.org/grpc/codes"
@@ -15,6 +16,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/pki"
 )
 
 // AdoptVM makes a held machine an instance of the group that its tags name, as if
@@ -171,6 +173,7 @@ func (r *Reign) ownsCertificate(row cache.Instance, peer identity.Peer) bool {
 		row, _ = r.cache.Update(row.ID, func(in *cache.Instance) error {
 			if first = adopted(*in); first {
 				in.CertSerial, in.CertNotAfter = peer.Serial, peer.NotAfter
+				in.PublicKeyPEM = keyOf(peer)
 			}
 			return nil
 		})
@@ -181,12 +184,31 @@ func (r *Reign) ownsCertificate(row cache.Instance, peer identity.Peer) bool {
 	return peer.Serial != "" && (peer.Serial == row.CertSerial || peer.Serial == row.PrevSerial)
 }
 
+// recordedKey reports whether a verified certificate has the key of the instance's record,
+// as far as both are known: an adopted instance's key is learnt with its certificate.
+func recordedKey(row cache.Instance, peer identity.Peer) bool {
+	return row.PublicKeyPEM == "" || peer.Key == [ed25519.PublicKeySize]byte{} || sameKey(row.PublicKeyPEM, peer.Key[:])
+}
+
+// keyOf is the key of a certificate as records have it; "": it is not known.
+func keyOf(peer identity.Peer) string {
+	if peer.Key == [ed25519.PublicKeySize]byte{} {
+		return ""
+	}
+	text, err := pki.EncodePublicKey(ed25519.PublicKey(peer.Key[:]))
+	if err != nil { // cannot be: it is a key
+		return ""
+	}
+	return string(text)
+}
+
 // pin makes an adopted instance's certificate durable.
 func (r *Reign) pin(peer identity.Peer) {
 	for wait := storeRetry; ; wait = min(2*wait, longestRetry) {
 		_, err := r.records.update(r.ctx, peer.ID, func(rec *bucket.InstanceRecord) error {
 			if rec.Certificate.Serial == "" {
 				rec.Certificate = bucket.Certificate{Serial: peer.Serial, NotAfter: bucket.At(peer.NotAfter)}
+				rec.PublicKeyPEM = keyOf(peer)
 			}
 			return nil
 		})

@@ -54,6 +54,11 @@ func checkAgentKey(key *nstancev1.AgentPublicKey, wanted []string) error {
 // renew gives the agent a new certificate: the record names it before it leaves.
 func (s *session) renew(req *nstancev1.Renew) error {
 	answer := &nstancev1.Renewed{RequestId: req.RequestId}
+	if !s.pace.renewals.Allow() {
+		answer.Code, answer.Message = codes.ResourceExhausted.String(), "too many renewals; a certificate is renewed once in its life"
+		s.Offer(&nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_Renewed{Renewed: answer}})
+		return nil
+	}
 	cert, err := s.r.renewAgent(s.id, s.serial, req.PublicKeyPem)
 	var refusal *Refusal
 	switch {
@@ -82,6 +87,10 @@ func (r *Reign) renewAgent(id identity.ID, serial string, publicKey []byte) (pki
 	if err != nil {
 		return pki.Certificate{}, refuse(codes.InvalidArgument, "INVALID_KEY", "public_key_pem: %v", err)
 	}
+	if row.PublicKeyPEM != "" && !sameKey(row.PublicKeyPEM, key) {
+		r.alarm(row, alarmNewKey)
+		return pki.Certificate{}, refuse(codes.PermissionDenied, "KEY_CHANGED", "public_key_pem: it is not the instance's key; a machine keeps its key for life")
+	}
 	cert, err := r.opts.Keys().Authority.IssueAgent(pki.AgentRequest{
 		PublicKey: key, ID: id, Tenant: row.Group.Tenant, Shard: r.opts.Shard,
 		TTL: r.wanted.config().Server.ClientCertTTL.Agent.Std(),
@@ -94,6 +103,9 @@ func (r *Reign) renewAgent(id identity.ID, serial string, publicKey []byte) (pki
 		return pki.Certificate{}, err
 	}
 	rec, err := r.records.update(r.ctx, id, func(rec *bucket.InstanceRecord) error {
+		if rec.PublicKeyPEM != "" && !sameKey(rec.PublicKeyPEM, key) { // the row was older
+			return refuse(codes.PermissionDenied, "KEY_CHANGED", "public_key_pem: it is not the instance's key; a machine keeps its key for life")
+		}
 		rec.PublicKeyPEM = string(keyPEM)
 		rec.Certificate = succeed(serial, cert)
 		return nil

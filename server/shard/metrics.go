@@ -35,6 +35,7 @@ type Metrics struct {
 	reports          prometheus.Counter
 	registrations    *prometheus.CounterVec
 	certificates     *prometheus.CounterVec
+	thefts           *prometheus.CounterVec
 	decisions        *prometheus.CounterVec
 	strayAcks        prometheus.Counter
 	silence          prometheus.Gauge
@@ -64,6 +65,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		reports:          counter("nstance_agent_reports_total", "Reports accepted."),
 		registrations:    counterVec("nstance_registrations_total", "Registrations by outcome.", "role", "outcome"),
 		certificates:     counterVec("nstance_certificates_issued_total", "Certificates issued.", "role"),
+		thefts:           counterVec("nstance_identity_alarms_total", "Signs that somebody poses as an instance.", "sign"),
 		decisions:        counterVec("nstance_decisions_total", "Decisions by action, cause and what held them back.", "action", "cause", "held_by"),
 		silence:          gauge("nstance_verdicts_suspended", "1 while nobody is found sick for missing reports, because most agents fell silent at once."),
 		strayAcks:        counter("nstance_stray_drain_acks_total", "Drains acknowledged of instances that nobody had condemned."),
@@ -87,7 +89,7 @@ func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.reconcileSeconds, m.providerSeconds, m.providerErrors, m.createSeconds, m.deleteSeconds, m.creates, m.createFailures, m.imageLookups, m.balancerErrors,
 		m.orphans, m.heldVMs, m.deletesHeld, m.dynamicHeld, m.quarantines, m.addressFailures,
-		m.streams, m.reports, m.registrations, m.certificates, m.decisions, m.strayAcks, m.silence,
+		m.streams, m.reports, m.registrations, m.certificates, m.thefts, m.decisions, m.strayAcks, m.silence,
 	}
 }
 
@@ -181,3 +183,5 @@ func set(g prometheus.Gauge, on bool) {
 		g.Set(0)
 	}
 }
+
+func (m *Metrics) alarm(sign theft) { m.thefts.WithLabelValues(sign.label()).Inc() }

@@ -20,11 +20,13 @@ func amongRivalsWithAgent(t *testing.T, names []string, test func(*testing.T, *r
 	amongRivals(t, worldOptions{DeadAgents: true, Interval: "1m", Timeout: "20m"}, names, func(t *testing.T, rs *rivals) {
 		rs.scale(web, 1)
 		rs.settle(time.Second)
-		peer, err := register(rs.reign(), string(rs.vms(web)[0].Request.UserData), newKey(t))
+		key := newKey(t)
+		peer, err := register(rs.reign(), string(rs.vms(web)[0].Request.UserData), key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := rs.open(peer)
+		s.key = key
 		defer s.cut()
 		s.say(hello(peer.ID))
 		s.say(report(peer.ID, 1))
@@ -78,7 +80,7 @@ func TestS2_NothingIsDoneOnAParkedStream(t *testing.T) {
 		rs.settle(2 * rivalLease)
 		before := rs.shard().opts.Cache
 		s.say(&nstancev1.AgentMessage{Message: &nstancev1.AgentMessage_Renew{
-			Renew: &nstancev1.Renew{RequestId: "r", PublicKeyPem: publicPEM(t, newKey(t))},
+			Renew: &nstancev1.Renew{RequestId: "r", PublicKeyPem: publicPEM(t, s.key)},
 		}})
 		rs.settle(time.Second)
 		if h, _ := before.Health(peer.ID); len(s.heard()) > 0 || h.Count != 1 || !s.isOpen() {

@@ -32,6 +32,9 @@ func refuseRegistration(why error) error {
 // has not registered yet, and in time: such a caller is never made to wait (F41).
 // It costs a hash and two look-ups.
 func (r *Reign) OutstandingNonce(token string) bool {
+	if len(token) > identity.MaxNonceSize {
+		return false
+	}
 	id, ok := r.cache.ByNonce(pki.HashNonce(token))
 	if !ok {
 		return false
@@ -62,7 +65,6 @@ func (r *Reign) RegisterAgent(ctx context.Context, source netip.Addr, req *nstan
 	row, err := r.registrant(id, claims, source, req, key)
 	if err != nil {
 		r.opts.Metrics.registration("agent", "refused")
-		r.log.WarnContext(ctx, "registration refused", "instance", id, "source", source, "error", err)
 		return nil, err
 	}
 	rec, _ := r.records.get(id)
@@ -116,7 +118,7 @@ func (r *Reign) registrant(id identity.ID, claims identity.NonceClaims, source n
 	case pki.HashNonce(req.RegistrationNonceJwt) != row.NonceSHA256:
 		return row, refuseRegistration(errors.New("another nonce was made for this instance"))
 	case !row.RegisteredAt.IsZero() && !sameKey(row.PublicKeyPEM, key):
-		r.alarmStolen(row, source)
+		r.alarm(row, alarmUsedNonce, "source", source)
 		return row, refuse(codes.AlreadyExists, "ALREADY_REGISTERED", "the nonce has been used")
 	}
 	return row, r.checkSource(row, source)
@@ -125,14 +127,6 @@ func (r *Reign) registrant(id identity.ID, claims identity.NonceClaims, source n
 func sameKey(stored string, key ed25519.PublicKey) bool {
 	old, err := pki.ParsePublicKey([]byte(stored))
 	return err == nil && old.Equal(key)
-}
-
-// alarmStolen says that two have tried to register as one instance: one of them
-// is a thief (F40).
-func (r *Reign) alarmStolen(row cache.Instance, source netip.Addr) {
-	r.log.Error("a used nonce came with another key: one of the two callers is not the machine",
-		"instance", row.ID, "tenant", row.Group.Tenant, "group", row.Group.Name, "source", source)
-	r.events.failure(r.cache, row.Group, row.ID, "auth", "the registration nonce of this instance was used a second time, with another key", r.now())
 }
 
 // enrol issues the certificate and makes the registration durable.

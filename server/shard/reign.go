@@ -61,6 +61,7 @@ type Reign struct {
 	standings *standings
 	traces    *traces
 
+	alarms      alarms
 	registering keyedLocks
 	placing     sync.Mutex // held while a name or address is found free and taken
 

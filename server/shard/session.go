@@ -49,6 +49,7 @@ type session struct {
 	count   int64                 // of its last report
 	hash    unique.Handle[string] // of its last report: one text for all agents of a group
 
+	pace    pace       // of what the agent says; of the receiving goroutine
 	serving sync.Mutex // held while a message is dealt with
 	entry   sync.Mutex // held while the stream is entered among the sessions, or taken out
 
@@ -66,7 +67,8 @@ type session struct {
 
 // AdmitAgent reports whether a certificate's owner may open a stream: its
 // instance is one of this shard and tenant, exists, and holds this certificate
-// or the one before.
+// or the one before, with the key of its record. Any other certificate of an instance
+// that lives is a sign of theft.
 func (r *Reign) AdmitAgent(peer identity.Peer) error {
 	row, ok := r.cache.Instance(peer.ID)
 	switch {
@@ -76,7 +78,11 @@ func (r *Reign) AdmitAgent(peer identity.Peer) error {
 		return refuse(codes.PermissionDenied, "UNKNOWN_TENANT", "the tenant is not configured")
 	case !row.DeletedAt.IsZero():
 		return errDeleted
+	case !recordedKey(row, peer):
+		r.alarm(row, alarmForeignKey)
+		return refuse(codes.PermissionDenied, "CERTIFICATE_SUPERSEDED", "the certificate is not the instance's")
 	case !r.ownsCertificate(row, peer):
+		r.alarm(row, alarmSuperseded)
 		return refuse(codes.PermissionDenied, "CERTIFICATE_SUPERSEDED", "the certificate is not the instance's")
 	}
 	return nil
@@ -89,6 +95,7 @@ func (r *Reign) AdmitAgent(peer identity.Peer) error {
 // grown hardly ever shrinks, and this one is kept for as long as the agent stays.
 func (r *Reign) Connect(peer *identity.Peer, stream AgentStream) error {
 	s := &session{r: r, id: peer.ID, serial: peer.Serial, expires: peer.NotAfter, stream: stream, done: make(chan struct{})}
+	s.pace = newPace(r.wanted.config().Server.HealthCheckInterval.Std())
 	go s.begin(peer)
 	<-s.done
 	return s.end()
@@ -169,6 +176,9 @@ func (s *session) receive() {
 	if errors.Is(err, io.EOF) {
 		s.finish(nil)
 		return
+	}
+	if err == nil {
+		err = s.awaitTurn(msg)
 	}
 	if err == nil {
 		err = s.attend(msg)

@@ -19,11 +19,12 @@ import (
 type opened struct {
 	*pipe
 	ended chan error
+	key   ed25519.PrivateKey // of the agent, where a test has set it
 }
 
 // open opens a stream without saying anything.
 func (w *world) open(peer identity.Peer) *opened {
-	o := &opened{newPipe(w.ctx), make(chan error, 1)}
+	o := &opened{pipe: newPipe(w.ctx), ended: make(chan error, 1)}
 	r := w.reign()
 	w.agents.Go(func() { o.ended <- r.Connect(&peer, o.pipe) })
 	synctest.Wait()
@@ -51,13 +52,33 @@ func (o *opened) isOpen() bool {
 // withAgent runs a test with one registered machine, whose agent is the test.
 func withAgent(t *testing.T, test func(t *testing.T, w *world, peer identity.Peer)) {
 	t.Helper()
+	withAgentsKey(t, func(t *testing.T, w *world, peer identity.Peer, _ ed25519.PrivateKey) { test(t, w, peer) })
+}
+
+// withAgentsKey is withAgent, with the agent's key.
+func withAgentsKey(t *testing.T, test func(t *testing.T, w *world, peer identity.Peer, key ed25519.PrivateKey)) {
+	t.Helper()
 	withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
-		peer, err := register(w.reign(), nonce, newKey(t))
+		key := newKey(t)
+		peer, err := register(w.reign(), nonce, key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		test(t, w, peer)
+		test(t, w, peer, key)
 	})
+}
+
+// renewed asks for a certificate for a key, and returns the answer.
+func (o *opened) renewed(t *testing.T, key ed25519.PrivateKey) *nstancev1.Renewed {
+	t.Helper()
+	o.say(&nstancev1.AgentMessage{Message: &nstancev1.AgentMessage_Renew{
+		Renew: &nstancev1.Renew{RequestId: "r", PublicKeyPem: publicPEM(t, key)},
+	}})
+	for {
+		if answer := (<-o.out).GetRenewed(); answer != nil {
+			return answer
+		}
+	}
 }
 
 func TestRulesOfAStream(t *testing.T) {
@@ -289,22 +310,11 @@ func TestStreamEndsWithTheReign(t *testing.T) {
 }
 
 func TestRenewalKeepsTheOldCertificateOnce(t *testing.T) {
-	withAgent(t, func(t *testing.T, w *world, peer identity.Peer) {
+	withAgentsKey(t, func(t *testing.T, w *world, peer identity.Peer, key ed25519.PrivateKey) {
 		s := w.open(peer)
 		defer s.cut()
 		s.say(hello(peer.ID))
-		renew := func(key ed25519.PrivateKey) *nstancev1.Renewed {
-			s.say(&nstancev1.AgentMessage{Message: &nstancev1.AgentMessage_Renew{
-				Renew: &nstancev1.Renew{RequestId: "r", PublicKeyPem: publicPEM(t, key)},
-			}})
-			synctest.Wait()
-			for {
-				if answer := (<-s.out).GetRenewed(); answer != nil {
-					return answer
-				}
-			}
-		}
-		if answer := renew(newKey(t)); answer.Code != "" || len(answer.ClientCertificatePem) == 0 {
+		if answer := s.renewed(t, key); answer.Code != "" || len(answer.ClientCertificatePem) == 0 {
 			t.Fatalf("renewal: %v", answer)
 		}
 		if err := w.reign().AdmitAgent(peer); err != nil {
@@ -321,14 +331,14 @@ func TestRenewalKeepsTheOldCertificateOnce(t *testing.T) {
 // TestS2_NoRenewedCertificateAfterTheLease: the lease runs out while the renewal
 // is being recorded. The certificate does not leave.
 func TestS2_NoRenewedCertificateAfterTheLease(t *testing.T) {
-	withAgent(t, func(t *testing.T, w *world, peer identity.Peer) {
+	withAgentsKey(t, func(t *testing.T, w *world, peer identity.Peer, key ed25519.PrivateKey) {
 		s := w.open(peer)
 		defer s.cut()
 		s.say(hello(peer.ID))
 		synctest.Wait()
 		w.life.dieAt(1, afterAnswer)
 		s.say(&nstancev1.AgentMessage{Message: &nstancev1.AgentMessage_Renew{
-			Renew: &nstancev1.Renew{RequestId: "r", PublicKeyPem: publicPEM(t, newKey(t))},
+			Renew: &nstancev1.Renew{RequestId: "r", PublicKeyPem: publicPEM(t, key)},
 		}})
 		synctest.Wait()
 		s.cut()
