@@ -25,6 +25,7 @@ var layers = []layer{
 	{dir: "server/render", ours: []string{"protos/identity", "server/config/..."}},
 	{dir: "server/fleet", ours: []string{"protos/identity"}},
 	{dir: "server/placement"},
+	{dir: "server/conns"},
 	{dir: "server/attest", ours: []string{"protos/identity"}},
 	{dir: "server/catalog", ours: []string{"server/driver"}},
 	{dir: "server/images", ours: []string{"server/driver"}},
@@ -69,7 +70,7 @@ var layers = []layer{
 	},
 	{dir: "server/telemetry"},
 	{dir: "server/shard", ours: belowShard, tests: fakes},
-	{dir: "server/rpc", ours: append([]string{"server/shard/...", "server/operators"}, belowShard...), tests: fakes},
+	{dir: "server/rpc", ours: append([]string{"server/shard/...", "server/operators", "server/conns"}, belowShard...), tests: fakes},
 	{dir: "server/serve", ours: []string{"protos/...", "server/..."}},
 
 	{dir: "agent", ours: []string{"protos/..."}},

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/peer"
+
+	"nstance.dev/server/conns"
 )
 
 // Limits of registrations that are not known beforehand to be wanted.
@@ -43,7 +45,7 @@ func (a *attempts) allow(source netip.Addr) bool {
 	now := a.now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.of(sourceNet(source)).AllowN(now, 1) && a.all.AllowN(now, 1)
+	return a.of(conns.Source(source)).AllowN(now, 1) && a.all.AllowN(now, 1)
 }
 
 // of needs mu.
@@ -60,20 +62,6 @@ func (a *attempts) of(source netip.Prefix) *rate.Limiter {
 	}
 	a.young[source] = l
 	return l
-}
-
-// sourceNet is what counts as one source: an IPv4 address, or the network of an
-// IPv6 address, of which one host has more addresses than could be counted.
-func sourceNet(a netip.Addr) netip.Prefix {
-	bits := 32
-	if a = a.Unmap().WithZone(""); a.Is6() {
-		bits = 64
-	}
-	p, err := a.Prefix(bits)
-	if err != nil { // no address at all: one source like any other
-		return netip.Prefix{}
-	}
-	return p
 }
 
 // sourceOf returns the address that a call comes from, as far as it has one.

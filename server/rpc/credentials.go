@@ -4,10 +4,12 @@ import (
 	"crypto/tls"
 	"net"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/server/conns"
 )
 
 // handshakes are TLS credentials that remember of a client who it is, and forget
@@ -15,10 +17,11 @@ import (
 // instance, and a connection would keep it for as long as the machine lives.
 type handshakes struct {
 	credentials.TransportCredentials
+	limits limits // of the connections
 }
 
-func newCredentials(conf *tls.Config) credentials.TransportCredentials {
-	return handshakes{credentials.NewTLS(conf)}
+func newCredentials(conf *tls.Config, l limits) credentials.TransportCredentials {
+	return handshakes{credentials.NewTLS(conf), l}
 }
 
 // identified is what a connection knows of its client.
@@ -26,6 +29,9 @@ type identified struct {
 	credentials.CommonAuthInfo
 	who identity.Peer
 	err error // why who is not known
+
+	conn  *conns.Conn   // nil where connections are not limited
+	calls *rate.Limiter // that the connection may make; nil: any number
 }
 
 // AuthType implements [credentials.AuthInfo].
@@ -37,10 +43,14 @@ func (h handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 	if err != nil {
 		return nil, nil, err
 	}
-	out := &identified{err: errNoCertificate}
+	out := &identified{err: errNoCertificate, calls: rate.NewLimiter(h.limits.calls, h.limits.burst)}
+	out.conn, _ = raw.(*conns.Conn)
 	if secured, ok := info.(credentials.TLSInfo); ok {
 		out.CommonAuthInfo = secured.CommonAuthInfo
 		out.identify(secured.State)
+	}
+	if out.err == nil {
+		out.own("certificate " + out.who.Serial)
 	}
 	return socketless{conn}, out, nil
 }
@@ -51,7 +61,7 @@ type socketless struct{ net.Conn }
 
 // Clone implements [credentials.TransportCredentials].
 func (h handshakes) Clone() credentials.TransportCredentials {
-	return handshakes{h.TransportCredentials.Clone()}
+	return handshakes{h.TransportCredentials.Clone(), h.limits}
 }
 
 var errNoCertificate = refuse(codes.Unauthenticated, "NO_CERTIFICATE", "a client certificate is needed")

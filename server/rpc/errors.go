@@ -115,7 +115,8 @@ func statusOf(r *shard.Refusal) error {
 }
 
 // note logs a refusal: loudly where the server is at fault, and with what was
-// kept from the caller.
+// kept from the caller. Of refusals that any stranger can cause there is one line a
+// second and source.
 func (g *guard) note(ctx context.Context, method string, r *shard.Refusal, err error) {
 	level := slog.LevelDebug
 	switch r.Code {
@@ -125,9 +126,19 @@ func (g *guard) note(ctx context.Context, method string, r *shard.Refusal, err e
 		if r.Reason != reasonNotLeader {
 			level = slog.LevelWarn
 		}
-	case codes.PermissionDenied, codes.Unauthenticated, codes.AlreadyExists:
+	case codes.PermissionDenied, codes.Unauthenticated, codes.AlreadyExists, codes.ResourceExhausted:
 		level = slog.LevelInfo
 	}
-	g.opts.Log.Log(ctx, level, "call refused", "method", method, "code", r.Code.String(), "reason", r.Reason,
-		"source", sourceOf(ctx), "error", err)
+	source, missed := sourceOf(ctx), 0
+	if level <= slog.LevelInfo {
+		ok := false
+		if ok, missed = g.refusals.log(source); !ok {
+			return
+		}
+	}
+	args := []any{"method", method, "code", r.Code.String(), "reason", r.Reason, "source", source, "error", err}
+	if missed > 0 {
+		args = append(args, "not_logged", missed)
+	}
+	g.opts.Log.Log(ctx, level, "call refused", args...)
 }

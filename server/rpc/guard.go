@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -34,6 +33,8 @@ type guard struct {
 	service string                   // full name
 	role    identity.Role            // of all callers; empty: they have no certificate
 	addr    func(lease.Addrs) string // of this service, among the leader's
+
+	refusals *refusalLog // that are in the log
 }
 
 // caller is who calls, and the reign that serves the call.
@@ -56,10 +57,8 @@ func callerOf(ctx context.Context) *caller {
 // agentOf returns the agent that the guard has let in, which is not to be changed. Its
 // stream stays for as long as the machine, so nothing but the connection remembers it.
 func agentOf(ctx context.Context) *identity.Peer {
-	if p, ok := peer.FromContext(ctx); ok {
-		if client, ok := p.AuthInfo.(*identified); ok {
-			return &client.who
-		}
+	if client := clientOf(ctx); client != nil {
+		return &client.who
 	}
 	return &identity.Peer{}
 }
@@ -167,12 +166,8 @@ var clusterWide = map[string]bool{
 // authenticate returns who calls, as the certificate of the handshake said.
 // Connections outlive certificates, so the time is looked at for each call.
 func (g *guard) authenticate(ctx context.Context) (identity.Peer, error) {
-	p, _ := peer.FromContext(ctx)
-	if p == nil {
-		return identity.Peer{}, errNoCertificate
-	}
-	client, ok := p.AuthInfo.(*identified)
-	if !ok {
+	client := clientOf(ctx)
+	if client == nil {
 		return identity.Peer{}, errNoCertificate
 	}
 	who, err := client.who, client.err

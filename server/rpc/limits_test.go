@@ -40,9 +40,16 @@ func TestF41_Flood(t *testing.T) {
 		}
 		_, err := client.RegisterOperator(t.Context(), request(t, w.operatorNonce("default"), newKey(t)))
 		wantCode(t, err, codes.ResourceExhausted, "RATE_LIMITED")
-		for range 200 { // garbage never gets as far as the limit
-			_, err := client.RegisterAgent(t.Context(), request(t, "a.b.c", newKey(t)))
-			wantCode(t, err, codes.PermissionDenied, "REGISTRATION_REFUSED")
+		for _, garbage := range []string{"", "x", "a.b.c", strings.Repeat("a", 32<<10)} { // nothing of it is parsed
+			for range 20 {
+				_, err := client.RegisterAgent(t.Context(), request(t, garbage, newKey(t)))
+				wantCode(t, err, codes.ResourceExhausted, "RATE_LIMITED")
+				_, err = client.RegisterOperator(t.Context(), request(t, garbage, newKey(t)))
+				wantCode(t, err, codes.ResourceExhausted, "RATE_LIMITED")
+			}
+		}
+		if lines := strings.Count(w.log.String(), "call refused"); lines > 2 {
+			t.Errorf("the flood of one moment wrote %d lines into the log", lines)
 		}
 		if n := w.store.Calls() - calls; n != 0 {
 			t.Errorf("the flood made %d calls of storage", n)

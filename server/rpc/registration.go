@@ -6,11 +6,12 @@ import (
 	"google.golang.org/grpc/codes"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/pki"
 	"nstance.dev/server/shard"
 )
 
-// registrationService lets newcomers in. Everything before the limit costs no
-// more than parsing and a look-up.
+// registrationService lets newcomers in. Before the limit nothing is parsed: a token is
+// looked up by its hash, and who shows a nonce that is outstanding is never limited.
 type registrationService struct {
 	nstancev1.UnimplementedRegistrationServiceServer
 	opts     Options
@@ -27,12 +28,15 @@ func (s *registrationService) RegisterAgent(ctx context.Context, req *nstancev1.
 	if err != nil {
 		return nil, err
 	}
+	source := sourceOf(ctx)
+	switch token := req.RegistrationNonceJwt; {
+	case reign.OutstandingNonce(token):
+		clientOf(ctx).own("nonce " + pki.HashNonce(token))
+	case !s.attempts.allow(source):
+		return nil, errRateLimited
+	}
 	if err := s.checkForm(req); err != nil {
 		return nil, err
-	}
-	source := sourceOf(ctx)
-	if !reign.OutstandingNonce(req.RegistrationNonceJwt) && !s.attempts.allow(source) {
-		return nil, errRateLimited
 	}
 	return reign.RegisterAgent(ctx, source, req)
 }
@@ -46,11 +50,11 @@ func (s *registrationService) RegisterOperator(ctx context.Context, req *nstance
 		}
 		return nil, errNotCluster
 	}
-	if err := s.checkForm(req); err != nil {
-		return nil, err
-	}
 	if !s.attempts.allow(sourceOf(ctx)) {
 		return nil, errRateLimited
+	}
+	if err := s.checkForm(req); err != nil {
+		return nil, err
 	}
 	return s.opts.Operators.Register(ctx, req)
 }

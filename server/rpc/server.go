@@ -6,8 +6,10 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/netip"
 	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -15,6 +17,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/conns"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/operators"
 	"nstance.dev/server/pki"
@@ -37,6 +40,9 @@ type Options struct {
 	// Leader returns where the services of the shard's leader are; empty fields
 	// are not told to anybody. Nil: never known.
 	Leader func() lease.Addrs
+
+	// Connections are how many each listener may have at once; zero fields do not limit.
+	Connections conns.Budget
 
 	Metrics    *Metrics         // NewMetrics(nil)
 	Reflection bool             // lets callers list the services; for debugging
@@ -70,26 +76,41 @@ const (
 
 // limits are those that differ between listeners.
 type limits struct {
-	streams uint32 // of one connection at once
-	message int    // bytes
-	small   bool   // many idle connections: no buffers or tables that wait for data
+	streams uint32        // of one connection at once
+	calls   rate.Limit    // of one connection in a second; one that has used up burst ends
+	burst   int           // of calls
+	message int           // bytes
+	small   bool          // many idle connections: no buffers or tables that wait for data
+	idle    time.Duration // a connection without a call ends; 0: it stays
+	age     time.Duration // every connection ends; 0: it stays
+
+	perSource int // connections of strangers at once; 0: as many as there may be
+	perOwner  int // connections at once of one certificate, or with one nonce
 }
 
+// Most callers of the registration port have no certificate and never will, so their
+// connections are short. Who has a nonce that is outstanding is no stranger any more.
 var (
-	registrationLimits = limits{streams: 16, message: 64 << 10, small: true}
-	agentLimits        = limits{streams: 16, message: 4 << 20, small: true}
-	operatorLimits     = limits{streams: 256, message: 4 << 20}
+	registrationLimits = limits{
+		streams: 16, calls: 100, burst: 500, message: 64 << 10, small: true,
+		idle: 15 * time.Second, age: time.Minute, perSource: 64, perOwner: 64,
+	}
+	agentLimits    = limits{streams: 16, calls: 10, burst: 100, message: 4 << 20, small: true, perOwner: 64}
+	operatorLimits = limits{streams: 256, calls: 2000, burst: 20_000, message: 4 << 20, perOwner: 64}
 )
 
 // options are the settings of a gRPC server with these limits.
 func (l limits) options(conf *tls.Config) []grpc.ServerOption {
 	opts := []grpc.ServerOption{
-		grpc.Creds(newCredentials(conf)),
+		grpc.Creds(newCredentials(conf, l)),
+		grpc.InTapHandle(admitCall),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.MaxConcurrentStreams(l.streams),
 		grpc.MaxRecvMsgSize(l.message),
 		grpc.MaxHeaderListSize(maxHeaderList),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingInterval, Timeout: pingTimeout}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: pingInterval, Timeout: pingTimeout, MaxConnectionIdle: l.idle, MaxConnectionAge: l.age,
+		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 	}
 	if l.small {
@@ -102,8 +123,10 @@ func (l limits) options(conf *tls.Config) []grpc.ServerOption {
 
 // Server is one of the three listeners' services. It is safe for concurrent use.
 type Server struct {
-	grpc *grpc.Server
-	log  *slog.Logger
+	grpc     *grpc.Server
+	log      *slog.Logger
+	conns    conns.Limits
+	refusals *refusalLog
 }
 
 // NewRegistrationServer returns the service that gives newcomers their
@@ -111,7 +134,7 @@ type Server struct {
 func NewRegistrationServer(opts Options, conf *tls.Config) *Server {
 	opts.defaults()
 	g := &guard{opts: opts, service: nstancev1.RegistrationService_ServiceDesc.ServiceName, addr: registrationAddr}
-	s := newServer(g, registrationLimits, conf)
+	s := newServer(g, registrationLimits, conf, opts.Connections.Registration)
 	nstancev1.RegisterRegistrationServiceServer(s.grpc, newRegistration(opts))
 	return s.complete(g)
 }
@@ -121,7 +144,7 @@ func NewRegistrationServer(opts Options, conf *tls.Config) *Server {
 func NewAgentServer(opts Options, conf *tls.Config) *Server {
 	opts.defaults()
 	g := &guard{opts: opts, service: nstancev1.AgentService_ServiceDesc.ServiceName, addr: agentAddr, role: identity.RoleAgent}
-	s := newServer(g, agentLimits, conf)
+	s := newServer(g, agentLimits, conf, opts.Connections.Agent)
 	nstancev1.RegisterAgentServiceServer(s.grpc, &agentService{opts: opts})
 	return s.complete(g)
 }
@@ -131,17 +154,22 @@ func NewAgentServer(opts Options, conf *tls.Config) *Server {
 func NewOperatorServer(opts Options, conf *tls.Config) *Server {
 	opts.defaults()
 	g := &guard{opts: opts, service: nstancev1.OperatorService_ServiceDesc.ServiceName, addr: operatorAddr, role: identity.RoleOperator}
-	s := newServer(g, operatorLimits, conf)
+	s := newServer(g, operatorLimits, conf, opts.Connections.Operator)
 	nstancev1.RegisterOperatorServiceServer(s.grpc, &operatorService{opts: opts})
 	return s.complete(g)
 }
 
-func newServer(g *guard, l limits, conf *tls.Config) *Server {
+// newServer makes a server with at most so many connections at once; 0: with any number.
+func newServer(g *guard, l limits, conf *tls.Config, connections int) *Server {
 	metrics := g.opts.Metrics.server
+	g.refusals = newRefusalLog(g.opts.Now)
 	opts := append(l.options(conf),
 		grpc.ChainUnaryInterceptor(metrics.UnaryServerInterceptor(), g.unary),
 		grpc.ChainStreamInterceptor(metrics.StreamServerInterceptor(), g.stream))
-	return &Server{grpc: grpc.NewServer(opts...), log: g.opts.Log}
+	return &Server{
+		grpc: grpc.NewServer(opts...), log: g.opts.Log.With("service", g.service), refusals: newRefusalLog(g.opts.Now),
+		conns: conns.Limits{Total: connections, PerSource: l.perSource, PerOwner: l.perOwner},
+	}
 }
 
 // complete adds what every listener has beside its own service.
@@ -157,11 +185,18 @@ func (s *Server) complete(g *guard) *Server {
 // Serve accepts connections on l, which it closes, until Stop. It returns nil
 // then, else why it could not go on.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.grpc.Serve(newPaced(l))
+	err := s.grpc.Serve(conns.Limit(newPaced(l), conns.Options{Limits: s.conns, Closed: s.closed}))
 	if errors.Is(err, grpc.ErrServerStopped) {
 		return nil
 	}
 	return err
+}
+
+// closed notes that a connection was closed for a limit.
+func (s *Server) closed(source netip.Addr, why conns.Reason) {
+	if ok, missed := s.refusals.log(source); ok {
+		s.log.Warn("connection closed", "source", source, "reason", string(why), "not_logged", missed)
+	}
 }
 
 // Stop takes no new calls and waits for those under way until ctx ends; what is

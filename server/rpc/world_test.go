@@ -29,6 +29,7 @@ import (
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/config"
+	"nstance.dev/server/conns"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/lease"
@@ -49,8 +50,9 @@ const (
 
 // worldOptions are what a test wants to be different.
 type worldOptions struct {
-	pipes   bool   // connections in memory, for tests in a bubble
-	standby bool   // nobody leads
+	pipes   bool // connections in memory, for tests in a bubble
+	standby bool // nobody leads
+	budget  conns.Budget
 	beside  *world // has the storage; this is then another shard of that cluster
 	tenants string // of the shard, as JSON; empty: b, acme and zeta
 	open    string // the tenants of template plain, as JSON; empty: all
@@ -194,6 +196,7 @@ func (w *world) serve(keys *shard.Keys, log *slog.Logger) (stop func()) {
 	opts := rpc.Options{
 		Cluster: cluster, ShardName: w.name, Version: "test", Shard: w.shard, Operators: w.registry,
 		Verifier: func() *pki.NonceVerifier { return keys.Verifier }, Config: w.refresher, Log: log,
+		Connections: w.opts.budget,
 		Leader: func() lease.Addrs {
 			return lease.Addrs{Registration: "leader:8992", Operator: "leader:8993", Agent: "leader:8994"}
 		},
@@ -275,6 +278,7 @@ type client struct {
 	conn *grpc.ClientConn
 	peer identity.Peer
 	key  ed25519.PrivateKey
+	cert tls.Certificate
 }
 
 // operatorOf enrols an operator of the tenant and connects it.
@@ -290,8 +294,9 @@ func (w *world) operatorFor(tenant string, ttl time.Duration) client {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	conn := w.dial(w.operator, credentials.NewTLS(w.clientTLS(keyPair(cert, key))))
-	return client{nstancev1.NewOperatorServiceClient(conn), conn, peerOf(w.t, cert), key}
+	pair := keyPair(cert, key)
+	conn := w.dial(w.operator, credentials.NewTLS(w.clientTLS(pair)))
+	return client{nstancev1.NewOperatorServiceClient(conn), conn, peerOf(w.t, cert), key, pair}
 }
 
 func keyPair(cert pki.Certificate, key ed25519.PrivateKey) tls.Certificate {
