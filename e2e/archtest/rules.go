@@ -43,7 +43,7 @@ var layers = []layer{
 	{dir: "server/lease", ours: []string{"server/objectstore"}, tests: fakes},
 	{
 		dir:   "server/peers",
-		ours:  []string{"server/lease"},
+		ours:  []string{"server/lease", "server/conns"},
 		tests: append([]string{"protos/identity", "server/pki", "server/secrets"}, fakes...),
 	},
 	{dir: "server/pki", ours: []string{"protos/identity", "server/objectstore", "server/secrets"}, tests: fakes},

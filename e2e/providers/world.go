@@ -134,10 +134,12 @@ func (w *World) configuration(remark string) object {
 		}
 		return addrs
 	}
+	bind := at("127.0.0.1", registrationPort, operatorPort, agentPort, healthPort, electionPort)
+	bind["metrics_addr"] = bind["health_addr"]
 	shard := object{
 		"cluster_id": box.Cluster, "shard": box.Shard, "provider": w.Provider,
 		"secrets":      object{"encryption_key": object{"provider": "file", "source": w.path("encryption.key")}},
-		"bind":         at("127.0.0.1", registrationPort, operatorPort, agentPort, healthPort, electionPort),
+		"bind":         bind,
 		"advertise":    at(w.Address.Host, registrationPort, operatorPort, agentPort),
 		"subnet_pools": object{"all": w.Subnets},
 		// Long enough for a busy box, short enough for somebody who waits.

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -56,6 +57,8 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 		"registration_addr": s.registration, "operator_addr": s.operator, "agent_addr": s.agent,
 		"health_addr": s.health, "election_addr": s.ballot,
 	}
+	bind := maps.Clone(addresses)
+	bind["metrics_addr"] = s.health
 	static := object{}
 	for key, size := range groups {
 		static[key] = object{"template": Template, "size": size}
@@ -68,7 +71,7 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 				"provider":       "object-storage",
 				"encryption_key": object{"provider": "file", "source": c.box.KeyPath()},
 			},
-			"bind": addresses, "advertise": addresses,
+			"bind": bind, "advertise": addresses,
 			"subnet_pools":          object{"local": []string{"local"}, Narrow: []string{Narrow}},
 			"health_check_interval": "20s", "request_timeout": "10s", "drain_timeout": c.drainTimeout.String(),
 			"garbage_collection": object{"interval": "2s", "registration_timeout": "5m"},

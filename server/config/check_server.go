@@ -161,7 +161,11 @@ func (c *checker) keySource(path jsonc.Path, k KeySource) {
 func (c *checker) addresses(path jsonc.Path) {
 	s := &c.cfg.Server
 	var bound []netip.AddrPort
-	for _, a := range s.Bind.all() {
+	bind := s.Bind.all()
+	if s.Bind.Metrics != "" && s.Bind.Metrics != s.Bind.Health {
+		bind = append(bind, namedAddress{"metrics_addr", &s.Bind.Metrics})
+	}
+	for _, a := range bind {
 		p := path.Key("bind").Key(a.name)
 		host, port, ok := c.hostPort(p, *a.value)
 		if !ok {

@@ -13,9 +13,9 @@ func defaults() *Config {
 	}
 	return &Config{Server: Server{
 		Secrets: Secrets{Provider: SecretsObjectStorage},
-		Bind: Addresses{
+		Bind: Bind{
 			Health: "0.0.0.0:8990", Election: "0.0.0.0:8991", Registration: "0.0.0.0:8992",
-			Operator: "0.0.0.0:8993", Agent: "0.0.0.0:8994",
+			Operator: "0.0.0.0:8993", Agent: "0.0.0.0:8994", Metrics: "127.0.0.1:8995",
 		},
 		RequestTimeout:       Duration(30 * time.Second),
 		HealthCheckInterval:  Duration(time.Minute),
@@ -126,7 +126,7 @@ func (k *KeySource) complete() {
 }
 
 // complete gives each address that has none the port of the bound one.
-func (a *Addresses) complete(bind Addresses) {
+func (a *Addresses) complete(bind Bind) {
 	bound := bind.all()
 	for i, field := range a.all() {
 		if _, port, err := net.SplitHostPort(*bound[i].value); err == nil {
@@ -145,6 +145,14 @@ func (a *Addresses) all() []namedAddress {
 	return []namedAddress{
 		{"health_addr", &a.Health}, {"election_addr", &a.Election}, {"registration_addr", &a.Registration},
 		{"operator_addr", &a.Operator}, {"agent_addr", &a.Agent},
+	}
+}
+
+// all are the addresses that are advertised too, in the order of [Addresses.all].
+func (b *Bind) all() []namedAddress {
+	return []namedAddress{
+		{"health_addr", &b.Health}, {"election_addr", &b.Election}, {"registration_addr", &b.Registration},
+		{"operator_addr", &b.Operator}, {"agent_addr", &b.Agent},
 	}
 }
 

@@ -10,8 +10,8 @@ type Server struct {
 	Provider Provider `json:"provider"`
 	// Where keys and secrets are kept.
 	Secrets Secrets `json:"secrets,omitzero"`
-	// Addresses that the server listens on, host:port; IPv6 in brackets. Default 0.0.0.0 with the ports 8990 to 8994.
-	Bind Addresses `json:"bind,omitzero"`
+	// Addresses that the server listens on, host:port; IPv6 in brackets. Default 0.0.0.0 with the ports 8990 to 8994, and 127.0.0.1:8995 for metrics.
+	Bind Bind `json:"bind,omitzero"`
 	// Addresses that others are told. Default: the ports of bind; an empty host is the leader's address (leader_network.ip), else the primary interface's.
 	Advertise Addresses `json:"advertise,omitzero"`
 	// An address that moves to the leader.
@@ -141,7 +141,7 @@ const (
 
 // Addresses are the server's five addresses, each host:port.
 type Addresses struct {
-	// HTTP health, readiness and metrics.
+	// HTTP health and readiness, for probes.
 	Health string `json:"health_addr,omitempty"`
 	// HTTPS between servers.
 	Election string `json:"election_addr,omitempty"`
@@ -151,6 +151,23 @@ type Addresses struct {
 	Operator string `json:"operator_addr,omitempty"`
 	// gRPC of agents.
 	Agent string `json:"agent_addr,omitempty"`
+}
+
+// Bind are the addresses that a server listens on.
+type Bind struct {
+	// HTTP health and readiness, for probes.
+	Health string `json:"health_addr,omitempty"`
+	// HTTPS between servers.
+	Election string `json:"election_addr,omitempty"`
+	// gRPC of machines and operators that have no certificate yet.
+	Registration string `json:"registration_addr,omitempty"`
+	// gRPC of operators and nstance-admin.
+	Operator string `json:"operator_addr,omitempty"`
+	// gRPC of agents.
+	Agent string `json:"agent_addr,omitempty"`
+	// HTTP metrics, for Prometheus. They name all tenants and groups, and nobody is asked who they are: keep the address on loopback or behind
+	// something that asks. The same as health_addr puts both on one port; empty: none are served.
+	Metrics string `json:"metrics_addr,omitempty"`
 }
 
 // LeaderNetwork is an address that moves to the server that leads.

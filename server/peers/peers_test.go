@@ -84,7 +84,7 @@ func newLeader(t *testing.T, a *pki.Authority) *leader {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	config := pki.PeerServerTLS(certificate(t, a, "a", "one"))
-	go func() { done <- peers.Serve(ctx, socket, config, h, slog.New(slog.DiscardHandler)) }()
+	go func() { done <- peers.Serve(ctx, socket, 256, config, h, slog.New(slog.DiscardHandler)) }()
 	l.stop = func() {
 		cancel()
 		if err := <-done; err != nil {

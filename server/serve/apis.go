@@ -63,8 +63,9 @@ func (p *process) apis() ([]api, error) {
 	opts := rpc.Options{
 		Cluster: p.static.Config.Server.ClusterID, ShardName: p.opts.Shard, Version: p.opts.Version,
 		Shard: p.shard, Operators: p.operators, Config: &refresher{p}, Leader: p.leaderAddrs,
-		Verifier: func() *pki.NonceVerifier { return p.keys.current().Verifier },
-		Metrics:  rpc.NewMetrics(p.status.registry), Reflection: p.opts.Debug, Log: p.log,
+		Verifier:    func() *pki.NonceVerifier { return p.keys.current().Verifier },
+		Connections: p.budget,
+		Metrics:     rpc.NewMetrics(p.status.registry), Reflection: p.opts.Debug, Log: p.log,
 	}
 	mutual := pki.MutualTLS(c.cert, c.roots, time.Now)
 	return []api{

@@ -91,7 +91,7 @@ func (p *process) tryProvider(ctx context.Context, cfg *config.Config) error {
 // a free one: it will have let go of it.
 func (p *process) tryAddresses(ctx context.Context, cfg *config.Config) error {
 	s := boundTo(cfg.Server, p.opts.BindHost)
-	for _, addr := range []*string{&s.Bind.Health, &s.Bind.Election, &s.Bind.Registration, &s.Bind.Operator, &s.Bind.Agent} {
+	for _, addr := range []*string{&s.Bind.Health, &s.Bind.Election, &s.Bind.Registration, &s.Bind.Operator, &s.Bind.Agent, &s.Bind.Metrics} {
 		if host, port, err := net.SplitHostPort(*addr); err == nil && p.ls.has(port) {
 			*addr = net.JoinHostPort(host, "0")
 		}
@@ -106,7 +106,10 @@ func (p *process) tryAddresses(ctx context.Context, cfg *config.Config) error {
 
 // has reports whether one of the sockets has the port.
 func (ls *listeners) has(port string) bool {
-	for _, l := range []net.Listener{ls.health, ls.election, ls.registration, ls.operator, ls.agent} {
+	for _, l := range []net.Listener{ls.health, ls.election, ls.registration, ls.operator, ls.agent, ls.metrics} {
+		if l == nil {
+			continue
+		}
 		if tcp, ok := l.Addr().(*net.TCPAddr); ok && strconv.Itoa(tcp.Port) == port {
 			return true
 		}

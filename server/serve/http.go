@@ -10,23 +10,38 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"nstance.dev/server/conns"
 )
 
-// status is the process's plain HTTP port: for probes and for Prometheus.
+// Bounds of the plain HTTP ports.
+const (
+	scrapes      = 4  // of the metrics at once
+	httpSource   = 16 // connections of one source
+	httpIdle     = 15 * time.Second
+	startupConns = 32 // before there is a configuration
+)
+
+// status is what the process's plain HTTP ports say: for probes, and for Prometheus.
 type status struct {
 	ready    atomic.Bool // a configuration is in force
 	registry *prometheus.Registry
 }
 
-// handler serves /health and / (ready or 503), /livez, /readyz and /metrics.
-func (s *status) handler() http.Handler {
+// probes serves /health and / (ready or 503), /livez and /readyz.
+func (s *status) probes() *http.ServeMux {
 	mux := http.NewServeMux()
 	ready := probe(s.ready.Load)
 	mux.HandleFunc("/{$}", ready)
 	mux.HandleFunc("/health", ready)
 	mux.HandleFunc("/readyz", ready)
 	mux.HandleFunc("/livez", probe(func() bool { return true }))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// metrics serves /metrics on mux.
+func (s *status) metrics(mux *http.ServeMux) *http.ServeMux {
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapes}))
 	return mux
 }
 
@@ -48,12 +63,13 @@ func probe(ok func() bool) http.HandlerFunc {
 	}
 }
 
-// serve answers on l until ctx ends.
-func (s *status) serve(ctx context.Context, l net.Listener) error {
+// serveHTTP answers on l with h until ctx ends, in at most so many connections at once.
+func serveHTTP(ctx context.Context, l net.Listener, connections int, h http.Handler) error {
 	server := &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10,
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: httpIdle, MaxHeaderBytes: 8 << 10,
 	}
+	l = conns.Limit(l, conns.Options{Limits: conns.Limits{Total: connections, PerSource: httpSource}})
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

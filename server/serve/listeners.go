@@ -15,6 +15,7 @@ import (
 // listeners are the process's sockets, and how others are told to reach them.
 type listeners struct {
 	health, election, registration, operator, agent net.Listener
+	metrics                                         net.Listener // nil: they have no address of their own
 
 	advertised driver.Addresses
 	peers      string // the advertised address of election: this server's own
@@ -52,12 +53,23 @@ func listen(ctx context.Context, s config.Server, advertiseHost string, free boo
 			return nil, fmt.Errorf("server.advertise.%s: %w", l.field, err)
 		}
 	}
+	if s.Bind.Metrics != "" && s.Bind.Metrics != s.Bind.Health {
+		var err error
+		if ls.metrics, err = listenOn(ctx, s.Bind.Metrics, free); err != nil {
+			ls.close()
+			return nil, fmt.Errorf("server.bind.metrics_addr: %w; several servers on one host need an address each", err)
+		}
+	}
 	return ls, nil
 }
 
 // boundTo returns the settings of a server that listens on another host, if there is
-// one to put: several servers on one box can have one configuration then.
+// one to put: several servers on one box can have one configuration then. Metrics that
+// have an address of their own go along if that host is loopback, and stay otherwise.
 func boundTo(s config.Server, host string) config.Server {
+	if ip, err := netip.ParseAddr(host); s.Bind.Metrics == s.Bind.Health || err == nil && ip.IsLoopback() {
+		s.Bind.Metrics = withHost(s.Bind.Metrics, host)
+	}
 	for _, addr := range []*string{&s.Bind.Health, &s.Bind.Election, &s.Bind.Registration, &s.Bind.Operator, &s.Bind.Agent} {
 		*addr = withHost(*addr, host)
 	}
@@ -65,7 +77,7 @@ func boundTo(s config.Server, host string) config.Server {
 }
 
 func (ls *listeners) close() {
-	for _, l := range []net.Listener{ls.health, ls.election, ls.registration, ls.operator, ls.agent} {
+	for _, l := range []net.Listener{ls.health, ls.election, ls.registration, ls.operator, ls.agent, ls.metrics} {
 		if l != nil {
 			_ = l.Close() // nothing was accepted on it
 		}

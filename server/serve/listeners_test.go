@@ -34,7 +34,8 @@ func TestAdvertise(t *testing.T) {
 func loopback() config.Server {
 	addr := "127.0.0.1:0"
 	a := config.Addresses{Health: addr, Election: addr, Registration: addr, Operator: addr, Agent: addr}
-	return config.Server{Bind: a, Advertise: a}
+	b := config.Bind{Health: addr, Election: addr, Registration: addr, Operator: addr, Agent: addr, Metrics: addr}
+	return config.Server{Bind: b, Advertise: a}
 }
 
 func TestListen_takesAFreePortWhereAllowed(t *testing.T) {
@@ -76,11 +77,51 @@ func TestListen_overridesTheHostOfTheServersOwnAddresses(t *testing.T) {
 func TestBoundTo(t *testing.T) {
 	for host, want := range map[string]string{"": "127.0.0.1:0", "127.0.1.2": "127.0.1.2:0", "::1": "[::1]:0"} {
 		got := boundTo(loopback(), host)
-		if all := (config.Addresses{Health: want, Election: want, Registration: want, Operator: want, Agent: want}); got.Bind != all {
+		if all := (config.Bind{Health: want, Election: want, Registration: want, Operator: want, Agent: want, Metrics: want}); got.Bind != all {
 			t.Errorf("host %q: bound to %+v, want %s", host, got.Bind, want)
 		}
 		if got.Advertise != loopback().Advertise {
 			t.Errorf("host %q: advertised %+v", host, got.Advertise)
 		}
+	}
+}
+
+// TestMetricsHaveAnAddressOfTheirOwn: they name all tenants and groups, so that the port of the
+// probes, which machines reach, does not serve them unless it is told to.
+func TestMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
+	cfg, err := config.Load("min.jsonc", []byte(`{"server": {"cluster_id": "c", "shard": "s", "provider": {"kind": "local", "zone": "z"}, "subnet_pools": {"p": ["n"]}}}`), config.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host, _, err := net.SplitHostPort(cfg.Server.Bind.Metrics); err != nil || host != "127.0.0.1" {
+		t.Errorf("by default metrics are served on %q", cfg.Server.Bind.Metrics)
+	}
+	for name, tt := range map[string]struct {
+		health, metrics, host string
+		want                  string // where metrics are bound to
+	}{
+		"another server of one box":        {"0.0.0.0:8990", "127.0.0.1:8995", "127.0.0.2", "127.0.0.2:8995"},
+		"a server with an address":         {"0.0.0.0:8990", "127.0.0.1:8995", "10.0.0.1", "127.0.0.1:8995"},
+		"both on one port":                 {"0.0.0.0:8990", "0.0.0.0:8990", "10.0.0.1", "10.0.0.1:8990"},
+		"none":                             {"0.0.0.0:8990", "", "127.0.0.2", ""},
+		"a server without another address": {"0.0.0.0:8990", "127.0.0.1:8995", "", "127.0.0.1:8995"},
+	} {
+		s := loopback()
+		s.Bind.Health, s.Bind.Metrics = tt.health, tt.metrics
+		if got := boundTo(s, tt.host).Bind.Metrics; got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+	for metrics, own := range map[string]bool{"127.0.0.1:0": false, "127.0.0.2:0": true, "": false} { // health is 127.0.0.1:0
+		s := loopback()
+		s.Bind.Metrics = metrics
+		ls, err := listen(t.Context(), s, "", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (ls.metrics != nil) != own {
+			t.Errorf("metrics_addr %q: a socket of its own: %t", metrics, ls.metrics != nil)
+		}
+		ls.close()
 	}
 }

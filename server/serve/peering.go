@@ -92,7 +92,7 @@ func (p *process) serveElection(ctx, tail context.Context) error {
 		Shard: p.shardLock.held, Cluster: p.cluster.held, ETags: p.etags, Witness: &p.peering.witness,
 		Standby: func(r *http.Request) bool { return pki.IsServer(r.TLS, c.roots, name, p.peering.now()) },
 	})
-	return peers.Serve(tail, p.ls.election, pki.PeerServerTLS(c.cert), h, p.log)
+	return peers.Serve(tail, p.ls.election, p.budget.Election, pki.PeerServerTLS(c.cert), h, p.log)
 }
 
 // etags are the versions in force here.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"regexp"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/config"
+	"nstance.dev/server/conns"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
@@ -53,6 +55,7 @@ type process struct {
 	drv    driver.Driver
 	status *status
 	ls     *listeners
+	budget conns.Budget // of connections
 	shard  *shard.Shard
 	tracer trace.Tracer // nil: none
 
@@ -173,6 +176,9 @@ func (p *process) open(ctx context.Context, from outset) error {
 	if p.store, err = p.opts.openStore(ctx); err != nil {
 		return err
 	}
+	if p.budget, err = connectionBudget(); err != nil {
+		return err
+	}
 	p.status = &status{registry: prometheus.NewRegistry()}
 	p.status.registry.MustRegister(collectors.NewGoCollector(liveHeap), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	p.source = newSource(p.store, p.opts.Flags, p.opts.Provider, p.log)
@@ -254,7 +260,7 @@ func (p *process) configure(ctx context.Context) (shard.Static, error) {
 			p.log.WarnContext(ctx, "health port not opened yet", "error", err)
 			return
 		}
-		probes.Go(func() { _ = p.status.serve(waitCtx, l) })
+		probes.Go(func() { _ = serveHTTP(waitCtx, l, startupConns, p.status.probes()) })
 	})
 }
 
@@ -294,7 +300,8 @@ func (p *process) serve(ctx context.Context) error {
 		return leads.Wait()
 	})
 	g.Go(func() error { return p.keys.run(ctx) })
-	g.Go(func() error { return p.status.serve(tail, p.ls.health) })
+	g.Go(func() error { return p.serveProbes(tail) })
+	g.Go(func() error { return p.serveMetrics(tail) })
 	g.Go(func() error { return p.serveAPIs(ctx, tail) })
 	g.Go(func() error { return p.serveElection(ctx, tail) })
 	g.Go(func() error { return p.watchProvider(ctx) })
@@ -304,6 +311,24 @@ func (p *process) serve(ctx context.Context) error {
 	g.Go(func() error { p.keepGood(ctx); return nil })
 	g.Go(func() error { p.tellMachine(ctx); p.confirmTypes(ctx); return nil })
 	return g.Wait()
+}
+
+// serveProbes answers probes, and Prometheus where both have one address.
+func (p *process) serveProbes(ctx context.Context) error {
+	h := p.status.probes()
+	if bind := p.static.Config.Server.Bind; bind.Metrics == bind.Health {
+		h = p.status.metrics(h)
+	}
+	return serveHTTP(ctx, p.ls.health, p.budget.Health, h)
+}
+
+// serveMetrics answers Prometheus, where metrics have an address of their own.
+func (p *process) serveMetrics(ctx context.Context) error {
+	if p.ls.metrics == nil {
+		return nil
+	}
+	p.log.InfoContext(ctx, "serving metrics", "address", p.ls.metrics.Addr())
+	return serveHTTP(ctx, p.ls.metrics, p.budget.Metrics, p.status.metrics(http.NewServeMux()))
 }
 
 // testStore refuses a store that ignores conditions (F9). While it is away

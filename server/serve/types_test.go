@@ -166,7 +166,7 @@ func TestADriverThatIsNotUsedIsClosed(t *testing.T) {
 		t.Fatal("listened on somebody else's address")
 	}
 	good := *cfg
-	good.Server.Bind = config.Addresses{
+	good.Server.Bind = config.Bind{
 		Health: "127.0.0.1:0", Election: "127.0.0.1:0", Registration: "127.0.0.1:0", Operator: "127.0.0.1:0", Agent: "127.0.0.1:0",
 	}
 	p.static = shard.Static{Config: &good}
