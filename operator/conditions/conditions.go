@@ -76,6 +76,15 @@ func Of(all, types []metav1.Condition) []metav1.Condition {
 	return of
 }
 
+// With returns the old conditions with one of them set: what is written where all others
+// are to stay as they are.
+func With(old []metav1.Condition, one metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	next := slices.DeleteFunc(slices.Clone(old), func(c metav1.Condition) bool { return c.Type == one.Type })
+	next = append(next, Next(old, []metav1.Condition{one}, generation, now)...)
+	sortByType(next)
+	return next
+}
+
 func sortByType(all []metav1.Condition) {
 	slices.SortFunc(all, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
 }

@@ -11,6 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
@@ -43,4 +45,31 @@ func Of(ctx context.Context, reader client.Reader, object client.Object) (bool, 
 func Moved(object client.Object) bool {
 	_, moved := object.GetAnnotations()[infrav1.AnnotationDeleteForMove]
 	return moved
+}
+
+// ClusterChanged passes on those changes of a Cluster that matter to its objects: whether it
+// is paused, provisioned, being deleted, and what its control plane is. Cluster API writes the
+// status of a Cluster whenever any of its machines changes, and each Cluster that is passed
+// on wakes all of them.
+func ClusterChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*clusterv1.Cluster)
+			after, also := e.ObjectNew.(*clusterv1.Cluster)
+			return !ok || !also || matters(before) != matters(after)
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return true },
+	}
+}
+
+type clusterState struct {
+	paused, provisioned, deleting bool
+	controlPlane                  clusterv1.ContractVersionedObjectReference
+}
+
+func matters(c *clusterv1.Cluster) clusterState {
+	return clusterState{
+		paused: ptr.Deref(c.Spec.Paused, false), provisioned: ptr.Deref(c.Status.Initialization.InfrastructureProvisioned, false),
+		deleting: !c.DeletionTimestamp.IsZero(), controlPlane: c.Spec.ControlPlaneRef,
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/pause"
@@ -59,5 +60,34 @@ func TestO16_Paused(t *testing.T) {
 	})
 	if _, err := pause.Of(t.Context(), broken, object("runs", nil)); err == nil {
 		t.Error("an API server that is away says that nothing is paused")
+	}
+}
+
+// Cluster API writes the status of a Cluster each time that one of its machines changes.
+func TestO16_OnlyChangesThatMatterAreChangesOfACluster(t *testing.T) {
+	changed := pause.ClusterChanged()
+	for name, test := range map[string]struct {
+		change func(*clusterv1.Cluster)
+		want   bool
+	}{
+		"a replica more": {func(c *clusterv1.Cluster) {
+			c.Status.Workers = &clusterv1.WorkersStatus{ReadyReplicas: ptr.To[int32](3)}
+		}, false},
+		"a condition":           {func(c *clusterv1.Cluster) { c.Status.Conditions = []metav1.Condition{{Type: "RemoteConnectionProbe"}} }, false},
+		"an annotation":         {func(c *clusterv1.Cluster) { c.Annotations = map[string]string{"a": "b"} }, false},
+		"it is paused":          {func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }, true},
+		"it is provisioned":     {func(c *clusterv1.Cluster) { c.Status.Initialization.InfrastructureProvisioned = ptr.To(true) }, true},
+		"it has a controlplane": {func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Kind = "NstanceControlPlane" }, true},
+		"it is being deleted":   {func(c *clusterv1.Cluster) { c.DeletionTimestamp = &metav1.Time{}; *c.DeletionTimestamp = metav1.Now() }, true},
+	} {
+		before := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
+		after := before.DeepCopy()
+		test.change(after)
+		if got := changed.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+		if !changed.Create(event.CreateEvent{Object: after}) || !changed.Delete(event.DeleteEvent{Object: after}) {
+			t.Errorf("%s: a Cluster that comes or goes is no change", name)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,6 +55,9 @@ type Reconciler struct {
 	Events    events.EventRecorder
 	Now       func() time.Time
 
+	// told is the endpoint that people were last told of because it is not the object's.
+	told clusterv1.APIEndpoint
+
 	version struct { // of the API server
 		text    string
 		learnt  time.Time
@@ -71,6 +75,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, err
 	}
 	for _, object := range missing(objects(r.Namespace, r.Name, r.Endpoint), have) {
+		if have.cluster != nil && ptr.Deref(have.cluster.Spec.Paused, false) {
+			break
+		}
 		switch err := r.Client.Create(ctx, object); {
 		case apierrors.IsAlreadyExists(err): // the cache is behind
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -116,27 +123,40 @@ func (r *Reconciler) observe(ctx context.Context) (trio, error) {
 }
 
 // infrastructure fills in the address of the API server where there is none, and writes
-// the status.
+// the status. Of one that is paused only that is written.
 func (r *Reconciler) infrastructure(ctx context.Context, object *infrav1.NstanceCluster) error {
+	paused, err := pause.Of(ctx, r.Client, object)
+	if err != nil {
+		return err
+	}
+	v := view{object: object, paused: paused, version: r.OperatorVersion, shards: r.look()}
+	next := clusterStatus(v, r.Now())
+	if paused {
+		next = v.pausedStatus(r.Now())
+	} else if err := r.fillEndpoint(ctx, object); err != nil {
+		return err
+	}
+	if same(object.Status, next) {
+		return nil
+	}
+	return r.write(ctx, &infrav1.NstanceCluster{ObjectMeta: object.ObjectMeta, Status: next})
+}
+
+// fillEndpoint fills in the address of the API server where there is none, and tells once of
+// another one.
+func (r *Reconciler) fillEndpoint(ctx context.Context, object *infrav1.NstanceCluster) error {
 	switch was := object.Spec.ControlPlaneEndpoint; {
 	case was.Host == "":
 		spec := map[string]any{"controlPlaneEndpoint": map[string]any{"host": r.Endpoint.Host, "port": int64(r.Endpoint.Port)}}
 		if err := apply.Spec(ctx, r.Client, object, spec, infrav1.FieldManager); err != nil {
 			return fmt.Errorf("fill in the endpoint of NstanceCluster %s: %w", object.Name, err)
 		}
-	case was != r.Endpoint:
+	case was != r.Endpoint && r.told != was:
+		r.told = was
 		r.Events.Eventf(object, nil, corev1.EventTypeWarning, "EndpointChanged", "Configure",
 			"the operator reaches the API server at %s; the endpoint stays %s, as Cluster API demands", r.Endpoint.String(), was.String())
 	}
-	paused, err := pause.Of(ctx, r.Client, object)
-	if err != nil {
-		return err
-	}
-	next := clusterStatus(view{object: object, paused: paused, version: r.OperatorVersion, shards: r.look()}, r.Now())
-	if same(object.Status, next) {
-		return nil
-	}
-	return r.write(ctx, &infrav1.NstanceCluster{ObjectMeta: object.ObjectMeta, Status: next})
+	return nil
 }
 
 // same is whether a status has all that it is to have. Conditions of others are not looked
@@ -148,8 +168,17 @@ func same(old, next infrav1.NstanceClusterStatus) bool {
 
 // controlPlane writes the status of the control plane.
 func (r *Reconciler) controlPlane(ctx context.Context, object *controlplanev1.NstanceControlPlane) error {
-	version, why := r.serverVersion(ctx)
-	next := controlPlaneStatus(object, version, why, r.Now())
+	is, err := pause.Of(ctx, r.Client, object)
+	if err != nil {
+		return err
+	}
+	next := *object.Status.DeepCopy()
+	if is {
+		next.Conditions = conditions.With(next.Conditions, paused(true), object.Generation, r.Now())
+	} else {
+		version, why := r.serverVersion(ctx)
+		next = controlPlaneStatus(object, version, why, r.Now())
+	}
 	if equality.Semantic.DeepEqual(object.Status, next) {
 		return nil
 	}

@@ -68,6 +68,18 @@ func clusterStatus(v view, now time.Time) infrav1.NstanceClusterStatus {
 	return next
 }
 
+// pausedStatus is this controller's part of the status as it stands, with nothing new but that
+// the cluster is paused.
+func (v view) pausedStatus(now time.Time) infrav1.NstanceClusterStatus {
+	old := v.object.Status
+	next := infrav1.NstanceClusterStatus{
+		Initialization: old.Initialization, Ready: old.Ready, OperatorVersion: old.OperatorVersion, ObservedGeneration: old.ObservedGeneration,
+		Shards: old.Shards, FailureDomains: old.FailureDomains, ShardsReachable: old.ShardsReachable,
+	}
+	next.Conditions = conditions.With(conditions.Of(old.Conditions, v.conditions(0)), paused(true), v.object.Generation, now)
+	return next
+}
+
 // row says how the operator stands with a shard. That it answered a moment ago again is
 // said once a minute.
 func (v view) row(s shardView) infrav1.ClusterShard {
@@ -196,7 +208,7 @@ func controlPlaneStatus(object *controlplanev1.NstanceControlPlane, version, why
 		available = conditions.Unknown(infrav1.ConditionAvailable, infrav1.ReasonUnknown, why)
 	}
 	next.Conditions = conditions.Next(object.Status.Conditions, []metav1.Condition{
-		conditions.True(infrav1.ConditionReady, infrav1.ReasonReady, ""), available,
+		conditions.True(infrav1.ConditionReady, infrav1.ReasonReady, ""), available, paused(false),
 	}, object.Generation, now)
 	return next
 }

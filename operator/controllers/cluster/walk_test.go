@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -200,6 +201,66 @@ func TestACrashBetweenTheObjects(t *testing.T) {
 		w.pass()
 		if diff := cmp.Diff(true, w.Get(name, &controlplanev1.NstanceControlPlane{})); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// Nothing but the condition is written while the Cluster is paused, and what is missing stays
+// missing.
+func TestO16_OfAPausedClusterOnlyThatIsWritten(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Delete(name, &clusterv1.Cluster{}) // the operator's own refers to a control plane
+		w.pass()
+		w.pass()
+		infra := &infrav1.NstanceCluster{}
+		w.Change(name, infra, func() { infra.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{} })
+		c := &clusterv1.Cluster{}
+		w.Change(name, c, func() { c.Spec.Paused = new(true) })
+		for _, object := range []client.Object{infra, &controlplanev1.NstanceControlPlane{}} {
+			if !w.Get(name, object) {
+				t.Fatal("missing")
+			}
+			object.SetLabels(map[string]string{clusterv1.ClusterNameLabel: name})
+			if err := w.Client.Update(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := infra.DeepCopy()
+		w.r.OperatorVersion = "v2"
+		w.After(11 * time.Minute) // the version of the API server is old
+		asked := w.asked
+		w.pass()
+		if !w.Get(name, infra) || infra.Spec.ControlPlaneEndpoint != before.Spec.ControlPlaneEndpoint || infra.Status.OperatorVersion != "v1" {
+			t.Errorf("spec %+v, status %+v", infra.Spec, infra.Status)
+		}
+		if !meta.IsStatusConditionTrue(infra.Status.Conditions, infrav1.ConditionPaused) {
+			t.Errorf("%+v", infra.Status.Conditions)
+		}
+		plane := &controlplanev1.NstanceControlPlane{}
+		if !w.Get(name, plane) || !meta.IsStatusConditionTrue(plane.Status.Conditions, infrav1.ConditionPaused) || w.asked != asked {
+			t.Errorf("control plane %+v, asked %d times", plane.Status, w.asked-asked)
+		}
+		w.Delete(name, plane)
+		w.pass()
+		if w.Get(name, plane) {
+			t.Error("an object is made while the Cluster is paused")
+		}
+	})
+}
+
+// That the endpoint is another one is told once, not in each pass.
+func TestTheOtherEndpointIsToldOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.pass()
+		infra := &infrav1.NstanceCluster{}
+		w.Change(name, infra, func() { infra.Spec.ControlPlaneEndpoint.Host = "old.example.com" })
+		w.Told()
+		for range 5 {
+			w.pass()
+			w.After(time.Minute)
+		}
+		if told := w.Told(); len(told) != 1 || !strings.HasPrefix(told[0], "EndpointChanged:") {
+			t.Errorf("%q", told)
 		}
 	})
 }

@@ -18,9 +18,10 @@ import (
 // manager owns the part of a machine's status that is about its drain.
 var manager = apply.Manager("drains")
 
-// report writes on the machine how far its drain is. A machine that is gone needs none.
+// report writes on the machine how far its drain is. A machine that is gone needs none, and
+// one that is paused gets none: its drain is written on its Node.
 func (r *Reconciler) report(ctx context.Context, s *sight, d drain.Decision) error {
-	if s.Machine == nil {
+	if s.Machine == nil || s.Paused {
 		return nil
 	}
 	now := own(s.Machine.Status)

@@ -24,7 +24,7 @@ const endPoll = 10 * time.Second
 // shows its instances with them. Each part decides for itself whether its group stays on
 // the server. Then the finalizer comes off.
 func (r *Reconciler) end(ctx context.Context, st state) (ctrl.Result, error) {
-	if st.paused || !slices.Contains(st.pool.Finalizers, infrav1.FinalizerMachinePool) {
+	if !slices.Contains(st.pool.Finalizers, infrav1.FinalizerMachinePool) {
 		return ctrl.Result{}, nil
 	}
 	if err := r.leave(ctx, st); err != nil {

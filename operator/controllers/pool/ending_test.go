@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -201,6 +202,36 @@ func TestO16_APausedPoolChangesNothing(t *testing.T) {
 		}
 		if p := w.object(); len(p.Spec.ProviderIDList) != 3 {
 			t.Errorf("the list of a paused pool is %v", p.Spec.ProviderIDList)
+		}
+	})
+}
+
+// Of a pool that is paused nothing is written but that it is: neither its provider ids nor
+// what its instances do meanwhile, nor events.
+func TestO16_OfAPausedPoolOnlyThatIsWritten(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		w.settle()
+		before := w.object()
+		cluster := &clusterv1.Cluster{}
+		w.Change(controltest.Cluster, cluster, func() { cluster.Spec.Paused = ptr.To(true) })
+		w.Told()
+		w.Shard("a").Vanish(w.instances()[0])
+		w.settle()
+		after := w.object()
+		if c := meta.FindStatusCondition(after.Status.Conditions, infrav1.ConditionPaused); c == nil || c.Status != metav1.ConditionTrue {
+			t.Errorf("%+v", c)
+		}
+		clear := func(p *infrav1.NstanceMachinePool) *infrav1.NstanceMachinePool {
+			p = p.DeepCopy()
+			p.ResourceVersion, p.ManagedFields = "", nil
+			meta.RemoveStatusCondition(&p.Status.Conditions, infrav1.ConditionPaused)
+			return p
+		}
+		if diff := cmp.Diff(clear(before), clear(after)); diff != "" {
+			t.Error(diff)
+		}
+		if told := w.Told(); len(told) != 0 {
+			t.Errorf("events %q", told)
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/apply"
+	"nstance.dev/operator/conditions"
 )
 
 // publish writes what Cluster API reads of a pool: the list of provider ids first, then
@@ -35,10 +36,22 @@ func (r *Reconciler) publish(ctx context.Context, st state, p plan) error {
 		return err
 	}
 	next := st.status(p, ids, twins, r.Now())
+	r.tell(st.pool, next.Conditions)
+	return r.writeStatus(ctx, st, next)
+}
+
+// publishPaused says that the pool is paused, and leaves everything else as it is.
+func (r *Reconciler) publishPaused(ctx context.Context, st state) error {
+	next := *st.pool.Status.DeepCopy()
+	next.Conditions = conditions.With(next.Conditions, st.pausedCondition(), st.pool.Generation, r.Now())
+	return r.writeStatus(ctx, st, next)
+}
+
+// writeStatus stores a status, if it has changed.
+func (r *Reconciler) writeStatus(ctx context.Context, st state, next infrav1.NstanceMachinePoolStatus) error {
 	if equality.Semantic.DeepEqual(st.pool.Status, next) {
 		return nil
 	}
-	r.tell(st.pool, next.Conditions)
 	object := &infrav1.NstanceMachinePool{ObjectMeta: st.pool.ObjectMeta, Status: next}
 	if err := apply.Status(ctx, r.Client, object, manager); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of pool %s: %w", st.pool.Name, err)

@@ -63,13 +63,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if st.paused {
+		return ctrl.Result{}, r.publishPaused(ctx, st)
+	}
 	if !st.pool.DeletionTimestamp.IsZero() {
 		return r.end(ctx, st)
 	}
-	if !st.paused {
-		if err := r.hold(ctx, st.pool); err != nil {
-			return ctrl.Result{}, err
-		}
+	if err := r.hold(ctx, st.pool); err != nil {
+		return ctrl.Result{}, err
 	}
 	p := decide(st, r.Now())
 	if p.careful(st) {
@@ -77,6 +78,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 		p = decide(st, r.Now())
+	}
+	if st.paused { // since the first look
+		return ctrl.Result{}, r.publishPaused(ctx, st)
 	}
 	again, err := r.act(ctx, &st, p)
 	if err != nil {

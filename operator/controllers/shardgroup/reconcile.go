@@ -58,7 +58,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if object.DeletionTimestamp.IsZero() && !p.paused {
+	if p.paused {
+		return ctrl.Result{}, r.write(ctx, p, p.pausedStatus(r.Now()))
+	}
+	if object.DeletionTimestamp.IsZero() {
 		if err := r.hold(ctx, &object); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -70,6 +73,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 		if p, err = r.observe(ctx, r.Live, &object); err != nil {
 			return ctrl.Result{}, err
+		}
+		if p.paused { // since the first look
+			return ctrl.Result{}, r.write(ctx, p, p.pausedStatus(r.Now()))
 		}
 		d = decide(p, r.Now())
 	}
@@ -173,7 +179,7 @@ func (r *Reconciler) release(ctx context.Context, p part, d decision) error {
 
 // write stores the status, if it has changed.
 func (r *Reconciler) write(ctx context.Context, p part, next infrav1.NstanceShardGroupStatus) error {
-	if next.Replicas >= p.object.Spec.Size { // the provider had room after all
+	if !p.paused && next.Replicas >= p.object.Spec.Size { // the provider had room after all
 		r.CoolOff.Filled(cooloff.Place{Shard: p.object.Spec.Shard, Group: p.object.Spec.Group})
 	}
 	if equality.Semantic.DeepEqual(p.object.Status, next) {

@@ -6,12 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/pause"
 	"nstance.dev/operator/replan"
 	"nstance.dev/operator/waking"
 )
@@ -23,7 +25,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub, option
 		Named("shardgroup").
 		For(&infrav1.NstanceShardGroup{}).
 		Watches(&infrav1.NstanceMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.ofPool)).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(pause.ClusterChanged())).
 		WatchesRawSource(news.Source(waking.Later, r.concerned)).
 		WithOptions(options).
 		Complete(replan.Reconciler(r))

@@ -55,6 +55,20 @@ func status(p part, o outcome, now time.Time) infrav1.NstanceShardGroupStatus {
 	return heard(old, next, p.synced)
 }
 
+// pausedStatus is the status as it stands, with nothing new but that the object is paused.
+func (p part) pausedStatus(now time.Time) infrav1.NstanceShardGroupStatus {
+	next := *p.object.Status.DeepCopy()
+	next.Conditions = conditions.With(next.Conditions, p.pausedCondition(), p.object.Generation, now)
+	return next
+}
+
+func (p part) pausedCondition() metav1.Condition {
+	if p.paused {
+		return conditions.True(infrav1.ConditionPaused, infrav1.ReasonPaused, "the cluster or this group is paused")
+	}
+	return conditions.False(infrav1.ConditionPaused, infrav1.ReasonNotPaused, "")
+}
+
 // describe takes over what the shard says of its group.
 func describe(status *infrav1.NstanceShardGroupStatus, group *nstancev1.GroupStatus) {
 	if group == nil {
@@ -111,7 +125,7 @@ func (p part) conditions(o outcome, next infrav1.NstanceShardGroupStatus, now ti
 		room = conditions.False(infrav1.ConditionCapacityAvailable, reason, p.room.Why)
 	}
 	return []metav1.Condition{
-		p.reachable(), p.instancesSynced(), valid, room,
+		p.pausedCondition(), p.reachable(), p.instancesSynced(), valid, room,
 		p.ready(next, valid, room),
 	}
 }

@@ -26,6 +26,7 @@ import (
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/apply"
 	"nstance.dev/operator/conditions"
+	"nstance.dev/operator/pause"
 	"nstance.dev/operator/replan"
 )
 
@@ -94,6 +95,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	var object infrav1.NstanceCluster
 	if err := r.Client.Get(ctx, request.NamespacedName, &object); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if paused, err := pause.Of(ctx, r.Client, &object); err != nil || paused {
+		return reconcile.Result{RequeueAfter: refresh}, err
 	}
 	now := r.Now()
 	wanted := Conditions(r.View(ctx), now)
