@@ -201,7 +201,7 @@ func (p *process) control(ctx context.Context) error {
 		Client: c, Namespace: namespace, Cluster: p.g.clusterName(), Events: say, CoolOff: &p.cool, Count: func(string, string, bool) {},
 	})
 	p.intake.OnError(reporter.Report)
-	return errors.Join(append(errs, p.mgr.Add(reporter))...)
+	return errors.Join(append(errs, p.mgr.Add(reporter), reporter.SetupWithManager(p.mgr, options))...)
 }
 
 func (p *process) clusterObjects(c client.Client, say recorder) *cluster.Reconciler {

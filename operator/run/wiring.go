@@ -202,7 +202,7 @@ func (p *process) reportErrors(events events.EventRecorder) error {
 		Count: func(shard, class string, _ bool) { p.metrics.ProviderError(shard, class) },
 	})
 	p.intake.OnError(reporter.Report)
-	return p.mgr.Add(reporter)
+	return errors.Join(p.mgr.Add(reporter), reporter.SetupWithManager(p.mgr, p.controllerOptions()))
 }
 
 // countObjects has the metrics show what stands in objects, and time how pools grow.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
@@ -93,6 +94,9 @@ func said(t *testing.T, errors ...*nstancev1.ErrorEvent) (events []string, c cli
 			r.Report("a", e)
 		}
 		synctest.Wait()
+		if _, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: id}}); err != nil {
+			t.Error(err)
+		}
 		stop()
 		synctest.Wait()
 		events = recorded.All()

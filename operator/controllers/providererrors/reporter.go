@@ -5,16 +5,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/apply"
-	"nstance.dev/operator/conditions"
 	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/distribution"
 	"nstance.dev/operator/lookup"
@@ -48,6 +44,8 @@ type Reporter struct {
 	Options
 	waiting chan report
 	budget  Budget
+	// machines has the errors of instances, which are written by Reconcile.
+	machines machines
 }
 
 type report struct {
@@ -67,11 +65,14 @@ func New(o Options) *Reporter {
 }
 
 // Report takes an error in and returns at once. That there is no room counts from now on;
-// the rest is done by Start.
+// Start publishes it, and Reconcile writes it into the status of a machine.
 func (r *Reporter) Report(shard string, e *nstancev1.ErrorEvent) {
 	v := Judge(shard, e)
 	if v.NoRoom && e.GetGroup() != "" {
 		r.CoolOff.Refused(cooloff.Place{Shard: shard, Group: e.GetGroup()}, distribution.Refusal{Quota: v.Quota, Why: v.Message}, r.Now())
+	}
+	if id := e.GetInstanceId(); id != "" {
+		r.machines.note(id, v, r.Now())
 	}
 	select {
 	case r.waiting <- report{shard, e}:
@@ -109,10 +110,7 @@ func (r *Reporter) publish(ctx context.Context, shard string, e *nstancev1.Error
 	if object != nil && r.budget.Spend(shard, string(object.GetUID()), v.Message, r.Now()) {
 		r.Events.Eventf(object, nil, corev1.EventTypeWarning, "ProviderError", v.Word, "%s", v.Message)
 	}
-	if m == nil {
-		return nil
-	}
-	return r.write(ctx, m, v)
+	return nil
 }
 
 func (r *Reporter) machine(ctx context.Context, instance string) (*api.NstanceMachine, error) {
@@ -142,29 +140,4 @@ func (r *Reporter) object(ctx context.Context, shard, group string, m *api.Nstan
 		return nil, client.IgnoreNotFound(err)
 	}
 	return cluster, nil
-}
-
-// write puts an error into the status of a machine. That there is no room holds for the
-// instance of the present spec.
-func (r *Reporter) write(ctx context.Context, m *api.NstanceMachine, v Verdict) error {
-	now := api.NstanceMachineStatus{LastError: m.Status.LastError}
-	if was := meta.FindStatusCondition(m.Status.Conditions, api.ConditionCapacityAvailable); was != nil {
-		now.Conditions = []metav1.Condition{*was}
-	}
-	next := api.NstanceMachineStatus{LastError: v.Message}
-	if v.NoRoom {
-		reason := api.ReasonInsufficient
-		if v.Quota {
-			reason = api.ReasonQuotaExceeded
-		}
-		no := conditions.False(api.ConditionCapacityAvailable, reason, v.Message)
-		next.Conditions = conditions.Next(now.Conditions, []metav1.Condition{no}, m.Generation, r.Now())
-	} else {
-		next.Conditions = now.Conditions
-	}
-	if equality.Semantic.DeepEqual(now, next) {
-		return nil
-	}
-	object := &api.NstanceMachine{ObjectMeta: m.ObjectMeta, Status: next}
-	return client.IgnoreNotFound(apply.Status(ctx, r.Client, object, manager))
 }
