@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -63,11 +64,12 @@ func (s *Shard) InstanceEvent(e *nstancev1.InstanceEvent, now time.Time) []Chang
 	}
 	if e.GetStatus() == eventDeleted { // final, however late
 		if _, known := s.tombstones[id]; !known {
-			uri := ""
+			t := tombstone{at: now, why: e.GetReason()}
 			if was := s.instances[id]; was != nil {
-				uri = was.said.GetProviderUri()
+				t.uri = was.said.GetProviderUri()
+				t.why = cmp.Or(t.why, was.said.GetCondemned().GetReason())
 			}
-			s.tombstones[id] = tombstone{now, uri}
+			s.tombstones[id] = t
 		}
 		return s.remove(id, deletedWhy(e.GetReason()))
 	}

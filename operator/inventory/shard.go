@@ -63,6 +63,7 @@ type listedAt struct{ groups, instances time.Time }
 type tombstone struct {
 	at  time.Time
 	uri string
+	why string // in the server's words; empty: it did not say
 }
 
 // entry is what was said about one thing, and when it was last said to be there.
@@ -169,6 +170,10 @@ func (s *Shard) Presence(id string) Presence {
 		return Unknown
 	}
 }
+
+// WhyDeleted returns the reason that the server gave for the deletion of an instance, in its
+// words; empty: it gave none, or its deletion was not heard of within [TombstoneLife].
+func (s *Shard) WhyDeleted(id string) string { return s.tombstones[id].why }
 
 // Deleted reports whether the deletion of an instance with a provider id, or of one whose id
 // that ends with, was heard of within [TombstoneLife]. Other than absence, that says that the

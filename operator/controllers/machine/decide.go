@@ -395,7 +395,13 @@ func (d *decision) serverDeleted() {
 		return
 	}
 	why := "its shard has ended the instance"
-	if ready := meta.FindStatusCondition(d.o.Machine.Status.Conditions, api.ConditionReady); ready != nil &&
+	reason := d.o.WhyDeleted
+	if reason == "" {
+		reason = d.o.Said.GetCondemned().GetReason()
+	}
+	if reason != "" {
+		why += ": " + reason
+	} else if ready := meta.FindStatusCondition(d.o.Machine.Status.Conditions, api.ConditionReady); ready != nil &&
 		(ready.Reason == api.ReasonDraining || ready.Reason == api.ReasonDeleting) {
 		why += "; " + ready.Message
 	}

@@ -244,6 +244,7 @@ func TestO12_OnDemandMachine(t *testing.T) {
 
 func TestO11_ServerDeleted(t *testing.T) {
 	tell := Tell{Reason: "ServerDeleted", Message: "its shard has ended the instance"}
+	because := Tell{Reason: "ServerDeleted", Message: "its shard has ended the instance: spot-termination"}
 	late := func(o *Observation) { o.Machine.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour)) }
 	known := func(o *Observation) {
 		o.Machine.Status.Conditions = conditions.Next(nil, []metav1.Condition{conditions.True(api.ConditionServerDeleted, api.ReasonServerDeleted, "")}, 0, now)
@@ -254,6 +255,12 @@ func TestO11_ServerDeleted(t *testing.T) {
 		want []Action
 	}{
 		{"a managed one takes its Machine with it", onDemand(ready, managed, gone), []Action{tell, DeleteMachine{}}},
+		{"its shard said why", onDemand(ready, managed, gone, func(o *Observation) { o.WhyDeleted = "spot-termination" }), []Action{because, DeleteMachine{}}},
+		{
+			"a record that has ended says why", onDemand(ready, func(o *Observation) {
+				o.Said.Status, o.Said.Condemned = "terminated", &nstancev1.Condemned{Reason: "spot-termination"}
+			}), []Action{because, DeleteMachine{}},
+		},
 		{"so does an on-demand one", onDemand(ready, gone), []Action{tell, DeleteMachine{}}},
 		{"and one that a person placed", onDemand(pending, gone, func(o *Observation) { o.Machine.Annotations = nil }), []Action{tell, DeleteMachine{}}},
 		{"and one that has had its time", onDemand(pending, gone, late), []Action{tell, DeleteMachine{}}},

@@ -28,6 +28,8 @@ type Observation struct {
 	// if nothing.
 	Presence inventory.Presence
 	Said     *nstancev1.InstanceStatus
+	// WhyDeleted is the reason that the shard gave for the deletion of the instance; empty: none.
+	WhyDeleted string
 	// Retiring: the group gets smaller with the instance.
 	Retiring bool
 	// Waits is how long it is until the group may lose another instance whose Machine was

@@ -83,6 +83,7 @@ func (r *Reconciler) observeShards(_ context.Context, o *Observation) error {
 	if m.Spec.InstanceID != "" {
 		r.Inventory.Read(m.Spec.Shard, func(s *inventory.Shard) {
 			o.Presence, o.Said = s.Presence(m.Spec.InstanceID), s.Instance(m.Spec.InstanceID)
+			o.WhyDeleted = s.WhyDeleted(m.Spec.InstanceID)
 		})
 	}
 	return nil

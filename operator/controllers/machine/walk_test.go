@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -461,6 +462,29 @@ func TestF37_ADeletedMachineWithTwoNodesKeepsItsInstanceUntilTheDeadline(t *test
 		w.live(2 * time.Minute)
 		if w.get() != nil || len(w.instances("a")) != 0 {
 			t.Errorf("left after the deadline: %v, %v", w.get(), w.instances("a"))
+		}
+	})
+}
+
+// The machine goes at once, without the operator having seen that it was condemned: the
+// reason comes with the event that says it is deleted.
+func TestO11_TheReasonOfADeletionArrives(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.live(10 * time.Second)
+		m := w.get()
+		w.Shard("a").Send(walktest.Tenant, &nstancev1.InstanceEvent{
+			InstanceId: m.Spec.InstanceID, Tenant: walktest.Tenant, Group: "web", Status: "deleted", Reason: "spot-termination", Revision: 1 << 40,
+		})
+		w.After(time.Second)
+		_ = w.work()
+		c := meta.FindStatusCondition(w.get().Status.Conditions, api.ConditionServerDeleted)
+		if c == nil || !strings.HasSuffix(c.Message, ": spot-termination") {
+			t.Errorf("%+v", c)
+		}
+		if all := w.Events.All(); !slices.ContainsFunc(all, func(s string) bool {
+			return strings.HasPrefix(s, "ServerDeleted:") && strings.HasSuffix(s, "spot-termination")
+		}) {
+			t.Errorf("events %q", all)
 		}
 	})
 }
