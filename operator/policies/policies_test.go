@@ -62,8 +62,8 @@ func TestBindings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) != 7 {
-		t.Errorf("%d policies, want 7", len(all))
+	if len(all) != 8 {
+		t.Errorf("%d policies, want 8", len(all))
 	}
 	for _, p := range all {
 		spec := p.Binding.Spec

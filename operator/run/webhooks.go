@@ -60,7 +60,10 @@ func (p *process) knownToWebhooks() webhooks.Known {
 		p.intake.Inventory().Read(name, func(s *inventory.Shard) {
 			shard.Synced = s.State().GroupsSynced
 			for _, g := range s.Groups() {
-				shard.Groups[g.GetKey()] = webhooks.Group{InstanceTypes: g.GetAllowedInstanceTypes()}
+				shard.Groups[g.GetKey()] = webhooks.Group{
+					InstanceTypes: g.GetAllowedInstanceTypes(), Static: g.GetIsStatic(),
+					Template: g.GetTemplate(), Subnets: g.GetSubnetPool(), LoadBalancers: g.GetLoadBalancers(),
+				}
 			}
 		})
 		known.Shards[name] = shard

@@ -33,6 +33,11 @@ type Shard struct {
 type Group struct {
 	// InstanceTypes are those that it may have; empty: any, or not reported.
 	InstanceTypes []string
+	// Static: the server's configuration has the group. Template, Subnets and LoadBalancers
+	// are those that it uses.
+	Static            bool
+	Template, Subnets string
+	LoadBalancers     []string
 }
 
 // CheckPool says what is wrong with a pool that is to be stored, and what is odd. old is
@@ -88,12 +93,36 @@ func oddities(pool *infrav1.NstanceMachinePool, known Known) []string {
 		if warning := oddType(pool.Spec.InstanceType, name, group); has && warning != "" {
 			warnings = append(warnings, warning)
 		}
+		for _, f := range ignored(pool.Spec, group) {
+			warnings = append(warnings, fmt.Sprintf(
+				"spec.%s: ignored, because the configuration of shard %s has group %s and says something else; leave the field out",
+				f, name, pool.Spec.Group))
+		}
 	}
 	if everywhereSynced && !anywhere && pool.Spec.Template == "" {
 		warnings = append(warnings, fmt.Sprintf(
 			"spec.template: none of the shards has group %s yet, and without a template they cannot make it", pool.Spec.Group))
 	}
 	return warnings
+}
+
+// ignored names the fields of a pool that mean nothing where the group is static.
+func ignored(spec infrav1.NstanceMachinePoolSpec, group Group) []string {
+	if !group.Static {
+		return nil
+	}
+	var fields []string
+	if spec.Template != "" && spec.Template != group.Template {
+		fields = append(fields, "template")
+	}
+	if spec.Subnets != "" && spec.Subnets != group.Subnets {
+		fields = append(fields, "subnets")
+	}
+	same := slices.Equal(slices.Sorted(slices.Values(spec.LoadBalancers)), slices.Sorted(slices.Values(group.LoadBalancers)))
+	if len(spec.LoadBalancers) > 0 && !same {
+		fields = append(fields, "loadBalancers")
+	}
+	return fields
 }
 
 // oddType warns of a machine type that a shard will refuse; empty: it will not.

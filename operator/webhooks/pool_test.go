@@ -44,7 +44,7 @@ func deleted(p *infrav1.NstanceMachinePool) *infrav1.NstanceMachinePool {
 
 // known is a configuration of two shards that both have group old.
 func known() webhooks.Known {
-	old := map[string]webhooks.Group{"old": {InstanceTypes: []string{"m", "l"}}}
+	old := map[string]webhooks.Group{"old": {InstanceTypes: []string{"m", "l"}}, "static": {Static: true, Template: "theirs"}}
 	return webhooks.Known{Shards: map[string]webhooks.Shard{"a": {true, old}, "b": {true, old}}}
 }
 
@@ -96,6 +96,11 @@ func TestCheckPool(t *testing.T) {
 		{name: "a new group with a template", pool: withTemplate(pool("p", "new", "a", "b")), known: known()},
 		{name: "a group that the silent shard may have", pool: pool("p", "new", "a", "b"), known: heardHalf()},
 		{name: "a group that one shard has", pool: pool("p", "old", "a", "b"), known: heardHalf()},
+		{
+			name: "a template that a static group ignores", pool: withTemplate(pool("p", "static", "a")), known: known(),
+			warnings: []string{"spec.template: ignored, because the configuration of shard a has group static and says something else; leave the field out"},
+		},
+		{name: "a static group without fields of its own", pool: pool("p", "static", "a"), known: known()},
 		{name: "a type that is not allowed", pool: withType(pool("p", "old", "a"), "s"), known: known(), warnings: []string{noType}},
 		{name: "a type that is allowed", pool: withType(pool("p", "old", "a"), "l"), known: known()},
 		{name: "where nothing is known nothing is odd", pool: withType(pool("p", "new", "c"), "s")},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,7 +61,7 @@ func (r *Reconciler) act(ctx context.Context, st *state, p plan) (time.Duration,
 	return again, err
 }
 
-// remember writes the memory of the pool, and the template of a group that is not static
+// remember writes the memory of the pool, and the settings of a group that is not static
 // any more.
 func (r *Reconciler) remember(ctx context.Context, pool *infrav1.NstanceMachinePool, p plan) error {
 	before := pool.DeepCopy()
@@ -71,16 +72,22 @@ func (r *Reconciler) remember(ctx context.Context, pool *infrav1.NstanceMachineP
 		}
 		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, key, value)
 	}
-	if p.release != "" {
-		pool.Spec.Template = p.release
-		r.Events.Eventf(pool, nil, corev1.EventTypeNormal, "StaticReleased", "Release",
-			"no server's configuration has group %s any more; the pool keeps its template %s", pool.Spec.Group, p.release)
+	if p.release != nil {
+		pool.Spec.Template, pool.Spec.Subnets, pool.Spec.LoadBalancers = p.release.template, p.release.subnets, p.release.loadBalancers
 	}
-	if maps.Equal(before.Annotations, pool.Annotations) && p.release == "" {
+	if maps.Equal(before.Annotations, pool.Annotations) && p.release == nil {
 		return nil
 	}
 	if err := r.Client.Patch(ctx, pool, client.MergeFrom(before), infra); err != nil {
 		return fmt.Errorf("write the memory of pool %s: %w", pool.Name, err)
+	}
+	if p.release != nil {
+		text := "no field of the spec changes"
+		if len(p.release.fields) > 0 {
+			text = "the spec takes over what the servers use: " + strings.Join(p.release.fields, ", ")
+		}
+		r.Events.Eventf(pool, nil, corev1.EventTypeNormal, "StaticReleased", "Release",
+			"no server's configuration has group %s any more; %s", pool.Spec.Group, text)
 	}
 	return nil
 }

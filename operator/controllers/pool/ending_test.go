@@ -3,6 +3,7 @@ package pool_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +18,7 @@ import (
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/controltest"
 	"nstance.dev/operator/shards/shardtest"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 func TestO5_APoolEndsWithItsInstances(t *testing.T) {
@@ -185,6 +187,59 @@ func TestO5_AReleasedPoolGetsItsTemplate(t *testing.T) {
 		w.settle()
 		if p := w.object(); p.Spec.Template != "theirs" || p.Status.IsStatic || p.Annotations[infrav1.AnnotationReleasedTemplate] != "" {
 			t.Errorf("template %q, static %v, annotations %v", p.Spec.Template, p.Status.IsStatic, p.Annotations)
+		}
+	})
+}
+
+// Fields of the spec that a static group ignores are said. When the group leaves the server's
+// configuration they are replaced by what the servers use, so that no machine is replaced;
+// from then on the pool's word counts.
+func TestO5_IgnoredFieldsOfAStaticGroupNeverRotateIt(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		var sent []string
+		w.settle()
+		w.Told()
+		for _, shard := range []string{"a", "b"} {
+			w.Shard(shard).AddGroup(tenant, shardtest.Group{Key: "web", Template: "theirs", Static: true})
+		}
+		w.Settle("a", "b")
+		w.settle()
+		w.settle()
+		c := meta.FindStatusCondition(w.object().Status.Conditions, infrav1.ConditionSpecIgnored)
+		if c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "spec.template") {
+			t.Fatalf("%+v", c)
+		}
+		if told := w.Told(); !slices.ContainsFunc(told, func(s string) bool { return strings.HasPrefix(s, "SpecIgnored:") }) {
+			t.Errorf("events %q", told)
+		}
+		for _, shard := range []string{"a", "b"} {
+			w.Shard(shard).OnCall(func(c shardtest.Call) {
+				if r, ok := c.Request.(*nstancev1.UpsertGroupRequest); ok && r.GetConfig().Template != nil {
+					sent = append(sent, r.GetConfig().GetTemplate())
+				}
+			})
+		}
+		for _, shard := range []string{"a", "b"} {
+			w.Shard(shard).SetStatic(tenant, "web", false)
+		}
+		w.Settle("a", "b")
+		for range 4 {
+			w.settle()
+		}
+		for _, template := range sent {
+			if template != "theirs" {
+				t.Errorf("template %q is sent, and every machine replaced", template)
+			}
+		}
+		if p := w.object(); p.Spec.Template != "theirs" || meta.IsStatusConditionTrue(p.Status.Conditions, infrav1.ConditionSpecIgnored) {
+			t.Errorf("template %q, conditions %+v", p.Spec.Template, p.Status.Conditions)
+		}
+		p := &infrav1.NstanceMachinePool{}
+		w.Change("web", p, func() { p.Spec.Template = "next" })
+		w.settle()
+		w.settle()
+		if template := w.Shard("a").Group(tenant, "web").GetTemplate(); template != "next" {
+			t.Errorf("the pool says another template, and the group has %q", template)
 		}
 	})
 }

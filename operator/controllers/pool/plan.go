@@ -38,9 +38,9 @@ type plan struct {
 	sizes   distribution.Result
 	move    distribution.Move
 	lowered []distribution.Lowered
-	// release is the template that the pool gets because its group is no longer static and
-	// the pool says none.
-	release string
+	// release are the settings that the spec takes over because the group is no longer static;
+	// nil: none.
+	release *released
 	// memory are the annotations of the pool as they are to be; empty values: none.
 	memory map[string]string
 	// again is when time alone may change the plan; zero: never.
@@ -63,7 +63,7 @@ func (p plan) careful(st state) bool {
 
 // decide plans for one pool. It depends on its arguments alone and changes none of them.
 func decide(st state, now time.Time) plan {
-	if st.machinePool == nil || st.machinePool.Spec.Replicas == nil || len(st.others) > 0 || st.paused || !st.pool.DeletionTimestamp.IsZero() {
+	if st.machinePool == nil || st.machinePool.Spec.Replicas == nil || len(st.others) > 0 || st.paused || !st.pool.DeletionTimestamp.IsZero() || st.tooMany() {
 		return plan{memory: map[string]string{}}
 	}
 	d := &draft{state: st, now: now, listed: st.listed(now), becomes: map[string]*write{}}
@@ -87,7 +87,7 @@ type draft struct {
 // retiring instances that are gone.
 func (d *draft) begin() {
 	d.plan.memory = map[string]string{}
-	d.release()
+	own := d.release()
 	names := slices.Clone(d.listed)
 	for name, part := range d.parts {
 		if !slices.Contains(names, name) && part.DeletionTimestamp.IsZero() {
@@ -100,8 +100,8 @@ func (d *draft) begin() {
 			InstanceType: d.pool.Spec.InstanceType, Vars: d.pool.Spec.Vars,
 		}}
 		if !d.static(name) {
-			w.spec.Template, w.spec.Subnets = d.pool.Spec.Template, d.pool.Spec.Subnets
-			w.spec.LoadBalancers = d.pool.Spec.LoadBalancers
+			set := d.settings(name, own)
+			w.spec.Template, w.spec.Subnets, w.spec.LoadBalancers = set.template, set.subnets, set.loadBalancers
 		}
 		if part := d.parts[name]; part != nil {
 			w.surge, w.retireAfter = part.Annotations[infrav1.AnnotationSurge], part.Annotations[infrav1.AnnotationRetireAfter]
@@ -112,32 +112,6 @@ func (d *draft) begin() {
 		}
 		d.becomes[name] = w
 	}
-}
-
-// release gives the pool the template of its group when that is not static any more and the
-// pool says none. The API server locks the template as long as the status says static. So
-// the template is written down first, and gets into the spec when the status has changed.
-func (d *draft) release() {
-	kept := d.pool.Annotations[infrav1.AnnotationReleasedTemplate]
-	switch {
-	case d.pool.Spec.Template != "", slices.ContainsFunc(d.pool.Spec.Shards, d.static):
-		kept = ""
-	case d.pool.Status.IsStatic:
-		kept = d.served()
-	case kept != "":
-		d.plan.release, kept = kept, ""
-	}
-	d.plan.memory[infrav1.AnnotationReleasedTemplate] = kept
-}
-
-// served is the template that the servers use; empty: none has said one.
-func (d *draft) served() string {
-	for _, name := range d.pool.Spec.Shards {
-		if part := d.parts[name]; part != nil && part.Status.Config != nil && part.Status.Config.Template != "" {
-			return part.Status.Config.Template
-		}
-	}
-	return ""
 }
 
 // distribute brings the sizes of the parts to the size of the pool, or, where they are

@@ -262,6 +262,7 @@ func TestO4_O6_Decide(t *testing.T) {
 				st.shards["a"] = s
 			}), "a=4 b=1",
 		},
+		{"more than a pool can have", settled(3).with(replicas(MaxReplicas + 1)), ""},
 		{"paused", settled(3).with(replicas(0), func(st *state) { st.paused = true }), ""},
 		{"another pool has the group", settled(3).with(replicas(0), func(st *state) { st.others = []string{"first"} }), ""},
 		{"no MachinePool", settled(3).with(func(st *state) { st.machinePool = nil }), ""},
@@ -343,13 +344,18 @@ func TestO5_AGroupThatIsNoLongerStaticKeepsItsTemplate(t *testing.T) {
 		{"released", released(), answer{Kept: "theirs"}},
 		{"which is written down", released(written), answer{Kept: "theirs"}},
 		{"and the status says so", released(written, unlocked), answer{Release: "theirs"}},
-		{"the pool says its own", released(written, func(st *state) { st.pool.Spec.Template = "mine" }), answer{}},
-		{"one part is still", released(written, func(st *state) { st.parts["b"].Status.IsStatic = true }), answer{}},
+		{"the pool says something else", released(written, unlocked, func(st *state) { st.pool.Spec.Template = "mine" }), answer{Release: "theirs"}},
+		{"the pool says something else, and is locked", released(func(st *state) { st.pool.Spec.Template = "mine" }), answer{Kept: "theirs"}},
+		{"one part is still", released(written, func(st *state) { st.parts["b"].Status.IsStatic = true }), answer{Kept: "theirs"}},
 		{"it has never been", released(unlocked), answer{}},
 		{"no server said anything", released(func(st *state) { st.parts["a"].Status.Config, st.parts["b"].Status.Config = nil, nil }), answer{}},
 	} {
 		p := decide(test.st, start)
-		if diff := cmp.Diff(test.want, answer{p.memory[infrav1.AnnotationReleasedTemplate], p.release}); diff != "" {
+		got := answer{Kept: p.memory[infrav1.AnnotationReleasedTemplate]}
+		if p.release != nil {
+			got.Release = p.release.template
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)
 		}
 	}

@@ -95,6 +95,7 @@ func (r *Reconciler) tell(pool *infrav1.NstanceMachinePool, next []metav1.Condit
 		kind                      string
 	}{
 		{infrav1.ConditionPoolConflict, "PoolConflict", "Scale", metav1.ConditionTrue, corev1.EventTypeWarning},
+		{infrav1.ConditionSpecIgnored, "SpecIgnored", "Upsert", metav1.ConditionTrue, corev1.EventTypeWarning},
 		{infrav1.ConditionProviderIDsUnique, "ProviderIDDuplicate", "List", metav1.ConditionFalse, corev1.EventTypeWarning},
 		{infrav1.ConditionCapacityKnown, "CapacityUnknown", "Scale", metav1.ConditionFalse, corev1.EventTypeWarning},
 		{infrav1.ConditionZonalAutoscaling, "ZonalAutoscaling", "Scale", metav1.ConditionFalse, corev1.EventTypeNormal},

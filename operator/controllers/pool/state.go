@@ -91,6 +91,15 @@ func (st state) static(name string) bool {
 	return part != nil && part.Status.IsStatic
 }
 
+// MaxReplicas is how many instances a pool has at most over all shards: its list of provider
+// ids takes no more.
+const MaxReplicas = 10000
+
+// tooMany reports whether the pool is to have more instances than it can. Nothing is done then.
+func (st state) tooMany() bool {
+	return st.machinePool != nil && st.machinePool.Spec.Replicas != nil && *st.machinePool.Spec.Replicas > MaxReplicas
+}
+
 // size is what a shard's part has now: what the pool last wanted, and without a part what
 // the shard has of the group already.
 func (st state) size(name string) int {

@@ -111,7 +111,7 @@ func (st state) conditions(p plan, next infrav1.NstanceMachinePoolStatus, twins 
 	parts := st.partsReady()
 	all := []metav1.Condition{
 		st.pausedCondition(), st.conflict(), parts, st.shardsReachable(), st.scaling(p), st.rebalancing(p), st.room(),
-		unique(twins), st.zonal(), st.capacityKnown(next), st.degraded(), st.ready(next, parts),
+		unique(twins), st.zonal(), st.capacityKnown(next), st.degraded(), st.ignored(), st.ready(next, parts),
 	}
 	if st.asMachines {
 		all = append(all, st.nodesJoined())
@@ -141,6 +141,11 @@ func (st state) conflict() metav1.Condition {
 
 // partsReady sums up the parts; the first one that is not ready gives the reason.
 func (st state) partsReady() metav1.Condition {
+	if st.tooMany() {
+		return conditions.False(infrav1.ConditionShardGroupsReady, infrav1.ReasonTooManyReplicas, fmt.Sprintf(
+			"spec.replicas of MachinePool %s is %d; a pool has at most %d instances over all shards, so nothing is changed until it is lowered",
+			st.machinePool.Name, *st.machinePool.Spec.Replicas, MaxReplicas))
+	}
 	reason := infrav1.ReasonReady
 	var waiting []string
 	for _, name := range st.pool.Spec.Shards {

@@ -38,6 +38,7 @@ const (
 	yield   action = "yield"   // somebody else keeps changing it
 	hold    action = "hold"    // it has to end, and cannot yet
 	remove  action = "remove"  // let the group drain to zero on its shard
+	revert  action = "revert"  // give a static group back to its configuration, then release
 	release action = "release" // take the finalizer off
 )
 
@@ -78,7 +79,7 @@ func decide(p part, now time.Time) decision {
 // server itself has, before it is carried out: nobody knows how far behind a cache is.
 func (p part) takes(d decision) bool {
 	switch d.action {
-	case remove:
+	case remove, revert:
 		return true
 	case send, repair:
 		return p.group != nil && p.size() < p.group.GetSize()
@@ -126,14 +127,14 @@ func (p part) end(now time.Time) decision {
 		return decision{action: release, why: fmt.Sprintf("removed by force; shard %s may keep group %s with its instances", shard, group)}
 	case p.left:
 		return decision{action: release, why: fmt.Sprintf("group %s stays on shard %s: its pool leaves it there", group, shard)}
-	case p.static():
-		return decision{action: release, why: fmt.Sprintf("group %s stays on shard %s: the server's configuration has it", group, shard)}
 	case !p.configured:
 		return decision{action: hold, again: waitNotice, why: fmt.Sprintf("shard %s is not configured; configure it, or annotate with %s=true", shard, infrav1.AnnotationForceRemove)}
 	case !p.connected(), !p.synced.GroupsSynced:
 		return decision{action: hold, again: waitNotice, why: fmt.Sprintf("shard %s does not answer", shard)}
 	case p.presence == inventory.Gone:
 		return decision{action: release, why: fmt.Sprintf("group %s is gone from shard %s", group, shard)}
+	case p.static() && p.waits(now) == 0:
+		return decision{action: revert, why: fmt.Sprintf("group %s on shard %s goes back to what the server's configuration says", group, shard)}
 	case !p.group.GetDeleting() && p.waits(now) > 0:
 		return decision{action: hold, again: p.waits(now), why: fmt.Sprintf("group %s on shard %s is to end; retry after a failure: %s", group, shard, p.failed.Why)}
 	case !p.group.GetDeleting():

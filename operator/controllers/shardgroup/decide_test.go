@@ -186,7 +186,7 @@ func TestO5_DecideAboutTheEnd(t *testing.T) {
 		},
 		{
 			"the group is static", quiet(leaving, func(p *part) { p.group.IsStatic = true }),
-			decision{action: release, why: "group web stays on shard a: the server's configuration has it"},
+			decision{action: revert, why: "group web on shard a goes back to what the server's configuration says"},
 		},
 		{"it was let go already", quiet(leaving, func(p *part) { p.object.Finalizers = nil }), decision{action: rest}},
 	} {

@@ -80,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		d = decide(p, r.Now())
 	}
 	o, err := r.act(ctx, p, d)
-	if err != nil || d.action == release {
+	if err != nil || d.action == release || d.action == revert && o.failure == nil {
 		return ctrl.Result{}, err
 	}
 	r.hear(&p)
@@ -109,13 +109,22 @@ func (r *Reconciler) act(ctx context.Context, p part, d decision) (outcome, erro
 		return o, nil
 	case send, repair:
 		return r.send(ctx, p, o)
-	case remove:
-		r.announce(p, o)
+	case remove, revert:
+		if d.action == remove {
+			r.announce(p, o)
+		}
 		server, ok := r.Server(p.object.Spec.Shard)
 		if !ok { // it left the configuration since it was looked at
 			return o, nil
 		}
-		return r.concluded(ctx, p, o, server.DeleteGroup(ctx, &nstancev1.DeleteGroupRequest{Key: p.object.Spec.Group}))
+		err := server.DeleteGroup(ctx, &nstancev1.DeleteGroupRequest{Key: p.object.Spec.Group})
+		if d.action == revert {
+			switch shards.ClassOf(err) {
+			case "", shards.NotFound, shards.OtherManager: // nothing of ours is left there
+				return o, r.release(ctx, p, d)
+			}
+		}
+		return r.concluded(ctx, p, o, err)
 	case release:
 		return o, r.release(ctx, p, d)
 	default:

@@ -81,3 +81,28 @@ func TestO5_ARefusedGroupIsTriedAgain(t *testing.T) {
 		}
 	})
 }
+
+// The pool of a static group is deleted: what was set through the API goes, and the group is
+// again what the server's configuration says. Its instances stay.
+func TestO5_TheEndOfAStaticGroupTakesItsOverridesAlong(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustPass()
+		w.a.SetStatic(tenant, "web", true)
+		w.Settle("a")
+		w.mustPass()
+		w.Delete(name, &infrav1.NstanceShardGroup{})
+		w.a.Break(shardtest.Faults{Refuse: map[string]error{"DeleteGroup": shardtest.Refusal(codes.Unavailable, "", "no")}})
+		w.mustPass()
+		if !w.Get(name, &infrav1.NstanceShardGroup{}) {
+			t.Fatal("it is let go before the server has heard")
+		}
+		w.a.Break(shardtest.Faults{})
+		w.run(5 * time.Second)
+		if group := w.a.Group(tenant, "web"); group.GetDeleting() || group.GetDynamic() != nil || w.a.Count("DeleteGroup") != 2 {
+			t.Errorf("%d calls, group %v", w.a.Count("DeleteGroup"), group)
+		}
+		if w.Get(name, &infrav1.NstanceShardGroup{}) || len(w.a.Instances(tenant, "web")) != 2 {
+			t.Error("the object stays, or the instances go")
+		}
+	})
+}

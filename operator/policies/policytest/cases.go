@@ -230,6 +230,7 @@ func Cases() []Case {
 	}
 	cases = append(cases, fields()...)
 	cases = append(cases, guards()...)
+	cases = append(cases, sizes()...)
 	for _, guarded := range []struct{ what, object, permission, refused string }{
 		{"static pool", staticPool, "nstance.dev/allow-static-delete", "NstanceMachinePool" + refusedStatic},
 		{"MachinePool of a static pool", staticMachinePool, "nstance.dev/allow-static-delete", "MachinePool" + refusedStatic},
@@ -240,6 +241,22 @@ func Cases() []Case {
 		cases = append(cases, deletes(guarded.what, guarded.object, guarded.permission, guarded.refused)...)
 	}
 	return cases
+}
+
+// sizes are the requests for a number of instances.
+func sizes() []Case {
+	sized := func(kind string, replicas int) Object {
+		return parse(fmt.Sprintf("apiVersion: cluster.x-k8s.io/v1beta2\nkind: MachinePool\nmetadata: {name: workers}\n"+
+			"spec: {replicas: %d, template: {spec: {infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: %s, name: workers}}}}", replicas, kind))
+	}
+	const pool, refused = "NstanceMachinePool", "spec.replicas of MachinePool workers is 10001; a pool has at most 10000 instances over all shards"
+	return []Case{
+		{Name: "a pool as great as it can be", User: Admin, Operation: "CREATE", New: sized(pool, 10000)},
+		{Name: "a greater one", User: Admin, Operation: "CREATE", New: sized(pool, 10001), Refused: refused},
+		{Name: "a pool that becomes too great", User: Admin, Operation: "UPDATE", Old: sized(pool, 3), New: sized(pool, 10001), Refused: refused},
+		{Name: "one that is too great becomes smaller", User: Admin, Operation: "UPDATE", Old: sized(pool, 20000), New: sized(pool, 10001)},
+		{Name: "a pool of another provider", User: Admin, Operation: "CREATE", New: sized("DockerMachinePool", 10001)},
+	}
 }
 
 // fields are the requests to change what the operator writes into specs.

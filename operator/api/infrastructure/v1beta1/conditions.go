@@ -20,6 +20,9 @@ const (
 	// ConditionFeatureDegraded is True where a server lacks something that the operator
 	// then does without.
 	ConditionFeatureDegraded = "FeatureDegraded"
+	// ConditionSpecIgnored of NstanceMachinePool is True where the group is static and fields
+	// of the spec say something else than the server's configuration; it names them.
+	ConditionSpecIgnored = "SpecIgnored"
 	// ConditionTenantAwake of NstanceCluster is False while the tenant sleeps.
 	ConditionTenantAwake = "TenantAwake"
 
@@ -147,6 +150,8 @@ const (
 	ReasonUnhealthy        = "Unhealthy"
 	ReasonDraining         = "Draining"
 	ReasonDrained          = "Drained"
+	ReasonStaticGroup      = "StaticGroup"
+	ReasonTooManyReplicas  = "TooManyReplicas"
 	ReasonNodeUncertain    = "NodeUncertain"
 	ReasonDeleting         = "Deleting"
 	ReasonServerDeleted    = "ServerDeleted"

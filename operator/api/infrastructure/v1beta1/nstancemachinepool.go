@@ -23,7 +23,7 @@ type NstanceMachinePoolSpec struct {
 	Shards []Name `json:"shards"`
 
 	// template of the instances. A group that no server has yet needs one. Locked while
-	// the group is static.
+	// the group is static; it may be removed then.
 	// +optional
 	Template Name `json:"template,omitempty"`
 
@@ -298,9 +298,9 @@ type PoolShard struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.isStatic) || !oldSelf.status.isStatic || self.spec.shards.map(s, s) == oldSelf.spec.shards.map(s, s)",message="spec.shards is locked: the group is static, a server's configuration says which shards have it; change that configuration, or take the group out of it first"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.isStatic) || !oldSelf.status.isStatic || (has(self.spec.template) == has(oldSelf.spec.template) && (!has(self.spec.template) || self.spec.template == oldSelf.spec.template))",message="spec.template is locked: the group is static, a server's configuration says its template; change that configuration, or take the group out of it first"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.isStatic) || !oldSelf.status.isStatic || (has(self.spec.subnets) == has(oldSelf.spec.subnets) && (!has(self.spec.subnets) || self.spec.subnets == oldSelf.spec.subnets))",message="spec.subnets is locked: the group is static, a server's configuration says its subnets; change that configuration, or take the group out of it first"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.isStatic) || !oldSelf.status.isStatic || (has(self.spec.loadBalancers) == has(oldSelf.spec.loadBalancers) && (!has(self.spec.loadBalancers) || self.spec.loadBalancers == oldSelf.spec.loadBalancers))",message="spec.loadBalancers is locked: the group is static, a server's configuration says its load balancers; change that configuration, or take the group out of it first"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.isStatic) || !oldSelf.status.isStatic || !has(self.spec.template) || (has(oldSelf.spec.template) && self.spec.template == oldSelf.spec.template)",message="spec.template is locked: the group is static, a server's configuration says its template; change that configuration, or take the group out of it first"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.isStatic) || !oldSelf.status.isStatic || !has(self.spec.subnets) || (has(oldSelf.spec.subnets) && self.spec.subnets == oldSelf.spec.subnets)",message="spec.subnets is locked: the group is static, a server's configuration says its subnets; change that configuration, or take the group out of it first"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.isStatic) || !oldSelf.status.isStatic || !has(self.spec.loadBalancers) || (has(oldSelf.spec.loadBalancers) && self.spec.loadBalancers == oldSelf.spec.loadBalancers)",message="spec.loadBalancers is locked: the group is static, a server's configuration says its load balancers; change that configuration, or take the group out of it first"
 type NstanceMachinePool struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
