@@ -20,9 +20,9 @@ var layers = []layer{
 
 	{dir: "server/objectstore"},
 	{dir: "server/driver", ours: []string{"protos/identity"}},
-	{dir: "server/config", ours: []string{"protos/identity"}},
+	{dir: "server/config", ours: []string{"protos/identity", "server/bucket"}},
 	{dir: "server/bucket", ours: []string{"protos/identity"}},
-	{dir: "server/render", ours: []string{"protos/identity", "server/config/..."}},
+	{dir: "server/render", ours: []string{"protos/identity", "server/bucket", "server/config/..."}},
 	{dir: "server/fleet", ours: []string{"protos/identity"}},
 	{dir: "server/placement"},
 	{dir: "server/conns"},
@@ -50,7 +50,7 @@ var layers = []layer{
 	{dir: "server/cache", ours: []string{"protos/identity", "server/fleet", "server/decisions"}},
 	{
 		dir:   "server/sources",
-		ours:  []string{"server/config/...", "server/objectstore", "server/render", "server/secrets"},
+		ours:  []string{"server/bucket", "server/config/...", "server/objectstore", "server/render", "server/secrets"},
 		tests: fakes,
 	},
 	{

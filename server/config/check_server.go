@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/config/jsonc"
 )
 
@@ -133,6 +134,9 @@ func (c *checker) secrets(path jsonc.Path) {
 		SecretsObjectStorage, SecretsAWSParameterStore, SecretsAWSSecretsManager, SecretsGoogleSecretManager)
 	if s.Provider == SecretsGoogleSecretManager {
 		c.required(path.Key("project_id"), s.ProjectID, "name the project of the secret manager")
+	}
+	if err := bucket.CheckSecretsPrefix(s.Prefix); err != nil && s.Provider == SecretsObjectStorage {
+		c.add(path.Key("prefix"), err.Error(), `leave it out, or take a prefix of its own, such as "secret/blue/"`)
 	}
 	if s.EncryptionKey != nil {
 		c.keySource(path.Key("encryption_key"), *s.EncryptionKey)

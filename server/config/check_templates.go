@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/config/jsonc"
 	"nstance.dev/server/config/texttemplate"
 )
@@ -18,16 +19,21 @@ var (
 	envVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// reservedSecrets are the cluster's own keys: no file may carry one away.
-var reservedSecrets = []string{"ca.key", "registration-nonce.key"}
+// ClusterSecrets are the names of the cluster's own keys: no file may carry one away.
+var ClusterSecrets = []string{"ca.key", "registration-nonce.key"}
 
 // MaxFiles is how many files a template may have: as many as an agent puts in place
 // together.
 const MaxFiles = 512
 
-// storagePrefix is where files of kind storage may come from: all else in the
-// bucket belongs to the servers.
-const storagePrefix = "files/"
+// FileSources says which objects of the bucket files may come from.
+func (c *Config) FileSources() bucket.FileSources {
+	sources := bucket.FileSources{Anywhere: c.Server.AllowAnyStorageSource}
+	if c.Server.Secrets.Provider == SecretsObjectStorage {
+		sources.Secrets = c.Server.Secrets.Prefix
+	}
+	return sources
+}
 
 func (c *checker) defaults(path jsonc.Path) {
 	d := &c.cfg.Defaults
@@ -208,7 +214,7 @@ func (c *checker) certificateFile(path jsonc.Path, f File) {
 func (c *checker) secretFile(path jsonc.Path, source string) {
 	switch {
 	case !c.required(path, source, "the name of the secret"):
-	case slices.Contains(reservedSecrets, source):
+	case slices.Contains(ClusterSecrets, source):
 		c.add(path, quoted(source)+" is a key of the cluster itself", "it never leaves the servers; name another secret")
 	case !safeKey(source):
 		c.add(path, quoted(source)+" is not a name of a secret", "letters, digits and . _ - /")
@@ -220,9 +226,16 @@ func (c *checker) storageFile(path jsonc.Path, source string) {
 		return
 	}
 	c.template(path, source, texttemplate.Files)
-	if strings.Contains(source, "..") || strings.HasPrefix(source, "/") {
-		c.add(path, quoted(source)+" is not a key of an object", `no ".." and no leading "/"`)
-	} else if !c.cfg.Server.AllowAnyStorageSource && !strings.HasPrefix(source, storagePrefix) {
+	literal, _, templated := strings.Cut(source, "{{")
+	err := c.cfg.FileSources().Check(literal)
+	switch {
+	case err == nil, templated && literal == "" && c.cfg.Server.AllowAnyStorageSource:
+		// what the template makes of it is judged when it is made
+	case errors.Is(err, bucket.ErrReserved):
+		c.add(path, quoted(source)+" is an object of the servers", "copy what machines may have to files/: "+err.Error()+", and is never a file")
+	case strings.Contains(source, "..") || strings.HasPrefix(source, "/") || c.cfg.Server.AllowAnyStorageSource:
+		c.add(path, quoted(source)+" is not a key of an object", `no "..", no leading and no double "/"`)
+	default:
 		c.add(path, quoted(source)+` is not under "files/"`, `move it there: the rest of the bucket is the servers' own (or set server.allow_any_storage_source)`)
 	}
 }

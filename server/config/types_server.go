@@ -50,7 +50,7 @@ type Server struct {
 	ErrorExitJitter Jitter `json:"error_exit_jitter,omitzero"`
 	// Life of client certificates, in hours.
 	ClientCertTTL ClientCertTTL `json:"client_cert_ttl,omitzero"`
-	// Let files of kind storage name any object of the bucket, not only those under "files/". Default false.
+	// Let files of kind storage name any object of the bucket that is not the servers' own, not only those under "files/". Default false.
 	AllowAnyStorageSource bool `json:"allow_any_storage_source,omitempty"`
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
 	"nstance.dev/server/config/texttemplate"
 )
@@ -106,18 +107,16 @@ func envValue(s string) string {
 }
 
 // StorageKey renders the key of the object that a file of kind storage comes
-// from. Unless anywhere is true it must lie under "files/": what a template
-// made of it counts, not what stood in the configuration.
-func StorageKey(name string, f config.File, data Data, anywhere bool) (string, error) {
+// from. It must be one of the sources: what a template made of it counts, not
+// what stood in the configuration.
+func StorageKey(name string, f config.File, data Data, sources bucket.FileSources) (string, error) {
 	place := fmt.Sprintf("files[%q].source", name)
 	key, err := execute(place, f.Source, data, texttemplate.Files, 1024)
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", err
-	case key == "" || strings.HasPrefix(key, "/") || strings.Contains(key, ".."):
-		return "", &Error{Place: place, Err: errors.New("the output is not a key of an object")}
-	case !anywhere && !strings.HasPrefix(key, "files/"):
-		return "", &Error{Place: place, Err: errors.New(`the output is not under "files/"`)}
+	}
+	if err := sources.Check(key); err != nil {
+		return "", &Error{Place: place, Err: fmt.Errorf("the output: %w", err)}
 	}
 	return key, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
 	"nstance.dev/server/config/texttemplate"
 )
@@ -155,13 +156,19 @@ func TestStorageKey(t *testing.T) {
 		"files/{{ .Vars.none }}":       "-",
 		strings.Repeat("files/", 1000): "-",
 	} {
-		got, err := StorageKey("f", config.File{Source: source}, data(), false)
+		got, err := StorageKey("f", config.File{Source: source}, data(), bucket.FileSources{})
 		if (err != nil) != (want == "-") || (err == nil && got != want) {
 			t.Errorf("StorageKey(%.40s) = %q, %v; want %q", source, got, err, want)
 		}
 	}
-	if got, err := StorageKey("f", config.File{Source: "instance/x"}, data(), true); err != nil || got != "instance/x" {
+	anywhere := bucket.FileSources{Anywhere: true, Secrets: "keys/"}
+	if got, err := StorageKey("f", config.File{Source: "images/x"}, data(), anywhere); err != nil || got != "images/x" {
 		t.Errorf("anywhere: %q, %v", got, err)
+	}
+	for _, source := range []string{"secret/ca.key", "keys/ca.key", "instance/x", `{{ b64dec "c2VjcmV0" }}/ca.key`, `{{ printf "%s/" "keys" }}ca.key`} {
+		if got, err := StorageKey("f", config.File{Source: source}, data(), anywhere); !errors.Is(err, bucket.ErrReserved) {
+			t.Errorf("S14: anywhere: StorageKey(%s) = %q, %v", source, got, err)
+		}
 	}
 }
 

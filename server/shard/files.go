@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
 	"nstance.dev/server/decisions"
 	"nstance.dev/server/fleet"
@@ -18,7 +19,7 @@ func newSupply(r *Reign) *supply.Supply {
 		Shard: r.opts.Shard, Term: r.term, Store: r.opts.Store, Cache: r.cache,
 		Sources: sources.New(sources.Options{
 			Objects: r.opts.Store, Secrets: r.opts.Secrets, Now: r.opts.Now,
-			Anywhere: func() bool { return r.wanted.config().Server.AllowAnyStorageSource },
+			From: func() bucket.FileSources { return r.wanted.config().FileSources() },
 		}),
 		Authority:  func() *pki.Authority { return r.opts.Keys().Authority },
 		Describe:   r.describeSupply,

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/render"
@@ -24,10 +25,9 @@ type Options struct {
 	Objects objectstore.Store
 	// Secrets returns the secrets store that is in use now.
 	Secrets func() secrets.Store
-	// Anywhere reports whether files may come from anywhere in the bucket, and
-	// not from "files/" alone.
-	Anywhere func() bool
-	Now      func() time.Time // time.Now
+	// From says which objects files may come from now.
+	From func() bucket.FileSources
+	Now  func() time.Time // time.Now
 }
 
 // Content is what a file contains. Data is shared, and not to be changed.
@@ -115,16 +115,13 @@ func tooLarge(what string) error {
 	return fmt.Errorf("%s is larger than %d bytes", what, MaxSize)
 }
 
-// reserved are the cluster's own keys, which no machine gets.
-var reserved = []string{"ca.key", "registration-nonce.key"}
-
 // reference names what a file is read from.
 func (s *Sources) reference(r Request) (reference, error) {
 	if r.File.Kind == config.FileStorage {
-		key, err := render.StorageKey(r.Name, r.File, r.Data, s.opts.Anywhere())
+		key, err := render.StorageKey(r.Name, r.File, r.Data, s.opts.From())
 		return reference{config.FileStorage, key}, err
 	}
-	if slices.Contains(reserved, r.File.Source) {
+	if slices.Contains(config.ClusterSecrets, r.File.Source) {
 		return reference{}, fmt.Errorf("file %s: secret %q is a key of the cluster itself", r.Name, r.File.Source)
 	}
 	return reference{config.FileSecret, r.File.Source}, nil

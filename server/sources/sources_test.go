@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
 	"nstance.dev/server/config/texttemplate"
 	"nstance.dev/server/objectstore"
@@ -50,7 +51,7 @@ func newHouse(t *testing.T) *house {
 	}
 	h.secrets = sealed
 	h.Sources = sources.New(sources.Options{
-		Objects: h.objects, Secrets: func() secrets.Store { return h.secrets }, Anywhere: func() bool { return false },
+		Objects: h.objects, Secrets: func() secrets.Store { return h.secrets }, From: func() bucket.FileSources { return bucket.FileSources{} },
 	})
 	return h
 }
@@ -173,7 +174,8 @@ func TestS14_ErrorsNameTheFileAndNoContent(t *testing.T) {
 			{"a secret that nobody sealed", config.File{Kind: config.FileSecret, Source: "raw"}, `secret "raw"`, secrets.ErrUnreadable},
 			{"no such object", config.File{Kind: config.FileStorage, Source: "files/nothere"}, `object "files/nothere"`, objectstore.ErrNotFound},
 			{"an object that is too large", config.File{Kind: config.FileStorage, Source: "files/large"}, "larger than 3145728 bytes", nil},
-			{"an object of the servers", config.File{Kind: config.FileStorage, Source: "secret/token"}, `"files/"`, nil},
+			{"an object of the servers", config.File{Kind: config.FileStorage, Source: "secret/token"}, `belongs to the servers`, bucket.ErrReserved},
+			{"an object in another place", config.File{Kind: config.FileStorage, Source: "images/x"}, `"files/"`, nil},
 			{"a variable that is missing", config.File{Kind: config.FileString, Template: "{{ .Vars.none }}"}, "none", nil},
 			{"a certificate", config.File{Kind: config.FileCertificate, Template: "x"}, "certificate", nil},
 		} {

@@ -124,7 +124,7 @@ func (w *world) lead(ctx context.Context) {
 	w.Supply = New(Options{
 		Shard: testShard, Term: 1, Store: w.store, Cache: c, Authority: w.authority,
 		Sources: sources.New(sources.Options{
-			Objects: w.store, Secrets: func() secrets.Store { return w.secrets }, Anywhere: func() bool { return false },
+			Objects: w.store, Secrets: func() secrets.Store { return w.secrets }, From: func() bucket.FileSources { return bucket.FileSources{} },
 		}),
 		Describe: w.describe,
 		Generation: func() uint64 {
