@@ -25,7 +25,7 @@ type api struct {
 }
 
 func newAPI(o Options, base http.RoundTripper) *api {
-	a := &api{base: spoken{base}, url: strings.TrimRight(o.URL, "/"), token: [2]string{o.TokenID, o.TokenSecret}}
+	a := &api{base: spoken{base}, url: o.urls[0].String(), token: [2]string{o.TokenID, o.TokenSecret}}
 	a.client = a.over(a.base)
 	return a
 }
@@ -70,6 +70,17 @@ func (a *api) vm(m at) *pve.VirtualMachine {
 func (a *api) resources(ctx context.Context) (list []resource, err error) {
 	err = again(ctx, func() error { return a.client.Get(ctx, "/cluster/resources", &list) })
 	return list, plain(err)
+}
+
+// permissions lists the privileges that the token has, on whatever path.
+func (a *api) permissions(ctx context.Context) ([]string, error) {
+	byPath := map[string]map[string]any{}
+	err := again(ctx, func() error { return a.client.Get(ctx, "/access/permissions", &byPath) })
+	var granted []string
+	for _, set := range byPath {
+		granted = append(granted, slices.Collect(maps.Keys(set))...)
+	}
+	return granted, plain(err)
 }
 
 // config reads what a machine is made of.

@@ -52,6 +52,11 @@ func TestContract(t *testing.T) {
 	for name, trouble := range map[string]func(*testing.T, *proxmoxfake.Cloud, driver.Driver){
 		"a full storage":              fullStorage,
 		"no time for a gentle ending": hurriedEnd,
+		"a server starts": func(t *testing.T, _ *proxmoxfake.Cloud, d driver.Driver) {
+			if err := d.(*proxmox.Driver).Check(t.Context()); err != nil {
+				t.Error(err)
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -1,10 +1,12 @@
 package proxmox_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"nstance.dev/providers/proxmox"
+	"nstance.dev/providers/proxmox/proxmoxfake"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver/drivertest/docpage"
 )
@@ -44,5 +46,18 @@ func TestConfigurationsOnThePage(t *testing.T) {
 		} else if len(cfg.Warnings) > 0 {
 			t.Errorf("%s: %v", name, cfg.Warnings)
 		}
+	}
+}
+
+// What the server looks for when it starts is that role.
+func TestMissingPrivilegesAreThoseOfTheRole(t *testing.T) {
+	for _, missing := range role(t) {
+		all := slices.DeleteFunc(role(t), func(p string) bool { return p == missing })
+		if said := checked(t, proxmoxfake.Token{ID: "a@pve!b", Secret: "s", Privileges: all}, "s"); !strings.Contains(said, "missing=["+missing+"]") {
+			t.Errorf("without %s: %q", missing, said)
+		}
+	}
+	if said := checked(t, proxmoxfake.Token{ID: "a@pve!b", Secret: "s", Privileges: role(t)}, "s"); said != "" {
+		t.Errorf("with the role: %q", said)
 	}
 }

@@ -26,8 +26,8 @@ var (
 	_ driver.URIer   = (*Driver)(nil)
 )
 
-// New returns a driver for the cluster behind the API. It asks nothing yet: an
-// error is about the options.
+// New returns a driver for the cluster behind the API. It asks nothing yet, see
+// [Driver.Check]: an error is about the options.
 func New(opts Options) (*Driver, error) {
 	opts, err := opts.complete()
 	if err != nil {
@@ -37,6 +37,7 @@ func New(opts Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
+	base = &endpoints{base: base, urls: opts.urls, log: opts.Log}
 	return &Driver{opts: opts, api: newAPI(opts, base), reg: newRegistry(opts.Now)}, nil
 }
 

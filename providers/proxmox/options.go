@@ -8,19 +8,26 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 )
 
 // Options are the settings of a [Driver]. The token is required; other zero fields
 // take the defaults.
 type Options struct {
-	URL         string // of the API; https://localhost:8006/api2/json
+	URL         string // of the API, or several of one cluster with commas; https://localhost:8006/api2/json
 	TokenID     string // user@realm!name
 	TokenSecret string
 
+	TokenSecretFile string // holds the secret, in place of TokenSecret; read once
+
 	InsecureTLS bool   // take any certificate of the API
 	CAFile      string // PEM; the authorities of the system
+
+	// Fingerprints are the SHA-256 fingerprints of the certificates that the API may have,
+	// in place of an authority that vouches for them; they count before InsecureTLS, and
+	// that before CAFile.
+	Fingerprints []string
+
 	ISOStorage  string // for the machines' CDs; local
 	ProviderURI string // nstance or ccm, see [Driver.ProviderURI]; nstance
 
@@ -35,14 +42,9 @@ type Options struct {
 	Log       *slog.Logger      // hears of what is left behind; discards
 	Transport http.RoundTripper // to the API; by HTTPS
 	Now       func() time.Time  // time.Now
-}
 
-// The environment that [Options.Environ] reads.
-const (
-	EnvURL         = "PROXMOX_API_URL"
-	EnvTokenID     = "PROXMOX_TOKEN_ID"
-	EnvTokenSecret = "PROXMOX_TOKEN_SECRET" //nolint:gosec // the name of one
-)
+	urls []*url.URL // of URL
+}
 
 // The forms of a machine's URI.
 const (
@@ -80,6 +82,8 @@ func (o *Options) set(key string, value any) error {
 		return nil
 	case "ca_file":
 		return setText(&o.CAFile, value, "a path")
+	case "fingerprints":
+		return o.setFingerprints(value)
 	case "cloud_init_iso_storage":
 		if err := setText(&o.ISOStorage, value, "the name of a storage"); err != nil {
 			return err
@@ -96,7 +100,7 @@ func (o *Options) set(key string, value any) error {
 		}
 		return setText(&o.ProviderURI, value, "")
 	}
-	return errors.New(`unknown option; the proxmox provider has "insecure_tls", "ca_file", "cloud_init_iso_storage", "placement_memory" and "provider_uri"`)
+	return errors.New(`unknown option; the proxmox provider has "insecure_tls", "ca_file", "fingerprints", "cloud_init_iso_storage", "placement_memory" and "provider_uri"`)
 }
 
 func setText(field *string, value any, what string) error {
@@ -108,11 +112,23 @@ func setText(field *string, value any, what string) error {
 	return nil
 }
 
-// Environ returns the options with the API's address and the token out of the
-// environment, as getenv knows it.
-func (o Options) Environ(getenv func(string) string) Options {
-	o.URL, o.TokenID, o.TokenSecret = getenv(EnvURL), getenv(EnvTokenID), getenv(EnvTokenSecret)
-	return o
+// setFingerprints reads one, or a list of them.
+func (o *Options) setFingerprints(value any) error {
+	list, is := value.([]any)
+	if !is {
+		list = []any{value}
+	}
+	if len(list) == 0 {
+		return errors.New("is empty; give the fingerprint of each node's certificate, or leave it out")
+	}
+	for _, one := range list {
+		text, _ := one.(string)
+		if _, err := parseFingerprint(text); err != nil {
+			return err
+		}
+		o.Fingerprints = append(o.Fingerprints, text)
+	}
+	return nil
 }
 
 // complete fills in the defaults and checks what can be checked beforehand.
@@ -132,27 +148,10 @@ func (o Options) complete() (Options, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return o, errors.Join(o.checkURL(), o.checkToken())
-}
-
-func (o Options) checkURL() error {
-	u, err := url.Parse(o.URL)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || !strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/api2/json") {
-		return fmt.Errorf("%s is not the address of an API; write it like %q", EnvURL, defaultURL)
+	var errs []error
+	o.urls, errs = parseURLs(o.URL)
+	if err := o.readSecret(); err != nil {
+		return o, err
 	}
-	return nil
-}
-
-// checkToken never names the secret.
-func (o Options) checkToken() error {
-	user, name, ok := strings.Cut(o.TokenID, "!")
-	switch {
-	case o.TokenID == "":
-		return fmt.Errorf("%s is not set; make a token and set it to its id, such as nstance@pve!server", EnvTokenID)
-	case !ok || name == "" || !strings.Contains(user, "@"):
-		return fmt.Errorf("%s is %q; it must be like nstance@pve!server", EnvTokenID, o.TokenID)
-	case o.TokenSecret == "":
-		return fmt.Errorf("%s is not set; it is what the making of token %s printed, once", EnvTokenSecret, o.TokenID)
-	}
-	return nil
+	return o, errors.Join(append(errs, o.checkToken())...)
 }

@@ -2,18 +2,23 @@ package proxmox
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"nstance.dev/server/driver"
 )
 
 // transportOf makes the connection to the API out of the options.
@@ -25,6 +30,15 @@ func transportOf(o Options) (http.RoundTripper, error) {
 	t.TLSClientConfig = &tls.Config{
 		MinVersion:         tls.VersionTLS12, // the API, or a proxy before it, need not have 1.3
 		InsecureSkipVerify: o.InsecureTLS,    //nolint:gosec // an option of that name, off by default
+	}
+	if len(o.urls) > 1 {
+		t.DialContext = (&net.Dialer{Timeout: longestDial, KeepAlive: 15 * time.Second}).DialContext
+	}
+	if len(o.Fingerprints) > 0 {
+		if err := pin(t.TLSClientConfig, o.Fingerprints); err != nil {
+			return nil, err
+		}
+		return t, nil
 	}
 	if o.CAFile == "" {
 		return t, nil
@@ -39,6 +53,39 @@ func transportOf(o Options) (http.RoundTripper, error) {
 	}
 	t.TLSClientConfig.RootCAs = pool
 	return t, nil
+}
+
+// longestDial is how long a connection may take to be made where there are other
+// addresses to try.
+const longestDial = 5 * time.Second
+
+// pin has connections take the certificates with these fingerprints, and no others.
+func pin(c *tls.Config, fingerprints []string) error {
+	pinned := map[[sha256.Size]byte]bool{}
+	for _, text := range fingerprints {
+		sum, err := parseFingerprint(text)
+		if err != nil {
+			return fmt.Errorf("fingerprints: %w", err)
+		}
+		pinned[sum] = true
+	}
+	c.InsecureSkipVerify = true // in favour of what follows
+	c.VerifyConnection = func(state tls.ConnectionState) error {
+		if sum := sha256.Sum256(state.PeerCertificates[0].Raw); !pinned[sum] {
+			return be(driver.Auth, "the API's certificate has the fingerprint %s, which is not in fingerprints", strings.ReplaceAll(fmt.Sprintf("% X", sum), " ", ":"))
+		}
+		return nil
+	}
+	return nil
+}
+
+// parseFingerprint reads a SHA-256 fingerprint as Proxmox VE shows it.
+func parseFingerprint(text string) (sum [sha256.Size]byte, err error) {
+	data, err := hex.DecodeString(strings.ReplaceAll(text, ":", ""))
+	if err != nil || len(data) != len(sum) {
+		return sum, fmt.Errorf("%q is not a SHA-256 fingerprint; pvenode cert info shows it: 64 hexadecimal digits, in pairs with colons", text)
+	}
+	return [sha256.Size]byte(data), nil
 }
 
 // spoken turns answers that are none into errors. The client library looks at some

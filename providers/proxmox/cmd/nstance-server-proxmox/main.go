@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"os"
+	"time"
 
 	"nstance.dev/providers/proxmox"
 	"nstance.dev/server/driver"
@@ -17,12 +18,24 @@ func main() {
 	serve.Main(serve.Provider{Kind: "proxmox", New: newDriver, Rules: proxmox.Rules()}, version)
 }
 
-func newDriver(_ context.Context, s serve.Settings) (driver.Driver, error) {
+// checkTimeout is how long the API may take to say whether it knows the token.
+const checkTimeout = 15 * time.Second
+
+func newDriver(ctx context.Context, s serve.Settings) (driver.Driver, error) {
 	opts, err := proxmox.ParseOptions(s.Options)
 	if err != nil {
 		return nil, err
 	}
 	opts = opts.Environ(os.Getenv)
 	opts.Region, opts.Shard, opts.Log = s.Region, s.Owner.Shard, s.Log
-	return proxmox.New(opts)
+	d, err := proxmox.New(opts)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	if err := d.Check(ctx); err != nil {
+		return nil, err
+	}
+	return d, nil
 }
