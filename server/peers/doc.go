@@ -2,10 +2,10 @@
 //
 // Each server answers over HTTPS, on its election listener, whether it holds the
 // shard's lock and the cluster's ([Handler]); a standby asks the leader with a
-// [Client]. The answer is the lock document as the leader last stored it, and
-// the etags of configuration and group file, so that a standby learns of both
-// without a request to storage. Anybody may ask: the answer holds no secret, and
-// scripts that move an address poll it.
+// [Client]. The answer is the lock document as the leader last stored it. Anybody
+// may ask: it holds no secret, and scripts that move an address poll it. A standby
+// is also told the etags of configuration and group file, so that it learns of both
+// without a request to storage.
 //
 // On the way there a standby says whether it can reach the provider itself
 // ([Witness]): a leader that can't gives the shard up only to one that can (L9).

@@ -15,11 +15,12 @@ type HandlerOptions struct {
 	// this moment; false while it does not. A nil one never leads.
 	Shard, Cluster func() (lease.Document, bool)
 
-	// ETags are those that the shard's answer carries.
+	// ETags are those that the shard's answer to a standby carries. They change with
+	// what any tenant does, so nobody else is told (S12).
 	ETags func() ETags
 
-	// Standby reports whether a caller is another server of the shard. Only
-	// what such a one says of the provider reaches Witness.
+	// Standby reports whether a caller is another server of the shard. Only such a
+	// one is told the etags, and only what it says of the provider reaches Witness.
 	Standby func(r *http.Request) bool
 	Witness *Witness
 
@@ -39,6 +40,10 @@ func Handler(o HandlerOptions) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+ShardPath, func(w http.ResponseWriter, r *http.Request) {
+		if o.Standby == nil || !o.Standby(r) {
+			o.answer(w, o.Shard, nil)
+			return
+		}
 		o.listen(r)
 		o.answer(w, o.Shard, o.ETags)
 	})
@@ -50,11 +55,11 @@ func Handler(o HandlerOptions) http.Handler {
 
 // listen takes note of what a standby says of the provider.
 func (o *HandlerOptions) listen(r *http.Request) {
-	if o.Witness == nil || o.Standby == nil {
+	if o.Witness == nil {
 		return
 	}
 	ago, err := time.ParseDuration(r.Header.Get(workedHeader))
-	if err != nil || ago < 0 || !o.Standby(r) {
+	if err != nil || ago < 0 {
 		return
 	}
 	o.Witness.note(o.Now().Add(-ago))

@@ -155,9 +155,9 @@ func TestOnlyTheShardsOwnServerIsBelieved(t *testing.T) {
 	}
 }
 
-func TestL9_OnlyAServerOfTheShardBearsWitness(t *testing.T) {
+func TestL9_S12_OnlyAServerOfTheShardBearsWitnessAndIsToldVersions(t *testing.T) {
 	a := authority(t, "c")
-	ask := func(config *tls.Config) time.Time {
+	ask := func(config *tls.Config, told peers.ETags) time.Time {
 		l := newLeader(t, a)
 		defer l.stop()
 		config.ServerName, config.RootCAs, config.MinVersion = identity.ServerName("a", "c"), a.CA().Pool(), tls.VersionTLS13
@@ -165,6 +165,9 @@ func TestL9_OnlyAServerOfTheShardBearsWitness(t *testing.T) {
 		defer c.Close()
 		if doc, err := c.Ask(t.Context(), l.addr); err != nil || doc.Term != lockOf.Term {
 			t.Errorf("anybody may ask: %+v, %v", doc, err)
+		}
+		if etags, _ := c.ETags(); etags != told {
+			t.Errorf("S12: told %+v, want %+v", etags, told)
 		}
 		return l.witness.Worked()
 	}
@@ -177,11 +180,11 @@ func TestL9_OnlyAServerOfTheShardBearsWitness(t *testing.T) {
 		"a server of another shard":   with(certificate(t, a, "b", "two")),
 		"a server of another cluster": with(certificate(t, authority(t, "c"), "a", "two")),
 	} {
-		if at := ask(config); !at.IsZero() {
+		if at := ask(config, peers.ETags{}); !at.IsZero() {
 			t.Errorf("%s is believed", name)
 		}
 	}
-	if ask(with(certificate(t, a, "a", "two"))).IsZero() {
+	if ask(with(certificate(t, a, "a", "two")), peers.ETags{Config: "c1", Groups: "g1"}).IsZero() {
 		t.Error("a server of the shard is not believed")
 	}
 }
