@@ -1,8 +1,10 @@
 package aws
 
 import (
+	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -51,4 +53,25 @@ func count(list []string, name string) int {
 		}
 	}
 	return n
+}
+
+func TestS12_TenantArgumentsOnThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/providers/aws.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "[callers of the API](../security.md#tenants) may set ")
+	names, _, found := strings.Cut(rest, ";")
+	if !found {
+		t.Fatal("the page does not say what callers of the API may set")
+	}
+	var documented []string
+	for i, part := range strings.Split(names, "`") {
+		if i%2 == 1 {
+			documented = append(documented, part)
+		}
+	}
+	if !slices.Equal(documented, tenantArgs) {
+		t.Errorf("the page says %q, and tenants may set %q", documented, tenantArgs)
+	}
 }

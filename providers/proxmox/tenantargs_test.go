@@ -1,7 +1,9 @@
 package proxmox
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -17,5 +19,26 @@ func TestS12_ArgumentsThatCarryRights(t *testing.T) {
 		if !slices.Contains(argNames(), name) {
 			t.Errorf("%s is no argument", name)
 		}
+	}
+}
+
+func TestS12_TenantArgumentsOnThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/providers/proxmox.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "[callers of the API](../security.md#tenants) may set ")
+	names, _, found := strings.Cut(rest, ";")
+	if !found {
+		t.Fatal("the page does not say what callers of the API may set")
+	}
+	var documented []string
+	for i, part := range strings.Split(names, "`") {
+		if i%2 == 1 {
+			documented = append(documented, part)
+		}
+	}
+	if !slices.Equal(documented, tenantArgs) {
+		t.Errorf("the page says %q, and tenants may set %q", documented, tenantArgs)
 	}
 }
