@@ -4,6 +4,7 @@
 package durable
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -38,11 +39,16 @@ func Remove(path string) error {
 	return SyncDir(filepath.Dir(path))
 }
 
+// ErrTooOpen is matched by the error about a directory in which others may write.
+var ErrTooOpen = errors.New("others may write to the directory")
+
 // MakeDir makes a directory and its parents. The directory itself gets mode, whatever
-// the umask; one that exists keeps its permissions.
+// the umask; one that exists keeps its permissions. It is refused if its group or others
+// may write to it and mode does not say so: what they put there would be believed. The
+// error matches [ErrTooOpen].
 func MakeDir(dir string, mode fs.FileMode) error {
 	if info, err := os.Stat(dir); err == nil && info.IsDir() {
-		return nil
+		return checkOpen(dir, info, mode)
 	}
 	if err := os.MkdirAll(dir, mode); err != nil {
 		return fmt.Errorf("make directory: %w", err)
@@ -51,6 +57,14 @@ func MakeDir(dir string, mode fs.FileMode) error {
 		return fmt.Errorf("make directory: %w", err)
 	}
 	return nil
+}
+
+func checkOpen(dir string, info fs.FileInfo, mode fs.FileMode) error {
+	if info.Mode().Perm()&0o022&^mode == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s has mode %#o, at most %#o is configured; change it with chmod, or the configured mode of its files",
+		ErrTooOpen, dir, info.Mode().Perm(), mode)
 }
 
 // SyncDir makes renames and removals in dir durable.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -69,18 +68,18 @@ func notPrintable(r rune) bool { return r <= ' ' || r > '~' }
 
 // intact checks that a staged file still is what was staged, and can take its place.
 func (s *Store) intact(name string) error {
-	info, err := os.Lstat(s.stagingFile(name))
+	info, err := s.lstat(s.stagingFile(name))
 	if err != nil || !info.Mode().IsRegular() || info.Size() != s.staged[name].Size {
 		return errors.New("the staged file was changed")
 	}
-	content, err := os.ReadFile(s.stagingFile(name))
+	content, err := s.readFile(s.stagingFile(name))
 	if err != nil {
 		return fmt.Errorf("read the staged file: %w", err)
 	}
 	if sha256.Sum256(content) != s.staged[name].SHA256 {
 		return errors.New("the staged file was changed")
 	}
-	if isDirectory(s.target(name)) {
+	if s.isDirectory(s.target(name)) {
 		return errors.New("there is a directory of this name")
 	}
 	return nil
@@ -156,7 +155,7 @@ func (s *Store) enter(files manifest) error {
 // recover finishes the commit that a note in the staging directory speaks of. Notes are
 // written in one step, so one that cannot be read is none of ours, and is discarded.
 func (s *Store) recover() error {
-	data, err := os.ReadFile(s.stagingFile(journal))
+	data, err := s.readFile(s.stagingFile(journal))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 type Disk = disk
 
 // OperatingSystem is the machine's own disk.
-func OperatingSystem() Disk { return operatingSystem{} }
+func OperatingSystem() Disk { return &operatingSystem{} }
 
 // OpenOn is Open on another disk.
 func OpenOn(o Options, d Disk) (*Store, error) { return open(o, d) }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"os"
 	"time"
 )
 
@@ -24,14 +23,18 @@ type entry struct {
 // from one that somebody has changed, and from one that was never delivered.
 type manifest map[string]entry
 
-// readManifest returns an empty manifest where there is none that can be read: then
-// nothing counts as delivered, and the server delivers everything once more.
-func readManifest(path string) (manifest, error) {
-	data, err := os.ReadFile(path)
+// readManifest returns an empty manifest where there is none that can be read, or a link:
+// then nothing counts as delivered, and the server delivers everything once more.
+func (s *Store) readManifest() (manifest, error) {
+	info, err := s.root.Lstat(manifestFile)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), err == nil && !info.Mode().IsRegular():
 		return manifest{}, nil
 	case err != nil:
+		return nil, err
+	}
+	data, err := s.root.ReadFile(manifestFile)
+	if err != nil {
 		return nil, err
 	}
 	var m manifest

@@ -45,7 +45,7 @@ func (s *Store) stage(name string, content []byte, modTime time.Time) error {
 	if err := Check(name, content); err != nil {
 		return err
 	}
-	if isDirectory(s.target(name)) {
+	if s.isDirectory(s.target(name)) {
 		return errors.New("there is a directory of this name")
 	}
 	waiting := int64(len(content))

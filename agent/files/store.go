@@ -48,6 +48,7 @@ type Status struct {
 // Store is the directory of delivered files.
 type Store struct {
 	options   Options
+	root      *os.Root // the directory: no link leads out of it
 	disk      disk
 	placed    manifest            // what commits have put in place
 	sightings map[string]sighting // of files in place that were read and were right
@@ -64,7 +65,7 @@ type Store struct {
 
 // Open makes the directories where they are missing, finishes a commit that a crash has
 // cut off, and discards what was only staged.
-func Open(o Options) (*Store, error) { return open(o, operatingSystem{}) }
+func Open(o Options) (*Store, error) { return open(o, &operatingSystem{}) }
 
 func open(o Options, d disk) (*Store, error) {
 	if o.Now == nil {
@@ -73,16 +74,21 @@ func open(o Options, d disk) (*Store, error) {
 	if err := durable.MakeDir(o.Dir, o.DirMode); err != nil {
 		return nil, fmt.Errorf("open receive directory: %w", err)
 	}
-	s := &Store{
-		options: o, disk: d, stat: os.Lstat, read: os.ReadFile,
-		sightings: map[string]sighting{}, errors: map[string]string{}, known: map[string]bool{},
-	}
-	s.begin()
-	if err := durable.MakeDir(s.stagingDir(), 0o700); err != nil {
+	root, err := os.OpenRoot(o.Dir)
+	if err != nil {
 		return nil, fmt.Errorf("open receive directory: %w", err)
 	}
-	var err error
-	if s.placed, err = readManifest(s.target(manifestFile)); err != nil {
+	d.Within(root)
+	s := &Store{
+		options: o, root: root, disk: d,
+		sightings: map[string]sighting{}, errors: map[string]string{}, known: map[string]bool{},
+	}
+	s.stat, s.read = s.lstat, s.readFile
+	s.begin()
+	if err := s.makeStagingDir(); err != nil {
+		return nil, fmt.Errorf("open receive directory: %w", err)
+	}
+	if s.placed, err = s.readManifest(); err != nil {
 		return nil, fmt.Errorf("open receive directory: %w", err)
 	}
 	if err := s.recover(); err != nil {
@@ -107,9 +113,50 @@ func (s *Store) begin() {
 	s.staged, s.refused = manifest{}, map[string]string{}
 }
 
-func isDirectory(path string) bool {
-	info, err := os.Lstat(path)
+// lstat and readFile are as in package os, for paths in the directory.
+func (s *Store) lstat(path string) (fs.FileInfo, error) {
+	name, err := filepath.Rel(s.options.Dir, path)
+	if err != nil {
+		return nil, err
+	}
+	return s.root.Lstat(name)
+}
+
+func (s *Store) readFile(path string) ([]byte, error) {
+	name, err := filepath.Rel(s.options.Dir, path)
+	if err != nil {
+		return nil, err
+	}
+	return s.root.ReadFile(name)
+}
+
+func (s *Store) isDirectory(path string) bool {
+	info, err := s.lstat(path)
 	return err == nil && info.IsDir()
+}
+
+// errStaging says that files cannot be staged, because something else is in the place of
+// the directory for that, or others may write to it.
+var errStaging = errors.New(stagingDir + " is not a directory of the agent alone; remove it")
+
+// makeStagingDir makes the directory where it is missing.
+func (s *Store) makeStagingDir() error {
+	if err := s.root.Mkdir(stagingDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return s.checkStagingDir()
+}
+
+// checkStagingDir refuses a link: what is in it would be deleted.
+func (s *Store) checkStagingDir() error {
+	info, err := s.root.Lstat(stagingDir)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir() || info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("%s: %w", s.options.Dir, errStaging)
+	}
+	return nil
 }
 
 // Discard throws away what was staged and not committed: the stream that brought it ended.
@@ -123,13 +170,21 @@ func (s *Store) Discard() error {
 
 // empty removes all files from the staging directory.
 func (s *Store) empty() error {
-	entries, err := os.ReadDir(s.stagingDir())
+	if err := s.checkStagingDir(); err != nil {
+		return fmt.Errorf("discard staged files: %w", err)
+	}
+	dir, err := s.root.OpenRoot(stagingDir)
+	if err != nil {
+		return fmt.Errorf("discard staged files: %w", err)
+	}
+	defer dir.Close()
+	entries, err := fs.ReadDir(dir.FS(), ".")
 	if err != nil {
 		return fmt.Errorf("discard staged files: %w", err)
 	}
 	var errs []error
 	for _, e := range entries {
-		errs = append(errs, os.RemoveAll(s.stagingFile(e.Name())))
+		errs = append(errs, dir.RemoveAll(e.Name()))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("discard staged files: %w", err)
