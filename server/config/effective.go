@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"nstance.dev/protos/identity"
 )
@@ -73,7 +74,7 @@ func (c *Config) effective(file *GroupFile, k GroupKey) *EffectiveGroup {
 	if held := c.unfit(l); held != "" {
 		g := &EffectiveGroup{Tenant: k.Tenant, Key: k.Group, Static: l.static != nil, Dynamic: l.dynamic, Held: held}
 		g.Deleted = l.dynamic != nil && l.dynamic.DeletedAt != nil && l.static == nil
-		g.Rebuilt = l.rebuilt()
+		g.Rebuilt, g.DrainTimeout = l.rebuilt(), c.drainTimeout(l)
 		return g
 	}
 	g := c.merge(l)
@@ -82,6 +83,17 @@ func (c *Config) effective(file *GroupFile, k GroupKey) *EffectiveGroup {
 }
 
 func (l layers) rebuilt() bool { return l.dynamic != nil && l.dynamic.Rebuilt != nil }
+
+// drainTimeout is that of a group whatever has become of its template.
+func (c *Config) drainTimeout(l layers) time.Duration {
+	switch {
+	case l.static != nil && l.static.DrainTimeout != nil:
+		return l.static.DrainTimeout.Std()
+	case l.static == nil && l.dynamic != nil && l.dynamic.DrainTimeout != nil:
+		return l.dynamic.DrainTimeout.Std()
+	}
+	return c.Server.DrainTimeout.Std()
+}
 
 // unfit says why the layers can't be merged into a group that works, or "".
 func (c *Config) unfit(l layers) string {

@@ -46,8 +46,8 @@ type EffectiveGroup struct {
 	// confirmed it yet. The group waits as if it were paused.
 	Rebuilt bool
 	// Held says why the group can't be acted on, such as a template that is gone.
-	// Nothing is created or deleted for it, and only Tenant, Key, Static, Deleted
-	// and Dynamic are set. Empty: it can.
+	// Nothing is created or deleted for it, and only Tenant, Key, Static, Deleted,
+	// Rebuilt, DrainTimeout and Dynamic are set. Empty: it can.
 	Held string
 	// Dynamic is the entry of the group file, nil if there is none.
 	Dynamic *DynamicGroup

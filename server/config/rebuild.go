@@ -18,9 +18,9 @@ type Recorded struct {
 
 // Origin is what the record of an instance keeps of its group's entry, so that the
 // entry can be rebuilt: all but what is counted (the size), named (retired) or
-// asked for (a deletion).
+// asked for (a deletion). It serves the instance, too, if it outlives its group.
 func (g DynamicGroup) Origin() DynamicGroup {
-	g.Size, g.Retired, g.DeletedAt, g.Unlocked, g.Rebuilt = nil, nil, nil, nil, nil
+	g.Size, g.Retired, g.DeletedAt, g.Rebuilt = nil, nil, nil, nil
 	return g
 }
 
@@ -63,7 +63,7 @@ func rebuilt(cfg *Config, file *GroupFile, key GroupKey, rec Recorded) DynamicGr
 		switch {
 		case rec.Entry != nil:
 			origin := *rec.Entry
-			origin.Size, origin.Retired, origin.DeletedAt, origin.Unlocked = entry.Size, entry.Retired, entry.DeletedAt, entry.Unlocked
+			origin.Size, origin.Retired, origin.DeletedAt = entry.Size, entry.Retired, entry.DeletedAt
 			entry = origin
 		case !copied:
 			entry = cfg.likeNewest(key, rec, static)

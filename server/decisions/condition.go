@@ -18,6 +18,9 @@ const (
 	Replacing = "replacing"
 	Rotating  = "rotating"
 	Deleting  = "deleting"
+	// Unlocked: the group was static and has left the configuration. It is as it was,
+	// and ends when it is deleted.
+	Unlocked = "unlocked"
 	// FilesUndelivered: files could not be made, or not be put in place. An instance
 	// has it as well as the group.
 	FilesUndelivered = "files-undelivered"
@@ -35,7 +38,7 @@ const (
 
 // Types returns every type of condition that a group may have, for labels.
 func Types() []string {
-	all := []string{AtSize, Scaling, Sick, Replacing, Rotating, Deleting, FilesUndelivered}
+	all := []string{AtSize, Scaling, Sick, Replacing, Rotating, Deleting, Unlocked, FilesUndelivered}
 	for _, b := range fleet.Blockers() {
 		all = append(all, string(b))
 	}
@@ -59,6 +62,9 @@ type Facts struct {
 	Holds     []Hold           // on the group as a whole: a pause, the provider; zero ones say nothing
 	Instances []fleet.Instance // of the group, in any order
 
+	// Unlocked: the group was static and has left the configuration.
+	Unlocked bool
+
 	// Undelivered are the instances of the group that lack files, each once, in any
 	// order.
 	Undelivered []Undelivered
@@ -81,6 +87,9 @@ func Conditions(f Facts) []Condition {
 	if f.Group.Deleted {
 		all = append(all, Condition{Type: Deleting, Message: "its deletion was asked for; it ends when its last instance is gone"})
 	}
+	if f.Unlocked {
+		all = append(all, Condition{Type: Unlocked, Message: UnlockedMessage(f.Group.ID)})
+	}
 	if n := f.Counts.Sick; n > 0 {
 		all = append(all, Condition{Type: Sick, Message: fmt.Sprintf("%d found sick and not gone yet", n)})
 	}
@@ -95,6 +104,12 @@ func Conditions(f Facts) []Condition {
 		all = append(all, Condition{Type: FilesUndelivered, Message: fmt.Sprintf("%d lack files; %s: %s", n, first.Instance, first.Why)})
 	}
 	return append(all, f.instances()...)
+}
+
+// UnlockedMessage says what becomes of a static group that has left the
+// configuration.
+func UnlockedMessage(id fleet.GroupID) string {
+	return fmt.Sprintf("it has left the configuration and goes on as a dynamic group, with its size and instances; to end it: nstance-admin group delete %s", id.Name)
 }
 
 // holds is one condition for each kind of thing that holds the group back.

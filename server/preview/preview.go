@@ -47,6 +47,7 @@ type Plan struct {
 	Rotations int      // replaced, one after the other
 	Deletes   int      // without a replacement
 	Causes    []string // the settings that differ, in a fixed order
+	Unlocked  bool     // it leaves the configuration, and goes on as a dynamic group
 	Held      string   // not empty: why the group would be left alone from then on
 }
 
@@ -65,7 +66,7 @@ func Of(groups []Group) []Plan {
 }
 
 func (g Group) plan() (Plan, bool) {
-	p := Plan{Key: g.Key, Change: Changed}
+	p := Plan{Key: g.Key, Change: Changed, Unlocked: g.Before != nil && g.After != nil && g.Before.Static && !g.After.Static}
 	switch {
 	case g.Before == nil && g.After == nil:
 		return p, false

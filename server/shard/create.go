@@ -188,6 +188,7 @@ func (r *Reign) draft(id identity.ID, eff *config.EffectiveGroup, s *supplies, o
 	}
 	rec, err := newRecord(id, r.opts, eff, s.claim.Offering, opts, now)
 	rec.ImageID = s.imageID
+	rec.GroupEntry = entryToKeep(eff, r.wanted.config(), opts.onDemand)
 	rec.Provider = r.wanted.config().Server.Provider.Kind
 	rec.NonceSHA256 = pki.HashNonce(token)
 	rec.NonceExpires = bucket.At(now.Add(timeout))

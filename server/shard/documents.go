@@ -22,9 +22,6 @@ func newRecord(id identity.ID, opts Options, eff *config.EffectiveGroup, place p
 		InstanceType: place.Type, Arch: eff.Arch, SubnetPool: eff.SubnetPool, SubnetID: place.Subnet,
 		InfraHash: eff.InfraHash, Status: bucket.StatusPending, CreatedAt: bucket.At(now), Replaces: extra.replaces,
 	}
-	if eff.Dynamic != nil {
-		rec.GroupEntry = entryToKeep(*eff.Dynamic)
-	}
 	if extra.onDemand {
 		overrides, err := json.Marshal(extra.overrides)
 		if err != nil {

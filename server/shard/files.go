@@ -40,29 +40,29 @@ func (r *Reign) describeSupply(id identity.ID) (supply.Machine, bool) {
 	if !stored || !ok {
 		return supply.Machine{}, false
 	}
-	eff, ok := r.wanted.effective(row.Group)
-	if ok && eff.Rebuilt {
-		return supply.Machine{}, false // its vars may be old ones
-	}
-	if ok && rec.OnDemand {
-		eff, ok = r.onDemandConfig(row.Group, rec.Overrides)
-	}
+	d, ok := r.definition(row.Group, rec)
 	if !ok {
 		return supply.Machine{}, false
 	}
+	eff := d.group
+	if rec.OnDemand {
+		if eff, ok = onDemandConfig(d, row.Group, rec.Overrides); !ok {
+			return supply.Machine{}, false
+		}
+	}
 	return supply.Machine{
-		Group: row.Group, Config: eff, Certificates: r.wanted.config().Certificates, Data: r.templateData(rec, eff),
+		Group: row.Group, Config: eff, Certificates: d.cfg.Certificates, Data: r.templateData(rec, eff),
 	}, true
 }
 
 // onDemandConfig is what an instance is made from that somebody asked for: its
 // group, and what the request had beside.
-func (r *Reign) onDemandConfig(group fleet.GroupID, overrides json.RawMessage) (*config.EffectiveGroup, bool) {
+func onDemandConfig(d definition, group fleet.GroupID, overrides json.RawMessage) (*config.EffectiveGroup, bool) {
 	var request config.InstanceRequest
 	if len(overrides) > 0 && json.Unmarshal(overrides, &request) != nil {
 		return nil, false
 	}
-	eff, err := r.wanted.onDemand(group.Tenant, group.Name, request)
+	eff, err := config.CheckInstance(d.cfg, fileOf(group, d.group.Dynamic), group.Tenant, group.Name, request)
 	return eff, err == nil
 }
 

@@ -505,8 +505,8 @@ func TestStaticGroupBecomesDynamicAndBack(t *testing.T) {
 	})
 }
 
-// TestS8_StaticGroupThatVanishesGoesSlowly: nobody asked for that by a size.
-func TestS8_StaticGroupThatVanishesGoesSlowly(t *testing.T) {
+// TestS8_UnlockedGroupGoesSlowly: a group that was static is deleted like any other.
+func TestS8_UnlockedGroupGoesSlowly(t *testing.T) {
 	opts := worldOptions{Groups: `{"default": {"web": {"template": "plain", "size": 25}}}`}
 	inWorld(t, opts, func(t *testing.T, w *world) {
 		res, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}})
@@ -515,6 +515,11 @@ func TestS8_StaticGroupThatVanishesGoesSlowly(t *testing.T) {
 		}
 		w.settle(time.Minute)
 		w.reconfigure(worldOptions{})
+		w.settle(time.Minute)
+		w.converged(26)
+		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+			t.Fatal(err)
+		}
 		w.settle(30 * time.Second)
 		if n := len(w.vms(web)); n != 16 {
 			t.Errorf("%d machines are left after half a minute, want 16: ten a minute may go", n)

@@ -142,7 +142,7 @@ func (w *wanted) reread(ctx context.Context) error {
 // file is made durable, then every group is looked at again.
 func (w *wanted) apply(ctx context.Context, static Static) error {
 	w.mu.RLock()
-	known := w.hold == nil
+	known, unlocked := w.hold == nil, leaving(static.Config, w.file)
 	w.mu.RUnlock()
 	if known {
 		err := w.change(ctx, asker{}, func(_ *config.Config, file *config.GroupFile) (bool, error) {
@@ -159,6 +159,7 @@ func (w *wanted) apply(ctx context.Context, static Static) error {
 	for _, id := range news {
 		w.r.publishGroup(id)
 	}
+	w.r.tellUnlocked(unlocked)
 	w.r.images.configure(static.Config)
 	w.r.balancers.Refresh()
 	w.r.enqueueAll()
@@ -205,20 +206,15 @@ func (w *wanted) settle(ctx context.Context, id fleet.GroupID, counts fleet.Coun
 }
 
 // adopt makes the group file fit a configuration. A group that was static and
-// has left the configuration gets its last definition written into its entry,
-// so that the change does it no harm; one that is back gives up what was written
-// into it then. Last, the static groups are noted for the next time.
+// has left the configuration becomes a dynamic one, with an entry that has its last
+// definition: the change does it no harm, and it ends when somebody deletes it. One
+// that is back gives up what was written into its entry then. Last, the static groups are noted for the next time.
 func adopt(cfg *config.Config, file *config.GroupFile) (bool, error) {
 	changed := false
-	for tenant, groups := range file.Static {
-		for key, last := range groups {
-			entry, dynamic := file.Group(tenant, key)
-			if _, static := cfg.Groups[tenant][key]; static || !dynamic {
-				continue
-			}
-			file.Set(tenant, key, config.Unlock(entry, last.Group))
-			changed = true
-		}
+	for _, id := range leaving(cfg, file) {
+		entry, _ := file.Group(id.Tenant, id.Name)
+		file.Set(id.Tenant, id.Name, config.Unlock(entry, file.Static[id.Tenant][id.Name].Group))
+		changed = true
 	}
 	if relock(cfg, file) {
 		changed = true

@@ -6,6 +6,7 @@ import (
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/config"
+	"nstance.dev/server/decisions"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/preview"
 )
@@ -23,6 +24,9 @@ func (r *Reign) PlanConfig(cfg *config.Config) *nstancev1.PlanConfigResponse {
 			Tenant: id.Tenant, Key: id.Name, Change: p.Change, Creates: count32(p.Creates), Pushes: count32(p.Pushes),
 			Rotations: count32(p.Rotations), Deletes: count32(p.Deletes), Causes: p.Causes,
 		})
+		if p.Unlocked {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("group %s: %s", id, decisions.UnlockedMessage(id)))
+		}
 		if p.Held != "" {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("group %s would be left alone: %s", id, p.Held))
 		}

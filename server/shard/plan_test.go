@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/decisions"
 	"nstance.dev/server/fleet"
 )
 
@@ -44,12 +45,14 @@ func TestPlanConfigSaysWhatAConfigurationDoes(t *testing.T) {
 				{Tenant: "b", Key: "web", Change: "changed", Pushes: 2, Causes: []string{"vars", "static"}},
 				{Tenant: "default", Key: "kept", Change: "changed", Causes: []string{"static"}},
 				{Tenant: "default", Key: "new", Change: "added", Creates: 2},
-				{Tenant: "default", Key: "other", Change: "removed", Deletes: 3},
+				{Tenant: "default", Key: "other", Change: "changed", Causes: []string{"static"}},
 				{Tenant: "default", Key: "web", Change: "changed", Creates: 1, Rotations: 2, Causes: []string{"size", "instance_type"}},
 			},
 			Warnings: []string{
 				"test.jsonc:5:15: server.secrets: secrets are stored in the clear; set encryption_key",
 				"group b/web: the tenant is paused: work; nothing is created or deleted before that ends",
+				"group default/kept: " + decisions.UnlockedMessage(kept),
+				"group default/other: " + decisions.UnlockedMessage(other),
 			},
 		}
 		cfg := testConfig(t, after)
@@ -63,12 +66,12 @@ func TestPlanConfigSaysWhatAConfigurationDoes(t *testing.T) {
 		if got := w.groupFile(); len(got.Groups) != len(stored.Groups) || len(got.Static) != len(stored.Static) {
 			t.Errorf("a plan changed the group file: %+v, before %+v", got, stored)
 		}
-		// And then it comes so: what was to be created is, what was to go has gone.
+		// And then it comes so: what was to be created is, and nothing goes.
 		if err := w.shard().Apply(w.ctx, Static{Config: cfg}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(10 * time.Second)
-		for name, n := range map[string]int{"kept": 2, "new": 2, "other": 0} {
+		for name, n := range map[string]int{"kept": 2, "new": 2, "other": 3} {
 			if got := len(w.members(fleet.GroupID{Tenant: "default", Name: name})); got != n {
 				t.Errorf("group %s has %d members, want %d", name, got, n)
 			}

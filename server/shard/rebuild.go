@@ -104,7 +104,9 @@ func (r *Reign) recordedGroups() map[config.GroupKey]config.Recorded {
 		if old, known := newest[key]; !known || !in.OnDemand && (r.onDemand(old) || in.ID > old) {
 			newest[key] = in.ID
 			rec.Template, rec.InstanceType, rec.SubnetPool, rec.InfraHash = in.Template, in.InstanceType, in.SubnetPool, in.InfraHash
-			rec.Entry = r.keptEntry(in.ID)
+			if _, static := r.wanted.config().Groups[key.Tenant][key.Group]; !static || !in.OnDemand {
+				rec.Entry = r.keptEntry(in.ID) // that of one on demand has the definition of then
+			}
 		}
 		groups[key] = rec
 	}
@@ -126,10 +128,21 @@ func (r *Reign) onDemand(id identity.ID) bool {
 // its instances.
 const maxKeptEntry = 8 << 10
 
-// entryToKeep is what a record keeps of the entry of its group; nil where that is too
-// much.
-func entryToKeep(entry config.DynamicGroup) json.RawMessage {
-	data, err := json.Marshal(entry.Origin())
+// entryToKeep is what a record keeps of the entry of its group; nil where there is
+// none, and where it is too much. An instance on demand may outlive its group: its
+// record has the definition of a static one, too.
+func entryToKeep(eff *config.EffectiveGroup, cfg *config.Config, onDemand bool) json.RawMessage {
+	var entry config.DynamicGroup
+	if eff.Dynamic != nil {
+		entry = *eff.Dynamic
+	}
+	if static, ok := cfg.Groups[eff.Tenant][eff.Key]; ok && onDemand {
+		entry = config.Unlock(entry.Origin(), static)
+	}
+	if entry = entry.Origin(); entry.Equal(config.DynamicGroup{}) {
+		return nil
+	}
+	data, err := json.Marshal(entry)
 	if err != nil || len(data) > maxKeptEntry {
 		return nil
 	}

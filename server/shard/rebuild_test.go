@@ -182,12 +182,14 @@ func TestF11_CopyOfTheGroupFile(t *testing.T) {
 
 // TestS3_LargeEntriesAreNotKeptWithEachInstance bounds the records.
 func TestS3_LargeEntriesAreNotKeptWithEachInstance(t *testing.T) {
-	small := config.DynamicGroup{Template: "plain", Vars: config.Vars{"a": strings.Repeat("x", 7<<10)}}
-	if entryToKeep(small) == nil {
+	kept := func(bytes int) []byte {
+		entry := &config.DynamicGroup{Template: "plain", Vars: config.Vars{"a": strings.Repeat("x", bytes)}}
+		return entryToKeep(&config.EffectiveGroup{Tenant: "default", Key: "web", Dynamic: entry}, &config.Config{}, false)
+	}
+	if kept(7<<10) == nil {
 		t.Error("an entry of 7 KiB is not kept")
 	}
-	large := config.DynamicGroup{Template: "plain", Vars: config.Vars{"a": strings.Repeat("x", 9<<10)}}
-	if entryToKeep(large) != nil {
+	if kept(9<<10) != nil {
 		t.Error("an entry of 9 KiB is kept with each instance")
 	}
 }

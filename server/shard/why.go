@@ -12,15 +12,16 @@ import (
 // weighing is one look at a group: what is planned, what becomes of it, and why.
 // A pass of the loop acts on one, an explanation shows one.
 type weighing struct {
-	group   fleet.GroupID
-	at      time.Time
-	view    fleet.View
-	plan    fleet.Decision
-	pause   decisions.Hold
-	limit   decisions.Hold // of the provider, on calls; the zero Hold: none is felt
-	misfit  decisions.Hold // of its instance types; the zero Hold: they fit
-	lacking []decisions.Undelivered
-	verdict decisions.Verdict
+	group    fleet.GroupID
+	at       time.Time
+	view     fleet.View
+	plan     fleet.Decision
+	pause    decisions.Hold
+	limit    decisions.Hold // of the provider, on calls; the zero Hold: none is felt
+	misfit   decisions.Hold // of its instance types; the zero Hold: they fit
+	unlocked bool           // it was static, and has left the configuration
+	lacking  []decisions.Undelivered
+	verdict  decisions.Verdict
 }
 
 // weigh decides about a group as things stand. It changes nothing.
@@ -28,7 +29,7 @@ func (r *Reign) weigh(group fleet.GroupID, now time.Time) weighing {
 	w := weighing{
 		group: group, at: now, view: r.view(group, now),
 		pause: r.wanted.pause(group, now), limit: r.backoffs.throttle(group, now), lacking: r.undelivered(group),
-		misfit: r.misfit(group),
+		misfit: r.misfit(group), unlocked: r.wanted.unlocked(group),
 	}
 	w.plan = fleet.Plan(w.view, now)
 	w.verdict = decisions.Weigh(group, w.plan, r.rails(group, w.pause, now), now)
@@ -51,6 +52,7 @@ func (w weighing) conditions() []decisions.Condition {
 	return decisions.Conditions(decisions.Facts{
 		Group: w.view.Group, Counts: w.plan.Counts, Shown: w.verdict.Shown,
 		Holds: []decisions.Hold{w.pause, w.limit, w.misfit}, Undelivered: w.lacking, Instances: w.view.Instances,
+		Unlocked: w.unlocked,
 	})
 }
 
