@@ -38,7 +38,7 @@ func New(opts Options) (*Driver, error) {
 		return nil, err
 	}
 	base = &endpoints{base: base, urls: opts.urls, log: opts.Log}
-	return &Driver{opts: opts, api: newAPI(opts, base), reg: newRegistry(opts.Now)}, nil
+	return &Driver{opts: opts, api: newAPI(opts, base), reg: newRegistry(opts.Now), clones: turns{width: opts.ParallelClones}}, nil
 }
 
 // Limits are what a cluster of a few nodes takes well: Proxmox VE has none of its own.

@@ -31,6 +31,9 @@ type Options struct {
 	ISOStorage  string // for the machines' CDs; local
 	ProviderURI string // nstance or ccm, see [Driver.ProviderURI]; nstance
 
+	// ParallelClones is how many clones may be made onto one storage at once, 1 to 16. 1.
+	ParallelClones int
+
 	// PlacementMemory says which memory of a node counts as free: "committed", what is
 	// left if every guest that runs takes all that it may; or "used", what none has
 	// touched. committed.
@@ -53,6 +56,8 @@ const (
 )
 
 const defaultURL = "https://localhost:8006/api2/json"
+
+const maxParallelClones = 16
 
 // ParseOptions reads the provider's options from a server's configuration. The
 // error names every unknown key and every value of the wrong type.
@@ -89,6 +94,8 @@ func (o *Options) set(key string, value any) error {
 			return err
 		}
 		return setName(&o.ISOStorage, o.ISOStorage, storageName, "a storage")
+	case "parallel_clones":
+		return setNumber(&o.ParallelClones, fmt.Sprint(value), 1, maxParallelClones)
 	case "placement_memory":
 		if value != memoryCommitted && value != memoryUsed {
 			return fmt.Errorf("is %v, must be %q or %q", value, memoryCommitted, memoryUsed)
@@ -100,7 +107,7 @@ func (o *Options) set(key string, value any) error {
 		}
 		return setText(&o.ProviderURI, value, "")
 	}
-	return errors.New(`unknown option; the proxmox provider has "insecure_tls", "ca_file", "fingerprints", "cloud_init_iso_storage", "placement_memory" and "provider_uri"`)
+	return errors.New(`unknown option; the proxmox provider has "insecure_tls", "ca_file", "fingerprints", "cloud_init_iso_storage", "parallel_clones", "placement_memory" and "provider_uri"`)
 }
 
 func setText(field *string, value any, what string) error {

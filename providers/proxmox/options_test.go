@@ -1,6 +1,7 @@
 package proxmox
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,7 +46,7 @@ func TestParseOptions(t *testing.T) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 	for key, value := range map[string]any{
-		"insecure_tls": "yes", "ca_file": 1, "fingerprints": "AB:CD", "placement_memory": "all", "cloud_init_iso_storage": "a b", "provider_uri": "aws", "endpoint": "https://pve",
+		"insecure_tls": "yes", "ca_file": 1, "fingerprints": "AB:CD", "placement_memory": "all", "parallel_clones": json.Number("17"), "cloud_init_iso_storage": "a b", "provider_uri": "aws", "endpoint": "https://pve",
 	} {
 		if err := checkOption(key, value); err == nil {
 			t.Errorf("%s = %v is taken", key, value)

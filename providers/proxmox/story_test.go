@@ -342,26 +342,36 @@ func TestWhatATemplateHas(t *testing.T) {
 	})
 }
 
-// One clone at a time is made onto a storage.
+// One clone at a time is made onto a storage; more if the options say so, and then copies
+// are made beside each other.
 func TestClonesWaitForTheStorage(t *testing.T) {
-	inBubble(t, func(t *testing.T, cloud *proxmoxfake.Cloud, d *proxmox.Driver) {
-		var wg sync.WaitGroup
-		for range 5 {
-			req := requestFor(t, map[string]any{"StoragePool": "ceph", "TemplateVMID": 9001}) // a copy: 20 s each
-			wg.Go(func() { made(t, d, req) })
-		}
-		wg.Wait()
-		var last time.Time
-		for _, c := range cloud.Gate.Calls() {
-			if c.Op != "POST /nodes/{node}/qemu/{vmid}/clone" {
-				continue
+	for parallel, most := range map[int]time.Duration{0: 5 * 30 * time.Second, 1: 5 * 30 * time.Second, 5: 60 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			cloud := proxmoxfake.New(proxmoxfake.Options{})
+			defer cloud.Close()
+			d := openWith(t, cloud, func(o *proxmox.Options) { o.ParallelClones = parallel })
+			begun := time.Now()
+			var wg sync.WaitGroup
+			for range 5 {
+				req := requestFor(t, map[string]any{"StoragePool": "ceph", "TemplateVMID": 9001}) // a copy: 20 s each
+				wg.Go(func() { made(t, d, req) })
 			}
-			if c.At.Sub(last) < 20*time.Second {
-				t.Errorf("a clone was sent %v after the one before", c.At.Sub(last))
+			wg.Wait()
+			if took := time.Since(begun); took > most || parallel < 2 && took < 5*20*time.Second {
+				t.Errorf("%d at once: five copies took %v, at most %v are right", parallel, took, most)
 			}
-			last = c.At
-		}
-	})
+			var last time.Time
+			for _, c := range cloud.Gate.Calls() {
+				if c.Op != "POST /nodes/{node}/qemu/{vmid}/clone" || parallel > 1 {
+					continue
+				}
+				if c.At.Sub(last) < 20*time.Second {
+					t.Errorf("%d at once: a clone was sent %v after the one before", parallel, c.At.Sub(last))
+				}
+				last = c.At
+			}
+		})
+	}
 }
 
 // Somebody destroys a machine by hand: the CD that its create left behind goes with the

@@ -8,13 +8,15 @@ import (
 // turns are locks by name that are waited for no longer than a context lives. The
 // zero value is ready for use. A name that nobody holds or waits for costs nothing.
 type turns struct {
+	width int // how many may have the turn of a name at once; 0: one
+
 	mu   sync.Mutex
 	held map[string]*turn
 }
 
 type turn struct {
-	slot  chan struct{} // full while somebody has it
-	count int           // who has it and who wait
+	slot  chan struct{} // full while as many have it as may
+	count int           // who have it and who wait
 }
 
 // take waits for the turn of a name. leave gives it back.
@@ -25,7 +27,7 @@ func (t *turns) take(ctx context.Context, name string) (leave func(), err error)
 	}
 	mine := t.held[name]
 	if mine == nil {
-		mine = &turn{slot: make(chan struct{}, 1)}
+		mine = &turn{slot: make(chan struct{}, max(1, t.width))}
 		t.held[name] = mine
 	}
 	mine.count++
