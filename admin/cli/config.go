@@ -10,10 +10,11 @@ import (
 	"nstance.dev/admin/output"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/config"
+	"nstance.dev/server/config/jsonc"
 )
 
 // maxConfigSize is the size of the largest configuration that is read, in bytes.
-const maxConfigSize = 16 << 20
+const maxConfigSize = jsonc.MaxBytes
 
 func newConfigCommand(env *Env) *cobra.Command {
 	return newParentCommand("config", "Configurations: check files, and what servers use",

@@ -54,6 +54,9 @@ func CheckOption(name string, value any) error { return new(Options).set(name, v
 func (o *Options) set(key string, value any) error {
 	switch key {
 	case "dir":
+		if text, ok := value.(string); ok && text != "" && !filepath.IsAbs(text) {
+			return fmt.Errorf("%q is relative to wherever the server is started; write the whole path", text)
+		}
 		return setPath(&o.Dir, value)
 	case "agent":
 		return setPath(&o.Agent, value)

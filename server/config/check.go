@@ -67,6 +67,11 @@ func (c *checker) warn(path jsonc.Path, message, remedy string) {
 	c.warnings = append(c.warnings, c.doc.Problem(path, message, remedy))
 }
 
+// warnKey is warn at the name of a value.
+func (c *checker) warnKey(path jsonc.Path, message, remedy string) {
+	c.warnings = append(c.warnings, c.doc.KeyProblem(path, message, remedy))
+}
+
 func (c *checker) silent(path jsonc.Path) bool {
 	for p, ok := path, true; ok; p, ok = p.Parent() {
 		if c.reported[p.String()] {
@@ -103,12 +108,12 @@ func reference[V any](c *checker, path jsonc.Path, what, name string, known map[
 	if _, ok := known[name]; ok {
 		return true
 	}
-	if len(c.problems) >= maxProblems {
-		return false
+	if len(c.problems) >= maxProblems || c.silent(section(what)) {
+		return false // what could be named is unknown, and that was said
 	}
 	names, ok := c.names[what]
 	if !ok {
-		names = slices.Sorted(maps.Keys(known))
+		names = c.usable(what, slices.Sorted(maps.Keys(known)))
 		c.names[what] = names
 	}
 	remedy := "there is none at all"
@@ -120,6 +125,33 @@ func reference[V any](c *checker, path jsonc.Path, what, name string, known map[
 	}
 	c.add(path, "there is no "+what+" "+quoted(name), remedy)
 	return false
+}
+
+// section is the place of what a reference names.
+func section(what string) jsonc.Path {
+	var root jsonc.Path
+	switch what {
+	case "subnet pool":
+		return root.Key("server").Key("subnet_pools")
+	case "load balancer":
+		return root.Key("load_balancers")
+	default: // tenant, template, image, certificate
+		return root.Key(what + "s")
+	}
+}
+
+// usable are the names that a reference may have: of those that are configured, and
+// "default" among the tenants.
+func (c *checker) usable(what string, names []string) []string {
+	switch what {
+	case "tenant":
+		return slices.Insert(names, 0, DefaultTenant)
+	case "certificate":
+		return slices.DeleteFunc(names, func(key string) bool { return key == CertificateCA })
+	case "load balancer":
+		return slices.DeleteFunc(names, func(key string) bool { return c.cfg.LoadBalancers[key].Provider != c.cfg.Server.Provider.Kind })
+	}
+	return names
 }
 
 // maxSuggested is how many names are looked through for the one that was meant.

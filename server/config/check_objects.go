@@ -63,6 +63,8 @@ func (c *checker) awsLoadBalancer(path jsonc.Path, lb LoadBalancer) {
 		c.number(p.Key("listener_port"), t.ListenerPort, 0, 65535)
 		c.number(p.Key("target_port"), t.TargetPort, 0, 65535)
 		c.number(p.Key("proxy_port"), t.ProxyPort, 0, 65535)
+		c.without(p.Key("listener_port"), "a machine is registered by target_port alone")
+		c.without(p.Key("proxy_port"), "the server has no proxy")
 	}
 }
 
@@ -74,6 +76,7 @@ func (c *checker) googleLoadBalancer(path jsonc.Path, lb LoadBalancer) {
 	for i, neg := range lb.NetworkEndpointGroups {
 		c.required(path.Key("network_endpoint_groups").Index(i), neg, "the name of a network endpoint group")
 	}
+	c.without(path.Key("frontends"), "the server does not make load balancers")
 	for i, f := range lb.Frontends {
 		p := path.Key("frontends").Index(i)
 		c.ip(p.Key("ip"), f.IP)
@@ -110,6 +113,9 @@ func (c *checker) images(path jsonc.Path) {
 				c.add(fp.Key("values"), "required", "at least one value")
 			}
 		}
+		if strings.Contains(image.Fallback, "{{") {
+			c.add(p.Key("fallback"), quoted(image.Fallback)+" is not the id of an image", "write an id: templates are not rendered here")
+		}
 		c.oneOf(p.Key("sort"), image.Sort, "creation-date", "name")
 		c.oneOf(p.Key("order"), image.Order, "asc", "desc")
 	})
@@ -127,7 +133,11 @@ func (c *checker) certificates(path jsonc.Path) {
 			c.required(p.Key("kind"), cert.Kind, "client, server or peer")
 		}
 		c.oneOf(p.Key("kind"), cert.Kind, CertClient, CertServer, CertPeer)
-		c.hours(p.Key("ttl"), cert.TTL)
+		longest := longestLife
+		if key == CertificateCA {
+			longest = longestCA
+		}
+		c.hours(p.Key("ttl"), cert.TTL, longest)
 		c.certificateNames(p, cert)
 	})
 }
@@ -147,6 +157,9 @@ func (c *checker) certificateNames(path jsonc.Path, cert Certificate) {
 		for i, value := range list.values {
 			p := path.Key(list.name).Index(i)
 			c.template(p, value, texttemplate.Certificate)
+			if err := certificateName(list.name, value); err != nil && value != "" && !strings.Contains(value, "{{") {
+				c.add(p, err.Error(), "write a name of the machine or of its service")
+			}
 			if list.valid != nil && value != "" && !strings.Contains(value, "{{") && !list.valid(value) {
 				c.add(p, quoted(value)+" is not a valid "+list.name, "correct it, or make it a template")
 			}

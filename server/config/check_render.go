@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"nstance.dev/server/config/jsonc"
 	"nstance.dev/server/config/texttemplate"
@@ -74,8 +75,11 @@ func (c *checker) rendering() {
 					"add it to args of the group, its template or defaults")
 			}
 			for _, failed := range c.trials.ofGroup(merged, g.Args == nil, c.cfg) {
-				c.add(c.origin(tenant, key, g.Template, failed.place), "for group "+tenant+"/"+key+": "+templateMessage(failed.err),
-					"set the variable in vars of the group, its template or defaults")
+				remedy := "set the variable in vars of the group, its template or defaults"
+				if !errors.As(failed.err, new(*texttemplate.Error)) {
+					remedy = "change what is written here, or the variables that it is made of"
+				}
+				c.add(c.origin(tenant, key, g.Template, failed.place), "for group "+tenant+"/"+key+": "+templateMessage(failed.err), remedy)
 			}
 		})
 	})
@@ -125,7 +129,7 @@ func (g *EffectiveGroup) tryTemplates(cfg *Config, trials *trials) trial {
 		place := []any{"files", name}
 		switch key, _ := f.Template.(string); f.Kind {
 		case FileStorage:
-			t.tree(append(place, "source"), f.Source, texttemplate.Files)
+			t.storageKey(append(place, "source"), f.Source, cfg)
 		case FileCertificate:
 			t.certificate([]any{"certificates", key}, cfg.Certificates[key])
 		case FileEnv, FileJSON, FileString:
@@ -157,6 +161,39 @@ func (t *trial) text(place []any, text string, scope texttemplate.Scope) {
 	}
 }
 
+// rendered renders one template, and has check look at what comes of it.
+func (t *trial) rendered(place []any, text string, scope texttemplate.Scope, check func(string) error) {
+	before := len(t.failed)
+	t.text(place, text, scope)
+	if len(t.failed) > before || !strings.Contains(text, "{{") {
+		return // what is no template was looked at where it stands
+	}
+	template, err := t.trials.parse(text)
+	if err != nil {
+		return
+	}
+	out, err := template.Execute(texttemplate.Sample(t.vars, t.trials.images), scope, t.trials.limit(scope))
+	if err == nil {
+		err = check(out)
+	}
+	if err != nil {
+		t.failed = append(t.failed, failedTemplate{place: slices.Clone(place), err: err})
+	}
+}
+
+// storageKey renders the key of an object and looks at what it comes to.
+func (t *trial) storageKey(place []any, source string, cfg *Config) {
+	t.rendered(place, source, texttemplate.Files, func(key string) error {
+		if err := validObjectKey(key); err != nil {
+			return errors.New("it comes to " + quoted(key) + ", which is not a key of an object: " + err.Error())
+		}
+		if err := cfg.FileSources().Check(key); err != nil {
+			return fmt.Errorf("it comes to %s: %w", quoted(key), err)
+		}
+		return nil
+	})
+}
+
 func (t *trial) tree(place []any, v any, scope texttemplate.Scope) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -179,7 +216,12 @@ func (t *trial) certificate(place []any, cert Certificate) {
 		values []string
 	}{{"organization", cert.Organization}, {"dns", cert.DNS}, {"ip", cert.IP}, {"uri", cert.URI}} {
 		for i, value := range list.values {
-			t.tree(append(slices.Clip(place), list.name, i), value, texttemplate.Certificate)
+			t.rendered(append(slices.Clip(place), list.name, i), value, texttemplate.Certificate, func(name string) error {
+				if name == "" {
+					return nil // it is left out
+				}
+				return certificateName(list.name, name)
+			})
 		}
 	}
 }

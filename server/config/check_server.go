@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/config/jsonc"
 )
 
@@ -37,8 +36,8 @@ func (c *checker) server(path jsonc.Path) {
 	c.atLeastOne(rails.Key("never_registered_per_hour"), s.Rails.NeverRegisteredPerHour)
 	c.windows(rails.Key("maintenance_windows"), s.Rails.MaintenanceWindows)
 	ttl := path.Key("client_cert_ttl")
-	c.hours(ttl.Key("agent"), s.ClientCertTTL.Agent)
-	c.hours(ttl.Key("operator"), s.ClientCertTTL.Operator)
+	c.hours(ttl.Key("agent"), s.ClientCertTTL.Agent, longestLife)
+	c.hours(ttl.Key("operator"), s.ClientCertTTL.Operator, longestLife)
 }
 
 func (c *checker) serverNames(path jsonc.Path) {
@@ -93,10 +92,34 @@ func (c *checker) provider(path jsonc.Path) {
 		if b.bucket == nil {
 			continue
 		}
-		if b.bucket.Rate <= 0 || b.bucket.Rate > 1e6 {
-			c.add(limits.Key(b.name).Key("rate"), "not above 0", "so many per second; leave the bucket out for the driver's default")
-		}
-		c.number(limits.Key(b.name).Key("burst"), b.bucket.Burst, 1, 1_000_000)
+		c.bucket(limits.Key(b.name), *b.bucket)
+	}
+}
+
+// Limits of the rate of a bucket, a second: below the lower one a server would wait a
+// quarter of an hour and more for one call.
+const (
+	minRate = 0.001
+	maxRate = 1_000_000
+)
+
+func (c *checker) bucket(path jsonc.Path, b Bucket) {
+	const remedy = "so many a second, from 0.001 to 1000000; leave the bucket out for the driver's default"
+	rate := path.Key("rate")
+	switch {
+	case !c.doc.Has(rate):
+		c.add(rate, "required", remedy)
+	case b.Rate <= 0:
+		c.add(rate, "not above 0", remedy)
+	case b.Rate < minRate:
+		c.add(rate, "too small: one call would take more than a quarter of an hour", remedy)
+	case b.Rate > maxRate:
+		c.add(rate, "too large", remedy)
+	}
+	if burst := path.Key("burst"); !c.doc.Has(burst) {
+		c.add(burst, "required", "so many may be saved up, at least 1")
+	} else {
+		c.number(burst, b.Burst, 1, 1_000_000)
 	}
 }
 
@@ -132,11 +155,9 @@ func (c *checker) secrets(path jsonc.Path) {
 	s := &c.cfg.Server.Secrets
 	c.oneOf(path.Key("provider"), s.Provider,
 		SecretsObjectStorage, SecretsAWSParameterStore, SecretsAWSSecretsManager, SecretsGoogleSecretManager)
+	c.secretsPrefix(path.Key("prefix"), *s)
 	if s.Provider == SecretsGoogleSecretManager {
 		c.required(path.Key("project_id"), s.ProjectID, "name the project of the secret manager")
-	}
-	if err := bucket.CheckSecretsPrefix(s.Prefix); err != nil && s.Provider == SecretsObjectStorage {
-		c.add(path.Key("prefix"), err.Error(), `leave it out, or take a prefix of its own, such as "secret/blue/"`)
 	}
 	if s.EncryptionKey != nil {
 		c.keySource(path.Key("encryption_key"), *s.EncryptionKey)
@@ -224,6 +245,9 @@ func (c *checker) leaderNetwork(path jsonc.Path) {
 	}
 	if c.required(path.Key("ip"), n.IP, "the address that moves") {
 		c.ip(path.Key("ip"), n.IP)
+		if addr, err := netip.ParseAddr(n.IP); err == nil && !addr.IsGlobalUnicast() {
+			c.add(path.Key("ip"), quoted(n.IP)+" is no address that others could reach", "an address of the subnet of the servers that no machine has")
+		}
 	}
 	if kind == ProviderAWS {
 		c.required(path.Key("interface_id"), n.InterfaceID, "the network interface that carries the address, such as eni-0abc")
@@ -256,6 +280,7 @@ func (c *checker) subnetPools(path jsonc.Path) {
 			owner[id] = pool
 		}
 	})
+	c.unique(path.Key("dynamic_subnet_pools"), s.DynamicSubnetPools)
 	for i, pool := range s.DynamicSubnetPools {
 		reference(c, path.Key("dynamic_subnet_pools").Index(i), "subnet pool", pool, s.SubnetPools)
 	}
@@ -290,8 +315,27 @@ func (c *checker) intervals(path jsonc.Path) {
 		c.add(path.Key("expiry").Key("forced_age"), e.ForcedAge.String()+" is not above eligible_age, "+e.EligibleAge.String(),
 			"leave machines time between the two")
 	}
-	if j := s.ErrorExitJitter; j.MinDelay > j.MaxDelay {
-		c.add(path.Key("error_exit_jitter"), "min_delay "+j.MinDelay.String()+" is above max_delay "+j.MaxDelay.String(), "swap them")
+	c.jitter(path.Key("error_exit_jitter"), s.ErrorExitJitter)
+}
+
+// longestJitter bounds the wait before a process ends: until then nothing is served.
+const longestJitter = time.Hour
+
+func (c *checker) jitter(path jsonc.Path, j Jitter) {
+	low, high := path.Key("min_delay"), path.Key("max_delay")
+	c.between(low, j.MinDelay, 0, longestJitter)
+	c.between(high, j.MaxDelay, 0, longestJitter)
+	if j.MinDelay <= j.MaxDelay || c.silent(low) || c.silent(high) {
+		return
+	}
+	message := "min_delay " + j.MinDelay.String() + " is above max_delay " + j.MaxDelay.String()
+	switch {
+	case !c.doc.Has(high):
+		c.add(low, message+", its default", "set max_delay too, or lower this")
+	case !c.doc.Has(low):
+		c.add(high, message+"; min_delay has its default", "set min_delay too, or raise this")
+	default:
+		c.add(path, message, "swap them")
 	}
 }
 
@@ -326,6 +370,13 @@ func (c *checker) atLeastOne(path jsonc.Path, n int) {
 	c.number(path, n, 1, 1_000_000)
 }
 
-func (c *checker) hours(path jsonc.Path, h Hours) {
-	c.number(path, int(h), 1, 1_000_000)
+func (c *checker) hours(path jsonc.Path, h Hours, most int) {
+	c.number(path, int(h), 1, most)
 }
+
+// The longest lives of certificates, in hours: of the authority's own a hundred years, of
+// all others the ten that the authority's has by default.
+const (
+	longestCA   = 876_000
+	longestLife = 87_600
+)

@@ -56,6 +56,7 @@ func (c *checker) templates(path jsonc.Path) {
 		}
 		c.instanceTypes(p.Key("instance_type"), t.InstanceType, t.Arch)
 		c.instanceTypes(p.Key("allowed_instance_types"), t.AllowedInstanceTypes, t.Arch)
+		c.unique(p.Key("allowed_instance_types"), t.AllowedInstanceTypes)
 		c.size(p.Key("size"), t.Size)
 		if t.SubnetPool != "" {
 			reference(c, p.Key("subnet_pool"), "subnet pool", t.SubnetPool, c.cfg.Server.SubnetPools)
@@ -156,10 +157,17 @@ func (c *checker) userdata(path jsonc.Path, u *Userdata) {
 	}
 	text, err := u.Decode([]byte(u.Content))
 	if err != nil {
-		c.add(content, err.Error(), "see encoding, which is "+quoted(u.Encoding))
+		remedy := "see encoding, which is " + quoted(u.Encoding)
+		if errors.Is(err, errTooLarge) {
+			remedy = "make it shorter, or let it fetch what it runs"
+		}
+		c.add(content, err.Error(), remedy)
 		return
 	}
 	c.template(content, text, texttemplate.Userdata)
+	if !strings.Contains(text, "Nonce") {
+		c.warn(content, "no machine can register: the nonce is not in it", "have the machine get {{ .Nonce }}, see the page about user data")
+	}
 }
 
 func (c *checker) file(path jsonc.Path, name string, f File) {
@@ -216,8 +224,8 @@ func (c *checker) secretFile(path jsonc.Path, source string) {
 	case !c.required(path, source, "the name of the secret"):
 	case slices.Contains(ClusterSecrets, source):
 		c.add(path, quoted(source)+" is a key of the cluster itself", "it never leaves the servers; name another secret")
-	case !safeKey(source):
-		c.add(path, quoted(source)+" is not a name of a secret", "letters, digits and . _ - /")
+	case !secretName.MatchString(source):
+		c.add(path, quoted(source)+" is not a name of a secret", secretRemedy)
 	}
 }
 
@@ -227,23 +235,20 @@ func (c *checker) storageFile(path jsonc.Path, source string) {
 	}
 	c.template(path, source, texttemplate.Files)
 	literal, _, templated := strings.Cut(source, "{{")
+	malformed := validObjectKey(source)
 	err := c.cfg.FileSources().Check(literal)
 	switch {
-	case err == nil, templated && literal == "" && c.cfg.Server.AllowAnyStorageSource:
-		// what the template makes of it is judged when it is made
 	case errors.Is(err, bucket.ErrReserved):
 		c.add(path, quoted(source)+" is an object of the servers", "copy what machines may have to files/: "+err.Error()+", and is never a file")
-	case strings.Contains(source, "..") || strings.HasPrefix(source, "/") || c.cfg.Server.AllowAnyStorageSource:
-		c.add(path, quoted(source)+" is not a key of an object", `no "..", no leading and no double "/"`)
+	case !templated && malformed != nil:
+		c.add(path, quoted(source)+" is not a key of an object: "+malformed.Error(), keyRemedy)
+	case err == nil, templated && literal == "" && c.cfg.Server.AllowAnyStorageSource:
+		// what the template makes of it is judged when it is made
+	case strings.Contains(literal, "..") || strings.HasPrefix(literal, "/") || c.cfg.Server.AllowAnyStorageSource:
+		c.add(path, quoted(source)+" is not a key of an object", keyRemedy)
 	default:
 		c.add(path, quoted(source)+` is not under "files/"`, `move it there: the rest of the bucket is the servers' own (or set server.allow_any_storage_source)`)
 	}
-}
-
-var keyPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$`)
-
-func safeKey(key string) bool {
-	return len(key) <= 512 && keyPattern.MatchString(key) && !strings.Contains(key, "..")
 }
 
 func (c *checker) textFile(path jsonc.Path, f File) {
@@ -275,7 +280,7 @@ func (c *checker) textFile(path jsonc.Path, f File) {
 
 func (c *checker) groups(path jsonc.Path) {
 	sorted(c.cfg.Groups, func(tenant string, groups map[string]Group) {
-		if !c.cfg.HasTenant(tenant) {
+		if !c.cfg.HasTenant(tenant) && !c.silent(section("tenant")) {
 			c.addKey(path.Key(tenant), "there is no tenant "+quoted(tenant), "add it to tenants, or move its groups")
 		}
 		sorted(groups, func(key string, g Group) { c.group(path.Key(tenant).Key(key), key, g) })
@@ -299,6 +304,7 @@ func (c *checker) group(path jsonc.Path, key string, g Group) {
 	if g.SubnetPool != "" {
 		reference(c, path.Key("subnet_pool"), "subnet pool", g.SubnetPool, c.cfg.Server.SubnetPools)
 	}
+	c.unique(path.Key("load_balancers"), g.LoadBalancers)
 	for i, lb := range g.LoadBalancers {
 		c.groupLoadBalancer(path.Key("load_balancers").Index(i), lb)
 	}
@@ -309,6 +315,7 @@ func (c *checker) group(path jsonc.Path, key string, g Group) {
 			c.atLeastOne(path.Key("rails").Key("never_registered_per_hour"), *r.NeverRegisteredPerHour)
 		}
 		c.windows(path.Key("rails").Key("maintenance_windows"), r.MaintenanceWindows)
+		c.without(path.Key("rails").Key("max_delete_share"), "the bound is the shard's, server.rails.max_delete_share")
 	}
 }
 
@@ -316,7 +323,7 @@ func (c *checker) groupLoadBalancer(path jsonc.Path, key string) {
 	if !reference(c, path, "load balancer", key, c.cfg.LoadBalancers) {
 		return
 	}
-	if lb, kind := c.cfg.LoadBalancers[key], c.cfg.Server.Provider.Kind; kind != "" && lb.Provider != kind {
+	if lb, kind := c.cfg.LoadBalancers[key], c.cfg.Server.Provider.Kind; kind != "" && lb.Provider != "" && lb.Provider != kind {
 		c.add(path, quoted(key)+" is a load balancer of "+lb.Provider, "the shard's provider is "+kind)
 	}
 }

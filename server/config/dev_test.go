@@ -7,7 +7,7 @@ import (
 
 func TestDev_loads(t *testing.T) {
 	text, err := Dev(DevOptions{
-		MachinesDir: "/tmp/d/machines", EncryptionKeyFile: "/tmp/d/encryption.key", Size: 3, Arch: "amd64", Userdata: "#!/bin/sh\n",
+		MachinesDir: "/tmp/d/machines", EncryptionKeyFile: "/tmp/d/encryption.key", Size: 3, Arch: "amd64", Userdata: "#!/bin/sh\n# {{ .Nonce }}\n",
 	})
 	if err != nil {
 		t.Fatal(err)

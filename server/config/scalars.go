@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -28,17 +29,26 @@ func (d Duration) String() string {
 	return time.Duration(d).String()
 }
 
+// overlong matches what is written like a duration.
+var overlong = regexp.MustCompile(`^\+?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`)
+
 // ParseDuration reads Go's syntax, or a whole number of days with the suffix d.
 // A negative duration is an error: nothing here is one.
 func ParseDuration(s string) (Duration, error) {
 	if days, ok := strings.CutSuffix(s, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 32)
-		if err != nil || n > uint64(math.MaxInt64/(24*time.Hour)) {
-			return 0, fmt.Errorf("%q is not a number of days", s)
+		n, err := strconv.ParseUint(days, 10, 64)
+		switch {
+		case errors.Is(err, strconv.ErrRange), err == nil && n > uint64(math.MaxInt64/(24*time.Hour)):
+			return 0, fmt.Errorf("%q is too long: more than %d days", s, math.MaxInt64/(24*time.Hour))
+		case err != nil:
+			return 0, fmt.Errorf("%q is not a whole number of days", s)
 		}
 		return Duration(time.Duration(n) * 24 * time.Hour), nil
 	}
 	d, err := time.ParseDuration(s)
+	if err != nil && overlong.MatchString(s) {
+		return 0, fmt.Errorf("%q is too long: more than %d days", s, math.MaxInt64/(24*time.Hour))
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%q is not a duration", s)
 	}

@@ -114,7 +114,7 @@ type File struct {
 	Kind string `json:"kind" jsonschema:"enum=certificate,enum=secret,enum=storage,enum=env,enum=json,enum=string"`
 	// kind certificate: key of certificates; env: object of strings; json: any JSON; string: the text. Strings are templates, but for the certificate's key.
 	Template any `json:"template,omitempty"`
-	// kind secret: name in the secrets store; storage: key of an object in the shard's bucket, a template, under "files/".
+	// kind secret: name in the secrets store: 1 to 128 letters, digits and . _ -; storage: key of an object in the shard's bucket, a template, under "files/".
 	Source string `json:"source,omitempty"`
 	// kind certificate: whose key is certified.
 	Key *FileKey `json:"key,omitempty"`
@@ -175,7 +175,7 @@ type LoadBalancer struct {
 	InstanceGroupName string `json:"instance_group_name,omitempty"`
 	// google: zonal network endpoint groups.
 	NetworkEndpointGroups []string `json:"network_endpoint_groups,omitempty"`
-	// google: the addresses that clients use.
+	// google: has no effect: the server does not make load balancers.
 	Frontends []Frontend `json:"frontends,omitempty"`
 	// Tenants that may use it; for the others it does not exist. Default, where the shard has several tenants: those whose static groups use it, and server.admin_tenants.
 	Tenants []string `json:"tenants,omitempty"`
@@ -186,12 +186,12 @@ type LoadBalancer struct {
 type TargetGroup struct {
 	// The target group.
 	ARN string `json:"arn"`
-	// The port that clients use.
-	ListenerPort int `json:"listener_port,omitempty" jsonschema:"minimum=1,maximum=65535"`
+	// Has no effect: machines are registered by target_port alone.
+	ListenerPort int `json:"listener_port,omitempty" jsonschema:"minimum=0,maximum=65535"`
 	// The port on the machine. Default: the target group's.
-	TargetPort int `json:"target_port,omitempty" jsonschema:"minimum=1,maximum=65535"`
-	// The port of the server's own proxy.
-	ProxyPort int `json:"proxy_port,omitempty" jsonschema:"minimum=1,maximum=65535"`
+	TargetPort int `json:"target_port,omitempty" jsonschema:"minimum=0,maximum=65535"`
+	// Has no effect: the server has no proxy.
+	ProxyPort int `json:"proxy_port,omitempty" jsonschema:"minimum=0,maximum=65535"`
 }
 
 // Frontend is an address that clients of a load balancer use.
@@ -252,8 +252,8 @@ type Certificate struct {
 	IP []string `json:"ip,omitempty"`
 	// URIs.
 	URI []string `json:"uri,omitempty"`
-	// Life in hours. Default 8760 (a year); for "ca" 87600.
-	TTL Hours `json:"ttl,omitempty" jsonschema:"minimum=1"`
+	// Life in hours, at most 87600, of "ca" 876000. Default 8760 (a year); for "ca" 87600.
+	TTL Hours `json:"ttl,omitempty" jsonschema:"minimum=1,maximum=876000"`
 	// Tenants whose machines may get it: no template that others may use can name it. Default: those of the templates that name it.
 	Tenants []string `json:"tenants,omitempty"`
 }

@@ -46,7 +46,7 @@ type Server struct {
 	DefaultQuota Quota `json:"default_quota,omitzero"`
 	// Bounds on what the server does by itself.
 	Rails Rails `json:"rails,omitzero"`
-	// Random wait before the process exits on a fatal error. Default 10s to 40s.
+	// Random wait before the process exits on a fatal error, at most 1h. Default 10s to 40s.
 	ErrorExitJitter Jitter `json:"error_exit_jitter,omitzero"`
 	// Life of client certificates, in hours.
 	ClientCertTTL ClientCertTTL `json:"client_cert_ttl,omitzero"`
@@ -90,8 +90,8 @@ type Limits struct {
 
 // Bucket is a token bucket.
 type Bucket struct {
-	// Tokens per second, above 0.
-	Rate float64 `json:"rate" jsonschema:"exclusiveMinimum=0"`
+	// Tokens per second, from 0.001 to 1000000.
+	Rate float64 `json:"rate" jsonschema:"minimum=0.001,maximum=1000000"`
 	// Tokens that may be saved up, at least 1.
 	Burst int `json:"burst" jsonschema:"minimum=1"`
 }
@@ -235,7 +235,7 @@ type Rails struct {
 type GroupRails struct {
 	// As in server.rails.
 	MaxUnavailable *Percent `json:"max_unavailable,omitempty"`
-	// As in server.rails.
+	// Has no effect: the bound is the shard's, server.rails.max_delete_share.
 	MaxDeleteShare *Percent `json:"max_delete_share,omitempty"`
 	// As in server.rails.
 	NeverRegisteredPerHour *int `json:"never_registered_per_hour,omitempty" jsonschema:"minimum=1"`
@@ -263,8 +263,8 @@ type Jitter struct {
 
 // ClientCertTTL is the life of client certificates.
 type ClientCertTTL struct {
-	// Agents, in hours. Default 720.
-	Agent Hours `json:"agent,omitempty" jsonschema:"minimum=1"`
-	// Operators, in hours. Default 8760.
-	Operator Hours `json:"operator,omitempty" jsonschema:"minimum=1"`
+	// Agents, in hours, at most 87600. Default 720.
+	Agent Hours `json:"agent,omitempty" jsonschema:"minimum=1,maximum=87600"`
+	// Operators, in hours, at most 87600. Default 8760.
+	Operator Hours `json:"operator,omitempty" jsonschema:"minimum=1,maximum=87600"`
 }

@@ -15,6 +15,8 @@ import (
 // rendered. Providers have narrower limits of their own.
 const MaxUserdata = 1 << 20
 
+var errTooLarge = fmt.Errorf("larger than %d bytes", MaxUserdata)
+
 // Decode gives the template text that raw holds: raw is Content, or what was
 // fetched from there. Zero fields of u count as their defaults.
 func (u Userdata) Decode(raw []byte) (string, error) {
@@ -36,7 +38,7 @@ func (u Userdata) Decode(raw []byte) (string, error) {
 	case err != nil:
 		return "", err
 	case len(raw) > MaxUserdata:
-		return "", fmt.Errorf("larger than %d bytes", MaxUserdata)
+		return "", errTooLarge
 	case bytes.IndexByte(raw, 0) >= 0:
 		return "", errors.New("contains a NUL")
 	case !utf8.Valid(raw):

@@ -140,7 +140,7 @@ func (s fileSource) Keys(context.Context) ([]Key, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", string(s), err)
+		return nil, err // it names the file
 	}
 	if len(data) > most {
 		return nil, fmt.Errorf("%s: %w: the file is longer than %d bytes", string(s), ErrKey, most)

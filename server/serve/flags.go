@@ -148,6 +148,9 @@ func validated(out io.Writer, name string, data []byte, opts config.LoadOptions)
 	for _, w := range cfg.Warnings {
 		fmt.Fprintln(out, "warning:", w)
 	}
+	if opts.Shard == "" {
+		fmt.Fprintf(out, "warning: %s: server.shard, %q, was not compared with that of a server; say --shard\n", name, cfg.Server.Shard)
+	}
 	_, err = fmt.Fprintf(out, "%s is valid\n", name)
 	return err
 }

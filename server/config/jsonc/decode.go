@@ -3,6 +3,7 @@ package jsonc
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -84,7 +85,13 @@ func (d *Document) inspect(v *hujson.Value, path Path) {
 // value fills into from v. The option is the field's jsonc tag.
 func (d *Document) value(v *hujson.Value, into reflect.Value, path Path, option string) {
 	if into.Kind() != reflect.Interface && v.Value.Kind() == 'n' {
-		d.report(d.at(v.StartOffset, path, "null is not a value", "write a value, or leave the key out"))
+		remedy := "write a value, or leave the key out"
+		if path.parent == nil {
+			remedy = "write an object: { … }"
+		} else if path.isIdx {
+			remedy = "write a value, or take it out of the list"
+		}
+		d.report(d.at(v.StartOffset, path, "null is not a value", remedy))
 		return
 	}
 	if into.Kind() == reflect.Pointer {
@@ -213,9 +220,9 @@ func (d *Document) scalar(v *hujson.Value, into reflect.Value, path Path, option
 	case into.Kind() == reflect.String && option == "scalars" && lit != nil:
 		into.SetString(string(lit))
 	case into.Kind() == reflect.String && option == "scalars":
-		d.mismatch(v, path, "a string, number or boolean", "write it in quotes")
+		d.mismatch(v, path, "a string, number or boolean", textRemedy(kind))
 	case into.Kind() == reflect.String:
-		d.mismatch(v, path, "a string", "write it in quotes")
+		d.mismatch(v, path, "a string", textRemedy(kind))
 	case into.Kind() == reflect.Bool && (kind == 't' || kind == 'f'):
 		into.SetBool(lit.Bool())
 	case into.Kind() == reflect.Bool:
@@ -223,8 +230,7 @@ func (d *Document) scalar(v *hujson.Value, into reflect.Value, path Path, option
 	case into.CanInt() && kind == '0':
 		n, err := strconv.ParseInt(string(lit), 10, 64)
 		if err != nil || into.OverflowInt(n) {
-			d.report(d.at(v.StartOffset, path, shorten(string(lit), 40)+" is not a whole number in range",
-				"write a whole number without a fraction or exponent"))
+			d.report(d.wholeNumber(v, path, string(lit)))
 			return
 		}
 		into.SetInt(n)
@@ -241,6 +247,27 @@ func (d *Document) scalar(v *hujson.Value, into reflect.Value, path Path, option
 		d.mismatch(v, path, "a number", "write digits, without quotes")
 	default:
 		panic("jsonc: no rule for fields of type " + into.Type().String())
+	}
+}
+
+// textRemedy is what helps where a text belongs.
+func textRemedy(found hujson.Kind) string {
+	if found == '{' || found == '[' {
+		return "write one text in quotes in its place"
+	}
+	return "write it in quotes"
+}
+
+// wholeNumber is the problem of a number that is not written as a whole one of 64 bits.
+func (d *Document) wholeNumber(v *hujson.Value, path Path, text string) Problem {
+	f, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 && strings.ContainsAny(text, ".eE"):
+		return d.at(v.StartOffset, path, shorten(text, 40)+" has a fraction or an exponent", "write "+strconv.FormatFloat(f, 'f', -1, 64))
+	case err == nil && f != math.Trunc(f):
+		return d.at(v.StartOffset, path, shorten(text, 40)+" is not a whole number", "write one without a fraction")
+	default:
+		return d.at(v.StartOffset, path, shorten(text, 40)+" is out of range", "write a whole number that is nearer to 0")
 	}
 }
 

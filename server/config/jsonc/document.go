@@ -157,10 +157,18 @@ func (d *Document) parse(data []byte) (hujson.Value, bool) {
 		d.report(d.at(offset, Path{}, message, remedy))
 		return hujson.Value{}, false
 	}
+	if len(bytes.TrimSpace(bytes.TrimPrefix(data, []byte(byteOrderMark)))) == 0 {
+		d.report(d.at(0, Path{}, "the document is empty", "write an object: { … }"))
+		return hujson.Value{}, false
+	}
+	if i := bytes.IndexByte(data, '\r'); i >= 0 && bytes.IndexByte(data, '\n') < 0 {
+		d.report(d.at(i, Path{}, "lines end with a carriage return alone", "save the document with line feeds at the ends of lines"))
+		return hujson.Value{}, false
+	}
 	// A byte order mark means nothing here, and a comment may end the text
 	// without a line break: the parser accepts neither.
 	text := append(bytes.Clone(data), '\n')
-	if bom := []byte("\xef\xbb\xbf"); bytes.HasPrefix(text, bom) {
+	if bytes.HasPrefix(text, []byte(byteOrderMark)) {
 		copy(text, "   ")
 	}
 	tree, err := hujson.Parse(text)
@@ -170,6 +178,8 @@ func (d *Document) parse(data []byte) (hujson.Value, bool) {
 	}
 	return tree, true
 }
+
+const byteOrderMark = "\xef\xbb\xbf"
 
 func (d *Document) syntaxProblem(err error) Problem {
 	p := Problem{File: d.file, Line: 1, Column: 1, Remedy: "correct the syntax: JSON, with // and /* */ comments and trailing commas"}

@@ -78,17 +78,17 @@ func TestDecode_collectsProblemsInOrder(t *testing.T) {
 	want := []string{
 		`f:2:3: namee: unknown key; did you mean "name"?`,
 		`f:2:17: hidden: unknown key; known here: name, count, share, on, even, ptr, words, vars, free, inner`,
-		`f:3:12: count: 1.5 is not a whole number in range; write a whole number without a fraction or exponent`,
+		`f:3:12: count: 1.5 is not a whole number; write one without a fraction`,
 		`f:3:26: share: expected a number, found a string; write digits, without quotes`,
 		`f:3:40: on: expected a boolean, found a string; write true or false, without quotes`,
 		`f:4:11: even: not even; write 2`,
 		`f:4:14: even: duplicate key; keep one of them; the first is in line 4`,
 		`f:5:18: words[1]: expected a string, found a number; write it in quotes`,
-		`f:5:37: vars.o: expected a string, number or boolean, found an object; write it in quotes`,
+		`f:5:37: vars.o: expected a string, number or boolean, found an object; write one text in quotes in its place`,
 		`f:5:51: free: expected an object, found a list; write it in braces: { … }`,
 		`f:6:22: inner.deep: null is not a value; write a value, or leave the key out`,
 		`f:6:28: inner.Deep: unknown key; did you mean "deep"?`,
-		`f:7:10: ptr: 99999999999999999999 is not a whole number in range; write a whole number without a fraction or exponent`,
+		`f:7:10: ptr: 99999999999999999999 is out of range; write a whole number that is nearer to 0`,
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Error(diff)

@@ -87,14 +87,14 @@ func (s Section) Block(language string) string {
 }
 
 // Heredoc returns the first file that the section's commands write, from <<EOF to EOF.
-// Where the shell would put something in, there is the base64 of "echo".
+// Where the shell would put something in, there is the base64 of "{{ .Nonce }}".
 func (s Section) Heredoc() string {
 	s.t.Helper()
 	match := heredoc.FindStringSubmatch(s.text)
 	if match == nil {
 		s.t.Fatalf("%s: no file is written", s.name)
 	}
-	return shell.ReplaceAllString(match[1], "ZWNobw==")
+	return shell.ReplaceAllString(match[1], "e3sgLk5vbmNlIH19")
 }
 
 // Same compares what is the case with what a page says. Order and repetitions do not
