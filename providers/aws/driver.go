@@ -70,6 +70,9 @@ const lag = 3 * time.Minute
 // Lag is three minutes.
 func (d *Driver) Lag() time.Duration { return lag }
 
+// LongestCreate implements driver.SlowCreator: an instance is pending for so long at worst.
+func (d *Driver) LongestCreate() time.Duration { return 2 * time.Minute }
+
 // ProviderURI is what Kubernetes calls the machine: aws:///<zone>/<id>.
 func (d *Driver) ProviderURI(ref driver.Ref) string {
 	return fmt.Sprintf("aws:///%s/%s", d.opts.Zone, ref.ProviderID)

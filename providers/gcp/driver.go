@@ -103,6 +103,9 @@ func (d *Driver) Limits() driver.Limits {
 // Lag is how long a listing may take to show a change.
 func (d *Driver) Lag() time.Duration { return 3 * time.Minute }
 
+// LongestCreate implements driver.SlowCreator: an operation takes so long at worst.
+func (d *Driver) LongestCreate() time.Duration { return 2 * time.Minute }
+
 // ProviderURI returns gce://{project}/{zone}/{name}, by which Kubernetes knows a
 // node of Google's.
 func (d *Driver) ProviderURI(ref driver.Ref) string {

@@ -53,6 +53,9 @@ func (d *Driver) Limits() driver.Limits {
 // Lag is how long a clone may take whose maker has died: it shows when it is done.
 func (d *Driver) Lag() time.Duration { return 3 * time.Minute }
 
+// LongestCreate implements driver.SlowCreator: a full clone copies the disk of the template.
+func (d *Driver) LongestCreate() time.Duration { return 15 * time.Minute }
+
 // ProviderURI returns nstance://{shard}/{instance id}; or with the option ccm
 // proxmox://{region}/{number}, as the cloud controller manager for Proxmox VE
 // writes it on nodes.

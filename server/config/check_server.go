@@ -310,6 +310,9 @@ func (c *checker) intervals(path jsonc.Path) {
 	gc := path.Key("garbage_collection")
 	c.between(gc.Key("interval"), s.GarbageCollection.Interval, shortest, 24*time.Hour)
 	c.between(gc.Key("registration_timeout"), s.GarbageCollection.RegistrationTimeout, time.Second, 24*time.Hour)
+	if ttl := s.Registration.NonceTTL; ttl != 0 {
+		c.between(path.Key("registration").Key("nonce_ttl"), ttl, s.GarbageCollection.RegistrationTimeout.Std(), 48*time.Hour)
+	}
 	e := s.Expiry
 	if e.EligibleAge > 0 && e.ForcedAge > 0 && e.EligibleAge >= e.ForcedAge {
 		c.add(path.Key("expiry").Key("forced_age"), e.ForcedAge.String()+" is not above eligible_age, "+e.EligibleAge.String(),

@@ -217,6 +217,9 @@ type Registration struct {
 	// What happens to a registration that comes from another address than those that the provider reports for the machine:
 	// it is refused (require), granted with an error event (warn), or granted (off). Nothing where the provider reports none. true is read as require, false as off. Default warn.
 	CheckSource SourceCheck `json:"check_source,omitempty"`
+	// How long the nonce lives that a machine gets with its user data, from before the machine is asked for: at least garbage_collection.registration_timeout,
+	// which counts from when the provider shows the machine running. Default: that time and the longest that the provider takes to make a machine.
+	NonceTTL Duration `json:"nonce_ttl,omitempty"`
 }
 
 // Rails are bounds on what the server does without being told to.

@@ -60,6 +60,14 @@ type Driver interface {
 	Lag() time.Duration
 }
 
+// SlowCreator is a driver of a cloud that takes its time to make a machine, because it
+// copies a disk or waits for a place.
+type SlowCreator interface {
+	// LongestCreate is the longest time from a create until the machine runs. What a
+	// machine is given at its create has to be good for that long and longer.
+	LongestCreate() time.Duration
+}
+
 // Owner selects machines by the tags every created machine carries.
 type Owner struct {
 	Cluster string

@@ -177,11 +177,11 @@ func (r *Reign) withdraw(rec bucket.InstanceRecord) {
 // draft makes the record of a new instance and its nonce.
 func (r *Reign) draft(id identity.ID, eff *config.EffectiveGroup, s *supplies, opts launchOptions) (bucket.InstanceRecord, string, error) {
 	now := r.now()
-	timeout := r.wanted.config().Server.GarbageCollection.RegistrationTimeout.Std()
+	ttl := r.nonceTTL()
 	token, err := r.opts.Keys().Nonces.Sign(identity.NonceClaims{
 		Kind: identity.NonceAgent, Subject: id.String(), ClusterID: r.opts.Cluster, Tenant: eff.Tenant,
 		Shard: r.opts.Shard, Group: eff.Key, OnDemand: opts.onDemand, ConfigHash: eff.RuntimeHash,
-		IssuedAt: now.Unix(), NotBefore: now.Unix(), ExpiresAt: now.Add(timeout).Unix(),
+		IssuedAt: now.Unix(), NotBefore: now.Unix(), ExpiresAt: now.Add(ttl).Unix(),
 	})
 	if err != nil {
 		return bucket.InstanceRecord{}, "", fmt.Errorf("nonce for %s: %w", id, err)
@@ -191,8 +191,22 @@ func (r *Reign) draft(id identity.ID, eff *config.EffectiveGroup, s *supplies, o
 	rec.GroupEntry = entryToKeep(eff, r.wanted.config(), opts.onDemand)
 	rec.Provider = r.wanted.config().Server.Provider.Kind
 	rec.NonceSHA256 = pki.HashNonce(token)
-	rec.NonceExpires = bucket.At(now.Add(timeout))
+	rec.NonceExpires = bucket.At(now.Add(ttl))
 	return rec, token, err
+}
+
+// nonceTTL is how long the nonce of a new machine lives. It is made before the machine is
+// asked for, and cannot be renewed in it.
+func (r *Reign) nonceTTL() time.Duration {
+	server := r.wanted.config().Server
+	if ttl := server.Registration.NonceTTL.Std(); ttl > 0 {
+		return ttl
+	}
+	ttl := server.GarbageCollection.RegistrationTimeout.Std()
+	if slow, ok := r.opts.Driver.(driver.SlowCreator); ok {
+		ttl += slow.LongestCreate()
+	}
+	return ttl
 }
 
 // staleAt is when half of the time is over that an instance has to register.

@@ -30,6 +30,7 @@ type health struct {
 
 // signs is what is known of one instance besides its row.
 type signs struct {
+	running    time.Time // when the provider was first seen to show the machine running
 	connected  bool
 	single     bool
 	lost       time.Time // when the stream broke without a goodbye

@@ -6,6 +6,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/cache"
+	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 )
 
@@ -102,7 +103,7 @@ func (h *health) evidence(in cache.Instance) fleet.Health {
 		State: in.State, Power: in.Power, Verdict: in.Verdict, Created: in.Created, Lag: lag,
 		CreatingUntil: in.Created.Add(server.RequestTimeout.Std() + lag),
 		Registered:    !in.RegisteredAt.IsZero(),
-		RegisterBy:    in.NonceExpires.Add(registrationLeeway),
+		RegisterBy:    s.registerBy(in, server.GarbageCollection.RegistrationTimeout.Std(), h.r.now()),
 		Connected:     s.connected, Lost: s.lost, LastReport: s.lastReport,
 		Interval: interval, Single: s.single, Suspended: h.silences.suspended(), Doubted: h.silences.suspects[in.ID],
 		Seen: s.presence, Looked: s.looked, Absent: s.absence(),
@@ -127,4 +128,18 @@ func latest(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// registerBy is until when the agent of an instance may register: for a while from when
+// the provider was first seen to show the machine running, and never longer than its nonce
+// lives.
+func (s *signs) registerBy(in cache.Instance, timeout time.Duration, now time.Time) time.Time {
+	if s.running.IsZero() && in.ProviderStatus == string(driver.Running) {
+		s.running = now
+	}
+	by := in.NonceExpires
+	if end := s.running.Add(timeout); !s.running.IsZero() && end.Before(by) {
+		by = end
+	}
+	return by.Add(registrationLeeway)
 }
