@@ -67,7 +67,7 @@ func (c *checks) wiped() {
 
 // changed looks at every change of an object. The API server is locked meanwhile.
 func (c *checks) changed(ch kube.Change) {
-	c.g.Event()
+	c.g.Event("changed by %s", ch.Call)
 	object := ch.After
 	if object == nil {
 		object = ch.Before

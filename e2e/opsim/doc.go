@@ -23,14 +23,17 @@
 // A plan is one of package sim with operator set to guest; its events may begin with the
 // word guest (guest.go has the verbs). [Generate] makes one from a seed.
 //
-// A seed fixes the plan, what each fault is likely to hit, and whom an event means: the nth
-// machine of a pool in the order of their making. It does not fix moments. The libraries
-// under the operator cut their bytes into messages as their goroutines happen to run, and
-// have jitter of their own, so an answer comes a little earlier or later, and with it all
-// that follows; ids begin with such a moment. In good weather two runs of a plan therefore
-// tell of the same deeds, perhaps in another order; in bad weather a fault may hit in one
-// run what it misses in another, and a seed that has failed may have to be repeated a few
-// times.
+// A seed fixes the plan, what each fault hits, whom an event means - the nth machine of a pool
+// in the order of their making -, the ids of instances, operators and objects, and the jitter
+// of client-go. Worlds run one at a time and on one processor; what is written to a connection
+// at one moment is one message, however it was cut; each object of a kind may be looked at at
+// once. So two runs of a seed agree to the nanosecond for some minutes of their time. They part
+// where the order in which things happen at one moment is that of others: of maps in the
+// informers and queues of client-go and controller-runtime, of a select with several ready
+// cases in grpc, of a watch's event and a reconcile of the same object. From there on a fault
+// may hit in one run what it misses in the other, and a seed that has failed may have to be
+// repeated a few times. A violation is therefore logged with the whole history of its run:
+// every call, message, event of a watch and fault with its moment.
 //
 // Its tests are left out where the race detector is on: they do little but merge and copy
 // objects, which takes it five times as long, and the operator's own tests run under it.

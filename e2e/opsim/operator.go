@@ -159,8 +159,9 @@ func (p *process) manager() (ctrl.Manager, error) {
 	})
 }
 
-// workers is how many objects of a kind are looked at at once.
-const workers = 4
+// workers is how many objects of a kind are looked at at once: as many as there are. With
+// fewer it would depend on the order of maps in client-go which of them come first.
+const workers = 64
 
 func (p *process) connections() *shards.Set {
 	set := shards.NewSet(shards.Options{

@@ -36,7 +36,7 @@ func (w weather) Call(c kube.Call) kube.Fault {
 	what := c.String()
 	n := w.g.Nth(what)
 	f := kube.Fault{Latency: w.g.Between(time.Millisecond, 10*time.Millisecond, what, n)}
-	w.g.Event()
+	w.g.Event("call %d: %s", n, what)
 	hits := func(kind string) bool { return w.g.Hits(kind, what, n) }
 	resource := schema.GroupResource{Resource: c.Kind}
 	writes := c.Verb != "get" && c.Verb != "list" && c.Verb != "watch"
@@ -62,7 +62,7 @@ func (w weather) Call(c kube.Call) kube.Fault {
 func (w weather) Lag(by, kind string, n int) (time.Duration, bool) {
 	what := by + " sees " + kind
 	lag := w.g.Between(time.Millisecond, 20*time.Millisecond, what, n)
-	w.g.Event()
+	w.g.Event("event %d: %s", n, what)
 	if w.g.Hits(watchLags, what, n) {
 		lag += w.g.Between(0, 10*time.Second, what, n, "lags")
 	}

@@ -245,7 +245,7 @@ func (o *watcher) watch(p *process) {
 
 // hear notes an error, unless the last one of its group was of the same class.
 func (o *watcher) hear(ev *nstancev1.ErrorEvent) error {
-	o.w.event()
+	o.w.event("%s hears: %s %s", o.tenant, ev.GetGroup(), ev.GetClass())
 	g := groupID{o.tenant, ev.GetGroup()}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -257,7 +257,7 @@ func (o *watcher) hear(ev *nstancev1.ErrorEvent) error {
 }
 
 func (o *watcher) see(ev *nstancev1.InstanceEvent) {
-	o.w.event()
+	o.w.event("%s sees: %s %s", o.tenant, ev.GetInstanceId(), ev.GetStatus())
 	id, name := ev.InstanceId, o.w.nameOf(identity.ID(ev.InstanceId))
 	if rec := o.w.truth.record(identity.ID(id)); id == "" || rec != nil && rec.again {
 		return // a write that came very late has brought the record back: no leader did

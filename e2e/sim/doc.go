@@ -17,8 +17,12 @@
 //
 // All luck comes from the seed and from what is asked, not from the order in
 // which it is asked. What a seed does not fix is the order of goroutines at the
-// same moment of fake time: calls take times of their own to the nanosecond, so
-// that is seldom a difference, but it may be one.
+// same moment of fake time. Calls take times of their own to the nanosecond, and
+// who waits for a process that is stopped goes on at a moment of its own, so most
+// seeds repeat to the last event. Two things are left to the goroutines: which of
+// several machines that a plan deletes at once gets its token first, and whether
+// a caller hears one more word at the moment in which its stream ends. A violation
+// is logged with the whole history of its run, for a seed that does not repeat.
 //
 // Oracles know the truth: they look at what the store accepted and at what
 // machines exist, not at what a server believes. Each names the promise that it

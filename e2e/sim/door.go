@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,11 +39,13 @@ func newDoor(p *process) *door {
 	d.shut = sync.OnceFunc(func() { close(d.closed) })
 	d.registry = operators.New(operators.Options{
 		Cluster: cluster, Store: storeLink{w.store, p}, Now: p.box.now, Log: w.logger.With("server", p.box.name),
-		Keys:      w.operatorKeys,
+		Keys: w.operatorKeys, NewID: w.newOperatorID,
 		HasTenant: func(name string) bool { return w.static().Config.HasTenant(name) },
 	})
 	return d
 }
+
+func (w *world) newOperatorID() (identity.ID, error) { return w.newID(identity.OperatorPrefix) }
 
 func (w *world) operatorKeys() *operators.Keys {
 	return &operators.Keys{Authority: w.keys.Authority, Verifier: w.keys.Verifier}
@@ -93,7 +94,7 @@ func (*door) Addr() net.Addr { return &net.UnixAddr{Name: "door", Net: "unix"} }
 // Dial connects to the operators' listener of a server.
 func (g Ground) Dial(ctx context.Context, server string) (net.Conn, error) {
 	w := g.w
-	w.event()
+	w.event("operator dials %s", server)
 	b := w.boxes[server]
 	if err := pause(ctx, w.net.delay("dial "+server)); err != nil {
 		return nil, err
@@ -150,19 +151,46 @@ func newWire(w *world, p *process, inner, outer net.Conn) {
 	}
 }
 
+// together is how long a connection gathers what one end writes. No call takes so little, so
+// that a message is what was written at one moment, however goroutines have cut it.
+const together = time.Microsecond
+
 // take sends what one end writes, until it ends or the connection breaks.
 func (l *wire) take(from net.Conn, f *flow[[]byte]) {
+	var (
+		mu      sync.Mutex
+		pending []byte
+		n       int
+		flushes sync.WaitGroup
+	)
+	flush := func() {
+		defer flushes.Done()
+		mu.Lock()
+		defer mu.Unlock()
+		data := pending
+		pending = nil
+		if n++; l.w.weather.hits(netBreak, f.what, n) {
+			l.cut()
+			return
+		}
+		if l.ctx.Err() == nil {
+			f.send(data, false)
+		}
+	}
 	buf := make([]byte, 32<<10)
-	for n := 1; ; n++ {
+	for {
 		size, err := from.Read(buf)
-		if size > 0 && l.p.may(l.ctx) == nil {
-			if l.w.weather.hits(netBreak, f.what, n) {
-				l.cut()
-				return
+		if size > 0 && l.p.may(l.ctx, f.what) == nil {
+			mu.Lock()
+			if len(pending) == 0 {
+				flushes.Add(1)
+				time.AfterFunc(together, flush)
 			}
-			f.send(slices.Clone(buf[:size]), false)
+			pending = append(pending, buf[:size]...)
+			mu.Unlock()
 		}
 		if err != nil {
+			flushes.Wait()
 			f.send(nil, true)
 			return
 		}
@@ -208,7 +236,7 @@ func (g Ground) Register() *Credentials {
 	})
 	must(err)
 	registry := operators.New(operators.Options{
-		Cluster: cluster, Store: w.store, Log: w.logger, Keys: w.operatorKeys, HasTenant: func(string) bool { return true },
+		Cluster: cluster, Store: w.store, Log: w.logger, Keys: w.operatorKeys, HasTenant: func(string) bool { return true }, NewID: w.newOperatorID,
 		ClientTTL: func() time.Duration { return 30 * 24 * time.Hour },
 	})
 	registry.Lead(lease.Always(w.ctx, 1))

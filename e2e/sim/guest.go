@@ -65,8 +65,8 @@ func (g Ground) Logf(format string, args ...any) { g.w.logf(format, args...) }
 // Violate notes a broken promise.
 func (g Ground) Violate(promise, format string, args ...any) { g.w.violate(promise, format, args...) }
 
-// Event notes that something happens.
-func (g Ground) Event() { g.w.event() }
+// Event counts something that happens, and notes what it is for the history.
+func (g Ground) Event(format string, args ...any) { g.w.event(format, args...) }
 
 // Fired counts a fault that was not drawn by Hits.
 func (g Ground) Fired(kind string) { g.w.weather.note(kind) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
@@ -58,10 +59,9 @@ func (s storeLink) List(ctx context.Context, prefix, token string, limit int) (o
 func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string, data []byte, effect func(context.Context) (T, error)) (T, error) {
 	var none T
 	w, p := s.by.box.w, s.by
-	if err := p.may(ctx); err != nil {
+	if err := p.may(ctx, op, key); err != nil {
 		return none, err
 	}
-	w.event()
 	sent := time.Now()
 	on := way{by: p, sent: sent, decided: w.truth.decided(p, key, data)}
 	if (op == memory.OpPut || op == memory.OpDelete) && key != bucket.LeaderKey(shardName) {
@@ -69,6 +69,7 @@ func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string
 		w.truth.intends(p, key)
 	}
 	f := w.weather.store(p.box.name, op, key)
+	w.event("%s to the store: %s %s: %+v", p.box.name, op, key, f)
 	if w.net.cut(p.box.name, theStore) {
 		return none, errors.Join(objectstore.ErrUnavailable, pause(ctx, patience))
 	}
@@ -76,7 +77,7 @@ func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string
 		return none, errors.Join(objectstore.ErrUnavailable, err)
 	}
 	if f.Before != nil {
-		return none, errors.Join(f.Before, p.may(ctx))
+		return none, errors.Join(f.Before, p.may(ctx, op, key, "answer"))
 	}
 	if f.Late > 0 {
 		time.AfterFunc(f.Late, func() { // nobody is left to tell
@@ -99,7 +100,7 @@ func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string
 	if w.net.cut(theStore, p.box.name) {
 		return none, errors.Join(objectstore.ErrUnavailable, pause(ctx, patience))
 	}
-	if heard := p.may(ctx); heard != nil {
+	if heard := p.may(ctx, op, key, "answer"); heard != nil {
 		return none, errors.Join(objectstore.ErrUnavailable, heard)
 	}
 	if f.After != nil {
@@ -128,14 +129,14 @@ type cloudLink struct {
 }
 
 func (c cloudLink) Create(ctx context.Context, req driver.CreateRequest) (driver.Machine, error) {
-	return cloudCall(ctx, c, drivertest.OpCreate, func(ctx context.Context) (driver.Machine, error) {
+	return cloudCall(ctx, c, drivertest.OpCreate, req.InstanceID, func(ctx context.Context) (driver.Machine, error) {
 		c.by.box.w.checkCreate(c.by, req)
 		return c.Cloud.Create(ctx, req)
 	})
 }
 
 func (c cloudLink) Delete(ctx context.Context, ref driver.Ref) error {
-	_, err := cloudCall(ctx, c, drivertest.OpDelete, func(ctx context.Context) (struct{}, error) {
+	_, err := cloudCall(ctx, c, drivertest.OpDelete, ref.InstanceID, func(ctx context.Context) (struct{}, error) {
 		c.by.box.w.checkDelete(c.by, ref)
 		return struct{}{}, c.Cloud.Delete(ctx, ref)
 	})
@@ -143,22 +144,23 @@ func (c cloudLink) Delete(ctx context.Context, ref driver.Ref) error {
 }
 
 func (c cloudLink) Get(ctx context.Context, ref driver.Ref) (driver.Machine, error) {
-	return cloudCall(ctx, c, drivertest.OpGet, func(ctx context.Context) (driver.Machine, error) { return c.Cloud.Get(ctx, ref) })
+	return cloudCall(ctx, c, drivertest.OpGet, ref.InstanceID, func(ctx context.Context) (driver.Machine, error) { return c.Cloud.Get(ctx, ref) })
 }
 
 func (c cloudLink) List(ctx context.Context, owner driver.Owner) ([]driver.Machine, error) {
-	return cloudCall(ctx, c, drivertest.OpList, func(ctx context.Context) ([]driver.Machine, error) { return c.Cloud.List(ctx, owner) })
+	return cloudCall(ctx, c, drivertest.OpList, "", func(ctx context.Context) ([]driver.Machine, error) { return c.Cloud.List(ctx, owner) })
 }
 
-// cloudCall makes one call of the provider. The call itself draws its faults.
-func cloudCall[T any](ctx context.Context, c cloudLink, op drivertest.Op, effect func(context.Context) (T, error)) (T, error) {
+// cloudCall makes one call of the provider, of a machine or of none. The call itself draws
+// its faults.
+func cloudCall[T any](ctx context.Context, c cloudLink, op drivertest.Op, of identity.ID, effect func(context.Context) (T, error)) (T, error) {
 	var none T
 	w, p := c.by.box.w, c.by
 	looked, stood := p.looksNow(), p.stuck()
-	if err := p.may(ctx); err != nil {
+	if err := p.may(ctx, op, of); err != nil {
 		return none, driver.Fail(driver.Transient, string(op), err)
 	}
-	w.event()
+	w.event("%s to the cloud: %s", p.box.name, op)
 	if changes := op == drivertest.OpCreate || op == drivertest.OpDelete; changes && !looked {
 		w.violate("S2", "a %s by %s, which has not looked at its lease right before", op, p.box.name)
 	}
@@ -172,7 +174,7 @@ func cloudCall[T any](ctx context.Context, c cloudLink, op drivertest.Op, effect
 	if w.net.cut(theCloud, p.box.name) {
 		return none, driver.Fail(driver.Ambiguous, string(op), errors.Join(errors.New("no answer"), pause(ctx, patience)))
 	}
-	if heard := p.may(ctx); heard != nil {
+	if heard := p.may(ctx, op, of, "answer"); heard != nil {
 		return none, driver.Fail(driver.Ambiguous, string(op), fmt.Errorf("no answer: %w", heard))
 	}
 	return v, err

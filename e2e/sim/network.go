@@ -74,9 +74,9 @@ var errUnknown = errors.New("no answer")
 // error that matches errUnknown leaves open whether it was carried out.
 func call[T any](w *world, from string, p *process, what string, do func(context.Context, *shard.Reign) (T, error)) (T, error) {
 	var none T
-	w.event()
 	what = from + " " + what + " " + p.box.name
 	nth := w.weather.number(what)
+	w.event("call %d: %s", nth, what)
 	if err := pause(w.ctx, w.net.delay(what+" call")); err != nil {
 		return none, err
 	}
@@ -168,10 +168,10 @@ func newFlow[T any](w *world, from, to, what string) *flow[T] {
 
 // send passes a message on, or the end of the flow.
 func (f *flow[T]) send(v T, end bool) {
-	f.w.event()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.n++
+	f.w.event("message %d: %s", f.n, f.what)
 	at := time.Now().Add(f.w.net.delay(f.what))
 	if !at.After(f.last) {
 		at = f.last.Add(1)
@@ -300,14 +300,14 @@ func (s *stream) Context() context.Context { return s.server }
 func (s *stream) Recv() (*nstancev1.AgentMessage, error) {
 	msg, err := s.up.recv(s.server)
 	if err == nil {
-		err = s.p.may(s.server)
+		err = s.p.may(s.server, s.up.what)
 	}
 	return msg, err
 }
 
 // Send is what the server says.
 func (s *stream) Send(msg *nstancev1.ServerMessage) error {
-	if err := s.p.may(s.server); err != nil {
+	if err := s.p.may(s.server, s.down.what); err != nil {
 		return err
 	}
 	s.down.send(msg, false)

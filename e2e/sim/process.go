@@ -273,8 +273,9 @@ func (p *process) elapsed() time.Duration {
 //
 // Code of a stopped process runs on to its next call here, where in truth it
 // would have stood still and looked at its lease afterwards. So the look is
-// repeated after a wait.
-func (p *process) may(ctx context.Context) error {
+// repeated after a wait. Those who wait go on one after another, each at a moment that its
+// words name: else their order would be that of goroutines.
+func (p *process) may(ctx context.Context, words ...any) error {
 	waited := false
 	for {
 		p.mu.Lock()
@@ -296,6 +297,7 @@ func (p *process) may(ctx context.Context) error {
 		waited = true
 		select {
 		case <-again:
+			_ = pause(p.box.w.ctx, p.box.w.dice.between(0, time.Millisecond, append(words, "goes on")...))
 		case <-p.killed:
 		}
 	}

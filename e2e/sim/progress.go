@@ -20,8 +20,17 @@ func (p *Progress) String() string {
 // At is how far it has come in its own time.
 func (p *Progress) At() time.Duration { return time.Duration(p.at.Load()) }
 
-// event notes that something happens.
-func (w *world) event() {
+// event counts something that happens, and notes what it is.
+func (w *world) event(format string, args ...any) {
 	w.progress.events.Add(1)
 	w.progress.at.Store(int64(time.Since(w.start)))
+	w.trace(format, args...)
+}
+
+// trace notes something for the history alone.
+func (w *world) trace(format string, args ...any) {
+	line := fmt.Sprintf("%018.9f ", time.Since(w.start).Seconds()) + fmt.Sprintf(format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.traced = append(w.traced, line)
 }

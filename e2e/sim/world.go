@@ -45,6 +45,10 @@ type Result struct {
 	Fired      map[string]int // how often each kind of fault and event happened
 	Made       int            // machines
 	Log        []string       // what a person would tell of it
+
+	// History is every call, message and fault with its moment, in their order. What
+	// happens at the same moment is in the order of its words, for it has no other.
+	History []string
 }
 
 // Options are what a run needs beside its plan.
@@ -113,6 +117,7 @@ type world struct {
 	keyOf      map[string]string         // public key by the nonce it was certified for
 	skew       time.Duration             // the largest of any server's clock so far
 	log        []string
+	traced     []string // as in Result.History, in any order
 	violations []Violation
 }
 
@@ -136,7 +141,11 @@ func newWorld(p Plan, opts Options) *world {
 		Conditions: w.conditions(), Limits: limits, Lag: max(w.plan.duration("lag"), 0),
 		OnCreate: w.boot, OnDown: w.crash,
 	})
-	w.cloud.SetFaults(w.weather.cloud)
+	w.cloud.SetFaults(func(c drivertest.Call) drivertest.Fault {
+		f := w.weather.cloud(c)
+		w.trace("cloud: %s %s: %+v", c.Op, c.ID, f)
+		return f
+	})
 	w.keys = w.newKeys()
 	w.guest = nobody{}
 	if w.guested(identity.DefaultTenant) {
@@ -209,7 +218,7 @@ func (w *world) play() {
 	w.guest.Start()
 	for _, e := range w.plan.Events {
 		_ = pause(w.ctx, e.At-time.Since(w.start))
-		w.event()
+		w.event("plan: %s", e)
 		w.weather.note("event " + e.Verb)
 		verbs[e.Verb](w, e.Args)
 	}
@@ -266,7 +275,7 @@ func (w *world) result() Result {
 	defer w.mu.Unlock()
 	return Result{
 		Violations: w.violations, Events: int(w.progress.events.Load()), Fired: w.weather.fired,
-		Made: w.cloud.Created(), Log: w.log,
+		Made: w.cloud.Created(), Log: w.log, History: slices.Sorted(slices.Values(w.traced)),
 	}
 }
 
@@ -279,6 +288,7 @@ func (w *world) violate(promise, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.violations = append(w.violations, v)
+	w.traced = append(w.traced, fmt.Sprintf("%018.9f VIOLATED %s: %s", v.At.Seconds(), promise, v.What))
 	w.log = append(w.log, fmt.Sprintf("%s VIOLATED %s: %s", stamp(v.At), promise, v.What))
 	w.logger.Error("violated", "promise", promise, "what", v.What)
 }
@@ -289,6 +299,7 @@ func (w *world) logf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.log = append(w.log, stamp(time.Since(w.start))+" "+text)
+	w.traced = append(w.traced, fmt.Sprintf("%018.9f told: %s", time.Since(w.start).Seconds(), text))
 	w.logger.Info("world", "what", text)
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -34,7 +35,11 @@ func (s *Server) Client(by string) client.Client {
 			return s.read(ctx, call("list", o), func() error { return c.List(ctx, o, opts...) })
 		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			return s.write(ctx, call("create", o), o, func() error { return c.Create(ctx, o, opts...) })
+			what := call("create", o)
+			return s.write(ctx, what, o, func() error {
+				s.identify(what, o)
+				return c.Create(ctx, o, opts...)
+			})
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			return s.write(ctx, call("update", o), o, func() error { return c.Update(ctx, o, opts...) })
@@ -67,6 +72,13 @@ func (s *Server) Client(by string) client.Client {
 			return c.SubResource(sub).Create(ctx, o, body, opts...)
 		},
 	})
+}
+
+// identify gives a new object its UID, which in each run is the same: pauses are spread by
+// it. The caller holds mu.
+func (s *Server) identify(c Call, o client.Object) {
+	s.made++
+	o.SetUID(types.UID(fmt.Sprintf("%s-%s-%d", strings.ToLower(c.Kind), c.Name, s.made)))
 }
 
 func (s *Server) call(by, verb string, o runtime.Object) Call {

@@ -81,6 +81,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	away     time.Time // until when nobody reaches it
+	made     int       // objects so far
 	journals map[string]*journal
 	changes  int // so far
 }

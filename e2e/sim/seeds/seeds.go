@@ -38,7 +38,7 @@ type Search struct {
 	shrinks *int
 }
 
-// Options are what differs between simulators. Guest may be nil, all else is required.
+// Options are what differs between simulators. Guest and Begin may be nil, all else is required.
 type Options struct {
 	Test     string        // that searches, as a person repeats it: the arguments of go test
 	Seeds    int           // how many, if nothing is said of it
@@ -46,6 +46,7 @@ type Options struct {
 	Stuck    time.Duration // see New
 	Generate func(seed uint64, mode string) sim.Plan
 	Guest    func(testing.TB) func(sim.Ground) sim.Guest
+	Begin    func(sim.Plan) // is called before each run; may be nil
 }
 
 // New defines the flags of a search. It is for a variable of a test's package, so that they
@@ -80,6 +81,9 @@ func (s *Search) play(t *testing.T, p sim.Plan, o sim.Options) (res sim.Result) 
 	o.Progress = &sim.Progress{}
 	if s.Guest != nil {
 		o.Guest = s.Guest(t)
+	}
+	if s.Begin != nil {
+		s.Begin(p)
 	}
 	ended := make(chan struct{})
 	defer close(ended)
@@ -174,9 +178,11 @@ func (s *Search) repeat(t *testing.T) {
 	}
 }
 
-// report says what was violated, and by how little.
+// report says what was violated, and by how little. The whole history goes before it: where
+// a seed does not repeat, it is all that is left of what happened.
 func (s *Search) report(t *testing.T, p sim.Plan, res sim.Result) {
 	t.Helper()
+	t.Logf("seed %d, all that happened:\n%s\n", p.Seed, strings.Join(res.History, "\n"))
 	was := res.Violations[0].Promise
 	least := sim.Shrink(p, *s.shrinks, func(less sim.Plan) bool {
 		return slices.ContainsFunc(s.play(t, less, sim.Options{}).Violations, func(v sim.Violation) bool { return v.Promise == was })
