@@ -389,6 +389,19 @@ var scenarios = []struct{ name, plan string }{
 			19.95173022s remove web 19
 			3m6.27994933s pause web 2m57.87s`,
 	},
+	{
+		// S6: a size that was raised while a take-over waited for the provider came into force
+		// after the first plan, which condemned what was too many for the size of before.
+		"a size is raised during a long take-over", `
+			seed 2000910
+			set jobs 4
+			1s upsert web 2
+			2m cut a cloud 4m
+			2m cut b cloud 4m
+			2m1s config jobs 1
+			2m1.5s crash-leader 8m
+			3m30s config jobs 4`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.

@@ -166,17 +166,13 @@ func (w *wanted) apply(ctx context.Context, static Static) error {
 	return nil
 }
 
-// catchUp puts a configuration in force that came during the take-over.
-func (r *Reign) catchUp(latest Static) {
-	r.wanted.mu.RLock()
-	current := r.wanted.static
-	r.wanted.mu.RUnlock()
-	if latest.Config == current.Config {
-		return
-	}
-	if err := r.wanted.apply(r.ctx, latest); err != nil && r.ctx.Err() == nil {
-		r.log.WarnContext(r.ctx, "newer configuration not in force", "error", err)
-	}
+// reload is load with another configuration, before anything is decided.
+func (w *wanted) reload(ctx context.Context, static Static) error {
+	w.mu.Lock()
+	w.static = static
+	w.mu.Unlock()
+	w.r.images.configure(static.Config)
+	return w.load(ctx)
 }
 
 // settle ends a deleted group once its last managed instance is gone.

@@ -172,13 +172,14 @@ func (s *Shard) Lead(ctx context.Context, term uint64) error {
 		}
 		return fmt.Errorf("take over shard %s: %w", s.opts.Shard, err)
 	}
-	s.reign.Store(r)
-	s.mu.Lock()
-	close(s.served)
-	s.served = make(chan struct{})
-	s.mu.Unlock()
+	if err := s.serve(ctx, r); err != nil {
+		r.abandon(err)
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("take over shard %s: %w", s.opts.Shard, err)
+	}
 	defer s.reign.CompareAndSwap(r, nil)
-	r.tasks.Go(func() { r.catchUp(s.Static()) })
 	s.parking.resume(r)
 	log.InfoContext(ctx, "leading", "instances", r.cache.Len(), "after", s.opts.Now().Sub(started))
 	err := r.run(ctx)
@@ -187,6 +188,31 @@ func (s *Shard) Lead(ctx context.Context, term uint64) error {
 		return nil
 	}
 	return err
+}
+
+// serve lets a leader decide that has taken over. A take-over may last minutes, and nothing
+// is decided by a configuration that was replaced meanwhile: a size would be lowered that was
+// raised (S6).
+func (s *Shard) serve(ctx context.Context, r *Reign) error {
+	for {
+		s.mu.Lock()
+		latest := s.static
+		if latest.Config == r.wanted.config() {
+			s.reign.Store(r)
+			close(s.served)
+			s.served = make(chan struct{})
+			s.mu.Unlock()
+			return nil
+		}
+		s.mu.Unlock()
+		r.log.InfoContext(ctx, "configuration has changed during the take-over", "etag", latest.ETag)
+		err := r.persist(ctx, "put the newest configuration in force", func(ctx context.Context) error {
+			return r.wanted.reload(ctx, latest)
+		})
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // Reconsider has every group looked at again, if this server leads: something was
@@ -247,12 +273,18 @@ func (s *Shard) WaitForReign(ctx context.Context) (*Reign, error) {
 // Apply puts another configuration in force, here and in the reign if there is
 // one. If it cannot be made durable the old one stays.
 func (s *Shard) Apply(ctx context.Context, static Static) error {
-	if r := s.reign.Load(); r != nil {
-		if err := r.wanted.apply(ctx, static); err != nil {
-			return err
-		}
-		r.sessions.welcomeAll()
+	s.mu.Lock()
+	r := s.reign.Load()
+	if r == nil {
+		s.static = static // a take-over begins to serve with it
+		s.mu.Unlock()
+		return nil
 	}
+	s.mu.Unlock()
+	if err := r.wanted.apply(ctx, static); err != nil {
+		return err
+	}
+	r.sessions.welcomeAll()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.static = static
