@@ -26,17 +26,18 @@ func (p *process) controllerOptions() controller.Options {
 	return controller.Options{MaxConcurrentReconciles: p.settings.MaxConcurrentReconciles}
 }
 
+// nodesOf is the cluster that the Nodes are in.
+func (p *process) nodesOf() (*nodes, error) {
+	if p.settings.WorkloadEndpoint == "" {
+		return p.nodesHere(), nil
+	}
+	return p.nodesElsewhere()
+}
+
 // control starts the controllers: those that need no Nodes at once, the others when the
 // Nodes can be reached. It returns when all have started, or goes on until ctx ends where
 // there is a kubeconfig to follow.
-func (p *process) control(ctx context.Context, set *shards.Set, n notices) error {
-	there := p.nodesHere()
-	if p.settings.WorkloadEndpoint != "" {
-		var err error
-		if there, err = p.nodesElsewhere(); err != nil {
-			return err
-		}
-	}
+func (p *process) control(ctx context.Context, set *shards.Set, there *nodes, n notices) error {
 	if err := lookup.Register(ctx, p.mgr.GetFieldIndexer(), there.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -64,8 +65,12 @@ func (p *process) standing(there *nodes) *standing.Reconciler {
 		Client: p.mgr.GetClient(), Namespace: p.settings.Namespace, Name: p.cluster, Now: time.Now,
 		Events: p.mgr.GetEventRecorder(recorder),
 		View: func(ctx context.Context) standing.View {
-			_, until := p.identity.Validity()
-			view := standing.View{Nonce: p.settings.NonceSecret, CertificateUntil: until}
+			view := standing.View{Nonce: p.settings.NonceSecret}
+			if p.known.Load() {
+				_, view.CertificateUntil = p.identity.Validity()
+			} else if view.Unregistered = p.unregistered.Load(); view.Unregistered == nil {
+				view.Unregistered = &standing.Problem{Reason: "Registering", Message: "the operator registers with its servers"}
+			}
 			if there.given != nil {
 				secret, err := there.given.secret(ctx)
 				if err == nil {

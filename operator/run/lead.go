@@ -35,6 +35,13 @@ func (p *process) leadFor(ctx context.Context) error {
 	if p.manager, err = p.managerID(ctx); err != nil {
 		return err
 	}
+	there, err := p.nodesOf()
+	if err != nil {
+		return err
+	}
+	if err := p.controlCluster(there); err != nil {
+		return fmt.Errorf("start controllers: %w", err)
+	}
 	if err := p.identify(ctx); err != nil {
 		return err
 	}
@@ -48,6 +55,7 @@ func (p *process) leadFor(ctx context.Context) error {
 		key: p.key(p.cluster), log: p.log,
 	}
 	set := p.connect(ctx, n)
+	p.set.Store(set)
 	loops, ctx := errgroup.WithContext(ctx)
 	loops.Go(func() error { return set.Run(ctx) })
 	loops.Go(func() error { return p.keeper(ctx, set, n).Run(ctx) })
@@ -56,28 +64,12 @@ func (p *process) leadFor(ctx context.Context) error {
 		loops.Go(func() error { return p.trust().Run(ctx) })
 	}
 	loops.Go(func() error {
-		if err := p.control(ctx, set, n); err != nil {
+		if err := p.control(ctx, set, there, n); err != nil {
 			return fmt.Errorf("start controllers: %w", err)
 		}
 		return nil
 	})
 	return loops.Wait()
-}
-
-// identify gives the process its identity.
-func (p *process) identify(ctx context.Context) error {
-	bundle, err := authorities(ctx, p.live, p.settings.Namespace, p.settings.CAConfigMap)
-	if err != nil {
-		return err
-	}
-	if p.identity, err = registration.NewIdentity(bundle); err != nil {
-		return fmt.Errorf("ConfigMap %s: %w", p.settings.CAConfigMap, err)
-	}
-	if err := registration.Obtain(ctx, p.registration()); err != nil {
-		return fmt.Errorf("identity of the operator: %w", err)
-	}
-	p.metrics.Certificate(p.identity.Validity())
-	return nil
 }
 
 func (p *process) registration() registration.Options {

@@ -8,18 +8,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
-// addChecks says what a healthy and what a ready process is. Shards count for neither: a
-// process that is started again reaches them no better.
+// addChecks says what a healthy and what a ready process is. Shards count for neither, nor
+// does a registration: a process that is started again reaches them no better, and condition
+// OperatorRegistered of the NstanceCluster says what is missing.
 func (p *process) addChecks() error {
 	errs := []error{
 		p.mgr.AddHealthzCheck("process", healthz.Ping),
 		p.mgr.AddReadyzCheck("caches", unlessSet(p.cached.Load, "caches are not filled yet")),
-		p.mgr.AddReadyzCheck("identity", func(*http.Request) error {
-			if p.leads.Load() && !p.known.Load() {
-				return errors.New("the operator has no certificate yet, or waits for kinds of the API server")
-			}
-			return nil
-		}),
 	}
 	if p.settings.Webhooks {
 		errs = append(errs, p.mgr.AddHealthzCheck("webhooks", p.mgr.GetWebhookServer().StartedChecker()))

@@ -20,6 +20,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"nstance.dev/operator/config"
+	"nstance.dev/operator/controllers/standing"
 	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/intake"
 	"nstance.dev/operator/metrics"
@@ -62,6 +63,10 @@ type process struct {
 	hooks    *webhookcert.Keeper // nil: the certificate is another's business
 
 	cached, leads, known atomic.Bool // caches are filled; this is the leader; it has its identity
+	// unregistered is why there is no identity yet; set are the connections, nil before there
+	// is one.
+	unregistered atomic.Pointer[standing.Problem]
+	set          atomic.Pointer[shards.Set]
 }
 
 // Run runs the operator until ctx ends. The error says why it ended before. What the

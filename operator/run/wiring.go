@@ -38,8 +38,9 @@ import (
 // recorder is the name under which events are sent.
 const recorder = "nstance-operator"
 
-// controlObjects starts the controllers of objects in the operator's namespace.
-func (p *process) controlObjects(ctx context.Context, set *shards.Set, there *nodes, n notices) error {
+// controlCluster starts the controllers of the cluster's own objects. They come before the
+// identity, so that it can be seen why there is none.
+func (p *process) controlCluster(there *nodes) error {
 	endpoint, err := p.endpoint()
 	if err != nil {
 		return err
@@ -48,10 +49,16 @@ func (p *process) controlObjects(ctx context.Context, set *shards.Set, there *no
 	if err != nil {
 		return fmt.Errorf("discovery: %w", err)
 	}
+	return errors.Join(
+		p.clusterObjects(endpoint, versions, p.mgr.GetEventRecorder(recorder)).SetupWithManager(p.mgr, p.hub),
+		p.standing(there).SetupWithManager(p.mgr),
+	)
+}
+
+// controlObjects starts the controllers of the other objects in the operator's namespace.
+func (p *process) controlObjects(ctx context.Context, set *shards.Set, there *nodes, n notices) error {
 	options, events := p.controllerOptions(), p.mgr.GetEventRecorder(recorder)
 	errs := []error{
-		p.clusterObjects(set, endpoint, versions, events).SetupWithManager(p.mgr, p.hub),
-		p.standing(there).SetupWithManager(p.mgr),
 		p.imports(set, events).SetupWithManager(p.mgr, p.hub),
 		p.pools(set, events).SetupWithManager(p.mgr, p.hub, options),
 		p.shardGroups(set, events).SetupWithManager(p.mgr, p.hub, options),
@@ -79,7 +86,7 @@ func (p *process) controlNodes(ctx context.Context, set *shards.Set, there *node
 	return errors.Join(errs...)
 }
 
-func (p *process) clusterObjects(set *shards.Set, endpoint clusterv1.APIEndpoint, versions discovery.ServerVersionInterface, events events.EventRecorder) *cluster.Reconciler {
+func (p *process) clusterObjects(endpoint clusterv1.APIEndpoint, versions discovery.ServerVersionInterface, events events.EventRecorder) *cluster.Reconciler {
 	return &cluster.Reconciler{
 		Client: p.mgr.GetClient(), Namespace: p.settings.Namespace, Name: p.cluster, Endpoint: endpoint,
 		OperatorVersion: p.options.Version,
@@ -92,6 +99,13 @@ func (p *process) clusterObjects(set *shards.Set, endpoint clusterv1.APIEndpoint
 		},
 		Shards: func() []cluster.Shard {
 			var all []cluster.Shard
+			set := p.set.Load()
+			if set == nil {
+				for _, name := range p.config().Names() {
+					all = append(all, unconnected(name))
+				}
+				return all
+			}
 			for _, s := range set.Shards() {
 				all = append(all, s)
 			}
@@ -99,6 +113,18 @@ func (p *process) clusterObjects(set *shards.Set, endpoint clusterv1.APIEndpoint
 		},
 		Inventory: p.intake.Inventory(), Events: events, Now: time.Now,
 	}
+}
+
+// unconnected is a shard to which there is no connection because the operator is not
+// registered.
+type unconnected string
+
+// Name implements [cluster.Shard].
+func (u unconnected) Name() string { return string(u) }
+
+// Status implements [cluster.Shard].
+func (u unconnected) Status() shards.Status {
+	return shards.Status{State: shards.Connecting, Message: "the operator is not registered"}
 }
 
 func (p *process) imports(set *shards.Set, events events.EventRecorder) *imports.Reconciler {

@@ -30,11 +30,16 @@ import (
 	"nstance.dev/operator/replan"
 )
 
-// refresh is how often it is looked at without a reason.
-const refresh = time.Minute
+// How often it is looked at without a reason; more often while the operator is not registered.
+const (
+	refresh             = time.Minute
+	refreshUnregistered = 5 * time.Second
+)
 
 // View is what the conditions follow from.
 type View struct {
+	// Unregistered is why the operator has no certificate; nil: it has one.
+	Unregistered     *Problem
 	Nonce            string    // name of the nonce's Secret
 	CertificateUntil time.Time // end of the operator's certificate
 	// Kubeconfig is what is wrong with the kubeconfig of another workload cluster; empty:
@@ -44,12 +49,17 @@ type View struct {
 	Workload error
 }
 
+// Problem is a reason and a message of a condition.
+type Problem struct{ Reason, Message string }
+
 // Conditions returns what a view says at a moment.
 func Conditions(v View, now time.Time) []metav1.Condition {
 	until := v.CertificateUntil.UTC().Format(time.RFC3339)
 	registered := conditions.True(infrav1.ConditionOperatorRegistered, infrav1.ReasonRegistered,
 		fmt.Sprintf("the certificate is good until %s; secret %s may be deleted", until, v.Nonce))
-	if !now.Before(v.CertificateUntil) {
+	if v.Unregistered != nil {
+		registered = conditions.False(infrav1.ConditionOperatorRegistered, v.Unregistered.Reason, v.Unregistered.Message)
+	} else if !now.Before(v.CertificateUntil) {
 		registered = conditions.False(infrav1.ConditionOperatorRegistered, reasonExpired,
 			fmt.Sprintf("the certificate ended at %s; put a new nonce into secret %s", until, v.Nonce))
 	}
@@ -99,11 +109,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if paused, err := pause.Of(ctx, r.Client, &object); err != nil || paused {
 		return reconcile.Result{RequeueAfter: refresh}, err
 	}
-	now := r.Now()
-	wanted := Conditions(r.View(ctx), now)
+	now, view, again := r.Now(), r.View(ctx), refresh
+	if view.Unregistered != nil {
+		again = refreshUnregistered
+	}
+	wanted := Conditions(view, now)
 	next := conditions.Next(object.Status.Conditions, wanted, object.Generation, now)
 	if slices.Equal(next, conditions.Of(object.Status.Conditions, wanted)) {
-		return reconcile.Result{RequeueAfter: refresh}, nil
+		return reconcile.Result{RequeueAfter: again}, nil
 	}
 	part := &infrav1.NstanceCluster{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name, UID: object.UID}}
 	part.Status.Conditions = next
@@ -111,13 +124,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	r.tell(&object, next)
-	return reconcile.Result{RequeueAfter: refresh}, nil
+	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// tell makes an event of a registration that is new. It is made here and not where the
-// operator registers: at that time there is no NstanceCluster yet.
+// tell makes an event of a registration that is new, or that fails for another reason.
 func (r *Reconciler) tell(object *infrav1.NstanceCluster, next []metav1.Condition) {
 	const registered = infrav1.ConditionOperatorRegistered
+	is, was := meta.FindStatusCondition(next, registered), meta.FindStatusCondition(object.Status.Conditions, registered)
+	if is.Status == metav1.ConditionFalse && is.Reason != "Registering" && (was == nil || was.Status != is.Status || was.Reason != is.Reason) {
+		r.Events.Eventf(object, nil, corev1.EventTypeWarning, "NotRegistered", "Register", "%s: %s", is.Reason, is.Message)
+	}
 	if meta.IsStatusConditionTrue(next, registered) && !meta.IsStatusConditionTrue(object.Status.Conditions, registered) {
 		r.Events.Eventf(object, nil, corev1.EventTypeNormal, "Registered", "Register", "%s", meta.FindStatusCondition(next, registered).Message)
 	}

@@ -31,6 +31,9 @@ func TestConditions(t *testing.T) {
 		want []metav1.Condition
 	}{
 		{"all is well", standing.View{Nonce: "nonce", CertificateUntil: now.Add(time.Hour)}, []metav1.Condition{registered, reachable}},
+		{"it is not registered", standing.View{Nonce: "nonce", Unregistered: &standing.Problem{Reason: "NonceMissing", Message: "no nonce"}}, []metav1.Condition{
+			{Type: "OperatorRegistered", Status: "False", Reason: "NonceMissing", Message: "no nonce"}, reachable,
+		}},
 		{"the certificate has ended", standing.View{Nonce: "nonce", CertificateUntil: now}, []metav1.Condition{
 			{Type: "OperatorRegistered", Status: "False", Reason: "CertificateExpired", Message: "the certificate ended at 2026-11-01T12:00:00Z; put a new nonce into secret nonce"},
 			reachable,
