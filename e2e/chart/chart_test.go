@@ -103,7 +103,6 @@ var always = []string{
 	"ClusterRoleBinding nstance-operator", "ClusterRoleBinding nstance-operator-workload",
 	"ConfigMap nstance-operator-config", "ConfigMap nstance-shards",
 	"Deployment nstance-operator",
-	"MutatingWebhookConfiguration nstance-operator",
 	"PodDisruptionBudget nstance-operator",
 	"Role nstance-operator", "RoleBinding nstance-operator",
 	"Service nstance-operator-webhook",
@@ -123,9 +122,10 @@ func TestWhatIsInstalled(t *testing.T) {
 		{name: "configuration by somebody else", values: values{"configMap": values{"create": false}, "config": values{"clusterId": ""}},
 			less: []string{"ConfigMap nstance-operator-config", "ConfigMap nstance-shards"}},
 		{name: "no webhooks", values: values{"webhook": values{"enabled": false}},
-			less: []string{"MutatingWebhookConfiguration nstance-operator", "Service nstance-operator-webhook", "ValidatingWebhookConfiguration nstance-operator"}},
-		{name: "Pods are left alone", values: values{"onDemand": values{"mode": "annotate"}},
-			less: []string{"MutatingWebhookConfiguration nstance-operator"}},
+			less: []string{"Service nstance-operator-webhook", "ValidatingWebhookConfiguration nstance-operator"}},
+		{name: "Pods of a namespace may ask", values: values{"onDemand": values{"namespaces": []any{"red"}}},
+			more: []string{"MutatingWebhookConfiguration nstance-operator"}},
+		{name: "Pods are left alone", values: values{"onDemand": values{"mode": "annotate", "namespaces": []any{"red"}}}},
 		{name: "certificates by cert-manager", values: values{"webhook": values{"certManager": values{"enabled": true}}},
 			more: []string{"Certificate nstance-operator-webhook", "Issuer nstance-operator-webhook"}},
 		{name: "another workload cluster", values: values{"capi": values{"endpoint": "https://api.example.com:6443"}},
@@ -157,14 +157,14 @@ func TestWhatIsInstalled(t *testing.T) {
 // that may. By the name of the webhook operators know of each other.
 func TestPodsThatTheOperatorIsAskedAbout(t *testing.T) {
 	const name = "kubernetes.io/metadata.name"
-	for _, namespaces := range [][]any{nil, {"red", "blue"}} {
+	for _, namespaces := range [][]any{{"*"}, {"red", "blue"}} {
 		r := render(t, least(values{"onDemand": values{"namespaces": namespaces}}))
 		hook := as[admissionv1.MutatingWebhookConfiguration](t, find(t, r, "MutatingWebhookConfiguration", "nstance-operator")).Webhooks[0]
 		if diff := cmp.Diff(webhooks.PodMatchConditions(), hook.MatchConditions); diff != "" || hook.Name != webhooks.PodWebhook {
 			t.Errorf("webhook %s: %s", hook.Name, diff)
 		}
 		want := []metav1.LabelSelectorRequirement{{Key: name, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system", "nstance"}}}
-		if namespaces != nil {
+		if len(namespaces) > 1 {
 			want = append(want, metav1.LabelSelectorRequirement{Key: name, Operator: metav1.LabelSelectorOpIn, Values: []string{"red", "blue"}})
 		}
 		if diff := cmp.Diff(want, hook.NamespaceSelector.MatchExpressions); diff != "" {

@@ -160,15 +160,15 @@ func (p *place) options() []shards.Option {
 
 // wishes are values of the chart besides those that every installation needs.
 func (s *system) wishes() map[string]any {
-	args := []any{"--on-demand-namespaces=" + s.lone()}
+	asking, unlimited := []any{s.lone()}, 0
 	if s.place.kind == gated {
-		return map[string]any{"onDemand": map[string]any{"linger": lingers.String()}, "extraArgs": args}
+		return map[string]any{"onDemand": map[string]any{"linger": lingers.String(), "namespaces": asking, "maxPerNamespace": unlimited}}
 	}
 	return map[string]any{
 		"crds": map[string]any{"install": false}, "webhook": map[string]any{"enabled": false},
-		"onDemand":          map[string]any{"mode": "annotate", "provisionTimeout": "1m", "linger": "5s"},
+		"onDemand":          map[string]any{"mode": "annotate", "provisionTimeout": "1m", "linger": "5s", "namespaces": asking, "maxPerNamespace": unlimited},
 		"clusterAutoscaler": map[string]any{"rbac": map[string]any{"create": true}},
-		"extraArgs":         append(args, "--shard-unreachable-grace=10s,10s"),
+		"extraArgs":         []any{"--shard-unreachable-grace=10s,10s"},
 	}
 }
 

@@ -83,8 +83,8 @@ func unregistered(err error) string {
 func (p *process) awaitNonce(ctx context.Context, most time.Duration) error {
 	name := p.settings.NonceSecret
 	before := p.nonce(ctx, name)
-	for end := time.Now().Add(most); time.Now().Before(end); {
-		if err := pause(ctx, min(nonceInterval, time.Until(end))); err != nil {
+	for left := most; left > 0; left -= nonceInterval {
+		if err := pause(ctx, min(nonceInterval, left)); err != nil {
 			return err
 		}
 		if now := p.nonce(ctx, name); now != before {

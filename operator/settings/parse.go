@@ -3,6 +3,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -36,6 +37,12 @@ func Parse(args []string, getenv func(string) string, podNamespace string) (Sett
 		if err := t.set(&s, value); err != nil {
 			problems = append(problems, fmt.Sprintf("%s: %v", t.name(), err))
 		}
+	}
+	switch {
+	case len(s.OnDemandNamespaces) == 0: // whoever may make a Pod could start machines
+		s.OnDemand = OnDemandOff
+	case slices.Contains(s.OnDemandNamespaces, AllNamespaces):
+		s.OnDemandNamespaces = nil
 	}
 	if s.Namespace == "" {
 		s.Namespace = podNamespace

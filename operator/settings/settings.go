@@ -48,7 +48,7 @@ type Settings struct {
 	OnDemand                 OnDemand
 	OnDemandProvisionTimeout time.Duration
 	OnDemandLinger           time.Duration
-	OnDemandNamespaces       []string // nil: all
+	OnDemandNamespaces       []string // nil: all; nothing where OnDemand is off
 	OnDemandMaxPerNamespace  int      // 0: no limit
 
 	PollInterval      time.Duration
@@ -93,6 +93,9 @@ const (
 	ForceAtDeadline DrainForce = "AtDeadline" // they are deleted while they can still end in order
 	ForceNever      DrainForce = "Never"      // they end with the machine
 )
+
+// AllNamespaces stands for all namespaces in the list of those whose Pods may ask.
+const AllNamespaces = "*"
 
 // OnDemand says how Pods that ask for an instance of their own get it.
 type OnDemand string

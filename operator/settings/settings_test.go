@@ -33,7 +33,8 @@ func defaults() settings.Settings {
 		Webhooks: true, WebhookPort: 9443,
 		MachinePoolMachines: true, MaxConcurrentReconciles: 10, KubeAPIQPS: 50, KubeAPIBurst: 100,
 		DrainConcurrency: 10, EvictionQPS: 20, DrainForce: settings.ForceAtDeadline,
-		OnDemand: settings.OnDemandGated, OnDemandProvisionTimeout: 15 * time.Minute, OnDemandLinger: time.Minute,
+		OnDemand: settings.OnDemandOff, OnDemandProvisionTimeout: 15 * time.Minute, OnDemandLinger: time.Minute, OnDemandMaxPerNamespace: 10,
+		LeaderElect:  true,
 		PollInterval: 30 * time.Second, UnreachableGrace: 30 * time.Second, RedirectAfter: time.Minute,
 		SetNodeProviderID: true, DeleteOrphanNodes: true, MemoryFactor: 0.925,
 		Environment: settings.Environment{
@@ -67,14 +68,25 @@ func TestSettings(t *testing.T) {
 			change: func(s *settings.Settings) { s.Namespace, s.Kubeconfig = "flag", "/k" },
 		},
 		{
-			name: "switches", args: []string{"--disable-webhooks", "--leader-elect", "--metrics-secure=false", "--machinepool-machines=false"},
+			name: "switches", args: []string{"--disable-webhooks", "--leader-elect=false", "--metrics-secure=false", "--machinepool-machines=false"},
 			change: func(s *settings.Settings) {
-				s.Webhooks, s.LeaderElect, s.MetricsSecure, s.MachinePoolMachines = false, true, false, false
+				s.Webhooks, s.LeaderElect, s.MetricsSecure, s.MachinePoolMachines = false, false, false, false
 			},
 		},
 		{
 			name: "two times", args: []string{"--shard-unreachable-grace", "45s,2m"},
 			change: func(s *settings.Settings) { s.UnreachableGrace, s.RedirectAfter = 45*time.Second, 2*time.Minute },
+		},
+		{
+			name: "on demand for some namespaces", args: []string{"--on-demand-namespaces=a"},
+			change: func(s *settings.Settings) { s.OnDemand, s.OnDemandNamespaces = settings.OnDemandGated, []string{"a"} },
+		},
+		{
+			name: "on demand for all namespaces", args: []string{"--on-demand-namespaces=*", "--on-demand-max-per-namespace=0"},
+			change: func(s *settings.Settings) { s.OnDemand, s.OnDemandMaxPerNamespace = settings.OnDemandGated, 0 },
+		},
+		{
+			name: "on demand without a namespace is off", args: []string{"--on-demand=annotate"}, change: func(*settings.Settings) {},
 		},
 		{
 			name: "on demand", args: []string{"--on-demand=off", "--on-demand-namespaces=a,b", "--on-demand-linger=0s"},

@@ -43,7 +43,7 @@ var table = []setting{
 	text("health-probe-bind-address", ":8081", "address of /healthz and /readyz", func(s *Settings) *string { return &s.ProbeAddress }, address),
 	text("metrics-bind-address", "0", "address of /metrics; 0 is off", func(s *Settings) *string { return &s.MetricsAddress }, addressOrOff),
 	toggle("metrics-secure", true, "serve metrics over TLS, to those whom the API server admits", func(s *Settings) *bool { return &s.MetricsSecure }),
-	toggle("leader-elect", false, "run beside other replicas: one of them acts", func(s *Settings) *bool { return &s.LeaderElect }),
+	toggle("leader-elect", true, "run beside other replicas: one of them acts; false only where there is one process", func(s *Settings) *bool { return &s.LeaderElect }),
 
 	{
 		flag: "disable-webhooks", fallback: "false", boolean: true, meaning: "serve no webhooks",
@@ -66,11 +66,11 @@ var table = []setting{
 	rate("eviction-qps", "20", "evictions in a second", func(s *Settings) *float32 { return &s.EvictionQPS }),
 	choice("drain-force", "AtDeadline", "when Pods that budgets hold are deleted: AtDeadline, shortly before the machine ends, or Never", func(s *Settings) *DrainForce { return &s.DrainForce }, ForceAtDeadline, ForceNever),
 
-	choice("on-demand", "gated", "Pods that ask for an instance of their own: gated, annotate (without the webhook) or off", func(s *Settings) *OnDemand { return &s.OnDemand }, OnDemandGated, OnDemandAnnotate, OnDemandOff),
+	choice("on-demand", "gated", "Pods that ask for an instance of their own, in the namespaces of --on-demand-namespaces: gated, annotate (without the webhook) or off", func(s *Settings) *OnDemand { return &s.OnDemand }, OnDemandGated, OnDemandAnnotate, OnDemandOff),
 	duration("on-demand-provision-timeout", "15m", "time for such an instance until its Node is ready", func(s *Settings) *time.Duration { return &s.OnDemandProvisionTimeout }, time.Minute, 24*time.Hour),
 	duration("on-demand-linger", "60s", "time that it stays when its Pod has ended", func(s *Settings) *time.Duration { return &s.OnDemandLinger }, 0, 24*time.Hour),
-	list("on-demand-namespaces", "namespaces whose Pods may ask, separated by commas; empty: all", func(s *Settings) *[]string { return &s.OnDemandNamespaces }, namespace),
-	number("on-demand-max-per-namespace", "0", "how many such instances a namespace may have; 0: no limit", func(s *Settings) *int { return &s.OnDemandMaxPerNamespace }, 0, 100000),
+	list("on-demand-namespaces", "namespaces whose Pods may ask, separated by commas; empty: none, *: all", func(s *Settings) *[]string { return &s.OnDemandNamespaces }, namespaceOrAll),
+	number("on-demand-max-per-namespace", "10", "how many such instances a namespace may have; 0: no limit", func(s *Settings) *int { return &s.OnDemandMaxPerNamespace }, 0, 100000),
 
 	duration("poll-interval", "30s", "how often shards are asked for everything, beside what they say by themselves", func(s *Settings) *time.Duration { return &s.PollInterval }, 5*time.Second, time.Hour),
 	{
@@ -250,6 +250,14 @@ func namespace(value string) error {
 		return nil
 	}
 	return said(value, validation.IsDNS1123Label(value))
+}
+
+// namespaceOrAll takes * for all namespaces, too.
+func namespaceOrAll(value string) error {
+	if value == AllNamespaces {
+		return nil
+	}
+	return namespace(value)
 }
 
 func objectName(value string) error { return said(value, validation.IsDNS1123Subdomain(value)) }

@@ -20,7 +20,11 @@ import (
 func (r *Reconciler) act(ctx context.Context, o *Observation, action Action) error {
 	switch a := action.(type) {
 	case Annotate:
-		return r.patchPod(ctx, o, func(pod *corev1.Pod) { annotate(pod, a) })
+		if err := r.patchPod(ctx, o, func(pod *corev1.Pod) { annotate(pod, a) }); err != nil {
+			return err
+		}
+		r.memory.note(string(o.Pod.UID), a)
+		return nil
 	case Ungate:
 		return r.patchPod(ctx, o, func(pod *corev1.Pod) {
 			pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == api.OnDemandGate })
@@ -96,7 +100,11 @@ func (r *Reconciler) make(ctx context.Context, pod *corev1.Pod, a Make) error {
 	if a.Ask.Claim != "" {
 		about.Labels[api.OnDemandClaim] = a.Ask.Claim
 	}
-	infra := &api.NstanceMachine{ObjectMeta: *about.DeepCopy(), Spec: api.NstanceMachineSpec{
+	own := *about.DeepCopy()
+	if tries := pod.Annotations[api.OnDemandTries]; tries != "" {
+		own.Annotations[api.OnDemandTries] = tries // where the Pod's owner cannot take them off
+	}
+	infra := &api.NstanceMachine{ObjectMeta: own, Spec: api.NstanceMachineSpec{
 		Mode: api.MachineOnDemand,
 		MachineSettings: api.MachineSettings{
 			GroupRef: api.GroupReference{Name: a.Ask.Group}, InstanceType: a.Ask.InstanceType, Vars: a.Ask.Vars,

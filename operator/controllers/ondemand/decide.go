@@ -53,7 +53,7 @@ type Observation struct {
 	Shards []machine.Shard
 	// Volumes are those that the Pod's claims are bound to.
 	Volumes []corev1.PersistentVolume
-	// InNamespace is how many Machines there are for Pods of the same namespace.
+	// InNamespace is how many other Pods of the namespace have a Machine, or are about to.
 	InNamespace int
 }
 

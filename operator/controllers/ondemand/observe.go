@@ -20,6 +20,9 @@ func (r *Reconciler) observe(ctx context.Context, uid string) (*Observation, err
 			return nil, err
 		}
 	}
+	if o.Pod != nil {
+		o.Pod = r.memory.restore(o.Pod, o.Infra)
+	}
 	return o, nil
 }
 
@@ -119,7 +122,11 @@ func (r *Reconciler) observeRoom(ctx context.Context, _ string, o *Observation) 
 	if err != nil {
 		return fmt.Errorf("machines of namespace %s: %w", o.Pod.Namespace, err)
 	}
-	o.InNamespace = len(machines.Items)
+	var made []string
+	for i := range machines.Items {
+		made = append(made, machines.Items[i].Labels[api.LabelOnDemandPodUID])
+	}
+	o.InNamespace = r.memory.reserve(o.Pod.Namespace, string(o.Pod.UID), made, r.Rules.MaxPerNamespace)
 	for _, v := range o.Pod.Spec.Volumes {
 		if v.PersistentVolumeClaim == nil {
 			continue

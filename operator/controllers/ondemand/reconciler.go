@@ -2,6 +2,7 @@ package ondemand
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,7 +42,10 @@ type Options struct {
 
 // Reconciler carries decisions out. Its requests name a Pod by its UID and have no
 // namespace. New makes one; it is safe for concurrent use.
-type Reconciler struct{ Options }
+type Reconciler struct {
+	Options
+	memory memory
+}
 
 // New returns a reconciler.
 func New(o Options) *Reconciler {
@@ -51,7 +55,7 @@ func New(o Options) *Reconciler {
 	if o.Ready == nil {
 		o.Ready = func(time.Duration) {}
 	}
-	return &Reconciler{o}
+	return &Reconciler{Options: o}
 }
 
 // Reconcile takes the instance of one Pod a step further.
@@ -61,6 +65,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	d := Decide(*o, r.Rules, r.Now())
+	if !slices.ContainsFunc(d.Actions, func(a Action) bool { _, makes := a.(Make); return makes }) {
+		r.memory.release(req.Name)
+	}
+	if o.Pod == nil && o.Machine == nil {
+		r.memory.forget(req.Name)
+	}
 	for _, action := range d.Actions {
 		if err := r.act(ctx, o, action); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)

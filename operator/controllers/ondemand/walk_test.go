@@ -84,6 +84,12 @@ func (w *world) add(namespace, name string, uid types.UID) {
 	}
 }
 
+// after lets time pass.
+func (w *world) after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // work reconciles a Pod until it comes to rest.
 func (w *world) work(uid types.UID) time.Duration {
 	w.t.Helper()
