@@ -99,6 +99,25 @@ func (a *api) current(ctx context.Context, m at) (*pve.VirtualMachine, error) {
 	return vm, plain(err)
 }
 
+// finished is a task that has ended, as its node lists it.
+type finished struct {
+	Type   string `json:"type"`
+	User   string `json:"user"`
+	Status string `json:"status"` // the exit status
+	Began  int64  `json:"starttime"`
+}
+
+// finishedTasks lists the last tasks about a machine that have ended, the latest first.
+func (a *api) finishedTasks(ctx context.Context, m at) (list []finished, err error) {
+	err = again(ctx, func() error {
+		return a.client.GetWithParams(ctx, fmt.Sprintf("/nodes/%s/tasks", m.node), map[string]any{"vmid": m.vmid, "limit": lastTasks}, &list)
+	})
+	return list, plain(err)
+}
+
+// lastTasks is how many are listed: backups and changes of the configuration are among them.
+const lastTasks = 20
+
 // clone begins to copy a template.
 func (a *api) clone(ctx context.Context, template at, o *pve.VirtualMachineCloneOptions) (pve.UPID, error) {
 	_, task, err := a.vm(template).Clone(ctx, o)

@@ -109,6 +109,7 @@ func (d *Driver) look(ctx context.Context, c cluster, s sighting) (driver.Machin
 		status = vm.QMPStatus
 	}
 	m.Status = d.shown(m.InstanceID, statusOf(status, vm.Lock))
+	m.Reason = d.reason(ctx, s.at, m.Status, status)
 	m.Hostname = vm.VirtualMachineConfig.Name
 	m.SubnetID = parseNIC(vm.VirtualMachineConfig.Nets[firstNIC]).bridge().id()
 	n, _ := parseNotes(vm.VirtualMachineConfig.Description)

@@ -115,6 +115,11 @@ type Machine struct {
 	Kind       string     // display metadata, as found
 	SubnetID   string
 	Type       string
+
+	// Reason is why the machine does not run, in the provider's own words: its launch
+	// failed, it was interrupted, somebody stopped it. For people alone. Empty while it
+	// runs, and where the provider does not say.
+	Reason string
 }
 
 // Status is a machine's state in the words that all providers share. Absence is
