@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/driver/drivertest"
 )
 
 // gauges are the values of one metric, by its labels.
@@ -61,5 +64,45 @@ func TestMetricsCountWhatThereIs(t *testing.T) {
 			t.Errorf("a server that does not lead counts %v", slices.Collect(maps.Keys(got)))
 		}
 		w.lead()
+	})
+}
+
+// TestMetricsCountEveryInstance: also what is on demand, not made yet, drained, or on its way
+// out; not what has ended.
+func TestMetricsCountEveryInstance(t *testing.T) {
+	slow := drivertest.Conditions{DeleteTime: time.Hour}
+	inWorld(t, worldOptions{Drain: "5m", Cloud: drivertest.Options{Conditions: slow}}, func(t *testing.T, w *world) {
+		w.coordinate("default")
+		ask := func() {
+			req := &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: web.Name}}
+			if _, err := w.reign().CreateInstance(w.ctx, web.Tenant, req); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end := func() {
+			req := &nstancev1.DeleteInstanceRequest{InstanceId: w.members(web)[0].ID.String(), SkipDrain: true}
+			if _, err := w.reign().DeleteInstance(w.ctx, web.Tenant, req); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.scale(web, 5)
+		w.settle(time.Minute)
+		ask()
+		w.settle(time.Minute)
+		w.cloud.SetConditions(drivertest.Conditions{})
+		end() // it ends, and is replaced
+		w.settle(time.Minute)
+		w.cloud.SetConditions(slow)
+		end() // it is replaced, and takes an hour to go
+		w.settle(time.Minute)
+		w.scale(web, 3)
+		w.settle(time.Second)
+		w.cloud.SetFaults(drivertest.Always(drivertest.OpCreate, drivertest.Fault{Latency: 4 * time.Second}))
+		ask()
+		w.settle(time.Second)
+		want := map[string]float64{"web running default": 4, "web draining default": 2, "web terminating default": 1, "web pending default": 1}
+		if got := w.gauges("nstance_instances"); !maps.Equal(got, want) {
+			t.Errorf("nstance_instances: %v, want %v", got, want)
+		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 )
@@ -134,32 +135,45 @@ func TestTakeOverFindsALaterTerm(t *testing.T) {
 	})
 }
 
-// TestS1_TakeOverFindsARecordOfALaterTerm: the group file is older than the records, as
-// after one that was restored.
-func TestS1_TakeOverFindsARecordOfALaterTerm(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		w.scale(web, 1)
-		w.settle(time.Minute)
-		w.stop()
-		rec := w.records()[0]
-		rec.Term = 99
-		data, err := rec.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.overwrite(rec.Key(), string(data))
-		w.start()
-		select {
-		case err = <-w.stopped:
-		case <-time.After(time.Minute):
-			t.Fatal("the take-over goes on for a minute over a record of term 99")
-		}
-		var superseded *SupersededError
-		if !errors.As(err, &superseded) || superseded.Term != 99 {
-			t.Errorf("Lead returned %v, want that term 99 has superseded it", err)
-		}
-		w.stopped <- nil
-	})
+// TestS1_F11_TakeOverFindsARecordOfALaterTerm: the group file is older than the records, as
+// after one that was restored, or is gone together with the lock. The leader ends with the
+// term that it saw, above which it campaigns again, and has written nothing until then.
+func TestS1_F11_TakeOverFindsARecordOfALaterTerm(t *testing.T) {
+	for name, lost := range map[string]bool{"an old group file": false, "no group file": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+				w.scale(web, 1)
+				w.settle(time.Minute)
+				w.stop()
+				rec := w.records()[0]
+				rec.Term = 99
+				data, err := rec.Encode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.overwrite(rec.Key(), string(data))
+				if lost {
+					w.remove(bucket.GroupsKey(testShard))
+				}
+				w.start()
+				w.life.observe(func(op memory.Op, key string) {
+					if op == memory.OpPut || op == memory.OpDelete {
+						t.Errorf("%s %s by a leader of an earlier term", op, key)
+					}
+				})
+				select {
+				case err = <-w.stopped:
+				case <-time.After(time.Minute):
+					t.Fatal("the take-over goes on for a minute over a record of term 99")
+				}
+				var superseded *SupersededError
+				if !errors.As(err, &superseded) || superseded.Term != 99 {
+					t.Errorf("Lead returned %v, want that term 99 has superseded it", err)
+				}
+				w.stopped <- nil
+			})
+		})
+	}
 }
 
 func TestF1_StorageIsAwayForAWhile(t *testing.T) {
