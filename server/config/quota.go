@@ -68,43 +68,42 @@ func (e *QuotaError) Error() string {
 
 // CheckQuota refuses, by a [QuotaError], an entry of the group file by which a tenant
 // would have more groups or machines than its quota; one that does not grow is
-// always taken. besides counts the machines that are in no group's size: on-demand
-// ones, and those on their way out. It is called for a group that grows alone.
-func CheckQuota(cfg *Config, file *GroupFile, tenant, key string, entry DynamicGroup, besides func() int) error {
+// always taken. It returns by how many machines the group grows. count gives how many
+// machines the tenant has or will have, if its groups have the given sizes; it is called
+// for a group that grows alone.
+func CheckQuota(cfg *Config, file *GroupFile, tenant, key string, entry DynamicGroup, count func(sizes map[string]int) int) (growth int, err error) {
 	quota := cfg.QuotaOf(tenant)
 	old, known := file.Group(tenant, key)
 	if n := file.Len(tenant) + 1; !known && n > quota.Groups {
-		return &QuotaError{Field: "groups", Would: n, Limit: quota.Groups}
+		return 0, &QuotaError{Field: "groups", Would: n, Limit: quota.Groups}
 	}
-	if quota.Machines == NoQuota {
-		return nil
+	size := cfg.sizeOf(tenant, key, &entry)
+	growth = max(0, size-cfg.sizeOf(tenant, key, &old))
+	if quota.Machines == NoQuota || growth == 0 {
+		return growth, nil
 	}
-	before, after := cfg.sizeOf(tenant, key, &old), cfg.sizeOf(tenant, key, &entry)
-	if after <= before {
-		return nil
+	sizes := cfg.SizesOf(file, tenant)
+	sizes[key] = size
+	if n := count(sizes); n > quota.Machines {
+		return 0, &QuotaError{Field: "machines", Would: n, Limit: quota.Machines}
 	}
-	if n := cfg.SizesOf(file, tenant) - before + after + besides(); n > quota.Machines {
-		return &QuotaError{Field: "machines", Would: n, Limit: quota.Machines}
-	}
-	return nil
+	return growth, nil
 }
 
-// SizesOf gives the sizes of all groups of a tenant, added up.
-func (c *Config) SizesOf(file *GroupFile, tenant string) int {
-	sum := 0
+// SizesOf gives the sizes of all groups of a tenant, by key.
+func (c *Config) SizesOf(file *GroupFile, tenant string) map[string]int {
+	sizes := map[string]int{}
 	for key := range c.Groups[tenant] {
 		entry, _ := file.Group(tenant, key)
-		sum += c.sizeOf(tenant, key, &entry)
+		sizes[key] = c.sizeOf(tenant, key, &entry)
 	}
 	if file == nil {
-		return sum
+		return sizes
 	}
 	for key, entry := range file.Groups[tenant] {
-		if _, static := c.Groups[tenant][key]; !static {
-			sum += c.sizeOf(tenant, key, entry)
-		}
+		sizes[key] = c.sizeOf(tenant, key, entry)
 	}
-	return sum
+	return sizes
 }
 
 // sizeOf is the size of one group, as merge makes it.

@@ -26,6 +26,8 @@ func (r *Reign) UpsertGroup(ctx context.Context, tenant string, req *nstancev1.U
 	change := groupChangeOf(req)
 	ctx, span := r.traces.start(ctx, "group.upsert", id)
 	defer span.End()
+	grows := &growth{tenant: tenant}
+	defer r.grown(grows)
 	written, write := r.traces.start(ctx, "group.write", id)
 	err := r.wanted.change(written, asker{tenant: tenant}, func(cfg *config.Config, file *config.GroupFile) (bool, error) {
 		if req.ExpectedEtag != nil && etagOf(cfg, file, id) != *req.ExpectedEtag {
@@ -38,7 +40,7 @@ func (r *Reign) UpsertGroup(ctx context.Context, tenant string, req *nstancev1.U
 		if old, ok := file.Group(tenant, req.Key); ok && old.Equal(entry) {
 			return false, nil
 		}
-		if err := config.CheckQuota(cfg, file, tenant, req.Key, entry, func() int { return r.besideSizes(tenant) }); err != nil {
+		if err := r.groupRoom(cfg, file, id, entry, grows); err != nil {
 			return false, err
 		}
 		file.Set(tenant, req.Key, entry)
