@@ -21,6 +21,8 @@ const (
 	// Unlocked: the group was static and has left the configuration. It is as it was,
 	// and ends when it is deleted.
 	Unlocked = "unlocked"
+	// FailedLaunch: the last new machine was of no use, and none has lasted since.
+	FailedLaunch = "failed-launch"
 	// FilesUndelivered: files could not be made, or not be put in place. An instance
 	// has it as well as the group.
 	FilesUndelivered = "files-undelivered"
@@ -38,7 +40,7 @@ const (
 
 // Types returns every type of condition that a group may have, for labels.
 func Types() []string {
-	all := []string{AtSize, Scaling, Sick, Replacing, Rotating, Deleting, Unlocked, FilesUndelivered}
+	all := []string{AtSize, Scaling, Sick, Replacing, Rotating, Deleting, Unlocked, FailedLaunch, FilesUndelivered}
 	for _, b := range fleet.Blockers() {
 		all = append(all, string(b))
 	}
@@ -64,6 +66,10 @@ type Facts struct {
 
 	// Unlocked: the group was static and has left the configuration.
 	Unlocked bool
+
+	// FailedLaunch is what was found of the last new machine that was of no use, while
+	// none has lasted since; empty: there is none.
+	FailedLaunch string
 
 	// Undelivered are the instances of the group that lack files, each once, in any
 	// order.
@@ -98,6 +104,9 @@ func Conditions(f Facts) []Condition {
 	}
 	if i := slices.IndexFunc(f.Shown, func(d Decision) bool { return d.Action == "rotate" }); i >= 0 {
 		all = append(all, Condition{Type: Rotating, Message: "instances are out of date and are replaced one after the other; " + f.Shown[i].HeldBy, Until: f.Shown[i].NotBefore})
+	}
+	if f.FailedLaunch != "" {
+		all = append(all, Condition{Type: FailedLaunch, Message: "the last new machine did not register, or ended soon after: " + f.FailedLaunch})
 	}
 	if n := len(f.Undelivered); n > 0 {
 		first := slices.MinFunc(f.Undelivered, func(a, b Undelivered) int { return cmp.Compare(a.Instance, b.Instance) })
@@ -186,6 +195,9 @@ func OfInstance(in fleet.Instance) (Condition, bool) {
 		c.Type, c.Message = Suspect, "its stream broke or a report is overdue"
 	case in.State.Sick():
 		c.Type, c.Message = Unhealthy, "found sick: "+string(cmp.Or(in.Verdict, fleet.ReasonUnhealthy))
+		if in.Said != "" {
+			c.Message += "; the provider says: " + in.Said
+		}
 	case in.State.Leaving():
 		return leaving(in), true
 	case in.Notice.Given():

@@ -34,24 +34,32 @@ type Breaker struct {
 	failed int         // came to nothing since one lasted
 	last   time.Time   // when the last one did
 	hash   string      // what that one was made from
+	why    string      // what was found of that one
 }
 
 // CameToNothing reports whether in, which was found sick at now, was of no use to
 // anybody.
-func CameToNothing(in Instance, now time.Time) bool {
-	return !in.OnDemand && (in.RegisteredAt.IsZero() || now.Before(in.RegisteredAt.Add(lasting)))
+func CameToNothing(in Instance, now time.Time) bool { return !in.OnDemand && Young(in, now) }
+
+// Young reports whether in has not lasted yet: it never registered, or did so lately.
+func Young(in Instance, now time.Time) bool {
+	return in.RegisteredAt.IsZero() || now.Before(in.RegisteredAt.Add(lasting))
 }
 
-// Failed notes that in came to nothing at now.
-func (b Breaker) Failed(in Instance, now time.Time) Breaker {
+// Failed notes that in came to nothing at now, and why, for people.
+func (b Breaker) Failed(in Instance, why string, now time.Time) Breaker {
 	if b.hash != in.InfraHash {
 		b.failed = 0 // what is tried now is something else
 	}
 	b.owed++
 	b.failed++
-	b.last, b.hash = now, in.InfraHash
+	b.last, b.hash, b.why = now, in.InfraHash, why
 	return b
 }
+
+// Why is what was found of the last machine that came to nothing. It is empty once a
+// machine has lasted since.
+func (b Breaker) Why() string { return b.why }
 
 // Idle reports whether there is nothing to hold against the group.
 func (b Breaker) Idle() bool { return b.last.IsZero() }
@@ -104,8 +112,8 @@ func (b Breaker) Creates(perHour int, now time.Time) Gate {
 	if left, bounded := b.Left(perHour, now); !bounded || left > 0 {
 		return Gate{}
 	}
-	gate := Gate{By: BlockerCrashLoop, Blocked: fmt.Sprintf(
-		"crash-looping: its machines do not register, or end soon after; %d new ones were tried within an hour", perHour)}
+	gate := Gate{By: BlockerCrashLoop, Blocked: b.Explain(fmt.Sprintf(
+		"crash-looping: its machines do not register, or end soon after; %d new ones were tried within an hour", perHour))}
 	if recent := b.recent(now); len(recent) > 0 {
 		gate.Until = recent[0].Add(breakerSpan)
 	}
@@ -123,7 +131,15 @@ func (b Breaker) Rotation(hash string, now time.Time) Gate {
 		return Gate{}
 	}
 	return Gate{By: BlockerSetback, Until: until,
-		Blocked: "rotation stopped: a machine made from the present configuration did not register, or ended soon after"}
+		Blocked: b.Explain("rotation stopped: a machine made from the present configuration did not register, or ended soon after")}
+}
+
+// Explain adds what was found of the last machine to what follows from it.
+func (b Breaker) Explain(consequence string) string {
+	if b.why == "" {
+		return consequence
+	}
+	return consequence + "; the last one: " + b.why
 }
 
 // recent are the tries that still count.

@@ -46,7 +46,7 @@ func TestF26_BreakerBoundsAnHour(t *testing.T) {
 			continue
 		}
 		made = append(made, now)
-		b = b.Tried(now).Failed(atBirth("h"), now)
+		b = b.Tried(now).Failed(atBirth("h"), "", now)
 	}
 	for i := range made {
 		if j := i + perHour; i > 0 && j < len(made) && made[j].Sub(made[i]) < time.Hour {
@@ -59,7 +59,7 @@ func TestF26_BreakerBoundsAnHour(t *testing.T) {
 }
 
 func TestF26_BreakerBoundsOnlyWhatMakesUpForAFailure(t *testing.T) {
-	b := fleet.Breaker{}.Failed(atBirth("h"), epoch).Failed(atBirth("h"), epoch)
+	b := fleet.Breaker{}.Failed(atBirth("h"), "", epoch).Failed(atBirth("h"), "", epoch)
 	if left, bounded := b.Left(5, epoch); left != 5 || !bounded {
 		t.Errorf("after two failures: %d, %v", left, bounded)
 	}
@@ -67,7 +67,7 @@ func TestF26_BreakerBoundsOnlyWhatMakesUpForAFailure(t *testing.T) {
 	if left, bounded := b.Left(5, epoch); bounded {
 		t.Errorf("both are made up for, and still %d", left)
 	}
-	b = b.Tried(epoch).Failed(atBirth("h"), epoch)
+	b = b.Tried(epoch).Failed(atBirth("h"), "", epoch)
 	if left, _ := b.Left(5, epoch); left != 3 {
 		t.Errorf("%d left, want 3: a create that makes up for nothing is free", left)
 	}
@@ -76,7 +76,7 @@ func TestF26_BreakerBoundsOnlyWhatMakesUpForAFailure(t *testing.T) {
 // TestL3_AMachineThatLastsRefills: five minutes after a registration that is younger
 // than the last failure, or was still to prove itself then, everything is forgiven.
 func TestL3_AMachineThatLastsRefills(t *testing.T) {
-	b := fleet.Breaker{}.Failed(atBirth("h"), epoch)
+	b := fleet.Breaker{}.Failed(atBirth("h"), "", epoch)
 	for name, c := range map[string]struct {
 		in   fleet.Instance
 		now  time.Time
@@ -103,7 +103,7 @@ func TestL3_RotationStopsAfterOneMachine(t *testing.T) {
 	var b fleet.Breaker
 	now := epoch
 	for i, want := range []float64{5, 10, 20, 40, 60, 60} { // minutes
-		b = b.Failed(atBirth("bad"), now)
+		b = b.Failed(atBirth("bad"), "", now)
 		gate := b.Rotation("bad", now)
 		if wait := gate.Until.Sub(now).Minutes(); gate.By != fleet.BlockerSetback || wait != want {
 			t.Fatalf("failure %d: %+v, held for %v minutes", i+1, gate, wait)
@@ -115,7 +115,7 @@ func TestL3_RotationStopsAfterOneMachine(t *testing.T) {
 			t.Errorf("failure %d: not tried again", i+1)
 		}
 	}
-	b = b.Failed(atBirth("other"), now)
+	b = b.Failed(atBirth("other"), "", now)
 	if wait := b.Rotation("other", now).Until.Sub(now); wait != 5*time.Minute {
 		t.Errorf("the first machine of another configuration holds for %v", wait)
 	}

@@ -122,6 +122,9 @@ type Instance struct {
 	// Notice is the provider's announcement that it takes the VM back.
 	Notice Notice
 
+	// Said is why the VM does not run, in the provider's words. For people alone.
+	Said string
+
 	// Removal is set once the instance is condemned; zero before.
 	Removal Removal
 }

@@ -50,10 +50,12 @@ type Health struct {
 	Suspended time.Time
 
 	// Seen is what the provider last said, at Looked (zero: never asked), and
-	// Absent the observations that the VM is not there.
+	// Absent the observations that the VM is not there. Said is why the VM does not
+	// run, in the provider's words; empty: it did not say.
 	Seen   Presence
 	Looked time.Time
 	Absent Absence
+	Said   string
 }
 
 // Verdict is the answer of [Judge].
@@ -98,7 +100,7 @@ func (v Verdict) with(agent Verdict) Verdict {
 // that it is not there does, and never overrules a stream that is up.
 func (h Health) judgeVM(now time.Time) Verdict {
 	if h.Seen == PresenceDown {
-		return sick(ReasonUnhealthy, Down, "the provider says that its VM does not run")
+		return sick(ReasonUnhealthy, Down, because("the provider says that its VM does not run", h.Said))
 	}
 	if h.noVM() {
 		return Verdict{Power: NoVM}
@@ -114,7 +116,7 @@ func (h Health) judgeVM(now time.Time) Verdict {
 		return Verdict{Power: Up, AskProvider: true} // seen too early to count
 	}
 	if h.Absent.Confirmed() {
-		return sick(ReasonNotFound, Gone, "its VM is gone")
+		return sick(ReasonNotFound, Gone, because("its VM is gone", h.Said))
 	}
 	again := h.Absent.First.Add(absenceApart)
 	return Verdict{
@@ -218,6 +220,14 @@ func (h Health) heard(next time.Time) Verdict {
 		v.Event, v.Why = EventReported, "it was heard of"
 	}
 	return v
+}
+
+// because adds the provider's reason to what was found, if it gave one.
+func because(found, said string) string {
+	if said == "" {
+		return found
+	}
+	return found + ": " + said
 }
 
 func sick(r Reason, p Power, why string) Verdict {

@@ -69,6 +69,7 @@ func (h *health) askOne(ctx context.Context, id identity.ID) {
 	m, err := h.r.cloud.get(ctx, refOf(row))
 	switch {
 	case err == nil && m.Status == driver.Deleted, driver.IsNotFound(err):
+		h.ended(id, m.Reason)
 		h.missing(id, fleet.ByGet)
 		if row.State == fleet.Pending {
 			h.r.collector.soon() // a create is given up only where a listing agrees

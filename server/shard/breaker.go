@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"nstance.dev/server/cache"
+	"nstance.dev/server/decisions"
 	"nstance.dev/server/fleet"
 )
 
@@ -18,11 +19,11 @@ type breakers struct {
 
 func newBreakers() *breakers { return &breakers{byGroup: map[fleet.GroupID]fleet.Breaker{}} }
 
-// failed notes that a machine of a group came to nothing.
-func (b *breakers) failed(in fleet.Instance, now time.Time) {
+// failed notes that a machine of a group came to nothing, and why.
+func (b *breakers) failed(in fleet.Instance, why string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.byGroup[in.Group] = b.byGroup[in.Group].Failed(in, now)
+	b.byGroup[in.Group] = b.byGroup[in.Group].Failed(in, why, now)
 }
 
 // tried notes that a create of the group is on record.
@@ -62,6 +63,15 @@ func (b *breakers) reset(group fleet.GroupID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.byGroup, group)
+}
+
+// reportFailedLaunch tells the tenant why a new machine ended, where the provider says
+// so. What follows for its group, [Reign.reportNothing] says.
+func (r *Reign) reportFailedLaunch(row cache.Instance, said string) {
+	now := r.now()
+	if said != "" && fleet.Young(row.Instance, now) {
+		r.events.failure(r.cache, row.Group, row.ID, decisions.FailedLaunch, "the machine does not run: "+said, now)
+	}
 }
 
 // reportNothing tells the tenant what follows from a machine that came to nothing,

@@ -1,8 +1,10 @@
 package shard
 
 import (
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/cache"
@@ -40,6 +42,7 @@ type signs struct {
 	notice     fleet.Notice
 	looked     time.Time
 	presence   fleet.Presence
+	said       string         // why the VM does not run, in the provider's words
 	absent     *fleet.Absence // nil: no observation
 	waiting    bool           // its create waits to be sent by this leader
 	sent       time.Time      // when this leader last sent its create
@@ -177,17 +180,50 @@ func (h *health) asked(in cache.Instance) time.Time {
 }
 
 // seen notes what the provider showed of a machine when it was asked at the
-// given time. An answer that was overtaken by a later one says nothing.
-func (h *health) seen(row cache.Instance, asked time.Time) {
+// given time, and why the machine does not run, if it said so. An answer that was
+// overtaken by a later one says nothing.
+func (h *health) seen(row cache.Instance, said string, asked time.Time) {
 	h.change(row.ID, func(s *signs) {
 		if asked.Before(s.looked) {
 			return
 		}
-		s.looked, s.absent, s.presence = asked, nil, fleet.PresenceUp
+		s.looked, s.absent, s.presence, s.said = asked, nil, fleet.PresenceUp, ""
 		if row.Power == fleet.Down {
-			s.presence = fleet.PresenceDown
+			s.presence, s.said = fleet.PresenceDown, providerWords(said)
 		}
 	})
+}
+
+// ended notes why the provider ended a machine that it still remembers.
+func (h *health) ended(id identity.ID, said string) {
+	if said == "" {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.of(id).said = providerWords(said)
+}
+
+// providerWords bounds what a provider says of a machine: text of one line.
+func providerWords(text string) string {
+	const most = 512
+	text = strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return ' '
+		}
+		return c
+	}, strings.ToValidUTF8(text, "?"))
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+}
+
+// said is why the VM of an instance does not run, in the provider's words.
+func (h *health) said(id identity.ID) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.signs[id]; s != nil {
+		return s.said
+	}
+	return ""
 }
 
 // missing notes that the provider does not show a machine.

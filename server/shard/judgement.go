@@ -31,7 +31,7 @@ func (h *health) judge(id identity.ID) {
 				return err
 			}
 			if verdict.Event == fleet.EventFoundSick && !row.State.Sick() && cameToNothing(*in, now) {
-				h.r.breakers.failed(in.Instance, now) // before anybody plans with the new state
+				h.r.breakers.failed(in.Instance, verdict.Why, now) // before anybody plans with the new state
 			}
 			return nil
 		})
@@ -79,6 +79,9 @@ func (h *health) announce(row cache.Instance, v fleet.Verdict) {
 		h.r.events.instance(h.r.cache, row.ID, "running")
 		h.r.balancers.Touch(row.ID)
 	}
+	if v.Event == fleet.EventFoundSick {
+		h.r.reportFailedLaunch(row, h.said(row.ID))
+	}
 	if v.Event == fleet.EventFoundSick && cameToNothing(row, h.r.now()) {
 		h.r.reportNothing(row)
 	}
@@ -106,7 +109,7 @@ func (h *health) evidence(in cache.Instance) fleet.Health {
 		RegisterBy:    s.registerBy(in, server.GarbageCollection.RegistrationTimeout.Std(), h.r.now()),
 		Connected:     s.connected, Lost: s.lost, LastReport: s.lastReport,
 		Interval: interval, Single: s.single, Suspended: h.silences.suspended(), Doubted: h.silences.suspects[in.ID],
-		Seen: s.presence, Looked: s.looked, Absent: s.absence(),
+		Seen: s.presence, Looked: s.looked, Absent: s.absence(), Said: s.said,
 	}
 	if ev.LastReport.IsZero() {
 		ev.LastReport = latest(h.began, in.RegisteredAt)

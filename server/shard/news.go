@@ -21,7 +21,7 @@ func (h *health) heardOf(ins []fleet.Instance) []fleet.Instance {
 	defer h.mu.Unlock()
 	for i := range ins {
 		if s := h.signs[ins[i].ID]; s != nil {
-			ins[i].Proved, ins[i].Notice = s.reported, s.notice
+			ins[i].Proved, ins[i].Notice, ins[i].Said = s.reported, s.notice, s.said
 		}
 	}
 	return ins

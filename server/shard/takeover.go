@@ -201,7 +201,7 @@ func (r *Reign) observe(m driver.Machine, asked time.Time) bool {
 	if err != nil {
 		return false
 	}
-	r.health.seen(row, asked)
+	r.health.seen(row, m.Reason, asked)
 	if stopped && row.State.Leaving() {
 		r.Enqueue(row.Group) // nothing is left to drain
 	}

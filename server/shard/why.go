@@ -20,6 +20,7 @@ type weighing struct {
 	limit    decisions.Hold // of the provider, on calls; the zero Hold: none is felt
 	misfit   decisions.Hold // of its instance types; the zero Hold: they fit
 	unlocked bool           // it was static, and has left the configuration
+	failed   string         // why the last new machine was of no use; "": none has been since one lasted
 	lacking  []decisions.Undelivered
 	verdict  decisions.Verdict
 }
@@ -29,7 +30,7 @@ func (r *Reign) weigh(group fleet.GroupID, now time.Time) weighing {
 	w := weighing{
 		group: group, at: now, view: r.view(group, now),
 		pause: r.wanted.pause(group, now), limit: r.backoffs.throttle(group, now), lacking: r.undelivered(group),
-		misfit: r.misfit(group), unlocked: r.wanted.unlocked(group),
+		misfit: r.misfit(group), failed: r.breakers.of(group).Why(), unlocked: r.wanted.unlocked(group),
 	}
 	w.plan = fleet.Plan(w.view, now)
 	w.verdict = decisions.Weigh(group, w.plan, r.rails(group, w.pause, now), now)
@@ -52,7 +53,7 @@ func (w weighing) conditions() []decisions.Condition {
 	return decisions.Conditions(decisions.Facts{
 		Group: w.view.Group, Counts: w.plan.Counts, Shown: w.verdict.Shown,
 		Holds: []decisions.Hold{w.pause, w.limit, w.misfit}, Undelivered: w.lacking, Instances: w.view.Instances,
-		Unlocked: w.unlocked,
+		Unlocked: w.unlocked, FailedLaunch: w.failed,
 	})
 }
 
@@ -81,11 +82,12 @@ func (r *Reign) rails(group fleet.GroupID, pause decisions.Hold, now time.Time) 
 		Beyond: decisions.Hold{By: fleet.BlockerQueue, Why: "the creates before it go first"},
 	}
 	bound := r.tries(group)
-	if left, bounded := r.breakers.of(group).Left(bound, now); bounded && left < rails.Room {
+	breaker := r.breakers.of(group)
+	if left, bounded := breaker.Left(bound, now); bounded && left < rails.Room {
 		rails.Room = left
 		rails.Beyond = decisions.Hold{
 			By:  fleet.BlockerCrashLoop,
-			Why: fmt.Sprintf("its machines do not register, or end soon after; at most %d new ones are tried within an hour", bound),
+			Why: breaker.Explain(fmt.Sprintf("its machines do not register, or end soon after; at most %d new ones are tried within an hour", bound)),
 		}
 	}
 	by, probing := r.backoffs.probing(group)

@@ -32,6 +32,8 @@ var words = map[string]string{
 	"registration-timeout": "RegistrationTimeout",
 	"image":                "ImageUnresolved",
 	"lb":                   "LoadBalancerError",
+	"failed-launch":        "LaunchFailed",
+	"crash-looping":        "CrashLooping",
 }
 
 // Judge says what an error of a shard means. A class that is not known, or none, is a

@@ -126,7 +126,7 @@ func (c *Cloud) Get(ctx context.Context, ref driver.Ref) (driver.Machine, error)
 	var m driver.Machine
 	err := c.call(ctx, Call{Op: OpGet, ID: ref.InstanceID, Ref: ref}, func(Fault) error {
 		v := c.find(ref)
-		if v == nil || !v.shows(c.conditions.GetLag) {
+		if v == nil || !v.shows(c.conditions.GetLag) && !v.remembered() {
 			return driver.Fail(driver.NotFound, string(OpGet), fmt.Errorf("%s%s does not exist", ref.InstanceID, ref.ProviderID))
 		}
 		m = v.Machine
@@ -174,7 +174,7 @@ func (c *Cloud) listed(owner driver.Owner) []driver.Machine {
 		if v.Owner == owner && v.shows(c.conditions.ListLag) {
 			vms = append(vms, v)
 		}
-		if !v.gone.IsZero() && time.Since(v.gone) > max(c.conditions.ListLag, c.conditions.GetLag) {
+		if !v.gone.IsZero() && time.Since(v.gone) > max(c.conditions.ListLag, c.conditions.GetLag) && !v.remembered() {
 			delete(c.vms, pid) // its id stays used
 		}
 	}
@@ -191,6 +191,11 @@ func byAge(a, b *vm) int { return cmp.Compare(a.n, b.n) }
 // shows reports whether someone who learns everything lag later sees v now.
 func (v *vm) shows(lag time.Duration) bool {
 	return time.Since(v.born) >= lag && (v.gone.IsZero() || time.Since(v.gone) < lag)
+}
+
+// remembered reports whether v was ended by the cloud, which tells why for an hour.
+func (v *vm) remembered() bool {
+	return !v.gone.IsZero() && v.Reason != "" && time.Since(v.gone) < time.Hour
 }
 
 // Delete begins the end of a machine. The id of one that never was is used up.

@@ -91,6 +91,25 @@ func (c *Cloud) SetStatus(id identity.ID, to driver.Status) bool {
 // Kill makes a machine fail. It reports whether the machine exists.
 func (c *Cloud) Kill(id identity.ID) bool { return c.SetStatus(id, driver.Failed) }
 
+// Break makes a machine fail for a reason that the cloud tells. It reports whether the
+// machine exists.
+func (c *Cloud) Break(id identity.ID, reason string) bool {
+	return c.byHand(id, func(v *vm) {
+		v.Reason = reason
+		c.set(v, driver.Failed)
+	})
+}
+
+// Abort has the cloud end a machine by itself, for a reason: no listing shows it any
+// more, and Get remembers it. So does a cloud that takes an order and then fails to
+// carry it out. It reports whether the machine existed.
+func (c *Cloud) Abort(id identity.ID, reason string) bool {
+	return c.byHand(id, func(v *vm) {
+		v.Reason = reason
+		c.end(v)
+	})
+}
+
 // Remove takes a machine away at once, as someone at the console would who
 // deletes it. It reports whether the machine existed.
 func (c *Cloud) Remove(id identity.ID) bool {
