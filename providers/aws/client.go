@@ -49,8 +49,12 @@ func connect(ctx context.Context, opts Options) (clients, error) {
 			"name a profile (AWS_PROFILE, or profile in server.provider.options), or run on an instance that has a role", err)
 	}
 	return clients{
-		ec2:  ec2.NewFromConfig(cfg),
-		elb:  elasticloadbalancingv2.NewFromConfig(cfg),
+		ec2: ec2.NewFromConfig(cfg, func(o *ec2.Options) {
+			o.Retryer, o.RetryMaxAttempts = onlyBrokenConnections(), 0
+		}),
+		elb: elasticloadbalancingv2.NewFromConfig(cfg, func(o *elasticloadbalancingv2.Options) {
+			o.Retryer, o.RetryMaxAttempts = onlyBrokenConnections(), 0
+		}),
 		imds: imds.NewFromConfig(cfg),
 	}, nil
 }
@@ -64,7 +68,6 @@ func settings(opts Options) []func(*config.LoadOptions) error {
 	}
 	with := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(client),
-		config.WithRetryer(onlyBrokenConnections),
 		config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string, args ...any) {
 			opts.Log.Warn("doubt of the AWS SDK", "says", fmt.Sprintf(format, args...))
 		})),
@@ -80,7 +83,8 @@ func settings(opts Options) []func(*config.LoadOptions) error {
 
 // onlyBrokenConnections repeats a call once if the connection broke, which a kept
 // one does when the other side closes it. Any other repetition is the server's to
-// decide: it knows the token buckets.
+// decide: it knows the token buckets. It is for the APIs that those are of: sources of
+// credentials keep the SDK's own repetitions, for nobody else repeats them.
 func onlyBrokenConnections() sdk.Retryer { return repeatIf(broken) }
 
 func repeatIf(is retry.IsErrorRetryableFunc) sdk.Retryer {

@@ -39,7 +39,7 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest) (driver.M
 	case err != nil && broke:
 		return driver.Machine{}, driver.Fail(driver.Ambiguous, op, err)
 	case err != nil:
-		return driver.Machine{}, fail(op, changes, err)
+		return driver.Machine{}, fail(op, changes, explain(in, err))
 	}
 	if len(out.Instances) != 1 {
 		return driver.Machine{}, driver.Fail(driver.Ambiguous, op, fmt.Errorf("answered with %d instances", len(out.Instances)))
@@ -51,6 +51,16 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest) (driver.M
 	}
 	m.InstanceID, m.RawID = req.InstanceID, string(req.InstanceID)
 	return m, nil
+}
+
+// explain adds the remedy to an error whose cause a configuration does not show: the
+// subnet of the call clashes with network interfaces of the launch template.
+func explain(in *ec2.RunInstancesInput, err error) error {
+	if in.LaunchTemplate != nil && len(in.NetworkInterfaces) == 0 && codeIs(err, "InvalidParameterCombination") {
+		return fmt.Errorf("%w; if the launch template has network interfaces, add \"NetworkInterfaces\": [{\"DeviceIndex\": 0}] to args: "+
+			"the subnet then goes into the interface", err)
+	}
+	return err
 }
 
 // launch is the call that makes the machine of a request. It is a pure function:

@@ -21,7 +21,10 @@
 // which keeps tombstones.
 //
 // A machine that somebody launched as a copy of ours has our tags too. It is told
-// by its client token and has no instance id in what [Driver.List] returns.
+// by its client token and has no instance id in what [Driver.List] returns. What EC2
+// shows as the token of a spot instance is not documented: one whose token is missing or
+// another is taken for ours if it was launched when it should have been and no other
+// instance has its tag.
 //
 // # What a caller must know
 //

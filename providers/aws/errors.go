@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
@@ -70,7 +72,7 @@ func kindOfCode(code string, status int, e effect) driver.Kind {
 		return driver.Capacity
 	case strings.HasSuffix(code, "LimitExceeded"), strings.HasSuffix(code, "CountExceeded"):
 		return driver.Quota
-	case strings.HasSuffix(code, "NotFound"), strings.HasSuffix(code, ".Unknown"):
+	case strings.HasSuffix(code, "NotFound"), strings.HasSuffix(code, "NotFoundException"), strings.HasSuffix(code, ".Unknown"):
 		return driver.MissingRef
 	case status == http.StatusTooManyRequests:
 		return driver.Throttled
@@ -119,6 +121,8 @@ var kindOfCodes = map[string]driver.Kind{
 	"UnrecognizedClientException": driver.Auth,
 
 	"InvalidInstanceID.NotFound": driver.NotFound,
+
+	"InvalidAMIID.Unavailable": driver.MissingRef,
 
 	"IncorrectInstanceState":        driver.Transient, // it is on the way to another state
 	"IncorrectState":                driver.Transient,
@@ -172,9 +176,22 @@ type credentialsError struct{ err error }
 func (e *credentialsError) Error() string { return fmt.Sprintf("credentials: %v", e.err) }
 func (e *credentialsError) Unwrap() error { return e.err }
 
-// kind tells a caller that gave up from credentials that cannot be had.
+// kind tells credentials that cannot be had from a source that does not answer now,
+// and from a caller that gave up.
 func (e *credentialsError) kind() driver.Kind {
-	if errors.Is(e.err, context.Canceled) || errors.Is(e.err, context.DeadlineExceeded) {
+	var api smithy.APIError
+	var again *retry.MaxAttemptsError // the SDK itself found it worth repeating
+	var unsent *smithyhttp.RequestSendError
+	var network net.Error
+	status := statusOf(e.err)
+	switch {
+	case errors.Is(e.err, context.Canceled), errors.Is(e.err, context.DeadlineExceeded):
+		return driver.Transient
+	case errors.As(e.err, &again), status == http.StatusTooManyRequests, status >= http.StatusInternalServerError:
+		return driver.Transient
+	case errors.As(e.err, &api) && kindOfCodes[api.ErrorCode()] == driver.Throttled:
+		return driver.Transient
+	case status == 0 && (errors.As(e.err, &unsent) || errors.As(e.err, &network) || broken(e.err) == sdk.TrueTernary):
 		return driver.Transient
 	}
 	return driver.Auth

@@ -24,7 +24,11 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) ([]driver.Machine
 	if err != nil {
 		return nil, fail(op, reads, err)
 	}
-	return machinesOf(instances), nil
+	machines, err := d.machinesOf(ctx, instances)
+	if err != nil {
+		return nil, fail(op, reads, err)
+	}
+	return machines, nil
 }
 
 // Get asks for one machine, by the provider's id where it is known and else by
@@ -44,7 +48,7 @@ func (d *Driver) find(ctx context.Context, op string, ref driver.Ref) (driver.Ma
 	case ref.ProviderID != "":
 		in = &ec2.DescribeInstancesInput{InstanceIds: []string{ref.ProviderID}}
 	case ref.InstanceID != "":
-		in.Filters = ofInstance(ref.InstanceID)
+		in.Filters = ofInstance(string(ref.InstanceID))
 	default:
 		return driver.Machine{}, driver.Fail(driver.Invalid, op, errNoRef)
 	}
@@ -52,7 +56,11 @@ func (d *Driver) find(ctx context.Context, op string, ref driver.Ref) (driver.Ma
 	if err != nil {
 		return driver.Machine{}, fail(op, reads, err)
 	}
-	for _, m := range machinesOf(instances) {
+	machines, err := d.machinesOf(ctx, instances)
+	if err != nil {
+		return driver.Machine{}, fail(op, reads, err)
+	}
+	for _, m := range machines {
 		if ref.InstanceID == "" || m.InstanceID == ref.InstanceID {
 			return m, nil
 		}

@@ -22,6 +22,10 @@ type Options struct {
 	Profile string             // of the shared configuration files; the SDK's own
 	Prices  map[string]float64 // USD for an hour of an instance type; EC2 does not say
 
+	// OtherZones allows subnets that are not in Zone. Their machines have URIs that name
+	// Zone all the same.
+	OtherZones bool
+
 	// LeaderIP and LeaderInterface are the address that moves to the leader and
 	// the network interface that carries it. Empty: none.
 	LeaderIP        string
@@ -65,8 +69,15 @@ func (o *Options) set(key string, value any) error {
 		return nil
 	case "prices":
 		return o.setPrices(value)
+	case "other_zones":
+		on, ok := value.(bool)
+		if !ok {
+			return fmt.Errorf("is %v, must be true or false", value)
+		}
+		o.OtherZones = on
+		return nil
 	}
-	return errors.New(`unknown option; the provider aws has "profile" and "prices"`)
+	return errors.New(`unknown option; the provider aws has "other_zones", "prices" and "profile"`)
 }
 
 func (o *Options) setPrices(value any) error {

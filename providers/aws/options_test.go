@@ -14,7 +14,7 @@ func TestOptions(t *testing.T) {
 	}
 	for _, c := range []struct{ options, want string }{
 		{`{"profile": ""}`, "profile: is , must be the name of a profile"},
-		{`{"region": "us-east-1"}`, `region: unknown option; the provider aws has "profile" and "prices"`},
+		{`{"region": "us-east-1"}`, `region: unknown option; the provider aws has "other_zones", "prices" and "profile"`},
 		{`{"prices": 3}`, "prices: is 3, must be an object"},
 		{`{"prices": {"t4g.small": -1}}`, "prices: t4g.small: is -1, must be the price of an hour in USD"},
 		{`{"prices": {"t4g.small": "NaN"}}`, "t4g.small: is NaN"},

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -51,17 +52,23 @@ func machineOf(i types.Instance) driver.Machine {
 		SubnetID:   sdk.ToString(i.SubnetId),
 		Type:       string(i.InstanceType),
 	}
+	if m.Status.Down() {
+		m.Reason = reasonOf(i)
+	}
 	if id, err := identity.ParseID(m.RawID); err == nil && launchedFor(i, id) {
 		m.InstanceID = id
 	}
 	return m
 }
 
-// launchedFor reports whether an instance was launched for an id, which was the client
-// token then. One that somebody launched as a copy of ours has its tags and another
-// token.
-func launchedFor(i types.Instance, id identity.ID) bool {
-	return sdk.ToString(i.ClientToken) == string(id)
+// reasonOf is why an instance left its last state. The message begins with the code,
+// such as Client.InternalError of a launch whose encryption key may not be used.
+// Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
+func reasonOf(i types.Instance) string {
+	if r := i.StateReason; r != nil {
+		return cmp.Or(sdk.ToString(r.Message), sdk.ToString(r.Code))
+	}
+	return sdk.ToString(i.StateTransitionReason)
 }
 
 // createdAt is when the primary network interface was attached: a stop and a start
@@ -95,15 +102,6 @@ func address(text *string) netip.Addr {
 		return netip.Addr{}
 	}
 	return ip
-}
-
-// machinesOf are the machines that instances are.
-func machinesOf(instances []types.Instance) []driver.Machine {
-	machines := make([]driver.Machine, len(instances))
-	for i, instance := range instances {
-		machines[i] = machineOf(instance)
-	}
-	return machines
 }
 
 // instancesOf are the instances of an answer, which come by reservation.

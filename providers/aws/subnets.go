@@ -14,7 +14,9 @@ import (
 // balancers, interfaces of databases, the leader's address.
 const keptFree = 10
 
-// CheckSubnet returns how many addresses are free, less those that are kept back.
+// CheckSubnet returns how many addresses are free, less those that are kept back. A
+// subnet of another zone than the shard's is an error of kind Invalid, unless
+// [Options].OtherZones allows it.
 func (d *Driver) CheckSubnet(ctx context.Context, subnetID string) (free int, err error) {
 	const op = "check-subnet"
 	if err := begin(ctx, op); err != nil {
@@ -24,8 +26,14 @@ func (d *Driver) CheckSubnet(ctx context.Context, subnetID string) (free int, er
 	if err != nil {
 		return 0, fail(op, reads, err)
 	}
-	for _, s := range out.Subnets {
-		return max(0, int(sdk.ToInt32(s.AvailableIpAddressCount))-keptFree), nil
+	if len(out.Subnets) == 0 {
+		return 0, driver.Fail(driver.MissingRef, op, fmt.Errorf("no subnet %s", subnetID))
 	}
-	return 0, driver.Fail(driver.MissingRef, op, fmt.Errorf("no subnet %s", subnetID))
+	s := out.Subnets[0]
+	if zone := sdk.ToString(s.AvailabilityZone); d.opts.Zone != "" && zone != d.opts.Zone && !d.opts.OtherZones {
+		return 0, driver.Fail(driver.Invalid, op, fmt.Errorf(
+			"subnet %s is in zone %s, and server.provider.zone is %s; Kubernetes would look for its machines in the wrong zone: "+
+				"use a subnet of the zone, or set other_zones in server.provider.options", subnetID, zone, d.opts.Zone))
+	}
+	return max(0, int(sdk.ToInt32(s.AvailableIpAddressCount))-keptFree), nil
 }

@@ -94,9 +94,10 @@ func ofOwner(owner driver.Owner) []types.Filter {
 	}
 }
 
-// ofInstance selects the machines that carry an instance id.
-func ofInstance(id identity.ID) []types.Filter {
-	return []types.Filter{filter("tag:"+identity.TagManaged, managed), filter("tag:"+identity.TagInstanceID, string(id))}
+// ofInstance selects the machines that carry one of the instance ids, those that have
+// ended included.
+func ofInstance(ids ...string) []types.Filter {
+	return []types.Filter{filter("tag:"+identity.TagManaged, managed), filter("tag:"+identity.TagInstanceID, ids...)}
 }
 
 func filter(name string, values ...string) types.Filter {

@@ -9,16 +9,17 @@ import (
 
 // Account is what stands in an account before the first machine.
 type Account struct {
-	ID             string   // of twelve digits
-	VPC            string   // the only one
-	SecurityGroups []string // their ids
-	Profiles       []string // the names of instance profiles
-	KeyPairs       []string // their names
-	Subnets        []Subnet
-	Images         []Image
-	Types          []Type
-	Interfaces     []Interface // network interfaces that nobody made with a machine
-	TargetGroups   []TargetGroup
+	ID              string   // of twelve digits
+	VPC             string   // the only one
+	SecurityGroups  []string // their ids
+	Profiles        []string // the names of instance profiles
+	KeyPairs        []string // their names
+	Subnets         []Subnet
+	Images          []Image
+	Types           []Type
+	LaunchTemplates []LaunchTemplate
+	Interfaces      []Interface // network interfaces that nobody made with a machine
+	TargetGroups    []TargetGroup
 }
 
 // Subnet is a subnet of the VPC. Five of its addresses are kept by AWS.
@@ -77,8 +78,12 @@ func DefaultAccount(region string) Account {
 			{"subnet-0a1100000000000a", region + "a", netip.MustParsePrefix("10.0.0.0/20"), netip.MustParsePrefix("2001:db8:0:a::/64")},
 			{"subnet-0a1100000000000b", region + "b", netip.MustParsePrefix("10.0.16.0/20"), netip.MustParsePrefix("2001:db8:0:b::/64")},
 		},
-		Images:     defaultImages(),
-		Types:      defaultTypes(),
+		Images: defaultImages(),
+		Types:  defaultTypes(),
+		LaunchTemplates: []LaunchTemplate{
+			{ID: "lt-0a11000000000001", Name: "plain", Image: "ami-0a1100000000000003", SecurityGroups: []string{"sg-0a11000000000002"}},
+			{ID: "lt-0a11000000000002", Name: "with-interface", Image: "ami-0a1100000000000003", Interfaces: [][]string{{"sg-0a11000000000002"}}},
+		},
 		Interfaces: []Interface{{"eni-0a11000000000001", "subnet-0a1100000000000a", netip.MustParseAddr("10.0.15.200")}},
 		TargetGroups: []TargetGroup{
 			{group + "api/0123456789abcdef", 6443},

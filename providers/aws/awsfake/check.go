@@ -38,6 +38,10 @@ const (
 // check says what a launch asks for, or what is wrong with it. It does not look at
 // what the account still has room for.
 func (a *Account) check(in *ec2.RunInstancesInput) (order, error) {
+	in, err := a.resolve(in)
+	if err != nil {
+		return order{}, err
+	}
 	o := order{least: int(aws.ToInt32(in.MinCount)), most: int(aws.ToInt32(in.MaxCount))}
 	o.terminates = in.InstanceInitiatedShutdownBehavior == types.ShutdownBehaviorTerminate
 	for _, step := range []func(*Account, *ec2.RunInstancesInput, *order) error{

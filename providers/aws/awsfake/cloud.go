@@ -32,6 +32,10 @@ type Options struct {
 	End    time.Duration // a machine is shutting-down for so long
 	Linger time.Duration // a terminated machine is described for so long; 1h
 
+	// HideSpotTokens has descriptions of spot machines show no client token. Whether EC2
+	// shows it is not documented.
+	HideSpotTokens bool
+
 	PageSize int     // the most entries of one page, whatever a call asks for; 1000
 	Enforce  bool    // throttle calls beyond Limits
 	Speed    float64 // the buckets of Limits fill up so many times as fast; 1
@@ -57,6 +61,7 @@ type Cloud struct {
 	room       map[Place]int        // how many machines still fit, where that is limited
 	quota      int                  // of vCPUs; 0: none
 	doomed     int                  // how many of the next launches end instead of running
+	doom       stateReason          // and why
 	hidden     bool                 // searches find no machine
 	interfaces map[string]*netInterface
 	members    map[string][]*member // of target groups, by ARN

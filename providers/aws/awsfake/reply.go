@@ -119,6 +119,9 @@ func (m *machine) describe(c *Cloud, when time.Time) instanceItem {
 		InstanceType: m.kind.Name, LaunchTime: timestamp(m.born), Zone: m.subnet.Zone,
 		Architecture: string(m.kind.Architecture), RootDevice: "/dev/xvda", Tags: tagItems(m.tags),
 	}
+	if m.spot && c.opts.HideSpotTokens {
+		item.ClientToken = ""
+	}
 	if m.spot {
 		item.Lifecycle = string(types.InstanceLifecycleTypeSpot)
 	}

@@ -30,7 +30,7 @@ func (c *Cloud) runInstances(in *ec2.RunInstancesInput) (any, error) {
 		case !reflect.DeepEqual(before.input, in):
 			return nil, refuse("IdempotentParameterMismatch",
 				"Arguments on this idempotent request are inconsistent with arguments used in previous request(s).")
-		case before.machines[0].is(now, ending, terminated):
+		case before.machines[0].is(now, terminated): // one that is shutting down is still the answer
 			return nil, refuse("IdempotentInstanceTerminated",
 				"The request to launch an instance uses the same client token as a previous request for which the instance has been terminated.")
 		}
@@ -49,7 +49,7 @@ func (c *Cloud) runInstances(in *ec2.RunInstancesInput) (any, error) {
 		m := c.launch(o, l.reservation, token, now)
 		if c.doomed > 0 {
 			c.doomed--
-			m.life = life(nil).then(now, byFailure, pending, c.opts.Boot, terminated)
+			m.life = life(nil).then(now, c.doom, pending, c.opts.Boot, terminated)
 		} else {
 			c.boot(m)
 		}
@@ -136,7 +136,7 @@ func (l *launched) answer(c *Cloud, now time.Time) any {
 	r := &reservationReply{reservationItem: reservationItem{ReservationID: l.reservation, OwnerID: c.account.ID}}
 	for _, m := range l.machines {
 		item := m.describe(c, now)
-		if now.Equal(m.born) {
+		if now.Equal(m.born) && m.is(now, pending, running) {
 			item.State = stateOf(pending) // a launch never waits for more
 		}
 		r.Instances.Items = append(r.Instances.Items, item)

@@ -53,10 +53,14 @@ func (c *Cloud) SetQuota(vCPUs int) {
 
 // Doom has the next launches, that many, come to nothing: they succeed, and the machine
 // is terminated when it should run, as EC2 does when it fails to bring it up.
-func (c *Cloud) Doom(launches int) {
+func (c *Cloud) Doom(launches int) { c.DoomFor(launches, byFailure.Code, "Internal error on launch") }
+
+// DoomFor is Doom with the reason that EC2 then tells, such as Client.InternalError where
+// the launch may not use the key of an encrypted volume.
+func (c *Cloud) DoomFor(launches int, code, message string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.doomed = launches
+	c.doomed, c.doom = launches, stateReason{code, code + ": " + message}
 }
 
 // Hide has searches find no machine, without an error, or ends that. Who names machines
@@ -114,6 +118,23 @@ func (c *Cloud) Remove(id string) bool {
 		}
 	}
 	return false
+}
+
+// Copy launches a machine like another one, with its tags, as somebody does at the
+// console, and returns its id.
+func (c *Cloud) Copy(id string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := c.find(id)
+	if of == nil {
+		return ""
+	}
+	o := of.order
+	o.tagsOf = map[types.ResourceType]map[string]string{types.ResourceTypeInstance: maps.Clone(of.tags)}
+	now := time.Now()
+	m := c.launch(o, c.nextID("r-"), "by-hand", now)
+	m.life = life{{since: now, state: running}}
+	return m.id
 }
 
 // Plant puts a running machine into the account that somebody else has launched, in
