@@ -31,19 +31,28 @@ func TestServersOfGoogleMayDoWhatTheyNeed(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	if got := granted(t); len(want) == 0 || !slices.Equal(got, want) {
+	if got := granted(t, false); len(want) == 0 || !slices.Equal(got, want) {
 		t.Errorf("the modules grant %q, the page says %q", got, want)
+	}
+	_, section, _ = strings.Cut(string(page), "\n## Optional permissions\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, name := range regexp.MustCompile("`(compute\\.instances\\.\\w+)`").FindAllStringSubmatch(section, -1) {
+		want = append(want, name[1])
+	}
+	slices.Sort(want)
+	if got := granted(t, true); !slices.Equal(got, want) {
+		t.Errorf("with power the modules grant %q, the page says %q", got, want)
 	}
 }
 
 // granted are the permissions of the role that the module account makes.
-func granted(t *testing.T) (all []string) {
+func granted(t *testing.T, power bool) (all []string) {
 	t.Helper()
 	m, err := readModule(filepath.Join(terraform, "gcp", "account"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	vars, err := m.takeVariables(map[string]cty.Value{"project": cty.StringVal("my-project-1")})
+	vars, err := m.takeVariables(map[string]cty.Value{"project": cty.StringVal("my-project-1"), "power": cty.BoolVal(power)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,19 +9,26 @@ import (
 	"nstance.dev/server/driver/drivertest/docpage"
 )
 
-// page is the provider's page in the documentation, and calls the section of it that
-// lists the calls of the API.
+// page is the provider's page in the documentation, and calls and extras the sections of
+// it that list the calls of the API.
 const (
-	page  = "../../docs/providers/aws.md"
-	calls = "API calls and permissions"
+	page   = "../../docs/providers/aws.md"
+	calls  = "API calls and permissions"
+	extras = "Optional permissions"
 )
 
-// The policy allows what the table says that the calls need, and no more.
+// The policies allow what the tables say that the calls need, and no more.
 func TestPolicyIsTheLeast(t *testing.T) {
+	samePermissions(t, "Permissions", calls)
+	samePermissions(t, extras, extras)
+}
+
+func samePermissions(t *testing.T, policies, table string) {
+	t.Helper()
 	var policy struct {
 		Statement []struct{ Action any }
 	}
-	if err := json.Unmarshal([]byte(docpage.Read(t, page, "Permissions").Block("json")), &policy); err != nil {
+	if err := json.Unmarshal([]byte(docpage.Read(t, page, policies).Block("json")), &policy); err != nil {
 		t.Fatal(err)
 	}
 	var allowed []string
@@ -35,7 +42,7 @@ func TestPolicyIsTheLeast(t *testing.T) {
 			}
 		}
 	}
-	_, needed := docpage.Read(t, page, calls).Calls()
+	_, needed := docpage.Read(t, page, table).Calls()
 	docpage.Same(t, "permission", allowed, needed)
 }
 

@@ -29,7 +29,7 @@ func TestContract(t *testing.T) {
 		"prompt":  func(o *gcpfake.Options) { o.Conditions = gcpfake.Conditions{} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			drivertest.Run(t, harness(a, func(o *gcpfake.Options) { change(o); o.Permissions = role(t) }, name == "lagging"))
+			drivertest.Run(t, harness(a, func(o *gcpfake.Options) { change(o); o.Permissions = append(role(t), optionalPermissions(t)...) }, name == "lagging"))
 		})
 	}
 	t.Run("PowerOfASuspendedMachine", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { powerOfSuspended(t, a) }) })

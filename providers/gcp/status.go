@@ -49,6 +49,9 @@ func (p place) machine(inst *computepb.Instance) driver.Machine {
 		Kind:       labels[labelKind],
 		Type:       baseName(inst.GetMachineType()),
 	}
+	if m.Status.Down() {
+		m.Reason = inst.GetStatusMessage()
+	}
 	// A machine that somebody made after the pattern of ours has its labels, and not its
 	// name.
 	if id, err := identity.ParseID(m.RawID); err == nil && m.ProviderID == m.RawID {

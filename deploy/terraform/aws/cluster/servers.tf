@@ -80,7 +80,7 @@ resource "aws_iam_role_policy" "machines" {
         Effect = "Allow"
         Action = [
           "ec2:DescribeImages", "ec2:DescribeInstances", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes",
-          "ec2:DescribeNetworkInterfaces", "ec2:DescribeSpotPriceHistory", "ec2:DescribeSubnets",
+          "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets",
         ]
         Resource = "*"
       },
@@ -110,7 +110,7 @@ resource "aws_iam_role_policy" "machines" {
       {
         Sid       = "Ours"
         Effect    = "Allow"
-        Action    = ["ec2:RebootInstances", "ec2:StartInstances", "ec2:StopInstances", "ec2:TerminateInstances"]
+        Action    = "ec2:TerminateInstances"
         Resource  = "${local.ec2}:instance/*"
         Condition = { StringEquals = { "aws:ResourceTag/nstance:cluster-id" = var.cluster_id } }
       },
@@ -120,6 +120,67 @@ resource "aws_iam_role_policy" "machines" {
         Action    = "iam:PassRole"
         Resource  = var.agent_role_arn
         Condition = { StringEquals = { "iam:PassedToService" = "ec2.amazonaws.com" } }
+      },
+    ]
+  })
+}
+
+# What features allow that are not in use by default: see "Optional permissions" in
+# docs/providers/aws.md.
+resource "aws_iam_role_policy" "power" {
+  count = var.power ? 1 : 0
+
+  name = "power"
+  role = aws_iam_role.server.id
+
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect    = "Allow"
+      Action    = ["ec2:RebootInstances", "ec2:StartInstances", "ec2:StopInstances"]
+      Resource  = "${local.ec2}:instance/*"
+      Condition = { StringEquals = { "aws:ResourceTag/nstance:cluster-id" = var.cluster_id } }
+    }]
+  })
+}
+
+resource "aws_iam_role_policy" "spot_prices" {
+  count = var.spot_prices ? 1 : 0
+
+  name = "spot-prices"
+  role = aws_iam_role.server.id
+
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect   = "Allow"
+      Action   = "ec2:DescribeSpotPriceHistory"
+      Resource = "*"
+    }]
+  })
+}
+
+# Volumes that are encrypted with keys of the account's own: EC2 uses a key on behalf of
+# whoever launches.
+resource "aws_iam_role_policy" "volume_keys" {
+  count = length(var.volume_key_arns) > 0 ? 1 : 0
+
+  name = "volume-keys"
+  role = aws_iam_role.server.id
+
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Effect   = "Allow"
+        Action   = ["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncrypt*"]
+        Resource = var.volume_key_arns
+      },
+      {
+        Effect    = "Allow"
+        Action    = "kms:CreateGrant"
+        Resource  = var.volume_key_arns
+        Condition = { Bool = { "kms:GrantIsForAWSResource" = "true" } }
       },
     ]
   })

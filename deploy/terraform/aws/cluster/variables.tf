@@ -24,6 +24,24 @@ variable "old_versions_days" {
   default     = 30
 }
 
+variable "power" {
+  description = "Let servers start, stop and reboot machines of the cluster. Nothing does so by itself."
+  type        = bool
+  default     = false
+}
+
+variable "spot_prices" {
+  description = "Let servers read spot prices, which the list of instance types then shows."
+  type        = bool
+  default     = false
+}
+
+variable "volume_key_arns" {
+  description = "ARNs of customer-managed KMS keys that volumes of machines are encrypted with."
+  type        = list(string)
+  default     = []
+}
+
 variable "tags" {
   description = "Tags of everything that is made."
   type        = map(string)

@@ -21,7 +21,7 @@ resource "google_project_iam_custom_role" "server" {
   role_id     = var.role_id
   title       = "Nstance server"
   description = "What nstance-server-gcp needs of Compute Engine"
-  permissions = sort(concat(local.machines, local.balancers, local.leader))
+  permissions = sort(concat(local.machines, local.balancers, local.leader, var.power ? local.power : []))
 
   depends_on = [google_project_service.needed]
 }
@@ -33,14 +33,10 @@ locals {
     "compute.instances.delete",
     "compute.instances.get",
     "compute.instances.list",
-    "compute.instances.reset",
-    "compute.instances.resume",
     "compute.instances.setLabels",
     "compute.instances.setMetadata",
     "compute.instances.setServiceAccount",
     "compute.instances.setTags",
-    "compute.instances.start",
-    "compute.instances.stop",
     "compute.machineTypes.get",
     "compute.machineTypes.list",
     "compute.subnetworks.get",
@@ -61,4 +57,12 @@ locals {
   ]
 
   leader = ["compute.instances.updateNetworkInterface"]
+
+  # What nothing uses by default: see "Optional permissions" in docs/providers/gcp.md.
+  power = [
+    "compute.instances.reset",
+    "compute.instances.resume",
+    "compute.instances.start",
+    "compute.instances.stop",
+  ]
 }

@@ -8,3 +8,9 @@ variable "role_id" {
   type        = string
   default     = "nstanceServer"
 }
+
+variable "power" {
+  description = "Let servers start, stop, reset and resume machines. Nothing does so by itself."
+  type        = bool
+  default     = false
+}
