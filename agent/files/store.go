@@ -177,7 +177,7 @@ func (s *Store) empty() error {
 	if err != nil {
 		return fmt.Errorf("discard staged files: %w", err)
 	}
-	defer dir.Close()
+	defer func() { _ = dir.Close() }() // nothing was written
 	entries, err := fs.ReadDir(dir.FS(), ".")
 	if err != nil {
 		return fmt.Errorf("discard staged files: %w", err)

@@ -131,10 +131,11 @@ func (g *guard) note(ctx context.Context, method string, r *shard.Refusal, err e
 	}
 	source, missed := sourceOf(ctx), 0
 	if level <= slog.LevelInfo {
-		ok := false
-		if ok, missed = g.refusals.log(source); !ok {
+		logged, before := g.refusals.log(source)
+		if !logged {
 			return
 		}
+		missed = before
 	}
 	args := []any{"method", method, "code", r.Code.String(), "reason", r.Reason, "source", source, "error", err}
 	if missed > 0 {
