@@ -35,7 +35,7 @@ func (g *guest) Unsettled() string {
 		}
 	}
 	for _, node := range kube.All[*corev1.Node](g.api) {
-		if !instances[instanceOf(node.Name).String()] {
+		if !instances[instanceOf(node.Name).String()] && !unseen(node) {
 			return fmt.Sprintf("Node %s has no instance", node.Name)
 		}
 	}
@@ -53,6 +53,14 @@ func (g *guest) Unsettled() string {
 		return why
 	}
 	return g.unserved()
+}
+
+// unseen reports whether a Node is of an instance that came and went while no operator heard
+// of its shard. Nothing tells the operator that such a Node is one of its own: it has no label
+// and no annotation of the operator's, the shard has forgotten the instance, and the Node of
+// somebody else looks the same. Docs/kubernetes/install.md says who deletes it.
+func unseen(node *corev1.Node) bool {
+	return !works(node) && node.Labels[infrav1.LabelInstanceID] == "" && node.Annotations[infrav1.AnnotationCluster] == ""
 }
 
 // unequal says which pool and its group do not have the same size.
