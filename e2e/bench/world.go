@@ -148,6 +148,7 @@ func (s scene) prepare(ctx context.Context) (w *world, err error) {
 		Addresses: func() driver.Addresses { return driver.Addresses{} },
 		Metrics:   s.metrics,
 		Log:       quiet,
+		Unpaced:   true, // what the server can take is measured, not what it grants
 	}, shard.Static{Config: cfg})
 	return w, nil
 }

@@ -22,7 +22,7 @@ import (
 // young is how old a stranger's connection must be to be closed for a newcomer of the same
 // source: many machines behind one address may arrive at once, and each needs the time to
 // say who it is.
-const young = time.Second
+const young = 2 * time.Second
 
 // Limits are those of one listener; zero fields do not limit.
 type Limits struct {

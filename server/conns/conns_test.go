@@ -97,11 +97,11 @@ func TestS22_SilentStrangersOfOneSourceKeepNobodyOut(t *testing.T) {
 			t.Errorf("connection %d of five that came at once was closed", i)
 		}
 	}
-	s.now = s.now.Add(time.Second)
+	s.now = s.now.Add(2 * time.Second)
 	mine = append(mine, s.connect("10.0.0.1"))
 	for i, want := range []bool{false, false, false, true, true, true} {
 		if mine[i].open() != want {
-			t.Errorf("a second later: connection %d open: %t, want %t", i, !want, want)
+			t.Errorf("two seconds later: connection %d open: %t, want %t", i, !want, want)
 		}
 	}
 	if !other.open() || s.l.Open() != 4 || s.closed[conns.TooManyOfSource] != 3 {
@@ -113,7 +113,7 @@ func TestS22_SilentStrangersOfOneSourceKeepNobodyOut(t *testing.T) {
 func TestS22_AHostsManyAddressesAreOneSource(t *testing.T) {
 	s := newStage(t, conns.Limits{Total: 100, PerSource: 1})
 	a, b := s.connect("2001:db8::1"), s.connect("2001:db8:0:1::1")
-	s.now = s.now.Add(time.Second)
+	s.now = s.now.Add(2 * time.Second)
 	c := s.connect("2001:db8::2")
 	if a.open() || !b.open() || !c.open() {
 		t.Errorf("open: %t, %t, %t; want the first of the same network closed", a.open(), b.open(), c.open())

@@ -27,8 +27,13 @@ type pace struct {
 	reports, others, renewals *rate.Limiter
 }
 
-// newPace returns the pace of an agent that was told to report at an interval.
-func newPace(interval time.Duration) pace {
+// newPace returns the pace of an agent that was told to report at an interval; unpaced:
+// none at all.
+func newPace(interval time.Duration, unpaced bool) pace {
+	if unpaced {
+		free := rate.NewLimiter(rate.Inf, 0)
+		return pace{free, free, free}
+	}
 	reports := rate.Limit(reportsPerSecond)
 	if interval > 0 {
 		reports = max(reports, 2/rate.Limit(interval.Seconds()))

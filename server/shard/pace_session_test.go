@@ -80,7 +80,7 @@ func TestS22_RenewalsAreBounded(t *testing.T) {
 
 func TestPaceFollowsTheInterval(t *testing.T) {
 	for interval, want := range map[time.Duration]int{time.Minute: 2, 0: 2, time.Second: 2, 100 * time.Millisecond: 20} {
-		if got := newPace(interval).reports.Limit(); int(got+0.5) != want {
+		if got := newPace(interval, false).reports.Limit(); int(got+0.5) != want {
 			t.Errorf("interval %v: %v reports a second, want %d", interval, got, want)
 		}
 	}

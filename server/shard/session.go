@@ -95,7 +95,7 @@ func (r *Reign) AdmitAgent(peer identity.Peer) error {
 // grown hardly ever shrinks, and this one is kept for as long as the agent stays.
 func (r *Reign) Connect(peer *identity.Peer, stream AgentStream) error {
 	s := &session{r: r, id: peer.ID, serial: peer.Serial, expires: peer.NotAfter, stream: stream, done: make(chan struct{})}
-	s.pace = newPace(r.wanted.config().Server.HealthCheckInterval.Std())
+	s.pace = newPace(r.wanted.config().Server.HealthCheckInterval.Std(), r.opts.Unpaced)
 	go s.begin(peer)
 	<-s.done
 	return s.end()

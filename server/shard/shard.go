@@ -43,7 +43,7 @@ import (
 	"nstance.dev/server/userdata"
 )
 
-// Options are what a Shard needs of its process. All but the last five fields
+// Options are what a Shard needs of its process. All but the last six fields
 // are required.
 type Options struct {
 	Cluster  string
@@ -75,6 +75,9 @@ type Options struct {
 	Log    *slog.Logger                             // slog.Default
 	Now    func() time.Time                         // time.Now
 	NewID  func(prefix string) (identity.ID, error) // identity.NewID
+
+	// Unpaced takes an agent's messages as fast as they come: for measurements alone.
+	Unpaced bool
 
 	// Jitter places a pause within its range: uniform from 0 to below 1; rand.Float64.
 	// It is called by several goroutines at once.
