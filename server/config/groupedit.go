@@ -97,7 +97,7 @@ func (f *GroupFile) undo() {
 func (f *GroupFile) checkEdit() error {
 	for key := range f.before.entries {
 		if entry, ok := f.Group(key.Tenant, key.Group); ok {
-			if err := checkEntry(key, entry); err != nil {
+			if err := CheckEntry(key, entry); err != nil {
 				return err
 			}
 		}
@@ -114,8 +114,9 @@ func (f *GroupFile) checkEdit() error {
 	return nil
 }
 
-// checkEntry reads an entry as it would stand in the file.
-func checkEntry(key GroupKey, entry DynamicGroup) error {
+// CheckEntry says why an entry could not be read again where it would stand in the
+// file, as an [InvalidError].
+func CheckEntry(key GroupKey, entry DynamicGroup) error {
 	alone := &GroupFile{}
 	alone.Set(key.Tenant, key.Group, entry)
 	again, err := readBack(alone)

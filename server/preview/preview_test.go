@@ -36,6 +36,12 @@ func TestOf(t *testing.T) {
 			[]preview.Plan{{Key: web, Change: "removed", Deletes: 3}},
 		},
 		{
+			"a static group that leaves", preview.Group{
+				Before: group(func(g *config.EffectiveGroup) { g.Static = true }), After: group(nil), Actual: 3, Machines: three,
+			},
+			[]preview.Plan{{Key: web, Change: "changed", Causes: []string{"static"}, Unlocked: true}},
+		},
+		{
 			"a larger size", preview.Group{Before: group(nil), After: group(func(g *config.EffectiveGroup) { g.Size = 5 }), Actual: 3, Machines: three},
 			[]preview.Plan{{Key: web, Change: "changed", Creates: 2, Causes: []string{"size"}}},
 		},

@@ -209,7 +209,11 @@ func adopt(cfg *config.Config, file *config.GroupFile) (bool, error) {
 	changed := false
 	for _, id := range leaving(cfg, file) {
 		entry, _ := file.Group(id.Tenant, id.Name)
-		file.Set(id.Tenant, id.Name, config.Unlock(entry, file.Static[id.Tenant][id.Name].Group))
+		entry = config.Unlock(entry, file.Static[id.Tenant][id.Name].Group)
+		if config.CheckEntry(config.GroupKey{Tenant: id.Tenant, Group: id.Name}, entry) != nil {
+			entry.Unlocked = nil // args so deep that the copy of them, further down, can't be read
+		}
+		file.Set(id.Tenant, id.Name, entry)
 		changed = true
 	}
 	if relock(cfg, file) {

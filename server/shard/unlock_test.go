@@ -75,6 +75,25 @@ func TestS20_StaticGroupThatLeavesIsUnlocked(t *testing.T) {
 	}
 }
 
+// TestS24_UnlockedWithDeepArguments: what the configuration may have, the group file
+// can have, too.
+func TestS24_UnlockedWithDeepArguments(t *testing.T) {
+	deep := strings.Repeat("[", 58) + strings.Repeat("]", 58)
+	inWorld(t, worldOptions{Groups: `{"default": {"web": {"template": "plain", "size": 1, "args": {"k": ` + deep + `}}}}`}, func(t *testing.T, w *world) {
+		w.settle(time.Minute)
+		before := w.vms(web)
+		w.reconfigure(worldOptions{})
+		w.settle(time.Minute)
+		w.stop()
+		w.lead()
+		w.settle(time.Hour)
+		w.same(before)
+		if entry, ok := w.groupFile().Group("default", "web"); !ok || len(entry.Args) != 1 {
+			t.Errorf("the entry is %+v, %v", entry, ok)
+		}
+	})
+}
+
 // TestPlanSaysThatAGroupIsUnlocked, and an event does when it is.
 func TestPlanSaysThatAGroupIsUnlocked(t *testing.T) {
 	inWorld(t, leavings(staticWeb), func(t *testing.T, w *world) {
