@@ -29,10 +29,25 @@
 //
 // # Where it is made
 //
-// [choose] takes the node with the best of free memory and free processors. What
-// creates that are under way will use counts as used, and a node that could not be
-// reached, or had no room, is passed over for a while. Clones onto one storage wait for each
-// other, because the storage's lock does not wait for long.
+// [search] takes, of the nodes that have the memory, those with the fewest machines of the
+// same group, and of these [choose] the one with the best of free memory and free
+// processors. Free is what no guest that runs may take. What creates that are under way
+// will use counts as used, and a node that could not be reached, or had no room, is passed
+// over for a while. Clones onto one storage wait for each other, because the storage's
+// lock does not wait for long.
+//
+// # What it is made of
+//
+// A template's copy. Its first network device is moved to the subnet's bridge and keeps
+// what else the template says of it, such as the firewall. The argument Config passes
+// further options on, but for those that the server owns and for what reaches beyond the
+// machine. A call that makes disks is made against the configuration as it was read, so
+// that one which arrives twice makes them once.
+//
+// # How the cluster is reached
+//
+// By any of its nodes, see [endpoints]: a call that surely did not arrive goes to the next
+// one. [Driver.Check] tells a server that starts whether the token is accepted.
 //
 // # What it does not have
 //

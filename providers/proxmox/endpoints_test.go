@@ -26,6 +26,7 @@ type doors struct {
 	http.RoundTripper
 	mu    sync.Mutex
 	shut  map[string]string // how a node fails
+	only  string            // of calls whose path ends so; empty: of all
 	calls map[string]int
 	paths map[string]string // of the last call
 	// each is told of every call before it is made, counted from 1.
@@ -50,6 +51,9 @@ func (d *doors) RoundTrip(r *http.Request) (*http.Response, error) {
 		d.each(d.n)
 	}
 	how := d.shut[r.URL.Host]
+	if !strings.HasSuffix(r.URL.Path, d.only) {
+		how = ""
+	}
 	d.calls[r.URL.Host]++
 	d.paths[r.URL.Host] = r.URL.Path
 	d.mu.Unlock()
@@ -146,6 +150,36 @@ func TestF30_NodeOfTheAPIGoesAwayInACreate(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A call that counts each time is not sent to another node when its answer is lost.
+func TestF19_LostAnswerIsNotAskedForElsewhere(t *testing.T) {
+	for path, do := range map[string]func(*testing.T, *proxmox.Driver, driver.CreateRequest) error{
+		"/status/reset": func(t *testing.T, d *proxmox.Driver, req driver.CreateRequest) error {
+			return d.Power(t.Context(), driver.Ref{InstanceID: req.InstanceID}, driver.PowerCycle)
+		},
+		"/clone": func(t *testing.T, d *proxmox.Driver, _ driver.CreateRequest) error {
+			_, err := d.Create(t.Context(), requestFor(t, onLVM()))
+			return err
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cloud := proxmoxfake.New(quick)
+			defer cloud.Close()
+			nodes, req := newDoors(cloud), requestFor(t, onLVM())
+			d := openDoors(t, nodes)
+			made(t, d, req)
+			before := cloud.Gate.Count("POST /nodes/{node}/qemu/{vmid}" + path)
+			nodes.only = path
+			nodes.set("pve1:8006", breaks)
+			if err := do(t, d, req); driver.KindOf(err) != driver.Ambiguous || err == nil {
+				t.Errorf("%s: %v, want %s", path, err, driver.Ambiguous)
+			}
+			if n := cloud.Gate.Count("POST /nodes/{node}/qemu/{vmid}"+path) - before; n != 1 {
+				t.Errorf("%s arrived %d times, want once", path, n)
+			}
+		})
 	}
 }
 
