@@ -1,6 +1,7 @@
 package gcp
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 
 // forbiddenArgs are names that people may expect among the arguments, and that
 // the server sets itself.
-var forbiddenArgs = []string{"Name", "Zone", "MachineType", "InstanceType", "Subnetwork", "NetworkInterfaces", "UserData", "StartupScript", "RequestId"}
+var forbiddenArgs = []string{"Name", "Zone", "MachineType", "InstanceType", "Subnetwork", "UserData", "StartupScript", "RequestId"}
 
 // tenantArgs are the arguments that carry no rights and reach nothing but the machine
 // itself. All others name identities, networks, addresses, keys, images, policies, or
@@ -28,7 +29,8 @@ var tenantArgs = []string{
 	"ProvisioningModel", "ShieldedInstanceConfig",
 }
 
-// arguments are what the arguments of a template, by name, do to an instance.
+// arguments are what those arguments of a template do to an instance, by name, that
+// have a rule of their own. Others are fields of the API; see [draft.field].
 var arguments = map[string]func(*draft, any) error{
 	"SourceImage":       func(d *draft, v any) error { return setText(&d.disk.InitializeParams.SourceImage, v) },
 	"BootDisk":          setBootDisk,
@@ -41,24 +43,16 @@ var arguments = map[string]func(*draft, any) error{
 	"ProvisioningModel": setProvisioningModel,
 	"OnHostMaintenance": setOnHostMaintenance,
 	"AutomaticRestart":  func(d *draft, v any) error { return setBool(&d.Scheduling.AutomaticRestart, v) },
-	"MinCpuPlatform":    func(d *draft, v any) error { return setText(&d.MinCpuPlatform, v) },
-	"GuestAccelerators": func(d *draft, v any) error { return setMessages(&d.GuestAccelerators, v) },
-	"ResourcePolicies":  func(d *draft, v any) error { return setTexts(&d.ResourcePolicies, v) },
-	"CanIpForward":      func(d *draft, v any) error { return setBool(&d.CanIpForward, v) },
 	"StackType":         setStackType,
 	"AccessConfig":      setAccessConfig,
-	"ShieldedInstanceConfig": func(d *draft, v any) error {
-		d.ShieldedInstanceConfig = new(compute.ShieldedInstanceConfig)
-		return setMessage(d.ShieldedInstanceConfig, v)
-	},
-	"ConfidentialInstanceConfig": func(d *draft, v any) error {
-		d.ConfidentialInstanceConfig = new(compute.ConfidentialInstanceConfig)
-		return setMessage(d.ConfidentialInstanceConfig, v)
-	},
+	"Disks":             setDisks,
+	"NetworkInterfaces": setInterfaces,
 }
 
 // argumentNames are the names of what the args of a template may say, in order.
-func argumentNames() []string { return slices.Sorted(maps.Keys(arguments)) }
+func argumentNames() []string {
+	return slices.Sorted(slices.Values(append(fieldNames(), slices.Collect(maps.Keys(arguments))...)))
+}
 
 // draft is an instance on which arguments are at work: one boot disk, one
 // network interface.
@@ -83,14 +77,27 @@ func newDraft() *draft {
 // apply has every argument take effect, and reports all that are wrong.
 func (d *draft) apply(args map[string]any) error {
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(args)) {
-		if set, known := arguments[name]; !known {
-			errs = append(errs, fmt.Errorf("%s: %w", name, unknownArgument(name)))
-		} else if err := set(d, args[name]); err != nil {
+	names := slices.Sorted(maps.Keys(args))
+	slices.SortStableFunc(names, func(a, b string) int { // what describes an interface as a whole goes before its parts
+		return cmp.Compare(strings.Count(b, "NetworkInterfaces"), strings.Count(a, "NetworkInterfaces"))
+	})
+	for _, name := range names {
+		if err := d.set(name, args[name]); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
 	return errors.Join(append(errs, checkArgs(args))...)
+}
+
+// set has one argument take effect.
+func (d *draft) set(name string, value any) error {
+	if set, known := arguments[name]; known {
+		return set(d, value)
+	}
+	if m, f := d.field(name); f != nil {
+		return setField(m, f, value)
+	}
+	return unknownArgument(name)
 }
 
 // checkArgs says what is wrong with arguments taken together.
@@ -108,18 +115,18 @@ func checkArgs(args map[string]any) error {
 // checkArg says what is wrong with one argument of a template as it stands in a
 // configuration. What is made of templates is checked when it is rendered.
 func checkArg(name string, value any) error {
-	set, known := arguments[name]
-	switch {
-	case !known:
+	d := newDraft()
+	if _, f := d.field(name); f == nil && arguments[name] == nil {
 		return unknownArgument(name)
-	case templated(value):
+	}
+	if templated(value) {
 		return nil
 	}
-	return set(newDraft(), value)
+	return d.set(name, value)
 }
 
 func unknownArgument(name string) error {
-	for known := range arguments {
+	for _, known := range argumentNames() {
 		if strings.EqualFold(known, name) {
 			return fmt.Errorf("unknown argument; did you mean %s?", known)
 		}
@@ -200,7 +207,11 @@ func setMessage(into proto.Message, value any) error {
 	if _, ok := value.(map[string]any); !ok {
 		return fmt.Errorf("is %v, must be an object", value)
 	}
-	text, err := json.Marshal(smallInitials(value))
+	fitted, err := fitMessage(into.ProtoReflect().Descriptor(), smallInitials(value))
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(fitted)
 	if err != nil {
 		return err
 	}

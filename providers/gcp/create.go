@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	compute "cloud.google.com/go/compute/apiv1"
 	"cloud.google.com/go/compute/apiv1/computepb"
+	"google.golang.org/protobuf/proto"
 
 	"nstance.dev/server/driver"
 )
@@ -47,10 +50,7 @@ func (d *Driver) takeBack(ctx context.Context, req driver.CreateRequest) error {
 
 // create sends the call and says what came of it.
 func (d *Driver) create(ctx context.Context, req driver.CreateRequest, inst *computepb.Instance) (driver.Machine, error) {
-	begun, err := d.api.instances.Insert(ctx, &computepb.InsertInstanceRequest{
-		Project: d.project, Zone: d.zone, InstanceResource: inst,
-		RequestId: new(req.InstanceID.UUID().String()),
-	})
+	begun, err := d.insert(ctx, req, inst)
 	switch {
 	case err != nil && reasonOf(err) == reasonExists:
 		return d.adopt(ctx, req)
@@ -72,6 +72,41 @@ func (d *Driver) create(ctx context.Context, req driver.CreateRequest, inst *com
 		return d.promised(inst), nil // made just now, whatever a look at it says
 	}
 	return d.remember(ctx, req, inst, op, err)
+}
+
+// insert sends the call: without labels on the disks, if the role does not allow those.
+// They are for people, and a role from before they were set is no reason to make nothing.
+func (d *Driver) insert(ctx context.Context, req driver.CreateRequest, inst *computepb.Instance) (*compute.Operation, error) {
+	send := func(inst *computepb.Instance) (*compute.Operation, error) {
+		return d.api.instances.Insert(ctx, &computepb.InsertInstanceRequest{
+			Project: d.project, Zone: d.zone, InstanceResource: inst,
+			RequestId: new(req.InstanceID.UUID().String()),
+		})
+	}
+	if d.plainDisks.Load() {
+		return send(withoutDiskLabels(inst))
+	}
+	begun, err := send(inst)
+	if err == nil || kindOf(writes, err) != driver.Auth || !strings.Contains(err.Error(), diskLabels) {
+		return begun, err
+	}
+	if !d.plainDisks.Swap(true) {
+		d.opts.Log.WarnContext(ctx, "disks are made without labels, until the server is started again", "reason", "the role lacks "+diskLabels)
+	}
+	return send(withoutDiskLabels(inst))
+}
+
+// diskLabels is the permission that labels of disks need.
+const diskLabels = "compute.disks.setLabels"
+
+func withoutDiskLabels(inst *computepb.Instance) *computepb.Instance {
+	plain := proto.CloneOf(inst)
+	for _, disk := range plain.GetDisks() {
+		if disk.InitializeParams != nil {
+			disk.InitializeParams.Labels = nil
+		}
+	}
+	return plain
 }
 
 // remember says what became of a machine that an earlier call has made and that

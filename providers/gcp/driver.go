@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/compute/apiv1/computepb"
@@ -21,6 +22,8 @@ type Driver struct {
 	metadata *metadata.Client
 	ended    ended
 	types    typeCache
+	// plainDisks: the role does not allow labels of disks.
+	plainDisks atomic.Bool
 }
 
 // The contract that Driver keeps.

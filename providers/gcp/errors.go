@@ -134,7 +134,7 @@ func fail(op string, e effect, err error) error {
 func kindOf(e effect, err error) driver.Kind {
 	if answer := (*googleapi.Error)(nil); errors.As(err, &answer) {
 		if kind, known := reasons[reasonOf(err)]; known {
-			return kind
+			return ofPolicy(kind, answer.Message)
 		}
 		return kindOfStatus(answer.Code, e)
 	}
@@ -145,6 +145,16 @@ func kindOf(e effect, err error) driver.Kind {
 		return driver.Auth
 	}
 	return unanswered(e)
+}
+
+// ofPolicy tells a constraint of the organization from a condition that may pass: both
+// have one reason, and the text names the constraint; see
+// https://cloud.google.com/resource-manager/docs/organization-policy/org-policy-constraints.
+func ofPolicy(kind driver.Kind, message string) driver.Kind {
+	if kind == driver.Transient && (strings.Contains(message, "constraints/") || strings.HasPrefix(message, "Constraint ")) {
+		return driver.Invalid
+	}
+	return kind
 }
 
 // unsent reports whether the request certainly never left: there was no
@@ -238,7 +248,7 @@ func kindOfFailure(err *operationError) driver.Kind {
 	case kind == driver.Throttled:
 		return driver.Transient
 	}
-	return kind
+	return ofPolicy(kind, err.message)
 }
 
 // begin refuses a call that is given up before it begins.

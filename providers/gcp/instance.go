@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -46,6 +47,11 @@ func (p place) instance(req driver.CreateRequest) (*compute.Instance, error) {
 		d.Labels = map[string]string{}
 	}
 	maps.Copy(d.Labels, labelsOf(req))
+	for _, disk := range d.Disks {
+		if disk.InitializeParams != nil && disk.GetType() != "SCRATCH" {
+			disk.InitializeParams.Labels = maps.Clone(d.Labels)
+		}
+	}
 	if err := d.setUserData(req.UserData); err != nil {
 		return nil, err
 	}
@@ -54,8 +60,10 @@ func (p place) instance(req driver.CreateRequest) (*compute.Instance, error) {
 
 // locate makes the zone's resources of bare names.
 func (p place) locate(d *draft) {
-	if t := d.disk.InitializeParams.DiskType; t != nil {
-		d.disk.InitializeParams.DiskType = new(p.zonal("diskTypes", *t))
+	for _, disk := range d.Disks {
+		if t := disk.GetInitializeParams().GetDiskType(); t != "" {
+			disk.InitializeParams.DiskType = new(p.zonal("diskTypes", t))
+		}
 	}
 	for _, a := range d.GuestAccelerators {
 		if a.AcceleratorType != nil {
@@ -69,19 +77,28 @@ func (d *draft) mayBeTakenBack() bool {
 	return d.Scheduling.GetProvisioningModel() == "SPOT" || d.Scheduling.GetPreemptible()
 }
 
-// completeScheduling gives a machine that the cloud may take back what such a
-// machine needs, unless the arguments say otherwise.
+// completeScheduling gives a machine that the cloud may take back, and one that it cannot
+// move, what such a machine needs, unless the arguments say otherwise.
 func (d *draft) completeScheduling() {
 	s := d.Scheduling
-	if d.mayBeTakenBack() {
-		if s.OnHostMaintenance == nil {
-			s.OnHostMaintenance = new("TERMINATE")
-		}
-		if s.AutomaticRestart == nil {
-			s.AutomaticRestart = new(false)
-		}
+	if s.OnHostMaintenance == nil && (d.mayBeTakenBack() || d.cannotMove()) {
+		s.OnHostMaintenance = new("TERMINATE")
+	}
+	if s.AutomaticRestart == nil && d.mayBeTakenBack() {
+		s.AutomaticRestart = new(false)
 	}
 }
+
+// cannotMove says whether the machine has accelerators, with which the cloud cannot move
+// it to another host while it runs: attached ones, or those of its type; see
+// https://cloud.google.com/compute/docs/gpus/gpu-host-maintenance.
+func (d *draft) cannotMove() bool {
+	family, _, _ := strings.Cut(baseName(d.GetMachineType()), "-")
+	return len(d.GuestAccelerators) > 0 || acceleratorFamily.MatchString(family)
+}
+
+// acceleratorFamily are the machine families that come with GPUs or TPUs.
+var acceleratorFamily = regexp.MustCompile(`^(a[2-9]|g[2-9]|ct\w+|tpu\w*)$`)
 
 // cloudInit is how user data begins that cloud-init reads rather than runs; see
 // https://cloudinit.readthedocs.io/en/latest/explanation/format.html.

@@ -86,6 +86,43 @@ func TestInstance(t *testing.T) {
 			i.ShieldedInstanceConfig = &compute.ShieldedInstanceConfig{EnableSecureBoot: new(true)}
 			i.ConfidentialInstanceConfig = &compute.ConfidentialInstanceConfig{ConfidentialInstanceType: new("SEV")}
 			i.ResourcePolicies = []string{"r"}
+			i.Scheduling = &compute.Scheduling{OnHostMaintenance: new("TERMINATE")}
+		}},
+		"a type with accelerators": {change: func(r *driver.CreateRequest) { r.InstanceType = "g2-standard-4" }, want: func(i *compute.Instance) {
+			i.MachineType = new("projects/nstance-fake/zones/europe-west1-b/machineTypes/g2-standard-4")
+			i.Scheduling = &compute.Scheduling{OnHostMaintenance: new("TERMINATE")}
+		}},
+		"more disks": {args: `{"Disks": [{"InitializeParams": {"DiskSizeGb": "100", "DiskType": "hyperdisk-balanced", "ProvisionedIops": 6000}}, {"Type": "SCRATCH", "Interface": "NVME", "AutoDelete": "true", "InitializeParams": {"DiskType": "local-ssd"}}]}`, want: func(i *compute.Instance) {
+			i.Disks = append(i.Disks,
+				&compute.AttachedDisk{AutoDelete: new(true), InitializeParams: &compute.AttachedDiskInitializeParams{
+					DiskSizeGb: new(int64(100)), ProvisionedIops: new(int64(6000)),
+					DiskType: new("projects/nstance-fake/zones/europe-west1-b/diskTypes/hyperdisk-balanced")}},
+				&compute.AttachedDisk{Type: new("SCRATCH"), Interface: new("NVME"), AutoDelete: new(true), InitializeParams: &compute.AttachedDiskInitializeParams{
+					DiskType: new("projects/nstance-fake/zones/europe-west1-b/diskTypes/local-ssd")}})
+		}},
+		"fields of the instance": {args: `{"ReservationAffinity": {"ConsumeReservationType": "SPECIFIC_RESERVATION", "Key": "compute.googleapis.com/reservation-name", "Values": ["r"]},
+			"AdvancedMachineFeatures": {"EnableNestedVirtualization": "true", "ThreadsPerCore": 1}, "NetworkPerformanceConfig": {"TotalEgressBandwidthTier": "TIER_1"},
+			"Params": {"ResourceManagerTags": {"tagKeys/1": "tagValues/2"}}}`, want: func(i *compute.Instance) {
+			i.ReservationAffinity = &compute.ReservationAffinity{
+				ConsumeReservationType: new("SPECIFIC_RESERVATION"), Key: new("compute.googleapis.com/reservation-name"), Values: []string{"r"}}
+			i.AdvancedMachineFeatures = &compute.AdvancedMachineFeatures{EnableNestedVirtualization: new(true), ThreadsPerCore: new(int32(1))}
+			i.NetworkPerformanceConfig = &compute.NetworkPerformanceConfig{TotalEgressBandwidthTier: new("TIER_1")}
+			i.Params = &compute.InstanceParams{ResourceManagerTags: map[string]string{"tagKeys/1": "tagValues/2"}}
+		}},
+		"fields of its scheduling": {args: `{"NodeAffinities": [{"Key": "team", "Operator": "IN", "Values": ["a"]}], "MaxRunDuration": {"Seconds": 3600}, "InstanceTerminationAction": "DELETE"}`, want: func(i *compute.Instance) {
+			i.Scheduling = &compute.Scheduling{
+				NodeAffinities: []*compute.SchedulingNodeAffinity{{Key: new("team"), Operator: new("IN"), Values: []string{"a"}}},
+				MaxRunDuration: &compute.Duration{Seconds: new(int64(3600))}, InstanceTerminationAction: new("DELETE"),
+			}
+		}},
+		"fields of its interface": {args: `{"AliasIpRanges": [{"IpCidrRange": "/24", "SubnetworkRangeName": "pods"}], "NicType": "GVNIC"}`, want: func(i *compute.Instance) {
+			i.NetworkInterfaces[0].AliasIpRanges = []*compute.AliasIpRange{{IpCidrRange: new("/24"), SubnetworkRangeName: new("pods")}}
+			i.NetworkInterfaces[0].NicType = new("GVNIC")
+		}},
+		"two interfaces": {args: `{"AccessConfig": {}, "NetworkInterfaces": [{"NicType": "GVNIC"}, {"Subnetwork": "regions/europe-west1/subnetworks/storage"}]}`, want: func(i *compute.Instance) {
+			i.NetworkInterfaces[0].NicType = new("GVNIC")
+			i.NetworkInterfaces[0].AccessConfigs = []*compute.AccessConfig{{Type: new("ONE_TO_ONE_NAT")}}
+			i.NetworkInterfaces = append(i.NetworkInterfaces, &compute.NetworkInterface{Subnetwork: new("regions/europe-west1/subnetworks/storage")})
 		}},
 		"a script": {change: func(r *driver.CreateRequest) { r.UserData = []byte("#!/bin/sh\n") }, want: func(i *compute.Instance) {
 			i.Metadata = &compute.Metadata{Items: []*compute.Items{{Key: new("startup-script"), Value: new("#!/bin/sh\n")}}}
@@ -117,6 +154,11 @@ func TestInstance(t *testing.T) {
 			want := instanceFrom(t, bare)
 			if tt.want != nil {
 				tt.want(want)
+			}
+			for _, disk := range want.Disks {
+				if disk.GetType() != "SCRATCH" {
+					disk.InitializeParams.Labels = want.Labels
+				}
 			}
 			got, err := here.instance(req)
 			if err != nil {
@@ -172,6 +214,13 @@ func TestCheckArg(t *testing.T) {
 		"no boot disk":        {"BootDisk", map[string]any{"Size": 5}, "Size: unknown"},
 		"no size":             {"BootDisk", map[string]any{"SizeGb": 0}, "SizeGb: is 0"},
 		"no account":          {"ServiceAccount", "me", "e-mail"},
+		"what the cloud says": {"Status", "RUNNING", "unknown argument"},
+		"what would keep it":  {"DeletionProtection", true, "unknown argument"},
+		"a second boot disk":  {"Disks", []any{map[string]any{"boot": true}}, "[0].boot: is true"},
+		"somebody's disk":     {"Disks", []any{map[string]any{"source": "zones/z/disks/d"}}, "[0].source: "},
+		"the group's subnet":  {"NetworkInterfaces", []any{map[string]any{"Subnetwork": "x"}}, "[0].subnetwork: is set by the server"},
+		"no subnet":           {"NetworkInterfaces", []any{map[string]any{}, map[string]any{}}, "[1].subnetwork: missing"},
+		"no flag in depth":    {"AdvancedMachineFeatures", map[string]any{"EnableNestedVirtualization": "perhaps"}, "must be true or false"},
 		"a template":          {"ProvisioningModel", "{{ .Vars.model }}", ""},
 		"a template in depth": {"BootDisk", map[string]any{"SizeGb": "{{ .Vars.size }}"}, ""},
 	} {

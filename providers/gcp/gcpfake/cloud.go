@@ -92,6 +92,8 @@ type Cloud struct {
 	requests   map[string]*operation // by requestId
 	room       map[place]int         // machines of a type that still fit into a zone
 	hidden     bool                  // listings show no machine
+	constraint string                // of the organization, which forbids new machines; "": none does
+	failing    string                // the code with which the operation of the next create ends; "": none
 	tokens     map[string]time.Time  // and when they end
 	used       map[string]bool       // permissions that calls took
 	groups     map[place]*group

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -40,6 +41,10 @@ func (c *Cloud) insertInstance(about call, in *computepb.InsertInstanceRequest) 
 		return nil, badRequest("This fake has neither instance templates nor machine images")
 	}
 	return c.once(in.GetRequestId(), func() (*operation, error) {
+		if c.constraint != "" {
+			return nil, &apiError{http.StatusPreconditionFailed, "conditionNotMet",
+				"Constraint " + c.constraint + " violated for project " + c.opts.Project + ".", ""}
+		}
 		i, err := c.checked(in.GetZone(), in.GetInstanceResource())
 		if err != nil {
 			return nil, err
@@ -67,6 +72,10 @@ func (c *Cloud) settleIn(i *instance, op *operation, full bool) {
 // place finds room for a machine: in its zone, in the quota and in its subnet, in this
 // order. What it lacks shows when the operation ends.
 func (c *Cloud) place(i *instance, full bool) *failure {
+	if code := c.failing; code != "" {
+		c.failing = ""
+		return &failure{http.StatusTooManyRequests, code, "Quota exceeded for quota metric 'Queries' and limit 'Queries per minute'."}
+	}
 	if full || c.isFull(i) {
 		return c.outOfRoom(i.zone)
 	}

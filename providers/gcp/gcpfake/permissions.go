@@ -61,6 +61,9 @@ func needed(op string, in proto.Message) []string {
 		"compute.instances.setTags":           len(m.GetTags().GetItems()) > 0,
 		"compute.instances.setServiceAccount": len(m.GetServiceAccounts()) > 0,
 		"iam.serviceAccounts.actAs":           len(m.GetServiceAccounts()) > 0,
+		"compute.disks.setLabels": slices.ContainsFunc(m.GetDisks(), func(d *computepb.AttachedDisk) bool {
+			return len(d.GetInitializeParams().GetLabels()) > 0
+		}),
 		"compute.subnetworks.useExternalIp": slices.ContainsFunc(m.GetNetworkInterfaces(), func(n *computepb.NetworkInterface) bool {
 			return len(n.GetAccessConfigs()) > 0
 		}),

@@ -106,6 +106,7 @@ func (c *Cloud) Kill(name string) bool {
 		}
 		c.turn(i, nil)
 		c.halt(i)
+		i.pb.StatusMessage = new("Instance terminated by guest OS shutdown.")
 		c.rest(i, terminated)
 		return true
 	})
@@ -142,6 +143,7 @@ func (c *Cloud) Interrupt(name string) bool {
 // preempt announces a machine's end, and brings it after the notice.
 func (c *Cloud) preempt(i *instance) {
 	i.preempted = true
+	i.pb.StatusMessage = new("Instance was preempted.")
 	c.notify()
 	c.then(i, c.opts.Notice, func() {
 		op := c.begin("zones/"+i.zone, "compute.instances.preempted", i.below(), i.pb.GetId())
@@ -198,6 +200,20 @@ func (c *Cloud) Plant(zone, name string, labels map[string]string) error {
 	c.take(i, 1)
 	c.set(i, running)
 	return nil
+}
+
+// Forbid has a constraint of the organization forbid new machines; "" takes it away.
+func (c *Cloud) Forbid(constraint string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.constraint = constraint
+}
+
+// Fail has the operation of the next create end with this code; "" takes that back.
+func (c *Cloud) Fail(code string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failing = code
 }
 
 // Hide has listings show no machine, without an error, or ends that. Who names a machine

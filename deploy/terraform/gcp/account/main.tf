@@ -29,6 +29,7 @@ resource "google_project_iam_custom_role" "server" {
 locals {
   machines = [
     "compute.disks.create",
+    "compute.disks.setLabels",
     "compute.instances.create",
     "compute.instances.delete",
     "compute.instances.get",
