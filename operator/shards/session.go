@@ -40,7 +40,10 @@ const (
 
 // Abilities are those of a server, by the names of GetServerInfo, that the operator relies
 // on. An older server ignores the fields that they stand for and does something else.
-var Abilities = []string{"coordinated-drain", "decrement-size", "expected-etag", "group-capacity", "group-manager", "instance-list"}
+var Abilities = []string{ClearFields, "coordinated-drain", "decrement-size", "expected-etag", "group-capacity", "group-manager", "instance-list"}
+
+// ClearFields is the ability to set fields of a group back to what the template says.
+const ClearFields = "clear-fields"
 
 // unnamed are the abilities that a server does not name, nil for one that names nothing
 // about itself.

@@ -68,6 +68,7 @@ type GroupChange struct {
 	Vars          map[string]string // not nil: replaces all that the API had set
 	Args          map[string]any    // not nil: replaces all that the API had set
 	LoadBalancers []string          // not nil: replaces all that the API had set
+	Clear         []string          // fields that the API had set and is to have set no more: ClearableFields
 	Manager       string            // who asks; empty asks for nobody
 	Takeover      bool              // let Manager take the group from another
 }

@@ -111,6 +111,11 @@ func checkShape(change GroupChange) error {
 			return &InvalidError{Field: "instance_type", Msg: "too long, or with characters that can't be printed"}
 		}
 	}
+	for _, field := range change.Clear {
+		if !slices.Contains(ClearableFields, field) {
+			return &InvalidError{Field: "clear", Msg: fmt.Sprintf("%s must be one of %s", shorten(field), strings.Join(ClearableFields, ", "))}
+		}
+	}
 	if slices.Contains(change.InstanceTypes, "") {
 		return &InvalidError{Field: "instance_types", Msg: "an empty type"}
 	}
@@ -154,6 +159,7 @@ func cleanText(s string) bool {
 // apply gives the entry with the change in it. Of a static group only what is
 // not locked is stored.
 func (change GroupChange) apply(entry DynamicGroup, isStatic bool) DynamicGroup {
+	entry = change.clear(entry, isStatic)
 	if change.Size != nil {
 		size := *change.Size
 		entry.Size = &size
@@ -184,6 +190,24 @@ func (change GroupChange) apply(entry DynamicGroup, isStatic bool) DynamicGroup 
 	}
 	if change.LoadBalancers != nil {
 		entry.LoadBalancers = slices.Clone(change.LoadBalancers)
+	}
+	return entry
+}
+
+// ClearableFields are the names of [GroupChange].Clear.
+var ClearableFields = []string{"instance_type", "instance_types", "subnet_pool"}
+
+// clear gives the entry without the fields that are to be set no more.
+func (change GroupChange) clear(entry DynamicGroup, isStatic bool) DynamicGroup {
+	for _, field := range change.Clear {
+		switch field {
+		case "instance_type", "instance_types":
+			entry.InstanceType, entry.InstanceTypes = "", nil
+		case "subnet_pool":
+			if !isStatic {
+				entry.SubnetPool = ""
+			}
+		}
 	}
 	return entry
 }

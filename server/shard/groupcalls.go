@@ -106,7 +106,7 @@ func groupChangeOf(req *nstancev1.UpsertGroupRequest) config.GroupChange {
 	c := req.GetConfig()
 	change := config.GroupChange{
 		Template: c.GetTemplate(), InstanceType: c.GetInstanceType(), InstanceTypes: c.GetInstanceTypes().GetValues(),
-		SubnetPool: c.GetSubnetPool(), Manager: req.Manager, Takeover: req.Takeover,
+		SubnetPool: c.GetSubnetPool(), Clear: c.GetClear(), Manager: req.Manager, Takeover: req.Takeover,
 	}
 	if c != nil && c.Size != nil {
 		size := int(*c.Size)

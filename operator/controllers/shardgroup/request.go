@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"nstance.dev/operator/distribution"
+	"nstance.dev/operator/shards"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -14,6 +15,8 @@ import (
 const (
 	fieldVars          = "vars"
 	fieldLoadBalancers = "loadBalancers"
+	fieldInstanceType  = "instanceType"
+	fieldSubnets       = "subnets"
 )
 
 // request is what the shard is told. What the spec does not say is left out, so that the
@@ -25,6 +28,9 @@ func (p part) request(static bool) *nstancev1.UpsertGroupRequest {
 	config := &nstancev1.GroupConfig{Size: &size}
 	if spec.InstanceType != "" {
 		config.InstanceType = &spec.InstanceType
+	}
+	if p.clears() {
+		config.Clear = p.removed(static)
 	}
 	if len(spec.Vars) > 0 || p.told(fieldVars) {
 		config.Vars = &nstancev1.StringMap{Values: maps.Clone(spec.Vars)}
@@ -47,13 +53,43 @@ func (p part) request(static bool) *nstancev1.UpsertGroupRequest {
 	return request
 }
 
+// removed names the fields, as a server does, that it was told by us before and that the spec
+// says no more.
+func (p part) removed(static bool) []string {
+	var fields []string
+	if p.object.Spec.InstanceType == "" && p.told(fieldInstanceType) {
+		fields = append(fields, "instance_type")
+	}
+	if p.object.Spec.Subnets == "" && p.told(fieldSubnets) && !static {
+		fields = append(fields, "subnet_pool")
+	}
+	return fields
+}
+
+// clears is whether the server can set fields back. One that cannot keeps what it was told.
+func (p part) clears() bool { return !slices.Contains(p.shard.Missing, shards.ClearFields) }
+
+// stuck names the fields of the server that cannot be set back; empty: none.
+func (p part) stuck() []string {
+	if p.clears() {
+		return nil
+	}
+	return p.removed(p.static())
+}
+
 func (p part) told(field string) bool { return slices.Contains(p.object.Status.Sent, field) }
 
 // sent names the optional fields that a request says something in.
 func sent(config *nstancev1.GroupConfig) []string {
 	var fields []string
+	if config.GetInstanceType() != "" {
+		fields = append(fields, fieldInstanceType)
+	}
 	if config.GetLoadBalancers() != nil && len(config.GetLoadBalancers().GetValues()) > 0 {
 		fields = append(fields, fieldLoadBalancers)
+	}
+	if config.GetSubnetPool() != "" {
+		fields = append(fields, fieldSubnets)
 	}
 	if config.GetVars() != nil && len(config.GetVars().GetValues()) > 0 {
 		fields = append(fields, fieldVars)
@@ -115,7 +151,7 @@ func (p part) drifted() bool {
 		return true
 	}
 	config := p.request(p.static()).GetConfig()
-	return config.Template != nil && config.GetTemplate() != p.group.GetTemplate() ||
+	return len(config.GetClear()) > 0 || config.Template != nil && config.GetTemplate() != p.group.GetTemplate() ||
 		config.SubnetPool != nil && config.GetSubnetPool() != p.group.GetSubnetPool() ||
 		config.InstanceType != nil && config.GetInstanceType() != p.instanceType() ||
 		config.Vars != nil && !p.hasVars(config.GetVars().GetValues()) ||

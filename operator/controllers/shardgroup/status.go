@@ -2,6 +2,8 @@ package shardgroup
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,10 +42,13 @@ func status(p part, o outcome, now time.Time) infrav1.NstanceShardGroupStatus {
 	}
 	describe(&next, p.group)
 	if o.request != nil {
-		next.ObservedGeneration, next.Sent = p.object.Generation, sent(o.request.GetConfig())
+		next.ObservedGeneration, next.Sent = p.object.Generation, p.sentNow(o.request.GetConfig())
 		if o.action == repair {
 			next.Repairs = append(next.Repairs, metav1.NewTime(now))
 		}
+	}
+	if o.request == nil && old.ObservedGeneration == p.object.Generation && old.ObservedGeneration != 0 {
+		next.Sent = slices.Compact(slices.Sorted(slices.Values(slices.Concat(old.Sent, sent(p.request(p.static()).GetConfig()))))) // an earlier version noted fewer
 	}
 	if o.failure != nil && o.failure.Class == shards.Locked {
 		next.IsStatic = true
@@ -67,6 +72,20 @@ func (p part) pausedCondition() metav1.Condition {
 		return conditions.True(infrav1.ConditionPaused, infrav1.ReasonPaused, "the cluster or this group is paused")
 	}
 	return conditions.False(infrav1.ConditionPaused, infrav1.ReasonNotPaused, "")
+}
+
+// sentNow are the fields that the server was told, those included that it cannot set back.
+func (p part) sentNow(config *nstancev1.GroupConfig) []string {
+	fields := sent(config)
+	for _, field := range p.object.Status.Sent {
+		kept := field == fieldInstanceType && slices.Contains(p.stuck(), "instance_type") ||
+			field == fieldSubnets && (slices.Contains(p.stuck(), "subnet_pool") || p.static())
+		if kept && !slices.Contains(fields, field) {
+			fields = append(fields, field)
+		}
+	}
+	slices.Sort(fields)
+	return fields
 }
 
 // describe takes over what the shard says of its group.
@@ -161,6 +180,10 @@ func (p part) instancesSynced() metav1.Condition {
 func (p part) configValid(o outcome, next infrav1.NstanceShardGroupStatus) metav1.Condition {
 	const valid = infrav1.ConditionConfigValid
 	accepted := conditions.True(valid, infrav1.ReasonAccepted, "")
+	if stuck := p.stuck(); len(stuck) > 0 {
+		accepted = conditions.True(valid, infrav1.ReasonFieldsKept, fmt.Sprintf(
+			"the server keeps %s, because its version cannot set fields back: upgrade it, or set the value that is wanted", strings.Join(stuck, ", ")))
+	}
 	old := p.condition(valid)
 	switch {
 	case o.action == yield:

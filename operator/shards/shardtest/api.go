@@ -111,6 +111,14 @@ func merge(g *nstancev1.GroupStatus, c *nstancev1.GroupConfig) {
 	if g.GetDynamic() == nil {
 		g.Dynamic = &nstancev1.GroupConfig{}
 	}
+	for _, field := range c.GetClear() {
+		switch field {
+		case "instance_type":
+			g.InstanceType, g.Dynamic.InstanceType = "small", nil
+		case "subnet_pool":
+			g.SubnetPool, g.Dynamic.SubnetPool = "workers", nil
+		}
+	}
 	if c.Size != nil {
 		g.Size, g.Dynamic.Size = c.GetSize(), c.Size
 	}

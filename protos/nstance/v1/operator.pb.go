@@ -643,6 +643,11 @@ type GroupConfig struct {
 	InstanceTypes *StringList `protobuf:"bytes,7,opt,name=instance_types,json=instanceTypes,proto3" json:"instance_types,omitempty"`
 	// Load balancer keys that the instances are registered with.
 	LoadBalancers *StringList `protobuf:"bytes,8,opt,name=load_balancers,json=loadBalancers,proto3" json:"load_balancers,omitempty"`
+	// Fields that fall back to what the server's configuration and the template say, before
+	// the others are set: `instance_type` (with `instance_types`) and `subnet_pool`. To leave
+	// a field out keeps what the API has set. Feature `clear-fields`; of a static group
+	// `subnet_pool` is nothing to clear.
+	Clear         []string `protobuf:"bytes,9,rep,name=clear,proto3" json:"clear,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -729,6 +734,13 @@ func (x *GroupConfig) GetInstanceTypes() *StringList {
 func (x *GroupConfig) GetLoadBalancers() *StringList {
 	if x != nil {
 		return x.LoadBalancers
+	}
+	return nil
+}
+
+func (x *GroupConfig) GetClear() []string {
+	if x != nil {
+		return x.Clear
 	}
 	return nil
 }
@@ -3855,7 +3867,7 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\adeletes\x18\a \x01(\x05R\adeletes\x12\x16\n" +
 	"\x06causes\x18\b \x03(\tR\x06causes\"E\n" +
 	"\x12ListGroupsResponse\x12/\n" +
-	"\x06groups\x18\x01 \x03(\v2\x17.nstance.v1.GroupStatusR\x06groups\"\xa3\x03\n" +
+	"\x06groups\x18\x01 \x03(\v2\x17.nstance.v1.GroupStatusR\x06groups\"\xb9\x03\n" +
 	"\vGroupConfig\x12\x1f\n" +
 	"\btemplate\x18\x01 \x01(\tH\x00R\btemplate\x88\x01\x01\x12\x17\n" +
 	"\x04size\x18\x02 \x01(\x05H\x01R\x04size\x88\x01\x01\x12(\n" +
@@ -3865,7 +3877,8 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x04vars\x18\x05 \x01(\v2\x15.nstance.v1.StringMapR\x04vars\x12)\n" +
 	"\x04args\x18\x06 \x01(\v2\x15.nstance.v1.StringMapR\x04args\x12=\n" +
 	"\x0einstance_types\x18\a \x01(\v2\x16.nstance.v1.StringListR\rinstanceTypes\x12=\n" +
-	"\x0eload_balancers\x18\b \x01(\v2\x16.nstance.v1.StringListR\rloadBalancersB\v\n" +
+	"\x0eload_balancers\x18\b \x01(\v2\x16.nstance.v1.StringListR\rloadBalancers\x12\x14\n" +
+	"\x05clear\x18\t \x03(\tR\x05clearB\v\n" +
 	"\t_templateB\a\n" +
 	"\x05_sizeB\x10\n" +
 	"\x0e_instance_typeB\x0e\n" +

@@ -151,6 +151,7 @@ const (
 	ReasonDraining         = "Draining"
 	ReasonDrained          = "Drained"
 	ReasonStaticGroup      = "StaticGroup"
+	ReasonFieldsKept       = "FieldsKept"
 	ReasonTooManyReplicas  = "TooManyReplicas"
 	ReasonNodeUncertain    = "NodeUncertain"
 	ReasonDeleting         = "Deleting"
