@@ -66,7 +66,7 @@ dev: build-local ## Run a shard of three machines on this box, until interrupted
 # cache, so they always run. Not so these, which are all in one process.
 INPROCESS := ./e2e/sim ./e2e/bench
 # These run many processes, so one package after another.
-PROCESSES := ./e2e/box ./e2e/docs ./e2e/shards
+PROCESSES := ./e2e/box ./e2e/configs ./e2e/docs ./e2e/shards
 
 .PHONY: test
 test: build ## Run all tests with the race detector
@@ -164,6 +164,10 @@ sim-operator: ## Simulate shards with an operator for SIMTIME (1m) from seed FIR
 .PHONY: sim-long
 sim-long: ## Simulate shards for an hour, with seeds of the day
 	go test -timeout 90m -count=1 -v ./e2e/sim -run 'TestSim$$' -for 1h -keep-on -first $$(date +%Y%m%d)0000
+
+.PHONY: test-configs
+test-configs: build-local ## Make 20,000 random configurations from seed FIRST (1) on: each that validates must lead
+	go test -timeout 60m -count=1 -v ./e2e/configs -configs 20000 -processes 50 -first $(FIRST)
 
 .PHONY: sim-mistakes
 sim-mistakes: ## Demand that the simulator finds each seeded mistake

@@ -83,6 +83,11 @@ func (c *checker) provider(path jsonc.Path) {
 		c.add(kind, "this server is built for "+c.opts.Rules.Kind, "start nstance-server-"+programOf(p.Kind)+" for this shard")
 	}
 	c.required(path.Key("zone"), p.Zone, "name the zone; on proxmox and local any label")
+	for _, label := range []struct{ name, value string }{{"region", p.Region}, {"zone", p.Zone}} {
+		if !cleanText(label.value) {
+			c.add(path.Key(label.name), quoted(label.value)+" has characters that do not show", "write it in letters, digits and -")
+		}
+	}
 	c.options(path.Key("options"), p.Options)
 	limits := path.Key("limits")
 	for _, b := range []struct {

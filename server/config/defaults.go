@@ -110,6 +110,7 @@ func SecretsPrefix(provider, cluster string) string {
 }
 
 func (s *Secrets) complete(cluster string) {
+	setDefault(&s.Provider, SecretsObjectStorage)
 	setDefault(&s.Prefix, SecretsPrefix(s.Provider, cluster))
 	if s.EncryptionKey != nil {
 		s.EncryptionKey.complete()

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -22,12 +23,9 @@ func many(kind string, n int) []byte {
 	}[kind]
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, strings.Replace(member, "%[1]d", "%[1]d", 1)+",\n", i)
+		b.WriteString(strings.ReplaceAll(member, "%[1]d", strconv.Itoa(i)) + ",\n")
 	}
 	list := b.String()
-	if !strings.Contains(member, "%[1]d") {
-		list = strings.Repeat(member+",\n", n)
-	}
 	in := func(place string) string {
 		if strings.Contains(kind, place) {
 			return list

@@ -117,12 +117,13 @@ func TestF50_MessagesSayWhatIsWrong(t *testing.T) {
 			t.Errorf("%.60s: %v\nwant %s", tt.to, err, tt.want)
 		}
 	}
+	_, others, _ := strings.Cut(shop, `"load_balancers": {`)
 	for name, tt := range map[string]struct{ text, want string }{
 		"an empty document":       {" \n", "f:1:1: the document is empty; write an object: { … }"},
 		"lone carriage returns":   {"{ // a comment\r\"server\": {}\r}", "f:1:15: lines end with a carriage return alone; save the document with line feeds at the ends of lines"},
 		"null":                    {"null", "f:1:1: null is not a value; write an object: { … }"},
 		"a section of wrong type": {strings.Replace(shop, `"load_balancers": {`, `"tenants": 1, "load_balancers": {`, 1), "f:9:14: tenants: expected an object, found a number; write it in braces: { … }"},
-		"no server":               {`{"server": [], ` + shop[strings.Index(shop, `"load_balancers": {`):], "f:1:12: server: expected an object, found a list; write it in braces: { … }"},
+		"no server":               {`{"server": [], "load_balancers": {` + others, "f:1:12: server: expected an object, found a list; write it in braces: { … }"},
 	} {
 		if _, err := Load("f", []byte(tt.text), LoadOptions{}); err == nil || err.Error() != tt.want {
 			t.Errorf("%s: %v\nwant %s", name, err, tt.want)
@@ -143,5 +144,14 @@ func TestF50_WhatHasNoEffectIsSaid(t *testing.T) {
 		if err != nil || len(cfg.Warnings) != 1 || !strings.Contains(cfg.Warnings[0].String(), tt.want) || cfg.Warnings[0].Line == 0 {
 			t.Errorf("%s: %v, %v\nwant %s", tt.to, err, cfg, tt.want)
 		}
+	}
+}
+
+// TestS26_AnEmptyStoreOfSecretsIsTheDefault: a server would end at its start with a store
+// that has no name.
+func TestS26_AnEmptyStoreOfSecretsIsTheDefault(t *testing.T) {
+	cfg, err := loadShop(t, `"prefix": "secret/"`, `"provider": ""`)
+	if err != nil || cfg.Server.Secrets.Provider != SecretsObjectStorage || cfg.Server.Secrets.Prefix != "secret/" {
+		t.Errorf("%v, %+v", err, cfg)
 	}
 }
