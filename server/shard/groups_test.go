@@ -13,9 +13,11 @@ import (
 	"google.golang.org/grpc/codes"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 )
@@ -563,4 +565,33 @@ func (w *world) same(before []drivertest.VM) {
 			w.t.Errorf("%s was replaced by %s", before[i].InstanceID, vm.InstanceID)
 		}
 	}
+}
+
+// TestS2_WritesNeedTheLease: no record, no group file and no copy of it is written by
+// who cannot prove that it leads.
+func TestS2_WritesNeedTheLease(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(2 * time.Minute)
+		r, unproved, puts := w.reign(), context.WithoutCancel(t.Context()), 0
+		w.store.SetFaults(func(c memory.Call) memory.Fault {
+			if c.Op != memory.OpGet {
+				puts++
+			}
+			return memory.Fault{}
+		})
+		_, _, groups := r.wanted.write(unproved, r.wanted.file.Clone(), r.wanted.etag)
+		_, update := r.records.update(unproved, w.members(web)[0].ID, func(rec *bucket.InstanceRecord) error { return nil })
+		for what, err := range map[string]error{
+			"group file": groups, "its copy": (&previousFile{}).write(unproved, r, []byte("{}")), "record": update,
+			"its end": r.records.remove(unproved, w.members(web)[0].ID),
+		} {
+			if !errors.Is(err, lease.ErrNotLeader) {
+				t.Errorf("%s: %v, want that nobody leads", what, err)
+			}
+		}
+		if puts != 0 {
+			t.Errorf("%d writes are sent without a proof of the lease", puts)
+		}
+	})
 }
