@@ -56,11 +56,12 @@ func (g *guest) Unsettled() string {
 }
 
 // unseen reports whether a Node is of an instance that came and went while no operator heard
-// of its shard. Nothing tells the operator that such a Node is one of its own: it has no label
-// and no annotation of the operator's, the shard has forgotten the instance, and the Node of
-// somebody else looks the same. Docs/kubernetes/install.md says who deletes it.
+// of its shard. Nothing tells the operator that such a Node is one of its own: it has no
+// annotation of the operator's, its labels are a kubelet's word, the shard has forgotten the
+// instance, and the Node of somebody else looks the same. The page on installation says who
+// deletes it.
 func unseen(node *corev1.Node) bool {
-	return !works(node) && node.Labels[infrav1.LabelInstanceID] == "" && node.Annotations[infrav1.AnnotationCluster] == ""
+	return !works(node) && node.Annotations[infrav1.AnnotationCluster] == ""
 }
 
 // unequal says which pool and its group do not have the same size.

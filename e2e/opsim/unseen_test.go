@@ -12,12 +12,11 @@ import (
 // TestL1_OnlyANodeThatNobodyHasSeenMayStay: one that works, or that the operator has marked
 // as its own, has to go with its instance.
 func TestL1_OnlyANodeThatNobodyHasSeenMayStay(t *testing.T) {
-	node := func(ready corev1.ConditionStatus, label, annotation string) *corev1.Node {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}, Annotations: map[string]string{}}}
+	node := func(ready corev1.ConditionStatus, annotation string) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Labels: map[string]string{infrav1.LabelInstanceID: "vmx"}, Annotations: map[string]string{}, // the kubelet's label
+		}}
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
-		if label != "" {
-			n.Labels[infrav1.LabelInstanceID] = label
-		}
 		if annotation != "" {
 			n.Annotations[infrav1.AnnotationCluster] = annotation
 		}
@@ -28,11 +27,10 @@ func TestL1_OnlyANodeThatNobodyHasSeenMayStay(t *testing.T) {
 		node *corev1.Node
 		want bool
 	}{
-		{"not ready and without a mark", node(corev1.ConditionFalse, "", ""), true},
-		{"not heard of and without a mark", node(corev1.ConditionUnknown, "", ""), true},
-		{"ready", node(corev1.ConditionTrue, "", ""), false},
-		{"correlated with an instance", node(corev1.ConditionUnknown, "vmx", ""), false},
-		{"of the operator's cluster", node(corev1.ConditionUnknown, "", "nstance/sim"), false},
+		{"not ready and without a mark", node(corev1.ConditionFalse, ""), true},
+		{"not heard of and without a mark", node(corev1.ConditionUnknown, ""), true},
+		{"ready", node(corev1.ConditionTrue, ""), false},
+		{"of the operator's cluster", node(corev1.ConditionUnknown, "nstance/sim"), false},
 	} {
 		if got := unseen(c.node); got != c.want {
 			t.Errorf("a Node that is %s may stay: %t, want %t", c.name, got, c.want)
