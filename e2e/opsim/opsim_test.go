@@ -5,7 +5,7 @@
 package opsim_test
 
 import (
-	"math/rand"
+	"math/rand" //nolint:depguard // client-go draws its jitter from the global source, which only this one seeds
 	"runtime"
 	"runtime/debug"
 	"testing"

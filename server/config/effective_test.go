@@ -356,22 +356,22 @@ func TestCheckUpsert_keepsWhatIsNotSet(t *testing.T) {
 func TestCheckUpsert_clears(t *testing.T) {
 	cfg := loadFull(t)
 	file := fileWith("prod", "web", DynamicGroup{Template: "wrk", Size: size(3), InstanceTypes: []string{"t4g.large"}, SubnetPool: "workers"})
-	clear := func(change GroupChange, fields ...string) GroupChange { change.Clear = fields; return change }
+	without := func(change GroupChange, fields ...string) GroupChange { change.Clear = fields; return change }
 	for name, c := range map[string]struct {
 		change GroupChange
 		want   DynamicGroup
 	}{
-		"the type":             {clear(GroupChange{}, "instance_type"), DynamicGroup{Template: "wrk", Size: size(3), SubnetPool: "workers"}},
-		"the types":            {clear(GroupChange{}, "instance_types"), DynamicGroup{Template: "wrk", Size: size(3), SubnetPool: "workers"}},
-		"the pool":             {clear(GroupChange{}, "subnet_pool"), DynamicGroup{Template: "wrk", Size: size(3), InstanceTypes: []string{"t4g.large"}}},
-		"the type for another": {clear(GroupChange{InstanceType: "t4g.xlarge"}, "instance_type"), DynamicGroup{Template: "wrk", Size: size(3), InstanceType: "t4g.xlarge", SubnetPool: "workers"}},
+		"the type":             {without(GroupChange{}, "instance_type"), DynamicGroup{Template: "wrk", Size: size(3), SubnetPool: "workers"}},
+		"the types":            {without(GroupChange{}, "instance_types"), DynamicGroup{Template: "wrk", Size: size(3), SubnetPool: "workers"}},
+		"the pool":             {without(GroupChange{}, "subnet_pool"), DynamicGroup{Template: "wrk", Size: size(3), InstanceTypes: []string{"t4g.large"}}},
+		"the type for another": {without(GroupChange{InstanceType: "t4g.xlarge"}, "instance_type"), DynamicGroup{Template: "wrk", Size: size(3), InstanceType: "t4g.xlarge", SubnetPool: "workers"}},
 	} {
 		entry, err := CheckUpsert(cfg, file, "prod", "web", c.change)
 		if err != nil || !entry.Equal(c.want) {
 			t.Errorf("%s: CheckUpsert = %+v, %v", name, entry, err)
 		}
 	}
-	if _, err := CheckUpsert(cfg, file, "prod", "web", clear(GroupChange{}, "template")); classify(err) != "invalid: clear" {
+	if _, err := CheckUpsert(cfg, file, "prod", "web", without(GroupChange{}, "template")); classify(err) != "invalid: clear" {
 		t.Errorf("a field that cannot be cleared: %v", err)
 	}
 }

@@ -91,7 +91,7 @@ func hostileText() *rapid.Generator[string] {
 // hostileValue draws values as JSON gives them, some of them deep.
 func hostileValue() *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
-		var v any = rapid.OneOf(
+		v := rapid.OneOf(
 			rapid.Map(hostileText(), func(s string) any { return s }),
 			rapid.Map(rapid.Float64(), func(f float64) any { return f }),
 			rapid.SampledFrom([]any{nil, true, json.Number("1e999"), json.Number("01"), math.Inf(1)}),

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,7 +83,7 @@ func TestS12_MachinesOnTheirWayOutCount(t *testing.T) {
 
 // refusalCode is what a caller would be answered.
 func refusalCode(err error) codes.Code {
-	if refusal, ok := err.(*Refusal); ok {
+	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
 		return refusal.Code
 	}
 	return status.Code(err)

@@ -78,7 +78,7 @@ func (w *wanted) lastReadable(ctx context.Context) (*config.GroupFile, error) {
 	file, err := config.DecodeGroups(key, obj.Data)
 	if err != nil {
 		w.r.log.ErrorContext(ctx, "copy of the group file cannot be read", "error", err)
-		return nil, nil //nolint:nilerr // the records serve without it
+		return nil, nil // the records serve without it
 	}
 	if uint64(file.Term) > w.r.term {
 		return nil, &SupersededError{Document: key, Term: uint64(file.Term)}

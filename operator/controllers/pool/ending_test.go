@@ -276,13 +276,13 @@ func TestO16_OfAPausedPoolOnlyThatIsWritten(t *testing.T) {
 		if c := meta.FindStatusCondition(after.Status.Conditions, infrav1.ConditionPaused); c == nil || c.Status != metav1.ConditionTrue {
 			t.Errorf("%+v", c)
 		}
-		clear := func(p *infrav1.NstanceMachinePool) *infrav1.NstanceMachinePool {
+		unpaused := func(p *infrav1.NstanceMachinePool) *infrav1.NstanceMachinePool {
 			p = p.DeepCopy()
 			p.ResourceVersion, p.ManagedFields = "", nil
 			meta.RemoveStatusCondition(&p.Status.Conditions, infrav1.ConditionPaused)
 			return p
 		}
-		if diff := cmp.Diff(clear(before), clear(after)); diff != "" {
+		if diff := cmp.Diff(unpaused(before), unpaused(after)); diff != "" {
 			t.Error(diff)
 		}
 		if told := w.Told(); len(told) != 0 {
