@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -39,6 +40,27 @@ func (s *source) proved(etag string) error {
 		return err
 	}
 	return renameio.WriteFile(path, text, 0o600)
+}
+
+// works says that the configuration has proved to work: with it the shard is led or
+// followed.
+func (p *process) works() { p.doesWork.Do(func() { close(p.working) }) }
+
+// keepGood keeps a copy of the configuration that this run began with, once it has
+// proved to work.
+func (p *process) keepGood(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-p.working:
+		p.keep(ctx, p.tried)
+	}
+}
+
+// keep keeps a copy of the version of the configuration with this etag.
+func (p *process) keep(ctx context.Context, etag string) {
+	if err := p.source.proved(etag); err != nil {
+		p.log.WarnContext(ctx, "could not cache the last good configuration", "error", err)
+	}
 }
 
 // kept reads the last good configuration.
