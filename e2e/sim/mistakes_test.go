@@ -56,7 +56,7 @@ var mistakes = []mistake{
 		r.stumble(err)
 		return nil, unavailable(err)
 	}
-	if dropped {`, `		rec.Certificate = succeed(rec.Certificate.Serial, cert)
+	r.reportUnproved(row, source, place)`, `		rec.Certificate = succeed(rec.Certificate.Serial, cert)
 		return nil
 	}
 	rec, _ := r.records.get(row.ID)
@@ -64,7 +64,7 @@ var mistakes = []mistake{
 		return nil, err
 	}
 	r.tasks.Go(func() { _, _ = r.records.update(r.ctx, row.ID, mark) })
-	if dropped {`},
+	r.reportUnproved(row, source, place)`},
 	}},
 	{"empty list believed", []edit{
 		{"server/fleet/brake.go", `	if lost > max(brakeFloor, live/brakeShare) {`, `	if lost < 0 {`},

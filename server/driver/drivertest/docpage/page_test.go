@@ -42,7 +42,7 @@ func TestSection(t *testing.T) {
 		t.Errorf("calls %q, permissions %q", calls, permissions)
 	}
 	second := docpage.Read(t, path, "Second")
-	if got := second.Heredoc(); got != `{ "key": "ZWNobw==", "at": "ZWNobw==" }` {
+	if got := second.Heredoc(); got != `{ "key": "e3sgLk5vbmNlIH19", "at": "e3sgLk5vbmNlIH19" }` {
 		t.Errorf("the file is %s", got)
 	}
 	if got := second.Block("json"); got != `{ "a": 1 }` {
