@@ -131,5 +131,8 @@ func depth(words []string) int {
 	if len(words) > 0 && slices.Contains([]string{"version", "serve", "dev"}, words[0]) {
 		return 1
 	}
+	if len(words) > 1 && words[0] == "cluster" && words[1] == "secret" {
+		return 3
+	}
 	return 2
 }
