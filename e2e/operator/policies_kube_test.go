@@ -24,6 +24,7 @@ type court struct {
 	cluster *kube.Cluster
 	owner   dynamic.Interface // who may all that the policies guard
 	clients map[string]dynamic.Interface
+	earlier map[string]*unstructured.Unstructured // by case: what was stored before the policies
 }
 
 // O15: an API server without the operator and its webhooks passes and refuses what the
@@ -54,7 +55,7 @@ func TestO15_ThePoliciesOnARealServer(t *testing.T) {
 
 func newCourt(t *testing.T) *court {
 	t.Helper()
-	c := &court{cluster: kube.Start(t, kube.Config{}), clients: map[string]dynamic.Interface{}}
+	c := &court{cluster: kube.Start(t, kube.Config{}), clients: map[string]dynamic.Interface{}, earlier: map[string]*unstructured.Unstructured{}}
 	installDefinitions(t, c.cluster)
 	theirs, err := kube.ClusterAPIDefinitions()
 	if err != nil {
@@ -62,6 +63,12 @@ func newCourt(t *testing.T) *court {
 	}
 	apply(t, c.cluster, theirs...)
 	apply(t, c.cluster, objects(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+policytest.Params.Namespace+"}}")...)
+	c.owner = c.as(t, policytest.Params.User)
+	for _, test := range policytest.Cases() {
+		if test.Earlier {
+			c.earlier[test.Name] = c.store(t, test)
+		}
+	}
 	all, err := policies.All(policytest.Params)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +76,6 @@ func newCourt(t *testing.T) *court {
 	for _, policy := range all {
 		apply(t, c.cluster, convert(t, policy.Policy), convert(t, policy.Binding))
 	}
-	c.owner = c.as(t, policytest.Params.User)
 	return c
 }
 
@@ -111,6 +117,9 @@ func (c *court) try(t *testing.T, test policytest.Case) error {
 		client := resourceOf(c.as(t, test.User), object, object.GetNamespace())
 		_, err := client.Create(t.Context(), object, metav1.CreateOptions{DryRun: dryRun})
 		return err
+	}
+	if old := c.earlier[test.Name]; old != nil {
+		return c.ask(t, test, old)
 	}
 	old := c.store(t, test)
 	defer c.remove(t, old)
@@ -186,13 +195,22 @@ var required = map[string]map[string]any{
 // complete returns an object of the table as one of its own that can be stored.
 func complete(object policytest.Object) *unstructured.Unstructured {
 	whole := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(object)}
-	for field, value := range required[whole.GetKind()] {
-		spec, _ := whole.Object["spec"].(map[string]any)
-		if spec == nil {
-			spec = map[string]any{}
-			whole.Object["spec"] = spec
-		}
-		spec[field] = runtime.DeepCopyJSONValue(value)
+	if fields := required[whole.GetKind()]; fields != nil {
+		fill(whole.Object, map[string]any{"spec": fields})
 	}
 	return whole
+}
+
+// fill adds the fields that an object lacks.
+func fill(object, fields map[string]any) {
+	for name, value := range fields {
+		inner, deeper := object[name].(map[string]any)
+		more, ok := value.(map[string]any)
+		switch {
+		case deeper && ok:
+			fill(inner, more)
+		case object[name] == nil:
+			object[name] = runtime.DeepCopyJSONValue(value)
+		}
+	}
 }

@@ -5,7 +5,6 @@ package operator_test
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"maps"
 	"slices"
@@ -212,14 +211,8 @@ func bootMachines(t testing.TB, c *core, s *shards.Cluster, on *ground) {
 	})
 }
 
-// addressesOf are those that a Node has of its machine. Machines of the local provider share
-// those of this box: their Nodes get one each, that leads nowhere.
+// addressesOf are those that a Node has of its machine.
 func addressesOf(in *nstancev1.InstanceStatus) []corev1.NodeAddress {
-	if len(in.GetAddresses()) == 0 {
-		h := fnv.New32a()
-		_, _ = h.Write([]byte(in.GetInstanceId())) // never fails
-		return []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.77.%d.%d", h.Sum32()/250%250, h.Sum32()%250+1)}}
-	}
 	var all []corev1.NodeAddress
 	for _, address := range in.GetAddresses() {
 		all = append(all, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address})

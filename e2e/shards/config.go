@@ -49,7 +49,7 @@ func (c *Cluster) Configure(name string, groups Groups) {
 
 // configuration is patient with a busy box.
 func (c *Cluster) configuration(s *shard, groups Groups) object {
-	options := object{"dir": c.box.Path("machines", s.name)}
+	options := object{"dir": c.box.Path("machines", s.name), "addresses": "10.77.0.0/16"}
 	if s.name == c.Shards()[0] {
 		options["room"] = object{Narrow: 1}
 	}
@@ -71,7 +71,7 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 				"provider":       "object-storage",
 				"encryption_key": object{"provider": "file", "source": c.box.KeyPath()},
 			},
-			"bind": bind, "advertise": addresses,
+			"bind": bind, "advertise": addresses, "registration": object{"check_source": "off"},
 			"subnet_pools":          object{"local": []string{"local"}, Narrow: []string{Narrow}},
 			"health_check_interval": "20s", "request_timeout": "10s", "drain_timeout": c.drainTimeout.String(),
 			"garbage_collection": object{"interval": "2s", "registration_timeout": "5m"},

@@ -32,6 +32,7 @@ func (p *process) leadFor(ctx context.Context) error {
 	if err := awaitKinds(ctx, api, p.log); err != nil {
 		return err
 	}
+	p.served.Store(true)
 	if p.manager, err = p.managerID(ctx); err != nil {
 		return err
 	}

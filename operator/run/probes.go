@@ -15,6 +15,7 @@ func (p *process) addChecks() error {
 	errs := []error{
 		p.mgr.AddHealthzCheck("process", healthz.Ping),
 		p.mgr.AddReadyzCheck("caches", unlessSet(p.cached.Load, "caches are not filled yet")),
+		p.mgr.AddReadyzCheck("kinds", unlessSet(func() bool { return !p.leads.Load() || p.served.Load() }, "the operator waits for kinds of the API server")),
 	}
 	if p.settings.Webhooks {
 		errs = append(errs, p.mgr.AddHealthzCheck("webhooks", p.mgr.GetWebhookServer().StartedChecker()))

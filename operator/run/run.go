@@ -63,6 +63,7 @@ type process struct {
 	hooks    *webhookcert.Keeper // nil: the certificate is another's business
 
 	cached, leads, known atomic.Bool // caches are filled; this is the leader; it has its identity
+	served               atomic.Bool // the API server serves the kinds that the leader needs
 	// unregistered is why there is no identity yet; set are the connections, nil before there
 	// is one.
 	unregistered atomic.Pointer[standing.Problem]

@@ -182,7 +182,9 @@ func (d *Driver) create(ctx context.Context, req driver.CreateRequest) (driver.M
 	if err != nil {
 		return fail(driver.Ambiguous, err) // it exists: whoever looks next starts it
 	}
-	return meta.machine(string(id), s), nil
+	m := meta.machine(string(id), s)
+	m.IPv4 = d.opts.addressOf(id)
+	return m, nil
 }
 
 // startOnce starts a machine whose user data never ran, and returns how it

@@ -1,15 +1,20 @@
 package local
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
+
+	"nstance.dev/protos/identity"
 )
 
 // Options are the settings of a [Driver]. Dir is required; the other zero
@@ -21,6 +26,10 @@ type Options struct {
 	// Room is how many machines fit into a subnet, by its name; one that is not
 	// here takes any number. It makes a box fill up like a cloud.
 	Room map[string]int
+
+	// Addresses are those of which each machine is said to have one, by its id; zero: none
+	// is known, as all share those of the box. Nothing can be reached there.
+	Addresses netip.Prefix
 
 	Shard string           // names the machines' URIs; "local"
 	Log   *slog.Logger     // hears of trouble in work that nobody waits for; discards
@@ -62,8 +71,10 @@ func (o *Options) set(key string, value any) error {
 		return setPath(&o.Agent, value)
 	case "room":
 		return o.setRoom(value)
+	case "addresses":
+		return o.setAddresses(value)
 	}
-	return errors.New(`unknown option; the local provider has "dir", "agent" and "room"`)
+	return errors.New(`unknown option; the local provider has "dir", "agent", "room" and "addresses"`)
 }
 
 func setPath(field *string, value any) error {
@@ -73,6 +84,29 @@ func setPath(field *string, value any) error {
 	}
 	*field = text
 	return nil
+}
+
+func (o *Options) setAddresses(value any) error {
+	text, _ := value.(string)
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil || !prefix.Addr().Is4() || prefix.Bits() > 16 {
+		return fmt.Errorf("is %v, must be an IPv4 network of at least 65536 addresses, such as \"10.77.0.0/16\"", value)
+	}
+	o.Addresses = prefix.Masked()
+	return nil
+}
+
+// addressOf is the address that a machine is said to have; zero without Addresses. Two
+// machines may be said to have the same one.
+func (o Options) addressOf(id identity.ID) netip.Addr {
+	if !o.Addresses.IsValid() {
+		return netip.Addr{}
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(id)) // never fails
+	host := h.Sum32() & (1<<(32-o.Addresses.Bits()) - 1)
+	network := o.Addresses.Addr().As4()
+	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, binary.BigEndian.Uint32(network[:])|max(host, 1))))
 }
 
 func (o *Options) setRoom(value any) error {

@@ -271,9 +271,14 @@ func TestParseOptions(t *testing.T) {
 	if err := CheckOption("room", map[string]any{"net-1": -1}); err == nil {
 		t.Error("room for -1 machines is accepted")
 	}
+	for _, network := range []any{"10.77.0.0/24", "fd00::/16", "10.77.0.1", 7} {
+		if err := CheckOption("addresses", network); err == nil {
+			t.Errorf("addresses of %v are accepted", network)
+		}
+	}
 	want := []string{
 		"agent: is 7, must be a path",
-		`dri: unknown option; the local provider has "dir", "agent" and "room"`,
+		`dri: unknown option; the local provider has "dir", "agent", "room" and "addresses"`,
 		"dir: missing; set it to the directory in which the machines shall live",
 	}
 	if got := strings.Split(err.Error(), "\n"); !slices.Equal(got, want) {

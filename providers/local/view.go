@@ -128,6 +128,7 @@ func (d *Driver) view(name string, meta metadata) (driver.Machine, error) {
 	if m.InstanceID == "" {
 		return m, nil // not ours to touch
 	}
+	m.IPv4 = d.opts.addressOf(m.InstanceID)
 	switch {
 	case s.marked && s.alive:
 		d.endLater(m.InstanceID)

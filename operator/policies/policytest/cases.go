@@ -41,6 +41,8 @@ type Case struct {
 	DryRun    bool
 	// Ending is whether the namespace is being deleted.
 	Ending bool
+	// Earlier is whether Old was stored before the policies were in force, which refuse it.
+	Earlier bool
 	// Refused is a part of the refusal; empty: nothing is refused.
 	Refused string
 }
@@ -249,12 +251,16 @@ func sizes() []Case {
 		return parse(fmt.Sprintf("apiVersion: cluster.x-k8s.io/v1beta2\nkind: MachinePool\nmetadata: {name: workers}\n"+
 			"spec: {replicas: %d, template: {spec: {infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: %s, name: workers}}}}", replicas, kind))
 	}
+	named := func(name string, object Object) Object {
+		object["metadata"] = Object{"name": name}
+		return object
+	}
 	const pool, refused = "NstanceMachinePool", "spec.replicas of MachinePool workers is 10001; a pool has at most 10000 instances over all shards"
 	return []Case{
 		{Name: "a pool as great as it can be", User: Admin, Operation: "CREATE", New: sized(pool, 10000)},
 		{Name: "a greater one", User: Admin, Operation: "CREATE", New: sized(pool, 10001), Refused: refused},
 		{Name: "a pool that becomes too great", User: Admin, Operation: "UPDATE", Old: sized(pool, 3), New: sized(pool, 10001), Refused: refused},
-		{Name: "one that is too great becomes smaller", User: Admin, Operation: "UPDATE", Old: sized(pool, 20000), New: sized(pool, 10001)},
+		{Name: "one that is too great becomes smaller", User: Admin, Operation: "UPDATE", Old: named("early", sized(pool, 20000)), New: named("early", sized(pool, 10001)), Earlier: true},
 		{Name: "a pool of another provider", User: Admin, Operation: "CREATE", New: sized("DockerMachinePool", 10001)},
 	}
 }
