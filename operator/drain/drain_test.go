@@ -192,6 +192,16 @@ func TestStep(t *testing.T) {
 			AtOnce, false, "cordoned",
 		},
 		{
+			"its node joined after all", func(w *world) {
+				node := w.o.Node
+				w.o.Request.Acknowledge, w.o.Node = false, nil
+				w.run(time.Second)
+				w.o.Node = node
+			},
+			[]Action{Mark{}, Tell{Reason: "DrainStarted", Message: "instance i1 is drained until 2026-01-02T03:09:05Z: expired"}},
+			AtOnce, false, "cordoned",
+		},
+		{
 			"nobody is to be told", func(w *world) { w.o.Request.Acknowledge, w.o.Node = false, nil },
 			nil, 0, true, "it has no node",
 		},

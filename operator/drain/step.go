@@ -33,8 +33,11 @@ func LooksAtPods(s State, o Observation) bool {
 }
 
 // ofAnother reports whether a state is that of the drain of another instance, or of another
-// Node of the same name.
+// Node of the same name, or of a drain that was over before there was a Node.
 func ofAnother(s State, o Observation) bool {
+	if s.Phase == api.DrainDone && s.Instance == "" && o.Node != nil && !o.CoreDrains {
+		return true
+	}
 	return s.Instance != "" && s.Instance != o.Request.Instance || s.Node != "" && o.Node != nil && s.Node != o.Node.UID
 }
 

@@ -37,6 +37,8 @@ type Sight struct {
 	// CoreDrains: Cluster API empties Nodes before it deletes machines. Paused: the Cluster
 	// or the machine is, so a deletion of the machine does nothing yet.
 	CoreDrains, Paused bool
+	// NodeJoined is when the Node was made; zero: there is none.
+	NodeJoined time.Time
 	// State is what was done so far; SparedSince is when the instance was first seen to be
 	// spared, zero: it is not.
 	State       drain.State
@@ -128,7 +130,7 @@ func (s Sight) removed() (drain.Request, bool) {
 		return drain.Request{}, false
 	case machine.KeepsWork(s.Owner):
 		return drain.Request{}, false
-	case s.Paused, machine.CoreDrained(s.Owner, s.CoreDrains) && !s.begun():
+	case s.Paused, machine.CoreDrained(m, s.Owner, s.CoreDrains, s.NodeJoined) && !s.begun():
 		return drain.Request{}, false
 	}
 	return drain.Request{

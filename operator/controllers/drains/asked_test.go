@@ -77,6 +77,8 @@ func TestO10_Asked(t *testing.T) {
 		{"it is, and its machine is deleted", sight(condemned, deleted), Answer{Wanted: true, Request: request}},
 		{"its machine is deleted", sight(deleted), Answer{Wanted: true, Request: ofMachine}},
 		{"but Cluster API has emptied the node", sight(deleted, core), Answer{Spared: true}},
+		{"but Cluster API has emptied the node, which was there before", sight(deleted, core, func(s *Sight) { s.NodeJoined = now.Add(-time.Minute) }), Answer{Spared: true}},
+		{"but the node joined too late for Cluster API", sight(deleted, core, func(s *Sight) { s.NodeJoined = now.Add(time.Second) }), Answer{Wanted: true, Request: ofMachine}},
 		{"but Cluster API goes on with it", sight(deleted, core, begunForIt), Answer{Wanted: true, Request: ofMachine}},
 		{"but its cluster was paused meanwhile", sight(deleted, begunForIt, func(s *Sight) { s.Paused = true }), Answer{Wanted: true, Request: undone, Spared: true}},
 		{"the same, and the shard is out of sight", sight(deleted, begunForIt, out(inventory.Unknown), func(s *Sight) { s.Paused = true }), Answer{Wanted: true, Request: undone}},

@@ -60,6 +60,9 @@ func (r *Reconciler) see(ctx context.Context, id string) (*sight, error) {
 	if err := r.seeNode(ctx, id, s); err != nil {
 		return nil, err
 	}
+	if s.node != nil {
+		s.NodeJoined = s.node.CreationTimestamp.Time
+	}
 	r.resume(id, known, s)
 	s.answer = Asked(s.Sight, r.Now())
 	switch {
@@ -166,7 +169,7 @@ func (r *Reconciler) observe(ctx context.Context, s *sight) (drain.Observation, 
 		o.RegisteredAt = at.AsTime()
 	}
 	if s.CoreDrains {
-		o.CoreDrains = machine.CoreDrained(s.Owner, true) && !machine.KeepsWork(s.Owner)
+		o.CoreDrains = machine.CoreDrained(s.Machine, s.Owner, true, s.NodeJoined) && !machine.KeepsWork(s.Owner)
 	}
 	if s.node == nil {
 		// An event alone does not say by what to find the Node, or whether there can be one.

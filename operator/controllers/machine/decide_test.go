@@ -288,8 +288,11 @@ func TestO6_Deletion(t *testing.T) {
 	retiring := func(o *Observation) { o.Retiring = true }
 	waits := func(o *Observation) { o.Waits = 15 * time.Second }
 	ending := func(o *Observation) { o.Shards[0].Group = &nstancev1.GroupStatus{Deleting: true} }
+	joined := func(ago time.Duration) func(*Observation) {
+		return func(o *Observation) { o.Node.Joined = now.Add(-ago) }
+	}
 	node := func(drained bool) func(*Observation) {
-		return func(o *Observation) { o.Node = &Node{"n", drained} }
+		return func(o *Observation) { o.Node = &Node{Name: "n", Drained: drained} }
 	}
 	gives := func(seconds int32) func(*Observation) {
 		return func(o *Observation) { o.Owner.Spec.Deletion.NodeDrainTimeoutSeconds = &seconds }
@@ -314,7 +317,13 @@ func TestO6_Deletion(t *testing.T) {
 		{"its shard ends the group", onDemand(ready, managed, coreDeleted, ending), nil, lookAgain},
 		{"the work is to leave first", onDemand(ready, managed, deleted, node(false)), nil, 5 * time.Second},
 		{"the work has left", onDemand(ready, managed, deleted, node(true)), []Action{Delete{false}}, lookAgain},
-		{"Cluster API has moved it away", onDemand(ready, managed, coreDeleted, node(false)), []Action{Delete{false}}, lookAgain},
+		{"Cluster API has moved it away", onDemand(ready, managed, coreDeleted, node(false), joined(2*time.Minute)), []Action{Delete{false}}, lookAgain},
+		{"Cluster API did not know the node in time", onDemand(ready, managed, coreDeleted, node(false), joined(time.Minute+unnoticed)), nil, 5 * time.Second},
+		{"the node joined too late for Cluster API", onDemand(ready, managed, coreDeleted, node(false), joined(30*time.Second)), nil, 5 * time.Second},
+		{"the same, and the end was asked for before", onDemand(ready, managed, coreDeleted, node(false), joined(30*time.Second), func(o *Observation) {
+			o.Tried = Tried{Instance: id, DeleteAt: now.Add(-lookAgain)}
+		}), nil, 5 * time.Second},
+		{"the same, and the work has left", onDemand(ready, managed, coreDeleted, node(true), joined(30*time.Second)), []Action{Delete{false}}, lookAgain},
 		{"nobody is to move it away", onDemand(ready, deleted, node(false), func(o *Observation) {
 			o.Owner.Annotations = map[string]string{clusterv1.ExcludeNodeDrainingAnnotation: "true"}
 		}), []Action{Delete{false}}, lookAgain},

@@ -68,6 +68,16 @@ type Node struct {
 	Name string
 	// Drained: the work has left it for this instance's end.
 	Drained bool
+	// Joined is when the Node was made.
+	Joined time.Time
+}
+
+// nodeJoined returns when the Node of the instance was made; zero: none is known.
+func (o Observation) nodeJoined() time.Time {
+	if o.Node == nil {
+		return time.Time{}
+	}
+	return o.Node.Joined
 }
 
 // Tried is what came of the calls for one machine. The zero value: none was made.

@@ -191,6 +191,9 @@ func (r *Reconciler) observeNode(ctx context.Context, o *Observation) error {
 		return nil
 	}
 	state, draining, _ := drain.ParseState(node.Annotations) // one that cannot be read begins anew
-	o.Node = &Node{Name: node.Name, Drained: draining && state.Instance == o.Machine.Spec.InstanceID && state.Phase == api.DrainDone}
+	o.Node = &Node{
+		Name: node.Name, Joined: node.CreationTimestamp.Time,
+		Drained: draining && state.Instance == o.Machine.Spec.InstanceID && state.Phase == api.DrainDone,
+	}
 	return err
 }

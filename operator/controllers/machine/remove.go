@@ -92,7 +92,7 @@ func (d *decision) toDrain() bool {
 		return false
 	case d.o.Said.GetStatus() == inventory.StatusTerminating:
 		return false
-	case KeepsWork(owner), CoreDrained(owner, d.o.CoreDrains):
+	case KeepsWork(owner), CoreDrained(d.o.Machine, owner, d.o.CoreDrains, d.o.nodeJoined()):
 		return false
 	}
 	deadline := DrainDeadline(d.o.Machine, owner)
@@ -108,10 +108,19 @@ func KeepsWork(owner *clusterv1.Machine) bool {
 	return keeps
 }
 
-// CoreDrained reports whether Cluster API has emptied the Node of a machine that is being
-// deleted: it deletes that only afterwards, if it knows the Node and has a control plane.
-func CoreDrained(owner *clusterv1.Machine, coreDrains bool) bool {
-	return owner != nil && coreDrains && !owner.DeletionTimestamp.IsZero() && owner.Status.NodeRef.IsDefined()
+// unnoticed is how long a Node may be there before Cluster API knows it, which reads Nodes
+// from a cache. The clocks of two API servers may differ by as much.
+const unnoticed = 10 * time.Second
+
+// CoreDrained reports whether Cluster API empties the Node of a Machine that is being deleted:
+// it deletes the NstanceMachine only afterwards, if it knows the Node and has a control plane.
+// A Node that joined later was not emptied, although the Machine refers to it by now. joined
+// is when the Node was made; zero: there is none. m may be nil if owner is.
+func CoreDrained(m *api.NstanceMachine, owner *clusterv1.Machine, coreDrains bool, joined time.Time) bool {
+	if owner == nil || !coreDrains || owner.DeletionTimestamp.IsZero() || !owner.Status.NodeRef.IsDefined() {
+		return false
+	}
+	return m.DeletionTimestamp.IsZero() || joined.Before(m.DeletionTimestamp.Add(-unnoticed))
 }
 
 // DrainDeadline returns until when the work of a machine that is being deleted may leave:
