@@ -65,9 +65,15 @@ func newCourt(t *testing.T) *court {
 	apply(t, c.cluster, objects(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+policytest.Params.Namespace+"}}")...)
 	c.owner = c.as(t, policytest.Params.User)
 	for _, test := range policytest.Cases() {
-		if test.Earlier {
-			c.earlier[test.Name] = c.store(t, test)
+		if !test.Earlier {
+			continue
 		}
+		object := complete(test.Old)
+		client := resourceOf(c.owner, object, object.GetNamespace())
+		kube.Await(t, object.GetKind()+" is served", func(ctx context.Context) (err error) {
+			c.earlier[test.Name], err = client.Create(ctx, object, metav1.CreateOptions{})
+			return err
+		})
 	}
 	all, err := policies.All(policytest.Params)
 	if err != nil {

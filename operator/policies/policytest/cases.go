@@ -252,7 +252,7 @@ func sizes() []Case {
 			"spec: {replicas: %d, template: {spec: {infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: %s, name: workers}}}}", replicas, kind))
 	}
 	named := func(name string, object Object) Object {
-		object["metadata"] = Object{"name": name}
+		object["metadata"].(Object)["name"] = name
 		return object
 	}
 	const pool, refused = "NstanceMachinePool", "spec.replicas of MachinePool workers is 10001; a pool has at most 10000 instances over all shards"
