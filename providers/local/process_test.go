@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"nstance.dev/protos/identity"
@@ -208,6 +209,19 @@ func TestDeleteOfADeadMachineEndsItsChildren(t *testing.T) {
 	awaitGone(t, d, req.InstanceID)
 }
 
+// awaitStopped returns when the stop signal has taken effect: until then another
+// signal may overtake it.
+func awaitStopped(t *testing.T, p process) {
+	t.Helper()
+	await(t, func() bool {
+		proc, err := procfs.NewProc(p.PID)
+		must(t, err)
+		stat, err := proc.Stat()
+		must(t, err)
+		return stat.State == "T"
+	})
+}
+
 // TestDeleteDoesNotWait deletes a stopped process, which only the killing
 // signal ends, and returns before that.
 func TestDeleteDoesNotWait(t *testing.T) {
@@ -217,6 +231,7 @@ func TestDeleteDoesNotWait(t *testing.T) {
 	must(t, err)
 	defer h.close()
 	must(t, h.signal(unix.SIGSTOP))
+	awaitStopped(t, p)
 	must(t, d.Delete(t.Context(), driver.Ref{InstanceID: req.InstanceID}))
 	m, err := d.Get(t.Context(), driver.Ref{InstanceID: req.InstanceID})
 	if err != nil || m.Status != driver.Deleting {
