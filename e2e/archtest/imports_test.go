@@ -110,6 +110,36 @@ func TestBannedModulesAreNotLinked(t *testing.T) {
 	}
 }
 
+// breached returns the imports of a package that are reserved for others.
+func breached(r reservation, dir string, imports []string) []string {
+	if !permits([]string{r.within + "/..."}, dir) || slices.Contains(r.dirs, dir) {
+		return nil
+	}
+	var wrong []string
+	for _, path := range imports {
+		if slices.Contains(r.imports, path) {
+			wrong = append(wrong, path)
+		}
+	}
+	return wrong
+}
+
+func TestReservedImports(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, r := range reservations {
+			for _, path := range breached(r, p.dir(), p.Imports) {
+				t.Errorf("%s imports %s: %s", p.dir(), path, r.why)
+			}
+		}
+	}
+	r := reservation{imports: []string{"google.golang.org/grpc/codes"}, within: "server", dirs: []string{"server/rpc"}}
+	for dir, want := range map[string]int{"server/shard": 1, "server/rpc": 0, "server/rpc/inner": 1, "agent": 0, "serverx": 0} {
+		if got := breached(r, dir, []string{"google.golang.org/grpc/codes", "google.golang.org/grpc"}); len(got) != want {
+			t.Errorf("%s: %v are breaches, want %d", dir, got, want)
+		}
+	}
+}
+
 func TestDecisionsReachForNothing(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, dir := range decisionDirs {

@@ -26,6 +26,7 @@ var layers = []layer{
 	{dir: "server/fleet", ours: []string{"protos/identity"}},
 	{dir: "server/placement"},
 	{dir: "server/conns"},
+	{dir: "server/refusal"},
 	{dir: "server/attest", ours: []string{"protos/identity"}},
 	{dir: "server/catalog", ours: []string{"server/driver"}},
 	{dir: "server/images", ours: []string{"server/driver"}},
@@ -105,7 +106,7 @@ var belowShard = []string{
 	"server/objectstore", "server/secrets", "server/lease", "server/pki", "server/fleet/...",
 	"server/decisions", "server/preview", "server/cache",
 	"server/placement", "server/catalog", "server/images", "server/userdata", "server/sources", "server/supply",
-	"server/balancers", "server/attest",
+	"server/balancers", "server/attest", "server/refusal",
 }
 
 // fakes are the stand-ins for the outer world that tests use.
@@ -160,6 +161,30 @@ var bans = []ban{
 			"nstance.dev/providers/gcp/gcpfake", "nstance.dev/providers/proxmox/proxmoxfake",
 		},
 		why: "a server links nothing that is only for tests",
+	},
+}
+
+// A reservation keeps an import to few packages.
+type reservation struct {
+	imports []string // import paths
+	within  string   // the tree that the reservation is about
+	dirs    []string // who in it may import them itself; test files may too
+	why     string
+}
+
+// reservations are about what a package imports itself, not about all that it links.
+var reservations = []reservation{
+	{
+		imports: []string{"google.golang.org/grpc/codes", "google.golang.org/grpc/status"},
+		within:  "server",
+		dirs:    []string{"server/rpc", "server/secrets/gsm", "server/secrets/secretstest/fakecloud"},
+		why:     "the codes of gRPC are package rpc's; who decides refuses by package refusal (the secret manager is a client of gRPC)",
+	},
+	{
+		imports: []string{modulePrefix + "protos/nstance/v1"},
+		within:  "server",
+		dirs:    []string{"server/rpc", "server/shard", "server/supply", "server/operators"},
+		why:     "messages of the wire contract stay where they are read and written",
 	},
 }
 

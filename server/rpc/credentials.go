@@ -5,11 +5,11 @@ import (
 	"net"
 
 	"golang.org/x/time/rate"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/conns"
+	"nstance.dev/server/refusal"
 )
 
 // handshakes are TLS credentials that remember of a client who it is, and forget
@@ -64,7 +64,7 @@ func (h handshakes) Clone() credentials.TransportCredentials {
 	return handshakes{h.TransportCredentials.Clone(), h.limits}
 }
 
-var errNoCertificate = refuse(codes.Unauthenticated, "NO_CERTIFICATE", "a client certificate is needed")
+var errNoCertificate = refusal.New(refusal.Unauthenticated, "NO_CERTIFICATE", "a client certificate is needed")
 
 // identify reads who the client is out of the certificate that the handshake has
 // verified. The slices that it empties are those of the connection itself; where

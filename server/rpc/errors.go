@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"path"
 
@@ -15,25 +14,21 @@ import (
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/operators"
-	"nstance.dev/server/shard"
+	"nstance.dev/server/refusal"
 )
 
 // errorDomain is where the reasons of ErrorInfo are defined.
 const errorDomain = "nstance"
 
-func refuse(code codes.Code, reason, format string, args ...any) *shard.Refusal {
-	return &shard.Refusal{Code: code, Reason: reason, Message: fmt.Sprintf(format, args...)}
-}
-
 var (
-	errInternal    = refuse(codes.Internal, "INTERNAL", "internal error; the server's log says more")
-	errExpired     = refuse(codes.Unauthenticated, "CERTIFICATE_EXPIRED", "the certificate has expired")
-	errNotLeader   = refuse(codes.Unavailable, reasonNotLeader, "not shard leader")
-	errNotCluster  = refuse(codes.FailedPrecondition, "NOT_CLUSTER_LEADER", "%v", operators.ErrNotLeader)
-	errRevoked     = refuse(codes.PermissionDenied, "UNKNOWN_OPERATOR", "%v", operators.ErrUnknown)
-	errStalled     = refuse(codes.ResourceExhausted, "WATCHER_TOO_SLOW", "the watcher does not read; connect again for a new snapshot")
-	errRateLimited = refuse(codes.ResourceExhausted, "RATE_LIMITED", "too many registrations; try again in a moment")
-	errBadNonce    = refuse(codes.PermissionDenied, "REGISTRATION_REFUSED", "%v", operators.ErrRefused)
+	errInternal    = refusal.New(refusal.Internal, "INTERNAL", "internal error; the server's log says more")
+	errExpired     = refusal.New(refusal.Unauthenticated, "CERTIFICATE_EXPIRED", "the certificate has expired")
+	errNotLeader   = refusal.New(refusal.Unavailable, reasonNotLeader, "not shard leader")
+	errNotCluster  = refusal.New(refusal.FailedPrecondition, "NOT_CLUSTER_LEADER", "%v", operators.ErrNotLeader)
+	errRevoked     = refusal.New(refusal.PermissionDenied, "UNKNOWN_OPERATOR", "%v", operators.ErrUnknown)
+	errStalled     = refusal.New(refusal.ResourceExhausted, "WATCHER_TOO_SLOW", "the watcher does not read; connect again for a new snapshot")
+	errRateLimited = refusal.New(refusal.ResourceExhausted, "RATE_LIMITED", "too many registrations; try again in a moment")
+	errBadNonce    = refusal.New(refusal.PermissionDenied, "REGISTRATION_REFUSED", "%v", operators.ErrRefused)
 )
 
 // reasonNotLeader marks the refusals to which the leader's address is added.
@@ -46,7 +41,7 @@ func (g *guard) outward(ctx context.Context, trailer func(metadata.MD), method s
 		if st.GRPCStatus().Code() != codes.Unimplemented {
 			return err // the framework's own
 		}
-		err = refuse(codes.Unimplemented, "NOT_OFFERED", "%s is not offered by this server; GetServerInfo says what is", path.Base(method))
+		err = refusal.New(refusal.Unimplemented, "NOT_OFFERED", "%s is not offered by this server; GetServerInfo says what is", path.Base(method))
 	}
 	r := refusalFor(ctx, err)
 	g.note(ctx, method, r, err)
@@ -61,52 +56,76 @@ func (g *guard) outward(ctx context.Context, trailer func(metadata.MD), method s
 // refusals is how the errors of package operators look.
 var refusals = []struct {
 	err    error
-	code   codes.Code
+	code   refusal.Code
 	reason string
 }{
-	{operators.ErrNotLeader, codes.FailedPrecondition, "NOT_CLUSTER_LEADER"},
-	{operators.ErrRefused, codes.PermissionDenied, "REGISTRATION_REFUSED"},
-	{operators.ErrUsed, codes.AlreadyExists, "ALREADY_REGISTERED"},
-	{operators.ErrUnknown, codes.PermissionDenied, "UNKNOWN_OPERATOR"},
-	{operators.ErrUnavailable, codes.Unavailable, "STORAGE_UNAVAILABLE"},
+	{operators.ErrNotLeader, refusal.FailedPrecondition, "NOT_CLUSTER_LEADER"},
+	{operators.ErrRefused, refusal.PermissionDenied, "REGISTRATION_REFUSED"},
+	{operators.ErrUsed, refusal.AlreadyExists, "ALREADY_REGISTERED"},
+	{operators.ErrUnknown, refusal.PermissionDenied, "UNKNOWN_OPERATOR"},
+	{operators.ErrUnavailable, refusal.Unavailable, "STORAGE_UNAVAILABLE"},
 }
 
 // refusalFor says how an error looks outside.
-func refusalFor(ctx context.Context, err error) *shard.Refusal {
-	var refusal *shard.Refusal
+func refusalFor(ctx context.Context, err error) *refusal.Error {
+	var refused *refusal.Error
 	var invalid *operators.InvalidError
 	switch {
-	case errors.As(err, &refusal):
-		return refusal
+	case errors.As(err, &refused):
+		return refused
 	case errors.As(err, &invalid):
-		return refuse(codes.InvalidArgument, "INVALID_FIELD", "%v", invalid)
+		return refusal.New(refusal.InvalidArgument, "INVALID_FIELD", "%v", invalid)
 	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		return ended(ctx.Err())
 	}
 	for _, known := range refusals {
 		if errors.Is(err, known.err) {
-			return &shard.Refusal{Code: known.code, Reason: known.reason, Message: known.err.Error(), Err: err}
+			return &refusal.Error{Code: known.code, Reason: known.reason, Message: known.err.Error(), Err: err}
 		}
 	}
 	switch {
 	case errors.Is(err, lease.ErrNotLeader):
-		return &shard.Refusal{Code: codes.Unavailable, Reason: reasonNotLeader, Message: errNotLeader.Message, Err: err}
+		return errNotLeader.Because(err)
 	case objectstore.Retryable(err), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &shard.Refusal{Code: codes.Unavailable, Reason: "UNAVAILABLE", Message: "temporarily unavailable; try again", Err: err}
+		return &refusal.Error{Code: refusal.Unavailable, Reason: "UNAVAILABLE", Message: "temporarily unavailable; try again", Err: err}
 	}
-	return &shard.Refusal{Code: errInternal.Code, Reason: errInternal.Reason, Message: errInternal.Message, Err: err}
+	return errInternal.Because(err)
 }
 
 // ended answers a caller that has given up.
-func ended(err error) *shard.Refusal {
+func ended(err error) *refusal.Error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return refuse(codes.DeadlineExceeded, "DEADLINE_EXCEEDED", "the call took longer than the caller allowed")
+		return refusal.New(refusal.DeadlineExceeded, "DEADLINE_EXCEEDED", "the call took longer than the caller allowed")
 	}
-	return refuse(codes.Canceled, "CANCELED", "the caller gave up")
+	return refusal.New(refusal.Canceled, "CANCELED", "the caller gave up")
 }
 
-func statusOf(r *shard.Refusal) error {
-	st := status.New(r.Code, r.Message)
+// grpcCodes are the codes of gRPC by those of refusals.
+var grpcCodes = map[refusal.Code]codes.Code{
+	refusal.InvalidArgument:    codes.InvalidArgument,
+	refusal.NotFound:           codes.NotFound,
+	refusal.AlreadyExists:      codes.AlreadyExists,
+	refusal.PermissionDenied:   codes.PermissionDenied,
+	refusal.Unauthenticated:    codes.Unauthenticated,
+	refusal.ResourceExhausted:  codes.ResourceExhausted,
+	refusal.FailedPrecondition: codes.FailedPrecondition,
+	refusal.Aborted:            codes.Aborted,
+	refusal.Unavailable:        codes.Unavailable,
+	refusal.Unimplemented:      codes.Unimplemented,
+	refusal.DeadlineExceeded:   codes.DeadlineExceeded,
+	refusal.Canceled:           codes.Canceled,
+	refusal.Internal:           codes.Internal,
+}
+
+func grpcCode(code refusal.Code) codes.Code {
+	if known, ok := grpcCodes[code]; ok {
+		return known
+	}
+	return codes.Internal
+}
+
+func statusOf(r *refusal.Error) error {
+	st := status.New(grpcCode(r.Code), r.Message)
 	detailed, err := st.WithDetails(&errdetails.ErrorInfo{Reason: r.Reason, Domain: errorDomain})
 	if err != nil { // cannot be: the detail is a valid message
 		return st.Err()
@@ -117,16 +136,16 @@ func statusOf(r *shard.Refusal) error {
 // note logs a refusal: loudly where the server is at fault, and with what was
 // kept from the caller. Of refusals that any stranger can cause there is one line a
 // second and source.
-func (g *guard) note(ctx context.Context, method string, r *shard.Refusal, err error) {
+func (g *guard) note(ctx context.Context, method string, r *refusal.Error, err error) {
 	level := slog.LevelDebug
 	switch r.Code {
-	case codes.Internal, codes.Unknown, codes.DataLoss:
+	case refusal.Internal:
 		level = slog.LevelError
-	case codes.Unavailable:
+	case refusal.Unavailable:
 		if r.Reason != reasonNotLeader {
 			level = slog.LevelWarn
 		}
-	case codes.PermissionDenied, codes.Unauthenticated, codes.AlreadyExists, codes.ResourceExhausted:
+	case refusal.PermissionDenied, refusal.Unauthenticated, refusal.AlreadyExists, refusal.ResourceExhausted:
 		level = slog.LevelInfo
 	}
 	source, missed := sourceOf(ctx), 0
@@ -137,7 +156,7 @@ func (g *guard) note(ctx context.Context, method string, r *shard.Refusal, err e
 		}
 		missed = before
 	}
-	args := []any{"method", method, "code", r.Code.String(), "reason", r.Reason, "source", source, "error", err}
+	args := []any{"method", method, "code", string(r.Code), "reason", r.Reason, "source", source, "error", err}
 	if missed > 0 {
 		args = append(args, "not_logged", missed)
 	}

@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/lease"
+	"nstance.dev/server/refusal"
 	"nstance.dev/server/shard"
 )
 
@@ -146,7 +146,7 @@ func (g *guard) admit(ctx context.Context, method string) (context.Context, erro
 		}
 	}
 	if !clusterWide[method] && !g.opts.Shard.Static().Config.HasTenant(who.Tenant) {
-		return nil, refuse(codes.PermissionDenied, "UNKNOWN_TENANT", "the tenant is not configured")
+		return nil, refusal.New(refusal.PermissionDenied, "UNKNOWN_TENANT", "the tenant is not configured")
 	}
 	if g.role == identity.RoleAgent {
 		return ctx, nil // see agentOf
@@ -174,18 +174,18 @@ func (g *guard) authenticate(ctx context.Context) (identity.Peer, error) {
 	if err == nil {
 		err = who.Require(g.role)
 	}
-	var refusal *shard.Refusal
+	var refused *refusal.Error
 	switch {
-	case errors.As(err, &refusal):
+	case errors.As(err, &refused):
 		return who, err
 	case errors.Is(err, identity.ErrRole):
-		return who, refuse(codes.PermissionDenied, "WRONG_ROLE", "%v", err)
+		return who, refusal.New(refusal.PermissionDenied, "WRONG_ROLE", "%v", err)
 	case err != nil:
-		return who, refuse(codes.Unauthenticated, "BAD_CERTIFICATE", "%v", err)
+		return who, refusal.New(refusal.Unauthenticated, "BAD_CERTIFICATE", "%v", err)
 	case !g.opts.Now().Before(who.NotAfter):
 		return who, errExpired
 	case who.Cluster != g.opts.Cluster:
-		return who, refuse(codes.Unauthenticated, "BAD_CERTIFICATE", "the certificate is one of another cluster")
+		return who, refusal.New(refusal.Unauthenticated, "BAD_CERTIFICATE", "the certificate is one of another cluster")
 	}
 	return who, nil
 }

@@ -6,13 +6,13 @@ import (
 	"math"
 	"slices"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/config"
+	"nstance.dev/server/refusal"
 )
 
 // ManagerMetadata is the metadata in which a client may name itself as the
@@ -72,7 +72,7 @@ func (s *operatorService) ConfirmGroups(ctx context.Context, req *nstancev1.Conf
 	tenant := c.Tenant
 	if req.Tenant != nil && *req.Tenant != tenant {
 		if !s.administrates(c.Tenant) {
-			return nil, refuse(codes.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may confirm groups of others")
+			return nil, refusal.New(refusal.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may confirm groups of others")
 		}
 		tenant = *req.Tenant
 	}
@@ -111,7 +111,7 @@ func (s *operatorService) GetInstanceStatus(ctx context.Context, req *nstancev1.
 // only once it knows the whole shard, so every list is complete.
 func (s *operatorService) ListInstances(ctx context.Context, req *nstancev1.ListInstancesRequest) (*nstancev1.ListInstancesResponse, error) {
 	if req.PageSize < 0 {
-		return nil, refuse(codes.InvalidArgument, "INVALID_FIELD", "page_size: %d is negative", req.PageSize)
+		return nil, refusal.New(refusal.InvalidArgument, "INVALID_FIELD", "page_size: %d is negative", req.PageSize)
 	}
 	c := callerOf(ctx)
 	page, next := c.reign.ListInstances(c.Tenant, req.PageToken, int(req.PageSize))
@@ -129,7 +129,7 @@ func (s *operatorService) AcknowledgeDrained(ctx context.Context, req *nstancev1
 func (s *operatorService) ListHeldVMs(ctx context.Context, _ *emptypb.Empty) (*nstancev1.ListHeldVMsResponse, error) {
 	c := callerOf(ctx)
 	if !s.administrates(c.Tenant) {
-		return nil, refuse(codes.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may list held machines")
+		return nil, refusal.New(refusal.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may list held machines")
 	}
 	out := &nstancev1.ListHeldVMsResponse{}
 	for _, held := range c.reign.Held() {
@@ -150,7 +150,7 @@ func (s *operatorService) ListHeldVMs(ctx context.Context, _ *emptypb.Empty) (*n
 func (s *operatorService) AdoptVM(ctx context.Context, req *nstancev1.AdoptVMRequest) (*nstancev1.InstanceStatus, error) {
 	c := callerOf(ctx)
 	if !s.administrates(c.Tenant) {
-		return nil, refuse(codes.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may adopt held machines")
+		return nil, refusal.New(refusal.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may adopt held machines")
 	}
 	return c.reign.AdoptVM(ctx, req.ProviderInstanceId)
 }
@@ -182,7 +182,7 @@ func (s *operatorService) Explain(ctx context.Context, req *nstancev1.ExplainReq
 // mayPause leaves the whole shard to administrators.
 func (s *operatorService) mayPause(tenant, scope string) error {
 	if scope == config.PauseShard && !s.administrates(tenant) {
-		return refuse(codes.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may pause or resume the whole shard")
+		return refusal.New(refusal.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may pause or resume the whole shard")
 	}
 	return nil
 }

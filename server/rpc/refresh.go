@@ -4,19 +4,18 @@ import (
 	"context"
 	"errors"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/config"
-	"nstance.dev/server/shard"
+	"nstance.dev/server/refusal"
 )
 
 // Refresher reads the static configuration again.
 type Refresher interface {
 	// Refresh puts the stored configuration in force if it is another one than
 	// prev, the etag so far. What is wrong with an invalid one is an error that
-	// errors.As finds as config.Problems; a *shard.Refusal says why a valid one
+	// errors.As finds as config.Problems; a *refusal.Error says why a valid one
 	// cannot be put in force, any other error that it could not be read. In all
 	// cases the old one stays in force.
 	Refresh(ctx context.Context) (prev, now string, updated bool, err error)
@@ -45,14 +44,14 @@ func (s *operatorService) RefreshConfig(ctx context.Context, _ *emptypb.Empty) (
 	s.opts.Log.InfoContext(ctx, "configuration refreshed by a caller", "tenant", c.Tenant, "operator", c.ID,
 		"updated", updated, "prev_etag", prev, "etag", now, "error", err)
 	var problems config.Problems
-	var refusal *shard.Refusal
+	var refused *refusal.Error
 	switch {
-	case errors.As(err, &refusal):
-		return nil, refusal
+	case errors.As(err, &refused):
+		return nil, refused
 	case errors.As(err, &problems):
-		return nil, refuse(codes.InvalidArgument, "INVALID_CONFIG", "the configuration is invalid and not in force:\n%v", problems)
+		return nil, refusal.New(refusal.InvalidArgument, "INVALID_CONFIG", "the configuration is invalid and not in force:\n%v", problems)
 	case err != nil:
-		return nil, &shard.Refusal{Code: codes.Unavailable, Reason: "STORAGE_UNAVAILABLE", Message: "the configuration could not be read; try again", Err: err}
+		return nil, &refusal.Error{Code: refusal.Unavailable, Reason: "STORAGE_UNAVAILABLE", Message: "the configuration could not be read; try again", Err: err}
 	}
 	return &nstancev1.RefreshConfigResponse{Updated: updated, PrevEtag: prev, Etag: now}, nil
 }
@@ -62,11 +61,11 @@ func (s *operatorService) RefreshConfig(ctx context.Context, _ *emptypb.Empty) (
 func (s *operatorService) PlanConfig(ctx context.Context, req *nstancev1.PlanConfigRequest) (*nstancev1.PlanConfigResponse, error) {
 	c := callerOf(ctx)
 	if !s.administrates(c.Tenant) {
-		return nil, refuse(codes.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may plan a configuration of the shard")
+		return nil, refusal.New(refusal.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may plan a configuration of the shard")
 	}
 	cfg, anew, err := s.opts.Config.Check(ctx, req.Config)
 	if err != nil {
-		return nil, refuse(codes.InvalidArgument, "INVALID_CONFIG", "the configuration is invalid:\n%v", err)
+		return nil, refusal.New(refusal.InvalidArgument, "INVALID_CONFIG", "the configuration is invalid:\n%v", err)
 	}
 	plan := c.reign.PlanConfig(cfg)
 	if anew != "" {

@@ -3,11 +3,8 @@ package rpc
 import (
 	"context"
 
-	"google.golang.org/grpc/codes"
-
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/pki"
-	"nstance.dev/server/shard"
 )
 
 // registrationService lets newcomers in. Before the limit nothing is parsed: a token is
@@ -66,7 +63,7 @@ func (s *registrationService) checkForm(req *nstancev1.RegisterClientRequest) er
 		return errNotLeader
 	}
 	if err := verifier.CheckForm(req.RegistrationNonceJwt); err != nil {
-		return &shard.Refusal{Code: codes.PermissionDenied, Reason: errBadNonce.Reason, Message: errBadNonce.Message, Err: err}
+		return errBadNonce.Because(err)
 	}
 	return nil
 }

@@ -8,13 +8,11 @@ import (
 	"strconv"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/pki"
-	"nstance.dev/server/shard"
+	"nstance.dev/server/refusal"
 )
 
 // reasonNotApplicable is the reason of a refusal to put a valid configuration in force.
@@ -22,8 +20,8 @@ const reasonNotApplicable = "CONFIG_NOT_APPLICABLE"
 
 // notApplicable refuses a stored configuration that is valid and can't be in force.
 func notApplicable(why string) error {
-	return &shard.Refusal{
-		Code: codes.FailedPrecondition, Reason: reasonNotApplicable,
+	return &refusal.Error{
+		Code: refusal.FailedPrecondition, Reason: reasonNotApplicable,
 		Message: why + "; the configuration before stays in force",
 	}
 }

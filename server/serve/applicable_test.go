@@ -17,7 +17,7 @@ import (
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore/file"
-	"nstance.dev/server/shard"
+	"nstance.dev/server/refusal"
 )
 
 // boxed is a box whose machines are of a cloud that is not there.
@@ -139,8 +139,8 @@ func TestS26_ARefreshTriesWhatItChanges(t *testing.T) {
 		b.write(good)
 		b.change(tt.from, tt.to)
 		_, _, updated, err := p.reload(t.Context())
-		var refusal *shard.Refusal
-		if updated || !errors.As(err, &refusal) || refusal.Reason != "CONFIG_NOT_APPLICABLE" || !strings.Contains(refusal.Message, tt.field) {
+		var refused *refusal.Error
+		if updated || !errors.As(err, &refused) || refused.Reason != "CONFIG_NOT_APPLICABLE" || !strings.Contains(refused.Message, tt.field) {
 			t.Errorf("%s: updated %t, %v; want CONFIG_NOT_APPLICABLE because of %s", name, updated, err, tt.field)
 		}
 		if etag, why := p.source.rejected.get(); etag == "" || !strings.Contains(why, tt.field) {

@@ -12,6 +12,7 @@ import (
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/refusal"
 	"nstance.dev/server/shard"
 )
 
@@ -116,14 +117,14 @@ func (p *process) replace(ctx context.Context, old, static shard.Static) (update
 // error of storage says neither.
 func (p *process) reject(err error) {
 	var problems config.Problems
-	var refusal *shard.Refusal
+	var refused *refusal.Error
 	switch {
 	case err == nil:
 		p.source.rejected.set("", "")
 	case errors.As(err, &problems):
 		p.source.rejected.set(p.source.lastJudged(), problems.Error())
-	case errors.As(err, &refusal) && refusal.Reason == reasonNotApplicable:
-		p.source.rejected.set(p.source.lastJudged(), refusal.Message)
+	case errors.As(err, &refused) && refused.Reason == reasonNotApplicable:
+		p.source.rejected.set(p.source.lastJudged(), refused.Message)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
 	"nstance.dev/server/objectstore/memory"
+	"nstance.dev/server/refusal"
 	"nstance.dev/server/shard"
 )
 
@@ -79,8 +80,8 @@ func TestS19_WhatCanNotBeInForce(t *testing.T) {
 	refused := func(why string) {
 		t.Helper()
 		_, _, updated, err := p.reload(t.Context())
-		var refusal *shard.Refusal
-		if updated || !errors.As(err, &refusal) || refusal.Reason != "CONFIG_NOT_APPLICABLE" || !strings.Contains(refusal.Message, why) {
+		var refused *refusal.Error
+		if updated || !errors.As(err, &refused) || refused.Reason != "CONFIG_NOT_APPLICABLE" || !strings.Contains(refused.Message, why) {
 			t.Errorf("reload: updated %t, %v; want CONFIG_NOT_APPLICABLE because of %s", updated, err, why)
 		}
 		if got := sizeOf(p); got != 3 || len(p.restarts) > 0 {

@@ -6,8 +6,6 @@ import (
 	"crypto/ed25519"
 	"errors"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
@@ -17,6 +15,7 @@ import (
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/pki"
+	"nstance.dev/server/refusal"
 )
 
 // AdoptVM makes a held machine an instance of the group that its tags name, as if
@@ -28,7 +27,7 @@ import (
 // found sick and replaced.
 func (r *Reign) AdoptVM(ctx context.Context, providerID string) (*nstancev1.InstanceStatus, error) {
 	if providerID == "" {
-		return nil, refuse(codes.InvalidArgument, "INVALID_FIELD", "provider_instance_id: it is empty; ListHeldVMs says which there are")
+		return nil, refusal.New(refusal.InvalidArgument, "INVALID_FIELD", "provider_instance_id: it is empty; ListHeldVMs says which there are")
 	}
 	held, ok := r.collector.holds(providerID)
 	if !ok {
@@ -69,14 +68,14 @@ func (r *Reign) adoptedBefore(providerID string) (*nstancev1.InstanceStatus, err
 			return r.instanceStatus(in), nil
 		}
 	}
-	return nil, refuse(codes.NotFound, "NOT_FOUND", "no machine %q is held; ListHeldVMs says which are, as of the last listing", providerID)
+	return nil, refusal.New(refusal.NotFound, "NOT_FOUND", "no machine %q is held; ListHeldVMs says which are, as of the last listing", providerID)
 }
 
 // notAdoptable says why a machine stays held.
-func notAdoptable(format string, args ...any) *Refusal {
-	refusal := refuse(codes.FailedPrecondition, "NOT_ADOPTABLE", format, args...)
-	refusal.Message = "the machine cannot be adopted: " + refusal.Message
-	return refusal
+func notAdoptable(format string, args ...any) *refusal.Error {
+	refused := refusal.New(refusal.FailedPrecondition, "NOT_ADOPTABLE", format, args...)
+	refused.Message = "the machine cannot be adopted: " + refused.Message
+	return refused
 }
 
 // lookAtHeld asks the provider for the machine as it is now, if nothing but its
@@ -96,10 +95,10 @@ func (r *Reign) lookAtHeld(ctx context.Context, held Held) (driver.Machine, erro
 	m, err := r.cloud.get(ctx, driver.Ref{InstanceID: held.VM.ID, ProviderID: held.VM.ProviderID})
 	switch {
 	case driver.KindOf(err) == driver.NotFound:
-		return m, refuse(codes.NotFound, "NOT_FOUND", "the provider has no machine %q any more", held.VM.ProviderID)
+		return m, refusal.New(refusal.NotFound, "NOT_FOUND", "the provider has no machine %q any more", held.VM.ProviderID)
 	case err != nil:
 		r.stumble(err)
-		return m, &Refusal{Code: codes.Unavailable, Reason: "PROVIDER_UNAVAILABLE", Message: "the provider could not be asked about the machine; try again", Err: err}
+		return m, &refusal.Error{Code: refusal.Unavailable, Reason: "PROVIDER_UNAVAILABLE", Message: "the provider could not be asked about the machine; try again", Err: err}
 	case m.InstanceID != held.VM.ID:
 		return m, notAdoptable("its instance id tag has changed since the last listing; wait for the next one")
 	case m.Status.Down():

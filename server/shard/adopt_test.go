@@ -6,14 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/refusal"
 )
 
 // inWorldWithHeld runs a test in a world with one group of two machines, whose
@@ -118,7 +117,7 @@ func TestS11_AdoptedInstanceHasOneCertificate(t *testing.T) {
 		another = mine
 		another.Serial = "0102"
 		for range 2 {
-			if err := w.reign().AdmitAgent(another); !refusedWith(err, codes.PermissionDenied) {
+			if err := w.reign().AdmitAgent(another); !refusedWith(err, refusal.PermissionDenied) {
 				t.Errorf("a second certificate: %v", err)
 			}
 			w.stop()
@@ -155,27 +154,27 @@ func TestAdoptRefusals(t *testing.T) {
 		}
 		untagged, malformed := w.cloud.Plant(testOwner, foreign.String()), w.cloud.Plant(testOwner, "not an id")
 		w.settle(time.Minute)
-		refused := func(providerID string, code codes.Code, why string) {
+		refused := func(providerID string, code refusal.Code, why string) {
 			t.Helper()
 			_, err := w.reign().AdoptVM(w.ctx, providerID)
 			if !refusedWith(err, code) || !strings.Contains(err.Error(), why) {
 				t.Errorf("%q: %v, want %s with %q", providerID, err, code, why)
 			}
 		}
-		refused("", codes.InvalidArgument, "provider_instance_id")
-		refused("vm-none", codes.NotFound, "ListHeldVMs")
-		refused(malformed, codes.FailedPrecondition, `"not an id"`)
-		refused(untagged, codes.FailedPrecondition, "tenant and a group")
+		refused("", refusal.InvalidArgument, "provider_instance_id")
+		refused("vm-none", refusal.NotFound, "ListHeldVMs")
+		refused(malformed, refusal.FailedPrecondition, `"not an id"`)
+		refused(untagged, refusal.FailedPrecondition, "tenant and a group")
 
 		w.cloud.SetStatus(vms[0].InstanceID, driver.Stopped)
-		refused(vms[0].ProviderID, codes.FailedPrecondition, "stopped")
+		refused(vms[0].ProviderID, refusal.FailedPrecondition, "stopped")
 
 		w.write(bucket.InstanceKey(testShard, "default", vms[1].InstanceID), "{")
 		w.settle(2 * time.Minute)
-		refused(vms[1].ProviderID, codes.FailedPrecondition, "cannot be read")
+		refused(vms[1].ProviderID, refusal.FailedPrecondition, "cannot be read")
 		w.cloud.Remove(vms[1].InstanceID)
 		w.settle(2 * time.Minute)
-		refused(vms[1].ProviderID, codes.NotFound, "ListHeldVMs")
+		refused(vms[1].ProviderID, refusal.NotFound, "ListHeldVMs")
 	})
 }
 
@@ -189,7 +188,7 @@ func TestAdoptNeedsTheGroupOfItsTags(t *testing.T) {
 		w.remove(bucket.GroupsKey(testShard)) // dynamic groups are held, whatever they were
 		w.lead()
 		w.settle(time.Minute)
-		if _, err := w.reign().AdoptVM(w.ctx, vm.ProviderID); !refusedWith(err, codes.FailedPrecondition) || !strings.Contains(err.Error(), `group "web"`) {
+		if _, err := w.reign().AdoptVM(w.ctx, vm.ProviderID); !refusedWith(err, refusal.FailedPrecondition) || !strings.Contains(err.Error(), `group "web"`) {
 			t.Errorf("adoption into a group that is gone: %v", err)
 		}
 	})

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"slices"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/pki"
+	"nstance.dev/server/refusal"
 )
 
 // storeKeys takes the public halves of keys that the agent made. Those that the
@@ -23,7 +23,7 @@ func (s *session) storeKeys(msg *nstancev1.PublicKeys) error {
 	for _, key := range msg.Keys {
 		if err := checkAgentKey(key, wanted); err != nil {
 			answer.Refused = append(answer.Refused, &nstancev1.RefusedKey{
-				Filename: printable(key.Filename), Code: codes.InvalidArgument.String(), Message: err.Error(),
+				Filename: printable(key.Filename), Code: string(refusal.InvalidArgument), Message: err.Error(),
 			})
 			continue
 		}
@@ -33,7 +33,7 @@ func (s *session) storeKeys(msg *nstancev1.PublicKeys) error {
 	if len(valid) > 0 {
 		s.r.cache.PutPublicKeys(s.id, valid)
 		if err := s.r.cache.Flush(s.stream.Context()); err != nil {
-			return refuse(codes.Unavailable, "CACHE_UNAVAILABLE", "the keys could not be stored")
+			return refusal.New(refusal.Unavailable, "CACHE_UNAVAILABLE", "the keys could not be stored")
 		}
 	}
 	s.Offer(&nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_KeysStored{KeysStored: answer}})
@@ -55,21 +55,21 @@ func checkAgentKey(key *nstancev1.AgentPublicKey, wanted []string) error {
 func (s *session) renew(req *nstancev1.Renew) error {
 	answer := &nstancev1.Renewed{RequestId: req.RequestId}
 	if !s.pace.renewals.Allow() {
-		answer.Code, answer.Message = codes.ResourceExhausted.String(), "too many renewals; a certificate is renewed once in its life"
+		answer.Code, answer.Message = string(refusal.ResourceExhausted), "too many renewals; a certificate is renewed once in its life"
 		s.Offer(&nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_Renewed{Renewed: answer}})
 		return nil
 	}
 	cert, err := s.r.renewAgent(s.id, s.serial, req.PublicKeyPem)
-	var refusal *Refusal
+	var refused *refusal.Error
 	switch {
 	case err == nil:
 		answer.ClientCertificatePem, answer.ExpiresAt = cert.PEM, timestamppb.New(cert.NotAfter)
-	case errors.As(err, &refusal):
-		answer.Code, answer.Message = refusal.Code.String(), refusal.Message
+	case errors.As(err, &refused):
+		answer.Code, answer.Message = string(refused.Code), refused.Message
 	default:
 		s.r.stumble(err)
 		s.r.log.Warn("certificate not renewed", "instance", s.id, "error", err)
-		answer.Code, answer.Message = codes.Unavailable.String(), "the certificate could not be recorded; try again"
+		answer.Code, answer.Message = string(refusal.Unavailable), "the certificate could not be recorded; try again"
 	}
 	s.Offer(&nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_Renewed{Renewed: answer}})
 	return nil
@@ -85,11 +85,11 @@ func (r *Reign) renewAgent(id identity.ID, serial string, publicKey []byte) (pki
 	}
 	key, err := pki.ParsePublicKey(publicKey)
 	if err != nil {
-		return pki.Certificate{}, refuse(codes.InvalidArgument, "INVALID_KEY", "public_key_pem: %v", err)
+		return pki.Certificate{}, refusal.New(refusal.InvalidArgument, "INVALID_KEY", "public_key_pem: %v", err)
 	}
 	if row.PublicKeyPEM != "" && !sameKey(row.PublicKeyPEM, key) {
 		r.alarm(row, alarmNewKey)
-		return pki.Certificate{}, refuse(codes.PermissionDenied, "KEY_CHANGED", "public_key_pem: it is not the instance's key; a machine keeps its key for life")
+		return pki.Certificate{}, refusal.New(refusal.PermissionDenied, "KEY_CHANGED", "public_key_pem: it is not the instance's key; a machine keeps its key for life")
 	}
 	cert, err := r.opts.Keys().Authority.IssueAgent(pki.AgentRequest{
 		PublicKey: key, ID: id, Tenant: row.Group.Tenant, Shard: r.opts.Shard,
@@ -104,7 +104,7 @@ func (r *Reign) renewAgent(id identity.ID, serial string, publicKey []byte) (pki
 	}
 	rec, err := r.records.update(r.ctx, id, func(rec *bucket.InstanceRecord) error {
 		if rec.PublicKeyPEM != "" && !sameKey(rec.PublicKeyPEM, key) { // the row was older
-			return refuse(codes.PermissionDenied, "KEY_CHANGED", "public_key_pem: it is not the instance's key; a machine keeps its key for life")
+			return refusal.New(refusal.PermissionDenied, "KEY_CHANGED", "public_key_pem: it is not the instance's key; a machine keeps its key for life")
 		}
 		rec.PublicKeyPEM = string(keyPEM)
 		rec.Certificate = succeed(serial, cert)

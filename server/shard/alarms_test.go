@@ -8,10 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/refusal"
 )
 
 // certified is who a certificate names.
@@ -40,7 +39,7 @@ func TestF40_RenewalWithAnotherKey(t *testing.T) {
 		defer s.cut()
 		s.say(hello(peer.ID))
 		answer := s.renewed(t, newKey(t))
-		if answer.Code != codes.PermissionDenied.String() || len(answer.ClientCertificatePem) > 0 {
+		if answer.Code != string(refusal.PermissionDenied) || len(answer.ClientCertificatePem) > 0 {
 			t.Errorf("a renewal with another key: %v", answer)
 		}
 		if got := errorsOf(w, peer.ID, "auth"); len(got) != 1 {
@@ -72,7 +71,7 @@ func TestF40_ASupersededCertificateOfALiveInstance(t *testing.T) {
 			t.Errorf("alarms before two have shown themselves: %q", got)
 		}
 		for range 3 {
-			if err := w.open(peer).end(t); !refusedWith(err, codes.PermissionDenied) {
+			if err := w.open(peer).end(t); !refusedWith(err, refusal.PermissionDenied) {
 				t.Errorf("the superseded certificate: %v", err)
 			}
 			time.Sleep(5 * time.Second)
@@ -89,7 +88,7 @@ func TestF43_TheKeyIsTheRecords(t *testing.T) {
 	withAgent(t, func(t *testing.T, w *world, peer identity.Peer) {
 		forged := peer
 		forged.Key = [ed25519.PublicKeySize]byte(newKey(t).Public().(ed25519.PublicKey))
-		if err := w.reign().AdmitAgent(forged); !refusedWith(err, codes.PermissionDenied) {
+		if err := w.reign().AdmitAgent(forged); !refusedWith(err, refusal.PermissionDenied) {
 			t.Errorf("another key: %v", err)
 		}
 		if got := errorsOf(w, peer.ID, "auth"); len(got) != 1 {

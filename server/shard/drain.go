@@ -5,14 +5,13 @@ import (
 	"errors"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/refusal"
 )
 
 // Drainers knows which tenants have somebody that moves the work off machines
@@ -47,7 +46,7 @@ func (r *Reign) drains(tenant string) bool {
 // registered.
 func (r *Reign) CoordinateDrains(peer identity.Peer) error {
 	if r.opts.Drainers == nil {
-		return refuse(codes.Unimplemented, "NOT_OFFERED", "drains are not coordinated by this server")
+		return refusal.New(refusal.Unimplemented, "NOT_OFFERED", "drains are not coordinated by this server")
 	}
 	err := r.opts.Drainers.Coordinate(r.ctx, peer)
 	if lost(err) {
@@ -85,7 +84,7 @@ func (r *Reign) condemnNamed(in cache.Instance, skipDrain bool) error {
 // error, and a repeat changes nothing.
 func (r *Reign) AcknowledgeDrained(tenant string, req *nstancev1.AcknowledgeDrainedRequest) error {
 	in, err := r.owned(tenant, req.InstanceId)
-	if refusal := (*Refusal)(nil); errors.As(err, &refusal) && refusal.Code == codes.NotFound {
+	if refused := (*refusal.Error)(nil); errors.As(err, &refused) && refused.Code == refusal.NotFound {
 		return nil
 	}
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/refusal"
 )
 
 const (
@@ -198,9 +198,9 @@ func follow[T any](ctx context.Context, sub *subscription[T], beat func() error,
 }
 
 var (
-	errWatcherSlow = &Refusal{Code: codes.ResourceExhausted, Reason: "WATCHER_TOO_SLOW",
+	errWatcherSlow = &refusal.Error{Code: refusal.ResourceExhausted, Reason: "WATCHER_TOO_SLOW",
 		Message: "the watcher does not read fast enough; connect again for a new snapshot"}
-	errReignOver = &Refusal{Code: codes.Unavailable, Reason: "NOT_LEADER", Message: "this server does not lead the shard any more"}
+	errReignOver = &refusal.Error{Code: refusal.Unavailable, Reason: "NOT_LEADER", Message: "this server does not lead the shard any more"}
 )
 
 // hub hands events to subscribers. The zero hub has none.

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"nstance.dev/protos/identity"
@@ -12,6 +11,7 @@ import (
 	"nstance.dev/server/cache"
 	"nstance.dev/server/decisions"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/refusal"
 )
 
 // Explain says what the server thinks of a group of the tenant, or of one of its
@@ -22,7 +22,7 @@ func (r *Reign) Explain(tenant string, req *nstancev1.ExplainRequest) (*nstancev
 	switch target := req.Target.(type) {
 	case *nstancev1.ExplainRequest_Group:
 		if err := identity.ValidateName(target.Group); err != nil {
-			return nil, refuse(codes.InvalidArgument, "INVALID_KEY", "group: %v", err)
+			return nil, refusal.New(refusal.InvalidArgument, "INVALID_KEY", "group: %v", err)
 		}
 		id := fleet.GroupID{Tenant: tenant, Name: target.Group}
 		if _, ok := r.wanted.any(id); !ok {
@@ -36,7 +36,7 @@ func (r *Reign) Explain(tenant string, req *nstancev1.ExplainRequest) (*nstancev
 		}
 		return r.explainInstance(in), nil
 	default:
-		return nil, refuse(codes.InvalidArgument, "INVALID_FIELD", "target: name a group or an instance")
+		return nil, refusal.New(refusal.InvalidArgument, "INVALID_FIELD", "target: name a group or an instance")
 	}
 }
 

@@ -6,11 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/refusal"
 )
 
 // asked is an explanation of a group.
@@ -158,11 +157,11 @@ func TestS12_ExplainKnowsNoOtherTenant(t *testing.T) {
 			{Target: &nstancev1.ExplainRequest_Group{Group: theirs.Name}},
 			{Target: &nstancev1.ExplainRequest_InstanceId{InstanceId: id}},
 		} {
-			if _, err := w.reign().Explain("default", req); !refusedWith(err, codes.NotFound) {
+			if _, err := w.reign().Explain("default", req); !refusedWith(err, refusal.NotFound) {
 				t.Errorf("S12: %v: %v", req, err)
 			}
 		}
-		if _, err := w.reign().Explain("default", &nstancev1.ExplainRequest{}); !refusedWith(err, codes.InvalidArgument) {
+		if _, err := w.reign().Explain("default", &nstancev1.ExplainRequest{}); !refusedWith(err, refusal.InvalidArgument) {
 			t.Errorf("no target: %v", err)
 		}
 	})

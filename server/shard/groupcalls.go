@@ -5,14 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/refusal"
 )
 
 // UpsertGroup creates or changes a group of the tenant and returns it as it is
@@ -20,7 +19,7 @@ import (
 // changes nothing writes nothing.
 func (r *Reign) UpsertGroup(ctx context.Context, tenant string, req *nstancev1.UpsertGroupRequest) (*nstancev1.GroupStatus, error) {
 	if err := identity.ValidateName(req.Key); err != nil {
-		return nil, refuse(codes.InvalidArgument, "INVALID_KEY", "key: %v", err)
+		return nil, refusal.New(refusal.InvalidArgument, "INVALID_KEY", "key: %v", err)
 	}
 	id := fleet.GroupID{Tenant: tenant, Name: req.Key}
 	change := groupChangeOf(req)
@@ -31,7 +30,7 @@ func (r *Reign) UpsertGroup(ctx context.Context, tenant string, req *nstancev1.U
 	written, write := r.traces.start(ctx, "group.write", id)
 	err := r.wanted.change(written, asker{tenant: tenant}, func(cfg *config.Config, file *config.GroupFile) (bool, error) {
 		if req.ExpectedEtag != nil && etagOf(cfg, file, id) != *req.ExpectedEtag {
-			return false, refuse(codes.Aborted, "ETAG_MISMATCH", "group %q has changed since it was read", req.Key)
+			return false, refusal.New(refusal.Aborted, "ETAG_MISMATCH", "group %q has changed since it was read", req.Key)
 		}
 		entry, err := config.CheckUpsert(cfg, file, tenant, req.Key, change)
 		if err != nil {
@@ -65,7 +64,7 @@ func (r *Reign) UpsertGroup(ctx context.Context, tenant string, req *nstancev1.U
 // removes what the API has set. A group that is not there is no error.
 func (r *Reign) DeleteGroup(ctx context.Context, tenant string, req *nstancev1.DeleteGroupRequest) error {
 	if err := identity.ValidateName(req.Key); err != nil {
-		return refuse(codes.InvalidArgument, "INVALID_KEY", "key: %v", err)
+		return refusal.New(refusal.InvalidArgument, "INVALID_KEY", "key: %v", err)
 	}
 	id := fleet.GroupID{Tenant: tenant, Name: req.Key}
 	now := r.now()
@@ -146,25 +145,25 @@ func argValue(text string) any {
 // groupRefusal says to a caller why a change of a group is not made.
 func groupRefusal(err error) error {
 	var (
-		refusal *Refusal
+		refused *refusal.Error
 		locked  *config.LockedFieldError
 		invalid *config.InvalidError
 		managed *config.ManagedByOtherError
 		quota   *config.QuotaError
 	)
 	switch {
-	case errors.As(err, &refusal), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &refused), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.As(err, &locked):
-		return refuse(codes.FailedPrecondition, "LOCKED_FIELD", "%v", err)
+		return refusal.New(refusal.FailedPrecondition, "LOCKED_FIELD", "%v", err)
 	case errors.As(err, &managed):
-		return refuse(codes.FailedPrecondition, "MANAGED_BY_OTHER", "%v", err)
+		return refusal.New(refusal.FailedPrecondition, "MANAGED_BY_OTHER", "%v", err)
 	case errors.As(err, &invalid):
-		return refuse(codes.InvalidArgument, "INVALID_GROUP", "%v", err)
+		return refusal.New(refusal.InvalidArgument, "INVALID_GROUP", "%v", err)
 	case errors.As(err, &quota), errors.Is(err, config.ErrTooLarge):
-		return refuse(codes.ResourceExhausted, "QUOTA_EXCEEDED", "%v", err)
+		return refusal.New(refusal.ResourceExhausted, "QUOTA_EXCEEDED", "%v", err)
 	case errors.Is(err, config.ErrGroupNotFound):
-		return refuse(codes.NotFound, "NOT_FOUND", "group not found")
+		return refusal.New(refusal.NotFound, "NOT_FOUND", "group not found")
 	default:
 		return unavailable(err)
 	}
@@ -172,12 +171,12 @@ func groupRefusal(err error) error {
 
 // unavailable answers for trouble with storage or the provider, whose words are
 // for the log. What somebody has damaged or removed there no repeat will mend.
-func unavailable(err error) *Refusal {
+func unavailable(err error) *refusal.Error {
 	for _, damage := range []error{bucket.ErrUnreadable, bucket.ErrNewer, config.ErrUnreadable, config.ErrNewer, objectstore.ErrNotFound} {
 		if errors.Is(err, damage) {
-			return &Refusal{Code: codes.FailedPrecondition, Reason: "STORAGE_DAMAGED", Err: err,
+			return &refusal.Error{Code: refusal.FailedPrecondition, Reason: "STORAGE_DAMAGED", Err: err,
 				Message: "its object in storage is gone or cannot be read and has to be restored first; the server's log says which"}
 		}
 	}
-	return &Refusal{Code: codes.Unavailable, Reason: "STORAGE_UNAVAILABLE", Message: "the change could not be made durable; try again", Err: err}
+	return &refusal.Error{Code: refusal.Unavailable, Reason: "STORAGE_UNAVAILABLE", Message: "the change could not be made durable; try again", Err: err}
 }

@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
@@ -20,6 +18,7 @@ import (
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
+	"nstance.dev/server/refusal"
 )
 
 var (
@@ -181,7 +180,7 @@ func TestF4_OneEtagIsGoodForOneChange(t *testing.T) {
 			}
 		}
 		answers := w.together(func() error { return w.tryScale(other, 1) }, expecting(5), expecting(7))
-		if answers[0] != nil || answers[1] != nil || !refusedWith(answers[2], codes.Aborted) {
+		if answers[0] != nil || answers[1] != nil || !refusedWith(answers[2], refusal.Aborted) {
 			t.Errorf("answers %v, want that the third alone is Aborted", answers)
 		}
 		if size := w.sizeOf(web); size != 5 {
@@ -325,7 +324,7 @@ func TestF10_NewerGroupFileHoldsDynamicGroups(t *testing.T) {
 				w.settle(time.Hour)
 				w.converged(3)
 				err := w.tryScale(web, 1)
-				if !refusedWith(err, codes.FailedPrecondition) {
+				if !refusedWith(err, refusal.FailedPrecondition) {
 					t.Errorf("an upsert over an unreadable file: %v, want FailedPrecondition", err)
 				}
 				if o, err := w.store.Get(w.ctx, groupsKey); err != nil || string(o.Data) != text {
@@ -451,7 +450,7 @@ func TestUpsertWithAnEtagOfThePast(t *testing.T) {
 		_, err := w.reign().UpsertGroup(w.ctx, "default", &nstancev1.UpsertGroupRequest{
 			Key: "web", ExpectedEtag: &etag, Config: &nstancev1.GroupConfig{Size: &size},
 		})
-		if !refusedWith(err, codes.Aborted) {
+		if !refusedWith(err, refusal.Aborted) {
 			t.Errorf("got %v, want Aborted", err)
 		}
 	})

@@ -6,18 +6,17 @@ import (
 	"reflect"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/server/config"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/refusal"
 )
 
 // errEditLost answers an edit that kept losing against another writer.
-var errEditLost = &Refusal{Code: codes.Aborted, Reason: "EDIT_LOST", Message: "another writer kept changing the group file; try again"}
+var errEditLost = &refusal.Error{Code: refusal.Aborted, Reason: "EDIT_LOST", Message: "another writer kept changing the group file; try again"}
 
 // errUnreadable answers edits while the group file is there and not understood.
-var errUnreadable = &Refusal{Code: codes.FailedPrecondition, Reason: "GROUP_FILE_UNREADABLE",
+var errUnreadable = &refusal.Error{Code: refusal.FailedPrecondition, Reason: "GROUP_FILE_UNREADABLE",
 	Message: "the group file of the shard cannot be read; it has to be repaired first"}
 
 // commit applies a batch to the stored file and answers each change. The error

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/config"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/refusal"
 )
 
 // maxPage bounds the instances of one answer.
@@ -57,7 +56,7 @@ func (r *Reign) Instances() []*nstancev1.InstanceStatus {
 func (r *Reign) owned(tenant, text string) (cache.Instance, error) {
 	id, err := identity.ParseID(text)
 	if err != nil {
-		return cache.Instance{}, refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: %v; ListInstances says which there are", err)
+		return cache.Instance{}, refusal.New(refusal.InvalidArgument, "INVALID_ID", "instance_id: %v; ListInstances says which there are", err)
 	}
 	in, ok := r.cache.Instance(id)
 	if !ok || in.Group.Tenant != tenant {
@@ -82,7 +81,7 @@ func (r *Reign) GetInstance(tenant, id string) (*nstancev1.InstanceStatus, error
 func (r *Reign) CreateInstance(ctx context.Context, tenant string, req *nstancev1.CreateInstanceRequest) (*nstancev1.CreateInstanceResponse, error) {
 	c := req.GetConfig()
 	if err := identity.ValidateName(c.GetGroup()); err != nil {
-		return nil, refuse(codes.InvalidArgument, "INVALID_GROUP", "config.group: %v", err)
+		return nil, refusal.New(refusal.InvalidArgument, "INVALID_GROUP", "config.group: %v", err)
 	}
 	overrides := config.InstanceRequest{
 		Template: c.GetTemplate(), InstanceType: c.GetInstanceType(), SubnetPool: c.GetSubnetPool(),
@@ -120,7 +119,7 @@ func (r *Reign) CreateInstance(ctx context.Context, tenant string, req *nstancev
 	case err != nil:
 		return nil, unavailable(err)
 	case !launched:
-		return nil, refuse(codes.Unavailable, "NO_CAPACITY", "no machine can be made for group %q now; the error events say why", c.Group)
+		return nil, refusal.New(refusal.Unavailable, "NO_CAPACITY", "no machine can be made for group %q now; the error events say why", c.Group)
 	}
 	return &nstancev1.CreateInstanceResponse{InstanceId: id.String(), Status: string(fleet.Pending)}, nil
 }
@@ -132,14 +131,14 @@ func existing(in cache.Instance, tenant string) (*nstancev1.CreateInstanceRespon
 		return nil, errStaleID
 	}
 	if !in.OnDemand {
-		return nil, refuse(codes.AlreadyExists, "ID_IN_USE", "instance_id is in use")
+		return nil, refusal.New(refusal.AlreadyExists, "ID_IN_USE", "instance_id is in use")
 	}
 	return &nstancev1.CreateInstanceResponse{InstanceId: in.ID.String(), Status: fleet.Status(in.Instance)}, nil
 }
 
 // errStaleID refuses an id that a caller made and nobody may use any more, or that
 // somebody else has used.
-var errStaleID = refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: it must be new, and from the last 24 hours; make a new one or leave it out")
+var errStaleID = refusal.New(refusal.InvalidArgument, "INVALID_ID", "instance_id: it must be new, and from the last 24 hours; make a new one or leave it out")
 
 // chooseID takes the id that a caller made, or makes one.
 func (r *Reign) chooseID(text, kind string) (identity.ID, error) {
@@ -148,10 +147,10 @@ func (r *Reign) chooseID(text, kind string) (identity.ID, error) {
 	}
 	id, err := identity.ParseID(text)
 	if err != nil {
-		return "", refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: %v; leave it out to have one made", err)
+		return "", refusal.New(refusal.InvalidArgument, "INVALID_ID", "instance_id: %v; leave it out to have one made", err)
 	}
 	if id.Prefix() != kind {
-		return "", refuse(codes.InvalidArgument, "INVALID_ID", "instance_id: it begins with %q; make one that begins with the kind of the template, %q, or leave it out", id.Prefix(), kind)
+		return "", refusal.New(refusal.InvalidArgument, "INVALID_ID", "instance_id: it begins with %q; make one that begins with the kind of the template, %q, or leave it out", id.Prefix(), kind)
 	}
 	if age := r.now().Sub(id.CreatedAt()); age > idFreshness || age < -time.Minute {
 		return "", errStaleID
@@ -163,7 +162,7 @@ func (r *Reign) chooseID(text, kind string) (identity.ID, error) {
 // call lowers the size of its group in the same step. Repeats change nothing.
 func (r *Reign) DeleteInstance(ctx context.Context, tenant string, req *nstancev1.DeleteInstanceRequest) (*nstancev1.DeleteInstanceResponse, error) {
 	in, err := r.owned(tenant, req.InstanceId)
-	if refusal := (*Refusal)(nil); errors.As(err, &refusal) && refusal.Code == codes.NotFound {
+	if refused := (*refusal.Error)(nil); errors.As(err, &refused) && refused.Code == refusal.NotFound {
 		return &nstancev1.DeleteInstanceResponse{Status: "unknown"}, nil
 	}
 	if err != nil {
@@ -173,7 +172,7 @@ func (r *Reign) DeleteInstance(ctx context.Context, tenant string, req *nstancev
 	case in.State == fleet.Deleted:
 		return &nstancev1.DeleteInstanceResponse{Status: "deleted"}, nil
 	case req.ReplaceFirst && req.DecrementSize:
-		return nil, refuse(codes.InvalidArgument, "CONTRADICTION", "replace_first and decrement_size contradict each other")
+		return nil, refusal.New(refusal.InvalidArgument, "CONTRADICTION", "replace_first and decrement_size contradict each other")
 	case req.ReplaceFirst:
 		err = r.replaceNamed(in, req.SkipDrain)
 	case req.DecrementSize && !in.OnDemand:

@@ -8,11 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/objectstore/memory"
+	"nstance.dev/server/refusal"
 )
 
 func (w *world) deleteInstance(id string, decrement bool) string {
@@ -137,7 +136,7 @@ func TestS15_TheSameCreateTwiceAtOnce(t *testing.T) {
 				if err == nil && res.InstanceId != text {
 					err = fmt.Errorf("%s was made", res.InstanceId)
 				}
-				if refusal := (*Refusal)(nil); errors.As(err, &refusal) && refusal.Code == codes.Unavailable {
+				if refused := (*refusal.Error)(nil); errors.As(err, &refused) && refused.Code == refusal.Unavailable {
 					err = nil
 				}
 				errs <- err

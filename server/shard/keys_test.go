@@ -7,10 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/refusal"
 )
 
 func TestAgentKeysAreStoredOrRefused(t *testing.T) {
@@ -43,7 +42,7 @@ func TestAgentKeysAreStoredOrRefused(t *testing.T) {
 		if answer.GetRequestId() != "1" || !slices.Equal(answer.GetStored(), []string{"node"}) {
 			t.Errorf("answer %v, want that node is stored", answer)
 		}
-		if refused := answer.GetRefused(); len(refused) != 1 || refused[0].Filename != "other" || refused[0].Code != codes.InvalidArgument.String() {
+		if refused := answer.GetRefused(); len(refused) != 1 || refused[0].Filename != "other" || refused[0].Code != string(refusal.InvalidArgument) {
 			t.Errorf("refused %v, want the key that nobody asked for", refused)
 		}
 	})

@@ -11,13 +11,13 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/pki"
+	"nstance.dev/server/refusal"
 )
 
 // machine is a VM with an agent in it, as far as a shard can tell: it registers
@@ -82,7 +82,7 @@ func (m *machine) run(ctx context.Context) {
 func (m *machine) live(ctx context.Context, r *Reign) (done bool) {
 	if _, err := m.identity(); err != nil {
 		if err := m.register(r); err != nil {
-			return refusedWith(err, codes.PermissionDenied)
+			return refusedWith(err, refusal.PermissionDenied)
 		}
 	}
 	peer, _ := m.identity()
@@ -93,7 +93,7 @@ func (m *machine) live(ctx context.Context, r *Reign) (done bool) {
 	m.mu.Unlock()
 	go m.talk(s)
 	err := r.Connect(&peer, s)
-	return err == nil || refusedWith(err, codes.PermissionDenied)
+	return err == nil || refusedWith(err, refusal.PermissionDenied)
 }
 
 func (m *machine) identity() (identity.Peer, error) {
@@ -240,7 +240,7 @@ func (p *pipe) Send(msg *nstancev1.ServerMessage) error {
 	}
 }
 
-func refusedWith(err error, code codes.Code) bool {
-	var refusal *Refusal
-	return errors.As(err, &refusal) && refusal.Code == code
+func refusedWith(err error, code refusal.Code) bool {
+	var refused *refusal.Error
+	return errors.As(err, &refused) && refused.Code == code
 }

@@ -6,11 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/objectstore/memory"
+	"nstance.dev/server/refusal"
 )
 
 // TestS22_AnAgentIsHeardAtItsPace: what one says faster waits in the network; nothing is lost,
@@ -67,7 +66,7 @@ func TestS22_RenewalsAreBounded(t *testing.T) {
 			switch answer := s.renewed(t, key); {
 			case len(answer.ClientCertificatePem) > 0:
 				granted++
-			case answer.Code != codes.ResourceExhausted.String():
+			case answer.Code != string(refusal.ResourceExhausted):
 				t.Fatalf("renewal: %v", answer)
 			}
 		}

@@ -5,12 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore/memory"
+	"nstance.dev/server/refusal"
 )
 
 // amongRivalsWithAgent runs a test among rivals with one registered machine, whose
@@ -116,7 +115,7 @@ func TestL6_ParkedStreamsEndInTime(t *testing.T) {
 			t.Fatalf("the stream ended %v after storage went away", time.Since(down))
 		}
 		rs.settle(2 * rivalLease)
-		if err := s.end(t); !refusedWith(err, codes.Unavailable) {
+		if err := s.end(t); !refusedWith(err, refusal.Unavailable) {
 			t.Errorf("ended with %v, want Unavailable", err)
 		}
 		rs.store.Down(false)
@@ -136,7 +135,7 @@ func TestL6_ParkedStreamsFollowTheLeader(t *testing.T) {
 		}
 		rs.all[0].continues()
 		rs.settle(time.Second)
-		if err := s.end(t); !refusedWith(err, codes.Unavailable) {
+		if err := s.end(t); !refusedWith(err, refusal.Unavailable) {
 			t.Errorf("ended with %v, want Unavailable", err)
 		}
 	})
@@ -151,7 +150,7 @@ func TestS13_ParkedStreamOfAnInstanceThatIsGone(t *testing.T) {
 		rs.store.Down(false)
 		rs.remove(key)
 		rs.settle(2 * rivalLease)
-		if err := s.end(t); !refusedWith(err, codes.PermissionDenied) {
+		if err := s.end(t); !refusedWith(err, refusal.PermissionDenied) {
 			t.Errorf("ended with %v, want PermissionDenied", err)
 		}
 	})
@@ -172,7 +171,7 @@ func TestF35_NewerStreamThanTheParkedOne(t *testing.T) {
 		newer.say(hello(peer.ID))
 		rs.settle(time.Second)
 		r.parking.resume(r)
-		if err := s.end(t); !refusedWith(err, codes.Aborted) || !newer.isOpen() {
+		if err := s.end(t); !refusedWith(err, refusal.Aborted) || !newer.isOpen() {
 			t.Errorf("the parked stream ended with %v, the newer one is open: %t", err, newer.isOpen())
 		}
 	})

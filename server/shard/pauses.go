@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"nstance.dev/protos/identity"
@@ -14,6 +13,7 @@ import (
 	"nstance.dev/server/config"
 	"nstance.dev/server/decisions"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/refusal"
 )
 
 // SetPause stops creates, deletes and rotation in a scope until it ends or is
@@ -35,10 +35,10 @@ func (r *Reign) SetPause(ctx context.Context, tenant string, req *nstancev1.SetP
 		p.Until = &config.Time{Time: req.Until.AsTime()}
 	}
 	if err := p.Check(); err != nil {
-		return nil, refuse(codes.InvalidArgument, "INVALID_FIELD", "%v", err)
+		return nil, refusal.New(refusal.InvalidArgument, "INVALID_FIELD", "%v", err)
 	}
 	if p.Until != nil && !p.Until.After(now) {
-		return nil, refuse(codes.InvalidArgument, "INVALID_FIELD", "until: %s is past", p.Until.Format(time.RFC3339))
+		return nil, refusal.New(refusal.InvalidArgument, "INVALID_FIELD", "until: %s is past", p.Until.Format(time.RFC3339))
 	}
 	err = r.wanted.change(ctx, asker{tenant: tenant}, func(_ *config.Config, file *config.GroupFile) (bool, error) {
 		file.SetPause(p, now)
@@ -78,7 +78,7 @@ func pauseScope(tenant, scope, group string) (config.Pause, error) {
 	switch scope {
 	case config.PauseShard, config.PauseTenant:
 		if group != "" {
-			return config.Pause{}, refuse(codes.InvalidArgument, "INVALID_FIELD", "group: it goes with scope %q only", config.PauseGroup)
+			return config.Pause{}, refusal.New(refusal.InvalidArgument, "INVALID_FIELD", "group: it goes with scope %q only", config.PauseGroup)
 		}
 		if scope == config.PauseShard {
 			tenant = ""
@@ -86,11 +86,11 @@ func pauseScope(tenant, scope, group string) (config.Pause, error) {
 		return config.Pause{Scope: scope, Tenant: tenant}, nil
 	case config.PauseGroup:
 		if err := identity.ValidateName(group); err != nil {
-			return config.Pause{}, refuse(codes.InvalidArgument, "INVALID_KEY", "group: %v", err)
+			return config.Pause{}, refusal.New(refusal.InvalidArgument, "INVALID_KEY", "group: %v", err)
 		}
 		return config.Pause{Scope: scope, Tenant: tenant, Group: group}, nil
 	default:
-		return config.Pause{}, refuse(codes.InvalidArgument, "INVALID_FIELD", "scope: %q is none; one of shard, tenant, group", scope)
+		return config.Pause{}, refusal.New(refusal.InvalidArgument, "INVALID_FIELD", "scope: %q is none; one of shard, tenant, group", scope)
 	}
 }
 
@@ -144,13 +144,13 @@ func (r *Reign) errPaused(group fleet.GroupID) error {
 	case hold.By == "":
 		return nil
 	case hold.By == fleet.BlockerHeld:
-		return refuse(codes.FailedPrecondition, "GROUP_FILE_UNUSABLE", "%s", hold.Why)
+		return refusal.New(refusal.FailedPrecondition, "GROUP_FILE_UNUSABLE", "%s", hold.Why)
 	case hold.By == fleet.BlockerRebuilt:
-		return refuse(codes.FailedPrecondition, "GROUP_REBUILT", "%s", hold.Why)
+		return refusal.New(refusal.FailedPrecondition, "GROUP_REBUILT", "%s", hold.Why)
 	case hold.Until.IsZero():
-		return refuse(codes.FailedPrecondition, "PAUSED", "%s; resume it first", hold.Why)
+		return refusal.New(refusal.FailedPrecondition, "PAUSED", "%s; resume it first", hold.Why)
 	default:
-		return refuse(codes.FailedPrecondition, "PAUSED", "%s; it ends at %s", hold.Why, hold.Until.UTC().Format(time.RFC3339))
+		return refusal.New(refusal.FailedPrecondition, "PAUSED", "%s; it ends at %s", hold.Why, hold.Until.UTC().Format(time.RFC3339))
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -14,6 +13,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/refusal"
 )
 
 // pauseScope pauses a scope of the default tenant; zero until: for good.
@@ -173,11 +173,11 @@ func TestPauseRefusesWhatIsAskedForByName(t *testing.T) {
 		id := w.members(web)[0].ID.String()
 		r := w.reign()
 		_, err := r.DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: id})
-		if !refusedWith(err, codes.FailedPrecondition) {
+		if !refusedWith(err, refusal.FailedPrecondition) {
 			t.Errorf("delete: %v", err)
 		}
 		_, err = r.CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}})
-		if !refusedWith(err, codes.FailedPrecondition) {
+		if !refusedWith(err, refusal.FailedPrecondition) {
 			t.Errorf("create: %v", err)
 		}
 		// A smaller size is a wish like any other, with a name to it.
@@ -202,15 +202,15 @@ func TestPauseRequestsAreChecked(t *testing.T) {
 		past := timestamppb.New(time.Now())
 		for _, test := range []struct {
 			req  *nstancev1.SetPauseRequest
-			code codes.Code
+			code refusal.Code
 		}{
-			{&nstancev1.SetPauseRequest{Scope: "world", Reason: "r"}, codes.InvalidArgument},
-			{&nstancev1.SetPauseRequest{Scope: "shard", Group: "web", Reason: "r"}, codes.InvalidArgument},
-			{&nstancev1.SetPauseRequest{Scope: "group", Group: "No!", Reason: "r"}, codes.InvalidArgument},
-			{&nstancev1.SetPauseRequest{Scope: "group", Group: "web", Reason: "r"}, codes.NotFound}, // another tenant's
-			{&nstancev1.SetPauseRequest{Scope: "tenant", Reason: " "}, codes.InvalidArgument},
-			{&nstancev1.SetPauseRequest{Scope: "tenant", Reason: string(make([]byte, 501))}, codes.InvalidArgument},
-			{&nstancev1.SetPauseRequest{Scope: "tenant", Reason: "r", Until: past}, codes.InvalidArgument},
+			{&nstancev1.SetPauseRequest{Scope: "world", Reason: "r"}, refusal.InvalidArgument},
+			{&nstancev1.SetPauseRequest{Scope: "shard", Group: "web", Reason: "r"}, refusal.InvalidArgument},
+			{&nstancev1.SetPauseRequest{Scope: "group", Group: "No!", Reason: "r"}, refusal.InvalidArgument},
+			{&nstancev1.SetPauseRequest{Scope: "group", Group: "web", Reason: "r"}, refusal.NotFound}, // another tenant's
+			{&nstancev1.SetPauseRequest{Scope: "tenant", Reason: " "}, refusal.InvalidArgument},
+			{&nstancev1.SetPauseRequest{Scope: "tenant", Reason: string(make([]byte, 501))}, refusal.InvalidArgument},
+			{&nstancev1.SetPauseRequest{Scope: "tenant", Reason: "r", Until: past}, refusal.InvalidArgument},
 		} {
 			if _, err := w.reign().SetPause(w.ctx, "default", test.req); !refusedWith(err, test.code) {
 				t.Errorf("%v: %v, want %v", test.req, err, test.code)
@@ -253,7 +253,7 @@ func TestS23_LostGroupFileMayHaveHeldAPause(t *testing.T) {
 				_, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{
 					Config: &nstancev1.InstanceConfig{Group: static.Name},
 				})
-				if !refusedWith(err, codes.FailedPrecondition) {
+				if !refusedWith(err, refusal.FailedPrecondition) {
 					t.Errorf("an instance asked for by name: %v, want FailedPrecondition", err)
 				}
 				w.confirm("default", nil, "fixed")

@@ -6,13 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore/memory"
+	"nstance.dev/server/refusal"
 )
 
 // Room that a group takes counts from the moment that its change is taken, and not first
@@ -31,23 +29,23 @@ func TestS12_AGroupThatIsBeingWrittenTakesRoom(t *testing.T) {
 		go func() { done <- w.tryScale(web, 5) }()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		create := func() codes.Code {
+		create := func() refusal.Code {
 			_, err := w.reign().CreateInstance(t.Context(), web.Tenant, &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: web.Name}})
 			return refusalCode(err)
 		}
-		if code := create(); code != codes.ResourceExhausted {
+		if code := create(); code != refusal.ResourceExhausted {
 			t.Errorf("while the group grows: %v", code)
 		}
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
 		w.store.SetFaults(nil)
-		if code := create(); code != codes.ResourceExhausted {
+		if code := create(); code != refusal.ResourceExhausted {
 			t.Errorf("after it has grown: %v", code)
 		}
 		w.scale(web, 4)
 		w.settle(time.Minute) // until the one that is too many is gone
-		if code := create(); code != codes.OK {
+		if code := create(); code != "" {
 			t.Errorf("when there is room: %v", code)
 		}
 	})
@@ -61,14 +59,14 @@ func TestS12_MachinesOnTheirWayOutCount(t *testing.T) {
 		w.settle(time.Minute)
 		other := fleet.GroupID{Tenant: web.Tenant, Name: "other"}
 		w.scale(web, 0)
-		if err := w.tryScale(other, 2); refusalCode(err) != codes.ResourceExhausted {
+		if err := w.tryScale(other, 2); refusalCode(err) != refusal.ResourceExhausted {
 			t.Errorf("right after: %v", err)
 		}
 		time.Sleep(time.Minute)
 		if n := len(w.vms(web)); n != 4 {
 			t.Fatalf("%d machines are left, and drains take five minutes", n)
 		}
-		if err := w.tryScale(other, 2); refusalCode(err) != codes.ResourceExhausted {
+		if err := w.tryScale(other, 2); refusalCode(err) != refusal.ResourceExhausted {
 			t.Errorf("while they drain: %v", err)
 		}
 		if err := w.tryScale(other, 1); err != nil {
@@ -81,10 +79,13 @@ func TestS12_MachinesOnTheirWayOutCount(t *testing.T) {
 	})
 }
 
-// refusalCode is what a caller would be answered.
-func refusalCode(err error) codes.Code {
-	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
-		return refusal.Code
+// refusalCode is what a caller would be answered, empty for a success.
+func refusalCode(err error) refusal.Code {
+	if refused := (*refusal.Error)(nil); errors.As(err, &refused) {
+		return refused.Code
 	}
-	return status.Code(err)
+	if err != nil {
+		return refusal.Internal
+	}
+	return ""
 }

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/config"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/refusal"
 )
 
 // TestS24_AcceptedIsReadable: whatever one tenant asks for, the group file can be read
@@ -42,7 +42,7 @@ func TestS24_AcceptedIsReadable(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		ask  func(*world) error
-		code codes.Code
+		code refusal.Code
 	}{
 		"many groups with much text": {func(w *world) (err error) {
 			for i := range 40 {
@@ -55,20 +55,20 @@ func TestS24_AcceptedIsReadable(t *testing.T) {
 				}
 			}
 			return err
-		}, codes.ResourceExhausted},
-		"manager with a NUL":        {upsert(func(req *nstancev1.UpsertGroupRequest) { req.Manager = "a\x00b" }), codes.InvalidArgument},
-		"manager with a line break": {upsert(func(req *nstancev1.UpsertGroupRequest) { req.Manager = "a\nb" }), codes.InvalidArgument},
-		"manager of 3 MiB":          {upsert(func(req *nstancev1.UpsertGroupRequest) { req.Manager = strings.Repeat("m", 3<<20) }), codes.InvalidArgument},
-		"argument with a NUL":       {arg("a", `"\u0000"`), codes.InvalidArgument},
-		"argument's name with NUL":  {arg("a\x00", `1`), codes.InvalidArgument},
-		"argument's inner name":     {arg("a", `{"b": {"\u0000": 1}}`), codes.InvalidArgument},
-		"argument nested 80 deep":   {arg("a", strings.Repeat("[", 80)+strings.Repeat("]", 80)), codes.InvalidArgument},
-		"argument's name of 1 MiB":  {arg(strings.Repeat("a", 1<<20), `1`), codes.InvalidArgument},
-		"reason with a NUL":         {pause(&nstancev1.SetPauseRequest{Scope: "tenant", Reason: "a\x00b"}), codes.InvalidArgument},
-		"reason with a line break":  {pause(&nstancev1.SetPauseRequest{Scope: "tenant", Reason: "a\nb"}), codes.InvalidArgument},
+		}, refusal.ResourceExhausted},
+		"manager with a NUL":        {upsert(func(req *nstancev1.UpsertGroupRequest) { req.Manager = "a\x00b" }), refusal.InvalidArgument},
+		"manager with a line break": {upsert(func(req *nstancev1.UpsertGroupRequest) { req.Manager = "a\nb" }), refusal.InvalidArgument},
+		"manager of 3 MiB":          {upsert(func(req *nstancev1.UpsertGroupRequest) { req.Manager = strings.Repeat("m", 3<<20) }), refusal.InvalidArgument},
+		"argument with a NUL":       {arg("a", `"\u0000"`), refusal.InvalidArgument},
+		"argument's name with NUL":  {arg("a\x00", `1`), refusal.InvalidArgument},
+		"argument's inner name":     {arg("a", `{"b": {"\u0000": 1}}`), refusal.InvalidArgument},
+		"argument nested 80 deep":   {arg("a", strings.Repeat("[", 80)+strings.Repeat("]", 80)), refusal.InvalidArgument},
+		"argument's name of 1 MiB":  {arg(strings.Repeat("a", 1<<20), `1`), refusal.InvalidArgument},
+		"reason with a NUL":         {pause(&nstancev1.SetPauseRequest{Scope: "tenant", Reason: "a\x00b"}), refusal.InvalidArgument},
+		"reason with a line break":  {pause(&nstancev1.SetPauseRequest{Scope: "tenant", Reason: "a\nb"}), refusal.InvalidArgument},
 		"until a year that no date has": {pause(&nstancev1.SetPauseRequest{
 			Scope: "tenant", Reason: "r", Until: &timestamppb.Timestamp{Seconds: 1 << 40},
-		}), codes.InvalidArgument},
+		}), refusal.InvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
@@ -128,7 +128,7 @@ func TestS24_OnlyWhatDoesNotFitIsRefused(t *testing.T) {
 			func() error { return w.tryScale(fleet.GroupID{Tenant: "b", Name: "small"}, 1) },
 			func() error { return w.tryScale(web, 0) },
 		)
-		if !refusedWith(answers[1], codes.ResourceExhausted) {
+		if !refusedWith(answers[1], refusal.ResourceExhausted) {
 			t.Errorf("what does not fit: %v, want ResourceExhausted", answers[1])
 		}
 		answers[1] = nil

@@ -9,14 +9,13 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/config"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/refusal"
 )
 
 // rebuiltGroup says why nothing is done in a group whose entry was rebuilt.
@@ -220,7 +219,7 @@ func (p *previousFile) write(ctx context.Context, r *Reign, text []byte) error {
 func (r *Reign) ConfirmGroups(ctx context.Context, tenant string, keys []string) ([]string, error) {
 	for _, key := range keys {
 		if err := identity.ValidateName(key); err != nil {
-			return nil, refuse(codes.InvalidArgument, "INVALID_KEY", "keys: %v", err)
+			return nil, refusal.New(refusal.InvalidArgument, "INVALID_KEY", "keys: %v", err)
 		}
 		if _, ok := r.wanted.any(fleet.GroupID{Tenant: tenant, Name: key}); !ok {
 			return nil, errUnknown("group", key)

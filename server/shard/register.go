@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"nstance.dev/protos/identity"
@@ -18,14 +17,15 @@ import (
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/pki"
+	"nstance.dev/server/refusal"
 )
 
 // errRegistration is all that a caller with a bad nonce is told (F42); why goes
 // to the log.
-var errRegistration = &Refusal{Code: codes.PermissionDenied, Reason: "REGISTRATION_REFUSED", Message: "registration refused"}
+var errRegistration = &refusal.Error{Code: refusal.PermissionDenied, Reason: "REGISTRATION_REFUSED", Message: "registration refused"}
 
 func refuseRegistration(why error) error {
-	return &Refusal{Code: errRegistration.Code, Reason: errRegistration.Reason, Message: errRegistration.Message, Err: why}
+	return errRegistration.Because(why)
 }
 
 // OutstandingNonce reports whether the token is the nonce of an instance that
@@ -96,10 +96,10 @@ func (r *Reign) checkRegistration(req *nstancev1.RegisterClientRequest) (identit
 	}
 	key, err := pki.ParsePublicKey(req.PublicKeyPem)
 	if err != nil {
-		return claims, nil, refuse(codes.InvalidArgument, "INVALID_KEY", "public_key_pem: %v", err)
+		return claims, nil, refusal.New(refusal.InvalidArgument, "INVALID_KEY", "public_key_pem: %v", err)
 	}
 	if err := identity.VerifyProof(key, token, req.Proof); err != nil {
-		return claims, nil, refuse(codes.InvalidArgument, "INVALID_PROOF", "proof: it is not the nonce's signature by the submitted key")
+		return claims, nil, refusal.New(refusal.InvalidArgument, "INVALID_PROOF", "proof: it is not the nonce's signature by the submitted key")
 	}
 	return claims, key, nil
 }
@@ -119,7 +119,7 @@ func (r *Reign) registrant(id identity.ID, claims identity.NonceClaims, source n
 		return row, refuseRegistration(errors.New("another nonce was made for this instance"))
 	case !row.RegisteredAt.IsZero() && !sameKey(row.PublicKeyPEM, key):
 		r.alarm(row, alarmUsedNonce, "source", source)
-		return row, refuse(codes.AlreadyExists, "ALREADY_REGISTERED", "the nonce has been used")
+		return row, refusal.New(refusal.AlreadyExists, "ALREADY_REGISTERED", "the nonce has been used")
 	}
 	return row, r.checkSource(row, source)
 }
@@ -148,7 +148,7 @@ func (r *Reign) enrol(row cache.Instance, source netip.Addr, key ed25519.PublicK
 		case rec.Deletion != nil:
 			return refuseRegistration(errors.New("the instance is to go"))
 		case rec.PublicKeyPEM != "" && !sameKey(rec.PublicKeyPEM, key):
-			return refuse(codes.AlreadyExists, "ALREADY_REGISTERED", "the nonce has been used")
+			return refusal.New(refusal.AlreadyExists, "ALREADY_REGISTERED", "the nonce has been used")
 		}
 		rec.Status, rec.PublicKeyPEM = bucket.StatusRegistered, string(keyPEM)
 		if rec.RegisteredAt.IsZero() {
@@ -158,7 +158,7 @@ func (r *Reign) enrol(row cache.Instance, source netip.Addr, key ed25519.PublicK
 		rec.Certificate = succeed(rec.Certificate.Serial, cert)
 		return nil
 	})
-	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
+	if refused := (*refusal.Error)(nil); errors.As(err, &refused) {
 		return nil, err
 	}
 	if err != nil {
@@ -180,7 +180,7 @@ func (r *Reign) enrol(row cache.Instance, source netip.Addr, key ed25519.PublicK
 // takes its time (S2). One that is held back is not lost: the same key asks again.
 func (r *Reign) mayHandOut() error {
 	if err := lease.Check(r.ctx); err != nil {
-		return &Refusal{Code: errReignOver.Code, Reason: errReignOver.Reason, Message: errReignOver.Message, Err: err}
+		return errReignOver.Because(err)
 	}
 	return nil
 }

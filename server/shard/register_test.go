@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
@@ -18,6 +16,7 @@ import (
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/pki"
+	"nstance.dev/server/refusal"
 )
 
 // withMachine runs a test with one VM in which nobody has registered.
@@ -57,7 +56,7 @@ func TestF39_NonceIsGoodForOneKey(t *testing.T) {
 		}
 		check := func(when string) {
 			t.Helper()
-			if _, err := register(w.reign(), nonce, thief); !refusedWith(err, codes.AlreadyExists) {
+			if _, err := register(w.reign(), nonce, thief); !refusedWith(err, refusal.AlreadyExists) {
 				t.Errorf("%s: another key: %v, want AlreadyExists", when, err)
 			}
 			if peer, err := register(w.reign(), nonce, mine); err != nil || peer.ID != id {
@@ -109,7 +108,7 @@ func TestF15_CrashWhileRegistering(t *testing.T) {
 				if _, err := register(w.reign(), nonce, mine); err != nil {
 					t.Errorf("the same key after the crash: %v", err)
 				}
-				if _, err := register(w.reign(), nonce, thief); !refusedWith(err, codes.AlreadyExists) {
+				if _, err := register(w.reign(), nonce, thief); !refusedWith(err, refusal.AlreadyExists) {
 					t.Errorf("another key after the crash: %v, want AlreadyExists", err)
 				}
 			})
@@ -125,7 +124,7 @@ func TestRegistrationThatCannotBeStoredIssuesNothing(t *testing.T) {
 			}
 			return memory.Fault{}
 		})
-		if _, err := register(w.reign(), nonce, newKey(t)); !refusedWith(err, codes.Unavailable) {
+		if _, err := register(w.reign(), nonce, newKey(t)); !refusedWith(err, refusal.Unavailable) {
 			t.Errorf("got %v, want Unavailable", err)
 		}
 		w.store.SetFaults(nil)
@@ -202,7 +201,7 @@ func TestS10_NonceIsBound(t *testing.T) {
 					t.Fatal(err)
 				}
 				_, err = register(w.reign(), forged, newKey(t))
-				if !refusedWith(err, codes.PermissionDenied) {
+				if !refusedWith(err, refusal.PermissionDenied) {
 					t.Errorf("got %v, want PermissionDenied", err)
 				}
 				if _, err := register(w.reign(), nonce, newKey(t)); err != nil {
@@ -217,8 +216,8 @@ func TestF42_RefusalsSayNothing(t *testing.T) {
 	withMachine(t, func(t *testing.T, w *world, id identity.ID, nonce string) {
 		for _, token := range []string{"", "x", nonce + "x", strings.Repeat("a", 1<<20), otherSignature(nonce)} {
 			_, err := register(w.reign(), token, newKey(t))
-			refusal, ok := errors.AsType[*Refusal](err)
-			if !ok || refusal.Code != codes.PermissionDenied || refusal.Message != errRegistration.Message {
+			refused, ok := errors.AsType[*refusal.Error](err)
+			if !ok || refused.Code != refusal.PermissionDenied || refused.Message != errRegistration.Message {
 				t.Errorf("%.20q: got %v, want the one refusal", token, err)
 			}
 		}
@@ -240,7 +239,7 @@ func TestProofOfPossession(t *testing.T) {
 		_, err := w.reign().RegisterAgent(w.ctx, netip.MustParseAddr("10.0.0.1"), &nstancev1.RegisterClientRequest{
 			RegistrationNonceJwt: nonce, PublicKeyPem: publicPEM(t, newKey(t)), Proof: identity.SignProof(newKey(t), nonce),
 		})
-		if !refusedWith(err, codes.InvalidArgument) {
+		if !refusedWith(err, refusal.InvalidArgument) {
 			t.Errorf("a proof by another key: %v, want InvalidArgument", err)
 		}
 	})
@@ -269,7 +268,7 @@ func TestCondemnedInstanceCannotRegister(t *testing.T) {
 		nonce := string(w.vms(web)[0].Request.UserData)
 		w.scale(web, 0)
 		w.settle(time.Second)
-		if _, err := register(w.reign(), nonce, newKey(t)); !refusedWith(err, codes.PermissionDenied) {
+		if _, err := register(w.reign(), nonce, newKey(t)); !refusedWith(err, refusal.PermissionDenied) {
 			t.Errorf("got %v, want PermissionDenied", err)
 		}
 	})

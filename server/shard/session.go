@@ -10,13 +10,13 @@ import (
 	"time"
 	"unique"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/cache"
+	"nstance.dev/server/refusal"
 )
 
 // Bounds of one agent's stream (S22). What does not fit in the queue is not
@@ -73,17 +73,17 @@ func (r *Reign) AdmitAgent(peer identity.Peer) error {
 	row, ok := r.cache.Instance(peer.ID)
 	switch {
 	case peer.Cluster != r.opts.Cluster || peer.Shard != r.opts.Shard, !ok, row.Group.Tenant != peer.Tenant:
-		return refuse(codes.PermissionDenied, "UNKNOWN_INSTANCE", "the instance is not one of this shard")
+		return refusal.New(refusal.PermissionDenied, "UNKNOWN_INSTANCE", "the instance is not one of this shard")
 	case !r.wanted.config().HasTenant(peer.Tenant):
-		return refuse(codes.PermissionDenied, "UNKNOWN_TENANT", "the tenant is not configured")
+		return refusal.New(refusal.PermissionDenied, "UNKNOWN_TENANT", "the tenant is not configured")
 	case !row.DeletedAt.IsZero():
 		return errDeleted
 	case !recordedKey(row, peer):
 		r.alarm(row, alarmForeignKey)
-		return refuse(codes.PermissionDenied, "CERTIFICATE_SUPERSEDED", "the certificate is not the instance's")
+		return refusal.New(refusal.PermissionDenied, "CERTIFICATE_SUPERSEDED", "the certificate is not the instance's")
 	case !r.ownsCertificate(row, peer):
 		r.alarm(row, alarmSuperseded)
-		return refuse(codes.PermissionDenied, "CERTIFICATE_SUPERSEDED", "the certificate is not the instance's")
+		return refusal.New(refusal.PermissionDenied, "CERTIFICATE_SUPERSEDED", "the certificate is not the instance's")
 	}
 	return nil
 }
@@ -127,8 +127,8 @@ func (s *session) end() error {
 }
 
 var (
-	errNoHello = refuse(codes.DeadlineExceeded, "NO_HELLO", "no hello within %v", helloTimeout)
-	errExpired = refuse(codes.Unauthenticated, "CERTIFICATE_EXPIRED", "the certificate has expired")
+	errNoHello = refusal.New(refusal.DeadlineExceeded, "NO_HELLO", "no hello within %v", helloTimeout)
+	errExpired = refusal.New(refusal.Unauthenticated, "CERTIFICATE_EXPIRED", "the certificate has expired")
 )
 
 // endAfter lets the stream end after a while, for a reason, unless it is called
@@ -196,7 +196,7 @@ func (s *session) handleSafely(msg *nstancev1.AgentMessage) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.r.log.Error("message of an agent panicked", "instance", s.id, "panic", p, "stack", string(debug.Stack()))
-			err = refuse(codes.Internal, "INTERNAL", "internal error")
+			err = refusal.New(refusal.Internal, "INTERNAL", "internal error")
 		}
 	}()
 	return s.handle(msg)
@@ -208,9 +208,9 @@ func (s *session) handle(msg *nstancev1.AgentMessage) error {
 	hello := msg.GetHello()
 	switch {
 	case !s.greeted && hello == nil:
-		return refuse(codes.FailedPrecondition, "HELLO_EXPECTED", "the first message must be hello")
+		return refusal.New(refusal.FailedPrecondition, "HELLO_EXPECTED", "the first message must be hello")
 	case s.greeted && hello != nil:
-		return refuse(codes.FailedPrecondition, "SECOND_HELLO", "hello came twice")
+		return refusal.New(refusal.FailedPrecondition, "SECOND_HELLO", "hello came twice")
 	case hello != nil:
 		return s.greet(hello)
 	}
@@ -231,7 +231,7 @@ func (s *session) handle(msg *nstancev1.AgentMessage) error {
 // checkOwner refuses a message that speaks of another instance (S11).
 func (s *session) checkOwner(id string) error {
 	if id != s.id.String() {
-		return refuse(codes.PermissionDenied, "FOREIGN_INSTANCE", "instance_id differs from the certificate's")
+		return refusal.New(refusal.PermissionDenied, "FOREIGN_INSTANCE", "instance_id differs from the certificate's")
 	}
 	return nil
 }
@@ -296,7 +296,7 @@ func (s *session) report(rep *nstancev1.HealthReport) error {
 	s.count = rep.Count
 	metrics, err := proto.Marshal(rep.Metrics)
 	if err != nil {
-		return refuse(codes.InvalidArgument, "INVALID_REPORT", "metrics: they are not valid")
+		return refusal.New(refusal.InvalidArgument, "INVALID_REPORT", "metrics: they are not valid")
 	}
 	s.r.opts.Metrics.reports.Inc()
 	s.hash = unique.Make(rep.ConfigHash)

@@ -7,12 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/refusal"
 )
 
 // opened is a stream that a test holds the other end of.
@@ -85,35 +84,35 @@ func TestRulesOfAStream(t *testing.T) {
 	for name, tt := range map[string]struct {
 		say  func(peer identity.Peer, stranger identity.ID) []*nstancev1.AgentMessage
 		wait time.Duration
-		want codes.Code
+		want refusal.Code
 	}{
 		"no hello within 10s": {
 			say:  func(identity.Peer, identity.ID) []*nstancev1.AgentMessage { return nil },
-			wait: 10 * time.Second, want: codes.DeadlineExceeded,
+			wait: 10 * time.Second, want: refusal.DeadlineExceeded,
 		},
 		"a report before hello": {
 			say: func(p identity.Peer, _ identity.ID) []*nstancev1.AgentMessage {
 				return []*nstancev1.AgentMessage{report(p.ID, 1)}
 			},
-			want: codes.FailedPrecondition,
+			want: refusal.FailedPrecondition,
 		},
 		"a second hello": {
 			say: func(p identity.Peer, _ identity.ID) []*nstancev1.AgentMessage {
 				return []*nstancev1.AgentMessage{hello(p.ID), hello(p.ID)}
 			},
-			want: codes.FailedPrecondition,
+			want: refusal.FailedPrecondition,
 		},
 		"S11: hello of another instance": {
 			say: func(_ identity.Peer, other identity.ID) []*nstancev1.AgentMessage {
 				return []*nstancev1.AgentMessage{hello(other)}
 			},
-			want: codes.PermissionDenied,
+			want: refusal.PermissionDenied,
 		},
 		"S11: a report of another instance": {
 			say: func(p identity.Peer, other identity.ID) []*nstancev1.AgentMessage {
 				return []*nstancev1.AgentMessage{hello(p.ID), report(other, 1)}
 			},
-			want: codes.PermissionDenied,
+			want: refusal.PermissionDenied,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +177,7 @@ func TestF35_NewerStreamReplacesTheOlder(t *testing.T) {
 			s.say(hello(peer.ID))
 			synctest.Wait()
 			if last != nil {
-				if err := last.end(t); !refusedWith(err, codes.Aborted) {
+				if err := last.end(t); !refusedWith(err, refusal.Aborted) {
 					t.Errorf("stream %d ended with %v, want Aborted", i, err)
 				}
 			}
@@ -243,10 +242,10 @@ func TestS13_StreamEndsWithItsInstance(t *testing.T) {
 		s.say(hello(peer.ID))
 		w.scale(web, 0)
 		w.settle(5 * time.Second)
-		if err := s.end(t); !refusedWith(err, codes.PermissionDenied) {
+		if err := s.end(t); !refusedWith(err, refusal.PermissionDenied) {
 			t.Errorf("ended with %v, want PermissionDenied", err)
 		}
-		if err := w.reign().AdmitAgent(peer); !refusedWith(err, codes.PermissionDenied) {
+		if err := w.reign().AdmitAgent(peer); !refusedWith(err, refusal.PermissionDenied) {
 			t.Errorf("the certificate of a deleted instance: %v, want PermissionDenied", err)
 		}
 	})
@@ -258,7 +257,7 @@ func TestS13_HelloAfterTheInstanceIsDeleted(t *testing.T) {
 		w.scale(web, 0)
 		w.settle(5 * time.Second)
 		s.say(hello(peer.ID))
-		if err := s.end(t); !refusedWith(err, codes.PermissionDenied) {
+		if err := s.end(t); !refusedWith(err, refusal.PermissionDenied) {
 			t.Errorf("ended with %v, want PermissionDenied", err)
 		}
 	})
@@ -278,7 +277,7 @@ func TestS11_AdmitAgent(t *testing.T) {
 		} {
 			p := peer
 			change(&p)
-			if err := w.reign().AdmitAgent(p); !refusedWith(err, codes.PermissionDenied) {
+			if err := w.reign().AdmitAgent(p); !refusedWith(err, refusal.PermissionDenied) {
 				t.Errorf("%s: %v, want PermissionDenied", name, err)
 			}
 		}
@@ -291,7 +290,7 @@ func TestStreamEndsWithItsCertificate(t *testing.T) {
 		s := w.open(peer)
 		s.say(hello(peer.ID))
 		w.settle(30 * time.Second)
-		if err := s.end(t); !refusedWith(err, codes.Unauthenticated) {
+		if err := s.end(t); !refusedWith(err, refusal.Unauthenticated) {
 			t.Errorf("ended with %v, want Unauthenticated", err)
 		}
 	})
@@ -303,7 +302,7 @@ func TestStreamEndsWithTheReign(t *testing.T) {
 		s.say(hello(peer.ID))
 		synctest.Wait()
 		w.stop()
-		if err := s.end(t); !refusedWith(err, codes.Unavailable) {
+		if err := s.end(t); !refusedWith(err, refusal.Unavailable) {
 			t.Errorf("ended with %v, want Unavailable", err)
 		}
 	})

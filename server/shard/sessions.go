@@ -5,9 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/protos/identity"
+	"nstance.dev/server/refusal"
 )
 
 // sessions are the streams of the agents that are connected: one for each
@@ -30,8 +29,8 @@ func newSessions(r *Reign) *sessions {
 }
 
 var (
-	errReplaced = &Refusal{Code: codes.Aborted, Reason: "STREAM_REPLACED", Message: "a newer stream of this instance has taken the place of this one"}
-	errDeleted  = &Refusal{Code: codes.PermissionDenied, Reason: "INSTANCE_DELETED", Message: "the instance is deleted"}
+	errReplaced = &refusal.Error{Code: refusal.Aborted, Reason: "STREAM_REPLACED", Message: "a newer stream of this instance has taken the place of this one"}
+	errDeleted  = &refusal.Error{Code: refusal.PermissionDenied, Reason: "INSTANCE_DELETED", Message: "the instance is deleted"}
 )
 
 // open makes s the stream of its instance.

@@ -32,13 +32,13 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
-	"google.golang.org/grpc/codes"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/pki"
+	"nstance.dev/server/refusal"
 	"nstance.dev/server/secrets"
 	"nstance.dev/server/userdata"
 )
@@ -148,7 +148,7 @@ func (s *Shard) Static() Static {
 }
 
 // Reign returns the reign that serves now. While this server does not lead, or
-// still rebuilds what it has to know, the error is a [Refusal] with the code
+// still rebuilds what it has to know, the error is a [refusal.Error] with the code
 // Unavailable.
 func (s *Shard) Reign() (*Reign, error) {
 	if r := s.reign.Load(); r != nil {
@@ -157,7 +157,7 @@ func (s *Shard) Reign() (*Reign, error) {
 	return nil, errNotLeader
 }
 
-var errNotLeader = &Refusal{Code: codes.Unavailable, Reason: "NOT_LEADER", Message: "not shard leader"}
+var errNotLeader = &refusal.Error{Code: refusal.Unavailable, Reason: "NOT_LEADER", Message: "not shard leader"}
 
 // Lead takes the shard over and leads it until ctx, the leadership context, ends.
 // It returns nil then, or the error that made leading impossible.
@@ -226,34 +226,10 @@ func (s *Shard) Reconsider() {
 	}
 }
 
-// Refusal is the answer to a call that is not carried out. Message is safe to
-// show to the caller; Err, if set, is for the log alone.
-type Refusal struct {
-	Code    codes.Code
-	Reason  string // machine-readable, UPPER_SNAKE_CASE
-	Message string
-	Err     error
-}
-
-// Error is the message, followed by the inner error for the log.
-func (r *Refusal) Error() string {
-	if r.Err != nil {
-		return fmt.Sprintf("%s: %v", r.Message, r.Err)
-	}
-	return r.Message
-}
-
-// Unwrap returns the inner error.
-func (r *Refusal) Unwrap() error { return r.Err }
-
-func refuse(code codes.Code, reason, format string, args ...any) *Refusal {
-	return &Refusal{Code: code, Reason: reason, Message: fmt.Sprintf(format, args...)}
-}
-
 // errUnknown answers for objects that do not exist and for those of other
 // tenants alike (S12).
-func errUnknown(what, name string) *Refusal {
-	return refuse(codes.NotFound, "NOT_FOUND", "%s %q not found", what, name)
+func errUnknown(what, name string) *refusal.Error {
+	return refusal.New(refusal.NotFound, "NOT_FOUND", "%s %q not found", what, name)
 }
 
 // WaitForReign waits until this server serves the shard.

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/refusal"
 )
 
 // linkSuccessors restores who was made to take whose place: the record of the
@@ -72,7 +71,7 @@ func (r *Reign) setReplacement(of, by identity.ID) error {
 // deleted once that is done (S15). Repeats change nothing.
 func (r *Reign) replaceNamed(in cache.Instance, skipDrain bool) error {
 	if in.OnDemand {
-		return refuse(codes.FailedPrecondition, "NOT_REPLACED", "instance %s was made on demand: nothing replaces it; delete it without replace_first", in.ID)
+		return refusal.New(refusal.FailedPrecondition, "NOT_REPLACED", "instance %s was made on demand: nothing replaces it; delete it without replace_first", in.ID)
 	}
 	if in.State.Leaving() {
 		return nil

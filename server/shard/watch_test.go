@@ -8,11 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/refusal"
 )
 
 // watched is what one watcher has received.
@@ -178,8 +177,8 @@ func TestL11_SlowWatcherIsCutOff(t *testing.T) {
 		w.settle(time.Minute)
 		w.converged(200) // nobody was held up
 		close(stuck)
-		var refusal *Refusal
-		if err := <-ended; !errors.As(err, &refusal) || refusal.Code != codes.ResourceExhausted {
+		var refused *refusal.Error
+		if err := <-ended; !errors.As(err, &refused) || refused.Code != refusal.ResourceExhausted {
 			t.Errorf("ended with %v, want ResourceExhausted", err)
 		}
 	})
@@ -217,7 +216,7 @@ func TestWatchEndsWithTheReign(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		watch := w.watchInstances("default")
 		w.stop()
-		if err := <-watch.ended; !refusedWith(err, codes.Unavailable) {
+		if err := <-watch.ended; !refusedWith(err, refusal.Unavailable) {
 			t.Errorf("ended with %v, want Unavailable", err)
 		}
 	})

@@ -1,0 +1,63 @@
+// Package refusal is how the server says that it does not carry out a call: an
+// error with a code, a reason that programs read, and a message for the caller.
+//
+// Its codes are words of its own, so that packages which decide need not know how
+// their callers are connected; package rpc translates them into those of gRPC. What
+// an [Error] wraps is for the server's log alone and is never sent.
+package refusal
+
+import "fmt"
+
+// Code is the kind of a refusal: what a caller can do about it. The values and their
+// meaning are those of gRPC (https://grpc.io/docs/guides/status-codes/), by name,
+// which is how they stand in messages of the agents' stream.
+type Code string
+
+// The codes in use.
+const (
+	InvalidArgument    Code = "InvalidArgument"    // the call is wrong, whatever the state
+	NotFound           Code = "NotFound"           // it does not exist, or belongs to another tenant
+	AlreadyExists      Code = "AlreadyExists"      // what the call makes exists
+	PermissionDenied   Code = "PermissionDenied"   // the caller is known and may not do that
+	Unauthenticated    Code = "Unauthenticated"    // who the caller is is not proved
+	ResourceExhausted  Code = "ResourceExhausted"  // a quota or a rate is used up
+	FailedPrecondition Code = "FailedPrecondition" // the state has to change first
+	Aborted            Code = "Aborted"            // another writer was faster; read and try again
+	Unavailable        Code = "Unavailable"        // the same call may succeed in a moment
+	Unimplemented      Code = "Unimplemented"      // this server does not offer the call
+	DeadlineExceeded   Code = "DeadlineExceeded"   // the caller's time is over
+	Canceled           Code = "Canceled"           // the caller has given up
+	Internal           Code = "Internal"           // the server is at fault
+)
+
+// Error is the answer to a call that is not carried out. It is immutable, and so
+// safe for concurrent use.
+type Error struct {
+	Code    Code
+	Reason  string // machine-readable, UPPER_SNAKE_CASE
+	Message string // safe to show to the caller
+	Err     error  // the cause, for the log alone; may be nil
+}
+
+// New returns a refusal without a cause. The message is built as by [fmt.Sprintf].
+func New(code Code, reason, format string, args ...any) *Error {
+	return &Error{Code: code, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// Error is the message, followed by the cause for the log.
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %v", e.Message, e.Err)
+	}
+	return e.Message
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Because returns a copy of the refusal with a cause.
+func (e *Error) Because(err error) *Error {
+	copied := *e
+	copied.Err = err
+	return &copied
+}
