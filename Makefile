@@ -66,7 +66,7 @@ dev: build-local ## Run a shard of three machines on this box, until interrupted
 # cache, so they always run. Not so these, which are all in one process.
 INPROCESS := ./e2e/sim ./e2e/bench
 # These run many processes, so one package after another.
-PROCESSES := ./e2e/box ./e2e/configs ./e2e/docs ./e2e/shards
+PROCESSES := ./e2e/box ./e2e/configs ./e2e/docs ./e2e/shards ./e2e/suite/hostile
 
 .PHONY: test
 test: build ## Run all tests with the race detector

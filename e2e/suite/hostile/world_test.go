@@ -1,0 +1,233 @@
+package hostile
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/x509"
+	_ "embed"
+	"encoding/json"
+	"encoding/pem"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"text/template"
+	"time"
+
+	"nstance.dev/e2e/box"
+	"nstance.dev/protos/identity"
+	"nstance.dev/providers/local"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/objectstore/file"
+	"nstance.dev/server/pki"
+	"nstance.dev/server/secrets"
+)
+
+var programs = flag.String("programs", "", "directory with the programs that are attacked; empty: bin/ of the repository")
+
+//go:embed testdata/cluster.jsonc.tmpl
+var clusterText string
+
+// tenants have that many machines that do nothing.
+var tenants = map[string]int{identity.DefaultTenant: 40, "acme": 24, "zeta": 2}
+
+// ourToken is the secret in the files of the default tenant's template "ours".
+const ourToken = "the token of the default tenant 5b1c77e0"
+
+// world is a cluster that is attacked, and what its attackers know. Its methods are safe
+// for concurrent use unless they say otherwise; those of the box say it themselves.
+type world struct {
+	*box.Box
+
+	server    *box.Process
+	addrs     driver.Addresses
+	authority *x509.Certificate
+	roots     *x509.CertPool
+	caKey     ed25519.PrivateKey
+	nonceKeys []ed25519.PrivateKey // the first one signs
+
+	nonces  map[string]chan outstanding // by tenant
+	victim  outstanding                 // whose nonce is forged, and never used
+	sources atomic.Uint32
+}
+
+// outstanding is a machine that has not registered, with its nonce.
+type outstanding struct {
+	tenant string
+	id     identity.ID
+	token  string
+}
+
+// newWorld brings a cluster up and waits for its machines.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	b := box.New(t)
+	if *programs != "" {
+		dir, err := filepath.Abs(*programs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.From(dir)
+	}
+	w := &world{Box: b, nonces: map[string]chan outstanding{}}
+	w.configure(t)
+	w.server = b.Serve("leader")
+	b.Await("the server leads", func() error { return b.Leads("leader") })
+	addrs, err := b.Leader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.addrs = addrs
+	w.readKeys(t)
+	w.collectNonces()
+	w.victim = w.outstanding(t, identity.DefaultTenant)
+	return w
+}
+
+// configure puts all that the cluster needs before its first server into the box.
+func (w *world) configure(t *testing.T) {
+	t.Helper()
+	w.Configure(1, 10*time.Second) // directories and the key; the configuration is another
+	asJSON := func(v any) (string, error) {
+		text, err := json.Marshal(v)
+		return string(text), err
+	}
+	form, err := template.New("cluster").Funcs(template.FuncMap{"json": asJSON}).Parse(clusterText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	err = form.Execute(&text, map[string]any{
+		"MachinesDir": w.Path("machines"), "KeyPath": w.KeyPath(), "Arch": runtime.GOARCH,
+		"Userdata": local.DefaultUserData, "Mute": "#!/bin/sh\n# {{ .Nonce }}\nexec sleep 100000\n",
+		"Default": tenants[identity.DefaultTenant], "Acme": tenants["acme"], "Zeta": tenants["zeta"],
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.SetConfig(text.String())
+	w.Cluster("init", "--cluster-id", box.Cluster)
+	for tenant := range tenants {
+		w.Cluster("register-operator", "--tenant", tenant, "--output-dir", w.operatorDir(tenant))
+	}
+	if err := w.openSecrets(t).Put(t.Context(), "token", secrets.Secret(ourToken), secrets.CreateOnly); err != nil {
+		t.Fatal(err)
+	}
+	context, err := json.Marshal(map[string]any{
+		"cluster_id": box.Cluster, "tenant": identity.DefaultTenant, "identity_dir": w.Identity(), "shard": box.Shard,
+		"leader_file": w.Path("machines", "leader.json"),
+	})
+	if err == nil {
+		err = os.WriteFile(w.ContextPath(), context, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// operatorDir is the folder with the identity of a tenant's operator.
+func (w *world) operatorDir(tenant string) string {
+	if tenant == identity.DefaultTenant {
+		return w.Identity()
+	}
+	return w.Path("operator-" + tenant)
+}
+
+// openSecrets opens the sealed secrets of the cluster.
+func (w *world) openSecrets(t *testing.T) secrets.Store {
+	t.Helper()
+	source, err := secrets.OpenKeySource(secrets.KeyProviderFile, w.KeyPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := secrets.LoadKeys(t.Context(), source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := file.New(w.Path("bucket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := secrets.NewSealed(store, secrets.DefaultPrefix, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sealed
+}
+
+// readKeys takes the keys of the cluster.
+func (w *world) readKeys(t *testing.T) {
+	t.Helper()
+	sealed := w.openSecrets(t)
+	private := map[string][]ed25519.PrivateKey{}
+	for _, name := range []string{pki.CAKeySecret, pki.NonceKeySecret} {
+		text, err := sealed.Get(t.Context(), name)
+		if err == nil {
+			private[name], err = pki.ParsePrivateKeys(text)
+		}
+		if err != nil {
+			t.Fatalf("secret %s: %v", name, err)
+		}
+	}
+	w.caKey, w.nonceKeys = private[pki.CAKeySecret][0], private[pki.NonceKeySecret]
+	text, err := os.ReadFile(w.Path("bucket", pki.CACertKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		t.Fatal("the certificate of the authority is not PEM")
+	}
+	if w.authority, err = x509.ParseCertificate(block.Bytes); err != nil {
+		t.Fatal(err)
+	}
+	w.roots = x509.NewCertPool()
+	w.roots.AddCert(w.authority)
+}
+
+var tokenForm = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]+`)
+
+// collectNonces waits until all machines that do nothing are there, and takes their nonces.
+func (w *world) collectNonces() {
+	want := 0
+	for tenant, n := range tenants {
+		w.nonces[tenant] = make(chan outstanding, n)
+		want += n
+	}
+	seen := map[string]bool{}
+	w.Await("all nonces are there", func() error {
+		for _, id := range w.Directories() {
+			text, err := os.ReadFile(w.Path("machines", id, "userdata"))
+			if err != nil || seen[id] || identity.ID(id).Prefix() != "mut" {
+				continue
+			}
+			token := tokenForm.FindString(string(text))
+			claims, err := identity.DecodeNonceUnverified(token)
+			if err != nil {
+				return fmt.Errorf("the nonce of %s: %w", id, err)
+			}
+			seen[id] = true
+			w.nonces[claims.Tenant] <- outstanding{claims.Tenant, identity.ID(id), token}
+		}
+		if len(seen) < want {
+			return fmt.Errorf("%d of %d machines", len(seen), want)
+		}
+		return nil
+	})
+}
+
+// outstanding returns a machine that nobody else has, and whose nonce is good.
+func (w *world) outstanding(t *testing.T, tenant string) outstanding {
+	t.Helper()
+	select {
+	case o := <-w.nonces[tenant]:
+		return o
+	default:
+		t.Fatalf("there are %d machines of %s, and all are taken: the world needs more", tenants[tenant], tenant)
+		return outstanding{}
+	}
+}
