@@ -76,7 +76,7 @@ func (in *Intake) matters(shard string, next shards.Status) bool {
 	}
 	in.told[shard] = next
 	return !known || next.State != was.State || next.Reason != was.Reason || next.Connections != was.Connections || next.Address != was.Address ||
-		next.Term != was.Term || next.Version != was.Version || !slices.Equal(next.Missing, was.Missing)
+		next.Term != was.Term || next.Version != was.Version || next.ConfigDigest != was.ConfigDigest || !slices.Equal(next.Missing, was.Missing)
 }
 
 // connected reports whether there is a connection that was not noted before.

@@ -131,7 +131,6 @@ func TestWhatAShardSaysIsKnown(t *testing.T) {
 	})
 }
 
-// A leader that knows nothing yet takes nothing away.
 // That calls fail and others succeed is nothing new about a shard: whoever calls knows, and
 // nobody else is woken. That it is out of sight is.
 func TestO7_ACallThatFailsWakesNobody(t *testing.T) {
@@ -156,6 +155,26 @@ func TestO7_ACallThatFailsWakesNobody(t *testing.T) {
 	})
 }
 
+// A configuration that differs is news: what was refused before may be accepted now. The same
+// once more, with every heartbeat, is none.
+func TestO5_AnotherConfigurationWakesControllers(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		for _, digest := range []string{"c1", "c2"} {
+			w.SetConfigDigest(digest)
+			w.heard()
+			w.after(16 * time.Second)
+			if got := w.heard(); !slices.Equal(got, []inventory.Kind{inventory.ShardChanged}) {
+				t.Errorf("%s: woken for %v within a heartbeat", digest, got)
+			}
+			w.after(5 * time.Minute)
+			if got := w.heard(); got != nil {
+				t.Errorf("%s: woken for nothing new: %v", digest, got)
+			}
+		}
+	})
+}
+
+// A leader that knows nothing yet takes nothing away.
 func TestO7_ANewLeaderTakesNothingAway(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Restart()

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -111,7 +112,8 @@ func (s *Shard) absent(listed map[string]bool, known int, asked, now time.Time) 
 			s.missing[id] = now
 			news = true
 		case !hold || asked.Sub(since) >= BrakeWait:
-			changes = append(changes, s.remove(id, "a complete listing lacks it")...)
+			s.unlisted[id] = tombstone{at: now, why: cmp.Or(s.instances[id].said.GetCondemned().GetReason(), Unlisted)}
+			changes = append(changes, s.remove(id, Unlisted)...)
 		}
 	}
 	if news {
@@ -157,6 +159,7 @@ func (s *Shard) instance(i *nstancev1.InstanceStatus, heard time.Time) []Change 
 		return nil
 	}
 	delete(s.missing, id)
+	delete(s.unlisted, id)
 	old := s.instances[id]
 	if old != nil && i.GetRevision() < old.said.GetRevision() {
 		old.heard = latest(old, heard)

@@ -51,6 +51,7 @@ type Shard struct {
 	groups      map[string]*entry[*nstancev1.GroupStatus]
 	instances   map[string]*entry[*nstancev1.InstanceStatus]
 	tombstones  map[string]tombstone
+	unlisted    map[string]tombstone // taken out by a listing; one that has them brings them back
 	missing     map[string]time.Time // held: when a listing first lacked it
 	ended       map[string]time.Time // groups: when their deletion was heard of
 }
@@ -80,6 +81,7 @@ func NewShard(tenant string) *Shard {
 		groups:     map[string]*entry[*nstancev1.GroupStatus]{},
 		instances:  map[string]*entry[*nstancev1.InstanceStatus]{},
 		tombstones: map[string]tombstone{},
+		unlisted:   map[string]tombstone{},
 		missing:    map[string]time.Time{},
 		ended:      map[string]time.Time{},
 	}
@@ -171,9 +173,19 @@ func (s *Shard) Presence(id string) Presence {
 	}
 }
 
-// WhyDeleted returns the reason that the server gave for the deletion of an instance, in its
-// words; empty: it gave none, or its deletion was not heard of within [TombstoneLife].
-func (s *Shard) WhyDeleted(id string) string { return s.tombstones[id].why }
+// Unlisted is the reason of an instance of which nothing else is known than that a complete
+// listing of its shard lacks it.
+const Unlisted = "a complete listing of the shard lacks it"
+
+// WhyDeleted returns why an instance is gone: the reason that the server gave for its end, in
+// its words, or [Unlisted]. Empty: the server gave none with its deletion, or the instance was
+// not gone within [TombstoneLife].
+func (s *Shard) WhyDeleted(id string) string {
+	if t, deleted := s.tombstones[id]; deleted {
+		return t.why
+	}
+	return s.unlisted[id].why
+}
 
 // Deleted reports whether the deletion of an instance with a provider id, or of one whose id
 // that ends with, was heard of within [TombstoneLife]. Other than absence, that says that the
@@ -253,7 +265,9 @@ func (s *Shard) changed(before State) []Change {
 // prune forgets deletions of long ago.
 func (s *Shard) prune(now time.Time) {
 	old := func(_ string, at time.Time) bool { return now.Sub(at) > TombstoneLife }
-	maps.DeleteFunc(s.tombstones, func(_ string, t tombstone) bool { return old("", t.at) })
+	buried := func(_ string, t tombstone) bool { return old("", t.at) }
+	maps.DeleteFunc(s.tombstones, buried)
+	maps.DeleteFunc(s.unlisted, buried)
 	maps.DeleteFunc(s.ended, old)
 }
 

@@ -77,7 +77,7 @@ func gone(id, why string) Change {
 
 var shardChanged = Change{Kind: ShardChanged}
 
-const lacks = "a complete listing lacks it"
+const lacks = Unlisted
 
 func TestAbsenceFromACompleteListing(t *testing.T) {
 	s := newStory(t)
@@ -243,6 +243,31 @@ func TestO11_TheProviderIDOfADeletedInstanceIsRemembered(t *testing.T) {
 	s.after(TombstoneLife + time.Second).lists("i3")
 	if s.Deleted("aws:///zone/i-1") {
 		t.Error("it is remembered for ever")
+	}
+}
+
+// Whoever has missed the event of a deletion still knows why an instance is gone.
+func TestO11_TheReasonOfAnInstanceThatIsNotListedAnyMore(t *testing.T) {
+	s := newStory(t)
+	s.lists("i1", "i2", "i3")
+	condemned := event("pending_deletion", "i1", 2)
+	condemned.Reason = "expired"
+	s.InstanceEvent(condemned, s.now)
+	s.after(time.Minute).lists("i3")
+	if why := [3]string{s.WhyDeleted("i1"), s.WhyDeleted("i2"), s.WhyDeleted("i3")}; why != [3]string{"expired", Unlisted, ""} {
+		t.Errorf("condemned, missing, there: %q", why)
+	}
+	late := event("deleted", "i2", 3)
+	late.Reason = "unhealthy"
+	s.InstanceEvent(late, s.now)
+	s.after(time.Second).listsAsked(s.now, "i1", "i3")
+	if why := [2]string{s.WhyDeleted("i1"), s.WhyDeleted("i2")}; why != [2]string{"", "unhealthy"} {
+		t.Errorf("listed again, told of after all: %q", why)
+	}
+	s.after(time.Second).lists("i3")
+	s.after(TombstoneLife + time.Second).lists("i3")
+	if why := s.WhyDeleted("i1"); why != "" {
+		t.Errorf("%q is remembered for ever", why)
 	}
 }
 

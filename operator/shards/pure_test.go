@@ -80,6 +80,10 @@ func TestStatus(t *testing.T) {
 			shards.Status{State: shards.Unreachable, Reason: shards.ReasonTenantUnknown, Message: "refused", Since: at(1)},
 		},
 		{
+			"a server that was configured anew", []step{{1, shards.Connected{Term: 3, ConfigDigest: "c1"}}, {2, shards.Synced{}}, {3, shards.Configured{Digest: "c2"}}},
+			shards.Status{State: shards.Ready, Since: at(2), LastContact: at(2), Term: 3, Connections: 1, ConfigDigest: "c2"},
+		},
+		{
 			"what a server lacks", []step{{1, connected}, {2, shards.Lacks{Method: "WatchErrors"}}, {3, shards.Lacks{Method: "ListInstances"}}, {4, shards.Lacks{Method: "WatchErrors"}}},
 			shards.Status{State: shards.Syncing, Since: at(1), LastContact: at(1), Address: "h:1", Version: "v1", Term: 3, Connections: 1, Missing: []string{"ListInstances", "WatchErrors"}},
 		},

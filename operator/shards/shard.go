@@ -112,7 +112,7 @@ func (s *Shard) missed(class Class, err error) {
 func (s *Shard) adopt(ctx context.Context, next *session) {
 	s.replace(next)
 	s.opts.Log.Info("connected", "address", next.address, "term", next.term())
-	s.observe(Connected{Address: next.address, Version: next.info.GetVersion(), Term: next.term(), Missing: unnamed(next.info)})
+	s.observe(Connected{Address: next.address, Version: next.info.GetVersion(), Term: next.term(), Missing: unnamed(next.info), ConfigDigest: next.info.GetConfigDigest()})
 	if next.info == nil {
 		s.observe(Lacks{methodGetServerInfo.name})
 	}

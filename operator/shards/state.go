@@ -55,6 +55,10 @@ type Status struct {
 	// Missing are the methods that the server of this connection does not have, or refuses
 	// us for as long as it does, and the [Abilities] that it does not name, sorted.
 	Missing []string
+	// ConfigDigest stands for the part of the shard's configuration that concerns our
+	// tenant: another one means that what was refused may be accepted now. Empty: the
+	// server does not say.
+	ConfigDigest string
 	// Connections is how often the shard was connected: what was asked for over an earlier
 	// connection may be of an earlier leader.
 	Connections int
@@ -78,7 +82,11 @@ type Connected struct {
 	Address, Version string
 	Term             int64
 	Missing          []string // of Abilities, sorted
+	ConfigDigest     string
 }
+
+// Configured says: the server has a configuration with that digest in force.
+type Configured struct{ Digest string }
 
 // Synced says: groups and instances were listed completely over the present connection.
 type Synced struct{}
@@ -101,22 +109,26 @@ type Has struct{ Method string }
 // Tick says: time has passed.
 type Tick struct{}
 
-func (Connected) event() {}
-func (Synced) event()    {}
-func (Answered) event()  {}
-func (Failed) event()    {}
-func (Lacks) event()     {}
-func (Has) event()       {}
-func (Tick) event()      {}
+func (Connected) event()  {}
+func (Configured) event() {}
+func (Synced) event()     {}
+func (Answered) event()   {}
+func (Failed) event()     {}
+func (Lacks) event()      {}
+func (Has) event()        {}
+func (Tick) event()       {}
 
 // Next returns the status after an event. It is pure.
 func (s Status) Next(e Event, now time.Time) Status {
 	switch e := e.(type) {
 	case Connected:
-		s.Address, s.Term, s.Version, s.Missing = e.Address, e.Term, e.Version, e.Missing
+		s.Address, s.Term, s.Version, s.Missing, s.ConfigDigest = e.Address, e.Term, e.Version, e.Missing, e.ConfigDigest
 		s.LastContact, s.failed, s.Message, s.synced = now, time.Time{}, "", false
 		s.Connections++
 		return s.enter(Syncing, "", now)
+	case Configured:
+		s.ConfigDigest = e.Digest
+		return s
 	case Synced:
 		s.synced = true
 		return s.answered(now)
@@ -191,5 +203,5 @@ func (s Status) enter(state State, reason Reason, now time.Time) Status {
 // that there was contact again is not worth it.
 func (s Status) differs(from Status) bool {
 	return s.State != from.State || s.Reason != from.Reason || s.Connections != from.Connections || s.Address != from.Address ||
-		s.Term != from.Term || s.Version != from.Version || !slices.Equal(s.Missing, from.Missing)
+		s.Term != from.Term || s.Version != from.Version || s.ConfigDigest != from.ConfigDigest || !slices.Equal(s.Missing, from.Missing)
 }

@@ -61,6 +61,9 @@ func (s *Shard) instanceStream(c *session) watch[nstancev1.InstanceEvent] {
 			switch e.GetStatus() {
 			case "heartbeat":
 				beats = true
+				if digest := e.GetConfigDigest(); digest != "" {
+					s.hear(c, Configured{digest})
+				}
 				return true
 			case "snapshot_end":
 				c.relist(instances)

@@ -131,6 +131,10 @@ func visible[V any](m map[string]V, tenant string, may func(tenant, key string) 
 // static groups, its quota, and the templates, certificates, load balancers and
 // pools that it may use. A change of anything else leaves it equal.
 func (c *Config) DigestFor(tenant string) string {
+	quota := c.QuotaOf(tenant)
+	if c.quotaSet(tenant).Bytes == nil {
+		quota.Bytes = 0 // its share depends on how many others there are
+	}
 	templates := visible(c.Templates, tenant, c.MayUseTemplate)
 	for key, t := range templates {
 		t.Tenants = nil // whom else it is open to
@@ -150,7 +154,7 @@ func (c *Config) DigestFor(tenant string) string {
 		}
 	}
 	return digest(map[string]any{
-		"groups": c.Groups[tenant], "quota": c.QuotaOf(tenant), "defaults": c.Defaults,
+		"groups": c.Groups[tenant], "quota": quota, "defaults": c.Defaults,
 		"templates": templates, "load_balancers": balancers, "certificates": certificates,
 		"subnet_pools": visible(c.Server.SubnetPools, tenant, c.mayUsePool),
 	})

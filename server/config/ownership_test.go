@@ -109,6 +109,41 @@ func TestS12_WhatIsNotOursDoesNotExist(t *testing.T) {
 	}
 }
 
+// A tenant notices what changes for itself, and nothing of the others.
+func TestS12_DigestOfATenant(t *testing.T) {
+	before := loadOwned(t, owned)
+	for _, c := range []struct {
+		name     string
+		old, new string
+		changes  []string // the tenants that notice
+	}{
+		{"spaces and order", `"b": {}, "boss": {}`, `"boss": {  }, "b": {}`, nil},
+		{"one more tenant", `"b": {},`, `"b": {}, "e": {}, "f": {}, "g": {}, "h": {},`, nil},
+		{"a template that is open to two", `"kind": "bbb"`, `"kind": "bbc"`, []string{"b", "d"}},
+		{"to whom else it is open", `["b", "d"]`, `["b", "d", "boss"]`, []string{"boss"}},
+		{"a template of another tenant's groups", `"kind": "aaa"`, `"kind": "aab"`, []string{"default", "boss"}},
+		{"the size of a group", `"size": 1`, `"size": 2`, []string{"default"}},
+		{"a quota", `"b": {}`, `"b": { "quota": { "machines": 3 } }`, []string{"b"}},
+		{"a pool of one's own", `["secret-pool"] }`, `["secret-pool", "p"] }`, []string{"d"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if !strings.Contains(owned, c.old) {
+				t.Fatalf("%s is not in the configuration", c.old)
+			}
+			after := loadOwned(t, strings.Replace(owned, c.old, c.new, 1))
+			var noticed []string
+			for _, tenant := range []string{"b", "d", "default", "boss", "stranger"} {
+				if before.DigestFor(tenant) != after.DigestFor(tenant) {
+					noticed = append(noticed, tenant)
+				}
+			}
+			if diff := cmp.Diff(c.changes, noticed); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func TestS12_GroupOfATemplateThatIsNotOursIsHeld(t *testing.T) {
 	cfg := loadOwned(t, owned)
 	file := &GroupFile{}

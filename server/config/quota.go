@@ -43,14 +43,19 @@ func (c *Config) QuotaOf(tenant string) TenantQuota {
 	if c.SeveralTenants() {
 		q = TenantQuota{Machines: sharedMachines, Groups: sharedGroups, Bytes: min(sharedBytes, allTenantsBytes/(len(c.Tenants)+1))}
 	}
-	set := c.Server.DefaultQuota
-	if t, ok := c.Tenants[tenant]; ok {
-		set = t.Quota
-	}
+	set := c.quotaSet(tenant)
 	setInt(&q.Machines, set.Machines)
 	setInt(&q.Groups, set.Groups)
 	setInt(&q.Bytes, set.Bytes)
 	return q
+}
+
+// quotaSet gives what the configuration says of a tenant's quota, without defaults.
+func (c *Config) quotaSet(tenant string) Quota {
+	if t, ok := c.Tenants[tenant]; ok {
+		return t.Quota
+	}
+	return c.Server.DefaultQuota
 }
 
 // QuotaError refuses a change by which a tenant would have more than its quota.

@@ -153,7 +153,7 @@ func TestOperatorRegistersAndRenews(t *testing.T) {
 		Certificate: [][]byte{parse(t, renewed.ClientCertificatePem).Raw}, PrivateKey: fresh,
 	}))
 	info, err := op.GetServerInfo(t.Context(), &emptypb.Empty{})
-	if err != nil || info.ClusterId != cluster || info.Shard != shardName || info.Term != 1 || len(info.Features) == 0 {
+	if err != nil || info.ClusterId != cluster || info.Shard != shardName || info.Term != 1 || len(info.Features) == 0 || info.ConfigDigest == "" {
 		t.Errorf("with the renewed certificate: %v, %v", info, err)
 	}
 }

@@ -40,9 +40,10 @@ func (s *operatorService) RenewCertificate(ctx context.Context, req *nstancev1.R
 
 // GetServerInfo implements [nstancev1.OperatorServiceServer].
 func (s *operatorService) GetServerInfo(ctx context.Context, _ *emptypb.Empty) (*nstancev1.GetServerInfoResponse, error) {
+	c := callerOf(ctx)
 	return &nstancev1.GetServerInfoResponse{
 		ClusterId: s.opts.Cluster, Shard: s.opts.ShardName, Version: s.opts.Version,
-		Term: int64(min(callerOf(ctx).reign.Term(), math.MaxInt64)), Features: slices.Clone(features),
+		Term: int64(min(c.reign.Term(), math.MaxInt64)), Features: slices.Clone(features), ConfigDigest: c.reign.ConfigDigest(c.Tenant),
 	}, nil
 }
 

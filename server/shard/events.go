@@ -10,6 +10,7 @@ import (
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/cache"
+	"nstance.dev/server/config"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/refusal"
 )
@@ -141,13 +142,33 @@ func (r *Reign) WatchInstances(ctx context.Context, tenant string, send func(*ns
 	if err := send(&nstancev1.InstanceEvent{Status: "snapshot_end"}); err != nil {
 		return err
 	}
-	beat := func() error { return send(&nstancev1.InstanceEvent{Status: "heartbeat"}) }
+	digest := r.digestOf(tenant)
+	beat := func() error {
+		return send(&nstancev1.InstanceEvent{Status: "heartbeat", ConfigDigest: digest()})
+	}
 	return follow(ctx, sub, beat, func(ev *nstancev1.InstanceEvent) error {
 		if ev.Revision <= seen[ev.InstanceId] {
 			return nil // the snapshot was newer
 		}
 		return send(ev)
 	})
+}
+
+// ConfigDigest returns the digest of the tenant's part of the configuration that this
+// reign decides by.
+func (r *Reign) ConfigDigest(tenant string) string { return r.wanted.config().DigestFor(tenant) }
+
+// digestOf returns ConfigDigest for one watcher, made anew only for another configuration.
+// The result is not safe for concurrent use.
+func (r *Reign) digestOf(tenant string) func() string {
+	var of *config.Config
+	var digest string
+	return func() string {
+		if now := r.wanted.config(); now != of {
+			of, digest = now, now.DigestFor(tenant)
+		}
+		return digest
+	}
 }
 
 // WatchGroups sends all groups of the tenant and then their changes, until ctx

@@ -137,6 +137,27 @@ func TestS17_InstanceEventsInOrder(t *testing.T) {
 	})
 }
 
+// TestO5_HeartbeatsTellOfAnotherConfiguration: with the heartbeat after a reload a watcher
+// knows that its tenant's part of the configuration is another one.
+func TestO5_HeartbeatsTellOfAnotherConfiguration(t *testing.T) {
+	opts := worldOptions{}
+	inWorld(t, opts, func(t *testing.T, w *world) {
+		digest := func(ev *nstancev1.InstanceEvent) string { return ev.ConfigDigest }
+		watch := w.watchInstances("default")
+		before := w.reign().ConfigDigest("default")
+		w.settle(heartbeat + time.Second)
+		if last := watch.events[len(watch.events)-1]; last.Status != "heartbeat" || digest(last) != before || before == "" {
+			t.Fatalf("the first heartbeat is %v, want digest %q", last, before)
+		}
+		w.reconfigure(large(opts))
+		w.settle(heartbeat)
+		last := watch.events[len(watch.events)-1]
+		if after := w.reign().ConfigDigest("default"); last.Status != "heartbeat" || digest(last) != after || after == before {
+			t.Errorf("after the reload: %v, want another digest than %q", last, before)
+		}
+	})
+}
+
 func TestS17_SnapshotHoldsWhatIsLeaving(t *testing.T) {
 	inWorld(t, worldOptions{Drain: "5m"}, func(t *testing.T, w *world) {
 		w.coordinate("default")

@@ -99,7 +99,7 @@ func (r *Reconciler) create(ctx context.Context, m *api.NstanceMachine, a Create
 	answer, err := server.CreateInstance(ctx, request(m))
 	now := r.Now()
 	if err != nil {
-		r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) { t.failed(err, a.Etag, now) })
+		r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) { t.failed(err, a.About, now) })
 		return nil //nolint:nilerr // the next decision is made of it
 	}
 	ended := answer.GetStatus() == inventory.StatusTerminated // an earlier call made it, and it is gone by now

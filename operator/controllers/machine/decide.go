@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,8 +53,8 @@ type Choose struct {
 // SetProviderID writes the provider id into the spec.
 type SetProviderID struct{ ProviderID string }
 
-// Create asks for the instance of the spec.
-type Create struct{ Etag string }
+// Create asks for the instance of the spec. About is what the answer depends on.
+type Create struct{ About string }
 
 // Ask asks the shard for details of the instance that its events leave out.
 type Ask struct{}
@@ -271,12 +272,12 @@ func (d *decision) create() {
 		d.goElsewhere("shard " + m.Spec.Shard + " has no room; another one is tried")
 		return
 	}
-	if wait, ok := d.refused(s.Group.GetEtag()); ok {
+	if wait, ok := d.refused(s.about()); ok {
 		d.wait(refusal(d.o.Tried.Class), d.o.Tried.Message, wait)
 		return
 	}
 	d.wait(api.ReasonProvisioning, fmt.Sprintf("shard %s is asked for instance %s", m.Spec.Shard, m.Spec.InstanceID), 0)
-	d.do(Create{s.Group.GetEtag()})
+	d.do(Create{s.about()})
 }
 
 // turnedAway reports whether the shard has said that it makes no instance of that id,
@@ -287,13 +288,13 @@ func (d *decision) turnedAway() bool {
 }
 
 // refused reports whether it is too early to ask again, and when to. A request that is
-// refused as it is may be made at once when the group has changed.
-func (d *decision) refused(etag string) (again time.Duration, refused bool) {
+// refused as it is may be made at once when the group or the shard's configuration has changed.
+func (d *decision) refused(about string) (again time.Duration, refused bool) {
 	t := d.o.Tried
 	switch {
 	case t.Failures == 0 || t.Instance != d.o.Machine.Spec.InstanceID:
 		return 0, false
-	case (t.Class == shards.Invalid || t.Class == shards.Exists) && t.Etag != etag:
+	case (t.Class == shards.Invalid || t.Class == shards.Exists) && t.About != about:
 		return 0, false
 	}
 	left := t.CreateAt.Add(pauseAfter(t.Class, string(d.o.Machine.UID), t.Failures)).Sub(d.now)
@@ -395,15 +396,14 @@ func (d *decision) serverDeleted() {
 		return
 	}
 	why := "its shard has ended the instance"
-	reason := d.o.WhyDeleted
-	if reason == "" {
-		reason = d.o.Said.GetCondemned().GetReason()
-	}
-	if reason != "" {
-		why += ": " + reason
-	} else if ready := meta.FindStatusCondition(d.o.Machine.Status.Conditions, api.ConditionReady); ready != nil &&
-		(ready.Reason == api.ReasonDraining || ready.Reason == api.ReasonDeleting) {
+	reason := cmp.Or(d.o.WhyDeleted, d.o.Said.GetCondemned().GetReason())
+	ready := meta.FindStatusCondition(d.o.Machine.Status.Conditions, api.ConditionReady)
+	leaving := ready != nil && (ready.Reason == api.ReasonDraining || ready.Reason == api.ReasonDeleting)
+	switch {
+	case leaving && (reason == "" || reason == inventory.Unlisted):
 		why += "; " + ready.Message
+	case reason != "":
+		why += ": " + reason
 	}
 	d.Status.Ready, d.Status.InstanceState = false, api.InstanceTerminated
 	d.set(conditions.True(api.ConditionServerDeleted, api.ReasonServerDeleted, why))

@@ -27,7 +27,7 @@ func group() *nstancev1.GroupStatus {
 }
 
 func shard(name string, change func(*Shard)) Shard {
-	s := Shard{Name: name, Reachable: true, Known: true, Group: group()}
+	s := Shard{Name: name, Reachable: true, Known: true, Group: group(), ConfigDigest: "c1"}
 	if change != nil {
 		change(&s)
 	}
@@ -164,7 +164,7 @@ func silent(o *Observation) { o.Shards[0].Reachable = false }
 
 func refusedWith(class shards.Class, failures int, ago time.Duration) func(*Observation) {
 	return func(o *Observation) {
-		o.Tried = Tried{Instance: id, CreateAt: now.Add(-ago), Failures: failures, Class: class, Message: "no", Etag: "e1"}
+		o.Tried = Tried{Instance: id, CreateAt: now.Add(-ago), Failures: failures, Class: class, Message: "no", About: "e1 c1"}
 	}
 }
 
@@ -194,17 +194,18 @@ func TestO12_OnDemandMachine(t *testing.T) {
 		{"the shard that its Machine names", onDemand(func(o *Observation) { o.Owner.Spec.FailureDomain = "b" }), seen{[]Action{Choose{"b", "wrk", nil}}, 0, "", "", ""}},
 		{"the shard that its spec names", onDemand(func(o *Observation) { o.Machine.Spec.Shard = "b" }), seen{[]Action{Choose{"b", "wrk", nil}}, 0, "", "", ""}},
 		{"no shard has the group", onDemand(func(o *Observation) { o.Shards = nil }), seen{nil, lookAgain, "False/GroupNotFound", "False/GroupNotFound", ""}},
-		{"then the call", onDemand(chosen), seen{[]Action{Create{"e1"}}, 0, provisioning, provisioning, ""}},
+		{"then the call", onDemand(chosen), seen{[]Action{Create{"e1 c1"}}, 0, provisioning, provisioning, ""}},
 		{"the shard is silent", onDemand(chosen, silent), seen{nil, 0, "False/ShardUnreachable", "False/ShardUnreachable", ""}},
 		{"the shard is not configured any more", onDemand(chosen, func(o *Observation) { o.Shards = o.Shards[1:] }), seen{nil, 0, "False/ShardNotConfigured", "False/ShardNotConfigured", ""}},
 		{"nobody answered", onDemand(chosen, refusedWith(shards.Unavailable, 3, time.Second)), seen{nil, backoff.Growing("", 3, time.Second, longestPause) - time.Second, provisioning, provisioning, ""}},
-		{"and again", onDemand(chosen, refusedWith(shards.Unavailable, 3, 5*time.Second)), seen{[]Action{Create{"e1"}}, 0, provisioning, provisioning, ""}},
+		{"and again", onDemand(chosen, refusedWith(shards.Unavailable, 3, 5*time.Second)), seen{[]Action{Create{"e1 c1"}}, 0, provisioning, provisioning, ""}},
 		{"the shard does not know the group", onDemand(chosen, refusedWith(shards.NotFound, 1, 0)), seen{nil, backoff.Growing("", 1, firstPause, longestPause), "False/GroupNotFound", "False/GroupNotFound", ""}},
 		{"still not", onDemand(chosen, refusedWith(shards.NotFound, 9, 0)), seen{nil, backoff.Growing("", 9, firstPause, longestPause), "False/GroupNotFound", "False/GroupNotFound", ""}},
 		{"what the shard refuses is not repeated soon", onDemand(chosen, refusedWith(shards.Invalid, 1, 0)), seen{nil, backoff.Refused("", 1), "False/InvalidRequest", "False/InvalidRequest", ""}},
-		{"and later it is, for the server may have learnt", onDemand(chosen, refusedWith(shards.Invalid, 1, backoff.RefusedAtMost)), seen{[]Action{Create{"e1"}}, 0, provisioning, provisioning, ""}},
-		{"until the group is another one", onDemand(chosen, refusedWith(shards.Invalid, 1, 0), func(o *Observation) { o.Tried.Etag = "e0" }), seen{[]Action{Create{"e1"}}, 0, provisioning, provisioning, ""}},
-		{"a refusal of another instance does not count", onDemand(chosen, refusedWith(shards.Invalid, 1, 0), func(o *Observation) { o.Tried.Instance = "x" }), seen{[]Action{Create{"e1"}}, 0, provisioning, provisioning, ""}},
+		{"and later it is, for the server may have learnt", onDemand(chosen, refusedWith(shards.Invalid, 1, backoff.RefusedAtMost)), seen{[]Action{Create{"e1 c1"}}, 0, provisioning, provisioning, ""}},
+		{"until the group is another one", onDemand(chosen, refusedWith(shards.Invalid, 1, 0), func(o *Observation) { o.Tried.About = "e0 c1" }), seen{[]Action{Create{"e1 c1"}}, 0, provisioning, provisioning, ""}},
+		{"or the shard's configuration is", onDemand(chosen, refusedWith(shards.Invalid, 1, 0), func(o *Observation) { o.Shards[0].ConfigDigest = "c2" }), seen{[]Action{Create{"e1 c2"}}, 0, provisioning, provisioning, ""}},
+		{"a refusal of another instance does not count", onDemand(chosen, refusedWith(shards.Invalid, 1, 0), func(o *Observation) { o.Tried.Instance = "x" }), seen{[]Action{Create{"e1 c1"}}, 0, provisioning, provisioning, ""}},
 		{"it is there", onDemand(pending), seen{nil, 0, provisioning, provisioning, ""}},
 		{"its details are not known", onDemand(pending, func(o *Observation) { o.Said.ProviderInstanceId = "vm" }), seen{[]Action{Ask{}}, lookAgain, provisioning, provisioning, ""}},
 		{"its machine is known", onDemand(started), seen{[]Action{SetProviderID{uri}}, 0, provisioning, provisioning, ""}},
@@ -256,6 +257,17 @@ func TestO11_ServerDeleted(t *testing.T) {
 	}{
 		{"a managed one takes its Machine with it", onDemand(ready, managed, gone), []Action{tell, DeleteMachine{}}},
 		{"its shard said why", onDemand(ready, managed, gone, func(o *Observation) { o.WhyDeleted = "spot-termination" }), []Action{because, DeleteMachine{}}},
+		{
+			"its shard lists it no more", onDemand(ready, managed, gone, func(o *Observation) { o.WhyDeleted = inventory.Unlisted }),
+			[]Action{Tell{Reason: "ServerDeleted", Message: "its shard has ended the instance: a complete listing of the shard lacks it"}, DeleteMachine{}},
+		},
+		{
+			"it was to go before its shard listed it no more", onDemand(ready, managed, gone, func(o *Observation) {
+				o.WhyDeleted = inventory.Unlisted
+				o.Machine.Status.Conditions = conditions.Next(nil, []metav1.Condition{conditions.False(api.ConditionReady, api.ReasonDraining, "expired")}, 0, now)
+			}),
+			[]Action{Tell{Reason: "ServerDeleted", Message: "its shard has ended the instance; expired"}, DeleteMachine{}},
+		},
 		{
 			"a record that has ended says why", onDemand(ready, func(o *Observation) {
 				o.Said.Status, o.Said.Condemned = "terminated", &nstancev1.Condemned{Reason: "spot-termination"}

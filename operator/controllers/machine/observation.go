@@ -28,7 +28,8 @@ type Observation struct {
 	// if nothing.
 	Presence inventory.Presence
 	Said     *nstancev1.InstanceStatus
-	// WhyDeleted is the reason that the shard gave for the deletion of the instance; empty: none.
+	// WhyDeleted is why the instance is gone; empty: its shard did not say. See
+	// [inventory.Shard.WhyDeleted].
 	WhyDeleted string
 	// Retiring: the group gets smaller with the instance.
 	Retiring bool
@@ -55,6 +56,8 @@ type Shard struct {
 	Reachable bool
 	// Group is what it says of the machine's group; nil: it is not known to have it.
 	Group *nstancev1.GroupStatus
+	// ConfigDigest stands for the shard's configuration; see [shards.Status].
+	ConfigDigest string
 	// Known: all groups of the shard are known, so one that is not among them is not there.
 	Known bool
 	// NoRoom is what the provider said against more instances of the group; empty: nothing.
@@ -62,6 +65,9 @@ type Shard struct {
 	// OnDemand is how many on-demand instances of the group it has.
 	OnDemand int
 }
+
+// about is what the answer to a request for an instance of the group depends on.
+func (s Shard) about() string { return s.Group.GetEtag() + " " + s.ConfigDigest }
 
 // Node is the Node of an instance.
 type Node struct {
@@ -89,11 +95,11 @@ type Tried struct {
 	CreateAt time.Time
 	Ended    bool
 	// Failures is how many attempts to create have failed in a row; Class and Message are
-	// of the last one, Etag is the group's at that time.
+	// of the last one, About is what its answer depended on.
 	Failures int
 	Class    shards.Class
 	Message  string
-	Etag     string
+	About    string
 	// DeleteAt is when deletion was last asked for, Decremented whether with a smaller
 	// group, Unknown whether the shard did not know the instance.
 	DeleteAt             time.Time

@@ -112,7 +112,11 @@ func (r *Reconciler) managed(m *api.NstanceMachine) int {
 func (r *Reconciler) ShardsOf(group string) []Shard {
 	var all []Shard
 	for _, named := range r.Shards() {
-		s := Shard{Name: named.Name, Reachable: named.Server != nil && answers(named.Server.Status())}
+		s := Shard{Name: named.Name}
+		if named.Server != nil {
+			status := named.Server.Status()
+			s.Reachable, s.ConfigDigest = answers(status), status.ConfigDigest
+		}
 		r.Inventory.Read(named.Name, func(known *inventory.Shard) {
 			s.Group, s.Known = known.Group(group), known.State().GroupsSynced
 			for _, i := range known.Instances(group) {

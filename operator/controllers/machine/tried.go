@@ -51,8 +51,8 @@ func (t *Tried) refuse(err error, now time.Time) {
 }
 
 // failed notes an attempt to create that failed.
-func (t *Tried) failed(err error, etag string, now time.Time) {
-	t.CreateAt, t.Etag = now, etag
+func (t *Tried) failed(err error, about string, now time.Time) {
+	t.CreateAt, t.About = now, about
 	t.Failures++
 	t.Class, t.Message = shards.ClassOf(err), err.Error()
 }

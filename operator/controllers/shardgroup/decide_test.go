@@ -105,6 +105,10 @@ func TestO5_Decide(t *testing.T) {
 			"its call has failed, and the group has changed since", quiet(failing, func(p *part) { p.group.Etag = "e2" }),
 			decision{action: send, why: "the spec has changed"},
 		},
+		{
+			"its call has failed, and the shard's configuration has changed since", quiet(failing, func(p *part) { p.shard.ConfigDigest = "c2" }),
+			decision{action: send, why: "the spec has changed"},
+		},
 		{"somebody else changed it", quiet(foreign), decision{action: repair, why: "somebody else has changed the group"}},
 		{
 			"somebody else deleted it", quiet(func(p *part) { p.group, p.presence = nil, inventory.Gone }),

@@ -46,7 +46,7 @@ type part struct {
 // about is what an answer of the shard depends on: where one of these has changed, a call
 // that failed is worth another one at once.
 func (p part) about() string {
-	return fmt.Sprintf("%d %t %s %d", p.object.Generation, p.object.DeletionTimestamp.IsZero(), p.group.GetEtag(), p.shard.Connections)
+	return fmt.Sprintf("%d %t %s %d %s", p.object.Generation, p.object.DeletionTimestamp.IsZero(), p.group.GetEtag(), p.shard.Connections, p.shard.ConfigDigest)
 }
 
 // waits is how long the shard is not to be called for the group; zero: it may be.

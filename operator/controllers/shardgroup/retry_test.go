@@ -82,6 +82,28 @@ func TestO5_ARefusedGroupIsTriedAgain(t *testing.T) {
 	})
 }
 
+// The same where the server says that its configuration is another one: at once.
+func TestO5_ARefusedGroupIsTriedWhenTheConfigurationChanges(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.a.SetConfigDigest("without the template")
+		w.After(20 * time.Second) // a heartbeat
+		w.a.Break(shardtest.Faults{Refuse: map[string]error{"UpsertGroup": shardtest.Refusal(codes.InvalidArgument, "INVALID_GROUP", "no template base")}})
+		w.run(time.Minute)
+		if n := w.a.Count("UpsertGroup"); n != 1 {
+			t.Fatalf("%d calls in a minute", n)
+		}
+		w.a.Break(shardtest.Faults{})
+		w.a.SetConfigDigest("with the template")
+		w.run(20 * time.Second)
+		if w.a.Group(tenant, "web").GetSize() != 2 {
+			t.Error("the group is not made within a heartbeat after the server has learnt its template")
+		}
+		if n := w.a.Count("UpsertGroup"); n != 2 {
+			t.Errorf("%d calls", n)
+		}
+	})
+}
+
 // The pool of a static group is deleted: what was set through the API goes, and the group is
 // again what the server's configuration says. Its instances stay.
 func TestO5_TheEndOfAStaticGroupTakesItsOverridesAlong(t *testing.T) {

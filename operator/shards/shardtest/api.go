@@ -23,7 +23,8 @@ func (s *Shard) GetServerInfo(context.Context, *emptypb.Empty) (*nstancev1.GetSe
 	defer s.mu.Unlock()
 	return &nstancev1.GetServerInfoResponse{
 		ClusterId: cmp.Or(s.faults.ClusterID, s.cluster.ID), Shard: cmp.Or(s.faults.Shard, s.name), Term: s.term, Version: "test",
-		Features: slices.DeleteFunc(slices.Clone(shards.Abilities), func(name string) bool { return s.faults.Lacks[name] }),
+		Features:     slices.DeleteFunc(slices.Clone(shards.Abilities), func(name string) bool { return s.faults.Lacks[name] }),
+		ConfigDigest: s.digest,
 	}, nil
 }
 

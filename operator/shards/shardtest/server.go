@@ -139,6 +139,14 @@ func (s *Shard) Break(f Faults) {
 	s.faults = f
 }
 
+// SetConfigDigest sets what the shard says its configuration is, with the next heartbeat.
+// The empty one, at first, is that of a server which does not say.
+func (s *Shard) SetConfigDigest(digest string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.digest = digest
+}
+
 // Calls returns the unary calls that have arrived, in order.
 func (s *Shard) Calls() []Call {
 	s.mu.Lock()

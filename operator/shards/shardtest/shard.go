@@ -35,6 +35,7 @@ type Shard struct {
 	rebuilding bool
 	auto       bool
 	faults     Faults
+	digest     string // of the configuration, for all tenants
 	calls      []Call
 	onCall     []func(Call)
 	touched    map[groupKey]struct{} // groups whose instances have changed since the last step

@@ -166,12 +166,12 @@ func (s *Shard) WatchInstances(r *nstancev1.WatchInstancesRequest, stream grpc.S
 		switch {
 		case e == event{}:
 			s.mu.Lock()
-			silent := s.faults.Silent
+			silent, digest := s.faults.Silent, s.digest
 			s.mu.Unlock()
 			if silent {
 				return nil
 			}
-			return stream.Send(&nstancev1.InstanceEvent{Status: "heartbeat"})
+			return stream.Send(&nstancev1.InstanceEvent{Status: "heartbeat", ConfigDigest: digest})
 		case e.instance == nil:
 			return nil
 		}

@@ -2272,7 +2272,11 @@ type GetServerInfoResponse struct {
 	// Version of its build.
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
 	// Optional abilities that it has, by name.
-	Features      []string `protobuf:"bytes,5,rep,name=features,proto3" json:"features,omitempty"`
+	Features []string `protobuf:"bytes,5,rep,name=features,proto3" json:"features,omitempty"`
+	// Digest of the part of the configuration in force that concerns the caller's
+	// tenant. It is equal for equal configurations, and a change in another tenant's
+	// part leaves it as it is. Empty: the server does not say.
+	ConfigDigest  string `protobuf:"bytes,6,opt,name=config_digest,json=configDigest,proto3" json:"config_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2340,6 +2344,13 @@ func (x *GetServerInfoResponse) GetFeatures() []string {
 		return x.Features
 	}
 	return nil
+}
+
+func (x *GetServerInfoResponse) GetConfigDigest() string {
+	if x != nil {
+		return x.ConfigDigest
+	}
+	return ""
 }
 
 // SetPauseRequest pauses a scope.
@@ -3632,7 +3643,10 @@ type InstanceEvent struct {
 	// When it is deleted at the latest.
 	DeleteAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=delete_at,json=deleteAt,proto3" json:"delete_at,omitempty"`
 	// The instance's revision with this event; drop what is older.
-	Revision      int64 `protobuf:"varint,9,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision int64 `protobuf:"varint,9,opt,name=revision,proto3" json:"revision,omitempty"`
+	// With a `heartbeat`: as in GetServerInfo, so that what the server refused because
+	// of its configuration can be tried again as soon as that has changed.
+	ConfigDigest  string `protobuf:"bytes,10,opt,name=config_digest,json=configDigest,proto3" json:"config_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3728,6 +3742,13 @@ func (x *InstanceEvent) GetRevision() int64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *InstanceEvent) GetConfigDigest() string {
+	if x != nil {
+		return x.ConfigDigest
+	}
+	return ""
 }
 
 // ErrorEvent is something that went wrong and that people may have to mend.
@@ -4030,14 +4051,15 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"instanceId\x12\x16\n" +
 	"\x06forced\x18\x02 \x01(\bR\x06forced\x12\x18\n" +
 	"\aevicted\x18\x03 \x01(\x05R\aevicted\x12\x12\n" +
-	"\x04left\x18\x04 \x01(\x05R\x04left\"\x96\x01\n" +
+	"\x04left\x18\x04 \x01(\x05R\x04left\"\xbb\x01\n" +
 	"\x15GetServerInfoResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\tR\x05shard\x12\x12\n" +
 	"\x04term\x18\x03 \x01(\x03R\x04term\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x1a\n" +
-	"\bfeatures\x18\x05 \x03(\tR\bfeatures\"\x87\x01\n" +
+	"\bfeatures\x18\x05 \x03(\tR\bfeatures\x12#\n" +
+	"\rconfig_digest\x18\x06 \x01(\tR\fconfigDigest\"\x87\x01\n" +
 	"\x0fSetPauseRequest\x12\x14\n" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x16\n" +
@@ -4128,7 +4150,7 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12-\n" +
 	"\x05group\x18\x02 \x01(\v2\x17.nstance.v1.GroupStatusR\x05group\"F\n" +
 	"\x15WatchInstancesRequest\x12-\n" +
-	"\x12coordinates_drains\x18\x01 \x01(\bR\x11coordinatesDrains\"\xd4\x02\n" +
+	"\x12coordinates_drains\x18\x01 \x01(\bR\x11coordinatesDrains\"\xf9\x02\n" +
 	"\rInstanceEvent\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x16\n" +
@@ -4139,7 +4161,9 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12=\n" +
 	"\funhealthy_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vunhealthyAt\x127\n" +
 	"\tdelete_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bdeleteAt\x12\x1a\n" +
-	"\brevision\x18\t \x01(\x03R\brevision\"\xe3\x01\n" +
+	"\brevision\x18\t \x01(\x03R\brevision\x12#\n" +
+	"\rconfig_digest\x18\n" +
+	" \x01(\tR\fconfigDigest\"\xe3\x01\n" +
 	"\n" +
 	"ErrorEvent\x12\x19\n" +
 	"\x05group\x18\x01 \x01(\tH\x00R\x05group\x88\x01\x01\x12$\n" +
