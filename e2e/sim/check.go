@@ -156,11 +156,18 @@ func (w *world) checkAcknowledged(p *process, name string, rec *record) {
 func (w *world) checkRecord(name string, old, next *record) {
 	switch {
 	case old == nil, next.again:
-	case old.Deletion != nil && next.Deletion == nil:
+	case old.Deletion != nil && next.Deletion == nil && !mayTakeBack(old, next):
 		w.violate("S15", "%s was condemned, and is not any more", name)
 	case old.PublicKeyPEM != "" && old.PublicKeyPEM != next.PublicKeyPEM && old.Certificate.Serial == next.Certificate.Serial:
 		w.violate("S9", "the public key of %s has changed", name)
 	}
+}
+
+// mayTakeBack reports whether a removal may be taken back: by a later leader, and if
+// nothing but the health of the instance was its reason and no drain had begun.
+func mayTakeBack(old, next *record) bool {
+	d := old.Deletion
+	return next.Term > old.Term && d.Reason == string(fleet.ReasonUnhealthy) && d.DrainStartedAt.IsZero() && d.DrainAckedAt.IsZero()
 }
 
 // checkCondemned looks at the reason of a condemnation, and at how its write came (S6).

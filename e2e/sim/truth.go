@@ -254,6 +254,9 @@ func (t *truth) instance(write memory.Write) {
 		t.counts[next.group()]++
 		t.names[id] = fmt.Sprintf("%s/%d", next.group(), t.counts[next.group()])
 	}
+	if rec.Deletion == nil {
+		next.condemned = time.Time{} // it may have been taken back
+	}
 	condemned := rec.Deletion != nil && next.condemned.IsZero()
 	if condemned {
 		next.condemned = time.Now()

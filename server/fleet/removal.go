@@ -43,6 +43,13 @@ func NewRemoval(g Group, coordinated bool, in Instance, why Reason, now time.Tim
 	return r
 }
 
+// Revocable reports whether a later leader may take the removal back, to judge the
+// instance again: nothing but its health speaks against it, its drain has not begun, and
+// nobody has asked for its end.
+func (r Removal) Revocable() bool {
+	return r.Reason == ReasonUnhealthy && r.DrainStarted.IsZero() && !r.Acked
+}
+
 func (r Removal) drains() bool { return !r.DeleteAt.IsZero() }
 
 // finishRemovals plans the deletes of condemned instances whose time has come:

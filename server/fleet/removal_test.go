@@ -44,3 +44,26 @@ func TestF34_NoticeHastensADrain(t *testing.T) {
 		}
 	}
 }
+
+func TestRevocable(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		removal fleet.Removal
+		want    bool
+	}{
+		"none":                            {fleet.Removal{}, false},
+		"unhealthy":                       {fleet.Removal{Reason: fleet.ReasonUnhealthy, RequestedAt: now}, true},
+		"unhealthy, and it drains":        {fleet.Removal{Reason: fleet.ReasonUnhealthy, DrainStarted: now, DeleteAt: now.Add(time.Minute)}, false},
+		"unhealthy, and a caller asked":   {fleet.Removal{Reason: fleet.ReasonUnhealthy, Acked: true}, false},
+		"its VM is gone":                  {fleet.Removal{Reason: fleet.ReasonNotFound}, false},
+		"a caller asked":                  {fleet.Removal{Reason: fleet.ReasonRequested}, false},
+		"it never joined":                 {fleet.Removal{Reason: fleet.ReasonRegistrationTimeout}, false},
+		"more than the size asks for":     {fleet.Removal{Reason: fleet.ReasonScaleDown}, false},
+		"the provider takes its VM back":  {fleet.Removal{Reason: fleet.ReasonSpotTermination}, false},
+		"made from another configuration": {fleet.Removal{Reason: fleet.ReasonConfigDrift}, false},
+	} {
+		if got := c.removal.Revocable(); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

@@ -14,7 +14,9 @@ import (
 //	any of these ─▶ Condemned ─▶ Draining ─▶ Deleting ─▶ Deleted
 //	                    └────────────────────▶┘
 //
-// Once condemned there is no way back.
+// From Condemned one event leads back, to Running: a new leader looks again at an
+// instance that its predecessor condemned as unhealthy ([Removal.Revocable]). What
+// is drained or deleted already goes on.
 type State string
 
 // The states.
@@ -80,6 +82,7 @@ const (
 	EventDrainStarted                   // its drain is announced
 	EventDeleteSent                     // its delete goes to the provider
 	EventGone                           // the provider confirms that there is no VM
+	EventReconsidered                   // a new leader judges it again: its removal is taken back
 )
 
 var eventNames = [...]string{
@@ -93,6 +96,7 @@ var eventNames = [...]string{
 	EventDrainStarted:  "drain-started",
 	EventDeleteSent:    "delete-sent",
 	EventGone:          "gone",
+	EventReconsidered:  "reconsidered",
 }
 
 // Events returns every event.
@@ -188,6 +192,7 @@ var transitions = map[State]map[Event]State{
 		EventDrainStarted: Draining,
 		EventDeleteSent:   Deleting,
 		EventGone:         Deleted,
+		EventReconsidered: Running,
 	},
 	Draining: {
 		EventAccepted:     Draining,

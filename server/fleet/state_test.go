@@ -10,17 +10,17 @@ import (
 // life is the whole state machine: one line a state, one column an event, in
 // the order of Events; "-" is an error.
 var life = map[fleet.State][]fleet.State{
-	//                  accepted     refused  registered  reported    missed       found sick   condemned   drain       delete sent gone
-	fleet.Pending:      {"provisioning", "deleted", "running", "-", "-", "unhealthy", "condemned", "-", "-", "-"},
-	fleet.Provisioning: {"provisioning", "deleted", "running", "-", "-", "unhealthy", "condemned", "-", "-", "-"},
-	fleet.Running:      {"running", "-", "running", "running", "suspect", "unhealthy", "condemned", "-", "-", "-"},
-	fleet.Suspect:      {"suspect", "-", "running", "running", "suspect", "unhealthy", "condemned", "-", "-", "-"},
-	fleet.Unhealthy:    {"unhealthy", "deleted", "running", "running", "unhealthy", "unhealthy", "condemned", "-", "-", "-"},
-	fleet.Condemned:    {"condemned", "-", "-", "condemned", "condemned", "condemned", "condemned", "draining", "deleting", "deleted"},
-	fleet.Draining:     {"draining", "-", "-", "draining", "draining", "draining", "draining", "draining", "deleting", "deleted"},
-	fleet.Deleting:     {"deleting", "-", "-", "deleting", "deleting", "deleting", "deleting", "-", "deleting", "deleted"},
-	fleet.Deleted:      {"-", "-", "-", "-", "-", "-", "-", "-", "-", "deleted"},
-	"":                 {"-", "-", "-", "-", "-", "-", "-", "-", "-", "-"},
+	//                  accepted     refused  registered  reported    missed       found sick   condemned   drain       delete sent gone  reconsidered
+	fleet.Pending:      {"provisioning", "deleted", "running", "-", "-", "unhealthy", "condemned", "-", "-", "-", "-"},
+	fleet.Provisioning: {"provisioning", "deleted", "running", "-", "-", "unhealthy", "condemned", "-", "-", "-", "-"},
+	fleet.Running:      {"running", "-", "running", "running", "suspect", "unhealthy", "condemned", "-", "-", "-", "-"},
+	fleet.Suspect:      {"suspect", "-", "running", "running", "suspect", "unhealthy", "condemned", "-", "-", "-", "-"},
+	fleet.Unhealthy:    {"unhealthy", "deleted", "running", "running", "unhealthy", "unhealthy", "condemned", "-", "-", "-", "-"},
+	fleet.Condemned:    {"condemned", "-", "-", "condemned", "condemned", "condemned", "condemned", "draining", "deleting", "deleted", "running"},
+	fleet.Draining:     {"draining", "-", "-", "draining", "draining", "draining", "draining", "draining", "deleting", "deleted", "-"},
+	fleet.Deleting:     {"deleting", "-", "-", "deleting", "deleting", "deleting", "deleting", "-", "deleting", "deleted", "-"},
+	fleet.Deleted:      {"-", "-", "-", "-", "-", "-", "-", "-", "-", "deleted", "-"},
+	"":                 {"-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-"},
 }
 
 func TestTransitions(t *testing.T) {
@@ -58,16 +58,18 @@ func TestTransitionsCoverEveryState(t *testing.T) {
 	}
 }
 
-// TestS6_NoReturnFromCondemned: no event brings a condemned instance back, and
-// none but a condemnation leads to a delete.
-func TestS6_NoReturnFromCondemned(t *testing.T) {
+// TestS6_OneWayBackFromCondemned: nothing but a new leader's second look brings a
+// condemned instance back, nothing at all one that is drained or deleted, and none but a
+// condemnation leads to a delete.
+func TestS6_OneWayBackFromCondemned(t *testing.T) {
 	for _, s := range fleet.States() {
 		for _, e := range fleet.Events() {
 			next, err := s.On(e)
 			if err != nil {
 				continue
 			}
-			if s.Leaving() && (next.Live() || next.Sick()) {
+			back := s == fleet.Condemned && e == fleet.EventReconsidered
+			if s.Leaving() && (next.Live() || next.Sick()) && !back {
 				t.Errorf("%s on %s comes back as %s", s, e, next)
 			}
 			if next == fleet.Deleting && !s.Leaving() {

@@ -58,10 +58,12 @@ func (r *Reign) CoordinateDrains(peer identity.Peer) error {
 // condemnNamed condemns an instance that a caller named, durably. One that drains
 // already is not waited for any longer if skipDrain says so.
 func (r *Reign) condemnNamed(in cache.Instance, skipDrain bool) error {
-	if in.State.Leaving() {
-		if skipDrain {
-			return r.endDrain(in)
-		}
+	switch {
+	case in.State.Leaving() && in.Removal.Revocable():
+		return r.confirmRemoval(in.ID)
+	case in.State.Leaving() && skipDrain:
+		return r.endDrain(in)
+	case in.State.Leaving():
 		return nil
 	}
 	in.SkipDrain = in.SkipDrain || skipDrain
@@ -70,13 +72,17 @@ func (r *Reign) condemnNamed(in cache.Instance, skipDrain bool) error {
 		ID: in.ID, Reason: removal.Reason, Drain: !removal.DeleteAt.IsZero(), DeleteAt: removal.DeleteAt,
 		Why: "a caller asked for it",
 	})
-	if err != nil || !skipDrain {
+	row, ok := r.known(in.ID) // somebody else may have condemned it first
+	switch {
+	case err != nil || !ok:
 		return err
+	case row.Removal.Revocable():
+		return r.confirmRemoval(in.ID)
+	case skipDrain:
+		return r.endDrain(row)
+	default:
+		return nil
 	}
-	if row, ok := r.known(in.ID); ok {
-		return r.endDrain(row) // somebody else may have condemned it first, with a drain
-	}
-	return nil
 }
 
 // AcknowledgeDrained notes that an instance is drained: it is deleted now, by

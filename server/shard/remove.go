@@ -24,8 +24,9 @@ const (
 	stuckAfter         = 10 * time.Minute
 )
 
-// condemn makes the decision to remove an instance durable; there is no return
-// from it, and the next leader resumes it.
+// condemn makes the decision to remove an instance durable. This leader does not return
+// from it, and the next one resumes it, unless it may take the removal back: see
+// [Reign.reconsider].
 func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 	now := r.now()
 	row, ok := r.known(a.ID)

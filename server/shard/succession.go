@@ -73,7 +73,10 @@ func (r *Reign) replaceNamed(in cache.Instance, skipDrain bool) error {
 	if in.OnDemand {
 		return refusal.New(refusal.FailedPrecondition, "NOT_REPLACED", "instance %s was made on demand: nothing replaces it; delete it without replace_first", in.ID)
 	}
-	if in.State.Leaving() {
+	switch {
+	case in.State.Leaving() && in.Removal.Revocable():
+		return r.confirmRemoval(in.ID)
+	case in.State.Leaving():
 		return nil
 	}
 	_, err := r.records.update(r.ctx, in.ID, func(rec *bucket.InstanceRecord) error {

@@ -43,6 +43,9 @@ func (r *Reign) takeOver(ctx context.Context) error {
 	if err := r.persist(ctx, "list the machines", r.seedFromProvider); err != nil {
 		return err
 	}
+	if err := r.persist(ctx, "take back removals", r.reconsider); err != nil {
+		return err
+	}
 	if r.term > 1 {
 		r.deletions.shutFor(r.now()) // nobody knows what the last leader did in its last minute
 	}
