@@ -10,13 +10,13 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/pki"
+	"nstance.dev/server/refusal"
 	"nstance.dev/server/shard"
 )
 
@@ -149,7 +149,7 @@ func (m *machine) attend(ctx context.Context, p *process) bool {
 	if !known {
 		peer, err := m.w.register(m.end(), p, m.nonce, m.key)
 		if err != nil {
-			return refusedWith(err, codes.PermissionDenied)
+			return refusedWith(err, refusal.PermissionDenied)
 		}
 		m.mu.Lock()
 		m.peer = peer
@@ -223,7 +223,7 @@ func (m *machine) connect(ctx context.Context, p *process) (told bool) {
 	s.endServer()
 	select {
 	case err := <-verdict:
-		return refusedWith(err, codes.PermissionDenied)
+		return refusedWith(err, refusal.PermissionDenied)
 	default:
 		return false
 	}

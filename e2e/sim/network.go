@@ -9,9 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/refusal"
 	"nstance.dev/server/shard"
 )
 
@@ -136,13 +135,13 @@ func served[T any](w *world, p *process, do func(context.Context, *shard.Reign) 
 
 // isRefusal reports whether an answer is a definite one.
 func isRefusal(err error) bool {
-	var refusal *shard.Refusal
-	return err == nil || errors.As(err, &refusal) && refusal.Code != codes.Unavailable
+	var refused *refusal.Error
+	return err == nil || errors.As(err, &refused) && refused.Code != refusal.Unavailable
 }
 
-func refusedWith(err error, code codes.Code) bool {
-	var refusal *shard.Refusal
-	return errors.As(err, &refusal) && refusal.Code == code
+func refusedWith(err error, code refusal.Code) bool {
+	var refused *refusal.Error
+	return errors.As(err, &refused) && refused.Code == code
 }
 
 // flow is one direction of a stream: messages arrive in order, each with a delay

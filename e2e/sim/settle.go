@@ -6,11 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/refusal"
 )
 
 // Bounds of what happens once no fault is active (L1, L2, L3, L5). A group whose
@@ -245,7 +244,7 @@ func (w *world) lockedOut() {
 		if rec == nil || rec.removed.IsZero() || peer == (identity.Peer{}) {
 			continue
 		}
-		if err := reign.AdmitAgent(peer); !refusedWith(err, codes.PermissionDenied) {
+		if err := reign.AdmitAgent(peer); !refusedWith(err, refusal.PermissionDenied) {
 			w.violate("S13", "the certificate of %s, which is deleted, is answered with: %v", m.name, err)
 		}
 	}
