@@ -402,6 +402,39 @@ var scenarios = []struct{ name, plan string }{
 			2m1.5s crash-leader 8m
 			3m30s config jobs 4`,
 	},
+	{
+		// S6: the condemnation of a replaced machine stood, and the leader did not hear of it.
+		// When the reason to replace it was taken back, the replacement went as one too many.
+		"a condemnation without an answer, and a reason that is taken back", `
+			seed 3000010
+			set delete 5s
+			set drain 0s
+			set eligible 4m
+			set lag 15s
+			set mode liveness
+			set operator no
+			set servers 2
+			weather cloud-full 0.1908
+			weather cloud-lost 0.1296
+			weather store-conflict 0.0287
+			weather store-paced 0.8087
+			weather store-refused 0.1792
+			weather store-slow 0.0690
+			49.284992897s crash-leader 1.305s
+			1m33.761941398s cut a b 1m16.078s
+			1m59.360541587s upsert b.api 5
+			2m8.383884262s stop a
+			2m50.320922587s cut b agents 1m24.88s
+			3m2.897884262s start a
+			3m34.858461161s upsert db 5
+			3m35.230451332s upsert web 5
+			3m40.34119696s freeze a 29.306s
+			3m51.272076248s stop b
+			4m14.995864284s freeze a 29.184s
+			4m29.578076248s start b
+			5m49.488967601s freeze b 1.283s
+			6m54.595580283s kill db 6`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.

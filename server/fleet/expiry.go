@@ -60,6 +60,8 @@ func (p *planner) expiring() int {
 		switch {
 		case in.State.Leaving() && in.Removal.Reason == ReasonForcedExpiry && in.Power != Gone:
 			n++
+		case in.doubtful() && in.Condemning == ReasonForcedExpiry:
+			n++ // perhaps
 		case p.due[in.ID].reason == ReasonForcedExpiry && len(p.heirsOf(in)) > 0:
 			n++
 		}

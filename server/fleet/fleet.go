@@ -119,6 +119,10 @@ type Instance struct {
 	// Verdict says why the instance is Unhealthy. Zero in other states.
 	Verdict Reason
 
+	// Condemning is the reason of a condemnation that was sent to be recorded, where its
+	// outcome is not known. It may stand, and there is no return from one. Empty: none.
+	Condemning Reason
+
 	// Notice is the provider's announcement that it takes the VM back.
 	Notice Notice
 

@@ -70,7 +70,7 @@ type Budget struct {
 }
 
 // Plan returns what brings the group closer to what it should be, most urgent
-// first: deletes that are due, scale-down, expiry that cannot wait, repair,
+// first: deletes that are due, condemnations whose outcome is not known, scale-down, expiry that cannot wait, repair,
 // voluntary replacement, scale-up.
 //
 // Carrying an action out changes the View; the caller then plans again, and
@@ -85,6 +85,7 @@ func Plan(v View, now time.Time) Decision {
 		p.note("", "everything", cmp.Or(v.Group.HeldBy, BlockerHeld), v.Group.Held, time.Time{})
 		return p.d
 	}
+	p.repeatCondemnations()
 	p.removeRetired()
 	p.scaleDown()
 	p.expireOnDemand()

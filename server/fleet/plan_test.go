@@ -44,6 +44,9 @@ func drawInstance(t *rapid.T, id identity.ID) fleet.Instance {
 	if in.State.Registered() {
 		drawNews(t, &in)
 	}
+	if rapid.IntRange(0, 5).Draw(t, "condemning") == 0 {
+		in.Condemning = rapid.SampledFrom(append(reasons, fleet.ReasonExpired, fleet.ReasonForcedExpiry, fleet.ReasonGroupDeleted)).Draw(t, "for")
+	}
 	switch {
 	case in.State.Sick():
 		in.Verdict = rapid.SampledFrom(reasons[:4]).Draw(t, "verdict")
@@ -259,6 +262,10 @@ func checkCondemn(t *rapid.T, w *world, in *fleet.Instance, a fleet.Condemn) boo
 	switch {
 	case in.State.Leaving() || in.State == fleet.Deleted:
 		t.Fatalf("%s is %s already", a, in.State)
+	case in.Condemning != "" && a.Reason != in.Condemning:
+		t.Fatalf("S6: %s, which may be condemned as %s", a, in.Condemning)
+	case in.Condemning != "":
+		return false // it was checked when it was decided
 	case bySize && in.OnDemand:
 		t.Fatalf("an on-demand instance pays for a size: %s", a)
 	case in.State.Live() && a.Why == "its replacement is there" && !in.Notice.Given() && !w.followed(in):

@@ -99,6 +99,26 @@ func (p *planner) drainOver(in *Instance) string {
 	}
 }
 
+// repeatCondemnations condemns again whatever may be condemned on record already: the
+// outcome has to be known, whatever has changed since. Meanwhile nothing is decided as if
+// these instances stayed (S6).
+func (p *planner) repeatCondemnations() {
+	for _, in := range p.all {
+		switch {
+		case !in.doubtful():
+		case in.Condemning == ReasonGroupDeleted && !p.mayRemove(in):
+			p.condemned[in.ID] = true // a note says for what it waits
+		default:
+			p.condemn(in, in.Condemning, "the outcome of its condemnation is not known")
+		}
+	}
+}
+
+// doubtful reports whether the instance may be condemned on record.
+func (in *Instance) doubtful() bool {
+	return in.Condemning != "" && (in.State.Live() || in.State.Sick())
+}
+
 // condemn plans the removal of in, unless this pass has done so already.
 func (p *planner) condemn(in *Instance, reason Reason, why string) {
 	if p.condemned[in.ID] {

@@ -107,6 +107,8 @@ func (p *planner) slots() slots {
 		switch {
 		case in.State.Leaving() && in.Removal.Reason == ReasonUnhealthy && stillRuns(in):
 			s.leaving++
+		case in.doubtful() && in.Condemning == ReasonUnhealthy && in.Power == Up:
+			s.leaving++ // perhaps
 		case bounded(in) && !p.heir[in.ID] && len(p.heirs(in)) > 0:
 			s.reserved++
 		}

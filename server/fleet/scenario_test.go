@@ -188,6 +188,8 @@ func (w *world) addInstance(args []string) error {
 			in.Proved = false
 		case "replace-first":
 			in.ReplaceFirst = true
+		case "condemning":
+			in.Condemning = fleet.Reason(value)
 		default:
 			return fmt.Errorf("unknown setting %q", key)
 		}

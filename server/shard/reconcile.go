@@ -75,7 +75,7 @@ func (r *Reign) pending(group fleet.GroupID) int {
 func (r *Reign) view(group fleet.GroupID, now time.Time) fleet.View {
 	v := fleet.View{
 		Group:     r.wanted.group(group),
-		Instances: r.health.heardOf(r.cache.Fleet(group)),
+		Instances: r.records.condemning(r.health.heardOf(r.cache.Fleet(group))),
 		Drains:    r.drains(group.Tenant),
 		Silence:   r.health.silent(),
 	}

@@ -11,6 +11,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
+	"nstance.dev/server/fleet"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 )
@@ -38,6 +39,10 @@ type recordEntry struct {
 	takers int           // who has the turn, or waits for it
 	rec    bucket.InstanceRecord
 	etag   string // empty: not in storage (any more)
+
+	// unconfirmed is the removal in a write whose outcome is not known: it may stand in
+	// storage, or come to stand there until the next write is known to. nil: there is none.
+	unconfirmed *bucket.Deletion
 }
 
 // take waits for the turn to write and returns what gives it back.
@@ -117,6 +122,9 @@ func (rs *records) seed(rec bucket.InstanceRecord, etag string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if e := rs.byID[rec.ID]; e != nil {
+		if e.etag != etag {
+			e.unconfirmed = nil
+		}
 		e.rec, e.etag = rec, etag
 		return
 	}
@@ -151,7 +159,42 @@ func (rs *records) set(e *recordEntry, rec bucket.InstanceRecord, etag string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	rs.noteChanges(1)
-	e.rec, e.etag = rec, etag
+	e.rec, e.etag, e.unconfirmed = rec, etag, nil
+}
+
+// doubt notes a removal in a write whose outcome is not known.
+func (rs *records) doubt(e *recordEntry, removal *bucket.Deletion) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	e.unconfirmed = removal
+}
+
+// unconfirmed is the removal of an instance that was sent and whose outcome is not known,
+// or nil.
+func (rs *records) unconfirmed(id identity.ID) *bucket.Deletion {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if e := rs.byID[id]; e != nil {
+		return e.unconfirmed
+	}
+	return nil
+}
+
+// condemning adds to instances, in place, for which reason they are condemned on record,
+// or may be. It returns them.
+func (rs *records) condemning(ins []fleet.Instance) []fleet.Instance {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for i := range ins {
+		e := rs.byID[ins[i].ID]
+		if e == nil || ins[i].State.Leaving() || ins[i].State == fleet.Deleted {
+			continue
+		}
+		if removal := cmp.Or(e.rec.Deletion, e.unconfirmed); removal != nil {
+			ins[i].Condemning = fleet.Reason(removal.Reason)
+		}
+	}
+	return ins
 }
 
 // create writes a new record; nil means that it is durable.
@@ -211,6 +254,9 @@ func (rs *records) write(ctx context.Context, e *recordEntry, change func(*bucke
 	}
 	etag, err = objectstore.Put(ctx, rs.store, rs.key(next), data, etag, rs.policy)
 	if err != nil {
+		if errors.Is(err, objectstore.ErrUnavailable) && rec.Deletion == nil && next.Deletion != nil {
+			rs.doubt(e, next.Deletion)
+		}
 		return rec, fmt.Errorf("record %s: %w", next.ID, err)
 	}
 	rs.set(e, next, etag)

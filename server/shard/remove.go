@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -37,12 +38,15 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 		// Groups are planned at the same time: the plan has looked at the bound, and
 		// this keeps it (S8).
 		if !r.deletions.take(r.deletionBound(), now) {
+			if r.records.unconfirmed(a.ID) != nil {
+				return errNoRoom // the plan has to repeat it, also where it does not look at the bound
+			}
 			return nil
 		}
 		defer func() { r.deletions.ended(now, r.now()) }()
 	}
 	rec, err := r.records.update(ctx, a.ID, func(rec *bucket.InstanceRecord) error {
-		if a.Reason.NeverJoined() && !rec.RegisteredAt.IsZero() {
+		if rec.Deletion == nil && a.Reason.NeverJoined() && !rec.RegisteredAt.IsZero() {
 			return errJoined
 		}
 		if rec.Deletion == nil && a.Reason == fleet.ReasonScaleDown && r.now().Sub(now) > oldDecision && !r.chosen(row.Group, a.ID) {
@@ -50,7 +54,7 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 		}
 		if rec.Deletion == nil {
 			rec.Status = bucket.StatusDeleting
-			rec.Deletion = deletionOf(a, row.Replacement, now)
+			rec.Deletion = cmp.Or(r.records.unconfirmed(a.ID), deletionOf(a, row.Replacement, now))
 		}
 		return nil
 	})
@@ -88,6 +92,9 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 // that came before it. Then the group is planned again: it may have lost others meanwhile,
 // or have grown (S6).
 const oldDecision = time.Second
+
+// errNoRoom says that as many instances of deleted groups go as may in a minute.
+var errNoRoom = errors.New("as many deletes as the shard allows in a minute are under way")
 
 // errNeeded says that an instance which was too many is not any more.
 var errNeeded = errors.New("the group needs it again")

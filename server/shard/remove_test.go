@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 )
 
@@ -28,6 +30,28 @@ func (w *world) hangWrites(n int, d time.Duration) {
 		}
 		return memory.Fault{}
 	})
+}
+
+// hideCondemnations has the answer to each write be lost that condemns an instance, and
+// its record not be readable from then on: it stands, and the leader does not know. It
+// returns what tells how many there are.
+func (w *world) hideCondemnations() func() int {
+	hidden := &sync.Map{}
+	w.store.SetFaults(func(c memory.Call) memory.Fault {
+		if _, yes := hidden.Load(c.Key); yes {
+			return memory.Fault{Before: objectstore.ErrUnavailable}
+		}
+		rec, err := bucket.DecodeInstanceRecord(c.Key, c.Data)
+		if c.Op != memory.OpPut || err != nil || rec.Deletion == nil {
+			return memory.Fault{}
+		}
+		hidden.Store(c.Key, true)
+		return memory.Fault{After: objectstore.ErrUnavailable}
+	})
+	return func() (n int) {
+		hidden.Range(func(any, any) bool { n++; return true })
+		return n
+	}
 }
 
 // TestS6_SizeThatWaitedIsLookedAtAgain: the condemnation of a machine that is one too
@@ -119,5 +143,53 @@ func TestS4_MissingReferenceIsNoEnd(t *testing.T) {
 		w.cloud.SetFaults(nil)
 		w.settle(5 * time.Minute)
 		w.converged(0)
+	})
+}
+
+// TestS6_CondemnationWithoutAnswerIsRepeated: the condemnation of a machine that is one too
+// many is recorded, and the leader does not hear of it. It has to find out and go on, also
+// where the size asks for the machine again.
+func TestS6_CondemnationWithoutAnswerIsRepeated(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 3)
+		w.settle(time.Minute)
+		condemned := w.hideCondemnations()
+		w.scale(web, 2)
+		w.settle(10 * time.Second)
+		w.scale(web, 3)
+		w.settle(10 * time.Second)
+		if n := condemned(); n != 1 {
+			t.Fatalf("%d machines are condemned, want 1", n)
+		}
+		w.store.SetFaults(nil)
+		w.settle(time.Minute)
+		w.converged(3)
+		if n := w.cloud.Created(); n != 4 {
+			t.Errorf("%d machines were made, want 4: one goes whose condemnation stood", n)
+		}
+	})
+}
+
+// TestS6_WhatMayBeCondemnedIsNotLeft: a replaced machine is condemned and the leader does
+// not hear of it. Its replacement is not one too many because the reason to replace it
+// is taken back.
+func TestS6_WhatMayBeCondemnedIsNotLeft(t *testing.T) {
+	aging := worldOptions{Server: `"expiry": {"eligible_age": "5m"}`}
+	inWorld(t, aging, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(5*time.Minute - time.Second)
+		condemned := w.hideCondemnations()
+		w.settle(time.Minute)
+		if n := condemned(); n != 1 {
+			t.Fatalf("%d machines are condemned, want the first one", n)
+		}
+		w.reconfigure(worldOptions{})
+		w.settle(30 * time.Second)
+		if n := condemned(); n != 1 {
+			t.Errorf("%d machines of a group of 1 are condemned, want the first one alone", n)
+		}
+		w.store.SetFaults(nil)
+		w.settle(time.Minute)
+		w.converged(1)
 	})
 }
