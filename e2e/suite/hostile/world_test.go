@@ -20,6 +20,7 @@ import (
 
 	"nstance.dev/e2e/box"
 	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/providers/local"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/objectstore/file"
@@ -33,7 +34,7 @@ var programs = flag.String("programs", "", "directory with the programs that are
 var clusterText string
 
 // tenants have that many machines that do nothing.
-var tenants = map[string]int{identity.DefaultTenant: 40, "acme": 24, "zeta": 2}
+var tenants = map[string]int{identity.DefaultTenant: 80, "acme": 32, "zeta": 4}
 
 // ourToken is the secret in the files of the default tenant's template "ours".
 const ourToken = "the token of the default tenant 5b1c77e0"
@@ -84,6 +85,13 @@ func newWorld(t *testing.T) *world {
 	w.addrs = addrs
 	w.readKeys(t)
 	w.collectNonces()
+	b.Await("the server leads the cluster", func() error {
+		_, err := w.newcomer(t).RegisterOperator(call(t), &nstancev1.RegisterClientRequest{})
+		if reasonOf(err) == "NOT_CLUSTER_LEADER" {
+			return err
+		}
+		return nil
+	})
 	w.victim = w.outstanding(t, identity.DefaultTenant)
 	return w
 }
