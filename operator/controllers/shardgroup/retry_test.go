@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/controllers/shardgroup"
+	"nstance.dev/operator/shards"
 	"nstance.dev/operator/shards/shardtest"
 )
 
@@ -144,6 +146,30 @@ func TestO5_AGroupAboveTheQuotaOfItsTenant(t *testing.T) {
 		}
 		if c := meta.FindStatusCondition(w.object().Status.Conditions, infrav1.ConditionConfigValid); c.Status != metav1.ConditionTrue {
 			t.Errorf("afterwards: %+v", c)
+		}
+	})
+}
+
+// A shard leaves the configuration between the look at it and the call: nothing is called, and
+// the object waits.
+func TestO5_AShardThatIsGoneWhenItsGroupIsToEnd(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustPass()
+		w.Delete(name, &infrav1.NstanceShardGroup{})
+		there, looks := w.r.Server, 0
+		w.r.Server = func(shard string) (shardgroup.Server, bool) {
+			if looks++; looks <= 2 { // from the cache, and past it
+				return there(shard)
+			}
+			var none *shards.Shard
+			return none, false
+		}
+		w.mustPass()
+		if looks != 3 {
+			t.Fatalf("looked up %d times", looks)
+		}
+		if w.a.Count("DeleteGroup") != 0 || !w.Get(name, &infrav1.NstanceShardGroup{}) {
+			t.Error("the group was deleted, or the object is gone")
 		}
 	})
 }
