@@ -40,8 +40,8 @@ type insiders struct {
 	inside  member
 }
 
-// enter connects to the port of agents or of operators and makes the first call there.
-func (w *world) enter(t *testing.T, as door, settings *tls.Config, id identity.ID) string {
+// present connects to the port of agents or of operators and makes the first call there.
+func (w *world) present(t *testing.T, as door, settings *tls.Config, id identity.ID) string {
 	t.Helper()
 	if as == asAgent {
 		if answer := w.knock(t, w.addrs.Agent, settings); answer != letIn {
@@ -82,7 +82,7 @@ func (c twin) row(as door) attempt {
 		owner := w.genuine(t, as)
 		f := w.twinOf(t, owner.cert)
 		c.change(t, w, f)
-		return outline(w.enter(t, as, w.as(f.sign(t)), owner.id))
+		return outline(w.present(t, as, w.as(f.sign(t)), owner.id))
 	}}
 }
 

@@ -136,44 +136,44 @@ var chains = []attempt{
 			t.Fatal(err)
 		}
 		f.parent, f.signer, f.below = signed, between.key, [][]byte{signed.Raw}
-		return outline(w.enter(t, asOperator, w.as(f.sign(t)), ""))
+		return outline(w.present(t, asOperator, w.as(f.sign(t)), ""))
 	}},
 	{"F43", "an intermediate authority that is signed as one", badHandshake, func(t *testing.T, w *world) string {
 		f, key := w.twinOf(t, w.genuine(t, asOperator).cert), newKey(t)
 		f.parent, f.signer = f.authority(t, pkix.Name{CommonName: "between"}, nil, key, w.authority, w.caKey), key
 		f.below = [][]byte{f.parent.Raw}
-		return outline(w.enter(t, asOperator, w.as(f.sign(t)), ""))
+		return outline(w.present(t, asOperator, w.as(f.sign(t)), ""))
 	}},
 	{"F43", "an operator's certificate behind an agent's", wrongRole, func(t *testing.T, w *world) string {
 		cert := w.genuine(t, asAgent).cert
 		cert.Certificate = append([][]byte{cert.Certificate[0]}, w.genuine(t, asOperator).cert.Certificate[0])
-		return outline(w.enter(t, asOperator, w.as(cert), ""))
+		return outline(w.present(t, asOperator, w.as(cert), ""))
 	}},
 	{"F43", "an operator's certificate with a stranger's key", badHandshake, func(t *testing.T, w *world) string {
 		cert := w.genuine(t, asOperator).cert
 		cert.PrivateKey = newKey(t)
-		return outline(w.enter(t, asOperator, w.as(cert), ""))
+		return outline(w.present(t, asOperator, w.as(cert), ""))
 	}},
 	{"F43", "an agent's certificate with a stranger's key", badHandshake, func(t *testing.T, w *world) string {
 		owner := w.genuine(t, asAgent)
 		owner.cert.PrivateKey = newKey(t)
-		return outline(w.enter(t, asAgent, w.as(owner.cert), owner.id))
+		return outline(w.present(t, asAgent, w.as(owner.cert), owner.id))
 	}},
 	{"F43", "an operator who was never registered", nobodyKnown, func(t *testing.T, w *world) string {
-		return outline(w.enter(t, asOperator, w.as(w.operatorOf(t, identity.DefaultTenant, "opr068a3cp3thz5z2mv1gejwftabc").sign(t)), ""))
+		return outline(w.present(t, asOperator, w.as(w.operatorOf(t, identity.DefaultTenant, "opr068a3cp3thz5z2mv1gejwftabc").sign(t)), ""))
 	}},
 	{"F43", "an agent of an instance that never was", noInstance, func(t *testing.T, w *world) string {
 		const id = "mut068a3cp3thz5z2mv1gejwftabc"
-		return outline(w.enter(t, asAgent, w.as(w.agentOf(t, identity.DefaultTenant, id).sign(t)), id))
+		return outline(w.present(t, asAgent, w.as(w.agentOf(t, identity.DefaultTenant, id).sign(t)), id))
 	}},
 	{"F43", "an agent of an instance that has not registered", "PermissionDenied CERTIFICATE_SUPERSEDED", func(t *testing.T, w *world) string {
-		return outline(w.enter(t, asAgent, w.as(w.agentOf(t, identity.DefaultTenant, w.victim.id).sign(t)), w.victim.id))
+		return outline(w.present(t, asAgent, w.as(w.agentOf(t, identity.DefaultTenant, w.victim.id).sign(t)), w.victim.id))
 	}},
 	{"F43", "an agent of another shard", noInstance, func(t *testing.T, w *world) string {
 		owner := w.genuine(t, asAgent)
 		f := w.twinOf(t, owner.cert)
 		f.URIs[0] = identity.AgentURI(box.Cluster, "other", owner.id)
-		return outline(w.enter(t, asAgent, w.as(f.sign(t)), owner.id))
+		return outline(w.present(t, asAgent, w.as(f.sign(t)), owner.id))
 	}},
 	{"F43", "an operator's certificate that ends while it is used", "Unauthenticated CERTIFICATE_EXPIRED", func(t *testing.T, w *world) string {
 		f := w.twinOf(t, w.genuine(t, asOperator).cert)
@@ -196,7 +196,7 @@ var chains = []attempt{
 		return outline(said(err))
 	}},
 	{"F43", "an operator's certificate as it is", letIn, func(t *testing.T, w *world) string {
-		return w.enter(t, asOperator, w.as(w.twinOf(t, w.genuine(t, asOperator).cert).sign(t)), "")
+		return w.present(t, asOperator, w.as(w.twinOf(t, w.genuine(t, asOperator).cert).sign(t)), "")
 	}},
 	{"F43", "an agent's certificate as it is", letIn, func(t *testing.T, w *world) string {
 		m := w.member(t, identity.DefaultTenant, nil)
@@ -217,5 +217,5 @@ func (w *world) belowOwner(t *testing.T, as door) string {
 		t.Fatal(err)
 	}
 	f.key, f.parent, f.signer, f.below = newKey(t), parent, signer, owner.cert.Certificate
-	return w.enter(t, asOperator, w.as(f.sign(t)), "")
+	return w.present(t, asOperator, w.as(f.sign(t)), "")
 }

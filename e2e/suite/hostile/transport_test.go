@@ -52,7 +52,7 @@ var transports = func() (rows []attempt) {
 	}
 	for _, as := range []door{asAgent, asOperator} {
 		rows = append(rows, attempt{"F44", string(as) + ": no certificate", "handshake: certificate required", func(t *testing.T, w *world) string {
-			return w.enter(t, as, w.anonymous(), "")
+			return w.present(t, as, w.anonymous(), "")
 		}})
 	}
 	return rows
@@ -118,7 +118,7 @@ func wrongDoors() (rows []attempt) {
 		rows = append(rows, wrongCaller(s.StreamName, true))
 	}
 	rows = append(rows, attempt{"F43", "an operator connects as an agent", wrongRole, func(t *testing.T, w *world) string {
-		return outline(w.enter(t, asAgent, w.as(w.genuine(t, asOperator).cert), "opr068a3cp3thz5z2mv1gejwftabc"))
+		return outline(w.present(t, asAgent, w.as(w.genuine(t, asOperator).cert), "opr068a3cp3thz5z2mv1gejwftabc"))
 	}})
 	for _, p := range ports {
 		for _, method := range []string{
