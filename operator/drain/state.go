@@ -72,19 +72,18 @@ type Attempt struct {
 	Killed, Ends time.Time
 }
 
-// to moves to a phase; false: no such transition exists, and nothing has changed.
-func (s *State) to(p Phase, now time.Time) bool {
+// to moves to a phase.
+func (s *State) to(p Phase, now time.Time) {
 	if s.Phase == p {
 		if s.Since.IsZero() {
 			s.Since = now
 		}
-		return true
+		return
 	}
 	if !slices.Contains(moves[s.Phase], p) {
-		return false
+		panic(fmt.Sprintf("drain: no way from %q to %q", s.Phase, p))
 	}
 	s.Phase, s.Since = p, now
-	return true
 }
 
 // ForcePoint is when Pods that are left are deleted directly: a fifth of the time before

@@ -143,7 +143,13 @@ type member struct {
 // before it is sent.
 func (w *world) member(t *testing.T, tenant string, change func(*nstancev1.RegisterClientRequest)) member {
 	t.Helper()
-	m := member{outstanding: w.outstanding(t, tenant), key: newKey(t)}
+	return w.enter(t, w.outstanding(t, tenant), change)
+}
+
+// enter is [world.member] for a machine that the caller has.
+func (w *world) enter(t *testing.T, o outstanding, change func(*nstancev1.RegisterClientRequest)) member {
+	t.Helper()
+	m := member{outstanding: o, key: newKey(t)}
 	req := request(t, m.token, m.key)
 	if change != nil {
 		change(req)

@@ -31,7 +31,9 @@ type area struct {
 // areas are those of the suite.
 var areas = []area{
 	{name: "nonces", least: 370, rows: nonces},
-	{name: "certificates", least: 230, rows: certificates},
+	{name: "tenants", least: 88, rows: tenancy, apart: true, inOrder: true},
+	{name: "streams", least: 24, rows: streams},
+	{name: "enrolment", least: 6, rows: enrolment},
 }
 
 // TestHostile makes all attempts.

@@ -34,7 +34,7 @@ var programs = flag.String("programs", "", "directory with the programs that are
 var clusterText string
 
 // tenants have that many machines that do nothing.
-var tenants = map[string]int{identity.DefaultTenant: 80, "acme": 32, "zeta": 4}
+var tenants = map[string]int{identity.DefaultTenant: 80, "acme": 40, "zeta": 32}
 
 // ourToken is the secret in the files of the default tenant's template "ours".
 const ourToken = "the token of the default tenant 5b1c77e0"
@@ -50,8 +50,6 @@ type world struct {
 	roots     *x509.CertPool
 	caKey     ed25519.PrivateKey
 	nonceKeys []ed25519.PrivateKey // the first one signs
-
-	insiders
 
 	nonces  map[string]chan outstanding // by tenant
 	victim  outstanding                 // whose nonce is forged, and never used
