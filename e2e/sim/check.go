@@ -134,7 +134,7 @@ const slowest = 90 * time.Second
 
 // checkAcknowledged checks that a drain ends with its acknowledgement, also under
 // the next leader (L4). What is drained while its group is paused waits for the end of
-// the pause (S23).
+// the pause (S23), and what is drained while the provider is out of reach for that.
 func (w *world) checkAcknowledged(p *process, name string, rec *record) {
 	w.mu.Lock()
 	since, acked := w.ackedAt[rec.ID]
@@ -143,8 +143,10 @@ func (w *world) checkAcknowledged(p *process, name string, rec *record) {
 	if resumed.After(since) {
 		since = resumed
 	}
-	if begins := p.leadsSince(); begins.After(since) {
-		since = begins
+	for _, later := range []time.Time{p.leadsSince(), w.net.joined(p.box.name, theCloud)} {
+		if later.After(since) {
+			since = later
+		}
 	}
 	due := rec.Deletion.DeleteAt.Time
 	if acked && due.Sub(since) > slowest && !time.Now().Before(due) {

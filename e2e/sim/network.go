@@ -19,8 +19,9 @@ import (
 type network struct {
 	w *world
 
-	mu   sync.Mutex
-	cuts map[[2]string]time.Time // until when nothing passes from the first to the second
+	mu    sync.Mutex
+	cuts  map[[2]string]time.Time // until when nothing passes from the first to the second
+	whole time.Time               // when heal was called; zero: never
 }
 
 func newNetwork(w *world) *network { return &network{w: w, cuts: map[[2]string]time.Time{}} }
@@ -36,7 +37,21 @@ func (n *network) sever(from, to string, d time.Duration) {
 func (n *network) heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.cuts = map[[2]string]time.Time{}
+	n.cuts, n.whole = map[[2]string]time.Time{}, time.Now()
+}
+
+// joined is since when nothing is cut any more between two ends that are not cut off from
+// each other now. Zero: it never was.
+func (n *network) joined(a, b string) time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	since := n.whole
+	for _, way := range [][2]string{{a, b}, {b, a}} {
+		if end := n.cuts[way]; end.After(since) {
+			since = end
+		}
+	}
+	return since
 }
 
 // cut reports whether nothing passes from one end to another. A cut of all agents

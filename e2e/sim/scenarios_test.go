@@ -435,6 +435,53 @@ var scenarios = []struct{ name, plan string }{
 			5m49.488967601s freeze b 1.283s
 			6m54.595580283s kill db 6`,
 	},
+	{
+		// S6: while the condemnation of a machine that somebody named was being recorded, the
+		// size went down, and the machine counted as one that stays.
+		"a size goes down while a condemnation is being recorded", `
+			seed 2002796
+			set delete 1s
+			set drain 20s
+			set eligible
+			set lag 15s
+			set mode liveness
+			set operator yes
+			set servers 2
+			weather store-conflict 0.0443
+			weather store-hangs 0.0035
+			weather store-late 0.0228
+			weather store-lost 0.0421
+			weather store-paced 0.1406
+			1.123021852s upsert web 4
+			2.439756438s upsert b.api 2
+			31.200941081s pause web 2m41.172s
+			1m19.748732798s freeze a 43.76s
+			1m37.155181056s vanish b.api 1
+			3m6.535987221s upsert b.api 0
+			4m24.765787017s freeze-leader 16.934s
+			5m37.095259339s upsert db 1
+			5m45.413612389s delete-group web
+			5m49.652249106s upsert web 2
+			6m1.542198827s upsert b.api 4
+			6m23.223025192s remove b.api 13
+			6m26.298239666s upsert b.api 2`,
+	},
+	{
+		// L4, of the oracle: a machine is drained while the provider is out of reach, and goes
+		// when that is over.
+		"a machine is drained while the provider is out of reach", `
+			seed 2003092
+			set delete 1s
+			set drain 5m
+			set eligible 4m
+			set lag 0s
+			set mode liveness
+			set operator yes
+			set servers 2
+			1.34884865s upsert web 4
+			3m0.599459256s upsert web 1
+			6m0.578106363s cut a cloud 1m54.188s`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.

@@ -46,6 +46,7 @@ func drawInstance(t *rapid.T, id identity.ID) fleet.Instance {
 	}
 	if rapid.IntRange(0, 5).Draw(t, "condemning") == 0 {
 		in.Condemning = rapid.SampledFrom(append(reasons, fleet.ReasonExpired, fleet.ReasonForcedExpiry, fleet.ReasonGroupDeleted)).Draw(t, "for")
+		in.Writing = rapid.Bool().Draw(t, "writing")
 	}
 	switch {
 	case in.State.Sick():

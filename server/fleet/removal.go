@@ -106,6 +106,8 @@ func (p *planner) repeatCondemnations() {
 	for _, in := range p.all {
 		switch {
 		case !in.doubtful():
+		case in.Writing:
+			p.condemned[in.ID] = true // the group is planned again when it is done
 		case in.Condemning == ReasonGroupDeleted && !p.mayRemove(in):
 			p.condemned[in.ID] = true // a note says for what it waits
 		default:

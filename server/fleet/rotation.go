@@ -71,6 +71,8 @@ func (p *planner) mayRotate(in *Instance) bool {
 		}
 		settled := other.RegisteredAt.Add(p.v.Proving)
 		switch {
+		case other.doubtful():
+			return hold(BlockerUnsettled, fmt.Sprintf("%s may be leaving", other.ID), time.Time{})
 		case other.State == Suspect:
 			return hold(BlockerUnsettled, fmt.Sprintf("nothing is heard of %s", other.ID), time.Time{})
 		case other.Notice.Given() || other.ReplaceFirst || p.due[other.ID].reason == ReasonForcedExpiry:

@@ -190,6 +190,8 @@ func (w *world) addInstance(args []string) error {
 			in.ReplaceFirst = true
 		case "condemning":
 			in.Condemning = fleet.Reason(value)
+		case "writing":
+			in.Writing = true
 		default:
 			return fmt.Errorf("unknown setting %q", key)
 		}

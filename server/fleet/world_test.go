@@ -78,13 +78,14 @@ func (w *world) move(t fataler, in *fleet.Instance, e fleet.Event) {
 }
 
 // progress lets the cloud and the agents catch up: VMs appear, agents register,
-// deleted machines go.
+// deleted machines go, and writes end: those of condemnations without an answer.
 func (w *world) progress() {
 	w.view.Instances = slices.DeleteFunc(w.view.Instances, func(in fleet.Instance) bool {
 		return in.State == fleet.Deleting
 	})
 	for i := range w.view.Instances {
 		in := &w.view.Instances[i]
+		in.Writing = false
 		switch in.State {
 		case fleet.Pending:
 			in.State, in.Power = fleet.Provisioning, fleet.Up

@@ -43,6 +43,7 @@ type recordEntry struct {
 	// unconfirmed is the removal in a write whose outcome is not known: it may stand in
 	// storage, or come to stand there until the next write is known to. nil: there is none.
 	unconfirmed *bucket.Deletion
+	writing     bool // that write is under way
 }
 
 // take waits for the turn to write and returns what gives it back.
@@ -159,14 +160,24 @@ func (rs *records) set(e *recordEntry, rec bucket.InstanceRecord, etag string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	rs.noteChanges(1)
-	e.rec, e.etag, e.unconfirmed = rec, etag, nil
+	e.rec, e.etag, e.unconfirmed, e.writing = rec, etag, nil, false
 }
 
-// doubt notes a removal in a write whose outcome is not known.
-func (rs *records) doubt(e *recordEntry, removal *bucket.Deletion) {
+// sending notes that a removal is about to be written. The result takes note of how that
+// went, unless [records.set] did.
+func (rs *records) sending(e *recordEntry, removal *bucket.Deletion) (done func(error)) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	e.unconfirmed = removal
+	before := e.unconfirmed
+	e.unconfirmed, e.writing = removal, true
+	return func(err error) {
+		rs.mu.Lock()
+		defer rs.mu.Unlock()
+		e.writing = false
+		if !errors.Is(err, objectstore.ErrUnavailable) {
+			e.unconfirmed = before
+		}
+	}
 }
 
 // unconfirmed is the removal of an instance that was sent and whose outcome is not known,
@@ -191,7 +202,7 @@ func (rs *records) condemning(ins []fleet.Instance) []fleet.Instance {
 			continue
 		}
 		if removal := cmp.Or(e.rec.Deletion, e.unconfirmed); removal != nil {
-			ins[i].Condemning = fleet.Reason(removal.Reason)
+			ins[i].Condemning, ins[i].Writing = fleet.Reason(removal.Reason), e.writing
 		}
 	}
 	return ins
@@ -252,11 +263,13 @@ func (rs *records) write(ctx context.Context, e *recordEntry, change func(*bucke
 	if err != nil {
 		return rec, err
 	}
+	done := func(error) {}
+	if rec.Deletion == nil && next.Deletion != nil {
+		done = rs.sending(e, next.Deletion)
+	}
 	etag, err = objectstore.Put(ctx, rs.store, rs.key(next), data, etag, rs.policy)
 	if err != nil {
-		if errors.Is(err, objectstore.ErrUnavailable) && rec.Deletion == nil && next.Deletion != nil {
-			rs.doubt(e, next.Deletion)
-		}
+		done(err)
 		return rec, fmt.Errorf("record %s: %w", next.ID, err)
 	}
 	rs.set(e, next, etag)

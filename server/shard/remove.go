@@ -75,6 +75,7 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 		return err // who removed it is about to end the instance; not to be asked at once again
 	}
 	if err != nil {
+		r.queue.AddAfter(row.Group, storeRetry) // it may be condemned, and then is to go
 		return err
 	}
 	_, err = r.cache.Update(a.ID, func(in *cache.Instance) error {

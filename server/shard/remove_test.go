@@ -193,3 +193,37 @@ func TestS6_WhatMayBeCondemnedIsNotLeft(t *testing.T) {
 		w.converged(1)
 	})
 }
+
+// TestS6_WhatIsBeingCondemnedIsNotLeft: the size goes down while the condemnation of a
+// machine that a caller named is on its way to the record. That machine is one of those
+// that are too many.
+func TestS6_WhatIsBeingCondemnedIsNotLeft(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 4)
+		w.settle(time.Minute)
+		named := w.vms(web)[2].InstanceID
+		w.store.SetFaults(func(c memory.Call) memory.Fault {
+			if _, _, id, _ := bucket.ParseInstanceKey(c.Key); c.Op == memory.OpPut && id == named {
+				return memory.Fault{Linger: 10 * time.Second}
+			}
+			return memory.Fault{}
+		})
+		asked := make(chan error, 1)
+		go func() {
+			_, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: named.String()})
+			asked <- err
+		}()
+		w.settle(time.Second)
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		if err := <-asked; err != nil {
+			t.Error(err)
+		}
+		w.store.SetFaults(nil)
+		w.settle(time.Minute)
+		w.converged(2)
+		if n := w.cloud.Created(); n != 4 {
+			t.Errorf("%d machines were made, want 4: no other one had to go in place of the one that was named", n)
+		}
+	})
+}
