@@ -27,6 +27,7 @@ var layers = []layer{
 	{dir: "server/placement"},
 	{dir: "server/conns"},
 	{dir: "server/refusal"},
+	{dir: "server/retry"},
 	{dir: "server/attest", ours: []string{"protos/identity"}},
 	{dir: "server/catalog", ours: []string{"server/driver"}},
 	{dir: "server/images", ours: []string{"server/driver"}},
@@ -48,6 +49,11 @@ var layers = []layer{
 		tests: append([]string{"protos/identity", "server/pki", "server/secrets"}, fakes...),
 	},
 	{dir: "server/pki", ours: []string{"protos/identity", "server/objectstore", "server/secrets"}, tests: fakes},
+	{
+		dir:   "server/provider",
+		ours:  []string{"server/config", "server/driver", "server/fleet", "server/lease", "server/retry"},
+		tests: append([]string{"protos/identity"}, fakes...),
+	},
 	{dir: "server/cache", ours: []string{"protos/identity", "server/fleet", "server/decisions"}},
 	{
 		dir:   "server/sources",
@@ -106,7 +112,7 @@ var belowShard = []string{
 	"server/objectstore", "server/secrets", "server/lease", "server/pki", "server/fleet/...",
 	"server/decisions", "server/preview", "server/cache",
 	"server/placement", "server/catalog", "server/images", "server/userdata", "server/sources", "server/supply",
-	"server/balancers", "server/attest", "server/refusal",
+	"server/balancers", "server/attest", "server/refusal", "server/retry", "server/provider",
 }
 
 // fakes are the stand-ins for the outer world that tests use.

@@ -30,7 +30,7 @@ var mistakes = []mistake{
 `,
 	}}},
 	{"lease check skipped", []edit{{
-		"server/shard/cloud.go", `	if err := lease.Check(ctx); err != nil {
+		"server/provider/client.go", `	if err := lease.Check(ctx); err != nil {
 		return err
 	}
 	callCtx, cancel :=`, `	_ = lease.Check
@@ -49,7 +49,7 @@ var mistakes = []mistake{
 		{"server/shard/register.go", `		rec.Certificate = succeed(rec.Certificate.Serial, cert)
 		return nil
 	})
-	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
+	if refused := (*refusal.Error)(nil); errors.As(err, &refused) {
 		return nil, err
 	}
 	if err != nil {

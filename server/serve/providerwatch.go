@@ -8,7 +8,7 @@ import (
 
 	"nstance.dev/server/driver"
 	"nstance.dev/server/peers"
-	"nstance.dev/server/shard"
+	"nstance.dev/server/provider"
 )
 
 // How a server that can't reach the provider is told from a provider that is
@@ -22,12 +22,12 @@ const (
 // yields decides whether a leader gives the shard up: none of its calls has come
 // through to the provider for two leases, while a standby's probe has. Without
 // such a standby nothing would be won.
-func yields(trouble shard.ProviderTrouble, witnessed, now time.Time, lease time.Duration) bool {
+func yields(trouble provider.Trouble, witnessed, now time.Time, lease time.Duration) bool {
 	return ill(trouble, now, lease) && !witnessed.IsZero() && now.Sub(witnessed) <= witnessAge
 }
 
 // ill reports whether the provider has not been reached for too long.
-func ill(trouble shard.ProviderTrouble, now time.Time, lease time.Duration) bool {
+func ill(trouble provider.Trouble, now time.Time, lease time.Duration) bool {
 	return trouble.Tried >= fewestTries && now.Sub(trouble.Since) >= 2*lease
 }
 
@@ -40,8 +40,8 @@ type providerWatch struct {
 		resign(ctx context.Context, stayOut time.Duration) error
 	}
 	shard interface {
-		ProviderTrouble() shard.ProviderTrouble
-		AskProvider(within time.Duration)
+		ProviderTrouble() provider.Trouble
+		ProbeProvider(within time.Duration)
 	}
 	witness *peers.Witness
 	get     func(context.Context, driver.Ref) (driver.Machine, error)
@@ -100,7 +100,7 @@ func (w *providerWatch) lead(ctx context.Context, now time.Time) {
 		}
 	}
 	if trouble.Tried > 0 && now.Sub(trouble.Last) >= w.lease/2 {
-		w.shard.AskProvider(w.lease / 2)
+		w.shard.ProbeProvider(w.lease / 2)
 	}
 }
 

@@ -17,24 +17,24 @@ import (
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/peers"
-	"nstance.dev/server/shard"
+	"nstance.dev/server/provider"
 )
 
 func TestL9_Yields(t *testing.T) {
 	const lease = 15 * time.Second
 	now := time.Unix(10_000, 0)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	sick := shard.ProviderTrouble{Since: ago(2 * lease), Tried: 3}
+	sick := provider.Trouble{Since: ago(2 * lease), Tried: 3}
 	tests := []struct {
 		name      string
-		trouble   shard.ProviderTrouble
+		trouble   provider.Trouble
 		witnessed time.Time
 		want      bool
 	}{
-		{"all is well", shard.ProviderTrouble{}, ago(0), false},
+		{"all is well", provider.Trouble{}, ago(0), false},
 		{"two leases without an answer, and a standby has one", sick, ago(2 * time.Minute), true},
-		{"not yet two leases", shard.ProviderTrouble{Since: ago(2*lease - 1), Tried: 30}, ago(0), false},
-		{"two calls prove nothing", shard.ProviderTrouble{Since: ago(time.Hour), Tried: 2}, ago(0), false},
+		{"not yet two leases", provider.Trouble{Since: ago(2*lease - 1), Tried: 30}, ago(0), false},
+		{"two calls prove nothing", provider.Trouble{Since: ago(time.Hour), Tried: 2}, ago(0), false},
 		{"nobody does better", sick, time.Time{}, false},
 		{"the standby has not been heard of lately", sick, ago(2*time.Minute + 1), false},
 	}
@@ -54,7 +54,7 @@ type watched struct {
 	cut     atomic.Bool // from the provider
 
 	mu      sync.Mutex
-	trouble shard.ProviderTrouble
+	trouble provider.Trouble
 }
 
 func (s *watched) get(ctx context.Context, _ driver.Ref) (driver.Machine, error) {
@@ -67,13 +67,13 @@ func (s *watched) get(ctx context.Context, _ driver.Ref) (driver.Machine, error)
 
 // ProviderTrouble is the account of a leader whose only calls are those that the
 // watch asks for and one each two minutes.
-func (s *watched) ProviderTrouble() shard.ProviderTrouble {
+func (s *watched) ProviderTrouble() provider.Trouble {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.trouble
 }
 
-func (s *watched) AskProvider(within time.Duration) {
+func (s *watched) ProbeProvider(within time.Duration) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -82,7 +82,7 @@ func (s *watched) AskProvider(within time.Duration) {
 	defer s.mu.Unlock()
 	switch {
 	case err == nil:
-		s.trouble = shard.ProviderTrouble{}
+		s.trouble = provider.Trouble{}
 		return
 	case s.trouble.Tried == 0:
 		s.trouble.Since = began
@@ -94,10 +94,10 @@ func (s *watched) AskProvider(within time.Duration) {
 // lead is what a shard does: it lists its machines now and then.
 func (s *watched) lead(ctx context.Context, _ uint64) {
 	s.mu.Lock()
-	s.trouble = shard.ProviderTrouble{}
+	s.trouble = provider.Trouble{}
 	s.mu.Unlock()
 	for ctx.Err() == nil {
-		s.AskProvider(30 * time.Second)
+		s.ProbeProvider(30 * time.Second)
 		_ = sleep(ctx, 2*time.Minute)
 	}
 }
@@ -169,7 +169,7 @@ func TestL9_ALeaderThatCanNotReachTheProviderYields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := twoServers(t)
 		a.cut.Store(true)
-		a.AskProvider(time.Second) // a call that somebody wanted
+		a.ProbeProvider(time.Second) // a call that somebody wanted
 		cut := time.Now()
 		for !b.leads() && time.Since(cut) < time.Minute {
 			time.Sleep(100 * time.Millisecond)
@@ -193,7 +193,7 @@ func TestL9_ALeaderStaysWhereNobodyDoesBetter(t *testing.T) {
 		b.cut.Store(true)
 		time.Sleep(3 * time.Minute) // the last probe that worked is forgotten
 		a.mu.Lock()
-		a.trouble = shard.ProviderTrouble{}
+		a.trouble = provider.Trouble{}
 		a.mu.Unlock()
 		for range 60 {
 			time.Sleep(10 * time.Second)

@@ -16,6 +16,7 @@ import (
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/refusal"
+	"nstance.dev/server/retry"
 )
 
 // AdoptVM makes a held machine an instance of the group that its tags name, as if
@@ -92,7 +93,7 @@ func (r *Reign) lookAtHeld(ctx context.Context, held Held) (driver.Machine, erro
 	// It may outlast its caller no longer than its lease.
 	ctx, stop := r.bound(ctx)
 	defer stop()
-	m, err := r.cloud.get(ctx, driver.Ref{InstanceID: held.VM.ID, ProviderID: held.VM.ProviderID})
+	m, err := r.provider.Get(ctx, driver.Ref{InstanceID: held.VM.ID, ProviderID: held.VM.ProviderID})
 	switch {
 	case driver.KindOf(err) == driver.NotFound:
 		return m, refusal.New(refusal.NotFound, "NOT_FOUND", "the provider has no machine %q any more", held.VM.ProviderID)
@@ -211,7 +212,7 @@ func (r *Reign) pin(peer identity.Peer) {
 			}
 			return nil
 		})
-		if err == nil || r.stumble(err) || errors.Is(err, objectstore.ErrNotFound) || pause(r.ctx, wait) != nil {
+		if err == nil || r.stumble(err) || errors.Is(err, objectstore.ErrNotFound) || retry.Wait(r.ctx, wait) != nil {
 			return
 		}
 		r.log.Warn("certificate of an adopted instance not recorded", "instance", peer.ID, "retry_in", wait, "error", err)

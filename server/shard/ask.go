@@ -66,7 +66,7 @@ func (h *health) askOne(ctx context.Context, id identity.ID) {
 		return
 	}
 	asked := h.r.now()
-	m, err := h.r.cloud.get(ctx, refOf(row))
+	m, err := h.r.provider.Get(ctx, refOf(row))
 	switch {
 	case err == nil && m.Status == driver.Deleted, driver.IsNotFound(err):
 		h.ended(id, m.Reason)

@@ -12,6 +12,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/retry"
 )
 
 // auditInterval is how often the stored records are compared with what is known.
@@ -32,7 +33,7 @@ func (r *Reign) audit(ctx context.Context) {
 		if n < len(firstAudits) {
 			wait = firstAudits[n]
 		}
-		if pause(ctx, wait) != nil {
+		if retry.Wait(ctx, wait) != nil {
 			return
 		}
 		if err := r.auditOnce(ctx); err != nil && ctx.Err() == nil && !r.stumble(err) {

@@ -20,7 +20,7 @@ import (
 // newBalancers makes what keeps machines behind the load balancers of their
 // groups; nil if the provider has none.
 func newBalancers(r *Reign) *balancers.Keeper {
-	if r.cloud.balancer == nil {
+	if !r.provider.HasBalancers() {
 		return nil
 	}
 	change := func(op string, do func(context.Context, driver.LoadBalancer, driver.Ref) error) func(context.Context, string, driver.Ref) error {
@@ -29,12 +29,12 @@ func newBalancers(r *Reign) *balancers.Keeper {
 			if err != nil {
 				return err
 			}
-			return r.cloud.read(ctx, op, func(ctx context.Context) error { return do(ctx, lb, ref) })
+			return do(ctx, lb, ref)
 		}
 	}
 	return balancers.New(balancers.Options{
-		Register:   change("lb-register", r.cloud.balancer.LBRegister),
-		Deregister: change("lb-deregister", r.cloud.balancer.LBDeregister),
+		Register:   change("lb-register", r.provider.Register),
+		Deregister: change("lb-deregister", r.provider.Deregister),
 		List:       r.listBalancer,
 		Keys:       func() []string { return slices.Sorted(maps.Keys(r.wanted.config().LoadBalancers)) },
 		Machine:    r.balanced,
@@ -62,16 +62,12 @@ func (r *Reign) loadBalancer(op, key string) (driver.LoadBalancer, error) {
 	return out, nil
 }
 
-func (r *Reign) listBalancer(ctx context.Context, key string) (members []driver.Ref, err error) {
+func (r *Reign) listBalancer(ctx context.Context, key string) ([]driver.Ref, error) {
 	lb, err := r.loadBalancer("lb-list", key)
 	if err != nil {
 		return nil, err
 	}
-	err = r.cloud.read(ctx, "lb-list", func(ctx context.Context) error {
-		members, err = r.cloud.balancer.LBList(ctx, lb)
-		return err
-	})
-	return members, err
+	return r.provider.Members(ctx, lb)
 }
 
 // balanced is an instance as load balancers care. It serves once its agent has

@@ -13,6 +13,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/retry"
 )
 
 // collector compares the provider's listing with what is known, at its interval
@@ -85,7 +86,7 @@ func (c *collector) run(ctx context.Context) {
 		case <-timer.C:
 		case <-c.wake:
 			timer.Stop()
-			if pause(ctx, last.Add(passGap).Sub(c.r.now())) != nil {
+			if retry.Wait(ctx, last.Add(passGap).Sub(c.r.now())) != nil {
 				return
 			}
 		}
@@ -101,7 +102,7 @@ func (c *collector) run(ctx context.Context) {
 // pass makes one listing and acts on what it means.
 func (c *collector) pass(ctx context.Context) error {
 	listing := fleet.Listing{At: c.r.now()}
-	machines, err := c.r.cloud.list(ctx, c.r.owner())
+	machines, err := c.r.provider.List(ctx, c.r.owner())
 	if err != nil {
 		return err // a listing that failed proves nothing (F22)
 	}
@@ -284,10 +285,10 @@ func (c *collector) deleteOrphan(ctx context.Context, vm fleet.SeenVM) {
 	c.r.log.WarnContext(ctx, "deleting an orphan", "instance", vm.ID, "provider_id", vm.ProviderID)
 	c.r.opts.Metrics.orphans.Inc()
 	c.r.tasks.Go(func() {
-		if c.r.cloud.admitDelete(c.r.ctx, group) != nil || c.r.deletesHeld(group) {
+		if c.r.provider.WaitDelete(c.r.ctx, group) != nil || c.r.deletesHeld(group) {
 			return
 		}
-		err := c.r.cloud.delete(c.r.ctx, group, driver.Ref{InstanceID: vm.ID, ProviderID: vm.ProviderID})
+		err := c.r.provider.Delete(c.r.ctx, group, driver.Ref{InstanceID: vm.ID, ProviderID: vm.ProviderID})
 		if err != nil && !c.r.stumble(err) && ctx.Err() == nil {
 			c.r.log.WarnContext(ctx, "orphan not deleted; the next pass tries again", "instance", vm.ID, "error", err)
 		}

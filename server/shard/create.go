@@ -18,6 +18,8 @@ import (
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/placement"
+	"nstance.dev/server/provider"
+	"nstance.dev/server/retry"
 )
 
 // intent is an instance that is to be: everything its create call needs, fixed
@@ -154,10 +156,10 @@ const lateWrites = time.Minute
 // back, and removed when none is to be expected any more. An audit may have taken it
 // in meanwhile: that instance ends with it, for nobody was asked for its machine.
 func (r *Reign) withdraw(rec bucket.InstanceRecord) {
-	for wait := storeRetry; pause(r.ctx, wait) == nil; wait = min(2*wait, longestDeleteRetry) {
+	for wait := storeRetry; retry.Wait(r.ctx, wait) == nil; wait = min(2*wait, longestDeleteRetry) {
 		err := r.records.create(r.ctx, rec)
 		if err == nil {
-			if pause(r.ctx, lateWrites) != nil {
+			if retry.Wait(r.ctx, lateWrites) != nil {
 				return
 			}
 			err = r.records.remove(r.ctx, rec.ID)
@@ -234,7 +236,7 @@ func (r *Reign) send(ctx context.Context, it *intent) {
 	r.health.creating(id, false)
 	started := r.now()
 	traced, span := r.traces.start(belowRecorded(ctx, it.trace), "provider.create", it.group, attribute.String("nstance.instance", id.String()))
-	m, err := r.cloud.create(traced, it.request)
+	m, err := r.provider.Create(traced, it.request)
 	endSpan(span, err)
 	switch kind := driver.KindOf(err); {
 	case err == nil:
@@ -308,7 +310,7 @@ const (
 // throttledFor is the pause that a provider asks for, within bounds.
 func throttledFor(err error) time.Duration {
 	if e := (*driver.Error)(nil); errors.As(err, &e) {
-		return min(max(e.RetryAfter, throttledRetry), throttlePause)
+		return min(max(e.RetryAfter, throttledRetry), provider.ThrottlePause)
 	}
 	return throttledRetry
 }
@@ -316,7 +318,7 @@ func throttledFor(err error) time.Duration {
 // again queues the same call after a pause, for as long as somebody wants it.
 func (r *Reign) again(ctx context.Context, it *intent, after time.Duration) {
 	r.tasks.Go(func() {
-		if pause(ctx, after) == nil {
+		if retry.Wait(ctx, after) == nil {
 			r.enqueueCreate(it)
 		}
 	})

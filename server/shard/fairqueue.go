@@ -58,7 +58,7 @@ const (
 func (c *creator) room(group fleet.GroupID) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return max(c.r.cloud.createsIn(group, queueTime), queueFloor) - len(c.queues[group])
+	return max(c.r.provider.CreatesWithin(group, queueTime), queueFloor) - len(c.queues[group])
 }
 
 // opens reports whether a call is queued, and for how long the first one has to wait
@@ -67,9 +67,9 @@ func (c *creator) opens() (wait time.Duration, queued bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, group := range c.turn {
-		shut := c.r.cloud.calls.shut(group)
-		if i == 0 || shut < wait {
-			wait = shut
+		delay := c.r.provider.CreateDelay(group)
+		if i == 0 || delay < wait {
+			wait = delay
 		}
 	}
 	return wait, len(c.turn) > 0
@@ -82,7 +82,7 @@ func (c *creator) next() (it *intent, unwanted []*intent) {
 	defer c.mu.Unlock()
 	for i := 0; i < len(c.turn); {
 		group := c.turn[i]
-		if c.r.cloud.calls.shut(group) > 0 {
+		if c.r.provider.CreateDelay(group) > 0 {
 			i++
 			continue
 		}
@@ -91,7 +91,7 @@ func (c *creator) next() (it *intent, unwanted []*intent) {
 			unwanted = append(unwanted, it)
 			continue
 		}
-		c.r.cloud.calls.takeHalf(group)
+		c.r.provider.TakeDelayed(group)
 		return it, unwanted
 	}
 	return nil, unwanted
@@ -126,7 +126,7 @@ func (c *creator) run(ctx context.Context) {
 				return
 			case slots <- struct{}{}:
 			}
-			if err := c.r.cloud.admit(ctx); err != nil {
+			if err := c.r.provider.WaitCreate(ctx); err != nil {
 				return // only the end of ctx ends a wait for the bucket
 			}
 			admitted = true

@@ -24,7 +24,7 @@ type imageLookups struct {
 }
 
 func newImageLookups(r *Reign) *imageLookups {
-	l := &imageLookups{r: r, book: images.New(r.cloud.images != nil), wake: make(chan struct{}, 1)}
+	l := &imageLookups{r: r, book: images.New(r.provider.ResolvesImages()), wake: make(chan struct{}, 1)}
 	l.configure(r.wanted.config())
 	return l
 }
@@ -104,7 +104,7 @@ func (l *imageLookups) poke() {
 // look makes one look-up and tells the groups that wait for it.
 func (l *imageLookups) look(ctx context.Context, q images.Query) {
 	interval := l.r.wanted.config().Server.ImageRefreshInterval.Std()
-	id, err := l.r.cloud.resolveImage(ctx, q.ImageQuery)
+	id, err := l.r.provider.ResolveImage(ctx, q.ImageQuery)
 	if l.r.stumble(err) || ctx.Err() != nil {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/refusal"
+	"nstance.dev/server/retry"
 )
 
 func (w *world) deleteInstance(id string, decrement bool) string {
@@ -104,7 +105,7 @@ func TestS15_AuditBetweenRecordAndRow(t *testing.T) {
 		})
 		audited := make(chan error, 1)
 		go func() {
-			_ = pause(w.ctx, time.Second)
+			_ = retry.Wait(w.ctx, time.Second)
 			audited <- w.reign().auditOnce(w.ctx)
 		}()
 		_, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}})

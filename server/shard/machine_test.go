@@ -18,6 +18,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/refusal"
+	"nstance.dev/server/retry"
 )
 
 // machine is a VM with an agent in it, as far as a shard can tell: it registers
@@ -74,7 +75,7 @@ func (m *machine) run(ctx context.Context) {
 				return
 			}
 		}
-		_ = pause(ctx, time.Second)
+		_ = retry.Wait(ctx, time.Second)
 	}
 }
 
@@ -149,7 +150,7 @@ func (m *machine) talk(s *pipe) {
 		if !mute && !s.say(rep) {
 			return
 		}
-		if pause(s.ctx, m.w.interval()) != nil {
+		if retry.Wait(s.ctx, m.w.interval()) != nil {
 			return
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"nstance.dev/server/decisions"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/provider"
 )
 
 // The back-off of a group whose creates fail: doubling from the first pause to
@@ -94,7 +95,7 @@ func (b *backoffs) throttled(group fleet.GroupID, now time.Time, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.entry(group).throttle = decisions.Hold{
-		By: fleet.BlockerThrottled, Why: "the provider wants to be called less often: " + err.Error(), Until: now.Add(throttlePause),
+		By: fleet.BlockerThrottled, Why: "the provider wants to be called less often: " + err.Error(), Until: now.Add(provider.ThrottlePause),
 	}
 }
 

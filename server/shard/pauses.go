@@ -14,6 +14,7 @@ import (
 	"nstance.dev/server/decisions"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/refusal"
+	"nstance.dev/server/retry"
 )
 
 // SetPause stops creates, deletes and rotation in a scope until it ends or is
@@ -159,11 +160,11 @@ func (r *Reign) errPaused(group fleet.GroupID) error {
 func (r *Reign) admitDelete(ctx context.Context, group fleet.GroupID) error {
 	for {
 		for r.deletesHeld(group) {
-			if err := pause(ctx, time.Second); err != nil {
+			if err := retry.Wait(ctx, time.Second); err != nil {
 				return err
 			}
 		}
-		if err := r.cloud.admitDelete(ctx, group); err != nil {
+		if err := r.provider.WaitDelete(ctx, group); err != nil {
 			return err
 		}
 		if !r.deletesHeld(group) {

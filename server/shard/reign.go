@@ -18,6 +18,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/placement"
+	"nstance.dev/server/provider"
 	"nstance.dev/server/supply"
 	"nstance.dev/server/userdata"
 )
@@ -35,8 +36,10 @@ type Reign struct {
 
 	cache   *cache.Cache
 	records *records
-	cloud   *cloud
 	wanted  *wanted
+
+	provider *provider.Client
+	address  *provider.Address
 
 	queue     workqueue.TypedDelayingInterface[fleet.GroupID]
 	creator   *creator
@@ -79,14 +82,19 @@ func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, 
 	r := &Reign{opts: opts, log: log, term: term, cache: opts.Cache}
 	r.ctx, r.end = context.WithCancelCause(ctx)
 	r.records = newRecords(opts, term)
-	r.cloud = newCloud(opts.Driver, server.Provider.Limits, server.RequestTimeout.Std(), opts.Metrics, opts.Now)
+	r.provider = provider.New(opts.Driver, provider.Options{
+		Limits: server.Provider.Limits, Timeout: server.RequestTimeout.Std(), Now: opts.Now, Called: opts.Metrics.providerCall,
+	})
+	r.address = &provider.Address{
+		Driver: opts.Driver, Addresses: opts.Addresses, Jitter: opts.Jitter, Failed: opts.Metrics.addressFailed, Log: log,
+	}
 	r.wanted = newWanted(r, static)
 	r.queue = workqueue.NewTypedDelayingQueue[fleet.GroupID]()
 	r.creator = newCreator(r)
 	r.backoffs = newBackoffs(opts.Jitter)
 	r.breakers = newBreakers()
 	r.inquiries = newInquiries(r)
-	r.book = placement.New(r.cloud.subnets != nil)
+	r.book = placement.New(r.provider.ChecksSubnets())
 	r.images = newImageLookups(r)
 	r.catalog = &catalog.Book{}
 	r.shelf = &userdata.Shelf{}
@@ -191,18 +199,6 @@ func (r *Reign) owner() driver.Owner {
 
 func refOf(in cache.Instance) driver.Ref {
 	return driver.Ref{InstanceID: in.ID, ProviderID: in.ProviderID}
-}
-
-// pause waits for d or the end of ctx, which it reports.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // known returns the row of an instance that is not deleted.

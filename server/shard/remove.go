@@ -13,6 +13,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/retry"
 )
 
 // The pace of a removal: delete calls that fail are repeated, an accepted one
@@ -187,7 +188,7 @@ func (r *Reign) deleteVM(ctx context.Context, id identity.ID) error {
 		}
 		row, _ = r.cache.Instance(id) // its VM may be known by now
 		started := r.now()
-		err := r.cloud.delete(ctx, row.Group, refOf(row))
+		err := r.provider.Delete(ctx, row.Group, refOf(row))
 		if err == nil {
 			r.opts.Metrics.deleted(r.now().Sub(started))
 			return nil
@@ -196,7 +197,7 @@ func (r *Reign) deleteVM(ctx context.Context, id identity.ID) error {
 			return err
 		}
 		r.reportByID(id, driver.KindOf(err), err)
-		if err := pause(ctx, wait); err != nil {
+		if err := retry.Wait(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -221,7 +222,7 @@ func (r *Reign) awaitGone(ctx context.Context, id identity.ID) (bool, error) {
 		} else if pace > longestGoneCheck {
 			r.collector.soon() // one listing answers for all
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := retry.Wait(ctx, wait); err != nil {
 			return false, err
 		}
 	}
@@ -232,12 +233,12 @@ func (r *Reign) awaitGone(ctx context.Context, id identity.ID) (bool, error) {
 // of them together take no more than half of what the provider lets us read (S21): the
 // other half is for machines that fall ill.
 func (r *Reign) gonePace() time.Duration {
-	return time.Duration(2 * float64(r.awaiting.Load()) / r.cloud.reads.rate(noGroup) * float64(time.Second))
+	return time.Duration(2 * float64(r.awaiting.Load()) / r.provider.ReadsPerSecond() * float64(time.Second))
 }
 
 // isGone asks the provider once.
 func (r *Reign) isGone(ctx context.Context, row cache.Instance) (bool, error) {
-	m, err := r.cloud.get(ctx, refOf(row))
+	m, err := r.provider.Get(ctx, refOf(row))
 	switch {
 	case err == nil:
 		return m.Status == driver.Deleted, nil
@@ -294,7 +295,7 @@ func (r *Reign) entomb(ctx context.Context, id identity.ID) error {
 
 // bury removes the record of an ended instance after a while.
 func (r *Reign) bury(ctx context.Context, id identity.ID, after time.Duration) {
-	if pause(ctx, after) != nil {
+	if retry.Wait(ctx, after) != nil {
 		return
 	}
 	removed := r.repeat(ctx, id, "remove the record of a deleted instance", func() error {
@@ -320,7 +321,7 @@ func (r *Reign) repeat(ctx context.Context, id identity.ID, what string, write f
 			return false
 		}
 		r.log.WarnContext(ctx, "write will be repeated", "write", what, "instance", id, "retry_in", wait, "error", err)
-		if pause(ctx, wait) != nil {
+		if retry.Wait(ctx, wait) != nil {
 			return false
 		}
 	}

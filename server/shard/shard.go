@@ -36,8 +36,10 @@ import (
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
+	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/pki"
+	"nstance.dev/server/provider"
 	"nstance.dev/server/refusal"
 	"nstance.dev/server/secrets"
 	"nstance.dev/server/userdata"
@@ -186,7 +188,7 @@ func (s *Shard) Lead(ctx context.Context, term uint64) error {
 	s.parking.resume(r)
 	log.InfoContext(ctx, "leading", "instances", r.cache.Len(), "after", s.opts.Now().Sub(started))
 	err := r.run(ctx)
-	r.releaseAddress()
+	r.address.Release(r.ctx)
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -217,6 +219,32 @@ func (s *Shard) serve(ctx context.Context, r *Reign) error {
 		}
 	}
 }
+
+// ProviderTrouble tells what this server's leadership, a take-over under way
+// included, knows of the provider. Of a standby it is the zero value.
+func (s *Shard) ProviderTrouble() provider.Trouble {
+	if r := s.leading.Load(); r != nil {
+		return r.provider.Trouble()
+	}
+	return provider.Trouble{}
+}
+
+// ProbeProvider makes a leader try one provider call more, which may take so long
+// and whose outcome ProviderTrouble counts. A standby does nothing.
+func (s *Shard) ProbeProvider(within time.Duration) {
+	r := s.leading.Load()
+	if r == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, within)
+	defer cancel()
+	if err := r.provider.Probe(ctx); err != nil && r.ctx.Err() == nil {
+		r.log.WarnContext(r.ctx, "provider not reached", "error", err)
+	}
+}
+
+// lost reports whether err means that this server no longer leads.
+func lost(err error) bool { return errors.Is(err, lease.ErrNotLeader) }
 
 // Reconsider has every group looked at again, if this server leads: something was
 // learnt that no event tells.

@@ -12,6 +12,7 @@ import (
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/retry"
 )
 
 // When a snapshot is written: at more changed records than snapshotAfter, which
@@ -40,7 +41,7 @@ func newSnapshots(r *Reign) *snapshots { return &snapshots{r: r, room: bucket.Ma
 // run writes a snapshot whenever enough has changed, until ctx ends. Nobody
 // waits for it. The first minute is for the case that leaders come and go.
 func (s *snapshots) run(ctx context.Context) {
-	for pause(ctx, snapshotEvery) == nil {
+	for retry.Wait(ctx, snapshotEvery) == nil {
 		select {
 		case <-ctx.Done():
 			return

@@ -25,7 +25,7 @@ func (r *Reign) room(subnet string) need {
 // the better question: that is answered for certain.
 func (r *Reign) askRoom(ctx context.Context, subnet string) {
 	r.book.Asking(subnet)
-	free, err := r.cloud.checkSubnet(ctx, subnet)
+	free, err := r.provider.CheckSubnet(ctx, subnet)
 	switch kind := driver.KindOf(err); {
 	case err == nil:
 		r.book.Answer(subnet, free, r.now())

@@ -13,6 +13,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/retry"
 )
 
 // withImages is a shard whose machines are made from the newest image.
@@ -154,7 +155,7 @@ func (f *fakeWeb) fetch(ctx context.Context, _ string) ([]byte, error) {
 	text, err, slow := f.text, f.err, f.slow
 	f.mu.Unlock()
 	if slow > 0 {
-		if err := pause(ctx, slow); err != nil {
+		if err := retry.Wait(ctx, slow); err != nil {
 			return nil, err
 		}
 	}

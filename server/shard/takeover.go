@@ -13,6 +13,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/retry"
 )
 
 // readsAtOnce is how many records are read in parallel at a take-over.
@@ -29,7 +30,7 @@ func (r *Reign) takeOver(ctx context.Context) error {
 		// A start after a crash waits out the lease then; nothing else is lost.
 		r.log.WarnContext(ctx, "term not kept in the cache", "error", err)
 	}
-	r.tasks.Go(func() { r.keepAddress(r.ctx) })
+	r.tasks.Go(func() { r.address.Hold(r.ctx) })
 	var known errgroup.Group
 	known.Go(func() error { return r.persist(ctx, "read the operators", r.loadDrainers) })
 	known.Go(func() error { return r.persist(ctx, "read the instance records", r.seedFromStorage) })
@@ -64,7 +65,7 @@ func (r *Reign) persist(ctx context.Context, what string, step func(context.Cont
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		r.log.WarnContext(ctx, "take-over waits", "step", what, "retry_in", wait, "error", err)
-		if err := pause(ctx, wait); err != nil {
+		if err := retry.Wait(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -164,7 +165,7 @@ func (r *Reign) quarantine(ctx context.Context, key string, err error) {
 // seedFromProvider matches the provider's machines with the records.
 func (r *Reign) seedFromProvider(ctx context.Context) error {
 	asked := r.now()
-	machines, err := r.cloud.list(ctx, r.owner())
+	machines, err := r.provider.List(ctx, r.owner())
 	if err != nil {
 		return err
 	}

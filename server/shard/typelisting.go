@@ -9,7 +9,7 @@ import (
 
 // listTypes keeps the catalogue of machine types, until ctx ends.
 func (r *Reign) listTypes(ctx context.Context) {
-	if r.cloud.types == nil {
+	if !r.provider.ListsTypes() {
 		return
 	}
 	for {
@@ -20,7 +20,7 @@ func (r *Reign) listTypes(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		list, err := r.cloud.listTypes(ctx)
+		list, err := r.provider.ListTypes(ctx)
 		if r.stumble(err) || ctx.Err() != nil {
 			return
 		}

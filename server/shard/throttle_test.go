@@ -1,10 +1,8 @@
 package shard
 
 import (
-	"context"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"nstance.dev/server/driver"
@@ -19,7 +17,7 @@ var small = fleet.GroupID{Tenant: "b", Name: "small"}
 func everyThird(group fleet.GroupID) drivertest.Faults {
 	var n atomic.Int32
 	return func(c drivertest.Call) drivertest.Fault {
-		if c.Op != drivertest.OpCreate || group != noGroup && c.Request.Group != group.Name {
+		if c.Op != drivertest.OpCreate || group != (fleet.GroupID{}) && c.Request.Group != group.Name {
 			return drivertest.Fault{}
 		}
 		if n.Add(1)%3 > 0 {
@@ -82,7 +80,7 @@ func TestF24L7_ThrottlingSlowsWhoIsThrottled(t *testing.T) {
 func TestS21_ThrottledGroupsShareHalfOfTheRate(t *testing.T) {
 	limits := driver.Limits{Calls: driver.Bucket{Rate: 10, Burst: 1}}
 	inWorld(t, worldOptions{DeadAgents: true, Cloud: drivertest.Options{Limits: limits}}, func(t *testing.T, w *world) {
-		w.cloud.SetFaults(everyThird(noGroup))
+		w.cloud.SetFaults(everyThird((fleet.GroupID{})))
 		began := time.Now()
 		w.scale(web, 100)
 		w.scale(small, 100)
@@ -95,67 +93,6 @@ func TestS21_ThrottledGroupsShareHalfOfTheRate(t *testing.T) {
 		}
 		if n := calls[web.Name] + calls[small.Name]; n < 145 || n > 155 || calls[small.Name] < 70 || calls[web.Name] < 70 {
 			t.Errorf("calls in 30s: %v, want 150 together", calls)
-		}
-	})
-}
-
-// TestSlownessEndsBeforeTheHalfFills: a group is not kept waiting for its half of a bucket
-// that takes longer to fill than the group is slow.
-func TestSlownessEndsBeforeTheHalfFills(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newTokens(driver.Bucket{Rate: 0.01, Burst: 1}, nil, time.Now)
-		b.complain(web)
-		b.takeHalf(web)
-		if d := b.shut(web); d != throttlePause {
-			t.Errorf("shut for %v, want %v", d, throttlePause)
-		}
-	})
-}
-
-func TestTokensOfSlowGroups(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newTokens(driver.Bucket{Rate: 10, Burst: 10}, nil, time.Now)
-		took := func(group fleet.GroupID, calls int) time.Duration {
-			began := time.Now()
-			for range calls {
-				if err := b.wait(t.Context(), group); err != nil {
-					t.Fatal(err)
-				}
-			}
-			return time.Since(began)
-		}
-		if d := took(web, 10); d != 0 {
-			t.Errorf("a full bucket took %v", d)
-		}
-		b.complain(web)
-		b.complain(web)
-		if d := took(web, 11); d < 2*time.Second-time.Microsecond || d > 2*time.Second+time.Microsecond {
-			t.Errorf("11 calls of a slow group took %v, want 2s", d)
-		}
-		if d := took(small, 9); d != 0 {
-			t.Errorf("9 calls of another group took %v", d)
-		}
-		if r, other := b.rate(web), b.rate(small); r != 5 || other != 10 {
-			t.Errorf("rates %v and %v, want 5 and 10", r, other)
-		}
-		if d := b.shut(web); d < 190*time.Millisecond || d > 200*time.Millisecond || b.shut(small) != 0 {
-			t.Errorf("shut for %v and %v", d, b.shut(small))
-		}
-		time.Sleep(throttlePause - 2*time.Second)
-		if r := b.rate(web); r != 10 || b.shut(web) != 0 {
-			t.Errorf("a minute after the complaint: rate %v, shut for %v", r, b.shut(web))
-		}
-		b.complain(web)
-		time.Sleep(throttlePause / 2)
-		b.complain(web)
-		time.Sleep(throttlePause - time.Second)
-		if r := b.rate(web); r != 5 {
-			t.Errorf("59s after the second of two complaints: rate %v, want 5", r)
-		}
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		if b.wait(ended, web) == nil || newTokens(driver.Bucket{}, nil, time.Now).wait(ended, web) == nil {
-			t.Error("a wait outlived its context")
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package shard
+package provider
 
 import (
 	"context"
@@ -41,13 +41,15 @@ func TestS2_AddressNeedsTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, lost := context.WithCancel(t.Context())
 		defer lost()
+		failed := 0
 		cloud := &stubborn{Driver: drivertest.New(drivertest.Options{}), failures: 3, lost: lost}
-		r := &Reign{log: slog.New(slog.DiscardHandler), opts: Options{
-			Driver: cloud, Addresses: func() driver.Addresses { return driver.Addresses{} }, Metrics: NewMetrics(nil), Jitter: func() float64 { return 0 },
-		}}
-		r.keepAddress(context.WithoutCancel(lease.Always(ctx, 1))) // timers and cancellation come late
-		if cloud.calls != 3 {
-			t.Errorf("%d tries, want 3: none after the lease", cloud.calls)
+		a := &Address{
+			Driver: cloud, Addresses: func() driver.Addresses { return driver.Addresses{} }, Jitter: func() float64 { return 0 },
+			Failed: func() { failed++ }, Log: slog.New(slog.DiscardHandler),
+		}
+		a.Hold(context.WithoutCancel(lease.Always(ctx, 1))) // timers and cancellation come late
+		if cloud.calls != 3 || failed != 3 {
+			t.Errorf("%d tries, %d told as failed; want 3: none after the lease", cloud.calls, failed)
 		}
 	})
 }
@@ -76,12 +78,12 @@ func TestAddressLostWhileLeadingComesBack(t *testing.T) {
 		defer lost()
 		cloud := &taken{Driver: drivertest.New(drivertest.Options{}), since: time.Now()}
 		turn := 0.0
-		r := &Reign{log: slog.New(slog.DiscardHandler), opts: Options{
-			Driver: cloud, Addresses: func() driver.Addresses { return driver.Addresses{} }, Metrics: NewMetrics(nil),
-			Jitter: func() float64 { turn = 1 - turn; return turn / 2 },
-		}}
+		a := &Address{
+			Driver: cloud, Addresses: func() driver.Addresses { return driver.Addresses{} }, Failed: func() {},
+			Jitter: func() float64 { turn = 1 - turn; return turn / 2 }, Log: slog.New(slog.DiscardHandler),
+		}
 		time.AfterFunc(10*time.Second, func() { cloud.here.Store(false) })
-		r.keepAddress(lease.Always(ctx, 1))
+		a.Hold(lease.Always(ctx, 1))
 		if want := []time.Duration{0, 45 * time.Second, 75 * time.Second, 120 * time.Second, 150 * time.Second, 195 * time.Second, 225 * time.Second}; !slices.Equal(cloud.asked, want) {
 			t.Errorf("asked for after %v, want %v", cloud.asked, want)
 		}

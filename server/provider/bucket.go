@@ -1,4 +1,4 @@
-package shard
+package provider
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 	"nstance.dev/server/fleet"
 )
 
-// throttlePause is how long a group is slow after a complaint of the provider.
-const throttlePause = time.Minute
+// ThrottlePause is how long a group is slow after a complaint of the provider.
+const ThrottlePause = time.Minute
 
-// tokens is a token bucket of the provider. When the provider complains about a call the
+// bucket is a token bucket of the provider. When the provider complains about a call the
 // group that it was made for is slow until a minute after the last complaint: all groups
 // that are slow share half of the bucket's rate. The others have the bucket as it is, for
 // a complaint slows down whom it was made to and nobody else (L7). Where the whole account
@@ -25,7 +25,7 @@ const throttlePause = time.Minute
 //
 // The zero GroupID stands for calls that are made for no group. A nil limiter does not
 // limit. It is safe for concurrent use.
-type tokens struct {
+type bucket struct {
 	limiter *rate.Limiter
 	half    *rate.Limiter // of the groups that are slow
 	now     func() time.Time
@@ -34,11 +34,11 @@ type tokens struct {
 	slow map[fleet.GroupID]time.Time // until when a group is
 }
 
-func newTokens(def driver.Bucket, override *config.Bucket, now func() time.Time) *tokens {
+func newBucket(def driver.Bucket, override *config.Bucket, now func() time.Time) *bucket {
 	if override != nil {
 		def = driver.Bucket{Rate: override.Rate, Burst: override.Burst}
 	}
-	b := &tokens{now: now, slow: map[fleet.GroupID]time.Time{}}
+	b := &bucket{now: now, slow: map[fleet.GroupID]time.Time{}}
 	if def.Rate > 0 {
 		b.limiter = rate.NewLimiter(rate.Limit(def.Rate), max(def.Burst, 1))
 		b.half = rate.NewLimiter(rate.Limit(def.Rate)/2, 1)
@@ -47,7 +47,7 @@ func newTokens(def driver.Bucket, override *config.Bucket, now func() time.Time)
 }
 
 // wait takes a token for a call of a group.
-func (b *tokens) wait(ctx context.Context, group fleet.GroupID) error {
+func (b *bucket) wait(ctx context.Context, group fleet.GroupID) error {
 	if b.limiter == nil {
 		return ctx.Err()
 	}
@@ -59,9 +59,9 @@ func (b *tokens) wait(ctx context.Context, group fleet.GroupID) error {
 	return b.limiter.Wait(ctx)
 }
 
-// shut is for how long a call of a group need not be tried, because the group is slow and
+// delay is for how long a call of a group need not be tried, because the group is slow and
 // its half of the bucket is empty.
-func (b *tokens) shut(group fleet.GroupID) time.Duration {
+func (b *bucket) delay(group fleet.GroupID) time.Duration {
 	slow := b.slowFor(group)
 	if b.limiter == nil || slow == 0 {
 		return 0
@@ -72,14 +72,14 @@ func (b *tokens) shut(group fleet.GroupID) time.Duration {
 
 // takeHalf takes a token of the half that slow groups have, for a call of one of them whose
 // other token is there.
-func (b *tokens) takeHalf(group fleet.GroupID) {
+func (b *bucket) takeHalf(group fleet.GroupID) {
 	if b.limiter != nil && b.slowFor(group) > 0 {
 		b.half.AllowN(b.now(), 1)
 	}
 }
 
 // rate is how many calls a second a group may make at most.
-func (b *tokens) rate(group fleet.GroupID) float64 {
+func (b *bucket) rate(group fleet.GroupID) float64 {
 	switch {
 	case b.limiter == nil:
 		return math.Inf(1)
@@ -90,17 +90,17 @@ func (b *tokens) rate(group fleet.GroupID) float64 {
 	}
 }
 
-// complain slows a group down for a minute from now.
-func (b *tokens) complain(group fleet.GroupID) {
+// throttled slows a group down for a minute from now.
+func (b *bucket) throttled(group fleet.GroupID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
 	maps.DeleteFunc(b.slow, func(_ fleet.GroupID, until time.Time) bool { return !now.Before(until) })
-	b.slow[group] = now.Add(throttlePause)
+	b.slow[group] = now.Add(ThrottlePause)
 }
 
 // slowFor is how much longer a group is slow; 0: it is not.
-func (b *tokens) slowFor(group fleet.GroupID) time.Duration {
+func (b *bucket) slowFor(group fleet.GroupID) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	until, complained := b.slow[group]
