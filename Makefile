@@ -89,6 +89,9 @@ test-storage: build storage-servers ## Run the tests against real storage server
 
 # The release that servers of this tree must be able to take over from, and the other way.
 OLD ?= 3be2737
+# The attempts that OLD is known not to hold.
+HOSTILE := e2e/suite/hostile
+OPEN     = testdata/open-$(OLD).txt
 
 bin/earlier/%/done:
 	rm -rf bin/earlier && mkdir -p bin/earlier/src
@@ -97,8 +100,10 @@ bin/earlier/%/done:
 	mkdir -p $(@D) && touch $@
 
 .PHONY: test-upgrade
-test-upgrade: build-local bin/earlier/$(OLD)/done ## Run servers of the release OLD beside those of this tree
+test-upgrade: build-local bin/earlier/$(OLD)/done ## Run servers of the release OLD beside those of this tree, and attack them
 	CGO_ENABLED=1 go test -race -timeout 15m -count=1 -v -tags upgrade $(TESTFLAGS) ./e2e/upgrade
+	$(if $(wildcard $(HOSTILE)/$(OPEN)),CGO_ENABLED=1 go test -race -timeout 15m -count=1 $(TESTFLAGS) ./$(HOSTILE) \
+		-programs '$(CURDIR)/bin/earlier' -open $(OPEN))
 
 .PHONY: e2e-providers
 e2e-providers: build storage-servers ## Run shards on fakes of AWS, Google Cloud and Proxmox VE

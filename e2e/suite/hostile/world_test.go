@@ -7,7 +7,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"encoding/pem"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,8 +26,6 @@ import (
 	"nstance.dev/server/pki"
 	"nstance.dev/server/secrets"
 )
-
-var programs = flag.String("programs", "", "directory with the programs that are attacked; empty: bin/ of the repository")
 
 //go:embed testdata/cluster.jsonc.tmpl
 var clusterText string
