@@ -41,6 +41,7 @@ var areas = []area{
 	{name: "nonces", least: 370, rows: nonces},
 	{name: "tenants", least: 88, rows: tenancy, apart: true, inOrder: true},
 	{name: "streams", least: 24, rows: streams},
+	{name: "refreshes", least: 14, rows: refreshes, apart: true, inOrder: true},
 	{name: "enrolment", least: 6, rows: enrolment},
 }
 
@@ -52,10 +53,11 @@ func TestHostile(t *testing.T) {
 	known := readOpen(t)
 	for _, a := range areas {
 		if a.apart {
-			t.Run(a.name, func(t *testing.T) { a.run(t, newWorld(t), known) })
+			t.Run(a.name, func(t *testing.T) { a.run(t, newWorld(t, few), known) })
 		}
 	}
-	w := newWorld(t)
+	w := newWorld(t, many)
+	w.leadsCluster(t)
 	for _, a := range areas {
 		if !a.apart {
 			t.Run(a.name, func(t *testing.T) {

@@ -20,7 +20,6 @@ import (
 func enrolment() []attempt {
 	return []attempt{
 		{"S9", "the nonce of an operator lets a second key in", "AlreadyExists ALREADY_REGISTERED", func(t *testing.T, w *world) string {
-			w.leadsCluster(t)
 			token := w.operatorNonce(t, attacker)
 			if _, err := w.newcomer(t).RegisterOperator(call(t), request(t, token, newKey(t))); err != nil {
 				return said(err)
@@ -56,16 +55,6 @@ func enrolment() []attempt {
 			return reason(err)
 		}},
 	}
-}
-
-// leadsCluster waits until the server enrols operators: that takes it the time of a lease.
-func (w *world) leadsCluster(t *testing.T) {
-	t.Helper()
-	c := w.newcomer(t)
-	await(t, "the server leads the cluster", func() bool {
-		_, err := c.RegisterOperator(call(t), request(t, "x", newKey(t)))
-		return reasonOf(err) != "NOT_CLUSTER_LEADER"
-	})
 }
 
 // operatorNonce is a good nonce for an operator of a tenant.
@@ -118,8 +107,8 @@ func unharmed() []attempt {
 				if err != nil {
 					return said(err)
 				}
-				if len(list.Instances) < tenants[tenant] {
-					return fmt.Sprintf("%d instances of %s, and there were at least %d", len(list.Instances), tenant, tenants[tenant])
+				if len(list.Instances) < w.tenants[tenant] {
+					return fmt.Sprintf("%d instances of %s, and there were at least %d", len(list.Instances), tenant, w.tenants[tenant])
 				}
 				for _, in := range list.Instances {
 					if in.Condemned != nil || in.Tenant != tenant {

@@ -30,8 +30,15 @@ import (
 //go:embed testdata/cluster.jsonc.tmpl
 var clusterText string
 
-// tenants have that many machines that do nothing.
-var tenants = map[string]int{identity.DefaultTenant: 80, "acme": 40, "zeta": 32}
+// population is how many machines that do nothing each tenant has.
+type population map[string]int
+
+// What is asked of a machine that has registered once cannot be asked of it again: areas that
+// are not apart share many, the others have few of their own.
+var (
+	many = population{identity.DefaultTenant: 80, "acme": 40, "zeta": 32}
+	few  = population{identity.DefaultTenant: 12, "acme": 12, "zeta": 12}
+)
 
 // ourToken is the secret in the files of the default tenant's template "ours".
 const ourToken = "the token of the default tenant 5b1c77e0"
@@ -41,6 +48,7 @@ const ourToken = "the token of the default tenant 5b1c77e0"
 type world struct {
 	*box.Box
 
+	tenants   population
 	server    *box.Process
 	addrs     driver.Addresses
 	authority *x509.Certificate
@@ -61,7 +69,7 @@ type outstanding struct {
 }
 
 // newWorld brings a cluster up and waits for its machines.
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, tenants population) *world {
 	t.Helper()
 	b := box.New(t)
 	if *programs != "" {
@@ -71,7 +79,7 @@ func newWorld(t *testing.T) *world {
 		}
 		b.From(dir)
 	}
-	w := &world{Box: b, nonces: map[string]chan outstanding{}}
+	w := &world{Box: b, tenants: tenants, nonces: map[string]chan outstanding{}}
 	w.configure(t)
 	w.server = b.Serve("leader")
 	b.Await("the server leads", func() error { return b.Leads("leader") })
@@ -82,15 +90,20 @@ func newWorld(t *testing.T) *world {
 	w.addrs = addrs
 	w.readKeys(t)
 	w.collectNonces()
-	b.Await("the server leads the cluster", func() error {
+	w.victim = w.outstanding(t, identity.DefaultTenant)
+	return w
+}
+
+// leadsCluster waits until the server enrols operators: that takes it the time of a lease.
+func (w *world) leadsCluster(t *testing.T) {
+	t.Helper()
+	w.Await("the server leads the cluster", func() error {
 		_, err := w.newcomer(t).RegisterOperator(call(t), &nstancev1.RegisterClientRequest{})
 		if reasonOf(err) == "NOT_CLUSTER_LEADER" {
 			return err
 		}
 		return nil
 	})
-	w.victim = w.outstanding(t, identity.DefaultTenant)
-	return w
 }
 
 // configure puts all that the cluster needs before its first server into the box.
@@ -109,14 +122,14 @@ func (w *world) configure(t *testing.T) {
 	err = form.Execute(&text, map[string]any{
 		"MachinesDir": w.Path("machines"), "KeyPath": w.KeyPath(), "Arch": runtime.GOARCH,
 		"Userdata": local.DefaultUserData, "Mute": "#!/bin/sh\n# {{ .Nonce }}\nexec sleep 100000\n",
-		"Default": tenants[identity.DefaultTenant], "Acme": tenants["acme"], "Zeta": tenants["zeta"],
+		"Default": w.tenants[identity.DefaultTenant], "Acme": w.tenants["acme"], "Zeta": w.tenants["zeta"],
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.SetConfig(text.String())
 	w.Cluster("init", "--cluster-id", box.Cluster)
-	for tenant := range tenants {
+	for tenant := range w.tenants {
 		w.Cluster("register-operator", "--tenant", tenant, "--output-dir", w.operatorDir(tenant))
 	}
 	if err := w.openSecrets(t).Put(t.Context(), "token", secrets.Secret(ourToken), secrets.CreateOnly); err != nil {
@@ -199,7 +212,7 @@ var tokenForm = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]+`)
 // collectNonces waits until all machines that do nothing are there, and takes their nonces.
 func (w *world) collectNonces() {
 	want := 0
-	for tenant, n := range tenants {
+	for tenant, n := range w.tenants {
 		w.nonces[tenant] = make(chan outstanding, n)
 		want += n
 	}
@@ -232,7 +245,7 @@ func (w *world) outstanding(t *testing.T, tenant string) outstanding {
 	case o := <-w.nonces[tenant]:
 		return o
 	default:
-		t.Fatalf("there are %d machines of %s, and all are taken: the world needs more", tenants[tenant], tenant)
+		t.Fatalf("there are %d machines of %s, and all are taken: the world needs more", w.tenants[tenant], tenant)
 		return outstanding{}
 	}
 }
