@@ -59,6 +59,33 @@ func (w *world) forgeryOf(t *testing.T, role identity.Role, commonName, tenant s
 	}
 }
 
+// twinOf is a forgery that says all that a genuine certificate says, for the same key.
+func (w *world) twinOf(t *testing.T, cert tls.Certificate) *forgery {
+	t.Helper()
+	leaf, err := x509.ParseCertificate(cert.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, ok := cert.PrivateKey.(crypto.Signer)
+	if !ok {
+		t.Fatal("the owner's key does not sign")
+	}
+	out := &forgery{
+		Certificate: x509.Certificate{
+			SerialNumber: leaf.SerialNumber, Subject: leaf.Subject, URIs: leaf.URIs, NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
+			KeyUsage: leaf.KeyUsage, ExtKeyUsage: leaf.ExtKeyUsage, BasicConstraintsValid: true,
+		},
+		key: key, signer: w.caKey, parent: w.authority,
+	}
+	out.Subject.Names = nil // what stands in the fields counts
+	for _, e := range leaf.Extensions {
+		if e.Id.Equal(identity.RoleOID) {
+			out.ExtraExtensions = append(out.ExtraExtensions, e)
+		}
+	}
+	return out
+}
+
 // sign makes the certificate.
 func (f *forgery) sign(t *testing.T) tls.Certificate {
 	t.Helper()

@@ -56,6 +56,8 @@ type world struct {
 	caKey     ed25519.PrivateKey
 	nonceKeys []ed25519.PrivateKey // the first one signs
 
+	insiders
+
 	nonces  map[string]chan outstanding // by tenant
 	victim  outstanding                 // whose nonce is forged, and never used
 	sources atomic.Uint32
