@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"slices"
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -139,8 +140,7 @@ func (r *Reign) adoptive(m driver.Machine) (*config.EffectiveGroup, error) {
 }
 
 // adoptedRecord is the record of a machine that is taken in. Its certificate is
-// learnt when its agent connects. What it was made from is not known, so the hash
-// of that is empty.
+// learnt when its agent connects.
 func (r *Reign) adoptedRecord(m driver.Machine, eff *config.EffectiveGroup) bucket.InstanceRecord {
 	created := m.CreatedAt
 	if created.IsZero() {
@@ -149,13 +149,23 @@ func (r *Reign) adoptedRecord(m driver.Machine, eff *config.EffectiveGroup) buck
 	rec := bucket.InstanceRecord{
 		ID: m.InstanceID, Tenant: eff.Tenant, ClusterID: r.opts.Cluster, Shard: r.opts.Shard, Group: eff.Key,
 		Template: cmp.Or(m.Template, eff.Template), Kind: eff.Kind, Arch: eff.Arch,
-		InstanceType: cmp.Or(m.Type, eff.InstanceTypes[0]), SubnetPool: eff.SubnetPool, SubnetID: m.SubnetID,
+		InfraHash: adoptedHash(m, eff), InstanceType: cmp.Or(m.Type, eff.InstanceTypes[0]), SubnetPool: eff.SubnetPool, SubnetID: m.SubnetID,
 		Provider: r.wanted.config().Server.Provider.Kind, ProviderID: m.ProviderID,
 		Status: bucket.StatusRegistered, CreatedAt: bucket.At(created),
 	}
 	fillAddresses(&rec, m)
 	rec.RegisteredAt = bucket.At(r.now())
 	return rec
+}
+
+// adoptedHash is what an adopted machine counts as made from. Nobody knows it for sure: it
+// is taken for a machine of the group's present configuration, which a change replaces
+// like any other, unless the provider shows that it was made from another one.
+func adoptedHash(m driver.Machine, eff *config.EffectiveGroup) string {
+	if m.Template != "" && m.Template != eff.Template || m.Type != "" && !slices.Contains(eff.InstanceTypes, m.Type) {
+		return "adopted" // the hash of no configuration
+	}
+	return eff.InfraHash
 }
 
 // adopted reports whether an instance came in by adoption and its agent has not

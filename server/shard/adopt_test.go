@@ -76,6 +76,44 @@ func TestF11_AdoptedMachineIsAnInstanceAgain(t *testing.T) {
 	})
 }
 
+// TestAdoptedMachineIsRotated: an adopted machine is replaced like any other when what
+// machines are made from changes, or has changed while it was nobody's.
+func TestAdoptedMachineIsRotated(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		before, after bool // the type of machines changes before, after the adoption
+		made          int
+	}{
+		{"nothing changes", false, false, 2},
+		{"the type changes afterwards", false, true, 4},
+		{"the type has changed before", true, false, 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorldWithHeld(t, func(t *testing.T, w *world) {
+				if c.before {
+					w.reconfigure(large(w.opts))
+				}
+				for _, held := range w.reign().Held() {
+					if _, err := w.reign().AdoptVM(w.ctx, held.VM.ProviderID); err != nil {
+						t.Fatal(err)
+					}
+					w.reconnect(held.VM.ID)
+				}
+				w.cloud.SetFaults(nil)
+				w.settle(10 * time.Minute)
+				if c.after {
+					w.reconfigure(large(w.opts))
+				}
+				w.settle(time.Hour)
+				w.converged(2)
+				if made := w.cloud.Created(); made != c.made {
+					t.Errorf("%d machines were made, want %d", made, c.made)
+				}
+			})
+		})
+	}
+}
+
 func TestAdoptTwiceIsAnsweredTwice(t *testing.T) {
 	inWorldWithHeld(t, func(t *testing.T, w *world) {
 		vm := w.vms(web)[0]
