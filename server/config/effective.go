@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -19,22 +20,12 @@ import (
 func Effective(cfg *Config, file *GroupFile) (map[GroupKey]*EffectiveGroup, []Problem) {
 	groups := map[GroupKey]*EffectiveGroup{}
 	var problems []Problem
-	for tenant, byKey := range cfg.Groups {
-		for key := range byKey {
-			groups[GroupKey{tenant, key}] = nil
+	for k := range cfg.allGroups(file) {
+		if err := validKey(k); err != nil {
+			problems = append(problems, cfg.groupProblem(k, err.Error(), "take the entry out of the group file"))
+			continue
 		}
-	}
-	if file != nil {
-		for tenant, byKey := range file.Groups {
-			for key := range byKey {
-				k := GroupKey{tenant, key}
-				if err := validKey(k); err != nil {
-					problems = append(problems, cfg.groupProblem(k, err.Error(), "take the entry out of the group file"))
-					continue
-				}
-				groups[k] = nil
-			}
-		}
+		groups[k] = nil
 	}
 	for k := range groups {
 		groups[k] = cfg.effective(file, k)
@@ -51,26 +42,52 @@ func Effective(cfg *Config, file *GroupFile) (map[GroupKey]*EffectiveGroup, []Pr
 // Group gives what one group should be, as [Effective] does; false if neither
 // the configuration nor the file has it.
 func (c *Config) Group(file *GroupFile, key GroupKey) (*EffectiveGroup, bool) {
-	_, static := c.Groups[key.Tenant][key.Group]
-	_, dynamic := file.Group(key.Tenant, key.Group)
-	if !static && (!dynamic || validKey(key) != nil) {
+	if _, ok := c.layersOf(file, key); !ok {
 		return nil, false
 	}
 	return c.effective(file, key), true
 }
 
-// effective gives one group, which must be in the configuration or the file.
-func (c *Config) effective(file *GroupFile, k GroupKey) *EffectiveGroup {
+// allGroups yields the groups of the configuration and of the file, in no order: those
+// that have an entry beside their definition, twice.
+func (c *Config) allGroups(file *GroupFile) iter.Seq[GroupKey] {
+	return func(yield func(GroupKey) bool) {
+		for tenant, byKey := range c.Groups {
+			for key := range byKey {
+				if !yield(GroupKey{tenant, key}) {
+					return
+				}
+			}
+		}
+		if file == nil {
+			return
+		}
+		for tenant, byKey := range file.Groups {
+			for key := range byKey {
+				if !yield(GroupKey{tenant, key}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// layersOf are what a group is made of; false if neither the configuration nor the file
+// has it.
+func (c *Config) layersOf(file *GroupFile, k GroupKey) (layers, bool) {
 	l := layers{tenant: k.Tenant, key: k.Group}
+	if d, ok := file.Group(k.Tenant, k.Group); ok {
+		l.dynamic, l.template = &d, d.Template
+	}
 	if s, ok := c.Groups[k.Tenant][k.Group]; ok {
 		l.static, l.template = &s, s.Template
 	}
-	if d, ok := file.Group(k.Tenant, k.Group); ok {
-		l.dynamic = &d
-		if l.static == nil {
-			l.template = d.Template
-		}
-	}
+	return l, l.static != nil || l.dynamic != nil && validKey(k) == nil
+}
+
+// effective gives one group, which must be in the configuration or the file.
+func (c *Config) effective(file *GroupFile, k GroupKey) *EffectiveGroup {
+	l, _ := c.layersOf(file, k)
 	if held := c.unfit(l); held != "" {
 		g := &EffectiveGroup{Tenant: k.Tenant, Key: k.Group, Static: l.static != nil, Dynamic: l.dynamic, Held: held}
 		g.Deleted = l.dynamic != nil && l.dynamic.DeletedAt != nil && l.static == nil

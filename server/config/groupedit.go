@@ -15,7 +15,7 @@ import (
 const MaxGroupFileBytes = jsonc.MaxBytes
 
 // ownRoom is what the server's own edits have of the group file, whatever tenants
-// have put into it: its term, the copies of the static groups, what it unlocks.
+// have put into it: its term, the copies of static groups and templates, what it unlocks.
 const ownRoom = 1 << 20
 
 // maxTenantBytes is what all tenants together may have of the group file.
@@ -90,7 +90,7 @@ func (f *GroupFile) undo() {
 			f.Set(key.Tenant, key.Group, *old)
 		}
 	}
-	f.Term, f.Paused, f.Static = before.frame.Term, before.frame.Paused, before.frame.Static
+	f.Term, f.Paused, f.Static, f.Templates = before.frame.Term, before.frame.Paused, before.frame.Static, before.frame.Templates
 }
 
 // checkEdit says what of the edit that is under way could not be read again.

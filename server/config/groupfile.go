@@ -24,6 +24,10 @@ type GroupFile struct {
 	// Static is a copy of the static groups that were last applied, by tenant and
 	// key: what a group was when it disappears from the configuration.
 	Static map[string]map[string]StaticGroup `json:"static,omitempty"`
+	// Templates are copies of the templates that groups and machines of a tenant are
+	// made from, by tenant and key: machines keep their files, and have their
+	// certificates renewed, when a template disappears from the configuration.
+	Templates map[string]map[string]TemplateCopy `json:"templates,omitempty"`
 
 	extra   map[string]json.RawMessage
 	texts   groupTexts        // of the entries as they were last encoded; nil: never

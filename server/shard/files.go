@@ -1,11 +1,8 @@
 package shard
 
 import (
-	"encoding/json"
-
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
-	"nstance.dev/server/config"
 	"nstance.dev/server/decisions"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/pki"
@@ -44,26 +41,9 @@ func (r *Reign) describeSupply(id identity.ID) (supply.Machine, bool) {
 	if !ok {
 		return supply.Machine{}, false
 	}
-	eff := d.group
-	if rec.OnDemand {
-		if eff, ok = onDemandConfig(d, row.Group, rec.Overrides); !ok {
-			return supply.Machine{}, false
-		}
-	}
 	return supply.Machine{
-		Group: row.Group, Config: eff, Certificates: d.cfg.Certificates, Data: r.templateData(rec, eff),
+		Group: row.Group, Config: d.Group, Certificates: d.Certificates, Data: r.templateData(rec, d.Group),
 	}, true
-}
-
-// onDemandConfig is what an instance is made from that somebody asked for: its
-// group, and what the request had beside.
-func onDemandConfig(d definition, group fleet.GroupID, overrides json.RawMessage) (*config.EffectiveGroup, bool) {
-	var request config.InstanceRequest
-	if len(overrides) > 0 && json.Unmarshal(overrides, &request) != nil {
-		return nil, false
-	}
-	eff, err := config.CheckInstance(d.cfg, fileOf(group, d.group.Dynamic), group.Tenant, group.Name, request)
-	return eff, err == nil
 }
 
 // undelivered are the machines of a group that lack files.

@@ -81,6 +81,9 @@ func (w *wanted) tryCommit(ctx context.Context, batch []*groupChange) ([]*groupC
 	if len(pending) == 0 {
 		return nil, nil
 	}
+	for _, key := range file.Changed() {
+		cfg.KeepTemplateOf(file, key)
+	}
 	etag, written, err := w.write(ctx, file, etag)
 	if err == nil {
 		w.advance(file, etag, written)
@@ -101,6 +104,10 @@ func groupWrites(jitter func() float64) objectstore.RetryPolicy {
 func (w *wanted) write(ctx context.Context, file *config.GroupFile, etag string) (string, []byte, error) {
 	file.Term = int64(w.r.term)
 	data, err := config.EncodeGroups(file)
+	if errors.Is(err, config.ErrTooLarge) && file.Templates != nil {
+		file.Templates = nil // what is in force counts more than what a template was
+		data, err = config.EncodeGroups(file)
+	}
 	if err != nil {
 		return "", nil, err
 	}
@@ -145,7 +152,7 @@ func (w *wanted) apply(ctx context.Context, static Static) error {
 	w.mu.RUnlock()
 	if known {
 		err := w.change(ctx, asker{}, func(_ *config.Config, file *config.GroupFile) (bool, error) {
-			return adopt(static.Config, file)
+			return adopt(static.Config, file, w.r.records.templatesInUse())
 		})
 		if err != nil {
 			return err
@@ -203,8 +210,9 @@ func (w *wanted) settle(ctx context.Context, id fleet.GroupID, counts fleet.Coun
 // adopt makes the group file fit a configuration. A group that was static and
 // has left the configuration becomes a dynamic one, with an entry that has its last
 // definition: the change does it no harm, and it ends when somebody deletes it. One
-// that is back gives up what was written into its entry then. Last, the static groups are noted for the next time.
-func adopt(cfg *config.Config, file *config.GroupFile) (bool, error) {
+// that is back gives up what was written into its entry then. Last, the static groups and
+// the templates of all groups, and those used beside, are noted for the next time.
+func adopt(cfg *config.Config, file *config.GroupFile, used []config.TemplateUse) (bool, error) {
 	changed := false
 	for _, id := range leaving(cfg, file) {
 		entry, _ := file.Group(id.Tenant, id.Name)
@@ -222,6 +230,12 @@ func adopt(cfg *config.Config, file *config.GroupFile) (bool, error) {
 		file.Static = now
 		changed = true
 	}
+	if cfg.KeepTemplates(file, used) {
+		changed = true
+	}
+	if file.Templates != nil && !file.Fits() {
+		file.Templates = nil
+	}
 	if file.Static != nil && !file.Fits() {
 		file.Static = nil // what is in force counts more than what a group was when it leaves
 	}
@@ -231,8 +245,8 @@ func adopt(cfg *config.Config, file *config.GroupFile) (bool, error) {
 // adoptAndSign is adopt, and a change in any case: every leader's term is in the
 // file before it is in another document. Who finds no lock looks for the last
 // term there (S1, F11).
-func adoptAndSign(cfg *config.Config, file *config.GroupFile) (bool, error) {
-	_, err := adopt(cfg, file)
+func (w *wanted) adoptAndSign(cfg *config.Config, file *config.GroupFile) (bool, error) {
+	_, err := adopt(cfg, file, w.r.records.templatesInUse())
 	return true, err
 }
 

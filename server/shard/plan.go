@@ -47,7 +47,7 @@ func (r *Reign) changedGroups(cfg *config.Config) []preview.Group {
 	r.wanted.mu.RUnlock()
 	if file != nil {
 		file = file.Clone()
-		_, _ = adopt(cfg, file) // it fails never
+		_, _ = adopt(cfg, file, nil) // it fails never
 	}
 	after, _ := config.Effective(cfg, file)
 	keys := map[config.GroupKey]bool{}

@@ -2,6 +2,8 @@ package shard
 
 import (
 	"cmp"
+	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -46,47 +48,53 @@ func (w *wanted) unlocked(id fleet.GroupID) bool {
 	return ok && !g.Static && g.Dynamic != nil && g.Dynamic.Unlocked != nil
 }
 
-// definition is a group that instances can be served by, and the configuration that
-// it was made of.
-type definition struct {
-	group *config.EffectiveGroup
-	cfg   *config.Config
-}
-
-// definition is what the files of an instance come from: its group as it is. Where
-// that cannot be acted on, for its template is gone, as it was when it last could, as
-// far as this leader knows. An instance on demand that has outlived its group has the
-// entry in its record. False: nobody knows, or the entry was rebuilt and may be an
-// old one.
-func (r *Reign) definition(id fleet.GroupID, rec bucket.InstanceRecord) (definition, bool) {
+// definition is what the files of an instance come from: its group as it is, or, where the
+// group's template is gone, as the group file remembers it. An instance on demand that has
+// outlived its group has the entry in its record. False: nobody knows, or the entry was
+// rebuilt and may be an old one.
+func (r *Reign) definition(id fleet.GroupID, rec bucket.InstanceRecord) (config.Definition, bool) {
 	w := r.wanted
 	w.mu.RLock()
-	g, sound, cfg, held := w.effectives[id], w.sound[id], w.static.Config, w.hold != nil
+	g, cfg, file, held := w.effectives[id], w.static.Config, w.file, w.hold != nil
 	w.mu.RUnlock()
+	var request *config.InstanceRequest
+	if rec.OnDemand {
+		request = new(config.InstanceRequest)
+		if len(rec.Overrides) > 0 && json.Unmarshal(rec.Overrides, request) != nil {
+			return config.Definition{}, false
+		}
+	}
 	switch {
-	case g != nil:
-		return sound, sound.group != nil && !g.Rebuilt
-	case held:
-		return definition{}, false
+	case g != nil && g.Rebuilt, g == nil && held:
+		return config.Definition{}, false
+	case g != nil && g.Held == "" && request == nil:
+		return config.Definition{Group: g, Certificates: cfg.Certificates}, true
+	case g == nil:
+		entry := r.keptEntry(rec.ID)
+		if entry == nil {
+			return config.Definition{}, false
+		}
+		alone := &config.GroupFile{}
+		if file != nil {
+			alone.Templates = file.Templates
+		}
+		alone.Set(id.Tenant, id.Name, *entry)
+		file = alone
 	}
-	entry := r.keptEntry(rec.ID)
-	if entry == nil {
-		return definition{}, false
-	}
-	last, ok := cfg.Group(fileOf(id, entry), config.GroupKey{Tenant: id.Tenant, Group: id.Name})
-	return definition{last, cfg}, ok && last.Held == ""
+	return cfg.Definition(file, config.GroupKey{Tenant: id.Tenant, Group: id.Name}, request)
 }
 
-// fileOf is a group file with one group, which is not being deleted: its instances
-// are served until they go.
-func fileOf(id fleet.GroupID, entry *config.DynamicGroup) *config.GroupFile {
-	file := &config.GroupFile{}
-	if entry != nil {
-		living := *entry
-		living.DeletedAt = nil
-		file.Set(id.Tenant, id.Name, living)
+// templatesInUse are those that the instances which are known were made from.
+func (rs *records) templatesInUse() []config.TemplateUse {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	uses := map[config.TemplateUse]bool{}
+	for _, e := range rs.byID {
+		if e.etag != "" && (e.rec.Deletion == nil || e.rec.Deletion.GoneAt.IsZero()) {
+			uses[config.TemplateUse{Tenant: e.rec.Tenant, Template: e.rec.Template}] = true
+		}
 	}
-	return file
+	return slices.Collect(maps.Keys(uses))
 }
 
 // lastDrainTimeout is how long the drains of a group take that is gone: as long as

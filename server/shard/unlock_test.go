@@ -10,6 +10,7 @@ import (
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/config"
+	"nstance.dev/server/driver/drivertest"
 )
 
 // leavings is a shard with a static group, whose drains take five minutes, and with
@@ -135,12 +136,14 @@ func TestS20_TemplateIsGone(t *testing.T) {
 		}
 		w.settle(time.Hour)
 		w.same(before)
-		for _, vm := range before {
-			m, ok := w.reign().describeSupply(vm.InstanceID)
-			if !ok || m.Config.Files["key"].Kind == "" || m.Certificates["service"].CN != "x" {
-				t.Errorf("%s is to have %v, %v", vm.InstanceID, m, ok)
-			}
-		}
+		w.described(before)
+		w.stop()
+		w.static = Static{Config: &cfg, ETag: "without"}
+		w.lead()
+		w.settle(time.Hour)
+		w.same(before)
+		w.described(before)
+		w.coordinate("default")
 		begun := time.Now()
 		if _, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: onDemand.InstanceId}); err != nil {
 			t.Fatal(err)
@@ -149,6 +152,89 @@ func TestS20_TemplateIsGone(t *testing.T) {
 		if took < time.Minute || took > 2*time.Minute {
 			t.Errorf("a machine on demand goes after %v, want the drain of 1m", took)
 		}
+	})
+}
+
+// described checks that each machine is to have the file and the certificate of [leavings].
+func (w *world) described(vms []drivertest.VM) {
+	w.t.Helper()
+	for _, vm := range vms {
+		m, ok := w.reign().describeSupply(vm.InstanceID)
+		if !ok || m.Config.Files["key"].Kind == "" || m.Certificates["service"].CN != "x" {
+			w.t.Errorf("%s is to have %v, %v", vm.InstanceID, m, ok)
+		}
+	}
+}
+
+// TestS20_TemplateGoesWhileNobodyLeads: the next leader knows it all the same, and so does
+// the one after that.
+func TestS20_TemplateGoesWhileNobodyLeads(t *testing.T) {
+	cases := []struct {
+		name, groups string
+		deleted      bool // the group, before: a machine on demand is left of it
+	}{
+		{"of a dynamic group", "", false},
+		{"of a static group, which goes with it", staticWeb, false},
+		{"of a group that is gone", "", true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, leavings(c.groups), func(t *testing.T, w *world) {
+				if c.groups == "" {
+					w.scale(web, 2)
+				}
+				if _, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}}); err != nil {
+					t.Fatal(err)
+				}
+				w.settle(5 * time.Minute)
+				if c.deleted {
+					if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+						t.Fatal(err)
+					}
+					w.settle(time.Hour)
+					w.converged(1)
+				}
+				before := w.vms(web)
+				w.stop()
+				cfg := *testConfig(t, leavings(""))
+				cfg.Templates = map[string]config.Template{"bare": cfg.Templates["bare"]}
+				cfg.Certificates = nil
+				w.static = Static{Config: &cfg, ETag: "without"}
+				for range 2 {
+					w.lead()
+					w.settle(time.Hour)
+					w.same(before)
+					w.described(before)
+					w.stop()
+				}
+				w.static = Static{Config: testConfig(t, leavings("")), ETag: "again"}
+				w.lead()
+				w.settle(time.Hour)
+				w.same(before)
+				w.described(before)
+			})
+		})
+	}
+}
+
+// TestS24_GroupsComeBeforeCopies: copies of templates that do not fit beside the groups are
+// not kept, and keep nobody from changing a group.
+func TestS24_GroupsComeBeforeCopies(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		huge := config.Template{Files: map[string]config.File{"f": {Kind: "string", Template: strings.Repeat("x", config.MaxGroupFileBytes)}}}
+		err := w.reign().wanted.change(w.ctx, asker{tenant: "default"}, func(_ *config.Config, file *config.GroupFile) (bool, error) {
+			file.Templates = map[string]map[string]config.TemplateCopy{"default": {"huge": {Template: huge}}}
+			return true, nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		w.stop()
+		w.lead()
+		w.settle(time.Minute)
+		w.converged(1)
 	})
 }
 

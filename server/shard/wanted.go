@@ -34,12 +34,11 @@ type wanted struct {
 
 	mu         sync.RWMutex
 	static     Static
-	file       *config.GroupFile            // shared: replaced, never changed
-	etag       string                       // empty: not stored
-	text       []byte                       // of the file as it is stored; nil: not known
-	hold       *holding                     // nil: the groups of the file are known
-	rebuilt    int                          // groups that wait to be confirmed
-	sound      map[fleet.GroupID]definition // of the groups that exist, as they were when they could last be acted on
+	file       *config.GroupFile // shared: replaced, never changed
+	etag       string            // empty: not stored
+	text       []byte            // of the file as it is stored; nil: not known
+	hold       *holding          // nil: the groups of the file are known
+	rebuilt    int               // groups that wait to be confirmed
 	effectives map[fleet.GroupID]*config.EffectiveGroup
 
 	generation atomic.Uint64 // grows whenever all groups are merged anew
@@ -78,7 +77,7 @@ func (a asker) room(cfg *config.Config) int {
 const groupChangesAtOnce = 1024
 
 func newWanted(r *Reign, static Static) *wanted {
-	return &wanted{r: r, static: static, changes: make(chan *groupChange, groupChangesAtOnce), sound: map[fleet.GroupID]definition{}}
+	return &wanted{r: r, static: static, changes: make(chan *groupChange, groupChangesAtOnce)}
 }
 
 func (w *wanted) key() string { return bucket.GroupsKey(w.r.opts.Shard) }
@@ -122,7 +121,7 @@ func (w *wanted) load(ctx context.Context) error {
 // sign writes the file under this term. One that would be too large to be read
 // again is left as it is, and held: somebody has to shorten it.
 func (w *wanted) sign(ctx context.Context) error {
-	c := &groupChange{edit: adoptAndSign, done: make(chan error, 1)}
+	c := &groupChange{edit: w.adoptAndSign, done: make(chan error, 1)}
 	w.mu.RLock()
 	unlocked := leaving(w.static.Config, w.file)
 	w.mu.RUnlock()
@@ -220,9 +219,6 @@ func (w *wanted) merge() (news []fleet.GroupID) {
 
 // note shows a group that may have changed to those who look at the cache.
 func (w *wanted) note(id fleet.GroupID, old, g *config.EffectiveGroup) {
-	if g.Held == "" {
-		w.sound[id] = definition{g, w.static.Config}
-	}
 	if g.Held != "" && (old == nil || old.Held != g.Held) {
 		w.r.log.Warn("group is held", "tenant", id.Tenant, "group", id.Name, "reason", g.Held)
 	}
@@ -243,7 +239,6 @@ func (w *wanted) note(id fleet.GroupID, old, g *config.EffectiveGroup) {
 
 // forget drops what is kept of a group that is no more.
 func (w *wanted) forget(id fleet.GroupID) {
-	delete(w.sound, id)
 	w.r.cache.DropGroup(id)
 	w.r.opts.Metrics.groupGone(id)
 	w.r.standings.drop(id)
