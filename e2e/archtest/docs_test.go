@@ -83,7 +83,7 @@ func TestPagesNameEveryMetric(t *testing.T) {
 func TestPagesNameEveryReasonOfAnError(t *testing.T) {
 	_, table, _ := strings.Cut(pages(t)["docs/api.md"], "\n## Errors\n")
 	documented := all("`([A-Z]+(?:_[A-Z]+)*)`", table)
-	compareNames(t, "docs/api.md", "reason", documented, inSource(t, `(?:codes\.[A-Z]\w+, (?:Reason: )?|\breason[A-Z]\w* = )"([A-Z_]+)"`))
+	compareNames(t, "docs/api.md", "reason", documented, inSource(t, `(?:refusal\.[A-Z]\w+, (?:Reason: )?|\breason[A-Z]\w* = )"([A-Z_]+)"`))
 }
 
 // all returns what the first group of a pattern finds.

@@ -20,7 +20,7 @@ var layers = []layer{
 
 	{dir: "server/objectstore"},
 	{dir: "server/driver", ours: []string{"protos/identity"}},
-	{dir: "server/config", ours: []string{"protos/identity", "server/bucket"}},
+	{dir: "server/config", ours: []string{"protos/identity", "server/bucket", "server/driver"}},
 	{dir: "server/bucket", ours: []string{"protos/identity"}},
 	{dir: "server/render", ours: []string{"protos/identity", "server/bucket", "server/config/..."}},
 	{dir: "server/fleet", ours: []string{"protos/identity"}},

@@ -18,6 +18,7 @@ import (
 	"nstance.dev/e2e/configs"
 	"nstance.dev/providers/local"
 	"nstance.dev/server/config"
+	"nstance.dev/server/driver"
 	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/secrets"
@@ -71,7 +72,7 @@ func TestS26_WhatValidatesLeads(t *testing.T) {
 	for n := range *number {
 		d := g.Next(n)
 		tried[d.How]++
-		cfg, err := config.Load("f", []byte(d.Text), config.LoadOptions{Shard: "s", Storage: "file", Rules: &config.ProviderRules{Kind: d.Kind}})
+		cfg, err := config.Load("f", []byte(d.Text), config.LoadOptions{Shard: "s", Storage: "file", Rules: &driver.Rules{Kind: d.Kind}})
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "f:") {
 				t.Fatalf("refused without a place: %v\n%s", err, d.Text)
@@ -109,7 +110,7 @@ func TestS26_WhatValidatesLeadsAsAProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := configs.New(*first, filepath.Join(dir, "machines"), key)
-	rules := &config.ProviderRules{Kind: "local", CheckOption: local.CheckOption, RequiredOptions: []string{"dir"}}
+	rules := &driver.Rules{Kind: "local", CheckOption: local.CheckOption, RequiredOptions: []string{"dir"}}
 	served := 0
 	for n := 0; served < *processes && n < 1000**processes; n++ {
 		d := g.Next(n)

@@ -17,6 +17,7 @@ import (
 	"nstance.dev/providers/aws"
 	"nstance.dev/providers/gcp"
 	"nstance.dev/server/config"
+	"nstance.dev/server/driver"
 )
 
 var terraform = filepath.Join("..", "..", "deploy", "terraform")
@@ -24,7 +25,7 @@ var terraform = filepath.Join("..", "..", "deploy", "terraform")
 // clouds are the sets of modules: the rules of the cloud's configurations, the storage
 // that they make, and what the example has to be given.
 var clouds = map[string]struct {
-	rules   *config.ProviderRules
+	rules   *driver.Rules
 	storage string
 	given   map[string]string
 }{

@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"nstance.dev/server/serve"
+	"nstance.dev/server/driver"
 )
 
 // forbiddenArgs are the parameters of RunInstances that the server sets itself,
@@ -29,7 +29,7 @@ var tenantArgs = []string{
 
 // checkArg says what is wrong with one argument of a template: a parameter of
 // RunInstances by the SDK's name. Text may still be a template. An error that
-// wraps serve.ErrDoubtful is a warning.
+// wraps driver.ErrDoubtful is a warning.
 func checkArg(name string, value any) error {
 	in := new(ec2.RunInstancesInput)
 	if err := setArg(fields{templates: true}, in, name, value); err != nil {
@@ -101,7 +101,7 @@ func doubts(in *ec2.RunInstancesInput) error {
 	for i, m := range in.BlockDeviceMappings {
 		if m.DeviceName == nil {
 			return fmt.Errorf("%w: BlockDeviceMappings[%d] has no DeviceName; lists are replaced as a whole, so what another layer says is gone",
-				serve.ErrDoubtful, i)
+				driver.ErrDoubtful, i)
 		}
 	}
 	return nil

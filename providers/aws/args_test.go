@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"nstance.dev/server/serve"
+	"nstance.dev/server/driver"
 )
 
 // object reads arguments as the server does: numbers keep their digits.
@@ -128,7 +128,7 @@ func TestArgsMayBeTemplates(t *testing.T) {
 
 func TestArgsInDoubt(t *testing.T) {
 	err := checkArg("BlockDeviceMappings", object(t, `{"x": [{"Ebs": {"VolumeSize": 40}}]}`)["x"])
-	if !errors.Is(err, serve.ErrDoubtful) || !strings.Contains(err.Error(), "BlockDeviceMappings[0] has no DeviceName") {
+	if !errors.Is(err, driver.ErrDoubtful) || !strings.Contains(err.Error(), "BlockDeviceMappings[0] has no DeviceName") {
 		t.Errorf("a mapping without a name: %v", err)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"nstance.dev/server/serve"
+	"nstance.dev/server/driver"
 )
 
 // Kind is the provider's name in a configuration.
@@ -12,8 +12,8 @@ const Kind = "aws"
 
 // Rules are what a configuration for this provider has to keep to. They need
 // neither an account nor the network.
-func Rules() *serve.Rules {
-	return &serve.Rules{
+func Rules() *driver.Rules {
+	return &driver.Rules{
 		Kind:              Kind,
 		ForbiddenArgs:     forbiddenArgs,
 		TenantArgs:        tenantArgs,

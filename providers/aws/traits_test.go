@@ -4,19 +4,19 @@ import (
 	"encoding/json"
 	"testing"
 
-	"nstance.dev/server/serve"
+	"nstance.dev/server/driver"
 )
 
 func TestTraits(t *testing.T) {
 	for _, test := range []struct {
 		instanceType, args string
-		want               serve.Traits
+		want               driver.Traits
 	}{
-		{"m5.large", `{}`, serve.Traits{}},
-		{"m5.large", `{"InstanceMarketOptions": {"MarketType": "spot"}}`, serve.Traits{Interruptible: true}},
-		{"m5.large", `{"InstanceMarketOptions": {"MarketType": "capacity-block"}}`, serve.Traits{}},
-		{"m5.large", `{"InstanceMarketOptions": {"MarketType": "{{ .Vars.market }}"}}`, serve.Traits{}},
-		{"m5.large", `{"InstanceMarketOptions": "spot"}`, serve.Traits{}},
+		{"m5.large", `{}`, driver.Traits{}},
+		{"m5.large", `{"InstanceMarketOptions": {"MarketType": "spot"}}`, driver.Traits{Interruptible: true}},
+		{"m5.large", `{"InstanceMarketOptions": {"MarketType": "capacity-block"}}`, driver.Traits{}},
+		{"m5.large", `{"InstanceMarketOptions": {"MarketType": "{{ .Vars.market }}"}}`, driver.Traits{}},
+		{"m5.large", `{"InstanceMarketOptions": "spot"}`, driver.Traits{}},
 	} {
 		var args map[string]any
 		if err := json.Unmarshal([]byte(test.args), &args); err != nil {

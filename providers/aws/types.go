@@ -13,7 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"nstance.dev/server/driver"
-	"nstance.dev/server/serve"
 )
 
 // ValidateInstanceType asks EC2, once a day for each type. Without the permission
@@ -112,7 +111,7 @@ func checkType(instanceType, arch string) error {
 	case !typeName.MatchString(instanceType):
 		return fmt.Errorf("%q is not an instance type of EC2, such as t4g.medium", instanceType)
 	case !slices.Contains(types.InstanceType("").Values(), types.InstanceType(instanceType)):
-		return fmt.Errorf("%w: %q is newer than this build, or misspelled", serve.ErrUnknownType, instanceType)
+		return fmt.Errorf("%w: %q is newer than this build, or misspelled", driver.ErrUnknownType, instanceType)
 	case verdict(familyArch(instanceType), arch) == driver.TypeMismatch:
 		return fmt.Errorf("%q has the architecture %s", instanceType, strings.Join(familyArch(instanceType), ", "))
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"nstance.dev/server/driver"
-	"nstance.dev/server/serve"
 )
 
 func TestArchitectureOfAFamily(t *testing.T) {
@@ -55,7 +54,7 @@ func TestTypesInAConfiguration(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s on %s: %v, want %q", c.name, c.arch, err, c.want)
 		}
-		if unknown := errors.Is(err, serve.ErrUnknownType); unknown != strings.Contains(c.want, "newer") {
+		if unknown := errors.Is(err, driver.ErrUnknownType); unknown != strings.Contains(c.want, "newer") {
 			t.Errorf("%s: a warning: %v", c.name, unknown)
 		}
 	}

@@ -1,14 +1,14 @@
 package gcp
 
-import "nstance.dev/server/serve"
+import "nstance.dev/server/driver"
 
 // traits says what arguments tell of a machine. What is still a template tells nothing.
-func traits(_ string, args map[string]any) serve.Traits {
+func traits(_ string, args map[string]any) driver.Traits {
 	d := newDraft()
 	for _, name := range []string{"ProvisioningModel", "Preemptible"} {
 		if value := args[name]; value != nil && !templated(value) && arguments[name](d, value) != nil {
-			return serve.Traits{}
+			return driver.Traits{}
 		}
 	}
-	return serve.Traits{Interruptible: d.mayBeTakenBack()}
+	return driver.Traits{Interruptible: d.mayBeTakenBack()}
 }

@@ -4,20 +4,20 @@ import (
 	"encoding/json"
 	"testing"
 
-	"nstance.dev/server/serve"
+	"nstance.dev/server/driver"
 )
 
 func TestTraits(t *testing.T) {
 	for _, test := range []struct {
 		instanceType, args string
-		want               serve.Traits
+		want               driver.Traits
 	}{
-		{"e2-small", `{}`, serve.Traits{}},
-		{"e2-small", `{"ProvisioningModel": "SPOT"}`, serve.Traits{Interruptible: true}},
-		{"e2-small", `{"Preemptible": true}`, serve.Traits{Interruptible: true}},
-		{"e2-small", `{"ProvisioningModel": "STANDARD"}`, serve.Traits{}},
-		{"e2-small", `{"ProvisioningModel": "{{ .Vars.model }}"}`, serve.Traits{}},
-		{"e2-small", `{"Preemptible": "perhaps"}`, serve.Traits{}},
+		{"e2-small", `{}`, driver.Traits{}},
+		{"e2-small", `{"ProvisioningModel": "SPOT"}`, driver.Traits{Interruptible: true}},
+		{"e2-small", `{"Preemptible": true}`, driver.Traits{Interruptible: true}},
+		{"e2-small", `{"ProvisioningModel": "STANDARD"}`, driver.Traits{}},
+		{"e2-small", `{"ProvisioningModel": "{{ .Vars.model }}"}`, driver.Traits{}},
+		{"e2-small", `{"Preemptible": "perhaps"}`, driver.Traits{}},
 	} {
 		var args map[string]any
 		if err := json.Unmarshal([]byte(test.args), &args); err != nil {

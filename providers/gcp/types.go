@@ -14,7 +14,6 @@ import (
 	"google.golang.org/api/iterator"
 
 	"nstance.dev/server/driver"
-	"nstance.dev/server/serve"
 )
 
 // Families of machine types by architecture; see
@@ -44,7 +43,7 @@ func familyArch(instanceType string) string {
 func checkInstanceType(instanceType, arch string) error {
 	switch has := familyArch(instanceType); has {
 	case "":
-		return fmt.Errorf("%w: %q is of no family that is known here", serve.ErrUnknownType, instanceType)
+		return fmt.Errorf("%w: %q is of no family that is known here", driver.ErrUnknownType, instanceType)
 	case arch:
 		return nil
 	default:

@@ -7,7 +7,6 @@ import (
 	compute "cloud.google.com/go/compute/apiv1/computepb"
 
 	"nstance.dev/server/driver"
-	"nstance.dev/server/serve"
 )
 
 func TestCheckInstanceType(t *testing.T) {
@@ -17,7 +16,7 @@ func TestCheckInstanceType(t *testing.T) {
 	} {
 		for _, arch := range []string{"amd64", "arm64"} {
 			err := checkInstanceType(name, arch)
-			if known := !errors.Is(err, serve.ErrUnknownType); known != (want != "") || (err == nil) != (want == arch) {
+			if known := !errors.Is(err, driver.ErrUnknownType); known != (want != "") || (err == nil) != (want == arch) {
 				t.Errorf("%s for %s: %v, it is %q", name, arch, err, want)
 			}
 		}

@@ -1,10 +1,10 @@
 package proxmox
 
-import "nstance.dev/server/serve"
+import "nstance.dev/server/driver"
 
 // Rules are what a configuration's checks know of this provider.
-func Rules() *serve.Rules {
-	return &serve.Rules{
+func Rules() *driver.Rules {
+	return &driver.Rules{
 		Kind:        "proxmox",
 		SizeArgs:    sizeArgs,
 		TenantArgs:  tenantArgs,

@@ -1,10 +1,10 @@
 package proxmox
 
-import "nstance.dev/server/serve"
+import "nstance.dev/server/driver"
 
 // traits says how big a machine will be: as its type says, then as the arguments do.
 // What neither says is the template's, which only Proxmox knows.
-func traits(instanceType string, args map[string]any) serve.Traits {
+func traits(instanceType string, args map[string]any) driver.Traits {
 	var from settings
 	for _, name := range []string{"Cores", "Memory"} {
 		if value := args[name]; value != nil {
@@ -19,5 +19,5 @@ func traits(instanceType string, args map[string]any) serve.Traits {
 	if own.memory > 0 {
 		size.memory = own.memory
 	}
-	return serve.Traits{VCPU: size.cores, MemoryMiB: int(size.memory)}
+	return driver.Traits{VCPU: size.cores, MemoryMiB: int(size.memory)}
 }

@@ -4,19 +4,19 @@ import (
 	"encoding/json"
 	"testing"
 
-	"nstance.dev/server/serve"
+	"nstance.dev/server/driver"
 )
 
 func TestTraits(t *testing.T) {
 	for _, test := range []struct {
 		instanceType, args string
-		want               serve.Traits
+		want               driver.Traits
 	}{
-		{"", `{}`, serve.Traits{}},
-		{"cpu:4,memory:8192", `{}`, serve.Traits{VCPU: 4, MemoryMiB: 8192}},
-		{"memory:8192", `{"Cores": 2, "Memory": 1024}`, serve.Traits{VCPU: 2, MemoryMiB: 8192}},
-		{"", `{"Cores": "{{ .Vars.cores }}", "Memory": 2048}`, serve.Traits{MemoryMiB: 2048}},
-		{"nonsense", `{}`, serve.Traits{}},
+		{"", `{}`, driver.Traits{}},
+		{"cpu:4,memory:8192", `{}`, driver.Traits{VCPU: 4, MemoryMiB: 8192}},
+		{"memory:8192", `{"Cores": 2, "Memory": 1024}`, driver.Traits{VCPU: 2, MemoryMiB: 8192}},
+		{"", `{"Cores": "{{ .Vars.cores }}", "Memory": 2048}`, driver.Traits{MemoryMiB: 2048}},
+		{"nonsense", `{}`, driver.Traits{}},
 	} {
 		var args map[string]any
 		if err := json.Unmarshal([]byte(test.args), &args); err != nil {

@@ -27,7 +27,7 @@ const maxProblems = 1000
 
 func newChecker(cfg *Config, doc *jsonc.Document, opts LoadOptions, problems Problems) *checker {
 	c := &checker{cfg: cfg, doc: doc, opts: opts, problems: problems,
-		reported: map[string]bool{}, trials: newTrials(cfg, opts.Rules), names: map[string][]string{}}
+		reported: map[string]bool{}, trials: newTrials(cfg), names: map[string][]string{}}
 	for _, p := range problems {
 		c.reported[p.Path] = true
 	}

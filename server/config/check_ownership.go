@@ -145,7 +145,7 @@ func (c *checker) chosenByTenants(path jsonc.Path, t Template) {
 
 func (c *checker) chosenArgs(at, template jsonc.Path, args map[string]any, t Template) {
 	sorted(args, func(name string, value any) {
-		if c.opts.Rules.sensitive(name) {
+		if c.cfg.rules.sensitive(name) {
 			c.chosen(at.Key(name), template, value, name, t)
 		}
 	})

@@ -70,7 +70,7 @@ func (c *checker) rendering() {
 				return
 			}
 			merged := c.cfg.lay(layers{tenant: tenant, key: key, template: g.Template, static: &g})
-			if err := c.opts.Rules.checkTogether(merged.Args); err != nil {
+			if err := c.cfg.rules.checkTogether(merged.Args); err != nil {
 				c.add(c.origin(tenant, key, g.Template, []any{"args"}), "for group "+tenant+"/"+key+": "+err.Error(),
 					"add it to args of the group, its template or defaults")
 			}
@@ -229,7 +229,7 @@ func (t *trial) certificate(place []any, cert Certificate) {
 // checkRendering tries the templates of a group or an instance that a caller of
 // the API asks for. What fails is most often a variable that is missing.
 func (c *Config) checkRendering(g *EffectiveGroup) error {
-	failed := g.tryTemplates(c, newTrials(c, c.rules)).failed
+	failed := g.tryTemplates(c, newTrials(c)).failed
 	if len(failed) == 0 {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/config/jsonc"
 	"nstance.dev/server/config/texttemplate"
+	"nstance.dev/server/driver"
 )
 
 var (
@@ -92,7 +93,7 @@ func (c *checker) instanceTypes(path jsonc.Path, types []string, arch string) {
 		if arch != "amd64" && arch != "arm64" {
 			continue
 		}
-		switch fits, err := c.opts.Rules.checkType(typ, arch); {
+		switch fits, err := c.cfg.rules.checkType(typ, arch); {
 		case !fits:
 			c.add(p, err.Error(), "choose a type of the template's architecture, "+arch)
 		case err != nil:
@@ -111,8 +112,8 @@ func (c *checker) vars(path jsonc.Path, vars Vars) {
 
 func (c *checker) args(path jsonc.Path, args map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(args)) {
-		switch err := c.opts.Rules.checkArg(name, args[name]); {
-		case errors.Is(err, ErrDoubtful):
+		switch err := c.cfg.rules.checkArg(name, args[name]); {
+		case errors.Is(err, driver.ErrDoubtful):
 			c.warn(path.Key(name), err.Error(), "see the provider's list of arguments")
 		case err != nil:
 			c.addKey(path.Key(name), err.Error(), "take it out, or see the provider's list of arguments")

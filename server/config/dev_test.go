@@ -3,6 +3,8 @@ package config
 import (
 	"testing"
 	"time"
+
+	"nstance.dev/server/driver"
 )
 
 func TestDev_loads(t *testing.T) {
@@ -12,7 +14,7 @@ func TestDev_loads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := Load("dev.jsonc", text, LoadOptions{Shard: "local", Storage: "file", Rules: &ProviderRules{Kind: ProviderLocal}})
+	cfg, err := Load("dev.jsonc", text, LoadOptions{Shard: "local", Storage: "file", Rules: &driver.Rules{Kind: ProviderLocal}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -256,7 +256,7 @@ func TestRelock(t *testing.T) {
 
 func TestCheckUpsert(t *testing.T) {
 	cfg := loadFull(t)
-	cfg.rules = testRules
+	cfg.rules = rules{testRules}
 	existing := fileWith("prod", "web", DynamicGroup{Template: "wrk", Size: size(3), Manager: "uid-1", DeletedAt: &Time{time.Unix(1, 0)}})
 	for name, c := range map[string]struct {
 		tenant, key string
@@ -378,7 +378,7 @@ func TestCheckUpsert_clears(t *testing.T) {
 
 func TestCheckInstance(t *testing.T) {
 	cfg := loadFull(t)
-	cfg.rules = testRules
+	cfg.rules = rules{testRules}
 	setIn(cfg.Templates, "knc", func(x *Template) {
 		x.Arch = "amd64"
 		x.InstanceType = InstanceTypes{"m5.large"}

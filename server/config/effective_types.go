@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"nstance.dev/server/driver"
+)
 
 // GroupKey names a group of a shard.
 type GroupKey struct {
@@ -35,7 +39,7 @@ type EffectiveGroup struct {
 	Files         map[string]File
 	LoadBalancers []string
 	DrainTimeout  time.Duration // 0: delete at once
-	Traits        Traits        // of a machine of the first type
+	Traits        driver.Traits // of a machine of the first type
 	Rails         Rails
 
 	Static bool // it is in the configuration file

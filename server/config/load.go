@@ -1,6 +1,9 @@
 package config
 
-import "nstance.dev/server/config/jsonc"
+import (
+	"nstance.dev/server/config/jsonc"
+	"nstance.dev/server/driver"
+)
 
 // LoadOptions are what Load needs to know besides the text. The zero value
 // checks what can be checked without knowing more.
@@ -10,8 +13,8 @@ type LoadOptions struct {
 	// Storage is the kind of the store, s3, gcs or file, where it sets limits to
 	// the intervals of elections; empty sets none.
 	Storage string
-	// Rules are the cloud's own.
-	Rules *ProviderRules
+	// Rules are the provider's own; nil: none.
+	Rules *driver.Rules
 }
 
 // Load reads a static configuration. It gives either the configuration, checked
@@ -20,7 +23,7 @@ type LoadOptions struct {
 // of the file in messages.
 func Load(name string, data []byte, opts LoadOptions) (*Config, error) {
 	cfg := defaults()
-	cfg.rules = opts.Rules
+	cfg.rules = rules{opts.Rules}
 	doc, problems := jsonc.Decode(name, data, cfg)
 	if doc.Empty() {
 		return nil, problems

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"nstance.dev/server/driver"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -151,14 +153,14 @@ func TestF50_everyProblemAtOnce(t *testing.T) {
 	}
 }
 
-var testRules = &ProviderRules{
+var testRules = &driver.Rules{
 	Kind: ProviderAWS, ForbiddenArgs: []string{"UserData"},
 	CheckInstanceType: func(typ, arch string) error {
 		if strings.HasPrefix(typ, "t4g.") == (arch == "arm64") {
 			return nil
 		}
 		if strings.HasPrefix(typ, "odd.") {
-			return ErrUnknownType
+			return driver.ErrUnknownType
 		}
 		return fmt.Errorf("%s is not of architecture %s", typ, arch)
 	},
@@ -186,7 +188,7 @@ func TestF50_textThatIsNoDocument(t *testing.T) {
 }
 
 func TestLoad_shardAndProviderMustBeTheServers(t *testing.T) {
-	_, err := Load("f", []byte(minimal), LoadOptions{Shard: "other", Rules: &ProviderRules{Kind: ProviderAWS, RequiredOptions: []string{"dir"}}})
+	_, err := Load("f", []byte(minimal), LoadOptions{Shard: "other", Rules: &driver.Rules{Kind: ProviderAWS, RequiredOptions: []string{"dir"}}})
 	for _, want := range []string{"is not the shard that was asked for", "this server is built for aws", "server.provider.options.dir: required"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Load = %v, want %s", err, want)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"nstance.dev/server/driver"
 )
 
 // owned is a shard of three tenants in which "ours" and "lb-ours" are used by the default
@@ -25,7 +27,7 @@ const owned = `{
   "groups": { "default": { "g": { "template": "ours", "size": 1, "load_balancers": ["lb-ours"] } } }
 }`
 
-var ownedRules = &ProviderRules{TenantArgs: []string{"Plain"}}
+var ownedRules = &driver.Rules{TenantArgs: []string{"Plain"}}
 
 func loadOwned(t *testing.T, text string) *Config {
 	t.Helper()

@@ -11,8 +11,8 @@ type sizing struct {
 // outranked gives the names of size arguments that a layer sets which is below the
 // one that sets the instance type: of two that set the same the higher counts. Layers
 // are given the lowest first.
-func (r *ProviderRules) outranked(layers []sizing) []string {
-	if r == nil {
+func (r rules) outranked(layers []sizing) []string {
+	if r.Rules == nil {
 		return nil
 	}
 	var set, below []string

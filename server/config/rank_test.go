@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"testing"
+
+	"nstance.dev/server/driver"
 )
 
 // The higher layer counts of an instance type and an argument that says the same, and
@@ -35,7 +37,7 @@ func TestEffective_typesAndSizeArguments(t *testing.T) {
 		"no argument of a size is anywhere": {template: args(), static: &Group{InstanceType: small}},
 	} {
 		cfg := loadFull(t)
-		cfg.rules = &ProviderRules{SizeArgs: []string{"Memory", "Cores"}}
+		cfg.rules = rules{&driver.Rules{SizeArgs: []string{"Memory", "Cores"}}}
 		cfg.Defaults.Args = c.defaults
 		setIn(cfg.Templates, "knc", func(x *Template) { x.Args, x.InstanceType = c.template, InstanceTypes{"big"} })
 		l := layers{tenant: "default", key: "g", template: "knc", static: c.static, dynamic: c.dynamic, request: c.request}
@@ -43,7 +45,7 @@ func TestEffective_typesAndSizeArguments(t *testing.T) {
 		if !slices.Equal(got.Outranked, c.want) {
 			t.Errorf("%s: outranked are %v, want %v", name, got.Outranked, c.want)
 		}
-		cfg.rules = nil
+		cfg.rules = rules{}
 		if free := cfg.merge(l); len(free.Outranked) > 0 || (free.InfraHash == got.InfraHash) != (len(c.want) == 0) {
 			t.Errorf("%s: without rules outranked are %v; the hashes are %s and %s", name, free.Outranked, free.InfraHash, got.InfraHash)
 		}
@@ -54,7 +56,7 @@ func TestEffective_typesAndSizeArguments(t *testing.T) {
 // template's own, below what the group's arguments say.
 func TestEffective_typesOfAnotherTemplate(t *testing.T) {
 	cfg := loadFull(t)
-	cfg.rules = &ProviderRules{SizeArgs: []string{"Cores"}}
+	cfg.rules = rules{&driver.Rules{SizeArgs: []string{"Cores"}}}
 	setIn(cfg.Templates, "knc", func(x *Template) { x.Args, x.InstanceType = map[string]any{"Cores": "1"}, InstanceTypes{"big"} })
 	got := cfg.merge(layers{template: "knc", static: &Group{InstanceType: InstanceTypes{"small"}}, templateTypes: true})
 	if len(got.Outranked) > 0 || !slices.Equal(got.InstanceTypes, []string{"big"}) {

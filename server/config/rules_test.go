@@ -6,14 +6,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"nstance.dev/server/driver"
 )
 
 // A rule's doubt is a warning in the document, and no reason to refuse a request.
 func TestArgsInDoubtAreWarned(t *testing.T) {
-	rules := &ProviderRules{CheckArg: func(name string, _ any) error {
+	rules := &driver.Rules{CheckArg: func(name string, _ any) error {
 		switch name {
 		case "odd":
-			return fmt.Errorf("%w: is odd", ErrDoubtful)
+			return fmt.Errorf("%w: is odd", driver.ErrDoubtful)
 		case "bad":
 			return errors.New("is bad")
 		}
@@ -34,7 +36,7 @@ func TestArgsInDoubtAreWarned(t *testing.T) {
 	if _, err := load("bad"); err == nil || !strings.Contains(err.Error(), "defaults.args.bad: is bad") {
 		t.Errorf("load: %v", err)
 	}
-	if err := rules.checkArgs(map[string]any{"odd": 1}); err != nil {
+	if err := cfg.rules.checkArgs(map[string]any{"odd": 1}); err != nil {
 		t.Errorf("a request: %v", err)
 	}
 }
@@ -42,7 +44,7 @@ func TestArgsInDoubtAreWarned(t *testing.T) {
 // What the cloud will not take is seen before there is a machine, also where it
 // depends on the variables of a group.
 func TestF51_userdataThatTheCloudRefuses(t *testing.T) {
-	rules := &ProviderRules{CheckUserdata: func(data []byte) error {
+	rules := &driver.Rules{CheckUserdata: func(data []byte) error {
 		if len(data) > 20 {
 			return errors.New("more than 20 bytes")
 		}
@@ -68,7 +70,7 @@ func TestF51_userdataThatTheCloudRefuses(t *testing.T) {
 // What all layers together leave out is seen where the group is, and what one of
 // them has is enough.
 func TestArgsTogether(t *testing.T) {
-	rules := &ProviderRules{CheckArgs: func(args map[string]any) error {
+	rules := &driver.Rules{CheckArgs: func(args map[string]any) error {
 		if args["image"] == nil {
 			return errors.New("image: missing")
 		}

@@ -12,7 +12,7 @@ import (
 // trials renders templates with made-up data and remembers what came of it: a thousand
 // groups may share one script, and most have the same variables for it.
 type trials struct {
-	rules  *ProviderRules
+	rules  rules
 	images map[string]string // made up, by the keys of the configuration
 	parsed map[string]parsedTemplate
 	tried  map[trialKey]error
@@ -37,8 +37,8 @@ type trialKey struct {
 	vars     string // the values of those that the template sees
 }
 
-func newTrials(cfg *Config, rules *ProviderRules) *trials {
-	return &trials{rules: rules, images: cfg.sampleImages(), parsed: map[string]parsedTemplate{}, tried: map[trialKey]error{}, groups: map[string]*groupTrials{}}
+func newTrials(cfg *Config) *trials {
+	return &trials{rules: cfg.rules, images: cfg.sampleImages(), parsed: map[string]parsedTemplate{}, tried: map[trialKey]error{}, groups: map[string]*groupTrials{}}
 }
 
 func (t *trials) parse(text string) (*texttemplate.Template, error) {

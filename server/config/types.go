@@ -1,5 +1,7 @@
 package config
 
+import ()
+
 // Config is the static configuration of one shard, checked and with its
 // defaults filled in. Make one with [Load].
 type Config struct {
@@ -23,7 +25,7 @@ type Config struct {
 	// Warnings are what Load found doubtful but not wrong, in order of place.
 	Warnings Problems `json:"-"`
 
-	rules *ProviderRules // nil: none
+	rules rules
 
 	templateUsers, balancerUsers map[string]tenantSet // by key; see indexUsers
 }

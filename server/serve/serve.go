@@ -35,7 +35,7 @@ type Provider struct {
 	// Kind is what server.provider.kind has to be.
 	Kind string
 	// Rules are the provider's part of the configuration's checks; may be nil.
-	Rules *Rules
+	Rules *driver.Rules
 	// New makes the driver before anything leads. A server that starts anew makes
 	// another one; the one before, if it is a [driver.Closer], is closed then.
 	New func(ctx context.Context, s Settings) (driver.Driver, error)
@@ -44,19 +44,6 @@ type Provider struct {
 	// Commands are the build's own besides serve and version.
 	Commands []*cobra.Command
 }
-
-// Rules are what a provider knows about its part of the configuration.
-type Rules = config.ProviderRules
-
-// Traits are what a configuration tells of machines without asking the provider.
-type Traits = config.Traits
-
-// What a rule may answer that is a warning and no problem: to the question for a
-// type, and to that for an argument.
-var (
-	ErrUnknownType = config.ErrUnknownType
-	ErrDoubtful    = config.ErrDoubtful
-)
 
 // Settings are what the configuration says about the provider.
 type Settings struct {

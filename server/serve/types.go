@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
 )
 
@@ -54,8 +53,8 @@ func (b *typeBook) ask(v driver.TypeValidator, timeout time.Duration) {
 
 // rules adds what is known to the provider's own rules, which may be nil and come
 // first.
-func (b *typeBook) rules(of *Rules) *Rules {
-	all := Rules{}
+func (b *typeBook) rules(of *driver.Rules) *driver.Rules {
+	all := driver.Rules{}
 	if of != nil {
 		all = *of
 	}
@@ -65,7 +64,7 @@ func (b *typeBook) rules(of *Rules) *Rules {
 		if own != nil {
 			err = own(instanceType, arch)
 		}
-		if err != nil && !errors.Is(err, config.ErrUnknownType) {
+		if err != nil && !errors.Is(err, driver.ErrUnknownType) {
 			return err
 		}
 		return b.check(machineType{instanceType, arch}, err)
@@ -83,7 +82,7 @@ func (b *typeBook) check(t machineType, otherwise error) error {
 	case driver.TypeMismatch:
 		return t.misfit()
 	case driver.TypeUnknown:
-		return config.ErrUnknownType
+		return driver.ErrUnknownType
 	}
 	if len(b.open) < maxOpen && len(b.verdicts) < maxTypes {
 		b.open[t] = true

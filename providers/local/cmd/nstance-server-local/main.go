@@ -14,7 +14,7 @@ import (
 var version = "dev" // set by the linker
 
 func main() {
-	p := serve.Provider{Kind: "local", FreePorts: true, New: newDriver, Rules: &serve.Rules{
+	p := serve.Provider{Kind: "local", FreePorts: true, New: newDriver, Rules: &driver.Rules{
 		Kind: "local", CheckOption: local.CheckOption, RequiredOptions: []string{"dir"},
 	}}
 	p.Commands = append(p.Commands, dev.NewCommand(p, version))

@@ -1,0 +1,62 @@
+package driver
+
+import "errors"
+
+// ErrUnknownType is the answer of [Rules.CheckInstanceType] to a type
+// that it knows nothing about; that is a warning, not a problem.
+var ErrUnknownType = errors.New("unknown instance type")
+
+// ErrDoubtful is wrapped by what [Rules.CheckArg] finds likely to be a
+// mistake, and not surely one; that is a warning.
+var ErrDoubtful = errors.New("doubtful")
+
+// Rules are what a provider knows about its part of a configuration. Nil functions
+// and a nil *Rules check nothing. They are called whenever a configuration or a
+// request is checked, from any goroutine, and must answer at once and without the
+// network.
+type Rules struct {
+	// Kind is what server.provider.kind must be; empty is any.
+	Kind string
+	// ForbiddenArgs are names in args that the server sets itself.
+	ForbiddenArgs []string
+	// TenantArgs are the names in args that carry no rights and reach nothing but the
+	// machine itself. All others (identities, networks, keys, images, disks …) callers
+	// of the API set only where the template names them in api_args, once the shard has
+	// several tenants. What is not known here is such an argument.
+	TenantArgs []string
+	// CheckArg says what is wrong with one top-level member of args.
+	CheckArg func(name string, value any) error
+	// SizeArgs are names in args that say what an instance type can say too. The higher
+	// layer counts; within one layer it is the argument.
+	SizeArgs []string
+	// CheckArgs says what is wrong with all the args of a group together, layers
+	// merged and templates as they stand: mostly that one is missing.
+	CheckArgs func(args map[string]any) error
+	// CheckOption says what is wrong with one member of server.provider.options.
+	CheckOption func(name string, value any) error
+	// RequiredOptions must stand in server.provider.options.
+	RequiredOptions []string
+	// CheckSubnet says what is wrong with the id of a subnet.
+	CheckSubnet func(id string) error
+	// CheckInstanceType says why an instance type does not fit an architecture,
+	// or ErrUnknownType.
+	CheckInstanceType func(instanceType, arch string) error
+	// Traits says what the configuration alone tells of the machines of a group, from
+	// one of its instance types and its args, layers merged and templates as they stand.
+	Traits func(instanceType string, args map[string]any) Traits
+	// MaxUserdata is how many bytes of rendered user data the cloud takes; 0 is the
+	// limit of package config.
+	MaxUserdata int
+	// CheckUserdata says why the cloud would not take rendered user data that
+	// keeps to MaxUserdata.
+	CheckUserdata func(data []byte) error
+}
+
+// Traits are what a configuration tells of machines without asking the provider.
+type Traits struct {
+	// Interruptible: the provider may take the machine back at short notice.
+	Interruptible bool
+	// VCPU and MemoryMiB are the machine's size where the configuration sets it; 0: it
+	// does not.
+	VCPU, MemoryMiB int
+}
