@@ -38,7 +38,7 @@ func (r *Reconciler) act(ctx context.Context, o Observation, action Action) (aga
 	case Ask:
 		return false, r.ask(ctx, m) // an answer that says something is news
 	case Delete:
-		if o.mass(a.Decrement) && !r.pace.take(placeOf(m), r.managed(m), r.Now()) {
+		if o.mass(a.Decrement) && !r.take(m) {
 			return true, nil // others were faster; the next decision waits
 		}
 		return true, r.delete(ctx, m, a)

@@ -141,7 +141,10 @@ func answers(s shards.Status) bool {
 // observePool finds out what the pool of a machine that is deleted wants with its instance.
 func (r *Reconciler) observePool(ctx context.Context, o *Observation) error {
 	if m := o.Machine; m.Spec.Mode == api.MachineManaged && !m.DeletionTimestamp.IsZero() {
-		o.Waits = r.pace.wait(placeOf(m), r.managed(m), r.Now())
+		earlier, known := r.earlier(m)
+		if o.Waits = r.pace.wait(placeOf(m), r.managed(m), earlier, r.Now()); !known {
+			o.Waits = unlisted
+		}
 	}
 	return errors.Join(observePart(ctx, r.Client, o), observeEnd(ctx, r.Client, o))
 }

@@ -5,7 +5,9 @@ import (
 	"sync"
 	"time"
 
+	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/cooloff"
+	"nstance.dev/operator/inventory"
 )
 
 // Bounds of how many instances of one group on one shard go in a minute with Machines that
@@ -16,28 +18,31 @@ const (
 	paceFloor  = 10
 	paceShare  = 4 // of what is there: one in so many
 	paceWindow = time.Minute
+	// unlisted is when to look again while nobody knows what an earlier process asked for.
+	unlisted = time.Second
 )
 
-// pace holds when instances were asked to end. A process that begins anew allows a minute's
-// worth again. The zero value is ready; it is safe for concurrent use.
+// pace holds when instances were asked to end by this process; what an earlier one asked for,
+// the inventory shows, see earlier. The zero value is ready; it is safe for concurrent use.
 type pace struct {
 	mu   sync.Mutex
 	sent map[cooloff.Place][]time.Time
 }
 
 // wait is how long it is until one more of a group may be asked for; there is how many
-// instances it has whose end is not decided.
-func (p *pace) wait(at cooloff.Place, there int, now time.Time) time.Duration {
+// instances it has whose end is not decided, earlier when others may have been asked for
+// before this process began.
+func (p *pace) wait(at cooloff.Place, there int, earlier []time.Time, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.left(at, there, now)
+	return p.left(at, there, earlier, now)
 }
 
 // take counts one more, unless it has to wait.
-func (p *pace) take(at cooloff.Place, there int, now time.Time) bool {
+func (p *pace) take(at cooloff.Place, there int, earlier []time.Time, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.left(at, there, now) > 0 {
+	if p.left(at, there, earlier, now) > 0 {
 		return false
 	}
 	if p.sent == nil {
@@ -48,16 +53,44 @@ func (p *pace) take(at cooloff.Place, there int, now time.Time) bool {
 }
 
 // left is wait. It forgets what was longer ago than the window. The caller holds mu.
-func (p *pace) left(at cooloff.Place, there int, now time.Time) time.Duration {
-	sent := slices.DeleteFunc(p.sent[at], func(t time.Time) bool { return now.Sub(t) >= paceWindow })
-	if len(sent) == 0 {
+func (p *pace) left(at cooloff.Place, there int, earlier []time.Time, now time.Time) time.Duration {
+	over := func(t time.Time) bool { return now.Sub(t) >= paceWindow }
+	if own := slices.DeleteFunc(p.sent[at], over); len(own) > 0 {
+		p.sent[at] = own
+	} else {
 		delete(p.sent, at)
-		return 0
 	}
-	p.sent[at] = sent
+	sent := slices.DeleteFunc(slices.Concat(earlier, p.sent[at]), over)
+	slices.SortFunc(sent, time.Time.Compare)
 	bound := max(paceFloor, (there+paceShare-1)/paceShare)
 	if len(sent) < bound {
 		return 0
 	}
 	return sent[len(sent)-bound].Add(paceWindow).Sub(now)
+}
+
+// earlier returns when instances of the group of a machine were asked to end before this
+// process began, as far as can be seen: those whose end was decided then, and those that were
+// made, for each may stand in for one that has gone already. It never counts too few, and what
+// it counts too much is over in a minute. False: its shard has not listed its instances yet.
+func (r *Reconciler) earlier(m *api.NstanceMachine) (times []time.Time, known bool) {
+	r.Inventory.Read(m.Spec.Shard, func(s *inventory.Shard) {
+		known = !s.State().InstancesAt.IsZero()
+		for _, i := range s.Instances(m.Spec.GroupRef.Name) {
+			at := i.GetCreatedAt().AsTime()
+			if c := i.GetCondemned(); c.GetDeleteAt() != nil {
+				at = c.GetDeleteAt().AsTime()
+			}
+			if !i.GetOnDemand() && at.Before(r.began) && r.began.Sub(at) < paceWindow {
+				times = append(times, at)
+			}
+		}
+	})
+	return times, known
+}
+
+// take counts the end of a machine's instance in, unless it has to wait.
+func (r *Reconciler) take(m *api.NstanceMachine) bool {
+	earlier, known := r.earlier(m)
+	return known && r.pace.take(placeOf(m), r.managed(m), earlier, r.Now())
 }

@@ -63,6 +63,7 @@ type Reconciler struct {
 	Options
 	memory memory
 	pace   pace
+	began  time.Time
 }
 
 // New returns a reconciler.
@@ -76,7 +77,7 @@ func New(o Options) *Reconciler {
 	if o.Leaked == nil {
 		o.Leaked = func() {}
 	}
-	return &Reconciler{Options: o}
+	return &Reconciler{Options: o, began: o.Now()}
 }
 
 // manager owns the part of the status that this controller keeps.

@@ -158,7 +158,7 @@ func (d *decision) delete() {
 	case d.o.mass(decrement) && d.o.shard(m.Spec.Shard).Group.GetDeleting():
 		message, d.Again = "the group is deleted, and its shard ends instance "+m.Spec.InstanceID, lookAgain
 	case d.o.mass(decrement) && d.o.Waits > 0:
-		message, d.Again = "instance "+m.Spec.InstanceID+" waits: many of the group end in this minute", d.o.Waits
+		message, d.Again = "instance "+m.Spec.InstanceID+" waits: as many of the group as may go in a minute have been asked to end", d.o.Waits
 	default:
 		d.do(Delete{Decrement: decrement})
 		d.Again = lookAgain
