@@ -187,7 +187,7 @@ func (p *process) control(ctx context.Context) error {
 			Client: c, Live: p.live, Inventory: store, CoolOff: &p.cool, Events: say, Now: time.Now,
 			Server: func(name string) (shardgroup.Server, bool) { s, ok := p.shard(name); return s, ok },
 		}).SetupWithManager(p.mgr, p.hub, options),
-		machines.SetupWithManager(p.mgr, p.hub, options),
+		machines.SetupWithManager(p.mgr, p.mgr, p.hub, options),
 		p.drains(c, say).SetupWithManager(p.mgr, p.mgr, p.hub, options),
 		nodes.Setup(p.mgr, p.mgr, p.hub, nodes.Options{
 			Client: c, Namespace: namespace, Cluster: p.g.clusterName(), Workload: c, Inventory: store, MachineEvents: say, Events: say,

@@ -76,7 +76,7 @@ func (p *process) controlNodes(ctx context.Context, set *shards.Set, there *node
 	machines := p.machines(set, there)
 	errs := []error{
 		p.countObjects(there),
-		machines.SetupWithManager(p.mgr, p.hub, p.controllerOptions()),
+		machines.SetupWithManager(p.mgr, there.Cluster, p.hub, p.controllerOptions()),
 		p.drains(ctx, set, there).SetupWithManager(p.mgr, there.Cluster, p.hub, p.controllerOptions()),
 		nodecontrollers.Setup(p.mgr, there.Cluster, p.hub, p.correlation(there), p.controllerOptions()),
 	}

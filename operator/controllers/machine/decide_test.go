@@ -327,14 +327,15 @@ func TestO6_Deletion(t *testing.T) {
 		{"many of the group end in this minute", onDemand(ready, managed, coreDeleted, waits), nil, 15 * time.Second},
 		{"which does not matter where the group gets smaller", onDemand(ready, managed, coreDeleted, retiring, waits), []Action{Delete{true}}, lookAgain},
 		{"its shard ends the group", onDemand(ready, managed, coreDeleted, ending), nil, lookAgain},
-		{"the work is to leave first", onDemand(ready, managed, deleted, node(false)), nil, 5 * time.Second},
+		{"the work is to leave first", onDemand(ready, managed, deleted, node(false)), nil, lookAgain},
+		{"the work is to leave, and has ten more seconds", onDemand(ready, deleted, node(false), gives(70)), nil, 10 * time.Second},
 		{"the work has left", onDemand(ready, managed, deleted, node(true)), []Action{Delete{false}}, lookAgain},
 		{"Cluster API has moved it away", onDemand(ready, managed, coreDeleted, node(false), joined(2*time.Minute)), []Action{Delete{false}}, lookAgain},
-		{"Cluster API did not know the node in time", onDemand(ready, managed, coreDeleted, node(false), joined(time.Minute+unnoticed)), nil, 5 * time.Second},
-		{"the node joined too late for Cluster API", onDemand(ready, managed, coreDeleted, node(false), joined(30*time.Second)), nil, 5 * time.Second},
+		{"Cluster API did not know the node in time", onDemand(ready, managed, coreDeleted, node(false), joined(time.Minute+unnoticed)), nil, lookAgain},
+		{"the node joined too late for Cluster API", onDemand(ready, managed, coreDeleted, node(false), joined(30*time.Second)), nil, lookAgain},
 		{"the same, and the end was asked for before", onDemand(ready, managed, coreDeleted, node(false), joined(30*time.Second), func(o *Observation) {
 			o.Tried = Tried{Instance: id, DeleteAt: now.Add(-lookAgain)}
-		}), nil, 5 * time.Second},
+		}), nil, lookAgain},
 		{"the same, and the work has left", onDemand(ready, managed, coreDeleted, node(true), joined(30*time.Second)), []Action{Delete{false}}, lookAgain},
 		{"nobody is to move it away", onDemand(ready, deleted, node(false), func(o *Observation) {
 			o.Owner.Annotations = map[string]string{clusterv1.ExcludeNodeDrainingAnnotation: "true"}
@@ -343,7 +344,7 @@ func TestO6_Deletion(t *testing.T) {
 		{"it has all the time", onDemand(ready, deleted, node(false), gives(0), func(o *Observation) {
 			at := metav1.NewTime(now.Add(-24 * time.Hour))
 			o.Machine.DeletionTimestamp = &at
-		}), nil, 5 * time.Second},
+		}), nil, lookAgain},
 		{"the pool leaves its instances", onDemand(ready, managed, deleted, func(o *Observation) { o.Orphaned = true }), leave, 0},
 		{"the shard is silent", onDemand(ready, deleted, silent), []Action{Tell{Reason: "DeletionWaits", Warning: true, Message: "shard a does not answer, so instance " + id +
 			" cannot be ended; wait, or set annotation nstance.dev/force-remove=true and end it by hand"}}, warnEvery},

@@ -70,9 +70,13 @@ func (d *decision) waitForShard() {
 	}
 }
 
-// waitForDrain says what the end of the instance waits for.
+// waitForDrain says what the end of the instance waits for: a change of its Node, or the
+// deadline.
 func (d *decision) waitForDrain() {
-	d.Again = 5 * time.Second
+	d.Again = lookAgain
+	if deadline := DrainDeadline(d.o.Machine, d.o.Owner); !deadline.IsZero() {
+		d.Again = min(d.Again, deadline.Sub(d.now))
+	}
 	if d.o.NodeDoubt == "" {
 		d.set(conditions.True(api.ConditionDeleting, api.ReasonDraining, "draining node "+d.o.Node.Name))
 		return

@@ -4,14 +4,17 @@ import (
 	"context"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
@@ -22,14 +25,16 @@ import (
 )
 
 // SetupWithManager makes a manager run the reconciler for what changes in the cluster and
-// in the shards.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub, o controller.Options) error {
+// in the shards. The Nodes are those of workload; where they are the manager's own, that is
+// the manager itself.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workload cluster.Cluster, news *waking.Hub, o controller.Options) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("machine").
 		For(&api.NstanceMachine{}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(pause.ClusterChanged())).
 		Watches(&api.NstanceShardGroup{}, handler.EnqueueRequestsFromMapFunc(r.ofShardGroup)).
+		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofNode), waking.NoHeartbeats())).
 		WatchesRawSource(news.Source(waking.Later, r.changed)).
 		WithOptions(o).
 		Complete(replan.Reconciler(r))
@@ -60,6 +65,16 @@ func (r *Reconciler) ofShardGroup(ctx context.Context, o client.Object) []reconc
 	return r.ofGroup(ctx, part.Spec.Group, func(m *api.NstanceMachine) bool {
 		return waits(m) || slices.Contains(part.Spec.Retiring, m.Spec.InstanceID)
 	})
+}
+
+// ofNode returns the machines that are being deleted and that a Node may be of: they wait for
+// its work to leave.
+func (r *Reconciler) ofNode(ctx context.Context, n *corev1.Node) []reconcile.Request {
+	machines, err := lookup.MachinesOfNode(ctx, r.Client, metav1.NamespaceAll, n)
+	if err != nil {
+		return nil // the cache ends with the process
+	}
+	return requests(machines, func(m *api.NstanceMachine) bool { return !m.DeletionTimestamp.IsZero() })
 }
 
 // changed returns the machines that something new is known of.

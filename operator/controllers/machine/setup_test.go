@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -64,5 +65,32 @@ func TestWhomAPartConcerns(t *testing.T) {
 	part := &api.NstanceShardGroup{Spec: api.NstanceShardGroupSpec{Group: "web", Shard: "a", Retiring: []string{"web-i1"}}}
 	if diff := cmp.Diff([]string{"web-1", "web-waits"}, woken(known(t).ofShardGroup(t.Context(), part))); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A machine that waits for the work of its Node is woken by the Node, and no other machine is.
+func TestWhomANodeConcerns(t *testing.T) {
+	r := known(t)
+	for _, name := range []string{"web-1", "web-2", "db-1"} {
+		m := &api.NstanceMachine{}
+		if err := r.Client.Get(t.Context(), key("ns", name), m); err != nil {
+			t.Fatal(err)
+		}
+		m.Finalizers = []string{api.FinalizerMachine}
+		if err := r.Client.Update(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if name == "web-2" {
+			continue // nobody deletes it
+		}
+		if err := r.Client.Delete(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for instance, want := range map[string][]string{"web-i1": {"web-1"}, "web-i2": nil, "unknown": nil} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{api.LabelInstanceID: instance}}}
+		if diff := cmp.Diff(want, woken(r.ofNode(t.Context(), node))); diff != "" {
+			t.Errorf("node of %s: %s", instance, diff)
+		}
 	}
 }
