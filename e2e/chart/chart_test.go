@@ -19,6 +19,7 @@ import (
 
 	"nstance.dev/e2e/chart"
 	"nstance.dev/operator/crds"
+	operatornames "nstance.dev/operator/names"
 	"nstance.dev/operator/policies"
 	"nstance.dev/operator/webhooks"
 )
@@ -282,6 +283,68 @@ func TestO19_RightsAreListed(t *testing.T) {
 				t.Errorf("%s %s: %s", o.GetKind(), o.GetName(), text)
 			}
 		}
+	}
+}
+
+// TestO19_SecretsByName: the operator reads and changes the Secrets that its program uses, and
+// no others in its namespace.
+func TestO19_SecretsByName(t *testing.T) {
+	long, tenant := strings.Repeat("c", 32), strings.Repeat("d", 19)+"-"+strings.Repeat("e", 12) // cut at the hyphen
+	for _, c := range []struct {
+		name   string
+		values values
+		want   map[string]string // by Secret
+	}{
+		{"as it comes", values{}, map[string]string{
+			"nstance-operator-nonce": "get", "nstance-operator-key": "get update", "nstance-operator-cert": "get update",
+			"nstance-operator-webhook-cert": "get update", operatornames.Cluster("example", "default") + "-kubeconfig": "get list watch update", "": "create",
+		}},
+		{"without webhooks, with other names", values{
+			"webhook": values{"enabled": false}, "registration": values{"secretName": "n"}, "managedSecrets": values{"key": "k", "cert": "c"},
+			"config": values{"tenant": "acme"},
+		}, map[string]string{
+			"n": "get", "k": "get update", "c": "get update", operatornames.Cluster("example", "acme") + "-kubeconfig": "get list watch update", "": "create",
+		}},
+		{"a workload cluster elsewhere, a certificate of cert-manager, a long name", values{
+			"capi": values{"endpoint": "https://10.0.0.9:6443"}, "webhook": values{"certManager": values{"enabled": true}},
+			"config": values{"clusterId": long, "tenant": tenant},
+		}, map[string]string{
+			"nstance-operator-nonce": "get", "nstance-operator-key": "get update", "nstance-operator-cert": "get update",
+			operatornames.Cluster(long, tenant) + "-kubeconfig": "get list watch", "": "create",
+		}},
+		{"somebody else's ConfigMap, which alone says which cluster this is", values{
+			"configMap": values{"create": false}, "config": values{"clusterId": ""},
+		}, map[string]string{
+			"nstance-operator-nonce": "get", "nstance-operator-key": "get update", "nstance-operator-cert": "get update",
+			"nstance-operator-webhook-cert": "get update", "": "create get list watch update",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := map[string]string{}
+			for _, o := range render(t, least(c.values)).Objects {
+				if o.GetKind() != "Role" && o.GetKind() != "ClusterRole" {
+					continue
+				}
+				rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
+				for _, rule := range rules {
+					rule := rule.(map[string]any)
+					if resources, _, _ := unstructured.NestedStringSlice(rule, "resources"); !slices.Contains(resources, "secrets") {
+						continue
+					}
+					verbs, _, _ := unstructured.NestedStringSlice(rule, "verbs")
+					bound, _, _ := unstructured.NestedStringSlice(rule, "resourceNames")
+					if len(bound) == 0 {
+						bound = []string{""}
+					}
+					for _, name := range bound {
+						got[name] = strings.TrimSpace(got[name] + " " + strings.Join(verbs, " "))
+					}
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

@@ -17,6 +17,16 @@
 {{ .Values.serviceAccount.name | default (include "nstance.fullname" .) }}
 {{- end -}}
 
+{{/* The Cluster of the tenant, as package names of the operator calls it. */}}
+{{- define "nstance.cluster" -}}
+{{- $name := printf "%s--%s" .Values.config.clusterId .Values.config.tenant -}}
+{{- if le (len $name) 63 -}}
+{{ $name }}
+{{- else -}}
+{{ printf "%s-%s" (regexReplaceAll "-+$" (trunc 54 $name) "") ($name | sha256sum | trunc 8) }}
+{{- end -}}
+{{- end -}}
+
 {{/* The operator and Cluster API's core, as the API server calls them. */}}
 {{- define "nstance.user" -}}
 system:serviceaccount:{{ include "nstance.namespace" . }}:{{ include "nstance.serviceAccountName" . }}
