@@ -166,6 +166,18 @@ sim: ## Simulate shards for SIMTIME (1m) from seed FIRST (1) on
 sim-operator: ## Simulate shards with an operator for SIMTIME (1m) from seed FIRST (1) on
 	go test -timeout 60m -count=1 -v ./e2e/opsim -for $(SIMTIME) -first $(FIRST)
 
+# What seeds 1 to 50 and all scenarios do, event by event: record it before a change that is
+# to leave behaviour as it is, and compare after.
+BEHAVIOUR ?= $(CURDIR)/bin/behaviour
+
+.PHONY: sim-record
+sim-record: ## Record in BEHAVIOUR (bin/behaviour) what the simulator's plans do
+	go test -timeout 60m -count=1 -v -tags behaviour ./e2e/sim -run TestBehaviour -record $(BEHAVIOUR)
+
+.PHONY: sim-compare
+sim-compare: ## Demand that the simulator's plans do what is recorded in BEHAVIOUR
+	go test -timeout 60m -count=1 -tags behaviour ./e2e/sim -run TestBehaviour -compare $(BEHAVIOUR)
+
 .PHONY: sim-long
 sim-long: ## Simulate shards for an hour, with seeds of the day
 	go test -timeout 90m -count=1 -v ./e2e/sim -run 'TestSim$$' -for 1h -keep-on -first $$(date +%Y%m%d)0000

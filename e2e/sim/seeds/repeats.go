@@ -59,10 +59,7 @@ func (s *Search) Agree(t *testing.T, first uint64, seeds int, length, least time
 
 // moment is when two histories part that do.
 func moment(one, other []string) time.Duration {
-	at := 0
-	for at < len(one) && at < len(other) && one[at] == other[at] {
-		at++
-	}
+	at := parting(one, other)
 	line := one[max(0, at-1)]
 	seconds, _, _ := strings.Cut(line, " ")
 	f, _ := strconv.ParseFloat(seconds, 64) // it is ours
@@ -79,10 +76,7 @@ func deeds(history []string) []string {
 
 // apart says where two histories part; empty: nowhere.
 func apart(one, other []string) string {
-	at := 0
-	for at < len(one) && at < len(other) && one[at] == other[at] {
-		at++
-	}
+	at := parting(one, other)
 	if at == len(one) && at == len(other) {
 		return ""
 	}
