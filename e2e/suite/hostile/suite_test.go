@@ -32,8 +32,9 @@ type area struct {
 	name    string
 	least   int // rows; the number only grows
 	rows    func() []attempt
-	apart   bool // it would disturb others: it has a cluster of its own
-	inOrder bool // its rows are made one after the other
+	apart   bool     // it would disturb others: it has a cluster of its own
+	inOrder bool     // its rows are made one after the other
+	flags   []string // of the server, of one that is apart
 }
 
 // areas are those of the suite.
@@ -44,6 +45,10 @@ var areas = []area{
 	{name: "tenants", least: 88, rows: tenancy, apart: true, inOrder: true},
 	{name: "streams", least: 24, rows: streams},
 	{name: "refreshes", least: 14, rows: refreshes, apart: true, inOrder: true},
+	{name: "secrets at rest", least: 9, rows: atRest, apart: true, inOrder: true, flags: []string{"--debug"}},
+	{name: "ports", least: 15, rows: ports},
+	{name: "files of the agent", least: 9, rows: agentFiles},
+	{name: "commands", least: 8, rows: commands},
 	{name: "enrolment", least: 6, rows: enrolment},
 }
 
@@ -55,7 +60,7 @@ func TestHostile(t *testing.T) {
 	known := readOpen(t)
 	for _, a := range areas {
 		if a.apart {
-			t.Run(a.name, func(t *testing.T) { a.run(t, newWorld(t, few), known) })
+			t.Run(a.name, func(t *testing.T) { a.run(t, newWorld(t, few, a.flags...), known) })
 		}
 	}
 	w := newWorld(t, many)

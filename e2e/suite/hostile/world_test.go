@@ -70,8 +70,8 @@ type outstanding struct {
 	token  string
 }
 
-// newWorld brings a cluster up and waits for its machines.
-func newWorld(t *testing.T, tenants population) *world {
+// newWorld brings a cluster up, whose server has some flags, and waits for its machines.
+func newWorld(t *testing.T, tenants population, flags ...string) *world {
 	t.Helper()
 	b := box.New(t)
 	if *programs != "" {
@@ -83,7 +83,7 @@ func newWorld(t *testing.T, tenants population) *world {
 	}
 	w := &world{Box: b, tenants: tenants, nonces: map[string]chan outstanding{}}
 	w.configure(t)
-	w.server = b.Serve("leader")
+	w.server = b.Serve("leader", flags...)
 	b.Await("the server leads", func() error { return b.Leads("leader") })
 	addrs, err := b.Leader()
 	if err != nil {
