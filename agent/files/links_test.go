@@ -35,9 +35,9 @@ func options(dir string) files.Options {
 	return files.Options{Dir: dir, Mode: 0o640, DirMode: 0o750, StoreHash: func(string) error { return nil }}
 }
 
-// TestNoLinkLeadsOutOfTheReceiveDirectory: whoever may write to it puts a link in the place of
+// TestF53_NoLinkLeadsOutOfTheReceiveDirectory: whoever may write to it puts a link in the place of
 // the agent's own directory in it, before the agent starts or while it runs.
-func TestNoLinkLeadsOutOfTheReceiveDirectory(t *testing.T) {
+func TestF53_NoLinkLeadsOutOfTheReceiveDirectory(t *testing.T) {
 	t.Run("before the start", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "recv")
 		other, check := victim(t)
@@ -105,8 +105,8 @@ func TestNoLinkLeadsOutOfTheReceiveDirectory(t *testing.T) {
 	})
 }
 
-// TestDirectoriesThatOthersMayWriteToAreRefused, unless they are configured so.
-func TestDirectoriesThatOthersMayWriteToAreRefused(t *testing.T) {
+// TestF53_DirectoriesThatOthersMayWriteToAreRefused, unless they are configured so.
+func TestF53_DirectoriesThatOthersMayWriteToAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		has, configured fs.FileMode
 		ok              bool

@@ -27,31 +27,31 @@ func agentFiles() (rows []attempt) {
 		prepare       func(g *guest) error // before the agent starts
 		running       func(g *guest) error // once it has its files; nil: nothing
 	}{
-		{"F48", "a link in place of the agent's staging directory, before it starts", func(g *guest) error {
+		{"F53", "a link in place of the agent's staging directory, before it starts", func(g *guest) error {
 			return os.Symlink(g.other, g.path("recv", ".staging"))
 		}, nil},
-		{"F48", "a link in place of the agent's staging directory, while it runs", nil, func(g *guest) error {
+		{"F53", "a link in place of the agent's staging directory, while it runs", nil, func(g *guest) error {
 			staging := g.path("recv", ".staging")
 			return errors.Join(os.RemoveAll(staging), os.Symlink(g.other, staging), os.Remove(g.path("recv", "client.crt")))
 		}},
-		{"F48", "a link in place of a file that is delivered", func(g *guest) error {
+		{"F53", "a link in place of a file that is delivered", func(g *guest) error {
 			return os.Symlink(filepath.Join(g.other, "precious"), g.path("recv", "client.crt"))
 		}, nil},
-		{"F48", "a link in place of a file that was delivered", nil, func(g *guest) error {
+		{"F53", "a link in place of a file that was delivered", nil, func(g *guest) error {
 			path := g.path("recv", "client.crt")
 			return errors.Join(os.Remove(path), os.Symlink(filepath.Join(g.other, "precious"), path))
 		}},
-		{"F48", "a link in place of the list of delivered files", func(g *guest) error {
+		{"F53", "a link in place of the list of delivered files", func(g *guest) error {
 			return os.Symlink(filepath.Join(g.other, "precious"), g.path("recv", ".manifest"))
 		}, nil},
-		{"F48", "a note of a commit that names files outside", func(g *guest) error {
+		{"F53", "a note of a commit that names files outside", func(g *guest) error {
 			note := `{"hash": "sha256:0", "files": {"../../other/precious": {"size": 0}, "/etc/x": {"size": 0}}}`
 			return errors.Join(os.Mkdir(g.path("recv", ".staging"), 0o700), os.WriteFile(g.path("recv", ".staging", ".commit"), []byte(note), 0o600))
 		}, nil},
-		{"F48", "a link in place of a private key", func(g *guest) error {
+		{"F53", "a link in place of a private key", func(g *guest) error {
 			return os.Symlink(filepath.Join(g.other, "precious"), g.path("keys", "client.key"))
 		}, nil},
-		{"F48", "a link in place of the hash of the files", func(g *guest) error {
+		{"F53", "a link in place of the hash of the files", func(g *guest) error {
 			return os.Symlink(filepath.Join(g.other, "precious"), g.path("identity", "config.hash"))
 		}, nil},
 	} {
@@ -76,7 +76,7 @@ func agentFiles() (rows []attempt) {
 			return g.look()
 		}})
 	}
-	return append(rows, attempt{"F48", "a receive directory that everybody may write to", "refused", func(t *testing.T, w *world) string {
+	return append(rows, attempt{"F53", "a receive directory that everybody may write to", "refused", func(t *testing.T, w *world) string {
 		g := w.guest(t)
 		if err := os.Chmod(g.path("recv"), 0o777); err != nil {
 			t.Fatal(err)

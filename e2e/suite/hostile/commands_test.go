@@ -21,7 +21,7 @@ func commands() (rows []attempt) {
 		{"an escape sequence in an unknown name", `{"ser\u001b[2Jver": {}}`},
 		{"an escape sequence in a value", `{"server": {"shard": "\u001b[2J", "cluster_id": "dev", "provider": {"kind": "\u001b]0;x\u0007", "zone": "z"}}}`},
 	} {
-		rows = append(rows, attempt{"S26", r.name + " reaches the terminal", "printable", func(t *testing.T, w *world) string {
+		rows = append(rows, attempt{"F50", r.name + " reaches the terminal", "printable", func(t *testing.T, w *world) string {
 			out := w.Admin("config", "validate", w.write(t, r.text))
 			text := out.Out + out.Err
 			for line := range strings.Lines(text) {

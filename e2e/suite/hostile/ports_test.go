@@ -15,9 +15,9 @@ import (
 	"nstance.dev/server/peers"
 )
 
-// ports are attempts on the ports that speak HTTP: the one of probes, and the one that
+// httpPorts are attempts on the ports that speak HTTP: the one of probes, and the one that
 // servers ask each other on.
-func ports() (rows []attempt) {
+func httpPorts() (rows []attempt) {
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/config", "/../../etc/passwd", "/..%2f..%2fetc/passwd"} {
 		rows = append(rows, attempt{"S14", path + " on the port of probes", "nothing", func(t *testing.T, w *world) string {
 			answer := w.asked(t, w.addrs.Health, nil, "GET", path)

@@ -33,15 +33,15 @@ func refreshes() (rows []attempt) {
 		{"S26", "an address of another box ends every server", isImpossible, map[string]any{"server/bind/agent_addr": "192.0.2.1:8994"}},
 		{"S26", "the agent's program is gone", isImpossible, map[string]any{"server/provider/options/agent": "/gone/nstance-agent"}},
 		{"S26", "a prefix of secrets that leaves the bucket", isInvalid, map[string]any{"server/secrets/prefix": "../x"}},
-		{"S25", "the secrets lie where the configurations are", isInvalid, map[string]any{"server/secrets/prefix": "config/"}},
-		{"S25", "the secrets lie where the records are", isInvalid, map[string]any{"server/secrets/prefix": "instance/"}},
-		{"S25", "the authority's private key is delivered as a file", isInvalid, map[string]any{
+		{"S14", "the secrets lie where the configurations are", isInvalid, map[string]any{"server/secrets/prefix": "config/"}},
+		{"S14", "the secrets lie where the records are", isInvalid, map[string]any{"server/secrets/prefix": "instance/"}},
+		{"S14", "the authority's private key is delivered as a file", isInvalid, map[string]any{
 			"server/allow_any_storage_source": true, "templates/mute/files/stolen": map[string]any{"kind": "storage", "source": "secret/ca.key"},
 		}},
-		{"S25", "the authority's private key is delivered from where files are", isInvalid, map[string]any{
+		{"S14", "the authority's private key is delivered from where files are", isInvalid, map[string]any{
 			"server/secrets/prefix": "files/", "templates/mute/files/stolen": map[string]any{"kind": "storage", "source": "files/ca.key"},
 		}},
-		{"S25", "the authority's private key is delivered as a secret", isInvalid, map[string]any{
+		{"S14", "the authority's private key is delivered as a secret", isInvalid, map[string]any{
 			"templates/mute/files/stolen": map[string]any{"kind": "secret", "source": "ca.key"},
 		}},
 		{"S19", "no JSON", isInvalid, nil},
@@ -109,7 +109,7 @@ func (w *world) restore(t *testing.T, good string) {
 // givenAway is a file whose name a tenant completes. It is delivered to machines, so what it
 // names must be none of the cluster's keys.
 func givenAway() []attempt {
-	return []attempt{{"S25", "a variable turns the name of a file into the authority's key", "not delivered", func(t *testing.T, w *world) string {
+	return []attempt{{"S14", "a variable turns the name of a file into the authority's key", "not delivered", func(t *testing.T, w *world) string {
 		good := w.document(t).text(t)
 		defer w.restore(t, good)
 		d := w.document(t)

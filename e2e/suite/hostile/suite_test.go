@@ -46,7 +46,7 @@ var areas = []area{
 	{name: "streams", least: 24, rows: streams},
 	{name: "refreshes", least: 14, rows: refreshes, apart: true, inOrder: true},
 	{name: "secrets at rest", least: 9, rows: atRest, apart: true, inOrder: true, flags: []string{"--debug"}},
-	{name: "ports", least: 15, rows: ports},
+	{name: "ports", least: 15, rows: httpPorts},
 	{name: "files of the agent", least: 9, rows: agentFiles},
 	{name: "commands", least: 8, rows: commands},
 	{name: "enrolment", least: 6, rows: enrolment},

@@ -146,7 +146,7 @@ func groupKeys() (rows []attempt) {
 		strings.Repeat("m", 300), "mutе", "*", // the last letter of the last but one is Cyrillic
 	} {
 		name := fmt.Sprintf("%.20q as the key of a group", key)
-		rows = append(rows, attempt{"S12", name, "InvalidArgument INVALID_KEY", func(t *testing.T, w *world) string {
+		rows = append(rows, attempt{"F52", name, "InvalidArgument INVALID_KEY", func(t *testing.T, w *world) string {
 			_, err := w.operator(t, attacker).UpsertGroup(call(t), &nstancev1.UpsertGroupRequest{Key: key, Config: plainGroup(0)})
 			return reason(err)
 		}})
@@ -166,7 +166,7 @@ func instanceIDs() (rows []attempt) {
 		"no id": "mute", "a path": "../../mut06h0cd5frxrxk8x98ykgt3bd00", "a NUL": "mut06h0cd5frxrxk8x98ykgt3bd\x000", "capitals": "MUT06H0CD5FRXRXK8X98YKGT3BD00",
 		"another kind": "dev06h0cd5frxrxk8x98ykgt3bd00", "an operator": "opr06h0cd5frxrxk8x98ykgt3bd00", "an old id": "mut068a3cp3thz5z2mv1gejwftabc",
 	} {
-		rows = append(rows, attempt{"S12", name + " as the id of an instance", "InvalidArgument INVALID_ID", func(t *testing.T, w *world) string {
+		rows = append(rows, attempt{"F52", name + " as the id of an instance", "InvalidArgument INVALID_ID", func(t *testing.T, w *world) string {
 			_, err := w.operator(t, attacker).CreateInstance(call(t), &nstancev1.CreateInstanceRequest{InstanceId: &id, Config: &nstancev1.InstanceConfig{Group: "mute"}})
 			return reason(err)
 		}})
