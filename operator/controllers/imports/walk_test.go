@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"nstance.dev/operator/controllers/imports"
 	"nstance.dev/operator/controllers/walktest"
 	"nstance.dev/operator/importing"
+	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards/shardtest"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -351,4 +353,42 @@ func TestO3_ClusterAPIWithoutMachinePools(t *testing.T) {
 		}
 		w.expectComplete(metav1.ConditionFalse, infrav1.ReasonMachinePoolFeatureDisabled)
 	})
+}
+
+// A shard whose stream of groups cannot be had is asked for its groups all the same: one that
+// somebody makes there becomes a pool within a poll.
+func TestO3_AGroupIsFoundByThePollAlone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustPass()
+		w.Told()
+		for _, lack := range []shardtest.Faults{
+			{Lacks: map[string]bool{"WatchGroups": true}},
+			{Refuse: map[string]error{"WatchGroups": shardtest.Refusal(codes.PermissionDenied, "NOT_ADMINISTRATOR", "not for you")}},
+		} {
+			key := fmt.Sprintf("late-%d", len(w.made()))
+			w.Shard("b").Break(lack)
+			w.Shard("b").EndStreams()
+			w.After(50 * time.Second) // ten after a poll
+			w.Shard("b").AddGroup(tenant, shardtest.Group{Key: key, Size: 1})
+			w.After(time.Second)
+			if known := w.knows("b", key); known {
+				t.Fatal("a stream has told of the group")
+			}
+			w.After(35 * time.Second)
+			if known := w.knows("b", key); !known {
+				t.Fatalf("%s is not known after a poll", key)
+			}
+			w.mustPass()
+			pool := &infrav1.NstanceMachinePool{}
+			if !w.Get(key, pool) || !slices.Equal(pool.Spec.Shards, []string{"b"}) {
+				t.Errorf("pool %s: %+v", key, pool.Spec)
+			}
+		}
+	})
+}
+
+// knows is whether it is known that a shard has a group.
+func (w *world) knows(shard, group string) (known bool) {
+	w.Inventory.Read(shard, func(s *inventory.Shard) { known = s.Group(group) != nil })
+	return known
 }
