@@ -50,7 +50,7 @@ func pause(attempts int) time.Duration {
 func (d *step) finish(why string) {
 	s := &d.State
 	ours := s.Phase != None && d.o.Node != nil
-	s.to(api.DrainDone, d.now)
+	d.to(api.DrainDone)
 	if ours {
 		d.do(Mark{}, Tell{
 			Reason: "Drained", Warning: d.Counts.Left > 0,

@@ -145,6 +145,14 @@ func TestStep(t *testing.T) {
 		over    bool
 		why     string
 	}{
+		{
+			"a phase that another version may have written", func(w *world) {
+				w.run(time.Second)
+				w.state.Phase = "Paused"
+			},
+			[]Action{Tell{Reason: "DrainRestarted", Warning: true, Message: `no transition from phase "Paused" to "Evicting"`}}, quick, false,
+			`begins anew: no transition from phase "Paused" to "Evicting"`,
+		},
 		{"the machine is gone", func(w *world) { w.o.Fate = Deleted }, nil, 0, true, "the machine is gone"},
 		{"the machine is being deleted", func(w *world) { w.o.Fate = Deleting }, nil, 0, false, "the machine is being deleted"},
 		{"spared before it began", func(w *world) { w.o.Fate = Spared }, nil, 0, true, "the instance is not condemned any more"},

@@ -36,7 +36,7 @@ func (d *step) drain() {
 	case d.forced():
 		d.force()
 	default:
-		s.to(api.DrainEvicting, d.now)
+		d.to(api.DrainEvicting)
 		d.evict()
 	}
 	changed := s.Phase != before.Phase || s.Reason != before.Reason || !s.Deadline.Equal(before.Deadline)
@@ -54,7 +54,7 @@ func (d *step) cordon() {
 		s.StartedAt = d.now
 	}
 	s.Cordoned = !d.o.Node.Spec.Unschedulable || cordonedByUs(d.o.Node)
-	s.to(api.DrainCordoned, d.now)
+	d.to(api.DrainCordoned)
 	by := "without a deadline"
 	if !s.Deadline.IsZero() {
 		by = "until " + s.Deadline.UTC().Format(time.RFC3339)
@@ -121,7 +121,7 @@ func (d *step) waiting() string {
 // that moves nothing, nothing more can be done.
 func (d *step) force() {
 	if d.State.Phase != api.DrainForcing {
-		d.State.to(api.DrainForcing, d.now)
+		d.to(api.DrainForcing)
 		d.do(Tell{Reason: "DrainForced", Warning: true, Message: d.inTheWay()})
 	}
 	stuck := true
@@ -178,7 +178,7 @@ func (d *step) inTheWay() string {
 
 // detach waits for volumes, and then is done.
 func (d *step) detach() {
-	d.State.to(api.DrainDetaching, d.now)
+	d.to(api.DrainDetaching)
 	until := d.State.Since.Add(volumeWait)
 	if s := d.State; !s.Deadline.IsZero() && s.Deadline.Add(-5*time.Second).Before(until) {
 		until = s.Deadline.Add(-5 * time.Second)

@@ -72,18 +72,19 @@ type Attempt struct {
 	Killed, Ends time.Time
 }
 
-// to moves to a phase.
-func (s *State) to(p Phase, now time.Time) {
+// to moves to a phase; false: no such transition exists, and nothing has changed.
+func (s *State) to(p Phase, now time.Time) bool {
 	if s.Phase == p {
 		if s.Since.IsZero() {
 			s.Since = now
 		}
-		return
+		return true
 	}
 	if !slices.Contains(moves[s.Phase], p) {
-		panic(fmt.Sprintf("drain: no way from %q to %q", s.Phase, p))
+		return false
 	}
 	s.Phase, s.Since = p, now
+	return true
 }
 
 // ForcePoint is when Pods that are left are deleted directly: a fifth of the time before

@@ -47,6 +47,15 @@ type step struct {
 	o    Observation
 	pods sorted
 	now  time.Time
+	// lost says which transition was wanted that does not exist; empty: none.
+	lost string
+}
+
+// to moves the drain to a phase.
+func (d *step) to(p Phase) {
+	if from := d.State.Phase; !d.State.to(p, d.now) {
+		d.lost = fmt.Sprintf("no transition from phase %q to %q", from, p)
+	}
 }
 
 // Step decides what comes next.
@@ -76,6 +85,12 @@ func Step(s State, o Observation, now time.Time) Decision {
 		d.watch()
 	default:
 		d.drain()
+	}
+	if d.lost != "" { // what a phase has done is repeated without harm, and nothing is left out
+		return Decision{
+			State: State{}.clone(), Again: quick, Counts: d.Counts, Why: "begins anew: " + d.lost,
+			Actions: []Action{Tell{Reason: "DrainRestarted", Warning: true, Message: d.lost}},
+		}
 	}
 	return d.Decision
 }

@@ -31,6 +31,7 @@ const (
 	NotFound      Class = "not-found"      // the object is unknown there
 	Exists        Class = "exists"         // the id or nonce is in use
 	NoRoom        Class = "no-room"        // no machine can be had for the group now; nothing was made, try elsewhere or later
+	OverQuota     Class = "over-quota"     // the tenant would have more than its quota there; repeat when that, or what it has, changes
 	Unimplemented Class = "unimplemented"  // the server does not have the method
 	Broken        Class = "broken"         // a fault of the server; repeat with growing pauses
 	Ended         Class = "caller-gave-up" // our own context ended
@@ -92,6 +93,7 @@ var (
 		"ALREADY_REGISTERED":   Exists,
 		"REGISTRATION_REFUSED": Denied,
 		"NO_CAPACITY":          NoRoom,
+		"QUOTA_EXCEEDED":       OverQuota,
 		"ETAG_MISMATCH":        Conflict,
 		"EDIT_LOST":            Conflict,
 	}

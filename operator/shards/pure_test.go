@@ -180,6 +180,7 @@ func TestClassify(t *testing.T) {
 		{status.Error(codes.NotFound, ""), shards.NotFound, ""},
 		{status.Error(codes.AlreadyExists, ""), shards.Exists, ""},
 		{status.Error(codes.ResourceExhausted, ""), shards.Exhausted, ""},
+		{shardtest.Refusal(codes.ResourceExhausted, "QUOTA_EXCEEDED", ""), shards.OverQuota, "QUOTA_EXCEEDED"},
 		{status.Error(codes.Unimplemented, ""), shards.Unimplemented, ""},
 		{status.Error(codes.Internal, ""), shards.Broken, ""},
 		{errors.New("plain"), shards.Broken, ""},

@@ -294,7 +294,7 @@ func (d *decision) refused(about string) (again time.Duration, refused bool) {
 	switch {
 	case t.Failures == 0 || t.Instance != d.o.Machine.Spec.InstanceID:
 		return 0, false
-	case (t.Class == shards.Invalid || t.Class == shards.Exists) && t.About != about:
+	case (t.Class == shards.Invalid || t.Class == shards.Exists || t.Class == shards.OverQuota) && t.About != about:
 		return 0, false
 	}
 	left := t.CreateAt.Add(pauseAfter(t.Class, string(d.o.Machine.UID), t.Failures)).Sub(d.now)
@@ -304,7 +304,7 @@ func (d *decision) refused(about string) (again time.Duration, refused bool) {
 // pauseAfter is how long to wait after so many failures.
 func pauseAfter(class shards.Class, key string, failures int) time.Duration {
 	switch class {
-	case shards.Invalid, shards.Exists:
+	case shards.Invalid, shards.Exists, shards.OverQuota:
 		return backoff.Refused(key, failures)
 	case shards.Unavailable, shards.Broken, shards.Ended:
 		return backoff.Growing(key, failures, time.Second, longestPause)
@@ -327,6 +327,8 @@ func refusal(class shards.Class) string {
 		return api.ReasonShardAuthFailed
 	case shards.TenantUnknown:
 		return api.ReasonTenantUnknown
+	case shards.OverQuota:
+		return api.ReasonQuotaExceeded
 	case shards.NoRoom:
 		return api.ReasonCapacityUnavailable
 	case shards.Unavailable, shards.Broken, shards.Ended, shards.Exhausted:

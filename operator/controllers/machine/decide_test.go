@@ -202,6 +202,8 @@ func TestO12_OnDemandMachine(t *testing.T) {
 		{"the shard does not know the group", onDemand(chosen, refusedWith(shards.NotFound, 1, 0)), seen{nil, backoff.Growing("", 1, firstPause, longestPause), "False/GroupNotFound", "False/GroupNotFound", ""}},
 		{"still not", onDemand(chosen, refusedWith(shards.NotFound, 9, 0)), seen{nil, backoff.Growing("", 9, firstPause, longestPause), "False/GroupNotFound", "False/GroupNotFound", ""}},
 		{"what the shard refuses is not repeated soon", onDemand(chosen, refusedWith(shards.Invalid, 1, 0)), seen{nil, backoff.Refused("", 1), "False/InvalidRequest", "False/InvalidRequest", ""}},
+		{"nor is what is above the tenant's quota", onDemand(chosen, refusedWith(shards.OverQuota, 1, 0)), seen{nil, backoff.Refused("", 1), "False/QuotaExceeded", "False/QuotaExceeded", ""}},
+		{"until the quota may be another one", onDemand(chosen, refusedWith(shards.OverQuota, 1, 0), func(o *Observation) { o.Shards[0].ConfigDigest = "c2" }), seen{[]Action{Create{"e1 c2"}}, 0, provisioning, provisioning, ""}},
 		{"and later it is, for the server may have learnt", onDemand(chosen, refusedWith(shards.Invalid, 1, backoff.RefusedAtMost)), seen{[]Action{Create{"e1 c1"}}, 0, provisioning, provisioning, ""}},
 		{"until the group is another one", onDemand(chosen, refusedWith(shards.Invalid, 1, 0), func(o *Observation) { o.Tried.About = "e0 c1" }), seen{[]Action{Create{"e1 c1"}}, 0, provisioning, provisioning, ""}},
 		{"or the shard's configuration is", onDemand(chosen, refusedWith(shards.Invalid, 1, 0), func(o *Observation) { o.Shards[0].ConfigDigest = "c2" }), seen{[]Action{Create{"e1 c2"}}, 0, provisioning, provisioning, ""}},

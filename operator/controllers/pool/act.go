@@ -31,7 +31,7 @@ func (r *Reconciler) act(ctx context.Context, st *state, p plan) (time.Duration,
 	if st.paused {
 		return 0, nil
 	}
-	again, err := r.makeMachinePool(ctx, *st)
+	again, err := r.makeMachinePool(ctx, st)
 	if err != nil {
 		return 0, err
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/importing"
@@ -54,23 +55,32 @@ func (st state) orphan(now time.Time) (needed bool, replicas int32, wait time.Du
 
 // makeMachinePool makes the MachinePool of a pool that has none, and says when to look
 // again.
-func (r *Reconciler) makeMachinePool(ctx context.Context, st state) (time.Duration, error) {
+func (r *Reconciler) makeMachinePool(ctx context.Context, st *state) (time.Duration, error) {
 	needed, replicas, wait := st.orphan(r.Now())
 	if !needed {
 		return wait, nil
 	}
-	for _, name := range []string{st.pool.Name, names.Taken(st.pool.Name)} {
+	tries := []string{st.pool.Name, names.Taken(st.pool.Name)}
+	for _, name := range tries {
 		err := r.Client.Create(ctx, MachinePool(st.pool, name, r.Cluster, replicas), infra)
 		switch {
 		case err == nil:
 			r.Events.Eventf(st.pool, nil, corev1.EventTypeNormal, "MachinePoolCreated", "Create", "MachinePool %s with %d replicas", name, replicas)
 			return 0, nil
 		case apierrors.IsAlreadyExists(err):
-			continue // somebody else's, or the cache is behind
+			var there clusterv1.MachinePool
+			err := r.Live.Get(ctx, client.ObjectKey{Namespace: st.pool.Namespace, Name: name}, &there)
+			switch {
+			case client.IgnoreNotFound(err) != nil:
+				return 0, fmt.Errorf("look at MachinePool %s: %w", name, err)
+			case err != nil, refers(&there, st.pool): // gone again, or ours: the cache is behind
+				return time.Second, nil
+			}
 		default:
 			return 0, fmt.Errorf("make MachinePool %s: %w", name, err)
 		}
 	}
+	st.nameTaken = tries
 	return machinePoolGrace, nil
 }
 

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -71,7 +72,8 @@ func (r *Reconciler) gone(id string, shards map[string]shard) bool {
 	return len(shards) > 0
 }
 
-// seeMachinePool finds the MachinePool that owns the pool, or that refers to it.
+// seeMachinePool finds the MachinePool of the pool: the one that owns it, else the one of its
+// name, else the oldest of those that refer to it.
 func (r *Reconciler) seeMachinePool(ctx context.Context, reader client.Reader, st *state) error {
 	likely := st.pool.Name
 	for _, ref := range st.pool.OwnerReferences {
@@ -79,23 +81,33 @@ func (r *Reconciler) seeMachinePool(ctx context.Context, reader client.Reader, s
 			likely = ref.Name
 		}
 	}
-	var found clusterv1.MachinePool
-	err := reader.Get(ctx, client.ObjectKey{Namespace: st.pool.Namespace, Name: likely}, &found)
-	if err == nil && refers(&found, st.pool) {
-		st.machinePool = &found
-		return nil
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return err
-	}
 	var list clusterv1.MachinePoolList
-	if err := reader.List(ctx, &list, client.InNamespace(st.pool.Namespace)); err != nil {
+	if err := reader.List(ctx, &list, client.InNamespace(st.pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
+	var claims []*clusterv1.MachinePool
 	for i := range list.Items {
 		if refers(&list.Items[i], st.pool) {
-			st.machinePool = &list.Items[i]
+			claims = append(claims, &list.Items[i])
 		}
+	}
+	if len(claims) == 0 {
+		return nil
+	}
+	rank := func(m *clusterv1.MachinePool) int {
+		if m.Name == likely {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(claims, func(a, b *clusterv1.MachinePool) int { // a cache gives them in any order
+		return cmp.Or(
+			cmp.Compare(rank(a), rank(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name),
+		)
+	})
+	st.machinePool = claims[0].DeepCopy()
+	for _, rival := range claims[1:] {
+		st.rivals = append(st.rivals, rival.Name)
 	}
 	return nil
 }

@@ -22,7 +22,10 @@ import (
 type state struct {
 	pool        *infrav1.NstanceMachinePool
 	machinePool *clusterv1.MachinePool // nil: there is none
-	paused      bool
+	// rivals are other MachinePools that refer to the pool and do not count, nameTaken the
+	// names that a MachinePool would get and that others have.
+	rivals, nameTaken []string
+	paused            bool
 	// others are the other pools that have the group on one of the shards, and had it first.
 	others []string
 	parts  map[string]*infrav1.NstanceShardGroup // by shard

@@ -131,7 +131,16 @@ func (st state) pausedCondition() metav1.Condition {
 }
 
 func (st state) conflict() metav1.Condition {
-	if len(st.others) == 0 {
+	switch {
+	case len(st.nameTaken) > 0:
+		return conditions.True(infrav1.ConditionPoolConflict, infrav1.ReasonMachinePoolNameTaken, fmt.Sprintf(
+			"MachinePools %s belong to other pools, so none can be made for this one; make one whose infrastructureRef is NstanceMachinePool %s, or delete one of them",
+			strings.Join(st.nameTaken, " and "), st.pool.Name))
+	case len(st.rivals) > 0:
+		return conditions.True(infrav1.ConditionPoolConflict, infrav1.ReasonSeveralMachinePools, fmt.Sprintf(
+			"MachinePool %s decides about this pool; %s refer to it too and change nothing: delete them",
+			st.machinePool.Name, strings.Join(st.rivals, ", ")))
+	case len(st.others) == 0:
 		return conditions.False(infrav1.ConditionPoolConflict, infrav1.ReasonNone, "")
 	}
 	return conditions.True(infrav1.ConditionPoolConflict, infrav1.ReasonSharedShard, fmt.Sprintf(

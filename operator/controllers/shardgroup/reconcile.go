@@ -220,7 +220,7 @@ func pauseAfter(class shards.Class, key string, failures int) time.Duration {
 		return backoff.Growing(key, failures, exhaustedPause, longestPause)
 	case shards.OtherManager:
 		return managedPause
-	case shards.Invalid, shards.Precondition, shards.Locked:
+	case shards.Invalid, shards.Precondition, shards.Locked, shards.OverQuota:
 		return backoff.Refused(key, failures)
 	case shards.Unavailable, shards.Broken, shards.Ended, shards.NotFound:
 		return backoff.Growing(key, failures, time.Second, longestPause)

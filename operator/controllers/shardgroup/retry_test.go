@@ -1,6 +1,7 @@
 package shardgroup_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/controllers/shardgroup"
+	"nstance.dev/operator/shards"
 	"nstance.dev/operator/shards/shardtest"
 )
 
@@ -100,6 +103,73 @@ func TestO5_ARefusedGroupIsTriedWhenTheConfigurationChanges(t *testing.T) {
 		}
 		if n := w.a.Count("UpsertGroup"); n != 2 {
 			t.Errorf("%d calls", n)
+		}
+	})
+}
+
+// A size above the tenant's quota is said to be that, and not asked for again and again. A
+// smaller one is sent at once, and the larger one as soon as the quota is raised.
+func TestO5_AGroupAboveTheQuotaOfItsTenant(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustPass()
+		w.a.SetConfigDigest("2 machines")
+		w.After(20 * time.Second)
+		full := shardtest.Refusal(codes.ResourceExhausted, "QUOTA_EXCEEDED", "tenant default would have 3 machines, 2 are allowed")
+		w.a.Break(shardtest.Faults{Refuse: map[string]error{"UpsertGroup": full}})
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 3 })
+		before := w.a.Count("UpsertGroup")
+		w.run(4 * time.Minute)
+		if n := w.a.Count("UpsertGroup") - before; n != 1 {
+			t.Errorf("%d calls in four minutes", n)
+		}
+		conditions := w.object().Status.Conditions
+		for _, kind := range []string{infrav1.ConditionConfigValid, infrav1.ConditionReady} {
+			c := meta.FindStatusCondition(conditions, kind)
+			if c == nil || c.Status != metav1.ConditionFalse || c.Reason != infrav1.ReasonQuotaExceeded || !strings.Contains(c.Message, "2 are allowed") {
+				t.Errorf("%s: %+v", kind, c)
+			}
+		}
+		w.a.Break(shardtest.Faults{})
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 1 })
+		w.run(time.Second)
+		if size := w.a.Group(tenant, "web").GetSize(); size != 1 {
+			t.Errorf("size %d after it was lowered", size)
+		}
+		w.a.Break(shardtest.Faults{Refuse: map[string]error{"UpsertGroup": full}})
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 3 })
+		w.run(2 * time.Second)
+		w.a.Break(shardtest.Faults{})
+		w.a.SetConfigDigest("3 machines")
+		w.run(20 * time.Second)
+		if size := w.a.Group(tenant, "web").GetSize(); size != 3 {
+			t.Errorf("size %d after the quota was raised", size)
+		}
+		if c := meta.FindStatusCondition(w.object().Status.Conditions, infrav1.ConditionConfigValid); c.Status != metav1.ConditionTrue {
+			t.Errorf("afterwards: %+v", c)
+		}
+	})
+}
+
+// A shard leaves the configuration between the look at it and the call: nothing is called, and
+// the object waits.
+func TestO5_AShardThatIsGoneWhenItsGroupIsToEnd(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustPass()
+		w.Delete(name, &infrav1.NstanceShardGroup{})
+		there, looks := w.r.Server, 0
+		w.r.Server = func(shard string) (shardgroup.Server, bool) {
+			if looks++; looks <= 2 { // from the cache, and past it
+				return there(shard)
+			}
+			var none *shards.Shard
+			return none, false
+		}
+		w.mustPass()
+		if looks != 3 {
+			t.Fatalf("looked up %d times", looks)
+		}
+		if w.a.Count("DeleteGroup") != 0 || !w.Get(name, &infrav1.NstanceShardGroup{}) {
+			t.Error("the group was deleted, or the object is gone")
 		}
 	})
 }

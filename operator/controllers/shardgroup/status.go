@@ -210,6 +210,8 @@ func refusal(class shards.Class) string {
 		return infrav1.ReasonRejected
 	case shards.OtherManager:
 		return infrav1.ReasonManagedByOther
+	case shards.OverQuota:
+		return infrav1.ReasonQuotaExceeded
 	default:
 		return ""
 	}
@@ -222,6 +224,8 @@ func (p part) ready(next infrav1.NstanceShardGroupStatus, valid, room metav1.Con
 	switch {
 	case !p.configured, p.shard.State == shards.Unreachable, p.shard.State == shards.Connecting:
 		return conditions.False(ready, infrav1.ReasonUnreachable, "shard "+p.object.Spec.Shard+" does not answer")
+	case valid.Status == metav1.ConditionFalse && valid.Reason == infrav1.ReasonQuotaExceeded:
+		return conditions.False(ready, valid.Reason, valid.Message)
 	case valid.Status == metav1.ConditionFalse:
 		return conditions.False(ready, infrav1.ReasonRejected, valid.Message)
 	case !p.synced.Synced(), next.ObservedGeneration != p.object.Generation:

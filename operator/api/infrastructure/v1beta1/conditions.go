@@ -41,7 +41,8 @@ const (
 	// ConditionNodesJoined of NstanceMachinePool: each running instance has a Node.
 	ConditionNodesJoined = "NodesJoined"
 	// ConditionPoolConflict of NstanceMachinePool is True while another pool has the same
-	// group on one of the shards.
+	// group on one of the shards, several MachinePools refer to it, or none can be made for
+	// it because other pools' have the names.
 	ConditionPoolConflict = "PoolConflict"
 	// ConditionZonalAutoscaling of NstanceMachinePool is False where an autoscaler cannot
 	// tell the zones of the pool apart.
@@ -134,10 +135,16 @@ const (
 	ReasonUnique              = "Unique"
 	ReasonWaitingForNodes     = "WaitingForNodes"
 	ReasonSharedShard         = "SharedShard"
-	ReasonMultiShardPool      = "MultiShardPool"
-	ReasonSingleShardPool     = "SingleShardPool"
-	ReasonCapacityUnknown     = "CapacityUnknown"
-	ReasonDeletingInstances   = "DeletingInstances"
+
+	// ReasonSeveralMachinePools and ReasonMachinePoolNameTaken go with PoolConflict: more
+	// than one MachinePool refers to the pool, or none can be made for it.
+	ReasonSeveralMachinePools  = "SeveralMachinePools"
+	ReasonMachinePoolNameTaken = "MachinePoolNameTaken"
+
+	ReasonMultiShardPool    = "MultiShardPool"
+	ReasonSingleShardPool   = "SingleShardPool"
+	ReasonCapacityUnknown   = "CapacityUnknown"
+	ReasonDeletingInstances = "DeletingInstances"
 )
 
 // Reasons about machines.
