@@ -122,7 +122,8 @@ type Instance struct {
 	// Condemning is the reason of a condemnation that was sent to be recorded, where its
 	// outcome is not known. It may stand, and there is no return from one. Empty: none.
 	Condemning Reason
-	// Writing: that write is under way, and whoever makes it goes on.
+	// Writing: that write is under way, or its record is being taken back, and whoever
+	// does that goes on.
 	Writing bool
 
 	// Notice is the provider's announcement that it takes the VM back.

@@ -276,8 +276,8 @@ func (r *Reign) surplus(it *intent) bool {
 		return false
 	}
 	others := 0
-	for _, in := range r.cache.Fleet(it.group) {
-		if in.State.Live() && !in.OnDemand && in.ID != it.request.InstanceID {
+	for _, in := range r.instances(it.group) {
+		if in.State.Live() && !in.OnDemand && in.Condemning == "" && in.ID != it.request.InstanceID {
 			others++
 		}
 	}
@@ -359,7 +359,9 @@ func (r *Reign) discard(ctx context.Context, it *intent) {
 		}
 		return
 	}
+	r.health.givenUp(id, true)
 	if err := r.records.remove(ctx, id); err != nil {
+		r.health.givenUp(id, false)
 		// The record stays and is found abandoned later: a delete, not a leak.
 		r.stumble(err)
 		r.log.WarnContext(ctx, "record of a refused instance not removed", "instance", id, "error", err)

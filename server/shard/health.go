@@ -46,6 +46,7 @@ type signs struct {
 	absent     *fleet.Absence // nil: no observation
 	waiting    bool           // its create waits to be sent by this leader
 	sent       time.Time      // when this leader last sent its create
+	givenUp    bool           // its record is being taken back: nobody asks for its VM
 	due        time.Time      // the valid entry in the heap
 }
 
@@ -166,6 +167,13 @@ func (h *health) creating(id identity.ID, waiting bool) {
 			s.sent = now
 		}
 	})
+}
+
+// givenUp notes whether the record of an instance is being taken back.
+func (h *health) givenUp(id identity.ID, is bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.of(id).givenUp = is
 }
 
 // asked is when the instance's VM was last asked for; the creation of its record

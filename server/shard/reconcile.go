@@ -75,7 +75,7 @@ func (r *Reign) pending(group fleet.GroupID) int {
 func (r *Reign) view(group fleet.GroupID, now time.Time) fleet.View {
 	v := fleet.View{
 		Group:     r.wanted.group(group),
-		Instances: r.records.condemning(r.health.heardOf(r.cache.Fleet(group))),
+		Instances: r.instances(group),
 		Drains:    r.drains(group.Tenant),
 		Silence:   r.health.silent(),
 	}
@@ -93,6 +93,11 @@ func (r *Reign) view(group fleet.GroupID, now time.Time) fleet.View {
 		v.Deletes, v.DeletesNext = r.deletions.room(r.deletionBound(), now)
 	}
 	return v
+}
+
+// instances are those of a group with everything that decisions look at.
+func (r *Reign) instances(group fleet.GroupID) []fleet.Instance {
+	return r.records.condemning(r.health.heardOf(r.cache.Fleet(group)))
 }
 
 // gate says whether creates of the group may be sent now.

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/objectstore"
@@ -224,6 +226,41 @@ func TestS6_WhatIsBeingCondemnedIsNotLeft(t *testing.T) {
 		w.converged(2)
 		if n := w.cloud.Created(); n != 4 {
 			t.Errorf("%d machines were made, want 4: no other one had to go in place of the one that was named", n)
+		}
+	})
+}
+
+// TestS6_WhatIsGivenUpIsNotLeft: a machine is given up, for the group has become smaller
+// before it was asked for. While its record goes, the size costs no other one in its place.
+func TestS6_WhatIsGivenUpIsNotLeft(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.cloud.SetFaults(drivertest.Always(drivertest.OpCreate, drivertest.Fault{Latency: 4 * time.Second}))
+		w.scale(web, 2)
+		w.settle(time.Second)
+		first, late := map[identity.ID]bool{}, time.Duration(0)
+		for _, rec := range w.records() {
+			first[rec.ID] = true
+		}
+		w.store.SetFaults(func(c memory.Call) memory.Fault {
+			switch _, _, id, err := bucket.ParseInstanceKey(c.Key); {
+			case err != nil || first[id]:
+				return memory.Fault{}
+			case c.Op == memory.OpDelete:
+				return memory.Fault{Latency: 2 * time.Second}
+			default:
+				late += time.Second
+				return memory.Fault{Latency: late} // the plan waits for the slower one
+			}
+		})
+		w.scale(web, 4)
+		w.settle(500 * time.Millisecond)
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		w.store.SetFaults(nil)
+		w.settle(time.Minute)
+		w.converged(2)
+		if !slices.ContainsFunc(w.members(web), func(in cache.Instance) bool { return first[in.ID] }) {
+			t.Error("both of the first machines went, and one of the others had been given up")
 		}
 	})
 }
