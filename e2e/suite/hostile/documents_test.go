@@ -36,7 +36,20 @@ func documents() (rows []attempt) {
 			return plain(out)
 		}})
 	}
-	return rows
+	return append(rows, attempt{"S26", "four thousand files of a template, more than an agent takes", "refused", func(t *testing.T, w *world) string {
+		d := w.document(t)
+		for i := range 4000 {
+			d.set(fmt.Sprintf("templates/mute/files/file-%d", i), map[string]any{"kind": "string", "template": "x"})
+		}
+		out, err := validate(t, call(t), d.text(t))
+		switch {
+		case err != nil:
+			return err.Error()
+		case strings.Contains(out, "files"):
+			return "refused"
+		}
+		return out
+	}})
 }
 
 // answersWithin is far more than any document takes whose work grows with its size, and far

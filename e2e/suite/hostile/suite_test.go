@@ -41,7 +41,7 @@ type area struct {
 var areas = []area{
 	{name: "nonces", least: 370, rows: nonces},
 	{name: "theft", least: 4, rows: theft},
-	{name: "documents", least: 37, rows: documents},
+	{name: "documents", least: 38, rows: documents},
 	{name: "certificates", least: 230, rows: certificates},
 	{name: "tenants", least: 88, rows: tenancy, apart: true, inOrder: true},
 	{name: "streams", least: 24, rows: streams},
