@@ -25,7 +25,7 @@ const plays = 4
 // Record plays a plan twice and keeps how both runs begin.
 func (b Behaviour) Record(t *testing.T, s *Search, name string, p sim.Plan) {
 	t.Helper()
-	one, other := deeds(s.Play(t, p).History), deeds(s.Play(t, p).History)
+	one, other := s.behave(t, p), s.behave(t, p)
 	at := parting(one, other)
 	t.Logf("%s: %d of %d events", name, at, len(one))
 	text := strings.Join(one[:at], "\n") + "\n"
@@ -47,7 +47,7 @@ func (b Behaviour) Compare(t *testing.T, s *Search, name string, p sim.Plan) {
 	recorded := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	best, diff := -1, ""
 	for range plays {
-		now := deeds(s.Play(t, p).History)
+		now := s.behave(t, p)
 		at := parting(recorded, now)
 		if at == len(recorded) {
 			return
@@ -57,6 +57,16 @@ func (b Behaviour) Compare(t *testing.T, s *Search, name string, p sim.Plan) {
 		}
 	}
 	t.Errorf("%s: it was recorded otherwise: %s", name, diff)
+}
+
+// behave plays a plan and returns what happened, an event on a line.
+func (s *Search) behave(t *testing.T, p sim.Plan) []string {
+	t.Helper()
+	events := deeds(s.Play(t, p).History)
+	for i, event := range events {
+		events[i] = strings.ReplaceAll(event, "\n", "; ")
+	}
+	return events
 }
 
 func (b Behaviour) path(name string) string {
