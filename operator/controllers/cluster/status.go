@@ -174,7 +174,7 @@ func (v view) degraded() metav1.Condition {
 		}
 	}
 	if len(lacking) == 0 {
-		return conditions.False(infrav1.ConditionFeatureDegraded, infrav1.ReasonNone, "")
+		return conditions.False(infrav1.ConditionFeatureDegraded, infrav1.ReasonNotDegraded, "")
 	}
 	return conditions.True(infrav1.ConditionFeatureDegraded, infrav1.ReasonFeatureMissing, strings.Join(lacking, "; "))
 }

@@ -51,7 +51,7 @@ func TestClusterStatus(t *testing.T) {
 	fine := func(changes map[string]string) map[string]string {
 		all := map[string]string{
 			"shards": "2/2", "Ready": "True Provisioned", "Paused": "False NotPaused",
-			"ShardsReachable": "True Reachable: all 2 shards answer", "FeatureDegraded": "False None", "TenantAwake": "True TenantAwake",
+			"ShardsReachable": "True Reachable: all 2 shards answer", "FeatureDegraded": "False NotDegraded", "TenantAwake": "True TenantAwake",
 		}
 		for key, value := range changes {
 			all[key] = value

@@ -125,7 +125,7 @@ func complete(in importing.Input, failure error) metav1.Condition {
 	gate := importing.OpenGate(in.Shards)
 	switch {
 	case !in.Settings.Enabled:
-		return conditions.True(done, infrav1.ReasonNone, "nothing is imported: the configuration says so")
+		return conditions.True(done, infrav1.ReasonImportDisabled, "nothing is imported: the configuration says so")
 	case !gate.Open:
 		return conditions.False(done, infrav1.ReasonWaitingForShards, gate.Reason)
 	case errors.Is(failure, errFeature):

@@ -111,6 +111,7 @@ func Decide(o Observation, now time.Time) Decision {
 		return d.end()
 	}
 	d.set(conditions.False(api.ConditionPaused, api.ReasonNotPaused, ""))
+	d.deleting()
 	d.follow()
 	switch m := o.Machine; {
 	case !m.DeletionTimestamp.IsZero():
@@ -123,6 +124,17 @@ func Decide(o Observation, now time.Time) Decision {
 		d.provide()
 	}
 	return d.end()
+}
+
+// deleting says whether the machine is being deleted; what its end waits for, if anything,
+// replaces that.
+func (d *decision) deleting() {
+	switch {
+	case d.o.Machine.DeletionTimestamp.IsZero():
+		d.set(conditions.False(api.ConditionDeleting, api.ReasonNotDeleting, ""))
+	case !meta.IsStatusConditionTrue(d.Status.Conditions, api.ConditionDeleting):
+		d.set(conditions.True(api.ConditionDeleting, api.ReasonDeleting, ""))
+	}
 }
 
 func (d *decision) do(actions ...Action) { d.Actions = append(d.Actions, actions...) }

@@ -79,7 +79,7 @@ type seen struct {
 func look(d Decision) seen {
 	show := func(kind string) string {
 		c := meta.FindStatusCondition(d.Status.Conditions, kind)
-		if c == nil {
+		if c == nil || c.Reason == api.ReasonNotDeleting {
 			return ""
 		}
 		return string(c.Status) + "/" + c.Reason

@@ -98,6 +98,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if again && (d.Again == 0 || d.Again > AtOnce) {
 			d.Again = AtOnce
 		}
+		if _, released := action.(RemoveFinalizer); released {
+			return ctrl.Result{RequeueAfter: d.Again}, nil // nobody reads the status of what is gone
+		}
 	}
 	if differs(o.Machine.Status, d.Status) {
 		status := &api.NstanceMachine{ObjectMeta: o.Machine.ObjectMeta, Status: d.Status}

@@ -132,7 +132,7 @@ func (st state) ignored() metav1.Condition {
 		}
 	}
 	if len(found) == 0 {
-		return conditions.False(infrav1.ConditionSpecIgnored, infrav1.ReasonNone, "")
+		return conditions.False(infrav1.ConditionSpecIgnored, infrav1.ReasonNotIgnored, "")
 	}
 	return conditions.True(infrav1.ConditionSpecIgnored, infrav1.ReasonStaticGroup, strings.Join(found, ", ")+
 		" ignored: the group is static, and the server's configuration says something else; remove the fields, or change that configuration")

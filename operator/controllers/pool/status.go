@@ -109,18 +109,18 @@ func (st state) same(of func(*infrav1.GroupConfig) string) string {
 
 func (st state) conditions(p plan, next infrav1.NstanceMachinePoolStatus, twins []string) []metav1.Condition {
 	parts := st.partsReady()
-	all := []metav1.Condition{
-		st.pausedCondition(), st.conflict(), parts, st.shardsReachable(), st.scaling(p), st.rebalancing(p), st.room(),
-		unique(twins), st.zonal(), st.capacityKnown(next), st.degraded(), st.ignored(), st.ready(next, parts),
+	return []metav1.Condition{
+		st.pausedCondition(), st.conflict(), parts, st.shardsReachable(), st.scaling(p), st.scalingUp(), st.scalingDown(), st.rebalancing(p), st.room(),
+		unique(twins), st.zonal(), st.capacityKnown(next), st.degraded(), st.ignored(), st.nodesJoined(), st.deleting(), st.ready(next, parts),
 	}
-	if st.asMachines {
-		all = append(all, st.nodesJoined())
+}
+
+func (st state) deleting() metav1.Condition {
+	if st.pool.DeletionTimestamp.IsZero() {
+		return conditions.False(infrav1.ConditionDeleting, infrav1.ReasonNotDeleting, "")
 	}
-	if !st.pool.DeletionTimestamp.IsZero() {
-		all = append(all, conditions.True(infrav1.ConditionDeleting, infrav1.ReasonDeletingInstances,
-			fmt.Sprintf("%d parts and %d machines are left", len(st.parts), len(st.mirrors))))
-	}
-	return all
+	return conditions.True(infrav1.ConditionDeleting, infrav1.ReasonDeletingInstances,
+		fmt.Sprintf("%d parts and %d machines are left", len(st.parts), len(st.mirrors)))
 }
 
 func (st state) pausedCondition() metav1.Condition {
@@ -141,7 +141,7 @@ func (st state) conflict() metav1.Condition {
 			"MachinePool %s decides about this pool; %s refer to it too and change nothing: delete them",
 			st.machinePool.Name, strings.Join(st.rivals, ", ")))
 	case len(st.others) == 0:
-		return conditions.False(infrav1.ConditionPoolConflict, infrav1.ReasonNone, "")
+		return conditions.False(infrav1.ConditionPoolConflict, infrav1.ReasonNoConflict, "")
 	}
 	return conditions.True(infrav1.ConditionPoolConflict, infrav1.ReasonSharedShard, fmt.Sprintf(
 		"group %s belongs to %s already on a shard of this pool; nothing is done here until one of them gives the shard up",
@@ -200,10 +200,7 @@ func (st state) scaling(p plan) metav1.Condition {
 	if st.machinePool == nil || st.machinePool.Spec.Replicas == nil {
 		return conditions.Unknown(scaling, infrav1.ReasonWaitingForOwner, "no MachinePool says how large the pool is to be")
 	}
-	running, want := int32(0), *st.machinePool.Spec.Replicas
-	for _, part := range st.parts {
-		running += part.Status.Replicas
-	}
+	running, want := st.running(), *st.machinePool.Spec.Replicas
 	switch leaving := st.retiring(); {
 	case p.sizes.Blocked > 0:
 		return conditions.True(scaling, infrav1.ReasonShrinkBlocked, p.sizes.Reason)
@@ -212,7 +209,43 @@ func (st state) scaling(p plan) metav1.Condition {
 	case running != want:
 		return conditions.True(scaling, infrav1.ReasonScaling, fmt.Sprintf("%d of %d run", running, want))
 	}
-	return conditions.False(scaling, infrav1.ReasonNone, "")
+	return conditions.False(scaling, infrav1.ReasonNotScaling, "")
+}
+
+// running is how many instances run on all shards.
+func (st state) running() (n int32) {
+	for _, part := range st.parts {
+		n += part.Status.Replicas
+	}
+	return n
+}
+
+// scalingUp is true as long as fewer instances run than are wanted.
+func (st state) scalingUp() metav1.Condition {
+	const up = infrav1.ConditionScalingUp
+	if st.machinePool == nil || st.machinePool.Spec.Replicas == nil {
+		return conditions.Unknown(up, infrav1.ReasonWaitingForOwner, "no MachinePool says how large the pool is to be")
+	}
+	if running, want := st.running(), *st.machinePool.Spec.Replicas; running < want {
+		return conditions.True(up, infrav1.ReasonScalingUp, fmt.Sprintf("scaling up from %d to %d replicas", running, want))
+	}
+	return conditions.False(up, infrav1.ReasonNotScalingUp, "")
+}
+
+// scalingDown is true as long as more instances run than are wanted, or some that are to go
+// have not gone.
+func (st state) scalingDown() metav1.Condition {
+	const down = infrav1.ConditionScalingDown
+	if st.machinePool == nil || st.machinePool.Spec.Replicas == nil {
+		return conditions.Unknown(down, infrav1.ReasonWaitingForOwner, "no MachinePool says how large the pool is to be")
+	}
+	switch running, want, leaving := st.running(), *st.machinePool.Spec.Replicas, st.retiring(); {
+	case running > want:
+		return conditions.True(down, infrav1.ReasonScalingDown, fmt.Sprintf("scaling down from %d to %d replicas", running, want))
+	case leaving != "":
+		return conditions.True(down, infrav1.ReasonScalingDown, leaving)
+	}
+	return conditions.False(down, infrav1.ReasonNotScalingDown, "")
 }
 
 func (st state) rebalancing(p plan) metav1.Condition {
@@ -255,7 +288,7 @@ func (st state) zonal() metav1.Condition {
 		return conditions.True(zonal, infrav1.ReasonSingleShardPool, "")
 	}
 	if !st.autoscaled() {
-		return conditions.True(zonal, infrav1.ReasonNone, "")
+		return conditions.True(zonal, infrav1.ReasonNotAutoscaled, "")
 	}
 	return conditions.False(zonal, infrav1.ReasonMultiShardPool,
 		"the autoscaler takes all shards of this pool for one zone; for Pods that need a zone, such as those with volumes, make one pool for each shard")
@@ -276,7 +309,7 @@ func (st state) autoscaled() bool {
 func (st state) capacityKnown(next infrav1.NstanceMachinePoolStatus) metav1.Condition {
 	const known = infrav1.ConditionCapacityKnown
 	if !st.autoscaled() {
-		return conditions.True(known, infrav1.ReasonNone, "")
+		return conditions.True(known, infrav1.ReasonNotAutoscaled, "")
 	}
 	missing := capacity.Missing(next.Capacity, st.machinePool.Annotations)
 	if len(missing) == 0 {
@@ -289,7 +322,7 @@ func (st state) capacityKnown(next infrav1.NstanceMachinePoolStatus) metav1.Cond
 
 func (st state) degraded() metav1.Condition {
 	if st.asMachines {
-		return conditions.False(infrav1.ConditionFeatureDegraded, infrav1.ReasonNone, "")
+		return conditions.False(infrav1.ConditionFeatureDegraded, infrav1.ReasonNotDegraded, "")
 	}
 	return conditions.True(infrav1.ConditionFeatureDegraded, infrav1.ReasonFeatureMissing,
 		"instances are not shown as Machines: when the pool shrinks the servers choose which instance goes, also if an autoscaler emptied another one")
@@ -297,6 +330,9 @@ func (st state) degraded() metav1.Condition {
 
 // nodesJoined is whether each running instance has become a Node.
 func (st state) nodesJoined() metav1.Condition {
+	if !st.asMachines {
+		return conditions.Unknown(infrav1.ConditionNodesJoined, infrav1.ReasonFeatureMissing, "instances are not shown as Machines, which would know their Nodes")
+	}
 	missing := 0
 	for name, s := range st.shards {
 		for _, in := range s.instances {

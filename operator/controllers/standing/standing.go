@@ -60,25 +60,18 @@ func Conditions(v View, now time.Time) []metav1.Condition {
 	if v.Unregistered != nil {
 		registered = conditions.False(infrav1.ConditionOperatorRegistered, v.Unregistered.Reason, v.Unregistered.Message)
 	} else if !now.Before(v.CertificateUntil) {
-		registered = conditions.False(infrav1.ConditionOperatorRegistered, reasonExpired,
+		registered = conditions.False(infrav1.ConditionOperatorRegistered, infrav1.ReasonCertificateExpired,
 			fmt.Sprintf("the certificate ended at %s; put a new nonce into secret %s", until, v.Nonce))
 	}
 	reachable := conditions.True(infrav1.ConditionWorkloadReachable, infrav1.ReasonReachable, "the API server answers")
 	switch {
 	case v.Kubeconfig != "":
-		reachable = conditions.False(infrav1.ConditionWorkloadReachable, reasonKubeconfig, v.Kubeconfig)
+		reachable = conditions.False(infrav1.ConditionWorkloadReachable, infrav1.ReasonKubeconfigMissing, v.Kubeconfig)
 	case v.Workload != nil:
-		reachable = conditions.False(infrav1.ConditionWorkloadReachable, reasonUnreachable, v.Workload.Error())
+		reachable = conditions.False(infrav1.ConditionWorkloadReachable, infrav1.ReasonUnreachable, v.Workload.Error())
 	}
 	return []metav1.Condition{registered, reachable}
 }
-
-// Reasons of these conditions.
-const (
-	reasonExpired     = "CertificateExpired"
-	reasonKubeconfig  = "KubeconfigMissing"
-	reasonUnreachable = "Unreachable"
-)
 
 // Reconciler writes the conditions of one NstanceCluster. All fields are required.
 type Reconciler struct {

@@ -6,9 +6,12 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
@@ -39,6 +42,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub, o cont
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("templates").
 		For(&api.NstanceMachineTemplate{}).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(pause.ClusterChanged())).
 		WatchesRawSource(news.Source(waking.Later, r.concerned)).
 		WithOptions(o).
 		Complete(replan.Reconciler(r))
@@ -50,10 +54,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, request.NamespacedName, &t); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if paused, err := pause.Of(ctx, r.Client, &t); err != nil || paused || !t.DeletionTimestamp.IsZero() {
+	paused, err := pause.Of(ctx, r.Client, &t)
+	if err != nil || !t.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, err
 	}
-	next := Status(&t, r.hear(t.Spec.Template.Spec.GroupRef.Name), r.MemoryShare, r.Now())
+	next := pausedStatus(&t, r.Now())
+	if !paused {
+		next = Status(&t, r.hear(t.Spec.Template.Spec.GroupRef.Name), r.MemoryShare, r.Now())
+	}
 	if equality.Semantic.DeepEqual(t.Status, next) {
 		return ctrl.Result{}, nil
 	}
@@ -62,6 +70,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("write the status of NstanceMachineTemplate %s: %w", t.Name, err)
 	}
 	return ctrl.Result{}, nil
+}
+
+// ofCluster returns the templates of a Cluster that changed: it may have been paused.
+func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
+	var list api.NstanceMachineTemplateList
+	err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.InNamespace(cluster.GetNamespace()),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()})
+	if err != nil {
+		return nil // the cache ends with the process
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
 }
 
 // hear takes together what the shards say of a group.

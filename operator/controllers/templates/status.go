@@ -43,12 +43,22 @@ func Status(t *api.NstanceMachineTemplate, shards []Shard, memoryShare float64, 
 	}
 	next := api.NstanceMachineTemplateStatus{
 		Capacity: t.Status.Capacity, NodeInfo: t.Status.NodeInfo, ObservedGeneration: t.Generation,
-		Conditions: conditions.Next(t.Status.Conditions, []metav1.Condition{groupKnown(settings, shards)}, t.Generation, now),
+		Conditions: conditions.Next(t.Status.Conditions, []metav1.Condition{
+			groupKnown(settings, shards), conditions.False(api.ConditionPaused, api.ReasonNotPaused, ""),
+		}, t.Generation, now),
 	}
 	if known || next.Capacity == nil {
 		offer := capacity.Of(offered)
 		next.Capacity, next.NodeInfo = offer.Capacity, offer.NodeInfo
 	}
+	return next
+}
+
+// pausedStatus is the status as it stands, with nothing new but that the template is paused.
+func pausedStatus(t *api.NstanceMachineTemplate, now time.Time) api.NstanceMachineTemplateStatus {
+	next := *t.Status.DeepCopy()
+	next.Conditions = conditions.With(next.Conditions,
+		conditions.True(api.ConditionPaused, api.ReasonPaused, "the cluster or this template is paused"), t.Generation, now)
 	return next
 }
 

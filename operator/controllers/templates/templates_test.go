@@ -128,8 +128,19 @@ func TestO17_ATemplateFollowsItsGroup(t *testing.T) {
 		object := &api.NstanceMachineTemplate{}
 		w.Change("web", object, func() { object.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""} })
 		w.Shard("a").SetStatic(walktest.Tenant, "web", true)
-		if diff := cmp.Diff(first, status()); diff != "" {
-			t.Error("paused:", diff)
+		paused := status()
+		if c := meta.FindStatusCondition(paused.Conditions, api.ConditionPaused); c == nil || c.Status != metav1.ConditionTrue || c.Reason != api.ReasonPaused {
+			t.Errorf("paused: %+v", c)
+		}
+		for _, s := range []*api.NstanceMachineTemplateStatus{&first, &paused} {
+			meta.RemoveStatusCondition(&s.Conditions, api.ConditionPaused)
+		}
+		if diff := cmp.Diff(first, paused); diff != "" {
+			t.Error("paused, more than that is written:", diff)
+		}
+		w.Change("web", object, func() { object.Annotations = nil })
+		if c := meta.FindStatusCondition(status().Conditions, api.ConditionPaused); c == nil || c.Status != metav1.ConditionFalse || c.Reason != api.ReasonNotPaused {
+			t.Errorf("afterwards: %+v", c)
 		}
 	})
 }

@@ -29,7 +29,11 @@ const (
 	// ConditionShardGroupsReady of NstanceMachinePool: each of its NstanceShardGroups is ready.
 	ConditionShardGroupsReady = "ShardGroupsReady"
 	// ConditionScaling of NstanceMachinePool is True until size and instances agree.
-	ConditionScaling = "Scaling"
+	// ConditionScalingUp and ConditionScalingDown, which Cluster API has too, say in which
+	// direction; they replace it.
+	ConditionScaling     = "Scaling"
+	ConditionScalingUp   = "ScalingUp"
+	ConditionScalingDown = "ScalingDown"
 	// ConditionRebalancing of NstanceMachinePool is True while an instance moves between shards.
 	ConditionRebalancing = "Rebalancing"
 	// ConditionCapacityAvailable of NstanceMachinePool and NstanceShardGroup: the provider
@@ -50,7 +54,8 @@ const (
 	// ConditionCapacityKnown of NstanceMachinePool is False where an autoscaler is to scale the
 	// pool and cannot learn what cpu and memory its machines have.
 	ConditionCapacityKnown = "CapacityKnown"
-	// ConditionDeleting is True while the end of an object waits for something.
+	// ConditionDeleting of NstanceMachinePool and NstanceMachine is True while the object is
+	// being deleted; it says what its end waits for.
 	ConditionDeleting = "Deleting"
 
 	// ConditionShardReachable of NstanceShardGroup: its shard answers.
@@ -88,7 +93,7 @@ const (
 	ReasonAvailable   = "Available"
 	ReasonRegistered  = "Registered"
 	ReasonComplete    = "Complete"
-	ReasonNone        = "None"
+	ReasonNotDeleting = "NotDeleting"
 	ReasonUnknown     = "Unknown"
 )
 
@@ -111,6 +116,7 @@ const (
 // Reasons about the operator itself and about its clusters.
 const (
 	ReasonCertificateMissing         = "CertificateMissing"
+	ReasonCertificateExpired         = "CertificateExpired"
 	ReasonCertificateExpiring        = "CertificateExpiring"
 	ReasonKubeconfigMissing          = "KubeconfigMissing"
 	ReasonMachinePoolFeatureDisabled = "MachinePoolFeatureDisabled"
@@ -120,6 +126,16 @@ const (
 // Reasons about pools and their parts.
 const (
 	ReasonScaling             = "Scaling"
+	ReasonNotScaling          = "NotScaling"
+	ReasonScalingUp           = "ScalingUp"
+	ReasonNotScalingUp        = "NotScalingUp"
+	ReasonScalingDown         = "ScalingDown"
+	ReasonNotScalingDown      = "NotScalingDown"
+	ReasonNoConflict          = "NoConflict"
+	ReasonNotDegraded         = "NotDegraded"
+	ReasonNotIgnored          = "NotIgnored"
+	ReasonNotAutoscaled       = "NotAutoscaled"
+	ReasonImportDisabled      = "ImportDisabled"
 	ReasonShrinkBlocked       = "ShrinkBlocked"
 	ReasonUnreachable         = "Unreachable"
 	ReasonRejected            = "Rejected"

@@ -222,9 +222,10 @@ type NstanceMachinePoolStatus struct {
 	// +optional
 	ObservedOwnerGeneration int64 `json:"observedOwnerGeneration,omitempty"`
 
-	// conditions: Ready, Paused, ShardGroupsReady, ShardsReachable, Scaling, Rebalancing,
-	// CapacityAvailable, ProviderIDsUnique, NodesJoined, PoolConflict, ZonalAutoscaling,
-	// CapacityKnown, FeatureDegraded, Deleting.
+	// conditions: Ready, Paused, ShardGroupsReady, ShardsReachable, ScalingUp, ScalingDown,
+	// Rebalancing, CapacityAvailable, ProviderIDsUnique, NodesJoined, PoolConflict,
+	// ZonalAutoscaling, CapacityKnown, FeatureDegraded, SpecIgnored, Deleting; and Scaling,
+	// which is True where ScalingUp or ScalingDown is and will be left out in a later version.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
