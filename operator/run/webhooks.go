@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/settings"
 	"nstance.dev/operator/webhooks"
 )
@@ -23,7 +22,7 @@ func (p *process) addWebhooks() error {
 	}
 	errs := []error{
 		ctrl.NewWebhookManagedBy(p.mgr, &infrav1.NstanceMachinePool{}).
-			WithValidator(webhooks.PoolValidator{Reader: p.mgr.GetClient(), Known: p.knownToWebhooks}).
+			WithValidator(webhooks.PoolValidator{Reader: p.mgr.GetClient()}).
 			Complete(),
 	}
 	if p.settings.OnDemand == settings.OnDemandGated {
@@ -47,26 +46,4 @@ func alone(ctx context.Context, s settings.Settings, live client.Reader) error {
 		return fmt.Errorf("look for other operators: %w", err)
 	}
 	return webhooks.Rival(all.Items, s.WebhookConfiguration)
-}
-
-// knownToWebhooks is what is known of the shards, nothing on a replica that does not lead.
-func (p *process) knownToWebhooks() webhooks.Known {
-	if !p.known.Load() {
-		return webhooks.Known{}
-	}
-	known := webhooks.Known{Shards: map[string]webhooks.Shard{}}
-	for _, name := range p.config().Names() {
-		shard := webhooks.Shard{Groups: map[string]webhooks.Group{}}
-		p.intake.Inventory().Read(name, func(s *inventory.Shard) {
-			shard.Synced = s.State().GroupsSynced
-			for _, g := range s.Groups() {
-				shard.Groups[g.GetKey()] = webhooks.Group{
-					InstanceTypes: g.GetAllowedInstanceTypes(), Static: g.GetIsStatic(),
-					Template: g.GetTemplate(), Subnets: g.GetSubnetPool(), LoadBalancers: g.GetLoadBalancers(),
-				}
-			}
-		})
-		known.Shards[name] = shard
-	}
-	return known
 }

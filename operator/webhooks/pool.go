@@ -14,32 +14,6 @@ import (
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
-// Known is what the operator knows of the shards at the moment of a request. Zero:
-// nothing, as on a replica that does not lead; then nothing is warned of.
-type Known struct {
-	// Shards are those of the configuration, by name. Nil: not known.
-	Shards map[string]Shard
-}
-
-// Shard is what one shard has.
-type Shard struct {
-	// Synced is whether Groups is all that the shard has.
-	Synced bool
-	// Groups are the tenant's groups on the shard, by key.
-	Groups map[string]Group
-}
-
-// Group is a group on a shard.
-type Group struct {
-	// InstanceTypes are those that it may have; empty: any, or not reported.
-	InstanceTypes []string
-	// Static: the server's configuration has the group. Template, Subnets and LoadBalancers
-	// are those that it uses.
-	Static            bool
-	Template, Subnets string
-	LoadBalancers     []string
-}
-
 // CheckPool says what is wrong with a pool that is to be stored, and what is odd. old is
 // the pool as it is, nil for a new one; others are the pools of the namespace, in which
 // the pool itself is passed over.
@@ -136,10 +110,8 @@ func oddType(instanceType, shard string, group Group) string {
 
 // PoolValidator answers the API server's questions about pools.
 type PoolValidator struct {
-	// Reader finds the other pools.
+	// Reader finds the other pools, and what is known of the shards.
 	Reader client.Reader
-	// Known says what is known of the shards; called with every request, also at once.
-	Known func() Known
 }
 
 var _ admission.Validator[*infrav1.NstanceMachinePool] = PoolValidator{}
@@ -162,9 +134,13 @@ func (v PoolValidator) ValidateDelete(context.Context, *infrav1.NstanceMachinePo
 func (v PoolValidator) validate(ctx context.Context, pool, old *infrav1.NstanceMachinePool) (admission.Warnings, error) {
 	var others infrav1.NstanceMachinePoolList
 	listErr := v.Reader.List(ctx, &others, client.InNamespace(pool.Namespace))
-	warnings, errs := CheckPool(pool, old, others.Items, v.Known())
+	known, knowErr := v.known(ctx, pool.Namespace)
+	warnings, errs := CheckPool(pool, old, others.Items, known)
 	if listErr != nil { // trouble of ours is no reason to refuse: the controller looks again
 		warnings = append(warnings, fmt.Sprintf("other pools were not looked at: %v", listErr))
+	}
+	if knowErr != nil {
+		warnings = append(warnings, fmt.Sprintf("what the shards have was not looked at: %v", knowErr))
 	}
 	if len(errs) > 0 {
 		kind := infrav1.GroupVersion.WithKind(infrav1.KindMachinePool).GroupKind()

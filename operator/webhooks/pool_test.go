@@ -134,8 +134,61 @@ type lister struct {
 }
 
 func (l lister) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	list.(*infrav1.NstanceMachinePoolList).Items = l.pools
+	switch list := list.(type) {
+	case *infrav1.NstanceMachinePoolList:
+		list.Items = l.pools
+	case *infrav1.NstanceClusterList:
+		list.Items = []infrav1.NstanceCluster{cluster()}
+	case *infrav1.NstanceShardGroupList:
+		list.Items = parts()
+	}
 	return l.err
+}
+
+// cluster and parts are what the objects of a namespace say of two shards that both have
+// groups old and static.
+func cluster() infrav1.NstanceCluster {
+	return infrav1.NstanceCluster{Status: infrav1.NstanceClusterStatus{Shards: []infrav1.ClusterShard{
+		{Name: "a", State: infrav1.ShardReady, Groups: 2}, {Name: "b", State: infrav1.ShardReady, Groups: 2},
+	}}}
+}
+
+func parts() (all []infrav1.NstanceShardGroup) {
+	for _, shard := range []string{"a", "b"} {
+		all = append(all,
+			infrav1.NstanceShardGroup{
+				Spec:   infrav1.NstanceShardGroupSpec{Group: "old", Shard: shard},
+				Status: infrav1.NstanceShardGroupStatus{Config: &infrav1.GroupConfig{InstanceTypes: []string{"m", "l"}}},
+			},
+			infrav1.NstanceShardGroup{
+				Spec:   infrav1.NstanceShardGroupSpec{Group: "static", Shard: shard},
+				Status: infrav1.NstanceShardGroupStatus{IsStatic: true, Config: &infrav1.GroupConfig{Template: "theirs"}},
+			},
+			infrav1.NstanceShardGroup{Spec: infrav1.NstanceShardGroupSpec{Group: "new", Shard: shard}}, // its shard has not answered
+		)
+	}
+	return all
+}
+
+// A replica that is connected to no shard knows of them what the objects say.
+func TestO15_WhatObjectsSayOfShards(t *testing.T) {
+	one := cluster()
+	if diff := cmp.Diff(known(), webhooks.KnownOf(&one, parts())); diff != "" {
+		t.Error(diff)
+	}
+	one.Status.Shards[1].Groups = 3 // one of them has no pool
+	half := known()
+	half.Shards["b"] = webhooks.Shard{Groups: half.Shards["b"].Groups}
+	if diff := cmp.Diff(half, webhooks.KnownOf(&one, parts())); diff != "" {
+		t.Errorf("a group without a pool: %s", diff)
+	}
+	one.Status.Shards[1].Groups, one.Status.Shards[1].State = 2, infrav1.ShardUnreachable
+	if diff := cmp.Diff(half, webhooks.KnownOf(&one, parts())); diff != "" {
+		t.Errorf("a shard that does not answer: %s", diff)
+	}
+	if got := webhooks.KnownOf(&infrav1.NstanceCluster{}, parts()); got.Shards != nil {
+		t.Errorf("nobody has connected yet: %v", got)
+	}
 }
 
 func scheme(t *testing.T) *runtime.Scheme {
@@ -150,7 +203,6 @@ func scheme(t *testing.T) *runtime.Scheme {
 func TestPoolValidator(t *testing.T) {
 	validator := webhooks.PoolValidator{
 		Reader: lister{pools: []infrav1.NstanceMachinePool{*pool("first", "old", "a")}},
-		Known:  known,
 	}
 	webhook := admission.WithValidator(scheme(t), validator)
 	ask := func(operation admissionv1.Operation, p, old *infrav1.NstanceMachinePool) admission.Response {
@@ -179,9 +231,12 @@ func TestPoolValidator(t *testing.T) {
 
 // Trouble of the operator's own must not stop anybody.
 func TestPoolValidatorThatCannotLook(t *testing.T) {
-	validator := webhooks.PoolValidator{Reader: lister{err: context.DeadlineExceeded}, Known: known}
+	validator := webhooks.PoolValidator{Reader: lister{err: context.DeadlineExceeded}}
 	warnings, err := validator.ValidateCreate(t.Context(), pool("p", "old", "a"))
-	if want := (admission.Warnings{"other pools were not looked at: context deadline exceeded"}); err != nil || !slices.Equal(warnings, want) {
+	if want := (admission.Warnings{
+		"other pools were not looked at: context deadline exceeded",
+		"what the shards have was not looked at: list *v1beta1.NstanceClusterList: context deadline exceeded",
+	}); err != nil || !slices.Equal(warnings, want) {
 		t.Errorf("warnings %q, error %v; want %q and none", warnings, err, want)
 	}
 }

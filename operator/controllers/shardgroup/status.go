@@ -95,7 +95,7 @@ func describe(status *infrav1.NstanceShardGroupStatus, group *nstancev1.GroupSta
 	}
 	status.Config = &infrav1.GroupConfig{
 		Template: group.GetTemplate(), Subnets: group.GetSubnetPool(), InstanceType: group.GetInstanceType(),
-		Vars: group.GetVars(), Etag: group.GetEtag(),
+		Vars: group.GetVars(), Etag: group.GetEtag(), InstanceTypes: most(group.GetAllowedInstanceTypes(), 1024), LoadBalancers: most(group.GetLoadBalancers(), 64),
 	}
 	status.ServerSize = ptr.To(group.GetSize())
 	status.Zone, status.Region, status.Provider = group.GetZone(), group.GetRegion(), group.GetProvider()
@@ -112,6 +112,9 @@ func describe(status *infrav1.NstanceShardGroupStatus, group *nstancev1.GroupSta
 		status.Capacity[corev1.ResourceName(name)] = quantity
 	}
 }
+
+// most are the first items of a list, as many as the API server takes.
+func most(list []string, n int) []string { return list[:min(len(list), n)] }
 
 // heard sets when the shard was heard last, if that is worth a write: because something
 // else has changed, or a minute has passed.

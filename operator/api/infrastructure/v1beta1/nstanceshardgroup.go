@@ -168,6 +168,19 @@ type GroupConfig struct {
 	// +kubebuilder:validation:MaxLength=63
 	InstanceType string `json:"instanceType,omitempty"`
 
+	// instanceTypes that the group may have; absent: any, or the server does not say.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MaxLength=63
+	InstanceTypes []string `json:"instanceTypes,omitempty"`
+
+	// loadBalancers of the instances.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	LoadBalancers []Name `json:"loadBalancers,omitempty"`
+
 	// vars after all layers are merged.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=512
