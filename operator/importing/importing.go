@@ -128,12 +128,13 @@ func (ReportStaticSize) step()  {}
 func (ReportBroken) step()      {}
 
 // Plan returns the steps that make pools of groups without one, and complete those that a
-// crash left half made; none of these while the gate is closed. When a step fails, those
+// crash left half made, the latter also where nothing is imported any more; none of these
+// while the gate is closed. When a step fails, those
 // that follow for the same pool are not to be done: the next plan has them again.
 func Plan(in Input) []Step {
 	in.Pools = sortedPools(in.Pools)
 	steps := in.staticSizes()
-	if !in.Settings.Enabled || !OpenGate(in.Shards).Open {
+	if !OpenGate(in.Shards).Open {
 		return steps
 	}
 	taken := map[string]bool{}
@@ -147,6 +148,9 @@ func Plan(in Input) []Step {
 		if p.ImportedFrom != "" && !p.Complete && !p.Deleting {
 			steps = append(steps, complete(p)...)
 		}
+	}
+	if !in.Settings.Enabled {
+		return steps
 	}
 	found := discover(in)
 	for _, key := range slices.Sorted(maps.Keys(found)) {

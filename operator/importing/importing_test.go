@@ -118,6 +118,10 @@ func TestO3_Plan(t *testing.T) {
 			want: whole("workers", "workers", big, Size{"a", 3}, Size{"b", 2})[1:],
 		},
 		{
+			name: "half made, and nothing is imported any more", shards: ab, pools: []Pool{half},
+			want: whole("workers", "workers", big, Size{"a", 3}, Size{"b", 2})[1:],
+		},
+		{
 			name: "half made, and a person lost what is written", settings: settings, shards: ab,
 			pools: []Pool{{Name: "workers", Group: "workers", Shards: []string{"a", "b"}, ImportedFrom: "a=3,b=two"}},
 			want:  []Step{ReportBroken{"workers", `sizes of an imported pool: size "two" of shard b is no number from 0 to 10000`}},

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -179,6 +180,9 @@ func (p *process) reconfigure(ctx context.Context, o config.Outcome, set *shards
 	p.log.InfoContext(ctx, "configuration changed", "added", o.Change.Added, "removed", o.Change.Removed, "moved", o.Change.Readdressed)
 	p.force.set(o.Config)
 	p.intake.Inventory().Configure(o.Config.Names())
+	if len(o.Change.Added) > 0 { // what does not wait for the API server happens at once
+		set.Apply(slices.DeleteFunc(operatorTargets(o.Config), func(t shards.Target) bool { return slices.Contains(o.Change.Added, t.Shard) }))
+	}
 	if !p.remember(ctx, o.Change.Added) {
 		return
 	}

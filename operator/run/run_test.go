@@ -341,6 +341,27 @@ func TestS8_AShardThatIsAddedMustAccountForItsMachines(t *testing.T) {
 	})
 }
 
+// TestF36_AShardLeavesWhileANewOneWaits: what is taken off the configuration goes at once, also
+// where the API server cannot say yet what the new shards of the same edit must have.
+func TestF36_AShardLeavesWhileANewOneWaits(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.offer("a", "a:1")
+		w.away.Store(true)
+		go w.offer("b", "b:1")
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if states := w.states(); len(states) != 0 {
+			t.Errorf("while the API server is away: %v", states)
+		}
+		w.away.Store(false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if states := w.states(); len(states) != 1 || states["b"] != shards.Ready {
+			t.Errorf("afterwards: %v", states)
+		}
+	})
+}
+
 // TestF36_ANewShardWaitsForTheAPIServer: before it is known what it must have, it is not
 // connected.
 func TestF36_ANewShardWaitsForTheAPIServer(t *testing.T) {

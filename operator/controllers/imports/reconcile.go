@@ -124,7 +124,7 @@ func complete(in importing.Input, failure error) metav1.Condition {
 	const done = infrav1.ConditionImportComplete
 	gate := importing.OpenGate(in.Shards)
 	switch {
-	case !in.Settings.Enabled:
+	case !in.Settings.Enabled && failure == nil:
 		return conditions.True(done, infrav1.ReasonImportDisabled, "nothing is imported: the configuration says so")
 	case !gate.Open:
 		return conditions.False(done, infrav1.ReasonWaitingForShards, gate.Reason)

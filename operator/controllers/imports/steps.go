@@ -97,7 +97,7 @@ func (r *Reconciler) do(ctx context.Context, object *infrav1.NstanceMachinePool,
 		}
 		return r.create(ctx, part)
 	case importing.CreateMachinePool:
-		return r.create(ctx, pool.MachinePool(object, s.Pool, r.Cluster, int32(s.Replicas))) // of 64 shards with 10000 each
+		return r.machinePool(ctx, object, int32(s.Replicas)) // of 64 shards with 10000 each
 	case importing.ReportImported:
 		r.report(object, normal, "PoolImported", s.Reason)
 	case importing.ReportUncovered:
@@ -108,6 +108,23 @@ func (r *Reconciler) do(ctx context.Context, object *infrav1.NstanceMachinePool,
 		r.report(object, warning, "ImportBroken", s.Reason)
 	}
 	return nil
+}
+
+// machinePool makes the MachinePool of a pool, under another name where somebody else's has
+// taken the pool's since the plan was made.
+func (r *Reconciler) machinePool(ctx context.Context, object *infrav1.NstanceMachinePool, replicas int32) error {
+	var err error
+	for _, name := range []string{object.Name, names.Taken(object.Name)} {
+		err = r.create(ctx, pool.MachinePool(object, name, r.Cluster, replicas))
+		if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		var there clusterv1.MachinePool
+		if lookErr := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, &there); lookErr != nil || infrastructure(&there) == object.Name {
+			return errors.Join(err, client.IgnoreNotFound(lookErr)) // the next pass sees which it is
+		}
+	}
+	return fmt.Errorf("%w: delete one of the MachinePools %s and %s, or make one for NstanceMachinePool %s", err, object.Name, names.Taken(object.Name), object.Name)
 }
 
 // create makes an object. One that is there already was made since everything was read:

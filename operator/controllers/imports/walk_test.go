@@ -25,6 +25,7 @@ import (
 	"nstance.dev/operator/controllers/walktest"
 	"nstance.dev/operator/importing"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/names"
 	"nstance.dev/operator/shards/shardtest"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -391,4 +392,31 @@ func TestO3_AGroupIsFoundByThePollAlone(t *testing.T) {
 func (w *world) knows(shard, group string) (known bool) {
 	w.Inventory.Read(shard, func(s *inventory.Shard) { known = s.Group(group) != nil })
 	return known
+}
+
+// Somebody makes a MachinePool of the pool's name after the pool was made and before its own.
+func TestO3_AMachinePoolWhoseNameIsTakenMeanwhile(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.r.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+				if _, part := o.(*infrav1.NstanceShardGroup); part && !w.Get("workers", &clusterv1.MachinePool{}) {
+					foreign := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: "workers"}}
+					foreign.Spec.Replicas = ptr.To[int32](9)
+					w.Create(foreign)
+				}
+				return c.Create(ctx, o, options...)
+			},
+		})
+		w.mustPass()
+		w.mustPass()
+		var list clusterv1.MachinePoolList
+		if err := w.Client.List(t.Context(), &list); err != nil || len(list.Items) != 2 {
+			t.Fatalf("%d MachinePools, %v", len(list.Items), err)
+		}
+		own := &clusterv1.MachinePool{}
+		if !w.Get(names.Taken("workers"), own) || *own.Spec.Replicas != 5 || own.Spec.Template.Spec.InfrastructureRef.Name != "workers" {
+			t.Errorf("MachinePool %+v", own.Spec)
+		}
+		w.expectComplete(metav1.ConditionTrue, infrav1.ReasonComplete)
+	})
 }
