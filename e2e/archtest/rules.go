@@ -29,7 +29,7 @@ var layers = []layer{
 	{dir: "server/refusal"},
 	{dir: "server/retry"},
 	{dir: "server/attest", ours: []string{"protos/identity"}},
-	{dir: "server/catalog", ours: []string{"server/driver"}},
+	{dir: "server/catalog", ours: []string{"server/driver", "server/retry"}},
 	{dir: "server/images", ours: []string{"server/driver"}},
 	{dir: "server/userdata", ours: []string{"server/config"}},
 	{dir: "server/balancers", ours: []string{"protos/identity", "server/driver"}},

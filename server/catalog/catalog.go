@@ -5,9 +5,9 @@
 // leadership and twice a day; one that failed is due again soon, and what was listed
 // before stays. Until the first listing has ended nothing is known.
 //
-// A Book lists nothing and waits for nothing; time comes in as an argument. Nothing
-// that keeps machines at size depends on it: it tells callers what to expect of a
-// machine before there is one.
+// Nothing that keeps machines at size depends on it: it tells callers what to expect of
+// a machine before there is one. [Book.Run] is the loop; everything else about a Book
+// waits for nothing, and gets the time as an argument.
 package catalog
 
 import (

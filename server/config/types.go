@@ -1,7 +1,5 @@
 package config
 
-import ()
-
 // Config is the static configuration of one shard, checked and with its
 // defaults filled in. Make one with [Load].
 type Config struct {

@@ -10,7 +10,8 @@
 //
 // A new image replaces no machine: it is what new machines are made from.
 //
-// A Book looks nothing up and waits for nothing; time comes in as an argument.
+// A Book looks nothing up and waits for nothing, and time comes in as an argument.
+// [Lookups] are the loop that looks up what is due.
 package images
 
 import (

@@ -166,7 +166,7 @@ func (w *wanted) apply(ctx context.Context, static Static) error {
 		w.r.publishGroup(id)
 	}
 	w.r.tellUnlocked(unlocked)
-	w.r.images.configure(static.Config)
+	w.r.configureImages(static.Config)
 	w.r.balancers.Refresh()
 	w.r.enqueueAll()
 	return nil
@@ -177,7 +177,7 @@ func (w *wanted) reload(ctx context.Context, static Static) error {
 	w.mu.Lock()
 	w.static = static
 	w.mu.Unlock()
-	w.r.images.configure(static.Config)
+	w.r.configureImages(static.Config)
 	return w.load(ctx)
 }
 

@@ -1,8 +1,6 @@
 package shard
 
 import (
-	"context"
-	"sync"
 	"time"
 
 	"nstance.dev/server/cache"
@@ -11,44 +9,46 @@ import (
 	"nstance.dev/server/images"
 )
 
-// lookupsAtOnce bounds the look-ups of images under way.
-const lookupsAtOnce = 4
-
-// imageLookups keeps the images of the configuration looked up.
-type imageLookups struct {
-	r    *Reign
-	book *images.Book
-	wake chan struct{} // has room for one
-
-	configured map[string]images.Wanted // changed only with the configuration
+func newImageLookups(r *Reign) *images.Lookups {
+	opts := images.Options{
+		Over: r.stumble, Now: r.now, Log: r.log,
+		Interval: func() time.Duration { return r.wanted.config().Server.ImageRefreshInterval.Std() },
+		Ended:    r.imageLookedUp,
+		Dropped:  func(key string) { r.inquiries.done(imageQuestion(key)) },
+	}
+	if r.provider.ResolvesImages() {
+		opts.Resolve = r.provider.ResolveImage
+	}
+	return images.NewLookups(opts)
 }
 
-func newImageLookups(r *Reign) *imageLookups {
-	l := &imageLookups{r: r, book: images.New(r.provider.ResolvesImages()), wake: make(chan struct{}, 1)}
-	l.configure(r.wanted.config())
-	return l
-}
-
-// configure takes the images of a configuration over. One call at a time.
-func (l *imageLookups) configure(cfg *config.Config) {
+// configureImages takes the images of a configuration over. One call at a time.
+func (r *Reign) configureImages(cfg *config.Config) {
 	wanted := make(map[string]images.Wanted, len(cfg.Images))
 	for key, im := range cfg.Images {
 		wanted[key] = wantedImage(im)
 	}
-	l.book.Configure(wanted, func(key string) (string, time.Time) {
-		row, ok := l.r.cache.Image(key)
+	r.images.Configure(wanted, func(key string) (string, time.Time) {
+		row, ok := r.cache.Image(key)
 		if !ok || row.Source == string(images.FromFallback) {
 			return "", time.Time{}
 		}
 		return row.ImageID, row.ResolvedAt
 	})
-	for key := range l.configured {
-		if _, still := wanted[key]; !still {
-			l.r.inquiries.done(imageQuestion(key)) // nobody will look it up
-		}
+}
+
+// imageLookedUp keeps what an image stands for after a restart, and tells the groups that
+// wait for it.
+func (r *Reign) imageLookedUp(key string, now images.State, err error) {
+	row := cache.Image{Key: key, ImageID: now.ID, ResolvedAt: now.Found, Source: string(now.Source)}
+	if now.Err != nil {
+		row.Error = now.Err.Error()
 	}
-	l.configured = wanted
-	l.poke()
+	r.cache.PutImage(row)
+	r.opts.Metrics.imageLookedUp(err)
+	if now.ID != "" || !now.Pending {
+		r.inquiries.done(imageQuestion(key))
+	}
 }
 
 func wantedImage(im config.Image) images.Wanted {
@@ -57,77 +57,6 @@ func wantedImage(im config.Image) images.Wanted {
 		query.Filters = append(query.Filters, driver.ImageFilter{Name: f.Name, Values: f.Values})
 	}
 	return images.Wanted{Query: query, Fallback: im.Fallback}
-}
-
-// run makes the look-ups that are due until ctx ends.
-func (l *imageLookups) run(ctx context.Context) {
-	slots := make(chan struct{}, lookupsAtOnce)
-	var flights sync.WaitGroup
-	defer flights.Wait()
-	for {
-		due, next := l.book.Due(l.r.now())
-		for _, q := range due {
-			select {
-			case slots <- struct{}{}:
-			case <-ctx.Done():
-				return
-			}
-			flights.Go(func() {
-				l.look(ctx, q)
-				<-slots
-				l.poke()
-			})
-		}
-		wait := time.Hour
-		if !next.IsZero() {
-			wait = max(next.Sub(l.r.now()), time.Millisecond)
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		case <-l.wake:
-			timer.Stop()
-		}
-	}
-}
-
-func (l *imageLookups) poke() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
-
-// look makes one look-up and tells the groups that wait for it.
-func (l *imageLookups) look(ctx context.Context, q images.Query) {
-	interval := l.r.wanted.config().Server.ImageRefreshInterval.Std()
-	id, err := l.r.provider.ResolveImage(ctx, q.ImageQuery)
-	if l.r.stumble(err) || ctx.Err() != nil {
-		return
-	}
-	var news bool
-	if err == nil {
-		news = l.book.Found(q, id, l.r.now(), interval)
-	} else {
-		news = l.book.Failed(q, err, l.r.now(), interval)
-		l.r.log.WarnContext(ctx, "image not looked up", "image", q.Key, "class", driver.KindOf(err), "error", err)
-	}
-	s := l.book.Get(q.Key)
-	row := cache.Image{Key: q.Key, ImageID: s.ID, ResolvedAt: s.Found, Source: string(s.Source)}
-	if s.Err != nil {
-		row.Error = s.Err.Error()
-	}
-	l.r.cache.PutImage(row)
-	l.r.opts.Metrics.imageLookedUp(err)
-	if news {
-		l.r.log.InfoContext(ctx, "image", "image", q.Key, "image_id", s.ID, "source", s.Source)
-	}
-	if s.ID != "" || !s.Pending {
-		l.r.inquiries.done(imageQuestion(q.Key))
-	}
 }
 
 func imageQuestion(key string) string { return "image " + key }

@@ -17,6 +17,7 @@ import (
 	"nstance.dev/server/catalog"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/images"
 	"nstance.dev/server/placement"
 	"nstance.dev/server/provider"
 	"nstance.dev/server/supply"
@@ -47,7 +48,7 @@ type Reign struct {
 	breakers  *breakers
 	inquiries *inquiries
 	book      *placement.Book // where there is room
-	images    *imageLookups
+	images    *images.Lookups
 	catalog   *catalog.Book // what machine types offer
 	shelf     *userdata.Shelf
 	balancers *balancers.Keeper // nil: the provider has none
@@ -96,6 +97,7 @@ func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, 
 	r.inquiries = newInquiries(r)
 	r.book = placement.New(r.provider.ChecksSubnets())
 	r.images = newImageLookups(r)
+	r.configureImages(static.Config)
 	r.catalog = &catalog.Book{}
 	r.shelf = &userdata.Shelf{}
 	r.balancers = newBalancers(r)
@@ -123,8 +125,10 @@ func (r *Reign) run(ctx context.Context) error {
 	g.Go(func() error { r.collector.run(ctx); return nil })
 	g.Go(func() error { r.wanted.run(ctx); return nil })
 	g.Go(func() error { r.audit(ctx); return nil })
-	g.Go(func() error { r.images.run(ctx); return nil })
-	g.Go(func() error { r.listTypes(ctx); return nil })
+	g.Go(func() error { r.images.Run(ctx); return nil })
+	if r.provider.ListsTypes() {
+		g.Go(func() error { r.catalog.Run(ctx, r.typeListing()); return nil })
+	}
 	if r.balancers != nil {
 		g.Go(func() error { r.balancers.Run(ctx); return nil })
 	}

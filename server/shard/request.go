@@ -44,6 +44,6 @@ func (r *Reign) templateData(rec bucket.InstanceRecord, eff *config.EffectiveGro
 		},
 		Provider: render.Provider{Kind: provider.Kind, Region: provider.Region, Zone: provider.Zone},
 		Vars:     eff.Vars,
-		Image:    r.images.book.Known(),
+		Image:    r.images.Known(),
 	}
 }

@@ -111,11 +111,11 @@ func (r *Reign) gatherImages(eff *config.EffectiveGroup, s *supplies) ([]need, e
 	}
 	var needs []need
 	for _, key := range keys {
-		switch state := r.images.book.Get(key); {
+		switch state := r.images.Get(key); {
 		case state.Pending:
 			needs = append(needs, need{
 				name: imageQuestion(key), what: fmt.Sprintf("the look-up of image %q", key),
-				known: func() bool { return !r.images.book.Get(key).Pending },
+				known: func() bool { return !r.images.Get(key).Pending },
 			})
 		case state.ID == "":
 			return nil, driver.Fail(driver.MissingRef, "create", fmt.Errorf("image %q: %w: %w", key, errImageUnresolved, state.Err))

@@ -1,38 +1,16 @@
 package shard
 
-import (
-	"context"
-	"time"
+import "nstance.dev/server/catalog"
 
-	"nstance.dev/server/driver"
-)
-
-// listTypes keeps the catalogue of machine types, until ctx ends.
-func (r *Reign) listTypes(ctx context.Context) {
-	if !r.provider.ListsTypes() {
-		return
-	}
-	for {
-		timer := time.NewTimer(r.catalog.Due().Sub(r.now()))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-		list, err := r.provider.ListTypes(ctx)
-		if r.stumble(err) || ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			r.catalog.Failed(r.now())
-			r.log.WarnContext(ctx, "machine types not listed; what groups offer is shown as it was known", "class", driver.KindOf(err), "error", err)
-			continue
-		}
-		if r.catalog.Listed(list, r.now()) {
+// typeListing is how the catalogue of machine types is kept: groups are shown with what
+// their machines offer.
+func (r *Reign) typeListing() catalog.Listing {
+	return catalog.Listing{
+		List: r.provider.ListTypes, Over: r.stumble, Now: r.now, Log: r.log,
+		Changed: func() {
 			for id := range r.wanted.all() {
 				r.publishGroup(id)
 			}
-		}
+		},
 	}
 }
