@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,13 +79,26 @@ func (m Machine) node(ready bool, now time.Time) *corev1.Node {
 			Addresses:   m.Addresses,
 			Capacity:    m.Capacity,
 			Allocatable: m.Capacity,
-			Conditions:  []corev1.NodeCondition{readyCondition(ready, now)},
+			Conditions:  append(pressures(now), readyCondition(ready, now)),
 			NodeInfo: corev1.NodeSystemInfo{
 				MachineID: m.Name, OperatingSystem: "linux", Architecture: "amd64",
 				KubeletVersion: "v1.36.3", ContainerRuntimeVersion: "none://0",
 			},
 		},
 	}
+}
+
+// pressures are what a kubelet says besides, of a machine that lacks nothing. Cluster API takes
+// a Node that does not say so for one of which it knows nothing, and no Machine of such a Node
+// for available.
+func pressures(now time.Time) (all []corev1.NodeCondition) {
+	for _, kind := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
+		all = append(all, corev1.NodeCondition{
+			Type: kind, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficient" + strings.TrimSuffix(string(kind), "Pressure"),
+			LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now),
+		})
+	}
+	return all
 }
 
 func readyCondition(ready bool, now time.Time) corev1.NodeCondition {
