@@ -38,7 +38,7 @@ type Settings struct {
 	WatchFilter             string // value of the label; empty: all objects
 	MachinePoolMachines     bool
 	MaxConcurrentReconciles int
-	KubeAPIQPS              float32
+	KubeAPIQPS              float32 // negative: no limit
 	KubeAPIBurst            int
 
 	DrainConcurrency int

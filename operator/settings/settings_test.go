@@ -31,7 +31,7 @@ func defaults() settings.Settings {
 		Config: "/etc/nstance/operator/config.yaml", Namespace: "pod",
 		ProbeAddress: ":8081", MetricsAddress: "0", MetricsSecure: true,
 		Webhooks: true, WebhookPort: 9443,
-		MachinePoolMachines: true, MaxConcurrentReconciles: 10, KubeAPIQPS: 50, KubeAPIBurst: 100,
+		MachinePoolMachines: true, MaxConcurrentReconciles: 10, KubeAPIQPS: -1, KubeAPIBurst: 100,
 		DrainConcurrency: 10, EvictionQPS: 20, DrainForce: settings.ForceAtDeadline,
 		OnDemand: settings.OnDemandOff, OnDemandProvisionTimeout: 15 * time.Minute, OnDemandLinger: time.Minute, OnDemandMaxPerNamespace: 10,
 		LeaderElect:  true,
@@ -73,6 +73,11 @@ func TestSettings(t *testing.T) {
 				s.Webhooks, s.LeaderElect, s.MetricsSecure, s.MachinePoolMachines = false, false, false, false
 			},
 		},
+		{
+			name: "a limit of calls", args: []string{"--kube-api-qps=50", "--kube-api-burst=60"},
+			change: func(s *settings.Settings) { s.KubeAPIQPS, s.KubeAPIBurst = 50, 60 },
+		},
+		{name: "no limit of calls", args: []string{"--kube-api-qps=-1"}, change: func(*settings.Settings) {}},
 		{
 			name: "two times", args: []string{"--shard-unreachable-grace", "45s,2m"},
 			change: func(s *settings.Settings) { s.UnreachableGrace, s.RedirectAfter = 45*time.Second, 2*time.Minute },
@@ -125,7 +130,7 @@ func TestSettings(t *testing.T) {
 func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 	args := []string{
 		"stray", "--unknown", "--also-unknown=1", "--webhook-port=99999", "--leader-elect=maybe", "--drain-force=Sometimes",
-		"--poll-interval=1s", "--shard-unreachable-grace=60s,30s", "--metrics-bind-address=8080", "--eviction-qps=0",
+		"--poll-interval=1s", "--shard-unreachable-grace=60s,30s", "--metrics-bind-address=8080", "--eviction-qps=0", "--kube-api-qps=0",
 		"--on-demand-namespaces=a,,B", "--log-level=loud", "--log-format=xml", "--memory-factor=2", "--kubeconfig=/k",
 	}
 	_, err := settings.Parse(args, env("NSTANCE_CAPI_ENDPOINT", "http://x", "NSTANCE_KEY_SECRET", "A B", "NSTANCE_K8S_JSON", "si"), "")
@@ -136,7 +141,7 @@ func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 	want := []string{
 		`unexpected argument "stray"`, "unknown flag --unknown", "unknown flag --also-unknown",
 		"--webhook-port: ", "--leader-elect: ", "--drain-force: ", "--poll-interval: ", "--shard-unreachable-grace: ",
-		"--metrics-bind-address: ", "--eviction-qps: ", "--on-demand-namespaces: ", "--log-level: ", "--log-format: ",
+		"--metrics-bind-address: ", "--eviction-qps: ", "--kube-api-qps: ", "--on-demand-namespaces: ", "--log-level: ", "--log-format: ",
 		"--memory-factor: ", "NSTANCE_CAPI_ENDPOINT: ", "NSTANCE_KEY_SECRET: ", "NSTANCE_K8S_JSON: ",
 		"--namespace: it is not known", "--namespace: it must be set",
 	}

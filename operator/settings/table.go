@@ -59,8 +59,8 @@ var table = []setting{
 	text("watch-filter", "", "only objects with this value of the label cluster.x-k8s.io/watch-filter", func(s *Settings) *string { return &s.WatchFilter }, labelValue),
 	toggle("machinepool-machines", true, "a Machine for each instance of a pool; without, a pool is a mere size and the servers choose what goes", func(s *Settings) *bool { return &s.MachinePoolMachines }),
 	number("max-concurrent-reconciles", "10", "objects of a kind that are worked on at once", func(s *Settings) *int { return &s.MaxConcurrentReconciles }, 1, 1000),
-	rate("kube-api-qps", "50", "calls to the API server in a second, over time", func(s *Settings) *float32 { return &s.KubeAPIQPS }),
-	number("kube-api-burst", "100", "calls to the API server at once", func(s *Settings) *int { return &s.KubeAPIBurst }, 1, 100000),
+	rateOrNone("kube-api-qps", "-1", "calls to the API server in a second, over time; -1: no limit here, the API server's priority and fairness decides", func(s *Settings) *float32 { return &s.KubeAPIQPS }),
+	number("kube-api-burst", "100", "calls to the API server at once, where --kube-api-qps is a limit", func(s *Settings) *int { return &s.KubeAPIBurst }, 1, 100000),
 
 	number("drain-concurrency", "10", "Nodes that are drained at once", func(s *Settings) *int { return &s.DrainConcurrency }, 1, 1000),
 	rate("eviction-qps", "20", "evictions in a second", func(s *Settings) *float32 { return &s.EvictionQPS }),
@@ -156,6 +156,21 @@ func number(flag, fallback, meaning string, where func(*Settings) *int, least, m
 		*where(s), err = strconv.Atoi(value)
 		if err != nil || *where(s) < least || *where(s) > most {
 			return fmt.Errorf("%q is not a number from %d to %d", value, least, most)
+		}
+		return nil
+	}}
+}
+
+// rateOrNone is a rate, or -1.
+func rateOrNone(flag, fallback, meaning string, where func(*Settings) *float32) setting {
+	limited := rate(flag, fallback, meaning, where)
+	return setting{flag: flag, fallback: fallback, meaning: meaning, set: func(s *Settings, value string) error {
+		if value == "-1" {
+			*where(s) = -1
+			return nil
+		}
+		if err := limited.set(s, value); err != nil {
+			return fmt.Errorf("%w, and not -1", err)
 		}
 		return nil
 	}}
