@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/config"
 	"nstance.dev/server/shard"
 )
 
@@ -51,6 +52,23 @@ func (w *world) resumes(g groupID) {
 	defer w.mu.Unlock()
 	delete(w.paused, g)
 	w.resumed[g] = time.Now()
+}
+
+// forgetPauses notes which pauses end because their deleted group is forgotten: who has
+// its name afterwards is another one.
+func (w *world) forgetPauses(before, after *config.GroupFile) {
+	if before == nil || after == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for g := range w.paused {
+		entry, _ := before.Group(g.tenant, g.name)
+		if _, stays := after.Group(g.tenant, g.name); entry.DeletedAt != nil && !stays {
+			delete(w.paused, g)
+			w.resumed[g] = time.Now()
+		}
+	}
 }
 
 // unpauseAll ends every pause: also one that nobody was promised.

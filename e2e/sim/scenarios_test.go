@@ -505,6 +505,87 @@ var scenarios = []struct{ name, plan string }{
 			2m51.995608807s upsert db 4
 			4m0.629075686s upsert db 2`,
 	},
+	{
+		// S6: a machine that was being replaced for its age went as one too many, and took along
+		// its replacement, which was well again, and the replacement of that one.
+		"a replacement is replaced, and well again", `
+			seed 2005223
+			set delete 1s
+			set drain 5m
+			set eligible 4m
+			set lag 15s
+			set mode safety
+			set operator no
+			set servers 3
+			weather cloud-full 0.1192
+			8m17.590912285s cut a agents 1m31.808s
+			8m46.562032024s freeze a 5.095s
+			9m10.282823724s freeze c 35.594s`,
+	},
+	{
+		// S23, of the oracle: a group that is being deleted is paused. Who comes after it with
+		// the same name is not.
+		"a deleted group is paused", `
+			seed 2005315
+			set delete 40s
+			set drain 1m
+			set eligible
+			set lag 15s
+			set mode safety
+			set operator yes
+			set servers 3
+			31.494895687s upsert web 4
+			1m26.77581423s delete-group web
+			2m39.366634712s pause web 2m25.815s
+			3m35.805931915s upsert web 6`,
+	},
+	{
+		// S8, of the oracle: the clock by which a leader counts a minute is put forward in it.
+		"a clock is put forward while a large group is deleted", `
+			seed 2005893
+			set delete 5s
+			set drain 0s
+			set eligible
+			set lag 0s
+			set mode safety
+			set operator yes
+			set servers 2
+			3m38.552687617s upsert web 25
+			4m33.470615102s delete-group web
+			6m31.130542624s skew b 855ms`,
+	},
+	{
+		// S5: a replacement was replaced, and well again, and both counted as what is to come in
+		// the place of the first one.
+		"a machine is lost while a replacement is well again", `
+			seed 2005653
+			set delete 40s
+			set drain 0s
+			set eligible
+			set lag 15s
+			set mode safety
+			set operator no
+			set servers 2
+			weather agent-slow 0.1222
+			weather cloud-full 0.1173
+			weather cloud-slow 0.0296
+			weather net-slow 0.0936
+			weather store-late 0.0135
+			1.95451441s upsert web 4
+			2.118644737s upsert b.api 2
+			1m37.804810372s freeze-leader 56.857s
+			1m44.273496476s upsert b.api 6
+			1m46.244522045s upsert b.api 1
+			2m1.641525823s crash a lose
+			2m46.310525823s start a
+			2m47.440647433s storm store-late 20.133s
+			2m58.426580422s crash b lose
+			3m25.361701267s config infra edit-0
+			3m40.786580422s start b
+			3m56.784794365s cut a agents 1m17.106s
+			4m14.458856597s freeze b 37.717s
+			4m33.740228131s vanish b.api 86`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.

@@ -195,8 +195,10 @@ func (t *truth) groups(write memory.Write) {
 		}
 	}
 	t.mu.Lock()
+	before := t.file
 	t.file = file
 	t.mu.Unlock()
+	t.w.forgetPauses(before, file)
 	t.resize()
 }
 

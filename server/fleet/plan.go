@@ -168,7 +168,8 @@ func (p *planner) count() {
 
 // heirs are the instances that took the place of in and are not leaving, in the
 // order in which they did: its replacement, the replacement of that one, and so
-// on. Links that lead in a circle mean nothing.
+// on, up to the first that works and does not have to make room itself. Links that
+// lead in a circle mean nothing.
 func (p *planner) heirs(in *Instance) []*Instance {
 	var found []*Instance
 	seen := []identity.ID{in.ID}
@@ -183,6 +184,9 @@ func (p *planner) heirs(in *Instance) []*Instance {
 		seen = append(seen, next.ID)
 		if next.State.Live() || next.State.Sick() {
 			found = append(found, next)
+		}
+		if next.State.Live() && !p.succeeds(next) {
+			break // what was made for it is not needed
 		}
 		in = next
 	}

@@ -61,6 +61,9 @@ func (p *planner) replace(in *Instance, due succession, s *slots) {
 	case step == stepCondemn:
 		p.condemnSick(in, s, due.reason, why)
 	case step == stepWait: // a note says for what
+	case !in.ReplaceFirst && p.crowded():
+		// Of some it is open whether their replacements are needed (S5). That is settled soon.
+		p.note(in.ID, "replace", BlockerReplacement, "more are live than the size asks for, until other replacements are done", time.Time{})
 	case !p.mayLose(in):
 		p.note(in.ID, "replace", BlockerBound, "as many lost machines as allowed in a minute are being replaced", p.v.Losses.Next)
 	case bounded(in) && !p.heir[in.ID] && s.reserved >= s.limit:
@@ -71,6 +74,18 @@ func (p *planner) replace(in *Instance, due succession, s *slots) {
 		}
 		p.act(Create{Group: p.v.Group.ID, Replaces: in.ID, Why: why})
 	}
+}
+
+// crowded reports whether more instances are well than the group should have, without any
+// that have to go at once.
+func (p *planner) crowded() bool {
+	well := 0
+	for _, in := range p.all {
+		if in.State.Live() && !in.OnDemand && !p.pressing(in) && !p.condemned[in.ID] {
+			well++
+		}
+	}
+	return well > p.d.Counts.Desired
 }
 
 // condemnSick condemns an instance that has to go. A sick one whose VM runs needs

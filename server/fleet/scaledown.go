@@ -79,12 +79,14 @@ func (p *planner) victims() []*Instance {
 	spare := make(map[identity.ID]bool)
 	var all []*Instance
 	for _, in := range p.all {
-		if !p.removable(in) || p.heir[in.ID] {
+		if !p.removable(in) {
 			continue
 		}
-		all = append(all, in)
 		if in.State.Live() && !p.succeeds(in) {
 			spare[in.Replacement] = true // in is well again
+		}
+		if !p.heir[in.ID] {
+			all = append(all, in)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *Instance) int {
