@@ -399,3 +399,52 @@ func TestS23_S8_OrphanStaysWhilePaused(t *testing.T) {
 		}
 	})
 }
+
+// TestAPassIsOneListing: machines that run are not asked about one by one, however many
+// there are.
+func TestAPassIsOneListing(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 30)
+		w.settle(10 * time.Minute)
+		w.converged(30)
+		lists, gets := w.count(drivertest.OpList), w.count(drivertest.OpGet)
+		w.settle(time.Hour)
+		passes := int(time.Hour / w.reign().wanted.config().Server.GarbageCollection.Interval.Std())
+		if n := w.count(drivertest.OpList) - lists; n < passes-1 || n > passes+1 {
+			t.Errorf("%d listings in %d passes", n, passes)
+		}
+		if n := w.count(drivertest.OpGet) - gets; n > 0 {
+			t.Errorf("%d machines were asked about beside that", n)
+		}
+	})
+}
+
+// TestTagsOfAGroupDecideNothing: whose a machine is, its record says. Tags that somebody
+// edits at the provider neither move it nor end it, under this leader and the next.
+func TestTagsOfAGroupDecideNothing(t *testing.T) {
+	db := fleet.GroupID{Tenant: "default", Name: "db"}
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 3)
+		w.scale(db, 1)
+		w.settle(5 * time.Minute)
+		for i, vm := range w.vms(web) {
+			tags := [][3]string{{"default", "db", "plain"}, {"b", "web", "bare"}, {"", "", ""}}[i]
+			if !w.cloud.Retag(vm.InstanceID, tags[0], tags[1], tags[2]) {
+				t.Fatalf("%s is not there", vm.InstanceID)
+			}
+		}
+		for range 2 {
+			w.settle(time.Hour)
+			w.converged(4)
+			if n, m := len(w.members(web)), len(w.members(db)); n != 3 || m != 1 {
+				t.Errorf("%d and %d instances in the groups, want 3 and 1", n, m)
+			}
+			w.stop()
+			w.lead()
+		}
+		w.settle(time.Minute)
+		if made := w.cloud.Created(); made != 4 {
+			t.Errorf("%d machines were made, want 4", made)
+		}
+	})
+}

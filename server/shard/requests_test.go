@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/objectstore/memory"
 )
 
@@ -93,5 +94,63 @@ func TestP10_ALifeIsFourWritesAndADeletion(t *testing.T) {
 		if len(kinds) > 0 {
 			t.Errorf("beside that: %v", kinds)
 		}
+	})
+}
+
+// TestP10_ADriftIsOneWrite: what changes on machines costs the write of the group file, and
+// no record. A leader that has not issued a machine's certificate itself does not know for
+// which names it is, issues it again with the files, and logs that.
+func TestP10_ADriftIsOneWrite(t *testing.T) {
+	supplied(t, func(t *testing.T, w *world, peer identity.Peer) {
+		key := publicPEM(t, newKey(t))
+		answer := func(k *keeper) { // with the keys that it is asked for
+			k.report()
+			k.say(&nstancev1.AgentMessage{Message: &nstancev1.AgentMessage_PublicKeys{PublicKeys: &nstancev1.PublicKeys{
+				RequestId: "1", Keys: []*nstancev1.AgentPublicKey{{Filename: "node", PublicKeyPem: key}},
+			}}})
+			w.settle(time.Second)
+			k.report()
+		}
+		drift := func(k *keeper, role string, want map[request]int) {
+			t.Helper()
+			count := w.countRequests()
+			_, err := w.reign().UpsertGroup(w.ctx, "default", &nstancev1.UpsertGroupRequest{
+				Key: "web", Config: &nstancev1.GroupConfig{Vars: &nstancev1.StringMap{Values: map[string]string{"role": role}}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.settle(time.Second)
+			k.report()
+			w.settle(time.Second)
+			if got := string(k.files["app.env"].GetContent()); !strings.Contains(got, "ROLE="+role) {
+				t.Fatalf("app.env is %q", got)
+			}
+			kinds, _ := count()
+			delete(kinds, request{memory.OpGet, "groups"}) // of the last copy
+			delete(kinds, request{memory.OpPut, "snapshot"})
+			if !maps.Equal(kinds, want) {
+				t.Errorf("P10: a drift of one machine to %s cost %v, want %v", role, kinds, want)
+			}
+		}
+		k := w.keep(peer)
+		defer k.cut()
+		answer(k)
+		if _, ok := k.files["node.crt"]; !ok {
+			t.Fatal("it has no certificate")
+		}
+		groups := request{memory.OpPut, "groups"}
+		drift(k, "db", map[request]int{groups: 2}) // and the last copy
+		k.cut()
+		files := k.files
+		w.stop()
+		w.lead()
+		k = w.keep(peer)
+		defer func() { k.cut() }()
+		k.files = files
+		answer(k)
+		logged := request{memory.OpPut, "certlog"}
+		drift(k, "api", map[request]int{groups: 1, logged: 1})
+		drift(k, "worker", map[request]int{groups: 1})
 	})
 }

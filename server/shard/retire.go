@@ -77,14 +77,18 @@ func (r *Reign) stillRetired(list []config.Retired) []config.Retired {
 	return keep
 }
 
+// skipsFor is how long a caller's word counts that nothing has to be moved off an instance
+// which waits to go, as in a group that is paused: by then it may have work.
+const skipsFor = time.Minute
+
 // retired are the instances that callers have named, as decisions see them.
-func retired(d *config.DynamicGroup) []fleet.Retired {
+func retired(d *config.DynamicGroup, now time.Time) []fleet.Retired {
 	if d == nil || len(d.Retired) == 0 {
 		return nil
 	}
 	named := make([]fleet.Retired, len(d.Retired))
 	for i, one := range d.Retired {
-		named[i] = fleet.Retired{ID: identity.ID(one.ID), SkipDrain: one.SkipDrain}
+		named[i] = fleet.Retired{ID: identity.ID(one.ID), SkipDrain: one.SkipDrain && now.Sub(one.At.Time) < skipsFor}
 	}
 	return named
 }

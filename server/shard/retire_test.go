@@ -100,3 +100,38 @@ func TestS5_NamedInTheMiddleOfARotation(t *testing.T) {
 		w.converged(2)
 	})
 }
+
+// TestS20_SkippedDrainDoesNotOutliveAPause: that a machine has no work is true when it is
+// said. A Node that joins while the group is paused is drained.
+func TestS20_SkippedDrainDoesNotOutliveAPause(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		paused time.Duration
+		stays  bool
+	}{
+		{"a pause that is over soon", 30 * time.Second, false},
+		{"a long one", time.Hour, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, worldOptions{Drain: "5m"}, func(t *testing.T, w *world) {
+				w.coordinate("default")
+				w.scale(web, 2)
+				w.settle(time.Minute)
+				id := w.vms(web)[0].InstanceID
+				w.pauseScope("group", "web", 0)
+				w.name(id, true)
+				w.settle(c.paused)
+				w.resume("group", "web")
+				w.settle(time.Minute)
+				if _, there := w.cloud.Machine(id); there != c.stays {
+					t.Errorf("there a minute after the pause: %v, want %v", there, c.stays)
+				}
+				if c.stays {
+					w.name(id, true) // said again, it counts again
+					w.settle(10 * time.Second)
+				}
+				w.converged(1)
+			})
+		})
+	}
+}

@@ -335,7 +335,7 @@ func (w *wanted) known(id fleet.GroupID) fleet.Group {
 	case ok:
 		return fleet.Group{
 			ID: id, Size: g.Size, Deleted: g.Deleted, Held: g.Held,
-			DrainTimeout: g.DrainTimeout, InfraHash: g.InfraHash, Retired: retired(g.Dynamic),
+			DrainTimeout: g.DrainTimeout, InfraHash: g.InfraHash, Retired: retired(g.Dynamic, w.r.now()),
 		}
 	case w.hold != nil:
 		return fleet.Group{ID: id, Held: w.hold.why}

@@ -116,6 +116,12 @@ func (c *Cloud) Remove(id identity.ID) bool {
 	return c.byHand(id, c.end)
 }
 
+// Retag writes other tags on a machine, which are text to the cloud. It reports whether the
+// machine existed.
+func (c *Cloud) Retag(id identity.ID, tenant, group, template string) bool {
+	return c.byHand(id, func(v *vm) { v.Tenant, v.Group, v.Template = tenant, group, template })
+}
+
 func (c *Cloud) byHand(id identity.ID, change func(*vm)) bool {
 	found := false
 	_ = c.apply(func() error {
