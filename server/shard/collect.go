@@ -29,10 +29,11 @@ type collector struct {
 	alarm  bool                 // no delete may be sent
 	losing bool                 // since the last alarm not every lost machine is replaced
 	held   []Held
+	ending map[string]bool // orphans whose delete is under way, by the provider's id
 }
 
 func newCollector(r *Reign) *collector {
-	return &collector{r: r, wake: make(chan struct{}, 1), broken: map[identity.ID]bool{}}
+	return &collector{r: r, wake: make(chan struct{}, 1), broken: map[identity.ID]bool{}, ending: map[string]bool{}}
 }
 
 // soon asks for a pass now.
@@ -279,12 +280,13 @@ func (c *collector) restore(ctx context.Context, id identity.ID, m driver.Machin
 func (c *collector) deleteOrphan(ctx context.Context, vm fleet.SeenVM) {
 	rec, _ := c.r.records.get(vm.ID)
 	group := groupOf(rec)
-	if c.r.deletesHeld(group) {
+	if c.r.deletesHeld(group) || !c.beginsEnding(vm.ProviderID) {
 		return
 	}
 	c.r.log.WarnContext(ctx, "deleting an orphan", "instance", vm.ID, "provider_id", vm.ProviderID)
 	c.r.opts.Metrics.orphans.Inc()
 	c.r.tasks.Go(func() {
+		defer c.endsEnding(vm.ProviderID)
 		if c.r.provider.WaitDelete(c.r.ctx, group) != nil || c.r.deletesHeld(group) {
 			return
 		}
@@ -293,6 +295,24 @@ func (c *collector) deleteOrphan(ctx context.Context, vm fleet.SeenVM) {
 			c.r.log.WarnContext(ctx, "orphan not deleted; the next pass tries again", "instance", vm.ID, "error", err)
 		}
 	})
+}
+
+// beginsEnding notes that the delete of an orphan is under way; false: it was before. One
+// that waits for its token is seen by many passes.
+func (c *collector) beginsEnding(providerID string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ending[providerID] {
+		return false
+	}
+	c.ending[providerID] = true
+	return true
+}
+
+func (c *collector) endsEnding(providerID string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.ending, providerID)
 }
 
 func presenceOf(status driver.Status) fleet.Presence {

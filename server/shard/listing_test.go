@@ -392,6 +392,16 @@ func TestS23_S8_OrphanStaysWhilePaused(t *testing.T) {
 		if sent() {
 			t.Fatal("the delete of the orphan did not have to wait")
 		}
+		w.settle(3 * time.Minute) // several passes see it
+		n := 0
+		for line := range strings.Lines(w.logs.String()) {
+			if strings.Contains(line, "deleting an orphan") && strings.Contains(line, "provider_id="+orphan) {
+				n++
+			}
+		}
+		if n != 1 || sent() {
+			t.Errorf("%d deletes of the orphan wait or were sent (%v), want one that waits", n, sent())
+		}
 		w.pauseScope("group", "web", 0)
 		w.settle(4 * time.Minute)
 		if sent() {
