@@ -17,6 +17,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
 
 	"nstance.dev/protos/identity"
@@ -148,28 +151,71 @@ func (c *Cluster) ClusterID(ctx context.Context) (string, error) {
 func (c *Cluster) anyConfig(ctx context.Context) (*config.Config, error) {
 	var found *config.Config
 	from := ""
-	for info, err := range objectstore.ListAll(ctx, c.objects, configPrefix) {
+	for stored, err := range c.configs(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("id of the cluster: %w", err)
 		}
-		if !strings.HasSuffix(info.Key, ".jsonc") {
-			continue
-		}
-		object, err := c.objects.Get(ctx, info.Key)
-		if err != nil {
-			return nil, fmt.Errorf("id of the cluster: %w", err)
-		}
-		cfg, err := config.Load(info.Key, object.Data, config.LoadOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("id of the cluster: a configuration is invalid, so name the cluster yourself: %w", err)
-		}
-		if found != nil && found.Server.ClusterID != cfg.Server.ClusterID {
+		if found != nil && found.Server.ClusterID != stored.cfg.Server.ClusterID {
 			return nil, fmt.Errorf("id of the cluster: %s says %q, and %s says %q; name the cluster yourself",
-				from, found.Server.ClusterID, info.Key, cfg.Server.ClusterID)
+				from, found.Server.ClusterID, stored.key, stored.cfg.Server.ClusterID)
 		}
-		found, from = cfg, info.Key
+		found, from = stored.cfg, stored.key
 	}
 	return found, nil
+}
+
+// storedConfig is a configuration and where it is stored.
+type storedConfig struct {
+	key string
+	cfg *config.Config
+}
+
+// configs yields the stored configurations of all shards, and the error that ends them.
+func (c *Cluster) configs(ctx context.Context) iter.Seq2[storedConfig, error] {
+	return func(yield func(storedConfig, error) bool) {
+		for info, err := range objectstore.ListAll(ctx, c.objects, configPrefix) {
+			if err != nil {
+				yield(storedConfig{}, err)
+				return
+			}
+			if !strings.HasSuffix(info.Key, ".jsonc") {
+				continue
+			}
+			object, err := c.objects.Get(ctx, info.Key)
+			if err != nil {
+				yield(storedConfig{}, err)
+				return
+			}
+			cfg, err := config.Load(info.Key, object.Data, config.LoadOptions{})
+			if err != nil {
+				yield(storedConfig{}, fmt.Errorf("a configuration is invalid, so name the cluster yourself: %w", err))
+				return
+			}
+			if !yield(storedConfig{info.Key, cfg}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// checkTenant refuses a tenant that no stored configuration has, and says which there are.
+// Without configurations, or with one that cannot be read, nobody knows.
+func (c *Cluster) checkTenant(ctx context.Context, tenant string) error {
+	known := map[string]bool{}
+	for stored, err := range c.configs(ctx) {
+		if err != nil || stored.cfg.HasTenant(tenant) {
+			return nil
+		}
+		known[config.DefaultTenant] = true
+		for name := range stored.cfg.Tenants {
+			known[name] = true
+		}
+	}
+	if len(known) == 0 {
+		return nil
+	}
+	return fmt.Errorf("tenant %q: no configuration in the bucket has it; they have %s (add it to `tenants` of a shard's configuration first)",
+		tenant, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 }
 
 // checkNames checks what becomes part of keys and certificates.

@@ -96,6 +96,37 @@ func TestNonce(t *testing.T) {
 	}
 }
 
+// TestNonceIsForATenantThatExists: a name that is mistyped is refused with those that there
+// are, where the bucket says.
+func TestNonceIsForATenantThatExists(t *testing.T) {
+	w := newWorld(t)
+	w.bootstrap(t)
+	configs := map[string]string{
+		"config/a.jsonc": `"tenants": {"red": {}},`, "config/b.jsonc": `"tenants": {"blue": {}},`,
+	}
+	for key, tenants := range configs {
+		shard := strings.TrimSuffix(strings.TrimPrefix(key, "config/"), ".jsonc")
+		text := `{` + tenants + ` "server": {"cluster_id": "dev", "shard": "` + shard + `", "provider": {"kind": "local", "zone": "z"}, "subnet_pools": {"p": ["n"]}}}`
+		if _, err := w.objects.PutIfAbsent(t.Context(), key, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for tenant, want := range map[string]string{
+		"red": "", "blue": "", "default": "", "bleu": `tenant "bleu": no configuration in the bucket has it; they have blue, default, red`,
+	} {
+		_, err := w.open(t).Nonce(t.Context(), clusterops.NonceRequest{ClusterID: "dev", Tenant: tenant, Expiry: time.Hour, Now: now})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", tenant, err, want)
+		}
+	}
+	if _, err := w.objects.PutIfAbsent(t.Context(), "config/c.jsonc", []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.open(t).Nonce(t.Context(), clusterops.NonceRequest{ClusterID: "dev", Tenant: "green", Expiry: time.Hour, Now: now}); err != nil {
+		t.Errorf("where a configuration cannot be read: %v", err)
+	}
+}
+
 func TestNonceRefusesBadRequests(t *testing.T) {
 	w := newWorld(t)
 	w.bootstrap(t)

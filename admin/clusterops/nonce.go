@@ -19,7 +19,7 @@ type NonceRequest struct {
 }
 
 // Nonce returns a token with which one operator can register, once. It is a
-// secret. A cluster that no leader has set up yet has no key to sign it with;
+// secret. Where the bucket has configurations, one of them has to have the tenant. A cluster that no leader has set up yet has no key to sign it with;
 // the error then matches [pki.ErrNotInitialized].
 func (c *Cluster) Nonce(ctx context.Context, r NonceRequest) (string, error) {
 	if err := checkNames(r.ClusterID, r.Tenant); err != nil {
@@ -27,6 +27,9 @@ func (c *Cluster) Nonce(ctx context.Context, r NonceRequest) (string, error) {
 	}
 	if r.Expiry < time.Second {
 		return "", fmt.Errorf("expiry of the nonce: %v is less than 1s", r.Expiry)
+	}
+	if err := c.checkTenant(ctx, r.Tenant); err != nil {
+		return "", err
 	}
 	keys, err := pki.EnsureNonceKeys(ctx, c.secrets, pki.Options{})
 	if err != nil {
