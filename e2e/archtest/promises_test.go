@@ -18,7 +18,7 @@ type span struct {
 // shown are the promises that a test must show: those that are kept whole. The list
 // only grows; whoever builds what another promise is about adds it here.
 var shown = []span{
-	{"S", 1, 23},
+	{"S", 1, 26},
 	{"L", 1, 11},
 	{"F", 1, 29}, {"F", 31, 52},
 }

@@ -40,6 +40,7 @@ func TestS22_MetricNamesAndLabels(t *testing.T) {
 	m := shard.NewMetrics(l)
 	rpc.NewMetrics(l)
 	shard.New(shard.Options{Metrics: m}, shard.Static{})
+	l.MustRegister(new(rejection).metric())
 	seen := map[string]bool{}
 	for _, c := range l.all {
 		for _, found := range describe(c) {
