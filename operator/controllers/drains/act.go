@@ -53,6 +53,7 @@ func (r *Reconciler) act(ctx context.Context, s *sight, state drain.State, actio
 		// A server that does not know the call needs none.
 		done.acked = code == codes.OK || code == codes.Unimplemented
 	case drain.Tell:
+		log.FromContext(ctx).Info("drain", "event", a.Reason, "instance", s.answer.Request.Instance, "shard", s.shard, "message", a.Message)
 		r.tell(s, a)
 	default:
 		panic(fmt.Sprintf("drains: no way to carry out %T", action))

@@ -43,7 +43,7 @@ func (r *Reconciler) act(ctx context.Context, o Observation, action Action) (aga
 		}
 		return true, r.delete(ctx, m, a)
 	case DeleteMachine:
-		return false, r.deleteMachine(ctx, o.Owner)
+		return false, r.deleteMachine(ctx, m, o.Owner, o.WhyDeleted)
 	case DeleteSelf:
 		return false, r.Client.Delete(ctx, m, client.Preconditions{UID: &m.UID})
 	case Tell:
@@ -100,8 +100,10 @@ func (r *Reconciler) create(ctx context.Context, m *api.NstanceMachine, a Create
 	now := r.Now()
 	if err != nil {
 		r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) { t.failed(err, a.About, now) })
+		log.FromContext(ctx).Info("creation failed", "instance", m.Spec.InstanceID, "shard", m.Spec.Shard, "group", m.Spec.GroupRef.Name, "error", err.Error())
 		return nil //nolint:nilerr // the next decision is made of it
 	}
+	log.FromContext(ctx).Info("created instance", "instance", m.Spec.InstanceID, "shard", m.Spec.Shard, "group", m.Spec.GroupRef.Name, "status", answer.GetStatus())
 	ended := answer.GetStatus() == inventory.StatusTerminated // an earlier call made it, and it is gone by now
 	r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) { *t = Tried{Instance: t.Instance, CreateAt: now, Ended: ended} })
 	if ended {
@@ -191,6 +193,8 @@ func (r *Reconciler) delete(ctx context.Context, m *api.NstanceMachine, a Delete
 		log.FromContext(ctx).Info("deletion failed", "instance", m.Spec.InstanceID, "shard", m.Spec.Shard, "error", err.Error())
 		return nil // the next decision is made of it
 	}
+	log.FromContext(ctx).Info("deleted instance", "instance", m.Spec.InstanceID, "shard", m.Spec.Shard, "group", m.Spec.GroupRef.Name,
+		"decrement", a.Decrement, "known", err == nil && answer.GetStatus() != "unknown")
 	r.memory.note(m.UID, m.Spec.InstanceID, func(t *Tried) {
 		t.DeleteFailures = 0
 		t.DeleteAt, t.Decremented = r.Now(), t.Decremented || a.Decrement
@@ -201,7 +205,7 @@ func (r *Reconciler) delete(ctx context.Context, m *api.NstanceMachine, a Delete
 
 // deleteMachine deletes the Machine of an instance that is gone. Cluster API is not to wait
 // for Pods or volumes of a machine that is not there.
-func (r *Reconciler) deleteMachine(ctx context.Context, owner *clusterv1.Machine) error {
+func (r *Reconciler) deleteMachine(ctx context.Context, m *api.NstanceMachine, owner *clusterv1.Machine, why string) error {
 	next := owner.DeepCopy()
 	if next.Annotations == nil {
 		next.Annotations = map[string]string{}
@@ -211,7 +215,11 @@ func (r *Reconciler) deleteMachine(ctx context.Context, owner *clusterv1.Machine
 	if err := r.Client.Patch(ctx, next, client.MergeFrom(owner)); err != nil {
 		return err
 	}
-	return r.Client.Delete(ctx, owner, client.Preconditions{UID: &owner.UID})
+	if err := r.Client.Delete(ctx, owner, client.Preconditions{UID: &owner.UID}); err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("deleted Machine of an instance that is gone", "machine", owner.Name, "instance", m.Spec.InstanceID, "shard", m.Spec.Shard, "reason", why)
+	return nil
 }
 
 func (r *Reconciler) tell(m *api.NstanceMachine, a Tell) {

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -41,7 +42,7 @@ func (r *Reconciler) act(ctx context.Context, st *state, p plan) (time.Duration,
 	if err := r.remember(ctx, st.pool, p); err != nil {
 		return 0, err
 	}
-	if err := r.writeParts(ctx, st, p.writes); err != nil {
+	if err := r.writeParts(ctx, st, p); err != nil {
 		return 0, err
 	}
 	r.report(*st, p)
@@ -50,6 +51,7 @@ func (r *Reconciler) act(ctx context.Context, st *state, p plan) (time.Duration,
 		if err := r.endPart(ctx, st.parts[e.shard]); err != nil {
 			return 0, err
 		}
+		ctrl.LoggerFrom(ctx).Info("retired shard", "group", st.pool.Spec.Group, "shard", e.shard, "reason", e.why)
 	}
 	if err := r.letGo(ctx, *st); err != nil {
 		return 0, err
@@ -92,9 +94,15 @@ func (r *Reconciler) remember(ctx context.Context, pool *infrav1.NstanceMachineP
 	return nil
 }
 
-// writeParts makes the parts what they are to be: all those at once that become greater,
+// writeParts makes the parts what a plan has them be: all those at once that become greater,
 // and after them the others.
-func (r *Reconciler) writeParts(ctx context.Context, st *state, writes []write) error {
+func (r *Reconciler) writeParts(ctx context.Context, st *state, p plan) error {
+	writes, was := p.writes, maps.Clone(st.parts)
+	defer func() {
+		for _, w := range writes {
+			logResized(ctx, was[w.shard], st.parts[w.shard], p.sizes.Reason)
+		}
+	}()
 	smaller := slices.IndexFunc(writes, func(w write) bool { return !w.grows(st.parts[w.shard]) })
 	if smaller < 0 {
 		smaller = len(writes)
@@ -103,6 +111,17 @@ func (r *Reconciler) writeParts(ctx context.Context, st *state, writes []write) 
 		return err
 	}
 	return r.writeTogether(ctx, st, writes[smaller:])
+}
+
+// logResized logs that a part has become greater or smaller.
+func logResized(ctx context.Context, was, is *infrav1.NstanceShardGroup, why string) {
+	var size int32
+	if was != nil {
+		size = was.Spec.Size
+	}
+	if is != nil && is.Spec.Size != size {
+		ctrl.LoggerFrom(ctx).Info("resized group", "group", is.Spec.Group, "shard", is.Spec.Shard, "size", is.Spec.Size, "was", size, "reason", why)
+	}
 }
 
 func (r *Reconciler) writeTogether(ctx context.Context, st *state, writes []write) error {
@@ -148,6 +167,7 @@ func (r *Reconciler) write(ctx context.Context, st state, w write) (*infrav1.Nst
 		return nil, fmt.Errorf("write NstanceShardGroup %s: %w", part.Name, err)
 	}
 	for _, v := range w.victims {
+		ctrl.LoggerFrom(ctx).Info("selected instance for deletion", "instance", v.ID, "shard", w.shard, "reason", v.Why)
 		if machine := st.machines[v.ID]; machine != nil {
 			r.Events.Eventf(machine, st.pool, corev1.EventTypeNormal, "VictimSelected", "Scale", "%s", v.Why)
 		}

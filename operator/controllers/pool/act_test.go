@@ -61,7 +61,7 @@ func TestO4_NothingShrinksIfWhatGrowsCannotBeWritten(t *testing.T) {
 			return c.Patch(ctx, o, p, options...)
 		},
 	})
-	if err := r.writeParts(t.Context(), &st, []write{resized(st, "a", 4), resized(st, "b", 2)}); err == nil {
+	if err := r.writeParts(t.Context(), &st, plan{writes: []write{resized(st, "a", 4), resized(st, "b", 2)}}); err == nil {
 		t.Error("the failure is no error")
 	}
 	if size := sizeOf(t, r, "web--b"); size != 3 {
@@ -77,7 +77,7 @@ func TestO6_APartThatHasChangedIsNotOverwritten(t *testing.T) {
 	if err := r.Client.Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.writeParts(t.Context(), &st, []write{resized(st, "a", 2)}); !apierrors.IsConflict(err) {
+	if err := r.writeParts(t.Context(), &st, plan{writes: []write{resized(st, "a", 2)}}); !apierrors.IsConflict(err) {
 		t.Errorf("%v, want a conflict", err)
 	}
 	if size := sizeOf(t, r, "web--a"); size != 3 {

@@ -7,12 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/controltest"
@@ -134,3 +137,36 @@ func (w *world) told(start string) (n int) {
 }
 
 var notFound = apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("machinepools").GroupResource(), "web")
+
+// A change of sizes is in the log with its reason, and so is whom it takes; a settled pool is
+// silent.
+func TestDecisionsAreLogged(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		var lines []string
+		ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
+		pass := func() []string {
+			t.Helper()
+			lines = nil
+			if _, err := w.pool.Reconcile(ctx, key("web")); err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(lines)
+			return lines
+		}
+		want := []string{
+			`"level"=0 "msg"="resized group" "group"="web" "shard"="a" "size"=2 "was"=0 "reason"="web 0→3: a 0→2, b 0→1"`,
+			`"level"=0 "msg"="resized group" "group"="web" "shard"="b" "size"=1 "was"=0 "reason"="web 0→3: a 0→2, b 0→1"`,
+		}
+		if diff := cmp.Diff(want, pass()); diff != "" {
+			t.Error(diff)
+		}
+		w.settle()
+		if said := pass(); said != nil {
+			t.Errorf("a settled pool: %q", said)
+		}
+		w.scale(2)
+		if said := strings.Join(pass(), "\n"); !strings.Contains(said, `"msg"="selected instance for deletion" "instance"=`) {
+			t.Errorf("a pool that gets smaller: %s", said)
+		}
+	})
+}

@@ -80,6 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		d = decide(p, r.Now())
 	}
 	o, err := r.act(ctx, p, d)
+	p.logged(ctx, o, err)
 	if err != nil || d.action == release || d.action == revert && o.failure == nil {
 		return ctrl.Result{}, err
 	}
@@ -90,6 +91,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: o.again}, nil
+}
+
+// logged logs a decision that was carried out.
+func (p part) logged(ctx context.Context, o outcome, err error) {
+	said := map[action]string{
+		send: "upserted group", repair: "repaired group", remove: "deleted group", revert: "reverted static group", release: "released group",
+	}[o.action]
+	if said == "" || err != nil || o.failure != nil || o.request == nil && (o.action == send || o.action == repair) {
+		return
+	}
+	ctrl.LoggerFrom(ctx).Info(said, "group", p.object.Spec.Group, "shard", p.object.Spec.Shard,
+		"size", p.size(), "was", p.group.GetSize(), "generation", p.object.Generation, "reason", o.why)
 }
 
 // hold puts the finalizer on, before anything is asked of a server.

@@ -5,12 +5,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/shardgroup"
+	"nstance.dev/operator/controllers/walktest"
 	"nstance.dev/operator/shards"
 	"nstance.dev/operator/shards/shardtest"
 )
@@ -195,6 +201,32 @@ func TestO5_TheEndOfAStaticGroupTakesItsOverridesAlong(t *testing.T) {
 		}
 		if w.Get(name, &infrav1.NstanceShardGroup{}) || len(w.a.Instances(tenant, "web")) != 2 {
 			t.Error("the object stays, or the instances go")
+		}
+	})
+}
+
+// What is done on a shard is in the log, with its reason; a pass that does nothing is not.
+func TestDecisionsAreLogged(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var lines []string
+		ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
+		pass := func() {
+			t.Helper()
+			if _, err := w.r.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: walktest.Namespace, Name: name}}); err != nil {
+				t.Fatal(err)
+			}
+			w.After(time.Second)
+		}
+		pass()
+		pass()
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 3 })
+		pass()
+		want := []string{
+			`"level"=0 "msg"="upserted group" "group"="web" "shard"="a" "size"=2 "was"=0 "generation"=1 "reason"="the spec has changed"`,
+			`"level"=0 "msg"="upserted group" "group"="web" "shard"="a" "size"=3 "was"=2 "generation"=2 "reason"="the spec has changed"`,
+		}
+		if diff := cmp.Diff(want, lines); diff != "" {
+			t.Error(diff)
 		}
 	})
 }
