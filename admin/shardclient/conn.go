@@ -15,10 +15,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
-)
 
-// leaderTrailer is where a standby names the address of the leader's service.
-const leaderTrailer = "nstance-leader"
+	"nstance.dev/protos/identity"
+)
 
 // Options are the settings of a [Conn]; zero fields take the defaults.
 type Options struct {
@@ -183,7 +182,7 @@ func (c *Conn) round(ctx context.Context, repeatable bool, failed *UnavailableEr
 // leaderOf reads a standby's pointer, whose presence also says that the call has
 // had no effect. The address is empty where the standby knows of no leader.
 func leaderOf(trailer metadata.MD) (address string, standby bool) {
-	values := trailer.Get(leaderTrailer)
+	values := trailer.Get(identity.LeaderTrailer)
 	if len(values) == 0 {
 		return "", false
 	}

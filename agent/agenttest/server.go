@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
-	"nstance.dev/agent/link"
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -170,7 +169,7 @@ func (s Script) trailer() metadata.MD {
 	if s.Leader == "" {
 		return nil
 	}
-	return metadata.Pairs(link.LeaderTrailer, s.Leader)
+	return metadata.Pairs(identity.LeaderTrailer, s.Leader)
 }
 
 func caller(ctx context.Context) (identity.Peer, error) {

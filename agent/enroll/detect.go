@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"nstance.dev/agent/settings"
+	"nstance.dev/protos/identity"
 )
 
 // Addresses that are routed to nobody: their source address is that of the default route.
@@ -20,7 +20,7 @@ const (
 // route. It sends nothing.
 func Detect(host Host) Host {
 	if host.Hostname == "" {
-		if name, err := os.Hostname(); err == nil && settings.ValidHostname(name) {
+		if name, err := os.Hostname(); err == nil && identity.ValidHostname(name) {
 			host.Hostname = strings.ToLower(name)
 		}
 	}

@@ -30,11 +30,7 @@ var (
 	ErrNonceExpired = errors.New("nonce expired before any server answered")
 )
 
-const (
-	callTimeout = 15 * time.Second
-	// leeway is how long after its end servers still accept a nonce.
-	leeway = 30 * time.Second
-)
+const callTimeout = 15 * time.Second
 
 // Host is what a machine says about itself at registration. Zero fields are left out.
 type Host struct {
@@ -87,7 +83,7 @@ func Run(ctx context.Context, o Options, log *slog.Logger) (credentials.Identity
 
 // lifetime is how long it can be of use to go on with a nonce that has just arrived.
 func lifetime(c identity.NonceClaims) time.Duration {
-	return time.Duration(c.ExpiresAt-c.IssuedAt)*time.Second + leeway
+	return time.Duration(c.ExpiresAt-c.IssuedAt)*time.Second + identity.NonceLeeway
 }
 
 // prepare reads the nonce and signs it with the machine's key. It also notes the

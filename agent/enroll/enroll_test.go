@@ -24,7 +24,6 @@ import (
 	"nstance.dev/agent/credentials"
 	"nstance.dev/agent/enroll"
 	"nstance.dev/agent/link"
-	"nstance.dev/agent/settings"
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -297,7 +296,7 @@ func TestDetect(t *testing.T) {
 		t.Errorf("what was given became %+v", got)
 	}
 	found := enroll.Detect(enroll.Host{})
-	if found.Hostname != "" && !settings.ValidHostname(found.Hostname) {
+	if found.Hostname != "" && !identity.ValidHostname(found.Hostname) {
 		t.Errorf("host name %q", found.Hostname)
 	}
 	if found.IPv4.IsValid() && !found.IPv4.Is4() || found.IPv6.IsValid() && !found.IPv6.Is6() {

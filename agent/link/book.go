@@ -9,10 +9,6 @@ import (
 	"nstance.dev/agent/settings"
 )
 
-// LeaderTrailer is the gRPC trailer in which a server that does not lead names the
-// address, host:port, at which the leader offers the same service.
-const LeaderTrailer = "nstance-leader"
-
 // Service is one of the services that a server offers to agents.
 type Service string
 
@@ -68,7 +64,7 @@ func (b *Book) Next() (string, error) {
 }
 
 // Failed records that the last address did not serve, and reports whether there is
-// another one to try at once. leader is what the server said in [LeaderTrailer], or "".
+// another one to try at once. leader is what the server said in [identity.LeaderTrailer], or "".
 // If it returns false, all have been tried: the caller pauses.
 //
 // Only one hint is followed between two pauses, because two servers that take each other

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
+
+	"nstance.dev/protos/identity"
 )
 
 const (
@@ -88,7 +90,7 @@ func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
 
 // Leader returns the address that a server's trailer names as the leader's, or "".
 func Leader(trailer metadata.MD) string {
-	if v := trailer.Get(LeaderTrailer); len(v) == 1 {
+	if v := trailer.Get(identity.LeaderTrailer); len(v) == 1 {
 		return v[0]
 	}
 	return ""

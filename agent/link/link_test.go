@@ -13,6 +13,8 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/metadata"
 	"pgregory.net/rapid"
+
+	"nstance.dev/protos/identity"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -165,8 +167,8 @@ func TestLeader(t *testing.T) {
 		want    string
 	}{
 		{nil, ""},
-		{metadata.Pairs(LeaderTrailer, "a:1"), "a:1"},
-		{metadata.Pairs(LeaderTrailer, "a:1", LeaderTrailer, "b:1"), ""},
+		{metadata.Pairs(identity.LeaderTrailer, "a:1"), "a:1"},
+		{metadata.Pairs(identity.LeaderTrailer, "a:1", identity.LeaderTrailer, "b:1"), ""},
 	} {
 		if got := Leader(tt.trailer); got != tt.want {
 			t.Errorf("Leader(%v) = %q, want %q", tt.trailer, got, tt.want)

@@ -130,29 +130,11 @@ func (p *parser) id() identity.ID {
 // registration has one field for both.
 func (p *parser) hostname() string {
 	for _, name := range []string{identity.EnvInstanceHostname, identity.EnvInstanceFQDN} {
-		if v := p.getenv(name); v != "" && !ValidHostname(v) {
+		if v := p.getenv(name); v != "" && !identity.ValidHostname(v) {
 			p.wrong(name, "%.80q is not a host name: labels of letters, digits and \"-\" with dots between them", v)
 		}
 	}
 	return p.text(identity.EnvInstanceHostname, p.getenv(identity.EnvInstanceFQDN))
-}
-
-// ValidHostname reports whether s is a host name as RFC 1123 has it, of one label or more.
-func ValidHostname(s string) bool {
-	if len(s) > 253 {
-		return false
-	}
-	for label := range strings.SplitSeq(s, ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
-			return false
-		}
-		if strings.ContainsFunc(label, func(r rune) bool {
-			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-'
-		}) {
-			return false
-		}
-	}
-	return true
 }
 
 func (p *parser) address(name string, is func(netip.Addr) bool, family string) netip.Addr {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"nstance.dev/e2e/box"
+	"nstance.dev/protos/identity"
 )
 
 // few is a size at which each machine counts.
@@ -136,7 +137,7 @@ func (w *World) pointsTo(addr, leader string) error {
 	if lockErr != nil {
 		return lockErr
 	}
-	if got := trailer.Get("nstance-leader"); lock.LeaderID != leader || !slices.Equal(got, []string{lock.Addrs.Operator}) {
+	if got := trailer.Get(identity.LeaderTrailer); lock.LeaderID != leader || !slices.Equal(got, []string{lock.Addrs.Operator}) {
 		return fmt.Errorf("it names %v, and %s leads at %s: %w", got, lock.LeaderID, lock.Addrs.Operator, err)
 	}
 	return nil

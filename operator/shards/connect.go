@@ -14,9 +14,6 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
-// leaderTrailer is where a standby names the address of its leader's service.
-const leaderTrailer = "nstance-leader"
-
 // connect finds the leader of the shard: at the address that served last, at those of the
 // configuration, or where a standby points to. If there is none, the error is the one that
 // says most; see [telling].
@@ -90,7 +87,7 @@ func (s *Shard) probe(ctx context.Context, address string) (*session, metadata.M
 
 // leaderOf returns the address in a standby's trailer, "" if there is none that can be one.
 func leaderOf(trailer metadata.MD) string {
-	values := trailer.Get(leaderTrailer)
+	values := trailer.Get(identity.LeaderTrailer)
 	if len(values) != 1 {
 		return ""
 	}

@@ -33,6 +33,10 @@ const AnyServerName = "nstance-server"
 // that lands at another shard fails in the handshake.
 func ServerName(shard, cluster string) string { return shard + "." + cluster + ".nstance" }
 
+// LeaderTrailer is the gRPC trailer in which a server that does not lead names the
+// address, host:port, at which the leader offers the same service.
+const LeaderTrailer = "nstance-leader"
+
 // Names of the tags on a machine. Those of the first group are how machines of
 // a shard are found and known; the others are for people and never decide
 // anything.

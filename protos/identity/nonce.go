@@ -17,6 +17,10 @@ var ErrNonceForm = errors.New("malformed nonce")
 // MaxNonceSize is the length of the longest nonce that anybody reads, in bytes.
 const MaxNonceSize = 4 << 10
 
+// NonceLeeway is how far the clocks of two servers may be apart: a nonce counts this much
+// before its beginning and after its end.
+const NonceLeeway = 30 * time.Second
+
 // NonceAlgorithm is the one signature algorithm of a nonce, as its header
 // names it.
 const NonceAlgorithm = "EdDSA"

@@ -66,8 +66,8 @@ type decision struct {
 }
 
 func (d *decision) refuse(field, claim, why string) {
-	if len(claim) > maxHostname {
-		claim = claim[:maxHostname]
+	if len(claim) > identity.MaxHostname {
+		claim = claim[:identity.MaxHostname]
 	}
 	d.unproved = append(d.unproved, fmt.Sprintf("%s %q is not proved: %s", field, claim, why))
 }
@@ -83,7 +83,7 @@ func (d *decision) hostname(claim string) string {
 	own := d.ID.String()
 	switch {
 	case name == "" || name == own:
-	case !ValidHostname(name):
+	case !identity.ValidHostname(name):
 		d.refuse("hostname", claim, "it is not a host name")
 	case d.Server(name):
 		if !d.Source.IsLoopback() { // a machine on a server's own host has its name

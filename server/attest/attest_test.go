@@ -120,18 +120,6 @@ func TestS25_WhatAMachineMayClaim(t *testing.T) {
 	}
 }
 
-func TestValidHostname(t *testing.T) {
-	for name, want := range map[string]bool{
-		"": false, "a": true, "node-1.example.com": true, "A9": true, "-a": false, "a-": false, "a..b": false, ".a": false,
-		"a.": false, "a_b": false, "a b": false, "ä": false, "a\x00": false,
-		string(make([]byte, 254)): false,
-	} {
-		if got := attest.ValidHostname(name); got != want {
-			t.Errorf("ValidHostname(%q) = %v, want %v", name, got, want)
-		}
-	}
-}
-
 // FuzzS25_NothingUnprovedIsGranted: whatever is claimed, what comes out is the provider's,
 // the source, or a name that is free.
 func FuzzS25_NothingUnprovedIsGranted(f *testing.F) {
@@ -147,7 +135,7 @@ func FuzzS25_NothingUnprovedIsGranted(f *testing.F) {
 		if got.IPv4 != "" && got.IPv4 != source || got.IPv6 != "" {
 			t.Errorf("addresses %q and %q are granted", got.IPv4, got.IPv6)
 		}
-		if got.Hostname == "web-1" || got.Hostname == "srv-1" || !attest.ValidHostname(got.Hostname) {
+		if got.Hostname == "web-1" || got.Hostname == "srv-1" || !identity.ValidHostname(got.Hostname) {
 			t.Errorf("name %q is granted", got.Hostname)
 		}
 	})

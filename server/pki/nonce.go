@@ -15,10 +15,6 @@ import (
 	"nstance.dev/protos/identity"
 )
 
-// NonceLeeway is how far the clocks of two servers may be apart: a nonce counts
-// this much before its beginning and after its end.
-const NonceLeeway = 30 * time.Second
-
 // ErrNonce is the whole answer to whoever presents a bad nonce: it does not help
 // to make a better one. The reason is in [NonceError].
 var ErrNonce = errors.New("invalid nonce")
@@ -169,7 +165,7 @@ func (v *NonceVerifier) Verify(token string, now time.Time) (identity.NonceClaim
 		jwt.WithValidMethods([]string{identity.NonceAlgorithm}),
 		jwt.WithExpirationRequired(),
 		jwt.WithIssuedAt(),
-		jwt.WithLeeway(NonceLeeway),
+		jwt.WithLeeway(identity.NonceLeeway),
 		jwt.WithTimeFunc(func() time.Time { return now }),
 		jwt.WithStrictDecoding(),
 	)

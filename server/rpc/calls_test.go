@@ -96,7 +96,7 @@ func TestStandby(t *testing.T) {
 		var trailer metadata.MD
 		err := call(grpc.Trailer(&trailer))
 		wantCode(t, err, codes.Unavailable, "NOT_LEADER")
-		if got := trailer.Get(rpc.LeaderTrailer); len(got) != 1 || got[0] != leader {
+		if got := trailer.Get(identity.LeaderTrailer); len(got) != 1 || got[0] != leader {
 			t.Errorf("the trailer names %q, want %q", got, leader)
 		}
 	}

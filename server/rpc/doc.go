@@ -14,7 +14,7 @@
 //   - Role, tenant and name of a caller come from its certificate, checked for
 //     each call and not just in the handshake (S11). No field names a tenant.
 //   - A server that does not lead answers Unavailable, with the address of the
-//     leader's same service in the trailer [LeaderTrailer], where it is known.
+//     leader's same service in the trailer [identity.LeaderTrailer], where it is known.
 //   - Errors have a code, a text for people and a reason for machines
 //     (google.rpc.ErrorInfo in the domain "nstance"). What an error wraps is for
 //     the log alone (S12).

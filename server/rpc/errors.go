@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"nstance.dev/protos/identity"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/operators"
@@ -47,7 +48,7 @@ func (g *guard) outward(ctx context.Context, trailer func(metadata.MD), method s
 	g.note(ctx, method, r, err)
 	if r.Reason == reasonNotLeader {
 		if addr := g.addr(g.opts.Leader()); addr != "" {
-			trailer(metadata.Pairs(LeaderTrailer, addr))
+			trailer(metadata.Pairs(identity.LeaderTrailer, addr))
 		}
 	}
 	return statusOf(r)

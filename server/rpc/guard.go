@@ -17,10 +17,6 @@ import (
 	"nstance.dev/server/shard"
 )
 
-// LeaderTrailer is the trailer in which a server that does not lead says where
-// the leader's same service is, as host:port.
-const LeaderTrailer = "nstance-leader"
-
 func registrationAddr(a lease.Addrs) string { return a.Registration }
 func agentAddr(a lease.Addrs) string        { return a.Agent }
 func operatorAddr(a lease.Addrs) string     { return a.Operator }

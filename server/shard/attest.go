@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/attest"
 	"nstance.dev/server/bucket"
@@ -97,7 +98,7 @@ func (p provenPlace) note(rec *bucket.InstanceRecord) {
 
 // printableHost cuts a claimed name down to the length that a name may have.
 func printableHost(s string) string {
-	if !attest.ValidHostname(s) {
+	if !identity.ValidHostname(s) {
 		return printable(s)
 	}
 	return s

@@ -11,10 +11,6 @@ import (
 	"nstance.dev/server/fleet"
 )
 
-// registrationLeeway is added to a nonce's time: the clocks' difference that
-// its verification allows.
-const registrationLeeway = 30 * time.Second
-
 // health collects the signs of life of every instance and has them judged: when
 // one changes, and when time alone may change the verdict.
 type health struct {

@@ -144,5 +144,5 @@ func (s *signs) registerBy(in cache.Instance, timeout time.Duration, now time.Ti
 	if end := s.running.Add(timeout); !s.running.IsZero() && end.Before(by) {
 		by = end
 	}
-	return by.Add(registrationLeeway)
+	return by.Add(identity.NonceLeeway)
 }

@@ -40,7 +40,7 @@ func (r *Reign) OutstandingNonce(token string) bool {
 		return false
 	}
 	row, ok := r.cache.Instance(id)
-	return ok && r.now().Before(row.NonceExpires.Add(registrationLeeway))
+	return ok && r.now().Before(row.NonceExpires.Add(identity.NonceLeeway))
 }
 
 // RegisterAgent gives a new instance its certificate, once (S9): that the nonce

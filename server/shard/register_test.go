@@ -145,7 +145,7 @@ func TestF41_AnOldNonceIsNoPass(t *testing.T) {
 			t.Error("the nonce of a machine that is starting has to pass, and no other")
 		}
 		w.store.Down(true) // nothing can be removed meanwhile
-		w.settle(2*time.Minute + registrationLeeway)
+		w.settle(2*time.Minute + identity.NonceLeeway)
 		if _, known := w.reign().known(id); !known || w.reign().OutstandingNonce(nonce) {
 			t.Errorf("known: %t; the nonce that has expired passes", known)
 		}

@@ -157,7 +157,7 @@ type Standby struct {
 }
 
 func (s Standby) refuse(set func(metadata.MD) error) error {
-	if err := set(metadata.Pairs("nstance-leader", s.Leader)); err != nil {
+	if err := set(metadata.Pairs(identity.LeaderTrailer, s.Leader)); err != nil {
 		return err
 	}
 	return status.Error(codes.Unavailable, "not shard leader")

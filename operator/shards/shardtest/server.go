@@ -256,7 +256,7 @@ func (v server) fault(ctx context.Context, name string, trailer func(metadata.MD
 		return f.Refuse[""]
 	case v.standby:
 		if v.leader != "" {
-			trailer(metadata.Pairs("nstance-leader", v.leader))
+			trailer(metadata.Pairs(identity.LeaderTrailer, v.leader))
 		}
 		return Refusal(codes.Unavailable, "NOT_LEADER", "not shard leader")
 	case name != "RegisterOperator" && tenantOf(ctx) == "":
