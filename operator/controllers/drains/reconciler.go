@@ -80,6 +80,7 @@ type Options struct {
 type Reconciler struct {
 	Options
 	memory memory
+	queue  queue
 }
 
 // New returns a reconciler.
@@ -179,15 +180,29 @@ func (r *Reconciler) turn(s *sight) bool {
 		return true
 	}
 	all, known := r.memory.waiting()
-	for _, shard := range r.Inventory.Names() {
-		r.Inventory.Read(shard, func(said *inventory.Shard) {
-			for _, in := range said.Instances("") {
-				if in.GetStatus() == inventory.StatusDraining && !known[in.GetInstanceId()] {
-					other := Asked(Sight{Presence: inventory.Present, Said: in}, r.Now())
-					all = append(all, Waiting{other.Request, api.DrainCordoned, r.Now()})
-				}
-			}
-		})
-	}
+	all = append(all, r.asked(known)...)
 	return Turn(s.answer.Request.Instance, all, r.Concurrency, r.Now())
+}
+
+// asked returns the drains that the shards ask for, save the known ones.
+func (r *Reconciler) asked(known map[string]bool) (others []Waiting) {
+	all := r.queue.get(r.Now(), func() (all []Waiting) {
+		for _, shard := range r.Inventory.Names() {
+			r.Inventory.Read(shard, func(said *inventory.Shard) {
+				for _, in := range said.Instances("") {
+					if in.GetStatus() == inventory.StatusDraining {
+						other := Asked(Sight{Presence: inventory.Present, Said: in}, r.Now())
+						all = append(all, Waiting{other.Request, api.DrainCordoned, r.Now()})
+					}
+				}
+			})
+		}
+		return all
+	})
+	for _, w := range all {
+		if !known[w.Request.Instance] {
+			others = append(others, w)
+		}
+	}
+	return others
 }
