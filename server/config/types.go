@@ -252,8 +252,8 @@ type Certificate struct {
 	IP []string `json:"ip,omitempty"`
 	// URIs.
 	URI []string `json:"uri,omitempty"`
-	// Life in hours, at most 87600, of "ca" 876000. Default 8760 (a year); for "ca" 87600.
-	TTL Hours `json:"ttl,omitempty" jsonschema:"minimum=1,maximum=876000"`
+	// Life in hours, at most 87600, of "ca" 876000. Default, also for 0: 8760 (a year); for "ca" 87600.
+	TTL Hours `json:"ttl,omitempty" jsonschema:"minimum=0,maximum=876000"`
 	// Tenants whose machines may get it: no template that others may use can name it. Default: those of the templates that name it.
 	Tenants []string `json:"tenants,omitempty"`
 }
