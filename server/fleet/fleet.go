@@ -10,8 +10,9 @@
 // is empty. Carrying a plan out, and finding out what is true, is the business
 // of package shard; it calls again whenever something changed.
 //
-// The life of an instance is the state machine in state.go; no other file
-// changes a [State].
+// The life of an instance is the state machine in state.go; no other file of this
+// package changes a [State], and package shard does so by events, but for the first
+// one, which it reads off the record.
 package fleet
 
 import (

@@ -135,6 +135,8 @@ func (r *Reign) vanished(ctx context.Context, id identity.ID) {
 	r.sessions.end(id)
 	r.health.forget(id)
 	r.cache.Remove(id)
+	r.files.Forget(id)
+	r.balancers.Touch(id)
 	r.collector.soon()
 	r.Enqueue(row.Group)
 }

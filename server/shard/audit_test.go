@@ -47,6 +47,26 @@ func TestF11_RecordDeletedUnderALeader(t *testing.T) {
 	}
 }
 
+// TestF11_NothingIsLeftOfAVanishedInstance: what is said of a group speaks of its instances
+// alone.
+func TestF11_NothingIsLeftOfAVanishedInstance(t *testing.T) {
+	inWorld(t, worldOptions{Files: `{"none": {"kind": "secret", "source": "none"}}`}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(5 * time.Minute)
+		if n := len(w.reign().undelivered(web)); n != 2 {
+			t.Fatalf("%d machines lack files, want both", n)
+		}
+		rec := w.records()[0]
+		w.remove(rec.Key())
+		w.settle(auditInterval + time.Minute)
+		for _, u := range w.reign().undelivered(web) {
+			if u.Instance == rec.ID {
+				t.Errorf("%s is none of the group's any more, and is said to lack files", u.Instance)
+			}
+		}
+	})
+}
+
 // TestF6S4_LateRecordOfAStoppedLeader: the leader before was stopped when it was about
 // to create a record, and creates it when it goes on, after this one has read them all.
 // Nobody will ever make its machine: it is found soon, and the group has its size.

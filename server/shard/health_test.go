@@ -30,7 +30,7 @@ func TestF28_StoppedOrRemovedByHand(t *testing.T) {
 	}
 }
 
-// TestF28_StoppedWhileSilent is the case in which no stream breaks: only the
+// TestF28_StoppedBeforeItsAgentCame is the case in which no stream breaks: only the
 // listing tells.
 func TestF28_StoppedBeforeItsAgentCame(t *testing.T) {
 	inWorld(t, worldOptions{DeadAgents: true, Timeout: "10m"}, func(t *testing.T, w *world) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
@@ -90,7 +91,11 @@ func (r *Reign) gatherUserdata(eff *config.EffectiveGroup, s *supplies) ([]need,
 			if err != nil && ctx.Err() == nil {
 				r.log.WarnContext(ctx, "user data not fetched", "template", eff.Template, "error", err)
 			}
-			r.shelf.Put(address, data, err, r.now())
+			if instead := r.shelf.Put(address, data, err, r.now()); !instead.IsZero() && ctx.Err() == nil {
+				r.events.failure(r.cache, fleet.GroupID{Tenant: eff.Tenant, Name: eff.Key}, "", string(driver.Transient),
+					fmt.Sprintf("the user data of template %q could not be fetched, and machines are made with the copy of %s, for an hour at most: %v",
+						eff.Template, instead.UTC().Format(time.RFC3339), err), r.now())
+			}
 		},
 	}}, nil
 }

@@ -213,6 +213,9 @@ func TestUserdataThatCannotBeFetched(t *testing.T) {
 		w.scale(web, 3)
 		w.settle(time.Minute)
 		w.converged(3) // of the copy
+		if said := w.errors(web); !strings.Contains(said, "are made with the copy of 2000-01-01T") {
+			t.Errorf("the tenant is told %q, want that it is a copy", said)
+		}
 	})
 }
 

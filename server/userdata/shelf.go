@@ -43,8 +43,9 @@ func (s *Shelf) Take(address string, now time.Time) ([]byte, error) {
 	return nil, c.err
 }
 
-// Put notes the outcome of a request that ended now.
-func (s *Shelf) Put(address string, data []byte, err error, now time.Time) {
+// Put notes the outcome of a request that ended now. Where that is an error and an older
+// copy serves in its place, it returns when that one was fetched; else zero.
+func (s *Shelf) Put(address string, data []byte, err error, now time.Time) (instead time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.copies[address]
@@ -54,9 +55,13 @@ func (s *Shelf) Put(address string, data []byte, err error, now time.Time) {
 		s.copies[address] = c
 	}
 	c.tried, c.err = now, err
-	if err == nil {
+	switch {
+	case err == nil:
 		c.data, c.fetched = data, now
+	case !c.fetched.IsZero() && now.Sub(c.fetched) <= usable:
+		return c.fetched
 	}
+	return time.Time{}
 }
 
 // makeRoom drops the copy that was asked for longest ago if there are too many.
