@@ -20,7 +20,7 @@ type span struct {
 var shown = []span{
 	{"S", 1, 26},
 	{"L", 1, 11},
-	{"F", 1, 29}, {"F", 31, 52},
+	{"F", 1, 29}, {"F", 31, 53},
 }
 
 // numbers are the invariants of all spans, in order.

@@ -111,6 +111,9 @@ func (l *Listener) admit(c *Conn) (closed []victim, ok bool) {
 	}
 	if l.opts.Total > 0 && l.open >= l.opts.Total {
 		oldest := first(&l.strangers)
+		if most := l.opts.PerSource; most > 0 && of != nil && of.Len() >= most {
+			oldest = first(of) // however young: who has too many closes nobody else's
+		}
 		if oldest == nil {
 			return closed, false
 		}

@@ -150,6 +150,22 @@ func TestS22_StrangersGoBeforeOwners(t *testing.T) {
 	}
 }
 
+// TestS22_ASourceWithTooManyMakesRoomItself: at the total, connections that one source opens
+// faster than they grow old close none of another's.
+func TestS22_ASourceWithTooManyMakesRoomItself(t *testing.T) {
+	s := newStage(t, conns.Limits{Total: 4, PerSource: 2})
+	probe := s.connect("10.0.0.2")
+	for range 20 {
+		s.connect("10.0.0.1")
+	}
+	if !probe.open() {
+		t.Error("a connection of another source was closed")
+	}
+	if late := s.connect("10.0.0.3"); !late.open() || s.l.Open() != 4 {
+		t.Errorf("a newcomer is in: %t; %d are open", late.open(), s.l.Open())
+	}
+}
+
 // TestS22_OneOwnersConnectionsAreBounded: its oldest goes, and nobody else's.
 func TestS22_OneOwnersConnectionsAreBounded(t *testing.T) {
 	s := newStage(t, conns.Limits{Total: 100, PerOwner: 2})

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"testing"
 
-	"nstance.dev/e2e/box"
 	"nstance.dev/protos/identity"
 )
 
@@ -123,11 +122,7 @@ func (w *world) guest(t *testing.T) *guest {
 // start starts the agent. It ends with the test.
 func (g *guest) start(t *testing.T, w *world) {
 	t.Helper()
-	program := filepath.Join(*programs, "nstance-agent")
-	if *programs == "" {
-		program = box.Binary(t, "nstance-agent")
-	}
-	g.cmd = exec.CommandContext(t.Context(), program)
+	g.cmd = exec.CommandContext(t.Context(), program(t, "nstance-agent"))
 	g.cmd.Env = []string{
 		identity.EnvInstanceID + "=" + g.id.String(), identity.EnvServerAddrFile + "=" + w.Path("machines", "leader.json"),
 		identity.EnvIdentityDir + "=" + g.path("identity"), identity.EnvKeysDir + "=" + g.path("keys"), identity.EnvRecvDir + "=" + g.path("recv"),

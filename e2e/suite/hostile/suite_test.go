@@ -49,7 +49,7 @@ var areas = []area{
 	{name: "secrets at rest", least: 9, rows: atRest, apart: true, inOrder: true, flags: []string{"--debug"}},
 	{name: "ports", least: 15, rows: httpPorts},
 	{name: "files of the agent", least: 9, rows: agentFiles},
-	{name: "commands", least: 8, rows: commands},
+	{name: "floods", least: 21, rows: floods, apart: true},
 	{name: "enrolment", least: 6, rows: enrolment},
 }
 

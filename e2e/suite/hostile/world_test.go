@@ -73,14 +73,14 @@ type outstanding struct {
 // newWorld brings a cluster up, whose server has some flags, and waits for its machines.
 func newWorld(t *testing.T, tenants population, flags ...string) *world {
 	t.Helper()
+	return newWorldFrom(t, filepath.Dir(program(t, "nstance-server-local")), tenants, flags...)
+}
+
+// newWorldFrom is [newWorld] with the programs of a directory.
+func newWorldFrom(t *testing.T, dir string, tenants population, flags ...string) *world {
+	t.Helper()
 	b := box.New(t)
-	if *programs != "" {
-		dir, err := filepath.Abs(*programs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.From(dir)
-	}
+	b.From(dir)
 	w := &world{Box: b, tenants: tenants, nonces: map[string]chan outstanding{}}
 	w.configure(t)
 	w.server = b.Serve("leader", flags...)
