@@ -586,6 +586,26 @@ var scenarios = []struct{ name, plan string }{
 			4m14.458856597s freeze b 37.717s
 			4m33.740228131s vanish b.api 86`,
 	},
+	{
+		// S6: a machine was condemned, and given up at the same moment because its group had
+		// shrunk before it was asked for. Its record went though the deletion was under way, and
+		// a late write brought it back without the condemnation.
+		"a machine is condemned and given up", `
+			seed 2007380
+			set delete 1s
+			set drain 20s
+			set eligible 4m
+			set lag 15s
+			set mode liveness
+			set operator no
+			set servers 3
+			weather store-late 0.0382
+			weather store-refused 0.1470
+			15.120978286s upsert db 6
+			1m1.85922143s cut cloud a 1m26.574s
+			1m12.472594588s upsert web 3
+			1m14.487686668s upsert web 1`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.

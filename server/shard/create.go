@@ -360,8 +360,11 @@ func (r *Reign) discard(ctx context.Context, it *intent) {
 		return
 	}
 	r.health.givenUp(id, true)
-	if err := r.records.remove(ctx, id); err != nil {
+	if err := r.records.withdraw(ctx, id); err != nil {
 		r.health.givenUp(id, false)
+		if errors.Is(err, errCondemned) {
+			return // whoever deletes it ends it
+		}
 		// The record stays and is found abandoned later: a delete, not a leak.
 		r.stumble(err)
 		r.log.WarnContext(ctx, "record of a refused instance not removed", "instance", id, "error", err)

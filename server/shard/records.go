@@ -11,7 +11,6 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
-	"nstance.dev/server/fleet"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 )
@@ -163,51 +162,6 @@ func (rs *records) set(e *recordEntry, rec bucket.InstanceRecord, etag string) {
 	e.rec, e.etag, e.unconfirmed, e.writing = rec, etag, nil, false
 }
 
-// sending notes that a removal is about to be written. The result takes note of how that
-// went, unless [records.set] did.
-func (rs *records) sending(e *recordEntry, removal *bucket.Deletion) (done func(error)) {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	before := e.unconfirmed
-	e.unconfirmed, e.writing = removal, true
-	return func(err error) {
-		rs.mu.Lock()
-		defer rs.mu.Unlock()
-		e.writing = false
-		if !errors.Is(err, objectstore.ErrUnavailable) {
-			e.unconfirmed = before
-		}
-	}
-}
-
-// unconfirmed is the removal of an instance that was sent and whose outcome is not known,
-// or nil.
-func (rs *records) unconfirmed(id identity.ID) *bucket.Deletion {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	if e := rs.byID[id]; e != nil {
-		return e.unconfirmed
-	}
-	return nil
-}
-
-// condemning adds to instances, in place, for which reason they are condemned on record,
-// or may be. It returns them.
-func (rs *records) condemning(ins []fleet.Instance) []fleet.Instance {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	for i := range ins {
-		e := rs.byID[ins[i].ID]
-		if e == nil || ins[i].State.Leaving() || ins[i].State == fleet.Deleted {
-			continue
-		}
-		if removal := cmp.Or(e.rec.Deletion, e.unconfirmed); removal != nil {
-			ins[i].Condemning, ins[i].Writing = fleet.Reason(removal.Reason), e.writing
-		}
-	}
-	return ins
-}
-
 // create writes a new record; nil means that it is durable.
 func (rs *records) create(ctx context.Context, rec bucket.InstanceRecord) error {
 	rec.Term = rs.term
@@ -297,6 +251,11 @@ func (rs *records) reread(ctx context.Context, e *recordEntry) error {
 
 // remove deletes a record; one that is gone already is no error.
 func (rs *records) remove(ctx context.Context, id identity.ID) error {
+	return rs.removeIf(ctx, id, func(bucket.InstanceRecord) error { return nil })
+}
+
+// removeIf deletes a record to which check has no objection once it is its turn.
+func (rs *records) removeIf(ctx context.Context, id identity.ID, check func(bucket.InstanceRecord) error) error {
 	e := rs.entry(id)
 	if e == nil {
 		return nil
@@ -307,6 +266,9 @@ func (rs *records) remove(ctx context.Context, id identity.ID) error {
 	}
 	defer release()
 	if rec, etag := rs.read(e); etag != "" {
+		if err := check(rec); err != nil {
+			return fmt.Errorf("remove record %s: %w", id, err)
+		}
 		err := objectstore.Delete(ctx, rs.store, rs.key(rec), etag, rs.policy)
 		if err != nil && !errors.Is(err, objectstore.ErrNotFound) {
 			return fmt.Errorf("remove record %s: %w", id, err)

@@ -157,3 +157,24 @@ func TestApplyPutsAConfigurationInForce(t *testing.T) {
 		w.converged(4)
 	})
 }
+
+// TestS6_RecordOfACondemnedInstanceIsNotWithdrawn: an instance that was condemned while its
+// create was given up keeps its record until it is deleted.
+func TestS6_RecordOfACondemnedInstanceIsNotWithdrawn(t *testing.T) {
+	slow := drivertest.Conditions{DeleteTime: time.Minute}
+	inWorld(t, worldOptions{Cloud: drivertest.Options{Conditions: slow}}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		id := w.records()[0].ID
+		w.scale(web, 0)
+		w.settle(time.Second)
+		if err := w.reign().records.withdraw(w.ctx, id); !errors.Is(err, errCondemned) {
+			t.Errorf("withdraw: %v, want %v", err, errCondemned)
+		}
+		if got := w.remainsOf(id); got != "deleting" {
+			t.Errorf("the record is %q, want deleting", got)
+		}
+		w.settle(5 * time.Minute)
+		w.converged(0)
+	})
+}
