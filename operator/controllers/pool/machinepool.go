@@ -74,7 +74,7 @@ func (r *Reconciler) makeMachinePool(ctx context.Context, st *state) (time.Durat
 			case client.IgnoreNotFound(err) != nil:
 				return 0, fmt.Errorf("look at MachinePool %s: %w", name, err)
 			case err != nil, refers(&there, st.pool): // gone again, or ours: the cache is behind
-				return time.Second, nil
+				return time.Second, nil //nolint:nilerr // the next pass sees which
 			}
 		default:
 			return 0, fmt.Errorf("make MachinePool %s: %w", name, err)
