@@ -117,7 +117,7 @@ var longDocuments = func() (all []struct {
 	}
 	object := func(members map[string]any) func(int) any { return func(int) any { return members } }
 	add("twenty thousand files of one template", many("templates/a/files", 20_000, object(map[string]any{"kind": "string", "template": strings.Repeat("x", 50)})))
-	add("eight thousand templates", many("templates", 8000, object(map[string]any{"kind": "abc", "arch": "amd64", "instance_type": "x", "subnet_pool": "p"})))
+	add("twenty thousand templates", many("templates", 20_000, object(map[string]any{"kind": "abc", "arch": "amd64", "instance_type": "x", "subnet_pool": "p"})))
 	add("fifty thousand groups", many("groups/default", 50_000, object(map[string]any{"template": "a", "size": 1})))
 	add("fifty thousand tenants", many("tenants", 50_000, object(map[string]any{})))
 	add("twenty thousand certificates", many("certificates", 20_000, object(map[string]any{"kind": "client", "cn": "x"})))
