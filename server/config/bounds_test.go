@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -128,7 +129,7 @@ func TestF50_SchemaAndLoadHaveTheSameBounds(t *testing.T) {
 		for value, refused := range map[float64]bool{b.value: false, b.value + step: true} {
 			var problems config.Problems
 			_, err := config.Load("f", with(t, plain, b.path, value), config.LoadOptions{})
-			problems, _ = err.(config.Problems)
+			errors.As(err, &problems)
 			found := slices.ContainsFunc(problems, func(p config.Problem) bool {
 				return strings.NewReplacer("[", ".", "]", "", `"`, "").Replace(p.Path) == path
 			})
