@@ -55,8 +55,8 @@ func TestF11_LostGroupFileIsRebuilt(t *testing.T) {
 				w.stop()
 				lose(w)
 				w.lead()
-				w.scale(fleet.GroupID{Tenant: "b", Name: "new"}, 1)
 				changes := w.changes()
+				w.scale(fleet.GroupID{Tenant: "b", Name: "new"}, 1)
 				for range 2 {
 					w.settle(time.Hour)
 					w.stop()
