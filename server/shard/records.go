@@ -265,14 +265,22 @@ func (rs *records) removeIf(ctx context.Context, id identity.ID, check func(buck
 		return fmt.Errorf("remove record %s: %w", id, err)
 	}
 	defer release()
-	if rec, etag := rs.read(e); etag != "" {
-		if err := check(rec); err != nil {
-			return fmt.Errorf("remove record %s: %w", id, err)
+	for range maxMerges {
+		err = rs.delete(ctx, e, check)
+		if !errors.Is(err, objectstore.ErrPrecondition) {
+			break
 		}
-		err := objectstore.Delete(ctx, rs.store, rs.key(rec), etag, rs.policy)
-		if err != nil && !errors.Is(err, objectstore.ErrNotFound) {
-			return fmt.Errorf("remove record %s: %w", id, err)
+		// A write of ours has taken effect late: look at what it left.
+		switch unread := rs.reread(ctx, e); {
+		case errors.Is(unread, objectstore.ErrNotFound):
+			rec, _ := rs.read(e)
+			rs.set(e, rec, "")
+		case unread != nil:
+			return unread
 		}
+	}
+	if err != nil {
+		return fmt.Errorf("remove record %s: %w", id, err)
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -280,6 +288,22 @@ func (rs *records) removeIf(ctx context.Context, id identity.ID, check func(buck
 	e.etag = ""
 	delete(rs.byID, id)
 	return nil
+}
+
+// delete makes one attempt; a record that is gone already is no error.
+func (rs *records) delete(ctx context.Context, e *recordEntry, check func(bucket.InstanceRecord) error) error {
+	rec, etag := rs.read(e)
+	if etag == "" {
+		return nil
+	}
+	if err := check(rec); err != nil {
+		return err
+	}
+	err := objectstore.Delete(ctx, rs.store, rs.key(rec), etag, rs.policy)
+	if errors.Is(err, objectstore.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // ids returns whose records there are, in order.

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -9,7 +10,9 @@ import (
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/bucket"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/fleet"
 )
 
 func TestF4_RecordChangedByAnotherHandIsMerged(t *testing.T) {
@@ -47,6 +50,49 @@ func TestS1_LaterTermInARecordEndsTheReign(t *testing.T) {
 			t.Errorf("Lead returned %v, want that it is superseded", err)
 		}
 	})
+}
+
+// TestL1_ARecordThatALateWriteReachedIsRemoved: a write whose answer was lost may take
+// effect after the leader has given it up. The record is then looked at again, and removed
+// if nothing in it speaks against that.
+func TestL1_ARecordThatALateWriteReachedIsRemoved(t *testing.T) {
+	for name, c := range map[string]struct {
+		late    func(*bucket.InstanceRecord) // nil: it is deleted
+		remove  func(*records, context.Context, identity.ID) error
+		refused error
+	}{
+		"the same once more": {func(*bucket.InstanceRecord) {}, (*records).remove, nil},
+		"gone":               {nil, (*records).remove, nil},
+		"it is condemned there, and is to be withdrawn": {
+			func(rec *bucket.InstanceRecord) {
+				rec.Deletion = &bucket.Deletion{Reason: string(fleet.ReasonRequested)}
+			}, (*records).withdraw, errCondemned,
+		},
+		"a later leader wrote": {func(rec *bucket.InstanceRecord) { rec.Term = 9 }, (*records).remove, errSuperseded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withMachine(t, func(t *testing.T, w *world, id identity.ID, _ string) {
+				rec, rs := w.records()[0], w.reign().records
+				key := rec.Key()
+				if c.late == nil {
+					w.remove(key)
+				} else {
+					c.late(&rec)
+					data, err := rec.Encode()
+					if err != nil {
+						t.Fatal(err)
+					}
+					w.overwrite(key, string(data))
+				}
+				if err := c.remove(rs, w.reign().ctx, id); !errors.Is(err, c.refused) {
+					t.Errorf("got %v, want %v", err, c.refused)
+				}
+				if _, err := w.store.Get(w.ctx, key); (err == nil) != (c.refused != nil) {
+					t.Errorf("the record: %v", err)
+				}
+			})
+		})
+	}
 }
 
 // TestS1_RecordOfALaterTermIsFound: a leader finds a record that a later one wrote
