@@ -68,6 +68,9 @@ func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string
 		w.checkLease(p, "write of "+key)
 		w.truth.intends(p, key)
 	}
+	if op == memory.OpPut && key == bucket.GroupsKey(shardName) {
+		p.writes()
+	}
 	f := w.weather.store(p.box.name, op, key)
 	w.event("%s to the store: %s %s: %+v", p.box.name, op, key, f)
 	if w.net.cut(p.box.name, theStore) {
@@ -105,6 +108,9 @@ func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string
 	}
 	if f.After != nil {
 		return none, f.After
+	}
+	if err == nil && key == bucket.GroupsKey(shardName) {
+		p.knows()
 	}
 	return v, err
 }

@@ -56,6 +56,7 @@ type process struct {
 	leads   time.Time         // since when it leads, if it does
 	meters  map[string]*meter // of its calls, by bucket, since it leads or goes on
 	takes   []taken           // the versions of the configuration file, in order
+	unsure  [][2]time.Time    // when it did not know what stood in the group file, in order; the last may go on
 }
 
 // taken is a version of the configuration file that a process has put in force.
@@ -71,11 +72,35 @@ func (p *process) took(static shard.Static) {
 	p.takes = append(p.takes, taken{time.Now(), static.Modified})
 }
 
+// writes notes that a process sends a write of the group file, and knows that it has heard
+// what stands there.
+func (p *process) writes() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.unsure); n == 0 || !p.unsure[n-1][1].IsZero() {
+		p.unsure = append(p.unsure, [2]time.Time{time.Now(), {}})
+	}
+}
+
+func (p *process) knows() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.unsure); n > 0 && p.unsure[n-1][1].IsZero() {
+		p.unsure[n-1][1] = time.Now()
+	}
+}
+
 // knewSince is the moment from which on sizes may be what a process went by at another:
 // an earlier one, if a newer version of the configuration file was not in force there by
-// then. Such a version has to be durable first, which takes as long as storage takes.
+// then. Such a version has to be durable first, which takes as long as storage takes. Nor
+// does it know a size whose write it has not had the answer to.
 func (w *world) knewSince(p *process, at time.Time) time.Time {
 	p.mu.Lock()
+	for _, u := range p.unsure {
+		if !at.Before(u[0]) && (u[1].IsZero() || at.Before(u[1])) {
+			at = u[0].Add(-time.Nanosecond)
+		}
+	}
 	var edited time.Time
 	for _, t := range p.takes {
 		if !t.at.After(at) || edited.IsZero() {

@@ -606,6 +606,81 @@ var scenarios = []struct{ name, plan string }{
 			1m12.472594588s upsert web 3
 			1m14.487686668s upsert web 1`,
 	},
+	{
+		// S5, of the oracle: the deletion of a group is durable, and its leader has to wait long
+		// for storage to say so.
+		"a group is deleted and its leader does not hear of it", `
+			seed 2007721
+			set delete 1s
+			set drain 20s
+			set eligible 4m
+			set lag 0s
+			set mode safety
+			set operator no
+			set servers 2
+			weather cloud-full 0.1068
+			weather cloud-late 0.0594
+			weather cloud-quota 0.0362
+			weather cloud-refused 0.1154
+			weather net-break 0.0191
+			weather net-mute 0.0101
+			weather store-hangs 0.0052
+			weather store-late 0.0056
+			weather store-lost 0.0425
+			weather store-paced 0.2753
+			weather store-refused 0.1129
+			1.07071742s upsert web 4
+			2.225599788s upsert b.api 2
+			5.396710005s cut a store 4.648s
+			34.367821137s remove db 51
+			34.633270635s restart web 2
+			37.294377067s upsert b.api 5
+			52.997742104s notice web 66
+			1m8.785759128s upsert web 5
+			1m18.253508092s upsert db 5
+			1m51.967593823s reboot web 67
+			2m7.361284094s crash-leader 23.18s
+			2m11.632051902s create b.api
+			2m52.717174305s upsert web 4
+			3m13.623978341s ack web 64
+			3m14.852450749s create web
+			3m22.259101649s cut a cloud 37.608s
+			3m36.842402481s steal web 54
+			3m38.697707416s storm agent-never 24.533s
+			3m40.092987508s decrement b.api 61
+			4m17.493921035s upsert web 6
+			4m25.630941794s cut b a 9.768s
+			4m35.457826055s reboot b.api 68
+			4m36.178045762s steal web 82
+			4m39.030134345s upsert db 6
+			4m42.376024846s restart web 24
+			4m47.620163157s steal b.api 69
+			5m17.193453223s restart db 21
+			5m27.312390874s pause web 36.786s
+			5m34.491566512s upsert web 0
+			5m40.299008738s vanish web 59
+			5m41.451838073s ack web 10
+			5m54.031282546s remove web 69
+			5m55.776552901s delete-group b.api
+			6m17.43677432s reboot web 57
+			6m44.396198266s notice b.api 98
+			6m59.401527988s storm cloud-quota 56.87s
+			7m13.824201345s cut operators b 16.906s
+			7m13.856227855s cut store a 22.994s
+			7m25.41720512s vanish web 98
+			7m27.231672618s create web
+			7m34.61614295s decrement db 9
+			7m48.124254667s reboot web 29
+			8m0.699017143s upsert web 5
+			8m10.825742867s upsert db 0
+			8m31.898610354s cut store b 1m19.384s
+			8m36.342300382s reboot web 92
+			8m37.27442324s vanish web 86
+			9m13.514342261s upsert b.api 4
+			9m23.859228085s delete-group web
+			9m34.598097663s remove web 28
+			9m54.301646659s full 1m59.218s`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.
