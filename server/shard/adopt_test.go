@@ -99,6 +99,7 @@ func TestAdoptedMachineIsRotated(t *testing.T) {
 					}
 					w.reconnect(held.VM.ID)
 				}
+				w.settle(time.Minute) // creates that were on their way before the adoption are refused
 				w.cloud.SetFaults(nil)
 				w.settle(10 * time.Minute)
 				if c.after {
