@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -65,6 +66,24 @@ func adapt(object *unstructured.Unstructured) {
 	}
 	labels[ProviderLabel] = ProviderValue
 	object.SetLabels(labels)
+	unname(object)
+}
+
+// unname has a rule be about all objects of its kind in the namespace where the chart names
+// one after the cluster: which cluster it is is known only to who installs.
+func unname(object *unstructured.Unstructured) {
+	rules, ok := object.Object["rules"].([]any)
+	if !ok {
+		return
+	}
+	for _, rule := range rules {
+		if rule, ok := rule.(map[string]any); ok {
+			names, _, _ := unstructured.NestedStringSlice(rule, "resourceNames") // an error: it names none
+			if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, example) }) {
+				delete(rule, "resourceNames")
+			}
+		}
+	}
 }
 
 // unlabel takes Helm's labels off an object and the Pods that it describes.

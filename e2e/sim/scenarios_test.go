@@ -483,29 +483,6 @@ var scenarios = []struct{ name, plan string }{
 			6m0.578106363s cut a cloud 1m54.188s`,
 	},
 	{
-		// S6: machines were given up because the group had shrunk before they were asked for.
-		// While their records went, the size took the same number of others.
-		"a group shrinks before all of its machines are asked for", `
-			seed 2004629
-			set delete 1s
-			set drain 0s
-			set eligible
-			set lag 0s
-			set mode safety
-			set operator no
-			set servers 2
-			weather store-late 0.0204
-			1.789648777s upsert web 4
-			2.980305277s upsert b.api 2
-			51.416859003s upsert db 0
-			1m5.679020608s pause db 2m52.875s
-			1m39.000803265s stop a
-			2m13.739269183s crash b lose
-			2m14.648803265s start a
-			2m51.995608807s upsert db 4
-			4m0.629075686s upsert db 2`,
-	},
-	{
 		// S6: a machine that was being replaced for its age went as one too many, and took along
 		// its replacement, which was well again, and the replacement of that one.
 		"a replacement is replaced, and well again", `
