@@ -13,7 +13,7 @@ type object = map[string]any
 // Document is a configuration that was made at random.
 type Document struct {
 	Text string
-	How  string // "anew", or the name of the mutation
+	How  string // "fresh", or the name of the mutation
 	Kind string // of the provider
 }
 
@@ -36,7 +36,7 @@ func (g *Generator) Next(n int) Document {
 	if n%2 == 1 && len(g.valid) > 0 {
 		return g.mutate(g.valid[g.rnd.IntN(len(g.valid))])
 	}
-	return g.anew()
+	return g.fresh()
 }
 
 // maxKept is how many valid documents mutations start from.
@@ -82,7 +82,7 @@ func (g *Generator) duration() any {
 	return mostly[any](g, one(g, "0s", "1ns", "999h", "365d"), "1s", "5s", "15s", "90s", "5m", "20m", "1h", "1.5s")
 }
 
-func (g *Generator) anew() Document {
+func (g *Generator) fresh() Document {
 	kind := one(g, "local", "local", "aws", "google", "proxmox")
 	doc := object{
 		"server": g.server(kind), "templates": g.templates(kind),
@@ -92,7 +92,7 @@ func (g *Generator) anew() Document {
 	g.maybe(4, doc, "certificates", func() any {
 		return object{"node": object{"kind": one(g, "client", "server", "peer"), "cn": "{{ .Instance.ID }}", "dns": []any{mostly(g, "x.nstance", "example.com", "{{ .Vars.role }}.example.com")}}}
 	})
-	return Document{Text: text(doc), How: "anew", Kind: kind}
+	return Document{Text: text(doc), How: "fresh", Kind: kind}
 }
 
 func (g *Generator) server(kind string) object {
