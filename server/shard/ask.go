@@ -70,7 +70,7 @@ func (h *health) askOne(ctx context.Context, id identity.ID) {
 	switch {
 	case err == nil && m.Status == driver.Deleted, driver.IsNotFound(err):
 		h.ended(id, m.Reason)
-		h.missing(id, fleet.ByGet)
+		h.missing(id, fleet.ByGet, asked)
 		if row.State == fleet.Pending {
 			h.r.collector.soon() // a create is given up only where a listing agrees
 		}

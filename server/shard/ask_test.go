@@ -24,3 +24,39 @@ func TestS21_ManyDoubtfulCreatesCostFewQuestions(t *testing.T) {
 		}
 	})
 }
+
+// TestS6_AnAbsenceCountsAsOfItsQuestion: a Get and a listing that are asked while the create
+// is under way lack the machine, and the Get is answered long after that. The machine is
+// there all the same.
+func TestS6_AnAbsenceCountsAsOfItsQuestion(t *testing.T) {
+	rows := map[string]drivertest.Faults{
+		"a slow Get": drivertest.Any(
+			drivertest.Always(drivertest.OpGet, drivertest.Fault{Linger: 4 * time.Second}),
+			drivertest.Always(drivertest.OpCreate, drivertest.Fault{Latency: 4 * time.Second}),
+		),
+		"a slow listing": drivertest.Any(
+			drivertest.Always(drivertest.OpList, drivertest.Fault{Linger: 4 * time.Second}),
+			drivertest.Always(drivertest.OpCreate, drivertest.Fault{Latency: 4 * time.Second}),
+		),
+		"a slow create": drivertest.Always(drivertest.OpCreate, drivertest.Fault{Latency: 4 * time.Second}),
+	}
+	for name, faults := range rows {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, worldOptions{Cloud: drivertest.Options{Conditions: drivertest.Conditions{BootTime: time.Minute}}}, func(t *testing.T, w *world) {
+				w.cloud.SetFaults(faults)
+				w.scale(web, 1)
+				w.settle(2 * time.Second)
+				id := w.members(web)[0].ID
+				w.reign().health.askSoon(id)
+				w.reign().collector.soon()
+				w.settle(30 * time.Second)
+				w.cloud.SetFaults(nil)
+				w.settle(10 * time.Minute)
+				w.converged(1)
+				if n := w.cloud.Created(); n != 1 {
+					t.Errorf("%d machines were made, want 1: the first was there all the time", n)
+				}
+			})
+		})
+	}
+}

@@ -133,7 +133,7 @@ func (c *collector) known() []fleet.Known {
 	var known []fleet.Known
 	for _, in := range c.r.cache.All() {
 		known = append(known, fleet.Known{
-			ID: in.ID, State: in.State, Power: in.Power, ProviderID: in.ProviderID, Created: c.r.health.asked(in),
+			ID: in.ID, State: in.State, Power: in.Power, ProviderID: in.ProviderID, Created: c.r.health.sent(in),
 		})
 	}
 	return known
@@ -151,7 +151,7 @@ func (c *collector) act(ctx context.Context, result fleet.Collection, machines [
 		}
 	}
 	for _, id := range result.Absent {
-		c.r.health.missing(id, fleet.ByList)
+		c.r.health.missing(id, fleet.ByList, asked)
 	}
 	for _, id := range result.Gone {
 		c.r.health.noteGone(id)

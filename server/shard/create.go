@@ -241,7 +241,7 @@ func (r *Reign) send(ctx context.Context, it *intent) {
 	switch kind := driver.KindOf(err); {
 	case err == nil:
 		r.opts.Metrics.created(r.now().Sub(started))
-		r.accepted(ctx, it, m, started)
+		r.accepted(ctx, it, m)
 	case r.stumble(err):
 		// The next leader finds the record and asks the provider.
 	case kind == driver.Throttled:
@@ -326,11 +326,12 @@ func (r *Reign) again(ctx context.Context, it *intent, after time.Duration) {
 
 // accepted notes that the provider has taken the create. The agent may have
 // registered in the meantime.
-func (r *Reign) accepted(ctx context.Context, it *intent, m driver.Machine, asked time.Time) {
+func (r *Reign) accepted(ctx context.Context, it *intent, m driver.Machine) {
 	id := it.request.InstanceID
 	r.backoffs.reset(it.group)
 	it.claim.Accepted()
-	r.observe(m, asked)
+	r.health.created(id)
+	r.observe(m, r.now())
 	rec, err := r.records.update(ctx, id, func(rec *bucket.InstanceRecord) error {
 		rec.ProviderID = m.ProviderID
 		fillAddresses(rec, m)

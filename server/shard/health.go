@@ -41,7 +41,7 @@ type signs struct {
 	said       string         // why the VM does not run, in the provider's words
 	absent     *fleet.Absence // nil: no observation
 	waiting    bool           // its create waits to be sent by this leader
-	sent       time.Time      // when this leader last sent its create
+	sent       time.Time      // when this leader last sent its create, or had the answer that it is made
 	givenUp    bool           // its record is being taken back: nobody asks for its VM
 	due        time.Time      // the valid entry in the heap
 }
@@ -165,6 +165,15 @@ func (h *health) creating(id identity.ID, waiting bool) {
 	})
 }
 
+// created notes that the provider says that it has made the machine. Whoever lacked it
+// before has looked too early, whenever the answer came.
+func (h *health) created(id identity.ID) {
+	now := h.r.now()
+	h.change(id, func(s *signs) {
+		s.waiting, s.sent, s.absent = false, now, nil
+	})
+}
+
 // givenUp notes whether the record of an instance is being taken back.
 func (h *health) givenUp(id identity.ID, is bool) {
 	h.mu.Lock()
@@ -172,9 +181,9 @@ func (h *health) givenUp(id identity.ID, is bool) {
 	h.of(id).givenUp = is
 }
 
-// asked is when the instance's VM was last asked for; the creation of its record
-// where this leader has not asked.
-func (h *health) asked(in cache.Instance) time.Time {
+// sent is when the instance's create was last sent, or answered; the creation of its
+// record where this leader has done neither.
+func (h *health) sent(in cache.Instance) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s := h.signs[in.ID]; s != nil && !s.sent.IsZero() {
@@ -230,16 +239,21 @@ func (h *health) said(id identity.ID) string {
 	return ""
 }
 
-// missing notes that the provider does not show a machine.
-func (h *health) missing(id identity.ID, by fleet.Source) {
+// missing notes that the provider does not show a machine, as it was when it was asked
+// at the given time: the answer may have taken longer than the machine took to be made.
+// An answer that was overtaken by one that shows the machine says nothing.
+func (h *health) missing(id identity.ID, by fleet.Source, asked time.Time) {
 	row, ok := h.r.known(id)
 	if !ok {
 		return
 	}
-	now, asked, gone := h.r.now(), h.asked(row), false
+	sent, gone := h.sent(row), false
 	h.change(id, func(s *signs) {
-		s.looked = now
-		absent := s.absence().Missed(by, now, asked, h.r.opts.Driver.Lag())
+		if s.absent == nil && asked.Before(s.looked) {
+			return
+		}
+		s.looked = latest(s.looked, asked)
+		absent := s.absence().Missed(by, asked, sent, h.r.opts.Driver.Lag())
 		s.absent, gone = &absent, absent.Confirmed()
 	})
 	if gone && row.State.Leaving() {
