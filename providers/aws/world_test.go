@@ -47,6 +47,7 @@ func TestMain(m *testing.M) {
 type world struct {
 	*awsfake.Cloud
 	server string // the instance
+	record recording
 }
 
 // testAccount is the default account with a subnet for machines, of a size that
@@ -94,7 +95,7 @@ func (w *world) driver(t *testing.T, server string, change ...func(*aws.Options)
 	opts := aws.Options{
 		Region: region, Zone: zone,
 		LeaderIP: "10.0.15.200", LeaderInterface: "eni-0a11000000000001",
-		HTTPClient: &http.Client{Transport: hosts{w.Cloud, w.Metadata(server)}},
+		HTTPClient: &http.Client{Transport: hosts{w.record.of(wire.RoundTripper(w.Cloud)), wire.RoundTripper(w.Metadata(server))}},
 		Addresses:  func() ([]net.Addr, error) { return nil, nil },
 	}
 	for _, f := range change {
@@ -108,13 +109,13 @@ func (w *world) driver(t *testing.T, server string, change ...func(*aws.Options)
 }
 
 // hosts sends requests to where their address leads on an instance of EC2.
-type hosts struct{ api, metadata http.Handler }
+type hosts struct{ api, metadata http.RoundTripper }
 
 func (h hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Hostname() == "169.254.169.254" {
-		return wire.RoundTripper(h.metadata).RoundTrip(r)
+		return h.metadata.RoundTrip(r)
 	}
-	return wire.RoundTripper(h.api).RoundTrip(r)
+	return h.api.RoundTrip(r)
 }
 
 var owner = driver.Owner{Cluster: "c", Shard: zone}

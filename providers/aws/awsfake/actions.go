@@ -18,21 +18,51 @@ import (
 type action struct {
 	service *protocol
 	do      func(*Cloud, url.Values) (any, error)
+	repeat  func(context.Context, clients, url.Values) (any, error) // see [Repeat]
+}
+
+// clients are those of the SDK.
+type clients struct {
+	vm *ec2.Client
+	lb *elasticloadbalancingv2.Client
+}
+
+// learning are clients that schemas are learnt by: they send nothing.
+var learning = sync.OnceValue(func() clients {
+	keep := []func(*middleware.Stack) error{keepQuery}
+	return clients{
+		ec2.New(ec2.Options{Region: "none", APIOptions: keep}),
+		elasticloadbalancingv2.New(elasticloadbalancingv2.Options{Region: "none", APIOptions: keep}),
+	}
+})
+
+// sdkOf is a service with the SDK's client C for it.
+type sdkOf[C any] struct {
+	*protocol
+	client func(clients) C
 }
 
 // verb makes an action of what the SDK calls it and of what it does here. The cloud
 // is locked while act runs.
-func verb[I, O, P any](
-	service *protocol, call func(context.Context, *I, ...func(*P)) (*O, error), act func(*Cloud, *I) (any, error),
+func verb[C, I, O, P any](
+	service sdkOf[C], call func(C, context.Context, *I, ...func(*P)) (*O, error), act func(*Cloud, *I) (any, error),
 ) action {
-	learnt := sync.OnceValues(func() (schema, error) { return learn(serializer(call)) })
-	return action{service, func(c *Cloud, values url.Values) (any, error) {
+	learnt := sync.OnceValues(func() (schema, error) {
+		return learn(serializer(func(ctx context.Context, input *I, opts ...func(*P)) (*O, error) {
+			return call(service.client(learning()), ctx, input, opts...)
+		}))
+	})
+	read := func(values url.Values) (*I, error) {
 		s, err := learnt()
 		if err != nil {
 			return nil, err
 		}
 		input := new(I)
-		if err := s.decode(values, input); err != nil {
+		return input, s.decode(values, input)
+	}
+	return action{service.protocol, func(c *Cloud, values url.Values) (any, error) {
+		input, err := read(values)
+		if err != nil {
 			return nil, err
 		}
 		if values.Get("DryRun") == "true" {
@@ -43,37 +73,42 @@ func verb[I, O, P any](
 		defer c.mu.Unlock()
 		c.settle()
 		return act(c, input)
+	}, func(ctx context.Context, c clients, values url.Values) (any, error) {
+		input, err := read(values)
+		if err != nil {
+			return nil, err
+		}
+		return call(service.client(c), ctx, input)
 	}}
 }
 
 // actions are the verbs by name.
 var actions = sync.OnceValue(func() map[string]action {
-	keep := []func(*middleware.Stack) error{keepQuery}
-	vm := ec2.New(ec2.Options{Region: "none", APIOptions: keep})
-	lb := elasticloadbalancingv2.New(elasticloadbalancingv2.Options{Region: "none", APIOptions: keep})
+	vm := sdkOf[*ec2.Client]{computing, func(c clients) *ec2.Client { return c.vm }}
+	lb := sdkOf[*elasticloadbalancingv2.Client]{balancing, func(c clients) *elasticloadbalancingv2.Client { return c.lb }}
 	return map[string]action{
-		"RunInstances":       verb(computing, vm.RunInstances, (*Cloud).runInstances),
-		"DescribeInstances":  verb(computing, vm.DescribeInstances, (*Cloud).describeInstances),
-		"TerminateInstances": verb(computing, vm.TerminateInstances, (*Cloud).terminateInstances),
-		"StartInstances":     verb(computing, vm.StartInstances, (*Cloud).startInstances),
-		"StopInstances":      verb(computing, vm.StopInstances, (*Cloud).stopInstances),
-		"RebootInstances":    verb(computing, vm.RebootInstances, (*Cloud).rebootInstances),
-		"CreateTags":         verb(computing, vm.CreateTags, (*Cloud).createTags),
+		"RunInstances":       verb(vm, (*ec2.Client).RunInstances, (*Cloud).runInstances),
+		"DescribeInstances":  verb(vm, (*ec2.Client).DescribeInstances, (*Cloud).describeInstances),
+		"TerminateInstances": verb(vm, (*ec2.Client).TerminateInstances, (*Cloud).terminateInstances),
+		"StartInstances":     verb(vm, (*ec2.Client).StartInstances, (*Cloud).startInstances),
+		"StopInstances":      verb(vm, (*ec2.Client).StopInstances, (*Cloud).stopInstances),
+		"RebootInstances":    verb(vm, (*ec2.Client).RebootInstances, (*Cloud).rebootInstances),
+		"CreateTags":         verb(vm, (*ec2.Client).CreateTags, (*Cloud).createTags),
 
-		"DescribeImages":                verb(computing, vm.DescribeImages, (*Cloud).describeImages),
-		"DescribeInstanceTypeOfferings": verb(computing, vm.DescribeInstanceTypeOfferings, (*Cloud).describeInstanceTypeOfferings),
-		"DescribeInstanceTypes":         verb(computing, vm.DescribeInstanceTypes, (*Cloud).describeInstanceTypes),
-		"DescribeSpotPriceHistory":      verb(computing, vm.DescribeSpotPriceHistory, (*Cloud).describeSpotPriceHistory),
-		"DescribeSubnets":               verb(computing, vm.DescribeSubnets, (*Cloud).describeSubnets),
+		"DescribeImages":                verb(vm, (*ec2.Client).DescribeImages, (*Cloud).describeImages),
+		"DescribeInstanceTypeOfferings": verb(vm, (*ec2.Client).DescribeInstanceTypeOfferings, (*Cloud).describeInstanceTypeOfferings),
+		"DescribeInstanceTypes":         verb(vm, (*ec2.Client).DescribeInstanceTypes, (*Cloud).describeInstanceTypes),
+		"DescribeSpotPriceHistory":      verb(vm, (*ec2.Client).DescribeSpotPriceHistory, (*Cloud).describeSpotPriceHistory),
+		"DescribeSubnets":               verb(vm, (*ec2.Client).DescribeSubnets, (*Cloud).describeSubnets),
 
-		"DescribeNetworkInterfaces": verb(computing, vm.DescribeNetworkInterfaces, (*Cloud).describeNetworkInterfaces),
-		"AttachNetworkInterface":    verb(computing, vm.AttachNetworkInterface, (*Cloud).attachNetworkInterface),
-		"DetachNetworkInterface":    verb(computing, vm.DetachNetworkInterface, (*Cloud).detachNetworkInterface),
+		"DescribeNetworkInterfaces": verb(vm, (*ec2.Client).DescribeNetworkInterfaces, (*Cloud).describeNetworkInterfaces),
+		"AttachNetworkInterface":    verb(vm, (*ec2.Client).AttachNetworkInterface, (*Cloud).attachNetworkInterface),
+		"DetachNetworkInterface":    verb(vm, (*ec2.Client).DetachNetworkInterface, (*Cloud).detachNetworkInterface),
 
-		"DescribeTargetGroups": verb(balancing, lb.DescribeTargetGroups, (*Cloud).describeTargetGroups),
-		"DescribeTargetHealth": verb(balancing, lb.DescribeTargetHealth, (*Cloud).describeTargetHealth),
-		"RegisterTargets":      verb(balancing, lb.RegisterTargets, (*Cloud).registerTargets),
-		"DeregisterTargets":    verb(balancing, lb.DeregisterTargets, (*Cloud).deregisterTargets),
+		"DescribeTargetGroups": verb(lb, (*elasticloadbalancingv2.Client).DescribeTargetGroups, (*Cloud).describeTargetGroups),
+		"DescribeTargetHealth": verb(lb, (*elasticloadbalancingv2.Client).DescribeTargetHealth, (*Cloud).describeTargetHealth),
+		"RegisterTargets":      verb(lb, (*elasticloadbalancingv2.Client).RegisterTargets, (*Cloud).registerTargets),
+		"DeregisterTargets":    verb(lb, (*elasticloadbalancingv2.Client).DeregisterTargets, (*Cloud).deregisterTargets),
 	}
 })
 

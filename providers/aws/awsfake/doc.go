@@ -10,7 +10,8 @@
 //
 // What a request may look like is not written down here: the names and types of
 // all parameters are read off the SDK, which is generated from the models that AWS
-// publishes. What the answers mean is our reading of the API reference. A test
+// publishes. What the answers mean is our reading of the API reference; [Repeat] is for
+// tests that the SDK reads all that they say. A test
 // against this package proves that a client agrees with that reading, and not that
 // it agrees with AWS.
 //
