@@ -22,9 +22,6 @@ func (h *health) heardOf(ins []fleet.Instance) []fleet.Instance {
 	for i := range ins {
 		if s := h.signs[ins[i].ID]; s != nil {
 			ins[i].Proved, ins[i].Notice, ins[i].Said = s.reported, s.notice, s.said
-			if s.givenUp {
-				ins[i].Condemning, ins[i].Writing = fleet.ReasonAbandoned, true
-			}
 		}
 	}
 	return ins
