@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -15,21 +16,27 @@ func (p *planner) drifted(in *Instance) bool {
 // rotate carries out the successions that can wait for a good moment: of instances
 // that are old enough to go, and of those that were made from a configuration that
 // is no longer the group's. One at a time, the oldest first. What was begun is
-// finished whatever has changed: its replacement is there, and costs.
+// finished whatever has changed: its replacement is there, and costs. But of several
+// that were begun, as of one and of its replacement, one goes after the other (S8).
 func (p *planner) rotate() {
 	if p.v.Group.Deleted {
 		return
 	}
 	var oldest *Instance
-	begun := false
+	begun, leaving := false, rotatedLeaves(p.all)
 	for _, in := range p.all {
 		due := p.due[in.ID]
 		switch {
 		case !due.patient || p.condemned[in.ID]:
 		case len(p.heirsOf(in)) > 0:
 			begun = true
-			if step, why := p.next(in, due, "rotate"); step == stepCondemn {
+			switch step, why := p.next(in, due, "rotate"); {
+			case step != stepCondemn:
+			case leaving:
+				p.note(in.ID, "rotate", BlockerUnsettled, "another instance is leaving", time.Time{})
+			default:
 				p.condemn(in, due.reason, why)
+				leaving = true
 			}
 		case oldest == nil:
 			oldest = in
@@ -41,6 +48,21 @@ func (p *planner) rotate() {
 	if step, why := p.next(oldest, p.due[oldest.ID], "rotate"); step == stepCreate {
 		p.act(Create{Group: p.v.Group.ID, Replaces: oldest.ID, Why: why})
 	}
+}
+
+// rotatedLeaves reports whether one of all leaves that was replaced at a good moment, and
+// may still run.
+func rotatedLeaves(all []*Instance) bool {
+	return slices.ContainsFunc(all, func(in *Instance) bool {
+		switch {
+		case in.OnDemand || in.Power == Down || in.Power == Gone:
+			return false
+		case in.State.Leaving():
+			return in.Removal.Reason.waited()
+		default:
+			return in.doubtful() && in.Condemning.waited() // perhaps
+		}
+	})
 }
 
 // mayRotate reports whether this is a good moment to replace in; a note says why
