@@ -53,14 +53,15 @@ const (
 // Power is what is known of an instance's VM, reduced to what decisions need.
 type Power uint8
 
-// The powers. NoVM: no create has been answered yet. Up: it runs, or nothing
-// says that it does not. Down: the provider positively says that it does not
-// run. Gone: confirmed not to exist any more.
+// The powers. NoVM: no create has been answered yet, and one may have been sent. Up: it
+// runs, or nothing says that it does not. Down: the provider positively says that it does
+// not run. Gone: confirmed not to exist any more. Unasked: no create has been sent.
 const (
 	NoVM Power = iota
 	Up
 	Down
 	Gone
+	Unasked
 )
 
 // Group is the wanted state of one group.
@@ -97,7 +98,6 @@ type Instance struct {
 	Created  time.Time
 	Power    Power
 	OnDemand bool // made by an explicit call: never counted, replaced or scaled down
-
 	// Proved: this leader has had a report of the agent. Where it has not, what a
 	// former leader knew of the instance may still hold.
 	Proved bool
@@ -135,6 +135,12 @@ type Instance struct {
 
 	// Removal is set once the instance is condemned; zero before.
 	Removal Removal
+}
+
+// MayRun reports whether a VM of the instance may run: also one that was asked for, and of
+// which nothing was heard.
+func (in Instance) MayRun() bool {
+	return in.Power == Up || in.State == Pending && in.Power == NoVM
 }
 
 // Notice says that the provider takes a VM back, whatever anybody decides. The

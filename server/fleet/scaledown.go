@@ -97,7 +97,7 @@ func (p *planner) victims() []*Instance {
 
 func victimRank(in *Instance, spare map[identity.ID]bool) int {
 	switch {
-	case in.State == Pending && in.Power == NoVM:
+	case in.State == Pending && (in.Power == NoVM || in.Power == Unasked):
 		return 0
 	case in.State.Sick() || in.Notice.Given():
 		return 1
@@ -123,10 +123,10 @@ func (p *planner) staying(all []*Instance) []*Instance {
 }
 
 // mayRemove takes in out of the budget of group deletions, if one binds. What
-// has no running VM does not need one.
+// surely has no running VM does not need one.
 func (p *planner) mayRemove(in *Instance) bool {
 	switch {
-	case !p.v.Group.Deleted || p.v.Deletes < 0 || in.Power != Up:
+	case !p.v.Group.Deleted || p.v.Deletes < 0 || !in.MayRun():
 		return true
 	case p.v.Deletes == 0:
 		p.note(in.ID, "condemn", BlockerBound, "as many deletes as the shard allows in a minute are under way", p.v.DeletesNext)

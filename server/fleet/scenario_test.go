@@ -186,6 +186,8 @@ func (w *world) addInstance(args []string) error {
 			in.InfraHash = value
 		case "unheard":
 			in.Proved = false
+		case "unsent":
+			in.Power = fleet.Unasked
 		case "replace-first":
 			in.ReplaceFirst = true
 		case "condemning":

@@ -14,14 +14,21 @@ import (
 // plan a second, not one each.
 const newsPause = time.Second
 
-// heardOf adds to instances, in place, what this leader heard of their agents. It
-// is lost with the leader, and the agents tell it anew.
+// heardOf adds to instances, in place, what this leader heard of their agents, and whether
+// it has asked for their VMs yet. It is lost with the leader: the agents tell it anew, and
+// any that is pending may have been asked for.
 func (h *health) heardOf(ins []fleet.Instance) []fleet.Instance {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range ins {
 		if s := h.signs[ins[i].ID]; s != nil {
 			ins[i].Proved, ins[i].Notice, ins[i].Said = s.reported, s.notice, s.said
+			if ins[i].State == fleet.Pending && s.waiting && s.sent.IsZero() {
+				ins[i].Power = fleet.Unasked
+			}
+			if s.givenUp {
+				ins[i].Condemning, ins[i].Writing = fleet.ReasonAbandoned, true
+			}
 		}
 	}
 	return ins

@@ -192,6 +192,39 @@ func TestS8_DeletedGroupsShareOneBound(t *testing.T) {
 	})
 }
 
+// TestS8_MachinesThatMayRunTakeRoom: no answer to their creates has come, and some of them
+// run all the same.
+func TestS8_MachinesThatMayRunTakeRoom(t *testing.T) {
+	inWorld(t, worldOptions{DeadAgents: true}, func(t *testing.T, w *world) {
+		w.cloud.SetFaults(drivertest.Any(
+			drivertest.Always(drivertest.OpCreate, drivertest.LostAnswer()),
+			drivertest.Always(drivertest.OpGet, drivertest.Fail(driver.Transient)),
+			drivertest.Always(drivertest.OpList, drivertest.Fail(driver.Transient)),
+		))
+		w.scale(web, 25)
+		w.settle(20 * time.Second)
+		if made := w.cloud.Created(); made != 25 {
+			t.Fatalf("%d machines were made, want 25", made)
+		}
+		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(30 * time.Second)
+		condemned := 0
+		for _, rec := range w.records() {
+			if rec.Deletion != nil {
+				condemned++
+			}
+		}
+		if condemned != 10 {
+			t.Errorf("%d of 25 machines go in the first minute, want the bound of 10", condemned)
+		}
+		w.cloud.SetFaults(nil)
+		w.settle(5 * time.Minute)
+		w.converged(0)
+	})
+}
+
 // TestS8_NewLeaderBeginsWithoutRoom: what the last one did in its last minute counts
 // too, and nobody knows it.
 func TestS8_NewLeaderBeginsWithoutRoom(t *testing.T) {

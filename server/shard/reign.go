@@ -66,7 +66,7 @@ type Reign struct {
 	traces    *traces
 
 	alarms      alarms
-	registering keyedLocks[identity.ID]
+	registering keyedLocks
 	placing     sync.Mutex // held while a name or address is found free and taken
 
 	tasks tasks

@@ -35,7 +35,7 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 	if !ok {
 		return nil
 	}
-	if a.Reason == fleet.ReasonGroupDeleted && row.Power == fleet.Up {
+	if a.Reason == fleet.ReasonGroupDeleted && r.health.heardOf([]fleet.Instance{row.Instance})[0].MayRun() {
 		// Groups are planned at the same time: the plan has looked at the bound, and
 		// this keeps it (S8).
 		if !r.deletions.take(r.deletionBound(), now) {
@@ -101,16 +101,9 @@ var errNoRoom = errors.New("as many deletes as the shard allows in a minute are 
 // errNeeded says that an instance which was too many is not any more.
 var errNeeded = errors.New("the group needs it again")
 
-// chosen reports whether a plan made now condemns an instance for the size of its group,
-// beside the others that are to end already.
+// chosen reports whether a plan made now condemns an instance for the size of its group.
 func (r *Reign) chosen(group fleet.GroupID, id identity.ID) bool {
-	view := r.view(group, r.now())
-	for i := range view.Instances {
-		if in := &view.Instances[i]; in.ID == id {
-			in.Condemning, in.Writing = "", false
-		}
-	}
-	return slices.ContainsFunc(fleet.Plan(view, r.now()).Actions, func(action fleet.Action) bool {
+	return slices.ContainsFunc(r.weigh(group, r.now()).plan.Actions, func(action fleet.Action) bool {
 		a, condemns := action.(fleet.Condemn)
 		return condemns && a.ID == id && a.Reason == fleet.ReasonScaleDown
 	})
