@@ -78,7 +78,6 @@ var large = map[string]size{
 	"server/shard: fields of Options":                                         {21, true, "options"},
 	"server/shard: fields of Reign":                                           {38, false, "to be taken apart"},
 	"server/shard: fields of session":                                         {22, false, "to be taken apart"},
-	"server/shard: fields of signs":                                           {16, false, "to be taken apart"},
 	"server/shard: files":                                                     {62, false, "to be taken apart"},
 	"server/shard: methods of Reign":                                          {191, false, "to be taken apart"},
 	"server/supply: cycle":                                                    {6, false, "to be taken apart"},

@@ -658,6 +658,29 @@ var scenarios = []struct{ name, plan string }{
 			9m34.598097663s remove web 28
 			9m54.301646659s full 1m59.218s`,
 	},
+	{
+		// S6: machines were given up because the group had shrunk before they were asked for,
+		// at the very moment in which a plan took others for the same size.
+		"a group shrinks before all of its machines are asked for", `
+			seed 2004629
+			set delete 1s
+			set drain 0s
+			set eligible
+			set lag 0s
+			set mode safety
+			set operator no
+			set servers 2
+			weather store-late 0.0204
+			1.789648777s upsert web 4
+			2.980305277s upsert b.api 2
+			51.416859003s upsert db 0
+			1m5.679020608s pause db 2m52.875s
+			1m39.000803265s stop a
+			2m13.739269183s crash b lose
+			2m14.648803265s start a
+			2m51.995608807s upsert db 4
+			4m0.629075686s upsert db 2`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.

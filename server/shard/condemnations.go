@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"sync"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
@@ -68,4 +69,86 @@ func (rs *records) withdraw(ctx context.Context, id identity.ID) error {
 		}
 		return nil
 	})
+}
+
+// endings are the instances whose end is decided and not on record yet: those that a plan
+// condemns, and those whose create is not sent any more. Who decides that by how many others
+// there are does so alone in its group, and says here what it has decided before the next one
+// looks; else both would count on what the other ends (S6). The zero value is ready.
+type endings struct {
+	deciding keyedLocks[fleet.GroupID]
+
+	mu      sync.Mutex
+	byGroup map[fleet.GroupID]map[identity.ID]*ending
+}
+
+// ending is the end of one instance. Two may have decided it, for reasons of their own.
+type ending struct {
+	reason fleet.Reason // of the first one
+	users  int
+}
+
+// decide lets decide run while nobody else decides in the group, and nothing if ctx ends
+// before that.
+func (e *endings) decide(ctx context.Context, group fleet.GroupID, decide func()) error {
+	unlock, err := e.deciding.lock(ctx, group)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	decide()
+	return nil
+}
+
+// begin notes that an instance is to end, until done is called as often: when that is on
+// record, or is given up.
+func (e *endings) begin(group fleet.GroupID, id identity.ID, reason fleet.Reason) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.byGroup == nil {
+		e.byGroup = map[fleet.GroupID]map[identity.ID]*ending{}
+	}
+	in := e.byGroup[group]
+	if in == nil {
+		in = map[identity.ID]*ending{}
+		e.byGroup[group] = in
+	}
+	if in[id] == nil {
+		in[id] = &ending{reason: reason}
+	}
+	in[id].users++
+}
+
+// condemned notes that those whom a plan condemns are to end.
+func (e *endings) condemned(group fleet.GroupID, actions []fleet.Action) {
+	for _, action := range actions {
+		if a, condemns := action.(fleet.Condemn); condemns {
+			e.begin(group, a.ID, a.Reason)
+		}
+	}
+}
+
+// done takes back one begin.
+func (e *endings) done(group fleet.GroupID, id identity.ID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	in := e.byGroup[group]
+	if in[id].users--; in[id].users > 0 {
+		return
+	}
+	if delete(in, id); len(in) == 0 {
+		delete(e.byGroup, group)
+	}
+}
+
+// of are the instances of a group that are to end, and why. Ask before looking at their
+// rows and records: what is done meanwhile shows there.
+func (e *endings) of(group fleet.GroupID) map[identity.ID]fleet.Reason {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	reasons := make(map[identity.ID]fleet.Reason, len(e.byGroup[group]))
+	for id, ending := range e.byGroup[group] {
+		reasons[id] = ending.reason
+	}
+	return reasons
 }

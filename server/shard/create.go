@@ -224,7 +224,8 @@ func (r *Reign) enqueueCreate(it *intent) {
 // send makes one create call and deals with its outcome.
 func (r *Reign) send(ctx context.Context, it *intent) {
 	id := it.request.InstanceID
-	if !it.doubtful && (r.now().After(it.stale) || !it.onDemand && (r.backoffs.hopeless(it.group, r.now()) || r.surplus(it))) {
+	if r.givesUp(ctx, it) {
+		defer r.records.endings.done(it.group, id)
 		r.discard(ctx, it)
 		return
 	}
@@ -264,19 +265,35 @@ func (r *Reign) send(ctx context.Context, it *intent) {
 	}
 }
 
+// givesUp decides whether a create is not sent (any more), and notes that its instance is
+// to end before anybody else decides about the group.
+func (r *Reign) givesUp(ctx context.Context, it *intent) (so bool) {
+	if it.doubtful {
+		return false // it may have made the machine
+	}
+	err := r.records.endings.decide(ctx, it.group, func() {
+		so = r.now().After(it.stale) ||
+			!it.onDemand && (r.backoffs.hopeless(it.group, r.now()) || it.surplus(r.wanted.known(it.group), r.instances(it.group)))
+		if so {
+			r.records.endings.begin(it.group, it.request.InstanceID, fleet.ReasonAbandoned)
+		}
+	})
+	return so && err == nil
+}
+
 // surplus reports whether the group was made smaller since the create was decided,
 // and has enough without it (S5). The next plan would say so too; but it waits for the
 // writes of the last one, of which this create's may have been the fastest.
-func (r *Reign) surplus(it *intent) bool {
+func (it *intent) surplus(group fleet.Group, instances []fleet.Instance) bool {
 	size := 0
-	if group := r.wanted.known(it.group); !group.Deleted {
+	if !group.Deleted {
 		size = group.Size
 	}
 	if size >= it.size {
 		return false
 	}
 	others := 0
-	for _, in := range r.instances(it.group) {
+	for _, in := range instances {
 		if in.State.Live() && !in.OnDemand && in.Condemning == "" && in.ID != it.request.InstanceID {
 			others++
 		}
@@ -360,9 +377,9 @@ func (r *Reign) discard(ctx context.Context, it *intent) {
 		}
 		return
 	}
-	r.health.givenUp(id, true)
+	r.records.endings.begin(it.group, id, fleet.ReasonAbandoned)
+	defer r.records.endings.done(it.group, id)
 	if err := r.records.withdraw(ctx, id); err != nil {
-		r.health.givenUp(id, false)
 		if errors.Is(err, errCondemned) {
 			return // whoever deletes it ends it
 		}

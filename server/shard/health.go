@@ -42,7 +42,6 @@ type signs struct {
 	absent     *fleet.Absence // nil: no observation
 	waiting    bool           // its create waits to be sent by this leader
 	sent       time.Time      // when this leader last sent its create, or had the answer that it is made
-	givenUp    bool           // its record is being taken back: nobody asks for its VM
 	due        time.Time      // the valid entry in the heap
 }
 
@@ -172,13 +171,6 @@ func (h *health) created(id identity.ID) {
 	h.change(id, func(s *signs) {
 		s.waiting, s.sent, s.absent = false, now, nil
 	})
-}
-
-// givenUp notes whether the record of an instance is being taken back.
-func (h *health) givenUp(id identity.ID, is bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.of(id).givenUp = is
 }
 
 // sent is when the instance's create was last sent, or answered; the creation of its

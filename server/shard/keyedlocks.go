@@ -3,15 +3,13 @@ package shard
 import (
 	"context"
 	"sync"
-
-	"nstance.dev/protos/identity"
 )
 
-// keyedLocks are locks that exist while somebody holds or awaits them: one for
+// keyedLocks are locks that exist while somebody holds or awaits them, such as one for
 // each instance whose registration is under way. The zero value is ready.
-type keyedLocks struct {
+type keyedLocks[K comparable] struct {
 	mu    sync.Mutex
-	locks map[identity.ID]*keyedLock
+	locks map[K]*keyedLock
 }
 
 type keyedLock struct {
@@ -19,38 +17,38 @@ type keyedLock struct {
 	users int
 }
 
-// lock waits for the id's lock, as long as ctx lasts, and returns what gives it
+// lock waits for the key's lock, as long as ctx lasts, and returns what gives it
 // back.
-func (k *keyedLocks) lock(ctx context.Context, id identity.ID) (unlock func(), err error) {
-	l := k.join(id)
+func (k *keyedLocks[K]) lock(ctx context.Context, key K) (unlock func(), err error) {
+	l := k.join(key)
 	select {
 	case l.turn <- struct{}{}:
-		return func() { <-l.turn; k.leave(id, l) }, nil
+		return func() { <-l.turn; k.leave(key, l) }, nil
 	case <-ctx.Done():
-		k.leave(id, l)
+		k.leave(key, l)
 		return nil, ctx.Err()
 	}
 }
 
-func (k *keyedLocks) join(id identity.ID) *keyedLock {
+func (k *keyedLocks[K]) join(key K) *keyedLock {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l := k.locks[id]
+	l := k.locks[key]
 	if l == nil {
 		if k.locks == nil {
-			k.locks = map[identity.ID]*keyedLock{}
+			k.locks = map[K]*keyedLock{}
 		}
 		l = &keyedLock{turn: make(chan struct{}, 1)}
-		k.locks[id] = l
+		k.locks[key] = l
 	}
 	l.users++
 	return l
 }
 
-func (k *keyedLocks) leave(id identity.ID, l *keyedLock) {
+func (k *keyedLocks[K]) leave(key K, l *keyedLock) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if l.users--; l.users == 0 {
-		delete(k.locks, id)
+		delete(k.locks, key)
 	}
 }

@@ -50,7 +50,7 @@ func TestAgentKeysAreStoredOrRefused(t *testing.T) {
 
 func TestKeyedLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var locks keyedLocks
+		var locks keyedLocks[identity.ID]
 		a, b := identity.ID("vmxa"), identity.ID("vmxb")
 		unlock, err := locks.lock(t.Context(), a)
 		if err != nil {

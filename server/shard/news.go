@@ -26,9 +26,6 @@ func (h *health) heardOf(ins []fleet.Instance) []fleet.Instance {
 			if ins[i].State == fleet.Pending && s.waiting && s.sent.IsZero() {
 				ins[i].Power = fleet.Unasked
 			}
-			if s.givenUp {
-				ins[i].Condemning, ins[i].Writing = fleet.ReasonAbandoned, true
-			}
 		}
 	}
 	return ins

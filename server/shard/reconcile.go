@@ -37,10 +37,17 @@ func (r *Reign) work(ctx context.Context) {
 // never for the provider: creates and deletes are handed on once recorded.
 func (r *Reign) reconcile(ctx context.Context, group fleet.GroupID) {
 	now := r.now()
-	w := r.weigh(group, now)
+	var w weighing
+	err := r.records.endings.decide(ctx, group, func() {
+		w = r.weigh(group, now)
+		r.records.endings.condemned(group, w.verdict.Send)
+	})
+	if err != nil {
+		return // its leader's term is over
+	}
 	r.remember(w)
 	traced, span := r.traces.decide(ctx, w)
-	err := r.carryOut(traced, group, w.verdict.Send)
+	err = r.carryOut(traced, group, w.verdict.Send)
 	if len(w.verdict.Send) > 0 {
 		endSpan(span, err)
 	}
@@ -97,7 +104,14 @@ func (r *Reign) view(group fleet.GroupID, now time.Time) fleet.View {
 
 // instances are those of a group with everything that decisions look at.
 func (r *Reign) instances(group fleet.GroupID) []fleet.Instance {
-	return r.records.condemning(r.health.heardOf(r.cache.Fleet(group)))
+	ending := r.records.endings.of(group)
+	ins := r.records.condemning(r.health.heardOf(r.cache.Fleet(group)))
+	for i := range ins {
+		if reason, ends := ending[ins[i].ID]; ends {
+			ins[i].Condemning, ins[i].Writing = reason, true
+		}
+	}
+	return ins
 }
 
 // gate says whether creates of the group may be sent now.
@@ -154,6 +168,7 @@ func (r *Reign) apply(ctx context.Context, group fleet.GroupID, action fleet.Act
 	case fleet.Create:
 		return r.prepare(ctx, group, a)
 	case fleet.Condemn:
+		defer r.records.endings.done(group, a.ID)
 		return r.condemn(ctx, a)
 	case fleet.Hasten:
 		return r.hasten(ctx, a)

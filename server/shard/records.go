@@ -24,6 +24,8 @@ type records struct {
 	term   uint64
 	policy objectstore.RetryPolicy // of writes
 
+	endings endings // that are to be written
+
 	stale chan struct{} // has room for one: more than snapshotAfter records have changed
 
 	mu      sync.Mutex

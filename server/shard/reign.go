@@ -66,7 +66,7 @@ type Reign struct {
 	traces    *traces
 
 	alarms      alarms
-	registering keyedLocks
+	registering keyedLocks[identity.ID]
 	placing     sync.Mutex // held while a name or address is found free and taken
 
 	tasks tasks

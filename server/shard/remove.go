@@ -101,9 +101,16 @@ var errNoRoom = errors.New("as many deletes as the shard allows in a minute are 
 // errNeeded says that an instance which was too many is not any more.
 var errNeeded = errors.New("the group needs it again")
 
-// chosen reports whether a plan made now condemns an instance for the size of its group.
+// chosen reports whether a plan made now condemns an instance for the size of its group,
+// beside the others that are to end already.
 func (r *Reign) chosen(group fleet.GroupID, id identity.ID) bool {
-	return slices.ContainsFunc(r.weigh(group, r.now()).plan.Actions, func(action fleet.Action) bool {
+	view := r.view(group, r.now())
+	for i := range view.Instances {
+		if in := &view.Instances[i]; in.ID == id {
+			in.Condemning, in.Writing = "", false
+		}
+	}
+	return slices.ContainsFunc(fleet.Plan(view, r.now()).Actions, func(action fleet.Action) bool {
 		a, condemns := action.(fleet.Condemn)
 		return condemns && a.ID == id && a.Reason == fleet.ReasonScaleDown
 	})
