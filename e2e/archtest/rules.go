@@ -96,6 +96,12 @@ var layers = []layer{
 		ours:  []string{"protos/identity", "server/driver", "server/serve"},
 		tests: []string{"server/config", "server/driver/drivertest/..."},
 	},
+	// What a provider's part of a configuration is checked by: every program can link it.
+	{
+		dir:   "providers/*/rules",
+		ours:  []string{"protos/identity", "server/driver"},
+		tests: []string{"server/driver/drivertest/docpage"},
+	},
 	// What stands in for a cloud knows the cloud's API and what is the same for all
 	// stand-ins; as a process it also runs the machines.
 	{dir: "providers/*/*fake", ours: []string{"protos/identity", "server/driver", "server/driver/drivertest/wire"}},
@@ -159,6 +165,11 @@ var bans = []ban{
 		dir:     "providers/proxmox",
 		imports: computeSDKs("proxmox"),
 		why:     "a provider's build links no other cloud's compute SDK",
+	},
+	{
+		dir:     "providers/*/rules",
+		imports: []string{"github.com/aws/", "cloud.google.com/", "google.golang.org/api/", "google.golang.org/grpc/", "github.com/luthermonson/go-proxmox"},
+		why:     "the rules of every provider are linked by programs that have no business with its cloud",
 	},
 	{
 		dir: "providers/*/cmd/nstance-server-*",

@@ -16,7 +16,7 @@ import (
 
 	"nstance.dev/e2e/box"
 	"nstance.dev/e2e/configs"
-	"nstance.dev/providers/local"
+	"nstance.dev/providers/local/rules"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/objectstore/memory"
@@ -110,12 +110,11 @@ func TestS26_WhatValidatesLeadsAsAProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := configs.New(*first, filepath.Join(dir, "machines"), key)
-	rules := &driver.Rules{Kind: "local", CheckOption: local.CheckOption, RequiredOptions: []string{"dir"}}
 	served := 0
 	for n := 0; served < *processes && n < 1000**processes; n++ {
 		d := g.Next(n)
 		text := strings.ReplaceAll(d.Text, `"shard": "s"`, `"shard": "`+box.Shard+`"`)
-		cfg, err := config.Load("f", []byte(text), config.LoadOptions{Shard: box.Shard, Storage: "file", Rules: rules})
+		cfg, err := config.Load("f", []byte(text), config.LoadOptions{Shard: box.Shard, Storage: "file", Rules: rules.New()})
 		if err != nil || !possible(cfg, g.Dir, key) {
 			continue
 		}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -274,31 +273,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func TestParseOptions(t *testing.T) {
-	opts, err := ParseOptions(map[string]any{"dir": "/d", "agent": "/a", "room": map[string]any{"net-1": json.Number("3")}})
-	if err != nil || opts.Dir != "/d" || opts.Agent != "/a" || opts.Room["net-1"] != 3 {
-		t.Errorf("%+v, %v", opts, err)
-	}
-	_, err = ParseOptions(map[string]any{"dri": "/d", "agent": 7})
-	if err == nil {
-		t.Fatal("nonsense is accepted")
-	}
-	if err := CheckOption("room", map[string]any{"net-1": -1}); err == nil {
-		t.Error("room for -1 machines is accepted")
-	}
-	for _, network := range []any{"10.77.0.0/24", "fd00::/16", "10.77.0.1", 7} {
-		if err := CheckOption("addresses", network); err == nil {
-			t.Errorf("addresses of %v are accepted", network)
-		}
-	}
-	want := []string{
-		"agent: is 7, must be a path",
-		`dri: unknown option; the local provider has "dir", "agent", "room" and "addresses"`,
-		"dir: missing; set it to the directory in which the machines shall live",
-	}
-	if got := strings.Split(err.Error(), "\n"); !slices.Equal(got, want) {
-		t.Errorf("errors %q, want %q", got, want)
-	}
+func TestOptionsThatCannotBe(t *testing.T) {
 	for name, opts := range map[string]Options{
 		"no dir":          {Agent: agent(t)},
 		"no agent":        {Dir: t.TempDir(), Agent: "/nowhere/nstance-agent"},

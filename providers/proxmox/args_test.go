@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
-	"nstance.dev/server/driver/drivertest/docpage"
 )
 
 func testRequest() driver.CreateRequest {
@@ -20,11 +20,11 @@ func testRequest() driver.CreateRequest {
 func TestSettingsOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*driver.CreateRequest)
-		want   settings
+		want   rules.Settings
 	}{
 		"the least": {
 			func(*driver.CreateRequest) {},
-			settings{storage: "ceph", templateVMID: 9000, net: bridge{"vmbr0", 0}, size: size{2, 2048, 0}},
+			rules.Settings{Storage: "ceph", TemplateVMID: 9000, Net: rules.Bridge{Name: "vmbr0"}, Size: rules.Size{Cores: 2, Memory: 2048}},
 		},
 		"everything, in arguments": {
 			func(r *driver.CreateRequest) {
@@ -34,37 +34,37 @@ func TestSettingsOf(t *testing.T) {
 					"Memory": json.Number("4096"), "DiskSize": "50G", "StartOnBoot": true, "Pool": "team/web",
 				}
 			},
-			settings{
-				storage: "local-lvm", templateName: "debian-13", net: bridge{"vmbr1", 7}, size: size{4, 4096, 50},
-				onBoot: true, pool: "team/web",
+			rules.Settings{
+				Storage: "local-lvm", TemplateName: "debian-13", Net: rules.Bridge{Name: "vmbr1", VLAN: 7}, Size: rules.Size{Cores: 4, Memory: 4096, Disk: 50},
+				OnBoot: true, Pool: "team/web",
 			},
 		},
 		"numbers as templates make them": {
 			func(r *driver.CreateRequest) { r.Args["TemplateVMID"], r.Args["StartOnBoot"] = "9001", "true" },
-			settings{storage: "ceph", templateVMID: 9001, net: bridge{"vmbr0", 0}, size: size{2, 2048, 0}, onBoot: true},
+			rules.Settings{Storage: "ceph", TemplateVMID: 9001, Net: rules.Bridge{Name: "vmbr0"}, Size: rules.Size{Cores: 2, Memory: 2048}, OnBoot: true},
 		},
 		"an argument counts before the type": {
 			func(r *driver.CreateRequest) { r.Args["Memory"] = json.Number("512") },
-			settings{storage: "ceph", templateVMID: 9000, net: bridge{"vmbr0", 0}, size: size{2, 512, 0}},
+			rules.Settings{Storage: "ceph", TemplateVMID: 9000, Net: rules.Bridge{Name: "vmbr0"}, Size: rules.Size{Cores: 2, Memory: 512}},
 		},
 		"an argument that is outranked counts where the type says nothing": {
 			func(r *driver.CreateRequest) {
 				r.Args["Memory"], r.Args["Cores"], r.Args["DiskSize"] = "512", "8", "30G"
 				r.Outranked = []string{"Cores", "DiskSize"}
 			},
-			settings{storage: "ceph", templateVMID: 9000, net: bridge{"vmbr0", 0}, size: size{2, 512, 30}},
+			rules.Settings{Storage: "ceph", TemplateVMID: 9000, Net: rules.Bridge{Name: "vmbr0"}, Size: rules.Size{Cores: 2, Memory: 512, Disk: 30}},
 		},
 		"all are outranked": {
 			func(r *driver.CreateRequest) {
 				r.InstanceType = "cpu:2,memory:2048,disk:20"
 				r.Args["Memory"], r.Args["Cores"], r.Args["DiskSize"] = "512", "8", "30G"
-				r.Outranked = sizeArgs
+				r.Outranked = rules.New().SizeArgs
 			},
-			settings{storage: "ceph", templateVMID: 9000, net: bridge{"vmbr0", 0}, size: size{2, 2048, 20}},
+			rules.Settings{Storage: "ceph", TemplateVMID: 9000, Net: rules.Bridge{Name: "vmbr0"}, Size: rules.Size{Cores: 2, Memory: 2048, Disk: 20}},
 		},
 		"the subnet counts before arguments, as a whole": {
 			func(r *driver.CreateRequest) { r.Args["Bridge"], r.Args["VLANTag"] = "vmbr9", json.Number("9") },
-			settings{storage: "ceph", templateVMID: 9000, net: bridge{"vmbr0", 0}, size: size{2, 2048, 0}},
+			rules.Settings{Storage: "ceph", TemplateVMID: 9000, Net: rules.Bridge{Name: "vmbr0"}, Size: rules.Size{Cores: 2, Memory: 2048}},
 		},
 	} {
 		req := testRequest()
@@ -98,42 +98,4 @@ func TestSettingsOfBadRequests(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestCheckArg(t *testing.T) {
-	for name, good := range map[string]any{
-		"StoragePool": "{{ .Vars.storage }}", "TemplateVMID": "{{ .Vars.template }}", "Cores": json.Number("2"), "DiskSize": json.Number("20"),
-	} {
-		if err := checkArg(name, good); err != nil {
-			t.Errorf("%s = %v: %v", name, good, err)
-		}
-	}
-	for _, c := range []struct {
-		name  string
-		value any
-		why   string
-	}{
-		{"Kores", json.Number("2"), "there are StoragePool,"},
-		{"Kores", "{{ .Vars.cores }}", "there are StoragePool,"},
-		{"Cores", nil, "must be one value"},
-		{"Cores", []any{json.Number("1")}, "must be one value"},
-		{"Cores", json.Number("0"), "1 to 1024"},
-		{"Memory", json.Number("2.5"), "16 to"},
-		{"StartOnBoot", "yes", "true or false"},
-		{"StoragePool", "a storage", "not the name of a storage"},
-		{"TemplateName", "-x", "not the name of a template"},
-		{"TemplateVMID", json.Number("99"), "100 to"},
-	} {
-		if err := checkArg(c.name, c.value); err == nil || !strings.Contains(err.Error(), c.why) {
-			t.Errorf("%s = %v: %v, want an error with %q", c.name, c.value, err, c.why)
-		}
-	}
-}
-
-func TestArgumentsOnThePage(t *testing.T) {
-	var documented []string
-	for _, cells := range docpage.Read(t, "../../docs/providers/proxmox.md", "Arguments").Rows() {
-		documented = append(documented, docpage.Code(cells[0])...)
-	}
-	docpage.Same(t, "argument", argNames(), documented)
 }

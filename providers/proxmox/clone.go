@@ -49,7 +49,7 @@ func (d *Driver) queue(ctx context.Context, j *job) error {
 	if j.leave.Load() != nil || j.upid != "" || j.doubt {
 		return nil
 	}
-	name := j.want.storage
+	name := j.want.Storage
 	if !j.shared {
 		name += "@" + d.target(j)
 	}
@@ -99,11 +99,11 @@ func (d *Driver) cloneRefused(j *job, err error) error {
 // if nothing else is done to it.
 func (j *job) cloneOptions(m at) *pve.VirtualMachineCloneOptions {
 	o := &pve.VirtualMachineCloneOptions{
-		NewID: m.vmid, Name: string(j.request.InstanceID), Pool: j.want.pool,
+		NewID: m.vmid, Name: string(j.request.InstanceID), Pool: j.want.Pool,
 		Description: notesOf(j.request).within(j.template.description),
 	}
 	if j.full {
-		o.Full, o.Storage = true, j.want.storage
+		o.Full, o.Storage = true, j.want.Storage
 	}
 	if m.node != j.template.node {
 		o.Target = m.node

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"strings"
 
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
 )
 
 // create makes a machine, with its instance's turn held.
-func (d *Driver) create(ctx context.Context, req driver.CreateRequest, want settings) (driver.Machine, error) {
+func (d *Driver) create(ctx context.Context, req driver.CreateRequest, want rules.Settings) (driver.Machine, error) {
 	j := d.reg.job(req.InstanceID)
 	if j == nil || !d.reg.making(req.InstanceID) {
 		m, found, err := d.adopt(ctx, req)

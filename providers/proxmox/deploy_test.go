@@ -18,6 +18,7 @@ import (
 	"nstance.dev/protos/identity"
 	"nstance.dev/providers/proxmox"
 	"nstance.dev/providers/proxmox/proxmoxfake"
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest/wire"
@@ -267,7 +268,7 @@ func TestShardScript(t *testing.T) {
 			"--group", "api", "--size", "5", "--type", "cpu:4,memory:8192", "--ca-file", `/etc/nstance/a "b".pem`, "--agent-url", "https://example.com/agent"),
 	} {
 		text, stderr, _ := newNode(t, nil).run("shard.sh", args...)
-		cfg, err := config.Load("rack-1.jsonc", []byte(text), config.LoadOptions{Shard: "rack-1", Rules: proxmox.Rules()})
+		cfg, err := config.Load("rack-1.jsonc", []byte(text), config.LoadOptions{Shard: "rack-1", Rules: rules.New()})
 		if err != nil || stderr != "" {
 			t.Errorf("%s: %v, %s", name, err, stderr)
 			continue

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"nstance.dev/providers/proxmox"
 	"nstance.dev/providers/proxmox/proxmoxfake"
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver/drivertest/docpage"
 )
@@ -40,7 +40,7 @@ func TestConfigurationsOnThePage(t *testing.T) {
 		"without a cluster": docpage.Read(t, page, "Three machines without a cluster").Heredoc(),
 		"with a cluster":    docpage.Read(t, page, "Three machines with a cluster").Block("jsonc"),
 	} {
-		cfg, err := config.Load("proxmox.md", []byte(text), config.LoadOptions{Shard: "rack-1", Storage: "s3", Rules: proxmox.Rules()})
+		cfg, err := config.Load("proxmox.md", []byte(text), config.LoadOptions{Shard: "rack-1", Storage: "s3", Rules: rules.New()})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if len(cfg.Warnings) > 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
 )
 
@@ -60,7 +61,7 @@ func (d *Driver) LongestCreate() time.Duration { return 15 * time.Minute }
 // proxmox://{region}/{number}, as the cloud controller manager for Proxmox VE
 // writes it on nodes.
 func (d *Driver) ProviderURI(ref driver.Ref) string {
-	if d.opts.ProviderURI == uriCCM {
+	if d.opts.ProviderURI == rules.URICCM {
 		return "proxmox://" + d.opts.Region + "/" + ref.ProviderID
 	}
 	return "nstance://" + d.opts.Shard + "/" + string(ref.InstanceID)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
 )
 
@@ -111,7 +112,7 @@ func (d *Driver) look(ctx context.Context, c cluster, s sighting) (driver.Machin
 	m.Status = d.shown(m.InstanceID, statusOf(status, vm.Lock))
 	m.Reason = d.reason(ctx, s.at, m.Status, status)
 	m.Hostname = vm.VirtualMachineConfig.Name
-	m.SubnetID = parseNIC(vm.VirtualMachineConfig.Nets[firstNIC]).bridge().id()
+	m.SubnetID = rules.ParseNIC(vm.VirtualMachineConfig.Nets[rules.FirstNIC]).Bridge().ID()
 	n, _ := parseNotes(vm.VirtualMachineConfig.Description)
 	m.Tenant, m.Group, m.Template, m.Kind, m.Type, m.CreatedAt = n.Tenant, n.Group, n.Template, n.Kind, n.Type, n.Created
 	return m, nil

@@ -7,6 +7,7 @@ import (
 
 	pve "github.com/luthermonson/go-proxmox"
 
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
 )
 
@@ -37,7 +38,7 @@ type job struct {
 	progress
 
 	request driver.CreateRequest
-	want    settings
+	want    rules.Settings
 
 	stage    stage
 	template template // what is cloned

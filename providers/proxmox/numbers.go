@@ -4,13 +4,14 @@ import (
 	"slices"
 	"sync"
 
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
 )
 
 // The numbers that machines are given. Below are people's own.
 const (
 	minNumber = 10_000
-	maxNumber = 999_999_999 // the API's own limit
+	maxNumber = rules.MaxNumber
 )
 
 // numbers hands out machine numbers, each once while this process lives. The zero value

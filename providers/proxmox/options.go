@@ -2,13 +2,12 @@ package proxmox
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
+
+	"nstance.dev/providers/proxmox/rules"
 )
 
 // Options are the settings of a [Driver]. The token is required; other zero fields
@@ -49,93 +48,16 @@ type Options struct {
 	urls []*url.URL // of URL
 }
 
-// The forms of a machine's URI.
-const (
-	uriNstance = "nstance"
-	uriCCM     = "ccm"
-)
-
 const defaultURL = "https://localhost:8006/api2/json"
-
-const maxParallelClones = 16
 
 // ParseOptions reads the provider's options from a server's configuration. The
 // error names every unknown key and every value of the wrong type.
 func ParseOptions(from map[string]any) (Options, error) {
-	var opts Options
-	var errs []error
-	for _, key := range slices.Sorted(maps.Keys(from)) {
-		if err := opts.set(key, from[key]); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", key, err))
-		}
-	}
-	return opts, errors.Join(errs...)
-}
-
-// checkOption says what is wrong with one of the provider's options; see
-// [ParseOptions].
-func checkOption(name string, value any) error { return new(Options).set(name, value) }
-
-func (o *Options) set(key string, value any) error {
-	switch key {
-	case "insecure_tls":
-		on, ok := value.(bool)
-		if !ok {
-			return fmt.Errorf("is %v, must be true or false", value)
-		}
-		o.InsecureTLS = on
-		return nil
-	case "ca_file":
-		return setText(&o.CAFile, value, "a path")
-	case "fingerprints":
-		return o.setFingerprints(value)
-	case "cloud_init_iso_storage":
-		if err := setText(&o.ISOStorage, value, "the name of a storage"); err != nil {
-			return err
-		}
-		return setName(&o.ISOStorage, o.ISOStorage, storageName, "a storage")
-	case "parallel_clones":
-		return setNumber(&o.ParallelClones, fmt.Sprint(value), 1, maxParallelClones)
-	case "placement_memory":
-		if value != memoryCommitted && value != memoryUsed {
-			return fmt.Errorf("is %v, must be %q or %q", value, memoryCommitted, memoryUsed)
-		}
-		return setText(&o.PlacementMemory, value, "")
-	case "provider_uri":
-		if value != uriNstance && value != uriCCM {
-			return fmt.Errorf("is %v, must be %q or %q", value, uriNstance, uriCCM)
-		}
-		return setText(&o.ProviderURI, value, "")
-	}
-	return errors.New(`unknown option; the proxmox provider has "insecure_tls", "ca_file", "fingerprints", "cloud_init_iso_storage", "parallel_clones", "placement_memory" and "provider_uri"`)
-}
-
-func setText(field *string, value any, what string) error {
-	text, ok := value.(string)
-	if !ok || text == "" {
-		return fmt.Errorf("is %v, must be %s", value, what)
-	}
-	*field = text
-	return nil
-}
-
-// setFingerprints reads one, or a list of them.
-func (o *Options) setFingerprints(value any) error {
-	list, is := value.([]any)
-	if !is {
-		list = []any{value}
-	}
-	if len(list) == 0 {
-		return errors.New("is empty; give the fingerprint of each node's certificate, or leave it out")
-	}
-	for _, one := range list {
-		text, _ := one.(string)
-		if _, err := parseFingerprint(text); err != nil {
-			return err
-		}
-		o.Fingerprints = append(o.Fingerprints, text)
-	}
-	return nil
+	o, err := rules.ParseOptions(from)
+	return Options{
+		InsecureTLS: o.InsecureTLS, CAFile: o.CAFile, Fingerprints: o.Fingerprints, ISOStorage: o.ISOStorage,
+		ProviderURI: o.ProviderURI, ParallelClones: o.ParallelClones, PlacementMemory: o.PlacementMemory,
+	}, err
 }
 
 // complete fills in the defaults and checks what can be checked beforehand.
@@ -147,7 +69,7 @@ func (o Options) complete() (Options, error) {
 		o.ISOStorage = "local"
 	}
 	if o.ProviderURI == "" {
-		o.ProviderURI = uriNstance
+		o.ProviderURI = rules.URINstance
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"nstance.dev/providers/proxmox"
 	"nstance.dev/providers/proxmox/proxmoxfake"
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest/wire"
 )
@@ -127,7 +127,7 @@ func TestFurtherDisksThatCannotBe(t *testing.T) {
 // The rules refuse what the server sets itself, what reaches for other machines or the
 // host, and what would have no effect; each says what to do instead.
 func TestS12_OptionsThatAreRefused(t *testing.T) {
-	check := proxmox.Rules().CheckArg
+	check := rules.New().CheckArg
 	for option, c := range map[string]struct {
 		value any
 		why   string
@@ -195,7 +195,7 @@ func TestNetworkConfig(t *testing.T) {
 		})
 	}
 	for _, bad := range []any{"", 5, map[string]any{"ethernets": map[string]any{}}, strings.Repeat("x", 1<<17)} {
-		if err := proxmox.Rules().CheckArg("NetworkConfig", bad); err == nil {
+		if err := rules.New().CheckArg("NetworkConfig", bad); err == nil {
 			t.Errorf("%.20v is taken for a network configuration", bad)
 		}
 	}

@@ -7,20 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
-)
-
-// Ways to spread the machines of a group over nodes.
-const (
-	spreadPrefer  = "prefer"  // to a node with the fewest of them that has room; the default
-	spreadRequire = "require" // never two on one node
-	spreadOff     = "off"     // wherever there is most room
-)
-
-// What counts as the memory that a node has left.
-const (
-	memoryCommitted = "committed" // what no guest that runs may take; the default
-	memoryUsed      = "used"      // what no guest has touched
 )
 
 // place chooses where the machine will be, and its number.
@@ -30,16 +18,16 @@ func (d *Driver) place(ctx context.Context, j *job) error {
 		return err
 	}
 	c := clusterOf(list)
-	if err := c.hasAny(j.want.nodes); err != nil {
+	if err := c.hasAny(j.want.Nodes); err != nil {
 		return err
 	}
 	from, first, err := d.templates(ctx, c, j.want)
 	if err != nil {
 		return err
 	}
-	s := search{nodes: c.nodes, from: from, need: first.needs(j.want), only: j.want.nodes, spread: j.want.spread}
+	s := search{nodes: c.nodes, from: from, need: first.needs(j.want), only: j.want.Nodes, spread: j.want.Spread}
 	shown := map[int]bool{}
-	if d.opts.PlacementMemory != memoryUsed {
+	if d.opts.PlacementMemory != rules.MemoryUsed {
 		s.nodes, shown = careful(c.nodes), c.running()
 	}
 	chosen, ok := d.reg.reserve(j, s.need, shown, func(k claims) (string, bool) {
@@ -58,7 +46,7 @@ func (d *Driver) place(ctx context.Context, j *job) error {
 		}
 		j.template = templateOf(t, config)
 	}
-	j.shared, j.full = c.shares(j.want.storage), !c.linked(j.template.storages, j.want.storage)
+	j.shared, j.full = c.shares(j.want.Storage), !c.linked(j.template.storages, j.want.Storage)
 	number, err := d.numbers.take(usedNumbers(list))
 	d.reg.update(j, func(p *progress) { p.at.vmid = number })
 	return err
@@ -66,7 +54,7 @@ func (d *Driver) place(ctx context.Context, j *job) error {
 
 // templates says what a machine can be cloned from on each node. first is one of the
 // templates; they count as equal but for where they are.
-func (d *Driver) templates(ctx context.Context, c cluster, want settings) (from map[string]at, first template, err error) {
+func (d *Driver) templates(ctx context.Context, c cluster, want rules.Settings) (from map[string]at, first template, err error) {
 	own, err := c.templates(want)
 	if err != nil {
 		return nil, first, err
@@ -80,7 +68,7 @@ func (d *Driver) templates(ctx context.Context, c cluster, want settings) (from 
 	from = c.sources(own, first, want, d.opts.ISOStorage)
 	if len(from) == 0 {
 		return nil, first, be(driver.MissingRef,
-			"no node that is online has the template, the storage %q for its disks and the storage %q for its CD", want.storage, d.opts.ISOStorage)
+			"no node that is online has the template, the storage %q for its disks and the storage %q for its CD", want.Storage, d.opts.ISOStorage)
 	}
 	return from, first, nil
 }
@@ -93,7 +81,7 @@ type search struct {
 	group  map[string]int  // machines of the same group, by node
 	need   need
 	only   []string // nodes; empty: all
-	spread string   // empty: spreadPrefer
+	spread string   // empty: rules.SpreadPrefer
 }
 
 // choose returns a node. Those to pass over are taken if there is no other one, unless
@@ -118,14 +106,14 @@ func (s search) allows(node string) bool { return len(s.only) == 0 || slices.Con
 // tiers are nodes in the order in which they are tried: those first with the fewest
 // machines of the group.
 func (s search) tiers(nodes []node) [][]node {
-	if s.spread == spreadOff {
+	if s.spread == rules.SpreadOff {
 		return [][]node{nodes}
 	}
 	byCount := map[int][]node{}
 	for _, n := range nodes {
 		byCount[s.group[n.name]] = append(byCount[s.group[n.name]], n)
 	}
-	if s.spread == spreadRequire {
+	if s.spread == rules.SpreadRequire {
 		return [][]node{byCount[0]}
 	}
 	var tiers [][]node
@@ -150,7 +138,7 @@ func (s search) noRoom(c cluster, avoid []string) error {
 			says = append(says, n.name+" has failed")
 		case !has:
 			says = append(says, n.name+" lacks template or storage")
-		case s.spread == spreadRequire && s.group[n.name] > 0:
+		case s.spread == rules.SpreadRequire && s.group[n.name] > 0:
 			says = append(says, n.name+" has a machine of the group, and Spread is require")
 		default:
 			says = append(says, fmt.Sprintf("%s has %d MiB, less %d MiB of creates under way", n.name, n.memory>>20, s.taken[n.name].memory>>20))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
 )
 
@@ -57,7 +58,7 @@ func (r *registry) job(id identity.ID) *job {
 }
 
 // begin remembers a new create.
-func (r *registry) begin(req driver.CreateRequest, want settings) *job {
+func (r *registry) begin(req driver.CreateRequest, want rules.Settings) *job {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	j := &job{request: req, want: want, quit: make(chan struct{})}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
 )
 
@@ -20,7 +21,7 @@ func TestForsakenCreateGivesItsStorageBackOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			j := reg.begin(driver.CreateRequest{InstanceID: "knc06bgm7733st2576nx5jht4ecjw"}, settings{})
+			j := reg.begin(driver.CreateRequest{InstanceID: "knc06bgm7733st2576nx5jht4ecjw"}, rules.Settings{})
 			j.leave.Store(&leave)
 			time.Sleep(forsaken + time.Second)
 			var enders sync.WaitGroup

@@ -10,6 +10,7 @@ import (
 
 	pve "github.com/luthermonson/go-proxmox"
 
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
 )
 
@@ -75,12 +76,12 @@ func (d *Driver) send(ctx context.Context, j *job, m at) (pve.UPID, error) {
 	case stageConfigure:
 		return d.configure(ctx, j, m)
 	case stageResize:
-		if want := j.want.size.disk; want<<30 > j.machine.size && j.machine.disk != "" {
+		if want := j.want.Size.Disk; want<<30 > j.machine.size && j.machine.disk != "" {
 			return d.api.resize(ctx, m, j.machine.disk, want)
 		}
 		return "", nil
 	case stageUpload:
-		image, err := seedImage(j.request.InstanceID, j.request.UserData, j.want.network)
+		image, err := seedImage(j.request.InstanceID, j.request.UserData, j.want.Network)
 		if err != nil {
 			return "", be(driver.Transient, "%w", err)
 		}
@@ -127,7 +128,7 @@ func (d *Driver) configure(ctx context.Context, j *job, m at) (pve.UPID, error) 
 	if j.machine.disk == "" {
 		return "", be(driver.Invalid, "template %s has no disk", j.template.at)
 	}
-	further, err := j.want.further(j.machine.drives, j.template.drives)
+	further, err := further(j.want, j.machine.drives, j.template.drives)
 	if err != nil {
 		return "", err
 	}
@@ -144,36 +145,33 @@ func (d *Driver) configure(ctx context.Context, j *job, m at) (pve.UPID, error) 
 // options are those of the machine itself.
 func (j *job) options(tags []string) []pve.VirtualMachineOption {
 	onBoot := 0
-	if j.want.onBoot {
+	if j.want.OnBoot {
 		onBoot = 1
 	}
 	options := []pve.VirtualMachineOption{
 		{Name: "tags", Value: strings.Join(tagsOf(j.request.Owner, j.request.InstanceID, j.group(), tags), tagSep)},
 		{Name: "onboot", Value: onBoot},
 	}
-	if n := j.want.size.cores; n != 0 {
+	if n := j.want.Size.Cores; n != 0 {
 		options = append(options, pve.VirtualMachineOption{Name: "cores", Value: n}, pve.VirtualMachineOption{Name: "sockets", Value: 1})
 	}
-	if n := j.want.size.memory; n != 0 {
+	if n := j.want.Size.Memory; n != 0 {
 		options = append(options, pve.VirtualMachineOption{Name: "memory", Value: n})
 	}
-	if n, changed := j.want.connect(j.machine.nic); changed {
-		options = append(options, pve.VirtualMachineOption{Name: firstNIC, Value: n.String()})
+	if n, changed := connect(j.want, j.machine.nic); changed {
+		options = append(options, pve.VirtualMachineOption{Name: rules.FirstNIC, Value: n.String()})
 	}
 	return options
 }
-
-// seedDrive is the option of the machine's CD.
-const seedDrive = "ide2"
 
 // attachment are the options that give the machine its CD, in place of one that the
 // template has for cloud-init, and its disk to boot from.
 func (j *job) attachment(volume string) []pve.VirtualMachineOption {
 	options := []pve.VirtualMachineOption{
-		{Name: seedDrive, Value: volume + ",media=cdrom"},
+		{Name: rules.SeedDrive, Value: volume + ",media=cdrom"},
 		{Name: "boot", Value: "order=" + j.machine.disk},
 	}
-	others := slices.DeleteFunc(slices.Clone(j.machine.seeds), func(option string) bool { return option == seedDrive })
+	others := slices.DeleteFunc(slices.Clone(j.machine.seeds), func(option string) bool { return option == rules.SeedDrive })
 	if len(others) > 0 {
 		options = append(options, pve.VirtualMachineOption{Name: "delete", Value: strings.Join(others, ",")})
 	}

@@ -4,10 +4,12 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	pve "github.com/luthermonson/go-proxmox"
 
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
 )
 
@@ -25,13 +27,10 @@ type hardware struct {
 	disk     string            // the option of the disk that it boots from; empty: none
 	size     int64             // of that disk, in bytes; 0: not known
 	storages []string          // of all disks, in order
-	nic      nic               // the first network device, its hardware address left out
+	nic      rules.NIC         // the first network device, its hardware address left out
 	drives   map[string]string // by option, CDs too
 	seeds    []string          // options of CDs that Proxmox VE itself makes for cloud-init
 }
-
-// firstNIC is the option of the network device that a subnet is about.
-const firstNIC = "net0"
 
 // The options of drives, in the order in which a machine without a boot order tries them.
 var driveForm = regexp.MustCompile(`^(scsi|virtio|sata|ide)[0-9]+$`)
@@ -72,8 +71,8 @@ func hardwareOf(c *pve.VirtualMachineConfig) hardware {
 		}
 	}
 	h.size = diskSize(drives[h.disk])
-	h.nic = parseNIC(c.Nets[firstNIC])
-	h.nic.mac = ""
+	h.nic = rules.ParseNIC(c.Nets[rules.FirstNIC])
+	h.nic.MAC = ""
 	return h
 }
 
@@ -94,23 +93,23 @@ func templateOf(m at, c *pve.VirtualMachineConfig) template {
 }
 
 // needs is what a machine of these settings takes, if it is cloned from t.
-func (t template) needs(want settings) need {
+func (t template) needs(want rules.Settings) need {
 	n := t.need
-	if want.size.memory != 0 {
-		n.memory = want.size.memory << 20
+	if want.Size.Memory != 0 {
+		n.memory = want.Size.Memory << 20
 	}
-	if want.size.cores != 0 {
-		n.cores = float64(want.size.cores)
+	if want.Size.Cores != 0 {
+		n.cores = float64(want.Size.Cores)
 	}
 	return n
 }
 
 // templates returns the templates that the settings mean, by node. An error is of
 // kind MissingRef or Invalid.
-func (c cluster) templates(want settings) (map[string]at, error) {
+func (c cluster) templates(want rules.Settings) (map[string]at, error) {
 	found, away := map[string]at{}, 0
 	for _, s := range c.machines {
-		if !s.template || want.templateVMID != 0 && s.vmid != want.templateVMID || want.templateVMID == 0 && s.name != want.templateName {
+		if !s.template || want.TemplateVMID != 0 && s.vmid != want.TemplateVMID || want.TemplateVMID == 0 && s.name != want.TemplateName {
 			continue
 		}
 		if !c.online[s.node] {
@@ -120,7 +119,7 @@ func (c cluster) templates(want settings) (map[string]at, error) {
 		if other, twice := found[s.node]; twice {
 			return nil, be(driver.Invalid,
 				"TemplateName: node %s has templates %d and %d of the name %q; rename one, or give TemplateVMID",
-				s.node, other.vmid, s.vmid, want.templateName)
+				s.node, other.vmid, s.vmid, want.TemplateName)
 		}
 		found[s.node] = s.at
 	}
@@ -129,25 +128,25 @@ func (c cluster) templates(want settings) (map[string]at, error) {
 		return found, nil
 	case away > 0:
 		return nil, be(driver.Transient, "every node that has the template is away")
-	case want.templateVMID != 0:
-		return nil, be(driver.MissingRef, "TemplateVMID: no template has the number %d", want.templateVMID)
+	case want.TemplateVMID != 0:
+		return nil, be(driver.MissingRef, "TemplateVMID: no template has the number %d", want.TemplateVMID)
 	}
-	return nil, be(driver.MissingRef, "TemplateName: no node has a template of the name %q", want.templateName)
+	return nil, be(driver.MissingRef, "TemplateName: no node has a template of the name %q", want.TemplateName)
 }
 
 // sources says for each node what a machine on it can be cloned from. A node
 // without a template of its own takes that of another one, if everything lies on
 // storages that both see.
-func (c cluster) sources(own map[string]at, first template, want settings, isoStorage string) map[string]at {
+func (c cluster) sources(own map[string]at, first template, want rules.Settings, isoStorage string) map[string]at {
 	from := maps.Clone(own)
-	everywhere := c.shares(want.storage) && !slices.ContainsFunc(first.storages, func(s string) bool { return !c.shares(s) })
+	everywhere := c.shares(want.Storage) && !slices.ContainsFunc(first.storages, func(s string) bool { return !c.shares(s) })
 	for name := range c.online {
 		if _, has := from[name]; !has && everywhere {
 			from[name] = first.at
 		}
 	}
 	maps.DeleteFunc(from, func(name string, t at) bool {
-		for _, s := range append(want.furtherStorages(), want.storage, isoStorage) {
+		for _, s := range append(furtherStorages(want), want.Storage, isoStorage) {
 			if !c.holds(s, name) {
 				return true
 			}
@@ -155,4 +154,21 @@ func (c cluster) sources(own map[string]at, first template, want settings, isoSt
 		return t.node != name && slices.ContainsFunc(first.storages, func(s string) bool { return !c.holds(s, name) })
 	})
 	return from
+}
+
+// diskSize is the size in a disk's option, in bytes; 0 if it does not say.
+func diskSize(option string) int64 {
+	for part := range strings.SplitSeq(option, ",") {
+		text, ok := strings.CutPrefix(part, "size=")
+		if !ok || text == "" {
+			continue
+		}
+		shift := map[byte]int{'K': 10, 'M': 20, 'G': 30, 'T': 40}[text[len(text)-1]]
+		n, err := strconv.ParseFloat(strings.TrimRight(text, "KMGT"), 64)
+		if err != nil {
+			return 0
+		}
+		return int64(n * float64(int64(1)<<shift))
+	}
+	return 0
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
 )
 
@@ -63,7 +63,7 @@ const longestDial = 5 * time.Second
 func pin(c *tls.Config, fingerprints []string) error {
 	pinned := map[[sha256.Size]byte]bool{}
 	for _, text := range fingerprints {
-		sum, err := parseFingerprint(text)
+		sum, err := rules.ParseFingerprint(text)
 		if err != nil {
 			return fmt.Errorf("fingerprints: %w", err)
 		}
@@ -77,15 +77,6 @@ func pin(c *tls.Config, fingerprints []string) error {
 		return nil
 	}
 	return nil
-}
-
-// parseFingerprint reads a SHA-256 fingerprint as Proxmox VE shows it.
-func parseFingerprint(text string) (sum [sha256.Size]byte, err error) {
-	data, err := hex.DecodeString(strings.ReplaceAll(text, ":", ""))
-	if err != nil || len(data) != len(sum) {
-		return sum, fmt.Errorf("%q is not a SHA-256 fingerprint; pvenode cert info shows it: 64 hexadecimal digits, in pairs with colons", text)
-	}
-	return [sha256.Size]byte(data), nil
 }
 
 // spoken turns answers that are none into errors. The client library looks at some

@@ -7,6 +7,7 @@ import (
 
 	"nstance.dev/providers/local"
 	"nstance.dev/providers/local/dev"
+	"nstance.dev/providers/local/rules"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/serve"
 )
@@ -14,9 +15,7 @@ import (
 var version = "dev" // set by the linker
 
 func main() {
-	p := serve.Provider{Kind: "local", FreePorts: true, New: newDriver, Rules: &driver.Rules{
-		Kind: "local", CheckOption: local.CheckOption, RequiredOptions: []string{"dir"},
-	}}
+	p := serve.Provider{Kind: rules.Kind, FreePorts: true, New: newDriver, Rules: rules.New()}
 	p.Commands = append(p.Commands, dev.NewCommand(p, version))
 	serve.Main(p, version)
 }

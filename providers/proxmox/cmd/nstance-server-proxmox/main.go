@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"nstance.dev/providers/proxmox"
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/serve"
 )
@@ -15,7 +16,7 @@ import (
 var version = "dev" // set by the linker
 
 func main() {
-	serve.Main(serve.Provider{Kind: "proxmox", New: newDriver, Rules: proxmox.Rules()}, version)
+	serve.Main(serve.Provider{Kind: rules.Kind, New: newDriver, Rules: rules.New()}, version)
 }
 
 // checkTimeout is how long the API may take to say whether it knows the token.

@@ -1,4 +1,4 @@
-package proxmox
+package rules
 
 import (
 	"strings"
@@ -6,13 +6,13 @@ import (
 )
 
 func TestParseType(t *testing.T) {
-	for text, want := range map[string]size{
+	for text, want := range map[string]Size{
 		"":                          {},
 		"cpu:4,memory:8192,disk:50": {4, 8192, 50},
 		"memory:512, cpu:1":         {1, 512, 0},
 		"disk:8":                    {0, 0, 8},
 	} {
-		if got, err := parseType(text); err != nil || got != want {
+		if got, err := ParseType(text); err != nil || got != want {
 			t.Errorf("type %q is %+v, %v; want %+v", text, got, err, want)
 		}
 	}
@@ -29,37 +29,37 @@ func TestParseType(t *testing.T) {
 		"memory:999999999": "16 to",
 		"disk:9999999":     "1 to",
 	} {
-		if got, err := parseType(text); err == nil || !strings.Contains(err.Error(), why) {
+		if got, err := ParseType(text); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("type %q is %+v, %v; want an error with %q", text, got, err, why)
 		}
 	}
 }
 
 func TestSizeOver(t *testing.T) {
-	if got := (size{cores: 2}).over(size{4, 1024, 10}); got != (size{2, 1024, 10}) {
+	if got := (Size{Cores: 2}).Over(Size{4, 1024, 10}); got != (Size{2, 1024, 10}) {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestParseSubnet(t *testing.T) {
 	for id, want := range map[string]struct {
-		bridge
+		Bridge
 		device string
 	}{
-		"vmbr0":     {bridge{"vmbr0", 0}, "virtio,bridge=vmbr0"},
-		"vmbr0.100": {bridge{"vmbr0", 100}, "virtio,bridge=vmbr0,tag=100"},
-		"blue":      {bridge{"blue", 0}, "virtio,bridge=blue"},
+		"vmbr0":     {Bridge{"vmbr0", 0}, "virtio,bridge=vmbr0"},
+		"vmbr0.100": {Bridge{"vmbr0", 100}, "virtio,bridge=vmbr0,tag=100"},
+		"blue":      {Bridge{"blue", 0}, "virtio,bridge=blue"},
 	} {
-		got, err := parseSubnet(id)
-		if err != nil || got != want.bridge || parseNIC("").on(got).String() != want.device {
-			t.Errorf("subnet %q is %+v, %q, %v; want %+v", id, got, parseNIC("").on(got).String(), err, want)
+		got, err := ParseSubnet(id)
+		if err != nil || got != want.Bridge || ParseNIC("").On(got).String() != want.device {
+			t.Errorf("subnet %q is %+v, %q, %v; want %+v", id, got, ParseNIC("").On(got).String(), err, want)
 		}
-		if back := parseNIC("virtio=BC:24:11:00:00:01," + strings.TrimPrefix(want.device, "virtio,") + ",firewall=1").bridge().id(); back != id {
+		if back := ParseNIC("virtio=BC:24:11:00:00:01," + strings.TrimPrefix(want.device, "virtio,") + ",firewall=1").Bridge().ID(); back != id {
 			t.Errorf("device %q is in subnet %q, want %q", want.device, back, id)
 		}
 	}
 	for _, id := range []string{"", "vmbr0.", "vmbr0.0", "vmbr0.4095", "vmbr0.x", ".100", "vm br0", "vmbr0,tag=1", "a-name-that-is-too-long"} {
-		if got, err := parseSubnet(id); err == nil {
+		if got, err := ParseSubnet(id); err == nil {
 			t.Errorf("subnet %q is %+v, want an error", id, got)
 		}
 	}
@@ -74,22 +74,6 @@ func TestParseDisk(t *testing.T) {
 	for _, text := range []string{"", "0", "big", "-1", "10M", "+5G", "999T"} {
 		if got, err := parseDisk(text); err == nil {
 			t.Errorf("disk %q is %d, want an error", text, got)
-		}
-	}
-}
-
-func TestDiskSize(t *testing.T) {
-	for option, want := range map[string]int64{
-		"local-lvm:vm-1-disk-0,discard=on,size=2G": 2 << 30,
-		"local-lvm:vm-1-disk-0,size=2.5T":          5 << 39,
-		"local-lvm:vm-1-disk-0,size=528K":          528 << 10,
-		"local-lvm:vm-1-disk-0,size=4096":          4096,
-		"local-lvm:vm-1-disk-0":                    0,
-		"local-lvm:vm-1-disk-0,size=":              0,
-		"local-lvm:vm-1-disk-0,size=G":             0,
-	} {
-		if got := diskSize(option); got != want {
-			t.Errorf("size of %q is %d, want %d", option, got, want)
 		}
 	}
 }

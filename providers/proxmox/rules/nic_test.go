@@ -1,4 +1,4 @@
-package proxmox
+package rules
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ func TestNIC(t *testing.T) {
 		"e1000,tag=3,bridge=vmbr0,rate=1.5":                                 "e1000,tag=9,bridge=vmbr1,rate=1.5",
 		"bridge=vmbr0,model=vmxnet3,macaddr=02:00:00:00:00:01,trunks=5;6-8": "vmxnet3=02:00:00:00:00:01,bridge=vmbr1,trunks=5;6-8,tag=9",
 	} {
-		if got := parseNIC(value).on(bridge{"vmbr1", 9}).String(); got != want {
+		if got := ParseNIC(value).On(Bridge{"vmbr1", 9}).String(); got != want {
 			t.Errorf("%q on another bridge is %q, want %q", value, got, want)
 		}
 	}
@@ -25,15 +25,15 @@ func FuzzNIC(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		n := parseNIC(value)
-		if again := parseNIC(n.String()); n.model != "" && again.String() != n.String() {
+		n := ParseNIC(value)
+		if again := ParseNIC(n.String()); n.Model != "" && again.String() != n.String() {
 			t.Errorf("%q is %q, and that is %q", value, n, again)
 		}
-		moved := n.on(bridge{"vmbr7", 70})
-		if got := moved.bridge(); got.name == "" || !strings.Contains(moved.String(), "bridge=vmbr7") {
+		moved := n.On(Bridge{"vmbr7", 70})
+		if got := moved.Bridge(); got.Name == "" || !strings.Contains(moved.String(), "bridge=vmbr7") {
 			t.Errorf("%q moved is %q", value, moved)
 		}
-		for _, option := range n.options {
+		for _, option := range n.Options {
 			if !strings.HasPrefix(option, "bridge=") && !strings.HasPrefix(option, "tag=") && !strings.Contains(moved.String(), option) {
 				t.Errorf("%q moved to another bridge has lost %q: %q", value, option, moved)
 			}

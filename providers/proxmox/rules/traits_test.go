@@ -1,4 +1,4 @@
-package proxmox
+package rules
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package proxmox
+package rules
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 
 // What names a network, a storage, a template or a part of the host, tenants do not set.
 func TestS12_ArgumentsThatCarryRights(t *testing.T) {
-	rules := Rules()
+	rules := New()
 	for _, name := range []string{"Bridge", "Config", "Firewall", "NetworkConfig", "Nodes", "Pool", "StoragePool", "TemplateName", "TemplateVMID", "VLANTag", "bridge"} {
 		if slices.Contains(rules.TenantArgs, name) {
 			t.Errorf("every tenant may set %s", name)
@@ -23,7 +23,7 @@ func TestS12_ArgumentsThatCarryRights(t *testing.T) {
 }
 
 func TestS12_TenantArgumentsOnThePage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/providers/proxmox.md")
+	page, err := os.ReadFile("../../../docs/providers/proxmox.md")
 	if err != nil {
 		t.Fatal(err)
 	}

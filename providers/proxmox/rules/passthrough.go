@@ -1,4 +1,4 @@
-package proxmox
+package rules
 
 import (
 	"encoding/json"
@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/driver"
 )
 
 // owned are options of a machine that the server sets itself, or that would keep it from
@@ -18,7 +17,7 @@ import (
 var owned = map[string]string{
 	"name": "is the machine's identity", "tags": "say whose the machine is", "description": "holds the machine's notes", "template": "is not what a machine is",
 	"cores": "is the argument Cores", "sockets": "is the argument Cores", "memory": "is the argument Memory", "onboot": "is the argument StartOnBoot",
-	"boot": "is the template's disk", "bootdisk": "is the template's disk", seedDrive: "is the machine's CD",
+	"boot": "is the template's disk", "bootdisk": "is the template's disk", SeedDrive: "is the machine's CD",
 	"protection": "would keep the machine from being removed", "lock": "would keep the machine from being changed", "vmstate": "is not for a new machine",
 	"args": "is for root alone", "hookscript": "is for root alone",
 	"cicustom": ownSeed, "ciuser": ownSeed, "cipassword": ownSeed, "citype": ownSeed, "ciupgrade": ownSeed, "sshkeys": ownSeed, "nameserver": ownSeed, "searchdomain": ownSeed,
@@ -41,8 +40,8 @@ var (
 
 // setConfig reads the argument Config: options of the machine beside those that the server
 // sets, in the API's own words.
-func (s *settings) setConfig(options map[string]any) error {
-	s.config = map[string]string{}
+func (s *Settings) setConfig(options map[string]any) error {
+	s.Config = map[string]string{}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(options)) {
 		value, err := optionText(options[name])
@@ -52,7 +51,7 @@ func (s *settings) setConfig(options map[string]any) error {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
-		s.config[name] = value
+		s.Config[name] = value
 	}
 	return errors.Join(errs...)
 }
@@ -73,7 +72,7 @@ func optionText(value any) (string, error) {
 
 // checkMachineOption says why an option can't be set by the argument Config. What a machine
 // may be given of the host and of other machines is refused here, whatever the token may.
-func (s *settings) checkMachineOption(name, value string) error {
+func (s *Settings) checkMachineOption(name, value string) error {
 	if why, is := owned[name]; is {
 		return errors.New(why)
 	}
@@ -99,7 +98,7 @@ func (s *settings) checkMachineOption(name, value string) error {
 		return errors.New(`must be "socket"; a device of the host is for root alone`)
 	case (family == "usb" || family == "hostpci") && value != "spice" && !strings.HasPrefix(value, "mapping=") && !strings.Contains(value, ",mapping="):
 		return errors.New(`must name a resource mapping, such as "mapping=gpu"; a device by its address is for root alone`)
-	case family == "net" && name != firstNIC && parseNIC(value).bridge().name == "":
+	case family == "net" && name != FirstNIC && ParseNIC(value).Bridge().Name == "":
 		return errors.New(`must name a bridge, such as "virtio,bridge=vmbr1,firewall=1"`)
 	}
 	return nil
@@ -124,34 +123,17 @@ func checkDrive(value string) error {
 	return errors.New(`must be a new disk, such as "local-lvm:32" for 32 GiB, or a CD, such as "local:iso/drivers.iso,media=cdrom"`)
 }
 
-// furtherStorages are the storages of new disks.
-func (s settings) furtherStorages() []string {
-	var names []string
-	for _, name := range sortedKeys(s.config) {
-		volume, _, _ := strings.Cut(s.config[name], ",")
-		if m := newDisk.FindStringSubmatch(volume); m != nil && furtherDisk.MatchString(name) {
-			names = append(names, m[1])
-		}
-	}
-	return names
-}
+// IsDrive says whether an option of the argument Config is a drive that the machine gets
+// beside its template's.
+func IsDrive(name string) bool { return furtherDisk.MatchString(name) }
 
-// further are the options that a machine still has to be given: of drives those that an
-// earlier try has not made, for each time makes another disk. has are the machine's
-// drives, taken the template's.
-func (s settings) further(has map[string]string, taken []string) (map[string]string, error) {
-	options := map[string]string{}
-	for _, name := range sortedKeys(s.config) {
-		switch {
-		case name == firstNIC: // see connect
-		case furtherDisk.MatchString(name) && slices.Contains(taken, name):
-			return nil, be(driver.Invalid, "args: Config: %s: the template has a drive there; choose another option, such as scsi5", name)
-		case furtherDisk.MatchString(name) && has[name] != "":
-		default:
-			options[name] = s.config[name]
-		}
+// NewDiskOn is the storage of the new disk that an option's value describes; "" if it is none.
+func NewDiskOn(value string) string {
+	volume, _, _ := strings.Cut(value, ",")
+	if m := newDisk.FindStringSubmatch(volume); m != nil {
+		return m[1]
 	}
-	return options, nil
+	return ""
 }
 
 // maxNetworkConfig is far more than the network of a machine takes.
@@ -160,7 +142,7 @@ const maxNetworkConfig = 64 << 10
 // setNetworkConfig reads the argument NetworkConfig: cloud-init's network configuration, as
 // text or as an object.
 // Source: https://cloudinit.readthedocs.io/en/latest/reference/datasources/nocloud.html
-func (s *settings) setNetworkConfig(value any) error {
+func (s *Settings) setNetworkConfig(value any) error {
 	text, is := value.(string)
 	if object, ok := value.(map[string]any); ok {
 		data, err := json.Marshal(object) // which is YAML
@@ -179,6 +161,6 @@ func (s *settings) setNetworkConfig(value any) error {
 	case len(text) > maxNetworkConfig:
 		return fmt.Errorf("has %d bytes, at most %d are possible", len(text), maxNetworkConfig)
 	}
-	s.network = text
+	s.Network = text
 	return nil
 }

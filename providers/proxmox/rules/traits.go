@@ -1,23 +1,23 @@
-package proxmox
+package rules
 
 import "nstance.dev/server/driver"
 
 // traits says how big a machine will be: as its type says, then as the arguments do.
 // What neither says is the template's, which only Proxmox knows.
 func traits(instanceType string, args map[string]any) driver.Traits {
-	var from settings
+	var from Settings
 	for _, name := range []string{"Cores", "Memory"} {
 		if value := args[name]; value != nil {
 			_ = from.set(name, value) // what is wrong or still a template says nothing
 		}
 	}
-	own, _ := parseType(instanceType)
-	size := from.size
-	if own.cores > 0 {
-		size.cores = own.cores
+	own, _ := ParseType(instanceType)
+	size := from.Size
+	if own.Cores > 0 {
+		size.Cores = own.Cores
 	}
-	if own.memory > 0 {
-		size.memory = own.memory
+	if own.Memory > 0 {
+		size.Memory = own.Memory
 	}
-	return driver.Traits{VCPU: size.cores, MemoryMiB: int(size.memory)}
+	return driver.Traits{VCPU: size.Cores, MemoryMiB: int(size.Memory)}
 }
