@@ -21,6 +21,15 @@ config_schema() {
 	(cd server/config && go run ./internal/cmd/gen -out "$there")
 }
 
+# What a cloud's SDK takes, for checks that do without the SDK.
+provider_arguments() {
+	local there provider
+	there=$(realpath "$out")
+	for provider in aws; do
+		(cd "providers/$provider" && go run ./internal/cmd/gen -out "$there")
+	done
+}
+
 kubernetes_kinds() {
 	mkdir -p "$out/operator/crds"
 	local there group
@@ -50,6 +59,7 @@ chart_files() {
 
 wire_contract
 config_schema
+provider_arguments
 kubernetes_kinds
 page_of_kinds
 chart_files

@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"nstance.dev/providers/aws"
+	awsrules "nstance.dev/providers/aws/rules"
 	"nstance.dev/providers/gcp"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
@@ -29,7 +29,7 @@ var clouds = map[string]struct {
 	storage string
 	given   map[string]string
 }{
-	"aws": {aws.Rules(), "s3", map[string]string{
+	"aws": {awsrules.New(), "s3", map[string]string{
 		"bucket": "example-nstance", "server_url": "https://example.com/nstance-server-aws",
 		"server_sha256": strings.Repeat("0f", 32), "agent_url": "https://example.com/nstance-agent",
 	}},

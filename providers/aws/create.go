@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/providers/aws/rules"
 	"nstance.dev/server/driver"
 )
 
@@ -74,7 +75,7 @@ func launch(req driver.CreateRequest) (*ec2.RunInstancesInput, error) {
 		return nil, err
 	}
 	if len(req.UserData) > 0 {
-		userData, err := encodeUserData(req.UserData)
+		userData, err := rules.EncodeUserData(req.UserData)
 		if err != nil {
 			return nil, err
 		}

@@ -33,3 +33,5 @@
 // leaves it out. The leader's address ([Driver.AssignLeaderNetwork]) is a network
 // interface; the host's operating system has to configure it.
 package aws
+
+//go:generate go run ./internal/cmd/gen -out ../..

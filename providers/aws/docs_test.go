@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"nstance.dev/providers/aws"
+	"nstance.dev/providers/aws/rules"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver/drivertest/docpage"
 )
@@ -52,7 +52,7 @@ func TestConfigurationsOnThePage(t *testing.T) {
 		"without an account": docpage.Read(t, page, "Three machines without an account").Heredoc(),
 		"with an account":    docpage.Read(t, page, "Three machines with an account").Block("jsonc"),
 	} {
-		cfg, err := config.Load("aws.md", []byte(text), config.LoadOptions{Shard: "us-east-1a", Storage: "s3", Rules: aws.Rules()})
+		cfg, err := config.Load("aws.md", []byte(text), config.LoadOptions{Shard: "us-east-1a", Storage: "s3", Rules: rules.New()})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if len(cfg.Warnings) > 0 {

@@ -2,7 +2,6 @@ package aws
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -13,8 +12,7 @@ import (
 )
 
 const (
-	tagName  = "Name"     // what the console shows
-	ourSpace = "nstance:" // the tags that begin so are the server's
+	tagName = "Name" // what the console shows
 
 	managed = "true" // the value of identity.TagManaged
 )
@@ -71,9 +69,6 @@ func withTags(given []types.TagSpecification, ours []types.Tag, name string) []t
 func hasTag(tags []types.Tag, key string) bool {
 	return slices.ContainsFunc(tags, func(t types.Tag) bool { return sdk.ToString(t.Key) == key })
 }
-
-// isOurs reports whether a tag is one that only the server sets.
-func isOurs(key string) bool { return strings.HasPrefix(strings.ToLower(key), ourSpace) }
 
 // tagMap makes the tags of a machine a map.
 func tagMap(tags []types.Tag) map[string]string {

@@ -2,16 +2,14 @@ package aws
 
 import (
 	"context"
-	"fmt"
-	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"nstance.dev/providers/aws/rules"
 	"nstance.dev/server/driver"
 )
 
@@ -27,7 +25,7 @@ func (d *Driver) ValidateInstanceType(ctx context.Context, instanceType, arch st
 	case err == nil:
 		return verdict(archs, arch), nil
 	case kindOf(err, reads) == driver.Auth:
-		return verdict(familyArch(instanceType), arch), nil
+		return verdict(rules.FamilyArch(instanceType), arch), nil
 	default:
 		return driver.TypeUnknown, fail(op, reads, err)
 	}
@@ -85,38 +83,6 @@ const (
 	amd64 = "amd64"
 	arm64 = "arm64"
 )
-
-// typeName is the form of a type's name: family, generation, attributes, size.
-// Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
-var typeName = regexp.MustCompile(`^([a-z][a-z-]*?)-?([0-9]+)([a-z0-9-]*)\.[a-z0-9-]+$`)
-
-// familyArch guesses the architectures of a type by its name: a "g" among the
-// attributes stands for Graviton. It gives nil for a name of another form.
-func familyArch(instanceType string) []string {
-	parts := typeName.FindStringSubmatch(instanceType)
-	if parts == nil {
-		return nil
-	}
-	family, generation, attributes := parts[1], parts[2], parts[3]
-	attributes, _, _ = strings.Cut(attributes, "-") // what follows, as in i7ie or u7in-16tb, is no processor
-	if strings.Contains(attributes, "g") || family == "a" && generation == "1" {
-		return []string{arm64}
-	}
-	return []string{amd64}
-}
-
-// checkType is what can be said of a type without asking EC2.
-func checkType(instanceType, arch string) error {
-	switch {
-	case !typeName.MatchString(instanceType):
-		return fmt.Errorf("%q is not an instance type of EC2, such as t4g.medium", instanceType)
-	case !slices.Contains(types.InstanceType("").Values(), types.InstanceType(instanceType)):
-		return fmt.Errorf("%w: %q is newer than this build, or misspelled", driver.ErrUnknownType, instanceType)
-	case verdict(familyArch(instanceType), arch) == driver.TypeMismatch:
-		return fmt.Errorf("%q has the architecture %s", instanceType, strings.Join(familyArch(instanceType), ", "))
-	}
-	return nil
-}
 
 // typeCache keeps what EC2 said of instance types for a day.
 type typeCache struct {

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"nstance.dev/providers/aws"
+	"nstance.dev/providers/aws/rules"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/serve"
 )
@@ -13,7 +14,7 @@ import (
 var version = "dev" // set by the linker
 
 func main() {
-	serve.Main(serve.Provider{Kind: aws.Kind, New: newDriver, Rules: aws.Rules()}, version)
+	serve.Main(serve.Provider{Kind: rules.Kind, New: newDriver, Rules: rules.New()}, version)
 }
 
 func newDriver(ctx context.Context, s serve.Settings) (driver.Driver, error) {

@@ -1,13 +1,10 @@
-package aws
+package rules
 
 import (
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/aws/aws-sdk-go-v2/service/ec2"
 )
 
 // Each parameter of RunInstances stands in one list: set by the server, free for every
@@ -21,12 +18,7 @@ func TestS12_EveryParameterIsJudged(t *testing.T) {
 		"RamdiskId", "SecondaryInterfaces", "SecurityGroupIds", "SecurityGroups", "TagSpecifications",
 	}
 	judged := slices.Concat(withRights, tenantArgs, forbiddenArgs)
-	var all []string
-	for field := range reflect.TypeFor[ec2.RunInstancesInput]().Fields() {
-		if field.IsExported() {
-			all = append(all, field.Name)
-		}
-	}
+	all := sdk().objects[runInstances].names
 	for _, name := range all {
 		switch n := count(judged, name); {
 		case n == 0:
@@ -40,7 +32,7 @@ func TestS12_EveryParameterIsJudged(t *testing.T) {
 			t.Errorf("%s: is no parameter", name)
 		}
 	}
-	if rules := Rules(); !slices.Equal(rules.TenantArgs, tenantArgs) {
+	if rules := New(); !slices.Equal(rules.TenantArgs, tenantArgs) {
 		t.Errorf("the rules let tenants set %q", rules.TenantArgs)
 	}
 }
@@ -56,7 +48,7 @@ func count(list []string, name string) int {
 }
 
 func TestS12_TenantArgumentsOnThePage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/providers/aws.md")
+	page, err := os.ReadFile("../../../docs/providers/aws.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package aws
+package rules
 
 import (
 	"encoding/json"

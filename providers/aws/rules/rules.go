@@ -1,4 +1,8 @@
-package aws
+// Package rules is what configurations are checked by that name the provider aws, and how
+// their arguments and options are read. It needs neither an account nor the SDK, so that
+// every program can link it: what RunInstances takes stands in a table that is made from
+// the SDK's types.
+package rules
 
 import (
 	"fmt"
@@ -7,19 +11,18 @@ import (
 	"nstance.dev/server/driver"
 )
 
-// Kind is the provider's name in a configuration.
+// Kind is what server.provider.kind is for this provider.
 const Kind = "aws"
 
-// Rules are what a configuration for this provider has to keep to. They need
-// neither an account nor the network.
-func Rules() *driver.Rules {
+// New returns what can be checked of a configuration without the cloud.
+func New() *driver.Rules {
 	return &driver.Rules{
 		Kind:              Kind,
 		ForbiddenArgs:     forbiddenArgs,
 		TenantArgs:        tenantArgs,
 		CheckArg:          checkArg,
 		CheckArgs:         checkArgs,
-		CheckOption:       checkOption,
+		CheckOption:       func(name string, value any) error { return new(Options).set(name, value) },
 		CheckSubnet:       checkSubnetID,
 		CheckInstanceType: checkType,
 		Traits:            traits,

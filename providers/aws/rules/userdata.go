@@ -1,4 +1,4 @@
-package aws
+package rules
 
 import (
 	"bytes"
@@ -18,9 +18,9 @@ const maxUserData = 16 << 10
 // Source: https://docs.cloud-init.io/en/latest/explanation/format.html
 var cloudInit = []string{"#!", "#cloud-", "#include", "#part-handler", "#upstart-job", "## template:", "Content-Type:", "MIME-Version:"}
 
-// encodeUserData is user data as RunInstances takes it. What is too long is
+// EncodeUserData is user data as RunInstances takes it. What is too long is
 // compressed, if it is for cloud-init. Equal data gives equal results.
-func encodeUserData(data []byte) (string, error) {
+func EncodeUserData(data []byte) (string, error) {
 	if len(data) > maxUserData {
 		packed, err := compress(data)
 		if err != nil {
