@@ -86,7 +86,7 @@ func abandon(t *testing.T, d *Driver, id identity.ID, recorded bool) {
 	if recorded {
 		must(t, record(d.dir(id), p))
 	}
-	d.bury(cmd.Process)
+	d.bury(id, p, cmd.Process)
 	must(t, release.Close())
 	dies(t, d, p)
 	if n := runs(t, d, id); n != 0 {

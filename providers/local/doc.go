@@ -16,6 +16,10 @@
 // reboot of the box is stopped, asked to end is deleting, and a machine that has
 // not begun to run its user data is pending.
 //
+// How a process ended is known by a file alone, which its parent writes before it lets
+// the process rest: the server that started the machine, if it still runs. Of a machine
+// that ends when that server does not, nobody learns it.
+//
 // # What survives a crash
 //
 // No cloud stands behind this driver that goes on when the server dies. So
@@ -43,6 +47,7 @@
 //	start                    the recorded process: pid, start time, boot id
 //	booted                   the user data was begun
 //	stopped                  stopped by Halt, to be started by Resume
+//	exit                     how the process ended, if nobody asked for that
 //
 // Beside the machines stand leader.json, the leader's addresses, what people put
 // there (balancers/{key}/, with a file for each member, and images/), and the hidden

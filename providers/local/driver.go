@@ -208,6 +208,7 @@ func (m metadata) machine(name string, s sight) driver.Machine {
 		RawID:      name,
 		ProviderID: name,
 		Status:     s.status(),
+		Reason:     s.why,
 		CreatedAt:  m.CreatedAt,
 		Tenant:     m.Tenant,
 		Group:      m.Group,
@@ -218,7 +219,7 @@ func (m metadata) machine(name string, s sight) driver.Machine {
 	}
 	// A directory that someone copied or renamed is nobody's machine.
 	if id, err := identity.ParseID(name); err != nil || id != m.InstanceID {
-		found.InstanceID, found.Status = "", driver.Unknown
+		found.InstanceID, found.Status, found.Reason = "", driver.Unknown, ""
 	}
 	return found
 }

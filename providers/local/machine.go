@@ -64,7 +64,7 @@ func metadataOf(r driver.CreateRequest) metadata {
 
 func (m metadata) owner() driver.Owner { return driver.Owner{Cluster: m.Cluster, Shard: m.Shard} }
 
-// sight is all that decides about the status of a machine.
+// sight is all that decides about the status of a machine, and why it does not run.
 type sight struct {
 	marked  bool // its end was asked for
 	stopped bool // Halt stopped it
@@ -72,6 +72,8 @@ type sight struct {
 	reboot  bool // and the box was booted since then
 	alive   bool // that process runs
 	booted  bool // the user data was begun
+
+	why string // the machine failed, or a boot of the box stopped it; otherwise empty
 }
 
 // status says what a machine is that looks like this.
@@ -117,6 +119,12 @@ func (d *Driver) look(name string) (sight, process, error) {
 		s.stopped, errs[2] = exists(filepath.Join(dir, stoppedFile))
 	}
 	s.marked, errs[3] = d.marked(identity.ID(name))
+	switch status := s.status(); {
+	case status == driver.Failed:
+		s.why = d.host.howEnded(dir, p)
+	case status == driver.Stopped && !s.stopped:
+		s.why = "the box was booted since the machine was started"
+	}
 	return s, p, errors.Join(errs[:]...)
 }
 
@@ -164,7 +172,7 @@ func record(dir string, p process) error {
 // forget makes a stopped machine one that was never started. The marker of the
 // halt goes last, so that a crash in between leaves it stopped.
 func forget(dir string) error {
-	for _, name := range []string{pidFile, bootedFile, startFile, stoppedFile} {
+	for _, name := range []string{pidFile, bootedFile, exitFile, startFile, stoppedFile} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -127,14 +127,15 @@ func await(t testing.TB, done func() bool) {
 	}
 }
 
-// kill ends a process like kill -9, and returns when it has ended.
+// kill ends a process like kill -9, and returns when it has ended. To bury it is left to
+// the driver, as somebody else would have to.
 func kill(t testing.TB, d *Driver, p process) {
 	t.Helper()
 	h, err := d.host.open(p)
 	must(t, err)
 	defer h.close()
 	must(t, h.signal(unix.SIGKILL))
-	must(t, h.wait(t.Context()))
+	must(t, h.ended(t.Context()))
 }
 
 // dies waits until a process has ended by itself.
@@ -146,7 +147,7 @@ func dies(t testing.TB, d *Driver, p process) {
 	}
 	must(t, err)
 	defer h.close()
-	must(t, h.wait(t.Context()))
+	must(t, h.ended(t.Context()))
 }
 
 // withBalancers makes the load balancers "www", with a stranger's file, and "api".

@@ -159,6 +159,14 @@ func (h handle) send(sig unix.Signal, flags int) error {
 // wait blocks until the process has ended, and lets it rest if it is our child;
 // or until ctx ends, and then returns its error. It occupies no thread.
 func (h handle) wait(ctx context.Context) error {
+	if err := h.ended(ctx); err != nil {
+		return err
+	}
+	return h.reap()
+}
+
+// ended is [handle.wait] without the rest: a child of ours stays a zombie.
+func (h handle) ended(ctx context.Context) error {
 	conn, err := h.file.SyscallConn()
 	if err != nil {
 		return err
@@ -180,6 +188,15 @@ func (h handle) wait(ctx context.Context) error {
 	})
 	if err != nil {
 		return errors.Join(ctx.Err(), err)
+	}
+	return nil
+}
+
+// reap ends the rest of a child of ours that has ended.
+func (h handle) reap() error {
+	conn, err := h.file.SyscallConn()
+	if err != nil {
+		return err
 	}
 	return conn.Control(func(fd uintptr) {
 		_ = unix.Waitid(unix.P_PIDFD, int(fd), nil, unix.WEXITED|unix.WNOHANG, nil) // ECHILD: not ours to bury

@@ -1,13 +1,16 @@
 package local
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/server/driver"
 )
 
 // envAgent tells the user data where the agent's binary is.
@@ -27,7 +30,7 @@ func (d *Driver) start(id identity.ID) error {
 	}
 	defer release.Close()
 	p, err := d.host.identify(cmd.Process.Pid)
-	d.bury(cmd.Process)
+	d.bury(id, p, cmd.Process)
 	if err == nil {
 		err = record(d.dir(id), p)
 	}
@@ -84,16 +87,29 @@ func (d *Driver) environment(dir string) []string {
 	return env
 }
 
-// bury sees to it that a child does not stay a zombie when it ends. The child
-// exists at least until then, so its pid is its own.
-func (d *Driver) bury(child *os.Process) {
+// bury sees to it that how a child ended is recorded, and that it does not stay a
+// zombie then. The child exists at least until then, so its pid is its own.
+func (d *Driver) bury(id identity.ID, p process, child *os.Process) {
 	opened, err := openPID(child.Pid)
 	_ = child.Release()
 	if err != nil {
 		d.opts.Log.Warn("cannot watch a machine's process", "pid", child.Pid, "error", err)
 		return
 	}
-	if !d.background(func() { _ = opened.wait(d.life); opened.close() }) {
+	if !d.background(func() {
+		defer opened.close()
+		if opened.ended(d.life) != nil {
+			return
+		}
+		// An end that was asked for needs no reason, and its directory may be on its way out.
+		if s, _, err := d.look(string(id)); err != nil || s.status() == driver.Failed {
+			err = d.host.recordExit(d.dir(id), p)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				d.opts.Log.Warn("cannot record how a machine's process ended", "instance", id, "error", err)
+			}
+		}
+		_ = opened.reap()
+	}) {
 		opened.close()
 	}
 }

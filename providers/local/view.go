@@ -140,7 +140,7 @@ func (d *Driver) view(name string, meta metadata) (driver.Machine, error) {
 	if err != nil {
 		return driver.Machine{}, err
 	}
-	m.Status = s.status()
+	m.Status, m.Reason = s.status(), s.why
 	return m, nil
 }
 
