@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
+	"nstance.dev/server/cache"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
 )
@@ -69,6 +73,65 @@ func (rs *records) withdraw(ctx context.Context, id identity.ID) error {
 		}
 		return nil
 	})
+}
+
+// inherits notes the groups that have more instances than they should when their leader takes
+// over. A condemnation that the last leader chose for their size may be on its way still.
+func (rs *records) inherits(rows []cache.Instance, desired func(fleet.GroupID) int) {
+	counts := map[fleet.GroupID]int{}
+	for i := range rows {
+		if in := &rows[i]; !in.OnDemand && (in.State.Live() || in.State.Sick()) {
+			counts[in.Group]++
+		}
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.crowded = map[fleet.GroupID]bool{}
+	for group, n := range counts {
+		if n > desired(group) {
+			rs.crowded[group] = true
+		}
+	}
+}
+
+// mustFence reports whether a group has to be fenced before what is planned is done: for
+// its size some are to go that the last leader may not have chosen (S6).
+func (rs *records) mustFence(group fleet.GroupID, planned []fleet.Action) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.crowded[group] && slices.ContainsFunc(planned, func(action fleet.Action) bool {
+		a, condemns := action.(fleet.Condemn)
+		return condemns && a.Reason == fleet.ReasonScaleDown
+	})
+}
+
+// fence writes the records of a group's instances again that a former leader wrote last.
+// Then nothing lands on them any more that was sent on the condition of an older version,
+// and what has landed before is known, and is carried out by the next plan.
+func (rs *records) fence(ctx context.Context, group fleet.GroupID, ins []fleet.Instance) error {
+	var g errgroup.Group
+	g.SetLimit(actionsAtOnce)
+	errs := make([]error, len(ins))
+	for i, in := range ins {
+		if rec, ok := rs.get(in.ID); !ok || rec.Term == rs.term {
+			continue
+		}
+		g.Go(func() error {
+			_, err := rs.update(ctx, in.ID, func(*bucket.InstanceRecord) error { return nil })
+			if !errors.Is(err, objectstore.ErrNotFound) {
+				errs[i] = err
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // the errors are in errs
+	err := errors.Join(errs...)
+	if err == nil {
+		rs.mu.Lock()
+		defer rs.mu.Unlock()
+		delete(rs.crowded, group)
+	}
+	return err
 }
 
 // endings are the instances whose end is decided and not on record yet: those that a plan

@@ -38,18 +38,25 @@ func (r *Reign) work(ctx context.Context) {
 func (r *Reign) reconcile(ctx context.Context, group fleet.GroupID) {
 	now := r.now()
 	var w weighing
+	fence := false
 	err := r.records.endings.decide(ctx, group, func() {
 		w = r.weigh(group, now)
-		r.records.endings.condemned(group, w.verdict.Send)
+		if fence = r.records.mustFence(group, w.verdict.Send); !fence {
+			r.records.endings.condemned(group, w.verdict.Send)
+		}
 	})
 	if err != nil {
 		return // its leader's term is over
 	}
-	r.remember(w)
-	traced, span := r.traces.decide(ctx, w)
-	err = r.carryOut(traced, group, w.verdict.Send)
-	if len(w.verdict.Send) > 0 {
-		endSpan(span, err)
+	if fence { // it is planned again after that
+		err = r.records.fence(ctx, group, w.view.Instances)
+	} else {
+		r.remember(w)
+		traced, span := r.traces.decide(ctx, w)
+		err = r.carryOut(traced, group, w.verdict.Send)
+		if len(w.verdict.Send) > 0 {
+			endSpan(span, err)
+		}
 	}
 	r.opts.Metrics.reconciled(r.now().Sub(now))
 	switch {

@@ -11,6 +11,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
+	"nstance.dev/server/fleet"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 )
@@ -30,7 +31,8 @@ type records struct {
 
 	mu      sync.Mutex
 	byID    map[identity.ID]*recordEntry
-	changed int // since the last snapshot was begun
+	changed int                    // since the last snapshot was begun
+	crowded map[fleet.GroupID]bool // see inherits
 }
 
 // recordEntry is one record. Whoever writes it holds its turn; the fields are

@@ -49,6 +49,7 @@ func (r *Reign) takeOver(ctx context.Context) error {
 	}
 	if r.term > 1 {
 		r.deletions.shutFor(r.now()) // nobody knows what the last leader did in its last minute
+		r.records.inherits(r.cache.All(), func(group fleet.GroupID) int { return r.wanted.known(group).Desired() })
 	}
 	r.health.takeOver()
 	return nil
