@@ -1,10 +1,10 @@
 package gcp
 
 import (
-	"os"
 	"slices"
-	"strings"
 	"testing"
+
+	"nstance.dev/server/driver/drivertest/docpage"
 )
 
 // What names an identity, a network, a key, an image or anything else beyond the machine,
@@ -27,22 +27,5 @@ func TestS12_ArgumentsThatCarryRights(t *testing.T) {
 }
 
 func TestS12_TenantArgumentsOnThePage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/providers/gcp.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(page), "[callers of the API](../security.md#tenants) may set ")
-	names, _, found := strings.Cut(rest, ";")
-	if !found {
-		t.Fatal("the page does not say what callers of the API may set")
-	}
-	var documented []string
-	for i, part := range strings.Split(names, "`") {
-		if i%2 == 1 {
-			documented = append(documented, part)
-		}
-	}
-	if !slices.Equal(documented, tenantArgs) {
-		t.Errorf("the page says %q, and tenants may set %q", documented, tenantArgs)
-	}
+	docpage.Same(t, "argument for tenants", tenantArgs, docpage.Listed(t, "../../docs/providers/gcp.md", "[callers of the API](../security.md#tenants) may set "))
 }

@@ -1,10 +1,10 @@
 package rules
 
 import (
-	"os"
 	"slices"
-	"strings"
 	"testing"
+
+	"nstance.dev/server/driver/drivertest/docpage"
 )
 
 // Each parameter of RunInstances stands in one list: set by the server, free for every
@@ -48,22 +48,5 @@ func count(list []string, name string) int {
 }
 
 func TestS12_TenantArgumentsOnThePage(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/providers/aws.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(page), "[callers of the API](../security.md#tenants) may set ")
-	names, _, found := strings.Cut(rest, ";")
-	if !found {
-		t.Fatal("the page does not say what callers of the API may set")
-	}
-	var documented []string
-	for i, part := range strings.Split(names, "`") {
-		if i%2 == 1 {
-			documented = append(documented, part)
-		}
-	}
-	if !slices.Equal(documented, tenantArgs) {
-		t.Errorf("the page says %q, and tenants may set %q", documented, tenantArgs)
-	}
+	docpage.Same(t, "argument for tenants", tenantArgs, docpage.Listed(t, "../../../docs/providers/aws.md", "[callers of the API](../security.md#tenants) may set "))
 }

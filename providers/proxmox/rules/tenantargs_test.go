@@ -1,10 +1,10 @@
 package rules
 
 import (
-	"os"
 	"slices"
-	"strings"
 	"testing"
+
+	"nstance.dev/server/driver/drivertest/docpage"
 )
 
 // What names a network, a storage, a template or a part of the host, tenants do not set.
@@ -23,23 +23,5 @@ func TestS12_ArgumentsThatCarryRights(t *testing.T) {
 }
 
 func TestS12_TenantArgumentsOnThePage(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/providers/proxmox.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(page), "\nTenants set ")
-	names, _, found := strings.Cut(rest, ";")
-	if !found {
-		t.Fatal("the page does not say what callers of the API may set")
-	}
-	var documented []string
-	for i, part := range strings.Split(names, "`") {
-		if i%2 == 1 {
-			documented = append(documented, part)
-		}
-	}
-	slices.Sort(documented)
-	if !slices.Equal(documented, tenantArgs) {
-		t.Errorf("the page says %q, and tenants may set %q", documented, tenantArgs)
-	}
+	docpage.Same(t, "argument for tenants", tenantArgs, docpage.Listed(t, "../../../docs/providers/proxmox.md", "\nTenants set "))
 }

@@ -97,6 +97,22 @@ func (s Section) Heredoc() string {
 	return shell.ReplaceAllString(match[1], "e3sgLk5vbmNlIH19")
 }
 
+// Listed returns what is marked as code between the text begin of a page and the next
+// semicolon.
+func Listed(t testing.TB, path, begin string) []string {
+	t.Helper()
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, begun := strings.Cut(string(page), begin)
+	list, _, ended := strings.Cut(rest, ";")
+	if !begun || !ended {
+		t.Fatalf("%s: no list from %q to a semicolon", path, begin)
+	}
+	return Code(list)
+}
+
 // Same compares what is the case with what a page says. Order and repetitions do not
 // matter.
 func Same(t testing.TB, what string, found, documented []string) {

@@ -12,6 +12,9 @@ import (
 
 const page = `# A cloud
 
+Tenants set ` + "`Size`" + ` and
+` + "`Name`" + `; others only ` + "`here`" + `.
+
 ## First
 
 | call | when | permission |
@@ -40,6 +43,9 @@ func TestSection(t *testing.T) {
 	calls, permissions := docpage.Read(t, path, "First").Calls()
 	if !slices.Equal(calls, []string{"Make", "Look"}) || !slices.Equal(permissions, []string{"may.make", "may.pay"}) {
 		t.Errorf("calls %q, permissions %q", calls, permissions)
+	}
+	if got := docpage.Listed(t, path, "Tenants set "); !slices.Equal(got, []string{"Size", "Name"}) {
+		t.Errorf("tenants set %q", got)
 	}
 	second := docpage.Read(t, path, "Second")
 	if got := second.Heredoc(); got != `{ "key": "e3sgLk5vbmNlIH19", "at": "e3sgLk5vbmNlIH19" }` {
