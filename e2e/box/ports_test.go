@@ -140,7 +140,7 @@ func TestS13_DeletedInstanceIsLockedOut(t *testing.T) {
 	if code := status.Code(askAgent(t, addrs.Agent, id, agent)); code != codes.PermissionDenied {
 		t.Errorf("its stream: %s, and must be %s", code, codes.PermissionDenied)
 	}
-	_, err := newNewcomer(t, b).agent(request(t, token, key))
+	_, err := newNewcomer(t, b).agent(box.Registration(t, token, key))
 	checkRefusal(t, "its nonce", err, codes.PermissionDenied, "REGISTRATION_REFUSED")
 }
 
@@ -247,8 +247,8 @@ func forgedIdentity(t *testing.T, port string) tls.Certificate {
 		}
 		role, subject, uri = identity.RoleAgent, string(id), identity.AgentURI(box.Cluster, box.Shard, id)
 	}
-	authority := newKey(t)
-	key := newKey(t)
+	authority := box.NewKey(t)
+	key := box.NewKey(t)
 	root := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: box.Cluster + " CA"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,

@@ -53,16 +53,6 @@ func newNewcomer(t *testing.T, b *box.Box) newcomer {
 	return newcomer{t, nstancev1.NewRegistrationServiceClient(conn)}
 }
 
-// request is a proper one with a nonce and a key.
-func request(t *testing.T, token string, key ed25519.PrivateKey) *nstancev1.RegisterClientRequest {
-	t.Helper()
-	text, err := pki.EncodePublicKey(key.Public().(ed25519.PublicKey))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &nstancev1.RegisterClientRequest{RegistrationNonceJwt: token, PublicKeyPem: text, Proof: identity.SignProof(key, token)}
-}
-
 func (n newcomer) agent(req *nstancev1.RegisterClientRequest) (*nstancev1.RegisterClientResponse, error) {
 	ctx, cancel := context.WithTimeout(n.t.Context(), box.CallTimeout)
 	defer cancel()
@@ -73,15 +63,6 @@ func (n newcomer) operator(req *nstancev1.RegisterClientRequest) (*nstancev1.Reg
 	ctx, cancel := context.WithTimeout(n.t.Context(), box.CallTimeout)
 	defer cancel()
 	return n.client.RegisterOperator(ctx, req)
-}
-
-func newKey(t *testing.T) ed25519.PrivateKey {
-	t.Helper()
-	key, err := pki.NewPrivateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
 }
 
 // keyOf returns the private key of a machine.
@@ -131,9 +112,9 @@ func TestS9_NonceLetsOneKeyIn(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		n := newNewcomer(t, b)
-		_, err := n.agent(request(t, token, newKey(t)))
+		_, err := n.agent(box.Registration(t, token, box.NewKey(t)))
 		checkRefusal(t, when+", another key", err, codes.AlreadyExists, "ALREADY_REGISTERED")
-		again, err := n.agent(request(t, token, key))
+		again, err := n.agent(box.Registration(t, token, key))
 		if err != nil {
 			t.Fatalf("%s, the same key: %v", when, err)
 		}
@@ -184,17 +165,17 @@ func TestF42_ForgedTokensAreRefused(t *testing.T) {
 	signing := nonceKeys(t, b)
 	n := newNewcomer(t, b)
 	for what, token := range forgeries(t, good, claims, signing) {
-		_, err := n.agent(request(t, token, newKey(t)))
+		_, err := n.agent(box.Registration(t, token, box.NewKey(t)))
 		checkRefusal(t, what, err, codes.PermissionDenied, "REGISTRATION_REFUSED")
 	}
 
 	// A stolen nonce is no use without the key that goes with it either.
-	stranger, owner := newKey(t), newKey(t)
-	req := request(t, good, owner)
+	stranger, owner := box.NewKey(t), box.NewKey(t)
+	req := box.Registration(t, good, owner)
 	req.Proof = identity.SignProof(stranger, good)
 	_, err = n.agent(req)
 	checkRefusal(t, "a key that the caller does not hold", err, codes.InvalidArgument, "INVALID_PROOF")
-	req = request(t, good, owner)
+	req = box.Registration(t, good, owner)
 	req.PublicKeyPem = curveKey(t)
 	_, err = n.agent(req)
 	checkRefusal(t, "a key of another kind", err, codes.InvalidArgument, "INVALID_KEY")
@@ -203,7 +184,7 @@ func TestF42_ForgedTokensAreRefused(t *testing.T) {
 // nonceKeys returns the keys with which the cluster signs its nonces.
 func nonceKeys(t *testing.T, b *box.Box) []ed25519.PrivateKey {
 	t.Helper()
-	keys, err := pki.EnsureNonceKeys(t.Context(), openSecrets(t, b), pki.Options{})
+	keys, err := pki.EnsureNonceKeys(t.Context(), b.Secrets(), pki.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,8 +225,8 @@ func forgeries(t *testing.T, good string, claims identity.NonceClaims, keys []ed
 		"of another tenant":     signed(keys, func(c *identity.NonceClaims) { c.Tenant = "other" }),
 		"for nobody":            signed(keys, func(c *identity.NonceClaims) { c.Subject = string(unknown) }),
 		"for an operator":       signed(keys, operatorClaims),
-		"signed by a stranger":  signed([]ed25519.PrivateKey{newKey(t)}, func(*identity.NonceClaims) {}),
-		"with a known key's id": withSignature(t, map[string]string{"alg": "EdDSA", "typ": "JWT", "kid": kid}, parts[1], func(text []byte) []byte { return ed25519.Sign(newKey(t), text) }),
+		"signed by a stranger":  signed([]ed25519.PrivateKey{box.NewKey(t)}, func(*identity.NonceClaims) {}),
+		"with a known key's id": withSignature(t, map[string]string{"alg": "EdDSA", "typ": "JWT", "kid": kid}, parts[1], func(text []byte) []byte { return ed25519.Sign(box.NewKey(t), text) }),
 		"without a signature":   withSignature(t, map[string]string{"alg": "none", "typ": "JWT", "kid": kid}, parts[1], func([]byte) []byte { return nil }),
 		"signed with the public key as a password": withSignature(t, map[string]string{"alg": "HS256", "typ": "JWT", "kid": kid}, parts[1], func(text []byte) []byte {
 			mac := hmac.New(sha256.New, keys[0].Public().(ed25519.PublicKey))
@@ -295,22 +276,21 @@ func curveKey(t *testing.T) []byte {
 func TestS9_OperatorNonceLetsOneKeyIn(t *testing.T) {
 	t.Parallel()
 	b, _ := up(t, 1)
-	r := b.Cluster("nonce", "--output", "-")
-	token, key := strings.TrimSpace(r.Out), newKey(t)
+	token, key := b.OperatorNonce(identity.DefaultTenant), box.NewKey(t)
 
 	n := newNewcomer(t, b)
-	first, err := n.operator(request(t, token, key))
+	first, err := n.operator(box.Registration(t, token, key))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.operator(request(t, token, key)); err != nil {
+	if _, err := n.operator(box.Registration(t, token, key)); err != nil {
 		t.Errorf("the same key again: %v", err)
 	}
-	_, err = n.operator(request(t, token, newKey(t)))
+	_, err = n.operator(box.Registration(t, token, box.NewKey(t)))
 	checkRefusal(t, "another key", err, codes.AlreadyExists, "ALREADY_REGISTERED")
-	_, err = n.agent(request(t, token, newKey(t)))
+	_, err = n.agent(box.Registration(t, token, box.NewKey(t)))
 	checkRefusal(t, "as an agent", err, codes.PermissionDenied, "REGISTRATION_REFUSED")
-	_, err = n.operator(request(t, nonceOf(t, b, b.RecordIDs()[0]), newKey(t)))
+	_, err = n.operator(box.Registration(t, nonceOf(t, b, b.RecordIDs()[0]), box.NewKey(t)))
 	checkRefusal(t, "an agent's nonce", err, codes.PermissionDenied, "REGISTRATION_REFUSED")
 
 	// The certificate is good for what it says.

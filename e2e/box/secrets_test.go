@@ -18,9 +18,8 @@ import (
 	"nstance.dev/e2e/box"
 	"nstance.dev/e2e/crash"
 	"nstance.dev/e2e/leak"
-	"nstance.dev/server/objectstore/file"
+	"nstance.dev/protos/identity"
 	"nstance.dev/server/pki"
-	"nstance.dev/server/secrets"
 )
 
 // hunt looks for the secrets of a cluster wherever they have no business.
@@ -70,7 +69,7 @@ func (h *hunt) markKeys() {
 		h.t.Fatal(err)
 	}
 	h.search.Mark("the encryption key", key)
-	sealed := openSecrets(h.t, h.Box)
+	sealed := h.Secrets()
 	for _, name := range []string{pki.CAKeySecret, pki.NonceKeySecret} {
 		pem, err := sealed.Get(h.t.Context(), name)
 		if err != nil {
@@ -154,22 +153,22 @@ func (h *hunt) markNonce(name, token string) {
 func (h *hunt) letIn() {
 	h.t.Helper()
 	n := newNewcomer(h.t, h.Box)
-	token, key := strings.TrimSpace(h.Cluster("nonce", "--output", "-").Out), newKey(h.t)
+	token, key := h.OperatorNonce(identity.DefaultTenant), box.NewKey(h.t)
 	h.markNonce("the nonce of an operator", token)
 	h.search.Mark("the key of an operator", key.Seed())
 	h.Await("the operator is let in", func() error {
-		_, err := n.operator(request(h.t, token, key))
+		_, err := n.operator(box.Registration(h.t, token, key))
 		return err
 	})
 	refused := func(what, token string, key ed25519.PrivateKey) {
-		if _, err := n.agent(request(h.t, token, key)); err == nil {
+		if _, err := n.agent(box.Registration(h.t, token, key)); err == nil {
 			h.t.Errorf("%s: let in", what)
 		}
 	}
 	refused("an operator as an agent", token, key)
 	refused("a token that was cut", token[:len(token)-3], key)
 	h.Settle(2, time.Time{})
-	refused("another key", nonceOf(h.t, h.Box, h.RecordIDs()[0]), newKey(h.t))
+	refused("another key", nonceOf(h.t, h.Box, h.RecordIDs()[0]), box.NewKey(h.t))
 }
 
 // live is what a cluster goes through: a scale-up, and a configuration that is
@@ -276,26 +275,4 @@ func (h *hunt) report(findings []leak.Finding, err error) {
 	for _, f := range findings {
 		h.t.Error(f)
 	}
-}
-
-// openSecrets opens the sealed secrets of a box with its key.
-func openSecrets(t *testing.T, b *box.Box) secrets.Store {
-	t.Helper()
-	source, err := secrets.OpenKeySource(secrets.KeyProviderFile, b.KeyPath())
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := secrets.LoadKeys(t.Context(), source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := file.New(b.Path("bucket"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sealed, err := secrets.NewSealed(store, secrets.DefaultPrefix, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sealed
 }

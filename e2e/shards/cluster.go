@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -154,7 +153,7 @@ func (c *Cluster) Nonce(tenant string) string {
 	c.mu.Lock()
 	c.other = c.other || tenant == OtherTenant
 	c.mu.Unlock()
-	return strings.TrimSpace(c.box.Cluster("nonce", "--tenant", tenant, "--output", "-").Out)
+	return c.box.OperatorNonce(tenant)
 }
 
 // Stop has the server of a shard end, and waits for its end. Its machines go on.

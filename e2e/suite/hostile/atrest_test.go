@@ -100,7 +100,7 @@ func (w *world) live(t *testing.T) {
 	}
 	n, nonce := w.newcomer(t), w.outstanding(t, attacker)
 	for _, token := range []string{l.token, nonce.token[:len(nonce.token)-3], nonce.token + "x"} {
-		if _, err := n.RegisterAgent(call(t), request(t, token, newKey(t))); err == nil {
+		if _, err := n.RegisterAgent(call(t), box.Registration(t, token, box.NewKey(t))); err == nil {
 			t.Fatal("a nonce that is none lets somebody in")
 		}
 	}

@@ -19,7 +19,6 @@ import (
 	"nstance.dev/e2e/box"
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
-	"nstance.dev/server/pki"
 )
 
 // letIn is what an attempt came to that nobody refused.
@@ -149,8 +148,8 @@ func (w *world) member(t *testing.T, tenant string, change func(*nstancev1.Regis
 // enter is [world.member] for a machine that the caller has.
 func (w *world) enter(t *testing.T, o outstanding, change func(*nstancev1.RegisterClientRequest)) member {
 	t.Helper()
-	m := member{outstanding: o, key: newKey(t)}
-	req := request(t, m.token, m.key)
+	m := member{outstanding: o, key: box.NewKey(t)}
+	req := box.Registration(t, m.token, m.key)
 	if change != nil {
 		change(req)
 	}
@@ -186,25 +185,6 @@ func (w *world) connect(t *testing.T, cert tls.Certificate, id identity.ID) stri
 	t.Helper()
 	_, err := w.hello(t, cert, id).Recv()
 	return said(err)
-}
-
-func newKey(t *testing.T) ed25519.PrivateKey {
-	t.Helper()
-	key, err := pki.NewPrivateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-// request is a proper one with a nonce and a key.
-func request(t *testing.T, token string, key ed25519.PrivateKey) *nstancev1.RegisterClientRequest {
-	t.Helper()
-	text, err := pki.EncodePublicKey(key.Public().(ed25519.PublicKey))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &nstancev1.RegisterClientRequest{RegistrationNonceJwt: token, PublicKeyPem: text, Proof: identity.SignProof(key, token)}
 }
 
 // pair is a certificate in PEM with its private key.

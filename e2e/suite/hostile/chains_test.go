@@ -67,7 +67,7 @@ var authorities = []twin{
 // under has a new authority sign the certificate.
 func (f *forgery) under(t *testing.T, name pkix.Name, keyID []byte) {
 	t.Helper()
-	key := newKey(t)
+	key := box.NewKey(t)
 	f.parent, f.signer = f.authority(t, name, keyID, key, nil, key), key
 }
 
@@ -113,7 +113,7 @@ var ownKeys = func() (all []twin) {
 		held, agents string
 		key          func(t *testing.T) crypto.Signer
 	}{
-		{"a known serial with a stranger's key", nobodyKnown, "PermissionDenied CERTIFICATE_SUPERSEDED", func(t *testing.T) crypto.Signer { return newKey(t) }},
+		{"a known serial with a stranger's key", nobodyKnown, "PermissionDenied CERTIFICATE_SUPERSEDED", func(t *testing.T) crypto.Signer { return box.NewKey(t) }},
 		{"a known serial with a key on the curve P-256", badCertificate, "", func(t *testing.T) crypto.Signer { return curveKey(t) }},
 		{"a known serial with an RSA key", badCertificate, "", func(t *testing.T) crypto.Signer { return rsaKey(t) }},
 		{"a known serial with the neutral point as a key", badCertificate, "", func(*testing.T) crypto.Signer { return neutral{} }},
@@ -140,7 +140,7 @@ var chains = []attempt{
 		return outline(w.present(t, asOperator, w.as(f.sign(t)), ""))
 	}},
 	{"F43", "an intermediate authority that is signed as one", badHandshake, func(t *testing.T, w *world) string {
-		f, key := w.twinOf(t, w.genuine(t, asOperator).cert), newKey(t)
+		f, key := w.twinOf(t, w.genuine(t, asOperator).cert), box.NewKey(t)
 		f.parent, f.signer = f.authority(t, pkix.Name{CommonName: "between"}, nil, key, w.authority, w.caKey), key
 		f.below = [][]byte{f.parent.Raw}
 		return outline(w.present(t, asOperator, w.as(f.sign(t)), ""))
@@ -152,12 +152,12 @@ var chains = []attempt{
 	}},
 	{"F43", "an operator's certificate with a stranger's key", badHandshake, func(t *testing.T, w *world) string {
 		cert := w.genuine(t, asOperator).cert
-		cert.PrivateKey = newKey(t)
+		cert.PrivateKey = box.NewKey(t)
 		return outline(w.present(t, asOperator, w.as(cert), ""))
 	}},
 	{"F43", "an agent's certificate with a stranger's key", badHandshake, func(t *testing.T, w *world) string {
 		owner := w.genuine(t, asAgent)
-		owner.cert.PrivateKey = newKey(t)
+		owner.cert.PrivateKey = box.NewKey(t)
 		return outline(w.present(t, asAgent, w.as(owner.cert), owner.id))
 	}},
 	{"F43", "an operator who was never registered", nobodyKnown, func(t *testing.T, w *world) string {
@@ -233,6 +233,6 @@ func (w *world) belowOwner(t *testing.T, as door) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.key, f.parent, f.signer, f.below = newKey(t), parent, signer, owner.cert.Certificate
+	f.key, f.parent, f.signer, f.below = box.NewKey(t), parent, signer, owner.cert.Certificate
 	return w.present(t, asOperator, w.as(f.sign(t)), "")
 }

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"nstance.dev/e2e/box"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -216,9 +217,9 @@ func callFloods() []attempt {
 		{"F41", "while one source floods, a machine with its nonce registers", letIn, func(t *testing.T, w *world) string {
 			client := w.newcomer(t) // one connection, one source
 			for range 100 {
-				_, _ = client.RegisterAgent(call(t), request(t, "z", newKey(t))) // refused, or limited
+				_, _ = client.RegisterAgent(call(t), box.Registration(t, "z", box.NewKey(t))) // refused, or limited
 			}
-			_, err := client.RegisterAgent(call(t), request(t, w.outstanding(t, attacker).token, newKey(t)))
+			_, err := client.RegisterAgent(call(t), box.Registration(t, w.outstanding(t, attacker).token, box.NewKey(t)))
 			return said(err)
 		}},
 		{"F48", "a tenant that has the configuration read again and again", othersServed, func(t *testing.T, w *world) string {
@@ -235,10 +236,10 @@ func callFloods() []attempt {
 // manyTokens registers with a token again and again, from one source.
 func (w *world) manyTokens(t *testing.T, token string) string {
 	t.Helper()
-	client, key := w.newcomer(t), newKey(t)
+	client, key := w.newcomer(t), box.NewKey(t)
 	limited := 0
 	for range 300 {
-		if _, err := client.RegisterAgent(call(t), request(t, token, key)); reasonOf(err) == "RATE_LIMITED" {
+		if _, err := client.RegisterAgent(call(t), box.Registration(t, token, key)); reasonOf(err) == "RATE_LIMITED" {
 			limited++
 		}
 	}

@@ -55,7 +55,7 @@ func (w *world) forgeryOf(t *testing.T, role identity.Role, commonName, tenant s
 			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 			ExtraExtensions: []pkix.Extension{identity.RoleExtension(role)}, BasicConstraintsValid: true,
 		},
-		key: newKey(t), signer: w.caKey, parent: w.authority,
+		key: box.NewKey(t), signer: w.caKey, parent: w.authority,
 	}
 }
 

@@ -74,7 +74,7 @@ func (w *world) serverOf(t *testing.T, name string, usage x509.ExtKeyUsage) *for
 			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
 			ExtKeyUsage: []x509.ExtKeyUsage{usage}, BasicConstraintsValid: true,
 		},
-		key: newKey(t), signer: w.caKey, parent: w.authority,
+		key: box.NewKey(t), signer: w.caKey, parent: w.authority,
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"nstance.dev/e2e/box"
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -43,7 +44,7 @@ func (k badKey) row(as door) attempt {
 		case as == asOperator:
 			token = w.operatorToken(t).sign(t)
 		}
-		req := request(t, token, newKey(t))
+		req := box.Registration(t, token, box.NewKey(t))
 		req.PublicKeyPem, req.Proof = k.text(t, token)
 		for as == asOperator && k.weak && bytes.Equal(req.Proof, make([]byte, ed25519.SignatureSize)) {
 			req.RegistrationNonceJwt = w.operatorToken(t).sign(t) // another one may have a proof
@@ -95,7 +96,7 @@ var badKeys = func() (all []badKey) {
 		}},
 	} {
 		all = append(all, badKey{k.name, false, func(t *testing.T, token string) ([]byte, []byte) {
-			key := newKey(t)
+			key := box.NewKey(t)
 			return k.text(derOf(t, key.Public().(ed25519.PublicKey))), identity.SignProof(key, token)
 		}})
 	}
@@ -163,7 +164,7 @@ var badProofs = func() (rows []attempt) {
 		{"no proof", func(*testing.T, ed25519.PrivateKey, string) []byte { return nil }},
 		{"a proof of zeros", func(*testing.T, ed25519.PrivateKey, string) []byte { return make([]byte, ed25519.SignatureSize) }},
 		{"a proof by another key", func(t *testing.T, _ ed25519.PrivateKey, token string) []byte {
-			return identity.SignProof(newKey(t), token)
+			return identity.SignProof(box.NewKey(t), token)
 		}},
 		{"a proof over another token", func(_ *testing.T, key ed25519.PrivateKey, token string) []byte {
 			return identity.SignProof(key, token+"x")
@@ -181,8 +182,8 @@ var badProofs = func() (rows []attempt) {
 				if as == asOperator {
 					token = w.operatorToken(t).sign(t)
 				}
-				key := newKey(t)
-				req := request(t, token, key)
+				key := box.NewKey(t)
+				req := box.Registration(t, token, key)
 				req.Proof = p.proof(t, key, token)
 				return outline(w.ask(t, as, req))
 			}})

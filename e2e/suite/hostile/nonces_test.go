@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"nstance.dev/e2e/box"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -24,7 +25,7 @@ const (
 // register shows a token with a proper key.
 func (w *world) register(t *testing.T, as door, token string) string {
 	t.Helper()
-	return w.ask(t, as, request(t, token, newKey(t)))
+	return w.ask(t, as, box.Registration(t, token, box.NewKey(t)))
 }
 
 // ask makes a request until it is answered: there is a limit on how many are answered in a

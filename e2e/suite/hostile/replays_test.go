@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"nstance.dev/e2e/box"
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -21,7 +22,7 @@ const used = "AlreadyExists ALREADY_REGISTERED: the nonce has been used"
 var replays = []attempt{
 	{"S9", "agent: a nonce that is used lets the same key in again", letIn, func(t *testing.T, w *world) string {
 		m := w.member(t, identity.DefaultTenant, nil)
-		return w.ask(t, asAgent, request(t, m.token, m.key))
+		return w.ask(t, asAgent, box.Registration(t, m.token, m.key))
 	}},
 	{"S9", "agent: a nonce that is used, with another key", used, func(t *testing.T, w *world) string {
 		m := w.member(t, identity.DefaultTenant, nil)
@@ -50,7 +51,7 @@ var replays = []attempt{
 		if _, err := w.operator(t, m.tenant).DeleteInstance(call(t), &nstancev1.DeleteInstanceRequest{InstanceId: m.id.String(), SkipDrain: true}); err != nil {
 			t.Fatal(err)
 		}
-		return w.ask(t, asAgent, request(t, m.token, m.key))
+		return w.ask(t, asAgent, box.Registration(t, m.token, m.key))
 	}},
 	{"S11", "agent: a nonce says whose the certificate is, and the caller does not", "acme", func(t *testing.T, w *world) string {
 		m := w.member(t, "acme", func(req *nstancev1.RegisterClientRequest) { req.Hostname = "default" })
@@ -100,7 +101,7 @@ func (w *world) race(t *testing.T, as door, token string) string {
 	t.Helper()
 	var requests []*nstancev1.RegisterClientRequest
 	for range 20 {
-		requests = append(requests, request(t, token, newKey(t)))
+		requests = append(requests, box.Registration(t, token, box.NewKey(t)))
 	}
 	var mu sync.Mutex
 	answers := map[string]int{}

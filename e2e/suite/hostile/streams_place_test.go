@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"nstance.dev/e2e/box"
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/pki"
@@ -170,7 +171,7 @@ func afterTheEnd() []attempt {
 		}},
 		{"S13", "a deleted machine registers again", refused, func(t *testing.T, w *world) string {
 			l := gone(t, w)
-			_, err := w.newcomer(t).RegisterAgent(call(t), request(t, l.token, l.key))
+			_, err := w.newcomer(t).RegisterAgent(call(t), box.Registration(t, l.token, l.key))
 			return said(err)
 		}},
 		{"S13", "a deleted machine goes on with a certificate of its last moment", "PermissionDenied", func(t *testing.T, w *world) string {

@@ -21,22 +21,22 @@ func enrolment() []attempt {
 	return []attempt{
 		{"S9", "the nonce of an operator lets a second key in", "AlreadyExists ALREADY_REGISTERED", func(t *testing.T, w *world) string {
 			token := w.operatorNonce(t, attacker)
-			if _, err := w.newcomer(t).RegisterOperator(call(t), request(t, token, newKey(t))); err != nil {
+			if _, err := w.newcomer(t).RegisterOperator(call(t), box.Registration(t, token, box.NewKey(t))); err != nil {
 				return said(err)
 			}
-			_, err := w.newcomer(t).RegisterOperator(call(t), request(t, token, newKey(t)))
+			_, err := w.newcomer(t).RegisterOperator(call(t), box.Registration(t, token, box.NewKey(t)))
 			return reason(err)
 		}},
 		{"F42", "the nonce of an operator lets a machine in", refused, func(t *testing.T, w *world) string {
-			_, err := w.newcomer(t).RegisterAgent(call(t), request(t, w.operatorNonce(t, attacker), newKey(t)))
+			_, err := w.newcomer(t).RegisterAgent(call(t), box.Registration(t, w.operatorNonce(t, attacker), box.NewKey(t)))
 			return said(err)
 		}},
 		{"F42", "the nonce of a machine lets an operator in", refused, func(t *testing.T, w *world) string {
-			_, err := w.newcomer(t).RegisterOperator(call(t), request(t, w.outstanding(t, victim).token, newKey(t)))
+			_, err := w.newcomer(t).RegisterOperator(call(t), box.Registration(t, w.outstanding(t, victim).token, box.NewKey(t)))
 			return said(err)
 		}},
 		{"S11", "a renewal brings another tenant's certificate", "CN=dev,O=zeta", func(t *testing.T, w *world) string {
-			key, err := pki.EncodePublicKey(newKey(t).Public().(ed25519.PublicKey))
+			key, err := pki.EncodePublicKey(box.NewKey(t).Public().(ed25519.PublicKey))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"nstance.dev/e2e/box"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -228,5 +229,5 @@ func receiver[T any](stream grpc.ServerStreamingClient[T]) func() (proto.Message
 func (w *world) provokeError(t *testing.T) {
 	t.Helper()
 	m := w.member(t, victim, nil)
-	_, _ = w.newcomer(t).RegisterAgent(call(t), request(t, m.token, newKey(t))) // a nonce that was used, with another key
+	_, _ = w.newcomer(t).RegisterAgent(call(t), box.Registration(t, m.token, box.NewKey(t))) // a nonce that was used, with another key
 }

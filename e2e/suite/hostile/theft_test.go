@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"nstance.dev/e2e/box"
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -27,7 +28,7 @@ func theft() (rows []attempt) {
 			return outcome(w.register(t, asAgent, m.token) == used, "let in")
 		}},
 		{"F40", "a thief renews a stolen certificate for a key of its own", "another key", func(t *testing.T, w *world, m member) string {
-			renewed := w.renew(t, m, newKey(t))
+			renewed := w.renew(t, m, box.NewKey(t))
 			return outcome(renewed.GetCode() != "" && len(renewed.GetClientCertificatePem()) == 0, "it has a certificate")
 		}},
 		{"F40", "a thief renews a stolen certificate twice and takes the machine over", "superseded", func(t *testing.T, w *world, m member) string {
@@ -46,7 +47,7 @@ func theft() (rows []attempt) {
 		}},
 		{"F43", "a thief of the authority's key makes a certificate for a machine", "key is not the instance's", func(t *testing.T, w *world, m member) string {
 			f := w.twinOf(t, m.cert)
-			f.key = newKey(t)
+			f.key = box.NewKey(t)
 			return outcome(w.connect(t, f.sign(t), m.id) != letIn, "let in")
 		}},
 	} {

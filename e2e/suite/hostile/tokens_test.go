@@ -18,6 +18,7 @@ import (
 	"strings"
 	"testing"
 
+	"nstance.dev/e2e/box"
 	"nstance.dev/server/pki"
 )
 
@@ -39,11 +40,11 @@ func randomHex(t *testing.T) string {
 // signers are tokens that say all the right things and that somebody else signed.
 var signers = []forged{
 	{"a stranger's signature", func(t *testing.T, _ *world, k *token) string {
-		k.key = newKey(t)
+		k.key = box.NewKey(t)
 		return k.sign(t)
 	}},
 	{"a stranger's signature and key id", func(t *testing.T, _ *world, k *token) string {
-		k.key = newKey(t)
+		k.key = box.NewKey(t)
 		k.header["kid"] = pki.KeyID(k.key.Public().(ed25519.PublicKey))
 		return k.sign(t)
 	}},

@@ -22,7 +22,6 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/providers/local"
 	"nstance.dev/server/driver"
-	"nstance.dev/server/objectstore/file"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/secrets"
 )
@@ -134,7 +133,7 @@ func (w *world) configure(t *testing.T) {
 	for tenant := range w.tenants {
 		w.Cluster("register-operator", "--tenant", tenant, "--output-dir", w.operatorDir(tenant))
 	}
-	if err := w.openSecrets(t).Put(t.Context(), "token", secrets.Secret(ourToken), secrets.CreateOnly); err != nil {
+	if err := w.Secrets().Put(t.Context(), "token", secrets.Secret(ourToken), secrets.CreateOnly); err != nil {
 		t.Fatal(err)
 	}
 	context, err := json.Marshal(map[string]any{
@@ -157,32 +156,10 @@ func (w *world) operatorDir(tenant string) string {
 	return w.Path("operator-" + tenant)
 }
 
-// openSecrets opens the sealed secrets of the cluster.
-func (w *world) openSecrets(t *testing.T) secrets.Store {
-	t.Helper()
-	source, err := secrets.OpenKeySource(secrets.KeyProviderFile, w.KeyPath())
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := secrets.LoadKeys(t.Context(), source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := file.New(w.Path("bucket"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sealed, err := secrets.NewSealed(store, secrets.DefaultPrefix, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sealed
-}
-
 // readKeys takes the keys of the cluster.
 func (w *world) readKeys(t *testing.T) {
 	t.Helper()
-	sealed := w.openSecrets(t)
+	sealed := w.Secrets()
 	private := map[string][]ed25519.PrivateKey{}
 	for _, name := range []string{pki.CAKeySecret, pki.NonceKeySecret} {
 		text, err := sealed.Get(t.Context(), name)
