@@ -25,7 +25,7 @@ config_schema() {
 provider_arguments() {
 	local there provider
 	there=$(realpath "$out")
-	for provider in aws; do
+	for provider in aws gcp; do
 		(cd "providers/$provider" && go run ./internal/cmd/gen -out "$there")
 	done
 }

@@ -39,7 +39,6 @@ var large = map[string]size{
 	"operator/settings: fields of Settings":                                   {32, true, "settings"},
 	"operator/shards: cycle":                                                  {6, false, "to be taken apart"},
 	"providers/aws: methods of Driver":                                        {44, false, "to be taken apart"},
-	"providers/gcp: files":                                                    {27, false, "to be taken apart"},
 	"providers/gcp: methods of Driver":                                        {54, false, "to be taken apart"},
 	"providers/local: cycle":                                                  {7, false, "to be taken apart"},
 	"providers/local: methods of Driver":                                      {56, false, "to be taken apart"},

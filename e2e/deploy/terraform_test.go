@@ -15,7 +15,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	awsrules "nstance.dev/providers/aws/rules"
-	"nstance.dev/providers/gcp"
+	gcprules "nstance.dev/providers/gcp/rules"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
 )
@@ -33,7 +33,7 @@ var clouds = map[string]struct {
 		"bucket": "example-nstance", "server_url": "https://example.com/nstance-server-aws",
 		"server_sha256": strings.Repeat("0f", 32), "agent_url": "https://example.com/nstance-agent",
 	}},
-	"gcp": {gcp.Rules(), "gcs", map[string]string{
+	"gcp": {gcprules.New(), "gcs", map[string]string{
 		"project": "my-project-1", "bucket": "example-nstance", "server_url": "https://example.com/nstance-server-gcp",
 		"server_sha256": strings.Repeat("0f", 32), "agent_url": "https://example.com/nstance-agent",
 	}},

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/providers/gcp/rules"
 	"nstance.dev/server/driver"
 )
 
@@ -45,7 +46,7 @@ func (d *Driver) pools(op string, lb driver.LoadBalancer) ([]pool, error) {
 		return nil, driver.Fail(driver.MissingRef, op, fmt.Errorf("load balancer %q names no instance group and no network endpoint group", lb.Key))
 	}
 	for _, name := range names {
-		if !resourceName.MatchString(name) {
+		if !rules.ResourceName.MatchString(name) {
 			return nil, driver.Fail(driver.MissingRef, op, fmt.Errorf("load balancer %q: %q is no name of a group; a group of the zone is given by its name", lb.Key, name))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"cloud.google.com/go/compute/apiv1/computepb"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/providers/gcp/rules"
 	"nstance.dev/server/driver"
 )
 
@@ -50,7 +51,7 @@ func (d *Driver) recognize(ctx context.Context, ref driver.Ref) error {
 }
 
 func (d *Driver) delete(ctx context.Context, name string) error {
-	if !resourceName.MatchString(name) {
+	if !rules.ResourceName.MatchString(name) {
 		return nil // no machine has such a name
 	}
 	_, err := d.api.instances.Delete(ctx, &computepb.DeleteInstanceRequest{Project: d.project, Zone: d.zone, Instance: name})

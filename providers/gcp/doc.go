@@ -16,3 +16,5 @@
 // retries are off. What an error of the cloud means stands in one place
 // (errors.go), and so does what is asked of the user's arguments (args.go).
 package gcp
+
+//go:generate go run ./internal/cmd/gen -out ../..

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"nstance.dev/providers/gcp"
+	"nstance.dev/providers/gcp/rules"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver/drivertest/docpage"
 )
@@ -51,7 +51,7 @@ func TestConfigurationsOnThePage(t *testing.T) {
 		"without an account": docpage.Read(t, page, "Three machines without an account").Heredoc(),
 		"with an account":    docpage.Read(t, page, "Three machines with an account").Block("jsonc"),
 	} {
-		cfg, err := config.Load("gcp.md", []byte(text), config.LoadOptions{Shard: "europe-west1-b", Storage: "gcs", Rules: gcp.Rules()})
+		cfg, err := config.Load("gcp.md", []byte(text), config.LoadOptions{Shard: "europe-west1-b", Storage: "gcs", Rules: rules.New()})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if len(cfg.Warnings) > 0 {

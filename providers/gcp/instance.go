@@ -10,14 +10,32 @@ import (
 	"unicode/utf8"
 
 	compute "cloud.google.com/go/compute/apiv1/computepb"
+	"google.golang.org/protobuf/proto"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/providers/gcp/rules"
 	"nstance.dev/server/driver"
 )
 
-// maxUserData is how many bytes of user data fit into one metadata value; see
-// https://cloud.google.com/compute/docs/metadata/setting-custom-metadata#limitations.
-const maxUserData = 256 << 10
+// draft is an instance on its way: what its arguments say, its boot disk among its disks,
+// and its first network interface.
+type draft struct {
+	*compute.Instance
+	nic *compute.NetworkInterface
+}
+
+// draftOf is the instance that rendered arguments describe.
+func draftOf(args map[string]any) (*draft, error) {
+	data, err := rules.Instance(args)
+	if err != nil {
+		return nil, err
+	}
+	made := new(compute.Instance)
+	if err := proto.Unmarshal(data, made); err != nil {
+		return nil, err
+	}
+	return &draft{Instance: made, nic: made.NetworkInterfaces[0]}, nil
+}
 
 // instance is the instance that a request asks for. Equal requests give equal
 // instances.
@@ -34,8 +52,8 @@ func (p place) instance(req driver.CreateRequest) (*compute.Instance, error) {
 	case err != nil:
 		return nil, err
 	}
-	d := newDraft()
-	if err := d.apply(req.Args); err != nil {
+	d, err := draftOf(req.Args)
+	if err != nil {
 		return nil, err
 	}
 	d.Name = new(string(req.InstanceID))
@@ -111,17 +129,24 @@ func (d *draft) setUserData(data []byte) error {
 	switch {
 	case len(data) == 0:
 		return nil
-	case len(data) > maxUserData:
-		return fmt.Errorf("the user data has %d bytes; Google takes %d", len(data), maxUserData)
+	case len(data) > rules.MaxUserData:
+		return fmt.Errorf("the user data has %d bytes; Google takes %d", len(data), rules.MaxUserData)
 	case bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data):
 		return errors.New("the user data has a NUL byte or is no UTF-8; metadata is text")
 	}
-	key, text := keyStartupScript, string(data)
+	key, text := rules.KeyStartupScript, string(data)
 	for _, beginning := range cloudInit {
 		if strings.HasPrefix(text, beginning) {
-			key = keyUserData
+			key = rules.KeyUserData
 		}
 	}
 	d.addMetadata(key, text)
 	return nil
+}
+
+func (d *draft) addMetadata(key, value string) {
+	if d.Metadata == nil {
+		d.Metadata = new(compute.Metadata)
+	}
+	d.Metadata.Items = append(d.Metadata.Items, &compute.Items{Key: &key, Value: &value})
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"nstance.dev/providers/gcp/rules"
 	"nstance.dev/server/driver"
 )
 
@@ -53,7 +54,7 @@ func TestInstance(t *testing.T) {
 			i.Disks[0].InitializeParams.DiskSizeGb = new(int64(50))
 		}},
 		"a service account": {args: `{"ServiceAccount": "vm@p.iam.gserviceaccount.com"}`, want: func(i *compute.Instance) {
-			i.ServiceAccounts = []*compute.ServiceAccount{{Email: new("vm@p.iam.gserviceaccount.com"), Scopes: []string{cloudPlatform}}}
+			i.ServiceAccounts = []*compute.ServiceAccount{{Email: new("vm@p.iam.gserviceaccount.com"), Scopes: []string{"https://www.googleapis.com/auth/cloud-platform"}}}
 		}},
 		"service accounts in full": {args: `{"ServiceAccounts": [{"Email": "vm@p.iam.gserviceaccount.com", "Scopes": ["x"]}]}`, want: func(i *compute.Instance) {
 			i.ServiceAccounts = []*compute.ServiceAccount{{Email: new("vm@p.iam.gserviceaccount.com"), Scopes: []string{"x"}}}
@@ -144,7 +145,7 @@ func TestInstance(t *testing.T) {
 				}
 			}
 			for arg, value := range req.Args {
-				if err := checkArg(arg, value); err != nil {
+				if err := rules.New().CheckArg(arg, value); err != nil {
 					t.Errorf("check of %s: %v", arg, err)
 				}
 			}
@@ -179,7 +180,7 @@ func TestInstanceRefuses(t *testing.T) {
 		"no image":            {func(r *driver.CreateRequest) { r.Args = nil }, "SourceImage: missing"},
 		"no type":             {func(r *driver.CreateRequest) { r.InstanceType = "" }, "no instance type"},
 		"no subnet":           {func(r *driver.CreateRequest) { r.SubnetID = "" }, "is no subnet"},
-		"user data too long":  {func(r *driver.CreateRequest) { r.UserData = make([]byte, maxUserData+1) }, "Google takes 262144"},
+		"user data too long":  {func(r *driver.CreateRequest) { r.UserData = make([]byte, rules.MaxUserData+1) }, "Google takes 262144"},
 		"a NUL byte":          {func(r *driver.CreateRequest) { r.UserData = []byte("#!/bin/sh\n\x00") }, "NUL"},
 		"no text":             {func(r *driver.CreateRequest) { r.UserData = []byte("#!/bin/sh\n\xff") }, "UTF-8"},
 		"every wrong one":     {func(r *driver.CreateRequest) { r.Args = map[string]any{"Foo": 1, "Bar": 2} }, "Bar: unknown argument"},
@@ -224,7 +225,7 @@ func TestCheckArg(t *testing.T) {
 		"a template":          {"ProvisioningModel", "{{ .Vars.model }}", ""},
 		"a template in depth": {"BootDisk", map[string]any{"SizeGb": "{{ .Vars.size }}"}, ""},
 	} {
-		err := checkArg(tt.arg, tt.value)
+		err := rules.New().CheckArg(tt.arg, tt.value)
 		if tt.say == "" && err != nil || tt.say != "" && (err == nil || !strings.Contains(err.Error(), tt.say)) {
 			t.Errorf("%s: %v, want %q", name, err, tt.say)
 		}

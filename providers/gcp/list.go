@@ -9,6 +9,7 @@ import (
 	"cloud.google.com/go/compute/apiv1/computepb"
 	"google.golang.org/api/iterator"
 
+	"nstance.dev/providers/gcp/rules"
 	"nstance.dev/server/driver"
 )
 
@@ -38,7 +39,7 @@ func (d *Driver) get(ctx context.Context, op, name string) (driver.Machine, erro
 
 // fetch returns an instance, or an error of kind NotFound.
 func (d *Driver) fetch(ctx context.Context, op, name string) (*computepb.Instance, error) {
-	if !resourceName.MatchString(name) {
+	if !rules.ResourceName.MatchString(name) {
 		return nil, driver.Fail(driver.NotFound, op, fmt.Errorf("%q is the name of no machine", name))
 	}
 	inst, err := d.api.instances.Get(ctx, &computepb.GetInstanceRequest{Project: d.project, Zone: d.zone, Instance: name})

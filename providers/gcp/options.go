@@ -4,15 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"nstance.dev/providers/gcp/rules"
 )
 
 // Environment variables that stand in for options.
@@ -56,74 +54,8 @@ type Options struct {
 // ParseOptions reads the provider's options from a server's configuration. The
 // error names every unknown key and every value of the wrong type.
 func ParseOptions(from map[string]any) (Options, error) {
-	var opts Options
-	var errs []error
-	for _, key := range slices.Sorted(maps.Keys(from)) {
-		if err := opts.set(key, from[key]); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", key, err))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return Options{}, err
-	}
-	return opts, nil
-}
-
-// checkOption says what is wrong with one of the provider's options; see
-// [ParseOptions].
-func checkOption(name string, value any) error { return new(Options).set(name, value) }
-
-// set takes one option over from a server's configuration.
-func (o *Options) set(key string, value any) error {
-	switch key {
-	case "project":
-		return setChecked(&o.Project, value, checkProject)
-	case "endpoint":
-		return setChecked(&o.Endpoint, value, checkEndpoint)
-	case "prices":
-		return o.setPrices(value)
-	}
-	return errors.New(`unknown option; Google's are "project", "endpoint" and "prices"`)
-}
-
-func setChecked(field *string, value any, check func(string) error) error {
-	text, ok := value.(string)
-	if !ok || text == "" {
-		return fmt.Errorf("is %v, must be a text", value)
-	}
-	*field = text
-	return check(text)
-}
-
-func (o *Options) setPrices(value any) error {
-	prices, ok := value.(map[string]any)
-	if !ok {
-		return fmt.Errorf("is %v, must be an object of machine types and prices", value)
-	}
-	o.Prices = make(map[string]float64, len(prices))
-	for _, name := range slices.Sorted(maps.Keys(prices)) {
-		usd, err := strconv.ParseFloat(fmt.Sprint(prices[name]), 64) // a json.Number, or Go's own
-		if err != nil || !(usd >= 0 && usd < 1e6) {
-			return fmt.Errorf("%s: is %v, must be the price of an hour in USD, such as 0.0336", name, prices[name])
-		}
-		o.Prices[name] = usd
-	}
-	return nil
-}
-
-func checkProject(text string) error {
-	if !projectID.MatchString(text) {
-		return fmt.Errorf("%q is no project; give its id, such as my-project-1", text)
-	}
-	return nil
-}
-
-func checkEndpoint(text string) error {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" {
-		return fmt.Errorf("%q is no address of an API; give scheme and host, such as https://compute.googleapis.com", text)
-	}
-	return nil
+	o, err := rules.ParseOptions(from)
+	return Options{Project: o.Project, Endpoint: o.Endpoint, Prices: o.Prices}, err
 }
 
 // complete fills in what needs no look at the cloud, and checks it.
@@ -135,7 +67,7 @@ func (o Options) complete() (Options, error) {
 		o.Endpoint = os.Getenv(EnvEndpoint)
 	}
 	if o.Endpoint != "" {
-		if err := checkEndpoint(o.Endpoint); err != nil {
+		if err := rules.CheckEndpoint(o.Endpoint); err != nil {
 			return o, fmt.Errorf("endpoint: %w", err)
 		}
 	}

@@ -1,6 +1,10 @@
 package gcp
 
-import "testing"
+import (
+	"testing"
+
+	"nstance.dev/providers/gcp/rules"
+)
 
 func TestSubnet(t *testing.T) {
 	own := "projects/nstance-fake/regions/europe-west1/subnetworks/net-1"
@@ -21,8 +25,8 @@ func TestSubnet(t *testing.T) {
 		if got := s.path(); err == nil && got != want || (err != nil) != (want == "") {
 			t.Errorf("%q is %q, %v; want %q", id, got, err, want)
 		}
-		if (checkSubnetID(id) != nil) != (want == "") {
-			t.Errorf("check of %q: %v", id, checkSubnetID(id))
+		if err := rules.New().CheckSubnet(id); (err != nil) != (want == "") {
+			t.Errorf("check of %q: %v", id, err)
 		}
 	}
 }

@@ -4,52 +4,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"cloud.google.com/go/compute/apiv1/computepb"
 	"google.golang.org/api/iterator"
 
+	"nstance.dev/providers/gcp/rules"
 	"nstance.dev/server/driver"
 )
-
-// Families of machine types by architecture; see
-// https://cloud.google.com/compute/docs/machine-resource.
-var (
-	armFamilies = []string{"a4x", "c4a", "n4a", "t2a"}
-	x86Families = []string{
-		"a2", "a3", "a4", "c2", "c2d", "c3", "c3d", "c4", "c4d", "custom", "e2", "f1", "g1", "g2", "g4", "h3", "h4d",
-		"m1", "m2", "m3", "m4", "n1", "n2", "n2d", "n4", "n4d", "t2d", "x4", "z3",
-	}
-)
-
-// familyArch is the architecture of a machine type by its name, or "".
-func familyArch(instanceType string) string {
-	family, _, _ := strings.Cut(instanceType, "-")
-	switch {
-	case slices.Contains(armFamilies, family):
-		return "arm64"
-	case slices.Contains(x86Families, family):
-		return "amd64"
-	}
-	return ""
-}
-
-// checkInstanceType says by its name alone why a machine type does not fit an
-// architecture.
-func checkInstanceType(instanceType, arch string) error {
-	switch has := familyArch(instanceType); has {
-	case "":
-		return fmt.Errorf("%w: %q is of no family that is known here", driver.ErrUnknownType, instanceType)
-	case arch:
-		return nil
-	default:
-		return fmt.Errorf("machines of type %q are %s, not %s", instanceType, has, arch)
-	}
-}
 
 // archOf is the server's word for one of the cloud's, or "".
 func archOf(word string) string {
@@ -117,7 +81,7 @@ func (d *Driver) typeArch(ctx context.Context, op, name string) (string, error) 
 	if arch, ok := d.types.get(name, d.opts.Now()); ok {
 		return arch, nil
 	}
-	if !resourceName.MatchString(name) {
+	if !rules.ResourceName.MatchString(name) {
 		return "", nil
 	}
 	t, err := d.api.types.Get(ctx, &computepb.GetMachineTypeRequest{Project: d.project, Zone: d.zone, MachineType: name})
@@ -126,12 +90,12 @@ func (d *Driver) typeArch(ctx context.Context, op, name string) (string, error) 
 		case driver.MissingRef:
 			return "", nil
 		case driver.Auth:
-			return familyArch(name), nil
+			return rules.FamilyArch(name), nil
 		default:
 			return "", err
 		}
 	}
-	arch := cmp.Or(archOf(t.GetArchitecture()), familyArch(name))
+	arch := cmp.Or(archOf(t.GetArchitecture()), rules.FamilyArch(name))
 	d.types.put(name, arch, d.opts.Now())
 	return arch, nil
 }
@@ -167,7 +131,7 @@ func (d *Driver) InstanceTypes(ctx context.Context) ([]driver.InstanceType, erro
 func instanceType(t *computepb.MachineType, prices map[string]float64) driver.InstanceType {
 	made := driver.InstanceType{
 		Name:      t.GetName(),
-		Arch:      cmp.Or(archOf(t.GetArchitecture()), familyArch(t.GetName())),
+		Arch:      cmp.Or(archOf(t.GetArchitecture()), rules.FamilyArch(t.GetName())),
 		VCPU:      int(t.GetGuestCpus()),
 		MemoryMiB: int(t.GetMemoryMb()),
 		HourlyUSD: prices[t.GetName()],

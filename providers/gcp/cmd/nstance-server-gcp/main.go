@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"nstance.dev/providers/gcp"
+	"nstance.dev/providers/gcp/rules"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/serve"
 )
@@ -15,7 +16,7 @@ import (
 var version = "dev" // set by the linker
 
 func main() {
-	serve.Main(serve.Provider{Kind: gcp.Kind, Rules: gcp.Rules(), New: newDriver}, version)
+	serve.Main(serve.Provider{Kind: rules.Kind, Rules: rules.New(), New: newDriver}, version)
 }
 
 func newDriver(ctx context.Context, s serve.Settings) (driver.Driver, error) {

@@ -1,4 +1,4 @@
-package gcp
+package rules
 
 import "nstance.dev/server/driver"
 
@@ -10,5 +10,5 @@ func traits(_ string, args map[string]any) driver.Traits {
 			return driver.Traits{}
 		}
 	}
-	return driver.Traits{Interruptible: d.mayBeTakenBack()}
+	return driver.Traits{Interruptible: text(d.scheduling, "provisioningModel") == "SPOT" || truth(d.scheduling, "preemptible")}
 }

@@ -1,4 +1,4 @@
-package gcp
+package rules
 
 import (
 	"slices"
@@ -12,7 +12,7 @@ import (
 // server sets.
 func TestArgumentsOnThePage(t *testing.T) {
 	var documented []string
-	for _, cells := range docpage.Read(t, "../../docs/providers/gcp.md", "Arguments").Rows() {
+	for _, cells := range docpage.Read(t, "../../../docs/providers/gcp.md", "Arguments").Rows() {
 		for _, name := range docpage.Code(cells[0]) {
 			documented = append(documented, name)
 			forbidden := strings.Contains(cells[1], "set by the server")

@@ -1,4 +1,4 @@
-package gcp
+package rules
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package gcp
+package rules
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 // What names an identity, a network, a key, an image or anything else beyond the machine,
 // tenants do not set.
 func TestS12_ArgumentsThatCarryRights(t *testing.T) {
-	rules := Rules()
+	rules := New()
 	for _, name := range []string{
 		"AccessConfig", "BootDisk", "CanIpForward", "Labels", "Metadata", "NetworkTags", "ResourcePolicies", "ServiceAccount",
 		"ServiceAccounts", "SourceImage", "StackType", "NetworkInterfaces", "serviceAccount",
@@ -27,5 +27,5 @@ func TestS12_ArgumentsThatCarryRights(t *testing.T) {
 }
 
 func TestS12_TenantArgumentsOnThePage(t *testing.T) {
-	docpage.Same(t, "argument for tenants", tenantArgs, docpage.Listed(t, "../../docs/providers/gcp.md", "[callers of the API](../security.md#tenants) may set "))
+	docpage.Same(t, "argument for tenants", tenantArgs, docpage.Listed(t, "../../../docs/providers/gcp.md", "[callers of the API](../security.md#tenants) may set "))
 }

@@ -1,4 +1,4 @@
-package gcp
+package rules
 
 import (
 	"cmp"
@@ -12,9 +12,9 @@ import (
 	"strings"
 	"unicode"
 
-	compute "cloud.google.com/go/compute/apiv1/computepb"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // forbiddenArgs are names that people may expect among the arguments, and that
@@ -32,17 +32,17 @@ var tenantArgs = []string{
 // arguments are what those arguments of a template do to an instance, by name, that
 // have a rule of their own. Others are fields of the API; see [draft.field].
 var arguments = map[string]func(*draft, any) error{
-	"SourceImage":       func(d *draft, v any) error { return setText(&d.disk.InitializeParams.SourceImage, v) },
+	"SourceImage":       func(d *draft, v any) error { return setText(d.made, "sourceImage", v) },
 	"BootDisk":          setBootDisk,
 	"ServiceAccount":    setServiceAccount,
-	"ServiceAccounts":   func(d *draft, v any) error { return setMessages(&d.ServiceAccounts, v) },
-	"Labels":            func(d *draft, v any) error { return setMap(&d.Labels, v, checkLabel) },
+	"ServiceAccounts":   setServiceAccounts,
+	"Labels":            setLabels,
 	"Metadata":          setMetadata,
 	"NetworkTags":       setNetworkTags,
-	"Preemptible":       func(d *draft, v any) error { return setBool(&d.Scheduling.Preemptible, v) },
+	"Preemptible":       func(d *draft, v any) error { return setBool(d.scheduling, "preemptible", v) },
 	"ProvisioningModel": setProvisioningModel,
 	"OnHostMaintenance": setOnHostMaintenance,
-	"AutomaticRestart":  func(d *draft, v any) error { return setBool(&d.Scheduling.AutomaticRestart, v) },
+	"AutomaticRestart":  func(d *draft, v any) error { return setBool(d.scheduling, "automaticRestart", v) },
 	"StackType":         setStackType,
 	"AccessConfig":      setAccessConfig,
 	"Disks":             setDisks,
@@ -54,24 +54,35 @@ func argumentNames() []string {
 	return slices.Sorted(slices.Values(append(fieldNames(), slices.Collect(maps.Keys(arguments))...)))
 }
 
+// Instance reads the rendered arguments of a create: it gives the instance that they
+// describe, with one boot disk and one network interface at least, in the wire format of the
+// API's message. The error names all that are wrong.
+func Instance(args map[string]any) ([]byte, error) {
+	d := newDraft()
+	if err := d.apply(args); err != nil {
+		return nil, err
+	}
+	return proto.Marshal(d.instance.Interface())
+}
+
 // draft is an instance on which arguments are at work: one boot disk, one
 // network interface.
 type draft struct {
-	*compute.Instance
-	disk *compute.AttachedDisk
-	nic  *compute.NetworkInterface
+	instance   protoreflect.Message
+	scheduling protoreflect.Message
+	disk, made protoreflect.Message // the boot disk, and what it is made from
+	nic        protoreflect.Message
 }
 
 func newDraft() *draft {
-	disk := &compute.AttachedDisk{
-		Boot: new(true), AutoDelete: new(true),
-		InitializeParams: &compute.AttachedDiskInitializeParams{},
-	}
-	nic := &compute.NetworkInterface{}
-	return &draft{disk: disk, nic: nic, Instance: &compute.Instance{
-		Disks: []*compute.AttachedDisk{disk}, NetworkInterfaces: []*compute.NetworkInterface{nic},
-		Scheduling: &compute.Scheduling{},
-	}}
+	d := &draft{instance: newMessage("Instance"), disk: newMessage("AttachedDisk"), nic: newMessage("NetworkInterface")}
+	put(d.disk, "boot", true)
+	put(d.disk, "autoDelete", true)
+	d.made = part(d.disk, "initializeParams")
+	d.scheduling = part(d.instance, "scheduling")
+	putList(d.instance, "disks", d.disk)
+	putList(d.instance, "networkInterfaces", d.nic)
+	return d
 }
 
 // apply has every argument take effect, and reports all that are wrong.
@@ -147,58 +158,65 @@ func templated(value any) bool {
 	return false
 }
 
-func setText(field **string, value any) error {
+func readText(value any) (string, error) {
 	text, ok := value.(string)
 	if !ok || text == "" {
-		return fmt.Errorf("is %v, must be a text", value)
+		return "", fmt.Errorf("is %v, must be a text", value)
 	}
-	*field = &text
+	return text, nil
+}
+
+func setText(m protoreflect.Message, name string, value any) error {
+	text, err := readText(value)
+	if err != nil {
+		return err
+	}
+	put(m, name, text)
 	return nil
 }
 
 // setBool takes true and false, and the same as text, which a template renders.
-func setBool(field **bool, value any) error {
+func setBool(m protoreflect.Message, name string, value any) error {
 	on, err := strconv.ParseBool(fmt.Sprint(value))
 	if err != nil {
 		return fmt.Errorf("is %v, must be true or false", value)
 	}
-	*field = &on
+	put(m, name, on)
 	return nil
 }
 
-func setTexts(field *[]string, value any) error {
+func readTexts(value any) ([]string, error) {
 	list, ok := value.([]any)
 	if !ok {
-		return fmt.Errorf("is %v, must be a list of texts", value)
+		return nil, fmt.Errorf("is %v, must be a list of texts", value)
 	}
+	texts := make([]string, len(list))
 	for i, item := range list {
-		text, ok := item.(string)
-		if !ok || text == "" {
-			return fmt.Errorf("[%d]: is %v, must be a text", i, item)
+		var err error
+		if texts[i], err = readText(item); err != nil {
+			return nil, fmt.Errorf("[%d]: %w", i, err)
 		}
-		*field = append(*field, text)
 	}
-	return nil
+	return texts, nil
 }
 
-func setMap(field *map[string]string, value any, check func(key, text string) error) error {
+func readMap(value any, check func(key, text string) error) (map[string]string, error) {
 	object, ok := value.(map[string]any)
 	if !ok {
-		return fmt.Errorf("is %v, must be an object of texts", value)
+		return nil, fmt.Errorf("is %v, must be an object of texts", value)
 	}
 	made := make(map[string]string, len(object))
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		text, ok := object[key].(string)
 		if !ok {
-			return fmt.Errorf("%s: is %v, must be a text", key, object[key])
+			return nil, fmt.Errorf("%s: is %v, must be a text", key, object[key])
 		}
 		if err := check(key, text); err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+			return nil, fmt.Errorf("%s: %w", key, err)
 		}
 		made[key] = text
 	}
-	*field = made
-	return nil
+	return made, nil
 }
 
 // setMessage reads an object of the API as the SDK knows it. Names may begin
@@ -230,22 +248,20 @@ func protoProblem(err error) string {
 	return after
 }
 
-func setMessages[T any, M interface {
-	*T
-	proto.Message
-}](field *[]M, value any) error {
+// readMessages reads a list of objects of the API.
+func readMessages(of protoreflect.Name, value any) ([]protoreflect.Message, error) {
 	list, ok := value.([]any)
 	if !ok {
-		return fmt.Errorf("is %v, must be a list of objects", value)
+		return nil, fmt.Errorf("is %v, must be a list of objects", value)
 	}
+	made := make([]protoreflect.Message, len(list))
 	for i, item := range list {
-		m := M(new(T))
-		if err := setMessage(m, item); err != nil {
-			return fmt.Errorf("[%d]: %w", i, err)
+		made[i] = newMessage(of)
+		if err := setMessage(made[i].Interface(), item); err != nil {
+			return nil, fmt.Errorf("[%d]: %w", i, err)
 		}
-		*field = append(*field, m)
 	}
-	return nil
+	return made, nil
 }
 
 func smallInitials(value any) any {

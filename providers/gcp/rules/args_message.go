@@ -1,4 +1,4 @@
-package gcp
+package rules
 
 import (
 	"encoding/json"
@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	compute "cloud.google.com/go/compute/apiv1/computepb"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -37,13 +36,12 @@ var notInterface = []string{"fingerprint", "kind", "name", "subnetwork", "access
 // has it; nil: there is none.
 func (d *draft) field(name string) (protoreflect.Message, protoreflect.FieldDescriptor) {
 	for _, in := range []struct {
-		message proto.Message
+		message protoreflect.Message
 		not     []string
-	}{{d.Instance, notInstance}, {d.Scheduling, nil}, {d.nic, notInterface}} {
-		m := in.message.ProtoReflect()
-		f := m.Descriptor().Fields().ByJSONName(smallInitial(name))
+	}{{d.instance, notInstance}, {d.scheduling, nil}, {d.nic, notInterface}} {
+		f := in.message.Descriptor().Fields().ByJSONName(smallInitial(name))
 		if f != nil && name != smallInitial(name) && !slices.Contains(in.not, f.JSONName()) {
-			return m, f
+			return in.message, f
 		}
 	}
 	return nil, nil
@@ -149,45 +147,45 @@ func fitMessage(m protoreflect.MessageDescriptor, value any) (any, error) {
 
 // setDisks adds disks to the boot disk, which SourceImage and BootDisk describe.
 func setDisks(d *draft, value any) error {
-	var disks []*compute.AttachedDisk
-	if err := setMessages(&disks, value); err != nil {
+	disks, err := readMessages("AttachedDisk", value)
+	if err != nil {
 		return err
 	}
 	for i, disk := range disks {
 		switch {
-		case disk.GetBoot():
+		case truth(disk, "boot"):
 			return fmt.Errorf("[%d].boot: is true; SourceImage and BootDisk describe the boot disk", i)
-		case disk.GetSource() != "":
+		case text(disk, "source") != "":
 			return fmt.Errorf("[%d].source: a disk that exists can be attached to one machine; use initializeParams", i)
-		case disk.AutoDelete == nil:
-			disk.AutoDelete = new(true) // else it is left when the machine has gone
+		case !has(disk, "autoDelete"):
+			put(disk, "autoDelete", true) // else it is left when the machine has gone
 		}
 	}
-	d.Disks = append([]*compute.AttachedDisk{d.disk}, disks...)
+	putList(d.instance, "disks", append([]protoreflect.Message{d.disk}, disks...)...)
 	return nil
 }
 
 // setInterfaces describes all network interfaces. The server puts its subnet into the
 // first; the others name their own.
 func setInterfaces(d *draft, value any) error {
-	var nics []*compute.NetworkInterface
-	if err := setMessages(&nics, value); err != nil {
+	nics, err := readMessages("NetworkInterface", value)
+	if err != nil {
 		return err
 	}
 	if len(nics) == 0 {
 		return errors.New("is empty; leave it out, or describe the first interface and others")
 	}
-	if nics[0].GetSubnetwork() != "" {
+	if text(nics[0], "subnetwork") != "" {
 		return errors.New("[0].subnetwork: is set by the server itself")
 	}
 	for i, nic := range nics[1:] {
-		if nic.GetSubnetwork() == "" && nic.GetNetwork() == "" && nic.GetNetworkAttachment() == "" {
+		if text(nic, "subnetwork") == "" && text(nic, "network") == "" && text(nic, "networkAttachment") == "" {
 			return fmt.Errorf("[%d].subnetwork: missing; only the first interface is in the group's subnet", i+1)
 		}
 	}
-	proto.Merge(nics[0], d.nic)
+	proto.Merge(nics[0].Interface(), d.nic.Interface())
 	d.nic = nics[0]
-	d.NetworkInterfaces = nics
+	putList(d.instance, "networkInterfaces", nics...)
 	return nil
 }
 
@@ -195,8 +193,8 @@ func setInterfaces(d *draft, value any) error {
 func fieldNames() []string {
 	d := newDraft()
 	var names []string
-	for _, message := range []proto.Message{d.Instance, d.Scheduling, d.nic} {
-		fields := message.ProtoReflect().Descriptor().Fields()
+	for _, message := range []protoreflect.Message{d.instance, d.scheduling, d.nic} {
+		fields := message.Descriptor().Fields()
 		for i := range fields.Len() {
 			name := fields.Get(i).JSONName()
 			name = strings.ToUpper(name[:1]) + name[1:]
