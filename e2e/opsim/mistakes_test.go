@@ -49,7 +49,7 @@ var mistakes = []mistake{
 	}}},
 	{"a machine that lives is said to be drained", "S6", "TestF37_S8_AllCustomResourcesAreDeleted", []edit{
 		{"operator/controllers/drains/asked.go", `a.Wanted && s.mayBeCondemned()`, `a.Wanted`},
-		{"operator/controllers/drains/asked.go", `machine.CoreDrained(m, s.Owner, s.CoreDrains, s.NodeJoined) && !s.begun():`, `machine.CoreDrained(m, s.Owner, s.CoreDrains, s.NodeJoined):`},
+		{"operator/controllers/drains/asked.go", `drain.CoreDrained(m, s.Owner, s.CoreDrains, s.NodeJoined) && !s.begun():`, `drain.CoreDrained(m, s.Owner, s.CoreDrains, s.NodeJoined):`},
 	}},
 	{"Pods are deleted past their budget", "S20", "TestF38_S20_ABudgetOfZeroAndPodsThatDoNotEnd", []edit{{
 		"operator/drain/phases.go", `d.past(ForcePoint(s.StartedAt, s.Deadline))`, `d.past(s.StartedAt)`,

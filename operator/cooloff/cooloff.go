@@ -1,15 +1,13 @@
 // Package cooloff remembers which groups a provider had no room for, shard by shard.
 //
 // The stream of errors writes into a [Store], and those who plan read from it. How long a
-// refusal counts is decided in package distribution. What is forgotten with the process
+// refusal counts, [CoolOff] says. What is forgotten with the process
 // costs one more refusal and nothing else, so it is kept in memory alone.
 package cooloff
 
 import (
 	"sync"
 	"time"
-
-	"nstance.dev/operator/distribution"
 )
 
 // Place is a group on a shard.
@@ -19,15 +17,15 @@ type Place struct{ Shard, Group string }
 // value is ready: nothing was refused.
 type Store struct {
 	mu      sync.RWMutex
-	coolOff map[Place]distribution.CoolOff
+	coolOff map[Place]CoolOff
 }
 
 // Refused notes that a provider let a group not grow, and what it said.
-func (s *Store) Refused(at Place, what distribution.Refusal, now time.Time) {
+func (s *Store) Refused(at Place, what Refusal, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.coolOff == nil {
-		s.coolOff = map[Place]distribution.CoolOff{}
+		s.coolOff = map[Place]CoolOff{}
 	}
 	s.coolOff[at] = s.coolOff[at].Refused(now, what)
 }
@@ -40,7 +38,7 @@ func (s *Store) Filled(at Place) {
 }
 
 // Of returns what is known of one place.
-func (s *Store) Of(at Place) distribution.CoolOff {
+func (s *Store) Of(at Place) CoolOff {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.coolOff[at]

@@ -7,7 +7,7 @@
 //   - [Rebalance] moves one instance from a shard with too many to one with too few,
 //     the new one first;
 //   - [Retire] says when the instances of a shard that left the pool may go;
-//   - [CoolOff] and [Unfilled] send growth elsewhere where a provider has no room.
+//   - [Unfilled] sends growth elsewhere where a provider has no room.
 //
 // The rule behind them is simple: equal parts, and what is left over goes one by one to
 // the shards that are listed first ([EqualSplit]). A pool in which nothing else happens

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"nstance.dev/operator/cooloff"
 )
 
 func TestRetire(t *testing.T) {
@@ -42,37 +44,8 @@ func TestRetire(t *testing.T) {
 	}
 }
 
-func TestL8_CoolOffDoublesUpToAnEnd(t *testing.T) {
-	var c CoolOff
-	if c.Refuses(start) {
-		t.Error("refuses before any refusal")
-	}
-	now := start
-	for i, minutes := range []int{5, 10, 20, 30, 30} {
-		c = c.Refused(now, Refusal{Why: "full"})
-		if diff := cmp.Diff(CoolOff{Refusals: i + 1, Since: start, Until: now.Add(time.Duration(minutes) * time.Minute), Refusal: Refusal{Why: "full"}}, c); diff != "" {
-			t.Fatal(diff)
-		}
-		if !c.Refuses(c.Until.Add(-1)) || c.Refuses(c.Until) {
-			t.Errorf("refusal %d: wrong at the end of its cool-off", i+1)
-		}
-		now = c.Until
-	}
-	later := now.Add(Forgiven)
-	if diff := cmp.Diff(CoolOff{}.Refused(later, Refusal{Why: "full"}), c.Refused(later, Refusal{Why: "full"})); diff != "" {
-		t.Error("long after the last one:", diff)
-	}
-	if got := c.Refused(later.Add(-1), Refusal{Why: "full"}); got.Refusals != 6 {
-		t.Errorf("it is forgiven early: %+v", got)
-	}
-	burst := CoolOff{}.Refused(start, Refusal{Why: "full"}).Refused(at(time.Minute), Refusal{Why: "still full"})
-	if diff := cmp.Diff(CoolOff{Refusals: 1, Since: start, Until: at(FirstCoolOff), Refusal: Refusal{Why: "still full"}}, burst); diff != "" {
-		t.Error("two in one cool-off:", diff)
-	}
-}
-
 func TestL8_WhatIsNotFilledGoesElsewhere(t *testing.T) {
-	full := CoolOff{}.Refused(start, Refusal{Why: "no room for m5.large"})
+	full := cooloff.CoolOff{}.Refused(start, cooloff.Refusal{Why: "no room for m5.large"})
 	seen := func(text string, present ...int) []Filling {
 		var all []Filling
 		for i, s := range shards(text) {
@@ -95,7 +68,7 @@ func TestL8_WhatIsNotFilledGoesElsewhere(t *testing.T) {
 		{"not filled for less", seen("a=3 b=3-", 3, 2), UnfilledHold - 1, nil},
 		{"filled", seen("a=3 b=3-", 3, 3), UnfilledHold, nil},
 		{"more than filled", seen("a=3 b=3-", 3, 4), UnfilledHold, nil},
-		{"cooled off", seen("a=3 b=3-", 3, 2), FirstCoolOff, nil},
+		{"cooled off", seen("a=3 b=3-", 3, 2), cooloff.FirstCoolOff, nil},
 		{"the other is frozen", seen("a=3! b=3-", 3, 2), UnfilledHold, nil},
 		{"the other has no room either", seen("a=3- b=3-", 3, 2), UnfilledHold, nil},
 		{"it cannot be seen", seen("a=3 b=3-?", 3, 2), UnfilledHold, nil},

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"nstance.dev/operator/names"
 )
 
 // Settings say what is imported, and how.
@@ -72,7 +74,7 @@ type Input struct {
 	Taken []string
 	// Left are groups that a pool left on their shards when it was deleted. They are not
 	// imported again.
-	Left []Place
+	Left []names.Place
 }
 
 // Step is one thing to do: CreatePool, CreateShardGroup, CreateMachinePool,
@@ -171,7 +173,7 @@ func discover(in Input) map[string][]onShard {
 	found := map[string][]onShard{}
 	for _, s := range in.Shards {
 		for _, g := range s.Groups {
-			if !g.Deleting && !slices.Contains(in.Settings.Exclude, g.Key) && !slices.Contains(in.Left, Place{g.Key, s.Name}) {
+			if !g.Deleting && !slices.Contains(in.Settings.Exclude, g.Key) && !slices.Contains(in.Left, names.Place{Group: g.Key, Shard: s.Name}) {
 				found[g.Key] = append(found[g.Key], onShard{s.Name, g})
 			}
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"nstance.dev/operator/names"
 )
 
 var (
@@ -54,7 +56,7 @@ func TestO3_Plan(t *testing.T) {
 		shards   []Shard
 		pools    []Pool
 		taken    []string
-		left     []Place
+		left     []names.Place
 		want     []Step
 	}{
 		{
@@ -146,10 +148,10 @@ func TestO3_Plan(t *testing.T) {
 		},
 		{
 			name: "left on its shards by the pool that it had", settings: settings, shards: ab,
-			left: []Place{{"workers", "a"}, {"workers", "b"}, {"other", "a"}},
+			left: []names.Place{{Group: "workers", Shard: "a"}, {Group: "workers", Shard: "b"}, {Group: "other", Shard: "a"}},
 		},
 		{
-			name: "left on one of its shards", settings: settings, shards: ab, left: []Place{{"workers", "a"}},
+			name: "left on one of its shards", settings: settings, shards: ab, left: []names.Place{{Group: "workers", Shard: "a"}},
 			want: whole("workers", "workers", big, Size{"b", 2}),
 		},
 		{

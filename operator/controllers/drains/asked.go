@@ -7,7 +7,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/controllers/machine"
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/inventory"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -128,12 +127,12 @@ func (s Sight) removed() (drain.Request, bool) {
 	switch {
 	case m == nil, m.DeletionTimestamp.IsZero(), !controllerutil.ContainsFinalizer(m, api.FinalizerMachine):
 		return drain.Request{}, false
-	case machine.KeepsWork(s.Owner):
+	case drain.KeepsWork(s.Owner):
 		return drain.Request{}, false
-	case s.Paused, machine.CoreDrained(m, s.Owner, s.CoreDrains, s.NodeJoined) && !s.begun():
+	case s.Paused, drain.CoreDrained(m, s.Owner, s.CoreDrains, s.NodeJoined) && !s.begun():
 		return drain.Request{}, false
 	}
 	return drain.Request{
-		Instance: m.Spec.InstanceID, Reason: reasonRequested, Decided: m.DeletionTimestamp.Time, Deadline: machine.DrainDeadline(m, s.Owner),
+		Instance: m.Spec.InstanceID, Reason: reasonRequested, Decided: m.DeletionTimestamp.Time, Deadline: drain.Deadline(m, s.Owner),
 	}, true
 }

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/controllers/machine"
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/lookup"
@@ -169,7 +168,7 @@ func (r *Reconciler) observe(ctx context.Context, s *sight) (drain.Observation, 
 		o.RegisteredAt = at.AsTime()
 	}
 	if s.CoreDrains {
-		o.CoreDrains = machine.CoreDrained(s.Machine, s.Owner, true, s.NodeJoined) && !machine.KeepsWork(s.Owner)
+		o.CoreDrains = drain.CoreDrained(s.Machine, s.Owner, true, s.NodeJoined) && !drain.KeepsWork(s.Owner)
 	}
 	if s.node == nil {
 		// An event alone does not say by what to find the Node, or whether there can be one.

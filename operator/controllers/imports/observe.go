@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/controllers/pool"
 	"nstance.dev/operator/importing"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/names"
 	"nstance.dev/operator/shards"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -30,9 +30,9 @@ type world struct {
 // forgets is whether some groups that were left count no more. If the list changes just
 // now, nobody knows.
 func (w world) forgets() bool {
-	left := importing.FormatPlaces(w.input.Left)
-	same := importing.FormatPlaces(importing.ParsePlaces(w.cluster.Annotations[infrav1.AnnotationLeftGroups])) == left
-	return same && importing.FormatPlaces(w.input.StillLeft()) != left
+	left := names.FormatPlaces(w.input.Left)
+	same := names.FormatPlaces(names.ParsePlaces(w.cluster.Annotations[infrav1.AnnotationLeftGroups])) == left
+	return same && names.FormatPlaces(w.input.StillLeft()) != left
 }
 
 // observe reads all pools, and takes together what the shards have said. reader is the
@@ -59,7 +59,7 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader) (world, 
 		return world{}, err
 	}
 	w := world{cluster: before, pools: map[string]*infrav1.NstanceMachinePool{}}
-	w.input.Left = importing.ParsePlaces(after.Annotations[infrav1.AnnotationLeftGroups])
+	w.input.Left = names.ParsePlaces(after.Annotations[infrav1.AnnotationLeftGroups])
 	w.input.Settings = r.Settings()
 	w.input.Shards = r.listings()
 	complete, shares := referred(machinePools.Items), byOwner(parts.Items)
@@ -107,7 +107,7 @@ func sizes(object *infrav1.NstanceMachinePool, parts []*infrav1.NstanceShardGrou
 	var all []importing.Size
 	for _, part := range parts {
 		if slices.Contains(object.Spec.Shards, part.Spec.Shard) {
-			all = append(all, importing.Size{Shard: part.Spec.Shard, Size: int(pool.Share(part))})
+			all = append(all, importing.Size{Shard: part.Spec.Shard, Size: int(part.Share())})
 		}
 	}
 	return all

@@ -20,9 +20,9 @@ import (
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/apply"
 	"nstance.dev/operator/conditions"
-	"nstance.dev/operator/controllers/pool"
 	"nstance.dev/operator/importing"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/names"
 	"nstance.dev/operator/pause"
 	"nstance.dev/operator/shards"
 )
@@ -99,7 +99,7 @@ func (r *Reconciler) forget(ctx context.Context, w world) error {
 		return nil
 	}
 	before := w.cluster.DeepCopy()
-	pool.Annotate(w.cluster, infrav1.AnnotationLeftGroups, importing.FormatPlaces(w.input.StillLeft()))
+	names.Annotate(w.cluster, infrav1.AnnotationLeftGroups, names.FormatPlaces(w.input.StillLeft()))
 	err := r.Client.Patch(ctx, w.cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), infra)
 	if apierrors.IsConflict(err) { // the next pass sees what changed
 		return nil

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/controllers/pool"
 	"nstance.dev/operator/importing"
 	"nstance.dev/operator/names"
 )
@@ -115,7 +114,7 @@ func (r *Reconciler) do(ctx context.Context, object *infrav1.NstanceMachinePool,
 func (r *Reconciler) machinePool(ctx context.Context, object *infrav1.NstanceMachinePool, replicas int32) error {
 	var err error
 	for _, name := range []string{object.Name, names.Taken(object.Name)} {
-		err = r.create(ctx, pool.MachinePool(object, name, r.Cluster, replicas))
+		err = r.create(ctx, names.MachinePool(object, name, r.Cluster, replicas))
 		if !apierrors.IsAlreadyExists(err) {
 			return err
 		}
@@ -161,7 +160,7 @@ func (r *Reconciler) pool(s importing.CreatePool) *infrav1.NstanceMachinePool {
 func (r *Reconciler) part(owner *infrav1.NstanceMachinePool, s importing.CreateShardGroup) (*infrav1.NstanceShardGroup, error) {
 	part := &infrav1.NstanceShardGroup{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: r.Namespace, Name: names.ShardGroup(s.Group, s.Shard), Labels: pool.Labels(owner, s.Shard, r.Cluster),
+			Namespace: r.Namespace, Name: names.ShardGroup(s.Group, s.Shard), Labels: names.ShardGroupLabels(owner, s.Shard, r.Cluster),
 		},
 		Spec: infrav1.NstanceShardGroupSpec{
 			Group: s.Group, Shard: s.Shard, Size: int32(s.Size), // at most importing.MaxSize

@@ -14,6 +14,7 @@ import (
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/conditions"
+	"nstance.dev/operator/controllers/machine/placement"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
 )
@@ -257,7 +258,7 @@ func (d *decision) tried() []string {
 
 // choose chooses a shard.
 func (d *decision) choose(wanted string, tried []string) {
-	p := Place(d.o.Machine.Spec.GroupRef.Name, wanted, tried, d.o.Shards)
+	p := placement.Choose(d.o.Machine.Spec.GroupRef.Name, wanted, tried, d.o.Shards)
 	if p.Shard == "" {
 		d.wait(p.Reason, p.Message, lookAgain)
 		return
@@ -284,12 +285,12 @@ func (d *decision) create() {
 		d.goElsewhere("shard " + m.Spec.Shard + " has no room; another one is tried")
 		return
 	}
-	if wait, ok := d.refused(s.about()); ok {
+	if wait, ok := d.refused(s.About()); ok {
 		d.wait(refusal(d.o.Tried.Class), d.o.Tried.Message, wait)
 		return
 	}
 	d.wait(api.ReasonProvisioning, fmt.Sprintf("shard %s is asked for instance %s", m.Spec.Shard, m.Spec.InstanceID), 0)
-	d.do(Create{s.about()})
+	d.do(Create{s.About()})
 }
 
 // turnedAway reports whether the shard has said that it makes no instance of that id,
@@ -372,7 +373,7 @@ func (d *decision) elsewhere() bool {
 		return false
 	}
 	young := d.now.Before(m.CreationTimestamp.Add(d.o.ProvisionTimeout))
-	return young && Place(m.Spec.GroupRef.Name, "", tried, d.o.Shards).Shard != ""
+	return young && placement.Choose(m.Spec.GroupRef.Name, "", tried, d.o.Shards).Shard != ""
 }
 
 // goElsewhere takes the machine to another shard, with another id. The API server lets the id

@@ -13,6 +13,8 @@ import (
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/conditions"
+	"nstance.dev/operator/controllers/machine/placement"
+	"nstance.dev/operator/drain"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -26,46 +28,12 @@ func group() *nstancev1.GroupStatus {
 	return &nstancev1.GroupStatus{Key: "web", Kind: "wrk", Etag: "e1"}
 }
 
-func shard(name string, change func(*Shard)) Shard {
-	s := Shard{Name: name, Reachable: true, Known: true, Group: group(), ConfigDigest: "c1"}
+func shard(name string, change func(*placement.Shard)) placement.Shard {
+	s := placement.Shard{Name: name, Reachable: true, Known: true, Group: group(), ConfigDigest: "c1"}
 	if change != nil {
 		change(&s)
 	}
 	return s
-}
-
-func TestO12_Place(t *testing.T) {
-	silent := func(s *Shard) { s.Reachable, s.Known, s.Group = false, false, nil }
-	without := func(s *Shard) { s.Group = nil }
-	busy := func(n int) func(*Shard) { return func(s *Shard) { s.OnDemand = n } }
-	full := func(s *Shard) { s.NoRoom = "full" }
-	for _, tt := range []struct {
-		name   string
-		wanted string
-		tried  []string
-		shards []Shard
-		want   Placement
-	}{
-		{"the first of equals", "", nil, []Shard{shard("a", nil), shard("b", nil)}, Placement{Shard: "a", Kind: "wrk"}},
-		{"the one with the fewest", "", nil, []Shard{shard("a", busy(2)), shard("b", busy(1)), shard("c", busy(1))}, Placement{Shard: "b", Kind: "wrk"}},
-		{"not one that is silent, full or without the group", "", nil, []Shard{shard("a", silent), shard("b", full), shard("c", without), shard("d", busy(9))}, Placement{Shard: "d", Kind: "wrk"}},
-		{"not one whose group is on its way out", "", nil, []Shard{shard("a", func(s *Shard) { s.Group.Deleting = true }), shard("b", nil)}, Placement{Shard: "b", Kind: "wrk"}},
-		{"not one that was tried", "", []string{"a"}, []Shard{shard("a", nil), shard("b", nil)}, Placement{Shard: "b", Kind: "wrk"}},
-		{"the one that is asked for, full or not", "b", nil, []Shard{shard("a", nil), shard("b", full)}, Placement{Shard: "b", Kind: "wrk"}},
-		{"no shard has the group", "", nil, []Shard{shard("a", without)}, Placement{Reason: api.ReasonGroupNotFound, Message: "no shard has group web; make the group, or another machine"}},
-		{"one shard may have it", "", nil, []Shard{shard("a", without), shard("b", silent)}, Placement{Reason: api.ReasonShardUnreachable, Message: "waiting for b to say whether they have group web"}},
-		{"no room anywhere", "", nil, []Shard{shard("a", full), shard("b", silent)}, Placement{Reason: api.ReasonCapacityUnavailable, Message: "no room for group web on a"}},
-		{"all were tried", "", []string{"a"}, []Shard{shard("a", nil)}, Placement{Reason: api.ReasonCapacityUnavailable, Message: "every shard that has group web was tried"}},
-		{"a shard that is not configured", "x", nil, []Shard{shard("a", nil)}, Placement{Reason: api.ReasonShardNotConfigured, Message: "shard x is not in the operator's configuration"}},
-		{"the one that is asked for is silent", "a", nil, []Shard{shard("a", silent)}, Placement{Reason: api.ReasonShardUnreachable, Message: "shard a does not answer"}},
-		{"the one that is asked for lacks the group", "a", nil, []Shard{shard("a", without)}, Placement{Reason: api.ReasonGroupNotFound, Message: "shard a has no group web; make the group, or another machine"}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, Place("web", tt.wanted, tt.tried, tt.shards)); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
 }
 
 // seen is what a test compares of a decision.
@@ -96,7 +64,7 @@ func onDemand(changes ...func(*Observation)) Observation {
 			Spec:       api.NstanceMachineSpec{Mode: api.MachineOnDemand, MachineSettings: api.MachineSettings{GroupRef: api.GroupReference{Name: "web"}}},
 		},
 		Owner:        &clusterv1.Machine{Spec: clusterv1.MachineSpec{Bootstrap: clusterv1.Bootstrap{DataSecretName: &none}}},
-		ClusterReady: true, Shards: []Shard{shard("a", nil), shard("b", nil)}, Presence: inventory.Gone, ProvisionTimeout: 15 * time.Minute,
+		ClusterReady: true, Shards: []placement.Shard{shard("a", nil), shard("b", nil)}, Presence: inventory.Gone, ProvisionTimeout: 15 * time.Minute,
 	}
 	for _, change := range changes {
 		change(&o)
@@ -333,7 +301,7 @@ func TestO6_Deletion(t *testing.T) {
 		{"the work is to leave, and has ten more seconds", onDemand(ready, deleted, node(false), gives(70)), nil, 10 * time.Second},
 		{"the work has left", onDemand(ready, managed, deleted, node(true)), []Action{Delete{false}}, lookAgain},
 		{"Cluster API has moved it away", onDemand(ready, managed, coreDeleted, node(false), joined(2*time.Minute)), []Action{Delete{false}}, lookAgain},
-		{"Cluster API did not know the node in time", onDemand(ready, managed, coreDeleted, node(false), joined(time.Minute+unnoticed)), nil, lookAgain},
+		{"Cluster API did not know the node in time", onDemand(ready, managed, coreDeleted, node(false), joined(time.Minute+drain.Unnoticed)), nil, lookAgain},
 		{"the node joined too late for Cluster API", onDemand(ready, managed, coreDeleted, node(false), joined(30*time.Second)), nil, lookAgain},
 		{"the same, and the end was asked for before", onDemand(ready, managed, coreDeleted, node(false), joined(30*time.Second), func(o *Observation) {
 			o.Tried = Tried{Instance: id, DeleteAt: now.Add(-lookAgain)}

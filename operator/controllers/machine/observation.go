@@ -6,6 +6,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/controllers/machine/placement"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -23,7 +24,7 @@ type Observation struct {
 	// CoreDrains: Cluster API empties the Node before it deletes a machine.
 	CoreDrains bool
 	// Shards are those of the configuration, in its order.
-	Shards []Shard
+	Shards []placement.Shard
 	// Presence says whether the instance is there; Said what its shard says of it, nil
 	// if nothing.
 	Presence inventory.Presence
@@ -48,26 +49,6 @@ type Observation struct {
 	// ProvisionTimeout is how long an instance may take, counted from the machine's creation.
 	ProvisionTimeout time.Duration
 }
-
-// Shard is a shard as far as it matters for a machine.
-type Shard struct {
-	Name string
-	// Reachable: it answers.
-	Reachable bool
-	// Group is what it says of the machine's group; nil: it is not known to have it.
-	Group *nstancev1.GroupStatus
-	// ConfigDigest stands for the shard's configuration; see [shards.Status].
-	ConfigDigest string
-	// Known: all groups of the shard are known, so one that is not among them is not there.
-	Known bool
-	// NoRoom is what the provider said against more instances of the group; empty: nothing.
-	NoRoom string
-	// OnDemand is how many on-demand instances of the group it has.
-	OnDemand int
-}
-
-// about is what the answer to a request for an instance of the group depends on.
-func (s Shard) about() string { return s.Group.GetEtag() + " " + s.ConfigDigest }
 
 // Node is the Node of an instance.
 type Node struct {
@@ -118,7 +99,7 @@ type Tried struct {
 }
 
 // shard returns a shard by name; nil: it is not configured.
-func (o Observation) shard(name string) *Shard {
+func (o Observation) shard(name string) *placement.Shard {
 	for i := range o.Shards {
 		if o.Shards[i].Name == name {
 			return &o.Shards[i]

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/controllers/machine/placement"
 	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/inventory"
@@ -109,10 +110,10 @@ func (r *Reconciler) managed(m *api.NstanceMachine) int {
 }
 
 // ShardsOf returns what the configured shards have of a group.
-func (r *Reconciler) ShardsOf(group string) []Shard {
-	var all []Shard
+func (r *Reconciler) ShardsOf(group string) []placement.Shard {
+	var all []placement.Shard
 	for _, named := range r.Shards() {
-		s := Shard{Name: named.Name}
+		s := placement.Shard{Name: named.Name}
 		if named.Server != nil {
 			status := named.Server.Status()
 			s.Reachable, s.ConfigDigest = answers(status), status.ConfigDigest

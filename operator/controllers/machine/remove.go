@@ -5,18 +5,14 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/conditions"
+	"nstance.dev/operator/drain"
 	"nstance.dev/operator/inventory"
 )
-
-// DrainTimeout is how long the work of a machine that was deleted gets to leave, where its
-// Machine does not say.
-const DrainTimeout = 10 * time.Minute
 
 // Reasons of events that are more than an event.
 const (
@@ -74,7 +70,7 @@ func (d *decision) waitForShard() {
 // deadline.
 func (d *decision) waitForDrain() {
 	d.Again = lookAgain
-	if deadline := DrainDeadline(d.o.Machine, d.o.Owner); !deadline.IsZero() {
+	if deadline := drain.Deadline(d.o.Machine, d.o.Owner); !deadline.IsZero() {
 		d.Again = min(d.Again, deadline.Sub(d.now))
 	}
 	if d.o.NodeDoubt == "" {
@@ -82,7 +78,7 @@ func (d *decision) waitForDrain() {
 		return
 	}
 	until := "until all Nodes that may be its own are deleted or corrected"
-	if deadline := DrainDeadline(d.o.Machine, d.o.Owner); !deadline.IsZero() {
+	if deadline := drain.Deadline(d.o.Machine, d.o.Owner); !deadline.IsZero() {
 		until = "until " + deadline.UTC().Format(time.RFC3339) + ", or " + until
 	}
 	d.set(conditions.True(api.ConditionDeleting, api.ReasonNodeUncertain, fmt.Sprintf("waiting %s: %s", until, d.o.NodeDoubt)))
@@ -96,48 +92,11 @@ func (d *decision) toDrain() bool {
 		return false
 	case d.o.Said.GetStatus() == inventory.StatusTerminating:
 		return false
-	case KeepsWork(owner), CoreDrained(d.o.Machine, owner, d.o.CoreDrains, d.o.nodeJoined()):
+	case drain.KeepsWork(owner), drain.CoreDrained(d.o.Machine, owner, d.o.CoreDrains, d.o.nodeJoined()):
 		return false
 	}
-	deadline := DrainDeadline(d.o.Machine, owner)
+	deadline := drain.Deadline(d.o.Machine, owner)
 	return deadline.IsZero() || d.now.Before(deadline)
-}
-
-// KeepsWork reports whether a Machine says that nobody is to move its work away.
-func KeepsWork(owner *clusterv1.Machine) bool {
-	if owner == nil {
-		return false
-	}
-	_, keeps := owner.Annotations[clusterv1.ExcludeNodeDrainingAnnotation]
-	return keeps
-}
-
-// unnoticed is how long a Node may be there before Cluster API knows it, which reads Nodes
-// from a cache. The clocks of two API servers may differ by as much.
-const unnoticed = 10 * time.Second
-
-// CoreDrained reports whether Cluster API empties the Node of a Machine that is being deleted:
-// it deletes the NstanceMachine only afterwards, if it knows the Node and has a control plane.
-// A Node that joined later was not emptied, although the Machine refers to it by now. joined
-// is when the Node was made; zero: there is none. m may be nil if owner is.
-func CoreDrained(m *api.NstanceMachine, owner *clusterv1.Machine, coreDrains bool, joined time.Time) bool {
-	if owner == nil || !coreDrains || owner.DeletionTimestamp.IsZero() || !owner.Status.NodeRef.IsDefined() {
-		return false
-	}
-	return m.DeletionTimestamp.IsZero() || joined.Before(m.DeletionTimestamp.Add(-unnoticed))
-}
-
-// DrainDeadline returns until when the work of a machine that is being deleted may leave:
-// the time that its Machine gives, DrainTimeout by default. Zero: as long as it takes.
-func DrainDeadline(m *api.NstanceMachine, owner *clusterv1.Machine) time.Time {
-	timeout := DrainTimeout
-	if owner != nil && owner.Spec.Deletion.NodeDrainTimeoutSeconds != nil {
-		timeout = time.Duration(*owner.Spec.Deletion.NodeDrainTimeoutSeconds) * time.Second
-	}
-	if timeout == 0 {
-		return time.Time{}
-	}
-	return m.DeletionTimestamp.Add(timeout)
 }
 
 // delete asks for the end of the instance: once, again if the group is to get smaller with

@@ -10,7 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/controllers/machine"
+	"nstance.dev/operator/controllers/machine/placement"
 )
 
 // Times and numbers of on-demand instances.
@@ -50,7 +50,7 @@ type Observation struct {
 	Strangers []string
 	// Shards are those of the configuration as far as the Pod's group is concerned, Zone
 	// by their names.
-	Shards []machine.Shard
+	Shards []placement.Shard
 	// Volumes are those that the Pod's claims are bound to.
 	Volumes []corev1.PersistentVolume
 	// InNamespace is how many other Pods of the namespace have a Machine, or are about to.
@@ -229,7 +229,7 @@ func (d *decision) place(ask Ask, tries []try) {
 	fit := d.o.Shards
 	zones, limited := Zones(d.o.Pod, d.o.Volumes)
 	if limited {
-		fit = slices.DeleteFunc(slices.Clone(fit), func(s machine.Shard) bool {
+		fit = slices.DeleteFunc(slices.Clone(fit), func(s placement.Shard) bool {
 			return s.Group != nil && !slices.Contains(zones, s.Group.GetZone())
 		})
 	}
@@ -237,9 +237,9 @@ func (d *decision) place(ask Ask, tries []try) {
 	for _, t := range tries {
 		tried = append(tried, t.shard)
 	}
-	p := machine.Place(ask.Group, ask.Shard, tried, fit)
+	p := placement.Choose(ask.Group, ask.Shard, tried, fit)
 	if p.Shard == "" && len(tried) > 0 && ask.Shard == "" { // all were tried: again from the beginning
-		p = machine.Place(ask.Group, "", nil, fit)
+		p = placement.Choose(ask.Group, "", nil, fit)
 	}
 	if p.Shard == "" {
 		reason, message := "OnDemandWaits", p.Message

@@ -10,14 +10,14 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/controllers/machine"
+	"nstance.dev/operator/controllers/machine/placement"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func shard(name, zone string) machine.Shard {
-	return machine.Shard{Name: name, Reachable: true, Known: true, Group: &nstancev1.GroupStatus{Key: "web", Kind: "wrk", Zone: zone}}
+func shard(name, zone string) placement.Shard {
+	return placement.Shard{Name: name, Reachable: true, Known: true, Group: &nstancev1.GroupStatus{Key: "web", Kind: "wrk", Zone: zone}}
 }
 
 func selector(terms ...corev1.NodeSelectorTerm) *corev1.NodeSelector {
@@ -137,7 +137,7 @@ func observed(changes ...func(*Observation)) Observation {
 			},
 			Status: corev1.PodStatus{Phase: corev1.PodPending},
 		},
-		Shards: []machine.Shard{shard("a", "zone-a"), shard("b", "zone-b")},
+		Shards: []placement.Shard{shard("a", "zone-a"), shard("b", "zone-b")},
 	}
 	for _, change := range changes {
 		change(&o)

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/controllers/machine"
+	"nstance.dev/operator/controllers/machine/placement"
 )
 
 // resync is how often a Machine is looked at without news, in case some were missed.
@@ -29,7 +29,7 @@ type Options struct {
 	Workload client.Client
 	Live     client.Reader
 	// Shards says what the shards have of a group, in the order of the configuration.
-	Shards func(group string) []machine.Shard
+	Shards func(group string) []placement.Shard
 	// Events are published where the Pods are.
 	Events events.EventRecorder
 	Rules  Rules

@@ -19,7 +19,7 @@ import (
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/kubefake"
-	"nstance.dev/operator/controllers/machine"
+	"nstance.dev/operator/controllers/machine/placement"
 	"nstance.dev/operator/controllers/ondemand"
 	"nstance.dev/operator/controllers/walktest"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -54,8 +54,8 @@ func inWorld(t *testing.T, walk func(t *testing.T, w *world)) {
 		through := w.faults.Through(w.client)
 		w.ondemand = ondemand.New(ondemand.Options{
 			Client: through, Namespace: walktest.Namespace, Cluster: "c", Workload: through, Live: w.client, Events: w.events,
-			Shards: func(group string) []machine.Shard {
-				return []machine.Shard{{Name: "a", Reachable: true, Known: true, Group: &nstancev1.GroupStatus{Key: group, Kind: "wrk"}}}
+			Shards: func(group string) []placement.Shard {
+				return []placement.Shard{{Name: "a", Reachable: true, Known: true, Group: &nstancev1.GroupStatus{Key: group, Kind: "wrk"}}}
 			},
 			Rules: ondemand.Rules{ProvisionTimeout: 15 * time.Minute, Linger: time.Minute},
 			Ready: func(took time.Duration) { w.took = append(w.took, took) },

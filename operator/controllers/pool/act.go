@@ -151,9 +151,9 @@ func (r *Reconciler) write(ctx context.Context, st state, w write) (*infrav1.Nst
 	}
 	before := part.DeepCopy()
 	part.Spec = w.spec
-	Annotate(part, infrav1.AnnotationSurge, w.surge)
-	Annotate(part, infrav1.AnnotationRetireAfter, w.retireAfter)
-	part.Labels = merged(part.Labels, Labels(st.pool, w.shard, st.machinePool.Spec.ClusterName))
+	names.Annotate(part, infrav1.AnnotationSurge, w.surge)
+	names.Annotate(part, infrav1.AnnotationRetireAfter, w.retireAfter)
+	part.Labels = merged(part.Labels, names.ShardGroupLabels(st.pool, w.shard, st.machinePool.Spec.ClusterName))
 	if err := controllerutil.SetControllerReference(st.pool, part, r.Client.Scheme()); err != nil {
 		return nil, fmt.Errorf("own NstanceShardGroup %s: %w", part.Name, err)
 	}
@@ -175,18 +175,6 @@ func (r *Reconciler) write(ctx context.Context, st state, w write) (*infrav1.Nst
 	return part, nil
 }
 
-// Labels are those of the part of a pool on a shard.
-func Labels(pool *infrav1.NstanceMachinePool, shard, cluster string) map[string]string {
-	labels := map[string]string{
-		infrav1.LabelGroup: pool.Spec.Group, infrav1.LabelShard: shard, infrav1.LabelPool: names.Label(pool.Name),
-		clusterv1.ClusterNameLabel: cluster,
-	}
-	if filter, ok := pool.Labels[clusterv1.WatchLabel]; ok {
-		labels[clusterv1.WatchLabel] = filter
-	}
-	return labels
-}
-
 func merged(labels, more map[string]string) map[string]string {
 	if labels == nil {
 		labels = map[string]string{}
@@ -195,25 +183,11 @@ func merged(labels, more map[string]string) map[string]string {
 	return labels
 }
 
-// Annotate sets an annotation, or takes it off for an empty value.
-func Annotate(object client.Object, key, value string) {
-	annotations := object.GetAnnotations()
-	if value == "" {
-		delete(annotations, key)
-		return
-	}
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[key] = value
-	object.SetAnnotations(annotations)
-}
-
 // endPart deletes a part, and says first that the pool does it and not a person.
 func (r *Reconciler) endPart(ctx context.Context, part *infrav1.NstanceShardGroup) error {
 	if part.Annotations[infrav1.AnnotationRetiredByPool] != "true" {
 		before := part.DeepCopy()
-		Annotate(part, infrav1.AnnotationRetiredByPool, "true")
+		names.Annotate(part, infrav1.AnnotationRetiredByPool, "true")
 		if err := r.Client.Patch(ctx, part, client.MergeFrom(before), infra); err != nil {
 			return client.IgnoreNotFound(err)
 		}
@@ -262,8 +236,8 @@ func (r *Reconciler) letGo(ctx context.Context, st state) error {
 // volumes of a machine that is not there.
 func (r *Reconciler) clear(ctx context.Context, st state, id string) error {
 	before := st.machines[id].DeepCopy()
-	Annotate(st.machines[id], clusterv1.ExcludeNodeDrainingAnnotation, "true")
-	Annotate(st.machines[id], clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation, "true")
+	names.Annotate(st.machines[id], clusterv1.ExcludeNodeDrainingAnnotation, "true")
+	names.Annotate(st.machines[id], clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation, "true")
 	if err := r.Client.Patch(ctx, st.machines[id], client.MergeFrom(before), infra); err != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/importing"
+	"nstance.dev/operator/names"
 )
 
 // endPoll is how often a pool on its way out is looked at when nothing happens.
@@ -71,15 +71,15 @@ func (r *Reconciler) leave(ctx context.Context, st state) error {
 		return client.IgnoreNotFound(err) // without one nothing is imported
 	}
 	before := cluster.DeepCopy()
-	left := importing.ParsePlaces(cluster.Annotations[infrav1.AnnotationLeftGroups])
+	left := names.ParsePlaces(cluster.Annotations[infrav1.AnnotationLeftGroups])
 	for _, shard := range st.order() {
-		left = append(left, importing.Place{Group: st.pool.Spec.Group, Shard: shard})
+		left = append(left, names.Place{Group: st.pool.Spec.Group, Shard: shard})
 	}
-	text := importing.FormatPlaces(left)
+	text := names.FormatPlaces(left)
 	if text == cluster.Annotations[infrav1.AnnotationLeftGroups] {
 		return nil
 	}
-	Annotate(&cluster, infrav1.AnnotationLeftGroups, text)
+	names.Annotate(&cluster, infrav1.AnnotationLeftGroups, text)
 	err := r.Client.Patch(ctx, &cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), infra)
 	if err != nil {
 		return fmt.Errorf("write down that pool %s leaves its groups: %w", st.pool.Name, err)
@@ -131,9 +131,9 @@ func (r *Reconciler) letBe(ctx context.Context, machine *clusterv1.Machine) erro
 		return nil
 	}
 	before := machine.DeepCopy()
-	Annotate(machine, clusterv1.PausedAnnotation, "true")
-	Annotate(machine, clusterv1.ExcludeNodeDrainingAnnotation, "true")
-	Annotate(machine, infrav1.AnnotationRetiredByPool, "true")
+	names.Annotate(machine, clusterv1.PausedAnnotation, "true")
+	names.Annotate(machine, clusterv1.ExcludeNodeDrainingAnnotation, "true")
+	names.Annotate(machine, infrav1.AnnotationRetiredByPool, "true")
 	if err := r.Client.Patch(ctx, machine, client.MergeFrom(before), infra); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("take Machine %s out of the hands of Cluster API: %w", machine.Name, err)
 	}
@@ -181,6 +181,6 @@ func (r *Reconciler) force(ctx context.Context, st state, object client.Object) 
 	if !ok {
 		return fmt.Errorf("%T is no object of an API server", object)
 	}
-	Annotate(object, key, "true")
+	names.Annotate(object, key, "true")
 	return client.IgnoreNotFound(r.Client.Patch(ctx, object, client.MergeFrom(before), infra))
 }

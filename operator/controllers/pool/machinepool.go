@@ -10,12 +10,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/importing"
+	"nstance.dev/operator/distribution"
 	"nstance.dev/operator/names"
 	"nstance.dev/operator/victims"
 )
@@ -45,10 +44,10 @@ func (st state) orphan(now time.Time) (needed bool, replicas int32, wait time.Du
 			return false, 0, machinePoolGrace
 		}
 		if part := st.parts[name]; part != nil {
-			replicas += Share(part)
+			replicas += part.Share()
 			continue
 		}
-		replicas += int32(min(st.size(name), importing.MaxSize))
+		replicas += int32(min(st.size(name), distribution.MaxSize))
 	}
 	return true, replicas, 0
 }
@@ -62,7 +61,7 @@ func (r *Reconciler) makeMachinePool(ctx context.Context, st *state) (time.Durat
 	}
 	tries := []string{st.pool.Name, names.Taken(st.pool.Name)}
 	for _, name := range tries {
-		err := r.Client.Create(ctx, MachinePool(st.pool, name, r.Cluster, replicas), infra)
+		err := r.Client.Create(ctx, names.MachinePool(st.pool, name, r.Cluster, replicas), infra)
 		switch {
 		case err == nil:
 			r.Events.Eventf(st.pool, nil, corev1.EventTypeNormal, "MachinePoolCreated", "Create", "MachinePool %s with %d replicas", name, replicas)
@@ -82,27 +81,6 @@ func (r *Reconciler) makeMachinePool(ctx context.Context, st *state) (time.Durat
 	}
 	st.nameTaken = tries
 	return machinePoolGrace, nil
-}
-
-// MachinePool is the MachinePool that the operator makes for a pool.
-func MachinePool(pool *infrav1.NstanceMachinePool, name, cluster string, replicas int32) *clusterv1.MachinePool {
-	labels := map[string]string{clusterv1.ClusterNameLabel: cluster, infrav1.LabelManaged: "true"}
-	if filter, ok := pool.Labels[clusterv1.WatchLabel]; ok {
-		labels[clusterv1.WatchLabel] = filter
-	}
-	return &clusterv1.MachinePool{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: name, Labels: labels},
-		Spec: clusterv1.MachinePoolSpec{
-			ClusterName: cluster, Replicas: &replicas, FailureDomains: pool.Spec.Shards,
-			Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
-				ClusterName: cluster,
-				Bootstrap:   clusterv1.Bootstrap{DataSecretName: ptr.To("")}, // the servers boot their instances themselves
-				InfrastructureRef: clusterv1.ContractVersionedObjectReference{
-					APIGroup: infrav1.GroupVersion.Group, Kind: infrav1.KindMachinePool, Name: pool.Name,
-				},
-			}},
-		},
-	}
 }
 
 // patients are the Machines of the pool as their health checks see them.

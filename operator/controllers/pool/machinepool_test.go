@@ -19,7 +19,6 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/controltest"
-	"nstance.dev/operator/controllers/pool"
 	"nstance.dev/operator/names"
 )
 
@@ -40,7 +39,7 @@ func TestO4_OfSeveralMachinePoolsTheOldestCounts(t *testing.T) {
 		p := w.object()
 		w.Delete("web", &clusterv1.MachinePool{})
 		for i, name := range []string{"oldest", "a-younger", "z-younger"} {
-			machinePool := pool.MachinePool(p, name, controltest.Cluster, int32(i+1))
+			machinePool := names.MachinePool(p, name, controltest.Cluster, int32(i+1))
 			machinePool.CreationTimestamp = metav1.Now()
 			w.Create(machinePool)
 			w.After(time.Second)
@@ -79,7 +78,7 @@ func TestO4_APoolWhoseMachinePoolCannotBeMadeSaysSo(t *testing.T) {
 		w.Delete("web", &clusterv1.MachinePool{})
 		elsewhere := &infrav1.NstanceMachinePool{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}
 		for _, name := range []string{"web", names.Taken("web")} {
-			w.Create(pool.MachinePool(elsewhere, name, controltest.Cluster, 1))
+			w.Create(names.MachinePool(elsewhere, name, controltest.Cluster, 1))
 		}
 		w.After(time.Minute)
 		for range 3 {

@@ -11,6 +11,7 @@ import (
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capacity"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/names"
 )
 
 // offer is what the next Node of the pool is made from; false: not every shard has said
@@ -56,10 +57,10 @@ func (st state) describe(machinePool *clusterv1.MachinePool) (changed bool) {
 	if pool, known := st.offer(); known {
 		change := capacity.Keep(machinePool.Annotations, capacity.Annotations(pool))
 		for key, value := range change.Set {
-			Annotate(machinePool, key, value)
+			names.Annotate(machinePool, key, value)
 		}
 		for _, key := range change.Remove {
-			Annotate(machinePool, key, "")
+			names.Annotate(machinePool, key, "")
 		}
 		changed = !change.Empty()
 	}

@@ -10,7 +10,6 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/distribution"
-	"nstance.dev/operator/importing"
 	"nstance.dev/operator/victims"
 )
 
@@ -187,7 +186,7 @@ func (d *draft) resize(change distribution.Change) {
 	switch {
 	case change.To == change.From:
 	case change.To > change.From:
-		w.spec.Size = int32(min(change.To, importing.MaxSize))
+		w.spec.Size = int32(min(change.To, distribution.MaxSize))
 	case w.create:
 	case !d.asMachines:
 		w.spec.Size = int32(change.To)

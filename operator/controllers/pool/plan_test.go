@@ -15,6 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/distribution"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
@@ -105,7 +106,7 @@ func unreachable(name string, since time.Duration) func(*state) {
 func full(name string, ago time.Duration) func(*state) {
 	return func(st *state) {
 		s := st.shards[name]
-		s.coolOff = distribution.CoolOff{}.Refused(start.Add(-ago), distribution.Refusal{Why: "no room"})
+		s.coolOff = cooloff.CoolOff{}.Refused(start.Add(-ago), cooloff.Refusal{Why: "no room"})
 		st.shards[name] = s
 	}
 }

@@ -11,7 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/distribution"
+	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
 	"nstance.dev/operator/victims"
@@ -54,7 +54,7 @@ type shard struct {
 	// unclear are instances of which nobody knows yet whether they are managed.
 	unclear int
 	gone    map[string]bool // retiring instances that are known to be gone
-	coolOff distribution.CoolOff
+	coolOff cooloff.CoolOff
 }
 
 // reachable is whether the shard answers, as far as is known.
@@ -113,15 +113,6 @@ func (st state) size(name string) int {
 		return int(group.GetSize())
 	}
 	return 0
-}
-
-// Share is what a part counts for in the size of its pool: its size, without the instance
-// that it has only until another shard has given one up.
-func Share(part *infrav1.NstanceShardGroup) int32 {
-	if part.Annotations[infrav1.AnnotationSurge] != "" && part.Spec.Size > 0 {
-		return part.Spec.Size - 1
-	}
-	return part.Spec.Size
 }
 
 // removal is how long a shard is planned around after a person deleted its part.

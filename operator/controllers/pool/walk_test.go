@@ -18,8 +18,8 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/controltest"
-	"nstance.dev/operator/controllers/pool"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/names"
 	"nstance.dev/operator/shards"
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -346,7 +346,7 @@ func TestAPoolWaitsForTheOneThatWasFirst(t *testing.T) {
 			Spec:       infrav1.NstanceMachinePoolSpec{Group: "web", Shards: []string{"b"}},
 		}
 		w.Create(second)
-		w.Create(pool.MachinePool(second, "again", controltest.Cluster, 9))
+		w.Create(names.MachinePool(second, "again", controltest.Cluster, 9))
 		if _, err := w.pool.Reconcile(t.Context(), key("again")); err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ import (
 	"nstance.dev/operator/controllers/shardgroup"
 	"nstance.dev/operator/controllers/walktest"
 	"nstance.dev/operator/cooloff"
+	"nstance.dev/operator/names"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -59,7 +60,7 @@ func inWorld(t *testing.T, replicas int32, test func(t *testing.T, w *world)) {
 			Spec:       infrav1.NstanceMachinePoolSpec{Group: "web", Shards: []string{"a", "b"}, Template: "base"},
 		}
 		w.Create(p)
-		w.Create(pool.MachinePool(p, "web", controltest.Cluster, replicas))
+		w.Create(names.MachinePool(p, "web", controltest.Cluster, replicas))
 		test(t, w)
 	})
 }

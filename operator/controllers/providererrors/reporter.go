@@ -12,7 +12,6 @@ import (
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/apply"
 	"nstance.dev/operator/cooloff"
-	"nstance.dev/operator/distribution"
 	"nstance.dev/operator/lookup"
 	"nstance.dev/operator/names"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -69,7 +68,7 @@ func New(o Options) *Reporter {
 func (r *Reporter) Report(shard string, e *nstancev1.ErrorEvent) {
 	v := Judge(shard, e)
 	if v.NoRoom && e.GetGroup() != "" {
-		r.CoolOff.Refused(cooloff.Place{Shard: shard, Group: e.GetGroup()}, distribution.Refusal{Quota: v.Quota, Why: v.Message}, r.Now())
+		r.CoolOff.Refused(cooloff.Place{Shard: shard, Group: e.GetGroup()}, cooloff.Refusal{Quota: v.Quota, Why: v.Message}, r.Now())
 	}
 	if id := e.GetInstanceId(); id != "" {
 		r.machines.note(id, v, r.Now())

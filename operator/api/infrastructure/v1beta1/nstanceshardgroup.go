@@ -239,3 +239,12 @@ type NstanceShardGroupList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []NstanceShardGroup `json:"items"`
 }
+
+// Share is what the group counts for in the size of its pool: its size, without the instance
+// that it has only until another shard has given one up.
+func (g *NstanceShardGroup) Share() int32 {
+	if g.Annotations[AnnotationSurge] != "" && g.Spec.Size > 0 {
+		return g.Spec.Size - 1
+	}
+	return g.Spec.Size
+}
