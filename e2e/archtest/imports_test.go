@@ -24,7 +24,7 @@ func matchDir(pattern, dir string) (tree string, ok bool) {
 
 // layerOf returns the most particular layer of a directory, and the layer's own tree.
 func layerOf(dir string) (best layer, tree string, ok bool) {
-	for _, l := range layers {
+	for _, l := range allLayers {
 		t, match := matchDir(l.dir, dir)
 		if match && (!ok || len(t) > len(tree)) {
 			best, tree, ok = l, t, true
@@ -93,6 +93,21 @@ func TestImportsPointDown(t *testing.T) {
 		}
 		for _, dir := range foreign(p.testImports(), tree, l.ours, l.tests) {
 			t.Errorf("tests of %s import %s; they may import %v", p.dir(), dir, slices.Concat(l.ours, l.tests))
+		}
+	}
+}
+
+// What two controllers need stands below both: a decision, or a package of its own.
+func TestControllersImportNoControllers(t *testing.T) {
+	const controllers = "operator/controllers/"
+	for _, l := range operatorLayers {
+		if !strings.HasPrefix(l.dir, controllers) {
+			continue
+		}
+		for _, dir := range l.ours {
+			if strings.HasPrefix(dir, controllers) && !slices.Contains(pureDirs, dir) {
+				t.Errorf("%s may import %s: a controller imports no other one", l.dir, dir)
+			}
 		}
 	}
 }
@@ -177,6 +192,9 @@ func TestRulesCatchWhatTheyForbid(t *testing.T) {
 		{"a provider knows no other", "providers/aws", ours("providers/local"), []string{"providers/local"}},
 		{"a provider knows no shard", "providers/aws/cmd/x", ours("server/serve", "server/shard"), []string{"server/shard"}},
 		{"an agent knows no server", "agent/session", ours("protos/nstance/v1", "server/config"), []string{"server/config"}},
+		{"a controller knows no other", "operator/controllers/machinepool", ours("operator/controllers/machine"), []string{"operator/controllers/machine"}},
+		{"a controller may ask another's decisions", "operator/controllers/shardgroup", ours("operator/controllers/machinepool/planner"), nil},
+		{"no product knows the tests' world", "operator/inventory", ours("operator/testworld"), []string{"operator/testworld"}},
 		{"nothing below knows the top", "server/shard", ours("server/rpc"), []string{"server/rpc"}},
 		{"a prefix is not a directory", "server/lease", ours("server/objectstorex"), []string{"server/objectstorex"}},
 	} {

@@ -48,7 +48,7 @@ func (p pkg) isCommand() bool { return p.Name == "main" }
 
 // isTestSupport reports whether the package exists for tests alone.
 func (p pkg) isTestSupport() bool {
-	return p.under("e2e") || strings.Contains(p.dir()+"/", "test/") || p.isFake()
+	return p.under("e2e") || strings.Contains(p.dir()+"/", "test/") || p.under("operator/testworld") || p.isFake()
 }
 
 // isFake reports whether the package stands in for a cloud: awsfake, or the program

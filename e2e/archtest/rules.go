@@ -1,5 +1,7 @@
 package archtest
 
+import "slices"
+
 // A layer says what of this repository a package may import. The own tree of the
 // layer is always allowed; the Go standard library and other modules are the subject
 // of bans.
@@ -106,11 +108,12 @@ var layers = []layer{
 	// stand-ins; as a process it also runs the machines.
 	{dir: "providers/*/*fake", ours: []string{"protos/identity", "server/driver", "server/driver/drivertest/wire"}},
 	{dir: "providers/*/cmd/fake-*", ours: []string{"providers/...", "server/driver", "server/driver/drivertest/..."}},
-	// The operator knows the servers by their wire contract alone.
-	{dir: "operator", ours: []string{"protos/..."}},
 	{dir: "tools/image"},
 	{dir: "e2e", ours: []string{"..."}},
 }
+
+// allLayers are those of the operator too.
+var allLayers = append(slices.Clip(layers), operatorLayers...)
 
 // belowShard is everything that the shard's loop is made of.
 var belowShard = []string{
@@ -238,11 +241,24 @@ var pureImports = []string{
 // clock, wait, or draw a random number.
 var pureDirs = []string{
 	"server/fleet", "server/decisions", "server/config", "server/render", "server/bucket", "server/delivery", "server/preview",
-	"operator/distribution", "operator/victims", "operator/importing", "operator/inventory", "operator/drain",
+	"operator/controllers/machinepool/planner", "operator/controllers/machine/placement",
+}
+
+// pureFiles are decisions that share a package with what carries them out. They keep the
+// same rules.
+var pureFiles = []string{
+	"operator/drain/action.go", "operator/drain/classify.go", "operator/drain/core.go", "operator/drain/done.go", "operator/drain/evict.go",
+	"operator/drain/observe.go", "operator/drain/phases.go", "operator/drain/state.go", "operator/drain/step.go",
+	"operator/drain/asked.go", "operator/drain/turn.go",
+	"operator/inventory/event.go", "operator/inventory/listing.go", "operator/inventory/shard.go", "operator/inventory/store.go",
+	"operator/inventory/cooloff.go",
+	"operator/nodes/match.go", "operator/nodes/providerid.go",
+	"operator/controllers/importer/plan.go", "operator/controllers/importer/gate.go", "operator/controllers/importer/left.go",
+	"operator/controllers/importer/sizes.go", "operator/controllers/importer/staticsize.go",
 }
 
 // decisionDirs are the pure packages that moreover have no concurrency at all.
 var decisionDirs = []string{
 	"server/fleet", "server/decisions", "server/delivery",
-	"operator/distribution", "operator/victims", "operator/importing",
+	"operator/controllers/machinepool/planner",
 }

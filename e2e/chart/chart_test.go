@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"nstance.dev/e2e/chart"
+	operatornames "nstance.dev/operator/capi"
 	"nstance.dev/operator/crds"
-	operatornames "nstance.dev/operator/names"
 	"nstance.dev/operator/policies"
 	"nstance.dev/operator/webhooks"
 )

@@ -13,7 +13,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"nstance.dev/operator/config"
-	"nstance.dev/operator/settings"
 )
 
 func operator(t *testing.T, v values) corev1.PodSpec {
@@ -127,9 +126,9 @@ func TestTheOperatorTakesItsArguments(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		values values
-		want   func(*settings.Settings)
+		want   func(*config.Settings)
 	}{
-		{"least", nil, func(*settings.Settings) {}},
+		{"least", nil, func(*config.Settings) {}},
 		{"all else", values{
 			"replicaCount": 1, "leaderElection": values{"enabled": false}, "watchFilter": "red", "machinePoolMachines": false,
 			"registration":   values{"secretName": "given", "key": "token"},
@@ -140,21 +139,21 @@ func TestTheOperatorTakesItsArguments(t *testing.T) {
 			"webhook": values{"port": 9999, "certManager": values{"enabled": true}},
 			"metrics": values{"address": "0", "secure": true}, "healthProbeAddr": ":9001", "log": values{"level": "debug", "format": "text"},
 			"extraArgs": []any{"--poll-interval=1m"},
-		}, func(s *settings.Settings) {
+		}, func(s *config.Settings) {
 			s.LeaderElect, s.WatchFilter, s.MachinePoolMachines = false, "red", false
 			s.NonceSecret, s.NonceKey, s.KeySecret, s.CertSecret, s.CAConfigMap = "given", "token", "k", "c", "authority"
-			s.OnDemand, s.OnDemandProvisionTimeout, s.OnDemandLinger = settings.OnDemandOff, 20*time.Minute, 2*time.Minute
+			s.OnDemand, s.OnDemandProvisionTimeout, s.OnDemandLinger = config.OnDemandOff, 20*time.Minute, 2*time.Minute
 			s.OnDemandNamespaces, s.OnDemandMaxPerNamespace, s.MemoryFactor = []string{"red", "blue"}, 100000, 0.8
-			s.DrainConcurrency, s.DrainForce, s.EvictionQPS = 3, settings.ForceNever, 0.5
+			s.DrainConcurrency, s.DrainForce, s.EvictionQPS = 3, config.ForceNever, 0.5
 			s.ServiceAccount, s.WorkloadEndpoint, s.APIServer = "core", "https://api.example.com:6443", "https://10.0.0.9:6443"
 			s.WebhookPort, s.WebhookCertDir = 9999, "/etc/nstance/webhook"
 			s.MetricsAddress, s.MetricsSecure, s.ProbeAddress = "0", true, ":9001"
 			s.LogLevel, s.LogText, s.PollInterval = slog.LevelDebug, true, time.Minute
 		}},
-		{"no webhooks", values{"webhook": values{"enabled": false}}, func(s *settings.Settings) { s.Webhooks = false }},
+		{"no webhooks", values{"webhook": values{"enabled": false}}, func(s *config.Settings) { s.Webhooks = false }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			want, err := settings.Parse(nil, func(string) string { return "" }, "nstance")
+			want, err := config.ParseFlags(nil, func(string) string { return "" }, "nstance")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +167,7 @@ func TestTheOperatorTakesItsArguments(t *testing.T) {
 				}
 			}
 			asked := map[string]bool{}
-			got, err := settings.Parse(c.Args, func(name string) string { asked[name] = true; return env[name] }, "")
+			got, err := config.ParseFlags(c.Args, func(name string) string { asked[name] = true; return env[name] }, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,7 @@ import (
 	"nstance.dev/e2e/kube"
 	"nstance.dev/operator/crds"
 	"nstance.dev/operator/crds/crdtest"
-	"nstance.dev/operator/run"
+	"nstance.dev/operator/manager"
 )
 
 const (
@@ -51,7 +51,7 @@ func manifests(t *testing.T) map[string]string {
 // TestExamplesAreOfTheirKinds: every field exists, and the API server's own code accepts
 // what is of our kinds.
 func TestExamplesAreOfTheirKinds(t *testing.T) {
-	scheme, err := run.Scheme()
+	scheme, err := manager.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,8 +26,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"nstance.dev/e2e/kube"
-	"nstance.dev/operator/run"
-	"nstance.dev/operator/settings"
+	"nstance.dev/operator/config"
+	"nstance.dev/operator/manager"
 	"nstance.dev/operator/shards/shardtest"
 )
 
@@ -124,7 +124,7 @@ func (p *process) start(t *testing.T) (stop func() error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := settings.Parse([]string{
+	s, err := config.ParseFlags([]string{
 		"--config=" + p.config, "--namespace=" + processNamespace, "--kubeconfig=" + p.kubeadmin,
 		"--health-probe-bind-address=" + p.probes, "--metrics-bind-address=" + p.metrics, "--metrics-secure=false", "--leader-elect", fmt.Sprintf("--webhook-port=%d", port),
 	}, func(string) string { return "" }, "")
@@ -134,7 +134,9 @@ func (p *process) start(t *testing.T) (stop func() error) {
 	log := slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- run.Run(ctx, s, run.Options{Version: "test", Log: log, Dial: p.shards.DialContext}) }()
+	go func() {
+		ended <- manager.Run(ctx, s, manager.Options{Version: "test", Log: log, Dial: p.shards.DialContext})
+	}()
 	stop = sync.OnceValue(func() error {
 		cancel()
 		return <-ended

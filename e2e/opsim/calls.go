@@ -44,7 +44,7 @@ func (s watched) DeleteInstance(ctx context.Context, group string, req *nstancev
 	return s.Shard.DeleteInstance(ctx, group, req)
 }
 
-// AcknowledgeDrained implements drains.Server.
+// AcknowledgeDrained implements drain.Server.
 func (s watched) AcknowledgeDrained(ctx context.Context, req *nstancev1.AcknowledgeDrainedRequest) error {
 	id := identity.ID(req.InstanceId)
 	s.g.checks.acknowledge(id)

@@ -15,7 +15,7 @@ import (
 
 	"nstance.dev/e2e/opsim/kube"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/names"
+	"nstance.dev/operator/capi"
 )
 
 // core is the part of Cluster API that the operator works with, and the garbage collector:
@@ -134,7 +134,7 @@ func (c *core) adopt(ctx context.Context, o *infrav1.NstanceMachine) {
 		return
 	}
 	kube.Each(c.g.api, func(pool *clusterv1.MachinePool) {
-		if names.PoolLabel(pool.Name) != label || !pool.DeletionTimestamp.IsZero() {
+		if capi.PoolLabel(pool.Name) != label || !pool.DeletionTimestamp.IsZero() {
 			return
 		}
 		m := &clusterv1.Machine{

@@ -2,7 +2,7 @@
 // real servers of a shard, and holds both sides against each other at each step.
 //
 // The operator's controllers, caches, queues and connections are the real ones, put
-// together as the operator's package run does it for its leader. Its calls to the shard go
+// together as the operator's package manager does it for its leader. Its calls to the shard go
 // through the real listener for operators, with its certificate, over connections that the
 // network of the world delays, breaks and cuts. Around it are models:
 //

@@ -29,7 +29,7 @@ var mistakes = []mistake{
 		"operator/controllers/machine/act.go", `DecrementSize: a.Decrement,`, `DecrementSize: true,`,
 	}}},
 	{"an id leaves the list before its instance", "S6", "TestS5S6_TheNamedMachineGoes", []edit{{
-		"operator/controllers/pool/mirror.go", `		ids = append(ids, part.Status.ProviderIDs...)
+		"operator/controllers/machinepool/mirror.go", `		ids = append(ids, part.Status.ProviderIDs...)
 `, `		ids = append(ids, part.Status.ProviderIDs[:min(int(part.Spec.Size), len(part.Status.ProviderIDs))]...)
 `,
 	}}},
@@ -48,8 +48,8 @@ var mistakes = []mistake{
 	case d.past(s.Deadline):`,
 	}}},
 	{"a machine that lives is said to be drained", "S6", "TestF37_S8_AllCustomResourcesAreDeleted", []edit{
-		{"operator/controllers/drains/asked.go", `a.Wanted && s.mayBeCondemned()`, `a.Wanted`},
-		{"operator/controllers/drains/asked.go", `drain.CoreDrained(m, s.Owner, s.CoreDrains, s.NodeJoined) && !s.begun():`, `drain.CoreDrained(m, s.Owner, s.CoreDrains, s.NodeJoined):`},
+		{"operator/drain/asked.go", `a.Wanted && s.mayBeCondemned()`, `a.Wanted`},
+		{"operator/drain/asked.go", `CoreDrained(m, s.Owner, s.CoreDrains, s.NodeJoined) && !s.begun():`, `CoreDrained(m, s.Owner, s.CoreDrains, s.NodeJoined):`},
 	}},
 	{"Pods are deleted past their budget", "S20", "TestF38_S20_ABudgetOfZeroAndPodsThatDoNotEnd", []edit{{
 		"operator/drain/phases.go", `d.past(ForcePoint(s.StartedAt, s.Deadline))`, `d.past(s.StartedAt)`,
@@ -63,5 +63,5 @@ func TestMistakesCompile(t *testing.T) {
 	for _, m := range mistakes {
 		all = append(all, m.edits...)
 	}
-	mistaken.Compile(t, "../..", "./operator/controllers/...", all)
+	mistaken.Compile(t, "../..", "./operator/...", all)
 }

@@ -20,23 +20,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"nstance.dev/operator/capi"
 	"nstance.dev/operator/controllers/cluster"
-	"nstance.dev/operator/controllers/drains"
-	"nstance.dev/operator/controllers/imports"
+	"nstance.dev/operator/controllers/importer"
 	"nstance.dev/operator/controllers/machine"
-	"nstance.dev/operator/controllers/nodes"
+	"nstance.dev/operator/controllers/machinepool"
+	"nstance.dev/operator/controllers/node"
 	"nstance.dev/operator/controllers/ondemand"
-	"nstance.dev/operator/controllers/pool"
-	"nstance.dev/operator/controllers/providererrors"
+	"nstance.dev/operator/controllers/providererror"
 	"nstance.dev/operator/controllers/shardgroup"
-	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/drain"
-	"nstance.dev/operator/importing"
-	"nstance.dev/operator/intake"
-	"nstance.dev/operator/lookup"
-	"nstance.dev/operator/names"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/shards"
-	"nstance.dev/operator/waking"
 	"nstance.dev/protos/identity"
 )
 
@@ -46,18 +42,18 @@ const (
 )
 
 // clusterName is the name of the Cluster and of what goes with it.
-func (g *guest) clusterName() string { return names.Cluster(g.Cluster(), identity.DefaultTenant) }
+func (g *guest) clusterName() string { return capi.Cluster(g.Cluster(), identity.DefaultTenant) }
 
-// process is one process of the operator: what package run of the operator starts in its
+// process is one process of the operator: what package manager of the operator starts in its
 // leader, with the same controllers, caches and connections.
 type process struct {
-	g      *guest
-	hub    *waking.Hub
-	intake *intake.Intake
-	live   client.Client
-	mgr    ctrl.Manager
-	set    *shards.Set
-	cool   cooloff.Store
+	g    *guest
+	hub  *inventory.Hub
+	feed *inventory.Feed
+	live client.Client
+	mgr  ctrl.Manager
+	set  *shards.Set
+	cool inventory.CoolOffs
 }
 
 // host starts and stops processes of the operator, one at a time.
@@ -101,14 +97,14 @@ func (g *guest) stopOperator() {
 
 // operate runs one process until ctx ends or it fails.
 func (g *guest) operate(ctx context.Context) error {
-	p := &process{g: g, hub: waking.NewHub(), live: g.api.Client(operator)}
-	p.intake = intake.New(identity.DefaultTenant, p.hub, time.Now)
-	p.intake.Inventory().Configure([]string{g.Shard()})
+	p := &process{g: g, hub: inventory.NewHub(), live: g.api.Client(operator)}
+	p.feed = inventory.NewFeed(identity.DefaultTenant, p.hub, time.Now)
+	p.feed.Inventory().Configure([]string{g.Shard()})
 	var err error
 	if p.mgr, err = p.manager(); err != nil {
 		return err
 	}
-	if err := machine.Remember(ctx, p.live, p.intake.Inventory(), namespace, []string{g.Shard()}); err != nil {
+	if err := machine.Remember(ctx, p.live, p.feed.Inventory(), namespace, []string{g.Shard()}); err != nil {
 		return fmt.Errorf("remember: %w", err)
 	}
 	p.set = p.connections()
@@ -165,7 +161,7 @@ const workers = 64
 
 func (p *process) connections() *shards.Set {
 	set := shards.NewSet(shards.Options{
-		Cluster: p.g.Cluster(), Tenant: identity.DefaultTenant, Credentials: p.g.credentials, Sink: p.intake, Manager: "sim",
+		Cluster: p.g.Cluster(), Tenant: identity.DefaultTenant, Credentials: p.g.credentials, Sink: p.feed, Manager: "sim",
 		CoordinatesDrains: true, Dial: p.g.Dial, Random: func() float64 { return 0.5 },
 	})
 	set.Apply([]shards.Target{{Shard: p.g.Shard(), Addresses: p.g.Servers()}})
@@ -173,12 +169,12 @@ func (p *process) connections() *shards.Set {
 }
 
 func (p *process) control(ctx context.Context) error {
-	if err := lookup.Register(ctx, p.mgr.GetFieldIndexer(), p.mgr.GetFieldIndexer()); err != nil {
+	if err := nodes.Register(ctx, p.mgr.GetFieldIndexer(), p.mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	options := controller.Options{MaxConcurrentReconciles: workers}
 	machines := p.machines()
-	c, say, store := p.mgr.GetClient(), recorder{p.g}, p.intake.Inventory()
+	c, say, store := p.mgr.GetClient(), recorder{p.g}, p.feed.Inventory()
 	errs := []error{
 		p.clusterObjects(c, say).SetupWithManager(p.mgr, p.hub),
 		p.imports(c, say).SetupWithManager(p.mgr, p.hub),
@@ -189,7 +185,7 @@ func (p *process) control(ctx context.Context) error {
 		}).SetupWithManager(p.mgr, p.hub, options),
 		machines.SetupWithManager(p.mgr, p.mgr, p.hub, options),
 		p.drains(c, say).SetupWithManager(p.mgr, p.mgr, p.hub, options),
-		nodes.Setup(p.mgr, p.mgr, p.hub, nodes.Options{
+		node.Setup(p.mgr, p.mgr, p.hub, node.Options{
 			Client: c, Namespace: namespace, Cluster: p.g.clusterName(), Workload: c, Inventory: store, MachineEvents: say, Events: say,
 			SetProviderID: true, DeleteOrphans: true,
 		}, options),
@@ -198,10 +194,10 @@ func (p *process) control(ctx context.Context) error {
 			Rules: ondemand.Rules{ProvisionTimeout: 15 * time.Minute, Linger: time.Minute},
 		}).SetupWithManager(ctx, p.mgr, p.mgr, p.hub, options),
 	}
-	reporter := providererrors.New(providererrors.Options{
+	reporter := providererror.New(providererror.Options{
 		Client: c, Namespace: namespace, Cluster: p.g.clusterName(), Events: say, CoolOff: &p.cool, Count: func(string, string, bool) {},
 	})
-	p.intake.OnError(reporter.Report)
+	p.feed.OnError(reporter.Report)
 	return errors.Join(append(errs, p.mgr.Add(reporter), reporter.SetupWithManager(p.mgr, options))...)
 }
 
@@ -216,22 +212,22 @@ func (p *process) clusterObjects(c client.Client, say recorder) *cluster.Reconci
 			}
 			return all
 		},
-		Inventory: p.intake.Inventory(), Events: say, Now: time.Now,
+		Inventory: p.feed.Inventory(), Events: say, Now: time.Now,
 	}
 }
 
-func (p *process) imports(c client.Client, say recorder) *imports.Reconciler {
-	return &imports.Reconciler{
+func (p *process) imports(c client.Client, say recorder) *importer.Reconciler {
+	return &importer.Reconciler{
 		Client: c, Live: p.live, Namespace: namespace, Cluster: p.g.clusterName(),
-		Settings:   func() importing.Settings { return importing.Settings{Enabled: true} },
+		Settings:   func() importer.Settings { return importer.Settings{Enabled: true} },
 		Shards:     func() []string { return []string{p.g.Shard()} },
-		Connection: p.connection, Inventory: p.intake.Inventory(), Events: say, Now: time.Now,
+		Connection: p.connection, Inventory: p.feed.Inventory(), Events: say, Now: time.Now,
 	}
 }
 
-func (p *process) pools(c client.Client, say recorder) *pool.Reconciler {
-	return &pool.Reconciler{
-		Client: c, Live: p.live, Connection: p.connection, Inventory: p.intake.Inventory(), CoolOff: &p.cool,
+func (p *process) pools(c client.Client, say recorder) *machinepool.Reconciler {
+	return &machinepool.Reconciler{
+		Client: c, Live: p.live, Connection: p.connection, Inventory: p.feed.Inventory(), CoolOff: &p.cool,
 		Events: say, Now: time.Now, Cluster: p.g.clusterName(), ClusterID: p.g.Cluster(), Tenant: identity.DefaultTenant,
 		AsMachines: true, RedirectAfter: 30 * time.Second,
 	}
@@ -239,7 +235,7 @@ func (p *process) pools(c client.Client, say recorder) *pool.Reconciler {
 
 func (p *process) machines() *machine.Reconciler {
 	return machine.New(machine.Options{
-		Client: p.mgr.GetClient(), Live: p.live, Nodes: p.mgr.GetClient(), Inventory: p.intake.Inventory(), CoolOff: &p.cool,
+		Client: p.mgr.GetClient(), Live: p.live, Nodes: p.mgr.GetClient(), Inventory: p.feed.Inventory(), CoolOff: &p.cool,
 		Shards: func() []machine.Named {
 			named := machine.Named{Name: p.g.Shard()}
 			if s, ok := p.shard(p.g.Shard()); ok {
@@ -251,10 +247,10 @@ func (p *process) machines() *machine.Reconciler {
 	})
 }
 
-func (p *process) drains(c client.Client, say recorder) *drains.Reconciler {
-	return drains.New(drains.Options{
-		Client: c, Namespace: namespace, Workload: c, Live: p.live, Inventory: p.intake.Inventory(),
-		Server: func(name string) (drains.Server, bool) { s, ok := p.shard(name); return s, ok },
+func (p *process) drains(c client.Client, say recorder) *drain.Reconciler {
+	return drain.New(drain.Options{
+		Client: c, Namespace: namespace, Workload: c, Live: p.live, Inventory: p.feed.Inventory(),
+		Server: func(name string) (drain.Server, bool) { s, ok := p.shard(name); return s, ok },
 		Events: say, MachineEvents: say, Evictions: rate.NewLimiter(20, 20), Concurrency: 10, Force: drain.AtDeadline,
 	})
 }

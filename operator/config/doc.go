@@ -1,5 +1,10 @@
-// Package config is what the operator is told about its surroundings: the cluster and
-// tenant that it works for, the shards and where they are, and what it imports.
+// Package config is what the operator is told: by flags and environment variables when it
+// starts ([Settings]), and by a file and ConfigMaps, which it follows while it runs
+// ([Config]): the cluster and tenant that it works for, the shards and where they are, and
+// what it imports.
+//
+// One table has all flags (flags_table.go), and the help and the page of the documentation
+// come from that table. [ParseFlags] is pure and reports everything that is wrong at once.
 //
 // [Parse] makes a [Config] of a YAML file and, where there is one, of a ConfigMap that
 // lists the shards instead. It is strict, because a misspelt key that is overlooked

@@ -17,4 +17,16 @@
 // Messages are handed out as they were received, without copies: nobody may change them.
 // A Shard is not safe for concurrent use, a Store is. Neither looks at a clock, or
 // starts a goroutine.
+//
+// A [Feed] is the sink of the connections, which understand nothing: it puts what they
+// receive into the Store, hands the servers' error events to those who asked for them, and
+// tells a [Hub], which goes on at once. Each controller has a source of its own from
+// [Hub.Source]: it collects what is new for a while, so that a thousand instances that change
+// together are one round of work, and then asks the controller which objects are concerned.
+// Who has something to do collects for a shorter time ([Soon]) than who has something to say
+// ([Later]). What happens before a source is started wakes nobody: a controller looks at all
+// its objects when it starts.
+//
+// [CoolOffs] remembers which groups a provider had no room for, shard by shard, and [CoolOff]
+// says how long a refusal counts. What is forgotten with the process costs one more refusal.
 package inventory

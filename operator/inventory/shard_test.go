@@ -35,7 +35,7 @@ func running(id string, revision int64) *nstancev1.InstanceStatus {
 	return &nstancev1.InstanceStatus{InstanceId: id, Tenant: "acme", Group: "g", Status: StatusRunning, Revision: revision}
 }
 
-func event(status, id string, revision int64) *nstancev1.InstanceEvent {
+func eventOf(status, id string, revision int64) *nstancev1.InstanceEvent {
 	return &nstancev1.InstanceEvent{InstanceId: id, Tenant: "acme", Group: "g", Status: status, Revision: revision}
 }
 
@@ -98,7 +98,7 @@ func TestAbsenceProvesNothing(t *testing.T) {
 	s.expect("an incomplete listing only adds", "i1", "i2", "i3")
 
 	asked := s.now
-	s.after(time.Second).InstanceEvent(event("created", "i4", 2), s.now)
+	s.after(time.Second).InstanceEvent(eventOf("created", "i4", 2), s.now)
 	s.after(time.Second).listsAsked(asked, "i1", "i2", "i3")
 	s.expect("what was heard of after the question is not missing", "i1", "i2", "i3", "i4")
 
@@ -219,7 +219,7 @@ func TestS8_ExpectedInstancesCount(t *testing.T) {
 	if got := s.Instance("i004").GetProviderUri(); got != "nstance://a/i004" {
 		t.Errorf("the held one's URI is %q", got)
 	}
-	s.InstanceEvent(event("deleted", "i001", 2), s.now)
+	s.InstanceEvent(eventOf("deleted", "i001", 2), s.now)
 	s.Expect("i001", "g", "")
 	s.Expect("i000", "g", "")
 	s.expect("a deleted one is not expected", "i000", "i002", "i003", "i004")
@@ -234,8 +234,8 @@ func TestO11_TheProviderIDOfADeletedInstanceIsRemembered(t *testing.T) {
 	if s.Deleted("aws:///zone/i-1") {
 		t.Error("it lives")
 	}
-	s.InstanceEvent(event("deleted", "i1", 0), s.now)
-	s.InstanceEvent(event("deleted", "i2", 0), s.now) // of which no more is known
+	s.InstanceEvent(eventOf("deleted", "i1", 0), s.now)
+	s.InstanceEvent(eventOf("deleted", "i2", 0), s.now) // of which no more is known
 	got := []bool{s.Deleted("aws:///zone/i-1"), s.Deleted("nstance://a/i2"), s.Deleted("nstance://a/i3"), s.Deleted("")}
 	if !slices.Equal(got, []bool{true, true, false, false}) {
 		t.Errorf("deleted by its provider id, by its id, and not: %v", got)
@@ -250,14 +250,14 @@ func TestO11_TheProviderIDOfADeletedInstanceIsRemembered(t *testing.T) {
 func TestO11_TheReasonOfAnInstanceThatIsNotListedAnyMore(t *testing.T) {
 	s := newStory(t)
 	s.lists("i1", "i2", "i3")
-	condemned := event("pending_deletion", "i1", 2)
+	condemned := eventOf("pending_deletion", "i1", 2)
 	condemned.Reason = "expired"
 	s.InstanceEvent(condemned, s.now)
 	s.after(time.Minute).lists("i3")
 	if why := [3]string{s.WhyDeleted("i1"), s.WhyDeleted("i2"), s.WhyDeleted("i3")}; why != [3]string{"expired", Unlisted, ""} {
 		t.Errorf("condemned, missing, there: %q", why)
 	}
-	late := event("deleted", "i2", 3)
+	late := eventOf("deleted", "i2", 3)
 	late.Reason = "unhealthy"
 	s.InstanceEvent(late, s.now)
 	s.after(time.Second).listsAsked(s.now, "i1", "i3")
@@ -274,11 +274,11 @@ func TestO11_TheReasonOfAnInstanceThatIsNotListedAnyMore(t *testing.T) {
 func TestS17_DeletedStaysDeleted(t *testing.T) {
 	s := newStory(t)
 	s.lists("i1")
-	e := event("deleted", "i1", 0) // of whatever revision
+	e := eventOf("deleted", "i1", 0) // of whatever revision
 	e.Reason = "expired"
 	wantChanges(t, "deleted", s.InstanceEvent(e, s.now), gone("i1", "its shard deleted it: expired"))
 	wantChanges(t, "again", s.InstanceEvent(e, s.now))
-	s.InstanceEvent(event("running", "i1", 9), s.now)
+	s.InstanceEvent(eventOf("running", "i1", 9), s.now)
 	s.lists("i1")
 	s.expect("a late event and a late listing")
 	s.Lost()
@@ -287,7 +287,7 @@ func TestS17_DeletedStaysDeleted(t *testing.T) {
 	}
 	s.after(TombstoneLife).lists("i1")
 	s.expect("for an hour")
-	wantChanges(t, "unheard of", s.InstanceEvent(event("deleted", "i2", 1), s.now))
+	wantChanges(t, "unheard of", s.InstanceEvent(eventOf("deleted", "i2", 1), s.now))
 	s.after(time.Second).lists("i2")
 	s.expect("deleted before it was heard of")
 }
@@ -296,9 +296,9 @@ func TestS17_OlderNewsAreDropped(t *testing.T) {
 	s := newStory(t)
 	s.ListedInstances(InstanceList{Instances: []*nstancev1.InstanceStatus{running("i1", 7)}, Complete: true, Asked: s.now}, s.now)
 	s.after(time.Second)
-	wantChanges(t, "an older event", s.InstanceEvent(event("pending_deletion", "i1", 6), s.now))
-	wantChanges(t, "an event that the listing knew", s.InstanceEvent(event("pending_deletion", "i1", 7), s.now))
-	wantChanges(t, "a newer event", s.InstanceEvent(event("pending_deletion", "i1", 8), s.now), changed("i1"))
+	wantChanges(t, "an older event", s.InstanceEvent(eventOf("pending_deletion", "i1", 6), s.now))
+	wantChanges(t, "an event that the listing knew", s.InstanceEvent(eventOf("pending_deletion", "i1", 7), s.now))
+	wantChanges(t, "a newer event", s.InstanceEvent(eventOf("pending_deletion", "i1", 8), s.now), changed("i1"))
 	wantChanges(t, "an older listing", s.lists("i1"))
 	if got := s.Instance("i1").GetStatus(); got != StatusDraining {
 		t.Errorf("status %s", got)
@@ -334,7 +334,7 @@ func TestS17_OlderListingsBringNothingBack(t *testing.T) {
 func TestDescribed(t *testing.T) {
 	s := newStory(t)
 	s.Expect("i1", "g", "nstance://a/i1")
-	s.InstanceEvent(event("created", "i2", 1), s.now)
+	s.InstanceEvent(eventOf("created", "i2", 1), s.now)
 	for _, id := range []string{"i1", "i2"} {
 		if Described(s.Instance(id)) {
 			t.Errorf("%s is described, and nobody did", id)
@@ -343,7 +343,7 @@ func TestDescribed(t *testing.T) {
 	whole := running("i2", 2)
 	whole.CreatedAt = timestamppb.New(start)
 	s.after(time.Second).ListedInstances(InstanceList{Instances: []*nstancev1.InstanceStatus{whole}, Asked: s.now}, s.now)
-	s.InstanceEvent(event("pending_deletion", "i2", 3), s.now)
+	s.InstanceEvent(eventOf("pending_deletion", "i2", 3), s.now)
 	if !Described(s.Instance("i2")) {
 		t.Error("listed, and not described")
 	}
@@ -390,14 +390,14 @@ func TestGroupsComeAndGo(t *testing.T) {
 func TestEventsTellALife(t *testing.T) {
 	s := newStory(t)
 	deadline := timestamppb.New(start.Add(time.Hour))
-	registered := event("registered", "i1", 3)
+	registered := eventOf("registered", "i1", 3)
 	registered.ProviderInstanceId = "vm-1"
-	condemned := event("pending_deletion", "i1", 5)
+	condemned := eventOf("pending_deletion", "i1", 5)
 	condemned.Reason, condemned.DeleteAt = "expired", deadline
-	for _, e := range []*nstancev1.InstanceEvent{event("created", "i1", 2), registered, event("running", "i1", 4), condemned} {
+	for _, e := range []*nstancev1.InstanceEvent{eventOf("created", "i1", 2), registered, eventOf("running", "i1", 4), condemned} {
 		wantChanges(t, e.GetStatus(), s.InstanceEvent(e, s.now), changed("i1"))
 	}
-	for _, e := range []*nstancev1.InstanceEvent{event("heartbeat", "", 0), event("snapshot_end", "", 0), event("a new word", "i1", 6), event("a new word", "i2", 6)} {
+	for _, e := range []*nstancev1.InstanceEvent{eventOf("heartbeat", "", 0), eventOf("snapshot_end", "", 0), eventOf("a new word", "i1", 6), eventOf("a new word", "i2", 6)} {
 		wantChanges(t, e.GetStatus(), s.InstanceEvent(e, s.now))
 	}
 	want := []*nstancev1.InstanceStatus{{
@@ -407,7 +407,7 @@ func TestEventsTellALife(t *testing.T) {
 	if diff := cmp.Diff(want, s.Instances("g"), protocmp.Transform()); diff != "" {
 		t.Error(diff)
 	}
-	s.InstanceEvent(event("deleting", "i1", 7), s.now)
+	s.InstanceEvent(eventOf("deleting", "i1", 7), s.now)
 	want[0].Status, want[0].Revision = StatusTerminating, 7
 	if diff := cmp.Diff(want, s.Instances("g"), protocmp.Transform()); diff != "" {
 		t.Error(diff)
@@ -419,7 +419,7 @@ func TestEventsTellALife(t *testing.T) {
 
 func TestS12_ForeignTenantsAreDropped(t *testing.T) {
 	s := newStory(t)
-	i, g, e := running("i1", 1), &nstancev1.GroupStatus{Key: "g", Tenant: "other"}, event("created", "i1", 1)
+	i, g, e := running("i1", 1), &nstancev1.GroupStatus{Key: "g", Tenant: "other"}, eventOf("created", "i1", 1)
 	i.Tenant, e.Tenant = "other", "other"
 	foreign := func(what string) Change { return Change{Kind: Foreign, Why: what} }
 	wantChanges(t, "listed", s.ListedInstances(InstanceList{Instances: []*nstancev1.InstanceStatus{i}, Asked: s.now}, s.now), foreign("an instance of another tenant"))

@@ -16,7 +16,7 @@ func TestStore(t *testing.T) {
 		st.Read(shard, func(*Shard) {}) // no deadlock
 	}
 	running := func(id string) func(*Shard) []Change {
-		return func(s *Shard) []Change { return s.InstanceEvent(event("running", id, 1), start) }
+		return func(s *Shard) []Change { return s.InstanceEvent(eventOf("running", id, 1), start) }
 	}
 	st.Configure([]string{"b", "a"})
 	st.Update("a", running("i1"))
@@ -47,7 +47,7 @@ func TestStoreIsSafeForConcurrentUse(*testing.T) {
 		wg.Go(func() {
 			for revision := range int64(50) {
 				st.Configure([]string{"a", "b"})
-				st.Update("a", func(s *Shard) []Change { return s.InstanceEvent(event("running", id, revision), start) })
+				st.Update("a", func(s *Shard) []Change { return s.InstanceEvent(eventOf("running", id, revision), start) })
 				st.Read("a", func(s *Shard) { s.Instances("g") })
 				st.Find(id)
 			}
@@ -83,10 +83,10 @@ func TestS17_AnyOrder(t *testing.T) {
 				complete = list.Complete
 				s.ListedInstances(list, now)
 			case 3:
-				s.InstanceEvent(event("deleted", id, 1), now)
+				s.InstanceEvent(eventOf("deleted", id, 1), now)
 				deleted[id], removed = true, id
 			default:
-				s.InstanceEvent(event("running", id, rapid.Int64Range(1, 9).Draw(t, "revision")), now)
+				s.InstanceEvent(eventOf("running", id, rapid.Int64Range(1, 9).Draw(t, "revision")), now)
 			}
 			for _, id := range ids {
 				i := s.Instance(id)

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/capi"
 	"nstance.dev/operator/inventory"
-	"nstance.dev/operator/names"
 )
 
 // scrapeTimeout bounds one look at the objects.
@@ -83,7 +83,7 @@ func (o Objects) pools(ctx context.Context, pools []infrav1.NstanceMachinePool, 
 	ready, known := o.readyNodes(ctx)
 	for i := range pools {
 		p := &pools[i]
-		label := names.Label(p.Name)
+		label := capi.Label(p.Name)
 		counts := map[string]int{"sizes": sizes[label], "running": 0, "pending": 0, "draining": 0}
 		if known {
 			counts["nodes_ready"] = 0

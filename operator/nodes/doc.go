@@ -9,6 +9,12 @@
 //
 // Where more than one Node fits equally well, none does.
 //
-// The package reads nothing and changes nothing. An [Index] is made of the Nodes once and
-// may then be used concurrently; everything else is a function of its arguments.
+// Deciding is pure (match.go, providerid.go): an [Index] is made of the Nodes once and may
+// then be used concurrently; everything else there is a function of its arguments.
+//
+// [Find], [Machine] and [FindDoubt] look in caches for the Node and the NstanceMachine of an
+// instance, and the other way for the machines that a Node may be of: what changes is one of
+// thousands, and nobody looks through all of them for it. The caches need the indexes of
+// [MachineIndexes] and [NodeIndexes]; [Register] adds them before the caches are started.
+// Nothing is written here.
 package nodes

@@ -29,7 +29,7 @@ import (
 
 	controlplane "nstance.dev/operator/api/controlplane/v1beta1"
 	infrastructure "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/controllers/kubefake"
+	"nstance.dev/operator/testworld"
 )
 
 // Call is one call of the API.
@@ -98,7 +98,7 @@ func New(o Options) *Server {
 	scheme := kinds(o.Test)
 	return &Server{
 		opts: o, scheme: scheme, mapper: testrestmapper.TestOnlyStaticRESTMapper(scheme), journals: map[string]*journal{},
-		store: kubefake.NewBuilder(o.Test).WithScheme(scheme).WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
+		store: testworld.NewClientBuilder(o.Test).WithScheme(scheme).WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
 			return []string{o.(*corev1.Pod).Spec.NodeName} // it is the index of Pods
 		}).Build(),
 	}

@@ -18,8 +18,8 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"nstance.dev/operator/run"
-	"nstance.dev/operator/settings"
+	"nstance.dev/operator/config"
+	"nstance.dev/operator/manager"
 )
 
 // version is set by the linker.
@@ -49,12 +49,12 @@ func main() {
 
 // start runs the operator and returns the process's exit code.
 func start(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	s, err := settings.Parse(args, getenv, podNamespace())
+	s, err := config.ParseFlags(args, getenv, podNamespace())
 	switch {
-	case errors.Is(err, settings.ErrHelp):
-		fmt.Fprint(stdout, settings.Usage())
+	case errors.Is(err, config.ErrHelp):
+		fmt.Fprint(stdout, config.Usage())
 		return exitOK
-	case errors.Is(err, settings.ErrVersion):
+	case errors.Is(err, config.ErrVersion):
 		fmt.Fprintln(stdout, version)
 		return exitOK
 	case err != nil:
@@ -67,7 +67,7 @@ func start(ctx context.Context, args []string, getenv func(string) string, stdou
 	log := logger(s, stderr)
 	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 	klog.SetSlogLogger(log)
-	if err := run.Run(ctx, s, run.Options{Version: version, Log: log}); err != nil {
+	if err := manager.Run(ctx, s, manager.Options{Version: version, Log: log}); err != nil {
 		log.ErrorContext(ctx, "ended", "error", err)
 		return exitFailure
 	}
@@ -82,7 +82,7 @@ func podNamespace() string {
 	return strings.TrimSpace(string(name))
 }
 
-func logger(s settings.Settings, w io.Writer) *slog.Logger {
+func logger(s config.Settings, w io.Writer) *slog.Logger {
 	o := &slog.HandlerOptions{Level: s.LogLevel}
 	if s.LogText {
 		return slog.New(slog.NewTextHandler(w, o))

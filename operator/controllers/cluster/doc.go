@@ -7,10 +7,14 @@
 // server is filled in where nobody has said one. Nothing is made while any of the three is
 // being deleted: with the Cluster every pool goes, and whoever wants that gets it.
 //
-// Pure functions decide (objects.go, status.go), [Reconciler] carries out. Conditions of the
-// NstanceCluster that other parts of the operator know of are written by those.
+// Pure functions decide (objects.go, status.go), [Reconciler] carries out.
+//
+// [OperatorReconciler] says on the NstanceCluster how the operator itself stands: whether it
+// has its certificate, so that its nonce may go, and whether it reaches the API server that
+// the Nodes are in. [OperatorConditions] decides. It looks each minute and whenever the
+// NstanceCluster changes.
 //
 // Rights: clusters get list watch create, nstanceclusters and nstancecontrolplanes get
-// list watch create patch, their status patch; events create patch; the API server's
+// list watch create patch, their status patch; secrets get; events create patch; the API server's
 // version is open to everybody.
 package cluster

@@ -16,11 +16,10 @@ import (
 
 	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/apply"
-	"nstance.dev/operator/conditions"
+	"nstance.dev/operator/capi"
 	"nstance.dev/operator/inventory"
-	"nstance.dev/operator/pause"
 	"nstance.dev/operator/shards"
+	"nstance.dev/operator/status"
 )
 
 // How often the statuses are brought up to date when nothing happens, and how old the
@@ -65,7 +64,7 @@ type Reconciler struct {
 	}
 }
 
-var manager = apply.Manager("cluster")
+var manager = status.FieldManager("cluster")
 
 // Reconcile makes what is missing and brings the statuses up to date. There is one
 // cluster, so the request says nothing.
@@ -125,7 +124,7 @@ func (r *Reconciler) observe(ctx context.Context) (trio, error) {
 // infrastructure fills in the address of the API server where there is none, and writes
 // the status. Of one that is paused only that is written.
 func (r *Reconciler) infrastructure(ctx context.Context, object *infrav1.NstanceCluster) error {
-	paused, err := pause.Of(ctx, r.Client, object)
+	paused, err := capi.Paused(ctx, r.Client, object)
 	if err != nil {
 		return err
 	}
@@ -148,7 +147,7 @@ func (r *Reconciler) fillEndpoint(ctx context.Context, object *infrav1.NstanceCl
 	switch was := object.Spec.ControlPlaneEndpoint; {
 	case was.Host == "":
 		spec := map[string]any{"controlPlaneEndpoint": map[string]any{"host": r.Endpoint.Host, "port": int64(r.Endpoint.Port)}}
-		if err := apply.Spec(ctx, r.Client, object, spec, infrav1.FieldManager); err != nil {
+		if err := status.ApplySpec(ctx, r.Client, object, spec, infrav1.FieldManager); err != nil {
 			return fmt.Errorf("fill in the endpoint of NstanceCluster %s: %w", object.Name, err)
 		}
 	case was != r.Endpoint && r.told != was:
@@ -162,19 +161,19 @@ func (r *Reconciler) fillEndpoint(ctx context.Context, object *infrav1.NstanceCl
 // same is whether a status has all that it is to have. Conditions of others are not looked
 // at.
 func same(old, next infrav1.NstanceClusterStatus) bool {
-	old.Conditions = conditions.Of(old.Conditions, next.Conditions)
+	old.Conditions = status.Select(old.Conditions, next.Conditions)
 	return equality.Semantic.DeepEqual(old, next)
 }
 
 // controlPlane writes the status of the control plane.
 func (r *Reconciler) controlPlane(ctx context.Context, object *controlplanev1.NstanceControlPlane) error {
-	is, err := pause.Of(ctx, r.Client, object)
+	is, err := capi.Paused(ctx, r.Client, object)
 	if err != nil {
 		return err
 	}
 	next := *object.Status.DeepCopy()
 	if is {
-		next.Conditions = conditions.With(next.Conditions, paused(true), object.Generation, r.Now())
+		next.Conditions = status.With(next.Conditions, paused(true), object.Generation, r.Now())
 	} else {
 		version, why := r.serverVersion(ctx)
 		next = controlPlaneStatus(object, version, why, r.Now())
@@ -187,7 +186,7 @@ func (r *Reconciler) controlPlane(ctx context.Context, object *controlplanev1.Ns
 
 // write stores a status.
 func (r *Reconciler) write(ctx context.Context, object client.Object) error {
-	if err := apply.Status(ctx, r.Client, object, manager); client.IgnoreNotFound(err) != nil {
+	if err := status.Apply(ctx, r.Client, object, manager); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of %T %s: %w", object, object.GetName(), err)
 	}
 	return nil

@@ -14,13 +14,12 @@ import (
 	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
-	"nstance.dev/operator/replan"
-	"nstance.dev/operator/waking"
+	"nstance.dev/operator/status"
 )
 
 // SetupWithManager makes a manager run the controller for what changes in the cluster and
 // in the shards.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *inventory.Hub) error {
 	first := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		queue.Add(r.request())
 		return nil
@@ -37,13 +36,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub) error 
 		Watches(&infrav1.NstanceCluster{}, ours).
 		Watches(&controlplanev1.NstanceControlPlane{}, ours).
 		WatchesRawSource(first).
-		WatchesRawSource(news.Source(waking.Later, r.concerned)).
-		Complete(replan.Reconciler(r))
+		WatchesRawSource(news.Source(inventory.Later, r.concerned)).
+		Complete(status.RequeueConflicts(r))
 }
 
 // concerned returns the request if a shard or the groups on one have changed. What
 // instances do shows in the shard table within a minute.
-func (r *Reconciler) concerned(_ context.Context, changes []waking.Change) []reconcile.Request {
+func (r *Reconciler) concerned(_ context.Context, changes []inventory.ShardChange) []reconcile.Request {
 	for _, c := range changes {
 		switch c.Kind {
 		case inventory.ShardChanged, inventory.GroupChanged, inventory.GroupGone:

@@ -12,8 +12,8 @@ import (
 
 	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/conditions"
 	"nstance.dev/operator/shards"
+	"nstance.dev/operator/status"
 )
 
 // contactPace is how far apart writes are that change nothing but when shards answered.
@@ -64,7 +64,7 @@ func clusterStatus(v view, now time.Time) infrav1.NstanceClusterStatus {
 		}
 	}
 	next.ShardsReachable = fmt.Sprintf("%d/%d", reachable, len(v.shards))
-	next.Conditions = conditions.Next(old.Conditions, v.conditions(reachable), v.object.Generation, now)
+	next.Conditions = status.Next(old.Conditions, v.conditions(reachable), v.object.Generation, now)
 	return next
 }
 
@@ -76,7 +76,7 @@ func (v view) pausedStatus(now time.Time) infrav1.NstanceClusterStatus {
 		Initialization: old.Initialization, Ready: old.Ready, OperatorVersion: old.OperatorVersion, ObservedGeneration: old.ObservedGeneration,
 		Shards: old.Shards, FailureDomains: old.FailureDomains, ShardsReachable: old.ShardsReachable,
 	}
-	next.Conditions = conditions.With(conditions.Of(old.Conditions, v.conditions(0)), paused(true), v.object.Generation, now)
+	next.Conditions = status.With(status.Select(old.Conditions, v.conditions(0)), paused(true), v.object.Generation, now)
 	return next
 }
 
@@ -127,7 +127,7 @@ func (v view) failureDomain(s shardView) clusterv1.FailureDomain {
 // conditions are those that this controller knows of.
 func (v view) conditions(reachable int) []metav1.Condition {
 	return []metav1.Condition{
-		conditions.True(infrav1.ConditionReady, infrav1.ReasonProvisioned, ""),
+		status.True(infrav1.ConditionReady, infrav1.ReasonProvisioned, ""),
 		paused(v.paused),
 		v.shardsReachable(reachable),
 		v.degraded(),
@@ -137,14 +137,14 @@ func (v view) conditions(reachable int) []metav1.Condition {
 
 func paused(is bool) metav1.Condition {
 	if is {
-		return conditions.True(infrav1.ConditionPaused, infrav1.ReasonPaused, "")
+		return status.True(infrav1.ConditionPaused, infrav1.ReasonPaused, "")
 	}
-	return conditions.False(infrav1.ConditionPaused, infrav1.ReasonNotPaused, "")
+	return status.False(infrav1.ConditionPaused, infrav1.ReasonNotPaused, "")
 }
 
 func (v view) shardsReachable(reachable int) metav1.Condition {
 	if reachable == len(v.shards) {
-		return conditions.True(infrav1.ConditionShardsReachable, infrav1.ReasonReachable, fmt.Sprintf("all %d shards answer", reachable))
+		return status.True(infrav1.ConditionShardsReachable, infrav1.ReasonReachable, fmt.Sprintf("all %d shards answer", reachable))
 	}
 	reason, waiting := "", true
 	var silent []string
@@ -161,9 +161,9 @@ func (v view) shardsReachable(reachable int) metav1.Condition {
 	}
 	message := strings.Join(silent, "; ")
 	if waiting {
-		return conditions.Unknown(infrav1.ConditionShardsReachable, infrav1.ReasonConnecting, message)
+		return status.Unknown(infrav1.ConditionShardsReachable, infrav1.ReasonConnecting, message)
 	}
-	return conditions.False(infrav1.ConditionShardsReachable, reason, message)
+	return status.False(infrav1.ConditionShardsReachable, reason, message)
 }
 
 func (v view) degraded() metav1.Condition {
@@ -174,9 +174,9 @@ func (v view) degraded() metav1.Condition {
 		}
 	}
 	if len(lacking) == 0 {
-		return conditions.False(infrav1.ConditionFeatureDegraded, infrav1.ReasonNotDegraded, "")
+		return status.False(infrav1.ConditionFeatureDegraded, infrav1.ReasonNotDegraded, "")
 	}
-	return conditions.True(infrav1.ConditionFeatureDegraded, infrav1.ReasonFeatureMissing, strings.Join(lacking, "; "))
+	return status.True(infrav1.ConditionFeatureDegraded, infrav1.ReasonFeatureMissing, strings.Join(lacking, "; "))
 }
 
 func (v view) awake() metav1.Condition {
@@ -184,13 +184,13 @@ func (v view) awake() metav1.Condition {
 	for _, s := range v.shards {
 		heard = heard || s.heard
 		if s.asleep {
-			return conditions.False(infrav1.ConditionTenantAwake, infrav1.ReasonTenantAsleep, "the tenant's groups are held at zero on "+s.name)
+			return status.False(infrav1.ConditionTenantAwake, infrav1.ReasonTenantAsleep, "the tenant's groups are held at zero on "+s.name)
 		}
 	}
 	if !heard {
-		return conditions.Unknown(infrav1.ConditionTenantAwake, infrav1.ReasonUnknown, "no shard has said what it has")
+		return status.Unknown(infrav1.ConditionTenantAwake, infrav1.ReasonUnknown, "no shard has said what it has")
 	}
-	return conditions.True(infrav1.ConditionTenantAwake, infrav1.ReasonTenantAwake, "")
+	return status.True(infrav1.ConditionTenantAwake, infrav1.ReasonTenantAwake, "")
 }
 
 // controlPlaneStatus is what there is to say of the control plane: it is there, for the
@@ -202,13 +202,13 @@ func controlPlaneStatus(object *controlplanev1.NstanceControlPlane, version, why
 		ExternalManagedControlPlane: true,
 		Version:                     version, ObservedGeneration: object.Generation,
 	}
-	available := conditions.True(infrav1.ConditionAvailable, infrav1.ReasonAvailable, "")
+	available := status.True(infrav1.ConditionAvailable, infrav1.ReasonAvailable, "")
 	if version == "" {
 		next.Version = object.Status.Version
-		available = conditions.Unknown(infrav1.ConditionAvailable, infrav1.ReasonUnknown, why)
+		available = status.Unknown(infrav1.ConditionAvailable, infrav1.ReasonUnknown, why)
 	}
-	next.Conditions = conditions.Next(object.Status.Conditions, []metav1.Condition{
-		conditions.True(infrav1.ConditionReady, infrav1.ReasonReady, ""), available, paused(false),
+	next.Conditions = status.Next(object.Status.Conditions, []metav1.Condition{
+		status.True(infrav1.ConditionReady, infrav1.ReasonReady, ""), available, paused(false),
 	}, object.Generation, now)
 	return next
 }

@@ -20,19 +20,18 @@ import (
 	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/cluster"
-	"nstance.dev/operator/controllers/controltest"
-	"nstance.dev/operator/controllers/walktest"
 	"nstance.dev/operator/shards/shardtest"
+	"nstance.dev/operator/testworld"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const name = controltest.Cluster
+const name = testworld.Cluster
 
 var endpoint = clusterv1.APIEndpoint{Host: "api.example.com", Port: 6443}
 
 type world struct {
-	*controltest.World
+	*testworld.World
 	r       *cluster.Reconciler
 	t       *testing.T
 	asked   int // for the version of the API server
@@ -42,10 +41,10 @@ type world struct {
 // inWorld runs a test with shards a and b. A Cluster of the world's own is there.
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
-	controltest.Run(t, []string{"a", "b"}, func(t *testing.T, k *controltest.World) {
+	testworld.Run(t, []string{"a", "b"}, func(t *testing.T, k *testworld.World) {
 		w := &world{World: k, t: t}
 		w.r = &cluster.Reconciler{
-			Client: k.Client, Namespace: walktest.Namespace, Name: name, Endpoint: endpoint, OperatorVersion: "v1",
+			Client: k.Client, Namespace: testworld.Namespace, Name: name, Endpoint: endpoint, OperatorVersion: "v1",
 			ServerVersion: func(context.Context) (string, error) {
 				w.asked++
 				return "v1.36.3", w.version
@@ -151,7 +150,7 @@ func TestAnEmptyEndpointIsFilledIn(t *testing.T) {
 func TestTheStatusFollowsTheShards(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Delete(name, &clusterv1.Cluster{})
-		w.Shard("a").AddGroup(walktest.Tenant, shardtest.Group{Key: "web", Size: 2})
+		w.Shard("a").AddGroup(testworld.Tenant, shardtest.Group{Key: "web", Size: 2})
 		w.After(time.Minute)
 		w.pass()
 		infra := &infrav1.NstanceCluster{}

@@ -13,10 +13,10 @@ import (
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/backoff"
-	"nstance.dev/operator/conditions"
 	"nstance.dev/operator/controllers/machine/placement"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
+	"nstance.dev/operator/status"
 )
 
 // Times of a machine.
@@ -108,10 +108,10 @@ type decision struct {
 func Decide(o Observation, now time.Time) Decision {
 	d := &decision{Decision: Decision{Status: own(o.Machine.Status)}, o: o, now: now}
 	if o.Paused {
-		d.set(conditions.True(api.ConditionPaused, api.ReasonPaused, "the cluster or this machine is paused"))
+		d.set(status.True(api.ConditionPaused, api.ReasonPaused, "the cluster or this machine is paused"))
 		return d.end()
 	}
-	d.set(conditions.False(api.ConditionPaused, api.ReasonNotPaused, ""))
+	d.set(status.False(api.ConditionPaused, api.ReasonNotPaused, ""))
 	d.deleting()
 	d.follow()
 	switch m := o.Machine; {
@@ -132,9 +132,9 @@ func Decide(o Observation, now time.Time) Decision {
 func (d *decision) deleting() {
 	switch {
 	case d.o.Machine.DeletionTimestamp.IsZero():
-		d.set(conditions.False(api.ConditionDeleting, api.ReasonNotDeleting, ""))
+		d.set(status.False(api.ConditionDeleting, api.ReasonNotDeleting, ""))
 	case !meta.IsStatusConditionTrue(d.Status.Conditions, api.ConditionDeleting):
-		d.set(conditions.True(api.ConditionDeleting, api.ReasonDeleting, ""))
+		d.set(status.True(api.ConditionDeleting, api.ReasonDeleting, ""))
 	}
 }
 
@@ -152,14 +152,14 @@ func (d *decision) set(c metav1.Condition) {
 func (d *decision) end() Decision {
 	m := d.o.Machine
 	d.Status.ObservedGeneration = m.Generation
-	d.Status.Conditions = conditions.Next(m.Status.Conditions, d.Status.Conditions, m.Generation, d.now)
+	d.Status.Conditions = status.Next(m.Status.Conditions, d.Status.Conditions, m.Generation, d.now)
 	return d.Decision
 }
 
 // wait says in a condition what an instance waits for.
 func (d *decision) wait(reason, message string, again time.Duration) {
-	d.set(conditions.False(api.ConditionInstanceProvisioned, reason, message))
-	d.set(conditions.False(api.ConditionReady, reason, message))
+	d.set(status.False(api.ConditionInstanceProvisioned, reason, message))
+	d.set(status.False(api.ConditionReady, reason, message))
 	d.Again = again
 }
 
@@ -421,7 +421,7 @@ func (d *decision) serverDeleted() {
 		why += ": " + reason
 	}
 	d.Status.Ready, d.Status.InstanceState = false, api.InstanceTerminated
-	d.set(conditions.True(api.ConditionServerDeleted, api.ReasonServerDeleted, why))
-	d.set(conditions.False(api.ConditionReady, api.ReasonServerDeleted, why))
+	d.set(status.True(api.ConditionServerDeleted, api.ReasonServerDeleted, why))
+	d.set(status.False(api.ConditionReady, api.ReasonServerDeleted, why))
 	d.do(Tell{Reason: "ServerDeleted", Message: why})
 }

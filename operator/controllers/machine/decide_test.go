@@ -12,11 +12,11 @@ import (
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/backoff"
-	"nstance.dev/operator/conditions"
 	"nstance.dev/operator/controllers/machine/placement"
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
+	"nstance.dev/operator/status"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -107,10 +107,10 @@ func managed(o *Observation) {
 	o.Machine.Annotations = nil
 }
 
-func condemned(reason, status string) func(*Observation) {
+func condemned(reason, state string) func(*Observation) {
 	return func(o *Observation) {
 		running(o)
-		o.Said.Status, o.Said.Condemned = status, &nstancev1.Condemned{Reason: reason}
+		o.Said.Status, o.Said.Condemned = state, &nstancev1.Condemned{Reason: reason}
 	}
 }
 
@@ -142,7 +142,7 @@ func TestO12_OnDemandMachine(t *testing.T) {
 	ownerless := func(o *Observation) { o.Owner = nil }
 	forPod := func(o *Observation) { o.Machine.Labels = map[string]string{api.LabelOnDemandPodUID: "u"} }
 	noRoom := func(o *Observation) {
-		o.Machine.Status.Conditions = conditions.Next(nil, []metav1.Condition{conditions.False(api.ConditionCapacityAvailable, api.ReasonInsufficient, "full")}, 0, now)
+		o.Machine.Status.Conditions = status.Next(nil, []metav1.Condition{status.False(api.ConditionCapacityAvailable, api.ReasonInsufficient, "full")}, 0, now)
 	}
 	for _, tt := range []struct {
 		name string
@@ -218,7 +218,7 @@ func TestO11_ServerDeleted(t *testing.T) {
 	because := Tell{Reason: "ServerDeleted", Message: "its shard has ended the instance: spot-termination"}
 	late := func(o *Observation) { o.Machine.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour)) }
 	known := func(o *Observation) {
-		o.Machine.Status.Conditions = conditions.Next(nil, []metav1.Condition{conditions.True(api.ConditionServerDeleted, api.ReasonServerDeleted, "")}, 0, now)
+		o.Machine.Status.Conditions = status.Next(nil, []metav1.Condition{status.True(api.ConditionServerDeleted, api.ReasonServerDeleted, "")}, 0, now)
 	}
 	for _, tt := range []struct {
 		name string
@@ -234,7 +234,7 @@ func TestO11_ServerDeleted(t *testing.T) {
 		{
 			"it was to go before its shard listed it no more", onDemand(ready, managed, gone, func(o *Observation) {
 				o.WhyDeleted = inventory.Unlisted
-				o.Machine.Status.Conditions = conditions.Next(nil, []metav1.Condition{conditions.False(api.ConditionReady, api.ReasonDraining, "expired")}, 0, now)
+				o.Machine.Status.Conditions = status.Next(nil, []metav1.Condition{status.False(api.ConditionReady, api.ReasonDraining, "expired")}, 0, now)
 			}),
 			[]Action{Tell{Reason: "ServerDeleted", Message: "its shard has ended the instance; expired"}, DeleteMachine{}},
 		},

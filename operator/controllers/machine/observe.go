@@ -14,13 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/capi"
 	"nstance.dev/operator/controllers/machine/placement"
-	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/inventory"
-	"nstance.dev/operator/lookup"
-	"nstance.dev/operator/names"
-	"nstance.dev/operator/pause"
+	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/shards"
 )
 
@@ -47,7 +45,7 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*O
 
 func (r *Reconciler) observeCluster(ctx context.Context, o *Observation) error {
 	_, paused := o.Machine.Annotations[clusterv1.PausedAnnotation]
-	o.Paused = paused || pause.Moved(o.Machine)
+	o.Paused = paused || capi.Moved(o.Machine)
 	cluster := &clusterv1.Cluster{}
 	err := r.Client.Get(ctx, key(o.Machine.Namespace, o.Machine.Labels[clusterv1.ClusterNameLabel]), cluster)
 	if apierrors.IsNotFound(err) {
@@ -91,8 +89,8 @@ func (r *Reconciler) observeShards(_ context.Context, o *Observation) error {
 }
 
 // placeOf is the group of a machine on its shard.
-func placeOf(m *api.NstanceMachine) cooloff.Place {
-	return cooloff.Place{Shard: m.Spec.Shard, Group: m.Spec.GroupRef.Name}
+func placeOf(m *api.NstanceMachine) inventory.Place {
+	return inventory.Place{Shard: m.Spec.Shard, Group: m.Spec.GroupRef.Name}
 }
 
 // managed is how many instances the group of a machine has on its shard whose end is not
@@ -115,8 +113,8 @@ func (r *Reconciler) ShardsOf(group string) []placement.Shard {
 	for _, named := range r.Shards() {
 		s := placement.Shard{Name: named.Name}
 		if named.Server != nil {
-			status := named.Server.Status()
-			s.Reachable, s.ConfigDigest = answers(status), status.ConfigDigest
+			state := named.Server.Status()
+			s.Reachable, s.ConfigDigest = answers(state), state.ConfigDigest
 		}
 		r.Inventory.Read(named.Name, func(known *inventory.Shard) {
 			s.Group, s.Known = known.Group(group), known.State().GroupsSynced
@@ -126,7 +124,7 @@ func (r *Reconciler) ShardsOf(group string) []placement.Shard {
 				}
 			}
 		})
-		if c := r.CoolOff.Of(cooloff.Place{Shard: named.Name, Group: group}); c.Refuses(r.Now()) {
+		if c := r.CoolOff.Of(inventory.Place{Shard: named.Name, Group: group}); c.Refuses(r.Now()) {
 			s.NoRoom = cmp.Or(c.Why, "the provider has no room")
 		}
 		all = append(all, s)
@@ -157,7 +155,7 @@ func observePart(ctx context.Context, reader client.Reader, o *Observation) erro
 		return nil
 	}
 	part := &api.NstanceShardGroup{}
-	err := reader.Get(ctx, key(m.Namespace, names.ShardGroup(m.Spec.GroupRef.Name, m.Spec.Shard)), part)
+	err := reader.Get(ctx, key(m.Namespace, capi.ShardGroup(m.Spec.GroupRef.Name, m.Spec.Shard)), part)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -184,7 +182,7 @@ func (r *Reconciler) observeNode(ctx context.Context, o *Observation) error {
 	if o.Machine.DeletionTimestamp.IsZero() || o.Machine.Spec.InstanceID == "" {
 		return nil
 	}
-	doubt, err := lookup.FindDoubt(ctx, r.Client, r.Nodes, o.Machine.Namespace, lookup.Instance(o.Machine, o.Said))
+	doubt, err := nodes.FindDoubt(ctx, r.Client, r.Nodes, o.Machine.Namespace, nodes.InstanceOf(o.Machine, o.Said))
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/inventory"
 )
 
@@ -26,34 +25,34 @@ const (
 // the inventory shows, see earlier. The zero value is ready; it is safe for concurrent use.
 type pace struct {
 	mu   sync.Mutex
-	sent map[cooloff.Place][]time.Time
+	sent map[inventory.Place][]time.Time
 }
 
 // wait is how long it is until one more of a group may be asked for; there is how many
 // instances it has whose end is not decided, earlier when others may have been asked for
 // before this process began.
-func (p *pace) wait(at cooloff.Place, there int, earlier []time.Time, now time.Time) time.Duration {
+func (p *pace) wait(at inventory.Place, there int, earlier []time.Time, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.left(at, there, earlier, now)
 }
 
 // take counts one more, unless it has to wait.
-func (p *pace) take(at cooloff.Place, there int, earlier []time.Time, now time.Time) bool {
+func (p *pace) take(at inventory.Place, there int, earlier []time.Time, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.left(at, there, earlier, now) > 0 {
 		return false
 	}
 	if p.sent == nil {
-		p.sent = map[cooloff.Place][]time.Time{}
+		p.sent = map[inventory.Place][]time.Time{}
 	}
 	p.sent[at] = append(p.sent[at], now)
 	return true
 }
 
 // left is wait. It forgets what was longer ago than the window. The caller holds mu.
-func (p *pace) left(at cooloff.Place, there int, earlier []time.Time, now time.Time) time.Duration {
+func (p *pace) left(at inventory.Place, there int, earlier []time.Time, now time.Time) time.Duration {
 	over := func(t time.Time) bool { return now.Sub(t) >= paceWindow }
 	if own := slices.DeleteFunc(p.sent[at], over); len(own) > 0 {
 		p.sent[at] = own

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/inventory"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -17,7 +16,7 @@ import (
 // minute; other groups have their own.
 func TestF37_S8_APaceOfDeletionsByName(t *testing.T) {
 	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	web, db := cooloff.Place{Shard: "a", Group: "web"}, cooloff.Place{Shard: "a", Group: "db"}
+	web, db := inventory.Place{Shard: "a", Group: "web"}, inventory.Place{Shard: "a", Group: "db"}
 	for _, test := range []struct{ there, want int }{{1, 10}, {40, 10}, {100, 25}} {
 		var p pace
 		took := 0

@@ -12,10 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/apply"
-	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
+	"nstance.dev/operator/status"
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -38,7 +37,7 @@ type Options struct {
 	Nodes     client.Reader
 	Inventory *inventory.Store
 	// CoolOff says where there is no room.
-	CoolOff *cooloff.Store
+	CoolOff *inventory.CoolOffs
 	// Shards returns the configured shards in their order; a nil Server is one that is
 	// not there yet.
 	Shards func() []Named
@@ -81,7 +80,7 @@ func New(o Options) *Reconciler {
 }
 
 // manager owns the part of the status that this controller keeps.
-var manager = apply.Manager("machine")
+var manager = status.FieldManager("machine")
 
 // Reconcile observes a machine, decides and carries out.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -103,8 +102,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	if differs(o.Machine.Status, d.Status) {
-		status := &api.NstanceMachine{ObjectMeta: o.Machine.ObjectMeta, Status: d.Status}
-		if err := apply.Status(ctx, r.Client, status, manager); err != nil {
+		state := &api.NstanceMachine{ObjectMeta: o.Machine.ObjectMeta, Status: d.Status}
+		if err := status.Apply(ctx, r.Client, state, manager); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 	}

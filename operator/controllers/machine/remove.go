@@ -9,9 +9,9 @@ import (
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/backoff"
-	"nstance.dev/operator/conditions"
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/status"
 )
 
 // Reasons of events that are more than an event.
@@ -59,7 +59,7 @@ func (d *decision) waitForShard() {
 	m := d.o.Machine
 	message := fmt.Sprintf("shard %s does not answer, so instance %s cannot be ended; wait, or set annotation %s=true and end it by hand",
 		m.Spec.Shard, m.Spec.InstanceID, api.AnnotationForceRemove)
-	d.set(conditions.True(api.ConditionDeleting, api.ReasonShardUnreachable, message))
+	d.set(status.True(api.ConditionDeleting, api.ReasonShardUnreachable, message))
 	d.Again = warnEvery
 	if d.now.Sub(d.o.Tried.WarnedAt) >= warnEvery {
 		d.do(Tell{Reason: reasonWaits, Warning: true, Message: message})
@@ -74,14 +74,14 @@ func (d *decision) waitForDrain() {
 		d.Again = min(d.Again, deadline.Sub(d.now))
 	}
 	if d.o.NodeDoubt == "" {
-		d.set(conditions.True(api.ConditionDeleting, api.ReasonDraining, "draining node "+d.o.Node.Name))
+		d.set(status.True(api.ConditionDeleting, api.ReasonDraining, "draining node "+d.o.Node.Name))
 		return
 	}
 	until := "until all Nodes that may be its own are deleted or corrected"
 	if deadline := drain.Deadline(d.o.Machine, d.o.Owner); !deadline.IsZero() {
 		until = "until " + deadline.UTC().Format(time.RFC3339) + ", or " + until
 	}
-	d.set(conditions.True(api.ConditionDeleting, api.ReasonNodeUncertain, fmt.Sprintf("waiting %s: %s", until, d.o.NodeDoubt)))
+	d.set(status.True(api.ConditionDeleting, api.ReasonNodeUncertain, fmt.Sprintf("waiting %s: %s", until, d.o.NodeDoubt)))
 }
 
 // toDrain reports whether work may still be on the Node, and who moves it away has the time.
@@ -126,7 +126,7 @@ func (d *decision) delete() {
 		d.do(Delete{Decrement: decrement})
 		d.Again = lookAgain
 	}
-	d.set(conditions.True(api.ConditionDeleting, api.ReasonDeleting, message))
+	d.set(status.True(api.ConditionDeleting, api.ReasonDeleting, message))
 }
 
 // retryDeletion returns how long it is until a deletion that failed may be asked for again;

@@ -17,27 +17,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/capi"
 	"nstance.dev/operator/inventory"
-	"nstance.dev/operator/lookup"
-	"nstance.dev/operator/pause"
-	"nstance.dev/operator/replan"
-	"nstance.dev/operator/waking"
+	"nstance.dev/operator/nodes"
+	"nstance.dev/operator/status"
 )
 
 // SetupWithManager makes a manager run the reconciler for what changes in the cluster and
 // in the shards. The Nodes are those of workload; where they are the manager's own, that is
 // the manager itself.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workload cluster.Cluster, news *waking.Hub, o controller.Options) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workload cluster.Cluster, news *inventory.Hub, o controller.Options) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("machine").
 		For(&api.NstanceMachine{}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine)).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(pause.ClusterChanged())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(capi.ClusterChanged())).
 		Watches(&api.NstanceShardGroup{}, handler.EnqueueRequestsFromMapFunc(r.ofShardGroup)).
-		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofNode), waking.NoHeartbeats())).
-		WatchesRawSource(news.Source(waking.Later, r.changed)).
+		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofNode), inventory.NoHeartbeats())).
+		WatchesRawSource(news.Source(inventory.Later, r.changed)).
 		WithOptions(o).
-		Complete(replan.Reconciler(r))
+		Complete(status.RequeueConflicts(r))
 }
 
 // ofMachine returns the machine that a Machine refers to.
@@ -70,7 +69,7 @@ func (r *Reconciler) ofShardGroup(ctx context.Context, o client.Object) []reconc
 // ofNode returns the machines that are being deleted and that a Node may be of: they wait for
 // its work to leave.
 func (r *Reconciler) ofNode(ctx context.Context, n *corev1.Node) []reconcile.Request {
-	machines, err := lookup.MachinesOfNode(ctx, r.Client, metav1.NamespaceAll, n)
+	machines, err := nodes.MachinesOfNode(ctx, r.Client, metav1.NamespaceAll, n)
 	if err != nil {
 		return nil // the cache ends with the process
 	}
@@ -78,13 +77,13 @@ func (r *Reconciler) ofNode(ctx context.Context, n *corev1.Node) []reconcile.Req
 }
 
 // changed returns the machines that something new is known of.
-func (r *Reconciler) changed(ctx context.Context, changes []waking.Change) []reconcile.Request {
+func (r *Reconciler) changed(ctx context.Context, changes []inventory.ShardChange) []reconcile.Request {
 	var all []reconcile.Request
 	groups, shards := map[string]bool{}, map[string]bool{}
 	for _, c := range changes {
 		switch c.Kind {
 		case inventory.InstanceChanged, inventory.InstanceGone:
-			if m, err := lookup.Machine(ctx, r.Client, metav1.NamespaceAll, c.Instance); err == nil && m != nil {
+			if m, err := nodes.Machine(ctx, r.Client, metav1.NamespaceAll, c.Instance); err == nil && m != nil {
 				all = append(all, wake(m))
 			}
 		case inventory.GroupChanged, inventory.GroupGone:
@@ -108,7 +107,7 @@ func waits(m *api.NstanceMachine) bool { return m.Spec.InstanceID == "" }
 
 // ofGroup returns the machines of a group that a question is true of.
 func (r *Reconciler) ofGroup(ctx context.Context, group string, concerned func(*api.NstanceMachine) bool) []reconcile.Request {
-	machines, err := lookup.MachinesOfGroup(ctx, r.Client, group)
+	machines, err := nodes.MachinesOfGroup(ctx, r.Client, group)
 	if err != nil {
 		return nil // the cache ends with the process
 	}

@@ -10,17 +10,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/controllers/kubefake"
 	"nstance.dev/operator/inventory"
-	"nstance.dev/operator/lookup"
-	"nstance.dev/operator/waking"
+	"nstance.dev/operator/nodes"
+	"nstance.dev/operator/testworld"
 )
 
 // known is a reconciler that knows two machines with instances and one that waits for a
 // place in each of two groups.
 func known(t *testing.T) *Reconciler {
 	t.Helper()
-	builder := kubefake.NewBuilder(t)
+	builder := testworld.NewClientBuilder(t)
 	for _, group := range []string{"db", "web"} {
 		for name, place := range map[string][2]string{"1": {"a", group + "-i1"}, "2": {"b", group + "-i2"}, "waits": {}} {
 			m := &api.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: group + "-" + name}}
@@ -28,7 +27,7 @@ func known(t *testing.T) *Reconciler {
 			builder.WithObjects(m)
 		}
 	}
-	for field, index := range lookup.MachineIndexes() {
+	for field, index := range nodes.MachineIndexes() {
 		builder.WithIndex(&api.NstanceMachine{}, field, index)
 	}
 	return &Reconciler{Options: Options{Client: builder.Build()}}
@@ -46,16 +45,16 @@ func woken(requests []reconcile.Request) []string {
 func TestWhomNewsConcern(t *testing.T) {
 	r := known(t)
 	for _, test := range []struct {
-		change waking.Change
+		change inventory.ShardChange
 		want   []string
 	}{
-		{waking.Change{Shard: "a", Change: inventory.Change{Kind: inventory.InstanceChanged, Group: "web", Instance: "web-i1"}}, []string{"web-1"}},
-		{waking.Change{Shard: "b", Change: inventory.Change{Kind: inventory.InstanceGone, Group: "web", Instance: "web-i2"}}, []string{"web-2"}},
-		{waking.Change{Shard: "b", Change: inventory.Change{Kind: inventory.InstanceGone, Group: "web", Instance: "i9"}}, nil},
-		{waking.Change{Shard: "a", Change: inventory.Change{Kind: inventory.GroupChanged, Group: "web"}}, []string{"web-waits"}},
-		{waking.Change{Shard: "a", Change: inventory.Change{Kind: inventory.ShardChanged}}, []string{"db-1", "db-waits", "web-1", "web-waits"}},
+		{inventory.ShardChange{Shard: "a", Change: inventory.Change{Kind: inventory.InstanceChanged, Group: "web", Instance: "web-i1"}}, []string{"web-1"}},
+		{inventory.ShardChange{Shard: "b", Change: inventory.Change{Kind: inventory.InstanceGone, Group: "web", Instance: "web-i2"}}, []string{"web-2"}},
+		{inventory.ShardChange{Shard: "b", Change: inventory.Change{Kind: inventory.InstanceGone, Group: "web", Instance: "i9"}}, nil},
+		{inventory.ShardChange{Shard: "a", Change: inventory.Change{Kind: inventory.GroupChanged, Group: "web"}}, []string{"web-waits"}},
+		{inventory.ShardChange{Shard: "a", Change: inventory.Change{Kind: inventory.ShardChanged}}, []string{"db-1", "db-waits", "web-1", "web-waits"}},
 	} {
-		if diff := cmp.Diff(test.want, woken(r.changed(t.Context(), []waking.Change{test.change}))); diff != "" {
+		if diff := cmp.Diff(test.want, woken(r.changed(t.Context(), []inventory.ShardChange{test.change}))); diff != "" {
 			t.Errorf("%+v: %s", test.change, diff)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/conditions"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/status"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -23,8 +23,8 @@ var ours = []string{
 }
 
 // own returns the part of a status that this controller keeps.
-func own(status api.NstanceMachineStatus) api.NstanceMachineStatus {
-	s := *status.DeepCopy()
+func own(state api.NstanceMachineStatus) api.NstanceMachineStatus {
+	s := *state.DeepCopy()
 	s.NodeRef, s.Allocatable, s.Drain, s.LastError = nil, nil, nil, ""
 	s.Conditions = slices.DeleteFunc(s.Conditions, func(c metav1.Condition) bool { return !slices.Contains(ours, c.Type) })
 	return s
@@ -74,9 +74,9 @@ func (d *decision) follow() {
 	}
 	if m.Spec.ProviderID != "" {
 		s.Initialization.Provisioned = true
-		d.set(conditions.True(api.ConditionInstanceProvisioned, api.ReasonProvisioned, ""))
+		d.set(status.True(api.ConditionInstanceProvisioned, api.ReasonProvisioned, ""))
 	} else {
-		d.set(conditions.False(api.ConditionInstanceProvisioned, api.ReasonProvisioning, "the provider has not said which machine it is"))
+		d.set(status.False(api.ConditionInstanceProvisioned, api.ReasonProvisioning, "the provider has not said which machine it is"))
 	}
 	ready := readiness(said, s.Initialization.Provisioned)
 	if s.Ready = ready.Status == metav1.ConditionTrue; s.Ready && !m.Status.Ready {
@@ -99,21 +99,21 @@ func (d *decision) stale() {
 // readiness says whether an instance can be used.
 func readiness(said *nstancev1.InstanceStatus, provisioned bool) metav1.Condition {
 	no := func(reason, message string) metav1.Condition {
-		return conditions.False(api.ConditionReady, reason, message)
+		return status.False(api.ConditionReady, reason, message)
 	}
-	switch status := said.GetStatus(); {
-	case status == inventory.StatusTerminating, status == inventory.StatusTerminated:
+	switch state := said.GetStatus(); {
+	case state == inventory.StatusTerminating, state == inventory.StatusTerminated:
 		return no(api.ReasonDeleting, "the server ends it: "+said.GetCondemned().GetReason())
-	case said.GetCondemned() != nil, status == inventory.StatusDraining:
+	case said.GetCondemned() != nil, state == inventory.StatusDraining:
 		return no(api.ReasonDraining, "the server is going to end it: "+said.GetCondemned().GetReason())
-	case status == inventory.StatusUnhealthy:
+	case state == inventory.StatusUnhealthy:
 		return no(api.ReasonUnhealthy, "its agent is silent, or says that it is unhealthy")
 	case !provisioned:
 		return no(api.ReasonProvisioning, "the provider makes the machine")
-	case status != inventory.StatusRunning, said.GetRegisteredAt() == nil:
+	case state != inventory.StatusRunning, said.GetRegisteredAt() == nil:
 		return no(api.ReasonWaitingForAgent, "the machine is there; its agent has not registered")
 	default:
-		return conditions.True(api.ConditionReady, api.ReasonRunning, "")
+		return status.True(api.ConditionReady, api.ReasonRunning, "")
 	}
 }
 

@@ -25,43 +25,41 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/controllers/kubefake"
 	"nstance.dev/operator/controllers/machine"
-	"nstance.dev/operator/controllers/walktest"
-	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/inventory"
-	"nstance.dev/operator/lookup"
+	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/shards/shardtest"
+	"nstance.dev/operator/testworld"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var name = client.ObjectKey{Namespace: walktest.Namespace, Name: "m"}
+var name = client.ObjectKey{Namespace: testworld.Namespace, Name: "m"}
 
 // world is a machine with its Machine, and shards a and b with the group web.
 type world struct {
-	*walktest.World
+	*testworld.ShardWorld
 	t       *testing.T
 	client  client.WithWatch
-	faults  *walktest.Faults
-	coolOff *cooloff.Store
+	faults  *testworld.Faults
+	coolOff *inventory.CoolOffs
 	machine *machine.Reconciler
 }
 
 func inWorld(t *testing.T, walk func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, faults: &walktest.Faults{}, coolOff: &cooloff.Store{}}
-		w.World = walktest.New(t, func(c *shardtest.Cluster) {
-			c.Shard("a").AddGroup(walktest.Tenant, shardtest.Group{Key: "web"})
-			c.Shard("b").AddGroup(walktest.Tenant, shardtest.Group{Key: "web"})
+		w := &world{t: t, faults: &testworld.Faults{}, coolOff: &inventory.CoolOffs{}}
+		w.ShardWorld = testworld.NewShardWorld(t, func(c *shardtest.Cluster) {
+			c.Shard("a").AddGroup(testworld.Tenant, shardtest.Group{Key: "web"})
+			c.Shard("b").AddGroup(testworld.Tenant, shardtest.Group{Key: "web"})
 		}, "a", "b")
-		b := kubefake.NewBuilder(t).WithObjects(objects()...)
-		for field, index := range lookup.NodeIndexes() {
+		b := testworld.NewClientBuilder(t).WithObjects(objects()...)
+		for field, index := range nodes.NodeIndexes() {
 			b.WithIndex(&corev1.Node{}, field, index)
 		}
-		for field, index := range lookup.MachineIndexes() {
+		for field, index := range nodes.MachineIndexes() {
 			b.WithIndex(&api.NstanceMachine{}, field, index)
 		}
 		w.client = b.Build()
@@ -163,7 +161,7 @@ func (w *world) get() *api.NstanceMachine {
 }
 
 func (w *world) instances(shard string) []*nstancev1.InstanceStatus {
-	return w.Shard(shard).Instances(walktest.Tenant, "web")
+	return w.Shard(shard).Instances(testworld.Tenant, "web")
 }
 
 // mustRun checks that the machine has exactly one instance, which runs.
@@ -327,7 +325,7 @@ func TestO16_AMachineThatIsMovedKeepsItsInstance(t *testing.T) {
 // The group of a machine of a pool gets smaller with it, whatever the cache has heard.
 func TestO6_AStaleCacheReplacesNoVictim(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.Shard("a").AddGroup(walktest.Tenant, shardtest.Group{Key: "web", Size: 2})
+		w.Shard("a").AddGroup(testworld.Tenant, shardtest.Group{Key: "web", Size: 2})
 		w.After(time.Minute)
 		id := w.instances("a")[0].GetInstanceId()
 		part := &api.NstanceShardGroup{
@@ -351,7 +349,7 @@ func TestO6_AStaleCacheReplacesNoVictim(t *testing.T) {
 			},
 		})
 		w.live(10 * time.Second)
-		if size, n := w.Shard("a").Group(walktest.Tenant, "web").GetSize(), len(w.instances("a")); size != 1 || n != 1 {
+		if size, n := w.Shard("a").Group(testworld.Tenant, "web").GetSize(), len(w.instances("a")); size != 1 || n != 1 {
 			t.Errorf("size %d with %d instances, want 1", size, n)
 		}
 	})
@@ -472,8 +470,8 @@ func TestO11_TheReasonOfADeletionArrives(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.live(10 * time.Second)
 		m := w.get()
-		w.Shard("a").Send(walktest.Tenant, &nstancev1.InstanceEvent{
-			InstanceId: m.Spec.InstanceID, Tenant: walktest.Tenant, Group: "web", Status: "deleted", Reason: "spot-termination", Revision: 1 << 40,
+		w.Shard("a").Send(testworld.Tenant, &nstancev1.InstanceEvent{
+			InstanceId: m.Spec.InstanceID, Tenant: testworld.Tenant, Group: "web", Status: "deleted", Reason: "spot-termination", Revision: 1 << 40,
 		})
 		w.After(time.Second)
 		_ = w.work()
@@ -510,11 +508,11 @@ func TestO16_APausedClusterChangesNothing(t *testing.T) {
 // with much else, has to be missing from a second one.
 func TestS8_WhatMachinesStandForIsRemembered(t *testing.T) {
 	const shard = "a"
-	store := inventory.NewStore(walktest.Tenant, nil)
+	store := inventory.NewStore(testworld.Tenant, nil)
 	store.Configure([]string{shard})
-	b := kubefake.NewBuilder(t)
+	b := testworld.NewClientBuilder(t)
 	known := func(name, instance string, state api.InstanceState) {
-		m := &api.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: walktest.Namespace, Name: name}}
+		m := &api.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: testworld.Namespace, Name: name}}
 		m.Spec.Shard, m.Spec.InstanceID, m.Spec.GroupRef.Name = shard, name, "web"
 		m.Status.InstanceID, m.Status.InstanceState = instance, state
 		b.WithObjects(m)
@@ -524,12 +522,12 @@ func TestS8_WhatMachinesStandForIsRemembered(t *testing.T) {
 		known(name, name, api.InstanceRunning)
 	}
 	known("asked-for", "", "")
-	moved := &api.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: walktest.Namespace, Name: "moved"}}
+	moved := &api.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: testworld.Namespace, Name: "moved"}}
 	moved.Spec = api.NstanceMachineSpec{Mode: api.MachineManaged, InstanceID: "moved", MachineSettings: api.MachineSettings{Shard: shard}}
 	b.WithObjects(moved) // with its spec alone
 	known("ended", "ended", api.InstanceTerminated)
 	client := b.Build()
-	if err := machine.Remember(t.Context(), client, store, walktest.Namespace, []string{"another"}); err != nil {
+	if err := machine.Remember(t.Context(), client, store, testworld.Namespace, []string{"another"}); err != nil {
 		t.Fatal(err)
 	}
 	store.Read(shard, func(s *inventory.Shard) {
@@ -537,7 +535,7 @@ func TestS8_WhatMachinesStandForIsRemembered(t *testing.T) {
 			t.Errorf("an instance of a shard that was not named is %s", p)
 		}
 	})
-	if err := machine.Remember(t.Context(), client, store, walktest.Namespace, []string{"another", shard}); err != nil {
+	if err := machine.Remember(t.Context(), client, store, testworld.Namespace, []string{"another", shard}); err != nil {
 		t.Fatal(err)
 	}
 	now := time.Unix(1000, 0)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/controllers/walktest"
+	"nstance.dev/operator/testworld"
 )
 
 // A burst of Pods is decided by several workers before the cache shows the first machine.
@@ -58,7 +58,7 @@ func TestO12_ALimitHoldsUnderABurst(t *testing.T) {
 		w.work("u0")
 		w.after(2 * time.Minute)
 		w.work("u0")
-		if err := w.client.DeleteAllOf(t.Context(), &api.NstanceMachine{}, client.InNamespace(walktest.Namespace), client.MatchingLabels{api.LabelOnDemandPodUID: "u0"}); err != nil {
+		if err := w.client.DeleteAllOf(t.Context(), &api.NstanceMachine{}, client.InNamespace(testworld.Namespace), client.MatchingLabels{api.LabelOnDemandPodUID: "u0"}); err != nil {
 			t.Fatal(err) // as its controller does after the Machine
 		}
 		pass()

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/names"
+	"nstance.dev/operator/capi"
 )
 
 // act carries one action out.
@@ -88,12 +88,12 @@ func annotate(object client.Object, notes Annotate) {
 // their names are the Pod's.
 func (r *Reconciler) make(ctx context.Context, pod *corev1.Pod, a Make) error {
 	about := metav1.ObjectMeta{
-		Namespace: r.Namespace, Name: names.OnDemand(pod.Name, pod.UID),
+		Namespace: r.Namespace, Name: capi.OnDemand(pod.Name, pod.UID),
 		Labels: map[string]string{
 			clusterv1.ClusterNameLabel:    r.Cluster,
 			api.LabelOnDemandPodUID:       string(pod.UID),
 			api.LabelOnDemandPodNamespace: pod.Namespace,
-			api.LabelOnDemandPodName:      names.Label(pod.Name),
+			api.LabelOnDemandPodName:      capi.Label(pod.Name),
 		},
 		Annotations: map[string]string{api.LabelOnDemandPodNamespace: pod.Namespace, api.LabelOnDemandPodName: pod.Name},
 	}

@@ -18,29 +18,30 @@ import (
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
-	"nstance.dev/operator/replan"
-	"nstance.dev/operator/waking"
+	"nstance.dev/operator/status"
 )
 
 // SetupWithManager makes a manager run the reconciler. The Pods are those of workload;
 // where they are the manager's own, that is the manager itself.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workload cluster.Cluster, news *waking.Hub, o controller.Options) error {
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workload cluster.Cluster, news *inventory.Hub, o controller.Options) error {
 	for field, index := range PodIndexes() {
 		if err := workload.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, field, index); err != nil {
 			return fmt.Errorf("index Pods by %s: %w", field, err)
 		}
 	}
 	asks := predicate.NewTypedPredicateFuncs(Asks)
-	ofPod := func(_ context.Context, pod *corev1.Pod) []reconcile.Request { return waking.Request(string(pod.UID)) }
+	ofPod := func(_ context.Context, pod *corev1.Pod) []reconcile.Request {
+		return inventory.Request(string(pod.UID))
+	}
 	err := builder.ControllerManagedBy(mgr).
 		Named("ondemand").
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMade)).
 		Watches(&api.NstanceMachine{}, handler.EnqueueRequestsFromMapFunc(ofMade)).
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(ofPod), asks)).
-		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofNode), waking.NoHeartbeats())).
-		WatchesRawSource(news.Source(waking.Soon, r.concerned)).
+		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofNode), inventory.NoHeartbeats())).
+		WatchesRawSource(news.Source(inventory.Soon, r.concerned)).
 		WithOptions(o).
-		Complete(replan.Reconciler(r))
+		Complete(status.RequeueConflicts(r))
 	if err != nil {
 		return fmt.Errorf("controller ondemand: %w", err)
 	}
@@ -49,12 +50,12 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 
 // ofMade returns the Pod that an object was made for.
 func ofMade(_ context.Context, o client.Object) []reconcile.Request {
-	return waking.Request(o.GetLabels()[api.LabelOnDemandPodUID])
+	return inventory.Request(o.GetLabels()[api.LabelOnDemandPodUID])
 }
 
 // concerned returns the Pods that wait and may be served now: those that ask for a group that
 // changed, or any Pod if a shard itself did.
-func (r *Reconciler) concerned(ctx context.Context, changes []waking.Change) []reconcile.Request {
+func (r *Reconciler) concerned(ctx context.Context, changes []inventory.ShardChange) []reconcile.Request {
 	groups := map[string]bool{}
 	for _, c := range changes {
 		switch c.Kind {
@@ -72,7 +73,7 @@ func (r *Reconciler) concerned(ctx context.Context, changes []waking.Change) []r
 		}
 		for i := range pods.Items {
 			if waits(&pods.Items[i]) {
-				all = append(all, waking.Request(string(pods.Items[i].UID))...)
+				all = append(all, inventory.Request(string(pods.Items[i].UID))...)
 			}
 		}
 	}

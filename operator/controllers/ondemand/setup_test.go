@@ -10,15 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/controllers/kubefake"
 	"nstance.dev/operator/inventory"
-	"nstance.dev/operator/waking"
+	"nstance.dev/operator/testworld"
 )
 
 // A Pod that waits for a group, or for a shard, is served when these are there, and not
 // when somebody looks again.
 func TestO12_WhomNewsConcern(t *testing.T) {
-	builder := kubefake.NewBuilder(t)
+	builder := testworld.NewClientBuilder(t)
 	for field, index := range PodIndexes() {
 		builder.WithIndex(&corev1.Pod{}, field, index)
 	}
@@ -46,7 +45,7 @@ func TestO12_WhomNewsConcern(t *testing.T) {
 		{inventory.Change{Kind: inventory.InstanceChanged, Group: "web", Instance: "i"}, nil},
 	} {
 		var got []string
-		for _, request := range r.concerned(t.Context(), []waking.Change{{Shard: "a", Change: test.change}}) {
+		for _, request := range r.concerned(t.Context(), []inventory.ShardChange{{Shard: "a", Change: test.change}}) {
 			got = append(got, request.Name)
 		}
 		slices.Sort(got)

@@ -18,10 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/controllers/kubefake"
 	"nstance.dev/operator/controllers/machine/placement"
 	"nstance.dev/operator/controllers/ondemand"
-	"nstance.dev/operator/controllers/walktest"
+	"nstance.dev/operator/testworld"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -32,8 +31,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	t        *testing.T
 	client   client.WithWatch
-	faults   *walktest.Faults
-	events   *walktest.Events
+	faults   *testworld.Faults
+	events   *testworld.Events
 	ondemand *ondemand.Reconciler
 	took     []time.Duration // until Pods had their Nodes
 }
@@ -41,8 +40,8 @@ type world struct {
 func inWorld(t *testing.T, walk func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, faults: &walktest.Faults{}, events: &walktest.Events{}}
-		b := kubefake.NewBuilder(t)
+		w := &world{t: t, faults: &testworld.Faults{}, events: &testworld.Events{}}
+		b := testworld.NewClientBuilder(t)
 		for field, index := range ondemand.PodIndexes() {
 			b.WithIndex(&corev1.Pod{}, field, index)
 		}
@@ -53,7 +52,7 @@ func inWorld(t *testing.T, walk func(t *testing.T, w *world)) {
 		w.client = b.Build()
 		through := w.faults.Through(w.client)
 		w.ondemand = ondemand.New(ondemand.Options{
-			Client: through, Namespace: walktest.Namespace, Cluster: "c", Workload: through, Live: w.client, Events: w.events,
+			Client: through, Namespace: testworld.Namespace, Cluster: "c", Workload: through, Live: w.client, Events: w.events,
 			Shards: func(group string) []placement.Shard {
 				return []placement.Shard{{Name: "a", Reachable: true, Known: true, Group: &nstancev1.GroupStatus{Key: group, Kind: "wrk"}}}
 			},

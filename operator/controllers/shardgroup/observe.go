@@ -10,9 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/cooloff"
+	"nstance.dev/operator/capi"
 	"nstance.dev/operator/inventory"
-	"nstance.dev/operator/pause"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -20,7 +19,7 @@ import (
 func (r *Reconciler) observe(ctx context.Context, reader client.Reader, object *infrav1.NstanceShardGroup) (part, error) {
 	p := part{object: object, failed: r.failed.Get(object.UID)}
 	var err error
-	if p.paused, err = pause.Of(ctx, reader, object); err != nil {
+	if p.paused, err = capi.Paused(ctx, reader, object); err != nil {
 		return part{}, err
 	}
 	if p.left, err = leftAlone(ctx, reader, object); err != nil {
@@ -33,7 +32,7 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, object *
 	if server, ok := r.Server(object.Spec.Shard); ok {
 		p.configured, p.shard = true, server.Status()
 	}
-	p.room = r.CoolOff.Of(cooloff.Place{Shard: object.Spec.Shard, Group: object.Spec.Group})
+	p.room = r.CoolOff.Of(inventory.Place{Shard: object.Spec.Shard, Group: object.Spec.Group})
 	p.shown = map[string]bool{}
 	for _, m := range shown {
 		p.shown[m.Spec.InstanceID] = m.Spec.Mode == infrav1.MachineManaged

@@ -7,7 +7,6 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/backoff"
-	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -38,7 +37,7 @@ type part struct {
 	// deleted are provider ids of the status whose instances are known to be gone.
 	deleted []string
 
-	room cooloff.CoolOff
+	room inventory.CoolOff
 	// failed is what is remembered of calls for the group that failed.
 	failed backoff.Attempt
 }

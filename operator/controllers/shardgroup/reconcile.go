@@ -13,11 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/apply"
 	"nstance.dev/operator/backoff"
-	"nstance.dev/operator/cooloff"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
+	"nstance.dev/operator/status"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -38,14 +37,14 @@ type Reconciler struct {
 	// Server returns the connection to a shard; false: it is not configured.
 	Server    func(shard string) (Server, bool)
 	Inventory *inventory.Store
-	CoolOff   *cooloff.Store
+	CoolOff   *inventory.CoolOffs
 	Events    events.EventRecorder
 	Now       func() time.Time
 
 	failed backoff.Memory
 }
 
-var manager = apply.Manager("shardgroup")
+var manager = status.FieldManager("shardgroup")
 
 // Reconcile looks at one object, does one thing about it, and says in its status how it
 // stands.
@@ -85,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	r.hear(&p)
-	next := status(p, o, r.Now())
+	next := nextStatus(p, o, r.Now())
 	r.tell(p, o, next)
 	if err := r.write(ctx, p, next); err != nil {
 		return ctrl.Result{}, err
@@ -202,13 +201,13 @@ func (r *Reconciler) release(ctx context.Context, p part, d decision) error {
 // write stores the status, if it has changed.
 func (r *Reconciler) write(ctx context.Context, p part, next infrav1.NstanceShardGroupStatus) error {
 	if !p.paused && next.Replicas >= p.object.Spec.Size { // the provider had room after all
-		r.CoolOff.Filled(cooloff.Place{Shard: p.object.Spec.Shard, Group: p.object.Spec.Group})
+		r.CoolOff.Filled(inventory.Place{Shard: p.object.Spec.Shard, Group: p.object.Spec.Group})
 	}
 	if equality.Semantic.DeepEqual(p.object.Status, next) {
 		return nil
 	}
 	object := &infrav1.NstanceShardGroup{ObjectMeta: p.object.ObjectMeta, Status: next}
-	if err := apply.Status(ctx, r.Client, object, manager); client.IgnoreNotFound(err) != nil {
+	if err := status.Apply(ctx, r.Client, object, manager); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of NstanceShardGroup %s: %w", object.Name, err)
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"nstance.dev/operator/distribution"
+	"nstance.dev/operator/controllers/machinepool/planner"
 	"nstance.dev/operator/shards"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -108,7 +108,7 @@ func sent(config *nstancev1.GroupConfig) []string {
 // not said yet who is there may have seen them go meanwhile: they count as perhaps.
 func (p part) size() int32 {
 	low, high := p.bounds()
-	low, high = min(low, distribution.MaxSize), min(high, distribution.MaxSize)
+	low, high = min(low, planner.MaxSize), min(high, planner.MaxSize)
 	if p.group == nil || p.group.GetDeleting() || p.object.Status.ObservedGeneration == 0 {
 		return high
 	}
@@ -147,7 +147,7 @@ func (p part) drifted() bool {
 	}
 	spec := p.object.Spec
 	size, retiring := p.group.GetSize(), int32(len(spec.Retiring)) // at most 1000
-	if size < min(spec.Size, distribution.MaxSize-retiring) || size > spec.Size+retiring {
+	if size < min(spec.Size, planner.MaxSize-retiring) || size > spec.Size+retiring {
 		return true
 	}
 	config := p.request(p.static()).GetConfig()

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/distribution"
+	"nstance.dev/operator/controllers/machinepool/planner"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -40,7 +40,7 @@ func condemned(id, reason string) func(*part) {
 
 func serverSize(n int32) func(*part) { return func(p *part) { p.group.Size = n } }
 
-func largest(p *part) { p.object.Spec.Size = distribution.MaxSize }
+func largest(p *part) { p.object.Spec.Size = planner.MaxSize }
 
 // The size that is pushed never makes a server choose a victim of its own while one that
 // we chose is still leaving.
@@ -70,9 +70,9 @@ func TestO6_SizeWhileInstancesAreRetiring(t *testing.T) {
 		{"it may be counted, and the pool grows: one later rather than one too many", quiet(retiring(one), ending(one), serverSize(2), grown(2)), 4, true},
 		{"somebody else made it greater", quiet(retiring(one), serverSize(9)), 3, true},
 		{"somebody else made it smaller", quiet(serverSize(1)), 3, true},
-		{"as large as can be, and one retires", quiet(largest, retiring(one), grown(1), serverSize(distribution.MaxSize)), distribution.MaxSize, false},
-		{"as large as can be, and it was counted", quiet(largest, retiring(one), ending(one), grown(1), serverSize(distribution.MaxSize-1)), distribution.MaxSize, false},
-		{"as large as can be, and somebody else made it smaller", quiet(largest, serverSize(distribution.MaxSize-1)), distribution.MaxSize, true},
+		{"as large as can be, and one retires", quiet(largest, retiring(one), grown(1), serverSize(planner.MaxSize)), planner.MaxSize, false},
+		{"as large as can be, and it was counted", quiet(largest, retiring(one), ending(one), grown(1), serverSize(planner.MaxSize-1)), planner.MaxSize, false},
+		{"as large as can be, and somebody else made it smaller", quiet(largest, serverSize(planner.MaxSize-1)), planner.MaxSize, true},
 		{"a new group", quiet(retiring(one), func(p *part) { p.group = nil }), 3, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/shardgroup"
-	"nstance.dev/operator/controllers/walktest"
 	"nstance.dev/operator/shards"
 	"nstance.dev/operator/shards/shardtest"
+	"nstance.dev/operator/testworld"
 )
 
 // run lets the controller work for a while as its queue would have it: when its pause is
@@ -212,7 +212,7 @@ func TestDecisionsAreLogged(t *testing.T) {
 		ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
 		pass := func() {
 			t.Helper()
-			if _, err := w.r.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: walktest.Namespace, Name: name}}); err != nil {
+			if _, err := w.r.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: testworld.Namespace, Name: name}}); err != nil {
 				t.Fatal(err)
 			}
 			w.After(time.Second)

@@ -13,22 +13,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/pause"
-	"nstance.dev/operator/replan"
-	"nstance.dev/operator/waking"
+	"nstance.dev/operator/capi"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/status"
 )
 
 // SetupWithManager makes a manager run the controller for what changes in the cluster and
 // in the shards.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *waking.Hub, options controller.Options) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *inventory.Hub, options controller.Options) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("shardgroup").
 		For(&infrav1.NstanceShardGroup{}).
 		Watches(&infrav1.NstanceMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.ofPool)).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(pause.ClusterChanged())).
-		WatchesRawSource(news.Source(waking.Later, r.concerned)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(capi.ClusterChanged())).
+		WatchesRawSource(news.Source(inventory.Later, r.concerned)).
 		WithOptions(options).
-		Complete(replan.Reconciler(r))
+		Complete(status.RequeueConflicts(r))
 }
 
 // ofPool returns the objects of a pool that changed: whether it is being deleted matters
@@ -48,7 +48,7 @@ func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []rec
 
 // concerned returns the objects about which something new is known: those of a group on
 // its shard, and all of a shard that changed itself.
-func (r *Reconciler) concerned(ctx context.Context, changes []waking.Change) []reconcile.Request {
+func (r *Reconciler) concerned(ctx context.Context, changes []inventory.ShardChange) []reconcile.Request {
 	changed := map[[2]string]bool{} // shard and group; the empty group is the shard itself
 	for _, c := range changes {
 		changed[[2]string{c.Shard, c.Group}] = true

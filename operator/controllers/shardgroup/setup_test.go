@@ -7,13 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/controllers/kubefake"
 	"nstance.dev/operator/inventory"
-	"nstance.dev/operator/waking"
+	"nstance.dev/operator/testworld"
 )
 
 func TestWhomNewsConcern(t *testing.T) {
-	builder := kubefake.NewBuilder(t)
+	builder := testworld.NewClientBuilder(t)
 	for _, name := range []string{"db--a", "web--a", "web--b"} {
 		group, shard := name[:len(name)-3], name[len(name)-1:]
 		builder.WithObjects(&infrav1.NstanceShardGroup{
@@ -23,16 +22,16 @@ func TestWhomNewsConcern(t *testing.T) {
 	}
 	r := &Reconciler{Client: builder.Build()}
 	for _, test := range []struct {
-		change waking.Change
+		change inventory.ShardChange
 		want   []string
 	}{
-		{waking.Change{Shard: "a", Change: inventory.Change{Kind: inventory.GroupChanged, Group: "web"}}, []string{"web--a"}},
-		{waking.Change{Shard: "b", Change: inventory.Change{Kind: inventory.InstanceGone, Group: "web", Instance: "i"}}, []string{"web--b"}},
-		{waking.Change{Shard: "a", Change: inventory.Change{Kind: inventory.ShardChanged}}, []string{"db--a", "web--a"}},
-		{waking.Change{Shard: "c", Change: inventory.Change{Kind: inventory.GroupChanged, Group: "web"}}, nil},
+		{inventory.ShardChange{Shard: "a", Change: inventory.Change{Kind: inventory.GroupChanged, Group: "web"}}, []string{"web--a"}},
+		{inventory.ShardChange{Shard: "b", Change: inventory.Change{Kind: inventory.InstanceGone, Group: "web", Instance: "i"}}, []string{"web--b"}},
+		{inventory.ShardChange{Shard: "a", Change: inventory.Change{Kind: inventory.ShardChanged}}, []string{"db--a", "web--a"}},
+		{inventory.ShardChange{Shard: "c", Change: inventory.Change{Kind: inventory.GroupChanged, Group: "web"}}, nil},
 	} {
 		var got []string
-		for _, request := range r.concerned(t.Context(), []waking.Change{test.change}) {
+		for _, request := range r.concerned(t.Context(), []inventory.ShardChange{test.change}) {
 			got = append(got, request.Name)
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {

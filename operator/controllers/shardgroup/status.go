@@ -13,9 +13,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/conditions"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
+	"nstance.dev/operator/status"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -29,8 +29,8 @@ type outcome struct {
 	failure *shards.Error                 // nil: there was none
 }
 
-// status is what there is to say of a part after something was done about it.
-func status(p part, o outcome, now time.Time) infrav1.NstanceShardGroupStatus {
+// nextStatus is what there is to say of a part after something was done about it.
+func nextStatus(p part, o outcome, now time.Time) infrav1.NstanceShardGroupStatus {
 	old := p.object.Status
 	n := p.count()
 	next := infrav1.NstanceShardGroupStatus{
@@ -56,22 +56,22 @@ func status(p part, o outcome, now time.Time) infrav1.NstanceShardGroupStatus {
 	if len(next.Repairs) == 0 {
 		next.Repairs = nil
 	}
-	next.Conditions = conditions.Next(old.Conditions, p.conditions(o, next, now), p.object.Generation, now)
+	next.Conditions = status.Next(old.Conditions, p.conditions(o, next, now), p.object.Generation, now)
 	return heard(old, next, p.synced)
 }
 
 // pausedStatus is the status as it stands, with nothing new but that the object is paused.
 func (p part) pausedStatus(now time.Time) infrav1.NstanceShardGroupStatus {
 	next := *p.object.Status.DeepCopy()
-	next.Conditions = conditions.With(next.Conditions, p.pausedCondition(), p.object.Generation, now)
+	next.Conditions = status.With(next.Conditions, p.pausedCondition(), p.object.Generation, now)
 	return next
 }
 
 func (p part) pausedCondition() metav1.Condition {
 	if p.paused {
-		return conditions.True(infrav1.ConditionPaused, infrav1.ReasonPaused, "the cluster or this group is paused")
+		return status.True(infrav1.ConditionPaused, infrav1.ReasonPaused, "the cluster or this group is paused")
 	}
-	return conditions.False(infrav1.ConditionPaused, infrav1.ReasonNotPaused, "")
+	return status.False(infrav1.ConditionPaused, infrav1.ReasonNotPaused, "")
 }
 
 // sentNow are the fields that the server was told, those included that it cannot set back.
@@ -138,13 +138,13 @@ func heard(old, next infrav1.NstanceShardGroupStatus, synced inventory.State) in
 // conditions are those of the status.
 func (p part) conditions(o outcome, next infrav1.NstanceShardGroupStatus, now time.Time) []metav1.Condition {
 	valid := p.configValid(o, next)
-	room := conditions.True(infrav1.ConditionCapacityAvailable, infrav1.ReasonAvailable, "")
+	room := status.True(infrav1.ConditionCapacityAvailable, infrav1.ReasonAvailable, "")
 	if p.room.Refuses(now) {
 		reason := infrav1.ReasonInsufficient
 		if p.room.Quota {
 			reason = infrav1.ReasonQuotaExceeded
 		}
-		room = conditions.False(infrav1.ConditionCapacityAvailable, reason, p.room.Why)
+		room = status.False(infrav1.ConditionCapacityAvailable, reason, p.room.Why)
 	}
 	return []metav1.Condition{
 		p.pausedCondition(), p.reachable(), p.instancesSynced(), valid, room,
@@ -156,45 +156,45 @@ func (p part) reachable() metav1.Condition {
 	const reachable = infrav1.ConditionShardReachable
 	switch {
 	case !p.configured:
-		return conditions.Unknown(reachable, infrav1.ReasonShardNotConfigured, "the operator's configuration has no shard "+p.object.Spec.Shard)
+		return status.Unknown(reachable, infrav1.ReasonShardNotConfigured, "the operator's configuration has no shard "+p.object.Spec.Shard)
 	case p.shard.State == shards.Unreachable:
-		return conditions.False(reachable, string(p.shard.Reason), p.shard.Message)
+		return status.False(reachable, string(p.shard.Reason), p.shard.Message)
 	case p.shard.State == shards.Connecting:
-		return conditions.Unknown(reachable, infrav1.ReasonConnecting, p.shard.Message)
+		return status.Unknown(reachable, infrav1.ReasonConnecting, p.shard.Message)
 	}
-	return conditions.True(reachable, infrav1.ReasonReachable, "")
+	return status.True(reachable, infrav1.ReasonReachable, "")
 }
 
 func (p part) instancesSynced() metav1.Condition {
 	const synced = infrav1.ConditionInstancesSynced
 	switch {
 	case p.synced.Held > 0:
-		return conditions.False(synced, infrav1.ReasonInventoryShrunk, fmt.Sprintf("the shard's listing lacks %d instances at once; they count until another listing lacks them too", p.synced.Held))
+		return status.False(synced, infrav1.ReasonInventoryShrunk, fmt.Sprintf("the shard's listing lacks %d instances at once; they count until another listing lacks them too", p.synced.Held))
 	case p.synced.InstancesSynced:
-		return conditions.True(synced, infrav1.ReasonSynced, "")
+		return status.True(synced, infrav1.ReasonSynced, "")
 	case !p.connected():
-		return conditions.False(synced, infrav1.ReasonShardUnreachable, "the instances are those that were known last")
+		return status.False(synced, infrav1.ReasonShardUnreachable, "the instances are those that were known last")
 	}
-	return conditions.False(synced, infrav1.ReasonInventoryIncomplete, "the shard has not listed all its instances yet")
+	return status.False(synced, infrav1.ReasonInventoryIncomplete, "the shard has not listed all its instances yet")
 }
 
 // configValid is whether the shard has accepted the spec. What is not known now is as it
 // was, as long as it is about the same spec.
 func (p part) configValid(o outcome, next infrav1.NstanceShardGroupStatus) metav1.Condition {
 	const valid = infrav1.ConditionConfigValid
-	accepted := conditions.True(valid, infrav1.ReasonAccepted, "")
+	accepted := status.True(valid, infrav1.ReasonAccepted, "")
 	if stuck := p.stuck(); len(stuck) > 0 {
-		accepted = conditions.True(valid, infrav1.ReasonFieldsKept, fmt.Sprintf(
+		accepted = status.True(valid, infrav1.ReasonFieldsKept, fmt.Sprintf(
 			"the server keeps %s, because its version cannot set fields back: upgrade it, or set the value that is wanted", strings.Join(stuck, ", ")))
 	}
 	old := p.condition(valid)
 	switch {
 	case o.action == yield:
-		return conditions.False(valid, infrav1.ReasonFoughtOver, o.why)
+		return status.False(valid, infrav1.ReasonFoughtOver, o.why)
 	case o.failure != nil && refusal(o.failure.Class) != "":
-		return conditions.False(valid, refusal(o.failure.Class), o.failure.Error())
+		return status.False(valid, refusal(o.failure.Class), o.failure.Error())
 	case o.failure != nil && (old == nil || old.Status != metav1.ConditionTrue || old.ObservedGeneration != p.object.Generation):
-		return conditions.Unknown(valid, infrav1.ReasonUnknown, "retrying: "+o.failure.Error())
+		return status.Unknown(valid, infrav1.ReasonUnknown, "retrying: "+o.failure.Error())
 	case o.request != nil:
 		return accepted
 	case o.action == rest && o.why == "" && next.ObservedGeneration == p.object.Generation:
@@ -202,7 +202,7 @@ func (p part) configValid(o outcome, next infrav1.NstanceShardGroupStatus) metav
 	case old != nil && old.ObservedGeneration == p.object.Generation:
 		return *old
 	}
-	return conditions.Unknown(valid, infrav1.ReasonUnknown, "the shard has not been told yet")
+	return status.Unknown(valid, infrav1.ReasonUnknown, "the shard has not been told yet")
 }
 
 // refusal is the reason of a refusal that stands until something changes; empty: the call
@@ -226,19 +226,19 @@ func (p part) ready(next infrav1.NstanceShardGroupStatus, valid, room metav1.Con
 	running := fmt.Sprintf("%d of %d run", next.Replicas, size)
 	switch {
 	case !p.configured, p.shard.State == shards.Unreachable, p.shard.State == shards.Connecting:
-		return conditions.False(ready, infrav1.ReasonUnreachable, "shard "+p.object.Spec.Shard+" does not answer")
+		return status.False(ready, infrav1.ReasonUnreachable, "shard "+p.object.Spec.Shard+" does not answer")
 	case valid.Status == metav1.ConditionFalse && valid.Reason == infrav1.ReasonQuotaExceeded:
-		return conditions.False(ready, valid.Reason, valid.Message)
+		return status.False(ready, valid.Reason, valid.Message)
 	case valid.Status == metav1.ConditionFalse:
-		return conditions.False(ready, infrav1.ReasonRejected, valid.Message)
+		return status.False(ready, infrav1.ReasonRejected, valid.Message)
 	case !p.synced.Synced(), next.ObservedGeneration != p.object.Generation:
-		return conditions.False(ready, infrav1.ReasonNotReady, "waiting for the shard")
+		return status.False(ready, infrav1.ReasonNotReady, "waiting for the shard")
 	case next.Replicas < size && room.Status == metav1.ConditionFalse:
-		return conditions.False(ready, infrav1.ReasonCapacityUnavailable, running+": "+room.Message)
+		return status.False(ready, infrav1.ReasonCapacityUnavailable, running+": "+room.Message)
 	case next.Replicas < size:
-		return conditions.False(ready, infrav1.ReasonScaling, running)
+		return status.False(ready, infrav1.ReasonScaling, running)
 	case next.Draining > 0:
-		return conditions.False(ready, infrav1.ReasonDraining, fmt.Sprintf("%d instances are leaving", next.Draining))
+		return status.False(ready, infrav1.ReasonDraining, fmt.Sprintf("%d instances are leaving", next.Draining))
 	}
-	return conditions.True(ready, infrav1.ReasonReady, running)
+	return status.True(ready, infrav1.ReasonReady, running)
 }

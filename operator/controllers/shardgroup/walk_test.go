@@ -21,18 +21,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/controllers/controltest"
 	"nstance.dev/operator/controllers/shardgroup"
-	"nstance.dev/operator/controllers/walktest"
-	"nstance.dev/operator/cooloff"
+	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards/shardtest"
+	"nstance.dev/operator/testworld"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	tenant = walktest.Tenant
+	tenant = testworld.Tenant
 	name   = "web--a"
 )
 
@@ -41,7 +40,7 @@ var away = shardtest.Faults{Refuse: map[string]error{"": shardtest.Refusal(codes
 
 // world is a controller that looks after part web--a of pool web.
 type world struct {
-	*controltest.World
+	*testworld.World
 	r *shardgroup.Reconciler
 	t *testing.T
 	a *shardtest.Shard
@@ -49,7 +48,7 @@ type world struct {
 
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
-	controltest.Run(t, []string{"a"}, func(t *testing.T, w *controltest.World) {
+	testworld.Run(t, []string{"a"}, func(t *testing.T, w *testworld.World) {
 		pool := &infrav1.NstanceMachinePool{
 			ObjectMeta: metav1.ObjectMeta{Name: "web", Finalizers: []string{"example.com/test"}},
 			Spec:       infrav1.NstanceMachinePoolSpec{Group: "web", Shards: []string{"a"}},
@@ -60,7 +59,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 			ObjectMeta: metav1.ObjectMeta{
 				Name: name, Generation: 1,
 				Labels: map[string]string{
-					infrav1.LabelGroup: "web", infrav1.LabelShard: "a", infrav1.LabelPool: "web", clusterv1.ClusterNameLabel: controltest.Cluster,
+					infrav1.LabelGroup: "web", infrav1.LabelShard: "a", infrav1.LabelPool: "web", clusterv1.ClusterNameLabel: testworld.Cluster,
 				},
 				OwnerReferences: []metav1.OwnerReference{{
 					APIVersion: infrav1.GroupVersion.String(), Kind: infrav1.KindMachinePool, Name: "web", UID: pool.UID, Controller: &controller,
@@ -69,7 +68,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 			Spec: infrav1.NstanceShardGroupSpec{Group: "web", Shard: "a", Size: 2, Template: "base"},
 		})
 		test(t, &world{World: w, t: t, a: w.Shard("a"), r: &shardgroup.Reconciler{
-			Client: w.Client, Live: w.Client, Inventory: w.Inventory, CoolOff: &cooloff.Store{}, Events: w.Events, Now: time.Now,
+			Client: w.Client, Live: w.Client, Inventory: w.Inventory, CoolOff: &inventory.CoolOffs{}, Events: w.Events, Now: time.Now,
 			Server: func(shard string) (shardgroup.Server, bool) {
 				s, ok := w.Set.Shard(shard)
 				return s, ok
@@ -81,7 +80,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 // pass makes one pass of the controller.
 func (w *world) pass() (ctrl.Result, error) {
 	w.t.Helper()
-	result, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: walktest.Namespace, Name: name}})
+	result, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: testworld.Namespace, Name: name}})
 	w.After(time.Millisecond)
 	return result, err
 }

@@ -242,9 +242,9 @@ type NstanceShardGroupList struct {
 
 // Share is what the group counts for in the size of its pool: its size, without the instance
 // that it has only until another shard has given one up.
-func (g *NstanceShardGroup) Share() int32 {
-	if g.Annotations[AnnotationSurge] != "" && g.Spec.Size > 0 {
-		return g.Spec.Size - 1
+func (o *NstanceShardGroup) Share() int32 {
+	if o.Annotations[AnnotationSurge] != "" && o.Spec.Size > 0 {
+		return o.Spec.Size - 1
 	}
-	return g.Spec.Size
+	return o.Spec.Size
 }

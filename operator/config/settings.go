@@ -1,0 +1,112 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// ErrHelp is what [ParseFlags] returns if the flags ask for help or for the version.
+var (
+	ErrHelp    = errors.New("help requested")
+	ErrVersion = errors.New("version requested")
+)
+
+// Settings are the settings of one process.
+type Settings struct {
+	Config     string // path of the configuration file
+	Namespace  string // of all objects that the operator keeps
+	Kubeconfig string // path; empty: the Pod's own service account
+
+	ProbeAddress   string // host:port
+	MetricsAddress string // host:port; "0": off
+	MetricsSecure  bool
+	LeaderElect    bool
+
+	Webhooks       bool
+	WebhookPort    int
+	WebhookCertDir string // empty: the operator makes its certificate
+
+	WatchFilter             string // value of the label; empty: all objects
+	MachinePoolMachines     bool
+	MaxConcurrentReconciles int
+	KubeAPIQPS              float32 // negative: no limit
+	KubeAPIBurst            int
+
+	DrainConcurrency int
+	EvictionQPS      float32
+	DrainForce       DrainForce
+
+	OnDemand                 OnDemand
+	OnDemandProvisionTimeout time.Duration
+	OnDemandLinger           time.Duration
+	OnDemandNamespaces       []string // nil: all; nothing where OnDemand is off
+	OnDemandMaxPerNamespace  int      // 0: no limit
+
+	PollInterval      time.Duration
+	UnreachableGrace  time.Duration // until a shard counts as unreachable
+	RedirectAfter     time.Duration // until what it should get more goes elsewhere
+	SetNodeProviderID bool
+	DeleteOrphanNodes bool
+	MemoryFactor      float64 // share of a machine's memory that is left for Pods
+
+	LogLevel slog.Level
+	LogText  bool // else JSON
+
+	Environment
+}
+
+// Environment is what comes from environment variables alone: names of objects that the
+// chart makes.
+type Environment struct {
+	CAConfigMap     string
+	NonceSecret     string
+	NonceKey        string
+	KeySecret       string
+	CertSecret      string
+	ShardsConfigMap string
+
+	WorkloadEndpoint string // https://host:port; empty: the API server that the operator uses
+	ServiceAccount   string // whose token Cluster API gets
+	APIServer        string // as the Pods of Cluster API reach it, https://host:port
+
+	WebhookService       string
+	WebhookConfiguration string
+	WebhookSecret        string
+
+	JSON bool // speak JSON with the API server
+}
+
+// DrainForce says what becomes of Pods that budgets hold on a Node whose time is over.
+type DrainForce string
+
+// The values of DrainForce.
+const (
+	ForceAtDeadline DrainForce = "AtDeadline" // they are deleted while they can still end in order
+	ForceNever      DrainForce = "Never"      // they end with the machine
+)
+
+// AllNamespaces stands for all namespaces in the list of those whose Pods may ask.
+const AllNamespaces = "*"
+
+// OnDemand says how Pods that ask for an instance of their own get it.
+type OnDemand string
+
+// The values of OnDemand.
+const (
+	OnDemandGated    OnDemand = "gated"    // the webhook ties Pod and Node
+	OnDemandAnnotate OnDemand = "annotate" // without the webhook: the Pod lands where it fits
+	OnDemandOff      OnDemand = "off"
+)
+
+// FlagError lists everything that is wrong with flags and environment.
+type FlagError struct {
+	Problems []string // at least one, such as "--webhook-port: 99999 is not a port"
+}
+
+// Error has each problem on a line of its own.
+func (e *FlagError) Error() string {
+	return fmt.Sprintf("wrong settings:\n  %s", strings.Join(e.Problems, "\n  "))
+}

@@ -1,0 +1,169 @@
+package config_test
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"nstance.dev/operator/config"
+)
+
+// env returns an environment of name, value, name, value.
+func env(pairs ...string) func(string) string {
+	return func(name string) string {
+		for i := 0; i+1 < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1]
+			}
+		}
+		return ""
+	}
+}
+
+// defaults are the settings of a Pod that is told nothing.
+func defaults() config.Settings {
+	return config.Settings{
+		Config: "/etc/nstance/operator/config.yaml", Namespace: "pod",
+		ProbeAddress: ":8081", MetricsAddress: "0", MetricsSecure: true,
+		Webhooks: true, WebhookPort: 9443,
+		MachinePoolMachines: true, MaxConcurrentReconciles: 10, KubeAPIQPS: -1, KubeAPIBurst: 100,
+		DrainConcurrency: 10, EvictionQPS: 20, DrainForce: config.ForceAtDeadline,
+		OnDemand: config.OnDemandOff, OnDemandProvisionTimeout: 15 * time.Minute, OnDemandLinger: time.Minute, OnDemandMaxPerNamespace: 10,
+		LeaderElect:  true,
+		PollInterval: 30 * time.Second, UnreachableGrace: 30 * time.Second, RedirectAfter: time.Minute,
+		SetNodeProviderID: true, DeleteOrphanNodes: true, MemoryFactor: 0.925,
+		Environment: config.Environment{
+			CAConfigMap: "nstance-cluster-ca", NonceSecret: "nstance-operator-nonce", NonceKey: "nonce.jwt", KeySecret: "nstance-operator-key",
+			CertSecret: "nstance-operator-cert", ShardsConfigMap: "nstance-shards",
+			ServiceAccount: "nstance-capi-workload", APIServer: "https://kubernetes.default.svc:443",
+			WebhookService: "nstance-operator-webhook", WebhookConfiguration: "nstance-operator",
+			WebhookSecret: "nstance-operator-webhook-cert",
+		},
+	}
+}
+
+func TestSettings(t *testing.T) {
+	tests := []struct {
+		name   string
+		args   []string
+		env    func(string) string
+		change func(*config.Settings)
+	}{
+		{name: "nothing", change: func(*config.Settings) {}},
+		{
+			name: "a variable is stronger than the Pod", env: env("NSTANCE_NAMESPACE", "told"),
+			change: func(s *config.Settings) { s.Namespace = "told" },
+		},
+		{
+			name: "a flag is stronger than a variable", env: env("NSTANCE_NAMESPACE", "told"), args: []string{"--namespace", "flag"},
+			change: func(s *config.Settings) { s.Namespace = "flag" },
+		},
+		{
+			name: "outside of a cluster", args: []string{"--kubeconfig=/k", "--namespace=flag"},
+			change: func(s *config.Settings) { s.Namespace, s.Kubeconfig = "flag", "/k" },
+		},
+		{
+			name: "switches", args: []string{"--disable-webhooks", "--leader-elect=false", "--metrics-secure=false", "--machinepool-machines=false"},
+			change: func(s *config.Settings) {
+				s.Webhooks, s.LeaderElect, s.MetricsSecure, s.MachinePoolMachines = false, false, false, false
+			},
+		},
+		{
+			name: "a limit of calls", args: []string{"--kube-api-qps=50", "--kube-api-burst=60"},
+			change: func(s *config.Settings) { s.KubeAPIQPS, s.KubeAPIBurst = 50, 60 },
+		},
+		{name: "no limit of calls", args: []string{"--kube-api-qps=-1"}, change: func(*config.Settings) {}},
+		{
+			name: "two times", args: []string{"--shard-unreachable-grace", "45s,2m"},
+			change: func(s *config.Settings) { s.UnreachableGrace, s.RedirectAfter = 45*time.Second, 2*time.Minute },
+		},
+		{
+			name: "on demand for some namespaces", args: []string{"--on-demand-namespaces=a"},
+			change: func(s *config.Settings) { s.OnDemand, s.OnDemandNamespaces = config.OnDemandGated, []string{"a"} },
+		},
+		{
+			name: "on demand for all namespaces", args: []string{"--on-demand-namespaces=*", "--on-demand-max-per-namespace=0"},
+			change: func(s *config.Settings) { s.OnDemand, s.OnDemandMaxPerNamespace = config.OnDemandGated, 0 },
+		},
+		{
+			name: "on demand without a namespace is off", args: []string{"--on-demand=annotate"}, change: func(*config.Settings) {},
+		},
+		{
+			name: "on demand", args: []string{"--on-demand=off", "--on-demand-namespaces=a,b", "--on-demand-linger=0s"},
+			change: func(s *config.Settings) {
+				s.OnDemand, s.OnDemandNamespaces, s.OnDemandLinger = config.OnDemandOff, []string{"a", "b"}, 0
+			},
+		},
+		{
+			name: "logs", args: []string{"--log-level=debug", "--log-format=text"},
+			change: func(s *config.Settings) { s.LogLevel, s.LogText = slog.LevelDebug, true },
+		},
+		{
+			name: "another workload cluster", env: env("NSTANCE_CAPI_ENDPOINT", "https://[fd00::1]:6443", "NSTANCE_K8S_JSON", "true"),
+			change: func(s *config.Settings) { s.WorkloadEndpoint, s.JSON = "https://[fd00::1]:6443", true },
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			getenv := test.env
+			if getenv == nil {
+				getenv = env()
+			}
+			got, err := config.ParseFlags(test.args, getenv, "pod")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := defaults()
+			test.change(&want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
+	args := []string{
+		"stray", "--unknown", "--also-unknown=1", "--webhook-port=99999", "--leader-elect=maybe", "--drain-force=Sometimes",
+		"--poll-interval=1s", "--shard-unreachable-grace=60s,30s", "--metrics-bind-address=8080", "--eviction-qps=0", "--kube-api-qps=0",
+		"--on-demand-namespaces=a,,B", "--log-level=loud", "--log-format=xml", "--memory-factor=2", "--kubeconfig=/k",
+	}
+	_, err := config.ParseFlags(args, env("NSTANCE_CAPI_ENDPOINT", "http://x", "NSTANCE_KEY_SECRET", "A B", "NSTANCE_K8S_JSON", "si"), "")
+	var invalid *config.FlagError
+	if !errors.As(err, &invalid) {
+		t.Fatal(err)
+	}
+	want := []string{
+		`unexpected argument "stray"`, "unknown flag --unknown", "unknown flag --also-unknown",
+		"--webhook-port: ", "--leader-elect: ", "--drain-force: ", "--poll-interval: ", "--shard-unreachable-grace: ",
+		"--metrics-bind-address: ", "--eviction-qps: ", "--kube-api-qps: ", "--on-demand-namespaces: ", "--log-level: ", "--log-format: ",
+		"--memory-factor: ", "NSTANCE_CAPI_ENDPOINT: ", "NSTANCE_KEY_SECRET: ", "NSTANCE_K8S_JSON: ",
+		"--namespace: it is not known", "--namespace: it must be set",
+	}
+	for _, w := range want {
+		if !slices.ContainsFunc(invalid.Problems, func(p string) bool { return strings.HasPrefix(p, w) }) {
+			t.Errorf("nothing begins with %q", w)
+		}
+	}
+	if len(invalid.Problems) != len(want) {
+		t.Errorf("%d problems, want %d:\n%v", len(invalid.Problems), len(want), err)
+	}
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	for arg, want := range map[string]error{"--help": config.ErrHelp, "-h": config.ErrHelp, "--version": config.ErrVersion} {
+		if _, err := config.ParseFlags([]string{arg, "--unknown"}, env(), ""); !errors.Is(err, want) {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+	for _, part := range []string{"--shard-unreachable-grace", "NSTANCE_CA_CONFIGMAP", "(default nstance-cluster-ca)"} {
+		if !strings.Contains(config.Usage(), part) {
+			t.Errorf("the help lacks %s", part)
+		}
+	}
+}

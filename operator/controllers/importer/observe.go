@@ -1,0 +1,176 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/capi"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/shards"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// world is what a plan is made from, and the objects that its steps are about.
+type world struct {
+	input Input
+	// cluster is as it was before anything else was read, input.Left what it said after that.
+	cluster *infrav1.NstanceCluster
+	pools   map[string]*infrav1.NstanceMachinePool // by name
+}
+
+// forgets is whether some groups that were left count no more. If the list changes just
+// now, nobody knows.
+func (w world) forgets() bool {
+	left := capi.FormatPlaces(w.input.Left)
+	same := capi.FormatPlaces(capi.ParsePlaces(w.cluster.Annotations[infrav1.AnnotationLeftGroups])) == left
+	return same && capi.FormatPlaces(w.input.StillLeft()) != left
+}
+
+// observe reads all pools, and takes together what the shards have said. reader is the
+// cache, or the API server.
+//
+// A pool that leaves its groups writes them down before it is gone. So the list is read
+// before the pools, for what is on it and belongs to a pool that is not on its way out is
+// not left; and after them, for a pool that is gone by then is on it.
+func (r *Reconciler) observe(ctx context.Context, reader client.Reader) (world, error) {
+	before, err := r.cluster(ctx, reader)
+	if err != nil {
+		return world{}, err
+	}
+	var pools infrav1.NstanceMachinePoolList
+	var parts infrav1.NstanceShardGroupList
+	var machinePools clusterv1.MachinePoolList
+	for _, list := range []client.ObjectList{&pools, &parts, &machinePools} {
+		if err := reader.List(ctx, list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil { // only read
+			return world{}, fmt.Errorf("list what is imported: %w", err)
+		}
+	}
+	after, err := r.cluster(ctx, reader)
+	if err != nil {
+		return world{}, err
+	}
+	w := world{cluster: before, pools: map[string]*infrav1.NstanceMachinePool{}}
+	w.input.Left = capi.ParsePlaces(after.Annotations[infrav1.AnnotationLeftGroups])
+	w.input.Settings = r.Settings()
+	w.input.Shards = r.listings()
+	complete, shares := referred(machinePools.Items), byOwner(parts.Items)
+	for i := range pools.Items {
+		object := &pools.Items[i]
+		p := known(object)
+		p.Complete = p.Complete || complete[object.Name]
+		p.ShardGroups = sizes(object, shares[object.UID])
+		w.pools[object.Name] = object
+		w.input.Pools = append(w.input.Pools, p)
+	}
+	for i := range machinePools.Items {
+		if mp := &machinePools.Items[i]; w.pools[mp.Name] == nil || infrastructure(mp) != mp.Name {
+			w.input.Taken = append(w.input.Taken, mp.Name)
+		}
+	}
+	return w, nil
+}
+
+// cluster reads the NstanceCluster.
+func (r *Reconciler) cluster(ctx context.Context, reader client.Reader) (*infrav1.NstanceCluster, error) {
+	cluster := &infrav1.NstanceCluster{}
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Cluster}, cluster); err != nil {
+		return nil, fmt.Errorf("read NstanceCluster %s: %w", r.Cluster, err)
+	}
+	return cluster, nil
+}
+
+// known is what a pool itself says of what the plan has to know.
+func known(object *infrav1.NstanceMachinePool) Pool {
+	return Pool{
+		Name: object.Name, Group: object.Spec.Group, Shards: object.Spec.Shards,
+		ImportedFrom: object.Annotations[infrav1.AnnotationImportedFrom], Deleting: !object.DeletionTimestamp.IsZero(),
+		Complete: object.Annotations[infrav1.AnnotationNoMachinePool] == "true",
+		Begun:    object.Status.DesiredReplicas != nil,
+		Config: Config{
+			Template: object.Spec.Template, Subnets: object.Spec.Subnets, LoadBalancers: object.Spec.LoadBalancers,
+			InstanceType: object.Spec.InstanceType, Vars: object.Spec.Vars,
+		},
+	}
+}
+
+// sizes are those of the parts of a pool on the shards that it lists.
+func sizes(object *infrav1.NstanceMachinePool, parts []*infrav1.NstanceShardGroup) []Size {
+	var all []Size
+	for _, part := range parts {
+		if slices.Contains(object.Spec.Shards, part.Spec.Shard) {
+			all = append(all, Size{Shard: part.Spec.Shard, Size: int(part.Share())})
+		}
+	}
+	return all
+}
+
+// byOwner are the parts of each pool, by its UID.
+func byOwner(parts []infrav1.NstanceShardGroup) map[types.UID][]*infrav1.NstanceShardGroup {
+	all := map[types.UID][]*infrav1.NstanceShardGroup{}
+	for i := range parts {
+		if owner := metav1.GetControllerOfNoCopy(&parts[i]); owner != nil {
+			all[owner.UID] = append(all[owner.UID], &parts[i])
+		}
+	}
+	return all
+}
+
+// referred are the pools that MachinePools have as their infrastructure, by name.
+func referred(machinePools []clusterv1.MachinePool) map[string]bool {
+	all := map[string]bool{}
+	for i := range machinePools {
+		all[infrastructure(&machinePools[i])] = true
+	}
+	return all
+}
+
+// infrastructure is the name of the pool that is the infrastructure of a MachinePool; empty:
+// it has another one.
+func infrastructure(machinePool *clusterv1.MachinePool) string {
+	ref := machinePool.Spec.Template.Spec.InfrastructureRef
+	if ref.APIGroup != infrav1.GroupVersion.Group || ref.Kind != infrav1.KindMachinePool {
+		return ""
+	}
+	return ref.Name
+}
+
+// listings are the configured shards with what they have said, in their order.
+func (r *Reconciler) listings() []Shard {
+	var all []Shard
+	for _, name := range r.Shards() {
+		s := Shard{Name: name}
+		status, connected := r.Connection(name)
+		r.Inventory.Read(name, func(known *inventory.Shard) {
+			s.Listed = connected && status.State == shards.Ready && known.State().GroupsSynced
+			for _, g := range known.Groups() {
+				s.Groups = append(s.Groups, group(g))
+			}
+		})
+		all = append(all, s)
+	}
+	return all
+}
+
+// group is a group as the plan sees it: of its settings those that its first
+// write may repeat without a change.
+func group(g *nstancev1.GroupStatus) Group {
+	var static *int
+	if g.StaticSize != nil {
+		static = ptr.To(int(g.GetStaticSize()))
+	}
+	return Group{
+		Key: g.GetKey(), Size: int(g.GetSize()), Static: g.GetIsStatic(), StaticSize: static, Deleting: g.GetDeleting(),
+		Config: Config{
+			Template: g.GetTemplate(), Subnets: g.GetSubnetPool(), LoadBalancers: g.GetLoadBalancers(),
+			InstanceType: g.GetDynamic().GetInstanceType(), Vars: g.GetDynamic().GetVars().GetValues(),
+		},
+	}
+}

@@ -1,0 +1,312 @@
+package machinepool
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/controllers/machinepool/planner"
+)
+
+// write is what the part of one shard becomes.
+type write struct {
+	shard string
+	// spec is the whole spec; create says that there is no part yet.
+	spec   infrav1.NstanceShardGroupSpec
+	create bool
+	// surge and retireAfter are the annotations of the same names; empty: none.
+	surge, retireAfter string
+	// victims start retiring with this write.
+	victims []planner.Victim
+}
+
+// end is a part that leaves its pool.
+type end struct{ shard, why string }
+
+// plan is what is to be done about a pool.
+type plan struct {
+	writes []write // parts that grow first
+	ends   []end
+	// sizes is the outcome of the distribution, move that of the rebalancing; lowered are
+	// sizes that no provider has room for.
+	sizes   planner.Result
+	move    planner.Move
+	lowered []planner.Lowered
+	// release are the settings that the spec takes over because the group is no longer static;
+	// nil: none.
+	release *released
+	// memory are the annotations of the pool as they are to be; empty values: none.
+	memory map[string]string
+	// again is when time alone may change the plan; zero: never.
+	again time.Time
+}
+
+// careful is whether something is taken away: by the plan, because a health check gave a
+// machine up, whose limit counts those that are leaving already, or because nothing stands
+// behind a Machine. Then all is read and planned anew from what the API server itself has,
+// before it is carried out.
+func (p plan) careful(st state) bool {
+	for _, w := range p.writes {
+		part := st.parts[w.shard]
+		if part != nil && (len(w.victims) > 0 || w.spec.Size < part.Spec.Size) {
+			return true
+		}
+	}
+	return len(p.ends) > 0 || len(st.hollow) > 0 || len(planner.Remediate(st.patients())) > 0
+}
+
+// decide plans for one pool. It depends on its arguments alone and changes none of them.
+func decide(st state, now time.Time) plan {
+	if st.machinePool == nil || st.machinePool.Spec.Replicas == nil || len(st.others) > 0 || st.paused || !st.pool.DeletionTimestamp.IsZero() || st.tooMany() {
+		return plan{memory: map[string]string{}}
+	}
+	d := &draft{state: st, now: now, listed: st.listed(now), becomes: map[string]*write{}}
+	d.begin()
+	d.distribute()
+	d.retire()
+	d.finish()
+	return d.plan
+}
+
+// draft is a plan in the making.
+type draft struct {
+	state
+	now     time.Time
+	listed  []string
+	becomes map[string]*write // by shard: what each part becomes
+	plan    plan
+}
+
+// begin writes down each part as it is, with the settings of the pool and without the
+// retiring instances that are gone.
+func (d *draft) begin() {
+	d.plan.memory = map[string]string{}
+	own := d.release()
+	names := slices.Clone(d.listed)
+	for name, part := range d.parts {
+		if !slices.Contains(names, name) && part.DeletionTimestamp.IsZero() {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		w := &write{shard: name, spec: infrav1.NstanceShardGroupSpec{
+			Group: d.pool.Spec.Group, Shard: name, Size: int32(d.size(name)), // at most MaxSize
+			InstanceType: d.pool.Spec.InstanceType, Vars: d.pool.Spec.Vars,
+		}}
+		if !d.static(name) {
+			set := d.settings(name, own)
+			w.spec.Template, w.spec.Subnets, w.spec.LoadBalancers = set.template, set.subnets, set.loadBalancers
+		}
+		if part := d.parts[name]; part != nil {
+			w.surge, w.retireAfter = part.Annotations[infrav1.AnnotationSurge], part.Annotations[infrav1.AnnotationRetireAfter]
+			g := planner.Forget(planner.Group{Retiring: part.Spec.Retiring}, func(id string) bool { return d.shards[name].gone[id] })
+			w.spec.Retiring = g.Retiring
+		} else {
+			w.create = true
+		}
+		d.becomes[name] = w
+	}
+}
+
+// distribute brings the sizes of the parts to the size of the pool, or, where they are
+// that already, one step nearer to the equal split.
+func (d *draft) distribute() {
+	pool := planner.Pool{Name: d.pool.Name, Replicas: int(*d.machinePool.Spec.Replicas), Marks: planner.Marks(d.candidates())}
+	for _, name := range d.listed {
+		pool.Shards = append(pool.Shards, d.shard(name))
+	}
+	d.lower(pool.Shards)
+	d.plan.sizes = planner.Plan(pool)
+	for _, change := range d.plan.sizes.Changes {
+		d.resize(change)
+	}
+	if d.plan.sizes.EndSurge {
+		for _, w := range d.becomes {
+			w.surge = ""
+		}
+	}
+	if len(d.plan.sizes.Writes()) == 0 && d.plan.sizes.Blocked == 0 && len(d.plan.lowered) == 0 && !d.plan.sizes.EndSurge {
+		d.rebalance(pool)
+	}
+}
+
+// shard is a listed shard for the distribution.
+func (d *draft) shard(name string) planner.Shard {
+	s := d.shards[name]
+	redirect := d.pool.Spec.UnreachablePolicy != infrav1.UnreachableHold
+	return planner.Shard{
+		Name: name, Size: int(d.becomes[name].spec.Size), Frozen: d.frozen(name, d.now), Unsure: !s.sure(),
+		Refuses: redirect && s.coolOff.Refuses(d.now), Surge: d.becomes[name].surge != "",
+	}
+}
+
+// lower takes sizes back that cannot be filled, where others may grow instead.
+func (d *draft) lower(listed []planner.Shard) {
+	if d.pool.Spec.UnreachablePolicy == infrav1.UnreachableHold {
+		return
+	}
+	var fillings []planner.Filling
+	for _, s := range listed {
+		fillings = append(fillings, planner.Filling{Shard: s, CoolOff: d.shards[s.Name].coolOff, Present: d.present(s.Name)})
+	}
+	d.plan.lowered = planner.Unfilled(fillings, d.now)
+	for _, l := range d.plan.lowered {
+		i := slices.IndexFunc(listed, func(s planner.Shard) bool { return s.Name == l.Shard })
+		listed[i].Size = l.To
+		d.becomes[l.Shard].spec.Size = int32(l.To)
+	}
+}
+
+// redirected are the shards that a plan grows others in the stead of.
+func (st state) redirected(p plan, now time.Time) map[string]Redirection {
+	past := map[string]Redirection{}
+	if len(p.sizes.Writes()) > 0 {
+		for _, name := range p.sizes.Redirected {
+			past[name] = st.shards[name].refusal()
+			if st.frozen(name, now) {
+				past[name] = RedirectedUnreachable
+			}
+		}
+	}
+	for _, l := range p.lowered {
+		past[l.Shard] = st.shards[l.Shard].refusal()
+	}
+	return past
+}
+
+// resize carries a change into the part. A part that is only now made is made as it is:
+// it can lose something once it is there.
+func (d *draft) resize(change planner.Change) {
+	w := d.becomes[change.Shard]
+	switch {
+	case change.To == change.From:
+	case change.To > change.From:
+		w.spec.Size = int32(min(change.To, planner.MaxSize))
+	case w.create:
+	case !d.asMachines:
+		w.spec.Size = int32(change.To)
+	default:
+		g := planner.Group{Size: change.From, Retiring: w.spec.Retiring}
+		choice := planner.Choice{Policy: planner.VictimPolicy(d.pool.Spec.DeletePolicy), Seed: string(d.pool.UID)}
+		shrunk := planner.Shrink(g, change, d.candidates(), choice, d.now)
+		w.spec.Size, w.spec.Retiring, w.victims = int32(shrunk.Size), shrunk.Retiring, shrunk.Victims
+	}
+}
+
+// rebalance takes the next step towards the equal split.
+func (d *draft) rebalance(pool planner.Pool) {
+	b := planner.Balance{
+		Pool: pool, Policy: planner.Policy(d.pool.Spec.Rebalance), Busy: d.retiring(),
+		BalancedFor: d.pool.Annotations[infrav1.AnnotationRebalanceFor],
+		NotBefore:   moment(d.pool.Annotations, infrav1.AnnotationRebalanceNotBefore),
+	}
+	for _, s := range pool.Shards {
+		b.Ready = append(b.Ready, d.readyNodes(s.Name))
+		if at, err := time.Parse(time.RFC3339, d.becomes[s.Name].surge); err == nil {
+			b.Since = at
+		}
+	}
+	if len(d.becomes) > len(d.listed) && b.Busy == "" {
+		b.Busy = "a shard is leaving the pool"
+	}
+	m := planner.Rebalance(b, d.now)
+	d.plan.move = m
+	d.plan.memory[infrav1.AnnotationRebalanceFor] = m.BalancedFor
+	d.plan.memory[infrav1.AnnotationRebalanceNotBefore] = stamp(m.NotBefore)
+	d.at(m.Again)
+	w := d.becomes[m.Shard]
+	switch m.Kind {
+	case planner.Open:
+		w.spec.Size++
+		w.surge = stamp(d.now)
+	case planner.Close:
+		w.surge = ""
+	case planner.Abandon:
+		w.surge = ""
+		d.resize(planner.Change{Shard: m.Shard, From: int(w.spec.Size), To: int(w.spec.Size) - 1, Pick: 1})
+	}
+}
+
+// retire decides about the parts of shards that left the list, or came back to it.
+func (d *draft) retire() {
+	ready := 0
+	for _, name := range d.listed {
+		ready += d.readyNodes(name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.becomes)) {
+		w := d.becomes[name]
+		until, _ := time.Parse(time.RFC3339, w.retireAfter)
+		r := planner.Retire(planner.Leaver{
+			Shard: name, Listed: slices.Contains(d.pool.Spec.Shards, name), Until: until,
+			OthersWant: int(*d.machinePool.Spec.Replicas), OthersReady: ready,
+		}, d.now)
+		switch r.Kind {
+		case planner.Begin:
+			w.retireAfter = stamp(r.Until)
+			d.at(r.Until)
+		case planner.Hold:
+			d.at(r.Until)
+		case planner.Return:
+			w.retireAfter = ""
+		case planner.Leave:
+			d.plan.ends = append(d.plan.ends, end{name, r.Reason})
+			delete(d.becomes, name)
+		}
+	}
+}
+
+// finish keeps the writes that change something, those that make a part greater first,
+// and says when to look again.
+func (d *draft) finish() {
+	names := slices.Sorted(maps.Keys(d.becomes))
+	for _, grows := range []bool{true, false} {
+		for _, name := range names {
+			w := d.becomes[name]
+			part := d.parts[name]
+			if w.grows(part) == grows && w.changes(part) {
+				d.plan.writes = append(d.plan.writes, *w)
+			}
+		}
+	}
+	d.plan.memory[infrav1.AnnotationRemovedShards] = formatRemovals(d.remembered(d.now))
+	for _, at := range d.remembered(d.now) {
+		d.at(at.Add(removal))
+	}
+	for _, name := range d.pool.Spec.Shards {
+		s := d.shards[name]
+		if s.configured && !s.reachable() {
+			d.at(s.connection.Since.Add(d.redirectAfter))
+		}
+		if s.coolOff.Refuses(d.now) {
+			d.at(s.coolOff.Since.Add(planner.UnfilledHold))
+			d.at(s.coolOff.Until)
+		}
+	}
+}
+
+// changes is whether the write makes a part something else than it is.
+func (w write) changes(part *infrav1.NstanceShardGroup) bool {
+	return part == nil || !equality.Semantic.DeepEqual(w.spec, part.Spec) ||
+		w.surge != part.Annotations[infrav1.AnnotationSurge] || w.retireAfter != part.Annotations[infrav1.AnnotationRetireAfter]
+}
+
+// grows is whether the write makes a part greater than it is.
+func (w write) grows(part *infrav1.NstanceShardGroup) bool {
+	return part == nil || w.spec.Size > part.Spec.Size
+}
+
+// at notes a time at which the plan may be another one.
+func (d *draft) at(t time.Time) {
+	if t.After(d.now) && (d.plan.again.IsZero() || t.Before(d.plan.again)) {
+		d.plan.again = t
+	}
+}
+
+// String says what becomes of a part, for logs and tests.
+func (w write) String() string {
+	return fmt.Sprintf("%s=%d%v surge=%s retire=%s", w.shard, w.spec.Size, w.spec.Retiring, w.surge, w.retireAfter)
+}

@@ -1,0 +1,67 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+)
+
+// reason puts a plan into words, such as
+//
+//	workers 5→7: us-west-2a 3→4, us-west-2b 2→3
+func (w *work) reason(pool string) string {
+	var parts []string
+	from, to := 0, 0
+	for _, c := range w.out.Changes {
+		from, to = from+c.From, to+c.To
+		if c.From != c.To {
+			parts = append(parts, c.String())
+		}
+	}
+	if len(parts) == 0 && w.out.Blocked == 0 && w.out.Unplaced == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%s %d→%d", pool, from, to)
+	if len(parts) > 0 {
+		text += ": " + strings.Join(parts, ", ")
+	}
+	for _, note := range w.notes() {
+		text += "; " + note
+	}
+	return text
+}
+
+// String returns the change as it stands in a reason: "b 2→1 (named: i1)".
+func (c Change) String() string {
+	text := fmt.Sprintf("%s %d→%d", c.Shard, c.From, c.To)
+	if len(c.Named) > 0 {
+		text += " (named: " + strings.Join(c.Named, " ") + ")"
+	}
+	return text
+}
+
+// notes says what was not done as the equal split would have it.
+func (w *work) notes() []string {
+	var notes []string
+	if w.out.Blocked > 0 {
+		var unseen []string
+		for _, s := range w.shards {
+			if s.blind() {
+				unseen = append(unseen, s.Name)
+			}
+		}
+		notes = append(notes, fmt.Sprintf("%d more wait until %s can be seen", w.out.Blocked, strings.Join(unseen, ", ")))
+	}
+	if w.out.Unplaced > 0 {
+		notes = append(notes, fmt.Sprintf("%d more have no place: a shard has at most %d", w.out.Unplaced, MaxSize))
+	}
+	for i, s := range w.shards {
+		switch {
+		case !w.passed[i]:
+		case s.Frozen:
+			notes = append(notes, s.Name+" is passed over: unreachable")
+		default:
+			notes = append(notes, s.Name+" is passed over: its provider has no room")
+		}
+	}
+	return notes
+}

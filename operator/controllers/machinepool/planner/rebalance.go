@@ -1,0 +1,198 @@
+package planner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// How long a move may take until the new machine's Node is ready, when the next one is
+// tried after it was not, and how far apart moves are under Always.
+const (
+	MoveTimeout = 15 * time.Minute
+	MoveRetry   = 30 * time.Minute
+	MovePace    = 5 * time.Minute
+)
+
+// Policy says when instances move between shards without anybody asking for a size.
+type Policy string
+
+// The policies. The empty one is Always.
+const (
+	Always        Policy = "Always"        // whenever the sizes are not the equal split, slowly
+	OnShardChange Policy = "OnShardChange" // only after the set of shards changed
+	Never         Policy = "Never"
+)
+
+// Balance is the input of Rebalance.
+type Balance struct {
+	Pool
+	Policy Policy
+	// Ready is the number of ready Nodes of each shard, in the order of Shards, without
+	// those whose instances are leaving.
+	Ready []int
+	// Since is when the open move was opened; zero without one.
+	Since time.Time
+	// BalancedFor is the value that an earlier answer gave to remember, empty at first.
+	BalancedFor string
+	// NotBefore is when the next move may be opened, as an earlier answer gave it.
+	NotBefore time.Time
+	// Busy says why nothing may be moved now, in words: the pool is paused, a victim
+	// is still leaving. Empty: nothing forbids it.
+	Busy string
+}
+
+// MoveKind is what is to be done about a move.
+type MoveKind string
+
+// The kinds of a Move.
+const (
+	// Rest: nothing is to be done.
+	Rest MoveKind = ""
+	// Open: give Shard one more, and mark it as surging, in one write.
+	Open MoveKind = "open"
+	// Wait: a move is open, and its machine is not ready yet.
+	Wait MoveKind = "wait"
+	// Close: take the mark off. The next plan takes the surplus from another shard.
+	Close MoveKind = "close"
+	// Abandon: take the mark off and one instance from Shard, in one write.
+	Abandon MoveKind = "abandon"
+)
+
+// Move is the next step of rebalancing.
+type Move struct {
+	Kind  MoveKind
+	Shard string // empty for Rest
+	// BalancedFor is to be stored with the pool and given again.
+	BalancedFor string
+	// NotBefore is to be stored with the pool and given again.
+	NotBefore time.Time
+	// Again is when time alone may change the answer; zero: never.
+	Again time.Time
+	// Reason says why, to people; empty if there is nothing to say.
+	Reason string
+}
+
+// Rebalance says what to do next to bring the sizes nearer to the equal split without
+// ever having fewer ready Nodes than before: one more in the shard that lacks most, wait
+// until it is ready, one less where most is too much.
+//
+// A move is opened only when the pool has its size, every shard can be seen, and nothing
+// else goes on. A shard whose provider has no room is not moved to.
+func Rebalance(b Balance, now time.Time) Move {
+	m := Move{BalancedFor: b.BalancedFor, NotBefore: b.NotBefore}
+	set := setHash(b.Shards)
+	want := EqualSplit(b.Replicas, len(b.Shards))
+	even := true
+	for i, s := range b.Shards {
+		even = even && s.Size == want[i]
+	}
+	if b.BalancedFor == "" || even {
+		m.BalancedFor = set
+	}
+	for i, s := range b.Shards {
+		if s.Surge {
+			return b.open(m, i, now)
+		}
+	}
+	if even || !b.armed(set) {
+		return m
+	}
+	return b.begin(m, want, now)
+}
+
+// open carries an open move on.
+func (b Balance) open(m Move, i int, now time.Time) Move {
+	s := b.Shards[i]
+	m.Kind, m.Shard = Wait, s.Name
+	giveUp := b.Since.Add(MoveTimeout)
+	ready := 0
+	if i < len(b.Ready) {
+		ready = b.Ready[i]
+	}
+	switch {
+	case ready >= s.Size:
+		m.Kind, m.NotBefore = Close, time.Time{}
+		if b.policy() == Always {
+			m.NotBefore = b.Since.Add(MovePace)
+		}
+		m.Reason = fmt.Sprintf("%s has %d ready nodes of %d", s.Name, ready, s.Size)
+	case now.Before(giveUp):
+		m.Again = giveUp
+		m.Reason = fmt.Sprintf("%s has %d ready nodes of %d", s.Name, ready, s.Size)
+	case s.blind():
+		m.Reason = s.Name + " cannot be seen, and has one instance too many"
+	default:
+		m.Kind, m.NotBefore = Abandon, now.Add(MoveRetry)
+		m.Reason = fmt.Sprintf("%s has %d ready nodes of %d after %v", s.Name, ready, s.Size, MoveTimeout)
+	}
+	return m
+}
+
+// begin opens a move, or says what forbids it.
+func (b Balance) begin(m Move, want []int, now time.Time) Move {
+	total, to := 0, -1
+	var refuses, unseen []string
+	for i, s := range b.Shards {
+		total += s.Size
+		switch {
+		case s.blind():
+			unseen = append(unseen, s.Name)
+		case s.Size >= want[i]:
+		case s.Refuses:
+			refuses = append(refuses, s.Name)
+		case to < 0 || want[i]-s.Size > want[to]-b.Shards[to].Size:
+			to = i
+		}
+	}
+	switch {
+	case total != max(b.Replicas, 0): // the plan comes first
+	case b.Busy != "":
+		m.Reason = "not even, and nothing moves now: " + b.Busy
+	case len(unseen) > 0:
+		m.Reason = "not even, and nothing moves until all shards can be seen: " + strings.Join(unseen, ", ")
+	case to < 0:
+		m.Reason = "not even, and no room at the provider of " + strings.Join(refuses, ", ")
+	case now.Before(b.NotBefore):
+		m.Again = b.NotBefore
+		m.Reason = "not even, and the next instance moves at " + b.NotBefore.UTC().Format(time.RFC3339)
+	default:
+		s := b.Shards[to]
+		m.Kind, m.Shard, m.NotBefore = Open, s.Name, time.Time{}
+		m.Reason = fmt.Sprintf("%s: %s %d→%d before another shard gives one, its part is %d", b.Name, s.Name, s.Size, s.Size+1, want[to])
+	}
+	return m
+}
+
+func (b Balance) policy() Policy {
+	if b.Policy == "" {
+		return Always
+	}
+	return b.Policy
+}
+
+// armed reports whether uneven sizes are a reason to move.
+func (b Balance) armed(set string) bool {
+	switch b.policy() {
+	case Always:
+		return true
+	case OnShardChange:
+		return b.BalancedFor != "" && b.BalancedFor != set
+	default:
+		return false
+	}
+}
+
+// setHash names a set of shards: the same for every order, short enough for a label.
+func setHash(shards []Shard) string {
+	names := make([]string, len(shards))
+	for i, s := range shards {
+		names[i] = s.Name
+	}
+	slices.Sort(names)
+	sum := sha256.Sum256([]byte(strings.Join(names, "\n")))
+	return hex.EncodeToString(sum[:4])
+}

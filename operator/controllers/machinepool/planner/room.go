@@ -1,0 +1,53 @@
+package planner
+
+import (
+	"fmt"
+	"time"
+
+	"nstance.dev/operator/inventory"
+)
+
+// UnfilledHold is how long a shard whose provider has no room keeps the size that it does not
+// fill. Then other shards are given it.
+const UnfilledHold = 60 * time.Second
+
+// Filling is a shard with what it has, for Unfilled.
+type Filling struct {
+	Shard
+	CoolOff inventory.CoolOff
+	// Present are its running and pending instances without those that leave on
+	// purpose.
+	Present int
+}
+
+// Lowered is a size that is given up because it cannot be filled.
+type Lowered struct {
+	Shard    string
+	From, To int
+	Reason   string
+}
+
+// Unfilled returns the sizes to be lowered to what the shards have, because their
+// providers have refused more for a while. No instance goes by that; the plan that
+// follows gives the rest to the other shards. Nothing is lowered while no other shard can
+// grow, or the shard cannot be seen.
+func Unfilled(shards []Filling, now time.Time) []Lowered {
+	room := false
+	for _, s := range shards {
+		room = room || !s.Frozen && !s.CoolOff.Refuses(now)
+	}
+	if !room {
+		return nil
+	}
+	var lowered []Lowered
+	for _, s := range shards {
+		if s.blind() || !s.CoolOff.Refuses(now) || s.Present >= s.Size || now.Before(s.CoolOff.Since.Add(UnfilledHold)) {
+			continue
+		}
+		lowered = append(lowered, Lowered{
+			Shard: s.Name, From: s.Size, To: max(s.Present, 0),
+			Reason: fmt.Sprintf("%s has %d of %d and no room for more: %s", s.Name, s.Present, s.Size, s.CoolOff.Why),
+		})
+	}
+	return lowered
+}

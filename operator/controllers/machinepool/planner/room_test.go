@@ -1,0 +1,83 @@
+package planner
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"nstance.dev/operator/inventory"
+)
+
+func TestRetire(t *testing.T) {
+	until := at(RetireHold)
+	for _, tt := range []struct {
+		name   string
+		leaver Leaver
+		now    time.Duration
+		want   Retirement
+	}{
+		{"listed", Leaver{Shard: "c", Listed: true}, 0, Retirement{}},
+		{"listed again", Leaver{Shard: "c", Listed: true, Until: until}, 0, Retirement{Kind: Return, Reason: "c is listed again"}},
+		{
+			"just taken off, even if the others are ready", Leaver{Shard: "c"}, 0,
+			Retirement{Kind: Begin, Until: until, Reason: "c is no longer listed"},
+		},
+		{
+			"the others are not ready", Leaver{Shard: "c", Until: until, OthersWant: 6, OthersReady: 5}, RetireHold - 1,
+			Retirement{Kind: Hold, Until: until, Reason: "c stays: the other shards have 5 ready nodes of 6"},
+		},
+		{
+			"the others are ready", Leaver{Shard: "c", Until: until, OthersWant: 6, OthersReady: 6}, time.Second,
+			Retirement{Kind: Leave, Reason: "c leaves: the other shards have 6 ready nodes of 6"},
+		},
+		{
+			"the time has come", Leaver{Shard: "c", Until: until, OthersWant: 6, OthersReady: 5}, RetireHold,
+			Retirement{Kind: Leave, Reason: "c leaves after 15m0s: the other shards have 5 ready nodes of 6"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, Retire(tt.leaver, at(tt.now))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestL8_WhatIsNotFilledGoesElsewhere(t *testing.T) {
+	full := inventory.CoolOff{}.Refused(start, inventory.Refusal{Why: "no room for m5.large"})
+	seen := func(text string, present ...int) []Filling {
+		var all []Filling
+		for i, s := range shards(text) {
+			f := Filling{Shard: s, Present: present[i]}
+			if s.Refuses {
+				f.CoolOff = full
+			}
+			all = append(all, f)
+		}
+		return all
+	}
+	lowered := []Lowered{{Shard: "b", From: 3, To: 2, Reason: "b has 2 of 3 and no room for more: no room for m5.large"}}
+	for _, tt := range []struct {
+		name   string
+		shards []Filling
+		now    time.Duration
+		want   []Lowered
+	}{
+		{"not filled for a minute", seen("a=3 b=3-", 3, 2), UnfilledHold, lowered},
+		{"not filled for less", seen("a=3 b=3-", 3, 2), UnfilledHold - 1, nil},
+		{"filled", seen("a=3 b=3-", 3, 3), UnfilledHold, nil},
+		{"more than filled", seen("a=3 b=3-", 3, 4), UnfilledHold, nil},
+		{"cooled off", seen("a=3 b=3-", 3, 2), inventory.FirstCoolOff, nil},
+		{"the other is frozen", seen("a=3! b=3-", 3, 2), UnfilledHold, nil},
+		{"the other has no room either", seen("a=3- b=3-", 3, 2), UnfilledHold, nil},
+		{"it cannot be seen", seen("a=3 b=3-?", 3, 2), UnfilledHold, nil},
+		{"missing without a refusal", seen("a=3 b=3", 3, 2), UnfilledHold, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, Unfilled(tt.shards, at(tt.now))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

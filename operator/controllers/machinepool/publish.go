@@ -1,0 +1,108 @@
+package machinepool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/status"
+)
+
+// publish writes what Cluster API reads of a pool: the list of provider ids first, then
+// the status with its length. Cluster API does not take over a list whose length it is not
+// told.
+func (r *Reconciler) publish(ctx context.Context, st state, p plan) error {
+	ids := st.providerIDs()
+	if slices.ContainsFunc(st.pool.Spec.ProviderIDList, func(id string) bool { return !slices.Contains(ids, id) }) {
+		// A Node goes with each id that leaves: no cache that is behind may say so.
+		if err := r.seeParts(ctx, r.Live, &st); err != nil {
+			return fmt.Errorf("look at the parts of pool %s again: %w", st.pool.Name, err)
+		}
+		ids = st.providerIDs()
+	}
+	if err := r.writeSpec(ctx, st.pool, ids); err != nil {
+		return err
+	}
+	twins, err := r.twins(ctx, st, ids)
+	if err != nil {
+		return err
+	}
+	next := st.status(p, ids, twins, r.Now())
+	r.tell(st.pool, next.Conditions)
+	return r.writeStatus(ctx, st, next)
+}
+
+// publishPaused says that the pool is paused, and leaves everything else as it is.
+func (r *Reconciler) publishPaused(ctx context.Context, st state) error {
+	next := *st.pool.Status.DeepCopy()
+	next.Conditions = status.With(next.Conditions, st.pausedCondition(), st.pool.Generation, r.Now())
+	return r.writeStatus(ctx, st, next)
+}
+
+// writeStatus stores a status, if it has changed.
+func (r *Reconciler) writeStatus(ctx context.Context, st state, next infrav1.NstanceMachinePoolStatus) error {
+	if equality.Semantic.DeepEqual(st.pool.Status, next) {
+		return nil
+	}
+	object := &infrav1.NstanceMachinePool{ObjectMeta: st.pool.ObjectMeta, Status: next}
+	if err := status.Apply(ctx, r.Client, object, manager); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status of pool %s: %w", st.pool.Name, err)
+	}
+	return nil
+}
+
+// writeSpec writes the fields of the spec that are the operator's.
+func (r *Reconciler) writeSpec(ctx context.Context, pool *infrav1.NstanceMachinePool, ids []infrav1.ProviderID) error {
+	id := fmt.Sprintf("nstance://%s/%s/%s", r.ClusterID, r.Tenant, pool.Spec.Group)
+	if pool.Spec.ProviderID == id && slices.Equal(pool.Spec.ProviderIDList, ids) {
+		return nil
+	}
+	before := pool.DeepCopy()
+	pool.Spec.ProviderID, pool.Spec.ProviderIDList = id, ids
+	if err := r.Client.Patch(ctx, pool, client.MergeFrom(before), infra); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the provider ids of pool %s: %w", pool.Name, err)
+	}
+	return nil
+}
+
+// twins are the provider ids of the pool that end like that of another instance, in any
+// pool: an autoscaler that meets such a pair stops.
+func (r *Reconciler) twins(ctx context.Context, st state, ids []infrav1.ProviderID) ([]infrav1.ProviderID, error) {
+	var list infrav1.NstanceShardGroupList
+	if err := r.Client.List(ctx, &list, client.InNamespace(st.pool.Namespace), client.UnsafeDisableDeepCopy); err != nil { // only read
+		return nil, fmt.Errorf("list all NstanceShardGroups: %w", err)
+	}
+	var all []string
+	for i := range list.Items {
+		all = append(all, list.Items[i].Status.ProviderIDs...)
+	}
+	return duplicates(ids, all), nil
+}
+
+// tell makes the events of conditions that have become something that people have to know.
+func (r *Reconciler) tell(pool *infrav1.NstanceMachinePool, next []metav1.Condition) {
+	for _, worth := range []struct {
+		condition, reason, action string
+		bad                       metav1.ConditionStatus
+		kind                      string
+	}{
+		{infrav1.ConditionPoolConflict, "PoolConflict", "Scale", metav1.ConditionTrue, corev1.EventTypeWarning},
+		{infrav1.ConditionSpecIgnored, "SpecIgnored", "Upsert", metav1.ConditionTrue, corev1.EventTypeWarning},
+		{infrav1.ConditionProviderIDsUnique, "ProviderIDDuplicate", "List", metav1.ConditionFalse, corev1.EventTypeWarning},
+		{infrav1.ConditionCapacityKnown, "CapacityUnknown", "Scale", metav1.ConditionFalse, corev1.EventTypeWarning},
+		{infrav1.ConditionZonalAutoscaling, "ZonalAutoscaling", "Scale", metav1.ConditionFalse, corev1.EventTypeNormal},
+	} {
+		is := meta.FindStatusCondition(next, worth.condition)
+		was := meta.FindStatusCondition(pool.Status.Conditions, worth.condition)
+		if is != nil && is.Status == worth.bad && (was == nil || was.Status != worth.bad) {
+			r.Events.Eventf(pool, nil, worth.kind, worth.reason, worth.action, "%s", is.Message)
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package machinepool
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/controllers/machinepool/planner"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/shards"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// state is all that is known of one pool at one moment.
+type state struct {
+	pool        *infrav1.NstanceMachinePool
+	machinePool *clusterv1.MachinePool // nil: there is none
+	// rivals are other MachinePools that refer to the pool and do not count, nameTaken the
+	// names that a MachinePool would get and that others have.
+	rivals, nameTaken []string
+	paused            bool
+	// others are the other pools that have the group on one of the shards, and had it first.
+	others []string
+	parts  map[string]*infrav1.NstanceShardGroup // by shard
+	// machines and mirrors are the Machines and NstanceMachines of the pool, by instance.
+	machines map[string]*clusterv1.Machine
+	mirrors  map[string]*infrav1.NstanceMachine
+	shards   map[string]shard // those that the pool lists, and those of its parts
+	// hollow are Machines of instances that are gone, without an NstanceMachine that could
+	// take them with it, sorted.
+	hollow []string
+	// asMachines: each instance is shown as a Machine.
+	asMachines bool
+	// redirectAfter is how long a shard counts as unreachable before growth goes elsewhere.
+	redirectAfter time.Duration
+	// memoryShare is the share of a machine's memory that is left for Pods; zero: the default.
+	memoryShare float64
+}
+
+// shard is one shard of the pool, as far as the pool's group goes.
+type shard struct {
+	configured bool
+	connection shards.Status
+	synced     inventory.State
+	group      *nstancev1.GroupStatus
+	instances  []*nstancev1.InstanceStatus // managed
+	// unclear are instances of which nobody knows yet whether they are managed.
+	unclear int
+	gone    map[string]bool // retiring instances that are known to be gone
+	coolOff inventory.CoolOff
+}
+
+// reachable is whether the shard answers, as far as is known.
+func (s shard) reachable() bool {
+	return s.configured && s.connection.State != shards.Unreachable && s.connection.State != shards.Connecting
+}
+
+// sure is whether all that the shard has is known, so that an instance may be chosen.
+func (s shard) sure() bool {
+	return s.configured && s.connection.State == shards.Ready && s.synced.Synced() && s.synced.Held == 0 && s.unclear == 0
+}
+
+// refusal is why the shard's provider lets the group not grow, if it does.
+func (s shard) refusal() Redirection {
+	if s.coolOff.Quota {
+		return RedirectedQuota
+	}
+	return RedirectedCapacity
+}
+
+// frozen is whether growth goes elsewhere.
+func (st state) frozen(name string, now time.Time) bool {
+	s := st.shards[name]
+	if st.pool.Spec.UnreachablePolicy == infrav1.UnreachableHold {
+		return false
+	}
+	return !s.configured || s.connection.State == shards.Unreachable &&
+		now.Sub(s.connection.Since) >= st.redirectAfter
+}
+
+// static is whether a server's configuration has the group on that shard.
+func (st state) static(name string) bool {
+	if group := st.shards[name].group; group != nil {
+		return group.GetIsStatic()
+	}
+	part := st.parts[name]
+	return part != nil && part.Status.IsStatic
+}
+
+// MaxReplicas is how many instances a pool has at most over all shards: its list of provider
+// ids takes no more.
+const MaxReplicas = 10000
+
+// tooMany reports whether the pool is to have more instances than it can. Nothing is done then.
+func (st state) tooMany() bool {
+	return st.machinePool != nil && st.machinePool.Spec.Replicas != nil && *st.machinePool.Spec.Replicas > MaxReplicas
+}
+
+// size is what a shard's part has now: what the pool last wanted, and without a part what
+// the shard has of the group already.
+func (st state) size(name string) int {
+	if part := st.parts[name]; part != nil {
+		return int(part.Spec.Size)
+	}
+	if group := st.shards[name].group; group != nil && !group.GetDeleting() {
+		return int(group.GetSize())
+	}
+	return 0
+}
+
+// removal is how long a shard is planned around after a person deleted its part.
+const removal = 10 * time.Minute
+
+// listed are the shards that the pool is planned over, in its order: those that it lists,
+// without those whose part is on its way out or was taken out by a person a moment ago.
+func (st state) listed(now time.Time) []string {
+	removed := removals(st.pool)
+	return slices.DeleteFunc(slices.Clone(st.pool.Spec.Shards), func(name string) bool {
+		part := st.parts[name]
+		if part != nil {
+			return !part.DeletionTimestamp.IsZero()
+		}
+		at, ok := removed[name]
+		return ok && now.Sub(at) < removal
+	})
+}
+
+// candidates are the instances that may be victims, with what Kubernetes knows of them.
+func (st state) candidates() []planner.Candidate {
+	var all []planner.Candidate
+	for _, name := range slices.Sorted(maps.Keys(st.shards)) {
+		for _, in := range st.shards[name].instances {
+			all = append(all, st.candidate(name, in))
+		}
+	}
+	return all
+}
+
+func (st state) candidate(shard string, in *nstancev1.InstanceStatus) planner.Candidate {
+	id := in.GetInstanceId()
+	c := planner.Candidate{
+		ID: id, Shard: shard, Created: in.GetCreatedAt().AsTime(), Machine: in.GetProviderUri() != "",
+		Leaving: in.GetCondemned() != nil || in.GetStatus() == inventory.StatusTerminating ||
+			in.GetStatus() == inventory.StatusTerminated || in.GetStatus() == inventory.StatusDraining,
+	}
+	if part := st.parts[shard]; part != nil && slices.Contains(part.Spec.Retiring, id) {
+		c.Leaving = true
+	}
+	if mirror := st.mirrors[id]; mirror != nil && !mirror.DeletionTimestamp.IsZero() {
+		c.Leaving = true
+	}
+	machine := st.machines[id]
+	if machine == nil {
+		return c
+	}
+	c.Mark, c.Marked = machine.Annotations[clusterv1.DeleteMachineAnnotation], hasMark(machine)
+	c.Leaving = c.Leaving || !machine.DeletionTimestamp.IsZero()
+	c.Joined = machine.Status.NodeRef.IsDefined()
+	if ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition); c.Joined && ready != nil && ready.Status != metav1.ConditionTrue {
+		c.NotReadySince = ready.LastTransitionTime.Time
+	}
+	return c
+}
+
+func hasMark(machine *clusterv1.Machine) bool {
+	_, marked := machine.Annotations[clusterv1.DeleteMachineAnnotation]
+	return marked
+}
+
+// readyNodes is how many Nodes of a shard are ready and stay. Without Machines nothing is
+// known of Nodes, and running instances stand for them.
+func (st state) readyNodes(name string) int {
+	n := 0
+	for _, in := range st.shards[name].instances {
+		if st.candidate(name, in).Leaving {
+			continue
+		}
+		machine := st.machines[in.GetInstanceId()]
+		switch {
+		case !st.asMachines && in.GetStatus() == inventory.StatusRunning:
+			n++
+		case machine != nil && meta.IsStatusConditionTrue(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition):
+			n++
+		}
+	}
+	return n
+}
+
+// present is how many instances of a shard are there, or on their way, and stay.
+func (st state) present(name string) int {
+	n := 0
+	for _, in := range st.shards[name].instances {
+		if c := st.candidate(name, in); !c.Leaving {
+			n++
+		}
+	}
+	return n
+}
+
+// retiring describes the instances that are still leaving on purpose; empty: none is.
+func (st state) retiring() string {
+	n := 0
+	for _, part := range st.parts {
+		for _, id := range part.Spec.Retiring {
+			if !st.shards[part.Spec.Shard].gone[id] {
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d instances are still leaving", n)
+}

@@ -1,0 +1,183 @@
+package registration
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"time"
+
+	"nstance.dev/operator/credentials/secrets"
+	"nstance.dev/operator/shards"
+)
+
+// Renewer asks for a new certificate, PEM, over a public key, PEM.
+type Renewer func(ctx context.Context, publicKeyPEM []byte) ([]byte, error)
+
+// Through renews over the connections of a set, at one shard after the other until one
+// leads the cluster.
+func Through(set *shards.Set) Renewer {
+	return func(ctx context.Context, publicKeyPEM []byte) ([]byte, error) {
+		last := fmt.Errorf("%w: none is configured", ErrNoShard)
+		for _, shard := range set.Shards() {
+			reply, err := shard.RenewCertificate(ctx, publicKeyPEM)
+			if err == nil {
+				return reply.GetClientCertificatePem(), nil
+			}
+			last = err
+		}
+		return nil, last
+	}
+}
+
+// News is what a [Keeper] has to say.
+type News struct {
+	// Renewed says that there is a new certificate; else the old one is about to end or
+	// has ended, and Err is why there is no new one.
+	Renewed bool
+	Until   time.Time // end of the present certificate
+	Err     error
+}
+
+// Keeper keeps an identity fresh.
+type Keeper struct {
+	Options Options
+	Renew   Renewer // required
+	// Redial lets connections use a new certificate; nil: they do at their next handshake.
+	Redial func(ctx context.Context)
+	// Report is told of a new certificate, and of a lack of one at most every six hours;
+	// required.
+	Report func(News)
+}
+
+// Run renews the certificate whenever it is due, until ctx ends, and returns the reason.
+// In its last days, and after its end, a nonce that was not used before registers the
+// operator anew, with a new key.
+func (k *Keeper) Run(ctx context.Context) error {
+	o := k.Options.withDefaults()
+	for {
+		from, until := o.Identity.Validity()
+		if err := wait(ctx, max(0, Due(from, until, o.Random()).Sub(o.Now()))); err != nil {
+			return err
+		}
+		if err := k.persist(ctx, o); err != nil {
+			return err
+		}
+		_, until = o.Identity.Validity()
+		k.Report(News{Renewed: true, Until: until})
+		if k.Redial != nil {
+			k.Redial(ctx)
+		}
+	}
+}
+
+// persist tries until there is a new certificate. The error is the reason of ctx.
+func (k *Keeper) persist(ctx context.Context, o Options) error {
+	from, until := o.Identity.Validity()
+	for warned := (time.Time{}); ; {
+		err := k.once(ctx, o)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err == nil {
+			return nil
+		}
+		now := o.Now()
+		o.Log.WarnContext(ctx, "certificate not renewed", "error", err, "until", until)
+		if Critical(from, until, now) && (warned.IsZero() || now.Sub(warned) >= warnInterval) {
+			warned = now
+			k.Report(News{Until: until, Err: err})
+		}
+		if err := wait(ctx, Retry(from, until, o.Random())); err != nil {
+			return err
+		}
+	}
+}
+
+// once renews, or, where that fails and it is time, registers anew.
+func (k *Keeper) once(ctx context.Context, o Options) error {
+	err := k.renew(ctx, o)
+	from, until := o.Identity.Validity()
+	if err == nil || !Critical(from, until, o.Now()) {
+		return err
+	}
+	again := o.again(ctx)
+	switch {
+	case again == nil:
+		return nil
+	case errors.Is(again, errNoNewNonce):
+		return err
+	}
+	return errors.Join(err, again)
+}
+
+// renew asks for a new certificate over the present key. A crash after the answer costs
+// nothing: the old one is still stored, and good for a third of its life.
+func (k *Keeper) renew(ctx context.Context, o Options) error {
+	present := o.Identity.get()
+	public, err := encodePublic(present.key)
+	if err != nil {
+		return err
+	}
+	text, err := k.Renew(ctx, public)
+	if err != nil {
+		return err
+	}
+	got, err := o.owner().check(text, present.key, o.Identity.trusted(), o.Now())
+	if err != nil {
+		return fmt.Errorf("the certificate that was issued: %w", err)
+	}
+	if err := o.save(ctx, got, ""); err != nil {
+		return err
+	}
+	o.Identity.set(got)
+	o.Log.InfoContext(ctx, "certificate renewed", "until", got.leaf.NotAfter)
+	return nil
+}
+
+// errNoNewNonce says that the nonce in its Secret is the one that was used, or is none.
+var errNoNewNonce = errors.New("there is no unused nonce")
+
+// again registers with a nonce that was not used before and a new key. The key is stored
+// first: if the answer is lost, the same key asks again.
+func (o Options) again(ctx context.Context) error {
+	token, err := o.nonce(ctx)
+	if errors.Is(err, ErrNoNonce) {
+		return errNoNewNonce
+	}
+	if err != nil {
+		return err
+	}
+	stored, err := o.Store.Get(ctx, o.Names.Certificate)
+	if err != nil && !errors.Is(err, secrets.ErrNotFound) {
+		return err
+	}
+	if string(stored.Data[usedEntry]) == mark(token) {
+		return errNoNewNonce
+	}
+	key, err := o.prepareKey(ctx)
+	if err != nil {
+		return err
+	}
+	return o.register(ctx, key, token)
+}
+
+// prepareKey returns a key that has no certificate yet: the stored one if it has none,
+// else a new one that takes its place there. The certificate's Secret has its own copy.
+func (o Options) prepareKey(ctx context.Context) (ed25519.PrivateKey, error) {
+	inUse := o.Identity.get().key
+	var key ed25519.PrivateKey
+	_, err := secrets.Write(ctx, o.Store, o.Names.Key, func(s secrets.Secret) (secrets.Secret, error) {
+		if prepared, err := decodeKey(s.Data[privateEntry]); err == nil && !prepared.Equal(inUse) {
+			key = prepared
+			return s, nil
+		}
+		drawn, fresh, err := o.drawKey()
+		if err != nil {
+			return s, err
+		}
+		key, s.Labels, s.Data = drawn, fresh.Labels, fresh.Data
+		return s, nil
+	})
+	return key, err
+}

@@ -1,0 +1,202 @@
+package registration_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"nstance.dev/operator/credentials/registration"
+	"nstance.dev/operator/shards"
+	"nstance.dev/operator/shards/shardtest"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+func publicHalf(t *testing.T, private []byte) ed25519.PublicKey {
+	t.Helper()
+	block, _ := pem.Decode(private)
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edKey, _ := key.(ed25519.PrivateKey)
+	public, _ := edKey.Public().(ed25519.PublicKey)
+	return public
+}
+
+// states keeps the states of shards in the order in which they came.
+type states struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (s *states) StateChanged(shard string, st shards.Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, shard+" "+string(st.State))
+}
+func (*states) Removed(string)                                 {}
+func (*states) GroupsListed(string, shards.GroupList)          {}
+func (*states) InstancesListed(string, shards.InstanceList)    {}
+func (*states) GroupEvent(string, *nstancev1.GroupEvent)       {}
+func (*states) InstanceEvent(string, *nstancev1.InstanceEvent) {}
+func (*states) ErrorEvent(string, *nstancev1.ErrorEvent)       {}
+
+func (s *states) take() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := strings.Join(s.all, ", ")
+	s.all = nil
+	return out
+}
+
+// connect runs a set of both shards with an operator's identity until the test ends.
+func (w *world) connect(o registration.Options) (*shards.Set, *states) {
+	seen := &states{}
+	set := shards.NewSet(shards.Options{
+		Cluster: w.ID, Tenant: tenant, Credentials: o.Identity, Sink: seen, Dial: w.DialContext,
+		Random: func() float64 { return 0.5 },
+	})
+	set.Apply(o.Shards())
+	ctx, stop := context.WithCancel(w.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = set.Run(ctx) // the reason of ctx
+	}()
+	w.t.Cleanup(func() {
+		stop()
+		<-done
+	})
+	w.after(time.Second)
+	return set, seen
+}
+
+func TestO1_TheCertificateIsRenewedWhileStreamsGoOn(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.SetCertificateLife(55 * time.Minute) // from five minutes before
+		o := w.mustStart()
+		set, seen := w.connect(o)
+		seen.take()
+		said := w.keep(&registration.Keeper{Options: o, Renew: registration.Through(set), Redial: set.Redial})
+		_, first := o.Identity.Validity()
+		who := w.peer()
+
+		w.after(34 * time.Minute)
+		if _, until := o.Identity.Validity(); !until.Equal(first) {
+			t.Fatal("renewed before two thirds of its life")
+		}
+		w.SetLeader("b")
+		w.after(2 * time.Minute)
+		if _, until := o.Identity.Validity(); !until.After(first) {
+			t.Fatal("not renewed after two thirds of its life")
+		}
+		if renewed, warned := said.count(); renewed != 1 || warned != 0 {
+			t.Errorf("reported %d renewals and %d warnings", renewed, warned)
+		}
+		if got, want := seen.take(), "a Syncing, a Ready, b Syncing, b Ready"; got != want {
+			t.Errorf("shards went through %s, want %s", got, want)
+		}
+		if again := w.peer(); again.ID != who.ID {
+			t.Errorf("it was %v and became %v", who.ID, again.ID)
+		}
+		w.mustStart() // with what was stored
+		if n := w.registrations(); n != 1 {
+			t.Errorf("%d registrations, want 1", n)
+		}
+	})
+}
+
+// broken renews nothing.
+func broken(context.Context, []byte) ([]byte, error) {
+	return nil, &shards.Error{Shard: "a", Method: "RenewCertificate", Class: shards.Unavailable, Err: errors.New("away")}
+}
+
+func TestO1_TheEndOfACertificateIsSaidLongBefore(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		o := w.mustStart() // for 30 days
+		said := w.keep(&registration.Keeper{Options: o, Renew: broken})
+		w.after(26 * 24 * time.Hour)
+		if _, warned := said.count(); warned != 0 {
+			t.Errorf("%d warnings before the last tenth", warned)
+		}
+		w.after(3 * 24 * time.Hour)
+		if _, warned := said.count(); warned < 6 || warned > 9 {
+			t.Errorf("%d warnings two days into the last tenth, want one every six hours", warned)
+		}
+		if n := w.registrations(); n != 1 {
+			t.Errorf("%d registrations: the nonce was used before", n)
+		}
+	})
+}
+
+func TestO1_AfterItsEndANewNonceRegistersANewKey(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		o := w.mustStart()
+		who, key := w.peer(), string(w.stored(keySecret, "private.key"))
+		said := w.keep(&registration.Keeper{Options: o, Renew: broken})
+		w.after(31 * 24 * time.Hour)
+		w.Shard("a").Break(shardtest.Faults{LoseAnswers: map[string]int{"RegisterOperator": 1}})
+		w.issue()
+		w.after(3 * time.Hour)
+		if renewed, _ := said.count(); renewed != 1 {
+			t.Errorf("%d renewals", renewed)
+		}
+		if again := w.peer(); again.ID == who.ID {
+			t.Error("it has the identity of before")
+		}
+		if string(w.stored(keySecret, "private.key")) == key || string(w.stored(certSecret, "tls.key")) == key {
+			t.Error("it has the key of before")
+		}
+		if _, until := o.Identity.Validity(); time.Until(until) < 29*24*time.Hour {
+			t.Errorf("until %v", until)
+		}
+	})
+}
+
+// A crash between the new key and its certificate leaves the old certificate, which has
+// its key beside it, and the nonce for the new key.
+func TestO1_ACrashWhileRegisteringAnewCostsNothing(t *testing.T) {
+	for step, through := 1, false; !through; step++ {
+		t.Run(fmt.Sprintf("step %d", step), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				o := w.mustStart()
+				w.after(28 * 24 * time.Hour) // critical, and still good
+				w.issue()
+				calls := w.store.Calls()
+				hit := false
+				w.store.Break(func(call int, _ string) (before, after error) {
+					if call == calls+step {
+						hit = true
+						return nil, errors.New("killed")
+					}
+					return nil, nil
+				})
+				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+				defer stop()
+				k := &registration.Keeper{Options: o, Renew: broken, Report: func(registration.News) { stop() }}
+				_ = k.Run(ctx) // until its first report
+				if !hit {
+					through = true
+					return
+				}
+				w.store.Break(nil)
+				o = w.mustStart() // the old certificate, or the new one
+				said := w.keep(&registration.Keeper{Options: o, Renew: broken})
+				w.after(3 * time.Hour)
+				if _, until := o.Identity.Validity(); time.Until(until) < 29*24*time.Hour {
+					t.Errorf("until %v", until)
+				}
+				if _, warned := said.count(); warned > 1 {
+					t.Errorf("%d warnings", warned)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,93 @@
+package manager
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/config"
+	"nstance.dev/operator/controllers/ondemand"
+	"nstance.dev/operator/credentials/kubeconfig"
+)
+
+// caches says what is kept in memory of a cluster that may have thousands of Nodes and a
+// hundred thousand Pods.
+type caches struct {
+	settings config.Settings
+	cluster  string // name of the Cluster
+}
+
+// options keep what the operator owns to one namespace, and, with a filter, to what bears
+// its label. What belongs to Nodes is in all namespaces, and kept as far as it is read.
+// Nothing cached may be written back as a whole: patches alone know what was not there.
+func (c caches) options(filter string) cache.Options {
+	everywhere := map[string]cache.Config{cache.AllNamespaces: {}}
+	o := cache.Options{
+		DefaultNamespaces: map[string]cache.Config{c.settings.Namespace: {}},
+		DefaultTransform:  cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Node{}:                  {Transform: trimNode},
+			&corev1.Pod{}:                   {Namespaces: everywhere, Transform: ondemand.Trim},
+			&corev1.PersistentVolumeClaim{}: {Namespaces: everywhere},
+			&appsv1.DaemonSet{}:             {Namespaces: everywhere, Transform: trimDaemonSet},
+			&corev1.Secret{}:                {Field: fields.OneTermEqualSelector("metadata.name", kubeconfig.Name(c.cluster))},
+			&corev1.ConfigMap{}:             {Transform: keepData(c.settings.ShardsConfigMap, c.settings.CAConfigMap)},
+		},
+	}
+	if filter != "" {
+		for _, kind := range filtered() {
+			o.ByObject[kind] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{clusterv1.WatchLabel: filter})}
+		}
+	}
+	return o
+}
+
+// filtered are the kinds that a filter tells one operator's objects from another's by.
+// Machines of pools are made by Cluster API, without the label.
+func filtered() []client.Object {
+	return []client.Object{
+		&clusterv1.Cluster{}, &clusterv1.MachinePool{}, &controlplanev1.NstanceControlPlane{}, &infrav1.NstanceCluster{},
+		&infrav1.NstanceMachinePool{}, &infrav1.NstanceShardGroup{}, &infrav1.NstanceMachine{}, &infrav1.NstanceMachineTemplate{},
+	}
+}
+
+// trimNode leaves out the lists of a Node that grow with what runs on it: its images alone
+// are most of it.
+func trimNode(o any) (any, error) {
+	if n, ok := o.(*corev1.Node); ok {
+		n.ManagedFields = nil
+		n.Status.Images, n.Status.VolumesInUse, n.Status.VolumesAttached = nil, nil, nil
+	}
+	return o, nil
+}
+
+// trimDaemonSet leaves that there is one: Pods are told by it from those whose DaemonSet is
+// gone.
+func trimDaemonSet(o any) (any, error) {
+	if d, ok := o.(*appsv1.DaemonSet); ok {
+		d.ManagedFields, d.Annotations = nil, nil
+		d.Spec, d.Status = appsv1.DaemonSetSpec{}, appsv1.DaemonSetStatus{}
+	}
+	return o, nil
+}
+
+// keepData leaves what is in these ConfigMaps; of others, which may be large, the names.
+func keepData(names ...string) func(any) (any, error) {
+	return func(o any) (any, error) {
+		if m, ok := o.(*corev1.ConfigMap); ok {
+			m.ManagedFields = nil
+			if !slices.Contains(names, m.Name) {
+				m.Data, m.BinaryData = nil, nil
+			}
+		}
+		return o, nil
+	}
+}

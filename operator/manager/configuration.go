@@ -1,0 +1,140 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"nstance.dev/operator/config"
+	"nstance.dev/operator/shards"
+)
+
+// caEntry is where the ConfigMap of the cluster's authorities holds them.
+const caEntry = "ca.crt"
+
+// reloadInterval is how often the configuration file is read again.
+const reloadInterval = 30 * time.Second
+
+// force holds the configuration that is in force. It is safe for concurrent use.
+type force struct {
+	mu      sync.RWMutex
+	present config.Config
+}
+
+func (f *force) get() config.Config {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.present
+}
+
+func (f *force) set(c config.Config) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.present = c
+}
+
+// load reads the configuration at the start, and returns the ConfigMap's part of it, nil
+// if there is none. Reads must not come from a cache.
+func load(ctx context.Context, s config.Settings, live client.Reader) (config.Config, map[string]string, error) {
+	file, err := os.ReadFile(s.Config)
+	if err != nil {
+		return config.Config{}, nil, fmt.Errorf("read configuration: %w", err)
+	}
+	listed, err := configMap(ctx, live, s.Namespace, s.ShardsConfigMap)
+	if err != nil {
+		return config.Config{}, nil, err
+	}
+	c, err := config.Parse(config.Sources{File: file, Shards: listed})
+	return c, listed, err
+}
+
+// configMap returns the data of a ConfigMap, nil if there is none.
+func configMap(ctx context.Context, live client.Reader, namespace, name string) (map[string]string, error) {
+	var o corev1.ConfigMap
+	err := live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &o)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get ConfigMap %s: %w", name, err)
+	}
+	return dataOf(&o), nil
+}
+
+// dataOf is not nil even if there is nothing in it.
+func dataOf(o *corev1.ConfigMap) map[string]string {
+	if o.Data == nil {
+		return map[string]string{}
+	}
+	return o.Data
+}
+
+// authorities returns the bundle that servers' certificates must come from.
+func authorities(ctx context.Context, live client.Reader, namespace, name string) ([]byte, error) {
+	data, err := configMap(ctx, live, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	if data[caEntry] == "" {
+		return nil, fmt.Errorf("ConfigMap %s with entry %s is missing; put the cluster's authorities into it, as nstance-admin shows them", name, caEntry)
+	}
+	return []byte(data[caEntry]), nil
+}
+
+// watchConfigMaps calls f whenever a ConfigMap of a cache has changed, with its name and
+// data; nil data: it is gone. f is called by one goroutine and may wait until ctx ends.
+func watchConfigMaps(ctx context.Context, informers cache.Informers, f func(name string, data map[string]string)) error {
+	informer, err := informers.GetInformer(ctx, &corev1.ConfigMap{})
+	if err != nil {
+		return fmt.Errorf("watch ConfigMaps: %w", err)
+	}
+	tell := func(o any) {
+		if m, ok := o.(*corev1.ConfigMap); ok {
+			f(m.Name, dataOf(m))
+		}
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    tell,
+		UpdateFunc: func(_, o any) { tell(o) },
+		DeleteFunc: func(o any) {
+			if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+				o = gone.Obj
+			}
+			if m, ok := o.(*corev1.ConfigMap); ok {
+				f(m.Name, nil)
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watch ConfigMaps: %w", err)
+	}
+	context.AfterFunc(ctx, func() { _ = informer.RemoveEventHandler(registration) })
+	return nil
+}
+
+// operatorTargets are the shards with the addresses that the operator works with.
+func operatorTargets(c config.Config) []shards.Target {
+	return targets(c, func(s config.Shard) []string { return s.Operator })
+}
+
+// registrationTargets are the shards with the addresses that it registers at.
+func registrationTargets(c config.Config) []shards.Target {
+	return targets(c, func(s config.Shard) []string { return s.Registration })
+}
+
+func targets(c config.Config, addresses func(config.Shard) []string) []shards.Target {
+	out := make([]shards.Target, len(c.Shards))
+	for i, s := range c.Shards {
+		out[i] = shards.Target{Shard: s.Name, Addresses: addresses(s)}
+	}
+	return out
+}

@@ -1,0 +1,191 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"nstance.dev/operator/config"
+	"nstance.dev/operator/controllers/machine"
+	"nstance.dev/operator/credentials/registration"
+	"nstance.dev/operator/credentials/webhookcert"
+	"nstance.dev/operator/shards"
+)
+
+// lead is what the leader does, until ctx ends or something fails that only a new start
+// mends.
+func (p *process) lead(ctx context.Context) error {
+	p.leads.Store(true)
+	if err := p.leadFor(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil // it was not asked to go on
+}
+
+func (p *process) leadFor(ctx context.Context) error {
+	api, err := p.discover()
+	if err != nil {
+		return err
+	}
+	if err := awaitKinds(ctx, api, p.log); err != nil {
+		return err
+	}
+	p.served.Store(true)
+	if p.manager, err = p.managerID(ctx); err != nil {
+		return err
+	}
+	there, err := p.nodesOf()
+	if err != nil {
+		return err
+	}
+	if err := p.controlCluster(there); err != nil {
+		return fmt.Errorf("start controllers: %w", err)
+	}
+	if err := p.identify(ctx); err != nil {
+		return err
+	}
+	p.known.Store(true)
+	if err := machine.Remember(ctx, p.live, p.feed.Inventory(), p.settings.Namespace, p.config().Names()); err != nil {
+		return err
+	}
+
+	n := notices{
+		recorder: p.mgr.GetEventRecorder(recorder), reader: p.mgr.GetClient(),
+		key: p.key(p.cluster), log: p.log,
+	}
+	set := p.connect(ctx, n)
+	p.set.Store(set)
+	loops, ctx := errgroup.WithContext(ctx)
+	loops.Go(func() error { return set.Run(ctx) })
+	loops.Go(func() error { return p.keeper(ctx, set, n).Run(ctx) })
+	loops.Go(func() error { return p.followConfiguration(ctx, set, n) })
+	if p.hooks != nil {
+		loops.Go(func() error { return p.trust().Run(ctx) })
+	}
+	loops.Go(func() error {
+		if err := p.control(ctx, set, there, n); err != nil {
+			return fmt.Errorf("start controllers: %w", err)
+		}
+		return nil
+	})
+	return loops.Wait()
+}
+
+func (p *process) registration() registration.Options {
+	present := p.config()
+	return registration.Options{
+		Cluster: present.ClusterID, Tenant: present.Tenant, Store: p.store, Identity: p.identity,
+		Names:  registration.Names{Key: p.settings.KeySecret, Certificate: p.settings.CertSecret, Nonce: p.settings.NonceSecret, NonceEntry: p.settings.NonceKey},
+		Shards: func() []shards.Target { return registrationTargets(p.config()) },
+		Dial:   p.options.Dial, Log: p.log,
+	}
+}
+
+// connect returns the connections to the shards, none of which is open yet.
+func (p *process) connect(ctx context.Context, n notices) *shards.Set {
+	present := p.config()
+	observer := p.metrics.Observer()
+	count := observer.ForeignTenant
+	observer.ForeignTenant = func(shard string) {
+		count(shard)
+		n.warn(ctx, "ForeignTenant", "Receive", "shard %s said something about another tenant; it was dropped", shard)
+	}
+	set := shards.NewSet(shards.Options{
+		Cluster: present.ClusterID, Tenant: present.Tenant, Credentials: p.identity, Sink: p.listen(ctx, n),
+		Observer: observer, Manager: p.manager, CoordinatesDrains: true, Dial: p.options.Dial,
+		PollInterval: p.settings.PollInterval, Grace: p.settings.UnreachableGrace, Log: p.log,
+	})
+	set.Apply(operatorTargets(present))
+	return set
+}
+
+// keeper renews the certificate.
+func (p *process) keeper(ctx context.Context, set *shards.Set, n notices) *registration.Keeper {
+	return &registration.Keeper{
+		Options: p.registration(), Renew: registration.Through(set), Redial: set.Redial,
+		Report: func(news registration.News) {
+			p.metrics.Certificate(p.identity.Validity())
+			until := news.Until.UTC().Format(time.RFC3339)
+			if news.Renewed {
+				n.normal(ctx, "CertificateRenewed", "Renew", "the operator's certificate is good until %s", until)
+				return
+			}
+			n.warn(ctx, "CertificateExpiring", "Renew", "the operator's certificate ends at %s and is not renewed: %v", until, news.Err)
+		},
+	}
+}
+
+// trust tells the API server of the webhooks' authority.
+func (p *process) trust() *webhookcert.Trust {
+	return &webhookcert.Trust{
+		Store: p.store, Secret: p.settings.WebhookSecret, Client: p.live, Configuration: p.settings.WebhookConfiguration, Log: p.log,
+	}
+}
+
+// followConfiguration applies what changes in the file and in the two ConfigMaps.
+func (p *process) followConfiguration(ctx context.Context, set *shards.Set, n notices) error {
+	listed := make(chan map[string]string)
+	err := watchConfigMaps(ctx, p.mgr.GetCache(), func(name string, data map[string]string) {
+		switch name {
+		case p.settings.ShardsConfigMap:
+			select {
+			case listed <- data:
+			case <-ctx.Done():
+			}
+		case p.settings.CAConfigMap:
+			if err := p.identity.Trust([]byte(data[caEntry])); err != nil {
+				n.warn(ctx, "ConfigRejected", "Reload", "ConfigMap %s: %v", name, err)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return config.Follow(ctx, config.FollowOptions{
+		Path: p.settings.Config, Shards: p.listed, ConfigMap: listed, Config: p.config(), Interval: reloadInterval,
+		Report: func(o config.Outcome) { p.reconfigure(ctx, o, set, n) },
+	})
+}
+
+// remember tells the inventory what machines on new shards stand for. Until it has, the
+// shards are not to be connected, so it tries for as long as it takes; false: ctx has ended.
+func (p *process) remember(ctx context.Context, added []string) bool {
+	for len(added) > 0 {
+		err := machine.Remember(ctx, p.live, p.feed.Inventory(), p.settings.Namespace, added)
+		if err == nil {
+			return true
+		}
+		p.log.WarnContext(ctx, "new shards are not connected yet", "shards", added, "error", err, "retry_in", rememberInterval.String())
+		if pause(ctx, rememberInterval) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// rememberInterval is how long new shards wait when the API server does not answer.
+const rememberInterval = 5 * time.Second
+
+// reconfigure puts a configuration into force, or says why it was refused.
+func (p *process) reconfigure(ctx context.Context, o config.Outcome, set *shards.Set, n notices) {
+	p.metrics.Reloaded(o.Err == nil)
+	if o.Err != nil {
+		p.log.WarnContext(ctx, "configuration refused", "error", o.Err)
+		n.warn(ctx, "ConfigRejected", "Reload", "the configuration of before stays in force: %v", o.Err)
+		return
+	}
+	p.log.InfoContext(ctx, "configuration changed", "added", o.Change.Added, "removed", o.Change.Removed, "moved", o.Change.Readdressed)
+	p.force.set(o.Config)
+	p.feed.Inventory().Configure(o.Config.Names())
+	if len(o.Change.Added) > 0 { // what does not wait for the API server happens at once
+		set.Apply(slices.DeleteFunc(operatorTargets(o.Config), func(t shards.Target) bool { return slices.Contains(o.Change.Added, t.Shard) }))
+	}
+	if !p.remember(ctx, o.Change.Added) {
+		return
+	}
+	set.Apply(operatorTargets(o.Config))
+	n.normal(ctx, "ConfigReloaded", "Reload", "shards added: %v, removed: %v, moved: %v", o.Change.Added, o.Change.Removed, o.Change.Readdressed)
+}

@@ -1,0 +1,126 @@
+package manager
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/config"
+)
+
+// leaseName is the Lease that the leader among the replicas holds.
+const leaseName = "nstance-operator-leader-election"
+
+// shutdownTimeout is how long loops get to end after SIGTERM. A Pod has more.
+const shutdownTimeout = 8 * time.Second
+
+// Scheme has every kind that the operator reads or writes.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme, controlplanev1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("scheme: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+// restConfig is how the API server of the operator's objects is reached.
+func restConfig(s config.Settings, version string) (*rest.Config, error) {
+	c, err := rest.InClusterConfig()
+	if s.Kubeconfig != "" {
+		c, err = clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("way to the API server: %w", err)
+	}
+	c.QPS, c.Burst = s.KubeAPIQPS, s.KubeAPIBurst
+	c.UserAgent = "nstance-operator/" + version
+	if s.JSON {
+		c.ContentType = runtime.ContentTypeJSON
+	}
+	return c, nil
+}
+
+// managerOptions are those of the manager. cluster is the name of the Cluster; certificate serves the webhooks; nil: the
+// settings name a directory, or there are none.
+func managerOptions(s config.Settings, cluster string, scheme *runtime.Scheme, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) ctrl.Options {
+	timeout := shutdownTimeout
+	o := ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         caches{s, cluster}.options(s.WatchFilter),
+		NewClient:                     newClient(s.WatchFilter),
+		LeaderElection:                s.LeaderElect,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       s.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		HealthProbeBindAddress:        s.ProbeAddress,
+		Metrics:                       metricsserver.Options{BindAddress: s.MetricsAddress},
+		GracefulShutdownTimeout:       &timeout,
+		Controller:                    ctrlconfig.Controller{MaxConcurrentReconciles: s.MaxConcurrentReconciles},
+	}
+	if s.MetricsSecure {
+		o.Metrics.SecureServing = true
+		o.Metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
+		o.Metrics.TLSOpts = []func(*tls.Config){modern}
+	}
+	if s.Webhooks {
+		server := webhook.Options{Port: s.WebhookPort, CertDir: s.WebhookCertDir, TLSOpts: []func(*tls.Config){modern}}
+		if certificate != nil {
+			server.TLSOpts = append(server.TLSOpts, func(c *tls.Config) { c.GetCertificate = certificate })
+		}
+		o.WebhookServer = webhook.NewServer(server)
+	}
+	return o
+}
+
+// modern refuses versions of TLS that nothing in a cluster needs any more.
+func modern(c *tls.Config) { c.MinVersion = tls.VersionTLS13 }
+
+// newClient returns what makes a manager's client: with a filter, what is created gets
+// its label, or nobody would see it.
+func newClient(filter string) client.NewClientFunc {
+	return func(c *rest.Config, o client.Options) (client.Client, error) {
+		made, err := client.New(c, o)
+		if err != nil || filter == "" {
+			return made, err
+		}
+		return labelling{made, filter}, nil
+	}
+}
+
+// labelling labels what it creates.
+type labelling struct {
+	client.Client
+
+	value string
+}
+
+// Create implements [client.Writer].
+func (l labelling) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
+	labels := maps.Clone(o.GetLabels())
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[clusterv1.WatchLabel] = l.value
+	o.SetLabels(labels)
+	return l.Client.Create(ctx, o, options...)
+}

@@ -1,0 +1,178 @@
+package manager
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"nstance.dev/operator/capi"
+	"nstance.dev/operator/config"
+	"nstance.dev/operator/controllers/cluster"
+	"nstance.dev/operator/credentials/registration"
+	"nstance.dev/operator/credentials/secrets"
+	"nstance.dev/operator/credentials/webhookcert"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/metrics"
+	"nstance.dev/operator/shards"
+)
+
+// Options are what a process has beside its settings.
+type Options struct {
+	Version string
+	Log     *slog.Logger    // required
+	Dial    shards.DialFunc // opens connections to shards; nil: TCP
+}
+
+// process is one process of the operator. Its fields are set before anything starts.
+type process struct {
+	settings config.Settings
+	options  Options
+	log      *slog.Logger
+
+	api     *rest.Config // of the operator's objects
+	mgr     ctrl.Manager
+	live    client.Client // without a cache
+	store   secrets.Store
+	cluster string // name of the Cluster and of what goes with it
+	manager string // UID that says whose groups ours are
+
+	force    force
+	listed   map[string]string // the shards' ConfigMap at the start
+	identity *registration.Identity
+	hub      *inventory.Hub
+	feed     *inventory.Feed
+	metrics  *metrics.Metrics
+	coolOff  inventory.CoolOffs  // where providers had no room
+	hooks    *webhookcert.Keeper // nil: the certificate is another's business
+
+	cached, leads, known atomic.Bool // caches are filled; this is the leader; it has its identity
+	served               atomic.Bool // the API server serves the kinds that the leader needs
+	// unregistered is why there is no identity yet; set are the connections, nil before there
+	// is one.
+	unregistered atomic.Pointer[cluster.Problem]
+	set          atomic.Pointer[shards.Set]
+}
+
+// Run runs the operator until ctx ends. The error says why it ended before. What the
+// libraries of Kubernetes log beside their callers they log for the whole process: its
+// main function says where to.
+func Run(ctx context.Context, s config.Settings, o Options) error {
+	p, err := newProcess(ctx, s, o)
+	if err != nil {
+		return err
+	}
+	err = p.mgr.Start(ctx)
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return nil
+	}
+	return err
+}
+
+// newProcess builds everything that every replica has, and starts nothing.
+func newProcess(ctx context.Context, s config.Settings, o Options) (*process, error) {
+	p := &process{settings: s, options: o, log: o.Log, hub: inventory.NewHub(), metrics: metrics.New(ctrlmetrics.Registry)}
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	if p.api, err = restConfig(s, o.Version); err != nil {
+		return nil, err
+	}
+	if p.live, err = client.New(p.api, client.Options{Scheme: scheme}); err != nil {
+		return nil, fmt.Errorf("client of the API server: %w", err)
+	}
+	p.store = secrets.NewStore(s.Namespace, p.live, p.live)
+	if err := alone(ctx, s, p.live); err != nil {
+		return nil, err
+	}
+	present, listed, err := load(ctx, s, p.live)
+	if err != nil {
+		return nil, err
+	}
+	p.force.set(present)
+	p.listed = listed
+	p.cluster = capi.Cluster(present.ClusterID, present.Tenant)
+	p.feed = inventory.NewFeed(present.Tenant, p.hub, time.Now)
+	p.feed.Inventory().Configure(present.Names())
+	if s.Webhooks && s.WebhookCertDir == "" {
+		p.hooks = &webhookcert.Keeper{
+			Store: p.store, Secret: s.WebhookSecret, Names: webhookcert.Names(s.WebhookService, s.Namespace), Log: o.Log, Now: time.Now,
+		}
+	}
+	managed := managerOptions(s, p.cluster, scheme, p.certificate())
+	managed.Logger = logr.FromSlogHandler(o.Log.Handler())
+	if p.mgr, err = ctrl.NewManager(p.api, managed); err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
+	return p, p.add()
+}
+
+// certificate returns what serves the webhooks, nil if a directory does.
+func (p *process) certificate() func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if p.hooks == nil {
+		return nil
+	}
+	return p.hooks.GetCertificate
+}
+
+// add gives the manager what it is to run.
+func (p *process) add() error {
+	errs := []error{
+		p.addChecks(),
+		p.mgr.Add(always(func(context.Context) error { // after the caches
+			p.cached.Store(true)
+			return nil
+		})),
+		p.mgr.Add(manager.RunnableFunc(p.lead)),
+		p.addWebhooks(),
+	}
+	if p.hooks != nil {
+		errs = append(errs, p.mgr.Add(always(p.hooks.Run)))
+	}
+	return errors.Join(errs...)
+}
+
+// always is a part that runs whoever leads.
+type always func(context.Context) error
+
+// Start implements [manager.Runnable].
+func (a always) Start(ctx context.Context) error { return a(ctx) }
+
+// NeedLeaderElection implements [manager.LeaderElectionRunnable].
+func (always) NeedLeaderElection() bool { return false }
+
+// discover returns what asks the API server for its kinds.
+func (p *process) discover() (discovery.DiscoveryInterface, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(p.api)
+	if err != nil {
+		return nil, fmt.Errorf("discovery: %w", err)
+	}
+	return d, nil
+}
+
+// managerID is whose groups ours are, for the servers: it is the same for all operators of
+// a management cluster, and for no other's.
+func (p *process) managerID(ctx context.Context) (string, error) {
+	var system corev1.Namespace
+	if err := p.live.Get(ctx, types.NamespacedName{Name: "kube-system"}, &system); err != nil {
+		return "", fmt.Errorf("get namespace kube-system: %w", err)
+	}
+	return string(system.UID), nil
+}
+
+// config returns the configuration that is in force.
+func (p *process) config() config.Config { return p.force.get() }
