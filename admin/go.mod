@@ -4,6 +4,10 @@ go 1.26.0
 
 replace (
 	nstance.dev/protos => ../protos
+	nstance.dev/providers/aws => ../providers/aws
+	nstance.dev/providers/gcp => ../providers/gcp
+	nstance.dev/providers/local => ../providers/local
+	nstance.dev/providers/proxmox => ../providers/proxmox
 	nstance.dev/server => ../server
 )
 
@@ -19,6 +23,10 @@ require (
 	google.golang.org/grpc v1.83.1
 	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af
 	nstance.dev/protos v0.0.0
+	nstance.dev/providers/aws v0.0.0
+	nstance.dev/providers/gcp v0.0.0
+	nstance.dev/providers/local v0.0.0
+	nstance.dev/providers/proxmox v0.0.0
 	nstance.dev/server v0.0.0
 	pgregory.net/rapid v1.3.0
 	sigs.k8s.io/yaml v1.6.0

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,6 +201,28 @@ func TestConfigValidate(t *testing.T) {
 	for _, want := range []string{path + ":2:3: servr: ", path + ":3:", "error: " + path + " is invalid"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("errors are %q, want %q", got, want)
+		}
+	}
+}
+
+// A configuration is checked as a server of its provider would check it, whichever that is.
+func TestF50_ConfigValidateKnowsEveryProvider(t *testing.T) {
+	const document = `{ "server": { "cluster_id": "c", "shard": "s", "provider": { "kind": "%s", "zone": "z" }, "subnet_pools": { "p": ["%s"] } },
+  "defaults": { "args": { "Imag": "x" } } }`
+	c := newConsole(t)
+	for kind, want := range map[string]struct{ subnet, problem string }{
+		"aws":     {"subnet-1", "defaults.args.Imag: Imag: not a parameter of RunInstances"},
+		"google":  {"net", "defaults.args.Imag: unknown argument; Google's are "},
+		"gcp":     {"net", "defaults.args.Imag: unknown argument; Google's are "},
+		"proxmox": {"vmbr0", "defaults.args.Imag: unknown argument; there are StoragePool"},
+		"local":   {"net", "server.provider.options.dir: required"},
+	} {
+		path := filepath.Join(t.TempDir(), "c.jsonc")
+		if err := os.WriteFile(path, fmt.Appendf(nil, document, kind, want.subnet), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.fails(t, cli.ExitFailed, "config", "validate", path); !strings.Contains(got, want.problem) {
+			t.Errorf("%s: errors are %q, want %q", kind, got, want.problem)
 		}
 	}
 }

@@ -9,9 +9,19 @@ import (
 
 	"nstance.dev/admin/output"
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	aws "nstance.dev/providers/aws/rules"
+	gcp "nstance.dev/providers/gcp/rules"
+	local "nstance.dev/providers/local/rules"
+	proxmox "nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/config"
 	"nstance.dev/server/config/jsonc"
+	"nstance.dev/server/driver"
 )
+
+// providerRules are what the configurations of every provider are checked by.
+func providerRules() []*driver.Rules {
+	return []*driver.Rules{local.New(), aws.New(), gcp.New(), proxmox.New()}
+}
 
 // maxConfigSize is the size of the largest configuration that is read, in bytes.
 const maxConfigSize = jsonc.MaxBytes
@@ -22,13 +32,13 @@ func newConfigCommand(env *Env) *cobra.Command {
 }
 
 func newConfigValidateCommand(env *Env) *cobra.Command {
-	var opts config.LoadOptions
+	opts := config.LoadOptions{Providers: providerRules()}
 	cmd := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Check configuration files",
-		Long: `Check configuration files as a server would, and print every problem with its
-file, line and column. The exit code is 1 if there is any. What only a cloud
-knows, such as whether a subnet exists, is not checked.`,
+		Long: `Check configuration files as a server of their provider would, and print every
+problem with its file, line and column. The exit code is 1 if there is any. What
+only a cloud knows, such as whether a subnet exists, is not checked.`,
 		Example: `  nstance-admin config validate config/us-west-2a.jsonc
   nstance-admin config validate --shard local - < local.jsonc`,
 		Args: cobra.MinimumNArgs(1),

@@ -87,7 +87,8 @@ var layers = []layer{
 		dir: "admin",
 		ours: []string{
 			"protos/...", "server/config/...", "server/objectstore/...", "server/secrets/...",
-			"server/pki", "server/bucket", "server/lease",
+			"server/pki", "server/bucket", "server/lease", "server/driver",
+			"providers/aws/rules", "providers/gcp/rules", "providers/local/rules", "providers/proxmox/rules",
 		},
 		tests: fakes,
 	},
@@ -148,6 +149,11 @@ var bans = []ban{
 		dir:     "server",
 		imports: computeSDKs(""),
 		why:     "only a provider's own build links its compute SDK",
+	},
+	{
+		dir:     "admin",
+		imports: computeSDKs(""),
+		why:     "the command line calls no cloud's compute API",
 	},
 	{
 		dir:     "providers/local",

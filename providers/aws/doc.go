@@ -2,7 +2,7 @@
 //
 // One [Driver] speaks for one account in one region. It is a thin layer over the
 // SDK: what a call asks of the cloud, and what an answer means, are functions
-// without effects ([Rules] shows some of them to `config validate`), and each
+// without effects (package rules shows some of them to `config validate`), and each
 // method sends one call, or few.
 //
 // It leaves to others when and how often to call. The SDK's own retries are off,

@@ -137,7 +137,7 @@ func programOf(kind string) string {
 }
 
 func (c *checker) options(path jsonc.Path, options map[string]any) {
-	rules := c.opts.Rules
+	rules := c.cfg.rules.Rules
 	if rules == nil {
 		return
 	}
@@ -299,8 +299,8 @@ func (c *checker) subnet(path jsonc.Path, id string) {
 		c.add(path, quoted(id)+" is an address range", "write the provider's id of the subnet")
 		return
 	}
-	if c.opts.Rules != nil && c.opts.Rules.CheckSubnet != nil {
-		if err := c.opts.Rules.CheckSubnet(id); err != nil {
+	if rules := c.cfg.rules.Rules; rules != nil && rules.CheckSubnet != nil {
+		if err := rules.CheckSubnet(id); err != nil {
 			c.add(path, err.Error(), "")
 		}
 	}

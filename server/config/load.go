@@ -13,8 +13,24 @@ type LoadOptions struct {
 	// Storage is the kind of the store, s3, gcs or file, where it sets limits to
 	// the intervals of elections; empty sets none.
 	Storage string
-	// Rules are the provider's own; nil: none.
+	// Rules are those of the provider that the program is built for; the document must
+	// be for it. Nil: those among Providers that are the document's provider's, or none.
 	Rules *driver.Rules
+	// Providers are the rules of several providers, for a program that serves none.
+	Providers []*driver.Rules
+}
+
+// rulesFor are the rules of the provider of a kind; nil: there are none.
+func (o LoadOptions) rulesFor(kind string) *driver.Rules {
+	if o.Rules != nil {
+		return o.Rules
+	}
+	for _, r := range o.Providers {
+		if r.Kind == kind {
+			return r
+		}
+	}
+	return nil
 }
 
 // Load reads a static configuration. It gives either the configuration, checked
@@ -23,12 +39,12 @@ type LoadOptions struct {
 // of the file in messages.
 func Load(name string, data []byte, opts LoadOptions) (*Config, error) {
 	cfg := defaults()
-	cfg.rules = rules{opts.Rules}
 	doc, problems := jsonc.Decode(name, data, cfg)
 	if doc.Empty() {
 		return nil, problems
 	}
 	cfg.complete()
+	cfg.rules = rules{opts.rulesFor(cfg.Server.Provider.Kind)}
 	c := newChecker(cfg, doc, opts, problems)
 	c.config()
 	c.problems.Sort()
