@@ -49,10 +49,10 @@ func (s *Shard) GroupEvent(e *nstancev1.GroupEvent, now time.Time) []Change {
 	return []Change{{Kind: GroupGone, Group: g.GetKey()}}
 }
 
-// InstanceEvent takes in a change in an instance's life. An event says less than a
-// listing: what it does not mention stays as it was, and an instance that only events have
-// told of is not Described. Signs of the stream itself, and
-// words that are not known, change nothing.
+// InstanceEvent takes in a change in an instance's life, with all that its shard says of the
+// instance. The event of a server of before says less: what it does not mention stays as it
+// was, and an instance that only such events have told of is not Described. Signs of the
+// stream itself, and words that are not known and describe nothing, change nothing.
 func (s *Shard) InstanceEvent(e *nstancev1.InstanceEvent, now time.Time) []Change {
 	s.prune(now)
 	id := e.GetInstanceId()
@@ -73,12 +73,17 @@ func (s *Shard) InstanceEvent(e *nstancev1.InstanceEvent, now time.Time) []Chang
 		}
 		return s.remove(id, deletedWhy(e.GetReason()))
 	}
+	old := s.instances[id]
+	if old != nil && e.GetRevision() <= old.said.GetRevision() && old.said.GetRevision() > 0 {
+		return nil
+	}
+	if whole := e.GetInstance(); whole.GetInstanceId() == id {
+		return s.instance(whole, now)
+	}
 	var next *nstancev1.InstanceStatus
-	switch old := s.instances[id]; {
+	switch {
 	case old == nil:
 		next = &nstancev1.InstanceStatus{InstanceId: id, Tenant: e.GetTenant(), Group: e.GetGroup(), Status: StatusUnknown}
-	case e.GetRevision() <= old.said.GetRevision() && old.said.GetRevision() > 0:
-		return nil
 	default:
 		next = proto.CloneOf(old.said)
 	}
@@ -95,7 +100,7 @@ func deletedWhy(reason string) string {
 	return "its shard deleted it: " + reason
 }
 
-// apply puts what an event says into a status; false if it says nothing.
+// apply puts what an event without its instance says into a status; false if it says nothing.
 func apply(to *nstancev1.InstanceStatus, e *nstancev1.InstanceEvent, now time.Time) bool {
 	switch e.GetStatus() {
 	case eventCreated:

@@ -331,6 +331,49 @@ func TestS17_OlderListingsBringNothingBack(t *testing.T) {
 	wantChanges(t, "a newer one", s.after(time.Second).lists("i1", "i2"), changed("i1"))
 }
 
+// What an event brings is what a listing would say: the next one changes nothing.
+func TestS17_AnEventBringsTheWholeInstance(t *testing.T) {
+	s := newStory(t)
+	whole := running("i1", 2)
+	whole.CreatedAt, whole.ProviderUri = timestamppb.New(start), "p:///1"
+	e := eventOf("running", "i1", 2)
+	e.Instance = whole
+	wantChanges(t, "the event", s.InstanceEvent(e, s.now), changed("i1"))
+	if got := s.Instance("i1"); !Described(got) || got.GetProviderUri() != "p:///1" {
+		t.Errorf("after the event %v", got)
+	}
+	s.after(time.Second)
+	wantChanges(t, "a listing", s.ListedInstances(InstanceList{Instances: []*nstancev1.InstanceStatus{whole}, Asked: s.now}, s.now))
+
+	late := eventOf("created", "i1", 1)
+	late.Instance = running("i1", 1)
+	wantChanges(t, "one that is late", s.InstanceEvent(late, s.now))
+	foreign := eventOf("created", "i3", 1)
+	foreign.Instance = running("i3", 1)
+	foreign.Instance.Tenant = "other"
+	if s.InstanceEvent(foreign, s.now); s.Instance("i3") != nil {
+		t.Error("an instance of another tenant is taken in")
+	}
+	other := eventOf("running", "i4", 1)
+	other.Instance = running("i5", 1)
+	if s.InstanceEvent(other, s.now); s.Instance("i5") != nil || Described(s.Instance("i4")) {
+		t.Error("an event describes another instance")
+	}
+	unknown := eventOf("hibernating", "i1", 3)
+	unknown.Instance = running("i1", 3)
+	unknown.Instance.Hostname = "n1"
+	if s.InstanceEvent(unknown, s.now); s.Instance("i1").GetHostname() != "n1" {
+		t.Error("what an event with a new word says of its instance is not taken in")
+	}
+	deleted := eventOf("deleted", "i1", 4)
+	s.InstanceEvent(deleted, s.now)
+	again := eventOf("running", "i1", 5)
+	again.Instance = running("i1", 5)
+	if s.InstanceEvent(again, s.now); s.Instance("i1") != nil {
+		t.Error("an instance that was deleted comes back")
+	}
+}
+
 func TestDescribed(t *testing.T) {
 	s := newStory(t)
 	s.Expect("i1", "g", "nstance://a/i1")

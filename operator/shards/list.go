@@ -19,8 +19,8 @@ const (
 	// impatient is when to list again while not everything is known, or while no stream
 	// says what happens.
 	impatient = 5 * time.Second
-	// soon is when to list after an event told of something new: an event leaves out what
-	// it is, and one list tells of many.
+	// soon is when to list after an event told of something new: what its provider calls it
+	// was not known yet, and one list tells of many.
 	soon = 2 * time.Second
 )
 

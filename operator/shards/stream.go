@@ -72,8 +72,8 @@ func (s *Shard) instanceStream(c *session) watch[nstancev1.InstanceEvent] {
 				if !s.ours(e.GetTenant()) {
 					break
 				}
-				if e.GetStatus() == "created" {
-					c.tell(instances)
+				if e.GetStatus() == "created" && e.GetInstance().GetProviderUri() == "" {
+					c.tell(instances) // what its provider calls it is no event
 				}
 				s.opts.Sink.InstanceEvent(s.name, e)
 			}

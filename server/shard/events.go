@@ -25,6 +25,8 @@ const (
 type events struct {
 	shard string
 	term  uint64
+	// describe says all of an instance, as lists of instances do.
+	describe func(cache.Instance) *nstancev1.InstanceStatus
 
 	mu        sync.Mutex        // keeps the events of one object in order
 	described map[string]uint64 // descriptions of a tenant's groups made so far
@@ -34,8 +36,8 @@ type events struct {
 	failures  hub[*nstancev1.ErrorEvent]
 }
 
-func newEvents(shard string, term uint64) *events {
-	return &events{shard: shard, term: term, described: map[string]uint64{}, watchers: map[chan struct{}]struct{}{}}
+func newEvents(shard string, term uint64, describe func(cache.Instance) *nstancev1.InstanceStatus) *events {
+	return &events{shard: shard, term: term, describe: describe, described: map[string]uint64{}, watchers: map[chan struct{}]struct{}{}}
 }
 
 // revision makes a revision, of a count that each tenant has for itself, that also grows
@@ -81,6 +83,9 @@ func (e *events) instanceEvent(row cache.Instance, status string) *nstancev1.Ins
 	}
 	if !row.Removal.DeleteAt.IsZero() {
 		ev.DeleteAt = timestamppb.New(row.Removal.DeleteAt)
+	}
+	if status != "deleted" {
+		ev.Instance = e.describe(row)
 	}
 	return ev
 }

@@ -107,7 +107,7 @@ func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, 
 	r.files = newSupply(r)
 	r.sessions = newSessions(r)
 	r.snapshots = newSnapshots(r)
-	r.events = newEvents(opts.Shard, term)
+	r.events = newEvents(opts.Shard, term, r.instanceStatus)
 	r.standings = newStandings()
 	r.traces = newTraces(opts.Tracer)
 	return r

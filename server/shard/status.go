@@ -164,7 +164,9 @@ func (r *Reign) instanceStatus(in cache.Instance) *nstancev1.InstanceStatus {
 		}
 	}
 	if h, ok := r.cache.Health(in.ID); ok {
-		st.LastSeen = timestamppb.New(h.ReceivedAt)
+		if !h.ReceivedAt.IsZero() {
+			st.LastSeen = timestamppb.New(h.ReceivedAt)
+		}
 		st.AgentVersion = h.AgentVersion
 	}
 	return st

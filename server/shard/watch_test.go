@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
@@ -133,6 +135,53 @@ func TestS17_InstanceEventsInOrder(t *testing.T) {
 			if ev.InstanceId != "" {
 				t.Errorf("S12: tenant b was told of %s", ev.InstanceId)
 			}
+		}
+	})
+}
+
+// TestS17_EventsCarryTheWholeInstance: who follows events needs no list to know what an
+// instance is. What is sent with an event is what a list says at that revision.
+func TestS17_EventsCarryTheWholeInstance(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		watch := w.watchInstances("default")
+		w.scale(web, 1)
+		w.settle(40 * time.Second)
+		id := w.vms(web)[0].InstanceID.String()
+		listed, err := w.reign().GetInstance("default", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.scale(web, 0)
+		w.settle(time.Second)
+		watch.cancel()
+		<-watch.ended
+		for _, ev := range watch.events {
+			if ev.InstanceId != id {
+				continue
+			}
+			said := ev.GetInstance()
+			if ev.Status == "deleted" {
+				if said != nil {
+					t.Errorf("deleted, and described as %v", said)
+				}
+				continue
+			}
+			if said.GetInstanceId() != id || said.GetTenant() != "default" || said.GetGroup() != ev.Group || said.GetRevision() != ev.Revision || said.GetCreatedAt() == nil {
+				t.Errorf("%s with %v", ev.Status, said)
+			}
+			if leaving := ev.Status == "pending_deletion" || ev.Status == "deleting"; leaving != (said.GetCondemned() != nil) {
+				t.Errorf("%s with condemned %v", ev.Status, said.GetCondemned())
+			}
+			if said.GetLastSeen() != nil && said.GetLastSeen().AsTime().Before(said.GetCreatedAt().AsTime()) {
+				t.Errorf("%s: last seen at %v, before it was made", ev.Status, said.GetLastSeen().AsTime())
+			}
+			listed.LastSeen = said.GetLastSeen() // reports change it, and are no events
+			if ev.Revision == listed.Revision && (ev.Status != "registered" || !proto.Equal(said, listed)) {
+				t.Errorf("%s says\n%v, and a list\n%v", ev.Status, said, listed)
+			}
+		}
+		if n := len(statuses(watch.events, id)); n != 5 {
+			t.Errorf("%d events, want 5", n)
 		}
 	})
 }

@@ -278,6 +278,7 @@ func (ended) GetInstanceStatus(_ context.Context, id string) (*nstancev1.Instanc
 
 func TestO11_AnAnswerThatItHasEndedIsItsEnd(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
+		w.Shard("a").Brief() // else there is nothing to ask for
 		shards := w.machine.Shards
 		w.machine.Shards = func() []machine.Named {
 			all := shards()

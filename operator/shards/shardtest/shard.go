@@ -34,6 +34,7 @@ type Shard struct {
 	drains     map[string]bool // tenants whose operators move work away
 	rebuilding bool
 	auto       bool
+	brief      bool // events leave out the instance
 	faults     Faults
 	digest     string // of the configuration, for all tenants
 	calls      []Call

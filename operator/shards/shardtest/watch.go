@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -94,16 +95,26 @@ func (s *Shard) publishGroup(g *group) {
 // publish gives an instance a new revision and tells the watchers.
 func (s *Shard) publish(in *instance, what, reason string) {
 	s.revise(in)
-	s.send(in.GetTenant(), event{instance: instanceEvent(in, what, reason)})
+	s.send(in.GetTenant(), event{instance: s.instanceEvent(in, what, reason)})
 }
 
-func instanceEvent(in *instance, what, reason string) *nstancev1.InstanceEvent {
+// Brief has events leave out the instance, as servers did before they sent it along.
+func (s *Shard) Brief() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.brief = true
+}
+
+func (s *Shard) instanceEvent(in *instance, what, reason string) *nstancev1.InstanceEvent {
 	e := &nstancev1.InstanceEvent{
 		InstanceId: in.GetInstanceId(), Tenant: in.GetTenant(), Group: in.GetGroup(),
 		ProviderInstanceId: in.GetProviderInstanceId(), Status: what, Reason: reason, Revision: in.GetRevision(),
 	}
 	if c := in.GetCondemned(); c != nil {
 		e.DeleteAt, e.UnhealthyAt = c.GetDeleteAt(), timestamppb.New(time.Now())
+	}
+	if what != "deleted" && !s.brief {
+		e.Instance = proto.CloneOf(in.InstanceStatus)
 	}
 	return e
 }
@@ -146,7 +157,7 @@ func (s *Shard) WatchInstances(r *nstancev1.WatchInstancesRequest, stream grpc.S
 		if in.GetStatus() == "draining" {
 			what = "pending_deletion"
 		}
-		snapshot = append(snapshot, instanceEvent(in, what, in.GetCondemned().GetReason()))
+		snapshot = append(snapshot, s.instanceEvent(in, what, in.GetCondemned().GetReason()))
 	}
 	beats := !s.faults.NoHeartbeats
 	s.mu.Unlock()

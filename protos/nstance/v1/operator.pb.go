@@ -3646,7 +3646,10 @@ type InstanceEvent struct {
 	Revision int64 `protobuf:"varint,9,opt,name=revision,proto3" json:"revision,omitempty"`
 	// With a `heartbeat`: as in GetServerInfo, so that what the server refused because
 	// of its configuration can be tried again as soon as that has changed.
-	ConfigDigest  string `protobuf:"bytes,10,opt,name=config_digest,json=configDigest,proto3" json:"config_digest,omitempty"`
+	ConfigDigest string `protobuf:"bytes,10,opt,name=config_digest,json=configDigest,proto3" json:"config_digest,omitempty"`
+	// The instance with this event, as ListInstances describes it, with the same revision;
+	// absent with `deleted`, and from servers of before it was added.
+	Instance      *InstanceStatus `protobuf:"bytes,11,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3749,6 +3752,13 @@ func (x *InstanceEvent) GetConfigDigest() string {
 		return x.ConfigDigest
 	}
 	return ""
+}
+
+func (x *InstanceEvent) GetInstance() *InstanceStatus {
+	if x != nil {
+		return x.Instance
+	}
+	return nil
 }
 
 // ErrorEvent is something that went wrong and that people may have to mend.
@@ -4150,7 +4160,7 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12-\n" +
 	"\x05group\x18\x02 \x01(\v2\x17.nstance.v1.GroupStatusR\x05group\"F\n" +
 	"\x15WatchInstancesRequest\x12-\n" +
-	"\x12coordinates_drains\x18\x01 \x01(\bR\x11coordinatesDrains\"\xf9\x02\n" +
+	"\x12coordinates_drains\x18\x01 \x01(\bR\x11coordinatesDrains\"\xb1\x03\n" +
 	"\rInstanceEvent\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x16\n" +
@@ -4163,7 +4173,8 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\tdelete_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bdeleteAt\x12\x1a\n" +
 	"\brevision\x18\t \x01(\x03R\brevision\x12#\n" +
 	"\rconfig_digest\x18\n" +
-	" \x01(\tR\fconfigDigest\"\xe3\x01\n" +
+	" \x01(\tR\fconfigDigest\x126\n" +
+	"\binstance\x18\v \x01(\v2\x1a.nstance.v1.InstanceStatusR\binstance\"\xe3\x01\n" +
 	"\n" +
 	"ErrorEvent\x12\x19\n" +
 	"\x05group\x18\x01 \x01(\tH\x00R\x05group\x88\x01\x01\x12$\n" +
@@ -4327,62 +4338,63 @@ var file_nstance_v1_operator_proto_depIdxs = []int32{
 	15, // 46: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
 	53, // 47: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
 	53, // 48: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
-	53, // 49: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
-	2,  // 50: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
-	55, // 51: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
-	55, // 52: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
-	6,  // 53: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
-	55, // 54: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
-	11, // 55: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
-	14, // 56: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
-	12, // 57: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
-	18, // 58: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
-	20, // 59: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
-	22, // 60: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
-	25, // 61: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
-	27, // 62: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
-	55, // 63: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
-	29, // 64: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
-	30, // 65: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
-	32, // 66: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
-	55, // 67: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
-	38, // 68: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
-	39, // 69: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
-	41, // 70: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
-	43, // 71: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
-	55, // 72: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
-	47, // 73: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
-	55, // 74: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
-	3,  // 75: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
-	4,  // 76: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
-	5,  // 77: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
-	7,  // 78: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
-	9,  // 79: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
-	15, // 80: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
-	55, // 81: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
-	13, // 82: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
-	19, // 83: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
-	21, // 84: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
-	23, // 85: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
-	26, // 86: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
-	55, // 87: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
-	28, // 88: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
-	31, // 89: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
-	55, // 90: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
-	33, // 91: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
-	36, // 92: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
-	23, // 93: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
-	40, // 94: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
-	42, // 95: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
-	44, // 96: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
-	46, // 97: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
-	48, // 98: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
-	49, // 99: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
-	75, // [75:100] is the sub-list for method output_type
-	50, // [50:75] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	23, // 49: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
+	53, // 50: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
+	2,  // 51: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
+	55, // 52: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
+	55, // 53: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
+	6,  // 54: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
+	55, // 55: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
+	11, // 56: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
+	14, // 57: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
+	12, // 58: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
+	18, // 59: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
+	20, // 60: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
+	22, // 61: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
+	25, // 62: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
+	27, // 63: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
+	55, // 64: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
+	29, // 65: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
+	30, // 66: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
+	32, // 67: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
+	55, // 68: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
+	38, // 69: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
+	39, // 70: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
+	41, // 71: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
+	43, // 72: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
+	55, // 73: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
+	47, // 74: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
+	55, // 75: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
+	3,  // 76: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
+	4,  // 77: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
+	5,  // 78: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
+	7,  // 79: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
+	9,  // 80: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
+	15, // 81: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
+	55, // 82: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
+	13, // 83: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
+	19, // 84: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
+	21, // 85: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
+	23, // 86: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
+	26, // 87: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
+	55, // 88: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
+	28, // 89: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
+	31, // 90: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
+	55, // 91: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
+	33, // 92: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
+	36, // 93: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
+	23, // 94: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
+	40, // 95: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
+	42, // 96: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
+	44, // 97: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
+	46, // 98: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
+	48, // 99: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
+	49, // 100: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
+	76, // [76:101] is the sub-list for method output_type
+	51, // [51:76] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_operator_proto_init() }
