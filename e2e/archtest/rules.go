@@ -77,6 +77,15 @@ var layers = []layer{
 		},
 		tests: append([]string{"server/secrets"}, fakes...),
 	},
+	{dir: "server/keylock"},
+	{
+		dir: "server/instances",
+		ours: []string{
+			"protos/identity", "server/bucket", "server/cache", "server/config", "server/fleet", "server/keylock", "server/lease",
+			"server/objectstore", "server/retry",
+		},
+		tests: fakes,
+	},
 	{dir: "server/telemetry"},
 	{dir: "server/shard", ours: belowShard, tests: fakes},
 	{dir: "server/rpc", ours: append([]string{"server/shard/...", "server/operators", "server/conns"}, belowShard...), tests: fakes},
@@ -122,7 +131,7 @@ var belowShard = []string{
 	"server/objectstore", "server/secrets", "server/lease", "server/pki", "server/fleet/...",
 	"server/decisions", "server/preview", "server/cache",
 	"server/placement", "server/catalog", "server/images", "server/userdata", "server/sources", "server/supply",
-	"server/balancers", "server/attest", "server/refusal", "server/retry", "server/provider",
+	"server/balancers", "server/attest", "server/refusal", "server/retry", "server/provider", "server/instances", "server/keylock",
 }
 
 // fakes are the stand-ins for the outer world that tests use.

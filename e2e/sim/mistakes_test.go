@@ -17,7 +17,7 @@ type edit = mistaken.Edit
 
 var mistakes = []mistake{
 	{"create before intent", []edit{{
-		"server/shard/create.go", `	err = r.records.create(ctx, rec)
+		"server/shard/create.go", `	err = r.instances.Create(ctx, rec)
 	endSpan(span, err)
 	if err != nil {
 		if errors.Is(err, objectstore.ErrUnavailable) {
@@ -26,7 +26,9 @@ var mistakes = []mistake{
 		return nil, err
 	}
 `, `	endSpan(span, nil)
-	r.tasks.Go(func() { _ = r.records.create(r.ctx, rec) })
+	_ = r.cache.Insert(instances.RowOf(rec))
+	r.events.instance(r.cache, id, "created")
+	r.tasks.Go(func() { _ = r.instances.Write(r.ctx, rec) })
 `,
 	}}},
 	{"lease check skipped", []edit{{
@@ -38,7 +40,7 @@ var mistakes = []mistake{
 	}}},
 	{"nonce marked after issue", []edit{
 		{
-			"server/shard/register.go", `	rec, err := r.records.update(r.ctx, row.ID, func(rec *bucket.InstanceRecord) error {
+			"server/shard/register.go", `	after, err := r.instances.Change(r.ctx, row.ID, func(rec *bucket.InstanceRecord) error {
 		switch {
 		case rec.Deletion != nil:
 			return refuseRegistration(`, `	mark := func(rec *bucket.InstanceRecord) error {
@@ -59,11 +61,12 @@ var mistakes = []mistake{
 	r.reportUnproved(row, source, place)`, `		rec.Certificate = succeed(rec.Certificate.Serial, cert)
 		return nil
 	}
-	rec, _ := r.records.get(row.ID)
+	rec, _ := r.instances.Record(row.ID)
 	if err := mark(&rec); err != nil {
 		return nil, err
 	}
-	r.tasks.Go(func() { _, _ = r.records.update(r.ctx, row.ID, mark) })
+	after := row
+	r.tasks.Go(func() { _, _ = r.instances.Change(r.ctx, row.ID, mark) })
 	r.reportUnproved(row, source, place)`},
 	}},
 	{"empty list believed", []edit{
@@ -91,7 +94,7 @@ var mistakes = []mistake{
 		"server/fleet/succession.go", `	case far >= s.until:`, `	case far > 0:`,
 	}}},
 	{"ack ignored across take-over", []edit{{
-		"server/shard/documents.go", `DeleteAt: d.DeleteAt.Time, Acked: !d.DrainAckedAt.IsZero(),`, `DeleteAt: d.DeleteAt.Time,`,
+		"server/instances/rows.go", `DeleteAt: d.DeleteAt.Time, Acked: !d.DrainAckedAt.IsZero(),`, `DeleteAt: d.DeleteAt.Time,`,
 	}}},
 	{"surge unbounded", []edit{{
 		"server/fleet/rotation.go", `		case oldest == nil:

@@ -199,7 +199,7 @@ func (p *process) lead(ctx context.Context, term uint64) {
 	}
 	if err := p.shard.Lead(ctx, term); err != nil {
 		p.box.w.logger.Error("leading ended", "server", p.box.name, "error", err)
-		if superseded := (*shard.SupersededError)(nil); errors.As(err, &superseded) {
+		if superseded := (*lease.SupersededError)(nil); errors.As(err, &superseded) {
 			p.elector.Outranked(superseded.Term)
 		}
 		<-ctx.Done()

@@ -11,7 +11,6 @@ import (
 	"nstance.dev/server/config"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
-	"nstance.dev/server/shard"
 )
 
 // election is one lock of this server, or the absence of one: a configuration
@@ -69,7 +68,7 @@ func reclaim(c *cache.Cache, key string) func() (uint64, bool) {
 // to the shard: another server leads, or did before its lock was lost. This one
 // leads again only under a term above that.
 func (e *election) stepBack(why error) {
-	var superseded *shard.SupersededError
+	var superseded *lease.SupersededError
 	if e.elector != nil && errors.As(why, &superseded) {
 		e.elector.Outranked(superseded.Term)
 	}

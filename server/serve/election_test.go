@@ -15,7 +15,6 @@ import (
 	"nstance.dev/server/cache"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore/memory"
-	"nstance.dev/server/shard"
 )
 
 // TestS1_ALeaderThatIsOutrankedStepsBack: leading fails because a document is of a
@@ -32,7 +31,7 @@ func TestS1_ALeaderThatIsOutrankedStepsBack(t *testing.T) {
 			OnAcquire: func(ctx context.Context, term uint64) {
 				terms = append(terms, term)
 				if term <= 8 {
-					e.stepBack(fmt.Errorf("take over: %w", &shard.SupersededError{Document: "record x", Term: 8}))
+					e.stepBack(fmt.Errorf("take over: %w", &lease.SupersededError{Document: "record x", Term: 8}))
 				} else {
 					e.stepBack(errors.New("something else"))
 				}

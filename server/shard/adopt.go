@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"nstance.dev/server/instances"
 	"slices"
 
 	"nstance.dev/protos/identity"
@@ -44,21 +45,17 @@ func (r *Reign) AdoptVM(ctx context.Context, providerID string) (*nstancev1.Inst
 		return nil, err
 	}
 	rec := r.adoptedRecord(m, eff)
-	switch err := r.records.create(r.ctx, rec); {
+	switch err := r.instances.Create(r.ctx, rec); {
 	case errors.Is(err, objectstore.ErrPrecondition):
 		return nil, notAdoptable("its record stands in storage again; the next listing takes it in")
 	case err != nil:
 		r.stumble(err)
 		return nil, unavailable(err) // if it is durable after all, the next listing takes it in
 	}
-	if err := r.cache.Insert(rowOf(rec)); err != nil && !errors.Is(err, cache.ErrExists) {
-		return nil, unavailable(err)
-	}
 	r.collector.release(providerID)
 	r.log.WarnContext(ctx, "machine adopted", "instance", rec.ID, "provider_id", providerID, "tenant", rec.Tenant, "group", rec.Group)
-	r.events.instance(r.cache, rec.ID, "registered")
 	r.observe(m, r.now())
-	r.Enqueue(groupOf(rec))
+	r.Enqueue(instances.GroupOf(rec))
 	return r.GetInstance(rec.Tenant, rec.ID.String())
 }
 
@@ -180,7 +177,7 @@ func adopted(row cache.Instance) bool {
 func (r *Reign) ownsCertificate(row cache.Instance, peer identity.Peer) bool {
 	if adopted(row) && r.ctx.Err() == nil {
 		first := false
-		row, _ = r.cache.Update(row.ID, func(in *cache.Instance) error {
+		row, _ = r.instances.Note(row.ID, func(in *cache.Instance) error {
 			if first = adopted(*in); first {
 				in.CertSerial, in.CertNotAfter = peer.Serial, peer.NotAfter
 				in.PublicKeyPEM = keyOf(peer)
@@ -215,7 +212,7 @@ func keyOf(peer identity.Peer) string {
 // pin makes an adopted instance's certificate durable.
 func (r *Reign) pin(peer identity.Peer) {
 	for wait := storeRetry; ; wait = min(2*wait, longestRetry) {
-		_, err := r.records.update(r.ctx, peer.ID, func(rec *bucket.InstanceRecord) error {
+		_, err := r.instances.Change(r.ctx, peer.ID, func(rec *bucket.InstanceRecord) error {
 			if rec.Certificate.Serial == "" {
 				rec.Certificate = bucket.Certificate{Serial: peer.Serial, NotAfter: bucket.At(peer.NotAfter)}
 				rec.PublicKeyPEM = keyOf(peer)

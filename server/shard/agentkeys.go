@@ -79,7 +79,7 @@ func (s *session) renew(req *nstancev1.Renew) error {
 // with the given serial. That one stays good: it is what the agent certainly
 // has, however many answers were lost.
 func (r *Reign) renewAgent(id identity.ID, serial string, publicKey []byte) (pki.Certificate, error) {
-	row, ok := r.known(id)
+	row, ok := r.instances.Known(id)
 	if !ok {
 		return pki.Certificate{}, errDeleted
 	}
@@ -102,7 +102,7 @@ func (r *Reign) renewAgent(id identity.ID, serial string, publicKey []byte) (pki
 	if err != nil {
 		return pki.Certificate{}, err
 	}
-	rec, err := r.records.update(r.ctx, id, func(rec *bucket.InstanceRecord) error {
+	_, err = r.instances.Change(r.ctx, id, func(rec *bucket.InstanceRecord) error {
 		if rec.PublicKeyPEM != "" && !sameKey(rec.PublicKeyPEM, key) { // the row was older
 			return refusal.New(refusal.PermissionDenied, "KEY_CHANGED", "public_key_pem: it is not the instance's key; a machine keeps its key for life")
 		}
@@ -114,6 +114,5 @@ func (r *Reign) renewAgent(id identity.ID, serial string, publicKey []byte) (pki
 		return pki.Certificate{}, err
 	}
 	r.opts.Metrics.issued("agent")
-	r.mirror(rec)
 	return cert, r.mayHandOut()
 }

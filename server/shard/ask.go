@@ -61,7 +61,7 @@ func (h *health) unlisted(id identity.ID) bool {
 }
 
 func (h *health) askOne(ctx context.Context, id identity.ID) {
-	row, ok := h.r.known(id)
+	row, ok := h.r.instances.Known(id)
 	if !ok {
 		return
 	}

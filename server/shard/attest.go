@@ -61,7 +61,7 @@ func (r *Reign) provePlace(row cache.Instance, source netip.Addr, req *nstancev1
 		Taken:    func(s string) bool { return r.cache.PlaceTaken(s, row.ID) },
 		Server:   func(s string) bool { return servers[s] },
 	})
-	_, err := r.cache.Update(row.ID, func(in *cache.Instance) error {
+	_, err := r.instances.Note(row.ID, func(in *cache.Instance) error {
 		in.Hostname, in.IPv4, in.IPv6 = out.Hostname, out.IPv4, out.IPv6
 		return nil
 	})

@@ -167,7 +167,7 @@ func TestF40_RegistrationFromElsewhere(t *testing.T) {
 				w.scale(web, 1)
 				w.settle(time.Second)
 				vm := w.vms(web)[0]
-				if _, err := w.reign().cache.Update(vm.InstanceID, func(in *cache.Instance) error {
+				if _, err := w.reign().instances.Note(vm.InstanceID, func(in *cache.Instance) error {
 					in.IPv4 = "10.0.0.9"
 					return nil
 				}); err != nil {

@@ -14,6 +14,9 @@ import (
 	"nstance.dev/server/objectstore/memory"
 )
 
+// auditInterval is how often the records are compared with storage.
+const auditInterval = time.Hour
+
 // A record that disappears under a leader is noticed at the next look, at the
 // latest; its machine is left alone and its group filled up.
 func TestF11_RecordDeletedUnderALeader(t *testing.T) {
@@ -137,7 +140,7 @@ func TestS4_TakenInWhileItsWriteFails(t *testing.T) {
 		})
 		w.scale(web, 2)
 		w.settle(time.Second)
-		if err := w.reign().auditOnce(w.ctx); err != nil {
+		if err := w.reign().instances.Audit(w.ctx); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(w.members(web)); n != 2 {

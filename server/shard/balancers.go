@@ -73,7 +73,7 @@ func (r *Reign) listBalancer(ctx context.Context, key string) ([]driver.Ref, err
 // balanced is an instance as load balancers care. It serves once its agent has
 // reported to this leader.
 func (r *Reign) balanced(id identity.ID) balancers.Machine {
-	row, ok := r.known(id)
+	row, ok := r.instances.Known(id)
 	if !ok {
 		return balancers.Machine{}
 	}

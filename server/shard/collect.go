@@ -3,13 +3,13 @@ package shard
 import (
 	"context"
 	"errors"
+	"nstance.dev/server/instances"
 	"slices"
 	"sync"
 	"time"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
-	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
@@ -213,7 +213,7 @@ func (c *collector) lookUp(ctx context.Context, ids []identity.ID, machines []dr
 
 // record finds the record of an instance, whose tenant only a tag claims.
 func (c *collector) record(ctx context.Context, id identity.ID, tenant string) fleet.Record {
-	if rec, ok := c.r.records.get(id); ok {
+	if rec, ok := c.r.instances.Record(id); ok {
 		return kindOfRecord(rec)
 	}
 	c.mu.Lock()
@@ -230,23 +230,16 @@ func (c *collector) record(ctx context.Context, id identity.ID, tenant string) f
 		tenants = append(tenants, tenant)
 	}
 	for _, tenant := range tenants {
-		key := bucket.InstanceKey(c.r.opts.Shard, tenant, id)
-		obj, err := c.r.opts.Store.Get(ctx, key)
-		if errors.Is(err, objectstore.ErrNotFound) {
+		rec, err := c.r.instances.Fetch(ctx, tenant, id)
+		switch {
+		case errors.Is(err, objectstore.ErrNotFound):
 			continue
-		}
-		if err != nil {
-			return fleet.RecordUnread
-		}
-		rec, err := bucket.DecodeInstanceRecord(key, obj.Data)
-		if err != nil {
-			c.r.quarantine(ctx, key, err)
+		case errors.Is(err, instances.ErrUnreadable):
 			return fleet.RecordUnreadable
-		}
-		if c.r.stumble(c.r.records.outranked(rec)) {
+		case err != nil:
+			c.r.stumble(err)
 			return fleet.RecordUnread
 		}
-		c.r.records.seed(rec, obj.ETag)
 		return kindOfRecord(rec)
 	}
 	return fleet.RecordNone
@@ -262,24 +255,18 @@ func kindOfRecord(rec bucket.InstanceRecord) fleet.Record {
 // restore takes an instance in that storage and the provider have, and the
 // cache has not.
 func (c *collector) restore(ctx context.Context, id identity.ID, m driver.Machine, asked time.Time) {
-	rec, ok := c.r.records.get(id)
-	if !ok {
-		return
-	}
-	if err := c.r.cache.Insert(rowOf(rec)); err != nil && !errors.Is(err, cache.ErrExists) {
+	if _, err := c.r.instances.Restore(id); err != nil {
 		c.r.log.ErrorContext(ctx, "instance not taken in", "instance", id, "error", err)
 		return
 	}
-	c.r.linkSuccessor(rec)
 	c.r.observe(m, asked)
-	c.r.Enqueue(groupOf(rec))
 }
 
 // deleteOrphan removes a machine whose instance had ended. While its group is
 // paused, or listings are not believed, it stays; a later pass sees it again.
 func (c *collector) deleteOrphan(ctx context.Context, vm fleet.SeenVM) {
-	rec, _ := c.r.records.get(vm.ID)
-	group := groupOf(rec)
+	rec, _ := c.r.instances.Record(vm.ID)
+	group := instances.GroupOf(rec)
 	if c.r.deletesHeld(group) || !c.beginsEnding(vm.ProviderID) {
 		return
 	}

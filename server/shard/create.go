@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"nstance.dev/server/instances"
 	"strings"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
-	"nstance.dev/server/cache"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
@@ -72,14 +72,14 @@ func (r *Reign) prepare(ctx context.Context, group fleet.GroupID, a fleet.Create
 	if a.Replaces == "" {
 		return nil
 	}
-	return r.setReplacement(a.Replaces, id)
+	return r.instances.SetReplacement(a.Replaces, id)
 }
 
 // mayLose takes the replacement of a lost machine out of what a mass loss leaves for
 // a minute (S8). Groups are planned at the same time: the plan has looked at the
 // bound, and this keeps it.
 func (r *Reign) mayLose(replaced identity.ID) bool {
-	row, ok := r.known(replaced)
+	row, ok := r.instances.Known(replaced)
 	if !ok || row.Power != fleet.Gone {
 		return true
 	}
@@ -110,7 +110,6 @@ func (r *Reign) launch(ctx context.Context, id identity.ID, eff *config.Effectiv
 		s.claim.Dropped()
 		return false, err
 	}
-	r.events.instance(r.cache, id, "created")
 	r.enqueueCreate(it)
 	return true, nil
 }
@@ -130,17 +129,13 @@ func (r *Reign) intend(ctx context.Context, id identity.ID, eff *config.Effectiv
 	}
 	ctx, span := r.traces.start(ctx, "instance.record", group, attribute.String("nstance.instance", id.String()))
 	rec.Trace = traceOf(span)
-	err = r.records.create(ctx, rec)
+	err = r.instances.Create(ctx, rec)
 	endSpan(span, err)
 	if err != nil {
 		if errors.Is(err, objectstore.ErrUnavailable) {
 			r.tasks.Go(func() { r.withdraw(rec) })
 		}
 		return nil, err
-	}
-	// An audit that came between the write and here has taken the record in already.
-	if err := r.cache.Insert(rowOf(rec)); err != nil && !errors.Is(err, cache.ErrExists) {
-		return nil, fmt.Errorf("insert %s: %w", id, err)
 	}
 	return &intent{
 		group: group, claim: s.claim, request: request, stale: staleAt(rec),
@@ -157,17 +152,17 @@ const lateWrites = time.Minute
 // in meanwhile: that instance ends with it, for nobody was asked for its machine.
 func (r *Reign) withdraw(rec bucket.InstanceRecord) {
 	for wait := storeRetry; retry.Wait(r.ctx, wait) == nil; wait = min(2*wait, longestDeleteRetry) {
-		err := r.records.create(r.ctx, rec)
+		err := r.instances.Write(r.ctx, rec)
 		if err == nil {
 			if retry.Wait(r.ctx, lateWrites) != nil {
 				return
 			}
-			err = r.records.remove(r.ctx, rec.ID)
+			err = r.instances.Remove(r.ctx, rec.ID)
 		}
 		switch {
 		case err == nil:
-			r.markDeleted(rec.ID, fleet.EventCreateRefused)
-			r.Enqueue(groupOf(rec))
+			r.instances.End(rec.ID, fleet.EventCreateRefused)
+			r.Enqueue(instances.GroupOf(rec)) // also where nobody had taken it in
 			return
 		case r.stumble(err), errors.Is(err, objectstore.ErrPrecondition):
 			return
@@ -225,7 +220,7 @@ func (r *Reign) enqueueCreate(it *intent) {
 func (r *Reign) send(ctx context.Context, it *intent) {
 	id := it.request.InstanceID
 	if r.givesUp(ctx, it) {
-		defer r.records.endings.done(it.group, id)
+		defer r.instances.Endings.Done(it.group, id)
 		r.discard(ctx, it)
 		return
 	}
@@ -271,11 +266,11 @@ func (r *Reign) givesUp(ctx context.Context, it *intent) (so bool) {
 	if it.doubtful {
 		return false // it may have made the machine
 	}
-	err := r.records.endings.decide(ctx, it.group, func() {
+	err := r.instances.Endings.Decide(ctx, it.group, func() {
 		so = r.now().After(it.stale) ||
-			!it.onDemand && (r.backoffs.hopeless(it.group, r.now()) || it.surplus(r.wanted.known(it.group), r.instances(it.group)))
+			!it.onDemand && (r.backoffs.hopeless(it.group, r.now()) || it.surplus(r.wanted.known(it.group), r.membersOf(it.group)))
 		if so {
-			r.records.endings.begin(it.group, it.request.InstanceID, fleet.ReasonAbandoned)
+			r.instances.Endings.Begin(it.group, it.request.InstanceID, fleet.ReasonAbandoned)
 		}
 	})
 	return so && err == nil
@@ -349,15 +344,12 @@ func (r *Reign) accepted(ctx context.Context, it *intent, m driver.Machine) {
 	it.claim.Accepted()
 	r.health.created(id)
 	r.observe(m, r.now())
-	rec, err := r.records.update(ctx, id, func(rec *bucket.InstanceRecord) error {
+	_, err := r.instances.Change(ctx, id, func(rec *bucket.InstanceRecord) error {
 		rec.ProviderID = m.ProviderID
 		fillAddresses(rec, m)
 		return nil
 	})
-	switch {
-	case err == nil:
-		r.mirror(rec)
-	case !r.stumble(err):
+	if err != nil && !r.stumble(err) {
 		// The listing finds the machine by its instance id, so nothing is lost.
 		r.log.WarnContext(ctx, "provider id not recorded", "instance", id, "error", err)
 	}
@@ -377,10 +369,10 @@ func (r *Reign) discard(ctx context.Context, it *intent) {
 		}
 		return
 	}
-	r.records.endings.begin(it.group, id, fleet.ReasonAbandoned)
-	defer r.records.endings.done(it.group, id)
-	if err := r.records.withdraw(ctx, id); err != nil {
-		if errors.Is(err, errCondemned) {
+	r.instances.Endings.Begin(it.group, id, fleet.ReasonAbandoned)
+	defer r.instances.Endings.Done(it.group, id)
+	if err := r.instances.Withdraw(ctx, id); err != nil {
+		if errors.Is(err, instances.ErrCondemned) {
 			return // whoever deletes it ends it
 		}
 		// The record stays and is found abandoned later: a delete, not a leak.
@@ -388,8 +380,7 @@ func (r *Reign) discard(ctx context.Context, it *intent) {
 		r.log.WarnContext(ctx, "record of a refused instance not removed", "instance", id, "error", err)
 		return
 	}
-	r.markDeleted(id, fleet.EventCreateRefused)
-	r.Enqueue(it.group)
+	r.instances.End(id, fleet.EventCreateRefused)
 }
 
 // hold reports a failed create and keeps the group's next ones back.

@@ -72,7 +72,7 @@ func (r *Reign) condemnNamed(in cache.Instance, skipDrain bool) error {
 		ID: in.ID, Reason: removal.Reason, Drain: !removal.DeleteAt.IsZero(), DeleteAt: removal.DeleteAt,
 		Why: "a caller asked for it",
 	})
-	row, ok := r.known(in.ID) // somebody else may have condemned it first
+	row, ok := r.instances.Known(in.ID) // somebody else may have condemned it first
 	switch {
 	case err != nil || !ok:
 		return err
@@ -113,7 +113,7 @@ func (r *Reign) AcknowledgeDrained(tenant string, req *nstancev1.AcknowledgeDrai
 // hasten makes durable that a drain ends earlier than was announced, and announces it.
 func (r *Reign) hasten(ctx context.Context, a fleet.Hasten) error {
 	earlier := func(t time.Time) bool { return !t.IsZero() && a.DeleteAt.Before(t) }
-	_, err := r.records.update(ctx, a.ID, func(rec *bucket.InstanceRecord) error {
+	_, err := r.instances.Change(ctx, a.ID, func(rec *bucket.InstanceRecord) error {
 		if d := rec.Deletion; d != nil && earlier(d.DeleteAt.Time) {
 			hastened := *d
 			hastened.DeleteAt = bucket.At(a.DeleteAt)
@@ -121,23 +121,10 @@ func (r *Reign) hasten(ctx context.Context, a fleet.Hasten) error {
 		}
 		return nil
 	})
-	if err != nil {
-		if errors.Is(err, objectstore.ErrNotFound) {
-			return nil
-		}
-		return err
-	}
-	_, err = r.cache.Update(a.ID, func(in *cache.Instance) error {
-		if earlier(in.Removal.DeleteAt) {
-			in.Removal.DeleteAt = a.DeleteAt
-		}
+	if errors.Is(err, objectstore.ErrNotFound) {
 		return nil
-	})
-	if err != nil {
-		return ignoreUnknown(err)
 	}
-	r.announceRemoval(a.ID)
-	return nil
+	return err
 }
 
 // endDrain makes durable that the drain of a condemned instance is over, and has it
@@ -146,7 +133,7 @@ func (r *Reign) endDrain(in cache.Instance) error {
 	if in.State == fleet.Deleting || in.Removal.Acked || in.Removal.DeleteAt.IsZero() {
 		return nil
 	}
-	_, err := r.records.update(r.ctx, in.ID, func(rec *bucket.InstanceRecord) error {
+	_, err := r.instances.Change(r.ctx, in.ID, func(rec *bucket.InstanceRecord) error {
 		if d := rec.Deletion; d != nil && d.DrainAckedAt.IsZero() {
 			acked := *d
 			acked.DrainAckedAt = bucket.At(r.now())
@@ -154,13 +141,8 @@ func (r *Reign) endDrain(in cache.Instance) error {
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, objectstore.ErrNotFound) {
-		return err
-	}
-	_, err = r.cache.Update(in.ID, func(in *cache.Instance) error {
-		in.Removal.Acked = true
+	if errors.Is(err, objectstore.ErrNotFound) {
 		return nil
-	})
-	r.Enqueue(in.Group)
-	return ignoreUnknown(err)
+	}
+	return err
 }

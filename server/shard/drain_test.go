@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"nstance.dev/server/instances"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -277,9 +278,9 @@ func TestS16_TwoDeletesOfOneInstanceAtOnce(t *testing.T) {
 				}
 				all.Wait()
 				w.settle(10 * time.Second)
-				rec, _, _ := w.reign().records.stored(id)
+				rec, _ := w.reign().instances.Record(id)
 				row, _ := w.reign().cache.Instance(id)
-				if stored := removalOf(rec.Deletion); stored != row.Removal {
+				if stored := instances.RemovalOf(rec.Deletion); stored != row.Removal {
 					t.Errorf("the record says %+v, the leader %+v", stored, row.Removal)
 				}
 				if at := rec.Deletion.RequestedAt.Time; at.Sub(began) > 50*time.Millisecond {

@@ -32,8 +32,8 @@ func newSupply(r *Reign) *supply.Supply {
 // describeSupply is what an instance is to have, and the data of its templates;
 // false while that is not known, and for one that is deleted.
 func (r *Reign) describeSupply(id identity.ID) (supply.Machine, bool) {
-	rec, stored := r.records.get(id)
-	row, ok := r.known(id)
+	rec, stored := r.instances.Record(id)
+	row, ok := r.instances.Known(id)
 	if !stored || !ok {
 		return supply.Machine{}, false
 	}

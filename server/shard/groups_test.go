@@ -244,7 +244,7 @@ func TestS1_LaterTermInTheGroupFileEndsTheReign(t *testing.T) {
 		if _, err := w.shard().Reign(); err == nil {
 			t.Error("the server goes on leading after a later term has written")
 		}
-		if err := w.ended(); !errors.Is(err, errSuperseded) {
+		if err := w.ended(); !errors.Is(err, lease.ErrSuperseded) {
 			t.Errorf("Lead returned %v, want that it is superseded", err)
 		}
 	})
@@ -580,10 +580,10 @@ func TestS2_WritesNeedTheLease(t *testing.T) {
 			return memory.Fault{}
 		})
 		_, _, groups := r.wanted.write(unproved, r.wanted.file.Clone(), r.wanted.etag)
-		_, update := r.records.update(unproved, w.members(web)[0].ID, func(rec *bucket.InstanceRecord) error { return nil })
+		_, update := r.instances.Change(unproved, w.members(web)[0].ID, func(rec *bucket.InstanceRecord) error { return nil })
 		for what, err := range map[string]error{
 			"group file": groups, "its copy": (&previousFile{}).write(unproved, r, []byte("{}")), "record": update,
-			"its end": r.records.remove(unproved, w.members(web)[0].ID),
+			"its end": r.instances.Remove(unproved, w.members(web)[0].ID),
 		} {
 			if !errors.Is(err, lease.ErrNotLeader) {
 				t.Errorf("%s: %v, want that nobody leads", what, err)

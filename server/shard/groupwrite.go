@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"nstance.dev/server/lease"
 	"reflect"
 	"time"
 
@@ -18,6 +19,9 @@ var errEditLost = &refusal.Error{Code: refusal.Aborted, Reason: "EDIT_LOST", Mes
 // errUnreadable answers edits while the group file is there and not understood.
 var errUnreadable = &refusal.Error{Code: refusal.FailedPrecondition, Reason: "GROUP_FILE_UNREADABLE",
 	Message: "the group file of the shard cannot be read; it has to be repaired first"}
+
+// maxMerges bounds how often an edit that lost a race is made again.
+const maxMerges = 5
 
 // commit applies a batch to the stored file and answers each change. The error
 // is that of the write; an edit's own error goes to its caller alone.
@@ -92,6 +96,11 @@ func (w *wanted) tryCommit(ctx context.Context, batch []*groupChange) ([]*groupC
 	return pending, err
 }
 
+// underLease has each try of a write prove the lease right before it (S2).
+func underLease(jitter func() float64) objectstore.RetryPolicy {
+	return objectstore.RetryPolicy{Permit: lease.Check, Jitter: jitter}
+}
+
 // groupWrites outlasts a store that takes one write per second and object, and
 // comes back soon after its second is over: everybody who changes a group waits.
 func groupWrites(jitter func() float64) objectstore.RetryPolicy {
@@ -138,7 +147,7 @@ func (w *wanted) reread(ctx context.Context) error {
 		return err
 	}
 	if uint64(file.Term) > w.r.term {
-		return &SupersededError{Document: w.key(), Term: uint64(file.Term)}
+		return &lease.SupersededError{Document: w.key(), Term: uint64(file.Term)}
 	}
 	w.set(file, obj.ETag, obj.Data)
 	return nil
@@ -152,7 +161,7 @@ func (w *wanted) apply(ctx context.Context, static Static) error {
 	w.mu.RUnlock()
 	if known {
 		err := w.change(ctx, asker{}, func(_ *config.Config, file *config.GroupFile) (bool, error) {
-			return adopt(static.Config, file, w.r.records.templatesInUse())
+			return adopt(static.Config, file, w.r.instances.TemplatesInUse())
 		})
 		if err != nil {
 			return err
@@ -246,7 +255,7 @@ func adopt(cfg *config.Config, file *config.GroupFile, used []config.TemplateUse
 // file before it is in another document. Who finds no lock looks for the last
 // term there (S1, F11).
 func (w *wanted) adoptAndSign(cfg *config.Config, file *config.GroupFile) (bool, error) {
-	_, err := adopt(cfg, file, w.r.records.templatesInUse())
+	_, err := adopt(cfg, file, w.r.instances.TemplatesInUse())
 	return true, err
 }
 

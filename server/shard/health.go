@@ -117,7 +117,7 @@ func (h *health) disconnected(id identity.ID, graceful bool) {
 			s.lastReport = now
 		}
 	})
-	if row, ok := h.r.known(id); ok && !graceful && row.State.Leaving() {
+	if row, ok := h.r.instances.Known(id); ok && !graceful && row.State.Leaving() {
 		h.askSoon(id) // it is not judged any more, and its drain may be over
 	}
 }
@@ -235,7 +235,7 @@ func (h *health) said(id identity.ID) string {
 // at the given time: the answer may have taken longer than the machine took to be made.
 // An answer that was overtaken by one that shows the machine says nothing.
 func (h *health) missing(id identity.ID, by fleet.Source, asked time.Time) {
-	row, ok := h.r.known(id)
+	row, ok := h.r.instances.Known(id)
 	if !ok {
 		return
 	}
@@ -256,7 +256,7 @@ func (h *health) missing(id identity.ID, by fleet.Source, asked time.Time) {
 // noteGone notes that the VM of an instance that is leaving is not there any
 // more: nothing is left to drain. Whoever deletes it finds out by itself.
 func (h *health) noteGone(id identity.ID) {
-	row, err := h.r.cache.Update(id, func(in *cache.Instance) error {
+	row, err := h.r.instances.Note(id, func(in *cache.Instance) error {
 		in.Power = fleet.Gone
 		return nil
 	})

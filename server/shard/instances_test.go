@@ -106,7 +106,7 @@ func TestS15_AuditBetweenRecordAndRow(t *testing.T) {
 		audited := make(chan error, 1)
 		go func() {
 			_ = retry.Wait(w.ctx, time.Second)
-			audited <- w.reign().auditOnce(w.ctx)
+			audited <- w.reign().instances.Audit(w.ctx)
 		}()
 		_, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}})
 		if err := errors.Join(err, <-audited); err != nil {

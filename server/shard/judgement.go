@@ -15,7 +15,7 @@ import (
 // that is leaving is not judged any more.
 func (h *health) judge(id identity.ID) {
 	for {
-		row, ok := h.r.known(id)
+		row, ok := h.r.instances.Known(id)
 		if !ok || row.State.Leaving() {
 			return
 		}
@@ -26,7 +26,7 @@ func (h *health) judge(id identity.ID) {
 		if verdict.Event == 0 && verdict.Power == row.Power {
 			return
 		}
-		after, err := h.r.cache.Update(id, func(in *cache.Instance) error {
+		after, err := h.r.instances.Note(id, func(in *cache.Instance) error {
 			if err := sentence(in, row.State, verdict, now); err != nil {
 				return err
 			}

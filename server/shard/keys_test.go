@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/refusal"
 )
@@ -44,41 +43,6 @@ func TestAgentKeysAreStoredOrRefused(t *testing.T) {
 		}
 		if refused := answer.GetRefused(); len(refused) != 1 || refused[0].Filename != "other" || refused[0].Code != string(refusal.InvalidArgument) {
 			t.Errorf("refused %v, want the key that nobody asked for", refused)
-		}
-	})
-}
-
-func TestKeyedLocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var locks keyedLocks[identity.ID]
-		a, b := identity.ID("vmxa"), identity.ID("vmxb")
-		unlock, err := locks.lock(t.Context(), a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if free, err := locks.lock(t.Context(), b); err != nil {
-			t.Error("another id is locked as well")
-		} else {
-			free()
-		}
-		second := make(chan struct{})
-		go func() {
-			free, err := locks.lock(t.Context(), a)
-			if err == nil {
-				free()
-			}
-			close(second)
-		}()
-		synctest.Wait()
-		select {
-		case <-second:
-			t.Error("two hold the lock of one id")
-		default:
-		}
-		unlock()
-		<-second
-		if len(locks.locks) > 0 {
-			t.Errorf("%d locks are left that nobody holds", len(locks.locks))
 		}
 	})
 }

@@ -34,7 +34,7 @@ func (h *health) heardOf(ins []fleet.Instance) []fleet.Instance {
 // firstReport has the group of an instance planned that this leader had no report of
 // before: somebody may wait for that.
 func (h *health) firstReport(id identity.ID) {
-	if row, ok := h.r.known(id); ok {
+	if row, ok := h.r.instances.Known(id); ok {
 		h.r.queue.AddAfter(row.Group, newsPause)
 	}
 }
@@ -50,7 +50,7 @@ func (h *health) noticed(id identity.ID, notice fleet.Notice) {
 		s.notice = notice
 	}
 	h.mu.Unlock()
-	row, ok := h.r.known(id)
+	row, ok := h.r.instances.Known(id)
 	if !news || !ok {
 		return
 	}

@@ -38,7 +38,7 @@ func parkLimit(interval time.Duration) time.Duration {
 // keeps reports whether the streams of a reign that ended for this reason may go
 // on: not where the server itself is to stop.
 func keeps(why error) bool {
-	return errors.Is(why, lease.ErrNotLeader) || errors.Is(why, errSuperseded)
+	return errors.Is(why, lease.ErrNotLeader) || errors.Is(why, lease.ErrSuperseded)
 }
 
 // add parks a stream. It reports whether it did.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"nstance.dev/server/lease"
 	"slices"
 	"time"
 
@@ -80,7 +81,7 @@ func (w *wanted) lastReadable(ctx context.Context) (*config.GroupFile, error) {
 		return nil, nil // the records serve without it
 	}
 	if uint64(file.Term) > w.r.term {
-		return nil, &SupersededError{Document: key, Term: uint64(file.Term)}
+		return nil, &lease.SupersededError{Document: key, Term: uint64(file.Term)}
 	}
 	return file, nil
 }
@@ -150,7 +151,7 @@ func entryToKeep(eff *config.EffectiveGroup, cfg *config.Config, onDemand bool) 
 
 // keptEntry is the entry of its group that a record keeps; nil if it has none.
 func (r *Reign) keptEntry(id identity.ID) *config.DynamicGroup {
-	rec, ok := r.records.get(id)
+	rec, ok := r.instances.Record(id)
 	if !ok || len(rec.GroupEntry) == 0 {
 		return nil
 	}

@@ -39,17 +39,17 @@ func (r *Reign) reconcile(ctx context.Context, group fleet.GroupID) {
 	now := r.now()
 	var w weighing
 	fence := false
-	err := r.records.endings.decide(ctx, group, func() {
+	err := r.instances.Endings.Decide(ctx, group, func() {
 		w = r.weigh(group, now)
-		if fence = r.records.mustFence(group, w.verdict.Send); !fence {
-			r.records.endings.condemned(group, w.verdict.Send)
+		if fence = r.instances.MustFence(group, w.verdict.Send); !fence {
+			r.instances.Endings.Condemned(group, w.verdict.Send)
 		}
 	})
 	if err != nil {
 		return // its leader's term is over
 	}
 	if fence { // it is planned again after that
-		err = r.records.fence(ctx, group, w.view.Instances)
+		err = r.instances.Fence(ctx, group, w.view.Instances)
 	} else {
 		r.remember(w)
 		traced, span := r.traces.decide(ctx, w)
@@ -89,7 +89,7 @@ func (r *Reign) pending(group fleet.GroupID) int {
 func (r *Reign) view(group fleet.GroupID, now time.Time) fleet.View {
 	v := fleet.View{
 		Group:     r.wanted.group(group),
-		Instances: r.instances(group),
+		Instances: r.membersOf(group),
 		Drains:    r.drains(group.Tenant),
 		Silence:   r.health.silent(),
 	}
@@ -109,16 +109,9 @@ func (r *Reign) view(group fleet.GroupID, now time.Time) fleet.View {
 	return v
 }
 
-// instances are those of a group with everything that decisions look at.
-func (r *Reign) instances(group fleet.GroupID) []fleet.Instance {
-	ending := r.records.endings.of(group)
-	ins := r.records.condemning(r.health.heardOf(r.cache.Fleet(group)))
-	for i := range ins {
-		if reason, ends := ending[ins[i].ID]; ends {
-			ins[i].Condemning, ins[i].Writing = reason, true
-		}
-	}
-	return ins
+// membersOf are the instances of a group with everything that decisions look at.
+func (r *Reign) membersOf(group fleet.GroupID) []fleet.Instance {
+	return r.health.heardOf(r.instances.Of(group))
 }
 
 // gate says whether creates of the group may be sent now.
@@ -175,7 +168,7 @@ func (r *Reign) apply(ctx context.Context, group fleet.GroupID, action fleet.Act
 	case fleet.Create:
 		return r.prepare(ctx, group, a)
 	case fleet.Condemn:
-		defer r.records.endings.done(group, a.ID)
+		defer r.instances.Endings.Done(group, a.ID)
 		return r.condemn(ctx, a)
 	case fleet.Hasten:
 		return r.hasten(ctx, a)

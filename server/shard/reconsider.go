@@ -3,7 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
-	"time"
+	"nstance.dev/server/instances"
 
 	"golang.org/x/sync/errgroup"
 
@@ -21,7 +21,7 @@ import (
 // many until then.
 func (r *Reign) reconsider(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(readsAtOnce)
+	g.SetLimit(writesAtOnce)
 	for _, in := range r.cache.All() {
 		if in.State == fleet.Condemned && in.Removal.Revocable() && in.Power == fleet.Up && !in.RegisteredAt.IsZero() {
 			g.Go(func() error { return r.takeBack(ctx, in) })
@@ -32,8 +32,8 @@ func (r *Reign) reconsider(ctx context.Context) error {
 
 // takeBack makes durable that an instance is not condemned any more.
 func (r *Reign) takeBack(ctx context.Context, in cache.Instance) error {
-	rec, err := r.records.update(ctx, in.ID, func(rec *bucket.InstanceRecord) error {
-		if d := rec.Deletion; d != nil && removalOf(d).Revocable() {
+	_, err := r.instances.Change(ctx, in.ID, func(rec *bucket.InstanceRecord) error {
+		if d := rec.Deletion; d != nil && instances.RemovalOf(d).Revocable() {
 			rec.Status, rec.Deletion = bucket.StatusRegistered, nil
 		}
 		return nil
@@ -41,21 +41,14 @@ func (r *Reign) takeBack(ctx context.Context, in cache.Instance) error {
 	if errors.Is(err, objectstore.ErrNotFound) {
 		return nil // its end is noticed like that of any other
 	}
-	if err != nil || rec.Deletion != nil {
+	if err != nil {
 		return err
 	}
-	_, err = r.cache.Update(in.ID, func(in *cache.Instance) error {
-		state, err := in.State.On(fleet.EventReconsidered)
-		if err != nil {
-			return err
-		}
-		in.State, in.Removal, in.UnhealthyAt = state, fleet.Removal{}, time.Time{}
+	rec, _ := r.instances.Record(in.ID)
+	if rec.Deletion != nil {
 		return nil
-	})
-	if err != nil {
-		return ignoreUnknown(err)
 	}
-	r.linkSuccessor(rec)
+	r.instances.LinkSuccessor(rec)
 	r.log.InfoContext(ctx, "removal taken back: the instance is judged again", "instance", in.ID, "tenant", in.Group.Tenant,
 		"group", in.Group.Name, "reason", in.Removal.Reason, "condemned_at", in.Removal.RequestedAt)
 	return nil
@@ -64,20 +57,16 @@ func (r *Reign) takeBack(ctx context.Context, in cache.Instance) error {
 // confirmRemoval makes durable that a caller has asked for the end of an instance that is
 // condemned already: no later leader takes its removal back.
 func (r *Reign) confirmRemoval(id identity.ID) error {
-	_, err := r.records.update(r.ctx, id, func(rec *bucket.InstanceRecord) error {
-		if d := rec.Deletion; d != nil && removalOf(d).Revocable() {
+	_, err := r.instances.Change(r.ctx, id, func(rec *bucket.InstanceRecord) error {
+		if d := rec.Deletion; d != nil && instances.RemovalOf(d).Revocable() {
 			confirmed := *d
 			confirmed.DrainAckedAt = bucket.At(r.now())
 			rec.Deletion = &confirmed
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, objectstore.ErrNotFound) {
-		return err
+	if errors.Is(err, objectstore.ErrNotFound) {
+		return nil // its end is noticed like that of any other
 	}
-	_, err = r.cache.Update(id, func(in *cache.Instance) error {
-		in.Removal.Acked = in.Removal.Acked || in.Removal.Revocable()
-		return nil
-	})
-	return ignoreUnknown(err)
+	return err
 }

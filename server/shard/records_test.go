@@ -3,6 +3,9 @@ package shard
 import (
 	"context"
 	"errors"
+	"nstance.dev/server/instances"
+	"nstance.dev/server/lease"
+	"nstance.dev/server/objectstore/memory"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,7 +49,7 @@ func TestS1_LaterTermInARecordEndsTheReign(t *testing.T) {
 			t.Error("a certificate was issued under a past term")
 		}
 		synctest.Wait()
-		if err := w.ended(); !errors.Is(err, errSuperseded) {
+		if err := w.ended(); !errors.Is(err, lease.ErrSuperseded) {
 			t.Errorf("Lead returned %v, want that it is superseded", err)
 		}
 	})
@@ -58,21 +61,21 @@ func TestS1_LaterTermInARecordEndsTheReign(t *testing.T) {
 func TestL1_ARecordThatALateWriteReachedIsRemoved(t *testing.T) {
 	for name, c := range map[string]struct {
 		late    func(*bucket.InstanceRecord) // nil: it is deleted
-		remove  func(*records, context.Context, identity.ID) error
+		remove  func(*instances.Store, context.Context, identity.ID) error
 		refused error
 	}{
-		"the same once more": {func(*bucket.InstanceRecord) {}, (*records).remove, nil},
-		"gone":               {nil, (*records).remove, nil},
+		"the same once more": {func(*bucket.InstanceRecord) {}, (*instances.Store).Remove, nil},
+		"gone":               {nil, (*instances.Store).Remove, nil},
 		"it is condemned there, and is to be withdrawn": {
 			func(rec *bucket.InstanceRecord) {
 				rec.Deletion = &bucket.Deletion{Reason: string(fleet.ReasonRequested)}
-			}, (*records).withdraw, errCondemned,
+			}, (*instances.Store).Withdraw, instances.ErrCondemned,
 		},
-		"a later leader wrote": {func(rec *bucket.InstanceRecord) { rec.Term = 9 }, (*records).remove, errSuperseded},
+		"a later leader wrote": {func(rec *bucket.InstanceRecord) { rec.Term = 9 }, (*instances.Store).Remove, lease.ErrSuperseded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withMachine(t, func(t *testing.T, w *world, id identity.ID, _ string) {
-				rec, rs := w.records()[0], w.reign().records
+				rec, rs := w.records()[0], w.reign().instances
 				key := rec.Key()
 				if c.late == nil {
 					w.remove(key)
@@ -113,7 +116,7 @@ func TestS1_RecordOfALaterTermIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.settle(auditInterval + time.Minute)
-		var superseded *SupersededError
+		var superseded *lease.SupersededError
 		if err := w.ended(); !errors.As(err, &superseded) || superseded.Term != 9 {
 			t.Errorf("Lead returned %v, want that term 9 has superseded it", err)
 		}
@@ -214,13 +217,49 @@ func TestS6_RecordOfACondemnedInstanceIsNotWithdrawn(t *testing.T) {
 		id := w.records()[0].ID
 		w.scale(web, 0)
 		w.settle(time.Second)
-		if err := w.reign().records.withdraw(w.ctx, id); !errors.Is(err, errCondemned) {
-			t.Errorf("withdraw: %v, want %v", err, errCondemned)
+		if err := w.reign().instances.Withdraw(w.ctx, id); !errors.Is(err, instances.ErrCondemned) {
+			t.Errorf("withdraw: %v, want %v", err, instances.ErrCondemned)
 		}
 		if got := w.remainsOf(id); got != "deleting" {
 			t.Errorf("the record is %q, want deleting", got)
 		}
 		w.settle(5 * time.Minute)
 		w.converged(0)
+	})
+}
+
+func TestSnapshotIsWrittenAfterManyChangesAndNotOften(t *testing.T) {
+	inWorld(t, worldOptions{DeadAgents: true, Timeout: "2h", Collect: "10m"}, func(t *testing.T, w *world) {
+		var times []time.Time
+		w.store.SetFaults(func(c memory.Call) memory.Fault {
+			if c.Op == memory.OpPut && strings.HasPrefix(c.Key, "snapshot/") {
+				times = append(times, time.Now())
+			}
+			return memory.Fault{}
+		})
+		w.settle(2 * time.Minute)
+		w.scale(web, 50) // two writes each: a hundred changes
+		w.settle(10 * time.Minute)
+		if len(times) > 0 {
+			t.Fatalf("%d snapshots after a hundred changes", len(times))
+		}
+		w.scale(web, 51)
+		w.settle(10 * time.Minute)
+		if len(times) != 1 {
+			t.Fatalf("%d snapshots after more than a hundred changes, want 1", len(times))
+		}
+		for n := 60; n < 800; n += 60 { // 60 s of changes, more than a hundred every 10 s
+			w.scale(web, n)
+			w.settle(10 * time.Second)
+		}
+		w.settle(10 * time.Minute)
+		if n := len(times) - 1; n < 2 || n > 4 {
+			t.Errorf("%d snapshots in two minutes of changes", n)
+		}
+		for i := range times[1:] {
+			if times[i+1].Sub(times[i]) < time.Minute {
+				t.Errorf("snapshots at %v", times)
+			}
+		}
 	})
 }

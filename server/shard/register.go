@@ -5,7 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"net/netip"
-	"time"
+	"nstance.dev/server/instances"
 
 	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -14,7 +14,6 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
-	"nstance.dev/server/fleet"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/refusal"
@@ -57,7 +56,7 @@ func (r *Reign) RegisterAgent(ctx context.Context, source netip.Addr, req *nstan
 	if err != nil {
 		return nil, refuseRegistration(err)
 	}
-	unlock, err := r.registering.lock(ctx, id)
+	unlock, err := r.registering.Lock(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +66,7 @@ func (r *Reign) RegisterAgent(ctx context.Context, source netip.Addr, req *nstan
 		r.opts.Metrics.registration("agent", "refused")
 		return nil, err
 	}
-	rec, _ := r.records.get(id)
+	rec, _ := r.instances.Record(id)
 	_, span := r.traces.start(belowRecorded(ctx, rec.Trace), "instance.register", row.Group, attribute.String("nstance.instance", id.String()))
 	answer, err := r.enrol(row, source, key, req)
 	endSpan(span, err)
@@ -107,7 +106,7 @@ func (r *Reign) checkRegistration(req *nstancev1.RegisterClientRequest) (identit
 // registrant finds the instance that the nonce is for, and whether it may
 // register with this key from this place.
 func (r *Reign) registrant(id identity.ID, claims identity.NonceClaims, source netip.Addr, req *nstancev1.RegisterClientRequest, key ed25519.PublicKey) (cache.Instance, error) {
-	row, ok := r.known(id)
+	row, ok := r.instances.Known(id)
 	switch {
 	case !ok, row.State.Leaving():
 		return row, refuseRegistration(errors.New("the instance does not exist or is to go"))
@@ -143,7 +142,7 @@ func (r *Reign) enrol(row cache.Instance, source netip.Addr, key ed25519.PublicK
 		return nil, unavailable(err)
 	}
 	now, place := r.now(), r.provePlace(row, source, req)
-	rec, err := r.records.update(r.ctx, row.ID, func(rec *bucket.InstanceRecord) error {
+	after, err := r.instances.Change(r.ctx, row.ID, func(rec *bucket.InstanceRecord) error {
 		switch {
 		case rec.Deletion != nil:
 			return refuseRegistration(errors.New("the instance is to go"))
@@ -167,8 +166,10 @@ func (r *Reign) enrol(row cache.Instance, source netip.Addr, key ed25519.PublicK
 	}
 	r.reportUnproved(row, source, place)
 	r.opts.Metrics.issued("agent")
-	if err := r.markRegistered(rec); err != nil {
-		return nil, unavailable(err)
+	if !row.RegisteredAt.IsZero() {
+		if err := r.registeredAgain(after); err != nil {
+			return nil, unavailable(err)
+		}
 	}
 	if err := r.mayHandOut(); err != nil {
 		return nil, err
@@ -194,21 +195,12 @@ func succeed(before string, cert pki.Certificate) bucket.Certificate {
 	}
 }
 
-func (r *Reign) markRegistered(rec bucket.InstanceRecord) error {
-	row, err := r.cache.Update(rec.ID, func(in *cache.Instance) error {
-		state, err := in.State.On(fleet.EventRegistered)
-		if err != nil {
-			return err
-		}
-		copyMutable(in, rec)
-		in.State, in.Power, in.Verdict, in.UnhealthyAt = state, fleet.Up, "", time.Time{}
-		return nil
-	})
-	if err != nil {
+// registeredAgain notes that an agent that had registered has done so again, as one does
+// that has lost the answer.
+func (r *Reign) registeredAgain(in cache.Instance) error {
+	if _, err := r.instances.Note(in.ID, instances.Register); err != nil {
 		return err
 	}
-	r.health.registered(rec.ID)
-	r.events.instance(r.cache, rec.ID, "registered")
-	r.Enqueue(row.Group)
+	r.instanceChanged(instances.Change{Event: instances.Registered, Before: in, After: in})
 	return nil
 }

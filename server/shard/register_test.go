@@ -146,7 +146,7 @@ func TestF41_AnOldNonceIsNoPass(t *testing.T) {
 		}
 		w.store.Down(true) // nothing can be removed meanwhile
 		w.settle(2*time.Minute + identity.NonceLeeway)
-		if _, known := w.reign().known(id); !known || w.reign().OutstandingNonce(nonce) {
+		if _, known := w.reign().instances.Known(id); !known || w.reign().OutstandingNonce(nonce) {
 			t.Errorf("known: %t; the nonce that has expired passes", known)
 		}
 		w.store.Down(false)

@@ -18,6 +18,9 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/images"
+	"nstance.dev/server/instances"
+	"nstance.dev/server/keylock"
+	"nstance.dev/server/lease"
 	"nstance.dev/server/placement"
 	"nstance.dev/server/provider"
 	"nstance.dev/server/supply"
@@ -35,9 +38,9 @@ type Reign struct {
 	ctx context.Context //nolint:containedctx // the leadership's, cancelled by end: effects end with it, not with a caller
 	end context.CancelCauseFunc
 
-	cache   *cache.Cache
-	records *records
-	wanted  *wanted
+	cache     *cache.Cache // read; whoever changes an instance does so by instances
+	instances *instances.Store
+	wanted    *wanted
 
 	provider *provider.Client
 	address  *provider.Address
@@ -60,13 +63,12 @@ type Reign struct {
 	sessions  *sessions
 	parking   *parking // where the streams stay when the lease is lost; nil: nowhere
 	files     *supply.Supply
-	snapshots *snapshots
 	events    *events
 	standings *standings
 	traces    *traces
 
 	alarms      alarms
-	registering keyedLocks[identity.ID]
+	registering keylock.Locks[identity.ID]
 	placing     sync.Mutex // held while a name or address is found free and taken
 
 	tasks tasks
@@ -82,7 +84,7 @@ func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, 
 	server := static.Config.Server
 	r := &Reign{opts: opts, log: log, term: term, cache: opts.Cache}
 	r.ctx, r.end = context.WithCancelCause(ctx)
-	r.records = newRecords(opts, term)
+	r.instances = newInstances(r)
 	r.provider = provider.New(opts.Driver, provider.Options{
 		Limits: server.Provider.Limits, Timeout: server.RequestTimeout.Std(), Now: opts.Now, Called: opts.Metrics.providerCall,
 	})
@@ -106,7 +108,6 @@ func newReign(ctx context.Context, opts Options, log *slog.Logger, term uint64, 
 	r.collector = newCollector(r)
 	r.files = newSupply(r)
 	r.sessions = newSessions(r)
-	r.snapshots = newSnapshots(r)
 	r.events = newEvents(opts.Shard, term, r.instanceStatus)
 	r.standings = newStandings()
 	r.traces = newTraces(opts.Tracer)
@@ -124,7 +125,6 @@ func (r *Reign) run(ctx context.Context) error {
 	g.Go(func() error { r.health.run(ctx); return nil })
 	g.Go(func() error { r.collector.run(ctx); return nil })
 	g.Go(func() error { r.wanted.run(ctx); return nil })
-	g.Go(func() error { r.audit(ctx); return nil })
 	g.Go(func() error { r.images.Run(ctx); return nil })
 	if r.provider.ListsTypes() {
 		g.Go(func() error { r.catalog.Run(ctx, r.typeListing()); return nil })
@@ -132,7 +132,7 @@ func (r *Reign) run(ctx context.Context) error {
 	if r.balancers != nil {
 		g.Go(func() error { r.balancers.Run(ctx); return nil })
 	}
-	g.Go(func() error { r.snapshots.run(ctx); return nil })
+	g.Go(func() error { r.instances.Run(ctx); return nil })
 	g.Go(func() error { return r.files.Run(ctx) })
 	g.Go(func() error {
 		<-ctx.Done()
@@ -160,7 +160,7 @@ func (r *Reign) abandon(why error) {
 
 // superseded returns why the reign ended itself, nil if the lease just ended.
 func superseded(ctx context.Context) error {
-	if cause := context.Cause(ctx); errors.Is(cause, errSuperseded) {
+	if cause := context.Cause(ctx); errors.Is(cause, lease.ErrSuperseded) {
 		return cause
 	}
 	return nil
@@ -168,7 +168,7 @@ func superseded(ctx context.Context) error {
 
 // stumble ends the reign if err says that it is over. It reports whether it did.
 func (r *Reign) stumble(err error) bool {
-	if errors.Is(err, errSuperseded) {
+	if errors.Is(err, lease.ErrSuperseded) {
 		r.end(err)
 		return true
 	}
@@ -203,10 +203,4 @@ func (r *Reign) owner() driver.Owner {
 
 func refOf(in cache.Instance) driver.Ref {
 	return driver.Ref{InstanceID: in.ID, ProviderID: in.ProviderID}
-}
-
-// known returns the row of an instance that is not deleted.
-func (r *Reign) known(id identity.ID) (cache.Instance, bool) {
-	in, ok := r.cache.Instance(id)
-	return in, ok && in.State != fleet.Deleted
 }

@@ -31,7 +31,7 @@ const (
 // [Reign.reconsider].
 func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 	now := r.now()
-	row, ok := r.known(a.ID)
+	row, ok := r.instances.Known(a.ID)
 	if !ok {
 		return nil
 	}
@@ -39,14 +39,14 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 		// Groups are planned at the same time: the plan has looked at the bound, and
 		// this keeps it (S8).
 		if !r.deletions.take(r.deletionBound(), now) {
-			if r.records.unconfirmed(a.ID) != nil {
+			if r.instances.Unconfirmed(a.ID) != nil {
 				return errNoRoom // the plan has to repeat it, also where it does not look at the bound
 			}
 			return nil
 		}
 		defer func() { r.deletions.ended(now, r.now()) }()
 	}
-	rec, err := r.records.update(ctx, a.ID, func(rec *bucket.InstanceRecord) error {
+	_, err := r.instances.Change(ctx, a.ID, func(rec *bucket.InstanceRecord) error {
 		if rec.Deletion == nil && a.Reason.NeverJoined() && !rec.RegisteredAt.IsZero() {
 			return errJoined
 		}
@@ -55,13 +55,12 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 		}
 		if rec.Deletion == nil {
 			rec.Status = bucket.StatusDeleting
-			rec.Deletion = cmp.Or(r.records.unconfirmed(a.ID), deletionOf(a, row.Replacement, now))
+			rec.Deletion = cmp.Or(r.instances.Unconfirmed(a.ID), deletionOf(a, row.Replacement, now))
 		}
 		return nil
 	})
 	if errors.Is(err, errJoined) {
-		joined, _ := r.records.get(a.ID) // the answer to that write may have been lost
-		return r.markRegistered(joined)
+		return r.instances.Refresh(a.ID) // the answer to that write may have been lost
 	}
 	if errors.Is(err, errNeeded) {
 		r.log.InfoContext(ctx, "condemnation dropped: the size does not ask for it any more", "instance", a.ID,
@@ -69,8 +68,8 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 		return nil
 	}
 	if errors.Is(err, objectstore.ErrNotFound) {
-		if _, recorded := r.records.get(a.ID); recorded {
-			r.vanished(ctx, a.ID)
+		if _, recorded := r.instances.Record(a.ID); recorded {
+			r.instances.Lose(a.ID)
 			return nil
 		}
 		return err // who removed it is about to end the instance; not to be asked at once again
@@ -79,14 +78,6 @@ func (r *Reign) condemn(ctx context.Context, a fleet.Condemn) error {
 		r.queue.AddAfter(row.Group, storeRetry) // it may be condemned, and then is to go
 		return err
 	}
-	_, err = r.cache.Update(a.ID, func(in *cache.Instance) error {
-		return condemnRow(in, removalOf(rec.Deletion), now)
-	})
-	if err != nil {
-		return ignoreUnknown(err)
-	}
-	r.announceRemoval(a.ID)
-	r.Enqueue(row.Group)
 	return nil
 }
 
@@ -120,31 +111,10 @@ func (r *Reign) chosen(group fleet.GroupID, id identity.ID) bool {
 // condemned for not doing so.
 var errJoined = errors.New("its agent has registered meanwhile")
 
-// condemnRow moves a row to condemned, and on to draining if its removal says so.
-func condemnRow(in *cache.Instance, removal fleet.Removal, now time.Time) error {
-	if in.State.Leaving() {
-		return nil
-	}
-	state, err := in.State.On(fleet.EventCondemned)
-	if err != nil {
-		return err
-	}
-	if !removal.DrainStarted.IsZero() {
-		if state, err = state.On(fleet.EventDrainStarted); err != nil {
-			return err
-		}
-	}
-	in.State, in.Removal = state, removal
-	if in.UnhealthyAt.IsZero() {
-		in.UnhealthyAt = now
-	}
-	return nil
-}
-
 // startDelete begins the deletion of a condemned instance's VM in the background.
 func (r *Reign) startDelete(_ context.Context, a fleet.Delete) error {
 	started := false
-	_, err := r.cache.Update(a.ID, func(in *cache.Instance) error {
+	_, err := r.instances.Note(a.ID, func(in *cache.Instance) error {
 		if in.State == fleet.Deleting {
 			return nil
 		}
@@ -273,7 +243,7 @@ func (r *Reign) finish(ctx context.Context, id identity.ID) {
 		if !r.repeat(ctx, id, "mark the record of a deleted instance", func() error { return r.entomb(ctx, id) }) {
 			return
 		}
-		r.Enqueue(r.markDeleted(id, fleet.EventGone))
+		r.instances.End(id, fleet.EventGone) // also where somebody has removed its record
 	}
 	r.bury(ctx, id, keep)
 }
@@ -283,10 +253,10 @@ func (r *Reign) tombstoneTime() time.Duration { return 10 * r.opts.Driver.Lag() 
 
 // entomb notes in the record of an instance that its VM is gone.
 func (r *Reign) entomb(ctx context.Context, id identity.ID) error {
-	if err := r.handOn(ctx, id); err != nil {
+	if err := r.instances.HandOn(ctx, id); err != nil {
 		return err
 	}
-	_, err := r.records.update(ctx, id, func(rec *bucket.InstanceRecord) error {
+	_, err := r.instances.Change(ctx, id, func(rec *bucket.InstanceRecord) error {
 		if rec.Deletion != nil {
 			ended := *rec.Deletion
 			ended.GoneAt = bucket.At(r.now())
@@ -306,13 +276,13 @@ func (r *Reign) bury(ctx context.Context, id identity.ID, after time.Duration) {
 		return
 	}
 	removed := r.repeat(ctx, id, "remove the record of a deleted instance", func() error {
-		if err := r.handOn(ctx, id); err != nil {
+		if err := r.instances.HandOn(ctx, id); err != nil {
 			return err
 		}
-		return r.records.remove(ctx, id)
+		return r.instances.Remove(ctx, id)
 	})
 	if removed {
-		r.Enqueue(r.markDeleted(id, fleet.EventGone))
+		r.instances.End(id, fleet.EventGone)
 	}
 }
 
@@ -332,28 +302,6 @@ func (r *Reign) repeat(ctx context.Context, id identity.ID, what string, write f
 			return false
 		}
 	}
-}
-
-// markDeleted ends the row of an instance, which is gone or was never made, and
-// tells everybody. It returns the instance's group. Repeats tell nobody again.
-func (r *Reign) markDeleted(id identity.ID, event fleet.Event) fleet.GroupID {
-	ended := false
-	row, err := r.cache.Update(id, func(in *cache.Instance) error {
-		state, err := in.State.On(event)
-		if err != nil || in.State == state {
-			return err
-		}
-		in.State, in.Power, in.DeletedAt, ended = state, fleet.Gone, r.now(), true
-		return nil
-	})
-	if err == nil && ended {
-		r.sessions.end(id)
-		r.health.forget(id)
-		r.balancers.Touch(id)
-		r.files.Forget(id)
-		r.events.instance(r.cache, id, "deleted")
-	}
-	return row.Group
 }
 
 // reportByID tells the tenant and the log about a delete that failed.

@@ -264,3 +264,47 @@ func TestS6_WhatIsGivenUpIsNotLeft(t *testing.T) {
 		}
 	})
 }
+
+// TestS6_F13_ALateCondemnationOfTheLastLeader: it lands after its leader's end, when the next
+// one has chosen another machine for the same size.
+func TestS6_F13_ALateCondemnationOfTheLastLeader(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 3)
+		w.settle(time.Minute)
+		sent := 0
+		w.store.SetFaults(func(c memory.Call) memory.Fault {
+			rec, err := bucket.DecodeInstanceRecord(c.Key, c.Data)
+			if c.Op != memory.OpPut || err != nil || rec.Deletion == nil {
+				return memory.Fault{}
+			}
+			if sent++; sent > 1 {
+				return memory.Fault{Before: objectstore.ErrUnavailable}
+			}
+			return memory.Fault{Late: 20 * time.Second}
+		})
+		w.scale(web, 2)
+		w.settle(100 * time.Millisecond)
+		if err := w.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if sent == 0 {
+			t.Fatal("nothing was condemned")
+		}
+		w.store.SetFaults(nil)
+		w.cloud.Kill(w.vms(web)[2].InstanceID) // the next leader's choice
+		w.lead()
+		for range 120 {
+			w.settle(time.Second)
+			left := 0
+			for _, rec := range w.records() {
+				if rec.Deletion == nil {
+					left++
+				}
+			}
+			if left < 2 {
+				t.Fatalf("%d machines are left, want 2", left)
+			}
+		}
+		w.converged(2)
+	})
+}

@@ -2,6 +2,8 @@ package shard
 
 import (
 	"context"
+	"nstance.dev/server/bucket"
+	"nstance.dev/server/refusal"
 	"slices"
 	"time"
 
@@ -69,7 +71,7 @@ const retiredFor = time.Hour
 func (r *Reign) stillRetired(list []config.Retired) []config.Retired {
 	var keep []config.Retired
 	for _, one := range list {
-		_, recorded := r.records.get(identity.ID(one.ID))
+		_, recorded := r.instances.Record(identity.ID(one.ID))
 		if recorded || r.now().Sub(one.At.Time) < retiredFor {
 			keep = append(keep, one)
 		}
@@ -91,4 +93,25 @@ func retired(d *config.DynamicGroup, now time.Time) []fleet.Retired {
 		named[i] = fleet.Retired{ID: identity.ID(one.ID), SkipDrain: one.SkipDrain && now.Sub(one.At.Time) < skipsFor}
 	}
 	return named
+}
+
+// replaceNamed makes a caller's wish durable that an instance be replaced, and
+// deleted once that is done (S15). Repeats change nothing.
+func (r *Reign) replaceNamed(in cache.Instance, skipDrain bool) error {
+	if in.OnDemand {
+		return refusal.New(refusal.FailedPrecondition, "NOT_REPLACED", "instance %s was made on demand: nothing replaces it; delete it without replace_first", in.ID)
+	}
+	switch {
+	case in.State.Leaving() && in.Removal.Revocable():
+		return r.confirmRemoval(in.ID)
+	case in.State.Leaving():
+		return nil
+	}
+	_, err := r.instances.Change(r.ctx, in.ID, func(rec *bucket.InstanceRecord) error {
+		if rec.Replace == nil || skipDrain && !rec.Replace.SkipDrain {
+			rec.Replace = &bucket.ReplaceRequest{RequestedAt: bucket.At(r.now()), SkipDrain: skipDrain}
+		}
+		return nil
+	})
+	return err
 }

@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"nstance.dev/server/lease"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -129,7 +130,7 @@ func TestTakeOverFindsALaterTerm(t *testing.T) {
 		w.stop()
 		w.term = 3 // one that has slept
 		w.start()
-		if err := w.ended(); !errors.Is(err, errSuperseded) {
+		if err := w.ended(); !errors.Is(err, lease.ErrSuperseded) {
 			t.Errorf("S1: Lead returned %v, want that it is superseded", err)
 		}
 	})
@@ -166,7 +167,7 @@ func TestS1_F11_TakeOverFindsARecordOfALaterTerm(t *testing.T) {
 				case <-time.After(time.Minute):
 					t.Fatal("the take-over goes on for a minute over a record of term 99")
 				}
-				var superseded *SupersededError
+				var superseded *lease.SupersededError
 				if !errors.As(err, &superseded) || superseded.Term != 99 {
 					t.Errorf("Lead returned %v, want that term 99 has superseded it", err)
 				}

@@ -269,7 +269,7 @@ func (s *session) enter() error {
 	if err := s.r.sessions.open(s); err != nil {
 		return err
 	}
-	if _, ok := s.r.known(s.id); !ok {
+	if _, ok := s.r.instances.Known(s.id); !ok {
 		s.r.sessions.close(s)
 		return errDeleted
 	}

@@ -1,13 +1,11 @@
 package shard
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 )
@@ -84,32 +82,4 @@ func (w *world) remainsOf(id identity.ID) string {
 		}
 	}
 	return ""
-}
-
-func TestPredecessors(t *testing.T) {
-	ended := &bucket.Deletion{}
-	records := map[identity.ID]bucket.InstanceRecord{
-		"a": {},
-		"b": {Replaces: "a", Deletion: ended},
-		"c": {Replaces: "b"},
-		"d": {Replaces: "c"},
-		"e": {Replaces: "f", Deletion: ended},
-		"f": {Replaces: "e", Deletion: ended},
-		"g": {Replaces: "f"},
-		"h": {Replaces: "gone"},
-	}
-	rs := newRecords(Options{Shard: testShard}, 1)
-	for id, rec := range records {
-		rec.ID = id
-		rs.seed(rec, "etag")
-	}
-	want := map[identity.ID][]identity.ID{
-		"b": {"a"}, "c": {"b", "a"}, "d": {"c"}, "e": {"f"}, "f": {"e"}, "g": {"f", "e"}, "h": {"gone"},
-	}
-	for id := range records {
-		rec, _ := rs.get(id)
-		if got := rs.predecessors(rec); !slices.Equal(got, want[id]) {
-			t.Errorf("%s takes the place of %v, want %v", id, got, want[id])
-		}
-	}
 }

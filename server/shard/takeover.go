@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"nstance.dev/server/lease"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,12 +13,11 @@ import (
 	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
-	"nstance.dev/server/objectstore"
 	"nstance.dev/server/retry"
 )
 
-// readsAtOnce is how many records are read in parallel at a take-over.
-const readsAtOnce = 32
+// writesAtOnce is how many removals are taken back in parallel at a take-over.
+const writesAtOnce = 32
 
 // takeOver makes this server know the shard: the leader's address moves here,
 // and the cache is rebuilt from storage and one listing of the provider. A part
@@ -33,11 +33,10 @@ func (r *Reign) takeOver(ctx context.Context) error {
 	r.tasks.Go(func() { r.address.Hold(r.ctx) })
 	var known errgroup.Group
 	known.Go(func() error { return r.persist(ctx, "read the operators", r.loadDrainers) })
-	known.Go(func() error { return r.persist(ctx, "read the instance records", r.seedFromStorage) })
+	known.Go(func() error { return r.persist(ctx, "read the instance records", r.instances.Load) })
 	if err := known.Wait(); err != nil {
 		return err
 	}
-	r.linkSuccessors()
 	if err := r.persist(ctx, "read the group file", r.wanted.load); err != nil {
 		return err
 	}
@@ -49,7 +48,7 @@ func (r *Reign) takeOver(ctx context.Context) error {
 	}
 	if r.term > 1 {
 		r.deletions.shutFor(r.now()) // nobody knows what the last leader did in its last minute
-		r.records.inherits(r.cache.All(), func(group fleet.GroupID) int { return r.wanted.known(group).Desired() })
+		r.instances.Inherits(r.cache.All(), func(group fleet.GroupID) int { return r.wanted.known(group).Desired() })
 	}
 	r.health.takeOver()
 	return nil
@@ -62,7 +61,7 @@ func (r *Reign) persist(ctx context.Context, what string, step func(context.Cont
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() != nil || errors.Is(err, errSuperseded) || lost(err) {
+		if ctx.Err() != nil || errors.Is(err, lease.ErrSuperseded) || lost(err) {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		r.log.WarnContext(ctx, "take-over waits", "step", what, "retry_in", wait, "error", err)
@@ -70,97 +69,6 @@ func (r *Reign) persist(ctx context.Context, what string, step func(context.Cont
 			return err
 		}
 	}
-}
-
-// seedFromStorage makes the cache know every record of the shard: by its copy in
-// the snapshot, where the listing shows that the copy is still right, and else
-// by reading it. One that cannot be read is quarantined: reported, left alone,
-// and not taken as absent (F10).
-func (r *Reign) seedFromStorage(ctx context.Context) error {
-	var known copies
-	var listed []objectstore.Info
-	g, readCtx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) {
-		known, err = r.snapshots.read(readCtx)
-		return err
-	})
-	g.Go(func() (err error) {
-		listed, err = r.listRecords(readCtx)
-		return err
-	})
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	g, ctx = errgroup.WithContext(ctx)
-	g.SetLimit(readsAtOnce)
-	for _, info := range listed {
-		if rec, ok := known.take(info); ok {
-			if err := r.seed(rec, info.ETag); err != nil {
-				_ = g.Wait() // what is under way ends first
-				return err
-			}
-			continue
-		}
-		g.Go(func() error { return r.seedRecord(ctx, info.Key) })
-	}
-	r.records.addChanges(len(known)) // what is left in it stands in storage no more
-	return g.Wait()
-}
-
-func (r *Reign) listRecords(ctx context.Context) ([]objectstore.Info, error) {
-	var listed []objectstore.Info
-	for info, err := range objectstore.ListAll(ctx, r.opts.Store, bucket.InstancePrefix(r.opts.Shard)) {
-		if err != nil {
-			return nil, err
-		}
-		listed = append(listed, info)
-	}
-	return listed, nil
-}
-
-func (r *Reign) seedRecord(ctx context.Context, key string) error {
-	obj, err := r.opts.Store.Get(ctx, key)
-	if errors.Is(err, objectstore.ErrNotFound) {
-		return nil // removed since the listing
-	}
-	if err != nil {
-		return err
-	}
-	rec, err := bucket.DecodeInstanceRecord(key, obj.Data)
-	if err != nil {
-		r.quarantine(ctx, key, err)
-		return nil
-	}
-	r.records.addChanges(1) // the snapshot lacks it
-	return r.seed(rec, obj.ETag)
-}
-
-// seed takes a record in as it stands in storage.
-func (r *Reign) seed(rec bucket.InstanceRecord, etag string) error {
-	if err := r.records.outranked(rec); err != nil {
-		return err
-	}
-	r.records.seed(rec, etag)
-	err := r.cache.Insert(rowOf(rec))
-	if errors.Is(err, cache.ErrExists) {
-		return nil
-	}
-	if d := rec.Deletion; err == nil && d != nil && !d.GoneAt.IsZero() {
-		r.tasks.Go(func() { r.bury(r.ctx, rec.ID, d.GoneAt.Add(r.tombstoneTime()).Sub(r.now())) })
-	}
-	return err
-}
-
-// quarantine reports a record that is there and cannot be understood.
-func (r *Reign) quarantine(ctx context.Context, key string, err error) {
-	r.opts.Metrics.quarantined()
-	r.log.ErrorContext(ctx, "instance record quarantined: it is left alone until somebody repairs it", "key", key, "error", err)
-	_, tenant, id, parseErr := bucket.ParseInstanceKey(key)
-	if parseErr != nil {
-		return
-	}
-	r.collector.unreadable(id)
-	r.events.failure(r.cache, fleet.GroupID{Tenant: tenant}, id, string(driver.Invalid), "the record of this instance cannot be read: "+err.Error(), r.now())
 }
 
 // seedFromProvider matches the provider's machines with the records.
@@ -182,7 +90,7 @@ func (r *Reign) seedFromProvider(ctx context.Context) error {
 // asked at the given time. It reports whether the machine is known.
 func (r *Reign) observe(m driver.Machine, asked time.Time) bool {
 	now, stopped := r.now(), false
-	row, err := r.cache.Update(m.InstanceID, func(in *cache.Instance) error {
+	row, err := r.instances.Note(m.InstanceID, func(in *cache.Instance) error {
 		if in.State == fleet.Deleted {
 			return nil
 		}

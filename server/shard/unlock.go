@@ -3,7 +3,6 @@ package shard
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"slices"
 	"time"
 
@@ -82,19 +81,6 @@ func (r *Reign) definition(id fleet.GroupID, rec bucket.InstanceRecord) (config.
 		file = alone
 	}
 	return cfg.Definition(file, config.GroupKey{Tenant: id.Tenant, Group: id.Name}, request)
-}
-
-// templatesInUse are those that the instances which are known were made from.
-func (rs *records) templatesInUse() []config.TemplateUse {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	uses := map[config.TemplateUse]bool{}
-	for _, e := range rs.byID {
-		if e.etag != "" && (e.rec.Deletion == nil || e.rec.Deletion.GoneAt.IsZero()) {
-			uses[config.TemplateUse{Tenant: e.rec.Tenant, Template: e.rec.Template}] = true
-		}
-	}
-	return slices.Collect(maps.Keys(uses))
 }
 
 // lastDrainTimeout is how long the drains of a group take that is gone: as long as

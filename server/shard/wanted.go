@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"maps"
+	"nstance.dev/server/lease"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -111,7 +112,7 @@ func (w *wanted) load(ctx context.Context) error {
 			return err
 		}
 	case uint64(file.Term) > w.r.term:
-		return &SupersededError{Document: w.key(), Term: uint64(file.Term)}
+		return &lease.SupersededError{Document: w.key(), Term: uint64(file.Term)}
 	default:
 		w.set(file, obj.ETag, obj.Data)
 	}

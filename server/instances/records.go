@@ -1,4 +1,4 @@
-package shard
+package instances
 
 import (
 	"cmp"
@@ -11,33 +11,40 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
-	"nstance.dev/server/fleet"
+	"nstance.dev/server/config"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 )
 
-// records holds the instance records of the shard as they stand in object
-// storage, with their etags, and is the only writer of them. Writes to one
-// record follow each other; those to different records go in parallel.
-type records struct {
-	store  objectstore.Store
-	shard  string
-	term   uint64
-	policy objectstore.RetryPolicy // of writes
+// snapshotAfter is how many records may have changed until a snapshot is due: they are as
+// many requests for the next leader.
+const snapshotAfter = 100
 
-	endings endings // that are to be written
+// records are the records of the shard as they stand in object storage, with their etags.
+// Writes to one record follow each other; those to different records go in parallel.
+type records struct {
+	objects objectstore.Store
+	shard   string
+	term    uint64
+	writes  objectstore.RetryPolicy
 
 	stale chan struct{} // has room for one: more than snapshotAfter records have changed
 
 	mu      sync.Mutex
-	byID    map[identity.ID]*recordEntry
-	changed int                    // since the last snapshot was begun
-	crowded map[fleet.GroupID]bool // see inherits
+	byID    map[identity.ID]*entry
+	changed int // since the last snapshot was begun
 }
 
-// recordEntry is one record. Whoever writes it holds its turn; the fields are
+func newRecords(opts Options) *records {
+	return &records{
+		objects: opts.Objects, shard: opts.Shard, term: opts.Term, writes: opts.Writes,
+		stale: make(chan struct{}, 1), byID: map[identity.ID]*entry{},
+	}
+}
+
+// entry is one record. Whoever writes it holds its turn; the fields are
 // guarded by the lock of all records, which nobody holds while storage is slow.
-type recordEntry struct {
+type entry struct {
 	turn   chan struct{} // has room for one; nil while nobody wants it: most records are written a few times in their life
 	takers int           // who has the turn, or waits for it
 	rec    bucket.InstanceRecord
@@ -50,7 +57,7 @@ type recordEntry struct {
 }
 
 // take waits for the turn to write and returns what gives it back.
-func (rs *records) take(ctx context.Context, e *recordEntry) (release func(), err error) {
+func (rs *records) take(ctx context.Context, e *entry) (release func(), err error) {
 	turn := rs.line(e)
 	select {
 	case turn <- struct{}{}:
@@ -62,7 +69,7 @@ func (rs *records) take(ctx context.Context, e *recordEntry) (release func(), er
 }
 
 // line lines up for the turn, until leave.
-func (rs *records) line(e *recordEntry) (turn chan struct{}) {
+func (rs *records) line(e *entry) (turn chan struct{}) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if e.turn == nil {
@@ -72,7 +79,7 @@ func (rs *records) line(e *recordEntry) (turn chan struct{}) {
 	return e.turn
 }
 
-func (rs *records) leave(e *recordEntry) {
+func (rs *records) leave(e *entry) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if e.takers--; e.takers == 0 {
@@ -80,46 +87,16 @@ func (rs *records) leave(e *recordEntry) {
 	}
 }
 
-// errSuperseded says that a later leader wrote to this shard: step down.
-var errSuperseded = errors.New("a later term has written to this shard")
-
-// SupersededError says in which document a later leader's term was found. The
-// server that finds one must not lead again under that term or a lower one.
-type SupersededError struct {
-	Document string
-	Term     uint64
-}
-
-// Error names the document and the term.
-func (e *SupersededError) Error() string {
-	return fmt.Sprintf("%s: %v: %d", e.Document, errSuperseded, e.Term)
-}
-
-// Unwrap makes it match what all of its kind match.
-func (e *SupersededError) Unwrap() error { return errSuperseded }
-
 // outranked is an error if a later leader has written the record.
 func (rs *records) outranked(rec bucket.InstanceRecord) error {
 	if rec.Term <= rs.term {
 		return nil
 	}
-	return &SupersededError{Document: "record " + rec.ID.String(), Term: rec.Term}
-}
-
-// underLease has each try of a write prove the lease right before it (S2).
-func underLease(jitter func() float64) objectstore.RetryPolicy {
-	return objectstore.RetryPolicy{Permit: lease.Check, Jitter: jitter}
+	return &lease.SupersededError{Document: "record " + rec.ID.String(), Term: rec.Term}
 }
 
 // maxMerges bounds how often a write that lost a race is merged and tried again.
 const maxMerges = 5
-
-func newRecords(opts Options, term uint64) *records {
-	return &records{
-		store: opts.Store, shard: opts.Shard, term: term, policy: underLease(opts.Jitter),
-		stale: make(chan struct{}, 1), byID: map[identity.ID]*recordEntry{},
-	}
-}
 
 // seed notes a record as it was read.
 func (rs *records) seed(rec bucket.InstanceRecord, etag string) {
@@ -132,7 +109,7 @@ func (rs *records) seed(rec bucket.InstanceRecord, etag string) {
 		e.rec, e.etag = rec, etag
 		return
 	}
-	rs.byID[rec.ID] = &recordEntry{rec: rec, etag: etag}
+	rs.byID[rec.ID] = &entry{rec: rec, etag: etag}
 }
 
 // get returns a copy of a record, and whether there is one.
@@ -146,34 +123,34 @@ func (rs *records) get(id identity.ID) (bucket.InstanceRecord, bool) {
 	return e.rec, e.etag != ""
 }
 
-func (rs *records) entry(id identity.ID) *recordEntry {
+func (rs *records) entryOf(id identity.ID) *entry {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return rs.byID[id]
 }
 
 // read returns what is known of an entry; set replaces it.
-func (rs *records) read(e *recordEntry) (bucket.InstanceRecord, string) {
+func (rs *records) read(e *entry) (bucket.InstanceRecord, string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return e.rec, e.etag
 }
 
-func (rs *records) set(e *recordEntry, rec bucket.InstanceRecord, etag string) {
+func (rs *records) set(e *entry, rec bucket.InstanceRecord, etag string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	rs.noteChanges(1)
 	e.rec, e.etag, e.unconfirmed, e.writing = rec, etag, nil, false
 }
 
-// create writes a new record; nil means that it is durable.
+// create makes a new record durable.
 func (rs *records) create(ctx context.Context, rec bucket.InstanceRecord) error {
 	rec.Term = rs.term
 	data, err := rec.Encode()
 	if err != nil {
 		return err
 	}
-	etag, err := objectstore.Put(ctx, rs.store, rs.key(rec), data, "", rs.policy)
+	etag, err := objectstore.Put(ctx, rs.objects, rs.key(rec), data, "", rs.writes)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", rec.ID, err)
 	}
@@ -183,31 +160,36 @@ func (rs *records) create(ctx context.Context, rec bucket.InstanceRecord) error 
 }
 
 // update changes a record by change, which may be called again on a newer
-// version and must not have effects. It returns the record as it is durable.
-func (rs *records) update(ctx context.Context, id identity.ID, change func(*bucket.InstanceRecord) error) (bucket.InstanceRecord, error) {
-	e := rs.entry(id)
+// version and must not have effects. Before anybody else has a turn, then is called with
+// the record as it was known before and as it is durable.
+func (rs *records) update(ctx context.Context, id identity.ID, change func(*bucket.InstanceRecord) error, then func(was, rec bucket.InstanceRecord) error) error {
+	e := rs.entryOf(id)
 	if e == nil {
-		return bucket.InstanceRecord{}, fmt.Errorf("record %s: %w", id, objectstore.ErrNotFound)
+		return fmt.Errorf("record %s: %w", id, objectstore.ErrNotFound)
 	}
 	release, err := rs.take(ctx, e)
 	if err != nil {
-		return bucket.InstanceRecord{}, fmt.Errorf("record %s: %w", id, err)
+		return fmt.Errorf("record %s: %w", id, err)
 	}
 	defer release()
+	was, _ := rs.read(e)
 	for range maxMerges {
 		rec, err := rs.write(ctx, e, change)
+		if err == nil {
+			return then(was, rec)
+		}
 		if !errors.Is(err, objectstore.ErrPrecondition) {
-			return rec, err
+			return err
 		}
 		if err := rs.reread(ctx, e); err != nil {
-			return rec, err
+			return err
 		}
 	}
-	return bucket.InstanceRecord{}, fmt.Errorf("record %s: %w after %d merges", id, objectstore.ErrPrecondition, maxMerges)
+	return fmt.Errorf("record %s: %w after %d merges", id, objectstore.ErrPrecondition, maxMerges)
 }
 
 // write makes one attempt and returns the record as it is known after it.
-func (rs *records) write(ctx context.Context, e *recordEntry, change func(*bucket.InstanceRecord) error) (bucket.InstanceRecord, error) {
+func (rs *records) write(ctx context.Context, e *entry, change func(*bucket.InstanceRecord) error) (bucket.InstanceRecord, error) {
 	rec, etag := rs.read(e)
 	if etag == "" { // removed while this waited for its turn
 		return rec, fmt.Errorf("record %s: %w", rec.ID, objectstore.ErrNotFound)
@@ -225,7 +207,7 @@ func (rs *records) write(ctx context.Context, e *recordEntry, change func(*bucke
 	if rec.Deletion == nil && next.Deletion != nil {
 		done = rs.sending(e, next.Deletion)
 	}
-	etag, err = objectstore.Put(ctx, rs.store, rs.key(next), data, etag, rs.policy)
+	etag, err = objectstore.Put(ctx, rs.objects, rs.key(next), data, etag, rs.writes)
 	if err != nil {
 		done(err)
 		return rec, fmt.Errorf("record %s: %w", next.ID, err)
@@ -234,11 +216,11 @@ func (rs *records) write(ctx context.Context, e *recordEntry, change func(*bucke
 	return next, nil
 }
 
-// reread fetches what another writer left. A later term there ends this reign.
-func (rs *records) reread(ctx context.Context, e *recordEntry) error {
+// reread fetches what another writer left. A later term there is an error.
+func (rs *records) reread(ctx context.Context, e *entry) error {
 	old, _ := rs.read(e)
 	key := rs.key(old)
-	obj, err := rs.store.Get(ctx, key)
+	obj, err := rs.objects.Get(ctx, key)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", old.ID, err)
 	}
@@ -260,7 +242,7 @@ func (rs *records) remove(ctx context.Context, id identity.ID) error {
 
 // removeIf deletes a record to which check has no objection once it is its turn.
 func (rs *records) removeIf(ctx context.Context, id identity.ID, check func(bucket.InstanceRecord) error) error {
-	e := rs.entry(id)
+	e := rs.entryOf(id)
 	if e == nil {
 		return nil
 	}
@@ -295,7 +277,7 @@ func (rs *records) removeIf(ctx context.Context, id identity.ID, check func(buck
 }
 
 // delete makes one attempt; a record that is gone already is no error.
-func (rs *records) delete(ctx context.Context, e *recordEntry, check func(bucket.InstanceRecord) error) error {
+func (rs *records) delete(ctx context.Context, e *entry, check func(bucket.InstanceRecord) error) error {
 	rec, etag := rs.read(e)
 	if etag == "" {
 		return nil
@@ -303,11 +285,18 @@ func (rs *records) delete(ctx context.Context, e *recordEntry, check func(bucket
 	if err := check(rec); err != nil {
 		return err
 	}
-	err := objectstore.Delete(ctx, rs.store, rs.key(rec), etag, rs.policy)
+	err := objectstore.Delete(ctx, rs.objects, rs.key(rec), etag, rs.writes)
 	if errors.Is(err, objectstore.ErrNotFound) {
 		return nil
 	}
 	return err
+}
+
+// forget drops a record that is not in storage any more.
+func (rs *records) forget(id identity.ID) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	delete(rs.byID, id)
 }
 
 // ids returns whose records there are, in order.
@@ -350,7 +339,7 @@ func (rs *records) predecessors(rec bucket.InstanceRecord) []identity.ID {
 
 // stored returns a record and its etag, and whether it stands in storage.
 func (rs *records) stored(id identity.ID) (bucket.InstanceRecord, string, bool) {
-	e := rs.entry(id)
+	e := rs.entryOf(id)
 	if e == nil {
 		return bucket.InstanceRecord{}, "", false
 	}
@@ -391,4 +380,17 @@ func (rs *records) resetChanges() int {
 
 func (rs *records) key(rec bucket.InstanceRecord) string {
 	return bucket.InstanceKey(rs.shard, rec.Tenant, rec.ID)
+}
+
+// templatesInUse are those, in no order, that the instances whose machines may still be there were made from.
+func (rs *records) templatesInUse() []config.TemplateUse {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	uses := map[config.TemplateUse]bool{}
+	for _, e := range rs.byID {
+		if e.etag != "" && (e.rec.Deletion == nil || e.rec.Deletion.GoneAt.IsZero()) {
+			uses[config.TemplateUse{Tenant: e.rec.Tenant, Template: e.rec.Template}] = true
+		}
+	}
+	return slices.Collect(maps.Keys(uses))
 }

@@ -1,4 +1,4 @@
-package shard
+package instances
 
 import (
 	"context"
@@ -15,12 +15,8 @@ import (
 	"nstance.dev/server/retry"
 )
 
-// When a snapshot is written: at more changed records than snapshotAfter, which
-// are as many requests for the next leader, and once in snapshotEvery at most.
-const (
-	snapshotAfter = 100
-	snapshotEvery = time.Minute
-)
+// snapshotEvery is the least time between two snapshots.
+const snapshotEvery = time.Minute
 
 // snapshotReads is how often a take-over tries to read a snapshot that storage
 // does not hand out, before it reads the records themselves.
@@ -30,42 +26,42 @@ const snapshotReads = 3
 // take-over need not ask for each record. What they hold is never taken for
 // true: a copy counts only where the listing has its etag.
 type snapshots struct {
-	r     *Reign
+	opts    Options
+	records *records
+
 	whole uint64 // the newest generation that is known to be complete; 0: none
 	fails int    // reads that failed, of this take-over
 	room  int    // of a part, in bytes; bucket.MaxSnapshotPart
 }
 
-func newSnapshots(r *Reign) *snapshots { return &snapshots{r: r, room: bucket.MaxSnapshotPart} }
-
 // run writes a snapshot whenever enough has changed, until ctx ends. Nobody
 // waits for it. The first minute is for the case that leaders come and go.
-func (s *snapshots) run(ctx context.Context) {
+func (sn *snapshots) run(ctx context.Context) {
 	for retry.Wait(ctx, snapshotEvery) == nil {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.r.records.stale:
+		case <-sn.records.stale:
 		}
-		changed := s.r.records.resetChanges()
-		started := s.r.now()
-		n, err := s.write(ctx)
+		changed := sn.records.resetChanges()
+		started := sn.opts.Now()
+		n, err := sn.write(ctx)
 		switch {
 		case err == nil:
-			s.r.log.InfoContext(ctx, "snapshot written", "generation", s.whole, "records", n, "changed", changed, "took", s.r.now().Sub(started))
-		case ctx.Err() != nil || s.r.stumble(err):
+			sn.opts.Log.InfoContext(ctx, "snapshot written", "generation", sn.whole, "records", n, "changed", changed, "took", sn.opts.Now().Sub(started))
+		case ctx.Err() != nil || sn.opts.Over(err):
 			return
 		default:
-			s.r.records.addChanges(changed)
-			s.r.log.WarnContext(ctx, "snapshot not written; a take-over would take longer", "retry_in", snapshotEvery, "error", err)
+			sn.records.addChanges(changed)
+			sn.opts.Log.WarnContext(ctx, "snapshot not written; a take-over would take longer", "retry_in", snapshotEvery, "error", err)
 		}
 	}
 }
 
 // write stores the next generation, and then removes all others but the whole
 // one before it. It returns how many records are in it.
-func (s *snapshots) write(ctx context.Context) (int, error) {
-	stored, err := s.list(ctx)
+func (sn *snapshots) write(ctx context.Context) (int, error) {
+	stored, err := sn.list(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -73,22 +69,22 @@ func (s *snapshots) write(ctx context.Context) (int, error) {
 	for _, p := range stored {
 		generation = max(generation, p.generation+1)
 	}
-	n, err := s.writeParts(ctx, generation)
+	n, err := sn.writeParts(ctx, generation)
 	if err != nil {
 		return 0, fmt.Errorf("write snapshot %d: %w", generation, err)
 	}
-	before := s.whole
-	s.whole = generation
-	s.clean(ctx, stored, before)
+	before := sn.whole
+	sn.whole = generation
+	sn.clean(ctx, stored, before)
 	return n, nil
 }
 
 // writeParts stores one part after the other: memory holds no more than one.
-func (s *snapshots) writeParts(ctx context.Context, generation uint64) (n int, err error) {
+func (sn *snapshots) writeParts(ctx context.Context, generation uint64) (n int, err error) {
 	part := 1
-	packer := s.pack(generation, part)
-	for _, id := range s.r.records.ids() {
-		rec, etag, ok := s.r.records.stored(id)
+	packer := sn.pack(generation, part)
+	for _, id := range sn.records.ids() {
+		rec, etag, ok := sn.records.stored(id)
 		if !ok {
 			continue // removed meanwhile
 		}
@@ -103,40 +99,40 @@ func (s *snapshots) writeParts(ctx context.Context, generation uint64) (n int, e
 		if packer.Len() == 0 {
 			continue // larger than a part: a take-over has to ask for it
 		}
-		if err := s.put(ctx, generation, part, packer.Close(false)); err != nil {
+		if err := sn.put(ctx, generation, part, packer.Close(false)); err != nil {
 			return n, err
 		}
 		part++
-		packer = s.pack(generation, part)
+		packer = sn.pack(generation, part)
 		if packer.Add(data, etag) {
 			n++
 		}
 	}
-	return n, s.put(ctx, generation, part, packer.Close(true))
+	return n, sn.put(ctx, generation, part, packer.Close(true))
 }
 
-func (s *snapshots) pack(generation uint64, part int) *bucket.SnapshotPacker {
-	packer := bucket.PackSnapshot(s.r.opts.Shard, s.r.term, generation, part)
-	packer.Narrow(s.room)
+func (sn *snapshots) pack(generation uint64, part int) *bucket.SnapshotPacker {
+	packer := bucket.PackSnapshot(sn.opts.Shard, sn.opts.Term, generation, part)
+	packer.Narrow(sn.room)
 	return packer
 }
 
-func (s *snapshots) put(ctx context.Context, generation uint64, part int, data []byte) error {
-	key := bucket.SnapshotKey(s.r.opts.Shard, generation, part)
-	_, err := objectstore.Put(ctx, s.r.opts.Store, key, data, "", s.r.records.policy)
+func (sn *snapshots) put(ctx context.Context, generation uint64, part int, data []byte) error {
+	key := bucket.SnapshotKey(sn.opts.Shard, generation, part)
+	_, err := objectstore.Put(ctx, sn.opts.Objects, key, data, "", sn.opts.Writes)
 	return err
 }
 
 // clean removes the parts that stood in storage, but for those of one generation.
 // What is left over goes with the next snapshot.
-func (s *snapshots) clean(ctx context.Context, stored []storedPart, keep uint64) {
+func (sn *snapshots) clean(ctx context.Context, stored []storedPart, keep uint64) {
 	for _, p := range stored {
 		if p.generation == keep || lease.Check(ctx) != nil {
 			continue
 		}
-		err := objectstore.Delete(ctx, s.r.opts.Store, p.key, p.etag, s.r.records.policy)
+		err := objectstore.Delete(ctx, sn.opts.Objects, p.key, p.etag, sn.opts.Writes)
 		if err != nil && !errors.Is(err, objectstore.ErrNotFound) && ctx.Err() == nil {
-			s.r.log.WarnContext(ctx, "old snapshot not removed; the next one tries again", "key", p.key, "error", err)
+			sn.opts.Log.WarnContext(ctx, "old snapshot not removed; the next one tries again", "key", p.key, "error", err)
 		}
 	}
 }
@@ -150,9 +146,9 @@ type storedPart struct {
 
 // list returns the parts in storage, in order. Keys of another form are somebody
 // else's.
-func (s *snapshots) list(ctx context.Context) ([]storedPart, error) {
+func (sn *snapshots) list(ctx context.Context) ([]storedPart, error) {
 	var parts []storedPart
-	for info, err := range objectstore.ListAll(ctx, s.r.opts.Store, bucket.SnapshotPrefix(s.r.opts.Shard)) {
+	for info, err := range objectstore.ListAll(ctx, sn.opts.Objects, bucket.SnapshotPrefix(sn.opts.Shard)) {
 		if err != nil {
 			return nil, err
 		}
@@ -179,21 +175,21 @@ func (c copies) take(listed objectstore.Info) (bucket.InstanceRecord, bool) {
 // read returns the copies of the newest generation. Where it is not whole, those
 // of the ones before fill its gaps, as far as there are any: a copy is as good as
 // its etag, wherever it stands. The error is one that a repetition may mend.
-func (s *snapshots) read(ctx context.Context) (copies, error) {
-	found, err := s.readAll(ctx)
+func (sn *snapshots) read(ctx context.Context) (copies, error) {
+	found, err := sn.readAll(ctx)
 	if err == nil || ctx.Err() != nil {
 		return found, ctx.Err()
 	}
-	if s.fails++; s.fails < snapshotReads && objectstore.Retryable(err) {
+	if sn.fails++; sn.fails < snapshotReads && objectstore.Retryable(err) {
 		return nil, err
 	}
-	s.r.log.WarnContext(ctx, "snapshot not read, the records are", "error", err)
+	sn.opts.Log.WarnContext(ctx, "snapshot not read, the records are", "error", err)
 	return found, nil
 }
 
-func (s *snapshots) readAll(ctx context.Context) (copies, error) {
+func (sn *snapshots) readAll(ctx context.Context) (copies, error) {
 	found := copies{}
-	parts, err := s.list(ctx)
+	parts, err := sn.list(ctx)
 	if err != nil {
 		return found, err
 	}
@@ -204,22 +200,22 @@ func (s *snapshots) readAll(ctx context.Context) (copies, error) {
 		}
 		newest := parts[first:]
 		parts = parts[:first]
-		whole, err := s.readGeneration(ctx, newest, found)
+		whole, err := sn.readGeneration(ctx, newest, found)
 		if err != nil {
 			return found, err
 		}
 		if whole {
-			s.whole = newest[0].generation
+			sn.whole = newest[0].generation
 			break
 		}
-		s.r.log.WarnContext(ctx, "snapshot is not whole, trying the one before", "generation", newest[0].generation, "parts", len(newest))
+		sn.opts.Log.WarnContext(ctx, "snapshot is not whole, trying the one before", "generation", newest[0].generation, "parts", len(newest))
 	}
 	return found, nil
 }
 
 // readGeneration adds the copies in the parts of one generation that are not
 // found yet, and reports whether the generation is whole.
-func (s *snapshots) readGeneration(ctx context.Context, parts []storedPart, found copies) (whole bool, err error) {
+func (sn *snapshots) readGeneration(ctx context.Context, parts []storedPart, found copies) (whole bool, err error) {
 	read := make([]bucket.SnapshotPart, len(parts))
 	good := make([]bool, len(parts))
 	g, ctx := errgroup.WithContext(ctx)
@@ -227,7 +223,7 @@ func (s *snapshots) readGeneration(ctx context.Context, parts []storedPart, foun
 	for i, p := range parts {
 		g.Go(func() error {
 			var err error
-			read[i], good[i], err = s.readPart(ctx, p.key)
+			read[i], good[i], err = sn.readPart(ctx, p.key)
 			return err
 		})
 	}
@@ -249,8 +245,8 @@ func (s *snapshots) readGeneration(ctx context.Context, parts []storedPart, foun
 }
 
 // readPart returns one part, and whether it is good for anything.
-func (s *snapshots) readPart(ctx context.Context, key string) (part bucket.SnapshotPart, good bool, err error) {
-	obj, err := s.r.opts.Store.Get(ctx, key)
+func (sn *snapshots) readPart(ctx context.Context, key string) (part bucket.SnapshotPart, good bool, err error) {
+	obj, err := sn.opts.Objects.Get(ctx, key)
 	if errors.Is(err, objectstore.ErrNotFound) {
 		return part, false, nil
 	}
@@ -259,7 +255,7 @@ func (s *snapshots) readPart(ctx context.Context, key string) (part bucket.Snaps
 	}
 	part, err = bucket.DecodeSnapshotPart(key, obj.Data)
 	if err != nil {
-		s.r.log.WarnContext(ctx, "part of a snapshot cannot be used", "error", err)
+		sn.opts.Log.WarnContext(ctx, "part of a snapshot cannot be used", "error", err)
 		return part, false, nil
 	}
 	return part, true, nil

@@ -1,8 +1,10 @@
-package shard
+package instances
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -16,12 +18,12 @@ import (
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
-	"nstance.dev/server/driver"
-	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 )
+
+const testShard = "s1"
 
 // archive is the storage of a shard without a life of its own: records, their
 // snapshots, and leaders that take over and do nothing else.
@@ -37,36 +39,46 @@ func newArchive(t testing.TB) *archive {
 	return &archive{t: t, store: memory.New(memory.Options{}), calls: map[memory.Op]int{}}
 }
 
+// leader is the store of one leader, and its leadership.
+type leader struct {
+	*Store
+	ctx context.Context //nolint:containedctx // the leadership
+	end context.CancelFunc
+
+	changes    []Change
+	unreadable []string
+}
+
 // reign is a leader that knows nothing yet.
-func (a *archive) reign() *Reign {
+func (a *archive) reign() *leader {
 	a.t.Helper()
-	r, end := a.begin()
-	a.t.Cleanup(end)
+	r := a.begin(a.store)
+	a.t.Cleanup(r.end)
 	return r
 }
 
-func (a *archive) begin() (r *Reign, end func()) {
+func (a *archive) begin(objects objectstore.Store) *leader {
 	a.t.Helper()
 	c, err := cache.Open(a.t.Context(), os.DevNull+"/none", cache.Options{})
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	a.term++
-	opts := Options{
-		Cluster: testCluster, Shard: testShard, Store: a.store, Cache: c, Driver: drivertest.New(drivertest.Options{}),
-		Addresses: func() driver.Addresses { return driver.Addresses{} },
-	}
-	opts.defaults()
-	static := Static{Config: testConfig(a.t, worldOptions{})}
-	r = newReign(lease.Always(a.t.Context(), a.term), opts, opts.Log, a.term, static)
-	return r, func() {
-		r.abandon(nil)
-		_ = c.Close()
-	}
+	r := &leader{}
+	ctx, cancel := context.WithCancel(a.t.Context())
+	r.ctx, r.end = lease.Always(ctx, a.term), func() { cancel(); _ = c.Close() }
+	r.Store = New(Options{
+		Objects: objects, Cache: c, Shard: testShard, Term: a.term, Writes: objectstore.RetryPolicy{Permit: lease.Check},
+		Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Changed:    func(c Change) { r.changes = append(r.changes, c) },
+		Unreadable: func(_ context.Context, key string, _ error) { r.unreadable = append(r.unreadable, key) },
+		Over:       func(err error) bool { return errors.Is(err, lease.ErrSuperseded) },
+	})
+	return r
 }
 
 // seeded is a leader that has read the records of the shard.
-func (a *archive) seeded() *Reign {
+func (a *archive) seeded() *leader {
 	a.t.Helper()
 	r := a.reign()
 	a.seed(r)
@@ -74,7 +86,7 @@ func (a *archive) seeded() *Reign {
 }
 
 // seed has a leader read the records of the shard.
-func (a *archive) seed(r *Reign) {
+func (a *archive) seed(r *leader) {
 	a.t.Helper()
 	clear(a.calls)
 	a.store.SetFaults(func(c memory.Call) memory.Fault {
@@ -82,7 +94,7 @@ func (a *archive) seed(r *Reign) {
 		return memory.Fault{}
 	})
 	defer a.store.SetFaults(nil)
-	if err := r.seedFromStorage(r.ctx); err != nil {
+	if err := r.Load(r.ctx); err != nil {
 		a.t.Fatal(err)
 	}
 }
@@ -96,27 +108,27 @@ func (a *archive) requests() int {
 }
 
 // record makes a record as any leader writes it.
-func (a *archive) record(r *Reign) identity.ID {
+func (a *archive) record(r *leader) identity.ID {
 	a.t.Helper()
 	id, err := a.ids.NewID("vmx")
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	rec := bucket.InstanceRecord{
-		ID: id, Tenant: "default", ClusterID: testCluster, Shard: testShard, Group: "web", Template: "plain", Kind: "vmx",
+		ID: id, Tenant: "default", ClusterID: "test", Shard: testShard, Group: "web", Template: "plain", Kind: "vmx",
 		InstanceType: "small", Arch: "amd64", SubnetPool: "p", SubnetID: "net-1", InfraHash: "sha256:" + strings.Repeat("0", 64),
 		Provider: "local", ProviderID: "vm-" + string(id), Hostname: "host", IPv4: "10.0.0.1",
 		Status: bucket.StatusRegistered, CreatedAt: bucket.At(time.Now()), RegisteredAt: bucket.At(time.Now()),
 		NonceSHA256: strings.Repeat("0", 64), PublicKeyPEM: strings.Repeat("x", 113),
 		Certificate: bucket.Certificate{Serial: strings.Repeat("0", 32), NotBefore: bucket.At(time.Now()), NotAfter: bucket.At(time.Now())},
 	}
-	if err := r.records.create(r.ctx, rec); err != nil {
+	if err := r.Write(r.ctx, rec); err != nil {
 		a.t.Fatal(err)
 	}
 	return id
 }
 
-func (a *archive) fill(r *Reign, n int) []identity.ID {
+func (a *archive) fill(r *leader, n int) []identity.ID {
 	ids := make([]identity.ID, n)
 	for i := range ids {
 		ids[i] = a.record(r)
@@ -124,7 +136,7 @@ func (a *archive) fill(r *Reign, n int) []identity.ID {
 	return ids
 }
 
-func (a *archive) snapshot(r *Reign) {
+func (a *archive) snapshot(r *leader) {
 	a.t.Helper()
 	if _, err := r.snapshots.write(r.ctx); err != nil {
 		a.t.Fatal(err)
@@ -146,7 +158,7 @@ func (a *archive) generations() []uint64 {
 }
 
 // known is what a leader knows of the shard, with the etags.
-func known(r *Reign) []string {
+func known(r *leader) []string {
 	var all []string
 	for _, id := range r.records.ids() {
 		rec, etag, _ := r.records.stored(id)
@@ -172,15 +184,15 @@ func (s withoutSnapshots) List(ctx context.Context, prefix, token string, limit 
 // truth is what a leader knows that reads every record.
 func (a *archive) truth() []string {
 	a.t.Helper()
-	r := a.reign()
-	r.opts.Store = withoutSnapshots{a.store}
-	if err := r.seedFromStorage(r.ctx); err != nil {
+	r := a.begin(withoutSnapshots{a.store})
+	a.t.Cleanup(r.end)
+	if err := r.Load(r.ctx); err != nil {
 		a.t.Fatal(err)
 	}
 	return known(r)
 }
 
-func (a *archive) sameAsTruth(r *Reign) {
+func (a *archive) sameAsTruth(r *leader) {
 	a.t.Helper()
 	if got, want := known(r), a.truth(); !slices.Equal(got, want) {
 		a.t.Errorf("S16: with a snapshot %d records are known, without %d, and they differ", len(got), len(want))
@@ -194,7 +206,7 @@ func TestF17_TakeOverOfManyRecordsIsFewRequests(t *testing.T) {
 	ids := a.fill(r, n)
 	a.snapshot(r)
 	for _, id := range ids[:changed] {
-		if _, err := r.records.update(r.ctx, id, func(rec *bucket.InstanceRecord) error { rec.Hostname = "new"; return nil }); err != nil {
+		if _, err := r.Change(r.ctx, id, func(rec *bucket.InstanceRecord) error { rec.Hostname = "new"; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -212,7 +224,7 @@ func TestSnapshotHasPartsWhereItIsLarge(t *testing.T) {
 	r.snapshots.room /= 256
 	large := []byte(`{"vars":{"x":"` + strings.Repeat("y", r.snapshots.room/8) + `"}}`)
 	for _, id := range a.fill(r, 9) {
-		if _, err := r.records.update(r.ctx, id, func(rec *bucket.InstanceRecord) error { rec.Overrides = large; return nil }); err != nil {
+		if _, err := r.Change(r.ctx, id, func(rec *bucket.InstanceRecord) error { rec.Overrides = large; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -237,9 +249,9 @@ func TestS16_TakeOverWithASnapshotIsOneWithout(t *testing.T) {
 			case 0:
 				ids = append(ids, a.record(r))
 			case 1:
-				_, _ = r.records.update(r.ctx, one(), func(rec *bucket.InstanceRecord) error { rec.Hostname += "x"; return nil })
+				_, _ = r.Change(r.ctx, one(), func(rec *bucket.InstanceRecord) error { rec.Hostname += "x"; return nil })
 			case 2:
-				_ = r.records.remove(r.ctx, one())
+				_ = r.Remove(r.ctx, one())
 			case 3:
 				a.snapshot(r)
 			case 4:
@@ -294,7 +306,7 @@ func (a *archive) damage(how, at int) {
 }
 
 // halfSnapshot is what a leader leaves that ends while it writes.
-func (a *archive) halfSnapshot(r *Reign) error {
+func (a *archive) halfSnapshot(r *leader) error {
 	stored, err := r.snapshots.list(r.ctx)
 	if err != nil {
 		return err
@@ -303,7 +315,7 @@ func (a *archive) halfSnapshot(r *Reign) error {
 	if n := len(stored); n > 0 {
 		generation = stored[n-1].generation + 1
 	}
-	packer := bucket.PackSnapshot(testShard, r.term, generation, 1)
+	packer := bucket.PackSnapshot(testShard, r.opts.Term, generation, 1)
 	for _, id := range r.records.ids()[:len(r.records.ids())/2] {
 		rec, etag, _ := r.records.stored(id)
 		data, err := rec.Encode()
@@ -359,7 +371,7 @@ func TestS2_SnapshotNeedsTheLease(t *testing.T) {
 	a := newArchive(t)
 	r := a.reign()
 	a.fill(r, 10)
-	r.end(nil)
+	r.end()
 	ctx, lost := context.WithCancel(t.Context())
 	ctx = lease.Always(ctx, a.term)
 	lost()
@@ -386,47 +398,13 @@ func TestTakeOverDoesWithoutASnapshotThatIsForbidden(t *testing.T) {
 				return memory.Fault{}
 			})
 			next := a.reign()
-			if err := next.persist(next.ctx, "read", next.seedFromStorage); err != nil {
-				t.Fatal(err)
+			for next.Load(next.ctx) != nil {
+				if next.snapshots.fails >= snapshotReads {
+					t.Fatal("it goes on trying to read the snapshot")
+				}
 			}
 			a.store.SetFaults(nil)
 			a.sameAsTruth(next)
-		}
-	})
-}
-
-func TestSnapshotIsWrittenAfterManyChangesAndNotOften(t *testing.T) {
-	inWorld(t, worldOptions{DeadAgents: true, Timeout: "2h", Collect: "10m"}, func(t *testing.T, w *world) {
-		var times []time.Time
-		w.store.SetFaults(func(c memory.Call) memory.Fault {
-			if c.Op == memory.OpPut && strings.HasPrefix(c.Key, "snapshot/") {
-				times = append(times, time.Now())
-			}
-			return memory.Fault{}
-		})
-		w.settle(2 * time.Minute)
-		w.scale(web, 50) // two writes each: a hundred changes
-		w.settle(10 * time.Minute)
-		if len(times) > 0 {
-			t.Fatalf("%d snapshots after a hundred changes", len(times))
-		}
-		w.scale(web, 51)
-		w.settle(10 * time.Minute)
-		if len(times) != 1 {
-			t.Fatalf("%d snapshots after more than a hundred changes, want 1", len(times))
-		}
-		for n := 60; n < 800; n += 60 { // 60 s of changes, more than a hundred every 10 s
-			w.scale(web, n)
-			w.settle(10 * time.Second)
-		}
-		w.settle(10 * time.Minute)
-		if n := len(times) - 1; n < 2 || n > 4 {
-			t.Errorf("%d snapshots in two minutes of changes", n)
-		}
-		for i := range times[1:] {
-			if times[i+1].Sub(times[i]) < time.Minute {
-				t.Errorf("snapshots at %v", times)
-			}
 		}
 	})
 }
@@ -450,28 +428,28 @@ func BenchmarkTakeOver(b *testing.B) {
 	}
 	b.Run("floor", func(b *testing.B) {
 		for b.Loop() {
-			next, end := a.begin()
+			next := a.begin(a.store)
 			for i, data := range parts {
 				part, err := bucket.DecodeSnapshotPart(keys[i], data)
 				if err != nil {
 					b.Fatal(err)
 				}
 				for _, rec := range part.Records {
-					if err := next.cache.Insert(rowOf(rec.Record)); err != nil {
+					if err := next.cache.Insert(RowOf(rec.Record)); err != nil {
 						b.Fatal(err)
 					}
 				}
 			}
-			end()
+			next.end()
 		}
 	})
 	b.Run("seed", func(b *testing.B) {
 		for b.Loop() {
-			next, end := a.begin()
+			next := a.begin(a.store)
 			if a.seed(next); next.cache.Len() != n {
 				b.Fatalf("%d instances", next.cache.Len())
 			}
-			end()
+			next.end()
 		}
 		b.ReportMetric(float64(a.requests()), "requests")
 	})
