@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
+	"nstance.dev/providers/aws/rules"
 	"nstance.dev/server/driver"
 )
 
@@ -21,7 +22,7 @@ func (d *Driver) LBRegister(ctx context.Context, lb driver.LoadBalancer, ref dri
 	if err != nil {
 		return err
 	}
-	for _, group := range lb.TargetGroups {
+	for _, group := range rules.TargetGroups(lb.Args) {
 		_, err := d.elb.RegisterTargets(ctx, &elasticloadbalancingv2.RegisterTargetsInput{
 			TargetGroupArn: sdk.String(group.ARN), Targets: []types.TargetDescription{targetOf(id, group)},
 		})
@@ -59,7 +60,7 @@ func (d *Driver) LBDeregister(ctx context.Context, lb driver.LoadBalancer, ref d
 	if err != nil {
 		return gone(err)
 	}
-	for _, group := range lb.TargetGroups {
+	for _, group := range rules.TargetGroups(lb.Args) {
 		_, err := d.elb.DeregisterTargets(ctx, &elasticloadbalancingv2.DeregisterTargetsInput{
 			TargetGroupArn: sdk.String(group.ARN), Targets: []types.TargetDescription{targetOf(id, group)},
 		})
@@ -79,7 +80,7 @@ func (d *Driver) LBList(ctx context.Context, lb driver.LoadBalancer) ([]driver.R
 	}
 	var members []driver.Ref
 	listed := map[string]bool{}
-	for _, group := range lb.TargetGroups {
+	for _, group := range rules.TargetGroups(lb.Args) {
 		out, err := d.elb.DescribeTargetHealth(ctx, &elasticloadbalancingv2.DescribeTargetHealthInput{TargetGroupArn: sdk.String(group.ARN)})
 		if err != nil {
 			return nil, fail(op, reads, fmt.Errorf("target group %s: %w", group.ARN, err))
@@ -102,7 +103,7 @@ func memberID(t types.TargetHealthDescription) string {
 	return sdk.ToString(t.Target.Id)
 }
 
-func targetOf(providerID string, group driver.TargetGroup) types.TargetDescription {
+func targetOf(providerID string, group rules.TargetGroup) types.TargetDescription {
 	t := types.TargetDescription{Id: sdk.String(providerID)}
 	if group.Port != 0 {
 		t.Port = sdk.Int32(int32(group.Port)) //nolint:gosec // a port, as the configuration has made sure
@@ -130,7 +131,7 @@ func reachable(ctx context.Context, op string, lb driver.LoadBalancer) error {
 	if err := begin(ctx, op); err != nil {
 		return err
 	}
-	if len(lb.TargetGroups) == 0 {
+	if len(rules.TargetGroups(lb.Args)) == 0 {
 		return driver.Fail(driver.MissingRef, op, fmt.Errorf("load balancer %q has no target groups", lb.Key))
 	}
 	return nil

@@ -39,11 +39,11 @@ func TestContract(t *testing.T) {
 	a := &atlas{worlds: map[driver.Driver]*world{}}
 	account := testAccount()
 	group := func(key string, arns ...string) driver.LoadBalancer {
-		lb := driver.LoadBalancer{Key: key}
+		var groups []any
 		for _, arn := range arns {
-			lb.TargetGroups = append(lb.TargetGroups, driver.TargetGroup{ARN: arn, Port: 8443})
+			groups = append(groups, map[string]any{"arn": arn, "target_port": 8443})
 		}
-		return lb
+		return driver.LoadBalancer{Key: key, Args: map[string]any{"target_groups": groups}}
 	}
 	image := func(name string, descending bool) driver.ImageQuery {
 		return driver.ImageQuery{

@@ -34,13 +34,14 @@ type pool interface {
 // none that can exist.
 func (d *Driver) pools(op string, lb driver.LoadBalancer) ([]pool, error) {
 	var made []pool
-	names := slices.Clone(lb.NetworkEndpointGroups)
-	for _, name := range lb.NetworkEndpointGroups {
+	groups := rules.ParseLoadBalancer(lb.Args)
+	names := groups.EndpointGroups
+	for _, name := range names {
 		made = append(made, endpointGroup{d, name})
 	}
-	if lb.InstanceGroup != "" {
-		names = append(names, lb.InstanceGroup)
-		made = append(made, instanceGroup{d, lb.InstanceGroup})
+	if groups.InstanceGroup != "" {
+		names = append(names, groups.InstanceGroup)
+		made = append(made, instanceGroup{d, groups.InstanceGroup})
 	}
 	if len(made) == 0 {
 		return nil, driver.Fail(driver.MissingRef, op, fmt.Errorf("load balancer %q names no instance group and no network endpoint group", lb.Key))

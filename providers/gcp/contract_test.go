@@ -76,8 +76,8 @@ func powerOfSuspended(t *testing.T, a *atlas) {
 // balancer whose members it moves is one of endpoint groups or an instance group.
 func harness(a *atlas, change func(*gcpfake.Options), endpoints bool) drivertest.Harness {
 	balancers := []driver.LoadBalancer{
-		{Key: "api", InstanceGroup: "group-1"},
-		{Key: "www", NetworkEndpointGroups: []string{"neg-1", "neg-2"}},
+		{Key: "api", Args: map[string]any{"instance_group_name": "group-1"}},
+		{Key: "www", Args: map[string]any{"network_endpoint_groups": []any{"neg-1", "neg-2"}}},
 	}
 	if endpoints {
 		slices.Reverse(balancers)

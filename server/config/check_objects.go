@@ -4,10 +4,12 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"nstance.dev/server/config/jsonc"
 	"nstance.dev/server/config/texttemplate"
+	"nstance.dev/server/driver"
 )
 
 var (
@@ -31,56 +33,41 @@ func (c *checker) tenants(path jsonc.Path) {
 }
 
 func (c *checker) loadBalancers(path jsonc.Path) {
+	kinds := slices.Sorted(slices.Values(known().kinds(hasLoadBalancers)))
 	sorted(c.cfg.LoadBalancers, func(key string, lb LoadBalancer) {
 		p := path.Key(key)
 		c.name(p, key)
-		if !c.required(p.Key("provider"), lb.Provider, "aws, google or local") ||
-			!c.oneOf(p.Key("provider"), lb.Provider, ProviderAWS, ProviderGoogle, ProviderLocal) {
+		if !c.required(p.Key("provider"), lb.Provider, either(kinds)) || !c.oneOf(p.Key("provider"), lb.Provider, kinds...) {
 			return
 		}
-		switch lb.Provider {
-		case ProviderAWS:
-			c.awsLoadBalancer(p, lb)
-		case ProviderGoogle:
-			c.googleLoadBalancer(p, lb)
-		default:
-			c.foreign(p, "provider local", "target_group_arns", "target_groups", "instance_group_name", "network_endpoint_groups", "frontends")
+		for _, other := range known().all {
+			if other.Kind != lb.Provider {
+				c.foreign(p, "provider "+lb.Provider, names(other.LoadBalancer)...)
+			}
+		}
+		if r := c.opts.rulesOf(lb.Provider); r != nil && r.CheckLoadBalancer != nil {
+			c.found(p, r.CheckLoadBalancer(lb.Args))
 		}
 	})
 }
 
-func (c *checker) awsLoadBalancer(path jsonc.Path, lb LoadBalancer) {
-	c.foreign(path, "provider aws", "instance_group_name", "network_endpoint_groups", "frontends")
-	if (len(lb.TargetGroupARNs) == 0) == (len(lb.TargetGroups) == 0) {
-		c.add(path, "needs either target_group_arns or target_groups", "write one of them")
-	}
-	for i, arn := range lb.TargetGroupARNs {
-		c.required(path.Key("target_group_arns").Index(i), arn, "the ARN of a target group")
-	}
-	for i, t := range lb.TargetGroups {
-		p := path.Key("target_groups").Index(i)
-		c.required(p.Key("arn"), t.ARN, "the ARN of a target group")
-		c.number(p.Key("listener_port"), t.ListenerPort, 0, 65535)
-		c.number(p.Key("target_port"), t.TargetPort, 0, 65535)
-		c.number(p.Key("proxy_port"), t.ProxyPort, 0, 65535)
-		c.without(p.Key("listener_port"), "a machine is registered by target_port alone")
-		c.without(p.Key("proxy_port"), "the server has no proxy")
-	}
-}
-
-func (c *checker) googleLoadBalancer(path jsonc.Path, lb LoadBalancer) {
-	c.foreign(path, "provider google", "target_group_arns", "target_groups")
-	if (lb.InstanceGroupName == "") == (len(lb.NetworkEndpointGroups) == 0) {
-		c.add(path, "needs either instance_group_name or network_endpoint_groups", "write one of them")
-	}
-	for i, neg := range lb.NetworkEndpointGroups {
-		c.required(path.Key("network_endpoint_groups").Index(i), neg, "the name of a network endpoint group")
-	}
-	c.without(path.Key("frontends"), "the server does not make load balancers")
-	for i, f := range lb.Frontends {
-		p := path.Key("frontends").Index(i)
-		c.ip(p.Key("ip"), f.IP)
-		c.number(p.Key("port"), f.Port, 1, 65535)
+// found reports what the provider's rules say of an object.
+func (c *checker) found(path jsonc.Path, findings []driver.Finding) {
+	for _, f := range findings {
+		at := path
+		for _, step := range f.Path {
+			switch step := step.(type) {
+			case string:
+				at = at.Key(step)
+			case int:
+				at = at.Index(step)
+			}
+		}
+		if f.NoEffect {
+			c.without(at, f.Message)
+			continue
+		}
+		c.add(at, f.Message, f.Remedy)
 	}
 }
 

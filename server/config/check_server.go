@@ -3,13 +3,13 @@ package config
 import (
 	"net"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/config/jsonc"
+	"nstance.dev/server/driver"
 )
 
 // shortest is the least interval that a loop may have: below it a server would
@@ -54,15 +54,10 @@ func (c *checker) serverNames(path jsonc.Path) {
 	case c.opts.Shard != "" && s.Shard != c.opts.Shard:
 		c.add(shard, quoted(s.Shard)+" is not the shard that was asked for", "the server was started with --shard "+c.opts.Shard)
 	}
-	if s.Provider.Kind == ProviderProxmox && (meansATag.MatchString(s.ClusterID) || meansATag.MatchString(s.Shard)) {
-		c.add(path, `neither cluster_id nor shard may be "nstance" on proxmox, or begin with "nstance-c-", "nstance-s-" or "nstance-i-"`,
-			"tags are flat there; choose another name")
+	if rules := c.cfg.rules.Rules; rules != nil && rules.CheckOwner != nil {
+		c.found(path, rules.CheckOwner(driver.Owner{Cluster: s.ClusterID, Shard: s.Shard}))
 	}
 }
-
-// meansATag matches names that, as a tag of a machine, would say something else than
-// the name of its cluster or shard.
-var meansATag = regexp.MustCompile(`^nstance(-[csi]-.*)?$`)
 
 // name checks an identifier.
 func (c *checker) name(path jsonc.Path, name string) bool {
@@ -77,8 +72,8 @@ func (c *checker) provider(path jsonc.Path) {
 	p := &c.cfg.Server.Provider
 	kind := path.Key("kind")
 	switch {
-	case !c.required(kind, p.Kind, "local, aws, google or proxmox"):
-	case !c.oneOf(kind, p.Kind, ProviderLocal, ProviderAWS, ProviderGoogle, ProviderProxmox):
+	case !c.required(kind, p.Kind, either(known().kinds(anyProvider))):
+	case !c.oneOf(kind, p.Kind, known().kinds(anyProvider)...):
 	case c.opts.Rules != nil && c.opts.Rules.Kind != "" && p.Kind != c.opts.Rules.Kind:
 		c.add(kind, "this server is built for "+c.opts.Rules.Kind, "start nstance-server-"+programOf(p.Kind)+" for this shard")
 	}
@@ -130,10 +125,8 @@ func (c *checker) bucket(path jsonc.Path, b Bucket) {
 
 // programOf is how the server for a provider is called.
 func programOf(kind string) string {
-	if kind == ProviderGoogle {
-		return "gcp"
-	}
-	return kind
+	p, _ := known().of(kind)
+	return p.Program
 }
 
 func (c *checker) options(path jsonc.Path, options map[string]any) {
@@ -244,7 +237,7 @@ func (c *checker) leaderNetwork(path jsonc.Path) {
 	if n == nil {
 		return
 	}
-	if kind == ProviderProxmox || kind == ProviderLocal {
+	if p, ok := known().of(kind); ok && p.LeaderNetwork == nil {
 		c.addKey(path, "not supported on "+kind, "leave it out")
 		return
 	}
@@ -254,8 +247,8 @@ func (c *checker) leaderNetwork(path jsonc.Path) {
 			c.add(path.Key("ip"), quoted(n.IP)+" is no address that others could reach", "an address of the subnet of the servers that no machine has")
 		}
 	}
-	if kind == ProviderAWS {
-		c.required(path.Key("interface_id"), n.InterfaceID, "the network interface that carries the address, such as eni-0abc")
+	if rules := c.cfg.rules.Rules; rules != nil && rules.CheckLeaderNetwork != nil {
+		c.found(path, rules.CheckLeaderNetwork(n.Args))
 	}
 }
 

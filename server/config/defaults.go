@@ -80,13 +80,6 @@ func (c *Config) complete() {
 	}
 }
 
-func canonicalProvider(kind string) string {
-	if kind == "gcp" {
-		return ProviderGoogle
-	}
-	return kind
-}
-
 func setDefault(field *string, value string) {
 	if *field == "" {
 		*field = value

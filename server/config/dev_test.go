@@ -14,7 +14,7 @@ func TestDev_loads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := Load("dev.jsonc", text, LoadOptions{Shard: "local", Storage: "file", Rules: &driver.Rules{Kind: ProviderLocal}})
+	cfg, err := Load("dev.jsonc", text, LoadOptions{Shard: "local", Storage: "file", Rules: &driver.Rules{Kind: "local"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,10 @@
 // caching and reloading are the caller's; so is asking a cloud whether a subnet
 // exists. The JSON Schema ([Schema]) and the reference in docs/ come from the
 // comments of the types in this package.
+//
+// No cloud is known here. What a document may say of a provider, by names and types,
+// stands in providers/NAME/rules/schema.json, of which the JSON Schema and providers.json
+// are made; what it means the [driver.Rules] of the provider say.
 package config
 
 //go:generate go run ./internal/cmd/gen -out ../..

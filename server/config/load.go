@@ -20,9 +20,17 @@ type LoadOptions struct {
 	Providers []*driver.Rules
 }
 
-// rulesFor are the rules of the provider of a kind; nil: there are none.
+// rulesFor are the rules for a document whose provider is of a kind; nil: there are none.
 func (o LoadOptions) rulesFor(kind string) *driver.Rules {
 	if o.Rules != nil {
+		return o.Rules
+	}
+	return o.rulesOf(kind)
+}
+
+// rulesOf are the rules of the provider of a kind; nil: there are none.
+func (o LoadOptions) rulesOf(kind string) *driver.Rules {
+	if o.Rules != nil && o.Rules.Kind == kind {
 		return o.Rules
 	}
 	for _, r := range o.Providers {

@@ -1,6 +1,10 @@
 package config
 
-import "nstance.dev/server/config/jsonc"
+import (
+	"strconv"
+
+	"nstance.dev/server/config/jsonc"
+)
 
 // Problem is one thing that is wrong with a document: where, what, and what
 // would be right.
@@ -9,3 +13,8 @@ type Problem = jsonc.Problem
 // Problems are all that is wrong with a document, in order of place. As an
 // error it prints one line for each.
 type Problems = jsonc.Problems
+
+// quoted gives a foreign text in quotes, escaped and cut to a readable length.
+func quoted(s string) string { return strconv.Quote(shorten(s)) }
+
+func decimal(n int) string { return strconv.Itoa(n) }

@@ -134,9 +134,6 @@ func TestF50_MessagesSayWhatIsWrong(t *testing.T) {
 // TestF50_WhatHasNoEffectIsSaid: fields that nothing reads load as before, with a warning.
 func TestF50_WhatHasNoEffectIsSaid(t *testing.T) {
 	for _, tt := range []struct{ from, to, want string }{
-		{`"arn:1"`, `"arn:1", "listener_port": 443`, "load_balancers.www.target_groups[0].listener_port: has no effect"},
-		{`"arn:1"`, `"arn:1", "proxy_port": 443`, "load_balancers.www.target_groups[0].proxy_port: has no effect"},
-		{`"instance_group_name": "g"`, `"instance_group_name": "g", "frontends": [{"ip": "1.2.3.4", "port": 1}]`, "load_balancers.neg.frontends: has no effect"},
 		{`"max_unavailable": "5%"`, `"max_delete_share": "5%"`, "groups.default.g.rails.max_delete_share: has no effect"},
 		{`{{ .Nonce }}`, `echo`, "templates.t.userdata.content: no machine can register"},
 	} {

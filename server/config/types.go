@@ -1,5 +1,7 @@
 package config
 
+import "reflect"
+
 // Config is the static configuration of one shard, checked and with its
 // defaults filled in. Make one with [Load].
 type Config struct {
@@ -166,47 +168,21 @@ type Group struct {
 // which fields count.
 type LoadBalancer struct {
 	// Must equal server.provider.kind: aws, google or local.
-	Provider string `json:"provider" jsonschema:"enum=aws,enum=google,enum=gcp,enum=local"`
-	// aws, simple form: target groups, each with its own port.
-	TargetGroupARNs []string `json:"target_group_arns,omitempty"`
-	// aws, full form: target groups with ports.
-	TargetGroups []TargetGroup `json:"target_groups,omitempty"`
-	// google: an unmanaged instance group.
-	InstanceGroupName string `json:"instance_group_name,omitempty"`
-	// google: zonal network endpoint groups.
-	NetworkEndpointGroups []string `json:"network_endpoint_groups,omitempty"`
-	// google: has no effect: the server does not make load balancers.
-	Frontends []Frontend `json:"frontends,omitempty"`
+	Provider string `json:"provider"`
+	// Args are the provider's own members, as they stand. Package rules of the provider reads them.
+	Args map[string]any `json:"-" jsonc:"others"`
 	// Tenants that may use it; for the others it does not exist. Default, where the shard has several tenants: those whose static groups use it, and server.admin_tenants.
 	Tenants []string `json:"tenants,omitempty"`
 }
 
-// TargetGroup is a target group of AWS with its ports, 1 to 65535; 0 or absent
-// is the group's own.
-type TargetGroup struct {
-	// The target group.
-	ARN string `json:"arn"`
-	// Has no effect: machines are registered by target_port alone.
-	ListenerPort int `json:"listener_port,omitempty" jsonschema:"minimum=0,maximum=65535"`
-	// The port on the machine. Default: the target group's.
-	TargetPort int `json:"target_port,omitempty" jsonschema:"minimum=0,maximum=65535"`
-	// Has no effect: the server has no proxy.
-	ProxyPort int `json:"proxy_port,omitempty" jsonschema:"minimum=0,maximum=65535"`
-}
-
-// Frontend is an address that clients of a load balancer use.
-type Frontend struct {
-	// IPv4 or IPv6 address.
-	IP string `json:"ip"`
-	// Port, 1 to 65535.
-	Port int `json:"port" jsonschema:"minimum=1,maximum=65535"`
-}
+// Others is the type of the members that providers add; see [jsonc.Open].
+func (LoadBalancer) Others() reflect.Type { return known().loadBalancer }
 
 // Image is a machine image that is looked up, so that new machines get the
 // newest. A new image alone replaces no machine.
 type Image struct {
 	// Must equal server.provider.kind.
-	Provider string `json:"provider" jsonschema:"enum=local,enum=aws,enum=google,enum=gcp,enum=proxmox"`
+	Provider string `json:"provider"`
 	// What the image must match; all of them.
 	Filters []ImageFilter `json:"filters,omitempty"`
 	// Accounts that may own it.

@@ -1,5 +1,7 @@
 package config
 
+import "reflect"
+
 // Server is the part of the configuration about the shard itself.
 type Server struct {
 	// The cluster: one CA, one set of secrets, one or more shards.
@@ -57,7 +59,7 @@ type Server struct {
 // Provider names the cloud and the place in it.
 type Provider struct {
 	// Which cloud; each server program has one. "gcp" is another name of google.
-	Kind string `json:"kind" jsonschema:"enum=local,enum=aws,enum=google,enum=gcp,enum=proxmox"`
+	Kind string `json:"kind"`
 	// Region, in the provider's words; for proxmox and local a label.
 	Region string `json:"region,omitempty"`
 	// Zone, in the provider's words; for proxmox and local a label.
@@ -67,14 +69,6 @@ type Provider struct {
 	// Token buckets that replace the driver's own.
 	Limits Limits `json:"limits,omitzero"`
 }
-
-// Kinds of [Provider], as they stand in a loaded configuration.
-const (
-	ProviderLocal   = "local"
-	ProviderAWS     = "aws"
-	ProviderGoogle  = "google"
-	ProviderProxmox = "proxmox"
-)
 
 // Limits are token buckets; nil is the driver's default.
 type Limits struct {
@@ -174,9 +168,12 @@ type Bind struct {
 type LeaderNetwork struct {
 	// The address.
 	IP string `json:"ip"`
-	// aws: the network interface that carries it.
-	InterfaceID string `json:"interface_id,omitempty"`
+	// Args are the provider's own members, as they stand. Package rules of the provider reads them.
+	Args map[string]any `json:"-" jsonc:"others"`
 }
+
+// Others is the type of the members that providers add; see [jsonc.Open].
+func (LeaderNetwork) Others() reflect.Type { return known().leaderNetwork }
 
 // GarbageCollection says how left-overs are found and removed.
 type GarbageCollection struct {

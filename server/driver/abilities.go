@@ -54,21 +54,11 @@ type SelfIdentifier interface {
 	SelfID(ctx context.Context) (string, error)
 }
 
-// LoadBalancer is a target that machines register with. Its key is the name in
-// the configuration; the driver's kind decides which other fields count.
+// LoadBalancer is a target that machines register with. Its key is the name in the
+// configuration.
 type LoadBalancer struct {
-	Key string
-
-	TargetGroups          []TargetGroup // aws
-	InstanceGroup         string        // google: an unmanaged instance group
-	NetworkEndpointGroups []string      // google: zonal ones
-}
-
-// TargetGroup is a target group of AWS, and the port on the machine; 0 is the
-// group's own.
-type TargetGroup struct {
-	ARN  string
-	Port int
+	Key  string
+	Args map[string]any // the provider's own members of the configuration's load balancer
 }
 
 // Balancer is implemented by drivers whose machines can take traffic through a

@@ -36,6 +36,13 @@ type Rules struct {
 	CheckOption func(name string, value any) error
 	// RequiredOptions must stand in server.provider.options.
 	RequiredOptions []string
+	// CheckOwner says what is wrong with the names of cluster and shard.
+	CheckOwner func(owner Owner) []Finding
+	// CheckLoadBalancer says what is wrong with the provider's own members of a load
+	// balancer; they are of the types that the provider's schema says, or missing.
+	CheckLoadBalancer func(args map[string]any) []Finding
+	// CheckLeaderNetwork is the same for server.leader_network.
+	CheckLeaderNetwork func(args map[string]any) []Finding
 	// CheckSubnet says what is wrong with the id of a subnet.
 	CheckSubnet func(id string) error
 	// CheckInstanceType says why an instance type does not fit an architecture,
@@ -50,6 +57,17 @@ type Rules struct {
 	// CheckUserdata says why the cloud would not take rendered user data that
 	// keeps to MaxUserdata.
 	CheckUserdata func(data []byte) error
+}
+
+// Finding is what rules say of one value of a configuration.
+type Finding struct {
+	// Path leads from what was checked to the value: names of members, and indices of lists.
+	Path []any
+	// Message says what is wrong, Remedy what to do.
+	Message, Remedy string
+	// NoEffect: the member is allowed and does nothing, for the reason in Message; that is
+	// a warning.
+	NoEffect bool
 }
 
 // Traits are what a configuration tells of machines without asking the provider.

@@ -52,14 +52,7 @@ func (r *Reign) loadBalancer(op, key string) (driver.LoadBalancer, error) {
 	if !ok {
 		return driver.LoadBalancer{}, driver.Fail(driver.MissingRef, op, errors.New("the configuration does not have it any more"))
 	}
-	out := driver.LoadBalancer{Key: key, InstanceGroup: lb.InstanceGroupName, NetworkEndpointGroups: lb.NetworkEndpointGroups}
-	for _, arn := range lb.TargetGroupARNs {
-		out.TargetGroups = append(out.TargetGroups, driver.TargetGroup{ARN: arn})
-	}
-	for _, t := range lb.TargetGroups {
-		out.TargetGroups = append(out.TargetGroups, driver.TargetGroup{ARN: t.ARN, Port: t.TargetPort})
-	}
-	return out, nil
+	return driver.LoadBalancer{Key: key, Args: lb.Args}, nil
 }
 
 func (r *Reign) listBalancer(ctx context.Context, key string) ([]driver.Ref, error) {

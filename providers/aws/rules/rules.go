@@ -27,6 +27,9 @@ func New() *driver.Rules {
 		CheckInstanceType: checkType,
 		Traits:            traits,
 		CheckUserdata:     checkUserData,
+
+		CheckLoadBalancer:  checkLoadBalancer,
+		CheckLeaderNetwork: checkLeaderNetwork,
 	}
 }
 

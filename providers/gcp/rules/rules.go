@@ -26,5 +26,6 @@ func New() *driver.Rules {
 		CheckInstanceType: checkInstanceType,
 		Traits:            traits,
 		MaxUserdata:       MaxUserData,
+		CheckLoadBalancer: checkLoadBalancer,
 	}
 }

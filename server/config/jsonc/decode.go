@@ -1,10 +1,12 @@
 package jsonc
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -135,6 +137,14 @@ func (d *Document) unmarshal(v *hujson.Value, u json.Unmarshaler, path Path) {
 	d.report(d.at(v.StartOffset, path, shorten(err.Error(), 120), remedy))
 }
 
+// Open is implemented by types whose objects may have members that are no fields of the
+// struct. What is found of them is put into the field with the tag `jsonc:"others"`, a map.
+type Open interface {
+	// Others is a struct type with the further members, by which they are read. Its fields
+	// are pointers, nil for what is absent.
+	Others() reflect.Type
+}
+
 func (d *Document) object(v *hujson.Value, into reflect.Value, path Path) {
 	obj, ok := v.Value.(*hujson.Object)
 	if !ok {
@@ -142,6 +152,10 @@ func (d *Document) object(v *hujson.Value, into reflect.Value, path Path) {
 		return
 	}
 	fields := fieldsOf(into.Type())
+	var others reflect.Value
+	if open, ok := into.Interface().(Open); ok {
+		others = reflect.New(open.Others()).Elem()
+	}
 	seen := map[string]bool{}
 	for i := range obj.Members {
 		m := &obj.Members[i]
@@ -150,13 +164,36 @@ func (d *Document) object(v *hujson.Value, into reflect.Value, path Path) {
 			continue
 		}
 		seen[name] = true
+		target := into
 		f, ok := fields.byName[name]
+		if !ok && others.IsValid() {
+			f, ok = fieldsOf(others.Type()).byName[name]
+			target = others
+		}
 		if !ok {
-			d.report(d.at(m.Name.StartOffset, path.Key(name), "unknown key", unknownRemedy(name, fields.names)))
+			d.report(d.at(m.Name.StartOffset, path.Key(name), "unknown key", unknownRemedy(name, fields.with(others))))
 			continue
 		}
-		d.value(&m.Value, into.FieldByIndex(f.Index), path.Key(name), f.Tag.Get("jsonc"))
+		d.value(&m.Value, target.FieldByIndex(f.Index), path.Key(name), f.Tag.Get("jsonc"))
 	}
+	if others.IsValid() {
+		into.FieldByIndex(fields.others).Set(reflect.ValueOf(asRead(others)))
+	}
+}
+
+// asRead gives a struct as encoding/json would read it again, with numbers as json.Number.
+func asRead(v reflect.Value) map[string]any {
+	text, err := json.Marshal(v.Interface())
+	if err != nil {
+		panic("jsonc: what was read cannot be written: " + err.Error())
+	}
+	made := map[string]any{}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&made); err != nil {
+		panic("jsonc: what was written cannot be read: " + err.Error())
+	}
+	return made
 }
 
 // Ignored says whether a key is for other readers: $schema and x-….
@@ -329,6 +366,17 @@ func free(v *hujson.Value) any {
 type fields struct {
 	byName map[string]reflect.StructField
 	names  []string
+
+	others []int // the index of the field for the members of an [Open] type
+	at     int   // how many names stand before it
+}
+
+// with are the names, those of the further members of an [Open] type among them.
+func (f fields) with(others reflect.Value) []string {
+	if !others.IsValid() {
+		return f.names
+	}
+	return slices.Insert(slices.Clone(f.names), f.at, fieldsOf(others.Type()).names...)
 }
 
 // known are the fields of each type that was decoded into: there are few types.
@@ -344,6 +392,9 @@ func fieldsOf(t reflect.Type) fields {
 		if f.IsExported() && name != "" && name != "-" {
 			all.byName[name] = f
 			all.names = append(all.names, name)
+		}
+		if f.Tag.Get("jsonc") == "others" {
+			all.others, all.at = f.Index, len(all.names)
 		}
 	}
 	known.Store(t, all)

@@ -24,7 +24,7 @@ func newDriver(ctx context.Context, s serve.Settings) (driver.Driver, error) {
 	}
 	opts.Region, opts.Zone, opts.Log = s.Region, s.Zone, s.Log
 	if n := s.LeaderNetwork; n != nil {
-		opts.LeaderIP, opts.LeaderInterface = n.IP, n.InterfaceID
+		opts.LeaderIP, opts.LeaderInterface = n.IP, rules.LeaderInterface(n.Args)
 	}
 	return aws.New(ctx, opts)
 }

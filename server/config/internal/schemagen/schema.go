@@ -1,8 +1,8 @@
 // Package schemagen makes the JSON Schema of the configuration, and its
-// reference for readers, from the types of package config and the comments on
-// their fields. It reads the source code of that package, so it runs where the
-// code is: from go generate, and from the test that says when its output is out
-// of date.
+// reference for readers, from the types of package config, the comments on their
+// fields, and the schemas of the providers, providers/*/rules/schema.json. It reads
+// these files, so it runs where they are: from go generate, and from the test that
+// says when its output is out of date.
 package schemagen
 
 import (
@@ -27,6 +27,11 @@ func Schema() ([]byte, error) {
 	s := r.Reflect(&config.Config{})
 	s.ID = "https://nstance.dev/schema/config.schema.json"
 	s.Title = "Nstance shard configuration"
+	all, err := fragments()
+	if err != nil {
+		return nil, fmt.Errorf("read the schemas of the providers: %w", err)
+	}
+	compose(s, all)
 	openKeys(s)
 	for _, def := range s.Definitions {
 		openKeys(def)

@@ -29,7 +29,12 @@ func run(out string) error {
 	if err != nil {
 		return err
 	}
+	providers, err := schemagen.Providers()
+	if err != nil {
+		return err
+	}
 	for path, data := range map[string][]byte{
+		"server/config/providers.json":     providers,
 		"server/config/config.schema.json": schema,
 		"docs/config.schema.json":          schema,
 		"docs/reference/configuration.md":  reference,

@@ -1,13 +1,22 @@
-package config
+package configs_test
 
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	aws "nstance.dev/providers/aws/rules"
+	gcp "nstance.dev/providers/gcp/rules"
+	"nstance.dev/server/config"
+	"nstance.dev/server/driver"
 )
 
 // The corpus is a table of broken and odd documents, testdata/corpus/table.txt. Each line
@@ -28,9 +37,9 @@ var kinds = []struct{ name, value string }{
 
 func corpus(t *testing.T) (all []corpusDocument) {
 	t.Helper()
-	base := string(readFile(t, "corpus/base.jsonc"))
+	base := readFile(t, "corpus/base.jsonc")
 	seen := map[string]bool{}
-	for n, line := range strings.Split(string(readFile(t, "corpus/table.txt")), "\n") {
+	for n, line := range strings.Split(readFile(t, "corpus/table.txt"), "\n") {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
@@ -105,18 +114,21 @@ func membersOf(t *testing.T, text string) (all []member) {
 func TestF50_Corpus(t *testing.T) {
 	var verdicts, texts bytes.Buffer
 	documents, refused := corpus(t), 0
+	rules := corpusRules()
 	for _, d := range documents {
-		cfg, err := Load("f", []byte(d.text), LoadOptions{Shard: "us-1", Storage: "s3", Rules: testRules})
+		cfg, err := config.Load("f", []byte(d.text), config.LoadOptions{
+			Shard: "us-1", Storage: "s3", Rules: rules, Providers: []*driver.Rules{gcp.New()},
+		})
 		fmt.Fprintf(&verdicts, "%s:", d.name)
 		if err == nil {
 			fmt.Fprintf(&verdicts, " valid, %d warnings\n", len(cfg.Warnings))
-			if _, problems := Effective(cfg, nil); len(problems) > 0 {
+			if _, problems := config.Effective(cfg, nil); len(problems) > 0 {
 				t.Errorf("%s: valid, and %v", d.name, problems)
 			}
 			continue
 		}
 		refused++
-		var problems Problems
+		var problems config.Problems
 		if !errors.As(err, &problems) {
 			t.Fatalf("%s: %v is not a list of problems", d.name, err)
 		}
@@ -127,7 +139,7 @@ func TestF50_Corpus(t *testing.T) {
 	golden(t, "corpus/texts.txt", texts.Bytes())
 }
 
-func writeProblems(t *testing.T, name string, problems Problems, verdicts, texts *bytes.Buffer) {
+func writeProblems(t *testing.T, name string, problems config.Problems, verdicts, texts *bytes.Buffer) {
 	t.Helper()
 	fmt.Fprintf(texts, "%s\n", name)
 	for i, p := range problems {
@@ -148,4 +160,71 @@ func orDocument(path string) string {
 		return "the document"
 	}
 	return path
+}
+
+// Each file under testdata/bad is a broken configuration; beside it lies all
+// that is to be said about it.
+func TestF50_everyProblemAtOnce(t *testing.T) {
+	entries, err := os.ReadDir("testdata/bad")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		name, isInput := strings.CutSuffix(entry.Name(), ".jsonc")
+		if !isInput {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			_, err := config.Load(name+".jsonc", []byte(readFile(t, "bad/"+entry.Name())), config.LoadOptions{
+				Storage: "gcs", Rules: corpusRules(), Providers: []*driver.Rules{gcp.New()},
+			})
+			if err == nil {
+				t.Fatal("no problems")
+			}
+			golden(t, "bad/"+name+".txt", []byte(err.Error()+"\n"))
+		})
+	}
+}
+
+// corpusRules are those of a server for AWS, but for arguments and instance types, which the
+// corpus has of its own.
+func corpusRules() *driver.Rules {
+	own := aws.New()
+	return &driver.Rules{
+		Kind: own.Kind, CheckLoadBalancer: own.CheckLoadBalancer, CheckLeaderNetwork: own.CheckLeaderNetwork,
+		ForbiddenArgs: []string{"UserData"},
+		CheckInstanceType: func(typ, arch string) error {
+			if strings.HasPrefix(typ, "t4g.") == (arch == "arm64") {
+				return nil
+			}
+			if strings.HasPrefix(typ, "odd.") {
+				return driver.ErrUnknownType
+			}
+			return fmt.Errorf("%s is not of architecture %s", typ, arch)
+		},
+	}
+}
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares with a file under testdata, or writes it.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile("testdata/"+name, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(readFile(t, name), string(got)); diff != "" {
+		t.Errorf("%s (-want +got; -update writes it anew):\n%s", name, diff)
+	}
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
