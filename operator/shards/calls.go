@@ -2,6 +2,7 @@ package shards
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -50,7 +51,7 @@ var (
 
 // UpsertGroup creates or changes a group.
 func (s *Shard) UpsertGroup(ctx context.Context, req *nstancev1.UpsertGroupRequest) (*nstancev1.GroupStatus, error) {
-	reply, err := change(ctx, s, methodUpsertGroup, req.GetKey(), func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.GroupStatus, error) {
+	reply, err := change(ctx, s, methodUpsertGroup, about{group: req.GetKey()}, func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.GroupStatus, error) {
 		return api.UpsertGroup(ctx, req, o...)
 	})
 	if err == nil && !s.ours(reply.GetTenant()) {
@@ -61,7 +62,7 @@ func (s *Shard) UpsertGroup(ctx context.Context, req *nstancev1.UpsertGroupReque
 
 // DeleteGroup lets a group drain to zero. A group that is unknown there is no error.
 func (s *Shard) DeleteGroup(ctx context.Context, req *nstancev1.DeleteGroupRequest) error {
-	_, err := change(ctx, s, methodDeleteGroup, req.GetKey(), func(ctx context.Context, api api, o ...grpc.CallOption) (any, error) {
+	_, err := change(ctx, s, methodDeleteGroup, about{group: req.GetKey()}, func(ctx context.Context, api api, o ...grpc.CallOption) (any, error) {
 		return api.DeleteGroup(ctx, req, o...)
 	})
 	return unless(NotFound, err)
@@ -73,21 +74,21 @@ func (s *Shard) CreateInstance(ctx context.Context, req *nstancev1.CreateInstanc
 	if req.GetInstanceId() == "" {
 		return nil, s.failure(ctx, methodCreateInstance, status.Error(codes.InvalidArgument, "instance_id is missing; make one, so that a repetition makes no second instance"))
 	}
-	return change(ctx, s, methodCreateInstance, req.GetConfig().GetGroup(), func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.CreateInstanceResponse, error) {
+	return change(ctx, s, methodCreateInstance, about{req.GetConfig().GetGroup(), req.GetInstanceId()}, func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.CreateInstanceResponse, error) {
 		return api.CreateInstance(ctx, req, o...)
 	})
 }
 
 // DeleteInstance condemns an instance of a group.
 func (s *Shard) DeleteInstance(ctx context.Context, group string, req *nstancev1.DeleteInstanceRequest) (*nstancev1.DeleteInstanceResponse, error) {
-	return change(ctx, s, methodDeleteInstance, group, func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.DeleteInstanceResponse, error) {
+	return change(ctx, s, methodDeleteInstance, about{group, req.GetInstanceId()}, func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.DeleteInstanceResponse, error) {
 		return api.DeleteInstance(ctx, req, o...)
 	})
 }
 
 // GetInstanceStatus returns one instance.
 func (s *Shard) GetInstanceStatus(ctx context.Context, id string) (*nstancev1.InstanceStatus, error) {
-	reply, err := change(ctx, s, methodGetInstanceStatus, "", func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.InstanceStatus, error) {
+	reply, err := change(ctx, s, methodGetInstanceStatus, about{instance: id}, func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.InstanceStatus, error) {
 		return api.GetInstanceStatus(ctx, &nstancev1.GetInstanceStatusRequest{InstanceId: id}, o...)
 	})
 	if err == nil && !s.ours(reply.GetTenant()) {
@@ -98,7 +99,7 @@ func (s *Shard) GetInstanceStatus(ctx context.Context, id string) (*nstancev1.In
 
 // AcknowledgeDrained says that the work has left an instance. One that is gone is no error.
 func (s *Shard) AcknowledgeDrained(ctx context.Context, req *nstancev1.AcknowledgeDrainedRequest) error {
-	_, err := change(ctx, s, methodAcknowledgeDrained, "", func(ctx context.Context, api api, o ...grpc.CallOption) (any, error) {
+	_, err := change(ctx, s, methodAcknowledgeDrained, about{instance: req.GetInstanceId()}, func(ctx context.Context, api api, o ...grpc.CallOption) (any, error) {
 		return api.AcknowledgeDrained(ctx, req, o...)
 	})
 	return unless(NotFound, err)
@@ -107,7 +108,7 @@ func (s *Shard) AcknowledgeDrained(ctx context.Context, req *nstancev1.Acknowled
 // RenewCertificate asks for a new certificate over a public key, PEM. The class of the
 // error is [Elsewhere] unless this shard's leader leads the cluster too.
 func (s *Shard) RenewCertificate(ctx context.Context, publicKeyPEM []byte) (*nstancev1.RenewCertificateResponse, error) {
-	return change(ctx, s, methodRenewCertificate, "", func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.RenewCertificateResponse, error) {
+	return change(ctx, s, methodRenewCertificate, about{}, func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.RenewCertificateResponse, error) {
 		return api.RenewCertificate(ctx, &nstancev1.RenewCertificateRequest{PublicKeyPem: publicKeyPEM}, o...)
 	})
 }
@@ -120,12 +121,28 @@ func unless(class Class, err error) error {
 	return err
 }
 
+// about is what a call is about, as far as it is about one thing: the key of a group, in
+// turn with whose other calls it is made, and the id of an instance.
+type about struct{ group, instance string }
+
+// attr is what a log says of it; an empty group leaves nothing.
+func (a about) attr() slog.Attr {
+	var all []slog.Attr
+	if a.group != "" {
+		all = append(all, slog.String("group", a.group))
+	}
+	if a.instance != "" {
+		all = append(all, slog.String("instance", a.instance))
+	}
+	return slog.GroupAttrs("", all...)
+}
+
 // change carries out a call over the present connection, in turn with others about the
 // same group.
-func change[R any](ctx context.Context, s *Shard, m method, group string, do func(context.Context, api, ...grpc.CallOption) (R, error)) (R, error) {
+func change[R any](ctx context.Context, s *Shard, m method, of about, do func(context.Context, api, ...grpc.CallOption) (R, error)) (R, error) {
 	var none R
 	if m.serial {
-		unlock, err := s.keys.lock(ctx, group)
+		unlock, err := s.keys.lock(ctx, of.group)
 		if err != nil {
 			return none, s.failure(ctx, m, status.FromContextError(err).Err())
 		}
@@ -135,11 +152,11 @@ func change[R any](ctx context.Context, s *Shard, m method, group string, do fun
 	if c == nil {
 		return none, s.failure(ctx, m, s.unconnected())
 	}
-	return invoke(ctx, s, c, m, do)
+	return invoke(ctx, s, c, m, of, do)
 }
 
 // invoke carries out a call over a connection, and draws conclusions from its answer.
-func invoke[R any](ctx context.Context, s *Shard, c *session, m method, do func(context.Context, api, ...grpc.CallOption) (R, error)) (R, error) {
+func invoke[R any](ctx context.Context, s *Shard, c *session, m method, of about, do func(context.Context, api, ...grpc.CallOption) (R, error)) (R, error) {
 	var none R
 	select {
 	case s.slots <- struct{}{}:
@@ -159,7 +176,9 @@ func invoke[R any](ctx context.Context, s *Shard, c *session, m method, do func(
 	began := s.opts.Now()
 	var trailer metadata.MD
 	reply, err := do(callCtx, c.api, grpc.Trailer(&trailer))
-	s.opts.Observer.call(s.name, m.name, status.Code(err).String(), s.opts.Now().Sub(began))
+	code, took := status.Code(err).String(), s.opts.Now().Sub(began)
+	s.opts.Observer.call(s.name, m.name, code, took)
+	s.opts.Log.LogAttrs(ctx, slog.LevelDebug, "call", slog.String("method", m.name), of.attr(), slog.String("code", code), slog.String("took", took.String()))
 	if err == nil {
 		s.hear(c, Answered{})
 		return reply, nil

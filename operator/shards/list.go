@@ -56,7 +56,7 @@ func (s *Shard) poll(ctx context.Context, c *session, which int, list func(conte
 // listGroups is always complete.
 func (s *Shard) listGroups(ctx context.Context, c *session) (bool, error) {
 	began := s.opts.Now()
-	reply, err := invoke(ctx, s, c, methodListGroups, func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.ListGroupsResponse, error) {
+	reply, err := invoke(ctx, s, c, methodListGroups, about{}, func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.ListGroupsResponse, error) {
 		return api.ListGroups(ctx, &emptypb.Empty{}, o...)
 	})
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Shard) listInstances(ctx context.Context, c *session) (bool, error) {
 	list := InstanceList{Complete: true, Began: s.opts.Now(), Term: c.term()}
 	token := ""
 	for range maxPages {
-		page, err := invoke(ctx, s, c, methodListInstances, func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.ListInstancesResponse, error) {
+		page, err := invoke(ctx, s, c, methodListInstances, about{}, func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.ListInstancesResponse, error) {
 			return api.ListInstances(ctx, &nstancev1.ListInstancesRequest{PageToken: token, PageSize: pageSize}, o...)
 		})
 		if err != nil {

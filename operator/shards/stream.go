@@ -182,6 +182,7 @@ func receive[E any](ctx context.Context, s *Shard, c *session, w watch[E]) error
 	if err != nil {
 		return err
 	}
+	s.opts.Log.DebugContext(ctx, "stream opened", "stream", w.method)
 	w.opened()
 	if !w.strict {
 		alarm.Stop()

@@ -32,6 +32,8 @@ type ShardWorld struct {
 	Feed      *inventory.Feed
 	Inventory *inventory.Store // what Feed has heard
 	Events    *Events
+	// Log has what the connections log; what else is to be in it is given its Logger.
+	Log *Log
 
 	t     testing.TB
 	names []string
@@ -41,7 +43,7 @@ type ShardWorld struct {
 // operator is connected to all of them and knows what they have.
 func NewShardWorld(t testing.TB, prepare func(*shardtest.Cluster), names ...string) *ShardWorld {
 	t.Helper()
-	w := &ShardWorld{Cluster: shardtest.NewCluster(t), Events: &Events{}, t: t, names: names}
+	w := &ShardWorld{Cluster: shardtest.NewCluster(t), Events: &Events{}, Log: &Log{}, t: t, names: names}
 	w.Feed = inventory.NewFeed(Tenant, inventory.NewHub(), time.Now)
 	w.Inventory = w.Feed.Inventory()
 	w.Inventory.Configure(names)
@@ -55,7 +57,7 @@ func NewShardWorld(t testing.TB, prepare func(*shardtest.Cluster), names ...stri
 	}
 	w.Set = shards.NewSet(shards.Options{
 		Cluster: w.Cluster.ID, Tenant: Tenant, Credentials: w.Cluster.Operator(Tenant), Sink: w.Feed,
-		Dial: w.Cluster.DialContext, CoordinatesDrains: true, Random: func() float64 { return 0.5 },
+		Dial: w.Cluster.DialContext, CoordinatesDrains: true, Random: func() float64 { return 0.5 }, Log: w.Log.Logger(),
 	})
 	w.Set.Apply(targets)
 	ctx, stop := context.WithCancel(t.Context())

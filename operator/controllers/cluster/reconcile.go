@@ -83,6 +83,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 			return ctrl.Result{}, nil
 		case err != nil:
 			return ctrl.Result{}, fmt.Errorf("make %T %s: %w", object, object.GetName(), err)
+		default:
+			ctrl.LoggerFrom(ctx).Info("created object of the cluster", "kind", fmt.Sprintf("%T", object), "name", object.GetName())
 		}
 	}
 	if have.infrastructure != nil && !external(have.infrastructure) {

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -137,6 +138,7 @@ func (r *Reconciler) create(ctx context.Context, object client.Object) error {
 	case err != nil:
 		return fmt.Errorf("make %T %s: %w", object, object.GetName(), err)
 	}
+	ctrl.LoggerFrom(ctx).Info("imported", "kind", fmt.Sprintf("%T", object), "name", object.GetName())
 	return nil
 }
 

@@ -30,7 +30,11 @@ func (r *Reconciler) act(ctx context.Context, o Observation, action Action) (aga
 		r.memory.forget(m.UID)
 		return false, r.patch(ctx, m, func(m *api.NstanceMachine) { controllerutil.RemoveFinalizer(m, api.FinalizerMachine) })
 	case SetProviderID:
-		return false, r.patch(ctx, m, func(m *api.NstanceMachine) { m.Spec.ProviderID = a.ProviderID })
+		err := r.patch(ctx, m, func(m *api.NstanceMachine) { m.Spec.ProviderID = a.ProviderID })
+		if err == nil {
+			log.FromContext(ctx).Info("set provider id", "instance", m.Spec.InstanceID, "shard", m.Spec.Shard, "providerID", a.ProviderID)
+		}
+		return false, err
 	case Choose:
 		return false, r.choose(ctx, m, a)
 	case Create:

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,6 +42,7 @@ func (r *Reconciler) act(ctx context.Context, st *state, p plan) (time.Duration,
 	if err := r.remember(ctx, st.pool, p); err != nil {
 		return 0, err
 	}
+	logPlan(ctx, *st, p)
 	if err := r.writeParts(ctx, st, p); err != nil {
 		return 0, err
 	}
@@ -112,14 +114,29 @@ func (r *Reconciler) writeParts(ctx context.Context, st *state, p plan) error {
 	return r.writeTogether(ctx, st, writes[smaller:])
 }
 
+// logPlan logs what is to become of the sizes, before any is written.
+func logPlan(ctx context.Context, st state, p plan) {
+	if len(p.writes) == 0 || st.machinePool == nil || p.sizes.Reason == "" {
+		return
+	}
+	ctrl.LoggerFrom(ctx).Info("scaling pool", "group", st.pool.Spec.Group, "machinePool", st.machinePool.Name,
+		"generation", st.machinePool.Generation, "replicas", ptr.Deref(st.machinePool.Spec.Replicas, 0), "reason", p.sizes.Reason)
+}
+
 // logResized logs that a part has become greater or smaller.
 func logResized(ctx context.Context, was, is *infrav1.NstanceShardGroup, why string) {
 	var size int32
 	if was != nil {
 		size = was.Spec.Size
 	}
-	if is != nil && is.Spec.Size != size {
-		ctrl.LoggerFrom(ctx).Info("resized group", "group", is.Spec.Group, "shard", is.Spec.Shard, "size", is.Spec.Size, "was", size, "reason", why)
+	switch {
+	case is == nil || is == was:
+	case is.Spec.Size == size:
+		ctrl.LoggerFrom(ctx).Info("updated group", "group", is.Spec.Group, "shard", is.Spec.Shard, "size", size,
+			"retiring", len(is.Spec.Retiring), "generation", is.Generation, "reason", "its settings or its retiring instances have changed")
+	default:
+		ctrl.LoggerFrom(ctx).Info("resized group", "group", is.Spec.Group, "shard", is.Spec.Shard, "size", is.Spec.Size, "was", size,
+			"generation", is.Generation, "reason", why)
 	}
 }
 
@@ -212,14 +229,14 @@ func (r *Reconciler) letGo(ctx context.Context, st state) error {
 			if st.shards[name].gone[id] {
 				continue
 			}
-			if err := r.deleteMachine(ctx, st, id); err != nil {
+			if err := r.deleteMachine(ctx, st, id, "its instance retires from shard "+name); err != nil {
 				return err
 			}
 		}
 	}
 	for _, v := range planner.Remediate(st.patients()) {
 		r.Events.Eventf(st.machines[v.ID], st.pool, corev1.EventTypeNormal, "VictimSelected", "Remediate", "%s", v.Why)
-		if err := r.deleteMachine(ctx, st, v.ID); err != nil {
+		if err := r.deleteMachine(ctx, st, v.ID, v.Why); err != nil {
 			return err
 		}
 	}
@@ -240,10 +257,10 @@ func (r *Reconciler) clear(ctx context.Context, st state, id string) error {
 	if err := r.Client.Patch(ctx, st.machines[id], client.MergeFrom(before), infra); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	return r.deleteMachine(ctx, st, id)
+	return r.deleteMachine(ctx, st, id, "its instance is gone")
 }
 
-func (r *Reconciler) deleteMachine(ctx context.Context, st state, id string) error {
+func (r *Reconciler) deleteMachine(ctx context.Context, st state, id, why string) error {
 	var object client.Object
 	switch machine, mirror := st.machines[id], st.mirrors[id]; {
 	case machine != nil:
@@ -260,6 +277,7 @@ func (r *Reconciler) deleteMachine(ctx context.Context, st state, id string) err
 	if err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete %T %s: %w", object, id, err)
 	}
+	ctrl.LoggerFrom(ctx).Info("deleted Machine", "group", st.pool.Spec.Group, "instance", id, "reason", why)
 	return nil
 }
 
@@ -273,6 +291,9 @@ func (r *Reconciler) mirror(ctx context.Context, st state) (more bool, err error
 			return false, nil
 		case err != nil:
 			return false, fmt.Errorf("make NstanceMachine %s: %w", mirror.Name, err)
+		default:
+			ctrl.LoggerFrom(ctx).Info("created NstanceMachine", "group", st.pool.Spec.Group, "shard", mirror.Spec.Shard, "instance", mirror.Name,
+				"providerID", mirror.Spec.ProviderID)
 		}
 	}
 	return more, nil

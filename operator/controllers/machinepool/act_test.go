@@ -97,7 +97,7 @@ func TestO6_AMachineMadeAnewIsNotDeleted(t *testing.T) {
 		},
 	})
 	st.machines = map[string]*clusterv1.Machine{"i1": {ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "i1", UID: "first"}}}
-	if err := r.deleteMachine(t.Context(), st, "i1"); err != nil {
+	if err := r.deleteMachine(t.Context(), st, "i1", ""); err != nil {
 		t.Fatal(err)
 	}
 	if len(deleted) != 1 || deleted[0].Preconditions == nil || deleted[0].Preconditions.UID == nil || *deleted[0].Preconditions.UID != "first" {

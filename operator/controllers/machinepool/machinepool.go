@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
@@ -63,6 +64,7 @@ func (r *Reconciler) makeMachinePool(ctx context.Context, st *state) (time.Durat
 		err := r.Client.Create(ctx, capi.MachinePool(st.pool, name, r.Cluster, replicas), infra)
 		switch {
 		case err == nil:
+			ctrl.LoggerFrom(ctx).Info("created MachinePool", "group", st.pool.Spec.Group, "machinePool", name, "replicas", replicas)
 			r.Events.Eventf(st.pool, nil, corev1.EventTypeNormal, "MachinePoolCreated", "Create", "MachinePool %s with %d replicas", name, replicas)
 			return 0, nil
 		case apierrors.IsAlreadyExists(err):

@@ -107,12 +107,12 @@ func (r *Correlator) writeMachine(ctx context.Context, o *Observation, d Decisio
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.tell(o, was, d)
+	r.tell(ctx, o, was, d)
 	return nil
 }
 
 // tell publishes what is new.
-func (r *Correlator) tell(o *Observation, was *metav1.Condition, d Decision) {
+func (r *Correlator) tell(ctx context.Context, o *Observation, was *metav1.Condition, d Decision) {
 	if was != nil && was.Status == d.Condition.Status && was.Reason == d.Condition.Reason {
 		return
 	}
@@ -121,6 +121,7 @@ func (r *Correlator) tell(o *Observation, was *metav1.Condition, d Decision) {
 		r.Events.Eventf(o.Found.Object, nil, corev1.EventTypeWarning, "ProviderIDMismatch", "Correlate", "%s",
 			fmt.Sprintf("instance %s: %s", o.Machine.Spec.InstanceID, d.Mismatch))
 	case d.Condition.Status == metav1.ConditionTrue:
+		ctrl.LoggerFrom(ctx).Info("recognised Node", "instance", o.Machine.Spec.InstanceID, "reason", d.Condition.Message)
 		r.MachineEvents.Eventf(o.Machine, nil, corev1.EventTypeNormal, "NodeCorrelated", "Correlate", "%s", d.Condition.Message)
 	}
 }

@@ -51,6 +51,7 @@ func (r *Orphans) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	err := r.Workload.Delete(ctx, node, client.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion})
 	if err == nil {
+		ctrl.LoggerFrom(ctx).Info("deleted Node", "node", node.Name, "providerID", node.Spec.ProviderID, "reason", "its instance has ended")
 		r.forget(node.UID)
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "nstance.dev/operator/api/infrastructure/v1beta1"
@@ -36,6 +37,7 @@ func (r *Reconciler) act(ctx context.Context, o *Observation, action Action) err
 		annotate(next, Annotate{api.OnDemandEndedAt: a.At.UTC().Format(time.RFC3339)})
 		return r.Client.Patch(ctx, next, client.MergeFrom(o.Machine))
 	case DeleteMachine:
+		ctrl.LoggerFrom(ctx).Info("deleting Machine of a pod", "machine", o.Machine.Name)
 		return r.Client.Delete(ctx, o.Machine, client.Preconditions{UID: &o.Machine.UID})
 	case DeleteInfra:
 		return r.Client.Delete(ctx, o.Infra, client.Preconditions{UID: &o.Infra.UID})
@@ -119,8 +121,12 @@ func (r *Reconciler) make(ctx context.Context, pod *corev1.Pod, a Make) error {
 		Bootstrap:         clusterv1.Bootstrap{DataSecretName: &none},
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: api.GroupVersion.Group, Kind: api.KindMachine, Name: about.Name},
 	}}
-	if err := r.Client.Create(ctx, machine); err != nil && !apierrors.IsAlreadyExists(err) {
+	switch err := r.Client.Create(ctx, machine); {
+	case apierrors.IsAlreadyExists(err):
+		return nil
+	case err != nil:
 		return fmt.Errorf("make Machine %s: %w", about.Name, err)
 	}
+	ctrl.LoggerFrom(ctx).Info("created Machine for a pod", "machine", about.Name, "pod", pod.Namespace+"/"+pod.Name, "group", a.Ask.Group, "shard", a.Shard)
 	return nil
 }

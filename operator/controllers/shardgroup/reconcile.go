@@ -101,7 +101,7 @@ func (p part) logged(ctx context.Context, o outcome, err error) {
 		return
 	}
 	ctrl.LoggerFrom(ctx).Info(said, "group", p.object.Spec.Group, "shard", p.object.Spec.Shard,
-		"size", p.size(), "was", p.group.GetSize(), "generation", p.object.Generation, "reason", o.why)
+		"size", p.size(), "was", p.group.GetSize(), "retiring", len(p.object.Spec.Retiring), "generation", p.object.Generation, "reason", o.why)
 }
 
 // hold puts the finalizer on, before anything is asked of a server.

@@ -222,8 +222,8 @@ func TestDecisionsAreLogged(t *testing.T) {
 		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 3 })
 		pass()
 		want := []string{
-			`"level"=0 "msg"="upserted group" "group"="web" "shard"="a" "size"=2 "was"=0 "generation"=1 "reason"="the spec has changed"`,
-			`"level"=0 "msg"="upserted group" "group"="web" "shard"="a" "size"=3 "was"=2 "generation"=2 "reason"="the spec has changed"`,
+			`"level"=0 "msg"="upserted group" "group"="web" "shard"="a" "size"=2 "was"=0 "retiring"=0 "generation"=1 "reason"="the spec has changed"`,
+			`"level"=0 "msg"="upserted group" "group"="web" "shard"="a" "size"=3 "was"=2 "retiring"=0 "generation"=2 "reason"="the spec has changed"`,
 		}
 		if diff := cmp.Diff(want, lines); diff != "" {
 			t.Error(diff)
