@@ -10,6 +10,7 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
+	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/objectstore"
@@ -306,5 +307,27 @@ func TestS6_F13_ALateCondemnationOfTheLastLeader(t *testing.T) {
 			}
 		}
 		w.converged(2)
+	})
+}
+
+// TestF11_NewLeaderFindsInstancesOfAGroupThatStandsNowhere: somebody has taken its entry out of
+// the group file. Whoever leads next begins to lead, and takes the group as deleted.
+func TestF11_NewLeaderFindsInstancesOfAGroupThatStandsNowhere(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		if err := w.stop(); err != nil {
+			t.Fatal(err)
+		}
+		file := w.groupFile()
+		file.Remove(web.Tenant, web.Name)
+		data, err := config.EncodeGroups(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.overwrite(groupsKey, string(data))
+		w.lead()
+		w.settle(3 * time.Minute)
+		w.converged(0)
 	})
 }
