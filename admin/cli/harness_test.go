@@ -116,3 +116,17 @@ func golden(t *testing.T, name, got string) {
 		t.Errorf("%s (-update rewrites it); got:\n%s\nwant:\n%s", path, got, want)
 	}
 }
+
+// shardConfig is a configuration of one group of two machines.
+const shardConfig = `{
+  "server": {
+    "cluster_id": "dev", "shard": "local", "subnet_pools": { "local": ["local"] },
+    "provider": { "kind": "local", "zone": "local", "options": { "dir": "/m" } },
+    "secrets": { "encryption_key": { "provider": "file", "source": "/k" } }
+  },
+  "templates": {
+    "dev": { "kind": "dev", "arch": "amd64", "instance_type": "process", "subnet_pool": "local", "userdata": { "content": "{{ .Nonce }}" } }
+  },
+  "groups": { "default": { "web": { "template": "dev", "size": 2 } } }
+}
+`

@@ -18,7 +18,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
-	"nstance.dev/server/serve"
+	"nstance.dev/providers/local/dev"
 )
 
 // P8: how long a shard is without a leader.
@@ -119,7 +119,7 @@ func (s *servers) identify() error {
 	roots.AppendCertsFromPEM(text)
 	s.tls = &tls.Config{
 		MinVersion: tls.VersionTLS13, RootCAs: roots, Certificates: []tls.Certificate{pair},
-		ServerName: identity.ServerName(serve.BoxShard, serve.BoxCluster),
+		ServerName: identity.ServerName(dev.Shard, dev.Cluster),
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (s *servers) serve(ctx context.Context, i int) (err error) {
 	if err != nil {
 		return err
 	}
-	s.running[i], err = start(ctx, nil, server, "serve", "--shard", serve.BoxShard, "--storage", "file",
+	s.running[i], err = start(ctx, nil, server, "serve", "--shard", dev.Shard, "--storage", "file",
 		"--bucket", filepath.Join(s.dir, "bucket"), "--cachedir", filepath.Join(s.dir, "cache-"+s.ids[i]), "--id", s.ids[i])
 	return err
 }

@@ -19,9 +19,9 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/providers/local/dev"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/pki"
-	"nstance.dev/server/serve"
 )
 
 // P13: from the start of a process until it is of use.
@@ -99,8 +99,8 @@ func newServerStarts(ctx context.Context, env Env, dir string) (*serverStarts, e
 	return s, writeTables(ctx, filepath.Join(s.box("1").Dir, "cache", "db", "nstance.db"), s.tables)
 }
 
-func (s *serverStarts) box(name string) serve.Box {
-	return serve.Box{Dir: filepath.Join(s.dir, "box-"+name)}
+func (s *serverStarts) box(name string) dev.Box {
+	return dev.Box{Dir: filepath.Join(s.dir, "box-"+name)}
 }
 
 // ours returns the seconds until a server on new storage serves.

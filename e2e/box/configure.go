@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"nstance.dev/providers/local"
-	"nstance.dev/server/config"
+	"nstance.dev/providers/local/dev"
 )
 
 // patient are the settings of a development cluster in which a busy box would be
@@ -38,7 +38,7 @@ func (b *Box) Configure(size int, lease time.Duration) {
 	if err := os.WriteFile(b.KeyPath(), []byte("hex:"+hex.EncodeToString(key)+"\n"), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
-	text, err := config.Dev(config.DevOptions{
+	text, err := dev.Config(dev.ConfigOptions{
 		MachinesDir: b.Path("machines"), EncryptionKeyFile: b.KeyPath(), Size: size,
 		Arch: runtime.GOARCH, Userdata: local.DefaultUserData,
 	})

@@ -15,8 +15,8 @@ import (
 
 	"nstance.dev/e2e/box"
 	"nstance.dev/e2e/storage"
+	"nstance.dev/providers/local/dev"
 	"nstance.dev/server/bucket"
-	"nstance.dev/server/config"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 )
@@ -55,7 +55,7 @@ func putConfig(t *testing.T, store objectstore.Store) {
 	if err := os.WriteFile(key, []byte("hex:"+strings.Repeat("ab", 32)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text, err := config.Dev(config.DevOptions{MachinesDir: t.TempDir(), EncryptionKeyFile: key, Arch: runtime.GOARCH, Userdata: "#!/bin/sh\n"})
+	text, err := dev.Config(dev.ConfigOptions{MachinesDir: t.TempDir(), EncryptionKeyFile: key, Arch: runtime.GOARCH, Userdata: "#!/bin/sh\n"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,17 +50,15 @@ func TestSchema_agreesWithLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dev, err := config.Dev(config.DevOptions{MachinesDir: "/m", EncryptionKeyFile: "/k", Arch: "arm64", Userdata: "#!/bin/sh\n"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	small := []byte(`{ "server": { "cluster_id": "c", "shard": "s", "provider": { "kind": "local", "zone": "z" },
+		"subnet_pools": { "p": ["n"] }, "health_check_interval": "2s" } }`)
 	for name, c := range map[string]struct {
 		text []byte
 		ok   bool
 	}{
-		"full": {full, true}, "dev": {dev, true},
-		"misspelt": {bytes.Replace(dev, []byte(`"zone"`), []byte(`"zoen"`), 1), false},
-		"mistyped": {bytes.Replace(dev, []byte(`"2s"`), []byte(`2`), 1), false},
+		"full": {full, true}, "small": {small, true},
+		"misspelt": {bytes.Replace(small, []byte(`"zone"`), []byte(`"zoen"`), 1), false},
+		"mistyped": {bytes.Replace(small, []byte(`"2s"`), []byte(`2`), 1), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plain, err := jsonc.Standard("f", c.text)

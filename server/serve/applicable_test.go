@@ -20,32 +20,7 @@ import (
 	"nstance.dev/server/refusal"
 )
 
-// boxed is a box whose machines are of a cloud that is not there.
-type boxed struct {
-	Box
-	t *testing.T
-}
-
-// newBox lays out a box whose servers listen on free ports.
-func newBox(t *testing.T) *boxed {
-	t.Helper()
-	b := &boxed{Box{Dir: t.TempDir()}, t}
-	unlock, err := b.Prepare(t.Context(), "web", 0, "#!/bin/sh\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unlock(); err != nil {
-		t.Fatal(err)
-	}
-	text := b.config()
-	for port := 8990; port <= 8994; port++ {
-		text = strings.ReplaceAll(text, fmt.Sprintf(`"127.0.0.1:%d"`, port), `"127.0.0.1:0"`)
-	}
-	b.write(text)
-	return b
-}
-
-func (b *boxed) path() string { return filepath.Join(b.bucket(), "config", BoxShard+".jsonc") }
+func (b *boxed) path() string { return filepath.Join(b.bucket(), "config", testShard+".jsonc") }
 
 func (b *boxed) config() string {
 	b.t.Helper()
@@ -63,7 +38,7 @@ func (b *boxed) write(text string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	key := bucket.ConfigKey(BoxShard)
+	key := bucket.ConfigKey(testShard)
 	obj, err := store.Get(b.t.Context(), key)
 	if err != nil {
 		b.t.Fatal(err)
@@ -217,7 +192,7 @@ func TestS26_OnlyWhatWorkedIsKept(t *testing.T) {
 	if err := b.runUntilServed(); err != nil {
 		t.Fatal(err)
 	}
-	kept, err := os.ReadFile(filepath.Join(b.Dir, "cache", "config", BoxShard+".jsonc"))
+	kept, err := os.ReadFile(filepath.Join(b.Dir, "cache", "config", testShard+".jsonc"))
 	if err != nil || string(kept) != good {
 		t.Errorf("kept (%v):\n%s", err, kept)
 	}

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"nstance.dev/server/config"
 )
 
 func command(t *testing.T, args ...string) (code int, output string) {
@@ -54,12 +52,8 @@ func TestServe_refusesABucketThatIsNotThere(t *testing.T) {
 }
 
 func TestServe_validatesAFileWithoutStorage(t *testing.T) {
-	good, err := config.Dev(config.DevOptions{MachinesDir: "/m", EncryptionKeyFile: "/k", Arch: "amd64", Userdata: "#!/bin/sh\n"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	path := filepath.Join(t.TempDir(), "c.jsonc")
-	if err := os.WriteFile(path, good, 0o600); err != nil {
+	if err := os.WriteFile(path, devConfig(t, 0), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if code, out := command(t, "serve", "--validate="+path); code != 0 || !strings.Contains(out, "is valid") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"nstance.dev/server/pki"
 	"nstance.dev/server/shard"
 )
 
@@ -16,6 +17,9 @@ type Serving struct {
 	reign *shard.Reign
 	keys  *keyring
 }
+
+// Authority is the cluster's, which says who may operate it.
+func (s *Serving) Authority() *pki.Authority { return s.keys.current().Authority }
 
 // Machine is one row of [Serving.Machines].
 type Machine struct {

@@ -16,23 +16,14 @@ import (
 // sources share storage and cache directory, as the runs of one server do.
 func newTestSource(t *testing.T, store *memory.Store, cacheDir string) *source {
 	t.Helper()
-	f := Flags{ID: "a", Shard: BoxShard, Storage: "file", CacheDir: cacheDir}
+	f := Flags{ID: "a", Shard: testShard, Storage: "file", CacheDir: cacheDir}
 	return newSource(store, f, Provider{Kind: "local"}, slog.New(slog.DiscardHandler))
-}
-
-func devConfig(t *testing.T, size int) []byte {
-	t.Helper()
-	text, err := config.Dev(config.DevOptions{MachinesDir: "/m", EncryptionKeyFile: "/k", Arch: "amd64", Userdata: "#!/bin/sh\n", Size: size})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
 }
 
 // put replaces the stored configuration.
 func put(t *testing.T, store *memory.Store, text []byte) {
 	t.Helper()
-	key := bucket.ConfigKey(BoxShard)
+	key := bucket.ConfigKey(testShard)
 	obj, err := store.Get(t.Context(), key)
 	if err != nil {
 		_, err = store.PutIfAbsent(t.Context(), key, text)

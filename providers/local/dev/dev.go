@@ -71,7 +71,7 @@ func run(ctx context.Context, p serve.Provider, version string, o options, out i
 	if err != nil {
 		return err
 	}
-	box := serve.Box{Dir: dir}
+	box := Box{Dir: dir}
 	unlock, err := box.Prepare(ctx, o.group, o.size, local.DefaultUserData)
 	if err != nil {
 		return err
@@ -96,8 +96,8 @@ func run(ctx context.Context, p serve.Provider, version string, o options, out i
 }
 
 // show publishes the cluster for the CLI and displays it until ctx ends.
-func show(ctx context.Context, box serve.Box, s *screen, serving *serve.Serving, log *slog.Logger) {
-	path, err := box.Publish(ctx, serving)
+func show(ctx context.Context, box Box, s *screen, serving *serve.Serving, log *slog.Logger) {
+	path, err := box.Publish(ctx, serving, s.now())
 	if err != nil {
 		log.ErrorContext(ctx, "context for nstance-admin not written", "error", err)
 		return

@@ -56,7 +56,7 @@ Try in another terminal:
   bin/nstance-admin instance list --watch
   bin/nstance-admin group scale web 5 --wait --timeout 60s
 
-`, serve.BoxShard, serve.BoxCluster, serving.Term, serving.Addrs.Operator, serving.Addrs.Agent, serving.Addrs.Registration,
+`, Shard, Cluster, serving.Term, serving.Addrs.Operator, serving.Addrs.Agent, serving.Addrs.Registration,
 		serving.Addrs.Health, serving.Addrs.Health, s.dir, contextPath)
 }
 

@@ -1,4 +1,4 @@
-package serve
+package dev
 
 import (
 	"context"
@@ -19,10 +19,10 @@ import (
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
-	"nstance.dev/server/config"
 	"nstance.dev/server/objectstore/file"
 	"nstance.dev/server/operators"
 	"nstance.dev/server/pki"
+	"nstance.dev/server/serve"
 )
 
 // Box is a directory that holds a whole cluster for trying things out: storage,
@@ -34,9 +34,9 @@ type Box struct {
 
 // The one cluster and shard of a box, and the server that runs it.
 const (
-	BoxCluster = "dev"
-	BoxShard   = "local"
-	boxServer  = "dev"
+	Cluster = "dev"
+	Shard   = "local"
+	server  = "dev"
 )
 
 // Machines is the directory of the machines.
@@ -48,9 +48,9 @@ func (b Box) context() string  { return filepath.Join(b.Dir, "admin.json") }
 func (b Box) sealKey() string  { return filepath.Join(b.Dir, "encryption.key") }
 
 // Flags are those of a server on the box's storage.
-func (b Box) Flags() Flags {
-	return Flags{
-		ID: boxServer, Shard: BoxShard, Storage: "file", Bucket: b.bucket(), CacheDir: filepath.Join(b.Dir, "cache"),
+func (b Box) Flags() serve.Flags {
+	return serve.Flags{
+		ID: server, Shard: Shard, Storage: "file", Bucket: b.bucket(), CacheDir: filepath.Join(b.Dir, "cache"),
 	}
 }
 
@@ -81,7 +81,7 @@ func (b Box) fill(ctx context.Context, group string, size int, userdata string) 
 	if err := b.makeSealKey(); err != nil {
 		return err
 	}
-	text, err := config.Dev(config.DevOptions{
+	text, err := Config(ConfigOptions{
 		MachinesDir: b.Machines(), EncryptionKeyFile: b.sealKey(), Group: group, Size: size,
 		Arch: runtime.GOARCH, Userdata: userdata,
 	})
@@ -92,7 +92,7 @@ func (b Box) fill(ctx context.Context, group string, size int, userdata string) 
 	if err != nil {
 		return err
 	}
-	key := bucket.ConfigKey(BoxShard)
+	key := bucket.ConfigKey(Shard)
 	if _, err := store.Get(ctx, key); err == nil {
 		return nil
 	}
@@ -125,13 +125,13 @@ func (b Box) Hide() error {
 
 // Publish makes the shard reachable for the CLI: an operator's identity, and the
 // context that names it. It returns the context's path.
-func (b Box) Publish(ctx context.Context, s *Serving) (string, error) {
-	if err := b.identify(ctx, s); err != nil {
+func (b Box) Publish(ctx context.Context, s *serve.Serving, now time.Time) (string, error) {
+	if err := b.identify(ctx, s, now); err != nil {
 		return "", fmt.Errorf("operator's identity: %w", err)
 	}
 	text, err := json.MarshalIndent(map[string]any{
-		"cluster_id": BoxCluster, "tenant": identity.DefaultTenant, "identity_dir": b.identity(), "shard": BoxShard,
-		"servers": map[string]string{BoxShard: s.Addrs.Operator}, "leader_file": filepath.Join(b.Machines(), "leader.json"),
+		"cluster_id": Cluster, "tenant": identity.DefaultTenant, "identity_dir": b.identity(), "shard": Shard,
+		"servers": map[string]string{Shard: s.Addrs.Operator}, "leader_file": filepath.Join(b.Machines(), "leader.json"),
 	}, "", "  ")
 	if err != nil {
 		return "", err
@@ -141,9 +141,9 @@ func (b Box) Publish(ctx context.Context, s *Serving) (string, error) {
 
 // identify enrols an operator of the default tenant, unless one is whom this
 // cluster takes for another day.
-func (b Box) identify(ctx context.Context, s *Serving) error {
-	authority := s.keys.current().Authority
-	if b.identified(authority.CA().Pool(), s.keys.now().Add(24*time.Hour)) {
+func (b Box) identify(ctx context.Context, s *serve.Serving, now time.Time) error {
+	authority := s.Authority()
+	if b.identified(authority.CA().Pool(), now.Add(24*time.Hour)) {
 		return nil
 	}
 	key, err := pki.NewPrivateKey(nil)

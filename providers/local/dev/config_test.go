@@ -1,28 +1,29 @@
-package config
+package dev
 
 import (
 	"testing"
 	"time"
 
-	"nstance.dev/server/driver"
+	"nstance.dev/providers/local/rules"
+	"nstance.dev/server/config"
 )
 
-func TestDev_loads(t *testing.T) {
-	text, err := Dev(DevOptions{
+func TestConfig_loads(t *testing.T) {
+	text, err := Config(ConfigOptions{
 		MachinesDir: "/tmp/d/machines", EncryptionKeyFile: "/tmp/d/encryption.key", Size: 3, Arch: "amd64", Userdata: "#!/bin/sh\n# {{ .Nonce }}\n",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := Load("dev.jsonc", text, LoadOptions{Shard: "local", Storage: "file", Rules: &driver.Rules{Kind: "local"}})
+	cfg, err := config.Load("dev.jsonc", text, config.LoadOptions{Shard: Shard, Storage: "file", Rules: rules.New()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	groups, problems := Effective(cfg, nil)
+	groups, problems := config.Effective(cfg, nil)
 	if len(problems) > 0 || len(cfg.Warnings) > 0 {
 		t.Errorf("problems %v, warnings %v", problems, cfg.Warnings)
 	}
-	g := groups[GroupKey{DefaultTenant, "web"}]
+	g := groups[config.GroupKey{Tenant: config.DefaultTenant, Group: "web"}]
 	if g == nil || g.Size != 3 || g.Kind != "dev" || g.DrainTimeout != 0 || len(g.Subnets) != 1 {
 		t.Errorf("group web = %+v", g)
 	}
@@ -31,14 +32,14 @@ func TestDev_loads(t *testing.T) {
 	}
 }
 
-func TestDev_refusesWhatLoadRefuses(t *testing.T) {
-	for name, opts := range map[string]DevOptions{
+func TestConfig_refusesWhatLoadRefuses(t *testing.T) {
+	for name, opts := range map[string]ConfigOptions{
 		"no architecture": {MachinesDir: "/m", EncryptionKeyFile: "/k"},
 		"negative size":   {MachinesDir: "/m", EncryptionKeyFile: "/k", Arch: "arm64", Size: -1},
 		"bad group":       {MachinesDir: "/m", EncryptionKeyFile: "/k", Arch: "arm64", Group: "a/b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Dev(opts); err == nil {
+			if _, err := Config(opts); err == nil {
 				t.Error("no error")
 			}
 		})

@@ -1,4 +1,4 @@
-package config
+package dev
 
 import (
 	"bytes"
@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"text/template"
+
+	"nstance.dev/providers/local/rules"
+	"nstance.dev/server/config"
 )
 
-// DevOptions are what a configuration for one box is made with.
-type DevOptions struct {
+// ConfigOptions are what a configuration for one box is made with.
+type ConfigOptions struct {
 	MachinesDir       string // absolute; each machine has a directory in it
 	EncryptionKeyFile string // absolute
 	Group             string // key of the one group; web
@@ -18,29 +21,29 @@ type DevOptions struct {
 	Userdata          string // template of what a machine runs
 }
 
-//go:embed dev.jsonc.tmpl
-var devText string
+//go:embed config.jsonc.tmpl
+var configText string
 
-var devTemplate = template.Must(template.New("dev").Delims("<<", ">>").Funcs(template.FuncMap{
+var configTemplate = template.Must(template.New("config").Delims("<<", ">>").Funcs(template.FuncMap{
 	"json": func(v any) (string, error) {
 		data, err := json.Marshal(v)
 		return string(data), err
 	},
-}).Parse(devText))
+}).Parse(configText))
 
-// Dev gives the text of a configuration for trying things out: cluster "dev",
+// Config gives the text of a configuration for trying things out: cluster "dev",
 // shard "local", one group, machines that are processes of this box, short
 // intervals, and nothing that can be reached from another one. It has comments
-// for the reader, and [Load] takes it as it is.
-func Dev(opts DevOptions) ([]byte, error) {
+// for the reader, and [config.Load] takes it as it is.
+func Config(opts ConfigOptions) ([]byte, error) {
 	if opts.Group == "" {
 		opts.Group = "web"
 	}
 	var out bytes.Buffer
-	if err := devTemplate.Execute(&out, opts); err != nil {
+	if err := configTemplate.Execute(&out, opts); err != nil {
 		return nil, fmt.Errorf("development configuration: %w", err)
 	}
-	if _, err := Load("dev.jsonc", out.Bytes(), LoadOptions{}); err != nil {
+	if _, err := config.Load("dev.jsonc", out.Bytes(), config.LoadOptions{Rules: rules.New()}); err != nil {
 		return nil, fmt.Errorf("development configuration: %w", err)
 	}
 	return out.Bytes(), nil

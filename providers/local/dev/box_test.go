@@ -1,4 +1,4 @@
-package serve
+package dev
 
 import (
 	"errors"
@@ -27,7 +27,7 @@ func TestBox_keepsWhatIsThere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		obj, err := store.Get(t.Context(), bucket.ConfigKey(BoxShard))
+		obj, err := store.Get(t.Context(), bucket.ConfigKey(Shard))
 		if err != nil {
 			t.Fatal(err)
 		}
