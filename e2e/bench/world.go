@@ -142,7 +142,7 @@ func (s scene) prepare(ctx context.Context) (w *world, err error) {
 		return nil, err
 	}
 	w.shard = shard.New(shard.Options{
-		Cluster: clusterName, Shard: shardName, ServerID: "server-1", Version: "bench",
+		Cluster: clusterName, Shard: shardName, Version: "bench",
 		Store: w.store, Driver: s.driver, Cache: w.cache,
 		Keys:      func() *shard.Keys { return w.keys },
 		Addresses: func() driver.Addresses { return driver.Addresses{} },

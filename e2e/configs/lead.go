@@ -31,7 +31,7 @@ func Lead(ctx context.Context, cfg *config.Config, keys *shard.Keys) (err error)
 	}
 	defer func() { _ = c.Close() }() // it lives in memory
 	s := shard.New(shard.Options{
-		Cluster: cfg.Server.ClusterID, Shard: cfg.Server.Shard, ServerID: "a", Version: "test", Log: quiet, Cache: c,
+		Cluster: cfg.Server.ClusterID, Shard: cfg.Server.Shard, Version: "test", Log: quiet, Cache: c,
 		Store: store, Keys: func() *shard.Keys { return keys },
 		Driver:    drivertest.New(drivertest.Options{Limits: driver.Limits{Calls: driver.Bucket{Rate: 10, Burst: 10}}}),
 		Addresses: func() driver.Addresses { return driver.Addresses{} },

@@ -147,7 +147,7 @@ func (b *box) start() {
 	}
 	static := b.w.static()
 	p.shard = shard.New(shard.Options{
-		Cluster: cluster, Shard: shardName, ServerID: b.name, Version: "sim",
+		Cluster: cluster, Shard: shardName, Version: "sim",
 		Store: storeLink{b.w.store, p}, Driver: cloudLink{b.w.cloud, p}, Cache: c,
 		Drainers:  who,
 		Keys:      func() *shard.Keys { return b.w.keys },

@@ -121,7 +121,7 @@ func TestRevisionGrowsByVisibleChangesOnly(t *testing.T) {
 	must(t, c.Insert(a))
 	must(t, c.Insert(b))
 	first, _ := c.Update(a.ID, func(in *cache.Instance) error { in.State = fleet.Provisioning; return nil })
-	seen, _ := c.Update(a.ID, func(in *cache.Instance) error { in.ProviderSeenAt, in.ETag = epoch, "e"; return nil })
+	seen, _ := c.Update(a.ID, func(in *cache.Instance) error { in.ProviderSeenAt = epoch; return nil })
 	other, _ := c.Update(b.ID, func(in *cache.Instance) error { in.IPv4 = "10.0.0.1"; return nil })
 	if seen.Revision != first.Revision || other.Revision <= first.Revision || c.Revision(web.Tenant) != other.Revision {
 		t.Fatalf("revisions %d, %d, %d, shard %d", first.Revision, seen.Revision, other.Revision, c.Revision(web.Tenant))

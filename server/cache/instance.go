@@ -52,8 +52,6 @@ type Instance struct {
 	UnhealthyAt time.Time
 	DeletedAt   time.Time // set by the cache where the state is Deleted and this is zero
 
-	ETag string // of the record in object storage
-
 	// Revision is set by the cache: it grows by every change of this row that a
 	// caller of the API can see, by one counter for the whole shard. What the
 	// provider says when, and the etag, are not such changes.
@@ -112,8 +110,7 @@ type Health struct {
 	TerminationDeadline time.Time
 	FirstNoticeAt       time.Time
 
-	Connected      bool // its stream is open
-	DisconnectedAt time.Time
+	Connected bool // its stream is open
 }
 
 // File is the state of one file at an instance.

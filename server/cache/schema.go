@@ -39,23 +39,12 @@ func (t tables) guarded() []mirrored {
 	return []mirrored{t.groups, t.instances, t.files, t.keys, t.operators, t.errors, t.decisions, t.images, t.terms}
 }
 
-// unused are tables of subjects that keep no rows yet.
-var unused = []schema{
-	{name: "tenant_state", keys: 1, columns: []string{"tenant TEXT", "status TEXT", "wake_at INTEGER", "updated_at INTEGER"}},
-	{name: "lb_instances", keys: 2, columns: []string{
-		"lb_key TEXT", "instance_id TEXT", "status TEXT", "attempts INTEGER", "last_error TEXT", "updated_at INTEGER",
-	}},
-}
-
 // layout returns the statements that make an empty file, and a number that
 // is another one for every other layout.
 func layout() (statements []string, version int32) {
 	t := newTables()
 	for _, m := range append(t.guarded(), t.health) {
 		statements = append(statements, m.ddl()...)
-	}
-	for _, s := range unused {
-		statements = append(statements, s.ddl()...)
 	}
 	return statements, int32(crc32.ChecksumIEEE([]byte(strings.Join(statements, ";"))))
 }
@@ -91,7 +80,7 @@ func newInstancesTable() *table[identity.ID, *Instance] {
 			"hostname TEXT", "ipv4 TEXT", "ipv6 TEXT", "nonce_sha256 TEXT", "nonce_expires_at INTEGER",
 			"public_key_pem TEXT", "cert_serial TEXT", "previous_serial TEXT", "cert_not_after INTEGER",
 			"created_at INTEGER", "registered_at INTEGER", "unhealthy_at INTEGER", "deleted_at INTEGER",
-			"storage_etag TEXT", "revision INTEGER",
+			"revision INTEGER",
 		},
 	}, bindID, func(_ identity.ID, in *Instance) []any {
 		r := in.Removal
@@ -105,7 +94,7 @@ func newInstancesTable() *table[identity.ID, *Instance] {
 			in.Hostname, in.IPv4, in.IPv6, in.NonceSHA256, ms(in.NonceExpires),
 			in.PublicKeyPEM, in.CertSerial, in.PrevSerial, ms(in.CertNotAfter),
 			ms(in.Created), ms(in.RegisteredAt), ms(in.UnhealthyAt), ms(in.DeletedAt),
-			in.ETag, int64(in.Revision),
+			int64(in.Revision),
 		}
 	})
 }
@@ -114,12 +103,12 @@ func newHealthTable() *table[identity.ID, Health] {
 	return newTable(schema{name: "health", keys: 1, columns: []string{
 		"instance_id TEXT", "received_at INTEGER", "count INTEGER", "agent_version TEXT", "uptime TEXT",
 		"config_hash TEXT", "metrics_json TEXT", "termination_action TEXT", "termination_deadline INTEGER",
-		"first_notice_at INTEGER", "connected INTEGER", "disconnected_at INTEGER",
+		"first_notice_at INTEGER", "connected INTEGER",
 	}}, bindID, func(id identity.ID, h Health) []any {
 		return []any{
 			id.String(), ms(h.ReceivedAt), h.Count, h.AgentVersion, h.Uptime,
 			h.ConfigHash, string(h.Metrics), h.TerminationAction, ms(h.TerminationDeadline),
-			ms(h.FirstNoticeAt), h.Connected, ms(h.DisconnectedAt),
+			ms(h.FirstNoticeAt), h.Connected,
 		}
 	})
 }

@@ -41,16 +41,19 @@ func (b *Book) Due() time.Time {
 	return b.due
 }
 
-// Listed takes a listing over, and says whether it tells anything new.
+// Listed takes a listing over, and says whether it tells anything new but prices, which
+// change all the time.
 func (b *Book) Listed(list []driver.InstanceType, now time.Time) (news bool) {
 	types := make(map[string]driver.InstanceType, len(list))
 	for _, t := range list {
-		t.HourlyUSD, t.SpotUSD = 0, 0 // they change all the time, and are of no use here
 		types[t.Name] = t
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	news = !maps.Equal(types, b.types)
+	news = !maps.EqualFunc(types, b.types, func(one, other driver.InstanceType) bool {
+		one.HourlyUSD, one.SpotUSD = other.HourlyUSD, other.SpotUSD
+		return one == other
+	})
 	b.types, b.failures, b.due = types, 0, now.Add(interval)
 	return news
 }

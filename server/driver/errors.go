@@ -23,9 +23,6 @@ const (
 	Unsupport  Kind = "unsupported"   // this provider has no such ability
 )
 
-// Definite reports whether the call certainly had no effect.
-func (k Kind) Definite() bool { return k != Ambiguous }
-
 // Error is a failed provider call.
 type Error struct {
 	Kind       Kind

@@ -43,7 +43,6 @@ const (
 	ReasonScaleDown           Reason = "scale-down"
 	ReasonGroupDeleted        Reason = "group-deleted"
 	ReasonRequested           Reason = "requested"
-	ReasonPreempted           Reason = "preempted"
 	ReasonNotFound            Reason = "not-found"
 	ReasonRegistrationTimeout Reason = "registration-timeout"
 	ReasonAbandoned           Reason = "abandoned"

@@ -29,14 +29,15 @@ func (s *Store) Inherits(rows []cache.Instance, desired func(fleet.GroupID) int)
 			counts[in.Group]++
 		}
 	}
-	s.crowds.mu.Lock()
-	defer s.crowds.mu.Unlock()
-	s.crowds.groups = map[fleet.GroupID]bool{}
+	groups := map[fleet.GroupID]bool{}
 	for group, n := range counts {
 		if n > desired(group) {
-			s.crowds.groups[group] = true
+			groups[group] = true
 		}
 	}
+	s.crowds.mu.Lock()
+	defer s.crowds.mu.Unlock()
+	s.crowds.groups = groups
 }
 
 // MustFence reports whether a group has to be fenced before what is planned is done: for

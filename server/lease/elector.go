@@ -120,23 +120,6 @@ func (e *Elector) Observed() (Document, bool) {
 	return *e.doc, true
 }
 
-// WaitForLeadership returns nil once this server leads, or the error of ctx.
-func (e *Elector) WaitForLeadership(ctx context.Context) error {
-	for {
-		e.mu.Lock()
-		leading, changed := e.leading(), e.changed
-		e.mu.Unlock()
-		if leading {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for leadership of %s: %w", e.key, ctx.Err())
-		}
-	}
-}
-
 // publish shows a document, or its absence, to the callers of other methods.
 func (e *Elector) publish(doc *Document, problem error) {
 	e.mu.Lock()

@@ -251,7 +251,7 @@ func (c *cluster) until(n *node, limit time.Duration) time.Duration {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	begin := time.Now()
-	if err := n.WaitForLeadership(ctx); err != nil {
+	if err := n.AwaitLeadership(ctx); err != nil {
 		c.t.Errorf("%s does not lead after %v: %+v", n.id, limit, n.Status())
 	}
 	took := time.Since(begin)

@@ -100,7 +100,7 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 		HasTenant: func(name string) bool { return w.shard.Static().Config.HasTenant(name) },
 	})
 	w.shard = shard.New(shard.Options{
-		Cluster: cluster, Shard: w.name, ServerID: "server-1", Version: "test",
+		Cluster: cluster, Shard: w.name, Version: "test",
 		Store: w.store, Driver: w.cloud, Cache: c, Keys: func() *shard.Keys { return keys },
 		Addresses: func() driver.Addresses { return driver.Addresses{} }, Drainers: w.registry, Log: log,
 	}, shard.Static{Config: w.testConfig(), ETag: "etag-1", Size: 4711})

@@ -91,7 +91,7 @@ func (p *process) lead(ctx context.Context) {
 
 func (p *process) shardOptions() shard.Options {
 	return shard.Options{
-		Cluster: p.static.Config.Server.ClusterID, Shard: p.opts.Shard, ServerID: p.opts.ID, Version: p.opts.Version,
+		Cluster: p.static.Config.Server.ClusterID, Shard: p.opts.Shard, Version: p.opts.Version,
 		Store: p.store, Driver: p.drv, Cache: p.cache, Keys: p.keys.current, Secrets: p.keys.machineSecrets,
 		Addresses: func() driver.Addresses { return p.ls.advertised }, ServerHosts: p.serverHosts,
 		Metrics: shard.NewMetrics(p.status.registry), Drainers: p.operators, Log: p.log,

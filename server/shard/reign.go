@@ -72,7 +72,6 @@ type Reign struct {
 	placing     sync.Mutex // held while a name or address is found free and taken
 
 	tasks tasks
-	ready atomic.Bool // the cache knows the whole shard
 
 	awaiting atomic.Int64 // deletes that were accepted and whose VM may still be there
 }
@@ -141,7 +140,6 @@ func (r *Reign) run(ctx context.Context) error {
 		r.sessions.closeAll()
 		return nil
 	})
-	r.ready.Store(true)
 	r.enqueueAll()
 	err := g.Wait()
 	r.end(nil) // tasks end with it

@@ -105,7 +105,7 @@ func (rs *rivals) join(id string) {
 		rs.t.Fatal(err)
 	}
 	s := New(Options{
-		Cluster: testCluster, Shard: testShard, ServerID: id, Version: "test",
+		Cluster: testCluster, Shard: testShard, Version: "test",
 		Store: rivalStore{rs.store, r}, Driver: rivalDriver{rs.cloud, r}, Cache: c, NewID: rs.ids.NewID,
 		Keys:      func() *Keys { return rs.keys },
 		Addresses: func() driver.Addresses { return driver.Addresses{} },

@@ -45,13 +45,12 @@ import (
 	"nstance.dev/server/userdata"
 )
 
-// Options are what a Shard needs of its process. All but the last six fields
-// are required.
+// Options are what a Shard needs of its process. Required are those up to
+// ServerHosts; each other says what its zero value means.
 type Options struct {
-	Cluster  string
-	Shard    string
-	ServerID string
-	Version  string // of the server program
+	Cluster string
+	Shard   string
+	Version string // of the server program
 
 	Store     objectstore.Store
 	Driver    driver.Driver

@@ -283,7 +283,7 @@ func (w *world) startDoomed(n int, when moment) {
 		cloud = typedDriver{mortalDriver{w.cloud, l}, w.opts.Types}
 	}
 	s := New(Options{
-		Cluster: testCluster, Shard: testShard, ServerID: fmt.Sprintf("server-%d", term), Version: "test",
+		Cluster: testCluster, Shard: testShard, Version: "test",
 		Store: mortalStore{w.store, l}, Driver: cloud, Cache: c, FetchUserdata: w.opts.Fetch,
 		Keys:      func() *Keys { return w.keys },
 		Secrets:   func() secrets.Store { return w.secrets },
@@ -309,7 +309,8 @@ func (w *world) serving() *Reign {
 	w.t.Helper()
 	for range 600 {
 		synctest.Wait()
-		if r, err := w.shard().Reign(); err == nil && r.ready.Load() {
+		if r, err := w.shard().Reign(); err == nil {
+			synctest.Wait()
 			return r
 		}
 		time.Sleep(100 * time.Millisecond)
