@@ -22,8 +22,8 @@ const auditInterval = time.Hour
 // create one after its successor has read them all.
 var firstAudits = [...]time.Duration{30 * time.Second, 5 * time.Minute}
 
-// audit compares the keys of the stored records with what is known, some time after
-// the take-over and then at its interval, until ctx ends.
+// audit compares the stored records with what is known, some time after the take-over and
+// then at its interval, until ctx ends.
 func (s *Store) audit(ctx context.Context) {
 	for n := 0; ; n++ {
 		wait := auditInterval
@@ -39,8 +39,9 @@ func (s *Store) audit(ctx context.Context) {
 	}
 }
 
-// Audit takes in records that storage has and this leader has not, and lets
-// go of those that it has and storage has not.
+// Audit takes in records that storage has and this leader has not, lets go of those that it
+// has and storage has not, and brings itself up to those that somebody else has written, such
+// as a former leader whose write took long (F13).
 func (s *Store) Audit(ctx context.Context) error {
 	before := s.records.ids() // a record made during the listing need not be in it
 	stored := map[identity.ID]bool{}
@@ -53,10 +54,14 @@ func (s *Store) Audit(ctx context.Context) error {
 			continue // not a record; whoever put it there knows why
 		}
 		stored[id] = true
-		if _, known := s.Record(id); !known {
-			if err := s.takeIn(ctx, info.Key, id); err != nil {
-				return err
-			}
+		switch _, etag, known := s.records.stored(id); {
+		case !known:
+			err = s.takeIn(ctx, info.Key, id)
+		case etag != info.ETag: // unless it was written during the listing
+			err = s.catchUp(ctx, info.Key, id)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	for _, id := range before {
@@ -87,6 +92,28 @@ func (s *Store) takeIn(ctx context.Context, key string, id identity.ID) error {
 	}
 	s.opts.Log.WarnContext(ctx, "record found that this leader did not know", "instance", id)
 	return s.insert(rec, Found)
+}
+
+// catchUp reads a record that may have been written by somebody else, and brings the row up
+// to it.
+func (s *Store) catchUp(ctx context.Context, key string, id identity.ID) error {
+	var told Change
+	err := s.records.catchUp(ctx, id, func(was, rec bucket.InstanceRecord) (err error) {
+		s.opts.Log.WarnContext(ctx, "record was changed by another writer", "instance", id, "term", rec.Term)
+		told, err = s.follow(was, rec)
+		return err
+	})
+	switch {
+	case errors.Is(err, objectstore.ErrNotFound):
+		return nil // removed since the listing, or found to be lost by the next one
+	case errors.Is(err, ErrUnreadable):
+		s.opts.Unreadable(ctx, key, err)
+		return nil
+	case err != nil:
+		return err
+	}
+	s.tell(told)
+	return nil
 }
 
 // confirmLost reads a record that a listing lacked before it believes it.

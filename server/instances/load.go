@@ -17,9 +17,6 @@ import (
 // readsAtOnce is how many records are read in parallel at a take-over.
 const readsAtOnce = 32
 
-// ErrUnreadable says that a record is there and makes no sense.
-var ErrUnreadable = errors.New("the record makes no sense")
-
 // Load makes every record of the shard known: by its copy in the snapshot, where the listing
 // shows that the copy is still right, and else by reading it. One that cannot be read is
 // reported to Unreadable and left alone (F10). Changed is told of [Tombstone]s alone. After an

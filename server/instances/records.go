@@ -20,6 +20,9 @@ import (
 // many requests for the next leader.
 const snapshotAfter = 100
 
+// ErrUnreadable says that a record is there and makes no sense.
+var ErrUnreadable = errors.New("the record makes no sense")
+
 // records are the records of the shard as they stand in object storage, with their etags.
 // Writes to one record follow each other; those to different records go in parallel.
 type records struct {
@@ -226,12 +229,37 @@ func (rs *records) reread(ctx context.Context, e *entry) error {
 	}
 	rec, err := bucket.DecodeInstanceRecord(key, obj.Data)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	if err := rs.outranked(rec); err != nil {
 		return err
 	}
 	rs.set(e, rec, obj.ETag)
+	return nil
+}
+
+// catchUp reads a record again. Where somebody else has written it, then is called with what
+// was known and what is there, before anybody has the next turn.
+func (rs *records) catchUp(ctx context.Context, id identity.ID, then func(was, rec bucket.InstanceRecord) error) error {
+	e := rs.entryOf(id)
+	if e == nil {
+		return nil
+	}
+	release, err := rs.take(ctx, e)
+	if err != nil {
+		return fmt.Errorf("record %s: %w", id, err)
+	}
+	defer release()
+	was, before := rs.read(e)
+	if before == "" {
+		return nil
+	}
+	if err := rs.reread(ctx, e); err != nil {
+		return err
+	}
+	if rec, etag := rs.read(e); etag != before {
+		return then(was, rec)
+	}
 	return nil
 }
 

@@ -288,6 +288,60 @@ func TestF11_TheAuditFindsWhatOthersDo(t *testing.T) {
 	}
 }
 
+// TestF13_TheAuditFindsLateWrites: what a former leader has sent takes effect under this one,
+// on a record that nobody writes again. A write that makes no sense is reported, and one of a
+// later leader ends the term.
+func TestF13_TheAuditFindsLateWrites(t *testing.T) {
+	for name, c := range map[string]struct {
+		write  func(rec *bucket.InstanceRecord)
+		data   string // in place of the record
+		events []Event
+		state  fleet.State
+		err    error
+	}{
+		"a condemnation": {write: func(rec *bucket.InstanceRecord) { _ = toGo(rec) }, events: []Event{Created, Condemned}, state: fleet.Draining},
+		"a registration": {write: func(rec *bucket.InstanceRecord) { _ = register(rec) }, events: []Event{Created, Registered}, state: fleet.Running},
+		"nonsense":       {data: "{", events: []Event{Created}, state: fleet.Pending},
+		"a later term":   {write: func(rec *bucket.InstanceRecord) { rec.Term = 9 }, events: []Event{Created}, state: fleet.Pending, err: lease.ErrSuperseded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, r, id := started(t)
+			rec, etag, _ := r.records.stored(id)
+			data := []byte(c.data)
+			if c.write != nil {
+				c.write(&rec)
+				var err error
+				if data, err = rec.Encode(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := a.store.PutIfMatch(t.Context(), rec.Key(), data, etag); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the second finds nothing new
+				if err := r.Audit(r.ctx); !errors.Is(err, c.err) {
+					t.Errorf("error %v, want %v", err, c.err)
+				}
+			}
+			if row, _ := r.cache.Instance(id); row.State != c.state || !slices.Equal(r.events(), c.events) {
+				t.Errorf("%s, told %v, want %s and %v", row.State, r.events(), c.state, c.events)
+			}
+			if reported := len(r.unreadable) > 0; reported != (c.data != "") {
+				t.Errorf("reported: %v", r.unreadable)
+			}
+		})
+	}
+	t.Run("none", func(t *testing.T) {
+		_, r, id := started(t)
+		if _, err := r.Change(r.ctx, id, register); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Audit(r.ctx); err != nil || len(r.events()) != 2 {
+			t.Errorf("told %v, %v", r.events(), err)
+		}
+	})
+}
+
 // TestF10_RecordsThatCannotBeTakenIn are reported, or end the term.
 func TestF10_RecordsThatCannotBeTakenIn(t *testing.T) {
 	later := bucket.InstanceRecord{}
