@@ -15,6 +15,7 @@ import (
 	proxmox "nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/config"
 	"nstance.dev/server/config/jsonc"
+	"nstance.dev/server/config/schema"
 	"nstance.dev/server/driver"
 )
 
@@ -94,7 +95,7 @@ them. It says less than "config validate" does.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := env.Out.Write(config.Schema())
+			_, err := env.Out.Write(schema.JSON())
 			return err
 		},
 	}

@@ -14,6 +14,7 @@ import (
 	gcp "nstance.dev/providers/gcp/rules"
 	"nstance.dev/server/config"
 	"nstance.dev/server/config/jsonc"
+	"nstance.dev/server/config/schema"
 	"nstance.dev/server/driver"
 )
 
@@ -91,7 +92,7 @@ func (s *schemaOf) bounded(all map[*schemaOf]bool) {
 // program as by the schema, and refused beyond them, at its path.
 func TestF50_SchemaAndLoadHaveTheSameBounds(t *testing.T) {
 	root := new(schemaOf)
-	if err := json.Unmarshal(config.Schema(), root); err != nil {
+	if err := json.Unmarshal(schema.JSON(), root); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile("../../server/config/testdata/full.jsonc")

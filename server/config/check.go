@@ -184,3 +184,9 @@ func sorted[V any](m map[string]V, yield func(string, V)) {
 		yield(key, m[key])
 	}
 }
+
+// either lists words of which one is wanted.
+func either(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"nstance.dev/server/config/jsonc"
+	"nstance.dev/server/config/schema"
 	"nstance.dev/server/config/texttemplate"
 	"nstance.dev/server/driver"
 )
@@ -33,16 +34,17 @@ func (c *checker) tenants(path jsonc.Path) {
 }
 
 func (c *checker) loadBalancers(path jsonc.Path) {
-	kinds := slices.Sorted(slices.Values(known().kinds(hasLoadBalancers)))
+	kinds := schema.Known().Kinds(func(p schema.Provider) bool { return p.LoadBalancer != nil })
+	slices.Sort(kinds)
 	sorted(c.cfg.LoadBalancers, func(key string, lb LoadBalancer) {
 		p := path.Key(key)
 		c.name(p, key)
 		if !c.required(p.Key("provider"), lb.Provider, either(kinds)) || !c.oneOf(p.Key("provider"), lb.Provider, kinds...) {
 			return
 		}
-		for _, other := range known().all {
+		for _, other := range schema.Known().All {
 			if other.Kind != lb.Provider {
-				c.foreign(p, "provider "+lb.Provider, names(other.LoadBalancer)...)
+				c.foreign(p, "provider "+lb.Provider, schema.Names(other.LoadBalancer)...)
 			}
 		}
 		if r := c.opts.rulesOf(lb.Provider); r != nil && r.CheckLoadBalancer != nil {

@@ -9,6 +9,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/config/jsonc"
+	"nstance.dev/server/config/schema"
 	"nstance.dev/server/driver"
 )
 
@@ -70,10 +71,10 @@ func (c *checker) name(path jsonc.Path, name string) bool {
 
 func (c *checker) provider(path jsonc.Path) {
 	p := &c.cfg.Server.Provider
-	kind := path.Key("kind")
+	kind, kinds := path.Key("kind"), schema.Known().Kinds(func(schema.Provider) bool { return true })
 	switch {
-	case !c.required(kind, p.Kind, either(known().kinds(anyProvider))):
-	case !c.oneOf(kind, p.Kind, known().kinds(anyProvider)...):
+	case !c.required(kind, p.Kind, either(kinds)):
+	case !c.oneOf(kind, p.Kind, kinds...):
 	case c.opts.Rules != nil && c.opts.Rules.Kind != "" && p.Kind != c.opts.Rules.Kind:
 		c.add(kind, "this server is built for "+c.opts.Rules.Kind, "start nstance-server-"+programOf(p.Kind)+" for this shard")
 	}
@@ -125,7 +126,7 @@ func (c *checker) bucket(path jsonc.Path, b Bucket) {
 
 // programOf is how the server for a provider is called.
 func programOf(kind string) string {
-	p, _ := known().of(kind)
+	p, _ := schema.Known().Of(kind)
 	return p.Program
 }
 
@@ -237,7 +238,7 @@ func (c *checker) leaderNetwork(path jsonc.Path) {
 	if n == nil {
 		return
 	}
-	if p, ok := known().of(kind); ok && p.LeaderNetwork == nil {
+	if p, ok := schema.Known().Of(kind); ok && p.LeaderNetwork == nil {
 		c.addKey(path, "not supported on "+kind, "leave it out")
 		return
 	}

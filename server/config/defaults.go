@@ -3,6 +3,8 @@ package config
 import (
 	"net"
 	"time"
+
+	"nstance.dev/server/config/schema"
 )
 
 // defaults is the configuration that a file is laid over.
@@ -79,6 +81,8 @@ func (c *Config) complete() {
 		}
 	}
 }
+
+func canonicalProvider(word string) string { return schema.Known().Canonical(word) }
 
 func setDefault(field *string, value string) {
 	if *field == "" {

@@ -28,7 +28,7 @@
 // clock and no environment. A [Config] and what is derived from it are not
 // changed after they were made, and may be shared between goroutines. Fetching,
 // caching and reloading are the caller's; so is asking a cloud whether a subnet
-// exists. The JSON Schema ([Schema]) and the reference in docs/ come from the
+// exists. The JSON Schema (package schema) and the reference in docs/ come from the
 // comments of the types in this package.
 //
 // No cloud is known here. What a document may say of a provider, by names and types,

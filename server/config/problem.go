@@ -2,6 +2,7 @@ package config
 
 import (
 	"strconv"
+	"strings"
 
 	"nstance.dev/server/config/jsonc"
 )
@@ -18,3 +19,13 @@ type Problems = jsonc.Problems
 func quoted(s string) string { return strconv.Quote(shorten(s)) }
 
 func decimal(n int) string { return strconv.Itoa(n) }
+
+// shorten keeps a foreign name from filling a message.
+func shorten(s string) string { return shortenTo(s, 64) }
+
+func shortenTo(s string, most int) string {
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}

@@ -10,20 +10,26 @@ import (
 	"nstance.dev/server/config"
 	"nstance.dev/server/config/internal/schemagen"
 	"nstance.dev/server/config/jsonc"
+	"nstance.dev/server/config/schema"
 )
 
 func TestSchema_isUpToDate(t *testing.T) {
-	schema, err := schemagen.Schema()
+	text, err := schemagen.Schema()
 	if err != nil {
 		t.Fatal(err)
 	}
-	reference, err := schemagen.Reference(schema)
+	reference, err := schemagen.Reference(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	providers, err := schemagen.Providers()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string][]byte{
-		"config.schema.json":                    schema,
-		"../../docs/config.schema.json":         schema,
+		"schema/config.schema.json":             text,
+		"schema/providers.json":                 providers,
+		"../../docs/config.schema.json":         text,
 		"../../docs/reference/configuration.md": reference,
 	} {
 		got, err := os.ReadFile(path)
@@ -34,7 +40,7 @@ func TestSchema_isUpToDate(t *testing.T) {
 }
 
 func TestSchema_agreesWithLoad(t *testing.T) {
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(config.Schema()))
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema.JSON()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +48,7 @@ func TestSchema_agreesWithLoad(t *testing.T) {
 	if err := c.AddResource("schema.json", document); err != nil {
 		t.Fatal(err)
 	}
-	schema, err := c.Compile("schema.json")
+	compiled, err := c.Compile("schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +75,7 @@ func TestSchema_agreesWithLoad(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := schema.Validate(value); (err == nil) != c.ok {
+			if err := compiled.Validate(value); (err == nil) != c.ok {
 				t.Errorf("schema: %v", err)
 			}
 			if _, err := config.Load("f", c.text, config.LoadOptions{}); (err == nil) != c.ok {

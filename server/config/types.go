@@ -1,6 +1,10 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+
+	"nstance.dev/server/config/schema"
+)
 
 // Config is the static configuration of one shard, checked and with its
 // defaults filled in. Make one with [Load].
@@ -176,7 +180,7 @@ type LoadBalancer struct {
 }
 
 // Others is the type of the members that providers add; see [jsonc.Open].
-func (LoadBalancer) Others() reflect.Type { return known().loadBalancer }
+func (LoadBalancer) Others() reflect.Type { return schema.Known().LoadBalancer }
 
 // Image is a machine image that is looked up, so that new machines get the
 // newest. A new image alone replaces no machine.

@@ -1,6 +1,10 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+
+	"nstance.dev/server/config/schema"
+)
 
 // Server is the part of the configuration about the shard itself.
 type Server struct {
@@ -173,7 +177,7 @@ type LeaderNetwork struct {
 }
 
 // Others is the type of the members that providers add; see [jsonc.Open].
-func (LeaderNetwork) Others() reflect.Type { return known().leaderNetwork }
+func (LeaderNetwork) Others() reflect.Type { return schema.Known().LeaderNetwork }
 
 // GarbageCollection says how left-overs are found and removed.
 type GarbageCollection struct {

@@ -370,13 +370,3 @@ func unknownName[V any](what, name string, known map[string]V) string {
 	}
 	return msg
 }
-
-// shorten keeps a foreign name from filling a message.
-func shorten(s string) string { return shortenTo(s, 64) }
-
-func shortenTo(s string, most int) string {
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
-}

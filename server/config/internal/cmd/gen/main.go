@@ -34,10 +34,10 @@ func run(out string) error {
 		return err
 	}
 	for path, data := range map[string][]byte{
-		"server/config/providers.json":     providers,
-		"server/config/config.schema.json": schema,
-		"docs/config.schema.json":          schema,
-		"docs/reference/configuration.md":  reference,
+		"server/config/schema/providers.json":     providers,
+		"server/config/schema/config.schema.json": schema,
+		"docs/config.schema.json":                 schema,
+		"docs/reference/configuration.md":         reference,
 	} {
 		path = filepath.Join(out, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

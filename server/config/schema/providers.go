@@ -1,4 +1,4 @@
-package config
+package schema
 
 import (
 	_ "embed"
@@ -15,8 +15,8 @@ import (
 //go:embed providers.json
 var providersJSON []byte
 
-// provider is a kind of provider, as documents name it.
-type provider struct {
+// Provider is a kind of provider, as documents name it.
+type Provider struct {
 	Kind    string
 	Aliases []string
 	Program string // of nstance-server-PROGRAM
@@ -29,43 +29,47 @@ type provider struct {
 	Objects       map[string][]string
 }
 
-// providers are all kinds that there are, and the types of what they add.
-type providers struct {
-	all                         []provider
-	loadBalancer, leaderNetwork reflect.Type // structs
+// Providers are all kinds that there are.
+type Providers struct {
+	All []Provider
+	// LoadBalancer and LeaderNetwork are structs of all that any of them adds to these
+	// objects. The fields are pointers, nil for what is absent.
+	LoadBalancer, LeaderNetwork reflect.Type
 }
 
-// known are the providers that documents may name.
-var known = sync.OnceValue(func() providers {
-	var p providers
-	if err := json.Unmarshal(providersJSON, &p.all); err != nil {
+// Known are the providers that documents may name. They are not to be changed.
+func Known() Providers { return known() }
+
+var known = sync.OnceValue(func() Providers {
+	var p Providers
+	if err := json.Unmarshal(providersJSON, &p.All); err != nil {
 		panic("providers.json: " + err.Error())
 	}
 	objects := map[string][]string{}
 	var balancer, network []string
-	for _, one := range p.all {
+	for _, one := range p.All {
 		balancer, network = append(balancer, one.LoadBalancer...), append(network, one.LeaderNetwork...)
 		for name, members := range one.Objects {
 			objects[name] = members
 		}
 	}
-	p.loadBalancer, p.leaderNetwork = structOf(balancer, objects), structOf(network, objects)
+	p.LoadBalancer, p.LeaderNetwork = structOf(balancer, objects), structOf(network, objects)
 	return p
 })
 
-// of is the provider of a kind.
-func (p providers) of(kind string) (provider, bool) {
-	i := slices.IndexFunc(p.all, func(one provider) bool { return one.Kind == kind })
+// Of is the provider of a kind.
+func (p Providers) Of(kind string) (Provider, bool) {
+	i := slices.IndexFunc(p.All, func(one Provider) bool { return one.Kind == kind })
 	if i < 0 {
-		return provider{}, false
+		return Provider{}, false
 	}
-	return p.all[i], true
+	return p.All[i], true
 }
 
-// kinds are those of the providers that one thing or another is true of.
-func (p providers) kinds(where func(provider) bool) []string {
+// Kinds are those of the providers that one thing or another is true of.
+func (p Providers) Kinds(where func(Provider) bool) []string {
 	var kinds []string
-	for _, one := range p.all {
+	for _, one := range p.All {
 		if where(one) {
 			kinds = append(kinds, one.Kind)
 		}
@@ -73,12 +77,9 @@ func (p providers) kinds(where func(provider) bool) []string {
 	return kinds
 }
 
-func anyProvider(provider) bool          { return true }
-func hasLoadBalancers(one provider) bool { return one.LoadBalancer != nil }
-
-// canonicalProvider is the kind that a word stands for.
-func canonicalProvider(word string) string {
-	for _, one := range known().all {
+// Canonical is the kind that a word stands for.
+func (p Providers) Canonical(word string) string {
+	for _, one := range p.All {
 		if slices.Contains(one.Aliases, word) {
 			return one.Kind
 		}
@@ -115,17 +116,11 @@ func typeOf(name string, objects map[string][]string) reflect.Type {
 	return structOf(objects[name], objects)
 }
 
-// names are the names of members.
-func names(members []string) []string {
+// Names are the names of members.
+func Names(members []string) []string {
 	list := make([]string, len(members))
 	for i, member := range members {
 		list[i], _, _ = strings.Cut(member, " ")
 	}
 	return list
-}
-
-// either lists words of which one is wanted.
-func either(words []string) string {
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
