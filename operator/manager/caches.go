@@ -11,10 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
-	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/config"
-	"nstance.dev/operator/controllers/ondemand"
 	"nstance.dev/operator/credentials/kubeconfig"
 )
 
@@ -35,7 +32,7 @@ func (c caches) options(filter string) cache.Options {
 		DefaultTransform:  cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Node{}:                  {Transform: trimNode},
-			&corev1.Pod{}:                   {Namespaces: everywhere, Transform: ondemand.Trim},
+			&corev1.Pod{}:                   {Namespaces: everywhere, Transform: keepPods(featuresOf(c.settings))},
 			&corev1.PersistentVolumeClaim{}: {Namespaces: everywhere},
 			&appsv1.DaemonSet{}:             {Namespaces: everywhere, Transform: trimDaemonSet},
 			&corev1.Secret{}:                {Field: fields.OneTermEqualSelector("metadata.name", kubeconfig.Name(c.cluster))},
@@ -43,20 +40,14 @@ func (c caches) options(filter string) cache.Options {
 		},
 	}
 	if filter != "" {
-		for _, kind := range filtered() {
-			o.ByObject[kind] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{clusterv1.WatchLabel: filter})}
+		for _, kind := range kindsOf(features) {
+			if kind.shared {
+				continue
+			}
+			o.ByObject[kind.object] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{clusterv1.WatchLabel: filter})}
 		}
 	}
 	return o
-}
-
-// filtered are the kinds that a filter tells one operator's objects from another's by.
-// Machines of pools are made by Cluster API, without the label.
-func filtered() []client.Object {
-	return []client.Object{
-		&clusterv1.Cluster{}, &clusterv1.MachinePool{}, &controlplanev1.NstanceControlPlane{}, &infrav1.NstanceCluster{},
-		&infrav1.NstanceMachinePool{}, &infrav1.NstanceShardGroup{}, &infrav1.NstanceMachine{}, &infrav1.NstanceMachineTemplate{},
-	}
 }
 
 // trimNode leaves out the lists of a Node that grow with what runs on it: its images alone

@@ -3,26 +3,19 @@ package manager
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
-	"nstance.dev/operator/controllers/cluster"
+	clusterstatus "nstance.dev/operator/controllers/cluster"
 	"nstance.dev/operator/credentials/kubeconfig"
 	"nstance.dev/operator/nodes"
-	"nstance.dev/operator/shards"
 )
 
 // key is where an object of ours is.
 func (p *process) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: p.settings.Namespace, Name: name}
-}
-
-// controllerOptions are the same for all controllers.
-func (p *process) controllerOptions() controller.Options {
-	return controller.Options{MaxConcurrentReconciles: p.settings.MaxConcurrentReconciles}
 }
 
 // nodesOf is the cluster that the Nodes are in.
@@ -33,80 +26,83 @@ func (p *process) nodesOf() (*workloadCluster, error) {
 	return p.nodesElsewhere()
 }
 
+// nodesHere is a cluster that manages itself.
+func (p *process) nodesHere() *workloadCluster {
+	return &workloadCluster{Cluster: p.mgr, config: p.api}
+}
+
+// nodesElsewhere is another cluster, whose kubeconfig may not be there yet.
+func (p *process) nodesElsewhere() (*workloadCluster, error) {
+	g := &given{reader: p.mgr.GetClient(), cluster: p.cluster, key: p.key(kubeconfig.Name(p.cluster)), log: p.log}
+	c := kubeconfig.ClientConfig(p.settings.WorkloadEndpoint, &g.transport, p.api)
+	there, err := cluster.New(c, func(o *cluster.Options) {
+		o.Scheme, o.Cache = p.mgr.GetScheme(), caches{p.settings, p.cluster}.options("")
+	})
+	if err != nil {
+		return nil, fmt.Errorf("client of the workload cluster: %w", err)
+	}
+	return &workloadCluster{Cluster: there, config: c, given: g}, nil
+}
+
+// wiring is what features are set up with. There are no connections before the operator has
+// its identity.
+func (p *process) wiring(there *workloadCluster) wiring {
+	return wiring{
+		settings: p.settings, version: p.options.Version, cluster: p.cluster, config: p.config, api: p.api, mgr: p.mgr, live: p.live, there: there,
+		connected: p.set.Load, registered: p.standing, hub: p.hub, feed: p.feed, coolOff: &p.coolOff, metrics: p.metrics,
+		notices: notices{recorder: p.mgr.GetEventRecorder(recorder), reader: p.mgr.GetClient(), key: p.key(p.cluster), log: p.log},
+	}
+}
+
+// standing says until when the certificate is good, or why there is none.
+func (p *process) standing() (time.Time, *clusterstatus.Problem) {
+	if p.known.Load() {
+		_, until := p.identity.Validity()
+		return until, nil
+	}
+	if problem := p.unregistered.Load(); problem != nil {
+		return time.Time{}, problem
+	}
+	return time.Time{}, &clusterstatus.Problem{Reason: "Registering", Message: "the operator registers with its servers"}
+}
+
 // control starts the controllers: those that need no Nodes at once, the others when the
 // Nodes can be reached. It returns when all have started, or goes on until ctx ends where
 // there is a kubeconfig to follow.
-func (p *process) control(ctx context.Context, set *shards.Set, there *workloadCluster, n notices) error {
-	if err := nodes.Register(ctx, p.mgr.GetFieldIndexer(), there.GetFieldIndexer()); err != nil {
+func control(ctx context.Context, w wiring) error {
+	if err := nodes.Register(ctx, w.mgr.GetFieldIndexer(), w.there.GetFieldIndexer()); err != nil {
 		return err
 	}
-	if err := p.controlObjects(ctx, set, there, n); err != nil {
+	if err := start(ctx, w, feature.atObjects); err != nil {
 		return err
 	}
-	if there.given == nil {
-		return p.controlNodes(ctx, set, there)
+	if w.there.given == nil {
+		return start(ctx, w, feature.atNodes)
 	}
-	if err := there.given.await(ctx); err != nil {
+	if err := w.there.given.await(ctx); err != nil {
 		return err
 	}
-	if err := p.mgr.Add(there.Cluster); err != nil {
+	if err := w.mgr.Add(w.there.Cluster); err != nil {
 		return fmt.Errorf("caches of the workload cluster: %w", err)
 	}
-	if err := p.controlNodes(ctx, set, there); err != nil {
+	if err := start(ctx, w, feature.atNodes); err != nil {
 		return err
 	}
-	return there.given.follow(ctx)
+	return w.there.given.follow(ctx)
 }
 
-// standing says on the NstanceCluster how the operator stands.
-func (p *process) standing(there *workloadCluster) *cluster.OperatorReconciler {
-	return &cluster.OperatorReconciler{
-		Client: p.mgr.GetClient(), Namespace: p.settings.Namespace, Name: p.cluster, Now: time.Now,
-		Events: p.mgr.GetEventRecorder(recorder),
-		View: func(ctx context.Context) cluster.OperatorView {
-			view := cluster.OperatorView{Nonce: p.settings.NonceSecret}
-			if p.known.Load() {
-				_, view.CertificateUntil = p.identity.Validity()
-			} else if view.Unregistered = p.unregistered.Load(); view.Unregistered == nil {
-				view.Unregistered = &cluster.Problem{Reason: "Registering", Message: "the operator registers with its servers"}
-			}
-			if there.given != nil {
-				secret, err := there.given.secret(ctx)
-				if err == nil {
-					view.Kubeconfig = kubeconfig.Problem(p.cluster, secret)
-				}
-				view.Workload = kubeconfig.Reachable(there.config)
-			}
-			return view
-		},
+// webhooks registers the handlers of the webhooks, on every replica.
+func (p *process) webhooks() error {
+	if !p.settings.Webhooks {
+		return nil
 	}
-}
-
-// kubeconfig keeps Cluster API connected to the cluster that it runs in.
-func (p *process) kubeconfig(ctx context.Context, n notices) *kubeconfig.Reconciler {
-	return &kubeconfig.Reconciler{
-		Client: p.mgr.GetClient(), Store: p.store, Namespace: p.settings.Namespace, Cluster: p.cluster,
-		ServiceAccount: p.settings.ServiceAccount,
-		Endpoint: func() kubeconfig.Endpoint {
-			return kubeconfig.Endpoint{URL: p.settings.APIServer, CA: p.apiAuthorities(ctx)}
-		},
-		Failed: func(ctx context.Context, err error) {
-			n.warn(ctx, "KubeconfigRefreshFailed", "Refresh", "the kubeconfig of Cluster API: %v", err)
-		},
-		Renewed: p.metrics.TokenUntil, Now: time.Now,
+	for _, f := range featuresOf(p.settings) {
+		if f.webhooks == nil {
+			continue
+		}
+		if err := f.webhooks(p.mgr, p.settings); err != nil {
+			return fmt.Errorf("webhooks of feature %s: %w", f.name, err)
+		}
 	}
-}
-
-// apiAuthorities are those of the API server. In a Pod they are in a file that changes with
-// them.
-func (p *process) apiAuthorities(ctx context.Context) []byte {
-	if p.api.CAFile == "" {
-		return p.api.CAData
-	}
-	bundle, err := os.ReadFile(p.api.CAFile)
-	if err != nil {
-		p.log.WarnContext(ctx, "authorities of the API server not read", "error", err)
-		return p.api.CAData
-	}
-	return bundle
+	return nil
 }

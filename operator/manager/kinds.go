@@ -24,39 +24,32 @@ const (
 	kindsPatience = 5 * time.Minute
 )
 
-// kinds are the custom resources that the operator cannot work without, by group and
-// version: its own, and those of Cluster API.
-var kinds = []struct {
-	version schema.GroupVersion
-	kinds   []string
-	remedy  string
-}{
-	{
-		infrav1.GroupVersion,
-		[]string{infrav1.KindCluster, infrav1.KindMachinePool, infrav1.KindShardGroup, infrav1.KindMachine, infrav1.KindMachineTemplate},
-		"install the operator's custom resource definitions",
-	},
-	{controlplanev1.GroupVersion, []string{"NstanceControlPlane"}, "install the operator's custom resource definitions"},
-	{clusterv1.GroupVersion, []string{"Cluster", "Machine", "MachinePool"}, "install Cluster API 1.11 or later"},
+// remedies say how to get the kinds of a group and version.
+var remedies = map[schema.GroupVersion]string{
+	infrav1.GroupVersion:        "install the operator's custom resource definitions",
+	controlplanev1.GroupVersion: "install the operator's custom resource definitions",
+	clusterv1.GroupVersion:      "install Cluster API 1.11 or later",
 }
 
 // missing names the kinds that an API server does not serve, and how to get them.
-func missing(served map[schema.GroupVersion][]string) []string {
+func missing(kinds []kind, served map[schema.GroupVersion][]string) []string {
 	var out []string
 	for _, need := range kinds {
-		for _, kind := range need.kinds {
-			if !slices.Contains(served[need.version], kind) {
-				out = append(out, fmt.Sprintf("%s in %s (%s)", kind, need.version, need.remedy))
-			}
+		if !slices.Contains(served[need.version], need.String()) {
+			out = append(out, fmt.Sprintf("%s in %s (%s)", need, need.version, remedies[need.version]))
 		}
 	}
 	return out
 }
 
 // serve asks an API server which kinds of those groups it serves.
-func serve(api discovery.ServerResourcesInterface) (map[schema.GroupVersion][]string, error) {
+func serve(kinds []kind, api discovery.ServerResourcesInterface) (map[schema.GroupVersion][]string, error) {
 	served := map[schema.GroupVersion][]string{}
 	for _, need := range kinds {
+		if _, asked := served[need.version]; asked {
+			continue
+		}
+		served[need.version] = nil
 		list, err := api.ServerResourcesForGroupVersion(need.version.String())
 		if apierrors.IsNotFound(err) {
 			continue
@@ -72,10 +65,10 @@ func serve(api discovery.ServerResourcesInterface) (map[schema.GroupVersion][]st
 }
 
 // awaitKinds returns nil once all kinds are served, and an error when that took too long.
-func awaitKinds(ctx context.Context, api discovery.ServerResourcesInterface, log *slog.Logger) error {
+func awaitKinds(ctx context.Context, kinds []kind, api discovery.ServerResourcesInterface, log *slog.Logger) error {
 	for waited := time.Duration(0); ; waited += kindsInterval {
-		served, err := serve(api)
-		if absent := missing(served); err == nil && len(absent) == 0 {
+		served, err := serve(kinds, api)
+		if absent := missing(kinds, served); err == nil && len(absent) == 0 {
 			return nil
 		} else if err == nil {
 			err = errors.New("the API server does not serve " + strings.Join(absent, ", "))

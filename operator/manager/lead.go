@@ -30,7 +30,7 @@ func (p *process) leadFor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := awaitKinds(ctx, api, p.log); err != nil {
+	if err := awaitKinds(ctx, kindsOf(featuresOf(p.settings)), api, p.log); err != nil {
 		return err
 	}
 	p.served.Store(true)
@@ -41,7 +41,8 @@ func (p *process) leadFor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.controlCluster(there); err != nil {
+	w := p.wiring(there)
+	if err := start(ctx, w, feature.atFirst); err != nil {
 		return fmt.Errorf("start controllers: %w", err)
 	}
 	if err := p.identify(ctx); err != nil {
@@ -52,10 +53,7 @@ func (p *process) leadFor(ctx context.Context) error {
 		return err
 	}
 
-	n := notices{
-		recorder: p.mgr.GetEventRecorder(recorder), reader: p.mgr.GetClient(),
-		key: p.key(p.cluster), log: p.log,
-	}
+	n := w.notices
 	set := p.connect(ctx, n)
 	p.set.Store(set)
 	loops, ctx := errgroup.WithContext(ctx)
@@ -66,7 +64,7 @@ func (p *process) leadFor(ctx context.Context) error {
 		loops.Go(func() error { return p.trust().Run(ctx) })
 	}
 	loops.Go(func() error {
-		if err := p.control(ctx, set, there, n); err != nil {
+		if err := control(ctx, w); err != nil {
 			return fmt.Errorf("start controllers: %w", err)
 		}
 		return nil

@@ -3,12 +3,13 @@ package manager
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"nstance.dev/operator/credentials/kubeconfig"
@@ -27,27 +28,13 @@ type workloadCluster struct {
 	given *given
 }
 
-// nodesHere is a cluster that manages itself.
-func (p *process) nodesHere() *workloadCluster {
-	return &workloadCluster{Cluster: p.mgr, config: p.api}
-}
-
-// nodesElsewhere is another cluster, whose kubeconfig may not be there yet.
-func (p *process) nodesElsewhere() (*workloadCluster, error) {
-	g := &given{process: p}
-	c := kubeconfig.ClientConfig(p.settings.WorkloadEndpoint, &g.transport, p.api)
-	there, err := cluster.New(c, func(o *cluster.Options) {
-		o.Scheme, o.Cache = p.mgr.GetScheme(), caches{p.settings, p.cluster}.options("")
-	})
-	if err != nil {
-		return nil, fmt.Errorf("client of the workload cluster: %w", err)
-	}
-	return &workloadCluster{Cluster: there, config: c, given: g}, nil
-}
-
 // given is the kubeconfig of a workload cluster, as an administrator keeps it.
 type given struct {
-	process   *process
+	reader  client.Reader
+	cluster string // name of the Cluster
+	key     client.ObjectKey
+	log     *slog.Logger
+
 	transport kubeconfig.Transport
 	version   string // of the Secret that is in use
 }
@@ -55,7 +42,7 @@ type given struct {
 // secret returns the Secret, nil if there is none.
 func (g *given) secret(ctx context.Context) (*corev1.Secret, error) {
 	var s corev1.Secret
-	err := g.process.mgr.GetClient().Get(ctx, g.process.key(kubeconfig.Name(g.process.cluster)), &s)
+	err := g.reader.Get(ctx, g.key, &s)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -69,7 +56,7 @@ func (g *given) await(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		g.process.log.InfoContext(ctx, "no way to the workload cluster yet", "error", err)
+		g.log.InfoContext(ctx, "no way to the workload cluster yet", "error", err)
 		if err := pause(ctx, kubeconfigInterval); err != nil {
 			return err
 		}
@@ -83,7 +70,7 @@ func (g *given) follow(ctx context.Context) error {
 			return err
 		}
 		if err := g.use(ctx); err != nil && ctx.Err() == nil {
-			g.process.log.WarnContext(ctx, "kubeconfig of the workload cluster not used", "error", err)
+			g.log.WarnContext(ctx, "kubeconfig of the workload cluster not used", "error", err)
 		}
 	}
 }
@@ -94,7 +81,7 @@ func (g *given) use(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if problem := kubeconfig.Problem(g.process.cluster, s); problem != "" {
+	if problem := kubeconfig.Problem(g.cluster, s); problem != "" {
 		return errors.New(problem)
 	}
 	if s.ResourceVersion == g.version {

@@ -1,3 +1,16 @@
+// Package manager is the operator's process: it builds everything, starts it in order, and
+// ends it.
+//
+// Every replica serves webhooks, probes and metrics and keeps caches. One of them, the
+// leader, does the rest: it makes sure of the operator's identity, connects to the shards,
+// follows the configuration and runs the controllers, in that order (lead.go). Whatever
+// of this fails ends the process, and the Deployment starts it again; that a shard cannot
+// be reached is no failure.
+//
+// Nothing is decided here but the order. What each part does, its own package says. What can
+// be had or left out is a feature (feature.go): the kinds that it needs, its rights, what it
+// reads of Pods and how its controllers start stand in one file, and features.go lists it.
+// The chart grants what the features of a release need, by a test.
 package manager
 
 import (
@@ -6,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +30,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -138,7 +153,7 @@ func (p *process) add() error {
 			return nil
 		})),
 		p.mgr.Add(manager.RunnableFunc(p.lead)),
-		p.addWebhooks(),
+		p.webhooks(),
 	}
 	if p.hooks != nil {
 		errs = append(errs, p.mgr.Add(always(p.hooks.Run)))
@@ -176,3 +191,33 @@ func (p *process) managerID(ctx context.Context) (string, error) {
 
 // config returns the configuration that is in force.
 func (p *process) config() config.Config { return p.force.get() }
+
+// addChecks says what a healthy and what a ready process is. Shards count for neither, nor
+// does a registration: a process that is started again reaches them no better, and condition
+// OperatorRegistered of the NstanceCluster says what is missing.
+func (p *process) addChecks() error {
+	errs := []error{
+		p.mgr.AddHealthzCheck("process", healthz.Ping),
+		p.mgr.AddReadyzCheck("caches", unlessSet(p.cached.Load, "caches are not filled yet")),
+		p.mgr.AddReadyzCheck("kinds", unlessSet(func() bool { return !p.leads.Load() || p.served.Load() }, "the operator waits for kinds of the API server")),
+	}
+	if p.settings.Webhooks {
+		errs = append(errs, p.mgr.AddHealthzCheck("webhooks", p.mgr.GetWebhookServer().StartedChecker()))
+	}
+	if p.hooks != nil {
+		errs = append(errs, p.mgr.AddReadyzCheck("webhook-certificate", p.hooks.Ready))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("probes: %w", err)
+	}
+	return nil
+}
+
+func unlessSet(set func() bool, otherwise string) healthz.Checker {
+	return func(*http.Request) error {
+		if set() {
+			return nil
+		}
+		return errors.New(otherwise)
+	}
+}

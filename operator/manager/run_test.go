@@ -45,7 +45,7 @@ func TestMissingKindsAreNamed(t *testing.T) {
 		controlplanev1.GroupVersion: {"NstanceControlPlane"},
 		clusterv1.GroupVersion:      {"Cluster", "Machine", "MachinePool"},
 	}
-	if got := missing(all); got != nil {
+	if got := missing(kindsOf(features), all); got != nil {
 		t.Errorf("of all kinds %v are missing", got)
 	}
 	all[clusterv1.GroupVersion] = []string{"Cluster", "Machine"}
@@ -54,7 +54,7 @@ func TestMissingKindsAreNamed(t *testing.T) {
 		"NstanceControlPlane in controlplane.cluster.x-k8s.io/v1beta1 (install the operator's custom resource definitions)",
 		"MachinePool in cluster.x-k8s.io/v1beta2 (install Cluster API 1.11 or later)",
 	}
-	if diff := cmp.Diff(want, missing(all)); diff != "" {
+	if diff := cmp.Diff(want, missing(kindsOf(features), all)); diff != "" {
 		t.Error(diff)
 	}
 }

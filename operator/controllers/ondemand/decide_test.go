@@ -273,16 +273,15 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-func TestTrim(t *testing.T) {
-	asks := observed().Pod
-	if got, err := Trim(asks); err != nil || got != asks {
-		t.Errorf("a Pod that asks is changed: %v, %v", got, err)
+func TestKeep(t *testing.T) {
+	asks, into := observed().Pod, &corev1.Pod{}
+	if Keep(asks, into); !cmp.Equal(asks, into) {
+		t.Error("of a Pod that asks something is left out")
 	}
-	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "p", UID: "u", Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{NodeName: "n"}}
-	got, err := Trim(other)
-	want := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "p", UID: "u"}}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Error(diff, err)
+	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "p", Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{NodeName: "n"}}
+	into = &corev1.Pod{}
+	if Keep(other, into); !cmp.Equal(&corev1.Pod{}, into) {
+		t.Errorf("kept of another: %v", into)
 	}
 }
 

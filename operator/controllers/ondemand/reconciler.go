@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,14 +81,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: d.Again}, nil
 }
 
-// Trim makes a cache keep nothing but the names of Pods that ask for no instance: there may
-// be very many of them. It is a function for the cache of Pods.
-func Trim(o any) (any, error) {
-	pod, ok := o.(*corev1.Pod)
-	if !ok || Asks(pod) {
-		return o, nil
+// Keep puts what this package reads of a Pod into what a cache keeps of it: all of a Pod that
+// asks for an instance, nothing of the others. It is a projection for the cache of Pods.
+func Keep(from, into *corev1.Pod) {
+	if Asks(from) {
+		*into = *from
 	}
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}, nil
 }
 
 // Indexes of Pods that ask for an instance: by their UID, and by the group that they ask for.

@@ -1,0 +1,79 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	registrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/config"
+	"nstance.dev/operator/controllers/machine"
+	"nstance.dev/operator/controllers/ondemand"
+	"nstance.dev/operator/webhooks"
+)
+
+// onDemandFeature gives Pods that ask for it an instance of their own.
+var onDemandFeature = feature{
+	name: "on demand",
+	on:   func(s config.Settings) bool { return s.OnDemand != config.OnDemandOff },
+	kinds: []kind{
+		{version: infrav1.GroupVersion, object: &infrav1.NstanceMachine{}},
+		{version: clusterv1.GroupVersion, object: &clusterv1.Machine{}, shared: true},
+	},
+	rights: []Right{
+		to("get list watch patch", AtNodes, core, "pods"),
+		to("list watch", AtNodes, core, "persistentvolumes"),
+		to("list watch", AtNodes, core, "persistentvolumeclaims"),
+		to("list watch", AtNodes, core, "nodes"),
+		to("list watch create patch delete", InNamespace, infrastructure, "nstancemachines"),
+		to("list watch create patch delete", InNamespace, clusterAPI, "machines"),
+	},
+	pods: ondemand.Keep,
+	nodes: func(ctx context.Context, w wiring) error {
+		return w.onDemand().SetupWithManager(ctx, w.mgr, w.there.Cluster, w.hub, w.controllerOptions())
+	},
+}
+
+// gatedFeature has the API server send new Pods through the webhook that ties each to its own
+// Node.
+var gatedFeature = feature{
+	name:   "on demand, gated",
+	on:     gated,
+	rights: []Right{to("list", InCluster, "admissionregistration.k8s.io", "mutatingwebhookconfigurations")},
+	webhooks: func(mgr ctrl.Manager, s config.Settings) error {
+		return ctrl.NewWebhookManagedBy(mgr, &corev1.Pod{}).
+			WithDefaulter(webhooks.PodDefaulter{NewClaim: webhooks.NewClaim, Namespaces: s.OnDemandNamespaces}).
+			Complete()
+	},
+}
+
+func gated(s config.Settings) bool { return s.Webhooks && s.OnDemand == config.OnDemandGated }
+
+func (w wiring) onDemand() *ondemand.Reconciler {
+	return ondemand.New(ondemand.Options{
+		Client: w.mgr.GetClient(), Namespace: w.settings.Namespace, Cluster: w.cluster,
+		Workload: w.there.GetClient(), Live: w.there.GetAPIReader(), Shards: machine.New(w.machines()).ShardsOf, Events: w.there.GetEventRecorder(recorder),
+		Rules: ondemand.Rules{
+			ProvisionTimeout: w.settings.OnDemandProvisionTimeout, Linger: w.settings.OnDemandLinger,
+			Namespaces: w.settings.OnDemandNamespaces, MaxPerNamespace: w.settings.OnDemandMaxPerNamespace,
+		},
+		Ready: w.metrics.OnDemandReady,
+	})
+}
+
+// alone fails if another operator serves the same Pods.
+func alone(ctx context.Context, s config.Settings, live client.Reader) error {
+	if !gated(s) {
+		return nil
+	}
+	var all registrationv1.MutatingWebhookConfigurationList
+	if err := live.List(ctx, &all); err != nil {
+		return fmt.Errorf("look for other operators: %w", err)
+	}
+	return webhooks.Rival(all.Items, s.WebhookConfiguration)
+}

@@ -1,0 +1,58 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"nstance.dev/operator/config"
+)
+
+// features are all of them, in the order in which they start.
+var features = []feature{
+	processFeature, leaderFeature, secureMetricsFeature, webhookCertFeature,
+	clusterFeature, importFeature, poolFeature, templateFeature, errorFeature, kubeconfigFeature, ownKubeconfigFeature,
+	metricsFeature, machineFeature, drainFeature, nodeFeature, onDemandFeature, gatedFeature,
+}
+
+// featuresOf are those of an operator with these settings.
+func featuresOf(s config.Settings) []feature {
+	return slices.DeleteFunc(slices.Clone(features), func(f feature) bool { return f.on != nil && !f.on(s) })
+}
+
+// start sets features up in one of the three stages.
+func start(ctx context.Context, w wiring, stage func(feature) func(context.Context, wiring) error) error {
+	var errs []error
+	for _, f := range featuresOf(w.settings) {
+		if setup := stage(f); setup != nil {
+			errs = append(errs, setup(ctx, w))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Rights returns all that an operator with these settings needs to be allowed, and no more:
+// each place, group and resource once, sorted, with its verbs sorted.
+func Rights(s config.Settings) []Right {
+	type at struct {
+		where           Where
+		group, resource string
+	}
+	verbs := map[at][]string{}
+	for _, f := range featuresOf(s) {
+		for _, r := range f.rights {
+			key := at{r.Where, r.Group, r.Resource}
+			verbs[key] = append(verbs[key], r.Verbs...)
+		}
+	}
+	var all []Right
+	for key, v := range verbs {
+		slices.Sort(v)
+		all = append(all, Right{key.where, key.group, key.resource, slices.Compact(v)})
+	}
+	slices.SortFunc(all, func(a, b Right) int {
+		return strings.Compare(string(a.Where)+" "+a.Group+" "+a.Resource, string(b.Where)+" "+b.Group+" "+b.Resource)
+	})
+	return all
+}
