@@ -42,7 +42,7 @@ func newArchive(t testing.TB) *archive {
 // leader is the store of one leader, and its leadership.
 type leader struct {
 	*Store
-	ctx context.Context //nolint:containedctx // the leadership
+	ctx context.Context
 	end context.CancelFunc
 
 	changes    []Change

@@ -350,7 +350,7 @@ func TestF10_RecordsThatCannotBeTakenIn(t *testing.T) {
 		want  error
 	}{
 		"it makes no sense": {func([]byte) []byte { return []byte("{") }, ErrUnreadable},
-		"a later leader wrote it": {func(data []byte) []byte {
+		"a later leader wrote it": {func([]byte) []byte {
 			data, err := later.Encode()
 			if err != nil {
 				t.Fatal(err)
