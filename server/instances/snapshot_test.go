@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,7 @@ type leader struct {
 	ctx context.Context
 	end context.CancelFunc
 
+	mu         sync.Mutex
 	changes    []Change
 	unreadable []string
 }
@@ -70,7 +72,11 @@ func (a *archive) begin(objects objectstore.Store) *leader {
 	r.Store = New(Options{
 		Objects: objects, Cache: c, Shard: testShard, Term: a.term, Writes: objectstore.RetryPolicy{Permit: lease.Check},
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
-		Changed:    func(c Change) { r.changes = append(r.changes, c) },
+		Changed: func(c Change) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.changes = append(r.changes, c)
+		},
 		Unreadable: func(_ context.Context, key string, _ error) { r.unreadable = append(r.unreadable, key) },
 		Over:       func(err error) bool { return errors.Is(err, lease.ErrSuperseded) },
 	})
