@@ -70,8 +70,8 @@ type Budget struct {
 }
 
 // Plan returns what brings the group closer to what it should be, most urgent
-// first: deletes that are due, condemnations whose outcome is not known, scale-down, expiry that cannot wait, repair,
-// voluntary replacement, scale-up.
+// first: deletes that are due, condemnations whose outcome is not known, failed launches,
+// scale-down, expiry that cannot wait, repair, voluntary replacement, scale-up.
 //
 // Carrying an action out changes the View; the caller then plans again, and
 // must not plan before: two plans of one View ask for the same things twice.
@@ -87,6 +87,7 @@ func Plan(v View, now time.Time) Decision {
 	}
 	p.repeatCondemnations()
 	p.removeRetired()
+	p.removeFailedLaunches()
 	p.scaleDown()
 	p.expireOnDemand()
 	p.expire()

@@ -8,8 +8,8 @@ import (
 
 // repair carries out the successions that cannot wait: of sick instances, those
 // first whose VM does not run, of those that the provider takes back, and of those
-// that a caller named. A size below the number of instances was served before; a
-// deleted group has no instance left to replace.
+// that a caller named. What never joined is gone already, and a size below the number of
+// instances was served; a deleted group has no instance left to replace.
 func (p *planner) repair() {
 	var ill []*Instance
 	for _, in := range p.all {
@@ -26,12 +26,20 @@ func (p *planner) repair() {
 	s := p.slots()
 	for _, in := range ill {
 		switch {
-		case in.State.Sick() && in.verdict().NeverJoined():
-			p.condemn(in, in.verdict(), "it never joined")
 		case in.OnDemand:
 			p.condemnSick(in, &s, p.endOf(in), "on demand: not replaced")
 		case !p.v.Group.Deleted:
 			p.replace(in, p.due[in.ID], &s)
+		}
+	}
+}
+
+// removeFailedLaunches condemns what never joined, which goes whatever the size is, and
+// without a replacement. It goes first: the size then costs no other one for it (S6).
+func (p *planner) removeFailedLaunches() {
+	for _, in := range p.all {
+		if in.State.Sick() && in.verdict().NeverJoined() {
+			p.condemn(in, in.verdict(), "it never joined")
 		}
 	}
 }
@@ -62,8 +70,9 @@ func (p *planner) replace(in *Instance, due succession, s *slots) {
 		p.condemnSick(in, s, due.reason, why)
 	case step == stepWait: // a note says for what
 	case !in.ReplaceFirst && p.crowded():
-		// Of some it is open whether their replacements are needed (S5). That is settled soon.
-		p.note(in.ID, "replace", BlockerReplacement, "more are live than the size asks for, until other replacements are done", time.Time{})
+		// Of some it is open whether their replacements are needed, and the removal of
+		// others is not on record (S5). That is settled soon.
+		p.note(in.ID, "replace", BlockerReplacement, "more are live than the size asks for, until other removals and replacements are done", time.Time{})
 	case !p.mayLose(in):
 		p.note(in.ID, "replace", BlockerBound, "as many lost machines as allowed in a minute are being replaced", p.v.Losses.Next)
 	case bounded(in) && !p.heir[in.ID] && s.reserved >= s.limit:
@@ -77,11 +86,12 @@ func (p *planner) replace(in *Instance, due succession, s *slots) {
 }
 
 // crowded reports whether more instances are well than the group should have, without any
-// that have to go at once.
+// that have to go at once. What this pass condemns counts as well: until that is on record
+// it may stay, and a replacement would be asked for beside it.
 func (p *planner) crowded() bool {
 	well := 0
 	for _, in := range p.all {
-		if in.State.Live() && !in.OnDemand && !p.pressing(in) && !p.condemned[in.ID] {
+		if in.State.Live() && !in.OnDemand && !p.pressing(in) {
 			well++
 		}
 	}

@@ -57,7 +57,8 @@ func (p *planner) scaleDown() {
 	}
 }
 
-// surplus is how many units are too many once the retired ones are gone.
+// surplus is how many units are too many once what goes in any case is gone: what may be
+// condemned on record, what a caller named, and failed launches.
 func (p *planner) surplus() int {
 	actual := 0
 	for _, in := range p.all {
@@ -116,10 +117,6 @@ func (p *planner) unit(in *Instance) []*Instance {
 	heirs := p.heirsOf(in)
 	slices.Reverse(heirs)
 	return append(heirs, in)
-}
-
-func (p *planner) staying(all []*Instance) []*Instance {
-	return slices.DeleteFunc(all, func(in *Instance) bool { return p.condemned[in.ID] })
 }
 
 // mayRemove takes in out of the budget of group deletions, if one binds. What

@@ -99,7 +99,7 @@ const (
 // next says what the succession of in needs now, and why. Where that is to wait, a
 // note says so, under the name of what is held back.
 func (p *planner) next(in *Instance, s succession, what string) (step, string) {
-	heirs := p.staying(p.heirs(in))
+	heirs := p.heirsOf(in)
 	far := stage(0)
 	for _, h := range heirs {
 		far = max(far, stageOf(h))
