@@ -218,7 +218,9 @@ func (w *world) checkReplaced(name string, rec *record) {
 	if rec.OnDemand {
 		return
 	}
-	if !w.joined(rec.Deletion.ReplacementID) {
+	// While the write was on its way the replacement that it names may have ended, and
+	// handed the place on to the one that had replaced it.
+	if !w.joined(rec.Deletion.ReplacementID) && !w.followed(rec.ID) {
 		w.violate("S7", "%s is condemned as %s before its replacement has registered", name, rec.Deletion.Reason)
 	}
 	if rec.Deletion.Reason == string(fleet.ReasonForcedExpiry) {
@@ -239,6 +241,12 @@ func (w *world) joined(id identity.ID) bool {
 	if rec := w.truth.record(id); rec == nil || !rec.RegisteredAt.IsZero() {
 		return rec != nil
 	}
+	return w.followed(id)
+}
+
+// followed reports whether one that was made to take the place of an instance, or was
+// handed it, has registered, or has been followed itself.
+func (w *world) followed(id identity.ID) bool {
 	for _, rec := range w.truth.standing() {
 		if rec.Replaces == id && w.joined(rec.ID) {
 			return true

@@ -681,6 +681,97 @@ var scenarios = []struct{ name, plan string }{
 			2m51.995608807s upsert db 4
 			4m0.629075686s upsert db 2`,
 	},
+	{
+		// S6: one was too many and another one had never joined, and one plan condemned a victim of
+		// the size beside the failed launch.
+		"one is too many and another one never joined", `
+			seed 2007826
+			set delete 5s
+			set drain 20s
+			set eligible
+			set lag 0s
+			set mode safety
+			set operator yes
+			set servers 1
+			weather store-lost 0.0705
+			weather store-paced 0.0157
+			weather store-refused 0.0065
+			1.732818517s upsert web 4
+			2.564559599s upsert b.api 2
+			38.897652488s freeze a 31.731s
+			1m0.132758319s kill web 78`,
+	},
+	{
+		// S5: a lost machine was replaced while the condemnation of one that somebody named was
+		// being recorded, as if that one had gone already.
+		"a machine is lost and another one named to go while their group is paused", `
+			seed 2018823
+			set delete 1s
+			set drain 0s
+			set eligible 4m
+			set lag 0s
+			set mode safety
+			set operator no
+			set servers 3
+			weather agent-never 0.0915
+			weather cloud-slow 0.0417
+			weather store-paced 0.2077
+			1.567726585s upsert web 4
+			2.364949775s upsert b.api 2
+			9.148678649s upsert web 1
+			1m6.763638443s upsert db 4
+			1m7.829145133s upsert web 3
+			2m5.204917933s remove db 18
+			4m15.267361746s upsert web 4
+			4m17.625905574s upsert web 6
+			4m23.123349931s skew a 12.271s
+			6m5.095840479s pause db 1m14.901s
+			6m5.148520364s decrement db 81
+			6m7.947904347s kill db 18`,
+	},
+	{
+		// S7, of the oracle: while the condemnation of a replaced machine was on its way, the
+		// replacement that it names ended, and handed the place on to its own.
+		"a replacement ends while the condemnation that names it is on its way", `
+			seed 2009108
+			set delete 1s
+			set drain 0s
+			set eligible
+			set lag 0s
+			set mode safety
+			set operator no
+			set servers 2
+			weather agent-never 0.0835
+			weather agent-slow 0.0854
+			weather cloud-dies 0.0857
+			weather cloud-late 0.0864
+			weather cloud-page 0.1921
+			weather cloud-stillborn 0.0182
+			weather cloud-throttled 0.1355
+			weather store-conflict 0.0091
+			weather store-lost 0.0073
+			weather store-slow 0.0659
+			1.371151147s upsert web 4
+			2.30728232s upsert b.api 2
+			2m2.09856283s upsert db 6
+			2m22.834506023s delete-group db
+			2m24.186760297s config infra edit-0
+			2m38.772301948s vanish web 95
+			2m42.865254125s upsert db 25
+			3m26.789710384s create web
+			3m28.579461223s upsert b.api 6
+			4m7.602162855s lose-lock
+			4m49.843193516s stop b
+			4m57.676047882s create web
+			5m2.730060683s upsert db 6
+			5m37.537067907s upsert b.api 1
+			6m7.157908304s upsert web 3
+			7m21.619432733s remove web 61
+			7m21.953065824s start b
+			7m34.426377284s vanish web 43
+			7m57.78978911s vanish web 88
+			8m6.092177684s freeze-leader 44.163s`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.
