@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,10 +106,22 @@ func unharmed(t *testing.T, b *box.Box, before []box.Machine) {
 	}
 }
 
-// TestConfigurationsOfTheEarlierRelease: each configuration that the earlier release called
-// valid is valid, or the message names what to write.
+// refused are the configurations that were valid and are refused now, with the lines that the
+// changelog gives for each message.
+var refused = map[string]struct {
+	messages int
+	lines    *strings.Replacer
+}{
+	"server/config/testdata/full.jsonc": {3, strings.NewReplacer(
+		`"uri": ["nstance://`, `"uri": ["example://`,
+		`"kind": "knc", "arch": "arm64",`, `"kind": "knc", "arch": "arm64", "api_args": ["certificates.kubelet.client", "files.motd"],`,
+	)},
+}
+
+// TestConfigurationsOfTheEarlierRelease: what was valid is valid, or is refused with the line
+// that brings it back.
 func TestConfigurationsOfTheEarlierRelease(t *testing.T) {
-	admin := func(dir, path string) (string, bool) {
+	validate := func(dir, path string) (string, bool) {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "nstance-admin"), "config", "validate", path).CombinedOutput()
 		return string(out), err == nil
 	}
@@ -119,12 +132,33 @@ func TestConfigurationsOfTheEarlierRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, path := range paths {
-			if _, valid := admin(earlierPrograms(t), path); !valid {
+			if _, valid := validate(earlierPrograms(t), path); !valid {
 				continue
 			}
 			tried++
-			if out, valid := admin(programs, path); !valid {
+			out, valid := validate(programs, path)
+			name, err := filepath.Rel(filepath.Join(earlier, "src"), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			known, refuses := refused[filepath.ToSlash(name)]
+			switch {
+			case !refuses && !valid:
 				t.Errorf("%s was valid and is not:\n%s", path, out)
+			case refuses && strings.Count(out, path+":") != known.messages:
+				t.Errorf("%s is refused with other messages than %d that the changelog has:\n%s", path, known.messages, out)
+			case refuses:
+				text, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				mended := filepath.Join(t.TempDir(), "mended.jsonc")
+				if err := os.WriteFile(mended, []byte(known.lines.Replace(string(text))), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if out, valid := validate(programs, mended); !valid {
+					t.Errorf("%s with the lines of the changelog is not valid:\n%s", path, out)
+				}
 			}
 		}
 	}
