@@ -34,14 +34,28 @@ func (w *world) line(t *testing.T, tenant string, change func(*nstancev1.Registe
 // wait reads messages until one is what is waited for. It returns why there is none.
 func (l line) wait(t *testing.T, what string, is func(*nstancev1.ServerMessage) bool) string {
 	t.Helper()
-	timer := time.AfterFunc(20*time.Second, func() { _ = l.CloseSend() }) // the server ends the stream then
-	defer timer.Stop()
+	type received struct {
+		message *nstancev1.ServerMessage
+		err     error
+	}
+	patience := time.After(20 * time.Second)
 	for {
-		m, err := l.Recv()
-		if err != nil {
-			return fmt.Sprintf("no %s: %s", what, said(err))
+		got := make(chan received, 1)
+		go func() {
+			m, err := l.Recv()
+			got <- received{m, err}
+		}()
+		var r received
+		select {
+		case r = <-got:
+		case <-patience: // the server ends the stream then
+			_ = l.CloseSend()
+			r = <-got
 		}
-		if is(m) {
+		if r.err != nil {
+			return fmt.Sprintf("no %s: %s", what, said(r.err))
+		}
+		if is(r.message) {
 			return ""
 		}
 	}
