@@ -97,7 +97,7 @@ func Run(ctx context.Context, s settings.Settings, o Options, log *slog.Logger) 
 		return nil
 	case errors.Is(err, enroll.ErrNonceExpired):
 		pause := exitPause + time.Duration(o.Random()*float64(exitSpread))
-		log.ErrorContext(ctx, "registration was in vain", "error", err, "exit_in", pause.String())
+		log.ErrorContext(ctx, "registration failed: nonce expired; exiting", "error", err, "exit_in", pause.String())
 		if link.Sleep(ctx, pause) != nil {
 			return nil //nolint:nilerr // stopped while it was about to end anyway
 		}

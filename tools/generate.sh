@@ -57,9 +57,16 @@ chart_files() {
 	cp operator/policies/*.yaml "$files/policies/"
 }
 
+# The texts of the source as it is committed.
+texts() {
+	mkdir -p "$out/docs/reference"
+	go run ./e2e/cmd/texts -out "$out/docs/reference/texts.md"
+}
+
 wire_contract
 config_schema
 provider_arguments
 kubernetes_kinds
 page_of_kinds
 chart_files
+texts

@@ -14,7 +14,7 @@ func newClusterInitCommand(env *Env, settings *clusterops.Settings) *cobra.Comma
 	var id string
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Make the keys of a cluster, where there are none",
+		Short: "Create the CA and the nonce key of a cluster, if it has none",
 		Long: `Make the authority and the key of nonces of a cluster, each where it is absent, as
 its first server would. It works in an empty bucket, before there is any server,
 changes nothing that is there, and may be repeated.`,

@@ -30,7 +30,7 @@ func newClusterRegisterOperatorCommand(env *Env, settings *clusterops.Settings) 
 		Use:   "register-operator",
 		Short: "Make an operator's identity",
 		Long: `Make an operator's identity: with its own key pair, or for the public key of
-somebody who keeps the private one. The files ca.crt, identity.crt and
+a user who keeps the private one. The files ca.crt, identity.crt and
 identity.key are what --identity-dir wants.`,
 		Example: `  nstance-admin cluster register-operator --storage-provider file --storage-bucket .dev/bucket \
     --key-provider file --key-source .dev/encryption.key --output-dir ./operator`,

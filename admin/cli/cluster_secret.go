@@ -166,7 +166,7 @@ func newClusterSecretDeleteCommand(env *Env, settings *clusterops.Settings) *cob
 		Use:   "delete NAME",
 		Short: "Delete a secret",
 		Long: `Delete a secret. One that a stored configuration makes files from is deleted with
---force alone: machines of its templates get no new files any more.`,
+--force alone: machines of its templates no longer get new files.`,
 		Example: `  nstance-admin cluster secret delete app-token --dry-run --storage-provider file \
     --storage-bucket .dev/bucket --key-provider file --key-source .dev/encryption.key`,
 		Args:              cobra.ExactArgs(1),

@@ -17,7 +17,7 @@ func newDescribeCommand(env *Env) *cobra.Command {
 		Short: "Show groups as a tree: conditions, instances, decisions, what is next",
 		Long: `Show the named groups, or all of the tenant, as a tree: the conditions in force,
 the instances with what is unusual about them, what the server would do next and
-what holds that back, and the last decisions.`,
+what blocks that, and the last decisions.`,
 		Example: `  nstance-admin describe web
   nstance-admin describe --all-shards --last 3`,
 	}

@@ -120,7 +120,7 @@ func hint(err error) string {
 	case codes.FailedPrecondition:
 		return "a static group is changed in the configuration of its shard, and a managed one by its manager"
 	case codes.Aborted:
-		return "somebody else keeps changing it; look at it again and repeat the command"
+		return "another client keeps changing it; look at it again and repeat the command"
 	case codes.ResourceExhausted:
 		return "the server limits how fast it may be asked; repeat the command later"
 	case codes.Unimplemented:

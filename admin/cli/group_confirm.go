@@ -14,7 +14,7 @@ func newGroupConfirmCommand(env *Env, flags *shardFlags) *cobra.Command {
 	var tenant string
 	cmd := &cobra.Command{
 		Use:   "confirm [GROUP...]",
-		Short: "Let groups go on that were rebuilt after a loss",
+		Short: "Unblock groups that were rebuilt after their group file was lost",
 		Long: `Confirm groups whose settings were rebuilt after the server had lost its group
 file; without a name all that wait. Look at them first ("group list -o wide",
 "group get"): until then nothing is created, deleted or replaced in them, and

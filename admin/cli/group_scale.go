@@ -19,7 +19,7 @@ func newGroupScaleCommand(env *Env, flags *shardFlags) *cobra.Command {
 --all-shards each shard gets that size.
 
 With --wait the command ends once as many instances run as the size says, and
-none is on its way in or out.`,
+none is starting or leaving.`,
 		Example: `  nstance-admin group scale web 5
   nstance-admin group scale web 5 --wait --timeout 60s`,
 		Args:              cobra.ExactArgs(2),

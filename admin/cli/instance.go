@@ -22,7 +22,7 @@ func newInstanceCommand(env *Env) *cobra.Command {
 
 func newInstanceListCommand(env *Env, flags *shardFlags) *cobra.Command {
 	var format output.Format
-	var watch, held bool
+	var watch, unmanaged bool
 	var group string
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -30,12 +30,12 @@ func newInstanceListCommand(env *Env, flags *shardFlags) *cobra.Command {
 		Example: `  nstance-admin instance list
   nstance-admin instance list --group web -o name
   nstance-admin instance list --watch -o json
-  nstance-admin instance list --held`,
+  nstance-admin instance list --unmanaged`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if held {
-				return listHeld(cmd.Context(), env, flags, format, group)
+			if unmanaged {
+				return listUnmanaged(cmd.Context(), env, flags, format, group)
 			}
 			if watch {
 				stream := output.NewStream(env.Out, format, instanceView(env.Now))
@@ -51,7 +51,10 @@ func newInstanceListCommand(env *Env, flags *shardFlags) *cobra.Command {
 	}
 	addOutputFlag(cmd, &format)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with every change, until interrupted")
-	cmd.Flags().BoolVar(&held, "held", false, "the machines with the shard's tags that no record stands for; for administrators")
+	cmd.Flags().BoolVar(&unmanaged, "unmanaged", false, "the machines with the shard's tags that no record stands for; for administrators")
+	cmd.Flags().BoolVar(&unmanaged, "held", false, "the same as --unmanaged") // its name of before
+	_ = cmd.Flags().MarkHidden("held")
+	cmd.MarkFlagsMutuallyExclusive("unmanaged", "watch")
 	cmd.MarkFlagsMutuallyExclusive("held", "watch")
 	cmd.Flags().StringVarP(&group, "group", "g", "", "only the instances of this `GROUP`")
 	_ = cmd.RegisterFlagCompletionFunc("group", completeGroups(env, flags))

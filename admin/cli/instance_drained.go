@@ -15,8 +15,8 @@ func newInstanceDrainedCommand(env *Env, flags *shardFlags) *cobra.Command {
 		Use:   "drained INSTANCE...",
 		Short: "Say that the work has left instances, so that they are deleted now",
 		Long: `Say that the work has left instances that are to be deleted: the server waits no
-longer for it. An instance that nobody had decided to delete is deleted too, and
-replaced by its group. To repeat the command does no harm.`,
+longer for it. An instance that was not to be deleted is deleted too, and
+replaced by its group. The command may be repeated.`,
 		Example:           `  nstance-admin instance drained knc068a3cp3thz5z2mv1gejwftabc`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeInstances(env, flags),

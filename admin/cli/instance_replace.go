@@ -15,7 +15,7 @@ func newInstanceReplaceCommand(env *Env, flags *shardFlags) *cobra.Command {
 		Short: "Make other instances in the place of these, and delete these then",
 		Long: `Make other instances in the place of these, and delete each one only when its
 replacement has registered and reported. It is the same as "delete --replace-first".
-To repeat the command does no harm: an instance is replaced once.
+The command may be repeated: an instance is replaced once.
 
 With --wait the command ends once the instances are gone and their groups are
 complete again.`,

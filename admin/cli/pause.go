@@ -97,7 +97,7 @@ func scopeArgs(_ *cobra.Command, args []string) error {
 	case args[0] == scopeGroup:
 		return nil
 	case args[0] != "tenant" && args[0] != "shard":
-		return usagef("scope %q is none; one of group, tenant, shard", args[0])
+		return usagef("scope %q must be one of group, tenant, shard", args[0])
 	case len(args) != 1:
 		return usagef("scope %s takes no name", args[0])
 	default:

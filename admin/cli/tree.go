@@ -49,7 +49,7 @@ func (t *tree) next(depth int, all []*nstancev1.Decision) {
 	for _, d := range all {
 		t.line(depth+1, "%s", decided(d))
 		if d.GetHeldBy() != "" {
-			t.line(depth+2, "held by %s%s", d.GetHeldBy(), t.until("until", d.GetNotBefore()))
+			t.line(depth+2, "blocked by %s%s", d.GetHeldBy(), t.until("until", d.GetNotBefore()))
 		}
 	}
 	if len(all) == 0 {
@@ -63,7 +63,7 @@ func (t *tree) decisions(depth int, all []*nstancev1.Decision, most int) {
 	for _, d := range all[:min(len(all), most)] {
 		held := ""
 		if d.GetHeldBy() != "" {
-			held = "; held by " + d.GetHeldBy()
+			held = "; blocked by " + d.GetHeldBy()
 		}
 		t.line(depth+1, "%s ago  %s%s", age(d.GetTime(), t.now), decided(d), held)
 	}

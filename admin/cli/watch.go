@@ -41,7 +41,7 @@ func newWatchInstancesCommand(env *Env, flags *shardFlags) *cobra.Command {
 	var format output.Format
 	cmd := &cobra.Command{
 		Use:   "instances",
-		Short: "Follow the lives of instances, after those that are to be deleted",
+		Short: "Watch instances: first those that are to be deleted, then each change",
 		Example: `  nstance-admin watch instances
   nstance-admin watch instances -o json | jq -r .instance_id`,
 		Args:              cobra.NoArgs,
@@ -66,7 +66,7 @@ func newWatchErrorsCommand(env *Env, flags *shardFlags) *cobra.Command {
 	var format output.Format
 	cmd := &cobra.Command{
 		Use:   "errors",
-		Short: "Follow errors that people may have to mend",
+		Short: "Follow errors that an administrator may have to mend",
 		Example: `  nstance-admin watch errors
   nstance-admin watch errors --all-shards -o json`,
 		Args:              cobra.NoArgs,

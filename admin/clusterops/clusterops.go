@@ -24,6 +24,8 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
+	"nstance.dev/server/config/effective"
 	"nstance.dev/server/objectstore"
 	objectbackends "nstance.dev/server/objectstore/backends"
 	"nstance.dev/server/secrets"
@@ -37,7 +39,7 @@ var ErrSettings = errors.New("storage of the cluster")
 // Choices with a meaning of their own.
 const (
 	StorageFile          = objectbackends.File
-	SecretsObjectStorage = config.SecretsObjectStorage
+	SecretsObjectStorage = document.SecretsObjectStorage
 )
 
 // Settings say where a cluster keeps its state. They must be those of its
@@ -48,7 +50,7 @@ type Settings struct {
 	Bucket          string // its name; for StorageFile a folder, which must exist
 	Prefix          string // of all keys; empty: none
 	SecretsProvider string // as server.secrets.provider of a configuration
-	SecretsPrefix   string // empty: that of config.SecretsPrefix
+	SecretsPrefix   string // empty: that of document.SecretsPrefix
 	SecretsProject  string // of the secrets, and of the key, in Google Secret Manager
 	KeyProvider     string // where the encryption key comes from; for SecretsObjectStorage alone, and required there
 	KeySource       string
@@ -80,7 +82,7 @@ func Open(ctx context.Context, s Settings) (*Cluster, error) {
 				return nil, fmt.Errorf("prefix of the secrets: %w", err)
 			}
 		}
-		s.SecretsPrefix = config.SecretsPrefix(s.SecretsProvider, id)
+		s.SecretsPrefix = document.SecretsPrefix(s.SecretsProvider, id)
 	}
 	if c.secrets, err = s.Clients.Open(ctx, objects, s.secrets()); err != nil {
 		return nil, err
@@ -90,17 +92,17 @@ func Open(ctx context.Context, s Settings) (*Cluster, error) {
 
 func (s Settings) check() error {
 	sealed := s.SecretsProvider == SecretsObjectStorage
-	google := s.SecretsProvider == config.SecretsGoogleSecretManager || s.KeyProvider == config.SecretsGoogleSecretManager
+	google := s.SecretsProvider == document.SecretsGoogleSecretManager || s.KeyProvider == document.SecretsGoogleSecretManager
 	switch {
-	case config.SecretsPrefix(s.SecretsProvider, "x") == "":
+	case document.SecretsPrefix(s.SecretsProvider, "x") == "":
 		return fmt.Errorf("%w: unknown secrets provider %q", ErrSettings, s.SecretsProvider)
 	case sealed && s.KeyProvider == "":
 		return fmt.Errorf("%w: the encryption key of its secrets is needed: name its provider, such as %s or %s",
-			ErrSettings, config.KeyFromEnv, config.KeyFromFile)
+			ErrSettings, document.KeyFromEnv, document.KeyFromFile)
 	case !sealed && s.KeyProvider != "":
 		return fmt.Errorf("%w: secrets provider %q encrypts by itself and takes no key", ErrSettings, s.SecretsProvider)
 	case google && s.SecretsProject == "":
-		return fmt.Errorf("%w: %s needs the project of the secrets", ErrSettings, config.SecretsGoogleSecretManager)
+		return fmt.Errorf("%w: %s needs the project of the secrets", ErrSettings, document.SecretsGoogleSecretManager)
 	case !google && s.SecretsProject != "":
 		return fmt.Errorf("%w: secrets provider %q has no projects", ErrSettings, s.SecretsProvider)
 	case s.ClusterID != "" && identity.ValidateName(s.ClusterID) != nil:
@@ -110,10 +112,10 @@ func (s Settings) check() error {
 }
 
 // secrets are the settings as a configuration has them.
-func (s Settings) secrets() config.Secrets {
-	out := config.Secrets{Provider: s.SecretsProvider, Prefix: s.SecretsPrefix, ProjectID: s.SecretsProject}
+func (s Settings) secrets() document.Secrets {
+	out := document.Secrets{Provider: s.SecretsProvider, Prefix: s.SecretsPrefix, ProjectID: s.SecretsProject}
 	if s.KeyProvider != "" {
-		out.EncryptionKey = &config.KeySource{Provider: s.KeyProvider, Source: s.KeySource, ProjectID: s.SecretsProject}
+		out.EncryptionKey = &document.KeySource{Provider: s.KeyProvider, Source: s.KeySource, ProjectID: s.SecretsProject}
 	}
 	return out
 }
@@ -148,8 +150,8 @@ func (c *Cluster) ClusterID(ctx context.Context) (string, error) {
 
 // anyConfig returns one of the stored configurations, all of which must be of one
 // cluster; nil if there is none.
-func (c *Cluster) anyConfig(ctx context.Context) (*config.Config, error) {
-	var found *config.Config
+func (c *Cluster) anyConfig(ctx context.Context) (*effective.Config, error) {
+	var found *effective.Config
 	from := ""
 	for stored, err := range c.configs(ctx) {
 		if err != nil {
@@ -167,7 +169,7 @@ func (c *Cluster) anyConfig(ctx context.Context) (*config.Config, error) {
 // storedConfig is a configuration and where it is stored.
 type storedConfig struct {
 	key string
-	cfg *config.Config
+	cfg *effective.Config
 }
 
 // configs yields the stored configurations of all shards, and the error that ends them.
@@ -206,7 +208,7 @@ func (c *Cluster) checkTenant(ctx context.Context, tenant string) error {
 		if err != nil || stored.cfg.HasTenant(tenant) {
 			return nil
 		}
-		known[config.DefaultTenant] = true
+		known[document.DefaultTenant] = true
 		for name := range stored.cfg.Tenants {
 			known[name] = true
 		}

@@ -13,7 +13,7 @@ import (
 
 	"nstance.dev/admin/clusterops"
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore/file"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/secrets"
@@ -179,12 +179,12 @@ func TestRegisterOperator(t *testing.T) {
 	if err != nil || peer.Role != identity.RoleOperator || peer.Tenant != "red" || peer.ID != operator.ID || !peer.NotAfter.Equal(now.Add(time.Hour)) {
 		t.Errorf("the certificate is of %+v, %v", peer, err)
 	}
-	key := bucket.OperatorKey("red", operator.ID)
+	key := layout.OperatorKey("red", operator.ID)
 	object, err := w.objects.Get(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	record, err := bucket.DecodeOperatorRecord(key, object.Data)
+	record, err := layout.DecodeOperatorRecord(key, object.Data)
 	if err != nil || record.Certificate.Serial != peer.Serial || record.ClusterID != "dev" || !record.RegisteredAt.Equal(now) {
 		t.Errorf("the record is %+v, %v", record, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/pki"
 )
@@ -77,7 +77,7 @@ func (c *Cluster) caTemplate(ctx context.Context, cluster string) (pki.CATemplat
 	if id := cfg.Server.ClusterID; id != cluster {
 		return pki.CATemplate{}, fmt.Errorf("%w: the configurations in the bucket are those of cluster %q, not %q", ErrSettings, id, cluster)
 	}
-	ca, ok := cfg.Certificates[config.CertificateCA]
+	ca, ok := cfg.Certificates[document.CertificateCA]
 	if !ok {
 		return pki.CATemplate{}, nil
 	}

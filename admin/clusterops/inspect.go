@@ -11,8 +11,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
+	"nstance.dev/server/config/groupfile"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/pki"
@@ -110,7 +111,7 @@ func (c *Cluster) Inspect(ctx context.Context) (*State, error) {
 		{"leader/", in.lock},
 		{configPrefix, in.config},
 		{"groups/", in.groups},
-		{bucket.OperatorPrefix, in.operator},
+		{layout.OperatorPrefix, in.operator},
 		{"instance/", in.instance},
 	} {
 		if err := in.each(ctx, part.prefix, part.read); err != nil {
@@ -195,11 +196,11 @@ func (in *inspection) config(o objectstore.Object) error {
 }
 
 func (in *inspection) groups(o objectstore.Object) error {
-	shard, err := bucket.ParseGroupsKey(o.Key)
+	shard, err := layout.ParseGroupsKey(o.Key)
 	if err != nil {
 		return nil //nolint:nilerr // a copy beside the file: what counts stands in the file
 	}
-	file, err := config.DecodeGroups(o.Key, o.Data)
+	file, err := groupfile.Decode(o.Key, o.Data)
 	if err != nil {
 		return err
 	}
@@ -214,7 +215,7 @@ func (in *inspection) groups(o objectstore.Object) error {
 }
 
 func (in *inspection) operator(o objectstore.Object) error {
-	record, err := bucket.DecodeOperatorRecord(o.Key, o.Data)
+	record, err := layout.DecodeOperatorRecord(o.Key, o.Data)
 	if err != nil {
 		return err
 	}
@@ -225,7 +226,7 @@ func (in *inspection) operator(o objectstore.Object) error {
 }
 
 func (in *inspection) instance(o objectstore.Object) error {
-	record, err := bucket.DecodeInstanceRecord(o.Key, o.Data)
+	record, err := layout.DecodeInstanceRecord(o.Key, o.Data)
 	if err != nil {
 		return err
 	}

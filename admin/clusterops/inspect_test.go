@@ -8,7 +8,7 @@ import (
 
 	"nstance.dev/admin/clusterops"
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/secrets"
@@ -33,20 +33,20 @@ func TestInspect(t *testing.T) {
 	}
 	lock := lease.Document{LeaderID: "server-1", Term: 7, LastUpdated: now, LeaseSeconds: 15}
 	data, err := lock.Encode()
-	w.put(t, bucket.LeaderKey("zone-a"), data, err)
+	w.put(t, layout.LeaderKey("zone-a"), data, err)
 	for i, tenant := range []string{"red", "red", "blue"} {
 		id, err := identity.NewID("knc")
 		if err != nil {
 			t.Fatal(err)
 		}
-		record := bucket.InstanceRecord{
+		record := layout.InstanceRecord{
 			Term: 7, ID: id, Tenant: tenant, ClusterID: "dev", Shard: "zone-a", Group: "web", Template: "w", Kind: "knc",
-			Status: bucket.StatusPending, CreatedAt: bucket.At(now), NonceSHA256: strings.Repeat("ab", 32), NonceExpires: bucket.At(now),
+			Status: layout.StatusPending, CreatedAt: layout.At(now), NonceSHA256: strings.Repeat("ab", 32), NonceExpires: layout.At(now),
 		}
 		data, err := record.Encode()
 		w.put(t, record.Key(), data, err)
 		if i == 0 {
-			w.put(t, bucket.GroupsKey("zone-a"), []byte(`{"v":1,"term":7,"groups":{"red":{"web":{"template":"w","size":2}}}}`), nil)
+			w.put(t, layout.GroupsKey("zone-a"), []byte(`{"v":1,"term":7,"groups":{"red":{"web":{"template":"w","size":2}}}}`), nil)
 		}
 	}
 	w.put(t, "config/zone-a.jsonc", []byte("{"), nil)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/secrets"
@@ -71,10 +71,10 @@ func (c *Cluster) record(ctx context.Context, r OperatorRequest, id identity.ID,
 	if err != nil {
 		return err
 	}
-	record := bucket.OperatorRecord{
+	record := layout.OperatorRecord{
 		ID: id, Tenant: r.Tenant, ClusterID: r.ClusterID, PublicKeyPEM: string(publicPEM),
-		Certificate:  bucket.Certificate{Serial: cert.Serial, NotBefore: bucket.At(cert.NotBefore), NotAfter: bucket.At(cert.NotAfter)},
-		RegisteredAt: bucket.At(r.Now),
+		Certificate:  layout.Certificate{Serial: cert.Serial, NotBefore: layout.At(cert.NotBefore), NotAfter: layout.At(cert.NotAfter)},
+		RegisteredAt: layout.At(r.Now),
 	}
 	data, err := record.Encode()
 	if err != nil {

@@ -33,7 +33,7 @@ func CheckPrivateDir(path string) error {
 	case !ownedByUser(info):
 		return fmt.Errorf("%w: %s belongs to another user; name another folder", ErrNotPrivate, path)
 	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("%w: %s has mode %04o; make it 0700 if nobody else has written to it", ErrNotPrivate, path, info.Mode().Perm())
+		return fmt.Errorf("%w: %s has mode %04o; make it 0700 if no other user has written to it", ErrNotPrivate, path, info.Mode().Perm())
 	}
 	return nil
 }

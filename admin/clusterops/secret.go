@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/secrets"
@@ -181,7 +182,7 @@ func (c *Cluster) secretUsers(ctx context.Context) (map[string][]string, error) 
 		for _, template := range slices.Sorted(maps.Keys(cfg.Templates)) {
 			files := cfg.Templates[template].Files
 			for _, file := range slices.Sorted(maps.Keys(files)) {
-				if f := files[file]; f.Kind == config.FileSecret {
+				if f := files[file]; f.Kind == document.FileSecret {
 					users[f.Source] = append(users[f.Source], shard+"/"+template+"/"+file)
 				}
 			}

@@ -14,7 +14,7 @@ import (
 
 // ErrSelection is matched by every error about flags, variables and context file
 // that do not say which servers are meant.
-var ErrSelection = errors.New("which servers?")
+var ErrSelection = errors.New("servers not selected")
 
 // Flags are the settings from the command line. Each empty one is taken from its
 // environment variable, and then from the context file.

@@ -90,7 +90,7 @@ func groupMissing(goal Goal, state State) []string {
 	case group == nil:
 		return []string{fmt.Sprintf("group %s is not listed", goal.Group)}
 	case goal.Size != nil && group.GetSize() != *goal.Size:
-		return []string{fmt.Sprintf("group %s has size %d instead of %d: somebody has changed it", goal.Group, group.GetSize(), *goal.Size)}
+		return []string{fmt.Sprintf("group %s has size %d instead of %d: it was changed meanwhile", goal.Group, group.GetSize(), *goal.Size)}
 	case counts.running == int(group.GetSize()) && counts.total() == counts.running:
 		return nil
 	}

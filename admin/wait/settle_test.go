@@ -57,7 +57,7 @@ func TestSettled(t *testing.T) {
 		{"the group is not there", group, state(noGroup), wait.Verdict{Missing: "group web is not listed"}},
 		{
 			"somebody else scales too", wait.Goal{Group: "web", Size: &three}, state(1, "a running"),
-			wait.Verdict{Missing: "group web has size 1 instead of 3: somebody has changed it"},
+			wait.Verdict{Missing: "group web has size 1 instead of 3: it was changed meanwhile"},
 		},
 		{"a new leader is still reading", group, wait.State{}, wait.Verdict{Missing: "the server does not know all instances yet"}},
 

@@ -16,7 +16,7 @@ import (
 
 // ErrFailed is matched by the error of [Until] about a goal that cannot be
 // reached any more.
-var ErrFailed = errors.New("this will not come any more")
+var ErrFailed = errors.New("the condition can no longer be met")
 
 // TimeoutError says what was missing when the time was over.
 type TimeoutError struct {

@@ -9,6 +9,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/operatorapi"
 	"nstance.dev/server/shard"
 )
 
@@ -17,7 +18,7 @@ const tries = 8
 
 // ask makes a call of an operator, at whoever leads, until there is a definite
 // answer or the caller gives up. Each try is told to the history.
-func ask[T any](w *world, what string, try func() (note func(T, error)), do func(context.Context, *shard.Reign) (T, error)) (T, error) {
+func ask[T any](w *world, what string, try func() (note func(T, error)), do func(context.Context, *shard.Term) (T, error)) (T, error) {
 	err := errUnknown
 	var v T
 	for n := range tries {
@@ -51,8 +52,8 @@ func (w *world) upsert(g groupID, size int) {
 		done := w.history.begin(g, opUpsert, size)
 		return func(_ *nstancev1.GroupStatus, err error) { done(reading{}, err) }
 	}
-	_, err := ask(w, "upsert "+g.String(), try, func(ctx context.Context, r *shard.Reign) (*nstancev1.GroupStatus, error) {
-		return r.UpsertGroup(ctx, g.tenant, &nstancev1.UpsertGroupRequest{
+	_, err := ask(w, "upsert "+g.String(), try, func(ctx context.Context, r *shard.Term) (*nstancev1.GroupStatus, error) {
+		return operatorapi.Of(r).UpsertGroup(ctx, g.tenant, &nstancev1.UpsertGroupRequest{
 			Key: g.name, Config: &nstancev1.GroupConfig{Size: &n, Template: &template},
 		})
 	})
@@ -61,13 +62,13 @@ func (w *world) upsert(g groupID, size int) {
 
 // deleteGroup deletes a dynamic group, or what the API has set for a static one.
 func (w *world) deleteGroup(g groupID) {
-	w.resumes(g) // a pause goes with its group
+	defer w.resumes(g)() // a pause goes with its group
 	try := func() func(struct{}, error) {
 		done := w.history.begin(g, opDelete, 0)
 		return func(_ struct{}, err error) { done(reading{}, err) }
 	}
-	_, err := ask(w, "delete "+g.String(), try, func(ctx context.Context, r *shard.Reign) (struct{}, error) {
-		return struct{}{}, r.DeleteGroup(ctx, g.tenant, &nstancev1.DeleteGroupRequest{Key: g.name})
+	_, err := ask(w, "delete "+g.String(), try, func(ctx context.Context, r *shard.Term) (struct{}, error) {
+		return struct{}{}, operatorapi.Of(r).DeleteGroup(ctx, g.tenant, &nstancev1.DeleteGroupRequest{Key: g.name})
 	})
 	w.told(err, "group %s is deleted", g)
 }
@@ -79,8 +80,8 @@ func (w *world) list(tenant string) {
 		return
 	}
 	done := w.history.read(tenant)
-	groups, err := call(w, theOperators, p, "list "+tenant, func(_ context.Context, r *shard.Reign) ([]*nstancev1.GroupStatus, error) {
-		return r.ListGroups(tenant), nil
+	groups, err := call(w, theOperators, p, "list "+tenant, func(_ context.Context, r *shard.Term) ([]*nstancev1.GroupStatus, error) {
+		return operatorapi.Of(r).ListGroups(tenant), nil
 	})
 	seen := map[groupID]reading{}
 	for _, g := range groups {
@@ -91,8 +92,8 @@ func (w *world) list(tenant string) {
 
 // create asks for an on-demand instance.
 func (w *world) create(g groupID) {
-	res, err := ask(w, "create "+g.String(), nil, func(ctx context.Context, r *shard.Reign) (*nstancev1.CreateInstanceResponse, error) {
-		return r.CreateInstance(ctx, g.tenant, &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: g.name}})
+	res, err := ask(w, "create "+g.String(), nil, func(ctx context.Context, r *shard.Term) (*nstancev1.CreateInstanceResponse, error) {
+		return operatorapi.Of(r).CreateInstance(ctx, g.tenant, &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: g.name}})
 	})
 	if err == nil && w.truth.record(identity.ID(res.InstanceId)) == nil {
 		w.violate("S15", "an on-demand instance was promised and has no record: %s", res.InstanceId)
@@ -115,8 +116,8 @@ func (w *world) remove(id identity.ID, decrement, skip bool) {
 	if decrement {
 		w.history.blur(m.group)
 	}
-	_, err := ask(w, "remove "+m.name, nil, func(ctx context.Context, r *shard.Reign) (*nstancev1.DeleteInstanceResponse, error) {
-		return r.DeleteInstance(ctx, m.group.tenant, &nstancev1.DeleteInstanceRequest{
+	_, err := ask(w, "remove "+m.name, nil, func(ctx context.Context, r *shard.Term) (*nstancev1.DeleteInstanceResponse, error) {
+		return operatorapi.Of(r).DeleteInstance(ctx, m.group.tenant, &nstancev1.DeleteInstanceRequest{
 			InstanceId: id.String(), DecrementSize: decrement, SkipDrain: skip,
 		})
 	})
@@ -128,8 +129,8 @@ func (w *world) acknowledge(id identity.ID, tenant string) {
 	w.mu.Lock()
 	w.acked[id] = true // from here on somebody may have heard of it
 	w.mu.Unlock()
-	_, err := ask(w, "acknowledge "+w.nameOf(id), nil, func(_ context.Context, r *shard.Reign) (struct{}, error) {
-		return struct{}{}, r.AcknowledgeDrained(tenant, &nstancev1.AcknowledgeDrainedRequest{InstanceId: id.String()})
+	_, err := ask(w, "acknowledge "+w.nameOf(id), nil, func(_ context.Context, r *shard.Term) (struct{}, error) {
+		return struct{}{}, operatorapi.Of(r).AcknowledgeDrained(tenant, &nstancev1.AcknowledgeDrainedRequest{InstanceId: id.String()})
 	})
 	w.told(err, "%s is drained", w.nameOf(id))
 	if err == nil {
@@ -209,6 +210,10 @@ func newWatcher(w *world, tenant string, drains bool) *watcher {
 	return &watcher{w: w, tenant: tenant, drains: drains, last: map[string]int64{}, deleted: map[string]bool{}, drained: map[string]bool{}, heard: map[groupID]string{}}
 }
 
+// silence is how long a stream may say nothing before its watcher leaves it, as the
+// operator does: it has a heartbeat three times as often.
+const silence = 45 * time.Second
+
 // run watches at whoever leads, until the world ends.
 func (o *watcher) run() {
 	for n := 0; o.w.ctx.Err() == nil; n++ {
@@ -219,28 +224,41 @@ func (o *watcher) run() {
 	}
 }
 
+// watch follows the events of one leader, until its stream ends or is silent: a leader
+// that is stopped says nothing, and does not end its streams either.
 func (o *watcher) watch(p *process) {
-	reign, err := p.shard.Reign()
+	term, err := p.shard.Term()
 	if err != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(o.w.ctx)
 	defer cancel()
 	o.w.calls.Go(func() {
-		_ = reign.WatchErrors(ctx, o.tenant, func(ev *nstancev1.ErrorEvent) error { return o.hear(ev) })
+		_ = operatorapi.Of(term).WatchErrors(ctx, o.tenant, func(ev *nstancev1.ErrorEvent) error { return o.hear(ev) })
 	})
-	stop := context.AfterFunc(reign.Context(), cancel)
+	stop := context.AfterFunc(term.Context(), cancel)
 	defer stop()
-	_ = reign.WatchInstances(ctx, o.tenant, func(ev *nstancev1.InstanceEvent) error {
-		if err := p.may(ctx); err != nil {
-			return err
-		}
-		if o.w.net.cut(p.box.name, theOperators) {
-			return errUnknown
-		}
-		o.see(ev)
-		return nil
+	ended, silent := make(chan struct{}), make(chan struct{})
+	timer := time.AfterFunc(silence, func() { close(silent) })
+	defer timer.Stop()
+	o.w.calls.Go(func() {
+		defer close(ended)
+		_ = operatorapi.Of(term).WatchInstances(ctx, o.tenant, func(ev *nstancev1.InstanceEvent) error {
+			if err := p.may(ctx); err != nil {
+				return err
+			}
+			if o.w.net.cut(p.box.name, theOperators) || !timer.Stop() {
+				return errUnknown
+			}
+			o.see(ev)
+			timer.Reset(silence)
+			return nil
+		})
 	})
+	select {
+	case <-ended:
+	case <-silent:
+	}
 }
 
 // hear notes an error, unless the last one of its group was of the same class.

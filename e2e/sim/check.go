@@ -83,13 +83,13 @@ func (w *world) serving(g groupID, but identity.ID) []identity.ID {
 // foundSick are the instances that a process has found sick.
 func (w *world) foundSick(p *process) map[identity.ID]bool {
 	sick := map[identity.ID]bool{}
-	reign, err := p.shard.Reign()
+	term, err := p.shard.Term()
 	if err != nil {
 		return sick
 	}
-	for _, in := range reign.Instances() {
+	for _, in := range term.Status().AllInstances() {
 		if in.Status == string(fleet.Unhealthy) {
-			sick[identity.ID(in.InstanceId)] = true
+			sick[in.ID] = true
 		}
 	}
 	return sick

@@ -15,7 +15,7 @@ import (
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/lease"
-	"nstance.dev/server/operators"
+	"nstance.dev/server/operatorauth"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/rpc"
 )
@@ -24,7 +24,7 @@ import (
 // the network of the world delays, breaks and cuts.
 type door struct {
 	p        *process
-	registry *operators.Registry
+	registry *operatorauth.Registry
 	server   *rpc.Server
 	arrivals chan net.Conn
 	closed   chan struct{}
@@ -37,7 +37,7 @@ func newDoor(p *process) *door {
 	w := p.box.w
 	d := &door{p: p, arrivals: make(chan net.Conn), closed: make(chan struct{})}
 	d.shut = sync.OnceFunc(func() { close(d.closed) })
-	d.registry = operators.New(operators.Options{
+	d.registry = operatorauth.New(operatorauth.Options{
 		Cluster: cluster, Store: storeLink{w.store, p}, Now: p.box.now, Log: w.logger.With("server", p.box.name),
 		Keys: w.operatorKeys, NewID: w.newOperatorID,
 		HasTenant: func(name string) bool { return w.static().Config.HasTenant(name) },
@@ -47,8 +47,8 @@ func newDoor(p *process) *door {
 
 func (w *world) newOperatorID() (identity.ID, error) { return w.newID(identity.OperatorPrefix) }
 
-func (w *world) operatorKeys() *operators.Keys {
-	return &operators.Keys{Authority: w.keys.Authority, Verifier: w.keys.Verifier}
+func (w *world) operatorKeys() *pki.Keys {
+	return w.keys
 }
 
 // open serves until close.
@@ -235,7 +235,7 @@ func (g Ground) Register() *Credentials {
 		IssuedAt: now.Unix(), NotBefore: now.Unix(), ExpiresAt: now.Add(time.Hour).Unix(), TokenID: strings.Repeat("0", 32),
 	})
 	must(err)
-	registry := operators.New(operators.Options{
+	registry := operatorauth.New(operatorauth.Options{
 		Cluster: cluster, Store: w.store, Log: w.logger, Keys: w.operatorKeys, HasTenant: func(string) bool { return true }, NewID: w.newOperatorID,
 		ClientTTL: func() time.Duration { return 30 * 24 * time.Hour },
 	})

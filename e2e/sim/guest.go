@@ -131,13 +131,17 @@ type Instance struct {
 	DeleteAt  time.Time // the end of its drain, once that is known
 	Removed   time.Time // of its record; zero: it stands
 	Runs      bool      // its VM
+	Late      bool      // its record was removed after a create call, and a late write put it back
 }
 
 // URI is the provider id of the instance's Node.
 func (i Instance) URI() string { return "nstance://" + shardName + "/" + i.ID.String() }
 
-// Lives reports whether an instance exists and is not condemned.
-func (i Instance) Lives() bool { return i.Condemned.IsZero() && i.Removed.IsZero() }
+// Lives reports whether an instance exists and is not condemned. A record that a late write
+// put back makes no instance.
+func (i Instance) Lives() bool {
+	return i.Condemned.IsZero() && i.Removed.IsZero() && (i.Runs || !i.Late)
+}
 
 // Instance returns what is true of an instance; false: there never was one.
 func (g Ground) Instance(id identity.ID) (Instance, bool) {
@@ -151,6 +155,7 @@ func (g Ground) Instance(id identity.ID) (Instance, bool) {
 func (g Ground) tell(rec *record) Instance {
 	in := Instance{
 		ID: rec.ID, Group: rec.Group, OnDemand: rec.OnDemand, Born: rec.born, Condemned: rec.condemned, Removed: rec.removed,
+		Late: rec.spent,
 	}
 	if rec.Deletion != nil {
 		in.Reason, in.DeleteAt = rec.Deletion.Reason, rec.Deletion.DeleteAt.Time

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 )
@@ -64,11 +64,11 @@ func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string
 	}
 	sent := time.Now()
 	on := way{by: p, sent: sent, decided: w.truth.decided(p, key, data)}
-	if (op == memory.OpPut || op == memory.OpDelete) && key != bucket.LeaderKey(shardName) {
+	if (op == memory.OpPut || op == memory.OpDelete) && key != layout.LeaderKey(shardName) {
 		w.checkLease(p, "write of "+key)
 		w.truth.intends(p, key)
 	}
-	if op == memory.OpPut && key == bucket.GroupsKey(shardName) {
+	if op == memory.OpPut && key == layout.GroupsKey(shardName) {
 		p.writes()
 	}
 	f := w.weather.store(p.box.name, op, key)
@@ -109,7 +109,7 @@ func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string
 	if f.After != nil {
 		return none, f.After
 	}
-	if err == nil && key == bucket.GroupsKey(shardName) {
+	if err == nil && key == layout.GroupsKey(shardName) {
 		p.knows()
 	}
 	return v, err
@@ -118,7 +118,7 @@ func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string
 // proved notes that the store has accepted a write: one of the lock renews the lease,
 // from when it was sent on, whether the process hears of it or finds it later.
 func (p *process) proved(op memory.Op, key string, sent time.Time) {
-	if op != memory.OpPut || key != bucket.LeaderKey(shardName) {
+	if op != memory.OpPut || key != layout.LeaderKey(shardName) {
 		return
 	}
 	p.mu.Lock()

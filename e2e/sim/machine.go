@@ -168,8 +168,8 @@ func (w *world) register(from string, p *process, nonce string, key ed25519.Priv
 	if err != nil {
 		return identity.Peer{}, err
 	}
-	return call(w, from, p, "registers", func(ctx context.Context, r *shard.Reign) (identity.Peer, error) {
-		res, err := r.RegisterAgent(ctx, netip.MustParseAddr("10.0.0.1"), &nstancev1.RegisterClientRequest{
+	return call(w, from, p, "registers", func(ctx context.Context, r *shard.Term) (identity.Peer, error) {
+		res, err := r.Agents().Register(ctx, netip.MustParseAddr("10.0.0.1"), &nstancev1.RegisterClientRequest{
 			RegistrationNonceJwt: nonce, PublicKeyPem: public, Proof: identity.SignProof(key, nonce),
 		})
 		if err != nil {
@@ -191,7 +191,7 @@ func (m *machine) connect(ctx context.Context, p *process) (told bool) {
 		_ = pause(ctx, patience)
 		return false
 	}
-	reign, err := p.shard.Reign()
+	term, err := p.shard.Term()
 	if err != nil || p.stuck() {
 		return false
 	}
@@ -199,7 +199,7 @@ func (m *machine) connect(ctx context.Context, p *process) (told bool) {
 	verdict := make(chan error, 1)
 	m.w.calls.Go(func() {
 		peer := m.peerNow()
-		err := reign.Connect(&peer, s)
+		err := term.Agents().Connect(&peer, s)
 		if p.may(s.server) == nil {
 			s.down.send(nil, true)
 		}

@@ -16,19 +16,22 @@ type mistake struct {
 type edit = mistaken.Edit
 
 var mistakes = []mistake{
-	{"create before intent", []edit{{
-		"server/shard/create.go", `	err = r.instances.Create(ctx, rec)
-	endSpan(span, err)
-	if err != nil {
-		if errors.Is(err, objectstore.ErrUnavailable) {
-			r.tasks.Go(func() { r.withdraw(rec) })
-		}
-		return nil, err
-	}
-`, `	endSpan(span, nil)
-	_ = r.cache.Insert(instances.RowOf(rec))
-	r.events.instance(r.cache, id, "created")
-	r.tasks.Go(func() { _ = r.instances.Write(r.ctx, rec) })
+	{"create before record", []edit{{
+		"server/provisioning/launcher.go", `	err := l.opts.Instances.Create(ctx, *rec)
+	traces.End(span, err)
+	switch {
+`, `	var err error
+	traces.End(span, err)
+	_ = l.opts.Cache.Insert(instances.RowOf(*rec))
+	l.opts.Go(func(ctx context.Context) { _ = l.opts.Instances.Write(ctx, *rec) })
+	switch {
+`,
+	}, {
+		"server/provisioning/launcher.go", `	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
+`, `	"nstance.dev/server/fleet"
+	"nstance.dev/server/instances"
+	"nstance.dev/server/layout"
 `,
 	}}},
 	{"lease check skipped", []edit{{
@@ -40,37 +43,36 @@ var mistakes = []mistake{
 	}}},
 	{"nonce marked after issue", []edit{
 		{
-			"server/shard/register.go", `	after, err := r.instances.Change(r.ctx, row.ID, func(rec *bucket.InstanceRecord) error {
+			"server/agents/registration.go", `	_, err = a.opts.Instances.Change(a.ctx, row.ID, func(rec *layout.InstanceRecord) error {
 		switch {
 		case rec.Deletion != nil:
-			return refuseRegistration(`, `	mark := func(rec *bucket.InstanceRecord) error {
+			return refuseRegistration(`, `	mark := func(rec *layout.InstanceRecord) error {
 		switch {
 		case rec.Deletion != nil:
 			return refuseRegistration(`,
 		},
-		{"server/shard/register.go", `		rec.Certificate = succeed(rec.Certificate.Serial, cert)
+		{"server/agents/registration.go", `		rec.Certificate = replaceCertificate(rec.Certificate.Serial, cert)
 		return nil
 	})
 	if refused := (*refusal.Error)(nil); errors.As(err, &refused) {
 		return nil, err
 	}
 	if err != nil {
-		r.stumble(err)
-		return nil, unavailable(err)
+		a.opts.Over(err)
+		return nil, a.opts.Unavailable(err)
 	}
-	r.reportUnproved(row, source, place)`, `		rec.Certificate = succeed(rec.Certificate.Serial, cert)
+	a.reportUnprovenPlace(row, source, place)`, `		rec.Certificate = replaceCertificate(rec.Certificate.Serial, cert)
 		return nil
 	}
-	rec, _ := r.instances.Record(row.ID)
+	rec, _ := a.opts.Instances.Record(row.ID)
 	if err := mark(&rec); err != nil {
 		return nil, err
 	}
-	after := row
-	r.tasks.Go(func() { _, _ = r.instances.Change(r.ctx, row.ID, mark) })
-	r.reportUnproved(row, source, place)`},
+	a.opts.Go(func() { _, _ = a.opts.Instances.Change(a.ctx, row.ID, mark) })
+	a.reportUnprovenPlace(row, source, place)`},
 	}},
 	{"empty list believed", []edit{
-		{"server/fleet/brake.go", `	if lost > max(brakeFloor, live/brakeShare) {`, `	if lost < 0 {`},
+		{"server/fleet/brake.go", `	if lost > max(brakeFloor, expected/brakeShare) {`, `	if lost < 0 {`},
 		{"server/fleet/sighting.go", `	return a.agreed(a.First) || a.Last.Sub(a.First) >= absenceApart`, `	return !a.First.IsZero()`},
 	}},
 	{"on-demand counted", []edit{{
@@ -85,13 +87,13 @@ var mistakes = []mistake{
 		"server/fleet/scaledown.go", `		if !p.removable(in) {
 			continue
 		}
-		if len(p.heirsOf(in)) == 0 {`, `		if !p.removable(in) && in.State != Draining {
+		if len(p.replacementsOf(in)) == 0 {`, `		if !p.removable(in) && in.State != Draining {
 			continue
 		}
-		if len(p.heirsOf(in)) == 0 {`,
+		if len(p.replacementsOf(in)) == 0 {`,
 	}}},
 	{"replacement never awaited", []edit{{
-		"server/fleet/succession.go", `	case far >= s.until:`, `	case far > 0:`,
+		"server/fleet/replacement.go", `	case far >= r.until:`, `	case far > 0:`,
 	}}},
 	{"ack ignored across take-over", []edit{{
 		"server/instances/rows.go", `DeleteAt: d.DeleteAt.Time, Acked: !d.DrainAckedAt.IsZero(),`, `DeleteAt: d.DeleteAt.Time,`,
@@ -107,8 +109,8 @@ var mistakes = []mistake{
 		"server/shard/reconcile.go", `		if ctx.Err() == nil {
 			r.reconcile(ctx, group)
 		}
-		r.queue.Done(group)
-`, `		r.queue.Done(group)
+		r.queue.waiting.Done(group)
+`, `		r.queue.waiting.Done(group)
 		if ctx.Err() == nil {
 			r.reconcile(ctx, group)
 		}

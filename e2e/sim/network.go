@@ -86,7 +86,7 @@ var errUnknown = errors.New("no answer")
 
 // call makes one call of a client to the shard's leader, if the process leads. An
 // error that matches errUnknown leaves open whether it was carried out.
-func call[T any](w *world, from string, p *process, what string, do func(context.Context, *shard.Reign) (T, error)) (T, error) {
+func call[T any](w *world, from string, p *process, what string, do func(context.Context, *shard.Term) (T, error)) (T, error) {
 	var none T
 	what = from + " " + what + " " + p.box.name
 	nth := w.weather.number(what)
@@ -115,7 +115,7 @@ const callTime = 30 * time.Second
 
 // served carries a call out at the process, which may be killed or stopped in the
 // middle of it.
-func served[T any](w *world, p *process, do func(context.Context, *shard.Reign) (T, error)) (T, error) {
+func served[T any](w *world, p *process, do func(context.Context, *shard.Term) (T, error)) (T, error) {
 	type answer struct {
 		v   T
 		err error
@@ -126,9 +126,9 @@ func served[T any](w *world, p *process, do func(context.Context, *shard.Reign) 
 	w.calls.Go(func() {
 		var a answer
 		if a.err = p.may(ctx); a.err == nil {
-			var reign *shard.Reign
-			if reign, a.err = p.shard.Reign(); a.err == nil {
-				a.v, a.err = do(ctx, reign)
+			var term *shard.Term
+			if term, a.err = p.shard.Term(); a.err == nil {
+				a.v, a.err = do(ctx, term)
 			}
 		}
 		if p.may(ctx) == nil {
@@ -275,7 +275,7 @@ func newStream(ctx context.Context, w *world, m *machine, p *process) *stream {
 // also where the server has ended the stream, and the word of that was lost.
 func (s *stream) watch(what string) {
 	missed := 0
-	if pause(s.server, s.w.dice.between(0, keepalive, what, "keepalive")) != nil {
+	if pause(s.w.ctx, s.w.dice.between(0, keepalive, what, "keepalive")) != nil {
 		return
 	}
 	for s.server.Err() == nil || s.agent.Err() == nil {

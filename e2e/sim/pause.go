@@ -7,15 +7,16 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/groupfile"
+	"nstance.dev/server/operatorapi"
 	"nstance.dev/server/shard"
 )
 
 // pause pauses a group for a while. Between the answer and the request to go on
 // nothing may be sent for it.
 func (w *world) pause(g groupID, d time.Duration) {
-	_, err := ask(w, "pause "+g.String(), nil, func(ctx context.Context, r *shard.Reign) (*nstancev1.Pause, error) {
-		return r.SetPause(ctx, g.tenant, &nstancev1.SetPauseRequest{
+	_, err := ask(w, "pause "+g.String(), nil, func(ctx context.Context, r *shard.Term) (*nstancev1.Pause, error) {
+		return operatorapi.Of(r).SetPause(ctx, g.tenant, &nstancev1.SetPauseRequest{
 			Scope: "group", Group: g.name, Reason: "simulated", Until: timestamppb.New(time.Now().Add(d + time.Hour)),
 		})
 	})
@@ -24,7 +25,9 @@ func (w *world) pause(g groupID, d time.Duration) {
 		return
 	}
 	w.mu.Lock()
-	w.paused[g] = time.Now()
+	if w.resuming[g] == 0 {
+		w.paused[g] = time.Now()
+	}
 	w.mu.Unlock()
 	if pause(w.ctx, d) == nil {
 		w.unpause(g)
@@ -33,30 +36,36 @@ func (w *world) pause(g groupID, d time.Duration) {
 
 // unpause lets a group go on, however long it takes.
 func (w *world) unpause(g groupID) {
-	w.resumes(g)
+	answered := w.resumes(g)
+	defer answered()
 	for n := 0; ; n++ {
-		_, err := ask(w, "unpause "+g.String(), nil, func(ctx context.Context, r *shard.Reign) (struct{}, error) {
-			return struct{}{}, r.ClearPause(ctx, g.tenant, &nstancev1.ClearPauseRequest{Scope: "group", Group: g.name})
+		_, err := ask(w, "unpause "+g.String(), nil, func(ctx context.Context, r *shard.Term) (struct{}, error) {
+			return struct{}{}, operatorapi.Of(r).ClearPause(ctx, g.tenant, &nstancev1.ClearPauseRequest{Scope: "group", Group: g.name})
 		})
 		if isRefusal(err) || pause(w.ctx, time.Second) != nil {
-			w.resumes(g)
 			w.told(err, "%s goes on", g)
 			return
 		}
 	}
 }
 
-// resumes notes that from now on a group may go on.
-func (w *world) resumes(g groupID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.paused, g)
-	w.resumed[g] = time.Now()
+// resumes notes that a call is made after which a group may go on. Until the call is
+// answered it may end a pause as well that is promised meanwhile.
+func (w *world) resumes(g groupID) (answered func()) {
+	note := func(calls int) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.resuming[g] += calls
+		delete(w.paused, g)
+		w.resumed[g] = time.Now()
+	}
+	note(1)
+	return func() { note(-1) }
 }
 
 // forgetPauses notes which pauses end because their deleted group is forgotten: who has
 // its name afterwards is another one.
-func (w *world) forgetPauses(before, after *config.GroupFile) {
+func (w *world) forgetPauses(before, after *groupfile.File) {
 	if before == nil || after == nil {
 		return
 	}

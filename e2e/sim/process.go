@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/config"
+	"nstance.dev/server/config/groupfile"
 	"nstance.dev/server/driver"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
+	"nstance.dev/server/pki"
 	"nstance.dev/server/shard"
 )
 
@@ -66,7 +68,7 @@ type taken struct {
 }
 
 // took notes that a process has put a version of the configuration file in force.
-func (p *process) took(static shard.Static) {
+func (p *process) took(static config.Version) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.takes = append(p.takes, taken{time.Now(), static.Modified})
@@ -150,15 +152,15 @@ func (b *box) start() {
 		Cluster: cluster, Shard: shardName, Version: "sim",
 		Store: storeLink{b.w.store, p}, Driver: cloudLink{b.w.cloud, p}, Cache: c,
 		Drainers:  who,
-		Keys:      func() *shard.Keys { return b.w.keys },
+		Keys:      func() *pki.Keys { return b.w.keys },
 		Addresses: func() driver.Addresses { return driver.Addresses{} },
 		Log:       log, Now: b.now, NewID: b.w.newID,
 		Jitter: b.w.jitter,
 	}, static)
 	p.took(static)
-	p.elector, err = lease.New(storeLink{b.w.store, p}, bucket.LeaderKey(shardName), lease.Options{
+	p.elector, err = lease.New(storeLink{b.w.store, p}, layout.LeaderKey(shardName), lease.Options{
 		ID: b.name, LeaderAddr: b.name, Lease: leaseTime, Log: log, Now: b.now, Elapsed: p.elapsed,
-		Ask: p.ask, MinTerm: p.minTerm, FreshShard: p.fresh, Reclaim: b.reclaim,
+		Ask: p.ask, MinTerm: p.minTerm, NothingStored: p.fresh, Reclaim: b.reclaim,
 		OnAcquire: p.lead, OnFollow: func(lease.Document) { p.shard.EndParked() },
 	})
 	if err != nil {
@@ -395,14 +397,14 @@ func (p *process) ask(ctx context.Context, addr string) (lease.Document, error) 
 // minTerm is the highest of the terms in the group file and in the cache directory.
 func (p *process) minTerm(ctx context.Context) (uint64, error) {
 	own, _ := p.box.reclaim()
-	obj, err := storeLink{p.box.w.store, p}.Get(ctx, bucket.GroupsKey(shardName))
+	obj, err := storeLink{p.box.w.store, p}.Get(ctx, layout.GroupsKey(shardName))
 	if isAbsent(err) {
 		return own, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	file, err := config.DecodeGroups(obj.Key, obj.Data)
+	file, err := groupfile.Decode(obj.Key, obj.Data)
 	if err != nil {
 		return own, nil //nolint:nilerr // as package serve: it is in quarantine
 	}
@@ -411,7 +413,7 @@ func (p *process) minTerm(ctx context.Context) (uint64, error) {
 
 // fresh reports whether the shard never had an instance.
 func (p *process) fresh(ctx context.Context) (bool, error) {
-	for _, prefix := range []string{bucket.InstancePrefix(shardName), bucket.SnapshotPrefix(shardName)} {
+	for _, prefix := range []string{layout.InstancePrefix(shardName), layout.SnapshotPrefix(shardName)} {
 		page, err := storeLink{p.box.w.store, p}.List(ctx, prefix, "", 1)
 		if err != nil || len(page.Objects) > 0 {
 			return false, err

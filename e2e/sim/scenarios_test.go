@@ -93,6 +93,28 @@ var scenarios = []struct{ name, plan string }{
 			1m30s storm cloud-empty 2m`,
 	},
 	{
+		// S20, F21: nearly every machine of the shard is on its way out, and runs.
+		"the provider shows nothing while most machines are being drained", `
+			seed 7
+			set drain 10m
+			set length 20m
+			weather drain-never 1
+			1s upsert web 8
+			2m upsert web 0
+			3m storm cloud-empty 3m`,
+	},
+	{
+		// S20, F21: as before, of machines too few for an alarm.
+		"the provider shows nothing while one machine is being drained", `
+			seed 7
+			set drain 10m
+			set length 20m
+			weather drain-never 1
+			1s upsert web 1
+			2m upsert web 0
+			3m storm cloud-empty 3m`,
+	},
+	{
 		// S2: it has to look at its lease before it acts again.
 		"a leader sleeps through its lease amid creates", `
 			seed 8
@@ -771,6 +793,39 @@ var scenarios = []struct{ name, plan string }{
 			7m34.426377284s vanish web 43
 			7m57.78978911s vanish web 88
 			8m6.092177684s freeze-leader 44.163s`,
+	},
+	{
+		// L1, of the oracle: two hours were allowed to any shard. A large group whose drains
+		// take long rotates for longer than that: one machine after another.
+		"a large group rotates and its drains take long", `
+			seed 1
+			set drain 10m
+			set delete 40s
+			1s upsert db 31
+			9m config infra edit-0`,
+	},
+	{
+		// S23, of the oracle: the answer to a pause was lost, and it was asked for again while
+		// somebody asked for its end, which came right after the promise.
+		"a pause is promised while its end is asked for", `
+			seed 3301210
+			set drain 20s
+			set lag 15s
+			set mode liveness
+			set servers 1
+			set delete 5s
+			weather agent-never 0.1359
+			weather store-lost 0.0630
+			weather store-refused 0.0583
+			weather store-slow 0.0313
+			3m12.32377271s freeze a 30.204s
+			4m25.037182894s cut operators a 1m23.294s
+			5m39.000648081s freeze a 9.042s
+			6m58.254372641s stop a
+			7m19.385372641s start a
+			7m25.019392425s upsert db 29
+			9m47.894928421s cut store a 30.208s
+			9m48.344488045s pause db 2m21.081s`,
 	},
 }
 

@@ -10,14 +10,16 @@ import (
 	"time"
 
 	"nstance.dev/server/config"
-	"nstance.dev/server/shard"
 )
+
+// listInterval is how often a server lists the machines of its provider.
+const listInterval = 30 * time.Second
 
 // configuration is what stands in the shard's configuration file.
 type configuration struct {
 	plan  Plan
 	parts map[string]string // what events have edited, by name
-	last  shard.Static
+	last  config.Version
 	edits []time.Time // when each version was written
 }
 
@@ -37,7 +39,7 @@ func (c *configuration) load() {
 		panic(fmt.Sprintf("the simulator's own configuration: %v\n%s", err, text))
 	}
 	sum := sha256.Sum256([]byte(text))
-	c.last = shard.Static{Config: cfg, ETag: hex.EncodeToString(sum[:8]), Modified: time.Now(), Size: len(text)}
+	c.last = config.Version{Config: cfg, ETag: hex.EncodeToString(sum[:8]), Modified: time.Now(), Size: len(text)}
 	c.edits = append(c.edits, c.last.Modified)
 }
 
@@ -60,12 +62,12 @@ func (c *configuration) text() string {
 			"subnet_pools": {"p": ["net-1", "net-2", "net-3"]},
 			"admin_tenants": ["default"],
 			"health_check_interval": %q, "request_timeout": "5s", "drain_timeout": %q,
-			"garbage_collection": {"interval": "30s", "registration_timeout": %q},
+			"garbage_collection": {"interval": %q, "registration_timeout": %q, "deleted_record_retention": %q},
 		},
 		"tenants": {"b": {}},
 		"templates": {%s},
 		"groups": {"default": {%s}},
-	}`, cluster, shardName, expiry, c.plan.setting("interval"), c.parts["drain"], c.plan.setting("timeout"),
+	}`, cluster, shardName, expiry, c.plan.setting("interval"), c.parts["drain"], listInterval, c.plan.setting("timeout"), retention,
 		c.templates(), strings.Join(static, ", "))
 }
 
@@ -86,7 +88,7 @@ func (c *configuration) templates() string {
 }
 
 // static is the configuration file as it is now.
-func (w *world) static() shard.Static {
+func (w *world) static() config.Version {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.config.last
@@ -116,7 +118,7 @@ func (w *world) edit(pairs []string) {
 }
 
 // follow has a process take a version of the file, unless there is a newer one.
-func (w *world) follow(p *process, static shard.Static) {
+func (w *world) follow(p *process, static config.Version) {
 	for n := 0; ; n++ {
 		wait := w.dice.between(time.Second, 8*time.Second, p.box.name, static.ETag, n)
 		if pause(w.ctx, wait) != nil || p.may(w.ctx) != nil || w.static().ETag != static.ETag {

@@ -12,10 +12,8 @@ import (
 	"nstance.dev/server/refusal"
 )
 
-// Bounds of what happens once no fault is active (L1, L2, L3, L5). A group whose
-// machines never registered waits for its breaker, which opens within an hour.
+// Bounds of what happens once no fault is active (L2, L3, L5); [settleTime] is that of L1.
 const (
-	settleTime  = 2 * time.Hour
 	settleCheck = 5 * time.Second
 	takeover    = leaseTime*12/10 + 2*time.Second // L2, and the start of a process
 	quietTime   = 3 * time.Minute
@@ -68,7 +66,8 @@ func (w *world) ruin(b *box) {
 // settles waits until the shard is as everybody wants it, and reports whether that
 // came true in time (S4, L1, L5).
 func (w *world) settles() bool {
-	deadline := time.Now().Add(settleTime)
+	limit := w.settleTime()
+	deadline := time.Now().Add(limit)
 	why := "?"
 	for calm := 0; time.Now().Before(deadline); {
 		_ = pause(w.ctx, settleCheck)
@@ -82,7 +81,7 @@ func (w *world) settles() bool {
 			return true
 		}
 	}
-	w.violate("L1", "%v after the last fault: %s", settleTime, why)
+	w.violate("L1", "%v after the last fault: %s", limit, why)
 	return false
 }
 
@@ -134,6 +133,9 @@ func (w *world) unsettled() string {
 		}
 	}
 	for id, rec := range records {
+		if known(rec) {
+			continue
+		}
 		return fmt.Sprintf("the record of %s has no machine (%s, deletion %+v)", w.nameOf(id), rec.Status, rec.Deletion)
 	}
 	for _, g := range w.truth.groupsNow() {
@@ -144,6 +146,15 @@ func (w *world) unsettled() string {
 	return w.guest.Unsettled()
 }
 
+// retention is how long an instance on demand is known after its end.
+const retention = 30 * time.Minute
+
+// known reports whether a record stands so that the id of an instance on demand that has
+// ended is not used again (S18).
+func known(rec *record) bool {
+	return rec.OnDemand && rec.Deletion != nil && !rec.Deletion.GoneAt.IsZero() && time.Since(rec.Deletion.GoneAt.Time) <= retention
+}
+
 func (w *world) isPlanted(id identity.ID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -152,11 +163,11 @@ func (w *world) isPlanted(id identity.ID) bool {
 
 // held reports whether a leader holds a machine and says so (S4).
 func held(p *process, id identity.ID) bool {
-	reign, err := p.shard.Reign()
+	term, err := p.shard.Term()
 	if err != nil {
 		return false
 	}
-	for _, h := range reign.Held() {
+	for _, h := range term.Unmanaged() {
 		if h.VM.ID == id || h.Machine.InstanceID == id {
 			return true
 		}
@@ -232,7 +243,7 @@ func (w *world) lockedOut() {
 	if p == nil {
 		return
 	}
-	reign, err := p.shard.Reign()
+	term, err := p.shard.Term()
 	if err != nil {
 		return
 	}
@@ -244,7 +255,7 @@ func (w *world) lockedOut() {
 		if rec == nil || rec.removed.IsZero() || peer == (identity.Peer{}) {
 			continue
 		}
-		if err := reign.AdmitAgent(peer); !refusedWith(err, refusal.PermissionDenied) {
+		if err := term.Agents().Admit(peer); !refusedWith(err, refusal.PermissionDenied) {
 			w.violate("S13", "the certificate of %s, which is deleted, is answered with: %v", m.name, err)
 		}
 	}

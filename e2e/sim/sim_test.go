@@ -24,7 +24,3 @@ func TestMain(m *testing.M) {
 
 // TestSim runs the plans of many seeds, and demands that every promise is kept.
 func TestSim(t *testing.T) { search.Run(t) }
-
-// TestSeedsRepeat: a seed that has found something finds it again. Some part where several
-// wait for one token from the same moment on, as the package says.
-func TestSeedsRepeat(t *testing.T) { search.Repeats(t, 501, 10, 5) }

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/effective"
+	"nstance.dev/server/config/groupfile"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore/memory"
 )
 
@@ -23,7 +24,7 @@ type truth struct {
 	w *world
 
 	mu      sync.Mutex
-	file    *config.GroupFile
+	file    *groupfile.File
 	records map[identity.ID]*record
 	names   map[identity.ID]string
 	counts  map[groupID]int
@@ -40,7 +41,7 @@ type truth struct {
 
 // record is one instance's, also after it was removed.
 type record struct {
-	bucket.InstanceRecord
+	layout.InstanceRecord
 	born      time.Time
 	condemned time.Time // zero: never
 	removed   time.Time // zero: it stands
@@ -80,15 +81,15 @@ func newTruth(w *world) *truth {
 // accepted is called inside the store, for every write in its order.
 func (t *truth) accepted(write memory.Write) {
 	switch {
-	case write.Key == bucket.LeaderKey(shardName):
+	case write.Key == layout.LeaderKey(shardName):
 		t.lock(write)
-	case write.Key == bucket.GroupsKey(shardName):
+	case write.Key == layout.GroupsKey(shardName):
 		t.fence(write)
 		t.groups(write)
-	case strings.HasPrefix(write.Key, bucket.InstancePrefix(shardName)):
+	case strings.HasPrefix(write.Key, layout.InstancePrefix(shardName)):
 		t.fence(write)
 		t.instance(write)
-	case strings.HasPrefix(write.Key, bucket.SnapshotPrefix(shardName)):
+	case strings.HasPrefix(write.Key, layout.SnapshotPrefix(shardName)):
 		t.mu.Lock()
 		t.snapshots = true
 		t.mu.Unlock()
@@ -97,7 +98,7 @@ func (t *truth) accepted(write memory.Write) {
 
 // intends notes whom a process has found sick when it decides on an instance.
 func (t *truth) intends(p *process, key string) {
-	_, _, id, err := bucket.ParseInstanceKey(key)
+	_, _, id, err := layout.ParseInstanceKey(key)
 	if err != nil {
 		return
 	}
@@ -142,7 +143,7 @@ func (t *truth) decided(p *process, key string, data []byte) time.Time {
 	if bytes.Contains(data, []byte(`"deletion":null`)) {
 		return now // as most are, and to decode one takes long
 	}
-	rec, err := bucket.DecodeInstanceRecord(key, data)
+	rec, err := layout.DecodeInstanceRecord(key, data)
 	if err != nil || rec.Deletion == nil {
 		return now
 	}
@@ -187,10 +188,10 @@ func (t *truth) fence(write memory.Write) {
 
 // groups takes note of the sizes that groups have from now on.
 func (t *truth) groups(write memory.Write) {
-	var file *config.GroupFile
+	var file *groupfile.File
 	if !write.Deleted {
 		var err error
-		if file, err = config.DecodeGroups(write.Key, write.Data); err != nil {
+		if file, err = groupfile.Decode(write.Key, write.Data); err != nil {
 			return // somebody damaged it: the last known sizes hold
 		}
 	}
@@ -207,7 +208,7 @@ func (t *truth) resize() {
 	cfg := t.w.static().Config
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	merged, _ := config.Effective(cfg, t.file)
+	merged, _ := effective.Groups(cfg, t.file)
 	now := time.Now()
 	seen := map[groupID]bool{}
 	for key, eff := range merged {
@@ -234,7 +235,7 @@ func (t *truth) note(g groupID, s sizeSince) {
 
 // instance takes note of a record's version.
 func (t *truth) instance(write memory.Write) {
-	_, _, id, err := bucket.ParseInstanceKey(write.Key)
+	_, _, id, err := layout.ParseInstanceKey(write.Key)
 	if err != nil {
 		t.w.violate("S3", "%v", err)
 		return
@@ -243,7 +244,7 @@ func (t *truth) instance(write memory.Write) {
 		t.removed(id)
 		return
 	}
-	rec, err := bucket.DecodeInstanceRecord(write.Key, write.Data)
+	rec, err := layout.DecodeInstanceRecord(write.Key, write.Data)
 	if err != nil {
 		return // somebody damaged it
 	}

@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/pki"
 )
 
@@ -198,7 +198,7 @@ func (w *world) linger(d, takes time.Duration) {
 }
 
 func (w *world) loseLock() {
-	key := bucket.LeaderKey(shardName)
+	key := layout.LeaderKey(shardName)
 	obj, err := w.store.Get(w.ctx, key)
 	if err != nil {
 		return // it was lost before

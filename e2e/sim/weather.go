@@ -174,7 +174,9 @@ func (w *weather) cloud(c drivertest.Call) drivertest.Fault {
 	n := w.number(what)
 	f := drivertest.Fault{Latency: w.dice.between(50*time.Millisecond, 400*time.Millisecond, what, n)}
 	hits := func(kind string) bool { return w.hits(kind, what, n) }
-	fail := func(kind driver.Kind) { f.Before = driver.Fail(kind, string(c.Op), errors.New("as the plan wants")) }
+	fail := func(kind driver.ErrorClass) {
+		f.Before = driver.Fail(kind, string(c.Op), errors.New("as the plan wants"))
+	}
 	switch {
 	case hits(cloudRefused):
 		fail(driver.Transient)

@@ -19,7 +19,6 @@ import (
 	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/secrets"
-	"nstance.dev/server/shard"
 )
 
 const (
@@ -92,7 +91,7 @@ type world struct {
 
 	store   *memory.Store
 	cloud   *drivertest.Cloud
-	keys    *shard.Keys
+	keys    *pki.Keys
 	net     *network
 	weather *weather
 	truth   *truth
@@ -112,6 +111,7 @@ type world struct {
 	ackedAt    map[identity.ID]time.Time // when that was promised
 	wished     map[identity.ID]bool      // somebody asked for their end
 	paused     map[groupID]time.Time     // since when somebody was promised that
+	resuming   map[groupID]int           // calls under way that end a pause
 	resumed    map[groupID]time.Time     // when the last pause of a group ended, or was asked to
 	planted    map[identity.ID]bool      // foreign machines
 	keyOf      map[string]string         // public key by the nonce it was certified for
@@ -126,7 +126,7 @@ func newWorld(p Plan, opts Options) *world {
 		plan: p, dice: dice{p.Seed}, start: time.Now(), interval: p.duration("interval"),
 		machines: map[identity.ID]*machine{}, barren: map[groupID]bool{}, boxes: map[string]*box{},
 		acked: map[identity.ID]bool{}, ackedAt: map[identity.ID]time.Time{}, wished: map[identity.ID]bool{}, keyOf: map[string]string{},
-		planted: map[identity.ID]bool{}, paused: map[groupID]time.Time{}, resumed: map[groupID]time.Time{},
+		planted: map[identity.ID]bool{}, paused: map[groupID]time.Time{}, resuming: map[groupID]int{}, resumed: map[groupID]time.Time{},
 		config: newConfiguration(p), failFast: opts.FailFast, progress: cmp.Or(opts.Progress, &Progress{}),
 	}
 	w.ctx, w.end = context.WithCancel(context.Background())
@@ -172,7 +172,7 @@ func (w *world) conditions() drivertest.Conditions {
 	}
 }
 
-func (w *world) newKeys() *shard.Keys {
+func (w *world) newKeys() *pki.Keys {
 	must := func(err error) {
 		if err != nil {
 			panic(err) // a store without faults
@@ -186,7 +186,7 @@ func (w *world) newKeys() *shard.Keys {
 	must(err)
 	signer, err := pki.NewNonceSigner(nonces, nil)
 	must(err)
-	return &shard.Keys{
+	return &pki.Keys{
 		Authority: pki.NewAuthority(ca, cluster, nil, nil),
 		Nonces:    signer, Verifier: pki.NewNonceVerifier(cluster, nonces),
 	}
@@ -229,7 +229,7 @@ func (w *world) play() {
 func (w *world) leader() *process {
 	for _, b := range w.inOrder {
 		if p := b.running(); p != nil && !p.stuck() && p.elector.IsLeader() {
-			if _, err := p.shard.Reign(); err == nil {
+			if _, err := p.shard.Term(); err == nil {
 				return p
 			}
 		}

@@ -26,7 +26,7 @@ func Cluster(clusterID, tenant string) string {
 	return strings.TrimRight(name[:54], "-") + "-" + short(name)
 }
 
-// ShardGroup returns the name of the part of a group that a shard keeps: group--shard.
+// ShardGroup returns the name of the NstanceShardGroup of a group on a shard: group--shard.
 func ShardGroup(group, shard string) string { return group + separator + shard }
 
 // SplitShardGroup returns what [ShardGroup] joined; false: it did not make this name.
@@ -57,7 +57,7 @@ func Label(name string) string {
 }
 
 // OnDemand returns the name of the Machine, and of the NstanceMachine, of a Pod that has
-// an instance of its own. The Pod's name is there for people; its UID alone makes the
+// an instance of its own. The Pod's name is there for users; its UID alone makes the
 // name differ from those of other Pods, of the same name in another namespace and of a
 // later one.
 func OnDemand(pod string, uid types.UID) string {

@@ -18,7 +18,7 @@ import (
 // its value, or by spec.paused of the Cluster that its label names. An object without a
 // Cluster is not paused by one. One that was [Moved] is paused for good.
 func Paused(ctx context.Context, reader client.Reader, object client.Object) (bool, error) {
-	if _, paused := object.GetAnnotations()[clusterv1.PausedAnnotation]; paused || Moved(object) {
+	if PausedBy(object, &clusterv1.Cluster{}) {
 		return true, nil
 	}
 	name := object.GetLabels()[clusterv1.ClusterNameLabel]
@@ -33,7 +33,13 @@ func Paused(ctx context.Context, reader client.Reader, object client.Object) (bo
 	case err != nil:
 		return false, fmt.Errorf("look whether Cluster %s is paused: %w", name, err)
 	}
-	return ptr.Deref(cluster.Spec.Paused, false), nil
+	return PausedBy(object, &cluster), nil
+}
+
+// PausedBy is [Paused] for a Cluster that has been read already; the zero one pauses nothing.
+func PausedBy(object client.Object, cluster *clusterv1.Cluster) bool {
+	_, paused := object.GetAnnotations()[clusterv1.PausedAnnotation]
+	return paused || Moved(object) || ptr.Deref(cluster.Spec.Paused, false)
 }
 
 // Moved reports whether `clusterctl move` has copied an object to another management

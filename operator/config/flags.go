@@ -99,6 +99,13 @@ func strays(flags *pflag.FlagSet, args []string) []string {
 	return problems
 }
 
+// tracesHelp says how traces are turned on: as at the servers, by variables that are not ours.
+const tracesHelp = `
+Traces are off unless the standard variables of OpenTelemetry are set:
+  OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
+        turns them on; OTEL_EXPORTER_OTLP_PROTOCOL is http/protobuf (default) or grpc
+`
+
 // Usage is the help.
 func Usage() string {
 	flags, _ := flagSet()
@@ -122,5 +129,6 @@ Flags:
 		}
 		b.WriteString("\n")
 	}
+	b.WriteString(tracesHelp)
 	return b.String()
 }

@@ -57,7 +57,7 @@ var table = []setting{
 	text("webhook-cert-dir", "", "directory with tls.crt and tls.key for the webhooks; empty: the operator makes them", func(s *Settings) *string { return &s.WebhookCertDir }, anything),
 
 	text("watch-filter", "", "only objects with this value of the label cluster.x-k8s.io/watch-filter", func(s *Settings) *string { return &s.WatchFilter }, labelValue),
-	toggle("machinepool-machines", true, "a Machine for each instance of a pool; without, a pool is a mere size and the servers choose what goes", func(s *Settings) *bool { return &s.MachinePoolMachines }),
+	toggle("machinepool-machines", true, "a Machine for each instance of a pool; without it the MachinePool has no Machines, only replicas, and the servers choose which instance goes", func(s *Settings) *bool { return &s.MachinePoolMachines }),
 	number("max-concurrent-reconciles", "10", "objects of a kind that are worked on at once", func(s *Settings) *int { return &s.MaxConcurrentReconciles }, 1, 1000),
 	rateOrNone("kube-api-qps", "-1", "calls to the API server in a second, over time; -1: no limit here, the API server's priority and fairness decides", func(s *Settings) *float32 { return &s.KubeAPIQPS }),
 	number("kube-api-burst", "100", "calls to the API server at once, where --kube-api-qps is a limit", func(s *Settings) *int { return &s.KubeAPIBurst }, 1, 100000),
@@ -95,7 +95,7 @@ var table = []setting{
 		flag: "log-level", fallback: "info", meaning: "debug, info, warn or error",
 		set: func(s *Settings, value string) error {
 			if err := s.LogLevel.UnmarshalText([]byte(value)); err != nil {
-				return fmt.Errorf("%q is none of debug, info, warn and error", value)
+				return fmt.Errorf("%q must be one of debug, info, warn and error", value)
 			}
 			return nil
 		},
@@ -108,7 +108,7 @@ var table = []setting{
 		},
 	},
 
-	variable("NSTANCE_CA_CONFIGMAP", "nstance-cluster-ca", "ConfigMap whose `ca.crt` holds the cluster's authorities", func(s *Settings) *string { return &s.CAConfigMap }, objectName),
+	variable("NSTANCE_CA_CONFIGMAP", "nstance-cluster-ca", "ConfigMap whose `ca.crt` is the cluster's CA bundle", func(s *Settings) *string { return &s.CAConfigMap }, objectName),
 	variable("NSTANCE_NONCE_SECRET", "nstance-operator-nonce", "Secret with the token that the operator registers with", func(s *Settings) *string { return &s.NonceSecret }, objectName),
 	variable("NSTANCE_NONCE_KEY", "nonce.jwt", "key of that token in its Secret", func(s *Settings) *string { return &s.NonceKey }, entryName),
 	variable("NSTANCE_KEY_SECRET", "nstance-operator-key", "Secret for the operator's key; the operator makes it", func(s *Settings) *string { return &s.KeySecret }, objectName),
@@ -247,7 +247,7 @@ func oneOf[T ~string](value T, values ...T) error {
 	if slices.Contains(values, value) {
 		return nil
 	}
-	return fmt.Errorf("%q is none of %v", string(value), values)
+	return fmt.Errorf("%q must be one of %v", string(value), values)
 }
 
 func anything(string) error { return nil }

@@ -1,8 +1,7 @@
 // Package crds carries the CustomResourceDefinitions of the operator's kinds: the files
 // beside this one, which are generated from the types in operator/api.
 //
-// The chart installs the same files. Tests read them from here, and so does the operator
-// when it asks whether a cluster has what it needs.
+// The chart installs the same files. Tests and generators read them from here.
 package crds
 
 import (

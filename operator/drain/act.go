@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
+	"github.com/go-logr/logr"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -29,39 +31,39 @@ type outcome struct {
 	limited bool // evictions were put off
 }
 
-func (r *Reconciler) act(ctx context.Context, s *sight, state State, action Action, done *outcome) error {
+func (r *Reconciler) act(ctx context.Context, s *target, state State, action Action, done *outcome) error {
 	switch a := action.(type) {
-	case Mark:
-		return r.change(ctx, s, func(n *corev1.Node) *corev1.Node { return Marked(n, state) })
-	case Unmark:
-		return errors.Join(r.change(ctx, s, Unmarked), r.unmarkOthers(ctx, s))
+	case WriteState:
+		return r.patchNode(ctx, s, func(n *corev1.Node) *corev1.Node { return WithState(n, state) })
+	case ClearState:
+		return errors.Join(r.patchNode(ctx, s, WithoutState), r.clearOthers(ctx, s))
 	case Evict:
 		if !r.Evictions.AllowN(r.Now(), 1) {
 			done.limited = true
-			done.results = append(done.results, Result{Pod: a.UID, Outcome: Conflict, Says: "waits for its turn"})
+			done.results = append(done.results, Result{Pod: a.UID, Outcome: Conflict, Message: "waits for its turn"})
 			return nil
 		}
-		r.moved(done, ResultOf(a.UID, r.evict(ctx, a)), false)
-	case Kill:
+		r.countMoved(done, ResultOf(a.UID, r.evict(ctx, a)), false)
+	case DeletePod:
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name}}
 		err := r.Workload.Delete(ctx, pod, client.GracePeriodSeconds(a.Grace), client.Preconditions{UID: &a.UID})
-		r.moved(done, ResultOf(a.UID, err), true)
+		r.countMoved(done, ResultOf(a.UID, err), true)
 	case Acknowledge:
-		code := r.acknowledge(ctx, s, a)
+		code := r.acknowledge(ctx, s, a, pause(state.Acks))
 		r.Observer.Acknowledged(code)
 		// A server that does not know the call needs none.
 		done.acked = code == codes.OK || code == codes.Unimplemented
-	case Tell:
-		log.FromContext(ctx).Info("drain", "event", a.Reason, "instance", s.answer.Request.Instance, "shard", s.shard, "message", a.Message)
-		r.tell(s, a)
+	case PublishEvent:
+		log.FromContext(ctx).Info("drain event", "event", a.Reason, "instance", s.evaluation.Request.Instance, "shard", s.shard, "message", a.Message)
+		r.publish(s, a)
 	default:
 		panic(fmt.Sprintf("drains: no way to carry out %T", action))
 	}
 	return nil
 }
 
-// moved notes what became of a Pod.
-func (r *Reconciler) moved(done *outcome, result Result, forced bool) {
+// countMoved records the result of an eviction or deletion.
+func (r *Reconciler) countMoved(done *outcome, result Result, forced bool) {
 	done.results = append(done.results, result)
 	if result.Outcome == Leaves {
 		r.Observer.Pod(forced)
@@ -70,12 +72,12 @@ func (r *Reconciler) moved(done *outcome, result Result, forced bool) {
 
 // ended reports a drain that has come to its end in this step.
 func (r *Reconciler) ended(before, after State, c Counts) {
-	if after.Phase != api.DrainDone || before.Phase == api.DrainDone || before.Phase == None {
+	if after.Phase != infrav1.DrainDone || before.Phase == infrav1.DrainDone || before.Phase == None {
 		return
 	}
 	now := r.Now()
 	end := Ended{
-		Reason: after.Reason, Forced: before.Phase == api.DrainForcing || c.Left > 0, Left: c.Left, Took: now.Sub(after.StartedAt),
+		Reason: after.Reason, Forced: before.Phase == infrav1.DrainForcing || c.Left > 0, Left: c.Left, Took: now.Sub(after.StartedAt),
 	}
 	if !after.Deadline.IsZero() {
 		end.Slack = new(after.Deadline.Sub(now))
@@ -83,9 +85,9 @@ func (r *Reconciler) ended(before, after State, c Counts) {
 	r.Observer.Drained(end)
 }
 
-// change writes the state of the drain on the Node as it was read; if it has changed since,
+// patchNode writes the state of the drain on the Node as it was read; if it has changed since,
 // it is read again and the step is repeated.
-func (r *Reconciler) change(ctx context.Context, s *sight, to func(*corev1.Node) *corev1.Node) error {
+func (r *Reconciler) patchNode(ctx context.Context, s *target, to func(*corev1.Node) *corev1.Node) error {
 	if s.node == nil {
 		return nil
 	}
@@ -97,14 +99,14 @@ func (r *Reconciler) change(ctx context.Context, s *sight, to func(*corev1.Node)
 	return nil
 }
 
-// unmarkOthers takes the state off the other Nodes that were drained because they might have
+// clearOthers takes the state off the other Nodes that were drained because they might have
 // been the instance's.
-func (r *Reconciler) unmarkOthers(ctx context.Context, s *sight) error {
+func (r *Reconciler) clearOthers(ctx context.Context, s *target) error {
 	for _, n := range s.doubt.Nodes {
-		if n.Annotations[api.AnnotationDrainInstance] != s.answer.Request.Instance || s.node != nil && n.Name == s.node.Name {
+		if n.Annotations[infrav1.AnnotationDrainInstance] != s.evaluation.Request.Instance || s.node != nil && n.Name == s.node.Name {
 			continue
 		}
-		err := r.Workload.Patch(ctx, Unmarked(n), client.MergeFromWithOptions(n, client.MergeFromWithOptimisticLock{}))
+		err := r.Workload.Patch(ctx, WithoutState(n), client.MergeFromWithOptions(n, client.MergeFromWithOptimisticLock{}))
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
@@ -112,17 +114,18 @@ func (r *Reconciler) unmarkOthers(ctx context.Context, s *sight) error {
 	return nil
 }
 
-// tellDoubt says on the machine that its Node is not recognised for sure, each time that
-// there is something new to it; where no machine stands for the instance, on the Nodes.
-func (r *Reconciler) tellDoubt(ctx context.Context, s *sight) {
+// publishDoubt publishes an event about a Node that is not recognised for sure, each time that
+// the reason changes: on the machine, or on the Nodes where no machine stands for the instance.
+func (r *Reconciler) publishDoubt(ctx context.Context, s *target) {
 	if s.entry.doubt == s.doubt.Why {
 		return
 	}
 	s.entry.doubt = s.doubt.Why
+	r.remember(s.evaluation.Request.Instance, s.entry)
 	if s.doubt.Why == "" {
 		return
 	}
-	instance := s.answer.Request.Instance
+	instance := s.evaluation.Request.Instance
 	message := fmt.Sprintf("which node is that of instance %s is uncertain: %s; it counts as not drained until its deadline, "+
 		"delete or correct the Node that is not its own", instance, s.doubt.Why)
 	log.FromContext(ctx).Info("node uncertain, drain not acknowledged before the deadline", "instance", instance, "shard", s.shard, "reason", s.doubt.Why)
@@ -146,8 +149,8 @@ func (r *Reconciler) evict(ctx context.Context, a Evict) error {
 func uid(u types.UID) *types.UID { return &u }
 
 // acknowledge tells the shard that the Node is empty, and returns its answer. If it has not
-// heard, the drain tells it again.
-func (r *Reconciler) acknowledge(ctx context.Context, s *sight, a Acknowledge) codes.Code {
+// heard, the drain tells it again after the pause.
+func (r *Reconciler) acknowledge(ctx context.Context, s *target, a Acknowledge, pause time.Duration) codes.Code {
 	server, ok := r.Server(s.shard)
 	if !ok {
 		return codes.Unavailable
@@ -157,13 +160,14 @@ func (r *Reconciler) acknowledge(ctx context.Context, s *sight, a Acknowledge) c
 	})
 	code := status.Code(err)
 	if code != codes.OK && code != codes.Unimplemented {
-		log.FromContext(ctx).Info("the shard was not told that a node is drained", "instance", a.Instance, "error", err.Error())
+		slog.New(logr.ToSlogHandler(log.FromContext(ctx))).WarnContext(ctx, "drain not acknowledged; instance stays until its deadline",
+			"instance", a.Instance, "shard", s.shard, "retry_in", pause.String(), "error", err.Error())
 	}
 	return code
 }
 
-// tell publishes an event about the Node, if there is one.
-func (r *Reconciler) tell(s *sight, a Tell) {
+// publish sends an event about the Node, if there is one.
+func (r *Reconciler) publish(s *target, a PublishEvent) {
 	kind := corev1.EventTypeNormal
 	if a.Warning {
 		kind = corev1.EventTypeWarning

@@ -34,8 +34,8 @@ const (
 	Self Class = "self"
 )
 
-// surroundings are what the class of a Pod depends on besides the Pod.
-type surroundings struct {
+// classifier is what the class of a Pod depends on besides the Pod.
+type classifier struct {
 	daemonSets  map[types.UID]bool
 	self        types.UID
 	unreachable bool
@@ -43,7 +43,7 @@ type surroundings struct {
 }
 
 // class says what to do with a Pod.
-func (s surroundings) class(p *corev1.Pod) Class {
+func (s classifier) class(p *corev1.Pod) Class {
 	owner := metav1.GetControllerOf(p)
 	switch {
 	case p.UID == s.self && s.self != "":
@@ -75,7 +75,7 @@ type sorted struct {
 func (s sorted) left() []*corev1.Pod { return slices.Concat(s.evict, s.wait) }
 
 // sort classifies Pods: those to be evicted in the order in which they are to go.
-func (s surroundings) sort(pods []corev1.Pod) sorted {
+func (s classifier) sort(pods []corev1.Pod) sorted {
 	var out sorted
 	for i := range pods {
 		p := &pods[i]
@@ -108,7 +108,7 @@ func critical(p *corev1.Pod) bool { return priority(p) >= criticalPriority }
 // managed reports whether somebody makes a new Pod where this one goes.
 func managed(p *corev1.Pod) bool { return metav1.GetControllerOf(p) != nil }
 
-// name is how people know a Pod.
+// name is how users know a Pod.
 func name(p *corev1.Pod) string { return p.Namespace + "/" + p.Name }
 
 // unreachable reports whether a Node's kubelet has not been heard of for so long that

@@ -4,21 +4,21 @@ import (
 	"fmt"
 	"time"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
-// acknowledge ends the drain once the server has heard. Of a Node that may not be the
-// instance's the server hears nothing yet.
+// acknowledge ends the drain once the server has confirmed it. A Node that may not be the
+// instance's is not acknowledged yet.
 func (d *step) acknowledge(why string) {
 	d.Why = why
-	if d.undecided() || d.told(why) {
+	if d.undecided() || d.acknowledged(why) {
 		d.finish(why)
 	}
 }
 
-// told tells the server that the Node is drained, again and again with longer pauses, and
-// reports whether it has heard. Where nobody waits to hear of it that is so at once.
-func (d *step) told(why string) bool {
+// acknowledged reports whether the server has confirmed that the Node is drained. Until then it
+// sends the acknowledgement, with back-off. Where no server waits for one, it is true at once.
+func (d *step) acknowledged(why string) bool {
 	s := &d.State
 	d.Why = why
 	pausing := s.AckedAt.Add(pause(s.Acks)).Sub(d.now)
@@ -31,11 +31,11 @@ func (d *step) told(why string) bool {
 	case !d.o.Request.Deadline.IsZero() && d.past(d.o.Request.Deadline.Add(ackLimit)):
 		d.Over = true
 	case s.Acks > 0 && pausing > 0:
-		d.Again = pausing
+		d.RequeueAfter = pausing
 	default:
 		s.Acks++
 		s.AckedAt = d.now
-		d.Again = pause(s.Acks)
+		d.RequeueAfter = pause(s.Acks)
 		d.do(Acknowledge{Instance: d.o.Request.Instance, Forced: d.wasForced(), Evicted: d.Counts.Evicted, Left: d.Counts.Left})
 	}
 	return false
@@ -50,9 +50,9 @@ func pause(attempts int) time.Duration {
 func (d *step) finish(why string) {
 	s := &d.State
 	ours := s.Phase != None && d.o.Node != nil
-	d.to(api.DrainDone)
+	d.to(infrav1.DrainDone)
 	if ours {
-		d.do(Mark{}, Tell{
+		d.do(WriteState{}, PublishEvent{
 			Reason: "Drained", Warning: d.Counts.Left > 0,
 			Message: fmt.Sprintf("%s after %v: %d pods left the node, %d stayed", why, d.now.Sub(s.StartedAt).Round(time.Second), d.Counts.Evicted, d.Counts.Left),
 		})
@@ -64,7 +64,7 @@ func (d *step) finish(why string) {
 	d.evictSelf()
 }
 
-// done is for a drain that is over: a server that asks again is told again.
+// done is for a drain that is over: it is acknowledged again if the server asks again.
 func (d *step) done() {
 	if d.o.Repeated {
 		d.State.Acked, d.State.Acks = false, 0
@@ -73,7 +73,7 @@ func (d *step) done() {
 		d.wait("drained, and its node is uncertain: " + d.o.Doubt)
 		return
 	}
-	if d.told("drained") {
+	if d.acknowledged("drained") {
 		d.evictSelf()
 	}
 }
@@ -87,12 +87,12 @@ func (d *step) evictSelf() {
 		return
 	}
 	if a, again := d.State.Tried[p.UID]; again && d.now.Before(a.Next) {
-		d.Again = a.Next.Sub(d.now)
+		d.RequeueAfter = a.Next.Sub(d.now)
 		return
 	}
 	d.State.Tried[p.UID] = Attempt{At: d.now, Next: d.now.Add(retryBudget)}
 	d.do(Evict{p.Namespace, p.Name, p.UID, grace(p, d.State.Deadline, false, d.now)})
-	d.Again = retryBudget
+	d.RequeueAfter = retryBudget
 }
 
 // wasForced reports whether any Pod was deleted directly.

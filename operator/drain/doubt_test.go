@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
 )
 
@@ -76,12 +76,12 @@ func TestS20_AnUncertainNodeIsNeverAcknowledgedBeforeTheDeadline(t *testing.T) {
 		{"its label and address, and the provider id of another machine", func(w *world) {
 			w.giveAddress(0, w.address(0))
 			n := w.node(0)
-			n.Labels, n.Spec.ProviderID = map[string]string{api.LabelInstanceID: w.ids[0]}, "other:///zone/x"
+			n.Labels, n.Spec.ProviderID = map[string]string{infrav1.LabelInstanceID: w.ids[0]}, "other:///zone/x"
 			w.update(n)
 		}, 0},
 		{"its label alone", func(w *world) {
 			n := w.node(0)
-			n.Labels, n.Spec.ProviderID = map[string]string{api.LabelInstanceID: w.ids[0]}, ""
+			n.Labels, n.Spec.ProviderID = map[string]string{infrav1.LabelInstanceID: w.ids[0]}, ""
 			w.update(n)
 		}, 2},
 		{"its address alone", func(w *world) {
@@ -158,13 +158,13 @@ func TestS20_TheNodeOfAnotherInstanceIsNeitherDrainedNorWaitedFor(t *testing.T) 
 		if !w.gone(0) {
 			t.Error("it waits for the node of another instance")
 		}
-		if n := w.node(1); n.Spec.Unschedulable || n.Annotations[api.AnnotationDrainInstance] != "" {
+		if n := w.node(1); n.Spec.Unschedulable || n.Annotations[infrav1.AnnotationDrainInstance] != "" {
 			t.Errorf("the node of another instance is drained: %+v", n)
 		}
 	})
 }
 
-// When the instance is spared after all, every Node that was drained for it is as it was.
+// When the instance is to live after all, every Node that was drained for it is as it was.
 func TestO10_AllCandidatesOfACancelledDrainAreUncordoned(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		w.giveAddress(0, w.address(0))
@@ -183,7 +183,7 @@ func TestO10_AllCandidatesOfACancelledDrainAreUncordoned(t *testing.T) {
 		w.Shard("a").Pardon(w.ids[0])
 		w.live(time.Minute)
 		for _, i := range []int{0, 9} {
-			if n := w.node(i); n.Spec.Unschedulable || n.Annotations[api.AnnotationDrainInstance] != "" {
+			if n := w.node(i); n.Spec.Unschedulable || n.Annotations[infrav1.AnnotationDrainInstance] != "" {
 				t.Errorf("node %d stays cordoned: %v", i, n.Annotations)
 			}
 		}

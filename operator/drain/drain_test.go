@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
 func TestForcePoint(t *testing.T) {
@@ -34,12 +34,12 @@ func TestForcePoint(t *testing.T) {
 }
 
 func TestO10_Classes(t *testing.T) {
-	around := surroundings{daemonSets: newWorld(t, 0).o.DaemonSets, self: "self", now: start}
+	around := classifier{daemonSets: newWorld(t, 0).o.DaemonSets, self: "self", now: start}
 	silent := around
 	silent.unreachable = true
 	for _, tt := range []struct {
 		name   string
-		around surroundings
+		around classifier
 		pod    corev1.Pod
 		want   Class
 	}{
@@ -59,7 +59,7 @@ func TestO10_Classes(t *testing.T) {
 		{"ends long ago on a silent node", silent, pod("p", terminating(-31*time.Second)), Ignored},
 		{"ends on a silent node", silent, pod("p", terminating(-30*time.Second)), Waits},
 		{"this program", around, pod("self"), Self},
-		{"without a UID", surroundings{now: start}, corev1.Pod{}, Evicts},
+		{"without a UID", classifier{now: start}, corev1.Pod{}, Evicts},
 	} {
 		if got := tt.around.class(&tt.pod); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
@@ -118,13 +118,13 @@ func TestResultOf(t *testing.T) {
 	}{
 		{"accepted", nil, Result{Outcome: Leaves}},
 		{"gone", apierrors.NewNotFound(pods, "p"), Result{Outcome: Leaves}},
-		{"budget", budget, Result{Outcome: Blocked, RetryAfter: 10 * time.Second, Says: "The disruption budget web needs 2"}},
-		{"slow down", apierrors.NewTooManyRequests("slow", 0), Result{Outcome: Blocked, Says: "slow"}},
-		{"conflict", apierrors.NewConflict(pods, "p", errors.New("x")), Result{Outcome: Conflict, Says: `Operation cannot be fulfilled on pods "p": x`}},
-		{"namespace", ending, Result{Outcome: Terminating, Says: `pods "p" is forbidden: x`}},
-		{"permission", apierrors.NewForbidden(pods, "p", errors.New("x")), Result{Outcome: Failed, Says: `pods "p" is forbidden: x`}},
-		{"two budgets", many, Result{Outcome: Impossible, Says: "Internal error occurred: more than one budget"}},
-		{"no answer", errors.New("EOF"), Result{Outcome: Failed, Says: "EOF"}},
+		{"budget", budget, Result{Outcome: Blocked, RetryAfter: 10 * time.Second, Message: "The disruption budget web needs 2"}},
+		{"slow down", apierrors.NewTooManyRequests("slow", 0), Result{Outcome: Blocked, Message: "slow"}},
+		{"conflict", apierrors.NewConflict(pods, "p", errors.New("x")), Result{Outcome: Conflict, Message: `Operation cannot be fulfilled on pods "p": x`}},
+		{"namespace", ending, Result{Outcome: Terminating, Message: `pods "p" is forbidden: x`}},
+		{"permission", apierrors.NewForbidden(pods, "p", errors.New("x")), Result{Outcome: Failed, Message: `pods "p" is forbidden: x`}},
+		{"two budgets", many, Result{Outcome: Impossible, Message: "Internal error occurred: more than one budget"}},
+		{"no answer", errors.New("EOF"), Result{Outcome: Failed, Message: "EOF"}},
 	} {
 		tt.want.Pod = "p"
 		if diff := cmp.Diff(tt.want, ResultOf("p", tt.err)); diff != "" {
@@ -150,12 +150,12 @@ func TestStep(t *testing.T) {
 				w.run(time.Second)
 				w.state.Phase = "Paused"
 			},
-			[]Action{Tell{Reason: "DrainRestarted", Warning: true, Message: `no transition from phase "Paused" to "Evicting"`}}, quick, false,
-			`begins anew: no transition from phase "Paused" to "Evicting"`,
+			[]Action{PublishEvent{Reason: "DrainRestarted", Warning: true, Message: `internal error in the drain (no transition from phase "Paused" to "Evicting"); restarting it, nothing is lost`}}, quick, false,
+			`internal error in the drain (no transition from phase "Paused" to "Evicting"); restarting it, nothing is lost`,
 		},
-		{"the machine is gone", func(w *world) { w.o.Fate = Deleted }, nil, 0, true, "the machine is gone"},
-		{"the machine is being deleted", func(w *world) { w.o.Fate = Deleting }, nil, 0, false, "the machine is being deleted"},
-		{"spared before it began", func(w *world) { w.o.Fate = Spared }, nil, 0, true, "the instance is not condemned any more"},
+		{"the machine is gone", func(w *world) { w.o.InstanceState = InstanceDeleted }, nil, 0, true, "the machine is gone"},
+		{"the machine is being deleted", func(w *world) { w.o.InstanceState = InstanceDeleting }, nil, 0, false, "the machine is being deleted"},
+		{"retained before it began", func(w *world) { w.o.InstanceState = InstanceRetained }, nil, 0, true, "the instance is no longer condemned"},
 		{
 			"the nodes cannot be read", func(w *world) { w.o.NodeUnknown, w.o.Node = true, nil },
 			nil, slow, false, "whether there is a node is not known",
@@ -183,21 +183,21 @@ func TestStep(t *testing.T) {
 			[]Action{acknowledge}, time.Second, false, "its node is gone",
 		},
 		{
-			"Cluster API drains", func(w *world) { w.o.CoreDrains = true },
+			"Cluster API drains", func(w *world) { w.o.DrainedByClusterAPI = true },
 			nil, slow, false, "1 pods are left for Cluster API to drain",
 		},
 		{
-			"Cluster API has drained", func(w *world) { w.o.CoreDrains, w.o.Pods = true, nil },
+			"Cluster API has drained", func(w *world) { w.o.DrainedByClusterAPI, w.o.Pods = true, nil },
 			[]Action{acknowledge}, time.Second, false, "Cluster API has drained it",
 		},
 		{
 			"somebody took the cordon off", func(w *world) { w.run(time.Second); w.o.Node.Spec.Unschedulable = false },
-			[]Action{Mark{}}, quick, false, "to be cordoned",
+			[]Action{WriteState{}}, quick, false, "to be cordoned",
 		},
 		{
 			"another node of that name", func(w *world) { w.run(time.Second); w.o.Node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: "n2"}} },
-			[]Action{Mark{}, Tell{Reason: "DrainStarted", Message: "instance i1 is drained until 2026-01-02T03:09:05Z: expired"}},
-			AtOnce, false, "cordoned",
+			[]Action{WriteState{}, PublishEvent{Reason: "DrainStarted", Message: "instance i1 is drained until 2026-01-02T03:09:05Z: expired"}},
+			Immediately, false, "cordoned",
 		},
 		{
 			"its node joined after all", func(w *world) {
@@ -206,8 +206,8 @@ func TestStep(t *testing.T) {
 				w.run(time.Second)
 				w.o.Node = node
 			},
-			[]Action{Mark{}, Tell{Reason: "DrainStarted", Message: "instance i1 is drained until 2026-01-02T03:09:05Z: expired"}},
-			AtOnce, false, "cordoned",
+			[]Action{WriteState{}, PublishEvent{Reason: "DrainStarted", Message: "instance i1 is drained until 2026-01-02T03:09:05Z: expired"}},
+			Immediately, false, "cordoned",
 		},
 		{
 			"nobody is to be told", func(w *world) { w.o.Request.Acknowledge, w.o.Node = false, nil },
@@ -216,33 +216,33 @@ func TestStep(t *testing.T) {
 		{
 			"two budgets for one pod", func(w *world) {
 				w.run(time.Second)
-				w.o.Results = []Result{{Pod: "web", Outcome: Impossible, Says: "more than one budget"}}
+				w.o.Results = []Result{{Pod: "web", Outcome: Impossible, Message: "more than one budget"}}
 			},
-			[]Action{Tell{Reason: "PodCannotBeEvicted", Warning: true, Message: "more than one budget"}},
+			[]Action{PublishEvent{Reason: "PodCannotBeEvicted", Warning: true, Message: "more than one budget"}},
 			slow, false, "1 pods are left; d/web cannot be evicted: more than one budget",
 		},
 		{
 			"no permission to evict", func(w *world) {
 				w.run(time.Second)
-				w.o.Results = []Result{{Pod: "web", Outcome: Failed, Says: "forbidden"}}
+				w.o.Results = []Result{{Pod: "web", Outcome: Failed, Message: "forbidden"}}
 			},
 			nil, slow, false, "1 pods are left; d/web failed: forbidden",
 		},
 		{
 			"the drain of another instance on this node was done", func(w *world) {
-				w.o.Node = Marked(w.o.Node, State{Instance: "i0", Phase: api.DrainDone})
+				w.o.Node = WithState(w.o.Node, State{Instance: "i0", Phase: infrav1.DrainDone})
 				w.state, _, _ = ParseState(w.o.Node.Annotations)
 			},
-			[]Action{Mark{}, Tell{Reason: "DrainStarted", Message: "instance i1 is drained until 2026-01-02T03:09:05Z: expired"}},
-			AtOnce, false, "cordoned",
+			[]Action{WriteState{}, PublishEvent{Reason: "DrainStarted", Message: "instance i1 is drained until 2026-01-02T03:09:05Z: expired"}},
+			Immediately, false, "cordoned",
 		},
 		{
-			"spared, and what stands on the node cannot be read", func(w *world) {
+			"retained, and what stands on the node cannot be read", func(w *world) {
 				w.run(time.Second)
-				w.state, w.o.Fate = State{}, Spared
+				w.state, w.o.InstanceState = State{}, InstanceRetained
 			},
-			[]Action{Unmark{}, Tell{Reason: "DrainCancelled", Message: "the instance is not condemned any more"}},
-			0, true, "the instance is not condemned any more",
+			[]Action{ClearState{}, PublishEvent{Reason: "DrainCancelled", Message: "the instance is no longer condemned"}},
+			0, true, "the instance is no longer condemned",
 		},
 		{
 			"a spot machine's deadline is near, whatever is said now", func(w *world) {
@@ -265,7 +265,7 @@ func TestStep(t *testing.T) {
 		{
 			"a node that is to be drained after its force point", func(w *world) { w.step(); w.now = at(deadline - time.Second) },
 			[]Action{
-				Mark{}, Tell{Reason: "DrainForced", Warning: true, Message: "d/web"}, Kill{Namespace: "d", Name: "web", UID: "web", Grace: 1},
+				WriteState{}, PublishEvent{Reason: "DrainForced", Warning: true, Message: "d/web"}, DeletePod{Namespace: "d", Name: "web", UID: "web", Grace: 1},
 			},
 			quick, false, "1 pods were deleted and have not ended",
 		},
@@ -276,9 +276,9 @@ func TestStep(t *testing.T) {
 				w.now = at(deadline - time.Second)
 			},
 			[]Action{
-				Mark{}, Tell{Reason: "DrainForced", Warning: true, Message: "d/alone"},
-				Tell{Reason: "PodWillBeLost", Warning: true, Message: "d/alone has no controller that would make it anew"},
-				Kill{Namespace: "d", Name: "alone", UID: "alone", Grace: 1},
+				WriteState{}, PublishEvent{Reason: "DrainForced", Warning: true, Message: "d/alone"},
+				PublishEvent{Reason: "PodWillBeLost", Warning: true, Message: "d/alone has no controller that would recreate it"},
+				DeletePod{Namespace: "d", Name: "alone", UID: "alone", Grace: 1},
 			},
 			quick, false, "1 pods were deleted and have not ended",
 		},
@@ -289,7 +289,7 @@ func TestStep(t *testing.T) {
 				w.now = at(deadline - 50*time.Second)
 			},
 			[]Action{
-				Mark{}, Tell{Reason: "DrainForced", Warning: true, Message: "d/late, d/soon"}, Kill{Namespace: "d", Name: "late", UID: "late", Grace: 30},
+				WriteState{}, PublishEvent{Reason: "DrainForced", Warning: true, Message: "d/late, d/soon"}, DeletePod{Namespace: "d", Name: "late", UID: "late", Grace: 30},
 			},
 			quick, false, "2 pods were deleted and have not ended",
 		},
@@ -302,8 +302,8 @@ func TestStep(t *testing.T) {
 			if diff := cmp.Diff(tt.actions, d.Actions); diff != "" {
 				t.Error(diff)
 			}
-			if d.Again != tt.again || d.Over != tt.over || d.Why != tt.why {
-				t.Errorf("again %v, over %t, why %q", d.Again, d.Over, d.Why)
+			if d.RequeueAfter != tt.again || d.Over != tt.over || d.Why != tt.why {
+				t.Errorf("again %v, over %t, why %q", d.RequeueAfter, d.Over, d.Why)
 			}
 			if LooksAtPods(w.state, w.o) {
 				return
@@ -348,29 +348,29 @@ func TestForcedEventNamesTenPods(t *testing.T) {
 
 func TestStateStandsOnTheNode(t *testing.T) {
 	s := State{
-		Instance: "i1", Reason: "expired", StartedAt: start, Deadline: at(time.Hour), Phase: api.DrainForcing, Cordoned: true,
+		Instance: "i1", Reason: "expired", StartedAt: start, Deadline: at(time.Hour), Phase: infrav1.DrainForcing, Cordoned: true,
 	}
 	node := &corev1.Node{}
 	node.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: "by a person"}
-	node.Spec.Taints = []corev1.Taint{{Key: "other"}, {Key: api.TaintDraining, Value: "old"}}
-	marked := Marked(Marked(node, s), s)
-	got, draining, err := ParseState(marked.Annotations)
+	node.Spec.Taints = []corev1.Taint{{Key: "other"}, {Key: infrav1.TaintDraining, Value: "old"}}
+	written := WithState(WithState(node, s), s)
+	got, draining, err := ParseState(written.Annotations)
 	if diff := cmp.Diff(s, got); diff != "" || !draining || err != nil {
 		t.Error(draining, err, diff)
 	}
-	if diff := cmp.Diff([]corev1.Taint{{Key: "other"}, {Key: api.TaintDraining, Value: "expired", Effect: corev1.TaintEffectNoSchedule}}, marked.Spec.Taints); diff != "" {
+	if diff := cmp.Diff([]corev1.Taint{{Key: "other"}, {Key: infrav1.TaintDraining, Value: "expired", Effect: corev1.TaintEffectNoSchedule}}, written.Spec.Taints); diff != "" {
 		t.Error(diff)
 	}
-	if got := Unmarked(marked).Labels[corev1.LabelNodeExcludeBalancers]; got != "by a person" {
+	if got := WithoutState(written).Labels[corev1.LabelNodeExcludeBalancers]; got != "by a person" {
 		t.Errorf("a label of somebody else became %q", got)
 	}
 	if len(node.Annotations) > 0 || node.Spec.Unschedulable {
 		t.Error("the node was changed in place")
 	}
 	for key, value := range map[string]string{
-		api.AnnotationDrainPhase: "Resting", api.AnnotationDrainStartedAt: "today", api.AnnotationDrainDeadline: "",
+		infrav1.AnnotationDrainPhase: "Resting", infrav1.AnnotationDrainStartedAt: "today", infrav1.AnnotationDrainDeadline: "",
 	} {
-		broken := Marked(node, s)
+		broken := WithState(node, s)
 		broken.Annotations[key] = value
 		if _, draining, err := ParseState(broken.Annotations); err == nil || draining || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s=%q: %t, %v", key, value, draining, err)
@@ -383,11 +383,11 @@ func TestStateStandsOnTheNode(t *testing.T) {
 
 // A taint is refused as a whole if its value is not one.
 func TestMarkedWithAReasonThatIsNoLabel(t *testing.T) {
-	marked := Marked(&corev1.Node{}, State{Instance: "i1", Reason: "drift: other image", Phase: api.DrainCordoned})
-	if diff := cmp.Diff([]corev1.Taint{{Key: api.TaintDraining, Effect: corev1.TaintEffectNoSchedule}}, marked.Spec.Taints); diff != "" {
+	written := WithState(&corev1.Node{}, State{Instance: "i1", Reason: "drift: other image", Phase: infrav1.DrainCordoned})
+	if diff := cmp.Diff([]corev1.Taint{{Key: infrav1.TaintDraining, Effect: corev1.TaintEffectNoSchedule}}, written.Spec.Taints); diff != "" {
 		t.Error(diff)
 	}
-	if got := marked.Annotations[api.AnnotationDrainReason]; got != "drift: other image" {
+	if got := written.Annotations[infrav1.AnnotationDrainReason]; got != "drift: other image" {
 		t.Errorf("reason %q", got)
 	}
 }
@@ -397,8 +397,8 @@ func FuzzParseState(f *testing.F) {
 	f.Add("i1", "", "0000-01-01T00:00:00Z", "", "", "")
 	f.Fuzz(func(t *testing.T, instance, reason, started, deadline, phase, by string) {
 		s, draining, err := ParseState(map[string]string{
-			api.AnnotationDrainInstance: instance, api.AnnotationDrainReason: reason, api.AnnotationDrainStartedAt: started,
-			api.AnnotationDrainDeadline: deadline, api.AnnotationDrainPhase: phase, api.AnnotationCordonedBy: by,
+			infrav1.AnnotationDrainInstance: instance, infrav1.AnnotationDrainReason: reason, infrav1.AnnotationDrainStartedAt: started,
+			infrav1.AnnotationDrainDeadline: deadline, infrav1.AnnotationDrainPhase: phase, infrav1.AnnotationCordonedBy: by,
 		})
 		if !draining || err != nil {
 			if diff := cmp.Diff(State{}, s); diff != "" {
@@ -409,7 +409,7 @@ func FuzzParseState(f *testing.F) {
 		if s.StartedAt.Nanosecond() != 0 || s.Deadline.Nanosecond() != 0 || s.StartedAt.Year() > 9999 || s.StartedAt.Year() < 0 || s.Deadline.Year() > 9999 || s.Deadline.Year() < 0 || s.Deadline.IsZero() {
 			return // more than a Node is ever given
 		}
-		again, _, err := ParseState(Marked(&corev1.Node{}, s).Annotations)
+		again, _, err := ParseState(WithState(&corev1.Node{}, s).Annotations)
 		if diff := cmp.Diff(s, again); diff != "" || err != nil {
 			t.Fatal(err, diff)
 		}
@@ -452,15 +452,15 @@ func TestS20_AnyOrder(t *testing.T) {
 			for _, a := range d.Actions {
 				switch a := a.(type) {
 				case Evict:
-					if !cordoned || s.Phase != api.DrainEvicting {
+					if !cordoned || s.Phase != infrav1.DrainEvicting {
 						rt.Fatalf("%s evicted, cordoned %t, in %s", a.Name, cordoned, s.Phase)
 					}
-				case Kill:
+				case DeletePod:
 					if w.now.Before(ForcePoint(s.StartedAt, s.Deadline)) {
 						rt.Fatalf("%s killed before the force point", a.Name)
 					}
 				case Acknowledge:
-					if a.Left > 0 && s.Phase != api.DrainForcing && before.Phase != api.DrainDone {
+					if a.Left > 0 && s.Phase != infrav1.DrainForcing && before.Phase != infrav1.DrainDone {
 						rt.Fatalf("acknowledged with %d pods in %s", a.Left, s.Phase)
 					}
 				}

@@ -4,31 +4,43 @@ import (
 	"sync"
 	"time"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
 // entry is what this process remembers of a drain besides what stands on the Node.
 type entry struct {
-	request     Request
-	state       State
-	noticedAt   time.Time
-	sparedSince time.Time
-	results     []Result
-	acked       bool // the answer to the last Acknowledge
+	request       Request
+	state         State
+	noticedAt     time.Time
+	retainedSince time.Time
+	results       []Result
+	acked         bool // the answer to the last Acknowledge
 	// blockedSince is since when budgets have held Pods of the Node; zero: they do not.
 	blockedSince time.Time
 	// doubt is what was last told of a Node that is not recognised for sure.
 	doubt string
 }
 
-// wait notes whether budgets hold Pods after a step.
-func (e *entry) wait(d Decision, now time.Time) {
+// noteBlockedSince notes since when budgets have held Pods, after a step.
+func (e *entry) noteBlockedSince(d Decision, now time.Time) {
 	switch {
-	case d.Counts.Blocked == 0 || d.Over || d.State.Phase == api.DrainDone:
+	case d.Counts.Blocked == 0 || d.Over || d.State.Phase == infrav1.DrainDone:
 		e.blockedSince = time.Time{}
 	case e.blockedSince.IsZero():
 		e.blockedSince = now
 	}
+}
+
+// turn is where a drain stands among others: it waits for its turn, takes up one of the
+// places, or neither.
+func (e entry) turn() Phase {
+	switch e.state.Phase {
+	case infrav1.DrainCordoned:
+		return infrav1.DrainCordoned
+	case infrav1.DrainEvicting, infrav1.DrainForcing, infrav1.DrainDetaching:
+		return infrav1.DrainEvicting
+	}
+	return None
 }
 
 // memory holds the drains of this process by instance. Its zero value is ready; it is safe
@@ -46,19 +58,25 @@ func (m *memory) get(instance string) (entry, bool) {
 	return e, ok
 }
 
-func (m *memory) put(instance string, e entry) {
+// put remembers a drain, and reports whether the turn of others may have changed by it.
+func (m *memory) put(instance string, e entry) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.drains == nil {
 		m.drains = map[string]entry{}
 	}
+	before := m.drains[instance]
 	m.drains[instance] = e
+	return before.turn() != e.turn() || Compare(before.request, e.request) != 0
 }
 
-func (m *memory) forget(instance string) {
+// forget drops a drain, and reports whether the turn of others may have changed by it.
+func (m *memory) forget(instance string) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	before := m.drains[instance]
 	delete(m.drains, instance)
+	return before.turn() != entry{}.turn()
 }
 
 // blocked returns for how long budgets have held the Pods of the Node that has waited
@@ -74,14 +92,14 @@ func (m *memory) blocked(now time.Time) (longest time.Duration) {
 	return longest
 }
 
-// waiting returns all drains in any order, and whose they are.
-func (m *memory) waiting() (all []Waiting, known map[string]bool) {
+// queueEntries returns all drains in any order, and whose they are.
+func (m *memory) queueEntries() (all []QueueEntry, known map[string]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known = map[string]bool{}
 	for instance, e := range m.drains {
 		known[instance] = true
-		all = append(all, Waiting{e.request, e.state.Phase, e.state.StartedAt})
+		all = append(all, QueueEntry{e.request, e.state.Phase, e.state.StartedAt})
 	}
 	return all, known
 }

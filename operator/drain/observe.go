@@ -43,15 +43,15 @@ func Compare(a, b Request) int {
 	)
 }
 
-// Fate is what the server says of the instance.
-type Fate string
+// InstanceState is what a shard says of the instance, as far as a drain depends on it.
+type InstanceState string
 
-// The fates.
+// The states of an instance.
 const (
-	Condemned Fate = ""         // it is to go
-	Spared    Fate = "spared"   // it lives, and a shard that can be believed does not condemn it
-	Deleting  Fate = "deleting" // its machine is being deleted
-	Deleted   Fate = "deleted"  // its machine is gone
+	InstanceCondemned InstanceState = ""         // it is to go
+	InstanceRetained  InstanceState = "retained" // it lives, and a shard that can be believed does not condemn it
+	InstanceDeleting  InstanceState = "deleting" // its machine is being deleted
+	InstanceDeleted   InstanceState = "deleted"  // its machine is gone
 )
 
 // Force says what happens at the force point.
@@ -65,8 +65,8 @@ const (
 
 // Observation is what a step looks at.
 type Observation struct {
-	Request Request
-	Fate    Fate
+	Request       Request
+	InstanceState InstanceState
 	// Repeated: the server asked again since the last step.
 	Repeated bool
 	// NoticedAt is when this process first knew of the request; RegisteredAt when the
@@ -89,8 +89,8 @@ type Observation struct {
 	Self types.UID
 	// Attachments is the number of volumes still attached to the Node.
 	Attachments int
-	// CoreDrains: Cluster API drains this Node, because its Machine is being deleted.
-	CoreDrains bool
+	// DrainedByClusterAPI: Cluster API drains this Node, because its Machine is being deleted.
+	DrainedByClusterAPI bool
 	// Results are the answers to the evictions and deletions of the last step.
 	Results []Result
 	// Acknowledged: the server has heard the last Acknowledge, or does not know the

@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
 // drain is for a Node that is ours to drain.
@@ -20,9 +20,9 @@ func (d *step) drain() {
 		return
 	}
 	s.Cordoned = s.Cordoned || !d.o.Node.Spec.Unschedulable
-	if !d.o.Node.Spec.Unschedulable || d.o.Node.Annotations[api.AnnotationDrainInstance] != s.Instance {
-		d.do(Mark{}) // the mark did not arrive, or somebody took it off
-		d.Again, d.Why = quick, "to be cordoned"
+	if !d.o.Node.Spec.Unschedulable || d.o.Node.Annotations[infrav1.AnnotationDrainInstance] != s.Instance {
+		d.do(WriteState{}) // the state did not arrive on the Node, or somebody removed it
+		d.RequeueAfter, d.Why = quick, "to be cordoned"
 		return
 	}
 	before := *s
@@ -36,12 +36,12 @@ func (d *step) drain() {
 	case d.forced():
 		d.force()
 	default:
-		d.to(api.DrainEvicting)
+		d.to(infrav1.DrainEvicting)
 		d.evict()
 	}
 	changed := s.Phase != before.Phase || s.Reason != before.Reason || !s.Deadline.Equal(before.Deadline)
-	if changed && s.Phase != api.DrainDone { // that writes its own
-		d.Actions = slices.Insert(d.Actions, 0, Action(Mark{}))
+	if changed && s.Phase != infrav1.DrainDone { // that writes its own
+		d.Actions = slices.Insert(d.Actions, 0, Action(WriteState{}))
 	}
 }
 
@@ -54,13 +54,13 @@ func (d *step) cordon() {
 		s.StartedAt = d.now
 	}
 	s.Cordoned = !d.o.Node.Spec.Unschedulable || cordonedByUs(d.o.Node)
-	d.to(api.DrainCordoned)
+	d.to(infrav1.DrainCordoned)
 	by := "without a deadline"
 	if !s.Deadline.IsZero() {
 		by = "until " + s.Deadline.UTC().Format(time.RFC3339)
 	}
-	d.do(Mark{}, Tell{Reason: "DrainStarted", Message: fmt.Sprintf("instance %s is drained %s: %s", s.Instance, by, s.Reason)})
-	d.Again, d.Why = AtOnce, "cordoned"
+	d.do(WriteState{}, PublishEvent{Reason: "DrainStarted", Message: fmt.Sprintf("instance %s is drained %s: %s", s.Instance, by, s.Reason)})
+	d.RequeueAfter, d.Why = Immediately, "cordoned"
 }
 
 // moveDeadline follows the server: the newest deadline counts, of a machine that the
@@ -92,16 +92,16 @@ func (d *step) evict() {
 			continue
 		}
 		d.warn(p)
-		d.State.Tried[p.UID] = Attempt{At: d.now, Next: d.now.Add(retryBudget), Outcome: a.Outcome, Says: a.Says}
+		d.State.Tried[p.UID] = Attempt{At: d.now, Next: d.now.Add(retryBudget), Outcome: a.Outcome, Message: a.Message}
 		d.do(Evict{p.Namespace, p.Name, p.UID, grace(p, d.State.Deadline, unreachable(d.o.Node), d.now)})
 	}
 	d.wait(d.waiting())
 }
 
-// warn tells once of a Pod that nobody makes anew, before the first attempt to move it.
+// warn tells once of a Pod that nobody makes again, before the first attempt to move it.
 func (d *step) warn(p *corev1.Pod) {
 	if _, again := d.State.Tried[p.UID]; !again && !managed(p) && p.DeletionTimestamp == nil {
-		d.do(Tell{Reason: "PodWillBeLost", Warning: true, Message: name(p) + " has no controller that would make it anew"})
+		d.do(PublishEvent{Reason: "PodWillBeLost", Warning: true, Message: name(p) + " has no controller that would recreate it"})
 	}
 }
 
@@ -111,7 +111,7 @@ func (d *step) waiting() string {
 	for _, p := range d.pods.evict {
 		switch a := d.State.Tried[p.UID]; a.Outcome {
 		case Blocked, Terminating, Impossible, Failed:
-			return fmt.Sprintf("%s; %s %s: %s", why, name(p), a.Outcome, a.Says)
+			return fmt.Sprintf("%s; %s %s: %s", why, name(p), a.Outcome, a.Message)
 		}
 	}
 	return why
@@ -120,9 +120,9 @@ func (d *step) waiting() string {
 // force deletes what is left, again and again until the API server has said yes. When even
 // that moves nothing, nothing more can be done.
 func (d *step) force() {
-	if d.State.Phase != api.DrainForcing {
-		d.to(api.DrainForcing)
-		d.do(Tell{Reason: "DrainForced", Warning: true, Message: d.inTheWay()})
+	if d.State.Phase != infrav1.DrainForcing {
+		d.to(infrav1.DrainForcing)
+		d.do(PublishEvent{Reason: "DrainForced", Warning: true, Message: d.blockingPods()})
 	}
 	stuck := true
 	for _, p := range d.pods.left() {
@@ -140,10 +140,10 @@ func (d *step) force() {
 		a.At, a.Killed, a.Ends = d.now, d.now, d.now.Add(time.Duration(seconds)*time.Second)
 		a.Outcome = "" // until its answer is there
 		d.State.Tried[p.UID] = a
-		d.do(Kill{p.Namespace, p.Name, p.UID, seconds})
+		d.do(DeletePod{p.Namespace, p.Name, p.UID, seconds})
 	}
 	if stuck {
-		d.acknowledge("not even a deletion moves the pods that are left: " + d.inTheWay())
+		d.acknowledge("not even a deletion moves the pods that are left: " + d.blockingPods())
 		return
 	}
 	d.wait(fmt.Sprintf("%d pods were deleted and have not ended", d.Counts.Left))
@@ -159,8 +159,8 @@ func (d *step) endsInTime(p *corev1.Pod) bool {
 	return !end.After(d.State.Deadline.Add(-5*time.Second)) && !d.past(end.Add(stuckAfter))
 }
 
-// inTheWay names up to ten Pods that are left, and what kept each.
-func (d *step) inTheWay() string {
+// blockingPods names up to ten Pods that are left, and what kept each.
+func (d *step) blockingPods() string {
 	var names []string
 	for i, p := range d.pods.left() {
 		if i == 10 {
@@ -168,7 +168,7 @@ func (d *step) inTheWay() string {
 			break
 		}
 		text := name(p)
-		if says := d.State.Tried[p.UID].Says; says != "" {
+		if says := d.State.Tried[p.UID].Message; says != "" {
 			text += " (" + says + ")"
 		}
 		names = append(names, text)
@@ -178,7 +178,7 @@ func (d *step) inTheWay() string {
 
 // detach waits for volumes, and then is done.
 func (d *step) detach() {
-	d.to(api.DrainDetaching)
+	d.to(infrav1.DrainDetaching)
 	until := d.State.Since.Add(volumeWait)
 	if s := d.State; !s.Deadline.IsZero() && s.Deadline.Add(-5*time.Second).Before(until) {
 		until = s.Deadline.Add(-5 * time.Second)

@@ -2,6 +2,7 @@ package drain
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -11,7 +12,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -57,6 +57,8 @@ type Options struct {
 	Workload  client.Client
 	Live      client.Reader
 	Inventory *inventory.Store
+	// Sources are asked for drains; nil: those of [Sources].
+	Sources []Source
 	// Server returns a shard; false: it is not configured.
 	Server func(shard string) (Server, bool)
 	// Events are published where the Nodes are, MachineEvents where the machines are.
@@ -87,6 +89,9 @@ func New(o Options) *Reconciler {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Sources == nil {
+		o.Sources = Sources()
+	}
 	if o.Observer.Drained == nil {
 		o.Observer.Drained = func(Ended) {}
 	}
@@ -106,23 +111,27 @@ func New(o Options) *Reconciler {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	id := req.Name
 	defer func() { r.Observer.Blocked(r.memory.blocked(r.Now())) }()
-	s, err := r.see(ctx, id)
+	s, err := r.find(ctx, id)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if !s.answer.Wanted {
-		r.memory.forget(id)
+	if !s.evaluation.Wanted {
+		r.forget(id)
 		return ctrl.Result{}, r.report(ctx, s, Decision{})
 	}
-	r.tellDoubt(ctx, s)
-	r.memory.put(id, s.entry)
-	if s.answer.Fate == Condemned && !r.turn(s) {
-		return ctrl.Result{RequeueAfter: time.Second}, nil
+	r.remember(id, s.entry)
+	if s.evaluation.InstanceState == InstanceCondemned && !r.turn(s) {
+		r.publishDoubt(ctx, s)
+		return ctrl.Result{RequeueAfter: r.waitsFor(s)}, nil
 	}
 	o, err := r.observe(ctx, s)
+	if err == nil && o.Node == nil && acknowledges(Step(s.entry.state, o, r.Now())) {
+		o, err = r.observeLive(ctx, s)
+	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	r.publishDoubt(ctx, s)
 	d, done, err := r.step(ctx, s, o)
 	if err == nil && done.acked { // the shard acts at once; before that the end is written down
 		o.Node, o.Results, o.Acknowledged, o.Repeated = s.node, done.results, true, false
@@ -132,15 +141,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	next := r.next(s, d, done)
-	if next.RequeueAfter == AtOnce { // and then there is more to say
+	if next.RequeueAfter == Immediately { // and then there is more to say
 		return next, nil
 	}
 	return next, r.report(ctx, s, d)
 }
 
+// acknowledges reports whether a decision tells the shard that a drain is over.
+func acknowledges(d Decision) bool {
+	return slices.ContainsFunc(d.Actions, func(a Action) bool { _, yes := a.(Acknowledge); return yes })
+}
+
 // step decides, does what that asks for, and remembers what came of it. Only what was
 // written on the Node counts as done: if that fails, the drain stays where it was.
-func (r *Reconciler) step(ctx context.Context, s *sight, o Observation) (Decision, outcome, error) {
+func (r *Reconciler) step(ctx context.Context, s *target, o Observation) (Decision, outcome, error) {
 	d := Step(s.entry.state, o, r.Now())
 	var done outcome
 	for _, action := range d.Actions {
@@ -150,58 +164,24 @@ func (r *Reconciler) step(ctx context.Context, s *sight, o Observation) (Decisio
 	}
 	r.ended(s.entry.state, d.State, d.Counts)
 	s.entry.state, s.entry.results, s.entry.acked = d.State, done.results, done.acked
-	s.entry.wait(d, r.Now())
-	r.memory.put(o.Request.Instance, s.entry)
+	s.entry.noteBlockedSince(d, r.Now())
+	r.remember(o.Request.Instance, s.entry)
 	return d, done, nil
 }
 
 // next says when a drain goes on. One that is over is forgotten, unless its shard may not
 // have heard of it.
-func (r *Reconciler) next(s *sight, d Decision, done outcome) ctrl.Result {
+func (r *Reconciler) next(s *target, d Decision, done outcome) ctrl.Result {
 	switch {
-	case d.Over && d.State.Phase != None && s.answer.Fate == Condemned:
+	case d.Over && d.State.Phase != None && s.evaluation.InstanceState == InstanceCondemned:
 		return ctrl.Result{RequeueAfter: repeatAfter}
 	case d.Over:
-		r.memory.forget(s.answer.Request.Instance)
+		r.forget(s.evaluation.Request.Instance)
 		return ctrl.Result{}
 	case done.limited:
-		return ctrl.Result{RequeueAfter: min(d.Again, evictAgain)}
-	case s.answer.Spared && d.Again == 0:
-		return ctrl.Result{RequeueAfter: sparedFor}
+		return ctrl.Result{RequeueAfter: min(d.RequeueAfter, evictAgain)}
+	case s.evaluation.Retained && d.RequeueAfter == 0:
+		return ctrl.Result{RequeueAfter: retainedFor}
 	}
-	return ctrl.Result{RequeueAfter: d.Again}
-}
-
-// turn reports whether a drain may go on beside the others: those that this process works
-// on, and those that it has not come to yet.
-func (r *Reconciler) turn(s *sight) bool {
-	if s.entry.state.Phase != api.DrainCordoned {
-		return true
-	}
-	all, known := r.memory.waiting()
-	all = append(all, r.asked(known)...)
-	return Turn(s.answer.Request.Instance, all, r.Concurrency, r.Now())
-}
-
-// asked returns the drains that the shards ask for, save the known ones.
-func (r *Reconciler) asked(known map[string]bool) (others []Waiting) {
-	all := r.queue.get(r.Now(), func() (all []Waiting) {
-		for _, shard := range r.Inventory.Names() {
-			r.Inventory.Read(shard, func(said *inventory.Shard) {
-				for _, in := range said.Instances("") {
-					if in.GetStatus() == inventory.StatusDraining {
-						other := Asked(Sight{Presence: inventory.Present, Said: in}, r.Now())
-						all = append(all, Waiting{other.Request, api.DrainCordoned, r.Now()})
-					}
-				}
-			})
-		}
-		return all
-	})
-	for _, w := range all {
-		if !known[w.Request.Instance] {
-			others = append(others, w)
-		}
-	}
-	return others
+	return ctrl.Result{RequeueAfter: d.RequeueAfter}
 }

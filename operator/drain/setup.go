@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/capi"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/status"
 )
@@ -24,13 +25,15 @@ import (
 // SetupWithManager makes a manager run the reconciler. The Nodes are those of workload;
 // where they are the manager's own, that is the manager itself.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workload cluster.Cluster, news *inventory.Hub, o controller.Options) error {
-	drained := predicate.NewTypedPredicateFuncs(func(n *corev1.Node) bool { return n.Annotations[api.AnnotationDrainInstance] != "" })
+	drained := predicate.NewTypedPredicateFuncs(func(n *corev1.Node) bool { return n.Annotations[infrav1.AnnotationDrainInstance] != "" })
 	err := builder.ControllerManagedBy(mgr).
 		Named("drains").
-		Watches(&api.NstanceMachine{}, handler.EnqueueRequestsFromMapFunc(ofMachine)).
+		Watches(&infrav1.NstanceMachine{}, handler.EnqueueRequestsFromMapFunc(ofMachine)).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(capi.ClusterChanged())).
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(ofNode), drained)).
 		WatchesRawSource(news.Source(inventory.Soon, r.changed)).
+		WatchesRawSource(r.queue.source()).
 		WithOptions(o).
 		Complete(status.RequeueConflicts(r))
 	if err != nil {
@@ -41,7 +44,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workload cluster.Cluster
 
 // ofMachine returns the instance of a machine that is being deleted.
 func ofMachine(_ context.Context, o client.Object) []reconcile.Request {
-	m, ok := o.(*api.NstanceMachine)
+	m, ok := o.(*infrav1.NstanceMachine)
 	if !ok || m.DeletionTimestamp.IsZero() {
 		return nil
 	}
@@ -51,23 +54,33 @@ func ofMachine(_ context.Context, o client.Object) []reconcile.Request {
 // ofOwner returns the instance of a Machine that is being deleted.
 func (r *Reconciler) ofOwner(ctx context.Context, o client.Object) []reconcile.Request {
 	owner, ok := o.(*clusterv1.Machine)
-	if !ok || owner.DeletionTimestamp.IsZero() || owner.Spec.InfrastructureRef.Kind != api.KindMachine {
+	if !ok || owner.DeletionTimestamp.IsZero() || owner.Spec.InfrastructureRef.Kind != infrav1.KindMachine {
 		return nil
 	}
-	m := &api.NstanceMachine{}
+	m := &infrav1.NstanceMachine{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Spec.InfrastructureRef.Name}, m); err != nil {
 		return nil // gone, and its drain with it
 	}
 	return inventory.Request(m.Spec.InstanceID)
 }
 
+// ofCluster returns all instances that are being drained: a Cluster that is paused asks for
+// nothing, and its control plane decides who drains.
+func (r *Reconciler) ofCluster(context.Context, client.Object) (all []reconcile.Request) {
+	_, known := r.memory.queueEntries()
+	for instance := range known {
+		all = append(all, inventory.Request(instance)...)
+	}
+	return all
+}
+
 // ofNode returns the instance that a Node is being drained for: after a restart these are
 // the drains that go on.
 func ofNode(_ context.Context, n *corev1.Node) []reconcile.Request {
-	return inventory.Request(n.Annotations[api.AnnotationDrainInstance])
+	return inventory.Request(n.Annotations[infrav1.AnnotationDrainInstance])
 }
 
-// changed returns the instances whose end is decided, or is not any more, and those that
+// changed returns the instances whose end is decided, or is no longer, and those that
 // are being drained in a shard that has come or gone.
 func (r *Reconciler) changed(_ context.Context, changes []inventory.ShardChange) []reconcile.Request {
 	var all []reconcile.Request
@@ -83,11 +96,12 @@ func (r *Reconciler) changed(_ context.Context, changes []inventory.ShardChange)
 				all = append(all, inventory.Request(c.Instance)...)
 			}
 		case inventory.ShardChanged:
-			_, known := r.memory.waiting()
+			_, known := r.memory.queueEntries()
 			for instance := range known {
 				all = append(all, inventory.Request(instance)...)
 			}
 		}
 	}
+	r.requestsChanged()
 	return all
 }

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
 // Phase is how far a drain is.
-type Phase = api.DrainPhase
+type Phase = infrav1.DrainPhase
 
 // None is the phase of a Node on which nothing was done yet.
 const None Phase = ""
@@ -22,12 +23,12 @@ const None Phase = ""
 // moves are all transitions of a drain. Done is final, save that a cancelled drain ends
 // in None from everywhere.
 var moves = map[Phase][]Phase{
-	None:               {api.DrainCordoned, api.DrainDone}, // Done: there is no Node, or somebody else drains it
-	api.DrainCordoned:  {api.DrainEvicting, api.DrainForcing, api.DrainDetaching, api.DrainDone},
-	api.DrainEvicting:  {api.DrainForcing, api.DrainDetaching, api.DrainDone},  // Done: the Node is gone
-	api.DrainForcing:   {api.DrainEvicting, api.DrainDetaching, api.DrainDone}, // back: the deadline moved away; Done: Pods do not even go by force
-	api.DrainDetaching: {api.DrainEvicting, api.DrainForcing, api.DrainDone},   // back: a Pod came that tolerates everything
-	api.DrainDone:      {},
+	None:                   {infrav1.DrainCordoned, infrav1.DrainDone}, // Done: there is no Node, or somebody else drains it
+	infrav1.DrainCordoned:  {infrav1.DrainEvicting, infrav1.DrainForcing, infrav1.DrainDetaching, infrav1.DrainDone},
+	infrav1.DrainEvicting:  {infrav1.DrainForcing, infrav1.DrainDetaching, infrav1.DrainDone},  // Done: the Node is gone
+	infrav1.DrainForcing:   {infrav1.DrainEvicting, infrav1.DrainDetaching, infrav1.DrainDone}, // back: the deadline moved away; Done: Pods do not even go by force
+	infrav1.DrainDetaching: {infrav1.DrainEvicting, infrav1.DrainForcing, infrav1.DrainDone},   // back: a Pod came that tolerates everything
+	infrav1.DrainDone:      {},
 }
 
 // State is a drain. The zero value is one that has not begun.
@@ -65,8 +66,8 @@ type Attempt struct {
 	// Next is when to try again.
 	Next    time.Time
 	Outcome Outcome
-	// Says is what the API server answered, for people.
-	Says string
+	// Message is what the API server answered, for users.
+	Message string
 	// Killed is when it was to be deleted directly; zero: it was not. Ends is when its
 	// grace then ends. That counts once the Outcome is Leaves.
 	Killed, Ends time.Time
@@ -107,36 +108,36 @@ func ForcePoint(started, deadline time.Time) time.Time {
 // which ours is told from one that somebody else has set.
 const labelDraining = "nstance-draining"
 
-// Marked returns the Node with the state written on it: cordoned, tainted, taken out of
+// WithState returns the Node with the state written on it: cordoned, tainted, taken out of
 // load balancers, annotated.
-func Marked(node *corev1.Node, s State) *corev1.Node {
-	n := unmarked(node)
+func WithState(node *corev1.Node, s State) *corev1.Node {
+	n := clearState(node)
 	n.Spec.Unschedulable = true
-	taint := corev1.Taint{Key: api.TaintDraining, Effect: corev1.TaintEffectNoSchedule}
+	taint := corev1.Taint{Key: infrav1.TaintDraining, Effect: corev1.TaintEffectNoSchedule}
 	if len(validation.IsValidLabelValue(s.Reason)) == 0 { // or the API server takes nothing of it
 		taint.Value = s.Reason
 	}
 	n.Spec.Taints = append(n.Spec.Taints, taint)
 	if _, ok := n.Labels[corev1.LabelNodeExcludeBalancers]; !ok {
-		setIn(&n.Labels, corev1.LabelNodeExcludeBalancers, labelDraining)
+		metav1.SetMetaDataLabel(&n.ObjectMeta, corev1.LabelNodeExcludeBalancers, labelDraining)
 	}
-	setIn(&n.Annotations, api.AnnotationDrainInstance, s.Instance)
-	setIn(&n.Annotations, api.AnnotationDrainReason, s.Reason)
-	setIn(&n.Annotations, api.AnnotationDrainStartedAt, s.StartedAt.UTC().Format(time.RFC3339))
-	setIn(&n.Annotations, api.AnnotationDrainPhase, string(s.Phase))
+	metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.AnnotationDrainInstance, s.Instance)
+	metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.AnnotationDrainReason, s.Reason)
+	metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.AnnotationDrainStartedAt, s.StartedAt.UTC().Format(time.RFC3339))
+	metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.AnnotationDrainPhase, string(s.Phase))
 	if !s.Deadline.IsZero() {
-		setIn(&n.Annotations, api.AnnotationDrainDeadline, s.Deadline.UTC().Format(time.RFC3339))
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.AnnotationDrainDeadline, s.Deadline.UTC().Format(time.RFC3339))
 	}
 	if s.Cordoned {
-		setIn(&n.Annotations, api.AnnotationCordonedBy, api.CordonedByOperator)
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.AnnotationCordonedBy, infrav1.CordonedByOperator)
 	}
 	return n
 }
 
-// Unmarked returns the Node as it was before its drain: uncordoned only if it was us who
+// WithoutState returns the Node as it was before its drain: uncordoned only if it was us who
 // cordoned it.
-func Unmarked(node *corev1.Node) *corev1.Node {
-	n := unmarked(node)
+func WithoutState(node *corev1.Node) *corev1.Node {
+	n := clearState(node)
 	if cordonedByUs(node) {
 		n.Spec.Unschedulable = false
 	}
@@ -145,53 +146,46 @@ func Unmarked(node *corev1.Node) *corev1.Node {
 
 // cordonedByUs reports whether a Node says that it was us who cordoned it.
 func cordonedByUs(node *corev1.Node) bool {
-	return node.Annotations[api.AnnotationCordonedBy] == api.CordonedByOperator
+	return node.Annotations[infrav1.AnnotationCordonedBy] == infrav1.CordonedByOperator
 }
 
-// unmarked takes everything off that Marked puts on, save the cordon.
-func unmarked(node *corev1.Node) *corev1.Node {
+// clearState takes everything off that WithState puts on, save the cordon.
+func clearState(node *corev1.Node) *corev1.Node {
 	n := node.DeepCopy()
-	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == api.TaintDraining })
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == infrav1.TaintDraining })
 	if n.Labels[corev1.LabelNodeExcludeBalancers] == labelDraining {
 		delete(n.Labels, corev1.LabelNodeExcludeBalancers)
 	}
 	for _, key := range []string{
-		api.AnnotationDrainInstance, api.AnnotationDrainReason, api.AnnotationDrainStartedAt, api.AnnotationDrainDeadline,
-		api.AnnotationDrainPhase, api.AnnotationCordonedBy,
+		infrav1.AnnotationDrainInstance, infrav1.AnnotationDrainReason, infrav1.AnnotationDrainStartedAt, infrav1.AnnotationDrainDeadline,
+		infrav1.AnnotationDrainPhase, infrav1.AnnotationCordonedBy,
 	} {
 		delete(n.Annotations, key)
 	}
 	return n
 }
 
-func setIn(m *map[string]string, key, value string) {
-	if *m == nil {
-		*m = map[string]string{}
-	}
-	(*m)[key] = value
-}
-
 // ParseState reads the state from the annotations of a Node; false without an error: the
-// Node is not being drained. After an error the drain is to begin anew.
+// Node is not being drained. After an error the drain is to begin again.
 func ParseState(annotations map[string]string) (State, bool, error) {
 	s := State{
-		Instance: annotations[api.AnnotationDrainInstance],
-		Reason:   annotations[api.AnnotationDrainReason],
-		Phase:    Phase(annotations[api.AnnotationDrainPhase]),
-		Cordoned: annotations[api.AnnotationCordonedBy] == api.CordonedByOperator,
+		Instance: annotations[infrav1.AnnotationDrainInstance],
+		Reason:   annotations[infrav1.AnnotationDrainReason],
+		Phase:    Phase(annotations[infrav1.AnnotationDrainPhase]),
+		Cordoned: annotations[infrav1.AnnotationCordonedBy] == infrav1.CordonedByOperator,
 	}
 	if s.Instance == "" {
 		return State{}, false, nil
 	}
 	if _, known := moves[s.Phase]; !known || s.Phase == None {
-		return State{}, false, fmt.Errorf("annotation %s: %q is no phase of a drain", api.AnnotationDrainPhase, s.Phase)
+		return State{}, false, fmt.Errorf("annotation %s: %q is no phase of a drain", infrav1.AnnotationDrainPhase, s.Phase)
 	}
 	var err error
-	if s.StartedAt, err = parseTime(annotations, api.AnnotationDrainStartedAt); err != nil {
+	if s.StartedAt, err = parseTime(annotations, infrav1.AnnotationDrainStartedAt); err != nil {
 		return State{}, false, err
 	}
-	if _, ok := annotations[api.AnnotationDrainDeadline]; ok {
-		if s.Deadline, err = parseTime(annotations, api.AnnotationDrainDeadline); err != nil {
+	if _, ok := annotations[infrav1.AnnotationDrainDeadline]; ok {
+		if s.Deadline, err = parseTime(annotations, infrav1.AnnotationDrainDeadline); err != nil {
 			return State{}, false, err
 		}
 	}

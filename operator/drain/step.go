@@ -6,56 +6,22 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
-)
-
-// Times of a drain.
-const (
-	// AtOnce is the Again of a step that is to be followed by another without a pause.
-	AtOnce = time.Millisecond
-	// lookFor is how long the Node of a young instance is looked for; young is an
-	// instance for that long.
-	lookFor, young = 10 * time.Second, 10 * time.Minute
-	// volumeWait is how long volumes get to be detached.
-	volumeWait = 60 * time.Second
-	// stuckAfter is how long after the end of its grace a deleted Pod counts as stuck.
-	stuckAfter = 10 * time.Second
-	// ackLimit is how long after the deadline the server is still told.
-	ackLimit = 60 * time.Second
-	// slow and quick are the paces of steps; quick with quickFor or less left.
-	slow, quick, quickFor = 5 * time.Second, time.Second, 60 * time.Second
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
 // LooksAtPods reports whether a step looks at what is on the Node. The first one only
 // cordons it, and is not to wait for a list of Pods.
 func LooksAtPods(s State, o Observation) bool {
-	return o.CoreDrains || s.Phase != None && !ofAnother(s, o)
+	return o.DrainedByClusterAPI || s.Phase != None && !ofAnother(s, o)
 }
 
 // ofAnother reports whether a state is that of the drain of another instance, or of another
 // Node of the same name, or of a drain that was over before there was a Node.
 func ofAnother(s State, o Observation) bool {
-	if s.Phase == api.DrainDone && s.Instance == "" && o.Node != nil && !o.CoreDrains {
+	if s.Phase == infrav1.DrainDone && s.Instance == "" && o.Node != nil && !o.DrainedByClusterAPI {
 		return true
 	}
 	return s.Instance != "" && s.Instance != o.Request.Instance || s.Node != "" && o.Node != nil && s.Node != o.Node.UID
-}
-
-// step is a Decision in the making.
-type step struct {
-	Decision
-	o    Observation
-	pods sorted
-	now  time.Time
-	// lost says which transition was wanted that does not exist; empty: none.
-	lost string
-}
-
-// to moves the drain to a phase.
-func (d *step) to(p Phase) {
-	if from := d.State.Phase; !d.State.to(p, d.now) {
-		d.lost = fmt.Sprintf("no transition from phase %q to %q", from, p)
-	}
 }
 
 // Step decides what comes next.
@@ -64,47 +30,36 @@ func Step(s State, o Observation, now time.Time) Decision {
 	if ofAnother(s, o) {
 		d.State = State{}.clone()
 	}
-	d.learn()
+	d.recordResults()
 	d.count()
 	switch {
-	case o.Fate == Deleted:
+	case o.InstanceState == InstanceDeleted:
 		d.Over, d.Why = true, "the machine is gone"
-	case o.Fate == Deleting:
+	case o.InstanceState == InstanceDeleting:
 		d.Why = "the machine is being deleted"
-	case o.Fate == Spared:
+	case o.InstanceState == InstanceRetained:
 		d.cancel()
 	case o.NodeUnknown:
 		d.wait("whether there is a node is not known")
-	case d.State.Phase == api.DrainDone:
+	case d.State.Phase == infrav1.DrainDone:
 		d.done()
 	case o.Node == nil && o.Doubt != "":
 		d.doubt()
 	case o.Node == nil:
 		d.noNode()
-	case o.CoreDrains:
+	case o.DrainedByClusterAPI:
 		d.watch()
 	default:
 		d.drain()
 	}
-	if d.lost != "" { // what a phase has done is repeated without harm, and nothing is left out
+	if d.impossible != "" { // what a phase has done is repeated without harm, and nothing is left out
+		why := "internal error in the drain (" + d.impossible + "); restarting it, nothing is lost"
 		return Decision{
-			State: State{}.clone(), Again: quick, Counts: d.Counts, Why: "begins anew: " + d.lost,
-			Actions: []Action{Tell{Reason: "DrainRestarted", Warning: true, Message: d.lost}},
+			State: State{}.clone(), RequeueAfter: quick, Counts: d.Counts, Why: why,
+			Actions: []Action{PublishEvent{Reason: "DrainRestarted", Warning: true, Message: why}},
 		}
 	}
 	return d.Decision
-}
-
-func (d *step) do(actions ...Action) { d.Actions = append(d.Actions, actions...) }
-
-// wait ends the step until the usual time has passed.
-func (d *step) wait(why string) {
-	d.Why, d.Again = why, slow
-	for _, deadline := range []time.Time{d.o.Request.Deadline, d.State.Deadline} { // of a spot machine they may differ
-		if !deadline.IsZero() && deadline.Sub(d.now) <= quickFor {
-			d.Again = quick
-		}
-	}
 }
 
 // count classifies the Pods.
@@ -112,7 +67,7 @@ func (d *step) count() {
 	if d.o.Node == nil {
 		return
 	}
-	around := surroundings{daemonSets: d.o.DaemonSets, self: d.o.Self, unreachable: unreachable(d.o.Node), now: d.now}
+	around := classifier{daemonSets: d.o.DaemonSets, self: d.o.Self, unreachable: unreachable(d.o.Node), now: d.now}
 	d.pods = around.sort(d.o.Pods)
 	there := map[types.UID]bool{}
 	for _, p := range d.o.Pods {
@@ -134,9 +89,9 @@ func (d *step) count() {
 
 // cancel undoes the drain of an instance that is to live.
 func (d *step) cancel() {
-	d.Over, d.Why = true, "the instance is not condemned any more"
-	if d.o.Node != nil && (d.State.Phase != None || d.o.Node.Annotations[api.AnnotationDrainInstance] != "") {
-		d.do(Unmark{}, Tell{Reason: "DrainCancelled", Message: d.Why})
+	d.Over, d.Why = true, "the instance is no longer condemned"
+	if d.o.Node != nil && (d.State.Phase != None || d.o.Node.Annotations[infrav1.AnnotationDrainInstance] != "") {
+		d.do(ClearState{}, PublishEvent{Reason: "DrainCancelled", Message: d.Why})
 	}
 	d.State = State{}
 }
@@ -150,7 +105,7 @@ func (d *step) noNode() {
 	case d.o.RegisteredAt.IsZero():
 		d.acknowledge("it never registered, and has no node")
 	case age < young && d.now.Sub(d.o.NoticedAt) < lookFor:
-		d.Why, d.Again = "its node is looked for", quick
+		d.Why, d.RequeueAfter = "its node is looked for", quick
 	default:
 		d.acknowledge("it has no node")
 	}
@@ -165,10 +120,6 @@ func (d *step) doubt() {
 	d.Over = d.past(deadline) && (!d.o.Request.Acknowledge || d.past(deadline.Add(ackLimit)))
 }
 
-// undecided reports whether the Node that was drained may not be the instance's, and the
-// instance still has time.
-func (d *step) undecided() bool { return d.o.Doubt != "" && !d.past(d.o.Request.Deadline) }
-
 // watch is for a Node that Cluster API drains: only that it is empty is of interest.
 func (d *step) watch() {
 	if d.Counts.Left > 0 {
@@ -178,5 +129,27 @@ func (d *step) watch() {
 	d.acknowledge("Cluster API has drained it")
 }
 
-// past reports whether a time is there and over.
-func (d *step) past(t time.Time) bool { return !t.IsZero() && !d.now.Before(t) }
+// recordResults puts the answers of the last step into the state.
+func (d *step) recordResults() {
+	for _, r := range d.o.Results {
+		a := d.State.Tried[r.Pod]
+		if r.Outcome == Impossible && a.Outcome != Impossible {
+			d.do(PublishEvent{Reason: "PodCannotBeEvicted", Warning: true, Message: r.Message})
+		}
+		a.Outcome, a.Message = r.Outcome, r.Message
+		switch r.Outcome {
+		case Blocked:
+			a.Next = d.now.Add(max(retryBudget, r.RetryAfter))
+		case Impossible:
+			a.Next = d.now.Add(retryImpossible)
+		case Conflict:
+			a.Next = d.now
+		default:
+			a.Next = d.now.Add(retryBudget)
+		}
+		if r.Outcome != Leaves { // a deletion did not arrive
+			a.Killed, a.Ends = time.Time{}, time.Time{}
+		}
+		d.State.Tried[r.Pod] = a
+	}
+}

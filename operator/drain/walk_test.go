@@ -20,11 +20,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/nodes"
@@ -43,10 +45,12 @@ type world struct {
 	faults  *testworld.Faults
 	blocked bool // a budget lets no Pod go
 	still   bool // the shard does nothing by itself
+	noNodes bool // the cache has no Node, and the API server has
 	evicted []string
 	ended   []string // as the observer hears of it
 	answers []string // of the shard, to acknowledgements
 	waited  time.Duration
+	sources []drain.Source // nil: the usual ones
 	drains  *drain.Reconciler
 	due     map[string]time.Time
 	ids     []string
@@ -71,7 +75,7 @@ func (w *world) newClient() client.WithWatch {
 		b.WithIndex(&corev1.Node{}, field, index)
 	}
 	for field, index := range nodes.MachineIndexes() {
-		b.WithIndex(&api.NstanceMachine{}, field, index)
+		b.WithIndex(&infrav1.NstanceMachine{}, field, index)
 	}
 	b.WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
 	for i, in := range w.Shard("a").Instances(testworld.Tenant, "web") {
@@ -79,10 +83,10 @@ func (w *world) newClient() client.WithWatch {
 		node := fmt.Sprintf("node-%d", i)
 		b.WithObjects(
 			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: types.UID(node)}, Spec: corev1.NodeSpec{ProviderID: in.GetProviderUri()}},
-			&api.NstanceMachine{
+			&infrav1.NstanceMachine{
 				ObjectMeta: metav1.ObjectMeta{Namespace: testworld.Namespace, Name: in.GetInstanceId(), UID: types.UID(in.GetInstanceId())},
-				Spec: api.NstanceMachineSpec{
-					MachineSettings: api.MachineSettings{GroupRef: api.GroupReference{Name: "web"}, Shard: "a"}, Mode: api.MachineManaged,
+				Spec: infrav1.NstanceMachineSpec{
+					MachineSettings: infrav1.MachineSettings{GroupRef: infrav1.GroupReference{Name: "web"}, Shard: "a"}, Mode: infrav1.MachineManaged,
 					InstanceID: in.GetInstanceId(), ProviderID: in.GetProviderUri(),
 				},
 			},
@@ -110,11 +114,19 @@ func (w *world) newClient() client.WithWatch {
 	})
 }
 
-// restart makes the process begin anew: it remembers nothing but what is written.
+// restart makes the process begin again: it remembers nothing but what is written.
 func (w *world) restart() {
 	through := w.faults.Through(w.client)
+	workload := interceptor.NewClient(through, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, of := list.(*corev1.NodeList); of && w.noNodes {
+				return nil
+			}
+			return c.List(ctx, list, opts...)
+		},
+	})
 	w.drains = drain.New(drain.Options{
-		Client: through, Namespace: testworld.Namespace, Workload: through, Live: w.client, Inventory: w.Inventory,
+		Client: through, Namespace: testworld.Namespace, Workload: workload, Live: w.client, Inventory: w.Inventory, Sources: w.sources,
 		Events: w.Events, MachineEvents: w.Events,
 		Server: func(name string) (drain.Server, bool) {
 			s, ok := w.Set.Shard(name)
@@ -130,7 +142,18 @@ func (w *world) restart() {
 		},
 	})
 	clear(w.due)
+	if err := w.drains.Turns().Start(w.t.Context(), wakes{w: w}); err != nil {
+		w.t.Fatal(err)
+	}
 }
+
+// wakes makes drains due whose turn has come.
+type wakes struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	w *world
+}
+
+func (q wakes) Add(request reconcile.Request) { delete(q.w.due, request.Name) }
 
 // live lets the drains work by their times.
 func (w *world) live(for_ time.Duration) {
@@ -205,6 +228,26 @@ func (w *world) said(reason string) bool {
 	return slices.ContainsFunc(w.Events.All(), func(s string) bool { return strings.HasPrefix(s, reason+":") })
 }
 
+// A feature that wants an instance drained adds a source, and the engine does the rest.
+func TestO10_TheEngineDrainsForASourceOfItsOwn(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		w.sources = append(drain.Sources(), func(s drain.Target, _ time.Time) (drain.Request, bool) {
+			return drain.Request{Instance: w.ids[0], Reason: "rollout"}, s.Machine.Spec.InstanceID == w.ids[0]
+		})
+		w.restart()
+		w.live(10 * time.Second)
+		if n := w.node(0); n.Annotations[infrav1.AnnotationDrainReason] != "rollout" || n.Annotations[infrav1.AnnotationDrainPhase] != string(infrav1.DrainDone) {
+			t.Errorf("the node of the source: %v", n.Annotations)
+		}
+		if w.node(1).Spec.Unschedulable || w.pods() != 2 {
+			t.Errorf("the other node: cordoned %t, %d pods are left of 4", w.node(1).Spec.Unschedulable, w.pods())
+		}
+		if len(w.answers) > 0 || w.gone(0) {
+			t.Errorf("the shard was told: %v", w.answers)
+		}
+	})
+}
+
 // However many Pods there are, and whatever listing them costs: the Node is cordoned first.
 func TestO10_ANodeIsCordonedBeforeItsPodsAreListed(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
@@ -217,7 +260,7 @@ func TestO10_ANodeIsCordonedBeforeItsPodsAreListed(t *testing.T) {
 		if _, err := w.drains.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: w.ids[0]}}); err != nil {
 			t.Fatal(err)
 		}
-		if n := w.node(0); !n.Spec.Unschedulable || n.Annotations[api.AnnotationDrainInstance] != w.ids[0] {
+		if n := w.node(0); !n.Spec.Unschedulable || n.Annotations[infrav1.AnnotationDrainInstance] != w.ids[0] {
 			t.Errorf("the node is not cordoned: %+v", n)
 		}
 	})
@@ -227,7 +270,7 @@ func TestO10_ACondemnedInstanceIsEmptiedAndAcknowledged(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		w.condemn(0, 5*time.Minute)
 		w.work(w.ids[0])
-		if n := w.node(0); !n.Spec.Unschedulable || n.Annotations[api.AnnotationDrainInstance] != w.ids[0] {
+		if n := w.node(0); !n.Spec.Unschedulable || n.Annotations[infrav1.AnnotationDrainInstance] != w.ids[0] {
 			t.Fatalf("the node is not cordoned at once: %+v", n)
 		}
 		w.live(10 * time.Second)
@@ -240,7 +283,7 @@ func TestO10_ACondemnedInstanceIsEmptiedAndAcknowledged(t *testing.T) {
 		if !slices.Equal(w.answers, []string{"OK"}) || w.waited != 0 {
 			t.Errorf("answers %v, waited %v", w.answers, w.waited)
 		}
-		m := &api.NstanceMachine{}
+		m := &infrav1.NstanceMachine{}
 		if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: testworld.Namespace, Name: w.ids[0]}, m); err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +296,7 @@ func TestO10_ACondemnedInstanceIsEmptiedAndAcknowledged(t *testing.T) {
 // The news that an instance is to go may come before the listing that says which Node it is.
 func TestS20_AnInstanceThatIsNotDescribedYetIsNotAcknowledged(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		machine := &api.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: testworld.Namespace, Name: w.ids[0]}}
+		machine := &infrav1.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: testworld.Namespace, Name: w.ids[0]}}
 		if err := w.client.Delete(t.Context(), machine); err != nil {
 			t.Fatal(err)
 		}
@@ -376,10 +419,10 @@ func TestO10_ADrainThatIsCancelledLeavesTheNodeAsItWas(t *testing.T) {
 			w.Shard("a").Pardon(w.ids[0])
 			w.live(60 * time.Second) // a listing shows that it is to live
 			n := w.node(0)
-			if n.Spec.Unschedulable != human || len(n.Spec.Taints) != 0 || n.Annotations[api.AnnotationDrainInstance] != "" || !w.said("DrainCancelled") {
+			if n.Spec.Unschedulable != human || len(n.Spec.Taints) != 0 || n.Annotations[infrav1.AnnotationDrainInstance] != "" || !w.said("DrainCancelled") {
 				t.Errorf("cordoned by a person: %t: %+v %v", human, n, w.Events.All())
 			}
-			m := &api.NstanceMachine{}
+			m := &infrav1.NstanceMachine{}
 			if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: testworld.Namespace, Name: w.ids[0]}, m); err != nil {
 				t.Fatal(err)
 			}
@@ -403,7 +446,7 @@ func TestO10_ManyAtOnce(t *testing.T) {
 			if !n.Spec.Unschedulable {
 				t.Errorf("%s is not cordoned", n.Name)
 			}
-			if n.Annotations[api.AnnotationDrainPhase] == string(api.DrainEvicting) {
+			if n.Annotations[infrav1.AnnotationDrainPhase] == string(infrav1.DrainEvicting) {
 				going = append(going, n.Name)
 			}
 		}

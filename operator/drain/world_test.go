@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -93,8 +93,8 @@ func newWorld(t *testing.T, window time.Duration, pods ...corev1.Pod) *world {
 func (w *world) step() Decision {
 	w.t.Helper()
 	w.o.Pods = slices.DeleteFunc(w.o.Pods, func(p corev1.Pod) bool {
-		end, told := w.ends[p.UID]
-		return told && !w.now.Before(end)
+		end, acknowledged := w.ends[p.UID]
+		return acknowledged && !w.now.Before(end)
 	})
 	w.o.Attachments = 0
 	if w.now.Before(w.detachAt) {
@@ -114,22 +114,22 @@ func (w *world) say(format string, args ...any) {
 
 func (w *world) do(a Action) {
 	switch a := a.(type) {
-	case Mark:
+	case WriteState:
 		w.say("mark %s", w.state.Phase)
-		w.o.Node = Marked(w.o.Node, w.state)
-	case Unmark:
+		w.o.Node = WithState(w.o.Node, w.state)
+	case ClearState:
 		w.say("unmark")
-		w.o.Node = Unmarked(w.o.Node)
+		w.o.Node = WithoutState(w.o.Node)
 	case Evict:
 		result := Result{Pod: a.UID, Outcome: Leaves}
 		if w.now.Before(w.budgets[a.Name]) {
-			result = Result{Pod: a.UID, Outcome: Blocked, Says: "budget pdb needs 1"}
+			result = Result{Pod: a.UID, Outcome: Blocked, Message: "budget pdb needs 1"}
 		} else {
 			w.end(a.Name, a.UID, a.Grace)
 		}
 		w.o.Results = append(w.o.Results, result)
 		w.say("evict %s %ds", a.Name, a.Grace)
-	case Kill:
+	case DeletePod:
 		w.end(a.Name, a.UID, a.Grace)
 		w.o.Results = append(w.o.Results, Result{Pod: a.UID, Outcome: Leaves})
 		w.say("kill %s %ds", a.Name, a.Grace)
@@ -137,7 +137,7 @@ func (w *world) do(a Action) {
 		w.say("ack forced=%t evicted=%d left=%d", a.Forced, a.Evicted, a.Left)
 		w.lostAcks--
 		w.o.Acknowledged = w.lostAcks < 0
-	case Tell:
+	case PublishEvent:
 		w.say("%s: %s", a.Reason, a.Message)
 	}
 }
@@ -159,10 +159,10 @@ func (w *world) run(until time.Duration) Decision {
 	w.t.Helper()
 	for range 10_000 {
 		d := w.step()
-		if d.Over || d.Again == 0 || w.now.Add(d.Again).After(at(until)) {
+		if d.Over || d.RequeueAfter == 0 || w.now.Add(d.RequeueAfter).After(at(until)) {
 			return d
 		}
-		w.now = w.now.Add(d.Again)
+		w.now = w.now.Add(d.RequeueAfter)
 	}
 	w.t.Fatal("never over:", w.log)
 	return Decision{}
@@ -199,7 +199,7 @@ func TestO10_EveryKindOfPod(t *testing.T) {
 		"0s mark Cordoned",
 		"0s DrainStarted: instance i1 is drained until 2026-01-02T03:09:05Z: expired",
 		"0s mark Evicting",
-		"0s PodWillBeLost: d/alone has no controller that would make it anew",
+		"0s PodWillBeLost: d/alone has no controller that would recreate it",
 		"0s evict alone 30s", "0s evict orphan 30s", "0s evict web 30s", "0s evict important 30s",
 		"5s evict dns 30s",
 		"10s mark Detaching", "10s ack forced=false evicted=5 left=0",
@@ -343,7 +343,7 @@ func TestO10_TheNextLeaderGoesOn(t *testing.T) {
 		w.stubborn = []string{"zombie"}
 		w.detachAt = at(170 * time.Second)
 		for range crash {
-			w.now = w.now.Add(max(w.step().Again, time.Second))
+			w.now = w.now.Add(max(w.step().RequeueAfter, time.Second))
 		}
 		deadline, startedAt := w.state.Deadline, w.state.StartedAt
 		if w.state.Phase != None {
@@ -379,7 +379,7 @@ func TestO10_CancelledDrainsAreUndone(t *testing.T) {
 		if !w.o.Node.Spec.Unschedulable || len(w.o.Node.Spec.Taints) != 1 {
 			t.Fatalf("not marked: %+v", w.o.Node)
 		}
-		w.o.Fate = Spared
+		w.o.InstanceState = InstanceRetained
 		d := w.step()
 		if diff := cmp.Diff(before.Spec.Unschedulable, w.o.Node.Spec.Unschedulable); diff != "" {
 			t.Errorf("cordoned by a person %t: %s", byPerson, diff)
@@ -388,15 +388,15 @@ func TestO10_CancelledDrainsAreUndone(t *testing.T) {
 			t.Errorf("something is left: %+v", w.o.Node)
 		}
 		if diff := cmp.Diff(Decision{
-			Actions: []Action{Unmark{}, Tell{Reason: "DrainCancelled", Message: "the instance is not condemned any more"}},
-			Over:    true, Why: "the instance is not condemned any more", Counts: Counts{Total: 1, Blocked: 1, Left: 1},
+			Actions: []Action{ClearState{}, PublishEvent{Reason: "DrainCancelled", Message: "the instance is no longer condemned"}},
+			Over:    true, Why: "the instance is no longer condemned", Counts: Counts{Total: 1, Blocked: 1, Left: 1},
 		}, d); diff != "" {
 			t.Error(diff)
 		}
 	}
 }
 
-// Who cordoned a Node stays known, whatever people do to it.
+// Who cordoned a Node stays known, whatever users do to it.
 func TestO10_TheCordonIsRemembered(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -405,11 +405,11 @@ func TestO10_TheCordonIsRemembered(t *testing.T) {
 		want     bool // cordoned afterwards
 	}{
 		{"what stands on the node cannot be read", false, func(w *world) {
-			w.o.Node.Annotations[api.AnnotationDrainPhase] = "x"
+			w.o.Node.Annotations[infrav1.AnnotationDrainPhase] = "x"
 			w.state = State{}
 		}, false},
 		{"a person's cordon, and what stands on the node cannot be read", true, func(w *world) {
-			w.o.Node.Annotations[api.AnnotationDrainPhase] = "x"
+			w.o.Node.Annotations[infrav1.AnnotationDrainPhase] = "x"
 			w.state = State{}
 		}, true},
 		{"a person took the own cordon off", true, func(w *world) { w.o.Node.Spec.Unschedulable = false }, false},
@@ -424,7 +424,7 @@ func TestO10_TheCordonIsRemembered(t *testing.T) {
 			if !w.o.Node.Spec.Unschedulable {
 				t.Fatal("not cordoned during the drain")
 			}
-			w.o.Fate = Spared
+			w.o.InstanceState = InstanceRetained
 			w.step()
 			if w.o.Node.Spec.Unschedulable != tt.want {
 				t.Errorf("cordoned afterwards: %t", !tt.want)
@@ -462,7 +462,7 @@ func TestO10_DeadlinesMove(t *testing.T) {
 	w.run(106 * time.Second)
 	w.o.Request.Deadline = at(time.Hour)
 	w.step()
-	if w.state.Phase != api.DrainEvicting {
+	if w.state.Phase != infrav1.DrainEvicting {
 		t.Errorf("with an hour more it is still %s", w.state.Phase)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 func TestL8_RefusalsAreRememberedUntilTheGroupIsFilled(t *testing.T) {
 	now := time.Unix(1000, 0)
-	a, b := inventory.Place{Shard: "a", Group: "web"}, inventory.Place{Shard: "b", Group: "web"}
+	a, b := inventory.ShardGroup{Shard: "a", Group: "web"}, inventory.ShardGroup{Shard: "b", Group: "web"}
 	var store inventory.CoolOffs
 	full := inventory.Refusal{Quota: true, Why: "full"}
 	store.Refused(a, full, now)

@@ -5,7 +5,7 @@
 // each with the time. A [Store] holds one for each configured shard behind a lock, and
 // tells those who want to know what has changed.
 //
-// That something is there is believed at once. That it is not there any more is believed
+// That something is there is believed at once. That it no longer exists is believed
 // in two cases only: the shard said that it was deleted, or a complete listing that was
 // asked for later lacks it. A listing that lacks too much at once has to be confirmed by a
 // second one ([Brake]). While a shard is out of sight nothing that it had is taken for

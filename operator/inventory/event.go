@@ -51,7 +51,7 @@ func (s *Shard) GroupEvent(e *nstancev1.GroupEvent, now time.Time) []Change {
 
 // InstanceEvent takes in a change in an instance's life, with all that its shard says of the
 // instance. The event of a server of before says less: what it does not mention stays as it
-// was, and an instance that only such events have told of is not Described. Signs of the
+// was, and of an instance that only such events have told of HasDetails is false. Signs of the
 // stream itself, and words that are not known and describe nothing, change nothing.
 func (s *Shard) InstanceEvent(e *nstancev1.InstanceEvent, now time.Time) []Change {
 	s.prune(now)

@@ -9,7 +9,7 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
-// Feed takes in what is said for one tenant. It is safe for concurrent use; New makes one.
+// Feed takes in what is said for one tenant. It is safe for concurrent use; NewFeed makes one.
 type Feed struct {
 	inventory *Store
 	hub       *Hub
@@ -22,6 +22,11 @@ type Feed struct {
 }
 
 var _ shards.Sink = (*Feed)(nil)
+
+// Streams returns the streams that the feed takes in.
+func (in *Feed) Streams() []shards.Stream {
+	return []shards.Stream{shards.WatchGroups(in), shards.WatchInstances(in), shards.WatchErrors(in)}
+}
 
 // NewFeed returns a feed with an empty inventory. now is the clock.
 func NewFeed(tenant string, hub *Hub, now func() time.Time) *Feed {
@@ -90,31 +95,31 @@ func (in *Feed) Removed(shard string) {
 	in.hub.Changed(shard, Change{Kind: ShardChanged})
 }
 
-// GroupsListed implements [shards.Sink].
+// GroupsListed implements [shards.GroupSink].
 func (in *Feed) GroupsListed(shard string, list shards.GroupList) {
 	in.inventory.Update(shard, func(s *Shard) []Change {
 		return s.ListedGroups(GroupList{Groups: list.Groups, Asked: list.Began}, in.now())
 	})
 }
 
-// InstancesListed implements [shards.Sink].
+// InstancesListed implements [shards.InstanceSink].
 func (in *Feed) InstancesListed(shard string, list shards.InstanceList) {
 	in.inventory.Update(shard, func(s *Shard) []Change {
 		return s.ListedInstances(InstanceList{Instances: list.Instances, Complete: list.Complete, Asked: list.Began}, in.now())
 	})
 }
 
-// GroupEvent implements [shards.Sink].
+// GroupEvent implements [shards.GroupSink].
 func (in *Feed) GroupEvent(shard string, e *nstancev1.GroupEvent) {
 	in.inventory.Update(shard, func(s *Shard) []Change { return s.GroupEvent(e, in.now()) })
 }
 
-// InstanceEvent implements [shards.Sink].
+// InstanceEvent implements [shards.InstanceSink].
 func (in *Feed) InstanceEvent(shard string, e *nstancev1.InstanceEvent) {
 	in.inventory.Update(shard, func(s *Shard) []Change { return s.InstanceEvent(e, in.now()) })
 }
 
-// ErrorEvent implements [shards.Sink].
+// ErrorEvent implements [shards.ErrorSink].
 func (in *Feed) ErrorEvent(shard string, e *nstancev1.ErrorEvent) {
 	in.mu.Lock()
 	listeners := slices.Clone(in.errors)

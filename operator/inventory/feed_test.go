@@ -53,7 +53,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 			t.Fatal(err)
 		}
 		set := shards.NewSet(shards.Options{
-			Cluster: c.ID, Tenant: tenant, Credentials: c.Operator(tenant), Sink: w.feed, Dial: c.DialContext,
+			Cluster: c.ID, Tenant: tenant, Credentials: c.Operator(tenant), Sink: w.feed, Streams: w.feed.Streams(), Dial: c.DialContext,
 			Random: func() float64 { return 0.5 },
 		})
 		w.set = set

@@ -165,11 +165,27 @@ func (s *Shard) instance(i *nstancev1.InstanceStatus, heard time.Time) []Change 
 		old.heard = latest(old, heard)
 		return nil
 	}
+	if old != nil {
+		i = stillNamed(i, old.said)
+	}
 	s.instances[id] = &entry[*nstancev1.InstanceStatus]{said: i, heard: latest(old, heard)}
 	if old != nil && proto.Equal(old.said, i) {
 		return nil
 	}
 	return []Change{{Kind: InstanceChanged, Group: i.GetGroup(), Instance: id}}
+}
+
+// stillNamed returns what is said now of an instance, with what its provider called it before
+// where that is left out: an instance keeps its machine for life, and a leader that does not
+// say which it is has yet to be told by the provider.
+func stillNamed(now, before *nstancev1.InstanceStatus) *nstancev1.InstanceStatus {
+	if now.GetProviderUri() != "" || before.GetProviderUri() == "" {
+		return now
+	}
+	now = proto.CloneOf(now)
+	now.ProviderUri = before.GetProviderUri()
+	now.ProviderInstanceId = cmp.Or(now.GetProviderInstanceId(), before.GetProviderInstanceId())
+	return now
 }
 
 // latest returns the later of when something was heard of before and now.

@@ -102,7 +102,7 @@ func (l *listener) note(shard string, changes []Change) {
 	}
 }
 
-// take returns what was collected and begins anew.
+// take returns what was collected and begins again.
 func (l *listener) take() []ShardChange {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -45,7 +45,7 @@ func (s State) Synced() bool { return s.GroupsSynced && s.InstancesSynced }
 type Shard struct {
 	tenant      string
 	state       State
-	inSight     bool      // connected, and not lost since
+	connected   bool      // and not lost since
 	connectedAt time.Time // the last time
 	listedAt    listedAt
 	groups      map[string]*entry[*nstancev1.GroupStatus]
@@ -140,20 +140,20 @@ func (s *Shard) Instance(id string) *nstancev1.InstanceStatus {
 }
 
 // Instances returns the instances of a group, on-demand ones included, sorted by id;
-// those of all groups for an empty key. Some may not be Described.
+// those of all groups for an empty key. Of some HasDetails may be false.
 func (s *Shard) Instances(group string) []*nstancev1.InstanceStatus {
 	return sorted(s.instances, func(i *nstancev1.InstanceStatus) bool { return group == "" || i.GetGroup() == group })
 }
 
-// Described reports whether a listing has told all about an instance. Of one that only
+// HasDetails reports whether a listing has told all about an instance. Of one that only
 // events have told of, or that is expected, it is not known yet whether it is on demand,
 // when it was created and what its provider calls it.
-func Described(i *nstancev1.InstanceStatus) bool { return i.GetCreatedAt() != nil }
+func HasDetails(i *nstancev1.InstanceStatus) bool { return i.GetCreatedAt() != nil }
 
-// Kept tells whether an instance is one of those that its group keeps at size. Of one that
-// is not Described nobody knows, unless something of ours stands for it already.
-func Kept(i *nstancev1.InstanceStatus, shown bool) (kept, known bool) {
-	if Described(i) {
+// IsManaged reports whether an instance is one of those that its group keeps at size, and not
+// on demand. Without details nobody knows, unless something of ours stands for it already: shown.
+func IsManaged(i *nstancev1.InstanceStatus, shown bool) (managed, known bool) {
+	if HasDetails(i) {
 		return !i.GetOnDemand(), true
 	}
 	return shown, shown
@@ -226,23 +226,23 @@ func (s *Shard) Expect(id, group, providerURI string) {
 }
 
 // Connected notes a new connection to the leader of that term. What is known stays; what
-// is not known has to be asked for anew.
+// is not known has to be asked for again.
 func (s *Shard) Connected(term int64, now time.Time) []Change {
-	s.inSight, s.connectedAt = true, now
+	s.connected, s.connectedAt = true, now
 	s.state.Term = term
 	return s.unsynced()
 }
 
-// Lost notes that the shard is out of sight until it is connected again. All that it had
+// Lost notes that the shard is not connected any more. All that it had
 // stays as it was last known, also if answers that were on their way lack some of it.
 func (s *Shard) Lost() []Change {
-	s.inSight = false
+	s.connected = false
 	return s.unsynced()
 }
 
 // believes reports whether what a listing lacks is gone: one that was asked for on this
 // connection, and not on an earlier one, maybe of another leader.
-func (s *Shard) believes(asked time.Time) bool { return s.inSight && !asked.Before(s.connectedAt) }
+func (s *Shard) believes(asked time.Time) bool { return s.connected && !asked.Before(s.connectedAt) }
 
 func (s *Shard) unsynced() []Change {
 	before := s.State()

@@ -151,6 +151,50 @@ func TestO7_OutOfSightIsNotGone(t *testing.T) {
 	}
 }
 
+// A leader that has just begun, and whose provider has listed nothing yet, knows a machine by
+// its record alone.
+func TestS6_ALeaderThatDoesNotKnowAProviderIDTakesNoneAway(t *testing.T) {
+	named := func(id, uri, provider string, revision int64) *nstancev1.InstanceStatus {
+		in := running(id, revision)
+		in.ProviderUri, in.ProviderInstanceId = uri, provider
+		return in
+	}
+	whole := func(in *nstancev1.InstanceStatus) *nstancev1.InstanceEvent {
+		e := eventOf("running", in.GetInstanceId(), in.GetRevision())
+		e.Instance = in
+		return e
+	}
+	s := newStory(t)
+	s.Expect("i2", "g", "p:///2") // a machine remembers it from before
+	list := func(all ...*nstancev1.InstanceStatus) {
+		s.after(time.Second).ListedInstances(InstanceList{Instances: all, Complete: true, Asked: s.now}, s.now)
+	}
+	check := func(when string, want ...string) {
+		t.Helper()
+		var got []string
+		for _, in := range s.Instances("") {
+			got = append(got, in.GetProviderUri()+" "+in.GetProviderInstanceId())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", when, diff)
+		}
+	}
+	list(named("i1", "p:///1", "vm-1", 1), running("i2", 1), running("i3", 1))
+	check("listed", "p:///1 vm-1", "p:///2 ", " ")
+	s.Connected(2, s.now)
+	list(running("i1", 2), running("i2", 2), running("i3", 2))
+	check("by a leader that does not know", "p:///1 vm-1", "p:///2 ", " ")
+	said := running("i1", 3)
+	s.InstanceEvent(whole(said), s.now)
+	check("its event", "p:///1 vm-1", "p:///2 ", " ")
+	if said.GetProviderUri() != "" {
+		t.Error("a message was changed that belongs to others")
+	}
+	s.InstanceEvent(whole(named("i1", "q:///1", "vm-one", 4)), s.now)
+	list(named("i1", "q:///1", "vm-one", 4), named("i2", "p:///2", "vm-2", 4), named("i3", "p:///3", "vm-3", 4))
+	check("by one that does", "q:///1 vm-one", "p:///2 vm-2", "p:///3 vm-3")
+}
+
 func many(n int) []string {
 	var ids []string
 	for i := range n {
@@ -339,7 +383,7 @@ func TestS17_AnEventBringsTheWholeInstance(t *testing.T) {
 	e := eventOf("running", "i1", 2)
 	e.Instance = whole
 	wantChanges(t, "the event", s.InstanceEvent(e, s.now), changed("i1"))
-	if got := s.Instance("i1"); !Described(got) || got.GetProviderUri() != "p:///1" {
+	if got := s.Instance("i1"); !HasDetails(got) || got.GetProviderUri() != "p:///1" {
 		t.Errorf("after the event %v", got)
 	}
 	s.after(time.Second)
@@ -356,7 +400,7 @@ func TestS17_AnEventBringsTheWholeInstance(t *testing.T) {
 	}
 	other := eventOf("running", "i4", 1)
 	other.Instance = running("i5", 1)
-	if s.InstanceEvent(other, s.now); s.Instance("i5") != nil || Described(s.Instance("i4")) {
+	if s.InstanceEvent(other, s.now); s.Instance("i5") != nil || HasDetails(s.Instance("i4")) {
 		t.Error("an event describes another instance")
 	}
 	unknown := eventOf("hibernating", "i1", 3)
@@ -374,12 +418,12 @@ func TestS17_AnEventBringsTheWholeInstance(t *testing.T) {
 	}
 }
 
-func TestDescribed(t *testing.T) {
+func TestHasDetails(t *testing.T) {
 	s := newStory(t)
 	s.Expect("i1", "g", "nstance://a/i1")
 	s.InstanceEvent(eventOf("created", "i2", 1), s.now)
 	for _, id := range []string{"i1", "i2"} {
-		if Described(s.Instance(id)) {
+		if HasDetails(s.Instance(id)) {
 			t.Errorf("%s is described, and nobody did", id)
 		}
 	}
@@ -387,7 +431,7 @@ func TestDescribed(t *testing.T) {
 	whole.CreatedAt = timestamppb.New(start)
 	s.after(time.Second).ListedInstances(InstanceList{Instances: []*nstancev1.InstanceStatus{whole}, Asked: s.now}, s.now)
 	s.InstanceEvent(eventOf("pending_deletion", "i2", 3), s.now)
-	if !Described(s.Instance("i2")) {
+	if !HasDetails(s.Instance("i2")) {
 		t.Error("listed, and not described")
 	}
 }

@@ -18,25 +18,25 @@ import (
 	"nstance.dev/operator/shards"
 )
 
-// caEntry is where the ConfigMap of the cluster's authorities holds them.
+// caEntry is the key of the CA bundle in its ConfigMap.
 const caEntry = "ca.crt"
 
 // reloadInterval is how often the configuration file is read again.
 const reloadInterval = 30 * time.Second
 
-// force holds the configuration that is in force. It is safe for concurrent use.
-type force struct {
+// liveConfig holds the configuration that is in force. It is safe for concurrent use.
+type liveConfig struct {
 	mu      sync.RWMutex
 	present config.Config
 }
 
-func (f *force) get() config.Config {
+func (f *liveConfig) get() config.Config {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.present
 }
 
-func (f *force) set(c config.Config) {
+func (f *liveConfig) set(c config.Config) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.present = c
@@ -78,14 +78,14 @@ func dataOf(o *corev1.ConfigMap) map[string]string {
 	return o.Data
 }
 
-// authorities returns the bundle that servers' certificates must come from.
-func authorities(ctx context.Context, live client.Reader, namespace, name string) ([]byte, error) {
+// caBundle returns the CA bundle that verifies the certificates of the servers.
+func caBundle(ctx context.Context, live client.Reader, namespace, name string) ([]byte, error) {
 	data, err := configMap(ctx, live, namespace, name)
 	if err != nil {
 		return nil, err
 	}
 	if data[caEntry] == "" {
-		return nil, fmt.Errorf("ConfigMap %s with entry %s is missing; put the cluster's authorities into it, as nstance-admin shows them", name, caEntry)
+		return nil, fmt.Errorf("ConfigMap %s with entry %s is missing; put the cluster's CA bundle into it, as nstance-admin shows it", name, caEntry)
 	}
 	return []byte(data[caEntry]), nil
 }

@@ -11,6 +11,7 @@ import (
 	clusterstatus "nstance.dev/operator/controllers/cluster"
 	"nstance.dev/operator/credentials/kubeconfig"
 	"nstance.dev/operator/nodes"
+	"nstance.dev/operator/telemetry"
 )
 
 // key is where an object of ours is.
@@ -18,49 +19,57 @@ func (p *process) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: p.settings.Namespace, Name: name}
 }
 
-// nodesOf is the cluster that the Nodes are in.
-func (p *process) nodesOf() (*workloadCluster, error) {
+// findWorkload returns the workload cluster: the one that the Nodes are in.
+func (p *process) findWorkload() (*workloadCluster, error) {
 	if p.settings.WorkloadEndpoint == "" {
-		return p.nodesHere(), nil
+		return p.selfManaged(), nil
 	}
-	return p.nodesElsewhere()
+	return p.external()
 }
 
-// nodesHere is a cluster that manages itself.
-func (p *process) nodesHere() *workloadCluster {
+// selfManaged returns the operator's own cluster as the workload cluster.
+func (p *process) selfManaged() *workloadCluster {
 	return &workloadCluster{Cluster: p.mgr, config: p.api}
 }
 
-// nodesElsewhere is another cluster, whose kubeconfig may not be there yet.
-func (p *process) nodesElsewhere() (*workloadCluster, error) {
-	g := &given{reader: p.mgr.GetClient(), cluster: p.cluster, key: p.key(kubeconfig.Name(p.cluster)), log: p.log}
+// external returns another cluster as the workload cluster. Its kubeconfig may not exist yet.
+func (p *process) external() (*workloadCluster, error) {
+	g := &kubeconfigSource{reader: p.mgr.GetClient(), cluster: p.cluster, key: p.key(kubeconfig.Name(p.cluster)), log: p.opts.Log}
 	c := kubeconfig.ClientConfig(p.settings.WorkloadEndpoint, &g.transport, p.api)
-	there, err := cluster.New(c, func(o *cluster.Options) {
+	workload, err := cluster.New(c, func(o *cluster.Options) {
 		o.Scheme, o.Cache = p.mgr.GetScheme(), caches{p.settings, p.cluster}.options("")
 	})
 	if err != nil {
 		return nil, fmt.Errorf("client of the workload cluster: %w", err)
 	}
-	return &workloadCluster{Cluster: there, config: c, given: g}, nil
+	return &workloadCluster{Cluster: workload, config: c, kubeconfigSource: g}, nil
 }
 
 // wiring is what features are set up with. There are no connections before the operator has
 // its identity.
-func (p *process) wiring(there *workloadCluster) wiring {
+func (p *process) wiring(workload *workloadCluster) wiring {
 	return wiring{
-		settings: p.settings, version: p.options.Version, cluster: p.cluster, config: p.config, api: p.api, mgr: p.mgr, live: p.live, there: there,
-		connected: p.set.Load, registered: p.standing, hub: p.hub, feed: p.feed, coolOff: &p.coolOff, metrics: p.metrics,
-		notices: notices{recorder: p.mgr.GetEventRecorder(recorder), reader: p.mgr.GetClient(), key: p.key(p.cluster), log: p.log},
+		settings: p.settings, version: p.opts.Version, cluster: p.cluster, config: p.config, api: p.api, mgr: p.mgr, live: p.live, workload: workload,
+		connected: p.progress.set.Load, registered: p.registrationStatus, shardState: &p.shardState, metrics: p.metrics, traces: p.traces(),
+		notices: notices{recorder: p.mgr.GetEventRecorder(recorder), reader: p.mgr.GetClient(), key: p.key(p.cluster), log: p.opts.Log},
 	}
 }
 
-// standing says until when the certificate is good, or why there is none.
-func (p *process) standing() (time.Time, *clusterstatus.Problem) {
-	if p.known.Load() {
+// traces returns what follows changes to the shards; nil: nothing does.
+func (p *process) traces() *telemetry.Traces {
+	if p.opts.Traces == nil {
+		return nil
+	}
+	return telemetry.NewTraces(p.opts.Traces.Tracer("nstance.dev/operator"))
+}
+
+// registrationStatus returns until when the certificate is valid, or why there is none.
+func (p *process) registrationStatus() (time.Time, *clusterstatus.Problem) {
+	if p.progress.known.Load() {
 		_, until := p.identity.Validity()
 		return until, nil
 	}
-	if problem := p.unregistered.Load(); problem != nil {
+	if problem := p.progress.unregistered.Load(); problem != nil {
 		return time.Time{}, problem
 	}
 	return time.Time{}, &clusterstatus.Problem{Reason: "Registering", Message: "the operator registers with its servers"}
@@ -70,25 +79,25 @@ func (p *process) standing() (time.Time, *clusterstatus.Problem) {
 // Nodes can be reached. It returns when all have started, or goes on until ctx ends where
 // there is a kubeconfig to follow.
 func control(ctx context.Context, w wiring) error {
-	if err := nodes.Register(ctx, w.mgr.GetFieldIndexer(), w.there.GetFieldIndexer()); err != nil {
+	if err := nodes.Register(ctx, w.mgr.GetFieldIndexer(), w.workload.GetFieldIndexer()); err != nil {
 		return err
 	}
 	if err := start(ctx, w, feature.atObjects); err != nil {
 		return err
 	}
-	if w.there.given == nil {
+	if w.workload.kubeconfigSource == nil {
 		return start(ctx, w, feature.atNodes)
 	}
-	if err := w.there.given.await(ctx); err != nil {
+	if err := w.workload.kubeconfigSource.await(ctx); err != nil {
 		return err
 	}
-	if err := w.mgr.Add(w.there.Cluster); err != nil {
+	if err := w.mgr.Add(w.workload.Cluster); err != nil {
 		return fmt.Errorf("caches of the workload cluster: %w", err)
 	}
 	if err := start(ctx, w, feature.atNodes); err != nil {
 		return err
 	}
-	return w.there.given.follow(ctx)
+	return w.workload.kubeconfigSource.follow(ctx)
 }
 
 // webhooks registers the handlers of the webhooks, on every replica.

@@ -16,16 +16,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
+	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/controllers/cluster"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/metrics"
 	"nstance.dev/operator/shards"
+	"nstance.dev/operator/telemetry"
+	"nstance.dev/operator/unsent"
 )
 
 // A feature is a part of the operator that stands by itself: the kinds that it works with, the
 // rights that it needs, what it reads of Pods, and how its controllers start. One that is off
-// needs none of that. A new kind is a file with its feature, and a line in features.
+// needs none of that. CONTRIBUTING.md, "A new kind", says what else a new kind needs.
 type feature struct {
 	name string
 	// on says whether an operator with these settings has it; nil: each has.
@@ -58,24 +61,34 @@ type wiring struct {
 	api      *rest.Config // of the operator's objects
 	mgr      ctrl.Manager
 	live     client.Client // without a cache
-	there    *workloadCluster
+	workload *workloadCluster
 	// connected are the connections to the shards; nil before the operator has its identity.
 	connected func() *shards.Set
 	// registered says until when the operator's certificate is good, or why it has none.
 	registered func() (until time.Time, problem *cluster.Problem)
-	hub        *inventory.Hub
-	feed       *inventory.Feed
-	coolOff    *inventory.CoolOffs // where providers had no room
+	shardState *shardState
 	metrics    *metrics.Metrics
+	traces     *telemetry.Traces // of changes to the shards; nil: there are none
 	notices    notices
+}
+
+// shardState is what is known of the shards, and who hears of it.
+type shardState struct {
+	hub     *inventory.Hub
+	feed    *inventory.Feed
+	coolOff inventory.CoolOffs // where providers had no room
+	unsent  *unsent.Sizes      // sizes that statuses and events wait for
 }
 
 // recorder is the name under which events are sent.
 const recorder = "nstance-operator"
 
-// controllerOptions are the same for all controllers.
+// controllerOptions are the same for all controllers, save that each has a limiter of its own.
 func (w wiring) controllerOptions() controller.Options {
-	return controller.Options{MaxConcurrentReconciles: w.settings.MaxConcurrentReconciles}
+	return controller.Options{
+		MaxConcurrentReconciles: w.settings.MaxConcurrentReconciles,
+		RateLimiter:             backoff.Limiter(),
+	}
 }
 
 // The stages in which features start.
@@ -133,9 +146,9 @@ type Where string
 
 // The places. Nodes and Pods may be in another cluster than the operator's objects.
 const (
-	InNamespace Where = "the operator's namespace"
-	InCluster   Where = "the cluster of the operator's objects"
-	AtNodes     Where = "the cluster of the Nodes"
+	InNamespace       Where = "the operator's namespace"
+	ManagementCluster Where = "the cluster of the operator's objects"
+	WorkloadCluster   Where = "the cluster of the Nodes"
 )
 
 // Right is what the operator may do with one resource.

@@ -44,13 +44,13 @@ var clusterFeature = feature{
 		if err != nil {
 			return err
 		}
-		versions, err := discovery.NewDiscoveryClientForConfig(w.there.config)
+		versions, err := discovery.NewDiscoveryClientForConfig(w.workload.config)
 		if err != nil {
 			return fmt.Errorf("discovery: %w", err)
 		}
 		return errors.Join(
-			w.clusterObjects(endpoint, versions).SetupWithManager(w.mgr, w.hub),
-			w.standing().SetupWithManager(w.mgr),
+			w.clusterObjects(endpoint, versions).SetupWithManager(w.mgr, w.shardState.hub),
+			w.operatorStatus().SetupWithManager(w.mgr),
 		)
 	},
 }
@@ -71,7 +71,7 @@ func (w wiring) clusterObjects(endpoint clusterv1.APIEndpoint, versions discover
 			set := w.connected()
 			if set == nil {
 				for _, name := range w.config().Names() {
-					all = append(all, unconnected(name))
+					all = append(all, disconnectedShard(name))
 				}
 				return all
 			}
@@ -80,24 +80,25 @@ func (w wiring) clusterObjects(endpoint clusterv1.APIEndpoint, versions discover
 			}
 			return all
 		},
-		Inventory: w.feed.Inventory(), Events: w.mgr.GetEventRecorder(recorder), Now: time.Now,
+		Inventory: w.shardState.feed.Inventory(), Events: w.mgr.GetEventRecorder(recorder), Now: time.Now,
 	}
 }
 
-// standing says on the NstanceCluster how the operator stands.
-func (w wiring) standing() *cluster.OperatorReconciler {
+// operatorStatus reports registration and workload reachability as conditions of the
+// NstanceCluster.
+func (w wiring) operatorStatus() *cluster.OperatorReconciler {
 	return &cluster.OperatorReconciler{
 		Client: w.mgr.GetClient(), Namespace: w.settings.Namespace, Name: w.cluster, Now: time.Now,
 		Events: w.mgr.GetEventRecorder(recorder),
 		View: func(ctx context.Context) cluster.OperatorView {
 			view := cluster.OperatorView{Nonce: w.settings.NonceSecret}
 			view.CertificateUntil, view.Unregistered = w.registered()
-			if w.there.given != nil {
-				secret, err := w.there.given.secret(ctx)
+			if w.workload.kubeconfigSource != nil {
+				secret, err := w.workload.kubeconfigSource.secret(ctx)
 				if err == nil {
 					view.Kubeconfig = kubeconfig.Problem(w.cluster, secret)
 				}
-				view.Workload = kubeconfig.Reachable(w.there.config)
+				view.Workload = kubeconfig.Reachable(w.workload.config)
 			}
 			return view
 		},
@@ -123,14 +124,14 @@ func (w wiring) endpoint() (clusterv1.APIEndpoint, error) {
 	return clusterv1.APIEndpoint{Host: u.Hostname(), Port: int32(port)}, nil
 }
 
-// unconnected is a shard to which there is no connection because the operator is not
+// disconnectedShard is a shard to which there is no connection because the operator is not
 // registered.
-type unconnected string
+type disconnectedShard string
 
 // Name implements [cluster.Shard].
-func (u unconnected) Name() string { return string(u) }
+func (u disconnectedShard) Name() string { return string(u) }
 
 // Status implements [cluster.Shard].
-func (u unconnected) Status() shards.Status {
+func (u disconnectedShard) Status() shards.Status {
 	return shards.Status{State: shards.Connecting, Message: "the operator is not registered"}
 }

@@ -18,27 +18,27 @@ var drainFeature = feature{
 	name:  "drain",
 	kinds: []kind{{version: infrav1.GroupVersion, object: &infrav1.NstanceMachine{}}},
 	rights: []Right{
-		to("get list watch patch", AtNodes, core, "nodes"),
-		to("list delete", AtNodes, core, "pods"),
-		to("create", AtNodes, core, "pods/eviction"),
-		to("list watch", AtNodes, "apps", "daemonsets"),
-		to("list watch", AtNodes, "storage.k8s.io", "volumeattachments"),
+		to("get list watch patch", WorkloadCluster, core, "nodes"),
+		to("list delete", WorkloadCluster, core, "pods"),
+		to("create", WorkloadCluster, core, "pods/eviction"),
+		to("list watch", WorkloadCluster, "apps", "daemonsets"),
+		to("list watch", WorkloadCluster, "storage.k8s.io", "volumeattachments"),
 		to("list watch", InNamespace, infrastructure, "nstancemachines"),
 		to("patch", InNamespace, infrastructure, "nstancemachines/status"),
 		to("list watch", InNamespace, clusterAPI, "machines"),
 		to("get list watch", InNamespace, clusterAPI, "clusters"),
 	},
 	nodes: func(ctx context.Context, w wiring) error {
-		return w.drains(ctx).SetupWithManager(w.mgr, w.there.Cluster, w.hub, w.controllerOptions())
+		return w.drains(ctx).SetupWithManager(w.mgr, w.workload.Cluster, w.shardState.hub, w.controllerOptions())
 	},
 }
 
 func (w wiring) drains(ctx context.Context) *drain.Reconciler {
 	return drain.New(drain.Options{
 		Client: w.mgr.GetClient(), Namespace: w.settings.Namespace,
-		Workload: w.there.GetClient(), Live: w.there.GetAPIReader(), Inventory: w.feed.Inventory(),
+		Workload: w.workload.GetClient(), Live: w.workload.GetAPIReader(), Inventory: w.shardState.feed.Inventory(),
 		Server: func(name string) (drain.Server, bool) { return w.connected().Shard(name) },
-		Events: w.there.GetEventRecorder(recorder), MachineEvents: w.mgr.GetEventRecorder(recorder),
+		Events: w.workload.GetEventRecorder(recorder), MachineEvents: w.mgr.GetEventRecorder(recorder),
 		Evictions: rate.NewLimiter(rate.Limit(w.settings.EvictionQPS), max(1, int(w.settings.EvictionQPS))), Concurrency: w.settings.DrainConcurrency,
 		Force: drain.Force(w.settings.DrainForce), Self: w.self(ctx),
 		Observer: drain.Observer{

@@ -20,10 +20,10 @@ var errorFeature = feature{
 	},
 	objects: func(_ context.Context, w wiring) error {
 		reporter := providererror.New(providererror.Options{
-			Client: w.mgr.GetClient(), Namespace: w.settings.Namespace, Cluster: w.cluster, Events: w.mgr.GetEventRecorder(recorder), CoolOff: w.coolOff,
+			Client: w.mgr.GetClient(), Namespace: w.settings.Namespace, Cluster: w.cluster, Events: w.mgr.GetEventRecorder(recorder), CoolOff: &w.shardState.coolOff,
 			Count: func(shard, class string, _ bool) { w.metrics.ProviderError(shard, class) },
 		})
-		w.feed.OnError(reporter.Report)
+		w.shardState.feed.OnError(reporter.Report)
 		return errors.Join(w.mgr.Add(reporter), reporter.SetupWithManager(w.mgr, w.controllerOptions()))
 	},
 }

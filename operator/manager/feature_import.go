@@ -26,7 +26,7 @@ var importFeature = feature{
 		to("get list watch patch", InNamespace, infrastructure, "nstanceclusters"),
 		to("patch", InNamespace, infrastructure, "nstanceclusters/status"),
 	},
-	objects: func(_ context.Context, w wiring) error { return w.imports().SetupWithManager(w.mgr, w.hub) },
+	objects: func(_ context.Context, w wiring) error { return w.imports().SetupWithManager(w.mgr, w.shardState.hub) },
 }
 
 func (w wiring) imports() *importer.Reconciler {
@@ -37,6 +37,6 @@ func (w wiring) imports() *importer.Reconciler {
 			return importer.Settings{Enabled: c.Enabled, PerShard: c.Pools == config.PerShard, Exclude: c.Exclude}
 		},
 		Shards:     func() []string { return w.config().Names() },
-		Connection: connection(w.connected()), Inventory: w.feed.Inventory(), Events: w.mgr.GetEventRecorder(recorder), Now: time.Now,
+		Connection: connection(w.connected()), Inventory: w.shardState.feed.Inventory(), Events: w.mgr.GetEventRecorder(recorder), Now: time.Now,
 	}
 }

@@ -36,7 +36,7 @@ func (w wiring) kubeconfig(ctx context.Context) *kubeconfig.Reconciler {
 		Client: w.mgr.GetClient(), Store: secrets.NewStore(w.settings.Namespace, w.live, w.live), Namespace: w.settings.Namespace, Cluster: w.cluster,
 		ServiceAccount: w.settings.ServiceAccount,
 		Endpoint: func() kubeconfig.Endpoint {
-			return kubeconfig.Endpoint{URL: w.settings.APIServer, CA: w.apiAuthorities(ctx)}
+			return kubeconfig.Endpoint{URL: w.settings.APIServer, CA: w.apiServerCA(ctx)}
 		},
 		Failed: func(ctx context.Context, err error) {
 			w.notices.warn(ctx, "KubeconfigRefreshFailed", "Refresh", "the kubeconfig of Cluster API: %v", err)
@@ -45,15 +45,15 @@ func (w wiring) kubeconfig(ctx context.Context) *kubeconfig.Reconciler {
 	}
 }
 
-// apiAuthorities are those of the API server. In a Pod they are in a file that changes with
-// them.
-func (w wiring) apiAuthorities(ctx context.Context) []byte {
+// apiServerCA returns the CA bundle of the API server. In a Pod it is in a file that changes when
+// the bundle does.
+func (w wiring) apiServerCA(ctx context.Context) []byte {
 	if w.api.CAFile == "" {
 		return w.api.CAData
 	}
 	bundle, err := os.ReadFile(w.api.CAFile)
 	if err != nil {
-		w.notices.log.WarnContext(ctx, "authorities of the API server not read", "error", err)
+		w.notices.log.WarnContext(ctx, "CA bundle of the API server not read", "error", err)
 		return w.api.CAData
 	}
 	return bundle

@@ -18,22 +18,22 @@ var machineFeature = feature{
 		{version: clusterv1.GroupVersion, object: &clusterv1.Machine{}, shared: true},
 	},
 	rights: []Right{
-		to("list watch patch delete", InNamespace, infrastructure, "nstancemachines"),
+		to("get list watch patch delete", InNamespace, infrastructure, "nstancemachines"),
 		to("patch", InNamespace, infrastructure, "nstancemachines/status"),
 		to("get list watch", InNamespace, infrastructure, "nstanceshardgroups"),
 		to("get list watch", InNamespace, infrastructure, "nstancemachinepools"),
 		to("list watch patch delete", InNamespace, clusterAPI, "machines"),
 		to("get list watch", InNamespace, clusterAPI, "clusters"),
-		to("list watch", AtNodes, core, "nodes"),
+		to("get list watch", WorkloadCluster, core, "nodes"),
 	},
 	nodes: func(_ context.Context, w wiring) error {
-		return machine.New(w.machines()).SetupWithManager(w.mgr, w.there.Cluster, w.hub, w.controllerOptions())
+		return machine.New(w.machines()).SetupWithManager(w.mgr, w.workload.Cluster, w.shardState.hub, w.controllerOptions())
 	},
 }
 
 func (w wiring) machines() machine.Options {
 	return machine.Options{
-		Client: w.mgr.GetClient(), Live: w.live, Nodes: w.there.GetClient(), Inventory: w.feed.Inventory(), CoolOff: w.coolOff,
+		Client: w.mgr.GetClient(), Live: w.live, Nodes: w.workload.GetClient(), LiveNodes: w.workload.GetAPIReader(), Inventory: w.shardState.feed.Inventory(), CoolOff: &w.shardState.coolOff,
 		Shards: func() []machine.Named {
 			var all []machine.Named
 			for _, name := range w.config().Names() {
@@ -45,6 +45,6 @@ func (w wiring) machines() machine.Options {
 			}
 			return all
 		},
-		Events: w.mgr.GetEventRecorder(recorder), ProvisionTimeout: w.settings.OnDemandProvisionTimeout, Leaked: w.metrics.Leaked,
+		Events: w.mgr.GetEventRecorder(recorder), Unsent: w.shardState.unsent, ProvisionTimeout: w.settings.OnDemandProvisionTimeout, Leaked: w.metrics.Leaked,
 	}
 }

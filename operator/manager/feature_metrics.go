@@ -16,11 +16,11 @@ var metricsFeature = feature{
 	rights: []Right{
 		to("get list watch", InNamespace, infrastructure, "nstancemachinepools"),
 		to("list watch", InNamespace, infrastructure, "nstancemachines"),
-		to("list watch", AtNodes, core, "nodes"),
+		to("list watch", WorkloadCluster, core, "nodes"),
 	},
 	nodes: func(_ context.Context, w wiring) error {
 		objects := metrics.Objects{
-			Reader: w.mgr.GetClient(), Nodes: w.there.GetClient(), Namespace: w.settings.Namespace, Inventory: w.feed.Inventory(), Now: time.Now,
+			Reader: w.mgr.GetClient(), Nodes: w.workload.GetClient(), Namespace: w.settings.Namespace, Inventory: w.shardState.feed.Inventory(), Now: time.Now,
 		}
 		if err := ctrlmetrics.Registry.Register(objects); err != nil {
 			return fmt.Errorf("metrics: %w", err)

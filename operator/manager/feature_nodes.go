@@ -13,7 +13,7 @@ var nodeFeature = feature{
 	name:  "nodes",
 	kinds: []kind{{version: infrav1.GroupVersion, object: &infrav1.NstanceMachine{}}},
 	rights: []Right{
-		to("get list watch patch delete", AtNodes, core, "nodes"),
+		to("get list watch patch delete", WorkloadCluster, core, "nodes"),
 		to("list watch", InNamespace, infrastructure, "nstancemachines"),
 		to("patch", InNamespace, infrastructure, "nstancemachines/status"),
 		to("list watch", InNamespace, clusterAPI, "machines"),
@@ -21,10 +21,10 @@ var nodeFeature = feature{
 		to("get list watch", InNamespace, clusterAPI, "clusters"),
 	},
 	nodes: func(_ context.Context, w wiring) error {
-		return node.Setup(w.mgr, w.there.Cluster, w.hub, node.Options{
-			Client: w.mgr.GetClient(), Namespace: w.settings.Namespace, Cluster: w.cluster, Workload: w.there.GetClient(), Inventory: w.feed.Inventory(),
-			MachineEvents: w.mgr.GetEventRecorder(recorder), Events: w.there.GetEventRecorder(recorder),
-			SetProviderID: w.settings.SetNodeProviderID, DeleteOrphans: w.settings.DeleteOrphanNodes,
-		}, w.controllerOptions())
+		return node.Setup(w.mgr, w.workload.Cluster, w.shardState.hub, node.Options{
+			Client: w.mgr.GetClient(), Namespace: w.settings.Namespace, Cluster: w.cluster, Workload: w.workload.GetClient(), Inventory: w.shardState.feed.Inventory(),
+			MachineEvents: w.mgr.GetEventRecorder(recorder), Events: w.workload.GetEventRecorder(recorder),
+			SetProviderID: w.settings.SetNodeProviderID, DeleteEnded: w.settings.DeleteOrphanNodes,
+		}, w.controllerOptions)
 	},
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	registrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,16 +26,16 @@ var onDemandFeature = feature{
 		{version: clusterv1.GroupVersion, object: &clusterv1.Machine{}, shared: true},
 	},
 	rights: []Right{
-		to("get list watch patch", AtNodes, core, "pods"),
-		to("list watch", AtNodes, core, "persistentvolumes"),
-		to("list watch", AtNodes, core, "persistentvolumeclaims"),
-		to("list watch", AtNodes, core, "nodes"),
+		to("get list watch patch", WorkloadCluster, core, "pods"),
+		to("list watch", WorkloadCluster, core, "persistentvolumes"),
+		to("list watch", WorkloadCluster, core, "persistentvolumeclaims"),
+		to("list watch", WorkloadCluster, core, "nodes"),
 		to("list watch create patch delete", InNamespace, infrastructure, "nstancemachines"),
 		to("list watch create patch delete", InNamespace, clusterAPI, "machines"),
 	},
 	pods: ondemand.Keep,
 	nodes: func(ctx context.Context, w wiring) error {
-		return w.onDemand().SetupWithManager(ctx, w.mgr, w.there.Cluster, w.hub, w.controllerOptions())
+		return w.onDemand().SetupWithManager(ctx, w.mgr, w.workload.Cluster, w.shardState.hub, w.controllerOptions())
 	},
 }
 
@@ -44,7 +44,7 @@ var onDemandFeature = feature{
 var gatedFeature = feature{
 	name:   "on demand, gated",
 	on:     gated,
-	rights: []Right{to("list", InCluster, "admissionregistration.k8s.io", "mutatingwebhookconfigurations")},
+	rights: []Right{to("list", ManagementCluster, "admissionregistration.k8s.io", "mutatingwebhookconfigurations")},
 	webhooks: func(mgr ctrl.Manager, s config.Settings) error {
 		return ctrl.NewWebhookManagedBy(mgr, &corev1.Pod{}).
 			WithDefaulter(webhooks.PodDefaulter{NewClaim: webhooks.NewClaim, Namespaces: s.OnDemandNamespaces}).
@@ -57,7 +57,7 @@ func gated(s config.Settings) bool { return s.Webhooks && s.OnDemand == config.O
 func (w wiring) onDemand() *ondemand.Reconciler {
 	return ondemand.New(ondemand.Options{
 		Client: w.mgr.GetClient(), Namespace: w.settings.Namespace, Cluster: w.cluster,
-		Workload: w.there.GetClient(), Live: w.there.GetAPIReader(), Shards: machine.New(w.machines()).ShardsOf, Events: w.there.GetEventRecorder(recorder),
+		Workload: w.workload.GetClient(), Live: w.workload.GetAPIReader(), Shards: machine.New(w.machines()).ShardsOf, Events: w.workload.GetEventRecorder(recorder),
 		Rules: ondemand.Rules{
 			ProvisionTimeout: w.settings.OnDemandProvisionTimeout, Linger: w.settings.OnDemandLinger,
 			Namespaces: w.settings.OnDemandNamespaces, MaxPerNamespace: w.settings.OnDemandMaxPerNamespace,
@@ -66,12 +66,12 @@ func (w wiring) onDemand() *ondemand.Reconciler {
 	})
 }
 
-// alone fails if another operator serves the same Pods.
-func alone(ctx context.Context, s config.Settings, live client.Reader) error {
+// refuseSecondOperator fails if another operator serves the same Pods.
+func refuseSecondOperator(ctx context.Context, s config.Settings, live client.Reader) error {
 	if !gated(s) {
 		return nil
 	}
-	var all registrationv1.MutatingWebhookConfigurationList
+	var all admissionregistrationv1.MutatingWebhookConfigurationList
 	if err := live.List(ctx, &all); err != nil {
 		return fmt.Errorf("look for other operators: %w", err)
 	}

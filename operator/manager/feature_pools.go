@@ -45,19 +45,19 @@ var poolFeature = feature{
 	},
 	objects: func(_ context.Context, w wiring) error {
 		return errors.Join(
-			w.pools().SetupWithManager(w.mgr, w.hub, w.controllerOptions()),
-			w.shardGroups().SetupWithManager(w.mgr, w.hub, w.controllerOptions()),
+			w.pools().SetupWithManager(w.mgr, w.shardState.hub, w.controllerOptions()),
+			w.shardGroups().SetupWithManager(w.mgr, w.shardState.hub, w.controllerOptions()),
 		)
 	},
 }
 
 func (w wiring) pools() *machinepool.Reconciler {
 	return &machinepool.Reconciler{
-		Client: w.mgr.GetClient(), Live: w.live, Connection: connection(w.connected()), Inventory: w.feed.Inventory(), CoolOff: w.coolOff,
-		Events: w.mgr.GetEventRecorder(recorder), Now: time.Now,
-		Cluster: w.cluster, ClusterID: w.config().ClusterID, Tenant: w.config().Tenant,
+		Client: w.mgr.GetClient(), Live: w.live, Connection: connection(w.connected()), Inventory: w.shardState.feed.Inventory(), CoolOff: &w.shardState.coolOff,
+		Events: w.mgr.GetEventRecorder(recorder), Now: time.Now, Unsent: w.shardState.unsent,
+		Names:      machinepool.Names{Cluster: w.cluster, ClusterID: w.config().ClusterID, Tenant: w.config().Tenant},
 		AsMachines: w.settings.MachinePoolMachines, RedirectAfter: w.settings.RedirectAfter - w.settings.UnreachableGrace,
-		MemoryShare: w.settings.MemoryFactor,
+		MemoryShare: w.settings.MemoryFactor, Traces: w.traces,
 		Redirected: func(group, shard string, why machinepool.Redirection) {
 			w.metrics.GrowthRedirected(group, shard, string(why))
 		},
@@ -66,8 +66,9 @@ func (w wiring) pools() *machinepool.Reconciler {
 
 func (w wiring) shardGroups() *shardgroup.Reconciler {
 	return &shardgroup.Reconciler{
-		Client: w.mgr.GetClient(), Live: w.live, Inventory: w.feed.Inventory(), CoolOff: w.coolOff, Events: w.mgr.GetEventRecorder(recorder), Now: time.Now,
+		Client: w.mgr.GetClient(), Live: w.live, Inventory: w.shardState.feed.Inventory(), CoolOff: &w.shardState.coolOff, Events: w.mgr.GetEventRecorder(recorder), Now: time.Now,
 		Server: func(name string) (shardgroup.Server, bool) { return w.connected().Shard(name) },
+		Unsent: w.shardState.unsent, Traces: w.traces,
 	}
 }
 

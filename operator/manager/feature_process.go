@@ -12,9 +12,9 @@ var processFeature = feature{
 	name:   "process",
 	scheme: clientgoscheme.AddToScheme,
 	rights: []Right{
-		to("get", InCluster, core, "namespaces"), // kube-system: its identity tells clusters apart
-		to("create patch", InCluster, "events.k8s.io", "events"),
-		to("get", AtNodes, core, "pods"), // its own
+		to("get", ManagementCluster, core, "namespaces"), // kube-system: its identity tells clusters apart
+		to("create patch", ManagementCluster, "events.k8s.io", "events"),
+		to("get", WorkloadCluster, core, "pods"), // its own
 		to("get list watch", InNamespace, core, "configmaps"),
 		to("get create update", InNamespace, core, "secrets"),
 	},
@@ -35,8 +35,8 @@ var secureMetricsFeature = feature{
 	name: "secure metrics",
 	on:   func(s config.Settings) bool { return s.MetricsSecure },
 	rights: []Right{
-		to("create", InCluster, "authentication.k8s.io", "tokenreviews"),
-		to("create", InCluster, "authorization.k8s.io", "subjectaccessreviews"),
+		to("create", ManagementCluster, "authentication.k8s.io", "tokenreviews"),
+		to("create", ManagementCluster, "authorization.k8s.io", "subjectaccessreviews"),
 	},
 }
 
@@ -45,7 +45,7 @@ var webhookCertFeature = feature{
 	name: "webhook certificate",
 	on:   func(s config.Settings) bool { return s.Webhooks && s.WebhookCertDir == "" },
 	rights: []Right{
-		to("get patch", InCluster, "admissionregistration.k8s.io", "validatingwebhookconfigurations"),
-		to("get patch", InCluster, "admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+		to("get patch", ManagementCluster, "admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+		to("get patch", ManagementCluster, "admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
 	},
 }

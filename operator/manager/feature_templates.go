@@ -19,9 +19,9 @@ var templateFeature = feature{
 	},
 	objects: func(_ context.Context, w wiring) error {
 		r := &machinetemplate.Reconciler{
-			Client: w.mgr.GetClient(), Shards: func() []string { return w.config().Names() }, Inventory: w.feed.Inventory(),
+			Client: w.mgr.GetClient(), Shards: func() []string { return w.config().Names() }, Inventory: w.shardState.feed.Inventory(),
 			MemoryShare: w.settings.MemoryFactor, Now: time.Now,
 		}
-		return r.SetupWithManager(w.mgr, w.hub, w.controllerOptions())
+		return r.SetupWithManager(w.mgr, w.shardState.hub, w.controllerOptions())
 	},
 }

@@ -3,10 +3,12 @@ package manager
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/config"
@@ -18,10 +20,10 @@ func TestAFeatureThatIsOffNeedsNothing(t *testing.T) {
 	defer func() { features = kept }()
 	lone := kind{version: infrav1.GroupVersion, object: &infrav1.NstanceMachineTemplate{}}
 	features = []feature{
-		{name: "one", kinds: []kind{{version: infrav1.GroupVersion, object: &infrav1.NstanceMachine{}}}, rights: []Right{to("get list", AtNodes, core, "pods")}},
+		{name: "one", kinds: []kind{{version: infrav1.GroupVersion, object: &infrav1.NstanceMachine{}}}, rights: []Right{to("get list", WorkloadCluster, core, "pods")}},
 		{
 			name: "other", on: func(s config.Settings) bool { return s.OnDemand != config.OnDemandOff },
-			kinds: []kind{lone}, rights: []Right{to("watch list", AtNodes, core, "pods"), to("create", InNamespace, core, "secrets")},
+			kinds: []kind{lone}, rights: []Right{to("watch list", WorkloadCluster, core, "pods"), to("create", InNamespace, core, "secrets")},
 			pods: func(from, into *corev1.Pod) { into.Spec.NodeName = from.Spec.NodeName },
 		},
 		{name: "third", pods: func(from, into *corev1.Pod) { into.Labels = from.Labels }},
@@ -39,9 +41,9 @@ func TestAFeatureThatIsOffNeedsNothing(t *testing.T) {
 		rights []Right
 		pod    *corev1.Pod
 	}{
-		{config.OnDemandOff, []string{"NstanceMachine"}, []Right{to("get list", AtNodes, core, "pods")}, named},
+		{config.OnDemandOff, []string{"NstanceMachine"}, []Right{to("get list", WorkloadCluster, core, "pods")}, named},
 		{config.OnDemandAnnotate, []string{"NstanceMachine", "NstanceMachineTemplate"}, []Right{
-			to("get list watch", AtNodes, core, "pods"), to("create", InNamespace, core, "secrets"),
+			to("get list watch", WorkloadCluster, core, "pods"), to("create", InNamespace, core, "secrets"),
 		}, bound},
 	} {
 		s := config.Settings{OnDemand: tt.mode}
@@ -78,5 +80,18 @@ func TestFeaturesAreNamed(t *testing.T) {
 				t.Errorf("%s: nobody says how to get %s", f.name, k)
 			}
 		}
+	}
+}
+
+// F36: whatever has failed during an outage is looked at soon after it, however long it was.
+func TestF36_APassThatFailedIsMadeAgainWithinHalfAMinute(t *testing.T) {
+	limiter := wiring{}.controllerOptions().RateLimiter
+	first := limiter.When(ctrl.Request{})
+	longest := first
+	for range 100 {
+		longest = max(longest, limiter.When(ctrl.Request{}))
+	}
+	if first > time.Second || longest != 30*time.Second {
+		t.Errorf("pauses from %v to %v, want less than a second to half a minute", first, longest)
 	}
 }

@@ -27,7 +27,7 @@ const (
 func (p *process) identify(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		if err := p.reload(ctx); err != nil {
-			p.log.WarnContext(ctx, "configuration not read, keeping the previous one", "error", err)
+			p.opts.Log.WarnContext(ctx, "configuration not read, keeping the previous one", "error", err)
 		}
 		err := p.obtain(ctx)
 		switch {
@@ -40,8 +40,8 @@ func (p *process) identify(ctx context.Context) error {
 			return fmt.Errorf("identity of the operator: %w", err)
 		}
 		wait := backoff.Growing(p.cluster, failures, firstRegistrationPause, longestRegistrationPause)
-		p.unregistered.Store(&cluster.Problem{Reason: unregistered(err), Message: err.Error()})
-		p.log.WarnContext(ctx, "operator not registered", "reason", unregistered(err), "error", err, "retry_in", wait.Round(time.Second).String())
+		p.progress.unregistered.Store(&cluster.Problem{Reason: unregistered(err), Message: err.Error()})
+		p.opts.Log.WarnContext(ctx, "operator not registered", "reason", unregistered(err), "error", err, "retry_in", wait.Round(time.Second).String())
 		if err := p.awaitNonce(ctx, wait); err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (p *process) identify(ctx context.Context) error {
 
 // obtain makes one attempt: one round over the shards, where a registration is needed.
 func (p *process) obtain(ctx context.Context) error {
-	bundle, err := authorities(ctx, p.live, p.settings.Namespace, p.settings.CAConfigMap)
+	bundle, err := caBundle(ctx, p.live, p.settings.Namespace, p.settings.CAConfigMap)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (p *process) nonce(ctx context.Context, name string) string {
 	stored, err := p.store.Get(ctx, name)
 	if err != nil {
 		if !errors.Is(err, secrets.ErrNotFound) {
-			p.log.DebugContext(ctx, "nonce not read", "secret", name, "error", err)
+			p.opts.Log.DebugContext(ctx, "nonce not read", "secret", name, "error", err)
 		}
 		return ""
 	}
@@ -117,8 +117,8 @@ func (p *process) reload(ctx context.Context) error {
 	if _, err := config.Diff(p.config(), next); err != nil {
 		return err
 	}
-	p.force.set(next)
+	p.liveConfig.set(next)
 	p.listed = listed
-	p.feed.Inventory().Configure(next.Names())
+	p.shardState.feed.Inventory().Configure(next.Names())
 	return nil
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/credentials/secrets"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/metrics"
 	"nstance.dev/operator/shards/shardtest"
+	"nstance.dev/operator/testworld"
 )
 
 // A first start while something is missing is no reason to end: each reason is said, and the
@@ -39,18 +39,18 @@ func TestO1_AFirstRegistrationIsTriedUntilItSucceeds(t *testing.T) {
 		s := config.Settings{Config: path, Namespace: "ns"}
 		s.ShardsConfigMap, s.CAConfigMap, s.NonceSecret, s.NonceKey = "shards", "ca", "nonce", "nonce.jwt"
 		s.KeySecret, s.CertSecret = "key", "cert"
-		live := fake.NewClientBuilder().Build()
+		live := testworld.NewClientBuilder(t).Build()
 		p := &process{
-			settings: s, options: Options{Dial: c.DialContext}, log: slog.New(slog.DiscardHandler), live: live,
+			settings: s, opts: Options{Dial: c.DialContext, Log: slog.New(slog.DiscardHandler)}, live: live,
 			store: secrets.NewStore("ns", live, live), metrics: metrics.New(prometheus.NewRegistry()), cluster: "c--default",
 		}
 		present, listed, err := load(t.Context(), s, live)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.force.set(present)
+		p.liveConfig.set(present)
 		p.listed = listed
-		p.feed = inventory.NewFeed(present.Tenant, inventory.NewHub(), time.Now)
+		p.shardState.feed = inventory.NewFeed(present.Tenant, inventory.NewHub(), time.Now)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		done := make(chan error, 1)
@@ -59,7 +59,7 @@ func TestO1_AFirstRegistrationIsTriedUntilItSucceeds(t *testing.T) {
 			t.Helper()
 			time.Sleep(6 * time.Minute) // the longest pause
 			synctest.Wait()
-			if problem := p.unregistered.Load(); problem == nil || problem.Reason != want {
+			if problem := p.progress.unregistered.Load(); problem == nil || problem.Reason != want {
 				t.Fatalf("%+v, want reason %s", problem, want)
 			}
 		}
@@ -91,7 +91,7 @@ func TestO1_AFirstRegistrationIsTriedUntilItSucceeds(t *testing.T) {
 				t.Fatal(err)
 			}
 		default:
-			t.Fatalf("not registered: %+v", p.unregistered.Load())
+			t.Fatalf("not registered: %+v", p.progress.unregistered.Load())
 		}
 		if _, until := p.identity.Validity(); until.IsZero() {
 			t.Error("there is no certificate")
@@ -102,10 +102,10 @@ func TestO1_AFirstRegistrationIsTriedUntilItSucceeds(t *testing.T) {
 // A nonce that is put into its Secret is used at once, however long the pause is by then.
 func TestO1_ANewNonceEndsThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		live := fake.NewClientBuilder().Build()
+		live := testworld.NewClientBuilder(t).Build()
 		s := config.Settings{Namespace: "ns"}
 		s.NonceSecret, s.NonceKey = "nonce", "nonce.jwt"
-		p := &process{settings: s, log: slog.New(slog.DiscardHandler), live: live, store: secrets.NewStore("ns", live, live)}
+		p := &process{settings: s, opts: Options{Log: slog.New(slog.DiscardHandler)}, live: live, store: secrets.NewStore("ns", live, live)}
 		time.AfterFunc(12*time.Second, func() {
 			if err := live.Create(t.Context(), &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "nonce"}, Data: map[string][]byte{"nonce.jwt": []byte("new")},

@@ -18,7 +18,7 @@ import (
 // lead is what the leader does, until ctx ends or something fails that only a new start
 // mends.
 func (p *process) lead(ctx context.Context) error {
-	p.leads.Store(true)
+	p.progress.leads.Store(true)
 	if err := p.leadFor(ctx); ctx.Err() == nil {
 		return err
 	}
@@ -30,32 +30,32 @@ func (p *process) leadFor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := awaitKinds(ctx, kindsOf(featuresOf(p.settings)), api, p.log); err != nil {
+	if err := awaitKinds(ctx, kindsOf(featuresOf(p.settings)), api, p.opts.Log); err != nil {
 		return err
 	}
-	p.served.Store(true)
-	if p.manager, err = p.managerID(ctx); err != nil {
+	p.progress.served.Store(true)
+	if p.groupOwnerUID, err = p.managerID(ctx); err != nil {
 		return err
 	}
-	there, err := p.nodesOf()
+	workload, err := p.findWorkload()
 	if err != nil {
 		return err
 	}
-	w := p.wiring(there)
+	w := p.wiring(workload)
 	if err := start(ctx, w, feature.atFirst); err != nil {
 		return fmt.Errorf("start controllers: %w", err)
 	}
 	if err := p.identify(ctx); err != nil {
 		return err
 	}
-	p.known.Store(true)
-	if err := machine.Remember(ctx, p.live, p.feed.Inventory(), p.settings.Namespace, p.config().Names()); err != nil {
+	p.progress.known.Store(true)
+	if err := machine.Remember(ctx, p.live, p.shardState.feed.Inventory(), p.settings.Namespace, p.config().Names()); err != nil {
 		return err
 	}
 
 	n := w.notices
 	set := p.connect(ctx, n)
-	p.set.Store(set)
+	p.progress.set.Store(set)
 	loops, ctx := errgroup.WithContext(ctx)
 	loops.Go(func() error { return set.Run(ctx) })
 	loops.Go(func() error { return p.keeper(ctx, set, n).Run(ctx) })
@@ -78,7 +78,7 @@ func (p *process) registration() registration.Options {
 		Cluster: present.ClusterID, Tenant: present.Tenant, Store: p.store, Identity: p.identity,
 		Names:  registration.Names{Key: p.settings.KeySecret, Certificate: p.settings.CertSecret, Nonce: p.settings.NonceSecret, NonceEntry: p.settings.NonceKey},
 		Shards: func() []shards.Target { return registrationTargets(p.config()) },
-		Dial:   p.options.Dial, Log: p.log,
+		Dial:   p.opts.Dial, Log: p.opts.Log,
 	}
 }
 
@@ -92,9 +92,9 @@ func (p *process) connect(ctx context.Context, n notices) *shards.Set {
 		n.warn(ctx, "ForeignTenant", "Receive", "shard %s said something about another tenant; it was dropped", shard)
 	}
 	set := shards.NewSet(shards.Options{
-		Cluster: present.ClusterID, Tenant: present.Tenant, Credentials: p.identity, Sink: p.listen(ctx, n),
-		Observer: observer, Manager: p.manager, CoordinatesDrains: true, Dial: p.options.Dial,
-		PollInterval: p.settings.PollInterval, Grace: p.settings.UnreachableGrace, Log: p.log,
+		Cluster: present.ClusterID, Tenant: present.Tenant, Credentials: p.identity, Sink: p.listen(ctx, n), Streams: p.shardState.feed.Streams(),
+		Observer: observer, Manager: p.groupOwnerUID, CoordinatesDrains: true, Dial: p.opts.Dial, Traces: p.opts.Traces,
+		PollInterval: p.settings.PollInterval, Grace: p.settings.UnreachableGrace, Log: p.opts.Log,
 	})
 	set.Apply(operatorTargets(present))
 	return set
@@ -103,8 +103,8 @@ func (p *process) connect(ctx context.Context, n notices) *shards.Set {
 // keeper renews the certificate.
 func (p *process) keeper(ctx context.Context, set *shards.Set, n notices) *registration.Keeper {
 	return &registration.Keeper{
-		Options: p.registration(), Renew: registration.Through(set), Redial: set.Redial,
-		Report: func(news registration.News) {
+		Options: p.registration(), Renew: registration.RenewVia(set), Redial: set.Redial,
+		Report: func(news registration.RenewalResult) {
 			p.metrics.Certificate(p.identity.Validity())
 			until := news.Until.UTC().Format(time.RFC3339)
 			if news.Renewed {
@@ -119,7 +119,7 @@ func (p *process) keeper(ctx context.Context, set *shards.Set, n notices) *regis
 // trust tells the API server of the webhooks' authority.
 func (p *process) trust() *webhookcert.Trust {
 	return &webhookcert.Trust{
-		Store: p.store, Secret: p.settings.WebhookSecret, Client: p.live, Configuration: p.settings.WebhookConfiguration, Log: p.log,
+		Store: p.store, Secret: p.settings.WebhookSecret, Client: p.live, Configuration: p.settings.WebhookConfiguration, Log: p.opts.Log,
 	}
 }
 
@@ -148,15 +148,15 @@ func (p *process) followConfiguration(ctx context.Context, set *shards.Set, n no
 	})
 }
 
-// remember tells the inventory what machines on new shards stand for. Until it has, the
+// expectInstances tells the inventory which instances the machines on new shards have. Until it has, the
 // shards are not to be connected, so it tries for as long as it takes; false: ctx has ended.
-func (p *process) remember(ctx context.Context, added []string) bool {
+func (p *process) expectInstances(ctx context.Context, added []string) bool {
 	for len(added) > 0 {
-		err := machine.Remember(ctx, p.live, p.feed.Inventory(), p.settings.Namespace, added)
+		err := machine.Remember(ctx, p.live, p.shardState.feed.Inventory(), p.settings.Namespace, added)
 		if err == nil {
 			return true
 		}
-		p.log.WarnContext(ctx, "new shards are not connected yet", "shards", added, "error", err, "retry_in", rememberInterval.String())
+		p.opts.Log.WarnContext(ctx, "new shards are not connected yet", "shards", added, "error", err, "retry_in", rememberInterval.String())
 		if pause(ctx, rememberInterval) != nil {
 			return false
 		}
@@ -171,17 +171,17 @@ const rememberInterval = 5 * time.Second
 func (p *process) reconfigure(ctx context.Context, o config.Outcome, set *shards.Set, n notices) {
 	p.metrics.Reloaded(o.Err == nil)
 	if o.Err != nil {
-		p.log.WarnContext(ctx, "configuration refused", "error", o.Err)
+		p.opts.Log.WarnContext(ctx, "configuration refused", "error", o.Err)
 		n.warn(ctx, "ConfigRejected", "Reload", "the configuration of before stays in force: %v", o.Err)
 		return
 	}
-	p.log.InfoContext(ctx, "configuration changed", "added", o.Change.Added, "removed", o.Change.Removed, "moved", o.Change.Readdressed)
-	p.force.set(o.Config)
-	p.feed.Inventory().Configure(o.Config.Names())
+	p.opts.Log.InfoContext(ctx, "configuration changed", "added", o.Change.Added, "removed", o.Change.Removed, "moved", o.Change.Readdressed)
+	p.liveConfig.set(o.Config)
+	p.shardState.feed.Inventory().Configure(o.Config.Names())
 	if len(o.Change.Added) > 0 { // what does not wait for the API server happens at once
 		set.Apply(slices.DeleteFunc(operatorTargets(o.Config), func(t shards.Target) bool { return slices.Contains(o.Change.Added, t.Shard) }))
 	}
-	if !p.remember(ctx, o.Change.Added) {
+	if !p.expectInstances(ctx, o.Change.Added) {
 		return
 	}
 	set.Apply(operatorTargets(o.Config))

@@ -78,10 +78,10 @@ func managerOptions(s config.Settings, cluster string, scheme *runtime.Scheme, c
 	if s.MetricsSecure {
 		o.Metrics.SecureServing = true
 		o.Metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
-		o.Metrics.TLSOpts = []func(*tls.Config){modern}
+		o.Metrics.TLSOpts = []func(*tls.Config){requireTLS13}
 	}
 	if s.Webhooks {
-		server := webhook.Options{Port: s.WebhookPort, CertDir: s.WebhookCertDir, TLSOpts: []func(*tls.Config){modern}}
+		server := webhook.Options{Port: s.WebhookPort, CertDir: s.WebhookCertDir, TLSOpts: []func(*tls.Config){requireTLS13}}
 		if certificate != nil {
 			server.TLSOpts = append(server.TLSOpts, func(c *tls.Config) { c.GetCertificate = certificate })
 		}
@@ -90,8 +90,8 @@ func managerOptions(s config.Settings, cluster string, scheme *runtime.Scheme, c
 	return o
 }
 
-// modern refuses versions of TLS that nothing in a cluster needs any more.
-func modern(c *tls.Config) { c.MinVersion = tls.VersionTLS13 }
+// requireTLS13 refuses versions of TLS that nothing in a cluster needs any more.
+func requireTLS13(c *tls.Config) { c.MinVersion = tls.VersionTLS13 }
 
 // newClient returns what makes a manager's client: with a filter, what is created gets
 // its label, or nobody would see it.
@@ -101,19 +101,19 @@ func newClient(filter string) client.NewClientFunc {
 		if err != nil || filter == "" {
 			return made, err
 		}
-		return labelling{made, filter}, nil
+		return labelingClient{made, filter}, nil
 	}
 }
 
-// labelling labels what it creates.
-type labelling struct {
+// labelingClient labels what it creates.
+type labelingClient struct {
 	client.Client
 
 	value string
 }
 
 // Create implements [client.Writer].
-func (l labelling) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
+func (l labelingClient) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
 	labels := maps.Clone(o.GetLabels())
 	if labels == nil {
 		labels = map[string]string{}

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/testworld"
 )
 
 func TestWithAFilterOnlyWhatBearsItsLabelIsSeen(t *testing.T) {
@@ -34,13 +34,9 @@ func TestWithAFilterOnlyWhatBearsItsLabelIsSeen(t *testing.T) {
 }
 
 func TestWithAFilterWhatIsMadeBearsItsLabel(t *testing.T) {
-	scheme, err := Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := labelling{fake.NewClientBuilder().WithScheme(scheme).Build(), "mine"}
-	given := map[string]string{"a": "b"}
-	made := &infrav1.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", Labels: given}}
+	c := labelingClient{testworld.NewClientBuilder(t).Build(), "mine"}
+	labels := map[string]string{"a": "b"}
+	made := &infrav1.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", Labels: labels}}
 	if err := c.Create(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +47,7 @@ func TestWithAFilterWhatIsMadeBearsItsLabel(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"a": "b", clusterv1.WatchLabel: "mine"}, stored.Labels); diff != "" {
 		t.Error(diff)
 	}
-	if len(given) != 1 {
+	if len(labels) != 1 {
 		t.Error("the caller's labels were changed")
 	}
 }

@@ -23,13 +23,14 @@ type workloadCluster struct {
 	cluster.Cluster
 
 	config *rest.Config
-	// given keeps the credentials up to date that an administrator gives; nil: the Nodes
+	// kubeconfigSource keeps the credentials that an administrator maintains up to date; nil: the Nodes
 	// are where the operator's objects are.
-	given *given
+	kubeconfigSource *kubeconfigSource
 }
 
-// given is the kubeconfig of a workload cluster, as an administrator keeps it.
-type given struct {
+// kubeconfigSource reads the kubeconfig of a workload cluster from the Secret that an
+// administrator maintains.
+type kubeconfigSource struct {
 	reader  client.Reader
 	cluster string // name of the Cluster
 	key     client.ObjectKey
@@ -40,7 +41,7 @@ type given struct {
 }
 
 // secret returns the Secret, nil if there is none.
-func (g *given) secret(ctx context.Context) (*corev1.Secret, error) {
+func (g *kubeconfigSource) secret(ctx context.Context) (*corev1.Secret, error) {
 	var s corev1.Secret
 	err := g.reader.Get(ctx, g.key, &s)
 	if apierrors.IsNotFound(err) {
@@ -50,7 +51,7 @@ func (g *given) secret(ctx context.Context) (*corev1.Secret, error) {
 }
 
 // await returns once there is a kubeconfig that can be used, or with the reason of ctx.
-func (g *given) await(ctx context.Context) error {
+func (g *kubeconfigSource) await(ctx context.Context) error {
 	for {
 		err := g.use(ctx)
 		if err == nil {
@@ -64,7 +65,7 @@ func (g *given) await(ctx context.Context) error {
 }
 
 // follow uses each new kubeconfig, until ctx ends.
-func (g *given) follow(ctx context.Context) error {
+func (g *kubeconfigSource) follow(ctx context.Context) error {
 	for {
 		if err := pause(ctx, kubeconfigInterval); err != nil {
 			return err
@@ -76,7 +77,7 @@ func (g *given) follow(ctx context.Context) error {
 }
 
 // use takes in what is in the Secret if that has changed.
-func (g *given) use(ctx context.Context) error {
+func (g *kubeconfigSource) use(ctx context.Context) error {
 	s, err := g.secret(ctx)
 	if err != nil {
 		return err

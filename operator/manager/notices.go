@@ -31,7 +31,7 @@ func (n notices) warn(ctx context.Context, reason, action, format string, args .
 func (n notices) send(ctx context.Context, kind, reason, action, format string, args ...any) {
 	var about infrav1.NstanceCluster
 	if err := n.reader.Get(ctx, n.key, &about); err != nil {
-		n.log.InfoContext(ctx, "no event", "reason", reason, "error", err)
+		n.log.InfoContext(ctx, "event not published: NstanceCluster unreadable", "reason", reason, "error", err)
 		return
 	}
 	n.recorder.Eventf(&about, nil, kind, reason, action, format, args...)

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
@@ -43,6 +44,7 @@ import (
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/metrics"
 	"nstance.dev/operator/shards"
+	"nstance.dev/operator/unsent"
 )
 
 // Options are what a process has beside its settings.
@@ -50,30 +52,34 @@ type Options struct {
 	Version string
 	Log     *slog.Logger    // required
 	Dial    shards.DialFunc // opens connections to shards; nil: TCP
+	// Traces are where spans go; nil: nothing is traced.
+	Traces trace.TracerProvider
 }
 
 // process is one process of the operator. Its fields are set before anything starts.
 type process struct {
+	opts     Options
 	settings config.Settings
-	options  Options
-	log      *slog.Logger
 
-	api     *rest.Config // of the operator's objects
-	mgr     ctrl.Manager
-	live    client.Client // without a cache
-	store   secrets.Store
-	cluster string // name of the Cluster and of what goes with it
-	manager string // UID that says whose groups ours are
+	api           *rest.Config // of the operator's objects
+	mgr           ctrl.Manager
+	live          client.Client // without a cache
+	store         secrets.Store
+	cluster       string // name of the Cluster and of what goes with it
+	groupOwnerUID string // of the management cluster, by which servers tell whose groups ours are
 
-	force    force
-	listed   map[string]string // the shards' ConfigMap at the start
-	identity *registration.Identity
-	hub      *inventory.Hub
-	feed     *inventory.Feed
-	metrics  *metrics.Metrics
-	coolOff  inventory.CoolOffs  // where providers had no room
-	hooks    *webhookcert.Keeper // nil: the certificate is another's business
+	liveConfig liveConfig
+	listed     map[string]string // the shards' ConfigMap at the start
+	identity   *registration.Identity
+	metrics    *metrics.Metrics
+	hooks      *webhookcert.Keeper // nil: the certificate is another's business
 
+	shardState shardState
+	progress   progress
+}
+
+// progress is how far a process is.
+type progress struct {
 	cached, leads, known atomic.Bool // caches are filled; this is the leader; it has its identity
 	served               atomic.Bool // the API server serves the kinds that the leader needs
 	// unregistered is why there is no identity yet; set are the connections, nil before there
@@ -99,7 +105,8 @@ func Run(ctx context.Context, s config.Settings, o Options) error {
 
 // newProcess builds everything that every replica has, and starts nothing.
 func newProcess(ctx context.Context, s config.Settings, o Options) (*process, error) {
-	p := &process{settings: s, options: o, log: o.Log, hub: inventory.NewHub(), metrics: metrics.New(ctrlmetrics.Registry)}
+	p := &process{opts: o, settings: s, metrics: metrics.New(ctrlmetrics.Registry)}
+	p.shardState.hub, p.shardState.unsent = inventory.NewHub(), unsent.NewSizes(time.Now)
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, err
@@ -107,22 +114,23 @@ func newProcess(ctx context.Context, s config.Settings, o Options) (*process, er
 	if p.api, err = restConfig(s, o.Version); err != nil {
 		return nil, err
 	}
+	p.api.Wrap(p.shardState.unsent.Transport)
 	if p.live, err = client.New(p.api, client.Options{Scheme: scheme}); err != nil {
 		return nil, fmt.Errorf("client of the API server: %w", err)
 	}
 	p.store = secrets.NewStore(s.Namespace, p.live, p.live)
-	if err := alone(ctx, s, p.live); err != nil {
+	if err := refuseSecondOperator(ctx, s, p.live); err != nil {
 		return nil, err
 	}
 	present, listed, err := load(ctx, s, p.live)
 	if err != nil {
 		return nil, err
 	}
-	p.force.set(present)
+	p.liveConfig.set(present)
 	p.listed = listed
 	p.cluster = capi.Cluster(present.ClusterID, present.Tenant)
-	p.feed = inventory.NewFeed(present.Tenant, p.hub, time.Now)
-	p.feed.Inventory().Configure(present.Names())
+	p.shardState.feed = inventory.NewFeed(present.Tenant, p.shardState.hub, time.Now)
+	p.shardState.feed.Inventory().Configure(present.Names())
 	if s.Webhooks && s.WebhookCertDir == "" {
 		p.hooks = &webhookcert.Keeper{
 			Store: p.store, Secret: s.WebhookSecret, Names: webhookcert.Names(s.WebhookService, s.Namespace), Log: o.Log, Now: time.Now,
@@ -148,27 +156,27 @@ func (p *process) certificate() func(*tls.ClientHelloInfo) (*tls.Certificate, er
 func (p *process) add() error {
 	errs := []error{
 		p.addChecks(),
-		p.mgr.Add(always(func(context.Context) error { // after the caches
-			p.cached.Store(true)
+		p.mgr.Add(everyReplica(func(context.Context) error { // after the caches
+			p.progress.cached.Store(true)
 			return nil
 		})),
 		p.mgr.Add(manager.RunnableFunc(p.lead)),
 		p.webhooks(),
 	}
 	if p.hooks != nil {
-		errs = append(errs, p.mgr.Add(always(p.hooks.Run)))
+		errs = append(errs, p.mgr.Add(everyReplica(p.hooks.Run)))
 	}
 	return errors.Join(errs...)
 }
 
-// always is a part that runs whoever leads.
-type always func(context.Context) error
+// everyReplica is a runnable that needs no leader election.
+type everyReplica func(context.Context) error
 
 // Start implements [manager.Runnable].
-func (a always) Start(ctx context.Context) error { return a(ctx) }
+func (a everyReplica) Start(ctx context.Context) error { return a(ctx) }
 
 // NeedLeaderElection implements [manager.LeaderElectionRunnable].
-func (always) NeedLeaderElection() bool { return false }
+func (everyReplica) NeedLeaderElection() bool { return false }
 
 // discover returns what asks the API server for its kinds.
 func (p *process) discover() (discovery.DiscoveryInterface, error) {
@@ -190,7 +198,7 @@ func (p *process) managerID(ctx context.Context) (string, error) {
 }
 
 // config returns the configuration that is in force.
-func (p *process) config() config.Config { return p.force.get() }
+func (p *process) config() config.Config { return p.liveConfig.get() }
 
 // addChecks says what a healthy and what a ready process is. Shards count for neither, nor
 // does a registration: a process that is started again reaches them no better, and condition
@@ -198,8 +206,8 @@ func (p *process) config() config.Config { return p.force.get() }
 func (p *process) addChecks() error {
 	errs := []error{
 		p.mgr.AddHealthzCheck("process", healthz.Ping),
-		p.mgr.AddReadyzCheck("caches", unlessSet(p.cached.Load, "caches are not filled yet")),
-		p.mgr.AddReadyzCheck("kinds", unlessSet(func() bool { return !p.leads.Load() || p.served.Load() }, "the operator waits for kinds of the API server")),
+		p.mgr.AddReadyzCheck("caches", unlessSet(p.progress.cached.Load, "caches are not filled yet")),
+		p.mgr.AddReadyzCheck("kinds", unlessSet(func() bool { return !p.progress.leads.Load() || p.progress.served.Load() }, "the operator waits for kinds of the API server")),
 	}
 	if p.settings.Webhooks {
 		errs = append(errs, p.mgr.AddHealthzCheck("webhooks", p.mgr.GetWebhookServer().StartedChecker()))

@@ -23,7 +23,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
@@ -33,6 +32,7 @@ import (
 	"nstance.dev/operator/metrics"
 	"nstance.dev/operator/shards"
 	"nstance.dev/operator/shards/shardtest"
+	"nstance.dev/operator/testworld"
 )
 
 func TestMain(m *testing.M) {
@@ -75,9 +75,9 @@ func TestTheConfigMapReplacesTheShardsOfTheFile(t *testing.T) {
 		want   []string
 		fails  bool
 	}{
-		{"there is none", fake.NewClientBuilder().Build(), []string{"a"}, false},
-		{"there is one", fake.NewClientBuilder().WithObjects(configMapObject("shards", map[string]string{"b": "b:1"})).Build(), []string{"b"}, false},
-		{"it is empty", fake.NewClientBuilder().WithObjects(configMapObject("shards", nil)).Build(), nil, true},
+		{"there is none", testworld.NewClientBuilder(t).Build(), []string{"a"}, false},
+		{"there is one", testworld.NewClientBuilder(t).WithObjects(configMapObject("shards", map[string]string{"b": "b:1"})).Build(), []string{"b"}, false},
+		{"it is empty", testworld.NewClientBuilder(t).WithObjects(configMapObject("shards", nil)).Build(), nil, true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -94,22 +94,22 @@ func TestTheConfigMapReplacesTheShardsOfTheFile(t *testing.T) {
 
 func TestWithoutAuthoritiesTheRemedyIsNamed(t *testing.T) {
 	for name, c := range map[string]client.Client{
-		"no ConfigMap": fake.NewClientBuilder().Build(),
-		"no entry":     fake.NewClientBuilder().WithObjects(configMapObject("ca", nil)).Build(),
+		"no ConfigMap": testworld.NewClientBuilder(t).Build(),
+		"no entry":     testworld.NewClientBuilder(t).WithObjects(configMapObject("ca", nil)).Build(),
 	} {
-		if _, err := authorities(t.Context(), c, "ns", "ca"); err == nil || !strings.Contains(err.Error(), "ConfigMap ca with entry ca.crt is missing") {
+		if _, err := caBundle(t.Context(), c, "ns", "ca"); err == nil || !strings.Contains(err.Error(), "ConfigMap ca with entry ca.crt is missing") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// heard keeps what a watch has told.
-type heard struct {
+// recorded keeps the data that a watch delivered.
+type recorded struct {
 	mu   sync.Mutex
 	last map[string]map[string]string
 }
 
-func (h *heard) note(name string, data map[string]string) {
+func (h *recorded) note(name string, data map[string]string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last[name] = data
@@ -122,7 +122,7 @@ func TestConfigMapsAreFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		informers := &informertest.FakeInformers{Scheme: scheme}
-		told := &heard{last: map[string]map[string]string{}}
+		told := &recorded{last: map[string]map[string]string{}}
 		if err := watchConfigMaps(t.Context(), informers, told.note); err != nil {
 			t.Fatal(err)
 		}
@@ -166,15 +166,12 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 		c := shardtest.NewCluster(t)
 		c.Shard("a").Serve("a:1")
 		c.Shard("b").Serve("b:1")
-		scheme, err := Scheme()
-		if err != nil {
-			t.Fatal(err)
-		}
 		hub := inventory.NewHub()
 		log := slog.New(slog.DiscardHandler)
-		w := &world{Cluster: c, t: t, events: events.NewFakeRecorder(100), objects: fake.NewClientBuilder().WithScheme(scheme).Build()}
+		w := &world{Cluster: c, t: t, events: events.NewFakeRecorder(100), objects: testworld.NewClientBuilder(t).Build()}
 		w.process = &process{
-			hub: hub, feed: inventory.NewFeed("default", hub, time.Now), metrics: metrics.New(prometheus.NewRegistry()), log: log,
+			shardState: shardState{hub: hub, feed: inventory.NewFeed("default", hub, time.Now)}, metrics: metrics.New(prometheus.NewRegistry()),
+			opts:     Options{Log: log},
 			settings: config.Settings{Namespace: "ns"},
 			live: interceptor.NewClient(w.objects, interceptor.Funcs{
 				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
@@ -187,10 +184,10 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 		}
 		w.tell = notices{
 			recorder: w.events, key: client.ObjectKey{Namespace: "ns", Name: "c"}, log: log,
-			reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(&infrav1.NstanceCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}).Build(),
+			reader: testworld.NewClientBuilder(t).WithObjects(&infrav1.NstanceCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}).Build(),
 		}
 		w.set = shards.NewSet(shards.Options{
-			Cluster: c.ID, Tenant: "default", Credentials: c.Operator("default"), Sink: w.listen(t.Context(), w.tell),
+			Cluster: c.ID, Tenant: "default", Credentials: c.Operator("default"), Sink: w.listen(t.Context(), w.tell), Streams: w.shardState.feed.Streams(),
 			Dial: c.DialContext, Observer: w.metrics.Observer(), Random: func() float64 { return 0.5 },
 		})
 		ctx, stop := context.WithCancel(t.Context())
@@ -264,7 +261,7 @@ func TestO2_ShardsComeAndGoWithoutARestart(t *testing.T) {
 		w.Cluster.Shard("b").Serve("b:2")
 		w.offer("b", "b:2")
 		w.expect(map[string]shards.State{"b": shards.Ready}, "Normal ConfigReloaded shards added: [], removed: [a], moved: [b]")
-		if diff := cmp.Diff([]string{"b"}, w.feed.Inventory().Names()); diff != "" {
+		if diff := cmp.Diff([]string{"b"}, w.shardState.feed.Inventory().Names()); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -314,7 +311,7 @@ func (w *world) stands(shard string, ids ...string) {
 
 // known returns how many instances of a shard are there as far as is known.
 func (w *world) known(shard string) (n int) {
-	w.feed.Inventory().Read(shard, func(s *inventory.Shard) { n = len(s.Instances("")) })
+	w.shardState.feed.Inventory().Read(shard, func(s *inventory.Shard) { n = len(s.Instances("")) })
 	return n
 }
 

@@ -69,7 +69,7 @@ var (
 	timeToReady  = Metric{"pool_time_to_ready_seconds", Histogram, nil, "Time from a larger size of a pool to as many Nodes that are ready.", bootBounds}
 	poolRetiring = Metric{"retiring", Gauge, []Label{byPool}, "Instances of a pool that leave on purpose and are still there.", nil}
 	groupSize    = Metric{"shardgroup_size", Gauge, []Label{byGroup, byShard}, "Instances that a shard shall keep of a group.", nil}
-	groups       = Metric{"shardgroups", Gauge, []Label{byCondition}, "Parts of pools on shards for which this holds; one may be in several conditions.", nil}
+	groups       = Metric{"shardgroups", Gauge, []Label{byCondition}, "NstanceShardGroups in this condition; one may be in several.", nil}
 	redirected   = Metric{"growth_redirected_total", Counter, []Label{byGroup, byShard, byRedirection}, "Times that growth of a pool went past a shard, because it could not be seen, its provider had no room, or the quota was used up.", nil}
 )
 

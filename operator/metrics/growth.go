@@ -105,7 +105,7 @@ func (g Growth) extents(ctx context.Context) (map[string]extent, bool) {
 		}
 		e := extent{desired: int(*p.Status.DesiredReplicas)}
 		for _, s := range p.Spec.Shards {
-			e.ready += ready[place{p.Spec.Group, s}]
+			e.ready += ready[shardGroup{p.Spec.Group, s}]
 		}
 		all[p.Name] = e
 	}

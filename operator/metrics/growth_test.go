@@ -9,11 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/testworld"
 )
 
 func TestGrowthIsTimed(t *testing.T) {
@@ -74,15 +73,11 @@ func TestGrowthIsTimed(t *testing.T) {
 
 func TestGrowthIsSeenInPoolsAndNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		scheme := clientgoscheme.Scheme
-		if err := infrav1.AddToScheme(scheme); err != nil {
-			t.Fatal(err)
-		}
 		pool := &infrav1.NstanceMachinePool{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}, Spec: infrav1.NstanceMachinePoolSpec{Group: "web", Shards: []string{"a"}},
 			Status: infrav1.NstanceMachinePoolStatus{DesiredReplicas: ptr.To(int32(0))},
 		}
-		c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(pool).WithObjects(pool).Build()
+		c := testworld.NewClientBuilder(t).WithStatusSubresource(pool).WithObjects(pool).Build()
 		var took []time.Duration
 		growth := Growth{
 			Objects: Objects{Reader: c, Nodes: c, Namespace: "ns", Now: time.Now},

@@ -1,7 +1,6 @@
 package metrics_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,14 +11,12 @@ import (
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/metrics"
 	"nstance.dev/operator/shards"
+	"nstance.dev/operator/testworld"
 )
 
 func TestWhatHappensIsCounted(t *testing.T) {
@@ -160,10 +157,6 @@ func lint(t *testing.T, g prometheus.Gatherer) {
 }
 
 func TestObjectsAreCounted(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), infrav1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	desired := int32(3)
 	meta := func(name string, labels map[string]string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labels}
@@ -174,7 +167,7 @@ func TestObjectsAreCounted(t *testing.T) {
 			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}},
 		}
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+	c := testworld.NewClientBuilder(t).WithObjects(
 		&infrav1.NstanceMachinePool{
 			ObjectMeta: meta("web", nil), Spec: infrav1.NstanceMachinePoolSpec{Group: "web"},
 			Status: infrav1.NstanceMachinePoolStatus{DesiredReplicas: &desired, Shards: []infrav1.PoolShard{{Name: "a", Running: 2, Pending: 1}, {Name: "b", Draining: 1}}},
@@ -243,7 +236,7 @@ nstance_operator_retiring{pool="web"} 1
 # TYPE nstance_operator_shardgroup_size gauge
 nstance_operator_shardgroup_size{group="web",shard="a"} 2
 nstance_operator_shardgroup_size{group="web",shard="b"} 1
-# HELP nstance_operator_shardgroups Parts of pools on shards for which this holds; one may be in several conditions.
+# HELP nstance_operator_shardgroups NstanceShardGroups in this condition; one may be in several.
 # TYPE nstance_operator_shardgroups gauge
 nstance_operator_shardgroups{condition="FoughtOver"} 1
 nstance_operator_shardgroups{condition="InsufficientCapacity"} 0

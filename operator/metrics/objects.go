@@ -96,7 +96,7 @@ func (o Objects) pools(ctx context.Context, pools []infrav1.NstanceMachinePool, 
 			counts["pending"] += int(s.Pending)
 			counts["draining"] += int(s.Draining)
 			if known {
-				counts["nodes_ready"] += ready[place{p.Spec.Group, s.Name}]
+				counts["nodes_ready"] += ready[shardGroup{p.Spec.Group, s.Name}]
 			}
 		}
 		for kind, n := range counts {
@@ -106,21 +106,21 @@ func (o Objects) pools(ctx context.Context, pools []infrav1.NstanceMachinePool, 
 	}
 }
 
-// place is where instances of a group are.
-type place struct{ group, shard string }
+// shardGroup is a group on one shard.
+type shardGroup struct{ group, shard string }
 
 // readyNodes counts the Nodes that are ready; false: they cannot be read.
-func (o Objects) readyNodes(ctx context.Context) (map[place]int, bool) {
+func (o Objects) readyNodes(ctx context.Context) (map[shardGroup]int, bool) {
 	var nodes corev1.NodeList
 	if o.Nodes.List(ctx, &nodes, client.HasLabels{infrav1.LabelGroup}, client.UnsafeDisableDeepCopy) != nil {
 		return nil, false
 	}
-	ready := map[place]int{}
+	ready := map[shardGroup]int{}
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		for _, c := range n.Status.Conditions {
 			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-				ready[place{n.Labels[infrav1.LabelGroup], n.Labels[infrav1.LabelShard]}]++
+				ready[shardGroup{n.Labels[infrav1.LabelGroup], n.Labels[infrav1.LabelShard]}]++
 			}
 		}
 	}

@@ -9,12 +9,16 @@
 //
 // Where more than one Node fits equally well, none does.
 //
-// Deciding is pure (match.go, providerid.go): an [Index] is made of the Nodes once and may
+// [DeletionOf] decides who deletes a Node whose instance has ended, and when: Cluster API, the
+// operator, or nobody. Nothing else in the operator decides that.
+//
+// Deciding is pure (match.go, owner.go, providerid.go): an [Index] is made of the Nodes once and may
 // then be used concurrently; everything else there is a function of its arguments.
 //
 // [Find], [Machine] and [FindDoubt] look in caches for the Node and the NstanceMachine of an
 // instance, and the other way for the machines that a Node may be of: what changes is one of
 // thousands, and nobody looks through all of them for it. The caches need the indexes of
 // [MachineIndexes] and [NodeIndexes]; [Register] adds them before the caches are started.
+// [FindLive] asks the API server itself, for who is about to end an instance.
 // Nothing is written here.
 package nodes

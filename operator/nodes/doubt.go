@@ -27,6 +27,11 @@ func FindDoubt(ctx context.Context, machines, workload client.Reader, namespace 
 	if err != nil {
 		return Doubt{}, err
 	}
+	return doubtOf(ctx, machines, workload, namespace, instance, objects)
+}
+
+// doubtOf is FindDoubt for these Nodes.
+func doubtOf(ctx context.Context, machines, workload client.Reader, namespace string, instance Instance, objects map[string]*corev1.Node) (Doubt, error) {
 	var said []Node
 	for _, node := range objects {
 		said = append(said, describe(node))

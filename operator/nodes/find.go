@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -25,9 +25,9 @@ const (
 
 // MachineIndexes are the indexes that a cache of NstanceMachines needs.
 func MachineIndexes() map[string]client.IndexerFunc {
-	of := func(values func(*api.NstanceMachine) []string) client.IndexerFunc {
+	of := func(values func(*infrav1.NstanceMachine) []string) client.IndexerFunc {
 		return func(o client.Object) []string {
-			m, ok := o.(*api.NstanceMachine)
+			m, ok := o.(*infrav1.NstanceMachine)
 			if !ok {
 				return nil
 			}
@@ -35,16 +35,16 @@ func MachineIndexes() map[string]client.IndexerFunc {
 		}
 	}
 	return map[string]client.IndexerFunc{
-		byInstance: of(func(m *api.NstanceMachine) []string { return []string{m.Spec.InstanceID} }),
-		byTail:     of(func(m *api.NstanceMachine) []string { return []string{Tail(m.Spec.ProviderID)} }),
-		byGroup:    of(func(m *api.NstanceMachine) []string { return []string{m.Spec.GroupRef.Name} }),
+		byInstance: of(func(m *infrav1.NstanceMachine) []string { return []string{m.Spec.InstanceID} }),
+		byTail:     of(func(m *infrav1.NstanceMachine) []string { return []string{Tail(m.Spec.ProviderID)} }),
+		byGroup:    of(func(m *infrav1.NstanceMachine) []string { return []string{m.Spec.GroupRef.Name} }),
 		byNodeName: of(nodeNames),
 	}
 }
 
 // nodeNames are the names that a machine's Node may have: the one that it has, and before
 // that is known all that it is called, for a host name is one of its addresses.
-func nodeNames(m *api.NstanceMachine) []string {
+func nodeNames(m *infrav1.NstanceMachine) []string {
 	if m.Status.NodeRef != nil {
 		return []string{m.Status.NodeRef.Name}
 	}
@@ -76,14 +76,14 @@ func NodeIndexes() map[string]client.IndexerFunc {
 		},
 		byProviderID: of(func(n *corev1.Node) string { return n.Spec.ProviderID }),
 		byTail:       of(func(n *corev1.Node) string { return Tail(n.Spec.ProviderID) }),
-		byLabel:      of(func(n *corev1.Node) string { return n.Labels[api.LabelInstanceID] }),
+		byLabel:      of(func(n *corev1.Node) string { return n.Labels[infrav1.LabelInstanceID] }),
 	}
 }
 
 // Register adds the indexes to the cache of the machines and to that of the Nodes.
 func Register(ctx context.Context, machines, ofNodes client.FieldIndexer) error {
 	for field, index := range MachineIndexes() {
-		if err := machines.IndexField(ctx, &api.NstanceMachine{}, field, index); err != nil {
+		if err := machines.IndexField(ctx, &infrav1.NstanceMachine{}, field, index); err != nil {
 			return fmt.Errorf("index NstanceMachines by %s: %w", field, err)
 		}
 	}
@@ -96,8 +96,8 @@ func Register(ctx context.Context, machines, ofNodes client.FieldIndexer) error 
 }
 
 // Machine returns the NstanceMachine of an instance; nil: there is none.
-func Machine(ctx context.Context, machines client.Reader, namespace, instance string) (*api.NstanceMachine, error) {
-	var list api.NstanceMachineList
+func Machine(ctx context.Context, machines client.Reader, namespace, instance string) (*infrav1.NstanceMachine, error) {
+	var list infrav1.NstanceMachineList
 	err := machines.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{byInstance: instance})
 	if err != nil || len(list.Items) == 0 {
 		return nil, err
@@ -107,17 +107,17 @@ func Machine(ctx context.Context, machines client.Reader, namespace, instance st
 
 // MachinesOfGroup returns all NstanceMachines of a group, those without an instance too. They
 // are the cache's own: nobody may change them.
-func MachinesOfGroup(ctx context.Context, machines client.Reader, group string) ([]api.NstanceMachine, error) {
+func MachinesOfGroup(ctx context.Context, machines client.Reader, group string) ([]infrav1.NstanceMachine, error) {
 	return listed(ctx, machines, client.MatchingFields{byGroup: group})
 }
 
 // MachinesOfNode returns the NstanceMachines that have anything in common with a Node, which
 // does not mean that it is theirs; one may be there several times. They are the cache's own:
 // nobody may change them.
-func MachinesOfNode(ctx context.Context, machines client.Reader, namespace string, node *corev1.Node) ([]api.NstanceMachine, error) {
-	var all []api.NstanceMachine
+func MachinesOfNode(ctx context.Context, machines client.Reader, namespace string, node *corev1.Node) ([]infrav1.NstanceMachine, error) {
+	var all []infrav1.NstanceMachine
 	for field, value := range map[string]string{
-		byInstance: node.Labels[api.LabelInstanceID], byTail: Tail(node.Spec.ProviderID), byNodeName: node.Name,
+		byInstance: node.Labels[infrav1.LabelInstanceID], byTail: Tail(node.Spec.ProviderID), byNodeName: node.Name,
 	} {
 		if value == "" {
 			continue
@@ -135,8 +135,8 @@ func MachinesOfNode(ctx context.Context, machines client.Reader, namespace strin
 	return all, nil
 }
 
-func listed(ctx context.Context, machines client.Reader, which ...client.ListOption) ([]api.NstanceMachine, error) {
-	var list api.NstanceMachineList
+func listed(ctx context.Context, machines client.Reader, which ...client.ListOption) ([]infrav1.NstanceMachine, error) {
+	var list infrav1.NstanceMachineList
 	if err := machines.List(ctx, &list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil, fmt.Errorf("list NstanceMachines: %w", err)
 	}
@@ -156,6 +156,31 @@ func Find(ctx context.Context, reader client.Reader, instance Instance) (Located
 	if err != nil {
 		return Located{}, err
 	}
+	return locate(objects, instance), nil
+}
+
+// FindLive is Find and FindDoubt past the cache of Nodes, which may not have one yet that has
+// joined a moment ago; workload is that cache. An API server looks for Nodes by label and by name
+// alone, so one that is to be recognised by its provider id has to carry the instance's id in its
+// label or the instance's host name.
+func FindLive(ctx context.Context, machines, workload, live client.Reader, namespace string, instance Instance) (Located, Doubt, error) {
+	objects := map[string]*corev1.Node{}
+	var list corev1.NodeList
+	if err := live.List(ctx, &list, client.MatchingLabels{infrav1.LabelInstanceID: instance.ID}); err != nil {
+		return Located{}, Doubt{}, fmt.Errorf("nodes by label %s: %w", infrav1.LabelInstanceID, err)
+	}
+	for i := range list.Items {
+		objects[list.Items[i].Name] = &list.Items[i]
+	}
+	if err := addNamed(ctx, live, instance.Hostname, objects); err != nil {
+		return Located{}, Doubt{}, err
+	}
+	doubt, err := doubtOf(ctx, machines, workload, namespace, instance, objects)
+	return locate(objects, instance), doubt, err
+}
+
+// locate returns the Node of an instance among these.
+func locate(objects map[string]*corev1.Node, instance Instance) Located {
 	var said []Node
 	for _, node := range objects {
 		said = append(said, describe(node))
@@ -165,7 +190,7 @@ func Find(ctx context.Context, reader client.Reader, instance Instance) (Located
 	if found.Mismatch && found.Object == nil {
 		found.Object = objects[found.Claims]
 	}
-	return found, nil
+	return found
 }
 
 // addresses returns IP addresses as the index of Nodes has them.
@@ -199,19 +224,24 @@ func candidates(ctx context.Context, reader client.Reader, instance Instance) (m
 			}
 		}
 	}
-	if instance.Hostname == "" {
-		return objects, nil
+	return objects, addNamed(ctx, reader, instance.Hostname, objects)
+}
+
+// addNamed adds the Node of a name to others, if there is one.
+func addNamed(ctx context.Context, reader client.Reader, name string, objects map[string]*corev1.Node) error {
+	if name == "" {
+		return nil
 	}
 	named := &corev1.Node{}
-	err := reader.Get(ctx, client.ObjectKey{Name: instance.Hostname}, named)
+	err := reader.Get(ctx, client.ObjectKey{Name: name}, named)
 	if err == nil {
 		objects[named.Name] = named
 	}
-	return objects, client.IgnoreNotFound(err)
+	return client.IgnoreNotFound(err)
 }
 
 func describe(node *corev1.Node) Node {
-	n := Node{Name: node.Name, ProviderID: node.Spec.ProviderID, InstanceLabel: node.Labels[api.LabelInstanceID]}
+	n := Node{Name: node.Name, ProviderID: node.Spec.ProviderID, InstanceLabel: node.Labels[infrav1.LabelInstanceID]}
 	for _, a := range node.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP {
 			n.InternalIPs = append(n.InternalIPs, a.Address)
@@ -222,7 +252,7 @@ func describe(node *corev1.Node) Node {
 
 // InstanceOf is what package nodes has to know of an instance: what its shard says, and
 // where that is nothing what its machine remembers. Either may be nil.
-func InstanceOf(m *api.NstanceMachine, said *nstancev1.InstanceStatus) Instance {
+func InstanceOf(m *infrav1.NstanceMachine, said *nstancev1.InstanceStatus) Instance {
 	in := Instance{ID: said.GetInstanceId(), ProviderURI: said.GetProviderUri(), Hostname: said.GetHostname(), Addresses: said.GetAddresses()}
 	if m == nil {
 		return in

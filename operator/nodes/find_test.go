@@ -9,21 +9,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/testworld"
 )
 
 const namespace = "ns"
 
-func machine(name, instance, uri, node string, addresses ...string) *api.NstanceMachine {
-	m := &api.NstanceMachine{
+func machine(name, instance, uri, node string, addresses ...string) *infrav1.NstanceMachine {
+	m := &infrav1.NstanceMachine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       api.NstanceMachineSpec{InstanceID: instance, ProviderID: uri},
+		Spec:       infrav1.NstanceMachineSpec{InstanceID: instance, ProviderID: uri},
 	}
 	m.Spec.GroupRef.Name = "web"
 	if node != "" {
-		m.Status.NodeRef = &api.NodeReference{Name: node}
+		m.Status.NodeRef = &infrav1.NodeReference{Name: node}
 	}
 	for _, a := range addresses {
 		m.Status.Addresses = append(m.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: a})
@@ -40,13 +40,13 @@ func TestMachinesOfNode(t *testing.T) {
 		machine("waiting", "", "", "", "host-3"),
 	)
 	for field, index := range nodes.MachineIndexes() {
-		builder.WithIndex(&api.NstanceMachine{}, field, index)
+		builder.WithIndex(&infrav1.NstanceMachine{}, field, index)
 	}
 	client := builder.Build()
 	node := func(name, id, instance string) *corev1.Node {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: id}}
 		if instance != "" {
-			n.Labels = map[string]string{api.LabelInstanceID: instance}
+			n.Labels = map[string]string{infrav1.LabelInstanceID: instance}
 		}
 		return n
 	}
@@ -86,5 +86,49 @@ func TestMachinesOfNode(t *testing.T) {
 	}
 	if all, err := nodes.MachinesOfGroup(t.Context(), client, "db"); err != nil || len(all) != 0 {
 		t.Errorf("machines of another group: %d, %v", len(all), err)
+	}
+}
+
+// Past the cache a Node is found by its label and by its name, and recognised as in it.
+func TestS20_FindLive(t *testing.T) {
+	instance := nodes.Instance{ID: "i-1", ProviderURI: "aws:///a/i-0001", Hostname: "host-1", Addresses: []string{"10.0.0.1"}}
+	node := func(name, label, uri, address string) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: uri}}
+		if label != "" {
+			n.Labels = map[string]string{infrav1.LabelInstanceID: label}
+		}
+		if address != "" {
+			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+		}
+		return n
+	}
+	for _, tt := range []struct {
+		name  string
+		node  *corev1.Node
+		found string
+		doubt bool
+	}{
+		{"labelled, with the provider id", node("n", "i-1", "aws:///a/i-0001", ""), "n", false},
+		{"labelled, with the address", node("n", "i-1", "", "10.0.0.1"), "n", false},
+		{"named, with the provider id", node("host-1", "", "aws:///a/i-0001", ""), "host-1", false},
+		{"named, with the address", node("host-1", "", "", "10.0.0.1"), "host-1", false},
+		{"labelled alone", node("n", "i-1", "", ""), "", true},
+		{"named alone", node("host-1", "", "", ""), "", true},
+		{"of another instance", node("n", "i-2", "aws:///a/i-0002", "10.0.0.2"), "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cache, live := testworld.NewClientBuilder(t), testworld.NewClientBuilder(t).WithObjects(tt.node)
+			for field, index := range nodes.MachineIndexes() {
+				cache.WithIndex(&infrav1.NstanceMachine{}, field, index)
+			}
+			cached := cache.Build()
+			found, doubt, err := nodes.FindLive(t.Context(), cached, cached, live.Build(), namespace, instance)
+			if err != nil || found.Node != tt.found || (doubt.Why != "") != tt.doubt {
+				t.Errorf("found %q, in doubt: %q, %v", found.Node, doubt.Why, err)
+			}
+			if (found.Object != nil) != (tt.found != "") {
+				t.Errorf("object %v", found.Object)
+			}
+		})
 	}
 }

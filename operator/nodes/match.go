@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Node is what a Node says of itself.
@@ -48,7 +47,7 @@ type Found struct {
 	// SetProviderID: the Node has no provider id, and is to be given the instance's.
 	SetProviderID bool
 	// Mismatch: a Node says that it is this instance's, and its provider id is another
-	// machine's. People should know of it.
+	// machine's. Users should know of it.
 	Mismatch bool
 	// Claims is the name of that Node.
 	Claims string
@@ -209,34 +208,4 @@ func names(nodes []Node) string {
 		all = append(all, n.Name)
 	}
 	return strings.Join(all, ", ")
-}
-
-// OrphanHold is how long a ready Node stays after its instance was deleted.
-const OrphanHold = 60 * time.Second
-
-// Orphan is a Node whose instance is confirmed to be deleted.
-type Orphan struct {
-	// NodeProviderID is the Node's provider id, InstanceURI the instance's.
-	NodeProviderID, InstanceURI string
-	Ready                       bool
-	// DeletedAt is when the deletion was confirmed.
-	DeletedAt time.Time
-	// CoreDeletes: Cluster API deletes the Node, because its Machine is being deleted.
-	CoreDeletes bool
-}
-
-// RemoveOrphan reports whether the Node is to be deleted now, and if not, when to ask
-// again; zero: never. Only a Node with the very machine's provider id is.
-func RemoveOrphan(o Orphan, now time.Time) (remove bool, again time.Duration) {
-	node, ok := ParseProviderID(o.NodeProviderID)
-	instance, known := ParseProviderID(o.InstanceURI)
-	left := o.DeletedAt.Add(OrphanHold).Sub(now)
-	switch {
-	case o.CoreDeletes, !ok, !known, !Same(node, instance):
-		return false, 0
-	case !o.Ready, left <= 0:
-		return true, 0
-	default:
-		return false, left
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -49,20 +48,6 @@ func TestSame(t *testing.T) {
 		if Same(a, b) != tt.want || Same(b, a) != tt.want {
 			t.Errorf("%s and %s: %t", tt.a, tt.b, !tt.want)
 		}
-	}
-}
-
-func TestO13_DuplicateTails(t *testing.T) {
-	got := Duplicates([]string{"proxmox://west/100", "aws:///a/i-1", "proxmox://east/100", "nstance://a/x", "nstance://a/x", "proxmox://east/101"})
-	want := []Duplicate{
-		{"100", []string{"proxmox://east/100", "proxmox://west/100"}},
-		{"x", []string{"nstance://a/x", "nstance://a/x"}},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if got := Duplicates([]string{"aws:///a/i-1", "aws:///a/i-2"}); got != nil {
-		t.Errorf("none is double: %v", got)
 	}
 }
 
@@ -206,34 +191,8 @@ func FuzzParseProviderID(f *testing.F) {
 		if id.Tail != Tail(s) && strings.Contains(strings.TrimPrefix(s, id.Scheme+"://"), "/") {
 			t.Fatalf("%q ends in %q and in %q", s, id.Tail, Tail(s))
 		}
-		if !strings.HasPrefix(s, id.Scheme+"://"+id.Place) || !strings.HasSuffix(s, id.Tail) || !Same(id, id) {
+		if !strings.HasPrefix(s, id.Scheme+"://"+id.Location) || !strings.HasSuffix(s, id.Tail) || !Same(id, id) {
 			t.Fatalf("%q is not made of %+v", s, id)
 		}
 	})
-}
-
-func TestRemoveOrphan(t *testing.T) {
-	deleted := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	gone := Orphan{NodeProviderID: "aws:///z/i-1", InstanceURI: "aws:///z/i-1", DeletedAt: deleted}
-	with := func(change func(*Orphan)) Orphan { o := gone; change(&o); return o }
-	ready := func(o *Orphan) { o.Ready = true }
-	for _, tt := range []struct {
-		name   string
-		orphan Orphan
-		after  time.Duration
-		remove bool
-		again  time.Duration
-	}{
-		{"not ready", gone, 0, true, 0},
-		{"ready", with(ready), 20 * time.Second, false, 40 * time.Second},
-		{"ready for a minute", with(ready), OrphanHold, true, 0},
-		{"Cluster API does it", with(func(o *Orphan) { o.CoreDeletes = true }), time.Hour, false, 0},
-		{"another machine's", with(func(o *Orphan) { o.NodeProviderID = "aws:///z/i-2" }), time.Hour, false, 0},
-		{"nobody's", with(func(o *Orphan) { o.NodeProviderID = "" }), time.Hour, false, 0},
-		{"of an unknown machine", with(func(o *Orphan) { o.InstanceURI = "" }), time.Hour, false, 0},
-	} {
-		if remove, again := RemoveOrphan(tt.orphan, deleted.Add(tt.after)); remove != tt.remove || again != tt.again {
-			t.Errorf("%s: %t, %v", tt.name, remove, again)
-		}
-	}
 }

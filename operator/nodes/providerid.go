@@ -1,10 +1,6 @@
 package nodes
 
-import (
-	"maps"
-	"slices"
-	"strings"
-)
+import "strings"
 
 // ProviderID is a provider id in its parts:
 //
@@ -14,8 +10,8 @@ import (
 //	nstance://us-west-2a/knd01…     nstance  us-west-2a    knd01…
 type ProviderID struct {
 	Scheme string
-	// Place is what stands between the scheme and the last slash; it may be empty.
-	Place string
+	// Location is what stands between the scheme and the last slash; it may be empty.
+	Location string
 	// Tail is what stands after the last slash. The cluster autoscaler knows machines by
 	// it alone.
 	Tail string
@@ -27,51 +23,27 @@ func ParseProviderID(s string) (ProviderID, bool) {
 	if !ok || scheme == "" || strings.ContainsAny(scheme, "/:") {
 		return ProviderID{}, false
 	}
-	place, tail := "", rest
+	location, tail := "", rest
 	if i := strings.LastIndexByte(rest, '/'); i >= 0 {
-		place, tail = rest[:i], rest[i+1:]
+		location, tail = rest[:i], rest[i+1:]
 	}
-	return ProviderID{scheme, place, tail}, tail != ""
+	return ProviderID{scheme, location, tail}, tail != ""
 }
 
 // Tail returns what stands after the last slash of a provider id, all of it without one.
 func Tail(providerID string) string { return providerID[strings.LastIndexByte(providerID, '/')+1:] }
 
 // Same reports whether two provider ids mean the same machine: the same scheme and tail.
-// A tail that is only a number names a machine of one place, so there the places must not
+// A tail that is only a number names a machine of one location, so there the locations must not
 // differ, as far as both are known.
 func Same(a, b ProviderID) bool {
 	if a.Scheme != b.Scheme || a.Tail != b.Tail || a.Tail == "" {
 		return false
 	}
-	placed := a.place() != "" && b.place() != ""
-	return !a.number() || !placed || a.place() == b.place()
+	located := a.location() != "" && b.location() != ""
+	return !a.number() || !located || a.location() == b.location()
 }
 
-func (p ProviderID) place() string { return strings.Trim(p.Place, "/") }
+func (p ProviderID) location() string { return strings.Trim(p.Location, "/") }
 
 func (p ProviderID) number() bool { return strings.Trim(p.Tail, "0123456789") == "" }
-
-// Duplicate is a tail that several machines have.
-type Duplicate struct {
-	Tail string
-	// IDs are their provider ids, sorted; a machine that is listed twice stands twice.
-	IDs []string
-}
-
-// Duplicates returns the tails that occur more than once, sorted: the cluster autoscaler
-// stops at the first of them.
-func Duplicates(providerIDs []string) []Duplicate {
-	byTail := map[string][]string{}
-	for _, id := range providerIDs {
-		byTail[Tail(id)] = append(byTail[Tail(id)], id)
-	}
-	var duplicates []Duplicate
-	for _, tail := range slices.Sorted(maps.Keys(byTail)) {
-		if ids := byTail[tail]; len(ids) > 1 {
-			slices.Sort(ids)
-			duplicates = append(duplicates, Duplicate{tail, ids})
-		}
-	}
-	return duplicates
-}

@@ -20,7 +20,7 @@ import (
 	"regexp"
 	"text/template"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -66,8 +66,8 @@ func (p Params) validate() error {
 
 // Policy is a policy and what puts it in force.
 type Policy struct {
-	Policy  *admissionv1.ValidatingAdmissionPolicy
-	Binding *admissionv1.ValidatingAdmissionPolicyBinding
+	Policy  *admissionregistrationv1.ValidatingAdmissionPolicy
+	Binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
 }
 
 // All returns the policies of an installation, in the order of their files. Errors about
@@ -108,7 +108,7 @@ func render(name string, params Params) (Policy, error) {
 	if !found {
 		return Policy{}, errors.New("no binding after the policy")
 	}
-	both := Policy{&admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}}
+	both := Policy{&admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}}
 	if err := yaml.UnmarshalStrict(policy, both.Policy); err != nil {
 		return Policy{}, fmt.Errorf("decode the policy: %w", err)
 	}

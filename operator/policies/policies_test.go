@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	registrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"nstance.dev/operator/policies"
 	"nstance.dev/operator/policies/policytest"
@@ -73,10 +73,10 @@ func TestBindings(t *testing.T) {
 		if got := spec.MatchResources.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"]; got != "nstance-system" {
 			t.Errorf("%s is bound to namespace %q", p.Policy.Name, got)
 		}
-		if !slices.Equal(spec.ValidationActions, []registrationv1.ValidationAction{registrationv1.Deny}) {
+		if !slices.Equal(spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}) {
 			t.Errorf("%s: actions %v, want Deny", p.Policy.Name, spec.ValidationActions)
 		}
-		if fail := p.Policy.Spec.FailurePolicy; fail == nil || *fail != registrationv1.Fail {
+		if fail := p.Policy.Spec.FailurePolicy; fail == nil || *fail != admissionregistrationv1.Fail {
 			t.Errorf("%s: the failure policy is not Fail", p.Policy.Name)
 		}
 		for _, v := range p.Policy.Spec.Validations {

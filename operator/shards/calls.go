@@ -3,12 +3,18 @@ package shards
 import (
 	"context"
 	"log/slog"
+	"path"
+	"slices"
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -113,6 +119,24 @@ func (s *Shard) RenewCertificate(ctx context.Context, publicKeyPEM []byte) (*nst
 	})
 }
 
+// traced are the calls that have a span: those that change something. Of the others there are
+// many, and nobody asks why they were made.
+var traced = []string{
+	methodUpsertGroup.name, methodDeleteGroup.name, methodCreateInstance.name, methodDeleteInstance.name, methodAcknowledgeDrained.name,
+}
+
+// tracing returns the options of a connection whose calls have spans, and tell the server the
+// trace that they belong to.
+func tracing(traces trace.TracerProvider) []grpc.DialOption {
+	if traces == nil {
+		return nil
+	}
+	return []grpc.DialOption{grpc.WithStatsHandler(otelgrpc.NewClientHandler(
+		otelgrpc.WithTracerProvider(traces), otelgrpc.WithPropagators(propagation.TraceContext{}),
+		otelgrpc.WithFilter(func(call *stats.RPCTagInfo) bool { return slices.Contains(traced, path.Base(call.FullMethodName)) }),
+	))}
+}
+
 // unless makes an error of a class a success.
 func unless(class Class, err error) error {
 	if ClassOf(err) == class {
@@ -180,7 +204,7 @@ func invoke[R any](ctx context.Context, s *Shard, c *session, m method, of about
 	s.opts.Observer.call(s.name, m.name, code, took)
 	s.opts.Log.LogAttrs(ctx, slog.LevelDebug, "call", slog.String("method", m.name), of.attr(), slog.String("code", code), slog.String("took", took.String()))
 	if err == nil {
-		s.hear(c, Answered{})
+		s.applySessionEvent(c, Answered{})
 		return reply, nil
 	}
 	failed := s.failure(ctx, m, c.why.Of(err))
@@ -198,18 +222,18 @@ func (s *Shard) conclude(c *session, failure *Error, trailer metadata.MD) {
 		return
 	}
 	if failure.Class == Unimplemented {
-		s.hear(c, Lacks{failure.Method})
+		s.applySessionEvent(c, Lacks{failure.Method})
 	}
 	event := eventOf(failure.Class, words(failure.Err))
 	leader := leaderOf(trailer)
 	s.point(leader)
 	if failure.Reason == reasonNotLeader || leader != "" {
-		s.leave(c, event)
+		s.applyFinalEvent(c, event)
 		return
 	}
-	s.hear(c, event)
+	s.applySessionEvent(c, event)
 	if _, failed := event.(Failed); failed && failure.Method != methodListGroups.name {
-		c.relist(groups) // shows soon whether it was this call alone
+		c.relist(groupList) // shows soon whether it was this call alone
 	}
 }
 

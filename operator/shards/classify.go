@@ -186,7 +186,7 @@ func newError(ctx context.Context, now time.Time, shard, method string, err erro
 	return &Error{Shard: shard, Method: method, Class: class, Code: status.Code(err), Reason: reason, Err: err}
 }
 
-// words returns what people need of an error, without gRPC's own decoration.
+// words returns what users need of an error, without gRPC's own decoration.
 func words(err error) string {
 	if st, ok := status.FromError(err); ok {
 		return st.Message()

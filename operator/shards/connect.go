@@ -63,7 +63,7 @@ func telling(err error) int {
 
 // probe asks the server at an address who it is.
 func (s *Shard) probe(ctx context.Context, address string) (*session, metadata.MD, error) {
-	cc, why, err := Dial(address, identity.ServerName(s.name, s.opts.Cluster), s.opts.Credentials, s.opts.Dial)
+	cc, why, err := Dial(address, identity.ServerName(s.name, s.opts.Cluster), s.opts.Credentials, s.opts.Dial, tracing(s.opts.Traces)...)
 	if err != nil {
 		return nil, nil, err
 	}

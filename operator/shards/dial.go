@@ -54,7 +54,7 @@ func dialTCP(ctx context.Context, address string) (net.Conn, error) {
 // expected, whatever the address. It returns at once; the first call connects. No proxy is
 // used. The errors of calls on it say nothing of a failed handshake but its text: for that
 // there is a [Cause].
-func Dial(address, serverName string, creds Credentials, dial DialFunc) (*grpc.ClientConn, *Cause, error) {
+func Dial(address, serverName string, creds Credentials, dial DialFunc, more ...grpc.DialOption) (*grpc.ClientConn, *Cause, error) {
 	if dial == nil {
 		dial = dialTCP
 	}
@@ -64,7 +64,7 @@ func Dial(address, serverName string, creds Credentials, dial DialFunc) (*grpc.C
 		config:               func() *tls.Config { return strict(creds.ClientTLS(serverName), serverName) },
 		why:                  why,
 	}
-	cc, err := grpc.NewClient("passthrough:///"+address,
+	options := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(late),
 		grpc.WithContextDialer(dial),
 		grpc.WithNoProxy(),
@@ -74,7 +74,8 @@ func Dial(address, serverName string, creds Credentials, dial DialFunc) (*grpc.C
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: handshakeTimeout}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingInterval, Timeout: pingTimeout, PermitWithoutStream: true}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReceive), grpc.MaxCallSendMsgSize(maxSend)),
-	)
+	}, more...)
+	cc, err := grpc.NewClient("passthrough:///"+address, options...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to %s: %w", address, err)
 	}
@@ -115,7 +116,7 @@ func (c *Cause) note(err error) {
 	c.err = err
 }
 
-// lateTLS takes its settings at each handshake anew, and notes how handshakes end.
+// lateTLS takes its settings at each handshake again, and notes how handshakes end.
 type lateTLS struct {
 	credentials.TransportCredentials // with the settings of the dial, for what is no handshake
 

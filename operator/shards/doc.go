@@ -2,9 +2,9 @@
 //
 // A [Set] has one [Shard] for each shard of the configuration and follows changes of it
 // without a restart. A Shard finds the leader among its addresses, makes sure that it is
-// the server of that shard and of no other, holds three watch streams open, lists
-// everything after each reconnect and from time to time, and carries out calls. What it
-// hears it hands to a [Sink] and forgets: what to believe of it, and above all of what is
+// the server of that shard and of no other, holds its watch streams open, lists everything
+// after each reconnect and from time to time, and carries out calls. What a [Stream] receives
+// it hands to its own sink and forgets: what to believe of it, and above all of what is
 // absent, is decided by the inventory.
 //
 // Pure functions decide: [Status.Next] is the state of a shard, [Classify] says what an

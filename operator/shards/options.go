@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Target is a shard and where its servers are.
@@ -18,7 +20,9 @@ type Options struct {
 	Tenant      string      // whose certificate we have; required
 	Credentials Credentials // required
 	Sink        Sink        // required
-	Observer    Observer
+	// Streams are received from each shard; those of groups and instances are required.
+	Streams  []Stream
+	Observer Observer
 	// Manager is sent with every call as who looks after the groups; empty: nobody.
 	Manager string
 	// CoordinatesDrains tells the servers that work is moved away from condemned
@@ -32,6 +36,9 @@ type Options struct {
 	Grace time.Duration
 	// RedialGap is the time between two shards in [Set.Redial]; 10s.
 	RedialGap time.Duration
+	// Traces are where the spans of calls that change something go, and by which they are
+	// known to the servers; nil: there are none.
+	Traces trace.TracerProvider
 	// Log may be nil: nothing is logged.
 	Log *slog.Logger
 	// Now is the clock; nil: time.Now. Random returns numbers in [0, 1); nil: rand.Float64.

@@ -132,6 +132,16 @@ func TestStatusIsNeverStuck(t *testing.T) {
 	})
 }
 
+func TestOnlyAShardThatAnswersIsReachable(t *testing.T) {
+	for state, want := range map[shards.State]bool{
+		shards.Connecting: false, shards.Syncing: true, shards.Ready: true, shards.Degraded: true, shards.Unreachable: false,
+	} {
+		if got := (shards.Status{State: state}).Reachable(); got != want {
+			t.Errorf("%s: %t", state, got)
+		}
+	}
+}
+
 func TestPause(t *testing.T) {
 	for _, tt := range []struct {
 		class    shards.Class

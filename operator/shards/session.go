@@ -32,10 +32,14 @@ type session struct {
 	news     [2]chan struct{} // does so after a while
 }
 
+// soon is when to list after an event told of something new: what its provider calls it was not
+// known yet, and one list tells of many.
+const soon = 2 * time.Second
+
 // The two lists, as indices.
 const (
-	groups = iota
-	instances
+	groupList = iota
+	instanceList
 )
 
 // Abilities are those of a server, by the names of GetServerInfo, that the operator relies
@@ -71,29 +75,6 @@ func newSession(cc *grpc.ClientConn, why *Cause, address string, info *nstancev1
 		c.relisted[i], c.news[i] = make(chan struct{}, 1), make(chan struct{}, 1)
 	}
 	return c
-}
-
-// start begins to listen. The session ends with ctx, with [session.end], or when one of
-// its streams finds out that the server no longer leads.
-func (s *Shard) start(ctx context.Context, c *session) {
-	ctx, cancel := context.WithCancel(ctx)
-	var loops sync.WaitGroup
-	loops.Go(func() {
-		defer cancel()
-		select {
-		case <-ctx.Done():
-		case <-c.over:
-		}
-	})
-	loops.Go(func() { listen(ctx, s, c, s.groupStream(c)) })
-	loops.Go(func() { listen(ctx, s, c, s.instanceStream(c)) })
-	loops.Go(func() { listen(ctx, s, c, s.errorStream(c)) })
-	loops.Go(func() { s.poll(ctx, c, groups, s.listGroups) })
-	loops.Go(func() { s.poll(ctx, c, instances, s.listInstances) })
-	go func() {
-		defer close(c.done)
-		loops.Wait()
-	}()
 }
 
 // ended reports whether the session is no longer listened to, or soon will not be.
@@ -179,7 +160,7 @@ func (c *session) complete(which int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.listed[which] = true
-	return c.listed[groups] && c.listed[instances]
+	return c.listed[groupList] && c.listed[instanceList]
 }
 
 func (c *session) term() int64 { return c.info.GetTerm() }

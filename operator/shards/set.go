@@ -28,7 +28,7 @@ func NewSet(opts Options) *Set {
 }
 
 // Apply makes the set be these shards, in this order: new ones are connected, those with
-// other addresses are connected anew before the old connection is closed, and those that
+// other addresses are connected again before the old connection is closed, and those that
 // are gone are left. Nothing is deleted at any server. Before Run it says what to begin with.
 func (s *Set) Apply(targets []Target) {
 	s.mu.Lock()
@@ -126,7 +126,7 @@ func (s *Set) Shards() []*Shard {
 	return out
 }
 
-// Redial connects all shards anew, one after the other, so that a renewed certificate is
+// Redial connects all shards again, one after the other, so that a renewed certificate is
 // shown everywhere and never all streams break at once. It returns early with ctx.
 func (s *Set) Redial(ctx context.Context) {
 	for i, shard := range s.Shards() {

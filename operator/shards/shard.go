@@ -16,23 +16,24 @@ type Shard struct {
 	opts  Options
 	slots chan struct{} // a token for each call in flight
 	keys  keyedLock
-	anew  chan struct{} // asks for a new connection
+	// reconnect asks for a new connection.
+	reconnect chan struct{}
 
-	turn  sync.Mutex // held while a status is replaced and reported, so that reports are in order
-	alarm *time.Timer
-	gone  bool // nothing is reported any more
+	reportMu   sync.Mutex  // held while a status is replaced and reported, so that reports are in order
+	graceTimer *time.Timer // fires when time alone changes the status; nil: it does not
+	closed     bool        // nothing is reported any more
 
-	mu      sync.Mutex
-	target  Target
-	status  Status
-	session *session // nil: not connected
-	pointer string   // where a server has said that the leader is
+	mu         sync.Mutex
+	target     Target
+	status     Status
+	session    *session // nil: not connected
+	leaderHint string   // where a server has said that the leader is
 }
 
 func newShard(target Target, opts Options) *Shard {
 	s := &Shard{
 		name: target.Shard, opts: opts, target: target, status: NewStatus(opts.Now(), opts.Grace),
-		slots: make(chan struct{}, maxCalls), anew: make(chan struct{}, 1),
+		slots: make(chan struct{}, maxCalls), reconnect: make(chan struct{}, 1),
 	}
 	s.opts.Log = opts.Log.With("shard", s.name)
 	return s
@@ -51,8 +52,8 @@ func (s *Shard) Status() Status {
 // run keeps the shard connected until ctx ends. A connection is replaced only by one that
 // has proved itself, so a new address or certificate costs no time without streams.
 func (s *Shard) run(ctx context.Context) {
-	s.observe(Tick{}) // sets the alarm
-	defer s.halt()
+	s.observe(Tick{}) // sets the timer
+	defer s.close()
 	for failures := 0; ctx.Err() == nil; {
 		next, err := s.connect(ctx)
 		if ctx.Err() != nil {
@@ -65,13 +66,13 @@ func (s *Shard) run(ctx context.Context) {
 		began := s.opts.Now()
 		if err != nil {
 			class, _ = Classify(err)
-			s.missed(class, err)
+			s.connectFailed(class, err)
 		} else {
-			s.adopt(ctx, next)
+			s.useSession(ctx, next)
 			select {
 			case <-ctx.Done():
 				return
-			case <-s.anew:
+			case <-s.reconnect:
 				continue
 			case <-next.done:
 				s.replace(nil)
@@ -85,7 +86,7 @@ func (s *Shard) run(ctx context.Context) {
 		timer := time.NewTimer(Pause(class, failures, s.opts.Random()))
 		select {
 		case <-ctx.Done():
-		case <-s.anew:
+		case <-s.reconnect:
 			failures = 0
 		case <-timer.C:
 		}
@@ -93,9 +94,9 @@ func (s *Shard) run(ctx context.Context) {
 	}
 }
 
-// missed is a connection that failed. One that works is kept unless the new one was
-// refused: then what the configuration says is not so, and nothing more is to be done there.
-func (s *Shard) missed(class Class, err error) {
+// connectFailed records that a connection failed. One that works is kept unless the new one
+// was refused: then what the configuration says is not so, and nothing more is to be done there.
+func (s *Shard) connectFailed(class Class, err error) {
 	s.opts.Log.Warn("connection failed", "class", string(class), "error", err)
 	event, ok := eventOf(class, words(err)).(Failed)
 	if !ok {
@@ -108,8 +109,8 @@ func (s *Shard) missed(class Class, err error) {
 	s.observe(event)
 }
 
-// adopt goes over to a connection: calls first, then the streams.
-func (s *Shard) adopt(ctx context.Context, next *session) {
+// useSession goes over to a connection: calls first, then the streams.
+func (s *Shard) useSession(ctx context.Context, next *session) {
 	s.replace(next)
 	s.opts.Log.Info("connected", "address", next.address, "term", next.term())
 	s.observe(Connected{Address: next.address, Version: next.info.GetVersion(), Term: next.term(), Missing: unnamed(next.info), ConfigDigest: next.info.GetConfigDigest()})
@@ -130,8 +131,8 @@ func (s *Shard) replace(next *session) {
 	}
 }
 
-// halt ends everything at once.
-func (s *Shard) halt() {
+// close ends everything at once.
+func (s *Shard) close() {
 	s.mu.Lock()
 	live := s.session
 	s.session = nil
@@ -140,42 +141,42 @@ func (s *Shard) halt() {
 		_ = live.cc.Close()
 		live.stop()
 	}
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	s.gone = true
-	if s.alarm != nil {
-		s.alarm.Stop()
+	s.reportMu.Lock()
+	defer s.reportMu.Unlock()
+	s.closed = true
+	if s.graceTimer != nil {
+		s.graceTimer.Stop()
 	}
 }
 
 // observe lets an event count, whatever the connection.
-func (s *Shard) observe(e Event) { s.take(e, func() bool { return true }) }
+func (s *Shard) observe(e Event) { s.applyEvent(e, func() bool { return true }) }
 
-// hear lets an event count that came over a session. One that the shard has left, or that
-// nobody listens to any more, says nothing about the shard: its answers do not make it
+// applySessionEvent lets an event count that came over a session. One that the shard has left,
+// or that nobody listens to any more, says nothing about the shard: its answers do not make it
 // Ready, and its end does not harm the session after it.
-func (s *Shard) hear(c *session, e Event) {
-	s.take(e, func() bool { return s.session == c && !c.ended() })
+func (s *Shard) applySessionEvent(c *session, e Event) {
+	s.applyEvent(e, func() bool { return s.session == c && !c.ended() })
 }
 
-// leave is hear for the last time: the session ends with the event, so that no answer
-// which is on its way makes it look alive.
-func (s *Shard) leave(c *session, e Event) {
-	s.take(e, func() bool {
+// applyFinalEvent is applySessionEvent for the last time: the session ends with the event, so
+// that no answer which is on its way makes it look alive.
+func (s *Shard) applyFinalEvent(c *session, e Event) {
+	s.applyEvent(e, func() bool {
 		counts := s.session == c && !c.ended()
 		c.end()
 		return counts
 	})
 }
 
-// take lets an event count if it still does, which is asked under mu. A shard that becomes
+// applyEvent lets an event count if it still does, which is asked under mu. A shard that becomes
 // unreachable is left: what it says later is believed over a new connection only.
-func (s *Shard) take(e Event, counts func() bool) {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+func (s *Shard) applyEvent(e Event, counts func() bool) {
+	s.reportMu.Lock()
+	defer s.reportMu.Unlock()
 	now := s.opts.Now()
 	s.mu.Lock()
-	if s.gone || !counts() {
+	if s.closed || !counts() {
 		s.mu.Unlock()
 		return
 	}
@@ -195,14 +196,14 @@ func (s *Shard) take(e Event, counts func() bool) {
 	}
 }
 
-// schedule sets the alarm for the moment at which time alone changes the status.
+// schedule sets the timer for the moment at which time alone changes the status.
 func (s *Shard) schedule(due, now time.Time) {
-	if s.alarm != nil {
-		s.alarm.Stop()
-		s.alarm = nil
+	if s.graceTimer != nil {
+		s.graceTimer.Stop()
+		s.graceTimer = nil
 	}
 	if !due.IsZero() {
-		s.alarm = time.AfterFunc(max(due.Sub(now), 0), func() { s.observe(Tick{}) })
+		s.graceTimer = time.AfterFunc(max(due.Sub(now), 0), func() { s.observe(Tick{}) })
 	}
 }
 
@@ -225,7 +226,7 @@ func (s *Shard) unconnected() error {
 	return status.Errorf(codes.Unavailable, "not connected: %s", st.Message)
 }
 
-// move gives the shard other addresses; it connects anew if they differ.
+// move gives the shard other addresses; it connects again if they differ.
 func (s *Shard) move(target Target) {
 	s.mu.Lock()
 	same := slices.Equal(s.target.Addresses, target.Addresses)
@@ -239,7 +240,7 @@ func (s *Shard) move(target Target) {
 // redial asks for a new connection.
 func (s *Shard) redial() {
 	select {
-	case s.anew <- struct{}{}:
+	case s.reconnect <- struct{}{}:
 	default:
 	}
 }
@@ -251,7 +252,7 @@ func (s *Shard) point(leader string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pointer = leader
+	s.leaderHint = leader
 }
 
 // addresses returns where to look for the leader, the likeliest place first. What a server
@@ -260,9 +261,9 @@ func (s *Shard) addresses() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var queue []string
-	if s.pointer != "" {
-		queue = append(queue, s.pointer)
-		s.pointer = ""
+	if s.leaderHint != "" {
+		queue = append(queue, s.leaderHint)
+		s.leaderHint = ""
 	}
 	if slices.Contains(s.target.Addresses, s.status.Address) {
 		queue = append(queue, s.status.Address)

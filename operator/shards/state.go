@@ -42,7 +42,7 @@ const DefaultGrace = 30 * time.Second
 type Status struct {
 	State  State
 	Reason Reason
-	// Message is the last failure for people; empty in Ready.
+	// Message is the last failure for users; empty in Ready.
 	Message string
 	// Since is when State or Reason became what they are.
 	Since time.Time
@@ -154,6 +154,9 @@ func (s Status) Next(e Event, now time.Time) Status {
 	return s
 }
 
+// Reachable reports whether the shard answers, as far as is known, so that a call has a chance.
+func (s Status) Reachable() bool { return s.State != Unreachable && s.State != Connecting }
+
 // Due returns when a [Tick] will change the status, zero if none will.
 func (s Status) Due() time.Time {
 	if s.failed.IsZero() || s.State == Unreachable {
@@ -163,7 +166,7 @@ func (s Status) Due() time.Time {
 }
 
 // answered ends a run of failures. A shard that was given up is believed again only once
-// it is connected anew: a late answer says nothing about the streams.
+// it is connected again: a late answer says nothing about the streams.
 func (s Status) answered(now time.Time) Status {
 	s.LastContact = now
 	if s.State == Connecting || s.State == Unreachable {

@@ -83,7 +83,7 @@ func TestAnotherAuthorityIsRefused(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		other := shardtest.NewCluster(t)
 		other.Shard("a").Serve("a:1")
-		set := shards.NewSet(shards.Options{Cluster: w.ID, Tenant: tenant, Credentials: w.Operator(tenant), Sink: w.sink, Dial: other.DialContext})
+		set := shards.NewSet(shards.Options{Cluster: w.ID, Tenant: tenant, Credentials: w.Operator(tenant), Sink: w.sink, Streams: w.sink.streams(), Dial: other.DialContext})
 		set.Apply([]shards.Target{at("a", "a:1")})
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()

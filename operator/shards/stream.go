@@ -4,23 +4,38 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/emptypb"
-
-	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
-// silence is how long a stream with heartbeats may say nothing.
-const silence = 45 * time.Second
+const (
+	// silence is how long a stream with heartbeats may say nothing.
+	silence = 45 * time.Second
+	// impatient is when to list again while not everything is known, or while no stream
+	// says what happens.
+	impatient = 5 * time.Second
+)
 
 // errSilent ends a stream that says nothing any more.
 var errSilent = status.Error(codes.DeadlineExceeded, "the stream is silent")
 
-// watch is one of the three streams.
+// Stream is one kind of message that is received from every shard: a watch stream, and the
+// list of the same things if there is one. Whoever makes a Stream names the sink that gets what
+// it receives: see [WatchGroups], [WatchInstances] and [WatchErrors]. A further kind of message
+// is a further Stream.
+type Stream struct {
+	// receive keeps the watch stream of a session open until the session is over.
+	receive func(ctx context.Context, s *Shard, c *session)
+	// list lists everything once; nil: there is no list. Its number is that of which.
+	list  func(ctx context.Context, s *Shard, c *session) (complete bool, err error)
+	which int
+}
+
+// watch is the watch stream of a session.
 type watch[E any] struct {
 	method string
 	open   func(ctx context.Context) (grpc.ServerStreamingClient[E], error)
@@ -32,70 +47,30 @@ type watch[E any] struct {
 	opened func()
 }
 
-func (s *Shard) groupStream(c *session) watch[nstancev1.GroupEvent] {
-	return watch[nstancev1.GroupEvent]{
-		method: "WatchGroups",
-		open: func(ctx context.Context) (grpc.ServerStreamingClient[nstancev1.GroupEvent], error) {
-			return c.api.WatchGroups(ctx, &emptypb.Empty{})
-		},
-		take: func(e *nstancev1.GroupEvent) bool {
-			if s.ours(e.GetGroup().GetTenant()) {
-				s.opts.Sink.GroupEvent(s.name, e)
-			}
-			return false // groups change rarely, and have no heartbeat
-		},
-		opened: func() { c.relist(groups) },
+// start begins to listen. The session ends with ctx, with [session.end], or when one of
+// its streams finds out that the server no longer leads.
+func (s *Shard) start(ctx context.Context, c *session) {
+	ctx, cancel := context.WithCancel(ctx)
+	var loops sync.WaitGroup
+	loops.Go(func() {
+		defer cancel()
+		select {
+		case <-ctx.Done():
+		case <-c.over:
+		}
+	})
+	for _, stream := range s.opts.Streams {
+		loops.Go(func() { stream.receive(ctx, s, c) })
 	}
-}
-
-// instanceStream lists when the snapshot has ended: then no change falls between the two.
-// A server without heartbeats shows so by sending none; its stream may be silent.
-func (s *Shard) instanceStream(c *session) watch[nstancev1.InstanceEvent] {
-	beats := false
-	return watch[nstancev1.InstanceEvent]{
-		method: "WatchInstances",
-		open: func(ctx context.Context) (grpc.ServerStreamingClient[nstancev1.InstanceEvent], error) {
-			return c.api.WatchInstances(ctx, &nstancev1.WatchInstancesRequest{CoordinatesDrains: s.opts.CoordinatesDrains})
-		},
-		take: func(e *nstancev1.InstanceEvent) bool {
-			switch e.GetStatus() {
-			case "heartbeat":
-				beats = true
-				if digest := e.GetConfigDigest(); digest != "" {
-					s.hear(c, Configured{digest})
-				}
-				return true
-			case "snapshot_end":
-				c.relist(instances)
-				s.opts.Sink.InstanceEvent(s.name, e)
-			default:
-				if !s.ours(e.GetTenant()) {
-					break
-				}
-				if e.GetStatus() == "created" && e.GetInstance().GetProviderUri() == "" {
-					c.tell(instances) // what its provider calls it is no event
-				}
-				s.opts.Sink.InstanceEvent(s.name, e)
-			}
-			return beats
-		},
-		strict: true,
-		opened: func() {},
+	for _, stream := range s.opts.Streams {
+		if stream.list != nil {
+			loops.Go(func() { s.poll(ctx, c, stream) })
+		}
 	}
-}
-
-func (s *Shard) errorStream(c *session) watch[nstancev1.ErrorEvent] {
-	return watch[nstancev1.ErrorEvent]{
-		method: "WatchErrors",
-		open: func(ctx context.Context) (grpc.ServerStreamingClient[nstancev1.ErrorEvent], error) {
-			return c.api.WatchErrors(ctx, &emptypb.Empty{})
-		},
-		take: func(e *nstancev1.ErrorEvent) bool {
-			s.opts.Sink.ErrorEvent(s.name, e)
-			return false
-		},
-		opened: func() {},
-	}
+	go func() {
+		defer close(c.done)
+		loops.Wait()
+	}()
 }
 
 // ours drops what belongs to another tenant: a server's fault must not become our data.
@@ -159,16 +134,16 @@ func (s *Shard) restarted(c *session, method string, class Class, err error, ove
 	s.opts.Log.Info("stream ended", "stream", method, "reason", reason, "error", err)
 	switch class {
 	case Unimplemented, Denied, Precondition, Invalid: // the shard answers, and this is not heard
-		s.hear(c, Lacks{method})
+		s.applySessionEvent(c, Lacks{method})
 	}
 	event := eventOf(class, words(err))
 	if over {
-		s.leave(c, event)
+		s.applyFinalEvent(c, event)
 		return
 	}
-	s.hear(c, event)
+	s.applySessionEvent(c, event)
 	if _, failed := event.(Failed); failed {
-		c.relist(groups)
+		c.relist(groupList)
 	}
 }
 
@@ -201,11 +176,40 @@ func receive[E any](ctx context.Context, s *Shard, c *session, w watch[E]) error
 			return err
 		}
 		if first {
-			s.hear(c, Has{w.method})
+			s.applySessionEvent(c, Has{w.method})
 		}
 		alarm.Stop()
 		if w.take(event) {
 			alarm.Reset(silence)
+		}
+	}
+}
+
+// poll lists when the stream of the same things begins, soon after it told of something
+// new, and from time to time. It returns when the session is over.
+func (s *Shard) poll(ctx context.Context, c *session, stream Stream) {
+	next := impatient
+	for failures := 0; ; {
+		if !c.due(ctx, stream.which, next) {
+			return
+		}
+		complete, err := stream.list(ctx, s, c)
+		class := ClassOf(err)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && class != Unimplemented:
+			failures++
+			next = Pause(class, failures, s.opts.Random())
+			continue
+		}
+		failures, next = 0, impatient
+		if !complete && class != Unimplemented {
+			continue
+		}
+		next = time.Duration(float64(s.opts.PollInterval) * (0.9 + 0.2*s.opts.Random()))
+		if c.complete(stream.which) {
+			s.applySessionEvent(c, Synced{})
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package shards_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -165,6 +166,37 @@ func TestAStreamThatIsRefusedIsAskedForRarely(t *testing.T) {
 		w.expect("a", shards.Unreachable, shards.ReasonAuthFailed)
 		if n := w.Shard("a").Count("GetServerInfo"); n > 7 {
 			t.Errorf("connected %d times in ten minutes", n)
+		}
+	})
+}
+
+// Each stream has a sink of its own, and one that nobody asks for is not opened.
+func TestOnlyTheStreamsOfTheOptionsAreOpened(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Shard("a").AddGroup(tenant, shardtest.Group{Key: "web", Size: 1})
+		groups, instances, states := newSink(), newSink(), newSink()
+		set := shards.NewSet(shards.Options{
+			Cluster: w.ID, Tenant: tenant, Credentials: w.Operator(tenant), Dial: w.DialContext,
+			Sink: states, Streams: []shards.Stream{shards.WatchGroups(groups), shards.WatchInstances(instances)},
+		})
+		set.Apply([]shards.Target{at("a", "a:1")})
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		_ = set.Run(ctx)
+		if n := w.Shard("a").Count("WatchErrors"); n != 0 {
+			t.Errorf("the stream of errors was opened %d times", n)
+		}
+		if got, want := states.path("a"), []shards.State{shards.Syncing, shards.Ready}; !slices.Equal(got, want) {
+			t.Errorf("went through %v, want %v", got, want)
+		}
+		if len(groups.groups) != 1 || len(groups.instances) != 0 || len(groups.events) != 0 {
+			t.Errorf("the sink of groups received %+v", groups)
+		}
+		if len(instances.instances) != 1 || len(instances.groups) != 0 || len(instances.changes) != 0 {
+			t.Errorf("the sink of instances received %+v", instances)
+		}
+		if len(states.groups)+len(states.instances)+len(states.events)+len(states.changes) != 0 {
+			t.Errorf("the sink of connections received %+v", states)
 		}
 	})
 }

@@ -35,6 +35,14 @@ type sink struct {
 	foreign   int
 }
 
+func newSink() *sink {
+	return &sink{states: map[string][]shards.Status{}, groups: map[string]shards.GroupList{}, instances: map[string]shards.InstanceList{}}
+}
+
+func (k *sink) streams() []shards.Stream {
+	return []shards.Stream{shards.WatchGroups(k), shards.WatchInstances(k), shards.WatchErrors(k)}
+}
+
 func (k *sink) StateChanged(shard string, st shards.Status) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -135,10 +143,10 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 		c := shardtest.NewCluster(t)
 		c.Shard("a").Serve("a:1")
 		c.Shard("b").Serve("b:1")
-		k := &sink{states: map[string][]shards.Status{}, groups: map[string]shards.GroupList{}, instances: map[string]shards.InstanceList{}}
+		k := newSink()
 		w := &world{Cluster: c, sink: k, t: t}
 		w.set = shards.NewSet(shards.Options{
-			Cluster: c.ID, Tenant: tenant, Credentials: c.Operator(tenant), Sink: k, Manager: "me",
+			Cluster: c.ID, Tenant: tenant, Credentials: c.Operator(tenant), Sink: k, Streams: k.streams(), Manager: "me",
 			CoordinatesDrains: true, Dial: c.DialContext, Random: func() float64 { return 0.5 },
 			Observer: shards.Observer{
 				Restart: func(_, stream, reason string) {

@@ -26,7 +26,7 @@ func Apply(ctx context.Context, c client.Client, object client.Object, manager c
 	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(part), manager, client.ForceOwnership)
 }
 
-// ApplySpec writes fields of the spec of an object, as Status does.
+// ApplySpec writes fields of the spec of an object, as Apply does of the status.
 func ApplySpec(ctx context.Context, c client.Client, object client.Object, spec map[string]any, manager client.FieldOwner) error {
 	part, err := only(c.Scheme(), object, "")
 	if err != nil {

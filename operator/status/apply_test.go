@@ -5,25 +5,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/status"
+	"nstance.dev/operator/testworld"
 )
 
 // What one manager leaves out, and had, is gone; what others have stays.
 func TestStatusAndSpec(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	object := &infrav1.NstanceMachine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"},
 		Spec:       infrav1.NstanceMachineSpec{Mode: infrav1.MachineManaged},
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(object).WithObjects(object).Build()
+	c := testworld.NewClientBuilder(t).WithStatusSubresource(object).WithObjects(object).Build()
 	apply := func(manager string, s infrav1.NstanceMachineStatus) {
 		t.Helper()
 		part := &infrav1.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}, Status: s}

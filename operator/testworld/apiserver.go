@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -27,8 +28,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	controlplane "nstance.dev/operator/api/controlplane/v1beta1"
-	infrastructure "nstance.dev/operator/api/infrastructure/v1beta1"
+	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/crds"
 )
 
@@ -56,8 +57,8 @@ func NewClientBuilder(t testing.TB) *fake.ClientBuilder {
 		WithInterceptorFuncs(interceptor.Funcs{Create: create}).
 		WithTypeConverters(k.converters...).
 		WithStatusSubresource(
-			&infrastructure.NstanceCluster{}, &infrastructure.NstanceMachinePool{}, &infrastructure.NstanceShardGroup{},
-			&infrastructure.NstanceMachine{}, &infrastructure.NstanceMachineTemplate{}, &controlplane.NstanceControlPlane{},
+			&infrav1.NstanceCluster{}, &infrav1.NstanceMachinePool{}, &infrav1.NstanceShardGroup{},
+			&infrav1.NstanceMachine{}, &infrav1.NstanceMachineTemplate{}, &controlplanev1.NstanceControlPlane{},
 			&clusterv1.Cluster{}, &clusterv1.Machine{}, &clusterv1.MachinePool{},
 		)
 }
@@ -71,11 +72,11 @@ type known struct {
 
 var kinds = sync.OnceValues(func() (*known, error) {
 	kubernetes := []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, storagev1.AddToScheme, policyv1.AddToScheme,
+		corev1.AddToScheme, appsv1.AddToScheme, storagev1.AddToScheme, policyv1.AddToScheme, admissionregistrationv1.AddToScheme,
 	}
 	alone := runtime.NewScheme() // its converter refuses what it does not know
 	scheme := runtime.NewScheme()
-	errs := []error{clusterv1.AddToScheme(scheme), infrastructure.AddToScheme(scheme), controlplane.AddToScheme(scheme)}
+	errs := []error{clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme), controlplanev1.AddToScheme(scheme)}
 	for _, add := range kubernetes {
 		errs = append(errs, add(scheme), add(alone))
 	}

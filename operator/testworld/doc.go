@@ -14,5 +14,6 @@
 // The API server is the fake client of controller-runtime, which knows the kinds that the
 // operator works with and merges server-side apply by the same schemas as a real one. It
 // validates nothing and admits everything; what a real API server refuses has tables of its
-// own. No package of the product imports this one.
+// own. Package apiserver puts a network, watches and faults around the same one, for tests that
+// run whole managers. No package of the product imports either.
 package testworld

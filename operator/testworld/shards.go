@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -34,6 +36,9 @@ type ShardWorld struct {
 	Events    *Events
 	// Log has what the connections log; what else is to be in it is given its Logger.
 	Log *Log
+	// Spans are all that were recorded of the operator, by the tracers of Traces.
+	Spans  *tracetest.SpanRecorder
+	Traces *trace.TracerProvider
 
 	t     testing.TB
 	names []string
@@ -44,6 +49,8 @@ type ShardWorld struct {
 func NewShardWorld(t testing.TB, prepare func(*shardtest.Cluster), names ...string) *ShardWorld {
 	t.Helper()
 	w := &ShardWorld{Cluster: shardtest.NewCluster(t), Events: &Events{}, Log: &Log{}, t: t, names: names}
+	w.Spans = tracetest.NewSpanRecorder()
+	w.Traces = trace.NewTracerProvider(trace.WithSpanProcessor(w.Spans))
 	w.Feed = inventory.NewFeed(Tenant, inventory.NewHub(), time.Now)
 	w.Inventory = w.Feed.Inventory()
 	w.Inventory.Configure(names)
@@ -56,8 +63,9 @@ func NewShardWorld(t testing.TB, prepare func(*shardtest.Cluster), names ...stri
 		prepare(w.Cluster)
 	}
 	w.Set = shards.NewSet(shards.Options{
-		Cluster: w.Cluster.ID, Tenant: Tenant, Credentials: w.Cluster.Operator(Tenant), Sink: w.Feed,
+		Cluster: w.Cluster.ID, Tenant: Tenant, Credentials: w.Cluster.Operator(Tenant), Sink: w.Feed, Streams: w.Feed.Streams(),
 		Dial: w.Cluster.DialContext, CoordinatesDrains: true, Random: func() float64 { return 0.5 }, Log: w.Log.Logger(),
+		Traces: w.Traces,
 	})
 	w.Set.Apply(targets)
 	ctx, stop := context.WithCancel(t.Context())

@@ -5,7 +5,7 @@ import (
 	"crypto/rand"
 	"slices"
 
-	registrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -15,8 +15,8 @@ import (
 
 // PodMatchConditions keep all Pods but those that ask for an instance of their own away
 // from the webhook: the API server asks about those alone.
-func PodMatchConditions() []registrationv1.MatchCondition {
-	return []registrationv1.MatchCondition{{
+func PodMatchConditions() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{{
 		Name: "asks-for-an-instance",
 		Expression: "has(object.metadata.annotations) && '" + infrav1.OnDemandGroup +
 			"' in object.metadata.annotations",

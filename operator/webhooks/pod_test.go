@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
-	registrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -152,8 +152,8 @@ func TestNewClaim(t *testing.T) {
 
 // The API server has to understand the conditions, or it never asks.
 func TestPodMatchConditionsCompile(t *testing.T) {
-	policy := policies.Policy{Policy: &registrationv1.ValidatingAdmissionPolicy{
-		Spec: registrationv1.ValidatingAdmissionPolicySpec{MatchConditions: webhooks.PodMatchConditions()},
+	policy := policies.Policy{Policy: &admissionregistrationv1.ValidatingAdmissionPolicy{
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{MatchConditions: webhooks.PodMatchConditions()},
 	}}
 	if _, err := policytest.NewJudge(policy); err != nil {
 		t.Error(err)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	registrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -19,8 +19,8 @@ const PodWebhook = "pods.on-demand.nstance.dev"
 // same namespaces and was there first; ours is the name of this operator's own. Both would
 // make a machine for each of these Pods. The error says how to tell them apart; nil: there
 // is none.
-func Rival(all []registrationv1.MutatingWebhookConfiguration, ours string) error {
-	i := slices.IndexFunc(all, func(c registrationv1.MutatingWebhookConfiguration) bool { return c.Name == ours })
+func Rival(all []admissionregistrationv1.MutatingWebhookConfiguration, ours string) error {
+	i := slices.IndexFunc(all, func(c admissionregistrationv1.MutatingWebhookConfiguration) bool { return c.Name == ours })
 	if i < 0 {
 		return nil // Pods do not come to this operator
 	}
@@ -47,7 +47,7 @@ func Rival(all []registrationv1.MutatingWebhookConfiguration, ours string) error
 
 // before is whether a configuration was there first; the name decides between two of the
 // same second.
-func before(a, b *registrationv1.MutatingWebhookConfiguration) bool {
+func before(a, b *admissionregistrationv1.MutatingWebhookConfiguration) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return cmp.Less(a.Name, b.Name)
 	}
@@ -62,7 +62,7 @@ type selection struct {
 }
 
 // selectionOf returns that of the webhook for Pods; nil: the configuration has none.
-func selectionOf(c *registrationv1.MutatingWebhookConfiguration) (*selection, error) {
+func selectionOf(c *admissionregistrationv1.MutatingWebhookConfiguration) (*selection, error) {
 	for i := range c.Webhooks {
 		hook := &c.Webhooks[i]
 		if hook.Name != PodWebhook {

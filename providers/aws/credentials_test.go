@@ -55,7 +55,7 @@ func TestS21_CredentialsAreAskedForAgain(t *testing.T) {
 		name   string
 		ill    int64
 		status int64
-		want   driver.Kind
+		want   driver.ErrorClass
 	}{
 		{"ill for a moment", 1, 0, ""},
 		{"ill for long", 100, 0, driver.Transient},

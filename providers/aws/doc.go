@@ -5,10 +5,18 @@
 // without effects (package rules shows some of them to `config validate`), and each
 // method sends one call, or few.
 //
+// The driver itself is thin. Beside it stand
+//   - api: the SDK's clients, and what errors mean
+//   - instances: launch, find, list, switch and end machines
+//   - balancers: target groups
+//   - leader: the network interface that moves with leadership
+//   - catalog: instance types and prices, images, the free addresses of subnets
+//   - rules: what a configuration is checked by, without the SDK
+//
 // It leaves to others when and how often to call. The SDK's own retries are off,
 // but for one repetition where a connection broke: so the server's token buckets
 // are the whole truth about the rate. Every other failure is returned at once,
-// with the kind that errors.go finds in its code.
+// with the kind that package api finds in its code.
 //
 // # Which machines are ours
 //

@@ -3,9 +3,13 @@ package aws
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
+	"nstance.dev/providers/aws/api"
+	"nstance.dev/providers/aws/balancers"
+	"nstance.dev/providers/aws/catalog"
+	"nstance.dev/providers/aws/instances"
+	"nstance.dev/providers/aws/leader"
 	"nstance.dev/server/driver"
 )
 
@@ -13,13 +17,12 @@ import (
 // [driver.Driver] and the optional abilities that EC2 has. Methods are safe for
 // concurrent use.
 type Driver struct {
-	clients
+	*instances.Instances
+	*balancers.Balancers
+	*leader.Network
+	*catalog.Catalog
 
-	opts   Options
-	ledger *ledger
-	types  *typeCache
-	self   self
-	deaf   atomic.Bool // the host lacked the leader's address when it was looked at last
+	zone string
 }
 
 // The contract that Driver keeps.
@@ -43,11 +46,22 @@ func New(ctx context.Context, opts Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	clients, err := connect(ctx, opts)
+	client, err := api.Connect(ctx, api.Options{Region: opts.Region, Profile: opts.Profile, HTTPClient: opts.HTTPClient, Log: opts.Log})
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{clients: clients, opts: opts, ledger: newLedger(opts.Now), types: newTypeCache(opts.Now)}, nil
+	all := instances.New(client, opts.Now)
+	return &Driver{
+		Instances: all,
+		Balancers: balancers.New(client, all),
+		Network: leader.New(client, leader.Options{
+			IP: opts.LeaderIP, Interface: opts.LeaderInterface, Log: opts.Log, Addresses: opts.Addresses,
+		}),
+		Catalog: catalog.New(client, catalog.Options{
+			Zone: opts.Zone, OtherZones: opts.OtherZones, Prices: opts.Prices, Log: opts.Log, Now: opts.Now,
+		}),
+		zone: opts.Zone,
+	}, nil
 }
 
 // Limits are the documented defaults of an account in a region: RunInstances has
@@ -63,17 +77,13 @@ func (d *Driver) Limits() driver.Limits {
 	}
 }
 
-// lag is far above what describing calls need as a rule; Amazon promises nothing.
-// Source: https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
-const lag = 3 * time.Minute
-
 // Lag is three minutes.
-func (d *Driver) Lag() time.Duration { return lag }
+func (d *Driver) Lag() time.Duration { return instances.Lag }
 
 // LongestCreate implements driver.SlowCreator: an instance is pending for so long at worst.
 func (d *Driver) LongestCreate() time.Duration { return 2 * time.Minute }
 
 // ProviderURI is what Kubernetes calls the machine: aws:///<zone>/<id>.
 func (d *Driver) ProviderURI(ref driver.Ref) string {
-	return fmt.Sprintf("aws:///%s/%s", d.opts.Zone, ref.ProviderID)
+	return fmt.Sprintf("aws:///%s/%s", d.zone, ref.ProviderID)
 }

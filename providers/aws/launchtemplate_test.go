@@ -17,7 +17,7 @@ func TestCreateByLaunchTemplate(t *testing.T) {
 	device := []any{map[string]any{"DeviceIndex": 0}}
 	for name, c := range map[string]struct {
 		args map[string]any
-		want driver.Kind
+		want driver.ErrorClass
 		says string
 	}{
 		"an image and groups":                {map[string]any{"LaunchTemplate": template("plain")}, "", ""},

@@ -128,7 +128,7 @@ func TestLeaderNetworkIsHeldByOne(t *testing.T) {
 		}
 		delete(errs, holder)
 		for server, err := range errs {
-			if err != nil && driver.KindOf(err) != driver.Transient {
+			if err != nil && driver.ClassOf(err) != driver.Transient {
 				t.Errorf("%s, which has not got it: %v", server, err)
 			}
 		}
@@ -139,7 +139,7 @@ func TestLeaderNetworkThatCannotBe(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*aws.Options)
 		faults wire.Faults
-		want   driver.Kind
+		want   driver.ErrorClass
 		says   string
 	}{
 		"it is not configured":      {func(o *aws.Options) { o.LeaderIP, o.LeaderInterface = "", "" }, nil, driver.Unsupport, "no leader_network"},

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -55,4 +56,16 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// object reads options as the server does: numbers keep their digits.
+func object(t *testing.T, text string) map[string]any {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var m map[string]any
+	if err := d.Decode(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m
 }

@@ -15,10 +15,10 @@ import (
 )
 
 // wantKind checks the kind of an error; "" stands for none.
-func wantKind(t *testing.T, what string, err error, want driver.Kind) {
+func wantKind(t *testing.T, what string, err error, want driver.ErrorClass) {
 	t.Helper()
 	var e *driver.Error
-	if want == "" && err == nil || want != "" && errors.As(err, &e) && e.Kind == want {
+	if want == "" && err == nil || want != "" && errors.As(err, &e) && e.Class == want {
 		return
 	}
 	t.Errorf("%s: %v, want %q", what, err, want)
@@ -29,8 +29,8 @@ func wantKind(t *testing.T, what string, err error, want driver.Kind) {
 func TestF19_LostAnswersMakeOneMachine(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault wire.Fault
-		first driver.Kind // of the first create; "": it succeeds
-		left  int         // machines that exist after it
+		first driver.ErrorClass // of the first create; "": it succeeds
+		left  int               // machines that exist after it
 	}{
 		"the connection breaks once":  {wire.Fault{Lost: true}, "", 1},
 		"the cloud is ill afterwards": {wire.Fault{Kind: driver.Ambiguous, After: true}, driver.Ambiguous, 1},
@@ -61,7 +61,7 @@ func TestF19_LostAnswersMakeOneMachine(t *testing.T) {
 // F19: where the first try may have made a machine, that the second is refused does not
 // say that there is none.
 func TestF19_RefusalAfterABrokenConnectionIsOpen(t *testing.T) {
-	for _, kind := range []driver.Kind{driver.Throttled, driver.Capacity, driver.Auth, driver.Invalid} {
+	for _, kind := range []driver.ErrorClass{driver.Throttled, driver.Capacity, driver.Auth, driver.Invalid} {
 		inWorld(t, slow(), func(t *testing.T, w *world) {
 			w.Gate().SetFaults(wire.Any(
 				wire.Times(1, "RunInstances", wire.Fault{Lost: true}),
@@ -82,7 +82,7 @@ func TestS21_OnlyBrokenConnectionsAreTriedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault wire.Fault
 		calls int
-		want  driver.Kind
+		want  driver.ErrorClass
 	}{
 		"throttled":      {wire.Fault{Kind: driver.Throttled}, 1, driver.Throttled},
 		"no room":        {wire.Fault{Kind: driver.Capacity}, 1, driver.Capacity},

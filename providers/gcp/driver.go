@@ -2,28 +2,30 @@ package gcp
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync/atomic"
+	"log/slog"
 	"time"
 
 	"cloud.google.com/go/compute/apiv1/computepb"
-	"cloud.google.com/go/compute/metadata"
 
+	"nstance.dev/providers/gcp/api"
+	"nstance.dev/providers/gcp/balancers"
+	"nstance.dev/providers/gcp/catalog"
+	"nstance.dev/providers/gcp/instances"
+	"nstance.dev/providers/gcp/leader"
 	"nstance.dev/server/driver"
 )
 
 // Driver is the machines of one zone of a project. It implements [driver.Driver]
-// and the abilities below. Methods are safe for concurrent use.
+// and the abilities below: it is the parts that it embeds, one for each subject.
+// Methods are safe for concurrent use.
 type Driver struct {
-	place
-	opts     Options
-	api      api
-	metadata *metadata.Client
-	ended    ended
-	types    typeCache
-	// plainDisks: the role does not allow labels of disks.
-	plainDisks atomic.Bool
+	*instances.Instances
+	*balancers.Balancers
+	*leader.Network
+	*catalog.Catalog
+
+	api *api.Client
 }
 
 // The contract that Driver keeps.
@@ -46,10 +48,9 @@ func New(ctx context.Context, opts Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{metadata: metadataServer(opts.Metadata)}
 	if opts.HTTPClient == nil {
 		var project string
-		if opts.HTTPClient, project, err = authorize(ctx); err != nil {
+		if opts.HTTPClient, project, err = api.Authorize(ctx); err != nil {
 			return nil, err
 		}
 		if opts.Project == "" {
@@ -59,14 +60,20 @@ func New(ctx context.Context, opts Options) (*Driver, error) {
 	if opts.Project == "" {
 		return nil, fmt.Errorf("project: missing; set server.provider.options.project or %s, for the credentials name none", EnvProject)
 	}
-	if d.api, err = connect(ctx, opts.HTTPClient, opts.Endpoint); err != nil {
+	client, err := api.Connect(ctx, opts.HTTPClient, opts.Endpoint, api.Place{Project: opts.Project, Region: opts.Region, Zone: opts.Zone})
+	if err != nil {
 		return nil, err
 	}
-	d.opts, d.place = opts, place{project: opts.Project, region: opts.Region, zone: opts.Zone}
-	if err := d.checkZone(ctx); err != nil {
+	if err := checkZone(ctx, client, opts.Log); err != nil {
 		return nil, err
 	}
-	return d, nil
+	return &Driver{
+		Instances: instances.New(client, opts.Log, opts.Now),
+		Balancers: balancers.New(client),
+		Network:   leader.New(client, opts.Metadata, opts.LeaderIP, opts.Log),
+		Catalog:   catalog.New(client, opts.Prices, opts.Now),
+		api:       client,
+	}, nil
 }
 
 // zoneTimeout bounds the question for the zone, which is asked while nothing
@@ -75,20 +82,20 @@ const zoneTimeout = 30 * time.Second
 
 // checkZone finds out whether the credentials let this server into the zone. A
 // cloud that cannot be reached is no reason not to start.
-func (d *Driver) checkZone(ctx context.Context) error {
+func checkZone(ctx context.Context, client *api.Client, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, zoneTimeout)
 	defer cancel()
-	_, err := d.api.zones.Get(ctx, &computepb.GetZoneRequest{Project: d.project, Zone: d.zone})
+	_, err := client.Zones.Get(ctx, &computepb.GetZoneRequest{Project: client.Project, Zone: client.Zone})
 	if err == nil {
 		return nil
 	}
-	switch err = fail("get-zone", reads, err); driver.KindOf(err) {
+	switch err = api.Fail("get-zone", api.Reads, err); driver.ClassOf(err) {
 	case driver.Auth:
-		return fmt.Errorf("the credentials do not let this server into project %q: %w", d.project, err)
+		return fmt.Errorf("the credentials do not let this server into project %q: %w", client.Project, err)
 	case driver.MissingRef, driver.Invalid:
-		return fmt.Errorf("project %q has no zone %q: %w", d.project, d.zone, err)
+		return fmt.Errorf("project %q has no zone %q: %w", client.Project, client.Zone, err)
 	default:
-		d.opts.Log.WarnContext(ctx, "zone not checked", "project", d.project, "zone", d.zone, "error", err)
+		log.WarnContext(ctx, "zone not checked", "project", client.Project, "zone", client.Zone, "error", err)
 		return nil
 	}
 }
@@ -112,17 +119,6 @@ func (d *Driver) LongestCreate() time.Duration { return 2 * time.Minute }
 // ProviderURI returns gce://{project}/{zone}/{name}, by which Kubernetes knows a
 // node of Google's.
 func (d *Driver) ProviderURI(ref driver.Ref) string {
-	name, _ := nameOf("", ref)
-	return "gce://" + d.project + "/" + d.zone + "/" + name
-}
-
-// nameOf is the name of a machine.
-func nameOf(op string, ref driver.Ref) (string, error) {
-	switch {
-	case ref.ProviderID != "":
-		return ref.ProviderID, nil
-	case ref.InstanceID != "":
-		return string(ref.InstanceID), nil
-	}
-	return "", driver.Fail(driver.Invalid, op, errors.New("neither an instance id nor a provider id is given"))
+	name, _ := api.NameOf("", ref)
+	return "gce://" + d.api.Project + "/" + d.api.Zone + "/" + name
 }

@@ -30,9 +30,9 @@ func patience(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-func wantKind(t *testing.T, what string, err error, want driver.Kind) {
+func wantKind(t *testing.T, what string, err error, want driver.ErrorClass) {
 	t.Helper()
-	if e, ok := errors.AsType[*driver.Error](err); !ok || e.Kind != want {
+	if e, ok := errors.AsType[*driver.Error](err); !ok || e.Class != want {
 		t.Errorf("%s: %v, want one of kind %s", what, err, want)
 	}
 }
@@ -49,8 +49,8 @@ func (w *world) ours() (found []gcpfake.Machine) {
 
 // Every fault of the cloud, in its own words, is what it says in ours.
 func TestFaultsHaveTheirKind(t *testing.T) {
-	type kinds struct{ create, get, list, remove driver.Kind }
-	for fault, want := range map[driver.Kind]kinds{
+	type kinds struct{ create, get, list, remove driver.ErrorClass }
+	for fault, want := range map[driver.ErrorClass]kinds{
 		driver.Throttled: {driver.Throttled, driver.Throttled, driver.Throttled, driver.Throttled},
 		driver.Capacity:  {driver.Capacity, driver.Capacity, driver.Capacity, driver.Capacity},
 		driver.Quota:     {driver.Quota, driver.Quota, driver.Quota, driver.Quota},

@@ -68,7 +68,7 @@ func TestLeaderAddressMoves(t *testing.T) {
 }
 
 // Somebody else changes the interface between our look at it and our change: that
-// is made anew, and what the other one did stays.
+// is made again, and what the other one did stays.
 func TestLeaderAddressAfterAConflict(t *testing.T) {
 	within(t, func(t *testing.T, w *world, d *gcp.Driver) {
 		other := w.with(t, server, "10.0.0.200")

@@ -76,14 +76,14 @@ func (o Options) complete() (Options, error) {
 	case o.Zone == "":
 		return o, errors.New("zone: missing; set server.provider.zone, such as europe-west4-a")
 	case cut <= 0:
-		return o, fmt.Errorf("zone: %q is no zone; it looks like europe-west4-a", o.Zone)
+		return o, fmt.Errorf("zone: %q is not a zone, such as europe-west4-a", o.Zone)
 	case o.Region == "":
 		o.Region = o.Zone[:cut]
 	case o.Region != o.Zone[:cut]:
 		return o, fmt.Errorf("region: %q is not that of zone %q; leave it out, or set %q", o.Region, o.Zone, o.Zone[:cut])
 	}
 	if o.LeaderIP.IsValid() && !o.LeaderIP.Is4() {
-		return o, fmt.Errorf("leader_network.ip: %s is no IPv4 address, and only those can be alias addresses", o.LeaderIP)
+		return o, fmt.Errorf("leader_network.ip: %s must be an IPv4 address: only those can be alias addresses", o.LeaderIP)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

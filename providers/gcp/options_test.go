@@ -4,23 +4,25 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"nstance.dev/providers/gcp/api"
 )
 
 func TestComplete(t *testing.T) {
 	for name, tt := range map[string]struct {
 		opts    Options
 		env     map[string]string
-		want    place
+		want    api.Place
 		address string // the endpoint
 		say     string // of the error
 	}{
-		"the region is the zone's": {opts: Options{Zone: "europe-west1-b"}, want: place{region: "europe-west1", zone: "europe-west1-b"}},
+		"the region is the zone's": {opts: Options{Zone: "europe-west1-b"}, want: api.Place{Region: "europe-west1", Zone: "europe-west1-b"}},
 		"from the environment": {opts: Options{Zone: "europe-west1-b"}, env: map[string]string{EnvProject: "env-project", EnvEndpoint: "http://fake"},
-			want: place{project: "env-project", region: "europe-west1", zone: "europe-west1-b"}, address: "http://fake"},
+			want: api.Place{Project: "env-project", Region: "europe-west1", Zone: "europe-west1-b"}, address: "http://fake"},
 		"options win": {opts: Options{Zone: "europe-west1-b", Project: "my-project", Endpoint: "http://mine"}, env: map[string]string{EnvProject: "env-project", EnvEndpoint: "http://fake"},
-			want: place{project: "my-project", region: "europe-west1", zone: "europe-west1-b"}, address: "http://mine"},
+			want: api.Place{Project: "my-project", Region: "europe-west1", Zone: "europe-west1-b"}, address: "http://mine"},
 		"no zone":               {say: "zone: missing"},
-		"no zone but a word":    {opts: Options{Zone: "here"}, say: "is no zone"},
+		"no zone but a word":    {opts: Options{Zone: "here"}, say: "is not a zone"},
 		"another region":        {opts: Options{Zone: "europe-west1-b", Region: "europe-west4"}, say: `set "europe-west1"`},
 		"an endpoint of a path": {opts: Options{Zone: "europe-west1-b"}, env: map[string]string{EnvEndpoint: "http://fake/compute/v1"}, say: "endpoint: "},
 		"a leader's IPv6":       {opts: Options{Zone: "europe-west1-b", LeaderIP: netip.MustParseAddr("fd00::1")}, say: "leader_network.ip: "},
@@ -35,7 +37,7 @@ func TestComplete(t *testing.T) {
 				}
 				return
 			}
-			if at := (place{got.Project, got.Region, got.Zone}); err != nil || at != tt.want || got.Endpoint != tt.address {
+			if at := (api.Place{Project: got.Project, Region: got.Region, Zone: got.Zone}); err != nil || at != tt.want || got.Endpoint != tt.address {
 				t.Errorf("%+v at %q, %v; want %+v at %q", at, got.Endpoint, err, tt.want, tt.address)
 			}
 		})

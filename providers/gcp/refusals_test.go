@@ -15,7 +15,7 @@ import (
 func TestRefusedCreates(t *testing.T) {
 	for name, tt := range map[string]struct {
 		refuse func(*world)
-		want   driver.Kind
+		want   driver.ErrorClass
 	}{
 		// A constraint of the organization does not pass by itself.
 		"by a constraint": {func(w *world) { w.Forbid("constraints/compute.vmExternalIpAccess") }, driver.Invalid},
@@ -26,7 +26,7 @@ func TestRefusedCreates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			within(t, func(t *testing.T, w *world, d *gcp.Driver) {
 				tt.refuse(w)
-				if _, err := d.Create(t.Context(), request(t)); driver.KindOf(err) != tt.want {
+				if _, err := d.Create(t.Context(), request(t)); driver.ClassOf(err) != tt.want {
 					t.Errorf("create: %v, want %q", err, tt.want)
 				}
 			})

@@ -6,13 +6,21 @@
 // the agent. Machines outlive the server that made them, as those of any cloud
 // do, and any server that opens the same directory finds them again.
 //
+// The driver itself is thin. Beside it stand
+//   - machines: make, start, find, list, switch and end machines
+//   - process: the box's processes, recognized, signalled and waited for
+//   - store: the machines' directories, marks and locks
+//   - balancers, images: what people put beside the machines
+//   - rules: what a configuration is checked by
+//   - dev: a whole cluster on one box, to try things out
+//
 // # What is true
 //
 // The operating system is, not a file. A machine runs if a process exists whose
 // pid, start time and boot id are the recorded ones; so neither a recycled pid
 // nor a reboot makes a stranger ours. Every signal goes through a pidfd whose
 // process was recognized after it was opened: a stranger is never hit. The
-// statuses: alive is running, dead is failed, stopped by [Driver.Halt] or by a
+// statuses: alive is running, dead is failed, stopped by Halt or by a
 // reboot of the box is stopped, asked to end is deleting, and a machine that has
 // not begun to run its user data is pending.
 //

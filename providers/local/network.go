@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 
 	"github.com/google/renameio/v2"
@@ -31,3 +32,15 @@ func (d *Driver) AssignLeaderNetwork(ctx context.Context, addrs driver.Addresses
 // ReleaseLeaderNetwork does nothing: the next leader overwrites the file, and
 // until then its readers are no better off without it.
 func (d *Driver) ReleaseLeaderNetwork(context.Context) error { return nil }
+
+// SelfID returns the name of this box.
+func (d *Driver) SelfID(ctx context.Context) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", driver.Fail(driver.Transient, "self-id", err)
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", driver.Fail(driver.Transient, "self-id", err)
+	}
+	return name, nil
+}

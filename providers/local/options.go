@@ -1,17 +1,15 @@
 package local
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
 
-	"nstance.dev/protos/identity"
+	"nstance.dev/providers/local/machines"
 	"nstance.dev/providers/local/rules"
 )
 
@@ -44,19 +42,6 @@ func ParseOptions(from map[string]any) (Options, error) {
 	return Options{Dir: o.Dir, Agent: o.Agent, Room: o.Room, Addresses: o.Addresses}, nil
 }
 
-// addressOf is the address that a machine is said to have; zero without Addresses. Two
-// machines may be said to have the same one.
-func (o Options) addressOf(id identity.ID) netip.Addr {
-	if !o.Addresses.IsValid() {
-		return netip.Addr{}
-	}
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(id)) // never fails
-	host := h.Sum32() & (1<<(32-o.Addresses.Bits()) - 1)
-	network := o.Addresses.Addr().As4()
-	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, binary.BigEndian.Uint32(network[:])|max(host, 1))))
-}
-
 // complete fills in the defaults and checks what can be checked beforehand.
 func (o Options) complete() (Options, error) {
 	if o.Dir == "" {
@@ -77,7 +62,7 @@ func (o Options) complete() (Options, error) {
 	if o.Agent, err = filepath.Abs(o.Agent); err != nil {
 		return o, fmt.Errorf("agent: %w", err)
 	}
-	if err := checkAgent(o.Agent); err != nil {
+	if err := machines.CheckAgent(o.Agent); err != nil {
 		return o, err
 	}
 	if o.Shard == "" {
@@ -90,15 +75,4 @@ func (o Options) complete() (Options, error) {
 		o.Now = time.Now
 	}
 	return o, nil
-}
-
-func checkAgent(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("agent: %w; build it, or set \"agent\" to where it is", err)
-	}
-	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-		return fmt.Errorf("agent: %s is not an executable file", path)
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"nstance.dev/providers/proxmox/api"
 	"nstance.dev/server/driver"
 )
 
@@ -20,17 +21,17 @@ var privileges = []string{
 // accepted: no time makes that better. An API that cannot be reached, and privileges that
 // are missing, are logged: the first may pass, and what the others are for may not be needed.
 func (d *Driver) Check(ctx context.Context) error {
-	granted, err := d.api.permissions(ctx)
+	granted, err := d.api.Permissions(ctx)
 	switch {
-	case err != nil && kindOf(err) == driver.Auth:
-		return fail("check the token", err)
+	case err != nil && api.KindOf(err) == driver.Auth:
+		return api.Fail("check the token", err)
 	case err != nil:
-		d.opts.Log.Warn("the API of Proxmox VE does not answer; the server starts all the same", "url", d.opts.URL, "error", err)
+		d.opts.Log.Warn("API of Proxmox VE unreachable; starting anyway", "url", d.opts.URL, "error", err)
 		return nil
 	}
 	lacks := slices.DeleteFunc(slices.Clone(privileges), func(p string) bool { return slices.Contains(granted, p) })
 	if len(lacks) > 0 {
-		d.opts.Log.Warn("the token lacks privileges; deploy/proxmox/token.sh adds them to its role", "token", d.opts.TokenID, "missing", lacks)
+		d.opts.Log.Warn("API token lacks privileges; add them to its role with deploy/proxmox/token.sh", "token", d.opts.TokenID, "missing", lacks)
 	}
 	return nil
 }

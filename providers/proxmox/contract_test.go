@@ -72,7 +72,7 @@ func TestContract(t *testing.T) {
 func fullStorage(t *testing.T, cloud *proxmoxfake.Cloud, d driver.Driver) {
 	cloud.SetRoom("ceph", "", 0)
 	_, err := d.Create(t.Context(), requestFor(t, map[string]any{"StoragePool": "ceph", "TemplateVMID": 9001}))
-	if driver.KindOf(err) != driver.Capacity || !strings.Contains(err.Error(), "pace") {
+	if driver.ClassOf(err) != driver.Capacity || !strings.Contains(err.Error(), "pace") {
 		t.Errorf("create on a full storage: %v", err)
 	}
 	if machines, volumes := traces(cloud); len(machines)+len(volumes) > 0 {

@@ -4,6 +4,16 @@
 // data. The package leaves retries, rates and time-outs to the server, and knows
 // nothing of groups.
 //
+// The driver itself is thin. Beside it stand
+//   - api: the calls of Proxmox VE's API, its tasks and what its errors mean
+//   - cluster: what a listing of the cluster says
+//   - machines: find, list, switch and end machines
+//   - creation: make one, task by task
+//   - placement: choose a node
+//   - template, seed: what a machine is cloned from, and its CD
+//   - metadata: the tags and notes that say whose a machine is
+//   - rules: what a configuration is checked by, without the API
+//
 // # Who a machine is
 //
 // A machine's name is its instance id, and that is the authority; its number is a
@@ -14,10 +24,10 @@
 //
 // # How one is made
 //
-// There is no call that makes a machine, but a row of tasks, [stage] by stage. What has been reached is
-// remembered, and the same create goes on there, as one does whose time ran out in
-// a long clone. A create that fails for good removes what it has made first; only if
-// that fails too is its outcome open.
+// There is no call that makes a machine, but a row of tasks; see package creation. What
+// has been reached is remembered, and the same create goes on there, as one does whose
+// time ran out in a long clone. A create that fails for good removes what it has made
+// first; only if that fails too is its outcome open.
 //
 // Two may ask for the same number at once. Whoever loses learns it from the task,
 // and takes the next one. If the answer to a clone is lost, the same number is asked
@@ -29,12 +39,12 @@
 //
 // # Where it is made
 //
-// [search] takes, of the nodes that have the memory, those with the fewest machines of the
-// same group, and of these [choose] the one with the best of free memory and free
-// processors. Free is what no guest that runs may take. What creates that are under way
-// will use counts as used, and a node that could not be reached, or had no room, is passed
-// over for a while. Clones onto one storage wait for each other, because the storage's
-// lock does not wait for long.
+// Of the nodes that have the memory, those with the fewest machines of the same group are
+// taken, and of these the one with the best of free memory and free processors. Free is
+// what no guest that runs may take. What creates that are under way will use counts as
+// used, and a node that could not be reached, or had no room, is passed over for a while.
+// Clones onto one storage wait for each other, because the storage's lock does not wait
+// for long.
 //
 // # What it is made of
 //
@@ -46,8 +56,8 @@
 //
 // # How the cluster is reached
 //
-// By any of its nodes, see [endpoints]: a call that surely did not arrive goes to the next
-// one. [Driver.Check] tells a server that starts whether the token is accepted.
+// By any of its nodes: a call that surely did not arrive goes to the next one.
+// [Driver.Check] tells a server that starts whether the token is accepted.
 //
 // # What it does not have
 //

@@ -2,23 +2,26 @@ package proxmox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/providers/proxmox/api"
+	"nstance.dev/providers/proxmox/creation"
+	"nstance.dev/providers/proxmox/locks"
+	"nstance.dev/providers/proxmox/machines"
 	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
 )
 
 // Driver is one Proxmox VE cluster. Make it with [New]; it needs no end.
 type Driver struct {
-	opts    Options
-	api     *api
-	reg     *registry
-	numbers numbers
-	ids     turns // of instances: one call at a time makes or ends a machine
-	clones  turns // of storages
+	opts     Options
+	api      *api.Client
+	reg      *creation.Registry
+	machines *machines.Machines
+	creates  *creation.Creator
+	ids      locks.ByName // of instances: one call at a time makes or ends a machine
 }
 
 var (
@@ -34,12 +37,19 @@ func New(opts Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := transportOf(opts)
+	client, err := api.New(api.Options{
+		URLs: opts.urls, TokenID: opts.TokenID, TokenSecret: opts.TokenSecret,
+		InsecureTLS: opts.InsecureTLS, CAFile: opts.CAFile, Fingerprints: opts.Fingerprints, Log: opts.Log, Transport: opts.Transport,
+	})
 	if err != nil {
 		return nil, err
 	}
-	base = &endpoints{base: base, urls: opts.urls, log: opts.Log}
-	return &Driver{opts: opts, api: newAPI(opts, base), reg: newRegistry(opts.Now), clones: turns{width: opts.ParallelClones}}, nil
+	reg := creation.NewRegistry(opts.Now)
+	all := machines.New(client, reg, opts.ISOStorage, opts.Log, opts.Now)
+	return &Driver{opts: opts, api: client, reg: reg, machines: all, creates: creation.New(creation.Options{
+		API: client, Machines: all, Registry: reg, ISOStorage: opts.ISOStorage, CommittedMemory: opts.PlacementMemory != rules.MemoryUsed,
+		ParallelClones: opts.ParallelClones, Log: opts.Log, Now: opts.Now,
+	})}, nil
 }
 
 // Limits are what a cluster of a few nodes takes well: Proxmox VE has none of its own.
@@ -70,54 +80,52 @@ func (d *Driver) ProviderURI(ref driver.Ref) string {
 // Create makes a machine, or goes on with one that an earlier call began.
 func (d *Driver) Create(ctx context.Context, req driver.CreateRequest) (driver.Machine, error) {
 	const op = "create"
-	want, err := settingsOf(req)
+	want, err := creation.SettingsOf(req)
 	switch {
 	case ctx.Err() != nil:
-		return driver.Machine{}, failAs(driver.Transient, op, ctx.Err())
+		return driver.Machine{}, api.FailAs(driver.Transient, op, ctx.Err())
 	case err != nil:
-		return driver.Machine{}, failAs(driver.Invalid, op, err)
-	case d.reg.marked(req.InstanceID):
-		return driver.Machine{}, wasDeleted(req.InstanceID)
+		return driver.Machine{}, api.FailAs(driver.Invalid, op, err)
+	case d.reg.Deleted(req.InstanceID):
+		return driver.Machine{}, creation.WasDeleted(req.InstanceID)
 	}
-	leave, err := d.ids.take(ctx, string(req.InstanceID))
+	leave, err := d.ids.Take(ctx, string(req.InstanceID))
 	if err != nil {
-		return driver.Machine{}, failAs(driver.Ambiguous, op, err) // another call is at it
+		return driver.Machine{}, api.FailAs(driver.Ambiguous, op, err) // another call is at it
 	}
 	defer leave()
-	if d.reg.marked(req.InstanceID) {
-		return driver.Machine{}, wasDeleted(req.InstanceID)
+	if d.reg.Deleted(req.InstanceID) {
+		return driver.Machine{}, creation.WasDeleted(req.InstanceID)
 	}
-	return d.create(ctx, req, want)
-}
-
-func wasDeleted(id identity.ID) error {
-	return driver.Fail(driver.Invalid, "create", fmt.Errorf("%s was deleted", id))
+	return d.creates.Create(ctx, req, want)
 }
 
 // Get returns a machine as its node sees it now.
 func (d *Driver) Get(ctx context.Context, ref driver.Ref) (driver.Machine, error) {
 	const op = "get"
 	if err := ctx.Err(); err != nil {
-		return driver.Machine{}, failAs(driver.Transient, op, err)
+		return driver.Machine{}, api.FailAs(driver.Transient, op, err)
 	}
-	c, found, err := d.find(ctx, ref)
+	m, err := d.machines.Get(ctx, ref)
 	if err != nil {
-		return driver.Machine{}, fail(op, err)
+		return driver.Machine{}, api.Fail(op, err)
 	}
-	for _, s := range found {
-		m, err := d.look(ctx, c, s)
-		if kindOf(err) == driver.NotFound {
-			continue // gone, or away, since it was listed
-		}
-		if err != nil {
-			return driver.Machine{}, fail(op, err)
-		}
-		return m, nil
+	return m, nil
+}
+
+// List returns the machines of an owner. What the list of the cluster says of one that
+// runs is some seconds old; one that does not is asked for at its node, because it may
+// have been started since. Only what that costs a call for has the display fields.
+func (d *Driver) List(ctx context.Context, owner driver.Owner) ([]driver.Machine, error) {
+	const op = "list"
+	if err := ctx.Err(); err != nil {
+		return nil, api.FailAs(driver.Transient, op, err)
 	}
-	if m, ok := d.beingMade(ref.InstanceID); ok {
-		return m, nil
+	list, err := d.machines.List(ctx, owner)
+	if err != nil {
+		return nil, api.Fail(op, err)
 	}
-	return driver.Machine{}, driver.Fail(driver.NotFound, op, fmt.Errorf("no machine is called %s", nameOf(ref)))
+	return list, nil
 }
 
 // Delete ends a machine: its system is asked to, then it is switched off and
@@ -126,28 +134,47 @@ func (d *Driver) Get(ctx context.Context, ref driver.Ref) (driver.Machine, error
 func (d *Driver) Delete(ctx context.Context, ref driver.Ref) error {
 	const op = "delete"
 	if err := ctx.Err(); err != nil {
-		return failAs(driver.Transient, op, err)
+		return api.FailAs(driver.Transient, op, err)
 	}
 	if _, err := identity.ParseID(string(ref.InstanceID)); err != nil {
-		return failAs(driver.Invalid, op, fmt.Errorf("a machine is deleted by its instance id, its number may be another's by now: %w", err))
+		return api.FailAs(driver.Invalid, op, fmt.Errorf("a machine is deleted by its instance id, its number may be another's by now: %w", err))
 	}
-	d.reg.mark(ref.InstanceID)
-	leave, err := d.ids.take(ctx, string(ref.InstanceID))
+	d.reg.MarkDeleted(ref.InstanceID)
+	leave, err := d.ids.Take(ctx, string(ref.InstanceID))
 	if err != nil {
-		return failAs(driver.Ambiguous, op, err)
+		return api.FailAs(driver.Ambiguous, op, err)
 	}
 	defer leave()
-	if err := d.end(ctx, ref); err != nil {
-		return fail(op, err)
+	if err := d.creates.Undo(ctx, ref.InstanceID); err != nil {
+		return api.Fail(op, err)
 	}
+	if err := d.machines.End(ctx, ref); err != nil {
+		return api.Fail(op, err)
+	}
+	d.reg.Forget(ref.InstanceID)
 	return nil
 }
 
-func nameOf(ref driver.Ref) string {
-	if ref.InstanceID != "" {
-		return string(ref.InstanceID)
+// Power switches a machine on or off, or restarts it. An action that its node has
+// accepted goes on when ctx ends.
+func (d *Driver) Power(ctx context.Context, ref driver.Ref, action driver.PowerAction) error {
+	const op = "power"
+	if err := ctx.Err(); err != nil {
+		return api.FailAs(driver.Transient, op, err)
 	}
-	return "no. " + ref.ProviderID
+	if err := action.Validate(); err != nil {
+		return api.FailAs(driver.Invalid, op, err)
+	}
+	if _, err := identity.ParseID(string(ref.InstanceID)); err != nil {
+		return api.FailAs(driver.Invalid, op, err)
+	}
+	leave, err := d.ids.Take(ctx, string(ref.InstanceID))
+	if err != nil {
+		return api.FailAs(driver.Transient, op, err)
+	}
+	defer leave()
+	if err := d.machines.Power(ctx, ref, action); err != nil {
+		return api.Fail(op, err)
+	}
+	return nil
 }
-
-var errMissing = errors.New("it is not there any more")

@@ -120,7 +120,7 @@ func TestF30_AnotherAddressOfTheAPI(t *testing.T) {
 			}
 			nodes.set("pve1:8006", how)
 			_, err := d.Create(t.Context(), requestFor(t, onLVM()))
-			if driver.KindOf(err) != driver.Transient || len(cloud.Machines()) != 3 {
+			if driver.ClassOf(err) != driver.Transient || len(cloud.Machines()) != 3 {
 				t.Errorf("%s everywhere: %v, want %s", how, err, driver.Transient)
 			}
 		})
@@ -173,7 +173,7 @@ func TestF19_LostAnswerIsNotAskedForElsewhere(t *testing.T) {
 			before := cloud.Gate.Count("POST /nodes/{node}/qemu/{vmid}" + path)
 			nodes.only = path
 			nodes.set("pve1:8006", breaks)
-			if err := do(t, d, req); driver.KindOf(err) != driver.Ambiguous || err == nil {
+			if err := do(t, d, req); driver.ClassOf(err) != driver.Ambiguous || err == nil {
 				t.Errorf("%s: %v, want %s", path, err, driver.Ambiguous)
 			}
 			if n := cloud.Gate.Count("POST /nodes/{node}/qemu/{vmid}"+path) - before; n != 1 {
@@ -197,7 +197,7 @@ func checked(t *testing.T, token proxmoxfake.Token, secret string) string {
 		t.Fatal(err)
 	}
 	if err := d.Check(t.Context()); err != nil {
-		return string(driver.KindOf(err)) + ": " + err.Error()
+		return string(driver.ClassOf(err)) + ": " + err.Error()
 	}
 	return log.String()
 }
@@ -248,7 +248,7 @@ func TestFingerprints(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = d.Check(t.Context())
-		if (err == nil) != (c.says == "") || err != nil && (driver.KindOf(err) != driver.Auth || !strings.Contains(err.Error(), c.says)) {
+		if (err == nil) != (c.says == "") || err != nil && (driver.ClassOf(err) != driver.Auth || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s: %v, want an error with %q", name, err, c.says)
 		}
 	}

@@ -47,7 +47,7 @@ func untilSure(t *testing.T, d *proxmox.Driver, req driver.CreateRequest) (drive
 		ctx, cancel := context.WithTimeout(t.Context(), serverTimeout)
 		m, err := d.Create(ctx, req)
 		cancel()
-		if kind := driver.KindOf(err); err == nil || kind != driver.Ambiguous && kind != driver.Throttled {
+		if kind := driver.ClassOf(err); err == nil || kind != driver.Ambiguous && kind != driver.Throttled {
 			return m, err
 		}
 		time.Sleep(min(time.Second<<min(i, 5), 30*time.Second))
@@ -175,7 +175,7 @@ func TestF19_ProxyThatGivesUpLeavesACreateOpen(t *testing.T) {
 			defer cloud.Close()
 			d := openThrough(t, gateway{wire.RoundTripper(cloud), status, new(bool)})
 			req := requestFor(t, onLVM())
-			if _, err := d.Create(t.Context(), req); driver.KindOf(err) != driver.Ambiguous {
+			if _, err := d.Create(t.Context(), req); driver.ClassOf(err) != driver.Ambiguous {
 				t.Errorf("%d: the first create: %v, want %s", status, err, driver.Ambiguous)
 			}
 			m, err := untilSure(t, d, req)
@@ -289,7 +289,7 @@ func TestF30_NumberIsTakenByAnOwnCloneThatIsUnderWay(t *testing.T) {
 				d, req := open(t, cloud), requestFor(t, map[string]any{"StoragePool": "ceph", "TemplateVMID": 9001})
 				const clone = "POST /nodes/{node}/qemu/{vmid}/clone"
 				cloud.Gate.SetFaults(wire.Times(1, clone, fault))
-				if _, err := d.Create(t.Context(), req); driver.KindOf(err) != driver.Ambiguous {
+				if _, err := d.Create(t.Context(), req); driver.ClassOf(err) != driver.Ambiguous {
 					t.Fatalf("the first create: %v, want %s", err, driver.Ambiguous)
 				}
 				m, err := untilSure(t, d, req)

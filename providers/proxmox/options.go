@@ -20,7 +20,7 @@ type Options struct {
 	TokenSecretFile string // holds the secret, in place of TokenSecret; read once
 
 	InsecureTLS bool   // take any certificate of the API
-	CAFile      string // PEM; the authorities of the system
+	CAFile      string // PEM; the CA bundle of the system
 
 	// Fingerprints are the SHA-256 fingerprints of the certificates that the API may have,
 	// in place of an authority that vouches for them; they count before InsecureTLS, and

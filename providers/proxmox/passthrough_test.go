@@ -94,7 +94,7 @@ func TestFurtherDisksOfACreateThatGoesOn(t *testing.T) {
 			}
 			return wire.Fault{}
 		})
-		if _, err := d.Create(ctx, req); driver.KindOf(err) != driver.Ambiguous {
+		if _, err := d.Create(ctx, req); driver.ClassOf(err) != driver.Ambiguous {
 			t.Fatalf("create: %v, want %s", err, driver.Ambiguous)
 		}
 		cloud.Gate.SetFaults(nil)
@@ -111,10 +111,10 @@ func TestFurtherDisksThatCannotBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := proxmoxfake.New(proxmoxfake.Options{})
 		defer cloud.Close()
-		for option, want := range map[string]driver.Kind{"scsi0": driver.Invalid, "scsi1": driver.MissingRef} {
+		for option, want := range map[string]driver.ErrorClass{"scsi0": driver.Invalid, "scsi1": driver.MissingRef} {
 			args := onLVM()
 			args["Config"] = map[string]any{option: map[string]string{"scsi0": "local-lvm:32", "scsi1": "tape:32"}[option]}
-			if _, err := open(t, cloud).Create(t.Context(), requestFor(t, args)); driver.KindOf(err) != want {
+			if _, err := open(t, cloud).Create(t.Context(), requestFor(t, args)); driver.ClassOf(err) != want {
 				t.Errorf("%s: %v, want %s", option, err, want)
 			}
 		}
@@ -162,7 +162,7 @@ func TestS12_OptionsThatAreRefused(t *testing.T) {
 	req.Args["Config"] = map[string]any{"scsi1": "local-lvm:vm-100-disk-0,serial={{x}}"}
 	cloud := proxmoxfake.New(proxmoxfake.Options{})
 	defer cloud.Close()
-	if _, err := open(t, cloud).Create(t.Context(), req); driver.KindOf(err) != driver.Invalid {
+	if _, err := open(t, cloud).Create(t.Context(), req); driver.ClassOf(err) != driver.Invalid {
 		t.Errorf("a disk of another machine: %v, want %s", err, driver.Invalid)
 	}
 }

@@ -72,7 +72,7 @@ func TestIdleMachinesAreNotStacked(t *testing.T) {
 				if got := len(cloud.Machines()); got != c.machines {
 					t.Errorf("there are %d machines of 20 GiB on 3 nodes of 64 GiB, want %d", got, c.machines)
 				}
-				if policy == "committed" && driver.KindOf(refused) != driver.Capacity {
+				if policy == "committed" && driver.ClassOf(refused) != driver.Capacity {
 					t.Errorf("the next one: %v, want %s", refused, driver.Capacity)
 				}
 			})
@@ -85,8 +85,8 @@ func TestIdleMachinesAreNotStacked(t *testing.T) {
 func TestSpreadOfAGroup(t *testing.T) {
 	for name, c := range map[string]struct {
 		spread any
-		want   []map[string]int // after each create
-		last   driver.Kind      // of the error of one more; empty: none
+		want   []map[string]int  // after each create
+		last   driver.ErrorClass // of the error of one more; empty: none
 	}{
 		"by default": {nil, []map[string]int{{"pve1": 1}, {"pve1": 1, "pve2": 1}, {"pve1": 1, "pve2": 1, "pve3": 1}, {"pve1": 2, "pve2": 1, "pve3": 1}}, ""},
 		"required":   {"require", []map[string]int{{"pve1": 1}, {"pve1": 1, "pve2": 1}, {"pve1": 1, "pve2": 1, "pve3": 1}}, driver.Capacity},
@@ -110,7 +110,7 @@ func TestSpreadOfAGroup(t *testing.T) {
 					}
 				}
 				_, err := open(t, cloud).Create(t.Context(), request())
-				if driver.KindOf(err) != c.last && (err != nil || c.last != "") {
+				if driver.ClassOf(err) != c.last && (err != nil || c.last != "") {
 					t.Errorf("one more: %v, want %q", err, c.last)
 				}
 				other := request()
@@ -151,7 +151,7 @@ func TestNodesOfAGroup(t *testing.T) {
 	for name, c := range map[string]struct {
 		nodes any
 		want  map[string]int
-		kind  driver.Kind // of the error; empty: none
+		kind  driver.ErrorClass // of the error; empty: none
 		says  string
 	}{
 		"a list":               {[]any{"pve2", "pve3"}, map[string]int{"pve2": 1, "pve3": 1}, "", ""},
@@ -171,7 +171,7 @@ func TestNodesOfAGroup(t *testing.T) {
 					req := requestFor(t, onLVM())
 					req.Args["Nodes"] = c.nodes
 					_, err := open(t, cloud).Create(t.Context(), req)
-					if (err != nil || c.kind != "") && (driver.KindOf(err) != c.kind || !strings.Contains(fmt.Sprint(err), c.says)) {
+					if (err != nil || c.kind != "") && (driver.ClassOf(err) != c.kind || !strings.Contains(fmt.Sprint(err), c.says)) {
 						t.Errorf("create: %v, want %s", err, c.kind)
 					}
 				}

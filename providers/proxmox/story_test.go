@@ -75,7 +75,7 @@ func TestF30_MachinesOfANodeThatIsAway(t *testing.T) {
 			if got := get(t, d, driver.Ref{InstanceID: req.InstanceID}); got.Status != driver.Unknown {
 				t.Errorf("%s server gets %+v", name, got)
 			}
-			if err := d.Delete(t.Context(), driver.Ref{InstanceID: req.InstanceID}); driver.KindOf(err) != driver.Transient {
+			if err := d.Delete(t.Context(), driver.Ref{InstanceID: req.InstanceID}); driver.ClassOf(err) != driver.Transient {
 				t.Errorf("%s server deletes it: %v", name, err)
 			}
 		}
@@ -117,7 +117,7 @@ func TestCloneTakesLongerThanACall(t *testing.T) {
 		req := requestFor(t, map[string]any{"StoragePool": "ceph", "TemplateVMID": 9001})
 		ctx, cancel := context.WithTimeout(t.Context(), serverTimeout)
 		defer cancel()
-		if _, err := d.Create(ctx, req); driver.KindOf(err) != driver.Ambiguous {
+		if _, err := d.Create(ctx, req); driver.ClassOf(err) != driver.Ambiguous {
 			t.Fatalf("after %v: %v", serverTimeout, err)
 		}
 		if m := get(t, d, driver.Ref{InstanceID: req.InstanceID}); m.Status != driver.Pending {
@@ -228,7 +228,7 @@ func TestF29_OthersMachines(t *testing.T) {
 			t.Errorf("by the number of another: %+v, %v", got, err)
 		}
 		for _, id := range []string{"500", "501", "502"} {
-			if err := d.Delete(t.Context(), driver.Ref{ProviderID: id}); driver.KindOf(err) != driver.Invalid {
+			if err := d.Delete(t.Context(), driver.Ref{ProviderID: id}); driver.ClassOf(err) != driver.Invalid {
 				t.Errorf("delete by number alone: %v", err)
 			}
 			if err := d.Delete(t.Context(), driver.Ref{InstanceID: copied.InstanceID, ProviderID: id}); err != nil {

@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"sync"
 	"time"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/decisions"
 	"nstance.dev/server/fleet"
 )
 
@@ -21,26 +18,18 @@ type Options struct {
 	Now func() time.Time // time.Now
 }
 
-// Cache is what a leader knows. Make one with [Open].
+// Cache is what a leader knows, by subject. Make one with [Open].
 type Cache struct {
-	log *slog.Logger
-	now func() time.Time
-	w   *writer
+	*instances
+	*reports
+	*groups
+	*history
+	*operators
+	*kept
+	*revisions
 
-	mu       sync.RWMutex
-	t        tables            // without health
-	revision map[string]uint64 // the greatest of each tenant
-	byGroup  map[fleet.GroupID]idSet
-	byTenant map[string]idSet
-	byNonce  map[string]identity.ID
-	byVM     map[string]identity.ID
-	byPlace  map[string]idSet // by names, in lower case, and addresses
-	opNonce  map[string]identity.ID
-	errorLog ring[string, ErrorRow]
-	decided  ring[fleet.GroupID, decisions.Decision]
-
-	healthMu sync.RWMutex
-	health   *table[identity.ID, Health] // a row for each instance
+	news *news
+	w    *writer
 }
 
 // Open reads from the file at path what survives a restart, and begins a new
@@ -57,52 +46,66 @@ func open(ctx context.Context, path string, opts Options, opener opener) (*Cache
 	if path == "" {
 		return nil, errors.New("open cache: the path is empty")
 	}
-	c := &Cache{
-		log: cmp.Or(opts.Log, slog.New(slog.DiscardHandler)).With("cache", path),
-		now: opts.Now,
-		t:   newTables(), revision: map[string]uint64{}, opNonce: map[string]identity.ID{},
+	if opts.Now == nil {
+		opts.Now = time.Now
 	}
-	if c.now == nil {
-		c.now = time.Now
-	}
-	c.health = c.t.health
-	c.clear()
-	c.w = newWriter(c, path, opener)
+	log := cmp.Or(opts.Log, slog.New(slog.DiscardHandler)).With("cache", path)
+	c := newCache(opts.Now)
+	c.w = newWriter(c.news, path, opener, log, c.sources())
 	old := c.w.salvage(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("open cache %s: %w", path, err)
 	}
-	maps.Copy(c.t.terms.rows, old.terms)
-	maps.Copy(c.t.images.rows, old.images)
+	c.restore(old)
 	c.w.start()
 	return c, nil
 }
 
-// clear makes the indexes new.
-func (c *Cache) clear() {
-	c.byGroup, c.byTenant = make(map[fleet.GroupID]idSet), make(map[string]idSet)
-	c.byNonce, c.byVM = make(map[string]identity.ID), make(map[string]identity.ID)
-	c.byPlace = make(map[string]idSet)
-	c.errorLog = newRing[string](c.t.errors, maxErrors)
-	c.decided = newRing[fleet.GroupID](c.t.decisions, maxDecisions)
+// newCache makes an empty one without a writer.
+func newCache(now func() time.Time) *Cache {
+	t, n, r := newTables(), newNews(), &revisions{of: map[string]uint64{}}
+	heard := &reports{news: n, table: t.health}
+	return &Cache{
+		instances: &instances{
+			news: n, now: now, revisions: r, reports: heard, table: t.instances, files: t.files, keys: t.keys, indexes: newIndexes(),
+		},
+		reports:   heard,
+		groups:    &groups{news: n, revisions: r, table: t.groups},
+		history:   newHistory(n, t.errors, t.decisions),
+		operators: &operators{news: n, table: t.operators, byNonce: map[string]identity.ID{}},
+		kept:      &kept{news: n, terms: t.terms, images: t.images},
+		revisions: r, news: n,
+	}
+}
+
+// sources are the tables, for the writer.
+func (c *Cache) sources() []source {
+	return []source{
+		{&c.groups.mu, []mirrored{c.groups.table}},
+		{&c.instances.mu, []mirrored{c.instances.table, c.instances.files, c.instances.keys}},
+		{&c.operators.mu, []mirrored{c.operators.table}},
+		{&c.history.mu, []mirrored{c.history.tables.errors, c.history.tables.decisions}},
+		{&c.kept.mu, []mirrored{c.kept.images, c.kept.terms}},
+		{&c.reports.mu, []mirrored{c.reports.table}},
+	}
 }
 
 // Reset forgets everything but the terms, the images and the operators: a leader that
 // takes over a shard trusts nothing that it learnt of it before. Operators are the
 // cluster's, and their registry knows them whoever leads. Revisions go on from where
-// they were.
+// they were. Groups, instances and history are each forgotten in one step, one after another.
 func (c *Cache) Reset() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.healthMu.Lock()
-	defer c.healthMu.Unlock()
-	for _, m := range []interface{ forget() }{
-		c.t.groups, c.t.instances, c.health, c.t.files, c.t.keys, c.t.errors, c.t.decisions,
-	} {
-		m.forget()
-	}
-	c.clear()
-	c.w.add()
+	c.groups.reset()
+	c.instances.reset()
+	c.history.reset()
+	c.news.add(true)
+}
+
+// DropGroup forgets a group and what was decided about it, but none of its
+// instances. Dropping one that does not exist does nothing.
+func (c *Cache) DropGroup(id fleet.GroupID) {
+	c.groups.dropGroup(id)
+	c.history.dropGroup(id)
 }
 
 // Close writes what is not written yet, and ends the writer. The cache goes on
@@ -116,51 +119,3 @@ func (c *Cache) Flush(ctx context.Context) error { return c.w.flush(ctx) }
 // Degraded returns why nothing is mirrored at the moment: nil if all is well.
 // It clears by itself once a file can be written again.
 func (c *Cache) Degraded() error { return c.w.degraded() }
-
-// Revision returns the greatest revision of a tenant's objects so far. Each tenant has
-// its own count: how much happens to one, another does not learn (S12).
-func (c *Cache) Revision(tenant string) uint64 {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.revision[tenant]
-}
-
-// nextRevision needs the lock.
-func (c *Cache) nextRevision(tenant string) uint64 {
-	c.revision[tenant]++
-	return c.revision[tenant]
-}
-
-// news tells the writer, where there is something new for it.
-func (c *Cache) news(news bool) {
-	if news {
-		c.w.add()
-	}
-}
-
-// everyTable calls do with each table, under the lock that guards it.
-func (c *Cache) everyTable(do func(mirrored)) {
-	c.mu.Lock()
-	for _, t := range c.t.guarded() {
-		do(t)
-	}
-	c.mu.Unlock()
-	c.healthMu.Lock()
-	do(c.health)
-	c.healthMu.Unlock()
-}
-
-// takeChanges returns what differs from the file, to be written at once.
-func (c *Cache) takeChanges() []batch {
-	var batches []batch
-	c.everyTable(func(t mirrored) {
-		if b := t.take(); b != nil {
-			batches = append(batches, b)
-		}
-	})
-	return batches
-}
-
-// mirrorAll says that there is an empty file; mirrorNothing that there is none.
-func (c *Cache) mirrorAll()     { c.everyTable(mirrored.turnOn) }
-func (c *Cache) mirrorNothing() { c.everyTable(mirrored.turnOff) }

@@ -16,7 +16,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/cache"
-	"nstance.dev/server/decisions"
+	"nstance.dev/server/explain"
 	"nstance.dev/server/fleet"
 )
 
@@ -233,7 +233,7 @@ func TestS22_LogsKeepTheLastRows(t *testing.T) {
 	c, path := openNew(t)
 	for i := range 450 {
 		c.AddError(cache.ErrorRow{Tenant: "prod", Error: fmt.Sprint(i)})
-		c.AddDecision(decisions.Decision{Group: web, Action: fmt.Sprint(i)})
+		c.AddDecision(explain.Decision{Group: web, Action: fmt.Sprint(i)})
 	}
 	errs, decisions := c.Errors("prod"), c.Decisions(web)
 	if len(errs) != 200 || errs[0].Error != "250" || errs[199].Error != "449" {
@@ -301,7 +301,7 @@ func TestResetForgetsAllButTermsImagesAndOperators(t *testing.T) {
 	must(t, c.Insert(in))
 	must(t, c.PutOperator(cache.Operator{ID: "opr-a", NonceSHA256: "n"}))
 	c.PutGroup(cache.Group{Group: fleet.Group{ID: web}})
-	c.AddDecision(decisions.Decision{Group: web})
+	c.AddDecision(explain.Decision{Group: web})
 	c.PutTerm("shard", 7)
 	c.PutImage(cache.Image{Key: "debian"})
 	must(t, c.Flush(t.Context()))

@@ -2,17 +2,15 @@ package cache
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"nstance.dev/protos/identity"
 )
 
 // details is a table of what instances have by name. There are a few rows for each
 // instance of the shard, so they are kept in one slice for each: a map of all of them
-// takes twice the memory. The cache's lock guards it.
+// takes twice the memory. Its owner's lock guards it.
 type details[V any] struct {
 	form[fileKey, V]
 	differences[fileKey]
@@ -108,89 +106,4 @@ func (d *details[V]) take() batch {
 		}
 		return v, found
 	})
-}
-
-// PutFile sets the state of a file at an instance; times count in milliseconds. It
-// returns false, and keeps nothing, for an instance that is not in the cache. As
-// with reports, nobody reads it from the file in a hurry.
-func (c *Cache) PutFile(f File) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.t.instances.rows[f.Instance]; !ok {
-		return false
-	}
-	if c.t.files.put(f.Instance, f.Name, rowOf(f)) {
-		c.w.later()
-	}
-	return true
-}
-
-// Files returns the files of an instance, by name.
-func (c *Cache) Files(id identity.ID) []File {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	out := make([]File, len(c.t.files.rows[id]))
-	for i, r := range c.t.files.rows[id] {
-		out[i] = r.row.file(id, r.name)
-	}
-	return out
-}
-
-// fileRow is what a row holds of a [File] beside its key.
-type fileRow struct {
-	lastModified, sentAt int64 // milliseconds; 0: zero
-	err                  string
-	attempts             int
-}
-
-func rowOf(f File) fileRow {
-	return fileRow{lastModified: millis(f.LastModified), sentAt: millis(f.SentAt), err: f.Error, attempts: f.Attempts}
-}
-
-func (r fileRow) file(id identity.ID, name string) File {
-	return File{
-		Instance: id, Name: name, LastModified: moment(r.lastModified), Error: r.err, SentAt: moment(r.sentAt), Attempts: r.attempts,
-	}
-}
-
-// DropFile forgets one file of an instance.
-func (c *Cache) DropFile(id identity.ID, name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.t.files.dropOne(id, name) {
-		c.w.later()
-	}
-}
-
-// publicKey is what a row holds of a public key beside its name.
-type publicKey struct {
-	pem        string
-	receivedAt time.Time
-}
-
-// PutPublicKeys adds public keys to those that an instance has, by name and in
-// PEM. It returns false, and keeps nothing, for an instance that is not in the
-// cache.
-func (c *Cache) PutPublicKeys(id identity.ID, keys map[string]string) bool {
-	now := c.now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.t.instances.rows[id]; !ok {
-		return false
-	}
-	for _, name := range slices.Sorted(maps.Keys(keys)) {
-		c.news(c.t.keys.put(id, name, publicKey{keys[name], now}))
-	}
-	return true
-}
-
-// PublicKeys returns the public keys of an instance, by name and in PEM.
-func (c *Cache) PublicKeys(id identity.ID) map[string]string {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	out := make(map[string]string, len(c.t.keys.rows[id]))
-	for _, r := range c.t.keys.rows[id] {
-		out[r.name] = r.row.pem
-	}
-	return out
 }

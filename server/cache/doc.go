@@ -20,4 +20,13 @@
 // All methods are safe for concurrent use. Values that come out are copies, but
 // for the byte slices in them, which are shared: replace them, never write into
 // them. Slices come out in the order of ids or, for logs, of time.
+//
+// Each subject has its tables and the mutex that guards them: groups, instances (with
+// their files and public keys), reports, history, operators, and the facts that are kept
+// beyond a restart.
+//
+// Lock order: that of the instances or of the groups, that of the reports, that of the
+// revisions. Each other one, and the writer's, is taken alone. The functions that callers
+// give to [Cache.Update], [Cache.UpdateHealth] and [Cache.Count] run under the lock of
+// their table: they look at what they are given and at nothing else.
 package cache

@@ -5,38 +5,48 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"nstance.dev/server/fleet"
 )
 
+// groups are the wanted states.
+type groups struct {
+	news      *news
+	revisions *revisions
+
+	mu    sync.RWMutex
+	table *table[fleet.GroupID, Group]
+}
+
 // PutGroup sets a group, whose [Group.Revision] grows if anything but the
 // etag has changed.
-func (c *Cache) PutGroup(g Group) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	old, ok := c.t.groups.rows[g.ID]
+func (t *groups) PutGroup(g Group) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old, ok := t.table.rows[g.ID]
 	same := old
 	same.ETag, g.Revision = g.ETag, old.Revision
 	if !ok || !reflect.DeepEqual(same, g) {
-		g.Revision = c.nextRevision(g.ID.Tenant)
+		g.Revision = t.revisions.next(g.ID.Tenant)
 	}
-	c.news(c.t.groups.put(g.ID, g))
+	t.news.add(t.table.put(g.ID, g))
 }
 
 // GroupRow returns a group.
-func (c *Cache) GroupRow(id fleet.GroupID) (Group, bool) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	g, ok := c.t.groups.rows[id]
+func (t *groups) GroupRow(id fleet.GroupID) (Group, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	g, ok := t.table.rows[id]
 	return g, ok
 }
 
 // Groups returns all groups, by tenant and name.
-func (c *Cache) Groups() []Group {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	out := make([]Group, 0, len(c.t.groups.rows))
-	for _, g := range c.t.groups.rows {
+func (t *groups) Groups() []Group {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := make([]Group, 0, len(t.table.rows))
+	for _, g := range t.table.rows {
 		out = append(out, g)
 	}
 	slices.SortFunc(out, func(a, b Group) int {
@@ -50,14 +60,19 @@ func compareGroups(a, b fleet.GroupID) int {
 	return cmp.Or(strings.Compare(a.Tenant, b.Tenant), strings.Compare(a.Name, b.Name))
 }
 
-// DropGroup forgets a group and what was decided about it, but none of its
-// instances. Dropping one that is not there does nothing.
-func (c *Cache) DropGroup(id fleet.GroupID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.t.groups.rows[id]; ok {
-		c.nextRevision(id.Tenant)
+// dropGroup forgets a group. Dropping one that does not exist does nothing.
+func (t *groups) dropGroup(id fleet.GroupID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.table.rows[id]; ok {
+		t.revisions.next(id.Tenant)
 	}
-	c.news(c.t.groups.drop(id))
-	c.news(c.decided.drop(id))
+	t.news.add(t.table.drop(id))
+}
+
+// reset forgets all groups.
+func (t *groups) reset() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.table.forget()
 }

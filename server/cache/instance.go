@@ -33,7 +33,7 @@ type Instance struct {
 	Overrides    json.RawMessage // of the request that made it; nil if there were none
 
 	Provider       string
-	ProviderID     string    // empty until the provider has answered
+	ProviderID     string    // the provider's own id, as in driver.Ref; empty until the provider has answered
 	ProviderStatus string    // in the provider's words
 	ProviderSeenAt time.Time // when the provider last told
 

@@ -1,7 +1,9 @@
 package cache
 
 import (
-	"nstance.dev/server/decisions"
+	"sync"
+
+	"nstance.dev/server/explain"
 	"nstance.dev/server/fleet"
 )
 
@@ -11,7 +13,7 @@ const (
 	maxDecisions = 100 // of a group
 )
 
-// ring keeps the last rows of each owner. The cache's lock guards it.
+// ring keeps the last rows of each owner. Whoever has it guards it.
 type ring[O comparable, V any] struct {
 	table *table[int64, V]
 	limit int
@@ -51,31 +53,73 @@ func (r ring[O, V]) drop(owner O) (news bool) {
 	return news
 }
 
+// history is what went wrong and what was decided lately.
+type history struct {
+	news   *news
+	tables struct {
+		errors    *table[int64, ErrorRow]
+		decisions *table[int64, explain.Decision]
+	}
+
+	mu      sync.RWMutex
+	errors  ring[string, ErrorRow]
+	decided ring[fleet.GroupID, explain.Decision]
+}
+
+func newHistory(n *news, errs *table[int64, ErrorRow], decisions *table[int64, explain.Decision]) *history {
+	h := &history{news: n}
+	h.tables.errors, h.tables.decisions = errs, decisions
+	h.begin()
+	return h
+}
+
+// begin makes the rings new. It needs the lock.
+func (h *history) begin() {
+	h.errors = newRing[string](h.tables.errors, maxErrors)
+	h.decided = newRing[fleet.GroupID](h.tables.decisions, maxDecisions)
+}
+
+// reset forgets everything.
+func (h *history) reset() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tables.errors.forget()
+	h.tables.decisions.forget()
+	h.begin()
+}
+
+// dropGroup forgets what was decided about a group.
+func (h *history) dropGroup(id fleet.GroupID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.news.add(h.decided.drop(id))
+}
+
 // AddError notes what went wrong for a tenant. The last 200 are kept.
-func (c *Cache) AddError(e ErrorRow) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.news(c.errorLog.add(e.Tenant, e))
+func (h *history) AddError(e ErrorRow) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.news.add(h.errors.add(e.Tenant, e))
 }
 
 // Errors returns what went wrong for a tenant lately, the oldest first.
-func (c *Cache) Errors(tenant string) []ErrorRow {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.errorLog.of(tenant)
+func (h *history) Errors(tenant string) []ErrorRow {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.errors.of(tenant)
 }
 
 // AddDecision notes a decision about a group. The last 100 are kept, until the
 // group is dropped.
-func (c *Cache) AddDecision(d decisions.Decision) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.news(c.decided.add(d.Group, d))
+func (h *history) AddDecision(d explain.Decision) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.news.add(h.decided.add(d.Group, d))
 }
 
 // Decisions returns the last decisions about a group, the oldest first.
-func (c *Cache) Decisions(g fleet.GroupID) []decisions.Decision {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.decided.of(g)
+func (h *history) Decisions(g fleet.GroupID) []explain.Decision {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.decided.of(g)
 }

@@ -4,49 +4,59 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"nstance.dev/protos/identity"
 )
 
+// operators are the registrations of operators, which are the cluster's.
+type operators struct {
+	news *news
+
+	mu      sync.RWMutex
+	table   *table[identity.ID, Operator]
+	byNonce map[string]identity.ID
+}
+
 // PutOperator sets an operator's registration. A nonce registers one operator:
 // where another one has the same, nothing changes and the error is [ErrExists].
-func (c *Cache) PutOperator(o Operator) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if holder, ok := c.opNonce[o.NonceSHA256]; ok && holder != o.ID {
+func (t *operators) PutOperator(o Operator) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if holder, ok := t.byNonce[o.NonceSHA256]; ok && holder != o.ID {
 		return fmt.Errorf("operator %s: its nonce is that of operator %s: %w", o.ID, holder, ErrExists)
 	}
-	delete(c.opNonce, c.t.operators.rows[o.ID].NonceSHA256)
+	delete(t.byNonce, t.table.rows[o.ID].NonceSHA256)
 	if o.NonceSHA256 != "" {
-		c.opNonce[o.NonceSHA256] = o.ID
+		t.byNonce[o.NonceSHA256] = o.ID
 	}
-	c.news(c.t.operators.put(o.ID, o))
+	t.news.add(t.table.put(o.ID, o))
 	return nil
 }
 
 // Operator returns an operator's registration.
-func (c *Cache) Operator(id identity.ID) (Operator, bool) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	o, ok := c.t.operators.rows[id]
+func (t *operators) Operator(id identity.ID) (Operator, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	o, ok := t.table.rows[id]
 	return o, ok
 }
 
 // Operators returns all operators.
-func (c *Cache) Operators() []Operator {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	out := make([]Operator, 0, len(c.t.operators.rows))
-	for _, id := range slices.Sorted(maps.Keys(c.t.operators.rows)) {
-		out = append(out, c.t.operators.rows[id])
+func (t *operators) Operators() []Operator {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := make([]Operator, 0, len(t.table.rows))
+	for _, id := range slices.Sorted(maps.Keys(t.table.rows)) {
+		out = append(out, t.table.rows[id])
 	}
 	return out
 }
 
 // DropOperator forgets an operator.
-func (c *Cache) DropOperator(id identity.ID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.opNonce, c.t.operators.rows[id].NonceSHA256)
-	c.news(c.t.operators.drop(id))
+func (t *operators) DropOperator(id identity.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byNonce, t.table.rows[id].NonceSHA256)
+	t.news.add(t.table.drop(id))
 }

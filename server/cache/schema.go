@@ -6,12 +6,11 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/decisions"
+	"nstance.dev/server/explain"
 	"nstance.dev/server/fleet"
 )
 
-// tables are all rows that there are. The cache's lock guards them, but for
-// health, which has a lock of its own: reports are what comes most often.
+// tables are all tables of the file. Whoever has one guards it.
 type tables struct {
 	groups    *table[fleet.GroupID, Group]
 	instances *table[identity.ID, *Instance] // the pointed-to never change
@@ -20,7 +19,7 @@ type tables struct {
 	keys      *details[publicKey]
 	operators *table[identity.ID, Operator]
 	errors    *table[int64, ErrorRow]
-	decisions *table[int64, decisions.Decision]
+	decisions *table[int64, explain.Decision]
 	images    *table[string, Image]
 	terms     *table[string, uint64]
 }
@@ -34,16 +33,15 @@ func newTables() tables {
 	}
 }
 
-// guarded returns the tables under the cache's lock, that is all but health.
-func (t tables) guarded() []mirrored {
-	return []mirrored{t.groups, t.instances, t.files, t.keys, t.operators, t.errors, t.decisions, t.images, t.terms}
+// all returns the tables in the order of the file.
+func (t tables) all() []mirrored {
+	return []mirrored{t.groups, t.instances, t.files, t.keys, t.operators, t.errors, t.decisions, t.images, t.terms, t.health}
 }
 
 // layout returns the statements that make an empty file, and a number that
 // is another one for every other layout.
 func layout() (statements []string, version int32) {
-	t := newTables()
-	for _, m := range append(t.guarded(), t.health) {
+	for _, m := range newTables().all() {
 		statements = append(statements, m.ddl()...)
 	}
 	return statements, int32(crc32.ChecksumIEEE([]byte(strings.Join(statements, ";"))))
@@ -61,7 +59,7 @@ func newGroupsTable() *table[fleet.GroupID, Group] {
 				k.Tenant, k.Name, g.Template, g.Static, g.Size,
 				g.InstanceType, g.SubnetPool, g.DrainTimeout.Milliseconds(),
 				g.RuntimeHash, g.InfraHash, string(g.Config), g.ETag,
-				g.Deleted, g.Held, int64(g.Revision),
+				g.Deleted, g.Blocked, int64(g.Revision),
 			}
 		})
 }
@@ -149,14 +147,14 @@ func newErrorsTable() *table[int64, ErrorRow] {
 	})
 }
 
-func newDecisionsTable() *table[int64, decisions.Decision] {
+func newDecisionsTable() *table[int64, explain.Decision] {
 	return newTable(schema{name: "decisions", keys: 1, columns: []string{
 		"seq INTEGER", "tenant TEXT", "group_key TEXT", "instance_id TEXT", "action TEXT", "reason TEXT", "count INTEGER",
 		"at INTEGER", "held_by TEXT", "held_why TEXT", "not_before INTEGER",
-	}}, bindSeq, func(seq int64, d decisions.Decision) []any {
+	}}, bindSeq, func(seq int64, d explain.Decision) []any {
 		return []any{
 			seq, d.Group.Tenant, d.Group.Name, d.Instance.String(), d.Action, d.Reason, d.Count,
-			ms(d.At), string(d.By), d.HeldBy, ms(d.NotBefore),
+			ms(d.At), string(d.BlockedBy), d.BlockedWhy, ms(d.NotBefore),
 		}
 	})
 }

@@ -112,34 +112,3 @@ func unixMilli(t time.Time) int64 {
 	}
 	return t.UnixMilli()
 }
-
-// PutTerm remembers the term in which this server last held a lock.
-func (c *Cache) PutTerm(lock string, term uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.news(c.t.terms.put(lock, term))
-}
-
-// Term returns the term in which this server last held a lock, also before its
-// last restart; 0 if that is not known.
-func (c *Cache) Term(lock string) uint64 {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.t.terms.rows[lock]
-}
-
-// PutImage remembers the answer to an image's look-up.
-func (c *Cache) PutImage(i Image) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.news(c.t.images.put(i.Key, i))
-}
-
-// Image returns the answer to the last look-up of an image, also of one before
-// the last restart.
-func (c *Cache) Image(key string) (Image, bool) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	i, ok := c.t.images.rows[key]
-	return i, ok
-}

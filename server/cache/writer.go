@@ -5,9 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -17,7 +17,6 @@ import (
 const (
 	batchDelay  = 100 * time.Millisecond // from a change to its batch, at most
 	reportDelay = 5 * time.Second        // the same for reports
-	batchRows   = 1000                   // so many do not wait for batchDelay
 	firstRetry  = time.Second            // after the file could not be written
 	lastRetry   = time.Minute
 )
@@ -28,14 +27,12 @@ var ErrClosed = errors.New("cache is closed")
 // writer is the only one that touches the file. It has one remedy for whatever
 // goes wrong there: begin a new file and write all rows into it.
 type writer struct {
-	c    *Cache
-	path string
-	open opener
+	sources []source
+	news    *news
+	log     *slog.Logger
+	path    string
+	open    opener
 
-	waiting atomic.Int64    // rows since the last batch, reports not counted
-	wake    chan struct{}   // something is to be written
-	lazy    chan struct{}   // a report is
-	full    chan struct{}   // so much that it should be written now
 	flushes chan chan error // each answered after a batch
 	stop    chan struct{}
 	done    chan struct{}
@@ -50,30 +47,16 @@ type writer struct {
 	closeErr error         // set before done is closed
 }
 
-func newWriter(c *Cache, path string, open opener) *writer {
+// source is tables, and the lock that guards them.
+type source struct {
+	lock   sync.Locker
+	tables []mirrored
+}
+
+func newWriter(n *news, path string, open opener, log *slog.Logger, sources []source) *writer {
 	return &writer{
-		c: c, path: path, open: open,
-		wake: make(chan struct{}, 1), lazy: make(chan struct{}, 1), full: make(chan struct{}, 1),
+		sources: sources, news: n, log: log, path: path, open: open,
 		flushes: make(chan chan error), stop: make(chan struct{}), done: make(chan struct{}),
-	}
-}
-
-// add says that a row has changed. It never waits.
-func (w *writer) add() {
-	if n := w.waiting.Add(1); n >= batchRows {
-		signal(w.full)
-	} else if n == 1 {
-		signal(w.wake)
-	}
-}
-
-// later says that a report has come. It never waits.
-func (w *writer) later() { signal(w.lazy) }
-
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
 	}
 }
 
@@ -85,9 +68,9 @@ func (w *writer) salvage(ctx context.Context) survivors {
 	s, err := w.read(ctx)
 	switch {
 	case errors.Is(err, errLayout):
-		w.c.log.InfoContext(ctx, "cache file has another layout, beginning a new one")
+		w.log.InfoContext(ctx, "cache file has another layout, beginning a new one")
 	case err != nil:
-		w.c.log.WarnContext(ctx, "cache file is damaged, beginning a new one", "error", err)
+		w.log.WarnContext(ctx, "cache file is damaged, beginning a new one", "error", err)
 	}
 	return s
 }
@@ -123,12 +106,12 @@ func (w *writer) run() {
 	}
 	for {
 		select {
-		case <-w.wake:
+		case <-w.news.wake:
 			if w.retry == 0 {
 				arm(batchDelay)
 			}
 			continue
-		case <-w.lazy:
+		case <-w.news.lazy:
 			if w.retry == 0 {
 				arm(reportDelay)
 			}
@@ -138,7 +121,7 @@ func (w *writer) run() {
 				_ = w.write()
 			}
 			answer <- w.degraded()
-		case <-w.full:
+		case <-w.news.full:
 			if w.retry == 0 {
 				_ = w.write()
 			}
@@ -157,35 +140,57 @@ func (w *writer) run() {
 
 // write brings the file up to date, and first begins one if there is none.
 func (w *writer) write() error {
-	w.waiting.Store(0) // before the rows are taken: later ones wake it again
+	w.news.reset() // before the rows are taken: later ones wake it again
 	if w.db == nil {
 		db, err := beginFile(w.path, w.open)
 		if err != nil {
 			return w.fail(err)
 		}
 		w.db = db
-		w.c.mirrorAll()
+		w.eachTable(mirrored.turnOn)
 	}
-	if batches := w.c.takeChanges(); len(batches) > 0 {
+	if batches := w.takeChanges(); len(batches) > 0 {
 		if err := writeBatches(w.db, batches); err != nil {
 			return w.fail(errors.Join(err, w.db.Close()))
 		}
 	}
 	w.retry = 0
 	if w.setFault(nil) != nil {
-		w.c.log.Info("cache file is written again")
+		w.log.Info("cache file is written again")
 	}
 	return nil
+}
+
+// eachTable calls do with each table, under the lock that guards it.
+func (w *writer) eachTable(do func(mirrored)) {
+	for _, s := range w.sources {
+		s.lock.Lock()
+		for _, t := range s.tables {
+			do(t)
+		}
+		s.lock.Unlock()
+	}
+}
+
+// takeChanges returns what differs from the file, to be written at once.
+func (w *writer) takeChanges() []batch {
+	var batches []batch
+	w.eachTable(func(t mirrored) {
+		if b := t.take(); b != nil {
+			batches = append(batches, b)
+		}
+	})
+	return batches
 }
 
 // fail gives the file up until the next retry. It logs the first of a row of
 // failures.
 func (w *writer) fail(err error) error {
 	w.db = nil
-	w.c.mirrorNothing()
+	w.eachTable(mirrored.turnOff)
 	w.retry = min(max(2*w.retry, firstRetry), lastRetry)
 	if w.setFault(err) == nil {
-		w.c.log.Error("cache file cannot be written, serving from memory", "error", err)
+		w.log.Error("cache file cannot be written, serving from memory", "error", err)
 	}
 	return err
 }
@@ -197,7 +202,7 @@ func (w *writer) finish() {
 		err = w.db.Close()
 		w.db = nil
 	}
-	w.c.mirrorNothing()
+	w.eachTable(mirrored.turnOff)
 	w.closeErr = err
 }
 

@@ -32,7 +32,7 @@ func (b *Book) Run(ctx context.Context, l Listing) {
 		}
 		if err != nil {
 			b.Failed(l.Now())
-			l.Log.WarnContext(ctx, "machine types not listed; what groups offer is shown as it was known", "class", driver.KindOf(err), "error", err)
+			l.Log.WarnContext(ctx, "machine types not listed; what groups offer is shown as it was known", "class", driver.ClassOf(err), "error", err)
 			continue
 		}
 		if b.Listed(list, l.Now()) {

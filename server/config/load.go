@@ -1,7 +1,9 @@
 package config
 
 import (
-	"nstance.dev/server/config/jsonc"
+	"nstance.dev/server/config/checks"
+	"nstance.dev/server/config/document"
+	"nstance.dev/server/config/effective"
 	"nstance.dev/server/driver"
 )
 
@@ -43,23 +45,17 @@ func (o LoadOptions) rulesOf(kind string) *driver.Rules {
 
 // Load reads a static configuration. It gives either the configuration, checked
 // and complete: every field that has a default holds it, "gcp" has become
-// "google", and Warnings say what is doubtful; or [Problems]. The name is that
+// "google", and Warnings say what is likely a mistake; or [jsonc.Problems]. The name is that
 // of the file in messages.
-func Load(name string, data []byte, opts LoadOptions) (*Config, error) {
-	cfg := defaults()
-	doc, problems := jsonc.Decode(name, data, cfg)
-	if doc.Empty() {
+func Load(name string, data []byte, opts LoadOptions) (*effective.Config, error) {
+	doc, places, problems := document.Decode(name, data)
+	if places.Empty() {
 		return nil, problems
 	}
-	cfg.complete()
-	cfg.rules = rules{opts.rulesFor(cfg.Server.Provider.Kind)}
-	c := newChecker(cfg, doc, opts, problems)
-	c.config()
-	c.problems.Sort()
-	if err := c.problems.Err(); err != nil {
+	cfg := effective.New(doc, opts.rulesFor(doc.Server.Provider.Kind))
+	problems, cfg.Warnings = checks.Document(cfg, places, checks.Options{Shard: opts.Shard, Storage: opts.Storage, Program: opts.Rules, RulesOf: opts.rulesOf}, problems)
+	if err := problems.Err(); err != nil {
 		return nil, err
 	}
-	cfg.Warnings = append(doc.Warnings(), c.warnings...)
-	cfg.Warnings.Sort()
 	return cfg, nil
 }

@@ -1,61 +1,24 @@
-package config
+package config_test
 
 import (
 	"bytes"
-	"flag"
-	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"nstance.dev/server/config"
+	"nstance.dev/server/config/configtest"
+	"nstance.dev/server/config/document"
+	"nstance.dev/server/config/effective"
 	"nstance.dev/server/driver"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// golden compares with a file under testdata, or writes it.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := "testdata/" + name
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got; -update writes it anew):\n%s", path, diff)
-	}
-}
-
-func readFile(t testing.TB, name string) []byte {
-	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-func loadFull(t testing.TB) *Config {
-	t.Helper()
-	cfg, err := Load("full.jsonc", readFile(t, "full.jsonc"), LoadOptions{Shard: "us-west-2a", Storage: "s3"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cfg
-}
-
 func TestLoad_full(t *testing.T) {
-	cfg := loadFull(t)
+	cfg := configtest.LoadFull(t)
 	for _, w := range cfg.Warnings {
-		if !strings.HasPrefix(w.Message, "has no effect: ") {
+		if w.Message != "reserved: no effect before tenant sleep" {
 			t.Errorf("warning: %v", w)
 		}
 	}
@@ -67,14 +30,14 @@ func TestLoad_full(t *testing.T) {
 		{"expiry.eligible_age", s.Expiry.EligibleAge.Std(), 21 * 24 * time.Hour},
 		{"cluster_election.enabled", s.ClusterElection.Enabled, false},
 		{"cluster_election.frequent_interval", s.ClusterElection.FrequentInterval.Std(), 10 * time.Second},
-		{"registration.check_source", s.Registration.CheckSource, SourceCheckOff},
-		{"rails.max_unavailable", s.Rails.MaxUnavailable, Percent(20)},
-		{"limits.instances", *s.Provider.Limits.Instances, Bucket{2.5, 1000}},
+		{"registration.check_source", s.Registration.CheckSource, document.SourceCheckOff},
+		{"rails.max_unavailable", s.Rails.MaxUnavailable, document.Percent(20)},
+		{"limits.instances", *s.Provider.Limits.Instances, document.Bucket{Rate: 2.5, Burst: 1000}},
 		{"load balancer's provider", cfg.LoadBalancers["int2"].Provider, "google"},
 		{"vars", cfg.Defaults.Vars["port"], "8080"},
-		{"userdata's source", cfg.Defaults.Userdata.Source, SourceInline},
-		{"instance_type, one", cfg.Templates["knc"].InstanceType, InstanceTypes{"t4g.medium"}},
-		{"instance_type, list", cfg.Templates["wrk"].InstanceType, InstanceTypes{"t4g.large", "t4g.xlarge"}},
+		{"userdata's source", cfg.Defaults.Userdata.Source, document.SourceInline},
+		{"instance_type, one", cfg.Templates["knc"].InstanceType, document.InstanceTypes{"t4g.medium"}},
+		{"instance_type, list", cfg.Templates["wrk"].InstanceType, document.InstanceTypes{"t4g.large", "t4g.xlarge"}},
 	} {
 		if diff := cmp.Diff(c.want, c.got); diff != "" {
 			t.Errorf("%s: %s", c.field, diff)
@@ -82,16 +45,13 @@ func TestLoad_full(t *testing.T) {
 	}
 }
 
-const minimal = `{
-  "server": { "cluster_id": "c", "shard": "s", "provider": { "kind": "local", "zone": "z" }, "subnet_pools": { "p": ["n"] } }
-}`
-
 func TestLoad_defaults(t *testing.T) {
-	cfg, err := Load("min.jsonc", []byte(minimal), LoadOptions{})
+	cfg, err := config.Load("min.jsonc", []byte(configtest.Minimal), config.LoadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := cfg.Server
+	minutes := func(n int) document.Duration { return document.Duration(time.Duration(n) * time.Minute) }
 	for _, c := range []struct {
 		field     string
 		got, want any
@@ -99,32 +59,24 @@ func TestLoad_defaults(t *testing.T) {
 		{"request_timeout", s.RequestTimeout.String(), "30s"},
 		{"health_check_interval", s.HealthCheckInterval.String(), "1m0s"},
 		{"drain_timeout", s.DrainTimeout.String(), "5m0s"},
-		{"garbage_collection", s.GarbageCollection, GarbageCollection{Duration(2 * time.Minute), Duration(5 * time.Minute), Duration(30 * time.Minute)}},
-		{"expiry", s.Expiry, Expiry{}},
-		{"shard_election", s.ShardElection, Election{true, Duration(15 * time.Second), Duration(5 * time.Second), Duration(30 * time.Second), Duration(500 * time.Millisecond)}},
-		{"advertise", s.Advertise, Addresses{":8990", ":8991", ":8992", ":8993", ":8994"}},
+		{"garbage_collection", s.GarbageCollection, document.GarbageCollection{
+			Interval: minutes(2), RegistrationTimeout: minutes(5), DeletedRecordRetention: minutes(30),
+		}},
+		{"expiry", s.Expiry, document.Expiry{}},
+		{"shard_election", s.ShardElection, document.Election{
+			Enabled: true, LeaderTimeout: document.Duration(15 * time.Second), FrequentInterval: document.Duration(5 * time.Second),
+			InfrequentInterval: document.Duration(30 * time.Second), PeerInterval: document.Duration(500 * time.Millisecond),
+		}},
+		{"advertise", s.Advertise, document.Addresses{Health: ":8990", Election: ":8991", Registration: ":8992", Operator: ":8993", Agent: ":8994"}},
 		{"secrets.prefix", s.Secrets.Prefix, "secret/"},
-		{"check_source", s.Registration.CheckSource, SourceCheckWarn},
-		{"client_cert_ttl", s.ClientCertTTL, ClientCertTTL{720, 8760}},
+		{"check_source", s.Registration.CheckSource, document.SourceCheckWarn},
+		{"client_cert_ttl", s.ClientCertTTL, document.ClientCertTTL{Agent: 720, Operator: 8760}},
 		{"admin_tenants", s.AdminTenants, []string{"default"}},
 	} {
 		if diff := cmp.Diff(c.want, c.got); diff != "" {
 			t.Errorf("%s: %s", c.field, diff)
 		}
 	}
-}
-
-var testRules = &driver.Rules{
-	Kind: "aws", ForbiddenArgs: []string{"UserData"},
-	CheckInstanceType: func(typ, arch string) error {
-		if strings.HasPrefix(typ, "t4g.") == (arch == "arm64") {
-			return nil
-		}
-		if strings.HasPrefix(typ, "odd.") {
-			return driver.ErrUnknownType
-		}
-		return fmt.Errorf("%s is not of architecture %s", typ, arch)
-	},
 }
 
 func TestF50_textThatIsNoDocument(t *testing.T) {
@@ -140,7 +92,7 @@ func TestF50_textThatIsNoDocument(t *testing.T) {
 		"two values": {"{}\n{}", "f:2:1: invalid character '{' after top-level value"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load("f", []byte(c.text), LoadOptions{})
+			_, err := config.Load("f", []byte(c.text), config.LoadOptions{})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Load = %v, want %s", err, c.want)
 			}
@@ -149,7 +101,7 @@ func TestF50_textThatIsNoDocument(t *testing.T) {
 }
 
 func TestLoad_shardAndProviderMustBeTheServers(t *testing.T) {
-	_, err := Load("f", []byte(minimal), LoadOptions{Shard: "other", Rules: &driver.Rules{Kind: "aws", RequiredOptions: []string{"dir"}}})
+	_, err := config.Load("f", []byte(configtest.Minimal), config.LoadOptions{Shard: "other", Rules: &driver.Rules{Kind: "aws", RequiredOptions: []string{"dir"}}})
 	for _, want := range []string{"is not the shard that was asked for", "this server is built for aws", "server.provider.options.dir: required"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Load = %v, want %s", err, want)
@@ -158,8 +110,8 @@ func TestLoad_shardAndProviderMustBeTheServers(t *testing.T) {
 }
 
 func TestLoad_ignoredNamesAreToldOf(t *testing.T) {
-	text := strings.Replace(minimal, `"server"`, `"x-note": {"anything": 1}, "groups": {"x-team": 1}, "server"`, 1)
-	cfg, err := Load("f", []byte(text), LoadOptions{})
+	text := strings.Replace(configtest.Minimal, `"server"`, `"x-note": {"anything": 1}, "groups": {"x-team": 1}, "server"`, 1)
+	cfg, err := config.Load("f", []byte(text), config.LoadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,11 +121,11 @@ func TestLoad_ignoredNamesAreToldOf(t *testing.T) {
 }
 
 func FuzzLoad(f *testing.F) {
-	f.Add(readFile(f, "full.jsonc"))
-	f.Add([]byte(minimal))
+	f.Add(configtest.Full())
+	f.Add([]byte(configtest.Minimal))
 	f.Add([]byte(`{"server": {"rails": {"maintenance_windows": [{"cron": "TZ=0"}]}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		cfg, err := Load("f", data, LoadOptions{Rules: testRules})
+		cfg, err := config.Load("f", data, config.LoadOptions{Rules: configtest.Rules})
 		if (cfg == nil) == (err == nil) {
 			t.Fatalf("Load = %v, %v", cfg, err)
 		}
@@ -183,10 +135,10 @@ func FuzzLoad(f *testing.F) {
 			}
 			return
 		}
-		groups, problems := Effective(cfg, nil)
+		groups, problems := effective.Groups(cfg, nil)
 		for key, g := range groups {
-			if g.Held != "" || len(problems) > 0 {
-				t.Errorf("%v of a valid configuration is held: %s", key, g.Held)
+			if g.Blocked != "" || len(problems) > 0 {
+				t.Errorf("%v of a valid configuration is blocked: %s", key, g.Blocked)
 			}
 		}
 	})

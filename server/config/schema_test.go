@@ -8,6 +8,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"nstance.dev/server/config"
+	"nstance.dev/server/config/configtest"
 	"nstance.dev/server/config/internal/schemagen"
 	"nstance.dev/server/config/jsonc"
 	"nstance.dev/server/config/schema"
@@ -52,10 +53,7 @@ func TestSchema_agreesWithLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	full, err := os.ReadFile("testdata/full.jsonc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	full := configtest.Full()
 	small := []byte(`{ "server": { "cluster_id": "c", "shard": "s", "provider": { "kind": "local", "zone": "z" },
 		"subnet_pools": { "p": ["n"] }, "health_check_interval": "2s" } }`)
 	for name, c := range map[string]struct {

@@ -8,7 +8,7 @@ type SubnetChecker interface {
 	// CheckSubnet returns how many machines still fit; negative: unlimited. A
 	// driver keeps back what the cloud should not be filled up with: zero means
 	// that no machine should be tried there. A subnet that does not exist is an
-	// error of kind MissingRef.
+	// error of class MissingRef.
 	CheckSubnet(ctx context.Context, subnetID string) (free int, err error)
 }
 
@@ -63,10 +63,10 @@ type LoadBalancer struct {
 
 // Balancer is implemented by drivers whose machines can take traffic through a
 // load balancer. Methods may be repeated; a load balancer that does not exist is
-// an error of kind MissingRef.
+// an error of class MissingRef.
 type Balancer interface {
 	// LBRegister puts a machine behind the load balancer; nil if it is there.
-	// A machine that does not exist is an error of kind NotFound.
+	// A machine that does not exist is an error of class NotFound.
 	LBRegister(ctx context.Context, lb LoadBalancer, ref Ref) error
 
 	// LBDeregister takes a machine from behind the load balancer: nil once the
@@ -97,7 +97,7 @@ type ImageFilter struct {
 
 // ImageResolver is implemented by drivers that can look machine images up.
 type ImageResolver interface {
-	// ResolveImage returns the id of the image, or an error of kind MissingRef
+	// ResolveImage returns the id of the image, or an error of class MissingRef
 	// where none matches.
 	ResolveImage(ctx context.Context, query ImageQuery) (id string, err error)
 }
@@ -114,6 +114,7 @@ type Resumer interface {
 // URIer is implemented by drivers whose machines have a URI that other systems
 // know them by.
 type URIer interface {
-	// ProviderURI is a pure function of the machine's handle.
+	// ProviderURI is what Kubernetes calls the providerID of a Node, such as
+	// aws:///eu-west-1a/i-0123456789abcdef0. It is a pure function of the machine's handle.
 	ProviderURI(ref Ref) string
 }

@@ -3,7 +3,7 @@
 // A [Driver] speaks for one account of one provider. The server decides and the
 // driver obeys: it keeps no wanted state, takes no scaling decision and never
 // calls back. What the server must know to decide comes out of [Driver.List] and
-// [Driver.Get]; what it must know to react to a failure is the [Kind] of the error.
+// [Driver.Get]; what it must know to react to a failure is the [ErrorClass] of the error.
 //
 // Abilities that only some clouds have are interfaces of their own, found by
 // type assertion: [SubnetChecker], [TypeValidator], [TypeCatalog], [ImageResolver],
@@ -28,7 +28,7 @@ import (
 //
 // Methods are safe for concurrent use, and safe to repeat: after a crash the
 // server calls again without knowing whether the first call arrived. Every
-// error they return matches one [Kind] by errors.As on [*Error]; an error
+// error they return matches one [ErrorClass] by errors.As on [*Error]; an error
 // without one counts as [Ambiguous].
 type Driver interface {
 	// Create asks for one machine and does not wait for it to boot. Two calls
@@ -38,7 +38,7 @@ type Driver interface {
 	// forget that with its process; no server repeats the create of another one.
 	Create(ctx context.Context, req CreateRequest) (Machine, error)
 
-	// Get returns one machine, or an error of kind NotFound. Absence is no
+	// Get returns one machine, or an error of class NotFound. Absence is no
 	// proof before [Driver.Lag] has passed since its creation; the status
 	// Deleted, of a machine that the cloud still remembers, is.
 	Get(ctx context.Context, ref Ref) (Machine, error)
@@ -78,7 +78,7 @@ type Owner struct {
 // known, spares the cloud a search.
 type Ref struct {
 	InstanceID identity.ID
-	ProviderID string
+	ProviderID string // the provider's own id of the machine, such as i-0123456789abcdef0; not Kubernetes' providerID, see [URIer]
 }
 
 // CreateRequest is everything a provider needs to make one machine.
@@ -104,7 +104,7 @@ type CreateRequest struct {
 type Machine struct {
 	InstanceID identity.ID // from the identity tag; empty if missing, malformed, or another machine's
 	RawID      string      // the identity tag as found, for the report of a malformed one
-	ProviderID string
+	ProviderID string      // the provider's own id of the machine, as in [Ref]
 	Status     Status
 	CreatedAt  time.Time // zero if the provider does not say
 	Hostname   string
@@ -123,7 +123,7 @@ type Machine struct {
 }
 
 // Status is a machine's state in the words that all providers share. Absence is
-// not a status but an error of kind [NotFound].
+// not a status but an error of class [NotFound].
 type Status string
 
 // The statuses. Unknown is what a driver says rather than guess.

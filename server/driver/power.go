@@ -32,7 +32,7 @@ type Powerer interface {
 	// to its end, Get says. It may be repeated: on and off then do nothing, and
 	// cycle and reboot happen again.
 	//
-	// A machine that does not exist is an error of kind NotFound, an action that
+	// A machine that does not exist is an error of class NotFound, an action that
 	// the provider or this machine has not one of kind Unsupport, and a reboot of
 	// a machine that is stopped one of kind Invalid, as is an action that is none.
 	// A machine whose deletion was asked for does not run again, whatever is said.

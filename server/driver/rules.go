@@ -6,16 +6,16 @@ import "errors"
 // that it knows nothing about; that is a warning, not a problem.
 var ErrUnknownType = errors.New("unknown instance type")
 
-// ErrDoubtful is wrapped by what [Rules.CheckArg] finds likely to be a
+// ErrArgWarning is wrapped by what [Rules.CheckArg] finds likely to be a
 // mistake, and not surely one; that is a warning.
-var ErrDoubtful = errors.New("doubtful")
+var ErrArgWarning = errors.New("likely a mistake")
 
 // Rules are what a provider knows about its part of a configuration. Nil functions
 // and a nil *Rules check nothing. They are called whenever a configuration or a
 // request is checked, from any goroutine, and must answer at once and without the
 // network.
 type Rules struct {
-	// Kind is what server.provider.kind must be; empty is any.
+	// Class is what server.provider.kind must be; empty is any.
 	Kind string
 	// ForbiddenArgs are names in args that the server sets itself.
 	ForbiddenArgs []string
@@ -52,7 +52,7 @@ type Rules struct {
 	// one of its instance types and its args, layers merged and templates as they stand.
 	Traits func(instanceType string, args map[string]any) Traits
 	// MaxUserdata is how many bytes of rendered user data the cloud takes; 0 is the
-	// limit of package config.
+	// limit of a document.
 	MaxUserdata int
 	// CheckUserdata says why the cloud would not take rendered user data that
 	// keeps to MaxUserdata.
@@ -65,9 +65,9 @@ type Finding struct {
 	Path []any
 	// Message says what is wrong, Remedy what to do.
 	Message, Remedy string
-	// NoEffect: the member is allowed and does nothing, for the reason in Message; that is
-	// a warning.
-	NoEffect bool
+	// Reserved: the member is allowed, and has no effect before tenants can sleep; that is a
+	// warning. Message and Remedy are empty then.
+	Reserved bool
 }
 
 // Traits are what a configuration tells of machines without asking the provider.

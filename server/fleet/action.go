@@ -7,7 +7,7 @@ import (
 	"nstance.dev/protos/identity"
 )
 
-// Action is one thing to do: a [Create], a [Condemn], a [Hasten] or a [Delete]. Actions
+// Action is one thing to do: a [Create], a [Condemn], a [ShortenDrain] or a [Delete]. Actions
 // are comparable values. Why is for people; everything else is for the executor.
 type Action interface {
 	fmt.Stringer
@@ -35,9 +35,9 @@ type Condemn struct {
 	Why      string
 }
 
-// Hasten asks for the drain of a condemned instance to be announced, and recorded, with
+// ShortenDrain asks for the drain of a condemned instance to be announced, and recorded, with
 // an earlier end.
-type Hasten struct {
+type ShortenDrain struct {
 	ID       identity.ID
 	Reason   Reason    // of its removal, which stays
 	DeleteAt time.Time // before the one that was announced
@@ -53,10 +53,10 @@ type Delete struct {
 	Why    string
 }
 
-func (Create) action()  {}
-func (Condemn) action() {}
-func (Hasten) action()  {}
-func (Delete) action()  {}
+func (Create) action()       {}
+func (Condemn) action()      {}
+func (ShortenDrain) action() {}
+func (Delete) action()       {}
 
 // String is the action on one line.
 func (a Create) String() string {
@@ -75,8 +75,8 @@ func (a Condemn) String() string {
 }
 
 // String is the action on one line.
-func (a Hasten) String() string {
-	return fmt.Sprintf("hasten %s (%s), drain until %s: %s", a.ID, a.Reason, a.DeleteAt.UTC().Format(time.RFC3339), a.Why)
+func (a ShortenDrain) String() string {
+	return fmt.Sprintf("shorten the drain of %s (%s), drain until %s: %s", a.ID, a.Reason, a.DeleteAt.UTC().Format(time.RFC3339), a.Why)
 }
 
 // String is the action on one line.
@@ -89,10 +89,10 @@ type Decision struct {
 	Actions []Action  // in the order in which they are to start
 	Wake    time.Time // when to plan again without an event; zero: only an event changes anything
 	Counts  Counts
-	Notes   []Note // what ought to happen and is held back
+	Notes   []Note // what ought to happen and is blocked
 }
 
-// Note says what is held back, and why. An empty ID speaks of the group.
+// Note says what is blocked, and why. An empty ID speaks of the group.
 type Note struct {
 	ID    identity.ID
 	What  string // create, replace, condemn, rotate or everything
@@ -112,7 +112,7 @@ type Counts struct {
 	Running      int // suspect ones included
 	Live         int // the sum of the three
 	Sick         int
-	Pairs        int // instances that make room for a replacement that exists: the two count as one
+	Pairs        int // instances with a replacement, which go once that is ready: the two count as one
 	Leaving      int
 	OnDemand     int // of any state but deleted
 }

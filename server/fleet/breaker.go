@@ -12,41 +12,39 @@ const (
 	lasting = 5 * time.Minute
 
 	// breakerSpan is the time within which a bounded number of creates may make up
-	// for machines that came to nothing.
+	// for failed launches.
 	breakerSpan = time.Hour
 
-	// The pause of a rotation after machines that came to nothing: doubling with
+	// The pause of a rotation after failed launches: doubling with
 	// each of them, from the first to the longest.
-	firstSetback   = 5 * time.Minute
-	longestSetback = time.Hour
+	firstRotationStop   = 5 * time.Minute
+	longestRotationStop = time.Hour
 )
 
-// Breaker keeps a group whose machines come to nothing from making new ones for
-// ever (L3, F26), and stops its rotation. A machine comes to nothing if it does not
-// register, or ends within five minutes of registering; one that a caller deletes
-// does not.
+// Breaker keeps a group whose launches fail from making new machines for ever (L3, F26),
+// and stops its rotation. A launch has failed if the machine does not register, or ends
+// within five minutes of registering, and no caller has deleted it.
 //
 // It is a value: methods return what becomes of it. The zero Breaker lets
 // everything pass. It lives as long as a leadership; the next leader finds out anew.
 type Breaker struct {
-	owed   int         // machines that came to nothing and were not made up for yet
+	owed   int         // failed launches that were not made up for yet
 	tries  []time.Time // creates that made up for one, oldest first
-	failed int         // came to nothing since one lasted
+	failed int         // failed launches since a machine lasted
 	last   time.Time   // when the last one did
 	hash   string      // what that one was made from
 	why    string      // what was found of that one
 }
 
-// CameToNothing reports whether in, which was found sick at now, was of no use to
-// anybody.
-func CameToNothing(in Instance, now time.Time) bool { return !in.OnDemand && Young(in, now) }
+// LaunchFailed reports whether in, which was found sick at now, never became of use.
+func LaunchFailed(in Instance, now time.Time) bool { return !in.OnDemand && Young(in, now) }
 
 // Young reports whether in has not lasted yet: it never registered, or did so lately.
 func Young(in Instance, now time.Time) bool {
 	return in.RegisteredAt.IsZero() || now.Before(in.RegisteredAt.Add(lasting))
 }
 
-// Failed notes that in came to nothing at now, and why, for people.
+// Failed notes that the launch of in has failed at now, and why, for people.
 func (b Breaker) Failed(in Instance, why string, now time.Time) Breaker {
 	if b.hash != in.InfraHash {
 		b.failed = 0 // what is tried now is something else
@@ -57,11 +55,11 @@ func (b Breaker) Failed(in Instance, why string, now time.Time) Breaker {
 	return b
 }
 
-// Why is what was found of the last machine that came to nothing. It is empty once a
-// machine has lasted since.
+// Why is what was found of the last failed launch. It is empty once a machine has lasted
+// since.
 func (b Breaker) Why() string { return b.why }
 
-// Idle reports whether there is nothing to hold against the group.
+// Idle reports whether no failed launch counts against the group.
 func (b Breaker) Idle() bool { return b.last.IsZero() }
 
 // Tried notes that a create of the group is on record.
@@ -98,7 +96,7 @@ func (b Breaker) Settle(instances []Instance, now time.Time) (Breaker, time.Time
 }
 
 // Left is how many creates the group may send at now, of perHour that may make up
-// for machines that came to nothing; false: there are none to make up for, and
+// for failed launches; false: there are none to make up for, and
 // nothing is bounded.
 func (b Breaker) Left(perHour int, now time.Time) (int, bool) {
 	if b.owed == 0 {
@@ -107,31 +105,31 @@ func (b Breaker) Left(perHour int, now time.Time) (int, bool) {
 	return max(perHour-len(b.recent(now)), 0), true
 }
 
-// Creates says whether creates of the group may be sent at now.
-func (b Breaker) Creates(perHour int, now time.Time) Gate {
+// CreatesBlocked says why no creates of the group may be sent at now.
+func (b Breaker) CreatesBlocked(perHour int, now time.Time) Block {
 	if left, bounded := b.Left(perHour, now); !bounded || left > 0 {
-		return Gate{}
+		return Block{}
 	}
-	gate := Gate{By: BlockerCrashLoop, Blocked: b.Explain(fmt.Sprintf(
+	block := Block{By: BlockerCrashLoop, Why: b.Explain(fmt.Sprintf(
 		"crash-looping: its machines do not register, or end soon after; %d new ones were tried within an hour", perHour))}
 	if recent := b.recent(now); len(recent) > 0 {
-		gate.Until = recent[0].Add(breakerSpan)
+		block.Until = recent[0].Add(breakerSpan)
 	}
-	return gate
+	return block
 }
 
-// Rotation says whether machines that work may be replaced at now by ones that are
-// made from hash: not while what was made from it came to nothing.
-func (b Breaker) Rotation(hash string, now time.Time) Gate {
+// RotationBlocked says why machines that work may not be replaced at now by ones that are
+// made from hash: the last launch from it has failed.
+func (b Breaker) RotationBlocked(hash string, now time.Time) Block {
 	if b.failed == 0 || b.hash != hash {
-		return Gate{}
+		return Block{}
 	}
-	until := b.last.Add(min(firstSetback<<min(b.failed-1, 8), longestSetback))
+	until := b.last.Add(min(firstRotationStop<<min(b.failed-1, 8), longestRotationStop))
 	if !now.Before(until) {
-		return Gate{}
+		return Block{}
 	}
-	return Gate{By: BlockerSetback, Until: until,
-		Blocked: b.Explain("rotation stopped: a machine made from the present configuration did not register, or ended soon after")}
+	return Block{By: BlockerRotationStopped, Until: until,
+		Why: b.Explain("rotation stopped: a machine made from the present configuration did not register, or ended soon after")}
 }
 
 // Explain adds what was found of the last machine to what follows from it.

@@ -26,7 +26,7 @@ func TestL3_CameToNothing(t *testing.T) {
 		"it was of use for five minutes":      {registeredAt(epoch.Add(-5 * time.Minute)), false},
 		"on demand, and nobody's replacement": {fleet.Instance{OnDemand: true}, false},
 	} {
-		if got := fleet.CameToNothing(c.in, epoch); got != c.want {
+		if got := fleet.LaunchFailed(c.in, epoch); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -39,7 +39,7 @@ func TestF26_BreakerBoundsAnHour(t *testing.T) {
 	var b fleet.Breaker
 	var made []time.Time
 	for now := epoch; now.Before(epoch.Add(5 * time.Hour)); now = now.Add(time.Minute) {
-		if gate := b.Creates(perHour, now); gate.Blocked != "" {
+		if gate := b.CreatesBlocked(perHour, now); gate.Why != "" {
 			if gate.By != fleet.BlockerCrashLoop || !gate.Until.After(now) {
 				t.Fatalf("%v: %+v", now, gate)
 			}
@@ -104,19 +104,19 @@ func TestL3_RotationStopsAfterOneMachine(t *testing.T) {
 	now := epoch
 	for i, want := range []float64{5, 10, 20, 40, 60, 60} { // minutes
 		b = b.Failed(atBirth("bad"), "", now)
-		gate := b.Rotation("bad", now)
-		if wait := gate.Until.Sub(now).Minutes(); gate.By != fleet.BlockerSetback || wait != want {
+		gate := b.RotationBlocked("bad", now)
+		if wait := gate.Until.Sub(now).Minutes(); gate.By != fleet.BlockerRotationStopped || wait != want {
 			t.Fatalf("failure %d: %+v, held for %v minutes", i+1, gate, wait)
 		}
-		if gate := b.Rotation("good", now); gate.Blocked != "" {
+		if gate := b.RotationBlocked("good", now); gate.Why != "" {
 			t.Errorf("another configuration: %+v", gate)
 		}
-		if now = gate.Until; b.Rotation("bad", now).Blocked != "" {
+		if now = gate.Until; b.RotationBlocked("bad", now).Why != "" {
 			t.Errorf("failure %d: not tried again", i+1)
 		}
 	}
 	b = b.Failed(atBirth("other"), "", now)
-	if wait := b.Rotation("other", now).Until.Sub(now); wait != 5*time.Minute {
+	if wait := b.RotationBlocked("other", now).Until.Sub(now); wait != 5*time.Minute {
 		t.Errorf("the first machine of another configuration holds for %v", wait)
 	}
 }

@@ -56,14 +56,14 @@ type CollectOptions struct {
 
 // Collection is what one listing means.
 type Collection struct {
-	Matches []Match       // known instances whose VM was listed
-	Absent  []identity.ID // known instances that the listing proves to lack: an observation for [Absence]
-	Confirm []identity.ID // absent for long enough under an alarm: a Get that finds nothing counts as ByGet and as ByList
-	Gone    []identity.ID // deleting instances whose VM is not there any more
-	Unread  []identity.ID // no known instance: read their records, and come again
-	Restore []identity.ID // live records without a known instance: take them in
-	Orphans []SeenVM      // to delete: their instance was deleted, and this is the second sight of them
-	Held    []HeldVM      // to report, and never to delete
+	Matches   []Match       // known instances whose VM was listed
+	Absent    []identity.ID // known instances that the listing proves to lack: an observation for [Absence]
+	Confirm   []identity.ID // absent for long enough under an alarm: a Get that finds nothing counts as ByGet and as ByList
+	Gone      []identity.ID // deleting instances whose VM is not there any more
+	Unread    []identity.ID // no known instance: read their records, and come again
+	Restore   []identity.ID // live records without a known instance: take them in
+	Orphans   []SeenVM      // to delete: their instance was deleted, and this is the second sight of them
+	Unmanaged []UnmanagedVM // to report, and never to delete
 
 	// Alarm, if not empty, says that the listing lacks too many VMs to be
 	// believed. Until a collection comes without one nothing may be deleted.
@@ -77,14 +77,14 @@ type Match struct {
 	Presence   Presence
 }
 
-// HeldVM is a VM with our tags that is left alone, and why.
-type HeldVM struct {
+// UnmanagedVM is a VM with our tags that is left alone, and why.
+type UnmanagedVM struct {
 	VM    SeenVM
 	Cause Cause
 	Why   string // the same in a sentence
 }
 
-// Cause is why a VM is held.
+// Cause is why a VM is unmanaged.
 type Cause string
 
 // The causes.
@@ -108,7 +108,7 @@ type Memory struct {
 //
 // Absence is never proof: what a listing lacks is reported as an observation,
 // and a listing that lacks too much at once as an alarm. A VM that cannot be
-// tied to a record is held; only one whose record says "deleted" is an orphan,
+// tied to a record is unmanaged; only one whose record says "deleted" is an orphan,
 // and it goes at the second sight, never at the first one after a take-over.
 func Collect(l Listing, known []Known, m Memory, opts CollectOptions) (Collection, Memory) {
 	c := collector{l: l, opts: opts, last: m, next: Memory{
@@ -132,7 +132,7 @@ func Collect(l Listing, known []Known, m Memory, opts CollectOptions) (Collectio
 	}
 	c.brake(known, absent)
 	c.judgeAbsent(absent)
-	c.judgeStrangers(vms)
+	c.judgeUnknown(vms)
 	return c.out, c.next
 }
 
@@ -165,13 +165,13 @@ func compareVM(a, b SeenVM) int {
 }
 
 // match joins an instance with the VM that it is known to have, or else the
-// first one that claims to be it. Any other one is held: an instance has one VM.
+// first one that claims to be it. Any other one is unmanaged: an instance has one VM.
 func (c *collector) match(k Known, found []SeenVM) {
 	i := max(0, slices.IndexFunc(found, func(vm SeenVM) bool { return vm.ProviderID == k.ProviderID }))
 	c.out.Matches = append(c.out.Matches, Match{ID: k.ID, ProviderID: found[i].ProviderID, Presence: found[i].Presence})
 	for j, vm := range found {
 		if j != i {
-			c.hold(vm, CauseSecondVM, fmt.Sprintf("instance %s already has the VM %s", k.ID, found[i].ProviderID))
+			c.leaveUnmanaged(vm, CauseSecondVM, fmt.Sprintf("instance %s already has the VM %s", k.ID, found[i].ProviderID))
 		}
 	}
 }
@@ -187,7 +187,7 @@ func (c *collector) expected(k Known) bool {
 func (c *collector) judgeAbsent(absent []Known) {
 	for _, k := range absent {
 		switch {
-		case k.State.Live(), k.silent():
+		case k.State.Live(), k.silent(), k.draining():
 			c.missLive(k)
 		case c.out.Alarm != "":
 			// a listing that is not believed ends no removal either
@@ -199,8 +199,8 @@ func (c *collector) judgeAbsent(absent []Known) {
 	}
 }
 
-// judgeStrangers sorts the VMs that no known instance stands for.
-func (c *collector) judgeStrangers(vms map[identity.ID][]SeenVM) {
+// judgeUnknown sorts the VMs that no known instance stands for.
+func (c *collector) judgeUnknown(vms map[identity.ID][]SeenVM) {
 	var all []SeenVM
 	for _, found := range vms {
 		all = append(all, found...)
@@ -209,11 +209,11 @@ func (c *collector) judgeStrangers(vms map[identity.ID][]SeenVM) {
 	for _, vm := range all {
 		switch {
 		case vm.ID == "":
-			c.hold(vm, CauseBadID, fmt.Sprintf("its instance id tag %q is missing, malformed or copied from another machine", vm.RawID))
+			c.leaveUnmanaged(vm, CauseBadID, fmt.Sprintf("its instance id tag %q is missing, malformed or copied from another machine", vm.RawID))
 		case c.l.Records[vm.ID] == RecordNone:
-			c.hold(vm, CauseNoRecord, "there is no record of its instance")
+			c.leaveUnmanaged(vm, CauseNoRecord, "there is no record of its instance")
 		case c.l.Records[vm.ID] == RecordUnreadable:
-			c.hold(vm, CauseUnreadable, "the record of its instance is unreadable")
+			c.leaveUnmanaged(vm, CauseUnreadable, "the record of its instance is unreadable")
 		case c.l.Records[vm.ID] == RecordLive:
 			c.out.Restore = appendOnce(c.out.Restore, vm.ID)
 		case c.l.Records[vm.ID] == RecordTombstone:
@@ -235,8 +235,8 @@ func (c *collector) orphan(vm SeenVM) {
 	}
 }
 
-func (c *collector) hold(vm SeenVM, cause Cause, why string) {
-	c.out.Held = append(c.out.Held, HeldVM{VM: vm, Cause: cause, Why: why})
+func (c *collector) leaveUnmanaged(vm SeenVM, cause Cause, why string) {
+	c.out.Unmanaged = append(c.out.Unmanaged, UnmanagedVM{VM: vm, Cause: cause, Why: why})
 }
 
 func appendOnce(ids []identity.ID, id identity.ID) []identity.ID {

@@ -104,7 +104,7 @@ func TestF29_StrangersAreHeld(t *testing.T) {
 	}
 	want := fleet.Collection{
 		Restore: []identity.ID{poolID(3)},
-		Held: []fleet.HeldVM{
+		Unmanaged: []fleet.UnmanagedVM{
 			{VM: malformed, Cause: fleet.CauseBadID, Why: `its instance id tag "who?" is missing, malformed or copied from another machine`},
 			{VM: none, Cause: fleet.CauseNoRecord, Why: "there is no record of its instance"},
 			{VM: unreadable, Cause: fleet.CauseUnreadable, Why: "the record of its instance is unreadable"},
@@ -121,8 +121,8 @@ func TestS5_SecondVMOfAnInstanceIsHeld(t *testing.T) {
 	other := fleet.SeenVM{ID: poolID(0), ProviderID: "a-clone", Presence: fleet.PresenceUp}
 	got := collect(new(fleet.Memory), fleet.Listing{At: epoch, VMs: append(vmsOf(known), other)}, known)
 	wantCollection(t, "two VMs", got, fleet.Collection{
-		Matches: matchesOf(known),
-		Held:    []fleet.HeldVM{{VM: other, Cause: fleet.CauseSecondVM, Why: "instance i00 already has the VM vm-i00"}},
+		Matches:   matchesOf(known),
+		Unmanaged: []fleet.UnmanagedVM{{VM: other, Cause: fleet.CauseSecondVM, Why: "instance i00 already has the VM vm-i00"}},
 	})
 }
 
@@ -143,7 +143,7 @@ func TestF20_LaggingListing(t *testing.T) {
 func TestF21_EmptyListing(t *testing.T) {
 	var m fleet.Memory
 	known := append(knownRunning(8), fleet.Known{ID: poolID(9), State: fleet.Deleting, Created: at(-time.Hour)})
-	alarm := "the provider's listing lacks 8 of 8 live machines: nothing is deleted until each is confirmed"
+	alarm := "the provider's listing lacks 8 of 8 machines that should be there: nothing is deleted until each is confirmed"
 
 	wantCollection(t, "first listing", collect(&m, fleet.Listing{At: epoch}, known), fleet.Collection{Alarm: alarm})
 	wantCollection(t, "too soon", collect(&m, fleet.Listing{At: at(29 * time.Second)}, known), fleet.Collection{Alarm: alarm})
@@ -159,6 +159,37 @@ func TestF21_EmptyListing(t *testing.T) {
 	got = collect(&m, fleet.Listing{At: at(time.Minute), VMs: vmsOf(known[5:8])}, known)
 	if got.Alarm != "" || len(got.Matches) != 3 || len(got.Absent) != 5 || len(got.Gone) != 1 {
 		t.Errorf("after the proof: %+v", got)
+	}
+}
+
+// TestS20F21_MachinesThatDrainAreMissedToo: most machines of a shard may be on their way out,
+// and a listing without them ends no drain.
+func TestS20F21_MachinesThatDrainAreMissedToo(t *testing.T) {
+	for _, c := range []struct {
+		state fleet.State
+		power fleet.Power
+	}{
+		{fleet.Condemned, fleet.Up},
+		{fleet.Draining, fleet.Up},
+		{fleet.Draining, fleet.NoVM}, // after a change of leader
+	} {
+		known := knownRunning(7)
+		for i := range 6 {
+			known[i].State, known[i].Power = c.state, c.power
+		}
+		var m fleet.Memory
+		for i := range 3 {
+			got := collect(&m, fleet.Listing{At: at(time.Duration(i) * 30 * time.Second)}, known)
+			if !strings.Contains(got.Alarm, "7 of 7") || len(got.Absent)+len(got.Gone) != 0 || (len(got.Confirm) == 7) != (i > 0) {
+				t.Errorf("%s, power %v, listing %d: %+v", c.state, c.power, i, got)
+			}
+		}
+		for i := range 6 {
+			known[i].Power = fleet.Gone // as the provider has confirmed of each
+		}
+		if got := collect(&m, fleet.Listing{At: at(2 * time.Minute), VMs: vmsOf(known[6:])}, known); got.Alarm != "" {
+			t.Errorf("%s, power %v: all are confirmed gone, and the alarm stays: %s", c.state, c.power, got.Alarm)
+		}
 	}
 }
 

@@ -2,7 +2,7 @@
 // instances are, and what to do about the difference.
 //
 // [Judge] says what an instance's health means, [Collect] what a listing of VMs
-// means, and [Plan] what a group needs. A [Breaker] remembers what came to nothing.
+// means, and [Plan] what a group needs. A [Breaker] counts failed launches.
 //
 // Everything here is pure. All are total functions of their arguments: no
 // clock, no I/O, no goroutine, no randomness, no map order that shows in a
@@ -16,6 +16,7 @@
 package fleet
 
 import (
+	"cmp"
 	"time"
 
 	"nstance.dev/protos/identity"
@@ -68,8 +69,8 @@ type Group struct {
 	ID           GroupID
 	Size         int           // wanted managed instances; ≥ 0
 	Deleted      bool          // to be emptied and forgotten; Size counts as 0
-	Held         string        // not empty: why nothing may be created or deleted now
-	HeldBy       Blocker       // what kind of reason that is; zero: BlockerHeld
+	Blocked      string        // not empty: why nothing may be created or deleted now
+	BlockedBy    Blocker       // what kind of reason that is; zero: BlockerUnknownGroup
 	DrainTimeout time.Duration // 0: removals do not wait
 	InfraHash    string        // what a new instance is made from
 	Retired      []Retired     // instances that a caller named to go
@@ -97,9 +98,9 @@ type Instance struct {
 	Created  time.Time
 	Power    Power
 	OnDemand bool // made by an explicit call: never counted, replaced or scaled down
-	// Proved: this leader has had a report of the agent. Where it has not, what a
+	// Reported: this leader has had a report of the agent. Where it has not, what a
 	// former leader knew of the instance may still hold.
-	Proved bool
+	Reported bool
 
 	// ReplaceFirst: a caller wants it replaced, and gone once that is done, with
 	// SkipDrain without a drain.
@@ -140,6 +141,16 @@ type Instance struct {
 // which nothing was heard.
 func (in Instance) MayRun() bool {
 	return in.Power == Up || in.State == Pending && in.Power == NoVM
+}
+
+// mayBeCondemned reports whether the instance may be condemned on record.
+func (in *Instance) mayBeCondemned() bool {
+	return in.Condemning != "" && (in.State.Live() || in.State.Sick())
+}
+
+// verdict is why a sick instance is sick.
+func (in *Instance) verdict() Reason {
+	return cmp.Or(in.Verdict, ReasonUnhealthy)
 }
 
 // Notice says that the provider takes a VM back, whatever anybody decides. The

@@ -10,11 +10,11 @@ import (
 
 // The provider's deadline beats a later end of a drain that was announced, whatever the
 // drain is for, and only once it is on record does a delete follow from it.
-func TestF34_NoticeHastensADrain(t *testing.T) {
+func TestF34_NoticeShortensADrain(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := now.Add
-	hasten := func(until time.Duration) []fleet.Action {
-		return []fleet.Action{fleet.Hasten{
+	shorten := func(until time.Duration) []fleet.Action {
+		return []fleet.Action{fleet.ShortenDrain{
 			ID: "a", Reason: fleet.ReasonScaleDown, DeleteAt: at(until), Why: "the provider takes its VM back before the drain would end",
 		}}
 	}
@@ -31,8 +31,8 @@ func TestF34_NoticeHastensADrain(t *testing.T) {
 		{"a notice that says no time", time.Hour, fleet.Notice{Action: "stop"}, nil, at(time.Hour)},
 		{"a later deadline", time.Hour, given(2 * time.Hour), nil, at(time.Hour)},
 		{"the same", time.Hour, given(time.Hour), nil, at(time.Hour)},
-		{"an earlier one", time.Hour, given(time.Minute), hasten(time.Minute), at(time.Minute)},
-		{"one that is past", time.Hour, given(-time.Minute), hasten(-time.Minute), at(-time.Minute)},
+		{"an earlier one", time.Hour, given(time.Minute), shorten(time.Minute), at(time.Minute)},
+		{"one that is past", time.Hour, given(-time.Minute), shorten(-time.Minute), at(-time.Minute)},
 		{"an earlier one, and the drain is over", -time.Minute, given(-time.Hour), over, time.Time{}},
 	} {
 		removal := fleet.Removal{Reason: fleet.ReasonScaleDown, DrainStarted: at(-time.Hour), DeleteAt: at(c.ends)}

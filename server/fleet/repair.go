@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// repair carries out the successions that cannot wait: of sick instances, those
+// repair carries out the replacements that cannot wait: of sick instances, those
 // first whose VM does not run, of those that the provider takes back, and of those
 // that a caller named. What never joined is gone already, and a size below the number of
 // instances was served; a deleted group has no instance left to replace.
 func (p *planner) repair() {
 	var ill []*Instance
 	for _, in := range p.all {
-		if p.pressing(in) && !p.condemned[in.ID] {
+		if pressing(in) && !p.condemned[in.ID] {
 			ill = append(ill, in)
 		}
 	}
 	slices.SortStableFunc(ill, func(a, b *Instance) int {
-		return cmp.Compare(patience(a), patience(b))
+		return cmp.Compare(repairRank(a), repairRank(b))
 	})
 	if p.v.Silence != "" && slices.ContainsFunc(p.all, func(in *Instance) bool { return in.State == Suspect }) {
-		p.note("", "replace", BlockerProof, p.v.Silence, time.Time{})
+		p.note("", "replace", BlockerUnproven, p.v.Silence, time.Time{})
 	}
-	s := p.slots()
+	s := newSlots(p)
 	for _, in := range ill {
 		switch {
 		case in.OnDemand:
-			p.condemnSick(in, &s, p.endOf(in), "on demand: not replaced")
+			p.condemnSick(in, &s, endOf(in), "on demand: not replaced")
 		case !p.v.Group.Deleted:
 			p.replace(in, p.due[in.ID], &s)
 		}
@@ -46,12 +46,12 @@ func (p *planner) removeFailedLaunches() {
 
 // pressing reports whether the instance has to go for a reason that does not
 // wait for a good moment.
-func (p *planner) pressing(in *Instance) bool {
+func pressing(in *Instance) bool {
 	return in.State.Sick() || in.State.Live() && (in.Notice.Given() || in.ReplaceFirst && !in.OnDemand)
 }
 
 // endOf is the reason for which a pressing on-demand instance goes.
-func (p *planner) endOf(in *Instance) Reason {
+func endOf(in *Instance) Reason {
 	if in.State.Sick() {
 		return in.verdict()
 	}
@@ -60,23 +60,23 @@ func (p *planner) endOf(in *Instance) Reason {
 
 // replace takes the next of the two steps: ask for the replacement, or, when it
 // is there, condemn what it replaces.
-func (p *planner) replace(in *Instance, due succession, s *slots) {
+func (p *planner) replace(in *Instance, due replacement, s *slots) {
 	step, why := p.next(in, due, "replace")
 	switch {
-	case step == stepCondemn && p.v.Losses.Limited && in.Power == Gone && len(p.heirsOf(in)) == 0:
+	case step == stepCondemn && p.v.Losses.Limited && in.Power == Gone && len(p.replacementsOf(in)) == 0:
 		// Without it, those that were lost at once would be made up for at once.
-		p.holdCreates(in.ID, "replace")
+		p.noteCreatesBlocked(in.ID, "replace")
 	case step == stepCondemn:
 		p.condemnSick(in, s, due.reason, why)
 	case step == stepWait: // a note says for what
-	case !in.ReplaceFirst && p.crowded():
+	case !in.ReplaceFirst && p.hasSurplus():
 		// Of some it is open whether their replacements are needed, and the removal of
 		// others is not on record (S5). That is settled soon.
 		p.note(in.ID, "replace", BlockerReplacement, "more are live than the size asks for, until other removals and replacements are done", time.Time{})
 	case !p.mayLose(in):
-		p.note(in.ID, "replace", BlockerBound, "as many lost machines as allowed in a minute are being replaced", p.v.Losses.Next)
-	case bounded(in) && !p.heir[in.ID] && s.reserved >= s.limit:
-		p.note(in.ID, "replace", BlockerBound, "as many machines that still run as allowed are under repair", time.Time{})
+		p.note(in.ID, "replace", BlockerBound, "the limit of lost machines that are replaced in a minute is reached", p.v.Losses.Next)
+	case bounded(in) && !p.isReplacement[in.ID] && s.reserved >= s.limit:
+		p.note(in.ID, "replace", BlockerBound, "the limit of running machines under repair at once is reached", time.Time{})
 	default:
 		if bounded(in) {
 			s.reserved++
@@ -85,13 +85,13 @@ func (p *planner) replace(in *Instance, due succession, s *slots) {
 	}
 }
 
-// crowded reports whether more instances are well than the group should have, without any
+// hasSurplus reports whether more instances are well than the group should have, without any
 // that have to go at once. What this pass condemns counts as well: until that is on record
 // it may stay, and a replacement would be asked for beside it.
-func (p *planner) crowded() bool {
+func (p *planner) hasSurplus() bool {
 	well := 0
 	for _, in := range p.all {
-		if in.State.Live() && !in.OnDemand && !p.pressing(in) {
+		if in.State.Live() && !in.OnDemand && !pressing(in) {
 			well++
 		}
 	}
@@ -103,7 +103,7 @@ func (p *planner) crowded() bool {
 func (p *planner) condemnSick(in *Instance, s *slots, reason Reason, why string) {
 	if bounded(in) {
 		if s.leaving >= s.limit {
-			p.note(in.ID, "condemn", BlockerBound, "as many machines that still run as allowed are leaving", time.Time{})
+			p.note(in.ID, "condemn", BlockerBound, "the limit of running machines that are removed at once is reached", time.Time{})
 			return
 		}
 		s.leaving++
@@ -123,7 +123,8 @@ type slots struct {
 	reserved int // leaving, or with a replacement made or asked for
 }
 
-func (p *planner) slots() slots {
+// newSlots counts those that are taken.
+func newSlots(p *planner) slots {
 	s := slots{limit: p.v.MaxRepairs}
 	if s.limit <= 0 {
 		s.limit = max(1, p.v.Group.Size/10)
@@ -132,9 +133,9 @@ func (p *planner) slots() slots {
 		switch {
 		case in.State.Leaving() && in.Removal.Reason == ReasonUnhealthy && stillRuns(in):
 			s.leaving++
-		case in.doubtful() && in.Condemning == ReasonUnhealthy && in.Power == Up:
+		case in.mayBeCondemned() && in.Condemning == ReasonUnhealthy && in.Power == Up:
 			s.leaving++ // perhaps
-		case bounded(in) && !p.heir[in.ID] && len(p.heirs(in)) > 0:
+		case bounded(in) && !p.isReplacement[in.ID] && len(p.replacementChain(in)) > 0:
 			s.reserved++
 		}
 	}
@@ -145,7 +146,7 @@ func (p *planner) slots() slots {
 // stillRuns reports whether a leaving instance may do work, or did when it was
 // condemned.
 func stillRuns(in *Instance) bool {
-	return in.Power == Up || in.Power != Gone && in.Removal.drains()
+	return in.Power == Up || in.Power != Gone && in.Removal.hasDrain()
 }
 
 // mayLose takes the replacement of a lost machine out of the budget, if one
@@ -162,13 +163,8 @@ func (p *planner) mayLose(in *Instance) bool {
 	}
 }
 
-// verdict is why a sick instance is sick.
-func (in *Instance) verdict() Reason {
-	return cmp.Or(in.Verdict, ReasonUnhealthy)
-}
-
-// patience orders repairs: what is lost goes before what still runs.
-func patience(in *Instance) int {
+// repairRank orders repairs: what is lost goes before what still runs.
+func repairRank(in *Instance) int {
 	switch {
 	case in.State.Sick() && in.Power != Up:
 		return 0

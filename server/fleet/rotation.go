@@ -6,14 +6,7 @@ import (
 	"time"
 )
 
-// drifted reports whether in was made from something else than what the group is
-// made from now.
-func (p *planner) drifted(in *Instance) bool {
-	hash := p.v.Group.InfraHash
-	return hash != "" && in.InfraHash != "" && in.InfraHash != hash
-}
-
-// rotate carries out the successions that can wait for a good moment: of instances
+// rotate carries out the replacements that can wait for a good moment: of instances
 // that are old enough to go, and of those that were made from a configuration that
 // is no longer the group's. One at a time, the oldest first. What was begun is
 // finished whatever has changed: its replacement is there, and costs. But of several
@@ -27,8 +20,8 @@ func (p *planner) rotate() {
 	for _, in := range p.all {
 		due := p.due[in.ID]
 		switch {
-		case !due.patient || p.condemned[in.ID]:
-		case len(p.heirsOf(in)) > 0:
+		case !due.canWait || p.condemned[in.ID]:
+		case len(p.replacementsOf(in)) > 0:
 			begun = true
 			switch step, why := p.next(in, due, "rotate"); {
 			case step != stepCondemn:
@@ -60,7 +53,7 @@ func rotatedLeaves(all []*Instance) bool {
 		case in.State.Leaving():
 			return in.Removal.Reason.waited()
 		default:
-			return in.doubtful() && in.Condemning.waited() // perhaps
+			return in.mayBeCondemned() && in.Condemning.waited() // perhaps
 		}
 	})
 }
@@ -70,39 +63,39 @@ func rotatedLeaves(all []*Instance) bool {
 // instances that it should have, all of them registered, heard of, and for long
 // enough that the last replacement is known to work.
 func (p *planner) mayRotate(in *Instance) bool {
-	hold := func(by Blocker, why string, until time.Time) bool {
+	blocked := func(by Blocker, why string, until time.Time) bool {
 		p.note(in.ID, "rotate", by, why, until)
 		return false
 	}
 	c := p.d.Counts
-	switch gate := p.v.Voluntary; {
-	case gate.Blocked != "":
-		return hold(gate.By, gate.Blocked, gate.Until)
+	switch block := p.v.RotationBlocked; {
+	case block.Why != "":
+		return blocked(block.By, block.Why, block.Until)
 	case c.Leaving > 0:
-		return hold(BlockerUnsettled, "another instance is leaving", time.Time{})
+		return blocked(BlockerUnsettled, "another instance is leaving", time.Time{})
 	case c.Sick > 0:
-		return hold(BlockerUnsettled, "another instance is sick", time.Time{})
+		return blocked(BlockerUnsettled, "another instance is sick", time.Time{})
 	case c.Live != c.Desired:
-		return hold(BlockerUnsettled, fmt.Sprintf("the group has %d instances, and should have %d", c.Live, c.Desired), time.Time{})
+		return blocked(BlockerUnsettled, fmt.Sprintf("the group has %d instances, and should have %d", c.Live, c.Desired), time.Time{})
 	case c.Running != c.Live:
-		return hold(BlockerUnsettled, fmt.Sprintf("only %d of %d instances have registered", c.Running, c.Live), time.Time{})
+		return blocked(BlockerUnsettled, fmt.Sprintf("only %d of %d instances have registered", c.Running, c.Live), time.Time{})
 	}
 	for _, other := range p.all {
 		if other.OnDemand || !other.State.Live() {
 			continue
 		}
-		settled := other.RegisteredAt.Add(p.v.Proving)
+		settled := other.RegisteredAt.Add(p.v.SettleTime)
 		switch {
-		case other.doubtful():
-			return hold(BlockerUnsettled, fmt.Sprintf("%s may be leaving", other.ID), time.Time{})
+		case other.mayBeCondemned():
+			return blocked(BlockerUnsettled, fmt.Sprintf("%s may be leaving", other.ID), time.Time{})
 		case other.State == Suspect:
-			return hold(BlockerUnsettled, fmt.Sprintf("nothing is heard of %s", other.ID), time.Time{})
+			return blocked(BlockerUnsettled, fmt.Sprintf("nothing is heard of %s", other.ID), time.Time{})
 		case other.Notice.Given() || other.ReplaceFirst || p.due[other.ID].reason == ReasonForcedExpiry:
-			return hold(BlockerUnsettled, fmt.Sprintf("%s has to go first", other.ID), time.Time{})
-		case !other.Proved:
-			return hold(BlockerProof, fmt.Sprintf("%s has not reported yet", other.ID), time.Time{})
+			return blocked(BlockerUnsettled, fmt.Sprintf("%s has to go first", other.ID), time.Time{})
+		case !other.Reported:
+			return blocked(BlockerUnproven, fmt.Sprintf("%s has not reported yet", other.ID), time.Time{})
 		case p.now.Before(settled):
-			return hold(BlockerUnsettled, fmt.Sprintf("%s has registered only just now", other.ID), settled)
+			return blocked(BlockerUnsettled, fmt.Sprintf("%s has registered only just now", other.ID), settled)
 		}
 	}
 	return true

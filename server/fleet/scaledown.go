@@ -16,9 +16,9 @@ func (p *planner) removeRetired() {
 		if !ok || !p.removable(in) {
 			continue
 		}
-		for _, heir := range p.unit(in) {
-			if heir != in {
-				p.condemn(heir, ReasonScaleDown, "what it was to replace is named to go")
+		for _, replacement := range p.unit(in) {
+			if replacement != in {
+				p.condemn(replacement, ReasonScaleDown, "what it was to replace is named to go")
 			}
 		}
 		gone := *in // the View stays as it is
@@ -65,7 +65,7 @@ func (p *planner) surplus() int {
 		if !p.removable(in) {
 			continue
 		}
-		if len(p.heirsOf(in)) == 0 {
+		if len(p.replacementsOf(in)) == 0 {
 			actual++
 		}
 	}
@@ -83,10 +83,10 @@ func (p *planner) victims() []*Instance {
 		if !p.removable(in) {
 			continue
 		}
-		if in.State.Live() && !p.succeeds(in) {
+		if in.State.Live() && !p.hasToBeReplaced(in) {
 			spare[in.Replacement] = true // in is well again
 		}
-		if !p.heir[in.ID] {
+		if !p.isReplacement[in.ID] {
 			all = append(all, in)
 		}
 	}
@@ -114,22 +114,27 @@ func victimRank(in *Instance, spare map[identity.ID]bool) int {
 // unit is what goes, in this order, if in is a victim: one that makes room takes
 // its replacement along, because the two count as one.
 func (p *planner) unit(in *Instance) []*Instance {
-	heirs := p.heirsOf(in)
-	slices.Reverse(heirs)
-	return append(heirs, in)
+	all := p.replacementsOf(in)
+	slices.Reverse(all)
+	return append(all, in)
 }
 
-// mayRemove takes in out of the budget of group deletions, if one binds. What
-// surely has no running VM does not need one.
+// mayRemove takes in out of the budgets of group deletions, the shard's and the group's
+// own, where they bind. What surely has no running VM does not need one.
 func (p *planner) mayRemove(in *Instance) bool {
-	switch {
-	case !p.v.Group.Deleted || p.v.Deletes < 0 || !in.MayRun():
-		return true
-	case p.v.Deletes == 0:
-		p.note(in.ID, "condemn", BlockerBound, "as many deletes as the shard allows in a minute are under way", p.v.DeletesNext)
-		return false
-	default:
-		p.v.Deletes--
+	if !p.v.Group.Deleted || !in.MayRun() {
 		return true
 	}
+	own := &p.v.OwnDeletes
+	switch {
+	case p.v.Deletes == 0:
+		p.note(in.ID, "condemn", BlockerBound, "the shard's limit of deletes in a minute is reached", p.v.DeletesNext)
+		return false
+	case own.Limited && own.Left <= 0:
+		p.note(in.ID, "condemn", BlockerBound, "the group's limit of deletes in a minute is reached (rails.max_delete_share)", own.Next)
+		return false
+	}
+	p.v.Deletes-- // negative stays so
+	own.Left--
+	return true
 }

@@ -80,7 +80,7 @@ func (w *world) command(name string, args []string) ([]string, error) {
 	case "notice":
 		return nil, w.notice(args)
 	case "proved":
-		w.find(identity.ID(args[0])).Proved = true
+		w.find(identity.ID(args[0])).Reported = true
 	case "ack":
 		w.find(identity.ID(args[0])).Removal.Acked = true
 	case "advance":
@@ -115,12 +115,15 @@ func (w *world) setGroup(args []string) (err error) {
 		case "drain":
 			g.DrainTimeout, err = time.ParseDuration(value)
 		case "coordinated":
-			v.Drains = true
+			v.DrainCoordinated = true
 		case "deleted":
 			g.Deleted = true
 		case "deletes":
 			v.Deletes, err = strconv.Atoi(value)
 			v.DeletesNext = w.now.Add(time.Minute)
+		case "own-deletes":
+			v.OwnDeletes = fleet.Budget{Limited: true, Next: w.now.Add(30 * time.Second)}
+			v.OwnDeletes.Left, err = strconv.Atoi(value)
 		case "losses":
 			v.Losses = fleet.Budget{Limited: true, Next: w.now.Add(time.Minute)}
 			v.Losses.Left, err = strconv.Atoi(value)
@@ -133,23 +136,23 @@ func (w *world) setGroup(args []string) (err error) {
 		case "on-demand-age":
 			v.Aging.OnDemand, err = time.ParseDuration(value)
 		case "proving":
-			v.Proving, err = time.ParseDuration(value)
+			v.SettleTime, err = time.ParseDuration(value)
 		case "hash":
 			g.InfraHash = value
 		case "window":
-			v.Voluntary = fleet.Gate{By: fleet.BlockerWindow, Blocked: "no maintenance window is open", Until: w.now.Add(time.Hour)}
+			v.RotationBlocked = fleet.Block{By: fleet.BlockerWindow, Why: "no maintenance window is open", Until: w.now.Add(time.Hour)}
 			if value == "open" {
-				v.Voluntary = fleet.Gate{}
+				v.RotationBlocked = fleet.Block{}
 			}
 		case "held":
-			g.Held = value
+			g.Blocked = value
 		case "retired":
 			id, skip := strings.CutSuffix(value, "!")
 			g.Retired = append(g.Retired, fleet.Retired{ID: identity.ID(id), SkipDrain: skip})
 		case "blocked":
-			v.Creates = fleet.Gate{Blocked: value, Until: w.now.Add(time.Minute)}
+			v.CreatesBlocked = fleet.Block{Why: value, Until: w.now.Add(time.Minute)}
 			if value == "" {
-				v.Creates = fleet.Gate{}
+				v.CreatesBlocked = fleet.Block{}
 			}
 		default:
 			err = fmt.Errorf("unknown setting %q", key)
@@ -167,7 +170,7 @@ func (w *world) addInstance(args []string) error {
 	case in.State == fleet.Pending:
 		in.Power = fleet.NoVM
 	case in.State.Registered():
-		in.Proved = true
+		in.Reported = true
 	}
 	for _, arg := range args[2:] {
 		key, value, _ := strings.Cut(arg, "=")
@@ -185,7 +188,7 @@ func (w *world) addInstance(args []string) error {
 		case "hash":
 			in.InfraHash = value
 		case "unheard":
-			in.Proved = false
+			in.Reported = false
 		case "unsent":
 			in.Power = fleet.Unasked
 		case "replace-first":

@@ -57,6 +57,6 @@ func (s Silence) Alarm() string {
 	if s.Since.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("most agents of the shard fell silent at once, at %s, while their machines run: the server may be cut off, so nobody is replaced for missing reports",
+	return fmt.Sprintf("most agents of the shard fell silent at once, at %s, while their machines run: the server may be cut off, so no machine is replaced for missing reports",
 		s.Since.UTC().Format(time.RFC3339))
 }

@@ -238,7 +238,7 @@ func Status(in Instance) string {
 	case Running, Suspect:
 		return "running"
 	case Condemned:
-		if in.Removal.drains() {
+		if in.Removal.hasDrain() {
 			return "draining"
 		}
 		return "terminating"

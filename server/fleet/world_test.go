@@ -59,7 +59,7 @@ func (w *world) carryOut(t fataler, a fleet.Action) {
 			in.Removal.DrainStarted = w.now
 			w.move(t, in, fleet.EventDrainStarted)
 		}
-	case fleet.Hasten:
+	case fleet.ShortenDrain:
 		w.find(a.ID).Removal.DeleteAt = a.DeleteAt
 	case fleet.Delete:
 		w.move(t, w.find(a.ID), fleet.EventDeleteSent)
@@ -90,7 +90,7 @@ func (w *world) progress() {
 		case fleet.Pending:
 			in.State, in.Power = fleet.Provisioning, fleet.Up
 		case fleet.Provisioning, fleet.Running, fleet.Suspect:
-			in.State, in.Power, in.Proved = fleet.Running, fleet.Up, true
+			in.State, in.Power, in.Reported = fleet.Running, fleet.Up, true
 			if in.RegisteredAt.IsZero() {
 				in.RegisteredAt = w.now
 			}

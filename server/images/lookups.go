@@ -113,11 +113,11 @@ func (l *Lookups) look(ctx context.Context, q Query) {
 		news = l.Found(q, id, l.opts.Now(), interval)
 	} else {
 		news = l.Failed(q, err, l.opts.Now(), interval)
-		l.opts.Log.WarnContext(ctx, "image not looked up", "image", q.Key, "class", driver.KindOf(err), "error", err)
+		l.opts.Log.WarnContext(ctx, "image not looked up", "image", q.Key, "class", driver.ClassOf(err), "error", err)
 	}
 	now := l.Get(q.Key)
 	if news {
-		l.opts.Log.InfoContext(ctx, "image", "image", q.Key, "image_id", now.ID, "source", now.Source)
+		l.opts.Log.InfoContext(ctx, "image resolved", "image", q.Key, "image_id", now.ID, "source", now.Source)
 	}
 	l.opts.Ended(q.Key, now, err)
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/retry"
 )
@@ -45,11 +45,11 @@ func (s *Store) audit(ctx context.Context) {
 func (s *Store) Audit(ctx context.Context) error {
 	before := s.records.ids() // a record made during the listing need not be in it
 	stored := map[identity.ID]bool{}
-	for info, err := range objectstore.ListAll(ctx, s.opts.Objects, bucket.InstancePrefix(s.opts.Shard)) {
+	for info, err := range objectstore.ListAll(ctx, s.opts.Objects, layout.InstancePrefix(s.opts.Shard)) {
 		if err != nil {
 			return err
 		}
-		_, _, id, err := bucket.ParseInstanceKey(info.Key)
+		_, _, id, err := layout.ParseInstanceKey(info.Key)
 		if err != nil {
 			continue // not a record; whoever put it there knows why
 		}
@@ -98,7 +98,7 @@ func (s *Store) takeIn(ctx context.Context, key string, id identity.ID) error {
 // to it.
 func (s *Store) catchUp(ctx context.Context, key string, id identity.ID) error {
 	var told Change
-	err := s.records.catchUp(ctx, id, func(was, rec bucket.InstanceRecord) (err error) {
+	err := s.records.catchUp(ctx, id, func(was, rec layout.InstanceRecord) (err error) {
 		s.opts.Log.WarnContext(ctx, "record was changed by another writer", "instance", id, "term", rec.Term)
 		told, err = s.follow(was, rec)
 		return err

@@ -6,14 +6,14 @@ import (
 	"errors"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore"
 )
 
 // sending notes that a removal is about to be written. The result takes note of how that
 // went, unless [records.set] did.
-func (rs *records) sending(e *entry, removal *bucket.Deletion) (done func(error)) {
+func (rs *records) sending(e *entry, removal *layout.Deletion) (done func(error)) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	before := e.unconfirmed
@@ -30,7 +30,7 @@ func (rs *records) sending(e *entry, removal *bucket.Deletion) (done func(error)
 
 // unconfirmed is the removal of an instance that was sent and whose outcome is not known,
 // or nil. It must not be changed.
-func (rs *records) unconfirmed(id identity.ID) *bucket.Deletion {
+func (rs *records) unconfirmed(id identity.ID) *layout.Deletion {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if e := rs.byID[id]; e != nil {
@@ -59,7 +59,7 @@ func (rs *records) condemning(ins []fleet.Instance) []fleet.Instance {
 // withdraw deletes a record as remove does, unless the instance is condemned: then the
 // error matches [ErrCondemned], and the record stays until that is done.
 func (rs *records) withdraw(ctx context.Context, id identity.ID) error {
-	return rs.removeIf(ctx, id, func(rec bucket.InstanceRecord) error {
+	return rs.removeIf(ctx, id, func(rec layout.InstanceRecord) error {
 		if rec.Deletion != nil {
 			return ErrCondemned
 		}

@@ -8,21 +8,21 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore"
 )
 
-// crowds are the groups that had more instances than they should when their leader took over.
+// oversized are the groups that had more instances than they should when their leader took over.
 // A condemnation that the last leader chose for their size may be on its way still.
-type crowds struct {
+type oversized struct {
 	mu     sync.Mutex
 	groups map[fleet.GroupID]bool
 }
 
-// Inherits notes the groups that have more of rows than are desired, at a take-over.
-func (s *Store) Inherits(rows []cache.Instance, desired func(fleet.GroupID) int) {
+// NoteOversized notes the groups that have more of rows than are desired, at a take-over.
+func (s *Store) NoteOversized(rows []cache.Instance, desired func(fleet.GroupID) int) {
 	counts := map[fleet.GroupID]int{}
 	for i := range rows {
 		if in := &rows[i]; !in.OnDemand && (in.State.Live() || in.State.Sick()) {
@@ -35,17 +35,17 @@ func (s *Store) Inherits(rows []cache.Instance, desired func(fleet.GroupID) int)
 			groups[group] = true
 		}
 	}
-	s.crowds.mu.Lock()
-	defer s.crowds.mu.Unlock()
-	s.crowds.groups = groups
+	s.oversized.mu.Lock()
+	defer s.oversized.mu.Unlock()
+	s.oversized.groups = groups
 }
 
-// MustFence reports whether a group has to be fenced before what is planned is done: for
+// NeedsFence reports whether a group has to be fenced before what is planned is done: for
 // its size some are to go that the last leader may not have chosen (S6).
-func (s *Store) MustFence(group fleet.GroupID, planned []fleet.Action) bool {
-	s.crowds.mu.Lock()
-	defer s.crowds.mu.Unlock()
-	return s.crowds.groups[group] && slices.ContainsFunc(planned, func(action fleet.Action) bool {
+func (s *Store) NeedsFence(group fleet.GroupID, planned []fleet.Action) bool {
+	s.oversized.mu.Lock()
+	defer s.oversized.mu.Unlock()
+	return s.oversized.groups[group] && slices.ContainsFunc(planned, func(action fleet.Action) bool {
 		a, condemns := action.(fleet.Condemn)
 		return condemns && a.Reason == fleet.ReasonScaleDown
 	})
@@ -63,7 +63,7 @@ func (s *Store) Fence(ctx context.Context, group fleet.GroupID, ins []fleet.Inst
 			continue
 		}
 		g.Go(func() error {
-			_, err := s.Change(ctx, in.ID, func(*bucket.InstanceRecord) error { return nil })
+			_, err := s.Change(ctx, in.ID, func(*layout.InstanceRecord) error { return nil })
 			if !errors.Is(err, objectstore.ErrNotFound) {
 				errs[i] = err
 			}
@@ -73,9 +73,9 @@ func (s *Store) Fence(ctx context.Context, group fleet.GroupID, ins []fleet.Inst
 	_ = g.Wait() // the errors are in errs
 	err := errors.Join(errs...)
 	if err == nil {
-		s.crowds.mu.Lock()
-		defer s.crowds.mu.Unlock()
-		delete(s.crowds.groups, group)
+		s.oversized.mu.Lock()
+		defer s.oversized.mu.Unlock()
+		delete(s.oversized.groups, group)
 	}
 	return err
 }

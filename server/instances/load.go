@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"nstance.dev/server/fleet"
 
 	"golang.org/x/sync/errgroup"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
+	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore"
 )
 
@@ -52,13 +52,13 @@ func (s *Store) Load(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	s.linkSuccessors()
+	s.linkReplacements()
 	return nil
 }
 
 func (s *Store) list(ctx context.Context) ([]objectstore.Info, error) {
 	var listed []objectstore.Info
-	for info, err := range objectstore.ListAll(ctx, s.opts.Objects, bucket.InstancePrefix(s.opts.Shard)) {
+	for info, err := range objectstore.ListAll(ctx, s.opts.Objects, layout.InstancePrefix(s.opts.Shard)) {
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +81,7 @@ func (s *Store) loadOne(ctx context.Context, key string) error {
 }
 
 // load takes a record in as it stands in storage.
-func (s *Store) load(rec bucket.InstanceRecord, etag string) error {
+func (s *Store) load(rec layout.InstanceRecord, etag string) error {
 	if err := s.records.outranked(rec); err != nil {
 		return err
 	}
@@ -103,8 +103,8 @@ func (s *Store) load(rec bucket.InstanceRecord, etag string) error {
 // Fetch reads the record of an instance from storage, where it is not known, and keeps it
 // without a row. The error matches [objectstore.ErrNotFound], [ErrUnreadable] (which is
 // reported) or that of a later term, where it is one of these.
-func (s *Store) Fetch(ctx context.Context, tenant string, id identity.ID) (bucket.InstanceRecord, error) {
-	rec, etag, err := s.fetch(ctx, bucket.InstanceKey(s.opts.Shard, tenant, id))
+func (s *Store) Fetch(ctx context.Context, tenant string, id identity.ID) (layout.InstanceRecord, error) {
+	rec, etag, err := s.fetch(ctx, layout.InstanceKey(s.opts.Shard, tenant, id))
 	if err == nil {
 		s.records.seed(rec, etag)
 	}
@@ -112,7 +112,7 @@ func (s *Store) Fetch(ctx context.Context, tenant string, id identity.ID) (bucke
 }
 
 // Restore makes an instance known again whose record is known and whose row is not.
-func (s *Store) Restore(id identity.ID) (bucket.InstanceRecord, error) {
+func (s *Store) Restore(id identity.ID) (layout.InstanceRecord, error) {
 	rec, ok := s.Record(id)
 	if !ok {
 		return rec, fmt.Errorf("record %s: %w", id, objectstore.ErrNotFound)
@@ -120,16 +120,16 @@ func (s *Store) Restore(id identity.ID) (bucket.InstanceRecord, error) {
 	if err := s.insert(rec, Found); err != nil {
 		return rec, err
 	}
-	s.LinkSuccessor(rec)
+	s.LinkReplacement(rec)
 	return rec, nil
 }
 
-func (s *Store) fetch(ctx context.Context, key string) (rec bucket.InstanceRecord, etag string, err error) {
+func (s *Store) fetch(ctx context.Context, key string) (rec layout.InstanceRecord, etag string, err error) {
 	obj, err := s.opts.Objects.Get(ctx, key)
 	if err != nil {
 		return rec, "", fmt.Errorf("record %s: %w", key, err)
 	}
-	rec, err = bucket.DecodeInstanceRecord(key, obj.Data)
+	rec, err = layout.DecodeInstanceRecord(key, obj.Data)
 	if err != nil {
 		s.opts.Unreadable(ctx, key, err)
 		return rec, "", fmt.Errorf("%w: %w", ErrUnreadable, err)

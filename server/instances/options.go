@@ -9,14 +9,16 @@
 //     is. It is found out anew by each leader, and nobody is told.
 //   - [Store.Load] makes everything known at a take-over, by way of snapshots; [Store.Run]
 //     writes these and compares the records with storage as long as the term lasts (F11).
-//   - [Endings] are the ends that are decided and not on record yet.
+//   - [PendingRemovals] are those that are decided and not on record yet.
 //
 // Why an instance changes, and what becomes of its machine, is left to the callers.
 //
 // Writes to one record follow each other, and so do the changes of its row; those to
-// different records go in parallel. Locks are taken in this order: a record's turn (while
-// storage is slow), the cache's, the records'. Nobody is called under the last two, and
-// Changed under none.
+// different records go in parallel.
+//
+// Lock order: a group's turn to be decided about; a record's turn (while storage is slow); the
+// cache's; the records'. Those of the pending removals and of the fences are taken alone. Nobody is
+// called under the mutexes, and Changed in no record's turn.
 package instances
 
 import (

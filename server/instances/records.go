@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/groupfile"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 )
@@ -50,12 +50,12 @@ func newRecords(opts Options) *records {
 type entry struct {
 	turn   chan struct{} // has room for one; nil while nobody wants it: most records are written a few times in their life
 	takers int           // who has the turn, or waits for it
-	rec    bucket.InstanceRecord
+	rec    layout.InstanceRecord
 	etag   string // empty: not in storage (any more)
 
 	// unconfirmed is the removal in a write whose outcome is not known: it may stand in
 	// storage, or come to stand there until the next write is known to. nil: there is none.
-	unconfirmed *bucket.Deletion
+	unconfirmed *layout.Deletion
 	writing     bool // that write is under way
 }
 
@@ -91,7 +91,7 @@ func (rs *records) leave(e *entry) {
 }
 
 // outranked is an error if a later leader has written the record.
-func (rs *records) outranked(rec bucket.InstanceRecord) error {
+func (rs *records) outranked(rec layout.InstanceRecord) error {
 	if rec.Term <= rs.term {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (rs *records) outranked(rec bucket.InstanceRecord) error {
 const maxMerges = 5
 
 // seed notes a record as it was read.
-func (rs *records) seed(rec bucket.InstanceRecord, etag string) {
+func (rs *records) seed(rec layout.InstanceRecord, etag string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if e := rs.byID[rec.ID]; e != nil {
@@ -116,12 +116,12 @@ func (rs *records) seed(rec bucket.InstanceRecord, etag string) {
 }
 
 // get returns a copy of a record, and whether there is one.
-func (rs *records) get(id identity.ID) (bucket.InstanceRecord, bool) {
+func (rs *records) get(id identity.ID) (layout.InstanceRecord, bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	e := rs.byID[id]
 	if e == nil {
-		return bucket.InstanceRecord{}, false
+		return layout.InstanceRecord{}, false
 	}
 	return e.rec, e.etag != ""
 }
@@ -133,13 +133,13 @@ func (rs *records) entryOf(id identity.ID) *entry {
 }
 
 // read returns what is known of an entry; set replaces it.
-func (rs *records) read(e *entry) (bucket.InstanceRecord, string) {
+func (rs *records) read(e *entry) (layout.InstanceRecord, string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return e.rec, e.etag
 }
 
-func (rs *records) set(e *entry, rec bucket.InstanceRecord, etag string) {
+func (rs *records) set(e *entry, rec layout.InstanceRecord, etag string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	rs.noteChanges(1)
@@ -147,7 +147,7 @@ func (rs *records) set(e *entry, rec bucket.InstanceRecord, etag string) {
 }
 
 // create makes a new record durable.
-func (rs *records) create(ctx context.Context, rec bucket.InstanceRecord) error {
+func (rs *records) create(ctx context.Context, rec layout.InstanceRecord) error {
 	rec.Term = rs.term
 	data, err := rec.Encode()
 	if err != nil {
@@ -164,8 +164,9 @@ func (rs *records) create(ctx context.Context, rec bucket.InstanceRecord) error 
 
 // update changes a record by change, which may be called again on a newer
 // version and must not have effects. Before anybody else has a turn, then is called with
-// the record as it was known before and as it is durable.
-func (rs *records) update(ctx context.Context, id identity.ID, change func(*bucket.InstanceRecord) error, then func(was, rec bucket.InstanceRecord) error) error {
+// the record as it was known before and as it is durable: with the change, or, where that
+// failed, with what another write was found to have left.
+func (rs *records) update(ctx context.Context, id identity.ID, change func(*layout.InstanceRecord) error, then func(was, rec layout.InstanceRecord) error) error {
 	e := rs.entryOf(id)
 	if e == nil {
 		return fmt.Errorf("record %s: %w", id, objectstore.ErrNotFound)
@@ -175,24 +176,34 @@ func (rs *records) update(ctx context.Context, id identity.ID, change func(*buck
 		return fmt.Errorf("record %s: %w", id, err)
 	}
 	defer release()
-	was, _ := rs.read(e)
+	was, before := rs.read(e)
+	rec, err := rs.merge(ctx, e, change)
+	if err == nil {
+		return then(was, rec)
+	}
+	if rec, etag := rs.read(e); etag != "" && etag != before { // what another write left was found on the way
+		return errors.Join(err, then(was, rec))
+	}
+	return err
+}
+
+// merge writes a change, if need be onto what other writes have left.
+func (rs *records) merge(ctx context.Context, e *entry, change func(*layout.InstanceRecord) error) (layout.InstanceRecord, error) {
 	for range maxMerges {
 		rec, err := rs.write(ctx, e, change)
-		if err == nil {
-			return then(was, rec)
-		}
 		if !errors.Is(err, objectstore.ErrPrecondition) {
-			return err
+			return rec, err
 		}
 		if err := rs.reread(ctx, e); err != nil {
-			return err
+			return rec, err
 		}
 	}
-	return fmt.Errorf("record %s: %w after %d merges", id, objectstore.ErrPrecondition, maxMerges)
+	rec, _ := rs.read(e)
+	return rec, fmt.Errorf("record %s: %w after %d merges", rec.ID, objectstore.ErrPrecondition, maxMerges)
 }
 
 // write makes one attempt and returns the record as it is known after it.
-func (rs *records) write(ctx context.Context, e *entry, change func(*bucket.InstanceRecord) error) (bucket.InstanceRecord, error) {
+func (rs *records) write(ctx context.Context, e *entry, change func(*layout.InstanceRecord) error) (layout.InstanceRecord, error) {
 	rec, etag := rs.read(e)
 	if etag == "" { // removed while this waited for its turn
 		return rec, fmt.Errorf("record %s: %w", rec.ID, objectstore.ErrNotFound)
@@ -227,7 +238,7 @@ func (rs *records) reread(ctx context.Context, e *entry) error {
 	if err != nil {
 		return fmt.Errorf("record %s: %w", old.ID, err)
 	}
-	rec, err := bucket.DecodeInstanceRecord(key, obj.Data)
+	rec, err := layout.DecodeInstanceRecord(key, obj.Data)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
@@ -240,7 +251,7 @@ func (rs *records) reread(ctx context.Context, e *entry) error {
 
 // catchUp reads a record again. Where somebody else has written it, then is called with what
 // was known and what is there, before anybody has the next turn.
-func (rs *records) catchUp(ctx context.Context, id identity.ID, then func(was, rec bucket.InstanceRecord) error) error {
+func (rs *records) catchUp(ctx context.Context, id identity.ID, then func(was, rec layout.InstanceRecord) error) error {
 	e := rs.entryOf(id)
 	if e == nil {
 		return nil
@@ -265,11 +276,11 @@ func (rs *records) catchUp(ctx context.Context, id identity.ID, then func(was, r
 
 // remove deletes a record; one that is gone already is no error.
 func (rs *records) remove(ctx context.Context, id identity.ID) error {
-	return rs.removeIf(ctx, id, func(bucket.InstanceRecord) error { return nil })
+	return rs.removeIf(ctx, id, func(layout.InstanceRecord) error { return nil })
 }
 
 // removeIf deletes a record to which check has no objection once it is its turn.
-func (rs *records) removeIf(ctx context.Context, id identity.ID, check func(bucket.InstanceRecord) error) error {
+func (rs *records) removeIf(ctx context.Context, id identity.ID, check func(layout.InstanceRecord) error) error {
 	e := rs.entryOf(id)
 	if e == nil {
 		return nil
@@ -305,7 +316,7 @@ func (rs *records) removeIf(ctx context.Context, id identity.ID, check func(buck
 }
 
 // delete makes one attempt; a record that is gone already is no error.
-func (rs *records) delete(ctx context.Context, e *entry, check func(bucket.InstanceRecord) error) error {
+func (rs *records) delete(ctx context.Context, e *entry, check func(layout.InstanceRecord) error) error {
 	rec, etag := rs.read(e)
 	if etag == "" {
 		return nil
@@ -336,25 +347,25 @@ func (rs *records) ids() []identity.ID {
 	return ids
 }
 
-// successors returns the records of instances that take the place of others and are
+// replacements returns the records of instances that take the place of others and are
 // to live, in the order of their ids.
-func (rs *records) successors() []bucket.InstanceRecord {
+func (rs *records) replacements() []layout.InstanceRecord {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	var all []bucket.InstanceRecord
+	var all []layout.InstanceRecord
 	for _, e := range rs.byID {
 		if e.etag != "" && e.rec.Replaces != "" && e.rec.Deletion == nil {
 			all = append(all, e.rec)
 		}
 	}
-	slices.SortFunc(all, func(a, b bucket.InstanceRecord) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b layout.InstanceRecord) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 
-// predecessors are the instances whose place the one of rec takes, nearest first:
+// replacedBy are the instances whose place the one of rec takes, nearest first:
 // the one that it was made for and, as long as that one has to go itself, the one
 // that it had been made for. Links that lead in a circle end where they meet.
-func (rs *records) predecessors(rec bucket.InstanceRecord) []identity.ID {
+func (rs *records) replacedBy(rec layout.InstanceRecord) []identity.ID {
 	var all []identity.ID
 	for of := rec.Replaces; of != "" && of != rec.ID && !slices.Contains(all, of); {
 		all = append(all, of)
@@ -366,10 +377,10 @@ func (rs *records) predecessors(rec bucket.InstanceRecord) []identity.ID {
 }
 
 // stored returns a record and its etag, and whether it stands in storage.
-func (rs *records) stored(id identity.ID) (bucket.InstanceRecord, string, bool) {
+func (rs *records) stored(id identity.ID) (layout.InstanceRecord, string, bool) {
 	e := rs.entryOf(id)
 	if e == nil {
-		return bucket.InstanceRecord{}, "", false
+		return layout.InstanceRecord{}, "", false
 	}
 	rec, etag := rs.read(e)
 	return rec, etag, etag != ""
@@ -406,18 +417,18 @@ func (rs *records) resetChanges() int {
 	return n
 }
 
-func (rs *records) key(rec bucket.InstanceRecord) string {
-	return bucket.InstanceKey(rs.shard, rec.Tenant, rec.ID)
+func (rs *records) key(rec layout.InstanceRecord) string {
+	return layout.InstanceKey(rs.shard, rec.Tenant, rec.ID)
 }
 
 // templatesInUse are those, in no order, that the instances whose machines may still be there were made from.
-func (rs *records) templatesInUse() []config.TemplateUse {
+func (rs *records) templatesInUse() []groupfile.TemplateUse {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	uses := map[config.TemplateUse]bool{}
+	uses := map[groupfile.TemplateUse]bool{}
 	for _, e := range rs.byID {
 		if e.etag != "" && (e.rec.Deletion == nil || e.rec.Deletion.GoneAt.IsZero()) {
-			uses[config.TemplateUse{Tenant: e.rec.Tenant, Template: e.rec.Template}] = true
+			uses[groupfile.TemplateUse{Tenant: e.rec.Tenant, Template: e.rec.Template}] = true
 		}
 	}
 	return slices.Collect(maps.Keys(uses))

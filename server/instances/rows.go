@@ -4,19 +4,19 @@ import (
 	"cmp"
 	"time"
 
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
 )
 
 // GroupOf is the group of a record's instance.
-func GroupOf(rec bucket.InstanceRecord) fleet.GroupID {
+func GroupOf(rec layout.InstanceRecord) fleet.GroupID {
 	return fleet.GroupID{Tenant: rec.Tenant, Name: rec.Group}
 }
 
 // RowOf is what a record alone says of an instance. Whether there is a VM, and
 // how it is, comes from the provider and the agent.
-func RowOf(rec bucket.InstanceRecord) cache.Instance {
+func RowOf(rec layout.InstanceRecord) cache.Instance {
 	row := cache.Instance{
 		Instance: fleet.Instance{
 			ID: rec.ID, Group: GroupOf(rec), OnDemand: rec.OnDemand, State: fleet.Pending, Created: rec.CreatedAt.Time,
@@ -39,7 +39,7 @@ func RowOf(rec bucket.InstanceRecord) cache.Instance {
 		if gone := rec.Deletion.GoneAt; !gone.IsZero() {
 			row.State, row.Power, row.DeletedAt = fleet.Deleted, fleet.Gone, gone.Time
 		}
-	case rec.Status == bucket.StatusRegistered:
+	case rec.Status == layout.StatusRegistered:
 		row.State, row.Power = fleet.Running, fleet.Up
 	case rec.ProviderID != "":
 		row.State, row.Power = fleet.Provisioning, fleet.Up
@@ -50,7 +50,7 @@ func RowOf(rec bucket.InstanceRecord) cache.Instance {
 // follow brings a row up to a record that has changed from what it was, and says what that
 // means for the instance. What the provider shows of an instance that has not registered may
 // be newer than its record.
-func follow(in *cache.Instance, was, rec bucket.InstanceRecord) (Event, error) {
+func follow(in *cache.Instance, was, rec layout.InstanceRecord) (Event, error) {
 	if in.State == fleet.Deleted {
 		return 0, nil
 	}
@@ -69,14 +69,14 @@ func follow(in *cache.Instance, was, rec bucket.InstanceRecord) (Event, error) {
 			return Condemned, nil
 		}
 	case before.RegisteredAt.IsZero() && !rec.RegisteredAt.IsZero():
-		return Registered, Register(in)
+		return Registered, noteRegistered(in)
 	}
 	return Updated, nil
 }
 
 // copyMutable brings into a row what changes in a record during a life, but for
 // the state.
-func copyMutable(row *cache.Instance, rec bucket.InstanceRecord) {
+func copyMutable(row *cache.Instance, rec layout.InstanceRecord) {
 	row.ProviderID = cmp.Or(rec.ProviderID, row.ProviderID)
 	if rec.RegisteredAt.IsZero() {
 		row.Hostname, row.IPv4, row.IPv6 = cmp.Or(row.Hostname, rec.Hostname), cmp.Or(row.IPv4, rec.IPv4), cmp.Or(row.IPv6, rec.IPv6)
@@ -128,8 +128,8 @@ func restore(in *cache.Instance) error {
 	return nil
 }
 
-// Register notes in a row that the instance's agent has registered (again): it is well.
-func Register(in *cache.Instance) error {
+// noteRegistered notes in a row that the instance's agent has registered (again): it is well.
+func noteRegistered(in *cache.Instance) error {
 	state, err := in.State.On(fleet.EventRegistered)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func end(in *cache.Instance, event fleet.Event, at time.Time) error {
 }
 
 // RemovalOf is what a record says of its instance's removal.
-func RemovalOf(d *bucket.Deletion) fleet.Removal {
+func RemovalOf(d *layout.Deletion) fleet.Removal {
 	return fleet.Removal{
 		Reason: fleet.Reason(d.Reason), RequestedAt: d.RequestedAt.Time,
 		DrainStarted: d.DrainStartedAt.Time, DeleteAt: d.DeleteAt.Time, Acked: !d.DrainAckedAt.IsZero(),

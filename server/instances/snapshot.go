@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"nstance.dev/server/bucket"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/retry"
@@ -31,7 +31,7 @@ type snapshots struct {
 
 	whole uint64 // the newest generation that is known to be complete; 0: none
 	fails int    // reads that failed, of this take-over
-	room  int    // of a part, in bytes; bucket.MaxSnapshotPart
+	room  int    // of a part, in bytes; layout.MaxSnapshotPart
 }
 
 // run writes a snapshot whenever enough has changed, until ctx ends. Nobody
@@ -111,14 +111,14 @@ func (sn *snapshots) writeParts(ctx context.Context, generation uint64) (n int, 
 	return n, sn.put(ctx, generation, part, packer.Close(true))
 }
 
-func (sn *snapshots) pack(generation uint64, part int) *bucket.SnapshotPacker {
-	packer := bucket.PackSnapshot(sn.opts.Shard, sn.opts.Term, generation, part)
+func (sn *snapshots) pack(generation uint64, part int) *layout.SnapshotPacker {
+	packer := layout.PackSnapshot(sn.opts.Shard, sn.opts.Term, generation, part)
 	packer.Narrow(sn.room)
 	return packer
 }
 
 func (sn *snapshots) put(ctx context.Context, generation uint64, part int, data []byte) error {
-	key := bucket.SnapshotKey(sn.opts.Shard, generation, part)
+	key := layout.SnapshotKey(sn.opts.Shard, generation, part)
 	_, err := objectstore.Put(ctx, sn.opts.Objects, key, data, "", sn.opts.Writes)
 	return err
 }
@@ -148,11 +148,11 @@ type storedPart struct {
 // else's.
 func (sn *snapshots) list(ctx context.Context) ([]storedPart, error) {
 	var parts []storedPart
-	for info, err := range objectstore.ListAll(ctx, sn.opts.Objects, bucket.SnapshotPrefix(sn.opts.Shard)) {
+	for info, err := range objectstore.ListAll(ctx, sn.opts.Objects, layout.SnapshotPrefix(sn.opts.Shard)) {
 		if err != nil {
 			return nil, err
 		}
-		if _, generation, part, err := bucket.ParseSnapshotKey(info.Key); err == nil {
+		if _, generation, part, err := layout.ParseSnapshotKey(info.Key); err == nil {
 			parts = append(parts, storedPart{info.Key, info.ETag, generation, part})
 		}
 	}
@@ -160,14 +160,14 @@ func (sn *snapshots) list(ctx context.Context) ([]storedPart, error) {
 }
 
 // copies are records out of snapshots, by the keys of their objects.
-type copies map[string]*bucket.SnapshotRecord
+type copies map[string]*layout.SnapshotRecord
 
 // take removes the copy of a listed record, and returns it if it is right.
-func (c copies) take(listed objectstore.Info) (bucket.InstanceRecord, bool) {
+func (c copies) take(listed objectstore.Info) (layout.InstanceRecord, bool) {
 	rec, ok := c[listed.Key]
 	delete(c, listed.Key)
 	if !ok || rec.ETag != listed.ETag {
-		return bucket.InstanceRecord{}, false
+		return layout.InstanceRecord{}, false
 	}
 	return rec.Record, true
 }
@@ -216,7 +216,7 @@ func (sn *snapshots) readAll(ctx context.Context) (copies, error) {
 // readGeneration adds the copies in the parts of one generation that are not
 // found yet, and reports whether the generation is whole.
 func (sn *snapshots) readGeneration(ctx context.Context, parts []storedPart, found copies) (whole bool, err error) {
-	read := make([]bucket.SnapshotPart, len(parts))
+	read := make([]layout.SnapshotPart, len(parts))
 	good := make([]bool, len(parts))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0)) // unpacked, each is large
@@ -245,7 +245,7 @@ func (sn *snapshots) readGeneration(ctx context.Context, parts []storedPart, fou
 }
 
 // readPart returns one part, and whether it is good for anything.
-func (sn *snapshots) readPart(ctx context.Context, key string) (part bucket.SnapshotPart, good bool, err error) {
+func (sn *snapshots) readPart(ctx context.Context, key string) (part layout.SnapshotPart, good bool, err error) {
 	obj, err := sn.opts.Objects.Get(ctx, key)
 	if errors.Is(err, objectstore.ErrNotFound) {
 		return part, false, nil
@@ -253,7 +253,7 @@ func (sn *snapshots) readPart(ctx context.Context, key string) (part bucket.Snap
 	if err != nil {
 		return part, false, err
 	}
-	part, err = bucket.DecodeSnapshotPart(key, obj.Data)
+	part, err = layout.DecodeSnapshotPart(key, obj.Data)
 	if err != nil {
 		sn.opts.Log.WarnContext(ctx, "part of a snapshot cannot be used", "error", err)
 		return part, false, nil

@@ -17,8 +17,8 @@ import (
 	"pgregory.net/rapid"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
@@ -29,11 +29,11 @@ const testShard = "s1"
 // archive is the storage of a shard without a life of its own: records, their
 // snapshots, and leaders that take over and do nothing else.
 type archive struct {
-	t     testing.TB
-	store *memory.Store
-	ids   identity.Generator
-	term  uint64
-	calls map[memory.Op]int // since the last take-over began
+	t      testing.TB
+	store  *memory.Store
+	ids    identity.Generator
+	number uint64
+	calls  map[memory.Op]int // since the last take-over began
 }
 
 func newArchive(t testing.TB) *archive {
@@ -51,8 +51,8 @@ type leader struct {
 	unreadable []string
 }
 
-// reign is a leader that knows nothing yet.
-func (a *archive) reign() *leader {
+// term is a leader that knows nothing yet.
+func (a *archive) term() *leader {
 	a.t.Helper()
 	r := a.begin(a.store)
 	a.t.Cleanup(r.end)
@@ -65,12 +65,12 @@ func (a *archive) begin(objects objectstore.Store) *leader {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	a.term++
+	a.number++
 	r := &leader{}
 	ctx, cancel := context.WithCancel(a.t.Context())
-	r.ctx, r.end = lease.Always(ctx, a.term), func() { cancel(); _ = c.Close() }
+	r.ctx, r.end = lease.Always(ctx, a.number), func() { cancel(); _ = c.Close() }
 	r.Store = New(Options{
-		Objects: objects, Cache: c, Shard: testShard, Term: a.term, Writes: objectstore.RetryPolicy{Permit: lease.Check},
+		Objects: objects, Cache: c, Shard: testShard, Term: a.number, Writes: objectstore.RetryPolicy{Permit: lease.Check},
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Changed: func(c Change) {
 			r.mu.Lock()
@@ -86,7 +86,7 @@ func (a *archive) begin(objects objectstore.Store) *leader {
 // seeded is a leader that has read the records of the shard.
 func (a *archive) seeded() *leader {
 	a.t.Helper()
-	r := a.reign()
+	r := a.term()
 	a.seed(r)
 	return r
 }
@@ -120,13 +120,13 @@ func (a *archive) record(r *leader) identity.ID {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	rec := bucket.InstanceRecord{
+	rec := layout.InstanceRecord{
 		ID: id, Tenant: "default", ClusterID: "test", Shard: testShard, Group: "web", Template: "plain", Kind: "vmx",
 		InstanceType: "small", Arch: "amd64", SubnetPool: "p", SubnetID: "net-1", InfraHash: "sha256:" + strings.Repeat("0", 64),
 		Provider: "local", ProviderID: "vm-" + string(id), Hostname: "host", IPv4: "10.0.0.1",
-		Status: bucket.StatusRegistered, CreatedAt: bucket.At(time.Now()), RegisteredAt: bucket.At(time.Now()),
+		Status: layout.StatusRegistered, CreatedAt: layout.At(time.Now()), RegisteredAt: layout.At(time.Now()),
 		NonceSHA256: strings.Repeat("0", 64), PublicKeyPEM: strings.Repeat("x", 113),
-		Certificate: bucket.Certificate{Serial: strings.Repeat("0", 32), NotBefore: bucket.At(time.Now()), NotAfter: bucket.At(time.Now())},
+		Certificate: layout.Certificate{Serial: strings.Repeat("0", 32), NotBefore: layout.At(time.Now()), NotAfter: layout.At(time.Now())},
 	}
 	if err := r.Write(r.ctx, rec); err != nil {
 		a.t.Fatal(err)
@@ -152,7 +152,7 @@ func (a *archive) snapshot(r *leader) {
 // generations are the numbers of the snapshots in storage.
 func (a *archive) generations() []uint64 {
 	a.t.Helper()
-	parts, err := a.reign().snapshots.list(a.t.Context())
+	parts, err := a.term().snapshots.list(a.t.Context())
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -208,11 +208,11 @@ func (a *archive) sameAsTruth(r *leader) {
 func TestF17_TakeOverOfManyRecordsIsFewRequests(t *testing.T) {
 	const n, changed = objectstore.MaxPage + 100, 40
 	a := newArchive(t)
-	r := a.reign()
+	r := a.term()
 	ids := a.fill(r, n)
 	a.snapshot(r)
 	for _, id := range ids[:changed] {
-		if _, err := r.Change(r.ctx, id, func(rec *bucket.InstanceRecord) error { rec.Hostname = "new"; return nil }); err != nil {
+		if _, err := r.Change(r.ctx, id, func(rec *layout.InstanceRecord) error { rec.Hostname = "new"; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -226,11 +226,11 @@ func TestF17_TakeOverOfManyRecordsIsFewRequests(t *testing.T) {
 
 func TestSnapshotHasPartsWhereItIsLarge(t *testing.T) {
 	a := newArchive(t)
-	r := a.reign()
+	r := a.term()
 	r.snapshots.room /= 256
 	large := []byte(`{"vars":{"x":"` + strings.Repeat("y", r.snapshots.room/8) + `"}}`)
 	for _, id := range a.fill(r, 9) {
-		if _, err := r.Change(r.ctx, id, func(rec *bucket.InstanceRecord) error { rec.Overrides = large; return nil }); err != nil {
+		if _, err := r.Change(r.ctx, id, func(rec *layout.InstanceRecord) error { rec.Overrides = large; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -247,7 +247,7 @@ func TestSnapshotHasPartsWhereItIsLarge(t *testing.T) {
 func TestS16_TakeOverWithASnapshotIsOneWithout(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		a := newArchive(t)
-		r := a.reign()
+		r := a.term()
 		ids := a.fill(r, 5)
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			one := func() identity.ID { return rapid.SampledFrom(ids).Draw(rt, "id") }
@@ -255,7 +255,7 @@ func TestS16_TakeOverWithASnapshotIsOneWithout(t *testing.T) {
 			case 0:
 				ids = append(ids, a.record(r))
 			case 1:
-				_, _ = r.Change(r.ctx, one(), func(rec *bucket.InstanceRecord) error { rec.Hostname += "x"; return nil })
+				_, _ = r.Change(r.ctx, one(), func(rec *layout.InstanceRecord) error { rec.Hostname += "x"; return nil })
 			case 2:
 				_ = r.Remove(r.ctx, one())
 			case 3:
@@ -278,7 +278,7 @@ func TestS16_TakeOverWithASnapshotIsOneWithout(t *testing.T) {
 // damage does something to a part of a snapshot, if there is one.
 func (a *archive) damage(how, at int) {
 	a.t.Helper()
-	parts, err := a.reign().snapshots.list(a.t.Context())
+	parts, err := a.term().snapshots.list(a.t.Context())
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func (a *archive) damage(how, at int) {
 		data[at%len(data)] ^= 1
 		_, err = a.store.PutIfMatch(a.t.Context(), p.key, data, obj.ETag)
 	case 3:
-		newer := bucket.PackSnapshot(testShard, 1<<40, p.generation+1, p.part).Close(true)
+		newer := layout.PackSnapshot(testShard, 1<<40, p.generation+1, p.part).Close(true)
 		_, err = a.store.PutIfMatch(a.t.Context(), p.key, newer, obj.ETag)
 	}
 	if err != nil {
@@ -321,7 +321,7 @@ func (a *archive) halfSnapshot(r *leader) error {
 	if n := len(stored); n > 0 {
 		generation = stored[n-1].generation + 1
 	}
-	packer := bucket.PackSnapshot(testShard, r.opts.Term, generation, 1)
+	packer := layout.PackSnapshot(testShard, r.opts.Term, generation, 1)
 	for _, id := range r.records.ids()[:len(r.records.ids())/2] {
 		rec, etag, _ := r.records.stored(id)
 		data, err := rec.Encode()
@@ -337,7 +337,7 @@ func TestF10_DamagedSnapshotGivesWayToTheOneBefore(t *testing.T) {
 	for how, name := range []string{"deleted", "truncated", "flipped", "of another key"} {
 		t.Run(name, func(t *testing.T) {
 			a := newArchive(t)
-			r := a.reign()
+			r := a.term()
 			a.fill(r, 50)
 			a.snapshot(r)
 			a.snapshot(r)
@@ -355,7 +355,7 @@ func TestF10_DamagedSnapshotGivesWayToTheOneBefore(t *testing.T) {
 
 func TestSnapshotsOfOldAreRemoved(t *testing.T) {
 	a := newArchive(t)
-	r := a.reign()
+	r := a.term()
 	a.fill(r, 10)
 	for range 3 {
 		a.snapshot(r)
@@ -375,11 +375,11 @@ func TestSnapshotsOfOldAreRemoved(t *testing.T) {
 
 func TestS2_SnapshotNeedsTheLease(t *testing.T) {
 	a := newArchive(t)
-	r := a.reign()
+	r := a.term()
 	a.fill(r, 10)
 	r.end()
 	ctx, lost := context.WithCancel(t.Context())
-	ctx = lease.Always(ctx, a.term)
+	ctx = lease.Always(ctx, a.number)
 	lost()
 	if _, err := r.snapshots.write(context.WithoutCancel(ctx)); err == nil {
 		t.Error("written after the lease")
@@ -394,7 +394,7 @@ func TestTakeOverDoesWithoutASnapshotThatIsForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, fault := range []error{objectstore.ErrUnavailable, fmt.Errorf("forbidden")} {
 			a := newArchive(t)
-			r := a.reign()
+			r := a.term()
 			a.fill(r, 10)
 			a.snapshot(r)
 			a.store.SetFaults(func(c memory.Call) memory.Fault {
@@ -403,7 +403,7 @@ func TestTakeOverDoesWithoutASnapshotThatIsForbidden(t *testing.T) {
 				}
 				return memory.Fault{}
 			})
-			next := a.reign()
+			next := a.term()
 			for next.Load(next.ctx) != nil {
 				if next.snapshots.fails >= snapshotReads {
 					t.Fatal("it goes on trying to read the snapshot")
@@ -420,12 +420,12 @@ func TestTakeOverDoesWithoutASnapshotThatIsForbidden(t *testing.T) {
 func BenchmarkTakeOver(b *testing.B) {
 	const n = 100_000
 	a := newArchive(b)
-	r := a.reign()
+	r := a.term()
 	a.fill(r, n)
 	a.snapshot(r)
 	var parts [][]byte
 	var keys []string
-	for info := range objectstore.ListAll(b.Context(), a.store, bucket.SnapshotPrefix(testShard)) {
+	for info := range objectstore.ListAll(b.Context(), a.store, layout.SnapshotPrefix(testShard)) {
 		obj, err := a.store.Get(b.Context(), info.Key)
 		if err != nil {
 			b.Fatal(err)
@@ -436,7 +436,7 @@ func BenchmarkTakeOver(b *testing.B) {
 		for b.Loop() {
 			next := a.begin(a.store)
 			for i, data := range parts {
-				part, err := bucket.DecodeSnapshotPart(keys[i], data)
+				part, err := layout.DecodeSnapshotPart(keys[i], data)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
@@ -24,15 +24,15 @@ var at = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 func started(t *testing.T) (*archive, *leader, identity.ID) {
 	t.Helper()
 	a := newArchive(t)
-	r := a.reign()
+	r := a.term()
 	id, err := a.ids.NewID("vmx")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec := bucket.InstanceRecord{
+	rec := layout.InstanceRecord{
 		ID: id, Tenant: "default", ClusterID: "test", Shard: testShard, Group: "web", Template: "plain", Kind: "vmx",
 		InstanceType: "small", Arch: "amd64", SubnetPool: "p", SubnetID: "net-1", Provider: "local",
-		Status: bucket.StatusPending, CreatedAt: bucket.At(at),
+		Status: layout.StatusPending, CreatedAt: layout.At(at),
 	}
 	if err := r.Create(r.ctx, rec); err != nil {
 		t.Fatal(err)
@@ -48,47 +48,47 @@ func (r *leader) events() []Event {
 	return all
 }
 
-func register(rec *bucket.InstanceRecord) error {
-	rec.Status, rec.RegisteredAt, rec.Hostname = bucket.StatusRegistered, bucket.At(at), "claimed"
+func register(rec *layout.InstanceRecord) error {
+	rec.Status, rec.RegisteredAt, rec.Hostname = layout.StatusRegistered, layout.At(at), "claimed"
 	rec.Certificate.Serial, rec.PublicKeyPEM = "1", "key"
 	return nil
 }
 
-func toGo(rec *bucket.InstanceRecord) error {
-	rec.Status = bucket.StatusDeleting
-	rec.Deletion = &bucket.Deletion{Reason: string(fleet.ReasonUnhealthy), RequestedAt: bucket.At(at), DeleteAt: bucket.At(at.Add(time.Hour)), DrainStartedAt: bucket.At(at)}
+func toGo(rec *layout.InstanceRecord) error {
+	rec.Status = layout.StatusDeleting
+	rec.Deletion = &layout.Deletion{Reason: string(fleet.ReasonUnhealthy), RequestedAt: layout.At(at), DeleteAt: layout.At(at.Add(time.Hour)), DrainStartedAt: layout.At(at)}
 	return nil
 }
 
 // TestS3_ARowFollowsItsRecord: each change of a record, what it makes of the row, and what is
 // told.
 func TestS3_ARowFollowsItsRecord(t *testing.T) {
-	type change = func(*bucket.InstanceRecord) error
-	sooner := func(rec *bucket.InstanceRecord) error {
+	type change = func(*layout.InstanceRecord) error
+	sooner := func(rec *layout.InstanceRecord) error {
 		d := *rec.Deletion
-		d.DeleteAt = bucket.At(at.Add(time.Minute))
+		d.DeleteAt = layout.At(at.Add(time.Minute))
 		rec.Deletion = &d
 		return nil
 	}
-	acked := func(rec *bucket.InstanceRecord) error {
+	acked := func(rec *layout.InstanceRecord) error {
 		d := *rec.Deletion
-		d.DrainAckedAt = bucket.At(at)
+		d.DrainAckedAt = layout.At(at)
 		rec.Deletion = &d
 		return nil
 	}
-	gone := func(rec *bucket.InstanceRecord) error {
+	gone := func(rec *layout.InstanceRecord) error {
 		d := *rec.Deletion
-		d.GoneAt = bucket.At(at)
+		d.GoneAt = layout.At(at)
 		rec.Deletion = &d
 		return nil
 	}
-	notToGo := func(rec *bucket.InstanceRecord) error {
-		rec.Status, rec.Deletion = bucket.StatusRegistered, nil
+	notToGo := func(rec *layout.InstanceRecord) error {
+		rec.Status, rec.Deletion = layout.StatusRegistered, nil
 		return nil
 	}
-	nothing := func(*bucket.InstanceRecord) error { return nil }
-	replace := func(rec *bucket.InstanceRecord) error {
-		rec.Replace = &bucket.ReplaceRequest{RequestedAt: bucket.At(at), SkipDrain: true}
+	nothing := func(*layout.InstanceRecord) error { return nil }
+	replace := func(rec *layout.InstanceRecord) error {
+		rec.Replace = &layout.ReplaceRequest{RequestedAt: layout.At(at), SkipDrain: true}
 		return nil
 	}
 	for name, c := range map[string]struct {
@@ -131,13 +131,18 @@ func TestS3_ARowFollowsItsRecord(t *testing.T) {
 			if row.State != c.state || !slices.Equal(r.events(), c.events) || c.check != nil && !c.check(row) {
 				t.Errorf("state %s, told %v, want %s and %v; the row is %+v", row.State, r.events(), c.state, c.events, row)
 			}
+			rec, _ := r.Record(id)
+			next := RowOf(rec)
+			if next.State != row.State || next.Removal != row.Removal || !next.DeletedAt.Equal(row.DeletedAt) || !next.UnhealthyAt.Equal(row.UnhealthyAt) {
+				t.Errorf("S16: the next leader reads %+v, want %+v", next, row)
+			}
 		})
 	}
 	t.Run("is not to go after all", func(t *testing.T) {
 		_, r, id := started(t)
-		condemned := func(rec *bucket.InstanceRecord) error {
+		condemned := func(rec *layout.InstanceRecord) error {
 			_ = toGo(rec)
-			rec.Deletion.DrainStartedAt = bucket.Time{}
+			rec.Deletion.DrainStartedAt = layout.Time{}
 			return nil
 		}
 		for _, change := range []change{register, condemned, notToGo} {
@@ -162,11 +167,57 @@ func TestS3_NothingFollowsAWriteThatFails(t *testing.T) {
 		t.Errorf("error %v, want that of the store", err)
 	}
 	own := errors.New("no")
-	if _, err := r.Change(r.ctx, id, func(*bucket.InstanceRecord) error { return own }); !errors.Is(err, own) {
+	if _, err := r.Change(r.ctx, id, func(*layout.InstanceRecord) error { return own }); !errors.Is(err, own) {
 		t.Errorf("error %v, want that of the change", err)
 	}
 	if row, _ := r.cache.Instance(id); row.State != before.State || row.Revision != before.Revision || len(r.changes) != 1 {
 		t.Errorf("the row became %+v, told %v", row, r.events())
+	}
+}
+
+// A write of before takes effect late, and is found by one that fails: the row follows what is
+// durable, also then.
+func TestS3_F13_TheRowFollowsWhatAFailedWriteHasFound(t *testing.T) {
+	own := errors.New("no")
+	for name, change := range map[string]struct {
+		edit    func(*layout.InstanceRecord) error
+		failing int // the write that fails
+	}{
+		"the second write fails": {register, 2},
+		"the change is refused": {func(rec *layout.InstanceRecord) error {
+			if rec.Deletion != nil {
+				return own
+			}
+			return register(rec)
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, r, id := started(t)
+			rec, etag, _ := r.records.stored(id)
+			_ = toGo(&rec)
+			data, err := rec.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := a.store.PutIfMatch(t.Context(), rec.Key(), data, etag); err != nil {
+				t.Fatal(err)
+			}
+			writes := 0
+			a.store.SetFaults(func(c memory.Call) memory.Fault {
+				if c.Op == memory.OpPut {
+					if writes++; writes == change.failing {
+						return memory.Fault{Before: own}
+					}
+				}
+				return memory.Fault{}
+			})
+			if _, err := r.Change(r.ctx, id, change.edit); !errors.Is(err, own) {
+				t.Errorf("error %v, want %v", err, own)
+			}
+			if row, _ := r.cache.Instance(id); row.State != fleet.Draining || !slices.Equal(r.events(), []Event{Created, Condemned}) {
+				t.Errorf("%s, told %v, want draining and that it is condemned", row.State, r.events())
+			}
+		})
 	}
 }
 
@@ -177,11 +228,11 @@ func TestS3_WhoIsToldFindsRecordAndRow(t *testing.T) {
 	r.opts.Changed = func(c Change) {
 		told++
 		row, _ := r.cache.Instance(id)
-		obj, err := a.store.Get(t.Context(), bucket.InstanceKey(testShard, "default", id))
+		obj, err := a.store.Get(t.Context(), layout.InstanceKey(testShard, "default", id))
 		if err != nil {
 			t.Fatal(err)
 		}
-		rec, err := bucket.DecodeInstanceRecord(bucket.InstanceKey(testShard, "default", id), obj.Data)
+		rec, err := layout.DecodeInstanceRecord(layout.InstanceKey(testShard, "default", id), obj.Data)
 		if err != nil || rec.Deletion == nil || row.State != fleet.Draining || c.Before.State != fleet.Pending || c.After.State != fleet.Draining {
 			t.Errorf("record %+v (%v), row %s, told from %s to %s", rec.Deletion, err, row.State, c.Before.State, c.After.State)
 		}
@@ -205,7 +256,7 @@ func TestF4_TheRowFollowsInTheOrderOfTheRecord(t *testing.T) {
 			return memory.Fault{}
 		})
 		go func() {
-			if _, err := r.Change(r.ctx, id, func(rec *bucket.InstanceRecord) error { rec.ProviderID = "vm-1"; return nil }); err != nil {
+			if _, err := r.Change(r.ctx, id, func(rec *layout.InstanceRecord) error { rec.ProviderID = "vm-1"; return nil }); err != nil {
 				t.Error(err)
 			}
 		}()
@@ -240,6 +291,30 @@ func TestARecordTakesNothingFromARowThatItDoesNotKnow(t *testing.T) {
 	}
 }
 
+// TestS6_ARecordTakesAlongWhatTheProviderCallsItsMachine: the write that notes it may fail, and
+// then the next one does. The next leader knows a machine by its record until it is listed.
+func TestS6_ARecordTakesAlongWhatTheProviderCallsItsMachine(t *testing.T) {
+	_, r, id := started(t)
+	if _, err := r.Note(id, func(in *cache.Instance) error { in.ProviderID = "vm-1"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		name   string
+		change func(*layout.InstanceRecord) error
+		want   string
+	}{
+		{"a record without one", register, "vm-1"},
+		{"one that is being written", func(rec *layout.InstanceRecord) error { rec.ProviderID = "vm-2"; return nil }, "vm-2"},
+	} {
+		if _, err := r.Change(r.ctx, id, step.change); err != nil {
+			t.Fatal(err)
+		}
+		if rec, _ := r.Record(id); rec.ProviderID != step.want {
+			t.Errorf("%s has provider id %q, want %q", step.name, rec.ProviderID, step.want)
+		}
+	}
+}
+
 // TestS17_AnEndIsToldOnce, whoever finds it out.
 func TestS17_AnEndIsToldOnce(t *testing.T) {
 	_, r, id := started(t)
@@ -260,7 +335,7 @@ func TestS17_AnEndIsToldOnce(t *testing.T) {
 // into storage.
 func TestF11_TheAuditFindsWhatOthersDo(t *testing.T) {
 	a, r, id := started(t)
-	key := bucket.InstanceKey(testShard, "default", id)
+	key := layout.InstanceKey(testShard, "default", id)
 	obj, err := a.store.Get(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -293,16 +368,16 @@ func TestF11_TheAuditFindsWhatOthersDo(t *testing.T) {
 // later leader ends the term.
 func TestF13_TheAuditFindsLateWrites(t *testing.T) {
 	for name, c := range map[string]struct {
-		write  func(rec *bucket.InstanceRecord)
+		write  func(rec *layout.InstanceRecord)
 		data   string // in place of the record
 		events []Event
 		state  fleet.State
 		err    error
 	}{
-		"a condemnation": {write: func(rec *bucket.InstanceRecord) { _ = toGo(rec) }, events: []Event{Created, Condemned}, state: fleet.Draining},
-		"a registration": {write: func(rec *bucket.InstanceRecord) { _ = register(rec) }, events: []Event{Created, Registered}, state: fleet.Running},
+		"a condemnation": {write: func(rec *layout.InstanceRecord) { _ = toGo(rec) }, events: []Event{Created, Condemned}, state: fleet.Draining},
+		"a registration": {write: func(rec *layout.InstanceRecord) { _ = register(rec) }, events: []Event{Created, Registered}, state: fleet.Running},
 		"nonsense":       {data: "{", events: []Event{Created}, state: fleet.Pending},
-		"a later term":   {write: func(rec *bucket.InstanceRecord) { rec.Term = 9 }, events: []Event{Created}, state: fleet.Pending, err: lease.ErrSuperseded},
+		"a later term":   {write: func(rec *layout.InstanceRecord) { rec.Term = 9 }, events: []Event{Created}, state: fleet.Pending, err: lease.ErrSuperseded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, r, id := started(t)
@@ -344,7 +419,7 @@ func TestF13_TheAuditFindsLateWrites(t *testing.T) {
 
 // TestF10_RecordsThatCannotBeTakenIn are reported, or end the term.
 func TestF10_RecordsThatCannotBeTakenIn(t *testing.T) {
-	later := bucket.InstanceRecord{}
+	later := layout.InstanceRecord{}
 	for name, c := range map[string]struct {
 		spoil func(data []byte) []byte
 		want  error
@@ -397,7 +472,7 @@ func TestChangeOfAnUnknownInstance(t *testing.T) {
 	if err := r.Remove(r.ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	_, err := r.Change(r.ctx, id, func(*bucket.InstanceRecord) error { return fmt.Errorf("called") })
+	_, err := r.Change(r.ctx, id, func(*layout.InstanceRecord) error { return fmt.Errorf("called") })
 	if !errors.Is(err, objectstore.ErrNotFound) {
 		t.Errorf("error %v, want that it is not found", err)
 	}
@@ -416,7 +491,7 @@ func TestS2_NoChangeWithoutTheLease(t *testing.T) {
 		done := make(chan error, 2)
 		for range 2 {
 			go func() {
-				_, err := r.Change(ctx, id, func(rec *bucket.InstanceRecord) error { rec.ProviderID += "x"; return nil })
+				_, err := r.Change(ctx, id, func(rec *layout.InstanceRecord) error { rec.ProviderID += "x"; return nil })
 				done <- err
 			}()
 		}
@@ -431,4 +506,31 @@ func TestS2_NoChangeWithoutTheLease(t *testing.T) {
 			t.Errorf("the record has %q", rec.ProviderID)
 		}
 	})
+}
+
+// TestS9_ARegistrationThatIsRepeated: its agent is heard of, and that is told; of an instance
+// that nobody knows nothing is.
+func TestS9_ARegistrationThatIsRepeated(t *testing.T) {
+	_, r, id := started(t)
+	if _, err := r.Change(r.ctx, id, register); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Note(id, func(in *cache.Instance) error {
+		in.State, in.UnhealthyAt = fleet.Unhealthy, at
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.changes = nil
+	if err := r.RegisterAgain(id); err != nil {
+		t.Fatal(err)
+	}
+	row, _ := r.cache.Instance(id)
+	if row.State != fleet.Running || !row.UnhealthyAt.IsZero() || !slices.Equal(r.events(), []Event{Registered}) {
+		t.Errorf("%s since %v, told %v", row.State, row.UnhealthyAt, r.events())
+	}
+	r.changes = nil
+	if err := r.RegisterAgain("vmx0"); !errors.Is(err, cache.ErrUnknown) || len(r.changes) > 0 {
+		t.Errorf("one that nobody knows: %v, told %v", err, r.events())
+	}
 }

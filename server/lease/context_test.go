@@ -64,8 +64,8 @@ func TestRealClock(t *testing.T) {
 	acquired := make(chan error, 1)
 	e, err := lease.New(memory.New(memory.Options{}), lockKey, lease.Options{
 		ID: "a", Lease: lease.MinLease, Log: quiet,
-		FreshShard: func(context.Context) (bool, error) { return true, nil },
-		OnAcquire:  func(ctx context.Context, _ uint64) { acquired <- lease.Check(ctx) },
+		NothingStored: func(context.Context) (bool, error) { return true, nil },
+		OnAcquire:     func(ctx context.Context, _ uint64) { acquired <- lease.Check(ctx) },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,12 @@
 // The package leaves to its caller what leading means, which terms the other
 // documents carry ([Options.MinTerm]), and to write these under conditions: a
 // lease bounds who begins to write, a condition decides which write counts.
+//
+// What a standby does about a lock, and why, says decide: a function of what was seen and
+// for how long, which sight keeps. The Elector is the loop around it: it reads, asks,
+// writes and calls back. What it shows to others meanwhile is its state.
+//
+// Lock order: that of the state that an Elector shows, that of a leadership. Nobody is called under either.
 package lease
 
 import "errors"

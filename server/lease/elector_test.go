@@ -266,7 +266,7 @@ func TestS2_LeaseCountsFromTheStartOfTheRenewal(t *testing.T) {
 func TestF11_LockDeletedUnderTheLeader(t *testing.T) {
 	bubble(t, func(t *testing.T, c *cluster) {
 		stale := func(o *lease.Options) {
-			o.FreshShard = func(context.Context) (bool, error) { return time.Since(c.start) < time.Second, nil }
+			o.NothingStored = func(context.Context) (bool, error) { return time.Since(c.start) < time.Second, nil }
 			o.MinTerm = func(context.Context) (uint64, error) { return 41, nil }
 		}
 		a, b := c.add("a", stale), c.add("b", stale)

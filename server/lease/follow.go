@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // campaign watches the lock until this server has taken it, ctx ends, or
@@ -15,18 +14,9 @@ func (e *Elector) campaign(ctx context.Context) (version, error) {
 		if err == nil || errors.Is(err, ErrDuplicateID) {
 			return won, err
 		}
-		pause(ctx, e.untilNextLook())
+		pause(ctx, e.sight.untilNextLook(e.opts.Elapsed()))
 	}
 	return version{}, ctx.Err()
-}
-
-// untilNextLook is the interval, or less where the seen lock is stale before.
-func (e *Elector) untilNextLook() time.Duration {
-	left := e.seen.doc.Lease() - (e.opts.Elapsed() - e.since)
-	if left <= 0 {
-		return e.opts.Poll
-	}
-	return min(left, e.opts.Poll)
 }
 
 // errWait says that the lock can't be taken yet.
@@ -37,17 +27,14 @@ func (e *Elector) round(ctx context.Context) (version, error) {
 	if err := e.observe(ctx); err != nil {
 		return version{}, err
 	}
-	if e.out() || e.seen.heard {
+	next, why := decide(e.sight.seen, e.standing(ctx))
+	if next == moveWait {
 		return version{}, errWait
 	}
-	why, claim, ok := e.mayTake(ctx)
-	if !ok {
-		return version{}, errWait
-	}
-	won, err := e.take(ctx, claim)
+	won, err := e.take(ctx, next == moveClaim)
 	switch {
 	case err == nil:
-		e.opts.Log.InfoContext(ctx, "lock taken", "term", won.doc.Term, "reason", why, "claim", claim)
+		e.opts.Log.InfoContext(ctx, "lock taken", "term", won.doc.Term, "reason", why, "claim", next == moveClaim)
 	case !final(err) && ctx.Err() == nil:
 		e.setProblem(err)
 		e.opts.Log.WarnContext(ctx, "lock not taken", "reason", why, "error", err)
@@ -59,7 +46,7 @@ func (e *Elector) round(ctx context.Context) (version, error) {
 // begins when the answer is here, so it is never longer than true. The leader is
 // asked if it can be; where it does not answer, storage is looked at at once.
 func (e *Elector) observe(ctx context.Context) error {
-	if limit, ok := e.mayAsk(); ok && e.ask(ctx, limit) == nil {
+	if limit, ok := e.sight.mayAsk(e.opts.Elapsed()); ok && e.opts.Ask != nil && e.ask(ctx, limit) == nil {
 		return nil
 	}
 	return e.read(ctx)
@@ -69,7 +56,7 @@ func (e *Elector) observe(ctx context.Context) error {
 func (e *Elector) read(ctx context.Context) error {
 	callCtx, cancel := context.WithTimeout(ctx, margin(e.opts.Lease))
 	defer cancel()
-	now, err := e.look(callCtx)
+	now, err := e.lock.look(callCtx)
 	if err != nil {
 		if ctx.Err() == nil && e.Status().Problem == nil {
 			e.opts.Log.WarnContext(ctx, "lock can't be read", "error", err)
@@ -77,13 +64,13 @@ func (e *Elector) read(ctx context.Context) error {
 		e.setProblem(err)
 		return err
 	}
-	e.peer.read = e.opts.Elapsed()
-	if !e.first && now.same(e.seen) {
-		e.seen = now // it may have been heard of before, without its etag
+	e.sight.peer.read = e.opts.Elapsed()
+	if e.sight.any && now.same(e.sight.seen) {
+		e.sight.seen = now // it may have been heard of before, without its etag
 		e.setProblem(now.broken)
 		return nil
 	}
-	if !e.first && e.duplicate(now) {
+	if e.sight.any && e.lock.duplicate(now) {
 		return fmt.Errorf("%w: %q, term %d", ErrDuplicateID, now.doc.LeaderID, now.doc.Term)
 	}
 	e.see(ctx, now)
@@ -92,10 +79,9 @@ func (e *Elector) read(ctx context.Context) error {
 
 // see takes note of a version that was not seen before.
 func (e *Elector) see(ctx context.Context, now observation) {
-	e.first = false
-	e.seen, e.since = now, e.opts.Elapsed()
+	e.sight.note(now, e.opts.Elapsed())
 	if now.broken != nil {
-		e.opts.Log.ErrorContext(ctx, "lock document is quarantined, nobody can take the lock", "error", now.broken)
+		e.opts.Log.ErrorContext(ctx, "lock document is quarantined, no server can take the lock", "error", now.broken)
 	}
 	if now.absent() || now.broken != nil {
 		e.publish(nil, now.broken)
@@ -107,43 +93,38 @@ func (e *Elector) see(ctx context.Context, now observation) {
 	}
 }
 
-// mayTake gathers what the decision needs beside the lock itself. An absent
-// lock may always be created; but a leader whose lock was deleted by hand acts
-// until it notices. So unless there can't be one, the lock is only a claim,
-// which refuses that leader's next renewal, and a lease passes before it counts.
-// To watch the absence for a lease instead would not do: it has no versions, so
-// a lock created and deleted between two looks would go unseen.
-func (e *Elector) mayTake(ctx context.Context) (why string, claim, ok bool) {
-	if e.seen.absent() {
-		if e.isFresh(ctx) {
-			return "first start", false, true
-		}
-		return "absent", true, true
-	}
-	s := standing{unchanged: e.opts.Elapsed() - e.since}
-	if e.seen.broken == nil && e.seen.doc.LeaderID == e.opts.ID {
-		own, ok := e.tried(e.seen.data)
+// standing gathers what the decision needs beside the lock itself, and asks nobody for
+// what does not matter to it.
+func (e *Elector) standing(ctx context.Context) standing {
+	seen := e.sight.seen
+	s := standing{out: e.out(), unchanged: e.opts.Elapsed() - e.sight.since}
+	switch {
+	case s.out, seen.heard:
+	case seen.absent():
+		s.fresh = e.nothingStored(ctx)
+	case seen.broken == nil && seen.doc.LeaderID == e.opts.ID:
+		own, ok := e.lock.tried(seen.data)
 		s.ours = ok && !own.claim
 		if e.opts.Reclaim != nil {
 			term, ok := e.opts.Reclaim()
-			s.reclaimed = ok && term == e.seen.doc.Term
+			s.reclaimed = ok && term == seen.doc.Term
 		}
 	}
-	why, ok = mayTake(e.seen, s)
-	return why, false, ok
+	return s
 }
 
-func (e *Elector) isFresh(ctx context.Context) bool {
-	if e.opts.FreshShard == nil {
+// nothingStored reports whether nothing was ever stored below the lock.
+func (e *Elector) nothingStored(ctx context.Context) bool {
+	if e.opts.NothingStored == nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, margin(e.opts.Lease))
 	defer cancel()
-	fresh, err := e.opts.FreshShard(ctx)
+	nothing, err := e.opts.NothingStored(ctx)
 	if err != nil {
-		e.opts.Log.WarnContext(ctx, "can't tell whether the shard is fresh", "error", err)
+		e.opts.Log.WarnContext(ctx, "can't tell whether anything was ever stored below the lock", "error", err)
 	}
-	return fresh && err == nil
+	return nothing && err == nil
 }
 
 // take tries to write the seen lock with the next term.
@@ -152,15 +133,12 @@ func (e *Elector) take(ctx context.Context, claim bool) (version, error) {
 	if err != nil {
 		return version{}, err
 	}
-	return e.write(ctx, e.document(term, false), e.seen.etag, claim)
+	return e.lock.write(ctx, e.lock.document(term, false), e.sight.seen.etag, claim)
 }
 
 // nextTerm returns a term above every one that this server knows of.
 func (e *Elector) nextTerm(ctx context.Context) (uint64, error) {
-	highest := max(e.seen.doc.Term, e.Status().Term)
-	for _, a := range e.attempts {
-		highest = max(highest, a.doc.Term) // it may have been, or may still be written
-	}
+	highest := max(e.sight.seen.doc.Term, e.highestTerm(), e.lock.highestTried())
 	if e.opts.MinTerm == nil {
 		return highest + 1, nil
 	}
@@ -191,7 +169,7 @@ func (e *Elector) promote(ctx context.Context, claim version) (version, error) {
 	if err != nil {
 		return version{}, err
 	}
-	return e.write(ctx, e.document(term, false), held.etag, false)
+	return e.lock.write(ctx, e.lock.document(term, false), held.etag, false)
 }
 
 var errPromoted = fmt.Errorf("%w: the claim is over", ErrNotLeader)

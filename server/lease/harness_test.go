@@ -151,8 +151,8 @@ func (c *cluster) add(id string, edit func(*lease.Options)) *node {
 	n := &node{c: c, id: id, done: make(chan error, 1), net: network{Store: c.store}}
 	opts := lease.Options{
 		ID: id, LeaderAddr: id + ":8991", Lease: leaseL, Log: quiet,
-		FreshShard: func(context.Context) (bool, error) { return true, nil },
-		OnAcquire:  n.acquired,
+		NothingStored: func(context.Context) (bool, error) { return true, nil },
+		OnAcquire:     n.acquired,
 		Elapsed: func() time.Duration {
 			n.mu.Lock()
 			defer n.mu.Unlock()

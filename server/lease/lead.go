@@ -42,9 +42,10 @@ func (e *Elector) lead(ctx context.Context, v version) error {
 // forever is when a leader stops to renew of its own accord.
 const forever = time.Duration(math.MaxInt64)
 
-// forget makes whatever the next campaign sees first new to it.
+// forget resets what was seen to the leader's own last version: whatever else the next
+// campaign sees is new to it.
 func (e *Elector) forget(v version) {
-	e.seen, e.since = observation{etag: v.etag, doc: v.doc}, e.opts.Elapsed()
+	e.sight.seen, e.sight.since = observation{etag: v.etag, doc: v.doc}, e.opts.Elapsed()
 }
 
 // deadline is when a leader with this version must stop to act.
@@ -87,7 +88,7 @@ func (e *Elector) renew(leading context.Context, t *tenure, v version, until tim
 		if e.opts.Elapsed() >= until {
 			return v, nil
 		}
-		next, err := e.write(leading, e.document(t.term, false), v.etag, v.claim)
+		next, err := e.lock.write(leading, e.lock.document(t.term, false), v.etag, v.claim)
 		switch {
 		case err == nil:
 			v = next
@@ -118,7 +119,7 @@ func (e *Elector) stop(ctx context.Context, v version, reason error, stopped <-c
 		}
 	case <-limit.C:
 		// Not released: whoever takes the lock waits out the lease first.
-		e.opts.Log.ErrorContext(ctx, "the leader's work does not stop", "term", v.doc.Term)
+		e.opts.Log.ErrorContext(ctx, "leadership has ended and work under it still runs: the lock is not released, a standby waits until the lease is over", "term", v.doc.Term)
 		<-stopped
 	}
 }
@@ -128,9 +129,9 @@ func (e *Elector) stop(ctx context.Context, v version, reason error, stopped <-c
 func (e *Elector) release(ctx context.Context, v version) {
 	ctx, cancel := context.WithTimeout(ctx, margin(e.opts.Lease))
 	defer cancel()
-	doc := e.document(v.doc.Term, true)
+	doc := e.lock.document(v.doc.Term, true)
 	for {
-		written, err := e.write(ctx, doc, v.etag, false)
+		written, err := e.lock.write(ctx, doc, v.etag, false)
 		switch {
 		case err != nil:
 			e.opts.Log.WarnContext(ctx, "lock not released", "term", v.doc.Term, "error", err)

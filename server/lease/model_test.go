@@ -121,7 +121,7 @@ func (m *model) boot(i int) {
 	}
 	m.boots++
 	m.nodes[i] = m.add(fmt.Sprintf("s%d-%d", i, m.boots), func(o *lease.Options) {
-		o.FreshShard = func(context.Context) (bool, error) { return time.Since(m.start) < time.Second, nil }
+		o.NothingStored = func(context.Context) (bool, error) { return time.Since(m.start) < time.Second, nil }
 		o.MinTerm = m.writtenTerm
 		if m.peerMode {
 			o.Ask = m.ask(o.LeaderAddr)

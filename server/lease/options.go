@@ -37,11 +37,11 @@ type Options struct {
 	// two, not all. Where it errs the lock is not taken.
 	MinTerm func(ctx context.Context) (uint64, error)
 
-	// FreshShard reports whether nothing was ever stored below this lock, so
+	// NothingStored reports whether nothing was ever stored below this lock, so
 	// that an absent lock may be created at once. Otherwise, and where it errs
 	// or is nil, someone may have deleted the lock of a live leader, and one
 	// full lease passes before this server acts.
-	FreshShard func(ctx context.Context) (bool, error)
+	NothingStored func(ctx context.Context) (bool, error)
 
 	// Reclaim returns the last term under which this server led, as kept in its
 	// own folder, and true only where a file lock on that folder proves that

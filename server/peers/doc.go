@@ -13,6 +13,9 @@
 // that is decides the caller, as the caller makes all TLS settings.
 //
 // What follows from an answer decides package lease.
+//
+// Lock order: a Client's and a Witness's are each taken alone, and nobody is called under
+// either.
 package peers
 
 import "nstance.dev/server/lease"

@@ -90,7 +90,7 @@ func checkStrength(key crypto.PublicKey) error {
 	switch k := key.(type) {
 	case ed25519.PublicKey:
 		if identity.WeakKey(k) {
-			return fmt.Errorf("%w: it is a point of small order, under which anybody can sign", ErrPublicKey)
+			return fmt.Errorf("%w: it is a point of small order, for which signatures can be forged", ErrPublicKey)
 		}
 		return nil
 	case *ecdsa.PublicKey:

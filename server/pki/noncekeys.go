@@ -182,7 +182,7 @@ func WriteNonceKeys(ctx context.Context, store secrets.Store, keys []NonceKey) e
 		return fmt.Errorf("read it back: %w", err)
 	}
 	if !bytes.Equal(stored, value) {
-		return fmt.Errorf("secret %s: somebody else is changing it at the same time; start over", NonceKeySecret)
+		return fmt.Errorf("secret %s: another client is changing it at the same time; start over", NonceKeySecret)
 	}
 	return nil
 }

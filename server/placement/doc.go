@@ -11,6 +11,6 @@
 //
 // A Book asks nobody and waits for nothing: [Book.Choose] names the subnets that
 // somebody should ask about, and [Book.Answer] takes what they say. Time comes in
-// as arguments. Whether a group may create machines at all, and how fast, is
+// as arguments. [Lookups] ask, in a loop of their own. Whether a group may create machines at all, and how fast, is
 // decided elsewhere.
 package placement

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 )
@@ -34,7 +34,7 @@ type bucket struct {
 	slow map[fleet.GroupID]time.Time // until when a group is
 }
 
-func newBucket(def driver.Bucket, override *config.Bucket, now func() time.Time) *bucket {
+func newBucket(def driver.Bucket, override *document.Bucket, now func() time.Time) *bucket {
 	if override != nil {
 		def = driver.Bucket{Rate: override.Rate, Burst: override.Burst}
 	}

@@ -11,7 +11,7 @@
 // The wait for a create or a delete and the call itself are two steps, because the caller
 // looks again between them whether the machine is still wanted, or unwanted.
 //
-// Locks: the mutex of a bucket and that of the trouble are taken one at a time, and
+// Lock order: the mutex of a bucket and that of the trouble are taken one at a time, and
 // nothing is called under them.
 package provider
 
@@ -20,7 +20,7 @@ import (
 	"errors"
 	"time"
 
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/lease"
@@ -28,7 +28,7 @@ import (
 
 // Options are the settings of a [Client].
 type Options struct {
-	Limits  config.Limits    // override those of the driver, each for itself
+	Limits  document.Limits  // override those of the driver, each for itself
 	Timeout time.Duration    // of one call; required
 	Now     func() time.Time // required
 	// Called is told each call that was sent: which, how long it took, how it ended. It
@@ -166,7 +166,7 @@ func (c *Client) call(ctx context.Context, op string, group fleet.GroupID, b *bu
 		c.trouble.outcome(started, now, err)
 	}
 	c.opts.Called(op, now.Sub(started), err)
-	if err != nil && driver.KindOf(err) == driver.Throttled {
+	if err != nil && driver.ClassOf(err) == driver.Throttled {
 		b.throttled(group)
 	}
 	return err

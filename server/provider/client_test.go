@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/lease"
 )
 
-func newClient(cloud driver.Driver, limits config.Limits, called func(string, time.Duration, error)) *Client {
+func newClient(cloud driver.Driver, limits document.Limits, called func(string, time.Duration, error)) *Client {
 	return New(cloud, Options{Limits: limits, Timeout: 10 * time.Second, Now: time.Now, Called: called})
 }
 
@@ -50,7 +50,7 @@ func everyCall(t *testing.T, c *Client) map[string]func(context.Context) error {
 func TestS2_NoCallWithoutTheLease(t *testing.T) {
 	cloud := drivertest.New(drivertest.Options{})
 	called := 0
-	c := newClient(cloud, config.Limits{}, func(string, time.Duration, error) { called++ })
+	c := newClient(cloud, document.Limits{}, func(string, time.Duration, error) { called++ })
 	for name, call := range everyCall(t, c) {
 		if err := call(t.Context()); !errors.Is(err, lease.ErrNotLeader) {
 			t.Errorf("%s: %v", name, err)
@@ -68,7 +68,7 @@ func TestACallHasATimeout(t *testing.T) {
 		cloud := drivertest.New(drivertest.Options{})
 		cloud.SetFaults(drivertest.Always(drivertest.OpGet, drivertest.Fault{Latency: time.Hour}))
 		var told []time.Duration
-		c := newClient(cloud, config.Limits{}, func(_ string, took time.Duration, _ error) { told = append(told, took) })
+		c := newClient(cloud, document.Limits{}, func(_ string, took time.Duration, _ error) { told = append(told, took) })
 		leading := lease.Always(t.Context(), 1)
 		began := time.Now()
 		if _, err := c.Get(leading, driver.Ref{}); !errors.Is(err, context.DeadlineExceeded) {
@@ -100,7 +100,7 @@ func TestS21_EachKindOfCallHasItsBucket(t *testing.T) {
 			Calls: driver.Bucket{Rate: 100, Burst: 1}, Instances: driver.Bucket{Rate: 1, Burst: 1},
 			Deletes: driver.Bucket{Rate: 2, Burst: 1}, Reads: driver.Bucket{Rate: 4, Burst: 1},
 		}})
-		c := newClient(cloud, config.Limits{Deletes: &config.Bucket{Rate: 0.5, Burst: 1}}, nil)
+		c := newClient(cloud, document.Limits{Deletes: &document.Bucket{Rate: 0.5, Burst: 1}}, nil)
 		ctx := lease.Always(t.Context(), 1)
 		span := func(n int, call func() error) time.Duration {
 			began := time.Now()
@@ -138,8 +138,8 @@ func TestL7_ThrottledGroupIsDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := drivertest.New(drivertest.Options{Limits: driver.Limits{Calls: driver.Bucket{Rate: 10, Burst: 10}}})
 		cloud.SetFaults(drivertest.Times(1, drivertest.OpCreate, drivertest.Fail(driver.Throttled)))
-		c := newClient(cloud, config.Limits{}, nil)
-		if _, err := c.Create(lease.Always(t.Context(), 1), request(t)); driver.KindOf(err) != driver.Throttled {
+		c := newClient(cloud, document.Limits{}, nil)
+		if _, err := c.Create(lease.Always(t.Context(), 1), request(t)); driver.ClassOf(err) != driver.Throttled {
 			t.Fatal(err)
 		}
 		c.TakeDelayed(web)
@@ -159,7 +159,7 @@ func TestL7_ThrottledGroupIsDelayed(t *testing.T) {
 
 // TestAbilities: what a driver lacks is said before it is called.
 func TestAbilities(t *testing.T) {
-	bare := newClient(drivertest.New(drivertest.Options{}), config.Limits{}, nil)
+	bare := newClient(drivertest.New(drivertest.Options{}), document.Limits{}, nil)
 	if bare.ChecksSubnets() || bare.ResolvesImages() || bare.ListsTypes() || bare.HasBalancers() {
 		t.Error("a driver without abilities is said to have some")
 	}

@@ -6,7 +6,10 @@
 // an [Error] wraps is for the server's log alone and is never sent.
 package refusal
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Code is the kind of a refusal: what a caller can do about it. The values and their
 // meaning are those of gRPC (https://grpc.io/docs/guides/status-codes/), by name,
@@ -60,4 +63,35 @@ func (e *Error) Because(err error) *Error {
 	copied := *e
 	copied.Err = err
 	return &copied
+}
+
+const reasonNotLeader = "NOT_LEADER"
+
+// ErrTermOver answers a call that was under way when the server ceased to lead.
+var ErrTermOver = &Error{Code: Unavailable, Reason: reasonNotLeader, Message: "this server no longer leads the shard"}
+
+const reasonExpired = "CERTIFICATE_EXPIRED"
+
+// ErrCertificateExpired answers a caller whose certificate has run out meanwhile.
+var ErrCertificateExpired = New(Unauthenticated, reasonExpired, "the certificate has expired")
+
+const reasonInternal = "INTERNAL"
+
+// ErrInternal answers where the server is at fault, and the caller is not told how.
+var ErrInternal = New(Internal, reasonInternal, "internal error; the server's log says more")
+
+const reasonDamaged = "STORAGE_DAMAGED"
+
+const reasonUnavailable = "STORAGE_UNAVAILABLE"
+
+// Storage answers for trouble with storage or the provider, whose words are for the log.
+// Damage are the errors of what somebody has damaged or removed, which no repeat will mend.
+func Storage(err error, damage ...error) *Error {
+	for _, one := range damage {
+		if errors.Is(err, one) {
+			return &Error{Code: FailedPrecondition, Reason: reasonDamaged, Err: err,
+				Message: "its object in storage is gone or cannot be read and has to be restored first; the server's log says which"}
+		}
+	}
+	return &Error{Code: Unavailable, Reason: reasonUnavailable, Message: "the change could not be made durable; try again", Err: err}
 }

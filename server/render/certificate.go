@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/config/texttemplate"
 )
 
@@ -25,7 +25,7 @@ type Names struct {
 // Certificate renders the names of a certificate. Those that come out empty,
 // such as the IPv6 address of a machine that has none, are left out; an IP
 // address or URI that is not one is an error. The key is for errors.
-func Certificate(key string, c config.Certificate, data Data) (Names, error) {
+func Certificate(key string, c document.Certificate, data Data) (Names, error) {
 	r := namesRenderer{place: fmt.Sprintf("certificates[%q]", key), data: data}
 	n := Names{
 		Subject: pkix.Name{

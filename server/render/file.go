@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 
-	"nstance.dev/server/bucket"
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/config/texttemplate"
+	"nstance.dev/server/layout"
 )
 
 // File renders a file of kind env, json or string. The other kinds have no text
 // of their own: for certificates see [Certificate], for storage [StorageKey].
 // More than [MaxFile] bytes are an error.
-func File(name string, f config.File, data Data) ([]byte, error) {
+func File(name string, f document.File, data Data) ([]byte, error) {
 	place := fmt.Sprintf("files[%q]", name)
 	var out []byte
 	rendered, err := tree(place, f.Template, data, texttemplate.Files, MaxFile)
@@ -24,13 +24,13 @@ func File(name string, f config.File, data Data) ([]byte, error) {
 	}
 	switch value := rendered.(type) {
 	case string:
-		if f.Kind == config.FileString {
+		if f.Kind == document.FileString {
 			out = []byte(value)
 			break
 		}
-		out, err = document(f.Kind, value)
+		out, err = written(f.Kind, value)
 	default:
-		out, err = document(f.Kind, value)
+		out, err = written(f.Kind, value)
 	}
 	switch {
 	case err != nil:
@@ -44,8 +44,8 @@ func File(name string, f config.File, data Data) ([]byte, error) {
 // SameForAll reports whether every instance with the same variables gets the same
 // text, or the same key of an object, from a file. False is always safe. It is
 // false for a file that does not render.
-func SameForAll(f config.File) bool {
-	if f.Kind == config.FileStorage {
+func SameForAll(f document.File) bool {
+	if f.Kind == document.FileStorage {
 		return sameForAll(f.Source)
 	}
 	return sameForAll(f.Template)
@@ -68,11 +68,12 @@ func sameForAll(v any) bool {
 	return true
 }
 
-func document(kind string, value any) ([]byte, error) {
+// written gives the text of a file whose template is a value.
+func written(kind string, value any) ([]byte, error) {
 	switch kind {
-	case config.FileJSON:
+	case document.FileJSON:
 		return indented(value)
-	case config.FileEnv:
+	case document.FileEnv:
 		variables, ok := value.(map[string]any)
 		if !ok {
 			return nil, errors.New("the template is not an object of strings")
@@ -109,7 +110,7 @@ func envValue(s string) string {
 // StorageKey renders the key of the object that a file of kind storage comes
 // from. It must be one of the sources: what a template made of it counts, not
 // what stood in the configuration.
-func StorageKey(name string, f config.File, data Data, sources bucket.FileSources) (string, error) {
+func StorageKey(name string, f document.File, data Data, sources layout.FileSources) (string, error) {
 	place := fmt.Sprintf("files[%q].source", name)
 	key, err := execute(place, f.Source, data, texttemplate.Files, 1024)
 	if err != nil {

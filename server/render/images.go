@@ -4,20 +4,20 @@ import (
 	"maps"
 	"slices"
 
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/config/texttemplate"
 )
 
 // Images returns the keys of the images that the arguments of a create call and
 // the user data name, each once, those of the arguments first. For user data of
 // source "url" fetched is what was found at the address.
-func Images(args map[string]any, u config.Userdata, fetched []byte) ([]string, error) {
+func Images(args map[string]any, u document.Userdata, fetched []byte) ([]string, error) {
 	named, err := imagesIn(nil, args)
 	if err != nil {
 		return nil, err
 	}
 	raw := []byte(u.Content)
-	if u.Source == config.SourceURL {
+	if u.Source == document.SourceURL {
 		raw = fetched
 	}
 	text, err := u.Decode(raw)

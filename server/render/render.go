@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/config/texttemplate"
 )
 
@@ -29,7 +29,7 @@ type (
 
 // Limits of what is rendered, in bytes.
 const (
-	MaxUserdata = config.MaxUserdata
+	MaxUserdata = document.MaxUserdata
 	MaxFile     = 3 << 20
 	maxArg      = 1 << 20 // of one string
 )
@@ -54,9 +54,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // Userdata decodes and renders user data. For source "url" fetched is what was
 // found at the address; else it is not looked at. No user data at all gives
 // nothing. A limit of 0, or above [MaxUserdata], is [MaxUserdata].
-func Userdata(u config.Userdata, fetched []byte, data Data, limit int) ([]byte, error) {
+func Userdata(u document.Userdata, fetched []byte, data Data, limit int) ([]byte, error) {
 	raw := []byte(u.Content)
-	if u.Source == config.SourceURL {
+	if u.Source == document.SourceURL {
 		raw = fetched
 	}
 	text, err := u.Decode(raw)

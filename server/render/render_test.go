@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"nstance.dev/server/bucket"
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/config/texttemplate"
+	"nstance.dev/server/layout"
 )
 
 const nonce = "eyJhbGciOiJFZERTQSJ9.claims.signature"
@@ -45,14 +45,14 @@ func TestUserdata(t *testing.T) {
 		"{{ .Server.RegistrationAddr }}", "192.0.2.2:8992", "{{ .Server.AgentAddr }}", "192.0.2.2:8994",
 	).Replace(shellScript)
 	for name, c := range map[string]struct {
-		userdata config.Userdata
+		userdata document.Userdata
 		fetched  string
 		want     string
 	}{
-		"inline":      {config.Userdata{Content: shellScript}, "not looked at", want},
-		"from a url":  {config.Userdata{Source: config.SourceURL, Content: "https://example.com/x"}, "{{ .Vars.role }}", "web"},
-		"base64":      {config.Userdata{Encoding: config.EncodingBase64, Content: "e3sgLlZhcnMucm9sZSB9fQ=="}, "", "web"},
-		"none at all": {config.Userdata{}, "", ""},
+		"inline":      {document.Userdata{Content: shellScript}, "not looked at", want},
+		"from a url":  {document.Userdata{Source: document.SourceURL, Content: "https://example.com/x"}, "{{ .Vars.role }}", "web"},
+		"base64":      {document.Userdata{Encoding: document.EncodingBase64, Content: "e3sgLlZhcnMucm9sZSB9fQ=="}, "", "web"},
+		"none at all": {document.Userdata{}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Userdata(c.userdata, []byte(c.fetched), data(), 0)
@@ -80,7 +80,7 @@ func TestF51_userdataIsRefused(t *testing.T) {
 		"the nonce in error":  {`{{ .Nonce.None }}`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := Userdata(config.Userdata{Content: c.content}, nil, data(), c.limit)
+			out, err := Userdata(document.Userdata{Content: c.content}, nil, data(), c.limit)
 			if e := new(Error); !errors.As(err, &e) || e.Place != "userdata" {
 				t.Fatalf("Userdata = %d bytes, %v", len(out), err)
 			}
@@ -119,23 +119,23 @@ func TestArgs(t *testing.T) {
 
 func TestFile(t *testing.T) {
 	for name, c := range map[string]struct {
-		file config.File
+		file document.File
 		want string // "-" for an error
 	}{
-		"string": {config.File{Kind: config.FileString, Template: "{{ .Instance.IP4 }}\n"}, "192.0.2.1\n"},
-		"env": {config.File{Kind: config.FileEnv, Template: map[string]any{"ROLE": "{{ .Vars.role }}", "ODD": "{{ .Vars.odd }}", "A": ""}},
+		"string": {document.File{Kind: document.FileString, Template: "{{ .Instance.IP4 }}\n"}, "192.0.2.1\n"},
+		"env": {document.File{Kind: document.FileEnv, Template: map[string]any{"ROLE": "{{ .Vars.role }}", "ODD": "{{ .Vars.odd }}", "A": ""}},
 			"A=\nODD=\"a \\\"b\\\" \\$c \\`d\\` \\\\ e\\nf#\"\nROLE=web\n"},
-		"json": {config.File{Kind: config.FileJSON, Template: map[string]any{"z": json.Number("1.50"), "a": []any{"<{{ .Vars.role }}>", nil}}},
+		"json": {document.File{Kind: document.FileJSON, Template: map[string]any{"z": json.Number("1.50"), "a": []any{"<{{ .Vars.role }}>", nil}}},
 			"{\n  \"a\": [\n    \"<web>\",\n    null\n  ],\n  \"z\": 1.50\n}\n"},
-		"json, a string":       {config.File{Kind: config.FileJSON, Template: "{{ .Vars.role }}"}, "\"web\"\n"},
-		"env, not an object":   {config.File{Kind: config.FileEnv, Template: "x"}, "-"},
-		"env, not a string":    {config.File{Kind: config.FileEnv, Template: map[string]any{"A": true}}, "-"},
-		"secret":               {config.File{Kind: config.FileSecret, Source: "x"}, "-"},
-		"certificate":          {config.File{Kind: config.FileCertificate, Template: "x"}, "-"},
-		"missing":              {config.File{Kind: config.FileString, Template: "{{ .Vars.none }}"}, "-"},
-		"the nonce":            {config.File{Kind: config.FileString, Template: "{{ .Nonce }}"}, "-"},
-		"too large":            {config.File{Kind: config.FileString, Template: strings.Repeat("x", MaxFile+1)}, "-"},
-		"too large altogether": {config.File{Kind: config.FileJSON, Template: []any{strings.Repeat("x", MaxFile-1), "y"}}, "-"},
+		"json, a string":       {document.File{Kind: document.FileJSON, Template: "{{ .Vars.role }}"}, "\"web\"\n"},
+		"env, not an object":   {document.File{Kind: document.FileEnv, Template: "x"}, "-"},
+		"env, not a string":    {document.File{Kind: document.FileEnv, Template: map[string]any{"A": true}}, "-"},
+		"secret":               {document.File{Kind: document.FileSecret, Source: "x"}, "-"},
+		"certificate":          {document.File{Kind: document.FileCertificate, Template: "x"}, "-"},
+		"missing":              {document.File{Kind: document.FileString, Template: "{{ .Vars.none }}"}, "-"},
+		"the nonce":            {document.File{Kind: document.FileString, Template: "{{ .Nonce }}"}, "-"},
+		"too large":            {document.File{Kind: document.FileString, Template: strings.Repeat("x", MaxFile+1)}, "-"},
+		"too large altogether": {document.File{Kind: document.FileJSON, Template: []any{strings.Repeat("x", MaxFile-1), "y"}}, "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := File("f", c.file, data())
@@ -156,25 +156,25 @@ func TestStorageKey(t *testing.T) {
 		"files/{{ .Vars.none }}":       "-",
 		strings.Repeat("files/", 1000): "-",
 	} {
-		got, err := StorageKey("f", config.File{Source: source}, data(), bucket.FileSources{})
+		got, err := StorageKey("f", document.File{Source: source}, data(), layout.FileSources{})
 		if (err != nil) != (want == "-") || (err == nil && got != want) {
 			t.Errorf("StorageKey(%.40s) = %q, %v; want %q", source, got, err, want)
 		}
 	}
-	anywhere := bucket.FileSources{Anywhere: true, Secrets: "keys/"}
-	if got, err := StorageKey("f", config.File{Source: "images/x"}, data(), anywhere); err != nil || got != "images/x" {
+	anywhere := layout.FileSources{Anywhere: true, Secrets: "keys/"}
+	if got, err := StorageKey("f", document.File{Source: "images/x"}, data(), anywhere); err != nil || got != "images/x" {
 		t.Errorf("anywhere: %q, %v", got, err)
 	}
 	for _, source := range []string{"secret/ca.key", "keys/ca.key", "instance/x", `{{ b64dec "c2VjcmV0" }}/ca.key`, `{{ printf "%s/" "keys" }}ca.key`} {
-		if got, err := StorageKey("f", config.File{Source: source}, data(), anywhere); !errors.Is(err, bucket.ErrReserved) {
+		if got, err := StorageKey("f", document.File{Source: source}, data(), anywhere); !errors.Is(err, layout.ErrReserved) {
 			t.Errorf("S14: anywhere: StorageKey(%s) = %q, %v", source, got, err)
 		}
 	}
 }
 
 func TestCertificate(t *testing.T) {
-	cert := config.Certificate{
-		Kind: config.CertClient, CN: "system:node:{{ .Instance.ID }}", Organization: []string{"system:nodes", "{{ if .Instance.OnDemand }}x{{ end }}"},
+	cert := document.Certificate{
+		Kind: document.CertClient, CN: "system:node:{{ .Instance.ID }}", Organization: []string{"system:nodes", "{{ if .Instance.OnDemand }}x{{ end }}"},
 		Country: []string{"NZ"}, DNS: []string{"{{ .Instance.Hostname }}"}, IP: []string{"{{ .Instance.IP4 }}", "{{ .Instance.IP6 }}"},
 		URI: []string{"nstance://{{ .Vars.role }}"}, TTL: 24,
 	}
@@ -192,7 +192,7 @@ func TestCertificate(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}
-	for _, bad := range []config.Certificate{{CN: "{{ .Nonce }}"}, {IP: []string{"{{ .Vars.role }}"}}, {URI: []string{"{{ .Vars.odd }}"}}, {DNS: []string{"{{ .Image.debian }}"}}} {
+	for _, bad := range []document.Certificate{{CN: "{{ .Nonce }}"}, {IP: []string{"{{ .Vars.role }}"}}, {URI: []string{"{{ .Vars.odd }}"}}, {DNS: []string{"{{ .Image.debian }}"}}} {
 		if names, err := Certificate("x", bad, data()); err == nil {
 			t.Errorf("%+v = %+v, want an error", bad, names)
 		}
@@ -201,16 +201,16 @@ func TestCertificate(t *testing.T) {
 
 func TestSameForAll(t *testing.T) {
 	for name, c := range map[string]struct {
-		file config.File
+		file document.File
 		want bool
 	}{
-		"plain":            {config.File{Kind: config.FileString, Template: "x"}, true},
-		"a variable":       {config.File{Kind: config.FileEnv, Template: map[string]any{"A": "{{ .Vars.role }}"}}, true},
-		"the instance":     {config.File{Kind: config.FileEnv, Template: map[string]any{"A": "x", "B": "{{ .Instance.ID }}"}}, false},
-		"deep":             {config.File{Kind: config.FileJSON, Template: []any{json.Number("1"), map[string]any{"a": []any{"{{ .Instance.ID }}"}}}}, false},
-		"a key":            {config.File{Kind: config.FileStorage, Source: "files/{{ .Vars.role }}"}, true},
-		"a key of its own": {config.File{Kind: config.FileStorage, Source: "files/{{ .Instance.ID }}"}, false},
-		"broken":           {config.File{Kind: config.FileString, Template: "{{"}, false},
+		"plain":            {document.File{Kind: document.FileString, Template: "x"}, true},
+		"a variable":       {document.File{Kind: document.FileEnv, Template: map[string]any{"A": "{{ .Vars.role }}"}}, true},
+		"the instance":     {document.File{Kind: document.FileEnv, Template: map[string]any{"A": "x", "B": "{{ .Instance.ID }}"}}, false},
+		"deep":             {document.File{Kind: document.FileJSON, Template: []any{json.Number("1"), map[string]any{"a": []any{"{{ .Instance.ID }}"}}}}, false},
+		"a key":            {document.File{Kind: document.FileStorage, Source: "files/{{ .Vars.role }}"}, true},
+		"a key of its own": {document.File{Kind: document.FileStorage, Source: "files/{{ .Instance.ID }}"}, false},
+		"broken":           {document.File{Kind: document.FileString, Template: "{{"}, false},
 	} {
 		if got := SameForAll(c.file); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -222,17 +222,17 @@ func FuzzFile(f *testing.F) {
 	f.Add("{{ .Vars.role }}", "A", "env")
 	f.Add("a b", "x y", "json")
 	f.Fuzz(func(t *testing.T, text, key, kind string) {
-		file := config.File{Kind: kind, Template: map[string]any{key: text}}
+		file := document.File{Kind: kind, Template: map[string]any{key: text}}
 		out, err := File("f", file, data())
 		if err != nil {
 			return
 		}
 		switch kind {
-		case config.FileJSON:
+		case document.FileJSON:
 			if !json.Valid(out) {
 				t.Errorf("not JSON: %q", out)
 			}
-		case config.FileEnv:
+		case document.FileEnv:
 			if !strings.Contains(key, "\n") && strings.Count(string(out), "\n") != 1 {
 				t.Errorf("more than one line: %q", out)
 			}

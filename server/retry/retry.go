@@ -1,6 +1,8 @@
-// Package retry is how loops wait: for a span of time or the end of their context.
+// Package retry is how loops wait: for a span of time or the end of their context, or for
+// somebody who asks for a look-up.
 //
-// How long to wait is the caller's decision; see the constants beside each loop.
+// How long to wait, and what a look-up is, is the caller's decision; see the constants beside
+// each loop.
 package retry
 
 import (

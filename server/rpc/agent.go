@@ -6,7 +6,7 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
-// agentService passes the agents' streams to the reign.
+// agentService passes the agents' streams to the term.
 type agentService struct {
 	nstancev1.UnimplementedAgentServiceServer
 	opts Options
@@ -14,9 +14,9 @@ type agentService struct {
 
 // Connect implements [nstancev1.AgentServiceServer].
 func (s *agentService) Connect(stream grpc.BidiStreamingServer[nstancev1.AgentMessage, nstancev1.ServerMessage]) error {
-	reign, err := s.opts.Shard.Reign()
+	term, err := s.opts.Shard.Term()
 	if err != nil {
 		return err
 	}
-	return reign.Connect(agentOf(stream.Context()), stream)
+	return term.Agents().Connect(agentOf(stream.Context()), stream)
 }

@@ -21,9 +21,9 @@ import (
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
-	"nstance.dev/server/bucket"
-	"nstance.dev/server/config"
-	"nstance.dev/server/rpc"
+	"nstance.dev/server/config/jsonc"
+	"nstance.dev/server/layout"
+	"nstance.dev/server/operatorapi"
 )
 
 // reach connects to a listener with a certificate.
@@ -227,7 +227,7 @@ func TestManagerInMetadata(t *testing.T) {
 		return &nstancev1.UpsertGroupRequest{Key: "web", Config: &nstancev1.GroupConfig{Template: &template}}
 	}
 	as := func(manager string) context.Context {
-		return metadata.AppendToOutgoingContext(t.Context(), rpc.ManagerMetadata, manager)
+		return metadata.AppendToOutgoingContext(t.Context(), operatorapi.ManagerMetadata, manager)
 	}
 	if st, err := op.UpsertGroup(as("one"), req()); err != nil || st.Manager != "one" {
 		t.Fatalf("group is %v, %v", st, err)
@@ -259,7 +259,7 @@ func TestConfigCalls(t *testing.T) {
 		t.Errorf("refresh is %v, %v", resp, err)
 	}
 
-	w.refresher.fail(fmt.Errorf("load: %w", config.Problems{
+	w.refresher.fail(fmt.Errorf("load: %w", jsonc.Problems{
 		{Path: "groups.b.web.size", Message: "own problem"},
 		{Path: "groups.default.web.size", Message: "marked secret"},
 	}))
@@ -345,7 +345,7 @@ func TestS13_DeletedOperatorIsCutOff(t *testing.T) {
 		if _, err := stream.Recv(); err != nil {
 			t.Fatal(err)
 		}
-		w.remove(bucket.OperatorKey("b", op.peer.ID))
+		w.remove(layout.OperatorKey("b", op.peer.ID))
 		if err := w.registry.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}

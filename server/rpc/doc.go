@@ -1,6 +1,6 @@
 // Package rpc is the gRPC face of a server: three listeners, who may call what
 // on them, and how an error looks outside. What a call does stands in packages
-// shard and operators.
+// operatorapi, agents and operators.
 //
 //   - [NewRegistrationServer] is open to everybody who can reach it. What costs
 //     something - a signature, a read of storage - comes after what costs
@@ -19,4 +19,7 @@
 //     (google.rpc.ErrorInfo in the domain "nstance"). What an error wraps is for
 //     the log alone (S12).
 //   - Messages, headers, streams, handshakes and waiting are bounded (S22).
+//
+// Lock order: that of the attempts and that of the refusals are each taken alone, and nobody
+// is called under either.
 package rpc

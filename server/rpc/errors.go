@@ -14,7 +14,7 @@ import (
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
-	"nstance.dev/server/operators"
+	"nstance.dev/server/operatorauth"
 	"nstance.dev/server/refusal"
 )
 
@@ -22,14 +22,10 @@ import (
 const errorDomain = "nstance"
 
 var (
-	errInternal    = refusal.New(refusal.Internal, "INTERNAL", "internal error; the server's log says more")
-	errExpired     = refusal.New(refusal.Unauthenticated, "CERTIFICATE_EXPIRED", "the certificate has expired")
 	errNotLeader   = refusal.New(refusal.Unavailable, reasonNotLeader, "not shard leader")
-	errNotCluster  = refusal.New(refusal.FailedPrecondition, "NOT_CLUSTER_LEADER", "%v", operators.ErrNotLeader)
-	errRevoked     = refusal.New(refusal.PermissionDenied, "UNKNOWN_OPERATOR", "%v", operators.ErrUnknown)
-	errStalled     = refusal.New(refusal.ResourceExhausted, "WATCHER_TOO_SLOW", "the watcher does not read; connect again for a new snapshot")
+	errNotCluster  = refusal.New(refusal.FailedPrecondition, "NOT_CLUSTER_LEADER", "%v", operatorauth.ErrNotLeader)
 	errRateLimited = refusal.New(refusal.ResourceExhausted, "RATE_LIMITED", "too many registrations; try again in a moment")
-	errBadNonce    = refusal.New(refusal.PermissionDenied, "REGISTRATION_REFUSED", "%v", operators.ErrRefused)
+	errBadNonce    = refusal.New(refusal.PermissionDenied, "REGISTRATION_REFUSED", "%v", operatorauth.ErrRefused)
 )
 
 // reasonNotLeader marks the refusals to which the leader's address is added.
@@ -60,17 +56,17 @@ var refusals = []struct {
 	code   refusal.Code
 	reason string
 }{
-	{operators.ErrNotLeader, refusal.FailedPrecondition, "NOT_CLUSTER_LEADER"},
-	{operators.ErrRefused, refusal.PermissionDenied, "REGISTRATION_REFUSED"},
-	{operators.ErrUsed, refusal.AlreadyExists, "ALREADY_REGISTERED"},
-	{operators.ErrUnknown, refusal.PermissionDenied, "UNKNOWN_OPERATOR"},
-	{operators.ErrUnavailable, refusal.Unavailable, "STORAGE_UNAVAILABLE"},
+	{operatorauth.ErrNotLeader, refusal.FailedPrecondition, "NOT_CLUSTER_LEADER"},
+	{operatorauth.ErrRefused, refusal.PermissionDenied, "REGISTRATION_REFUSED"},
+	{operatorauth.ErrUsed, refusal.AlreadyExists, "ALREADY_REGISTERED"},
+	{operatorauth.ErrUnknown, refusal.PermissionDenied, "UNKNOWN_OPERATOR"},
+	{operatorauth.ErrUnavailable, refusal.Unavailable, "STORAGE_UNAVAILABLE"},
 }
 
 // refusalFor says how an error looks outside.
 func refusalFor(ctx context.Context, err error) *refusal.Error {
 	var refused *refusal.Error
-	var invalid *operators.InvalidError
+	var invalid *operatorauth.InvalidError
 	switch {
 	case errors.As(err, &refused):
 		return refused
@@ -90,7 +86,7 @@ func refusalFor(ctx context.Context, err error) *refusal.Error {
 	case objectstore.Retryable(err), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &refusal.Error{Code: refusal.Unavailable, Reason: "UNAVAILABLE", Message: "temporarily unavailable; try again", Err: err}
 	}
-	return errInternal.Because(err)
+	return refusal.ErrInternal.Because(err)
 }
 
 // ended answers a caller that has given up.

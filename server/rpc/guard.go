@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
@@ -13,8 +14,8 @@ import (
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/lease"
+	"nstance.dev/server/operatorapi"
 	"nstance.dev/server/refusal"
-	"nstance.dev/server/shard"
 )
 
 func registrationAddr(a lease.Addrs) string { return a.Registration }
@@ -31,23 +32,6 @@ type guard struct {
 	addr    func(lease.Addrs) string // of this service, among the leader's
 
 	refusals *refusalLog // that are in the log
-}
-
-// caller is who calls, and the reign that serves the call.
-type caller struct {
-	identity.Peer
-	reign *shard.Reign // nil in calls that the cluster's leader answers
-}
-
-type callerKey struct{}
-
-// callerOf returns the operator that the guard has let in, which is not to be changed.
-func callerOf(ctx context.Context) *caller {
-	c, ok := ctx.Value(callerKey{}).(*caller)
-	if !ok {
-		return &caller{}
-	}
-	return c
 }
 
 // agentOf returns the agent that the guard has let in, which is not to be changed. Its
@@ -72,7 +56,19 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	if err != nil {
 		return nil, err
 	}
-	return next(admitted, req)
+	return next(g.belowCaller(admitted), req)
+}
+
+// belowCaller is a context whose spans belong to the trace that an operator calls in, if it says
+// so: what follows from a change in Kubernetes is one trace with it.
+func (g *guard) belowCaller(ctx context.Context) context.Context {
+	const traceParent = "traceparent"
+	md, _ := metadata.FromIncomingContext(ctx)
+	said := md.Get(traceParent)
+	if g.role != identity.RoleOperator || len(said) != 1 {
+		return ctx
+	}
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceParent: said[0]})
 }
 
 func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
@@ -123,7 +119,7 @@ func (s *admittedStream) Context() context.Context { return s.ctx }
 
 func (g *guard) panicked(ctx context.Context, method string, reason any) error {
 	g.opts.Log.ErrorContext(ctx, "call panicked", "method", method, "panic", reason, "stack", string(debug.Stack()))
-	return errInternal
+	return refusal.ErrInternal
 }
 
 // admit returns the context of a call that may go on.
@@ -135,9 +131,9 @@ func (g *guard) admit(ctx context.Context, method string) (context.Context, erro
 	if err != nil {
 		return nil, err
 	}
-	c := &caller{Peer: who}
+	c := &operatorapi.Caller{Peer: who}
 	if !clusterWide[method] || !g.opts.Operators.Leading() {
-		if c.reign, err = g.opts.Shard.Reign(); err != nil {
+		if c.Term, err = g.opts.Shard.Term(); err != nil {
 			return nil, err
 		}
 	}
@@ -150,7 +146,7 @@ func (g *guard) admit(ctx context.Context, method string) (context.Context, erro
 	if err := g.opts.Operators.Admit(ctx, who); err != nil {
 		return nil, err
 	}
-	return context.WithValue(ctx, callerKey{}, c), nil
+	return operatorapi.WithCaller(ctx, c), nil
 }
 
 // clusterWide are the calls that the cluster's leader answers, whether or not it
@@ -179,7 +175,7 @@ func (g *guard) authenticate(ctx context.Context) (identity.Peer, error) {
 	case err != nil:
 		return who, refusal.New(refusal.Unauthenticated, "BAD_CERTIFICATE", "%v", err)
 	case !g.opts.Now().Before(who.NotAfter):
-		return who, errExpired
+		return who, refusal.ErrCertificateExpired
 	case who.Cluster != g.opts.Cluster:
 		return who, refusal.New(refusal.Unauthenticated, "BAD_CERTIFICATE", "the certificate is one of another cluster")
 	}

@@ -32,7 +32,7 @@ func (h *healthService) List(context.Context, *healthv1.HealthListRequest) (*hea
 }
 
 func (h *healthService) now() *healthv1.HealthCheckResponse {
-	if _, err := h.opts.Shard.Reign(); err != nil {
+	if _, err := h.opts.Shard.Term(); err != nil {
 		return &healthv1.HealthCheckResponse{Status: healthv1.HealthCheckResponse_NOT_SERVING}
 	}
 	return &healthv1.HealthCheckResponse{Status: healthv1.HealthCheckResponse_SERVING}

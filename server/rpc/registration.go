@@ -21,13 +21,13 @@ func newRegistration(opts Options) *registrationService {
 
 // RegisterAgent implements [nstancev1.RegistrationServiceServer].
 func (s *registrationService) RegisterAgent(ctx context.Context, req *nstancev1.RegisterClientRequest) (*nstancev1.RegisterClientResponse, error) {
-	reign, err := s.opts.Shard.Reign()
+	term, err := s.opts.Shard.Term()
 	if err != nil {
 		return nil, err
 	}
 	source := sourceOf(ctx)
 	switch token := req.RegistrationNonceJwt; {
-	case reign.OutstandingNonce(token):
+	case term.Agents().OutstandingNonce(token):
 		clientOf(ctx).own("nonce " + pki.HashNonce(token))
 	case !s.attempts.allow(source):
 		return nil, errRateLimited
@@ -35,14 +35,14 @@ func (s *registrationService) RegisterAgent(ctx context.Context, req *nstancev1.
 	if err := s.checkForm(req); err != nil {
 		return nil, err
 	}
-	return reign.RegisterAgent(ctx, source, req)
+	return term.Agents().Register(ctx, source, req)
 }
 
 // RegisterOperator implements [nstancev1.RegistrationServiceServer]. A server
 // that leads the cluster answers whether or not it leads a shard.
 func (s *registrationService) RegisterOperator(ctx context.Context, req *nstancev1.RegisterClientRequest) (*nstancev1.RegisterClientResponse, error) {
 	if !s.opts.Operators.Leading() {
-		if _, err := s.opts.Shard.Reign(); err != nil {
+		if _, err := s.opts.Shard.Term(); err != nil {
 			return nil, err
 		}
 		return nil, errNotCluster

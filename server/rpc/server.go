@@ -7,9 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"time"
 
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -18,89 +16,19 @@ import (
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/conns"
-	"nstance.dev/server/lease"
-	"nstance.dev/server/operators"
-	"nstance.dev/server/pki"
-	"nstance.dev/server/shard"
+	"nstance.dev/server/operatorapi"
 )
 
-// Options are what the listeners need of their process. The same value serves
-// all three; fields without a default are required unless a comment says who
-// alone reads them.
-type Options struct {
-	Cluster   string
-	ShardName string
-	Version   string // of the server program
-
-	Shard     *shard.Shard
-	Operators *operators.Registry
-	Verifier  func() *pki.NonceVerifier // nil while the keys are not known; registration only
-	Config    Refresher                 // operator only
-
-	// Leader returns where the services of the shard's leader are; empty fields
-	// are not told to anybody. Nil: never known.
-	Leader func() lease.Addrs
-
-	// Connections are how many each listener may have at once; zero fields do not limit.
-	Connections conns.Budget
-
-	Metrics    *Metrics         // NewMetrics(nil)
-	Reflection bool             // lets callers list the services; for debugging
-	Log        *slog.Logger     // slog.Default
-	Now        func() time.Time // time.Now
+// Server is one of the three listeners' services. It is safe for concurrent use.
+type Server struct {
+	grpc     *grpc.Server
+	log      *slog.Logger
+	conns    conns.Limits
+	refusals *refusalLog
 }
 
-func (o *Options) defaults() {
-	if o.Leader == nil {
-		o.Leader = func() lease.Addrs { return lease.Addrs{} }
-	}
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics(nil)
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-}
-
-// Limits of every listener.
-const (
-	handshakeTimeout = 10 * time.Second
-	maxHeaderList    = 8 << 10
-	pingInterval     = 10 * time.Second
-	pingTimeout      = 10 * time.Second
-	minPing          = 9 * time.Second // clients ping every 10s, by their own clock
-)
-
-// limits are those that differ between listeners.
-type limits struct {
-	streams uint32        // of one connection at once
-	calls   rate.Limit    // of one connection in a second; one that has used up burst ends
-	burst   int           // of calls
-	message int           // bytes
-	small   bool          // many idle connections: no buffers or tables that wait for data
-	idle    time.Duration // a connection without a call ends; 0: it stays
-	age     time.Duration // every connection ends; 0: it stays
-
-	perSource int // connections of strangers at once; 0: as many as there may be
-	perOwner  int // connections at once of one certificate, or with one nonce
-}
-
-// Most callers of the registration port have no certificate and never will, so their
-// connections are short. Who has a nonce that is outstanding is no stranger any more.
-var (
-	registrationLimits = limits{
-		streams: 16, calls: 100, burst: 500, message: 64 << 10, small: true,
-		idle: 15 * time.Second, age: time.Minute, perSource: 64, perOwner: 64,
-	}
-	agentLimits    = limits{streams: 16, calls: 10, burst: 100, message: 4 << 20, small: true, perOwner: 64}
-	operatorLimits = limits{streams: 256, calls: 2000, burst: 20_000, message: 4 << 20, perOwner: 64}
-)
-
-// options are the settings of a gRPC server with these limits.
-func (l limits) options(conf *tls.Config) []grpc.ServerOption {
+// serverOptions are the settings of a gRPC server with these limits.
+func serverOptions(l limits, conf *tls.Config) []grpc.ServerOption {
 	opts := []grpc.ServerOption{
 		grpc.Creds(newCredentials(conf, l)),
 		grpc.InTapHandle(admitCall),
@@ -119,14 +47,6 @@ func (l limits) options(conf *tls.Config) []grpc.ServerOption {
 			grpc.StaticStreamWindowSize(64<<10), grpc.StaticConnWindowSize(64<<10), grpc.HeaderTableSize(0))
 	}
 	return opts
-}
-
-// Server is one of the three listeners' services. It is safe for concurrent use.
-type Server struct {
-	grpc     *grpc.Server
-	log      *slog.Logger
-	conns    conns.Limits
-	refusals *refusalLog
 }
 
 // NewRegistrationServer returns the service that gives newcomers their
@@ -155,7 +75,10 @@ func NewOperatorServer(opts Options, conf *tls.Config) *Server {
 	opts.defaults()
 	g := &guard{opts: opts, service: nstancev1.OperatorService_ServiceDesc.ServiceName, addr: operatorAddr, role: identity.RoleOperator}
 	s := newServer(g, operatorLimits, conf, opts.Connections.Operator)
-	nstancev1.RegisterOperatorServiceServer(s.grpc, &operatorService{opts: opts})
+	nstancev1.RegisterOperatorServiceServer(s.grpc, operatorapi.New(operatorapi.Options{
+		Cluster: opts.Cluster, Shard: opts.ShardName, Version: opts.Version,
+		Static: opts.Shard.Static, Operators: opts.Operators, Config: opts.Config, Log: opts.Log, Now: opts.Now,
+	}))
 	return s.complete(g)
 }
 
@@ -163,7 +86,7 @@ func NewOperatorServer(opts Options, conf *tls.Config) *Server {
 func newServer(g *guard, l limits, conf *tls.Config, connections int) *Server {
 	metrics := g.opts.Metrics.server
 	g.refusals = newRefusalLog(g.opts.Now)
-	opts := append(l.options(conf),
+	opts := append(serverOptions(l, conf),
 		grpc.ChainUnaryInterceptor(metrics.UnaryServerInterceptor(), g.unary),
 		grpc.ChainStreamInterceptor(metrics.StreamServerInterceptor(), g.stream))
 	return &Server{
@@ -201,7 +124,7 @@ func (s *Server) closed(source netip.Addr, why conns.Reason) {
 
 // Stop takes no new calls and waits for those under way until ctx ends; what is
 // left then is cut off. Streams that have no end of their own are such a rest:
-// they end by themselves if the shard's reign has ended.
+// they end by themselves if the shard's term has ended.
 func (s *Server) Stop(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {

@@ -9,7 +9,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
-	"nstance.dev/server/bucket"
+	"nstance.dev/server/layout"
 )
 
 // TestTwoShardsOneCluster: two shards share a bucket and so an authority. An operator
@@ -42,7 +42,7 @@ func TestTwoShardsOneCluster(t *testing.T) {
 		}
 	}
 
-	first.remove(bucket.OperatorKey("b", identityOf(t, resp.ClientCertificatePem).ID))
+	first.remove(layout.OperatorKey("b", identityOf(t, resp.ClientCertificatePem).ID))
 	for _, w := range []*world{first, second} {
 		if err := w.registry.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
@@ -84,7 +84,7 @@ func TestTenantsOfOtherShardsRegisterAndRenew(t *testing.T) {
 
 	_, err = leading.anonymous().RegisterOperator(t.Context(), request(t, leading.operatorNonce("nobody"), newKey(t)))
 	wantCode(t, err, codes.PermissionDenied, "REGISTRATION_REFUSED")
-	if _, err := leading.store.PutIfAbsent(t.Context(), bucket.ConfigKey("s3"), []byte(`{ "tenants": [`)); err != nil {
+	if _, err := leading.store.PutIfAbsent(t.Context(), layout.ConfigKey("s3"), []byte(`{ "tenants": [`)); err != nil {
 		t.Fatal(err)
 	}
 	_, err = leading.anonymous().RegisterOperator(t.Context(), request(t, leading.operatorNonce("nobody"), newKey(t)))

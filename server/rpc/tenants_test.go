@@ -21,7 +21,7 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
-	"nstance.dev/server/operators"
+	"nstance.dev/server/operatorauth"
 )
 
 // ear hears every byte that leaves the server for one tenant: messages, headers,
@@ -95,7 +95,7 @@ func (m *tenantMarks) all() []string {
 func (w *world) enrolMarked(name string) *tenantMarks {
 	w.t.Helper()
 	key, e := newKey(w.t), &ear{}
-	_, cert, err := operators.Enrol(w.ctx, w.store, w.authority, operators.EnrolRequest{Tenant: name, Key: key.Public().(ed25519.PublicKey)})
+	_, cert, err := operatorauth.Enrol(w.ctx, w.store, w.authority, operatorauth.EnrolRequest{Tenant: name, Key: key.Public().(ed25519.PublicKey)})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -26,15 +27,16 @@ import (
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/config"
+	"nstance.dev/server/config/effective"
 	"nstance.dev/server/conns"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore/memory"
-	"nstance.dev/server/operators"
+	"nstance.dev/server/operatorauth"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/rpc"
 	"nstance.dev/server/secrets"
@@ -56,6 +58,7 @@ type worldOptions struct {
 	beside  *world // has the storage; this is then another shard of that cluster
 	tenants string // of the shard, as JSON; empty: b, acme and zeta
 	open    string // the tenants of template plain, as JSON; empty: all
+	tracer  trace.Tracer
 }
 
 // world is one server with its three listeners, a cloud and a store.
@@ -67,7 +70,7 @@ type world struct {
 	store     *memory.Store
 	cloud     *drivertest.Cloud
 	shard     *shard.Shard
-	registry  *operators.Registry
+	registry  *operatorauth.Registry
 	authority *pki.Authority
 	signer    *pki.NonceSigner
 	refresher *refresher
@@ -94,16 +97,16 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	w.registry = operators.New(operators.Options{
+	w.registry = operatorauth.New(operatorauth.Options{
 		Cluster: cluster, Store: w.store, Log: log,
-		Keys:      func() *operators.Keys { return &operators.Keys{Authority: keys.Authority, Verifier: keys.Verifier} },
+		Keys:      func() *pki.Keys { return keys },
 		HasTenant: func(name string) bool { return w.shard.Static().Config.HasTenant(name) },
 	})
 	w.shard = shard.New(shard.Options{
 		Cluster: cluster, Shard: w.name, Version: "test",
-		Store: w.store, Driver: w.cloud, Cache: c, Keys: func() *shard.Keys { return keys },
-		Addresses: func() driver.Addresses { return driver.Addresses{} }, Drainers: w.registry, Log: log,
-	}, shard.Static{Config: w.testConfig(), ETag: "etag-1", Size: 4711})
+		Store: w.store, Driver: w.cloud, Cache: c, Keys: func() *pki.Keys { return keys },
+		Addresses: func() driver.Addresses { return driver.Addresses{} }, Drainers: w.registry, Log: log, Tracer: opts.tracer,
+	}, config.Version{Config: w.testConfig(), ETag: "etag-1", Size: 4711})
 	stop := w.serve(keys, log)
 	var leading sync.WaitGroup
 	if !opts.standby {
@@ -115,7 +118,7 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 		if opts.beside == nil {
 			w.registry.Lead(lease.Always(ctx, 1)) // the cluster has one leader
 		}
-		if _, err := w.shard.WaitForReign(ctx); err != nil {
+		if _, err := w.shard.WaitForTerm(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,7 +134,7 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 	return w
 }
 
-func (w *world) makeKeys() *shard.Keys {
+func (w *world) makeKeys() *pki.Keys {
 	w.t.Helper()
 	sealed, err := secrets.NewSealed(w.store, "", nil)
 	if err != nil {
@@ -150,11 +153,11 @@ func (w *world) makeKeys() *shard.Keys {
 		w.t.Fatal(err)
 	}
 	w.authority = pki.NewAuthority(ca, cluster, nil, nil)
-	return &shard.Keys{Authority: w.authority, Nonces: w.signer, Verifier: pki.NewNonceVerifier(cluster, nonces)}
+	return &pki.Keys{Authority: w.authority, Nonces: w.signer, Verifier: pki.NewNonceVerifier(cluster, nonces)}
 }
 
 // testConfig is the configuration of the shard, which is in the bucket, too.
-func (w *world) testConfig() *config.Config {
+func (w *world) testConfig() *effective.Config {
 	w.t.Helper()
 	text := fmt.Sprintf(`{
 		"server": {
@@ -180,14 +183,14 @@ func (w *world) testConfig() *config.Config {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if _, err := w.store.PutIfAbsent(w.ctx, bucket.ConfigKey(w.name), []byte(text)); err != nil {
+	if _, err := w.store.PutIfAbsent(w.ctx, layout.ConfigKey(w.name), []byte(text)); err != nil {
 		w.t.Fatal(err)
 	}
 	return cfg
 }
 
 // serve opens the three listeners and returns what closes them.
-func (w *world) serve(keys *shard.Keys, log *slog.Logger) (stop func()) {
+func (w *world) serve(keys *pki.Keys, log *slog.Logger) (stop func()) {
 	w.t.Helper()
 	cert, err := pki.NewServerCert(w.authority, pki.ServerCertOptions{ServerID: "server-1", Shard: w.name, Log: log})
 	if err != nil {
@@ -288,7 +291,7 @@ func (w *world) operatorOf(tenant string) client { return w.operatorFor(tenant, 
 func (w *world) operatorFor(tenant string, ttl time.Duration) client {
 	w.t.Helper()
 	key := newKey(w.t)
-	_, cert, err := operators.Enrol(w.ctx, w.store, w.authority, operators.EnrolRequest{
+	_, cert, err := operatorauth.Enrol(w.ctx, w.store, w.authority, operatorauth.EnrolRequest{
 		Tenant: tenant, Key: key.Public().(ed25519.PublicKey), TTL: ttl,
 	})
 	if err != nil {
@@ -433,7 +436,7 @@ func (r *refresher) Refresh(context.Context) (string, string, bool, error) {
 	return "etag-1", "etag-2", r.err == nil, r.err
 }
 
-func (r *refresher) Check(_ context.Context, data []byte) (*config.Config, string, error) {
+func (r *refresher) Check(_ context.Context, data []byte) (*effective.Config, string, error) {
 	cfg, err := config.Load("new.jsonc", data, config.LoadOptions{})
 	return cfg, "", err
 }

@@ -59,7 +59,7 @@ func (s *Sealed) reseal(ctx context.Context, name string) (bool, error) {
 		return false, fmt.Errorf("read it back: %w", err)
 	}
 	if !s.box.current(name, stored.Data) {
-		return false, fmt.Errorf("read it back: %w: the first key does not open it; is somebody writing with another one?", ErrUnreadable)
+		return false, fmt.Errorf("read it back: %w: the first key does not open it; does another server write with another key?", ErrUnreadable)
 	}
 	return true, nil
 }

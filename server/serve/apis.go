@@ -3,44 +3,64 @@ package serve
 import (
 	"context"
 	"net"
-	"net/netip"
-	"os"
+	"net/http"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"nstance.dev/protos/identity"
 	"nstance.dev/server/lease"
-	"nstance.dev/server/operators"
+	"nstance.dev/server/peers"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/rpc"
 )
 
-// api is one gRPC listener with its service.
+// api is one gRPC listener with its services.
 type api struct {
 	server *rpc.Server
 	socket net.Listener
 }
 
+// apis are the gRPC listeners. The services of each are registered by its constructor
+// in package rpc.
+func (s *server) apis(c *credentials) []api {
+	opts := rpc.Options{
+		Cluster: s.cfg.ClusterID, ShardName: s.opts.Shard, Version: s.opts.Version,
+		Shard: s.shard, Operators: s.operators, Config: s.config,
+		Leader:      func() lease.Addrs { return s.shardLock.elsewhere(s.opts.ID) },
+		Verifier:    func() *pki.NonceVerifier { return s.res.keys.Current().Verifier },
+		Connections: s.res.budget,
+		Metrics:     rpc.NewMetrics(s.status.registry), Reflection: s.opts.Debug, Log: s.log,
+	}
+	mutual := pki.MutualTLS(c.cert, c.roots, time.Now)
+	return []api{
+		{rpc.NewRegistrationServer(opts, pki.ServerTLS(c.cert)), s.res.ls.registration},
+		{rpc.NewAgentServer(opts, mutual), s.res.ls.agent},
+		{rpc.NewOperatorServer(opts, mutual), s.res.ls.operator},
+	}
+}
+
 // serveAPIs answers agents and operators from the moment the cluster has keys.
 // It goes on while the locks are released, so that callers are told where to go,
 // and stops when tail ends.
-func (p *process) serveAPIs(ctx, tail context.Context) error {
+func (s *server) serveAPIs(ctx, tail context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-p.keys.ready:
+	case <-s.res.keys.Ready():
 	}
-	apis, err := p.apis()
+	c, err := s.credentials.get()
 	if err != nil {
 		return err
 	}
+	apis := s.apis(c)
 	g, tail := errgroup.WithContext(tail)
-	g.Go(func() error { return p.operators.Run(tail) })
+	g.Go(func() error { return s.operators.Run(tail) })
 	for _, a := range apis {
 		g.Go(func() error { return a.server.Serve(a.socket) })
 		g.Go(func() error {
 			<-tail.Done()
-			limit, cancel := context.WithTimeout(context.WithoutCancel(tail), p.stopBudget())
+			limit, cancel := context.WithTimeout(context.WithoutCancel(tail), stopBudget(s.cfg.ShutdownTimeout.Std()))
 			defer cancel()
 			a.server.Stop(limit)
 			return nil
@@ -51,121 +71,51 @@ func (p *process) serveAPIs(ctx, tail context.Context) error {
 
 // stopBudget is how long calls under way may take when the process stops. The
 // rest of the stop needs a second.
-func (p *process) stopBudget() time.Duration {
-	return max(p.static.Config.Server.ShutdownTimeout.Std()-time.Second, time.Second)
-}
+func stopBudget(shutdown time.Duration) time.Duration { return max(shutdown-time.Second, time.Second) }
 
-func (p *process) apis() ([]api, error) {
-	c, err := p.credentials.get()
+// serveElection tells other servers and scripts whether this one leads, from the
+// moment the cluster has keys. It goes on while the locks are released.
+func (s *server) serveElection(ctx, tail context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.res.keys.Ready():
+	}
+	c, err := s.credentials.get()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	opts := rpc.Options{
-		Cluster: p.static.Config.Server.ClusterID, ShardName: p.opts.Shard, Version: p.opts.Version,
-		Shard: p.shard, Operators: p.operators, Config: &refresher{p}, Leader: p.leaderAddrs,
-		Verifier:    func() *pki.NonceVerifier { return p.keys.current().Verifier },
-		Connections: p.budget,
-		Metrics:     rpc.NewMetrics(p.status.registry), Reflection: p.opts.Debug, Log: p.log,
-	}
-	mutual := pki.MutualTLS(c.cert, c.roots, time.Now)
-	return []api{
-		{rpc.NewRegistrationServer(opts, pki.ServerTLS(c.cert)), p.ls.registration},
-		{rpc.NewAgentServer(opts, mutual), p.ls.agent},
-		{rpc.NewOperatorServer(opts, mutual), p.ls.operator},
-	}, nil
-}
-
-func (p *process) newRegistry() *operators.Registry {
-	return operators.New(operators.Options{
-		Cluster: p.static.Config.Server.ClusterID, Store: p.store, Cache: p.cache, Log: p.log,
-		Keys: func() *operators.Keys {
-			keys := p.keys.current()
-			if keys == nil {
-				return nil
-			}
-			return &operators.Keys{Authority: keys.Authority, Verifier: keys.Verifier}
-		},
-		ClientTTL: func() time.Duration { return p.shard.Static().Config.Server.ClientCertTTL.Operator.Std() },
-		HasTenant: func(name string) bool { return p.shard.Static().Config.HasTenant(name) },
+	name := identity.ServerName(s.opts.Shard, s.cfg.ClusterID)
+	h := peers.Handler(peers.HandlerOptions{
+		Shard: s.shardLock.held, Cluster: s.cluster.held, ETags: s.etags, Witness: s.provider.witness,
+		Standby: func(r *http.Request) bool { return pki.IsServer(r.TLS, c.roots, name, s.peering.now()) },
 	})
+	return peers.Serve(tail, s.res.ls.election, s.res.budget.Election, pki.PeerServerTLS(c.cert), h, s.log)
 }
 
-// leaderAddrs is where a standby sends its callers: nowhere, if nobody leads or
-// this server itself is about to.
-func (p *process) leaderAddrs() lease.Addrs {
-	doc, ok := p.shardLock.leader()
-	if !ok || doc.Released || doc.LeaderID == p.opts.ID {
-		return lease.Addrs{}
+// etags are the versions in force here.
+func (s *server) etags() peers.ETags {
+	etags := peers.ETags{Config: s.shard.Static().ETag}
+	if term, err := s.shard.Term(); err == nil {
+		etags.Groups = term.GroupsETag()
 	}
-	return doc.Addrs
+	return etags
 }
 
-// addresses are the IP addresses that clients may dial: those of this box, and
-// the advertised ones.
-func (p *process) addresses() []netip.Addr {
-	var out []netip.Addr
-	for _, host := range p.advertisedHosts() {
-		if addr, err := netip.ParseAddr(host); err == nil {
-			out = append(out, addr)
-		}
+// serveProbes answers probes, and Prometheus where both have one address.
+func (s *server) serveProbes(ctx context.Context) error {
+	h := s.status.probes()
+	if s.cfg.Bind.Metrics == s.cfg.Bind.Health {
+		h = s.status.metrics(h)
 	}
-	local, err := net.InterfaceAddrs()
-	if err != nil {
-		p.log.Warn("addresses of this box not known", "error", err)
-	}
-	for _, a := range local {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
-			out = append(out, prefix.Addr())
-		}
-	}
-	return out
+	return serveHTTP(ctx, s.res.ls.health, s.res.budget.Health, h)
 }
 
-// serverHosts are the names and addresses of this server, and those at which the leaders
-// of the shard and of the cluster are reached.
-func (p *process) serverHosts() []string {
-	out := p.advertisedHosts()
-	for _, addr := range p.addresses() {
-		out = append(out, addr.Unmap().String())
+// serveMetrics answers Prometheus, where metrics have an address of their own.
+func (s *server) serveMetrics(ctx context.Context) error {
+	if s.res.ls.metrics == nil {
+		return nil
 	}
-	if name, err := os.Hostname(); err == nil {
-		out = append(out, name)
-	}
-	for _, lock := range []*election{p.shardLock, p.cluster} {
-		doc, ok := lock.leader()
-		if !ok {
-			continue
-		}
-		for _, addr := range []string{doc.Addrs.Registration, doc.Addrs.Operator, doc.Addrs.Agent} {
-			if host, _, err := net.SplitHostPort(addr); err == nil {
-				out = append(out, host)
-			}
-		}
-	}
-	return out
-}
-
-// hostnames are the names, not addresses, that clients are told.
-func (p *process) hostnames() []string {
-	var out []string
-	for _, host := range p.advertisedHosts() {
-		if _, err := netip.ParseAddr(host); err != nil {
-			out = append(out, host)
-		}
-	}
-	return out
-}
-
-func (p *process) advertisedHosts() []string {
-	adv := p.ls.advertised
-	var hosts []string
-	for _, addr := range []string{p.ls.peers, adv.Registration, adv.Operator, adv.Agent} {
-		if host, _, err := net.SplitHostPort(addr); err == nil {
-			hosts = append(hosts, host)
-		}
-	}
-	if leader := leaderHost(p.static.Config.Server); leader != "" {
-		hosts = append(hosts, leader)
-	}
-	return hosts
+	s.log.InfoContext(ctx, "serving metrics", "address", s.res.ls.metrics.Addr())
+	return serveHTTP(ctx, s.res.ls.metrics, s.res.budget.Metrics, s.status.metrics(http.NewServeMux()))
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
+	"nstance.dev/server/config/groupfile"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 )
@@ -48,7 +50,30 @@ func (e *election) leader() (lease.Document, bool) {
 	return e.elector.Observed()
 }
 
-func electorOptions(c config.Election, id, addr string, addrs lease.Addrs, log *slog.Logger) lease.Options {
+// held is the document under which this server leads now.
+func (e *election) held() (lease.Document, bool) {
+	if e.elector == nil {
+		return lease.Document{}, false
+	}
+	return e.elector.Held()
+}
+
+// resign gives the lock, which there is, up for a while.
+func (e *election) resign(ctx context.Context, stayOut time.Duration) error {
+	return e.elector.Resign(ctx, stayOut)
+}
+
+// elsewhere is where the leader is reached: nowhere, if nobody leads or the server with
+// this id itself is about to.
+func (e *election) elsewhere(id string) lease.Addrs {
+	doc, ok := e.leader()
+	if !ok || doc.Released || doc.LeaderID == id {
+		return lease.Addrs{}
+	}
+	return doc.Addrs
+}
+
+func electorOptions(c document.Election, id, addr string, addrs lease.Addrs, log *slog.Logger) lease.Options {
 	return lease.Options{
 		ID: id, LeaderAddr: addr, Addrs: addrs, Lease: c.LeaderTimeout.Std(), Renew: c.FrequentInterval.Std(), Poll: c.PeerInterval.Std(),
 		Recheck: c.InfrequentInterval.Std(), Log: log,
@@ -103,7 +128,7 @@ type shardDocuments struct {
 // minTerm is the term of the group file: the document that every leader writes
 // before any other.
 func (d shardDocuments) minTerm(ctx context.Context) (uint64, error) {
-	key := bucket.GroupsKey(d.shard)
+	key := layout.GroupsKey(d.shard)
 	obj, err := d.store.Get(ctx, key)
 	if errors.Is(err, objectstore.ErrNotFound) {
 		return 0, nil
@@ -111,7 +136,7 @@ func (d shardDocuments) minTerm(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	file, err := config.DecodeGroups(key, obj.Data)
+	file, err := groupfile.Decode(key, obj.Data)
 	if err != nil {
 		return 0, nil //nolint:nilerr // quarantined: its term counts for nothing, the lock's own does
 	}
@@ -120,7 +145,7 @@ func (d shardDocuments) minTerm(ctx context.Context) (uint64, error) {
 
 // fresh reports whether the shard never had an instance.
 func (d shardDocuments) fresh(ctx context.Context) (bool, error) {
-	for _, prefix := range []string{bucket.InstancePrefix(d.shard), bucket.SnapshotPrefix(d.shard)} {
+	for _, prefix := range []string{layout.InstancePrefix(d.shard), layout.SnapshotPrefix(d.shard)} {
 		page, err := d.store.List(ctx, prefix, "", 1)
 		if err != nil {
 			return false, err
@@ -135,7 +160,7 @@ func (d shardDocuments) fresh(ctx context.Context) (bool, error) {
 // freshCluster reports whether the cluster never had a certificate authority.
 func freshCluster(store objectstore.Store) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
-		_, err := store.Get(ctx, bucket.CACertKey)
+		_, err := store.Get(ctx, layout.CACertKey)
 		if errors.Is(err, objectstore.ErrNotFound) {
 			return true, nil
 		}

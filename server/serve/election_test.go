@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore/memory"
 )
@@ -25,9 +25,9 @@ func TestS1_ALeaderThatIsOutrankedStepsBack(t *testing.T) {
 		var e election
 		var terms []uint64
 		ctx, cancel := context.WithCancel(t.Context())
-		elector, err := newElector(memory.New(memory.Options{}), bucket.LeaderKey("s1"), lease.Options{
+		elector, err := newElector(memory.New(memory.Options{}), layout.LeaderKey("s1"), lease.Options{
 			ID: "a", Log: slog.New(slog.DiscardHandler),
-			FreshShard: func(context.Context) (bool, error) { return true, nil },
+			NothingStored: func(context.Context) (bool, error) { return true, nil },
 			OnAcquire: func(ctx context.Context, term uint64) {
 				terms = append(terms, term)
 				if term <= 8 {
@@ -63,7 +63,7 @@ func TestF11_TheOwnTermOutlivesTheLock(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	key := bucket.LeaderKey("s1")
+	key := layout.LeaderKey("s1")
 	c, err := cache.Open(t.Context(), path, cache.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"syscall"
 
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/driver"
 )
 
@@ -19,12 +20,13 @@ type listeners struct {
 
 	advertised driver.Addresses
 	peers      string // the advertised address of election: this server's own
+	leader     string // host that moves with leadership; empty: there is none
 }
 
 // listen opens every socket, or none. With free, a port that is taken is
 // replaced by a free one.
-func listen(ctx context.Context, s config.Server, advertiseHost string, free bool) (*listeners, error) {
-	ls := &listeners{}
+func listen(ctx context.Context, s document.Server, advertiseHost string, free bool) (*listeners, error) {
+	ls := &listeners{leader: leaderHost(s)}
 	for _, l := range []struct {
 		field     string
 		bind, adv string
@@ -43,7 +45,7 @@ func listen(ctx context.Context, s config.Server, advertiseHost string, free boo
 			return nil, fmt.Errorf("server.bind.%s: %w", l.field, err)
 		}
 		*l.socket = socket
-		leader := leaderHost(s)
+		leader := ls.leader
 		if l.field == "health_addr" || l.field == "election_addr" {
 			leader = "" // each server's own
 		}
@@ -66,7 +68,7 @@ func listen(ctx context.Context, s config.Server, advertiseHost string, free boo
 // boundTo returns the settings of a server that listens on another host, if there is
 // one to put: several servers on one box can have one configuration then. Metrics that
 // have an address of their own go along if that host is loopback, and stay otherwise.
-func boundTo(s config.Server, host string) config.Server {
+func boundTo(s document.Server, host string) document.Server {
 	if ip, err := netip.ParseAddr(host); s.Bind.Metrics == s.Bind.Health || err == nil && ip.IsLoopback() {
 		s.Bind.Metrics = withHost(s.Bind.Metrics, host)
 	}
@@ -82,6 +84,19 @@ func (ls *listeners) close() {
 			_ = l.Close() // nothing was accepted on it
 		}
 	}
+}
+
+// has reports whether one of the sockets has the port.
+func (ls *listeners) has(port string) bool {
+	for _, l := range []net.Listener{ls.health, ls.election, ls.registration, ls.operator, ls.agent, ls.metrics} {
+		if l == nil {
+			continue
+		}
+		if tcp, ok := l.Addr().(*net.TCPAddr); ok && strconv.Itoa(tcp.Port) == port {
+			return true
+		}
+	}
+	return false
 }
 
 func listenOn(ctx context.Context, addr string, free bool) (net.Listener, error) {
@@ -135,7 +150,7 @@ func unspecified(host string) bool {
 	return host == "" || err == nil && addr.IsUnspecified()
 }
 
-func leaderHost(s config.Server) string {
+func leaderHost(s document.Server) string {
 	if s.LeaderNetwork == nil {
 		return ""
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 )
 
 func TestAdvertise(t *testing.T) {
@@ -31,11 +32,11 @@ func TestAdvertise(t *testing.T) {
 	}
 }
 
-func loopback() config.Server {
+func loopback() document.Server {
 	addr := "127.0.0.1:0"
-	a := config.Addresses{Health: addr, Election: addr, Registration: addr, Operator: addr, Agent: addr}
-	b := config.Bind{Health: addr, Election: addr, Registration: addr, Operator: addr, Agent: addr, Metrics: addr}
-	return config.Server{Bind: b, Advertise: a}
+	a := document.Addresses{Health: addr, Election: addr, Registration: addr, Operator: addr, Agent: addr}
+	b := document.Bind{Health: addr, Election: addr, Registration: addr, Operator: addr, Agent: addr, Metrics: addr}
+	return document.Server{Bind: b, Advertise: a}
 }
 
 func TestListen_takesAFreePortWhereAllowed(t *testing.T) {
@@ -77,7 +78,7 @@ func TestListen_overridesTheHostOfTheServersOwnAddresses(t *testing.T) {
 func TestBoundTo(t *testing.T) {
 	for host, want := range map[string]string{"": "127.0.0.1:0", "127.0.1.2": "127.0.1.2:0", "::1": "[::1]:0"} {
 		got := boundTo(loopback(), host)
-		if all := (config.Bind{Health: want, Election: want, Registration: want, Operator: want, Agent: want, Metrics: want}); got.Bind != all {
+		if all := (document.Bind{Health: want, Election: want, Registration: want, Operator: want, Agent: want, Metrics: want}); got.Bind != all {
 			t.Errorf("host %q: bound to %+v, want %s", host, got.Bind, want)
 		}
 		if got.Advertise != loopback().Advertise {

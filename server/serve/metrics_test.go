@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"nstance.dev/server/config"
+	"nstance.dev/server/configsource"
 	"nstance.dev/server/rpc"
 	"nstance.dev/server/shard"
 )
@@ -39,8 +41,8 @@ func TestS22_MetricNamesAndLabels(t *testing.T) {
 	l := &listing{}
 	m := shard.NewMetrics(l)
 	rpc.NewMetrics(l)
-	shard.New(shard.Options{Metrics: m}, shard.Static{})
-	l.MustRegister(new(rejection).metric())
+	shard.New(shard.Options{Metrics: m}, config.Version{})
+	l.MustRegister(configsource.New(nil, configsource.Options{}).Metric())
 	seen := map[string]bool{}
 	for _, c := range l.all {
 		for _, found := range describe(c) {

@@ -86,17 +86,19 @@ func (w *providerWatch) run(ctx context.Context) error {
 func (w *providerWatch) lead(ctx context.Context, now time.Time) {
 	trouble := w.shard.ProviderTrouble()
 	if yields(trouble, w.witness.Worked(), now, w.lease) {
-		w.log.ErrorContext(ctx, "provider not reached, though a standby does: the shard is given up",
+		w.log.ErrorContext(ctx, "leadership given up: the provider is not reached from here, and is from a standby",
 			"since", trouble.Since, "calls", trouble.Tried, "stay_out", 3*w.lease)
 		if err := w.elector.resign(ctx, 3*w.lease); err != nil && ctx.Err() == nil {
-			w.log.WarnContext(ctx, "shard not given up", "error", err)
+			w.log.WarnContext(ctx, "leadership not given up", "error", err)
 		}
 		return
 	}
 	if alarm := ill(trouble, now, w.lease); alarm != w.alarmed {
 		w.alarmed = alarm
 		if alarm {
-			w.log.ErrorContext(ctx, "provider not reached, and no standby reaches it", "since", trouble.Since, "calls", trouble.Tried)
+			w.log.ErrorContext(ctx, "provider not reached: no standby is known that reaches it", "since", trouble.Since, "calls", trouble.Tried)
+		} else {
+			w.log.InfoContext(ctx, "provider reached again")
 		}
 	}
 	if trouble.Tried > 0 && now.Sub(trouble.Last) >= w.lease/2 {

@@ -18,6 +18,7 @@ import (
 	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/peers"
 	"nstance.dev/server/provider"
+	"nstance.dev/server/retry"
 )
 
 func TestL9_Yields(t *testing.T) {
@@ -98,7 +99,7 @@ func (s *watched) lead(ctx context.Context, _ uint64) {
 	s.mu.Unlock()
 	for ctx.Err() == nil {
 		s.ProbeProvider(30 * time.Second)
-		_ = sleep(ctx, 2*time.Minute)
+		_ = retry.Wait(ctx, 2*time.Minute)
 	}
 }
 
@@ -119,8 +120,8 @@ func twoServers(t *testing.T) (a, b *watched) {
 		}
 		elector, err := lease.New(store, "leader/a.json", lease.Options{
 			ID: id, LeaderAddr: id, Lease: 5 * time.Second, Log: s.watch.log, OnAcquire: s.lead,
-			FreshShard: func(context.Context) (bool, error) { return true, nil },
-			Elapsed:    func() time.Duration { return time.Since(begin) },
+			NothingStored: func(context.Context) (bool, error) { return true, nil },
+			Elapsed:       func() time.Duration { return time.Since(begin) },
 			Ask: func(ctx context.Context, addr string) (lease.Document, error) {
 				mu.Lock()
 				defer mu.Unlock()

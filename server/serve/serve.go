@@ -5,61 +5,31 @@
 // shard, and what it answers that of package rpc. Nothing here decides anything
 // about groups or instances.
 //
+// In the order of a start: process.go is one run and the next after it, resources.go
+// what a run opens (storage, keys, driver, sockets, cache), server.go the parts that
+// work then, wired to each other, leading.go what is done under the two locks, and
+// apis.go what is answered on each port. A new service is made in newServer, runs in
+// server.run or, on the leader alone, in server.lead, and is answered by one of the
+// listeners of apis.go.
+//
 // The order of a start: cache directory (locked), storage (tested), configuration,
 // listeners, cluster lock, keys, shard lock. The order of a stop: acting ends and
 // the locks are released first, so that a standby takes over at once; then the
 // streams close.
+//
+// Lock order: each mutex here guards the fields below it, nobody takes two, and nothing is called
+// while one is locked but the wallet's maker of credentials.
 package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"math/rand/v2"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
-
-	"nstance.dev/server/config"
-	"nstance.dev/server/driver"
 )
-
-// Provider is what one provider's build adds to the server.
-type Provider struct {
-	// Kind is what server.provider.kind has to be.
-	Kind string
-	// Rules are the provider's part of the configuration's checks; may be nil.
-	Rules *driver.Rules
-	// New makes the driver before anything leads. A server that starts anew makes
-	// another one; the one before, if it is a [driver.Closer], is closed then.
-	New func(ctx context.Context, s Settings) (driver.Driver, error)
-	// FreePorts lets a server take a free port where the configured one is taken.
-	FreePorts bool
-	// Commands are the build's own besides serve and version.
-	Commands []*cobra.Command
-}
-
-// Settings are what the configuration says about the provider.
-type Settings struct {
-	Options map[string]any // server.provider.options
-	Region  string
-	Zone    string
-	Owner   driver.Owner
-	Log     *slog.Logger
-
-	// LeaderNetwork is the address that moves with leadership, for a driver that
-	// is a [driver.LeaderNetwork]; nil without one.
-	LeaderNetwork *LeaderNetwork
-}
-
-// LeaderNetwork is server.leader_network of the configuration.
-type LeaderNetwork = config.LeaderNetwork
 
 // Main runs the program of a provider and exits: 0 when it was stopped in order
 // or had nothing to do, 1 on an error, 2 on wrong usage.
@@ -114,44 +84,5 @@ func newVersionCommand(version string) *cobra.Command {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), version)
 			return err
 		},
-	}
-}
-
-// usageError is an error of the command line.
-type usageError struct{ error }
-
-func (e *usageError) Unwrap() error { return e.error }
-
-// exitCode prints an error and maps it to the exit code of the process.
-func exitCode(err error, out io.Writer) int {
-	var usage *usageError
-	switch {
-	case err == nil, errors.Is(err, context.Canceled):
-		return 0
-	case errors.As(err, &usage):
-		fmt.Fprintf(out, "error: %v\nRun with --help for the usage.\n", err)
-		return 2
-	default:
-		fmt.Fprintf(out, "error: %v\n", err)
-		return 1
-	}
-}
-
-// exitJitter waits before the process ends with an error, so that servers which
-// share a cause do not come back all at once. A person at a terminal does not
-// wait.
-func exitJitter(ctx context.Context, j config.Jitter) {
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		return
-	}
-	wait := j.MinDelay.Std()
-	if span := j.MaxDelay.Std() - wait; span > 0 {
-		wait += rand.N(span)
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }

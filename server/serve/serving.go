@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"nstance.dev/server/keyring"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/shard"
 )
@@ -14,12 +15,12 @@ type Serving struct {
 	Term  uint64
 	Addrs struct{ Health, Registration, Operator, Agent string } // host:port
 
-	reign *shard.Reign
-	keys  *keyring
+	term *shard.Term
+	keys *keyring.Keyring
 }
 
 // Authority is the cluster's, which says who may operate it.
-func (s *Serving) Authority() *pki.Authority { return s.keys.current().Authority }
+func (s *Serving) Authority() *pki.Authority { return s.keys.Current().Authority }
 
 // Machine is one row of [Serving.Machines].
 type Machine struct {
@@ -37,13 +38,10 @@ type Machine struct {
 // first.
 func (s *Serving) Machines() []Machine {
 	var out []Machine
-	for _, st := range s.reign.Instances() {
+	for _, st := range s.term.Status().AllInstances() {
 		m := Machine{
-			ID: st.InstanceId, Tenant: st.Tenant, Group: st.Group, Status: st.Status,
-			Reason: st.GetCondemned().GetReason(), ProviderID: st.ProviderInstanceId, Created: st.CreatedAt.AsTime(),
-		}
-		if st.LastSeen != nil {
-			m.LastSeen = st.LastSeen.AsTime()
+			ID: st.ID.String(), Tenant: st.Group.Tenant, Group: st.Group.Name, Status: st.Status,
+			Reason: string(st.Removal.Reason), ProviderID: st.ProviderID, Created: st.Created, LastSeen: st.LastSeen,
 		}
 		out = append(out, m)
 	}
@@ -55,32 +53,17 @@ func (s *Serving) Machines() []Machine {
 func (s *Serving) Changes(ctx context.Context, what func()) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	changed, stop := s.reign.Changed()
+	changed, stop := s.term.Events().Changed()
 	defer stop()
 	for {
 		what()
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.reign.Context().Done():
+		case <-s.term.Context().Done():
 			return
 		case <-changed:
 		case <-ticker.C:
 		}
 	}
-}
-
-// announce tells the owner of the process when the shard is served.
-func (p *process) announce(ctx context.Context) {
-	if p.opts.OnServing == nil {
-		return
-	}
-	reign, err := p.shard.WaitForReign(ctx)
-	if err != nil {
-		return
-	}
-	s := &Serving{Term: reign.Term(), reign: reign, keys: p.keys}
-	adv := p.ls.advertised
-	s.Addrs.Health, s.Addrs.Registration, s.Addrs.Operator, s.Addrs.Agent = adv.Health, adv.Registration, adv.Operator, adv.Agent
-	p.opts.OnServing(ctx, s)
 }

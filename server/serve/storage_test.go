@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -39,14 +40,11 @@ func (l lax) current(ctx context.Context, key, otherwise string) string {
 	return o.ETag
 }
 
-func testProcess(store objectstore.Store, log *bytes.Buffer) *process {
-	flags := Flags{ID: "a", Shard: "s", Storage: "s3", Bucket: "some-bucket"}
-	return &process{opts: Options{Flags: flags}, store: objectstore.NewProbed(store), log: NewLogger(log, false)}
-}
+var someBucket = Flags{ID: "a", Shard: "s", Storage: "s3", Bucket: "some-bucket"}
 
 func TestF9_AStoreThatIgnoresConditionsOnWritesIsRefused(t *testing.T) {
-	p := testProcess(lax{Store: memory.New(memory.Options{}), puts: true}, &bytes.Buffer{})
-	err := p.testStore(t.Context())
+	store := objectstore.NewProbed(lax{Store: memory.New(memory.Options{}), puts: true})
+	err := testStore(t.Context(), store, someBucket, slog.New(slog.DiscardHandler))
 	if !errors.Is(err, objectstore.ErrConditionsIgnored) {
 		t.Fatalf("error is %v", err)
 	}
@@ -59,21 +57,21 @@ func TestF9_AStoreThatIgnoresConditionsOnWritesIsRefused(t *testing.T) {
 
 func TestF9_AStoreThatIgnoresConditionsOnDeletesIsReadFirst(t *testing.T) {
 	var log bytes.Buffer
-	p := testProcess(lax{Store: memory.New(memory.Options{}), deletes: true}, &log)
-	if err := p.testStore(t.Context()); err != nil {
+	store := objectstore.NewProbed(lax{Store: memory.New(memory.Options{}), deletes: true})
+	if err := testStore(t.Context(), store, someBucket, NewLogger(&log, false)); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(log.String(), "ignores conditions on deletes") || !strings.Contains(log.String(), "some-bucket") {
 		t.Errorf("the log says %q", &log)
 	}
-	etag, err := p.store.PutIfAbsent(t.Context(), "k", []byte("one"))
+	etag, err := store.PutIfAbsent(t.Context(), "k", []byte("one"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.store.PutIfMatch(t.Context(), "k", []byte("two"), etag); err != nil {
+	if _, err := store.PutIfMatch(t.Context(), "k", []byte("two"), etag); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.store.DeleteIfMatch(t.Context(), "k", etag); !errors.Is(err, objectstore.ErrPrecondition) {
+	if err := store.DeleteIfMatch(t.Context(), "k", etag); !errors.Is(err, objectstore.ErrPrecondition) {
 		t.Errorf("a deletion of an old version: %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"nstance.dev/server/bucket"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore/file"
 )
 
@@ -104,7 +104,7 @@ func newBox(t *testing.T) *boxed {
 	}
 	store, err := file.New(b.bucket())
 	must(err)
-	_, err = store.PutIfAbsent(t.Context(), bucket.ConfigKey(testShard), []byte(text))
+	_, err = store.PutIfAbsent(t.Context(), layout.ConfigKey(testShard), []byte(text))
 	must(err)
 	return b
 }

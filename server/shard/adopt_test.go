@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
-	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
-	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/refusal"
 )
 
@@ -30,7 +28,7 @@ func inWorldWithHeld(t *testing.T, test func(*testing.T, *world)) {
 		w.cloud.SetFaults(drivertest.Always(drivertest.OpCreate, drivertest.Fail(driver.Capacity)))
 		w.lead()
 		w.settle(time.Minute)
-		if held := w.reign().Held(); len(held) != 2 {
+		if held := w.term().Unmanaged(); len(held) != 2 {
 			t.Fatalf("held: %v, want two", held)
 		}
 		test(t, w)
@@ -50,15 +48,15 @@ func (w *world) reconnect(id identity.ID) {
 
 func TestF11_AdoptedMachineIsAnInstanceAgain(t *testing.T) {
 	inWorldWithHeld(t, func(t *testing.T, w *world) {
-		for _, held := range w.reign().Held() {
+		for _, held := range w.term().Unmanaged() {
 			if held.Machine.Group != "web" || held.Machine.Template != "plain" || held.Since.IsZero() {
 				t.Errorf("held: %+v, want it with what its tags say", held)
 			}
-			status, err := w.reign().AdoptVM(w.ctx, held.VM.ProviderID)
+			status, err := w.term().requests.AdoptVM(w.ctx, held.VM.ProviderID)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if status.InstanceId != held.VM.ID.String() || status.Group != "web" || status.Tenant != "default" {
+			if status.ID != held.VM.ID || status.Group != web {
 				t.Errorf("adopted as %v", status)
 			}
 			w.reconnect(held.VM.ID)
@@ -93,8 +91,8 @@ func TestAdoptedMachineIsRotated(t *testing.T) {
 				if c.before {
 					w.reconfigure(large(w.opts))
 				}
-				for _, held := range w.reign().Held() {
-					if _, err := w.reign().AdoptVM(w.ctx, held.VM.ProviderID); err != nil {
+				for _, held := range w.term().Unmanaged() {
+					if _, err := w.term().requests.AdoptVM(w.ctx, held.VM.ProviderID); err != nil {
 						t.Fatal(err)
 					}
 					w.reconnect(held.VM.ID)
@@ -118,12 +116,12 @@ func TestAdoptedMachineIsRotated(t *testing.T) {
 func TestAdoptTwiceIsAnsweredTwice(t *testing.T) {
 	inWorldWithHeld(t, func(t *testing.T, w *world) {
 		vm := w.vms(web)[0]
-		first, err := w.reign().AdoptVM(w.ctx, vm.ProviderID)
+		first, err := w.term().requests.AdoptVM(w.ctx, vm.ProviderID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := w.reign().AdoptVM(w.ctx, vm.ProviderID)
-		if err != nil || again.InstanceId != first.InstanceId {
+		again, err := w.term().requests.AdoptVM(w.ctx, vm.ProviderID)
+		if err != nil || again.ID != first.ID {
 			t.Errorf("the repeat is answered %v, %v", again, err)
 		}
 	})
@@ -138,25 +136,25 @@ func TestS11_AdoptedInstanceHasOneCertificate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.reign().AdmitAgent(mine); err == nil {
+		if err := w.term().Agents().Admit(mine); err == nil {
 			t.Error("the agent of a held machine was let in")
 		}
-		if _, err := w.reign().AdoptVM(w.ctx, w.vms(web)[0].ProviderID); err != nil {
+		if _, err := w.term().requests.AdoptVM(w.ctx, w.vms(web)[0].ProviderID); err != nil {
 			t.Fatal(err)
 		}
 		another := mine
 		another.Tenant = "b"
-		if err := w.reign().AdmitAgent(another); err == nil {
+		if err := w.term().Agents().Admit(another); err == nil {
 			t.Error("another tenant's certificate was taken")
 		}
-		if err := w.reign().AdmitAgent(mine); err != nil {
+		if err := w.term().Agents().Admit(mine); err != nil {
 			t.Errorf("the machine's own certificate: %v", err)
 		}
 		w.settle(time.Second)
 		another = mine
 		another.Serial = "0102"
 		for range 2 {
-			if err := w.reign().AdmitAgent(another); !refusedWith(err, refusal.PermissionDenied) {
+			if err := w.term().Agents().Admit(another); !refusedWith(err, refusal.PermissionDenied) {
 				t.Errorf("a second certificate: %v", err)
 			}
 			w.stop()
@@ -169,7 +167,7 @@ func TestS11_AdoptedInstanceHasOneCertificate(t *testing.T) {
 func TestAdoptedMachineThatStaysSilentIsReplaced(t *testing.T) {
 	inWorldWithHeld(t, func(t *testing.T, w *world) {
 		vm := w.vms(web)[0]
-		if _, err := w.reign().AdoptVM(w.ctx, vm.ProviderID); err != nil {
+		if _, err := w.term().requests.AdoptVM(w.ctx, vm.ProviderID); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(10 * time.Minute)
@@ -195,7 +193,7 @@ func TestAdoptRefusals(t *testing.T) {
 		w.settle(time.Minute)
 		refused := func(providerID string, code refusal.Code, why string) {
 			t.Helper()
-			_, err := w.reign().AdoptVM(w.ctx, providerID)
+			_, err := w.term().requests.AdoptVM(w.ctx, providerID)
 			if !refusedWith(err, code) || !strings.Contains(err.Error(), why) {
 				t.Errorf("%q: %v, want %s with %q", providerID, err, code, why)
 			}
@@ -208,7 +206,7 @@ func TestAdoptRefusals(t *testing.T) {
 		w.cloud.SetStatus(vms[0].InstanceID, driver.Stopped)
 		refused(vms[0].ProviderID, refusal.FailedPrecondition, "stopped")
 
-		w.write(bucket.InstanceKey(testShard, "default", vms[1].InstanceID), "{")
+		w.write(layout.InstanceKey(testShard, "default", vms[1].InstanceID), "{")
 		w.settle(2 * time.Minute)
 		refused(vms[1].ProviderID, refusal.FailedPrecondition, "cannot be read")
 		w.cloud.Remove(vms[1].InstanceID)
@@ -224,30 +222,13 @@ func TestAdoptNeedsTheGroupOfItsTags(t *testing.T) {
 		vm := w.vms(web)[0]
 		w.stop()
 		w.remove(w.records()[0].Key())
-		w.remove(bucket.GroupsKey(testShard)) // dynamic groups are held, whatever they were
+		w.remove(layout.GroupsKey(testShard)) // dynamic groups are held, whatever they were
 		w.lead()
 		w.settle(time.Minute)
-		if _, err := w.reign().AdoptVM(w.ctx, vm.ProviderID); !refusedWith(err, refusal.FailedPrecondition) || !strings.Contains(err.Error(), `group "web"`) {
+		if _, err := w.term().requests.AdoptVM(w.ctx, vm.ProviderID); !refusedWith(err, refusal.FailedPrecondition) || !strings.Contains(err.Error(), `group "web"`) {
 			t.Errorf("adoption into a group that is gone: %v", err)
 		}
 	})
-}
-
-func TestAdoptedKnowsOnlyAdoption(t *testing.T) {
-	registered := fleet.Instance{RegisteredAt: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)}
-	for name, c := range map[string]struct {
-		row  cache.Instance
-		want bool
-	}{
-		"not registered":         {cache.Instance{}, false},
-		"registered":             {cache.Instance{Instance: registered, CertSerial: "01"}, false},
-		"adopted, not seen":      {cache.Instance{Instance: registered}, true},
-		"adopted, and connected": {cache.Instance{Instance: registered, CertSerial: "02"}, false},
-	} {
-		if got := adopted(c.row); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
 }
 
 // write puts an object where none is, as somebody with access to the bucket would.

@@ -9,7 +9,7 @@ import (
 
 // Many creates whose answers are lost are cleared up by one listing and one Get
 // for each, not by listing over and over.
-func TestS21_ManyDoubtfulCreatesCostFewQuestions(t *testing.T) {
+func TestS21_ManyUnclearCreatesCostFewQuestions(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		const size = 40
 		w.cloud.SetFaults(drivertest.Times(size, drivertest.OpCreate, drivertest.Fault{Before: drivertest.LostAnswer().After}))
@@ -47,8 +47,8 @@ func TestS6_AnAbsenceCountsAsOfItsQuestion(t *testing.T) {
 				w.scale(web, 1)
 				w.settle(2 * time.Second)
 				id := w.members(web)[0].ID
-				w.reign().health.askSoon(id)
-				w.reign().collector.soon()
+				w.term().planner.liveness.AskSoon(id)
+				w.term().planner.collector.Soon()
 				w.settle(30 * time.Second)
 				w.cloud.SetFaults(nil)
 				w.settle(10 * time.Minute)

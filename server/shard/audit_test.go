@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 )
@@ -39,7 +39,7 @@ func TestF11_RecordDeletedUnderALeader(t *testing.T) {
 				if _, there := w.cloud.Machine(rec.ID); !there {
 					t.Error("a machine without a record was deleted")
 				}
-				if held := w.reign().Held(); len(held) != 1 || held[0].VM.ID != rec.ID {
+				if held := w.term().Unmanaged(); len(held) != 1 || held[0].VM.ID != rec.ID {
 					t.Errorf("held: %v, want %s", held, rec.ID)
 				}
 				if n := len(w.members(web)); n != 2 {
@@ -56,13 +56,13 @@ func TestF11_NothingIsLeftOfAVanishedInstance(t *testing.T) {
 	inWorld(t, worldOptions{Files: `{"none": {"kind": "secret", "source": "none"}}`}, func(t *testing.T, w *world) {
 		w.scale(web, 2)
 		w.settle(5 * time.Minute)
-		if n := len(w.reign().undelivered(web)); n != 2 {
+		if n := len(w.term().planner.files.Undelivered(web)); n != 2 {
 			t.Fatalf("%d machines lack files, want both", n)
 		}
 		rec := w.records()[0]
 		w.remove(rec.Key())
 		w.settle(auditInterval + time.Minute)
-		for _, u := range w.reign().undelivered(web) {
+		for _, u := range w.term().planner.files.Undelivered(web) {
 			if u.Instance == rec.ID {
 				t.Errorf("%s is none of the group's any more, and is said to lack files", u.Instance)
 			}
@@ -82,8 +82,8 @@ func TestF6S4_LateRecordOfAStoppedLeader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		late.ID, late.Status, late.ProviderID = id, bucket.StatusPending, ""
-		late.RegisteredAt, late.PublicKeyPEM, late.Certificate = bucket.Time{}, "", bucket.Certificate{}
+		late.ID, late.Status, late.ProviderID = id, layout.StatusPending, ""
+		late.RegisteredAt, late.PublicKeyPEM, late.Certificate = layout.Time{}, "", layout.Certificate{}
 		text, err := late.Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -107,8 +107,8 @@ func TestRecordPutBackIsTakenIn(t *testing.T) {
 		w.settle(auditInterval + time.Minute)
 		w.write(rec.Key(), string(text))
 		w.settle(auditInterval + time.Minute)
-		if len(w.reign().Held()) != 0 {
-			t.Errorf("held: %v", w.reign().Held())
+		if len(w.term().Unmanaged()) != 0 {
+			t.Errorf("held: %v", w.term().Unmanaged())
 		}
 		w.converged(2)
 	})
@@ -124,7 +124,7 @@ func TestS4_TakenInWhileItsWriteFails(t *testing.T) {
 		var tries atomic.Int64
 		w.store.SetFaults(func(c memory.Call) memory.Fault {
 			switch {
-			case c.Op != memory.OpPut || !strings.HasPrefix(c.Key, bucket.InstancePrefix(testShard)):
+			case c.Op != memory.OpPut || !strings.HasPrefix(c.Key, layout.InstancePrefix(testShard)):
 				return memory.Fault{}
 			case tries.Add(1) == 1:
 				return memory.Fault{Late: time.Millisecond}
@@ -140,7 +140,7 @@ func TestS4_TakenInWhileItsWriteFails(t *testing.T) {
 		})
 		w.scale(web, 2)
 		w.settle(time.Second)
-		if err := w.reign().instances.Audit(w.ctx); err != nil {
+		if err := w.term().planner.instances.Audit(w.ctx); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(w.members(web)); n != 2 {

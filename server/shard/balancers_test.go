@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/config/effective"
+	"nstance.dev/server/config/requests"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
@@ -54,7 +55,7 @@ func TestMachinesJoinNotBeforeTheyReport(t *testing.T) {
 	inBalancedWorld(t, opts, func(t *testing.T, w *world) {
 		w.settle(time.Minute)
 		for _, in := range w.members(web) {
-			w.reign().balancers.Touch(in.ID)
+			w.term().balancers.Touch(in.ID)
 		}
 		w.settle(time.Second)
 		if got := w.cloud.Behind("www"); len(w.vms(web)) != 3 || len(got) != 1 {
@@ -89,7 +90,7 @@ func TestS20_MachineLeavesBeforeAnythingElse(t *testing.T) {
 				w.settle(time.Minute)
 				w.cloud.SetConditions(drivertest.Conditions{Latency: 500 * time.Millisecond})
 				victim := w.vms(web)[0]
-				_, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: victim.InstanceID.String()})
+				_, err := w.term().requests.DeleteInstance(w.ctx, "default", RemovalRequest{ID: victim.InstanceID.String()})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -121,7 +122,7 @@ func TestL4_LoadBalancerThatDoesNotAnswerHoldsNoRemovalUp(t *testing.T) {
 				w.settle(time.Minute)
 				w.cloud.SetFaults(drivertest.Always(drivertest.OpDeregister, fault))
 				victim := w.vms(web)[0]
-				_, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: victim.InstanceID.String()})
+				_, err := w.term().requests.DeleteInstance(w.ctx, "default", RemovalRequest{ID: victim.InstanceID.String()})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -185,9 +186,7 @@ func TestGroupMovesToAnotherLoadBalancer(t *testing.T) {
 		w.settle(time.Minute)
 		w.behind("www", web, stranger)
 		for _, key := range []string{"www", "api"} {
-			_, err := w.reign().UpsertGroup(w.ctx, group.Tenant, &nstancev1.UpsertGroupRequest{
-				Key: group.Name, Config: &nstancev1.GroupConfig{LoadBalancers: &nstancev1.StringList{Values: []string{key}}},
-			})
+			_, err := w.term().requests.UpsertGroup(w.ctx, group.Tenant, group.Name, requests.GroupChange{LoadBalancers: []string{key}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,9 +204,9 @@ func TestGroupMovesToAnotherLoadBalancer(t *testing.T) {
 
 func TestOnDemandInstanceHasLoadBalancersOfItsOwn(t *testing.T) {
 	inBalancedWorld(t, balancedGroup(0), func(t *testing.T, w *world) {
-		_, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{
-			Group: web.Name, LoadBalancers: &nstancev1.StringList{Values: []string{"api"}},
-		}})
+		_, err := w.term().requests.CreateInstance(w.ctx, "default", InstanceRequest{
+			Group: web.Name, Overrides: effective.InstanceRequest{LoadBalancers: []string{"api"}},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

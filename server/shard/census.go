@@ -10,6 +10,13 @@ import (
 // so that nothing has to be kept in step; a standby has nothing to count.
 type census struct{ s *Shard }
 
+// observe has the groups and instances of a shard counted along with its metrics.
+func (s *Shard) observe() {
+	if registry := s.opts.Metrics.registry; registry != nil {
+		registry.MustRegister(census{s})
+	}
+}
+
 var (
 	instancesDesc = prometheus.NewDesc("nstance_instances", "Instances by group and status, deleted ones left out.",
 		[]string{"tenant", "group", "status"}, nil)
@@ -26,7 +33,7 @@ func (c census) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c census) Collect(out chan<- prometheus.Metric) {
-	r, err := c.s.Reign()
+	r, err := c.s.Term()
 	if err != nil {
 		return
 	}
@@ -35,7 +42,7 @@ func (c census) Collect(out chan<- prometheus.Metric) {
 		status string
 	}
 	instances := map[place]int{}
-	for _, in := range r.cache.All() {
+	for _, in := range r.planner.cache.All() {
 		if in.State != fleet.Deleted {
 			instances[place{in.Group, fleet.Status(in.Instance)}]++
 		}
@@ -43,10 +50,10 @@ func (c census) Collect(out chan<- prometheus.Metric) {
 	for at, n := range instances {
 		out <- gaugeOf(instancesDesc, n, at.group.Tenant, at.group.Name, at.status)
 	}
-	for id, eff := range r.wanted.all() {
+	for id, eff := range r.planner.groups.All() {
 		out <- gaugeOf(groupSizeDesc, eff.Size, id.Tenant, id.Name)
 	}
-	for condition, n := range r.standings.count() {
+	for condition, n := range r.planner.status.Summaries.Count() {
 		out <- gaugeOf(groupsDesc, n, condition)
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver/drivertest"
 )
 
@@ -74,14 +73,14 @@ func TestMetricsCountEveryInstance(t *testing.T) {
 	inWorld(t, worldOptions{Drain: "5m", Cloud: drivertest.Options{Conditions: slow}}, func(t *testing.T, w *world) {
 		w.coordinate("default")
 		ask := func() {
-			req := &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: web.Name}}
-			if _, err := w.reign().CreateInstance(w.ctx, web.Tenant, req); err != nil {
+			req := InstanceRequest{Group: web.Name}
+			if _, err := w.term().requests.CreateInstance(w.ctx, web.Tenant, req); err != nil {
 				t.Fatal(err)
 			}
 		}
 		end := func() {
-			req := &nstancev1.DeleteInstanceRequest{InstanceId: w.members(web)[0].ID.String(), SkipDrain: true}
-			if _, err := w.reign().DeleteInstance(w.ctx, web.Tenant, req); err != nil {
+			req := RemovalRequest{ID: w.members(web)[0].ID.String(), SkipDrain: true}
+			if _, err := w.term().requests.DeleteInstance(w.ctx, web.Tenant, req); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -2,24 +2,26 @@ package shard
 
 import (
 	"context"
+	"fmt"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
+	"nstance.dev/server/balancers"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/instances"
+	"nstance.dev/server/layout"
 )
 
-func newInstances(r *Reign) *instances.Store {
+func newInstances(r *Term) *instances.Store {
 	return instances.New(instances.Options{
-		Objects: r.opts.Store, Cache: r.cache, Shard: r.opts.Shard, Term: r.term, Writes: underLease(r.opts.Jitter),
-		Now: r.now, Log: r.log, Changed: r.instanceChanged, Unreadable: r.quarantine, Over: r.stumble,
+		Objects: r.opts.Store, Cache: r.planner.cache, Shard: r.opts.Shard, Term: r.leadership.term, Writes: underLease(r.opts.Jitter),
+		Now: r.opts.Now, Log: r.opts.Log, Changed: r.instanceChanged, Unreadable: r.quarantine, Over: r.leadership.endIfOver,
 	})
 }
 
 // instanceChanged tells everybody whom it concerns what has become of an instance, and has
 // its group planned again where that may depend on it.
-func (r *Reign) instanceChanged(c instances.Change) {
+func (r *Term) instanceChanged(c instances.Change) {
 	in := c.After
 	switch c.Event {
 	case instances.Created:
@@ -27,50 +29,63 @@ func (r *Reign) instanceChanged(c instances.Change) {
 		if in.State == fleet.Running {
 			status = "registered" // it was adopted
 		}
-		r.events.instance(r.cache, in.ID, status)
+		r.events.Instance(in.ID, status)
 		return // its group was planned for it
 	case instances.Registered:
-		r.health.registered(in.ID)
-		r.events.instance(r.cache, in.ID, "registered")
+		r.planner.liveness.Registered(in.ID)
+		r.events.Instance(in.ID, "registered")
 	case instances.Condemned:
-		r.announceRemoval(in.ID)
+		r.planner.removals.Announce(in.ID)
 	case instances.Ended:
-		r.letGo(in.ID)
-		r.events.instance(r.cache, in.ID, "deleted")
+		r.forget(in.ID)
+		r.events.Instance(in.ID, "deleted")
 	case instances.Lost:
-		r.log.Error("record deleted by somebody else: the machine is held until it is adopted", "instance", in.ID,
+		r.opts.Log.Error("record deleted by another client: the machine is unmanaged until it is adopted", "instance", in.ID,
 			"tenant", in.Group.Tenant, "group", in.Group.Name)
-		r.events.failure(r.cache, in.Group, in.ID, string(driver.Invalid), "the record of this instance was deleted in storage; its machine is held", r.now())
-		r.letGo(in.ID)
-		r.collector.soon()
+		r.events.Error(in.Group, in.ID, string(driver.Invalid), "the record of this instance was deleted in storage; its machine is unmanaged")
+		r.forget(in.ID)
+		r.planner.collector.Soon()
 	case instances.Updated:
 		if b := c.Before; in.Removal == b.Removal && in.ReplaceFirst == b.ReplaceFirst && in.SkipDrain == b.SkipDrain {
 			return // no plan depends on the rest
 		}
 	case instances.Tombstone:
-		r.tasks.Go(func() { r.bury(r.ctx, in.ID, in.DeletedAt.Add(r.tombstoneTime()).Sub(r.now())) })
+		r.planner.removals.DeleteRecordLater(in)
 		return
 	case instances.Found, instances.Restored:
 	}
-	r.Enqueue(in.Group)
+	r.queue.Enqueue(in.Group)
 }
 
-// letGo drops what is kept for an instance that there is no more.
-func (r *Reign) letGo(id identity.ID) {
-	r.sessions.end(id)
-	r.health.forget(id)
+// balancerFailed reports a call about a load balancer that failed, where that is news.
+func (r *Term) balancerFailed(id identity.ID, key string, op balancers.Op, err error, news bool) {
+	if r.leadership.endIfOver(err) {
+		return
+	}
+	kind := driver.ClassOf(err)
+	r.opts.Metrics.balancerFailed(string(op), kind)
+	r.opts.Log.Warn("load balancer not updated", "load_balancer", key, "operation", op, "instance", id, "class", kind, "error", err)
+	if row, ok := r.planner.cache.Instance(id); ok && news {
+		r.events.Error(row.Group, id, string(kind), fmt.Sprintf("load balancer %q: %s: %v", key, op, err))
+	}
+}
+
+// forget drops what is kept for an instance that no longer exists.
+func (r *Term) forget(id identity.ID) {
+	r.agents.End(id)
+	r.planner.liveness.Forget(id)
 	r.balancers.Touch(id)
-	r.files.Forget(id)
+	r.planner.files.Forget(id)
 }
 
 // quarantine reports a record that is there and cannot be understood.
-func (r *Reign) quarantine(ctx context.Context, key string, err error) {
+func (r *Term) quarantine(ctx context.Context, key string, err error) {
 	r.opts.Metrics.quarantined()
-	r.log.ErrorContext(ctx, "instance record quarantined: it is left alone until somebody repairs it", "key", key, "error", err)
-	_, tenant, id, parseErr := bucket.ParseInstanceKey(key)
+	r.opts.Log.ErrorContext(ctx, "instance record quarantined: it is left alone until an administrator repairs it", "key", key, "error", err)
+	_, tenant, id, parseErr := layout.ParseInstanceKey(key)
 	if parseErr != nil {
 		return
 	}
-	r.collector.unreadable(id)
-	r.events.failure(r.cache, fleet.GroupID{Tenant: tenant}, id, string(driver.Invalid), "the record of this instance cannot be read: "+err.Error(), r.now())
+	r.planner.collector.Unreadable(id)
+	r.events.Error(fleet.GroupID{Tenant: tenant}, id, string(driver.Invalid), "the record of this instance cannot be read: "+err.Error())
 }

@@ -14,12 +14,13 @@ import (
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/secrets"
+	"nstance.dev/server/status"
 )
 
 // standing are the types of the conditions of a group as of its last pass, sorted.
 func (w *world) standing(group fleet.GroupID) []string {
 	var all []string
-	for _, c := range ofGroup(w.reign().standings.of(group).conditions) {
+	for _, c := range status.OfGroup(w.term().planner.status.Summaries.Of(group).Conditions) {
 		all = append(all, c.Type)
 	}
 	slices.Sort(all)
@@ -29,7 +30,7 @@ func (w *world) standing(group fleet.GroupID) []string {
 // What keeps creates back has its own name, while the group waits and while one
 // create shows whether the cause is gone, and none once it is.
 func TestWhatTheProviderRefusesIsACondition(t *testing.T) {
-	throttled := drivertest.Fault{Before: &driver.Error{Kind: driver.Throttled, Op: "create", RetryAfter: 5 * time.Second}}
+	throttled := drivertest.Fault{Before: &driver.Error{Class: driver.Throttled, Op: "create", RetryAfter: 5 * time.Second}}
 	for _, c := range []struct {
 		name  string
 		opts  worldOptions
@@ -72,13 +73,13 @@ func TestWhatTheProviderRefusesIsACondition(t *testing.T) {
 // learnt, whatever becomes of the creates.
 func TestTypeThatDoesNotFitIsACondition(t *testing.T) {
 	var learnt atomic.Bool
-	misfit := func(instanceType, arch string) error {
+	archMismatch := func(instanceType, arch string) error {
 		if !learnt.Load() {
 			return nil
 		}
 		return fmt.Errorf("machines of type %q are not %s", instanceType, arch)
 	}
-	inWorld(t, worldOptions{Misfit: misfit}, func(t *testing.T, w *world) {
+	inWorld(t, worldOptions{ArchMismatch: archMismatch}, func(t *testing.T, w *world) {
 		w.scale(web, 1)
 		w.settle(time.Minute)
 		if got := w.standing(web); !slices.Equal(got, []string{"at-size"}) {
@@ -111,7 +112,7 @@ func TestFilesThatAreNotDeliveredAreACondition(t *testing.T) {
 		var texts []string
 		for _, c := range w.asked(web).Conditions {
 			if c.Type == "files-undelivered" {
-				texts = append(texts, c.InstanceId+"/"+c.Message)
+				texts = append(texts, c.Instance.String()+"/"+c.Message)
 			}
 		}
 		slices.Sort(texts)

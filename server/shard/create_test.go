@@ -7,11 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
-	"nstance.dev/server/objectstore"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore/memory"
 )
 
@@ -35,24 +34,6 @@ func TestF19_LostCreateAnswer(t *testing.T) {
 	}
 }
 
-// TestF19_OpenCreateIsRepeatedThoughItsVMShows: a driver that makes a machine in several
-// steps goes on with them when it is asked again, and not because a listing has shown
-// what there is of it.
-func TestF19_OpenCreateIsRepeatedThoughItsVMShows(t *testing.T) {
-	const lost = 5
-	inWorld(t, worldOptions{DeadAgents: true, Collect: "1s"}, func(t *testing.T, w *world) {
-		w.cloud.SetFaults(drivertest.Times(lost, drivertest.OpCreate, drivertest.LostAnswer()))
-		w.scale(web, 1)
-		w.settle(time.Minute)
-		if n := w.count(drivertest.OpCreate); n != lost+1 {
-			t.Errorf("%d creates, want %d: until the outcome is known", n, lost+1)
-		}
-		if made := w.cloud.Created(); made != 1 {
-			t.Errorf("%d machines were made, want 1", made)
-		}
-	})
-}
-
 // TestS5_CreateIsRefusedWhoseVMWasShown: a listing shows what a driver has made so far,
 // and then the driver takes it back and says no. Another machine is made.
 func TestS5_CreateIsRefusedWhoseVMWasShown(t *testing.T) {
@@ -62,43 +43,22 @@ func TestS5_CreateIsRefusedWhoseVMWasShown(t *testing.T) {
 		w.scale(web, 1)
 		w.settle(2 * time.Second)
 		first := w.vms(web)[0].InstanceID
-		r, err := w.shard().Reign()
+		r, err := w.shard().Term()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if row, _ := r.cache.Instance(first); row.State != fleet.Provisioning {
+		if row, _ := r.planner.cache.Instance(first); row.State != fleet.Provisioning {
 			t.Fatalf("before the refusal it is %s", row.State)
 		}
 		w.cloud.Remove(first)
 		w.dead.Store(false)
 		w.settle(1500 * time.Millisecond)
-		if row, ok := r.cache.Instance(first); ok && row.State != fleet.Deleted {
+		if row, ok := r.planner.cache.Instance(first); ok && row.State != fleet.Deleted {
 			t.Errorf("after the refusal it is %s", row.State)
 		}
 		w.settle(time.Minute)
 		w.converged(1)
 	})
-}
-
-// TestF19_RefusedAfterALostAnswer: that the second call had no effect does not
-// say that the first one had none.
-func TestF19_RefusedAfterALostAnswer(t *testing.T) {
-	for _, kind := range []driver.Kind{driver.Capacity, driver.Transient} {
-		t.Run(string(kind), func(t *testing.T) {
-			inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-				w.cloud.SetFaults(drivertest.Any(
-					drivertest.Times(1, drivertest.OpCreate, drivertest.LostAnswer()),
-					drivertest.Times(1, drivertest.OpCreate, drivertest.Fail(kind)),
-				))
-				w.dead.Store(true) // the answer is all that tells
-				w.scale(web, 1)
-				w.settle(2 * time.Second)
-				w.dead.Store(false)
-				w.settle(10 * time.Minute)
-				w.converged(1)
-			})
-		})
-	}
 }
 
 // TestS5_CreateOfAShrunkenGroupIsNotSent: one record of five takes long to write, and
@@ -107,7 +67,7 @@ func TestS5_CreateOfAShrunkenGroupIsNotSent(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		slow := false
 		w.store.SetFaults(func(c memory.Call) memory.Fault {
-			if slow || c.Op != memory.OpPut || !strings.HasPrefix(c.Key, bucket.InstancePrefix(testShard)) {
+			if slow || c.Op != memory.OpPut || !strings.HasPrefix(c.Key, layout.InstancePrefix(testShard)) {
 				return memory.Fault{}
 			}
 			slow = true
@@ -302,35 +262,6 @@ func TestL7_OneGroupInErrorDoesNotDelayAnother(t *testing.T) {
 		w.settle(10 * time.Minute)
 		if n := len(w.vms(web)); n != 100 {
 			t.Errorf("%d machines of the group that was in error, want 100", n)
-		}
-	})
-}
-
-// TestS4_S5_LateRecordIsWithdrawn: no try of a record's first write is answered, and one
-// takes effect two thirds of a minute later. Nothing is left of it.
-func TestS4_S5_LateRecordIsWithdrawn(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		var first string
-		w.store.SetFaults(func(c memory.Call) memory.Fault {
-			if c.Op != memory.OpPut || !strings.HasPrefix(c.Key, bucket.InstancePrefix(testShard)) {
-				return memory.Fault{}
-			}
-			if first == "" {
-				first = c.Key
-			}
-			if c.Key == first && time.Since(time.Unix(946684800, 0)) < 20*time.Second {
-				return memory.Fault{Late: 40 * time.Second}
-			}
-			return memory.Fault{}
-		})
-		w.scale(web, 1)
-		w.settle(3 * time.Minute) // an audit would find it later
-		w.converged(1)
-		if made := w.cloud.Created(); made != 1 {
-			t.Errorf("%d machines were made, want 1", made)
-		}
-		if _, err := w.store.Get(w.ctx, first); !errors.Is(err, objectstore.ErrNotFound) {
-			t.Errorf("the record whose write had no answer: %v, want none", err)
 		}
 	})
 }

@@ -2,14 +2,14 @@ package shard
 
 import (
 	"fmt"
-	"nstance.dev/server/instances"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"nstance.dev/server/instances"
+
 	"nstance.dev/protos/identity"
-	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
@@ -19,18 +19,18 @@ import (
 // coordinate lets an operator of the tenant say that it moves work off machines.
 func (w *world) coordinate(tenant string) {
 	w.t.Helper()
-	if err := w.reign().CoordinateDrains(identity.Peer{Role: identity.RoleOperator, Tenant: tenant}); err != nil {
+	if err := w.term().requests.CoordinateDrains(identity.Peer{Role: identity.RoleOperator, Tenant: tenant}); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 // acknowledge says that an instance of the default tenant is drained.
 func (w *world) acknowledge(id identity.ID) error {
-	r, err := w.shard().Reign()
+	r, err := w.shard().Term()
 	if err != nil {
 		return err
 	}
-	return r.AcknowledgeDrained("default", &nstancev1.AcknowledgeDrainedRequest{InstanceId: id.String()})
+	return r.requests.AcknowledgeDrained("default", Drained{InstanceID: id.String()})
 }
 
 // drained says how long the only machine of a group lives on when the size goes to
@@ -61,7 +61,7 @@ func TestS20_L4_DrainIsKept(t *testing.T) {
 		}
 	}
 	skip := func(w *world, id identity.ID) {
-		_, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: id.String(), SkipDrain: true})
+		_, err := w.term().requests.DeleteInstance(w.ctx, "default", RemovalRequest{ID: id.String(), SkipDrain: true})
 		if err != nil {
 			w.t.Error(err)
 		}
@@ -190,11 +190,11 @@ func (c *coordinator) look() {
 	if _, there := c.w.cloud.Machine(c.victim); !there && c.gone.IsZero() {
 		c.gone = time.Now()
 	}
-	r, err := c.w.shard().Reign()
+	r, err := c.w.shard().Term()
 	if err != nil {
 		return
 	}
-	row, ok := r.cache.Instance(c.victim)
+	row, ok := r.planner.cache.Instance(c.victim)
 	if c.began.IsZero() && ok && row.State == fleet.Draining {
 		c.began = time.Now()
 	}
@@ -226,9 +226,9 @@ func TestS7_ReplaceFirst(t *testing.T) {
 		w.scale(web, 2)
 		w.settle(2 * time.Minute)
 		old := w.vms(web)[0].InstanceID
-		req := &nstancev1.DeleteInstanceRequest{InstanceId: old.String(), ReplaceFirst: true}
+		req := RemovalRequest{ID: old.String(), ReplaceFirst: true}
 		for range 2 { // a repeat changes nothing
-			if _, err := w.reign().DeleteInstance(w.ctx, "default", req); err != nil {
+			if _, err := w.term().requests.DeleteInstance(w.ctx, "default", req); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -269,7 +269,7 @@ func TestS16_TwoDeletesOfOneInstanceAtOnce(t *testing.T) {
 				var all sync.WaitGroup
 				for _, skip := range skips {
 					all.Go(func() {
-						_, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: id.String(), SkipDrain: skip})
+						_, err := w.term().requests.DeleteInstance(w.ctx, "default", RemovalRequest{ID: id.String(), SkipDrain: skip})
 						if err != nil {
 							t.Error(err)
 						}
@@ -278,8 +278,8 @@ func TestS16_TwoDeletesOfOneInstanceAtOnce(t *testing.T) {
 				}
 				all.Wait()
 				w.settle(10 * time.Second)
-				rec, _ := w.reign().instances.Record(id)
-				row, _ := w.reign().cache.Instance(id)
+				rec, _ := w.term().planner.instances.Record(id)
+				row, _ := w.term().planner.cache.Instance(id)
 				if stored := instances.RemovalOf(rec.Deletion); stored != row.Removal {
 					t.Errorf("the record says %+v, the leader %+v", stored, row.Removal)
 				}

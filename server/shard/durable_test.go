@@ -8,15 +8,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"nstance.dev/protos/identity"
-	nstancev1 "nstance.dev/protos/nstance/v1"
-	"nstance.dev/server/bucket"
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
+	"nstance.dev/server/config/groupfile"
+	"nstance.dev/server/config/requests"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/groups"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 )
@@ -29,22 +32,22 @@ func TestS15_AcknowledgedIsDurable(t *testing.T) {
 			return func() error { return w.wantSize(5) }, w.tryScale(web, 5)
 		},
 		"a deleted group": func(w *world) (func() error, error) {
-			err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"})
+			err := w.term().requests.DeleteGroup(w.ctx, "default", "web", groups.Manager{})
 			return func() error {
 				w.settle(time.Hour) // its machines go a few at a time
 				return w.wantNo(w.vms(web))
 			}, err
 		},
 		"an on-demand instance": func(w *world) (func() error, error) {
-			res, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}})
+			res, err := w.term().requests.CreateInstance(w.ctx, "default", InstanceRequest{Group: "web"})
 			return func() error {
-				_, err := w.reign().GetInstance("default", res.GetInstanceId())
+				_, err := w.term().planner.status.GetInstance("default", res.ID.String())
 				return err
 			}, err
 		},
 		"a deleted instance": func(w *world) (func() error, error) {
 			id := w.vms(web)[0].InstanceID
-			_, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: id.String()})
+			_, err := w.term().requests.DeleteInstance(w.ctx, "default", RemovalRequest{ID: id.String()})
 			return func() error {
 				if _, there := w.cloud.Machine(id); there {
 					return fmt.Errorf("%s still runs", id)
@@ -54,7 +57,7 @@ func TestS15_AcknowledgedIsDurable(t *testing.T) {
 		},
 		"an instance deleted with its place": func(w *world) (func() error, error) {
 			id := w.vms(web)[0].InstanceID
-			_, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: id.String(), DecrementSize: true})
+			_, err := w.term().requests.DeleteInstance(w.ctx, "default", RemovalRequest{ID: id.String(), DecrementSize: true})
 			return func() error {
 				if _, there := w.cloud.Machine(id); there {
 					return fmt.Errorf("%s still runs", id)
@@ -86,25 +89,25 @@ func TestS15_AcknowledgedIsDurable(t *testing.T) {
 // never seen it.
 func TestS15_RegistrationIsDurable(t *testing.T) {
 	withMachine(t, func(t *testing.T, w *world, _ identity.ID, nonce string) {
-		peer, err := register(w.reign(), nonce, newKey(t))
+		peer, err := register(w.term(), nonce, newKey(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.stop()
 		w.lead()
-		if err := w.reign().AdmitAgent(peer); err != nil {
+		if err := w.term().Agents().Admit(peer); err != nil {
 			t.Errorf("after a crash: %v", err)
 		}
 	})
 }
 
-func (w *world) wantSize(want int32) error {
-	for _, g := range w.reign().ListGroups("default") {
-		if g.Key == web.Name && g.Size == want && len(w.vms(web)) >= int(want) {
+func (w *world) wantSize(want int) error {
+	for _, g := range w.term().planner.status.ListGroups("default") {
+		if g.Key == web.Name && g.Size == want && len(w.vms(web)) >= want {
 			return nil
 		}
 	}
-	return fmt.Errorf("groups %v with %d machines, want size %d", w.reign().ListGroups("default"), len(w.vms(web)), want)
+	return fmt.Errorf("groups %v with %d machines, want size %d", w.term().planner.status.ListGroups("default"), len(w.vms(web)), want)
 }
 
 func (w *world) wantNo(vms []drivertest.VM) error {
@@ -156,7 +159,7 @@ func TestF2_NoGroupWaitsBehindAnothersCall(t *testing.T) {
 		w.scale(other, 0)
 		w.store.SetFaults(func(c memory.Call) memory.Fault {
 			// The cloud of the world looks at records too, and is not to be late.
-			if c.Op == memory.OpPut && strings.HasPrefix(c.Key, bucket.InstancePrefix(testShard)+"default.") {
+			if c.Op == memory.OpPut && strings.HasPrefix(c.Key, layout.InstancePrefix(testShard)+"default.") {
 				return memory.Fault{Latency: 30 * time.Second}
 			}
 			return memory.Fault{}
@@ -181,7 +184,7 @@ func TestF5_BusyStorageIsNoLostLease(t *testing.T) {
 	for _, busy := range []error{objectstore.ErrConflict, objectstore.ErrThrottled} {
 		t.Run(busy.Error(), func(t *testing.T) {
 			inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-				before := w.reign()
+				before := w.term()
 				tries := map[string][]time.Time{}
 				w.store.SetFaults(func(c memory.Call) memory.Fault {
 					if c.Op != memory.OpPut && c.Op != memory.OpDelete {
@@ -199,7 +202,7 @@ func TestF5_BusyStorageIsNoLostLease(t *testing.T) {
 				w.settle(5 * time.Minute)
 				w.store.SetFaults(nil)
 				w.converged(2)
-				if w.reign() != before {
+				if w.term() != before {
 					t.Error("the leader stepped down")
 				}
 				for key, at := range tries {
@@ -216,21 +219,22 @@ func TestF5_BusyStorageIsNoLostLease(t *testing.T) {
 
 // TestF49_FloodOfGroupNames: metrics forget the groups that are gone.
 func TestF49_FloodOfGroupNames(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+	reg := prometheus.NewRegistry()
+	inWorld(t, worldOptions{registry: reg}, func(t *testing.T, w *world) {
 		w.cloud.SetFaults(drivertest.Always(drivertest.OpCreate, drivertest.Fail(driver.Quota)))
-		r := w.reign()
+		r := w.term()
 		for i := range 100 {
 			id := fleet.GroupID{Tenant: "b", Name: fmt.Sprintf("flood-%d", i)}
 			w.scale(id, 1)
 			w.settle(time.Second)
-			if err := r.DeleteGroup(t.Context(), "b", &nstancev1.DeleteGroupRequest{Key: id.Name}); err != nil {
+			if err := r.requests.DeleteGroup(t.Context(), "b", id.Name, groups.Manager{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		w.settle(time.Hour)
 		synctest.Wait()
-		if n := testutil.CollectAndCount(r.opts.Metrics.createFailures); n != 0 {
-			t.Errorf("%d series for groups that are gone", n)
+		if n, err := testutil.GatherAndCount(reg, "nstance_instance_create_failures_total"); n != 0 || err != nil {
+			t.Errorf("%d series for groups that are gone (%v)", n, err)
 		}
 	})
 }
@@ -238,19 +242,19 @@ func TestF49_FloodOfGroupNames(t *testing.T) {
 // TestF49_GroupsOfATenantAreLimited: a tenant that has all it may have changes what
 // it has, and gets no more; the others don't notice.
 func TestF49_GroupsOfATenantAreLimited(t *testing.T) {
-	file := &config.GroupFile{}
-	for i := range config.MaxTenantGroups {
-		file.Set("b", fmt.Sprintf("g-%d", i), config.DynamicGroup{Template: "plain"})
+	file := &groupfile.File{}
+	for i := range document.MaxTenantGroups {
+		file.Set("b", fmt.Sprintf("g-%d", i), groupfile.Entry{Template: "plain"})
 	}
 	cfg := testConfig(t, worldOptions{})
-	change := config.GroupChange{Template: "plain"}
-	if _, err := config.CheckUpsert(cfg, file, "b", "one-more", change); err == nil || !strings.Contains(err.Error(), "delete one first") {
+	change := requests.GroupChange{Template: "plain"}
+	if _, err := requests.CheckUpsert(cfg, file, "b", "one-more", change); err == nil || !strings.Contains(err.Error(), "delete one first") {
 		t.Errorf("one more group: %v", err)
 	}
-	if _, err := config.CheckUpsert(cfg, file, "b", "g-7", change); err != nil {
+	if _, err := requests.CheckUpsert(cfg, file, "b", "g-7", change); err != nil {
 		t.Errorf("a group that is there: %v", err)
 	}
-	if _, err := config.CheckUpsert(cfg, file, "default", "one-more", change); err != nil {
+	if _, err := requests.CheckUpsert(cfg, file, "default", "one-more", change); err != nil {
 		t.Errorf("another tenant: %v", err)
 	}
 }
@@ -266,13 +270,13 @@ func TestS3_RecordBeforeCreate(t *testing.T) {
 			return
 		}
 		asked.Add(1)
-		key := bucket.InstanceKey(testShard, c.Request.Tenant, c.ID)
+		key := layout.InstanceKey(testShard, c.Request.Tenant, c.ID)
 		obj, err := w.store.Get(w.ctx, key)
 		if err != nil {
 			t.Errorf("create of %s without a record: %v", c.ID, err)
 			return
 		}
-		rec, err := bucket.DecodeInstanceRecord(key, obj.Data)
+		rec, err := layout.DecodeInstanceRecord(key, obj.Data)
 		if err != nil || rec.Group != c.Request.Group || rec.Kind != c.Request.Kind || rec.InfraHash == "" || rec.NonceSHA256 == "" || rec.Term == 0 {
 			t.Errorf("create of %s with the record %+v, %v", c.ID, rec, err)
 		}
@@ -287,7 +291,7 @@ func TestS3_RecordBeforeCreate(t *testing.T) {
 			t.Errorf("%d creates, want 5", n)
 		}
 		w.store.SetFaults(func(c memory.Call) memory.Fault {
-			if c.Op == memory.OpPut && strings.HasPrefix(c.Key, bucket.InstancePrefix(testShard)) {
+			if c.Op == memory.OpPut && strings.HasPrefix(c.Key, layout.InstancePrefix(testShard)) {
 				return memory.Fault{Before: objectstore.ErrUnavailable}
 			}
 			return memory.Fault{}

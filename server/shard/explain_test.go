@@ -6,16 +6,17 @@ import (
 	"testing"
 	"time"
 
-	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/explain"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/groups"
 	"nstance.dev/server/refusal"
 )
 
 // asked is an explanation of a group.
-func (w *world) asked(group fleet.GroupID) *nstancev1.ExplainResponse {
+func (w *world) asked(group fleet.GroupID) Explanation {
 	w.t.Helper()
-	out, err := w.reign().Explain(group.Tenant, &nstancev1.ExplainRequest{Target: &nstancev1.ExplainRequest_Group{Group: group.Name}})
+	out, err := w.term().requests.ExplainGroup(group.Tenant, group.Name)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -23,15 +24,15 @@ func (w *world) asked(group fleet.GroupID) *nstancev1.ExplainResponse {
 }
 
 // essence is what a decision is about, whenever it is made and whatever holds it.
-func essence(all []*nstancev1.Decision) []string {
+func essence(all []explain.Decision) []string {
 	out := make([]string, len(all))
 	for i, d := range all {
-		out[i] = strings.Join([]string{d.Action, d.InstanceId, d.Reason}, "|")
+		out[i] = strings.Join([]string{d.Action, d.Instance.String(), d.Why()}, "|")
 	}
 	return out
 }
 
-func types(all []*nstancev1.Condition) []string {
+func types(all []explain.Condition) []string {
 	out := make([]string, len(all))
 	for i, c := range all {
 		out[i] = c.Type
@@ -55,7 +56,7 @@ func TestS23_ExplainedNextIsWhatIsDoneNext(t *testing.T) {
 			w.scale(web, 4)
 		}, []string{"paused", "scaling", "sick"}},
 		{"the group is deleted", func(w *world) {
-			if err := w.reign().DeleteGroup(w.ctx, web.Tenant, &nstancev1.DeleteGroupRequest{Key: web.Name}); err != nil {
+			if err := w.term().requests.DeleteGroup(w.ctx, web.Tenant, web.Name, groups.Manager{}); err != nil {
 				w.t.Error(err)
 			}
 		}, []string{"paused", "scaling", "deleting"}},
@@ -74,8 +75,8 @@ func TestS23_ExplainedNextIsWhatIsDoneNext(t *testing.T) {
 					t.Errorf("conditions %q, want %q", got, test.want)
 				}
 				for _, d := range told.Next {
-					if d.HeldBy != "paused: the group is paused: somebody works on it" {
-						t.Errorf("next %v is held by %q", d, d.HeldBy)
+					if d.BlockedBy != fleet.BlockerPaused || d.BlockedWhy != "the group is paused: somebody works on it" {
+						t.Errorf("next %v is held by %s: %q", d, d.BlockedBy, d.BlockedWhy)
 					}
 				}
 				if len(told.Next) == 0 || !slices.Equal(essence(told.Next[:1]), essence(told.Decisions[:1])) && len(told.Next) == 1 {
@@ -105,13 +106,13 @@ func TestExplainOfAQuietGroup(t *testing.T) {
 		if len(told.Next) != 0 || len(told.Conditions) != 1 || told.Conditions[0].Type != "at-size" || told.Conditions[0].Message != "2 of 2 run" {
 			t.Errorf("next %v, conditions %v", told.Next, told.Conditions)
 		}
-		if since := told.Conditions[0].Since.AsTime(); !since.Before(began) {
+		if since := told.Conditions[0].Since; !since.Before(began) {
 			t.Errorf("at size since %v, which was before %v", since, began)
 		}
-		if len(told.Decisions) != 1 || told.Decisions[0].Reason != "0 of 2; 2 at once" {
+		if len(told.Decisions) != 1 || told.Decisions[0].Why() != "0 of 2; 2 at once" {
 			t.Errorf("decisions %v", told.Decisions)
 		}
-		for _, g := range w.reign().ListGroups("default") {
+		for _, g := range w.term().planner.status.ListGroups("default") {
 			if got := types(g.Conditions); !slices.Equal(got, []string{"at-size"}) {
 				t.Errorf("listed conditions %q", got)
 			}
@@ -127,8 +128,8 @@ func TestExplainOfAnInstance(t *testing.T) {
 		dead, fine := w.members(web)[0].ID, w.members(web)[1].ID
 		w.cloud.Kill(dead)
 		w.settle(5 * time.Minute)
-		ask := func(id string) *nstancev1.ExplainResponse {
-			out, err := w.reign().Explain("default", &nstancev1.ExplainRequest{Target: &nstancev1.ExplainRequest_InstanceId{InstanceId: id}})
+		ask := func(id string) Explanation {
+			out, err := w.term().requests.ExplainInstance("default", id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +139,7 @@ func TestExplainOfAnInstance(t *testing.T) {
 		if got := types(told.Conditions); !slices.Equal(got, []string{"paused", "scaling", "sick", "unhealthy"}) {
 			t.Errorf("conditions %q", got)
 		}
-		if len(told.Next) != 1 || told.Next[0].Action != "create" || told.Next[0].InstanceId != dead.String() {
+		if len(told.Next) != 1 || told.Next[0].Action != "create" || told.Next[0].Instance != dead {
 			t.Errorf("next %v", told.Next)
 		}
 		told = ask(fine.String())
@@ -153,16 +154,11 @@ func TestS12_ExplainKnowsNoOtherTenant(t *testing.T) {
 		w.scale(theirs, 1)
 		w.settle(time.Minute)
 		id := w.members(theirs)[0].ID.String()
-		for _, req := range []*nstancev1.ExplainRequest{
-			{Target: &nstancev1.ExplainRequest_Group{Group: theirs.Name}},
-			{Target: &nstancev1.ExplainRequest_InstanceId{InstanceId: id}},
-		} {
-			if _, err := w.reign().Explain("default", req); !refusedWith(err, refusal.NotFound) {
-				t.Errorf("S12: %v: %v", req, err)
-			}
+		if _, err := w.term().requests.ExplainGroup("default", theirs.Name); !refusedWith(err, refusal.NotFound) {
+			t.Errorf("S12: the group: %v", err)
 		}
-		if _, err := w.reign().Explain("default", &nstancev1.ExplainRequest{}); !refusedWith(err, refusal.InvalidArgument) {
-			t.Errorf("no target: %v", err)
+		if _, err := w.term().requests.ExplainInstance("default", id); !refusedWith(err, refusal.NotFound) {
+			t.Errorf("S12: the instance: %v", err)
 		}
 	})
 }

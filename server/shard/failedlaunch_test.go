@@ -9,7 +9,7 @@ import (
 	"nstance.dev/server/fleet"
 )
 
-// TestL3_FailedLaunchSaysWhy: whoever looks at a group whose machines come to nothing
+// TestL3_FailedLaunchSaysWhy: whoever looks at a group whose launches fail
 // finds the provider's own reason, until a machine lasts.
 func TestL3_FailedLaunchSaysWhy(t *testing.T) {
 	const reason = "Client.InternalError: Client error on launch"
@@ -73,7 +73,7 @@ func holdsBoth(text, one, other string) bool {
 // errors are those that the tenant of a group can read, one a line.
 func (w *world) errors(group fleet.GroupID) string {
 	var all []string
-	for _, e := range w.reign().cache.Errors(group.Tenant) {
+	for _, e := range w.term().planner.cache.Errors(group.Tenant) {
 		all = append(all, e.Error)
 	}
 	return strings.Join(all, "\n")

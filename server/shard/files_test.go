@@ -13,6 +13,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/config/requests"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/secrets"
 )
@@ -35,7 +36,7 @@ func supplied(t *testing.T, test func(t *testing.T, w *world, peer identity.Peer
 			t.Fatal(err)
 		}
 		w.settle(time.Second)
-		peer, err := register(w.reign(), string(w.vms(web)[0].Request.UserData), newKey(t))
+		peer, err := register(w.term(), string(w.vms(web)[0].Request.UserData), newKey(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +59,7 @@ type keeper struct {
 }
 
 func (w *world) keep(peer identity.Peer) *keeper {
-	g, _ := w.reign().wanted.effective(web)
+	g, _ := w.term().planner.groups.Effective(web)
 	k := &keeper{opened: w.open(peer), t: w.t, peer: peer, hash: g.RuntimeHash, staged: map[string]*nstancev1.FileTransfer{}, files: map[string]*nstancev1.FileTransfer{}}
 	w.agents.Go(func() {
 		for {
@@ -146,7 +147,7 @@ func TestFilesAndCertificatesReachTheMachine(t *testing.T) {
 		}
 		k.report()
 		k.expect(env)
-		if files := w.reign().cache.Files(peer.ID); len(files) != 3 {
+		if files := w.term().planner.cache.Files(peer.ID); len(files) != 3 {
 			t.Errorf("rows %+v", files)
 		}
 	})
@@ -160,14 +161,12 @@ func TestAnEditReachesTheMachineAtOnce(t *testing.T) {
 		k.report()
 		k.report()
 		k.expect("ID="+peer.ID.String()+"\nROLE=web\n", "app.env", "token", "commit")
-		_, err := w.reign().UpsertGroup(w.ctx, "default", &nstancev1.UpsertGroupRequest{
-			Key: "web", Config: &nstancev1.GroupConfig{Vars: &nstancev1.StringMap{Values: map[string]string{"role": "db"}}},
-		})
+		_, err := w.term().requests.UpsertGroup(w.ctx, "default", "web", requests.GroupChange{Vars: map[string]string{"role": "db"}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		k.expect("ID="+peer.ID.String()+"\nROLE=db\n", "app.env", "token", "commit")
-		g, _ := w.reign().wanted.effective(web)
+		g, _ := w.term().planner.groups.Effective(web)
 		if k.hash != g.RuntimeHash {
 			t.Errorf("hash %s, want %s", k.hash, g.RuntimeHash)
 		}
@@ -197,7 +196,7 @@ func TestS14_FilesAreInNoLogEventOrObject(t *testing.T) {
 			t.Errorf("the secret is %q on the machine", got)
 		}
 		seen := w.logs.String()
-		for _, e := range w.reign().cache.Errors("default") {
+		for _, e := range w.term().planner.cache.Errors("default") {
 			seen += e.Error
 		}
 		for info, err := range objectstore.ListAll(w.ctx, w.store, "") {
@@ -213,23 +212,3 @@ func TestS14_FilesAreInNoLogEventOrObject(t *testing.T) {
 		}
 	})
 }
-
-// An agent that reads nothing costs sixteen messages and eight megabytes, not a server.
-func TestS22_AnAgentThatDoesNotReadIsBounded(t *testing.T) {
-	s := &session{stream: stuck{}, done: make(chan struct{})}
-	s.sending = true // and never gets on
-	large := &nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_File{File: &nstancev1.FileTransfer{Content: make([]byte, 3<<20)}}}
-	small := &nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_Commit{}}
-	for s.Offer(large) {
-	}
-	if len(s.queue) != 2 || !s.starved {
-		t.Errorf("%d messages of 3 MiB wait, want 2", len(s.queue))
-	}
-	for s.Offer(small) {
-	}
-	if n := len(s.queue); n != queueMessages || s.Room() != 0 {
-		t.Errorf("%d messages wait, want %d", n, queueMessages)
-	}
-}
-
-type stuck struct{ AgentStream }

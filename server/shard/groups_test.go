@@ -5,20 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	nstancev1 "nstance.dev/protos/nstance/v1"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/config"
+	"nstance.dev/server/config/groupfile"
+	"nstance.dev/server/config/requests"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/groups"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
-	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/refusal"
+	"nstance.dev/server/status"
 )
 
 var (
@@ -28,13 +29,13 @@ var (
 
 const groupsKey = "groups/" + testShard + ".jsonc"
 
-func (w *world) groupFile() *config.GroupFile {
+func (w *world) groupFile() *groupfile.File {
 	w.t.Helper()
 	o, err := w.store.Get(w.ctx, groupsKey)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	file, err := config.DecodeGroups(groupsKey, o.Data)
+	file, err := groupfile.Decode(groupsKey, o.Data)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -43,196 +44,20 @@ func (w *world) groupFile() *config.GroupFile {
 
 // sizeOf is the size that a tenant is told; -1 for a group that it is not told of.
 func (w *world) sizeOf(id fleet.GroupID) int {
-	for _, g := range w.reign().ListGroups(id.Tenant) {
+	for _, g := range w.term().planner.status.ListGroups(id.Tenant) {
 		if g.Key == id.Name {
-			return int(g.Size)
+			return g.Size
 		}
 	}
 	return -1
 }
 
-// writes counts the accepted writes of one key from now on.
-func (w *world) writes(key string) (count func() int) {
-	n := 0
-	w.store.SetFaults(func(c memory.Call) memory.Fault {
-		if c.Op == memory.OpPut && c.Key == key {
-			n++
-		}
-		return memory.Fault{}
-	})
-	return func() int { return n }
-}
-
-func TestUpsertsThatWaitShareOneWrite(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		count := 0
-		w.store.SetFaults(func(c memory.Call) memory.Fault {
-			if c.Op == memory.OpPut && c.Key == groupsKey {
-				count++
-				return memory.Fault{Latency: time.Second}
-			}
-			return memory.Fault{}
-		})
-		for _, id := range []fleet.GroupID{web, other, theirs, {Tenant: "b", Name: "four"}} {
-			go func() {
-				if err := w.tryScale(id, 1); err != nil {
-					t.Errorf("%v: %v", id, err)
-				}
-			}()
-			synctest.Wait() // the first is being written while the others arrive
-		}
-		w.settle(3 * time.Second)
-		if count != 2 {
-			t.Errorf("%d writes for four changes, want 2", count)
-		}
-		w.settle(time.Minute)
-		w.converged(4)
-	})
-}
-
-func TestUpsertThatChangesNothingWritesNothing(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		w.scale(web, 2)
-		w.settle(time.Minute)
-		count := w.writes(groupsKey)
-		w.scale(web, 2)
-		w.settle(time.Minute)
-		if n := count(); n != 0 {
-			t.Errorf("%d writes, want none", n)
-		}
-	})
-}
-
-// TestF4_ConditionRefusedMergesBothChanges: those who wait in one write are all
-// answered, and nothing of theirs or of the other writer's is lost.
-func TestF4_ConditionRefusedMergesBothChanges(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		w.scale(web, 1)
-		another := func() error { // writer, of the same term, while the others are being written
-			time.Sleep(1500 * time.Millisecond)
-			w.store.SetFaults(nil)
-			file, size := w.groupFile(), 2
-			file.Set("b", "web", config.DynamicGroup{Template: "plain", Size: &size})
-			data, err := config.EncodeGroups(file)
-			if err == nil {
-				w.overwrite(groupsKey, string(data))
-			}
-			return err
-		}
-		answers := w.together(
-			func() error { return w.tryScale(other, 3) },
-			another,
-			func() error { return w.tryScale(web, 2) },
-			func() error { return w.tryScale(fleet.GroupID{Tenant: "default", Name: "third"}, 4) },
-		)
-		if err := errors.Join(answers...); err != nil {
-			t.Error(err)
-		}
-		w.settle(time.Minute)
-		for id, want := range map[fleet.GroupID]int{web: 2, theirs: 2, other: 3, {Tenant: "default", Name: "third"}: 4} {
-			if got := w.sizeOf(id); got != want {
-				t.Errorf("%s has size %d, want %d", id, got, want)
-			}
-		}
-	})
-}
-
-// TestS15_ARefusedWriteChangesNothing: a change whose write failed was answered with
-// an error, so its repeat is a change, and is in storage when it is acknowledged.
-func TestS15_ARefusedWriteChangesNothing(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		w.scale(web, 1)
-		w.store.SetFaults(func(c memory.Call) memory.Fault {
-			if c.Op == memory.OpPut && c.Key == groupsKey {
-				return memory.Fault{Before: objectstore.ErrUnavailable}
-			}
-			return memory.Fault{}
-		})
-		if err := w.tryScale(web, 2); err == nil {
-			t.Fatal("a change is acknowledged that storage refused")
-		}
-		if size := w.sizeOf(web); size != 1 {
-			t.Errorf("size %d after a change that failed, want 1", size)
-		}
-		w.store.SetFaults(nil)
-		w.scale(web, 2)
-		if entry, _ := w.groupFile().Group("default", "web"); entry.Size == nil || *entry.Size != 2 {
-			t.Errorf("the stored size is %v after the repeat was acknowledged, want 2", entry.Size)
-		}
-	})
-}
-
-// TestF4_OneEtagIsGoodForOneChange: of two who have read the same and wait in one
-// write, the second has to read again.
-func TestF4_OneEtagIsGoodForOneChange(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		w.scale(web, 1)
-		w.mu.Lock()
-		w.sizes[web] = 7
-		w.mu.Unlock()
-		etag := w.reign().ListGroups("default")[0].Etag
-		expecting := func(size int32) func() error {
-			return func() error {
-				_, err := w.reign().UpsertGroup(w.ctx, "default", &nstancev1.UpsertGroupRequest{
-					Key: "web", ExpectedEtag: &etag, Config: &nstancev1.GroupConfig{Size: &size},
-				})
-				return err
-			}
-		}
-		answers := w.together(func() error { return w.tryScale(other, 1) }, expecting(5), expecting(7))
-		if answers[0] != nil || answers[1] != nil || !refusedWith(answers[2], refusal.Aborted) {
-			t.Errorf("answers %v, want that the third alone is Aborted", answers)
-		}
-		if size := w.sizeOf(web); size != 5 {
-			t.Errorf("size %d, want the first one's 5", size)
-		}
-	})
-}
-
-// together makes calls of which the second and all later ones wait in one write of
-// the group file, in this order, while the first one's is under way. It returns
-// their answers.
-func (w *world) together(calls ...func() error) []error {
-	w.t.Helper()
-	w.store.SetFaults(func(c memory.Call) memory.Fault {
-		if c.Op == memory.OpPut && c.Key == groupsKey {
-			return memory.Fault{Latency: time.Second}
-		}
-		return memory.Fault{}
-	})
-	answers := make([]error, len(calls))
-	var all sync.WaitGroup
-	for i, call := range calls {
-		all.Go(func() { answers[i] = call() })
-		synctest.Wait()
-	}
-	all.Wait()
-	w.store.SetFaults(nil)
-	return answers
-}
-
-func TestF3_LostAnswerOfTheGroupWrite(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		lost := 3
-		w.store.SetFaults(func(c memory.Call) memory.Fault {
-			if c.Op == memory.OpPut && c.Key == groupsKey && lost > 0 {
-				lost--
-				return memory.Fault{After: objectstore.ErrUnavailable}
-			}
-			return memory.Fault{}
-		})
-		w.scale(web, 2)
-		w.settle(time.Minute)
-		w.converged(2)
-	})
-}
-
-func TestS1_LaterTermInTheGroupFileEndsTheReign(t *testing.T) {
+func TestS1_LaterTermInTheGroupFileEndsTheTerm(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		w.scale(web, 1)
 		file := w.groupFile()
 		file.Term = 7
-		data, err := config.EncodeGroups(file)
+		data, err := groupfile.Encode(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,29 +66,11 @@ func TestS1_LaterTermInTheGroupFileEndsTheReign(t *testing.T) {
 			t.Error("a change under a past term was accepted")
 		}
 		synctest.Wait()
-		if _, err := w.shard().Reign(); err == nil {
+		if _, err := w.shard().Term(); err == nil {
 			t.Error("the server goes on leading after a later term has written")
 		}
 		if err := w.ended(); !errors.Is(err, lease.ErrSuperseded) {
 			t.Errorf("Lead returned %v, want that it is superseded", err)
-		}
-	})
-}
-
-// TestF11_EveryLeaderSignsTheGroupFile: where the lock is lost, the file says which
-// term was the last, also after leaders that had nothing to change in it.
-func TestF11_EveryLeaderSignsTheGroupFile(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		w.scale(web, 1)
-		for range 3 {
-			w.stop()
-			w.lead()
-			if file := w.groupFile(); file.Term != int64(w.term) {
-				t.Errorf("the leader of term %d leaves the group file in term %d", w.term, file.Term)
-			}
-		}
-		if size := w.sizeOf(web); size != 1 {
-			t.Errorf("size %d after three leaders, want 1", size)
 		}
 	})
 }
@@ -347,7 +154,7 @@ func TestF10_UnreadableRecordIsQuarantined(t *testing.T) {
 		if _, there := w.cloud.Machine(rec.ID); !there {
 			t.Error("the machine of an unreadable record was deleted")
 		}
-		if held := w.reign().Held(); len(held) != 1 || held[0].VM.ID != rec.ID {
+		if held := w.term().Unmanaged(); len(held) != 1 || held[0].VM.ID != rec.ID {
 			t.Errorf("held: %v, want %s", held, rec.ID)
 		}
 		if o, err := w.store.Get(w.ctx, rec.Key()); err != nil || !strings.HasSuffix(string(o.Data), `"id":`) {
@@ -363,7 +170,7 @@ func TestDeleteGroupEmptiesAndForgetsIt(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		w.scale(web, 4)
 		w.settle(time.Minute)
-		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+		if err := w.term().requests.DeleteGroup(w.ctx, "default", "web", groups.Manager{}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(2 * time.Minute)
@@ -374,7 +181,7 @@ func TestDeleteGroupEmptiesAndForgetsIt(t *testing.T) {
 		if size := w.sizeOf(web); size != -1 {
 			t.Errorf("the deleted group is listed with size %d", size)
 		}
-		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+		if err := w.term().requests.DeleteGroup(w.ctx, "default", "web", groups.Manager{}); err != nil {
 			t.Errorf("deleting it again: %v", err)
 		}
 	})
@@ -384,7 +191,7 @@ func TestS8_DeletedGroupGoesSlowly(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		w.scale(web, 25)
 		w.settle(time.Minute)
-		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+		if err := w.term().requests.DeleteGroup(w.ctx, "default", "web", groups.Manager{}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(4 * time.Minute)
@@ -407,7 +214,7 @@ func TestDeleteGroupIsRevivedByAnUpsert(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		w.scale(web, 20)
 		w.settle(time.Minute)
-		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+		if err := w.term().requests.DeleteGroup(w.ctx, "default", "web", groups.Manager{}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(time.Second)
@@ -422,15 +229,13 @@ func TestStaticOverrideIsRemoved(t *testing.T) {
 	inWorld(t, worldOptions{Groups: static}, func(t *testing.T, w *world) {
 		w.settle(time.Minute)
 		w.converged(2)
-		size := int32(4)
-		if _, err := w.reign().UpsertGroup(w.ctx, "default", &nstancev1.UpsertGroupRequest{
-			Key: "fixed", Config: &nstancev1.GroupConfig{Size: &size},
-		}); err != nil {
+		size := 4
+		if _, err := w.term().requests.UpsertGroup(w.ctx, "default", "fixed", requests.GroupChange{Size: &size}, nil); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(time.Minute)
 		w.converged(4)
-		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "fixed"}); err != nil {
+		if err := w.term().requests.DeleteGroup(w.ctx, "default", "fixed", groups.Manager{}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(time.Minute)
@@ -441,30 +246,13 @@ func TestStaticOverrideIsRemoved(t *testing.T) {
 	})
 }
 
-func TestUpsertWithAnEtagOfThePast(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		w.scale(web, 1)
-		etag := w.reign().ListGroups("default")[0].Etag
-		w.scale(web, 2)
-		size := int32(5)
-		_, err := w.reign().UpsertGroup(w.ctx, "default", &nstancev1.UpsertGroupRequest{
-			Key: "web", ExpectedEtag: &etag, Config: &nstancev1.GroupConfig{Size: &size},
-		})
-		if !refusedWith(err, refusal.Aborted) {
-			t.Errorf("got %v, want Aborted", err)
-		}
-	})
-}
-
 func TestUpsertWaitsNoLongerThanItsCaller(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		w.store.SetFaults(func(c memory.Call) memory.Fault { return memory.Fault{Latency: time.Hour} })
 		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
 		defer cancel()
-		size, template := int32(1), "plain"
-		_, err := w.reign().UpsertGroup(ctx, "default", &nstancev1.UpsertGroupRequest{
-			Key: "web", Config: &nstancev1.GroupConfig{Size: &size, Template: &template},
-		})
+		size := 1
+		_, err := w.term().requests.UpsertGroup(ctx, "default", "web", requests.GroupChange{Size: &size, Template: "plain"}, nil)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the caller's deadline", err)
 		}
@@ -486,19 +274,19 @@ func TestStaticGroupBecomesDynamicAndBack(t *testing.T) {
 			w.settle(time.Minute)
 			w.same(before)
 			group := w.group(web)
-			if group.IsStatic || group.StaticSize != nil || group.Size != 3 || group.Vars["a"] != "1" {
+			if group.Static || group.StaticSize != nil || group.Size != 3 || group.Vars["a"] != "1" {
 				t.Fatalf("without its static definition: %v", group)
 			}
 			w.stop()
-			w.static = Static{Config: testConfig(t, static(5)), ETag: "back"}
+			w.static = config.Version{Config: testConfig(t, static(5)), ETag: "back"}
 			w.lead()
 			w.settle(time.Minute)
 			w.same(before)
-			if group := w.group(web); !group.IsStatic || group.GetStaticSize() != 5 || group.Size != 3 {
+			if group := w.group(web); !group.Static || *group.StaticSize != 5 || group.Size != 3 {
 				t.Fatalf("back in the configuration: %v", group)
 			}
 		}
-		if err := w.reign().DeleteGroup(w.ctx, web.Tenant, &nstancev1.DeleteGroupRequest{Key: web.Name}); err != nil {
+		if err := w.term().requests.DeleteGroup(w.ctx, web.Tenant, web.Name, groups.Manager{}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(time.Minute)
@@ -510,7 +298,7 @@ func TestStaticGroupBecomesDynamicAndBack(t *testing.T) {
 func TestS8_UnlockedGroupGoesSlowly(t *testing.T) {
 	opts := worldOptions{Groups: `{"default": {"web": {"template": "plain", "size": 25}}}`}
 	inWorld(t, opts, func(t *testing.T, w *world) {
-		res, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}})
+		res, err := w.term().requests.CreateInstance(w.ctx, "default", InstanceRequest{Group: "web"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -518,7 +306,7 @@ func TestS8_UnlockedGroupGoesSlowly(t *testing.T) {
 		w.reconfigure(worldOptions{})
 		w.settle(time.Minute)
 		w.converged(26)
-		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+		if err := w.term().requests.DeleteGroup(w.ctx, "default", "web", groups.Manager{}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(30 * time.Second)
@@ -527,26 +315,24 @@ func TestS8_UnlockedGroupGoesSlowly(t *testing.T) {
 		}
 		w.settle(5 * time.Minute)
 		w.converged(1)
-		if st, err := w.reign().GetInstance("default", res.InstanceId); err != nil || st.Status != "running" {
+		if st, err := w.term().planner.status.GetInstance("default", res.ID.String()); err != nil || st.Status != "running" {
 			t.Errorf("the machine on demand: %v, %v", st, err)
 		}
 	})
 }
 
 // resize sets the size of a group that is there.
-func (w *world) resize(group fleet.GroupID, size int32) {
+func (w *world) resize(group fleet.GroupID, size int) {
 	w.t.Helper()
-	_, err := w.reign().UpsertGroup(w.ctx, group.Tenant, &nstancev1.UpsertGroupRequest{
-		Key: group.Name, Config: &nstancev1.GroupConfig{Size: &size},
-	})
+	_, err := w.term().requests.UpsertGroup(w.ctx, group.Tenant, group.Name, requests.GroupChange{Size: &size}, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) group(id fleet.GroupID) *nstancev1.GroupStatus {
+func (w *world) group(id fleet.GroupID) *status.Group {
 	w.t.Helper()
-	for _, g := range w.reign().ListGroups(id.Tenant) {
+	for _, g := range w.term().planner.status.ListGroups(id.Tenant) {
 		if g.Key == id.Name {
 			return g
 		}
@@ -566,24 +352,22 @@ func (w *world) same(before []drivertest.VM) {
 	}
 }
 
-// TestS2_WritesNeedTheLease: no record, no group file and no copy of it is written by
-// who cannot prove that it leads.
-func TestS2_WritesNeedTheLease(t *testing.T) {
+// TestS2_RecordsNeedTheLease: no record is written by who cannot prove that it leads.
+func TestS2_RecordsNeedTheLease(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		w.scale(web, 1)
 		w.settle(2 * time.Minute)
-		r, unproved, puts := w.reign(), context.WithoutCancel(t.Context()), 0
+		r, unproved, puts := w.term(), context.WithoutCancel(t.Context()), 0
 		w.store.SetFaults(func(c memory.Call) memory.Fault {
 			if c.Op != memory.OpGet {
 				puts++
 			}
 			return memory.Fault{}
 		})
-		_, _, groups := r.wanted.write(unproved, r.wanted.file.Clone(), r.wanted.etag)
-		_, update := r.instances.Change(unproved, w.members(web)[0].ID, func(rec *bucket.InstanceRecord) error { return nil })
+		_, update := r.planner.instances.Change(unproved, w.members(web)[0].ID, func(rec *layout.InstanceRecord) error { return nil })
 		for what, err := range map[string]error{
-			"group file": groups, "its copy": (&previousFile{}).write(unproved, r, []byte("{}")), "record": update,
-			"its end": r.instances.Remove(unproved, w.members(web)[0].ID),
+			"record":  update,
+			"its end": r.planner.instances.Remove(unproved, w.members(web)[0].ID),
 		} {
 			if !errors.Is(err, lease.ErrNotLeader) {
 				t.Errorf("%s: %v, want that nobody leads", what, err)
@@ -592,5 +376,37 @@ func TestS2_WritesNeedTheLease(t *testing.T) {
 		if puts != 0 {
 			t.Errorf("%d writes are sent without a proof of the lease", puts)
 		}
+	})
+}
+
+// TestS8_DeletedGroupKeepsItsOwnBound: rails.max_delete_share of a group binds beside the
+// shard's, and goes with the group when that leaves the configuration.
+func TestS8_DeletedGroupKeepsItsOwnBound(t *testing.T) {
+	opts := worldOptions{Groups: `{"default": {"web": {"template": "plain", "size": 25, "rails": {"max_delete_share": "12%"}}}}`}
+	inWorld(t, opts, func(t *testing.T, w *world) {
+		w.settle(time.Minute)
+		w.reconfigure(worldOptions{})
+		w.settle(time.Minute)
+		w.converged(25)
+		if err := w.term().requests.DeleteGroup(w.ctx, "default", "web", groups.Manager{}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(50 * time.Second)
+		if n := len(w.vms(web)); n != 22 {
+			t.Errorf("%d machines are left within the first minute, want 22: 12%% of 25 may go", n)
+		}
+		w.settle(30 * time.Minute)
+		var sent []time.Time
+		for _, call := range w.cloud.Calls() {
+			if call.Op == drivertest.OpDelete {
+				sent = append(sent, call.At)
+			}
+		}
+		for i := 3; i < len(sent); i++ {
+			if span := sent[i].Sub(sent[i-3]); span < time.Minute {
+				t.Errorf("4 deletes within %v, at most 3 a minute are allowed", span)
+			}
+		}
+		w.converged(0)
 	})
 }

@@ -73,7 +73,7 @@ func TestReportsThatAreMissing(t *testing.T) {
 		quiet := w.members(web)[0]
 		w.machine(quiet.ID).silence()
 		state := func() fleet.State {
-			row, _ := w.reign().cache.Instance(quiet.ID)
+			row, _ := w.term().planner.cache.Instance(quiet.ID)
 			return row.State
 		}
 		w.settle(9 * time.Second) // its last report came at the end of the minute
@@ -204,30 +204,6 @@ func TestF32_S8_SilenceThatLasts(t *testing.T) {
 		if made := w.cloud.Created(); made != 8 {
 			t.Errorf("%d machines were made in the end, want 8", made)
 		}
-	})
-}
-
-// TestF31_SuspectThatWasNotNotedAsOne: two verdicts at once may note what they found
-// in the other order. Nobody stays suspect for ever.
-func TestF31_SuspectThatWasNotNotedAsOne(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		w.scale(web, 3)
-		w.settle(time.Minute)
-		id := w.vms(web)[0].InstanceID
-		w.machine(id).silence()
-		w.settle(2 * w.interval())
-		h := w.reign().health
-		h.mu.Lock()
-		if _, noted := h.silences.suspects[id]; !noted {
-			t.Error("a silent machine is not noted as suspect")
-		}
-		delete(h.silences.suspects, id)
-		h.mu.Unlock()
-		w.settle(2 * time.Minute)
-		if _, there := w.cloud.Machine(id); there {
-			t.Error("a silent machine is still there")
-		}
-		w.converged(3)
 	})
 }
 

@@ -8,20 +8,22 @@ import (
 	"testing"
 	"time"
 
-	nstancev1 "nstance.dev/protos/nstance/v1"
-	"nstance.dev/server/bucket"
+	"nstance.dev/server/config/requests"
+	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/refusal"
 	"nstance.dev/server/retry"
+	"nstance.dev/server/status"
 )
 
 func (w *world) deleteInstance(id string, decrement bool) string {
 	w.t.Helper()
-	res, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: id, DecrementSize: decrement})
+	status, err := w.term().requests.DeleteInstance(w.ctx, "default", RemovalRequest{ID: id, DecrementSize: decrement})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return res.Status
+	return status
 }
 
 func TestA3_DeleteInstanceWithDecrementTwiceLowersOnce(t *testing.T) {
@@ -61,7 +63,7 @@ func TestDeleteInstanceIsReplaced(t *testing.T) {
 		if got := w.deleteInstance(victim.String(), false); got != "deleted" {
 			t.Errorf("status %q afterwards, want deleted", got)
 		}
-		if slices.ContainsFunc(w.records(), func(r bucket.InstanceRecord) bool { return r.ID == victim }) {
+		if slices.ContainsFunc(w.records(), func(r layout.InstanceRecord) bool { return r.ID == victim }) {
 			t.Error("the record of the deleted instance is still there")
 		}
 	})
@@ -70,16 +72,16 @@ func TestDeleteInstanceIsReplaced(t *testing.T) {
 func TestOnDemandInstanceIsNeitherCountedNorReplaced(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		w.scale(web, 2)
-		req := &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}}
-		res, err := w.reign().CreateInstance(w.ctx, "default", req)
+		req := InstanceRequest{Group: "web"}
+		res, err := w.term().requests.CreateInstance(w.ctx, "default", req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.settle(time.Minute)
 		w.converged(3)
-		req.InstanceId = &res.InstanceId
-		again, err := w.reign().CreateInstance(w.ctx, "default", req)
-		if err != nil || again.InstanceId != res.InstanceId || again.Status != "running" {
+		req.ID = res.ID.String()
+		again, err := w.term().requests.CreateInstance(w.ctx, "default", req)
+		if err != nil || again.ID != res.ID || again.Status != "running" {
 			t.Errorf("the same call again: %v, %v", again, err)
 		}
 		w.scale(web, 0)
@@ -87,7 +89,49 @@ func TestOnDemandInstanceIsNeitherCountedNorReplaced(t *testing.T) {
 		w.converged(1)
 		w.cloud.Kill(w.cloud.Machines()[0].InstanceID)
 		w.settle(2 * time.Minute)
+		if n := len(w.cloud.Machines()); n != 0 {
+			t.Errorf("%d machines run, want none in the place of the one that failed", n)
+		}
+		w.settle(30 * time.Minute) // while a repeat of the call is answered
 		w.converged(0)
+	})
+}
+
+// TestS18_ACallerRepeatsTheIDOfAnInstanceThatHasEnded: whoever was away for a while, and asks
+// another leader by then, hears that it has ended. No second machine is made.
+func TestS18_ACallerRepeatsTheIDOfAnInstanceThatHasEnded(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 0)
+		id, err := w.ids.NewID("vmx")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := id.String()
+		ask := func() (string, error) {
+			res, err := w.term().requests.CreateInstance(w.ctx, "default", InstanceRequest{ID: text, Group: "web"})
+			return res.Status, err
+		}
+		if _, err := ask(); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Minute)
+		w.deleteInstance(text, false)
+		w.settle(time.Minute)
+		for range 2 {
+			w.stop()
+			w.lead()
+			if status, err := ask(); err != nil || status != "terminated" {
+				t.Errorf("the same call at the next leader: %q, %v; want terminated", status, err)
+			}
+			w.settle(10 * time.Minute)
+		}
+		if n := w.count(drivertest.OpCreate); n != 1 {
+			t.Errorf("%d machines were asked for, want 1", n)
+		}
+		w.settle(12 * time.Minute)
+		if n := len(w.records()); n != 0 {
+			t.Errorf("%d records stand after deleted_record_retention", n)
+		}
 	})
 }
 
@@ -98,7 +142,7 @@ func TestS15_AuditBetweenRecordAndRow(t *testing.T) {
 		w.scale(web, 1)
 		w.settle(time.Minute)
 		w.store.SetFaults(func(c memory.Call) (f memory.Fault) {
-			if c.Op == memory.OpPut && strings.HasPrefix(c.Key, bucket.InstancePrefix(testShard)) {
+			if c.Op == memory.OpPut && strings.HasPrefix(c.Key, layout.InstancePrefix(testShard)) {
 				f.Linger = 2 * time.Second
 			}
 			return f
@@ -106,9 +150,9 @@ func TestS15_AuditBetweenRecordAndRow(t *testing.T) {
 		audited := make(chan error, 1)
 		go func() {
 			_ = retry.Wait(w.ctx, time.Second)
-			audited <- w.reign().instances.Audit(w.ctx)
+			audited <- w.term().planner.instances.Audit(w.ctx)
 		}()
-		_, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}})
+		_, err := w.term().requests.CreateInstance(w.ctx, "default", InstanceRequest{Group: "web"})
 		if err := errors.Join(err, <-audited); err != nil {
 			t.Fatal(err)
 		}
@@ -131,11 +175,9 @@ func TestS15_TheSameCreateTwiceAtOnce(t *testing.T) {
 		errs := make(chan error, 2)
 		for range cap(errs) {
 			go func() {
-				res, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{
-					Config: &nstancev1.InstanceConfig{Group: "web"}, InstanceId: &text,
-				})
-				if err == nil && res.InstanceId != text {
-					err = fmt.Errorf("%s was made", res.InstanceId)
+				res, err := w.term().requests.CreateInstance(w.ctx, "default", InstanceRequest{Group: "web", ID: text})
+				if err == nil && res.ID != id {
+					err = fmt.Errorf("%s was made", res.ID)
 				}
 				if refused := (*refusal.Error)(nil); errors.As(err, &refused) && refused.Code == refusal.Unavailable {
 					err = nil
@@ -161,17 +203,17 @@ func TestS12_ForeignAndUnknownAreTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		unknown := fresh.String()
-		size := int32(1)
+		size := 1
 		calls := map[string]func(id string) (any, error){
-			"get": func(id string) (any, error) { return w.reign().GetInstance("b", id) },
+			"get": func(id string) (any, error) { return w.term().planner.status.GetInstance("b", id) },
 			"delete": func(id string) (any, error) {
-				return w.reign().DeleteInstance(w.ctx, "b", &nstancev1.DeleteInstanceRequest{InstanceId: id})
+				return w.term().requests.DeleteInstance(w.ctx, "b", RemovalRequest{ID: id})
 			},
 			"delete and lower": func(id string) (any, error) {
-				return w.reign().DeleteInstance(w.ctx, "b", &nstancev1.DeleteInstanceRequest{InstanceId: id, DecrementSize: true})
+				return w.term().requests.DeleteInstance(w.ctx, "b", RemovalRequest{ID: id, DecrementSize: true})
 			},
 			"acknowledge": func(id string) (any, error) {
-				return nil, w.reign().AcknowledgeDrained("b", &nstancev1.AcknowledgeDrainedRequest{InstanceId: id})
+				return nil, w.term().requests.AcknowledgeDrained("b", Drained{InstanceID: id})
 			},
 		}
 		for name, do := range calls {
@@ -182,20 +224,20 @@ func TestS12_ForeignAndUnknownAreTheSame(t *testing.T) {
 			}
 		}
 		group := func(key string) string {
-			_, err := w.reign().UpsertGroup(w.ctx, "b", &nstancev1.UpsertGroupRequest{Key: key, Config: &nstancev1.GroupConfig{Size: &size}})
+			_, err := w.term().requests.UpsertGroup(w.ctx, "b", key, requests.GroupChange{Size: &size}, nil)
 			return answerText(nil, err, key)
 		}
 		if got, want := group("web"), group("none"); got != want {
 			t.Errorf("a foreign group is answered %q, an unknown one %q", got, want)
 		}
 		onDemand := func(key string) string {
-			_, err := w.reign().CreateInstance(w.ctx, "b", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: key}})
+			_, err := w.term().requests.CreateInstance(w.ctx, "b", InstanceRequest{Group: key})
 			return answerText(nil, err, key)
 		}
 		if got, want := onDemand("web"), onDemand("none"); got != want {
 			t.Errorf("an instance of a foreign group is answered %q, of an unknown one %q", got, want)
 		}
-		if all, _ := w.reign().ListInstances("b", "", 0); len(all) > 0 {
+		if all, _ := w.term().planner.status.ListInstances("b", "", 0); len(all) > 0 {
 			t.Errorf("listed for b: %v", all)
 		}
 		w.settle(time.Minute)
@@ -208,8 +250,8 @@ func answerText(v any, err error, name string) string {
 	if err != nil {
 		return "error " + strings.ReplaceAll(err.Error(), name, "NAME")
 	}
-	if res, ok := v.(*nstancev1.DeleteInstanceResponse); ok {
-		return res.Status
+	if status, ok := v.(string); ok {
+		return status
 	}
 	return "ok"
 }
@@ -220,10 +262,10 @@ func TestListInstancesByPages(t *testing.T) {
 		w.settle(time.Minute)
 		var ids []string
 		for after, pages := "", 0; pages == 0 || after != ""; pages++ {
-			var page []*nstancev1.InstanceStatus
-			page, after = w.reign().ListInstances("default", after, 2)
+			var page []status.Instance
+			page, after = w.term().planner.status.ListInstances("default", after, 2)
 			for _, in := range page {
-				ids = append(ids, in.InstanceId)
+				ids = append(ids, in.ID.String())
 			}
 		}
 		if len(ids) != 5 || !slices.IsSorted(ids) || len(slices.Compact(ids)) != 5 {

@@ -70,7 +70,7 @@ func (w *world) crash(id identity.ID) {
 
 func (m *machine) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		if r, err := m.w.shard().Reign(); err == nil {
+		if r, err := m.w.shard().Term(); err == nil {
 			if m.live(ctx, r) {
 				return
 			}
@@ -80,7 +80,7 @@ func (m *machine) run(ctx context.Context) {
 }
 
 // live registers and stays connected; true means that it has been told to go.
-func (m *machine) live(ctx context.Context, r *Reign) (done bool) {
+func (m *machine) live(ctx context.Context, r *Term) (done bool) {
 	if _, err := m.identity(); err != nil {
 		if err := m.register(r); err != nil {
 			return refusedWith(err, refusal.PermissionDenied)
@@ -93,7 +93,7 @@ func (m *machine) live(ctx context.Context, r *Reign) (done bool) {
 	m.bye = s.halfClose
 	m.mu.Unlock()
 	go m.talk(s)
-	err := r.Connect(&peer, s)
+	err := r.Agents().Connect(&peer, s)
 	return err == nil || refusedWith(err, refusal.PermissionDenied)
 }
 
@@ -106,7 +106,7 @@ func (m *machine) identity() (identity.Peer, error) {
 	return m.peer, nil
 }
 
-func (m *machine) register(r *Reign) error {
+func (m *machine) register(r *Term) error {
 	peer, err := register(r, m.nonce, m.key)
 	if err != nil {
 		return err
@@ -118,12 +118,12 @@ func (m *machine) register(r *Reign) error {
 }
 
 // register makes one registration call and reads the certificate.
-func register(r *Reign, nonce string, key ed25519.PrivateKey) (identity.Peer, error) {
+func register(r *Term, nonce string, key ed25519.PrivateKey) (identity.Peer, error) {
 	public, err := pki.EncodePublicKey(key.Public().(ed25519.PublicKey))
 	if err != nil {
 		return identity.Peer{}, err
 	}
-	res, err := r.RegisterAgent(r.Context(), netip.MustParseAddr("10.0.0.1"), &nstancev1.RegisterClientRequest{
+	res, err := r.Agents().Register(r.Context(), netip.MustParseAddr("10.0.0.1"), &nstancev1.RegisterClientRequest{
 		RegistrationNonceJwt: nonce, PublicKeyPem: public, Proof: identity.SignProof(key, nonce),
 	})
 	if err != nil {

@@ -4,9 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
-	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
 )
@@ -57,18 +54,18 @@ func TestP16_F34_NoticeIsActedOnAtOnce(t *testing.T) {
 		watch := w.watchInstances("default")
 		defer watch.cancel()
 		before := w.count(drivertest.OpCreate)
-		w.reign().health.noticed(id, fleet.Notice{Action: "stop", Deadline: time.Now().Add(2 * time.Minute)})
+		w.term().planner.liveness.Notice(id, fleet.Notice{Action: "stop", Deadline: time.Now().Add(2 * time.Minute)})
 		w.settle(time.Millisecond)
 		if sent := w.count(drivertest.OpCreate) - before; sent != 1 {
 			t.Errorf("%d creates within a millisecond of the notice, want 1", sent)
 		}
 		last := watch.events[len(watch.events)-1]
 		for _, ev := range watch.events {
-			if ev.InstanceId == id.String() {
+			if ev.Instance.ID == id {
 				last = ev
 			}
 		}
-		if last.Status != "pending_deletion" || last.Reason != string(fleet.ReasonSpotTermination) || time.Until(last.DeleteAt.AsTime()) > 2*time.Minute {
+		if last.Status != "pending_deletion" || last.Instance.Removal.Reason != fleet.ReasonSpotTermination || time.Until(last.Instance.Removal.DeleteAt) > 2*time.Minute {
 			t.Errorf("announced %v, want a removal for spot-termination within two minutes", last)
 		}
 	})
@@ -91,10 +88,10 @@ func TestF34_NoticeDuringADrain(t *testing.T) {
 		w.machine(id).announce("terminate", 2*time.Minute)
 		w.settle(11 * time.Second)
 		announced := watch.events[len(watch.events)-1]
-		if at := announced.DeleteAt.AsTime(); announced.Status != "pending_deletion" || at.Sub(deadline).Abs() > time.Second {
+		if at := announced.Instance.Removal.DeleteAt; announced.Status != "pending_deletion" || at.Sub(deadline).Abs() > time.Second {
 			t.Errorf("announced %v, want an end at %v", announced, deadline)
 		}
-		w.reign().health.noticed(id, fleet.Notice{Action: "terminate", Deadline: deadline.Add(time.Minute)})
+		w.term().planner.liveness.Notice(id, fleet.Notice{Action: "terminate", Deadline: deadline.Add(time.Minute)})
 		_ = w.stop()
 		w.lead()
 		w.settle(time.Until(deadline) - 10*time.Second)
@@ -108,21 +105,4 @@ func TestF34_NoticeDuringADrain(t *testing.T) {
 		w.settle(time.Minute)
 		w.converged(2)
 	})
-}
-
-func TestF33_NoticeOfAnOddAgent(t *testing.T) {
-	for name, c := range map[string]struct {
-		in   *nstancev1.TerminationNotice
-		want fleet.Notice
-	}{
-		"none":              {nil, fleet.Notice{}},
-		"without an action": {&nstancev1.TerminationNotice{Deadline: timestamppb.New(time.Unix(5, 0))}, fleet.Notice{}},
-		"without a time":    {&nstancev1.TerminationNotice{Action: "terminate"}, fleet.Notice{Action: "terminate"}},
-		"with no real time": {&nstancev1.TerminationNotice{Action: "stop", Deadline: &timestamppb.Timestamp{Seconds: -1 << 60}}, fleet.Notice{Action: "stop"}},
-		"with an odd text":  {&nstancev1.TerminationNotice{Action: "stop\n\x00"}, fleet.Notice{Action: "stop??"}},
-	} {
-		if got := noticeOf(c.in); got != c.want {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
-	}
 }

@@ -1,15 +1,14 @@
 package shard
 
 import (
-	"errors"
 	"sync"
 	"testing"
 	"time"
 
-	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/groups"
 	"nstance.dev/server/objectstore/memory"
 )
 
@@ -72,19 +71,6 @@ func TestP7_SlowBucketLetsNoNonceExpire(t *testing.T) {
 	})
 }
 
-func TestL7_GroupsTakeTurns(t *testing.T) {
-	limits := driver.Limits{Calls: driver.Bucket{Rate: 10, Burst: 1}}
-	inWorld(t, worldOptions{Cloud: drivertest.Options{Limits: limits}}, func(t *testing.T, w *world) {
-		w.scale(web, 100)
-		w.settle(time.Second)
-		w.scale(small, 5)
-		w.settle(1200 * time.Millisecond)
-		if n := len(w.vms(small)); n != 5 {
-			t.Errorf("%d of 5 machines of the small group after 12 turns", n)
-		}
-	})
-}
-
 func TestBucketsOfTheConfigurationReplaceTheDrivers(t *testing.T) {
 	limits := driver.Limits{Calls: driver.Bucket{Rate: 1, Burst: 1}}
 	opts := worldOptions{Limits: `{"calls": {"rate": 100, "burst": 100}}`, Cloud: drivertest.Options{Limits: limits}}
@@ -95,84 +81,20 @@ func TestBucketsOfTheConfigurationReplaceTheDrivers(t *testing.T) {
 	})
 }
 
-func TestBackoffAfter(t *testing.T) {
-	for _, tt := range []struct {
-		failures int
-		swing    float64
-		want     time.Duration
-	}{
-		{0, 0, 5 * time.Second}, {1, 0, 10 * time.Second}, {3, 0, 40 * time.Second},
-		{6, 0, 5 * time.Minute}, {100, 0, 5 * time.Minute},
-		{0, 1, 6 * time.Second}, {0, -1, 4 * time.Second}, {100, 1, 6 * time.Minute},
-	} {
-		if got := backoffAfter(tt.failures, tt.swing); got != tt.want {
-			t.Errorf("after %d failures with swing %v: %v, want %v", tt.failures, tt.swing, got, tt.want)
-		}
-	}
-}
-
-func TestBackoffs(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	b := newBackoffs(func() float64 { return 0.5 })
-	if g := b.gate(web, now); g != (fleet.Gate{}) {
-		t.Errorf("a group without failures: %v", g)
-	}
-	first := b.block(web, now, driver.Quota, errors.New("one"))
-	if again := b.block(web, now.Add(time.Second), driver.Quota, errors.New("two")); again != first-time.Second {
-		t.Errorf("a failure of the same burst blocks for %v, want the rest of %v", again, first)
-	}
-	if g := b.gate(web, now.Add(first-1)); g.Blocked != "quota: two" || !g.Until.Equal(now.Add(first)) {
-		t.Errorf("gate %v, want shut until %v", g, now.Add(first))
-	}
-	if g := b.gate(web, now.Add(first)); g != (fleet.Gate{}) {
-		t.Errorf("gate %v when the pause is over", g)
-	}
-	if g := b.gate(theirs, now); g != (fleet.Gate{}) {
-		t.Errorf("another group: %v", g)
-	}
-	if second := b.block(web, now.Add(first), driver.Capacity, errors.New("full")); second != 10*time.Second {
-		t.Errorf("the second failure blocks for %v, want 10s in the middle of the jitter", second)
-	}
-	b.reset(web)
-	if g := b.gate(web, now.Add(first)); g != (fleet.Gate{}) {
-		t.Errorf("gate %v after a success", g)
-	}
-}
-
-func TestWindow(t *testing.T) {
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	w := &window{span: time.Minute}
-	if room, next := w.room(2, start); room != 2 || !next.IsZero() {
-		t.Errorf("an empty window: %d, %v", room, next)
-	}
-	w.add(start)
-	w.add(start.Add(10 * time.Second))
-	w.add(start.Add(20 * time.Second)) // beyond the bound, and counted
-	if room, next := w.room(2, start.Add(30*time.Second)); room != 0 || !next.Equal(start.Add(time.Minute)) {
-		t.Errorf("a full window: %d, %v", room, next)
-	}
-	if room, _ := w.room(2, start.Add(time.Minute)); room != 0 {
-		t.Errorf("room %d with two of two counted", room)
-	}
-	if room, _ := w.room(2, start.Add(75*time.Second)); room != 1 {
-		t.Errorf("room %d with one of two counted", room)
-	}
-}
-
 // TestS8_DeletedGroupsShareOneBound: they are deleted and planned at the same time,
 // each with all the room there is.
 func TestS8_DeletedGroupsShareOneBound(t *testing.T) {
 	inWorld(t, worldOptions{Cloud: drivertest.Options{Conditions: drivertest.Conditions{DeleteTime: time.Hour}}}, func(t *testing.T, w *world) {
-		groups := []fleet.GroupID{web, {Tenant: "default", Name: "db"}, theirs}
-		for _, g := range groups {
+		three := []fleet.GroupID{web, {Tenant: "default", Name: "db"}, theirs}
+		for _, g := range three {
 			w.scale(g, 9)
 		}
 		w.settle(time.Minute)
 		w.store.SetFaults(func(memory.Call) memory.Fault { return memory.Fault{Latency: 100 * time.Millisecond} })
 		var all sync.WaitGroup
-		for _, g := range groups {
+		for _, g := range three {
 			all.Go(func() {
-				if err := w.reign().DeleteGroup(w.ctx, g.Tenant, &nstancev1.DeleteGroupRequest{Key: g.Name}); err != nil {
+				if err := w.term().requests.DeleteGroup(w.ctx, g.Tenant, g.Name, groups.Manager{}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -206,7 +128,7 @@ func TestS8_MachinesThatMayRunTakeRoom(t *testing.T) {
 		if made := w.cloud.Created(); made != 25 {
 			t.Fatalf("%d machines were made, want 25", made)
 		}
-		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+		if err := w.term().requests.DeleteGroup(w.ctx, "default", "web", groups.Manager{}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(30 * time.Second)
@@ -223,26 +145,4 @@ func TestS8_MachinesThatMayRunTakeRoom(t *testing.T) {
 		w.settle(5 * time.Minute)
 		w.converged(0)
 	})
-}
-
-// TestS8_NewLeaderBeginsWithoutRoom: what the last one did in its last minute counts
-// too, and nobody knows it.
-func TestS8_NewLeaderBeginsWithoutRoom(t *testing.T) {
-	w := &window{span: time.Minute}
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	w.shutFor(now)
-	if room, next := w.room(5, now.Add(59*time.Second)); room != 0 || !next.Equal(now.Add(time.Minute)) {
-		t.Errorf("room for %d, more at %v", room, next)
-	}
-	if w.take(5, now.Add(59*time.Second)) {
-		t.Error("something began within the minute")
-	}
-	if room, _ := w.room(5, now.Add(time.Minute)); room != 5 {
-		t.Errorf("room for %d after the minute, want 5", room)
-	}
-	w.take(5, now.Add(time.Minute))
-	w.ended(now.Add(time.Minute), now.Add(70*time.Second))
-	if room, next := w.room(5, now.Add(125*time.Second)); room != 4 || !next.Equal(now.Add(130*time.Second)) {
-		t.Errorf("room for %d, more at %v: a minute counts from the end", room, next)
-	}
 }

@@ -5,13 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
-	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/cache"
-	"nstance.dev/server/decisions"
+	"nstance.dev/server/config/document"
+	"nstance.dev/server/config/groupfile"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/explain"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/refusal"
 )
@@ -19,18 +18,18 @@ import (
 // pauseScope pauses a scope of the default tenant; zero until: for good.
 func (w *world) pauseScope(scope, group string, until time.Duration) {
 	w.t.Helper()
-	req := &nstancev1.SetPauseRequest{Scope: scope, Group: group, Reason: "somebody works on it"}
+	req := groupfile.Pause{Scope: scope, Group: group, Reason: "somebody works on it"}
 	if until > 0 {
-		req.Until = timestamppb.New(time.Now().Add(until))
+		req.Until = &document.Time{Time: time.Now().Add(until)}
 	}
-	if _, err := w.reign().SetPause(w.ctx, "default", req); err != nil {
+	if _, err := w.term().requests.SetPause(w.ctx, "default", req); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 func (w *world) resume(scope, group string) {
 	w.t.Helper()
-	if err := w.reign().ClearPause(w.ctx, "default", &nstancev1.ClearPauseRequest{Scope: scope, Group: group}); err != nil {
+	if err := w.term().requests.ClearPause(w.ctx, "default", scope, group); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -46,10 +45,10 @@ func (w *world) changes() (n int) {
 }
 
 // lastDecision is the newest decision about a group, but for its moments.
-func (w *world) lastDecision(group fleet.GroupID) decisions.Decision {
-	all := w.reign().cache.Decisions(group)
+func (w *world) lastDecision(group fleet.GroupID) explain.Decision {
+	all := w.term().planner.cache.Decisions(group)
 	if len(all) == 0 {
-		return decisions.Decision{}
+		return explain.Decision{}
 	}
 	d := all[len(all)-1]
 	d.At, d.NotBefore = time.Time{}, time.Time{}
@@ -65,9 +64,9 @@ func TestS23_PausedGroupDecidesAndSendsNothing(t *testing.T) {
 
 		w.scale(web, 5)
 		w.settle(time.Minute)
-		want := decisions.Decision{
+		want := explain.Decision{
 			Group: web, Action: "create", Reason: "3 of 5", Cause: "size", Count: 2,
-			By: fleet.BlockerPaused, HeldBy: "the group is paused: somebody works on it",
+			BlockedBy: fleet.BlockerPaused, BlockedWhy: "the group is paused: somebody works on it",
 		}
 		if got := w.lastDecision(web); got != want {
 			t.Errorf("S23: decided %+v,\nwant %+v", got, want)
@@ -108,8 +107,8 @@ func TestS23_PauseOutlivesItsLeaderAndEndsByItself(t *testing.T) {
 		if n := w.changes() - before; n != 0 {
 			t.Errorf("S23: %d creates and deletes were sent by the next leader", n)
 		}
-		for _, g := range w.reign().ListGroups("default") {
-			if g.Pause.GetScope() != "shard" || g.Pause.GetReason() != "somebody works on it" || g.Pause.GetSince() == nil {
+		for _, g := range w.term().planner.status.ListGroups("default") {
+			if g.Pause == nil || g.Pause.Scope != "shard" || g.Pause.Reason != "somebody works on it" || g.Pause.Since == nil {
 				t.Errorf("group %s shows the pause %v", g.Key, g.Pause)
 			}
 		}
@@ -171,17 +170,17 @@ func TestPauseRefusesWhatIsAskedForByName(t *testing.T) {
 		w.settle(time.Minute)
 		w.pauseScope("group", "web", 0)
 		id := w.members(web)[0].ID.String()
-		r := w.reign()
-		_, err := r.DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: id})
+		r := w.term()
+		_, err := r.requests.DeleteInstance(w.ctx, "default", RemovalRequest{ID: id})
 		if !refusedWith(err, refusal.FailedPrecondition) {
 			t.Errorf("delete: %v", err)
 		}
-		_, err = r.CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}})
+		_, err = r.requests.CreateInstance(w.ctx, "default", InstanceRequest{Group: "web"})
 		if !refusedWith(err, refusal.FailedPrecondition) {
 			t.Errorf("create: %v", err)
 		}
 		// A smaller size is a wish like any other, with a name to it.
-		_, err = r.DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: id, DecrementSize: true, SkipDrain: true})
+		_, err = r.requests.DeleteInstance(w.ctx, "default", RemovalRequest{ID: id, DecrementSize: true, SkipDrain: true})
 		if err != nil || w.sizeOf(web) != 1 {
 			t.Errorf("decrement: %v, size %d", err, w.sizeOf(web))
 		}
@@ -199,20 +198,20 @@ func TestPauseRefusesWhatIsAskedForByName(t *testing.T) {
 func TestPauseRequestsAreChecked(t *testing.T) {
 	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
 		w.scale(theirs, 1)
-		past := timestamppb.New(time.Now())
+		past := &document.Time{Time: time.Now()}
 		for _, test := range []struct {
-			req  *nstancev1.SetPauseRequest
+			req  groupfile.Pause
 			code refusal.Code
 		}{
-			{&nstancev1.SetPauseRequest{Scope: "world", Reason: "r"}, refusal.InvalidArgument},
-			{&nstancev1.SetPauseRequest{Scope: "shard", Group: "web", Reason: "r"}, refusal.InvalidArgument},
-			{&nstancev1.SetPauseRequest{Scope: "group", Group: "No!", Reason: "r"}, refusal.InvalidArgument},
-			{&nstancev1.SetPauseRequest{Scope: "group", Group: "web", Reason: "r"}, refusal.NotFound}, // another tenant's
-			{&nstancev1.SetPauseRequest{Scope: "tenant", Reason: " "}, refusal.InvalidArgument},
-			{&nstancev1.SetPauseRequest{Scope: "tenant", Reason: string(make([]byte, 501))}, refusal.InvalidArgument},
-			{&nstancev1.SetPauseRequest{Scope: "tenant", Reason: "r", Until: past}, refusal.InvalidArgument},
+			{groupfile.Pause{Scope: "world", Reason: "r"}, refusal.InvalidArgument},
+			{groupfile.Pause{Scope: "shard", Group: "web", Reason: "r"}, refusal.InvalidArgument},
+			{groupfile.Pause{Scope: "group", Group: "No!", Reason: "r"}, refusal.InvalidArgument},
+			{groupfile.Pause{Scope: "group", Group: "web", Reason: "r"}, refusal.NotFound}, // another tenant's
+			{groupfile.Pause{Scope: "tenant", Reason: " "}, refusal.InvalidArgument},
+			{groupfile.Pause{Scope: "tenant", Reason: string(make([]byte, 501))}, refusal.InvalidArgument},
+			{groupfile.Pause{Scope: "tenant", Reason: "r", Until: past}, refusal.InvalidArgument},
 		} {
-			if _, err := w.reign().SetPause(w.ctx, "default", test.req); !refusedWith(err, test.code) {
+			if _, err := w.term().requests.SetPause(w.ctx, "default", test.req); !refusedWith(err, test.code) {
 				t.Errorf("%v: %v, want %v", test.req, err, test.code)
 			}
 		}
@@ -247,12 +246,10 @@ func TestS23_LostGroupFileMayHaveHeldAPause(t *testing.T) {
 				if n := w.changes() - before; n > 0 {
 					t.Errorf("%d creates and deletes are sent in a shard that may be paused", n)
 				}
-				if d := w.lastDecision(static); d.Action != "create" || d.By != fleet.BlockerRebuilt {
+				if d := w.lastDecision(static); d.Action != "create" || d.BlockedBy != fleet.BlockerRebuilt {
 					t.Errorf("the last decision is %+v, want a create that is held", d)
 				}
-				_, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{
-					Config: &nstancev1.InstanceConfig{Group: static.Name},
-				})
+				_, err := w.term().requests.CreateInstance(w.ctx, "default", InstanceRequest{Group: static.Name})
 				if !refusedWith(err, refusal.FailedPrecondition) {
 					t.Errorf("an instance asked for by name: %v, want FailedPrecondition", err)
 				}

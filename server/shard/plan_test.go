@@ -4,11 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
-	nstancev1 "nstance.dev/protos/nstance/v1"
-	"nstance.dev/server/decisions"
+	"github.com/google/go-cmp/cmp"
+	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
+	"nstance.dev/server/config/groupfile"
+	"nstance.dev/server/config/requests"
+	"nstance.dev/server/explain"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/whatif"
 )
 
 func TestPlanConfigSaysWhatAConfigurationDoes(t *testing.T) {
@@ -29,35 +32,36 @@ func TestPlanConfigSaysWhatAConfigurationDoes(t *testing.T) {
 	inWorld(t, before, func(t *testing.T, w *world) {
 		w.scale(theirs, 2)
 		w.settle(time.Minute)
-		size := int32(2)
-		if _, err := w.reign().UpsertGroup(w.ctx, "default", &nstancev1.UpsertGroupRequest{Key: "kept", Config: &nstancev1.GroupConfig{Size: &size}}); err != nil {
+		size := 2
+		if _, err := w.term().requests.UpsertGroup(w.ctx, "default", "kept", requests.GroupChange{Size: &size}, nil); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(5 * time.Minute)
 		calls := w.changes()
 		kept := fleet.GroupID{Tenant: "default", Name: "kept"}
-		if _, err := w.reign().SetPause(w.ctx, "b", &nstancev1.SetPauseRequest{Scope: "tenant", Reason: "work"}); err != nil {
+		if _, err := w.term().requests.SetPause(w.ctx, "b", groupfile.Pause{Scope: "tenant", Reason: "work"}); err != nil {
 			t.Fatal(err)
 		}
 		stored := w.groupFile()
-		want := &nstancev1.PlanConfigResponse{
-			Groups: []*nstancev1.GroupPlan{
-				{Tenant: "b", Key: "web", Change: "changed", Pushes: 2, Causes: []string{"vars", "static"}},
-				{Tenant: "default", Key: "kept", Change: "changed", Causes: []string{"static"}},
-				{Tenant: "default", Key: "new", Change: "added", Creates: 2},
-				{Tenant: "default", Key: "other", Change: "changed", Causes: []string{"static"}},
-				{Tenant: "default", Key: "web", Change: "changed", Creates: 1, Rotations: 2, Causes: []string{"size", "instance_type"}},
+		key := func(tenant, group string) document.GroupKey { return document.GroupKey{Tenant: tenant, Group: group} }
+		want := ConfigPlan{
+			Groups: []whatif.Plan{
+				{Key: key("b", "web"), Change: "changed", Pushes: 2, Causes: []string{"vars", "static"}},
+				{Key: key("default", "kept"), Change: "changed", Causes: []string{"static"}, Unlocked: true},
+				{Key: key("default", "new"), Change: "added", Creates: 2},
+				{Key: key("default", "other"), Change: "changed", Causes: []string{"static"}, Unlocked: true},
+				{Key: key("default", "web"), Change: "changed", Creates: 1, Rotations: 2, Causes: []string{"size", "instance_type"}},
 			},
 			Warnings: []string{
 				"test.jsonc:5:15: server.secrets: secrets are stored in the clear; set encryption_key",
 				"group b/web: the tenant is paused: work; nothing is created or deleted before that ends",
-				"group default/kept: " + decisions.UnlockedMessage(kept),
-				"group default/other: " + decisions.UnlockedMessage(other),
+				"group default/kept: " + explain.UnlockedMessage(kept),
+				"group default/other: " + explain.UnlockedMessage(other),
 			},
 		}
 		cfg := testConfig(t, after)
-		if got := w.reign().PlanConfig(cfg); !proto.Equal(got, want) {
-			t.Errorf("plan\n%v\nwant\n%v", got, want)
+		if diff := cmp.Diff(want, w.term().requests.PlanConfig(cfg)); diff != "" {
+			t.Errorf("plan (-want +got):\n%s", diff)
 		}
 		w.settle(5 * time.Minute)
 		if n := w.changes() - calls; n != 0 || len(w.members(kept)) != 2 {
@@ -67,7 +71,7 @@ func TestPlanConfigSaysWhatAConfigurationDoes(t *testing.T) {
 			t.Errorf("a plan changed the group file: %+v, before %+v", got, stored)
 		}
 		// And then it comes so: what was to be created is, and nothing goes.
-		if err := w.shard().Apply(w.ctx, Static{Config: cfg}); err != nil {
+		if err := w.shard().Apply(w.ctx, config.Version{Config: cfg}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(10 * time.Second)

@@ -6,9 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	nstancev1 "nstance.dev/protos/nstance/v1"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/refusal"
 )
@@ -20,7 +19,7 @@ func TestS12_AGroupThatIsBeingWrittenTakesRoom(t *testing.T) {
 		w.scale(web, 1)
 		w.settle(time.Minute)
 		w.store.SetFaults(func(c memory.Call) memory.Fault {
-			if c.Op == memory.OpPut && c.Key == bucket.GroupsKey(testShard) {
+			if c.Op == memory.OpPut && c.Key == layout.GroupsKey(testShard) {
 				return memory.Fault{Latency: 2 * time.Second}
 			}
 			return memory.Fault{}
@@ -30,7 +29,7 @@ func TestS12_AGroupThatIsBeingWrittenTakesRoom(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		create := func() refusal.Code {
-			_, err := w.reign().CreateInstance(t.Context(), web.Tenant, &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: web.Name}})
+			_, err := w.term().requests.CreateInstance(t.Context(), web.Tenant, InstanceRequest{Group: web.Name})
 			return refusalCode(err)
 		}
 		if code := create(); code != refusal.ResourceExhausted {

@@ -4,15 +4,56 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"nstance.dev/server/cache"
+	"nstance.dev/server/events"
+	"nstance.dev/server/explain"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/groups"
+	"nstance.dev/server/instances"
+	"nstance.dev/server/provisioning"
+	"nstance.dev/server/removal"
+	"nstance.dev/server/status"
+	"nstance.dev/server/traces"
 )
 
 // actionsAtOnce bounds the actions of one group that are recorded in parallel.
 const actionsAtOnce = 32
+
+// reconciler makes passes over the groups that are queued.
+type reconciler struct {
+	opts       Options
+	leadership *leadership
+	queue      *queue
+	planner    *planner
+	cache      *cache.Cache // for decisions
+	instances  *instances.Store
+	groups     *groups.Store
+	launcher   *provisioning.Launcher
+	removals   *removal.Remover
+	status     *status.Reader
+	events     *events.Broadcaster
+	traces     *traces.Traces
+	repeats    repeats
+	act        func(context.Context, fleet.GroupID, fleet.Action) error // carries one action out
+}
+
+// workers is how many groups are reconciled at once.
+const workers = 8
+
+// run reconciles what is queued until the queue is shut down.
+func (r *reconciler) run(ctx context.Context) {
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() { r.work(ctx) })
+	}
+	all.Wait()
+}
 
 // storeRetry is the pause after a pass whose writes were refused; each write has
 // been retried with jitter before.
@@ -20,142 +61,107 @@ const storeRetry = time.Second
 
 // work reconciles groups from the queue, one at a time and never one that
 // another worker has.
-func (r *Reign) work(ctx context.Context) {
+func (r *reconciler) work(ctx context.Context) {
 	for {
-		group, shutdown := r.queue.Get()
+		group, shutdown := r.queue.waiting.Get()
 		if shutdown {
 			return
 		}
 		if ctx.Err() == nil {
 			r.reconcile(ctx, group)
 		}
-		r.queue.Done(group)
+		r.queue.waiting.Done(group)
 	}
 }
 
 // reconcile makes one pass over a group: look, plan, act. It waits for storage,
 // never for the provider: creates and deletes are handed on once recorded.
-func (r *Reign) reconcile(ctx context.Context, group fleet.GroupID) {
-	now := r.now()
-	var w weighing
+func (r *reconciler) reconcile(ctx context.Context, group fleet.GroupID) {
+	now := r.opts.Now()
+	var e evaluation
+	var pass fingerprint
+	var wait time.Duration // because the same pass was made before
 	fence := false
-	err := r.instances.Endings.Decide(ctx, group, func() {
-		w = r.weigh(group, now)
-		if fence = r.instances.MustFence(group, w.verdict.Send); !fence {
-			r.instances.Endings.Condemned(group, w.verdict.Send)
+	err := r.instances.PendingRemovals.Decide(ctx, group, func() {
+		e = r.planner.evaluate(group, now)
+		fence = r.instances.NeedsFence(group, e.result.Send)
+		pass = fingerprintOf(e.view.Instances, e.result.Send, fence)
+		wait = r.repeats.wait(group, pass, now)
+		if !fence && wait == 0 {
+			r.instances.PendingRemovals.Condemned(group, e.result.Send)
 		}
 	})
 	if err != nil {
 		return // its leader's term is over
 	}
-	if fence { // it is planned again after that
-		err = r.instances.Fence(ctx, group, w.view.Instances)
-	} else {
-		r.remember(w)
-		traced, span := r.traces.decide(ctx, w)
-		err = r.carryOut(traced, group, w.verdict.Send)
-		if len(w.verdict.Send) > 0 {
-			endSpan(span, err)
+	switch {
+	case wait > 0:
+		r.remember(e)
+		r.reportRepeat(ctx, e, wait)
+	case fence: // it is planned again after that
+		err = r.instances.Fence(ctx, group, e.view.Instances)
+	default:
+		r.remember(e)
+		traced, span := r.decided(ctx, e)
+		err = r.carryOut(traced, group, e.result.Send)
+		if len(e.result.Send) > 0 {
+			traces.End(span, err)
 		}
 	}
-	r.opts.Metrics.reconciled(r.now().Sub(now))
+	ended := r.opts.Now()
+	r.opts.Metrics.reconciled(ended.Sub(now))
+	if err != nil {
+		pass = 0 // it has a pause of its own
+	}
+	if wait == 0 {
+		r.repeats.done(group, pass, ended)
+	}
 	switch {
-	case r.stumble(err), ctx.Err() != nil:
+	case r.leadership.endIfOver(err), ctx.Err() != nil:
 		return
 	case err != nil:
-		r.log.WarnContext(ctx, "reconcile incomplete", "tenant", group.Tenant, "group", group.Name, "error", err)
-		r.queue.AddAfter(group, storeRetry)
+		r.opts.Log.WarnContext(ctx, "reconcile incomplete", "tenant", group.Tenant, "group", group.Name, "error", err)
+		r.queue.enqueueAfter(group, storeRetry)
 		return
-	case len(w.verdict.Send) > 0:
-		r.queue.Add(group)
-	case !w.wake().IsZero():
-		r.queue.AddAfter(group, max(w.wake().Sub(now), time.Millisecond))
+	case wait > 0:
+		r.queue.enqueueAfter(group, e.wakeWithin(wait))
+	case len(e.result.Send) > 0:
+		r.queue.Enqueue(group)
+	case !e.wake().IsZero():
+		r.queue.enqueueAfter(group, max(e.wake().Sub(now), time.Millisecond))
 	}
-	r.wanted.settle(ctx, group, w.plan.Counts)
+	r.settle(ctx, group, e.plan.Counts)
 }
 
-// pending is how many managed instances of a group have a record and no VM yet.
-func (r *Reign) pending(group fleet.GroupID) int {
-	n := 0
-	for _, in := range r.cache.Fleet(group) {
-		if in.State == fleet.Pending && !in.OnDemand {
-			n++
-		}
+// reportRepeat says, once for each repeat, that a pass has to wait because it would do what the
+// one before has done.
+func (r *reconciler) reportRepeat(ctx context.Context, e evaluation, wait time.Duration) {
+	if !r.repeats.isNews(e.group) {
+		return
 	}
-	return n
+	r.opts.Metrics.repeats.Inc()
+	r.opts.Log.WarnContext(ctx, "pass repeats the one before: it waits", "tenant", e.group.Tenant, "group", e.group.Name,
+		"reason", "nothing has changed since the same actions were carried out",
+		"action", e.result.Send[0].String(), "actions", len(e.result.Send), "retry_in", wait)
 }
 
-// view is what the decision about a group depends on.
-func (r *Reign) view(group fleet.GroupID, now time.Time) fleet.View {
-	v := fleet.View{
-		Group:     r.wanted.group(group),
-		Instances: r.membersOf(group),
-		Drains:    r.drains(group.Tenant),
-		Silence:   r.health.silent(),
+// decided begins the span of what a pass sends.
+func (r *reconciler) decided(ctx context.Context, e evaluation) (context.Context, trace.Span) {
+	if len(e.result.Shown) == 0 {
+		r.traces.Settled(e.group)
 	}
-	breaker, lasts := r.breakers.settle(group, v.Instances, now)
-	v.Creates = sooner(r.gate(group, breaker, now), lasts)
-	r.outdating(&v, breaker, lasts, now)
-	if eff, ok := r.wanted.effective(group); ok {
-		v.MaxRepairs = max(1, eff.Rails.MaxUnavailable.Of(eff.Size))
-	}
-	if r.collector.recovering() {
-		left, next := r.losses.room(r.deletionBound(), now)
-		v.Losses = fleet.Budget{Limited: true, Left: left, Next: next}
-	}
-	if v.Group.Deleted {
-		v.Deletes, v.DeletesNext = r.deletions.room(r.deletionBound(), now)
-	}
-	return v
-}
-
-// membersOf are the instances of a group with everything that decisions look at.
-func (r *Reign) membersOf(group fleet.GroupID) []fleet.Instance {
-	return r.health.heardOf(r.instances.Of(group))
-}
-
-// gate says whether creates of the group may be sent now.
-func (r *Reign) gate(group fleet.GroupID, breaker fleet.Breaker, now time.Time) fleet.Gate {
-	if g := r.backoffs.gate(group, now); g.Blocked != "" {
-		return g
-	}
-	if g := r.inquiries.gate(group); g.Blocked != "" {
-		return g
-	}
-	return breaker.Creates(r.tries(group), now)
-}
-
-// tries is how many machines in an hour the group may make in place of ones that
-// never registered.
-func (r *Reign) tries(group fleet.GroupID) int {
-	if eff, ok := r.wanted.any(group); ok {
-		return eff.Rails.NeverRegisteredPerHour
-	}
-	return r.wanted.config().Server.Rails.NeverRegisteredPerHour
-}
-
-// deletionBound is how many instances may go in a minute that no caller named:
-// those of deleted groups, and those lost at once in great numbers (S8).
-func (r *Reign) deletionBound() int {
-	live := 0
-	for _, in := range r.cache.All() {
-		if in.State.Live() {
-			live++
-		}
-	}
-	share := r.wanted.config().Server.Rails.MaxDeleteShare
-	return max(10, share.Of(live))
+	return r.traces.Decided(ctx, e.group, len(e.result.Send))
 }
 
 // carryOut makes the actions of one plan happen, all of them, whatever becomes
 // of the others.
-func (r *Reign) carryOut(ctx context.Context, group fleet.GroupID, actions []fleet.Action) error {
+func (r *reconciler) carryOut(ctx context.Context, group fleet.GroupID, actions []fleet.Action) error {
 	var g errgroup.Group
 	g.SetLimit(actionsAtOnce)
 	errs := make([]error, len(actions))
 	for i, action := range actions {
 		g.Go(func() error {
-			errs[i] = r.apply(ctx, group, action)
+			errs[i] = r.act(ctx, group, action)
 			return nil
 		})
 	}
@@ -163,18 +169,76 @@ func (r *Reign) carryOut(ctx context.Context, group fleet.GroupID, actions []fle
 	return errors.Join(errs...)
 }
 
-func (r *Reign) apply(ctx context.Context, group fleet.GroupID, action fleet.Action) error {
+func (r *reconciler) apply(ctx context.Context, group fleet.GroupID, action fleet.Action) error {
 	switch a := action.(type) {
 	case fleet.Create:
-		return r.prepare(ctx, group, a)
+		return r.launch(ctx, group, a)
 	case fleet.Condemn:
-		defer r.instances.Endings.Done(group, a.ID)
-		return r.condemn(ctx, a)
-	case fleet.Hasten:
-		return r.hasten(ctx, a)
+		defer r.instances.PendingRemovals.Done(group, a.ID)
+		return r.removals.Condemn(ctx, a)
+	case fleet.ShortenDrain:
+		return r.removals.ShortenDrain(ctx, a)
 	case fleet.Delete:
-		return r.startDelete(ctx, a)
+		return r.removals.Delete(a)
 	default:
 		panic(fmt.Sprintf("unknown action %T", action))
 	}
+}
+
+// launch carries out the decision to make a machine. A cause that is the group's own is
+// reported and held against the group; the error is one of storage.
+func (r *reconciler) launch(ctx context.Context, group fleet.GroupID, a fleet.Create) error {
+	eff, ok := r.groups.Effective(group)
+	if !ok {
+		return nil // the group went away since the decision
+	}
+	if !r.removals.MayReplace(a.Replaces) {
+		return nil
+	}
+	id, err := r.opts.NewID(eff.Kind)
+	if err != nil {
+		return fmt.Errorf("new instance id: %w", err)
+	}
+	launched, err := r.launcher.Launch(ctx, id, eff, provisioning.Request{Replaces: a.Replaces})
+	if err != nil || !launched || a.Replaces == "" {
+		return err
+	}
+	return r.instances.SetReplacement(a.Replaces, id)
+}
+
+// remember keeps the decisions of a pass with their reasons and says what is new
+// about them.
+func (r *reconciler) remember(e evaluation) {
+	_, exists := r.groups.Find(e.group)
+	if !exists && len(e.view.Instances) == 0 {
+		r.status.Summaries.Drop(e.group) // nothing is left that could be asked about
+		r.cache.DropGroup(e.group)
+		return
+	}
+	now := status.Summary{Shown: e.result.Shown, Conditions: e.conditions(), Paused: e.pause.By != ""}
+	before := r.status.Summaries.Swap(e.group, now, e.at)
+	for _, d := range explain.News(before.Shown, e.result.Shown) {
+		r.cache.AddDecision(d)
+		r.opts.Metrics.decided(d)
+		r.opts.Log.Info("decided", "tenant", d.Group.Tenant, "group", d.Group.Name, "action", d.Action,
+			"instance", d.Instance, "reason", d.Why(), "held_by", d.BlockedBy, "held_why", d.BlockedWhy)
+	}
+	if before.Paused != now.Paused && exists {
+		r.events.Group(e.group)
+	}
+}
+
+// settle ends a deleted group once its last managed instance is gone.
+func (r *reconciler) settle(ctx context.Context, id fleet.GroupID, counts fleet.Counts) {
+	g, ok := r.groups.Find(id)
+	if !ok || !g.Deleted || counts.Live+counts.Sick+counts.Leaving > 0 {
+		return
+	}
+	r.leadership.tasks.Go(func() {
+		if err := r.groups.Forget(r.leadership.ctx, id); err != nil {
+			r.opts.Log.WarnContext(ctx, "entry of a deleted group not removed", "tenant", id.Tenant, "group", id.Name, "error", err)
+			return
+		}
+		r.events.Group(id)
+	})
 }

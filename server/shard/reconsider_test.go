@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
-	nstancev1 "nstance.dev/protos/nstance/v1"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
 )
 
 // condemnedSick brings a group of two to the point where one of its machines was found
@@ -36,7 +35,7 @@ func (w *world) condemnedSick() identity.ID {
 
 // deletionOf is what the record of an instance says of its removal; nil: nothing, or
 // there is none.
-func (w *world) deletionOf(id identity.ID) *bucket.Deletion {
+func (w *world) deletionOf(id identity.ID) *layout.Deletion {
 	w.t.Helper()
 	for _, rec := range w.records() {
 		if rec.ID == id {
@@ -50,11 +49,11 @@ func (w *world) deletionOf(id identity.ID) *bucket.Deletion {
 // drain has not begun, is judged again by the next leader. One that is well stays; what
 // speaks against the others still does.
 func TestS6_ANewLeaderLooksAgain(t *testing.T) {
-	ask := func(req *nstancev1.DeleteInstanceRequest) func(*world, identity.ID) {
+	ask := func(req RemovalRequest) func(*world, identity.ID) {
 		return func(w *world, id identity.ID) {
 			w.machine(id).speak()
-			req.InstanceId = id.String()
-			if _, err := w.reign().DeleteInstance(w.ctx, "default", req); err != nil {
+			req.ID = id.String()
+			if _, err := w.term().requests.DeleteInstance(w.ctx, "default", req); err != nil {
 				w.t.Error(err)
 			}
 		}
@@ -68,8 +67,8 @@ func TestS6_ANewLeaderLooksAgain(t *testing.T) {
 		{"it is well again", "0s", func(w *world, id identity.ID) { w.machine(id).speak() }, true},
 		{"it is as silent as before", "0s", func(*world, identity.ID) {}, false},
 		{"its drain has begun", "30m", func(w *world, id identity.ID) { w.machine(id).speak() }, false},
-		{"a caller has asked for its end", "0s", ask(&nstancev1.DeleteInstanceRequest{}), false},
-		{"a caller has asked for its replacement", "0s", ask(&nstancev1.DeleteInstanceRequest{ReplaceFirst: true}), false},
+		{"a caller has asked for its end", "0s", ask(RemovalRequest{}), false},
+		{"a caller has asked for its replacement", "0s", ask(RemovalRequest{ReplaceFirst: true}), false},
 		{"its VM is stopped by now", "0s", func(w *world, id identity.ID) { w.cloud.SetStatus(id, driver.Stopped) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -3,19 +3,21 @@ package shard
 import (
 	"context"
 	"errors"
-	"nstance.dev/server/instances"
-	"nstance.dev/server/lease"
-	"nstance.dev/server/objectstore/memory"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"nstance.dev/server/config"
+	"nstance.dev/server/config/requests"
+	"nstance.dev/server/instances"
+	"nstance.dev/server/lease"
+	"nstance.dev/server/objectstore/memory"
+
 	"nstance.dev/protos/identity"
-	nstancev1 "nstance.dev/protos/nstance/v1"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
 )
 
 func TestF4_RecordChangedByAnotherHandIsMerged(t *testing.T) {
@@ -26,7 +28,7 @@ func TestF4_RecordChangedByAnotherHandIsMerged(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.overwrite(rec.Key(), strings.Replace(string(o.Data), "{", `{"note": "by hand",`, 1))
-		if _, err := register(w.reign(), nonce, newKey(t)); err != nil {
+		if _, err := register(w.term(), nonce, newKey(t)); err != nil {
 			t.Fatal(err)
 		}
 		o, err = w.store.Get(w.ctx, rec.Key())
@@ -36,7 +38,7 @@ func TestF4_RecordChangedByAnotherHandIsMerged(t *testing.T) {
 	})
 }
 
-func TestS1_LaterTermInARecordEndsTheReign(t *testing.T) {
+func TestS1_LaterTermInARecordEndsTheTerm(t *testing.T) {
 	withMachine(t, func(t *testing.T, w *world, _ identity.ID, nonce string) {
 		rec := w.records()[0]
 		rec.Term = 9
@@ -45,7 +47,7 @@ func TestS1_LaterTermInARecordEndsTheReign(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.overwrite(rec.Key(), string(data))
-		if _, err := register(w.reign(), nonce, newKey(t)); err == nil {
+		if _, err := register(w.term(), nonce, newKey(t)); err == nil {
 			t.Error("a certificate was issued under a past term")
 		}
 		synctest.Wait()
@@ -60,22 +62,22 @@ func TestS1_LaterTermInARecordEndsTheReign(t *testing.T) {
 // if nothing in it speaks against that.
 func TestL1_ARecordThatALateWriteReachedIsRemoved(t *testing.T) {
 	for name, c := range map[string]struct {
-		late    func(*bucket.InstanceRecord) // nil: it is deleted
+		late    func(*layout.InstanceRecord) // nil: it is deleted
 		remove  func(*instances.Store, context.Context, identity.ID) error
 		refused error
 	}{
-		"the same once more": {func(*bucket.InstanceRecord) {}, (*instances.Store).Remove, nil},
+		"the same once more": {func(*layout.InstanceRecord) {}, (*instances.Store).Remove, nil},
 		"gone":               {nil, (*instances.Store).Remove, nil},
 		"it is condemned there, and is to be withdrawn": {
-			func(rec *bucket.InstanceRecord) {
-				rec.Deletion = &bucket.Deletion{Reason: string(fleet.ReasonRequested)}
+			func(rec *layout.InstanceRecord) {
+				rec.Deletion = &layout.Deletion{Reason: string(fleet.ReasonRequested)}
 			}, (*instances.Store).Withdraw, instances.ErrCondemned,
 		},
-		"a later leader wrote": {func(rec *bucket.InstanceRecord) { rec.Term = 9 }, (*instances.Store).Remove, lease.ErrSuperseded},
+		"a later leader wrote": {func(rec *layout.InstanceRecord) { rec.Term = 9 }, (*instances.Store).Remove, lease.ErrSuperseded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withMachine(t, func(t *testing.T, w *world, id identity.ID, _ string) {
-				rec, rs := w.records()[0], w.reign().instances
+				rec, rs := w.records()[0], w.term().planner.instances
 				key := rec.Key()
 				if c.late == nil {
 					w.remove(key)
@@ -87,7 +89,7 @@ func TestL1_ARecordThatALateWriteReachedIsRemoved(t *testing.T) {
 					}
 					w.overwrite(key, string(data))
 				}
-				if err := c.remove(rs, w.reign().ctx, id); !errors.Is(err, c.refused) {
+				if err := c.remove(rs, w.term().leadership.ctx, id); !errors.Is(err, c.refused) {
 					t.Errorf("got %v, want %v", err, c.refused)
 				}
 				if _, err := w.store.Get(w.ctx, key); (err == nil) != (c.refused != nil) {
@@ -166,7 +168,7 @@ func TestRecordThatComesBackIsTakenIn(t *testing.T) {
 		w.remove(rec.Key())
 		w.lead()
 		w.settle(time.Minute)
-		if held := w.reign().Held(); len(held) != 1 {
+		if held := w.term().Unmanaged(); len(held) != 1 {
 			t.Fatalf("held: %v, want the machine without a record", held)
 		}
 		if _, err := w.store.PutIfAbsent(w.ctx, rec.Key(), data); err != nil {
@@ -184,22 +186,20 @@ func TestApplyPutsAConfigurationInForce(t *testing.T) {
 	inWorld(t, worldOptions{Groups: groups("2")}, func(t *testing.T, w *world) {
 		w.settle(time.Minute)
 		w.converged(2)
-		next := Static{Config: testConfig(t, worldOptions{Groups: groups("3")})}
+		next := config.Version{Config: testConfig(t, worldOptions{Groups: groups("3")})}
 		if err := w.shard().Apply(w.ctx, next); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(time.Minute)
 		w.converged(3)
 		// A static group with an override that leaves the configuration lives on.
-		size := int32(4)
-		if _, err := w.reign().UpsertGroup(w.ctx, "default", &nstancev1.UpsertGroupRequest{
-			Key: "fixed", Config: &nstancev1.GroupConfig{Size: &size},
-		}); err != nil {
+		size := 4
+		if _, err := w.term().requests.UpsertGroup(w.ctx, "default", "fixed", requests.GroupChange{Size: &size}, nil); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(time.Minute)
 		w.converged(4)
-		if err := w.shard().Apply(w.ctx, Static{Config: testConfig(t, worldOptions{})}); err != nil {
+		if err := w.shard().Apply(w.ctx, config.Version{Config: testConfig(t, worldOptions{})}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(5 * time.Minute)
@@ -217,7 +217,7 @@ func TestS6_RecordOfACondemnedInstanceIsNotWithdrawn(t *testing.T) {
 		id := w.records()[0].ID
 		w.scale(web, 0)
 		w.settle(time.Second)
-		if err := w.reign().instances.Withdraw(w.ctx, id); !errors.Is(err, instances.ErrCondemned) {
+		if err := w.term().planner.instances.Withdraw(w.ctx, id); !errors.Is(err, instances.ErrCondemned) {
 			t.Errorf("withdraw: %v, want %v", err, instances.ErrCondemned)
 		}
 		if got := w.remainsOf(id); got != "deleting" {

@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
-	nstancev1 "nstance.dev/protos/nstance/v1"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/groupfile"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 )
@@ -24,7 +23,7 @@ func (w *world) hangWrites(n int, d time.Duration) {
 		old[rec.ID] = true
 	}
 	w.store.SetFaults(func(c memory.Call) memory.Fault {
-		_, _, id, err := bucket.ParseInstanceKey(c.Key)
+		_, _, id, err := layout.ParseInstanceKey(c.Key)
 		if c.Op != memory.OpPut || err != nil || old[id] {
 			return memory.Fault{}
 		}
@@ -44,7 +43,7 @@ func (w *world) hideCondemnations() func() int {
 		if _, yes := hidden.Load(c.Key); yes {
 			return memory.Fault{Before: objectstore.ErrUnavailable}
 		}
-		rec, err := bucket.DecodeInstanceRecord(c.Key, c.Data)
+		rec, err := layout.DecodeInstanceRecord(c.Key, c.Data)
 		if c.Op != memory.OpPut || err != nil || rec.Deletion == nil {
 			return memory.Fault{}
 		}
@@ -70,7 +69,7 @@ func TestS6_SizeThatWaitedIsLookedAtAgain(t *testing.T) {
 		w.settle(2 * time.Second)
 		w.scale(web, 4)
 		w.settle(time.Second)
-		if _, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: asked.String()}); err != nil {
+		if _, err := w.term().requests.DeleteInstance(w.ctx, "default", RemovalRequest{ID: asked.String()}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(time.Minute)
@@ -206,14 +205,14 @@ func TestS6_WhatIsBeingCondemnedIsNotLeft(t *testing.T) {
 		w.settle(time.Minute)
 		named := w.vms(web)[2].InstanceID
 		w.store.SetFaults(func(c memory.Call) memory.Fault {
-			if _, _, id, _ := bucket.ParseInstanceKey(c.Key); c.Op == memory.OpPut && id == named {
+			if _, _, id, _ := layout.ParseInstanceKey(c.Key); c.Op == memory.OpPut && id == named {
 				return memory.Fault{Linger: 10 * time.Second}
 			}
 			return memory.Fault{}
 		})
 		asked := make(chan error, 1)
 		go func() {
-			_, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: named.String()})
+			_, err := w.term().requests.DeleteInstance(w.ctx, "default", RemovalRequest{ID: named.String()})
 			asked <- err
 		}()
 		w.settle(time.Second)
@@ -243,7 +242,7 @@ func TestS6_WhatIsGivenUpIsNotLeft(t *testing.T) {
 			first[rec.ID] = true
 		}
 		w.store.SetFaults(func(c memory.Call) memory.Fault {
-			switch _, _, id, err := bucket.ParseInstanceKey(c.Key); {
+			switch _, _, id, err := layout.ParseInstanceKey(c.Key); {
 			case err != nil || first[id]:
 				return memory.Fault{}
 			case c.Op == memory.OpDelete:
@@ -274,7 +273,7 @@ func TestS6_F13_ALateCondemnationOfTheLastLeader(t *testing.T) {
 		w.settle(time.Minute)
 		sent := 0
 		w.store.SetFaults(func(c memory.Call) memory.Fault {
-			rec, err := bucket.DecodeInstanceRecord(c.Key, c.Data)
+			rec, err := layout.DecodeInstanceRecord(c.Key, c.Data)
 			if c.Op != memory.OpPut || err != nil || rec.Deletion == nil {
 				return memory.Fault{}
 			}
@@ -321,7 +320,7 @@ func TestF11_NewLeaderFindsInstancesOfAGroupThatStandsNowhere(t *testing.T) {
 		}
 		file := w.groupFile()
 		file.Remove(web.Tenant, web.Name)
-		data, err := config.EncodeGroups(file)
+		data, err := groupfile.Encode(file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/config/requests"
 	"nstance.dev/server/objectstore/memory"
 )
 
@@ -114,9 +115,7 @@ func TestP10_ADriftIsOneWrite(t *testing.T) {
 		drift := func(k *keeper, role string, want map[request]int) {
 			t.Helper()
 			count := w.countRequests()
-			_, err := w.reign().UpsertGroup(w.ctx, "default", &nstancev1.UpsertGroupRequest{
-				Key: "web", Config: &nstancev1.GroupConfig{Vars: &nstancev1.StringMap{Values: map[string]string{"role": role}}},
-			})
+			_, err := w.term().requests.UpsertGroup(w.ctx, "default", "web", requests.GroupChange{Vars: map[string]string{"role": role}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,14 +5,13 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
-	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 // name has a caller lower the size of a group and name the instance that goes.
 func (w *world) name(id identity.ID, skipDrain bool) {
 	w.t.Helper()
-	_, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{
-		InstanceId: id.String(), DecrementSize: true, SkipDrain: skipDrain,
+	_, err := w.term().requests.DeleteInstance(w.ctx, "default", RemovalRequest{
+		ID: id.String(), DecrementSize: true, SkipDrain: skipDrain,
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -12,13 +12,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
+	"nstance.dev/server/pki"
 )
 
 const (
@@ -34,8 +35,8 @@ type rivals struct {
 	start time.Time
 	all   []*rival
 
-	mu   sync.Mutex
-	term uint64 // the highest in what storage has accepted for the shard
+	mu      sync.Mutex
+	highest uint64 // the highest term in what storage has accepted for the shard
 }
 
 // rival is one server process, which may be stopped and continued.
@@ -78,8 +79,8 @@ func amongRivals(t *testing.T, opts worldOptions, names []string, test func(*tes
 
 // accepted checks the term of every document of the shard.
 func (rs *rivals) accepted(write memory.Write) {
-	mine := write.Key == bucket.LeaderKey(testShard) || write.Key == bucket.GroupsKey(testShard) ||
-		strings.HasPrefix(write.Key, bucket.InstancePrefix(testShard))
+	mine := write.Key == layout.LeaderKey(testShard) || write.Key == layout.GroupsKey(testShard) ||
+		strings.HasPrefix(write.Key, layout.InstancePrefix(testShard))
 	if !mine || write.Deleted {
 		return
 	}
@@ -89,10 +90,10 @@ func (rs *rivals) accepted(write memory.Write) {
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if doc.Term < rs.term {
-		rs.t.Errorf("S1: %s was written in term %d after a write of term %d", write.Key, doc.Term, rs.term)
+	if doc.Term < rs.highest {
+		rs.t.Errorf("S1: %s was written in term %d after a write of term %d", write.Key, doc.Term, rs.highest)
 	}
-	rs.term = max(rs.term, doc.Term)
+	rs.highest = max(rs.highest, doc.Term)
 }
 
 // join starts a server.
@@ -107,14 +108,14 @@ func (rs *rivals) join(id string) {
 	s := New(Options{
 		Cluster: testCluster, Shard: testShard, Version: "test",
 		Store: rivalStore{rs.store, r}, Driver: rivalDriver{rs.cloud, r}, Cache: c, NewID: rs.ids.NewID,
-		Keys:      func() *Keys { return rs.keys },
+		Keys:      func() *pki.Keys { return rs.keys },
 		Addresses: func() driver.Addresses { return driver.Addresses{} },
 		Log:       slog.New(slog.NewTextHandler(&rs.logs, nil)).With("server", id),
 	}, rs.static)
-	elector, err := lease.New(rivalStore{rs.store, r}, bucket.LeaderKey(testShard), lease.Options{
+	elector, err := lease.New(rivalStore{rs.store, r}, layout.LeaderKey(testShard), lease.Options{
 		ID: id, LeaderAddr: id + ":8991", Lease: rivalLease, Elapsed: r.elapsed, Log: slog.New(slog.DiscardHandler),
-		FreshShard: func(context.Context) (bool, error) { return true, nil },
-		OnFollow:   func(lease.Document) { s.EndParked() },
+		NothingStored: func(context.Context) (bool, error) { return true, nil },
+		OnFollow:      func(lease.Document) { s.EndParked() },
 		OnAcquire: func(ctx context.Context, term uint64) {
 			rs.lead(s)
 			if err := s.Lead(ctx, term); err != nil {
@@ -219,7 +220,7 @@ func (s rivalStore) DeleteIfMatch(ctx context.Context, key, etag string) error {
 func (s rivalStore) renewing(key string, put func() (string, error)) (string, error) {
 	sent := time.Now()
 	etag, err := put()
-	if err == nil && key == bucket.LeaderKey(testShard) {
+	if err == nil && key == layout.LeaderKey(testShard) {
 		s.by.mu.Lock()
 		s.by.renewed = sent
 		s.by.mu.Unlock()
@@ -280,8 +281,8 @@ func TestS1S2F6_LeaderStoppedAmidCreates(t *testing.T) {
 				if made := rs.cloud.Created(); made != 20 {
 					t.Errorf("%d machines were made, want 20", made)
 				}
-				if rs.term < 2 {
-					t.Errorf("term %d: nobody took over", rs.term)
+				if rs.highest < 2 {
+					t.Errorf("term %d: nobody took over", rs.highest)
 				}
 			})
 		})
@@ -323,7 +324,7 @@ func TestF2_StorageAnswersLate(t *testing.T) {
 				rs.scale(web, 20)
 				rs.settle(5 * time.Second)
 				rs.store.SetFaults(func(c memory.Call) memory.Fault {
-					if c.Op == memory.OpGet && strings.HasPrefix(c.Key, bucket.InstancePrefix(testShard)) {
+					if c.Op == memory.OpGet && strings.HasPrefix(c.Key, layout.InstancePrefix(testShard)) {
 						return memory.Fault{} // the cloud of the world looks at records too
 					}
 					return fault

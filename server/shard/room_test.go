@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
@@ -24,7 +23,7 @@ func (w *world) places(group fleet.GroupID) string {
 // said are the errors of a group that its tenant can see.
 func (w *world) said(group fleet.GroupID) []string {
 	var all []string
-	for _, e := range w.reign().cache.Errors(group.Tenant) {
+	for _, e := range w.term().planner.cache.Errors(group.Tenant) {
 		if e.Group == group.Name {
 			all = append(all, e.Error)
 		}
@@ -110,8 +109,8 @@ func TestOnDemandInstanceWaitsForTheSubnets(t *testing.T) {
 	inWorld(t, worldOptions{Able: true}, func(t *testing.T, w *world) {
 		w.scale(web, 0)
 		w.cloud.SetConditions(drivertest.Conditions{Latency: time.Second})
-		req := &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: web.Name}}
-		resp, err := w.reign().CreateInstance(w.ctx, web.Tenant, req)
+		req := InstanceRequest{Group: web.Name}
+		resp, err := w.term().requests.CreateInstance(w.ctx, web.Tenant, req)
 		if err != nil || resp.Status != "pending" {
 			t.Fatalf("create: %v, %v", resp, err)
 		}
@@ -173,41 +172,5 @@ func TestS21_QuotaExhaustedForAnHour(t *testing.T) {
 		w.cloud.SetFaults(nil)
 		w.settle(6*time.Minute + 10*time.Second)
 		w.converged(43)
-	})
-}
-
-// What was counted as room for machines that nobody wants any more is free again.
-func TestL8_RoomOfCreatesThatWereNotSentIsFree(t *testing.T) {
-	opts := worldOptions{Able: true, Limits: `{"calls": {"rate": 0.1, "burst": 1}}`}
-	inWorld(t, opts, func(t *testing.T, w *world) {
-		w.cloud.SetRoom(drivertest.Place{Subnet: "net-1"}, 10)
-		w.cloud.SetRoom(drivertest.Place{Subnet: "net-2"}, 0)
-		w.cloud.SetRoom(drivertest.Place{Subnet: "net-3"}, 0)
-		w.scale(web, 10)
-		w.settle(time.Second)
-		w.scale(web, 0)
-		w.settle(5 * time.Minute)
-		if n := w.count(drivertest.OpCreate); n > 2 {
-			t.Fatalf("%d creates were sent, too many to see anything", n)
-		}
-		w.scale(web, 5)
-		w.settle(5 * time.Minute)
-		w.converged(5)
-	})
-}
-
-func TestS21_ProviderSaysHowLongToWait(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		w.cloud.SetFaults(drivertest.Times(1, drivertest.OpCreate, drivertest.Fault{
-			Before: &driver.Error{Kind: driver.Throttled, Op: "create", RetryAfter: 20 * time.Second},
-		}))
-		began := time.Now()
-		w.scale(web, 1)
-		w.settle(time.Minute)
-		w.converged(1)
-		times := w.createTimes()
-		if waited := times[len(times)-1].Sub(began); waited < 20*time.Second || waited > 21*time.Second {
-			t.Errorf("the second call came after %v, want the 20s that the provider asked for", waited)
-		}
 	})
 }

@@ -8,8 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/config"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/events"
 	"nstance.dev/server/fleet"
 )
 
@@ -17,7 +18,7 @@ import (
 // reload do; leaders to come have it as well.
 func (w *world) reconfigure(opts worldOptions) {
 	w.t.Helper()
-	w.static = Static{Config: testConfig(w.t, opts), ETag: fmt.Sprint(opts)}
+	w.static = config.Version{Config: testConfig(w.t, opts), ETag: fmt.Sprint(opts)}
 	if err := w.shard().Apply(w.ctx, w.static); err != nil {
 		w.t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func crashInRotation(t *testing.T, n int, when moment) (died bool) {
 			w.scale(web, 3)
 			w.settle(10 * time.Second)
 			w.life.dieAt(n, when)
-			w.static = Static{Config: testConfig(t, large(opts)), ETag: "2"}
+			w.static = config.Version{Config: testConfig(t, large(opts)), ETag: "2"}
 			_ = w.shard().Apply(w.ctx, w.static) // whoever dies in it has a successor that knows
 			w.settle(15 * time.Second)
 			if died = w.life.died(); !died {
@@ -197,10 +198,10 @@ func TestL3_AnotherTemplateIsTriedAtOnce(t *testing.T) {
 // what has come so far.
 func (w *world) watchErrors() func() string {
 	var buf lockedBuffer
-	r := w.reign()
+	r := w.term()
 	w.agents.Go(func() {
-		_ = r.WatchErrors(w.ctx, web.Tenant, func(ev *nstancev1.ErrorEvent) error {
-			_, err := fmt.Fprintf(&buf, "%s: %s\n", ev.Class, ev.Error)
+		_ = r.events.WatchErrors(w.ctx, web.Tenant, func(ev *events.Error) error {
+			_, err := fmt.Fprintf(&buf, "%s: %s\n", ev.Class, ev.Text)
 			return err
 		})
 	})
@@ -211,7 +212,7 @@ func (w *world) watchErrors() func() string {
 // conditions are those of a group, in words.
 func (w *world) conditions(group fleet.GroupID) string {
 	var all []string
-	for _, c := range w.reign().weigh(group, time.Now()).conditions() {
+	for _, c := range w.term().planner.evaluate(group, time.Now()).conditions() {
 		all = append(all, c.Type+": "+c.Message)
 	}
 	return strings.Join(all, "; ")
@@ -245,7 +246,7 @@ func TestExpiryReplacesOneAtATime(t *testing.T) {
 		w.scale(web, 3)
 		other := fleet.GroupID{Tenant: web.Tenant, Name: "other"}
 		w.scale(other, 0)
-		res, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: other.Name}})
+		res, err := w.term().requests.CreateInstance(w.ctx, "default", InstanceRequest{Group: other.Name})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +266,7 @@ func TestExpiryReplacesOneAtATime(t *testing.T) {
 		w.stop() // an age outlives a change of leader
 		w.lead()
 		w.settle(20 * time.Minute)
-		if st, err := w.reign().GetInstance("default", res.InstanceId); err != nil || st.Status != "running" {
+		if st, err := w.term().planner.status.GetInstance("default", res.ID.String()); err != nil || st.Status != "running" {
 			t.Errorf("the machine on demand: %v, %v", st, err)
 		}
 		w.settle(5 * time.Minute)

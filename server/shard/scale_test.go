@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nstance.dev/server/bucket"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 )
@@ -123,12 +123,12 @@ func TestTakeOverFindsALaterTerm(t *testing.T) {
 		w.scale(web, 1)
 		w.settle(time.Minute)
 		w.stop()
-		w.term = 8
+		w.number = 8
 		w.lead()
 		w.scale(web, 2)
 		w.settle(time.Minute)
 		w.stop()
-		w.term = 3 // one that has slept
+		w.number = 3 // one that has slept
 		w.start()
 		if err := w.ended(); !errors.Is(err, lease.ErrSuperseded) {
 			t.Errorf("S1: Lead returned %v, want that it is superseded", err)
@@ -154,7 +154,7 @@ func TestS1_F11_TakeOverFindsARecordOfALaterTerm(t *testing.T) {
 				}
 				w.overwrite(rec.Key(), string(data))
 				if lost {
-					w.remove(bucket.GroupsKey(testShard))
+					w.remove(layout.GroupsKey(testShard))
 				}
 				w.start()
 				w.life.observe(func(op memory.Op, key string) {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
@@ -237,7 +236,7 @@ func TestOnDemandInstanceWaitsForItsUserdata(t *testing.T) {
 	site := &fakeWeb{text: "{{ .Nonce }}", slow: time.Second}
 	inWorld(t, withUserdata(site), func(t *testing.T, w *world) {
 		w.scale(web, 0)
-		_, err := w.reign().CreateInstance(w.ctx, web.Tenant, &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: web.Name}})
+		_, err := w.term().requests.CreateInstance(w.ctx, web.Tenant, InstanceRequest{Group: web.Name})
 		if err != nil {
 			t.Fatal(err)
 		}

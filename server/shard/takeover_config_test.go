@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"nstance.dev/server/config"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
@@ -26,11 +27,11 @@ func TestS6_TakeOverServesWithTheNewestConfiguration(t *testing.T) {
 		if err := w.stop(); err != nil {
 			t.Fatal(err)
 		}
-		w.static = Static{Config: testConfig(t, sized("2")), ETag: "small"}
+		w.static = config.Version{Config: testConfig(t, sized("2")), ETag: "small"}
 		w.cloud.SetFaults(drivertest.Always(drivertest.OpList, drivertest.Fail(driver.Transient)))
 		w.start()
 		w.settle(time.Minute)
-		w.static = Static{Config: testConfig(t, sized("4")), ETag: "large"}
+		w.static = config.Version{Config: testConfig(t, sized("4")), ETag: "large"}
 		if err := w.shard().Apply(w.ctx, w.static); err != nil {
 			t.Fatal(err)
 		}

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// A call of the API may find something to be done while its reign ends.
-func TestS2_NoTaskBeginsAfterTheEndOfAReign(t *testing.T) {
+// A call of the API may find something to be done while its term ends.
+func TestS2_NoTaskBeginsAfterTheEndOfATerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var reign tasks
+		var term tasks
 		var over, late atomic.Bool
-		reign.Go(func() { time.Sleep(time.Second) })
+		term.Go(func() { time.Sleep(time.Second) })
 		var calls sync.WaitGroup
 		for range 8 {
 			calls.Go(func() {
 				for range 100 {
 					time.Sleep(20 * time.Millisecond)
-					reign.Go(func() {
+					term.Go(func() {
 						if over.Load() {
 							late.Store(true)
 						}
@@ -27,7 +27,7 @@ func TestS2_NoTaskBeginsAfterTheEndOfAReign(t *testing.T) {
 				}
 			})
 		}
-		reign.Wait()
+		term.Wait()
 		over.Store(true)
 		calls.Wait()
 		synctest.Wait()

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/config/requests"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
@@ -30,12 +30,8 @@ func onceASecond() memory.Faults {
 
 // setVar changes a group without a machine.
 func (w *world) setVar(group fleet.GroupID, value string) error {
-	template := "plain"
-	_, err := w.reign().UpsertGroup(w.ctx, group.Tenant, &nstancev1.UpsertGroupRequest{
-		Key: group.Name, Config: &nstancev1.GroupConfig{
-			Template: &template, Vars: &nstancev1.StringMap{Values: map[string]string{"x": value}},
-		},
-	})
+	change := requests.GroupChange{Template: "plain", Vars: map[string]string{"x": value}}
+	_, err := w.term().requests.UpsertGroup(w.ctx, group.Tenant, group.Name, change, nil)
 	return err
 }
 

@@ -7,8 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/catalog"
 	"nstance.dev/server/driver"
+	"nstance.dev/server/events"
 )
 
 // typedDriver is a cloud that lists its machine types.
@@ -36,17 +37,15 @@ func TestGroupsSayWhatTheirMachinesOffer(t *testing.T) {
 	inWorld(t, worldOptions{Types: types}, func(t *testing.T, w *world) {
 		w.scale(web, 1)
 		w.settle(20 * time.Second)
-		if g := w.reign().ListGroups("default")[0]; len(g.Capacity) != 0 || g.Gpu != nil {
-			t.Fatalf("capacity %v, GPUs %v of types that nobody knows", g.Capacity, g.Gpu)
+		if g := w.term().planner.status.ListGroups("default")[0]; g.Offer != (catalog.Offer{}) {
+			t.Fatalf("%+v of types that nobody knows", g.Offer)
 		}
 		watch := w.watchGroups("default")
 		w.settle(2 * time.Minute)
 		last := watch.events[len(watch.events)-1].Group
-		if diff := cmp.Diff(map[string]string{"cpu": "4", "memory": "16384Mi"}, last.Capacity); diff != "" {
-			t.Errorf("capacity in the last event (-want +got):\n%s", diff)
-		}
-		if last.Gpu.GetCount() != 1 || last.Gpu.GetType() != "T4" {
-			t.Errorf("GPUs %v, want 1 T4", last.Gpu)
+		want := catalog.Offer{VCPU: 4, MemoryMiB: 16384, GPUs: 1, GPUModel: "T4"}
+		if diff := cmp.Diff(want, last.Offer); diff != "" {
+			t.Errorf("offer in the last event (-want +got):\n%s", diff)
 		}
 		w.settle(24 * time.Hour)
 		if types.calls < 4 || types.calls > 6 {
@@ -65,12 +64,12 @@ func TestWatchersSeeAReload(t *testing.T) {
 		seen := len(watch.events)
 		w.reconfigure(static(`{"default": {"stays": {"template": "plain", "size": 1}, "comes": {"template": "plain", "size": 2}}}`))
 		w.settle(time.Minute)
-		told := map[string]*nstancev1.GroupEvent{}
+		told := map[string]*events.Group{}
 		for _, ev := range watch.events[seen:] {
 			told[ev.Group.Key] = ev
 		}
-		if ev := told["comes"]; ev.GetType() != "UPSERT" || ev.Group.Size != 2 || !ev.Group.IsStatic {
-			t.Errorf("of a new group %v was told, want an UPSERT of size 2", ev)
+		if ev := told["comes"]; ev == nil || ev.Gone || ev.Group.Size != 2 || !ev.Group.Static {
+			t.Errorf("of a new group %v was told, want size 2", ev)
 		}
 		if ev := told["goes"]; ev == nil {
 			t.Error("nothing was told of a group that is no longer configured")

@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"nstance.dev/protos/identity"
-	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/explain"
+	"nstance.dev/server/groups"
 )
 
 // leavings is a shard with a static group, whose drains take five minutes, and with
@@ -33,7 +34,7 @@ func TestS20_StaticGroupThatLeavesIsUnlocked(t *testing.T) {
 		"under a leader": func(w *world) { w.reconfigure(leavings("")) },
 		"between two leaders": func(w *world) {
 			w.stop()
-			w.static = Static{Config: testConfig(w.t, leavings("")), ETag: "new"}
+			w.static = config.Version{Config: testConfig(w.t, leavings("")), ETag: "new"}
 			w.lead()
 		},
 	} {
@@ -46,15 +47,15 @@ func TestS20_StaticGroupThatLeavesIsUnlocked(t *testing.T) {
 				w.settle(time.Hour)
 				w.same(before)
 				g := w.group(web)
-				if g.IsStatic || g.Size != 12 || g.Vars["a"] != "1" || g.DrainTimeout.AsDuration() != 5*time.Minute {
+				if g.Static || g.Size != 12 || g.Vars["a"] != "1" || g.DrainTimeout != 5*time.Minute {
 					t.Errorf("unlocked as %v", g)
 				}
-				if !slices.ContainsFunc(g.Conditions, func(c *nstancev1.Condition) bool {
+				if !slices.ContainsFunc(g.Conditions, func(c explain.Condition) bool {
 					return c.Type == "unlocked" && strings.Contains(c.Message, "group delete web")
 				}) {
 					t.Errorf("no condition says so: %v", g.Conditions)
 				}
-				if !strings.Contains(w.logs.String(), "static group left the configuration and goes on as a dynamic one") {
+				if !strings.Contains(w.logs.String(), "static group left the configuration and became dynamic") {
 					t.Error("nothing in the log says so")
 				}
 				w.stop()
@@ -62,7 +63,7 @@ func TestS20_StaticGroupThatLeavesIsUnlocked(t *testing.T) {
 				w.coordinate("default")
 				w.settle(time.Hour)
 				w.same(before)
-				if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+				if err := w.term().requests.DeleteGroup(w.ctx, "default", "web", groups.Manager{}); err != nil {
 					t.Fatal(err)
 				}
 				w.settle(4 * time.Minute)
@@ -99,7 +100,7 @@ func TestS24_UnlockedWithDeepArguments(t *testing.T) {
 func TestPlanSaysThatAGroupIsUnlocked(t *testing.T) {
 	inWorld(t, leavings(staticWeb), func(t *testing.T, w *world) {
 		w.settle(2 * time.Minute)
-		plan := w.reign().PlanConfig(testConfig(t, leavings("")))
+		plan := w.term().requests.PlanConfig(testConfig(t, leavings("")))
 		if len(plan.Groups) != 1 || plan.Groups[0].Deletes+plan.Groups[0].Rotations+plan.Groups[0].Creates != 0 || !slices.Contains(plan.Groups[0].Causes, "static") {
 			t.Errorf("planned: %v, want one group that is unlocked and nothing else", plan.Groups)
 		}
@@ -110,8 +111,8 @@ func TestPlanSaysThatAGroupIsUnlocked(t *testing.T) {
 		}
 		w.reconfigure(leavings(""))
 		w.settle(time.Second)
-		if !strings.Contains(fmt.Sprint(w.reign().cache.Errors("default")), "unlocked") {
-			t.Errorf("no event says so: %v", w.reign().cache.Errors("default"))
+		if !strings.Contains(fmt.Sprint(w.term().planner.cache.Errors("default")), "unlocked") {
+			t.Errorf("no event says so: %v", w.term().planner.cache.Errors("default"))
 		}
 	})
 }
@@ -122,30 +123,30 @@ func TestS20_TemplateIsGone(t *testing.T) {
 	inWorld(t, leavings(""), func(t *testing.T, w *world) {
 		w.coordinate("default")
 		w.scale(web, 2)
-		onDemand, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}})
+		onDemand, err := w.term().requests.CreateInstance(w.ctx, "default", InstanceRequest{Group: "web"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.settle(2 * time.Minute)
 		before := w.vms(web)
 		cfg := *testConfig(t, leavings(""))
-		cfg.Templates = map[string]config.Template{"bare": cfg.Templates["bare"]}
+		cfg.Templates = map[string]document.Template{"bare": cfg.Templates["bare"]}
 		cfg.Certificates = nil
-		if err := w.shard().Apply(w.ctx, Static{Config: &cfg, ETag: "without"}); err != nil {
+		if err := w.shard().Apply(w.ctx, config.Version{Config: &cfg, ETag: "without"}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(time.Hour)
 		w.same(before)
 		w.described(before)
 		w.stop()
-		w.static = Static{Config: &cfg, ETag: "without"}
+		w.static = config.Version{Config: &cfg, ETag: "without"}
 		w.lead()
 		w.settle(time.Hour)
 		w.same(before)
 		w.described(before)
 		w.coordinate("default")
 		begun := time.Now()
-		if _, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: onDemand.InstanceId}); err != nil {
+		if _, err := w.term().requests.DeleteInstance(w.ctx, "default", RemovalRequest{ID: onDemand.ID.String()}); err != nil {
 			t.Fatal(err)
 		}
 		took := w.until(func() bool { return len(w.vms(web)) == 2 }).Sub(begun)
@@ -159,7 +160,7 @@ func TestS20_TemplateIsGone(t *testing.T) {
 func (w *world) described(vms []drivertest.VM) {
 	w.t.Helper()
 	for _, vm := range vms {
-		m, ok := w.reign().describeSupply(vm.InstanceID)
+		m, ok := w.term().describeFiles(vm.InstanceID)
 		if !ok || m.Config.Files["key"].Kind == "" || m.Certificates["service"].CN != "x" {
 			w.t.Errorf("%s is to have %v, %v", vm.InstanceID, m, ok)
 		}
@@ -183,12 +184,12 @@ func TestS20_TemplateGoesWhileNobodyLeads(t *testing.T) {
 				if c.groups == "" {
 					w.scale(web, 2)
 				}
-				if _, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}}); err != nil {
+				if _, err := w.term().requests.CreateInstance(w.ctx, "default", InstanceRequest{Group: "web"}); err != nil {
 					t.Fatal(err)
 				}
 				w.settle(5 * time.Minute)
 				if c.deleted {
-					if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+					if err := w.term().requests.DeleteGroup(w.ctx, "default", "web", groups.Manager{}); err != nil {
 						t.Fatal(err)
 					}
 					w.settle(time.Hour)
@@ -197,9 +198,9 @@ func TestS20_TemplateGoesWhileNobodyLeads(t *testing.T) {
 				before := w.vms(web)
 				w.stop()
 				cfg := *testConfig(t, leavings(""))
-				cfg.Templates = map[string]config.Template{"bare": cfg.Templates["bare"]}
+				cfg.Templates = map[string]document.Template{"bare": cfg.Templates["bare"]}
 				cfg.Certificates = nil
-				w.static = Static{Config: &cfg, ETag: "without"}
+				w.static = config.Version{Config: &cfg, ETag: "without"}
 				for range 2 {
 					w.lead()
 					w.settle(time.Hour)
@@ -207,7 +208,7 @@ func TestS20_TemplateGoesWhileNobodyLeads(t *testing.T) {
 					w.described(before)
 					w.stop()
 				}
-				w.static = Static{Config: testConfig(t, leavings("")), ETag: "again"}
+				w.static = config.Version{Config: testConfig(t, leavings("")), ETag: "again"}
 				w.lead()
 				w.settle(time.Hour)
 				w.same(before)
@@ -217,55 +218,34 @@ func TestS20_TemplateGoesWhileNobodyLeads(t *testing.T) {
 	}
 }
 
-// TestS24_GroupsComeBeforeCopies: copies of templates that do not fit beside the groups are
-// not kept, and keep nobody from changing a group.
-func TestS24_GroupsComeBeforeCopies(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		huge := config.Template{Files: map[string]config.File{"f": {Kind: "string", Template: strings.Repeat("x", config.MaxGroupFileBytes)}}}
-		err := w.reign().wanted.change(w.ctx, asker{tenant: "default"}, func(_ *config.Config, file *config.GroupFile) (bool, error) {
-			file.Templates = map[string]map[string]config.TemplateCopy{"default": {"huge": {Template: huge}}}
-			return true, nil
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		w.scale(web, 1)
-		w.settle(time.Minute)
-		w.stop()
-		w.lead()
-		w.settle(time.Minute)
-		w.converged(1)
-	})
-}
-
 // TestS20_MachineOnDemandOutlivesItsGroup: it keeps its files, and its drain takes as
 // long as that of its group did.
 func TestS20_MachineOnDemandOutlivesItsGroup(t *testing.T) {
 	inWorld(t, leavings(staticWeb), func(t *testing.T, w *world) {
 		w.coordinate("default")
-		res, err := w.reign().CreateInstance(w.ctx, "default", &nstancev1.CreateInstanceRequest{Config: &nstancev1.InstanceConfig{Group: "web"}})
+		res, err := w.term().requests.CreateInstance(w.ctx, "default", InstanceRequest{Group: "web"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.settle(2 * time.Minute)
 		w.reconfigure(leavings(""))
-		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+		if err := w.term().requests.DeleteGroup(w.ctx, "default", "web", groups.Manager{}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(time.Hour)
 		w.converged(1)
-		if _, ok := w.reign().wanted.any(web); ok {
+		if _, ok := w.term().planner.groups.Find(web); ok {
 			t.Error("the group is not gone")
 		}
 		w.stop()
 		w.lead()
 		w.coordinate("default")
 		w.settle(2 * time.Minute)
-		if m, ok := w.reign().describeSupply(identity.ID(res.InstanceId)); !ok || m.Config.Files["key"].Kind == "" {
+		if m, ok := w.term().describeFiles(res.ID); !ok || m.Config.Files["key"].Kind == "" {
 			t.Errorf("it is to have %v, %v", m, ok)
 		}
 		begun := time.Now()
-		if _, err := w.reign().DeleteInstance(w.ctx, "default", &nstancev1.DeleteInstanceRequest{InstanceId: res.InstanceId}); err != nil {
+		if _, err := w.term().requests.DeleteInstance(w.ctx, "default", RemovalRequest{ID: res.ID.String()}); err != nil {
 			t.Fatal(err)
 		}
 		if took := w.until(func() bool { return len(w.vms(web)) == 0 }).Sub(begun); took < 5*time.Minute || took > 6*time.Minute {

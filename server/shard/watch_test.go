@@ -2,18 +2,15 @@ package shard
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
-	nstancev1 "nstance.dev/protos/nstance/v1"
+	"github.com/google/go-cmp/cmp"
 	"nstance.dev/server/driver/drivertest"
-	"nstance.dev/server/fleet"
-	"nstance.dev/server/refusal"
+	"nstance.dev/server/events"
+	"nstance.dev/server/groups"
 )
 
 // watched is what one watcher has received.
@@ -37,25 +34,25 @@ func followed[T any](w *world, watch func(ctx context.Context, send func(T) erro
 	return out
 }
 
-func (w *world) watchInstances(tenant string) *watched[*nstancev1.InstanceEvent] {
-	r := w.reign()
-	return followed(w, func(ctx context.Context, send func(*nstancev1.InstanceEvent) error) error {
-		return r.WatchInstances(ctx, tenant, send)
+func (w *world) watchInstances(tenant string) *watched[*events.Instance] {
+	r := w.term()
+	return followed(w, func(ctx context.Context, send func(*events.Instance) error) error {
+		return r.events.WatchInstances(ctx, tenant, send)
 	})
 }
 
-func (w *world) watchGroups(tenant string) *watched[*nstancev1.GroupEvent] {
-	r := w.reign()
-	return followed(w, func(ctx context.Context, send func(*nstancev1.GroupEvent) error) error {
-		return r.WatchGroups(ctx, tenant, send)
+func (w *world) watchGroups(tenant string) *watched[*events.Group] {
+	r := w.term()
+	return followed(w, func(ctx context.Context, send func(*events.Group) error) error {
+		return r.events.WatchGroups(ctx, tenant, send)
 	})
 }
 
 // statuses are the events of one instance, in order.
-func statuses(events []*nstancev1.InstanceEvent, id string) []string {
+func statuses(events []*events.Instance, id string) []string {
 	var all []string
 	for _, ev := range events {
-		if ev.InstanceId == id {
+		if ev.Instance.ID.String() == id {
 			all = append(all, ev.Status)
 		}
 	}
@@ -72,7 +69,7 @@ func TestS17_DeletedStaysDeletedAfterATakeOver(t *testing.T) {
 		id := w.vms(web)[0].InstanceID
 		w.scale(web, 0)
 		w.settle(30 * time.Second)
-		if st, err := w.reign().GetInstance("default", id.String()); err != nil || st.Status != "terminated" {
+		if st, err := w.term().planner.status.GetInstance("default", id.String()); err != nil || st.Status != "terminated" {
 			t.Fatalf("status %v, %v; want terminated", st, err)
 		}
 		if err := w.stop(); err != nil {
@@ -121,19 +118,19 @@ func TestS17_InstanceEventsInOrder(t *testing.T) {
 			if ev.Status == "heartbeat" {
 				beats++
 			}
-			if ev.InstanceId == id {
-				if ev.Revision <= last {
-					t.Errorf("revision %d of %q after %d", ev.Revision, ev.Status, last)
+			if ev.Instance.ID.String() == id {
+				if ev.Instance.Revision <= last {
+					t.Errorf("revision %d of %q after %d", ev.Instance.Revision, ev.Status, last)
 				}
-				last = ev.Revision
+				last = ev.Instance.Revision
 			}
 		}
 		if beats != 2 {
 			t.Errorf("%d heartbeats in 41s, want 2", beats)
 		}
 		for _, ev := range foreign.events {
-			if ev.InstanceId != "" {
-				t.Errorf("S12: tenant b was told of %s", ev.InstanceId)
+			if ev.Instance.ID != "" {
+				t.Errorf("S12: tenant b was told of %s", ev.Instance.ID)
 			}
 		}
 	})
@@ -147,7 +144,7 @@ func TestS17_EventsCarryTheWholeInstance(t *testing.T) {
 		w.scale(web, 1)
 		w.settle(40 * time.Second)
 		id := w.vms(web)[0].InstanceID.String()
-		listed, err := w.reign().GetInstance("default", id)
+		listed, err := w.term().planner.status.GetInstance("default", id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,53 +153,30 @@ func TestS17_EventsCarryTheWholeInstance(t *testing.T) {
 		watch.cancel()
 		<-watch.ended
 		for _, ev := range watch.events {
-			if ev.InstanceId != id {
+			said := ev.Instance
+			if said.ID.String() != id || ev.Status == "deleted" {
 				continue
 			}
-			said := ev.GetInstance()
-			if ev.Status == "deleted" {
-				if said != nil {
-					t.Errorf("deleted, and described as %v", said)
-				}
-				continue
-			}
-			if said.GetInstanceId() != id || said.GetTenant() != "default" || said.GetGroup() != ev.Group || said.GetRevision() != ev.Revision || said.GetCreatedAt() == nil {
+			if said.Group != web || said.Created.IsZero() {
 				t.Errorf("%s with %v", ev.Status, said)
 			}
-			if leaving := ev.Status == "pending_deletion" || ev.Status == "deleting"; leaving != (said.GetCondemned() != nil) {
-				t.Errorf("%s with condemned %v", ev.Status, said.GetCondemned())
+			if leaving := ev.Status == "pending_deletion" || ev.Status == "deleting"; leaving != (said.Removal.Reason != "") {
+				t.Errorf("%s with removal %v", ev.Status, said.Removal)
 			}
-			if said.GetLastSeen() != nil && said.GetLastSeen().AsTime().Before(said.GetCreatedAt().AsTime()) {
-				t.Errorf("%s: last seen at %v, before it was made", ev.Status, said.GetLastSeen().AsTime())
+			if !said.LastSeen.IsZero() && said.LastSeen.Before(said.Created) {
+				t.Errorf("%s: last seen at %v, before it was made", ev.Status, said.LastSeen)
 			}
-			listed.LastSeen = said.GetLastSeen() // reports change it, and are no events
-			if ev.Revision == listed.Revision && (ev.Status != "registered" || !proto.Equal(said, listed)) {
-				t.Errorf("%s says\n%v, and a list\n%v", ev.Status, said, listed)
+			if said.Revision != listed.Revision {
+				continue
+			}
+			same := listed // but for what reports and listings change, which are no events
+			same.LastSeen, same.ProviderSeenAt, same.ProviderStatus = said.LastSeen, said.ProviderSeenAt, said.ProviderStatus
+			if diff := cmp.Diff(same, said); ev.Status != "registered" || diff != "" {
+				t.Errorf("%s is not what a list says (-list +event):\n%s", ev.Status, diff)
 			}
 		}
 		if n := len(statuses(watch.events, id)); n != 5 {
 			t.Errorf("%d events, want 5", n)
-		}
-	})
-}
-
-// TestO5_HeartbeatsTellOfAnotherConfiguration: with the heartbeat after a reload a watcher
-// knows that its tenant's part of the configuration is another one.
-func TestO5_HeartbeatsTellOfAnotherConfiguration(t *testing.T) {
-	opts := worldOptions{}
-	inWorld(t, opts, func(t *testing.T, w *world) {
-		digest := func(ev *nstancev1.InstanceEvent) string { return ev.ConfigDigest }
-		watch := w.watchInstances("default")
-		before := w.reign().ConfigDigest("default")
-		w.settle(heartbeat + time.Second)
-		if last := watch.events[len(watch.events)-1]; last.Status != "heartbeat" || digest(last) != before || before == "" {
-			t.Fatalf("the first heartbeat is %v, want digest %q", last, before)
-		}
-		w.reconfigure(large(opts))
-		w.settle(heartbeat)
-		last := watch.events[len(watch.events)-1]
-		if after := w.reign().ConfigDigest("default"); last.Status != "heartbeat" || digest(last) != after || after == before {
-			t.Errorf("after the reload: %v, want another digest than %q", last, before)
 		}
 	})
 }
@@ -216,40 +190,18 @@ func TestS17_SnapshotHoldsWhatIsLeaving(t *testing.T) {
 		w.scale(web, 1)
 		w.settle(time.Second)
 		before := coordinator.events[len(coordinator.events)-1]
-		if before.Status != "pending_deletion" || time.Until(before.DeleteAt.AsTime()) != 5*time.Minute-time.Second {
+		if before.Status != "pending_deletion" || time.Until(before.Instance.Removal.DeleteAt) != 5*time.Minute-time.Second {
 			t.Fatalf("last event %v, want a removal that waits for 5m", before)
 		}
 		late := w.watchInstances("default")
-		if got := statuses(late.events, before.InstanceId); !slices.Equal(got, []string{"pending_deletion"}) {
+		if got := statuses(late.events, before.Instance.ID.String()); !slices.Equal(got, []string{"pending_deletion"}) {
 			t.Errorf("snapshot %q, want pending_deletion", got)
 		}
 		w.stop()
 		w.lead()
 		next := w.watchInstances("default")
-		if got := next.events[0]; got.InstanceId != before.InstanceId || got.Revision <= before.Revision {
-			t.Errorf("after a take-over %v, want the same removal with a later revision than %d", got, before.Revision)
-		}
-	})
-}
-
-func TestL11_SlowWatcherIsCutOff(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		r := w.reign()
-		stuck, ended := make(chan struct{}), make(chan error, 1)
-		go func() {
-			ended <- r.WatchInstances(w.ctx, "default", func(*nstancev1.InstanceEvent) error {
-				<-stuck
-				return nil
-			})
-		}()
-		synctest.Wait()
-		w.scale(web, 200)
-		w.settle(time.Minute)
-		w.converged(200) // nobody was held up
-		close(stuck)
-		var refused *refusal.Error
-		if err := <-ended; !errors.As(err, &refused) || refused.Code != refusal.ResourceExhausted {
-			t.Errorf("ended with %v, want ResourceExhausted", err)
+		if got := next.events[0]; got.Instance.ID != before.Instance.ID || got.Instance.Revision <= before.Instance.Revision {
+			t.Errorf("after a take-over %v, want the same removal with a later revision than %d", got, before.Instance.Revision)
 		}
 	})
 }
@@ -259,82 +211,25 @@ func TestWatchGroups(t *testing.T) {
 		w.scale(web, 1)
 		w.settle(time.Minute)
 		watch, foreign := w.watchGroups("default"), w.watchGroups("b")
-		if len(watch.events) != 1 || watch.events[0].Group.Key != "web" || watch.events[0].Group.ActualSize != 1 {
+		if len(watch.events) != 1 || watch.events[0].Group.Key != "web" || watch.events[0].Group.Actual != 1 {
 			t.Fatalf("snapshot %v, want the group web", watch.events)
 		}
 		w.scale(web, 2)
 		w.settle(time.Minute)
 		last := watch.events[len(watch.events)-1]
-		if last.Type != "UPSERT" || last.Group.Size != 2 {
+		if last.Gone || last.Group.Size != 2 {
 			t.Errorf("last event %v, want the new size", last)
 		}
-		if err := w.reign().DeleteGroup(w.ctx, "default", &nstancev1.DeleteGroupRequest{Key: "web"}); err != nil {
+		if err := w.term().requests.DeleteGroup(w.ctx, "default", "web", groups.Manager{}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(time.Minute)
 		last = watch.events[len(watch.events)-1]
-		if last.Type != "DELETE" || last.Group.Key != "web" {
+		if !last.Gone || last.Group.Key != "web" {
 			t.Errorf("last event %v, want that the group is gone", last)
 		}
 		if len(foreign.events) > 0 {
 			t.Errorf("S12: tenant b was told %v", foreign.events)
-		}
-	})
-}
-
-func TestWatchEndsWithTheReign(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		watch := w.watchInstances("default")
-		w.stop()
-		if err := <-watch.ended; !refusedWith(err, refusal.Unavailable) {
-			t.Errorf("ended with %v, want Unavailable", err)
-		}
-	})
-}
-
-func TestHub(t *testing.T) {
-	var h hub[int]
-	a, b := h.subscribe("a"), h.subscribe("b")
-	h.publish("a", 1)
-	h.publish("b", 2)
-	if len(a.queue) != 1 || len(b.queue) != 1 || <-a.queue != 1 || <-b.queue != 2 {
-		t.Error("events went to the wrong tenants")
-	}
-	for i := range watchQueue {
-		h.publish("a", i)
-	}
-	if len(a.queue) != watchQueue || a.why != nil {
-		t.Errorf("%d events wait, %v", len(a.queue), a.why)
-	}
-	h.publish("a", 0)
-	for range watchQueue {
-		<-a.queue
-	}
-	if _, open := <-a.queue; open || !errors.Is(a.why, errWatcherSlow) {
-		t.Errorf("after one event too many: open %v, %v", open, a.why)
-	}
-	h.unsubscribe(a) // may come late
-	h.close()
-	if _, open := <-b.queue; open || !errors.Is(b.why, errReignOver) {
-		t.Errorf("after the end: open %v, %v", open, b.why)
-	}
-	if late := h.subscribe("a"); !errors.Is(late.why, errReignOver) {
-		t.Errorf("subscribed after the end: %v", late.why)
-	}
-	h.publish("a", 1)
-}
-
-func TestWatchErrors(t *testing.T) {
-	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
-		r := w.reign()
-		watch := followed(w, func(ctx context.Context, send func(*nstancev1.ErrorEvent) error) error {
-			return r.WatchErrors(ctx, "default", send)
-		})
-		r.events.failure(r.cache, web, "", "quota", "no more", time.Now())
-		r.events.failure(r.cache, fleet.GroupID{Tenant: "b", Name: "web"}, "", "quota", "no more", time.Now())
-		synctest.Wait()
-		if len(watch.events) != 1 || watch.events[0].Class != "quota" || watch.events[0].GetGroup() != "web" {
-			t.Errorf("events %v, want one", watch.events)
 		}
 	})
 }

@@ -14,16 +14,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
 	"nstance.dev/protos/identity"
-	nstancev1 "nstance.dev/protos/nstance/v1"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/config"
+	"nstance.dev/server/config/effective"
+	"nstance.dev/server/config/requests"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
@@ -44,28 +46,31 @@ var (
 // worldOptions are what a test wants to be different.
 type worldOptions struct {
 	Cloud        drivertest.Options
-	Interval     string       // between reports; 10s
-	Timeout      string       // of a registration; 2m
-	Limits       string       // of provider.limits, JSON; {}
-	Groups       string       // static ones, JSON; {"default": {}}
-	Drain        string       // drain_timeout; 0s
-	Collect      string       // interval of the collection; 30s
-	Server       string       // more members of server, JSON without the braces
-	Files        string       // of the template, JSON; {}
-	Certificates string       // JSON; {}
-	Able         bool         // the cloud has load balancers and images, and knows the room in its subnets
-	Types        *listing     // the cloud lists its machine types; nil: it does not
-	Balancers    string       // load_balancers, JSON; {}
-	Images       string       // JSON; {}
-	Args         string       // of the template "plain", JSON; {}
-	Userdata     string       // of the template, JSON; its nonce
-	Type         string       // instance_type of the template, JSON; "small"
-	DeadAgents   bool         // VMs run and nobody in them registers
-	CachePath    string       // a real file; without one the cache lives in memory
-	tracer       trace.Tracer // nil: none
+	Interval     string                // between reports; 10s
+	Timeout      string                // of a registration; 2m
+	Limits       string                // of provider.limits, JSON; {}
+	Groups       string                // static ones, JSON; {"default": {}}
+	Drain        string                // drain_timeout; 0s
+	Collect      string                // interval of the collection; 30s
+	Server       string                // more members of server, JSON without the braces
+	Files        string                // of the template, JSON; {}
+	Certificates string                // JSON; {}
+	Able         bool                  // the cloud has load balancers and images, and knows the room in its subnets
+	Types        *listing              // the cloud lists its machine types; nil: it does not
+	Balancers    string                // load_balancers, JSON; {}
+	Images       string                // JSON; {}
+	Args         string                // of the template "plain", JSON; {}
+	Userdata     string                // of the template, JSON; its nonce
+	Type         string                // instance_type of the template, JSON; "small"
+	DeadAgents   bool                  // VMs run and nobody in them registers
+	CachePath    string                // a real file; without one the cache lives in memory
+	Hosts        []string              // of servers
+	Repeats      bool                  // passes may repeat the one before
+	tracer       trace.Tracer          // nil: none
+	registry     prometheus.Registerer // of the metrics; nil: none
 
-	// Misfit is what the provider says against a type of an architecture.
-	Misfit func(instanceType, arch string) error
+	// ArchMismatch is what the provider says against a type of an architecture.
+	ArchMismatch func(instanceType, arch string) error
 
 	// Prepare makes the cloud what it is before any server leads.
 	Prepare func(*drivertest.Cloud)
@@ -81,8 +86,8 @@ type world struct {
 	ctx     context.Context
 	store   *memory.Store
 	cloud   *drivertest.Cloud
-	keys    *Keys
-	static  Static
+	keys    *pki.Keys
+	static  config.Version
 	every   time.Duration // between an agent's reports, whatever is put in force later
 	ids     identity.Generator
 	agents  sync.WaitGroup
@@ -96,7 +101,7 @@ type world struct {
 	drainers drainers
 	current  *Shard
 	life     *life
-	term     uint64
+	number   uint64
 	stopped  chan error
 	drained  func() error // closes the cache of the process
 }
@@ -143,12 +148,12 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 		opts.Prepare(w.cloud)
 	}
 	w.secrets, w.keys = testKeys(t, ctx, w.store)
-	w.static = Static{Config: testConfig(t, opts)}
+	w.static = config.Version{Config: testConfig(t, opts)}
 	w.every = w.static.Config.Server.HealthCheckInterval.Std()
 	return w
 }
 
-func testKeys(t *testing.T, ctx context.Context, store objectstore.Store) (secrets.Store, *Keys) {
+func testKeys(t *testing.T, ctx context.Context, store objectstore.Store) (secrets.Store, *pki.Keys) {
 	t.Helper()
 	sealed, err := secrets.NewSealed(store, "secret/", nil)
 	if err != nil {
@@ -166,7 +171,7 @@ func testKeys(t *testing.T, ctx context.Context, store objectstore.Store) (secre
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sealed, &Keys{
+	return sealed, &pki.Keys{
 		Authority: pki.NewAuthority(ca, testCluster, nil, nil),
 		Nonces:    signer, Verifier: pki.NewNonceVerifier(testCluster, nonces),
 	}
@@ -179,7 +184,7 @@ func or(s, otherwise string) string {
 	return s
 }
 
-func testConfig(t testing.TB, opts worldOptions) *config.Config {
+func testConfig(t testing.TB, opts worldOptions) *effective.Config {
 	t.Helper()
 	text := fmt.Sprintf(`{
 		"server": {
@@ -222,7 +227,7 @@ func (w *world) watchCall(c drivertest.Call) {
 		return
 	}
 	ctx := context.Background()
-	key := bucket.InstanceKey(testShard, c.Request.Tenant, c.ID)
+	key := layout.InstanceKey(testShard, c.Request.Tenant, c.ID)
 	if _, err := w.store.Get(ctx, key); err != nil {
 		w.t.Errorf("S3: create of %s sent without its record: %v", c.ID, err)
 	}
@@ -234,8 +239,8 @@ func (w *world) watchCall(c drivertest.Call) {
 	}
 	running := 0
 	for _, vm := range w.cloud.Machines() {
-		if r, err := w.shard().Reign(); err == nil {
-			if row, ok := r.cache.Instance(vm.InstanceID); ok && !row.State.Live() {
+		if r, err := w.shard().Term(); err == nil {
+			if row, ok := r.planner.cache.Instance(vm.InstanceID); ok && !row.State.Live() {
 				continue
 			}
 		}
@@ -272,8 +277,8 @@ func (w *world) startDoomed(n int, when moment) {
 	}
 	l := &life{kill: kill, at: n, when: when}
 	w.mu.Lock()
-	w.term++
-	term := w.term
+	w.number++
+	term := w.number
 	w.mu.Unlock()
 	var cloud driver.Driver = mortalDriver{w.cloud, l}
 	if w.opts.Able {
@@ -285,11 +290,12 @@ func (w *world) startDoomed(n int, when moment) {
 	s := New(Options{
 		Cluster: testCluster, Shard: testShard, Version: "test",
 		Store: mortalStore{w.store, l}, Driver: cloud, Cache: c, FetchUserdata: w.opts.Fetch,
-		Keys:      func() *Keys { return w.keys },
+		Keys:      func() *pki.Keys { return w.keys },
 		Secrets:   func() secrets.Store { return w.secrets },
 		Addresses: func() driver.Addresses { return driver.Addresses{} }, Drainers: &w.drainers,
 		Log:   slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelInfo})),
-		NewID: w.ids.NewID, Tracer: w.opts.tracer, Misfit: w.opts.Misfit,
+		NewID: w.ids.NewID, Tracer: w.opts.tracer, Metrics: NewMetrics(w.opts.registry), ArchMismatch: w.opts.ArchMismatch,
+		ServerHosts: func() []string { return w.opts.Hosts },
 	}, w.static)
 	stopped := make(chan error, 1)
 	w.mu.Lock()
@@ -299,17 +305,17 @@ func (w *world) startDoomed(n int, when moment) {
 }
 
 // lead starts the next leader and waits until it serves.
-func (w *world) lead() *Reign {
+func (w *world) lead() *Term {
 	w.t.Helper()
 	w.start()
 	return w.serving()
 }
 
-func (w *world) serving() *Reign {
+func (w *world) serving() *Term {
 	w.t.Helper()
 	for range 600 {
 		synctest.Wait()
-		if r, err := w.shard().Reign(); err == nil {
+		if r, err := w.shard().Term(); err == nil {
 			synctest.Wait()
 			return r
 		}
@@ -355,14 +361,17 @@ func (w *world) close() {
 	}
 	w.mu.Unlock()
 	w.agents.Wait()
+	if strings.Contains(w.logs.String(), "pass repeats the one before: it waits") && !w.opts.Repeats {
+		w.t.Error("a pass did the same as the one before, though nothing had changed")
+	}
 	if w.t.Failed() {
 		w.t.Logf("log of the servers:\n%s", w.logs.String())
 	}
 }
 
-func (w *world) reign() *Reign {
+func (w *world) term() *Term {
 	w.t.Helper()
-	r, err := w.shard().Reign()
+	r, err := w.shard().Term()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -378,19 +387,16 @@ func (w *world) scale(group fleet.GroupID, size int) {
 }
 
 func (w *world) tryScale(group fleet.GroupID, size int) error {
-	r, err := w.shard().Reign()
+	r, err := w.shard().Term()
 	if err != nil {
 		return err
 	}
 	w.mu.Lock()
 	w.sizes[group] = max(w.sizes[group], size)
 	w.mu.Unlock()
-	n, template := int32(size), "plain"
 	ctx, cancel := context.WithTimeout(w.ctx, 10*time.Minute) // who is never answered fails, and waits no longer
 	defer cancel()
-	_, err = r.UpsertGroup(ctx, group.Tenant, &nstancev1.UpsertGroupRequest{
-		Key: group.Name, Config: &nstancev1.GroupConfig{Size: &n, Template: &template},
-	})
+	_, err = r.requests.UpsertGroup(ctx, group.Tenant, group.Name, requests.GroupChange{Size: &size, Template: "plain"}, nil)
 	return err
 }
 
@@ -408,10 +414,10 @@ func (w *world) vms(group fleet.GroupID) []drivertest.VM {
 }
 
 // records are the instance records that stand in storage.
-func (w *world) records() []bucket.InstanceRecord {
+func (w *world) records() []layout.InstanceRecord {
 	w.t.Helper()
-	var all []bucket.InstanceRecord
-	for info, err := range objectstore.ListAll(w.ctx, w.store, bucket.InstancePrefix(testShard)) {
+	var all []layout.InstanceRecord
+	for info, err := range objectstore.ListAll(w.ctx, w.store, layout.InstancePrefix(testShard)) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -419,7 +425,7 @@ func (w *world) records() []bucket.InstanceRecord {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		rec, err := bucket.DecodeInstanceRecord(info.Key, o.Data)
+		rec, err := layout.DecodeInstanceRecord(info.Key, o.Data)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -429,7 +435,8 @@ func (w *world) records() []bucket.InstanceRecord {
 }
 
 // converged checks that the shard has exactly n machines, all of them running
-// and registered, with one live record each (S4).
+// and registered, with one live record each (S4). The tombstone of an instance on
+// demand is none.
 func (w *world) converged(n int) {
 	w.t.Helper()
 	var machines, recorded []string
@@ -437,8 +444,11 @@ func (w *world) converged(n int) {
 		machines = append(machines, fmt.Sprintf("%s %s", vm.InstanceID, vm.Status))
 	}
 	for _, rec := range w.records() {
+		if rec.OnDemand && rec.Deletion != nil && !rec.Deletion.GoneAt.IsZero() {
+			continue
+		}
 		status := "running"
-		if rec.Status != bucket.StatusRegistered {
+		if rec.Status != layout.StatusRegistered {
 			status = string(rec.Status)
 		}
 		recorded = append(recorded, fmt.Sprintf("%s %s", rec.ID, status))
@@ -449,7 +459,7 @@ func (w *world) converged(n int) {
 		w.t.Errorf("want %d machines with a record each, got\nmachines %s\nrecords  %s", n,
 			strings.Join(machines, ", "), strings.Join(recorded, ", "))
 	}
-	if held := w.reign().Held(); len(held) > 0 {
+	if held := w.term().Unmanaged(); len(held) > 0 {
 		w.t.Errorf("held: %v", held)
 	}
 }
@@ -457,7 +467,7 @@ func (w *world) converged(n int) {
 // ids are the instances that the leader knows of a group and has not ended.
 func (w *world) members(group fleet.GroupID) []cache.Instance {
 	var all []cache.Instance
-	for _, in := range w.reign().cache.Group(group) {
+	for _, in := range w.term().planner.cache.Group(group) {
 		if in.State != fleet.Deleted {
 			all = append(all, in)
 		}

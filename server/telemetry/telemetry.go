@@ -9,6 +9,9 @@
 // OTEL_EXPORTER_OTLP_PROTOCOL is grpc or http/protobuf, the default; the exporter
 // and the SDK read the others (headers, certificates, sampler, batches, service
 // name and resource attributes) themselves.
+//
+// How the variables are read stands in the operator's package of this name as well, which says
+// why. A test of the repository keeps the two the same.
 package telemetry
 
 import (

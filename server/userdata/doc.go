@@ -8,6 +8,7 @@
 // A [Shelf] holds what was fetched. A copy that was just fetched serves every create
 // of a burst; one that is up to an hour old serves where a new one cannot be had.
 // A Shelf fetches nothing and waits for nothing; time comes in as an argument.
+// [Lookups] fetch what is asked for, in a loop of their own.
 //
 // Decoding and rendering is package render's.
 package userdata

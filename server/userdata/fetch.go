@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"time"
 
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 )
 
 const (
@@ -70,12 +70,12 @@ func (f *Fetcher) get(ctx context.Context, u *url.URL) ([]byte, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("status %d", resp.StatusCode)
 	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, config.MaxUserdata+1))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, document.MaxUserdata+1))
 	switch {
 	case err != nil:
 		return nil, err
-	case len(data) > config.MaxUserdata:
-		return nil, fmt.Errorf("larger than %d bytes", config.MaxUserdata)
+	case len(data) > document.MaxUserdata:
+		return nil, fmt.Errorf("larger than %d bytes", document.MaxUserdata)
 	case len(data) == 0:
 		return nil, errors.New("empty")
 	}

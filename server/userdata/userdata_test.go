@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/userdata"
 )
 
@@ -35,9 +35,9 @@ func TestFetch(t *testing.T) {
 			http.Redirect(w, r, "/round?signature=s3cret", http.StatusFound)
 		case "/empty":
 		case "/full":
-			_, _ = w.Write(make([]byte, config.MaxUserdata))
+			_, _ = w.Write(make([]byte, document.MaxUserdata))
 		case "/large":
-			_, _ = w.Write(make([]byte, config.MaxUserdata+1))
+			_, _ = w.Write(make([]byte, document.MaxUserdata+1))
 		case "/cut":
 			w.Header().Set("Content-Length", "100")
 			fmt.Fprint(w, "half of i")
@@ -55,7 +55,7 @@ func TestFetch(t *testing.T) {
 	}{
 		"/good?signature=s3cret": {bytes: 10},
 		"/moved":                 {bytes: 10},
-		"/full":                  {bytes: config.MaxUserdata},
+		"/full":                  {bytes: document.MaxUserdata},
 		"/down":                  {err: "leaves https"},
 		"/round":                 {err: "more than 3 redirections"},
 		"/empty":                 {err: "empty"},

@@ -38,7 +38,7 @@ func (s *Shard) AdoptVM(ctx context.Context, r *nstancev1.AdoptVMRequest) (*nsta
 	i := slices.IndexFunc(s.held, func(vm *nstancev1.HeldVM) bool { return vm.GetProviderInstanceId() == r.GetProviderInstanceId() })
 	switch {
 	case i < 0:
-		return nil, status.Errorf(codes.NotFound, "no machine %q is held", r.GetProviderInstanceId())
+		return nil, status.Errorf(codes.NotFound, "no machine %q is unmanaged", r.GetProviderInstanceId())
 	case s.held[i].GetGroup() == "":
 		return nil, status.Error(codes.FailedPrecondition, "the machine cannot be adopted: its tags do not name a tenant and a group")
 	}

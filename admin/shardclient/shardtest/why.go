@@ -96,7 +96,7 @@ func (s *Shard) Explain(ctx context.Context, r *nstancev1.ExplainRequest) (*nsta
 	const held = "paused: the group is paused: moving house"
 	out.Conditions = []*nstancev1.Condition{
 		{Type: "paused", Message: "the group is paused: moving house", Since: at(0), Until: at(12 * time.Hour)},
-		{Type: "scaling", Message: "2 of 3 run, 1 on their way out", Since: at(30 * time.Minute)},
+		{Type: "scaling", Message: "2 of 3 run, 1 leaving", Since: at(30 * time.Minute)},
 	}
 	for _, in := range s.instances {
 		if in.GetGroup() == key {

@@ -60,7 +60,7 @@ func start(ctx context.Context, args []string, getenv func(string) string, stdou
 	}
 	log := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level(*debug || s.Debug)}))
 	if err := agent.Run(ctx, s, agent.Options{Version: version}, log); err != nil {
-		log.ErrorContext(ctx, "ended", "error", err)
+		log.ErrorContext(ctx, "agent failed", "error", err)
 		return exitFailure
 	}
 	return exitOK

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"nstance.dev/e2e/bench"
+	"nstance.dev/e2e/perf/bench"
 )
 
 func main() {

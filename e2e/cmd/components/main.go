@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"os"
 
-	"nstance.dev/e2e/components"
+	"nstance.dev/e2e/repo/components"
 )
 
 func main() {

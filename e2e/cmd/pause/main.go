@@ -1,5 +1,5 @@
 // Command pause does nothing until it is told to end, and takes leave of the processes that
-// others left to it: it is the first one of each Pod in a node image that e2e/kind makes.
+// others left to it: it is the first one of each Pod in a node image that e2e/env/kind makes.
 package main
 
 import (

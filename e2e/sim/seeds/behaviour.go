@@ -14,8 +14,9 @@ import (
 // every call of the driver, write to the storage and event, with its moment. A change that
 // is to leave behaviour as it is records the plans before and compares after.
 //
-// Where several goroutines wait for one token from the same moment on, the rest of a plan
-// is open. Each plan is therefore recorded twice, and what is kept is how both runs begin.
+// Plans are played on one processor. Where goroutines part all the same, as package sim
+// says, the rest of a plan is open: each is recorded twice, and what is kept is how both runs
+// begin.
 type Behaviour string
 
 // plays is how often a plan may be played until it begins as recorded: what is open in a
@@ -62,6 +63,7 @@ func (b Behaviour) Compare(t *testing.T, s *Search, name string, p sim.Plan) {
 // behave plays a plan and returns what happened, an event on a line.
 func (s *Search) behave(t *testing.T, p sim.Plan) []string {
 	t.Helper()
+	defer onOneProcessor()()
 	events := deeds(s.Play(t, p).History)
 	for i, event := range events {
 		events[i] = strings.ReplaceAll(event, "\n", "; ")

@@ -88,7 +88,12 @@ func (s *Search) play(t *testing.T, p sim.Plan, o sim.Options) (res sim.Result) 
 	ended := make(chan struct{})
 	defer close(ended)
 	go s.watch(p, o.Progress, ended)
-	synctest.Test(t, func(*testing.T) { res = sim.Run(p, o) })
+	var bubble string
+	defer func() { forgive(recover(), bubble) }()
+	synctest.Test(t, func(*testing.T) {
+		bubble = bubbleOf(stack(false))
+		res = sim.Run(p, o)
+	})
 	return res
 }
 
@@ -161,9 +166,17 @@ func (s *Search) plan(seed uint64) sim.Plan {
 	return s.Generate(seed, mode)
 }
 
+// onOneProcessor makes goroutines run one at a time, in the order in which they begin, until
+// what it returns is called.
+func onOneProcessor() (back func()) {
+	were := runtime.GOMAXPROCS(1)
+	return func() { runtime.GOMAXPROCS(were) }
+}
+
 // repeat runs one seed and shows everything.
 func (s *Search) repeat(t *testing.T) {
 	t.Helper()
+	defer onOneProcessor()()
 	p, o := s.plan(*s.seed), sim.Options{FailFast: *s.fast}
 	if *s.logs {
 		o.Log = os.Stderr

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"nstance.dev/e2e/box"
-	"nstance.dev/e2e/leak"
+	"nstance.dev/e2e/env/box"
+	"nstance.dev/e2e/env/leak"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 

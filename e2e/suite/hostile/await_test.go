@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"nstance.dev/e2e/box"
+	"nstance.dev/e2e/env/box"
 )
 
 // await waits for something that must come to be, with a row's own patience.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"nstance.dev/e2e/box"
+	"nstance.dev/e2e/env/box"
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )

@@ -55,7 +55,7 @@ var headers = func() (all []forged) {
 		name string
 		kid  func(string) string
 	}{
-		{"a key id in capitals", strings.ToUpper},
+		{"a key id in other characters", otherCharacters},
 		{"a key id with a NUL behind it", func(s string) string { return s + "\x00" }},
 		{"a key id with a blank behind it", func(s string) string { return s + " " }},
 		{"a key id that is cut short", func(s string) string { return s[:len(s)-1] }},
@@ -84,6 +84,16 @@ var headers = func() (all []forged) {
 		}},
 	}...)
 }()
+
+// otherCharacters is a key id, eight hexadecimal digits, as careless readers would take it for the same:
+// in capitals, or with a full-width digit if it has no letter.
+func otherCharacters(id string) string {
+	if capitals := strings.ToUpper(id); capitals != id {
+		return capitals
+	}
+	const wide = '０' - '0'
+	return string(rune(id[0])+wide) + id[1:]
+}
 
 // written is the token with any text as header and claims, signed by the cluster's own key.
 func (k *token) written(t *testing.T, header, claims string) string {

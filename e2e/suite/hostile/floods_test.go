@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"nstance.dev/e2e/box"
+	"nstance.dev/e2e/env/box"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"nstance.dev/e2e/box"
+	"nstance.dev/e2e/env/box"
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/pki"
 )

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"nstance.dev/e2e/box"
+	"nstance.dev/e2e/env/box"
 	"nstance.dev/protos/identity"
 )
 
@@ -116,7 +116,7 @@ func (w *world) pose(t *testing.T, cert tls.Certificate, program func(t *testing
 func program(t *testing.T, name string) string {
 	t.Helper()
 	if *programs == "" {
-		return box.Binary(t, name)
+		return box.Program(t, name)
 	}
 	dir, err := filepath.Abs(*programs)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"nstance.dev/e2e/box"
+	"nstance.dev/e2e/env/box"
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"nstance.dev/e2e/box"
+	"nstance.dev/e2e/env/box"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 

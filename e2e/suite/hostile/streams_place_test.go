@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"nstance.dev/e2e/box"
+	"nstance.dev/e2e/env/box"
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/pki"

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"testing"
 
-	"nstance.dev/e2e/box"
+	"nstance.dev/e2e/env/box"
 	"nstance.dev/server/pki"
 )
 

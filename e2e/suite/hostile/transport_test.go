@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"nstance.dev/e2e/box"
+	"nstance.dev/e2e/env/box"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 

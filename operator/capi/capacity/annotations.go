@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
 // Annotations of a MachinePool that the cluster autoscaler reads; they win over a status.
@@ -72,9 +72,9 @@ func (p Pool) labels() map[string]string {
 	if p.Partial { // the others may differ
 		clear(labels)
 	}
-	labels[api.LabelGroup] = p.Group
+	labels[infrav1.LabelGroup] = p.Group
 	if len(p.Shards) == 1 {
-		labels[api.LabelShard] = p.Shards[0]
+		labels[infrav1.LabelShard] = p.Shards[0]
 	}
 	maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
 	if p.Template != nil {
@@ -86,7 +86,7 @@ func (p Pool) labels() map[string]string {
 // Missing returns which of cpu and memory an autoscaler cannot learn, from what a status
 // offers and from the annotations of its MachinePool, in this order. While one is missing it
 // ignores a pool that has no Nodes (cluster-autoscaler, provider clusterapi).
-func Missing(offered api.ResourceList, annotations map[string]string) []string {
+func Missing(offered infrav1.ResourceList, annotations map[string]string) []string {
 	var missing []string
 	for _, needed := range []struct {
 		name       corev1.ResourceName
@@ -126,7 +126,7 @@ func (c Change) Empty() bool { return len(c.Set) == 0 && len(c.Remove) == 0 }
 func Keep(have, want map[string]string) Change {
 	c := Change{Set: map[string]string{}}
 	ours := map[string]bool{}
-	for key := range strings.SplitSeq(have[api.AnnotationManagedAnnotations], ",") {
+	for key := range strings.SplitSeq(have[infrav1.AnnotationManagedAnnotations], ",") {
 		ours[strings.TrimSpace(key)] = true
 	}
 	var managed []string
@@ -147,10 +147,10 @@ func Keep(have, want map[string]string) Change {
 		}
 	}
 	switch list := strings.Join(managed, ","); {
-	case list != "" && list != have[api.AnnotationManagedAnnotations]:
-		c.Set[api.AnnotationManagedAnnotations] = list
-	case list == "" && have[api.AnnotationManagedAnnotations] != "":
-		c.Remove = append(c.Remove, api.AnnotationManagedAnnotations)
+	case list != "" && list != have[infrav1.AnnotationManagedAnnotations]:
+		c.Set[infrav1.AnnotationManagedAnnotations] = list
+	case list == "" && have[infrav1.AnnotationManagedAnnotations] != "":
+		c.Remove = append(c.Remove, infrav1.AnnotationManagedAnnotations)
 	}
 	return c
 }

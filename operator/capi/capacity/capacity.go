@@ -8,22 +8,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
 // Offer is what the next Node will have.
 type Offer struct {
 	// Capacity is what is left for Pods, by resource; nil: nothing is known.
-	Capacity api.ResourceList
+	Capacity infrav1.ResourceList
 	// NodeInfo is its system; nil: not known.
-	NodeInfo *api.NodeInfo
+	NodeInfo *infrav1.NodeInfo
 }
 
 // Of returns what the next Node of a pool will have: for each resource what a person
 // says, else what was learnt of Nodes of the same configuration, else what the shards
 // report.
 func Of(p Pool) Offer {
-	capacity := api.ResourceList{}
+	capacity := infrav1.ResourceList{}
 	maps.Copy(capacity, p.reported())
 	if p.applies() {
 		maps.Copy(capacity, p.Learned.Allocatable)
@@ -40,19 +40,19 @@ func Of(p Pool) Offer {
 	return Offer{Capacity: capacity, NodeInfo: p.nodeInfo()}
 }
 
-func (p Pool) nodeInfo() *api.NodeInfo {
-	var said api.NodeInfo
+func (p Pool) nodeInfo() *infrav1.NodeInfo {
+	var said infrav1.NodeInfo
 	if p.Template != nil && p.Template.NodeInfo != nil {
 		said = *p.Template.NodeInfo
 	}
 	if said.Architecture == "" {
-		said.Architecture = api.Architecture(same(p.Parts, func(p Part) string { return p.Arch }, ""))
+		said.Architecture = infrav1.Architecture(same(p.Parts, func(p Part) string { return p.Arch }, ""))
 	}
-	if said == (api.NodeInfo{}) {
+	if said == (infrav1.NodeInfo{}) {
 		return nil
 	}
 	if said.OperatingSystem == "" {
-		said.OperatingSystem = api.OperatingSystemLinux
+		said.OperatingSystem = infrav1.OperatingSystemLinux
 	}
 	return &said
 }
@@ -67,11 +67,11 @@ func (p Pool) applies() bool {
 // Learn returns what is known of Nodes now: the least that a ready Node ever left for
 // Pods, of each resource. A change of what Nodes are made from begins anew, a pool without
 // Nodes keeps what it knows.
-func Learn(p Pool) *api.LearnedCapacity {
+func Learn(p Pool) *infrav1.LearnedCapacity {
 	if p.Partial || len(p.Parts) == 0 {
 		return p.Learned
 	}
-	least := api.ResourceList{}
+	least := infrav1.ResourceList{}
 	if p.applies() {
 		maps.Copy(least, p.Learned.Allocatable)
 	}
@@ -88,7 +88,7 @@ func Learn(p Pool) *api.LearnedCapacity {
 	if len(least) == 0 {
 		return nil
 	}
-	return &api.LearnedCapacity{InstanceType: p.InstanceType(), Etag: p.fingerprint(), Allocatable: least}
+	return &infrav1.LearnedCapacity{InstanceType: p.InstanceType(), Etag: p.fingerprint(), Allocatable: least}
 }
 
 func (n Node) madeFrom(p Part) bool {
@@ -98,14 +98,14 @@ func (n Node) madeFrom(p Part) bool {
 // Useful returns what there is to learn of the resources that a Node leaves for Pods; nil
 // for nothing. An accelerator of which a Node has none yet is one whose driver has not
 // begun, so nought is nothing to learn from.
-func Useful(allocatable corev1.ResourceList) api.ResourceList {
-	var list api.ResourceList
+func Useful(allocatable corev1.ResourceList) infrav1.ResourceList {
+	var list infrav1.ResourceList
 	for name, q := range allocatable {
 		if !counts(name) || q.Sign() <= 0 {
 			continue
 		}
 		if list == nil {
-			list = api.ResourceList{}
+			list = infrav1.ResourceList{}
 		}
 		list[name] = q
 	}

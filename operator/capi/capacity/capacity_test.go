@@ -7,12 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
 // list makes a list of resources of names and quantities.
-func list(pairs ...string) api.ResourceList {
-	out := api.ResourceList{}
+func list(pairs ...string) infrav1.ResourceList {
+	out := infrav1.ResourceList{}
 	for i := 0; i < len(pairs); i += 2 {
 		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
 	}
@@ -20,7 +20,7 @@ func list(pairs ...string) api.ResourceList {
 }
 
 // written is a list as a status shows it, so that equal quantities compare equal.
-func written(l api.ResourceList) map[string]string {
+func written(l infrav1.ResourceList) map[string]string {
 	out := map[string]string{}
 	for name, q := range l {
 		out[string(name)] = q.String()
@@ -50,20 +50,20 @@ func TestO17_CapacityOfAnEmptyPool(t *testing.T) {
 		name string
 		pool Pool
 		want map[string]string
-		info *api.NodeInfo
+		info *infrav1.NodeInfo
 	}{
 		{"nothing is known", Pool{}, map[string]string{}, nil},
 		{
 			"what the shard reports, and less memory", Pool{Parts: []Part{part(nil)}},
-			map[string]string{"cpu": "4", "memory": "15155Mi", "ephemeral-storage": "80Gi"}, &api.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
+			map[string]string{"cpu": "4", "memory": "15155Mi", "ephemeral-storage": "80Gi"}, &infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
 		},
 		{
 			"another share of the memory", Pool{Parts: []Part{part(nil)}, MemoryShare: 0.5},
-			map[string]string{"cpu": "4", "memory": "8Gi", "ephemeral-storage": "80Gi"}, &api.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
+			map[string]string{"cpu": "4", "memory": "8Gi", "ephemeral-storage": "80Gi"}, &infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
 		},
 		{
 			"the least of two shards", Pool{Parts: []Part{part(nil), b}},
-			map[string]string{"cpu": "2", "memory": "15155Mi"}, &api.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
+			map[string]string{"cpu": "2", "memory": "15155Mi"}, &infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
 		},
 		{
 			"shards of two architectures", Pool{Parts: []Part{part(func(p *Part) { p.Capacity = nil }), part(func(p *Part) { p.Arch = "arm64" })}},
@@ -71,23 +71,23 @@ func TestO17_CapacityOfAnEmptyPool(t *testing.T) {
 		},
 		{
 			"accelerators", Pool{Parts: []Part{part(func(p *Part) { p.GPUType, p.GPUs, p.Capacity = "T4", 2, nil })}},
-			map[string]string{"nvidia.com/gpu": "2"}, &api.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
+			map[string]string{"nvidia.com/gpu": "2"}, &infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
 		},
 		{
 			"accelerators of another maker", Pool{Parts: []Part{part(func(p *Part) { p.GPUType, p.GPUs, p.Capacity = "Radeon Pro V520", 1, nil })}},
-			map[string]string{"amd.com/gpu": "1"}, &api.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
+			map[string]string{"amd.com/gpu": "1"}, &infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
 		},
 		{
 			"what a server writes wrongly is left out", Pool{Parts: []Part{part(func(p *Part) { p.Capacity = map[string]string{"cpu": "many", "memory": "-1", "pods": "20"} })}},
-			map[string]string{"pods": "20"}, &api.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
+			map[string]string{"pods": "20"}, &infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
 		},
 		{
 			"what was learnt wins over the table", Pool{Parts: []Part{part(nil)}, Learned: learned},
-			map[string]string{"cpu": "3900m", "memory": "14Gi", "pods": "58", "ephemeral-storage": "80Gi"}, &api.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
+			map[string]string{"cpu": "3900m", "memory": "14Gi", "pods": "58", "ephemeral-storage": "80Gi"}, &infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
 		},
 		{
 			"not once the machine type is another one", Pool{Parts: []Part{part(func(p *Part) { p.InstanceType, p.Capacity = "big", nil })}, Learned: learned},
-			map[string]string{}, &api.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
+			map[string]string{}, &infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
 		},
 		{
 			"but while a shard is not known", Pool{Partial: true, Learned: learned},
@@ -96,9 +96,9 @@ func TestO17_CapacityOfAnEmptyPool(t *testing.T) {
 		{
 			"what a person says wins over all", Pool{
 				Parts: []Part{part(nil)}, Learned: learned,
-				Template: &api.NodeTemplate{Capacity: list("cpu", "1"), MaxPods: 10, NodeInfo: &api.NodeInfo{Architecture: "arm64"}},
+				Template: &infrav1.NodeTemplate{Capacity: list("cpu", "1"), MaxPods: 10, NodeInfo: &infrav1.NodeInfo{Architecture: "arm64"}},
 			},
-			map[string]string{"cpu": "1", "memory": "14Gi", "pods": "10", "ephemeral-storage": "80Gi"}, &api.NodeInfo{Architecture: "arm64", OperatingSystem: "linux"},
+			map[string]string{"cpu": "1", "memory": "14Gi", "pods": "10", "ephemeral-storage": "80Gi"}, &infrav1.NodeInfo{Architecture: "arm64", OperatingSystem: "linux"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -153,9 +153,9 @@ func TestO17_Learn(t *testing.T) {
 }
 
 func TestO17_Annotations(t *testing.T) {
-	template := &api.NodeTemplate{
+	template := &infrav1.NodeTemplate{
 		Labels:  map[string]string{"pool": "web", corev1.LabelTopologyRegion: "mine"},
-		Taints:  []api.Taint{{Key: "a", Value: "b", Effect: corev1.TaintEffectNoSchedule}, {Key: "c", Effect: corev1.TaintEffectNoExecute}},
+		Taints:  []infrav1.Taint{{Key: "a", Value: "b", Effect: corev1.TaintEffectNoSchedule}, {Key: "c", Effect: corev1.TaintEffectNoExecute}},
 		MaxPods: 30,
 	}
 	other := part(func(p *Part) { p.Zone = "b" })
@@ -177,7 +177,7 @@ func TestO17_Annotations(t *testing.T) {
 		{"its group and shard while a shard is not known", Pool{Group: "batch", Shards: []string{"us-a"}, Partial: true, Parts: []Part{part(nil)}}, map[string]string{
 			AnnotationLabels: "nstance.dev/group=batch,nstance.dev/shard=us-a",
 		}},
-		{"a user's label of the same name", Pool{Group: "batch", Template: &api.NodeTemplate{Labels: map[string]string{api.LabelGroup: "mine"}}}, map[string]string{
+		{"a user's label of the same name", Pool{Group: "batch", Template: &infrav1.NodeTemplate{Labels: map[string]string{infrav1.LabelGroup: "mine"}}}, map[string]string{
 			AnnotationLabels: "nstance.dev/group=mine",
 		}},
 		{"two zones", Pool{Parts: []Part{part(nil), other}}, map[string]string{
@@ -189,10 +189,10 @@ func TestO17_Annotations(t *testing.T) {
 			AnnotationTaints:  "a=b:NoSchedule,c=:NoExecute",
 			AnnotationMaxPods: "30",
 		}},
-		{"accelerators", Pool{Template: &api.NodeTemplate{Capacity: list("nvidia.com/gpu", "8")}}, map[string]string{
+		{"accelerators", Pool{Template: &infrav1.NodeTemplate{Capacity: list("nvidia.com/gpu", "8")}}, map[string]string{
 			AnnotationGPUType: "nvidia.com/gpu", AnnotationGPUCount: "8",
 		}},
-		{"accelerators of two kinds", Pool{Template: &api.NodeTemplate{Capacity: list("nvidia.com/gpu", "8", "amd.com/gpu", "1")}}, map[string]string{}},
+		{"accelerators of two kinds", Pool{Template: &infrav1.NodeTemplate{Capacity: list("nvidia.com/gpu", "8", "amd.com/gpu", "1")}}, map[string]string{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, Annotations(tt.pool)); diff != "" {
@@ -203,7 +203,7 @@ func TestO17_Annotations(t *testing.T) {
 }
 
 func TestO17_KeepAnnotations(t *testing.T) {
-	const list = api.AnnotationManagedAnnotations
+	const list = infrav1.AnnotationManagedAnnotations
 	for _, tt := range []struct {
 		name       string
 		have, want map[string]string
@@ -234,7 +234,7 @@ func TestO17_KeepAnnotations(t *testing.T) {
 func TestO17_Missing(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
-		have        api.ResourceList
+		have        infrav1.ResourceList
 		annotations map[string]string
 		want        []string
 	}{

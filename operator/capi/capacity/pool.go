@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
 // DefaultMemoryShare is how much of a machine's memory is left for Pods, where nothing
@@ -26,9 +26,9 @@ type Pool struct {
 	Group  string
 	Shards []string
 	// Template is what a person says of the Nodes; nil: nothing.
-	Template *api.NodeTemplate
+	Template *infrav1.NodeTemplate
 	// Learned is what was learnt of earlier Nodes; nil: nothing.
-	Learned *api.LearnedCapacity
+	Learned *infrav1.LearnedCapacity
 	// Parts are what the shards say, as far as they are known.
 	Parts []Part
 	// Partial: not every shard of the pool has said what it has.
@@ -68,7 +68,7 @@ func (p Part) types() []string { return append([]string{p.InstanceType}, p.Insta
 // InstanceType returns the machine type of all parts; MixedValue where they differ, empty
 // without parts.
 func (p Pool) InstanceType() string {
-	return same(p.Parts, func(p Part) string { return p.InstanceType }, api.MixedValue)
+	return same(p.Parts, func(p Part) string { return p.InstanceType }, infrav1.MixedValue)
 }
 
 // same returns what all parts have in common, otherwise if they differ.
@@ -120,11 +120,11 @@ func device(model string) corev1.ResourceName {
 }
 
 // reported returns what every shard promises of one machine, the least where they differ.
-func (p Pool) reported() api.ResourceList {
+func (p Pool) reported() infrav1.ResourceList {
 	share := cmp.Or(p.MemoryShare, DefaultMemoryShare)
-	var all []api.ResourceList
+	var all []infrav1.ResourceList
 	for _, part := range p.Parts {
-		list := api.ResourceList{}
+		list := infrav1.ResourceList{}
 		for name, text := range part.Capacity {
 			q, err := resource.ParseQuantity(text)
 			if err != nil || q.Sign() <= 0 { // a server's word; better nothing than a wrong number
@@ -144,7 +144,7 @@ func (p Pool) reported() api.ResourceList {
 }
 
 // inAll returns the least of each resource that stands in every list.
-func inAll(lists []api.ResourceList) api.ResourceList {
+func inAll(lists []infrav1.ResourceList) infrav1.ResourceList {
 	if len(lists) == 0 {
 		return nil
 	}

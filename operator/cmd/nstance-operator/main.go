@@ -13,13 +13,16 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/sdk/trace"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/manager"
+	"nstance.dev/operator/telemetry"
 )
 
 // version is set by the linker.
@@ -67,11 +70,34 @@ func start(ctx context.Context, args []string, getenv func(string) string, stdou
 	log := logger(s, stderr)
 	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 	klog.SetSlogLogger(log)
-	if err := manager.Run(ctx, s, manager.Options{Version: version, Log: log}); err != nil {
-		log.ErrorContext(ctx, "ended", "error", err)
+	options := manager.Options{Version: version, Log: log}
+	name, _ := os.Hostname() // without one nothing says which replica it is
+	traces, err := telemetry.Start(ctx, getenv, telemetry.Service{Name: "nstance-operator", Version: version, Instance: name})
+	if err != nil {
+		fmt.Fprintf(stderr, "nstance-operator: %v\n", err)
+		return exitUsage
+	}
+	if traces != nil {
+		options.Traces = traces
+		defer sendTraces(traces, log)
+	}
+	if err := manager.Run(ctx, s, options); err != nil {
+		log.ErrorContext(ctx, "operator exited", "error", err)
 		return exitFailure
 	}
 	return exitOK
+}
+
+// tracesTimeout is how long the last spans get to be sent.
+const tracesTimeout = 5 * time.Second
+
+// sendTraces sends the last spans.
+func sendTraces(traces *trace.TracerProvider, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), tracesTimeout)
+	defer cancel()
+	if err := traces.Shutdown(ctx); err != nil {
+		log.WarnContext(ctx, "traces not sent", "error", err)
+	}
 }
 
 func podNamespace() string {

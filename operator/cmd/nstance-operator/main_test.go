@@ -22,7 +22,7 @@ func TestExitCodes(t *testing.T) {
 			name: "two mistakes", args: []string{"--namespace=ns", "--nonsense", "--webhook-port=none"}, want: exitUsage,
 			stderr: []string{"unknown flag --nonsense", `--webhook-port: "none" is not a number`},
 		},
-		{name: "no way to the API server", args: []string{"--namespace=ns", "--kubeconfig=" + nowhere}, want: exitFailure, stderr: []string{`"msg":"ended"`}},
+		{name: "no way to the API server", args: []string{"--namespace=ns", "--kubeconfig=" + nowhere}, want: exitFailure, stderr: []string{`"msg":"operator exited"`}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

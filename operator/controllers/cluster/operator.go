@@ -107,12 +107,12 @@ func (r *OperatorReconciler) Reconcile(ctx context.Context, request reconcile.Re
 	if err := status.Apply(ctx, r.Client, part, operatorManager); err != nil {
 		return reconcile.Result{}, err
 	}
-	r.tell(&object, next)
+	r.publishEvents(&object, next)
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// tell makes an event of a registration that is new, or that fails for another reason.
-func (r *OperatorReconciler) tell(object *infrav1.NstanceCluster, next []metav1.Condition) {
+// publishEvents makes an event of a registration that is new, or that fails for another reason.
+func (r *OperatorReconciler) publishEvents(object *infrav1.NstanceCluster, next []metav1.Condition) {
 	const registered = infrav1.ConditionOperatorRegistered
 	is, was := meta.FindStatusCondition(next, registered), meta.FindStatusCondition(object.Status.Conditions, registered)
 	if is.Status == metav1.ConditionFalse && is.Reason != "Registering" && (was == nil || was.Status != is.Status || was.Reason != is.Reason) {

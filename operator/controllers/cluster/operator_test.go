@@ -8,14 +8,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/cluster"
+	"nstance.dev/operator/testworld"
 )
 
 var now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -55,12 +54,8 @@ func TestConditions(t *testing.T) {
 }
 
 func TestConditionsAreWrittenBesideThoseOfOthers(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	key := client.ObjectKey{Namespace: "ns", Name: "c"}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&infrav1.NstanceCluster{}).WithObjects(&infrav1.NstanceCluster{
+	c := testworld.NewClientBuilder(t).WithStatusSubresource(&infrav1.NstanceCluster{}).WithObjects(&infrav1.NstanceCluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"},
 	}).Build()
 	var workload error

@@ -54,7 +54,7 @@ type Reconciler struct {
 	Events    events.EventRecorder
 	Now       func() time.Time
 
-	// told is the endpoint that people were last told of because it is not the object's.
+	// told is the endpoint that users were last told of because it is not the object's.
 	told clusterv1.APIEndpoint
 
 	version struct { // of the API server

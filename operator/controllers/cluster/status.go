@@ -33,11 +33,6 @@ type shardView struct {
 	heard                  bool // its groups are known
 }
 
-// reachable is whether the shard answers, as far as is known.
-func (s shardView) reachable() bool {
-	return s.connection.State != shards.Unreachable && s.connection.State != shards.Connecting
-}
-
 // view is all that the status of an NstanceCluster depends on.
 type view struct {
 	object  *infrav1.NstanceCluster
@@ -55,7 +50,7 @@ func clusterStatus(v view, now time.Time) infrav1.NstanceClusterStatus {
 	}
 	reachable := 0
 	for _, s := range v.shards {
-		if s.reachable() {
+		if s.connection.Reachable() {
 			reachable++
 		}
 		next.Shards = append(next.Shards, v.row(s))
@@ -149,7 +144,7 @@ func (v view) shardsReachable(reachable int) metav1.Condition {
 	reason, waiting := "", true
 	var silent []string
 	for _, s := range v.shards {
-		if s.reachable() {
+		if s.connection.Reachable() {
 			continue
 		}
 		text := s.name

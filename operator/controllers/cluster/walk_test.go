@@ -96,7 +96,7 @@ func TestTheObjectsOfAClusterAreMade(t *testing.T) {
 	})
 }
 
-// Whoever deletes the Cluster gets that: nothing is made anew behind its back.
+// Whoever deletes the Cluster gets that: nothing is made again behind its back.
 func TestF37_NothingIsMadeWhileTheClusterIsBeingDeleted(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.pass()

@@ -17,7 +17,7 @@ type Gate struct {
 	Open bool
 	// Waiting are the shards that have not said what they have, in their order.
 	Waiting []string
-	// Reason says so to people; empty for an open gate.
+	// Reason says so to users; empty for an open gate.
 	Reason string
 }
 

@@ -9,24 +9,24 @@ import (
 )
 
 func TestO3_WhatIsLeftIsForgotten(t *testing.T) {
-	web := capi.Place{Group: "web", Shard: "a"}
+	web := capi.LeftGroup{Group: "web", Shard: "a"}
 	has := listed("a", Group{Key: "web"})
 	for _, tt := range []struct {
 		name string
 		in   Input
-		want []capi.Place
+		want []capi.LeftGroup
 	}{
-		{"not while it is there", Input{Shards: []Shard{has}}, []capi.Place{web}},
-		{"nor while nobody knows", Input{Shards: []Shard{{Name: "a"}}}, []capi.Place{web}},
-		{"nor while its shard is not configured", Input{Shards: []Shard{listed("b")}}, []capi.Place{web}},
-		{"when it is gone", Input{Shards: []Shard{listed("a")}}, []capi.Place{}},
-		{"when it is on its way out", Input{Shards: []Shard{listed("a", Group{Key: "web", Deleting: true})}}, []capi.Place{}},
-		{"when a pool has it again", Input{Shards: []Shard{has}, Pools: []Pool{{Group: "web", Shards: []string{"a"}}}}, []capi.Place{}},
-		{"not when a pool has it elsewhere", Input{Shards: []Shard{has}, Pools: []Pool{{Group: "web", Shards: []string{"b"}}}}, []capi.Place{web}},
-		{"nor by the pool that leaves it", Input{Shards: []Shard{has}, Pools: []Pool{{Group: "web", Shards: []string{"a"}, Deleting: true}}}, []capi.Place{web}},
+		{"not while it is there", Input{Shards: []Shard{has}}, []capi.LeftGroup{web}},
+		{"nor while nobody knows", Input{Shards: []Shard{{Name: "a"}}}, []capi.LeftGroup{web}},
+		{"nor while its shard is not configured", Input{Shards: []Shard{listed("b")}}, []capi.LeftGroup{web}},
+		{"when it is gone", Input{Shards: []Shard{listed("a")}}, []capi.LeftGroup{}},
+		{"when it is on its way out", Input{Shards: []Shard{listed("a", Group{Key: "web", Deleting: true})}}, []capi.LeftGroup{}},
+		{"when a pool has it again", Input{Shards: []Shard{has}, Pools: []Pool{{Group: "web", Shards: []string{"a"}}}}, []capi.LeftGroup{}},
+		{"not when a pool has it elsewhere", Input{Shards: []Shard{has}, Pools: []Pool{{Group: "web", Shards: []string{"b"}}}}, []capi.LeftGroup{web}},
+		{"nor by the pool that leaves it", Input{Shards: []Shard{has}, Pools: []Pool{{Group: "web", Shards: []string{"a"}, Deleting: true}}}, []capi.LeftGroup{web}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.in.Left = []capi.Place{web}
+			tt.in.Left = []capi.LeftGroup{web}
 			if diff := cmp.Diff(tt.want, tt.in.StillLeft()); diff != "" {
 				t.Error(diff)
 			}

@@ -29,9 +29,9 @@ type world struct {
 // forgets is whether some groups that were left count no more. If the list changes just
 // now, nobody knows.
 func (w world) forgets() bool {
-	left := capi.FormatPlaces(w.input.Left)
-	same := capi.FormatPlaces(capi.ParsePlaces(w.cluster.Annotations[infrav1.AnnotationLeftGroups])) == left
-	return same && capi.FormatPlaces(w.input.StillLeft()) != left
+	left := capi.FormatLeftGroups(w.input.Left)
+	same := capi.FormatLeftGroups(capi.ParseLeftGroups(w.cluster.Annotations[infrav1.AnnotationLeftGroups])) == left
+	return same && capi.FormatLeftGroups(w.input.StillLeft()) != left
 }
 
 // observe reads all pools, and takes together what the shards have said. reader is the
@@ -39,16 +39,18 @@ func (w world) forgets() bool {
 //
 // A pool that leaves its groups writes them down before it is gone. So the list is read
 // before the pools, for what is on it and belongs to a pool that is not on its way out is
-// not left; and after them, for a pool that is gone by then is on it.
+// not left; and after them, for a pool that is gone by then is on it. A user makes a pool and
+// then its MachinePool, whose name nothing else gets, so the pools are read last: with the
+// MachinePool alone in sight, its group would get a second pool of another name.
 func (r *Reconciler) observe(ctx context.Context, reader client.Reader) (world, error) {
 	before, err := r.cluster(ctx, reader)
 	if err != nil {
 		return world{}, err
 	}
 	var pools infrav1.NstanceMachinePoolList
-	var parts infrav1.NstanceShardGroupList
+	var shardGroups infrav1.NstanceShardGroupList
 	var machinePools clusterv1.MachinePoolList
-	for _, list := range []client.ObjectList{&pools, &parts, &machinePools} {
+	for _, list := range []client.ObjectList{&machinePools, &shardGroups, &pools} {
 		if err := reader.List(ctx, list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil { // only read
 			return world{}, fmt.Errorf("list what is imported: %w", err)
 		}
@@ -58,15 +60,15 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader) (world, 
 		return world{}, err
 	}
 	w := world{cluster: before, pools: map[string]*infrav1.NstanceMachinePool{}}
-	w.input.Left = capi.ParsePlaces(after.Annotations[infrav1.AnnotationLeftGroups])
+	w.input.Left = capi.ParseLeftGroups(after.Annotations[infrav1.AnnotationLeftGroups])
 	w.input.Settings = r.Settings()
 	w.input.Shards = r.listings()
-	complete, shares := referred(machinePools.Items), byOwner(parts.Items)
+	complete, shares := referred(machinePools.Items), byOwner(shardGroups.Items)
 	for i := range pools.Items {
 		object := &pools.Items[i]
 		p := known(object)
 		p.Complete = p.Complete || complete[object.Name]
-		p.ShardGroups = sizes(object, shares[object.UID])
+		p.ShardGroups, p.Lost = sizes(object, shares[object.UID]), rivals(object, shardGroups.Items)
 		w.pools[object.Name] = object
 		w.input.Pools = append(w.input.Pools, p)
 	}
@@ -101,23 +103,36 @@ func known(object *infrav1.NstanceMachinePool) Pool {
 	}
 }
 
-// sizes are those of the parts of a pool on the shards that it lists.
-func sizes(object *infrav1.NstanceMachinePool, parts []*infrav1.NstanceShardGroup) []Size {
+// sizes are those of the shard groups of a pool on the shards that it lists.
+func sizes(object *infrav1.NstanceMachinePool, shardGroups []*infrav1.NstanceShardGroup) []Size {
 	var all []Size
-	for _, part := range parts {
-		if slices.Contains(object.Spec.Shards, part.Spec.Shard) {
-			all = append(all, Size{Shard: part.Spec.Shard, Size: int(part.Share())})
+	for _, shardGroup := range shardGroups {
+		if slices.Contains(object.Spec.Shards, shardGroup.Spec.Shard) {
+			all = append(all, Size{Shard: shardGroup.Spec.Shard, Size: int(shardGroup.Share())})
 		}
 	}
 	return all
 }
 
-// byOwner are the parts of each pool, by its UID.
-func byOwner(parts []infrav1.NstanceShardGroup) map[types.UID][]*infrav1.NstanceShardGroup {
+// rivals are the pools other than this one that have shard groups of its group on shards that it lists.
+func rivals(object *infrav1.NstanceMachinePool, shardGroups []infrav1.NstanceShardGroup) []string {
+	var all []string
+	for i := range shardGroups {
+		owner := metav1.GetControllerOfNoCopy(&shardGroups[i])
+		if owner != nil && owner.UID != object.UID && shardGroups[i].Spec.Group == object.Spec.Group && slices.Contains(object.Spec.Shards, shardGroups[i].Spec.Shard) {
+			all = append(all, owner.Name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// byOwner are the shard groups of each pool, by its UID.
+func byOwner(shardGroups []infrav1.NstanceShardGroup) map[types.UID][]*infrav1.NstanceShardGroup {
 	all := map[types.UID][]*infrav1.NstanceShardGroup{}
-	for i := range parts {
-		if owner := metav1.GetControllerOfNoCopy(&parts[i]); owner != nil {
-			all[owner.UID] = append(all[owner.UID], &parts[i])
+	for i := range shardGroups {
+		if owner := metav1.GetControllerOfNoCopy(&shardGroups[i]); owner != nil {
+			all[owner.UID] = append(all[owner.UID], &shardGroups[i])
 		}
 	}
 	return all

@@ -48,17 +48,20 @@ type Config struct {
 type Pool struct {
 	Name, Group string
 	Shards      []string
-	// ImportedFrom is what was written on it when it was imported; empty: a person made
+	// ImportedFrom is what was written on it when it was imported; empty: a user made
 	// it.
 	ImportedFrom string
 	// Deleting: it is being deleted.
 	Deleting bool
-	// Complete: its MachinePool exists, or a person wants none.
+	// Complete: its MachinePool exists, or a user wants none.
 	Complete bool
 	// Begun: it had a MachinePool before. What it lacks now somebody took away.
 	Begun bool
 	// ShardGroups are the sizes of its group objects that exist, of the shards that it lists.
 	ShardGroups []Size
+	// Lost are the other pools that have its group on shards that it lists, by name: they were
+	// made at the same time, and were first.
+	Lost []string
 	// Config is what it says.
 	Config Config
 }
@@ -74,7 +77,7 @@ type Input struct {
 	Taken []string
 	// Left are groups that a pool left on their shards when it was deleted. They are not
 	// imported again.
-	Left []capi.Place
+	Left []capi.LeftGroup
 }
 
 // Step is one thing to do: CreatePool, CreateShardGroup, CreateMachinePool,
@@ -103,10 +106,10 @@ type CreateMachinePool struct {
 	Replicas int
 }
 
-// ReportImported tells people of a pool that is now complete.
+// ReportImported tells users of a pool that is now complete.
 type ReportImported struct{ Pool, Reason string }
 
-// ReportUncovered tells people, once per set of shards, that a pool's group is on shards
+// ReportUncovered tells users, once per set of shards, that a pool's group is on shards
 // that no pool lists.
 type ReportUncovered struct {
 	Pool   string
@@ -114,11 +117,11 @@ type ReportUncovered struct {
 	Reason string
 }
 
-// ReportStaticSize tells people, once for each value, that the configuration of servers gives
+// ReportStaticSize tells users, once for each value, that the configuration of servers gives
 // a pool's group another size than it has. That is not followed.
 type ReportStaticSize struct{ Pool, Reason string }
 
-// ReportBroken tells people that an imported pool cannot be completed.
+// ReportBroken tells users that an imported pool cannot be completed.
 type ReportBroken struct{ Pool, Reason string }
 
 func (CreatePool) step()        {}
@@ -147,7 +150,12 @@ func Plan(in Input) []Step {
 	for _, p := range in.Pools {
 		of[p.Group] = append(of[p.Group], p)
 		taken[p.Name] = true
-		if p.ImportedFrom != "" && !p.Complete && !p.Deleting {
+		switch {
+		case p.ImportedFrom == "" || p.Complete || p.Deleting:
+		case len(p.Lost) > 0:
+			steps = append(steps, ReportBroken{p.Name, fmt.Sprintf("group %s belongs to pool %s, which was made at the same time: delete one of the two pools",
+				p.Group, strings.Join(p.Lost, ", "))})
+		default:
 			steps = append(steps, completion(p)...)
 		}
 	}
@@ -173,7 +181,7 @@ func discover(in Input) map[string][]onShard {
 	found := map[string][]onShard{}
 	for _, s := range in.Shards {
 		for _, g := range s.Groups {
-			if !g.Deleting && !slices.Contains(in.Settings.Exclude, g.Key) && !slices.Contains(in.Left, capi.Place{Group: g.Key, Shard: s.Name}) {
+			if !g.Deleting && !slices.Contains(in.Settings.Exclude, g.Key) && !slices.Contains(in.Left, capi.LeftGroup{Group: g.Key, Shard: s.Name}) {
 				found[g.Key] = append(found[g.Key], onShard{s.Name, g})
 			}
 		}
@@ -223,9 +231,9 @@ func create(name, key string, found []onShard) []Step {
 	return append([]Step{first}, completion(p)...)
 }
 
-// completion makes what an imported pool lacks. A part that was never made gets the size that
+// completion makes what an imported pool lacks. A shard group that was never made gets the size that
 // is written on the pool: what its server has may have changed since. The MachinePool gets
-// the sum of the parts as they are, for they may have been scaled since.
+// the sum of the shard groups as they are, for they may have been scaled since.
 func completion(p Pool) []Step {
 	total := 0
 	for _, has := range p.ShardGroups {

@@ -56,7 +56,7 @@ func TestO3_Plan(t *testing.T) {
 		shards   []Shard
 		pools    []Pool
 		taken    []string
-		left     []capi.Place
+		left     []capi.LeftGroup
 		want     []Step
 	}{
 		{
@@ -129,6 +129,12 @@ func TestO3_Plan(t *testing.T) {
 			want:  []Step{ReportBroken{"workers", `sizes of an imported pool: size "two" of shard b is no number from 0 to 10000`}},
 		},
 		{
+			name: "half made, and a pool that was made at the same time has the group", settings: settings, shards: append(slices.Clone(ab), listed("c", Group{Key: "batch"})),
+			pools: []Pool{byPerson, {Name: "workers", Group: "workers", Shards: []string{"a", "b"}, ImportedFrom: "a=3,b=2", Lost: []string{"mine"}}},
+			want: append([]Step{ReportBroken{"workers", "group workers belongs to pool mine, which was made at the same time: delete one of the two pools"}},
+				whole("batch", "batch", Config{}, Size{"c", 0})...),
+		},
+		{
 			name: "half made, and a person took a shard off", settings: settings, shards: ab,
 			pools: []Pool{{Name: "workers", Group: "workers", Shards: []string{"a"}, ImportedFrom: "a=3,b=2", Config: big}},
 			want: []Step{
@@ -148,10 +154,10 @@ func TestO3_Plan(t *testing.T) {
 		},
 		{
 			name: "left on its shards by the pool that it had", settings: settings, shards: ab,
-			left: []capi.Place{{Group: "workers", Shard: "a"}, {Group: "workers", Shard: "b"}, {Group: "other", Shard: "a"}},
+			left: []capi.LeftGroup{{Group: "workers", Shard: "a"}, {Group: "workers", Shard: "b"}, {Group: "other", Shard: "a"}},
 		},
 		{
-			name: "left on one of its shards", settings: settings, shards: ab, left: []capi.Place{{Group: "workers", Shard: "a"}},
+			name: "left on one of its shards", settings: settings, shards: ab, left: []capi.LeftGroup{{Group: "workers", Shard: "a"}},
 			want: whole("workers", "workers", big, Size{"b", 2}),
 		},
 		{

@@ -96,7 +96,7 @@ func (r *Reconciler) forget(ctx context.Context, w world) error {
 		return nil
 	}
 	before := w.cluster.DeepCopy()
-	capi.Annotate(w.cluster, infrav1.AnnotationLeftGroups, capi.FormatPlaces(w.input.StillLeft()))
+	capi.Annotate(w.cluster, infrav1.AnnotationLeftGroups, capi.FormatLeftGroups(w.input.StillLeft()))
 	err := r.Client.Patch(ctx, w.cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), infra)
 	if apierrors.IsConflict(err) { // the next pass sees what changed
 		return nil
@@ -149,7 +149,7 @@ func (r *Reconciler) publish(ctx context.Context, cluster *infrav1.NstanceCluste
 // about is a pool and the reason of an event.
 type about struct{ pool, reason string }
 
-// report tells people something about a pool, once as long as it stays the same.
+// report tells users something about a pool, once as long as it stays the same.
 func (r *Reconciler) report(pool *infrav1.NstanceMachinePool, kind, reason, text string) {
 	if pool == nil {
 		return

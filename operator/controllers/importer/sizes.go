@@ -19,11 +19,11 @@ type Size struct {
 
 // FormatSizes writes sizes as they stand on an imported pool: a=3,b=2.
 func FormatSizes(sizes []Size) string {
-	parts := make([]string, len(sizes))
+	entries := make([]string, len(sizes))
 	for i, s := range sizes {
-		parts[i] = s.Shard + "=" + strconv.Itoa(s.Size)
+		entries[i] = s.Shard + "=" + strconv.Itoa(s.Size)
 	}
-	return strings.Join(parts, ",")
+	return strings.Join(entries, ",")
 }
 
 // ParseSizes reads what FormatSizes wrote, and nothing else: each size has one spelling,
@@ -31,12 +31,12 @@ func FormatSizes(sizes []Size) string {
 func ParseSizes(text string) ([]Size, error) {
 	var sizes []Size
 	seen := map[string]bool{}
-	for part := range strings.SplitSeq(text, ",") {
-		shard, digits, ok := strings.Cut(part, "=")
+	for entry := range strings.SplitSeq(text, ",") {
+		shard, digits, ok := strings.Cut(entry, "=")
 		size, err := strconv.Atoi(digits)
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("sizes of an imported pool: %q is not of the form shard=size", part)
+			return nil, fmt.Errorf("sizes of an imported pool: %q is not of the form shard=size", entry)
 		case identity.ValidateName(shard) != nil:
 			return nil, fmt.Errorf("sizes of an imported pool: %w", identity.ValidateName(shard))
 		case seen[shard]:

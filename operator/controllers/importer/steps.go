@@ -90,11 +90,11 @@ func (r *Reconciler) do(ctx context.Context, object *infrav1.NstanceMachinePool,
 	case CreatePool:
 		return r.create(ctx, object)
 	case CreateShardGroup:
-		part, err := r.part(object, s)
+		shardGroup, err := r.shardGroup(object, s)
 		if err != nil {
 			return err
 		}
-		return r.create(ctx, part)
+		return r.create(ctx, shardGroup)
 	case CreateMachinePool:
 		return r.machinePool(ctx, object, int32(s.Replicas)) // of 64 shards with 10000 each
 	case ReportImported:
@@ -138,7 +138,7 @@ func (r *Reconciler) create(ctx context.Context, object client.Object) error {
 	case err != nil:
 		return fmt.Errorf("make %T %s: %w", object, object.GetName(), err)
 	}
-	ctrl.LoggerFrom(ctx).Info("imported", "kind", fmt.Sprintf("%T", object), "name", object.GetName())
+	ctrl.LoggerFrom(ctx).Info("imported", "kind", fmt.Sprintf("%T", object), "name", object.GetName(), "reason", "a shard has a group without a pool")
 	return nil
 }
 
@@ -157,9 +157,9 @@ func (r *Reconciler) pool(s CreatePool) *infrav1.NstanceMachinePool {
 	}
 }
 
-// part is the part of a pool on one shard, as large as the shard has it.
-func (r *Reconciler) part(owner *infrav1.NstanceMachinePool, s CreateShardGroup) (*infrav1.NstanceShardGroup, error) {
-	part := &infrav1.NstanceShardGroup{
+// shardGroup is the shard group of a pool on one shard, as large as the shard has it.
+func (r *Reconciler) shardGroup(owner *infrav1.NstanceMachinePool, s CreateShardGroup) (*infrav1.NstanceShardGroup, error) {
+	shardGroup := &infrav1.NstanceShardGroup{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: r.Namespace, Name: capi.ShardGroup(s.Group, s.Shard), Labels: capi.ShardGroupLabels(owner, s.Shard, r.Cluster),
 		},
@@ -169,8 +169,8 @@ func (r *Reconciler) part(owner *infrav1.NstanceMachinePool, s CreateShardGroup)
 			InstanceType: s.Config.InstanceType, Vars: s.Config.Vars,
 		},
 	}
-	if err := controllerutil.SetControllerReference(owner, part, r.Client.Scheme()); err != nil {
-		return nil, fmt.Errorf("own NstanceShardGroup %s: %w", part.Name, err)
+	if err := controllerutil.SetControllerReference(owner, shardGroup, r.Client.Scheme()); err != nil {
+		return nil, fmt.Errorf("own NstanceShardGroup %s: %w", shardGroup.Name, err)
 	}
-	return part, nil
+	return shardGroup, nil
 }

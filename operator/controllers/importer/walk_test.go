@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
@@ -79,9 +81,9 @@ func (w *world) mustPass() {
 func (w *world) made() []string {
 	w.t.Helper()
 	var pools infrav1.NstanceMachinePoolList
-	var parts infrav1.NstanceShardGroupList
+	var shardGroups infrav1.NstanceShardGroupList
 	var machinePools clusterv1.MachinePoolList
-	for _, list := range []client.ObjectList{&pools, &parts, &machinePools} {
+	for _, list := range []client.ObjectList{&pools, &shardGroups, &machinePools} {
 		if err := w.Client.List(context.Background(), list); err != nil {
 			w.t.Fatal(err)
 		}
@@ -90,7 +92,7 @@ func (w *world) made() []string {
 	for _, o := range pools.Items {
 		all = append(all, fmt.Sprintf("pool %s %v %q %s", o.Name, o.Spec.Shards, o.Spec.Template, o.Annotations[infrav1.AnnotationImportedFrom]))
 	}
-	for _, o := range parts.Items {
+	for _, o := range shardGroups.Items {
 		all = append(all, fmt.Sprintf("part %s %d", o.Name, o.Spec.Size))
 	}
 	for _, o := range machinePools.Items {
@@ -123,10 +125,10 @@ func TestO3_NothingMovesWhenAGroupIsImported(t *testing.T) {
 		if diff := cmp.Diff(want, w.Told()); diff != "" {
 			t.Error(diff)
 		}
-		part := &infrav1.NstanceShardGroup{}
-		w.Get("workers--a", part)
-		if owner := metav1.GetControllerOf(part); owner == nil || owner.Name != "workers" || part.Labels[infrav1.LabelGroup] != "workers" {
-			t.Errorf("owner %+v, labels %v", owner, part.Labels)
+		shardGroup := &infrav1.NstanceShardGroup{}
+		w.Get("workers--a", shardGroup)
+		if owner := metav1.GetControllerOf(shardGroup); owner == nil || owner.Name != "workers" || shardGroup.Labels[infrav1.LabelGroup] != "workers" {
+			t.Errorf("owner %+v, labels %v", owner, shardGroup.Labels)
 		}
 	})
 }
@@ -179,14 +181,14 @@ func TestO3_ACrashAfterEachStep(t *testing.T) {
 }
 
 // Import is over once the MachinePool is there. One that is deleted later comes back with
-// the size that the pool has by then, unless a person wants none.
+// the size that the pool has by then, unless a user wants none.
 func TestO3_AMachinePoolComesBackAsLargeAsItsPool(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustPass()
-		part, object := &infrav1.NstanceShardGroup{}, &infrav1.NstanceMachinePool{}
-		w.Change("workers--b", part, func() {
-			part.Spec.Size = 7
-			metav1.SetMetaDataAnnotation(&part.ObjectMeta, infrav1.AnnotationSurge, "2026-01-02T03:04:05Z")
+		shardGroup, object := &infrav1.NstanceShardGroup{}, &infrav1.NstanceMachinePool{}
+		w.Change("workers--b", shardGroup, func() {
+			shardGroup.Spec.Size = 7
+			metav1.SetMetaDataAnnotation(&shardGroup.ObjectMeta, infrav1.AnnotationSurge, "2026-01-02T03:04:05Z")
 		})
 		w.Get("workers", object)
 		object.Status.DesiredReplicas = ptr.To(int32(9))
@@ -236,7 +238,7 @@ func TestO3_AGroupThatWasLeftIsNotBroughtBack(t *testing.T) {
 // The list of what is left and the pools are read one after the other. A pool that leaves
 // its groups in between is neither made again nor forgotten.
 func TestO3_AGroupThatIsLeftJustNow(t *testing.T) {
-	for _, first := range []bool{true, false} { // the pool is seen, or not any more
+	for _, first := range []bool{true, false} { // the pool is seen, or no longer
 		inWorld(t, func(t *testing.T, w *world) {
 			w.mustPass()
 			cluster := &infrav1.NstanceCluster{}
@@ -397,7 +399,7 @@ func TestO3_AMachinePoolWhoseNameIsTakenMeanwhile(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.r.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
-				if _, part := o.(*infrav1.NstanceShardGroup); part && !w.Get("workers", &clusterv1.MachinePool{}) {
+				if _, shardGroup := o.(*infrav1.NstanceShardGroup); shardGroup && !w.Get("workers", &clusterv1.MachinePool{}) {
 					foreign := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: "workers"}}
 					foreign.Spec.Replicas = ptr.To[int32](9)
 					w.Create(foreign)
@@ -416,5 +418,81 @@ func TestO3_AMachinePoolWhoseNameIsTakenMeanwhile(t *testing.T) {
 			t.Errorf("MachinePool %+v", own.Spec)
 		}
 		w.expectComplete(metav1.ConditionTrue, infrav1.ReasonComplete)
+	})
+}
+
+// A user makes a pool while everything is read: the group gets no second one, under whatever
+// name.
+func TestO3_APoolThatIsMadeMeanwhile(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		lists := 0
+		w.r.Live = interceptor.NewClient(w.Client, interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				err := c.List(ctx, list, options...)
+				if _, ofPools := list.(*infrav1.NstanceMachinePoolList); ofPools {
+					lists++
+				}
+				if lists == 1 && !w.Get("workers", &infrav1.NstanceMachinePool{}) {
+					mine := &infrav1.NstanceMachinePool{
+						ObjectMeta: metav1.ObjectMeta{Name: "workers"}, Spec: infrav1.NstanceMachinePoolSpec{Group: "workers", Shards: []string{"a", "b"}},
+					}
+					w.Create(mine)
+					w.Create(capi.MachinePool(mine, "workers", testworld.Cluster, 7))
+				}
+				return err
+			},
+		})
+		_ = w.pass() // it may find that the name is taken
+		w.mustPass()
+		if diff := cmp.Diff([]string{`pool workers [a b] "" `, "machinepool workers 7"}, w.made()); diff != "" {
+			t.Error(diff)
+		}
+		w.expectComplete(metav1.ConditionTrue, infrav1.ReasonComplete)
+	})
+}
+
+// Of two pools that were made at the same time the one that was imported has lost: that is said
+// once, stops no other import, and is over when the other one is gone.
+func TestO3_AnImportedPoolThatHasLostItsGroup(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		mine := &infrav1.NstanceMachinePool{
+			ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: infrav1.NstanceMachinePoolSpec{Group: "workers", Shards: []string{"a", "b"}},
+		}
+		w.Create(mine)
+		shardGroup := &infrav1.NstanceShardGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: testworld.Namespace, Name: "workers--a"},
+			Spec:       infrav1.NstanceShardGroupSpec{Group: "workers", Shard: "a", Size: 1},
+		}
+		if err := controllerutil.SetControllerReference(mine, shardGroup, w.Client.Scheme()); err != nil {
+			t.Fatal(err)
+		}
+		w.Create(shardGroup)
+		w.Create(&infrav1.NstanceMachinePool{
+			ObjectMeta: metav1.ObjectMeta{Name: "workers", Annotations: map[string]string{infrav1.AnnotationImportedFrom: "a=3,b=2"}},
+			Spec:       infrav1.NstanceMachinePoolSpec{Group: "workers", Shards: []string{"a", "b"}},
+		})
+		w.Shard("c").AddGroup(tenant, shardtest.Group{Key: "batch", Size: 1})
+		w.After(time.Minute)
+		w.mustPass()
+		w.mustPass()
+		want := []string{
+			`pool batch [c] "base" c=1`, `pool mine [a b] "" `, `pool workers [a b] "" a=3,b=2`, "part batch--c 1", "part workers--a 1", "machinepool batch 1",
+		}
+		if diff := cmp.Diff(want, w.made()); diff != "" {
+			t.Error(diff)
+		}
+		told := w.Told()
+		if n := len(slices.DeleteFunc(told, func(e string) bool {
+			return !strings.HasPrefix(e, "ImportBroken: NstanceMachinePool: group workers belongs to pool mine,")
+		})); n != 1 {
+			t.Errorf("%d events say so, want 1", n)
+		}
+		w.expectComplete(metav1.ConditionTrue, infrav1.ReasonComplete)
+		w.Delete("workers--a", &infrav1.NstanceShardGroup{})
+		w.Delete("mine", &infrav1.NstanceMachinePool{})
+		w.mustPass()
+		if !slices.Contains(w.made(), "machinepool workers 5") {
+			t.Errorf("made %q", w.made())
+		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/controllers/machine/placement"
 	"nstance.dev/operator/inventory"
@@ -21,17 +21,17 @@ import (
 
 // Times of a machine.
 const (
-	// AtOnce is the Again of a decision that is to be followed by another without a pause.
+	// AtOnce is the RequeueAfter of a decision that is to be followed by another without a pause.
 	AtOnce = time.Millisecond
-	// orphanAfter is how long a machine that was made for a Pod waits for its Machine.
-	orphanAfter = 10 * time.Minute
+	// ownerTimeout is how long a machine that was made for a Pod waits for its Machine.
+	ownerTimeout = 10 * time.Minute
 	// lookAgain is for what news usually says earlier.
 	lookAgain = 30 * time.Second
 	// firstPause and longestPause are between attempts that fail.
 	firstPause, longestPause = 30 * time.Second, 5 * time.Minute
 	// inFlight is how long a call for an instance may still take effect after it failed.
 	inFlight = 30 * time.Second
-	// warnEvery is how often people are told that the end of a machine waits.
+	// warnEvery is how often users are told that the end of a machine waits.
 	warnEvery = 10 * time.Minute
 )
 
@@ -45,7 +45,7 @@ type AddFinalizer struct{}
 type RemoveFinalizer struct{}
 
 // Choose writes a new instance id of that kind and its shard into the spec. Tried are the
-// shards that were chosen so far, this one included; nil where a person chose.
+// shards that were chosen so far, this one included; nil where a user chose.
 type Choose struct {
 	Shard, Kind string
 	Tried       []string
@@ -57,8 +57,8 @@ type SetProviderID struct{ ProviderID string }
 // Create asks for the instance of the spec. About is what the answer depends on.
 type Create struct{ About string }
 
-// Ask asks the shard for details of the instance that its events leave out.
-type Ask struct{}
+// GetStatus reads from the shard what its events leave out of an instance.
+type GetStatus struct{}
 
 // Delete asks for the end of the instance.
 type Delete struct{ Decrement bool }
@@ -69,8 +69,8 @@ type DeleteMachine struct{}
 // DeleteSelf deletes the machine, which nobody owns.
 type DeleteSelf struct{}
 
-// Tell publishes an event about the machine.
-type Tell struct {
+// PublishEvent publishes an event about the machine.
+type PublishEvent struct {
 	Reason  string
 	Warning bool
 	Message string
@@ -81,20 +81,36 @@ func (RemoveFinalizer) action() {}
 func (Choose) action()          {}
 func (SetProviderID) action()   {}
 func (Create) action()          {}
-func (Ask) action()             {}
+func (GetStatus) action()       {}
 func (Delete) action()          {}
 func (DeleteMachine) action()   {}
 func (DeleteSelf) action()      {}
-func (Tell) action()            {}
+func (PublishEvent) action()    {}
 
 // Decision is what to do about one machine: the actions in their order up to the first that
 // fails, then the status, which does not depend on how the object is at that moment.
 type Decision struct {
 	// Status is the part that this controller keeps.
-	Status  api.NstanceMachineStatus
+	Status  infrav1.NstanceMachineStatus
 	Actions []Action
-	// Again is when to decide again at the latest; zero: when something changes.
-	Again time.Duration
+	// RequeueAfter is when to decide again at the latest; zero: when something changes.
+	RequeueAfter time.Duration
+}
+
+// creates and deletes report whether a decision asks a shard for an instance or for its end.
+func (d Decision) creates() bool { return does[Create](d) }
+func (d Decision) deletes() bool { return does[Delete](d) }
+
+// reports is whether a decision does nothing but say how things stand, and nothing follows from that.
+func (d Decision) reports() bool {
+	return d.RequeueAfter != AtOnce && !slices.ContainsFunc(d.Actions, func(a Action) bool { _, is := a.(PublishEvent); return !is })
+}
+
+func does[A Action](d Decision) bool {
+	return slices.ContainsFunc(d.Actions, func(a Action) bool {
+		_, is := a.(A)
+		return is
+	})
 }
 
 // decision is a Decision in the making.
@@ -108,10 +124,10 @@ type decision struct {
 func Decide(o Observation, now time.Time) Decision {
 	d := &decision{Decision: Decision{Status: own(o.Machine.Status)}, o: o, now: now}
 	if o.Paused {
-		d.set(status.True(api.ConditionPaused, api.ReasonPaused, "the cluster or this machine is paused"))
+		d.set(status.True(infrav1.ConditionPaused, infrav1.ReasonPaused, "the cluster or this machine is paused"))
 		return d.end()
 	}
-	d.set(status.False(api.ConditionPaused, api.ReasonNotPaused, ""))
+	d.set(status.False(infrav1.ConditionPaused, infrav1.ReasonNotPaused, ""))
 	d.deleting()
 	d.follow()
 	switch m := o.Machine; {
@@ -119,7 +135,7 @@ func Decide(o Observation, now time.Time) Decision {
 		d.remove()
 	case d.gone():
 		d.ended()
-	case m.Spec.Mode == api.MachineManaged:
+	case m.Spec.Mode == infrav1.MachineManaged:
 		d.keep()
 	default:
 		d.provide()
@@ -132,9 +148,9 @@ func Decide(o Observation, now time.Time) Decision {
 func (d *decision) deleting() {
 	switch {
 	case d.o.Machine.DeletionTimestamp.IsZero():
-		d.set(status.False(api.ConditionDeleting, api.ReasonNotDeleting, ""))
-	case !meta.IsStatusConditionTrue(d.Status.Conditions, api.ConditionDeleting):
-		d.set(status.True(api.ConditionDeleting, api.ReasonDeleting, ""))
+		d.set(status.False(infrav1.ConditionDeleting, infrav1.ReasonNotDeleting, ""))
+	case !meta.IsStatusConditionTrue(d.Status.Conditions, infrav1.ConditionDeleting):
+		d.set(status.True(infrav1.ConditionDeleting, infrav1.ReasonDeleting, ""))
 	}
 }
 
@@ -158,38 +174,38 @@ func (d *decision) end() Decision {
 
 // wait says in a condition what an instance waits for.
 func (d *decision) wait(reason, message string, again time.Duration) {
-	d.set(status.False(api.ConditionInstanceProvisioned, reason, message))
-	d.set(status.False(api.ConditionReady, reason, message))
-	d.Again = again
+	d.set(status.False(infrav1.ConditionInstanceProvisioned, reason, message))
+	d.set(status.False(infrav1.ConditionReady, reason, message))
+	d.RequeueAfter = again
 }
 
 // created reports whether the instance was ever there, as far as is known.
 func (d *decision) created() bool {
 	id := d.o.Machine.Spec.InstanceID
-	return d.o.Machine.Spec.Mode == api.MachineManaged || id != "" && (d.Status.InstanceID == id || d.o.Tried.Ended && d.o.Tried.Instance == id)
+	return d.o.Machine.Spec.Mode == infrav1.MachineManaged || id != "" && (d.Status.InstanceID == id || d.o.Tried.Ended && d.o.Tried.Instance == id)
 }
 
-// gone reports whether the instance was there and is not any more.
+// gone reports whether the instance was there and is no longer.
 func (d *decision) gone() bool {
-	return d.created() && (d.o.Presence == inventory.Gone || d.o.Said.GetStatus() == inventory.StatusTerminated)
+	return d.created() && (d.o.Presence == inventory.Gone || d.o.Reported.GetStatus() == inventory.StatusTerminated)
 }
 
 // keep is for a machine whose instance is there.
 func (d *decision) keep() {
-	m, said := d.o.Machine, d.o.Said
+	m, reported := d.o.Machine, d.o.Reported
 	switch {
-	case !controllerutil.ContainsFinalizer(m, api.FinalizerMachine):
+	case !controllerutil.ContainsFinalizer(m, infrav1.FinalizerMachine):
 		d.do(AddFinalizer{})
-	case m.Spec.ProviderID == "" && said.GetProviderUri() != "":
-		d.do(SetProviderID{said.GetProviderUri()})
-	case m.Spec.ProviderID == "" && said.GetProviderInstanceId() != "" && d.reachable():
-		d.Again = lookAgain
+	case m.Spec.ProviderID == "" && reported.GetProviderUri() != "":
+		d.do(SetProviderID{reported.GetProviderUri()})
+	case m.Spec.ProviderID == "" && reported.GetProviderInstanceId() != "" && d.reachable():
+		d.RequeueAfter = lookAgain
 		if t := d.o.Tried; t.AskFailures > 0 && t.Instance == m.Spec.InstanceID {
-			d.Again = t.AskedAt.Add(backoff.Growing(string(m.UID), t.AskFailures, time.Second, longestPause)).Sub(d.now)
+			d.RequeueAfter = t.AskedAt.Add(backoff.Growing(string(m.UID), t.AskFailures, time.Second, longestPause)).Sub(d.now)
 		}
-		if d.Again <= 0 || d.o.Tried.AskFailures == 0 {
-			d.do(Ask{}) // events do not carry the URI
-			d.Again = lookAgain
+		if d.RequeueAfter <= 0 || d.o.Tried.AskFailures == 0 {
+			d.do(GetStatus{}) // events do not carry the URI
+			d.RequeueAfter = lookAgain
 		}
 	}
 }
@@ -206,13 +222,13 @@ func (d *decision) provide() {
 	switch {
 	case d.o.Owner == nil:
 		d.ownerless()
-	case !controllerutil.ContainsFinalizer(m, api.FinalizerMachine):
+	case !controllerutil.ContainsFinalizer(m, infrav1.FinalizerMachine):
 		d.do(AddFinalizer{})
 	case d.created():
 		d.keep()
 		d.leaveFull()
 	case !d.o.ClusterReady || d.o.Owner.Spec.Bootstrap.DataSecretName == nil:
-		d.wait(api.ReasonWaitingForOwner, "the cluster or the bootstrap data is not ready", 0)
+		d.wait(infrav1.ReasonWaitingForOwner, "the cluster or the bootstrap data is not ready", 0)
 	case m.Spec.InstanceID == "":
 		d.choose(d.wanted(), nil)
 	default:
@@ -224,17 +240,17 @@ func (d *decision) provide() {
 // was made together with its Machine, so it waits for a while only.
 func (d *decision) ownerless() {
 	m := d.o.Machine
-	left := m.CreationTimestamp.Add(orphanAfter).Sub(d.now)
-	_, forPod := m.Labels[api.LabelOnDemandPodUID]
+	left := m.CreationTimestamp.Add(ownerTimeout).Sub(d.now)
+	_, forPod := m.Labels[infrav1.LabelOnDemandPodUID]
 	switch {
 	case d.created():
 		d.keep()
 	case forPod && left <= 0:
 		d.do(DeleteSelf{})
 	default:
-		d.wait(api.ReasonWaitingForOwner, "no Machine refers to this one", 0)
+		d.wait(infrav1.ReasonWaitingForOwner, "no Machine refers to this one", 0)
 		if forPod {
-			d.Again = left
+			d.RequeueAfter = left
 		}
 	}
 }
@@ -247,9 +263,9 @@ func (d *decision) wanted() string {
 	return d.o.Machine.Spec.Shard
 }
 
-// tried returns the shards that were chosen for the machine so far, nil where a person did.
+// tried returns the shards that were chosen for the machine so far, nil where a user did.
 func (d *decision) tried() []string {
-	list := d.o.Machine.Annotations[api.AnnotationTriedShards]
+	list := d.o.Machine.Annotations[infrav1.AnnotationTriedShards]
 	if list == "" {
 		return nil
 	}
@@ -275,10 +291,10 @@ func (d *decision) create() {
 	s := d.o.shard(m.Spec.Shard)
 	switch {
 	case s == nil:
-		d.wait(api.ReasonShardNotConfigured, fmt.Sprintf("shard %s is not in the operator's configuration", m.Spec.Shard), 0)
+		d.wait(infrav1.ReasonShardNotConfigured, fmt.Sprintf("shard %s is not in the operator's configuration", m.Spec.Shard), 0)
 		return
 	case !s.Reachable:
-		d.wait(api.ReasonShardUnreachable, fmt.Sprintf("shard %s does not answer", m.Spec.Shard), 0)
+		d.wait(infrav1.ReasonShardUnreachable, fmt.Sprintf("shard %s does not answer", m.Spec.Shard), 0)
 		return
 	}
 	if d.turnedAway() && d.elsewhere() {
@@ -289,7 +305,7 @@ func (d *decision) create() {
 		d.wait(refusal(d.o.Tried.Class), d.o.Tried.Message, wait)
 		return
 	}
-	d.wait(api.ReasonProvisioning, fmt.Sprintf("shard %s is asked for instance %s", m.Spec.Shard, m.Spec.InstanceID), 0)
+	d.wait(infrav1.ReasonProvisioning, fmt.Sprintf("shard %s is asked for instance %s", m.Spec.Shard, m.Spec.InstanceID), 0)
 	d.do(Create{s.About()})
 }
 
@@ -331,35 +347,35 @@ func pauseAfter(class shards.Class, key string, failures int) time.Duration {
 func refusal(class shards.Class) string {
 	switch class {
 	case shards.Invalid, shards.Exists:
-		return api.ReasonInvalidRequest
+		return infrav1.ReasonInvalidRequest
 	case shards.NotFound:
-		return api.ReasonGroupNotFound
+		return infrav1.ReasonGroupNotFound
 	case shards.OtherManager:
-		return api.ReasonManagedByOther
+		return infrav1.ReasonManagedByOther
 	case shards.AuthFailed:
-		return api.ReasonShardAuthFailed
+		return infrav1.ReasonShardAuthFailed
 	case shards.TenantUnknown:
-		return api.ReasonTenantUnknown
+		return infrav1.ReasonTenantUnknown
 	case shards.OverQuota:
-		return api.ReasonQuotaExceeded
+		return infrav1.ReasonQuotaExceeded
 	case shards.NoRoom:
-		return api.ReasonCapacityUnavailable
+		return infrav1.ReasonCapacityUnavailable
 	case shards.Unavailable, shards.Broken, shards.Ended, shards.Exhausted:
-		return api.ReasonProvisioning
+		return infrav1.ReasonProvisioning
 	}
-	return api.ReasonRejected
+	return infrav1.ReasonRejected
 }
 
 // leaveFull gives up an instance for which its provider has no room, if there is another
 // shard to try.
 func (d *decision) leaveFull() {
-	full := meta.FindStatusCondition(d.o.Machine.Status.Conditions, api.ConditionCapacityAvailable)
+	full := meta.FindStatusCondition(d.o.Machine.Status.Conditions, infrav1.ConditionCapacityAvailable)
 	about := full != nil && full.Status == metav1.ConditionFalse && full.ObservedGeneration == d.o.Machine.Generation
 	if !about || d.Status.Initialization.Provisioned {
 		return
 	}
 	d.wait(full.Reason, full.Message, lookAgain)
-	if d.elsewhere() && d.o.Said.GetCondemned() == nil && d.reachable() {
+	if d.elsewhere() && d.o.Reported.GetCondemned() == nil && d.reachable() {
 		d.do(Delete{})
 	}
 }
@@ -368,7 +384,7 @@ func (d *decision) leaveFull() {
 func (d *decision) elsewhere() bool {
 	m := d.o.Machine
 	tried := d.tried()
-	if m.Spec.Mode == api.MachineManaged || d.o.Owner == nil || !d.o.Owner.DeletionTimestamp.IsZero() ||
+	if m.Spec.Mode == infrav1.MachineManaged || d.o.Owner == nil || !d.o.Owner.DeletionTimestamp.IsZero() ||
 		d.Status.Initialization.Provisioned || tried == nil {
 		return false
 	}
@@ -380,10 +396,10 @@ func (d *decision) elsewhere() bool {
 // change once the status says that the instance has ended.
 func (d *decision) goElsewhere(why string) {
 	was := d.o.Machine.Status.InstanceState
-	d.Status.Ready, d.Status.InstanceState = false, api.InstanceTerminated
-	d.wait(api.ReasonProvisioning, why, AtOnce)
-	if was == api.InstanceTerminated {
-		d.Again = 0
+	d.Status.Ready, d.Status.InstanceState = false, infrav1.InstanceTerminated
+	d.wait(infrav1.ReasonProvisioning, why, AtOnce)
+	if was == infrav1.InstanceTerminated {
+		d.RequeueAfter = 0
 		d.choose("", d.tried())
 	}
 }
@@ -395,7 +411,7 @@ func (d *decision) ended() {
 		d.goElsewhere("the instance ended before it was there; another shard is tried")
 		return
 	}
-	d.Status.Ready, d.Status.InstanceState = false, api.InstanceTerminated
+	d.Status.Ready, d.Status.InstanceState = false, infrav1.InstanceTerminated
 	d.serverDeleted()
 	switch owner := d.o.Owner; {
 	case owner == nil:
@@ -407,21 +423,21 @@ func (d *decision) ended() {
 
 // serverDeleted says that the instance is gone.
 func (d *decision) serverDeleted() {
-	if meta.IsStatusConditionTrue(d.o.Machine.Status.Conditions, api.ConditionServerDeleted) {
+	if meta.IsStatusConditionTrue(d.o.Machine.Status.Conditions, infrav1.ConditionServerDeleted) {
 		return
 	}
 	why := "its shard has ended the instance"
-	reason := cmp.Or(d.o.WhyDeleted, d.o.Said.GetCondemned().GetReason())
-	ready := meta.FindStatusCondition(d.o.Machine.Status.Conditions, api.ConditionReady)
-	leaving := ready != nil && (ready.Reason == api.ReasonDraining || ready.Reason == api.ReasonDeleting)
+	reason := cmp.Or(d.o.WhyDeleted, d.o.Reported.GetCondemned().GetReason())
+	ready := meta.FindStatusCondition(d.o.Machine.Status.Conditions, infrav1.ConditionReady)
+	leaving := ready != nil && (ready.Reason == infrav1.ReasonDraining || ready.Reason == infrav1.ReasonDeleting)
 	switch {
 	case leaving && (reason == "" || reason == inventory.Unlisted):
 		why += "; " + ready.Message
 	case reason != "":
 		why += ": " + reason
 	}
-	d.Status.Ready, d.Status.InstanceState = false, api.InstanceTerminated
-	d.set(status.True(api.ConditionServerDeleted, api.ReasonServerDeleted, why))
-	d.set(status.False(api.ConditionReady, api.ReasonServerDeleted, why))
-	d.do(Tell{Reason: "ServerDeleted", Message: why})
+	d.Status.Ready, d.Status.InstanceState = false, infrav1.InstanceTerminated
+	d.set(status.True(infrav1.ConditionServerDeleted, infrav1.ReasonServerDeleted, why))
+	d.set(status.False(infrav1.ConditionReady, infrav1.ReasonServerDeleted, why))
+	d.do(PublishEvent{Reason: "ServerDeleted", Message: why})
 }

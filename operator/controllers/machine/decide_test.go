@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/controllers/machine/placement"
 	"nstance.dev/operator/drain"
@@ -38,8 +38,8 @@ func shard(name string, change func(*placement.Shard)) placement.Shard {
 
 // seen is what a test compares of a decision.
 type seen struct {
-	Actions []Action
-	Again   time.Duration
+	Actions      []Action
+	RequeueAfter time.Duration
 	// Ready, Provisioned and Deleting are conditions as "status/reason"; empty: there is none.
 	Ready, Provisioned, Deleting string
 }
@@ -47,21 +47,21 @@ type seen struct {
 func look(d Decision) seen {
 	show := func(kind string) string {
 		c := meta.FindStatusCondition(d.Status.Conditions, kind)
-		if c == nil || c.Reason == api.ReasonNotDeleting {
+		if c == nil || c.Reason == infrav1.ReasonNotDeleting {
 			return ""
 		}
 		return string(c.Status) + "/" + c.Reason
 	}
-	return seen{d.Actions, d.Again, show(api.ConditionReady), show(api.ConditionInstanceProvisioned), show(api.ConditionDeleting)}
+	return seen{d.Actions, d.RequeueAfter, show(infrav1.ConditionReady), show(infrav1.ConditionInstanceProvisioned), show(infrav1.ConditionDeleting)}
 }
 
 // onDemand is a machine that is to have an instance, with all that this takes.
 func onDemand(changes ...func(*Observation)) Observation {
 	none := ""
 	o := Observation{
-		Machine: &api.NstanceMachine{
-			ObjectMeta: metav1.ObjectMeta{Name: "m", Finalizers: []string{api.FinalizerMachine}, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute))},
-			Spec:       api.NstanceMachineSpec{Mode: api.MachineOnDemand, MachineSettings: api.MachineSettings{GroupRef: api.GroupReference{Name: "web"}}},
+		Machine: &infrav1.NstanceMachine{
+			ObjectMeta: metav1.ObjectMeta{Name: "m", Finalizers: []string{infrav1.FinalizerMachine}, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute))},
+			Spec:       infrav1.NstanceMachineSpec{Mode: infrav1.MachineOnDemand, MachineSettings: infrav1.MachineSettings{GroupRef: infrav1.GroupReference{Name: "web"}}},
 		},
 		Owner:        &clusterv1.Machine{Spec: clusterv1.MachineSpec{Bootstrap: clusterv1.Bootstrap{DataSecretName: &none}}},
 		ClusterReady: true, Shards: []placement.Shard{shard("a", nil), shard("b", nil)}, Presence: inventory.Gone, ProvisionTimeout: 15 * time.Minute,
@@ -75,25 +75,25 @@ func onDemand(changes ...func(*Observation)) Observation {
 // The steps in the life of a machine, each a change of the one before.
 func chosen(o *Observation) {
 	o.Machine.Spec.Shard, o.Machine.Spec.InstanceID = "a", id
-	o.Machine.Annotations = map[string]string{api.AnnotationTriedShards: "a"}
+	o.Machine.Annotations = map[string]string{infrav1.AnnotationTriedShards: "a"}
 }
 
 func pending(o *Observation) {
 	chosen(o)
 	o.Machine.Status.InstanceID = id
-	o.Presence, o.Said = inventory.Present, &nstancev1.InstanceStatus{InstanceId: id, Status: "pending"}
+	o.Presence, o.Reported = inventory.Present, &nstancev1.InstanceStatus{InstanceId: id, Status: "pending"}
 }
 
 func started(o *Observation) {
 	pending(o)
-	o.Said.Status, o.Said.ProviderInstanceId, o.Said.ProviderUri = "provisioning", "vm", "nstance://a/"+id
+	o.Reported.Status, o.Reported.ProviderInstanceId, o.Reported.ProviderUri = "provisioning", "vm", "nstance://a/"+id
 }
 
 func running(o *Observation) {
 	started(o)
-	o.Machine.Spec.ProviderID = o.Said.GetProviderUri()
+	o.Machine.Spec.ProviderID = o.Reported.GetProviderUri()
 	o.Machine.Status.Initialization.Provisioned = true
-	o.Said.Status, o.Said.RegisteredAt = "running", timestamppb.New(now)
+	o.Reported.Status, o.Reported.RegisteredAt = "running", timestamppb.New(now)
 }
 
 // ready is a machine that was known to be so.
@@ -103,18 +103,18 @@ func ready(o *Observation) {
 }
 
 func managed(o *Observation) {
-	o.Machine.Spec.Mode = api.MachineManaged
+	o.Machine.Spec.Mode = infrav1.MachineManaged
 	o.Machine.Annotations = nil
 }
 
 func condemned(reason, state string) func(*Observation) {
 	return func(o *Observation) {
 		running(o)
-		o.Said.Status, o.Said.Condemned = state, &nstancev1.Condemned{Reason: reason}
+		o.Reported.Status, o.Reported.Condemned = state, &nstancev1.Condemned{Reason: reason}
 	}
 }
 
-func gone(o *Observation) { o.Presence, o.Said = inventory.Gone, nil }
+func gone(o *Observation) { o.Presence, o.Reported = inventory.Gone, nil }
 
 func deleted(o *Observation) {
 	at := metav1.NewTime(now.Add(-time.Minute))
@@ -125,7 +125,7 @@ func coreDeleted(o *Observation) {
 	deleted(o)
 	o.Owner.DeletionTimestamp = o.Machine.DeletionTimestamp
 	o.Owner.Status.NodeRef.Name = "n"
-	o.CoreDrains = true
+	o.HasControlPlane = true
 }
 
 func silent(o *Observation) { o.Shards[0].Reachable = false }
@@ -140,9 +140,9 @@ func TestO12_OnDemandMachine(t *testing.T) {
 	const uri = "nstance://a/" + id
 	provisioning := "False/Provisioning"
 	ownerless := func(o *Observation) { o.Owner = nil }
-	forPod := func(o *Observation) { o.Machine.Labels = map[string]string{api.LabelOnDemandPodUID: "u"} }
+	forPod := func(o *Observation) { o.Machine.Labels = map[string]string{infrav1.LabelOnDemandPodUID: "u"} }
 	noRoom := func(o *Observation) {
-		o.Machine.Status.Conditions = status.Next(nil, []metav1.Condition{status.False(api.ConditionCapacityAvailable, api.ReasonInsufficient, "full")}, 0, now)
+		o.Machine.Status.Conditions = status.Next(nil, []metav1.Condition{status.False(infrav1.ConditionCapacityAvailable, infrav1.ReasonInsufficient, "full")}, 0, now)
 	}
 	for _, tt := range []struct {
 		name string
@@ -177,12 +177,12 @@ func TestO12_OnDemandMachine(t *testing.T) {
 		{"or the shard's configuration is", onDemand(chosen, refusedWith(shards.Invalid, 1, 0), func(o *Observation) { o.Shards[0].ConfigDigest = "c2" }), seen{[]Action{Create{"e1 c2"}}, 0, provisioning, provisioning, ""}},
 		{"a refusal of another instance does not count", onDemand(chosen, refusedWith(shards.Invalid, 1, 0), func(o *Observation) { o.Tried.Instance = "x" }), seen{[]Action{Create{"e1 c1"}}, 0, provisioning, provisioning, ""}},
 		{"it is there", onDemand(pending), seen{nil, 0, provisioning, provisioning, ""}},
-		{"its details are not known", onDemand(pending, func(o *Observation) { o.Said.ProviderInstanceId = "vm" }), seen{[]Action{Ask{}}, lookAgain, provisioning, provisioning, ""}},
+		{"its details are not known", onDemand(pending, func(o *Observation) { o.Reported.ProviderInstanceId = "vm" }), seen{[]Action{GetStatus{}}, lookAgain, provisioning, provisioning, ""}},
 		{"its machine is known", onDemand(started), seen{[]Action{SetProviderID{uri}}, 0, provisioning, provisioning, ""}},
-		{"its machine runs", onDemand(running, func(o *Observation) { o.Said.Status, o.Said.RegisteredAt = "provisioning", nil }), seen{nil, 0, "False/WaitingForAgent", "True/Provisioned", ""}},
-		{"it has begun to run", onDemand(running), seen{[]Action{Tell{Reason: "InstanceRunning", Message: "instance " + id + " runs on shard a"}}, 0, "True/Running", "True/Provisioned", ""}},
+		{"its machine runs", onDemand(running, func(o *Observation) { o.Reported.Status, o.Reported.RegisteredAt = "provisioning", nil }), seen{nil, 0, "False/WaitingForAgent", "True/Provisioned", ""}},
+		{"it has begun to run", onDemand(running), seen{[]Action{PublishEvent{Reason: "InstanceRunning", Message: "instance " + id + " runs on shard a"}}, 0, "True/Running", "True/Provisioned", ""}},
 		{"it runs", onDemand(ready), seen{nil, 0, "True/Running", "True/Provisioned", ""}},
-		{"it is unhealthy", onDemand(running, func(o *Observation) { o.Said.Status = "unhealthy" }), seen{nil, 0, "False/Unhealthy", "True/Provisioned", ""}},
+		{"it is unhealthy", onDemand(running, func(o *Observation) { o.Reported.Status = "unhealthy" }), seen{nil, 0, "False/Unhealthy", "True/Provisioned", ""}},
 		{"it is condemned", onDemand(condemned("expired", "draining")), seen{nil, 0, "False/Draining", "True/Provisioned", ""}},
 		{"it is ended", onDemand(condemned("expired", "terminating")), seen{nil, 0, "False/Deleting", "True/Provisioned", ""}},
 		{"no room, and another shard", onDemand(pending, noRoom), seen{[]Action{Delete{}}, lookAgain, "False/InsufficientCapacity", "False/InsufficientCapacity", ""}},
@@ -191,7 +191,7 @@ func TestO12_OnDemandMachine(t *testing.T) {
 		{"no room for an earlier instance", onDemand(pending, noRoom, func(o *Observation) { o.Machine.Generation = 2 }), seen{nil, 0, provisioning, provisioning, ""}},
 		{"there is no room, and another shard", onDemand(chosen, refusedWith(shards.NoRoom, 1, 0)), seen{nil, AtOnce, provisioning, provisioning, ""}},
 		{
-			"which is written down, and then it goes there", onDemand(chosen, refusedWith(shards.NoRoom, 1, 0), func(o *Observation) { o.Machine.Status.InstanceState = api.InstanceTerminated }),
+			"which is written down, and then it goes there", onDemand(chosen, refusedWith(shards.NoRoom, 1, 0), func(o *Observation) { o.Machine.Status.InstanceState = infrav1.InstanceTerminated }),
 			seen{[]Action{Choose{"b", "wrk", []string{"a", "b"}}}, 0, provisioning, provisioning, ""},
 		},
 		{
@@ -200,7 +200,7 @@ func TestO12_OnDemandMachine(t *testing.T) {
 		},
 		{"gone before it was there", onDemand(pending, gone), seen{nil, AtOnce, provisioning, provisioning, ""}},
 		{
-			"which is written down, so another shard is tried", onDemand(pending, gone, func(o *Observation) { o.Machine.Status.InstanceState = api.InstanceTerminated }),
+			"which is written down, so another shard is tried", onDemand(pending, gone, func(o *Observation) { o.Machine.Status.InstanceState = infrav1.InstanceTerminated }),
 			seen{[]Action{Choose{"b", "wrk", []string{"a", "b"}}}, 0, provisioning, provisioning, ""},
 		},
 		{"paused", onDemand(chosen, func(o *Observation) { o.Paused = true }), seen{nil, 0, "", "", ""}},
@@ -214,11 +214,11 @@ func TestO12_OnDemandMachine(t *testing.T) {
 }
 
 func TestO11_ServerDeleted(t *testing.T) {
-	tell := Tell{Reason: "ServerDeleted", Message: "its shard has ended the instance"}
-	because := Tell{Reason: "ServerDeleted", Message: "its shard has ended the instance: spot-termination"}
+	tell := PublishEvent{Reason: "ServerDeleted", Message: "its shard has ended the instance"}
+	because := PublishEvent{Reason: "ServerDeleted", Message: "its shard has ended the instance: spot-termination"}
 	late := func(o *Observation) { o.Machine.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour)) }
 	known := func(o *Observation) {
-		o.Machine.Status.Conditions = status.Next(nil, []metav1.Condition{status.True(api.ConditionServerDeleted, api.ReasonServerDeleted, "")}, 0, now)
+		o.Machine.Status.Conditions = status.Next(nil, []metav1.Condition{status.True(infrav1.ConditionServerDeleted, infrav1.ReasonServerDeleted, "")}, 0, now)
 	}
 	for _, tt := range []struct {
 		name string
@@ -229,18 +229,18 @@ func TestO11_ServerDeleted(t *testing.T) {
 		{"its shard said why", onDemand(ready, managed, gone, func(o *Observation) { o.WhyDeleted = "spot-termination" }), []Action{because, DeleteMachine{}}},
 		{
 			"its shard lists it no more", onDemand(ready, managed, gone, func(o *Observation) { o.WhyDeleted = inventory.Unlisted }),
-			[]Action{Tell{Reason: "ServerDeleted", Message: "its shard has ended the instance: a complete listing of the shard lacks it"}, DeleteMachine{}},
+			[]Action{PublishEvent{Reason: "ServerDeleted", Message: "its shard has ended the instance: a complete listing of the shard lacks it"}, DeleteMachine{}},
 		},
 		{
 			"it was to go before its shard listed it no more", onDemand(ready, managed, gone, func(o *Observation) {
 				o.WhyDeleted = inventory.Unlisted
-				o.Machine.Status.Conditions = status.Next(nil, []metav1.Condition{status.False(api.ConditionReady, api.ReasonDraining, "expired")}, 0, now)
+				o.Machine.Status.Conditions = status.Next(nil, []metav1.Condition{status.False(infrav1.ConditionReady, infrav1.ReasonDraining, "expired")}, 0, now)
 			}),
-			[]Action{Tell{Reason: "ServerDeleted", Message: "its shard has ended the instance; expired"}, DeleteMachine{}},
+			[]Action{PublishEvent{Reason: "ServerDeleted", Message: "its shard has ended the instance; expired"}, DeleteMachine{}},
 		},
 		{
 			"a record that has ended says why", onDemand(ready, func(o *Observation) {
-				o.Said.Status, o.Said.Condemned = "terminated", &nstancev1.Condemned{Reason: "spot-termination"}
+				o.Reported.Status, o.Reported.Condemned = "terminated", &nstancev1.Condemned{Reason: "spot-termination"}
 			}), []Action{because, DeleteMachine{}},
 		},
 		{"so does an on-demand one", onDemand(ready, gone), []Action{tell, DeleteMachine{}}},
@@ -249,8 +249,8 @@ func TestO11_ServerDeleted(t *testing.T) {
 		{"its Machine is being deleted already", onDemand(ready, gone, func(o *Observation) { at := metav1.Now(); o.Owner.DeletionTimestamp = &at }), []Action{tell}},
 		{"nobody owns it", onDemand(ready, managed, gone, func(o *Observation) { o.Owner = nil }), []Action{tell, DeleteSelf{}}},
 		{"it is said once", onDemand(ready, managed, gone, known), []Action{DeleteMachine{}}},
-		{"a record that has ended is an end", onDemand(ready, func(o *Observation) { o.Said.Status = "terminated" }), []Action{tell, DeleteMachine{}}},
-		{"a silent shard ends nothing", onDemand(ready, managed, silent, func(o *Observation) { o.Presence, o.Said = inventory.Unknown, nil }), nil},
+		{"a record that has ended is an end", onDemand(ready, func(o *Observation) { o.Reported.Status = "terminated" }), []Action{tell, DeleteMachine{}}},
+		{"a silent shard ends nothing", onDemand(ready, managed, silent, func(o *Observation) { o.Presence, o.Reported = inventory.Unknown, nil }), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, Decide(tt.o, now).Actions); diff != "" {
@@ -287,7 +287,7 @@ func TestO6_Deletion(t *testing.T) {
 	}{
 		{"others may keep it", onDemand(ready, deleted, func(o *Observation) { o.Machine.Finalizers = nil }), nil, 0},
 		{"it has no instance", onDemand(deleted), leave, 0},
-		{"its instance is gone", onDemand(ready, deleted, gone), []Action{Tell{Reason: "InstanceDeleted", Message: "instance " + id + " is gone"}, RemoveFinalizer{}}, 0},
+		{"its instance is gone", onDemand(ready, deleted, gone), []Action{PublishEvent{Reason: "InstanceDeleted", Message: "instance " + id + " is gone"}, RemoveFinalizer{}}, 0},
 		{"the group makes a new one", onDemand(ready, managed, coreDeleted), []Action{Delete{false}}, lookAgain},
 		{"the group gets smaller", onDemand(ready, managed, coreDeleted, retiring), []Action{Delete{true}}, lookAgain},
 		{"an on-demand one is in no group", onDemand(ready, coreDeleted, retiring), []Action{Delete{false}}, lookAgain},
@@ -316,12 +316,12 @@ func TestO6_Deletion(t *testing.T) {
 			o.Machine.DeletionTimestamp = &at
 		}), nil, lookAgain},
 		{"the pool leaves its instances", onDemand(ready, managed, deleted, func(o *Observation) { o.Orphaned = true }), leave, 0},
-		{"the shard is silent", onDemand(ready, deleted, silent), []Action{Tell{Reason: "DeletionWaits", Warning: true, Message: "shard a does not answer, so instance " + id +
+		{"the shard is silent", onDemand(ready, deleted, silent), []Action{PublishEvent{Reason: "DeletionWaits", Warning: true, Message: "shard a does not answer, so instance " + id +
 			" cannot be ended; wait, or set annotation nstance.dev/force-remove=true and end it by hand"}}, warnEvery},
 		{"which was said", onDemand(ready, deleted, silent, func(o *Observation) { o.Tried.WarnedAt = now.Add(-time.Minute) }), nil, warnEvery},
 		{"a person does not wait", onDemand(ready, deleted, silent, func(o *Observation) {
-			o.Machine.Annotations[api.AnnotationForceRemove] = "true"
-		}), []Action{Tell{Reason: "InstanceLeaked", Warning: true, Message: "removed without its server, as nstance.dev/force-remove says; instance " + id +
+			o.Machine.Annotations[infrav1.AnnotationForceRemove] = "true"
+		}), []Action{PublishEvent{Reason: "InstanceLeaked", Warning: true, Message: "removed without its server, as nstance.dev/force-remove says; instance " + id +
 			" on shard a may go on and cost money"}, RemoveFinalizer{}}, 0},
 		{"it may have been made, which the shard is asked about", onDemand(chosen, deleted), []Action{Delete{false}}, lookAgain},
 		{"it was not", onDemand(chosen, deleted, func(o *Observation) { o.Tried = Tried{Instance: id, DeleteAt: now, Unknown: true} }), leave, 0},
@@ -335,8 +335,8 @@ func TestO6_Deletion(t *testing.T) {
 			if diff := cmp.Diff(tt.want, d.Actions); diff != "" {
 				t.Error(diff)
 			}
-			if d.Again != tt.again {
-				t.Errorf("again after %v, want %v", d.Again, tt.again)
+			if d.RequeueAfter != tt.again {
+				t.Errorf("again after %v, want %v", d.RequeueAfter, tt.again)
 			}
 		})
 	}
@@ -347,11 +347,11 @@ func TestO7_StatusOfASilentShard(t *testing.T) {
 	before := Decide(onDemand(running), now).Status
 	o := onDemand(running, silent, func(o *Observation) {
 		o.Machine.Status = before
-		o.Presence, o.Said = inventory.Unknown, nil
+		o.Presence, o.Reported = inventory.Unknown, nil
 	})
 	got := Decide(o, now)
-	ready := meta.FindStatusCondition(got.Status.Conditions, api.ConditionReady)
-	if ready.Status != metav1.ConditionTrue || ready.Reason != api.ReasonShardUnreachable {
+	ready := meta.FindStatusCondition(got.Status.Conditions, infrav1.ConditionReady)
+	if ready.Status != metav1.ConditionTrue || ready.Reason != infrav1.ReasonShardUnreachable {
 		t.Errorf("%+v", ready)
 	}
 	got.Status.Conditions, before.Conditions = nil, nil
@@ -362,7 +362,7 @@ func TestO7_StatusOfASilentShard(t *testing.T) {
 
 func TestStatusFollowsTheInstance(t *testing.T) {
 	o := onDemand(running, func(o *Observation) {
-		o.Said.InstanceType, o.Said.Addresses, o.Said.Hostname = "small", []string{"10.0.0.1"}, "host"
+		o.Reported.InstanceType, o.Reported.Addresses, o.Reported.Hostname = "small", []string{"10.0.0.1"}, "host"
 		o.Shards[0].Group.InstanceType, o.Shards[0].Group.Capacity = "small", map[string]string{"cpu": "2", "memory": "wrong"}
 		o.Shards[0].Group.Interruptible = true
 		o.Machine.Status.LastError = "somebody else's"
@@ -371,8 +371,8 @@ func TestStatusFollowsTheInstance(t *testing.T) {
 	got := Decide(o, now).Status
 	got.Conditions = nil
 	cpu := capacity(map[string]string{"cpu": "2"})
-	want := api.NstanceMachineStatus{
-		Initialization: api.Initialization{Provisioned: true}, Ready: true, InstanceID: id, ProviderID: "nstance://a/" + id,
+	want := infrav1.NstanceMachineStatus{
+		Initialization: infrav1.Initialization{Provisioned: true}, Ready: true, InstanceID: id, ProviderID: "nstance://a/" + id,
 		Shard: "a", FailureDomain: "a", InstanceState: "running", InstanceType: "small", Capacity: cpu, Interruptible: true, ObservedGeneration: 3,
 		Addresses: []clusterv1.MachineAddress{{Type: "InternalIP", Address: "10.0.0.1"}, {Type: "Hostname", Address: "host"}},
 	}

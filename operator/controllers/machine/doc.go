@@ -9,10 +9,10 @@
 // An instance that its server has ended takes its Machine with it: never the NstanceMachine
 // first, which the Machine owns.
 //
-// [Decide] says what to do about one machine, [Place] where an instance goes; both are
+// [Decide] says what to do about one machine, [placement.Choose] where an instance goes; both are
 // functions of what was observed. The [Reconciler] observes and carries out. The Nodes of
-// machines and their drains are not its business: see the controllers nodes and drains,
-// which write other parts of the same status; so does providererrors.
+// machines and their drains are not its business: see the packages node and drain,
+// which write other parts of the same status; so does providererror.
 //
 // Whoever runs it must call [Remember] before a shard is connected: what was there before
 // this process began, or before the shard was configured, and is missing from the first

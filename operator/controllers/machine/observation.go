@@ -5,7 +5,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/machine/placement"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
@@ -14,21 +14,22 @@ import (
 
 // Observation is all that a decision about one machine is made from.
 type Observation struct {
-	Machine *api.NstanceMachine
+	Machine *infrav1.NstanceMachine
 	// Owner is the Machine that it belongs to; nil: there is none.
 	Owner *clusterv1.Machine
 	// Paused: the Cluster or the machine is.
 	Paused bool
 	// ClusterReady: the infrastructure of the Cluster is provisioned.
 	ClusterReady bool
-	// CoreDrains: Cluster API empties the Node before it deletes a machine.
-	CoreDrains bool
+	// HasControlPlane: the Cluster refers to a control plane, so Cluster API empties the Node
+	// before it deletes a machine.
+	HasControlPlane bool
 	// Shards are those of the configuration, in its order.
 	Shards []placement.Shard
 	// Presence says whether the instance is there; Said what its shard says of it, nil
 	// if nothing.
 	Presence inventory.Presence
-	Said     *nstancev1.InstanceStatus
+	Reported *nstancev1.InstanceStatus
 	// WhyDeleted is why the instance is gone; empty: its shard did not say. See
 	// [inventory.Shard.WhyDeleted].
 	WhyDeleted string
@@ -94,7 +95,7 @@ type Tried struct {
 	// when the last one did.
 	AskFailures int
 	AskedAt     time.Time
-	// WarnedAt is when people were last told that the end waits.
+	// WarnedAt is when users were last told that the end waits.
 	WarnedAt time.Time
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,20 +14,19 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
 	"nstance.dev/operator/controllers/machine/placement"
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/nodes"
-	"nstance.dev/operator/shards"
 )
 
-// observe reads all that a decision needs; nil without an error: the machine is no
-// business of ours.
-func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*Observation, error) {
-	m := &api.NstanceMachine{}
-	if err := r.Client.Get(ctx, name, m); err != nil {
+// observe reads all that a decision needs: the machine from a cache or from the API server
+// itself, and the rest from caches. Nil without an error: the machine is no business of ours.
+func (r *Reconciler) observe(ctx context.Context, machines client.Reader, name types.NamespacedName) (*Observation, error) {
+	m := &infrav1.NstanceMachine{}
+	if err := machines.Get(ctx, name, m); err != nil {
 		return nil, err
 	}
 	if m.Labels[clusterv1.ClusterNameLabel] == "" {
@@ -44,34 +44,20 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*O
 }
 
 func (r *Reconciler) observeCluster(ctx context.Context, o *Observation) error {
-	_, paused := o.Machine.Annotations[clusterv1.PausedAnnotation]
-	o.Paused = paused || capi.Moved(o.Machine)
 	cluster := &clusterv1.Cluster{}
 	err := r.Client.Get(ctx, key(o.Machine.Namespace, o.Machine.Labels[clusterv1.ClusterNameLabel]), cluster)
+	o.Paused = capi.PausedBy(o.Machine, cluster)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	o.Paused = o.Paused || cluster.Spec.Paused != nil && *cluster.Spec.Paused
-	o.CoreDrains = cluster.Spec.ControlPlaneRef.IsDefined()
+	o.HasControlPlane = cluster.Spec.ControlPlaneRef.IsDefined()
 	o.ClusterReady = cluster.Status.Initialization.InfrastructureProvisioned != nil && *cluster.Status.Initialization.InfrastructureProvisioned
 	return err
 }
 
 // observeOwner reads the Machine that refers to this one.
-func (r *Reconciler) observeOwner(ctx context.Context, o *Observation) error {
-	i := slices.IndexFunc(o.Machine.OwnerReferences, func(ref metav1.OwnerReference) bool {
-		gv, err := schemaGroup(ref.APIVersion)
-		return err == nil && gv == clusterv1.GroupVersion.Group && ref.Kind == "Machine"
-	})
-	if i < 0 {
-		return nil
-	}
-	owner := &clusterv1.Machine{}
-	err := r.Client.Get(ctx, key(o.Machine.Namespace, o.Machine.OwnerReferences[i].Name), owner)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	o.Owner = owner
+func (r *Reconciler) observeOwner(ctx context.Context, o *Observation) (err error) {
+	o.Owner, err = capi.OwnerMachine(ctx, r.Client, o.Machine)
 	return err
 }
 
@@ -81,21 +67,21 @@ func (r *Reconciler) observeShards(_ context.Context, o *Observation) error {
 	o.Presence = inventory.Unknown
 	if m.Spec.InstanceID != "" {
 		r.Inventory.Read(m.Spec.Shard, func(s *inventory.Shard) {
-			o.Presence, o.Said = s.Presence(m.Spec.InstanceID), s.Instance(m.Spec.InstanceID)
+			o.Presence, o.Reported = s.Presence(m.Spec.InstanceID), s.Instance(m.Spec.InstanceID)
 			o.WhyDeleted = s.WhyDeleted(m.Spec.InstanceID)
 		})
 	}
 	return nil
 }
 
-// placeOf is the group of a machine on its shard.
-func placeOf(m *api.NstanceMachine) inventory.Place {
-	return inventory.Place{Shard: m.Spec.Shard, Group: m.Spec.GroupRef.Name}
+// shardGroupOf is the group of a machine on its shard.
+func shardGroupOf(m *infrav1.NstanceMachine) inventory.ShardGroup {
+	return inventory.ShardGroup{Shard: m.Spec.Shard, Group: m.Spec.GroupRef.Name}
 }
 
 // managed is how many instances the group of a machine has on its shard whose end is not
 // decided.
-func (r *Reconciler) managed(m *api.NstanceMachine) int {
+func (r *Reconciler) managed(m *infrav1.NstanceMachine) int {
 	n := 0
 	r.Inventory.Read(m.Spec.Shard, func(s *inventory.Shard) {
 		for _, i := range s.Instances(m.Spec.GroupRef.Name) {
@@ -114,7 +100,7 @@ func (r *Reconciler) ShardsOf(group string) []placement.Shard {
 		s := placement.Shard{Name: named.Name}
 		if named.Server != nil {
 			state := named.Server.Status()
-			s.Reachable, s.ConfigDigest = answers(state), state.ConfigDigest
+			s.Reachable, s.ConfigDigest = state.Reachable(), state.ConfigDigest
 		}
 		r.Inventory.Read(named.Name, func(known *inventory.Shard) {
 			s.Group, s.Known = known.Group(group), known.State().GroupsSynced
@@ -124,7 +110,7 @@ func (r *Reconciler) ShardsOf(group string) []placement.Shard {
 				}
 			}
 		})
-		if c := r.CoolOff.Of(inventory.Place{Shard: named.Name, Group: group}); c.Refuses(r.Now()) {
+		if c := r.CoolOff.Of(inventory.ShardGroup{Shard: named.Name, Group: group}); c.Refuses(r.Now()) {
 			s.NoRoom = cmp.Or(c.Why, "the provider has no room")
 		}
 		all = append(all, s)
@@ -132,74 +118,107 @@ func (r *Reconciler) ShardsOf(group string) []placement.Shard {
 	return all
 }
 
-// answers reports whether calls to a shard have a chance.
-func answers(s shards.Status) bool {
-	return s.State != shards.Unreachable && s.State != shards.Connecting
-}
-
 // observePool finds out what the pool of a machine that is deleted wants with its instance.
 func (r *Reconciler) observePool(ctx context.Context, o *Observation) error {
-	if m := o.Machine; m.Spec.Mode == api.MachineManaged && !m.DeletionTimestamp.IsZero() {
+	if m := o.Machine; m.Spec.Mode == infrav1.MachineManaged && !m.DeletionTimestamp.IsZero() {
 		earlier, known := r.earlier(m)
-		if o.Waits = r.pace.wait(placeOf(m), r.managed(m), earlier, r.Now()); !known {
+		if o.Waits = r.pace.wait(shardGroupOf(m), r.managed(m), earlier, r.Now()); !known {
 			o.Waits = unlisted
 		}
 	}
-	return errors.Join(observePart(ctx, r.Client, o), observeEnd(ctx, r.Client, o))
+	return errors.Join(observeShardGroup(ctx, r.Client, o), observeEnd(ctx, r.Client, o))
 }
 
-// observePart finds out whether the group is to get smaller with the instance.
-func observePart(ctx context.Context, reader client.Reader, o *Observation) error {
+// observeShardGroup finds out whether the group is to get smaller with the instance.
+func observeShardGroup(ctx context.Context, reader client.Reader, o *Observation) error {
 	m := o.Machine
-	if m.Spec.Mode != api.MachineManaged || m.DeletionTimestamp.IsZero() {
+	if m.Spec.Mode != infrav1.MachineManaged || m.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	part := &api.NstanceShardGroup{}
-	err := reader.Get(ctx, key(m.Namespace, capi.ShardGroup(m.Spec.GroupRef.Name, m.Spec.Shard)), part)
+	shardGroup := &infrav1.NstanceShardGroup{}
+	err := reader.Get(ctx, key(m.Namespace, capi.ShardGroup(m.Spec.GroupRef.Name, m.Spec.Shard)), shardGroup)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	o.Retiring = slices.Contains(part.Spec.Retiring, m.Spec.InstanceID)
+	o.Retiring = slices.Contains(shardGroup.Spec.Retiring, m.Spec.InstanceID)
 	return err
 }
 
 // observeEnd finds out whether a pool that is being removed leaves its instances.
 func observeEnd(ctx context.Context, reader client.Reader, o *Observation) error {
-	i := slices.IndexFunc(o.Machine.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Kind == api.KindMachinePool })
+	i := slices.IndexFunc(o.Machine.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Kind == infrav1.KindMachinePool })
 	if i < 0 || o.Machine.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	pool := &api.NstanceMachinePool{}
+	pool := &infrav1.NstanceMachinePool{}
 	err := reader.Get(ctx, key(o.Machine.Namespace, o.Machine.OwnerReferences[i].Name), pool)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	o.Orphaned = !pool.DeletionTimestamp.IsZero() && (pool.Spec.DeletionPolicy == api.DeletionOrphan || pool.Status.IsStatic)
+	o.Orphaned = !pool.DeletionTimestamp.IsZero() && (pool.Spec.DeletionPolicy == infrav1.DeletionOrphan || pool.Status.IsStatic)
 	return err
 }
 
+// observeNode finds the Node of an instance that is to end: the one that is recognised now, and
+// else the one that was. What the machine's status says may be behind.
 func (r *Reconciler) observeNode(ctx context.Context, o *Observation) error {
-	if o.Machine.DeletionTimestamp.IsZero() || o.Machine.Spec.InstanceID == "" {
+	m := o.Machine
+	if m.DeletionTimestamp.IsZero() || m.Spec.InstanceID == "" {
 		return nil
 	}
-	doubt, err := nodes.FindDoubt(ctx, r.Client, r.Nodes, o.Machine.Namespace, nodes.InstanceOf(o.Machine, o.Said))
+	in := nodes.InstanceOf(m, o.Reported)
+	found, err := nodes.Find(ctx, r.Nodes, in)
 	if err != nil {
 		return err
 	}
-	o.NodeDoubt = doubt.Why
-	ref := o.Machine.Status.NodeRef
-	if ref == nil {
+	node := found.Object
+	if found.Node == "" {
+		doubt, err := nodes.FindDoubt(ctx, r.Client, r.Nodes, m.Namespace, in)
+		if err != nil {
+			return err
+		}
+		o.NodeDoubt = doubt.Why
+		if node, err = r.noted(ctx, m.Status.NodeRef); err != nil {
+			return err
+		}
+	}
+	o.Node = asNode(node, m)
+	return nil
+}
+
+// observeNodeLive looks once more for the Node of an instance that is to end, past the cache.
+// Where the API server of the Nodes does not answer there may be a Node or none. That is a doubt
+// and no error, for it may be gone for good with its cluster, and a doubt ends at the deadline.
+func (r *Reconciler) observeNodeLive(ctx context.Context, o *Observation) {
+	found, doubt, err := nodes.FindLive(ctx, r.Client, r.Nodes, r.LiveNodes, o.Machine.Namespace, nodes.InstanceOf(o.Machine, o.Reported))
+	if err != nil {
+		o.NodeDoubt = fmt.Sprintf("Nodes cannot be read: %v", err)
+		return
+	}
+	o.Node, o.NodeDoubt = asNode(found.Object, o.Machine), doubt.Why
+}
+
+// asNode is what a decision has to know of the Node of a machine's instance; nil: there is none.
+func asNode(node *corev1.Node, m *infrav1.NstanceMachine) *Node {
+	if node == nil {
 		return nil
+	}
+	state, draining, _ := drain.ParseState(node.Annotations) // one that cannot be read begins again
+	return &Node{
+		Name: node.Name, Joined: node.CreationTimestamp.Time,
+		Drained: draining && state.Instance == m.Spec.InstanceID && state.Phase == infrav1.DrainDone,
+	}
+}
+
+// noted returns the Node that a status refers to; nil: there is none.
+func (r *Reconciler) noted(ctx context.Context, ref *infrav1.NodeReference) (*corev1.Node, error) {
+	if ref == nil {
+		return nil, nil
 	}
 	node := &corev1.Node{}
-	err = r.Nodes.Get(ctx, key("", ref.Name), node)
-	if apierrors.IsNotFound(err) || err == nil && node.UID != ref.UID {
-		return nil
+	err := r.Nodes.Get(ctx, key("", ref.Name), node)
+	if err != nil || node.UID != ref.UID {
+		return nil, client.IgnoreNotFound(err)
 	}
-	state, draining, _ := drain.ParseState(node.Annotations) // one that cannot be read begins anew
-	o.Node = &Node{
-		Name: node.Name, Joined: node.CreationTimestamp.Time,
-		Drained: draining && state.Instance == o.Machine.Spec.InstanceID && state.Phase == api.DrainDone,
-	}
-	return err
+	return node, nil
 }

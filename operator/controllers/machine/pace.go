@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
 )
 
@@ -25,34 +25,34 @@ const (
 // the inventory shows, see earlier. The zero value is ready; it is safe for concurrent use.
 type pace struct {
 	mu   sync.Mutex
-	sent map[inventory.Place][]time.Time
+	sent map[inventory.ShardGroup][]time.Time
 }
 
 // wait is how long it is until one more of a group may be asked for; there is how many
 // instances it has whose end is not decided, earlier when others may have been asked for
 // before this process began.
-func (p *pace) wait(at inventory.Place, there int, earlier []time.Time, now time.Time) time.Duration {
+func (p *pace) wait(at inventory.ShardGroup, there int, earlier []time.Time, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.left(at, there, earlier, now)
 }
 
 // take counts one more, unless it has to wait.
-func (p *pace) take(at inventory.Place, there int, earlier []time.Time, now time.Time) bool {
+func (p *pace) take(at inventory.ShardGroup, there int, earlier []time.Time, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.left(at, there, earlier, now) > 0 {
 		return false
 	}
 	if p.sent == nil {
-		p.sent = map[inventory.Place][]time.Time{}
+		p.sent = map[inventory.ShardGroup][]time.Time{}
 	}
 	p.sent[at] = append(p.sent[at], now)
 	return true
 }
 
 // left is wait. It forgets what was longer ago than the window. The caller holds mu.
-func (p *pace) left(at inventory.Place, there int, earlier []time.Time, now time.Time) time.Duration {
+func (p *pace) left(at inventory.ShardGroup, there int, earlier []time.Time, now time.Time) time.Duration {
 	over := func(t time.Time) bool { return now.Sub(t) >= paceWindow }
 	if own := slices.DeleteFunc(p.sent[at], over); len(own) > 0 {
 		p.sent[at] = own
@@ -72,7 +72,7 @@ func (p *pace) left(at inventory.Place, there int, earlier []time.Time, now time
 // process began, as far as can be seen: those whose end was decided then, and those that were
 // made, for each may stand in for one that has gone already. It never counts too few, and what
 // it counts too much is over in a minute. False: its shard has not listed its instances yet.
-func (r *Reconciler) earlier(m *api.NstanceMachine) (times []time.Time, known bool) {
+func (r *Reconciler) earlier(m *infrav1.NstanceMachine) (times []time.Time, known bool) {
 	r.Inventory.Read(m.Spec.Shard, func(s *inventory.Shard) {
 		known = !s.State().InstancesAt.IsZero()
 		for _, i := range s.Instances(m.Spec.GroupRef.Name) {
@@ -89,7 +89,7 @@ func (r *Reconciler) earlier(m *api.NstanceMachine) (times []time.Time, known bo
 }
 
 // take counts the end of a machine's instance in, unless it has to wait.
-func (r *Reconciler) take(m *api.NstanceMachine) bool {
+func (r *Reconciler) take(m *infrav1.NstanceMachine) bool {
 	earlier, known := r.earlier(m)
-	return known && r.pace.take(placeOf(m), r.managed(m), earlier, r.Now())
+	return known && r.pace.take(shardGroupOf(m), r.managed(m), earlier, r.Now())
 }

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -16,7 +16,7 @@ import (
 // minute; other groups have their own.
 func TestF37_S8_APaceOfDeletionsByName(t *testing.T) {
 	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	web, db := inventory.Place{Shard: "a", Group: "web"}, inventory.Place{Shard: "a", Group: "db"}
+	web, db := inventory.ShardGroup{Shard: "a", Group: "web"}, inventory.ShardGroup{Shard: "a", Group: "db"}
 	for _, test := range []struct{ there, want int }{{1, 10}, {40, 10}, {100, 25}} {
 		var p pace
 		took := 0
@@ -35,13 +35,13 @@ func TestF37_S8_APaceOfDeletionsByName(t *testing.T) {
 	}
 }
 
-// A process that begins anew counts what an earlier one has asked for: a crash loop must not
+// A process that begins again counts what an earlier one has asked for: a crash loop must not
 // end a whole group, ten instances at a time.
 func TestF37_S8_ThePaceOutlivesTheProcess(t *testing.T) {
 	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	store := inventory.NewStore("default", nil)
 	store.Configure([]string{"a"})
-	m := &api.NstanceMachine{}
+	m := &infrav1.NstanceMachine{}
 	m.Spec.Shard, m.Spec.GroupRef.Name = "a", "web"
 	restart := func(now time.Time) *Reconciler {
 		return New(Options{Inventory: store, Now: func() time.Time { return now }})

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,11 +11,13 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
 	"nstance.dev/operator/status"
+	"nstance.dev/operator/unsent"
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -33,9 +36,9 @@ type Options struct {
 	Client client.Client
 	// Live reads there past the caches.
 	Live client.Reader
-	// Nodes reads from the caches of the API server of the Nodes.
-	Nodes     client.Reader
-	Inventory *inventory.Store
+	// Nodes reads from the caches of the API server of the Nodes, LiveNodes past them.
+	Nodes, LiveNodes client.Reader
+	Inventory        *inventory.Store
 	// CoolOff says where there is no room.
 	CoolOff *inventory.CoolOffs
 	// Shards returns the configured shards in their order; a nil Server is one that is
@@ -44,7 +47,9 @@ type Options struct {
 	Events events.EventRecorder
 	// ProvisionTimeout is how long an instance may take before no other shard is tried.
 	ProvisionTimeout time.Duration
-	// Leaked hears of each instance that a person gave up; nil: nobody does.
+	// Unsent are the sizes of pools that statuses wait for; nil: none waits.
+	Unsent *unsent.Sizes
+	// Leaked hears of each instance that a user gave up; nil: nobody does.
 	Leaked func()
 	// Now is the clock, NewID makes ids of instances; nil: time.Now, identity.NewID.
 	Now   func() time.Time
@@ -84,37 +89,77 @@ var manager = status.FieldManager("machine")
 
 // Reconcile observes a machine, decides and carries out.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	o, err := r.observe(ctx, req.NamespacedName)
+	o, d, err := r.decide(ctx, req.NamespacedName)
+	if errors.Is(err, errUnread) { // a pause that does not grow with the outage
+		log.FromContext(ctx).Info("shard not called: the API server does not answer", "error", err.Error())
+		return ctrl.Result{RequeueAfter: livePause}, nil
+	}
 	if err != nil || o == nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	d := Decide(*o, r.Now())
+	if d.reports() && differs(o.Machine.Status, d.Status) {
+		if wait := r.Unsent.Defer(unsent.Object{Kind: infrav1.KindMachine, ObjectKey: req.NamespacedName}); wait > 0 {
+			return status.Later(wait, d.RequeueAfter), nil
+		}
+	}
 	for _, action := range d.Actions {
 		again, err := r.act(ctx, *o, action)
 		if err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
-		if again && (d.Again == 0 || d.Again > AtOnce) {
-			d.Again = AtOnce
+		if again && (d.RequeueAfter == 0 || d.RequeueAfter > AtOnce) {
+			d.RequeueAfter = AtOnce
 		}
 		if _, released := action.(RemoveFinalizer); released {
-			return ctrl.Result{RequeueAfter: d.Again}, nil // nobody reads the status of what is gone
+			return ctrl.Result{RequeueAfter: d.RequeueAfter}, nil // nobody reads the status of what is gone
 		}
 	}
 	if differs(o.Machine.Status, d.Status) {
-		state := &api.NstanceMachine{ObjectMeta: o.Machine.ObjectMeta, Status: d.Status}
+		state := &infrav1.NstanceMachine{ObjectMeta: o.Machine.ObjectMeta, Status: d.Status}
 		if err := status.Apply(ctx, r.Client, state, manager); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 	}
-	return ctrl.Result{RequeueAfter: d.Again}, nil
+	return ctrl.Result{RequeueAfter: d.RequeueAfter}, nil
+}
+
+// errUnread: the API server does not answer. livePause is until it is asked again.
+var errUnread = errors.New("the machine is not read from the API server")
+
+const livePause = 5 * time.Second
+
+// decide observes a machine and decides; nil without an error: the machine is no business of
+// ours. Nobody knows how far behind a cache is. So a decision that calls the shard is made again
+// for the machine as the API server itself has it, which also keeps shards from calls while that
+// is away; and before the end of an instance without a Node is asked for, a Node that the cache
+// does not have yet is looked for.
+func (r *Reconciler) decide(ctx context.Context, name types.NamespacedName) (*Observation, Decision, error) {
+	o, err := r.observe(ctx, r.Client, name)
+	if err != nil || o == nil {
+		return nil, Decision{}, err
+	}
+	d := Decide(*o, r.Now())
+	if !d.creates() && !d.deletes() {
+		return o, d, nil
+	}
+	if o, err = r.observe(ctx, r.Live, name); client.IgnoreNotFound(err) != nil {
+		return nil, Decision{}, fmt.Errorf("%w: %w", errUnread, err)
+	}
+	if err != nil || o == nil {
+		return nil, Decision{}, err
+	}
+	if d = Decide(*o, r.Now()); d.deletes() && o.Node == nil && o.NodeDoubt == "" {
+		r.observeNodeLive(ctx, o)
+		d = Decide(*o, r.Now())
+	}
+	return o, d, nil
 }
 
 // Remember tells an inventory of the instances that machines on these shards stand for: what
 // a first listing lacks of them is missing, and not merely unknown. It is called for each
 // shard once, after the inventory has it and before it is connected.
 func Remember(ctx context.Context, machines client.Reader, store *inventory.Store, namespace string, shards []string) error {
-	var list api.NstanceMachineList
+	var list infrav1.NstanceMachineList
 	if err := machines.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("list NstanceMachines: %w", err)
 	}
@@ -123,8 +168,8 @@ func Remember(ctx context.Context, machines client.Reader, store *inventory.Stor
 		if !slices.Contains(shards, m.Spec.Shard) {
 			continue
 		}
-		seen := m.Spec.Mode == api.MachineManaged || m.Status.InstanceID == m.Spec.InstanceID
-		if m.Spec.InstanceID == "" || !seen || m.Status.InstanceState == api.InstanceTerminated {
+		seen := m.Spec.Mode == infrav1.MachineManaged || m.Status.InstanceID == m.Spec.InstanceID
+		if m.Spec.InstanceID == "" || !seen || m.Status.InstanceState == infrav1.InstanceTerminated {
 			continue
 		}
 		store.Update(m.Spec.Shard, func(s *inventory.Shard) []inventory.Change {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/inventory"
@@ -24,17 +24,17 @@ const (
 func (d *decision) remove() {
 	m := d.o.Machine
 	switch {
-	case !controllerutil.ContainsFinalizer(m, api.FinalizerMachine):
-	case m.Spec.InstanceID == "" || meta.IsStatusConditionTrue(m.Status.Conditions, api.ConditionServerDeleted):
+	case !controllerutil.ContainsFinalizer(m, infrav1.FinalizerMachine):
+	case m.Spec.InstanceID == "" || meta.IsStatusConditionTrue(m.Status.Conditions, infrav1.ConditionServerDeleted):
 		d.do(RemoveFinalizer{})
 	case d.gone():
-		d.Status.InstanceState, d.Status.Ready = api.InstanceTerminated, false
-		d.do(Tell{Reason: "InstanceDeleted", Message: "instance " + m.Spec.InstanceID + " is gone"}, RemoveFinalizer{})
+		d.Status.InstanceState, d.Status.Ready = infrav1.InstanceTerminated, false
+		d.do(PublishEvent{Reason: "InstanceDeleted", Message: "instance " + m.Spec.InstanceID + " is gone"}, RemoveFinalizer{})
 	case d.neverThere():
 		d.do(RemoveFinalizer{})
-	case m.Annotations[api.AnnotationForceRemove] == "true":
-		d.do(Tell{Reason: reasonLeaked, Warning: true, Message: fmt.Sprintf(
-			"removed without its server, as %s says; instance %s on shard %s may go on and cost money", api.AnnotationForceRemove, m.Spec.InstanceID, m.Spec.Shard,
+	case m.Annotations[infrav1.AnnotationForceRemove] == "true":
+		d.do(PublishEvent{Reason: reasonLeaked, Warning: true, Message: fmt.Sprintf(
+			"removed without its server, as %s says; instance %s on shard %s may go on and cost money", infrav1.AnnotationForceRemove, m.Spec.InstanceID, m.Spec.Shard,
 		)}, RemoveFinalizer{})
 	case d.o.Orphaned:
 		d.do(RemoveFinalizer{})
@@ -58,30 +58,31 @@ func (d *decision) neverThere() bool {
 func (d *decision) waitForShard() {
 	m := d.o.Machine
 	message := fmt.Sprintf("shard %s does not answer, so instance %s cannot be ended; wait, or set annotation %s=true and end it by hand",
-		m.Spec.Shard, m.Spec.InstanceID, api.AnnotationForceRemove)
-	d.set(status.True(api.ConditionDeleting, api.ReasonShardUnreachable, message))
-	d.Again = warnEvery
+		m.Spec.Shard, m.Spec.InstanceID, infrav1.AnnotationForceRemove)
+	d.set(status.True(infrav1.ConditionDeleting, infrav1.ReasonShardUnreachable, message))
+	d.RequeueAfter = warnEvery
 	if d.now.Sub(d.o.Tried.WarnedAt) >= warnEvery {
-		d.do(Tell{Reason: reasonWaits, Warning: true, Message: message})
+		d.do(PublishEvent{Reason: reasonWaits, Warning: true, Message: message})
 	}
 }
 
 // waitForDrain says what the end of the instance waits for: a change of its Node, or the
 // deadline.
 func (d *decision) waitForDrain() {
-	d.Again = lookAgain
+	d.RequeueAfter = lookAgain
 	if deadline := drain.Deadline(d.o.Machine, d.o.Owner); !deadline.IsZero() {
-		d.Again = min(d.Again, deadline.Sub(d.now))
+		d.RequeueAfter = min(d.RequeueAfter, deadline.Sub(d.now))
 	}
 	if d.o.NodeDoubt == "" {
-		d.set(status.True(api.ConditionDeleting, api.ReasonDraining, "draining node "+d.o.Node.Name))
+		d.set(status.True(infrav1.ConditionDeleting, infrav1.ReasonDraining, "draining node "+d.o.Node.Name))
 		return
 	}
-	until := "until all Nodes that may be its own are deleted or corrected"
+	remedy := "delete the stale Node, correct its providerID or restore access to the Nodes"
 	if deadline := drain.Deadline(d.o.Machine, d.o.Owner); !deadline.IsZero() {
-		until = "until " + deadline.UTC().Format(time.RFC3339) + ", or " + until
+		remedy += ", or wait until " + deadline.UTC().Format(time.RFC3339)
 	}
-	d.set(status.True(api.ConditionDeleting, api.ReasonNodeUncertain, fmt.Sprintf("waiting %s: %s", until, d.o.NodeDoubt)))
+	d.set(status.True(infrav1.ConditionDeleting, infrav1.ReasonNodeUncertain,
+		fmt.Sprintf("cannot tell which Node belongs to this instance; %s: %s", remedy, d.o.NodeDoubt)))
 }
 
 // toDrain reports whether work may still be on the Node, and who moves it away has the time.
@@ -90,9 +91,9 @@ func (d *decision) toDrain() bool {
 	switch {
 	case d.o.NodeDoubt == "" && (d.o.Node == nil || d.o.Node.Drained):
 		return false
-	case d.o.Said.GetStatus() == inventory.StatusTerminating:
+	case d.o.Reported.GetStatus() == inventory.StatusTerminating:
 		return false
-	case drain.KeepsWork(owner), drain.CoreDrained(d.o.Machine, owner, d.o.CoreDrains, d.o.nodeJoined()):
+	case drain.KeepsWork(owner), drain.ClusterAPIDrains(d.o.Machine, owner, d.o.HasControlPlane, d.o.nodeJoined()):
 		return false
 	}
 	deadline := drain.Deadline(d.o.Machine, owner)
@@ -103,10 +104,10 @@ func (d *decision) toDrain() bool {
 // it after all, and from time to time as long as it does not end.
 func (d *decision) delete() {
 	m, t := d.o.Machine, d.o.Tried
-	decrement := m.Spec.Mode == api.MachineManaged && d.o.Retiring
+	decrement := m.Spec.Mode == infrav1.MachineManaged && d.o.Retiring
 	message := "the group replaces instance " + m.Spec.InstanceID
 	switch {
-	case m.Spec.Mode != api.MachineManaged:
+	case m.Spec.Mode != infrav1.MachineManaged:
 		message = "instance " + m.Spec.InstanceID + " ends"
 	case decrement:
 		message = "the group gets smaller with instance " + m.Spec.InstanceID
@@ -115,18 +116,18 @@ func (d *decision) delete() {
 	pause := d.retryDeletion()
 	switch left := t.DeleteAt.Add(lookAgain).Sub(d.now); {
 	case pause > 0:
-		message, d.Again = "retrying after a failure: "+t.DeleteMessage, pause
+		message, d.RequeueAfter = "retrying after a failure: "+t.DeleteMessage, pause
 	case asked && left > 0:
-		d.Again = left
+		d.RequeueAfter = left
 	case d.o.mass(decrement) && d.o.shard(m.Spec.Shard).Group.GetDeleting():
-		message, d.Again = "the group is deleted, and its shard ends instance "+m.Spec.InstanceID, lookAgain
+		message, d.RequeueAfter = "the group is deleted, and its shard ends instance "+m.Spec.InstanceID, lookAgain
 	case d.o.mass(decrement) && d.o.Waits > 0:
-		message, d.Again = "instance "+m.Spec.InstanceID+" waits: as many of the group as may go in a minute have been asked to end", d.o.Waits
+		message, d.RequeueAfter = "instance "+m.Spec.InstanceID+" waits: deletion rate limit of the group reached; next attempt within a minute", d.o.Waits
 	default:
 		d.do(Delete{Decrement: decrement})
-		d.Again = lookAgain
+		d.RequeueAfter = lookAgain
 	}
-	d.set(status.True(api.ConditionDeleting, api.ReasonDeleting, message))
+	d.set(status.True(infrav1.ConditionDeleting, infrav1.ReasonDeleting, message))
 }
 
 // retryDeletion returns how long it is until a deletion that failed may be asked for again;
@@ -144,5 +145,5 @@ func (d *decision) retryDeletion() time.Duration {
 // get smaller with it, so it may be one of all of them, and it was not asked for before.
 func (o Observation) mass(decrement bool) bool {
 	asked := o.Tried.Instance == o.Machine.Spec.InstanceID && !o.Tried.DeleteAt.IsZero()
-	return o.Machine.Spec.Mode == api.MachineManaged && !decrement && !asked
+	return o.Machine.Spec.Mode == infrav1.MachineManaged && !decrement && !asked
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/nodes"
@@ -29,10 +29,10 @@ import (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workload cluster.Cluster, news *inventory.Hub, o controller.Options) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("machine").
-		For(&api.NstanceMachine{}).
+		For(&infrav1.NstanceMachine{}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(capi.ClusterChanged())).
-		Watches(&api.NstanceShardGroup{}, handler.EnqueueRequestsFromMapFunc(r.ofShardGroup)).
+		Watches(&infrav1.NstanceShardGroup{}, handler.EnqueueRequestsFromMapFunc(r.ofShardGroup)).
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofNode), inventory.NoHeartbeats())).
 		WatchesRawSource(news.Source(inventory.Soon, r.changed)).
 		WithOptions(o).
@@ -42,14 +42,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workload cluster.Cluster
 // ofMachine returns the machine that a Machine refers to.
 func ofMachine(_ context.Context, o client.Object) []reconcile.Request {
 	m, ok := o.(*clusterv1.Machine)
-	if !ok || m.Spec.InfrastructureRef.Kind != api.KindMachine {
+	if !ok || m.Spec.InfrastructureRef.Kind != infrav1.KindMachine {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: key(m.Namespace, m.Spec.InfrastructureRef.Name)}}
 }
 
 func (r *Reconciler) ofCluster(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.those(ctx, func(m *api.NstanceMachine) bool {
+	return r.those(ctx, func(m *infrav1.NstanceMachine) bool {
 		return m.Namespace == o.GetNamespace() && m.Labels[clusterv1.ClusterNameLabel] == o.GetName()
 	})
 }
@@ -57,12 +57,12 @@ func (r *Reconciler) ofCluster(ctx context.Context, o client.Object) []reconcile
 // ofShardGroup returns the machines that a group gets smaller with, and those that wait
 // for a place.
 func (r *Reconciler) ofShardGroup(ctx context.Context, o client.Object) []reconcile.Request {
-	part, ok := o.(*api.NstanceShardGroup)
+	shardGroup, ok := o.(*infrav1.NstanceShardGroup)
 	if !ok {
 		return nil
 	}
-	return r.ofGroup(ctx, part.Spec.Group, func(m *api.NstanceMachine) bool {
-		return waits(m) || slices.Contains(part.Spec.Retiring, m.Spec.InstanceID)
+	return r.ofGroup(ctx, shardGroup.Spec.Group, func(m *infrav1.NstanceMachine) bool {
+		return waits(m) || slices.Contains(shardGroup.Spec.Retiring, m.Spec.InstanceID)
 	})
 }
 
@@ -73,7 +73,7 @@ func (r *Reconciler) ofNode(ctx context.Context, n *corev1.Node) []reconcile.Req
 	if err != nil {
 		return nil // the cache ends with the process
 	}
-	return requests(machines, func(m *api.NstanceMachine) bool { return !m.DeletionTimestamp.IsZero() })
+	return requests(machines, func(m *infrav1.NstanceMachine) bool { return !m.DeletionTimestamp.IsZero() })
 }
 
 // changed returns the machines that something new is known of.
@@ -96,17 +96,17 @@ func (r *Reconciler) changed(ctx context.Context, changes []inventory.ShardChang
 		all = append(all, r.ofGroup(ctx, group, waits)...)
 	}
 	if len(shards) > 0 {
-		all = append(all, r.those(ctx, func(m *api.NstanceMachine) bool { return waits(m) || shards[m.Spec.Shard] })...)
+		all = append(all, r.those(ctx, func(m *infrav1.NstanceMachine) bool { return waits(m) || shards[m.Spec.Shard] })...)
 	}
 	return all
 }
 
 // waits is whether a machine has no instance yet, so that any shard may come to have room
 // for it.
-func waits(m *api.NstanceMachine) bool { return m.Spec.InstanceID == "" }
+func waits(m *infrav1.NstanceMachine) bool { return m.Spec.InstanceID == "" }
 
 // ofGroup returns the machines of a group that a question is true of.
-func (r *Reconciler) ofGroup(ctx context.Context, group string, concerned func(*api.NstanceMachine) bool) []reconcile.Request {
+func (r *Reconciler) ofGroup(ctx context.Context, group string, concerned func(*infrav1.NstanceMachine) bool) []reconcile.Request {
 	machines, err := nodes.MachinesOfGroup(ctx, r.Client, group)
 	if err != nil {
 		return nil // the cache ends with the process
@@ -115,15 +115,15 @@ func (r *Reconciler) ofGroup(ctx context.Context, group string, concerned func(*
 }
 
 // those returns the machines in the cache that a question is true of.
-func (r *Reconciler) those(ctx context.Context, concerned func(*api.NstanceMachine) bool) []reconcile.Request {
-	var list api.NstanceMachineList
+func (r *Reconciler) those(ctx context.Context, concerned func(*infrav1.NstanceMachine) bool) []reconcile.Request {
+	var list infrav1.NstanceMachineList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache ends with the process
 	}
 	return requests(list.Items, concerned)
 }
 
-func requests(machines []api.NstanceMachine, concerned func(*api.NstanceMachine) bool) []reconcile.Request {
+func requests(machines []infrav1.NstanceMachine, concerned func(*infrav1.NstanceMachine) bool) []reconcile.Request {
 	var all []reconcile.Request
 	for i := range machines {
 		if m := &machines[i]; concerned(m) {
@@ -133,6 +133,6 @@ func requests(machines []api.NstanceMachine, concerned func(*api.NstanceMachine)
 	return all
 }
 
-func wake(m *api.NstanceMachine) reconcile.Request {
+func wake(m *infrav1.NstanceMachine) reconcile.Request {
 	return reconcile.Request{NamespacedName: key(m.Namespace, m.Name)}
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/testworld"
@@ -22,13 +22,13 @@ func known(t *testing.T) *Reconciler {
 	builder := testworld.NewClientBuilder(t)
 	for _, group := range []string{"db", "web"} {
 		for name, place := range map[string][2]string{"1": {"a", group + "-i1"}, "2": {"b", group + "-i2"}, "waits": {}} {
-			m := &api.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: group + "-" + name}}
+			m := &infrav1.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: group + "-" + name}}
 			m.Spec.GroupRef.Name, m.Spec.Shard, m.Spec.InstanceID = group, place[0], place[1]
 			builder.WithObjects(m)
 		}
 	}
 	for field, index := range nodes.MachineIndexes() {
-		builder.WithIndex(&api.NstanceMachine{}, field, index)
+		builder.WithIndex(&infrav1.NstanceMachine{}, field, index)
 	}
 	return &Reconciler{Options: Options{Client: builder.Build()}}
 }
@@ -61,8 +61,8 @@ func TestWhomNewsConcern(t *testing.T) {
 }
 
 func TestWhomAPartConcerns(t *testing.T) {
-	part := &api.NstanceShardGroup{Spec: api.NstanceShardGroupSpec{Group: "web", Shard: "a", Retiring: []string{"web-i1"}}}
-	if diff := cmp.Diff([]string{"web-1", "web-waits"}, woken(known(t).ofShardGroup(t.Context(), part))); diff != "" {
+	shardGroup := &infrav1.NstanceShardGroup{Spec: infrav1.NstanceShardGroupSpec{Group: "web", Shard: "a", Retiring: []string{"web-i1"}}}
+	if diff := cmp.Diff([]string{"web-1", "web-waits"}, woken(known(t).ofShardGroup(t.Context(), shardGroup))); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -71,11 +71,11 @@ func TestWhomAPartConcerns(t *testing.T) {
 func TestWhomANodeConcerns(t *testing.T) {
 	r := known(t)
 	for _, name := range []string{"web-1", "web-2", "db-1"} {
-		m := &api.NstanceMachine{}
+		m := &infrav1.NstanceMachine{}
 		if err := r.Client.Get(t.Context(), key("ns", name), m); err != nil {
 			t.Fatal(err)
 		}
-		m.Finalizers = []string{api.FinalizerMachine}
+		m.Finalizers = []string{infrav1.FinalizerMachine}
 		if err := r.Client.Update(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestWhomANodeConcerns(t *testing.T) {
 		}
 	}
 	for instance, want := range map[string][]string{"web-i1": {"web-1"}, "web-i2": nil, "unknown": nil} {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{api.LabelInstanceID: instance}}}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{infrav1.LabelInstanceID: instance}}}
 		if diff := cmp.Diff(want, woken(r.ofNode(t.Context(), node))); diff != "" {
 			t.Errorf("node of %s: %s", instance, diff)
 		}

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/status"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -19,11 +19,11 @@ import (
 
 // ours are the conditions that this controller keeps.
 var ours = []string{
-	api.ConditionReady, api.ConditionPaused, api.ConditionInstanceProvisioned, api.ConditionServerDeleted, api.ConditionDeleting,
+	infrav1.ConditionReady, infrav1.ConditionPaused, infrav1.ConditionInstanceProvisioned, infrav1.ConditionServerDeleted, infrav1.ConditionDeleting,
 }
 
 // own returns the part of a status that this controller keeps.
-func own(state api.NstanceMachineStatus) api.NstanceMachineStatus {
+func own(state infrav1.NstanceMachineStatus) infrav1.NstanceMachineStatus {
 	s := *state.DeepCopy()
 	s.NodeRef, s.Allocatable, s.Drain, s.LastError = nil, nil, nil, ""
 	s.Conditions = slices.DeleteFunc(s.Conditions, func(c metav1.Condition) bool { return !slices.Contains(ours, c.Type) })
@@ -31,7 +31,7 @@ func own(state api.NstanceMachineStatus) api.NstanceMachineStatus {
 }
 
 // differs reports whether a decision says something new.
-func differs(now, decided api.NstanceMachineStatus) bool {
+func differs(now, decided infrav1.NstanceMachineStatus) bool {
 	before := own(now)
 	slices.SortFunc(before.Conditions, func(a, b metav1.Condition) int {
 		if a.Type < b.Type {
@@ -45,9 +45,9 @@ func differs(now, decided api.NstanceMachineStatus) bool {
 // follow makes the status say what is known of the instance. What is not known any more
 // stays as it was last.
 func (d *decision) follow() {
-	s, m, said := &d.Status, d.o.Machine, d.o.Said
+	s, m, said := &d.Status, d.o.Machine, d.o.Reported
 	s.Shard, s.FailureDomain, s.ProviderID = m.Spec.Shard, m.Spec.Shard, m.Spec.ProviderID
-	if m.Spec.Mode == api.MachineManaged {
+	if m.Spec.Mode == infrav1.MachineManaged {
 		s.InstanceID = m.Spec.InstanceID
 	}
 	if said == nil || d.o.Presence != inventory.Present {
@@ -59,7 +59,7 @@ func (d *decision) follow() {
 		d.stale()
 		return
 	}
-	s.InstanceState = api.InstanceState(said.GetStatus())
+	s.InstanceState = infrav1.InstanceState(said.GetStatus())
 	if said.GetInstanceType() != "" {
 		s.InstanceType = said.GetInstanceType()
 	}
@@ -74,13 +74,13 @@ func (d *decision) follow() {
 	}
 	if m.Spec.ProviderID != "" {
 		s.Initialization.Provisioned = true
-		d.set(status.True(api.ConditionInstanceProvisioned, api.ReasonProvisioned, ""))
+		d.set(status.True(infrav1.ConditionInstanceProvisioned, infrav1.ReasonProvisioned, ""))
 	} else {
-		d.set(status.False(api.ConditionInstanceProvisioned, api.ReasonProvisioning, "the provider has not said which machine it is"))
+		d.set(status.False(infrav1.ConditionInstanceProvisioned, infrav1.ReasonProvisioning, "the provider has not said which machine it is"))
 	}
 	ready := readiness(said, s.Initialization.Provisioned)
 	if s.Ready = ready.Status == metav1.ConditionTrue; s.Ready && !m.Status.Ready {
-		d.do(Tell{Reason: "InstanceRunning", Message: fmt.Sprintf("instance %s runs on shard %s", m.Spec.InstanceID, m.Spec.Shard)})
+		d.do(PublishEvent{Reason: "InstanceRunning", Message: fmt.Sprintf("instance %s runs on shard %s", m.Spec.InstanceID, m.Spec.Shard)})
 	}
 	d.set(ready)
 	d.stale()
@@ -89,31 +89,31 @@ func (d *decision) follow() {
 // stale says that a shard is out of sight, and else leaves what was known.
 func (d *decision) stale() {
 	s := d.o.shard(d.o.Machine.Spec.Shard)
-	ready := meta.FindStatusCondition(d.Status.Conditions, api.ConditionReady)
+	ready := meta.FindStatusCondition(d.Status.Conditions, infrav1.ConditionReady)
 	if !d.created() || ready == nil || s != nil && s.Reachable {
 		return
 	}
-	ready.Reason, ready.Message = api.ReasonShardUnreachable, "shard "+d.o.Machine.Spec.Shard+" does not answer; this is what it last said"
+	ready.Reason, ready.Message = infrav1.ReasonShardUnreachable, "shard "+d.o.Machine.Spec.Shard+" does not answer; this is what it last said"
 }
 
 // readiness says whether an instance can be used.
 func readiness(said *nstancev1.InstanceStatus, provisioned bool) metav1.Condition {
 	no := func(reason, message string) metav1.Condition {
-		return status.False(api.ConditionReady, reason, message)
+		return status.False(infrav1.ConditionReady, reason, message)
 	}
 	switch state := said.GetStatus(); {
 	case state == inventory.StatusTerminating, state == inventory.StatusTerminated:
-		return no(api.ReasonDeleting, "the server ends it: "+said.GetCondemned().GetReason())
+		return no(infrav1.ReasonDeleting, "the server ends it: "+said.GetCondemned().GetReason())
 	case said.GetCondemned() != nil, state == inventory.StatusDraining:
-		return no(api.ReasonDraining, "the server is going to end it: "+said.GetCondemned().GetReason())
+		return no(infrav1.ReasonDraining, "the server is going to end it: "+said.GetCondemned().GetReason())
 	case state == inventory.StatusUnhealthy:
-		return no(api.ReasonUnhealthy, "its agent is silent, or says that it is unhealthy")
+		return no(infrav1.ReasonUnhealthy, "its agent is silent, or says that it is unhealthy")
 	case !provisioned:
-		return no(api.ReasonProvisioning, "the provider makes the machine")
+		return no(infrav1.ReasonProvisioning, "the provider makes the machine")
 	case state != inventory.StatusRunning, said.GetRegisteredAt() == nil:
-		return no(api.ReasonWaitingForAgent, "the machine is there; its agent has not registered")
+		return no(infrav1.ReasonWaitingForAgent, "the machine is there; its agent has not registered")
 	default:
-		return status.True(api.ConditionReady, api.ReasonRunning, "")
+		return status.True(infrav1.ConditionReady, infrav1.ReasonRunning, "")
 	}
 }
 
@@ -129,8 +129,8 @@ func addresses(said *nstancev1.InstanceStatus) []clusterv1.MachineAddress {
 }
 
 // capacity reads what a server says of its machines, and leaves out what is no quantity.
-func capacity(said map[string]string) api.ResourceList {
-	list := api.ResourceList{}
+func capacity(said map[string]string) infrav1.ResourceList {
+	list := infrav1.ResourceList{}
 	for name, text := range said {
 		if q, err := resource.ParseQuantity(text); err == nil {
 			list[corev1.ResourceName(name)] = q

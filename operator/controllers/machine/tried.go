@@ -29,7 +29,7 @@ func (m *memory) forget(uid types.UID) {
 }
 
 // note changes what is known of a machine's calls. Those for an earlier instance are
-// forgotten, save when people were warned.
+// forgotten, save when users were warned.
 func (m *memory) note(uid types.UID, instance string, change func(*Tried)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

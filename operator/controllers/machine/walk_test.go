@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -23,13 +24,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/machine"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/shards/shardtest"
 	"nstance.dev/operator/testworld"
+	"nstance.dev/operator/unsent"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -60,7 +63,7 @@ func inWorld(t *testing.T, walk func(t *testing.T, w *world)) {
 			b.WithIndex(&corev1.Node{}, field, index)
 		}
 		for field, index := range nodes.MachineIndexes() {
-			b.WithIndex(&api.NstanceMachine{}, field, index)
+			b.WithIndex(&infrav1.NstanceMachine{}, field, index)
 		}
 		w.client = b.Build()
 		w.restart()
@@ -82,21 +85,21 @@ func objects() []client.Object {
 			Status:     clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: &ready}},
 		},
 		owner,
-		&api.NstanceMachine{
+		&infrav1.NstanceMachine{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: name.Namespace, Name: "m", UID: "machine", Labels: labels, CreationTimestamp: metav1.Now(),
 				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind("Machine"))},
 			},
-			Spec: api.NstanceMachineSpec{Mode: api.MachineOnDemand, MachineSettings: api.MachineSettings{GroupRef: api.GroupReference{Name: "web"}}},
+			Spec: infrav1.NstanceMachineSpec{Mode: infrav1.MachineOnDemand, MachineSettings: infrav1.MachineSettings{GroupRef: infrav1.GroupReference{Name: "web"}}},
 		},
 	}
 }
 
-// restart makes the process begin anew: it remembers nothing but what is written.
+// restart makes the process begin again: it remembers nothing but what is written.
 func (w *world) restart() {
 	through := w.faults.Through(w.client)
 	w.machine = machine.New(machine.Options{
-		Client: through, Live: w.client, Nodes: through, Inventory: w.Inventory, CoolOff: w.coolOff, Events: w.Events, ProvisionTimeout: 15 * time.Minute,
+		Client: through, Live: w.client, Nodes: through, LiveNodes: w.client, Inventory: w.Inventory, CoolOff: w.coolOff, Events: w.Events, ProvisionTimeout: 15 * time.Minute,
 		Shards: func() []machine.Named {
 			var all []machine.Named
 			for _, s := range w.Set.Shards() {
@@ -112,7 +115,7 @@ func (w *world) work() error {
 	w.t.Helper()
 	for range 50 {
 		before := w.version()
-		result, err := w.machine.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: name})
+		result, err := w.machine.Reconcile(log.IntoContext(w.t.Context(), logr.FromSlogHandler(w.Log.Logger().Handler())), ctrl.Request{NamespacedName: name})
 		synctest.Wait()
 		if err != nil {
 			return err
@@ -147,9 +150,9 @@ func (w *world) version() string {
 }
 
 // get returns the machine, nil if it is gone.
-func (w *world) get() *api.NstanceMachine {
+func (w *world) get() *infrav1.NstanceMachine {
 	w.t.Helper()
-	m := &api.NstanceMachine{}
+	m := &infrav1.NstanceMachine{}
 	err := w.client.Get(w.t.Context(), name, m)
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -184,6 +187,37 @@ func TestO12_AnOnDemandMachineGetsOneInstance(t *testing.T) {
 			if r, ok := call.Request.(*nstancev1.CreateInstanceRequest); ok && r.GetInstanceId() != w.get().Spec.InstanceID {
 				t.Errorf("asked for %s", r.GetInstanceId())
 			}
+		}
+	})
+}
+
+// A status waits for the sizes of pools, and an instance does not.
+func TestO12_AStatusWaitsForSizes(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		sizes := unsent.NewSizes(time.Now)
+		size := unsent.Object{Kind: infrav1.KindShardGroup, ObjectKey: name}
+		w.machine.Unsent = sizes
+		for generation := range int64(5) {
+			sizes.Add(size, generation)
+			w.live(time.Second)
+		}
+		if n := len(w.instances("a")); n != 1 {
+			t.Errorf("%d instances, want 1", n)
+		}
+		if w.get().Status.Ready {
+			t.Error("the status is written while a size is on its way")
+		}
+		sizes.Done(size, 5)
+		w.live(2 * time.Second)
+		w.mustRun("a")
+		ready := 0
+		for _, event := range w.Events.All() {
+			if strings.HasPrefix(event, "InstanceRunning") {
+				ready++
+			}
+		}
+		if ready != 1 {
+			t.Errorf("%d events say that it runs, want 1", ready)
 		}
 	})
 }
@@ -310,7 +344,7 @@ func TestO16_AMachineThatIsMovedKeepsItsInstance(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.live(10 * time.Second)
 		m := w.get()
-		m.Annotations = map[string]string{api.AnnotationDeleteForMove: ""}
+		m.Annotations = map[string]string{infrav1.AnnotationDeleteForMove: ""}
 		for _, err := range []error{w.client.Update(w.t.Context(), m), w.client.Delete(w.t.Context(), m)} {
 			if err != nil {
 				t.Fatal(err)
@@ -329,13 +363,13 @@ func TestO6_AStaleCacheReplacesNoVictim(t *testing.T) {
 		w.Shard("a").AddGroup(testworld.Tenant, shardtest.Group{Key: "web", Size: 2})
 		w.After(time.Minute)
 		id := w.instances("a")[0].GetInstanceId()
-		part := &api.NstanceShardGroup{
+		shardGroup := &infrav1.NstanceShardGroup{
 			ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: "web--a"},
-			Spec:       api.NstanceShardGroupSpec{Group: "web", Shard: "a", Size: 1, Retiring: []string{id}},
+			Spec:       infrav1.NstanceShardGroupSpec{Group: "web", Shard: "a", Size: 1, Retiring: []string{id}},
 		}
 		m := w.get()
-		m.Spec.Mode, m.Spec.Shard, m.Spec.InstanceID, m.Finalizers = api.MachineManaged, "a", id, []string{api.FinalizerMachine}
-		for _, err := range []error{w.client.Create(w.t.Context(), part), w.client.Update(w.t.Context(), m), w.client.Delete(w.t.Context(), m)} {
+		m.Spec.Mode, m.Spec.Shard, m.Spec.InstanceID, m.Finalizers = infrav1.MachineManaged, "a", id, []string{infrav1.FinalizerMachine}
+		for _, err := range []error{w.client.Create(w.t.Context(), shardGroup), w.client.Update(w.t.Context(), m), w.client.Delete(w.t.Context(), m)} {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -343,8 +377,8 @@ func TestO6_AStaleCacheReplacesNoVictim(t *testing.T) {
 		w.machine.Client = interceptor.NewClient(w.client, interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 				err := c.Get(ctx, key, into, options...)
-				if part, ok := into.(*api.NstanceShardGroup); ok {
-					part.Spec.Retiring = nil
+				if shardGroup, ok := into.(*infrav1.NstanceShardGroup); ok {
+					shardGroup.Spec.Retiring = nil
 				}
 				return err
 			},
@@ -406,32 +440,203 @@ func TestO11_AnEndedInstanceTakesItsMachineWithIt(t *testing.T) {
 	})
 }
 
-// The work leaves the Node first, unless Cluster API has seen to that.
-func TestO6_ADeletedMachineIsDrainedFirst(t *testing.T) {
+// The work leaves the Node first, unless Cluster API has seen to that: also where it has joined
+// a moment ago and nobody has written down yet that it is the instance's, or a cache is behind.
+func TestO6_S20_ADeletedMachineIsDrainedFirst(t *testing.T) {
+	for name, joins := range map[string]func(m *infrav1.NstanceMachine, node *corev1.Node){
+		"a Node that was written down": func(m *infrav1.NstanceMachine, _ *corev1.Node) {
+			m.Status.NodeRef = &infrav1.NodeReference{Name: "n", UID: "n"}
+		},
+		"a Node that is recognised": func(m *infrav1.NstanceMachine, node *corev1.Node) {
+			node.Spec.ProviderID = m.Spec.ProviderID
+		},
+		"one that came back under its name": func(m *infrav1.NstanceMachine, node *corev1.Node) {
+			node.Spec.ProviderID = m.Spec.ProviderID
+			m.Status.NodeRef = &infrav1.NodeReference{Name: "n", UID: "before"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.live(10 * time.Second)
+				m := w.get()
+				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n"}}
+				joins(m, node)
+				for _, err := range []error{w.client.Create(w.t.Context(), node), w.client.Status().Update(w.t.Context(), m), w.client.Delete(w.t.Context(), m)} {
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.live(10 * time.Second)
+				if w.get() == nil || w.Shard("a").Count("DeleteInstance") != 0 {
+					t.Fatal("the instance ends before its work has left")
+				}
+				node.Annotations = map[string]string{
+					infrav1.AnnotationDrainInstance: m.Spec.InstanceID, infrav1.AnnotationDrainPhase: string(infrav1.DrainDone), infrav1.AnnotationDrainStartedAt: "2026-01-02T03:04:05Z",
+				}
+				if err := w.client.Update(w.t.Context(), node); err != nil {
+					t.Fatal(err)
+				}
+				w.live(10 * time.Second)
+				if w.get() != nil || len(w.instances("a")) != 0 {
+					t.Errorf("left: %v, %v", w.get(), w.instances("a"))
+				}
+			})
+		})
+	}
+}
+
+// lagging is a cache of Nodes that has none yet.
+type lagging struct{ client.Reader }
+
+func (l lagging) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
+	if _, ofNodes := list.(*corev1.NodeList); ofNodes {
+		return nil
+	}
+	return l.Reader.List(ctx, list, o...)
+}
+
+// A Node has joined, and the cache of Nodes does not have it yet: the API server is asked before
+// the end of an instance without a Node, and one that it has is drained first.
+func TestO6_S20_ANodeThatTheCacheDoesNotHaveYetIsDrainedFirst(t *testing.T) {
+	for name, joins := range map[string]func(m *infrav1.NstanceMachine, node *corev1.Node){
+		"a Node that is recognised": func(m *infrav1.NstanceMachine, node *corev1.Node) { node.Spec.ProviderID = m.Spec.ProviderID },
+		"a Node in doubt":           func(*infrav1.NstanceMachine, *corev1.Node) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.live(10 * time.Second)
+				m := w.get()
+				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n", Labels: map[string]string{infrav1.LabelInstanceID: m.Spec.InstanceID}}}
+				joins(m, node)
+				w.machine.Nodes = lagging{w.client}
+				for _, err := range []error{w.client.Create(w.t.Context(), node), w.client.Delete(w.t.Context(), m)} {
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.live(9 * time.Minute)
+				if w.get() == nil || w.Shard("a").Count("DeleteInstance") != 0 {
+					t.Fatal("the instance ends before its work has left")
+				}
+				if err := w.client.Delete(w.t.Context(), node); err != nil {
+					t.Fatal(err)
+				}
+				w.live(time.Minute)
+				if w.get() != nil || len(w.instances("a")) != 0 {
+					t.Errorf("left: %v, %v", w.get(), w.instances("a"))
+				}
+			})
+		})
+	}
+}
+
+// The API server of the Nodes may be gone for good, as when its cluster is torn down: an
+// instance without a Node keeps its time to be drained, and ends then.
+func TestO6_L1_NodesThatCannotBeReadHoldNoInstanceForEver(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.live(10 * time.Second)
-		m := w.get()
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n"}}
-		m.Status.NodeRef = &api.NodeReference{Name: "n", UID: "n"}
-		for _, err := range []error{w.client.Create(w.t.Context(), node), w.client.Status().Update(w.t.Context(), m), w.client.Delete(w.t.Context(), m)} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		w.live(10 * time.Second)
-		if w.get() == nil || w.Shard("a").Count("DeleteInstance") != 0 {
-			t.Fatal("the instance ends before its work has left")
-		}
-		node.Annotations = map[string]string{
-			api.AnnotationDrainInstance: m.Spec.InstanceID, api.AnnotationDrainPhase: string(api.DrainDone), api.AnnotationDrainStartedAt: "2026-01-02T03:04:05Z",
-		}
-		if err := w.client.Update(w.t.Context(), node); err != nil {
+		w.machine.LiveNodes = interceptor.NewClient(w.client, interceptor.Funcs{
+			List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+				return errors.New("connection refused")
+			},
+		})
+		if err := w.client.Delete(t.Context(), w.get()); err != nil {
 			t.Fatal(err)
 		}
-		w.live(10 * time.Second)
+		w.live(9 * time.Minute)
+		if w.get() == nil || w.Shard("a").Count("DeleteInstance") != 0 {
+			t.Fatal("the instance ends while a Node of it may have work")
+		}
+		if c := meta.FindStatusCondition(w.get().Status.Conditions, infrav1.ConditionDeleting); c == nil || !strings.Contains(c.Message, "connection refused") {
+			t.Errorf("condition %+v, want why it waits", c)
+		}
+		w.live(2 * time.Minute)
 		if w.get() != nil || len(w.instances("a")) != 0 {
 			t.Errorf("left: %v, %v", w.get(), w.instances("a"))
 		}
+	})
+}
+
+// The log of the leader alone says what was done about an instance, where and why.
+func TestWhatIsDoneIsLogged(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.live(10 * time.Second)
+		if err := w.client.Delete(t.Context(), w.get()); err != nil {
+			t.Fatal(err)
+		}
+		w.live(10 * time.Second)
+		lines := w.Log.Take()
+		for _, done := range []string{"created instance", "set provider id", "deleted instance"} {
+			i := strings.Index(lines, `level=INFO msg="`+done+`"`)
+			if i < 0 {
+				t.Errorf("%q is not in the log:\n%s", done, lines)
+				continue
+			}
+			line, _, _ := strings.Cut(lines[i:], "\n")
+			for _, key := range []string{" instance=", " shard=a", " generation=", ` reason="`} {
+				if !strings.Contains(line, key) {
+					t.Errorf("no%s in %s", key, line)
+				}
+			}
+		}
+	})
+}
+
+// expectPause works until the machine comes to rest, and says when it is looked at again.
+func (w *world) expectPause(want time.Duration) {
+	w.t.Helper()
+	if err := w.work(); err != nil {
+		w.t.Fatal(err)
+	}
+	result, err := w.machine.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: name})
+	if err != nil || result.RequeueAfter != want {
+		w.t.Errorf("looked at again after %v, %v; want %v", result.RequeueAfter, err, want)
+	}
+}
+
+// While the API server is away, shards are asked neither for an instance nor for its end.
+func TestF36_S6_NothingIsAskedWhileTheAPIServerIsAway(t *testing.T) {
+	errAway := errors.New("connection refused")
+	away := func(w *world) {
+		w.machine.Live = interceptor.NewClient(w.client, interceptor.Funcs{
+			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+				return errAway
+			},
+		})
+	}
+	t.Run("an instance", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			away(w)
+			w.expectPause(5 * time.Second)
+			w.expectPause(5 * time.Second)
+			if w.get().Spec.InstanceID == "" || w.Shard("a").Count("CreateInstance") != 0 {
+				t.Errorf("instance %q, %d calls", w.get().Spec.InstanceID, w.Shard("a").Count("CreateInstance"))
+			}
+			w.machine.Live = w.client
+			w.live(10 * time.Second)
+			if w.Shard("a").Count("CreateInstance") != 1 {
+				t.Errorf("%d calls since it is back, want 1", w.Shard("a").Count("CreateInstance"))
+			}
+		})
+	})
+	t.Run("its end", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.live(10 * time.Second)
+			if err := w.client.Delete(t.Context(), w.get()); err != nil {
+				t.Fatal(err)
+			}
+			away(w)
+			w.expectPause(5 * time.Second)
+			w.expectPause(5 * time.Second)
+			if n := w.Shard("a").Count("DeleteInstance"); n != 0 {
+				t.Errorf("%d calls while the API server is away", n)
+			}
+			w.machine.Live = w.client
+			w.live(10 * time.Second)
+			if w.get() != nil {
+				t.Error("the machine stays although the API server is back")
+			}
+		})
 	})
 }
 
@@ -455,7 +660,7 @@ func TestF37_ADeletedMachineWithTwoNodesKeepsItsInstanceUntilTheDeadline(t *test
 		if m == nil || w.Shard("a").Count("DeleteInstance") != 0 {
 			t.Fatal("the instance ends although one of two nodes may be its own")
 		}
-		if c := meta.FindStatusCondition(m.Status.Conditions, api.ConditionDeleting); c == nil || c.Reason != api.ReasonNodeUncertain || !strings.Contains(c.Message, "new, stale") {
+		if c := meta.FindStatusCondition(m.Status.Conditions, infrav1.ConditionDeleting); c == nil || c.Reason != infrav1.ReasonNodeUncertain || !strings.Contains(c.Message, "new, stale") {
 			t.Errorf("%+v", c)
 		}
 		w.live(2 * time.Minute)
@@ -476,7 +681,7 @@ func TestO11_TheReasonOfADeletionArrives(t *testing.T) {
 		})
 		w.After(time.Second)
 		_ = w.work()
-		c := meta.FindStatusCondition(w.get().Status.Conditions, api.ConditionServerDeleted)
+		c := meta.FindStatusCondition(w.get().Status.Conditions, infrav1.ConditionServerDeleted)
 		if c == nil || !strings.HasSuffix(c.Message, ": spot-termination") {
 			t.Errorf("%+v", c)
 		}
@@ -512,21 +717,21 @@ func TestS8_WhatMachinesStandForIsRemembered(t *testing.T) {
 	store := inventory.NewStore(testworld.Tenant, nil)
 	store.Configure([]string{shard})
 	b := testworld.NewClientBuilder(t)
-	known := func(name, instance string, state api.InstanceState) {
-		m := &api.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: testworld.Namespace, Name: name}}
+	known := func(name, instance string, state infrav1.InstanceState) {
+		m := &infrav1.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: testworld.Namespace, Name: name}}
 		m.Spec.Shard, m.Spec.InstanceID, m.Spec.GroupRef.Name = shard, name, "web"
 		m.Status.InstanceID, m.Status.InstanceState = instance, state
 		b.WithObjects(m)
 	}
 	for i := range 4 {
 		name := fmt.Sprintf("i%d", i)
-		known(name, name, api.InstanceRunning)
+		known(name, name, infrav1.InstanceRunning)
 	}
 	known("asked-for", "", "")
-	moved := &api.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: testworld.Namespace, Name: "moved"}}
-	moved.Spec = api.NstanceMachineSpec{Mode: api.MachineManaged, InstanceID: "moved", MachineSettings: api.MachineSettings{Shard: shard}}
+	moved := &infrav1.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: testworld.Namespace, Name: "moved"}}
+	moved.Spec = infrav1.NstanceMachineSpec{Mode: infrav1.MachineManaged, InstanceID: "moved", MachineSettings: infrav1.MachineSettings{Shard: shard}}
 	b.WithObjects(moved) // with its spec alone
-	known("ended", "ended", api.InstanceTerminated)
+	known("ended", "ended", infrav1.InstanceTerminated)
 	client := b.Build()
 	if err := machine.Remember(t.Context(), client, store, testworld.Namespace, []string{"another"}); err != nil {
 		t.Fatal(err)

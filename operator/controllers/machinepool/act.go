@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -23,8 +24,6 @@ import (
 	"nstance.dev/operator/capi"
 	"nstance.dev/operator/controllers/machinepool/planner"
 )
-
-const infra = client.FieldOwner(infrav1.FieldManager)
 
 // act carries a plan out, and says when to look again. What it has written stands in the
 // state afterwards.
@@ -43,25 +42,18 @@ func (r *Reconciler) act(ctx context.Context, st *state, p plan) (time.Duration,
 		return 0, err
 	}
 	logPlan(ctx, *st, p)
-	if err := r.writeParts(ctx, st, p); err != nil {
+	if err := r.writeShardGroups(ctx, st, p); err != nil {
 		return 0, err
 	}
 	r.report(*st, p)
 	for _, e := range p.ends {
-		r.Events.Eventf(st.pool, st.parts[e.shard], corev1.EventTypeNormal, "ShardRetired", "Scale", "%s", e.why)
-		if err := r.endPart(ctx, st.parts[e.shard]); err != nil {
+		r.Events.Eventf(st.pool, st.shardGroups[e.shard], corev1.EventTypeNormal, "ShardRetired", "Scale", "%s", e.why)
+		if err := r.endShardGroup(ctx, st.shardGroups[e.shard]); err != nil {
 			return 0, err
 		}
 		ctrl.LoggerFrom(ctx).Info("retired shard", "group", st.pool.Spec.Group, "shard", e.shard, "reason", e.why)
 	}
-	if err := r.letGo(ctx, *st); err != nil {
-		return 0, err
-	}
-	more, err := r.mirror(ctx, *st)
-	if more {
-		again = sooner(again, time.Second)
-	}
-	return again, err
+	return again, r.deleteRetired(ctx, *st)
 }
 
 // remember writes the memory of the pool, and the settings of a group that is not static
@@ -90,21 +82,21 @@ func (r *Reconciler) remember(ctx context.Context, pool *infrav1.NstanceMachineP
 			text = "the spec takes over what the servers use: " + strings.Join(p.release.fields, ", ")
 		}
 		r.Events.Eventf(pool, nil, corev1.EventTypeNormal, "StaticReleased", "Release",
-			"no server's configuration has group %s any more; %s", pool.Spec.Group, text)
+			"group %s became dynamic: no server's configuration has it; %s", pool.Spec.Group, text)
 	}
 	return nil
 }
 
-// writeParts makes the parts what a plan has them be: all those at once that become greater,
+// writeShardGroups writes the shard groups of a plan: all those at once that become greater,
 // and after them the others.
-func (r *Reconciler) writeParts(ctx context.Context, st *state, p plan) error {
-	writes, was := p.writes, maps.Clone(st.parts)
+func (r *Reconciler) writeShardGroups(ctx context.Context, st *state, p plan) error {
+	writes, was := p.writes, maps.Clone(st.shardGroups)
 	defer func() {
 		for _, w := range writes {
-			logResized(ctx, was[w.shard], st.parts[w.shard], p.sizes.Reason)
+			logResized(ctx, was[w.shard], st.shardGroups[w.shard], p.sizes.Reason)
 		}
 	}()
-	smaller := slices.IndexFunc(writes, func(w write) bool { return !w.grows(st.parts[w.shard]) })
+	smaller := slices.IndexFunc(writes, func(w write) bool { return !w.grows(st.shardGroups[w.shard]) })
 	if smaller < 0 {
 		smaller = len(writes)
 	}
@@ -119,11 +111,11 @@ func logPlan(ctx context.Context, st state, p plan) {
 	if len(p.writes) == 0 || st.machinePool == nil || p.sizes.Reason == "" {
 		return
 	}
-	ctrl.LoggerFrom(ctx).Info("scaling pool", "group", st.pool.Spec.Group, "machinePool", st.machinePool.Name,
+	ctrl.LoggerFrom(ctx).Info("scaling pool", "group", st.pool.Spec.Group, "machine_pool", st.machinePool.Name,
 		"generation", st.machinePool.Generation, "replicas", ptr.Deref(st.machinePool.Spec.Replicas, 0), "reason", p.sizes.Reason)
 }
 
-// logResized logs that a part has become greater or smaller.
+// logResized logs that a shard group has become greater or smaller.
 func logResized(ctx context.Context, was, is *infrav1.NstanceShardGroup, why string) {
 	var size int32
 	if was != nil {
@@ -141,46 +133,54 @@ func logResized(ctx context.Context, was, is *infrav1.NstanceShardGroup, why str
 }
 
 func (r *Reconciler) writeTogether(ctx context.Context, st *state, writes []write) error {
-	parts := make([]*infrav1.NstanceShardGroup, len(writes))
+	shardGroups := make([]*infrav1.NstanceShardGroup, len(writes))
 	errs := make([]error, len(writes))
 	var all sync.WaitGroup
 	for i, w := range writes {
-		all.Go(func() { parts[i], errs[i] = r.write(ctx, *st, w) })
+		all.Go(func() { shardGroups[i], errs[i] = r.write(ctx, *st, w) })
 	}
 	all.Wait()
 	for i, w := range writes {
 		if errs[i] == nil {
-			st.parts[w.shard] = parts[i]
+			st.shardGroups[w.shard] = shardGroups[i]
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// write makes the part of one shard what it is to be, in one patch against what was read,
+// write creates or patches the shard group of one shard, in one patch against what was read,
 // and returns it.
 func (r *Reconciler) write(ctx context.Context, st state, w write) (*infrav1.NstanceShardGroup, error) {
-	part := st.parts[w.shard].DeepCopy()
+	shardGroup := st.shardGroups[w.shard].DeepCopy()
 	if w.create {
-		part = &infrav1.NstanceShardGroup{ObjectMeta: metav1.ObjectMeta{
+		shardGroup = &infrav1.NstanceShardGroup{ObjectMeta: metav1.ObjectMeta{
 			Namespace: st.pool.Namespace, Name: capi.ShardGroup(w.spec.Group, w.shard),
 		}}
 	}
-	before := part.DeepCopy()
-	part.Spec = w.spec
-	capi.Annotate(part, infrav1.AnnotationSurge, w.surge)
-	capi.Annotate(part, infrav1.AnnotationRetireAfter, w.retireAfter)
-	part.Labels = merged(part.Labels, capi.ShardGroupLabels(st.pool, w.shard, st.machinePool.Spec.ClusterName))
-	if err := controllerutil.SetControllerReference(st.pool, part, r.Client.Scheme()); err != nil {
-		return nil, fmt.Errorf("own NstanceShardGroup %s: %w", part.Name, err)
+	before := shardGroup.DeepCopy()
+	shardGroup.Spec = w.spec
+	capi.Annotate(shardGroup, infrav1.AnnotationSurge, w.surge)
+	capi.Annotate(shardGroup, infrav1.AnnotationRetireAfter, w.retireAfter)
+	for label, value := range capi.ShardGroupLabels(st.pool, w.shard, st.machinePool.Spec.ClusterName) {
+		metav1.SetMetaDataLabel(&shardGroup.ObjectMeta, label, value)
+	}
+	if err := controllerutil.SetControllerReference(st.pool, shardGroup, r.Client.Scheme()); err != nil {
+		return nil, fmt.Errorf("own NstanceShardGroup %s: %w", shardGroup.Name, err)
+	}
+	name := client.ObjectKeyFromObject(shardGroup)
+	r.Traces.Wrote(ctx, name) // first: its controller is quick
+	if !equality.Semantic.DeepEqual(before.Spec, shardGroup.Spec) {
+		r.Unsent.Add(unsentShardGroup(name), before.Generation+1)
 	}
 	var err error
 	if w.create {
-		err = r.Client.Create(ctx, part, infra)
+		err = r.Client.Create(ctx, shardGroup, infra)
 	} else {
-		err = r.Client.Patch(ctx, part, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), infra)
+		err = r.Client.Patch(ctx, shardGroup, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), infra)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write NstanceShardGroup %s: %w", part.Name, err)
+		r.Unsent.Done(unsentShardGroup(name), before.Generation+1)
+		return nil, fmt.Errorf("write NstanceShardGroup %s: %w", shardGroup.Name, err)
 	}
 	for _, v := range w.victims {
 		ctrl.LoggerFrom(ctx).Info("selected instance for deletion", "instance", v.ID, "shard", w.shard, "reason", v.Why)
@@ -188,44 +188,37 @@ func (r *Reconciler) write(ctx context.Context, st state, w write) (*infrav1.Nst
 			r.Events.Eventf(machine, st.pool, corev1.EventTypeNormal, "VictimSelected", "Scale", "%s", v.Why)
 		}
 	}
-	return part, nil
+	return shardGroup, nil
 }
 
-func merged(labels, more map[string]string) map[string]string {
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	maps.Copy(labels, more)
-	return labels
-}
-
-// endPart deletes a part, and says first that the pool does it and not a person.
-func (r *Reconciler) endPart(ctx context.Context, part *infrav1.NstanceShardGroup) error {
-	if part.Annotations[infrav1.AnnotationRetiredByPool] != "true" {
-		before := part.DeepCopy()
-		capi.Annotate(part, infrav1.AnnotationRetiredByPool, "true")
-		if err := r.Client.Patch(ctx, part, client.MergeFrom(before), infra); err != nil {
+// endShardGroup deletes a shard group, and annotates it first as deleted by the pool, not by a user.
+func (r *Reconciler) endShardGroup(ctx context.Context, shardGroup *infrav1.NstanceShardGroup) error {
+	if shardGroup.Annotations[infrav1.AnnotationRetiredByPool] != "true" {
+		before := shardGroup.DeepCopy()
+		capi.Annotate(shardGroup, infrav1.AnnotationRetiredByPool, "true")
+		if err := r.Client.Patch(ctx, shardGroup, client.MergeFrom(before), infra); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 	}
-	if !part.DeletionTimestamp.IsZero() {
+	if !shardGroup.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	if err := r.Client.Delete(ctx, part, client.Preconditions{UID: &part.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete NstanceShardGroup %s: %w", part.Name, err)
+	r.Traces.Wrote(ctx, client.ObjectKeyFromObject(shardGroup))
+	if err := r.Client.Delete(ctx, shardGroup, client.Preconditions{UID: &shardGroup.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete NstanceShardGroup %s: %w", shardGroup.Name, err)
 	}
 	return nil
 }
 
-// letGo deletes the Machines of instances that are retiring, of those that their health
+// deleteRetired deletes the Machines of instances that are retiring, of those that their health
 // checks have given up, and those that nothing stands behind. An instance that has no
 // Machine yet loses its NstanceMachine instead.
-func (r *Reconciler) letGo(ctx context.Context, st state) error {
+func (r *Reconciler) deleteRetired(ctx context.Context, st state) error {
 	if !st.asMachines {
 		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(st.parts)) {
-		for _, id := range st.parts[name].Spec.Retiring {
+	for _, name := range slices.Sorted(maps.Keys(st.shardGroups)) {
+		for _, id := range st.shardGroups[name].Spec.Retiring {
 			if st.shards[name].gone[id] {
 				continue
 			}
@@ -234,23 +227,23 @@ func (r *Reconciler) letGo(ctx context.Context, st state) error {
 			}
 		}
 	}
-	for _, v := range planner.Remediate(st.patients()) {
+	for _, v := range planner.Remediate(st.machineHealth()) {
 		r.Events.Eventf(st.machines[v.ID], st.pool, corev1.EventTypeNormal, "VictimSelected", "Remediate", "%s", v.Why)
 		if err := r.deleteMachine(ctx, st, v.ID, v.Why); err != nil {
 			return err
 		}
 	}
-	for _, id := range st.hollow {
-		if err := r.clear(ctx, st, id); err != nil {
+	for _, id := range st.staleMachines {
+		if err := r.deleteStaleMachine(ctx, st, id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// clear deletes a Machine that nothing stands behind. Cluster API is not to wait for Pods or
+// deleteStaleMachine deletes a Machine without an instance. Cluster API is not to wait for Pods or
 // volumes of a machine that is not there.
-func (r *Reconciler) clear(ctx context.Context, st state, id string) error {
+func (r *Reconciler) deleteStaleMachine(ctx context.Context, st state, id string) error {
 	before := st.machines[id].DeepCopy()
 	capi.Annotate(st.machines[id], clusterv1.ExcludeNodeDrainingAnnotation, "true")
 	capi.Annotate(st.machines[id], clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation, "true")
@@ -262,13 +255,13 @@ func (r *Reconciler) clear(ctx context.Context, st state, id string) error {
 
 func (r *Reconciler) deleteMachine(ctx context.Context, st state, id, why string) error {
 	var object client.Object
-	switch machine, mirror := st.machines[id], st.mirrors[id]; {
+	switch machine, infraMachine := st.machines[id], st.infraMachines[id]; {
 	case machine != nil:
 		object = machine
-	case mirror != nil:
-		object = mirror
+	case infraMachine != nil:
+		object = infraMachine
 	default:
-		return nil // it is made first, see mirror
+		return nil // it is made first, see infraMachine
 	}
 	if !object.GetDeletionTimestamp().IsZero() {
 		return nil
@@ -281,37 +274,37 @@ func (r *Reconciler) deleteMachine(ctx context.Context, st state, id, why string
 	return nil
 }
 
-// mirror makes the NstanceMachines that are missing.
-func (r *Reconciler) mirror(ctx context.Context, st state) (more bool, err error) {
-	missing, more := st.unmirrored()
-	for _, mirror := range missing {
-		switch err := r.Client.Create(ctx, mirror, infra); {
+// createInfraMachines makes the NstanceMachines that are missing.
+func (r *Reconciler) createInfraMachines(ctx context.Context, st state) (more bool, err error) {
+	missing, more := st.missingInfraMachines()
+	for _, infraMachine := range missing {
+		switch err := r.Client.Create(ctx, infraMachine, infra); {
 		case apierrors.IsAlreadyExists(err): // the cache is behind
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 			return false, nil
 		case err != nil:
-			return false, fmt.Errorf("make NstanceMachine %s: %w", mirror.Name, err)
+			return false, fmt.Errorf("make NstanceMachine %s: %w", infraMachine.Name, err)
 		default:
-			ctrl.LoggerFrom(ctx).Info("created NstanceMachine", "group", st.pool.Spec.Group, "shard", mirror.Spec.Shard, "instance", mirror.Name,
-				"providerID", mirror.Spec.ProviderID)
+			ctrl.LoggerFrom(ctx).Info("created NstanceMachine", "group", st.pool.Spec.Group, "shard", infraMachine.Spec.Shard, "instance", infraMachine.Name,
+				"providerID", infraMachine.Spec.ProviderID)
 		}
 	}
 	return more, nil
 }
 
-// report tells people what a plan does.
+// report tells users what a plan does.
 func (r *Reconciler) report(st state, p plan) {
-	tell := func(kind, reason, action, text string) {
+	publish := func(kind, reason, action, text string) {
 		r.Events.Eventf(st.pool, nil, kind, reason, action, "%s", text)
 	}
 	if len(p.sizes.Writes()) > 0 {
-		tell(corev1.EventTypeNormal, "ScaledShards", "Scale", p.sizes.Reason)
+		publish(corev1.EventTypeNormal, "ScaledShards", "Scale", p.sizes.Reason)
 	}
 	if len(p.sizes.Redirected) > 0 && len(p.sizes.Writes()) > 0 {
-		tell(corev1.EventTypeWarning, "GrowthRedirected", "Scale", p.sizes.Reason)
+		publish(corev1.EventTypeWarning, "GrowthRedirected", "Scale", p.sizes.Reason)
 	}
 	for _, l := range p.lowered {
-		tell(corev1.EventTypeWarning, "GrowthRedirected", "Scale", l.Reason)
+		publish(corev1.EventTypeWarning, "GrowthRedirected", "Scale", l.Reason)
 	}
 	if r.Redirected != nil {
 		for name, why := range st.redirected(p, r.Now()) {
@@ -320,17 +313,25 @@ func (r *Reconciler) report(st state, p plan) {
 	}
 	switch p.move.Kind {
 	case planner.Open:
-		tell(corev1.EventTypeNormal, "RebalanceStarted", "Rebalance", p.move.Reason)
+		publish(corev1.EventTypeNormal, "RebalanceStarted", "Rebalance", p.move.Reason)
 	case planner.Close:
-		tell(corev1.EventTypeNormal, "RebalanceDone", "Rebalance", p.move.Reason)
+		publish(corev1.EventTypeNormal, "RebalanceDone", "Rebalance", p.move.Reason)
 	case planner.Abandon:
-		tell(corev1.EventTypeWarning, "RebalanceStalled", "Rebalance", p.move.Reason)
+		publish(corev1.EventTypeWarning, "RebalanceStalled", "Rebalance", p.move.Reason)
 	}
 	before, now := removals(st.pool), st.remembered(r.Now())
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if _, known := before[name]; !known {
-			tell(corev1.EventTypeWarning, "ShardGroupRemoved", "Scale", fmt.Sprintf(
-				"a person deleted the part of the pool on shard %s; the pool does without it for %v, or until it does not list the shard any more", name, removal))
+			publish(corev1.EventTypeWarning, "ShardGroupRemoved", "Scale", fmt.Sprintf(
+				"the NstanceShardGroup on shard %s was deleted by a user; the pool leaves the shard out for %v, or until it no longer lists the shard", name, removal))
 		}
 	}
+}
+
+// sooner is the shorter of two waits, where zero is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }

@@ -15,40 +15,40 @@ import (
 	"nstance.dev/operator/testworld"
 )
 
-// written is a pool of two parts of three instances in an API server, as they were read.
+// written is a pool of two shard groups of three instances in an API server, as they were read.
 func written(t *testing.T, funcs interceptor.Funcs) (*Reconciler, state) {
 	t.Helper()
 	st := *settled(3, 3)
 	st.pool.Namespace, st.pool.UID = "ns", "pool"
 	b := testworld.NewClientBuilder(t)
-	for name, part := range st.parts {
-		part.Namespace, part.Name, part.ResourceVersion = "ns", "web--"+name, ""
-		b.WithObjects(part)
+	for name, shardGroup := range st.shardGroups {
+		shardGroup.Namespace, shardGroup.Name, shardGroup.ResourceVersion = "ns", "web--"+name, ""
+		b.WithObjects(shardGroup)
 	}
 	c := interceptor.NewClient(b.Build(), funcs)
-	for name, part := range st.parts {
+	for name, shardGroup := range st.shardGroups {
 		read := &infrav1.NstanceShardGroup{}
-		if err := c.Get(t.Context(), client.ObjectKeyFromObject(part), read); err != nil {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(shardGroup), read); err != nil {
 			t.Fatal(err)
 		}
-		st.parts[name] = read
+		st.shardGroups[name] = read
 	}
 	return &Reconciler{Client: c}, st
 }
 
 func resized(st state, shard string, size int32) write {
-	w := write{shard: shard, spec: *st.parts[shard].Spec.DeepCopy()}
+	w := write{shard: shard, spec: *st.shardGroups[shard].Spec.DeepCopy()}
 	w.spec.Size = size
 	return w
 }
 
 func sizeOf(t *testing.T, r *Reconciler, name string) int32 {
 	t.Helper()
-	part := &infrav1.NstanceShardGroup{}
-	if err := r.Client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, part); err != nil {
+	shardGroup := &infrav1.NstanceShardGroup{}
+	if err := r.Client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, shardGroup); err != nil {
 		t.Fatal(err)
 	}
-	return part.Spec.Size
+	return shardGroup.Spec.Size
 }
 
 // A shard gives up an instance only when another one has been told to make it.
@@ -61,7 +61,7 @@ func TestO4_NothingShrinksIfWhatGrowsCannotBeWritten(t *testing.T) {
 			return c.Patch(ctx, o, p, options...)
 		},
 	})
-	if err := r.writeParts(t.Context(), &st, plan{writes: []write{resized(st, "a", 4), resized(st, "b", 2)}}); err == nil {
+	if err := r.writeShardGroups(t.Context(), &st, plan{writes: []write{resized(st, "a", 4), resized(st, "b", 2)}}); err == nil {
 		t.Error("the failure is no error")
 	}
 	if size := sizeOf(t, r, "web--b"); size != 3 {
@@ -72,12 +72,12 @@ func TestO4_NothingShrinksIfWhatGrowsCannotBeWritten(t *testing.T) {
 // What has changed since it was read is not overwritten: a new plan is made of it.
 func TestO6_APartThatHasChangedIsNotOverwritten(t *testing.T) {
 	r, st := written(t, interceptor.Funcs{})
-	changed := st.parts["a"].DeepCopy()
+	changed := st.shardGroups["a"].DeepCopy()
 	changed.Spec.Retiring = []string{"somebody"}
 	if err := r.Client.Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.writeParts(t.Context(), &st, plan{writes: []write{resized(st, "a", 2)}}); !apierrors.IsConflict(err) {
+	if err := r.writeShardGroups(t.Context(), &st, plan{writes: []write{resized(st, "a", 2)}}); !apierrors.IsConflict(err) {
 		t.Errorf("%v, want a conflict", err)
 	}
 	if size := sizeOf(t, r, "web--a"); size != 3 {

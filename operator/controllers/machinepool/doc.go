@@ -3,10 +3,10 @@
 // A pass over one NstanceMachinePool observes (observe.go), decides and carries out. The
 // decisions are pure: which size each shard gets and which instance goes is package
 // planner's; plan.go puts both together into writes of NstanceShardGroups,
-// mirror.go says which NstanceMachines are to be made, status.go what there is to say.
+// inframachine.go decides which NstanceMachines are to be made, status.go what there is to say.
 //
 // Before anything gets smaller or is deleted everything is read once more from the API
-// server itself, past the caches, and decided anew: whoever names a machine that is to go
+// server itself, past the caches, and decided again: whoever names a machine that is to go
 // does so just before the size changes, and a cache may not have heard of it.
 //
 // What a pass does not finish the next one does. Sizes and retiring instances are written
@@ -15,7 +15,7 @@
 // writes costs time and nothing else.
 //
 // The memory of the pool is in its annotations: for which shards it was balanced and when
-// the next instance may move, and which shards a person took out by deleting their part.
+// the next instance may move, and which shards a user took out by deleting their shard group.
 // What groups it leaves on their servers when it goes stands on the NstanceCluster.
 //
 // Rights: nstancemachinepools get list watch patch update, their status patch;

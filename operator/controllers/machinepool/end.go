@@ -20,8 +20,8 @@ import (
 // endPoll is how often a pool on its way out is looked at when nothing happens.
 const endPoll = 10 * time.Second
 
-// end takes a pool down: all its parts at the same time, which end their groups, and what
-// shows its instances with them. Each part decides for itself whether its group stays on
+// end takes a pool down: all its shard groups at the same time, which end their groups, and what
+// shows its instances with them. Each shard group decides for itself whether its group stays on
 // the server. Then the finalizer comes off.
 func (r *Reconciler) end(ctx context.Context, st state) (ctrl.Result, error) {
 	if !slices.Contains(st.pool.Finalizers, infrav1.FinalizerMachinePool) {
@@ -31,16 +31,16 @@ func (r *Reconciler) end(ctx context.Context, st state) (ctrl.Result, error) {
 		return ctrl.Result{}, err
 	}
 	r.announce(st)
-	for _, name := range slices.Sorted(maps.Keys(st.parts)) {
-		if err := r.force(ctx, st, st.parts[name]); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(st.shardGroups)) {
+		if err := r.force(ctx, st, st.shardGroups[name]); err != nil {
 			return ctrl.Result{}, err
 		}
-		if err := r.endPart(ctx, st.parts[name]); err != nil {
+		if err := r.endShardGroup(ctx, st.shardGroups[name]); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(st.mirrors)) {
-		if err := r.endMirror(ctx, st, st.mirrors[id]); err != nil {
+	for _, id := range slices.Sorted(maps.Keys(st.infraMachines)) {
+		if err := r.endInfraMachine(ctx, st, st.infraMachines[id]); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -48,7 +48,7 @@ func (r *Reconciler) end(ctx context.Context, st state) (ctrl.Result, error) {
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if freed || len(st.parts) > 0 || len(st.mirrors) > 0 {
+	if freed || len(st.shardGroups) > 0 || len(st.infraMachines) > 0 {
 		return ctrl.Result{RequeueAfter: endPoll}, r.publish(ctx, st, plan{})
 	}
 	before := st.pool.DeepCopy()
@@ -67,15 +67,15 @@ func (r *Reconciler) leave(ctx context.Context, st state) error {
 		return nil
 	}
 	var cluster infrav1.NstanceCluster
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: st.pool.Namespace, Name: r.Cluster}, &cluster); err != nil {
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: st.pool.Namespace, Name: r.Names.Cluster}, &cluster); err != nil {
 		return client.IgnoreNotFound(err) // without one nothing is imported
 	}
 	before := cluster.DeepCopy()
-	left := capi.ParsePlaces(cluster.Annotations[infrav1.AnnotationLeftGroups])
+	left := capi.ParseLeftGroups(cluster.Annotations[infrav1.AnnotationLeftGroups])
 	for _, shard := range st.order() {
-		left = append(left, capi.Place{Group: st.pool.Spec.Group, Shard: shard})
+		left = append(left, capi.LeftGroup{Group: st.pool.Spec.Group, Shard: shard})
 	}
-	text := capi.FormatPlaces(left)
+	text := capi.FormatLeftGroups(left)
 	if text == cluster.Annotations[infrav1.AnnotationLeftGroups] {
 		return nil
 	}
@@ -87,11 +87,11 @@ func (r *Reconciler) leave(ctx context.Context, st state) error {
 	return nil
 }
 
-// announce says once how many instances end with the pool: before its first part does.
+// announce says once how many instances end with the pool: before its first shard group does.
 func (r *Reconciler) announce(st state) {
 	n := 0
-	for name, part := range st.parts {
-		if !part.DeletionTimestamp.IsZero() {
+	for name, shardGroup := range st.shardGroups {
+		if !shardGroup.DeletionTimestamp.IsZero() {
 			return
 		}
 		if !st.static(name) && st.pool.Spec.DeletionPolicy != infrav1.DeletionOrphan {
@@ -103,31 +103,31 @@ func (r *Reconciler) announce(st state) {
 	}
 }
 
-// endMirror deletes what shows an instance, where its group does not take it with it: the
-// group stays on the server, or the shard has no part any more that could end it.
-func (r *Reconciler) endMirror(ctx context.Context, st state, mirror *infrav1.NstanceMachine) error {
-	stays := st.pool.Spec.DeletionPolicy == infrav1.DeletionOrphan || st.static(mirror.Spec.Shard) || st.pool.Status.IsStatic
-	if st.parts[mirror.Spec.Shard] != nil && !stays {
+// endInfraMachine deletes what shows an instance, where its group does not take it with it: the
+// group stays on the server, or the shard no longer has a shard group that could end it.
+func (r *Reconciler) endInfraMachine(ctx context.Context, st state, infraMachine *infrav1.NstanceMachine) error {
+	stays := st.pool.Spec.DeletionPolicy == infrav1.DeletionOrphan || st.static(infraMachine.Spec.Shard) || st.pool.Status.IsStatic
+	if st.shardGroups[infraMachine.Spec.Shard] != nil && !stays {
 		return nil
 	}
 	if stays {
-		if err := r.letBe(ctx, st.machines[mirror.Name]); err != nil {
+		if err := r.detach(ctx, st.machines[infraMachine.Name]); err != nil {
 			return err
 		}
 	}
-	if err := r.force(ctx, st, mirror); err != nil || !mirror.DeletionTimestamp.IsZero() {
+	if err := r.force(ctx, st, infraMachine); err != nil || !infraMachine.DeletionTimestamp.IsZero() {
 		return err
 	}
-	if err := r.Client.Delete(ctx, mirror, client.Preconditions{UID: &mirror.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete NstanceMachine %s: %w", mirror.Name, err)
+	if err := r.Client.Delete(ctx, infraMachine, client.Preconditions{UID: &infraMachine.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete NstanceMachine %s: %w", infraMachine.Name, err)
 	}
 	return nil
 }
 
-// letBe takes the Machine of an instance that stays out of Cluster API's hands, which would
-// empty and delete the Node of every Machine that it ends.
-func (r *Reconciler) letBe(ctx context.Context, machine *clusterv1.Machine) error {
-	if machine == nil || isLeft(machine) {
+// detach pauses the Machine of an instance that stays, so that Cluster API neither drains nor
+// deletes its Node.
+func (r *Reconciler) detach(ctx context.Context, machine *clusterv1.Machine) error {
+	if machine == nil || isDetached(machine) {
 		return nil
 	}
 	before := machine.DeepCopy()
@@ -140,20 +140,20 @@ func (r *Reconciler) letBe(ctx context.Context, machine *clusterv1.Machine) erro
 	return nil
 }
 
-// isLeft is whether letBe has been here.
-func isLeft(machine *clusterv1.Machine) bool {
+// isDetached reports whether detach has been called for a Machine.
+func isDetached(machine *clusterv1.Machine) bool {
 	_, paused := machine.Annotations[clusterv1.PausedAnnotation]
 	return paused && machine.Annotations[infrav1.AnnotationRetiredByPool] == "true"
 }
 
-// freeMachines deletes the Machines that were let be and have nothing to show any more, and
+// freeMachines deletes the Machines that were detached and have nothing to show any more, and
 // says whether there were any. Cluster API does not do what it does at the end of a Machine
 // that is paused, so its finalizer is taken off here: after the deletion, for Cluster API
 // puts it on every Machine that is not being deleted.
 func (r *Reconciler) freeMachines(ctx context.Context, st state) (freed bool, err error) {
 	for _, name := range slices.Sorted(maps.Keys(st.machines)) {
 		machine := st.machines[name]
-		if !isLeft(machine) || st.mirrors[name] != nil {
+		if !isDetached(machine) || st.infraMachines[name] != nil {
 			continue
 		}
 		freed = true
@@ -171,7 +171,7 @@ func (r *Reconciler) freeMachines(ctx context.Context, st state) (freed bool, er
 	return freed, nil
 }
 
-// force passes on that a person wants the pool removed without its servers.
+// force passes on that a user wants the pool removed without its servers.
 func (r *Reconciler) force(ctx context.Context, st state, object client.Object) error {
 	const key = infrav1.AnnotationForceRemove
 	if st.pool.Annotations[key] != "true" || object.GetAnnotations()[key] == "true" {

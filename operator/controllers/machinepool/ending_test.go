@@ -35,7 +35,7 @@ func TestO5_APoolEndsWithItsInstances(t *testing.T) {
 		for range 4 {
 			w.partsPass()
 			w.Settle("a", "b")
-			for _, id := range w.mirrors() { // the servers have deleted the instances
+			for _, id := range w.infraMachines() { // the servers have deleted the instances
 				w.drop(id)
 			}
 			if _, err := w.pass(); err != nil {
@@ -73,7 +73,7 @@ func TestO5_AnOrphanedPoolLeavesItsInstances(t *testing.T) {
 			w.release()
 			w.partsPass()
 		}
-		if w.Get("web", p) || len(w.mirrors()) > 0 {
+		if w.Get("web", p) || len(w.infraMachines()) > 0 {
 			t.Error("the pool, or what showed its instances, is still there")
 		}
 		for _, id := range before { // Cluster API would have emptied and deleted their Nodes
@@ -111,8 +111,8 @@ func TestO3_WhatAPoolLeavesIsWrittenDownFirst(t *testing.T) {
 				return c.Patch(ctx, object, patch, options...)
 			},
 		})
-		if _, err := w.pass(); !apierrors.IsConflict(err) || !w.part("a").DeletionTimestamp.IsZero() {
-			t.Errorf("%v, %+v: nothing ends before that is written", err, w.part("a").DeletionTimestamp)
+		if _, err := w.pass(); !apierrors.IsConflict(err) || !w.shardGroup("a").DeletionTimestamp.IsZero() {
+			t.Errorf("%v, %+v: nothing ends before that is written", err, w.shardGroup("a").DeletionTimestamp)
 		}
 		w.pool.Client = healthy
 		for range 3 {
@@ -152,7 +152,7 @@ func TestO16_APoolThatIsMovedLosesNothing(t *testing.T) {
 		if diff := cmp.Diff(before, w.instances()); diff != "" || w.Shard("a").Group(tenant, "web").GetDeleting() {
 			t.Error("instances, or their group, are gone", diff)
 		}
-		if len(w.object().Finalizers) == 0 || len(w.part("a").Finalizers) == 0 {
+		if len(w.object().Finalizers) == 0 || len(w.shardGroup("a").Finalizers) == 0 {
 			t.Error("whoever moves takes the finalizers off")
 		}
 	})

@@ -32,12 +32,12 @@ func (w *world) logging(kind, name string) context.Context {
 	return ctrl.LoggerInto(context.Background(), logr.FromSlogHandler(log.Handler()))
 }
 
-// counting counts the generations of parts, which the server in memory does not.
+// counting counts the generations of shard groups, which the server in memory does not.
 func counting(c client.WithWatch) client.WithWatch {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-			if part, ok := o.(*infrav1.NstanceShardGroup); ok {
-				part.Generation++
+			if shardGroup, ok := o.(*infrav1.NstanceShardGroup); ok {
+				shardGroup.Generation++
 			}
 			return c.Patch(ctx, o, p, opts...)
 		},
@@ -60,7 +60,7 @@ func (w *world) logged(ids *[]string) string {
 		w.t.Fatal(err)
 	}
 	for _, name := range []string{"web--a", "web--b"} {
-		if _, err := w.parts.Reconcile(w.logging("NstanceShardGroup", name), key(name)); err != nil {
+		if _, err := w.shardGroups.Reconcile(w.logging("NstanceShardGroup", name), key(name)); err != nil {
 			w.t.Fatal(err)
 		}
 		w.After(time.Millisecond)

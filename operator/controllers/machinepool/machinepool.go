@@ -8,8 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,10 +21,10 @@ import (
 // it: whoever makes both makes them one after the other.
 const machinePoolGrace = 10 * time.Second
 
-// orphan says what becomes of a pool without a MachinePool: one is to be made with so many
+// missingMachinePool says what becomes of a pool without a MachinePool: one is to be made with so many
 // replicas, or it is to be looked at again after wait, or, with neither, nothing. An
 // imported pool gets its MachinePool from the import, which knows the sizes.
-func (st state) orphan(now time.Time) (needed bool, replicas int32, wait time.Duration) {
+func (st state) missingMachinePool(now time.Time) (needed bool, replicas int32, wait time.Duration) {
 	annotations := st.pool.Annotations
 	_, imported := annotations[infrav1.AnnotationImportedFrom]
 	switch {
@@ -43,8 +41,8 @@ func (st state) orphan(now time.Time) (needed bool, replicas int32, wait time.Du
 		if !st.shards[name].synced.GroupsSynced {
 			return false, 0, machinePoolGrace
 		}
-		if part := st.parts[name]; part != nil {
-			replicas += part.Share()
+		if shardGroup := st.shardGroups[name]; shardGroup != nil {
+			replicas += shardGroup.Share()
 			continue
 		}
 		replicas += int32(min(st.size(name), planner.MaxSize))
@@ -55,16 +53,16 @@ func (st state) orphan(now time.Time) (needed bool, replicas int32, wait time.Du
 // makeMachinePool makes the MachinePool of a pool that has none, and says when to look
 // again.
 func (r *Reconciler) makeMachinePool(ctx context.Context, st *state) (time.Duration, error) {
-	needed, replicas, wait := st.orphan(r.Now())
+	needed, replicas, wait := st.missingMachinePool(r.Now())
 	if !needed {
 		return wait, nil
 	}
 	tries := []string{st.pool.Name, capi.Taken(st.pool.Name)}
 	for _, name := range tries {
-		err := r.Client.Create(ctx, capi.MachinePool(st.pool, name, r.Cluster, replicas), infra)
+		err := r.Client.Create(ctx, capi.MachinePool(st.pool, name, r.Names.Cluster, replicas), infra)
 		switch {
 		case err == nil:
-			ctrl.LoggerFrom(ctx).Info("created MachinePool", "group", st.pool.Spec.Group, "machinePool", name, "replicas", replicas)
+			ctrl.LoggerFrom(ctx).Info("created MachinePool", "group", st.pool.Spec.Group, "machine_pool", name, "replicas", replicas)
 			r.Events.Eventf(st.pool, nil, corev1.EventTypeNormal, "MachinePoolCreated", "Create", "MachinePool %s with %d replicas", name, replicas)
 			return 0, nil
 		case apierrors.IsAlreadyExists(err):
@@ -73,7 +71,7 @@ func (r *Reconciler) makeMachinePool(ctx context.Context, st *state) (time.Durat
 			switch {
 			case client.IgnoreNotFound(err) != nil:
 				return 0, fmt.Errorf("look at MachinePool %s: %w", name, err)
-			case err != nil, refers(&there, st.pool): // gone again, or ours: the cache is behind
+			case err != nil, capi.Refers(&there, st.pool): // gone again, or ours: the cache is behind
 				return time.Second, nil //nolint:nilerr // the next pass sees which
 			}
 		default:
@@ -82,20 +80,4 @@ func (r *Reconciler) makeMachinePool(ctx context.Context, st *state) (time.Durat
 	}
 	st.nameTaken = tries
 	return machinePoolGrace, nil
-}
-
-// patients are the Machines of the pool as their health checks see them.
-func (st state) patients() []planner.Patient {
-	var all []planner.Patient
-	for id, machine := range st.machines {
-		p := planner.Patient{ID: id, Leaving: !machine.DeletionTimestamp.IsZero()}
-		failed := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
-		waits := meta.IsStatusConditionFalse(machine.Status.Conditions, clusterv1.MachineOwnerRemediatedCondition)
-		if failed != nil && failed.Status == metav1.ConditionFalse && waits {
-			p.FailedSince = failed.LastTransitionTime.Time
-		}
-		_, p.Spared = machine.Annotations[clusterv1.MachineSkipRemediationAnnotation]
-		all = append(all, p)
-	}
-	return all
 }

@@ -155,7 +155,7 @@ func TestDecisionsAreLogged(t *testing.T) {
 		want := []string{
 			`"level"=0 "msg"="resized group" "group"="web" "shard"="a" "size"=2 "was"=0 "generation"=0 "reason"="web 0→3: a 0→2, b 0→1"`,
 			`"level"=0 "msg"="resized group" "group"="web" "shard"="b" "size"=1 "was"=0 "generation"=0 "reason"="web 0→3: a 0→2, b 0→1"`,
-			`"level"=0 "msg"="scaling pool" "group"="web" "machinePool"="web" "generation"=0 "replicas"=3 "reason"="web 0→3: a 0→2, b 0→1"`,
+			`"level"=0 "msg"="scaling pool" "group"="web" "machine_pool"="web" "generation"=0 "replicas"=3 "reason"="web 0→3: a 0→2, b 0→1"`,
 		}
 		if diff := cmp.Diff(want, pass()); diff != "" {
 			t.Error(diff)

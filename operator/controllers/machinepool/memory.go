@@ -26,7 +26,10 @@ func stamp(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// removals are the shards whose part a person deleted, and when.
+// removal is how long a shard is planned around after a user deleted its shard group.
+const removal = 10 * time.Minute
+
+// removals are the shards whose shard group a user deleted, and when.
 func removals(pool *infrav1.NstanceMachinePool) map[string]time.Time {
 	removed := map[string]time.Time{}
 	for entry := range strings.SplitSeq(pool.Annotations[infrav1.AnnotationRemovedShards], ",") {
@@ -45,22 +48,4 @@ func formatRemovals(removed map[string]time.Time) string {
 		entries = append(entries, name+"="+stamp(removed[name]))
 	}
 	return strings.Join(entries, ",")
-}
-
-// remembered are the removals that the pool has to know of: those of before that still
-// count and whose shard it still lists, and the parts that a person is deleting now.
-func (st state) remembered(now time.Time) map[string]time.Time {
-	removed := removals(st.pool)
-	maps.DeleteFunc(removed, func(name string, at time.Time) bool {
-		return now.Sub(at) >= removal || !slices.Contains(st.pool.Spec.Shards, name)
-	})
-	for name, part := range st.parts {
-		byPool := part.Annotations[infrav1.AnnotationRetiredByPool] == "true"
-		if !part.DeletionTimestamp.IsZero() && !byPool && slices.Contains(st.pool.Spec.Shards, name) {
-			if _, known := removed[name]; !known {
-				removed[name] = part.DeletionTimestamp.UTC()
-			}
-		}
-	}
-	return removed
 }

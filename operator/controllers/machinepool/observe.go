@@ -1,7 +1,6 @@
 package machinepool
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -28,29 +27,29 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key clie
 		return state{}, err
 	}
 	for _, look := range []func(context.Context, client.Reader, *state) error{
-		r.seeMachinePool, r.seeOthers, r.seeParts, r.seeMachines, r.seePause,
+		observeMachinePool, observeOtherPools, observeShardGroups, observeMachines, observePause,
 	} {
 		if err := look(ctx, reader, &st); err != nil {
 			return state{}, fmt.Errorf("look at pool %s: %w", key.Name, err)
 		}
 	}
 	for _, name := range st.pool.Spec.Shards {
-		st.shards[name] = r.hear(name, st)
+		st.shards[name] = r.readInventory(name, st)
 	}
-	for name := range st.parts {
-		st.shards[name] = r.hear(name, st)
+	for name := range st.shardGroups {
+		st.shards[name] = r.readInventory(name, st)
 	}
-	st.hollow = r.hollow(st)
+	st.staleMachines = r.staleMachines(st)
 	return st, nil
 }
 
-// hollow finds the Machines that nothing stands behind. Cluster API makes a Machine a moment
-// after it has seen an NstanceMachine, which may have ended with its instance by then; and
-// nobody but Cluster API would ever look at that Machine again.
-func (r *Reconciler) hollow(st state) []string {
+// staleMachines returns the Machines whose instance is gone and that have no NstanceMachine.
+// Cluster API makes a Machine a moment after it has seen an NstanceMachine, which may have ended
+// with its instance by then; and nobody but Cluster API would ever look at that Machine again.
+func (r *Reconciler) staleMachines(st state) []string {
 	var all []string
 	for id, machine := range st.machines {
-		if st.mirrors[id] == nil && machine.DeletionTimestamp.IsZero() && r.gone(id, st.shards) {
+		if st.infraMachines[id] == nil && machine.DeletionTimestamp.IsZero() && r.gone(id, st.shards) {
 			all = append(all, id)
 		}
 	}
@@ -70,39 +69,12 @@ func (r *Reconciler) gone(id string, shards map[string]shard) bool {
 	return len(shards) > 0
 }
 
-// seeMachinePool finds the MachinePool of the pool: the one that owns it, else the one of its
-// name, else the oldest of those that refer to it.
-func (r *Reconciler) seeMachinePool(ctx context.Context, reader client.Reader, st *state) error {
-	likely := st.pool.Name
-	for _, ref := range st.pool.OwnerReferences {
-		if ref.Kind == "MachinePool" {
-			likely = ref.Name
-		}
-	}
-	var list clusterv1.MachinePoolList
-	if err := reader.List(ctx, &list, client.InNamespace(st.pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+// observeMachinePool finds the MachinePool of the pool, and the others that refer to it.
+func observeMachinePool(ctx context.Context, reader client.Reader, st *state) error {
+	claims, err := capi.MachinePools(ctx, reader, st.pool)
+	if err != nil || len(claims) == 0 {
 		return err
 	}
-	var claims []*clusterv1.MachinePool
-	for i := range list.Items {
-		if refers(&list.Items[i], st.pool) {
-			claims = append(claims, &list.Items[i])
-		}
-	}
-	if len(claims) == 0 {
-		return nil
-	}
-	rank := func(m *clusterv1.MachinePool) int {
-		if m.Name == likely {
-			return 0
-		}
-		return 1
-	}
-	slices.SortFunc(claims, func(a, b *clusterv1.MachinePool) int { // a cache gives them in any order
-		return cmp.Or(
-			cmp.Compare(rank(a), rank(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name),
-		)
-	})
 	st.machinePool = claims[0].DeepCopy()
 	for _, rival := range claims[1:] {
 		st.rivals = append(st.rivals, rival.Name)
@@ -110,14 +82,8 @@ func (r *Reconciler) seeMachinePool(ctx context.Context, reader client.Reader, s
 	return nil
 }
 
-// refers is whether a MachinePool has this infrastructure.
-func refers(machinePool *clusterv1.MachinePool, pool *infrav1.NstanceMachinePool) bool {
-	ref := machinePool.Spec.Template.Spec.InfrastructureRef
-	return ref.Kind == infrav1.KindMachinePool && ref.APIGroup == infrav1.GroupVersion.Group && ref.Name == pool.Name
-}
-
-// seeOthers finds the pools that had the group on one of the shards before this one.
-func (r *Reconciler) seeOthers(ctx context.Context, reader client.Reader, st *state) error {
+// observeOtherPools finds the pools that had the group on one of the shards before this one.
+func observeOtherPools(ctx context.Context, reader client.Reader, st *state) error {
 	var list infrav1.NstanceMachinePoolList
 	if err := reader.List(ctx, &list, client.InNamespace(st.pool.Namespace), client.UnsafeDisableDeepCopy); err != nil { // only read
 		return err
@@ -145,38 +111,38 @@ func first(a, b *infrav1.NstanceMachinePool) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-// seeParts finds the NstanceShardGroups of the pool, and those of its group that belong to
+// observeShardGroups finds the NstanceShardGroups of the pool, and those of its group that belong to
 // nobody.
-func (r *Reconciler) seeParts(ctx context.Context, reader client.Reader, st *state) error {
+func observeShardGroups(ctx context.Context, reader client.Reader, st *state) error {
 	var list infrav1.NstanceShardGroupList
 	err := reader.List(ctx, &list, client.InNamespace(st.pool.Namespace), client.MatchingLabels{infrav1.LabelGroup: st.pool.Spec.Group})
 	if err != nil {
 		return err
 	}
-	st.parts = map[string]*infrav1.NstanceShardGroup{}
+	st.shardGroups = map[string]*infrav1.NstanceShardGroup{}
 	for i := range list.Items {
-		part := &list.Items[i]
-		owner := metav1.GetControllerOf(part)
-		free := owner == nil && slices.Contains(st.pool.Spec.Shards, part.Spec.Shard)
+		shardGroup := &list.Items[i]
+		owner := metav1.GetControllerOf(shardGroup)
+		free := owner == nil && slices.Contains(st.pool.Spec.Shards, shardGroup.Spec.Shard)
 		if free || owner != nil && owner.UID == st.pool.UID {
-			st.parts[part.Spec.Shard] = part
+			st.shardGroups[shardGroup.Spec.Shard] = shardGroup
 		}
 	}
 	return nil
 }
 
-// seeMachines finds the Machines and NstanceMachines of the pool.
-func (r *Reconciler) seeMachines(ctx context.Context, reader client.Reader, st *state) error {
-	var mirrors infrav1.NstanceMachineList
-	err := reader.List(ctx, &mirrors, client.InNamespace(st.pool.Namespace), client.MatchingLabels{infrav1.LabelGroup: st.pool.Spec.Group})
+// observeMachines finds the Machines and NstanceMachines of the pool.
+func observeMachines(ctx context.Context, reader client.Reader, st *state) error {
+	var infraMachines infrav1.NstanceMachineList
+	err := reader.List(ctx, &infraMachines, client.InNamespace(st.pool.Namespace), client.MatchingLabels{infrav1.LabelGroup: st.pool.Spec.Group})
 	if err != nil {
 		return err
 	}
-	st.mirrors = map[string]*infrav1.NstanceMachine{}
-	for i := range mirrors.Items {
-		mirror := &mirrors.Items[i]
-		if mirror.Spec.Mode == infrav1.MachineManaged && owned(mirror, st.pool) {
-			st.mirrors[mirror.Spec.InstanceID] = mirror
+	st.infraMachines = map[string]*infrav1.NstanceMachine{}
+	for i := range infraMachines.Items {
+		infraMachine := &infraMachines.Items[i]
+		if infraMachine.Spec.Mode == infrav1.MachineManaged && owned(infraMachine, st.pool) {
+			st.infraMachines[infraMachine.Spec.InstanceID] = infraMachine
 		}
 	}
 	st.machines = map[string]*clusterv1.Machine{}
@@ -200,8 +166,8 @@ func owned(object client.Object, pool *infrav1.NstanceMachinePool) bool {
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == pool.UID })
 }
 
-// seePause finds out whether the pool is to be left alone.
-func (r *Reconciler) seePause(ctx context.Context, reader client.Reader, st *state) error {
+// observePause finds out whether the pool is to be left alone.
+func observePause(ctx context.Context, reader client.Reader, st *state) error {
 	var err error
 	if st.paused, err = capi.Paused(ctx, reader, st.pool); err != nil || st.paused || st.machinePool == nil {
 		return err
@@ -218,28 +184,28 @@ func (r *Reconciler) seePause(ctx context.Context, reader client.Reader, st *sta
 	return err
 }
 
-// hear takes together what is known of one shard. An instance that is shown as a machine
+// readInventory returns what is known of one shard. An instance that is shown as a machine
 // counts until its shard says that it is gone, also if the shard has not said anything yet.
-func (r *Reconciler) hear(name string, st state) shard {
-	s := shard{gone: map[string]bool{}, coolOff: r.CoolOff.Of(inventory.Place{Shard: name, Group: st.pool.Spec.Group})}
+func (r *Reconciler) readInventory(name string, st state) shard {
+	s := shard{gone: map[string]bool{}, coolOff: r.CoolOff.Of(inventory.ShardGroup{Shard: name, Group: st.pool.Spec.Group})}
 	s.connection, s.configured = r.Connection(name)
 	r.Inventory.Read(name, func(known *inventory.Shard) {
 		s.synced, s.group = known.State(), known.Group(st.pool.Spec.Group)
 		for _, in := range known.Instances(st.pool.Spec.Group) {
-			switch kept, told := inventory.Kept(in, st.mirrors[in.GetInstanceId()] != nil); {
-			case !told:
+			switch managed, known := inventory.IsManaged(in, st.infraMachines[in.GetInstanceId()] != nil); {
+			case !known:
 				s.unclear++
-			case kept:
+			case managed:
 				s.instances = append(s.instances, in)
 			}
 		}
-		for _, id := range slices.Sorted(maps.Keys(st.mirrors)) {
-			if mirror := st.mirrors[id]; mirror.Spec.Shard == name && known.Presence(id) == inventory.Unknown {
-				s.instances = append(s.instances, remembered(mirror))
+		for _, id := range slices.Sorted(maps.Keys(st.infraMachines)) {
+			if infraMachine := st.infraMachines[id]; infraMachine.Spec.Shard == name && known.Presence(id) == inventory.Unknown {
+				s.instances = append(s.instances, remembered(infraMachine))
 			}
 		}
-		if part := st.parts[name]; part != nil {
-			for _, id := range part.Spec.Retiring {
+		if shardGroup := st.shardGroups[name]; shardGroup != nil {
+			for _, id := range shardGroup.Spec.Retiring {
 				s.gone[id] = known.Presence(id) == inventory.Gone
 			}
 		}
@@ -248,9 +214,9 @@ func (r *Reconciler) hear(name string, st state) shard {
 }
 
 // remembered is an instance as the machine that shows it remembers it.
-func remembered(mirror *infrav1.NstanceMachine) *nstancev1.InstanceStatus {
+func remembered(infraMachine *infrav1.NstanceMachine) *nstancev1.InstanceStatus {
 	return &nstancev1.InstanceStatus{
-		InstanceId: mirror.Spec.InstanceID, Group: mirror.Spec.GroupRef.Name, ProviderUri: mirror.Spec.ProviderID,
+		InstanceId: infraMachine.Spec.InstanceID, Group: infraMachine.Spec.GroupRef.Name, ProviderUri: infraMachine.Spec.ProviderID,
 		Status: inventory.StatusUnknown,
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -12,6 +13,13 @@ import (
 	"nstance.dev/operator/capi"
 	"nstance.dev/operator/capi/capacity"
 	"nstance.dev/operator/inventory"
+)
+
+// Annotations by which the cluster autoscaler takes a MachinePool for one of its node
+// groups (cluster-autoscaler, provider clusterapi).
+const (
+	autoscalerMin = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
+	autoscalerMax = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
 )
 
 // offer is what the next Node of the pool is made from; false: not every shard has said
@@ -38,13 +46,13 @@ func (st state) offer() (capacity.Pool, bool) {
 func (st state) nodes(name string) []capacity.Node {
 	var all []capacity.Node
 	for _, in := range st.shards[name].instances {
-		mirror := st.mirrors[in.GetInstanceId()]
-		if mirror == nil || mirror.Status.Allocatable == nil || !inventory.Described(in) {
+		infraMachine := st.infraMachines[in.GetInstanceId()]
+		if infraMachine == nil || infraMachine.Status.Allocatable == nil || !inventory.HasDetails(in) {
 			continue
 		}
 		all = append(all, capacity.Node{
 			InstanceType: in.GetInstanceType(), Template: in.GetTemplate(), Ready: true, // it was, when that was written
-			Allocatable: corev1.ResourceList(mirror.Status.Allocatable),
+			Allocatable: corev1.ResourceList(infraMachine.Status.Allocatable),
 		})
 	}
 	return all
@@ -52,7 +60,7 @@ func (st state) nodes(name string) []capacity.Node {
 
 // describe says on the MachinePool what only a MachinePool can say: to the autoscaler, what
 // Nodes will be like, and to the policy that guards static groups, whether this is one.
-// What a person has set there stays.
+// What a user has set there stays.
 func (st state) describe(machinePool *clusterv1.MachinePool) (changed bool) {
 	if pool, known := st.offer(); known {
 		change := capacity.Keep(machinePool.Annotations, capacity.Annotations(pool))
@@ -69,7 +77,7 @@ func (st state) describe(machinePool *clusterv1.MachinePool) (changed bool) {
 		return changed
 	}
 	if static {
-		machinePool.Labels = merged(machinePool.Labels, map[string]string{infrav1.LabelStatic: "true"})
+		metav1.SetMetaDataLabel(&machinePool.ObjectMeta, infrav1.LabelStatic, "true")
 	} else {
 		delete(machinePool.Labels, infrav1.LabelStatic)
 	}
@@ -78,7 +86,7 @@ func (st state) describe(machinePool *clusterv1.MachinePool) (changed bool) {
 
 // anyStatic is whether a server's configuration has the group on any shard.
 func (st state) anyStatic() bool {
-	for name := range st.parts {
+	for name := range st.shardGroups {
 		if st.static(name) {
 			return true
 		}
@@ -102,4 +110,14 @@ func (r *Reconciler) describeMachinePool(ctx context.Context, st *state) error {
 	}
 	st.machinePool = next
 	return nil
+}
+
+// autoscaled reports whether the MachinePool says how small and how large it may be.
+func (st state) autoscaled() bool {
+	if st.machinePool == nil {
+		return false
+	}
+	_, hasMin := st.machinePool.Annotations[autoscalerMin]
+	_, hasMax := st.machinePool.Annotations[autoscalerMax]
+	return hasMin && hasMax
 }

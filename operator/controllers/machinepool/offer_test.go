@@ -76,7 +76,7 @@ func TestO17_APoolLearnsFromItsNodes(t *testing.T) {
 					in.InstanceType, in.Template = "m", "base"
 				}
 			}
-			st.mirrors[id].Status.Allocatable = infrav1.ResourceList{"cpu": resource.MustParse(cpu)}
+			st.infraMachines[id].Status.Allocatable = infrav1.ResourceList{"cpu": resource.MustParse(cpu)}
 		}
 	}
 	template := func(st *state) {

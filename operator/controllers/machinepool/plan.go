@@ -12,10 +12,10 @@ import (
 	"nstance.dev/operator/controllers/machinepool/planner"
 )
 
-// write is what the part of one shard becomes.
+// write is what the shard group of one shard becomes.
 type write struct {
 	shard string
-	// spec is the whole spec; create says that there is no part yet.
+	// spec is the whole spec; create says that there is no shard group yet.
 	spec   infrav1.NstanceShardGroupSpec
 	create bool
 	// surge and retireAfter are the annotations of the same names; empty: none.
@@ -24,12 +24,12 @@ type write struct {
 	victims []planner.Victim
 }
 
-// end is a part that leaves its pool.
+// end is a shard group that leaves its pool.
 type end struct{ shard, why string }
 
 // plan is what is to be done about a pool.
 type plan struct {
-	writes []write // parts that grow first
+	writes []write // shardGroups that grow first
 	ends   []end
 	// sizes is the outcome of the distribution, move that of the rebalancing; lowered are
 	// sizes that no provider has room for.
@@ -47,16 +47,16 @@ type plan struct {
 
 // careful is whether something is taken away: by the plan, because a health check gave a
 // machine up, whose limit counts those that are leaving already, or because nothing stands
-// behind a Machine. Then all is read and planned anew from what the API server itself has,
+// behind a Machine. Then all is read and planned again from what the API server itself has,
 // before it is carried out.
 func (p plan) careful(st state) bool {
 	for _, w := range p.writes {
-		part := st.parts[w.shard]
-		if part != nil && (len(w.victims) > 0 || w.spec.Size < part.Spec.Size) {
+		shardGroup := st.shardGroups[w.shard]
+		if shardGroup != nil && (len(w.victims) > 0 || w.spec.Size < shardGroup.Spec.Size) {
 			return true
 		}
 	}
-	return len(p.ends) > 0 || len(st.hollow) > 0 || len(planner.Remediate(st.patients())) > 0
+	return len(p.ends) > 0 || len(st.staleMachines) > 0 || len(planner.Remediate(st.machineHealth())) > 0
 }
 
 // decide plans for one pool. It depends on its arguments alone and changes none of them.
@@ -77,18 +77,19 @@ type draft struct {
 	state
 	now     time.Time
 	listed  []string
-	becomes map[string]*write // by shard: what each part becomes
+	becomes map[string]*write // by shard: what each shard group becomes
 	plan    plan
 }
 
-// begin writes down each part as it is, with the settings of the pool and without the
+// begin writes down each shard group as it is, with the settings of the pool and without the
 // retiring instances that are gone.
 func (d *draft) begin() {
 	d.plan.memory = map[string]string{}
-	own := d.release()
+	own, kept, takesOver := d.release()
+	d.plan.memory[infrav1.AnnotationReleasedTemplate], d.plan.release = kept, takesOver
 	names := slices.Clone(d.listed)
-	for name, part := range d.parts {
-		if !slices.Contains(names, name) && part.DeletionTimestamp.IsZero() {
+	for name, shardGroup := range d.shardGroups {
+		if !slices.Contains(names, name) && shardGroup.DeletionTimestamp.IsZero() {
 			names = append(names, name)
 		}
 	}
@@ -101,9 +102,9 @@ func (d *draft) begin() {
 			set := d.settings(name, own)
 			w.spec.Template, w.spec.Subnets, w.spec.LoadBalancers = set.template, set.subnets, set.loadBalancers
 		}
-		if part := d.parts[name]; part != nil {
-			w.surge, w.retireAfter = part.Annotations[infrav1.AnnotationSurge], part.Annotations[infrav1.AnnotationRetireAfter]
-			g := planner.Forget(planner.Group{Retiring: part.Spec.Retiring}, func(id string) bool { return d.shards[name].gone[id] })
+		if shardGroup := d.shardGroups[name]; shardGroup != nil {
+			w.surge, w.retireAfter = shardGroup.Annotations[infrav1.AnnotationSurge], shardGroup.Annotations[infrav1.AnnotationRetireAfter]
+			g := planner.Forget(planner.Group{Retiring: shardGroup.Spec.Retiring}, func(id string) bool { return d.shards[name].gone[id] })
 			w.spec.Retiring = g.Retiring
 		} else {
 			w.create = true
@@ -112,12 +113,18 @@ func (d *draft) begin() {
 	}
 }
 
-// distribute brings the sizes of the parts to the size of the pool, or, where they are
+// distribute brings the sizes of the shard groups to the size of the pool, or, where they are
 // that already, one step nearer to the equal split.
 func (d *draft) distribute() {
-	pool := planner.Pool{Name: d.pool.Name, Replicas: int(*d.machinePool.Spec.Replicas), Marks: planner.Marks(d.candidates())}
+	pool := planner.Pool{Name: d.pool.Name, Replicas: int(*d.machinePool.Spec.Replicas), Requests: planner.DeletionRequests(d.candidates())}
+	total := 0
 	for _, name := range d.listed {
-		pool.Shards = append(pool.Shards, d.shard(name))
+		s := d.shard(name)
+		pool.Shards, total = append(pool.Shards, s), total+s.Size
+	}
+	ending := !d.machinePool.DeletionTimestamp.IsZero()
+	if ending { // instances that it grows by now would be deleted with it
+		pool.Replicas = min(pool.Replicas, total)
 	}
 	d.lower(pool.Shards)
 	d.plan.sizes = planner.Plan(pool)
@@ -129,7 +136,7 @@ func (d *draft) distribute() {
 			w.surge = ""
 		}
 	}
-	if len(d.plan.sizes.Writes()) == 0 && d.plan.sizes.Blocked == 0 && len(d.plan.lowered) == 0 && !d.plan.sizes.EndSurge {
+	if !ending && len(d.plan.sizes.Writes()) == 0 && d.plan.sizes.Blocked == 0 && len(d.plan.lowered) == 0 && !d.plan.sizes.EndSurge {
 		d.rebalance(pool)
 	}
 }
@@ -137,10 +144,13 @@ func (d *draft) distribute() {
 // shard is a listed shard for the distribution.
 func (d *draft) shard(name string) planner.Shard {
 	s := d.shards[name]
-	redirect := d.pool.Spec.UnreachablePolicy != infrav1.UnreachableHold
+	refusal := ""
+	if d.pool.Spec.UnreachablePolicy != infrav1.UnreachableHold && s.coolOff.Refuses(d.now) {
+		refusal = s.refusal().text()
+	}
 	return planner.Shard{
-		Name: name, Size: int(d.becomes[name].spec.Size), Frozen: d.frozen(name, d.now), Unsure: !s.sure(),
-		Refuses: redirect && s.coolOff.Refuses(d.now), Surge: d.becomes[name].surge != "",
+		Name: name, Size: int(d.becomes[name].spec.Size), Frozen: d.frozen(name, d.now), Unsure: !s.inventoryComplete(),
+		Refusal: refusal, Surge: d.becomes[name].surge != "",
 	}
 }
 
@@ -178,7 +188,7 @@ func (st state) redirected(p plan, now time.Time) map[string]Redirection {
 	return past
 }
 
-// resize carries a change into the part. A part that is only now made is made as it is:
+// resize carries a change into the shard group. A shard group that is only now made is made as it is:
 // it can lose something once it is there.
 func (d *draft) resize(change planner.Change) {
 	w := d.becomes[change.Shard]
@@ -217,7 +227,7 @@ func (d *draft) rebalance(pool planner.Pool) {
 	d.plan.move = m
 	d.plan.memory[infrav1.AnnotationRebalanceFor] = m.BalancedFor
 	d.plan.memory[infrav1.AnnotationRebalanceNotBefore] = stamp(m.NotBefore)
-	d.at(m.Again)
+	d.at(m.RequeueAt)
 	w := d.becomes[m.Shard]
 	switch m.Kind {
 	case planner.Open:
@@ -231,7 +241,7 @@ func (d *draft) rebalance(pool planner.Pool) {
 	}
 }
 
-// retire decides about the parts of shards that left the list, or came back to it.
+// retire decides about the shard groups of shards that left the list, or came back to it.
 func (d *draft) retire() {
 	ready := 0
 	for _, name := range d.listed {
@@ -259,15 +269,15 @@ func (d *draft) retire() {
 	}
 }
 
-// finish keeps the writes that change something, those that make a part greater first,
+// finish keeps the writes that change something, those that make a shard group greater first,
 // and says when to look again.
 func (d *draft) finish() {
 	names := slices.Sorted(maps.Keys(d.becomes))
 	for _, grows := range []bool{true, false} {
 		for _, name := range names {
 			w := d.becomes[name]
-			part := d.parts[name]
-			if w.grows(part) == grows && w.changes(part) {
+			shardGroup := d.shardGroups[name]
+			if w.grows(shardGroup) == grows && w.changes(shardGroup) {
 				d.plan.writes = append(d.plan.writes, *w)
 			}
 		}
@@ -288,15 +298,15 @@ func (d *draft) finish() {
 	}
 }
 
-// changes is whether the write makes a part something else than it is.
-func (w write) changes(part *infrav1.NstanceShardGroup) bool {
-	return part == nil || !equality.Semantic.DeepEqual(w.spec, part.Spec) ||
-		w.surge != part.Annotations[infrav1.AnnotationSurge] || w.retireAfter != part.Annotations[infrav1.AnnotationRetireAfter]
+// changes is whether the write makes a shard group something else than it is.
+func (w write) changes(shardGroup *infrav1.NstanceShardGroup) bool {
+	return shardGroup == nil || !equality.Semantic.DeepEqual(w.spec, shardGroup.Spec) ||
+		w.surge != shardGroup.Annotations[infrav1.AnnotationSurge] || w.retireAfter != shardGroup.Annotations[infrav1.AnnotationRetireAfter]
 }
 
-// grows is whether the write makes a part greater than it is.
-func (w write) grows(part *infrav1.NstanceShardGroup) bool {
-	return part == nil || w.spec.Size > part.Spec.Size
+// grows is whether the write makes a shard group greater than it is.
+func (w write) grows(shardGroup *infrav1.NstanceShardGroup) bool {
+	return shardGroup == nil || w.spec.Size > shardGroup.Spec.Size
 }
 
 // at notes a time at which the plan may be another one.
@@ -306,7 +316,7 @@ func (d *draft) at(t time.Time) {
 	}
 }
 
-// String says what becomes of a part, for logs and tests.
+// String says what becomes of a shard group, for logs and tests.
 func (w write) String() string {
 	return fmt.Sprintf("%s=%d%v surge=%s retire=%s", w.shard, w.spec.Size, w.spec.Retiring, w.surge, w.retireAfter)
 }

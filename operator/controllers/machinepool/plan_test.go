@@ -38,15 +38,15 @@ func settled(sizes ...int) *state {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"},
 			Spec:       clusterv1.MachinePoolSpec{ClusterName: "example", Replicas: ptr.To(int32(0))},
 		},
-		parts: map[string]*infrav1.NstanceShardGroup{}, machines: map[string]*clusterv1.Machine{},
-		mirrors: map[string]*infrav1.NstanceMachine{}, shards: map[string]shard{},
+		shardGroups: map[string]*infrav1.NstanceShardGroup{}, machines: map[string]*clusterv1.Machine{},
+		infraMachines: map[string]*infrav1.NstanceMachine{}, shards: map[string]shard{},
 		asMachines: true, redirectAfter: time.Minute,
 	}
 	for i, size := range sizes {
 		name := string(rune('a' + i))
 		st.pool.Spec.Shards = append(st.pool.Spec.Shards, name)
 		*st.machinePool.Spec.Replicas += int32(size)
-		st.parts[name] = &infrav1.NstanceShardGroup{
+		st.shardGroups[name] = &infrav1.NstanceShardGroup{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web--" + name, Annotations: map[string]string{}},
 			Spec:       infrav1.NstanceShardGroupSpec{Group: "web", Shard: name, Size: int32(size), Template: "base"},
 			Status: infrav1.NstanceShardGroupStatus{
@@ -60,7 +60,7 @@ func settled(sizes ...int) *state {
 		}
 		for n := range size {
 			id := fmt.Sprintf("%s%d", name, n+1)
-			st.parts[name].Status.ProviderIDs = append(st.parts[name].Status.ProviderIDs, "nstance://"+name+"/"+id)
+			st.shardGroups[name].Status.ProviderIDs = append(st.shardGroups[name].Status.ProviderIDs, "nstance://"+name+"/"+id)
 			s.instances = append(s.instances, &nstancev1.InstanceStatus{
 				InstanceId: id, Group: "web", Status: "running", ProviderUri: "nstance://" + name + "/" + id,
 				CreatedAt: timestamppb.New(start.Add(time.Duration(n-100) * time.Hour)),
@@ -68,7 +68,7 @@ func settled(sizes ...int) *state {
 			st.machines[id] = &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: id}}
 			st.machines[id].Status.NodeRef = clusterv1.MachineNodeReference{Name: "node-" + id}
 			meta.SetStatusCondition(&st.machines[id].Status.Conditions, metav1.Condition{Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionTrue})
-			st.mirrors[id] = &infrav1.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Name: id}}
+			st.infraMachines[id] = &infrav1.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Name: id}}
 		}
 		st.shards[name] = s
 	}
@@ -83,6 +83,8 @@ func (st *state) with(changes ...func(*state)) state {
 }
 
 func replicas(n int32) func(*state) { return func(st *state) { st.machinePool.Spec.Replicas = &n } }
+
+func ending(st *state) { st.machinePool.DeletionTimestamp = &metav1.Time{Time: start} }
 
 func marked(ids ...string) func(*state) {
 	return func(st *state) {
@@ -128,7 +130,7 @@ func policy(change func(*infrav1.NstanceMachinePoolSpec)) func(*state) {
 	return func(st *state) { change(&st.pool.Spec) }
 }
 
-// writes says what a plan writes, one part after the other, such as "b=1[b2] a=4 ends c".
+// writes says what a plan writes, one shard group after the other, such as "b=1[b2] a=4 ends c".
 func (p plan) text() string {
 	var words []string
 	for _, w := range p.writes {
@@ -156,12 +158,12 @@ func TestO4_O6_Decide(t *testing.T) {
 			s := st.shards[name]
 			s.group = &nstancev1.GroupStatus{IsStatic: true, Size: 2}
 			st.shards[name] = s
-			st.parts[name].Spec.Template = ""
+			st.shardGroups[name].Spec.Template = ""
 		}
 	}
 	retires := func(shard string, gone bool, id string) func(*state) {
 		return func(st *state) {
-			st.parts[shard].Spec.Retiring = []string{id}
+			st.shardGroups[shard].Spec.Retiring = []string{id}
 			st.shards[shard].gone[id] = gone
 		}
 	}
@@ -218,18 +220,18 @@ func TestO4_O6_Decide(t *testing.T) {
 		{"uneven, and nobody wants it even", settled(4, 1).with(never), ""},
 		{
 			"the move is made: the mark comes off", settled(4, 2).with(replicas(5), func(st *state) {
-				st.parts["b"].Annotations[infrav1.AnnotationSurge] = stamp(start)
+				st.shardGroups["b"].Annotations[infrav1.AnnotationSurge] = stamp(start)
 			}), "b=2",
 		},
 		{"the mark is off: the other one shrinks", settled(4, 2).with(replicas(5)), "a=3[a1]"},
 		{
 			"the move is open, and the pool grows", settled(4, 2).with(replicas(7), func(st *state) {
-				st.parts["b"].Annotations[infrav1.AnnotationSurge] = stamp(start)
+				st.shardGroups["b"].Annotations[infrav1.AnnotationSurge] = stamp(start)
 			}), "b=3",
 		},
 		{
 			"the move never gets ready", settled(4, 2).with(replicas(5), func(st *state) {
-				st.parts["b"].Annotations[infrav1.AnnotationSurge] = stamp(start.Add(-planner.MoveTimeout))
+				st.shardGroups["b"].Annotations[infrav1.AnnotationSurge] = stamp(start.Add(-planner.MoveTimeout))
 				st.machines["b2"].Status = clusterv1.MachineStatus{}
 			}), "b=1[b2]",
 		},
@@ -237,17 +239,17 @@ func TestO4_O6_Decide(t *testing.T) {
 		{"a shard is taken off", settled(2, 2, 2).with(lists("a", "b"), replicas(6)), "a=3 b=3 c=2+retiring"},
 		{
 			"a shard was taken off, the others are ready", settled(3, 3, 2).with(lists("a", "b"), replicas(6), func(st *state) {
-				st.parts["c"].Annotations[infrav1.AnnotationRetireAfter] = stamp(start.Add(time.Minute))
+				st.shardGroups["c"].Annotations[infrav1.AnnotationRetireAfter] = stamp(start.Add(time.Minute))
 			}), "ends c",
 		},
 		{
 			"a shard is back on the list", settled(3, 3).with(func(st *state) {
-				st.parts["b"].Annotations[infrav1.AnnotationRetireAfter] = stamp(start.Add(time.Minute))
+				st.shardGroups["b"].Annotations[infrav1.AnnotationRetireAfter] = stamp(start.Add(time.Minute))
 			}), "b=3",
 		},
 		{
 			"a person deletes a part: the others take over", settled(2, 2).with(func(st *state) {
-				st.parts["b"].DeletionTimestamp = &metav1.Time{Time: start}
+				st.shardGroups["b"].DeletionTimestamp = &metav1.Time{Time: start}
 			}), "a=4",
 		},
 		{"a static part gets no template", settled(2, 2).with(static("a"), replicas(5)), "a=3"},
@@ -267,6 +269,9 @@ func TestO4_O6_Decide(t *testing.T) {
 		{"another pool has the group", settled(3).with(replicas(0), func(st *state) { st.others = []string{"first"} }), ""},
 		{"no MachinePool", settled(3).with(func(st *state) { st.machinePool = nil }), ""},
 		{"no size is said", settled(3).with(func(st *state) { st.machinePool.Spec.Replicas = nil }), ""},
+		{"the MachinePool is being deleted, and is to grow", settled(3).with(replicas(5), ending), ""},
+		{"the MachinePool is being deleted, and is to shrink", settled(3).with(replicas(2), ending), "a=2[a1]"},
+		{"the MachinePool is being deleted, and is uneven", settled(4, 2).with(replicas(6), ending), ""},
 		{"the pool is being deleted", settled(3).with(replicas(0), func(st *state) { st.pool.DeletionTimestamp = &metav1.Time{Time: start} }), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -290,7 +295,7 @@ func TestF36_WhatShrinksIsDecidedTwice(t *testing.T) {
 		"up":                     {settled(3, 2).with(replicas(6)), false},
 		"down":                   {settled(3, 2).with(replicas(4)), true},
 		"down without Machines":  {settled(3).with(replicas(2), func(st *state) { st.asMachines = false }), true},
-		"a shard has to leave":   {settled(3, 0).with(lists("a"), func(st *state) { st.parts["b"].Annotations[infrav1.AnnotationRetireAfter] = stamp(start) }), true},
+		"a shard has to leave":   {settled(3, 0).with(lists("a"), func(st *state) { st.shardGroups["b"].Annotations[infrav1.AnnotationRetireAfter] = stamp(start) }), true},
 		"nothing":                {settled(3).with(), false},
 		"a setting of the parts": {settled(3).with(func(st *state) { st.pool.Spec.InstanceType = "large" }), false},
 	} {
@@ -301,14 +306,14 @@ func TestF36_WhatShrinksIsDecidedTwice(t *testing.T) {
 }
 
 func TestO5_ARemovedPartIsRemembered(t *testing.T) {
-	st := settled(2, 2).with(func(st *state) { st.parts["b"].DeletionTimestamp = &metav1.Time{Time: start} })
+	st := settled(2, 2).with(func(st *state) { st.shardGroups["b"].DeletionTimestamp = &metav1.Time{Time: start} })
 	memory := decide(st, start).memory[infrav1.AnnotationRemovedShards]
 	if memory != "b=2026-01-02T03:00:00Z" {
 		t.Fatalf("memory %q", memory)
 	}
 	st.pool.Annotations[infrav1.AnnotationRemovedShards] = memory
-	delete(st.parts, "b") // the object is gone
-	st.parts["a"].Spec.Size = 4
+	delete(st.shardGroups, "b") // the object is gone
+	st.shardGroups["a"].Spec.Size = 4
 	for _, test := range []struct {
 		after time.Duration
 		want  string
@@ -328,8 +333,8 @@ func TestO5_AGroupThatIsNoLongerStaticKeepsItsTemplate(t *testing.T) {
 	released := func(changes ...func(*state)) state {
 		return settled(2, 2).with(append([]func(*state){func(st *state) {
 			st.pool.Status.IsStatic, st.pool.Spec.Template = true, ""
-			for _, part := range st.parts {
-				part.Spec.Template, part.Status.Config = "", &infrav1.GroupConfig{Template: "theirs"}
+			for _, shardGroup := range st.shardGroups {
+				shardGroup.Spec.Template, shardGroup.Status.Config = "", &infrav1.GroupConfig{Template: "theirs"}
 			}
 		}}, changes...)...)
 	}
@@ -346,9 +351,9 @@ func TestO5_AGroupThatIsNoLongerStaticKeepsItsTemplate(t *testing.T) {
 		{"and the status says so", released(written, unlocked), answer{Release: "theirs"}},
 		{"the pool says something else", released(written, unlocked, func(st *state) { st.pool.Spec.Template = "mine" }), answer{Release: "theirs"}},
 		{"the pool says something else, and is locked", released(func(st *state) { st.pool.Spec.Template = "mine" }), answer{Kept: "theirs"}},
-		{"one part is still", released(written, func(st *state) { st.parts["b"].Status.IsStatic = true }), answer{Kept: "theirs"}},
+		{"one part is still", released(written, func(st *state) { st.shardGroups["b"].Status.IsStatic = true }), answer{Kept: "theirs"}},
 		{"it has never been", released(unlocked), answer{}},
-		{"no server said anything", released(func(st *state) { st.parts["a"].Status.Config, st.parts["b"].Status.Config = nil, nil }), answer{}},
+		{"no server said anything", released(func(st *state) { st.shardGroups["a"].Status.Config, st.shardGroups["b"].Status.Config = nil, nil }), answer{}},
 	} {
 		p := decide(test.st, start)
 		got := answer{Kept: p.memory[infrav1.AnnotationReleasedTemplate]}
@@ -371,11 +376,11 @@ func TestO7_ProviderIDsStayUntilTheyAreKnownToBeGone(t *testing.T) {
 	}{
 		{"all parts know theirs", settled(1, 1).with(old), []string{a1, b1}},
 		{"an instance is gone", settled(1, 0).with(old), []string{a1}},
-		{"a part is new, and its shard has not been heard", settled(1, 0).with(old, func(st *state) { st.parts["b"].Status = infrav1.NstanceShardGroupStatus{} }), []string{a1, b1}},
-		{"a part is not there", settled(1, 0).with(old, func(st *state) { delete(st.parts, "b") }), []string{a1, b1}},
+		{"a part is new, and its shard has not been heard", settled(1, 0).with(old, func(st *state) { st.shardGroups["b"].Status = infrav1.NstanceShardGroupStatus{} }), []string{a1, b1}},
+		{"a part is not there", settled(1, 0).with(old, func(st *state) { delete(st.shardGroups, "b") }), []string{a1, b1}},
 		{
 			"a person took the part out", settled(1, 0).with(old, func(st *state) {
-				delete(st.parts, "b")
+				delete(st.shardGroups, "b")
 				st.pool.Annotations[infrav1.AnnotationRemovedShards] = "b=" + stamp(start)
 			}), []string{a1},
 		},
@@ -422,7 +427,7 @@ func TestOrphanedPools(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got answer
-			got.Make, got.Replicas, got.Wait = test.st.orphan(start)
+			got.Make, got.Replicas, got.Wait = test.st.missingMachinePool(start)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)
 			}

@@ -19,30 +19,48 @@ import (
 // the status with its length. Cluster API does not take over a list whose length it is not
 // told.
 func (r *Reconciler) publish(ctx context.Context, st state, p plan) error {
-	ids := st.providerIDs()
-	if slices.ContainsFunc(st.pool.Spec.ProviderIDList, func(id string) bool { return !slices.Contains(ids, id) }) {
-		// A Node goes with each id that leaves: no cache that is behind may say so.
-		if err := r.seeParts(ctx, r.Live, &st); err != nil {
-			return fmt.Errorf("look at the parts of pool %s again: %w", st.pool.Name, err)
-		}
-		ids = st.providerIDs()
+	ids, err := r.currentIDs(ctx, &st)
+	if err != nil {
+		return client.IgnoreNotFound(err)
 	}
 	if err := r.writeSpec(ctx, st.pool, ids); err != nil {
 		return err
 	}
-	twins, err := r.twins(ctx, st, ids)
+	duplicateIDs, err := r.duplicateIDs(ctx, st, ids)
 	if err != nil {
 		return err
 	}
-	next := st.status(p, ids, twins, r.Now())
-	r.tell(st.pool, next.Conditions)
+	next := st.status(p, ids, duplicateIDs, r.Now())
+	r.publishEvents(st.pool, next.Conditions)
 	return r.writeStatus(ctx, st, next)
+}
+
+// currentIDs are the provider ids that the pool is to have. A Node goes with each that leaves
+// the list, and the list is written as a whole: no cache that is behind may say what leaves it,
+// neither that of the shard groups nor that of the pool.
+func (r *Reconciler) currentIDs(ctx context.Context, st *state) ([]infrav1.ProviderID, error) {
+	ids := st.providerIDs()
+	if slices.Equal(ids, st.pool.Spec.ProviderIDList) {
+		return ids, nil
+	}
+	now := &infrav1.NstanceMachinePool{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(st.pool), now); err != nil {
+		return nil, fmt.Errorf("look at pool %s again: %w", st.pool.Name, err)
+	}
+	st.pool = now
+	if !slices.ContainsFunc(now.Spec.ProviderIDList, func(id string) bool { return !slices.Contains(ids, id) }) {
+		return ids, nil
+	}
+	if err := observeShardGroups(ctx, r.Live, st); err != nil {
+		return nil, fmt.Errorf("look at the parts of pool %s again: %w", st.pool.Name, err)
+	}
+	return st.providerIDs(), nil
 }
 
 // publishPaused says that the pool is paused, and leaves everything else as it is.
 func (r *Reconciler) publishPaused(ctx context.Context, st state) error {
 	next := *st.pool.Status.DeepCopy()
-	next.Conditions = status.With(next.Conditions, st.pausedCondition(), st.pool.Generation, r.Now())
+	next.Conditions = status.With(next.Conditions, pausedCondition(st), st.pool.Generation, r.Now())
 	return r.writeStatus(ctx, st, next)
 }
 
@@ -60,7 +78,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, st state, next infrav1.Nst
 
 // writeSpec writes the fields of the spec that are the operator's.
 func (r *Reconciler) writeSpec(ctx context.Context, pool *infrav1.NstanceMachinePool, ids []infrav1.ProviderID) error {
-	id := fmt.Sprintf("nstance://%s/%s/%s", r.ClusterID, r.Tenant, pool.Spec.Group)
+	id := fmt.Sprintf("nstance://%s/%s/%s", r.Names.ClusterID, r.Names.Tenant, pool.Spec.Group)
 	if pool.Spec.ProviderID == id && slices.Equal(pool.Spec.ProviderIDList, ids) {
 		return nil
 	}
@@ -72,9 +90,9 @@ func (r *Reconciler) writeSpec(ctx context.Context, pool *infrav1.NstanceMachine
 	return nil
 }
 
-// twins are the provider ids of the pool that end like that of another instance, in any
+// duplicateIDs are the provider ids of the pool that end like that of another instance, in any
 // pool: an autoscaler that meets such a pair stops.
-func (r *Reconciler) twins(ctx context.Context, st state, ids []infrav1.ProviderID) ([]infrav1.ProviderID, error) {
+func (r *Reconciler) duplicateIDs(ctx context.Context, st state, ids []infrav1.ProviderID) ([]infrav1.ProviderID, error) {
 	var list infrav1.NstanceShardGroupList
 	if err := r.Client.List(ctx, &list, client.InNamespace(st.pool.Namespace), client.UnsafeDisableDeepCopy); err != nil { // only read
 		return nil, fmt.Errorf("list all NstanceShardGroups: %w", err)
@@ -86,8 +104,8 @@ func (r *Reconciler) twins(ctx context.Context, st state, ids []infrav1.Provider
 	return duplicates(ids, all), nil
 }
 
-// tell makes the events of conditions that have become something that people have to know.
-func (r *Reconciler) tell(pool *infrav1.NstanceMachinePool, next []metav1.Condition) {
+// publishEvents makes the events of conditions that have become something that users have to know.
+func (r *Reconciler) publishEvents(pool *infrav1.NstanceMachinePool, next []metav1.Condition) {
 	for _, worth := range []struct {
 		condition, reason, action string
 		bad                       metav1.ConditionStatus

@@ -3,64 +3,29 @@ package machinepool
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
-	"k8s.io/client-go/tools/events"
+	"go.opentelemetry.io/otel/attribute"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/inventory"
-	"nstance.dev/operator/shards"
 	"nstance.dev/operator/status"
+	"nstance.dev/operator/telemetry"
+	"nstance.dev/operator/unsent"
 )
-
-// Reconciler keeps pools at their size. All fields are required unless said.
-type Reconciler struct {
-	Client client.Client
-	// Live reads from the API server itself, past all caches.
-	Live client.Reader
-	// Connection returns the status of the connection to a shard; false: it is not
-	// configured.
-	Connection func(shard string) (shards.Status, bool)
-	Inventory  *inventory.Store
-	CoolOff    *inventory.CoolOffs
-	Events     events.EventRecorder
-	Now        func() time.Time
-
-	// Cluster is the name of the Cluster that new MachinePools belong to; ClusterID and
-	// Tenant are those of the servers.
-	Cluster, ClusterID, Tenant string
-	// AsMachines: each instance of a pool is shown as a Machine.
-	AsMachines bool
-	// RedirectAfter is how long a shard counts as unreachable before growth goes elsewhere,
-	// on top of the time that it takes until it does.
-	RedirectAfter time.Duration
-	// MemoryShare is the share of a machine's memory that is taken to be left for Pods; zero
-	// means capacity.DefaultMemoryShare.
-	MemoryShare float64
-	// Redirected hears of each shard that growth went past, and why; nil: nobody does.
-	Redirected func(group, shard string, why Redirection)
-}
-
-// Redirection is why a shard did not grow though it was its turn.
-type Redirection string
-
-// The values of Redirection.
-const (
-	RedirectedUnreachable Redirection = "unreachable" // the shard could not be seen for too long
-	RedirectedCapacity    Redirection = "capacity"    // its provider had no room
-	RedirectedQuota       Redirection = "quota"       // the account may have no more there
-)
-
-var manager = status.FieldManager("pool")
 
 // Reconcile makes one pass over one pool.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	st, err := r.observe(ctx, r.Client, request.NamespacedName)
 	if err != nil {
+		r.sizeSent(request.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if st.paused || !st.pool.DeletionTimestamp.IsZero() { // no size goes on
+		r.sizeSent(request.NamespacedName)
 	}
 	if st.paused {
 		return ctrl.Result{}, r.publishPaused(ctx, st)
@@ -68,7 +33,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if !st.pool.DeletionTimestamp.IsZero() {
 		return r.end(ctx, st)
 	}
-	if err := r.hold(ctx, st.pool); err != nil {
+	if err := r.ensureFinalizer(ctx, st.pool); err != nil {
 		return ctrl.Result{}, err
 	}
 	p := decide(st, r.Now())
@@ -81,9 +46,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if st.paused { // since the first look
 		return ctrl.Result{}, r.publishPaused(ctx, st)
 	}
-	again, err := r.act(ctx, &st, p)
+	again, err := r.actTraced(ctx, &st, p)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	r.sizeSent(request.NamespacedName)
+	// The sizes of all pools first: what else there is to write, a later pass works out anew.
+	if wait := r.Unsent.Defer(unsentPool(request.NamespacedName)); wait > 0 {
+		return status.Later(wait, sooner(again, until(p.again, r.Now()))), nil
+	}
+	more, err := r.createInfraMachines(ctx, st)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if more {
+		again = sooner(again, time.Second)
 	}
 	if err := r.publish(ctx, st, p); err != nil {
 		return ctrl.Result{}, err
@@ -91,8 +68,32 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: sooner(again, until(p.again, r.Now()))}, nil
 }
 
-// hold puts the finalizer on, before there is anything that has to be taken down.
-func (r *Reconciler) hold(ctx context.Context, pool *infrav1.NstanceMachinePool) error {
+// sizeSent notes that the size of the MachinePool of a pool stands in the shard groups, or does not get there.
+func (r *Reconciler) sizeSent(pool client.ObjectKey) { r.Unsent.Done(unsentPool(pool), math.MaxInt64) }
+
+// unsentPool and unsentShardGroup name objects to those who write statuses after sizes.
+func unsentPool(name client.ObjectKey) unsent.Object {
+	return unsent.Object{Kind: infrav1.KindMachinePool, ObjectKey: name}
+}
+
+func unsentShardGroup(name client.ObjectKey) unsent.Object {
+	return unsent.Object{Kind: infrav1.KindShardGroup, ObjectKey: name}
+}
+
+// actTraced carries a plan out. Where it changes what shards are to have, that has a span, to
+// which the calls belong that follow from it.
+func (r *Reconciler) actTraced(ctx context.Context, st *state, p plan) (time.Duration, error) {
+	if len(p.writes) == 0 && len(p.ends) == 0 {
+		return r.act(ctx, st, p)
+	}
+	ctx, span := r.Traces.Begin(ctx, "machinepool.reconcile", client.ObjectKeyFromObject(st.pool), attribute.String("nstance.group", st.pool.Spec.Group))
+	again, err := r.act(ctx, st, p)
+	telemetry.End(span, err)
+	return again, err
+}
+
+// ensureFinalizer puts the finalizer on, before there is anything that has to be taken down.
+func (r *Reconciler) ensureFinalizer(ctx context.Context, pool *infrav1.NstanceMachinePool) error {
 	before := pool.DeepCopy()
 	if !controllerutil.AddFinalizer(pool, infrav1.FinalizerMachinePool) {
 		return nil
@@ -110,12 +111,4 @@ func until(at, now time.Time) time.Duration {
 		return 0
 	}
 	return max(at.Sub(now), time.Millisecond)
-}
-
-// sooner is the shorter of two waits, where zero is none.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }

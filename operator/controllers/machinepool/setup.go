@@ -5,11 +5,13 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -17,6 +19,7 @@ import (
 	"nstance.dev/operator/capi"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/status"
+	"nstance.dev/operator/unsent"
 )
 
 // SetupWithManager makes a manager run the controller for what changes in the cluster and
@@ -27,12 +30,29 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *inventory.Hub, opt
 		For(&infrav1.NstanceMachinePool{}).
 		Owns(&infrav1.NstanceShardGroup{}).
 		Watches(&infrav1.NstanceMachine{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &infrav1.NstanceMachinePool{})).
-		Watches(&clusterv1.MachinePool{}, handler.EnqueueRequestsFromMapFunc(ofMachinePool)).
+		Watches(&clusterv1.MachinePool{}, noteSize{handler.EnqueueRequestsFromMapFunc(ofMachinePool), r.Unsent}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(capi.ClusterChanged())).
 		WatchesRawSource(news.Source(inventory.Later, r.concerned)).
 		WithOptions(options).
 		Complete(status.RequeueConflicts(r))
+}
+
+// noteSize is the handler of MachinePools: it notes a spec that has changed, then does what the other
+// handler does.
+type noteSize struct {
+	handler.EventHandler
+	unsent *unsent.Sizes
+}
+
+// Update implements handler.EventHandler.
+func (h noteSize) Update(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
+		for _, pool := range ofMachinePool(ctx, e.ObjectNew) {
+			h.unsent.Add(unsentPool(pool.NamespacedName), e.ObjectNew.GetGeneration())
+		}
+	}
+	h.EventHandler.Update(ctx, e, q)
 }
 
 // ofMachinePool returns the pool that a MachinePool refers to.

@@ -26,15 +26,15 @@ type state struct {
 	rivals, nameTaken []string
 	paused            bool
 	// others are the other pools that have the group on one of the shards, and had it first.
-	others []string
-	parts  map[string]*infrav1.NstanceShardGroup // by shard
-	// machines and mirrors are the Machines and NstanceMachines of the pool, by instance.
-	machines map[string]*clusterv1.Machine
-	mirrors  map[string]*infrav1.NstanceMachine
-	shards   map[string]shard // those that the pool lists, and those of its parts
-	// hollow are Machines of instances that are gone, without an NstanceMachine that could
+	others      []string
+	shardGroups map[string]*infrav1.NstanceShardGroup // by shard
+	// machines and infraMachines are the Machines and NstanceMachines of the pool, by instance.
+	machines      map[string]*clusterv1.Machine
+	infraMachines map[string]*infrav1.NstanceMachine
+	shards        map[string]shard // those that the pool lists, and those of its shard groups
+	// staleMachines are Machines of instances that are gone, without an NstanceMachine that could
 	// take them with it, sorted.
-	hollow []string
+	staleMachines []string
 	// asMachines: each instance is shown as a Machine.
 	asMachines bool
 	// redirectAfter is how long a shard counts as unreachable before growth goes elsewhere.
@@ -56,13 +56,13 @@ type shard struct {
 	coolOff inventory.CoolOff
 }
 
-// reachable is whether the shard answers, as far as is known.
+// reachable reports whether the shard is configured and answers.
 func (s shard) reachable() bool {
-	return s.configured && s.connection.State != shards.Unreachable && s.connection.State != shards.Connecting
+	return s.configured && s.connection.Reachable()
 }
 
-// sure is whether all that the shard has is known, so that an instance may be chosen.
-func (s shard) sure() bool {
+// inventoryComplete reports whether all instances of the shard are known, so that one may be chosen.
+func (s shard) inventoryComplete() bool {
 	return s.configured && s.connection.State == shards.Ready && s.synced.Synced() && s.synced.Held == 0 && s.unclear == 0
 }
 
@@ -89,8 +89,8 @@ func (st state) static(name string) bool {
 	if group := st.shards[name].group; group != nil {
 		return group.GetIsStatic()
 	}
-	part := st.parts[name]
-	return part != nil && part.Status.IsStatic
+	shardGroup := st.shardGroups[name]
+	return shardGroup != nil && shardGroup.Status.IsStatic
 }
 
 // MaxReplicas is how many instances a pool has at most over all shards: its list of provider
@@ -102,11 +102,11 @@ func (st state) tooMany() bool {
 	return st.machinePool != nil && st.machinePool.Spec.Replicas != nil && *st.machinePool.Spec.Replicas > MaxReplicas
 }
 
-// size is what a shard's part has now: what the pool last wanted, and without a part what
+// size is what a shard group has now: what the pool last wanted, and without a shard group what
 // the shard has of the group already.
 func (st state) size(name string) int {
-	if part := st.parts[name]; part != nil {
-		return int(part.Spec.Size)
+	if shardGroup := st.shardGroups[name]; shardGroup != nil {
+		return int(shardGroup.Spec.Size)
 	}
 	if group := st.shards[name].group; group != nil && !group.GetDeleting() {
 		return int(group.GetSize())
@@ -114,17 +114,14 @@ func (st state) size(name string) int {
 	return 0
 }
 
-// removal is how long a shard is planned around after a person deleted its part.
-const removal = 10 * time.Minute
-
 // listed are the shards that the pool is planned over, in its order: those that it lists,
-// without those whose part is on its way out or was taken out by a person a moment ago.
+// without those whose shard group is on its way out or was taken out by a user a moment ago.
 func (st state) listed(now time.Time) []string {
 	removed := removals(st.pool)
 	return slices.DeleteFunc(slices.Clone(st.pool.Spec.Shards), func(name string) bool {
-		part := st.parts[name]
-		if part != nil {
-			return !part.DeletionTimestamp.IsZero()
+		shardGroup := st.shardGroups[name]
+		if shardGroup != nil {
+			return !shardGroup.DeletionTimestamp.IsZero()
 		}
 		at, ok := removed[name]
 		return ok && now.Sub(at) < removal
@@ -149,17 +146,17 @@ func (st state) candidate(shard string, in *nstancev1.InstanceStatus) planner.Ca
 		Leaving: in.GetCondemned() != nil || in.GetStatus() == inventory.StatusTerminating ||
 			in.GetStatus() == inventory.StatusTerminated || in.GetStatus() == inventory.StatusDraining,
 	}
-	if part := st.parts[shard]; part != nil && slices.Contains(part.Spec.Retiring, id) {
+	if shardGroup := st.shardGroups[shard]; shardGroup != nil && slices.Contains(shardGroup.Spec.Retiring, id) {
 		c.Leaving = true
 	}
-	if mirror := st.mirrors[id]; mirror != nil && !mirror.DeletionTimestamp.IsZero() {
+	if infraMachine := st.infraMachines[id]; infraMachine != nil && !infraMachine.DeletionTimestamp.IsZero() {
 		c.Leaving = true
 	}
 	machine := st.machines[id]
 	if machine == nil {
 		return c
 	}
-	c.Mark, c.Marked = machine.Annotations[clusterv1.DeleteMachineAnnotation], hasMark(machine)
+	c.DeleteAnnotation, c.Requested = machine.Annotations[clusterv1.DeleteMachineAnnotation], hasDeleteAnnotation(machine)
 	c.Leaving = c.Leaving || !machine.DeletionTimestamp.IsZero()
 	c.Joined = machine.Status.NodeRef.IsDefined()
 	if ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition); c.Joined && ready != nil && ready.Status != metav1.ConditionTrue {
@@ -168,9 +165,9 @@ func (st state) candidate(shard string, in *nstancev1.InstanceStatus) planner.Ca
 	return c
 }
 
-func hasMark(machine *clusterv1.Machine) bool {
-	_, marked := machine.Annotations[clusterv1.DeleteMachineAnnotation]
-	return marked
+func hasDeleteAnnotation(machine *clusterv1.Machine) bool {
+	_, requested := machine.Annotations[clusterv1.DeleteMachineAnnotation]
+	return requested
 }
 
 // readyNodes is how many Nodes of a shard are ready and stay. Without Machines nothing is
@@ -206,9 +203,9 @@ func (st state) present(name string) int {
 // retiring describes the instances that are still leaving on purpose; empty: none is.
 func (st state) retiring() string {
 	n := 0
-	for _, part := range st.parts {
-		for _, id := range part.Spec.Retiring {
-			if !st.shards[part.Spec.Shard].gone[id] {
+	for _, shardGroup := range st.shardGroups {
+		for _, id := range shardGroup.Spec.Retiring {
+			if !st.shards[shardGroup.Spec.Shard].gone[id] {
 				n++
 			}
 		}
@@ -217,4 +214,38 @@ func (st state) retiring() string {
 		return ""
 	}
 	return fmt.Sprintf("%d instances are still leaving", n)
+}
+
+// machineHealth are the Machines of the pool as their health checks see them.
+func (st state) machineHealth() []planner.MachineHealth {
+	var all []planner.MachineHealth
+	for id, machine := range st.machines {
+		p := planner.MachineHealth{ID: id, Leaving: !machine.DeletionTimestamp.IsZero()}
+		failed := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
+		waits := meta.IsStatusConditionFalse(machine.Status.Conditions, clusterv1.MachineOwnerRemediatedCondition)
+		if failed != nil && failed.Status == metav1.ConditionFalse && waits {
+			p.FailedSince = failed.LastTransitionTime.Time
+		}
+		_, p.SkipRemediation = machine.Annotations[clusterv1.MachineSkipRemediationAnnotation]
+		all = append(all, p)
+	}
+	return all
+}
+
+// remembered are the removals that the pool has to know of: those of before that still
+// count and whose shard it still lists, and the shard groups that a user is deleting now.
+func (st state) remembered(now time.Time) map[string]time.Time {
+	removed := removals(st.pool)
+	maps.DeleteFunc(removed, func(name string, at time.Time) bool {
+		return now.Sub(at) >= removal || !slices.Contains(st.pool.Spec.Shards, name)
+	})
+	for name, shardGroup := range st.shardGroups {
+		byPool := shardGroup.Annotations[infrav1.AnnotationRetiredByPool] == "true"
+		if !shardGroup.DeletionTimestamp.IsZero() && !byPool && slices.Contains(st.pool.Spec.Shards, name) {
+			if _, known := removed[name]; !known {
+				removed[name] = shardGroup.DeletionTimestamp.UTC()
+			}
+		}
+	}
+	return removed
 }

@@ -2,12 +2,8 @@ package machinepool
 
 import (
 	"slices"
-	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/status"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -29,12 +25,12 @@ func (l locked) following(used locked) locked {
 	return l
 }
 
-// settings are those that the part of a shard is written with. While the group is static on
-// another shard the spec is locked, and a shard on which it is not static, or not any more,
+// settings are those that the shard group of a shard is written with. While the group is static on
+// another shard the spec is locked, and a shard on which it is not static, or no longer,
 // keeps what it uses.
-func (d *draft) settings(name string, own locked) locked {
-	group := d.shards[name].group
-	if group.GetTemplate() == "" || group.GetDeleting() || !slices.ContainsFunc(d.pool.Spec.Shards, d.static) {
+func (st state) settings(name string, own locked) locked {
+	group := st.shards[name].group
+	if group.GetTemplate() == "" || group.GetDeleting() || !slices.ContainsFunc(st.pool.Spec.Shards, st.static) {
 		return own
 	}
 	return own.following(usedBy(group))
@@ -60,20 +56,21 @@ func (l locked) differs(from locked) []string {
 	return fields
 }
 
-// release is called for each plan and returns the settings that parts are written with.
+// release returns the settings that shard groups are written with, the template that the pool
+// remembers, and what its spec takes over; nil: nothing.
 //
 // While a group is static its servers' configuration says them, and what the pool says is
 // ignored. When it stops being static, the pool takes over what the servers use, before its
 // own words are sent again: that a group leaves the configuration changes no machine. The
 // API server locks these fields as long as the status says static. So it is written down that
 // the pool was static, and the spec is written when the status has changed.
-func (d *draft) release() locked {
-	kept := d.pool.Annotations[infrav1.AnnotationReleasedTemplate]
-	own, used := lockedOf(d.pool.Spec), d.served()
+func (st state) release() (own locked, kept string, takesOver *released) {
+	kept = st.pool.Annotations[infrav1.AnnotationReleasedTemplate]
+	own, used := lockedOf(st.pool.Spec), st.served()
 	switch {
-	case slices.ContainsFunc(d.pool.Spec.Shards, d.static):
+	case slices.ContainsFunc(st.pool.Spec.Shards, st.static):
 		kept = used.template
-	case !d.pool.Status.IsStatic && kept == "", used.template == "":
+	case !st.pool.Status.IsStatic && kept == "", used.template == "":
 		kept = ""
 	default:
 		fields := own.differs(used)
@@ -82,12 +79,11 @@ func (d *draft) release() locked {
 		}
 		own = own.following(used)
 		kept = used.template
-		if !d.pool.Status.IsStatic {
-			d.plan.release, kept = &released{own, fields}, ""
+		if !st.pool.Status.IsStatic {
+			takesOver, kept = &released{own, fields}, ""
 		}
 	}
-	d.plan.memory[infrav1.AnnotationReleasedTemplate] = kept
-	return own
+	return own, kept, takesOver
 }
 
 // released are the settings that a pool takes over, and the fields of its spec that change.
@@ -104,8 +100,8 @@ func (st state) served() locked {
 		}
 	}
 	for _, name := range st.pool.Spec.Shards {
-		if part := st.parts[name]; part != nil && part.Status.Config != nil && part.Status.Config.Template != "" {
-			c := part.Status.Config
+		if shardGroup := st.shardGroups[name]; shardGroup != nil && shardGroup.Status.Config != nil && shardGroup.Status.Config.Template != "" {
+			c := shardGroup.Status.Config
 			return locked{c.Template, c.Subnets, st.pool.Spec.LoadBalancers}
 		}
 	}
@@ -114,26 +110,4 @@ func (st state) served() locked {
 
 func usedBy(group *nstancev1.GroupStatus) locked {
 	return locked{group.GetTemplate(), group.GetSubnetPool(), group.GetLoadBalancers()}
-}
-
-// ignored says which fields of the spec mean nothing, because a server's configuration has
-// the group and says something else.
-func (st state) ignored() metav1.Condition {
-	var found []string
-	for _, name := range st.pool.Spec.Shards {
-		group := st.shards[name].group
-		if !st.static(name) || group == nil {
-			continue
-		}
-		for _, field := range lockedOf(st.pool.Spec).differs(usedBy(group)) {
-			if text := "spec." + field; !slices.Contains(found, text) {
-				found = append(found, text)
-			}
-		}
-	}
-	if len(found) == 0 {
-		return status.False(infrav1.ConditionSpecIgnored, infrav1.ReasonNotIgnored, "")
-	}
-	return status.True(infrav1.ConditionSpecIgnored, infrav1.ReasonStaticGroup, strings.Join(found, ", ")+
-		" ignored: the group is static, and the server's configuration says something else; remove the fields, or change that configuration")
 }

@@ -28,18 +28,18 @@ import (
 func TestO6_FiveInstancesAreFiveMachines(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		w.settle()
-		if a, b := w.part("a").Spec.Size, w.part("b").Spec.Size; a != 3 || b != 2 {
+		if a, b := w.shardGroup("a").Spec.Size, w.shardGroup("b").Spec.Size; a != 3 || b != 2 {
 			t.Errorf("sizes %d and %d, want 3 and 2", a, b)
 		}
 		for _, id := range w.instances() {
-			mirror := &infrav1.NstanceMachine{}
-			if !w.Get(id, mirror) {
+			infraMachine := &infrav1.NstanceMachine{}
+			if !w.Get(id, infraMachine) {
 				t.Fatalf("instance %s has no NstanceMachine", id)
 			}
-			if mirror.Labels[clusterv1.MachinePoolNameLabel] != "web" || metav1.GetControllerOf(mirror) != nil {
-				t.Errorf("labels %v, owners %v: Cluster API would not take it", mirror.Labels, mirror.OwnerReferences)
+			if infraMachine.Labels[clusterv1.MachinePoolNameLabel] != "web" || metav1.GetControllerOf(infraMachine) != nil {
+				t.Errorf("labels %v, owners %v: Cluster API would not take it", infraMachine.Labels, infraMachine.OwnerReferences)
 			}
-			if !slices.Contains(mirror.Finalizers, infrav1.FinalizerMachine) {
+			if !slices.Contains(infraMachine.Finalizers, infrav1.FinalizerMachine) {
 				t.Errorf("NstanceMachine %s can be deleted before anybody has ended its instance (S6)", id)
 			}
 		}
@@ -78,7 +78,7 @@ func TestO6_TheNamedInstanceGoesAndNoOther(t *testing.T) {
 		if diff := cmp.Diff(want, w.instances()); diff != "" {
 			t.Error(diff)
 		}
-		if a, b := w.part("a").Spec, w.part("b").Spec; a.Size != 3 || b.Size != 1 || len(b.Retiring) != 0 {
+		if a, b := w.shardGroup("a").Spec, w.shardGroup("b").Spec; a.Size != 3 || b.Size != 1 || len(b.Retiring) != 0 {
 			t.Errorf("parts %+v and %+v", a, b)
 		}
 		if a, b := w.Shard("a").Group(tenant, "web").GetSize(), w.Shard("b").Group(tenant, "web").GetSize(); a != 3 || b != 1 {
@@ -111,7 +111,7 @@ func TestO6_AMarkThatTheCacheHasNotHeardOf(t *testing.T) {
 		if _, err := w.pass(); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{victim}, w.part("a").Spec.Retiring); diff != "" {
+		if diff := cmp.Diff([]string{victim}, w.shardGroup("a").Spec.Retiring); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -130,7 +130,7 @@ func TestO6_ACrashBetweenThePartAndTheMachine(t *testing.T) {
 		if _, err := w.pass(); err == nil {
 			t.Fatal("nothing was deleted, and that is no error")
 		}
-		retiring := slices.Concat(w.part("a").Spec.Retiring, w.part("b").Spec.Retiring)
+		retiring := slices.Concat(w.shardGroup("a").Spec.Retiring, w.shardGroup("b").Spec.Retiring)
 		if len(retiring) != 1 {
 			t.Fatalf("retiring %v", retiring)
 		}
@@ -157,7 +157,7 @@ func TestO6_AConflictIsPlannedAnew(t *testing.T) {
 			},
 		})
 		w.scale(3)
-		if _, err := w.pass(); !apierrors.IsConflict(err) { // so that it is planned anew
+		if _, err := w.pass(); !apierrors.IsConflict(err) { // so that it is planned again
 			t.Errorf("got %v, want a conflict", err)
 		}
 		w.pool.Client = healthy
@@ -169,28 +169,44 @@ func TestO6_AConflictIsPlannedAnew(t *testing.T) {
 }
 
 // A cache that is behind does not say that an instance is gone: with its provider id its
-// Node would go.
+// Node would go. That of the pool may be behind as well as that of its shard groups, and as far.
 func TestO7_AStaleCacheCostsNoNode(t *testing.T) {
-	inWorld(t, 2, func(t *testing.T, w *world) {
-		w.settle()
-		w.pool.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
-			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-				err := c.List(ctx, list, options...)
-				if parts, ok := list.(*infrav1.NstanceShardGroupList); ok {
-					for i := range parts.Items {
-						parts.Items[i].Status.ProviderIDs = nil
-					}
+	for name, c := range map[string]struct{ shardGroup, pool int }{
+		"the parts had none":                       {0, 2},
+		"the parts had none, nor had the pool":     {0, 0},
+		"the parts had one, and the pool had none": {1, 0},
+		"both had one":                             {1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 2, func(t *testing.T, w *world) {
+				w.settle()
+				w.pool.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
+					List: func(ctx context.Context, k client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+						err := k.List(ctx, list, options...)
+						if shardGroups, ok := list.(*infrav1.NstanceShardGroupList); ok {
+							for i := c.shardGroup; i < len(shardGroups.Items); i++ { // each has one
+								shardGroups.Items[i].Status.ProviderIDs = nil
+							}
+						}
+						return err
+					},
+					Get: func(ctx context.Context, k client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+						err := k.Get(ctx, key, object, options...)
+						if pool, ok := object.(*infrav1.NstanceMachinePool); ok {
+							pool.Spec.ProviderIDList = pool.Spec.ProviderIDList[:c.pool]
+						}
+						return err
+					},
+				})
+				if _, err := w.pass(); err != nil {
+					t.Fatal(err)
 				}
-				return err
-			},
+				if n := len(w.object().Spec.ProviderIDList); n != 2 {
+					t.Errorf("%d provider ids are left of 2", n)
+				}
+			})
 		})
-		if _, err := w.pass(); err != nil {
-			t.Fatal(err)
-		}
-		if n := len(w.object().Spec.ProviderIDList); n != 2 {
-			t.Errorf("%d provider ids are left of 2", n)
-		}
-	})
+	}
 }
 
 func TestO9_AFailedHealthCheckReplacesOne(t *testing.T) {
@@ -283,8 +299,8 @@ func TestO6_AnInstanceThatNoListingHasToldOfIsLeftAlone(t *testing.T) {
 		if w.Get(id.String(), &infrav1.NstanceMachine{}) {
 			t.Error("it is shown as a machine of the pool")
 		}
-		if part := w.part("a"); len(part.Spec.Retiring) > 0 || part.Status.Pending != 0 {
-			t.Errorf("retiring %v, %d pending", part.Spec.Retiring, part.Status.Pending)
+		if shardGroup := w.shardGroup("a"); len(shardGroup.Spec.Retiring) > 0 || shardGroup.Status.Pending != 0 {
+			t.Errorf("retiring %v, %d pending", shardGroup.Spec.Retiring, shardGroup.Status.Pending)
 		}
 		w.Settle("a", "b")
 		w.settle()
@@ -319,7 +335,7 @@ func TestO6_ANamedInstanceOfAShardThatHasSaidNothing(t *testing.T) {
 		if _, err := w.pass(); err != nil {
 			t.Fatal(err)
 		}
-		if a, b := w.part("a").Spec.Retiring, w.part("b").Spec.Retiring; len(a) > 0 || !slices.Equal(b, []string{victim}) {
+		if a, b := w.shardGroup("a").Spec.Retiring, w.shardGroup("b").Spec.Retiring; len(a) > 0 || !slices.Equal(b, []string{victim}) {
 			t.Errorf("%v and %v go, want %s", a, b, victim)
 		}
 	})
@@ -351,8 +367,8 @@ func TestAPoolWaitsForTheOneThatWasFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Get("again", second)
-		if !meta.IsStatusConditionTrue(second.Status.Conditions, infrav1.ConditionPoolConflict) || w.part("b").Spec.Size != 1 {
-			t.Errorf("conditions %v, size %d", second.Status.Conditions, w.part("b").Spec.Size)
+		if !meta.IsStatusConditionTrue(second.Status.Conditions, infrav1.ConditionPoolConflict) || w.shardGroup("b").Spec.Size != 1 {
+			t.Errorf("conditions %v, size %d", second.Status.Conditions, w.shardGroup("b").Spec.Size)
 		}
 	})
 }

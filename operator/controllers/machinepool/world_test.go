@@ -27,13 +27,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const tenant = testworld.Tenant
 
-// world has the controllers of pools and of their parts, and does what Cluster API and the
+// world has the controllers of pools and of their shard groups, and does what Cluster API and the
 // controller of machines do with what these make.
 type world struct {
 	*testworld.World
-	pool  *machinepool.Reconciler
-	parts *shardgroup.Reconciler
-	t     *testing.T
+	pool        *machinepool.Reconciler
+	shardGroups *shardgroup.Reconciler
+	t           *testing.T
 }
 
 // inWorld runs a test with a pool web on shards a and b and its MachinePool.
@@ -44,10 +44,10 @@ func inWorld(t *testing.T, replicas int32, test func(t *testing.T, w *world)) {
 		w := &world{World: k, t: t}
 		w.pool = &machinepool.Reconciler{
 			Client: k.Client, Live: k.Client, Inventory: k.Inventory, CoolOff: coolOff, Events: k.Events, Now: time.Now,
-			Cluster: testworld.Cluster, ClusterID: "example", Tenant: tenant, AsMachines: true, RedirectAfter: time.Minute,
+			Names: machinepool.Names{Cluster: testworld.Cluster, ClusterID: "example", Tenant: tenant}, AsMachines: true, RedirectAfter: time.Minute,
 			Connection: k.Connection,
 		}
-		w.parts = &shardgroup.Reconciler{
+		w.shardGroups = &shardgroup.Reconciler{
 			Client: k.Client, Live: k.Client, Inventory: k.Inventory, CoolOff: coolOff, Events: k.Events, Now: time.Now,
 			Server: func(shard string) (shardgroup.Server, bool) {
 				s, ok := k.Set.Shard(shard)
@@ -99,12 +99,12 @@ func (w *world) partsPass() {
 	if err := w.Client.List(context.Background(), &list); err != nil {
 		w.t.Fatal(err)
 	}
-	for _, part := range list.Items {
-		part.Generation++ // the server in memory does not count; one call more does no harm
-		if err := w.Client.Update(context.Background(), &part); err != nil {
+	for _, shardGroup := range list.Items {
+		shardGroup.Generation++ // the server in memory does not count; one call more does no harm
+		if err := w.Client.Update(context.Background(), &shardGroup); err != nil {
 			w.t.Fatal(err)
 		}
-		if _, err := w.parts.Reconcile(context.Background(), key(part.Name)); err != nil {
+		if _, err := w.shardGroups.Reconcile(context.Background(), key(shardGroup.Name)); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -115,24 +115,24 @@ func (w *world) partsPass() {
 // instances of those that are deleted.
 func (w *world) core() {
 	w.t.Helper()
-	var mirrors infrav1.NstanceMachineList
-	if err := w.Client.List(context.Background(), &mirrors); err != nil {
+	var infraMachines infrav1.NstanceMachineList
+	if err := w.Client.List(context.Background(), &infraMachines); err != nil {
 		w.t.Fatal(err)
 	}
-	for _, mirror := range mirrors.Items {
+	for _, infraMachine := range infraMachines.Items {
 		machine := &clusterv1.Machine{}
-		if w.Get(mirror.Name, machine) {
+		if w.Get(infraMachine.Name, machine) {
 			if !machine.DeletionTimestamp.IsZero() {
-				w.ended(machine, &mirror)
+				w.ended(machine, &infraMachine)
 			}
 			continue
 		}
 		machine = &clusterv1.Machine{
-			ObjectMeta: metav1.ObjectMeta{Name: mirror.Name, Labels: maps.Clone(mirror.Labels), Finalizers: []string{clusterv1.MachineFinalizer}},
-			Spec:       clusterv1.MachineSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{Name: mirror.Name}},
+			ObjectMeta: metav1.ObjectMeta{Name: infraMachine.Name, Labels: maps.Clone(infraMachine.Labels), Finalizers: []string{clusterv1.MachineFinalizer}},
+			Spec:       clusterv1.MachineSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{Name: infraMachine.Name}},
 		}
 		w.Create(machine)
-		machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: "node-" + mirror.Name}
+		machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: "node-" + infraMachine.Name}
 		machine.Status.Conditions = []metav1.Condition{{
 			Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionTrue, Reason: "NodeReady", LastTransitionTime: metav1.Now(),
 		}}
@@ -143,17 +143,17 @@ func (w *world) core() {
 }
 
 // ended is what becomes of a Machine that was deleted, once its Node is empty.
-func (w *world) ended(machine *clusterv1.Machine, mirror *infrav1.NstanceMachine) {
+func (w *world) ended(machine *clusterv1.Machine, infraMachine *infrav1.NstanceMachine) {
 	w.t.Helper()
-	part := &infrav1.NstanceShardGroup{}
-	w.Get("web--"+mirror.Spec.Shard, part)
-	_, err := w.Connected(mirror.Spec.Shard).DeleteInstance(context.Background(), "web", &nstancev1.DeleteInstanceRequest{
-		InstanceId: mirror.Name, DecrementSize: slices.Contains(part.Spec.Retiring, mirror.Name), SkipDrain: true,
+	shardGroup := &infrav1.NstanceShardGroup{}
+	w.Get("web--"+infraMachine.Spec.Shard, shardGroup)
+	_, err := w.Connected(infraMachine.Spec.Shard).DeleteInstance(context.Background(), "web", &nstancev1.DeleteInstanceRequest{
+		InstanceId: infraMachine.Name, DecrementSize: slices.Contains(shardGroup.Spec.Retiring, infraMachine.Name), SkipDrain: true,
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.drop(mirror.Name)
+	w.drop(infraMachine.Name)
 	machine.Finalizers = nil
 	if err := w.Client.Update(context.Background(), machine); err != nil {
 		w.t.Fatal(err)
@@ -175,12 +175,12 @@ func (w *world) release() {
 	if err := w.Client.List(context.Background(), &list); err != nil {
 		w.t.Fatal(err)
 	}
-	for _, mirror := range list.Items {
-		if mirror.DeletionTimestamp.IsZero() {
+	for _, infraMachine := range list.Items {
+		if infraMachine.DeletionTimestamp.IsZero() {
 			continue
 		}
-		mirror.Finalizers = nil
-		if err := w.Client.Update(context.Background(), &mirror); err != nil {
+		infraMachine.Finalizers = nil
+		if err := w.Client.Update(context.Background(), &infraMachine); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -213,13 +213,13 @@ func (w *world) object() *infrav1.NstanceMachinePool {
 	return p
 }
 
-func (w *world) part(shard string) *infrav1.NstanceShardGroup {
+func (w *world) shardGroup(shard string) *infrav1.NstanceShardGroup {
 	w.t.Helper()
-	part := &infrav1.NstanceShardGroup{}
-	if !w.Get("web--"+shard, part) {
+	shardGroup := &infrav1.NstanceShardGroup{}
+	if !w.Get("web--"+shard, shardGroup) {
 		w.t.Fatalf("there is no part on %s", shard)
 	}
-	return part
+	return shardGroup
 }
 
 // mark names a Machine as the one that is to go, as the autoscaler does.
@@ -231,15 +231,15 @@ func (w *world) mark(id string) {
 	})
 }
 
-func (w *world) mirrors() []string {
+func (w *world) infraMachines() []string {
 	w.t.Helper()
 	var list infrav1.NstanceMachineList
 	if err := w.Client.List(context.Background(), &list); err != nil {
 		w.t.Fatal(err)
 	}
 	var names []string
-	for _, mirror := range list.Items {
-		names = append(names, mirror.Name)
+	for _, infraMachine := range list.Items {
+		names = append(names, infraMachine.Name)
 	}
 	return names
 }

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/status"
@@ -39,7 +39,7 @@ var manager = status.FieldManager("templates")
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *inventory.Hub, o controller.Options) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("templates").
-		For(&api.NstanceMachineTemplate{}).
+		For(&infrav1.NstanceMachineTemplate{}).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(capi.ClusterChanged())).
 		WatchesRawSource(news.Source(inventory.Later, r.concerned)).
 		WithOptions(o).
@@ -48,7 +48,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *inventory.Hub, o c
 
 // Reconcile says what is known of one template.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	var t api.NstanceMachineTemplate
+	var t infrav1.NstanceMachineTemplate
 	if err := r.Client.Get(ctx, request.NamespacedName, &t); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -63,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if equality.Semantic.DeepEqual(t.Status, next) {
 		return ctrl.Result{}, nil
 	}
-	object := &api.NstanceMachineTemplate{ObjectMeta: t.ObjectMeta, Status: next}
+	object := &infrav1.NstanceMachineTemplate{ObjectMeta: t.ObjectMeta, Status: next}
 	if err := status.Apply(ctx, r.Client, object, manager); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("write the status of NstanceMachineTemplate %s: %w", t.Name, err)
 	}
@@ -72,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // ofCluster returns the templates of a Cluster that changed: it may have been paused.
 func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
-	var list api.NstanceMachineTemplateList
+	var list infrav1.NstanceMachineTemplateList
 	err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.InNamespace(cluster.GetNamespace()),
 		client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()})
 	if err != nil {
@@ -112,7 +112,7 @@ func (r *Reconciler) concerned(ctx context.Context, changes []inventory.ShardCha
 	if len(groups) == 0 && !all {
 		return nil
 	}
-	var list api.NstanceMachineTemplateList
+	var list infrav1.NstanceMachineTemplateList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache ends with the process
 	}

@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi/capacity"
 	"nstance.dev/operator/status"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -28,7 +28,7 @@ func (s Shard) has() bool { return s.Group != nil && !s.Group.GetDeleting() }
 // Status returns what there is to say of a template. memoryShare is the share of a machine's
 // memory that is left for Pods; zero means capacity.DefaultMemoryShare. As long as a shard
 // has not said what it has, what was said of Nodes before stands.
-func Status(t *api.NstanceMachineTemplate, shards []Shard, memoryShare float64, now time.Time) api.NstanceMachineTemplateStatus {
+func Status(t *infrav1.NstanceMachineTemplate, shards []Shard, memoryShare float64, now time.Time) infrav1.NstanceMachineTemplateStatus {
 	settings := t.Spec.Template.Spec
 	if settings.Shard != "" {
 		shards = only(shards, settings.Shard)
@@ -41,10 +41,10 @@ func Status(t *api.NstanceMachineTemplate, shards []Shard, memoryShare float64, 
 			offered.Parts = append(offered.Parts, part(settings, s.Group))
 		}
 	}
-	next := api.NstanceMachineTemplateStatus{
+	next := infrav1.NstanceMachineTemplateStatus{
 		Capacity: t.Status.Capacity, NodeInfo: t.Status.NodeInfo, ObservedGeneration: t.Generation,
 		Conditions: status.Next(t.Status.Conditions, []metav1.Condition{
-			groupKnown(settings, shards), status.False(api.ConditionPaused, api.ReasonNotPaused, ""),
+			groupKnown(settings, shards), status.False(infrav1.ConditionPaused, infrav1.ReasonNotPaused, ""),
 		}, t.Generation, now),
 	}
 	if known || next.Capacity == nil {
@@ -55,10 +55,10 @@ func Status(t *api.NstanceMachineTemplate, shards []Shard, memoryShare float64, 
 }
 
 // pausedStatus is the status as it stands, with nothing new but that the template is paused.
-func pausedStatus(t *api.NstanceMachineTemplate, now time.Time) api.NstanceMachineTemplateStatus {
+func pausedStatus(t *infrav1.NstanceMachineTemplate, now time.Time) infrav1.NstanceMachineTemplateStatus {
 	next := *t.Status.DeepCopy()
 	next.Conditions = status.With(next.Conditions,
-		status.True(api.ConditionPaused, api.ReasonPaused, "the cluster or this template is paused"), t.Generation, now)
+		status.True(infrav1.ConditionPaused, infrav1.ReasonPaused, "the cluster or this template is paused"), t.Generation, now)
 	return next
 }
 
@@ -72,7 +72,7 @@ func only(shards []Shard, name string) []Shard {
 }
 
 // part is what one shard makes machines of the template from.
-func part(settings api.MachineSettings, g *nstancev1.GroupStatus) capacity.Part {
+func part(settings infrav1.MachineSettings, g *nstancev1.GroupStatus) capacity.Part {
 	p := capacity.PartOf(g)
 	switch {
 	case settings.Template != "" && settings.Template != p.Template:
@@ -84,11 +84,11 @@ func part(settings api.MachineSettings, g *nstancev1.GroupStatus) capacity.Part 
 }
 
 // groupKnown says whether some shard has the group.
-func groupKnown(settings api.MachineSettings, shards []Shard) metav1.Condition {
-	const known = api.ConditionGroupKnown
+func groupKnown(settings infrav1.MachineSettings, shards []Shard) metav1.Condition {
+	const known = infrav1.ConditionGroupKnown
 	group := settings.GroupRef.Name
 	if settings.Shard != "" && len(shards) == 0 {
-		return status.False(known, api.ReasonShardNotConfigured, fmt.Sprintf("shard %s is not in the operator's configuration", settings.Shard))
+		return status.False(known, infrav1.ReasonShardNotConfigured, fmt.Sprintf("shard %s is not in the operator's configuration", settings.Shard))
 	}
 	var have, silent []string
 	for _, s := range shards {
@@ -101,9 +101,9 @@ func groupKnown(settings api.MachineSettings, shards []Shard) metav1.Condition {
 	}
 	switch {
 	case len(have) > 0:
-		return status.True(known, api.ReasonGroupFound, "on "+strings.Join(have, ", "))
+		return status.True(known, infrav1.ReasonGroupFound, "on "+strings.Join(have, ", "))
 	case len(silent) > 0:
-		return status.Unknown(known, api.ReasonWaitingForShards, fmt.Sprintf("waiting for %s to say whether they have group %s", strings.Join(silent, ", "), group))
+		return status.Unknown(known, infrav1.ReasonWaitingForShards, fmt.Sprintf("waiting for %s to say whether they have group %s", strings.Join(silent, ", "), group))
 	}
-	return status.False(known, api.ReasonGroupNotFound, fmt.Sprintf("no shard has group %s; make the group, or another template", group))
+	return status.False(known, infrav1.ReasonGroupNotFound, fmt.Sprintf("no shard has group %s; make the group, or another template", group))
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards/shardtest"
 	"nstance.dev/operator/testworld"
@@ -25,8 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // template asks for group web, and for more with changes.
-func template(changes ...func(*api.MachineSettings)) *api.NstanceMachineTemplate {
-	t := &api.NstanceMachineTemplate{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 3}}
+func template(changes ...func(*infrav1.MachineSettings)) *infrav1.NstanceMachineTemplate {
+	t := &infrav1.NstanceMachineTemplate{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 3}}
 	t.Spec.Template.Spec.GroupRef.Name = "web"
 	for _, change := range changes {
 		change(&t.Spec.Template.Spec)
@@ -43,25 +43,25 @@ func web(name, memory string, changes ...func(*nstancev1.GroupStatus)) Shard {
 	return Shard{Name: name, Listed: true, Group: g}
 }
 
-func list(cpu, memory string) api.ResourceList {
-	return api.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
+func list(cpu, memory string) infrav1.ResourceList {
+	return infrav1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
 }
 
 func TestO17_ATemplateSaysWhatItsNodesHave(t *testing.T) {
 	old := list("1", "1Mi")
-	arm, linux := &api.NodeInfo{Architecture: "arm64", OperatingSystem: "linux"}, api.OperatingSystemLinux
+	arm, linux := &infrav1.NodeInfo{Architecture: "arm64", OperatingSystem: "linux"}, infrav1.OperatingSystemLinux
 	for _, tt := range []struct {
 		name     string
-		settings func(*api.MachineSettings)
+		settings func(*infrav1.MachineSettings)
 		shards   []Shard
-		before   api.ResourceList
+		before   infrav1.ResourceList
 		// capacity and nodeInfo are those of the status, known is its condition.
-		capacity api.ResourceList
-		nodeInfo *api.NodeInfo
+		capacity infrav1.ResourceList
+		nodeInfo *infrav1.NodeInfo
 		known    string
 	}{
 		{"what every shard has", nil, []Shard{web("a", "1000Mi"), web("b", "800Mi"), {Name: "c", Listed: true}}, old, list("4", "400Mi"), arm, "True GroupFound: on a, b"},
-		{"on its own shard", func(s *api.MachineSettings) { s.Shard = "a" }, []Shard{web("a", "1000Mi"), web("b", "800Mi")}, old, list("4", "500Mi"), arm, "True GroupFound: on a"},
+		{"on its own shard", func(s *infrav1.MachineSettings) { s.Shard = "a" }, []Shard{web("a", "1000Mi"), web("b", "800Mi")}, old, list("4", "500Mi"), arm, "True GroupFound: on a"},
 		{"a shard is silent", nil, []Shard{web("a", "1000Mi"), {Name: "b"}}, old, old, nil, "True GroupFound: on a"},
 		{"a shard is silent, and nothing was known before", nil, []Shard{web("a", "1000Mi"), {Name: "b"}}, nil, list("4", "500Mi"), arm, "True GroupFound: on a"},
 		{"all are silent", nil, []Shard{{Name: "a"}}, old, old, nil, "Unknown WaitingForShards: waiting for a to say whether they have group web"},
@@ -70,10 +70,10 @@ func TestO17_ATemplateSaysWhatItsNodesHave(t *testing.T) {
 			"the group is on its way out", nil, []Shard{web("a", "1000Mi", func(g *nstancev1.GroupStatus) { g.Deleting = true })}, old,
 			nil, nil, "False GroupNotFound: no shard has group web; make the group, or another template",
 		},
-		{"a shard that is not there", func(s *api.MachineSettings) { s.Shard = "x" }, []Shard{web("a", "1000Mi")}, nil, nil, nil, "False ShardNotConfigured: shard x is not in the operator's configuration"},
-		{"another machine type", func(s *api.MachineSettings) { s.InstanceType = "xl" }, []Shard{web("a", "1000Mi")}, old, nil, arm, "True GroupFound: on a"},
-		{"the group's own machine type", func(s *api.MachineSettings) { s.InstanceType = "m" }, []Shard{web("a", "1000Mi")}, old, list("4", "500Mi"), arm, "True GroupFound: on a"},
-		{"another template of the servers", func(s *api.MachineSettings) { s.Template = "gpu" }, []Shard{web("a", "1000Mi")}, old, nil, nil, "True GroupFound: on a"},
+		{"a shard that is not there", func(s *infrav1.MachineSettings) { s.Shard = "x" }, []Shard{web("a", "1000Mi")}, nil, nil, nil, "False ShardNotConfigured: shard x is not in the operator's configuration"},
+		{"another machine type", func(s *infrav1.MachineSettings) { s.InstanceType = "xl" }, []Shard{web("a", "1000Mi")}, old, nil, arm, "True GroupFound: on a"},
+		{"the group's own machine type", func(s *infrav1.MachineSettings) { s.InstanceType = "m" }, []Shard{web("a", "1000Mi")}, old, list("4", "500Mi"), arm, "True GroupFound: on a"},
+		{"another template of the servers", func(s *infrav1.MachineSettings) { s.Template = "gpu" }, []Shard{web("a", "1000Mi")}, old, nil, nil, "True GroupFound: on a"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			object := template()
@@ -82,7 +82,7 @@ func TestO17_ATemplateSaysWhatItsNodesHave(t *testing.T) {
 			}
 			object.Status.Capacity = tt.before
 			got := Status(object, tt.shards, 0.5, now)
-			c := meta.FindStatusCondition(got.Conditions, api.ConditionGroupKnown)
+			c := meta.FindStatusCondition(got.Conditions, infrav1.ConditionGroupKnown)
 			if known := string(c.Status) + " " + c.Reason + ": " + c.Message; known != tt.known {
 				t.Errorf("GroupKnown is %s, want %s", known, tt.known)
 			}
@@ -103,17 +103,17 @@ func TestO17_ATemplateFollowsItsGroup(t *testing.T) {
 	testworld.Run(t, []string{"a"}, func(t *testing.T, w *testworld.World) {
 		r := &Reconciler{Client: w.Client, Shards: func() []string { return []string{"a"} }, Inventory: w.Inventory, Now: time.Now}
 		w.Create(template())
-		status := func() api.NstanceMachineTemplateStatus {
+		status := func() infrav1.NstanceMachineTemplateStatus {
 			t.Helper()
 			request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: testworld.Namespace, Name: "web"}}
 			if _, err := r.Reconcile(t.Context(), request); err != nil {
 				t.Fatal(err)
 			}
-			object := &api.NstanceMachineTemplate{}
+			object := &infrav1.NstanceMachineTemplate{}
 			w.Get("web", object)
 			return object.Status
 		}
-		if s := status(); !meta.IsStatusConditionFalse(s.Conditions, api.ConditionGroupKnown) || s.Capacity != nil {
+		if s := status(); !meta.IsStatusConditionFalse(s.Conditions, infrav1.ConditionGroupKnown) || s.Capacity != nil {
 			t.Errorf("without a group: %+v", s)
 		}
 		w.Shard("a").AddGroup(testworld.Tenant, shardtest.Group{Key: "web", Capacity: map[string]string{"cpu": "4", "memory": "1000Mi"}})
@@ -122,21 +122,21 @@ func TestO17_ATemplateFollowsItsGroup(t *testing.T) {
 		if diff := cmp.Diff(list("4", "925Mi"), first.Capacity); diff != "" {
 			t.Error(diff)
 		}
-		object := &api.NstanceMachineTemplate{}
+		object := &infrav1.NstanceMachineTemplate{}
 		w.Change("web", object, func() { object.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""} })
 		w.Shard("a").SetStatic(testworld.Tenant, "web", true)
 		paused := status()
-		if c := meta.FindStatusCondition(paused.Conditions, api.ConditionPaused); c == nil || c.Status != metav1.ConditionTrue || c.Reason != api.ReasonPaused {
+		if c := meta.FindStatusCondition(paused.Conditions, infrav1.ConditionPaused); c == nil || c.Status != metav1.ConditionTrue || c.Reason != infrav1.ReasonPaused {
 			t.Errorf("paused: %+v", c)
 		}
-		for _, s := range []*api.NstanceMachineTemplateStatus{&first, &paused} {
-			meta.RemoveStatusCondition(&s.Conditions, api.ConditionPaused)
+		for _, s := range []*infrav1.NstanceMachineTemplateStatus{&first, &paused} {
+			meta.RemoveStatusCondition(&s.Conditions, infrav1.ConditionPaused)
 		}
 		if diff := cmp.Diff(first, paused); diff != "" {
 			t.Error("paused, more than that is written:", diff)
 		}
 		w.Change("web", object, func() { object.Annotations = nil })
-		if c := meta.FindStatusCondition(status().Conditions, api.ConditionPaused); c == nil || c.Status != metav1.ConditionFalse || c.Reason != api.ReasonNotPaused {
+		if c := meta.FindStatusCondition(status().Conditions, infrav1.ConditionPaused); c == nil || c.Status != metav1.ConditionFalse || c.Reason != infrav1.ReasonNotPaused {
 			t.Errorf("afterwards: %+v", c)
 		}
 	})
@@ -145,7 +145,7 @@ func TestO17_ATemplateFollowsItsGroup(t *testing.T) {
 func TestWhomNewsConcern(t *testing.T) {
 	builder := testworld.NewClientBuilder(t)
 	for _, group := range []string{"db", "web"} {
-		object := template(func(s *api.MachineSettings) { s.GroupRef.Name = group })
+		object := template(func(s *infrav1.MachineSettings) { s.GroupRef.Name = group })
 		object.Namespace, object.Name = "ns", group+"-template"
 		builder.WithObjects(object)
 	}

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/status"
 )
@@ -20,14 +20,14 @@ const (
 )
 
 func TestO13_Correlate(t *testing.T) {
-	machine := func() *api.NstanceMachine {
-		return &api.NstanceMachine{Spec: api.NstanceMachineSpec{
-			InstanceID: id, MachineSettings: api.MachineSettings{GroupRef: api.GroupReference{Name: "web"}, Shard: "a"},
+	machine := func() *infrav1.NstanceMachine {
+		return &infrav1.NstanceMachine{Spec: infrav1.NstanceMachineSpec{
+			InstanceID: id, MachineSettings: infrav1.MachineSettings{GroupRef: infrav1.GroupReference{Name: "web"}, Shard: "a"},
 		}}
 	}
-	forPod := func() *api.NstanceMachine {
+	forPod := func() *infrav1.NstanceMachine {
 		m := machine()
-		m.Labels = map[string]string{api.OnDemandClaim: "c1"}
+		m.Labels = map[string]string{infrav1.OnDemandClaim: "c1"}
 		return m
 	}
 	node := func(changes ...func(*corev1.Node)) *corev1.Node {
@@ -38,33 +38,39 @@ func TestO13_Correlate(t *testing.T) {
 		return n
 	}
 	labelled := func(n *corev1.Node) {
-		n.Labels = map[string]string{api.LabelInstanceID: id, api.LabelGroup: "web", api.LabelShard: "a"}
-		n.Annotations = map[string]string{api.AnnotationCluster: "ns/c"}
+		n.Labels = map[string]string{infrav1.LabelInstanceID: id, infrav1.LabelGroup: "web", infrav1.LabelShard: "a"}
+		n.Annotations = map[string]string{infrav1.AnnotationCluster: "ns/c"}
 	}
 	nameless := func(n *corev1.Node) { n.Spec.ProviderID = "" }
 	dedicated := func(n *corev1.Node) {
 		labelled(n)
-		n.Labels[api.OnDemandClaim] = "c1"
-		n.Annotations[api.AnnotationScaleDownDisabled] = "true"
-		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: api.TaintOnDemandClaim, Value: "c1", Effect: corev1.TaintEffectNoSchedule})
+		n.Labels[infrav1.OnDemandClaim] = "c1"
+		n.Annotations[infrav1.AnnotationScaleDownDisabled] = "true"
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: infrav1.TaintOnDemandClaim, Value: "c1", Effect: corev1.TaintEffectNoSchedule})
 	}
 	other := corev1.Taint{Key: "other", Effect: corev1.TaintEffectNoExecute}
 	tainted := func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{other} }
 	found := func(n *corev1.Node) nodes.Located {
 		return nodes.Located{Found: nodes.Found{Node: "n", How: nodes.ByProviderID}, Object: n}
 	}
-	ref := &api.NodeReference{Name: "n", UID: "u"}
-	correlated := status.True(api.ConditionNodeCorrelated, api.ReasonCorrelated, "node n, by its provider id")
+	ref := &infrav1.NodeReference{Name: "n", UID: "u"}
+	correlated := status.True(infrav1.ConditionNodeCorrelated, infrav1.ReasonCorrelated, "node n, by its provider id")
 	owner := func(node string) *clusterv1.Machine {
 		return &clusterv1.Machine{Status: clusterv1.MachineStatus{NodeRef: clusterv1.MachineNodeReference{Name: node}}}
+	}
+	leaving := func() *clusterv1.Machine {
+		m := owner("")
+		now := metav1.Now()
+		m.DeletionTimestamp = &now
+		return m
 	}
 	said := func(n *corev1.Node) nodes.Located {
 		return nodes.Located{Found: nodes.Found{Node: "n", How: nodes.ByLabel, SetProviderID: true}, Object: n}
 	}
-	bySelf := status.True(api.ConditionNodeCorrelated, api.ReasonCorrelated, "node n, by its instance label and address")
-	inPool := func(learnt api.ResourceList) *api.NstanceMachine {
+	bySelf := status.True(infrav1.ConditionNodeCorrelated, infrav1.ReasonCorrelated, "node n, by its instance label and address")
+	inPool := func(learnt infrav1.ResourceList) *infrav1.NstanceMachine {
 		m := machine()
-		m.Spec.Mode, m.Status.Allocatable = api.MachineManaged, learnt
+		m.Spec.Mode, m.Status.Allocatable = infrav1.MachineManaged, learnt
 		return m
 	}
 	leaves := func(status corev1.ConditionStatus, cpu string) func(*corev1.Node) {
@@ -73,7 +79,7 @@ func TestO13_Correlate(t *testing.T) {
 			n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse(cpu), "hugepages-2Mi": resource.MustParse("0"), "nvidia.com/gpu": resource.MustParse("0")}
 		}
 	}
-	cpu := func(n string) api.ResourceList { return api.ResourceList{"cpu": resource.MustParse(n)} }
+	cpu := func(n string) infrav1.ResourceList { return infrav1.ResourceList{"cpu": resource.MustParse(n)} }
 	for _, tt := range []struct {
 		name string
 		o    Observation
@@ -90,13 +96,17 @@ func TestO13_Correlate(t *testing.T) {
 		{"nobody asks that of another node", Observation{Machine: machine(), Found: found(node(labelled, leaves(corev1.ConditionTrue, "4")))}, Decision{NodeRef: ref, Condition: correlated}},
 		{
 			"no node", Observation{Machine: machine()},
-			Decision{Condition: status.False(api.ConditionNodeCorrelated, api.ReasonWaitingForNode, "no node is known to be this instance's")},
+			Decision{Condition: status.False(infrav1.ConditionNodeCorrelated, infrav1.ReasonWaitingForNode, "no node is known to be this instance's")},
 		},
 		{"a new node", Observation{Machine: machine(), Found: found(node())}, Decision{NodeRef: ref, Condition: correlated, Node: node(labelled)}},
 		{"a known node", Observation{Machine: machine(), Found: found(node(labelled))}, Decision{NodeRef: ref, Condition: correlated}},
 		{
 			"its Machine hears of it", Observation{Machine: machine(), Owner: owner(""), Found: found(node(labelled)), ProviderURI: uri},
 			Decision{NodeRef: ref, Condition: correlated, Owner: owner("n")},
+		},
+		{
+			"a Machine that is being deleted hears of it no more: Cluster API has not drained the Node", Observation{Machine: machine(), Owner: leaving(), Found: found(node(labelled)), ProviderURI: uri},
+			Decision{NodeRef: ref, Condition: correlated},
 		},
 		{
 			"what its Machine knows stays", Observation{Machine: machine(), Owner: owner("x"), Found: found(node(labelled)), ProviderURI: uri},
@@ -112,15 +122,15 @@ func TestO13_Correlate(t *testing.T) {
 		},
 		{
 			"a node of another machine", Observation{Machine: machine(), Found: nodes.Located{Found: nodes.Found{Mismatch: true, Claims: "n", Why: "it lies"}, Object: node()}},
-			Decision{Condition: status.False(api.ConditionNodeCorrelated, api.ReasonMismatch, "it lies"), Mismatch: "it lies"},
+			Decision{Condition: status.False(infrav1.ConditionNodeCorrelated, infrav1.ReasonMismatch, "it lies"), Mismatch: "it lies"},
 		},
 		{
 			"more than one", Observation{Machine: machine(), Found: nodes.Located{Found: nodes.Found{Why: "two"}}},
-			Decision{Condition: status.False(api.ConditionNodeCorrelated, api.ReasonWaitingForNode, "two")},
+			Decision{Condition: status.False(infrav1.ConditionNodeCorrelated, infrav1.ReasonWaitingForNode, "two")},
 		},
 		{
-			"a node that is gone is remembered", Observation{Machine: func() *api.NstanceMachine { m := machine(); m.Status.NodeRef = ref; return m }()},
-			Decision{NodeRef: ref, Condition: status.False(api.ConditionNodeCorrelated, api.ReasonWaitingForNode, "no node is known to be this instance's")},
+			"a node that is gone is remembered", Observation{Machine: func() *infrav1.NstanceMachine { m := machine(); m.Status.NodeRef = ref; return m }()},
+			Decision{NodeRef: ref, Condition: status.False(infrav1.ConditionNodeCorrelated, infrav1.ReasonWaitingForNode, "no node is known to be this instance's")},
 		},
 		{
 			"a node for one pod", Observation{Machine: forPod(), Found: found(node(tainted))},

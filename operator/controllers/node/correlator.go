@@ -3,17 +3,15 @@ package node
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/nodes"
@@ -38,7 +36,7 @@ func (r *Correlator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // observe reads what a decision needs; nil without an error: there is nothing to decide.
 func (r *Correlator) observe(ctx context.Context, name client.ObjectKey) (*Observation, error) {
-	m := &api.NstanceMachine{}
+	m := &infrav1.NstanceMachine{}
 	if err := r.Client.Get(ctx, name, m); err != nil || m.Spec.InstanceID == "" {
 		return nil, err
 	}
@@ -53,23 +51,10 @@ func (r *Correlator) observe(ctx context.Context, name client.ObjectKey) (*Obser
 	if o.Found, err = nodes.Find(ctx, r.Workload, in); err != nil {
 		return nil, err
 	}
-	if o.Owner, err = ownerOf(ctx, r.Client, m); err != nil {
+	if o.Owner, err = capi.OwnerMachine(ctx, r.Client, m); err != nil {
 		return nil, err
 	}
 	return o, nil
-}
-
-// ownerOf returns the Machine that a machine belongs to; nil: there is none.
-func ownerOf(ctx context.Context, reader client.Reader, m *api.NstanceMachine) (*clusterv1.Machine, error) {
-	i := slices.IndexFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Kind == "Machine" })
-	if i < 0 {
-		return nil, nil
-	}
-	owner := &clusterv1.Machine{}
-	if err := reader.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.OwnerReferences[i].Name}, owner); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	return owner, nil
 }
 
 // write carries a decision out: the Node first, so that nobody looks for one that does not
@@ -91,28 +76,28 @@ func (r *Correlator) write(ctx context.Context, o *Observation, d Decision) erro
 
 func (r *Correlator) writeMachine(ctx context.Context, o *Observation, d Decision) error {
 	m := o.Machine
-	now := api.NstanceMachineStatus{NodeRef: m.Status.NodeRef, Allocatable: m.Status.Allocatable}
-	was := meta.FindStatusCondition(m.Status.Conditions, api.ConditionNodeCorrelated)
+	now := infrav1.NstanceMachineStatus{NodeRef: m.Status.NodeRef, Allocatable: m.Status.Allocatable}
+	was := meta.FindStatusCondition(m.Status.Conditions, infrav1.ConditionNodeCorrelated)
 	if was != nil {
 		now.Conditions = []metav1.Condition{*was}
 	}
-	next := api.NstanceMachineStatus{
+	next := infrav1.NstanceMachineStatus{
 		NodeRef: d.NodeRef, Allocatable: d.Allocatable,
 		Conditions: status.Next(now.Conditions, []metav1.Condition{d.Condition}, m.Generation, r.Now()),
 	}
 	if equality.Semantic.DeepEqual(now, next) {
 		return nil
 	}
-	err := status.Apply(ctx, r.Client, &api.NstanceMachine{ObjectMeta: m.ObjectMeta, Status: next}, manager)
+	err := status.Apply(ctx, r.Client, &infrav1.NstanceMachine{ObjectMeta: m.ObjectMeta, Status: next}, manager)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.tell(ctx, o, was, d)
+	r.publishEvents(ctx, o, was, d)
 	return nil
 }
 
-// tell publishes what is new.
-func (r *Correlator) tell(ctx context.Context, o *Observation, was *metav1.Condition, d Decision) {
+// publishEvents publishes what is new.
+func (r *Correlator) publishEvents(ctx context.Context, o *Observation, was *metav1.Condition, d Decision) {
 	if was != nil && was.Status == d.Condition.Status && was.Reason == d.Condition.Reason {
 		return
 	}

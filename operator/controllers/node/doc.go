@@ -7,8 +7,8 @@
 // its instance's. A Node that was made for one Pod gets what keeps others off.
 //
 // Two reconcilers share the work. The [Correlator] looks at one machine at a time, and
-// [Correlate] decides. The [Orphans] look at one Node at a time whose instance has ended:
-// such a Node is deleted, unless Cluster API does it.
+// [Correlate] decides. The [Deleter] looks at one Node at a time whose instance has ended,
+// and deletes it if [nodes.DeletionOf] says that this is up to the operator.
 //
 // Rights, where the Nodes are: nodes get list watch patch delete; events create patch.
 // Where the machines are: nstancemachines get list watch, their status patch; machines and

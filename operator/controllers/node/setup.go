@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/status"
@@ -35,14 +35,14 @@ type Options struct {
 	Inventory *inventory.Store
 	// MachineEvents are published where the machines are, Events where the Nodes are.
 	MachineEvents, Events events.EventRecorder
-	// SetProviderID: Nodes without a provider id get one. DeleteOrphans: Nodes whose
+	// SetProviderID: Nodes without a provider id get one. DeleteEnded: Nodes whose
 	// instances have ended are deleted.
-	SetProviderID, DeleteOrphans bool
+	SetProviderID, DeleteEnded bool
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }
 
-// home is what Nodes of these machines are marked with.
+// home is the value of infrav1.AnnotationCluster on Nodes of these machines.
 func (o Options) home() string { return o.Namespace + "/" + o.Cluster }
 
 func (o Options) withDefaults() Options {
@@ -56,33 +56,33 @@ func (o Options) withDefaults() Options {
 func NewCorrelator(o Options) *Correlator { return &Correlator{o.withDefaults()} }
 
 // Setup makes a manager run both reconcilers. The Nodes are those of workload; where they
-// are the manager's own, that is the manager itself.
-func Setup(mgr ctrl.Manager, workload cluster.Cluster, news *inventory.Hub, o Options, c controller.Options) error {
+// are the manager's own, that is the manager itself. each returns the options of one controller.
+func Setup(mgr ctrl.Manager, workload cluster.Cluster, news *inventory.Hub, o Options, each func() controller.Options) error {
 	correlator := NewCorrelator(o)
 	err := builder.ControllerManagedBy(mgr).
 		Named("nodes").
-		For(&api.NstanceMachine{}).
+		For(&infrav1.NstanceMachine{}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofOwner)).
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(correlator.ofNode), inventory.NoHeartbeats())).
 		WatchesRawSource(news.Source(inventory.Soon, correlator.changed)).
-		WithOptions(c).
+		WithOptions(each()).
 		Complete(status.RequeueConflicts(correlator))
 	if err != nil {
 		return fmt.Errorf("controller nodes: %w", err)
 	}
-	if !o.DeleteOrphans {
+	if !o.DeleteEnded {
 		return nil
 	}
-	orphans := NewOrphans(o)
+	deleter := NewDeleter(o)
 	itself := func(_ context.Context, n *corev1.Node) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: n.Name}}}
 	}
 	err = builder.ControllerManagedBy(mgr).
-		Named("orphan-nodes").
+		Named("orphan-nodes"). // as metrics have it
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(itself), inventory.NoHeartbeats())).
-		WatchesRawSource(news.Source(inventory.Soon, orphans.changed)).
-		WithOptions(c).
-		Complete(status.RequeueConflicts(orphans))
+		WatchesRawSource(news.Source(inventory.Soon, deleter.changed)).
+		WithOptions(each()).
+		Complete(status.RequeueConflicts(deleter))
 	if err != nil {
 		return fmt.Errorf("controller orphan-nodes: %w", err)
 	}
@@ -92,7 +92,7 @@ func Setup(mgr ctrl.Manager, workload cluster.Cluster, news *inventory.Hub, o Op
 // ofOwner returns the machine that a Machine refers to.
 func ofOwner(_ context.Context, o client.Object) []reconcile.Request {
 	m, ok := o.(*clusterv1.Machine)
-	if !ok || m.Spec.InfrastructureRef.Kind != api.KindMachine {
+	if !ok || m.Spec.InfrastructureRef.Kind != infrav1.KindMachine {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.InfrastructureRef.Name}}}
@@ -126,7 +126,7 @@ func (r *Correlator) changed(ctx context.Context, changes []inventory.ShardChang
 }
 
 // changed returns the Nodes whose instances are gone, or may be since a shard was listed.
-func (r *Orphans) changed(ctx context.Context, changes []inventory.ShardChange) []reconcile.Request {
+func (r *Deleter) changed(ctx context.Context, changes []inventory.ShardChange) []reconcile.Request {
 	instances, listed := map[string]bool{}, map[string]bool{}
 	for _, c := range changes {
 		switch c.Kind {
@@ -143,8 +143,8 @@ func (r *Orphans) changed(ctx context.Context, changes []inventory.ShardChange) 
 	var all []reconcile.Request
 	for i := range list.Items {
 		n := &list.Items[i]
-		id := n.Labels[api.LabelInstanceID] // none: it may have come too late to get one
-		if instances[id] || listed[n.Labels[api.LabelShard]] || id == "" && len(instances) > 0 {
+		id := n.Labels[infrav1.LabelInstanceID] // none: it may have come too late to get one
+		if instances[id] || listed[n.Labels[infrav1.LabelShard]] || id == "" && len(instances) > 0 {
 			all = append(all, reconcile.Request{NamespacedName: client.ObjectKey{Name: n.Name}})
 		}
 	}

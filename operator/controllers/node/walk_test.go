@@ -15,7 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/node"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/shards/shardtest"
@@ -46,14 +46,14 @@ func inWorld(t *testing.T, describe func(*corev1.Node, *nstancev1.InstanceStatus
 		describe(object, w.instance)
 		labels := map[string]string{clusterv1.ClusterNameLabel: "c"}
 		owner := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: testworld.Namespace, Name: "m", UID: "m", Labels: labels}}
-		m := &api.NstanceMachine{
+		m := &infrav1.NstanceMachine{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: testworld.Namespace, Name: w.id(), UID: "i", Labels: labels,
 				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind("Machine"))},
 			},
-			Spec: api.NstanceMachineSpec{
-				Mode: api.MachineManaged, InstanceID: w.id(), ProviderID: w.instance.GetProviderUri(),
-				MachineSettings: api.MachineSettings{GroupRef: api.GroupReference{Name: "web"}, Shard: "a"},
+			Spec: infrav1.NstanceMachineSpec{
+				Mode: infrav1.MachineManaged, InstanceID: w.id(), ProviderID: w.instance.GetProviderUri(),
+				MachineSettings: infrav1.MachineSettings{GroupRef: infrav1.GroupReference{Name: "web"}, Shard: "a"},
 			},
 		}
 		b := testworld.NewClientBuilder(t).WithObjects(object, owner, m)
@@ -61,12 +61,12 @@ func inWorld(t *testing.T, describe func(*corev1.Node, *nstancev1.InstanceStatus
 			b.WithIndex(&corev1.Node{}, field, index)
 		}
 		for field, index := range nodes.MachineIndexes() {
-			b.WithIndex(&api.NstanceMachine{}, field, index)
+			b.WithIndex(&infrav1.NstanceMachine{}, field, index)
 		}
 		w.client = b.Build()
 		w.options = node.Options{
 			Client: w.client, Workload: w.client, Namespace: testworld.Namespace, Cluster: "c", Inventory: w.Inventory,
-			Events: w.Events, MachineEvents: w.Events, SetProviderID: true, DeleteOrphans: true,
+			Events: w.Events, MachineEvents: w.Events, SetProviderID: true, DeleteEnded: true,
 		}
 		walk(t, w)
 	})
@@ -85,9 +85,9 @@ func (w *world) correlate() {
 }
 
 // machine returns the machine and its Machine.
-func (w *world) machine() (*api.NstanceMachine, *clusterv1.Machine) {
+func (w *world) machine() (*infrav1.NstanceMachine, *clusterv1.Machine) {
 	w.t.Helper()
-	m, owner := &api.NstanceMachine{}, &clusterv1.Machine{}
+	m, owner := &infrav1.NstanceMachine{}, &clusterv1.Machine{}
 	for name, o := range map[string]client.Object{w.id(): m, "m": owner} {
 		if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: testworld.Namespace, Name: name}, o); err != nil {
 			w.t.Fatal(err)
@@ -116,7 +116,7 @@ func byProviderID(n *corev1.Node, in *nstancev1.InstanceStatus) {
 
 func byLabel(address string) func(*corev1.Node, *nstancev1.InstanceStatus) {
 	return func(n *corev1.Node, in *nstancev1.InstanceStatus) {
-		n.Labels = map[string]string{api.LabelInstanceID: in.GetInstanceId()}
+		n.Labels = map[string]string{infrav1.LabelInstanceID: in.GetInstanceId()}
 		if address == "" {
 			address = in.GetAddresses()[0]
 		}
@@ -128,10 +128,10 @@ func TestO13_ANodeIsFoundByItsProviderID(t *testing.T) {
 	inWorld(t, byProviderID, func(t *testing.T, w *world) {
 		w.correlate()
 		m, owner := w.machine()
-		if m.Status.NodeRef == nil || *m.Status.NodeRef != (api.NodeReference{Name: "n", UID: "n"}) || owner.Status.NodeRef.Name != "n" {
+		if m.Status.NodeRef == nil || *m.Status.NodeRef != (infrav1.NodeReference{Name: "n", UID: "n"}) || owner.Status.NodeRef.Name != "n" {
 			t.Errorf("%+v %+v", m.Status, owner.Status)
 		}
-		if n := w.node(); n.Labels[api.LabelInstanceID] != w.id() || n.Labels[api.LabelGroup] != "web" || n.Labels[api.LabelShard] != "a" {
+		if n := w.node(); n.Labels[infrav1.LabelInstanceID] != w.id() || n.Labels[infrav1.LabelGroup] != "web" || n.Labels[infrav1.LabelShard] != "a" {
 			t.Errorf("%+v", n.Labels)
 		}
 		if events := w.Events.All(); len(events) != 1 || !strings.HasPrefix(events[0], "NodeCorrelated:") {
@@ -176,7 +176,7 @@ func TestO13_ANodeWithAnotherProviderIDIsReported(t *testing.T) {
 	})
 }
 
-func (w *world) orphans(r *node.Orphans) time.Duration {
+func (w *world) deleteEnded(r *node.Deleter) time.Duration {
 	w.t.Helper()
 	result, err := r.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "n"}})
 	if err != nil {
@@ -193,18 +193,18 @@ func readyNode(n *corev1.Node, in *nstancev1.InstanceStatus) {
 func TestO11_TheNodeOfAnInstanceThatEndedGoes(t *testing.T) {
 	inWorld(t, readyNode, func(t *testing.T, w *world) {
 		w.correlate()
-		r := node.NewOrphans(w.options)
-		if again := w.orphans(r); again != 0 || w.node() == nil {
+		r := node.NewDeleter(w.options)
+		if again := w.deleteEnded(r); again != 0 || w.node() == nil {
 			t.Fatalf("its instance lives: %v", again)
 		}
 		w.Shard("a").Condemn(w.id(), "expired", 0)
 		w.Shard("a").Step()
 		w.After(time.Second)
-		if again := w.orphans(r); again != time.Minute || w.node() == nil {
+		if again := w.deleteEnded(r); again != time.Minute || w.node() == nil {
 			t.Fatalf("it goes too early: %v", again)
 		}
 		w.After(time.Minute)
-		if w.orphans(r); w.node() != nil {
+		if w.deleteEnded(r); w.node() != nil {
 			t.Error("it stays")
 		}
 	})
@@ -214,14 +214,14 @@ func TestO11_TheNodeOfAnInstanceThatEndedGoes(t *testing.T) {
 func TestO11_ANodeThatCameTooLateGoes(t *testing.T) {
 	silent := func(n *corev1.Node, in *nstancev1.InstanceStatus) { n.Spec.ProviderID = in.GetProviderUri() }
 	inWorld(t, silent, func(t *testing.T, w *world) {
-		r := node.NewOrphans(w.options)
-		if w.orphans(r); w.node() == nil {
+		r := node.NewDeleter(w.options)
+		if w.deleteEnded(r); w.node() == nil {
 			t.Fatal("its instance lives")
 		}
 		w.Shard("a").Condemn(w.id(), "expired", 0)
 		w.Shard("a").Step()
 		w.After(time.Second)
-		if w.orphans(r); w.node() != nil {
+		if w.deleteEnded(r); w.node() != nil {
 			t.Error("it stays")
 		}
 	})
@@ -230,12 +230,12 @@ func TestO11_ANodeThatCameTooLateGoes(t *testing.T) {
 func TestO7_ASilentShardCostsNoNode(t *testing.T) {
 	inWorld(t, readyNode, func(t *testing.T, w *world) {
 		w.correlate()
-		r := node.NewOrphans(w.options)
+		r := node.NewDeleter(w.options)
 		w.Shard("a").Restart() // its new leader knows of nothing yet
 		w.Shard("a").Vanish(w.id())
 		for range 10 {
 			w.After(time.Minute)
-			w.orphans(r)
+			w.deleteEnded(r)
 		}
 		if w.node() == nil {
 			t.Error("the node was deleted")
@@ -247,13 +247,13 @@ func TestO7_ASilentShardCostsNoNode(t *testing.T) {
 func TestS12_O14_ANodeOfAnotherTenantStays(t *testing.T) {
 	theirs := func(n *corev1.Node, _ *nstancev1.InstanceStatus) {
 		n.Spec.ProviderID = "nstance://a/wrk01arz3ndektsv4rrffq69g5fav"
-		n.Labels = map[string]string{api.LabelInstanceID: "wrk01arz3ndektsv4rrffq69g5fav", api.LabelShard: "a"}
-		n.Annotations = map[string]string{api.AnnotationCluster: "others/c"}
+		n.Labels = map[string]string{infrav1.LabelInstanceID: "wrk01arz3ndektsv4rrffq69g5fav", infrav1.LabelShard: "a"}
+		n.Annotations = map[string]string{infrav1.AnnotationCluster: "others/c"}
 	}
 	inWorld(t, theirs, func(t *testing.T, w *world) {
-		r := node.NewOrphans(w.options)
+		r := node.NewDeleter(w.options)
 		for range 3 {
-			if again := w.orphans(r); again != 0 || w.node() == nil {
+			if again := w.deleteEnded(r); again != 0 || w.node() == nil {
 				t.Fatalf("it is looked at again after %v, %v", again, w.node())
 			}
 			w.After(time.Minute)
@@ -266,14 +266,14 @@ func TestS12_O14_ANodeOfAnotherTenantStays(t *testing.T) {
 func TestO7_ALabelEndsNoNodeWhoseMachineLives(t *testing.T) {
 	liar := func(n *corev1.Node, in *nstancev1.InstanceStatus) {
 		byProviderID(n, in)
-		n.Labels = map[string]string{api.LabelInstanceID: "wrk01arz3ndektsv4rrffq69g5fav", api.LabelShard: "a"}
-		n.Annotations = map[string]string{api.AnnotationCluster: testworld.Namespace + "/c"}
+		n.Labels = map[string]string{infrav1.LabelInstanceID: "wrk01arz3ndektsv4rrffq69g5fav", infrav1.LabelShard: "a"}
+		n.Annotations = map[string]string{infrav1.AnnotationCluster: testworld.Namespace + "/c"}
 	}
 	inWorld(t, liar, func(t *testing.T, w *world) {
-		r := node.NewOrphans(w.options)
-		w.orphans(r)
+		r := node.NewDeleter(w.options)
+		w.deleteEnded(r)
 		w.After(2 * time.Minute)
-		w.orphans(r)
+		w.deleteEnded(r)
 		if w.node() == nil {
 			t.Error("the node was deleted")
 		}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/testworld"
 )
 
@@ -58,7 +58,7 @@ func TestO12_ALimitHoldsUnderABurst(t *testing.T) {
 		w.work("u0")
 		w.after(2 * time.Minute)
 		w.work("u0")
-		if err := w.client.DeleteAllOf(t.Context(), &api.NstanceMachine{}, client.InNamespace(testworld.Namespace), client.MatchingLabels{api.LabelOnDemandPodUID: "u0"}); err != nil {
+		if err := w.client.DeleteAllOf(t.Context(), &infrav1.NstanceMachine{}, client.InNamespace(testworld.Namespace), client.MatchingLabels{infrav1.LabelOnDemandPodUID: "u0"}); err != nil {
 			t.Fatal(err) // as its controller does after the Machine
 		}
 		pass()
@@ -78,7 +78,7 @@ func TestO12_APodsOwnerCannotTakeTriesBack(t *testing.T) {
 			w.work("u")
 			for _, m := range w.machines() {
 				made[m.UID] = true
-				var infra api.NstanceMachine
+				var infra infrav1.NstanceMachine
 				if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(&m), &infra); err != nil {
 					t.Fatal(err)
 				}
@@ -87,7 +87,7 @@ func TestO12_APodsOwnerCannotTakeTriesBack(t *testing.T) {
 				_ = w.client.Delete(t.Context(), &infra) // as its controller does
 			}
 			pod := w.pod("apps", "p")
-			for _, key := range []string{api.OnDemandTries, api.OnDemandState, api.OnDemandRetried} {
+			for _, key := range []string{infrav1.OnDemandTries, infrav1.OnDemandState, infrav1.OnDemandRetried} {
 				delete(pod.Annotations, key)
 			}
 			if err := w.client.Update(t.Context(), pod); err != nil {

@@ -13,7 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
 )
 
@@ -28,20 +28,21 @@ func (r *Reconciler) act(ctx context.Context, o *Observation, action Action) err
 		return nil
 	case Ungate:
 		return r.patchPod(ctx, o, func(pod *corev1.Pod) {
-			pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == api.OnDemandGate })
+			pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == infrav1.OnDemandGate })
 		})
 	case Make:
 		return r.make(ctx, o.Pod, a)
 	case MarkEnded:
 		next := o.Machine.DeepCopy()
-		annotate(next, Annotate{api.OnDemandEndedAt: a.At.UTC().Format(time.RFC3339)})
+		annotate(next, Annotate{infrav1.OnDemandEndedAt: a.At.UTC().Format(time.RFC3339)})
 		return r.Client.Patch(ctx, next, client.MergeFrom(o.Machine))
 	case DeleteMachine:
-		ctrl.LoggerFrom(ctx).Info("deleting Machine of a pod", "machine", o.Machine.Name)
+		ctrl.LoggerFrom(ctx).Info("deleting Machine of a pod", "machine", o.Machine.Name, "shard", o.Machine.Spec.FailureDomain,
+			"generation", o.Machine.Generation, "reason", a.Why)
 		return r.Client.Delete(ctx, o.Machine, client.Preconditions{UID: &o.Machine.UID})
 	case DeleteInfra:
 		return r.Client.Delete(ctx, o.Infra, client.Preconditions{UID: &o.Infra.UID})
-	case Tell:
+	case PublishEvent:
 		kind := corev1.EventTypeNormal
 		if a.Warning {
 			kind = corev1.EventTypeWarning
@@ -51,7 +52,7 @@ func (r *Reconciler) act(ctx context.Context, o *Observation, action Action) err
 			r.Ready(r.Now().Sub(o.Pod.CreationTimestamp.Time))
 		}
 		return nil
-	case TellNode:
+	case PublishNodeEvent:
 		r.Events.Eventf(o.Node, o.Pod, corev1.EventTypeWarning, a.Reason, "Provide", "%s", a.Message)
 		return nil
 	default:
@@ -92,24 +93,24 @@ func (r *Reconciler) make(ctx context.Context, pod *corev1.Pod, a Make) error {
 	about := metav1.ObjectMeta{
 		Namespace: r.Namespace, Name: capi.OnDemand(pod.Name, pod.UID),
 		Labels: map[string]string{
-			clusterv1.ClusterNameLabel:    r.Cluster,
-			api.LabelOnDemandPodUID:       string(pod.UID),
-			api.LabelOnDemandPodNamespace: pod.Namespace,
-			api.LabelOnDemandPodName:      capi.Label(pod.Name),
+			clusterv1.ClusterNameLabel:        r.Cluster,
+			infrav1.LabelOnDemandPodUID:       string(pod.UID),
+			infrav1.LabelOnDemandPodNamespace: pod.Namespace,
+			infrav1.LabelOnDemandPodName:      capi.Label(pod.Name),
 		},
-		Annotations: map[string]string{api.LabelOnDemandPodNamespace: pod.Namespace, api.LabelOnDemandPodName: pod.Name},
+		Annotations: map[string]string{infrav1.LabelOnDemandPodNamespace: pod.Namespace, infrav1.LabelOnDemandPodName: pod.Name},
 	}
-	if a.Ask.Claim != "" {
-		about.Labels[api.OnDemandClaim] = a.Ask.Claim
+	if a.Request.Claim != "" {
+		about.Labels[infrav1.OnDemandClaim] = a.Request.Claim
 	}
 	own := *about.DeepCopy()
-	if tries := pod.Annotations[api.OnDemandTries]; tries != "" {
-		own.Annotations[api.OnDemandTries] = tries // where the Pod's owner cannot take them off
+	if tries := pod.Annotations[infrav1.OnDemandTries]; tries != "" {
+		own.Annotations[infrav1.OnDemandTries] = tries // where the Pod's owner cannot take them off
 	}
-	infra := &api.NstanceMachine{ObjectMeta: own, Spec: api.NstanceMachineSpec{
-		Mode: api.MachineOnDemand,
-		MachineSettings: api.MachineSettings{
-			GroupRef: api.GroupReference{Name: a.Ask.Group}, InstanceType: a.Ask.InstanceType, Vars: a.Ask.Vars,
+	infra := &infrav1.NstanceMachine{ObjectMeta: own, Spec: infrav1.NstanceMachineSpec{
+		Mode: infrav1.MachineOnDemand,
+		MachineSettings: infrav1.MachineSettings{
+			GroupRef: infrav1.GroupReference{Name: a.Request.Group}, InstanceType: a.Request.InstanceType, Vars: a.Request.Vars,
 		},
 	}}
 	if err := r.Client.Create(ctx, infra); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -119,7 +120,7 @@ func (r *Reconciler) make(ctx context.Context, pod *corev1.Pod, a Make) error {
 	machine := &clusterv1.Machine{ObjectMeta: about, Spec: clusterv1.MachineSpec{
 		ClusterName: r.Cluster, FailureDomain: a.Shard,
 		Bootstrap:         clusterv1.Bootstrap{DataSecretName: &none},
-		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: api.GroupVersion.Group, Kind: api.KindMachine, Name: about.Name},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: infrav1.KindMachine, Name: about.Name},
 	}}
 	switch err := r.Client.Create(ctx, machine); {
 	case apierrors.IsAlreadyExists(err):
@@ -127,6 +128,7 @@ func (r *Reconciler) make(ctx context.Context, pod *corev1.Pod, a Make) error {
 	case err != nil:
 		return fmt.Errorf("make Machine %s: %w", about.Name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("created Machine for a pod", "machine", about.Name, "pod", pod.Namespace+"/"+pod.Name, "group", a.Ask.Group, "shard", a.Shard)
+	ctrl.LoggerFrom(ctx).Info("created Machine for a pod", "machine", about.Name, "pod", pod.Namespace+"/"+pod.Name, "group", a.Request.Group, "shard", a.Shard,
+		"generation", machine.Generation, "reason", "the pod asks for a machine of its own")
 	return nil
 }

@@ -9,13 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/machine/placement"
 )
 
 // Times and numbers of on-demand instances.
 const (
-	// AtOnce is the Again of a decision that is to be followed by another without a pause.
+	// AtOnce is the RequeueAfter of a decision that is to be followed by another without a pause.
 	AtOnce = time.Millisecond
 	// maxTries is how many instances are tried for one Pod.
 	maxTries = 3
@@ -44,7 +44,7 @@ type Observation struct {
 	Pod *corev1.Pod
 	// Machine was made for it, Infra is its NstanceMachine, Node its Node; nil: not there.
 	Machine *clusterv1.Machine
-	Infra   *api.NstanceMachine
+	Infra   *infrav1.NstanceMachine
 	Node    *corev1.Node
 	// Strangers are Pods on the Node that came before anything kept them off.
 	Strangers []string
@@ -69,43 +69,43 @@ type Ungate struct{}
 // Make makes the NstanceMachine and then the Machine, as far as they are not there. An
 // empty shard is chosen later.
 type Make struct {
-	Ask   Ask
-	Shard string
+	Request Request
+	Shard   string
 }
 
 // MarkEnded notes on the Machine that its Pod has ended.
 type MarkEnded struct{ At time.Time }
 
-// DeleteMachine deletes the Machine.
-type DeleteMachine struct{}
+// DeleteMachine deletes the Machine, and says why.
+type DeleteMachine struct{ Why string }
 
 // DeleteInfra deletes an NstanceMachine without a Machine.
 type DeleteInfra struct{}
 
-// Tell publishes an event about the Pod.
-type Tell struct {
+// PublishEvent publishes an event about the Pod.
+type PublishEvent struct {
 	Reason  string
 	Warning bool
 	Message string
 }
 
-// TellNode publishes a warning about the Node.
-type TellNode struct{ Reason, Message string }
+// PublishNodeEvent publishes a warning about the Node.
+type PublishNodeEvent struct{ Reason, Message string }
 
-func (Annotate) action()      {}
-func (Ungate) action()        {}
-func (Make) action()          {}
-func (MarkEnded) action()     {}
-func (DeleteMachine) action() {}
-func (DeleteInfra) action()   {}
-func (Tell) action()          {}
-func (TellNode) action()      {}
+func (Annotate) action()         {}
+func (Ungate) action()           {}
+func (Make) action()             {}
+func (MarkEnded) action()        {}
+func (DeleteMachine) action()    {}
+func (DeleteInfra) action()      {}
+func (PublishEvent) action()     {}
+func (PublishNodeEvent) action() {}
 
 // Decision is what to do about one Pod.
 type Decision struct {
 	Actions []Action
-	// Again is when to decide again at the latest; zero: when something changes.
-	Again time.Duration
+	// RequeueAfter is when to decide again at the latest; zero: when something changes.
+	RequeueAfter time.Duration
 }
 
 // decision is a Decision in the making.
@@ -137,8 +137,8 @@ func (d *decision) do(actions ...Action) { d.Actions = append(d.Actions, actions
 func (d *decision) is(key string) string { return d.o.Pod.Annotations[key] }
 
 // say notes in the Pod how far it is, and publishes it once.
-func (d *decision) say(phase api.OnDemandPhase, reason, message string, more Annotate) {
-	notes := Annotate{api.OnDemandState: string(phase), api.OnDemandMessage: message}
+func (d *decision) say(phase infrav1.OnDemandPhase, reason, message string, more Annotate) {
+	notes := Annotate{infrav1.OnDemandState: string(phase), infrav1.OnDemandMessage: message}
 	for key, value := range more {
 		notes[key] = value
 	}
@@ -151,10 +151,10 @@ func (d *decision) say(phase api.OnDemandPhase, reason, message string, more Ann
 		return
 	}
 	d.do(notes)
-	_, news := notes[api.OnDemandMessage]
-	_, moved := notes[api.OnDemandState]
+	_, news := notes[infrav1.OnDemandMessage]
+	_, moved := notes[infrav1.OnDemandState]
 	if reason != "" && (news || moved) {
-		d.do(Tell{Reason: reason, Warning: reason != "OnDemandProvisioning" && reason != reasonReady && reason != "OnDemandUnused", Message: message})
+		d.do(PublishEvent{Reason: reason, Warning: reason != "OnDemandProvisioning" && reason != reasonReady && reason != "OnDemandUnused", Message: message})
 	}
 }
 
@@ -167,24 +167,24 @@ func (d *decision) ended() {
 	case m == nil || !m.DeletionTimestamp.IsZero():
 		d.released()
 	default:
-		at, err := time.Parse(time.RFC3339, m.Annotations[api.OnDemandEndedAt])
+		at, err := time.Parse(time.RFC3339, m.Annotations[infrav1.OnDemandEndedAt])
 		if err != nil {
 			d.do(MarkEnded{d.now})
-			d.Again = d.rules.Linger + AtOnce
+			d.RequeueAfter = d.rules.Linger + AtOnce
 			return
 		}
 		if left := at.Add(d.rules.Linger).Sub(d.now); left > 0 {
-			d.Again = left
+			d.RequeueAfter = left
 			return
 		}
-		d.do(DeleteMachine{})
+		d.do(DeleteMachine{"its pod is gone or has ended"})
 		d.released()
 	}
 }
 
 func (d *decision) released() {
-	if d.o.Pod != nil && d.is(api.OnDemandState) != "" {
-		d.say(api.OnDemandReleased, "", "the pod has ended", nil)
+	if d.o.Pod != nil && d.is(infrav1.OnDemandState) != "" {
+		d.say(infrav1.OnDemandReleased, "", "the pod has ended", nil)
 	}
 }
 
@@ -194,10 +194,10 @@ func (d *decision) begin() {
 	if !pod.DeletionTimestamp.IsZero() || pod.Spec.NodeName != "" || pod.Status.Phase != corev1.PodPending && pod.Status.Phase != "" {
 		return
 	}
-	if d.is(api.OnDemandState) == string(api.OnDemandFailed) {
-		if d.is(api.OnDemandRetry) != d.is(api.OnDemandRetried) {
-			d.do(Annotate{api.OnDemandState: "", api.OnDemandMessage: "", api.OnDemandTries: "", api.OnDemandRetried: ""})
-			d.Again = AtOnce
+	if d.is(infrav1.OnDemandState) == string(infrav1.OnDemandFailed) {
+		if d.is(infrav1.OnDemandRetry) != d.is(infrav1.OnDemandRetried) {
+			d.do(Annotate{infrav1.OnDemandState: "", infrav1.OnDemandMessage: "", infrav1.OnDemandTries: "", infrav1.OnDemandRetried: ""})
+			d.RequeueAfter = AtOnce
 		}
 		return
 	}
@@ -206,14 +206,14 @@ func (d *decision) begin() {
 		d.fail("OnDemandInvalid", err.Error())
 		return
 	}
-	tries := readTries(d.is(api.OnDemandTries))
+	tries := readTries(d.is(infrav1.OnDemandTries))
 	if len(tries) >= maxTries {
-		d.fail("OnDemandProvisioningFailed", fmt.Sprintf("no instance came to be in %d tries: %s", len(tries), d.is(api.OnDemandMessage)))
+		d.fail("OnDemandProvisioningFailed", fmt.Sprintf("no instance came to be in %d tries: %s", len(tries), d.is(infrav1.OnDemandMessage)))
 		return
 	}
 	if limit := d.rules.MaxPerNamespace; limit > 0 && d.o.InNamespace >= limit {
 		d.say("", "OnDemandQuota", fmt.Sprintf("the pods of namespace %s have %d instances, the most they may have", pod.Namespace, limit), nil)
-		d.Again = lookAgain
+		d.RequeueAfter = lookAgain
 		return
 	}
 	d.place(ask, tries)
@@ -221,11 +221,11 @@ func (d *decision) begin() {
 
 // fail ends the attempts until somebody asks again.
 func (d *decision) fail(reason, message string) {
-	d.say(api.OnDemandFailed, reason, message, Annotate{api.OnDemandRetried: d.is(api.OnDemandRetry)})
+	d.say(infrav1.OnDemandFailed, reason, message, Annotate{infrav1.OnDemandRetried: d.is(infrav1.OnDemandRetry)})
 }
 
 // place finds a shard. Only where anything limits the choice it is made here.
-func (d *decision) place(ask Ask, tries []try) {
+func (d *decision) place(ask Request, tries []try) {
 	fit := d.o.Shards
 	zones, limited := Zones(d.o.Pod, d.o.Volumes)
 	if limited {
@@ -243,22 +243,22 @@ func (d *decision) place(ask Ask, tries []try) {
 	}
 	if p.Shard == "" {
 		reason, message := "OnDemandWaits", p.Message
-		if p.Reason == api.ReasonGroupNotFound {
+		if p.Reason == infrav1.ReasonGroupNotFound {
 			reason = "OnDemandGroupNotFound"
 		}
 		if limited {
 			message += fmt.Sprintf(" (of the shards in %s)", strings.Join(zones, ", "))
 		}
 		d.say("", reason, message, nil)
-		d.Again = lookAgain
+		d.RequeueAfter = lookAgain
 		return
 	}
 	shard := p.Shard
 	if !limited && ask.Shard == "" && len(tries) == 0 {
 		shard = ""
 	}
-	d.do(Make{Ask: ask, Shard: shard})
-	d.Again = AtOnce
+	d.do(Make{Request: ask, Shard: shard})
+	d.RequeueAfter = AtOnce
 }
 
 // provide follows the Machine of a Pod until both have found each other.
@@ -267,16 +267,21 @@ func (d *decision) provide() {
 	if !m.DeletionTimestamp.IsZero() || !pod.DeletionTimestamp.IsZero() {
 		return // the Machine's end, or the Pod's, is news
 	}
-	notes := Annotate{api.OnDemandMachine: m.Namespace + "/" + m.Name, api.OnDemandTries: d.tries()}
+	notes := Annotate{infrav1.OnDemandMachine: m.Namespace + "/" + m.Name, infrav1.OnDemandTries: d.tries()}
 	switch {
 	case pod.Spec.NodeName != "":
 		d.bound(notes)
+	case d.joined() && d.lacksRoom() && !d.now.Before(d.roomDeadline()):
+		d.giveUpWithoutRoom(notes)
 	case d.joined():
-		d.say(api.OnDemandJoined, reasonReady, "node "+d.o.Node.Name+" is ready", notes)
+		if d.lacksRoom() {
+			d.RequeueAfter = d.roomDeadline().Sub(d.now)
+		}
+		d.say(infrav1.OnDemandJoined, reasonReady, "node "+d.o.Node.Name+" is ready", notes)
 		if gated(pod) {
 			d.do(Ungate{})
-			if len(d.o.Strangers) > 0 && m.Labels[api.OnDemandClaim] != "" {
-				d.do(TellNode{"NodeShared", "not alone on this node: " + strings.Join(d.o.Strangers, ", ")})
+			if len(d.o.Strangers) > 0 && m.Labels[infrav1.OnDemandClaim] != "" {
+				d.do(PublishNodeEvent{"NodeShared", "not alone on this node: " + strings.Join(d.o.Strangers, ", ")})
 			}
 		}
 	default:
@@ -297,10 +302,10 @@ func (d *decision) wait(notes Annotate) {
 		if last != "" {
 			message += ": " + last
 		}
-		d.say(api.OnDemandProvisioning, "OnDemandProvisioning", message, notes)
-		d.Again = left
+		d.say(infrav1.OnDemandProvisioning, "OnDemandProvisioning", message, notes)
+		d.RequeueAfter = left
 		if d.o.Node != nil { // that it gets ready is not always told
-			d.Again = min(left, lookAgain)
+			d.RequeueAfter = min(left, lookAgain)
 		}
 		return
 	}
@@ -308,8 +313,8 @@ func (d *decision) wait(notes Annotate) {
 	if last != "" {
 		message += ": " + last
 	}
-	d.say(api.OnDemandProvisioning, "OnDemandProvisioning", message, notes)
-	d.do(DeleteMachine{})
+	d.say(infrav1.OnDemandProvisioning, "OnDemandProvisioning", message, notes)
+	d.do(DeleteMachine{message})
 }
 
 // joined reports whether the Node is there, is ready and keeps other Pods off.
@@ -318,8 +323,8 @@ func (d *decision) joined() bool {
 	if n == nil || !ready(n) {
 		return false
 	}
-	claim := d.o.Machine.Labels[api.OnDemandClaim]
-	return claim == "" || n.Labels[api.OnDemandClaim] == claim
+	claim := d.o.Machine.Labels[infrav1.OnDemandClaim]
+	return claim == "" || n.Labels[infrav1.OnDemandClaim] == claim
 }
 
 // bound is for a Pod that has a Node: its own, or another one, which happens where nothing
@@ -327,7 +332,7 @@ func (d *decision) joined() bool {
 func (d *decision) bound(notes Annotate) {
 	pod := d.o.Pod
 	if d.o.Node != nil && d.o.Node.Name == pod.Spec.NodeName {
-		d.say(api.OnDemandBound, "", "it runs on its own node "+pod.Spec.NodeName, notes)
+		d.say(infrav1.OnDemandBound, "", "it runs on its own node "+pod.Spec.NodeName, notes)
 		return
 	}
 	since := pod.CreationTimestamp.Time
@@ -337,11 +342,12 @@ func (d *decision) bound(notes Annotate) {
 		}
 	}
 	if left := since.Add(elsewhereFor).Sub(d.now); left > 0 {
-		d.Again = left
+		d.RequeueAfter = left
 		return
 	}
-	d.say(api.OnDemandReleased, "OnDemandUnused", "it runs on node "+pod.Spec.NodeName+", so its own instance is not needed", notes)
-	d.do(DeleteMachine{})
+	why := "it runs on node " + pod.Spec.NodeName + ", so its own instance is not needed"
+	d.say(infrav1.OnDemandReleased, "OnDemandUnused", why, notes)
+	d.do(DeleteMachine{why})
 }
 
 // try is a Machine that was made, and the shard that it went to.
@@ -359,7 +365,7 @@ func readTries(list string) []try {
 
 // tries returns the tries with the present Machine among them.
 func (d *decision) tries() string {
-	tries := readTries(d.is(api.OnDemandTries))
+	tries := readTries(d.is(infrav1.OnDemandTries))
 	now := try{machine: string(d.o.Machine.UID)}
 	if d.o.Infra != nil {
 		now.shard = d.o.Infra.Spec.Shard
@@ -378,11 +384,10 @@ func (d *decision) tries() string {
 }
 
 func gated(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == api.OnDemandGate })
+	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == infrav1.OnDemandGate })
 }
 
 func ready(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
+	c := readiness(n)
+	return c != nil && c.Status == corev1.ConditionTrue
 }

@@ -6,6 +6,10 @@
 // things are stands in annotations of the Pod, when the Pod was found to have ended in one
 // of the Machine, so nothing is lost with the process.
 //
+// A machine whose Node does not get ready in time is given up, and another one tried. So is one on
+// whose Node other Pods were bound before it had its taint, if they leave the Pod no room: they are
+// not moved for it.
+//
 // [Decide] says what comes next for one Pod, [Zones] where its volumes and its own rules
 // let it run. The [Reconciler] observes and carries out; it also looks at every Machine
 // that was made for a Pod from time to time, in case the end of the Pod was missed.

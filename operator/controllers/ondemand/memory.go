@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
 // memory is what this process knows of Pods that ask: how far each is, which its owner could
@@ -25,12 +25,12 @@ type memory struct {
 
 // ours are the annotations of a Pod that decisions go by. They are shown on the Pod, and read
 // from it only by a process that knows nothing of the Pod yet.
-var ours = []string{api.OnDemandState, api.OnDemandTries, api.OnDemandRetried}
+var ours = []string{infrav1.OnDemandState, infrav1.OnDemandTries, infrav1.OnDemandRetried}
 
 // restore returns the Pod with its state as this process knows it, whatever its owner has
 // made of it. A process that has just started goes by what is shown, with the tries of the
 // machine that was made: then an owner can give up attempts, but has those of before.
-func (m *memory) restore(pod *corev1.Pod, infra *api.NstanceMachine) *corev1.Pod {
+func (m *memory) restore(pod *corev1.Pod, infra *infrav1.NstanceMachine) *corev1.Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.state == nil {
@@ -44,7 +44,7 @@ func (m *memory) restore(pod *corev1.Pod, infra *api.NstanceMachine) *corev1.Pod
 			known[key] = pod.Annotations[key]
 		}
 		if infra != nil {
-			known[api.OnDemandTries] = joinTries(known[api.OnDemandTries], infra.Annotations[api.OnDemandTries])
+			known[infrav1.OnDemandTries] = joinTries(known[infrav1.OnDemandTries], infra.Annotations[infrav1.OnDemandTries])
 		}
 		m.state[uid] = known
 	}

@@ -3,13 +3,14 @@ package ondemand
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
 // observe reads what a decision about the Pod of a UID needs.
@@ -28,14 +29,14 @@ func (r *Reconciler) observe(ctx context.Context, uid string) (*Observation, err
 
 func (r *Reconciler) observeMachine(ctx context.Context, uid string, o *Observation) error {
 	var machines clusterv1.MachineList
-	of := client.MatchingLabels{api.LabelOnDemandPodUID: uid}
+	of := client.MatchingLabels{infrav1.LabelOnDemandPodUID: uid}
 	if err := r.Client.List(ctx, &machines, client.InNamespace(r.Namespace), of); err != nil {
 		return fmt.Errorf("machines of pod %s: %w", uid, err)
 	}
 	if len(machines.Items) > 0 {
 		o.Machine = &machines.Items[0]
 	}
-	var infras api.NstanceMachineList
+	var infras infrav1.NstanceMachineList
 	if err := r.Client.List(ctx, &infras, client.InNamespace(r.Namespace), of); err != nil {
 		return fmt.Errorf("machines of pod %s: %w", uid, err)
 	}
@@ -66,7 +67,7 @@ func (r *Reconciler) observePod(ctx context.Context, uid string, o *Observation)
 	}
 	pod := &corev1.Pod{}
 	name := client.ObjectKey{
-		Namespace: made.GetAnnotations()[api.LabelOnDemandPodNamespace], Name: made.GetAnnotations()[api.LabelOnDemandPodName],
+		Namespace: made.GetAnnotations()[infrav1.LabelOnDemandPodNamespace], Name: made.GetAnnotations()[infrav1.LabelOnDemandPodName],
 	}
 	err := r.Live.Get(ctx, name, pod)
 	if err == nil && string(pod.UID) == uid {
@@ -85,12 +86,15 @@ func (r *Reconciler) observeNode(ctx context.Context, _ string, o *Observation) 
 		return client.IgnoreNotFound(err)
 	}
 	o.Node = node
-	if o.Pod == nil || !gated(o.Pod) {
+	if o.Pod == nil || !gated(o.Pod) && !unschedulable(o.Pod) {
 		return nil
 	}
 	var pods corev1.PodList
 	if err := r.Live.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node.Name}); err != nil {
 		return fmt.Errorf("pods of node %s: %w", node.Name, err)
+	}
+	if slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return pod.UID == o.Pod.UID }) {
+		return nil // it is bound, and the cache is behind
 	}
 	o.Strangers = strangers(pods.Items)
 	return nil
@@ -116,15 +120,15 @@ func (r *Reconciler) observeRoom(ctx context.Context, _ string, o *Observation) 
 	if o.Pod == nil || o.Machine != nil {
 		return nil
 	}
-	o.Shards = r.Shards(o.Pod.Annotations[api.OnDemandGroup])
+	o.Shards = r.Shards(o.Pod.Annotations[infrav1.OnDemandGroup])
 	var machines clusterv1.MachineList
-	err := r.Client.List(ctx, &machines, client.InNamespace(r.Namespace), client.MatchingLabels{api.LabelOnDemandPodNamespace: o.Pod.Namespace})
+	err := r.Client.List(ctx, &machines, client.InNamespace(r.Namespace), client.MatchingLabels{infrav1.LabelOnDemandPodNamespace: o.Pod.Namespace})
 	if err != nil {
 		return fmt.Errorf("machines of namespace %s: %w", o.Pod.Namespace, err)
 	}
 	var made []string
 	for i := range machines.Items {
-		made = append(made, machines.Items[i].Labels[api.LabelOnDemandPodUID])
+		made = append(made, machines.Items[i].Labels[infrav1.LabelOnDemandPodUID])
 	}
 	o.InNamespace = r.memory.reserve(o.Pod.Namespace, string(o.Pod.UID), made, r.Rules.MaxPerNamespace)
 	for _, v := range o.Pod.Spec.Volumes {

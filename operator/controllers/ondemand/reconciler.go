@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/machine/placement"
 )
 
@@ -75,10 +75,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 	}
-	if d.Again == 0 && o.Machine != nil {
-		d.Again = resync
+	if d.RequeueAfter == 0 && o.Machine != nil {
+		d.RequeueAfter = resync
 	}
-	return ctrl.Result{RequeueAfter: d.Again}, nil
+	return ctrl.Result{RequeueAfter: d.RequeueAfter}, nil
 }
 
 // Keep puts what this package reads of a Pod into what a cache keeps of it: all of a Pod that
@@ -113,7 +113,7 @@ func PodIndexes() map[string]client.IndexerFunc {
 			if !ok || !Asks(pod) {
 				return nil
 			}
-			return []string{pod.Annotations[api.OnDemandGroup], anyGroup}
+			return []string{pod.Annotations[infrav1.OnDemandGroup], anyGroup}
 		},
 	}
 }

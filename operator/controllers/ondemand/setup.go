@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/status"
 )
@@ -36,7 +36,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 	err := builder.ControllerManagedBy(mgr).
 		Named("ondemand").
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMade)).
-		Watches(&api.NstanceMachine{}, handler.EnqueueRequestsFromMapFunc(ofMade)).
+		Watches(&infrav1.NstanceMachine{}, handler.EnqueueRequestsFromMapFunc(ofMade)).
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(ofPod), asks)).
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofNode), inventory.NoHeartbeats())).
 		WatchesRawSource(news.Source(inventory.Soon, r.concerned)).
@@ -50,7 +50,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 
 // ofMade returns the Pod that an object was made for.
 func ofMade(_ context.Context, o client.Object) []reconcile.Request {
-	return inventory.Request(o.GetLabels()[api.LabelOnDemandPodUID])
+	return inventory.Request(o.GetLabels()[infrav1.LabelOnDemandPodUID])
 }
 
 // concerned returns the Pods that wait and may be served now: those that ask for a group that
@@ -82,17 +82,17 @@ func (r *Reconciler) concerned(ctx context.Context, changes []inventory.ShardCha
 
 // waits is whether a Pod has no Node yet, as far as it says itself.
 func waits(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp.IsZero() && pod.Spec.NodeName == "" && pod.Annotations[api.OnDemandState] != string(api.OnDemandJoined)
+	return pod.DeletionTimestamp.IsZero() && pod.Spec.NodeName == "" && pod.Annotations[infrav1.OnDemandState] != string(infrav1.OnDemandJoined)
 }
 
 // ofNode returns the Pod that a Node was made for.
 func (r *Reconciler) ofNode(ctx context.Context, n *corev1.Node) []reconcile.Request {
-	claim := n.Labels[api.OnDemandClaim]
+	claim := n.Labels[infrav1.OnDemandClaim]
 	if claim == "" {
 		return nil
 	}
-	var list api.NstanceMachineList
-	if err := r.Client.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{api.OnDemandClaim: claim}); err != nil {
+	var list infrav1.NstanceMachineList
+	if err := r.Client.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{infrav1.OnDemandClaim: claim}); err != nil {
 		return nil // the cache ends with the process
 	}
 	var all []reconcile.Request

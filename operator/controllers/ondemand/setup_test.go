@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/testworld"
 )
@@ -23,13 +23,13 @@ func TestO12_WhomNewsConcern(t *testing.T) {
 	}
 	for uid, change := range map[string]func(*corev1.Pod){
 		"web":   func(*corev1.Pod) {},
-		"db":    func(pod *corev1.Pod) { pod.Annotations[api.OnDemandGroup] = "db" },
+		"db":    func(pod *corev1.Pod) { pod.Annotations[infrav1.OnDemandGroup] = "db" },
 		"none":  func(pod *corev1.Pod) { pod.Annotations = nil },
 		"bound": func(pod *corev1.Pod) { pod.Spec.NodeName = "n" },
-		"found": func(pod *corev1.Pod) { pod.Annotations[api.OnDemandState] = string(api.OnDemandJoined) },
+		"found": func(pod *corev1.Pod) { pod.Annotations[infrav1.OnDemandState] = string(infrav1.OnDemandJoined) },
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "apps", Name: uid, UID: types.UID(uid), Annotations: map[string]string{api.OnDemandGroup: "web"},
+			Namespace: "apps", Name: uid, UID: types.UID(uid), Annotations: map[string]string{infrav1.OnDemandGroup: "web"},
 		}}
 		change(pod)
 		builder.WithObjects(pod)

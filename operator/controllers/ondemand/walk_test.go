@@ -1,6 +1,7 @@
 package ondemand_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -16,8 +17,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/machine/placement"
 	"nstance.dev/operator/controllers/ondemand"
 	"nstance.dev/operator/testworld"
@@ -70,11 +72,11 @@ func (w *world) add(namespace, name string, uid types.UID) {
 	err := w.client.Create(w.t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: name, UID: uid, CreationTimestamp: metav1.Now(),
-			Annotations: map[string]string{api.OnDemandGroup: "web", api.OnDemandClaim: claim},
+			Annotations: map[string]string{infrav1.OnDemandGroup: "web", infrav1.OnDemandClaim: claim},
 		},
 		Spec: corev1.PodSpec{
-			NodeSelector:    map[string]string{api.OnDemandClaim: claim},
-			SchedulingGates: []corev1.PodSchedulingGate{{Name: api.OnDemandGate}},
+			NodeSelector:    map[string]string{infrav1.OnDemandClaim: claim},
+			SchedulingGates: []corev1.PodSchedulingGate{{Name: infrav1.OnDemandGate}},
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	})
@@ -105,7 +107,7 @@ func (w *world) work(uid types.UID) time.Duration {
 func (w *world) machines() []clusterv1.Machine {
 	w.t.Helper()
 	var machines clusterv1.MachineList
-	var infras api.NstanceMachineList
+	var infras infrav1.NstanceMachineList
 	for _, list := range []client.ObjectList{&machines, &infras} {
 		if err := w.client.List(w.t.Context(), list); err != nil {
 			w.t.Fatal(err)
@@ -131,18 +133,18 @@ func (w *world) join(pod *corev1.Pod) {
 	w.t.Helper()
 	ctx := w.t.Context()
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "node-" + string(pod.UID), UID: pod.UID, Labels: map[string]string{api.OnDemandClaim: pod.Annotations[api.OnDemandClaim]}},
+		ObjectMeta: metav1.ObjectMeta{Name: "node-" + string(pod.UID), UID: pod.UID, Labels: map[string]string{infrav1.OnDemandClaim: pod.Annotations[infrav1.OnDemandClaim]}},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	}
 	if err := w.client.Create(ctx, node); err != nil {
 		w.t.Fatal(err)
 	}
-	var infras api.NstanceMachineList
-	if err := w.client.List(ctx, &infras, client.MatchingLabels{api.LabelOnDemandPodUID: string(pod.UID)}); err != nil || len(infras.Items) != 1 {
+	var infras infrav1.NstanceMachineList
+	if err := w.client.List(ctx, &infras, client.MatchingLabels{infrav1.LabelOnDemandPodUID: string(pod.UID)}); err != nil || len(infras.Items) != 1 {
 		w.t.Fatalf("%v, %d machines", err, len(infras.Items))
 	}
 	m := &infras.Items[0]
-	m.Status.NodeRef = &api.NodeReference{Name: node.Name, UID: node.UID}
+	m.Status.NodeRef = &infrav1.NodeReference{Name: node.Name, UID: node.UID}
 	if err := w.client.Status().Update(ctx, m); err != nil {
 		w.t.Fatal(err)
 	}
@@ -161,17 +163,17 @@ func TestO12_APodGetsAMachineAndIsLetGoWhenItsNodeIsThere(t *testing.T) {
 		w.add("apps", "p", "u1")
 		w.work("u1")
 		pod, all := w.pod("apps", "p"), w.machines()
-		if len(all) != 1 || *all[0].Spec.Bootstrap.DataSecretName != "" || all[0].Labels[api.OnDemandClaim] != "claim-u1" {
+		if len(all) != 1 || *all[0].Spec.Bootstrap.DataSecretName != "" || all[0].Labels[infrav1.OnDemandClaim] != "claim-u1" {
 			t.Fatalf("%+v", all)
 		}
-		if pod.Annotations[api.OnDemandState] != "Provisioning" || len(pod.Spec.SchedulingGates) != 1 {
+		if pod.Annotations[infrav1.OnDemandState] != "Provisioning" || len(pod.Spec.SchedulingGates) != 1 {
 			t.Fatalf("%+v", pod)
 		}
 		time.Sleep(40 * time.Second)
 		w.join(pod)
 		w.work("u1")
 		w.work("u1")
-		if pod = w.pod("apps", "p"); pod.Annotations[api.OnDemandState] != "Joined" || len(pod.Spec.SchedulingGates) != 0 {
+		if pod = w.pod("apps", "p"); pod.Annotations[infrav1.OnDemandState] != "Joined" || len(pod.Spec.SchedulingGates) != 0 {
 			t.Errorf("%+v", pod)
 		}
 		if fmt.Sprint(w.took) != "[40s]" {
@@ -197,7 +199,7 @@ func TestO12_PodsOfTheSameNameAreDifferentPods(t *testing.T) {
 		w.work("u1")
 		var names []string
 		for _, m := range w.left() {
-			names = append(names, m.Labels[api.LabelOnDemandPodUID])
+			names = append(names, m.Labels[infrav1.LabelOnDemandPodUID])
 		}
 		if fmt.Sprint(names) != "[u2 u3]" && fmt.Sprint(names) != "[u3 u2]" {
 			t.Errorf("machines of %v", names)
@@ -248,11 +250,98 @@ func TestO12_ACrashAtAnyWriteMakesNoSecondMachine(t *testing.T) {
 					w.join(w.pod("apps", "p"))
 					w.work("u1")
 					pod := w.pod("apps", "p")
-					if len(w.machines()) != 1 || len(pod.Spec.SchedulingGates) != 0 || pod.Annotations[api.OnDemandState] != "Joined" {
+					if len(w.machines()) != 1 || len(pod.Spec.SchedulingGates) != 0 || pod.Annotations[infrav1.OnDemandState] != "Joined" {
 						t.Errorf("%d machines; %+v", len(w.machines()), pod)
 					}
 				})
 			})
 		}
 	}
+}
+
+// Pods that came before the taint fill the Node, and stay. The scheduler finds no room for the Pod
+// that the Node was made for, so another machine is tried, and in the end that is said.
+func TestO12_APodWithoutRoomOnItsNodeGetsAnotherMachine(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add("apps", "p", "u1")
+		for n := range 3 {
+			w.work("u1")
+			if all := w.left(); len(all) != 1 {
+				t.Fatalf("%d machines at try %d", len(all), n)
+			}
+			w.join(w.pod("apps", "p"))
+			stranger := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "stranger"}, Spec: corev1.PodSpec{NodeName: "node-u1"}}
+			if err := w.client.Create(t.Context(), stranger); err != nil {
+				t.Fatal(err)
+			}
+			w.work("u1")
+			pod := w.pod("apps", "p")
+			if len(pod.Spec.SchedulingGates) != 0 {
+				t.Fatal("the gate is still there")
+			}
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+			if err := w.client.Status().Update(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			if again := w.work("u1"); again <= 0 || again > 15*time.Minute {
+				t.Fatalf("looked at again after %v", again)
+			}
+			w.after(15 * time.Minute)
+			w.work("u1")
+			if all := w.left(); len(all) != 0 {
+				t.Fatalf("try %d goes on", n)
+			}
+			w.remove(stranger)
+			w.remove(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-u1"}})
+			var infras infrav1.NstanceMachineList
+			if err := w.client.List(t.Context(), &infras); err != nil || len(infras.Items) != 1 {
+				t.Fatalf("%v, %d NstanceMachines", err, len(infras.Items))
+			}
+			w.remove(&infras.Items[0])
+		}
+		w.work("u1")
+		if pod := w.pod("apps", "p"); pod.Annotations[infrav1.OnDemandState] != "Failed" || len(w.left()) != 0 {
+			t.Errorf("%+v, %d machines", pod.Annotations, len(w.left()))
+		}
+	})
+}
+
+// A Pod that was bound a moment ago keeps its machine, whatever the cache says.
+func TestO12_APodThatWasBoundKeepsItsMachine(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add("apps", "p", "u1")
+		w.work("u1")
+		w.join(w.pod("apps", "p"))
+		w.work("u1")
+		pod := w.pod("apps", "p")
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+		if err := w.client.Status().Update(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		behind := w.pod("apps", "p")
+		w.ondemand.Workload = interceptor.NewClient(w.client, interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+				pods, ok := list.(*corev1.PodList)
+				if !ok {
+					return c.List(ctx, list, o...)
+				}
+				pods.Items = []corev1.Pod{*behind}
+				return nil
+			},
+		})
+		stranger := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "stranger", UID: "s"}, Spec: corev1.PodSpec{NodeName: "node-u1"}}
+		if err := w.client.Create(t.Context(), stranger); err != nil {
+			t.Fatal(err)
+		}
+		pod = w.pod("apps", "p")
+		pod.Spec.NodeName = "node-u1"
+		if err := w.client.Update(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		w.after(16 * time.Minute)
+		w.work("u1")
+		if n := len(w.left()); n != 1 {
+			t.Errorf("%d machines, want the one that it runs on", n)
+		}
+	})
 }

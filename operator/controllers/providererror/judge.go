@@ -12,7 +12,7 @@ const maxMessage = 1024
 
 // Verdict is what an error of a shard means.
 type Verdict struct {
-	// Word is the class for people, such as InsufficientCapacity.
+	// Word is the class for users, such as InsufficientCapacity.
 	Word string
 	// NoRoom: the provider gives no more machines of this kind, for now. Quota: because the
 	// account may have no more.

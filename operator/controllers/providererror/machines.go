@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/status"
@@ -87,7 +87,7 @@ func (r *Reporter) SetupWithManager(mgr ctrl.Manager, o controller.Options) erro
 	})
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("providererrors").
-		Watches(&api.NstanceMachine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine)).
+		Watches(&infrav1.NstanceMachine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine)).
 		WatchesRawSource(noted).
 		WithOptions(o).
 		Complete(status.RequeueConflicts(r))
@@ -99,7 +99,7 @@ func (r *Reporter) SetupWithManager(mgr ctrl.Manager, o controller.Options) erro
 
 // ofMachine returns the instance of a machine that has an error, or for which one is waiting.
 func (r *Reporter) ofMachine(_ context.Context, o client.Object) []reconcile.Request {
-	m, ok := o.(*api.NstanceMachine)
+	m, ok := o.(*infrav1.NstanceMachine)
 	if !ok || m.Spec.InstanceID == "" {
 		return nil
 	}
@@ -110,8 +110,8 @@ func (r *Reporter) ofMachine(_ context.Context, o client.Object) []reconcile.Req
 }
 
 // noRoom is the condition that there is no room for the machine's instance; nil: there is none.
-func noRoom(m *api.NstanceMachine) *metav1.Condition {
-	return meta.FindStatusCondition(m.Status.Conditions, api.ConditionCapacityAvailable)
+func noRoom(m *infrav1.NstanceMachine) *metav1.Condition {
+	return meta.FindStatusCondition(m.Status.Conditions, infrav1.ConditionCapacityAvailable)
 }
 
 // Reconcile writes what there is to say of the errors of one instance.
@@ -146,14 +146,14 @@ func (r *Reporter) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 // once the instance has become ready after the last one, or has been ready for a while in
 // spite of it. That there is no room holds for the instance of the present spec, until its
 // machine is made. The zero said: none was heard of by this process.
-func errorsOf(m *api.NstanceMachine, said last, now time.Time) api.NstanceMachineStatus {
-	ready := meta.FindStatusCondition(m.Status.Conditions, api.ConditionReady)
+func errorsOf(m *infrav1.NstanceMachine, said last, now time.Time) infrav1.NstanceMachineStatus {
+	ready := meta.FindStatusCondition(m.Status.Conditions, infrav1.ConditionReady)
 	over := ready != nil && ready.Status == metav1.ConditionTrue &&
 		(ready.LastTransitionTime.After(said.at) || now.Sub(said.at) >= shownFor)
 	if over {
-		return api.NstanceMachineStatus{}
+		return infrav1.NstanceMachineStatus{}
 	}
-	next := api.NstanceMachineStatus{LastError: m.Status.LastError}
+	next := infrav1.NstanceMachineStatus{LastError: m.Status.LastError}
 	if was := noRoom(m); was != nil && !m.Status.Initialization.Provisioned {
 		next.Conditions = []metav1.Condition{*was}
 	}
@@ -162,25 +162,25 @@ func errorsOf(m *api.NstanceMachine, said last, now time.Time) api.NstanceMachin
 	}
 	next.LastError = said.verdict.Message
 	if said.verdict.NoRoom && !m.Status.Initialization.Provisioned {
-		reason := api.ReasonInsufficient
+		reason := infrav1.ReasonInsufficient
 		if said.verdict.Quota {
-			reason = api.ReasonQuotaExceeded
+			reason = infrav1.ReasonQuotaExceeded
 		}
-		no := status.False(api.ConditionCapacityAvailable, reason, said.verdict.Message)
+		no := status.False(infrav1.ConditionCapacityAvailable, reason, said.verdict.Message)
 		next.Conditions = status.Next(next.Conditions, []metav1.Condition{no}, m.Generation, now)
 	}
 	return next
 }
 
 // write puts what there is to say into the status of a machine, if it has changed.
-func (r *Reporter) write(ctx context.Context, m *api.NstanceMachine, next api.NstanceMachineStatus) error {
-	now := api.NstanceMachineStatus{LastError: m.Status.LastError}
+func (r *Reporter) write(ctx context.Context, m *infrav1.NstanceMachine, next infrav1.NstanceMachineStatus) error {
+	now := infrav1.NstanceMachineStatus{LastError: m.Status.LastError}
 	if was := noRoom(m); was != nil {
 		now.Conditions = []metav1.Condition{*was}
 	}
 	if equality.Semantic.DeepEqual(now, next) {
 		return nil
 	}
-	object := &api.NstanceMachine{ObjectMeta: m.ObjectMeta, Status: next}
+	object := &infrav1.NstanceMachine{ObjectMeta: m.ObjectMeta, Status: next}
 	return client.IgnoreNotFound(status.Apply(ctx, r.Client, object, manager))
 }

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/testworld"
@@ -33,11 +33,11 @@ func inWalk(t *testing.T, test func(t *testing.T, w *walk)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &walk{t: t}
-		b := testworld.NewClientBuilder(t).WithObjects(&api.NstanceMachine{
-			ObjectMeta: metav1.ObjectMeta{Namespace: testworld.Namespace, Name: id, UID: "u"}, Spec: api.NstanceMachineSpec{InstanceID: id},
+		b := testworld.NewClientBuilder(t).WithObjects(&infrav1.NstanceMachine{
+			ObjectMeta: metav1.ObjectMeta{Namespace: testworld.Namespace, Name: id, UID: "u"}, Spec: infrav1.NstanceMachineSpec{InstanceID: id},
 		})
 		for field, index := range nodes.MachineIndexes() {
-			b.WithIndex(&api.NstanceMachine{}, field, index)
+			b.WithIndex(&infrav1.NstanceMachine{}, field, index)
 		}
 		w.client = b.Build()
 		through := interceptor.NewClient(w.client, interceptor.Funcs{
@@ -58,9 +58,9 @@ func (w *walk) reconcile() error {
 	return err
 }
 
-func (w *walk) machine() *api.NstanceMachine {
+func (w *walk) machine() *infrav1.NstanceMachine {
 	w.t.Helper()
-	m := &api.NstanceMachine{}
+	m := &infrav1.NstanceMachine{}
 	if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: testworld.Namespace, Name: id}, m); err != nil {
 		w.t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func (w *walk) becomes(ready metav1.ConditionStatus) {
 	m := w.machine()
 	m.Status.Initialization.Provisioned = ready == metav1.ConditionTrue
 	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{
-		Type: api.ConditionReady, Status: ready, Reason: "Test", LastTransitionTime: metav1.Now(),
+		Type: infrav1.ConditionReady, Status: ready, Reason: "Test", LastTransitionTime: metav1.Now(),
 	})
 	if err := w.client.Status().Update(w.t.Context(), m); err != nil {
 		w.t.Fatal(err)
@@ -86,7 +86,7 @@ func (w *walk) expect(lastError string, noRoom bool) {
 		w.t.Fatal(err)
 	}
 	s := w.machine().Status
-	if s.LastError != lastError || (meta.FindStatusCondition(s.Conditions, api.ConditionCapacityAvailable) != nil) != noRoom {
+	if s.LastError != lastError || (meta.FindStatusCondition(s.Conditions, infrav1.ConditionCapacityAvailable) != nil) != noRoom {
 		w.t.Errorf("lastError %q, conditions %+v; want %q, %t", s.LastError, s.Conditions, lastError, noRoom)
 	}
 }

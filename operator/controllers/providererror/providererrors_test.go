@@ -17,7 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/testworld"
@@ -76,12 +76,12 @@ func said(t *testing.T, errors ...*nstancev1.ErrorEvent) (events []string, c cli
 		return metav1.ObjectMeta{Namespace: testworld.Namespace, Name: name, UID: types.UID("u-" + name)}
 	}
 	b := testworld.NewClientBuilder(t).WithObjects(
-		&api.NstanceCluster{ObjectMeta: object("c")},
-		&api.NstanceShardGroup{ObjectMeta: object("web--a")},
-		&api.NstanceMachine{ObjectMeta: object(id), Spec: api.NstanceMachineSpec{InstanceID: id}},
+		&infrav1.NstanceCluster{ObjectMeta: object("c")},
+		&infrav1.NstanceShardGroup{ObjectMeta: object("web--a")},
+		&infrav1.NstanceMachine{ObjectMeta: object(id), Spec: infrav1.NstanceMachineSpec{InstanceID: id}},
 	)
 	for field, index := range nodes.MachineIndexes() {
-		b.WithIndex(&api.NstanceMachine{}, field, index)
+		b.WithIndex(&infrav1.NstanceMachine{}, field, index)
 	}
 	c, full = b.Build(), &inventory.CoolOffs{}
 	synctest.Test(t, func(t *testing.T) {
@@ -119,15 +119,15 @@ func TestProviderErrorsAreSaidOfTheMostSpecificObject(t *testing.T) {
 	if diff := cmp.Diff(want, events); diff != "" {
 		t.Error(diff)
 	}
-	m := &api.NstanceMachine{}
+	m := &infrav1.NstanceMachine{}
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: testworld.Namespace, Name: id}, m); err != nil {
 		t.Fatal(err)
 	}
-	room := meta.FindStatusCondition(m.Status.Conditions, api.ConditionCapacityAvailable)
-	if m.Status.LastError != "QuotaExceeded: shard a: no more" || room == nil || room.Reason != api.ReasonQuotaExceeded {
+	room := meta.FindStatusCondition(m.Status.Conditions, infrav1.ConditionCapacityAvailable)
+	if m.Status.LastError != "QuotaExceeded: shard a: no more" || room == nil || room.Reason != infrav1.ReasonQuotaExceeded {
 		t.Errorf("%+v", m.Status)
 	}
-	if full.Of(inventory.Place{Shard: "a", Group: "web"}).Refusals != 1 || full.Of(inventory.Place{Shard: "a", Group: "other"}).Refusals != 0 {
+	if full.Of(inventory.ShardGroup{Shard: "a", Group: "web"}).Refusals != 1 || full.Of(inventory.ShardGroup{Shard: "a", Group: "other"}).Refusals != 0 {
 		t.Error("what there is no room for is not remembered")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/nodes"
@@ -68,7 +68,7 @@ func New(o Options) *Reporter {
 func (r *Reporter) Report(shard string, e *nstancev1.ErrorEvent) {
 	v := Judge(shard, e)
 	if v.NoRoom && e.GetGroup() != "" {
-		r.CoolOff.Refused(inventory.Place{Shard: shard, Group: e.GetGroup()}, inventory.Refusal{Quota: v.Quota, Why: v.Message}, r.Now())
+		r.CoolOff.Refused(inventory.ShardGroup{Shard: shard, Group: e.GetGroup()}, inventory.Refusal{Quota: v.Quota, Why: v.Message}, r.Now())
 	}
 	if id := e.GetInstanceId(); id != "" {
 		r.machines.note(id, v, r.Now())
@@ -112,20 +112,20 @@ func (r *Reporter) publish(ctx context.Context, shard string, e *nstancev1.Error
 	return nil
 }
 
-func (r *Reporter) machine(ctx context.Context, instance string) (*api.NstanceMachine, error) {
+func (r *Reporter) machine(ctx context.Context, instance string) (*infrav1.NstanceMachine, error) {
 	if instance == "" {
 		return nil, nil
 	}
 	return nodes.Machine(ctx, r.Client, r.Namespace, instance)
 }
 
-// object returns what an error is about: the machine, the part of the group, or the cluster.
-func (r *Reporter) object(ctx context.Context, shard, group string, m *api.NstanceMachine) (client.Object, error) {
+// object returns what an error is about: the machine, the shard group, or the cluster.
+func (r *Reporter) object(ctx context.Context, shard, group string, m *infrav1.NstanceMachine) (client.Object, error) {
 	if m != nil {
 		return m, nil
 	}
 	if group != "" {
-		part := &api.NstanceShardGroup{}
+		part := &infrav1.NstanceShardGroup{}
 		err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: capi.ShardGroup(group, shard)}, part)
 		if err == nil {
 			return part, nil
@@ -134,7 +134,7 @@ func (r *Reporter) object(ctx context.Context, shard, group string, m *api.Nstan
 			return nil, err
 		}
 	}
-	cluster := &api.NstanceCluster{}
+	cluster := &infrav1.NstanceCluster{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Cluster}, cluster); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}

@@ -21,7 +21,7 @@ const (
 	MaxRepairs = 3
 )
 
-// How long to wait before a group on its way out is looked at again, and how often people
+// How long to wait before a group on its way out is looked at again, and how often users
 // are told that its shard is waited for.
 const (
 	removalPoll = 10 * time.Second
@@ -32,17 +32,17 @@ const (
 type action string
 
 const (
-	rest    action = "rest"    // nothing
-	send    action = "send"    // tell the shard what the spec says
-	repair  action = "repair"  // tell it again, after somebody else changed it
-	yield   action = "yield"   // somebody else keeps changing it
-	hold    action = "hold"    // it has to end, and cannot yet
-	remove  action = "remove"  // let the group drain to zero on its shard
-	revert  action = "revert"  // give a static group back to its configuration, then release
-	release action = "release" // take the finalizer off
+	noAction        action = "none"            // nothing
+	upsert          action = "upsert"          // write the spec to the shard
+	repair          action = "repair"          // write it again, after another client changed the group
+	backOff         action = "backOff"         // another client keeps changing the group
+	waitForDeletion action = "waitForDeletion" // the group has to be deleted, and cannot be yet
+	deleteGroup     action = "deleteGroup"     // delete the group, which drains to zero on its shard
+	revert          action = "revert"          // reset a static group to its configuration, then remove the finalizer
+	removeFinalizer action = "removeFinalizer" // remove the finalizer
 )
 
-// decision is an action, its reason to people, and when time alone may change it; zero:
+// decision is an action, its reason to users, and when time alone may change it; zero:
 // never.
 type decision struct {
 	action action
@@ -51,47 +51,59 @@ type decision struct {
 }
 
 // decide says what is to be done about a group. It depends on its arguments alone.
-func decide(p part, now time.Time) decision {
+func decide(p shardGroup, now time.Time) decision {
 	switch {
 	case p.paused:
-		return decision{action: rest, why: "paused"}
+		return decision{action: noAction, why: "paused"}
 	case !p.object.DeletionTimestamp.IsZero():
 		return p.end(now)
 	case !p.configured:
-		return decision{action: rest, why: fmt.Sprintf("shard %s is not configured", p.object.Spec.Shard)}
+		return decision{action: noAction, why: fmt.Sprintf("shard %s is not configured", p.object.Spec.Shard)}
 	case !p.connected():
-		return decision{action: rest, why: fmt.Sprintf("shard %s does not answer", p.object.Spec.Shard)}
+		return decision{action: noAction, why: fmt.Sprintf("shard %s does not answer", p.object.Spec.Shard)}
 	case !p.synced.GroupsSynced:
-		return decision{action: rest, why: fmt.Sprintf("shard %s has not said yet what groups it has", p.object.Spec.Shard)}
+		return decision{action: noAction, why: fmt.Sprintf("shard %s has not said yet what groups it has", p.object.Spec.Shard)}
 	case p.waits(now) > 0:
-		return decision{action: rest, why: "retry after a failure: " + p.failed.Why, again: p.waits(now)}
+		return decision{action: noAction, why: "retry after a failure: " + p.failed.Why, again: p.waits(now)}
 	case p.object.Status.ObservedGeneration != p.object.Generation:
-		return decision{action: send, why: "the spec has changed"}
+		return decision{action: upsert, why: "the spec has changed"}
 	case p.group.GetRebuilt():
-		return decision{action: send, why: "the shard has rebuilt the group after it lost its group file, and waits to hear what it should be"}
+		return decision{action: upsert, why: "the shard has rebuilt the group after it lost its group file, and waits to hear what it should be"}
 	case p.drifted():
-		return p.mend(now)
+		return p.decideDrift(now)
 	}
-	return decision{action: rest}
+	return decision{action: noAction}
 }
 
-// takes is whether instances may end by a decision. Then it is made anew from what the API
-// server itself has, before it is carried out: nobody knows how far behind a cache is.
-func (p part) takes(d decision) bool {
+// callsShard reports whether a decision changes something on the shard. Then it is made again for the
+// object as the API server itself has it, before it is carried out: nobody knows how far behind a
+// cache is, and while the API server is away a shard is told nothing.
+func (d decision) callsShard() bool {
 	switch d.action {
-	case remove, revert:
+	case upsert, repair, deleteGroup, revert:
 		return true
-	case send, repair:
+	case noAction, backOff, waitForDeletion, removeFinalizer:
+	}
+	return false
+}
+
+// endsInstances reports whether instances may end by a decision. Then it is made once more, with all
+// that it depends on read from the API server.
+func (p shardGroup) endsInstances(d decision) bool {
+	switch d.action {
+	case deleteGroup, revert:
+		return true
+	case upsert, repair:
 		return p.group != nil && p.size() < p.group.GetSize()
 	}
 	return false
 }
 
-// mend decides about a group that somebody else has changed.
-func (p part) mend(now time.Time) decision {
+// decideDrift decides about a group that another client has changed.
+func (p shardGroup) decideDrift(now time.Time) decision {
 	repairs := recent(p.object.Status.Repairs, now)
 	if len(repairs) == 0 {
-		return decision{action: repair, why: "somebody else has changed the group"}
+		return decision{action: repair, why: "the group was changed by another client"}
 	}
 	last := repairs[len(repairs)-1].Time
 	next := last.Add(RepairPace)
@@ -100,15 +112,15 @@ func (p part) mend(now time.Time) decision {
 	}
 	switch {
 	case !now.Before(next):
-		return decision{action: repair, why: "somebody else has changed the group again"}
+		return decision{action: repair, why: "the group was changed again by another client"}
 	case len(repairs) >= MaxRepairs:
 		return decision{
-			action: yield, again: next.Sub(now),
-			why: fmt.Sprintf("somebody else keeps changing the group; it was repaired %d times and is left alone until %s",
+			action: backOff, again: next.Sub(now),
+			why: fmt.Sprintf("another client keeps changing the group; it was repaired %d times and is left alone until %s",
 				len(repairs), next.UTC().Format(time.RFC3339)),
 		}
 	default:
-		return decision{action: rest, again: next.Sub(now), why: "somebody else has changed the group; it was repaired a moment ago"}
+		return decision{action: noAction, again: next.Sub(now), why: "the group was changed by another client; it was repaired a moment ago"}
 	}
 }
 
@@ -118,35 +130,35 @@ func recent(repairs []metav1.Time, now time.Time) []metav1.Time {
 }
 
 // end decides about a group whose object is being deleted.
-func (p part) end(now time.Time) decision {
+func (p shardGroup) end(now time.Time) decision {
 	group, shard := p.object.Spec.Group, p.object.Spec.Shard
 	switch {
 	case !slices.Contains(p.object.Finalizers, infrav1.FinalizerShardGroup):
-		return decision{action: rest}
+		return decision{action: noAction}
 	case p.object.Annotations[infrav1.AnnotationForceRemove] == "true":
-		return decision{action: release, why: fmt.Sprintf("removed by force; shard %s may keep group %s with its instances", shard, group)}
+		return decision{action: removeFinalizer, why: fmt.Sprintf("removed by force; shard %s may keep group %s with its instances", shard, group)}
 	case p.left:
-		return decision{action: release, why: fmt.Sprintf("group %s stays on shard %s: its pool leaves it there", group, shard)}
+		return decision{action: removeFinalizer, why: fmt.Sprintf("group %s stays on shard %s: its pool leaves it there", group, shard)}
 	case !p.configured:
-		return decision{action: hold, again: waitNotice, why: fmt.Sprintf("shard %s is not configured; configure it, or annotate with %s=true", shard, infrav1.AnnotationForceRemove)}
+		return decision{action: waitForDeletion, again: waitNotice, why: fmt.Sprintf("shard %s is not configured; configure it, or annotate with %s=true", shard, infrav1.AnnotationForceRemove)}
 	case !p.connected(), !p.synced.GroupsSynced:
-		return decision{action: hold, again: waitNotice, why: fmt.Sprintf("shard %s does not answer", shard)}
+		return decision{action: waitForDeletion, again: waitNotice, why: fmt.Sprintf("shard %s does not answer", shard)}
 	case p.presence == inventory.Gone:
-		return decision{action: release, why: fmt.Sprintf("group %s is gone from shard %s", group, shard)}
+		return decision{action: removeFinalizer, why: fmt.Sprintf("group %s is gone from shard %s", group, shard)}
 	case p.static() && p.waits(now) == 0:
 		return decision{action: revert, why: fmt.Sprintf("group %s on shard %s goes back to what the server's configuration says", group, shard)}
 	case !p.group.GetDeleting() && p.waits(now) > 0:
-		return decision{action: hold, again: p.waits(now), why: fmt.Sprintf("group %s on shard %s is to end; retry after a failure: %s", group, shard, p.failed.Why)}
+		return decision{action: waitForDeletion, again: p.waits(now), why: fmt.Sprintf("group %s on shard %s is to end; retry after a failure: %s", group, shard, p.failed.Why)}
 	case !p.group.GetDeleting():
-		return decision{action: remove, again: removalPoll, why: fmt.Sprintf("group %s on shard %s is to end", group, shard)}
-	case p.inhabited():
-		return decision{action: hold, again: removalPoll, why: fmt.Sprintf("group %s on shard %s still has instances", group, shard)}
+		return decision{action: deleteGroup, again: removalPoll, why: fmt.Sprintf("group %s on shard %s is to end", group, shard)}
+	case p.hasInstances():
+		return decision{action: waitForDeletion, again: removalPoll, why: fmt.Sprintf("group %s on shard %s still has instances", group, shard)}
 	default:
-		return decision{action: release, why: fmt.Sprintf("group %s on shard %s is empty", group, shard)}
+		return decision{action: removeFinalizer, why: fmt.Sprintf("group %s on shard %s is empty", group, shard)}
 	}
 }
 
 // condition returns a condition of the status as it stands.
-func (p part) condition(conditionType string) *metav1.Condition {
+func (p shardGroup) condition(conditionType string) *metav1.Condition {
 	return meta.FindStatusCondition(p.object.Status.Conditions, conditionType)
 }

@@ -16,28 +16,28 @@ import (
 )
 
 // observe puts together what is known of one object. reader is the cache, or the API server.
-func (r *Reconciler) observe(ctx context.Context, reader client.Reader, object *infrav1.NstanceShardGroup) (part, error) {
-	p := part{object: object, failed: r.failed.Get(object.UID)}
+func (r *Reconciler) observe(ctx context.Context, reader client.Reader, object *infrav1.NstanceShardGroup) (shardGroup, error) {
+	p := shardGroup{object: object, failed: r.failed.Get(object.UID)}
 	var err error
 	if p.paused, err = capi.Paused(ctx, reader, object); err != nil {
-		return part{}, err
+		return shardGroup{}, err
 	}
 	if p.left, err = leftAlone(ctx, reader, object); err != nil {
-		return part{}, err
+		return shardGroup{}, err
 	}
 	shown, err := machinesOf(ctx, reader, object)
 	if err != nil {
-		return part{}, err
+		return shardGroup{}, err
 	}
 	if server, ok := r.Server(object.Spec.Shard); ok {
 		p.configured, p.shard = true, server.Status()
 	}
-	p.room = r.CoolOff.Of(inventory.Place{Shard: object.Spec.Shard, Group: object.Spec.Group})
+	p.room = r.CoolOff.Of(inventory.ShardGroup{Shard: object.Spec.Shard, Group: object.Spec.Group})
 	p.shown = map[string]bool{}
 	for _, m := range shown {
 		p.shown[m.Spec.InstanceID] = m.Spec.Mode == infrav1.MachineManaged
 	}
-	r.hear(&p)
+	r.readInventory(&p)
 	for _, m := range shown {
 		switch {
 		case slices.Contains(p.gone, m.Spec.InstanceID) && m.Spec.ProviderID != "":
@@ -49,18 +49,18 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, object *
 	return p, nil
 }
 
-// hear takes in what the shard has said.
-func (r *Reconciler) hear(p *part) {
+// readInventory takes in what the shard has said.
+func (r *Reconciler) readInventory(p *shardGroup) {
 	spec := p.object.Spec
 	p.group, p.instances, p.gone, p.unclear = nil, nil, nil, nil
 	p.presence = inventory.Unknown
 	r.Inventory.Read(spec.Shard, func(s *inventory.Shard) {
 		p.synced, p.group, p.presence = s.State(), s.Group(spec.Group), s.GroupPresence(spec.Group)
 		for _, in := range s.Instances(spec.Group) {
-			switch kept, told := inventory.Kept(in, p.shown[in.GetInstanceId()]); {
-			case !told:
+			switch managed, known := inventory.IsManaged(in, p.shown[in.GetInstanceId()]); {
+			case !known:
 				p.unclear = append(p.unclear, in)
-			case kept:
+			case managed:
 				p.instances = append(p.instances, in)
 			}
 		}
@@ -105,8 +105,8 @@ func machinesOf(ctx context.Context, reader client.Reader, object *infrav1.Nstan
 	return list.Items, nil
 }
 
-// learn takes in a group as the shard's answer has it, before the stream brings it.
-func (r *Reconciler) learn(shard string, group *nstancev1.GroupStatus) {
+// recordReply takes in a group as the shard's answer has it, before the stream brings it.
+func (r *Reconciler) recordReply(shard string, group *nstancev1.GroupStatus) {
 	r.Inventory.Update(shard, func(s *inventory.Shard) []inventory.Change {
 		return s.GroupEvent(&nstancev1.GroupEvent{Type: "UPSERT", Group: group}, r.Now())
 	})

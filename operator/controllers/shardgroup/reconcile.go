@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,6 +18,8 @@ import (
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
 	"nstance.dev/operator/status"
+	"nstance.dev/operator/telemetry"
+	"nstance.dev/operator/unsent"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -29,7 +32,7 @@ type Server interface {
 
 var _ Server = (*shards.Shard)(nil)
 
-// Reconciler carries NstanceShardGroups to their shards. All exported fields are required.
+// Reconciler carries NstanceShardGroups to their shards. All exported fields are required unless said.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server itself, past all caches.
@@ -40,8 +43,13 @@ type Reconciler struct {
 	CoolOff   *inventory.CoolOffs
 	Events    events.EventRecorder
 	Now       func() time.Time
+	// Unsent are the sizes that statuses wait for; nil: none waits.
+	Unsent *unsent.Sizes
+	// Traces follow a change of an object to its shard; nil: nothing is traced.
+	Traces *telemetry.Traces
 
-	failed backoff.Memory
+	failed    backoff.Memory
+	unwritten unwritten
 }
 
 var manager = status.FieldManager("shardgroup")
@@ -51,78 +59,148 @@ var manager = status.FieldManager("shardgroup")
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var object infrav1.NstanceShardGroup
 	if err := r.Client.Get(ctx, request.NamespacedName, &object); err != nil {
+		r.unwritten.forget(request.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	stored := r.unwritten.take(&object)
 	p, err := r.observe(ctx, r.Client, &object)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if p.paused {
-		return ctrl.Result{}, r.write(ctx, p, p.pausedStatus(r.Now()))
+		return ctrl.Result{}, r.write(ctx, p, stored, p.pausedStatus(r.Now()))
 	}
 	if object.DeletionTimestamp.IsZero() {
-		if err := r.hold(ctx, &object); err != nil {
+		if err := r.ensureFinalizer(ctx, &object); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	d := decide(p, r.Now())
-	if p.takes(d) {
-		if err := r.Live.Get(ctx, request.NamespacedName, &object); err != nil {
-			return ctrl.Result{}, client.IgnoreNotFound(err)
+	if d.callsShard() {
+		err := r.Live.Get(ctx, request.NamespacedName, &object)
+		if client.IgnoreNotFound(err) != nil {
+			return askAgain(ctx, d, err), nil //nolint:nilerr // it is logged
 		}
-		if p, err = r.observe(ctx, r.Live, &object); err != nil {
+		if err != nil {
+			return ctrl.Result{}, nil //nolint:nilerr // it is gone
+		}
+		stored = r.unwritten.take(&object)
+		if p, err = r.observe(ctx, r.Client, &object); err != nil {
 			return ctrl.Result{}, err
-		}
-		if p.paused { // since the first look
-			return ctrl.Result{}, r.write(ctx, p, p.pausedStatus(r.Now()))
 		}
 		d = decide(p, r.Now())
 	}
-	o, err := r.act(ctx, p, d)
-	p.logged(ctx, o, err)
-	if err != nil || d.action == release || d.action == revert && o.failure == nil {
+	if p.endsInstances(d) {
+		if p, err = r.observe(ctx, r.Live, &object); err != nil {
+			return ctrl.Result{}, err
+		}
+		d = decide(p, r.Now())
+	}
+	if p.grows(d) {
+		most, known, err := r.most(ctx, &object)
+		switch {
+		case err != nil:
+			return askAgain(ctx, d, err), nil
+		case known && int(object.Spec.Size) > most:
+			d = p.postpone(most)
+		}
+	}
+	if p.paused { // since the first look
+		return ctrl.Result{}, r.write(ctx, p, stored, p.pausedStatus(r.Now()))
+	}
+	return r.carryOut(ctx, p, stored, d)
+}
+
+// carryOut carries a decision out, and says in the status what came of it: stored is the one that the API
+// server has. Where other groups' sizes are on their way, the status waits for them.
+func (r *Reconciler) carryOut(ctx context.Context, p shardGroup, stored infrav1.NstanceShardGroupStatus, d decision) (ctrl.Result, error) {
+	o, err := r.actTraced(ctx, p, d)
+	r.Unsent.Done(unsentObject(p.object), p.object.Generation)
+	p.logDecision(ctx, o, err)
+	if err != nil || d.action == removeFinalizer || d.action == revert && o.failure == nil {
 		return ctrl.Result{}, err
 	}
-	r.hear(&p)
+	r.readInventory(&p)
 	next := nextStatus(p, o, r.Now())
-	r.tell(p, o, next)
-	if err := r.write(ctx, p, next); err != nil {
+	r.publishEvents(p, o, next)
+	if !equality.Semantic.DeepEqual(stored, next) {
+		if wait := r.Unsent.Defer(unsentObject(p.object)); wait > 0 {
+			r.unwritten.put(p.object, next)
+			return status.Later(wait, o.again), nil
+		}
+	}
+	if err := r.write(ctx, p, stored, next); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: o.again}, nil
 }
 
-// logged logs a decision that was carried out.
-func (p part) logged(ctx context.Context, o outcome, err error) {
+// askAgain ends a pass in which the API server did not answer, and so the shard is not called. The pause
+// does not grow with the outage.
+func askAgain(ctx context.Context, d decision, err error) ctrl.Result {
+	ctrl.LoggerFrom(ctx).Info("shard not called: the API server does not answer", "action", string(d.action), "error", err.Error())
+	return ctrl.Result{RequeueAfter: livePause}
+}
+
+// logDecision logs a decision that was carried out.
+func (p shardGroup) logDecision(ctx context.Context, o outcome, err error) {
 	said := map[action]string{
-		send: "upserted group", repair: "repaired group", remove: "deleted group", revert: "reverted static group", release: "released group",
+		upsert: "upserted group", repair: "repaired group", deleteGroup: "requested group deletion", revert: "reverted static group", removeFinalizer: "removed finalizer",
 	}[o.action]
-	if said == "" || err != nil || o.failure != nil || o.request == nil && (o.action == send || o.action == repair) {
+	if said == "" || err != nil || o.failure != nil || o.request == nil && (o.action == upsert || o.action == repair) {
 		return
 	}
 	ctrl.LoggerFrom(ctx).Info(said, "group", p.object.Spec.Group, "shard", p.object.Spec.Shard,
 		"size", p.size(), "was", p.group.GetSize(), "retiring", len(p.object.Spec.Retiring), "generation", p.object.Generation, "reason", o.why)
 }
 
-// hold puts the finalizer on, before anything is asked of a server.
-func (r *Reconciler) hold(ctx context.Context, object *infrav1.NstanceShardGroup) error {
-	before := object.DeepCopy()
-	if !controllerutil.AddFinalizer(object, infrav1.FinalizerShardGroup) {
+// ensureFinalizer adds the finalizer, before any call to a server.
+func (r *Reconciler) ensureFinalizer(ctx context.Context, object *infrav1.NstanceShardGroup) error {
+	with := object.DeepCopy()
+	if !controllerutil.AddFinalizer(with, infrav1.FinalizerShardGroup) {
 		return nil
 	}
-	return r.Client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := r.Client.Patch(ctx, with, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{}))
+	if err == nil {
+		object.ObjectMeta = with.ObjectMeta // the status stays as it is here
+	}
+	return err
+}
+
+// actTraced carries a decision out. A call to the shard has a span, below the one that changed
+// the object.
+func (r *Reconciler) actTraced(ctx context.Context, p shardGroup, d decision) (outcome, error) {
+	key := client.ObjectKeyFromObject(p.object)
+	if !d.callsShard() {
+		if d.action == removeFinalizer {
+			r.Traces.Settled(key)
+		}
+		return r.act(ctx, p, d)
+	}
+	ctx, span := r.Traces.Begin(ctx, "shardgroup.reconcile", key,
+		attribute.String("nstance.group", p.object.Spec.Group), attribute.String("nstance.shard", p.object.Spec.Shard))
+	o, err := r.act(ctx, p, d)
+	failed := err
+	if o.failure != nil {
+		failed = o.failure
+	}
+	if failed == nil {
+		r.Traces.Settled(key)
+	}
+	telemetry.End(span, failed)
+	return o, err
 }
 
 // act carries a decision out.
-func (r *Reconciler) act(ctx context.Context, p part, d decision) (outcome, error) {
+func (r *Reconciler) act(ctx context.Context, p shardGroup, d decision) (outcome, error) {
 	o := outcome{decision: d}
 	switch d.action {
-	case rest, yield, hold:
+	case noAction, backOff, waitForDeletion:
 		return o, nil
-	case send, repair:
-		return r.send(ctx, p, o)
-	case remove, revert:
-		if d.action == remove {
+	case upsert, repair:
+		return r.upsert(ctx, p, o)
+	case deleteGroup, revert:
+		if d.action == deleteGroup {
 			r.announce(p, o)
 		}
 		server, ok := r.Server(p.object.Spec.Shard)
@@ -133,20 +211,20 @@ func (r *Reconciler) act(ctx context.Context, p part, d decision) (outcome, erro
 		if d.action == revert {
 			switch shards.ClassOf(err) {
 			case "", shards.NotFound, shards.OtherManager: // nothing of ours is left there
-				return o, r.release(ctx, p, d)
+				return o, r.removeFinalizer(ctx, p, d)
 			}
 		}
-		return r.concluded(ctx, p, o, err)
-	case release:
-		return o, r.release(ctx, p, d)
+		return r.recordResult(ctx, p, o, err)
+	case removeFinalizer:
+		return o, r.removeFinalizer(ctx, p, d)
 	default:
 		panic("shardgroup: no such action: " + string(d.action))
 	}
 }
 
-// send tells the shard what the spec says. If the group turns out to be static, it is told
+// upsert writes the spec to the shard. If the group turns out to be static, it is written
 // once more, without what is locked then.
-func (r *Reconciler) send(ctx context.Context, p part, o outcome) (outcome, error) {
+func (r *Reconciler) upsert(ctx context.Context, p shardGroup, o outcome) (outcome, error) {
 	server, ok := r.Server(p.object.Spec.Shard)
 	if !ok {
 		return o, nil
@@ -158,15 +236,15 @@ func (r *Reconciler) send(ctx context.Context, p part, o outcome) (outcome, erro
 		reply, err = server.UpsertGroup(ctx, request)
 	}
 	if err == nil {
-		r.learn(p.object.Spec.Shard, reply)
+		r.recordReply(p.object.Spec.Shard, reply)
 		o.request = request
 	}
-	return r.concluded(ctx, p, o, err)
+	return r.recordResult(ctx, p, o, err)
 }
 
-// concluded keeps what a shard answered to a call; every other error is returned. After a
+// recordResult keeps what a shard answered to a call; every other error is returned. After a
 // failure it notes when the next call may be made.
-func (r *Reconciler) concluded(ctx context.Context, p part, o outcome, err error) (outcome, error) {
+func (r *Reconciler) recordResult(ctx context.Context, p shardGroup, o outcome, err error) (outcome, error) {
 	uid := p.object.UID
 	switch {
 	case err == nil:
@@ -179,12 +257,12 @@ func (r *Reconciler) concluded(ctx context.Context, p part, o outcome, err error
 		return pauseAfter(o.failure.Class, string(uid), failures)
 	})
 	ctrl.LoggerFrom(ctx).Info("call failed", "group", p.object.Spec.Group, "shard", p.object.Spec.Shard, "action", string(o.action),
-		"error", err.Error(), "retryIn", o.again.Round(time.Second).String())
+		"error", err.Error(), "retry_in", o.again.Round(time.Second).String())
 	return o, nil
 }
 
-// release lets the object go.
-func (r *Reconciler) release(ctx context.Context, p part, d decision) error {
+// removeFinalizer removes the finalizer, so that the API server deletes the object.
+func (r *Reconciler) removeFinalizer(ctx context.Context, p shardGroup, d decision) error {
 	before := p.object.DeepCopy()
 	if !controllerutil.RemoveFinalizer(p.object, infrav1.FinalizerShardGroup) {
 		return nil
@@ -198,18 +276,19 @@ func (r *Reconciler) release(ctx context.Context, p part, d decision) error {
 	return nil
 }
 
-// write stores the status, if it has changed.
-func (r *Reconciler) write(ctx context.Context, p part, next infrav1.NstanceShardGroupStatus) error {
+// write writes the status, if it is another one than the API server has.
+func (r *Reconciler) write(ctx context.Context, p shardGroup, stored, next infrav1.NstanceShardGroupStatus) error {
 	if !p.paused && next.Replicas >= p.object.Spec.Size { // the provider had room after all
-		r.CoolOff.Filled(inventory.Place{Shard: p.object.Spec.Shard, Group: p.object.Spec.Group})
+		r.CoolOff.Filled(inventory.ShardGroup{Shard: p.object.Spec.Shard, Group: p.object.Spec.Group})
 	}
-	if equality.Semantic.DeepEqual(p.object.Status, next) {
+	if equality.Semantic.DeepEqual(stored, next) {
 		return nil
 	}
 	object := &infrav1.NstanceShardGroup{ObjectMeta: p.object.ObjectMeta, Status: next}
 	if err := status.Apply(ctx, r.Client, object, manager); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of NstanceShardGroup %s: %w", object.Name, err)
 	}
+	r.unwritten.forget(client.ObjectKeyFromObject(object))
 	return nil
 }
 
@@ -219,6 +298,7 @@ const (
 	exhaustedPause = 5 * time.Second
 	refusedPause   = 30 * time.Second
 	managedPause   = 10 * time.Minute
+	livePause      = 5 * time.Second // until the API server is asked again
 	longestPause   = 5 * time.Minute
 )
 

@@ -22,7 +22,7 @@ const (
 // request is what the shard is told. What the spec does not say is left out, so that the
 // server's stays, unless the server was told it by us before: then it is cleared. What a
 // static group has from its file is never said.
-func (p part) request(static bool) *nstancev1.UpsertGroupRequest {
+func (p shardGroup) request(static bool) *nstancev1.UpsertGroupRequest {
 	spec := p.object.Spec
 	size := p.size()
 	config := &nstancev1.GroupConfig{Size: &size}
@@ -55,7 +55,7 @@ func (p part) request(static bool) *nstancev1.UpsertGroupRequest {
 
 // removed names the fields, as a server does, that it was told by us before and that the spec
 // says no more.
-func (p part) removed(static bool) []string {
+func (p shardGroup) removed(static bool) []string {
 	var fields []string
 	if p.object.Spec.InstanceType == "" && p.told(fieldInstanceType) {
 		fields = append(fields, "instance_type")
@@ -67,17 +67,17 @@ func (p part) removed(static bool) []string {
 }
 
 // clears is whether the server can set fields back. One that cannot keeps what it was told.
-func (p part) clears() bool { return !slices.Contains(p.shard.Missing, shards.ClearFields) }
+func (p shardGroup) clears() bool { return !slices.Contains(p.shard.Missing, shards.ClearFields) }
 
 // stuck names the fields of the server that cannot be set back; empty: none.
-func (p part) stuck() []string {
+func (p shardGroup) stuck() []string {
 	if p.clears() {
 		return nil
 	}
 	return p.removed(p.static())
 }
 
-func (p part) told(field string) bool { return slices.Contains(p.object.Status.Sent, field) }
+func (p shardGroup) told(field string) bool { return slices.Contains(p.object.Status.Sent, field) }
 
 // sent names the optional fields that a request says something in.
 func sent(config *nstancev1.GroupConfig) []string {
@@ -106,7 +106,7 @@ func sent(config *nstancev1.GroupConfig) []string {
 // Too much would make the server choose a victim of its own later. So below the bounds the
 // lower one counts, and no server is told more than it takes. A server that came back and has
 // not said yet who is there may have seen them go meanwhile: they count as perhaps.
-func (p part) size() int32 {
+func (p shardGroup) size() int32 {
 	low, high := p.bounds()
 	low, high = min(low, planner.MaxSize), min(high, planner.MaxSize)
 	if p.group == nil || p.group.GetDeleting() || p.object.Status.ObservedGeneration == 0 {
@@ -115,7 +115,7 @@ func (p part) size() int32 {
 	return min(max(p.group.GetSize(), low), high)
 }
 
-func (p part) bounds() (low, high int32) {
+func (p shardGroup) bounds() (low, high int32) {
 	low = p.object.Spec.Size
 	high = low
 	for _, id := range p.object.Spec.Retiring {
@@ -134,14 +134,14 @@ func (p part) bounds() (low, high int32) {
 
 // counted is whether an instance was condemned because we asked for it: the server lowered
 // its size in the same step.
-func (p part) counted(id string) bool {
+func (p shardGroup) counted(id string) bool {
 	i := slices.IndexFunc(p.instances, func(in *nstancev1.InstanceStatus) bool { return in.GetInstanceId() == id })
 	return i >= 0 && p.instances[i].GetCondemned().GetReason() == "requested"
 }
 
 // drifted is whether the server has something else than it was told: somebody else has
 // changed it. While instances are retiring its size may be anything on the way.
-func (p part) drifted() bool {
+func (p shardGroup) drifted() bool {
 	if p.group == nil || p.group.GetDeleting() {
 		return true
 	}
@@ -159,7 +159,7 @@ func (p part) drifted() bool {
 }
 
 // instanceType is what the server was told, where it says so, else what it uses.
-func (p part) instanceType() string {
+func (p shardGroup) instanceType() string {
 	if told := p.group.GetDynamic(); told != nil && told.InstanceType != nil {
 		return told.GetInstanceType()
 	}
@@ -168,7 +168,7 @@ func (p part) instanceType() string {
 
 // hasVars is whether the server was told exactly these variables; of one that does not say
 // what it was told, whether it has them.
-func (p part) hasVars(vars map[string]string) bool {
+func (p shardGroup) hasVars(vars map[string]string) bool {
 	if told := p.group.GetDynamic(); told != nil {
 		return maps.Equal(told.GetVars().GetValues(), vars)
 	}

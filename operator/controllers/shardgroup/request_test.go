@@ -18,8 +18,8 @@ const (
 )
 
 // retiring makes instances leave on purpose: the size is already without them.
-func retiring(ids ...string) func(*part) {
-	return func(p *part) {
+func retiring(ids ...string) func(*shardGroup) {
+	return func(p *shardGroup) {
 		p.object.Spec.Size -= int32(len(ids))
 		p.object.Spec.Retiring = ids
 		for _, id := range ids {
@@ -28,8 +28,8 @@ func retiring(ids ...string) func(*part) {
 	}
 }
 
-func condemned(id, reason string) func(*part) {
-	return func(p *part) {
+func condemned(id, reason string) func(*shardGroup) {
+	return func(p *shardGroup) {
 		for _, in := range p.instances {
 			if in.GetInstanceId() == id {
 				in.Condemned = &nstancev1.Condemned{Reason: reason}
@@ -38,22 +38,22 @@ func condemned(id, reason string) func(*part) {
 	}
 }
 
-func serverSize(n int32) func(*part) { return func(p *part) { p.group.Size = n } }
+func serverSize(n int32) func(*shardGroup) { return func(p *shardGroup) { p.group.Size = n } }
 
-func largest(p *part) { p.object.Spec.Size = planner.MaxSize }
+func largest(p *shardGroup) { p.object.Spec.Size = planner.MaxSize }
 
 // The size that is pushed never makes a server choose a victim of its own while one that
 // we chose is still leaving.
 func TestO6_SizeWhileInstancesAreRetiring(t *testing.T) {
-	gone := func(id string) func(*part) { return func(p *part) { p.gone = append(p.gone, id) } }
-	ending := func(id string) func(*part) { return func(p *part) { p.ending = append(p.ending, id) } }
-	unsynced := func(p *part) { p.synced.InstancesSynced = false }
-	grown := func(by int32) func(*part) { return func(p *part) { p.object.Spec.Size += by } }
+	gone := func(id string) func(*shardGroup) { return func(p *shardGroup) { p.gone = append(p.gone, id) } }
+	ending := func(id string) func(*shardGroup) { return func(p *shardGroup) { p.ending = append(p.ending, id) } }
+	unsynced := func(p *shardGroup) { p.synced.InstancesSynced = false }
+	grown := func(by int32) func(*shardGroup) { return func(p *shardGroup) { p.object.Spec.Size += by } }
 	for _, test := range []struct {
-		name    string
-		part    part
-		want    int32
-		drifted bool
+		name       string
+		shardGroup shardGroup
+		want       int32
+		drifted    bool
 	}{
 		{"nobody retires", quiet(), 3, false},
 		{"one retires: nothing is said", quiet(retiring(one)), 3, false},
@@ -73,13 +73,13 @@ func TestO6_SizeWhileInstancesAreRetiring(t *testing.T) {
 		{"as large as can be, and one retires", quiet(largest, retiring(one), grown(1), serverSize(planner.MaxSize)), planner.MaxSize, false},
 		{"as large as can be, and it was counted", quiet(largest, retiring(one), ending(one), grown(1), serverSize(planner.MaxSize-1)), planner.MaxSize, false},
 		{"as large as can be, and somebody else made it smaller", quiet(largest, serverSize(planner.MaxSize-1)), planner.MaxSize, true},
-		{"a new group", quiet(retiring(one), func(p *part) { p.group = nil }), 3, true},
+		{"a new group", quiet(retiring(one), func(p *shardGroup) { p.group = nil }), 3, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := test.part.size(); got != test.want {
+			if got := test.shardGroup.size(); got != test.want {
 				t.Errorf("size %d, want %d", got, test.want)
 			}
-			if got := test.part.drifted(); got != test.drifted {
+			if got := test.shardGroup.drifted(); got != test.drifted {
 				t.Errorf("drifted: %v", got)
 			}
 		})
@@ -87,17 +87,17 @@ func TestO6_SizeWhileInstancesAreRetiring(t *testing.T) {
 }
 
 func TestO5_Request(t *testing.T) {
-	full := func(p *part) {
+	full := func(p *shardGroup) {
 		p.object.Spec.Subnets, p.object.Spec.InstanceType = "workers", "large"
 		p.object.Spec.Vars, p.object.Spec.LoadBalancers = infrav1.Vars{"A": "1"}, []string{"front"}
 	}
 	size := proto.Int32(3)
 	etag := proto.String("e1")
 	for _, test := range []struct {
-		name   string
-		part   part
-		static bool
-		want   *nstancev1.UpsertGroupRequest
+		name       string
+		shardGroup shardGroup
+		static     bool
+		want       *nstancev1.UpsertGroupRequest
 	}{
 		{"what the spec does not say stays the server's", quiet(), false, &nstancev1.UpsertGroupRequest{
 			Key: "web", ExpectedEtag: etag, Config: &nstancev1.GroupConfig{Size: size, Template: proto.String("base")},
@@ -114,16 +114,16 @@ func TestO5_Request(t *testing.T) {
 				Size: size, InstanceType: proto.String("large"), Vars: &nstancev1.StringMap{Values: map[string]string{"A": "1"}},
 			},
 		}},
-		{"what was said before and is not any more is cleared", quiet(func(p *part) { p.object.Status.Sent = []string{"loadBalancers", "vars"} }), false,
+		{"what was said before and is not any more is cleared", quiet(func(p *shardGroup) { p.object.Status.Sent = []string{"loadBalancers", "vars"} }), false,
 			&nstancev1.UpsertGroupRequest{Key: "web", ExpectedEtag: etag, Config: &nstancev1.GroupConfig{
 				Size: size, Template: proto.String("base"), Vars: &nstancev1.StringMap{}, LoadBalancers: &nstancev1.StringList{},
 			}}},
-		{"a group that is not there", quiet(func(p *part) { p.group = nil }), false, &nstancev1.UpsertGroupRequest{
+		{"a group that is not there", quiet(func(p *shardGroup) { p.group = nil }), false, &nstancev1.UpsertGroupRequest{
 			Key: "web", Config: &nstancev1.GroupConfig{Size: size, Template: proto.String("base")},
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, test.part.request(test.static), protocmp.Transform()); diff != "" {
+			if diff := cmp.Diff(test.want, test.shardGroup.request(test.static), protocmp.Transform()); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -131,16 +131,18 @@ func TestO5_Request(t *testing.T) {
 }
 
 func TestO14_Drift(t *testing.T) {
-	wants := func(change func(*infrav1.NstanceShardGroupSpec)) func(*part) {
-		return func(p *part) { change(&p.object.Spec) }
+	wants := func(change func(*infrav1.NstanceShardGroupSpec)) func(*shardGroup) {
+		return func(p *shardGroup) { change(&p.object.Spec) }
 	}
 	vars := wants(func(s *infrav1.NstanceShardGroupSpec) { s.Vars = infrav1.Vars{"A": "1"} })
 	large := wants(func(s *infrav1.NstanceShardGroupSpec) { s.InstanceType = "large" })
-	has := func(change func(*nstancev1.GroupStatus)) func(*part) { return func(p *part) { change(p.group) } }
+	has := func(change func(*nstancev1.GroupStatus)) func(*shardGroup) {
+		return func(p *shardGroup) { change(p.group) }
+	}
 	for _, test := range []struct {
-		name string
-		part part
-		want bool
+		name       string
+		shardGroup shardGroup
+		want       bool
 	}{
 		{"as it was told", quiet(), false},
 		{"another template", quiet(has(func(g *nstancev1.GroupStatus) { g.Template = "x" })), true},
@@ -161,7 +163,7 @@ func TestO14_Drift(t *testing.T) {
 			has(func(g *nstancev1.GroupStatus) { g.LoadBalancers = []string{"a", "b"} })), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := test.part.drifted(); got != test.want {
+			if got := test.shardGroup.drifted(); got != test.want {
 				t.Errorf("drifted: %v", got)
 			}
 		})

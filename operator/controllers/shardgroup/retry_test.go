@@ -1,6 +1,8 @@
 package shardgroup_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
@@ -19,6 +22,7 @@ import (
 	"nstance.dev/operator/shards"
 	"nstance.dev/operator/shards/shardtest"
 	"nstance.dev/operator/testworld"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 // run lets the controller work for a while as its queue would have it: when its pause is
@@ -89,6 +93,50 @@ func TestO5_ARefusedGroupIsTriedAgain(t *testing.T) {
 			t.Error("the group is not made after the server has learnt its template")
 		}
 	})
+}
+
+// While the API server is away, a shard that comes back is told nothing, as its object was
+// last seen: neither a greater size nor a smaller one, and nobody repairs.
+func TestF36_S6_AShardIsToldNothingWhileTheAPIServerIsAway(t *testing.T) {
+	errAway := errors.New("connection refused")
+	for what, change := range map[string]func(w *world){
+		"a greater size": func(w *world) { w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 5 }) },
+		"a smaller size": func(w *world) { w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 1 }) },
+		"a repair": func(w *world) {
+			one := int32(1)
+			if _, err := w.Connected("a").UpsertGroup(w.t.Context(), &nstancev1.UpsertGroupRequest{Key: "web", Config: &nstancev1.GroupConfig{Size: &one}}); err != nil {
+				w.t.Fatal(err)
+			}
+			w.After(time.Second)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.mustPass()
+				change(w)
+				before := w.a.Count("UpsertGroup")
+				there := w.r.Live
+				w.r.Live = interceptor.NewClient(w.Client, interceptor.Funcs{
+					Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+						return errAway
+					},
+				})
+				for range 20 { // the pause does not grow
+					if result := w.mustPass(); result.RequeueAfter != 5*time.Second {
+						t.Fatalf("looked at again after %v, want 5s", result.RequeueAfter)
+					}
+				}
+				if n := w.a.Count("UpsertGroup") - before; n != 0 {
+					t.Errorf("%d calls while the API server is away", n)
+				}
+				w.r.Live = there
+				w.mustPass()
+				if n := w.a.Count("UpsertGroup") - before; n != 1 {
+					t.Errorf("%d calls since it is back, want 1", n)
+				}
+			})
+		})
+	}
 }
 
 // The same where the server says that its configuration is another one: at once.
@@ -164,14 +212,14 @@ func TestO5_AShardThatIsGoneWhenItsGroupIsToEnd(t *testing.T) {
 		w.Delete(name, &infrav1.NstanceShardGroup{})
 		there, looks := w.r.Server, 0
 		w.r.Server = func(shard string) (shardgroup.Server, bool) {
-			if looks++; looks <= 2 { // from the cache, and past it
+			if looks++; looks <= 3 { // from the cache, with the object past it, and all past it
 				return there(shard)
 			}
 			var none *shards.Shard
 			return none, false
 		}
 		w.mustPass()
-		if looks != 3 {
+		if looks != 4 {
 			t.Fatalf("looked up %d times", looks)
 		}
 		if w.a.Count("DeleteGroup") != 0 || !w.Get(name, &infrav1.NstanceShardGroup{}) {

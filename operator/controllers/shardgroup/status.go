@@ -29,8 +29,8 @@ type outcome struct {
 	failure *shards.Error                 // nil: there was none
 }
 
-// nextStatus is what there is to say of a part after something was done about it.
-func nextStatus(p part, o outcome, now time.Time) infrav1.NstanceShardGroupStatus {
+// nextStatus is what there is to say of a shard group after something was done about it.
+func nextStatus(p shardGroup, o outcome, now time.Time) infrav1.NstanceShardGroupStatus {
 	old := p.object.Status
 	n := p.count()
 	next := infrav1.NstanceShardGroupStatus{
@@ -61,13 +61,13 @@ func nextStatus(p part, o outcome, now time.Time) infrav1.NstanceShardGroupStatu
 }
 
 // pausedStatus is the status as it stands, with nothing new but that the object is paused.
-func (p part) pausedStatus(now time.Time) infrav1.NstanceShardGroupStatus {
+func (p shardGroup) pausedStatus(now time.Time) infrav1.NstanceShardGroupStatus {
 	next := *p.object.Status.DeepCopy()
 	next.Conditions = status.With(next.Conditions, p.pausedCondition(), p.object.Generation, now)
 	return next
 }
 
-func (p part) pausedCondition() metav1.Condition {
+func (p shardGroup) pausedCondition() metav1.Condition {
 	if p.paused {
 		return status.True(infrav1.ConditionPaused, infrav1.ReasonPaused, "the cluster or this group is paused")
 	}
@@ -75,7 +75,7 @@ func (p part) pausedCondition() metav1.Condition {
 }
 
 // sentNow are the fields that the server was told, those included that it cannot set back.
-func (p part) sentNow(config *nstancev1.GroupConfig) []string {
+func (p shardGroup) sentNow(config *nstancev1.GroupConfig) []string {
 	fields := sent(config)
 	for _, field := range p.object.Status.Sent {
 		kept := field == fieldInstanceType && slices.Contains(p.stuck(), "instance_type") ||
@@ -136,7 +136,7 @@ func heard(old, next infrav1.NstanceShardGroupStatus, synced inventory.State) in
 }
 
 // conditions are those of the status.
-func (p part) conditions(o outcome, next infrav1.NstanceShardGroupStatus, now time.Time) []metav1.Condition {
+func (p shardGroup) conditions(o outcome, next infrav1.NstanceShardGroupStatus, now time.Time) []metav1.Condition {
 	valid := p.configValid(o, next)
 	room := status.True(infrav1.ConditionCapacityAvailable, infrav1.ReasonAvailable, "")
 	if p.room.Refuses(now) {
@@ -152,7 +152,7 @@ func (p part) conditions(o outcome, next infrav1.NstanceShardGroupStatus, now ti
 	}
 }
 
-func (p part) reachable() metav1.Condition {
+func (p shardGroup) reachable() metav1.Condition {
 	const reachable = infrav1.ConditionShardReachable
 	switch {
 	case !p.configured:
@@ -165,7 +165,7 @@ func (p part) reachable() metav1.Condition {
 	return status.True(reachable, infrav1.ReasonReachable, "")
 }
 
-func (p part) instancesSynced() metav1.Condition {
+func (p shardGroup) instancesSynced() metav1.Condition {
 	const synced = infrav1.ConditionInstancesSynced
 	switch {
 	case p.synced.Held > 0:
@@ -180,7 +180,7 @@ func (p part) instancesSynced() metav1.Condition {
 
 // configValid is whether the shard has accepted the spec. What is not known now is as it
 // was, as long as it is about the same spec.
-func (p part) configValid(o outcome, next infrav1.NstanceShardGroupStatus) metav1.Condition {
+func (p shardGroup) configValid(o outcome, next infrav1.NstanceShardGroupStatus) metav1.Condition {
 	const valid = infrav1.ConditionConfigValid
 	accepted := status.True(valid, infrav1.ReasonAccepted, "")
 	if stuck := p.stuck(); len(stuck) > 0 {
@@ -189,7 +189,7 @@ func (p part) configValid(o outcome, next infrav1.NstanceShardGroupStatus) metav
 	}
 	old := p.condition(valid)
 	switch {
-	case o.action == yield:
+	case o.action == backOff:
 		return status.False(valid, infrav1.ReasonFoughtOver, o.why)
 	case o.failure != nil && refusal(o.failure.Class) != "":
 		return status.False(valid, refusal(o.failure.Class), o.failure.Error())
@@ -197,7 +197,7 @@ func (p part) configValid(o outcome, next infrav1.NstanceShardGroupStatus) metav
 		return status.Unknown(valid, infrav1.ReasonUnknown, "retrying: "+o.failure.Error())
 	case o.request != nil:
 		return accepted
-	case o.action == rest && o.why == "" && next.ObservedGeneration == p.object.Generation:
+	case o.action == noAction && o.why == "" && next.ObservedGeneration == p.object.Generation:
 		return accepted
 	case old != nil && old.ObservedGeneration == p.object.Generation:
 		return *old
@@ -220,12 +220,12 @@ func refusal(class shards.Class) string {
 	}
 }
 
-func (p part) ready(next infrav1.NstanceShardGroupStatus, valid, room metav1.Condition) metav1.Condition {
+func (p shardGroup) ready(next infrav1.NstanceShardGroupStatus, valid, room metav1.Condition) metav1.Condition {
 	const ready = infrav1.ConditionReady
 	size := p.object.Spec.Size
 	running := fmt.Sprintf("%d of %d run", next.Replicas, size)
 	switch {
-	case !p.configured, p.shard.State == shards.Unreachable, p.shard.State == shards.Connecting:
+	case !p.connected():
 		return status.False(ready, infrav1.ReasonUnreachable, "shard "+p.object.Spec.Shard+" does not answer")
 	case valid.Status == metav1.ConditionFalse && valid.Reason == infrav1.ReasonQuotaExceeded:
 		return status.False(ready, valid.Reason, valid.Message)

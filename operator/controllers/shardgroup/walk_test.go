@@ -38,7 +38,7 @@ const (
 // away is a shard that nobody reaches.
 var away = shardtest.Faults{Refuse: map[string]error{"": shardtest.Refusal(codes.Unavailable, "", "nobody there")}}
 
-// world is a controller that looks after part web--a of pool web.
+// world is a controller that looks after shard group web--a of pool web.
 type world struct {
 	*testworld.World
 	r *shardgroup.Reconciler
@@ -198,7 +198,7 @@ func TestO5_AStaticGroupIsFollowedBothWays(t *testing.T) {
 		w.mustPass()
 		w.a.SetStatic(tenant, "web", true)
 		// Whether the stream has brought it yet or not: if not, the server refuses, and is asked
-		// anew without what is locked; if it does so just now, a second later.
+		// again without what is locked; if it does so just now, a second later.
 		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size, o.Spec.Template = 4, "other" })
 		w.mustPass()
 		w.After(time.Second)

@@ -12,8 +12,8 @@ kind: NstanceControlPlane
 metadata: {name: example--default}
 `
 
-const endpointStays = "spec.controlPlaneEndpoint: host and port stay once host is set, as Cluster API demands; " +
-	"keep them, and let a name in DNS follow an address that moves"
+const endpointStays = "spec.controlPlaneEndpoint is immutable once host is set, as Cluster API demands; " +
+	"use a DNS name if the address may change"
 
 func clusterCases() []Case {
 	return append(endpointCases("cluster", cluster),

@@ -40,8 +40,8 @@ func shardGroupCases() []Case {
 		create(shardGroup, "part: instances retire", "spec: {retiring: ["+id1+", "+id2+"]}", ""),
 		create(shardGroup, "part: each once", "spec: {retiring: ["+id1+", "+id1+"]}", "spec.retiring[1]: Duplicate value"),
 		create(shardGroup, "part: by their ids", "spec: {retiring: [i-0abc]}", "spec.retiring[0]: "),
-		update(shardGroup, "", "part: the group stays", "spec: {group: other}", "spec.group stays; the pool makes another NstanceShardGroup for another group"),
-		update(shardGroup, "", "part: the shard stays", "spec: {shard: b}", "spec.shard stays; the pool makes another NstanceShardGroup for another shard"),
+		update(shardGroup, "", "part: the group stays", "spec: {group: other}", "spec.group is immutable; the pool creates a new NstanceShardGroup for another group"),
+		update(shardGroup, "", "part: the shard stays", "spec: {shard: b}", "spec.shard is immutable; the pool creates a new NstanceShardGroup for another shard"),
 		update(shardGroup, "", "part: the size changes", "spec: {size: 4}", ""),
 		status(shardGroup, "part: what the server said", `
 status:
@@ -71,19 +71,19 @@ func machineCases() []Case {
 			"metadata.name must be spec.instanceID with mode Managed; leave Managed machines to the operator, or leave mode out"),
 		create(machine, "machine: a mode is one of two", "spec: {mode: Spare}", "spec.mode: Unsupported value"),
 		create(machine, "machine: an instance's id is one", "spec: {instanceID: knd-1}", "spec.instanceID: "),
-		update(machine, "", "machine: the mode stays", "spec: {mode: Managed, instanceID: "+id1+"}", "mode stays; make another machine"),
-		update(machine, "", "machine: the group stays", "spec: {groupRef: {name: other}}", "groupRef stays, an instance is never edited; make another machine"),
-		update(machine, "", "machine: a type is not added", "spec: {instanceType: m}", "instanceType stays, "),
-		update(machine, all, "machine: the type stays", "spec: {instanceType: m2}", "instanceType stays, "),
-		update(machine, all, "machine: the template stays", "spec: {template: u}", "template stays, "),
-		update(machine, all, "machine: the subnets stay", "spec: {subnets: null}", "subnets stays, "),
-		update(machine, all, "machine: the variables stay", "spec: {vars: {A: c}}", "vars stay, "),
-		update(machine, all, "machine: and are not taken away", "spec: {vars: null}", "vars stay, "),
-		update(machine, all, "machine: the load balancers stay", "spec: {loadBalancers: [l, m]}", "loadBalancers stay, "),
+		update(machine, "", "machine: the mode stays", "spec: {mode: Managed, instanceID: "+id1+"}", "mode is immutable; create another machine"),
+		update(machine, "", "machine: the group stays", "spec: {groupRef: {name: other}}", "groupRef is immutable; create another machine"),
+		update(machine, "", "machine: a type is not added", "spec: {instanceType: m}", "instanceType is immutable"),
+		update(machine, all, "machine: the type stays", "spec: {instanceType: m2}", "instanceType is immutable"),
+		update(machine, all, "machine: the template stays", "spec: {template: u}", "template is immutable"),
+		update(machine, all, "machine: the subnets stay", "spec: {subnets: null}", "subnets is immutable"),
+		update(machine, all, "machine: the variables stay", "spec: {vars: {A: c}}", "vars is immutable"),
+		update(machine, all, "machine: and are not taken away", "spec: {vars: null}", "vars is immutable"),
+		update(machine, all, "machine: the load balancers stay", "spec: {loadBalancers: [l, m]}", "loadBalancers is immutable"),
 		update(machine, all, "machine: nothing changes", all, ""),
 		update(machine, "", "machine: the provider id comes", "spec: {providerID: x}", ""),
-		update(machine, "spec: {providerID: x}", "machine: and stays", "spec: {providerID: z}", "providerID stays once set; make another machine"),
-		update(machine, "spec: {providerID: x}", "machine: and is not taken away", "spec: {providerID: null}", "providerID stays once set; make another machine"),
+		update(machine, "spec: {providerID: x}", "machine: and stays", "spec: {providerID: z}", "providerID is immutable once set; create another machine"),
+		update(machine, "spec: {providerID: x}", "machine: and is not taken away", "spec: {providerID: null}", "providerID is immutable once set; create another machine"),
 		status(machine, "machine: what is known", `
 status:
   initialization: {provisioned: true}
@@ -104,14 +104,14 @@ status:
 func machineRetryCases() []Case {
 	const chosen = "spec: {shard: a, instanceID: " + id1 + "}"
 	const elsewhere = "spec: {shard: b, instanceID: " + id2 + "}"
-	const keeps = "spec.instanceID stays once set, unless the instance ended before it was provisioned; make another machine"
+	const keeps = "spec.instanceID is immutable once set, unless the instance ended before it was provisioned; create another machine"
 	at := func(status string) string { return "{" + chosen + ", status: " + status + "}" }
 	return []Case{
 		update(machine, "", "machine: shard and instance are chosen", chosen, ""),
 		update(machine, chosen, "machine: the instance stays", "spec: {instanceID: "+id2+"}", keeps),
 		update(machine, chosen, "machine: nor is it taken away", "spec: {instanceID: null}", keeps),
 		update(machine, chosen, "machine: the shard stays", "spec: {shard: b}",
-			"spec.shard stays once set, unless the instance ended before it was provisioned; make another machine"),
+			"spec.shard is immutable once set, unless the instance ended before it was provisioned; create another machine"),
 		update(machine, at("{instanceState: provisioning}"), "machine: also while it is made", "spec: {instanceID: "+id2+"}", keeps),
 		update(machine, at("{instanceState: terminated}"), "machine: one that never was is tried elsewhere", elsewhere, ""),
 		update(machine, at("{instanceState: terminated, initialization: {provisioned: true}}"),

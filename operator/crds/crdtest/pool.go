@@ -64,7 +64,7 @@ spec:
 		create(pool, "pool: a quantity is one", "spec: {nodeTemplate: {capacity: {cpu: lots}}}", "spec.nodeTemplate.capacity.cpu: Invalid value"),
 		create(pool, "pool: a provider id is not empty", `spec: {providerIDList: [""]}`, "spec.providerIDList[0]: Invalid value"),
 		update(pool, "", "pool: the group stays", "spec: {group: other}",
-			"spec.group stays; make another NstanceMachinePool for another group"),
+			"spec.group is immutable; create a new NstanceMachinePool"),
 		update(pool, "", "pool: shards come and go", "spec: {shards: [c, a]}", ""),
 		update(pool, "", "pool: the template may be chosen", "spec: {template: knd}", ""),
 		status(pool, "pool: capacity in strings", `status: {capacity: {cpu: "4", memory: 15Gi}, learned: {allocatable: {cpu: 3900m}}}`, ""),

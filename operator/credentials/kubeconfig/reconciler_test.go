@@ -12,17 +12,15 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"nstance.dev/operator/credentials/kubeconfig"
 	"nstance.dev/operator/credentials/secrets"
+	"nstance.dev/operator/testworld"
 )
 
 // world is an API server with a Cluster, that gives out tokens.
@@ -39,13 +37,9 @@ type world struct {
 // inWorld runs a test in a bubble.
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), clusterv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t}
-		w.client = fake.NewClientBuilder().WithScheme(scheme).
+		w.client = testworld.NewClientBuilder(t).
 			WithObjects(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "uid"}}).
 			WithInterceptorFuncs(interceptor.Funcs{SubResourceCreate: w.issue}).
 			Build()

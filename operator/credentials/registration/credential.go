@@ -107,7 +107,7 @@ func (o owner) check(text []byte, key ed25519.PrivateKey, roots *x509.CertPool, 
 		return credential{}, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	if peer.Cluster != o.cluster || peer.Tenant != o.tenant {
-		return credential{}, fmt.Errorf("%w: it is of cluster %q and tenant %q, configured are %q and %q; correct the configuration, or remove the certificate's Secret and register anew",
+		return credential{}, fmt.Errorf("%w: it is of cluster %q and tenant %q, configured are %q and %q; correct the configuration, or delete the certificate's Secret to register again",
 			ErrTenant, peer.Cluster, peer.Tenant, o.cluster, o.tenant)
 	}
 	return credential{key, leaf, text}, nil

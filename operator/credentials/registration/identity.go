@@ -33,7 +33,7 @@ func NewIdentity(bundle []byte) (*Identity, error) {
 func (i *Identity) Trust(bundle []byte) error {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(bundle) {
-		return errors.New("the bundle of authorities holds no certificate; put the cluster's ca.crt into it")
+		return errors.New("the CA bundle holds no certificate; put the cluster's ca.crt into it")
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 // Renewer asks for a new certificate, PEM, over a public key, PEM.
 type Renewer func(ctx context.Context, publicKeyPEM []byte) ([]byte, error)
 
-// Through renews over the connections of a set, at one shard after the other until one
-// leads the cluster.
-func Through(set *shards.Set) Renewer {
+// RenewVia returns a Renewer over the connections of a set: it asks one shard after the
+// other until one leads the cluster.
+func RenewVia(set *shards.Set) Renewer {
 	return func(ctx context.Context, publicKeyPEM []byte) ([]byte, error) {
 		last := fmt.Errorf("%w: none is configured", ErrNoShard)
 		for _, shard := range set.Shards() {
@@ -30,8 +30,8 @@ func Through(set *shards.Set) Renewer {
 	}
 }
 
-// News is what a [Keeper] has to say.
-type News struct {
+// RenewalResult is what came of a renewal.
+type RenewalResult struct {
 	// Renewed says that there is a new certificate; else the old one is about to end or
 	// has ended, and Err is why there is no new one.
 	Renewed bool
@@ -47,7 +47,7 @@ type Keeper struct {
 	Redial func(ctx context.Context)
 	// Report is told of a new certificate, and of a lack of one at most every six hours;
 	// required.
-	Report func(News)
+	Report func(RenewalResult)
 }
 
 // Run renews the certificate whenever it is due, until ctx ends, and returns the reason.
@@ -60,19 +60,19 @@ func (k *Keeper) Run(ctx context.Context) error {
 		if err := wait(ctx, max(0, Due(from, until, o.Random()).Sub(o.Now()))); err != nil {
 			return err
 		}
-		if err := k.persist(ctx, o); err != nil {
+		if err := k.retryUntilRenewed(ctx, o); err != nil {
 			return err
 		}
 		_, until = o.Identity.Validity()
-		k.Report(News{Renewed: true, Until: until})
+		k.Report(RenewalResult{Renewed: true, Until: until})
 		if k.Redial != nil {
 			k.Redial(ctx)
 		}
 	}
 }
 
-// persist tries until there is a new certificate. The error is the reason of ctx.
-func (k *Keeper) persist(ctx context.Context, o Options) error {
+// retryUntilRenewed tries until there is a new certificate. The error is the reason of ctx.
+func (k *Keeper) retryUntilRenewed(ctx context.Context, o Options) error {
 	from, until := o.Identity.Validity()
 	for warned := (time.Time{}); ; {
 		err := k.once(ctx, o)
@@ -86,7 +86,7 @@ func (k *Keeper) persist(ctx context.Context, o Options) error {
 		o.Log.WarnContext(ctx, "certificate not renewed", "error", err, "until", until)
 		if Critical(from, until, now) && (warned.IsZero() || now.Sub(warned) >= warnInterval) {
 			warned = now
-			k.Report(News{Until: until, Err: err})
+			k.Report(RenewalResult{Until: until, Err: err})
 		}
 		if err := wait(ctx, Retry(from, until, o.Random())); err != nil {
 			return err
@@ -152,7 +152,7 @@ func (o Options) again(ctx context.Context) error {
 	if err != nil && !errors.Is(err, secrets.ErrNotFound) {
 		return err
 	}
-	if string(stored.Data[usedEntry]) == mark(token) {
+	if string(stored.Data[usedEntry]) == nonceDigest(token) {
 		return errNoNewNonce
 	}
 	key, err := o.prepareKey(ctx)

@@ -46,7 +46,6 @@ func (*states) GroupsListed(string, shards.GroupList)          {}
 func (*states) InstancesListed(string, shards.InstanceList)    {}
 func (*states) GroupEvent(string, *nstancev1.GroupEvent)       {}
 func (*states) InstanceEvent(string, *nstancev1.InstanceEvent) {}
-func (*states) ErrorEvent(string, *nstancev1.ErrorEvent)       {}
 
 func (s *states) take() string {
 	s.mu.Lock()
@@ -60,7 +59,7 @@ func (s *states) take() string {
 func (w *world) connect(o registration.Options) (*shards.Set, *states) {
 	seen := &states{}
 	set := shards.NewSet(shards.Options{
-		Cluster: w.ID, Tenant: tenant, Credentials: o.Identity, Sink: seen, Dial: w.DialContext,
+		Cluster: w.ID, Tenant: tenant, Credentials: o.Identity, Sink: seen, Streams: []shards.Stream{shards.WatchGroups(seen), shards.WatchInstances(seen)}, Dial: w.DialContext,
 		Random: func() float64 { return 0.5 },
 	})
 	set.Apply(o.Shards())
@@ -84,7 +83,7 @@ func TestO1_TheCertificateIsRenewedWhileStreamsGoOn(t *testing.T) {
 		o := w.mustStart()
 		set, seen := w.connect(o)
 		seen.take()
-		said := w.keep(&registration.Keeper{Options: o, Renew: registration.Through(set), Redial: set.Redial})
+		said := w.keep(&registration.Keeper{Options: o, Renew: registration.RenewVia(set), Redial: set.Redial})
 		_, first := o.Identity.Validity()
 		who := w.peer()
 
@@ -180,7 +179,7 @@ func TestO1_ACrashWhileRegisteringAnewCostsNothing(t *testing.T) {
 				})
 				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 				defer stop()
-				k := &registration.Keeper{Options: o, Renew: broken, Report: func(registration.News) { stop() }}
+				k := &registration.Keeper{Options: o, Renew: broken, Report: func(registration.RenewalResult) { stop() }}
 				_ = k.Run(ctx) // until its first report
 				if !hit {
 					through = true

@@ -26,8 +26,9 @@ var (
 	ErrNonceUsed = errors.New("the nonce is used already; issue a new one, and find out who used it")
 	// ErrRefused: the servers do not admit us with this nonce.
 	ErrRefused = errors.New("registration refused")
-	// ErrNoShard: no shard has answered for as long as it was worth waiting.
-	ErrNoShard = errors.New("no shard registers operators")
+	// ErrNoShard: no shard has accepted or refused the registration for as long as it was worth
+	// waiting.
+	ErrNoShard = errors.New("no shard answered the registration")
 )
 
 // Names are the names of the Secrets; zero fields take the defaults.
@@ -38,7 +39,7 @@ type Names struct {
 	NonceEntry  string // of that Secret: "nonce.jwt"
 }
 
-// Entries and marks of the Secrets.
+// Entries, type and label of the Secrets.
 const (
 	privateEntry     = "private.key" // PKCS#8, PEM
 	publicEntry      = "public.key"  // PKIX, PEM
@@ -210,8 +211,8 @@ func (o Options) nonce(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// save stores a certificate with its key, and the mark of the nonce that it came with; an
-// empty one leaves the mark as it is.
+// save stores a certificate with its key, and the digest of the nonce that it came with; an
+// empty one leaves the digest as it is.
 func (o Options) save(ctx context.Context, c credential, used string) error {
 	private, _, err := encodeKey(c.key)
 	if err != nil {
@@ -230,8 +231,8 @@ func (o Options) save(ctx context.Context, c credential, used string) error {
 	return err
 }
 
-// mark is what is kept of a nonce to know it again.
-func mark(token string) string {
+// nonceDigest is what is kept of a nonce to know it again.
+func nonceDigest(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -154,7 +155,7 @@ func TestO1_NoShardAtAllIsRetriedThenFatal(t *testing.T) {
 		w.Shard("b").Break(shardtest.Faults{Refuse: map[string]error{"": down}})
 		began := time.Now()
 		_, err := w.start()
-		if !errors.Is(err, registration.ErrNoShard) {
+		if !errors.Is(err, registration.ErrNoShard) || !strings.HasPrefix(err.Error(), "no shard answered the registration: shard ") {
 			t.Errorf("%v", err)
 		}
 		if took := time.Since(began); took < 4*time.Minute || took > 5*time.Minute {

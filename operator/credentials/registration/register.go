@@ -34,7 +34,7 @@ func (o Options) register(ctx context.Context, key ed25519.PrivateKey, token str
 	if err != nil {
 		return fmt.Errorf("the certificate that was issued: %w", err)
 	}
-	if err := o.save(ctx, got, mark(token)); err != nil {
+	if err := o.save(ctx, got, nonceDigest(token)); err != nil {
 		return err
 	}
 	o.Identity.set(got)
@@ -52,10 +52,10 @@ func (o Options) ask(ctx context.Context, request *nstancev1.RegisterClientReque
 		}
 		pause := shards.Pause(shards.Unavailable, failures, o.Random())
 		if o.Now().Add(pause).After(end) {
-			if errors.Is(err, ErrRefused) {
-				return nil, fmt.Errorf("after %v: %w", o.Patience, err)
+			if errors.Is(err, ErrRefused) || errors.Is(err, ErrNoShard) {
+				return nil, err
 			}
-			return nil, fmt.Errorf("%w after %v; the last answer: %w", ErrNoShard, o.Patience, err)
+			return nil, fmt.Errorf("%w: %w", ErrNoShard, err)
 		}
 		o.Log.WarnContext(ctx, "registration failed", "error", err, "retry_in", pause.String())
 		if err := wait(ctx, pause); err != nil {

@@ -140,10 +140,10 @@ func (w *world) keep(k *registration.Keeper) *reports {
 // reports keeps what a keeper says.
 type reports struct {
 	mu  sync.Mutex
-	all []registration.News
+	all []registration.RenewalResult
 }
 
-func (r *reports) add(n registration.News) {
+func (r *reports) add(n registration.RenewalResult) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = append(r.all, n)

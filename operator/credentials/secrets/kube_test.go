@@ -3,15 +3,14 @@ package secrets_test
 import (
 	"testing"
 
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-
 	"nstance.dev/operator/credentials/secrets"
 	"nstance.dev/operator/credentials/secrets/secretstest"
+	"nstance.dev/operator/testworld"
 )
 
 func TestStoreInKubernetes(t *testing.T) {
 	secretstest.Run(t, func(*testing.T) secrets.Store {
-		c := fake.NewClientBuilder().Build()
+		c := testworld.NewClientBuilder(t).Build()
 		return secrets.NewStore("ns", c, c)
 	})
 }

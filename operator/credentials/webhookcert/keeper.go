@@ -40,7 +40,7 @@ type Keeper struct {
 // the certificate of before is served meanwhile.
 func (k *Keeper) Run(ctx context.Context) error {
 	return repeat(ctx, lookInterval, k.once, func(err error) {
-		k.Log.WarnContext(ctx, "webhook certificate not looked after", "error", err)
+		k.Log.WarnContext(ctx, "webhook certificate check failed", "error", err)
 	})
 }
 
@@ -107,7 +107,7 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.present == nil {
-		return nil, errors.New("the webhook certificate is not there yet")
+		return nil, errors.New("the webhook certificate does not exist yet")
 	}
 	return k.present, nil
 }

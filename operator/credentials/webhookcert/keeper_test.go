@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	registrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"nstance.dev/operator/credentials/secrets"
 	"nstance.dev/operator/credentials/secrets/secretstest"
+	"nstance.dev/operator/testworld"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -115,15 +115,15 @@ func TestTheAPIServerIsToldOfTheAuthority(t *testing.T) {
 		data, _ := renew(t, nil, time.Now())
 		store := secretstest.NewStore(secrets.Secret{Name: DefaultSecret, Data: data})
 		meta := metav1.ObjectMeta{Name: "hooks"}
-		c := fake.NewClientBuilder().WithObjects(
-			&registrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []registrationv1.ValidatingWebhook{{Name: "a"}, {Name: "b"}}},
-			&registrationv1.MutatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []registrationv1.MutatingWebhook{{Name: "c"}}},
+		c := testworld.NewClientBuilder(t).WithObjects(
+			&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "a"}, {Name: "b"}}},
+			&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "c"}}},
 		).Build()
 		trust := &Trust{Store: store, Secret: DefaultSecret, Client: c, Configuration: "hooks", Log: quiet}
 		run(t, trust.Run)
 		told := func() []string {
-			var v registrationv1.ValidatingWebhookConfiguration
-			var m registrationv1.MutatingWebhookConfiguration
+			var v admissionregistrationv1.ValidatingWebhookConfiguration
+			var m admissionregistrationv1.MutatingWebhookConfiguration
 			key := client.ObjectKey{Name: "hooks"}
 			if err := errors.Join(c.Get(t.Context(), key, &v), c.Get(t.Context(), key, &m)); err != nil {
 				t.Fatal(err)
@@ -151,7 +151,7 @@ func TestTheAPIServerIsToldOfTheAuthority(t *testing.T) {
 		after(trustInterval)
 		check()
 
-		if err := c.Delete(t.Context(), &registrationv1.MutatingWebhookConfiguration{ObjectMeta: meta}); err != nil {
+		if err := c.Delete(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: meta}); err != nil {
 			t.Fatal(err)
 		}
 		after(trustInterval)

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"time"
 
-	registrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,7 +34,7 @@ type Trust struct {
 // installed is passed over.
 func (t *Trust) Run(ctx context.Context) error {
 	return repeat(ctx, trustInterval, t.once, func(err error) {
-		t.Log.WarnContext(ctx, "authority of webhooks not announced", "error", err)
+		t.Log.WarnContext(ctx, "caBundle not updated", "error", err)
 	})
 }
 
@@ -47,7 +47,7 @@ func (t *Trust) once(ctx context.Context) error {
 	if len(authorities) == 0 {
 		return fmt.Errorf("secret %s has no %s yet", t.Secret, authoritiesEntry)
 	}
-	validating, mutating := &registrationv1.ValidatingWebhookConfiguration{}, &registrationv1.MutatingWebhookConfiguration{}
+	validating, mutating := &admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{}
 	return errors.Join(
 		t.announce(ctx, validating, func() bool {
 			changed := false
@@ -84,11 +84,11 @@ func (t *Trust) announce(ctx context.Context, o client.Object, change func() boo
 	if err := t.Client.Patch(ctx, o, patch); err != nil {
 		return fmt.Errorf("patch %T %s: %w", o, t.Configuration, err)
 	}
-	t.Log.InfoContext(ctx, "authority of webhooks announced", "configuration", t.Configuration)
+	t.Log.InfoContext(ctx, "updated caBundle", "configuration", t.Configuration)
 	return nil
 }
 
-func replace(c *registrationv1.WebhookClientConfig, authorities []byte) bool {
+func replace(c *admissionregistrationv1.WebhookClientConfig, authorities []byte) bool {
 	if bytes.Equal(c.CABundle, authorities) {
 		return false
 	}

@@ -186,11 +186,11 @@ spec: {group: workers, shards: [a], providerID: "nstance://example/default/worke
 // Refusals, each with its way out.
 const (
 	refusedStatic   = " workers is static: without it its group goes back to what the configuration of its servers says; annotate it nstance.dev/allow-static-delete=true and delete it again"
-	refusedLabel    = "MachinePool workers is static: its label nstance.dev/static guards it and stays; annotate it nstance.dev/allow-static-delete=true first to take it off"
+	refusedLabel    = "MachinePool workers is static: its label nstance.dev/static guards it and is immutable; annotate it nstance.dev/allow-static-delete=true first to take it off"
 	refusedCluster  = " takes all its pools and their machines with it; annotate it nstance.dev/allow-cluster-delete=true and delete it again"
 	refusedPart     = "NstanceShardGroup workers--a takes the instances of its group on this shard with it; take the shard out of the pool, or annotate it nstance.dev/allow-shardgroup-delete=true and delete it again"
 	refusedSpec     = "NstanceShardGroup workers--a: spec is written by the operator alone; change the pool"
-	refusedTemplate = "NstanceMachineTemplate workers: spec stays; make another template and name that one"
+	refusedTemplate = "NstanceMachineTemplate workers: spec is immutable; create another template and reference that one"
 	refusedFields   = " is written by the operator alone; leave it as it is (kubectl apply and patch keep what they do not name, replace does not)"
 	refusedManaged  = "NstanceMachine knd01h455vb4pex5vsknk084sn020: spec.mode: Managed is the operator's to use; leave mode out"
 )

@@ -10,7 +10,7 @@ import (
 
 	celgo "github.com/google/cel-go/cel"
 	admissionv1 "k8s.io/api/admission/v1"
-	registrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -143,9 +143,9 @@ func (j *Judge) concerns(c Case, resource metav1.GroupVersionResource, object me
 			return false
 		}
 	}
-	return slices.ContainsFunc(constraints.ResourceRules, func(rule registrationv1.NamedRuleWithOperations) bool {
+	return slices.ContainsFunc(constraints.ResourceRules, func(rule admissionregistrationv1.NamedRuleWithOperations) bool {
 		return slices.Contains(rule.APIGroups, resource.Group) && slices.Contains(rule.Resources, resource.Resource) &&
-			slices.Contains(rule.Operations, registrationv1.OperationType(c.Operation))
+			slices.Contains(rule.Operations, admissionregistrationv1.OperationType(c.Operation))
 	})
 }
 

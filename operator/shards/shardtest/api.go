@@ -52,7 +52,7 @@ func (s *Shard) UpsertGroup(ctx context.Context, r *nstancev1.UpsertGroupRequest
 	defer s.mu.Unlock()
 	k := groupKey{tenantOf(ctx), r.GetKey()}
 	g := s.groups[k]
-	if err := s.checkUpsert(g, r, cmp.Or(r.GetManager(), managerOf(ctx))); err != nil {
+	if err := s.checkUpsert(g, r, cmp.Or(r.GetManager(), sent(ctx, "nstance-manager"))); err != nil {
 		return nil, err
 	}
 	next := &nstancev1.GroupStatus{
@@ -64,7 +64,7 @@ func (s *Shard) UpsertGroup(ctx context.Context, r *nstancev1.UpsertGroupRequest
 		next = proto.CloneOf(g.GroupStatus)
 	}
 	next.Deleting = false
-	next.Manager = cmp.Or(r.GetManager(), managerOf(ctx), next.GetManager())
+	next.Manager = cmp.Or(r.GetManager(), sent(ctx, "nstance-manager"), next.GetManager())
 	merge(next, r.GetConfig())
 	if g == nil || !proto.Equal(next, g.GroupStatus) {
 		g = s.put(next)
@@ -148,7 +148,7 @@ func (s *Shard) DeleteGroup(ctx context.Context, r *nstancev1.DeleteGroupRequest
 	switch {
 	case g == nil || g.GetDeleting():
 		return &emptypb.Empty{}, nil
-	case foreign(g.GetManager(), cmp.Or(r.GetManager(), managerOf(ctx))) && !r.GetTakeover():
+	case foreign(g.GetManager(), cmp.Or(r.GetManager(), sent(ctx, "nstance-manager"))) && !r.GetTakeover():
 		return nil, Refusal(codes.FailedPrecondition, "MANAGED_BY_OTHER", "the group belongs to manager "+g.GetManager())
 	case g.GetIsStatic():
 		g.Dynamic = nil

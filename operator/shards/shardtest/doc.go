@@ -8,7 +8,7 @@
 //	a.Serve("10.0.0.1:8993")                 // a server of it, at an address of any name
 //	a.AddGroup("default", shardtest.Group{Key: "web", Size: 2})
 //	set := shards.NewSet(shards.Options{
-//		Cluster: c.ID, Tenant: "default", Credentials: c.Operator("default"), Dial: c.DialContext, Sink: sink,
+//		Cluster: c.ID, Tenant: "default", Credentials: c.Operator("default"), Dial: c.DialContext, Sink: sink, Streams: streams,
 //	})
 //
 // A [Shard] behaves as a server does in what clients can tell: tenants do not see each

@@ -59,7 +59,9 @@ type Call struct {
 	Method  string // such as UpsertGroup
 	Tenant  string // of the caller's certificate; "" in a registration
 	Manager string // in the metadata
-	Request proto.Message
+	// TraceParent is the span that the call belongs to, as the W3C has it; empty: none.
+	TraceParent string
+	Request     proto.Message
 }
 
 // Serve starts a server of the shard at an address, in place of one that is there. It runs
@@ -178,7 +180,7 @@ func (v server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	s.mu.Lock()
 	slow := s.faults.Slow
 	message, _ := req.(proto.Message)
-	call := Call{name, tenantOf(ctx), managerOf(ctx), proto.Clone(message)}
+	call := Call{name, tenantOf(ctx), sent(ctx, "nstance-manager"), sent(ctx, "traceparent"), proto.Clone(message)}
 	s.calls = append(s.calls, call)
 	for _, f := range s.onCall {
 		f(call)
@@ -304,8 +306,9 @@ func peerOf(ctx context.Context) identity.Peer {
 
 func tenantOf(ctx context.Context) string { return peerOf(ctx).Tenant }
 
-func managerOf(ctx context.Context) string {
-	if values := metadata.ValueFromIncomingContext(ctx, "nstance-manager"); len(values) > 0 {
+// sent is what the metadata of a call has under a key; empty: nothing.
+func sent(ctx context.Context, key string) string {
+	if values := metadata.ValueFromIncomingContext(ctx, key); len(values) > 0 {
 		return values[0]
 	}
 	return ""

@@ -2661,7 +2661,7 @@ type ExplainResponse struct {
 	Conditions []*Condition `protobuf:"bytes,3,rep,name=conditions,proto3" json:"conditions,omitempty"`
 	// The last decisions, newest first.
 	Decisions []*Decision `protobuf:"bytes,4,rep,name=decisions,proto3" json:"decisions,omitempty"`
-	// What the server would do now, most urgent first; held_by says what keeps it from it.
+	// What the server would do now, most urgent first; held_by says what blocks it.
 	Next          []*Decision `protobuf:"bytes,5,rep,name=next,proto3" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2825,7 +2825,7 @@ type Decision struct {
 	InstanceId string `protobuf:"bytes,3,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
 	// Why.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What holds it back, such as `paused` or `back-off`; empty: nothing.
+	// What blocks it, such as `paused` or `back-off`; empty: nothing.
 	HeldBy string `protobuf:"bytes,5,opt,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`
 	// When it is tried at the earliest, where that is known.
 	NotBefore     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`

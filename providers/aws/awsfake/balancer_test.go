@@ -116,7 +116,7 @@ func TestTargetsOfOneGroup(t *testing.T) {
 }
 
 func TestFaultsOfTheBalancer(t *testing.T) {
-	for kind, want := range map[driver.Kind]string{
+	for kind, want := range map[driver.ErrorClass]string{
 		driver.Throttled: "Throttling", driver.Capacity: "TooManyTargets", driver.Auth: "AccessDenied", driver.MissingRef: "TargetGroupNotFound",
 		driver.Transient: "ServiceUnavailable", driver.Ambiguous: "InternalFailure", driver.NotFound: "InvalidTarget", driver.Invalid: "ValidationError",
 	} {

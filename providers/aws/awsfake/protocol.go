@@ -15,14 +15,14 @@ type protocol struct {
 	version   string // of the API
 	namespace string // of its answers
 	wrapped   bool   // answers and errors have the form of the query protocol, not that of EC2
-	faults    map[driver.Kind]apiError
+	faults    map[driver.ErrorClass]apiError
 }
 
 // computing is Amazon EC2. Its errors are those of "Error codes for the Amazon EC2
 // API".
 var computing = &protocol{
 	name: "ec2", version: "2016-11-15", namespace: "http://ec2.amazonaws.com/doc/2016-11-15/",
-	faults: map[driver.Kind]apiError{
+	faults: map[driver.ErrorClass]apiError{
 		driver.Throttled:  {http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded."},
 		driver.Capacity:   {http.StatusInternalServerError, "InsufficientInstanceCapacity", "We currently do not have sufficient capacity in the Availability Zone you requested."},
 		driver.Quota:      {http.StatusBadRequest, "VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit allows."},
@@ -41,7 +41,7 @@ var computing = &protocol{
 var balancing = &protocol{
 	name: "elasticloadbalancing", version: "2015-12-01",
 	namespace: "http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/", wrapped: true,
-	faults: map[driver.Kind]apiError{
+	faults: map[driver.ErrorClass]apiError{
 		driver.Throttled:  {http.StatusBadRequest, "Throttling", "Rate exceeded"},
 		driver.Capacity:   {http.StatusBadRequest, "TooManyTargets", "You've reached the limit on the number of targets."},
 		driver.Quota:      {http.StatusBadRequest, "TooManyTargets", "You've reached the limit on the number of targets."},

@@ -239,7 +239,7 @@ func TestThrottling(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	kinds := map[driver.Kind]string{
+	kinds := map[driver.ErrorClass]string{
 		driver.Throttled: "RequestLimitExceeded", driver.Capacity: "InsufficientInstanceCapacity", driver.Quota: "VcpuLimitExceeded",
 		driver.Invalid: "InvalidParameterValue", driver.Auth: "UnauthorizedOperation", driver.MissingRef: "InvalidSubnetID.NotFound",
 		driver.Transient: "Unavailable", driver.Ambiguous: "InternalError", driver.NotFound: "InvalidInstanceID.NotFound",

@@ -25,7 +25,7 @@ var tenantArgs = []string{
 
 // checkArg says what is wrong with one argument of a template: a parameter of
 // RunInstances by the SDK's name. Text may still be a template. An error that
-// wraps driver.ErrDoubtful is a warning.
+// wraps driver.ErrArgWarning is a warning.
 func checkArg(name string, value any) error {
 	read, err := reader{templates: true}.arg(name, value)
 	if err != nil {
@@ -103,7 +103,7 @@ func doubts(in map[string]any) error {
 	for i, m := range objects(in, "BlockDeviceMappings") {
 		if m["DeviceName"] == nil {
 			return fmt.Errorf("%w: BlockDeviceMappings[%d] has no DeviceName; lists are replaced as a whole, so what another layer says is gone",
-				driver.ErrDoubtful, i)
+				driver.ErrArgWarning, i)
 		}
 	}
 	return nil

@@ -83,7 +83,7 @@ func TestArgsMayBeTemplates(t *testing.T) {
 
 func TestArgsInDoubt(t *testing.T) {
 	err := checkArg("BlockDeviceMappings", object(t, `{"x": [{"Ebs": {"VolumeSize": 40}}]}`)["x"])
-	if !errors.Is(err, driver.ErrDoubtful) || !strings.Contains(err.Error(), "BlockDeviceMappings[0] has no DeviceName") {
+	if !errors.Is(err, driver.ErrArgWarning) || !strings.Contains(err.Error(), "BlockDeviceMappings[0] has no DeviceName") {
 		t.Errorf("a mapping without a name: %v", err)
 	}
 }

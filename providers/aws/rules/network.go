@@ -58,11 +58,9 @@ func checkLoadBalancer(args map[string]any) []driver.Finding {
 				})
 			}
 		}
-		for port, why := range map[string]string{
-			"listener_port": "a machine is registered by target_port alone", "proxy_port": "the server has no proxy",
-		} {
+		for _, port := range []string{"listener_port", "proxy_port"} {
 			if _, given := g[port]; given {
-				found = append(found, driver.Finding{Path: []any{"target_groups", i, port}, Message: why, NoEffect: true})
+				found = append(found, driver.Finding{Path: []any{"target_groups", i, port}, Reserved: true})
 			}
 		}
 	}

@@ -19,8 +19,8 @@ func TestF50_LoadBalancers(t *testing.T) {
 		`{"target_groups": [{}]}`:                                          {"[target_groups 0 arn] required"},
 		`{"target_groups": [{"arn": "a", "target_port": 65536}]}`:          {"[target_groups 0 target_port] 65536 is out of range"},
 		`{"target_groups": [{"arn": "a", "target_port": -1}]}`:             {"[target_groups 0 target_port] -1 is out of range"},
-		`{"target_groups": [{"arn": "a", "listener_port": 443}]}`:          {"no effect: [target_groups 0 listener_port] a machine is registered by target_port alone"},
-		`{"target_groups": [{"arn": "a", "proxy_port": 0}, {"arn": "b"}]}`: {"no effect: [target_groups 0 proxy_port] the server has no proxy"},
+		`{"target_groups": [{"arn": "a", "listener_port": 443}]}`:          {"reserved: [target_groups 0 listener_port] "},
+		`{"target_groups": [{"arn": "a", "proxy_port": 0}, {"arn": "b"}]}`: {"reserved: [target_groups 0 proxy_port] "},
 	} {
 		if got := said(New().CheckLoadBalancer(object(t, text))); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", text, got, want)
@@ -52,8 +52,8 @@ func TestF50_LeaderNetwork(t *testing.T) {
 func said(findings []driver.Finding) (all []string) {
 	for _, f := range findings {
 		text := fmt.Sprint(f.Path, " ", f.Message)
-		if f.NoEffect {
-			text = "no effect: " + text
+		if f.Reserved {
+			text = "reserved: " + text
 		}
 		all = append(all, text)
 	}

@@ -170,7 +170,7 @@ func TestF25_WhatIsMissingShowsWhenTheOperationEnds(t *testing.T) {
 }
 
 func TestAFaultIsWordedAsTheServiceWordsIt(t *testing.T) {
-	for kind, want := range map[driver.Kind]string{
+	for kind, want := range map[driver.ErrorClass]string{
 		driver.Throttled: "403 rateLimitExceeded", driver.Quota: "403 quotaExceeded", driver.Invalid: "400 invalid", driver.Auth: "403 forbidden",
 		driver.MissingRef: "404 notFound", driver.NotFound: "404 notFound", driver.Ambiguous: "500 internalError", driver.Transient: "503 backendError",
 	} {

@@ -303,9 +303,9 @@ var (
 func checkLabel(key, text string) error {
 	switch {
 	case !labelKey.MatchString(key):
-		return errors.New("is no name of a label; use small letters, digits, _ and -, a letter first, at most 63")
+		return errors.New("is not a label key; use lowercase letters, digits, _ and -, a letter first, at most 63")
 	case !labelText.MatchString(text):
-		return fmt.Errorf("%q is no value of a label; use small letters, digits, _ and -, at most 63", text)
+		return fmt.Errorf("%q is not a label value; use lowercase letters, digits, _ and -, at most 63", text)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func setServiceAccount(d *draft, value any) error {
 		return err
 	}
 	if !strings.Contains(email, "@") && email != "default" {
-		return fmt.Errorf("%q is no service account; give its e-mail address", email)
+		return fmt.Errorf("%q is not a service account; it must be an e-mail address", email)
 	}
 	account := newMessage("ServiceAccount")
 	put(account, "email", email)
@@ -97,7 +97,7 @@ func setMetadata(d *draft, value any) error {
 		case key == KeyStartupScript || key == KeyUserData:
 			return errors.New("is where the server puts the user data; set userdata")
 		case !metadataKey.MatchString(key):
-			return errors.New("is no metadata key; use letters, digits, _ and -, at most 128")
+			return errors.New("is not a metadata key; use letters, digits, _ and -, at most 128")
 		}
 		return nil
 	})
@@ -124,7 +124,7 @@ func setNetworkTags(d *draft, value any) error {
 	items := of.Mutable(fieldOf(of, "items")).List()
 	for i, tag := range tags {
 		if !ResourceName.MatchString(tag) {
-			return fmt.Errorf("[%d]: %q is no network tag; use small letters, digits and -, a letter first", i, tag)
+			return fmt.Errorf("[%d]: %q is not a network tag; use lowercase letters, digits and -, a letter first", i, tag)
 		}
 		items.Append(protoreflect.ValueOfString(tag))
 	}

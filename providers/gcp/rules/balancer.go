@@ -42,7 +42,7 @@ func checkLoadBalancer(args map[string]any) []driver.Finding {
 		}
 	}
 	if _, given := args["frontends"]; given {
-		found = append(found, driver.Finding{Path: []any{"frontends"}, Message: "the server does not make load balancers", NoEffect: true})
+		found = append(found, driver.Finding{Path: []any{"frontends"}, Reserved: true})
 	}
 	frontends, _ := args["frontends"].([]any)
 	for i, item := range frontends {

@@ -82,7 +82,7 @@ func (o *Options) setPrices(value any) error {
 
 func checkProject(text string) error {
 	if !projectID.MatchString(text) {
-		return fmt.Errorf("%q is no project; give its id, such as my-project-1", text)
+		return fmt.Errorf("%q is not a project id, such as my-project-1", text)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func checkProject(text string) error {
 func CheckEndpoint(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" {
-		return fmt.Errorf("%q is no address of an API; give scheme and host, such as https://compute.googleapis.com", text)
+		return fmt.Errorf("%q is not an API address; it must have scheme and host, such as https://compute.googleapis.com", text)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ func TestParseOptions(t *testing.T) {
 		t.Errorf("options: %+v, %v", got, err)
 	}
 	_, err = ParseOptions(map[string]any{"project": 7, "endpoint": "127.0.0.1", "prices": map[string]any{"x": -1}, "zone": "x"})
-	for _, say := range []string{"project: is 7", "endpoint: \"127.0.0.1\" is no address", "prices: x: is -1", "zone: unknown option"} {
+	for _, say := range []string{"project: is 7", "endpoint: \"127.0.0.1\" is not an API address", "prices: x: is -1", "zone: unknown option"} {
 		if err == nil || !strings.Contains(err.Error(), say) {
 			t.Errorf("%v does not say %q", err, say)
 		}

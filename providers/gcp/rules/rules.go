@@ -6,7 +6,9 @@ package rules
 
 import "nstance.dev/server/driver"
 
-// Kind is what server.provider.kind is for this provider.
+// Kind is what server.provider.kind is for this provider. The directory and the Go module
+// are called gcp, as the command line tools and SDKs of Google Cloud say; configurations say
+// google, and go on doing so.
 const Kind = "google"
 
 // MaxUserData is how many bytes of user data fit into one metadata value; see

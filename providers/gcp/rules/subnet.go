@@ -27,7 +27,7 @@ func ParseSubnet(id string) (Subnet, error) {
 		}
 	}
 	if !ResourceName.MatchString(s.Name) {
-		return Subnet{}, fmt.Errorf("%q is no subnet; give its name, or projects/PROJECT/regions/REGION/subnetworks/NAME", id)
+		return Subnet{}, fmt.Errorf("%q is not a subnet; it must be a name, or projects/PROJECT/regions/REGION/subnetworks/NAME", id)
 	}
 	return s, nil
 }

@@ -35,7 +35,7 @@ func FamilyArch(instanceType string) string {
 func checkInstanceType(instanceType, arch string) error {
 	switch has := FamilyArch(instanceType); has {
 	case "":
-		return fmt.Errorf("%w: %q is of no family that is known here", driver.ErrUnknownType, instanceType)
+		return fmt.Errorf("%w: %q is of an unknown machine family", driver.ErrUnknownType, instanceType)
 	case arch:
 		return nil
 	default:

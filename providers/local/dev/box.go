@@ -17,10 +17,10 @@ import (
 	"github.com/google/renameio/v2"
 
 	"nstance.dev/protos/identity"
-	"nstance.dev/server/bucket"
 	"nstance.dev/server/cache"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore/file"
-	"nstance.dev/server/operators"
+	"nstance.dev/server/operatorauth"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/serve"
 )
@@ -92,7 +92,7 @@ func (b Box) fill(ctx context.Context, group string, size int, userdata string) 
 	if err != nil {
 		return err
 	}
-	key := bucket.ConfigKey(Shard)
+	key := layout.ConfigKey(Shard)
 	if _, err := store.Get(ctx, key); err == nil {
 		return nil
 	}
@@ -105,7 +105,7 @@ func (b Box) makeSealKey() error {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(b.bucket(), "secret")); err == nil {
-		return fmt.Errorf("%s is missing, and with it what opens the secrets in %s: put it back, or remove %s and start anew", b.sealKey(), b.bucket(), b.Dir)
+		return fmt.Errorf("%s is missing, and with it what opens the secrets in %s: put it back, or remove %s and start again", b.sealKey(), b.bucket(), b.Dir)
 	}
 	key := make([]byte, 32)
 	if _, err := rand.Read(key); err != nil {
@@ -162,7 +162,7 @@ func (b Box) identify(ctx context.Context, s *serve.Serving, now time.Time) erro
 	if !ok {
 		return fmt.Errorf("the new key is not of Ed25519 but of %T", key.Public())
 	}
-	_, cert, err := operators.Enrol(ctx, store, authority, operators.EnrolRequest{Tenant: identity.DefaultTenant, Key: public})
+	_, cert, err := operatorauth.Enrol(ctx, store, authority, operatorauth.EnrolRequest{Tenant: identity.DefaultTenant, Key: public})
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"nstance.dev/server/bucket"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore/file"
 )
 
@@ -27,7 +27,7 @@ func TestBox_keepsWhatIsThere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		obj, err := store.Get(t.Context(), bucket.ConfigKey(Shard))
+		obj, err := store.Get(t.Context(), layout.ConfigKey(Shard))
 		if err != nil {
 			t.Fatal(err)
 		}

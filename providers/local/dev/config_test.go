@@ -6,6 +6,8 @@ import (
 
 	"nstance.dev/providers/local/rules"
 	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
+	"nstance.dev/server/config/effective"
 )
 
 func TestConfig_loads(t *testing.T) {
@@ -19,11 +21,11 @@ func TestConfig_loads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	groups, problems := config.Effective(cfg, nil)
+	groups, problems := effective.Groups(cfg, nil)
 	if len(problems) > 0 || len(cfg.Warnings) > 0 {
 		t.Errorf("problems %v, warnings %v", problems, cfg.Warnings)
 	}
-	g := groups[config.GroupKey{Tenant: config.DefaultTenant, Group: "web"}]
+	g := groups[document.GroupKey{Tenant: document.DefaultTenant, Group: "web"}]
 	if g == nil || g.Size != 3 || g.Kind != "dev" || g.DrainTimeout != 0 || len(g.Subnets) != 1 {
 		t.Errorf("group web = %+v", g)
 	}

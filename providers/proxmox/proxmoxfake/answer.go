@@ -79,7 +79,7 @@ func refusal(err error) wire.Answer {
 
 // inWords is how the API says what a fault's kind means, about a machine or volume.
 // Proxmox VE itself never throttles; a proxy in front of it may.
-func inWords(kind driver.Kind, node string, vmid int) error {
+func inWords(kind driver.ErrorClass, node string, vmid int) error {
 	switch kind {
 	case driver.Throttled:
 		return &failure{status: http.StatusTooManyRequests, reason: "Too Many Requests"}

@@ -134,7 +134,7 @@ func (d *Document) unmarshal(v *hujson.Value, u json.Unmarshaler, path Path) {
 	if r, ok := u.(interface{ Remedy() string }); ok {
 		remedy = r.Remedy()
 	}
-	d.report(d.at(v.StartOffset, path, shorten(err.Error(), 120), remedy))
+	d.report(d.at(v.StartOffset, path, ShortenTo(err.Error(), 120), remedy))
 }
 
 // Open is implemented by types whose objects may have members that are no fields of the
@@ -276,7 +276,7 @@ func (d *Document) scalar(v *hujson.Value, into reflect.Value, path Path, option
 	case into.CanFloat() && kind == '0':
 		f, err := strconv.ParseFloat(string(lit), 64)
 		if err != nil {
-			d.report(d.at(v.StartOffset, path, shorten(string(lit), 40)+" is out of range", "write a smaller number"))
+			d.report(d.at(v.StartOffset, path, ShortenTo(string(lit), 40)+" is out of range", "write a smaller number"))
 			return
 		}
 		into.SetFloat(f)
@@ -300,11 +300,11 @@ func (d *Document) wholeNumber(v *hujson.Value, path Path, text string) Problem 
 	f, err := strconv.ParseFloat(text, 64)
 	switch {
 	case err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 && strings.ContainsAny(text, ".eE"):
-		return d.at(v.StartOffset, path, shorten(text, 40)+" has a fraction or an exponent", "write "+strconv.FormatFloat(f, 'f', -1, 64))
+		return d.at(v.StartOffset, path, ShortenTo(text, 40)+" has a fraction or an exponent", "write "+strconv.FormatFloat(f, 'f', -1, 64))
 	case err == nil && f != math.Trunc(f):
-		return d.at(v.StartOffset, path, shorten(text, 40)+" is not a whole number", "write one without a fraction")
+		return d.at(v.StartOffset, path, ShortenTo(text, 40)+" is not a whole number", "write one without a fraction")
 	default:
-		return d.at(v.StartOffset, path, shorten(text, 40)+" is out of range", "write a whole number that is nearer to 0")
+		return d.at(v.StartOffset, path, ShortenTo(text, 40)+" is out of range", "write a whole number that is nearer to 0")
 	}
 }
 

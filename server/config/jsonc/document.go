@@ -118,7 +118,7 @@ func textOf(lit hujson.Literal) string {
 // Empty says that the text could not be parsed at all.
 func (d *Document) Empty() bool { return d.root == nil }
 
-// Warnings are what Decode found doubtful but not wrong.
+// Warnings are what Decode found likely to be a mistake but not wrong.
 func (d *Document) Warnings() Problems { return d.warnings }
 
 func (d *Document) at(offset int, path Path, message, remedy string) Problem {
@@ -193,7 +193,7 @@ func (d *Document) syntaxProblem(err error) Problem {
 	if inner := errors.Unwrap(err); inner != nil {
 		err = inner
 	}
-	p.Message = printable(shorten(err.Error(), 120))
+	p.Message = printable(ShortenTo(err.Error(), 120))
 	return p
 }
 
@@ -281,14 +281,4 @@ func skipComment(data []byte, i int) int {
 		return i + 2 + n + len(c.end) - 1
 	}
 	return i
-}
-
-func shorten(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit] + "…"
 }

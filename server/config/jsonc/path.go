@@ -33,7 +33,7 @@ func (p Path) Parent() (Path, bool) {
 func (p Path) String() string {
 	var b strings.Builder
 	p.write(&b)
-	return shorten(b.String(), 256)
+	return ShortenTo(b.String(), 256)
 }
 
 func (p Path) write(b *strings.Builder) {

@@ -1,6 +1,6 @@
 // Package schema is what a configuration may contain, by names and types: the JSON Schema,
-// for people's editors, and what each provider adds to a document, for package config.
-// Both are made by "make generate", of the types of package config and of
+// for people's editors, and what each provider adds to a document, for the readers.
+// Both are made by "make generate", of the types of package document and of
 // providers/*/rules/schema.json.
 package schema
 
@@ -13,6 +13,6 @@ import (
 var text []byte
 
 // JSON gives the JSON Schema (2020-12) of the configuration. It says less than
-// package config checks: no references, no templates, nothing of what a provider's
+// package checks finds: no references, no templates, nothing of what a provider's
 // members mean.
 func JSON() []byte { return slices.Clone(text) }

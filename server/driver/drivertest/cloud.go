@@ -182,7 +182,7 @@ func (c *Cloud) arrive(call *Call) (Fault, time.Duration) {
 		c.opts.OnCall(*call)
 	}
 	if wait, ok := c.buckets.take(call.Op); !ok {
-		return Fault{Before: &driver.Error{Kind: driver.Throttled, RetryAfter: wait, Err: errors.New("rate exceeded")}}, latency
+		return Fault{Before: &driver.Error{Class: driver.Throttled, RetryAfter: wait, Err: errors.New("rate exceeded")}}, latency
 	}
 	if faults == nil {
 		return Fault{}, latency

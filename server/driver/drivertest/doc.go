@@ -5,7 +5,7 @@
 // checks is the whole of what a shard server relies on: repeatable calls, one
 // machine for one instance id, deletion that a late create cannot undo, listings
 // that keep owners apart, statuses that tell the truth about dead machines, and
-// errors that carry a [driver.Kind].
+// errors that carry a [driver.ErrorClass].
 //
 // [Cloud] is a cloud that behaves, and misbehaves on demand: slow and lost
 // answers, lagging and empty listings, throttling, missing capacity, machines

@@ -66,7 +66,7 @@ type Fault struct {
 
 // Fail returns the fault of a call that the cloud refuses without effect, with
 // an error of the given kind.
-func Fail(kind driver.Kind) Fault {
+func Fail(kind driver.ErrorClass) Fault {
 	return Fault{Before: driver.Fail(kind, "call", fmt.Errorf("refused on demand"))}
 }
 

@@ -29,9 +29,9 @@ func request(t *testing.T) driver.CreateRequest {
 	}
 }
 
-func wantKind(t *testing.T, err error, want driver.Kind) {
+func wantKind(t *testing.T, err error, want driver.ErrorClass) {
 	t.Helper()
-	if err == nil || driver.KindOf(err) != want {
+	if err == nil || driver.ClassOf(err) != want {
 		t.Errorf("error %v, want kind %s", err, want)
 	}
 }

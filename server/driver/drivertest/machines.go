@@ -62,7 +62,7 @@ func checkRequest(req driver.CreateRequest) error {
 }
 
 func (c *Cloud) create(req driver.CreateRequest, f Fault) (*vm, error) {
-	refuse := func(kind driver.Kind, format string, args ...any) (*vm, error) {
+	refuse := func(kind driver.ErrorClass, format string, args ...any) (*vm, error) {
 		return nil, driver.Fail(kind, string(OpCreate), fmt.Errorf(format, args...))
 	}
 	if pid, used := c.byID[req.InstanceID]; used {

@@ -198,10 +198,10 @@ func (s *suite) createMeetsAnothers() {
 }
 
 // wantKind checks that err says its kind itself and is of that kind.
-func (s *suite) wantKind(what string, err error, want driver.Kind) {
+func (s *suite) wantKind(what string, err error, want driver.ErrorClass) {
 	s.t.Helper()
 	var e *driver.Error
-	if !errors.As(err, &e) || e.Kind != want || e.Op == "" {
+	if !errors.As(err, &e) || e.Class != want || e.Op == "" {
 		s.t.Errorf("%s: error %v, want one of kind %s that names its operation", what, err, want)
 	}
 }

@@ -117,7 +117,7 @@ func (s *suite) deleteAtEachMoment() {
 			s.deleteUntilAccepted(req.InstanceID)
 			err = <-result
 		}
-		if driver.KindOf(err) == driver.Ambiguous && err != nil {
+		if driver.ClassOf(err) == driver.Ambiguous && err != nil {
 			s.deleteUntilAccepted(req.InstanceID) // a server does not believe the first one then
 		} else if err != nil {
 			s.wantKind(fmt.Sprintf("create of a machine that was deleted after %v", wait), err, driver.Invalid)
@@ -136,7 +136,7 @@ func (s *suite) deleteUntilAccepted(id identity.ID) {
 		if err == nil {
 			return ""
 		}
-		if kind := driver.KindOf(err); kind != driver.Transient && kind != driver.Ambiguous {
+		if kind := driver.ClassOf(err); kind != driver.Transient && kind != driver.Ambiguous {
 			s.t.Fatalf("delete: %v", err)
 		}
 		return err.Error()

@@ -32,7 +32,7 @@ func (s *suite) power() {
 	} {
 		for range 2 {
 			err := p.Power(s.t.Context(), ref, step.action)
-			if step.action == driver.PowerReboot && err != nil && driver.KindOf(err) == driver.Unsupport {
+			if step.action == driver.PowerReboot && err != nil && driver.ClassOf(err) == driver.Unsupport {
 				continue
 			}
 			if err != nil {
@@ -67,7 +67,7 @@ func (s *suite) powerOfStrangers() {
 	}
 	s.await(m.InstanceID, driver.Stopped)
 	err := p.Power(s.t.Context(), ref, driver.PowerReboot)
-	if err == nil || driver.KindOf(err) != driver.Unsupport {
+	if err == nil || driver.ClassOf(err) != driver.Unsupport {
 		s.wantKind("reboot of a stopped machine", err, driver.Invalid)
 	}
 	s.await(m.InstanceID, driver.Stopped)

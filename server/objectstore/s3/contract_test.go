@@ -12,7 +12,7 @@ import (
 )
 
 // The server in this process ignores If-Match on deletions. One that heeds it is
-// a process of its own: see e2e/storage.
+// a process of its own: see e2e/env/storage.
 func TestContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) objectstore.Store {
 		backend := s3mem.New()

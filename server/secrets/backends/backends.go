@@ -20,7 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"google.golang.org/api/option"
 
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/secrets"
 	"nstance.dev/server/secrets/awssm"
@@ -41,34 +41,34 @@ type Clients struct {
 // are for secrets in object storage, sealed with the keys that s names; without
 // any they are in clear, which the caller should say aloud ([secrets.Sealed]).
 // Nothing is cached.
-func (c Clients) Open(ctx context.Context, objects objectstore.Store, s config.Secrets) (secrets.Store, error) {
+func (c Clients) Open(ctx context.Context, objects objectstore.Store, s document.Secrets) (secrets.Store, error) {
 	switch s.Provider {
-	case config.SecretsObjectStorage:
+	case document.SecretsObjectStorage:
 		return c.sealed(ctx, objects, s)
-	case config.SecretsAWSParameterStore:
+	case document.SecretsAWSParameterStore:
 		client, err := parameterStore(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return limited(awsssm.New(client, s.Prefix))
-	case config.SecretsAWSSecretsManager:
+	case document.SecretsAWSSecretsManager:
 		client, err := secretsManager(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return limited(awssm.New(client, s.Prefix))
-	case config.SecretsGoogleSecretManager:
+	case document.SecretsGoogleSecretManager:
 		client, err := c.google(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return limited(gsm.New(client, s.ProjectID, s.Prefix, time.Now))
 	}
-	return nil, fmt.Errorf("%w %q: it is one of %s, %s, %s, %s", ErrKind, s.Provider, config.SecretsObjectStorage,
-		config.SecretsAWSParameterStore, config.SecretsAWSSecretsManager, config.SecretsGoogleSecretManager)
+	return nil, fmt.Errorf("%w %q: it is one of %s, %s, %s, %s", ErrKind, s.Provider, document.SecretsObjectStorage,
+		document.SecretsAWSParameterStore, document.SecretsAWSSecretsManager, document.SecretsGoogleSecretManager)
 }
 
-func (c Clients) sealed(ctx context.Context, objects objectstore.Store, s config.Secrets) (secrets.Store, error) {
+func (c Clients) sealed(ctx context.Context, objects objectstore.Store, s document.Secrets) (secrets.Store, error) {
 	keys, err := c.keys(ctx, s)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (c Clients) sealed(ctx context.Context, objects objectstore.Store, s config
 }
 
 // keys reads the encryption keys, that which encrypts first.
-func (c Clients) keys(ctx context.Context, s config.Secrets) ([]secrets.Key, error) {
+func (c Clients) keys(ctx context.Context, s document.Secrets) ([]secrets.Key, error) {
 	var current secrets.KeySource
 	if s.EncryptionKey != nil {
 		var err error
@@ -104,27 +104,27 @@ func (c Clients) keys(ctx context.Context, s config.Secrets) ([]secrets.Key, err
 
 // OpenKeySource returns the source of encryption keys that k describes. Nothing is
 // read yet.
-func (c Clients) OpenKeySource(ctx context.Context, k config.KeySource) (secrets.KeySource, error) {
+func (c Clients) OpenKeySource(ctx context.Context, k document.KeySource) (secrets.KeySource, error) {
 	switch k.Provider {
-	case config.KeyFromEnv, config.KeyFromFile:
+	case document.KeyFromEnv, document.KeyFromFile:
 		return secrets.OpenKeySource(k.Provider, k.Source)
-	case config.SecretsAWSParameterStore:
+	case document.SecretsAWSParameterStore:
 		client, err := parameterStore(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return awsssm.NewKeySource(client, k.Source)
-	case config.SecretsAWSSecretsManager:
+	case document.SecretsAWSSecretsManager:
 		client, err := secretsManager(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return awssm.NewKeySource(client, k.Source)
-	case config.SecretsGoogleSecretManager:
+	case document.SecretsGoogleSecretManager:
 		return googleKeys{c, k}, nil
 	}
-	return nil, fmt.Errorf("%w %q: it is one of %s, %s, %s, %s, %s", secrets.ErrKeyProvider, k.Provider, config.KeyFromEnv,
-		config.KeyFromFile, config.SecretsAWSParameterStore, config.SecretsAWSSecretsManager, config.SecretsGoogleSecretManager)
+	return nil, fmt.Errorf("%w %q: it is one of %s, %s, %s, %s, %s", secrets.ErrKeyProvider, k.Provider, document.KeyFromEnv,
+		document.KeyFromFile, document.SecretsAWSParameterStore, document.SecretsAWSSecretsManager, document.SecretsGoogleSecretManager)
 }
 
 func parameterStore(ctx context.Context) (*ssm.Client, error) {
@@ -159,7 +159,7 @@ func awsSettings(ctx context.Context) (aws.Config, error) {
 // googleKeys has a client only while it reads, because sources are never closed.
 type googleKeys struct {
 	clients Clients
-	source  config.KeySource
+	source  document.KeySource
 }
 
 // Keys implements [secrets.KeySource].

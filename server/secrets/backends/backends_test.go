@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/secrets"
 	"nstance.dev/server/secrets/backends"
@@ -31,8 +31,8 @@ func TestEveryStoreOpens(t *testing.T) {
 	t.Setenv("NSTANCE_ENCRYPTION_KEY", hexKey)
 	useAWS(t)
 	clients := backends.Clients{Google: fakecloud.NewGoogle(t).Options()}
-	for _, s := range []config.Secrets{
-		{Provider: "object-storage", Prefix: "secret/", EncryptionKey: &config.KeySource{Provider: "env"}},
+	for _, s := range []document.Secrets{
+		{Provider: "object-storage", Prefix: "secret/", EncryptionKey: &document.KeySource{Provider: "env"}},
 		{Provider: "aws-parameter-store", Prefix: "/dev/"},
 		{Provider: "aws-secrets-manager", Prefix: "dev/"},
 		{Provider: "google-secret-manager", Prefix: "dev-", ProjectID: "project-1"},
@@ -65,13 +65,13 @@ func TestEveryKeySourceOpens(t *testing.T) {
 	aws.PutSecret("keys/main", hexKey)
 	google.PutSecret("project-1", "keys", []byte(hexKey))
 	clients := backends.Clients{Google: google.Options()}
-	for _, k := range []config.KeySource{
+	for _, k := range []document.KeySource{
 		{Provider: "env"},
 		{Provider: "aws-parameter-store", Source: "/keys/main"},
 		{Provider: "aws-secrets-manager", Source: "keys/main"},
 		{Provider: "google-secret-manager", Source: "keys", ProjectID: "project-1"},
 	} {
-		s := config.Secrets{Provider: "object-storage", Prefix: "secret/", EncryptionKey: &k, OldEncryptionKeys: []config.KeySource{k}}
+		s := document.Secrets{Provider: "object-storage", Prefix: "secret/", EncryptionKey: &k, OldEncryptionKeys: []document.KeySource{k}}
 		store, err := clients.Open(t.Context(), memory.New(memory.Options{}), s)
 		if err != nil {
 			t.Errorf("%s: %v", k.Provider, err)
@@ -85,16 +85,16 @@ func TestEveryKeySourceOpens(t *testing.T) {
 
 func TestWhatDoesNotOpen(t *testing.T) {
 	useAWS(t)
-	env := func(name string) *config.KeySource { return &config.KeySource{Provider: "env", Source: name} }
+	env := func(name string) *document.KeySource { return &document.KeySource{Provider: "env", Source: name} }
 	for name, tt := range map[string]struct {
-		secrets config.Secrets
+		secrets document.Secrets
 		want    error
 		says    string
 	}{
-		"an unknown store":        {config.Secrets{Provider: "vault"}, backends.ErrKind, "aws-parameter-store"},
-		"an unknown key provider": {config.Secrets{Provider: "object-storage", EncryptionKey: &config.KeySource{Provider: "x"}}, secrets.ErrKeyProvider, "google-secret-manager"},
-		"a key that is not set":   {config.Secrets{Provider: "object-storage", EncryptionKey: env("NSTANCE_NOT_SET")}, secrets.ErrKey, "NSTANCE_NOT_SET"},
-		"an absent parameter": {config.Secrets{Provider: "object-storage", EncryptionKey: &config.KeySource{
+		"an unknown store":        {document.Secrets{Provider: "vault"}, backends.ErrKind, "aws-parameter-store"},
+		"an unknown key provider": {document.Secrets{Provider: "object-storage", EncryptionKey: &document.KeySource{Provider: "x"}}, secrets.ErrKeyProvider, "google-secret-manager"},
+		"a key that is not set":   {document.Secrets{Provider: "object-storage", EncryptionKey: env("NSTANCE_NOT_SET")}, secrets.ErrKey, "NSTANCE_NOT_SET"},
+		"an absent parameter": {document.Secrets{Provider: "object-storage", EncryptionKey: &document.KeySource{
 			Provider: "aws-parameter-store", Source: "/absent",
 		}}, secrets.ErrNotFound, "/absent"},
 	} {

@@ -130,7 +130,7 @@ func (s *Store) taken(ctx context.Context, name, claim string, value secrets.Sec
 	case secret.Annotations[claimAnnotation] == claim:
 		return s.addOwn(ctx, name, value, s.now()) // created by this call, whose answer was lost
 	case s.now().Sub(secret.GetCreateTime().AsTime()) < abandonedAfter:
-		return fmt.Errorf("%w: somebody is creating it at this moment", secrets.ErrExists)
+		return fmt.Errorf("%w: another client is creating it at this moment", secrets.ErrExists)
 	}
 	err = s.api.DeleteSecret(ctx, &pb.DeleteSecretRequest{Name: s.resource(name), Etag: secret.Etag}, patience, limit)
 	switch status.Code(err) {

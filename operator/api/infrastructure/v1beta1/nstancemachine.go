@@ -53,14 +53,14 @@ type GroupReference struct {
 // NstanceMachineSpec is what is wanted of one machine. It stays once the machine is made:
 // an instance is replaced, never edited.
 //
-// +kubebuilder:validation:XValidation:rule="self.groupRef == oldSelf.groupRef",message="groupRef stays, an instance is never edited; make another machine"
-// +kubebuilder:validation:XValidation:rule="has(self.instanceType) == has(oldSelf.instanceType) && (!has(self.instanceType) || self.instanceType == oldSelf.instanceType)",message="instanceType stays, an instance is never edited; make another machine"
-// +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template)",message="template stays, an instance is never edited; make another machine"
-// +kubebuilder:validation:XValidation:rule="has(self.subnets) == has(oldSelf.subnets) && (!has(self.subnets) || self.subnets == oldSelf.subnets)",message="subnets stays, an instance is never edited; make another machine"
-// +kubebuilder:validation:XValidation:rule="has(self.vars) == has(oldSelf.vars) && (!has(self.vars) || self.vars == oldSelf.vars)",message="vars stay, an instance is never edited; make another machine"
-// +kubebuilder:validation:XValidation:rule="has(self.loadBalancers) == has(oldSelf.loadBalancers) && (!has(self.loadBalancers) || self.loadBalancers == oldSelf.loadBalancers)",message="loadBalancers stay, an instance is never edited; make another machine"
+// +kubebuilder:validation:XValidation:rule="self.groupRef == oldSelf.groupRef",message="groupRef is immutable; create another machine"
+// +kubebuilder:validation:XValidation:rule="has(self.instanceType) == has(oldSelf.instanceType) && (!has(self.instanceType) || self.instanceType == oldSelf.instanceType)",message="instanceType is immutable; create another machine"
+// +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template)",message="template is immutable; create another machine"
+// +kubebuilder:validation:XValidation:rule="has(self.subnets) == has(oldSelf.subnets) && (!has(self.subnets) || self.subnets == oldSelf.subnets)",message="subnets is immutable; create another machine"
+// +kubebuilder:validation:XValidation:rule="has(self.vars) == has(oldSelf.vars) && (!has(self.vars) || self.vars == oldSelf.vars)",message="vars is immutable; create another machine"
+// +kubebuilder:validation:XValidation:rule="has(self.loadBalancers) == has(oldSelf.loadBalancers) && (!has(self.loadBalancers) || self.loadBalancers == oldSelf.loadBalancers)",message="loadBalancers is immutable; create another machine"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'Managed' || has(self.instanceID)",message="instanceID is required with mode Managed; leave Managed machines to the operator, or leave mode out"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID stays once set; make another machine"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is immutable once set; create another machine"
 type NstanceMachineSpec struct {
 	MachineSettings `json:",inline"`
 
@@ -69,7 +69,7 @@ type NstanceMachineSpec struct {
 	// use. It stays.
 	// +optional
 	// +kubebuilder:default=OnDemand
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="mode stays; make another machine"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="mode is immutable; create another machine"
 	Mode MachineMode `json:"mode,omitempty"`
 
 	// instanceID of the instance. With OnDemand the operator chooses it before it asks
@@ -250,8 +250,8 @@ type DrainStatus struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.spec.mode != 'Managed' || !has(self.spec.instanceID) || self.metadata.name == self.spec.instanceID",message="metadata.name must be spec.instanceID with mode Managed; leave Managed machines to the operator, or leave mode out"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.instanceID) || (has(self.spec.instanceID) && self.spec.instanceID == oldSelf.spec.instanceID) || (oldSelf.spec.mode == 'OnDemand' && has(oldSelf.status) && has(oldSelf.status.instanceState) && oldSelf.status.instanceState == 'terminated' && !(has(oldSelf.status.initialization) && has(oldSelf.status.initialization.provisioned) && oldSelf.status.initialization.provisioned))",message="spec.instanceID stays once set, unless the instance ended before it was provisioned; make another machine"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.shard) || (has(self.spec.shard) && self.spec.shard == oldSelf.spec.shard) || (oldSelf.spec.mode == 'OnDemand' && has(oldSelf.status) && has(oldSelf.status.instanceState) && oldSelf.status.instanceState == 'terminated' && !(has(oldSelf.status.initialization) && has(oldSelf.status.initialization.provisioned) && oldSelf.status.initialization.provisioned))",message="spec.shard stays once set, unless the instance ended before it was provisioned; make another machine"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.instanceID) || (has(self.spec.instanceID) && self.spec.instanceID == oldSelf.spec.instanceID) || (oldSelf.spec.mode == 'OnDemand' && has(oldSelf.status) && has(oldSelf.status.instanceState) && oldSelf.status.instanceState == 'terminated' && !(has(oldSelf.status.initialization) && has(oldSelf.status.initialization.provisioned) && oldSelf.status.initialization.provisioned))",message="spec.instanceID is immutable once set, unless the instance ended before it was provisioned; create another machine"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.shard) || (has(self.spec.shard) && self.spec.shard == oldSelf.spec.shard) || (oldSelf.spec.mode == 'OnDemand' && has(oldSelf.status) && has(oldSelf.status.instanceState) && oldSelf.status.instanceState == 'terminated' && !(has(oldSelf.status.initialization) && has(oldSelf.status.initialization.provisioned) && oldSelf.status.initialization.provisioned))",message="spec.shard is immutable once set, unless the instance ended before it was provisioned; create another machine"
 type NstanceMachine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

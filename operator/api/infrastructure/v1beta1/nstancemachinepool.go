@@ -9,7 +9,7 @@ import (
 type NstanceMachinePoolSpec struct {
 	// group is the key of the group on the servers. It stays: another group is another pool.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.group stays; make another NstanceMachinePool for another group"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.group is immutable; create a new NstanceMachinePool"
 	Group Name `json:"group"`
 
 	// shards that keep the group, 1 to 64. Replicas are shared out equally; what is left
@@ -164,7 +164,7 @@ type NstanceMachinePoolStatus struct {
 	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
 
 	// infrastructureMachineKind is NstanceMachine where each instance gets a Machine of
-	// its own; absent: the pool is a mere size.
+	// its own; absent: the MachinePool has no Machines, only replicas.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	InfrastructureMachineKind string `json:"infrastructureMachineKind,omitempty"`

@@ -9,12 +9,12 @@ import (
 type NstanceShardGroupSpec struct {
 	// group is the key of the group. It stays.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.group stays; the pool makes another NstanceShardGroup for another group"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.group is immutable; the pool creates a new NstanceShardGroup for another group"
 	Group Name `json:"group"`
 
 	// shard that keeps this part of the group. It stays.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.shard stays; the pool makes another NstanceShardGroup for another shard"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.shard is immutable; the pool creates a new NstanceShardGroup for another shard"
 	Shard Name `json:"shard"`
 
 	// size is how many instances the shard shall keep once all those in retiring are gone.

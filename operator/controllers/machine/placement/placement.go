@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -49,7 +49,7 @@ type Choice struct {
 // left out.
 func Choose(group, wanted string, tried []string, all []Shard) Choice {
 	if wanted != "" {
-		return placeAt(group, wanted, all)
+		return chooseNamed(group, wanted, all)
 	}
 	var fit []Shard
 	var silent, full []string
@@ -74,27 +74,27 @@ func Choose(group, wanted string, tried []string, all []Shard) Choice {
 		best := slices.MinFunc(fit, func(a, b Shard) int { return cmp.Compare(a.OnDemand, b.OnDemand) })
 		return Choice{Shard: best.Name, Kind: best.Group.GetKind()}
 	case len(full) > 0:
-		return Choice{Reason: api.ReasonCapacityUnavailable, Message: fmt.Sprintf("no room for group %s on %s", group, strings.Join(full, ", "))}
+		return Choice{Reason: infrav1.ReasonCapacityUnavailable, Message: fmt.Sprintf("no room for group %s on %s", group, strings.Join(full, ", "))}
 	case len(silent) > 0:
-		return Choice{Reason: api.ReasonShardUnreachable, Message: fmt.Sprintf("waiting for %s to say whether they have group %s", strings.Join(silent, ", "), group)}
+		return Choice{Reason: infrav1.ReasonShardUnreachable, Message: fmt.Sprintf("waiting for %s to say whether they have group %s", strings.Join(silent, ", "), group)}
 	case has:
-		return Choice{Reason: api.ReasonCapacityUnavailable, Message: fmt.Sprintf("every shard that has group %s was tried", group)}
+		return Choice{Reason: infrav1.ReasonCapacityUnavailable, Message: fmt.Sprintf("every shard that has group %s was tried", group)}
 	default:
-		return Choice{Reason: api.ReasonGroupNotFound, Message: fmt.Sprintf("no shard has group %s; make the group, or another machine", group)}
+		return Choice{Reason: infrav1.ReasonGroupNotFound, Message: fmt.Sprintf("no shard has group %s; make the group, or another machine", group)}
 	}
 }
 
-// placeAt is for a shard that somebody asked for.
-func placeAt(group, wanted string, all []Shard) Choice {
+// chooseNamed is for a shard that somebody asked for.
+func chooseNamed(group, wanted string, all []Shard) Choice {
 	i := slices.IndexFunc(all, func(s Shard) bool { return s.Name == wanted })
 	if i < 0 {
-		return Choice{Reason: api.ReasonShardNotConfigured, Message: fmt.Sprintf("shard %s is not in the operator's configuration", wanted)}
+		return Choice{Reason: infrav1.ReasonShardNotConfigured, Message: fmt.Sprintf("shard %s is not in the operator's configuration", wanted)}
 	}
 	switch s := all[i]; {
 	case !s.Reachable, s.Group == nil && !s.Known:
-		return Choice{Reason: api.ReasonShardUnreachable, Message: fmt.Sprintf("shard %s does not answer", wanted)}
+		return Choice{Reason: infrav1.ReasonShardUnreachable, Message: fmt.Sprintf("shard %s does not answer", wanted)}
 	case s.Group == nil, s.Group.GetDeleting():
-		return Choice{Reason: api.ReasonGroupNotFound, Message: fmt.Sprintf("shard %s has no group %s; make the group, or another machine", wanted, group)}
+		return Choice{Reason: infrav1.ReasonGroupNotFound, Message: fmt.Sprintf("shard %s has no group %s; make the group, or another machine", wanted, group)}
 	default:
 		return Choice{Shard: s.Name, Kind: s.Group.GetKind()}
 	}

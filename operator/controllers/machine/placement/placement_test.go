@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	api "nstance.dev/operator/api/infrastructure/v1beta1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -35,13 +35,13 @@ func TestO12_Choose(t *testing.T) {
 		{"not one whose group is on its way out", "", nil, []Shard{shard("a", func(s *Shard) { s.Group.Deleting = true }), shard("b", nil)}, Choice{Shard: "b", Kind: "wrk"}},
 		{"not one that was tried", "", []string{"a"}, []Shard{shard("a", nil), shard("b", nil)}, Choice{Shard: "b", Kind: "wrk"}},
 		{"the one that is asked for, full or not", "b", nil, []Shard{shard("a", nil), shard("b", full)}, Choice{Shard: "b", Kind: "wrk"}},
-		{"no shard has the group", "", nil, []Shard{shard("a", without)}, Choice{Reason: api.ReasonGroupNotFound, Message: "no shard has group web; make the group, or another machine"}},
-		{"one shard may have it", "", nil, []Shard{shard("a", without), shard("b", silent)}, Choice{Reason: api.ReasonShardUnreachable, Message: "waiting for b to say whether they have group web"}},
-		{"no room anywhere", "", nil, []Shard{shard("a", full), shard("b", silent)}, Choice{Reason: api.ReasonCapacityUnavailable, Message: "no room for group web on a"}},
-		{"all were tried", "", []string{"a"}, []Shard{shard("a", nil)}, Choice{Reason: api.ReasonCapacityUnavailable, Message: "every shard that has group web was tried"}},
-		{"a shard that is not configured", "x", nil, []Shard{shard("a", nil)}, Choice{Reason: api.ReasonShardNotConfigured, Message: "shard x is not in the operator's configuration"}},
-		{"the one that is asked for is silent", "a", nil, []Shard{shard("a", silent)}, Choice{Reason: api.ReasonShardUnreachable, Message: "shard a does not answer"}},
-		{"the one that is asked for lacks the group", "a", nil, []Shard{shard("a", without)}, Choice{Reason: api.ReasonGroupNotFound, Message: "shard a has no group web; make the group, or another machine"}},
+		{"no shard has the group", "", nil, []Shard{shard("a", without)}, Choice{Reason: infrav1.ReasonGroupNotFound, Message: "no shard has group web; make the group, or another machine"}},
+		{"one shard may have it", "", nil, []Shard{shard("a", without), shard("b", silent)}, Choice{Reason: infrav1.ReasonShardUnreachable, Message: "waiting for b to say whether they have group web"}},
+		{"no room anywhere", "", nil, []Shard{shard("a", full), shard("b", silent)}, Choice{Reason: infrav1.ReasonCapacityUnavailable, Message: "no room for group web on a"}},
+		{"all were tried", "", []string{"a"}, []Shard{shard("a", nil)}, Choice{Reason: infrav1.ReasonCapacityUnavailable, Message: "every shard that has group web was tried"}},
+		{"a shard that is not configured", "x", nil, []Shard{shard("a", nil)}, Choice{Reason: infrav1.ReasonShardNotConfigured, Message: "shard x is not in the operator's configuration"}},
+		{"the one that is asked for is silent", "a", nil, []Shard{shard("a", silent)}, Choice{Reason: infrav1.ReasonShardUnreachable, Message: "shard a does not answer"}},
+		{"the one that is asked for lacks the group", "a", nil, []Shard{shard("a", without)}, Choice{Reason: infrav1.ReasonGroupNotFound, Message: "shard a has no group web; make the group, or another machine"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, Choose("web", tt.wanted, tt.tried, tt.shards)); diff != "" {

@@ -14,9 +14,9 @@ type Shard struct {
 	// Unsure: it is not ready, or what it has is not completely known. Like a frozen
 	// shard it loses only instances that somebody named; unlike one it may grow.
 	Unsure bool
-	// Refuses: its provider had no room a short time ago. It grows only if no other
-	// shard can.
-	Refuses bool
+	// Refusal is what its provider said against growth a short time ago, such as "out of
+	// capacity"; empty: nothing. With one it grows only if no other shard can.
+	Refusal string
 	// Surge: it has one instance more than its part because a rebalancing move is
 	// open; see Rebalance. At most one shard of a pool has this.
 	Surge bool
@@ -25,8 +25,8 @@ type Shard struct {
 // blind reports whether no instance of the shard may be chosen unless it was named.
 func (s Shard) blind() bool { return s.Frozen || s.Unsure }
 
-// Mark names an instance that somebody wants to go when the pool shrinks.
-type Mark struct {
+// DeletionRequest names an instance that somebody wants to go when the pool shrinks.
+type DeletionRequest struct {
 	Instance, Shard string
 }
 
@@ -38,19 +38,18 @@ type Pool struct {
 	// Shards are those that the pool lists, in its order; no name comes twice. A shard
 	// that was taken off the list is not among them: see Retire.
 	Shards []Shard
-	// Marks are in the order in which they are to be served, the oldest first; no
+	// Requests are in the order in which they are to be served, the oldest first; no
 	// instance comes twice. Those in shards that are not listed are passed over.
-	Marks []Mark
+	Requests []DeletionRequest
 }
 
 // Change is what becomes of one shard.
 type Change struct {
 	Shard    string
 	From, To int
-	// Named are the marked instances that go, in the order of the marks.
+	// Named are the instances whose deletion was requested and that go, in the order of the requests.
 	Named []string
-	// Pick is how many more instances go, which the shard's order chooses (package
-	// victims). From − To = len(Named) + Pick, where the shard shrinks.
+	// Pick is how many more instances go, which the order of a [Choice] decides. From − To = len(Named) + Pick, where the shard shrinks.
 	Pick int
 }
 
@@ -59,8 +58,8 @@ type Result struct {
 	// Changes has one entry for each shard, in the pool's order, also for those that
 	// keep their size.
 	Changes []Change
-	// EndSurge: the pool's size changed during a rebalancing move. The mark of the move
-	// is to be taken off with, or before, the first write.
+	// EndSurge: the pool's size changed during a rebalancing move. The surge annotation
+	// of the move is to be removed with, or before, the first write.
 	EndSurge bool
 	// Blocked is by how much the sizes still exceed the pool's because shards that
 	// nobody can see would have to shrink.
@@ -94,7 +93,7 @@ func (r Result) Writes() []Change {
 // Plan brings the sizes of the shards to the size of the pool.
 //
 // Too few: the shard furthest below its equal part grows, the first listed where two are
-// equally far. Too many: marked instances go first; then the shard furthest above its
+// equally far. Too many: instances whose deletion was requested go first; then the shard furthest above its
 // part shrinks, the last listed where two are. While a shard cannot be seen, no other
 // one goes below its own part in its stead: the rest waits. Equal: nothing moves, however
 // uneven the sizes are.
@@ -107,7 +106,7 @@ func Plan(p Pool) Result {
 		}
 		w.out.EndSurge = true
 	}
-	for _, m := range p.Marks {
+	for _, m := range p.Requests {
 		if delta >= 0 {
 			break
 		}
@@ -168,8 +167,8 @@ func (w *work) surge() bool {
 	return false
 }
 
-// name lets a marked instance go; false if its shard has nothing to give.
-func (w *work) name(m Mark) bool {
+// name lets an instance go whose deletion was requested; false if its shard has nothing to give.
+func (w *work) name(m DeletionRequest) bool {
 	for i := range w.out.Changes {
 		c := &w.out.Changes[i]
 		if c.Shard == m.Shard && c.To > 0 {
@@ -212,7 +211,7 @@ func (w *work) grow() bool {
 	if first < 0 {
 		return false
 	}
-	best := w.neediest(func(s Shard) bool { return !s.Frozen && !s.Refuses })
+	best := w.neediest(func(s Shard) bool { return !s.Frozen && s.Refusal == "" })
 	if best < 0 {
 		best = w.neediest(func(s Shard) bool { return !s.Frozen })
 	}

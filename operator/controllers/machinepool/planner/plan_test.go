@@ -28,17 +28,20 @@ func shards(text string) []Shard {
 		all = append(all, Shard{
 			Name: name, Size: size,
 			Frozen: strings.Contains(flags, "!"), Unsure: strings.Contains(flags, "?"),
-			Refuses: strings.Contains(flags, "-"), Surge: strings.Contains(flags, "+"),
+			Surge: strings.Contains(flags, "+"),
 		})
+		if strings.Contains(flags, "-") {
+			all[len(all)-1].Refusal = "out of capacity"
+		}
 	}
 	return all
 }
 
 // marks reads marked instances, the oldest first: "b1 a1" are b1 in shard b and a1 in a.
-func marks(text string) []Mark {
-	var all []Mark
+func marks(text string) []DeletionRequest {
+	var all []DeletionRequest
 	for _, id := range strings.Fields(text) {
-		all = append(all, Mark{Instance: id, Shard: id[:1]})
+		all = append(all, DeletionRequest{Instance: id, Shard: id[:1]})
 	}
 	return all
 }
@@ -122,7 +125,7 @@ func TestO4_Plan(t *testing.T) {
 			want: Result{
 				Changes:    []Change{{Shard: "a", From: 2, To: 4}, {Shard: "b", From: 2, To: 2}},
 				Redirected: []string{"b"},
-				Reason:     "p 4→6: a 2→4; b is passed over: unreachable",
+				Reason:     "p 4→6: a 2→4; b is skipped: unreachable",
 			},
 		},
 		{
@@ -148,7 +151,7 @@ func TestO4_Plan(t *testing.T) {
 			want: Result{
 				Changes: []Change{{Shard: "a", From: 2, To: 1, Pick: 1}, {Shard: "b", From: 2, To: 2}},
 				Blocked: 1,
-				Reason:  "p 4→3: a 2→1; 1 more wait until b can be seen",
+				Reason:  "p 4→3: a 2→1; removals that wait until b is reachable and listed: 1",
 			},
 		},
 		{
@@ -196,7 +199,7 @@ func TestO4_Plan(t *testing.T) {
 			want: Result{
 				Changes:    []Change{{Shard: "a", From: 2, To: 4}, {Shard: "b", From: 2, To: 2}},
 				Redirected: []string{"b"},
-				Reason:     "p 4→6: a 2→4; b is passed over: its provider has no room",
+				Reason:     "p 4→6: a 2→4; b is skipped: out of capacity",
 			},
 		},
 		{
@@ -204,7 +207,7 @@ func TestO4_Plan(t *testing.T) {
 			want: Result{
 				Changes:    []Change{{Shard: "a", From: 2, To: 2}, {Shard: "b", From: 2, To: 3}},
 				Redirected: []string{"a"},
-				Reason:     "p 4→5: b 2→3; a is passed over: unreachable",
+				Reason:     "p 4→5: b 2→3; a is skipped: unreachable",
 			},
 		},
 		{
@@ -280,7 +283,7 @@ func TestO4_Plan(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Plan(Pool{Name: "p", Replicas: tt.replicas, Shards: shards(tt.shards), Marks: marks(tt.marks)})
+			got := Plan(Pool{Name: "p", Replicas: tt.replicas, Shards: shards(tt.shards), Requests: marks(tt.marks)})
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -343,12 +346,15 @@ func pools(t *rapid.T) Pool {
 	for i := range rapid.IntRange(1, 6).Draw(t, "shards") {
 		s := Shard{Name: string(rune('a' + i)), Size: rapid.IntRange(0, 8).Draw(t, "size"), Surge: i == surge}
 		how := rapid.SampledFrom([]string{"", "", "", "frozen", "unsure", "refuses", "frozen refuses"}).Draw(t, "how")
-		s.Frozen, s.Unsure, s.Refuses = strings.Contains(how, "frozen"), strings.Contains(how, "unsure"), strings.Contains(how, "refuses")
+		s.Frozen, s.Unsure = strings.Contains(how, "frozen"), strings.Contains(how, "unsure")
+		if strings.Contains(how, "refuses") {
+			s.Refusal = "quota exceeded"
+		}
 		p.Shards = append(p.Shards, s)
 	}
 	for i := range rapid.IntRange(0, 8).Draw(t, "marks") {
 		shard := string(rune('a' + rapid.IntRange(0, 6).Draw(t, "marked"))) // maybe one that is not listed
-		p.Marks = append(p.Marks, Mark{Instance: fmt.Sprintf("%s%d", shard, i), Shard: shard})
+		p.Requests = append(p.Requests, DeletionRequest{Instance: fmt.Sprintf("%s%d", shard, i), Shard: shard})
 	}
 	return p
 }
@@ -356,7 +362,7 @@ func pools(t *rapid.T) Pool {
 func TestO4_Properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := pools(t)
-		before := Pool{p.Name, p.Replicas, slices.Clone(p.Shards), slices.Clone(p.Marks)}
+		before := Pool{p.Name, p.Replicas, slices.Clone(p.Shards), slices.Clone(p.Requests)}
 		r := Plan(p)
 		if diff := cmp.Diff(r, Plan(before)); diff != "" {
 			t.Fatalf("equal pools, other plans: %s", diff)
@@ -405,7 +411,7 @@ func checkChanges(t *rapid.T, p Pool, r Result) {
 		}
 		named = append(named, c.Named...)
 		for _, id := range c.Named {
-			if !slices.Contains(p.Marks, Mark{Instance: id, Shard: c.Shard}) {
+			if !slices.Contains(p.Requests, DeletionRequest{Instance: id, Shard: c.Shard}) {
 				t.Fatalf("%s in %s was not marked", id, c.Shard)
 			}
 		}

@@ -49,7 +49,7 @@ func (w *work) notes() []string {
 				unseen = append(unseen, s.Name)
 			}
 		}
-		notes = append(notes, fmt.Sprintf("%d more wait until %s can be seen", w.out.Blocked, strings.Join(unseen, ", ")))
+		notes = append(notes, fmt.Sprintf("removals that wait until %s is reachable and listed: %d", strings.Join(unseen, " and "), w.out.Blocked))
 	}
 	if w.out.Unplaced > 0 {
 		notes = append(notes, fmt.Sprintf("%d more have no place: a shard has at most %d", w.out.Unplaced, MaxSize))
@@ -58,9 +58,9 @@ func (w *work) notes() []string {
 		switch {
 		case !w.passed[i]:
 		case s.Frozen:
-			notes = append(notes, s.Name+" is passed over: unreachable")
+			notes = append(notes, s.Name+" is skipped: unreachable")
 		default:
-			notes = append(notes, s.Name+" is passed over: its provider has no room")
+			notes = append(notes, s.Name+" is skipped: "+s.Refusal)
 		}
 	}
 	return notes

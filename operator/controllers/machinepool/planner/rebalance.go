@@ -52,26 +52,30 @@ type MoveKind string
 const (
 	// Rest: nothing is to be done.
 	Rest MoveKind = ""
-	// Open: give Shard one more, and mark it as surging, in one write.
+	// Blocked: the split is uneven, and Reason says what forbids a move.
+	Blocked MoveKind = "blocked"
+	// Delay: the split is uneven, and a move may be opened at NotBefore.
+	Delay MoveKind = "delay"
+	// Open: give Shard one more, and annotate it as surging, in one write.
 	Open MoveKind = "open"
 	// Wait: a move is open, and its machine is not ready yet.
 	Wait MoveKind = "wait"
-	// Close: take the mark off. The next plan takes the surplus from another shard.
+	// Close: remove the annotation. The next plan takes the surplus from another shard.
 	Close MoveKind = "close"
-	// Abandon: take the mark off and one instance from Shard, in one write.
+	// Abandon: remove the annotation and one instance from Shard, in one write.
 	Abandon MoveKind = "abandon"
 )
 
 // Move is the next step of rebalancing.
 type Move struct {
 	Kind  MoveKind
-	Shard string // empty for Rest
+	Shard string // empty for Rest, Blocked and Delay
 	// BalancedFor is to be stored with the pool and given again.
 	BalancedFor string
 	// NotBefore is to be stored with the pool and given again.
 	NotBefore time.Time
-	// Again is when time alone may change the answer; zero: never.
-	Again time.Time
+	// RequeueAt is when time alone may change the answer; zero: never.
+	RequeueAt time.Time
 	// Reason says why, to people; empty if there is nothing to say.
 	Reason string
 }
@@ -98,7 +102,11 @@ func Rebalance(b Balance, now time.Time) Move {
 			return b.open(m, i, now)
 		}
 	}
-	if even || !b.armed(set) {
+	if even {
+		return m
+	}
+	if !b.armed(set) {
+		m.Reason = fmt.Sprintf("the sizes are not the equal split, and rebalance policy %s moves nothing now", b.policy())
 		return m
 	}
 	return b.begin(m, want, now)
@@ -121,7 +129,7 @@ func (b Balance) open(m Move, i int, now time.Time) Move {
 		}
 		m.Reason = fmt.Sprintf("%s has %d ready nodes of %d", s.Name, ready, s.Size)
 	case now.Before(giveUp):
-		m.Again = giveUp
+		m.RequeueAt = giveUp
 		m.Reason = fmt.Sprintf("%s has %d ready nodes of %d", s.Name, ready, s.Size)
 	case s.blind():
 		m.Reason = s.Name + " cannot be seen, and has one instance too many"
@@ -142,8 +150,8 @@ func (b Balance) begin(m Move, want []int, now time.Time) Move {
 		case s.blind():
 			unseen = append(unseen, s.Name)
 		case s.Size >= want[i]:
-		case s.Refuses:
-			refuses = append(refuses, s.Name)
+		case s.Refusal != "":
+			refuses = append(refuses, s.Name+": "+s.Refusal)
 		case to < 0 || want[i]-s.Size > want[to]-b.Shards[to].Size:
 			to = i
 		}
@@ -151,18 +159,18 @@ func (b Balance) begin(m Move, want []int, now time.Time) Move {
 	switch {
 	case total != max(b.Replicas, 0): // the plan comes first
 	case b.Busy != "":
-		m.Reason = "not even, and nothing moves now: " + b.Busy
+		m.Kind, m.Reason = Blocked, "uneven split; rebalancing is blocked: "+b.Busy
 	case len(unseen) > 0:
-		m.Reason = "not even, and nothing moves until all shards can be seen: " + strings.Join(unseen, ", ")
+		m.Kind, m.Reason = Blocked, "uneven split; rebalancing is blocked until every shard is reachable and listed: "+strings.Join(unseen, ", ")
 	case to < 0:
-		m.Reason = "not even, and no room at the provider of " + strings.Join(refuses, ", ")
+		m.Kind, m.Reason = Blocked, "uneven split; rebalancing is blocked: "+strings.Join(refuses, ", ")
 	case now.Before(b.NotBefore):
-		m.Again = b.NotBefore
-		m.Reason = "not even, and the next instance moves at " + b.NotBefore.UTC().Format(time.RFC3339)
+		m.Kind, m.RequeueAt = Delay, b.NotBefore
+		m.Reason = "uneven split; the next instance moves at " + b.NotBefore.UTC().Format(time.RFC3339)
 	default:
 		s := b.Shards[to]
 		m.Kind, m.Shard, m.NotBefore = Open, s.Name, time.Time{}
-		m.Reason = fmt.Sprintf("%s: %s %d→%d before another shard gives one, its part is %d", b.Name, s.Name, s.Size, s.Size+1, want[to])
+		m.Reason = fmt.Sprintf("rebalancing %s: adding one on %s (%d→%d, target %d), then removing one elsewhere", b.Name, s.Name, s.Size, s.Size+1, want[to])
 	}
 	return m
 }

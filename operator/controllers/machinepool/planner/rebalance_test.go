@@ -27,17 +27,17 @@ func TestRebalance(t *testing.T) {
 		{name: "even", shards: "a=3 b=2", replicas: 5, want: Move{BalancedFor: ab}},
 		{
 			name: "uneven", shards: "a=4 b=1", replicas: 5,
-			want: Move{Kind: Open, Shard: "b", BalancedFor: ab, Reason: "p: b 1→2 before another shard gives one, its part is 2"},
+			want: Move{Kind: Open, Shard: "b", BalancedFor: ab, Reason: "rebalancing p: adding one on b (1→2, target 2), then removing one elsewhere"},
 		},
-		{name: "uneven, and it may stay so", shards: "a=4 b=1", replicas: 5, balance: Balance{Policy: Never}, want: Move{BalancedFor: ab}},
+		{name: "uneven, and it may stay so", shards: "a=4 b=1", replicas: 5, balance: Balance{Policy: Never}, want: Move{BalancedFor: ab, Reason: uneven("Never")}},
 		{
 			name: "uneven since the beginning", shards: "a=4 b=1", replicas: 5, balance: Balance{Policy: OnShardChange},
-			want: Move{BalancedFor: ab},
+			want: Move{BalancedFor: ab, Reason: uneven("OnShardChange")},
 		},
 		{
 			name: "uneven, and other shards than before", shards: "a=4 b=1", replicas: 5,
 			balance: Balance{Policy: OnShardChange, BalancedFor: "other"},
-			want:    Move{Kind: Open, Shard: "b", BalancedFor: "other", Reason: "p: b 1→2 before another shard gives one, its part is 2"},
+			want:    Move{Kind: Open, Shard: "b", BalancedFor: "other", Reason: "rebalancing p: adding one on b (1→2, target 2), then removing one elsewhere"},
 		},
 		{
 			name: "even, and other shards than before: done", shards: "a=3 b=2", replicas: 5,
@@ -45,40 +45,40 @@ func TestRebalance(t *testing.T) {
 		},
 		{
 			name: "the same shards in another order", shards: "b=2 a=3", replicas: 5,
-			balance: Balance{Policy: OnShardChange, BalancedFor: ab}, want: Move{BalancedFor: ab},
+			balance: Balance{Policy: OnShardChange, BalancedFor: ab}, want: Move{BalancedFor: ab, Reason: uneven("OnShardChange")},
 		},
 		{name: "the pool has not its size yet: the plan comes first", shards: "a=4 b=1", replicas: 6, want: Move{BalancedFor: ab}},
 		{
 			name: "a shard cannot be seen", shards: "a=4? b=1", replicas: 5,
-			want: Move{BalancedFor: ab, Reason: "not even, and nothing moves until all shards can be seen: a"},
+			want: Move{Kind: Blocked, BalancedFor: ab, Reason: "uneven split; rebalancing is blocked until every shard is reachable and listed: a"},
 		},
 		{
 			name: "a shard is frozen", shards: "a=4 b=1!", replicas: 5,
-			want: Move{BalancedFor: ab, Reason: "not even, and nothing moves until all shards can be seen: b"},
+			want: Move{Kind: Blocked, BalancedFor: ab, Reason: "uneven split; rebalancing is blocked until every shard is reachable and listed: b"},
 		},
 		{
 			name: "no room where it lacks", shards: "a=4 b=1-", replicas: 5,
-			want: Move{BalancedFor: ab, Reason: "not even, and no room at the provider of b"},
+			want: Move{Kind: Blocked, BalancedFor: ab, Reason: "uneven split; rebalancing is blocked: b: out of capacity"},
 		},
 		{
 			name: "something else goes on", shards: "a=4 b=1", replicas: 5, balance: Balance{Busy: "i1 is leaving"},
-			want: Move{BalancedFor: ab, Reason: "not even, and nothing moves now: i1 is leaving"},
+			want: Move{Kind: Blocked, BalancedFor: ab, Reason: "uneven split; rebalancing is blocked: i1 is leaving"},
 		},
 		{
 			name: "too early", shards: "a=4 b=1", replicas: 5, balance: Balance{NotBefore: at(time.Minute)},
 			want: Move{
-				BalancedFor: ab, NotBefore: at(time.Minute), Again: at(time.Minute),
-				Reason: "not even, and the next instance moves at 2026-01-02T03:05:05Z",
+				Kind: Delay, BalancedFor: ab, NotBefore: at(time.Minute), RequeueAt: at(time.Minute),
+				Reason: "uneven split; the next instance moves at 2026-01-02T03:05:05Z",
 			},
 		},
 		{
 			name: "late enough", shards: "a=4 b=1", replicas: 5, balance: Balance{NotBefore: at(time.Minute)}, now: time.Minute,
-			want: Move{Kind: Open, Shard: "b", BalancedFor: ab, Reason: "p: b 1→2 before another shard gives one, its part is 2"},
+			want: Move{Kind: Open, Shard: "b", BalancedFor: ab, Reason: "rebalancing p: adding one on b (1→2, target 2), then removing one elsewhere"},
 		},
 		{
 			name: "open, not ready", shards: "a=4 b=2+", replicas: 5, now: MoveTimeout - 1,
 			balance: Balance{Ready: []int{4, 1}, Since: start},
-			want:    Move{Kind: Wait, Shard: "b", BalancedFor: ab, Again: at(MoveTimeout), Reason: "b has 1 ready nodes of 2"},
+			want:    Move{Kind: Wait, Shard: "b", BalancedFor: ab, RequeueAt: at(MoveTimeout), Reason: "b has 1 ready nodes of 2"},
 		},
 		{
 			name: "open, ready", shards: "a=4 b=2+", replicas: 5, now: time.Minute,
@@ -159,11 +159,11 @@ func (w *world) settle(fatalf func(string, ...any)) {
 			w.log = append(w.log, fmt.Sprint(w.sizes()))
 		case Close:
 			w.Shards[i].Surge = false
-		case Rest:
-			if m.Again.IsZero() {
+		case Rest, Blocked, Delay:
+			if m.RequeueAt.IsZero() {
 				return
 			}
-			w.now = m.Again
+			w.now = m.RequeueAt
 		default:
 			fatalf("a ready world had to %s: %s", m.Kind, m.Reason)
 		}
@@ -205,4 +205,9 @@ func TestO4_EveryHistoryEndsInTheEqualSplit(t *testing.T) {
 			t.Fatalf("settles at %v, want %v", got, want)
 		}
 	})
+}
+
+// uneven is what is said of uneven sizes that a policy leaves as they are.
+func uneven(policy string) string {
+	return "the sizes are not the equal split, and rebalance policy " + policy + " moves nothing now"
 }

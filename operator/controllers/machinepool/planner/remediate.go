@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// Patient is a machine of a pool as its health checks see it.
-type Patient struct {
+// MachineHealth is a machine of a pool as its health checks see it.
+type MachineHealth struct {
 	ID string
 	// FailedSince is since when a health check calls it broken and waits for its owner
 	// to replace it; zero: none does.
 	FailedSince time.Time
 	// Leaving: it is being deleted already.
 	Leaving bool
-	// Spared: somebody asked by annotation that it be left alone.
-	Spared bool
+	// SkipRemediation: somebody asked by annotation that it be left alone.
+	SkipRemediation bool
 }
 
 // Remediate returns the machines to be deleted, and so replaced, because a health check
 // gave them up: the longest broken first, and at most a fifth of the pool, but one in any
 // case, in the course of being deleted at the same time.
-func Remediate(pool []Patient) []Victim {
+func Remediate(pool []MachineHealth) []Victim {
 	budget := max(1, len(pool)/5)
-	var broken []Patient
+	var broken []MachineHealth
 	for _, p := range pool {
 		switch {
 		case p.Leaving:
 			budget--
-		case !p.FailedSince.IsZero() && !p.Spared:
+		case !p.FailedSince.IsZero() && !p.SkipRemediation:
 			broken = append(broken, p)
 		}
 	}
-	slices.SortFunc(broken, func(a, b Patient) int {
+	slices.SortFunc(broken, func(a, b MachineHealth) int {
 		return cmp.Or(a.FailedSince.Compare(b.FailedSince), cmp.Compare(a.ID, b.ID))
 	})
 	var chosen []Victim

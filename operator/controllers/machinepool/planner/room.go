@@ -51,3 +51,23 @@ func Unfilled(shards []Filling, now time.Time) []Lowered {
 	}
 	return lowered
 }
+
+// Most is the greatest size that the pool wants of one of its shards: what the other shards leave of
+// the pool's size, or the equal part, whichever is more, and the instance of an open move on top. A
+// shard may have more than that: a size that is not wanted any more stays in the spec while the shard
+// cannot be seen.
+func (p Pool) Most(shard string) int {
+	rest, part, surge := max(p.Replicas, 0), 0, 0
+	for i, s := range p.Shards {
+		extra := 0
+		if s.Surge {
+			extra = 1
+		}
+		if s.Name == shard {
+			part, surge = EqualSplit(p.Replicas, len(p.Shards))[i], extra
+			continue
+		}
+		rest -= max(s.Size-extra, 0)
+	}
+	return max(rest, part) + surge
+}

@@ -50,7 +50,7 @@ func TestL8_WhatIsNotFilledGoesElsewhere(t *testing.T) {
 		var all []Filling
 		for i, s := range shards(text) {
 			f := Filling{Shard: s, Present: present[i]}
-			if s.Refuses {
+			if s.Refusal != "" {
 				f.CoolOff = full
 			}
 			all = append(all, f)
@@ -79,5 +79,36 @@ func TestL8_WhatIsNotFilledGoesElsewhere(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// A shard is told no more than its pool wants of it: what the others leave, or its equal part.
+func TestS5_Most(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		replicas int
+		sizes    []int
+		surge    int // the shard with an open move; -1: none
+		want     []int
+	}{
+		{"as it should be", 6, []int{3, 3}, -1, []int{3, 3}},
+		{"an uneven split", 6, []int{5, 1}, -1, []int{5, 3}},
+		{"one shard whose pool has shrunk", 1, []int{5}, -1, []int{1}},
+		{"the pool has shrunk, and one shard cannot be seen", 6, []int{5, 3}, -1, []int{3, 3}},
+		{"the other one keeps its part", 2, []int{5, 1}, -1, []int{1, 1}},
+		{"a move is open", 6, []int{4, 3}, 0, []int{4, 3}},
+		{"a move is open elsewhere", 6, []int{2, 5}, 1, []int{3, 5}},
+		{"nobody wants anything", 0, []int{2, 2}, -1, []int{0, 0}},
+		{"a negative size", -1, []int{2}, -1, []int{0}},
+	} {
+		p := Pool{Replicas: tt.replicas}
+		for i, size := range tt.sizes {
+			p.Shards = append(p.Shards, Shard{Name: string(rune('a' + i)), Size: size, Surge: i == tt.surge})
+		}
+		for i, want := range tt.want {
+			if got := p.Most(p.Shards[i].Name); got != want {
+				t.Errorf("%s: shard %d is told %d at most, want %d", tt.name, i, got, want)
+			}
+		}
 	}
 }

@@ -17,10 +17,6 @@ type Group struct {
 	Retiring []string
 }
 
-// Pushed returns the size that the server is told: retiring instances count until they
-// are gone, because the deletion of each lowers the server's size by one.
-func Pushed(g Group) int { return max(g.Size, 0) + len(g.Retiring) }
-
 // Forget returns the group without the retiring instances that are known to be gone.
 func Forget(g Group, gone func(id string) bool) Group {
 	return Group{Size: g.Size, Retiring: slices.DeleteFunc(slices.Clone(g.Retiring), gone)}

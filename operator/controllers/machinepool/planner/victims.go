@@ -30,12 +30,12 @@ type Candidate struct {
 	Shard string
 	// Created is when the server made it; its id carries that.
 	Created time.Time
-	// Mark is the value of the annotation by which somebody named it. Marked says that
-	// there is one: its value may be empty.
-	Mark   string
-	Marked bool
+	// DeleteAnnotation is the value of the annotation by which somebody requested its
+	// deletion. Requested says that there is one: its value may be empty.
+	DeleteAnnotation string
+	Requested        bool
 	// Leaving: the server has condemned it, its Machine is being deleted, or it retires
-	// already. It is not chosen again, and a mark on it names nothing any more.
+	// already. It is not chosen again, and a request for its deletion means nothing any more.
 	Leaving bool
 	// Machine: the provider has a machine for it.
 	Machine bool
@@ -57,7 +57,7 @@ type Victim struct {
 type rank int
 
 const (
-	rankMarked rank = iota
+	rankRequested rank = iota
 	rankNoMachine
 	rankNeverJoined
 	rankSick
@@ -66,8 +66,8 @@ const (
 
 func (c Candidate) rank(now time.Time) rank {
 	switch {
-	case c.Marked:
-		return rankMarked
+	case c.Requested:
+		return rankRequested
 	case !c.Machine:
 		return rankNoMachine
 	case !c.Joined:
@@ -92,8 +92,8 @@ func (ch Choice) order(a, b Candidate, now time.Time) int {
 	if byRank := cmp.Compare(a.rank(now), b.rank(now)); byRank != 0 {
 		return byRank
 	}
-	if a.Marked {
-		return compareMarks(a, b)
+	if a.Requested {
+		return compareRequests(a, b)
 	}
 	byAge := cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	switch ch.Policy {
@@ -124,7 +124,7 @@ func (ch Choice) pick(candidates []Candidate, n int, now time.Time) []Victim {
 
 func (ch Choice) why(c Candidate, now time.Time) string {
 	switch c.rank(now) {
-	case rankMarked:
+	case rankRequested:
 		return "named by an annotation on its machine"
 	case rankNoMachine:
 		return "it has no machine yet"
@@ -137,7 +137,7 @@ func (ch Choice) why(c Candidate, now time.Time) string {
 	case Newest:
 		return "newest in " + c.Shard
 	case Random:
-		return "drawn by lot in " + c.Shard
+		return "chosen at random in " + c.Shard
 	default:
 		return "oldest in " + c.Shard
 	}

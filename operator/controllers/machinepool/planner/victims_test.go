@@ -21,7 +21,7 @@ func works(id string, hours int) Candidate {
 func (c Candidate) but(change func(*Candidate)) Candidate { change(&c); return c }
 
 func marked(value string) func(*Candidate) {
-	return func(c *Candidate) { c.Marked, c.Mark = true, value }
+	return func(c *Candidate) { c.Requested, c.DeleteAnnotation = true, value }
 }
 
 func notReady(for_ time.Duration) func(*Candidate) {
@@ -34,7 +34,7 @@ func leaving(c *Candidate)     { c.Leaving = true }
 func elsewhere(c *Candidate)   { c.Shard = "b" }
 
 func TestMarksAreServedInOrder(t *testing.T) {
-	got := Marks([]Candidate{
+	got := DeletionRequests([]Candidate{
 		works("i-later", 1).but(marked("2026-01-02T03:00:00Z")),
 		works("i-none", 9),
 		works("i-person2", 1).but(marked("yes")),
@@ -43,7 +43,7 @@ func TestMarksAreServedInOrder(t *testing.T) {
 		works("i-leaving", 1).but(marked("")).but(leaving),
 		works("i-same", 1).but(marked("2026-01-02T02:59:00.5Z")),
 	})
-	want := []Mark{
+	want := []DeletionRequest{
 		{Instance: "i-person1", Shard: "a"},
 		{Instance: "i-person2", Shard: "a"},
 		{Instance: "i-autoscaler", Shard: "b"},
@@ -68,7 +68,7 @@ func TestMarkedAt(t *testing.T) {
 		"1234":   {},
 		"now m=": {},
 	} {
-		got, ok := MarkedAt(value)
+		got, ok := RequestedAt(value)
 		if !got.Equal(want) || ok != !want.IsZero() {
 			t.Errorf("%q: %v, %t, want %v", value, got, ok, want)
 		}
@@ -80,14 +80,14 @@ func FuzzMarkedAt(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		at, ok := MarkedAt(value)
+		at, ok := RequestedAt(value)
 		if !ok {
 			if !at.IsZero() {
 				t.Fatalf("no time, and yet %v", at)
 			}
 			return
 		}
-		if again, ok := MarkedAt(at.String()); !ok || !again.Equal(at) {
+		if again, ok := RequestedAt(at.String()); !ok || !again.Equal(at) {
 			t.Fatalf("%q is %v, which reads back as %v", value, at, again)
 		}
 	})
@@ -119,11 +119,11 @@ func TestShrink(t *testing.T) {
 		},
 		{
 			name: "by lot", group: Group{Size: 3}, pick: 1, candidates: three, choice: Choice{Policy: Random, Seed: "pool-0"},
-			want: Shrunk{Group: Group{Size: 2, Retiring: []string{"i2"}}, Victims: because("i2", "drawn by lot in a")},
+			want: Shrunk{Group: Group{Size: 2, Retiring: []string{"i2"}}, Victims: because("i2", "chosen at random in a")},
 		},
 		{
 			name: "by another pool's lot", group: Group{Size: 3}, pick: 1, candidates: three, choice: Choice{Policy: Random, Seed: "other pool"},
-			want: Shrunk{Group: Group{Size: 2, Retiring: []string{"i3"}}, Victims: because("i3", "drawn by lot in a")},
+			want: Shrunk{Group: Group{Size: 2, Retiring: []string{"i3"}}, Victims: because("i3", "chosen at random in a")},
 		},
 		{
 			name: "the named one", group: Group{Size: 3}, named: []string{"i2"},
@@ -216,11 +216,8 @@ func TestS22_TheListOfRetiringHasALimit(t *testing.T) {
 	}
 }
 
-func TestPushedAndForget(t *testing.T) {
+func TestForget(t *testing.T) {
 	g := Group{Size: 3, Retiring: []string{"i1", "i2", "i3"}}
-	if Pushed(g) != 6 {
-		t.Errorf("pushed %d, want 6", Pushed(g))
-	}
 	got := Forget(g, func(id string) bool { return id == "i2" })
 	if diff := cmp.Diff(Group{Size: 3, Retiring: []string{"i1", "i3"}}, got); diff != "" {
 		t.Error(diff)
@@ -260,7 +257,7 @@ func TestO6_TheServerNeverChooses(t *testing.T) {
 			}
 		}
 		change := Change{Shard: "a", Pick: rapid.IntRange(0, 6).Draw(t, "pick")}
-		for _, m := range Marks(all) {
+		for _, m := range DeletionRequests(all) {
 			if m.Shard == "a" && rapid.Bool().Draw(t, "named") {
 				change.Named = append(change.Named, m.Instance)
 			}
@@ -272,8 +269,9 @@ func TestO6_TheServerNeverChooses(t *testing.T) {
 		if g.Size-got.Size != wanted || len(got.Victims)+got.Vacant != wanted {
 			t.Fatalf("size %d to %d by %d victims and %d vacant, wanted %d less", g.Size, got.Size, len(got.Victims), got.Vacant, wanted)
 		}
-		if Pushed(got.Group) != Pushed(g)-got.Vacant {
-			t.Fatalf("the server was told %d and is told %d, of which %d do not exist", Pushed(g), Pushed(got.Group), got.Vacant)
+		before, after := g.Size+len(g.Retiring), got.Size+len(got.Retiring)
+		if after != before-got.Vacant {
+			t.Fatalf("size and retiring instances went from %d to %d, and %d do not exist", before, after, got.Vacant)
 		}
 		if got.Vacant > max(0, g.Size-live) {
 			t.Fatalf("%d vacant of %d with %d instances", got.Vacant, g.Size, live)
@@ -294,20 +292,20 @@ func TestO6_TheServerNeverChooses(t *testing.T) {
 }
 
 func TestRemediate(t *testing.T) {
-	pool := func(n int, patients ...Patient) []Patient {
-		return append(patients, make([]Patient, n-len(patients))...)
+	pool := func(n int, patients ...MachineHealth) []MachineHealth {
+		return append(patients, make([]MachineHealth, n-len(patients))...)
 	}
-	broken := func(id string, hours int) Patient {
-		return Patient{ID: id, FailedSince: ago(time.Duration(hours) * time.Hour)}
+	broken := func(id string, hours int) MachineHealth {
+		return MachineHealth{ID: id, FailedSince: ago(time.Duration(hours) * time.Hour)}
 	}
-	leaves := Patient{ID: "l", FailedSince: ago(time.Hour), Leaving: true}
-	spared := Patient{ID: "s", FailedSince: ago(time.Hour), Spared: true}
+	leaves := MachineHealth{ID: "l", FailedSince: ago(time.Hour), Leaving: true}
+	spared := MachineHealth{ID: "s", FailedSince: ago(time.Hour), SkipRemediation: true}
 	one, two := broken("i1", 1), broken("i2", 2)
 	first := Victim{"i2", "its health check failed at 2026-01-02T01:04:05Z"}
 	second := Victim{"i1", "its health check failed at 2026-01-02T02:04:05Z"}
 	for _, tt := range []struct {
 		name string
-		pool []Patient
+		pool []MachineHealth
 		want []Victim
 	}{
 		{"nobody is broken", pool(5), nil},

@@ -27,7 +27,7 @@ func TestPage(t *testing.T) {
 		"quantities":             "| `capacity` | map to quantity, at most 64 | capacity",
 		"a time":                 "| `drain.deadline` | time | deadline is",
 		"an id":                  "| `instanceID` | string, 29 characters | instanceID of the instance.",
-		"a rule":                 "- spec.group stays; make another NstanceMachinePool for another group\n",
+		"a rule":                 "- spec.group is immutable; create a new NstanceMachinePool\n",
 		"a kind":                 "## NstanceMachinePool\n\nNstanceMachinePool is a group of instances",
 		"its names":              "`infrastructure.cluster.x-k8s.io/v1beta1`, short `nsmp`.",
 	} {

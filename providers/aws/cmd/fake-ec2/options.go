@@ -36,10 +36,10 @@ in the account. State is kept in memory. Machines are processes of this box, in 
 directory each, made from their user data: a script for sh or bash, or the simple
 part of cloud-config. Only run user data that you trust.
 
-It also answers to people:
+It also answers to users:
   curl $FAKE_EC2/fake/machines                          what there is
   curl -X POST $FAKE_EC2/fake/machines/ID/kill          the machine powers itself off
-  curl -X POST $FAKE_EC2/fake/machines/ID/hang          it does nothing any more, and EC2 says that it runs
+  curl -X POST $FAKE_EC2/fake/machines/ID/hang          it does nothing, and EC2 says that it runs
   curl -X POST $FAKE_EC2/fake/machines/ID/remove        the machine is gone without a trace
   curl -X POST $FAKE_EC2/fake/machines/ID/interrupt     a spot machine gets its notice
 
@@ -81,7 +81,7 @@ func parse(args []string, out io.Writer) (options, error) {
 		return o, err
 	}
 	if flags.NArg() > 0 {
-		return o, fmt.Errorf("there are no arguments but flags, and %q is none; see --help", flags.Arg(0))
+		return o, fmt.Errorf("unexpected argument %q; see --help", flags.Arg(0))
 	}
 	if o.servers < 1 {
 		return o, fmt.Errorf("--servers: %d; at least one is needed", o.servers)

@@ -29,7 +29,7 @@ The project has the zones europe-west1-b, -c and -d; the subnet nstance (10.0.0.
 public images of Debian and Ubuntu; in europe-west1-b the instance group web, the
 network endpoint group web (port 443), and a machine server-1 for the server to be on.
 
-People do things to machines:
+Users do things to machines:
 
   curl $FAKE_GCE/fake/machines                            what there is
   curl -X POST $FAKE_GCE/fake/machines/NAME/kill          the machine powers itself off

@@ -35,7 +35,7 @@ The cluster has the nodes pve1, pve2 and pve3 with the bridges vmbr0 and vmbr1; 
 storages local (ISO images), local-lvm and ceph (disks); the templates debian-13 on
 each node (9001 to 9003, on local-lvm) and debian-13-ceph (9100, on ceph).
 
-What people do without the API is beside it, and asks for no token:
+What users do without the API is beside it, and asks for no token:
 
   GET  /fake/machines
   POST /fake/machines/{name}/kill | remove | move/{node}

@@ -97,7 +97,7 @@ func add(to, from *jsonschema.Schema, before string) {
 	}
 }
 
-// Providers gives what package config has to know of the providers when it reads a document.
+// Providers gives what has to be known of the providers when a document is read.
 func Providers() ([]byte, error) {
 	all, err := fragments()
 	if err != nil {

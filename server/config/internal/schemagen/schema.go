@@ -1,5 +1,5 @@
 // Package schemagen makes the JSON Schema of the configuration, and its
-// reference for readers, from the types of package config, the comments on their
+// reference for readers, from the types of package document, the comments on their
 // fields, and the schemas of the providers, providers/*/rules/schema.json. It reads
 // these files, so it runs where they are: from go generate, and from the test that
 // says when its output is out of date.
@@ -14,17 +14,17 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"nstance.dev/server/config"
+	"nstance.dev/server/config/document"
 )
 
 // Schema gives the JSON Schema. The working directory must be that of package
 // config.
 func Schema() ([]byte, error) {
 	r := &jsonschema.Reflector{Anonymous: true, ExpandedStruct: true, Mapper: custom}
-	if err := r.AddGoComments("nstance.dev/server/config", "./"); err != nil {
+	if err := r.AddGoComments("nstance.dev/server/config", "./document"); err != nil {
 		return nil, fmt.Errorf("read the comments of the types: %w", err)
 	}
-	s := r.Reflect(&config.Config{})
+	s := r.Reflect(&document.Config{})
 	s.ID = "https://nstance.dev/schema/config.schema.json"
 	s.Title = "Nstance shard configuration"
 	all, err := fragments()
@@ -52,7 +52,7 @@ func Schema() ([]byte, error) {
 func custom(t reflect.Type) *jsonschema.Schema {
 	text := &jsonschema.Schema{Type: "string"}
 	switch t {
-	case reflect.TypeFor[config.Duration]():
+	case reflect.TypeFor[document.Duration]():
 		return &jsonschema.Schema{
 			Title: "duration", Examples: []any{"90s", "6h", "7d"},
 			OneOf: []*jsonschema.Schema{
@@ -60,19 +60,19 @@ func custom(t reflect.Type) *jsonschema.Schema {
 				{Const: 0},
 			},
 		}
-	case reflect.TypeFor[config.Percent]():
+	case reflect.TypeFor[document.Percent]():
 		return &jsonschema.Schema{Title: "percentage", Type: "string", Pattern: `^(100|[0-9]{1,2})%$`}
-	case reflect.TypeFor[config.SourceCheck]():
+	case reflect.TypeFor[document.SourceCheck]():
 		return &jsonschema.Schema{
 			Title: "`require`, `warn`, `off`",
-			Enum:  []any{config.SourceCheckRequire, config.SourceCheckWarn, config.SourceCheckOff, true, false},
+			Enum:  []any{document.SourceCheckRequire, document.SourceCheckWarn, document.SourceCheckOff, true, false},
 		}
-	case reflect.TypeFor[config.InstanceTypes]():
+	case reflect.TypeFor[document.InstanceTypes]():
 		return &jsonschema.Schema{
 			Title: "string or list of strings",
 			OneOf: []*jsonschema.Schema{text, {Type: "array", Items: text}},
 		}
-	case reflect.TypeFor[config.Vars]():
+	case reflect.TypeFor[document.Vars]():
 		scalar := &jsonschema.Schema{OneOf: []*jsonschema.Schema{text, {Type: "number"}, {Type: "boolean"}}}
 		return &jsonschema.Schema{Title: "object of strings, numbers and booleans", Type: "object", AdditionalProperties: scalar}
 	}

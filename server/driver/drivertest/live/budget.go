@@ -57,7 +57,7 @@ var ErrSpent = errors.New("the budget is spent")
 const patience = 2 * time.Minute
 
 // Create makes a machine, which is deleted when t ends. What is over budget is refused,
-// with an error of kind Quota that matches [ErrSpent].
+// with an error of class Quota that matches [ErrSpent].
 func (b *Budget) Create(ctx context.Context, t testing.TB, d driver.Driver, req driver.CreateRequest) (driver.Machine, error) {
 	switch fresh, err := b.take(req.InstanceID); {
 	case err != nil:

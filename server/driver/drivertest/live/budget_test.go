@@ -31,7 +31,7 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%d machines were made, want 2", n)
 		}
 	})
-	if first != nil || !errors.Is(third, live.ErrSpent) || driver.KindOf(third) != driver.Quota {
+	if first != nil || !errors.Is(third, live.ErrSpent) || driver.ClassOf(third) != driver.Quota {
 		t.Errorf("within the budget: %v; beyond it: %v", first, third)
 	}
 	for _, vm := range cloud.Machines() {

@@ -20,10 +20,10 @@ type Call struct {
 // Fault is what goes wrong with one call; the zero value is nothing. Pauses end
 // with the caller's context.
 type Fault struct {
-	Kind  driver.Kind   // answered in the cloud's own words; empty: no error
-	After bool          // with Kind: the call took effect all the same
-	Lost  bool          // the call takes effect, and the connection breaks before the answer
-	Delay time.Duration // before anything
+	Kind  driver.ErrorClass // answered in the cloud's own words; empty: no error
+	After bool              // with Kind: the call took effect all the same
+	Lost  bool              // the call takes effect, and the connection breaks before the answer
+	Delay time.Duration     // before anything
 
 	// Linger is the time between the effect and the answer: a caller that has
 	// less patience does not learn of an effect that stands.

@@ -1,0 +1,104 @@
+package scale
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"nstance.dev/e2e/perf/bench"
+)
+
+// What is done with the pool that Cluster API's own controllers look after.
+const (
+	byOne   = 10 // how often it is scaled by one
+	settled = 15 * time.Second
+)
+
+// The promises.
+const (
+	reconcileGoal = 30          // of all controllers of the operator, for one more instance
+	behindCore    = time.Second // how much later than Cluster API could by itself
+)
+
+// MeasureCore measures a single pool of so many instances whose Machines are made by Cluster API's own
+// controllers: what the operator does for one instance more, and how soon that is a Machine.
+func MeasureCore(t testing.TB, instances int) []bench.Row {
+	t.Helper()
+	w := newWorld(t, Size{Pools: 1, Nodes: instances}, namespace)
+	w.fill()
+	o := w.operate()
+	w.await("every instance is a Machine with its Node", time.Second, w.count(machines, instances, hasText("status", "nodeRef", "name")))
+	w.quietly(o)
+
+	var reconciles float64
+	var delays, core []time.Duration
+	for range byOne {
+		before, shown, made, began := w.reconciles(o), w.watchMachines(), w.watch(machines, namespace, hasProviderID), time.Now()
+		w.scale(w.pools, 1)
+		delays = append(delays, w.appear(made, w.pools, began)...)
+		core = append(core, made.after(shown)...)
+		w.join(began)
+		w.quietly(o)
+		reconciles = max(reconciles, w.reconciles(o)-before)
+	}
+	row := delayRow("running to Machine with provider id, with Cluster API's controllers", delays, behindCore)
+	row.Floor += delayRow("", core, behindCore).Ours
+	row.Against = "Cluster API, from the NstanceMachine on, and 1 s"
+	return []bench.Row{
+		promise(fmt.Sprintf("a pool of %d scaled by 1: reconciles of the operator, at most of %d times", instances, byOne), "1", reconciles, reconcileGoal),
+		row,
+	}
+}
+
+// hasProviderID reports whether a Machine or NstanceMachine has a provider id.
+func hasProviderID(o *unstructured.Unstructured) bool {
+	id, _, _ := unstructured.NestedString(o.Object, "spec", "providerID")
+	return id != ""
+}
+
+// join makes the Nodes of the instances that have begun to run since.
+func (w *world) join(since time.Time) {
+	w.t.Helper()
+	for _, pool := range w.pools {
+		for _, shard := range shards {
+			for _, in := range w.shards.Shard(shard).Instances(tenant, pool.Name) {
+				if in.GetStatus() != "running" || in.GetRegisteredAt().AsTime().Before(since) {
+					continue
+				}
+				if _, err := w.core.CoreV1().Nodes().Create(w.t.Context(), node(in, shard, time.Now()), metav1.CreateOptions{}); err != nil {
+					w.t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// quietly waits until no controller of the operator has looked at anything for a while: Cluster API's
+// have come to rest too.
+func (w *world) quietly(o *operator) {
+	w.t.Helper()
+	last, since := 0.0, time.Now()
+	w.await("operator and Cluster API have nothing to do", look, func(context.Context) error {
+		if now := w.reconciles(o); now != last {
+			last, since = now, time.Now()
+		}
+		if quiet := time.Since(since); quiet < settled {
+			return fmt.Errorf("quiet for %v", quiet.Round(time.Second))
+		}
+		return nil
+	})
+}
+
+// reconciles is how often all controllers of the operator have looked at an object.
+func (w *world) reconciles(o *operator) float64 {
+	w.t.Helper()
+	now, err := o.scrape(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return now.sum("controller_runtime_reconcile_total")
+}

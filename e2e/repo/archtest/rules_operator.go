@@ -1,0 +1,80 @@
+package archtest
+
+import "strings"
+
+// operatorLayers is the import order of the operator from the bottom to the top, a line for
+// each package. It knows the servers by their wire contract alone, and no controller knows
+// another one: what two of them need stands below both.
+var operatorLayers = []layer{
+	inOperator("api/infrastructure/v1beta1"),
+	inOperator("api/controlplane/v1beta1"),
+	inOperator("crds"),
+	inOperator("policies"),
+	inOperator("backoff"),
+	inOperator("unsent"),
+	inOperator("config", "protos/identity"),
+	inOperator("capi", "api/infrastructure/v1beta1"),
+	inOperator("capi/capacity", "api/infrastructure/v1beta1", "protos/nstance/v1"),
+	inOperator("status"),
+	inOperator("telemetry"),
+	inOperator("shards", "protos/identity", "protos/nstance/v1"),
+	inOperator("inventory", "shards", "protos/nstance/v1"),
+	inOperator("nodes", "api/infrastructure/v1beta1", "protos/nstance/v1"),
+	inOperator("drain", "api/infrastructure/v1beta1", "capi", "inventory", "nodes", "status", "protos/nstance/v1"),
+	inOperator("credentials/secrets"),
+	inOperator("credentials/kubeconfig", "api/infrastructure/v1beta1", "credentials/secrets", "status"),
+	inOperator("credentials/registration", "credentials/secrets", "shards", "protos/identity", "protos/nstance/v1"),
+	inOperator("credentials/webhookcert", "api/infrastructure/v1beta1", "credentials/secrets"),
+	inOperator("webhooks", "api/infrastructure/v1beta1"),
+	inOperator("metrics", "api/infrastructure/v1beta1", "capi", "inventory", "shards"),
+
+	inOperator("controllers/machinepool/planner", "inventory"),
+	inOperator("controllers/machine/placement", "api/infrastructure/v1beta1", "protos/nstance/v1"),
+	controller("cluster", "api/controlplane/v1beta1", "shards"),
+	controller("importer", "shards", "protos/identity", "protos/nstance/v1"),
+	controller("machinepool", "capi/capacity", "shards", "telemetry", "unsent", "protos/nstance/v1"),
+	controller("shardgroup", "backoff", "controllers/machinepool/planner", "shards", "telemetry", "unsent", "protos/nstance/v1"),
+	controller("machine", "backoff", "drain", "nodes", "shards", "unsent", "protos/identity", "protos/nstance/v1"),
+	controller("machinetemplate", "capi/capacity", "protos/nstance/v1"),
+	controller("node", "capi/capacity", "nodes", "protos/nstance/v1"),
+	controller("ondemand", "controllers/machine/placement", "protos/identity"),
+	controller("providererror", "nodes", "protos/nstance/v1"),
+
+	{dir: "operator/manager", ours: []string{"protos/...", "operator/..."}},
+	inOperator("cmd/nstance-operator", "config", "manager", "telemetry"),
+
+	inOperator("crds/internal/cmd/gen", "crds/..."),
+	inOperator("pagetest"),
+	inOperator("testworld", "api/controlplane/v1beta1", "api/infrastructure/v1beta1", "crds", "inventory", "shards/..."),
+	inOperator("testworld/apiserver", "api/controlplane/v1beta1", "api/infrastructure/v1beta1", "testworld"),
+}
+
+// inOperator is what a package of the operator may import: directories below operator, and
+// those of the wire contract.
+func inOperator(dir string, ours ...string) layer {
+	return layer{dir: "operator/" + dir, ours: below(ours), tests: operatorTests}
+}
+
+// controller is what a controller may import beside what they all work with.
+func controller(name string, more ...string) layer {
+	return inOperator("controllers/"+name, append([]string{"api/infrastructure/v1beta1", "capi", "inventory", "status"}, more...)...)
+}
+
+func below(dirs []string) []string {
+	var all []string
+	for _, dir := range dirs {
+		if !strings.HasPrefix(dir, "protos/") {
+			dir = "operator/" + dir
+		}
+		all = append(all, dir)
+	}
+	return all
+}
+
+// operatorTests is what tests of the operator's packages may import in addition: its fakes,
+// what these speak, and the controller of the other half of a pool.
+var operatorTests = []string{
+	"protos/...", "operator/api/...", "operator/testworld", "operator/pagetest", "operator/capi", "operator/inventory", "operator/nodes",
+	"operator/shards/...", "operator/status", "operator/crds", "operator/policies/...", "operator/credentials/secrets/...",
+	"operator/controllers/shardgroup", "operator/controllers/machinepool/planner",
+}

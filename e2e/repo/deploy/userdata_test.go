@@ -1,0 +1,144 @@
+package deploy_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"nstance.dev/server/config/document"
+	"nstance.dev/server/driver/drivertest/guest"
+	"nstance.dev/server/render"
+)
+
+// file reads one of the repository's files.
+func file(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{"..", "..", "..", "deploy"}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var userData = []string{"shell.sh", "cloud-init.yaml"}
+
+const authority = "-----BEGIN CERTIFICATE-----\nMIIB\n  'quoted'\n-----END CERTIFICATE-----\n"
+
+func rendered(t *testing.T, name string, vars map[string]string) []byte {
+	t.Helper()
+	text, err := render.Userdata(document.Userdata{Content: file(t, "userdata", name)}, nil, render.Data{
+		Instance: render.Instance{ID: "knc068a3cp3thz5z2mv1gejwftabc", Kind: "knc"},
+		Cluster:  render.Cluster{ID: "example", CACert: strings.ReplaceAll(authority, "'", "")},
+		Server:   render.Server{RegistrationAddr: "192.0.2.1:8992", AgentAddr: "192.0.2.1:8994"},
+		Provider: render.Provider{Kind: "aws"},
+		Vars:     vars,
+		Nonce:    "head.body.tail",
+	}, 16<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// noting is an agent that writes down what it finds, and goes on.
+const noting = `#!/bin/sh
+{
+	echo "$NSTANCE_INSTANCE_ID $NSTANCE_SERVER_REGISTRATION_ADDR $NSTANCE_SERVER_AGENT_ADDR $NSTANCE_PROVIDER"
+	cat "$NSTANCE_IDENTITY_DIR/ca.crt" "$NSTANCE_IDENTITY_DIR/nonce.jwt"
+	stat -c ' %a %n' "$NSTANCE_IDENTITY_DIR" "$NSTANCE_IDENTITY_DIR"/* | sed "s|$GUEST_DIR/root||"
+	stat -c ' %F' "$NSTANCE_KEYS_DIR" "$NSTANCE_RECV_DIR"
+} >"$GUEST_DIR/found.new"
+mv "$GUEST_DIR/found.new" "$GUEST_DIR/found"
+while :; do sleep 0.1; done
+`
+
+const found = `knc068a3cp3thz5z2mv1gejwftabc 192.0.2.1:8992 192.0.2.1:8994 aws
+-----BEGIN CERTIFICATE-----
+MIIB
+  quoted
+-----END CERTIFICATE-----
+head.body.tail 700 /opt/nstance-agent/identity
+ 600 /opt/nstance-agent/identity/ca.crt
+ 600 /opt/nstance-agent/identity/nonce.jwt
+ directory
+ directory
+`
+
+// TestUserDataStartsTheAgent runs the reference user data, as a server renders it, and
+// looks at what the agent finds.
+func TestUserDataStartsTheAgent(t *testing.T) {
+	for _, name := range userData {
+		t.Run(name, func(t *testing.T) {
+			agent := filepath.Join(t.TempDir(), "nstance-agent")
+			if err := os.WriteFile(agent, []byte(noting), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			vars := map[string]string{"agent_url": "https://example.invalid/nstance-agent"} // the image has it
+			m, err := guest.Start(guest.Options{Dir: dir, UserData: rendered(t, name, vars), Agent: agent})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Kill()
+			if got := await(t, filepath.Join(dir, "found"), filepath.Join(dir, "log")); got != found {
+				t.Errorf("the agent found\n%s\nwant\n%s", got, found)
+			}
+		})
+	}
+}
+
+// await returns the content of a file once it is there.
+func await(t *testing.T, path, log string) string {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if text, err := os.ReadFile(path); err == nil {
+			return string(text)
+		}
+		if time.Now().After(deadline) {
+			text, _ := os.ReadFile(log) // it may not be there either
+			t.Fatalf("%s never came to be; the machine's log:\n%s", path, text)
+		}
+	}
+}
+
+// TestUserDataBringsTheUnit: an image needs nothing of ours. What the user data writes
+// is the unit that stands in deploy/systemd.
+func TestUserDataBringsTheUnit(t *testing.T) {
+	unit := file(t, "systemd", "nstance-agent.service")
+	if text := string(rendered(t, "shell.sh", nil)); !strings.Contains(text, "<<'EOT'\n"+unit+"EOT\n") {
+		t.Error("shell.sh writes another unit")
+	}
+	u, err := guest.ParseUserData(rendered(t, "cloud-init.yaml", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := string(u.Files[len(u.Files)-1]); last != unit {
+		t.Errorf("cloud-init.yaml writes another unit:\n%s", last)
+	}
+}
+
+// TestUserDataFetchesTheAgentIfTold: without the variable nothing is fetched, and what
+// is fetched comes over TLS.
+func TestUserDataFetchesTheAgentIfTold(t *testing.T) {
+	const url = "https://example.com/nstance-agent"
+	for _, name := range userData {
+		if text := string(rendered(t, name, nil)); strings.Contains(text, "curl") {
+			t.Errorf("%s without a URL fetches something", name)
+		}
+		if text := string(rendered(t, name, map[string]string{"agent_url": url})); !strings.Contains(text, "--proto '=https'") || !strings.Contains(text, "'"+url+"'") {
+			t.Errorf("%s does not fetch the agent:\n%s", name, text)
+		}
+	}
+}
+
+// TestUserDataFitsEveryCloud: 16 KiB is what AWS takes, and the least of all. A nonce
+// and an authority of this product's have less than 2 KiB.
+func TestUserDataFitsEveryCloud(t *testing.T) {
+	for _, name := range userData {
+		if n := len(rendered(t, name, map[string]string{"agent_url": strings.Repeat("x", 512)})); n > 14<<10 {
+			t.Errorf("%s has %d bytes", name, n)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+//go:build kube
+
+package operator_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+
+	"nstance.dev/e2e/env/kube"
+	"nstance.dev/operator/crds/crdtest"
+)
+
+// O15: an API server with nobody else there takes and refuses what the table of the
+// schemas says, rules about what is stored and its status included.
+func TestO15_TheSchemasOnARealServer(t *testing.T) {
+	kube.Needs(t, kube.BeAlone)
+	t.Parallel()
+	c := kube.Start(t, kube.Config{})
+	installDefinitions(t, c)
+	admin := clientOf(t, c.Admin(), nil)
+	for _, test := range crdtest.Cases() {
+		t.Run(test.Name, func(t *testing.T) {
+			sent := decoded(test.Sent)
+			err := request(t, resourceOf(admin, sent, "default"), test, sent)
+			switch {
+			case test.Refused == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case test.Refused != "" && err == nil:
+				t.Errorf("accepted, want refused: %s", test.Refused)
+			case test.Refused != "" && !strings.Contains(err.Error(), test.Refused):
+				t.Errorf("refused with %v, want a part of it to be %q", err, test.Refused)
+			}
+		})
+	}
+}
+
+// request makes the request of a case, and leaves nothing behind.
+func request(t *testing.T, client dynamic.ResourceInterface, test crdtest.Case, sent *unstructured.Unstructured) error {
+	t.Helper()
+	if test.Stored == nil {
+		_, err := client.Create(t.Context(), sent, metav1.CreateOptions{DryRun: dryRun})
+		return err
+	}
+	stored := store(t, client, decoded(test.Stored))
+	defer func() {
+		if err := client.Delete(t.Context(), stored.GetName(), metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	}()
+	sent.SetResourceVersion(stored.GetResourceVersion())
+	options := metav1.UpdateOptions{DryRun: dryRun}
+	if test.Status {
+		_, err := client.UpdateStatus(t.Context(), sent, options)
+		return err
+	}
+	_, err := client.Update(t.Context(), sent, options)
+	return err
+}
+
+// decoded returns an object of a table as one of its own.
+func decoded(object crdtest.Object) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(object)}
+}
+
+// printed is one object of each kind, with everything that is shown of it.
+const printed = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceCluster
+metadata: {name: example--default, labels: {cluster.x-k8s.io/cluster-name: example}}
+spec: {controlPlaneEndpoint: {host: api.example.com, port: 6443}}
+status: {shardsReachable: 2/3, conditions: [{type: Ready, status: "True", reason: R, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}]}
+---
+apiVersion: controlplane.cluster.x-k8s.io/v1beta1
+kind: NstanceControlPlane
+metadata: {name: example--default, labels: {cluster.x-k8s.io/cluster-name: example}}
+spec: {controlPlaneEndpoint: {host: api.example.com, port: 6443}}
+status: {version: v1.36.3, conditions: [{type: Ready, status: "True", reason: R, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}]}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceMachinePool
+metadata: {name: workers}
+spec: {group: web, shards: [a, b]}
+status: {desiredReplicas: 4, replicas: 3, shardCount: 2, isStatic: true, instanceType: m7i.large, conditions: [{type: Ready, status: "False", reason: R, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}]}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceShardGroup
+metadata: {name: web--a}
+spec: {group: web, shard: a, size: 3}
+status: {replicas: 2, pending: 1, draining: 0, unhealthy: 0, isStatic: true, conditions: [{type: Ready, status: "False", reason: R, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}, {type: ShardReachable, status: "True", reason: R, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}]}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceMachine
+metadata: {name: knd01h455vb4pex5vsknk084sn020}
+spec: {groupRef: {name: web}, shard: a, mode: Managed, instanceID: knd01h455vb4pex5vsknk084sn020, providerID: "nstance://a/x"}
+status: {instanceState: running, nodeRef: {name: n1}, conditions: [{type: Ready, status: "True", reason: R, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}]}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: NstanceMachineTemplate
+metadata: {name: batch}
+spec: {template: {spec: {groupRef: {name: web}, instanceType: m7i.large}}}
+status: {conditions: [{type: GroupKnown, status: "True", reason: R, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}]}
+`
+
+func TestPeopleSee(t *testing.T) {
+	startCluster(t)
+	t.Parallel()
+	c := *common.cluster
+	c.namespace = "people"
+	c.own(t)
+	for _, object := range objects(t, printed) {
+		store(t, resourceOf(c.admin, object, c.namespace), object)
+	}
+	want := map[string][]string{
+		"nsc":  {"NAME CLUSTER ENDPOINT SHARDS READY", "example--default example api.example.com 2/3 True"},
+		"nscp": {"NAME CLUSTER ENDPOINT VERSION READY", "example--default example api.example.com v1.36.3 True"},
+		"nsmp": {"NAME GROUP DESIRED REPLICAS SHARDS STATIC TYPE READY", "workers web 4 3 2 true m7i.large False"},
+		"nssg": {"NAME GROUP SHARD SIZE RUNNING PENDING STATIC REACHABLE READY", "web--a web a 3 2 1 true True False"},
+		"nsm": {
+			"NAME GROUP SHARD MODE INSTANCE STATE PROVIDERID NODE READY",
+			"knd01h455vb4pex5vsknk084sn020 web a Managed knd01h455vb4pex5vsknk084sn020 running nstance://a/x n1 True",
+		},
+		"nsmt": {"NAME GROUP TYPE KNOWN", "batch web m7i.large True"},
+	}
+	for name, want := range want {
+		out, err := c.Kubectl(t.Context(), "get", name, "-n", c.namespace)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		var got []string
+		for line := range strings.Lines(out) {
+			cells := strings.Fields(line)
+			got = append(got, strings.Join(cells[:len(cells)-1], " ")) // the last one is the age
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("kubectl get %s, without ages (-want +got):\n%s", name, diff)
+		}
+	}
+}

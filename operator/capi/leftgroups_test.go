@@ -1,0 +1,23 @@
+package capi_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"nstance.dev/operator/capi"
+)
+
+func TestPlaces(t *testing.T) {
+	left := []capi.LeftGroup{{Group: "api", Shard: "us-west-2a"}, {Group: "web", Shard: "us-west-2a"}, {Group: "web", Shard: "us-west-2b"}}
+	text := capi.FormatLeftGroups(append([]capi.LeftGroup{left[2], left[0]}, left...))
+	if text != "api--us-west-2a,web--us-west-2a,web--us-west-2b" {
+		t.Errorf("written as %q", text)
+	}
+	if diff := cmp.Diff(left, capi.ParseLeftGroups(" "+text+",,nonsense")); diff != "" {
+		t.Error(diff)
+	}
+	if got := capi.ParseLeftGroups(""); got != nil {
+		t.Errorf("nothing reads as %v", got)
+	}
+}

@@ -1,0 +1,43 @@
+package machinepool
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/controllers/machinepool/planner"
+)
+
+// An uneven pool never shows the reason Balanced.
+func TestO4_RebalancingReasons(t *testing.T) {
+	for _, tt := range []struct {
+		kind planner.MoveKind
+		want string
+	}{
+		{planner.Rest, "False Balanced"},
+		{planner.Blocked, "False Blocked"},
+		{planner.Delay, "False Waiting"},
+		{planner.Open, "True Moving"},
+		{planner.Wait, "True Moving"},
+		{planner.Close, "False Balanced"},
+		{planner.Abandon, "False Stalled"},
+	} {
+		c := rebalancingCondition(state{}, plan{move: planner.Move{Kind: tt.kind}})
+		if got := string(c.Status) + " " + c.Reason; got != tt.want {
+			t.Errorf("%q: %s, want %s", tt.kind, got, tt.want)
+		}
+	}
+}
+
+func TestWithoutMachinesAPoolNamesTheFlag(t *testing.T) {
+	for _, c := range []metav1.Condition{featureDegraded(state{}), nodesJoined(state{})} {
+		if c.Reason != infrav1.ReasonMachinesDisabled || !strings.Contains(c.Message, "--machinepool-machines=false") {
+			t.Errorf("%+v", c)
+		}
+	}
+	if c := featureDegraded(state{asMachines: true}); c.Status != metav1.ConditionFalse {
+		t.Errorf("%+v", c)
+	}
+}

@@ -1,0 +1,65 @@
+package nodes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestO11_OneOwnerDeletesANode(t *testing.T) {
+	ended := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	const uri = "aws:///z/i-1"
+	nodeOf := func(changes ...func(*Instanceless)) Instanceless {
+		n := Instanceless{NodeProviderID: uri, Correlated: true, EndedAt: ended, InstanceProviderID: uri}
+		for _, change := range changes {
+			change(&n)
+		}
+		return n
+	}
+	ready := func(n *Instanceless) { n.Ready = true }
+	deleted := func(n *Instanceless) { n.Correlated, n.Deleted = false, true }
+	unheard := func(n *Instanceless) { n.Correlated = false }
+	exists := func(n *Instanceless) { n.Exists = true }
+	referred := func(n *Instanceless) { n.MachineHasNode = true }
+	controlled := func(n *Instanceless) { n.HasControlPlane = true }
+	nodeID := func(id string) func(*Instanceless) { return func(n *Instanceless) { n.NodeProviderID = id } }
+	instanceID := func(id string) func(*Instanceless) { return func(n *Instanceless) { n.InstanceProviderID = id } }
+
+	none := Deletion{Owner: OwnerNone, Reason: "its instance has not ended"}
+	another := Deletion{Owner: OwnerNone, Reason: "its provider ID is not that of the ended instance"}
+	core := Deletion{Owner: OwnerClusterAPI, Reason: "Cluster API deletes it with its Machine"}
+	ours := Deletion{Owner: OwnerOperator, Reason: "its instance has ended"}
+	for _, tt := range []struct {
+		name  string
+		node  Instanceless
+		after time.Duration
+		want  Deletion
+	}{
+		{"a correlated Node whose instance is gone", nodeOf(), 0, ours},
+		{"a Node that was never correlated, whose instance was deleted", nodeOf(deleted), 0, ours},
+		{"an instance that no shard reports as ended", nodeOf(unheard), time.Hour, none},
+		{"an instance that a shard still has", nodeOf(exists), time.Hour, none},
+		{"a deleted instance whose provider ID another one has", nodeOf(deleted, exists), time.Hour, none},
+		{"a Node without a provider ID", nodeOf(nodeID("")), time.Hour, none},
+		{
+			"a ready Node stays for the grace period", nodeOf(ready), 20 * time.Second,
+			Deletion{Owner: OwnerOperator, Reason: "its instance has ended, and it is still ready", After: 40 * time.Second},
+		},
+		{"and no longer", nodeOf(ready), ReadyNodeGrace, ours},
+		{"a Machine that refers to the Node", nodeOf(referred, controlled), time.Hour, core},
+		{"without a control plane Cluster API deletes no Node", nodeOf(referred), 0, ours},
+		{"nor where the Machine refers to none", nodeOf(controlled), 0, ours},
+		{"a Machine does not end a Node whose instance exists", nodeOf(referred, controlled, exists), time.Hour, none},
+		{"the provider ID of another machine", nodeOf(nodeID("aws:///z/i-2")), time.Hour, another},
+		{"the same machine, written otherwise", nodeOf(nodeID("aws:///eu/z/i-1")), 0, ours},
+		{"a provider ID that means nothing", nodeOf(nodeID("i-1")), time.Hour, another},
+		{"an instance without a provider ID", nodeOf(instanceID("")), time.Hour, another},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, DeletionOf(tt.node, ended.Add(tt.after))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

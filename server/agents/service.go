@@ -1,0 +1,52 @@
+package agents
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/keylock"
+)
+
+// Service serves the agents for one leader's term. It is safe for concurrent use. What it
+// does ends with the term and not with the call that has asked for it.
+type Service struct {
+	opts    Options
+	ctx     context.Context //nolint:containedctx // the leadership's: effects end with it, not with a caller
+	handler handler         // this service
+
+	streams     registry
+	turns       turns
+	thefts      thefts
+	registering keylock.Locks[identity.ID]
+	placing     sync.Mutex // held while a name or address is found free and taken
+}
+
+// New returns a service that nobody is connected to. Its effects end with ctx, which proves
+// the lease.
+func New(ctx context.Context, opts Options) *Service {
+	a := &Service{opts: opts, ctx: ctx}
+	a.handler = a
+	a.streams = registry{metrics: opts.Metrics, streams: map[identity.ID]*stream{}, replaced: map[identity.ID]replacements{}}
+	return a
+}
+
+// line is what this service says on a stream by.
+func (a *Service) line(s *stream) line { return line{s, &a.handler} }
+
+// welcome tells an agent what holds for it.
+func (a *Service) welcome() *nstancev1.ServerMessage {
+	return &nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_Welcome{Welcome: &nstancev1.Welcome{
+		ServerVersion: a.opts.Version, Shard: a.opts.Shard, Term: int64(a.opts.Term),
+		ReportInterval: durationpb.New(a.interval()),
+	}}}
+}
+
+// interval is the time between two reports.
+func (a *Service) interval() time.Duration {
+	return a.opts.Config().Server.HealthCheckInterval.Std()
+}

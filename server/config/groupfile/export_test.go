@@ -1,0 +1,4 @@
+package groupfile
+
+// Indented is the whole file encoded at once, which tests compare [Encode] with.
+var Indented = indented

@@ -1,0 +1,272 @@
+package layout_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/layout"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var (
+	node     = newID("knc", 1)
+	operator = newID("opr", 2)
+	moment   = time.Date(2026, 11, 21, 12, 30, 15, 42_000_000, time.UTC)
+	// unknown members are compared by what is written.
+	exported = cmpopts.IgnoreUnexported(layout.InstanceRecord{}, layout.OperatorRecord{})
+)
+
+// newID is the same id for the same seed.
+func newID(prefix string, seed byte) identity.ID {
+	g := identity.Generator{
+		Now:  func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) },
+		Rand: bytes.NewReader(bytes.Repeat([]byte{seed}, 16)),
+	}
+	id, err := g.NewID(prefix)
+	if err != nil {
+		panic(err)
+	}
+	return id
+}
+
+func record() layout.InstanceRecord {
+	return layout.InstanceRecord{
+		Term: 7, ID: node, Tenant: "default", ClusterID: "c", Shard: "us-west-2a", Group: "main", Template: "knc", Kind: "knc",
+		InstanceType: "t4g.medium", Arch: "arm64", SubnetPool: "workers", SubnetID: "subnet-1",
+		Overrides: json.RawMessage(`{"vars":{}}`), InfraHash: "sha256:1", Provider: "aws",
+		Status: layout.StatusPending, CreatedAt: layout.At(moment),
+		NonceSHA256: strings.Repeat("ab", 32), NonceExpires: layout.At(moment.Add(5 * time.Minute)),
+	}
+}
+
+func dying() layout.InstanceRecord {
+	r := record()
+	r.Status, r.ProviderID, r.RegisteredAt = layout.StatusDeleting, "i-1", layout.At(moment.Add(time.Minute))
+	r.Certificate = layout.Certificate{
+		Serial: "02", PreviousSerial: "01", NotBefore: layout.At(moment), NotAfter: layout.At(moment.Add(time.Hour)),
+	}
+	r.Deletion = &layout.Deletion{Reason: "unhealthy", RequestedAt: layout.At(moment), ReplacementID: newID("knc", 3)}
+	return r
+}
+
+func encoded(t testing.TB, d interface{ Encode() ([]byte, error) }) []byte {
+	t.Helper()
+	data, err := d.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestTheFormOfRecordsIsGolden(t *testing.T) {
+	op := layout.OperatorRecord{ID: operator, Tenant: "prod", ClusterID: "c", PublicKeyPEM: "pem", RegisteredAt: layout.At(moment)}
+	log := layout.Certlog{
+		Term: 7, InstanceID: node, Tenant: "prod", IssuedAt: layout.At(moment),
+		Certificates: []layout.IssuedCertificate{{Name: "kubelet.client", Serial: "01", ExpiresAt: layout.At(moment)}},
+	}
+	for name, doc := range map[string]interface{ Encode() ([]byte, error) }{
+		"pending": record(), "deleting": dying(), "operator": op, "certlog": log,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got bytes.Buffer
+			if err := json.Indent(&got, encoded(t, doc), "", "  "); err != nil {
+				t.Fatal(err)
+			}
+			got.WriteByte('\n')
+			file := "testdata/" + name + ".json"
+			if *update {
+				if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestF10_DamagedRecordsAreNeverAbsent(t *testing.T) {
+	good := encoded(t, record())
+	edit := func(from, to string) []byte { return bytes.Replace(good, []byte(from), []byte(to), 1) }
+	key := record().Key()
+	tests := []struct {
+		name string
+		key  string
+		data []byte
+		want error
+		says string
+	}{
+		{"empty", key, nil, layout.ErrUnreadable, "it is empty"},
+		{"blank", key, []byte(" \n"), layout.ErrUnreadable, "it is empty"},
+		{"null", key, []byte("null"), layout.ErrUnreadable, "version"},
+		{"truncated", key, good[:len(good)-9], layout.ErrUnreadable, "only a part"},
+		{"two documents", key, append(bytes.Clone(good), good...), layout.ErrUnreadable, "only a part"},
+		{"another type", key, []byte(`["v",1]`), layout.ErrUnreadable, "not a JSON object"},
+		{"without a version", key, edit(`"v":1`, `"w":1`), layout.ErrUnreadable, "member v"},
+		{"of version 0", key, edit(`"v":1`, `"v":0`), layout.ErrUnreadable, "member v"},
+		{"newer", key, edit(`"v":1`, `"v":2`), layout.ErrNewer, "upgrade"},
+		{"newer and of another form", key, []byte(`{"v":2,"id":[]}`), layout.ErrNewer, "upgrade"},
+		{"another id", layout.InstanceKey("us-west-2a", "default", newID("knc", 9)), good, layout.ErrUnreadable, "member id"},
+		{"another tenant", layout.InstanceKey("us-west-2a", "prod", node), good, layout.ErrUnreadable, "member tenant"},
+		{"another shard", layout.InstanceKey("b", "default", node), good, layout.ErrUnreadable, "member shard"},
+		{"a key of something else", "groups/b.jsonc", good, layout.ErrUnreadable, "not of the form"},
+		{"a member of another type", key, edit(`"on_demand":false`, `"on_demand":"no"`), layout.ErrUnreadable, "member on_demand"},
+		{"a broken time", key, edit(`"created_at":"2026`, `"created_at":"x`), layout.ErrUnreadable, "member created_at"},
+		{"a nested member of another type", key, edit(`"serial":""`, `"serial":1`), layout.ErrUnreadable, "member certificate: member serial"},
+		{"an unknown status", key, edit(`"pending"`, `"running"`), layout.ErrUnreadable, "member status"},
+		{"a group that is a path", key, edit(`"group":"main"`, `"group":"../main"`), layout.ErrUnreadable, "member group"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := layout.DecodeInstanceRecord(test.key, test.data)
+			typed, ok := errors.AsType[*layout.DocumentError](err)
+			if !errors.Is(err, test.want) || !ok || typed.Key != test.key || !strings.Contains(err.Error(), test.says) {
+				t.Fatalf("error %v, want %v that says %q", err, test.want, test.says)
+			}
+			if errors.Is(err, layout.ErrNewer) == errors.Is(err, layout.ErrUnreadable) {
+				t.Fatalf("error %v must be of one class", err)
+			}
+		})
+	}
+}
+
+func TestUnknownMembersSurviveARewrite(t *testing.T) {
+	data := bytes.Replace(encoded(t, dying()), []byte(`{`), []byte(`{"later":{"a":[1]},"ID":"other",`), 1)
+	data = bytes.Replace(data, []byte(`"reason"`), []byte(`"by":"ann","reason"`), 1)
+	data = bytes.Replace(data, []byte(`"serial"`), []byte(`"algorithm":"x","serial"`), 1)
+	data = bytes.Replace(data, []byte(`{"vars":{}}`), []byte(`{"vars":{"old":1}}`), 1)
+	r, err := layout.DecodeInstanceRecord(record().Key(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Hostname, r.Overrides = "h", json.RawMessage(`{}`)
+	out := string(encoded(t, r))
+	for _, want := range []string{`"later":{"a":[1]}`, `"by":"ann"`, `"algorithm":"x"`, `"hostname":"h"`, `"overrides":{}`, `"ID":"other"`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in %s", want, out)
+		}
+	}
+	again, err := layout.DecodeInstanceRecord(r.Key(), []byte(out))
+	if diff := cmp.Diff(r, again, exported); err != nil || diff != "" {
+		t.Errorf("error %v, difference %s", err, diff)
+	}
+	r.Deletion = nil
+	if out := string(encoded(t, r)); strings.Contains(out, "ann") {
+		t.Errorf("what was unknown of a deletion outlives it: %s", out)
+	}
+}
+
+func TestEncodeRefusesWhatCannotBeRead(t *testing.T) {
+	for name, change := range map[string]func(*layout.InstanceRecord){
+		"no id":        func(r *layout.InstanceRecord) { r.ID = "" },
+		"no time":      func(r *layout.InstanceRecord) { r.CreatedAt = layout.Time{} },
+		"no status":    func(r *layout.InstanceRecord) { r.Status = "" },
+		"a tenant F52": func(r *layout.InstanceRecord) { r.Tenant = "a/../b" },
+		"overrides":    func(r *layout.InstanceRecord) { r.Overrides = json.RawMessage("{") },
+	} {
+		r := record()
+		change(&r)
+		if data, err := r.Encode(); err == nil {
+			t.Errorf("%s: encoded as %s", name, data)
+		}
+	}
+}
+
+func TestInstanceRecordRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		at := func(name string) layout.Time {
+			return layout.At(time.UnixMilli(rapid.Int64Range(-62135596800000, 253402300799999).Draw(t, name)))
+		}
+		r := record()
+		r.Hostname, r.PublicKeyPEM = rapid.String().Draw(t, "hostname"), rapid.String().Draw(t, "pem")
+		r.OnDemand, r.Term = rapid.Bool().Draw(t, "on demand"), rapid.Uint64().Draw(t, "term")
+		r.RegisteredAt, r.Certificate.NotAfter = at("registered"), at("not after")
+		r.Certificate.PreviousSerial = rapid.String().Draw(t, "previous")
+		if rapid.Bool().Draw(t, "deletion") {
+			r.Deletion = &layout.Deletion{Reason: "expired", DeleteAt: at("delete")}
+		}
+		data, err := r.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := layout.DecodeInstanceRecord(r.Key(), data)
+		r.V = 1
+		if diff := cmp.Diff(r, got, exported); err != nil || diff != "" {
+			t.Fatalf("error %v, difference %s", err, diff)
+		}
+	})
+}
+
+func FuzzDecodeInstanceRecord(f *testing.F) {
+	f.Add(encoded(f, record()))
+	f.Add(encoded(f, dying()))
+	f.Add([]byte(`{"v":1,"deletion":{"x":1},"certificate":null}`))
+	key := record().Key()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := layout.DecodeInstanceRecord(key, data)
+		if err != nil {
+			if _, ok := errors.AsType[*layout.DocumentError](err); !ok {
+				t.Fatalf("error of another type: %v", err)
+			}
+			return
+		}
+		again, err := layout.DecodeInstanceRecord(key, encoded(t, r))
+		if err != nil {
+			t.Fatalf("what was read and written is not read again: %v", err)
+		}
+		if !bytes.Equal(encoded(t, r), encoded(t, again)) {
+			t.Fatal("a second rewrite differs from the first")
+		}
+	})
+}
+
+func FuzzDecodeOperatorRecord(f *testing.F) {
+	r := layout.OperatorRecord{ID: operator, Tenant: "prod", ClusterID: "c"}
+	f.Add(encoded(f, r))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if got, err := layout.DecodeOperatorRecord(r.Key(), data); err == nil {
+			if _, err := layout.DecodeOperatorRecord(r.Key(), encoded(t, got)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func FuzzDecodeCertlog(f *testing.F) {
+	l := layout.Certlog{InstanceID: node, Tenant: "prod", IssuedAt: layout.At(moment)}
+	f.Add(encoded(f, l))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if got, err := layout.DecodeCertlog(l.Key("a"), data); err == nil {
+			if _, err := layout.DecodeCertlog(l.Key("a"), encoded(t, got)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func FuzzDecodeOperatorNonce(f *testing.F) {
+	hash := strings.Repeat("0a", 32)
+	f.Add(encoded(f, layout.OperatorNonce{OperatorID: operator, PublicKeySHA256: hash}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if got, err := layout.DecodeOperatorNonce(layout.OperatorNonceKey(hash), data); err == nil {
+			encoded(t, got)
+		}
+	})
+}

@@ -1,0 +1,47 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"nstance.dev/server/objectstore"
+	"nstance.dev/server/objectstore/backends"
+	"nstance.dev/server/retry"
+)
+
+// openStore opens the storage that the flags name.
+func (f Flags) openStore(ctx context.Context) (*objectstore.Probed, error) {
+	store, err := backends.Open(ctx, backends.Location{Kind: f.Storage, Bucket: f.Bucket, Prefix: f.Prefix})
+	if err != nil {
+		return nil, fmt.Errorf("--storage %s, --bucket %s: %w", f.Storage, f.Bucket, err)
+	}
+	return objectstore.NewProbed(store), nil
+}
+
+// testStore refuses a store that ignores conditions (F9). While it is away
+// nothing can be said, and the test is repeated.
+func testStore(ctx context.Context, store *objectstore.Probed, f Flags, log *slog.Logger) error {
+	sum := sha256.Sum256([]byte(f.ID))
+	key := "leader/self-test-" + hex.EncodeToString(sum[:8])
+	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		report, err := store.SelfTest(ctx, key)
+		switch {
+		case err == nil:
+			if report.DeleteUnconditional {
+				log.WarnContext(ctx, "the store ignores conditions on deletes; each reads first, and may undo a write that it races with",
+					"storage", f.Storage, "bucket", f.Bucket)
+			}
+			return nil
+		case !objectstore.Retryable(err):
+			return fmt.Errorf("storage %s, bucket %s: %w", f.Storage, f.Bucket, err)
+		}
+		log.WarnContext(ctx, "store not tested", "retry_in", wait, "error", err)
+		if err := retry.Wait(ctx, wait); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package shard
+
+import (
+	"context"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/agents"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/catalog"
+	"nstance.dev/server/config/document"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/filesync"
+	"nstance.dev/server/fleet"
+	"nstance.dev/server/garbage"
+	"nstance.dev/server/layout"
+	"nstance.dev/server/pki"
+	"nstance.dev/server/provisioning"
+	"nstance.dev/server/removal"
+	"nstance.dev/server/traces"
+)
+
+// newLauncher is what makes the machines of a term.
+func newLauncher(r *Term) *provisioning.Launcher {
+	p, opts := r.planner, r.opts
+	launcher := provisioning.Options{
+		Owner: r.owner(), Instances: p.instances, Cache: p.cache, Groups: p.groups, Liveness: p.liveness, Provider: r.provider,
+		Keys: func() provisioning.Keys {
+			keys := opts.Keys()
+			return provisioning.Keys{Nonces: keys.Nonces, CA: keys.Authority.CA().Bundle()}
+		},
+		Addresses: opts.Addresses, FetchUserdata: opts.FetchUserdata,
+		Go:   r.leadership.background,
+		Wake: r.queue.Enqueue, WakeAfter: r.queue.enqueueAfter,
+		Failed: r.events.Error, Over: r.leadership.endIfOver,
+		Condemn: func(ctx context.Context, a fleet.Condemn) error { return p.removals.Condemn(ctx, a) },
+		Traces:  r.traces, Metrics: opts.Metrics.launches, Jitter: opts.Jitter, Now: opts.Now, Log: r.opts.Log,
+	}
+	if slow, ok := opts.Driver.(driver.SlowCreator); ok {
+		launcher.LongestCreate = slow.LongestCreate
+	}
+	return provisioning.New(launcher)
+}
+
+// newRemovals is what ends the instances of a term.
+func newRemovals(r *Term) *removal.Remover {
+	p := r.planner
+	return removal.New(r.leadership.ctx, removal.Options{
+		Instances: p.instances, Cache: p.cache, Groups: p.groups, Liveness: p.liveness, Provider: r.provider, Balancers: r.balancers,
+		Group: p.groupOf, DrainCoordinated: p.drainCoordinated, StillChosen: p.chosen, WaitForCreate: p.launcher.WaitForCall,
+		DeletesBlocked: p.collector.DeletesBlocked, Recovering: p.collector.Recovering, List: p.collector.Soon,
+		Announce: r.events.Instance, Failed: r.events.Error,
+		Again:   r.queue.enqueueAfter,
+		Deleted: r.opts.Metrics.deleted, Lag: r.opts.Driver.Lag, Go: r.leadership.tasks.Go, Over: r.leadership.endIfOver, Now: r.opts.Now, Log: r.opts.Log,
+	})
+}
+
+// newCollector is what compares the provider's machines with the instances of a term.
+func newCollector(r *Term) *garbage.Collector {
+	p := r.planner
+	return garbage.New(garbage.Options{
+		Owner: r.owner(), Instances: p.instances, Cache: p.cache, Config: p.groups.Config, Liveness: p.liveness, Provider: r.provider,
+		Paused: p.paused, Lag: r.opts.Driver.Lag, DeletesGoOn: r.queue.enqueueAll,
+		Go:      r.leadership.background,
+		Metrics: r.opts.Metrics.garbage, Over: r.leadership.endIfOver, Now: r.opts.Now, Log: r.opts.Log,
+	})
+}
+
+// Unmanaged returns the unmanaged machines, in the order of their provider ids.
+func (r *Term) Unmanaged() []garbage.Unmanaged { return r.planner.collector.Unmanaged() }
+
+// newFiles is what brings the machines of a term their files.
+func newFiles(r *Term) *filesync.Syncer {
+	p := r.planner
+	return filesync.New(filesync.Options{
+		Shard: r.opts.Shard, Term: r.leadership.term, Store: r.opts.Store, Secrets: r.opts.Secrets, Cache: p.cache,
+		From:       func() layout.FileSources { return p.groups.Config().FileSources() },
+		Authority:  func() *pki.Authority { return r.opts.Keys().Authority },
+		Describe:   r.describeFiles,
+		Generation: p.groups.Generation,
+		Trouble: func(id identity.ID, group fleet.GroupID, text string) {
+			r.events.Error(group, id, "files", text)
+		},
+		UndeliveredChanged: r.queue.Enqueue,
+		Metrics:            r.opts.Metrics.files, Log: r.opts.Log, Now: r.opts.Now,
+	})
+}
+
+// describeFiles is what an instance is to have, and the data of its templates;
+// false while that is not known, and for one that is deleted.
+func (r *Term) describeFiles(id identity.ID) (filesync.Machine, bool) {
+	rec, stored := r.planner.instances.Record(id)
+	row, ok := r.planner.instances.Known(id)
+	if !stored || !ok {
+		return filesync.Machine{}, false
+	}
+	d, ok := r.planner.groups.Definition(row.Group, rec)
+	if !ok {
+		return filesync.Machine{}, false
+	}
+	return filesync.Machine{
+		Group: row.Group, Config: d.Group, Certificates: d.Certificates, Data: r.planner.launcher.TemplateData(rec, d.Group),
+	}, true
+}
+
+// newAgents is what serves the agents of a term; parking keeps their streams for the next.
+func newAgents(r *Term, parking *agents.Parking) *agents.Service {
+	p, opts := r.planner, r.opts
+	return agents.New(r.leadership.ctx, agents.Options{
+		Cluster: opts.Cluster, Shard: opts.Shard, Version: opts.Version, Term: r.leadership.term,
+		Instances: p.instances, Cache: p.cache, Liveness: p.liveness, Files: p.files, Parking: parking,
+		Config: func() *document.Config { return p.groups.Config().Config },
+		Keys: func() agents.Keys {
+			keys := opts.Keys()
+			return agents.Keys{Authority: keys.Authority, Verifier: keys.Verifier}
+		},
+		ServerHosts: opts.ServerHosts,
+		Failed: func(in cache.Instance, class, text string) {
+			r.events.Error(in.Group, in.ID, class, text)
+		},
+		Trace: func(ctx context.Context, in cache.Instance) func(error) {
+			rec, _ := p.instances.Record(in.ID)
+			_, span := r.traces.Start(traces.Below(ctx, rec.Trace), "instance.register", in.Group, traces.Instance(in.ID))
+			return func(err error) { traces.End(span, err) }
+		},
+		Unavailable: func(err error) error { return unavailable(err) },
+		Go:          r.leadership.tasks.Go, Over: r.leadership.endIfOver,
+		Unpaced: opts.Unpaced, Metrics: opts.Metrics.agents, Now: r.opts.Now, Log: r.opts.Log,
+	})
+}
+
+// Agents serves the agents for as long as the term lasts.
+func (r *Term) Agents() *agents.Service { return r.agents }
+
+// typeListing is how the catalogue of machine types is kept: groups are shown with what
+// their machines offer.
+func (r *Term) typeListing() catalog.Listing {
+	return catalog.Listing{
+		List: r.provider.ListTypes, Over: r.leadership.endIfOver, Now: r.opts.Now, Log: r.opts.Log,
+		Changed: func() {
+			for id := range r.planner.groups.All() {
+				r.events.Group(id)
+			}
+		},
+	}
+}
+
+// newReconciler is what makes the passes of a term, whose other parts are made.
+func newReconciler(r *Term) *reconciler {
+	p := r.planner
+	made := &reconciler{
+		opts: r.opts, leadership: r.leadership, queue: r.queue, planner: p, cache: p.cache, instances: p.instances, groups: p.groups,
+		launcher: p.launcher, removals: p.removals, status: p.status, events: r.events, traces: r.traces,
+	}
+	made.act = made.apply
+	return made
+}
+
+// newRequests is what carries out the requests to a term, whose other parts are made.
+func newRequests(r *Term) *Requests {
+	p := r.planner
+	return &Requests{
+		opts: r.opts, leadership: r.leadership, queue: r.queue, planner: p, cache: p.cache, instances: p.instances, groups: p.groups,
+		liveness: p.liveness, launcher: p.launcher, removals: p.removals, collector: p.collector, status: p.status,
+		provider: r.provider, events: r.events, traces: r.traces,
+	}
+}
