@@ -184,7 +184,10 @@ func (w *world) longMetadata(t *testing.T, size int) string {
 func (w *world) bomb(t *testing.T) string {
 	t.Helper()
 	body, out := io.Pipe()
-	go func() {
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	defer func() { _ = body.Close() }() // what is not read yet is not sent
+	sending.Go(func() {
 		var compressed strings.Builder
 		zip, _ := gzip.NewWriterLevel(&compressed, gzip.BestSpeed) // the level is one
 		zeros := make([]byte, 1<<20)
@@ -195,7 +198,7 @@ func (w *world) bomb(t *testing.T) string {
 		head := binary.BigEndian.AppendUint32([]byte{1}, uint32(compressed.Len()))
 		_, err := io.WriteString(out, string(head)+compressed.String())
 		_ = out.CloseWithError(err)
-	}()
+	})
 	settings := w.anonymous()
 	settings.NextProtos = []string{"h2"}
 	transport := &http2.Transport{TLSClientConfig: settings}

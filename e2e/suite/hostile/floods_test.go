@@ -168,18 +168,23 @@ func (w *world) manyStreams(t *testing.T, ctx context.Context, n int) {
 func (w *world) event(t *testing.T, do func() string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	events, err := w.operator(t, attacker).WatchErrors(ctx, &emptypb.Empty{})
 	if err != nil {
+		cancel()
 		return said(err)
 	}
 	about := make(chan string, 100)
-	go func() {
-		defer close(about)
+	var hearing sync.WaitGroup
+	defer hearing.Wait()
+	defer cancel()
+	hearing.Go(func() {
 		for event, err := events.Recv(); err == nil; event, err = events.Recv() {
-			about <- event.GetInstanceId()
+			select {
+			case about <- event.GetInstanceId():
+			case <-ctx.Done(): // more is told than the row waits for
+			}
 		}
-	}()
+	})
 	for range 3 {
 		id := do()
 		patience := time.After(4 * time.Second)

@@ -1,8 +1,10 @@
 package hostile
 
 import (
+	"context"
 	"crypto/ed25519"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,23 +73,24 @@ func outcome(refused bool, otherwise string) string {
 // is done again with another machine where nothing is heard.
 func (w *world) alarm(t *testing.T, word string, steal func(m member) string) string {
 	t.Helper()
-	stream, err := w.operator(t, identity.DefaultTenant).WatchErrors(t.Context(), &emptypb.Empty{})
+	ctx, cancel := context.WithCancel(t.Context())
+	stream, err := w.operator(t, identity.DefaultTenant).WatchErrors(ctx, &emptypb.Empty{})
 	if err != nil {
+		cancel()
 		return said(err)
 	}
 	told := make(chan *nstancev1.ErrorEvent, 256)
-	go func() {
-		for {
-			event, err := stream.Recv()
-			if err != nil { // it ends with the test
-				return
-			}
+	var hearing sync.WaitGroup
+	defer hearing.Wait()
+	defer cancel()
+	hearing.Go(func() {
+		for event, err := stream.Recv(); err == nil; event, err = stream.Recv() {
 			select {
 			case told <- event:
 			default: // the row has what it wants
 			}
 		}
-	}()
+	})
 	for range 3 {
 		m := w.member(t, identity.DefaultTenant, nil)
 		if wrong := steal(m); wrong != "" {
