@@ -397,6 +397,12 @@ var reservations = []reservation{
 		dirs:    []string{"server/rpc", "server/operatorapi", "server/agents", "server/filesync", "server/operatorauth"},
 		why:     "messages of the wire contract stay where they are read and written",
 	},
+	{
+		imports: []string{modulePrefix + "protos/nstance/demand/v1alpha1", modulePrefix + "protos/rollup"},
+		within:  "server",
+		dirs:    []string{"server/rpc", "server/demandapi"},
+		why:     "messages of the wire contract stay where they are read and written",
+	},
 }
 
 // computeSDKs returns the compute SDKs of all clouds but one.
