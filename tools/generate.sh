@@ -31,14 +31,17 @@ provider_arguments() {
 }
 
 kubernetes_kinds() {
-	mkdir -p "$out/operator/crds"
+	mkdir -p "$out/operator/crds/demand"
 	local there group
 	there=$(realpath "$out/operator")
 	cd operator
 	for group in infrastructure controlplane; do
 		controller-gen object "paths=./api/$group/..." "output:object:dir=$there/api/$group/v1beta1"
 	done
-	controller-gen crd paths=./api/... "output:crd:dir=$there/crds"
+	controller-gen crd paths=./api/infrastructure/... paths=./api/controlplane/... "output:crd:dir=$there/crds"
+	# A feature of its own: the chart installs these only where it is on.
+	controller-gen object paths=./api/demand/... "output:object:dir=$there/api/demand/v1alpha1"
+	controller-gen crd paths=./api/demand/... "output:crd:dir=$there/crds/demand"
 	cd - >/dev/null
 }
 

@@ -1,30 +1,41 @@
 // Package crds carries the CustomResourceDefinitions of the operator's kinds: the files
-// beside this one, which are generated from the types in operator/api.
+// beside this one and in demand/, which are generated from the types in operator/api.
 //
-// The chart installs the same files. Tests and generators read them from here.
+// The chart installs the files beside this one. Those in demand/ belong to a feature that is
+// off by default, and an operator without it needs none of them. Tests and generators read
+// both from here.
 package crds
 
 import (
 	"embed"
 	"fmt"
+	"path"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed *.yaml
+//go:embed *.yaml demand/*.yaml
 var files embed.FS
 
-// All returns the definitions, sorted by name. Each call decodes them anew, so a caller
-// may change what it gets.
-func All() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	entries, err := files.ReadDir(".")
+// All returns the definitions of the kinds of Cluster API, sorted by name. Each call decodes
+// them anew, so a caller may change what it gets.
+func All() ([]*apiextensionsv1.CustomResourceDefinition, error) { return read(".") }
+
+// Demand returns the definitions of the kinds of demand mode, as All does the others.
+func Demand() ([]*apiextensionsv1.CustomResourceDefinition, error) { return read("demand") }
+
+func read(dir string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	entries, err := files.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list the embedded definitions: %w", err)
 	}
 	all := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(entries))
 	for _, entry := range entries {
-		data, err := files.ReadFile(entry.Name())
+		if entry.IsDir() {
+			continue
+		}
+		data, err := files.ReadFile(path.Join(dir, entry.Name()))
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", entry.Name(), err)
 		}

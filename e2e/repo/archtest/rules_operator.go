@@ -8,6 +8,7 @@ import "strings"
 var operatorLayers = []layer{
 	inOperator("api/infrastructure/v1beta1"),
 	inOperator("api/controlplane/v1beta1"),
+	inOperator("api/demand/v1alpha1"),
 	inOperator("crds"),
 	inOperator("policies"),
 	inOperator("backoff"),
