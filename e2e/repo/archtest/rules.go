@@ -439,6 +439,7 @@ var pureImports = []string{
 var pureDirs = []string{
 	"server/fleet", "server/explain", "server/config", "server/render", "server/layout", "server/filesync/delivery", "server/whatif",
 	"operator/controllers/machinepool/planner", "operator/controllers/machine/placement",
+	"operator/demand/translate", "protos/needs",
 	"providers/proxmox/cluster", "providers/proxmox/metadata", "providers/proxmox/placement", "providers/proxmox/template",
 }
 

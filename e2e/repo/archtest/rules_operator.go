@@ -21,6 +21,7 @@ var operatorLayers = []layer{
 	inOperator("shards", "protos/identity", "protos/nstance/v1"),
 	inOperator("inventory", "shards", "protos/nstance/v1"),
 	inOperator("nodes", "api/infrastructure/v1beta1", "protos/nstance/v1"),
+	inOperator("demand/translate", "api/demand/v1alpha1", "api/infrastructure/v1beta1", "protos/needs"),
 	inOperator("drain", "api/infrastructure/v1beta1", "capi", "inventory", "nodes", "status", "protos/nstance/v1"),
 	inOperator("credentials/secrets"),
 	inOperator("credentials/kubeconfig", "api/infrastructure/v1beta1", "credentials/secrets", "status"),
