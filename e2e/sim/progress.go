@@ -20,6 +20,15 @@ func (p *Progress) String() string {
 // At is how far it has come in its own time.
 func (p *Progress) At() time.Duration { return time.Duration(p.at.Load()) }
 
+// Reach notes how far a run has come in its own time, and counts events: for worlds that are not
+// those of this package. A nil Progress notes nothing.
+func (p *Progress) Reach(at time.Duration, events int) {
+	if p != nil {
+		p.events.Add(int64(events))
+		p.at.Store(int64(at))
+	}
+}
+
 // event counts something that happens, and notes what it is.
 func (w *world) event(format string, args ...any) {
 	w.progress.events.Add(1)

@@ -38,7 +38,7 @@ type Search struct {
 	shrinks *int
 }
 
-// Options are what differs between simulators. Guest and Begin may be nil, all else is required.
+// Options are what differs between simulators. Guest, Begin and Run may be nil, all else is required.
 type Options struct {
 	Test     string        // that searches, as a person repeats it: the arguments of go test
 	Seeds    int           // how many, if nothing is said of it
@@ -47,6 +47,10 @@ type Options struct {
 	Generate func(seed uint64, mode string) sim.Plan
 	Guest    func(testing.TB) func(sim.Ground) sim.Guest
 	Begin    func(sim.Plan) // is called before each run; may be nil
+
+	// Run carries out a plan of a world that has no goroutines, and so needs no bubble; nil is
+	// [sim.Run].
+	Run func(sim.Plan, sim.Options) sim.Result
 }
 
 // New defines the flags of a search. It is for a variable of a test's package, so that they
@@ -88,6 +92,9 @@ func (s *Search) play(t *testing.T, p sim.Plan, o sim.Options) (res sim.Result) 
 	ended := make(chan struct{})
 	defer close(ended)
 	go s.watch(p, o.Progress, ended)
+	if s.Options.Run != nil {
+		return s.Options.Run(p, o)
+	}
 	var bubble string
 	defer func() { forgive(recover(), bubble) }()
 	synctest.Test(t, func(*testing.T) {
