@@ -1,0 +1,148 @@
+package demand
+
+import (
+	"fmt"
+	"time"
+
+	"nstance.dev/server/demand/vector"
+)
+
+// Kind says what an [Action] asks for.
+type Kind uint8
+
+// The kinds. Provision makes a machine and binds it; Bootstrap binds one that exists; Preempt and
+// Reclaim drain one of its cluster; Cancel takes a machine's intent back, which is kept as an idle
+// one; Fail gives a machine up that did not join; Delete ends one.
+const (
+	Provision Kind = iota + 1
+	Bootstrap
+	Preempt
+	Reclaim
+	Cancel
+	Fail
+	Delete
+)
+
+var kindNames = [...]string{"", "provision", "bootstrap", "preempt", "reclaim", "cancel", "fail", "delete"}
+
+// String is the kind in words.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// Reason says why an action is asked for, or what a need lacks.
+type Reason string
+
+// The reasons of actions.
+const (
+	ReasonNeed          Reason = "need"
+	ReasonMinimum       Reason = "minimum"
+	ReasonWarm          Reason = "warm"
+	ReasonConsolidation Reason = "consolidation"
+	ReasonSurplus       Reason = "surplus"
+	ReasonEmpty         Reason = "empty"
+	ReasonPreempted     Reason = "preempted"
+	ReasonUnclaimed     Reason = "unclaimed"
+	ReasonHoldExpired   Reason = "hold-expired"
+	ReasonFailed        Reason = "failed"
+	ReasonJoinTimeout   Reason = "join-timeout"
+	ReasonGang          Reason = "gang-incomplete"
+)
+
+// The reasons of shortfalls.
+const (
+	NoMatchingOffer Reason = "NoMatchingOffer"
+	QuotaExhausted  Reason = "QuotaExhausted"
+	Cooldown        Reason = "Cooldown"
+	NoDomain        Reason = "NoDomain"
+	Skew            Reason = "Skew"
+	GangIncomplete  Reason = "GangIncomplete"
+	BootstrapError  Reason = "BootstrapError"
+	Parked          Reason = "Parked"
+	PreemptDraining Reason = "Draining"
+	RailHeld        Reason = "RailHeld"
+	LimitReached    Reason = "LimitReached"
+)
+
+// Disposition says what becomes of an action.
+type Disposition uint8
+
+// The dispositions. Only Execute is to be carried out.
+const (
+	Execute    Disposition = iota
+	Suppressed             // paused
+	DryRun                 // rehearsed
+)
+
+var dispositionNames = [...]string{"execute", "suppressed", "dry-run"}
+
+// String is the disposition in words.
+func (d Disposition) String() string { return dispositionNames[d] }
+
+// Action is one thing to do. Actions are comparable values, and stand in the order in which they
+// are to start.
+type Action struct {
+	Kind        Kind
+	Disposition Disposition
+	Machine     string
+	Offer       string // with Provision
+	Cluster     string // that it is bound to, or taken from; empty: none
+	Need        Key    // the need it serves, or for which it is taken
+	Stamp       Stamp  // with Provision and Bootstrap: what to record
+	Price       int64  // with Provision and Bootstrap: to record
+	Reason      Reason
+	Grace       time.Duration // with Preempt and Reclaim: how long the drain may take
+	Voluntary   bool          // the operator may refuse
+}
+
+// String is the action on one line.
+func (a Action) String() string {
+	s := fmt.Sprintf("%s %s", a.Kind, a.Machine)
+	if a.Offer != "" {
+		s += " of " + a.Offer
+	}
+	if a.Cluster != "" {
+		s += " cluster " + a.Cluster
+	}
+	if a.Grace > 0 {
+		s += fmt.Sprintf(" grace %s", a.Grace)
+	}
+	s += ": " + string(a.Reason)
+	if a.Disposition != Execute {
+		s += " (" + a.Disposition.String() + ")"
+	}
+	return s
+}
+
+// Shortfall is what a need lacks after a cycle.
+type Shortfall struct {
+	Cluster     string
+	Need        Key
+	Fingerprint string
+	Priority    int32
+	Deficit     vector.Vector
+	Since       time.Time
+	Cycles      int // in which it was short
+	Reason      Reason
+}
+
+// Answer is what became of a roll-up.
+type Answer struct {
+	Cluster  string
+	Sequence uint64
+	Held     bool // it is not in force yet, and has to be sent again
+}
+
+// Result is the answer of [Engine.Step]. Its slices are valid until the next one.
+type Result struct {
+	Actions    []Action
+	Answers    []Answer
+	Rejected   []error     // events that were not possible; what was known before still holds
+	Shortfalls []Shortfall // the most urgent ones, by priority and age
+	Capped     int         // reclaims beyond a cluster's limit, which are decided again
+	Short      int         // how many needs are short
+	Next       time.Time   // when to step again without an event; zero: only an event changes anything
+}

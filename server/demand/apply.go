@@ -1,0 +1,389 @@
+package demand
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"nstance.dev/server/demand/vector"
+)
+
+// apply takes one event in. What is not possible is refused, and what was known before holds.
+func (w *world) apply(e Event) error {
+	switch e := e.(type) {
+	case Rollup:
+		w.rollup(e)
+	case Session:
+		c := w.cluster(e.Cluster)
+		c.flags.live = e.Live
+	case GroupChanged:
+		w.setGroup(e.Group)
+	case OffersChanged:
+		return w.setOffers(e.Offers)
+	case PoolChanged:
+		p := w.cat.pool(e.Name)
+		p.limit = e.Limit
+		w.supply++
+	case Observed:
+		return w.observe(e.Machine)
+	case Suspended:
+		w.suspend(e)
+	default:
+		return w.applyMachine(e)
+	}
+	return nil
+}
+
+// applyMachine takes in what is said of one machine.
+func (w *world) applyMachine(e Event) error {
+	switch e := e.(type) {
+	case Changed:
+		return w.withMachine(e.ID, func(slot int32) error { return w.change(slot, e.State, e.Failure) })
+	case Leaving:
+		return w.withMachine(e.ID, func(slot int32) error { w.depart(slot); return nil })
+	case Gone:
+		return w.withMachine(e.ID, func(slot int32) error { w.lose(slot); return nil })
+	case Report:
+		return w.withMachine(e.ID, func(slot int32) error { w.report(slot, e); return nil })
+	case Refused:
+		return w.withMachine(e.ID, func(slot int32) error { return w.refuse(slot, instantOf(e.Until)) })
+	case Dropped:
+		return w.withMachine(e.ID, func(slot int32) error { w.drop(slot); return nil })
+	case BlobFailed:
+		return w.withMachine(e.ID, func(slot int32) error { return w.blobFailed(slot) })
+	default:
+		return fmt.Errorf("event %T is not known", e)
+	}
+}
+
+func (w *world) withMachine(id string, do func(int32) error) error {
+	slot, ok := w.fleet.byID[id]
+	if !ok {
+		return fmt.Errorf("machine %s is not known", id)
+	}
+	if err := do(slot); err != nil {
+		return fmt.Errorf("machine %s: %w", id, err)
+	}
+	return nil
+}
+
+func (w *world) suspend(e Suspended) {
+	switch {
+	case e.Paused:
+		w.scopes[e.Scope] = Suppressed
+	case e.RehearsalOnly:
+		w.scopes[e.Scope] = DryRun
+	default:
+		delete(w.scopes, e.Scope)
+	}
+}
+
+func (w *world) setGroup(spec Group) {
+	g := w.cat.group(spec.Name)
+	g.Group, g.removed = spec, false
+	g.limits, _ = w.cat.space.Vector(spec.Limits.Resources)
+	w.supply++
+	for _, c := range w.clusters {
+		c.minimums = slices.DeleteFunc(c.minimums, func(m minimum) bool { return m.group == g })
+	}
+	if spec.Min > 0 && spec.Tenant != "" {
+		c := w.cluster(spec.Tenant)
+		c.minimums = append(c.minimums, minimum{group: g, missing: spec.Min})
+		slices.SortFunc(c.minimums, func(a, b minimum) int { return strings.Compare(a.group.Name, b.group.Name) })
+		c.flags.dirty = true
+	}
+}
+
+// setOffers replaces all offers, and counts again what is used of limits. An offer with a number that
+// cannot be is left out, and all others hold.
+func (w *world) setOffers(specs []Offer) error {
+	var refused []string
+	specs = slices.Clone(specs)
+	specs = slices.DeleteFunc(specs, func(o Offer) bool {
+		bad := o.PricePerHour < 0 || o.Class.InterruptionPPM < 0 || o.Class.InterruptionPPM > 1_000_000 ||
+			o.Class.CapacityType == Spot && o.Class.InterruptionPPM == 0
+		if bad {
+			refused = append(refused, o.Name)
+		}
+		return bad
+	})
+	for i := range w.fleet.all {
+		if m := &w.fleet.all[i]; m.id != "" && m.offer != nil {
+			m.offer.charge(-1)
+		}
+	}
+	w.cat.setOffers(specs, func(name string) int32 { return w.cluster(name).index })
+	for i := range w.fleet.all {
+		if m := &w.fleet.all[i]; m.id != "" && m.offer != nil {
+			m.offer.charge(1)
+		}
+	}
+	w.nameDomains()
+	w.supply++
+	if len(refused) > 0 {
+		return fmt.Errorf("offers %s: price or probability of interruption is not possible", strings.Join(refused, ", "))
+	}
+	return nil
+}
+
+// observe takes in a machine that a record describes.
+func (w *world) observe(s Supply) error {
+	if slot, ok := w.fleet.byID[s.ID]; ok {
+		w.lose(slot)
+	}
+	if s.State == Speculative || int(s.State) >= len(stateNames) {
+		return fmt.Errorf("machine %s: %s is no state of a machine", s.ID, s.State)
+	}
+	slot := w.fleet.add(s.ID)
+	m := &w.fleet.all[slot]
+	m.state, m.fixed, m.price = s.State, s.Fixed, s.Price
+	m.class = w.cat.intern(s.Class)
+	m.more.group = w.cat.group(s.Class.Group)
+	m.more.places = s.Domains
+	for _, o := range w.cat.offers {
+		if o.Name == s.Offer {
+			m.offer = o
+			o.charge(1)
+		}
+	}
+	if s.Tenant != "" {
+		m.tenant = w.cluster(s.Tenant).index
+	}
+	w.nameDomains()
+	w.locate(m)
+	since := instantOf(s.Since)
+	m.times.idle = w.now
+	if s.Cluster != "" && s.State != Deleting && s.State != Failed {
+		c := w.cluster(s.Cluster)
+		stamp := s.Stamp
+		w.own(c, slot, nil)
+		m.stamp, m.times.bound, m.times.configured = stamp, since, since
+		if s.State == Draining {
+			w.leave(c, slot)
+		}
+		if s.State == Configuring || s.State == Configured {
+			m.tenant = c.index
+		}
+		if m.offer != nil {
+			c.spend += m.offer.PricePerHour
+		}
+		c.flags.stale, c.flags.dirty = true, true
+	}
+	switch s.State {
+	case Configuring:
+		m.times.join = w.now + millis(m.more.group.joinDeadline())
+	case Failed:
+		m.times.failed = w.now
+	}
+	w.count(m, 1)
+	w.fleet.watch(slot)
+	w.supply++
+	return nil
+}
+
+// change moves a machine to another state.
+func (w *world) change(slot int32, to State, why Failure) error {
+	m := &w.fleet.all[slot]
+	if err := Move(m.state, to); err != nil {
+		return err
+	}
+	from := m.state
+	if from == to {
+		return nil
+	}
+	switch to {
+	case Speculative:
+		w.remove(slot)
+		return nil
+	case Failed:
+		w.fail(slot, why)
+		return nil
+	case Configuring:
+		if m.cluster < 0 {
+			return fmt.Errorf("%s to %s without a cluster: %w", from, to, ErrTransition)
+		}
+		w.configure(m)
+	case Configured:
+		w.configured(slot)
+	default:
+		w.become(m, to)
+	}
+	w.fleet.watch(slot)
+	w.supply++
+	switch {
+	case to == Idle && from == Creating:
+		m.times.idle = w.now
+		if m.offer != nil {
+			m.offer.succeed()
+		}
+	case to == Idle && from == Draining, to == Deleting:
+		w.free(slot)
+		m.times.idle = w.now
+	}
+	return nil
+}
+
+// configured notes that a machine's Node is ready, or that its drain was given up.
+func (w *world) configured(slot int32) {
+	m := &w.fleet.all[slot]
+	back := m.state == Draining
+	w.become(m, Configured)
+	c := w.clusters[m.cluster]
+	if !back {
+		m.times.configured, m.times.join = w.now, 0
+		c.guard.loop.Joined()
+		if m.offer != nil {
+			m.offer.succeed()
+		}
+		return
+	}
+	m.times.refused, m.times.surplus = max(m.times.refused, w.now+refusalHold), 0
+	m.more.earmark = Key{}
+	if !m.leaving {
+		c.members = append(c.members, slot)
+		c.flags.stale, c.flags.dirty = true, true
+	}
+}
+
+// refuse notes that the operator does not give a machine back (E11).
+func (w *world) refuse(slot int32, until instant) error {
+	m := &w.fleet.all[slot]
+	m.times.refused = max(until, w.now+refusalHold)
+	switch m.state {
+	case Configured:
+		return nil
+	case Draining:
+		w.configured(slot)
+		return nil
+	default:
+		return fmt.Errorf("refused while %s: %w", m.state, ErrTransition)
+	}
+}
+
+// depart takes a machine that goes for another reason out of what counts.
+func (w *world) depart(slot int32) {
+	m := &w.fleet.all[slot]
+	if m.leaving {
+		return
+	}
+	m.leaving = true
+	w.fleet.watch(slot)
+	w.supply++
+	if m.cluster >= 0 {
+		c := w.clusters[m.cluster]
+		w.leave(c, slot)
+		c.flags.event = true
+	}
+}
+
+// lose forgets a machine that is gone.
+func (w *world) lose(slot int32) {
+	m := &w.fleet.all[slot]
+	if m.bound() {
+		w.clusters[m.cluster].flags.event = true
+	}
+	w.remove(slot)
+}
+
+// drop takes an action back that was not begun.
+func (w *world) drop(slot int32) {
+	m := &w.fleet.all[slot]
+	w.supply++
+	switch m.state {
+	case Creating:
+		w.lose(slot)
+	case Configuring:
+		w.become(m, Idle)
+		w.free(slot)
+		m.times.idle = w.now
+	case Draining:
+		c := w.clusters[m.cluster]
+		w.become(m, Configured)
+		m.more.earmark = Key{}
+		c.members = append(c.members, slot)
+		c.flags.stale, c.flags.dirty = true, true
+	case Deleting:
+		w.become(m, m.more.undo)
+	}
+}
+
+// blobFailed keeps the need that a machine was bound for from buying, because the cluster cannot be
+// joined, and leaves the machine idle.
+func (w *world) blobFailed(slot int32) error {
+	m := &w.fleet.all[slot]
+	if m.cluster < 0 {
+		return fmt.Errorf("blob failed while %s: %w", m.state, ErrTransition)
+	}
+	c := w.clusters[m.cluster]
+	if n := c.byKey[m.stamp.Need]; n != nil {
+		n.block(BootstrapError, w.now+blobPause, w.fleet.seq+1)
+	}
+	if m.state == Configuring {
+		w.become(m, Idle)
+	}
+	w.free(slot)
+	m.times.idle = w.now
+	w.fleet.watch(slot)
+	return nil
+}
+
+// report takes in what an operator says of a Node.
+func (w *world) report(slot int32, r Report) {
+	m := &w.fleet.all[slot]
+	m.times.empty = 0
+	if r.Empty {
+		m.times.empty = w.now
+	}
+	if len(r.Allocatable) == 0 {
+		return
+	}
+	seen, _ := w.cat.space.Vector(r.Allocatable)
+	if w.cat.learn(m.class, &seen, w.now) {
+		for _, c := range w.clusters {
+			c.flags.stale, c.flags.dirty = true, true
+		}
+		w.supply++
+	}
+}
+
+const (
+	learnReports = 3
+	learnEvery   = 600_000
+)
+
+// learn takes in what a Node said of its allocatable, and reports whether that changes what is
+// expected of its group and type. Overheads of a cluster are no part of either side.
+func (cat *catalog) learn(i int32, seen *vector.Vector, now instant) bool {
+	class := &cat.classes[i]
+	l := &cat.learned[class.kind]
+	differs := false
+	for d := range seen {
+		if seen[d] > 0 && class.alloc[d] > 0 && seen[d] < class.alloc[d]-class.alloc[d]/100 {
+			differs = true
+		}
+	}
+	if !differs || l.reports >= learnReports && !l.known {
+		return false
+	}
+	l.reports++
+	for d := range seen {
+		if seen[d] == 0 {
+			seen[d] = class.alloc[d]
+		}
+	}
+	if l.reports == 1 {
+		l.least = *seen
+	}
+	l.least.Min(seen)
+	if l.reports < learnReports || l.known && now-l.changed < learnEvery {
+		return false
+	}
+	l.known, l.changed = true, now
+	for j := range cat.classes {
+		if cat.classes[j].kind == class.kind {
+			cat.classes[j].alloc.Min(&l.least)
+		}
+	}
+	cat.version++
+	return true
+}

@@ -1,0 +1,207 @@
+package demand
+
+// This file changes machines as decisions say, and writes the actions down. What is suspended is
+// changed like the rest, so that later decisions of the cycle come out the same, and changed back
+// at its end.
+
+import "slices"
+
+// reverted is a change that is taken back at the end of the cycle.
+type reverted struct {
+	slot   int32
+	before machine
+	bought bool
+}
+
+func (w *world) emit(a Action) { w.out.Actions = append(w.out.Actions, a) }
+
+// currentPrice is what a machine costs by its offer, else what it cost when it was bound.
+func (m *machine) currentPrice() int64 {
+	if m.offer != nil {
+		return m.offer.price()
+	}
+	return m.price
+}
+
+// stampOf is what a machine that is bound for a need carries.
+func stampOf(n *need) Stamp {
+	if n == nil {
+		return Stamp{Priority: unlimited}
+	}
+	return Stamp{Need: n.Key, Group: n.Group, Priority: n.Priority, Interruption: n.Interruption, Reclamation: n.Reclamation}
+}
+
+// provision buys one machine of an offer, bound to a cluster unless that is nil, and returns it.
+func (w *world) provision(c *cluster, o *offer, n *need, why Reason) int32 {
+	slot := w.fleet.add(w.settings.NewID())
+	m := &w.fleet.all[slot]
+	m.state, m.class, m.offer, m.price = Creating, o.class, o, o.price()
+	m.more.group = o.group
+	o.charge(1)
+	w.locate(m)
+	w.fleet.watch(slot)
+	a := Action{Kind: Provision, Machine: m.id, Offer: o.Name, Reason: why, Price: m.price}
+	scope := ""
+	if c != nil {
+		w.own(c, slot, n)
+		a.Cluster, a.Stamp, scope = c.name, m.stamp, c.name
+		c.spend += o.PricePerHour
+	}
+	if n != nil {
+		a.Need = n.Key
+		for _, u := range o.uses {
+			u.pool.redeem(n.Key, u.units)
+		}
+		if n.AllOrNothing && n.memory.gangSince == 0 {
+			n.memory.gangSince = w.now
+		}
+	}
+	a.Disposition = w.disposition(scope, o.group)
+	if a.Disposition != Execute {
+		w.undo = append(w.undo, reverted{slot: slot, bought: true})
+	} else {
+		w.creates++
+		if c != nil {
+			c.guard.loop.Created(w.now)
+		}
+	}
+	w.emit(a)
+	return slot
+}
+
+// own makes a machine a member of a cluster, the last in its keep order.
+func (w *world) own(c *cluster, slot int32, n *need) {
+	m := &w.fleet.all[slot]
+	w.fleet.seq++
+	m.seq, m.cluster, m.stamp = w.fleet.seq, c.index, stampOf(n)
+	m.times.bound, m.times.surplus = w.now, 0
+	m.more.earmark, m.times.earmark = Key{}, 0
+	c.members = append(c.members, slot)
+}
+
+// bind takes a machine that nobody has for a cluster.
+func (w *world) bind(c *cluster, slot int32, n *need, why Reason) {
+	m := &w.fleet.all[slot]
+	before := *m
+	w.own(c, slot, n)
+	m.price = m.currentPrice()
+	if m.state == Idle {
+		w.configure(m)
+	}
+	if m.offer != nil {
+		c.spend += m.offer.PricePerHour
+	}
+	a := Action{Kind: Bootstrap, Machine: m.id, Cluster: c.name, Stamp: m.stamp, Need: m.stamp.Need, Price: m.price, Reason: why}
+	a.Disposition = w.disposition(c.name, m.more.group)
+	if a.Disposition != Execute {
+		w.undo = append(w.undo, reverted{slot: slot, before: before})
+	}
+	w.emit(a)
+}
+
+// become changes the state of a machine, and what is counted by states.
+func (w *world) become(m *machine, to State) {
+	w.count(m, -1)
+	m.more.undo, m.state = m.state, to
+	if to != Draining {
+		m.voided = false
+	}
+	w.count(m, 1)
+}
+
+// count adds a machine to what is counted by states, or takes it off.
+func (w *world) count(m *machine, n int64) {
+	g := m.more.group
+	switch {
+	case m.fixed:
+	case m.state == Configured:
+		g.configured += n
+		if m.cluster >= 0 {
+			w.clusters[m.cluster].guard.configured += n
+		}
+	case m.state == Draining && m.voided:
+		g.draining += n
+	}
+}
+
+// configure notes that a machine is being configured for its cluster.
+func (w *world) configure(m *machine) {
+	w.become(m, Configuring)
+	m.tenant = m.cluster
+	m.times.join = w.now + millis(m.more.group.joinDeadline())
+	w.wake(m.times.join)
+}
+
+// drain takes a machine from its cluster, and reports whether that is carried out.
+func (w *world) drain(slot int32, a Action) bool {
+	m := &w.fleet.all[slot]
+	c := w.clusters[m.cluster]
+	a.Machine, a.Cluster = m.id, c.name
+	if a.Disposition == Execute {
+		a.Disposition = w.disposition(c.name, m.more.group)
+	}
+	w.emit(a)
+	if a.Disposition != Execute {
+		return false
+	}
+	w.become(m, Draining)
+	m.times.drained = w.now + millis(a.Grace)
+	if a.Voluntary {
+		m.voided = true
+		m.more.group.draining++
+	}
+	w.leave(c, slot)
+	w.fleet.watch(slot)
+	return true
+}
+
+// leave takes a machine out of the keep order of its cluster.
+func (w *world) leave(c *cluster, slot int32) {
+	if i := slices.Index(c.members, slot); i >= 0 {
+		c.members = slices.Delete(c.members, i, i+1)
+		c.flags.stale, c.flags.dirty = true, true
+	}
+}
+
+// free takes a machine from its cluster for good: what it was bound for is forgotten.
+func (w *world) free(slot int32) {
+	m := &w.fleet.all[slot]
+	if m.cluster < 0 {
+		return
+	}
+	c := w.clusters[m.cluster]
+	w.leave(c, slot)
+	if m.offer != nil {
+		c.spend -= m.offer.PricePerHour
+	}
+	m.cluster, m.stamp, m.pos = -1, Stamp{}, -1
+	m.times.surplus, m.times.configured, m.times.join = 0, 0, 0
+	w.supply++
+}
+
+// remove forgets a machine that does not exist any longer.
+func (w *world) remove(slot int32) {
+	m := &w.fleet.all[slot]
+	w.count(m, -1)
+	w.bequeath(m)
+	w.free(slot)
+	if m.offer != nil {
+		m.offer.charge(-1)
+	}
+	w.fleet.loose = slices.DeleteFunc(w.fleet.loose, func(s int32) bool { return s == slot })
+	w.fleet.remove(slot)
+	w.supply++
+}
+
+// revert takes back what was decided in this cycle and is not carried out.
+func (w *world) revert() {
+	for _, r := range slices.Backward(w.undo) {
+		if r.bought {
+			w.remove(r.slot)
+			continue
+		}
+		w.free(r.slot)
+		w.fleet.all[r.slot] = r.before
+	}
+	w.undo = w.undo[:0]
+}

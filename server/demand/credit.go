@@ -1,0 +1,289 @@
+package demand
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"nstance.dev/server/demand/vector"
+)
+
+// credit computes which machines serve what in every cluster of which something changed. Clusters
+// are computed beside each other by as many workers as there are settings for: each reads what all
+// share, and writes what is its own cluster's.
+func (w *world) credit() {
+	w.matchAll()
+	w.dirty = w.dirty[:0]
+	for _, c := range w.sorted {
+		if c.flags.due != 0 && c.flags.due <= w.now {
+			c.flags.dirty = true
+		}
+		if c.flags.dirty || c.lacks && w.supply != w.credited {
+			w.dirty = append(w.dirty, c)
+		}
+	}
+	w.credited = w.supply
+	dirty := w.dirty
+	var next atomic.Int64
+	work := func() {
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(dirty) {
+				return
+			}
+			w.creditCluster(dirty[i])
+		}
+	}
+	var group sync.WaitGroup
+	for range min(max(w.settings.Workers, 1), len(dirty)) - 1 {
+		group.Go(work)
+	}
+	work()
+	group.Wait()
+	for _, c := range w.sorted {
+		w.wake(c.flags.due)
+	}
+}
+
+// creditCluster computes the claims of one cluster, and a better keep order where an event allows
+// another one.
+func (w *world) creditCluster(c *cluster) {
+	if c.flags.start {
+		w.start(c)
+	}
+	if c.flags.stale {
+		w.fill(c)
+	}
+	c.common = ^vector.Mask(0)
+	for _, n := range c.needs {
+		w.evaluate(c, n)
+		c.common &= n.mask
+	}
+	if len(c.needs) == 0 {
+		c.common = 0
+	}
+	w.attribute(c)
+	if c.flags.event && w.rerank(c) {
+		w.attribute(c)
+	}
+	w.date(c)
+	c.flags.dirty, c.flags.event = false, false
+}
+
+// start orders the members of a cluster of which a new process knows no order: by when they were
+// bound.
+func (w *world) start(c *cluster) {
+	c.flags.start = false
+	all := w.fleet.all
+	seqs := make([]uint64, 0, len(c.members))
+	for _, slot := range c.members {
+		seqs = append(seqs, all[slot].seq)
+	}
+	slices.Sort(seqs)
+	slices.SortFunc(c.members, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(all[a].times.bound, all[b].times.bound), cmp.Compare(all[a].id, all[b].id))
+	})
+	for i, slot := range c.members {
+		all[slot].seq = seqs[i]
+	}
+	c.flags.stale, c.flags.event = true, true
+}
+
+// fill puts the members into the ledger in keep order: fixed ones first, then by number.
+func (w *world) fill(c *cluster) {
+	all := w.fleet.all
+	slices.SortFunc(c.members, func(a, b int32) int {
+		ma, mb := &all[a], &all[b]
+		if ma.fixed != mb.fixed {
+			if ma.fixed {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(ma.seq, mb.seq)
+	})
+	w.load(c, &c.ledger, c.members)
+	for pos, slot := range c.members {
+		all[slot].pos = int32(pos)
+	}
+	c.flags.stale = false
+}
+
+// load fills a ledger with machines in the order given.
+func (w *world) load(c *cluster, l *ledger, order []int32) {
+	l.reset()
+	for _, n := range c.needs {
+		if n.profile.same >= 0 {
+			l.track(n.profile.same)
+		}
+		for _, s := range n.profile.spread {
+			l.track(s.key)
+		}
+	}
+	for _, slot := range order {
+		m := &w.fleet.all[slot]
+		l.push(slot, m, w.allocatable(c, m.class))
+	}
+}
+
+// attribute lets the needs draw from the machines in walk order.
+func (w *world) attribute(c *cluster) {
+	l := &c.ledger
+	w.allocate(c)
+	l.refill(c.alloc)
+	w.keepMinimum(c, l)
+	c.flags.due = 0
+	for _, n := range c.needs {
+		w.plan(c, n)
+		n.unblock(w.now)
+		if n.memory.gave && n.memory.blocked == 0 {
+			n.memory.gave = false
+		}
+		if n.memory.blocked != 0 {
+			w.wakeFrom(c, n.memory.blocked)
+		}
+		n.memory.own = w.incomplete(c, n)
+		for i := range n.parts {
+			p := &n.parts[i]
+			p.deficit = p.amount
+			if !n.memory.gave {
+				l.draw(n, p, &p.deficit, 0, c.common, n.memory.own)
+			}
+		}
+	}
+}
+
+// incomplete reports whether a need wants all or nothing and cannot have all: it keeps what was
+// bought for it, and draws nothing else.
+func (w *world) incomplete(c *cluster, n *need) bool {
+	if !n.AllOrNothing {
+		return false
+	}
+	for i := range n.parts {
+		p := &n.parts[i]
+		var have vector.Vector
+		if n.memory.blocked > w.now {
+			have = c.ledger.remaining(n, p.within)
+		} else {
+			have = w.potential(c, n, p.within)
+		}
+		if !have.Covers(&p.amount) {
+			return true
+		}
+	}
+	return n.memory.nowhere
+}
+
+// keepMinimum claims the first machines of each group that its minimum asks for.
+func (w *world) keepMinimum(c *cluster, l *ledger) {
+	for i := range c.minimums {
+		left := c.minimums[i].group.Min
+		for pos := 0; pos < len(l.slots) && left > 0; pos++ {
+			if w.cat.classes[l.classes[pos]].Group == c.minimums[i].group.Name {
+				l.claims[pos] = claim{needs: 1, priority: unlimited}
+				left--
+			}
+		}
+		c.minimums[i].missing = left
+	}
+}
+
+// date notes since when each machine has had no claimant. A machine is looked at when it got one or
+// lost one.
+func (w *world) date(c *cluster) {
+	l := &c.ledger
+	since := w.now
+	if c.guard.freedSince != 0 {
+		since = c.guard.freedSince
+	}
+	for _, slot := range c.unclaimed {
+		if m := &w.fleet.all[slot]; m.cluster == c.index && m.pos >= 0 && int(m.pos) < len(l.slots) && l.slots[m.pos] == slot && l.claims[m.pos].needs > 0 {
+			m.times.surplus = 0
+		}
+	}
+	c.unclaimed = c.unclaimed[:0]
+	for pos := range l.slots {
+		if l.claims[pos].needs > 0 {
+			continue
+		}
+		m := &w.fleet.all[l.slots[pos]]
+		if m.fixed {
+			continue
+		}
+		c.unclaimed = append(c.unclaimed, l.slots[pos])
+		if m.times.surplus == 0 {
+			m.times.surplus = since
+		}
+	}
+	c.guard.freedSince = 0
+}
+
+// rerank looks for a keep order in which cheap machines are kept and dear ones are free, and reports
+// whether it took it. It takes one only if no need lacks more of anything, and what is claimed costs
+// less; a cluster in which every machine has a claimant is left alone.
+func (w *world) rerank(c *cluster) bool {
+	l := &c.ledger
+	all := w.fleet.all
+	cost, idle := int64(0), false
+	for pos, slot := range l.slots {
+		if l.claims[pos].needs > 0 {
+			cost += keepCost(w, &all[slot])
+		} else {
+			idle = idle || !all[slot].fixed
+		}
+	}
+	if !idle {
+		return false
+	}
+	order := slices.Clone(l.slots)
+	slices.SortFunc(order, func(a, b int32) int {
+		ma, mb := &all[a], &all[b]
+		if ma.fixed != mb.fixed {
+			if ma.fixed {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(
+			cmp.Compare(keepCost(w, ma), keepCost(w, mb)),
+			cmp.Compare(mb.stamp.Reclamation, ma.stamp.Reclamation),
+			cmp.Compare(ma.seq, mb.seq),
+		)
+	})
+	trial := &ledger{}
+	w.load(c, trial, order)
+	w.keepMinimum(c, trial)
+	for _, n := range c.needs {
+		for i := range n.parts {
+			p := &n.parts[i]
+			lack := p.amount
+			if !n.memory.gave {
+				trial.draw(n, p, &lack, 0, c.common, n.memory.own)
+			}
+			if !p.deficit.Covers(&lack) {
+				return false
+			}
+		}
+	}
+	for pos, slot := range trial.slots {
+		if trial.claims[pos].needs > 0 {
+			cost -= keepCost(w, &all[slot])
+		}
+	}
+	if cost <= 0 {
+		return false
+	}
+	seqs := slices.Clone(l.seqs)
+	slices.Sort(seqs)
+	for i, slot := range order {
+		all[slot].seq = seqs[i]
+	}
+	w.fill(c)
+	return true
+}
+
+// keepCost is what a machine costs per hour, by the price at which it was bound.
+func keepCost(w *world, m *machine) int64 {
+	return effective(m.price, w.cat.classes[m.class].InterruptionPPM, m.stamp.Interruption)
+}

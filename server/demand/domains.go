@@ -1,0 +1,283 @@
+package demand
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+
+	"nstance.dev/server/demand/vector"
+)
+
+// A Same need moves to another domain only after its own could not cover it for this long.
+const domainPatience = 300_000
+
+// plan divides a need into the parts that are credited and bought for each by itself.
+func (w *world) plan(c *cluster, n *need) {
+	switch {
+	case n.profile.same >= 0:
+		n.memory.nowhere = false
+		value := w.choose(c, n)
+		n.parts = resize(n.parts, 1)
+		n.parts[0].amount = n.total
+		n.parts[0].within = append(n.parts[0].within[:0], domain{n.profile.same, value})
+		n.memory.nowhere = value < 0
+	case len(n.profile.spread) > 0:
+		w.spread(c, n)
+	default:
+		n.parts = resize(n.parts, 1)
+		n.parts[0].amount = n.total
+		n.parts[0].within = n.parts[0].within[:0]
+	}
+}
+
+func resize(parts []part, n int) []part {
+	for len(parts) < n {
+		parts = append(parts, part{})
+	}
+	return parts[:n]
+}
+
+// offered is one domain that a Same need could be served from.
+type offered struct {
+	value      int32
+	covers     bool
+	creditable int64 // coverage by what the cluster has
+	stamped    int64 // machines that were bound for the need's group
+	coverage   int64 // by all that there is
+	size       int64 // all that there is, as a share of the need's amounts
+	machines   int64
+}
+
+// choose returns the domain that a Same need is served from; -1: none has anything for it. The
+// choice of before is kept while it can cover the need, or nothing can.
+func (w *world) choose(c *cluster, n *need) int32 {
+	old := n.memory.chosen
+	if old >= 0 {
+		if o := w.offered(c, n, old); o.covers {
+			n.memory.uncovered = 0
+			return old
+		}
+	}
+	best := offered{value: -1}
+	for _, value := range w.valuesOf(c, n, n.profile.same) {
+		o := w.offered(c, n, value)
+		if o.coverage > 0 && (best.value < 0 || w.better(o, best)) {
+			best = o
+		}
+	}
+	n.memory.nowhere = best.value < 0
+	if old >= 0 && w.present(c, n, old) {
+		if !best.covers || best.value == old {
+			n.memory.uncovered = 0
+			return old
+		}
+		if n.memory.uncovered == 0 {
+			n.memory.uncovered = w.now
+		}
+		if w.now-n.memory.uncovered < domainPatience {
+			w.wakeFrom(c, n.memory.uncovered+domainPatience)
+			return old
+		}
+	}
+	n.memory.uncovered = 0
+	n.memory.chosen = best.value
+	return best.value
+}
+
+// wakeFrom notes a due time of a cluster. Clusters are credited at the same time, so it is noted
+// there.
+func (w *world) wakeFrom(c *cluster, at instant) {
+	if c.flags.due == 0 || at < c.flags.due {
+		c.flags.due = at
+	}
+}
+
+// present reports whether any machine of the cluster that can serve the need is in the domain.
+func (w *world) present(c *cluster, n *need, value int32) bool {
+	x := c.ledger.index(n.profile.same)
+	if x == nil {
+		return false
+	}
+	i := x.find(value, false)
+	if i < 0 {
+		return false
+	}
+	for _, s := range x.values[i].sums {
+		if s.count > 0 && n.has(s.class) {
+			return true
+		}
+	}
+	return false
+}
+
+// better orders domains: what covers the need first; then by what the cluster has there, by machines
+// of the need's group, the smaller domain; of those that do not cover, by coverage. Every weaker
+// order goes back and forth between equal domains.
+func (w *world) better(a, b offered) bool {
+	if a.covers != b.covers {
+		return a.covers
+	}
+	if a.covers {
+		if a.creditable != b.creditable {
+			return a.creditable > b.creditable
+		}
+		if a.stamped != b.stamped {
+			return a.stamped > b.stamped
+		}
+		if a.size != b.size {
+			return a.size < b.size
+		}
+	} else {
+		if a.coverage != b.coverage {
+			return a.coverage > b.coverage
+		}
+		if a.creditable != b.creditable {
+			return a.creditable > b.creditable
+		}
+	}
+	if a.machines != b.machines {
+		return a.machines > b.machines
+	}
+	return strings.Compare(w.topo.names[a.value], w.topo.names[b.value]) < 0
+}
+
+// offered adds up what a domain has for a need.
+func (w *world) offered(c *cluster, n *need, value int32) offered {
+	o := offered{value: value}
+	var have vector.Vector
+	if x := c.ledger.index(n.profile.same); x != nil {
+		if i := x.find(value, false); i >= 0 {
+			for k := range x.values[i].sums {
+				s := &x.values[i].sums[k]
+				if n.has(s.class) {
+					have.Add(&s.left)
+					o.machines += s.count
+				}
+			}
+		}
+	}
+	o.creditable = vector.Coverage(&have, &n.total, n.mask)
+	if !have.Covers(&n.total) && n.memory.blocked <= w.now {
+		more := w.acquirable(c, n, []domain{{n.profile.same, value}})
+		have.Add(&more)
+	}
+	o.coverage = vector.Coverage(&have, &n.total, n.mask)
+	o.covers = have.Covers(&n.total)
+	for m := uint16(n.mask); m != 0; m &= m - 1 {
+		d := bits.TrailingZeros16(m)
+		o.size += min(have[d]/max(n.total[d], 1), 1<<40)
+	}
+	if n.Group != "" && o.creditable > 0 {
+		o.stamped = w.stampedIn(c, n, value)
+	}
+	return o
+}
+
+func (w *world) stampedIn(c *cluster, n *need, value int32) (count int64) {
+	for _, slot := range c.ledger.slots {
+		m := &w.fleet.all[slot]
+		if m.stamp.Group == n.Group && slices.Contains(m.more.domains, domain{n.profile.same, value}) {
+			count++
+		}
+	}
+	return count
+}
+
+// valuesOf are the domains of a topology in which a need has, or could get, any machine, by name.
+func (w *world) valuesOf(c *cluster, n *need, key int32) []int32 {
+	var values []int32
+	if x := c.ledger.index(key); x != nil {
+		for i := range x.values {
+			for _, s := range x.values[i].sums {
+				if s.count > 0 && n.has(s.class) {
+					values = append(values, x.values[i].value)
+					break
+				}
+			}
+		}
+	}
+	for _, o := range w.cat.offers {
+		name, ok := w.cat.classes[o.class].Labels[w.topo.keys[key]]
+		if free, _ := w.mayBuy(c, n, o); ok && free > 0 {
+			values = append(values, w.topo.values[name])
+		}
+	}
+	for _, slot := range w.fleet.loose {
+		m := &w.fleet.all[slot]
+		if !w.mayTake(c, n, m) {
+			continue
+		}
+		for _, d := range m.more.domains {
+			if d.key == key {
+				values = append(values, d.value)
+			}
+		}
+	}
+	slices.SortFunc(values, func(a, b int32) int { return strings.Compare(w.topo.names[a], w.topo.names[b]) })
+	return slices.Compact(values)
+}
+
+// spread divides a need evenly over the values of its topology keys, the first key outermost. A
+// division that can be served stays, whatever else could be had elsewhere meanwhile.
+func (w *world) spread(c *cluster, n *need) {
+	if n.memory.spreadTotal == n.total && n.memory.skewed.IsZero() && w.served(c, n) {
+		return
+	}
+	within := [][]domain{nil}
+	maxSkew := int64(1 << 30)
+	for _, s := range n.profile.spread {
+		values := w.valuesOf(c, n, s.key)
+		if len(values) < 2 {
+			continue
+		}
+		maxSkew = min(maxSkew, s.maxSkew)
+		var finer [][]domain
+		for _, outer := range within {
+			for _, v := range values {
+				finer = append(finer, append(slices.Clone(outer), domain{s.key, v}))
+			}
+		}
+		within = finer
+	}
+	n.parts = resize(n.parts, len(within))
+	n.memory.spreadTotal, n.memory.skewed = n.total, vector.Vector{}
+	if len(within) == 1 {
+		n.parts[0].within, n.parts[0].amount = n.parts[0].within[:0], n.total
+		return
+	}
+	most := n.total
+	for i := range within {
+		n.parts[i].within, n.parts[i].amount = within[i], n.total.Part(i, len(within))
+		have := w.potential(c, n, within[i])
+		if !have.Covers(&n.parts[i].amount) {
+			have.AddTimes(&n.unit, maxSkew)
+			most.Min(&have)
+		}
+	}
+	for i := range n.parts {
+		beyond := n.parts[i].amount
+		n.parts[i].amount.Min(&most)
+		beyond.Sub(&n.parts[i].amount)
+		n.memory.skewed.Add(&beyond)
+	}
+}
+
+// served reports whether every part of a need can have what it is to have.
+func (w *world) served(c *cluster, n *need) bool {
+	for i := range n.parts {
+		have := w.potential(c, n, n.parts[i].within)
+		if !have.Covers(&n.parts[i].amount) {
+			return false
+		}
+	}
+	return true
+}
+
+// potential is what a need could have in certain domains: what is left of its cluster's machines,
+// and what can be acquired.
+func (w *world) potential(c *cluster, n *need, within []domain) vector.Vector {
+	sum := c.ledger.remaining(n, within)
+	more := w.acquirable(c, n, within)
+	sum.Add(&more)
+	return sum
+}

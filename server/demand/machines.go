@@ -1,0 +1,148 @@
+package demand
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// instant is a time in milliseconds of the epoch; zero is never.
+type instant = int64
+
+func instantOf(t time.Time) instant {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func (t times) boundOr(now instant) instant { return cmp.Or(t.bound, now) }
+
+func millis(d time.Duration) int64 { return d.Milliseconds() }
+
+// times are when things happened to a machine, or will.
+type times struct {
+	bound      instant
+	configured instant
+	idle       instant
+	surplus    instant // since when it has had no claimant
+	empty      instant // since when no Pod would have to be evicted
+	join       instant // until when its Node has to be ready
+	refused    instant // until when it is not asked for
+	failed     instant
+	drained    instant // until when its drain may take
+	earmark    instant // until when it waits for the need it was taken for
+}
+
+// claim is who draws from a machine, as of the last credit of its cluster.
+type claim struct {
+	needs        int32 // how many; 0: nobody
+	priority     int32
+	interruption Bucket
+	reclamation  Bucket
+}
+
+// machine is one machine between buying and deleting it.
+type machine struct {
+	id      string
+	state   State
+	fixed   bool
+	leaving bool // it goes for a reason outside of demand
+	voided  bool // its drain is for what is not urgent, and counts against budgets
+	cluster int32
+	tenant  int32 // cluster that it ever served; -1: none
+	class   int32
+	pos     int32 // in its cluster's ledger
+	seq     uint64
+	offer   *offer // nil: not bought from one
+	price   int64
+	times   times
+	stamp   Stamp
+	more    extra
+}
+
+// extra is what few decisions look at.
+type extra struct {
+	group   *group
+	domains []domain          // of the topologies in use
+	places  map[string]string // by topology key, as its record says
+	earmark Key               // the need that it was taken for
+	undo    State             // what it was before the last action
+	failure int32             // tries to be bootstrapped that failed
+	minimum bool              // kept for its group's minimum
+	partner string            // the set that it is bought to replace, by a member
+}
+
+// domain is where a machine is in one topology.
+type domain struct{ key, value int32 }
+
+// bound reports whether the machine's capacity counts for its cluster.
+func (m *machine) bound() bool {
+	if m.cluster < 0 || m.leaving {
+		return false
+	}
+	switch m.state {
+	case Creating, Idle, Configuring, Configured:
+		return true
+	default:
+		return false
+	}
+}
+
+// intent reports whether the machine is meant for a cluster that it has not been configured for.
+func (m *machine) intent() bool {
+	return m.cluster >= 0 && (m.state == Creating || m.state == Idle)
+}
+
+// spare reports whether a need may take the machine: nobody has it, or will.
+func (m *machine) spare() bool {
+	return m.cluster < 0 && !m.leaving && (m.state == Creating || m.state == Idle)
+}
+
+// fleetTable holds all machines by slot. Slots are used again in the order in which they became
+// free, which equal inputs repeat.
+type fleetTable struct {
+	all    []machine
+	byID   map[string]int32
+	vacant []int32
+	loose  []int32 // slots of machines without a cluster, and of those in an unsettled state
+	seq    uint64
+}
+
+// add makes room for a machine with an id that is not known.
+func (f *fleetTable) add(id string) int32 {
+	var slot int32
+	if n := len(f.vacant); n > 0 {
+		slot = f.vacant[n-1]
+		f.vacant = f.vacant[:n-1]
+	} else {
+		slot = int32(len(f.all))
+		f.all = append(f.all, machine{})
+	}
+	f.all[slot] = machine{id: id, cluster: -1, tenant: -1, pos: -1}
+	f.byID[id] = slot
+	return slot
+}
+
+// remove forgets a machine.
+func (f *fleetTable) remove(slot int32) {
+	delete(f.byID, f.all[slot].id)
+	f.all[slot] = machine{cluster: -1, tenant: -1, pos: -1}
+	f.vacant = append(f.vacant, slot)
+}
+
+// watch adds a machine to the loose ones, which every cycle looks at.
+func (f *fleetTable) watch(slot int32) {
+	i, found := slices.BinarySearch(f.loose, slot)
+	if !found {
+		f.loose = slices.Insert(f.loose, i, slot)
+	}
+}
+
+// sweep drops machines from the loose ones that are settled or gone.
+func (f *fleetTable) sweep() {
+	f.loose = slices.DeleteFunc(f.loose, func(slot int32) bool {
+		m := &f.all[slot]
+		return m.id == "" || m.state == Configured && !m.leaving
+	})
+}

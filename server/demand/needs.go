@@ -1,0 +1,184 @@
+package demand
+
+import (
+	"cmp"
+	"slices"
+
+	"nstance.dev/server/demand/match"
+	"nstance.dev/server/demand/rails"
+	"nstance.dev/server/demand/vector"
+)
+
+// profile is what rows with one fingerprint share.
+type profile struct {
+	terms   match.Terms
+	same    int32  // topology key that all machines share; -1: none
+	spread  []skew // by key
+	matches []bool // by class
+	int     Bucket
+	refs    int // needs that use it
+}
+
+type skew struct {
+	key     int32
+	maxSkew int64
+}
+
+// matchClass reports whether machines of a class can serve the profile.
+func (p *profile) matchClass(cat *catalog, i int32) bool {
+	c := &cat.classes[i]
+	if p.int == Pinned && c.InterruptionPPM > 0 {
+		return false
+	}
+	return p.terms.Match(c.Labels, c.Taints)
+}
+
+// part is one piece of a need, restricted to machines of certain domains. An ordinary need has one
+// without restriction.
+type part struct {
+	within  []domain
+	amount  vector.Vector
+	deficit vector.Vector
+}
+
+// need is a row of a cluster, and what the engine remembers of it.
+type need struct {
+	Row
+	home      *cluster
+	profile   *profile
+	mask      vector.Mask
+	unit      vector.Vector
+	unknown   bool // it asks for a resource that no class has
+	total     vector.Vector
+	eligible  []uint64 // classes that match and hold a unit, as bits
+	version   int      // of catalog and overheads that eligible was made with
+	firstSeen instant
+	parts     []part
+	memory    memory
+	lack      lack
+}
+
+// memory is what of a need's course has to last over cycles.
+type memory struct {
+	chosen      int32 // domain that a Same need is served from; -1: none
+	uncovered   instant
+	parked      int    // evaluations in a row in which it got nothing and nothing covered it
+	parkedAt    int    // what could be acquired when it stopped buying
+	gave        bool   // what was bought of its gang was given up
+	horizon     uint64 // while it may not buy, it draws from no machine that came later; 0: it may
+	blocked     instant
+	blockedWhy  Reason
+	blockedFor  int64
+	gangSince   instant       // when the first machine of an incomplete gang was bought
+	own         bool          // it draws from machines that were bound for it alone
+	spreadTotal vector.Vector // what the parts of a spread were made for
+	skewed      vector.Vector // what of it would break the skew
+	nowhere     bool          // no domain has any machine or offer for it
+}
+
+// lack is what a need is short of, and since when.
+type lack struct {
+	since   instant
+	cycles  int
+	cycle   int // of the engine, that was counted last
+	reason  Reason
+	deficit vector.Vector
+}
+
+// walk compares needs in the order in which contested capacity is given: by priority, then age,
+// then cluster, then key.
+func walk(a, b *need) int {
+	return cmp.Or(
+		cmp.Compare(b.Priority, a.Priority),
+		cmp.Compare(a.firstSeen, b.firstSeen),
+		cmp.Compare(a.home.name, b.home.name),
+		slices.Compare(a.Key[:], b.Key[:]),
+	)
+}
+
+// short reports whether any part has a deficit.
+func (n *need) short() bool {
+	for i := range n.parts {
+		if !n.parts[i].deficit.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// block keeps the need from buying until a time. As long as it draws from no machine that comes later
+// for another need: else that one would buy again what this one took, cycle after cycle.
+func (n *need) block(why Reason, until instant, horizon uint64) {
+	n.memory.blocked, n.memory.blockedWhy = until, why
+	if n.memory.horizon == 0 {
+		n.memory.horizon = horizon
+	}
+}
+
+// unblock ends a block whose time has come.
+func (n *need) unblock(now instant) {
+	if n.memory.blocked != 0 && n.memory.blocked <= now {
+		n.memory.blocked, n.memory.horizon = 0, 0
+	}
+}
+
+// has reports whether a class is among the eligible ones.
+func (n *need) has(class int32) bool { return n.eligible[class>>6]>>(class&63)&1 != 0 }
+
+// overhead is an Overhead with its amounts.
+type overhead struct {
+	terms  match.Terms
+	amount vector.Vector
+}
+
+// cluster is one tenant's cluster.
+type cluster struct {
+	index     int32
+	name      string
+	needs     []*need // in walk order
+	byKey     map[Key]*need
+	overheads []overhead
+	alloc     []vector.Vector // by class, less the overheads
+	allocOf   int             // version of the catalog that alloc was made with
+	ledger    ledger
+	members   []int32 // slots of bound machines, in keep order
+	unclaimed []int32 // slots of those that nothing draws from
+	minimums  []minimum
+	flags     flags
+	guard     guard
+	pending   *Rollup     // that is held
+	lacks     bool        // a need is short whose domains depend on what can be acquired
+	common    vector.Mask // what every need asks for: a machine without any of it is exhausted
+	spend     int64       // per hour, of its machines, in millionths of a dollar
+}
+
+// flags are what has to be done for a cluster, and what is known of its operator.
+type flags struct {
+	spent    bool    // its spend is at its limit, in this cycle
+	dirty    bool    // credit is to be computed again
+	stale    bool    // the ledger's machines are no longer the members
+	event    bool    // something happened after which another keep order may be better
+	start    bool    // the members have not been ordered in this process
+	reported bool    // a roll-up came since the process began
+	live     bool    // its operator is connected
+	again    bool    // its demand or its supply changed in this cycle
+	changed  instant // when its rows last changed
+	due      instant // when its credit may come out otherwise without an event; 0: never
+}
+
+// guard are the rails of a cluster.
+type guard struct {
+	quarantine rails.Quarantine
+	reclaims   rails.Window
+	empties    rails.Window
+	loop       rails.Loop
+	rows       instant // when the needs in force came
+	freedSince instant // since when demand that is gone now was away
+	configured int64
+}
+
+// minimum is what is missing of a group's minimum.
+type minimum struct {
+	group   *group
+	missing int64
+}

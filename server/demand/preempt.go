@@ -1,0 +1,250 @@
+package demand
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"nstance.dev/server/demand/vector"
+)
+
+const earmarkFor = 600_000
+
+// preempt takes machines from other clusters for needs of strictly higher priority that nothing
+// could be bought for. It drains them; what is freed is taken in a later cycle.
+func (w *world) preempt() {
+	least, known := int32(unlimited), false
+	for _, n := range w.short {
+		if !n.short() || n.memory.blocked > w.now {
+			continue
+		}
+		if !known {
+			least, known = w.leastPriority(), true
+		}
+		if least >= n.Priority {
+			continue
+		}
+		if n.lack.reason == RailHeld || n.lack.reason == GangIncomplete || n.home.guard.loop.Until() > w.now {
+			continue
+		}
+		w.preemptFor(n.home, n)
+	}
+}
+
+// leastPriority is the least priority that any machine may be taken from.
+func (w *world) leastPriority() int32 {
+	least := int32(unlimited)
+	for _, c := range w.clusters {
+		for pos := range c.ledger.slots {
+			least = min(least, w.priorityOf(c, pos))
+		}
+	}
+	return least
+}
+
+// victim is a machine that could be taken, and how good that is.
+type victim struct {
+	slot  int32
+	spare bool
+	score int64
+}
+
+func (w *world) preemptFor(c *cluster, n *need) {
+	for i := range n.parts {
+		p := &n.parts[i]
+		lack := p.deficit
+		waiting := w.draining(n)
+		lack.Sub(&waiting)
+		if lack.IsZero() {
+			if !p.deficit.IsZero() {
+				n.lack.reason = PreemptDraining
+			}
+			continue
+		}
+		rooms := rooms{}
+		for _, v := range w.victims(c, n, p) {
+			if lack.IsZero() {
+				break
+			}
+			gain := w.gain(c, n, p, v, rooms)
+			if gain == nil {
+				continue
+			}
+			if w.takeFrom(n, v) {
+				lack.Sub(gain)
+				n.lack.reason = PreemptDraining
+			}
+		}
+	}
+}
+
+// draining is what a need will get of machines that drain for it.
+func (w *world) draining(n *need) (sum vector.Vector) {
+	for _, slot := range w.fleet.loose {
+		if m := &w.fleet.all[slot]; m.more.earmark == n.Key && (m.state == Draining || m.state == Deleting) {
+			sum.Add(w.allocatable(n.home, m.class))
+		}
+	}
+	return sum
+}
+
+// victims are the machines that a need may take, best first: unclaimed ones, then by score.
+func (w *world) victims(c *cluster, n *need, p *part) []victim {
+	var all []victim
+	for _, other := range w.sorted {
+		if other == c || w.domainOf(other) != w.domainOf(c) || !other.flags.live {
+			continue
+		}
+		for pos, slot := range other.ledger.slots {
+			m := &w.fleet.all[slot]
+			if m.cluster != other.index || m.state != Configured || m.fixed || m.leaving || int(m.pos) != pos {
+				continue
+			}
+			claims := other.ledger.claims[pos]
+			if !other.flags.reported {
+				claims = claim{1, m.stamp.Priority, m.stamp.Interruption, m.stamp.Reclamation}
+			}
+			switch {
+			case claims.needs > 0 && (claims.priority >= n.Priority || claims.interruption == Pinned):
+				continue
+			case claims.needs == 0 && !w.empty(other, m):
+				continue // it is given back the ordinary way, in which its operator has a say
+			}
+			all = append(all, victim{slot, claims.needs == 0, score(n.Priority, claims)})
+		}
+	}
+	slices.SortFunc(all, func(a, b victim) int {
+		if a.spare != b.spare {
+			if a.spare {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(w.fleet.all[a.slot].id, w.fleet.all[b.slot].id))
+	})
+	return all
+}
+
+// priorityOf is the priority of those who draw from a machine; before the first roll-up, of the need
+// it was bound for.
+func (w *world) priorityOf(c *cluster, pos int) int32 {
+	if c.flags.reported {
+		return c.ledger.claims[pos].priority
+	}
+	return w.fleet.all[c.ledger.slots[pos]].stamp.Priority
+}
+
+// domainOf is the priority domain of a cluster: priorities are compared within one alone.
+func (w *world) domainOf(c *cluster) string { return cmp.Or(w.settings.Domains[c.name], "="+c.name) }
+
+// score is how good a victim is, in thousand millionths: the gap of priorities decides, then what
+// the disturbance and the loss cost.
+func score(priority int32, c claim) int64 {
+	const unit = 1_000_000_000
+	gap := int64(priority) - int64(c.priority)
+	tenth := func(cents int64) int64 { return unit * 10 / max(cents, 1) }
+	return gap*unit + unit/10/60 + tenth(c.interruption.Cents()) + tenth(c.reclamation.Cents())
+}
+
+// rooms are the units of pools that victims of this need leave, and that it has not used yet.
+type rooms map[*pool]int64
+
+// gain is what a need would get for a victim; nil: nothing. A machine that the need could not use
+// itself has to leave room in pools for one that can be bought.
+func (w *world) gain(c *cluster, n *need, p *part, v victim, r rooms) *vector.Vector {
+	m := &w.fleet.all[v.slot]
+	g := m.more.group
+	if g.Reuse && !g.UserData && n.has(m.class) && m.inside(p.within) && (m.offer == nil || m.offer.tenant < 0 || m.offer.tenant == c.index) {
+		return w.allocatable(c, m.class)
+	}
+	if m.offer == nil {
+		return nil
+	}
+	for _, u := range m.offer.uses {
+		r[u.pool] += u.units
+	}
+	var best *offer
+	for _, o := range w.cat.offers {
+		if !n.has(o.class) || o.tenant >= 0 && o.tenant != c.index || !w.inside(o.class, p.within) || o.coolUntil > w.now {
+			continue
+		}
+		if n.profile.int == Pinned && o.Class.InterruptionPPM > 0 || !o.fitsIn(r, n.Key, m) {
+			continue
+		}
+		if best == nil || o.price() < best.price() {
+			best = o
+		}
+	}
+	if best == nil {
+		for _, u := range m.offer.uses {
+			r[u.pool] -= u.units
+		}
+		return nil
+	}
+	for _, u := range best.uses {
+		r[u.pool] -= u.units
+	}
+	return w.allocatable(c, best.class)
+}
+
+// fitsIn reports whether one more machine of the offer could be bought if the pools had more room.
+func (o *offer) fitsIn(r rooms, key Key, victim *machine) bool {
+	shares := false
+	for _, u := range o.uses {
+		if u.pool.limit-u.pool.used-u.pool.reserved(key)+r[u.pool] < u.units {
+			return false
+		}
+		shares = shares || slices.ContainsFunc(victim.offer.uses, func(v use) bool { return v.pool == u.pool })
+	}
+	return shares && (o.Limit < 0 || o.used < o.Limit) && o.group.free(o) > 0
+}
+
+// takeFrom drains a victim for a need, and keeps what it leaves for that one.
+func (w *world) takeFrom(n *need, v victim) bool {
+	m := &w.fleet.all[v.slot]
+	c := w.clusters[m.cluster]
+	gap := int64(n.Priority)
+	if !v.spare {
+		gap -= int64(w.priorityOf(c, int(m.pos)))
+	}
+	if !w.drain(v.slot, Action{Kind: Preempt, Need: n.Key, Reason: ReasonPreempted, Grace: grace(gap)}) {
+		return true
+	}
+	m.more.earmark = n.Key
+	m.times.earmark = w.now + earmarkFor + millis(grace(gap))
+	return true
+}
+
+// bequeath keeps the units that a deleted machine leaves for the need that it was taken for.
+func (w *world) bequeath(m *machine) {
+	if m.more.earmark == (Key{}) || m.offer == nil || m.times.earmark <= w.now {
+		return
+	}
+	for _, u := range m.offer.uses {
+		u.pool.marks = append(u.pool.marks, mark{m.more.earmark, u.units, w.now + earmarkFor})
+	}
+}
+
+// need returns a need by its key; nil: there is none.
+func (w *world) need(key Key) *need {
+	for _, c := range w.clusters {
+		if n := c.byKey[key]; n != nil {
+			return n
+		}
+	}
+	return nil
+}
+
+// grace is how long a preempted machine's drain may take, by the gap of priorities.
+func grace(gap int64) time.Duration {
+	switch {
+	case gap > 900_000:
+		return 10 * time.Second
+	case gap > 500_000:
+		return 30 * time.Second
+	case gap > 100_000:
+		return 2 * time.Minute
+	default:
+		return 10 * time.Minute
+	}
+}

@@ -1,0 +1,271 @@
+package demand
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+const (
+	reclaimSpan   = 10_000
+	reclaimGrace  = 10 * time.Minute
+	scaleDown     = time.Minute
+	refusalHold   = 600_000
+	failedKept    = 600_000
+	diagnosis     = 3_600_000
+	diagnosisKeep = 5
+)
+
+// reclaim gives back machines that nothing draws from, the dearest first. It touches no cluster that
+// has not reported in this process or is not connected (E4), and none with a roll-up that is held (E5).
+func (w *world) reclaim() {
+	for _, c := range w.sorted {
+		if len(c.unclaimed) == 0 || !c.flags.reported {
+			continue
+		}
+		w.cancel(c)
+		if c.flags.live && !c.guard.quarantine.Waiting() {
+			w.reclaimFrom(c)
+		}
+	}
+}
+
+// cancel takes the intent of machines back that came too late: they are kept as idle ones.
+func (w *world) cancel(c *cluster) {
+	if c.guard.quarantine.Waiting() {
+		return
+	}
+	for _, slot := range c.unclaimed {
+		m := &w.fleet.all[slot]
+		if m.cluster != c.index || !m.intent() || m.more.group.UserData || m.more.partner != "" {
+			continue
+		}
+		if due := m.times.surplus + millis(m.more.group.scaleDownDelay()); due > w.now {
+			w.wake(due)
+			continue
+		}
+		a := Action{Kind: Cancel, Machine: m.id, Cluster: c.name, Reason: ReasonUnclaimed}
+		a.Disposition = w.disposition(c.name, m.more.group)
+		w.emit(a)
+		if a.Disposition == Execute {
+			w.free(slot)
+			m.times.idle = w.now
+		}
+	}
+}
+
+// reclaimFrom drains unclaimed machines of one cluster, as many at a time as its rail allows (E6).
+func (w *world) reclaimFrom(c *cluster) {
+	w.spares = w.spares[:0]
+	for _, slot := range c.unclaimed {
+		if w.reclaimable(c, slot) {
+			w.spares = append(w.spares, slot)
+		}
+	}
+	all := w.fleet.all
+	slices.SortFunc(w.spares, func(a, b int32) int {
+		ma, mb := &all[a], &all[b]
+		return cmp.Or(
+			cmp.Compare(keepCost(w, mb), keepCost(w, ma)),
+			cmp.Compare(ma.stamp.Reclamation, mb.stamp.Reclamation),
+			cmp.Compare(mb.seq, ma.seq),
+		)
+	})
+	configured := c.guard.configured
+	for _, slot := range w.spares {
+		m := &all[slot]
+		a := Action{Kind: Reclaim, Reason: ReasonSurplus, Grace: reclaimGrace, Voluntary: true}
+		window, most := &c.guard.reclaims, max(1, configured/20)
+		if w.empty(c, m) {
+			a.Reason = ReasonEmpty
+			window, most = &c.guard.empties, max(200, configured/10)
+		}
+		if !m.more.group.mayDrain(a.Reason, w) {
+			continue
+		}
+		if window.Sum(w.now, reclaimSpan) >= most && w.disposition(c.name, m.more.group) == Execute {
+			w.out.Capped++
+			w.wake(window.Expires(reclaimSpan))
+			continue
+		}
+		if w.drain(slot, a) {
+			window.Add(w.now, 1)
+		}
+	}
+}
+
+// reclaimable reports whether an unclaimed machine may be given back now, as far as it alone goes.
+func (w *world) reclaimable(c *cluster, slot int32) bool {
+	m := &w.fleet.all[slot]
+	if m.cluster != c.index || m.state != Configured || m.leaving || m.fixed || m.more.partner != "" {
+		return false
+	}
+	due := max(m.times.surplus+millis(m.more.group.scaleDownDelay()), m.times.refused)
+	if !w.empty(c, m) {
+		due = max(due, m.times.configured+millis(m.more.group.MinLifetime))
+	}
+	if due > w.now {
+		w.wake(due)
+		return false
+	}
+	return true
+}
+
+// empty reports whether the operator said, after the roll-up that freed it, that nothing runs on a
+// machine.
+func (w *world) empty(c *cluster, m *machine) bool {
+	return m.times.empty != 0 && m.times.empty > c.guard.rows && m.times.empty >= m.times.surplus
+}
+
+// scaleDownDelay is how long a machine of the group has to be unclaimed.
+func (g *group) scaleDownDelay() time.Duration { return cmp.Or(g.ScaleDownDelay, scaleDown) }
+
+// mayDrain reports whether the group's disruption budgets leave room for one more drain.
+func (g *group) mayDrain(why Reason, w *world) bool {
+	for _, b := range g.Disruption {
+		if len(b.Reasons) > 0 && !slices.Contains(b.Reasons, why) {
+			continue
+		}
+		from, until := instantOf(b.From), instantOf(b.Until)
+		if from > w.now {
+			w.wake(from)
+			continue
+		}
+		if until != 0 && until <= w.now {
+			continue
+		}
+		most := b.Nodes
+		if b.Percent {
+			most = (b.Nodes*g.configured + 99) / 100
+		}
+		if g.draining >= most {
+			w.wake(until)
+			return false
+		}
+	}
+	return true
+}
+
+// release deletes machines that have been idle for long enough. A machine with a binding, an intent
+// or an earmark is never among them (E8).
+func (w *world) release() {
+	kept := map[*group]int64{}
+	for i := len(w.fleet.loose) - 1; i >= 0; i-- {
+		slot := w.fleet.loose[i]
+		m := &w.fleet.all[slot]
+		if !m.spare() {
+			continue
+		}
+		if m.state == Idle && w.uselessTo(m) {
+			w.end(slot, ReasonPreempted)
+			continue
+		}
+		g := m.more.group
+		if kept[g] < g.MinIdle && !g.UserData {
+			kept[g]++
+			continue
+		}
+		if m.state != Idle {
+			continue
+		}
+		hold, ever := w.hold(m)
+		if !ever {
+			continue
+		}
+		due := m.times.idle + hold
+		if m.more.earmark != (Key{}) {
+			due = max(due, m.times.earmark)
+		}
+		if due > w.now {
+			w.wake(due)
+			continue
+		}
+		w.end(slot, ReasonHoldExpired)
+	}
+}
+
+// uselessTo reports whether a machine was taken for a need that cannot have it: what that one waits
+// for is what its end leaves in the pools.
+func (w *world) uselessTo(m *machine) bool {
+	if m.more.earmark == (Key{}) || m.times.earmark <= w.now {
+		return false
+	}
+	n := w.need(m.more.earmark)
+	return n != nil && n.short() && !w.mayTake(n.home, n, m)
+}
+
+// hold is how long a machine may be idle; false: for ever.
+func (w *world) hold(m *machine) (ms int64, ever bool) {
+	g := m.more.group
+	if g.UserData {
+		return 0, true
+	}
+	switch w.cat.classes[m.class].CapacityType {
+	case OnDemand:
+		ms = 600_000
+	case Spot:
+		ms = 60_000
+	default:
+		return 0, false
+	}
+	if g.ReleaseHold > 0 {
+		ms = millis(g.ReleaseHold)
+	}
+	return ms, true
+}
+
+// end asks for a machine to be deleted.
+func (w *world) end(slot int32, why Reason) {
+	m := &w.fleet.all[slot]
+	a := Action{Kind: Delete, Machine: m.id, Reason: why, Disposition: w.disposition("", m.more.group)}
+	w.emit(a)
+	if a.Disposition == Execute {
+		w.become(m, Deleting)
+		w.supply++
+	}
+}
+
+// expire ends what has waited for too long: machines that did not join, failed ones, earmarks.
+func (w *world) expire() {
+	failed := map[*group]int{}
+	for i := len(w.fleet.loose) - 1; i >= 0; i-- {
+		slot := w.fleet.loose[i]
+		m := &w.fleet.all[slot]
+		switch m.state {
+		case Configuring:
+			if m.times.join > w.now {
+				w.wake(m.times.join)
+			} else if !m.leaving {
+				w.giveUp(slot)
+			}
+		case Failed:
+			keep := int64(failedKept)
+			if failed[m.more.group]++; failed[m.more.group] <= diagnosisKeep {
+				keep = diagnosis
+			}
+			if due := m.times.failed + keep; due > w.now {
+				w.wake(due)
+			} else if !m.leaving {
+				w.end(slot, ReasonFailed)
+			}
+		}
+	}
+	for _, name := range w.cat.poolNames {
+		p := w.cat.pools[name]
+		p.marks = slices.DeleteFunc(p.marks, func(m mark) bool { return m.until <= w.now || m.units == 0 })
+		for _, m := range p.marks {
+			w.wake(m.until)
+		}
+	}
+}
+
+// giveUp fails a machine whose Node was not ready in time.
+func (w *world) giveUp(slot int32) {
+	m := &w.fleet.all[slot]
+	a := Action{Kind: Fail, Machine: m.id, Cluster: w.clusters[m.cluster].name, Reason: ReasonJoinTimeout}
+	a.Disposition = w.disposition(a.Cluster, m.more.group)
+	w.emit(a)
+	if a.Disposition == Execute {
+		w.fail(slot, NeverJoined)
+	}
+}

@@ -1,0 +1,220 @@
+package demand
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"nstance.dev/server/demand/vector"
+)
+
+// A roll-up is held that takes most of what is in force away: of a cluster with so many rows, all but
+// a tenth; or of one that fills so many machines, nine tenths of every resource.
+const (
+	quarantineRows     = 10
+	quarantineMachines = 10
+)
+
+// rollup takes the needs of a cluster in, or holds them.
+func (w *world) rollup(r Rollup) {
+	c := w.cluster(r.Cluster)
+	answer := Answer{Cluster: r.Cluster, Sequence: r.Sequence}
+	switch {
+	case r.Repeated && c.pending == nil:
+	case r.Repeated:
+		answer.Held = c.guard.quarantine.Hold(true, w.now)
+	default:
+		c.pending = &r
+		answer.Held = c.guard.quarantine.Hold(c.flags.reported && w.drastic(c, r.Rows), w.now)
+	}
+	w.out.Answers = append(w.out.Answers, answer)
+	c.flags.reported = true
+	if answer.Held || c.pending == nil {
+		return
+	}
+	c.guard.freedSince = c.guard.quarantine.Since()
+	c.guard.quarantine.Release()
+	w.replace(c, c.pending.Rows, c.pending.Overheads)
+	c.pending = nil
+}
+
+// drastic reports whether rows would take most of a cluster's demand away (E5).
+func (w *world) drastic(c *cluster, rows []Row) bool {
+	if len(c.needs) >= quarantineRows {
+		kept := 0
+		for i := range rows {
+			if c.byKey[rows[i].Key] != nil {
+				kept++
+			}
+		}
+		if kept*10 < len(c.needs) {
+			return true
+		}
+	}
+	var before, after vector.Vector
+	for _, n := range c.needs {
+		before.Add(&n.total)
+	}
+	for i := range rows {
+		total, _ := w.known(rows[i].Aggregate)
+		after.Add(&total)
+	}
+	if before.IsZero() || w.worth(c, &before) < quarantineMachines {
+		return false
+	}
+	for d := range before {
+		if before[d] > 0 && after[d] >= (before[d]+9)/10 {
+			return false
+		}
+	}
+	return true
+}
+
+// worth is how many machines of those that the cluster has an amount fills at least.
+func (w *world) worth(c *cluster, v *vector.Vector) int64 {
+	var sum vector.Vector
+	for i, slot := range c.members {
+		sum.Add(w.allocatable(c, w.fleet.all[slot].class))
+		if sum.Covers(v) {
+			return int64(i + 1)
+		}
+	}
+	return int64(len(c.members))
+}
+
+// known are amounts without names that no class has; false: there are some.
+func (w *world) known(amounts []vector.Amount) (v vector.Vector, complete bool) {
+	complete = true
+	for _, a := range amounts {
+		i, ok := w.cat.space.Index(a.Name)
+		if !ok {
+			complete = complete && a.Amount <= 0
+			continue
+		}
+		v[i] += max(a.Amount, 0)
+	}
+	return v, complete
+}
+
+// replace puts rows in the place of all needs of a cluster. What is remembered of a need stays as
+// long as its key is among them.
+func (w *world) replace(c *cluster, rows []Row, overheads []Overhead) {
+	changed := len(rows) != len(c.needs)
+	old := c.byKey
+	c.byKey = make(map[Key]*need, len(rows))
+	c.needs = c.needs[:0]
+	for _, row := range rows {
+		n := old[row.Key]
+		if n == nil {
+			n = &need{home: c, firstSeen: w.now}
+			n.memory.chosen = -1
+			changed = true
+		}
+		if !sameRow(&n.Row, &row) {
+			changed = true
+			w.compile(n, row)
+		}
+		c.needs = append(c.needs, n)
+		c.byKey[row.Key] = n
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(old), func(a, b Key) int { return slices.Compare(a[:], b[:]) }) {
+		if n := old[key]; c.byKey[key] != n {
+			w.drop1(n)
+		}
+	}
+	slices.SortFunc(c.needs, walk)
+	if w.setOverheads(c, overheads) {
+		changed = true
+	}
+	if changed {
+		c.guard.rows, c.flags.changed = w.now, w.now
+		c.flags.dirty, c.flags.stale, c.flags.event = true, true, true
+	}
+}
+
+func sameRow(a, b *Row) bool {
+	return a.Fingerprint == b.Fingerprint && a.Priority == b.Priority && a.Group == b.Group && a.Stuck == b.Stuck &&
+		a.AllOrNothing == b.AllOrNothing && slices.Equal(a.Aggregate, b.Aggregate) && slices.Equal(a.MinUnit, b.MinUnit) &&
+		a.Key == b.Key && len(a.Aggregate) > 0
+}
+
+// drop1 forgets what a need was matched with, once no other uses it.
+func (w *world) drop1(n *need) {
+	if n.profile == nil {
+		return
+	}
+	if n.profile.refs--; n.profile.refs == 0 {
+		delete(w.profiles, n.Fingerprint)
+	}
+}
+
+// compile makes a need of a row.
+func (w *world) compile(n *need, row Row) {
+	w.drop1(n)
+	n.Row = row
+	p, ok := w.profiles[row.Fingerprint]
+	if !ok {
+		p = w.profile(&row)
+		w.profiles[row.Fingerprint] = p
+	}
+	p.refs++
+	n.profile = p
+	n.eligible = n.eligible[:0]
+	n.version = -1
+	w.measure(n)
+}
+
+// measure computes the amounts of a need. A need whose machines all have to be one, because they are
+// to share a host name, has its whole as its unit.
+func (w *world) measure(n *need) {
+	var all, whole bool
+	n.total, all = w.known(n.Aggregate)
+	n.unit, whole = w.known(n.MinUnit)
+	n.unknown = !all || !whole
+	if n.Terms.SameKey() == hostname {
+		n.unit = n.total
+	}
+	n.unit.Min(&n.total)
+	n.mask = n.total.Positive()
+	for d := range n.unit {
+		if n.total[d] > 0 {
+			n.unit[d] = max(n.unit[d], 1)
+		}
+	}
+}
+
+func (w *world) profile(row *Row) *profile {
+	p := &profile{terms: row.Terms, same: -1, int: row.Interruption}
+	switch same := row.Terms.SameKey(); same {
+	case "":
+	case hostname:
+		return p
+	default:
+		p.same = w.key(same)
+		return p
+	}
+	for _, s := range row.Spread {
+		if s.TopologyKey != hostname {
+			p.spread = append(p.spread, skew{w.key(s.TopologyKey), max(s.MaxSkew, 1)})
+		}
+	}
+	return p
+}
+
+// setOverheads reports whether what the machines of a cluster carry has changed.
+func (w *world) setOverheads(c *cluster, specs []Overhead) bool {
+	var next []overhead
+	for _, spec := range specs {
+		amount, _ := w.known(spec.Resources)
+		next = append(next, overhead{spec.Terms, amount})
+	}
+	if reflect.DeepEqual(next, c.overheads) {
+		return false
+	}
+	c.overheads = next
+	c.allocOf = -1
+	for _, n := range c.needs {
+		n.version = -1
+	}
+	return true
+}

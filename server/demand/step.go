@@ -1,0 +1,101 @@
+package demand
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Engine decides for one shard. The zero Engine is not ready; see [New].
+type Engine struct {
+	w     world
+	quiet bool // the last cycle left nothing to be done before the next due time
+}
+
+// New returns an Engine that knows of nothing. It starts nothing.
+func New(settings Settings) (*Engine, error) {
+	if err := settings.Validate(); err != nil {
+		return nil, err
+	}
+	settings.MaxCreates = cmp.Or(settings.MaxCreates, 1000)
+	settings.MaxShortfalls = cmp.Or(settings.MaxShortfalls, 100)
+	e := &Engine{w: world{
+		settings: settings, cat: newCatalog(), byName: map[string]*cluster{}, profiles: map[string]*profile{},
+		scopes: map[string]Disposition{},
+	}}
+	e.w.topo.values = map[string]int32{}
+	e.w.fleet.byID = map[string]int32{}
+	return e, nil
+}
+
+// Step applies a batch of events in order, and decides. Times must not go back from one call to the
+// next. The result holds until the next call.
+func (e *Engine) Step(now time.Time, batch []Event) Result {
+	w := &e.w
+	w.now = max(w.now, instantOf(now))
+	w.out.Actions, w.out.Answers, w.out.Rejected = w.out.Actions[:0], w.out.Answers[:0], w.out.Rejected[:0]
+	w.out.Capped = 0
+	for _, event := range batch {
+		if err := w.apply(event); err != nil {
+			w.out.Rejected = append(w.out.Rejected, err)
+		}
+	}
+	if len(batch) == 0 && e.quiet && (w.next == 0 || w.now < w.next) {
+		return w.out
+	}
+	w.cycle++
+	w.next, w.creates = 0, 0
+	for _, c := range w.clusters {
+		c.flags.spent = false
+	}
+	w.expire()
+	w.credit()
+	w.acquire()
+	w.preempt()
+	w.reclaim()
+	w.release()
+	w.tally()
+	w.revert()
+	w.fleet.sweep()
+	e.quiet = !slices.ContainsFunc(w.clusters, func(c *cluster) bool { return c.flags.dirty })
+	w.out.Next = time.Time{}
+	if w.next != 0 {
+		w.out.Next = time.UnixMilli(w.next).UTC()
+	}
+	return w.out
+}
+
+// tally writes down what every need lacks, and lists the most urgent.
+func (w *world) tally() {
+	w.out.Shortfalls, w.out.Short = w.out.Shortfalls[:0], 0
+	for _, c := range w.clusters {
+		c.lacks = false
+	}
+	for _, n := range w.short {
+		n.lack.deficit = n.memory.skewed
+		for i := range n.parts {
+			n.lack.deficit.Add(&n.parts[i].deficit)
+		}
+		if n.lack.deficit.IsZero() {
+			n.lack = lack{}
+			n.memory.blockedFor = 0
+			continue
+		}
+		if n.lack.cycle != w.cycle-1 {
+			n.lack.since, n.lack.cycles = w.now, 0
+		}
+		n.lack.cycles++
+		n.lack.cycle = w.cycle
+		if !n.short() {
+			n.lack.reason = Skew
+		}
+		n.home.lacks = n.home.lacks || n.profile.same >= 0 || len(n.profile.spread) > 0 || n.AllOrNothing
+		w.out.Short++
+		if len(w.out.Shortfalls) < w.settings.MaxShortfalls {
+			w.out.Shortfalls = append(w.out.Shortfalls, Shortfall{
+				Cluster: n.home.name, Need: n.Key, Fingerprint: n.Fingerprint, Priority: n.Priority, Deficit: n.lack.deficit,
+				Since: time.UnixMilli(n.lack.since).UTC(), Cycles: n.lack.cycles, Reason: n.lack.reason,
+			})
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package demand
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"nstance.dev/server/demand/rails"
+	"nstance.dev/server/demand/vector"
+)
+
+// class is a Class that was interned.
+type class struct {
+	Class
+	kind  int32         // group and instance type: what a learned allocatable is about
+	alloc vector.Vector // by the catalogue, or what was learned
+	price int64         // of the cheapest offer, in millionths of a dollar; 0: none
+}
+
+// learned is what Nodes of one group and type have said of their allocatable.
+type learned struct {
+	reports int
+	changed int64
+	least   vector.Vector
+	known   bool
+}
+
+// offer is an Offer with what is used of it.
+type offer struct {
+	Offer
+	class    int32
+	tenant   int32 // cluster; -1: all
+	group    *group
+	capacity vector.Vector
+	used     int64
+	uses     []use
+
+	coolUntil, coolFor int64
+	joinFailures       rails.Window
+}
+
+type use struct {
+	pool  *pool
+	units int64
+}
+
+type pool struct {
+	limit, used int64
+	marks       []mark
+}
+
+// mark keeps units of a pool for the need that another machine was preempted for.
+type mark struct {
+	need  Key
+	units int64
+	until instant
+}
+
+// reserved is how many units wait for other needs.
+func (p *pool) reserved(key Key) (units int64) {
+	for _, m := range p.marks {
+		if m.need != key {
+			units += m.units
+		}
+	}
+	return units
+}
+
+// redeem takes units that were kept for a need off.
+func (p *pool) redeem(key Key, units int64) {
+	for i := range p.marks {
+		if p.marks[i].need == key {
+			n := min(units, p.marks[i].units)
+			p.marks[i].units -= n
+			units -= n
+		}
+	}
+}
+
+// group is a Group with what is used of it.
+type group struct {
+	Group
+	limits vector.Vector
+	count  int64
+	used   vector.Vector
+	spend  int64
+	// draining is how many machines drain for what is not urgent, configured how many there are.
+	draining, configured int64
+	removed              bool
+	warmed               int // cycle in which its idle machines were counted
+}
+
+// joinDeadline is how long a Node of the group may take to be ready.
+func (g *group) joinDeadline() time.Duration { return cmp.Or(g.JoinDeadline, 10*time.Minute) }
+
+// catalog holds classes, offers, groups and pools of a shard. Classes only grow in number, so that
+// an index stays valid.
+type catalog struct {
+	space     *vector.Space
+	classes   []class
+	byClass   map[string]int32
+	kinds     map[string]int32
+	learned   []learned
+	offers    []*offer // sorted by name
+	groups    map[string]*group
+	pools     map[string]*pool
+	poolNames []string
+	version   int // grows when a class is added or its allocatable changes
+}
+
+func newCatalog() *catalog {
+	return &catalog{
+		space: vector.NewSpace(), byClass: map[string]int32{}, kinds: map[string]int32{},
+		groups: map[string]*group{}, pools: map[string]*pool{},
+	}
+}
+
+// canonical is a text that equal classes share and no others.
+func (c *Class) canonical() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q %q %q %d", c.Group, c.InstanceType, c.CapacityType, c.InterruptionPPM)
+	for _, key := range slices.Sorted(maps.Keys(c.Labels)) {
+		fmt.Fprintf(&b, " %q=%q", key, c.Labels[key])
+	}
+	for _, t := range c.Taints {
+		fmt.Fprintf(&b, " %q:%q:%d", t.Key, t.Value, t.Effect)
+	}
+	for _, a := range c.Allocatable {
+		fmt.Fprintf(&b, " %q:%d", a.Name, a.Amount)
+	}
+	return b.String()
+}
+
+// intern returns the index of a class, which is added if it is new.
+func (c *catalog) intern(spec Class) int32 {
+	key := spec.canonical()
+	if i, ok := c.byClass[key]; ok {
+		return i
+	}
+	kindKey := spec.Group + "\x00" + spec.InstanceType
+	kind, ok := c.kinds[kindKey]
+	if !ok {
+		kind = int32(len(c.learned))
+		c.kinds[kindKey] = kind
+		c.learned = append(c.learned, learned{})
+	}
+	alloc, _ := c.space.Vector(spec.Allocatable)
+	if l := &c.learned[kind]; l.known {
+		alloc.Min(&l.least)
+	}
+	i := int32(len(c.classes))
+	c.classes = append(c.classes, class{Class: spec, kind: kind, alloc: alloc})
+	c.byClass[key] = i
+	c.version++
+	return i
+}
+
+// group returns a group by name; one that was never set is without limits.
+func (c *catalog) group(name string) *group {
+	g, ok := c.groups[name]
+	if !ok {
+		g = &group{Group: Group{Name: name, Max: -1}, removed: true}
+		c.groups[name] = g
+	}
+	return g
+}
+
+// pool returns a quota pool by name; one that was never set has no room.
+func (c *catalog) pool(name string) *pool {
+	p, ok := c.pools[name]
+	if !ok {
+		p = &pool{}
+		c.pools[name] = p
+	}
+	return p
+}
+
+// setOffers replaces all offers. What is used of one, and its cooldown, stays with its name.
+func (c *catalog) setOffers(specs []Offer, tenant func(string) int32) {
+	old := map[string]*offer{}
+	for _, o := range c.offers {
+		old[o.Name] = o
+	}
+	c.offers = c.offers[:0]
+	for i := range c.classes {
+		c.classes[i].price = 0
+	}
+	for _, spec := range specs {
+		o := old[spec.Name]
+		if o == nil {
+			o = &offer{}
+		}
+		o.Offer = spec
+		o.class = c.intern(spec.Class)
+		o.group = c.group(spec.Class.Group)
+		o.capacity, _ = c.space.Vector(spec.Capacity)
+		o.tenant = -1
+		if spec.Tenant != "" {
+			o.tenant = tenant(spec.Tenant)
+		}
+		o.uses = o.uses[:0]
+		for _, u := range spec.Pools {
+			o.uses = append(o.uses, use{c.pool(u.Pool), max(u.Units, 1)})
+		}
+		if p := &c.classes[o.class].price; *p == 0 || spec.PricePerHour < *p {
+			*p = spec.PricePerHour
+		}
+		c.offers = append(c.offers, o)
+	}
+	slices.SortFunc(c.offers, func(a, b *offer) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// free is how many machines may be bought of an offer now by what is known of limits, and which
+// kind of limit says so where it is none. Cooldowns are not looked at. What is kept for other needs
+// counts as used.
+func (o *offer) free(key Key) (n int64, why Reason) {
+	n, why = 1<<40, QuotaExhausted
+	if o.Limit >= 0 {
+		n = min(n, o.Limit-o.used)
+	}
+	for _, u := range o.uses {
+		n = min(n, (u.pool.limit-u.pool.used-u.pool.reserved(key))/u.units)
+	}
+	if l := o.group.free(o); l < n {
+		n, why = l, LimitReached
+	}
+	return max(n, 0), why
+}
+
+// free is how many machines of an offer the group's own limits leave.
+func (g *group) free(o *offer) int64 {
+	n := int64(1 << 40)
+	if g.removed {
+		return 0
+	}
+	if g.Max >= 0 {
+		n = min(n, g.Max-g.count)
+	}
+	for d, limit := range g.limits {
+		if limit > 0 && o.capacity[d] > 0 {
+			n = min(n, (limit-g.used[d])/o.capacity[d])
+		}
+	}
+	if limit := g.Limits.HourlySpend; limit > 0 && o.PricePerHour > 0 {
+		n = min(n, (limit-g.spend)/o.PricePerHour)
+	}
+	return max(n, 0)
+}
+
+// charge counts n machines of an offer, or takes them back with a negative n.
+func (o *offer) charge(n int64) {
+	o.used += n
+	for _, u := range o.uses {
+		u.pool.used += n * u.units
+	}
+	g := o.group
+	g.count += n
+	for d, amount := range o.capacity {
+		g.used[d] += n * amount
+	}
+	g.spend += n * o.PricePerHour
+}
+
+// price is what a machine of the offer costs as far as decisions go: reserved capacity is paid
+// anyway.
+func (o *offer) price() int64 {
+	if o.Class.CapacityType == Reserved {
+		return 0
+	}
+	return o.PricePerHour
+}
+
+// effective is the hourly cost with the risk of an interruption, in millionths of a dollar.
+func effective(price, ppm int64, interruption Bucket) int64 {
+	return price + ppm*interruption.Cents()/100
+}

@@ -1,0 +1,271 @@
+package demand
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"nstance.dev/server/demand/vector"
+)
+
+// hostname is the topology of which every machine is a value of its own.
+const hostname = "kubernetes.io/hostname"
+
+// world is all that decisions follow from, and what is being decided.
+type world struct {
+	settings Settings
+	cat      *catalog
+	topo     topology
+	fleet    fleetTable
+	clusters []*cluster // by index
+	sorted   []*cluster // by name
+	byName   map[string]*cluster
+	profiles map[string]*profile
+	scopes   map[string]Disposition // what is suspended; "" is the shard
+	now      instant
+	next     instant // when something is due; 0: nothing
+	cycle    int
+	supply   int // grows with each change of what can be acquired
+	creates  int // in this cycle
+	out      Result
+	credited int        // supply at the last credit
+	short    []*need    // scratch
+	dirty    []*cluster // scratch
+	spares   []int32    // scratch
+	undo     []reverted // what is taken back at the end of the cycle
+}
+
+// topology numbers the topology keys that needs use, and the values of all of them.
+type topology struct {
+	keys   []string
+	values map[string]int32
+	names  []string
+}
+
+func (t *topology) value(name string) int32 {
+	v, ok := t.values[name]
+	if !ok {
+		v = int32(len(t.names))
+		t.values[name] = v
+		t.names = append(t.names, name)
+	}
+	return v
+}
+
+// wake makes the engine be asked again at a time, if that is to come.
+func (w *world) wake(at instant) {
+	if at > w.now && (w.next == 0 || at < w.next) {
+		w.next = at
+	}
+}
+
+// cluster returns a cluster by name; a new one has no needs.
+func (w *world) cluster(name string) *cluster {
+	c, ok := w.byName[name]
+	if !ok {
+		c = &cluster{index: int32(len(w.clusters)), name: name, byKey: map[Key]*need{}}
+		c.flags.start = true
+		w.clusters = append(w.clusters, c)
+		w.byName[name] = c
+		i, _ := slices.BinarySearchFunc(w.sorted, c, func(a, b *cluster) int { return strings.Compare(a.name, b.name) })
+		w.sorted = slices.Insert(w.sorted, i, c)
+	}
+	return c
+}
+
+// key returns the index of a topology key. A new one is looked up for every machine.
+func (w *world) key(name string) int32 {
+	if i := slices.Index(w.topo.keys, name); i >= 0 {
+		return int32(i)
+	}
+	w.topo.keys = append(w.topo.keys, name)
+	w.nameDomains()
+	for i := range w.fleet.all {
+		if m := &w.fleet.all[i]; m.id != "" {
+			w.locate(m)
+		}
+	}
+	for _, c := range w.clusters {
+		c.flags.stale, c.flags.dirty = true, true
+	}
+	return int32(len(w.topo.keys) - 1)
+}
+
+// nameDomains numbers the values that classes declare for the topologies in use.
+func (w *world) nameDomains() {
+	for _, key := range w.topo.keys {
+		for i := range w.cat.classes {
+			if name, ok := w.cat.classes[i].Labels[key]; ok {
+				w.topo.value(name)
+			}
+		}
+	}
+}
+
+// locate finds out in which domains a machine is.
+func (w *world) locate(m *machine) {
+	m.more.domains = m.more.domains[:0]
+	labels := w.cat.classes[m.class].Labels
+	for i, key := range w.topo.keys {
+		name, ok := labels[key]
+		if !ok {
+			name, ok = m.more.places[key]
+		}
+		if ok {
+			m.more.domains = append(m.more.domains, domain{int32(i), w.topo.value(name)})
+		}
+	}
+}
+
+// inside reports whether a class declares all of the domains.
+func (w *world) inside(class int32, within []domain) bool {
+	for _, d := range within {
+		name, ok := w.cat.classes[class].Labels[w.topo.keys[d.key]]
+		if !ok || w.topo.values[name] != d.value {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *machine) inside(within []domain) bool {
+	for _, d := range within {
+		if !slices.Contains(m.more.domains, d) {
+			return false
+		}
+	}
+	return true
+}
+
+// allocatable is what a machine of a class has for the Pods of a cluster.
+func (w *world) allocatable(c *cluster, class int32) *vector.Vector {
+	w.allocate(c)
+	return &c.alloc[class]
+}
+
+// allocate brings what is allocatable to a cluster up to date.
+func (w *world) allocate(c *cluster) {
+	if c.allocOf == w.cat.version && len(c.alloc) == len(w.cat.classes) {
+		return
+	}
+	c.alloc = c.alloc[:0]
+	for i := range w.cat.classes {
+		class := &w.cat.classes[i]
+		alloc := class.alloc
+		for j := range c.overheads {
+			o := &c.overheads[j]
+			if o.terms.Match(class.Labels, class.Taints) {
+				alloc.Sub(&o.amount)
+				alloc.Sub(&vector.Vector{vector.Pods: 1})
+			}
+		}
+		c.alloc = append(c.alloc, alloc)
+	}
+	c.allocOf = w.cat.version
+}
+
+// matchAll evaluates the classes that are new for every profile.
+func (w *world) matchAll() {
+	for _, p := range w.profiles {
+		for i := len(p.matches); i < len(w.cat.classes); i++ {
+			p.matches = append(p.matches, p.matchClass(w.cat, int32(i)))
+		}
+	}
+}
+
+// evaluate brings the set of eligible classes of a need up to date.
+func (w *world) evaluate(c *cluster, n *need) {
+	if n.version == w.cat.version && n.eligible != nil {
+		return
+	}
+	words := (len(w.cat.classes) + 63) >> 6
+	n.eligible = grow(n.eligible[:0], words)
+	for i := range n.eligible {
+		n.eligible[i] = 0
+	}
+	if n.unknown {
+		w.measure(n)
+	}
+	p := n.profile
+	for i := range w.cat.classes {
+		if !n.unknown && p.matches[i] && vector.FitsIn(&n.unit, w.allocatable(c, int32(i)), n.mask) {
+			n.eligible[i>>6] |= 1 << (i & 63)
+		}
+	}
+	n.version = w.cat.version
+}
+
+// mayBuy is how many machines of an offer a cluster may have for a need now, and why none.
+func (w *world) mayBuy(c *cluster, n *need, o *offer) (int64, Reason) {
+	if !n.has(o.class) || o.tenant >= 0 && o.tenant != c.index {
+		return 0, NoMatchingOffer
+	}
+	if n.profile.int == Pinned && o.Class.InterruptionPPM > 0 {
+		return 0, NoMatchingOffer
+	}
+	free, why := o.free(n.Key)
+	if free == 0 {
+		return 0, why
+	}
+	if o.coolUntil > w.now {
+		return 0, Cooldown
+	}
+	return free, ""
+}
+
+// mayTake reports whether a need may have a spare machine.
+func (w *world) mayTake(c *cluster, n *need, m *machine) bool {
+	if !m.spare() || !n.has(m.class) || !w.reusable(c, m) {
+		return false
+	}
+	return m.more.earmark == (Key{}) || m.more.earmark == n.Key || m.times.earmark <= w.now
+}
+
+// reusable keeps machines that ever ran one tenant's cluster from all others (E7).
+func (w *world) reusable(c *cluster, m *machine) bool {
+	if m.more.group != nil && m.more.group.UserData {
+		return false
+	}
+	if m.offer != nil && m.offer.tenant >= 0 && m.offer.tenant != c.index {
+		return false
+	}
+	return m.tenant < 0 || m.tenant == c.index || m.more.group.Reuse
+}
+
+// acquirable is what a need could get in certain domains beyond what its cluster has.
+func (w *world) acquirable(c *cluster, n *need, within []domain) (sum vector.Vector) {
+	for _, o := range w.cat.offers {
+		if free, _ := w.mayBuy(c, n, o); free > 0 && w.inside(o.class, within) {
+			sum.AddTimes(w.allocatable(c, o.class), free)
+		}
+	}
+	for _, slot := range w.fleet.loose {
+		if m := &w.fleet.all[slot]; w.mayTake(c, n, m) && m.inside(within) {
+			sum.Add(w.allocatable(c, m.class))
+		}
+	}
+	return sum
+}
+
+// disposition is what becomes of actions for a cluster and a group.
+func (w *world) disposition(cluster string, g *group) Disposition {
+	most := w.scopes[""]
+	if cluster != "" {
+		most = stronger(most, w.scopes[cluster])
+	}
+	if g != nil {
+		most = stronger(most, w.scopes[g.Name])
+	}
+	return most
+}
+
+// stronger is the one that wins of two dispositions: a pause before a dry run.
+func stronger(a, b Disposition) Disposition {
+	if a == Suppressed || b == Suppressed {
+		return Suppressed
+	}
+	return max(a, b)
+}
+
+// unlimited is the priority of a group's minimum.
+const unlimited = math.MaxInt32
