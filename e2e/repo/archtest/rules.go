@@ -72,6 +72,7 @@ var layers = []layer{
 	{dir: "server/layout", ours: []string{"protos/identity"}},
 	{dir: "server/render", ours: []string{"protos/identity", "server/layout", "server/config/document", "server/config/texttemplate"}},
 	{dir: "server/fleet", ours: []string{"protos/identity"}},
+	{dir: "server/demand"},
 	{dir: "server/placement", ours: []string{"server/driver", "server/retry"}},
 	{dir: "server/conns"},
 	{dir: "server/refusal"},
@@ -437,7 +438,7 @@ var pureImports = []string{
 // pureDirs are the packages that get the time as an argument: they never look at a
 // clock, wait, or draw a random number.
 var pureDirs = []string{
-	"server/fleet", "server/explain", "server/config", "server/render", "server/layout", "server/filesync/delivery", "server/whatif",
+	"server/fleet", "server/demand", "server/explain", "server/config", "server/render", "server/layout", "server/filesync/delivery", "server/whatif",
 	"operator/controllers/machinepool/planner", "operator/controllers/machine/placement",
 	"operator/demand/translate", "protos/needs",
 	"providers/proxmox/cluster", "providers/proxmox/metadata", "providers/proxmox/placement", "providers/proxmox/template",

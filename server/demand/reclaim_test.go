@@ -1,0 +1,233 @@
+package demand_test
+
+import (
+	"testing"
+	"time"
+
+	"nstance.dev/server/demand"
+)
+
+// full is a house with one cluster that has n small machines, all of them in use.
+func full(t *testing.T, n int64) *house {
+	t.Helper()
+	h := newHouse(t, demand.Settings{})
+	h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: -1}}, demand.OffersChanged{Offers: []demand.Offer{offerOf("t/g", "small", 2, 8, 100_000)}})
+	h.tell(needs("c", row("web", 0, n, 2000, gi))...)
+	h.settle(time.Second, 10)
+	if h.bound("c") != int(n) {
+		t.Fatalf("%d machines for %d Pods", h.bound("c"), n)
+	}
+	return h
+}
+
+func kinds(actions []demand.Action, kind demand.Kind) (n int) {
+	for _, a := range actions {
+		if a.Kind == kind && a.Disposition == demand.Execute {
+			n++
+		}
+	}
+	return n
+}
+
+// E6: in every ten seconds at most a twentieth of the machines is given back, unless they are empty.
+func TestE6_ReclaimsAreCapped(t *testing.T) {
+	h := full(t, 100)
+	h.tell(needs("c", row("web", 0, 50, 2000, gi))...)
+	h.step()
+	type moment struct {
+		at time.Time
+		n  int
+	}
+	var all []moment
+	gone := 0
+	for range 600 {
+		h.progress(time.Second)
+		n := kinds(h.step(), demand.Reclaim)
+		if n > 0 && h.now.Sub(epoch) < time.Minute {
+			t.Fatalf("a machine is given back after %s", h.now.Sub(epoch))
+		}
+		all = append(all, moment{h.now, n})
+		gone += n
+		sum := 0
+		for _, m := range all {
+			if h.now.Sub(m.at) < 10*time.Second {
+				sum += m.n
+			}
+		}
+		if sum > 5 {
+			t.Fatalf("%d machines are given back within 10 s", sum)
+		}
+	}
+	if gone != 50 || h.bound("c") != 50 {
+		t.Errorf("%d machines are given back, %d left", gone, h.bound("c"))
+	}
+}
+
+func TestE6_EmptyMachinesHaveABoundOfTheirOwn(t *testing.T) {
+	h := full(t, 143)
+	h.tell(needs("c", row("web", 0, 1, 2000, gi), row("x", 0, 14, 2000, gi))...)
+	h.step()
+	h.progress(30 * time.Second)
+	for _, id := range h.sorted() {
+		h.tell(demand.Report{ID: id, Empty: true})
+	}
+	h.step()
+	h.progress(31 * time.Second)
+	if n := kinds(h.step(), demand.Reclaim); n != 128 {
+		t.Errorf("%d of 128 empty machines are given back at once", n)
+	}
+}
+
+// E4: a cluster that has not reported in this process, or is not connected, loses nothing.
+func TestE4_NothingIsReclaimedBeforeTheFirstRollup(t *testing.T) {
+	h := newHouse(t, demand.Settings{})
+	h.tell(market()...)
+	for _, id := range []string{"a", "b"} {
+		h.machines[id] = &made{id: id, cluster: "c", tenant: "c", state: demand.Configured}
+		h.tell(demand.Observed{Machine: demand.Supply{
+			ID: id, Offer: "t/g-small", Class: class("t/g", "small", 2, 8), State: demand.Configured, Cluster: "c", Since: epoch.Add(-time.Hour), Price: 100_000,
+		}})
+	}
+	h.tell(demand.Session{Cluster: "c", Live: true})
+	for range 100 {
+		if got := h.step(); len(got) > 0 {
+			t.Fatalf("before the first roll-up:\n%s", lines(got))
+		}
+		h.progress(time.Minute)
+	}
+	h.tell(demand.Session{Cluster: "c", Live: false}, demand.Rollup{Cluster: "c", Rows: []demand.Row{row("web", 0, 1, 2000, gi)}})
+	for range 10 {
+		if got := h.step(); len(got) > 0 {
+			t.Fatalf("without a session:\n%s", lines(got))
+		}
+		h.progress(time.Minute)
+	}
+	h.tell(demand.Session{Cluster: "c", Live: true})
+	if got := h.step(); kinds(got, demand.Reclaim) != 1 {
+		t.Errorf("with a session:\n%s", lines(got))
+	}
+}
+
+// E5: a roll-up that takes everything away gives nothing back before it has come three times.
+func TestE5_ForgedRollup(t *testing.T) {
+	h := full(t, 40)
+	at := func(d time.Duration, events ...demand.Event) []demand.Action {
+		h.progress(d)
+		h.tell(events...)
+		return h.step()
+	}
+	nothing := demand.Rollup{Cluster: "c"}
+	at(time.Minute, nothing)
+	if !h.last.Answers[0].Held {
+		t.Fatal("a roll-up that takes all of 40 machines away is accepted")
+	}
+	if got := at(10 * time.Minute); len(got) > 0 {
+		t.Fatalf("while it is held:\n%s", lines(got))
+	}
+	at(time.Second, needs("c", row("web", 0, 40, 2000, gi))...)
+	at(time.Second, nothing)
+	at(10*time.Second, demand.Rollup{Cluster: "c", Repeated: true})
+	if !h.last.Answers[0].Held {
+		t.Fatal("the second is accepted")
+	}
+	at(10*time.Second, demand.Rollup{Cluster: "c", Repeated: true})
+	if h.last.Answers[0].Held {
+		t.Fatal("the third, 20 s after the first, is held")
+	}
+	if got := at(39 * time.Second); len(got) > 0 {
+		t.Fatalf("59 s after the first:\n%s", lines(got))
+	}
+	if got := at(time.Second); kinds(got, demand.Reclaim) != 2 {
+		t.Errorf("a minute after the first:\n%s", lines(got))
+	}
+}
+
+// E11: a machine that the operator refused is credited again, and not asked for in ten minutes.
+func TestE11_RefusalIsKept(t *testing.T) {
+	h := full(t, 2)
+	h.tell(needs("c", row("web", 0, 1, 2000, gi))...)
+	h.step()
+	h.progress(time.Minute)
+	got := h.step()
+	if kinds(got, demand.Reclaim) != 1 {
+		t.Fatalf("one of two machines is surplus:\n%s", lines(got))
+	}
+	id := got[0].Machine
+	h.machines[id].state = demand.Configured
+	h.tell(demand.Refused{ID: id})
+	for range 10 {
+		if got := h.step(); len(got) > 0 {
+			t.Fatalf("%s after the refusal:\n%s", h.now.Sub(epoch), lines(got))
+		}
+		h.progress(59 * time.Second)
+	}
+	h.tell(needs("c", row("web", 0, 2, 2000, gi))...)
+	if got := h.step(); len(got) > 0 {
+		t.Fatalf("the refused machine is not credited:\n%s", lines(got))
+	}
+}
+
+// E8: release takes machines that nobody has, after their hold.
+func TestE8_Release(t *testing.T) {
+	h := full(t, 2)
+	h.tell(needs("c", row("web", 0, 1, 2000, gi))...)
+	var deleted time.Duration
+	for range 1000 {
+		if kinds(h.step(), demand.Delete) > 0 && deleted == 0 {
+			deleted = h.now.Sub(epoch)
+		}
+		h.progress(time.Second)
+	}
+	if deleted < 11*time.Minute || deleted > 12*time.Minute || len(h.machines) != 1 {
+		t.Errorf("deleted after %s, %d machines left", deleted, len(h.machines))
+	}
+}
+
+// E7: a machine that ran one tenant's cluster serves no other, unless its group lets it.
+func TestE7_TenantOfReuse(t *testing.T) {
+	for _, reuse := range []bool{false, true} {
+		h := full(t, 2)
+		h.reuse = reuse
+		h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: -1, Reuse: reuse}})
+		h.tell(needs("c", row("web", 0, 1, 2000, gi))...)
+		for range 70 {
+			h.step()
+			h.progress(time.Second)
+		}
+		h.tell(needs("other", row("web2", 0, 1, 2000, gi))...)
+		got := h.step()
+		if kinds(got, demand.Bootstrap) == 1 != reuse || kinds(got, demand.Provision) == 1 == reuse {
+			t.Errorf("reuse %t:\n%s", reuse, lines(got))
+		}
+	}
+}
+
+// E12: what is paused, or rehearsed, is decided and not done.
+func TestE12_PausedDecides(t *testing.T) {
+	for _, scope := range []string{"", "c", "t/g"} {
+		h := newHouse(t, demand.Settings{})
+		h.tell(market()...)
+		h.tell(demand.Suspended{Scope: scope, Paused: true})
+		h.tell(needs("c", row("web", 0, 9, 2000, gi))...)
+		first := h.step()
+		h.now = h.now.Add(10 * time.Second)
+		h.tell(demand.Suspended{Scope: scope, RehearsalOnly: true})
+		second := h.step()
+		h.now = h.now.Add(10 * time.Second)
+		h.tell(demand.Suspended{Scope: scope})
+		third := h.step()
+		if len(first) == 0 || len(first) != len(second) || len(first) != len(third) {
+			t.Fatalf("scope %q: paused\n%srehearsed\n%sdone\n%s", scope, lines(first), lines(second), lines(third))
+		}
+		for i := range third {
+			if first[i].Offer != third[i].Offer || second[i].Offer != third[i].Offer || third[i].Disposition != demand.Execute ||
+				first[i].Disposition != demand.Suppressed || second[i].Disposition != demand.DryRun {
+				t.Errorf("scope %q: %s, %s, %s", scope, first[i], second[i], third[i])
+			}
+		}
+		h.progress(time.Second)
+		if got := h.step(); len(got) > 0 {
+			t.Errorf("scope %q: afterwards\n%s", scope, lines(got))
+		}
+	}
+}
