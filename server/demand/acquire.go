@@ -17,9 +17,12 @@ const (
 	parkedFor = 320_000
 )
 
+// buying gets what needs lack.
+type buying struct{ *world }
+
 // acquire buys what needs lack, and takes what is idle first. All clusters' needs stand in one
 // order, which alone decides who gets what there is not enough of.
-func (w *world) acquire() {
+func (w buying) acquire() {
 	w.acquireMinimums()
 	for _, n := range w.shortNeeds() {
 		w.acquireNeed(n.home, n)
@@ -28,7 +31,7 @@ func (w *world) acquire() {
 }
 
 // shortNeeds are the needs with a deficit, in walk order.
-func (w *world) shortNeeds() []*need {
+func (w buying) shortNeeds() []*need {
 	w.short = w.short[:0]
 	for _, c := range w.sorted {
 		for _, n := range c.needs {
@@ -42,7 +45,7 @@ func (w *world) shortNeeds() []*need {
 }
 
 // acquireNeed serves one need as far as it goes, and notes why it goes no further.
-func (w *world) acquireNeed(c *cluster, n *need) {
+func (w buying) acquireNeed(c *cluster, n *need) {
 	w.evaluate(c, n)
 	n.lack.reason = ""
 	for i := range n.parts {
@@ -83,7 +86,7 @@ func (w *world) acquireNeed(c *cluster, n *need) {
 }
 
 // park counts an evaluation of a Same need that got nothing, and stops it from buying after some.
-func (w *world) park(n *need) {
+func (w buying) park(n *need) {
 	n.memory.parked++
 	if n.memory.parked < parkAfter {
 		return
@@ -95,7 +98,7 @@ func (w *world) park(n *need) {
 }
 
 // completes reports whether what can be bought covers all that a gang lacks.
-func (w *world) completes(c *cluster, n *need) bool {
+func (w buying) completes(c *cluster, n *need) bool {
 	for i := range n.parts {
 		p := &n.parts[i]
 		have := w.acquirable(c, n, p.within)
@@ -119,7 +122,7 @@ const (
 )
 
 // dissolve gives up what was bought of a gang of which the rest cannot be had for too long.
-func (w *world) dissolve(n *need) {
+func (w buying) dissolve(n *need) {
 	if n.memory.gangSince == 0 {
 		return
 	}
@@ -137,7 +140,7 @@ func (w *world) dissolve(n *need) {
 
 // acquirePart buys until a part has no deficit, or nothing can be bought. It reports whether it
 // bought anything.
-func (w *world) acquirePart(c *cluster, n *need, p *part) (got bool) {
+func (w buying) acquirePart(c *cluster, n *need, p *part) (got bool) {
 	for !p.deficit.IsZero() {
 		slot, o, k := w.pick(c, n, p)
 		switch {
@@ -161,7 +164,7 @@ func (w *world) acquirePart(c *cluster, n *need, p *part) (got bool) {
 }
 
 // join puts a machine that was bound last into the ledger and draws from it.
-func (w *world) join(c *cluster, n *need, p *part, slot int32) {
+func (w buying) join(c *cluster, n *need, p *part, slot int32) {
 	m := &w.fleet.all[slot]
 	m.pos = c.ledger.push(slot, m, w.allocatable(c, m.class))
 	if p != nil {
@@ -187,7 +190,7 @@ func (a bid) cheaper(b bid) bool {
 }
 
 // pick chooses what to take next for a part: an idle machine, or an offer and how many of it.
-func (w *world) pick(c *cluster, n *need, p *part) (slot int32, o *offer, k int64) {
+func (w buying) pick(c *cluster, n *need, p *part) (slot int32, o *offer, k int64) {
 	idle, best := bid{slot: -1}, bid{}
 	for _, s := range w.fleet.loose {
 		m := &w.fleet.all[s]
@@ -229,7 +232,7 @@ func (w *world) pick(c *cluster, n *need, p *part) (slot int32, o *offer, k int6
 }
 
 // worthTaking reports whether an idle machine is taken although there is an offer.
-func (w *world) worthTaking(idle, best bid) bool {
+func (w buying) worthTaking(idle, best bid) bool {
 	m := &w.fleet.all[idle.slot]
 	switch w.cat.classes[m.class].CapacityType {
 	case Reserved, BareMetal:
@@ -250,7 +253,7 @@ func nearer(a, b Reason) Reason {
 }
 
 // allowed reports whether the rails of the cluster let it buy one more machine of an offer now.
-func (w *world) allowed(c *cluster, o *offer) bool {
+func (w buying) allowed(c *cluster, o *offer) bool {
 	if until := c.guard.loop.Until(); until > w.now {
 		w.wake(until)
 		return false
@@ -266,7 +269,7 @@ func (w *world) allowed(c *cluster, o *offer) bool {
 }
 
 // acquireMinimums buys what is missing of the groups' minimums, before every need.
-func (w *world) acquireMinimums() {
+func (w buying) acquireMinimums() {
 	for _, c := range w.sorted {
 		for i := range c.minimums {
 			g := c.minimums[i].group
@@ -283,7 +286,7 @@ func (w *world) acquireMinimums() {
 }
 
 // acquireWarm buys the unbound machines that groups keep, after every need.
-func (w *world) acquireWarm() {
+func (w buying) acquireWarm() {
 	for _, o := range w.cat.offers {
 		g := o.group
 		if g.MinIdle == 0 || g.warmed == w.cycle {
@@ -299,7 +302,7 @@ func (w *world) acquireWarm() {
 }
 
 // spareOf is how many machines of a group nobody has.
-func (w *world) spareOf(g *group) (count int64) {
+func (w buying) spareOf(g *group) (count int64) {
 	for _, slot := range w.fleet.loose {
 		if m := &w.fleet.all[slot]; m.spare() && m.more.group == g {
 			count++
@@ -309,7 +312,7 @@ func (w *world) spareOf(g *group) (count int64) {
 }
 
 // takeFor gets one machine of a group, for a cluster or, without one, to be idle; -1: there is none.
-func (w *world) takeFor(c *cluster, g *group, why Reason) int32 {
+func (w buying) takeFor(c *cluster, g *group, why Reason) int32 {
 	if c != nil {
 		for _, slot := range w.fleet.loose {
 			if m := &w.fleet.all[slot]; m.spare() && m.more.group == g && w.reusable(c, m) && m.times.earmark <= w.now {

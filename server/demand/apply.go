@@ -8,8 +8,11 @@ import (
 	"nstance.dev/server/demand/vector"
 )
 
+// intake takes in what the engine is told.
+type intake struct{ *world }
+
 // apply takes one event in. What is not possible is refused, and what was known before holds.
-func (w *world) apply(e Event) error {
+func (w intake) apply(e Event) error {
 	switch e := e.(type) {
 	case Rollup:
 		w.rollup(e)
@@ -35,7 +38,7 @@ func (w *world) apply(e Event) error {
 }
 
 // applyMachine takes in what is said of one machine.
-func (w *world) applyMachine(e Event) error {
+func (w intake) applyMachine(e Event) error {
 	switch e := e.(type) {
 	case Changed:
 		return w.withMachine(e.ID, func(slot int32) error { return w.change(slot, e.State, e.Failure) })
@@ -56,7 +59,7 @@ func (w *world) applyMachine(e Event) error {
 	}
 }
 
-func (w *world) withMachine(id string, do func(int32) error) error {
+func (w intake) withMachine(id string, do func(int32) error) error {
 	slot, ok := w.fleet.byID[id]
 	if !ok {
 		return fmt.Errorf("machine %s is not known", id)
@@ -67,7 +70,7 @@ func (w *world) withMachine(id string, do func(int32) error) error {
 	return nil
 }
 
-func (w *world) suspend(e Suspended) {
+func (w intake) suspend(e Suspended) {
 	switch {
 	case e.Paused:
 		w.scopes[e.Scope] = Suppressed
@@ -78,7 +81,7 @@ func (w *world) suspend(e Suspended) {
 	}
 }
 
-func (w *world) setGroup(spec Group) {
+func (w intake) setGroup(spec Group) {
 	g := w.cat.group(spec.Name)
 	g.Group, g.removed = spec, false
 	g.limits, _ = w.cat.space.Vector(spec.Limits.Resources)
@@ -96,7 +99,7 @@ func (w *world) setGroup(spec Group) {
 
 // setOffers replaces all offers, and counts again what is used of limits. An offer with a number that
 // cannot be is left out, and all others hold.
-func (w *world) setOffers(specs []Offer) error {
+func (w intake) setOffers(specs []Offer) error {
 	var refused []string
 	specs = slices.Clone(specs)
 	specs = slices.DeleteFunc(specs, func(o Offer) bool {
@@ -127,7 +130,7 @@ func (w *world) setOffers(specs []Offer) error {
 }
 
 // observe takes in a machine that a record describes.
-func (w *world) observe(s Supply) error {
+func (w intake) observe(s Supply) error {
 	if slot, ok := w.fleet.byID[s.ID]; ok {
 		w.lose(slot)
 	}
@@ -182,7 +185,7 @@ func (w *world) observe(s Supply) error {
 }
 
 // change moves a machine to another state.
-func (w *world) change(slot int32, to State, why Failure) error {
+func (w intake) change(slot int32, to State, why Failure) error {
 	m := &w.fleet.all[slot]
 	if err := Move(m.state, to); err != nil {
 		return err
@@ -224,7 +227,7 @@ func (w *world) change(slot int32, to State, why Failure) error {
 }
 
 // configured notes that a machine's Node is ready, or that its drain was given up.
-func (w *world) configured(slot int32) {
+func (w intake) configured(slot int32) {
 	m := &w.fleet.all[slot]
 	back := m.state == Draining
 	w.become(m, Configured)
@@ -246,7 +249,7 @@ func (w *world) configured(slot int32) {
 }
 
 // refuse notes that the operator does not give a machine back (E11).
-func (w *world) refuse(slot int32, until instant) error {
+func (w intake) refuse(slot int32, until instant) error {
 	m := &w.fleet.all[slot]
 	m.times.refused = max(until, w.now+refusalHold)
 	switch m.state {
@@ -261,7 +264,7 @@ func (w *world) refuse(slot int32, until instant) error {
 }
 
 // depart takes a machine that goes for another reason out of what counts.
-func (w *world) depart(slot int32) {
+func (w intake) depart(slot int32) {
 	m := &w.fleet.all[slot]
 	if m.leaving {
 		return
@@ -277,7 +280,7 @@ func (w *world) depart(slot int32) {
 }
 
 // lose forgets a machine that is gone.
-func (w *world) lose(slot int32) {
+func (w intake) lose(slot int32) {
 	m := &w.fleet.all[slot]
 	if m.bound() {
 		w.clusters[m.cluster].flags.event = true
@@ -286,7 +289,7 @@ func (w *world) lose(slot int32) {
 }
 
 // drop takes an action back that was not begun.
-func (w *world) drop(slot int32) {
+func (w intake) drop(slot int32) {
 	m := &w.fleet.all[slot]
 	w.supply++
 	switch m.state {
@@ -309,7 +312,7 @@ func (w *world) drop(slot int32) {
 
 // blobFailed keeps the need that a machine was bound for from buying, because the cluster cannot be
 // joined, and leaves the machine idle.
-func (w *world) blobFailed(slot int32) error {
+func (w intake) blobFailed(slot int32) error {
 	m := &w.fleet.all[slot]
 	if m.cluster < 0 {
 		return fmt.Errorf("blob failed while %s: %w", m.state, ErrTransition)
@@ -328,7 +331,7 @@ func (w *world) blobFailed(slot int32) error {
 }
 
 // report takes in what an operator says of a Node.
-func (w *world) report(slot int32, r Report) {
+func (w intake) report(slot int32, r Report) {
 	m := &w.fleet.all[slot]
 	m.times.empty = 0
 	if r.Empty {

@@ -6,12 +6,8 @@ package demand
 
 import "slices"
 
-// reverted is a change that is taken back at the end of the cycle.
-type reverted struct {
-	slot   int32
-	before machine
-	bought bool
-}
+// What a preempted machine leaves is kept this long for the need that it was taken for.
+const earmarkFor = 600_000
 
 func (w *world) emit(a Action) { w.out.Actions = append(w.out.Actions, a) }
 
@@ -204,4 +200,24 @@ func (w *world) revert() {
 		w.fleet.all[r.slot] = r.before
 	}
 	w.undo = w.undo[:0]
+}
+
+// bequeath keeps the units that a deleted machine leaves for the need that it was taken for.
+func (w *world) bequeath(m *machine) {
+	if m.more.earmark == (Key{}) || m.offer == nil || m.times.earmark <= w.now {
+		return
+	}
+	for _, u := range m.offer.uses {
+		u.pool.marks = append(u.pool.marks, mark{m.more.earmark, u.units, w.now + earmarkFor})
+	}
+}
+
+// need returns a need by its key; nil: there is none.
+func (w *world) need(key Key) *need {
+	for _, c := range w.clusters {
+		if n := c.byKey[key]; n != nil {
+			return n
+		}
+	}
+	return nil
 }

@@ -9,10 +9,13 @@ import (
 	"nstance.dev/server/demand/vector"
 )
 
+// crediting computes which machines serve what.
+type crediting struct{ *world }
+
 // credit computes which machines serve what in every cluster of which something changed. Clusters
 // are computed beside each other by as many workers as there are settings for: each reads what all
 // share, and writes what is its own cluster's.
-func (w *world) credit() {
+func (w crediting) credit() {
 	w.matchAll()
 	w.dirty = w.dirty[:0]
 	for _, c := range w.sorted {
@@ -48,7 +51,7 @@ func (w *world) credit() {
 
 // creditCluster computes the claims of one cluster, and a better keep order where an event allows
 // another one.
-func (w *world) creditCluster(c *cluster) {
+func (w crediting) creditCluster(c *cluster) {
 	if c.flags.start {
 		w.start(c)
 	}
@@ -73,7 +76,7 @@ func (w *world) creditCluster(c *cluster) {
 
 // start orders the members of a cluster of which a new process knows no order: by when they were
 // bound.
-func (w *world) start(c *cluster) {
+func (w crediting) start(c *cluster) {
 	c.flags.start = false
 	all := w.fleet.all
 	seqs := make([]uint64, 0, len(c.members))
@@ -91,7 +94,7 @@ func (w *world) start(c *cluster) {
 }
 
 // fill puts the members into the ledger in keep order: fixed ones first, then by number.
-func (w *world) fill(c *cluster) {
+func (w crediting) fill(c *cluster) {
 	all := w.fleet.all
 	slices.SortFunc(c.members, func(a, b int32) int {
 		ma, mb := &all[a], &all[b]
@@ -111,7 +114,7 @@ func (w *world) fill(c *cluster) {
 }
 
 // load fills a ledger with machines in the order given.
-func (w *world) load(c *cluster, l *ledger, order []int32) {
+func (w crediting) load(c *cluster, l *ledger, order []int32) {
 	l.reset()
 	for _, n := range c.needs {
 		if n.profile.same >= 0 {
@@ -128,7 +131,7 @@ func (w *world) load(c *cluster, l *ledger, order []int32) {
 }
 
 // attribute lets the needs draw from the machines in walk order.
-func (w *world) attribute(c *cluster) {
+func (w crediting) attribute(c *cluster) {
 	l := &c.ledger
 	w.allocate(c)
 	l.refill(c.alloc)
@@ -156,7 +159,7 @@ func (w *world) attribute(c *cluster) {
 
 // incomplete reports whether a need wants all or nothing and cannot have all: it keeps what was
 // bought for it, and draws nothing else.
-func (w *world) incomplete(c *cluster, n *need) bool {
+func (w crediting) incomplete(c *cluster, n *need) bool {
 	if !n.AllOrNothing {
 		return false
 	}
@@ -176,7 +179,7 @@ func (w *world) incomplete(c *cluster, n *need) bool {
 }
 
 // keepMinimum claims the first machines of each group that its minimum asks for.
-func (w *world) keepMinimum(c *cluster, l *ledger) {
+func (w crediting) keepMinimum(c *cluster, l *ledger) {
 	for i := range c.minimums {
 		left := c.minimums[i].group.Min
 		for pos := 0; pos < len(l.slots) && left > 0; pos++ {
@@ -191,7 +194,7 @@ func (w *world) keepMinimum(c *cluster, l *ledger) {
 
 // date notes since when each machine has had no claimant. A machine is looked at when it got one or
 // lost one.
-func (w *world) date(c *cluster) {
+func (w crediting) date(c *cluster) {
 	l := &c.ledger
 	since := w.now
 	if c.guard.freedSince != 0 {
@@ -222,13 +225,13 @@ func (w *world) date(c *cluster) {
 // rerank looks for a keep order in which cheap machines are kept and dear ones are free, and reports
 // whether it took it. It takes one only if no need lacks more of anything, and what is claimed costs
 // less; a cluster in which every machine has a claimant is left alone.
-func (w *world) rerank(c *cluster) bool {
+func (w crediting) rerank(c *cluster) bool {
 	l := &c.ledger
 	all := w.fleet.all
 	cost, idle := int64(0), false
 	for pos, slot := range l.slots {
 		if l.claims[pos].needs > 0 {
-			cost += keepCost(w, &all[slot])
+			cost += w.keepCost(&all[slot])
 		} else {
 			idle = idle || !all[slot].fixed
 		}
@@ -246,7 +249,7 @@ func (w *world) rerank(c *cluster) bool {
 			return 1
 		}
 		return cmp.Or(
-			cmp.Compare(keepCost(w, ma), keepCost(w, mb)),
+			cmp.Compare(w.keepCost(ma), w.keepCost(mb)),
 			cmp.Compare(mb.stamp.Reclamation, ma.stamp.Reclamation),
 			cmp.Compare(ma.seq, mb.seq),
 		)
@@ -268,7 +271,7 @@ func (w *world) rerank(c *cluster) bool {
 	}
 	for pos, slot := range trial.slots {
 		if trial.claims[pos].needs > 0 {
-			cost -= keepCost(w, &all[slot])
+			cost -= w.keepCost(&all[slot])
 		}
 	}
 	if cost <= 0 {
@@ -281,9 +284,4 @@ func (w *world) rerank(c *cluster) bool {
 	}
 	w.fill(c)
 	return true
-}
-
-// keepCost is what a machine costs per hour, by the price at which it was bound.
-func keepCost(w *world, m *machine) int64 {
-	return effective(m.price, w.cat.classes[m.class].InterruptionPPM, m.stamp.Interruption)
 }

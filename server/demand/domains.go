@@ -12,7 +12,7 @@ import (
 const domainPatience = 300_000
 
 // plan divides a need into the parts that are credited and bought for each by itself.
-func (w *world) plan(c *cluster, n *need) {
+func (w crediting) plan(c *cluster, n *need) {
 	switch {
 	case n.profile.same >= 0:
 		n.memory.nowhere = false
@@ -50,7 +50,7 @@ type offered struct {
 
 // choose returns the domain that a Same need is served from; -1: none has anything for it. The
 // choice of before is kept while it can cover the need, or nothing can.
-func (w *world) choose(c *cluster, n *need) int32 {
+func (w crediting) choose(c *cluster, n *need) int32 {
 	old := n.memory.chosen
 	if old >= 0 {
 		if o := w.offered(c, n, old); o.covers {
@@ -86,14 +86,14 @@ func (w *world) choose(c *cluster, n *need) int32 {
 
 // wakeFrom notes a due time of a cluster. Clusters are credited at the same time, so it is noted
 // there.
-func (w *world) wakeFrom(c *cluster, at instant) {
+func (w crediting) wakeFrom(c *cluster, at instant) {
 	if c.flags.due == 0 || at < c.flags.due {
 		c.flags.due = at
 	}
 }
 
 // present reports whether any machine of the cluster that can serve the need is in the domain.
-func (w *world) present(c *cluster, n *need, value int32) bool {
+func (w crediting) present(c *cluster, n *need, value int32) bool {
 	x := c.ledger.index(n.profile.same)
 	if x == nil {
 		return false
@@ -113,7 +113,7 @@ func (w *world) present(c *cluster, n *need, value int32) bool {
 // better orders domains: what covers the need first; then by what the cluster has there, by machines
 // of the need's group, the smaller domain; of those that do not cover, by coverage. Every weaker
 // order goes back and forth between equal domains.
-func (w *world) better(a, b offered) bool {
+func (w crediting) better(a, b offered) bool {
 	if a.covers != b.covers {
 		return a.covers
 	}
@@ -142,7 +142,7 @@ func (w *world) better(a, b offered) bool {
 }
 
 // offered adds up what a domain has for a need.
-func (w *world) offered(c *cluster, n *need, value int32) offered {
+func (w crediting) offered(c *cluster, n *need, value int32) offered {
 	o := offered{value: value}
 	var have vector.Vector
 	if x := c.ledger.index(n.profile.same); x != nil {
@@ -173,7 +173,7 @@ func (w *world) offered(c *cluster, n *need, value int32) offered {
 	return o
 }
 
-func (w *world) stampedIn(c *cluster, n *need, value int32) (count int64) {
+func (w crediting) stampedIn(c *cluster, n *need, value int32) (count int64) {
 	for _, slot := range c.ledger.slots {
 		m := &w.fleet.all[slot]
 		if m.stamp.Group == n.Group && slices.Contains(m.more.domains, domain{n.profile.same, value}) {
@@ -184,7 +184,7 @@ func (w *world) stampedIn(c *cluster, n *need, value int32) (count int64) {
 }
 
 // valuesOf are the domains of a topology in which a need has, or could get, any machine, by name.
-func (w *world) valuesOf(c *cluster, n *need, key int32) []int32 {
+func (w crediting) valuesOf(c *cluster, n *need, key int32) []int32 {
 	var values []int32
 	if x := c.ledger.index(key); x != nil {
 		for i := range x.values {
@@ -219,7 +219,7 @@ func (w *world) valuesOf(c *cluster, n *need, key int32) []int32 {
 
 // spread divides a need evenly over the values of its topology keys, the first key outermost. A
 // division that can be served stays, whatever else could be had elsewhere meanwhile.
-func (w *world) spread(c *cluster, n *need) {
+func (w crediting) spread(c *cluster, n *need) {
 	if n.memory.spreadTotal == n.total && n.memory.skewed.IsZero() && w.served(c, n) {
 		return
 	}
@@ -263,7 +263,7 @@ func (w *world) spread(c *cluster, n *need) {
 }
 
 // served reports whether every part of a need can have what it is to have.
-func (w *world) served(c *cluster, n *need) bool {
+func (w crediting) served(c *cluster, n *need) bool {
 	for i := range n.parts {
 		have := w.potential(c, n, n.parts[i].within)
 		if !have.Covers(&n.parts[i].amount) {
@@ -275,7 +275,7 @@ func (w *world) served(c *cluster, n *need) bool {
 
 // potential is what a need could have in certain domains: what is left of its cluster's machines,
 // and what can be acquired.
-func (w *world) potential(c *cluster, n *need, within []domain) vector.Vector {
+func (w crediting) potential(c *cluster, n *need, within []domain) vector.Vector {
 	sum := c.ledger.remaining(n, within)
 	more := w.acquirable(c, n, within)
 	sum.Add(&more)

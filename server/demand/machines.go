@@ -1,7 +1,6 @@
 package demand
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -15,8 +14,6 @@ func instantOf(t time.Time) instant {
 	}
 	return t.UnixMilli()
 }
-
-func (t times) boundOr(now instant) instant { return cmp.Or(t.bound, now) }
 
 func millis(d time.Duration) int64 { return d.Milliseconds() }
 
@@ -145,4 +142,11 @@ func (f *fleetTable) sweep() {
 		m := &f.all[slot]
 		return m.id == "" || m.state == Configured && !m.leaving
 	})
+}
+
+// reverted is a change that is taken back at the end of the cycle.
+type reverted struct {
+	slot   int32
+	before machine
+	bought bool
 }

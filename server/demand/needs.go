@@ -133,23 +133,33 @@ type overhead struct {
 
 // cluster is one tenant's cluster.
 type cluster struct {
+	stated
+	room
 	index     int32
 	name      string
-	needs     []*need // in walk order
-	byKey     map[Key]*need
-	overheads []overhead
-	alloc     []vector.Vector // by class, less the overheads
-	allocOf   int             // version of the catalog that alloc was made with
 	ledger    ledger
 	members   []int32 // slots of bound machines, in keep order
 	unclaimed []int32 // slots of those that nothing draws from
 	minimums  []minimum
 	flags     flags
 	guard     guard
-	pending   *Rollup     // that is held
-	lacks     bool        // a need is short whose domains depend on what can be acquired
 	common    vector.Mask // what every need asks for: a machine without any of it is exhausted
 	spend     int64       // per hour, of its machines, in millionths of a dollar
+}
+
+// stated is what a cluster's roll-ups say.
+type stated struct {
+	needs   []*need // in walk order
+	byKey   map[Key]*need
+	pending *Rollup // that is held
+	lacks   bool    // a need is short whose domains depend on what can be acquired
+}
+
+// room is what a machine of each class has for the Pods of a cluster.
+type room struct {
+	overheads []overhead
+	alloc     []vector.Vector // by class
+	allocOf   int             // version of the catalog that alloc was made with
 }
 
 // flags are what has to be done for a cluster, and what is known of its operator.

@@ -8,11 +8,12 @@ import (
 	"nstance.dev/server/demand/vector"
 )
 
-const earmarkFor = 600_000
+// taking takes machines from other clusters.
+type taking struct{ *world }
 
 // preempt takes machines from other clusters for needs of strictly higher priority that nothing
 // could be bought for. It drains them; what is freed is taken in a later cycle.
-func (w *world) preempt() {
+func (w taking) preempt() {
 	least, known := int32(unlimited), false
 	for _, n := range w.short {
 		if !n.short() || n.memory.blocked > w.now {
@@ -32,7 +33,7 @@ func (w *world) preempt() {
 }
 
 // leastPriority is the least priority that any machine may be taken from.
-func (w *world) leastPriority() int32 {
+func (w taking) leastPriority() int32 {
 	least := int32(unlimited)
 	for _, c := range w.clusters {
 		for pos := range c.ledger.slots {
@@ -49,7 +50,7 @@ type victim struct {
 	score int64
 }
 
-func (w *world) preemptFor(c *cluster, n *need) {
+func (w taking) preemptFor(c *cluster, n *need) {
 	for i := range n.parts {
 		p := &n.parts[i]
 		lack := p.deficit
@@ -79,7 +80,7 @@ func (w *world) preemptFor(c *cluster, n *need) {
 }
 
 // draining is what a need will get of machines that drain for it.
-func (w *world) draining(n *need) (sum vector.Vector) {
+func (w taking) draining(n *need) (sum vector.Vector) {
 	for _, slot := range w.fleet.loose {
 		if m := &w.fleet.all[slot]; m.more.earmark == n.Key && (m.state == Draining || m.state == Deleting) {
 			sum.Add(w.allocatable(n.home, m.class))
@@ -89,7 +90,7 @@ func (w *world) draining(n *need) (sum vector.Vector) {
 }
 
 // victims are the machines that a need may take, best first: unclaimed ones, then by score.
-func (w *world) victims(c *cluster, n *need, p *part) []victim {
+func (w taking) victims(c *cluster, n *need, p *part) []victim {
 	var all []victim
 	for _, other := range w.sorted {
 		if other == c || w.domainOf(other) != w.domainOf(c) || !other.flags.live {
@@ -127,7 +128,7 @@ func (w *world) victims(c *cluster, n *need, p *part) []victim {
 
 // priorityOf is the priority of those who draw from a machine; before the first roll-up, of the need
 // it was bound for.
-func (w *world) priorityOf(c *cluster, pos int) int32 {
+func (w taking) priorityOf(c *cluster, pos int) int32 {
 	if c.flags.reported {
 		return c.ledger.claims[pos].priority
 	}
@@ -135,7 +136,7 @@ func (w *world) priorityOf(c *cluster, pos int) int32 {
 }
 
 // domainOf is the priority domain of a cluster: priorities are compared within one alone.
-func (w *world) domainOf(c *cluster) string { return cmp.Or(w.settings.Domains[c.name], "="+c.name) }
+func (w taking) domainOf(c *cluster) string { return cmp.Or(w.settings.Domains[c.name], "="+c.name) }
 
 // score is how good a victim is, in thousand millionths: the gap of priorities decides, then what
 // the disturbance and the loss cost.
@@ -151,7 +152,7 @@ type rooms map[*pool]int64
 
 // gain is what a need would get for a victim; nil: nothing. A machine that the need could not use
 // itself has to leave room in pools for one that can be bought.
-func (w *world) gain(c *cluster, n *need, p *part, v victim, r rooms) *vector.Vector {
+func (w taking) gain(c *cluster, n *need, p *part, v victim, r rooms) *vector.Vector {
 	m := &w.fleet.all[v.slot]
 	g := m.more.group
 	if g.Reuse && !g.UserData && n.has(m.class) && m.inside(p.within) && (m.offer == nil || m.offer.tenant < 0 || m.offer.tenant == c.index) {
@@ -200,7 +201,7 @@ func (o *offer) fitsIn(r rooms, key Key, victim *machine) bool {
 }
 
 // takeFrom drains a victim for a need, and keeps what it leaves for that one.
-func (w *world) takeFrom(n *need, v victim) bool {
+func (w taking) takeFrom(n *need, v victim) bool {
 	m := &w.fleet.all[v.slot]
 	c := w.clusters[m.cluster]
 	gap := int64(n.Priority)
@@ -213,26 +214,6 @@ func (w *world) takeFrom(n *need, v victim) bool {
 	m.more.earmark = n.Key
 	m.times.earmark = w.now + earmarkFor + millis(grace(gap))
 	return true
-}
-
-// bequeath keeps the units that a deleted machine leaves for the need that it was taken for.
-func (w *world) bequeath(m *machine) {
-	if m.more.earmark == (Key{}) || m.offer == nil || m.times.earmark <= w.now {
-		return
-	}
-	for _, u := range m.offer.uses {
-		u.pool.marks = append(u.pool.marks, mark{m.more.earmark, u.units, w.now + earmarkFor})
-	}
-}
-
-// need returns a need by its key; nil: there is none.
-func (w *world) need(key Key) *need {
-	for _, c := range w.clusters {
-		if n := c.byKey[key]; n != nil {
-			return n
-		}
-	}
-	return nil
 }
 
 // grace is how long a preempted machine's drain may take, by the gap of priorities.

@@ -16,9 +16,12 @@ const (
 	diagnosisKeep = 5
 )
 
+// giving gives machines back, and ends them.
+type giving struct{ *world }
+
 // reclaim gives back machines that nothing draws from, the dearest first. It touches no cluster that
 // has not reported in this process or is not connected (E4), and none with a roll-up that is held (E5).
-func (w *world) reclaim() {
+func (w giving) reclaim() {
 	for _, c := range w.sorted {
 		if len(c.unclaimed) == 0 || !c.flags.reported {
 			continue
@@ -31,7 +34,7 @@ func (w *world) reclaim() {
 }
 
 // cancel takes the intent of machines back that came too late: they are kept as idle ones.
-func (w *world) cancel(c *cluster) {
+func (w giving) cancel(c *cluster) {
 	if c.guard.quarantine.Waiting() {
 		return
 	}
@@ -55,7 +58,7 @@ func (w *world) cancel(c *cluster) {
 }
 
 // reclaimFrom drains unclaimed machines of one cluster, as many at a time as its rail allows (E6).
-func (w *world) reclaimFrom(c *cluster) {
+func (w giving) reclaimFrom(c *cluster) {
 	w.spares = w.spares[:0]
 	for _, slot := range c.unclaimed {
 		if w.reclaimable(c, slot) {
@@ -66,7 +69,7 @@ func (w *world) reclaimFrom(c *cluster) {
 	slices.SortFunc(w.spares, func(a, b int32) int {
 		ma, mb := &all[a], &all[b]
 		return cmp.Or(
-			cmp.Compare(keepCost(w, mb), keepCost(w, ma)),
+			cmp.Compare(w.keepCost(mb), w.keepCost(ma)),
 			cmp.Compare(ma.stamp.Reclamation, mb.stamp.Reclamation),
 			cmp.Compare(mb.seq, ma.seq),
 		)
@@ -80,7 +83,7 @@ func (w *world) reclaimFrom(c *cluster) {
 			a.Reason = ReasonEmpty
 			window, most = &c.guard.empties, max(200, configured/10)
 		}
-		if !m.more.group.mayDrain(a.Reason, w) {
+		if !m.more.group.mayDrain(a.Reason, w.world) {
 			continue
 		}
 		if window.Sum(w.now, reclaimSpan) >= most && w.disposition(c.name, m.more.group) == Execute {
@@ -95,7 +98,7 @@ func (w *world) reclaimFrom(c *cluster) {
 }
 
 // reclaimable reports whether an unclaimed machine may be given back now, as far as it alone goes.
-func (w *world) reclaimable(c *cluster, slot int32) bool {
+func (w giving) reclaimable(c *cluster, slot int32) bool {
 	m := &w.fleet.all[slot]
 	if m.cluster != c.index || m.state != Configured || m.leaving || m.fixed || m.more.partner != "" {
 		return false
@@ -109,12 +112,6 @@ func (w *world) reclaimable(c *cluster, slot int32) bool {
 		return false
 	}
 	return true
-}
-
-// empty reports whether the operator said, after the roll-up that freed it, that nothing runs on a
-// machine.
-func (w *world) empty(c *cluster, m *machine) bool {
-	return m.times.empty != 0 && m.times.empty > c.guard.rows && m.times.empty >= m.times.surplus
 }
 
 // scaleDownDelay is how long a machine of the group has to be unclaimed.
@@ -148,7 +145,7 @@ func (g *group) mayDrain(why Reason, w *world) bool {
 
 // release deletes machines that have been idle for long enough. A machine with a binding, an intent
 // or an earmark is never among them (E8).
-func (w *world) release() {
+func (w giving) release() {
 	kept := map[*group]int64{}
 	for i := len(w.fleet.loose) - 1; i >= 0; i-- {
 		slot := w.fleet.loose[i]
@@ -186,7 +183,7 @@ func (w *world) release() {
 
 // uselessTo reports whether a machine was taken for a need that cannot have it: what that one waits
 // for is what its end leaves in the pools.
-func (w *world) uselessTo(m *machine) bool {
+func (w giving) uselessTo(m *machine) bool {
 	if m.more.earmark == (Key{}) || m.times.earmark <= w.now {
 		return false
 	}
@@ -195,7 +192,7 @@ func (w *world) uselessTo(m *machine) bool {
 }
 
 // hold is how long a machine may be idle; false: for ever.
-func (w *world) hold(m *machine) (ms int64, ever bool) {
+func (w giving) hold(m *machine) (ms int64, ever bool) {
 	g := m.more.group
 	if g.UserData {
 		return 0, true
@@ -215,7 +212,7 @@ func (w *world) hold(m *machine) (ms int64, ever bool) {
 }
 
 // end asks for a machine to be deleted.
-func (w *world) end(slot int32, why Reason) {
+func (w giving) end(slot int32, why Reason) {
 	m := &w.fleet.all[slot]
 	a := Action{Kind: Delete, Machine: m.id, Reason: why, Disposition: w.disposition("", m.more.group)}
 	w.emit(a)
@@ -226,7 +223,7 @@ func (w *world) end(slot int32, why Reason) {
 }
 
 // expire ends what has waited for too long: machines that did not join, failed ones, earmarks.
-func (w *world) expire() {
+func (w giving) expire() {
 	failed := map[*group]int{}
 	for i := len(w.fleet.loose) - 1; i >= 0; i-- {
 		slot := w.fleet.loose[i]
@@ -260,7 +257,7 @@ func (w *world) expire() {
 }
 
 // giveUp fails a machine whose Node was not ready in time.
-func (w *world) giveUp(slot int32) {
+func (w giving) giveUp(slot int32) {
 	m := &w.fleet.all[slot]
 	a := Action{Kind: Fail, Machine: m.id, Cluster: w.clusters[m.cluster].name, Reason: ReasonJoinTimeout}
 	a.Disposition = w.disposition(a.Cluster, m.more.group)

@@ -16,7 +16,7 @@ const (
 )
 
 // rollup takes the needs of a cluster in, or holds them.
-func (w *world) rollup(r Rollup) {
+func (w intake) rollup(r Rollup) {
 	c := w.cluster(r.Cluster)
 	answer := Answer{Cluster: r.Cluster, Sequence: r.Sequence}
 	switch {
@@ -39,7 +39,7 @@ func (w *world) rollup(r Rollup) {
 }
 
 // drastic reports whether rows would take most of a cluster's demand away (E5).
-func (w *world) drastic(c *cluster, rows []Row) bool {
+func (w intake) drastic(c *cluster, rows []Row) bool {
 	if len(c.needs) >= quarantineRows {
 		kept := 0
 		for i := range rows {
@@ -71,7 +71,7 @@ func (w *world) drastic(c *cluster, rows []Row) bool {
 }
 
 // worth is how many machines of those that the cluster has an amount fills at least.
-func (w *world) worth(c *cluster, v *vector.Vector) int64 {
+func (w intake) worth(c *cluster, v *vector.Vector) int64 {
 	var sum vector.Vector
 	for i, slot := range c.members {
 		sum.Add(w.allocatable(c, w.fleet.all[slot].class))
@@ -82,23 +82,9 @@ func (w *world) worth(c *cluster, v *vector.Vector) int64 {
 	return int64(len(c.members))
 }
 
-// known are amounts without names that no class has; false: there are some.
-func (w *world) known(amounts []vector.Amount) (v vector.Vector, complete bool) {
-	complete = true
-	for _, a := range amounts {
-		i, ok := w.cat.space.Index(a.Name)
-		if !ok {
-			complete = complete && a.Amount <= 0
-			continue
-		}
-		v[i] += max(a.Amount, 0)
-	}
-	return v, complete
-}
-
 // replace puts rows in the place of all needs of a cluster. What is remembered of a need stays as
 // long as its key is among them.
-func (w *world) replace(c *cluster, rows []Row, overheads []Overhead) {
+func (w intake) replace(c *cluster, rows []Row, overheads []Overhead) {
 	changed := len(rows) != len(c.needs)
 	old := c.byKey
 	c.byKey = make(map[Key]*need, len(rows))
@@ -119,7 +105,7 @@ func (w *world) replace(c *cluster, rows []Row, overheads []Overhead) {
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(old), func(a, b Key) int { return slices.Compare(a[:], b[:]) }) {
 		if n := old[key]; c.byKey[key] != n {
-			w.drop1(n)
+			w.unmatch(n)
 		}
 	}
 	slices.SortFunc(c.needs, walk)
@@ -138,8 +124,8 @@ func sameRow(a, b *Row) bool {
 		a.Key == b.Key && len(a.Aggregate) > 0
 }
 
-// drop1 forgets what a need was matched with, once no other uses it.
-func (w *world) drop1(n *need) {
+// unmatch forgets what a need was matched with, once no other uses it.
+func (w intake) unmatch(n *need) {
 	if n.profile == nil {
 		return
 	}
@@ -149,8 +135,8 @@ func (w *world) drop1(n *need) {
 }
 
 // compile makes a need of a row.
-func (w *world) compile(n *need, row Row) {
-	w.drop1(n)
+func (w intake) compile(n *need, row Row) {
+	w.unmatch(n)
 	n.Row = row
 	p, ok := w.profiles[row.Fingerprint]
 	if !ok {
@@ -164,26 +150,7 @@ func (w *world) compile(n *need, row Row) {
 	w.measure(n)
 }
 
-// measure computes the amounts of a need. A need whose machines all have to be one, because they are
-// to share a host name, has its whole as its unit.
-func (w *world) measure(n *need) {
-	var all, whole bool
-	n.total, all = w.known(n.Aggregate)
-	n.unit, whole = w.known(n.MinUnit)
-	n.unknown = !all || !whole
-	if n.Terms.SameKey() == hostname {
-		n.unit = n.total
-	}
-	n.unit.Min(&n.total)
-	n.mask = n.total.Positive()
-	for d := range n.unit {
-		if n.total[d] > 0 {
-			n.unit[d] = max(n.unit[d], 1)
-		}
-	}
-}
-
-func (w *world) profile(row *Row) *profile {
+func (w intake) profile(row *Row) *profile {
 	p := &profile{terms: row.Terms, same: -1, int: row.Interruption}
 	switch same := row.Terms.SameKey(); same {
 	case "":
@@ -202,7 +169,7 @@ func (w *world) profile(row *Row) *profile {
 }
 
 // setOverheads reports whether what the machines of a cluster carry has changed.
-func (w *world) setOverheads(c *cluster, specs []Overhead) bool {
+func (w intake) setOverheads(c *cluster, specs []Overhead) bool {
 	var next []overhead
 	for _, spec := range specs {
 		amount, _ := w.known(spec.Resources)

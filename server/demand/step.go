@@ -36,7 +36,7 @@ func (e *Engine) Step(now time.Time, batch []Event) Result {
 	w.out.Actions, w.out.Answers, w.out.Rejected = w.out.Actions[:0], w.out.Answers[:0], w.out.Rejected[:0]
 	w.out.Capped = 0
 	for _, event := range batch {
-		if err := w.apply(event); err != nil {
+		if err := (intake{w}).apply(event); err != nil {
 			w.out.Rejected = append(w.out.Rejected, err)
 		}
 	}
@@ -48,12 +48,12 @@ func (e *Engine) Step(now time.Time, batch []Event) Result {
 	for _, c := range w.clusters {
 		c.flags.spent = false
 	}
-	w.expire()
-	w.credit()
-	w.acquire()
-	w.preempt()
-	w.reclaim()
-	w.release()
+	giving{w}.expire()
+	crediting{w}.credit()
+	buying{w}.acquire()
+	taking{w}.preempt()
+	giving{w}.reclaim()
+	giving{w}.release()
 	w.tally()
 	w.revert()
 	w.fleet.sweep()

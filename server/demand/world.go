@@ -13,6 +13,8 @@ const hostname = "kubernetes.io/hostname"
 
 // world is all that decisions follow from, and what is being decided.
 type world struct {
+	clock
+	scratch
 	settings Settings
 	cat      *catalog
 	topo     topology
@@ -22,17 +24,25 @@ type world struct {
 	byName   map[string]*cluster
 	profiles map[string]*profile
 	scopes   map[string]Disposition // what is suspended; "" is the shard
-	now      instant
-	next     instant // when something is due; 0: nothing
-	cycle    int
-	supply   int // grows with each change of what can be acquired
-	creates  int // in this cycle
+	supply   int                    // grows with each change of what can be acquired
+	credited int                    // supply at the last credit
+	creates  int                    // in this cycle
 	out      Result
-	credited int        // supply at the last credit
-	short    []*need    // scratch
-	dirty    []*cluster // scratch
-	spares   []int32    // scratch
-	undo     []reverted // what is taken back at the end of the cycle
+}
+
+// clock is when the engine is, and when something is due.
+type clock struct {
+	now   instant
+	next  instant // 0: nothing is due
+	cycle int
+}
+
+// scratch is what one cycle collects, kept for the next one to be written over.
+type scratch struct {
+	short  []*need    // needs that lack something, in walk order
+	dirty  []*cluster // to be credited
+	spares []int32    // machines to be given back
+	undo   []reverted // what is taken back at the end of the cycle
 }
 
 // topology numbers the topology keys that needs use, and the values of all of them.
@@ -63,7 +73,8 @@ func (w *world) wake(at instant) {
 func (w *world) cluster(name string) *cluster {
 	c, ok := w.byName[name]
 	if !ok {
-		c = &cluster{index: int32(len(w.clusters)), name: name, byKey: map[Key]*need{}}
+		c = &cluster{index: int32(len(w.clusters)), name: name}
+		c.byKey = map[Key]*need{}
 		c.flags.start = true
 		w.clusters = append(w.clusters, c)
 		w.byName[name] = c
@@ -162,6 +173,39 @@ func (w *world) allocate(c *cluster) {
 		c.alloc = append(c.alloc, alloc)
 	}
 	c.allocOf = w.cat.version
+}
+
+// known are amounts without names that no class has; false: there are some.
+func (w *world) known(amounts []vector.Amount) (v vector.Vector, complete bool) {
+	complete = true
+	for _, a := range amounts {
+		i, ok := w.cat.space.Index(a.Name)
+		if !ok {
+			complete = complete && a.Amount <= 0
+			continue
+		}
+		v[i] += max(a.Amount, 0)
+	}
+	return v, complete
+}
+
+// measure computes the amounts of a need. A need whose machines all have to be one, because they are
+// to share a host name, has its whole as its unit.
+func (w *world) measure(n *need) {
+	var all, whole bool
+	n.total, all = w.known(n.Aggregate)
+	n.unit, whole = w.known(n.MinUnit)
+	n.unknown = !all || !whole
+	if n.Terms.SameKey() == hostname {
+		n.unit = n.total
+	}
+	n.unit.Min(&n.total)
+	n.mask = n.total.Positive()
+	for d := range n.unit {
+		if n.total[d] > 0 {
+			n.unit[d] = max(n.unit[d], 1)
+		}
+	}
 }
 
 // matchAll evaluates the classes that are new for every profile.
@@ -269,3 +313,14 @@ func stronger(a, b Disposition) Disposition {
 
 // unlimited is the priority of a group's minimum.
 const unlimited = math.MaxInt32
+
+// keepCost is what a machine costs per hour, by the price at which it was bound.
+func (w *world) keepCost(m *machine) int64 {
+	return effective(m.price, w.cat.classes[m.class].InterruptionPPM, m.stamp.Interruption)
+}
+
+// empty reports whether the operator said, after the roll-up that freed it, that nothing runs on a
+// machine.
+func (w *world) empty(c *cluster, m *machine) bool {
+	return m.times.empty != 0 && m.times.empty > c.guard.rows && m.times.empty >= m.times.surplus
+}
