@@ -24,11 +24,21 @@ const MaxWait = 10 * time.Second
 // AskAgain is after how long a controller asks again whether it may write.
 const AskAgain = time.Second
 
-// Object is one of the objects that a size goes through, or one with a status.
+// Object names an object: one that a size has to pass, or one whose status waits. [Pool],
+// [ShardGroup] and [Machine] make them.
 type Object struct {
-	Kind string
-	client.ObjectKey
+	kind string
+	name client.ObjectKey
 }
+
+// Pool names an NstanceMachinePool.
+func Pool(name client.ObjectKey) Object { return Object{"pool", name} }
+
+// ShardGroup names an NstanceShardGroup.
+func ShardGroup(name client.ObjectKey) Object { return Object{"shard group", name} }
+
+// Machine names an NstanceMachine.
+func Machine(name client.ObjectKey) Object { return Object{"machine", name} }
 
 // Sizes are the sizes that their shards have not heard yet. NewSizes makes them; on nil there
 // are none, and nothing waits. It is safe for concurrent use.
@@ -40,7 +50,7 @@ type Sizes struct {
 	deferred map[Object]time.Time // since when a status waits
 }
 
-// size is noted for the object in which it stands.
+// size is one that stands in an object and has to go on.
 type size struct {
 	generation int64
 	since      time.Time
@@ -85,7 +95,7 @@ func (s *Sizes) Defer(o Object) time.Duration {
 	defer s.mu.Unlock()
 	now := s.now()
 	since, known := s.deferred[o]
-	if !known || now.Sub(since) >= 2*MaxWait { // it was not asked for to the end, and that is long ago
+	if !known || now.Sub(since) >= 2*MaxWait { // nobody asked again at the time: what waits now is another status
 		since = now
 	}
 	if !s.busy(now) || now.Sub(since) >= MaxWait {

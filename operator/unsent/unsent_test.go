@@ -12,14 +12,12 @@ import (
 	"nstance.dev/operator/unsent"
 )
 
-func object(kind, name string) unsent.Object {
-	return unsent.Object{Kind: kind, ObjectKey: client.ObjectKey{Namespace: "ns", Name: name}}
-}
+func key(name string) client.ObjectKey { return client.ObjectKey{Namespace: "ns", Name: name} }
 
 var (
-	pool    = object("NstanceMachinePool", "web")
-	web     = object("NstanceShardGroup", "web--a")
-	another = object("NstanceShardGroup", "jobs--a")
+	pool    = unsent.Pool(key("web"))
+	web     = unsent.ShardGroup(key("web--a"))
+	another = unsent.ShardGroup(key("jobs--a"))
 )
 
 func TestDefer(t *testing.T) {

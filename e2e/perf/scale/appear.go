@@ -11,27 +11,44 @@ func (w *world) watchMachines() *sightings {
 	return w.watch(nstanceMachines, namespace, hasProviderID)
 }
 
-// appear returns how long it took from the moment at which an instance ran until its NstanceMachine
-// had a provider id, for each instance of some pools that has begun to run since.
-func (w *world) appear(s *sightings, pools []Pool, since time.Time) []time.Duration {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
-	defer cancel()
-	var delays []time.Duration
+// started returns the instances of some pools that have begun to run since, with the moment at which
+// each did.
+func (w *world) started(pools []Pool, since time.Time) map[string]time.Time {
+	at := map[string]time.Time{}
 	for _, pool := range pools {
 		for _, shard := range shards {
 			for _, in := range w.shards.Shard(shard).Instances(tenant, pool.Name) {
-				ran := in.GetRegisteredAt().AsTime()
-				if in.GetStatus() != "running" || ran.Before(since) {
-					continue
+				if ran := in.GetRegisteredAt().AsTime(); in.GetStatus() == "running" && !ran.Before(since) {
+					at[in.GetInstanceId()] = ran
 				}
-				at, err := s.await(ctx, in.GetInstanceId())
-				if err != nil {
-					w.t.Fatalf("NstanceMachine %s has no provider id: %v", in.GetInstanceId(), err)
-				}
-				delays = append(delays, at.Sub(ran))
 			}
 		}
+	}
+	return at
+}
+
+// seen waits until the objects of all these instances are as they are to become, and returns when each
+// was first seen so. Others that are seen meanwhile do not count.
+func (w *world) seen(s *sightings, instances map[string]time.Time) map[string]time.Time {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	at := map[string]time.Time{}
+	for id := range instances {
+		seen, err := s.await(ctx, id)
+		if err != nil {
+			w.t.Fatalf("%s has no provider id: %v", id, err)
+		}
+		at[id] = seen
+	}
+	return at
+}
+
+// delaysBetween returns how much later each came than in the earlier map; zero where it was noticed sooner.
+func delaysBetween(earlier, later map[string]time.Time) []time.Duration {
+	var delays []time.Duration
+	for id, at := range later {
+		delays = append(delays, max(0, at.Sub(earlier[id])))
 	}
 	return delays
 }

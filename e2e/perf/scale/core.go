@@ -39,9 +39,11 @@ func MeasureCore(t testing.TB, instances int) []bench.Row {
 	for range byOne {
 		before, shown, made, began := w.reconciles(o), w.watchMachines(), w.watch(machines, namespace, hasProviderID), time.Now()
 		w.scale(w.pools, 1)
-		delays = append(delays, w.appear(made, w.pools, began)...)
-		core = append(core, made.after(shown)...)
-		w.join(began)
+		ran := w.started(w.pools, began)
+		madeAt := w.seen(made, ran)
+		delays = append(delays, delaysBetween(ran, madeAt)...)
+		core = append(core, delaysBetween(w.seen(shown, ran), madeAt)...)
+		w.join(ran)
 		w.quietly(o)
 		reconciles = max(reconciles, w.reconciles(o)-before)
 	}
@@ -60,13 +62,13 @@ func hasProviderID(o *unstructured.Unstructured) bool {
 	return id != ""
 }
 
-// join makes the Nodes of the instances that have begun to run since.
-func (w *world) join(since time.Time) {
+// join makes the Nodes of instances.
+func (w *world) join(instances map[string]time.Time) {
 	w.t.Helper()
 	for _, pool := range w.pools {
 		for _, shard := range shards {
 			for _, in := range w.shards.Shard(shard).Instances(tenant, pool.Name) {
-				if in.GetStatus() != "running" || in.GetRegisteredAt().AsTime().Before(since) {
+				if _, joins := instances[in.GetInstanceId()]; !joins {
 					continue
 				}
 				if _, err := w.core.CoreV1().Nodes().Create(w.t.Context(), node(in, shard, time.Now()), metav1.CreateOptions{}); err != nil {

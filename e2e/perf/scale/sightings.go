@@ -87,18 +87,3 @@ func (s *sightings) await(ctx context.Context, name string) (time.Time, error) {
 		}
 	}
 }
-
-// after returns for each object of both how much later it was seen by s than by the earlier ones.
-func (s *sightings) after(earlier *sightings) []time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	earlier.mu.Lock()
-	defer earlier.mu.Unlock()
-	var delays []time.Duration
-	for name, at := range s.at {
-		if before, known := earlier.at[name]; known {
-			delays = append(delays, max(at.Sub(before), 0))
-		}
-	}
-	return delays
-}

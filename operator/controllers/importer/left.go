@@ -6,7 +6,7 @@ import (
 	"nstance.dev/operator/capi"
 )
 
-// StillLeft returns the places of in.Left that still count: until the shard says that the
+// StillLeft returns the groups of in.Left that still count: until the shard says that the
 // group is gone, or on its way out, or a pool names it there again.
 func (in Input) StillLeft() []capi.LeftGroup {
 	return slices.DeleteFunc(slices.Clone(in.Left), func(p capi.LeftGroup) bool {

@@ -98,8 +98,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if d.reports() && differs(o.Machine.Status, d.Status) {
-		if wait := r.Unsent.Defer(unsent.Object{Kind: infrav1.KindMachine, ObjectKey: req.NamespacedName}); wait > 0 {
-			return status.Later(wait, d.RequeueAfter), nil
+		if wait := r.Unsent.Defer(unsent.Machine(req.NamespacedName)); wait > 0 {
+			return status.Deferred(wait, d.RequeueAfter), nil
 		}
 	}
 	for _, action := range d.Actions {

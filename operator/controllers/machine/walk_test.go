@@ -195,7 +195,7 @@ func TestO12_AnOnDemandMachineGetsOneInstance(t *testing.T) {
 func TestO12_AStatusWaitsForSizes(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		sizes := unsent.NewSizes(time.Now)
-		size := unsent.Object{Kind: infrav1.KindShardGroup, ObjectKey: name}
+		size := unsent.ShardGroup(name)
 		w.machine.Unsent = sizes
 		for generation := range int64(5) {
 			sizes.Add(size, generation)

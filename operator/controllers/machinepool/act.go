@@ -23,6 +23,7 @@ import (
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
 	"nstance.dev/operator/controllers/machinepool/planner"
+	"nstance.dev/operator/unsent"
 )
 
 // act carries a plan out, and says when to look again. What it has written stands in the
@@ -170,7 +171,7 @@ func (r *Reconciler) write(ctx context.Context, st state, w write) (*infrav1.Nst
 	name := client.ObjectKeyFromObject(shardGroup)
 	r.Traces.Wrote(ctx, name) // first: its controller is quick
 	if !equality.Semantic.DeepEqual(before.Spec, shardGroup.Spec) {
-		r.Unsent.Add(unsentShardGroup(name), before.Generation+1)
+		r.Unsent.Add(unsent.ShardGroup(name), before.Generation+1)
 	}
 	var err error
 	if w.create {
@@ -179,7 +180,7 @@ func (r *Reconciler) write(ctx context.Context, st state, w write) (*infrav1.Nst
 		err = r.Client.Patch(ctx, shardGroup, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), infra)
 	}
 	if err != nil {
-		r.Unsent.Done(unsentShardGroup(name), before.Generation+1)
+		r.Unsent.Done(unsent.ShardGroup(name), before.Generation+1)
 		return nil, fmt.Errorf("write NstanceShardGroup %s: %w", shardGroup.Name, err)
 	}
 	for _, v := range w.victims {

@@ -21,11 +21,11 @@ import (
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	st, err := r.observe(ctx, r.Client, request.NamespacedName)
 	if err != nil {
-		r.sizeSent(request.NamespacedName)
+		r.sizeDone(request.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if st.paused || !st.pool.DeletionTimestamp.IsZero() { // no size goes on
-		r.sizeSent(request.NamespacedName)
+		r.sizeDone(request.NamespacedName)
 	}
 	if st.paused {
 		return ctrl.Result{}, r.publishPaused(ctx, st)
@@ -50,10 +50,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	r.sizeSent(request.NamespacedName)
+	r.sizeDone(request.NamespacedName)
 	// The sizes of all pools first: what else there is to write, a later pass works out anew.
-	if wait := r.Unsent.Defer(unsentPool(request.NamespacedName)); wait > 0 {
-		return status.Later(wait, sooner(again, until(p.again, r.Now()))), nil
+	if wait := r.Unsent.Defer(unsent.Pool(request.NamespacedName)); wait > 0 {
+		return status.Deferred(wait, sooner(again, until(p.again, r.Now()))), nil
 	}
 	more, err := r.createInfraMachines(ctx, st)
 	if err != nil {
@@ -68,17 +68,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: sooner(again, until(p.again, r.Now()))}, nil
 }
 
-// sizeSent notes that the size of the MachinePool of a pool stands in the shard groups, or does not get there.
-func (r *Reconciler) sizeSent(pool client.ObjectKey) { r.Unsent.Done(unsentPool(pool), math.MaxInt64) }
-
-// unsentPool and unsentShardGroup name objects to those who write statuses after sizes.
-func unsentPool(name client.ObjectKey) unsent.Object {
-	return unsent.Object{Kind: infrav1.KindMachinePool, ObjectKey: name}
-}
-
-func unsentShardGroup(name client.ObjectKey) unsent.Object {
-	return unsent.Object{Kind: infrav1.KindShardGroup, ObjectKey: name}
-}
+// sizeDone notes that a pool's size stands in its shard groups, or never will.
+func (r *Reconciler) sizeDone(pool client.ObjectKey) { r.Unsent.Done(unsent.Pool(pool), math.MaxInt64) }
 
 // actTraced carries a plan out. Where it changes what shards are to have, that has a span, to
 // which the calls belong that follow from it.

@@ -49,7 +49,7 @@ type noteSize struct {
 func (h noteSize) Update(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
 		for _, pool := range ofMachinePool(ctx, e.ObjectNew) {
-			h.unsent.Add(unsentPool(pool.NamespacedName), e.ObjectNew.GetGeneration())
+			h.unsent.Add(unsent.Pool(pool.NamespacedName), e.ObjectNew.GetGeneration())
 		}
 	}
 	h.EventHandler.Update(ctx, e, q)

@@ -31,7 +31,7 @@ func TestO4_SizesGoBeforeStatuses(t *testing.T) {
 		}
 		w.partsPass() // the shards know
 		w.Settle("a", "b")
-		other := unsent.Object{Kind: infrav1.KindMachinePool, ObjectKey: client.ObjectKey{Namespace: testworld.Namespace, Name: "jobs"}}
+		other := unsent.Pool(client.ObjectKey{Namespace: testworld.Namespace, Name: "jobs"})
 		sizes.Add(other, 1)
 		w.round()
 		if n := len(w.infraMachines()); n != 2 {
@@ -47,11 +47,11 @@ func TestO4_SizesGoBeforeStatuses(t *testing.T) {
 
 // Where no size goes on, nobody waits for it: the write fails, or the pool is paused.
 func TestO4_NobodyWaitsForASizeThatGoesNowhere(t *testing.T) {
-	another := unsent.Object{Kind: infrav1.KindShardGroup, ObjectKey: client.ObjectKey{Namespace: testworld.Namespace, Name: "jobs--a"}}
+	another := unsent.ShardGroup(client.ObjectKey{Namespace: testworld.Namespace, Name: "jobs--a"})
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		w.settle()
 		w.pool.Unsent = unsent.NewSizes(time.Now)
-		pool := unsent.Object{Kind: infrav1.KindMachinePool, ObjectKey: key("web").NamespacedName}
+		pool := unsent.Pool(key("web").NamespacedName)
 		w.pool.Unsent.Add(pool, 0)
 		p := &infrav1.NstanceMachinePool{}
 		w.Change("web", p, func() { p.Annotations = map[string]string{"cluster.x-k8s.io/paused": "true"} })

@@ -115,7 +115,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // server has. Where other groups' sizes are on their way, the status waits for them.
 func (r *Reconciler) carryOut(ctx context.Context, p shardGroup, stored infrav1.NstanceShardGroupStatus, d decision) (ctrl.Result, error) {
 	o, err := r.actTraced(ctx, p, d)
-	r.Unsent.Done(unsentObject(p.object), p.object.Generation)
+	r.Unsent.Done(unsent.ShardGroup(client.ObjectKeyFromObject(p.object)), p.object.Generation)
 	p.logDecision(ctx, o, err)
 	if err != nil || d.action == removeFinalizer || d.action == revert && o.failure == nil {
 		return ctrl.Result{}, err
@@ -124,9 +124,9 @@ func (r *Reconciler) carryOut(ctx context.Context, p shardGroup, stored infrav1.
 	next := nextStatus(p, o, r.Now())
 	r.publishEvents(p, o, next)
 	if !equality.Semantic.DeepEqual(stored, next) {
-		if wait := r.Unsent.Defer(unsentObject(p.object)); wait > 0 {
+		if wait := r.Unsent.Defer(unsent.ShardGroup(client.ObjectKeyFromObject(p.object))); wait > 0 {
 			r.unwritten.put(p.object, next)
-			return status.Later(wait, o.again), nil
+			return status.Deferred(wait, o.again), nil
 		}
 	}
 	if err := r.write(ctx, p, stored, next); err != nil {
@@ -281,14 +281,16 @@ func (r *Reconciler) write(ctx context.Context, p shardGroup, stored, next infra
 	if !p.paused && next.Replicas >= p.object.Spec.Size { // the provider had room after all
 		r.CoolOff.Filled(inventory.ShardGroup{Shard: p.object.Spec.Shard, Group: p.object.Spec.Group})
 	}
+	name := client.ObjectKeyFromObject(p.object)
 	if equality.Semantic.DeepEqual(stored, next) {
+		r.unwritten.forget(name)
 		return nil
 	}
 	object := &infrav1.NstanceShardGroup{ObjectMeta: p.object.ObjectMeta, Status: next}
 	if err := status.Apply(ctx, r.Client, object, manager); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of NstanceShardGroup %s: %w", object.Name, err)
 	}
-	r.unwritten.forget(client.ObjectKeyFromObject(object))
+	r.unwritten.forget(name)
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/unsent"
 )
 
 // unwritten are statuses that wait for other groups' sizes, by object. A pass starts from the status
@@ -42,9 +41,4 @@ func (u *unwritten) forget(name client.ObjectKey) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.all, name)
-}
-
-// unsentObject names an object to those who write statuses after sizes.
-func unsentObject(object *infrav1.NstanceShardGroup) unsent.Object {
-	return unsent.Object{Kind: infrav1.KindShardGroup, ObjectKey: client.ObjectKeyFromObject(object)}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // jobs is another group, whose size is on its way to its shard.
-var jobs = unsent.Object{Kind: infrav1.KindShardGroup, ObjectKey: client.ObjectKey{Namespace: testworld.Namespace, Name: "jobs--a"}}
+var jobs = unsent.ShardGroup(client.ObjectKey{Namespace: testworld.Namespace, Name: "jobs--a"})
 
 // While another group's size is on its way the status waits, and the shard is told its size all
 // the same: once. What the shard said stands in the status when it is written.
