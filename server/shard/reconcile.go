@@ -98,6 +98,9 @@ func (r *reconciler) reconcile(ctx context.Context, group fleet.GroupID) {
 	case wait > 0:
 		r.remember(e)
 		r.reportRepeat(ctx, e, wait)
+		if !fence {
+			err = r.carryOut(ctx, group, creates(e.result.Send))
+		}
 	case fence: // it is planned again after that
 		err = r.instances.Fence(ctx, group, e.view.Instances)
 	default:

@@ -22,8 +22,8 @@ const (
 // core and requests to storage. So each repeat waits, twice as long as the one before.
 //
 // A pass that sees or decides anything else ends that. Passes that fail have a pause of their own:
-// see [storeRetry]. Creates alone are no repeat: whether one is taken depends on more than the
-// instances, and the launcher blocks creates, or wakes their group up, by itself.
+// see [storeRetry]. Creates are no repeat, and do not wait with one: whether one is taken depends on
+// more than the instances, and the launcher blocks creates, or wakes their group up, by itself.
 //
 // The zero value knows of no pass. It is safe for concurrent use; a group has one pass at a time.
 type repeats struct {
@@ -73,6 +73,11 @@ func fingerprintOf(instances []fleet.Instance, actions []fleet.Action, fence boo
 		sum += maphash.Comparable(seed, action)
 	}
 	return fingerprint(max(sum, 1))
+}
+
+// creates returns the actions of a pass that do not wait with it.
+func creates(actions []fleet.Action) []fleet.Action {
+	return slices.DeleteFunc(slices.Clone(actions), func(a fleet.Action) bool { _, is := a.(fleet.Create); return !is })
 }
 
 // wait returns how long a pass has to wait because it is the same as the one before; 0: it does not.

@@ -59,6 +59,38 @@ func TestAPassThatRepeatsItselfWaits(t *testing.T) {
 	})
 }
 
+// TestCreatesDoNotWaitWithARepeat: while a removal that shows nowhere is decided again and again, a
+// group that is made larger gets its machines at once.
+func TestCreatesDoNotWaitWithARepeat(t *testing.T) {
+	inWorld(t, worldOptions{Repeats: true}, func(t *testing.T, w *world) {
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		w.converged(1)
+		r := w.term().reconciler
+		r.act = func(ctx context.Context, group fleet.GroupID, action fleet.Action) error {
+			if condemn, ok := action.(fleet.Condemn); ok {
+				r.instances.PendingRemovals.Done(group, condemn.ID)
+				return nil
+			}
+			return r.apply(ctx, group, action)
+		}
+		w.machine(w.members(web)[0].ID).silence()
+		w.settle(20 * time.Minute) // its replacement runs, and the pauses have grown
+		for size := 2; size < 6; size++ {
+			before := len(w.vms(web))
+			w.scale(web, size)
+			w.settle(time.Second)
+			if n := len(w.vms(web)) - before; n != 1 {
+				t.Errorf("%d machines are made for size %d in the first second, want 1", n, size)
+			}
+			w.settle(7 * time.Minute)
+		}
+		if !strings.Contains(w.logs.String(), "pass repeats the one before: it waits") {
+			t.Error("no pass was a repeat")
+		}
+	})
+}
+
 func TestFingerprints(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	a, b := fleet.Instance{ID: "a", State: fleet.Running}, fleet.Instance{ID: "b", State: fleet.Running}
