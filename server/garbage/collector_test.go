@@ -1,10 +1,14 @@
 package garbage
 
 import (
+	"bytes"
 	"context"
+
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -35,14 +39,19 @@ type world struct {
 	t         *testing.T
 	ctx       context.Context
 	cloud     *drivertest.Cloud
+	objects   objectstore.Store
 	instances *instances.Store
+	elsewhere *instances.Store // of a leader that the collector's knows nothing of
 	rows      *cache.Cache
+	logs      bytes.Buffer // read where nothing runs
 
 	mu     sync.Mutex
 	paused bool
 	absent int
 	gone   map[identity.ID]bool
+	seen   map[string]int // by provider id
 	goOn   int
+	asked  []error // whether they mean that the term is over
 }
 
 // inWorld runs a test on fake time. Machines are listed every minute.
@@ -58,20 +67,25 @@ func inWorld(t *testing.T, test func(*testing.T, *world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows, err := cache.Open(t.Context(), os.DevNull+"/none", cache.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := &world{t: t, cloud: drivertest.New(drivertest.Options{}), rows: rows, gone: map[identity.ID]bool{}}
+		rows, others := openCache(t), openCache(t)
+		w := &world{t: t, cloud: drivertest.New(drivertest.Options{}), rows: rows, gone: map[identity.ID]bool{}, seen: map[string]int{}, objects: memory.New(memory.Options{})}
 		ctx, end := context.WithCancel(t.Context())
 		w.ctx = lease.Always(ctx, 1)
 		var under sync.WaitGroup
-		log := slog.New(slog.DiscardHandler)
-		over := func(error) bool { return ctx.Err() != nil }
-		w.instances = instances.New(instances.Options{
-			Objects: memory.New(memory.Options{}), Cache: rows, Shard: "s1", Term: 1, Writes: objectstore.RetryPolicy{Permit: lease.Check},
-			Now: time.Now, Log: log, Changed: func(instances.Change) {}, Unreadable: func(context.Context, string, error) {}, Over: over,
-		})
+		log := slog.New(slog.NewTextHandler(&w.logs, nil))
+		over := func(err error) bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.asked = append(w.asked, err)
+			return ctx.Err() != nil
+		}
+		store := func(rows *cache.Cache) *instances.Store {
+			return instances.New(instances.Options{
+				Objects: w.objects, Cache: rows, Shard: "s1", Term: 1, Writes: objectstore.RetryPolicy{Permit: lease.Check},
+				Now: time.Now, Log: log, Changed: func(instances.Change) {}, Unreadable: func(context.Context, string, error) {}, Over: over,
+			})
+		}
+		w.instances, w.elsewhere = store(rows), store(others)
 		w.Collector = New(Options{
 			Owner: owner, Instances: w.instances, Cache: rows, Config: func() *effective.Config { return cfg }, Liveness: w,
 			Provider: provider.New(w.cloud, provider.Options{Timeout: time.Minute, Now: time.Now}), Metrics: NewMetrics(nil),
@@ -83,13 +97,26 @@ func inWorld(t *testing.T, test func(*testing.T, *world)) {
 		test(t, w)
 		end()
 		under.Wait()
-		_ = rows.Close()
+		_, _ = rows.Close(), others.Close()
 	})
+}
+
+// openCache opens an empty one that is lost with the test.
+func openCache(t *testing.T) *cache.Cache {
+	t.Helper()
+	rows, err := cache.Open(t.Context(), os.DevNull+"/none", cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
 }
 
 // Observe implements [Liveness].
 func (w *world) Observe(m driver.Machine, _ time.Time) bool {
 	w.Alarm() // nobody is told under the collector's lock
+	w.mu.Lock()
+	w.seen[m.ProviderID]++
+	w.mu.Unlock()
 	_, err := w.instances.Note(m.InstanceID, func(in *cache.Instance) error { in.Power = fleet.Up; return nil })
 	return err == nil
 }
@@ -121,13 +148,16 @@ func (w *world) Ask(_ context.Context, id identity.ID) {
 func (w *world) LastCreate(in cache.Instance) time.Time { return in.Created }
 
 // machine makes one for an id, which need not have a record.
-func (w *world) machine() identity.ID {
+func (w *world) machine() identity.ID { return w.machineOf("default") }
+
+// machineOf makes one of a tenant.
+func (w *world) machineOf(tenant string) identity.ID {
 	w.t.Helper()
 	id, err := identity.NewID("vmx")
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if _, err := w.cloud.Create(w.ctx, driver.CreateRequest{InstanceID: id, Owner: owner, Tenant: "default", Group: "web", Kind: "vmx", CreatedAt: time.Now()}); err != nil {
+	if _, err := w.cloud.Create(w.ctx, driver.CreateRequest{InstanceID: id, Owner: owner, Tenant: tenant, Group: "web", Kind: "vmx", CreatedAt: time.Now()}); err != nil {
 		w.t.Fatal(err)
 	}
 	return id
@@ -136,12 +166,7 @@ func (w *world) machine() identity.ID {
 // record writes the record of an instance and the row.
 func (w *world) record(id identity.ID, deleted bool) {
 	w.t.Helper()
-	vm, _ := w.cloud.Machine(id)
-	rec := layout.InstanceRecord{
-		ID: id, Tenant: "default", ClusterID: "c1", Shard: "s1", Group: "web", Template: "plain", Kind: "vmx",
-		ProviderID: vm.ProviderID, Status: layout.StatusRegistered, CreatedAt: layout.At(time.Now()), RegisteredAt: layout.At(time.Now()),
-	}
-	if err := w.instances.Create(w.ctx, rec); err != nil {
+	if err := w.instances.Create(w.ctx, w.recordOf(id, "default")); err != nil {
 		w.t.Fatal(err)
 	}
 	if !deleted {
@@ -155,6 +180,18 @@ func (w *world) record(id identity.ID, deleted bool) {
 	}
 	w.instances.End(id, fleet.EventGone)
 }
+
+// recordOf is the record of the machine with an id.
+func (w *world) recordOf(id identity.ID, tenant string) layout.InstanceRecord {
+	vm, _ := w.cloud.Machine(id)
+	return layout.InstanceRecord{
+		ID: id, Tenant: tenant, ClusterID: "c1", Shard: "s1", Group: "web", Template: "plain", Kind: "vmx",
+		ProviderID: vm.ProviderID, Status: layout.StatusRegistered, CreatedAt: layout.At(time.Now()), RegisteredAt: layout.At(time.Now()),
+	}
+}
+
+// said is how many lines of the log have a text.
+func (w *world) said(text string) int { return strings.Count(w.logs.String(), text) }
 
 // pass lets listings be made, and everything that they cause happen.
 func pass(d time.Duration) {
@@ -180,6 +217,46 @@ func TestF7_WhatAnEndedInstanceLeftIsDeleted(t *testing.T) {
 		pass(10 * time.Minute)
 		if n, orphans := w.cloud.Count(drivertest.OpDelete), testutil.ToFloat64(w.opts.Metrics.orphans); n != 1 || orphans != 1 {
 			t.Errorf("%d deletes and %v orphans, want one", n, orphans)
+		}
+		if n := w.said("orphan not deleted"); n != 0 {
+			t.Errorf("%d lines say that it is not deleted", n)
+		}
+	})
+}
+
+// TestF16_AMachineWithoutARowIsTakenIn: storage has its record, under a tenant that the
+// configuration does not name any more, and only a tag says which.
+func TestF16_AMachineWithoutARowIsTakenIn(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		id := w.machineOf("gone")
+		if err := w.elsewhere.Create(w.ctx, w.recordOf(id, "gone")); err != nil {
+			t.Fatal(err)
+		}
+		pass(10 * time.Minute)
+		if in, ok := w.rows.Instance(id); !ok || in.Power != fleet.Up {
+			t.Errorf("it is known: %t, with power %v", ok, in.Power)
+		}
+		if held := w.Unmanaged(); len(held) != 0 {
+			t.Errorf("unmanaged: %v", held)
+		}
+	})
+}
+
+// TestWhatAListingShowsIsPassedOn, and a machine that shares the id of another instance's is not
+// taken for it.
+func TestWhatAListingShowsIsPassedOn(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		id := w.machine()
+		w.record(id, false)
+		vm, _ := w.cloud.Machine(id)
+		pass(5 * time.Minute)
+		if n := w.seen[vm.ProviderID]; n < 4 {
+			t.Errorf("passed on %d times, want once a minute", n)
+		}
+		double := w.cloud.Plant(owner, id.String())
+		pass(5 * time.Minute)
+		if n := w.seen[double]; n != 0 {
+			t.Errorf("its double was passed on %d times", n)
 		}
 	})
 }
@@ -209,6 +286,9 @@ func TestS8_F10_AMachineWithoutARecordIsUnmanaged(t *testing.T) {
 		}
 		if held, ok := w.Find(odd); !ok || held.Machine.ProviderID != odd {
 			t.Errorf("found is %t: %+v", ok, held)
+		}
+		if n := w.said("machine unmanaged: it is never deleted by us"); n != 3 {
+			t.Errorf("%d lines about them in an hour, want one each", n)
 		}
 		w.Release(odd)
 		if _, ok := w.Find(odd); ok || testutil.ToFloat64(w.opts.Metrics.unmanagedVMs) != 2 {
@@ -266,6 +346,9 @@ func TestF22_AListingThatFailedProvesNothing(t *testing.T) {
 		pass(time.Hour)
 		if w.absent != 0 || len(w.gone) != 0 {
 			t.Errorf("missing %d times, gone %v", w.absent, w.gone)
+		}
+		if !slices.ContainsFunc(w.asked, func(err error) bool { return driver.ClassOf(err) == driver.Transient }) {
+			t.Errorf("nobody asked whether the term is over, but about %v", w.asked)
 		}
 		w.cloud.SetFaults(nil)
 		pass(10 * time.Minute)

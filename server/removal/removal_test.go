@@ -284,6 +284,9 @@ func TestS6_ALeaderJudgesAgainWhoWasFoundSick(t *testing.T) {
 		if rec, _ := w.stored(sick); rec.Deletion != nil || w.stateOf(sick) != fleet.Running {
 			t.Errorf("deletion %v, %s: want that it is judged again", rec.Deletion, w.stateOf(sick))
 		}
+		if n := strings.Count(w.logs.String(), "removal cancelled"); n != 1 || !strings.Contains(w.logs.String(), sick.String()) {
+			t.Errorf("%d removals are said to be cancelled, want that of %s", n, sick)
+		}
 		if rec, _ := w.stored(small); rec.Deletion == nil {
 			t.Error("a smaller size was taken back")
 		}

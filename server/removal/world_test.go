@@ -1,6 +1,7 @@
 package removal
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"os"
@@ -39,6 +40,7 @@ type world struct {
 	instances *instances.Store
 	rows      *cache.Cache
 	cfg       *effective.Config
+	logs      bytes.Buffer // read where nothing runs
 
 	mu         sync.Mutex
 	said       []string // by class
@@ -73,7 +75,7 @@ func inWorld(t *testing.T, test func(*testing.T, *world)) {
 		ctx, end := context.WithCancel(t.Context())
 		w.ctx = lease.Always(ctx, 1)
 		var under sync.WaitGroup
-		log := slog.New(slog.DiscardHandler)
+		log := slog.New(slog.NewTextHandler(&w.logs, nil))
 		over := func(error) bool { return ctx.Err() != nil }
 		w.instances = instances.New(instances.Options{
 			Objects: w.objects, Cache: rows, Shard: "s1", Term: 1, Writes: objectstore.RetryPolicy{Permit: lease.Check},
