@@ -93,7 +93,7 @@ func (b *balancing) balanced(id identity.ID) balancers.Machine {
 // balancersOf are the keys that the instance's group names, or the request that
 // made it.
 func (b *balancing) balancersOf(row cache.Instance) []string {
-	if row.OnDemand && len(row.Overrides) > 0 {
+	if row.OnDemand {
 		var request effective.InstanceRequest
 		if json.Unmarshal(row.Overrides, &request) == nil && request.LoadBalancers != nil {
 			return request.LoadBalancers
