@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -165,6 +166,7 @@ func TestUnitClass(t *testing.T) {
 		{[]Amount{{"cpu", math.MaxInt64}}, "55"},
 		{[]Amount{{"memory", 8 * gib}, {"nvidia.com/gpu", 1}}, "3|nvidia.com/gpu=1"},
 		{[]Amount{{"b.io/y", 2}, {"a.io/x", 1}, {"pods", 1}, {"hugepages-2Mi", 4}, {"x.kubernetes.io/z", 1}}, "0|a.io/x=1|b.io/y=2"},
+		{[]Amount{{strings.Repeat("x", 250) + "/y", 1}}, "e90870709e2f122b37cbe980dabc938f"},
 	} {
 		if got := UnitClass(tt.amounts); got != tt.want {
 			t.Errorf("%v: %s, want %s", tt.amounts, got, tt.want)

@@ -24,7 +24,8 @@ const (
 // as `3|nvidia.com/gpu=1`. Units of one class differ in cpu and memory by no more than twice
 // the larger of the two, so that the largest of a row says something about all of them.
 //
-// The amounts may have any order; each name occurs once.
+// The amounts may have any order; each name occurs once. A class that would be longer than 200
+// bytes is replaced by its hash: it is compared for equality alone.
 func UnitClass(amounts []Amount) string {
 	n := 0
 	var extended []Amount
@@ -46,6 +47,9 @@ func UnitClass(amounts []Amount) string {
 	for _, a := range extended {
 		class = append(append(class, '|'), a.Name...)
 		class = strconv.AppendInt(append(class, '='), a.Amount, 10)
+	}
+	if len(class) > 200 {
+		return shortHash(class)
 	}
 	return string(class)
 }

@@ -22,6 +22,7 @@ var operatorLayers = []layer{
 	inOperator("inventory", "shards", "protos/nstance/v1"),
 	inOperator("nodes", "api/infrastructure/v1beta1", "protos/nstance/v1"),
 	inOperator("demand/translate", "api/demand/v1alpha1", "api/infrastructure/v1beta1", "protos/needs"),
+	inOperator("demand/aggregate", "api/demand/v1alpha1", "demand/translate", "protos/needs"),
 	inOperator("drain", "api/infrastructure/v1beta1", "capi", "inventory", "nodes", "status", "protos/nstance/v1"),
 	inOperator("credentials/secrets"),
 	inOperator("credentials/kubeconfig", "api/infrastructure/v1beta1", "credentials/secrets", "status"),

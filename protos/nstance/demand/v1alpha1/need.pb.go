@@ -630,7 +630,7 @@ type NodeOverhead struct {
 	Alternatives []*Alternative `protobuf:"bytes,2,rep,name=alternatives,proto3" json:"alternatives,omitempty"`
 	// Taints of machines that carry it all the same.
 	Tolerations []*Toleration `protobuf:"bytes,3,rep,name=tolerations,proto3" json:"tolerations,omitempty"`
-	// What it takes of each machine.
+	// What it takes of each machine, its one Pod of "pods" included.
 	Resources     []*ResourceAmount `protobuf:"bytes,4,rep,name=resources,proto3" json:"resources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,0 +1,241 @@
+package aggregate
+
+import (
+	"encoding/binary"
+	"iter"
+	"slices"
+
+	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
+	"nstance.dev/operator/demand/translate"
+	"nstance.dev/protos/needs"
+)
+
+// UnitClasses says whether rows are told apart by the size of their units.
+type UnitClasses string
+
+// Size classes of units. The zero value is Pow2.
+const (
+	// Pow2: one class for each doubling of cpu and memory, so that one large unit does not
+	// raise the least unit of thousands of small ones.
+	Pow2 UnitClasses = "pow2"
+	// Off: one row whatever the size.
+	Off UnitClasses = "off"
+)
+
+// Options are the settings of an Aggregator. The zero value is of use.
+type Options struct {
+	UnitClasses UnitClasses // Pow2
+}
+
+// Item is one request.
+type Item struct {
+	ID    string // what it is called; one for each unit, such as the UID of its Pod
+	Spec  *demandv1.CapacityRequestSpec
+	Stuck uint32 // 0, or the number of the stuck row that it counts in
+}
+
+// Aggregator adds requests up. Its zero value is not of use; see New.
+type Aggregator struct {
+	options Options
+	items   map[string]contribution
+	rows    map[rowKey]*row
+	shapes  map[string]*shape // by what was read of a request; dropped when there are too many
+	ordered []*row            // sorted, unless rows came or went
+	stale   bool
+
+	raw    []byte // reused
+	amount []needs.Amount
+}
+
+// contribution is what one request adds to which row.
+type contribution struct {
+	row          *row
+	vector       []needs.Amount
+	allOrNothing bool
+}
+
+// New returns an empty Aggregator.
+func New(o Options) *Aggregator {
+	if o.UnitClasses == "" {
+		o.UnitClasses = Pow2
+	}
+	return &Aggregator{options: o, items: map[string]contribution{}, rows: map[rowKey]*row{}, shapes: map[string]*shape{}}
+}
+
+// Len returns how many requests are added up.
+func (a *Aggregator) Len() int { return len(a.items) }
+
+// Set adds a request, or replaces the one with its id. The error matches [ErrSkipped]: the
+// request is not valid and counts no longer. The spec is only read.
+func (a *Aggregator) Set(item Item) error {
+	shape, err := a.shape(item.Spec)
+	if err == nil {
+		a.amount, err = vector(a.amount[:0], item.Spec.Resources.Requests)
+	}
+	if err == nil && item.Stuck > needs.MostStuck {
+		err = skipped("stuck row %d", item.Stuck)
+	}
+	if err != nil {
+		a.Delete(item.ID)
+		return err
+	}
+	key := rowKey{fingerprint: shape.fingerprint, group: shape.group, stuck: item.Stuck}
+	if a.options.UnitClasses == Pow2 && key.group == "" {
+		key.class = needs.UnitClass(a.amount)
+	}
+	before, known := a.items[item.ID]
+	if known && before.row.key == key && before.allOrNothing == shape.allOrNothing && slices.Equal(before.vector, a.amount) {
+		return nil
+	}
+	if known {
+		a.leave(before)
+	}
+	r := a.rows[key]
+	if r == nil {
+		r = &row{key: key, profile: shape.profile}
+		a.rows[key], a.stale = r, true
+	}
+	c := contribution{row: r, vector: slices.Clone(a.amount), allOrNothing: shape.allOrNothing}
+	r.change(c.vector, c.allOrNothing, true)
+	a.items[item.ID] = c
+	return nil
+}
+
+// Delete removes the request with an id, if there is one.
+func (a *Aggregator) Delete(id string) {
+	if c, known := a.items[id]; known {
+		a.leave(c)
+		delete(a.items, id)
+	}
+}
+
+func (a *Aggregator) leave(c contribution) {
+	c.row.change(c.vector, c.allOrNothing, false)
+	if c.row.members == 0 {
+		delete(a.rows, c.row.key)
+		a.stale = true
+	}
+}
+
+// Rows returns the rows in the order in which they are sent. A row is the same pointer until
+// it changes; neither it nor what is in it is ever changed.
+func (a *Aggregator) Rows() []*needs.Row {
+	if a.stale {
+		a.ordered = a.ordered[:0]
+		for _, r := range a.rows {
+			a.ordered = append(a.ordered, r)
+		}
+		slices.SortFunc(a.ordered, func(x, y *row) int { return needs.CompareRows(x.out(), y.out()) })
+		a.stale = false
+	}
+	rows := make([]*needs.Row, len(a.ordered))
+	for i, r := range a.ordered {
+		rows[i] = r.out()
+	}
+	return rows
+}
+
+// Rebuild adds all requests up from nothing and reports whether that gives what the steps
+// before have given. From then on the new sums count.
+func (a *Aggregator) Rebuild(items iter.Seq[Item]) (matched bool) {
+	fresh := New(a.options)
+	fresh.shapes = a.shapes
+	for item := range items {
+		// What is skipped was skipped when it came.
+		_ = fresh.Set(item)
+	}
+	matched = slices.EqualFunc(a.Rows(), fresh.Rows(), needs.EqualRows)
+	*a = *fresh
+	return matched
+}
+
+// Build returns the rows of requests, and how many of them were skipped.
+func Build(o Options, items iter.Seq[Item]) (rows []*needs.Row, skipped int) {
+	a := New(o)
+	for item := range items {
+		if a.Set(item) != nil {
+			skipped++
+		}
+	}
+	return a.Rows(), skipped
+}
+
+// mostShapes bounds what is remembered of requests that are gone.
+const mostShapes = 50_000
+
+// shape returns the shape of a request. Working one out takes microseconds, and a cluster has
+// few: equal requests find theirs by what was read of them.
+func (a *Aggregator) shape(spec *demandv1.CapacityRequestSpec) (*shape, error) {
+	a.raw = appendRaw(a.raw[:0], spec)
+	if found := a.shapes[string(a.raw)]; found != nil {
+		return found, nil
+	}
+	made, err := shapeOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	if len(a.shapes) >= mostShapes {
+		clear(a.shapes)
+	}
+	a.shapes[string(a.raw)] = made
+	return made, nil
+}
+
+// appendRaw writes everything that a shape follows from, each text with its length before it:
+// two requests with equal bytes have one shape.
+func appendRaw(b []byte, spec *demandv1.CapacityRequestSpec) []byte {
+	b = appendRequirements(b, spec.Requirements)
+	b = binary.AppendUvarint(b, uint64(len(spec.Alternatives)))
+	for _, alternative := range spec.Alternatives {
+		b = appendRequirements(b, alternative.Requirements)
+	}
+	b = binary.AppendUvarint(b, uint64(len(spec.TopologySpread)))
+	for _, c := range spec.TopologySpread {
+		b = appendText(appendText(b, c.TopologyKey), string(c.WhenUnsatisfiable))
+		b = binary.AppendVarint(b, int64(c.MaxSkew))
+	}
+	b = binary.AppendUvarint(b, uint64(len(spec.Tolerations)))
+	for _, t := range spec.Tolerations {
+		b = appendText(appendText(b, t.Key), string(t.Operator))
+		b = appendText(appendText(b, t.Value), string(t.Effect))
+	}
+	b = binary.AppendVarint(b, int64(spec.Priority))
+	b = append(b, byte(bucketOf(spec.InterruptionPenalty)), byte(bucketOf(spec.ReclamationPenalty)))
+	c := spec.CoLocation
+	if c == nil {
+		return append(b, 0)
+	}
+	b = append(b, 1, 0, 0)
+	if c.AllOrNothing {
+		b[len(b)-1] = 1
+	}
+	if c.LabelSelector != nil {
+		b[len(b)-2] = 1
+	}
+	b = appendText(b, c.TopologyKey)
+	b = binary.AppendUvarint(b, uint64(len(c.Namespaces)))
+	for _, namespace := range c.Namespaces {
+		b = appendText(b, namespace)
+	}
+	if c.LabelSelector != nil {
+		// A selector has maps and is rare: its own text will do.
+		b = appendText(b, translate.CanonicalSelector(c.LabelSelector))
+	}
+	return b
+}
+
+func appendRequirements(b []byte, rs []demandv1.Requirement) []byte {
+	b = binary.AppendUvarint(b, uint64(len(rs)))
+	for _, r := range rs {
+		b = appendText(appendText(b, r.Key), string(r.Operator))
+		b = binary.AppendUvarint(b, uint64(len(r.Values)))
+		for _, v := range r.Values {
+			b = appendText(b, v)
+		}
+	}
+	return b
+}
+
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
