@@ -316,7 +316,7 @@ func TestDecodeRejects(t *testing.T) {
 			switch {
 			case tt.field == "" && err != nil:
 				t.Error(err)
-			case tt.field != "" && (!errors.As(err, &rejected) || rejected.Kind != ErrInvalid || rejected.Field != tt.field || rejected.Sequence != 5):
+			case tt.field != "" && (!errors.As(err, &rejected) || !errors.Is(err, ErrInvalid) || rejected.Field != tt.field || rejected.Sequence != 5):
 				t.Errorf("%v, want an error at %s", err, tt.field)
 			}
 		})
