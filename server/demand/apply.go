@@ -53,7 +53,7 @@ func (w intake) applyMachine(e Event) error {
 	case Dropped:
 		return w.withMachine(e.ID, func(slot int32) error { w.drop(slot); return nil })
 	case BlobFailed:
-		return w.withMachine(e.ID, func(slot int32) error { return w.blobFailed(slot) })
+		return w.withMachine(e.ID, w.blobFailed)
 	default:
 		return fmt.Errorf("event %T is not known", e)
 	}
@@ -356,9 +356,9 @@ const (
 
 // learn takes in what a Node said of its allocatable, and reports whether that changes what is
 // expected of its group and type. Overheads of a cluster are no part of either side.
-func (cat *catalog) learn(i int32, seen *vector.Vector, now instant) bool {
-	class := &cat.classes[i]
-	l := &cat.learned[class.kind]
+func (c *catalog) learn(i int32, seen *vector.Vector, now instant) bool {
+	class := &c.classes[i]
+	l := &c.learned[class.kind]
 	differs := false
 	for d := range seen {
 		if seen[d] > 0 && class.alloc[d] > 0 && seen[d] < class.alloc[d]-class.alloc[d]/100 {
@@ -382,11 +382,11 @@ func (cat *catalog) learn(i int32, seen *vector.Vector, now instant) bool {
 		return false
 	}
 	l.known, l.changed = true, now
-	for j := range cat.classes {
-		if cat.classes[j].kind == class.kind {
-			cat.classes[j].alloc.Min(&l.least)
+	for j := range c.classes {
+		if c.classes[j].kind == class.kind {
+			c.classes[j].alloc.Min(&l.least)
 		}
 	}
-	cat.version++
+	c.version++
 	return true
 }

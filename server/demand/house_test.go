@@ -85,7 +85,7 @@ func (h *house) carryOut(a demand.Action) {
 		h.spend += a.Price
 		if h.fault != nil {
 			if why, failed := h.fault(a.Offer); failed {
-				h.machines[a.Machine].state = demand.Failed
+				h.machines[a.Machine].state, h.machines[a.Machine].cluster = demand.Failed, ""
 				h.tell(demand.Changed{ID: a.Machine, State: demand.Failed, Failure: why})
 			}
 		}

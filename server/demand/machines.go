@@ -65,8 +65,6 @@ type extra struct {
 	places  map[string]string // by topology key, as its record says
 	earmark Key               // the need that it was taken for
 	undo    State             // what it was before the last action
-	failure int32             // tries to be bootstrapped that failed
-	minimum bool              // kept for its group's minimum
 	partner string            // the set that it is bought to replace, by a member
 }
 

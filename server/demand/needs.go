@@ -171,7 +171,6 @@ type flags struct {
 	start    bool    // the members have not been ordered in this process
 	reported bool    // a roll-up came since the process began
 	live     bool    // its operator is connected
-	again    bool    // its demand or its supply changed in this cycle
 	changed  instant // when its rows last changed
 	due      instant // when its credit may come out otherwise without an event; 0: never
 }
