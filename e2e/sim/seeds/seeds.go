@@ -74,6 +74,9 @@ func New(o Options) *Search {
 	}
 }
 
+// FailFast says whether the first broken promise is to end the program.
+func (s *Search) FailFast() bool { return *s.fast }
+
 // Play runs a plan in a bubble of its own.
 func (s *Search) Play(t *testing.T, p sim.Plan) sim.Result {
 	t.Helper()

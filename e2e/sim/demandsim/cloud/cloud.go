@@ -59,20 +59,13 @@ type Machine struct {
 	// Never says that its kubelet never comes.
 	Never bool
 
+	in     string
 	due    time.Time
 	breaks bool
 }
 
 // Cluster is the one that the machine runs, joins or leaves; empty if there is none.
-func (m *Machine) Cluster() string {
-	switch m.Stage {
-	case Joining, Joined, Leaving, Broken:
-		if len(m.Clusters) > 0 {
-			return m.Clusters[len(m.Clusters)-1]
-		}
-	}
-	return ""
-}
+func (m *Machine) Cluster() string { return m.in }
 
 // Event says that a machine has come to a stage by itself.
 type Event struct {
@@ -155,6 +148,7 @@ func (c *Cloud) Configure(id, cluster string, now time.Time) error {
 		return fmt.Errorf("configure %s, which is %s: %w", id, m.Stage, ErrStage)
 	}
 	m.Stage, m.due, m.Clusters = Joining, now.Add(c.types[m.Type].times.Join), append(m.Clusters, cluster)
+	m.in = cluster
 	return nil
 }
 
@@ -176,7 +170,7 @@ func (c *Cloud) Leave(id string, now time.Time) error {
 // Delete asks for the end of a machine. One that is gone is no error.
 func (c *Cloud) Delete(id string, now time.Time) {
 	if m := c.byID[id]; m != nil && m.Stage != Gone && m.Stage != Deleting {
-		m.Stage, m.due = Deleting, now.Add(c.types[m.Type].times.Delete)
+		m.Stage, m.in, m.due = Deleting, "", now.Add(c.types[m.Type].times.Delete)
 	}
 }
 
@@ -224,9 +218,9 @@ func (c *Cloud) advance(m *Machine) {
 			m.Stage = Joined
 		}
 	case Leaving:
-		m.Stage = Idle
+		m.Stage, m.in = Idle, ""
 	case Deleting:
-		m.Stage = Gone
+		m.Stage, m.in = Gone, ""
 	case Idle, Joined, Gone, Broken:
 	}
 }
@@ -240,3 +234,6 @@ func (c *Cloud) Live() []*Machine { return c.live }
 
 // Made counts the machines that there ever were.
 func (c *Cloud) Made() int { return len(c.machines) }
+
+// Clear drops what is left of the script of a type.
+func (c *Cloud) Clear(name string) { c.types[name].script = nil }

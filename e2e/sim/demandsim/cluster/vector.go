@@ -123,3 +123,9 @@ func (v Vector) Amounts() (all []Amount) {
 	slices.SortFunc(all, func(a, b Amount) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
+
+// Plus is the sum of two vectors.
+func (v Vector) Plus(w Vector) Vector { return v.plus(w) }
+
+// Fits says whether w is at least v in every dimension.
+func (v Vector) Fits(w Vector) bool { return v.fits(w) }

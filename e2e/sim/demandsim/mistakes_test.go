@@ -1,0 +1,60 @@
+package demandsim_test
+
+import (
+	"testing"
+
+	"nstance.dev/e2e/sim/mistaken"
+)
+
+// A mistake is a version of the engine that breaks a promise. The simulator has to find each: one
+// that cannot find them proves nothing about the version without.
+type mistake struct {
+	name  string
+	edits []mistaken.Edit
+}
+
+// TestMistakesCompile checks that every mistake still fits the code and compiles; whether each is
+// found is the business of make sim-mistakes.
+func TestMistakesCompile(t *testing.T) {
+	var all []mistaken.Edit
+	for _, m := range mistakes {
+		all = append(all, m.edits...)
+	}
+	mistaken.Compile(t, "../../..", "./server/demand/...", all)
+}
+
+var mistakes = []mistake{
+	{"credit without in-flight machines", []mistaken.Edit{{"server/demand/machines.go", `	case Creating, Idle, Configuring, Configured:
+		return true`, `	case Configured:
+		return true`}}},
+	{"whole-machine claims", []mistaken.Edit{{"server/demand/ledger.go", `	c := &l.claims[pos]
+	if c.needs == 0 ||`, `	l.live[pos>>6] &^= 1 << (pos & 63)
+	c := &l.claims[pos]
+	if c.needs == 0 ||`}}},
+	{"re-rank without the deficit check", []mistaken.Edit{{"server/demand/credit.go", `			if !p.deficit.Covers(&lack) {`, `			if false && !p.deficit.Covers(&lack) {`}}},
+	{"quarantine off by one", []mistaken.Edit{{"server/demand/rails/rails.go", `	quarantineCount = 3`, `	quarantineCount = 2`}}},
+	{"priority inversion", []mistaken.Edit{{"server/demand/needs.go", `cmp.Compare(b.Priority, a.Priority),`, `cmp.Compare(a.Priority, b.Priority),`}}},
+	{"stamp cleared when the machine is configured", []mistaken.Edit{{"server/demand/apply.go", `	back := m.state == Draining
+`, `	back := m.state == Draining
+	m.stamp = Stamp{}
+`}}},
+	{"the tenant of a machine forgotten", []mistaken.Edit{{"server/demand/world.go", `	return m.tenant < 0 || m.tenant == c.index || m.more.group.Reuse`, `	return true`}}},
+	{"earmark ignored", []mistaken.Edit{{"server/demand/tables.go", `		if m.need != key {
+			units += m.units`, `		if m.need != key && units < 0 {
+			units += m.units`}}},
+	{"cooldown never reset", []mistaken.Edit{{"server/demand/failures.go", `func (o *offer) succeed() { o.coolFor, o.coolUntil = 0, 0 }`, `func (o *offer) succeed() { o.coolUntil = 0 }`}}},
+	{"gang half bought", []mistaken.Edit{{"server/demand/acquire.go", `	case n.AllOrNothing && !w.completes(c, n):`, `	case n.AllOrNothing && n.lack.cycles < 0:`}}},
+	{"spread ignoring an empty domain", []mistaken.Edit{{"server/demand/domains.go", `		if !have.Covers(&n.parts[i].amount) {
+			have`, `		if false && !have.Covers(&n.parts[i].amount) {
+			have`}}},
+	{"float compare", []mistaken.Edit{{"server/demand/vector/vector.go", `	h1, l1 := bits.Mul64(uint64(a), uint64(b))
+	h2, l2 := bits.Mul64(uint64(c), uint64(d))
+	return h1 < h2 || h1 == h2 && l1 < l2`, `	_ = bits.Len64
+	return float32(a)*float32(b) < float32(c)*float32(d)`}}},
+	{"map order", []mistaken.Edit{{"server/demand/reclaim.go", `	for _, c := range w.sorted {
+		if len(c.unclaimed) == 0`, `	for _, c := range w.byName {
+		if len(c.unclaimed) == 0`}}},
+	{"reclaim before the first roll-up", []mistaken.Edit{{"server/demand/reclaim.go", `len(c.unclaimed) == 0 || !c.flags.reported {`, `len(c.unclaimed) == 0 {`}}},
+	{"reclaims without a cap", []mistaken.Edit{{"server/demand/reclaim.go", `window.Sum(w.now, reclaimSpan) >= most &&`, `window.Sum(w.now, reclaimSpan) > most &&`}}},
+	{"a refusal forgotten", []mistaken.Edit{{"server/demand/reclaim.go", `millis(m.more.group.scaleDownDelay()), m.times.refused)`, `millis(m.more.group.scaleDownDelay()), 0)`}}},
+}

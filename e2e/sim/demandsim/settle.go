@@ -1,0 +1,120 @@
+package demandsim
+
+import (
+	"fmt"
+	"time"
+
+	"nstance.dev/e2e/sim/demandsim/cluster"
+	"nstance.dev/server/demand"
+)
+
+// patience is how long a world may take to come to rest once all faults have ended: the longest
+// cooldown, hold and drain, one after another.
+const patience = 3 * time.Hour
+
+// calm is for how long nothing may be done in a world at rest.
+const calm = 20 * time.Minute
+
+// settle ends all faults, lets the world go on until it is at rest, and checks that every Pod that
+// can run does, and that no machine is there without a reason.
+func (w *world) settle() {
+	w.notef("plan", "all faults end")
+	for i := range offers {
+		w.cloud.SetRoom(offers[i].name(), -1)
+		w.cloud.Clear(offers[i].name())
+		w.market[offers[i].name()] = offers[i].price
+	}
+	for _, p := range w.tenants {
+		p.awayUntil, p.blobUntil, p.refuseUntil, p.forged = time.Time{}, time.Time{}, time.Time{}, false
+		for _, load := range p.cluster.Workloads() {
+			if load.MinAvailable >= load.Replicas {
+				load.MinAvailable = max(0, load.Replicas-1)
+			}
+		}
+	}
+	if l := w.leading(); l != nil {
+		l.SetOffers(w.offered())
+		l.EndAfter(-1)
+		w.resume(w.now)
+	}
+	until := w.now.Add(patience)
+	for w.now.Before(until) && (w.now.Sub(w.oracle.last) < calm || w.waiting() != nil) {
+		w.tick()
+	}
+	if since := w.now.Sub(w.oracle.last); since < calm {
+		w.violate("E1", "%s after the last fault machines still come and go, %s ago", patience, since)
+	}
+	if p := w.waiting(); p != nil {
+		w.violate("E3", "%s after the last fault the Pod %s is pending since %s", patience, p.Object.Name, p.Since.Sub(epoch))
+	}
+	w.surplus()
+}
+
+// waiting is a Pod that has no Node and would fit on one of a machine that is for sale. A Pod whose
+// siblings run in one domain already is left out: a roll-up does not say where they do, so what is
+// bought for it may stand in another one.
+func (w *world) waiting() *cluster.Pod {
+	for _, t := range w.tenants {
+		for _, p := range t.cluster.Pods() {
+			if p.Pending() && sold(p) && !t.cluster.Pinned(p) {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// sold says whether a machine of any offer would take the Pod.
+func sold(p *cluster.Pod) bool {
+	for i := range offers {
+		o := &offers[i]
+		if cluster.Tolerates(p.Object.Spec.Tolerations, o.taints()) && cluster.Selects(&p.Object.Spec, o.labels()) && p.Need().Fits(o.allocatable) {
+			return true
+		}
+	}
+	return false
+}
+
+// surplus checks that what is left after rest is not more than the demand can explain.
+func (w *world) surplus() {
+	for _, r := range w.store.Records {
+		if r.State == demand.Idle && r.Cluster == "" {
+			w.violate("E8", "%s is idle since %s and kept", r.ID, r.Since.Sub(epoch))
+		}
+	}
+	for _, t := range w.tenants {
+		var asked, have cluster.Vector
+		machines := 0
+		for _, p := range t.cluster.Pods() {
+			if !p.Ended() && !p.Owner.Daemon {
+				asked = asked.Plus(p.Need())
+			}
+		}
+		for _, r := range w.store.Records {
+			if r.Cluster == t.name && r.State == demand.Configured {
+				have, machines = have.Plus(offerOf(r.Offer).allocatable), machines+1
+			}
+		}
+		if machines > 0 && asked == (cluster.Vector{}) {
+			w.violate("E3", "%s asks for nothing and has %d machines", t.name, machines)
+		}
+		w.notef("rest", "%s", fmt.Sprintf("%s asks for %v and has %v in %d machines", t.name, asked, have, machines))
+	}
+}
+
+// rest notes the workloads that have Pods without a Node at the end.
+func (w *world) rest() {
+	for _, t := range w.tenants {
+		for _, load := range t.cluster.Workloads() {
+			waiting := 0
+			for _, p := range t.cluster.Pods() {
+				if p.Owner == load && p.Pending() {
+					waiting++
+				}
+			}
+			if waiting > 0 {
+				w.note(line{Kind: "pending", Cluster: t.name, Need: load.Name, Reason: fmt.Sprint(waiting)})
+			}
+		}
+	}
+}
