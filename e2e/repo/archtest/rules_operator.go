@@ -23,6 +23,8 @@ var operatorLayers = []layer{
 	inOperator("nodes", "api/infrastructure/v1beta1", "protos/nstance/v1"),
 	inOperator("demand/translate", "api/demand/v1alpha1", "api/infrastructure/v1beta1", "protos/needs"),
 	inOperator("demand/aggregate", "api/demand/v1alpha1", "demand/translate", "protos/needs"),
+	inOperator("demand/fit", "api/demand/v1alpha1", "demand/translate"),
+	inOperator("demand/stuck", "protos/needs"),
 	inOperator("drain", "api/infrastructure/v1beta1", "capi", "inventory", "nodes", "status", "protos/nstance/v1"),
 	inOperator("credentials/secrets"),
 	inOperator("credentials/kubeconfig", "api/infrastructure/v1beta1", "credentials/secrets", "status"),
