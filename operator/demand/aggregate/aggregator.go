@@ -37,9 +37,10 @@ type Item struct {
 // Aggregator adds requests up. Its zero value is not of use; see New.
 type Aggregator struct {
 	options Options
-	items   map[string]contribution
+	items   map[string]*unit // by the id of the request
+	units   map[string]*unit // by what was read of a request
 	rows    map[rowKey]*row
-	shapes  map[string]*shape // by what was read of a request; dropped when there are too many
+	shapes  map[string]*shape // by what was read of a request but for its resources
 	ordered []*row            // sorted, unless rows came or went
 	stale   bool
 
@@ -47,19 +48,14 @@ type Aggregator struct {
 	amount []needs.Amount
 }
 
-// contribution is what one request adds to which row.
-type contribution struct {
-	row          *row
-	vector       []needs.Amount
-	allOrNothing bool
-}
-
 // New returns an empty Aggregator.
 func New(o Options) *Aggregator {
 	if o.UnitClasses == "" {
 		o.UnitClasses = Pow2
 	}
-	return &Aggregator{options: o, items: map[string]contribution{}, rows: map[rowKey]*row{}, shapes: map[string]*shape{}}
+	return &Aggregator{
+		options: o, items: map[string]*unit{}, units: map[string]*unit{}, rows: map[rowKey]*row{}, shapes: map[string]*shape{},
+	}
 }
 
 // Len returns how many requests are added up.
@@ -68,53 +64,82 @@ func (a *Aggregator) Len() int { return len(a.items) }
 // Set adds a request, or replaces the one with its id. The error matches [ErrSkipped]: the
 // request is not valid and counts no longer. The spec is only read.
 func (a *Aggregator) Set(item Item) error {
-	shape, err := a.shape(item.Spec)
-	if err == nil {
-		a.amount, err = vector(a.amount[:0], item.Spec.Resources.Requests)
-	}
-	if err == nil && item.Stuck > needs.MostStuck {
-		err = skipped("stuck row %d", item.Stuck)
-	}
+	u, err := a.unit(item)
 	if err != nil {
 		a.Delete(item.ID)
 		return err
 	}
-	key := rowKey{fingerprint: shape.fingerprint, group: shape.group, stuck: item.Stuck}
-	if a.options.UnitClasses == Pow2 && key.group == "" {
-		key.class = needs.UnitClass(a.amount)
-	}
-	before, known := a.items[item.ID]
-	if known && before.row.key == key && before.allOrNothing == shape.allOrNothing && slices.Equal(before.vector, a.amount) {
+	before := a.items[item.ID]
+	if before == u {
 		return nil
 	}
-	if known {
+	a.items[item.ID] = u
+	u.members++
+	u.row.made = nil
+	if before != nil {
 		a.leave(before)
 	}
-	r := a.rows[key]
-	if r == nil {
-		r = &row{key: key, profile: shape.profile}
-		a.rows[key], a.stale = r, true
-	}
-	c := contribution{row: r, vector: slices.Clone(a.amount), allOrNothing: shape.allOrNothing}
-	r.change(c.vector, c.allOrNothing, true)
-	a.items[item.ID] = c
 	return nil
 }
 
 // Delete removes the request with an id, if there is one.
 func (a *Aggregator) Delete(id string) {
-	if c, known := a.items[id]; known {
-		a.leave(c)
+	if u := a.items[id]; u != nil {
 		delete(a.items, id)
+		a.leave(u)
 	}
 }
 
-func (a *Aggregator) leave(c contribution) {
-	c.row.change(c.vector, c.allOrNothing, false)
-	if c.row.members == 0 {
-		delete(a.rows, c.row.key)
+func (a *Aggregator) leave(u *unit) {
+	u.members--
+	u.row.made = nil
+	if u.members > 0 {
+		return
+	}
+	delete(a.units, u.raw)
+	delete(u.row.units, u)
+	if len(u.row.units) == 0 {
+		delete(a.rows, u.row.key)
 		a.stale = true
 	}
+}
+
+// unit returns what a request adds to which row. Working that out takes microseconds, and a
+// cluster has few kinds of requests: an equal one finds its unit by what was read of it.
+func (a *Aggregator) unit(item Item) (*unit, error) {
+	a.raw = appendRaw(a.raw[:0], item.Spec)
+	rest := len(a.raw)
+	var err error
+	if a.amount, err = vector(a.amount[:0], item.Spec.Resources.Requests); err != nil {
+		return nil, err
+	}
+	for _, amount := range a.amount {
+		a.raw = binary.AppendVarint(appendText(a.raw, amount.Name), amount.Amount)
+	}
+	a.raw = binary.AppendUvarint(a.raw, uint64(item.Stuck))
+	if known := a.units[string(a.raw)]; known != nil {
+		return known, nil
+	}
+	if item.Stuck > needs.MostStuck {
+		return nil, skipped("stuck row %d", item.Stuck)
+	}
+	s, err := a.shape(a.raw[:rest], item.Spec)
+	if err != nil {
+		return nil, err
+	}
+	key := rowKey{fingerprint: s.fingerprint, group: s.group, stuck: item.Stuck}
+	if a.options.UnitClasses == Pow2 && key.group == "" {
+		key.class = needs.UnitClass(a.amount)
+	}
+	r := a.rows[key]
+	if r == nil {
+		r = &row{key: key, profile: s.profile, units: map[*unit]struct{}{}}
+		a.rows[key], a.stale = r, true
+	}
+	u := &unit{raw: string(a.raw), row: r, vector: slices.Clone(a.amount), allOrNothing: s.allOrNothing}
+	a.units[u.raw] = u
+	r.units[u] = struct{}{}
+	return u, nil
 }
 
 // Rows returns the rows in the order in which they are sent. A row is the same pointer until
@@ -163,11 +188,9 @@ func Build(o Options, items iter.Seq[Item]) (rows []*needs.Row, skipped int) {
 // mostShapes bounds what is remembered of requests that are gone.
 const mostShapes = 50_000
 
-// shape returns the shape of a request. Working one out takes microseconds, and a cluster has
-// few: equal requests find theirs by what was read of them.
-func (a *Aggregator) shape(spec *demandv1.CapacityRequestSpec) (*shape, error) {
-	a.raw = appendRaw(a.raw[:0], spec)
-	if found := a.shapes[string(a.raw)]; found != nil {
+// shape returns the shape of a request by what was read of it.
+func (a *Aggregator) shape(raw []byte, spec *demandv1.CapacityRequestSpec) (*shape, error) {
+	if found := a.shapes[string(raw)]; found != nil {
 		return found, nil
 	}
 	made, err := shapeOf(spec)
@@ -177,7 +200,7 @@ func (a *Aggregator) shape(spec *demandv1.CapacityRequestSpec) (*shape, error) {
 	if len(a.shapes) >= mostShapes {
 		clear(a.shapes)
 	}
-	a.shapes[string(a.raw)] = made
+	a.shapes[string(raw)] = made
 	return made, nil
 }
 

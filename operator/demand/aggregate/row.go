@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"nstance.dev/protos/needs"
 )
@@ -14,88 +15,21 @@ type rowKey struct {
 	stuck                     uint32
 }
 
-// row is a row while its members come and go.
-type row struct {
-	key          rowKey
-	profile      needs.Profile
+// unit is what requests that are alike in everything add to a row: the Pods of one template.
+type unit struct {
+	raw          string // what was read of them
+	row          *row
+	vector       []needs.Amount // sorted by name
+	allOrNothing bool
 	members      int
-	allOrNothing int // members that ask for it
-	dims         []dimension
-	made         *needs.Row // what was handed out; nil when it has changed since
 }
 
-// dimension is one resource of a row: everything that a sum and a maximum need when members
-// leave.
-type dimension struct {
-	name    string
-	sumHigh uint64 // exact, so that what was added can be taken away
-	sumLow  uint64
-	counts  map[int64]int // members by amount
-	most    int64         // the largest of them; 0 when it is not known
-}
-
-func (d *dimension) add(amount int64) {
-	var carry uint64
-	d.sumLow, carry = bits.Add64(d.sumLow, uint64(amount), 0)
-	d.sumHigh += carry
-	d.counts[amount]++
-	if len(d.counts) == 1 || d.most > 0 {
-		d.most = max(d.most, amount)
-	}
-}
-
-func (d *dimension) remove(amount int64) {
-	var borrow uint64
-	d.sumLow, borrow = bits.Sub64(d.sumLow, uint64(amount), 0)
-	d.sumHigh -= borrow
-	if d.counts[amount]--; d.counts[amount] == 0 {
-		delete(d.counts, amount)
-		if amount == d.most {
-			d.most = 0
-		}
-	}
-}
-
-// sum returns the sum, at most math.MaxInt64.
-func (d *dimension) sum() int64 {
-	if d.sumHigh > 0 || d.sumLow > math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(d.sumLow)
-}
-
-func (d *dimension) maximum() int64 {
-	if d.most == 0 {
-		for amount := range d.counts {
-			d.most = max(d.most, amount)
-		}
-	}
-	return d.most
-}
-
-// change adds a member with a vector, or removes one.
-func (r *row) change(vector []needs.Amount, allOrNothing, joins bool) {
-	r.made = nil
-	step := -1
-	if joins {
-		step = 1
-	}
-	r.members += step
-	if allOrNothing {
-		r.allOrNothing += step
-	}
-	for _, a := range vector {
-		i := slices.IndexFunc(r.dims, func(d dimension) bool { return d.name == a.Name })
-		if i < 0 {
-			r.dims = append(r.dims, dimension{name: a.Name, counts: map[int64]int{}})
-			i = len(r.dims) - 1
-		}
-		if joins {
-			r.dims[i].add(a.Amount)
-		} else {
-			r.dims[i].remove(a.Amount)
-		}
-	}
+// row is a row while its units come and go.
+type row struct {
+	key     rowKey
+	profile needs.Profile
+	units   map[*unit]struct{}
+	made    *needs.Row // what was handed out; nil when it has changed since
 }
 
 // mostAmounts is how many resources a row may have on the wire. Of more the first by name count.
@@ -108,25 +42,33 @@ func (r *row) out() *needs.Row {
 	}
 	made := &needs.Row{
 		Profile: r.profile, Fingerprint: r.key.fingerprint, Group: r.key.group, UnitClass: r.key.class, Stuck: r.key.stuck,
-		AllOrNothing: r.allOrNothing > 0,
 	}
-	slices.SortFunc(r.dims, func(a, b dimension) int { return compareNames(a.name, b.name) })
-	r.dims = slices.DeleteFunc(r.dims, func(d dimension) bool { return len(d.counts) == 0 })
-	for i := range r.dims[:min(len(r.dims), mostAmounts)] {
-		d := &r.dims[i]
-		made.Aggregate = append(made.Aggregate, needs.Amount{Name: d.name, Amount: d.sum()})
-		made.MinUnit = append(made.MinUnit, needs.Amount{Name: d.name, Amount: d.maximum()})
+	// Sums have no order, so neither matters the one in which the units are visited.
+	for u := range r.units {
+		made.AllOrNothing = made.AllOrNothing || u.allOrNothing
+		for _, a := range u.vector {
+			i, found := slices.BinarySearchFunc(made.Aggregate, a.Name, func(have needs.Amount, name string) int { return strings.Compare(have.Name, name) })
+			if !found {
+				made.Aggregate = slices.Insert(made.Aggregate, i, needs.Amount{Name: a.Name})
+				made.MinUnit = slices.Insert(made.MinUnit, i, needs.Amount{Name: a.Name})
+			}
+			made.Aggregate[i].Amount = addTimes(made.Aggregate[i].Amount, a.Amount, u.members)
+			made.MinUnit[i].Amount = max(made.MinUnit[i].Amount, a.Amount)
+		}
+	}
+	if len(made.Aggregate) > mostAmounts {
+		made.Aggregate, made.MinUnit = made.Aggregate[:mostAmounts], made.MinUnit[:mostAmounts]
 	}
 	r.made = made
 	return made
 }
 
-func compareNames(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
+// addTimes returns sum and n times amount, none of which is negative, at most math.MaxInt64.
+func addTimes(sum, amount int64, n int) int64 {
+	high, low := bits.Mul64(uint64(amount), uint64(n))
+	total, carry := bits.Add64(low, uint64(sum), 0)
+	if high > 0 || carry > 0 || total > math.MaxInt64 {
+		return math.MaxInt64
 	}
-	return 0
+	return int64(total)
 }
