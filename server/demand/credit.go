@@ -239,22 +239,11 @@ func (w crediting) rerank(c *cluster) bool {
 	if !idle {
 		return false
 	}
-	order := slices.Clone(l.slots)
-	slices.SortFunc(order, func(a, b int32) int {
-		ma, mb := &all[a], &all[b]
-		if ma.fixed != mb.fixed {
-			if ma.fixed {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(
-			cmp.Compare(w.keepCost(ma), w.keepCost(mb)),
-			cmp.Compare(mb.stamp.Reclamation, ma.stamp.Reclamation),
-			cmp.Compare(ma.seq, mb.seq),
-		)
-	})
-	trial := &ledger{}
+	order := w.byCost(c)
+	if slices.Equal(order, l.slots) {
+		return false
+	}
+	trial := &c.trial
 	w.load(c, trial, order)
 	w.keepMinimum(c, trial)
 	for _, n := range c.needs {
@@ -277,11 +266,57 @@ func (w crediting) rerank(c *cluster) bool {
 	if cost <= 0 {
 		return false
 	}
-	seqs := slices.Clone(l.seqs)
+	c.seqs = append(c.seqs[:0], l.seqs...)
+	seqs := c.seqs
 	slices.Sort(seqs)
 	for i, slot := range order {
 		all[slot].seq = seqs[i]
 	}
 	w.fill(c)
 	return true
+}
+
+// rank is what the order by cost looks at, beside the order of before.
+type rank struct {
+	fixed       bool
+	cost        int64
+	reclamation Bucket
+}
+
+func (a rank) compare(b rank) int {
+	if a.fixed != b.fixed {
+		if a.fixed {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(b.reclamation, a.reclamation))
+}
+
+// byCost are the machines of a ledger with the cheap ones first. Of ranks there are few, so the
+// machines are dealt out to them instead of being compared with each other.
+func (w crediting) byCost(c *cluster) []int32 {
+	l := &c.ledger
+	c.ranks, c.rankOf = c.ranks[:0], c.rankOf[:0]
+	last := rank{cost: -1}
+	for _, slot := range l.slots {
+		m := &w.fleet.all[slot]
+		r := rank{m.fixed, w.keepCost(m), m.stamp.Reclamation}
+		if r != last {
+			if i, found := slices.BinarySearchFunc(c.ranks, r, rank.compare); !found {
+				c.ranks = slices.Insert(c.ranks, i, r)
+			}
+			last = r
+		}
+		c.rankOf = append(c.rankOf, r)
+	}
+	c.order = c.order[:0]
+	for _, want := range c.ranks {
+		for pos, slot := range l.slots {
+			if c.rankOf[pos] == want {
+				c.order = append(c.order, slot)
+			}
+		}
+	}
+	return c.order
 }

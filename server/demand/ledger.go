@@ -53,7 +53,10 @@ type classSum struct {
 func (l *ledger) reset() {
 	l.slots, l.seqs, l.stamps = l.slots[:0], l.seqs[:0], l.stamps[:0]
 	l.classes, l.left, l.claims, l.live = l.classes[:0], l.left[:0], l.claims[:0], l.live[:0]
-	l.local, l.domains = l.local[:0], l.domains[:0]
+	for i := range l.local {
+		l.local[i].bits = l.local[i].bits[:0]
+	}
+	l.domains = l.domains[:0]
 	l.fresh = 0
 }
 

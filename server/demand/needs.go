@@ -135,6 +135,7 @@ type overhead struct {
 type cluster struct {
 	stated
 	room
+	reorder
 	index     int32
 	name      string
 	ledger    ledger
@@ -153,6 +154,15 @@ type stated struct {
 	byKey   map[Key]*need
 	pending *Rollup // that is held
 	lacks   bool    // a need is short whose domains depend on what can be acquired
+}
+
+// reorder is what looking for a better keep order writes to.
+type reorder struct {
+	trial  ledger
+	order  []int32
+	ranks  []rank
+	rankOf []rank
+	seqs   []uint64
 }
 
 // room is what a machine of each class has for the Pods of a cluster.

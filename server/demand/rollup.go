@@ -114,7 +114,8 @@ func (w intake) replace(c *cluster, rows []Row, overheads []Overhead) {
 	}
 	if changed {
 		c.guard.rows, c.flags.changed = w.now, w.now
-		c.flags.dirty, c.flags.stale, c.flags.event = true, true, true
+		c.flags.dirty, c.flags.event = true, true
+		c.flags.stale = c.flags.stale || !c.tracked()
 	}
 }
 
@@ -182,6 +183,21 @@ func (w intake) setOverheads(c *cluster, specs []Overhead) bool {
 	c.allocOf = -1
 	for _, n := range c.needs {
 		n.version = -1
+	}
+	return true
+}
+
+// tracked reports whether the ledger knows all topologies that the needs look at.
+func (c *cluster) tracked() bool {
+	for _, n := range c.needs {
+		if n.profile.same >= 0 && c.ledger.index(n.profile.same) == nil {
+			return false
+		}
+		for _, s := range n.profile.spread {
+			if c.ledger.index(s.key) == nil {
+				return false
+			}
+		}
 	}
 	return true
 }
