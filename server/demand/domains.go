@@ -256,7 +256,7 @@ func (w crediting) spread(c *cluster, n *need) {
 	}
 	for i := range n.parts {
 		beyond := n.parts[i].amount
-		n.parts[i].amount.Min(&most)
+		n.parts[i].amount.Shrink(&most)
 		beyond.Sub(&n.parts[i].amount)
 		n.memory.skewed.Add(&beyond)
 	}

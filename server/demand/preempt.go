@@ -82,7 +82,7 @@ func (w taking) preemptFor(c *cluster, n *need) {
 // draining is what a need will get of machines that drain for it.
 func (w taking) draining(n *need) (sum vector.Vector) {
 	for _, slot := range w.fleet.loose {
-		if m := &w.fleet.all[slot]; m.more.earmark == n.Key && (m.state == Draining || m.state == Deleting) {
+		if m := &w.fleet.all[slot]; m.more.earmark == n.Key && m.times.earmark > w.now && m.state != Failed {
 			sum.Add(w.allocatable(n.home, m.class))
 		}
 	}

@@ -132,6 +132,24 @@ func (v *Vector) Min(o *Vector) {
 	}
 }
 
+// Shrink scales v down, in its own proportions, until it has no more than most of anything. What is
+// rounded is rounded up, and never above most.
+func (v *Vector) Shrink(most *Vector) {
+	scarce := -1
+	for d := range v {
+		if v[d] > most[d] && (scarce < 0 || LessProduct(most[d], v[scarce], most[scarce], v[d])) {
+			scarce = d
+		}
+	}
+	if scarce < 0 {
+		return
+	}
+	x, w := most[scarce], v[scarce]
+	for d := range v {
+		v[d] = min(MulDiv(v[d], x, w), most[d])
+	}
+}
+
 // IsZero reports whether v is nothing at all.
 func (v *Vector) IsZero() bool { return *v == Vector{} }
 

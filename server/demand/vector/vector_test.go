@@ -113,6 +113,18 @@ func TestPartsAddUp(t *testing.T) {
 	}
 }
 
+func TestShrink(t *testing.T) {
+	v, most := of(8000, 8*gi, 8), of(5000, 17*gi, 110)
+	v.Shrink(&most)
+	if v != of(5000, 5*gi, 5) {
+		t.Errorf("shrunk to %v", v)
+	}
+	v.Shrink(&most)
+	if v != of(5000, 5*gi, 5) {
+		t.Errorf("shrunk again to %v", v)
+	}
+}
+
 func TestShare(t *testing.T) {
 	a, v := of(2000, 8*gi, 0), of(20000, 40*gi, 0)
 	if got := vector.Share(&a, &v, v.Positive()); got != vector.Whole/10 {
