@@ -2,6 +2,7 @@ package demand
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"nstance.dev/server/demand/vector"
@@ -192,6 +193,7 @@ func (a bid) cheaper(b bid) bool {
 // pick chooses what to take next for a part: an idle machine, or an offer and how many of it.
 func (w buying) pick(c *cluster, n *need, p *part) (slot int32, o *offer, k int64) {
 	idle, best := bid{slot: -1}, bid{}
+	w.bids = w.bids[:0]
 	for _, s := range w.fleet.loose {
 		m := &w.fleet.all[s]
 		if !w.mayTake(c, n, m) || !m.inside(p.within) {
@@ -217,9 +219,10 @@ func (w buying) pick(c *cluster, n *need, p *part) (slot int32, o *offer, k int6
 		}
 		b := bid{offer: offer, free: free, share: vector.Share(w.allocatable(c, offer.class), &p.deficit, n.mask)}
 		b.cost = effective(offer.price(), offer.Class.InterruptionPPM, n.Interruption)
-		if best.offer == nil || b.cheaper(best) {
-			best = b
-		}
+		w.bids = append(w.bids, b)
+	}
+	if len(w.bids) > 0 {
+		best = w.cheapest(c, n, p)
 	}
 	if idle.slot >= 0 && (best.offer == nil || w.worthTaking(idle, best)) {
 		return idle.slot, nil, 0
@@ -229,6 +232,53 @@ func (w buying) pick(c *cluster, n *need, p *part) (slot int32, o *offer, k int6
 		return -1, nil, 0
 	}
 	return -1, best.offer, min(max(vector.Whole/best.share, 1), best.free)
+}
+
+// Of the offers that are cheapest by the unit so many are tried out.
+const triedOffers = 12
+
+// cheapest returns the offer to buy from next. By cost of the unit alone the last machine of a need is
+// often far too large, so the cheapest few are tried out: as many as are used whole, and what the rest
+// would then cost from any one of them.
+func (w buying) cheapest(c *cluster, n *need, p *part) bid {
+	slices.SortStableFunc(w.bids, func(a, b bid) int {
+		switch {
+		case a.cheaper(b):
+			return -1
+		case b.cheaper(a):
+			return 1
+		default:
+			return 0
+		}
+	})
+	tried := w.bids[:min(len(w.bids), triedOffers)]
+	best, least := tried[0], int64(math.MaxInt64)
+	for _, b := range tried {
+		k := min(max(vector.Whole/b.share, 1), b.free)
+		rest := p.deficit
+		var had vector.Vector
+		had.AddTimes(w.allocatable(c, b.offer.class), k)
+		rest.Sub(&had)
+		cost := saturating(b.cost, k)
+		if !rest.IsZero() {
+			finish := int64(math.MaxInt64)
+			for _, f := range tried {
+				finish = min(finish, saturating(f.cost, vector.Count(w.allocatable(c, f.offer.class), &rest)))
+			}
+			cost += min(finish, math.MaxInt64-cost)
+		}
+		if cost < least {
+			best, least = b, cost
+		}
+	}
+	return best
+}
+
+func saturating(a, b int64) int64 {
+	if a != 0 && b > math.MaxInt64/a {
+		return math.MaxInt64
+	}
+	return a * b
 }
 
 // worthTaking reports whether an idle machine is taken although there is an offer.

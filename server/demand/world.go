@@ -42,6 +42,7 @@ type scratch struct {
 	short  []*need    // needs that lack something, in walk order
 	dirty  []*cluster // to be credited
 	spares []int32    // machines to be given back
+	bids   []bid      // offers that could serve the part at hand
 	undo   []reverted // what is taken back at the end of the cycle
 }
 

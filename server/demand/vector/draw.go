@@ -1,6 +1,9 @@
 package vector
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // Draw takes from r, what is left of a machine, as much of v, what a need still wants, as r can
 // feed in v's own proportions, and reports whether it took anything. need is the set of resources
@@ -61,6 +64,21 @@ func Share(a, v *Vector, need Mask) int64 {
 		share = min(share, int64(q))
 	}
 	return max(share, 1)
+}
+
+// Count is how many machines that have a it takes to have v; the greatest int64, where a has nothing of
+// something that v has.
+func Count(a, v *Vector) (n int64) {
+	for d := range v {
+		switch {
+		case v[d] == 0:
+		case a[d] == 0:
+			return math.MaxInt64
+		default:
+			n = max(n, (v[d]-1)/a[d]+1)
+		}
+	}
+	return n
 }
 
 // Coverage is how much of want have is, in units of 1/2^20 for each resource that want has something

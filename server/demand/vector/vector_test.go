@@ -113,6 +113,17 @@ func TestPartsAddUp(t *testing.T) {
 	}
 }
 
+func TestCount(t *testing.T) {
+	a, v := of(2000, 8*gi, 0), of(5000, 8*gi, 0)
+	if got := vector.Count(&a, &v); got != 3 {
+		t.Errorf("it takes %d", got)
+	}
+	v[vector.Pods] = 1
+	if got := vector.Count(&a, &v); got != math.MaxInt64 {
+		t.Errorf("it takes %d of what has no room for Pods", got)
+	}
+}
+
 func TestShrink(t *testing.T) {
 	v, most := of(8000, 8*gi, 8), of(5000, 17*gi, 110)
 	v.Shrink(&most)
