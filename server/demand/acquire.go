@@ -174,22 +174,6 @@ func (w buying) join(c *cluster, n *need, p *part, slot int32) {
 	c.flags.dirty = true
 }
 
-// bid is something that could serve a need: what it costs for the share that it serves.
-type bid struct {
-	cost, share int64
-	slot        int32
-	offer       *offer
-	free        int64
-}
-
-// cheaper compares bids by the cost of a unit, exactly; the larger share is better among equals.
-func (a bid) cheaper(b bid) bool {
-	if vector.LessProduct(a.cost, b.share, b.cost, a.share) {
-		return true
-	}
-	return !vector.LessProduct(b.cost, a.share, a.cost, b.share) && a.share > b.share
-}
-
 // pick chooses what to take next for a part: an idle machine, or an offer and how many of it.
 func (w buying) pick(c *cluster, n *need, p *part) (slot int32, o *offer, k int64) {
 	idle, best := bid{slot: -1}, bid{}

@@ -276,23 +276,6 @@ func (w crediting) rerank(c *cluster) bool {
 	return true
 }
 
-// rank is what the order by cost looks at, beside the order of before.
-type rank struct {
-	fixed       bool
-	cost        int64
-	reclamation Bucket
-}
-
-func (a rank) compare(b rank) int {
-	if a.fixed != b.fixed {
-		if a.fixed {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(b.reclamation, a.reclamation))
-}
-
 // byCost are the machines of a ledger with the cheap ones first. Of ranks there are few, so the
 // machines are dealt out to them instead of being compared with each other.
 func (w crediting) byCost(c *cluster) []int32 {

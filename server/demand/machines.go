@@ -1,6 +1,7 @@
 package demand
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -147,4 +148,21 @@ type reverted struct {
 	slot   int32
 	before machine
 	bought bool
+}
+
+// rank is what the order by cost looks at, beside the order of before.
+type rank struct {
+	fixed       bool
+	cost        int64
+	reclamation Bucket
+}
+
+func (a rank) compare(b rank) int {
+	if a.fixed != b.fixed {
+		if a.fixed {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(b.reclamation, a.reclamation))
 }

@@ -277,3 +277,19 @@ func (o *offer) price() int64 {
 func effective(price, ppm int64, interruption Bucket) int64 {
 	return price + ppm*interruption.Cents()/100
 }
+
+// bid is something that could serve a need: what it costs for the share that it serves.
+type bid struct {
+	cost, share int64
+	slot        int32
+	offer       *offer
+	free        int64
+}
+
+// cheaper compares bids by the cost of a unit, exactly; the larger share is better among equals.
+func (a bid) cheaper(b bid) bool {
+	if vector.LessProduct(a.cost, b.share, b.cost, a.share) {
+		return true
+	}
+	return !vector.LessProduct(b.cost, a.share, a.cost, b.share) && a.share > b.share
+}
