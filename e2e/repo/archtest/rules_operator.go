@@ -24,6 +24,7 @@ var operatorLayers = []layer{
 	inOperator("demand/translate", "api/demand/v1alpha1", "api/infrastructure/v1beta1", "protos/needs"),
 	inOperator("demand/aggregate", "api/demand/v1alpha1", "demand/translate", "protos/needs"),
 	inOperator("demand/fit", "api/demand/v1alpha1", "demand/translate"),
+	inOperator("demand/split", "api/demand/v1alpha1"),
 	inOperator("demand/stuck", "protos/needs"),
 	inOperator("drain", "api/infrastructure/v1beta1", "capi", "inventory", "nodes", "status", "protos/nstance/v1"),
 	inOperator("credentials/secrets"),
