@@ -65,7 +65,7 @@ func (a *Service) provePlace(row cache.Instance, source netip.Addr, req *nstance
 		return nil
 	})
 	if err != nil { // the instance has gone; so says the record, too
-		a.opts.Log.Debug("place of an instance not noted", "instance", row.ID, "error", err)
+		a.opts.Log.Debug("host name and addresses of an instance not noted", "instance", row.ID, "error", err)
 	}
 	return out
 }

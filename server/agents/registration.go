@@ -106,7 +106,7 @@ func (a *Service) registrant(id identity.ID, claims identity.NonceClaims, source
 	row, ok := a.opts.Instances.Known(id)
 	switch {
 	case !ok, row.State.Leaving():
-		return row, refuseRegistration(errors.New("the instance does not exist or is to go"))
+		return row, refuseRegistration(errors.New("the instance does not exist or is being deleted"))
 	case row.Group.Tenant != claims.Tenant || row.Group.Name != claims.Group:
 		return row, refuseRegistration(errors.New("tenant or group differ from the instance's"))
 	case id.Prefix() != row.Kind:
@@ -142,7 +142,7 @@ func (a *Service) enrol(row cache.Instance, source netip.Addr, key ed25519.Publi
 	_, err = a.opts.Instances.Change(a.ctx, row.ID, func(rec *layout.InstanceRecord) error {
 		switch {
 		case rec.Deletion != nil:
-			return refuseRegistration(errors.New("the instance is to go"))
+			return refuseRegistration(errors.New("the instance is being deleted"))
 		case rec.PublicKeyPEM != "" && !sameKey(rec.PublicKeyPEM, key):
 			return refusal.New(refusal.AlreadyExists, "ALREADY_REGISTERED", "the nonce has been used")
 		}

@@ -78,8 +78,9 @@ func (a *Service) alarm(row cache.Instance, sign theft, args ...any) {
 	if !a.thefts.due(alarmKey{row.ID, sign}, a.opts.Now()) {
 		return
 	}
-	a.opts.Log.Error("identity may be stolen", append([]any{
+	a.opts.Log.Error("instance identity may be in use twice", append([]any{
 		"instance", row.ID, "tenant", row.Group.Tenant, "group", row.Group.Name, "reason", string(sign),
+		"remedy", "find the second machine, such as a copy of the disk; if there is none, the key was stolen: nstance-admin instance delete " + row.ID.String(),
 	}, args...)...)
 	a.opts.Failed(row, "auth", string(sign))
 }

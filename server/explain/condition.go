@@ -97,7 +97,7 @@ func Conditions(f Facts) []Condition {
 		all = append(all, Condition{Type: Unlocked, Message: UnlockedMessage(f.Group.ID)})
 	}
 	if n := f.Counts.Sick; n > 0 {
-		all = append(all, Condition{Type: Sick, Message: fmt.Sprintf("%d found sick and not gone yet", n)})
+		all = append(all, Condition{Type: Sick, Message: fmt.Sprintf("%d found unhealthy and not gone yet", n)})
 	}
 	if n := f.Counts.Pairs; n > 0 {
 		all = append(all, Condition{Type: Replacing, Message: fmt.Sprintf("%d have a replacement, and go once that is ready", n)})
@@ -154,7 +154,7 @@ func (f Facts) size() Condition {
 		n    int
 		what string
 	}{
-		{c.Pending + c.Provisioning, "starting"}, {c.Sick, "sick"}, {c.Leaving, "leaving"},
+		{c.Pending + c.Provisioning, "starting"}, {c.Sick, "unhealthy"}, {c.Leaving, "leaving"},
 	} {
 		if part.n > 0 {
 			message += fmt.Sprintf(", %d %s", part.n, part.what)
@@ -194,7 +194,10 @@ func OfInstance(in fleet.Instance) (Condition, bool) {
 	case in.State == fleet.Suspect:
 		c.Type, c.Message = Suspect, "its stream broke or a report is overdue"
 	case in.State.Sick():
-		c.Type, c.Message = Unhealthy, "found sick: "+string(cmp.Or(in.Verdict, fleet.ReasonUnhealthy))
+		c.Type, c.Message = Unhealthy, "found unhealthy"
+		if in.Verdict != "" && in.Verdict != fleet.ReasonUnhealthy {
+			c.Message += ": " + string(in.Verdict)
+		}
 		if in.Said != "" {
 			c.Message += "; the provider says: " + in.Said
 		}

@@ -155,11 +155,11 @@ func TestConditions(t *testing.T) {
 			},
 			want: []explain.Condition{
 				{Type: "paused", Message: "the group is paused: work", Until: until},
-				{Type: "scaling", Message: "1 of 0 run, 1 sick, 1 leaving"},
+				{Type: "scaling", Message: "1 of 0 run, 1 unhealthy, 1 leaving"},
 				{Type: "deleting", Message: "its deletion was asked for; it ends when its last instance is gone"},
-				{Type: "sick", Message: "1 found sick and not gone yet"},
+				{Type: "sick", Message: "1 found unhealthy and not gone yet"},
 				{Type: "draining", Instance: a, Message: "its work gets time to leave (scale-down)", Until: until},
-				{Type: "unhealthy", Instance: b, Message: "found sick: unhealthy"},
+				{Type: "unhealthy", Instance: b, Message: "found unhealthy"},
 			},
 		},
 		{

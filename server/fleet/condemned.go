@@ -61,7 +61,7 @@ func (p *planner) repeatCondemnations() {
 		case in.Condemning == ReasonGroupDeleted && !p.mayRemove(in):
 			p.condemned[in.ID] = true // a note says for what it waits
 		default:
-			p.condemn(in, in.Condemning, "the outcome of its condemnation is not known")
+			p.condemn(in, in.Condemning, "whether it is marked for deletion already is not known")
 		}
 	}
 }

@@ -11,8 +11,8 @@
 // of package shard; it calls again whenever something changed.
 //
 // The life of an instance is the state machine in state.go; no other file of this
-// package changes a [State], and package shard does so by events, but for the first
-// one, which it reads off the record.
+// package changes a [State]. Other packages change it by events ([State.On]), but for the
+// first one, which is read off the record.
 package fleet
 
 import (

@@ -59,7 +59,7 @@ func stageOf(in *Instance) stage {
 func (p *planner) replacementFor(in *Instance) (replacement, bool) {
 	switch {
 	case in.State.Sick():
-		r := replacement{reason: in.verdict(), why: "replaces a sick instance", until: made}
+		r := replacement{reason: in.verdict(), why: "replaces an unhealthy instance", until: made}
 		if in.Power != Up {
 			r.until, r.evenAlone = asked, true // nothing is left that the wait could spare
 		}
@@ -125,7 +125,7 @@ func (p *planner) next(in *Instance, r replacement, what string) (step, string) 
 	case far > 0:
 		p.note(in.ID, what, BlockerReplacement, "its replacement "+r.until.missing(), time.Time{})
 	case len(replacements) > 0:
-		p.note(in.ID, what, BlockerReplacement, "its replacement is sick as well and comes first", time.Time{})
+		p.note(in.ID, what, BlockerReplacement, "its replacement is unhealthy as well and comes first", time.Time{})
 	case p.v.CreatesBlocked.Why != "" && r.evenAlone:
 		return stepCondemn, "its VM is lost, and nothing can be created now"
 	case p.v.CreatesBlocked.Why != "":

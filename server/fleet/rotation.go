@@ -74,7 +74,7 @@ func (p *planner) mayRotate(in *Instance) bool {
 	case c.Leaving > 0:
 		return blocked(BlockerUnsettled, "another instance is leaving", time.Time{})
 	case c.Sick > 0:
-		return blocked(BlockerUnsettled, "another instance is sick", time.Time{})
+		return blocked(BlockerUnsettled, "another instance is unhealthy", time.Time{})
 	case c.Live != c.Desired:
 		return blocked(BlockerUnsettled, fmt.Sprintf("the group has %d instances, and should have %d", c.Live, c.Desired), time.Time{})
 	case c.Running != c.Live:

@@ -187,7 +187,7 @@ func (c *Collector) settle(ctx context.Context, result fleet.Collection, machine
 	c.opts.Metrics.listed(result.Alarm != "", len(result.Unmanaged))
 	switch {
 	case result.Alarm != "" && !before:
-		c.opts.Log.ErrorContext(ctx, "deletes stopped: the provider's listing lacks too much", "reason", result.Alarm)
+		c.opts.Log.ErrorContext(ctx, "deletes stopped: the provider's list misses too many known machines", "reason", result.Alarm)
 	case result.Alarm == "" && before:
 		c.opts.Log.InfoContext(ctx, "deletes resumed: the provider's listing is plausible again")
 		c.opts.DeletesGoOn()
@@ -263,7 +263,7 @@ func kindOfRecord(rec layout.InstanceRecord) fleet.Record {
 // cache has not.
 func (c *Collector) restore(ctx context.Context, id identity.ID, m driver.Machine, asked time.Time) {
 	if _, err := c.opts.Instances.Restore(id); err != nil {
-		c.opts.Log.ErrorContext(ctx, "instance not taken in", "instance", id, "error", err)
+		c.opts.Log.ErrorContext(ctx, "instance not restored from its record", "instance", id, "error", err)
 		return
 	}
 	c.opts.Liveness.Observe(m, asked)
@@ -277,7 +277,7 @@ func (c *Collector) deleteOrphan(ctx context.Context, vm fleet.SeenVM) {
 	if c.DeletesBlocked(group) || !c.beginDelete(vm.ProviderID) {
 		return
 	}
-	c.opts.Log.WarnContext(ctx, "deleting an orphan", "instance", vm.ID, "provider_id", vm.ProviderID)
+	c.opts.Log.WarnContext(ctx, "deleting leftover machine of an ended instance", "instance", vm.ID, "provider_id", vm.ProviderID)
 	c.opts.Metrics.orphans.Inc()
 	c.opts.Go(func(term context.Context) {
 		defer c.endDelete(vm.ProviderID)
@@ -286,7 +286,7 @@ func (c *Collector) deleteOrphan(ctx context.Context, vm fleet.SeenVM) {
 		}
 		err := c.opts.Provider.Delete(term, group, driver.Ref{InstanceID: vm.ID, ProviderID: vm.ProviderID})
 		if err != nil && !c.opts.Over(err) && ctx.Err() == nil {
-			c.opts.Log.WarnContext(ctx, "orphan not deleted; the next pass tries again", "instance", vm.ID, "error", err)
+			c.opts.Log.WarnContext(ctx, "leftover machine not deleted; the next pass tries again", "instance", vm.ID, "error", err)
 		}
 	})
 }

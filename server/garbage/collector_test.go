@@ -218,7 +218,7 @@ func TestF7_WhatAnEndedInstanceLeftIsDeleted(t *testing.T) {
 		if n, orphans := w.cloud.Count(drivertest.OpDelete), testutil.ToFloat64(w.opts.Metrics.orphans); n != 1 || orphans != 1 {
 			t.Errorf("%d deletes and %v orphans, want one", n, orphans)
 		}
-		if n := w.said("orphan not deleted"); n != 0 {
+		if n := w.said("leftover machine not deleted"); n != 0 {
 			t.Errorf("%d lines say that it is not deleted", n)
 		}
 	})

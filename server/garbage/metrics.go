@@ -17,7 +17,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		orphans:      prometheus.NewCounter(prometheus.CounterOpts{Name: "nstance_orphans_deleted_total", Help: "Machines deleted because their instance had ended."}),
 		unmanagedVMs: prometheus.NewGauge(prometheus.GaugeOpts{Name: "nstance_unmanaged_vms", Help: "Machines with our tags and without a readable record: reported, never deleted."}),
 		heldVMs:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "nstance_held_vms", Help: "The same as nstance_unmanaged_vms, under its name of before."}),
-		deletesHeld:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "nstance_deletes_held", Help: "1 while deletes are stopped because the provider's listing lacks too much."}),
+		deletesHeld:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "nstance_deletes_held", Help: "1 while deletes are stopped because the provider's list misses too many known machines."}),
 	}
 	if reg != nil {
 		reg.MustRegister(m.orphans, m.unmanagedVMs, m.heldVMs, m.deletesHeld)

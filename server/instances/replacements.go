@@ -27,7 +27,7 @@ func (s *Store) LinkReplacement(rec layout.InstanceRecord) {
 	}
 	for _, of := range s.records.replacedBy(rec) {
 		if err := s.SetReplacement(of, rec.ID); err != nil {
-			s.opts.Log.Warn("replacement not linked", "instance", of, "replacement", rec.ID, "error", err)
+			s.opts.Log.Warn("replacement of an instance not noted", "instance", of, "replacement", rec.ID, "error", err)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 func (l *Launcher) backOff(group fleet.GroupID, id identity.ID, kind driver.ErrorClass, err error) {
 	wait := l.backoffs.block(group, l.opts.Now(), kind, err)
 	l.report(group, id, kind, err)
-	l.opts.Log.Warn("creates of the group wait", "tenant", group.Tenant, "group", group.Name, "class", kind, "for", wait)
+	l.opts.Log.Warn("group is blocked: create failed, the next one waits", "tenant", group.Tenant, "group", group.Name, "class", kind, "for", wait)
 	l.opts.WakeAfter(group, wait)
 }
 
@@ -79,7 +79,7 @@ func (l *Launcher) reportFailedLaunch(row cache.Instance, now time.Time) {
 
 // reportBlocked tells the tenant of an instance why its group waits.
 func (l *Launcher) reportBlocked(row cache.Instance, block fleet.Block) {
-	l.opts.Log.Warn("group waits", "tenant", row.Group.Tenant, "group", row.Group.Name, "instance", row.ID,
+	l.opts.Log.Warn("group is blocked: launches fail", "tenant", row.Group.Tenant, "group", row.Group.Name, "instance", row.ID,
 		"class", block.By, "reason", block.Why)
 	l.opts.Failed(row.Group, row.ID, string(block.By), block.Why)
 }

@@ -22,7 +22,7 @@ func (l *Launcher) withdraw(ctx context.Context, it *attempt) {
 		}
 		// The record stays and is found abandoned later: a delete, not a leak.
 		l.opts.Over(err)
-		l.opts.Log.WarnContext(ctx, "create failed, and its record could not be removed: collection does it later", "instance", it.ID, "error", err)
+		l.opts.Log.WarnContext(ctx, "create failed, and its record could not be removed: the instance is removed when it is found unhealthy", "instance", it.ID, "error", err)
 		return
 	}
 	l.opts.Instances.End(it.ID, fleet.EventCreateRefused)
@@ -33,7 +33,7 @@ func (l *Launcher) withdraw(ctx context.Context, it *attempt) {
 func (l *Launcher) abandon(ctx context.Context, it *attempt, why string) {
 	err := l.opts.Condemn(ctx, fleet.Condemn{ID: it.ID, Reason: fleet.ReasonAbandoned, Why: why})
 	if err != nil && !l.opts.Over(err) {
-		l.opts.Log.WarnContext(ctx, "create failed, and its instance could not be marked for deletion: collection does it later", "instance", it.ID, "error", err)
+		l.opts.Log.WarnContext(ctx, "create failed, and its instance could not be marked for deletion: that is done when it is found unhealthy", "instance", it.ID, "error", err)
 	}
 }
 

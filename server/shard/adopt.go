@@ -28,7 +28,7 @@ import (
 // found sick and replaced.
 func (r *Requests) AdoptVM(ctx context.Context, providerID string) (status.Instance, error) {
 	if providerID == "" {
-		return status.Instance{}, refusal.New(refusal.InvalidArgument, "INVALID_FIELD", "provider_instance_id: it is empty; ListHeldVMs says which there are")
+		return status.Instance{}, refusal.New(refusal.InvalidArgument, "INVALID_FIELD", "provider_instance_id: it is empty; \"nstance-admin instance list --unmanaged\" (ListHeldVMs) shows which there are")
 	}
 	found, ok := r.collector.Find(providerID)
 	if !ok {
@@ -65,7 +65,7 @@ func (r *Requests) adoptedBefore(providerID string) (status.Instance, error) {
 			return r.status.Instance(in), nil
 		}
 	}
-	return status.Instance{}, refusal.New(refusal.NotFound, "NOT_FOUND", "no machine %q is unmanaged; ListHeldVMs says which are, as of the last listing", providerID)
+	return status.Instance{}, refusal.New(refusal.NotFound, "NOT_FOUND", "no machine %q is unmanaged; \"nstance-admin instance list --unmanaged\" (ListHeldVMs) shows which are, as of the last listing", providerID)
 }
 
 // notAdoptable says why a machine stays unmanaged.

@@ -199,7 +199,7 @@ func TestAdoptRefusals(t *testing.T) {
 			}
 		}
 		refused("", refusal.InvalidArgument, "provider_instance_id")
-		refused("vm-none", refusal.NotFound, "ListHeldVMs")
+		refused("vm-none", refusal.NotFound, "instance list --unmanaged")
 		refused(malformed, refusal.FailedPrecondition, `"not an id"`)
 		refused(untagged, refusal.FailedPrecondition, "tenant and a group")
 
@@ -211,7 +211,7 @@ func TestAdoptRefusals(t *testing.T) {
 		refused(vms[1].ProviderID, refusal.FailedPrecondition, "cannot be read")
 		w.cloud.Remove(vms[1].InstanceID)
 		w.settle(2 * time.Minute)
-		refused(vms[1].ProviderID, refusal.NotFound, "ListHeldVMs")
+		refused(vms[1].ProviderID, refusal.NotFound, "instance list --unmanaged")
 	})
 }
 

@@ -386,7 +386,7 @@ func TestS23_S8_OrphanStaysWhilePaused(t *testing.T) {
 		orphan := w.cloud.Plant(testOwner, id.String())
 		w.settle(30 * time.Second)
 		w.scale(other, 0) // takes the tokens of the next minutes
-		w.awaitLog("deleting an orphan", 3*time.Minute)
+		w.awaitLog("deleting leftover machine of an ended instance", 3*time.Minute)
 		sent := func() bool {
 			return slices.ContainsFunc(w.cloud.Calls(), func(c drivertest.Call) bool {
 				return c.Op == drivertest.OpDelete && c.Ref.ProviderID == orphan
@@ -398,7 +398,7 @@ func TestS23_S8_OrphanStaysWhilePaused(t *testing.T) {
 		w.settle(3 * time.Minute) // several passes see it
 		n := 0
 		for line := range strings.Lines(w.logs.String()) {
-			if strings.Contains(line, "deleting an orphan") && strings.Contains(line, "provider_id="+orphan) {
+			if strings.Contains(line, "deleting leftover machine of an ended instance") && strings.Contains(line, "provider_id="+orphan) {
 				n++
 			}
 		}

@@ -49,7 +49,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		quarantines:      counter("nstance_records_quarantined_total", "Records that could not be read."),
 		addressFailures:  counter("nstance_leader_address_failures_total", "Failed tries to move the leader's address here."),
 		decisions:        counterVec("nstance_decisions_total", "Decisions by action, cause and what blocks them.", "action", "cause", "held_by"),
-		silence:          gauge("nstance_verdicts_suspended", "1 while no instance is found sick for missing reports, because most agents fell silent at once."),
+		silence:          gauge("nstance_verdicts_suspended", "1 while no instance is found unhealthy for missing reports, because most agents fell silent at once."),
 		repeats:          counter("nstance_reconcile_repeats_total", "Passes that waited because they would have done the same as the pass before, though nothing had changed."),
 		strayAcks:        counter("nstance_stray_drain_acks_total", "Drains acknowledged of instances that were not condemned."),
 	}

@@ -143,7 +143,7 @@ func (r *reconciler) reportRepeat(ctx context.Context, e evaluation, wait time.D
 		return
 	}
 	r.opts.Metrics.repeats.Inc()
-	r.opts.Log.WarnContext(ctx, "pass repeats the one before: it waits", "tenant", e.group.Tenant, "group", e.group.Name,
+	r.opts.Log.WarnContext(ctx, "reconcile repeats the same actions: it waits", "tenant", e.group.Tenant, "group", e.group.Name,
 		"reason", "nothing has changed since the same actions were carried out",
 		"action", e.result.Send[0].String(), "actions", len(e.result.Send), "retry_in", wait)
 }
@@ -223,8 +223,8 @@ func (r *reconciler) remember(e evaluation) {
 	for _, d := range explain.News(before.Shown, e.result.Shown) {
 		r.cache.AddDecision(d)
 		r.opts.Metrics.decided(d)
-		r.opts.Log.Info("decided", "tenant", d.Group.Tenant, "group", d.Group.Name, "action", d.Action,
-			"instance", d.Instance, "reason", d.Why(), "held_by", d.BlockedBy, "held_why", d.BlockedWhy)
+		r.opts.Log.Info("group decision", "tenant", d.Group.Tenant, "group", d.Group.Name, "action", d.Action,
+			"instance", d.Instance, "reason", d.Why(), "blocked_by", d.BlockedBy, "blocked_reason", d.BlockedWhy)
 	}
 	if before.Paused != now.Paused && exists {
 		r.events.Group(e.group)

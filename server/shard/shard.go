@@ -107,7 +107,7 @@ func (s *Shard) Lead(ctx context.Context, term uint64) error {
 	}
 	defer s.term.CompareAndSwap(r, nil)
 	r.agents.Resume()
-	opts.Log.InfoContext(ctx, "leading", "instances", r.planner.cache.Len(), "after", s.opts.Now().Sub(started))
+	opts.Log.InfoContext(ctx, "became shard leader", "instances", r.planner.cache.Len(), "after", s.opts.Now().Sub(started))
 	err := r.run(ctx)
 	r.address.Release(r.leadership.ctx)
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) {

@@ -154,7 +154,7 @@ func serve(t *testing.T, text string) {
 	p := b.Serve("one")
 	defer p.Kill()
 	b.Await("a server that leads", func() error {
-		if !strings.Contains(p.Output(), `"msg":"leading"`) {
+		if !strings.Contains(p.Output(), `"msg":"became shard leader"`) {
 			return errors.New("it does not lead yet")
 		}
 		return nil
