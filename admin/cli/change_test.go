@@ -177,10 +177,10 @@ func TestInstanceDeleteWaitsForTheReplacement(t *testing.T) {
 func TestInstanceDrainedEndsIt(t *testing.T) {
 	c := newConsole(t)
 	ids := strings.Fields(c.ok(t, "instance", "list", "-o", "name"))
-	want := "instance " + ids[0] + ": drained"
-	for range 2 {
-		if got := c.ok(t, "instance", "drained", ids[0], "--forced"); !strings.Contains(got, want) {
-			t.Errorf("output is %q, want %q", got, want)
+	want := "instance " + ids[0] + ": drain acknowledged; if it still exists, it is being deleted"
+	for _, name := range []string{"drained", "ack-drain"} {
+		if got := c.ok(t, "instance", name, ids[0], "--forced"); !strings.Contains(got, want) {
+			t.Errorf("output of %s is %q, want %q", name, got, want)
 		}
 	}
 	if got := c.ok(t, "instance", "get", ids[0]); strings.Contains(got, "running") {

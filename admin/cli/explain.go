@@ -10,7 +10,7 @@ import (
 )
 
 func newExplainCommand(env *Env) *cobra.Command {
-	cmd := newParentCommand("explain", "Say why: what was decided, what is next, what blocks it")
+	cmd := newParentCommand("explain", "Diagnose: what was decided, what is next, what blocks it")
 	flags := addShardFlags(cmd)
 	cmd.AddCommand(newExplainGroupCommand(env, flags), newExplainInstanceCommand(env, flags))
 	return cmd
@@ -20,18 +20,20 @@ func newExplainGroupCommand(env *Env, flags *shardFlags) *cobra.Command {
 	var opts explainOptions
 	cmd := &cobra.Command{
 		Use:   "group GROUP",
-		Short: "Say why a group is as it is",
-		Long: `Say why a group is as it is: the conditions in force, what the server would do
+		Short: "Show why a group is not at its size, or what it does next",
+		Long: `Show why a group is as it is: the conditions in force, what the server would do
 next and what blocks that until when, and its last decisions, newest first.
 
-What blocks a decision begins with a word of a fixed list, among them:
+Among the actions, condemn marks an instance for deletion, hasten ends its drain
+earlier, and delete deletes its machine. What blocks a decision begins with a word
+of a fixed list, among them:
 
   bound        a limit is reached on what may go on at once or in a minute
   window       no maintenance window is open
   queue        earlier creates of the group go first
   replacement  another instance has to be ready first
   unsettled    the group has not its size, or one of its instances is starting,
-               silent, sick or leaving
+               silent, unhealthy or leaving
   unproven     the server does not know enough yet, as after a change of leader
   held         what the group should be is not known
   listing      the provider's list of machines lacks too many to be believed`,

@@ -12,11 +12,13 @@ import (
 func newInstanceDrainedCommand(env *Env, flags *shardFlags) *cobra.Command {
 	var forced bool
 	cmd := &cobra.Command{
-		Use:   "drained INSTANCE...",
-		Short: "Say that the work has left instances, so that they are deleted now",
-		Long: `Say that the work has left instances that are to be deleted: the server waits no
-longer for it. An instance that was not to be deleted is deleted too, and
-replaced by its group. The command may be repeated.`,
+		Use:     "drained INSTANCE...",
+		Aliases: []string{"ack-drain"},
+		Short:   "Acknowledge drains: DELETE the instances now",
+		Long: `Acknowledge the drains of instances: their work has left, and the server DELETES
+them now instead of waiting until the drain ends. An instance that was not to be
+deleted is deleted too, and replaced by its group. Nothing is drained by this
+command. It may be repeated.`,
 		Example:           `  nstance-admin instance drained knc068a3cp3thz5z2mv1gejwftabc`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeInstances(env, flags),
@@ -39,7 +41,7 @@ func acknowledgeDrained(ctx context.Context, env *Env, s *shard, ids []string, f
 			failed.add(fmt.Errorf("instance %s: %w", id, err))
 			continue
 		}
-		fmt.Fprintf(env.Out, "%sinstance %s: drained\n", s.prefix(), id)
+		fmt.Fprintf(env.Out, "%sinstance %s: drain acknowledged; if it still exists, it is being deleted\n", s.prefix(), id)
 	}
 	return failed.err()
 }

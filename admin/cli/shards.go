@@ -32,7 +32,7 @@ func addShardFlags(cmd *cobra.Command) *shardFlags {
 	f := &shardFlags{}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.Context, "context", "", "context `FILE` with servers and identity (NSTANCE_ADMIN_CONTEXT)")
-	flags.StringVar(&f.Servers, "servers", "", "operator addresses, `SHARD=HOST:PORT,...` (NSTANCE_ADMIN_SERVERS)")
+	flags.StringVar(&f.Servers, "servers", "", "addresses of the servers' operator API (port 8993), `SHARD=HOST:PORT,...` (NSTANCE_ADMIN_SERVERS)")
 	flags.StringVar(&f.IdentityDir, "identity-dir", "", "`DIR` with ca.crt, identity.crt and identity.key (NSTANCE_ADMIN_IDENTITY_DIR)")
 	flags.StringVar(&f.Shard, "shard", "", "the `SHARD` to work on (NSTANCE_ADMIN_SHARD)")
 	flags.BoolVar(&f.AllShards, "all-shards", false, "work on every shard")

@@ -21,7 +21,7 @@ type waitFlag struct {
 
 func addWaitFlag(cmd *cobra.Command, flags *shardFlags) *waitFlag {
 	w := &waitFlag{flags: flags}
-	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until it has come about")
+	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until the change is complete")
 	return w
 }
 

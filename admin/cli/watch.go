@@ -66,7 +66,7 @@ func newWatchErrorsCommand(env *Env, flags *shardFlags) *cobra.Command {
 	var format output.Format
 	cmd := &cobra.Command{
 		Use:   "errors",
-		Short: "Follow errors that an administrator may have to mend",
+		Short: "Follow errors that may need an administrator",
 		Example: `  nstance-admin watch errors
   nstance-admin watch errors --all-shards -o json`,
 		Args:              cobra.NoArgs,

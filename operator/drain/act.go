@@ -126,9 +126,9 @@ func (r *Reconciler) publishDoubt(ctx context.Context, s *target) {
 		return
 	}
 	instance := s.evaluation.Request.Instance
-	message := fmt.Sprintf("which node is that of instance %s is uncertain: %s; it counts as not drained until its deadline, "+
-		"delete or correct the Node that is not its own", instance, s.doubt.Why)
-	log.FromContext(ctx).Info("node uncertain, drain not acknowledged before the deadline", "instance", instance, "shard", s.shard, "reason", s.doubt.Why)
+	message := fmt.Sprintf("the Node of instance %s is uncertain: %s; its drain is not acknowledged before the deadline; "+
+		"delete or correct the Node that is not the instance's", instance, s.doubt.Why)
+	log.FromContext(ctx).Info("Node of the instance uncertain: drain not acknowledged before the deadline", "instance", instance, "shard", s.shard, "reason", s.doubt.Why)
 	if s.Machine != nil {
 		r.MachineEvents.Eventf(s.Machine, nil, corev1.EventTypeWarning, "NodeUncertain", "Drain", "%s", message)
 		return

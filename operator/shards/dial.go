@@ -146,7 +146,7 @@ func refusalOf(err error) error {
 		return errMismatch
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("%w: the server's is not from our authority or not in time", errCertificate)
+		return fmt.Errorf("%w: the server's is not signed by the cluster's CA, has expired or is not valid yet", errCertificate)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ type notingConn struct {
 func (c notingConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
-		c.why.note(fmt.Errorf("%w: the server refuses ours", errCertificate))
+		c.why.note(fmt.Errorf("%w: the server rejects the operator's", errCertificate))
 	}
 	return n, err
 }

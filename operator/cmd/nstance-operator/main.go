@@ -1,5 +1,5 @@
 // Command nstance-operator joins Nstance to Kubernetes and Cluster API. Its settings are
-// flags and environment variables; see docs/reference/operator.md.
+// flags and environment variables; see docs/kubernetes/operator.md.
 package main
 
 import (

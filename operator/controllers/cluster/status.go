@@ -179,11 +179,11 @@ func (v view) awake() metav1.Condition {
 	for _, s := range v.shards {
 		heard = heard || s.heard
 		if s.asleep {
-			return status.False(infrav1.ConditionTenantAwake, infrav1.ReasonTenantAsleep, "the tenant's groups are held at zero on "+s.name)
+			return status.False(infrav1.ConditionTenantAwake, infrav1.ReasonTenantAsleep, "the tenant sleeps: its groups are scaled to zero on "+s.name)
 		}
 	}
 	if !heard {
-		return status.Unknown(infrav1.ConditionTenantAwake, infrav1.ReasonUnknown, "no shard has said what it has")
+		return status.Unknown(infrav1.ConditionTenantAwake, infrav1.ReasonUnknown, "no shard has reported its groups yet")
 	}
 	return status.True(infrav1.ConditionTenantAwake, infrav1.ReasonTenantAwake, "")
 }

@@ -88,7 +88,7 @@ func TestClusterStatus(t *testing.T) {
 		},
 		{
 			"the tenant sleeps", false, []shardView{connected("a", 0), asleep},
-			fine(map[string]string{"TenantAwake": "False TenantAsleep: the tenant's groups are held at zero on b"}),
+			fine(map[string]string{"TenantAwake": "False TenantAsleep: the tenant sleeps: its groups are scaled to zero on b"}),
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

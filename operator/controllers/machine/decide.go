@@ -426,7 +426,7 @@ func (d *decision) serverDeleted() {
 	if meta.IsStatusConditionTrue(d.o.Machine.Status.Conditions, infrav1.ConditionServerDeleted) {
 		return
 	}
-	why := "its shard has ended the instance"
+	why := fmt.Sprintf("instance %s of shard %s was deleted", d.o.Machine.Spec.InstanceID, d.o.Machine.Spec.Shard)
 	reason := cmp.Or(d.o.WhyDeleted, d.o.Reported.GetCondemned().GetReason())
 	ready := meta.FindStatusCondition(d.o.Machine.Status.Conditions, infrav1.ConditionReady)
 	leaving := ready != nil && (ready.Reason == infrav1.ReasonDraining || ready.Reason == infrav1.ReasonDeleting)

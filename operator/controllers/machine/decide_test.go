@@ -214,8 +214,9 @@ func TestO12_OnDemandMachine(t *testing.T) {
 }
 
 func TestO11_ServerDeleted(t *testing.T) {
-	tell := PublishEvent{Reason: "ServerDeleted", Message: "its shard has ended the instance"}
-	because := PublishEvent{Reason: "ServerDeleted", Message: "its shard has ended the instance: spot-termination"}
+	const message = "instance " + id + " of shard a was deleted"
+	tell := PublishEvent{Reason: "ServerDeleted", Message: message}
+	because := PublishEvent{Reason: "ServerDeleted", Message: message + ": spot-termination"}
 	late := func(o *Observation) { o.Machine.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour)) }
 	known := func(o *Observation) {
 		o.Machine.Status.Conditions = status.Next(nil, []metav1.Condition{status.True(infrav1.ConditionServerDeleted, infrav1.ReasonServerDeleted, "")}, 0, now)
@@ -229,14 +230,14 @@ func TestO11_ServerDeleted(t *testing.T) {
 		{"its shard said why", onDemand(ready, managed, gone, func(o *Observation) { o.WhyDeleted = "spot-termination" }), []Action{because, DeleteMachine{}}},
 		{
 			"its shard lists it no more", onDemand(ready, managed, gone, func(o *Observation) { o.WhyDeleted = inventory.Unlisted }),
-			[]Action{PublishEvent{Reason: "ServerDeleted", Message: "its shard has ended the instance: a complete listing of the shard lacks it"}, DeleteMachine{}},
+			[]Action{PublishEvent{Reason: "ServerDeleted", Message: message + ": a complete listing of the shard lacks it"}, DeleteMachine{}},
 		},
 		{
 			"it was to go before its shard listed it no more", onDemand(ready, managed, gone, func(o *Observation) {
 				o.WhyDeleted = inventory.Unlisted
 				o.Machine.Status.Conditions = status.Next(nil, []metav1.Condition{status.False(infrav1.ConditionReady, infrav1.ReasonDraining, "expired")}, 0, now)
 			}),
-			[]Action{PublishEvent{Reason: "ServerDeleted", Message: "its shard has ended the instance; expired"}, DeleteMachine{}},
+			[]Action{PublishEvent{Reason: "ServerDeleted", Message: message + "; expired"}, DeleteMachine{}},
 		},
 		{
 			"a record that has ended says why", onDemand(ready, func(o *Observation) {

@@ -52,7 +52,7 @@ func (r *Reconciler) act(ctx context.Context, st *state, p plan) (time.Duration,
 		if err := r.endShardGroup(ctx, st.shardGroups[e.shard]); err != nil {
 			return 0, err
 		}
-		ctrl.LoggerFrom(ctx).Info("retired shard", "group", st.pool.Spec.Group, "shard", e.shard, "reason", e.why)
+		ctrl.LoggerFrom(ctx).Info("removed shard from the pool", "group", st.pool.Spec.Group, "shard", e.shard, "reason", e.why)
 	}
 	return again, r.deleteRetired(ctx, *st)
 }

@@ -1,6 +1,7 @@
 package machinepool
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -116,9 +117,29 @@ func scalingCondition(st state, p plan) metav1.Condition {
 	case leaving != "":
 		return status.True(scaling, infrav1.ReasonScaling, leaving)
 	case running != want:
-		return status.True(scaling, infrav1.ReasonScaling, fmt.Sprintf("%d of %d run", running, want))
+		return status.True(scaling, infrav1.ReasonScaling, fmt.Sprintf("%d of %d replicas are running", running, want)+missing(st))
 	}
 	return status.False(scaling, infrav1.ReasonNotScaling, "")
+}
+
+// missing says on which shards instances do not run that should, and which command tells why a
+// shard makes no more, which only its server knows; empty: on none that answers.
+func missing(st state) string {
+	var counts []string
+	first := ""
+	for _, name := range st.order() {
+		shardGroup := st.shardGroups[name]
+		if shardGroup == nil || !st.shards[name].reachable() || shardGroup.Status.Replicas >= shardGroup.Spec.Size {
+			continue
+		}
+		first = cmp.Or(first, name)
+		counts = append(counts, fmt.Sprintf("%d on shard %s", shardGroup.Spec.Size-shardGroup.Status.Replicas, name))
+	}
+	if len(counts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; missing: %s; if it lasts, \"nstance-admin explain group %s --shard %s\" says why",
+		strings.Join(counts, ", "), st.pool.Spec.Group, first)
 }
 
 // scalingUp is true as long as fewer instances run than are wanted.
@@ -128,7 +149,7 @@ func scalingUp(st state) metav1.Condition {
 		return status.Unknown(up, infrav1.ReasonWaitingForOwner, "no MachinePool says how large the pool is to be")
 	}
 	if running, want := st.running(), *st.machinePool.Spec.Replicas; running < want {
-		return status.True(up, infrav1.ReasonScalingUp, fmt.Sprintf("scaling up from %d to %d replicas", running, want))
+		return status.True(up, infrav1.ReasonScalingUp, fmt.Sprintf("scaling up from %d to %d replicas", running, want)+missing(st))
 	}
 	return status.False(up, infrav1.ReasonNotScalingUp, "")
 }

@@ -41,3 +41,26 @@ func TestWithoutMachinesAPoolNamesTheFlag(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// A pool that does not grow says where, and how to learn why: only the server knows.
+func TestO4_WhatIsMissingNamesShardAndCommand(t *testing.T) {
+	short := func(shard string, by int32) func(*state) {
+		return func(st *state) {
+			st.shardGroups[shard].Status.Replicas = st.shardGroups[shard].Spec.Size - by
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		st   state
+		want string
+	}{
+		{"nothing is missing", *settled(2, 3), ""},
+		{"one shard lacks some", settled(2, 3).with(short("b", 2)), `; missing: 2 on shard b; if it lasts, "nstance-admin explain group web --shard b" says why`},
+		{"both do", settled(2, 3).with(short("a", 1), short("b", 3)), `; missing: 1 on shard a, 3 on shard b; if it lasts, "nstance-admin explain group web --shard a" says why`},
+		{"it cannot be asked", settled(2, 3).with(short("b", 2), unreachable("b", 0)), ""},
+	} {
+		if got := missing(tt.st); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}

@@ -62,7 +62,7 @@ func decide(p shardGroup, now time.Time) decision {
 	case !p.connected():
 		return decision{action: noAction, why: fmt.Sprintf("shard %s does not answer", p.object.Spec.Shard)}
 	case !p.synced.GroupsSynced:
-		return decision{action: noAction, why: fmt.Sprintf("shard %s has not said yet what groups it has", p.object.Spec.Shard)}
+		return decision{action: noAction, why: fmt.Sprintf("shard %s has not reported its groups yet", p.object.Spec.Shard)}
 	case p.waits(now) > 0:
 		return decision{action: noAction, why: "retry after a failure: " + p.failed.Why, again: p.waits(now)}
 	case p.object.Status.ObservedGeneration != p.object.Generation:

@@ -85,7 +85,7 @@ func TestO5_Decide(t *testing.T) {
 		},
 		{
 			"what the shard has is not known yet", quiet(edited, func(p *shardGroup) { p.synced.GroupsSynced = false }),
-			decision{action: noAction, why: "shard a has not said yet what groups it has"},
+			decision{action: noAction, why: "shard a has not reported its groups yet"},
 		},
 		{"its call has failed", quiet(failing), decision{action: noAction, why: "retry after a failure: no such template", again: time.Minute}},
 		{

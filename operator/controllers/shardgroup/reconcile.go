@@ -256,7 +256,7 @@ func (r *Reconciler) recordResult(ctx context.Context, p shardGroup, o outcome, 
 	o.again = r.failed.Failed(uid, p.about(), err.Error(), r.Now(), func(failures int) time.Duration {
 		return pauseAfter(o.failure.Class, string(uid), failures)
 	})
-	ctrl.LoggerFrom(ctx).Info("call failed", "group", p.object.Spec.Group, "shard", p.object.Spec.Shard, "action", string(o.action),
+	ctrl.LoggerFrom(ctx).Info("call to the shard failed", "group", p.object.Spec.Group, "shard", p.object.Spec.Shard, "action", string(o.action),
 		"error", err.Error(), "retry_in", o.again.Round(time.Second).String())
 	return o, nil
 }

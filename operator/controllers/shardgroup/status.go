@@ -223,7 +223,7 @@ func refusal(class shards.Class) string {
 func (p shardGroup) ready(next infrav1.NstanceShardGroupStatus, valid, room metav1.Condition) metav1.Condition {
 	const ready = infrav1.ConditionReady
 	size := p.object.Spec.Size
-	running := fmt.Sprintf("%d of %d run", next.Replicas, size)
+	running := fmt.Sprintf("%d of %d instances are running", next.Replicas, size)
 	switch {
 	case !p.connected():
 		return status.False(ready, infrav1.ReasonUnreachable, "shard "+p.object.Spec.Shard+" does not answer")

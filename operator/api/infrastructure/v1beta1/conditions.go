@@ -71,7 +71,8 @@ const (
 	ConditionNodeCorrelated = "NodeCorrelated"
 	// ConditionDraining of NstanceMachine is True while its Node is emptied.
 	ConditionDraining = "Draining"
-	// ConditionServerDeleted of NstanceMachine is True once the server has ended the instance.
+	// ConditionServerDeleted of NstanceMachine is True once the instance was deleted. It says
+	// nothing of the server itself.
 	ConditionServerDeleted = "ServerDeleted"
 
 	// ConditionGroupKnown of NstanceMachineTemplate: some shard has the group.
