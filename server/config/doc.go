@@ -35,7 +35,7 @@
 //
 // No cloud is known here. What a document may say of a provider, by names and types,
 // stands in providers/NAME/rules/schema.json, of which the JSON Schema and providers.json
-// are made; what it means the [driver.Rules] of the provider say.
+// are made; the [driver.Rules] of the provider say what it means.
 package config
 
 //go:generate go run ./internal/cmd/gen -out ../..

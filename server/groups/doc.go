@@ -4,7 +4,8 @@
 //   - [Store.Load] reads the file at a take-over and writes it under the leader's term. One
 //     that is missing or unreadable is rebuilt from its last copy and the records of the
 //     instances; each group then waits to be confirmed (F10, F11). One that this program
-//     cannot understand or write is left alone, and the dynamic groups are blocked.
+//     cannot understand or write is left alone, and all groups are blocked: what the dynamic ones
+//     should be is unknown, and of static ones whether they are paused.
 //   - [Store.Upsert], [Store.Delete], [Store.Retire], [Store.SetPause] and the like are edits
 //     of the file. They return once the edit is durable; edits that wait share one write, and
 //     each gets its own answer. [Store.Run] makes the writes.

@@ -84,7 +84,8 @@ func (w *writer) adoptAndSign(cfg *effective.Config, file *groupfile.File) (bool
 	return true, nil
 }
 
-// block keeps every group that is not static as it is.
+// block stops creates and deletes in all groups: in dynamic ones because their sizes are
+// unknown, in static ones because whether they are paused is (S23).
 func (w *writer) block(why string) {
 	w.opts.Log.Error("group file unusable: no machine is made or deleted until it can be read", "reason", why)
 	w.inForce.tell(w.inForce.replace(func(st *state) { st.blocked, st.file, st.etag, st.text, st.read = why, nil, "", nil, false }))

@@ -20,9 +20,9 @@
 // documents carry ([Options.MinTerm]), and to write these under conditions: a
 // lease bounds who begins to write, a condition decides which write counts.
 //
-// What a standby does about a lock, and why, says decide: a function of what was seen and
-// for how long, which sight keeps. The Elector is the loop around it: it reads, asks,
-// writes and calls back. What it shows to others meanwhile is its state.
+// The function decide says what a standby does about a lock, and why, from what was seen and
+// for how long; sight keeps both. The Elector is the loop around it: it reads, asks,
+// writes and calls back. Its state is what it shows to others meanwhile.
 //
 // Lock order: that of the state that an Elector shows, that of a leadership. Nobody is called under either.
 package lease

@@ -9,10 +9,10 @@
 //
 // On the way there a standby says whether it can reach the provider itself
 // ([Witness]): a leader that can't gives the shard up only to one that can (L9).
-// That counts if it comes with the certificate of a server of the shard; who
-// that is decides the caller, as the caller makes all TLS settings.
+// That counts if it comes with the certificate of a server of the shard; the
+// caller decides who that is, as it makes all TLS settings.
 //
-// What follows from an answer decides package lease.
+// Package lease decides what follows from an answer.
 //
 // Lock order: a Client's and a Witness's are each taken alone, and nobody is called under
 // either.

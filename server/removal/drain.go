@@ -45,6 +45,9 @@ func (r *Remover) CondemnNamed(in cache.Instance, skipDrain bool) error {
 
 // Confirm makes durable that a caller has asked for the end of an instance that is
 // condemned already: no later leader takes its removal back.
+//
+// It writes drain_acked_at although nothing was drained: the field means "go on" here, and
+// does not say that work has left the machine. See [layout.Deletion].
 func (r *Remover) Confirm(id identity.ID) error {
 	_, err := r.opts.Instances.Change(r.ctx, id, func(rec *layout.InstanceRecord) error {
 		if d := rec.Deletion; d != nil && instances.RemovalOf(d).Revocable() {

@@ -1,6 +1,6 @@
 // Package rpc is the gRPC face of a server: three listeners, who may call what
 // on them, and how an error looks outside. What a call does stands in packages
-// operatorapi, agents and operators.
+// operatorapi, operatorauth and agents.
 //
 //   - [NewRegistrationServer] is open to everybody who can reach it. What costs
 //     something - a signature, a read of storage - comes after what costs

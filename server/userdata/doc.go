@@ -1,7 +1,7 @@
 // Package userdata fetches user data that stands at an address instead of in the
 // configuration.
 //
-// A [Fetcher] makes one request: https only, ten seconds, at most [config.MaxUserdata]
+// A [Fetcher] makes one request: https only, ten seconds, at most [document.MaxUserdata]
 // bytes, up to three redirections that stay on https. Its errors name the address
 // without its query, which may hold a signature.
 //

@@ -35,6 +35,6 @@
 // Everybody has a certificate of the cluster's own authority: [Cluster.Admin] may do
 // all, [Cluster.User] makes a user with any name and groups, a ServiceAccount among
 // them, who may do what RBAC grants him. The components have the users that they have
-// in a real cluster, and Cluster API has the roles of its release. What each of them
-// asked for [Cluster.Audit] tells.
+// in a real cluster, and Cluster API has the roles of its release. [Cluster.Audit]
+// tells what each of them asked for.
 package kube

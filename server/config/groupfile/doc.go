@@ -8,6 +8,6 @@
 // Changes are made by [File.Attempt], which keeps what the next leader can read and nothing
 // else (S24).
 //
-// Which changes a caller may make package requests decides; what the entries come to, together
-// with the configuration, package effective.
+// Package requests decides which changes a caller may make; package effective says what the
+// entries come to, together with the configuration.
 package groupfile
