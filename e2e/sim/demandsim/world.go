@@ -12,6 +12,7 @@ import (
 	"nstance.dev/e2e/sim/demandsim/cluster"
 	"nstance.dev/e2e/sim/demandsim/leader"
 	"nstance.dev/e2e/sim/demandsim/tenant"
+	"nstance.dev/operator/demand/stuck"
 	"nstance.dev/protos/needs"
 	"nstance.dev/server/demand"
 )
@@ -118,7 +119,7 @@ func newWorld(p sim.Plan, o sim.Options, t Tamper) *world {
 		p := &party{name: clusterName(i), cluster: cluster.New(clusterName(i))}
 		p.operator = tenant.New(p.cluster, tenant.Options{
 			StartupTaints: []string{StartupTaint}, PendingOnly: t.PendingOnly,
-			ToCome: func(key needs.Key) bool { return w.inFlight(p.name) || w.oracle.short[demand.Key(key)] },
+			ToCome: func(row needs.Row) stuck.Need { return w.toCome(p.name, row) },
 			Refuse: func(o *tenant.Operator, node string) string {
 				if w.now.Before(p.refuseUntil) {
 					return "refused by the plan"
@@ -270,6 +271,15 @@ func (w *world) listen(p *party) {
 		}
 		w.oracle.rolledUp(p, up)
 	}
+}
+
+// toCome is what the shard says of a need, whatever the number of its row.
+func (w *world) toCome(name string, row needs.Row) stuck.Need {
+	short := false
+	for row.Stuck = 0; row.Stuck <= needs.MostStuck; row.Stuck++ {
+		short = short || w.oracle.short[demand.Key(row.Key(name))]
+	}
+	return stuck.Need{InFlight: w.inFlight(name), Shortfall: short}
 }
 
 // inFlight says whether a machine for a cluster has not joined yet.

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nstance.dev/e2e/sim/demandsim/cluster"
+	"nstance.dev/operator/demand/stuck"
 	"nstance.dev/protos/needs"
 )
 
@@ -19,7 +20,7 @@ type Options struct {
 	StartupTaints []string
 	// ToCome says whether machines for a need are still to come, or the shard is short of them, as the
 	// objects for upcoming Nodes and available capacity would. It is required.
-	ToCome func(needs.Key) bool
+	ToCome func(needs.Row) stuck.Need
 	// PendingOnly makes roll-ups of pending Pods alone. It is a mistake that a simulation has to
 	// find: see the tests.
 	PendingOnly bool
@@ -43,7 +44,7 @@ type Operator struct {
 
 // New makes an operator for a cluster.
 func New(c *cluster.Cluster, opts Options) *Operator {
-	return &Operator{Cluster: c, opts: opts, demand: newDemand(opts.PendingOnly), told: map[string]Report{}}
+	return &Operator{Cluster: c, opts: opts, demand: newDemand(opts.PendingOnly, opts.ToCome), told: map[string]Report{}}
 }
 
 // Connect begins a session: a roll-up follows as soon as the caches are complete, and a report of
@@ -67,9 +68,9 @@ func (o *Operator) Connected() bool { return o.session }
 // leave their Nodes cordoned, and no roll-up is made until its caches are complete.
 func (o *Operator) Restart(synced time.Time) {
 	o.session, o.synced, o.drains, o.reports = false, synced, nil, nil
-	o.demand = newDemand(o.opts.PendingOnly)
+	o.demand = newDemand(o.opts.PendingOnly, o.opts.ToCome)
 	for _, p := range o.Cluster.Pods() {
-		o.demand.see(o.Cluster, p)
+		o.demand.see(p)
 	}
 }
 
@@ -89,7 +90,6 @@ func (o *Operator) Step(now time.Time) ([]Report, RollUp) {
 	var up RollUp
 	if !now.Before(o.rollupAt) || !o.soon.IsZero() && !now.Before(o.soon) {
 		o.rollupAt, o.soon = now.Add(RollUpInterval), time.Time{}
-		o.demand.findStuck(o.Cluster, o.opts.ToCome, now)
 		var err error
 		if up, err = o.demand.build(o.Cluster, now); err != nil {
 			panic(err.Error()) // the demand of a world is small
@@ -119,7 +119,7 @@ func (o *Operator) watch() bool {
 		o.demand.lose(p)
 	}
 	for _, p := range changed {
-		o.demand.see(o.Cluster, p)
+		o.demand.see(p)
 	}
 	return len(changed)+len(gone) > 0
 }
