@@ -47,7 +47,7 @@ func (l *Leader) carryOut(a demand.Action) error {
 		l.bootstrap(r)
 	case demand.Reclaim, demand.Preempt:
 		r.Drain = Drain{
-			Instruction: fmt.Sprintf("rcl-%s-%d", r.ID, l.now.Unix()), Voluntary: a.Voluntary, Grace: a.Grace, Deadline: l.now.Add(a.Grace + reissue),
+			Instruction: fmt.Sprintf("rcl-%s-%d", r.ID, l.now.Unix()), Voluntary: a.Voluntary, Empty: a.Reason == demand.ReasonEmpty, Grace: a.Grace, Deadline: l.now.Add(a.Grace + reissue),
 		}
 		l.move(r, demand.Draining, 0)
 	case demand.Cancel:

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"slices"
 	"time"
 
 	"nstance.dev/e2e/sim/demandsim/cloud"
@@ -18,7 +19,19 @@ func (l *Leader) observe() {
 	if l.term != l.opts.Store.Term {
 		return // the records are another leader's
 	}
-	for _, r := range append([]*Record(nil), l.opts.Store.Records...) {
+	records := slices.Clone(l.opts.Store.Records)
+	// Machines without Pods are drained first: else the Pods of another one would find a place there,
+	// and lose it at once.
+	slices.SortStableFunc(records, func(a, b *Record) int {
+		switch {
+		case a.Drain.Empty == b.Drain.Empty:
+			return 0
+		case a.Drain.Empty:
+			return -1
+		}
+		return 1
+	})
+	for _, r := range records {
 		if l.Ended() {
 			return
 		}

@@ -30,6 +30,7 @@ type Record struct {
 type Drain struct {
 	Instruction string // empty is none
 	Voluntary   bool
+	Empty       bool // it was given back because it has no Pods
 	Grace       time.Duration
 	Deadline    time.Time
 	Leaving     bool // its Node is empty, and the machine leaves the cluster
