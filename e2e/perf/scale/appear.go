@@ -2,6 +2,7 @@ package scale
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -11,19 +12,51 @@ func (w *world) watchMachines() *sightings {
 	return w.watch(nstanceMachines, namespace, hasProviderID)
 }
 
-// started returns the instances of some pools that have begun to run since, with the moment at which
-// each did.
-func (w *world) started(pools []Pool, since time.Time) map[string]time.Time {
+// makeInstances has shards make, or not make, the instances that their groups lack. Where they don't, what
+// is measured is the way of a size alone.
+func (w *world) makeInstances(make bool) {
+	for _, shard := range shards {
+		w.shards.Shard(shard).SetAuto(make)
+	}
+}
+
+// appearInTurn makes pools larger by one, one after another, and returns how long after its instance ran
+// each NstanceMachine had a provider id.
+func (w *world) appearInTurn(o *operator, pools []Pool) []time.Duration {
+	w.t.Helper()
+	w.makeInstances(true)
+	defer w.makeInstances(false)
+	w.rest(o)
+	seen := w.watchMachines()
+	var delays []time.Duration
+	for i := range pools {
+		began := time.Now()
+		w.scale(pools[i:i+1], 1)
+		ran := w.started(pools[i:i+1], began, 1)
+		delays = append(delays, delaysBetween(ran, w.seen(seen, ran))...)
+	}
+	return delays
+}
+
+// started waits until so many instances of some pools have begun to run since, and returns when each did.
+func (w *world) started(pools []Pool, since time.Time, n int) map[string]time.Time {
+	w.t.Helper()
 	at := map[string]time.Time{}
-	for _, pool := range pools {
-		for _, shard := range shards {
-			for _, in := range w.shards.Shard(shard).Instances(tenant, pool.Name) {
-				if ran := in.GetRegisteredAt().AsTime(); in.GetStatus() == "running" && !ran.Before(since) {
-					at[in.GetInstanceId()] = ran
+	w.await(fmt.Sprintf("%d instances run", n), look, func(context.Context) error {
+		for _, pool := range pools {
+			for _, shard := range shards {
+				for _, in := range w.shards.Shard(shard).Instances(tenant, pool.Name) {
+					if ran := in.GetRegisteredAt().AsTime(); in.GetStatus() == "running" && !ran.Before(since) {
+						at[in.GetInstanceId()] = ran
+					}
 				}
 			}
 		}
-	}
+		if len(at) < n {
+			return fmt.Errorf("%d do", len(at))
+		}
+		return nil
+	})
 	return at
 }
 

@@ -34,18 +34,21 @@ func MeasureCore(t testing.TB, instances int) []bench.Row {
 	w.await("every instance is a Machine with its Node", time.Second, w.count(machines, instances, hasText("status", "nodeRef", "name")))
 	w.quietly(o)
 
+	w.makeInstances(true)
 	var reconciles float64
 	var delays, core []time.Duration
 	for range byOne {
-		before, shown, made, began := w.reconciles(o), w.watchMachines(), w.watch(machines, namespace, hasProviderID), time.Now()
+		before, shown, made, began := w.samples(o), w.watchMachines(), w.watch(machines, namespace, hasProviderID), time.Now()
 		w.scale(w.pools, 1)
-		ran := w.started(w.pools, began)
+		ran := w.started(w.pools, began, 1)
 		madeAt := w.seen(made, ran)
 		delays = append(delays, delaysBetween(ran, madeAt)...)
 		core = append(core, delaysBetween(w.seen(shown, ran), madeAt)...)
 		w.join(ran)
 		w.quietly(o)
-		reconciles = max(reconciles, w.reconciles(o)-before)
+		after := w.samples(o)
+		w.logWork(before, after)
+		reconciles = max(reconciles, after.sum(reconcileTotal)-before.sum(reconcileTotal))
 	}
 	row := delayRow("running to Machine with provider id, with Cluster API's controllers", delays, behindCore)
 	row.Floor += delayRow("", core, behindCore).Ours
@@ -85,7 +88,7 @@ func (w *world) quietly(o *operator) {
 	w.t.Helper()
 	last, since := 0.0, time.Now()
 	w.await("operator and Cluster API have nothing to do", look, func(context.Context) error {
-		if now := w.reconciles(o); now != last {
+		if now := w.samples(o).sum(reconcileTotal); now != last {
 			last, since = now, time.Now()
 		}
 		if quiet := time.Since(since); quiet < settled {
@@ -95,12 +98,15 @@ func (w *world) quietly(o *operator) {
 	})
 }
 
-// reconciles is how often all controllers of the operator have looked at an object.
-func (w *world) reconciles(o *operator) float64 {
+// reconcileTotal is how often controllers have looked at objects.
+const reconcileTotal = "controller_runtime_reconcile_total"
+
+// samples are the metrics of an operator.
+func (w *world) samples(o *operator) samples {
 	w.t.Helper()
 	now, err := o.scrape(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return now.sum("controller_runtime_reconcile_total")
+	return now
 }

@@ -47,17 +47,16 @@ func Measure(t testing.TB, size Size) []bench.Row {
 func (w *world) scales(o *operator) []bench.Row {
 	w.t.Helper()
 	half := min(inTurn, len(w.pools)/2)
-	seen, began := w.watchMachines(), time.Now()
 	one := w.scaleInTurn(w.pools[:half], 1)
 	w.rest(o)
-	ran := w.started(w.pools[:half], began)
-	shown := delaysBetween(ran, w.seen(seen, ran))
 	floor := w.bare(shardGroups, namespace, min(burst, half)*len(shards))
 	w.rest(o)
 	some := w.scaleInBursts(o, w.pools[half:2*half], len(shards))
 	floorOfAll := w.bare(shardGroups, namespace, len(w.pools))
 	w.rest(o)
 	all := w.scale(w.pools, 1)
+	w.rest(o)
+	shown := w.appearInTurn(o, w.pools[:half])
 	w.rest(o)
 	return []bench.Row{
 		delayRow("scale to UpsertGroup, by 1, one pool after another", one, scaleGoal),
@@ -144,9 +143,9 @@ func (w *world) quiet(o *operator) []bench.Row {
 // logWork says what an operator has done between two readings of its metrics.
 func (w *world) logWork(before, after samples) {
 	for series, value := range after {
-		for _, name := range []string{"controller_runtime_reconcile_total{", "rest_client_requests_total{"} {
+		for _, name := range []string{reconcileTotal + "{", "rest_client_requests_total{"} {
 			if more := value - before[series]; len(series) > len(name) && series[:len(name)] == name && more > 0 {
-				w.t.Logf("while quiet: %s +%v", series, more)
+				w.t.Logf("%s +%v", series, more)
 			}
 		}
 	}
