@@ -178,7 +178,7 @@ func (w buying) join(c *cluster, n *need, p *part, slot int32) {
 func (w buying) pick(c *cluster, n *need, p *part) (slot int32, o *offer, k int64) {
 	idle, best := bid{slot: -1}, bid{}
 	w.bids = w.bids[:0]
-	for _, s := range w.fleet.loose {
+	for _, s := range w.idle {
 		m := &w.fleet.all[s]
 		if !w.mayTake(c, n, m) || !m.inside(p.within) {
 			continue
@@ -348,7 +348,7 @@ func (w buying) spareOf(g *group) (count int64) {
 // takeFor gets one machine of a group, for a cluster or, without one, to be idle; -1: there is none.
 func (w buying) takeFor(c *cluster, g *group, why Reason) int32 {
 	if c != nil {
-		for _, slot := range w.fleet.loose {
+		for _, slot := range w.idle {
 			if m := &w.fleet.all[slot]; m.spare() && m.more.group == g && w.reusable(c, m) && m.times.earmark <= w.now {
 				w.bind(c, slot, nil, why)
 				return slot

@@ -179,7 +179,9 @@ func (w intake) observe(s Supply) error {
 		m.times.failed = w.now
 	}
 	w.count(m, 1)
-	w.fleet.watch(slot)
+	if s.State != Configured {
+		w.fleet.watch(slot)
+	}
 	w.supply++
 	return nil
 }

@@ -53,14 +53,14 @@ type offered struct {
 func (w crediting) choose(c *cluster, n *need) int32 {
 	old := n.memory.chosen
 	if old >= 0 {
-		if o := w.offered(c, n, old); o.covers {
+		if o := w.offered(c, n, old, false); o.covers {
 			n.memory.uncovered = 0
 			return old
 		}
 	}
 	best := offered{value: -1}
 	for _, value := range w.valuesOf(c, n, n.profile.same) {
-		o := w.offered(c, n, value)
+		o := w.offered(c, n, value, true)
 		if o.coverage > 0 && (best.value < 0 || w.better(o, best)) {
 			best = o
 		}
@@ -141,8 +141,8 @@ func (w crediting) better(a, b offered) bool {
 	return strings.Compare(w.topo.names[a.value], w.topo.names[b.value]) < 0
 }
 
-// offered adds up what a domain has for a need.
-func (w crediting) offered(c *cluster, n *need, value int32) offered {
+// offered adds up what a domain has for a need; with compare also what only decides between domains.
+func (w crediting) offered(c *cluster, n *need, value int32, compare bool) offered {
 	o := offered{value: value}
 	var have vector.Vector
 	if x := c.ledger.index(n.profile.same); x != nil {
@@ -153,6 +153,9 @@ func (w crediting) offered(c *cluster, n *need, value int32) offered {
 					have.Add(&s.left)
 					o.machines += s.count
 				}
+			}
+			if compare && n.Group != "" {
+				o.stamped = w.stampedIn(c, n, &x.values[i])
 			}
 		}
 	}
@@ -167,17 +170,16 @@ func (w crediting) offered(c *cluster, n *need, value int32) offered {
 		d := bits.TrailingZeros16(m)
 		o.size += min(have[d]/max(n.total[d], 1), 1<<40)
 	}
-	if n.Group != "" && o.creditable > 0 {
-		o.stamped = w.stampedIn(c, n, value)
-	}
 	return o
 }
 
-func (w crediting) stampedIn(c *cluster, n *need, value int32) (count int64) {
-	for _, slot := range c.ledger.slots {
-		m := &w.fleet.all[slot]
-		if m.stamp.Group == n.Group && slices.Contains(m.more.domains, domain{n.profile.same, value}) {
-			count++
+// stampedIn is how many machines in a domain were bound for the group of a need.
+func (w crediting) stampedIn(c *cluster, n *need, v *domainValue) (count int64) {
+	for word, set := range v.bits {
+		for ; set != 0; set &= set - 1 {
+			if w.fleet.all[c.ledger.slots[word<<6+bits.TrailingZeros64(set)]].stamp.Group == n.Group {
+				count++
+			}
 		}
 	}
 	return count
@@ -202,7 +204,7 @@ func (w crediting) valuesOf(c *cluster, n *need, key int32) []int32 {
 			values = append(values, w.topo.values[name])
 		}
 	}
-	for _, slot := range w.fleet.loose {
+	for _, slot := range w.idle {
 		m := &w.fleet.all[slot]
 		if !w.mayTake(c, n, m) {
 			continue

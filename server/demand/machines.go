@@ -129,6 +129,10 @@ func (f *fleetTable) remove(slot int32) {
 
 // watch adds a machine to the loose ones, which every cycle looks at.
 func (f *fleetTable) watch(slot int32) {
+	if n := len(f.loose); n == 0 || f.loose[n-1] < slot {
+		f.loose = append(f.loose, slot)
+		return
+	}
 	i, found := slices.BinarySearch(f.loose, slot)
 	if !found {
 		f.loose = slices.Insert(f.loose, i, slot)

@@ -49,6 +49,7 @@ func (e *Engine) Step(now time.Time, batch []Event) Result {
 		c.flags.spent = false
 	}
 	giving{w}.expire()
+	w.list()
 	crediting{w}.credit()
 	buying{w}.acquire()
 	taking{w}.preempt()

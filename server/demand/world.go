@@ -42,6 +42,7 @@ type scratch struct {
 	short  []*need    // needs that lack something, in walk order
 	dirty  []*cluster // to be credited
 	spares []int32    // machines to be given back
+	idle   []int32    // machines that nobody had when the cycle began
 	bids   []bid      // offers that could serve the part at hand
 	undo   []reverted // what is taken back at the end of the cycle
 }
@@ -209,6 +210,16 @@ func (w *world) measure(n *need) {
 	}
 }
 
+// list collects the machines that nobody has.
+func (w *world) list() {
+	w.idle = w.idle[:0]
+	for _, slot := range w.fleet.loose {
+		if w.fleet.all[slot].spare() {
+			w.idle = append(w.idle, slot)
+		}
+	}
+}
+
 // matchAll evaluates the classes that are new for every profile.
 func (w *world) matchAll() {
 	for _, p := range w.profiles {
@@ -284,7 +295,7 @@ func (w *world) acquirable(c *cluster, n *need, within []domain) (sum vector.Vec
 			sum.AddTimes(w.allocatable(c, o.class), free)
 		}
 	}
-	for _, slot := range w.fleet.loose {
+	for _, slot := range w.idle {
 		if m := &w.fleet.all[slot]; w.mayTake(c, n, m) && m.inside(within) {
 			sum.Add(w.allocatable(c, m.class))
 		}

@@ -1,0 +1,88 @@
+package demand
+
+import "nstance.dev/server/demand/vector"
+
+// Confidence says how sure it is that more can be had.
+type Confidence uint8
+
+// The confidences: High where an idle machine suits, Medium where one can be bought, Low where the
+// only offers cool down.
+const (
+	ConfidenceNone Confidence = iota + 1
+	ConfidenceLow
+	ConfidenceMedium
+	ConfidenceHigh
+)
+
+// Capacity is what more could be had for one profile of a cluster. It is a hint: other needs may take
+// it first.
+type Capacity struct {
+	Cluster      string
+	Fingerprint  string
+	Confidence   Confidence
+	Count        int64 // machines
+	PricePerHour int64 // of the cheapest, in millionths of a dollar; 0 where Count is
+	// Deficit is what the rows of the profile lack together; zero: nothing.
+	Deficit vector.Vector
+	Since   int64  // of the oldest deficit, in milliseconds of the epoch
+	Reason  Reason // of the deficit of the row that comes first in the order of needs
+}
+
+// Capacities returns what more could be had for each profile that a cluster asks for, by fingerprint,
+// as of the last step. It is computed in each call, in time that grows with needs, offers and
+// idle machines.
+func (e *Engine) Capacities(name string) []Capacity {
+	w := &e.w
+	c, ok := w.byName[name]
+	if !ok {
+		return nil
+	}
+	w.matchAll()
+	var all []Capacity
+	at := map[string]int{}
+	for _, n := range c.needs {
+		i, ok := at[n.Fingerprint]
+		if !ok {
+			i = len(all)
+			at[n.Fingerprint] = i
+			all = append(all, w.capacity(c, n))
+		}
+		if n.lack.deficit.IsZero() || n.lack.cycle != w.cycle {
+			continue
+		}
+		have := &all[i]
+		have.Deficit.Add(&n.lack.deficit)
+		if have.Since == 0 {
+			have.Since, have.Reason = n.lack.since, n.lack.reason
+		}
+		have.Since = min(have.Since, n.lack.since)
+	}
+	return all
+}
+
+// capacity is what one more machine, and how many, could be had for a need.
+func (w *world) capacity(c *cluster, n *need) Capacity {
+	w.evaluate(c, n)
+	have := Capacity{Cluster: c.name, Fingerprint: n.Fingerprint, Confidence: ConfidenceNone}
+	offer := func(level Confidence, count, price int64) {
+		have.Confidence = max(have.Confidence, level)
+		if count > 0 && (have.Count == 0 || price < have.PricePerHour) {
+			have.PricePerHour = price
+		}
+		have.Count += count
+	}
+	for _, o := range w.cat.offers {
+		switch free, why := w.mayBuy(c, n, o); {
+		case free > 0:
+			offer(ConfidenceMedium, free, o.PricePerHour)
+		case why == Cooldown:
+			offer(ConfidenceLow, 0, 0)
+		}
+	}
+	for _, slot := range w.fleet.loose {
+		if m := &w.fleet.all[slot]; m.state == Idle && w.mayTake(c, n, m) {
+			offer(ConfidenceHigh, 1, m.price)
+		}
+	}
+	return have
+}

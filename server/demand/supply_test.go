@@ -1,0 +1,161 @@
+package demand_test
+
+import (
+	"testing"
+	"time"
+
+	"nstance.dev/server/demand"
+	"nstance.dev/server/demand/match"
+	"nstance.dev/server/demand/vector"
+)
+
+// A new DaemonSet of one core on ten full machines buys what is missing, once; on machines that it does
+// not tolerate it takes nothing.
+func TestOverheadBuysWhatIsMissingOnce(t *testing.T) {
+	for _, tolerated := range []bool{true, false} {
+		h := newHouse(t, demand.Settings{})
+		o := offerOf("t/g", "small", 4, 16, 196_000)
+		o.Class.Taints = []match.Taint{{Key: "gpu", Effect: match.NoSchedule}}
+		h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: -1}}, demand.OffersChanged{Offers: []demand.Offer{o}})
+		r := row("web", 0, 40, 1000, gi)
+		r.Terms.Tolerations = []match.Toleration{{Exists: true}}
+		h.tell(needs("c", r)...)
+		h.settle(time.Second, 10)
+		overhead := demand.Overhead{Resources: []vector.Amount{{Name: "cpu", Amount: 1000}}}
+		if tolerated {
+			overhead.Terms.Tolerations = r.Terms.Tolerations
+		}
+		h.tell(demand.Rollup{Cluster: "c", Rows: []demand.Row{r}, Overheads: []demand.Overhead{overhead}})
+		h.settle(time.Second, 10)
+		want := 10
+		if tolerated {
+			want = 14 // of three cores each
+		}
+		if h.bound("c") != want || h.total[demand.Provision] != want {
+			t.Errorf("tolerated %t: %d machines, %d bought, want %d", tolerated, h.bound("c"), h.total[demand.Provision], want)
+		}
+	}
+}
+
+// Three Nodes that have less than the catalogue says change what is expected of their type.
+func TestAllocatableIsLearned(t *testing.T) {
+	h := full(t, 3)
+	before := h.total[demand.Provision]
+	ids := h.sorted()
+	less := []vector.Amount{{Name: "cpu", Amount: 1900}, {Name: "memory", Amount: 8 * gi}, {Name: "pods", Amount: 110}}
+	for i, id := range ids {
+		h.tell(demand.Report{ID: id, Allocatable: less})
+		h.step()
+		if short := len(h.last.Shortfalls); short > 0 != (i == 2) {
+			t.Fatalf("after %d reports %d needs are short", i+1, short)
+		}
+	}
+	if h.total[demand.Provision] != before {
+		t.Error("a machine is bought that no Pod fits into")
+	}
+}
+
+// A machine whose Node is not ready in time is given up, and another one bought.
+func TestJoinDeadline(t *testing.T) {
+	h := newHouse(t, demand.Settings{})
+	h.join = 24 * time.Hour
+	h.tell(market()...)
+	h.tell(needs("c", row("web", 0, 1, 1000, gi))...)
+	for range 65 {
+		h.step()
+		h.progress(10 * time.Second)
+	}
+	if h.total[demand.Fail] != 1 || h.total[demand.Provision] != 2 {
+		t.Errorf("%d given up, %d bought", h.total[demand.Fail], h.total[demand.Provision])
+	}
+}
+
+func TestMinimumLifetime(t *testing.T) {
+	h := full(t, 2)
+	h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: -1, MinLifetime: 30 * time.Minute}})
+	h.tell(needs("c", row("web", 0, 1, 2000, gi))...)
+	for range 300 {
+		if kinds(h.step(), demand.Reclaim) > 0 {
+			if age := h.now.Sub(epoch); age < 30*time.Minute {
+				t.Errorf("given back after %s", age)
+			}
+			return
+		}
+		h.progress(10 * time.Second)
+	}
+	t.Error("it is never given back")
+}
+
+// What was bought too late for its need is kept as an idle machine, and taken by the next.
+func TestIntentIsTakenBack(t *testing.T) {
+	h := newHouse(t, demand.Settings{})
+	h.boot = time.Hour
+	h.tell(market()...)
+	h.tell(needs("c", row("web", 0, 1, 1000, gi))...)
+	h.step()
+	h.tell(needs("c")...)
+	for range 8 {
+		h.progress(10 * time.Second)
+		h.step()
+	}
+	if h.total[demand.Cancel] != 1 {
+		t.Fatalf("%d intents are taken back", h.total[demand.Cancel])
+	}
+	h.tell(needs("c", row("other", 0, 1, 1000, gi))...)
+	if got := h.step(); kinds(got, demand.Bootstrap) != 1 || kinds(got, demand.Provision) != 0 {
+		t.Errorf("the next need gets\n%s", lines(got))
+	}
+}
+
+func TestLimitsOfAGroup(t *testing.T) {
+	h := newHouse(t, demand.Settings{})
+	o := offerOf("t/g", "small", 2, 8, 100_000)
+	o.Capacity = []vector.Amount{{Name: "cpu", Amount: 2000}}
+	h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: -1, Limits: demand.Limits{
+		Resources: []vector.Amount{{Name: "cpu", Amount: 6000}}, HourlySpend: 250_000,
+	}}}, demand.OffersChanged{Offers: []demand.Offer{o}})
+	h.tell(needs("c", row("low", 0, 2, 2000, gi), row("high", 1, 1, 2000, gi))...)
+	h.step()
+	if h.bound("c") != 2 || len(h.last.Shortfalls) != 1 || h.last.Shortfalls[0].Fingerprint != "low" || h.last.Shortfalls[0].Reason != demand.LimitReached {
+		t.Errorf("%d machines, shortfalls %+v", h.bound("c"), h.last.Shortfalls)
+	}
+}
+
+func TestFailureLoopPausesCreates(t *testing.T) {
+	h := newHouse(t, demand.Settings{})
+	h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: -1}}, demand.OffersChanged{Offers: []demand.Offer{offerOf("t/g", "small", 2, 8, 100_000)}})
+	h.fault = func(string) (demand.Failure, bool) { return demand.FailureOther, true }
+	h.tell(needs("c", row("web", 0, 30, 2000, 8*gi))...)
+	h.step()
+	h.step()
+	if len(h.last.Shortfalls) != 1 || h.last.Shortfalls[0].Reason != demand.Cooldown {
+		t.Fatalf("shortfalls %+v", h.last.Shortfalls)
+	}
+	if h.last.Next.IsZero() || h.last.Next.After(h.now.Add(time.Hour)) {
+		t.Errorf("it is tried again at %s", h.last.Next)
+	}
+}
+
+func TestCapacities(t *testing.T) {
+	h := full(t, 2)
+	h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: 5}})
+	rows := []demand.Row{row("web", 0, 2, 2000, gi), row("huge", 0, 1, 64_000, gi)}
+	h.tell(needs("c", rows...)...)
+	h.step()
+	got := h.engine.Capacities("c")
+	if len(got) != 2 || h.engine.Capacities("nobody") != nil {
+		t.Fatalf("capacities %+v", got)
+	}
+	for _, c := range got {
+		switch c.Fingerprint {
+		case "web":
+			if c.Confidence != demand.ConfidenceMedium || c.Count != 3 || c.PricePerHour != 100_000 || !c.Deficit.IsZero() {
+				t.Errorf("%+v", c)
+			}
+		case "huge":
+			if c.Confidence != demand.ConfidenceNone || c.Count != 0 || c.Deficit[vector.CPU] != 64_000 || c.Reason != demand.NoMatchingOffer {
+				t.Errorf("%+v", c)
+			}
+		}
+	}
+}
