@@ -68,6 +68,12 @@ func (w giving) reclaimFrom(c *cluster) {
 	all := w.fleet.all
 	slices.SortFunc(w.spares, func(a, b int32) int {
 		ma, mb := &all[a], &all[b]
+		if ea, eb := w.empty(c, ma), w.empty(c, mb); ea != eb {
+			if ea { // else the Pods of the first would count on the room of those that go next
+				return -1
+			}
+			return 1
+		}
 		return cmp.Or(
 			cmp.Compare(w.keepCost(mb), w.keepCost(ma)),
 			cmp.Compare(ma.stamp.Reclamation, mb.stamp.Reclamation),
