@@ -15,7 +15,7 @@ import (
 var perHour = map[string]int{
 	"set": 16, "scale": 24, "roll": 4, "drop": 5,
 	"room": 6, "script": 10, "kill": 8, "notice": 6, "price": 4,
-	"away": 4, "restart": 3, "forge": 3, "refuse": 3, "blob": 3, "failover": 4, "pause": 2, "budget": 3,
+	"away": 4, "restart": 3, "forge": 3, "refuse": 3, "blob": 3, "failover": 4, "pause": 2, "budget": 3, "crash": 4, "takeover": 2, "churn": 4,
 }
 
 // Generate makes the plan of a seed: a swarm, in which each seed turns on a random half of the
@@ -89,6 +89,12 @@ func (g generator) event(at time.Duration, verb string) []sim.Event {
 		return append(one(offer, strconv.Itoa(50+g.IntN(150))), sim.Event{At: at + lasts, Verb: verb, Args: []string{offer, "100"}})
 	case "forge":
 		return one(c)
+	case "takeover":
+		return one()
+	case "crash":
+		return one(strconv.Itoa(g.IntN(12)))
+	case "churn":
+		return one(c, strconv.Itoa(1+g.IntN(20)))
 	case "failover", "pause":
 		return one(lasts.String())
 	default: // of a cluster, for a while

@@ -21,6 +21,7 @@ import (
 //	set CLUSTER KIND NAME N     a workload of a kind, or another size of it
 //	scale CLUSTER NAME N        another size
 //	roll, drop CLUSTER NAME     all its Pods are made again; it is deleted
+//	churn CLUSTER N             the N oldest Pods that run are deleted
 //	budget CLUSTER NAME N       how many of its Pods have to run
 //	room OFFER N                how many machines the provider has room for; -1 is any number
 //	script OFFER OUTCOME        what becomes of the next create
@@ -49,7 +50,8 @@ var verbs = map[string]func(*world, []string){
 			c.Roll(args[1], load.Template, w.now)
 		}
 	},
-	"drop": func(w *world, args []string) { w.party(args[0]).cluster.Drop(args[1], w.now) },
+	"drop":  func(w *world, args []string) { w.party(args[0]).cluster.Drop(args[1], w.now) },
+	"churn": func(w *world, args []string) { w.churn(w.party(args[0]), number(args[1])) },
 	"budget": func(w *world, args []string) {
 		if load := w.party(args[0]).cluster.Workload(args[1]); load != nil {
 			load.MinAvailable = number(args[2])
@@ -130,6 +132,20 @@ func (w *world) do(e sim.Event) {
 	w.fired[e.Verb]++
 	w.note(line{Kind: "plan", Reason: e.Verb + " " + fmt.Sprint(e.Args)})
 	verb(w, e.Args)
+}
+
+// churn deletes the oldest Pods of a cluster that run.
+func (w *world) churn(p *party, pods int) {
+	for _, pod := range slices.Clone(p.cluster.Pods()) {
+		if pods == 0 {
+			return
+		}
+		if !pod.BoundAt.IsZero() && !pod.Ended() && pod.Object.DeletionTimestamp == nil {
+			p.cluster.Delete(pod, w.now)
+			w.note(line{Kind: "churned", Cluster: p.name, Reason: pod.Object.Name})
+			pods--
+		}
+	}
 }
 
 // nth is a machine that exists, or nil if there is none.

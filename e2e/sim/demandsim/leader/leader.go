@@ -190,6 +190,14 @@ func (l *Leader) Step(now time.Time) {
 	l.events = nil
 	result := l.engine.Step(now, events)
 	l.next = result.Next
+	if l.term != l.opts.Store.Term {
+		for _, a := range result.Actions {
+			if a.Disposition == demand.Execute {
+				l.execute(a) // each of its effects is refused
+			}
+		}
+		return
+	}
 	l.opts.World.Decided(result)
 	for _, a := range result.Answers {
 		if a.Held {
