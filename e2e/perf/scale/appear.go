@@ -14,9 +14,9 @@ func (w *world) watchMachines() *sightings {
 
 // makeInstances has shards make, or not make, the instances that their groups lack. Where they don't, what
 // is measured is the way of a size alone.
-func (w *world) makeInstances(make bool) {
+func (w *world) makeInstances(yes bool) {
 	for _, shard := range shards {
-		w.shards.Shard(shard).SetAuto(make)
+		w.shards.Shard(shard).SetAuto(yes)
 	}
 }
 
