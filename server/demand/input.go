@@ -56,7 +56,7 @@ type Row struct {
 // Overhead is what every machine that its Terms match carries besides its workload: one DaemonSet.
 type Overhead struct {
 	Terms     match.Terms
-	Resources []vector.Amount // of one Pod; the Pod itself is added
+	Resources []vector.Amount // all that is taken of a machine: `pods: 1` is one of them, and is not added here
 }
 
 // CapacityType says how a machine is paid for.

@@ -37,6 +37,20 @@ func TestOverheadBuysWhatIsMissingOnce(t *testing.T) {
 	}
 }
 
+// TestE3_ADaemonSetTakesOnePodOfEachMachine: its `pods: 1` is among its resources, and no other is taken.
+func TestE3_ADaemonSetTakesOnePodOfEachMachine(t *testing.T) {
+	h := newHouse(t, demand.Settings{})
+	o := offerOf("t/g", "small", 4, 16, 196_000)
+	o.Class.Allocatable = []vector.Amount{{Name: "cpu", Amount: 4000}, {Name: "memory", Amount: 16 * gi}, {Name: "pods", Amount: 5}}
+	h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: -1}}, demand.OffersChanged{Offers: []demand.Offer{o}})
+	daemon := demand.Overhead{Resources: []vector.Amount{{Name: "cpu", Amount: 100}, {Name: "pods", Amount: 1}}}
+	h.tell(demand.Rollup{Cluster: "c", Rows: []demand.Row{row("web", 0, 8, 100, gi)}, Overheads: []demand.Overhead{daemon}})
+	h.settle(time.Second, 10)
+	if h.bound("c") != 2 {
+		t.Errorf("%d machines of five Pods for eight Pods and a DaemonSet, want 2", h.bound("c"))
+	}
+}
+
 // Three Nodes that have less than the catalogue says change what is expected of their type.
 func TestAllocatableIsLearned(t *testing.T) {
 	h := full(t, 3)

@@ -169,7 +169,6 @@ func (w *world) allocate(c *cluster) {
 			o := &c.overheads[j]
 			if o.terms.Match(class.Labels, class.Taints) {
 				alloc.Sub(&o.amount)
-				alloc.Sub(&vector.Vector{vector.Pods: 1})
 			}
 		}
 		c.alloc = append(c.alloc, alloc)

@@ -17,8 +17,9 @@ import (
 const MostOverheads = 256
 
 // Overheads returns what each machine carries for DaemonSets: one for each, sorted by
-// namespace and name, its one Pod of `pods` included. Of more than [MostOverheads] the rest is
-// left out, as is one that cannot be expressed; skipped says how many.
+// namespace and name. Its resources are all that it takes of a machine, its one Pod of `pods`
+// included: a shard subtracts them as they are. Of more than [MostOverheads] the rest is left
+// out, as is one that cannot be expressed; skipped says how many.
 func Overheads(daemonSets []*appsv1.DaemonSet, o translate.Options) (overheads []needs.Overhead, skipped int) {
 	sorted := slices.SortedFunc(slices.Values(daemonSets), func(a, b *appsv1.DaemonSet) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
