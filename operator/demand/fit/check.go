@@ -190,9 +190,9 @@ func (s *state) sort(pods []*Pod) {
 
 // first returns the first Node that takes a Pod; nil: none does.
 func (s *state) first(p *Pod) *node {
-	domains := s.domainsOf(p)
+	domains, spreads := s.domainsOf(p), s.spreadsOf(p)
 	for _, n := range s.nodes {
-		if n.open && n.hasRoom(p) && tolerated(n.object, p) && matches(n.object, p) && domains.allow(n.object) && s.spreads(n, p) {
+		if n.open && n.hasRoom(p) && tolerated(n.object, p) && matches(n.object, p) && domains.allow(n.object) && allow(spreads, n.object) {
 			return n
 		}
 	}
@@ -264,35 +264,6 @@ func amount(name corev1.ResourceName, q resource.Quantity) int64 {
 		return q.MilliValue()
 	}
 	return q.Value()
-}
-
-// spreads says whether one Pod more on a Node keeps it within the skew of the Pod's spread over
-// hosts, compared with the Node that has the fewest.
-func (s *state) spreads(on *node, p *Pod) bool {
-	for _, c := range p.spread {
-		count := func(n *node) (all int) {
-			for _, other := range n.pods {
-				if other.namespace == p.namespace && !other.ending && c.selector.Matches(other.labels) {
-					all++
-				}
-			}
-			return all
-		}
-		fewest := math.MaxInt
-		for _, n := range s.nodes {
-			if !n.leaves && matches(n.object, p) && n.object.Labels[corev1.LabelHostname] != "" {
-				fewest = min(fewest, count(n))
-			}
-		}
-		more := 0
-		if c.selector.Matches(p.labels) {
-			more = 1
-		}
-		if on.object.Labels[corev1.LabelHostname] == "" || count(on)+more-fewest > c.maxSkew {
-			return false
-		}
-	}
-	return true
 }
 
 // domain is a value of a label of Nodes.

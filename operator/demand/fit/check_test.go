@@ -63,6 +63,11 @@ const (
 	apartByHost = `{metadata: {labels: {app: db}}, spec: {affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: db}}}]}}}}`
 	nearByRack  = `{metadata: {labels: {app: db}}, spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: rack, labelSelector: {matchLabels: {app: db}}}]}}}}`
 	spreadHosts = `{metadata: {labels: {app: db}}, spec: {topologySpreadConstraints: [{topologyKey: kubernetes.io/hostname, maxSkew: 1, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: db}}}]}}`
+	spreadRacks = `{metadata: {labels: {app: db}}, spec: {topologySpreadConstraints: [{topologyKey: rack, maxSkew: 1, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: db}}}]}}`
+	spreadThree = `{metadata: {labels: {app: db}}, spec: {topologySpreadConstraints: [{topologyKey: rack, maxSkew: 1, minDomains: 3, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: db}}}]}}`
+	spreadSoft  = `{metadata: {labels: {app: db}}, spec: {topologySpreadConstraints: [{topologyKey: rack, maxSkew: 1, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: db}}}]}}`
+	rack1       = `{metadata: {labels: {rack: r1}}}`
+	rack2       = `{metadata: {labels: {rack: r2}}}`
 	bare        = `{metadata: {ownerReferences: []}}`
 	daemon      = `{metadata: {ownerReferences: [{kind: DaemonSet, name: d, controller: true}]}}`
 	ending      = `{metadata: {deletionTimestamp: "2026-01-01T00:00:00Z"}}`
@@ -82,37 +87,44 @@ func TestCheck(t *testing.T) {
 		"the largest comes first": {
 			newWorld(t).node("a", "{}").node("b", "{}").node("c", "{}").pod("a", "1", "{}").pod("a", "3", "{}").pod("b", "1", "{}").pod("c", "3", "{}"), "a", "-",
 		},
-		"no Pod more":                      {tenPods(newWorld(t).node("a", "{}").node("b", "{}").pod("a", "0", "{}")), "a", "DoesNotFit"},
-		"the other is not ready":           {newWorld(t).node("a", "{}").node("b", "{status: {conditions: [{type: Ready, status: Unknown}]}}").pod("a", "1", "{}"), "a", "DoesNotFit"},
-		"the other is cordoned":            {newWorld(t).node("a", "{}").node("b", "{spec: {unschedulable: true}}").pod("a", "1", "{}"), "a", "DoesNotFit"},
-		"the other is tainted":             {newWorld(t).node("a", "{}").node("b", "{spec: {taints: [{key: gpu, effect: NoSchedule}]}}").pod("a", "1", "{}"), "a", "DoesNotFit"},
-		"a taint that is tolerated":        {newWorld(t).node("a", "{}").node("b", "{spec: {taints: [{key: gpu, value: x, effect: NoSchedule}]}}").pod("a", "1", "{spec: {tolerations: [{key: gpu, value: x}]}}"), "a", "-"},
-		"a taint that is avoided":          {newWorld(t).node("a", "{}").node("b", "{spec: {taints: [{key: gpu, effect: PreferNoSchedule}]}}").pod("a", "1", "{}"), "a", "-"},
-		"a selector":                       {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "1", "{spec: {nodeSelector: {disk: ssd}}}"), "a", "DoesNotFit"},
-		"a selector that matches":          {newWorld(t).node("a", "{}").node("b", "{metadata: {labels: {disk: ssd}}}").pod("a", "1", "{spec: {nodeSelector: {disk: ssd}}}"), "a", "-"},
-		"required affinity":                {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "1", "{spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: x, operator: Gt, values: ['3']}]}]}}}}}"), "a", "DoesNotFit"},
-		"apart from what is there":         {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "1", apartByHost).pod("b", "1", apartByHost), "a", "DoesNotFit"},
-		"what is there stays apart":        {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "1", "{metadata: {labels: {app: db}}}").pod("b", "1", apartByHost), "a", "DoesNotFit"},
-		"apart, on a free host":            {newWorld(t).node("a", "{}").node("b", "{}").node("c", "{}").pod("a", "1", apartByHost).pod("b", "1", apartByHost), "a", "-"},
-		"two that stay apart, one host":    {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "1", apartByHost).pod("a", "1", apartByHost), "a", "DoesNotFit"},
-		"near what is elsewhere":           {newWorld(t).node("a", "{metadata: {labels: {rack: r}}}").node("b", "{metadata: {labels: {rack: q}}}").node("c", "{metadata: {labels: {rack: r}}, spec: {unschedulable: true}}").pod("a", "1", nearByRack).pod("c", "1", nearByRack), "a", "DoesNotFit"},
-		"a whole group moves":              {newWorld(t).node("a", "{metadata: {labels: {rack: r}}}").node("b", "{metadata: {labels: {rack: q}}}").pod("a", "1", nearByRack).pod("a", "1", nearByRack), "a", "-"},
-		"spread over hosts":                {newWorld(t).node("a", "{}").node("b", "{}").node("c", "{}").pod("a", "1", spreadHosts).pod("b", "1", spreadHosts).pod("c", "4", spreadHosts), "a", "-"},
-		"spread, and the fewest are full":  {newWorld(t).node("a", "{}").node("b", "{}").node("c", "{}").pod("a", "1", spreadHosts).pod("b", "1", spreadHosts).pod("c", "4", "{}"), "a", "DoesNotFit"},
-		"what nothing makes again ends":    {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "3", bare).pod("b", "4", "{}"), "a", "-"},
-		"of a DaemonSet":                   {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "3", daemon).pod("b", "4", "{}"), "a", "-"},
-		"what is ending has a replacement": {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "3", ending).pod("b", "4", "{}"), "a", "-"},
-		"what has ended takes nothing":     {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "3", "{}").pod("b", "4", "{status: {phase: Succeeded}}"), "a", "-"},
-		"what is pending comes first":      {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "3", "{}").pod("", "2", "{}"), "a", "DoesNotFit"},
-		"what is pending for ever":         {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "3", "{}").pod("", "9", "{}"), "a", "-"},
-		"what leaves another Node":         {newWorld(t).node("a", "{}").node("b", "{}").node("z", "{spec: {unschedulable: true}}").pod("a", "3", "{}").pod("z", "2", "{}").draining("z"), "a", "DoesNotFit"},
-		"what ends on another Node":        {newWorld(t).node("a", "{}").node("b", "{}").node("z", "{spec: {unschedulable: true}}").pod("a", "3", "{}").pod("z", "2", bare).draining("z"), "a", "-"},
-		"two Nodes, room for one":          {newWorld(t).node("a", "{}").node("b", "{}").node("c", "{}").pod("a", "3", "{}").pod("b", "3", "{}"), "a b", "- DoesNotFit"},
-		"two Nodes, room for both":         {newWorld(t).node("a", "{}").node("b", "{}").node("c", "{}").pod("a", "2", "{}").pod("b", "2", "{}"), "a b", "- -"},
-		"not on what is asked for too":     {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "1", "{}"), "a b", "DoesNotFit -"},
-		"a Node that says no":              {newWorld(t).node("a", "{metadata: {annotations: {nstance.dev/do-not-reclaim: 'true'}}}"), "a", "DoNotReclaim"},
-		"a Pod that says no":               {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "1", "{metadata: {annotations: {nstance.dev/do-not-evict: 'true'}}}"), "a", "DoNotEvict"},
-		"a Pod of a DaemonSet says no":     {newWorld(t).node("a", "{}").pod("a", "1", "{metadata: {annotations: {nstance.dev/do-not-evict: 'true'}, ownerReferences: [{kind: DaemonSet, name: d, controller: true}]}}"), "a", "-"},
+		"no Pod more":                                        {tenPods(newWorld(t).node("a", "{}").node("b", "{}").pod("a", "0", "{}")), "a", "DoesNotFit"},
+		"the other is not ready":                             {newWorld(t).node("a", "{}").node("b", "{status: {conditions: [{type: Ready, status: Unknown}]}}").pod("a", "1", "{}"), "a", "DoesNotFit"},
+		"the other is cordoned":                              {newWorld(t).node("a", "{}").node("b", "{spec: {unschedulable: true}}").pod("a", "1", "{}"), "a", "DoesNotFit"},
+		"the other is tainted":                               {newWorld(t).node("a", "{}").node("b", "{spec: {taints: [{key: gpu, effect: NoSchedule}]}}").pod("a", "1", "{}"), "a", "DoesNotFit"},
+		"a taint that is tolerated":                          {newWorld(t).node("a", "{}").node("b", "{spec: {taints: [{key: gpu, value: x, effect: NoSchedule}]}}").pod("a", "1", "{spec: {tolerations: [{key: gpu, value: x}]}}"), "a", "-"},
+		"a taint that is avoided":                            {newWorld(t).node("a", "{}").node("b", "{spec: {taints: [{key: gpu, effect: PreferNoSchedule}]}}").pod("a", "1", "{}"), "a", "-"},
+		"a selector":                                         {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "1", "{spec: {nodeSelector: {disk: ssd}}}"), "a", "DoesNotFit"},
+		"a selector that matches":                            {newWorld(t).node("a", "{}").node("b", "{metadata: {labels: {disk: ssd}}}").pod("a", "1", "{spec: {nodeSelector: {disk: ssd}}}"), "a", "-"},
+		"required affinity":                                  {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "1", "{spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: x, operator: Gt, values: ['3']}]}]}}}}}"), "a", "DoesNotFit"},
+		"apart from what is there":                           {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "1", apartByHost).pod("b", "1", apartByHost), "a", "DoesNotFit"},
+		"what is there stays apart":                          {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "1", "{metadata: {labels: {app: db}}}").pod("b", "1", apartByHost), "a", "DoesNotFit"},
+		"apart, on a free host":                              {newWorld(t).node("a", "{}").node("b", "{}").node("c", "{}").pod("a", "1", apartByHost).pod("b", "1", apartByHost), "a", "-"},
+		"two that stay apart, one host":                      {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "1", apartByHost).pod("a", "1", apartByHost), "a", "DoesNotFit"},
+		"near what is elsewhere":                             {newWorld(t).node("a", "{metadata: {labels: {rack: r}}}").node("b", "{metadata: {labels: {rack: q}}}").node("c", "{metadata: {labels: {rack: r}}, spec: {unschedulable: true}}").pod("a", "1", nearByRack).pod("c", "1", nearByRack), "a", "DoesNotFit"},
+		"a whole group moves":                                {newWorld(t).node("a", "{metadata: {labels: {rack: r}}}").node("b", "{metadata: {labels: {rack: q}}}").pod("a", "1", nearByRack).pod("a", "1", nearByRack), "a", "-"},
+		"spread over hosts":                                  {newWorld(t).node("a", "{}").node("b", "{}").node("c", "{}").pod("a", "1", spreadHosts).pod("b", "1", spreadHosts).pod("c", "4", spreadHosts), "a", "-"},
+		"spread over racks, to the other Node of the rack":   {newWorld(t).node("a", rack1).node("b", rack1).node("c", rack2).pod("a", "1", spreadRacks).pod("c", "1", spreadRacks), "a", "-"},
+		"spread over racks, and only the full rack has room": {newWorld(t).node("a", rack1).node("b", rack1).node("c", rack2).pod("a", "1", spreadRacks).pod("b", "4", "{}").pod("c", "1", spreadRacks), "a", "DoesNotFit"},
+		"spread over racks that is only wished":              {newWorld(t).node("a", rack1).node("b", rack1).node("c", rack2).pod("a", "1", spreadSoft).pod("b", "4", "{}").pod("c", "1", spreadSoft), "a", "-"},
+		"the rack goes with its last Node":                   {newWorld(t).node("a", rack1).node("c", rack2).pod("a", "1", spreadRacks).pod("c", "1", spreadRacks), "a", "-"},
+		"the rack goes, and three are demanded":              {newWorld(t).node("a", rack1).node("c", rack2).pod("a", "1", spreadThree).pod("c", "1", spreadThree), "a", "DoesNotFit"},
+		"spread over racks, on a Node without a rack":        {newWorld(t).node("a", rack1).node("b", "{}").pod("a", "1", spreadRacks), "a", "DoesNotFit"},
+		"spread over racks, each Pod counts for the next":    {newWorld(t).node("a", rack1).node("b", rack1).node("c", rack2).pod("a", "1", spreadRacks).pod("a", "1", spreadRacks).pod("c", "1", spreadRacks), "a", "-"},
+		"spread, and the fewest are full":                    {newWorld(t).node("a", "{}").node("b", "{}").node("c", "{}").pod("a", "1", spreadHosts).pod("b", "1", spreadHosts).pod("c", "4", "{}"), "a", "DoesNotFit"},
+		"what nothing makes again ends":                      {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "3", bare).pod("b", "4", "{}"), "a", "-"},
+		"of a DaemonSet":                                     {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "3", daemon).pod("b", "4", "{}"), "a", "-"},
+		"what is ending has a replacement":                   {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "3", ending).pod("b", "4", "{}"), "a", "-"},
+		"what has ended takes nothing":                       {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "3", "{}").pod("b", "4", "{status: {phase: Succeeded}}"), "a", "-"},
+		"what is pending comes first":                        {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "3", "{}").pod("", "2", "{}"), "a", "DoesNotFit"},
+		"what is pending for ever":                           {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "3", "{}").pod("", "9", "{}"), "a", "-"},
+		"what leaves another Node":                           {newWorld(t).node("a", "{}").node("b", "{}").node("z", "{spec: {unschedulable: true}}").pod("a", "3", "{}").pod("z", "2", "{}").draining("z"), "a", "DoesNotFit"},
+		"what ends on another Node":                          {newWorld(t).node("a", "{}").node("b", "{}").node("z", "{spec: {unschedulable: true}}").pod("a", "3", "{}").pod("z", "2", bare).draining("z"), "a", "-"},
+		"two Nodes, room for one":                            {newWorld(t).node("a", "{}").node("b", "{}").node("c", "{}").pod("a", "3", "{}").pod("b", "3", "{}"), "a b", "- DoesNotFit"},
+		"two Nodes, room for both":                           {newWorld(t).node("a", "{}").node("b", "{}").node("c", "{}").pod("a", "2", "{}").pod("b", "2", "{}"), "a b", "- -"},
+		"not on what is asked for too":                       {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "1", "{}"), "a b", "DoesNotFit -"},
+		"a Node that says no":                                {newWorld(t).node("a", "{metadata: {annotations: {nstance.dev/do-not-reclaim: 'true'}}}"), "a", "DoNotReclaim"},
+		"a Pod that says no":                                 {newWorld(t).node("a", "{}").node("b", "{}").pod("a", "1", "{metadata: {annotations: {nstance.dev/do-not-evict: 'true'}}}"), "a", "DoNotEvict"},
+		"a Pod of a DaemonSet says no":                       {newWorld(t).node("a", "{}").pod("a", "1", "{metadata: {annotations: {nstance.dev/do-not-evict: 'true'}, ownerReferences: [{kind: DaemonSet, name: d, controller: true}]}}"), "a", "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			targets := strings.Fields(tt.targets)

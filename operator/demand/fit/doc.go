@@ -5,7 +5,7 @@
 // sees Pods. [Check] tries to place the Pods that a drain would move on Nodes that are ready
 // and schedulable, the largest first and each on the first Node that takes it: by requests,
 // taints, required affinity to Nodes, required affinity and anti-affinity between Pods, and
-// spread over hosts that forbids scheduling. A Node whose Pods find no room, or whose author or
+// spread over any key that forbids scheduling. A Node whose Pods find no room, or whose author or
 // the author of one of its Pods says so, is refused.
 //
 // The package is pure: what Nodes and Pods there are is an argument, and equal arguments give

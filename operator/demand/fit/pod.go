@@ -36,12 +36,6 @@ type term struct {
 	nsSelector labels.Selector // nil: none
 }
 
-// spread is one constraint over hosts that forbids scheduling.
-type spread struct {
-	selector labels.Selector
-	maxSkew  int
-}
-
 // Options are the settings of a check. The zero value knows our own annotations alone.
 type Options struct {
 	// ForeignAnnotations makes the annotations of other autoscalers mean what ours do.
@@ -72,8 +66,8 @@ func NewPod(pod *corev1.Pod, o Options) *Pod {
 		p.apart = terms(pod, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 	}
 	for _, c := range pod.Spec.TopologySpreadConstraints {
-		if c.TopologyKey == corev1.LabelHostname && c.WhenUnsatisfiable == corev1.DoNotSchedule {
-			p.spread = append(p.spread, spread{selector: spreadSelector(pod, c), maxSkew: max(int(c.MaxSkew), 1)})
+		if c.WhenUnsatisfiable == corev1.DoNotSchedule {
+			p.spread = append(p.spread, newSpread(pod, c))
 		}
 	}
 	return p
@@ -108,20 +102,6 @@ func selector(s *metav1.LabelSelector) labels.Selector {
 		return labels.Nothing()
 	}
 	return read
-}
-
-// spreadSelector is the selector of a constraint, and of the labels that it takes from the Pod.
-func spreadSelector(pod *corev1.Pod, c corev1.TopologySpreadConstraint) labels.Selector {
-	s := c.LabelSelector.DeepCopy()
-	for _, key := range c.MatchLabelKeys {
-		if value, found := pod.Labels[key]; found && s != nil {
-			if s.MatchLabels == nil {
-				s.MatchLabels = map[string]string{}
-			}
-			s.MatchLabels[key] = value
-		}
-	}
-	return selector(s)
 }
 
 // An annotation that keeps a machine, and its value.
