@@ -27,15 +27,34 @@ import (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *inventory.Hub, options controller.Options) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("pool").
-		For(&infrav1.NstanceMachinePool{}).
+		For(&infrav1.NstanceMachinePool{}, builder.WithPredicates(capi.ChangedIn(ownFacts))).
 		Owns(&infrav1.NstanceShardGroup{}).
-		Watches(&infrav1.NstanceMachine{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &infrav1.NstanceMachinePool{})).
-		Watches(&clusterv1.MachinePool{}, noteSize{handler.EnqueueRequestsFromMapFunc(ofMachinePool), r.Unsent}).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine)).
+		Watches(&infrav1.NstanceMachine{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &infrav1.NstanceMachinePool{}),
+			builder.WithPredicates(capi.ChangedIn(infraMachineFacts))).
+		Watches(&clusterv1.MachinePool{}, noteSize{handler.EnqueueRequestsFromMapFunc(ofMachinePool), r.Unsent}, builder.WithPredicates(capi.SpecChanged())).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine), builder.WithPredicates(capi.MachineChanged())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(capi.ClusterChanged())).
 		WatchesRawSource(news.Source(inventory.Later, r.concerned)).
 		WithOptions(options).
 		Complete(status.RequeueConflicts(r))
+}
+
+// ownFacts are what a pass reads of the status of its pool.
+func ownFacts(o client.Object) any {
+	pool, ok := o.(*infrav1.NstanceMachinePool)
+	if !ok {
+		return nil
+	}
+	return []any{pool.Status.IsStatic, pool.Status.Learned}
+}
+
+// infraMachineFacts are what a pass reads of the status of an NstanceMachine.
+func infraMachineFacts(o client.Object) any {
+	machine, ok := o.(*infrav1.NstanceMachine)
+	if !ok {
+		return nil
+	}
+	return machine.Status.Allocatable
 }
 
 // noteSize is the handler of MachinePools: it notes a spec that has changed, then does what the other

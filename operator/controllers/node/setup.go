@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/capi"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/status"
@@ -62,7 +63,7 @@ func Setup(mgr ctrl.Manager, workload cluster.Cluster, news *inventory.Hub, o Op
 	err := builder.ControllerManagedBy(mgr).
 		Named("nodes").
 		For(&infrav1.NstanceMachine{}).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofOwner)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofOwner), builder.WithPredicates(capi.MachineChanged())).
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(correlator.ofNode), inventory.NoHeartbeats())).
 		WatchesRawSource(news.Source(inventory.Soon, correlator.changed)).
 		WithOptions(each()).

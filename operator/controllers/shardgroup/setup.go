@@ -24,7 +24,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *inventory.Hub, opt
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("shardgroup").
 		For(&infrav1.NstanceShardGroup{}).
-		Watches(&infrav1.NstanceMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.ofPool)).
+		Watches(&infrav1.NstanceMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.ofPool), builder.WithPredicates(capi.SpecChanged())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(capi.ClusterChanged())).
 		WatchesRawSource(news.Source(inventory.Later, r.concerned)).
 		WithOptions(options).
