@@ -66,7 +66,8 @@ func (l *Leader) follow(r *Record, vm *cloud.Machine) {
 			}
 		}
 	case demand.Idle:
-		if r.Cluster != "" && r.tries > 0 && !l.now.Before(r.Since.Add(blobWait)) && l.effect() == nil {
+		// One that was not tried was left by a leader that ended before it could.
+		if r.Cluster != "" && (r.tries == 0 || !l.now.Before(r.Since.Add(blobWait))) && l.effect() == nil {
 			l.bootstrap(r)
 		}
 	case demand.Draining:
