@@ -93,7 +93,7 @@ func (w buying) park(n *need) {
 		return
 	}
 	n.memory.parked = 0
-	n.memory.parkedAt = w.supply
+	n.memory.parkedAt, n.memory.parkedWith = w.supply, w.placed(n.home, n)
 	n.block(Parked, w.now+parkedFor, w.fleet.seq+1)
 	w.wake(n.memory.blocked)
 }
@@ -125,7 +125,10 @@ const (
 // dissolve gives up what was bought of a gang of which the rest cannot be had for too long.
 func (w buying) dissolve(n *need) {
 	if n.memory.gangSince == 0 {
-		return
+		if !w.fleet.boundFor(n) {
+			return
+		}
+		n.memory.gangSince = w.now
 	}
 	if until := n.memory.gangSince + gangHold; w.now < until {
 		w.wake(until)
@@ -323,7 +326,7 @@ func (w buying) acquireMinimums() {
 func (w buying) acquireWarm() {
 	for _, o := range w.cat.offers {
 		g := o.group
-		if g.MinIdle == 0 || g.warmed == w.cycle {
+		if g.MinIdle == 0 || g.UserData || g.warmed == w.cycle {
 			continue
 		}
 		g.warmed = w.cycle

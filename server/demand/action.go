@@ -141,7 +141,7 @@ type Result struct {
 	Actions    []Action
 	Answers    []Answer
 	Rejected   []error     // events that were not possible; what was known before still holds
-	Shortfalls []Shortfall // the most urgent ones, by priority and age
+	Shortfalls []Shortfall // the most urgent ones: by priority, then the one that lasts longest
 	Capped     int         // reclaims beyond a cluster's limit, which are decided again
 	Short      int         // how many needs are short
 	Next       time.Time   // when to step again without an event; zero: only an event changes anything

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"nstance.dev/server/demand/vector"
 )
 
 // intake takes in what the engine is told.
@@ -87,7 +85,9 @@ func (w intake) setGroup(spec Group) {
 	g.limits, _ = w.cat.space.Vector(spec.Limits.Resources)
 	w.supply++
 	for _, c := range w.clusters {
+		before := len(c.minimums)
 		c.minimums = slices.DeleteFunc(c.minimums, func(m minimum) bool { return m.group == g })
+		c.flags.dirty = c.flags.dirty || len(c.minimums) < before
 	}
 	if spec.Min > 0 && spec.Tenant != "" {
 		c := w.cluster(spec.Tenant)
@@ -110,17 +110,10 @@ func (w intake) setOffers(specs []Offer) error {
 		}
 		return bad
 	})
-	for i := range w.fleet.all {
-		if m := &w.fleet.all[i]; m.id != "" && m.offer != nil {
-			m.offer.charge(-1)
-		}
-	}
-	w.cat.setOffers(specs, func(name string) int32 { return w.cluster(name).index })
-	for i := range w.fleet.all {
-		if m := &w.fleet.all[i]; m.id != "" && m.offer != nil {
-			m.offer.charge(1)
-		}
-	}
+	held := map[string]*offer{}
+	w.chargeAll(-1, held)
+	w.cat.setOffers(specs, held, func(name string) int32 { return w.cluster(name).index })
+	w.chargeAll(1, held)
 	w.nameDomains()
 	w.supply++
 	if len(refused) > 0 {
@@ -129,13 +122,32 @@ func (w intake) setOffers(specs []Offer) error {
 	return nil
 }
 
+// chargeAll counts all machines that were bought from an offer, or takes them back with n of -1, and
+// what their clusters spend by the price of the offer; held gets the offers.
+func (w intake) chargeAll(n int64, held map[string]*offer) {
+	for i := range w.fleet.all {
+		m := &w.fleet.all[i]
+		if m.id == "" || m.offer == nil {
+			continue
+		}
+		held[m.offer.Name] = m.offer
+		m.offer.charge(n)
+		if m.cluster >= 0 {
+			w.clusters[m.cluster].spend += n * m.offer.PricePerHour
+		}
+	}
+}
+
 // observe takes in a machine that a record describes.
 func (w intake) observe(s Supply) error {
+	switch {
+	case s.State == Speculative || int(s.State) >= len(stateNames):
+		return fmt.Errorf("machine %s: %s is no state of a machine", s.ID, s.State)
+	case s.Price < 0:
+		return fmt.Errorf("machine %s: price %d must not be negative", s.ID, s.Price)
+	}
 	if slot, ok := w.fleet.byID[s.ID]; ok {
 		w.lose(slot)
-	}
-	if s.State == Speculative || int(s.State) >= len(stateNames) {
-		return fmt.Errorf("machine %s: %s is no state of a machine", s.ID, s.State)
 	}
 	slot := w.fleet.add(s.ID)
 	m := &w.fleet.all[slot]
@@ -164,8 +176,8 @@ func (w intake) observe(s Supply) error {
 		if s.State == Draining {
 			w.leave(c, slot)
 		}
-		if s.State == Configuring || s.State == Configured {
-			m.tenant = c.index
+		if s.State == Configuring || s.State == Configured || s.State == Draining {
+			m.tenant = c.index // E7
 		}
 		if m.offer != nil {
 			c.spend += m.offer.PricePerHour
@@ -210,6 +222,9 @@ func (w intake) change(slot int32, to State, why Failure) error {
 		w.configure(m)
 	case Configured:
 		w.configured(slot)
+	case Draining:
+		w.become(m, to)
+		w.leave(w.clusters[m.cluster], slot)
 	default:
 		w.become(m, to)
 	}
@@ -239,6 +254,9 @@ func (w intake) configured(slot int32) {
 		c.guard.loop.Joined()
 		if m.offer != nil {
 			m.offer.succeed()
+		}
+		if n := c.byKey[m.stamp.Need]; n != nil && n.memory.gangSince != 0 && !n.short() && w.fleet.runs(n) {
+			n.memory.gangSince = 0 // it is whole; what it loses later is another try
 		}
 		return
 	}
@@ -295,8 +313,8 @@ func (w intake) drop(slot int32) {
 	m := &w.fleet.all[slot]
 	w.supply++
 	switch m.state {
-	case Creating:
-		w.lose(slot)
+	case Creating, Idle:
+		w.dropBinding(slot)
 	case Configuring:
 		w.become(m, Idle)
 		w.free(slot)
@@ -309,6 +327,27 @@ func (w intake) drop(slot int32) {
 		c.flags.stale, c.flags.dirty = true, true
 	case Deleting:
 		w.become(m, m.more.undo)
+	}
+}
+
+// dropBinding takes an action back that a machine which is not configured was meant by. Only one that
+// was not begun to be made does not exist.
+func (w intake) dropBinding(slot int32) {
+	m := &w.fleet.all[slot]
+	switch m.more.asked {
+	case Provision:
+		if m.state == Creating {
+			w.lose(slot)
+		}
+	case Bootstrap:
+		w.free(slot)
+	case Cancel:
+		if m.cluster < 0 {
+			c := w.clusters[m.more.meantFor]
+			w.own(c, slot, nil)
+			m.stamp = Stamp{}
+			c.flags.stale, c.flags.dirty = true, true
+		}
 	}
 }
 
@@ -330,65 +369,4 @@ func (w intake) blobFailed(slot int32) error {
 	m.times.idle = w.now
 	w.fleet.watch(slot)
 	return nil
-}
-
-// report takes in what an operator says of a Node.
-func (w intake) report(slot int32, r Report) {
-	m := &w.fleet.all[slot]
-	m.times.empty = 0
-	if r.Empty {
-		m.times.empty = w.now
-	}
-	if len(r.Allocatable) == 0 {
-		return
-	}
-	seen, _ := w.cat.space.Vector(r.Allocatable)
-	if w.cat.learn(m.class, &seen, w.now) {
-		for _, c := range w.clusters {
-			c.flags.stale, c.flags.dirty = true, true
-		}
-		w.supply++
-	}
-}
-
-const (
-	learnReports = 3
-	learnEvery   = 600_000
-)
-
-// learn takes in what a Node said of its allocatable, and reports whether that changes what is
-// expected of its group and type. Overheads of a cluster are no part of either side.
-func (c *catalog) learn(i int32, seen *vector.Vector, now instant) bool {
-	class := &c.classes[i]
-	l := &c.learned[class.kind]
-	differs := false
-	for d := range seen {
-		if seen[d] > 0 && class.alloc[d] > 0 && seen[d] < class.alloc[d]-class.alloc[d]/100 {
-			differs = true
-		}
-	}
-	if !differs || l.reports >= learnReports && !l.known {
-		return false
-	}
-	l.reports++
-	for d := range seen {
-		if seen[d] == 0 {
-			seen[d] = class.alloc[d]
-		}
-	}
-	if l.reports == 1 {
-		l.least = *seen
-	}
-	l.least.Min(seen)
-	if l.reports < learnReports || l.known && now-l.changed < learnEvery {
-		return false
-	}
-	l.known, l.changed = true, now
-	for j := range c.classes {
-		if c.classes[j].kind == class.kind {
-			c.classes[j].alloc.Min(&l.least)
-		}
-	}
-	c.version++
-	return true
 }

@@ -32,7 +32,7 @@ func (w *world) provision(c *cluster, o *offer, n *need, why Reason) int32 {
 	slot := w.fleet.add(w.settings.NewID())
 	m := &w.fleet.all[slot]
 	m.state, m.class, m.offer, m.price = Creating, o.class, o, o.price()
-	m.more.group = o.group
+	m.more.group, m.more.asked = o.group, Provision
 	o.charge(1)
 	w.locate(m)
 	w.fleet.watch(slot)
@@ -80,7 +80,7 @@ func (w *world) bind(c *cluster, slot int32, n *need, why Reason) {
 	m := &w.fleet.all[slot]
 	before := *m
 	w.own(c, slot, n)
-	m.price = m.currentPrice()
+	m.price, m.more.asked = m.currentPrice(), Bootstrap
 	if m.state == Idle {
 		w.configure(m)
 	}

@@ -138,6 +138,7 @@ func (w crediting) attribute(c *cluster) {
 	w.keepMinimum(c, l)
 	c.flags.due = 0
 	for _, n := range c.needs {
+		w.unpark(c, n)
 		w.plan(c, n)
 		n.unblock(w.now)
 		if n.memory.gave && n.memory.blocked == 0 {
@@ -154,6 +155,17 @@ func (w crediting) attribute(c *cluster) {
 				l.draw(n, p, &p.deficit, 0, c.common, n.memory.own)
 			}
 		}
+	}
+}
+
+// unpark ends the pause of a Same need that stopped buying, when there is more for it than there was.
+func (w crediting) unpark(c *cluster, n *need) {
+	if n.memory.blocked == 0 || n.memory.blockedWhy != Parked || n.memory.parkedAt == w.supply {
+		return
+	}
+	n.memory.parkedAt = w.supply
+	if have := w.placed(c, n); !n.memory.parkedWith.Covers(&have) {
+		n.memory.blocked, n.memory.horizon = 0, 0
 	}
 }
 

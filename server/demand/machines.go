@@ -66,7 +66,10 @@ type extra struct {
 	places  map[string]string // by topology key, as its record says
 	earmark Key               // the need that it was taken for
 	undo    State             // what it was before the last action
-	partner string            // the set that it is bought to replace, by a member
+	asked   Kind              // the last action that was asked for of those that bind it, or end that
+	// meantFor is the cluster whose intent the last Cancel took back.
+	meantFor int32
+	partner  string // the set that it is bought to replace, by a member
 }
 
 // domain is where a machine is in one topology.
@@ -144,6 +147,18 @@ func (f *fleetTable) sweep() {
 	f.loose = slices.DeleteFunc(f.loose, func(slot int32) bool {
 		m := &f.all[slot]
 		return m.id == "" || m.state == Configured && !m.leaving
+	})
+}
+
+// boundFor reports whether the cluster of a need has any machine that was bound for it.
+func (f *fleetTable) boundFor(n *need) bool {
+	return slices.ContainsFunc(n.home.members, func(slot int32) bool { return f.all[slot].stamp.Need == n.Key })
+}
+
+// runs reports whether all machines that were bound for a need are configured.
+func (f *fleetTable) runs(n *need) bool {
+	return !slices.ContainsFunc(n.home.members, func(slot int32) bool {
+		return f.all[slot].stamp.Need == n.Key && f.all[slot].state != Configured
 	})
 }
 

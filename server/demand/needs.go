@@ -62,14 +62,15 @@ type need struct {
 type memory struct {
 	chosen      int32 // domain that a Same need is served from; -1: none
 	uncovered   instant
-	parked      int    // evaluations in a row in which it got nothing and nothing covered it
-	parkedAt    int    // what could be acquired when it stopped buying
-	gave        bool   // what was bought of its gang was given up
-	horizon     uint64 // while it may not buy, it draws from no machine that came later; 0: it may
+	parked      int           // evaluations in a row in which it got nothing and nothing covered it
+	parkedAt    int           // supply of the engine that parkedWith was last compared with
+	parkedWith  vector.Vector // what could be acquired when it stopped buying
+	gave        bool          // what was bought of its gang was given up
+	horizon     uint64        // while it may not buy, it draws from no machine that came later; 0: it may
 	blocked     instant
 	blockedWhy  Reason
 	blockedFor  int64
-	gangSince   instant       // when the first machine of an incomplete gang was bought
+	gangSince   instant       // since when machines of an incomplete gang are there; 0: it ran whole, or has none
 	own         bool          // it draws from machines that were bound for it alone
 	spreadTotal vector.Vector // what the parts of a spread were made for
 	skewed      vector.Vector // what of it would break the skew

@@ -51,6 +51,7 @@ func (w giving) cancel(c *cluster) {
 		a.Disposition = w.disposition(c.name, m.more.group)
 		w.emit(a)
 		if a.Disposition == Execute {
+			m.more.asked, m.more.meantFor = Cancel, m.cluster
 			w.free(slot)
 			m.times.idle = w.now
 		}
@@ -230,7 +231,7 @@ func (w giving) end(slot int32, why Reason) {
 
 // expire ends what has waited for too long: machines that did not join, failed ones, earmarks.
 func (w giving) expire() {
-	failed := map[*group]int{}
+	w.spares = w.spares[:0]
 	for i := len(w.fleet.loose) - 1; i >= 0; i-- {
 		slot := w.fleet.loose[i]
 		m := &w.fleet.all[slot]
@@ -242,22 +243,35 @@ func (w giving) expire() {
 				w.giveUp(slot)
 			}
 		case Failed:
-			keep := int64(failedKept)
-			if failed[m.more.group]++; failed[m.more.group] <= diagnosisKeep {
-				keep = diagnosis
-			}
-			if due := m.times.failed + keep; due > w.now {
-				w.wake(due)
-			} else if !m.leaving {
-				w.end(slot, ReasonFailed)
-			}
+			w.spares = append(w.spares, slot)
 		}
 	}
+	w.expireFailed(w.spares)
 	for _, name := range w.cat.poolNames {
 		p := w.cat.pools[name]
 		p.marks = slices.DeleteFunc(p.marks, func(m mark) bool { return m.until <= w.now || m.units == 0 })
 		for _, m := range p.marks {
 			w.wake(m.until)
+		}
+	}
+}
+
+// expireFailed ends machines that have failed. The last ones of each group are kept for longer, so that
+// somebody can look at them.
+func (w giving) expireFailed(slots []int32) {
+	all := w.fleet.all
+	slices.SortStableFunc(slots, func(a, b int32) int { return cmp.Compare(all[b].times.failed, all[a].times.failed) })
+	kept := map[*group]int{}
+	for _, slot := range slots {
+		m := &all[slot]
+		keep := int64(failedKept)
+		if kept[m.more.group]++; kept[m.more.group] <= diagnosisKeep {
+			keep = diagnosis
+		}
+		if due := m.times.failed + keep; due > w.now {
+			w.wake(due)
+		} else if !m.leaving {
+			w.end(slot, ReasonFailed)
 		}
 	}
 }

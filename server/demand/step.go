@@ -68,35 +68,42 @@ func (e *Engine) Step(now time.Time, batch []Event) Result {
 
 // tally writes down what every need lacks, and lists the most urgent.
 func (w *world) tally() {
-	w.out.Shortfalls, w.out.Short = w.out.Shortfalls[:0], 0
+	w.out.Shortfalls = w.out.Shortfalls[:0]
 	for _, c := range w.clusters {
 		c.lacks = false
 	}
-	for _, n := range w.short {
-		n.lack.deficit = n.memory.skewed
-		for i := range n.parts {
-			n.lack.deficit.Add(&n.parts[i].deficit)
-		}
-		if n.lack.deficit.IsZero() {
-			n.lack = lack{}
-			n.memory.blockedFor = 0
-			continue
-		}
-		if n.lack.cycle != w.cycle-1 {
-			n.lack.since, n.lack.cycles = w.now, 0
-		}
-		n.lack.cycles++
-		n.lack.cycle = w.cycle
-		if !n.short() {
-			n.lack.reason = Skew
-		}
-		n.home.lacks = n.home.lacks || n.profile.same >= 0 || len(n.profile.spread) > 0 || n.AllOrNothing
-		w.out.Short++
-		if len(w.out.Shortfalls) < w.settings.MaxShortfalls {
-			w.out.Shortfalls = append(w.out.Shortfalls, Shortfall{
-				Cluster: n.home.name, Need: n.Key, Fingerprint: n.Fingerprint, Priority: n.Priority, Deficit: n.lack.deficit,
-				Since: time.UnixMilli(n.lack.since).UTC(), Cycles: n.lack.cycles, Reason: n.lack.reason,
-			})
-		}
+	w.short = slices.DeleteFunc(w.short, func(n *need) bool { return !w.lacking(n) })
+	w.out.Short = len(w.short)
+	slices.SortFunc(w.short, func(a, b *need) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.lack.since, b.lack.since), walk(a, b))
+	})
+	for _, n := range w.short[:min(len(w.short), w.settings.MaxShortfalls)] {
+		w.out.Shortfalls = append(w.out.Shortfalls, Shortfall{
+			Cluster: n.home.name, Need: n.Key, Fingerprint: n.Fingerprint, Priority: n.Priority, Deficit: n.lack.deficit,
+			Since: time.UnixMilli(n.lack.since).UTC(), Cycles: n.lack.cycles, Reason: n.lack.reason,
+		})
 	}
+}
+
+// lacking writes down what a need lacks after this cycle, and reports whether it lacks anything.
+func (w *world) lacking(n *need) bool {
+	n.lack.deficit = n.memory.skewed
+	for i := range n.parts {
+		n.lack.deficit.Add(&n.parts[i].deficit)
+	}
+	if n.lack.deficit.IsZero() {
+		n.lack = lack{}
+		n.memory.blockedFor = 0
+		return false
+	}
+	if n.lack.cycles == 0 || n.lack.cycle != w.cycle-1 {
+		n.lack.since, n.lack.cycles = w.now, 0
+	}
+	n.lack.cycles++
+	n.lack.cycle = w.cycle
+	if !n.short() {
+		n.lack.reason = Skew
+	}
+	n.home.lacks = n.home.lacks || n.profile.same >= 0 || len(n.profile.spread) > 0 || n.AllOrNothing
+	return true
 }

@@ -178,9 +178,10 @@ func (c *catalog) pool(name string) *pool {
 	return p
 }
 
-// setOffers replaces all offers. What is used of one, and its cooldown, stays with its name.
-func (c *catalog) setOffers(specs []Offer, tenant func(string) int32) {
-	old := map[string]*offer{}
+// setOffers replaces all offers. What is used of one, and its cooldown, stays with its name; held are
+// those that machines were bought from, which may have been away.
+func (c *catalog) setOffers(specs []Offer, held map[string]*offer, tenant func(string) int32) {
+	old := maps.Clone(held)
 	for _, o := range c.offers {
 		old[o.Name] = o
 	}

@@ -302,6 +302,28 @@ func (w *world) acquirable(c *cluster, n *need, within []domain) (sum vector.Vec
 	return sum
 }
 
+// placed is what a Same need could get, in any of its domains, beyond what its cluster has.
+func (w *world) placed(c *cluster, n *need) (sum vector.Vector) {
+	if n.profile.same < 0 {
+		return w.acquirable(c, n, nil)
+	}
+	for _, o := range w.cat.offers {
+		if _, ok := w.cat.classes[o.class].Labels[w.topo.keys[n.profile.same]]; !ok {
+			continue
+		}
+		if free, _ := w.mayBuy(c, n, o); free > 0 {
+			sum.AddTimes(w.allocatable(c, o.class), free)
+		}
+	}
+	for _, slot := range w.fleet.loose {
+		m := &w.fleet.all[slot]
+		if w.mayTake(c, n, m) && slices.ContainsFunc(m.more.domains, func(d domain) bool { return d.key == n.profile.same }) {
+			sum.Add(w.allocatable(c, m.class))
+		}
+	}
+	return sum
+}
+
 // disposition is what becomes of actions for a cluster and a group.
 func (w *world) disposition(cluster string, g *group) Disposition {
 	most := w.scopes[""]

@@ -99,7 +99,10 @@ type Loop struct {
 }
 
 // Created counts a machine that was asked for.
-func (l *Loop) Created(now int64) { l.created.Add(now, 1) }
+func (l *Loop) Created(now int64) {
+	l.created.Sum(now, loopSpan) // forgets what is older, where nothing ever fails
+	l.created.Add(now, 1)
+}
 
 // Failed counts a machine that failed, or that never joined. More than 20 within ten minutes, and more
 // than a fifth of what was created in them, pause the creates: for ten minutes, then for twice as

@@ -1,0 +1,65 @@
+package demand
+
+import "nstance.dev/server/demand/vector"
+
+// report takes in what an operator says of a Node.
+func (w intake) report(slot int32, r Report) {
+	m := &w.fleet.all[slot]
+	m.times.empty = 0
+	if r.Empty {
+		m.times.empty = w.now
+	}
+	if len(r.Allocatable) == 0 {
+		return
+	}
+	// What a Node names must not use up the numbers of what classes have, so it gets none.
+	seen, _ := w.known(r.Allocatable)
+	if w.cat.learn(m.class, &seen, w.now) {
+		for _, c := range w.clusters {
+			c.flags.stale, c.flags.dirty = true, true
+		}
+		w.supply++
+	}
+}
+
+const (
+	learnReports = 3
+	learnEvery   = 600_000
+)
+
+// learn takes in what a Node said of its allocatable, and reports whether that changes what is
+// expected of its group and type. Overheads of a cluster are no part of either side.
+func (c *catalog) learn(i int32, seen *vector.Vector, now instant) bool {
+	class := &c.classes[i]
+	l := &c.learned[class.kind]
+	differs := false
+	for d := range seen {
+		if seen[d] > 0 && class.alloc[d] > 0 && seen[d] < class.alloc[d]-class.alloc[d]/100 {
+			differs = true
+		}
+	}
+	if !differs || l.reports >= learnReports && !l.known {
+		return false
+	}
+	l.reports++
+	for d := range seen {
+		if seen[d] == 0 {
+			seen[d] = class.alloc[d]
+		}
+	}
+	if l.reports == 1 {
+		l.least = *seen
+	}
+	l.least.Min(seen)
+	if l.reports < learnReports || l.known && now-l.changed < learnEvery {
+		return false
+	}
+	l.known, l.changed = true, now
+	for j := range c.classes {
+		if c.classes[j].kind == class.kind {
+			c.classes[j].alloc.Min(&l.least)
+		}
+	}
+	c.version++
+	return true
+}
