@@ -48,6 +48,10 @@ func TestS14_PlantedMarkersAreNowhere(t *testing.T) {
 	h.Await("the first server leads", func() error { return h.Leads("one") })
 	h.letIn()
 	h.StartServer("two")
+	h.Await("the second server has read its configuration", func() error { // which is a bad one for a moment, later
+		_, err := os.ReadDir(h.CacheDir("two"))
+		return err
+	})
 	h.Settle(2, time.Time{})
 	h.markMachines()
 	h.live()
