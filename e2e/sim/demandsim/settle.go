@@ -50,13 +50,11 @@ func (w *world) settle() {
 	w.surplus()
 }
 
-// waiting is a Pod that has no Node and would fit on one of a machine that is for sale. A Pod whose
-// siblings run in one domain already is left out: a roll-up does not say where they do, so what is
-// bought for it may stand in another one.
+// waiting is a Pod that has no Node and would fit on one of a machine that is for sale.
 func (w *world) waiting() *cluster.Pod {
 	for _, t := range w.tenants {
 		for _, p := range t.cluster.Pods() {
-			if p.Pending() && sold(p) && !t.cluster.Pinned(p) {
+			if p.Pending() && sold(p) {
 				return p
 			}
 		}
@@ -64,9 +62,9 @@ func (w *world) waiting() *cluster.Pod {
 	return nil
 }
 
-// restless says whether there are Pods spread over racks. The check before a drain knows spread over
-// hosts alone, so a drain may leave such a Pod without a place, and machines are bought for it and
-// given back again, at most once in the time that a row of stuck Pods is kept.
+// restless says whether there are Pods spread over racks. A domain goes with its last Node, so the check
+// before a drain lets Nodes go one by one that the roll-up asks for as a whole, and machines may be bought
+// for such Pods and given back again, at most once in the time that a row of stuck Pods is kept.
 func (w *world) restless() bool {
 	for _, t := range w.tenants {
 		for _, load := range t.cluster.Workloads() {

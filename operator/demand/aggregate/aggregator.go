@@ -32,6 +32,12 @@ type Item struct {
 	ID    string // what it is called; one for each unit, such as the UID of its Pod
 	Spec  *demandv1.CapacityRequestSpec
 	Stuck uint32 // 0, or the number of the stuck row that it counts in
+	// Domains are where the Pods that its co-location selects run already: the values of the
+	// label that is its topology key, of their Nodes. kube-scheduler puts the Pod into one of them and
+	// nowhere else, so that they become a requirement of the row. The same for all members of a
+	// group, in any order; left out while none runs, and for a key of which the shards' offers do
+	// not declare the values. Without a co-location, and for host names, they say nothing.
+	Domains []string
 }
 
 // Aggregator adds requests up. Its zero value is not of use; see New.
@@ -107,7 +113,12 @@ func (a *Aggregator) leave(u *unit) {
 // unit returns what a request adds to which row. Working that out takes microseconds, and a
 // cluster has few kinds of requests: an equal one finds its unit by what was read of it.
 func (a *Aggregator) unit(item Item) (*unit, error) {
+	domains := item.domains()
 	a.raw = appendRaw(a.raw[:0], item.Spec)
+	for _, domain := range domains {
+		a.raw = appendText(a.raw, domain)
+	}
+	a.raw = binary.AppendUvarint(a.raw, uint64(len(domains)))
 	rest := len(a.raw)
 	var err error
 	if a.amount, err = vector(a.amount[:0], item.Spec.Resources.Requests); err != nil {
@@ -123,7 +134,7 @@ func (a *Aggregator) unit(item Item) (*unit, error) {
 	if item.Stuck > needs.MostStuck {
 		return nil, skipped("stuck row %d", item.Stuck)
 	}
-	s, err := a.shape(a.raw[:rest], item.Spec)
+	s, err := a.shape(a.raw[:rest], item.Spec, domains)
 	if err != nil {
 		return nil, err
 	}
@@ -189,11 +200,11 @@ func Build(o Options, items iter.Seq[Item]) (rows []*needs.Row, skipped int) {
 const mostShapes = 50_000
 
 // shape returns the shape of a request by what was read of it.
-func (a *Aggregator) shape(raw []byte, spec *demandv1.CapacityRequestSpec) (*shape, error) {
+func (a *Aggregator) shape(raw []byte, spec *demandv1.CapacityRequestSpec, domains []string) (*shape, error) {
 	if found := a.shapes[string(raw)]; found != nil {
 		return found, nil
 	}
-	made, err := shapeOf(spec)
+	made, err := shapeOf(spec, domains)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@
 // [Build] makes the same rows at once: any order of the same requests, whole or in steps,
 // gives equal rows in equal order.
 //
+// Where Pods of a group run already, [Item].Domains pins the rest of it to their domain.
+//
 // [Place.Counted] says which of the requests count at all, by where their Pods run.
 // [Overheads] finds what each machine carries for DaemonSets.
 //

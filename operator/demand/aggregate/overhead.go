@@ -46,7 +46,7 @@ func overhead(ds *appsv1.DaemonSet, o translate.Options) (needs.Overhead, error)
 		spec.Tolerations = spec.Tolerations[:most]
 	}
 	spec.CoLocation, spec.TopologySpread = nil, nil // of a Pod for each Node they say nothing
-	s, err := shapeOf(&spec)
+	s, err := shapeOf(&spec, nil)
 	if err != nil {
 		return needs.Overhead{}, err
 	}

@@ -3,7 +3,9 @@ package aggregate
 import (
 	"errors"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
@@ -26,8 +28,21 @@ type shape struct {
 	allOrNothing bool
 }
 
-// shapeOf returns the shape of a request.
-func shapeOf(spec *demandv1.CapacityRequestSpec) (*shape, error) {
+// domains are those of a request that say something, sorted.
+func (i Item) domains() []string {
+	c := i.Spec.CoLocation
+	if c == nil || c.TopologyKey == corev1.LabelHostname || len(i.Domains) == 0 {
+		return nil
+	}
+	all := slices.Compact(slices.Sorted(slices.Values(i.Domains)))
+	if len(all) > demandv1.MostValues {
+		return nil // more than a requirement may name
+	}
+	return all
+}
+
+// shapeOf returns the shape of a request whose co-location, if there are domains, is in one of them.
+func shapeOf(spec *demandv1.CapacityRequestSpec, domains []string) (*shape, error) {
 	var s shape
 	var err error
 	p := &s.profile
@@ -57,6 +72,12 @@ func shapeOf(spec *demandv1.CapacityRequestSpec) (*shape, error) {
 		}
 		term := needs.CoLocation{TopologyKey: c.TopologyKey, Namespaces: c.Namespaces, Selector: translate.Selector(c.LabelSelector)}
 		s.group, s.allOrNothing = term.GroupKey(), c.AllOrNothing
+		if len(domains) > 0 {
+			if !validArity(needs.In, domains) {
+				return nil, skipped("domains %q", domains)
+			}
+			p.Requirements = append(p.Requirements, needs.Requirement{Key: c.TopologyKey, Operator: needs.In, Values: domains})
+		}
 		s.profile = p.WithSame(c.TopologyKey)
 	}
 	s.profile = s.profile.Normal()

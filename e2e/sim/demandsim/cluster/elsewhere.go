@@ -51,5 +51,21 @@ func (c *Cluster) stand(p *Pod) bool {
 	return true
 }
 
-// Pinned says whether a Pod has to be in the domain of Pods that run already.
-func (c *Cluster) Pinned(p *Pod) bool { return slices.ContainsFunc(p.Owner.shape.affinity, c.anywhere) }
+// Domains are where the Pods that the first affinity term of a workload selects run and stay: the
+// values of the term's key, sorted.
+func (c *Cluster) Domains(w *Workload) (all []string) {
+	if len(w.shape.affinity) == 0 {
+		return nil
+	}
+	t := w.shape.affinity[0]
+	for _, n := range c.nodes {
+		value, ok := n.Object.Labels[t.key]
+		if ok && !n.Object.Spec.Unschedulable && slices.ContainsFunc(n.pods, func(p *Pod) bool {
+			return !p.Ended() && p.Object.DeletionTimestamp == nil && t.selector.Matches(set(p))
+		}) {
+			all = append(all, value)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

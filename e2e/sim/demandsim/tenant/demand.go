@@ -42,6 +42,7 @@ type unit struct {
 	pod     *cluster.Pod
 	spec    demandv1.CapacityRequestSpec
 	row     needs.Row // that it adds to, without amounts
+	domains []string  // of the Pods that it has to be with
 	rollUps int       // that have spoken of it
 }
 
@@ -76,14 +77,38 @@ func (d *demand) see(p *cluster.Pod) {
 		return // nothing of it that is translated can change here
 	}
 	u := &unit{pod: p, spec: translate.Build(p.Object, translate.Volumes{}, translate.Options{Alternatives: true}).Spec}
+	u.find()
+	d.units[p.Object.UID] = u
+}
+
+// find works out which row a Pod adds to.
+func (u *unit) find() {
 	rows, skipped := aggregate.Build(aggregate.Options{}, func(yield func(aggregate.Item) bool) {
-		yield(aggregate.Item{ID: string(p.Object.UID), Spec: &u.spec})
+		yield(aggregate.Item{ID: string(u.pod.Object.UID), Spec: &u.spec, Domains: u.domains})
 	})
 	if skipped > 0 {
-		panic(fmt.Sprintf("Pod %s of a world asks for what is not valid", p.Object.Name))
+		panic(fmt.Sprintf("Pod %s of a world asks for what is not valid", u.pod.Object.Name))
 	}
 	u.row = *rows[0]
-	d.units[p.Object.UID] = u
+}
+
+// locate finds the domains to which Pods are pinned by those that run.
+func (d *demand) locate(c *cluster.Cluster) {
+	found := map[*cluster.Workload][]string{}
+	for _, u := range d.units {
+		if u.spec.CoLocation == nil {
+			continue
+		}
+		domains, known := found[u.pod.Owner]
+		if !known {
+			domains = c.Domains(u.pod.Owner)
+			found[u.pod.Owner] = domains
+		}
+		if !slices.Equal(domains, u.domains) {
+			u.domains = domains
+			u.find()
+		}
+	}
 }
 
 // lose takes in that a Pod is gone.
@@ -94,6 +119,7 @@ func (d *demand) lose(p *cluster.Pod) {
 
 // build makes a roll-up of all that is known.
 func (d *demand) build(c *cluster.Cluster, now time.Time) (RollUp, error) {
+	d.locate(c)
 	numbers := d.numbers(now)
 	for uid, u := range d.units {
 		n := c.Node(u.pod.Object.Spec.NodeName)
@@ -105,7 +131,7 @@ func (d *demand) build(c *cluster.Cluster, now time.Time) (RollUp, error) {
 			continue
 		}
 		u.rollUps++
-		if err := d.sums.Set(aggregate.Item{ID: string(uid), Spec: &u.spec, Stuck: numbers[string(uid)]}); err != nil {
+		if err := d.sums.Set(aggregate.Item{ID: string(uid), Spec: &u.spec, Domains: u.domains, Stuck: numbers[string(uid)]}); err != nil {
 			return nil, fmt.Errorf("roll-up of %s: %w", c.Name, err)
 		}
 	}
