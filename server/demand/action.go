@@ -38,18 +38,17 @@ type Reason string
 
 // The reasons of actions.
 const (
-	ReasonNeed          Reason = "need"
-	ReasonMinimum       Reason = "minimum"
-	ReasonWarm          Reason = "warm"
-	ReasonConsolidation Reason = "consolidation"
-	ReasonSurplus       Reason = "surplus"
-	ReasonEmpty         Reason = "empty"
-	ReasonPreempted     Reason = "preempted"
-	ReasonUnclaimed     Reason = "unclaimed"
-	ReasonHoldExpired   Reason = "hold-expired"
-	ReasonFailed        Reason = "failed"
-	ReasonJoinTimeout   Reason = "join-timeout"
-	ReasonGang          Reason = "gang-incomplete"
+	ReasonNeed        Reason = "need"
+	ReasonMinimum     Reason = "minimum"
+	ReasonWarm        Reason = "warm"
+	ReasonSurplus     Reason = "surplus"
+	ReasonEmpty       Reason = "empty"
+	ReasonPreempted   Reason = "preempted"
+	ReasonUnclaimed   Reason = "unclaimed"
+	ReasonHoldExpired Reason = "hold-expired"
+	ReasonFailed      Reason = "failed"
+	ReasonJoinTimeout Reason = "join-timeout"
+	ReasonGang        Reason = "gang-incomplete"
 )
 
 // The reasons of shortfalls.

@@ -69,7 +69,6 @@ type extra struct {
 	asked   Kind              // the last action that was asked for of those that bind it, or end that
 	// meantFor is the cluster whose intent the last Cancel took back.
 	meantFor int32
-	partner  string // the set that it is bought to replace, by a member
 }
 
 // domain is where a machine is in one topology.

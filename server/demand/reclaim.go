@@ -40,7 +40,7 @@ func (w giving) cancel(c *cluster) {
 	}
 	for _, slot := range c.unclaimed {
 		m := &w.fleet.all[slot]
-		if m.cluster != c.index || !m.intent() || m.more.group.UserData || m.more.partner != "" {
+		if m.cluster != c.index || !m.intent() || m.more.group.UserData {
 			continue
 		}
 		if due := m.times.surplus + millis(m.more.group.scaleDownDelay()); due > w.now {
@@ -107,7 +107,7 @@ func (w giving) reclaimFrom(c *cluster) {
 // reclaimable reports whether an unclaimed machine may be given back now, as far as it alone goes.
 func (w giving) reclaimable(c *cluster, slot int32) bool {
 	m := &w.fleet.all[slot]
-	if m.cluster != c.index || m.state != Configured || m.leaving || m.fixed || m.more.partner != "" {
+	if m.cluster != c.index || m.state != Configured || m.leaving || m.fixed {
 		return false
 	}
 	due := max(m.times.surplus+millis(m.more.group.scaleDownDelay()), m.times.refused)
