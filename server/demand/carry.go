@@ -1,8 +1,6 @@
 package demand
 
-// This file changes machines as decisions say, and writes the actions down. What is suspended is
-// changed like the rest, so that later decisions of the cycle come out the same, and changed back
-// at its end.
+// This file changes machines as decisions say, and writes the actions down.
 
 import "slices"
 
@@ -43,19 +41,19 @@ func (w *world) provision(c *cluster, o *offer, n *need, why Reason) int32 {
 		a.Cluster, a.Stamp, scope = c.name, m.stamp, c.name
 		c.spend += o.PricePerHour
 	}
+	a.Disposition = w.disposition(scope, o.group)
+	done := a.Disposition == Execute
+	if !done {
+		w.undo = append(w.undo, func() { w.remove(slot) })
+	}
 	if n != nil {
 		a.Need = n.Key
-		for _, u := range o.uses {
-			u.pool.redeem(n.Key, u.units)
-		}
-		if n.AllOrNothing && n.memory.gangSince == 0 {
+		undoing{w}.redeem(n, o, done)
+		if done && n.AllOrNothing && n.memory.gangSince == 0 {
 			n.memory.gangSince = w.now
 		}
 	}
-	a.Disposition = w.disposition(scope, o.group)
-	if a.Disposition != Execute {
-		w.undo = append(w.undo, reverted{slot: slot, bought: true})
-	} else {
+	if done {
 		w.creates++
 		if c != nil {
 			c.guard.loop.Created(w.now)
@@ -78,7 +76,7 @@ func (w *world) own(c *cluster, slot int32, n *need) {
 // bind takes a machine that nobody has for a cluster.
 func (w *world) bind(c *cluster, slot int32, n *need, why Reason) {
 	m := &w.fleet.all[slot]
-	before := *m
+	undoing{w}.undoLater(slot, w.disposition(c.name, m.more.group))
 	w.own(c, slot, n)
 	m.price, m.more.asked = m.currentPrice(), Bootstrap
 	if m.state == Idle {
@@ -89,9 +87,6 @@ func (w *world) bind(c *cluster, slot int32, n *need, why Reason) {
 	}
 	a := Action{Kind: Bootstrap, Machine: m.id, Cluster: c.name, Stamp: m.stamp, Need: m.stamp.Need, Price: m.price, Reason: why}
 	a.Disposition = w.disposition(c.name, m.more.group)
-	if a.Disposition != Execute {
-		w.undo = append(w.undo, reverted{slot: slot, before: before})
-	}
 	w.emit(a)
 }
 
@@ -133,22 +128,17 @@ func (w *world) drain(slot int32, a Action) bool {
 	m := &w.fleet.all[slot]
 	c := w.clusters[m.cluster]
 	a.Machine, a.Cluster = m.id, c.name
-	if a.Disposition == Execute {
-		a.Disposition = w.disposition(c.name, m.more.group)
-	}
+	a.Disposition = stronger(a.Disposition, w.disposition(c.name, m.more.group))
 	w.emit(a)
-	if a.Disposition != Execute {
-		return false
-	}
+	undoing{w}.undoLater(slot, a.Disposition)
 	w.become(m, Draining)
-	m.times.drained = w.now + millis(a.Grace)
 	if a.Voluntary {
 		m.voided = true
 		m.more.group.draining++
 	}
 	w.leave(c, slot)
 	w.fleet.watch(slot)
-	return true
+	return a.Disposition == Execute
 }
 
 // leave takes a machine out of the keep order of its cluster.
@@ -187,19 +177,6 @@ func (w *world) remove(slot int32) {
 	w.fleet.loose = slices.DeleteFunc(w.fleet.loose, func(s int32) bool { return s == slot })
 	w.fleet.remove(slot)
 	w.supply++
-}
-
-// revert takes back what was decided in this cycle and is not carried out.
-func (w *world) revert() {
-	for _, r := range slices.Backward(w.undo) {
-		if r.bought {
-			w.remove(r.slot)
-			continue
-		}
-		w.free(r.slot)
-		w.fleet.all[r.slot] = r.before
-	}
-	w.undo = w.undo[:0]
 }
 
 // bequeath keeps the units that a deleted machine leaves for the need that it was taken for.

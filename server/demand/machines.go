@@ -28,7 +28,6 @@ type times struct {
 	join       instant // until when its Node has to be ready
 	refused    instant // until when it is not asked for
 	failed     instant
-	drained    instant // until when its drain may take
 	earmark    instant // until when it waits for the need it was taken for
 }
 
@@ -159,13 +158,6 @@ func (f *fleetTable) runs(n *need) bool {
 	return !slices.ContainsFunc(n.home.members, func(slot int32) bool {
 		return f.all[slot].stamp.Need == n.Key && f.all[slot].state != Configured
 	})
-}
-
-// reverted is a change that is taken back at the end of the cycle.
-type reverted struct {
-	slot   int32
-	before machine
-	bought bool
 }
 
 // rank is what the order by cost looks at, beside the order of before.

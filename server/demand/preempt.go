@@ -71,10 +71,9 @@ func (w taking) preemptFor(c *cluster, n *need) {
 			if gain == nil {
 				continue
 			}
-			if w.takeFrom(n, v) {
-				lack.Sub(gain)
-				n.lack.reason = PreemptDraining
-			}
+			w.takeFrom(n, v)
+			lack.Sub(gain)
+			n.lack.reason = PreemptDraining
 		}
 	}
 }
@@ -201,19 +200,18 @@ func (o *offer) fitsIn(r rooms, key Key, victim *machine) bool {
 }
 
 // takeFrom drains a victim for a need, and keeps what it leaves for that one.
-func (w taking) takeFrom(n *need, v victim) bool {
+func (w taking) takeFrom(n *need, v victim) {
 	m := &w.fleet.all[v.slot]
 	c := w.clusters[m.cluster]
 	gap := int64(n.Priority)
 	if !v.spare {
 		gap -= int64(w.priorityOf(c, int(m.pos)))
 	}
-	if !w.drain(v.slot, Action{Kind: Preempt, Need: n.Key, Reason: ReasonPreempted, Grace: grace(gap)}) {
-		return true
-	}
+	w.drain(v.slot, Action{
+		Kind: Preempt, Disposition: w.disposition(n.home.name, nil), Need: n.Key, Reason: ReasonPreempted, Grace: grace(gap),
+	})
 	m.more.earmark = n.Key
 	m.times.earmark = w.now + earmarkFor + millis(grace(gap))
-	return true
 }
 
 // grace is how long a preempted machine's drain may take, by the gap of priorities.

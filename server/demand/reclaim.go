@@ -50,11 +50,10 @@ func (w giving) cancel(c *cluster) {
 		a := Action{Kind: Cancel, Machine: m.id, Cluster: c.name, Reason: ReasonUnclaimed}
 		a.Disposition = w.disposition(c.name, m.more.group)
 		w.emit(a)
-		if a.Disposition == Execute {
-			m.more.asked, m.more.meantFor = Cancel, m.cluster
-			w.free(slot)
-			m.times.idle = w.now
-		}
+		undoing{w.world}.undoLater(slot, a.Disposition)
+		m.more.asked, m.more.meantFor = Cancel, m.cluster
+		w.free(slot)
+		m.times.idle = w.now
 	}
 }
 
@@ -223,10 +222,9 @@ func (w giving) end(slot int32, why Reason) {
 	m := &w.fleet.all[slot]
 	a := Action{Kind: Delete, Machine: m.id, Reason: why, Disposition: w.disposition("", m.more.group)}
 	w.emit(a)
-	if a.Disposition == Execute {
-		w.become(m, Deleting)
-		w.supply++
-	}
+	undoing{w.world}.undoLater(slot, a.Disposition)
+	w.become(m, Deleting)
+	w.supply++
 }
 
 // expire ends what has waited for too long: machines that did not join, failed ones, earmarks.
@@ -282,7 +280,9 @@ func (w giving) giveUp(slot int32) {
 	a := Action{Kind: Fail, Machine: m.id, Cluster: w.clusters[m.cluster].name, Reason: ReasonJoinTimeout}
 	a.Disposition = w.disposition(a.Cluster, m.more.group)
 	w.emit(a)
-	if a.Disposition == Execute {
-		w.fail(slot, NeverJoined)
+	if a.Disposition != Execute {
+		undoing{w.world}.undoLater(slot, a.Disposition)
+		undoing{w.world}.undoFailureLater(w.clusters[m.cluster], m.offer)
 	}
+	w.fail(slot, NeverJoined)
 }

@@ -56,7 +56,7 @@ func (e *Engine) Step(now time.Time, batch []Event) Result {
 	giving{w}.reclaim()
 	giving{w}.release()
 	w.tally()
-	w.revert()
+	undoing{w}.revert()
 	w.fleet.sweep()
 	e.quiet = !slices.ContainsFunc(w.clusters, func(c *cluster) bool { return c.flags.dirty })
 	w.out.Next = time.Time{}

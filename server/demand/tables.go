@@ -38,6 +38,11 @@ type offer struct {
 	used     int64
 	uses     []use
 
+	cooling
+}
+
+// cooling is what failures of an offer have caused.
+type cooling struct {
 	coolUntil, coolFor int64
 	joinFailures       rails.Window
 }
@@ -76,6 +81,15 @@ func (p *pool) redeem(key Key, units int64) {
 			n := min(units, p.marks[i].units)
 			p.marks[i].units -= n
 			units -= n
+		}
+	}
+}
+
+// renew gives a need's marks the units that they had before; there may be more of them now.
+func (p *pool) renew(key Key, before []mark) {
+	for i, m := range before {
+		if m.need == key {
+			p.marks[i].units = m.units
 		}
 	}
 }
@@ -174,6 +188,7 @@ func (c *catalog) pool(name string) *pool {
 	if !ok {
 		p = &pool{}
 		c.pools[name] = p
+		c.poolNames = append(c.poolNames, name)
 	}
 	return p
 }

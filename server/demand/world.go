@@ -44,7 +44,7 @@ type scratch struct {
 	spares []int32    // machines to be given back
 	idle   []int32    // machines that nobody had when the cycle began
 	bids   []bid      // offers that could serve the part at hand
-	undo   []reverted // what is taken back at the end of the cycle
+	undo   []func()   // takes back, at the end of the cycle, what is not carried out
 }
 
 // topology numbers the topology keys that needs use, and the values of all of them.

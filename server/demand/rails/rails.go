@@ -7,6 +7,8 @@
 // concurrent use.
 package rails
 
+import "slices"
+
 // Window counts what happened within a span of time that ends now.
 type Window struct {
 	entries []entry
@@ -46,6 +48,9 @@ func (w *Window) Expires(span int64) int64 {
 	}
 	return w.entries[0].at + span
 }
+
+// Clone returns a copy that shares nothing with w.
+func (w *Window) Clone() Window { return Window{slices.Clone(w.entries), w.sum} }
 
 // A quarantine needs this many equal-minded roll-ups, and this long.
 const (
@@ -116,6 +121,11 @@ func (l *Loop) Failed(now int64) {
 	l.pause = min(max(loopPause, 2*l.pause), loopPauseMax)
 	l.until = now + l.pause
 	l.failed, l.created = Window{}, Window{}
+}
+
+// Clone returns a copy that shares nothing with l.
+func (l *Loop) Clone() Loop {
+	return Loop{created: l.created.Clone(), failed: l.failed.Clone(), pause: l.pause, until: l.until}
 }
 
 // Joined counts a success, after which the next pause is a short one again.
