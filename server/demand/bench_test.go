@@ -20,7 +20,7 @@ type sized struct {
 // build returns an engine with such a shard, and the roll-ups that it had.
 func (s sized) build(b testing.TB, workers int) (*demand.Engine, []demand.Rollup, time.Time) {
 	ids := 0
-	engine, err := demand.New(demand.Settings{Workers: workers, MaxCreates: -1, NewID: func() string { ids++; return fmt.Sprintf("new%d", ids) }})
+	engine, err := demand.New(demand.Settings{Workers: workers, MaxCreates: -1, NewID: func(string) string { ids++; return fmt.Sprintf("new%d", ids) }})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func BenchmarkG5_Reprovision(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		ids := 0
-		engine, err := demand.New(demand.Settings{Workers: 2, MaxCreates: -1, NewID: func() string { ids++; return fmt.Sprintf("new%d", ids) }})
+		engine, err := demand.New(demand.Settings{Workers: 2, MaxCreates: -1, NewID: func(string) string { ids++; return fmt.Sprintf("new%d", ids) }})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func stampOf(n *need) Stamp {
 
 // provision buys one machine of an offer, bound to a cluster unless that is nil, and returns it.
 func (w *world) provision(c *cluster, o *offer, n *need, why Reason) int32 {
-	slot := w.fleet.add(w.settings.NewID())
+	slot := w.fleet.add(w.settings.NewID(o.Name))
 	m := &w.fleet.all[slot]
 	m.state, m.class, m.offer, m.price = Creating, o.class, o, o.price()
 	m.more.group, m.more.asked = o.group, Provision

@@ -9,9 +9,9 @@ type Settings struct {
 	MaxShortfalls int               // that a result lists; 100
 	HourlySpend   map[string]int64  // by cluster, in millionths of a dollar; absent: no limit
 	Domains       map[string]string // the priority domain of a cluster; absent: the cluster by itself
-	// NewID names a machine that is to be bought. It is called once for each, in a fixed order, and
-	// never returns the same id twice.
-	NewID func() string
+	// NewID names a machine that is to be bought of an offer. It is called once for each, in a fixed
+	// order, and never returns the same id twice.
+	NewID func(offer string) string
 }
 
 // Validate reports what is wrong with the settings.

@@ -46,7 +46,7 @@ type made struct {
 func newHouse(t testing.TB, settings demand.Settings) *house {
 	t.Helper()
 	h := &house{t: t, now: epoch, machines: map[string]*made{}, total: map[demand.Kind]int{}}
-	settings.NewID = func() string { h.ids++; return fmt.Sprintf("m%05d", h.ids) }
+	settings.NewID = func(string) string { h.ids++; return fmt.Sprintf("m%05d", h.ids) }
 	engine, err := demand.New(settings)
 	if err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func TestRefusedEvents(t *testing.T) {
 			t.Errorf("%+v: rejected %v, actions %v", e, r.Rejected, r.Actions)
 		}
 	}
-	if err := (demand.Settings{Workers: -1, NewID: func() string { return "" }}).Validate(); err == nil {
+	if err := (demand.Settings{Workers: -1, NewID: func(string) string { return "" }}).Validate(); err == nil {
 		t.Error("negative workers are possible")
 	}
 	if _, err := demand.New(demand.Settings{}); err == nil {

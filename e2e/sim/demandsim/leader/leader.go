@@ -132,7 +132,7 @@ func (l *Leader) Session(cluster string, live bool) {
 
 // newID names a machine: in the order in which they are decided, never one twice, and unlike those
 // of a process that has been deposed.
-func (l *Leader) newID() string {
+func (l *Leader) newID(string) string {
 	l.opts.Store.Serial++
 	return fmt.Sprintf("m%04d", l.opts.Store.Serial)
 }
