@@ -177,6 +177,8 @@ func (a *Service) act(s *stream, msg *nstancev1.AgentMessage) error {
 		return a.report(s, m.Report)
 	case *nstancev1.AgentMessage_PublicKeys:
 		return a.storeKeys(s, m.PublicKeys)
+	case *nstancev1.AgentMessage_Cluster:
+		a.bindings.report(s, m.Cluster)
 	case *nstancev1.AgentMessage_Renew:
 		// Storage may take its time. The stream's end is known at once all the same.
 		ctx := s.conn.Context()
@@ -190,12 +192,14 @@ func (a *Service) greet(s *stream, hello *nstancev1.Hello) error {
 	if err := s.checkOwner(hello.InstanceId); err != nil {
 		return err
 	}
+	s.noteCapabilities(hello.Capabilities)
 	if err := a.enter(s); err != nil {
 		return err
 	}
 	s.endAfter(s.expires.Sub(a.opts.Now()), refusal.ErrCertificateExpired)
 	s.heard.greeted = true
-	a.opts.Log.Info("agent connected", "instance", s.id, "agent_version", printable(hello.AgentVersion))
+	a.opts.Log.Info("agent connected", "instance", s.id, "agent_version", printable(hello.AgentVersion),
+		"joins_clusters", s.clusters.Load())
 	a.introduce(s)
 	return nil
 }
@@ -205,4 +209,5 @@ func (a *Service) introduce(s *stream) {
 	line := a.line(s)
 	line.Offer(a.welcome())
 	a.opts.Files.Greet(s.id, line)
+	a.greeted(s)
 }

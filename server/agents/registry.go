@@ -90,6 +90,13 @@ func (r *registry) has(id identity.ID) bool {
 	return r.streams[id] != nil
 }
 
+// of returns the stream of an instance; nil: it has none.
+func (r *registry) of(id identity.ID) *stream {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.streams[id]
+}
+
 // all are the streams, in no order.
 func (r *registry) all() []*stream {
 	r.mu.Lock()

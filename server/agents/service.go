@@ -15,6 +15,8 @@ import (
 // Service serves the agents for one leader's term. It is safe for concurrent use. What it
 // does ends with the term and not with the call that has asked for it.
 type Service struct {
+	bindings // JoinCluster and LeaveCluster
+
 	opts    Options
 	ctx     context.Context //nolint:containedctx // the leadership's: effects end with it, not with a caller
 	handler handler         // this service
@@ -32,6 +34,7 @@ func New(ctx context.Context, opts Options) *Service {
 	a := &Service{opts: opts, ctx: ctx}
 	a.handler = a
 	a.streams = registry{metrics: opts.Metrics, streams: map[identity.ID]*stream{}, replaced: map[identity.ID]replacements{}}
+	a.bindings = bindings{clusters: opts.Clusters, streams: &a.streams, turns: &a.turns, handler: &a.handler, log: opts.Log}
 	return a
 }
 

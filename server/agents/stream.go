@@ -48,6 +48,8 @@ type stream struct {
 	conn    Conn
 	heard   heard // of the receiving goroutine
 
+	clusters atomic.Bool // the agent can join clusters; does not change after hello
+
 	serving atomic.Pointer[serving] // changes while mu is held
 
 	entry   sync.Mutex // held while the stream is taken in among others, or out

@@ -31,7 +31,7 @@ var large = map[string]size{
 	"operator/config: fields of Settings":                                     {32, true, "settings"},
 	"operator/shards: fields of Options":                                      {16, true, "options"},
 	"providers/proxmox: fields of Options":                                    {17, true, "options"},
-	"server/agents: fields of Options":                                        {21, true, "options"},
+	"server/agents: fields of Options":                                        {22, true, "options"},
 	"server/layout: fields of InstanceRecord":                                 {36, true, "a document"},
 	"server/cache: fields of Instance":                                        {26, true, "a row"},
 	"server/config/document: fields of Server":                                {25, true, "a document"},

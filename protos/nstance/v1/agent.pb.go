@@ -23,6 +23,120 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ClusterAction is what is done with a binding.
+type ClusterAction int32
+
+const (
+	// Not said: the machine has no binding.
+	ClusterAction_CLUSTER_ACTION_UNSPECIFIED ClusterAction = 0
+	// The machine joins, or has joined.
+	ClusterAction_CLUSTER_ACTION_JOIN ClusterAction = 1
+	// The machine leaves, or has left.
+	ClusterAction_CLUSTER_ACTION_LEAVE ClusterAction = 2
+)
+
+// Enum value maps for ClusterAction.
+var (
+	ClusterAction_name = map[int32]string{
+		0: "CLUSTER_ACTION_UNSPECIFIED",
+		1: "CLUSTER_ACTION_JOIN",
+		2: "CLUSTER_ACTION_LEAVE",
+	}
+	ClusterAction_value = map[string]int32{
+		"CLUSTER_ACTION_UNSPECIFIED": 0,
+		"CLUSTER_ACTION_JOIN":        1,
+		"CLUSTER_ACTION_LEAVE":       2,
+	}
+)
+
+func (x ClusterAction) Enum() *ClusterAction {
+	p := new(ClusterAction)
+	*p = x
+	return p
+}
+
+func (x ClusterAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ClusterAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_nstance_v1_agent_proto_enumTypes[0].Descriptor()
+}
+
+func (ClusterAction) Type() protoreflect.EnumType {
+	return &file_nstance_v1_agent_proto_enumTypes[0]
+}
+
+func (x ClusterAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ClusterAction.Descriptor instead.
+func (ClusterAction) EnumDescriptor() ([]byte, []int) {
+	return file_nstance_v1_agent_proto_rawDescGZIP(), []int{0}
+}
+
+// ClusterState is how far an action is.
+type ClusterState int32
+
+const (
+	// Not said: the machine has no binding.
+	ClusterState_CLUSTER_STATE_UNSPECIFIED ClusterState = 0
+	// The agent has handed it over, and it has not begun.
+	ClusterState_CLUSTER_STATE_ACCEPTED ClusterState = 1
+	// It is being done.
+	ClusterState_CLUSTER_STATE_RUNNING ClusterState = 2
+	// It was done: the blob, or everything that makes the machine leave, ended with exit code 0.
+	ClusterState_CLUSTER_STATE_DONE ClusterState = 3
+	// It failed, and is not tried again.
+	ClusterState_CLUSTER_STATE_FAILED ClusterState = 4
+)
+
+// Enum value maps for ClusterState.
+var (
+	ClusterState_name = map[int32]string{
+		0: "CLUSTER_STATE_UNSPECIFIED",
+		1: "CLUSTER_STATE_ACCEPTED",
+		2: "CLUSTER_STATE_RUNNING",
+		3: "CLUSTER_STATE_DONE",
+		4: "CLUSTER_STATE_FAILED",
+	}
+	ClusterState_value = map[string]int32{
+		"CLUSTER_STATE_UNSPECIFIED": 0,
+		"CLUSTER_STATE_ACCEPTED":    1,
+		"CLUSTER_STATE_RUNNING":     2,
+		"CLUSTER_STATE_DONE":        3,
+		"CLUSTER_STATE_FAILED":      4,
+	}
+)
+
+func (x ClusterState) Enum() *ClusterState {
+	p := new(ClusterState)
+	*p = x
+	return p
+}
+
+func (x ClusterState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ClusterState) Descriptor() protoreflect.EnumDescriptor {
+	return file_nstance_v1_agent_proto_enumTypes[1].Descriptor()
+}
+
+func (ClusterState) Type() protoreflect.EnumType {
+	return &file_nstance_v1_agent_proto_enumTypes[1]
+}
+
+func (x ClusterState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ClusterState.Descriptor instead.
+func (ClusterState) EnumDescriptor() ([]byte, []int) {
+	return file_nstance_v1_agent_proto_rawDescGZIP(), []int{1}
+}
+
 // AgentMessage is one message of the agent.
 type AgentMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -34,6 +148,7 @@ type AgentMessage struct {
 	//	*AgentMessage_Report
 	//	*AgentMessage_PublicKeys
 	//	*AgentMessage_Renew
+	//	*AgentMessage_Cluster
 	Message       isAgentMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -112,6 +227,15 @@ func (x *AgentMessage) GetRenew() *Renew {
 	return nil
 }
 
+func (x *AgentMessage) GetCluster() *ClusterReport {
+	if x != nil {
+		if x, ok := x.Message.(*AgentMessage_Cluster); ok {
+			return x.Cluster
+		}
+	}
+	return nil
+}
+
 type isAgentMessage_Message interface {
 	isAgentMessage_Message()
 }
@@ -136,6 +260,13 @@ type AgentMessage_Renew struct {
 	Renew *Renew `protobuf:"bytes,4,opt,name=renew,proto3,oneof"`
 }
 
+type AgentMessage_Cluster struct {
+	// What became of the binding to a cluster. Sent by agents with the capability
+	// `cluster/v1` alone: once after the first welcome of a stream, in answer to
+	// cluster_join and cluster_leave, and whenever it changes.
+	Cluster *ClusterReport `protobuf:"bytes,5,opt,name=cluster,proto3,oneof"`
+}
+
 func (*AgentMessage_Hello) isAgentMessage_Message() {}
 
 func (*AgentMessage_Report) isAgentMessage_Message() {}
@@ -143,6 +274,8 @@ func (*AgentMessage_Report) isAgentMessage_Message() {}
 func (*AgentMessage_PublicKeys) isAgentMessage_Message() {}
 
 func (*AgentMessage_Renew) isAgentMessage_Message() {}
+
+func (*AgentMessage_Cluster) isAgentMessage_Message() {}
 
 // ServerMessage is one message of the server.
 type ServerMessage struct {
@@ -157,6 +290,8 @@ type ServerMessage struct {
 	//	*ServerMessage_File
 	//	*ServerMessage_Commit
 	//	*ServerMessage_Renewed
+	//	*ServerMessage_ClusterJoin
+	//	*ServerMessage_ClusterLeave
 	Message       isServerMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -253,6 +388,24 @@ func (x *ServerMessage) GetRenewed() *Renewed {
 	return nil
 }
 
+func (x *ServerMessage) GetClusterJoin() *ClusterJoin {
+	if x != nil {
+		if x, ok := x.Message.(*ServerMessage_ClusterJoin); ok {
+			return x.ClusterJoin
+		}
+	}
+	return nil
+}
+
+func (x *ServerMessage) GetClusterLeave() *ClusterLeave {
+	if x != nil {
+		if x, ok := x.Message.(*ServerMessage_ClusterLeave); ok {
+			return x.ClusterLeave
+		}
+	}
+	return nil
+}
+
 type isServerMessage_Message interface {
 	isServerMessage_Message()
 }
@@ -287,6 +440,18 @@ type ServerMessage_Renewed struct {
 	Renewed *Renewed `protobuf:"bytes,6,opt,name=renewed,proto3,oneof"`
 }
 
+type ServerMessage_ClusterJoin struct {
+	// Makes the machine join a cluster. Sent to agents with the capability `cluster/v1`
+	// alone, answered by cluster.
+	ClusterJoin *ClusterJoin `protobuf:"bytes,7,opt,name=cluster_join,json=clusterJoin,proto3,oneof"`
+}
+
+type ServerMessage_ClusterLeave struct {
+	// Makes the machine leave its cluster. Sent to agents with the capability
+	// `cluster/v1` alone, answered by cluster.
+	ClusterLeave *ClusterLeave `protobuf:"bytes,8,opt,name=cluster_leave,json=clusterLeave,proto3,oneof"`
+}
+
 func (*ServerMessage_Welcome) isServerMessage_Message() {}
 
 func (*ServerMessage_KeyRequest) isServerMessage_Message() {}
@@ -299,6 +464,10 @@ func (*ServerMessage_Commit) isServerMessage_Message() {}
 
 func (*ServerMessage_Renewed) isServerMessage_Message() {}
 
+func (*ServerMessage_ClusterJoin) isServerMessage_Message() {}
+
+func (*ServerMessage_ClusterLeave) isServerMessage_Message() {}
+
 // Hello opens a stream.
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -309,6 +478,8 @@ type Hello struct {
 	// Kernel boot id: a change means that the machine was rebooted.
 	BootId string `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	// Abilities of this agent beyond the base protocol, by name. Unknown names are ignored.
+	//
+	//	cluster/v1  the machine can join a cluster and leave it: cluster_join, cluster_leave
 	Capabilities  []string `protobuf:"bytes,4,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1491,19 +1662,314 @@ func (x *NetworkInterface) GetTxDrops() uint64 {
 	return 0
 }
 
+// ClusterJoin makes the machine join a cluster. A program with the machine's rights runs the
+// blob, once for each binding: the agent hands it over and runs nothing itself.
+//
+// The same message may be sent again, after a reconnect for example: a binding that the
+// machine knows is reported and never run a second time. A machine has one binding; another
+// one is refused until the one before has left.
+type ClusterJoin struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names the binding of the machine to the cluster: 1 to 64 letters, digits, `-` and `_`,
+	// the first a letter or a digit. Never used again for this machine.
+	BindingId string `protobuf:"bytes,1,opt,name=binding_id,json=bindingId,proto3" json:"binding_id,omitempty"`
+	// What is run: a program that begins with `#!`, or a `#cloud-config`. At most 1 MiB. It
+	// is a secret: never in a log, an event, a metric or the arguments of a process.
+	Blob []byte `protobuf:"bytes,2,opt,name=blob,proto3" json:"blob,omitempty"`
+	// Labels with which the kubelet is to register its Node.
+	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Taints with which the kubelet is to register its Node.
+	Taints []*ClusterTaint `protobuf:"bytes,4,rep,name=taints,proto3" json:"taints,omitempty"`
+	// Further taints with which it is to register, which something in the cluster removes.
+	StartupTaints []*ClusterTaint `protobuf:"bytes,5,rep,name=startup_taints,json=startupTaints,proto3" json:"startup_taints,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterJoin) Reset() {
+	*x = ClusterJoin{}
+	mi := &file_nstance_v1_agent_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterJoin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterJoin) ProtoMessage() {}
+
+func (x *ClusterJoin) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_agent_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterJoin.ProtoReflect.Descriptor instead.
+func (*ClusterJoin) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_agent_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ClusterJoin) GetBindingId() string {
+	if x != nil {
+		return x.BindingId
+	}
+	return ""
+}
+
+func (x *ClusterJoin) GetBlob() []byte {
+	if x != nil {
+		return x.Blob
+	}
+	return nil
+}
+
+func (x *ClusterJoin) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ClusterJoin) GetTaints() []*ClusterTaint {
+	if x != nil {
+		return x.Taints
+	}
+	return nil
+}
+
+func (x *ClusterJoin) GetStartupTaints() []*ClusterTaint {
+	if x != nil {
+		return x.StartupTaints
+	}
+	return nil
+}
+
+// ClusterTaint is one taint of a Node.
+type ClusterTaint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name, with an optional prefix, as in Kubernetes.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Value; may be empty.
+	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+	Effect        string `protobuf:"bytes,3,opt,name=effect,proto3" json:"effect,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterTaint) Reset() {
+	*x = ClusterTaint{}
+	mi := &file_nstance_v1_agent_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterTaint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterTaint) ProtoMessage() {}
+
+func (x *ClusterTaint) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_agent_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterTaint.ProtoReflect.Descriptor instead.
+func (*ClusterTaint) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_agent_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ClusterTaint) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ClusterTaint) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *ClusterTaint) GetEffect() string {
+	if x != nil {
+		return x.Effect
+	}
+	return ""
+}
+
+// ClusterLeave makes the machine leave its cluster: what was set up for that on the machine
+// is run, once, and the binding ends. It has no effect on another binding.
+type ClusterLeave struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The binding that ends.
+	BindingId     string `protobuf:"bytes,1,opt,name=binding_id,json=bindingId,proto3" json:"binding_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterLeave) Reset() {
+	*x = ClusterLeave{}
+	mi := &file_nstance_v1_agent_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterLeave) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterLeave) ProtoMessage() {}
+
+func (x *ClusterLeave) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_agent_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterLeave.ProtoReflect.Descriptor instead.
+func (*ClusterLeave) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_agent_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ClusterLeave) GetBindingId() string {
+	if x != nil {
+		return x.BindingId
+	}
+	return ""
+}
+
+// ClusterReport says what became of a binding. Reports are of the present: a later one
+// replaces an earlier one of the same binding.
+type ClusterReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The binding; empty: the machine has none and never had one.
+	BindingId string `protobuf:"bytes,1,opt,name=binding_id,json=bindingId,proto3" json:"binding_id,omitempty"`
+	// What is or was done.
+	Action ClusterAction `protobuf:"varint,2,opt,name=action,proto3,enum=nstance.v1.ClusterAction" json:"action,omitempty"`
+	// How far that is.
+	State ClusterState `protobuf:"varint,3,opt,name=state,proto3,enum=nstance.v1.ClusterState" json:"state,omitempty"`
+	// Exit code of the program that ended it; 0 if done; -1 where it was not an exit: it was
+	// ended by a signal, interrupted by a restart of the machine, or never begun.
+	ExitCode int32 `protobuf:"varint,4,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	// The last 4 KiB of what was printed. It may hold parts of the blob, and is kept out of
+	// logs as that is.
+	Output []byte `protobuf:"bytes,5,opt,name=output,proto3" json:"output,omitempty"`
+	// Why it failed, for people; empty otherwise. It quotes nothing of the blob.
+	Error         string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterReport) Reset() {
+	*x = ClusterReport{}
+	mi := &file_nstance_v1_agent_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterReport) ProtoMessage() {}
+
+func (x *ClusterReport) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_agent_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterReport.ProtoReflect.Descriptor instead.
+func (*ClusterReport) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_agent_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ClusterReport) GetBindingId() string {
+	if x != nil {
+		return x.BindingId
+	}
+	return ""
+}
+
+func (x *ClusterReport) GetAction() ClusterAction {
+	if x != nil {
+		return x.Action
+	}
+	return ClusterAction_CLUSTER_ACTION_UNSPECIFIED
+}
+
+func (x *ClusterReport) GetState() ClusterState {
+	if x != nil {
+		return x.State
+	}
+	return ClusterState_CLUSTER_STATE_UNSPECIFIED
+}
+
+func (x *ClusterReport) GetExitCode() int32 {
+	if x != nil {
+		return x.ExitCode
+	}
+	return 0
+}
+
+func (x *ClusterReport) GetOutput() []byte {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+func (x *ClusterReport) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 var File_nstance_v1_agent_proto protoreflect.FileDescriptor
 
 const file_nstance_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"\x16nstance/v1/agent.proto\x12\n" +
-	"nstance.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xde\x01\n" +
+	"nstance.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x95\x02\n" +
 	"\fAgentMessage\x12)\n" +
 	"\x05hello\x18\x01 \x01(\v2\x11.nstance.v1.HelloH\x00R\x05hello\x122\n" +
 	"\x06report\x18\x02 \x01(\v2\x18.nstance.v1.HealthReportH\x00R\x06report\x129\n" +
 	"\vpublic_keys\x18\x03 \x01(\v2\x16.nstance.v1.PublicKeysH\x00R\n" +
 	"publicKeys\x12)\n" +
-	"\x05renew\x18\x04 \x01(\v2\x11.nstance.v1.RenewH\x00R\x05renewB\t\n" +
-	"\amessage\"\xd0\x02\n" +
+	"\x05renew\x18\x04 \x01(\v2\x11.nstance.v1.RenewH\x00R\x05renew\x125\n" +
+	"\acluster\x18\x05 \x01(\v2\x19.nstance.v1.ClusterReportH\x00R\aclusterB\t\n" +
+	"\amessage\"\xcf\x03\n" +
 	"\rServerMessage\x12/\n" +
 	"\awelcome\x18\x01 \x01(\v2\x13.nstance.v1.WelcomeH\x00R\awelcome\x129\n" +
 	"\vkey_request\x18\x02 \x01(\v2\x16.nstance.v1.KeyRequestH\x00R\n" +
@@ -1512,7 +1978,9 @@ const file_nstance_v1_agent_proto_rawDesc = "" +
 	"keysStored\x12.\n" +
 	"\x04file\x18\x04 \x01(\v2\x18.nstance.v1.FileTransferH\x00R\x04file\x12,\n" +
 	"\x06commit\x18\x05 \x01(\v2\x12.nstance.v1.CommitH\x00R\x06commit\x12/\n" +
-	"\arenewed\x18\x06 \x01(\v2\x13.nstance.v1.RenewedH\x00R\arenewedB\t\n" +
+	"\arenewed\x18\x06 \x01(\v2\x13.nstance.v1.RenewedH\x00R\arenewed\x12<\n" +
+	"\fcluster_join\x18\a \x01(\v2\x17.nstance.v1.ClusterJoinH\x00R\vclusterJoin\x12?\n" +
+	"\rcluster_leave\x18\b \x01(\v2\x18.nstance.v1.ClusterLeaveH\x00R\fclusterLeaveB\t\n" +
 	"\amessage\"\x8a\x01\n" +
 	"\x05Hello\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
@@ -1632,7 +2100,42 @@ const file_nstance_v1_agent_proto_rawDesc = "" +
 	"\v_rx_packetsB\r\n" +
 	"\v_tx_packetsB\v\n" +
 	"\t_rx_dropsB\v\n" +
-	"\t_tx_drops2R\n" +
+	"\t_tx_drops\"\xab\x02\n" +
+	"\vClusterJoin\x12\x1d\n" +
+	"\n" +
+	"binding_id\x18\x01 \x01(\tR\tbindingId\x12\x12\n" +
+	"\x04blob\x18\x02 \x01(\fR\x04blob\x12;\n" +
+	"\x06labels\x18\x03 \x03(\v2#.nstance.v1.ClusterJoin.LabelsEntryR\x06labels\x120\n" +
+	"\x06taints\x18\x04 \x03(\v2\x18.nstance.v1.ClusterTaintR\x06taints\x12?\n" +
+	"\x0estartup_taints\x18\x05 \x03(\v2\x18.nstance.v1.ClusterTaintR\rstartupTaints\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"N\n" +
+	"\fClusterTaint\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x16\n" +
+	"\x06effect\x18\x03 \x01(\tR\x06effect\"-\n" +
+	"\fClusterLeave\x12\x1d\n" +
+	"\n" +
+	"binding_id\x18\x01 \x01(\tR\tbindingId\"\xdc\x01\n" +
+	"\rClusterReport\x12\x1d\n" +
+	"\n" +
+	"binding_id\x18\x01 \x01(\tR\tbindingId\x121\n" +
+	"\x06action\x18\x02 \x01(\x0e2\x19.nstance.v1.ClusterActionR\x06action\x12.\n" +
+	"\x05state\x18\x03 \x01(\x0e2\x18.nstance.v1.ClusterStateR\x05state\x12\x1b\n" +
+	"\texit_code\x18\x04 \x01(\x05R\bexitCode\x12\x16\n" +
+	"\x06output\x18\x05 \x01(\fR\x06output\x12\x14\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error*b\n" +
+	"\rClusterAction\x12\x1e\n" +
+	"\x1aCLUSTER_ACTION_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13CLUSTER_ACTION_JOIN\x10\x01\x12\x18\n" +
+	"\x14CLUSTER_ACTION_LEAVE\x10\x02*\x96\x01\n" +
+	"\fClusterState\x12\x1d\n" +
+	"\x19CLUSTER_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16CLUSTER_STATE_ACCEPTED\x10\x01\x12\x19\n" +
+	"\x15CLUSTER_STATE_RUNNING\x10\x02\x12\x16\n" +
+	"\x12CLUSTER_STATE_DONE\x10\x03\x12\x18\n" +
+	"\x14CLUSTER_STATE_FAILED\x10\x042R\n" +
 	"\fAgentService\x12B\n" +
 	"\aConnect\x12\x18.nstance.v1.AgentMessage\x1a\x19.nstance.v1.ServerMessage(\x010\x01B)Z'nstance.dev/protos/nstance/v1;nstancev1b\x06proto3"
 
@@ -1648,63 +2151,79 @@ func file_nstance_v1_agent_proto_rawDescGZIP() []byte {
 	return file_nstance_v1_agent_proto_rawDescData
 }
 
-var file_nstance_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_nstance_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_nstance_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_nstance_v1_agent_proto_goTypes = []any{
-	(*AgentMessage)(nil),          // 0: nstance.v1.AgentMessage
-	(*ServerMessage)(nil),         // 1: nstance.v1.ServerMessage
-	(*Hello)(nil),                 // 2: nstance.v1.Hello
-	(*Welcome)(nil),               // 3: nstance.v1.Welcome
-	(*KeyRequest)(nil),            // 4: nstance.v1.KeyRequest
-	(*PublicKeys)(nil),            // 5: nstance.v1.PublicKeys
-	(*AgentPublicKey)(nil),        // 6: nstance.v1.AgentPublicKey
-	(*KeysStored)(nil),            // 7: nstance.v1.KeysStored
-	(*RefusedKey)(nil),            // 8: nstance.v1.RefusedKey
-	(*FileTransfer)(nil),          // 9: nstance.v1.FileTransfer
-	(*Commit)(nil),                // 10: nstance.v1.Commit
-	(*Renew)(nil),                 // 11: nstance.v1.Renew
-	(*Renewed)(nil),               // 12: nstance.v1.Renewed
-	(*HealthReport)(nil),          // 13: nstance.v1.HealthReport
-	(*FileStatus)(nil),            // 14: nstance.v1.FileStatus
-	(*TerminationNotice)(nil),     // 15: nstance.v1.TerminationNotice
-	(*Metrics)(nil),               // 16: nstance.v1.Metrics
-	(*NetworkInterface)(nil),      // 17: nstance.v1.NetworkInterface
-	nil,                           // 18: nstance.v1.HealthReport.FilesEntry
-	nil,                           // 19: nstance.v1.Metrics.EbpfCountersEntry
-	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(ClusterAction)(0),            // 0: nstance.v1.ClusterAction
+	(ClusterState)(0),             // 1: nstance.v1.ClusterState
+	(*AgentMessage)(nil),          // 2: nstance.v1.AgentMessage
+	(*ServerMessage)(nil),         // 3: nstance.v1.ServerMessage
+	(*Hello)(nil),                 // 4: nstance.v1.Hello
+	(*Welcome)(nil),               // 5: nstance.v1.Welcome
+	(*KeyRequest)(nil),            // 6: nstance.v1.KeyRequest
+	(*PublicKeys)(nil),            // 7: nstance.v1.PublicKeys
+	(*AgentPublicKey)(nil),        // 8: nstance.v1.AgentPublicKey
+	(*KeysStored)(nil),            // 9: nstance.v1.KeysStored
+	(*RefusedKey)(nil),            // 10: nstance.v1.RefusedKey
+	(*FileTransfer)(nil),          // 11: nstance.v1.FileTransfer
+	(*Commit)(nil),                // 12: nstance.v1.Commit
+	(*Renew)(nil),                 // 13: nstance.v1.Renew
+	(*Renewed)(nil),               // 14: nstance.v1.Renewed
+	(*HealthReport)(nil),          // 15: nstance.v1.HealthReport
+	(*FileStatus)(nil),            // 16: nstance.v1.FileStatus
+	(*TerminationNotice)(nil),     // 17: nstance.v1.TerminationNotice
+	(*Metrics)(nil),               // 18: nstance.v1.Metrics
+	(*NetworkInterface)(nil),      // 19: nstance.v1.NetworkInterface
+	(*ClusterJoin)(nil),           // 20: nstance.v1.ClusterJoin
+	(*ClusterTaint)(nil),          // 21: nstance.v1.ClusterTaint
+	(*ClusterLeave)(nil),          // 22: nstance.v1.ClusterLeave
+	(*ClusterReport)(nil),         // 23: nstance.v1.ClusterReport
+	nil,                           // 24: nstance.v1.HealthReport.FilesEntry
+	nil,                           // 25: nstance.v1.Metrics.EbpfCountersEntry
+	nil,                           // 26: nstance.v1.ClusterJoin.LabelsEntry
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
 }
 var file_nstance_v1_agent_proto_depIdxs = []int32{
-	2,  // 0: nstance.v1.AgentMessage.hello:type_name -> nstance.v1.Hello
-	13, // 1: nstance.v1.AgentMessage.report:type_name -> nstance.v1.HealthReport
-	5,  // 2: nstance.v1.AgentMessage.public_keys:type_name -> nstance.v1.PublicKeys
-	11, // 3: nstance.v1.AgentMessage.renew:type_name -> nstance.v1.Renew
-	3,  // 4: nstance.v1.ServerMessage.welcome:type_name -> nstance.v1.Welcome
-	4,  // 5: nstance.v1.ServerMessage.key_request:type_name -> nstance.v1.KeyRequest
-	7,  // 6: nstance.v1.ServerMessage.keys_stored:type_name -> nstance.v1.KeysStored
-	9,  // 7: nstance.v1.ServerMessage.file:type_name -> nstance.v1.FileTransfer
-	10, // 8: nstance.v1.ServerMessage.commit:type_name -> nstance.v1.Commit
-	12, // 9: nstance.v1.ServerMessage.renewed:type_name -> nstance.v1.Renewed
-	20, // 10: nstance.v1.Welcome.report_interval:type_name -> google.protobuf.Duration
-	6,  // 11: nstance.v1.PublicKeys.keys:type_name -> nstance.v1.AgentPublicKey
-	8,  // 12: nstance.v1.KeysStored.refused:type_name -> nstance.v1.RefusedKey
-	21, // 13: nstance.v1.FileTransfer.last_modified:type_name -> google.protobuf.Timestamp
-	21, // 14: nstance.v1.Renewed.expires_at:type_name -> google.protobuf.Timestamp
-	21, // 15: nstance.v1.HealthReport.timestamp:type_name -> google.protobuf.Timestamp
-	16, // 16: nstance.v1.HealthReport.metrics:type_name -> nstance.v1.Metrics
-	18, // 17: nstance.v1.HealthReport.files:type_name -> nstance.v1.HealthReport.FilesEntry
-	15, // 18: nstance.v1.HealthReport.termination_notice:type_name -> nstance.v1.TerminationNotice
-	21, // 19: nstance.v1.FileStatus.last_modified:type_name -> google.protobuf.Timestamp
-	21, // 20: nstance.v1.TerminationNotice.deadline:type_name -> google.protobuf.Timestamp
-	17, // 21: nstance.v1.Metrics.network_interface:type_name -> nstance.v1.NetworkInterface
-	19, // 22: nstance.v1.Metrics.ebpf_counters:type_name -> nstance.v1.Metrics.EbpfCountersEntry
-	14, // 23: nstance.v1.HealthReport.FilesEntry.value:type_name -> nstance.v1.FileStatus
-	0,  // 24: nstance.v1.AgentService.Connect:input_type -> nstance.v1.AgentMessage
-	1,  // 25: nstance.v1.AgentService.Connect:output_type -> nstance.v1.ServerMessage
-	25, // [25:26] is the sub-list for method output_type
-	24, // [24:25] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	4,  // 0: nstance.v1.AgentMessage.hello:type_name -> nstance.v1.Hello
+	15, // 1: nstance.v1.AgentMessage.report:type_name -> nstance.v1.HealthReport
+	7,  // 2: nstance.v1.AgentMessage.public_keys:type_name -> nstance.v1.PublicKeys
+	13, // 3: nstance.v1.AgentMessage.renew:type_name -> nstance.v1.Renew
+	23, // 4: nstance.v1.AgentMessage.cluster:type_name -> nstance.v1.ClusterReport
+	5,  // 5: nstance.v1.ServerMessage.welcome:type_name -> nstance.v1.Welcome
+	6,  // 6: nstance.v1.ServerMessage.key_request:type_name -> nstance.v1.KeyRequest
+	9,  // 7: nstance.v1.ServerMessage.keys_stored:type_name -> nstance.v1.KeysStored
+	11, // 8: nstance.v1.ServerMessage.file:type_name -> nstance.v1.FileTransfer
+	12, // 9: nstance.v1.ServerMessage.commit:type_name -> nstance.v1.Commit
+	14, // 10: nstance.v1.ServerMessage.renewed:type_name -> nstance.v1.Renewed
+	20, // 11: nstance.v1.ServerMessage.cluster_join:type_name -> nstance.v1.ClusterJoin
+	22, // 12: nstance.v1.ServerMessage.cluster_leave:type_name -> nstance.v1.ClusterLeave
+	27, // 13: nstance.v1.Welcome.report_interval:type_name -> google.protobuf.Duration
+	8,  // 14: nstance.v1.PublicKeys.keys:type_name -> nstance.v1.AgentPublicKey
+	10, // 15: nstance.v1.KeysStored.refused:type_name -> nstance.v1.RefusedKey
+	28, // 16: nstance.v1.FileTransfer.last_modified:type_name -> google.protobuf.Timestamp
+	28, // 17: nstance.v1.Renewed.expires_at:type_name -> google.protobuf.Timestamp
+	28, // 18: nstance.v1.HealthReport.timestamp:type_name -> google.protobuf.Timestamp
+	18, // 19: nstance.v1.HealthReport.metrics:type_name -> nstance.v1.Metrics
+	24, // 20: nstance.v1.HealthReport.files:type_name -> nstance.v1.HealthReport.FilesEntry
+	17, // 21: nstance.v1.HealthReport.termination_notice:type_name -> nstance.v1.TerminationNotice
+	28, // 22: nstance.v1.FileStatus.last_modified:type_name -> google.protobuf.Timestamp
+	28, // 23: nstance.v1.TerminationNotice.deadline:type_name -> google.protobuf.Timestamp
+	19, // 24: nstance.v1.Metrics.network_interface:type_name -> nstance.v1.NetworkInterface
+	25, // 25: nstance.v1.Metrics.ebpf_counters:type_name -> nstance.v1.Metrics.EbpfCountersEntry
+	26, // 26: nstance.v1.ClusterJoin.labels:type_name -> nstance.v1.ClusterJoin.LabelsEntry
+	21, // 27: nstance.v1.ClusterJoin.taints:type_name -> nstance.v1.ClusterTaint
+	21, // 28: nstance.v1.ClusterJoin.startup_taints:type_name -> nstance.v1.ClusterTaint
+	0,  // 29: nstance.v1.ClusterReport.action:type_name -> nstance.v1.ClusterAction
+	1,  // 30: nstance.v1.ClusterReport.state:type_name -> nstance.v1.ClusterState
+	16, // 31: nstance.v1.HealthReport.FilesEntry.value:type_name -> nstance.v1.FileStatus
+	2,  // 32: nstance.v1.AgentService.Connect:input_type -> nstance.v1.AgentMessage
+	3,  // 33: nstance.v1.AgentService.Connect:output_type -> nstance.v1.ServerMessage
+	33, // [33:34] is the sub-list for method output_type
+	32, // [32:33] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_agent_proto_init() }
@@ -1717,6 +2236,7 @@ func file_nstance_v1_agent_proto_init() {
 		(*AgentMessage_Report)(nil),
 		(*AgentMessage_PublicKeys)(nil),
 		(*AgentMessage_Renew)(nil),
+		(*AgentMessage_Cluster)(nil),
 	}
 	file_nstance_v1_agent_proto_msgTypes[1].OneofWrappers = []any{
 		(*ServerMessage_Welcome)(nil),
@@ -1725,6 +2245,8 @@ func file_nstance_v1_agent_proto_init() {
 		(*ServerMessage_File)(nil),
 		(*ServerMessage_Commit)(nil),
 		(*ServerMessage_Renewed)(nil),
+		(*ServerMessage_ClusterJoin)(nil),
+		(*ServerMessage_ClusterLeave)(nil),
 	}
 	file_nstance_v1_agent_proto_msgTypes[14].OneofWrappers = []any{
 		(*FileStatus_LastModified)(nil),
@@ -1737,13 +2259,14 @@ func file_nstance_v1_agent_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nstance_v1_agent_proto_rawDesc), len(file_nstance_v1_agent_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   20,
+			NumEnums:      2,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_nstance_v1_agent_proto_goTypes,
 		DependencyIndexes: file_nstance_v1_agent_proto_depIdxs,
+		EnumInfos:         file_nstance_v1_agent_proto_enumTypes,
 		MessageInfos:      file_nstance_v1_agent_proto_msgTypes,
 	}.Build()
 	File_nstance_v1_agent_proto = out.File
