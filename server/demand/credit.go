@@ -177,13 +177,12 @@ func (w crediting) incomplete(c *cluster, n *need) bool {
 	}
 	for i := range n.parts {
 		p := &n.parts[i]
-		var have vector.Vector
-		if n.memory.blocked > w.now {
-			have = c.ledger.remaining(n, p.within)
-		} else {
-			have = w.potential(c, n, p.within)
+		lack := c.ledger.lacking(n, p.within, p.amount)
+		if !lack.IsZero() && n.memory.blocked <= w.now {
+			more := w.acquirable(c, n, p.within)
+			lack.Sub(&more)
 		}
-		if !have.Covers(&p.amount) {
+		if !lack.IsZero() {
 			return true
 		}
 	}

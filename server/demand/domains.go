@@ -159,18 +159,27 @@ func (w crediting) offered(c *cluster, n *need, value int32, compare bool) offer
 			}
 		}
 	}
-	o.creditable = vector.Coverage(&have, &n.total, n.mask)
-	if !have.Covers(&n.total) && n.memory.blocked <= w.now {
-		more := w.acquirable(c, n, []domain{{n.profile.same, value}})
+	within := []domain{{n.profile.same, value}}
+	lack := c.ledger.lacking(n, within, n.total)
+	o.creditable = w.coverage(n, &lack)
+	if !lack.IsZero() && n.memory.blocked <= w.now {
+		more := w.acquirable(c, n, within)
 		have.Add(&more)
+		lack.Sub(&more)
 	}
-	o.coverage = vector.Coverage(&have, &n.total, n.mask)
-	o.covers = have.Covers(&n.total)
+	o.coverage, o.covers = w.coverage(n, &lack), lack.IsZero()
 	for m := uint16(n.mask); m != 0; m &= m - 1 {
 		d := bits.TrailingZeros16(m)
 		o.size += min(have[d]/max(n.total[d], 1), 1<<40)
 	}
 	return o
+}
+
+// coverage is how much of a need is served if so much is lacking.
+func (w crediting) coverage(n *need, lack *vector.Vector) int64 {
+	got := n.total
+	got.Sub(lack)
+	return vector.Coverage(&got, &n.total, n.mask)
 }
 
 // stampedIn is how many machines in a domain were bound for the group of a need.

@@ -280,3 +280,24 @@ func TestShortfallOfTheFirstCycle(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A rack in which one machine has cores left and another memory serves nothing that needs both, and is
+// not chosen although it is the smaller one.
+func TestFragmentsMakeNoRack(t *testing.T) {
+	h := newHouse(t, demand.Settings{})
+	h.tell(demand.GroupChanged{Group: demand.Group{Name: "g", Max: -1}})
+	for i, rack := range []string{"r1", "r1", "r1", "r2", "r2", "r2", "r2"} {
+		id := fmt.Sprint("x", i)
+		c := class("g", "large", 16, 64)
+		c.Labels["half"] = rack
+		h.machines[id] = &made{id: id, cluster: "c", state: demand.Configured}
+		h.tell(demand.Observed{Machine: demand.Supply{ID: id, Class: c, Domains: map[string]string{"rack": rack}, State: demand.Configured, Cluster: "c"}})
+	}
+	web := row("web", 0, 3, 1000, 60*gi)
+	web.Terms.Requirements = []match.Requirement{where("half", "r1")}
+	h.tell(needs("c", web, together(row("gang", -1, 3, 7000, gi)))...)
+	h.step()
+	if len(h.last.Shortfalls) != 0 {
+		t.Errorf("the machines of the second rack are free: %+v", h.last.Shortfalls)
+	}
+}

@@ -190,10 +190,7 @@ func (l *ledger) draw(n *need, p *part, v *vector.Vector, from int, common vecto
 		}
 		for ; set != 0; set &= set - 1 {
 			pos := word<<6 + bits.TrailingZeros64(set)
-			if (own || n.Stuck != 0) && l.stamps[pos] != n.Key {
-				continue
-			}
-			if n.memory.horizon != 0 && l.seqs[pos] >= n.memory.horizon && l.stamps[pos] != n.Key {
+			if !l.serves(n, pos, own) {
 				continue
 			}
 			if l.take(n, pos, v, common) && v.IsZero() {
@@ -201,6 +198,35 @@ func (l *ledger) draw(n *need, p *part, v *vector.Vector, from int, common vecto
 			}
 		}
 	}
+}
+
+// serves reports whether a need draws from a machine at all, whatever that has left.
+func (l *ledger) serves(n *need, pos int, own bool) bool {
+	if l.stamps[pos] == n.Key {
+		return true
+	}
+	return !own && n.Stuck == 0 && (n.memory.horizon == 0 || l.seqs[pos] < n.memory.horizon)
+}
+
+// lacking is what of an amount a need could not draw from the machines in certain domains. Nothing is
+// taken. A sum of what is left would count what no unit fits into.
+func (l *ledger) lacking(n *need, within []domain, v vector.Vector) vector.Vector {
+	if !l.sel(n, within) {
+		return v
+	}
+	for word := range l.live {
+		for set := l.candidates(word, len(within)); set != 0; set &= set - 1 {
+			pos := word<<6 + bits.TrailingZeros64(set)
+			if !l.serves(n, pos, false) {
+				continue
+			}
+			left := l.left[pos]
+			if vector.Draw(&left, &v, &n.unit, n.mask) && v.IsZero() {
+				return v
+			}
+		}
+	}
+	return v
 }
 
 // sel collects the sets that a need may draw from: first those of its domains, then those of its

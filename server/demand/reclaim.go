@@ -227,7 +227,7 @@ func (w giving) end(slot int32, why Reason) {
 	w.supply++
 }
 
-// expire ends what has waited for too long: machines that did not join, failed ones, earmarks.
+// expire ends what has waited for long enough: machines that did not join, failed ones, cooldowns, earmarks.
 func (w giving) expire() {
 	w.spares = w.spares[:0]
 	for i := len(w.fleet.loose) - 1; i >= 0; i-- {
@@ -245,6 +245,13 @@ func (w giving) expire() {
 		}
 	}
 	w.expireFailed(w.spares)
+	for _, o := range w.cat.offers {
+		if o.coolUntil != 0 && o.coolUntil <= w.now {
+			o.coolUntil = 0
+			w.supply++ // needs that had no domain may have one again
+		}
+		w.wake(o.coolUntil)
+	}
 	for _, name := range w.cat.poolNames {
 		p := w.cat.pools[name]
 		p.marks = slices.DeleteFunc(p.marks, func(m mark) bool { return m.until <= w.now || m.units == 0 })
