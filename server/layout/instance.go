@@ -24,7 +24,8 @@ const (
 // it is and, once decided, why it has to go. It is written before the machine
 // is asked for and removed after the machine is confirmed gone.
 //
-// Copies share Overrides, Reported, GroupEntry, Replace and Deletion; replace them instead of changing them.
+// Copies share Overrides, Reported, GroupEntry, Replace, Deletion, Binding and Failed; replace them instead of
+// changing them.
 type InstanceRecord struct {
 	V    int    `json:"v"`    // set by Encode
 	Term uint64 `json:"term"` // of the leader that wrote it
@@ -82,6 +83,17 @@ type InstanceRecord struct {
 	Trace string `json:"trace,omitempty"`
 
 	Deletion *Deletion `json:"deletion"` // nil until condemned
+
+	// CapacityType is how the machine is paid for, where that was chosen with it; empty: by the
+	// group's arguments. It never changes.
+	CapacityType string `json:"capacity_type,omitempty"`
+	// Binding is which cluster the instance serves; nil: none, or its group does not say.
+	Binding *Binding `json:"binding,omitempty"`
+	// Served is the cluster that the machine last joined. What it left there stays on the machine
+	// whatever becomes of the binding. Empty: it never joined one.
+	Served string `json:"served,omitempty"`
+	// Failed marks an instance that is of no use to any cluster; nil: it may be.
+	Failed *Failure `json:"failed,omitempty"`
 
 	unknown *unknown
 }
@@ -205,6 +217,9 @@ func (r InstanceRecord) check(k string) error {
 	}
 	if err := identity.ValidateName(r.Group); err != nil {
 		return fmt.Errorf("member group: %w", err)
+	}
+	if err := r.Binding.check(); err != nil {
+		return err
 	}
 	switch r.Status {
 	case StatusPending, StatusRegistered, StatusDeleting:

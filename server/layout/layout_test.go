@@ -61,6 +61,19 @@ func dying() layout.InstanceRecord {
 	return r
 }
 
+func serving() layout.InstanceRecord {
+	r := record()
+	r.Status, r.ProviderID, r.RegisteredAt, r.CapacityType, r.Served = layout.StatusRegistered, "i-1", layout.At(moment.Add(time.Minute)), "spot", "default"
+	r.Binding = &layout.Binding{
+		State: layout.BindingDraining, Cluster: "default", ID: "b-1", Price: 4200, Since: layout.At(moment.Add(time.Hour)), BoundAt: layout.At(moment),
+		Stamps: layout.Stamps{}.Set("priority", 7).Set("need", "0a0b"),
+		Drain: &layout.Drain{
+			Instruction: "rcl-1", StartedAt: layout.At(moment.Add(time.Hour)), Deadline: layout.At(moment.Add(2 * time.Hour)), Voluntary: true, Reason: "surplus",
+		},
+	}
+	return r
+}
+
 func encoded(t testing.TB, d interface{ Encode() ([]byte, error) }) []byte {
 	t.Helper()
 	data, err := d.Encode()
@@ -77,7 +90,7 @@ func TestTheFormOfRecordsIsGolden(t *testing.T) {
 		Certificates: []layout.IssuedCertificate{{Name: "kubelet.client", Serial: "01", ExpiresAt: layout.At(moment)}},
 	}
 	for name, doc := range map[string]interface{ Encode() ([]byte, error) }{
-		"pending": record(), "deleting": dying(), "operator": op, "certlog": log,
+		"pending": record(), "deleting": dying(), "serving": serving(), "operator": op, "certlog": log,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
@@ -131,6 +144,9 @@ func TestF10_DamagedRecordsAreNeverAbsent(t *testing.T) {
 		{"a broken time", key, edit(`"created_at":"2026`, `"created_at":"x`), layout.ErrUnreadable, "member created_at"},
 		{"a nested member of another type", key, edit(`"serial":""`, `"serial":1`), layout.ErrUnreadable, "member certificate: member serial"},
 		{"an unknown status", key, edit(`"pending"`, `"running"`), layout.ErrUnreadable, "member status"},
+		{"a binding in an unknown state", key, edit(`"deletion"`, `"binding":{"state":"lent","cluster":"c"},"deletion"`), layout.ErrUnreadable, "member state"},
+		{"a binding to nobody", key, edit(`"deletion"`, `"binding":{"state":"bound"},"deletion"`), layout.ErrUnreadable, "member cluster"},
+		{"a drain of what is bound", key, edit(`"deletion"`, `"binding":{"state":"bound","cluster":"c","drain":{}},"deletion"`), layout.ErrUnreadable, "member drain"},
 		{"a group that is a path", key, edit(`"group":"main"`, `"group":"../main"`), layout.ErrUnreadable, "member group"},
 	}
 	for _, test := range tests {
@@ -179,6 +195,7 @@ func TestEncodeRefusesWhatCannotBeRead(t *testing.T) {
 		"no time":      func(r *layout.InstanceRecord) { r.CreatedAt = layout.Time{} },
 		"no status":    func(r *layout.InstanceRecord) { r.Status = "" },
 		"a tenant F52": func(r *layout.InstanceRecord) { r.Tenant = "a/../b" },
+		"binding":      func(r *layout.InstanceRecord) { r.Binding = &layout.Binding{State: "lent", Cluster: "c"} },
 		"overrides":    func(r *layout.InstanceRecord) { r.Overrides = json.RawMessage("{") },
 	} {
 		r := record()
@@ -202,6 +219,15 @@ func TestInstanceRecordRoundTrip(t *testing.T) {
 		if rapid.Bool().Draw(t, "deletion") {
 			r.Deletion = &layout.Deletion{Reason: "expired", DeleteAt: at("delete")}
 		}
+		if rapid.Bool().Draw(t, "binding") {
+			r.Binding = &layout.Binding{
+				State: layout.BindingBound, Cluster: rapid.StringN(1, 9, -1).Draw(t, "cluster"), Price: rapid.Int64().Draw(t, "price"), Since: at("since"),
+				Stamps: layout.Stamps{}.Set("group", rapid.String().Draw(t, "stamp")),
+			}
+		}
+		if rapid.Bool().Draw(t, "failed") {
+			r.Failed = &layout.Failure{Reason: "JoinTimeout", At: at("failed at")}
+		}
 		data, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -217,6 +243,7 @@ func TestInstanceRecordRoundTrip(t *testing.T) {
 func FuzzDecodeInstanceRecord(f *testing.F) {
 	f.Add(encoded(f, record()))
 	f.Add(encoded(f, dying()))
+	f.Add(encoded(f, serving()))
 	f.Add([]byte(`{"v":1,"deletion":{"x":1},"certificate":null}`))
 	key := record().Key()
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -269,4 +296,34 @@ func FuzzDecodeOperatorNonce(f *testing.F) {
 			encoded(t, got)
 		}
 	})
+}
+
+// TestStampsThatNobodyUnderstandsAreNotFatal, nor are they lost where others are changed.
+func TestStampsThatNobodyUnderstandsAreNotFatal(t *testing.T) {
+	data := bytes.Replace(encoded(t, serving()), []byte(`"priority":7`), []byte(`"priority":"much","later":{"x":1}`), 1)
+	r, err := layout.DecodeInstanceRecord(record().Key(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	priority, need := int32(3), ""
+	if r.Binding.Stamps.Get("priority", &priority) || priority != 3 {
+		t.Errorf("a priority that is a text was taken for %d", priority)
+	}
+	if !r.Binding.Stamps.Get("need", &need) || need != "0a0b" {
+		t.Errorf("need %q", need)
+	}
+	next := *r.Binding
+	next.Stamps = next.Stamps.Set("priority", 5)
+	before := r.Binding.Stamps["priority"]
+	r.Binding = &next
+	if string(before) != `"much"` {
+		t.Errorf("the stamps of a copy have changed to %s", before)
+	}
+	if out := string(encoded(t, r)); !strings.Contains(out, `"later":{"x":1}`) || !strings.Contains(out, `"priority":5`) {
+		t.Errorf("written as %s", out)
+	}
+	data = bytes.Replace(encoded(t, serving()), []byte(`"stamps":{"need":"0a0b","priority":7}`), []byte(`"stamps":[1]`), 1)
+	if r, err = layout.DecodeInstanceRecord(record().Key(), data); err != nil || len(r.Binding.Stamps) != 0 {
+		t.Errorf("stamps that are a list: %v, error %v", r.Binding.Stamps, err)
+	}
 }

@@ -73,6 +73,7 @@ var layers = []layer{
 	{dir: "server/render", ours: []string{"protos/identity", "server/layout", "server/config/document", "server/config/texttemplate"}},
 	{dir: "server/fleet", ours: []string{"protos/identity"}},
 	{dir: "server/demand"},
+	{dir: "server/binding", ours: []string{"server/layout", "server/fleet", "server/demand"}},
 	{dir: "server/demandloop", ours: []string{"server/demand/..."}},
 	{dir: "server/placement", ours: []string{"server/driver", "server/retry"}},
 	{dir: "server/conns"},
