@@ -32,7 +32,7 @@ var large = map[string]size{
 	"operator/shards: fields of Options":                                      {16, true, "options"},
 	"providers/proxmox: fields of Options":                                    {17, true, "options"},
 	"server/agents: fields of Options":                                        {22, true, "options"},
-	"server/layout: fields of InstanceRecord":                                 {36, true, "a document"},
+	"server/layout: fields of InstanceRecord":                                 {40, true, "a document"},
 	"server/cache: fields of Instance":                                        {26, true, "a row"},
 	"server/config/document: fields of Server":                                {25, true, "a document"},
 	"server/config/effective: fields of Group":                                {28, true, "a document"},
