@@ -88,3 +88,8 @@ func (m Measure) Run(ctx context.Context, env Env) []Row {
 func (m Measure) failed(err error) Row {
 	return Row{Measure: m.Number, Name: m.Title, Err: err}
 }
+
+// NewMeasure is a measure of another package, which the bench runs like its own.
+func NewMeasure(number, title string, run func(ctx context.Context, env Env) ([]Row, error)) Measure {
+	return Measure{Number: number, Title: title, run: run}
+}
