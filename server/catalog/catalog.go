@@ -51,8 +51,7 @@ func (b *Book) Listed(list []driver.InstanceType, now time.Time) (news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	news = !maps.EqualFunc(types, b.types, func(one, other driver.InstanceType) bool {
-		one.HourlyUSD, one.SpotUSD = other.HourlyUSD, other.SpotUSD
-		return one == other
+		return one.Equal(&other)
 	})
 	b.types, b.failures, b.due = types, 0, now.Add(interval)
 	return news

@@ -93,6 +93,8 @@ type CreateRequest struct {
 	Arch       string // amd64 or arm64
 
 	InstanceType string         // in the provider's words
+	CapacityType CapacityType   // how the machine is paid for; empty: as Args say
+	Reservation  string         // with [Reserved]: the provider's id of what is paid for already
 	SubnetID     string         // in the provider's words
 	Args         map[string]any // rendered; the provider's own settings
 	Outranked    []string       // names in Args that give way to InstanceType where it says the same; nil: none

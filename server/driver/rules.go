@@ -1,6 +1,9 @@
 package driver
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // ErrUnknownType is the answer of [Rules.CheckInstanceType] to a type
 // that it knows nothing about; that is a warning, not a problem.
@@ -48,6 +51,9 @@ type Rules struct {
 	// CheckInstanceType says why an instance type does not fit an architecture,
 	// or ErrUnknownType.
 	CheckInstanceType func(instanceType, arch string) error
+	// Capacity says how machines of groups of mode demand may be paid for; nil: nothing is known, and
+	// nothing refused.
+	Capacity *CapacityRules
 	// Traits says what the configuration alone tells of the machines of a group, from
 	// one of its instance types and its args, layers merged and templates as they stand.
 	Traits func(instanceType string, args map[string]any) Traits
@@ -77,4 +83,36 @@ type Traits struct {
 	// VCPU and MemoryMiB are the machine's size where the configuration sets it; 0: it
 	// does not.
 	VCPU, MemoryMiB int
+}
+
+// CapacityType says how a machine is paid for.
+type CapacityType string
+
+// The capacity types.
+const (
+	OnDemand  CapacityType = "on-demand"  // by the hour, for as long as it is wanted
+	Spot      CapacityType = "spot"       // cheaper, and the provider may take it back at short notice
+	Reserved  CapacityType = "reserved"   // paid for already, whether or not it is used
+	BareMetal CapacityType = "bare-metal" // owned, or a whole physical machine
+)
+
+// CapacityRules are what a provider serves of capacity types. A driver refuses a create of any other
+// type as Invalid.
+type CapacityRules struct {
+	// Types are those that it serves.
+	Types []CapacityType
+	// FixedBy names the argument that fixes how the machine is paid for; empty: none does. In a group
+	// of mode demand that is the request's to say.
+	FixedBy func(args map[string]any) string
+	// Interruption is the probability that an interruptible machine of a type is taken back within
+	// an hour, by the table that the provider ships; 0 or nil: it has none.
+	Interruption func(instanceType string) float64
+	// Family is the family of a type by its name alone, empty if that does not say. Nil: names say
+	// nothing.
+	Family func(instanceType string) string
+}
+
+// Serves reports whether machines of the capacity type can be made. A nil CapacityRules serves all.
+func (r *CapacityRules) Serves(t CapacityType) bool {
+	return r == nil || slices.Contains(r.Types, t)
 }

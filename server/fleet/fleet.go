@@ -68,6 +68,7 @@ const (
 type Group struct {
 	ID           GroupID
 	Size         int           // wanted managed instances; ≥ 0
+	Demand       bool          // its instances are made and ended as they are needed: Size counts for nothing, unless it is Deleted
 	Deleted      bool          // to be emptied and forgotten; Size counts as 0
 	Blocked      string        // not empty: why nothing may be created or deleted now
 	BlockedBy    Blocker       // what kind of reason that is; zero: BlockerUnknownGroup

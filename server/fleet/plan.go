@@ -17,7 +17,9 @@ import (
 // must not plan before: two plans of one View ask for the same things twice.
 // What a plan condemns is backfilled by the next one, when the removal is on
 // record. An instance is replaced in two steps: a Create that names it, and
-// once the new instance stands in the View its own Condemn.
+// once the new instance stands in the View its own Condemn. Of a group whose instances follow
+// from demand, those alone are condemned that have to go at once: what takes their place, and what
+// is too many, package demand decides.
 func Plan(v View, now time.Time) Decision {
 	p := newPlanner(v, now)
 	p.finishRemovals()
@@ -28,6 +30,11 @@ func Plan(v View, now time.Time) Decision {
 	p.repeatCondemnations()
 	p.removeRetired()
 	p.removeFailedLaunches()
+	if v.Group.Demand && !v.Group.Deleted {
+		p.expireOnDemand()
+		p.endPressing()
+		return p.d
+	}
 	p.scaleDown()
 	p.expireOnDemand()
 	p.expire()

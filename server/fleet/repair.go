@@ -11,15 +11,7 @@ import (
 // that a caller named. What never joined is gone already, and a size below the number of
 // instances was served; a deleted group has no instance left to replace.
 func (p *planner) repair() {
-	var ill []*Instance
-	for _, in := range p.all {
-		if pressing(in) && !p.condemned[in.ID] {
-			ill = append(ill, in)
-		}
-	}
-	slices.SortStableFunc(ill, func(a, b *Instance) int {
-		return cmp.Compare(repairRank(a), repairRank(b))
-	})
+	ill := p.pressingOnes()
 	if p.v.Silence != "" && slices.ContainsFunc(p.all, func(in *Instance) bool { return in.State == Suspect }) {
 		p.note("", "replace", BlockerUnproven, p.v.Silence, time.Time{})
 	}
@@ -31,6 +23,37 @@ func (p *planner) repair() {
 		case !p.v.Group.Deleted:
 			p.replace(in, p.due[in.ID], &s)
 		}
+	}
+}
+
+// pressingOnes are the instances that have to go for a reason that does not wait, the most
+// urgent first.
+func (p *planner) pressingOnes() []*Instance {
+	var ill []*Instance
+	for _, in := range p.all {
+		if pressing(in) && !p.condemned[in.ID] {
+			ill = append(ill, in)
+		}
+	}
+	slices.SortStableFunc(ill, func(a, b *Instance) int {
+		return cmp.Compare(repairRank(a), repairRank(b))
+	})
+	return ill
+}
+
+// endPressing condemns the instances that have to go at once, without asking for others in their
+// place. Those whose VM runs go a few at a time, as in repair.
+func (p *planner) endPressing() {
+	s := newSlots(p)
+	for _, in := range p.pressingOnes() {
+		reason, why := ReasonRequested, "a caller named it"
+		switch {
+		case in.State.Sick():
+			reason, why = in.verdict(), "it is unhealthy"
+		case in.Notice.Given():
+			reason, why = ReasonSpotTermination, "the provider takes it back"
+		}
+		p.condemnSick(in, &s, reason, why)
 	}
 }
 

@@ -13,9 +13,10 @@ import (
 // adopt makes the group file fit a configuration and reports whether that changed it. A group
 // that was static and has left the configuration becomes a dynamic one, with an entry that has
 // its last definition: the change does it no harm, and it ends when somebody deletes it. One
-// that is back gives up what was written into its entry then. Last, the static groups and
-// the templates of all groups, and those used beside, are noted for the next time.
-func adopt(cfg *effective.Config, file *groupfile.File, used []groupfile.TemplateUse) (changed bool) {
+// that is back gives up what was written into its entry then. One that was of mode demand keeps
+// its machines, which sized counts. Last, the static groups and the templates of all groups, and
+// those used beside, are noted for the next time.
+func adopt(cfg *effective.Config, file *groupfile.File, used []groupfile.TemplateUse, sized func(fleet.GroupID) int) (changed bool) {
 	for _, id := range leaving(cfg, file) {
 		entry, _ := file.Group(id.Tenant, id.Name)
 		entry = groupfile.Unlock(entry, file.Static[id.Tenant][id.Name].Group)
@@ -26,6 +27,9 @@ func adopt(cfg *effective.Config, file *groupfile.File, used []groupfile.Templat
 		changed = true
 	}
 	if relock(cfg, file) {
+		changed = true
+	}
+	if fixSizes(cfg, file, sized) {
 		changed = true
 	}
 	if now := effective.StaticCopy(cfg); !reflect.DeepEqual(now, file.Static) && len(now)+len(file.Static) > 0 {
@@ -58,6 +62,33 @@ func relock(cfg *effective.Config, file *groupfile.File) bool {
 				file.Set(tenant, key, entry)
 			} else {
 				file.Remove(tenant, key)
+			}
+			changed = true
+		}
+	}
+	return changed
+}
+
+// fixSizes gives static groups that were of mode demand, and are not any more, the size that they keep:
+// that of the configuration, where it gives the group one of its own, else as many machines as there
+// are. While the old configuration is still in force that changes nothing.
+func fixSizes(cfg *effective.Config, file *groupfile.File, sized func(fleet.GroupID) int) bool {
+	changed := false
+	for tenant, groups := range cfg.Groups {
+		for key, now := range groups {
+			if was, known := file.Static[tenant][key]; !known || !was.Demands() || now.Demands() {
+				continue
+			}
+			entry, _ := file.Group(tenant, key)
+			entry.Size = nil
+			if now.Size == nil {
+				size := sized(fleet.GroupID{Tenant: tenant, Name: key})
+				entry.Size = &size
+			}
+			if entry.Equal(groupfile.Entry{}) {
+				file.Remove(tenant, key)
+			} else {
+				file.Set(tenant, key, entry)
 			}
 			changed = true
 		}

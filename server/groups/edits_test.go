@@ -414,3 +414,52 @@ func TestS20_StaticGroupThatLeavesIsUnlocked(t *testing.T) {
 		}
 	})
 }
+
+// TestS20_SwitchOfModeKeepsTheMachines: a static group that was of mode demand has as many machines
+// as there are, unless the configuration says how many, and what the API had set before does not
+// come back.
+func TestS20_SwitchOfModeKeepsTheMachines(t *testing.T) {
+	const (
+		fixed  = `{"default": {"web": {"template": "plain", "size": 2}}}`
+		sized  = `{"default": {"web": {"template": "plain", "size": 4}}}`
+		demand = `{"default": {"web": {"template": "plain", "mode": "demand"}}}`
+		bare   = `{"default": {"web": {"template": "plain"}}}`
+	)
+	inArchive(t, func(t *testing.T, a *archive) {
+		a.cfg = configured(t, fixed, "")
+		l := a.lead()
+		eight := 8
+		if err := l.Upsert(l.ctx, web, requests.GroupChange{Size: &eight}, nil); err != nil {
+			t.Fatal(err)
+		}
+		l.fill(web, 5, 1, 1)
+		for i, step := range []struct {
+			groups string
+			demand bool
+			size   int
+		}{{demand, true, 0}, {bare, false, 5}, {demand, true, 0}, {sized, false, 4}} {
+			cfg := configured(t, step.groups, "")
+			_, after := l.Preview(cfg)
+			if _, err := l.Apply(l.ctx, cfg); err != nil {
+				t.Fatal(err)
+			}
+			g, _ := l.Find(web)
+			if (g.Demand != nil) != step.demand || g.Size != step.size || l.Group(web).Demand != step.demand || after[web].ETag != g.ETag {
+				t.Errorf("under %s: %+v", step.groups, g)
+			}
+			if err := l.Upsert(l.ctx, web, requests.GroupChange{Size: &eight}, nil); step.demand && !refusedAs(err, "GROUP_IS_DEMAND") {
+				t.Errorf("a size of a demand group: %v", err)
+			} else if !step.demand && err != nil {
+				t.Error(err)
+			}
+			if err := l.Retire(l.ctx, web, identity.ID(fmt.Sprintf("vmx0000000000000000000000%d", i)), false); step.demand && !refusedAs(err, "GROUP_IS_DEMAND") {
+				t.Errorf("one machine less in a demand group: %v", err)
+			}
+		}
+	})
+}
+
+func refusedAs(err error, reason string) bool {
+	var refused *refusal.Error
+	return errors.As(err, &refused) && refused.Reason == reason
+}

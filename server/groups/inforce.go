@@ -140,7 +140,7 @@ func waits(g *effective.Group) int {
 // groupRow is a group as the cache keeps it.
 func groupRow(id fleet.GroupID, g *effective.Group, etag string) cache.Group {
 	row := cache.Group{
-		Group:    fleet.Group{ID: id, Size: g.Size, Deleted: g.Deleted, Blocked: g.Blocked, DrainTimeout: g.DrainTimeout, InfraHash: g.InfraHash},
+		Group:    fleet.Group{ID: id, Size: g.Size, Demand: g.Demand != nil, Deleted: g.Deleted, Blocked: g.Blocked, DrainTimeout: g.DrainTimeout, InfraHash: g.InfraHash},
 		Template: g.Template, Static: g.Static, SubnetPool: g.SubnetPool,
 		RuntimeHash: g.RuntimeHash, ETag: etag,
 	}

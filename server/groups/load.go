@@ -80,7 +80,7 @@ func (w *writer) sign(ctx context.Context) error {
 // file before it is in another document. Who finds no lock looks for the last
 // term there (S1, F11).
 func (w *writer) adoptAndSign(cfg *effective.Config, file *groupfile.File) (bool, error) {
-	adopt(cfg, file, w.opts.Instances.TemplatesInUse())
+	adopt(cfg, file, w.opts.Instances.TemplatesInUse(), w.records.size)
 	return true, nil
 }
 

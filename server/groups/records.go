@@ -42,6 +42,17 @@ func (r records) groups(cfg *effective.Config) map[document.GroupKey]effective.R
 	return groups
 }
 
+// size is how many instances of a group keep a place in it.
+func (r records) size(id fleet.GroupID) int {
+	n := 0
+	for _, in := range r.opts.Cache.Group(id) {
+		if in.State != fleet.Deleted && keepsPlace(in) {
+			n++
+		}
+	}
+	return n
+}
+
 // keepsPlace reports whether an instance counts for the size of its group: whoever
 // is to live, or to be replaced.
 func keepsPlace(in cache.Instance) bool {

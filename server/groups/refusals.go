@@ -30,12 +30,15 @@ func refused(err error) error {
 		invalid *groupfile.InvalidError
 		managed *requests.ManagedByOtherError
 		quota   *groupfile.QuotaError
+		demand  *requests.DemandGroupError
 	)
 	switch {
 	case err == nil, errors.As(err, &already), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.As(err, &locked):
 		return refusal.New(refusal.FailedPrecondition, "LOCKED_FIELD", "%v", err)
+	case errors.As(err, &demand):
+		return refusal.New(refusal.FailedPrecondition, "GROUP_IS_DEMAND", "%v", err)
 	case errors.As(err, &managed):
 		return refusal.New(refusal.FailedPrecondition, "MANAGED_BY_OTHER", "%v", err)
 	case errors.As(err, &invalid):

@@ -15,7 +15,8 @@ import (
 
 // Retire lowers the size of a group by one and names the instance as the one to go, in one
 // durable step that a repeat finds done. The group is planned with the name from then on, by
-// the next leader too. Of one whose place is gone already ([PlaceGone]) it must not be asked.
+// the next leader too. Of one whose place is gone already ([PlaceGone]) it must not be asked. A group
+// of mode demand has no size: it is refused.
 func (s *Store) Retire(ctx context.Context, id fleet.GroupID, instance identity.ID, skipDrain bool) error {
 	named := groupfile.Retired{ID: instance.String(), At: document.Time{Time: s.opts.Now()}, SkipDrain: skipDrain}
 	return refused(s.writer.change(ctx, asker{tenant: id.Tenant, ends: true}, func(cfg *effective.Config, file *groupfile.File) (bool, error) {
@@ -32,6 +33,9 @@ func (s *Store) Retire(ctx context.Context, id fleet.GroupID, instance identity.
 		g, ok := cfg.Group(file, keyOf(id))
 		if !ok {
 			return false, requests.ErrGroupNotFound
+		}
+		if g.Demand != nil {
+			return false, &requests.DemandGroupError{Group: id.Name}
 		}
 		size := max(g.Size-1, 0)
 		entry.Size = &size

@@ -55,7 +55,7 @@ func (s *Store) Apply(ctx context.Context, cfg *effective.Config) ([]fleet.Group
 	unlocked := leaving(cfg, st.file)
 	if st.blocked == "" {
 		err := s.writer.change(ctx, asker{}, func(_ *effective.Config, file *groupfile.File) (bool, error) {
-			return adopt(cfg, file, s.opts.Instances.TemplatesInUse()), nil
+			return adopt(cfg, file, s.opts.Instances.TemplatesInUse(), s.writer.records.size), nil
 		})
 		if err != nil {
 			return nil, err
@@ -78,7 +78,7 @@ func (s *Store) Preview(cfg *effective.Config) (before, after map[fleet.GroupID]
 	file := st.file
 	if file != nil {
 		file = file.Clone()
-		adopt(cfg, file, nil)
+		adopt(cfg, file, nil, s.writer.records.size)
 	}
 	merged, _ := effective.Groups(cfg, file)
 	after = make(map[fleet.GroupID]*effective.Group, len(merged))
@@ -124,7 +124,7 @@ func (s *Store) Group(id fleet.GroupID) fleet.Group {
 	switch {
 	case ok:
 		return fleet.Group{
-			ID: id, Size: g.Size, Deleted: g.Deleted, Blocked: g.Blocked,
+			ID: id, Size: g.Size, Demand: g.Demand != nil, Deleted: g.Deleted, Blocked: g.Blocked,
 			DrainTimeout: g.DrainTimeout, InfraHash: g.InfraHash, Retired: retired(g.Dynamic, s.opts.Now()),
 		}
 	case st.blocked != "":

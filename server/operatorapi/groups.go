@@ -7,9 +7,11 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/config/groupfile"
 	"nstance.dev/server/config/requests"
 	"nstance.dev/server/groups"
+	"nstance.dev/server/refusal"
 	"nstance.dev/server/status"
 )
 
@@ -25,7 +27,11 @@ func (l Leader) ListGroups(tenant string) []*nstancev1.GroupStatus {
 
 // UpsertGroup is [shard.Requests.UpsertGroup].
 func (l Leader) UpsertGroup(ctx context.Context, tenant string, req *nstancev1.UpsertGroupRequest) (*nstancev1.GroupStatus, error) {
-	g, err := l.term.Requests().UpsertGroup(ctx, tenant, req.Key, groupChangeOf(req), req.ExpectedEtag)
+	change := groupChangeOf(req)
+	if err := changeDemand(&change, req.GetConfig()); err != nil {
+		return nil, refusal.New(refusal.InvalidArgument, "INVALID_GROUP", "%v", err)
+	}
+	g, err := l.term.Requests().UpsertGroup(ctx, tenant, req.Key, change, req.ExpectedEtag)
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +93,11 @@ func groupStatus(g *status.Group) *nstancev1.GroupStatus {
 	st.DrainTimeout, st.Dynamic, st.Capacity = durationpb.New(g.DrainTimeout), dynamicLayer(g.Dynamic), g.Offer.Resources()
 	st.Pending, st.ActualSize, st.Unhealthy, st.Draining = count32(g.Pending), count32(g.Actual), count32(g.Unhealthy), count32(g.Draining)
 	st.ProviderIds, st.ProviderUris = g.ProviderIDs, g.ProviderURIs
+	st.Mode = document.ModeFixed
+	if g.Demand != nil {
+		st.Mode = document.ModeDemand
+	}
+	st.Demand, st.Node, st.InstanceRequirements = demandSettings(g.Demand), nodeSettings(&g.Node), requirements(g.Requirements)
 	if g.Offer.GPUs > 0 {
 		st.Gpu = &nstancev1.Gpu{Type: g.Offer.GPUModel, Count: count32(g.Offer.GPUs)}
 	}
@@ -127,6 +138,7 @@ func dynamicLayer(d *groupfile.Entry) *nstancev1.GroupConfig {
 	if d.Vars != nil {
 		out.Vars = &nstancev1.StringMap{Values: d.Vars}
 	}
+	out.Mode, out.Demand, out.Node, out.InstanceRequirements = textOf(d.Mode), demandSettings(d.Demand), nodeSettings(d.Node), requirements(d.InstanceRequirements)
 	if len(d.InstanceTypes) > 0 {
 		out.InstanceTypes = &nstancev1.StringList{Values: d.InstanceTypes}
 	}

@@ -49,7 +49,7 @@ func TestGroupStatus(t *testing.T) {
 		},
 		"bare": {
 			status.Group{Group: &effective.Group{Tenant: "a", Key: "web"}, Revision: 7},
-			&nstancev1.GroupStatus{Tenant: "a", Key: "web", Revision: 7, DrainTimeout: durationpb.New(0)},
+			&nstancev1.GroupStatus{Tenant: "a", Key: "web", Mode: "fixed", Revision: 7, DrainTimeout: durationpb.New(0)},
 		},
 		"full": {
 			status.Group{
@@ -67,7 +67,7 @@ func TestGroupStatus(t *testing.T) {
 				Pending:    1, Actual: 2, Unhealthy: 3, Draining: 4, ProviderIDs: []string{"i-1"}, ProviderURIs: []string{"aws:///z/i-1"},
 			},
 			&nstancev1.GroupStatus{
-				Tenant: "a", Key: "web", Template: "plain", Kind: "vmx", Arch: "arm64", Size: 4, StaticSize: proto.Int32(3), IsStatic: true,
+				Tenant: "a", Key: "web", Mode: "fixed", Template: "plain", Kind: "vmx", Arch: "arm64", Size: 4, StaticSize: proto.Int32(3), IsStatic: true,
 				InstanceType: "small", InstanceTypes: []string{"small", "large"}, AllowedInstanceTypes: []string{"small"}, SubnetPool: "pool",
 				Vars: map[string]string{"a": "1"}, LoadBalancers: []string{"www"}, DrainTimeout: durationpb.New(time.Minute),
 				Interruptible: true, Rebuilt: true, Etag: "tag", Manager: "uid",

@@ -137,7 +137,7 @@ func (r *Requests) adoptedRecord(m driver.Machine, eff *effective.Group) layout.
 	rec := layout.InstanceRecord{
 		ID: m.InstanceID, Tenant: eff.Tenant, ClusterID: r.opts.Cluster, Shard: r.opts.Shard, Group: eff.Key,
 		Template: cmp.Or(m.Template, eff.Template), Kind: eff.Kind, Arch: eff.Arch,
-		InfraHash: adoptedHash(m, eff), InstanceType: cmp.Or(m.Type, eff.InstanceTypes[0]), SubnetPool: eff.SubnetPool, SubnetID: m.SubnetID,
+		InfraHash: adoptedHash(m, eff), InstanceType: cmp.Or(append([]string{m.Type}, eff.InstanceTypes...)...), SubnetPool: eff.SubnetPool, SubnetID: m.SubnetID,
 		Provider: r.groups.Config().Server.Provider.Kind, ProviderID: m.ProviderID,
 		Status: layout.StatusRegistered, CreatedAt: layout.At(created),
 	}
@@ -150,7 +150,7 @@ func (r *Requests) adoptedRecord(m driver.Machine, eff *effective.Group) layout.
 // is taken for a machine of the group's present configuration, which a change replaces
 // like any other, unless the provider shows that it was made from another one.
 func adoptedHash(m driver.Machine, eff *effective.Group) string {
-	if m.Template != "" && m.Template != eff.Template || m.Type != "" && !slices.Contains(eff.InstanceTypes, m.Type) {
+	if m.Template != "" && m.Template != eff.Template || m.Type != "" && eff.Requirements == nil && !slices.Contains(eff.InstanceTypes, m.Type) {
 		return "adopted" // the hash of no configuration
 	}
 	return eff.InfraHash

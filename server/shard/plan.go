@@ -58,9 +58,9 @@ func (r *Requests) changedGroups(cfg *effective.Config) []whatif.Group {
 // machinesOf are the instances of a group that are not condemned, and how many
 // its size is compared with.
 func (r *Requests) machinesOf(id fleet.GroupID) (actual int, machines []whatif.Machine) {
-	for _, in := range r.cache.Fleet(id) {
+	for _, in := range r.cache.Group(id) {
 		if in.State.Live() || in.State.Sick() {
-			machines = append(machines, whatif.Machine{OnDemand: in.OnDemand, InfraHash: in.InfraHash})
+			machines = append(machines, whatif.Machine{OnDemand: in.OnDemand, InfraHash: in.InfraHash, Type: in.InstanceType})
 		}
 	}
 	return r.planner.evaluate(id, r.opts.Now()).plan.Counts.Actual, machines

@@ -7,6 +7,7 @@ import (
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/config/document"
+	"nstance.dev/server/config/effective"
 	"nstance.dev/server/filesync"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/garbage"
@@ -47,13 +48,34 @@ func (p *planner) view(group fleet.GroupID, now time.Time) fleet.View {
 	v.CreatesBlocked = creates
 	p.outdating(&v, rotation, now)
 	if eff, ok := p.groups.Effective(group); ok {
-		v.MaxRepairs = max(1, eff.Rails.MaxUnavailable.Of(eff.Size))
+		size := eff.Size
+		if eff.Demand != nil {
+			size = len(v.Instances)
+		}
+		v.MaxRepairs = max(1, eff.Rails.MaxUnavailable.Of(size))
+		p.alike(&v, eff)
 	}
 	v.Losses = p.removals.Losses(now)
 	if v.Group.Deleted {
 		v.Deletes, v.DeletesNext, v.OwnDeletes = p.removals.Budget(group, v.Instances, now)
 	}
 	return v
+}
+
+// alike has the instances that were made from what the group is made from now stand under its present
+// hash, though it was another one when they were made: by the mode of the group then, or the choice of
+// its types.
+func (p *planner) alike(v *fleet.View, eff *effective.Group) {
+	made := eff.MadeLike()
+	for i := range v.Instances {
+		in := &v.Instances[i]
+		if in.InfraHash == "" || in.InfraHash == v.Group.InfraHash {
+			continue
+		}
+		if row, ok := p.cache.Instance(in.ID); ok && made(in.InfraHash, row.InstanceType) {
+			in.InfraHash = v.Group.InfraHash
+		}
+	}
 }
 
 // membersOf are the instances of a group with everything that decisions look at.

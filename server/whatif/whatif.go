@@ -37,6 +37,7 @@ type Group struct {
 type Machine struct {
 	OnDemand  bool
 	InfraHash string // what it was made from
+	Type      string // of the instance, in the provider's words
 }
 
 // Plan is what would become of one group.
@@ -94,6 +95,9 @@ func (g Group) plan() (Plan, bool) {
 // resize counts what the size asks for. Where the group is on its way to its
 // size already, that is part of it.
 func (g Group) resize(p *Plan) {
+	if g.After.Demand != nil && !g.After.Deleted {
+		return // how many there will be follows from what is needed
+	}
 	p.Creates = max(g.After.Size-g.Actual, 0)
 	p.Deletes = max(g.Actual-g.After.Size, 0)
 }
@@ -101,13 +105,14 @@ func (g Group) resize(p *Plan) {
 // remake counts who is replaced and who gets files, of those that stay.
 func (g Group) remake(p *Plan) {
 	managed, onDemand, outdated := 0, 0, 0
+	made := g.After.MadeLike()
 	for _, m := range g.Machines {
 		switch {
 		case m.OnDemand:
 			onDemand++
 		default:
 			managed++
-			if m.InfraHash != g.After.InfraHash {
+			if !made(m.InfraHash, m.Type) {
 				outdated++
 			}
 		}
@@ -130,6 +135,11 @@ func causes(a, b *effective.Group) []string {
 	}{
 		{"template", a.Template == b.Template},
 		{"size", a.Size == b.Size && a.Deleted == b.Deleted},
+		{"mode", (a.Demand == nil) == (b.Demand == nil)},
+		{"demand", a.Demand == nil || b.Demand == nil || effective.Same(a.Demand, b.Demand)},
+		{"instance_requirements", effective.Same(a.Requirements, b.Requirements)},
+		{"node", effective.Same(a.Node, b.Node)},
+		{"reuse", a.Reuse == b.Reuse},
 		{"kind", a.Kind == b.Kind},
 		{"arch", a.Arch == b.Arch},
 		{"instance_type", slices.Equal(a.InstanceTypes, b.InstanceTypes)},

@@ -623,7 +623,8 @@ func (x *ListGroupsResponse) GetGroups() []*GroupStatus {
 
 // GroupConfig is what a client may set of a group. Absent fields stay as they are (in
 // a new group: as the template says). A static group locks all but size,
-// instance_type, instance_types and vars.
+// instance_type, instance_types and vars. A group of mode `demand` has no size: one that
+// is sent is refused with FailedPrecondition, reason `GROUP_IS_DEMAND`.
 type GroupConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Template key; required for a new group.
@@ -644,12 +645,22 @@ type GroupConfig struct {
 	// Load balancer keys that the instances are registered with.
 	LoadBalancers *StringList `protobuf:"bytes,8,opt,name=load_balancers,json=loadBalancers,proto3" json:"load_balancers,omitempty"`
 	// Fields that fall back to what the server's configuration and the template say, before
-	// the others are set: `instance_type` (with `instance_types`) and `subnet_pool`. To leave
-	// a field out keeps what the API has set. Feature `clear-fields`; of a static group
-	// `subnet_pool` is nothing to clear.
-	Clear         []string `protobuf:"bytes,9,rep,name=clear,proto3" json:"clear,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// the others are set: `instance_type` (with `instance_types`), `instance_requirements`,
+	// `node` and `subnet_pool`. To leave a field out keeps what the API has set. Feature
+	// `clear-fields`; of a static group `subnet_pool` is nothing to clear.
+	Clear []string `protobuf:"bytes,9,rep,name=clear,proto3" json:"clear,omitempty"`
+	// `fixed`: the size says how many machines there are. `demand`: that follows from what
+	// the tenant's Kubernetes cluster needs. From `demand` to `fixed` the size is required;
+	// a change of mode touches no machine. Feature `demand-groups`, as the next three.
+	Mode *string `protobuf:"bytes,10,opt,name=mode,proto3,oneof" json:"mode,omitempty"`
+	// With mode `demand`: replaces all that the API had set.
+	Demand *DemandSettings `protobuf:"bytes,11,opt,name=demand,proto3" json:"demand,omitempty"`
+	// What the Kubernetes Nodes of the machines will be; replaces all that the API had set.
+	Node *NodeSettings `protobuf:"bytes,12,opt,name=node,proto3" json:"node,omitempty"`
+	// With mode `demand`: what the machine types have to be, instead of their names.
+	InstanceRequirements *InstanceRequirements `protobuf:"bytes,13,opt,name=instance_requirements,json=instanceRequirements,proto3" json:"instance_requirements,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *GroupConfig) Reset() {
@@ -745,6 +756,848 @@ func (x *GroupConfig) GetClear() []string {
 	return nil
 }
 
+func (x *GroupConfig) GetMode() string {
+	if x != nil && x.Mode != nil {
+		return *x.Mode
+	}
+	return ""
+}
+
+func (x *GroupConfig) GetDemand() *DemandSettings {
+	if x != nil {
+		return x.Demand
+	}
+	return nil
+}
+
+func (x *GroupConfig) GetNode() *NodeSettings {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+func (x *GroupConfig) GetInstanceRequirements() *InstanceRequirements {
+	if x != nil {
+		return x.InstanceRequirements
+	}
+	return nil
+}
+
+// DemandSettings bound a group of mode `demand` and say how it treats its machines. Absent
+// fields have the defaults of the configuration's reference, where each stands under the
+// same name.
+type DemandSettings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Machines that are kept whether or not they are needed.
+	Min *int32 `protobuf:"varint,1,opt,name=min,proto3,oneof" json:"min,omitempty"`
+	// Most machines; absent: no limit of its own.
+	Max *int32 `protobuf:"varint,2,opt,name=max,proto3,oneof" json:"max,omitempty"`
+	// Machines without work that are kept running.
+	MinIdle *int32 `protobuf:"varint,3,opt,name=min_idle,json=minIdle,proto3,oneof" json:"min_idle,omitempty"`
+	// `on-demand`, `spot`, `bare-metal`; absent: `on-demand`.
+	CapacityTypes *StringList `protobuf:"bytes,4,opt,name=capacity_types,json=capacityTypes,proto3" json:"capacity_types,omitempty"`
+	// `agent` or `user_data`.
+	Configure *string `protobuf:"bytes,5,opt,name=configure,proto3,oneof" json:"configure,omitempty"`
+	// How long a machine without work is kept; absent: by its capacity type.
+	ReleaseHold *durationpb.Duration `protobuf:"bytes,6,opt,name=release_hold,json=releaseHold,proto3" json:"release_hold,omitempty"`
+	// How long a machine is not needed before its Pods are moved away.
+	ScaleDownDelay *durationpb.Duration `protobuf:"bytes,7,opt,name=scale_down_delay,json=scaleDownDelay,proto3" json:"scale_down_delay,omitempty"`
+	// How long a machine is kept after it has joined.
+	MinLifetime *durationpb.Duration `protobuf:"bytes,8,opt,name=min_lifetime,json=minLifetime,proto3" json:"min_lifetime,omitempty"`
+	// How long the Node of a machine may take to become ready.
+	JoinDeadline *durationpb.Duration `protobuf:"bytes,9,opt,name=join_deadline,json=joinDeadline,proto3" json:"join_deadline,omitempty"`
+	// `idle` or `delete`; absent: by its capacity type.
+	AfterDrain *string `protobuf:"bytes,10,opt,name=after_drain,json=afterDrain,proto3,oneof" json:"after_drain,omitempty"`
+	// `abort` or `force`.
+	OnDrainTimeout *string `protobuf:"bytes,11,opt,name=on_drain_timeout,json=onDrainTimeout,proto3,oneof" json:"on_drain_timeout,omitempty"`
+	// How much one machine takes of a quota pool that counts machines.
+	Weight *int32 `protobuf:"varint,12,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
+	// Bounds of the sums over the group's machines.
+	Limits *DemandLimits `protobuf:"bytes,13,opt,name=limits,proto3" json:"limits,omitempty"`
+	// Capacity that is paid for already and taken first.
+	Reservations []*Reservation `protobuf:"bytes,14,rep,name=reservations,proto3" json:"reservations,omitempty"`
+	// How many machines may drain at once for what is not urgent.
+	Disruption []*DisruptionBudget `protobuf:"bytes,15,rep,name=disruption,proto3" json:"disruption,omitempty"`
+	// Whether machines are replaced by cheaper ones.
+	Consolidation *Consolidation `protobuf:"bytes,16,opt,name=consolidation,proto3" json:"consolidation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemandSettings) Reset() {
+	*x = DemandSettings{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemandSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemandSettings) ProtoMessage() {}
+
+func (x *DemandSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemandSettings.ProtoReflect.Descriptor instead.
+func (*DemandSettings) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *DemandSettings) GetMin() int32 {
+	if x != nil && x.Min != nil {
+		return *x.Min
+	}
+	return 0
+}
+
+func (x *DemandSettings) GetMax() int32 {
+	if x != nil && x.Max != nil {
+		return *x.Max
+	}
+	return 0
+}
+
+func (x *DemandSettings) GetMinIdle() int32 {
+	if x != nil && x.MinIdle != nil {
+		return *x.MinIdle
+	}
+	return 0
+}
+
+func (x *DemandSettings) GetCapacityTypes() *StringList {
+	if x != nil {
+		return x.CapacityTypes
+	}
+	return nil
+}
+
+func (x *DemandSettings) GetConfigure() string {
+	if x != nil && x.Configure != nil {
+		return *x.Configure
+	}
+	return ""
+}
+
+func (x *DemandSettings) GetReleaseHold() *durationpb.Duration {
+	if x != nil {
+		return x.ReleaseHold
+	}
+	return nil
+}
+
+func (x *DemandSettings) GetScaleDownDelay() *durationpb.Duration {
+	if x != nil {
+		return x.ScaleDownDelay
+	}
+	return nil
+}
+
+func (x *DemandSettings) GetMinLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.MinLifetime
+	}
+	return nil
+}
+
+func (x *DemandSettings) GetJoinDeadline() *durationpb.Duration {
+	if x != nil {
+		return x.JoinDeadline
+	}
+	return nil
+}
+
+func (x *DemandSettings) GetAfterDrain() string {
+	if x != nil && x.AfterDrain != nil {
+		return *x.AfterDrain
+	}
+	return ""
+}
+
+func (x *DemandSettings) GetOnDrainTimeout() string {
+	if x != nil && x.OnDrainTimeout != nil {
+		return *x.OnDrainTimeout
+	}
+	return ""
+}
+
+func (x *DemandSettings) GetWeight() int32 {
+	if x != nil && x.Weight != nil {
+		return *x.Weight
+	}
+	return 0
+}
+
+func (x *DemandSettings) GetLimits() *DemandLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *DemandSettings) GetReservations() []*Reservation {
+	if x != nil {
+		return x.Reservations
+	}
+	return nil
+}
+
+func (x *DemandSettings) GetDisruption() []*DisruptionBudget {
+	if x != nil {
+		return x.Disruption
+	}
+	return nil
+}
+
+func (x *DemandSettings) GetConsolidation() *Consolidation {
+	if x != nil {
+		return x.Consolidation
+	}
+	return nil
+}
+
+// DemandLimits bound the sums over all machines of a group. Absent: no bound.
+type DemandLimits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Virtual processors.
+	Vcpu *int64 `protobuf:"varint,1,opt,name=vcpu,proto3,oneof" json:"vcpu,omitempty"`
+	// Memory, GiB.
+	MemoryGib *int64 `protobuf:"varint,2,opt,name=memory_gib,json=memoryGib,proto3,oneof" json:"memory_gib,omitempty"`
+	// Accelerators, by the name of their resource.
+	Gpu map[string]int64 `protobuf:"bytes,3,rep,name=gpu,proto3" json:"gpu,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Millionths of a US dollar an hour.
+	HourlySpendMicroUsd *int64 `protobuf:"varint,4,opt,name=hourly_spend_micro_usd,json=hourlySpendMicroUsd,proto3,oneof" json:"hourly_spend_micro_usd,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *DemandLimits) Reset() {
+	*x = DemandLimits{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemandLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemandLimits) ProtoMessage() {}
+
+func (x *DemandLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemandLimits.ProtoReflect.Descriptor instead.
+func (*DemandLimits) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DemandLimits) GetVcpu() int64 {
+	if x != nil && x.Vcpu != nil {
+		return *x.Vcpu
+	}
+	return 0
+}
+
+func (x *DemandLimits) GetMemoryGib() int64 {
+	if x != nil && x.MemoryGib != nil {
+		return *x.MemoryGib
+	}
+	return 0
+}
+
+func (x *DemandLimits) GetGpu() map[string]int64 {
+	if x != nil {
+		return x.Gpu
+	}
+	return nil
+}
+
+func (x *DemandLimits) GetHourlySpendMicroUsd() int64 {
+	if x != nil && x.HourlySpendMicroUsd != nil {
+		return *x.HourlySpendMicroUsd
+	}
+	return 0
+}
+
+// Reservation is capacity that is paid for whether or not it is used.
+type Reservation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The provider's id of it.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Machine type in the provider's words.
+	InstanceType string `protobuf:"bytes,2,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
+	// Zone; empty: the shard's.
+	Zone string `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
+	// How many machines.
+	Count         int32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reservation) Reset() {
+	*x = Reservation{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reservation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reservation) ProtoMessage() {}
+
+func (x *Reservation) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
+func (*Reservation) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Reservation) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Reservation) GetInstanceType() string {
+	if x != nil {
+		return x.InstanceType
+	}
+	return ""
+}
+
+func (x *Reservation) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *Reservation) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// DisruptionBudget bounds how many machines of a group drain together.
+type DisruptionBudget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A number such as `3`, or a share of those that have joined such as `10%`.
+	Nodes string `protobuf:"bytes,1,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// `empty`, `surplus`, `consolidation`, `drift`, `expiry`; empty: all of them.
+	Reasons []string `protobuf:"bytes,2,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	// Cron of five fields in UTC; empty: always in force.
+	Schedule string `protobuf:"bytes,3,opt,name=schedule,proto3" json:"schedule,omitempty"`
+	// How long it stays in force then.
+	Duration      *durationpb.Duration `protobuf:"bytes,4,opt,name=duration,proto3" json:"duration,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DisruptionBudget) Reset() {
+	*x = DisruptionBudget{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DisruptionBudget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DisruptionBudget) ProtoMessage() {}
+
+func (x *DisruptionBudget) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DisruptionBudget.ProtoReflect.Descriptor instead.
+func (*DisruptionBudget) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *DisruptionBudget) GetNodes() string {
+	if x != nil {
+		return x.Nodes
+	}
+	return ""
+}
+
+func (x *DisruptionBudget) GetReasons() []string {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+func (x *DisruptionBudget) GetSchedule() string {
+	if x != nil {
+		return x.Schedule
+	}
+	return ""
+}
+
+func (x *DisruptionBudget) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+// Consolidation is the replacement of machines by cheaper ones.
+type Consolidation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether it is done.
+	Enabled bool `protobuf:"varint,1,opt,name=enabled,proto3" json:"enabled,omitempty"`
+	// Least saving, in millionths of the cost of what is replaced; absent: 150000.
+	MinSavingPpm  *int32 `protobuf:"varint,2,opt,name=min_saving_ppm,json=minSavingPpm,proto3,oneof" json:"min_saving_ppm,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Consolidation) Reset() {
+	*x = Consolidation{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Consolidation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Consolidation) ProtoMessage() {}
+
+func (x *Consolidation) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Consolidation.ProtoReflect.Descriptor instead.
+func (*Consolidation) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Consolidation) GetEnabled() bool {
+	if x != nil {
+		return x.Enabled
+	}
+	return false
+}
+
+func (x *Consolidation) GetMinSavingPpm() int32 {
+	if x != nil && x.MinSavingPpm != nil {
+		return *x.MinSavingPpm
+	}
+	return 0
+}
+
+// InstanceRequirements choose machine types out of those that the provider offers. Every
+// one that is set has to hold.
+type InstanceRequirements struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `amd64`, `arm64`; the template's has to be among them. Empty: the template's.
+	Arch []string `protobuf:"bytes,1,rep,name=arch,proto3" json:"arch,omitempty"`
+	// Virtual processors.
+	Vcpu *Range `protobuf:"bytes,2,opt,name=vcpu,proto3" json:"vcpu,omitempty"`
+	// Memory, GiB.
+	MemoryGib *Range `protobuf:"bytes,3,opt,name=memory_gib,json=memoryGib,proto3" json:"memory_gib,omitempty"`
+	// Accelerators; absent: types that have any are left out.
+	Gpu *GpuRequirements `protobuf:"bytes,4,opt,name=gpu,proto3" json:"gpu,omitempty"`
+	// Families of types, one of which it has to be.
+	FamiliesIn []string `protobuf:"bytes,5,rep,name=families_in,json=familiesIn,proto3" json:"families_in,omitempty"`
+	// Families of types that it must not be of.
+	FamiliesOut   []string `protobuf:"bytes,6,rep,name=families_out,json=familiesOut,proto3" json:"families_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InstanceRequirements) Reset() {
+	*x = InstanceRequirements{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InstanceRequirements) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InstanceRequirements) ProtoMessage() {}
+
+func (x *InstanceRequirements) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InstanceRequirements.ProtoReflect.Descriptor instead.
+func (*InstanceRequirements) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *InstanceRequirements) GetArch() []string {
+	if x != nil {
+		return x.Arch
+	}
+	return nil
+}
+
+func (x *InstanceRequirements) GetVcpu() *Range {
+	if x != nil {
+		return x.Vcpu
+	}
+	return nil
+}
+
+func (x *InstanceRequirements) GetMemoryGib() *Range {
+	if x != nil {
+		return x.MemoryGib
+	}
+	return nil
+}
+
+func (x *InstanceRequirements) GetGpu() *GpuRequirements {
+	if x != nil {
+		return x.Gpu
+	}
+	return nil
+}
+
+func (x *InstanceRequirements) GetFamiliesIn() []string {
+	if x != nil {
+		return x.FamiliesIn
+	}
+	return nil
+}
+
+func (x *InstanceRequirements) GetFamiliesOut() []string {
+	if x != nil {
+		return x.FamiliesOut
+	}
+	return nil
+}
+
+// GpuRequirements are about the accelerators of a type, of which it has at least one.
+type GpuRequirements struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Models in the provider's words; empty: any.
+	Names []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	// How many.
+	Count *Range `protobuf:"bytes,2,opt,name=count,proto3" json:"count,omitempty"`
+	// Memory of all of them together, GiB.
+	MemoryGib     *Range `protobuf:"bytes,3,opt,name=memory_gib,json=memoryGib,proto3" json:"memory_gib,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GpuRequirements) Reset() {
+	*x = GpuRequirements{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuRequirements) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuRequirements) ProtoMessage() {}
+
+func (x *GpuRequirements) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuRequirements.ProtoReflect.Descriptor instead.
+func (*GpuRequirements) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *GpuRequirements) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *GpuRequirements) GetCount() *Range {
+	if x != nil {
+		return x.Count
+	}
+	return nil
+}
+
+func (x *GpuRequirements) GetMemoryGib() *Range {
+	if x != nil {
+		return x.MemoryGib
+	}
+	return nil
+}
+
+// Range is from a number to another one, both included. Absent: no bound.
+type Range struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The least.
+	Min *int64 `protobuf:"varint,1,opt,name=min,proto3,oneof" json:"min,omitempty"`
+	// The most.
+	Max           *int64 `protobuf:"varint,2,opt,name=max,proto3,oneof" json:"max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Range) Reset() {
+	*x = Range{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Range) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Range) ProtoMessage() {}
+
+func (x *Range) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Range.ProtoReflect.Descriptor instead.
+func (*Range) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Range) GetMin() int64 {
+	if x != nil && x.Min != nil {
+		return *x.Min
+	}
+	return 0
+}
+
+func (x *Range) GetMax() int64 {
+	if x != nil && x.Max != nil {
+		return *x.Max
+	}
+	return 0
+}
+
+// NodeSettings are what the Kubernetes Nodes of machines will be.
+type NodeSettings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Labels that the kubelet registers.
+	Labels map[string]string `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Taints that the kubelet registers.
+	Taints []*NodeTaint `protobuf:"bytes,2,rep,name=taints,proto3" json:"taints,omitempty"`
+	// Taints that something on the Node removes when it is ready.
+	StartupTaints []*NodeTaint `protobuf:"bytes,3,rep,name=startup_taints,json=startupTaints,proto3" json:"startup_taints,omitempty"`
+	// What Pods cannot have, by Kubernetes resource name and quantity.
+	Reserved map[string]string `protobuf:"bytes,4,rep,name=reserved,proto3" json:"reserved,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Most Pods; 0: by the machine type.
+	MaxPods       int32 `protobuf:"varint,5,opt,name=max_pods,json=maxPods,proto3" json:"max_pods,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeSettings) Reset() {
+	*x = NodeSettings{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeSettings) ProtoMessage() {}
+
+func (x *NodeSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeSettings.ProtoReflect.Descriptor instead.
+func (*NodeSettings) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *NodeSettings) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *NodeSettings) GetTaints() []*NodeTaint {
+	if x != nil {
+		return x.Taints
+	}
+	return nil
+}
+
+func (x *NodeSettings) GetStartupTaints() []*NodeTaint {
+	if x != nil {
+		return x.StartupTaints
+	}
+	return nil
+}
+
+func (x *NodeSettings) GetReserved() map[string]string {
+	if x != nil {
+		return x.Reserved
+	}
+	return nil
+}
+
+func (x *NodeSettings) GetMaxPods() int32 {
+	if x != nil {
+		return x.MaxPods
+	}
+	return 0
+}
+
+// NodeTaint keeps Pods off a Node that do not tolerate it.
+type NodeTaint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Key.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Value; may be empty.
+	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+	Effect        string `protobuf:"bytes,3,opt,name=effect,proto3" json:"effect,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeTaint) Reset() {
+	*x = NodeTaint{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeTaint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeTaint) ProtoMessage() {}
+
+func (x *NodeTaint) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeTaint.ProtoReflect.Descriptor instead.
+func (*NodeTaint) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *NodeTaint) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *NodeTaint) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *NodeTaint) GetEffect() string {
+	if x != nil {
+		return x.Effect
+	}
+	return ""
+}
+
 // UpsertGroupRequest creates or changes a group.
 type UpsertGroupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -767,7 +1620,7 @@ type UpsertGroupRequest struct {
 
 func (x *UpsertGroupRequest) Reset() {
 	*x = UpsertGroupRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[11]
+	mi := &file_nstance_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +1632,7 @@ func (x *UpsertGroupRequest) String() string {
 func (*UpsertGroupRequest) ProtoMessage() {}
 
 func (x *UpsertGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[11]
+	mi := &file_nstance_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +1645,7 @@ func (x *UpsertGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpsertGroupRequest.ProtoReflect.Descriptor instead.
 func (*UpsertGroupRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{11}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UpsertGroupRequest) GetKey() string {
@@ -843,7 +1696,7 @@ type ConfirmGroupsRequest struct {
 
 func (x *ConfirmGroupsRequest) Reset() {
 	*x = ConfirmGroupsRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[12]
+	mi := &file_nstance_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +1708,7 @@ func (x *ConfirmGroupsRequest) String() string {
 func (*ConfirmGroupsRequest) ProtoMessage() {}
 
 func (x *ConfirmGroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[12]
+	mi := &file_nstance_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +1721,7 @@ func (x *ConfirmGroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmGroupsRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmGroupsRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{12}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ConfirmGroupsRequest) GetKeys() []string {
@@ -896,7 +1749,7 @@ type ConfirmGroupsResponse struct {
 
 func (x *ConfirmGroupsResponse) Reset() {
 	*x = ConfirmGroupsResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[13]
+	mi := &file_nstance_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1761,7 @@ func (x *ConfirmGroupsResponse) String() string {
 func (*ConfirmGroupsResponse) ProtoMessage() {}
 
 func (x *ConfirmGroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[13]
+	mi := &file_nstance_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1774,7 @@ func (x *ConfirmGroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmGroupsResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmGroupsResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ConfirmGroupsResponse) GetConfirmed() []string {
@@ -946,7 +1799,7 @@ type DeleteGroupRequest struct {
 
 func (x *DeleteGroupRequest) Reset() {
 	*x = DeleteGroupRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[14]
+	mi := &file_nstance_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1811,7 @@ func (x *DeleteGroupRequest) String() string {
 func (*DeleteGroupRequest) ProtoMessage() {}
 
 func (x *DeleteGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[14]
+	mi := &file_nstance_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1824,7 @@ func (x *DeleteGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteGroupRequest.ProtoReflect.Descriptor instead.
 func (*DeleteGroupRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeleteGroupRequest) GetKey() string {
@@ -1074,14 +1927,22 @@ type GroupStatus struct {
 	StaticSize *int32 `protobuf:"varint,35,opt,name=static_size,json=staticSize,proto3,oneof" json:"static_size,omitempty"`
 	// Whether what the API had set was rebuilt after the server had lost it. Nothing is
 	// created, deleted or rotated in the group until UpsertGroup or ConfirmGroups.
-	Rebuilt       bool `protobuf:"varint,36,opt,name=rebuilt,proto3" json:"rebuilt,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Rebuilt bool `protobuf:"varint,36,opt,name=rebuilt,proto3" json:"rebuilt,omitempty"`
+	// `fixed` or `demand`. With `demand` the size is 0 and means nothing.
+	Mode string `protobuf:"bytes,37,opt,name=mode,proto3" json:"mode,omitempty"`
+	// With mode `demand`: what is in force, defaults filled in.
+	Demand *DemandSettings `protobuf:"bytes,38,opt,name=demand,proto3" json:"demand,omitempty"`
+	// What the Kubernetes Nodes of new machines will be, after merging; absent: nothing is set.
+	Node *NodeSettings `protobuf:"bytes,39,opt,name=node,proto3" json:"node,omitempty"`
+	// With mode `demand`: what the machine types have to be; absent: instance_types names them.
+	InstanceRequirements *InstanceRequirements `protobuf:"bytes,40,opt,name=instance_requirements,json=instanceRequirements,proto3" json:"instance_requirements,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[15]
+	mi := &file_nstance_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1954,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[15]
+	mi := &file_nstance_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1106,7 +1967,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GroupStatus) GetKey() string {
@@ -1361,6 +2222,34 @@ func (x *GroupStatus) GetRebuilt() bool {
 	return false
 }
 
+func (x *GroupStatus) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *GroupStatus) GetDemand() *DemandSettings {
+	if x != nil {
+		return x.Demand
+	}
+	return nil
+}
+
+func (x *GroupStatus) GetNode() *NodeSettings {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+func (x *GroupStatus) GetInstanceRequirements() *InstanceRequirements {
+	if x != nil {
+		return x.InstanceRequirements
+	}
+	return nil
+}
+
 // Gpu describes the accelerators of one instance.
 type Gpu struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1374,7 +2263,7 @@ type Gpu struct {
 
 func (x *Gpu) Reset() {
 	*x = Gpu{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[16]
+	mi := &file_nstance_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +2275,7 @@ func (x *Gpu) String() string {
 func (*Gpu) ProtoMessage() {}
 
 func (x *Gpu) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[16]
+	mi := &file_nstance_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +2288,7 @@ func (x *Gpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gpu.ProtoReflect.Descriptor instead.
 func (*Gpu) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Gpu) GetType() string {
@@ -1438,7 +2327,7 @@ type InstanceConfig struct {
 
 func (x *InstanceConfig) Reset() {
 	*x = InstanceConfig{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[17]
+	mi := &file_nstance_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +2339,7 @@ func (x *InstanceConfig) String() string {
 func (*InstanceConfig) ProtoMessage() {}
 
 func (x *InstanceConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[17]
+	mi := &file_nstance_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +2352,7 @@ func (x *InstanceConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceConfig.ProtoReflect.Descriptor instead.
 func (*InstanceConfig) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *InstanceConfig) GetGroup() string {
@@ -1527,7 +2416,7 @@ type CreateInstanceRequest struct {
 
 func (x *CreateInstanceRequest) Reset() {
 	*x = CreateInstanceRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[18]
+	mi := &file_nstance_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +2428,7 @@ func (x *CreateInstanceRequest) String() string {
 func (*CreateInstanceRequest) ProtoMessage() {}
 
 func (x *CreateInstanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[18]
+	mi := &file_nstance_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +2441,7 @@ func (x *CreateInstanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInstanceRequest.ProtoReflect.Descriptor instead.
 func (*CreateInstanceRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CreateInstanceRequest) GetInstanceId() string {
@@ -1596,7 +2485,7 @@ type CreateInstanceResponse struct {
 
 func (x *CreateInstanceResponse) Reset() {
 	*x = CreateInstanceResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[19]
+	mi := &file_nstance_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1608,7 +2497,7 @@ func (x *CreateInstanceResponse) String() string {
 func (*CreateInstanceResponse) ProtoMessage() {}
 
 func (x *CreateInstanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[19]
+	mi := &file_nstance_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1621,7 +2510,7 @@ func (x *CreateInstanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInstanceResponse.ProtoReflect.Descriptor instead.
 func (*CreateInstanceResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CreateInstanceResponse) GetInstanceId() string {
@@ -1656,7 +2545,7 @@ type DeleteInstanceRequest struct {
 
 func (x *DeleteInstanceRequest) Reset() {
 	*x = DeleteInstanceRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[20]
+	mi := &file_nstance_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1668,7 +2557,7 @@ func (x *DeleteInstanceRequest) String() string {
 func (*DeleteInstanceRequest) ProtoMessage() {}
 
 func (x *DeleteInstanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[20]
+	mi := &file_nstance_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1681,7 +2570,7 @@ func (x *DeleteInstanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteInstanceRequest.ProtoReflect.Descriptor instead.
 func (*DeleteInstanceRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DeleteInstanceRequest) GetInstanceId() string {
@@ -1723,7 +2612,7 @@ type DeleteInstanceResponse struct {
 
 func (x *DeleteInstanceResponse) Reset() {
 	*x = DeleteInstanceResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[21]
+	mi := &file_nstance_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1735,7 +2624,7 @@ func (x *DeleteInstanceResponse) String() string {
 func (*DeleteInstanceResponse) ProtoMessage() {}
 
 func (x *DeleteInstanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[21]
+	mi := &file_nstance_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1748,7 +2637,7 @@ func (x *DeleteInstanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteInstanceResponse.ProtoReflect.Descriptor instead.
 func (*DeleteInstanceResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DeleteInstanceResponse) GetStatus() string {
@@ -1769,7 +2658,7 @@ type GetInstanceStatusRequest struct {
 
 func (x *GetInstanceStatusRequest) Reset() {
 	*x = GetInstanceStatusRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[22]
+	mi := &file_nstance_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +2670,7 @@ func (x *GetInstanceStatusRequest) String() string {
 func (*GetInstanceStatusRequest) ProtoMessage() {}
 
 func (x *GetInstanceStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[22]
+	mi := &file_nstance_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +2683,7 @@ func (x *GetInstanceStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstanceStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetInstanceStatusRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetInstanceStatusRequest) GetInstanceId() string {
@@ -1852,7 +2741,7 @@ type InstanceStatus struct {
 
 func (x *InstanceStatus) Reset() {
 	*x = InstanceStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[23]
+	mi := &file_nstance_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1864,7 +2753,7 @@ func (x *InstanceStatus) String() string {
 func (*InstanceStatus) ProtoMessage() {}
 
 func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[23]
+	mi := &file_nstance_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1877,7 +2766,7 @@ func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceStatus.ProtoReflect.Descriptor instead.
 func (*InstanceStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *InstanceStatus) GetInstanceId() string {
@@ -2026,7 +2915,7 @@ type Condemned struct {
 
 func (x *Condemned) Reset() {
 	*x = Condemned{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[24]
+	mi := &file_nstance_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2927,7 @@ func (x *Condemned) String() string {
 func (*Condemned) ProtoMessage() {}
 
 func (x *Condemned) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[24]
+	mi := &file_nstance_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2940,7 @@ func (x *Condemned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condemned.ProtoReflect.Descriptor instead.
 func (*Condemned) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Condemned) GetReason() string {
@@ -2081,7 +2970,7 @@ type ListInstancesRequest struct {
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[25]
+	mi := &file_nstance_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2982,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[25]
+	mi := &file_nstance_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2995,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListInstancesRequest) GetPageToken() string {
@@ -2138,7 +3027,7 @@ type ListInstancesResponse struct {
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[26]
+	mi := &file_nstance_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2150,7 +3039,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[26]
+	mi := &file_nstance_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2163,7 +3052,7 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListInstancesResponse) GetInstances() []*InstanceStatus {
@@ -2204,7 +3093,7 @@ type AcknowledgeDrainedRequest struct {
 
 func (x *AcknowledgeDrainedRequest) Reset() {
 	*x = AcknowledgeDrainedRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[27]
+	mi := &file_nstance_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +3105,7 @@ func (x *AcknowledgeDrainedRequest) String() string {
 func (*AcknowledgeDrainedRequest) ProtoMessage() {}
 
 func (x *AcknowledgeDrainedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[27]
+	mi := &file_nstance_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +3118,7 @@ func (x *AcknowledgeDrainedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeDrainedRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeDrainedRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AcknowledgeDrainedRequest) GetInstanceId() string {
@@ -2283,7 +3172,7 @@ type GetServerInfoResponse struct {
 
 func (x *GetServerInfoResponse) Reset() {
 	*x = GetServerInfoResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[28]
+	mi := &file_nstance_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +3184,7 @@ func (x *GetServerInfoResponse) String() string {
 func (*GetServerInfoResponse) ProtoMessage() {}
 
 func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[28]
+	mi := &file_nstance_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +3197,7 @@ func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetServerInfoResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetServerInfoResponse) GetClusterId() string {
@@ -2370,7 +3259,7 @@ type SetPauseRequest struct {
 
 func (x *SetPauseRequest) Reset() {
 	*x = SetPauseRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[29]
+	mi := &file_nstance_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2382,7 +3271,7 @@ func (x *SetPauseRequest) String() string {
 func (*SetPauseRequest) ProtoMessage() {}
 
 func (x *SetPauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[29]
+	mi := &file_nstance_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2395,7 +3284,7 @@ func (x *SetPauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPauseRequest.ProtoReflect.Descriptor instead.
 func (*SetPauseRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SetPauseRequest) GetScope() string {
@@ -2439,7 +3328,7 @@ type ClearPauseRequest struct {
 
 func (x *ClearPauseRequest) Reset() {
 	*x = ClearPauseRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[30]
+	mi := &file_nstance_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2451,7 +3340,7 @@ func (x *ClearPauseRequest) String() string {
 func (*ClearPauseRequest) ProtoMessage() {}
 
 func (x *ClearPauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[30]
+	mi := &file_nstance_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2464,7 +3353,7 @@ func (x *ClearPauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearPauseRequest.ProtoReflect.Descriptor instead.
 func (*ClearPauseRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ClearPauseRequest) GetScope() string {
@@ -2500,7 +3389,7 @@ type Pause struct {
 
 func (x *Pause) Reset() {
 	*x = Pause{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[31]
+	mi := &file_nstance_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2512,7 +3401,7 @@ func (x *Pause) String() string {
 func (*Pause) ProtoMessage() {}
 
 func (x *Pause) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[31]
+	mi := &file_nstance_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2525,7 +3414,7 @@ func (x *Pause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pause.ProtoReflect.Descriptor instead.
 func (*Pause) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Pause) GetScope() string {
@@ -2579,7 +3468,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[32]
+	mi := &file_nstance_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2591,7 +3480,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[32]
+	mi := &file_nstance_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2604,7 +3493,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ExplainRequest) GetTarget() isExplainRequest_Target {
@@ -2669,7 +3558,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[33]
+	mi := &file_nstance_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2681,7 +3570,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[33]
+	mi := &file_nstance_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2694,7 +3583,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ExplainResponse) GetGroup() *GroupStatus {
@@ -2751,7 +3640,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[34]
+	mi := &file_nstance_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2763,7 +3652,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[34]
+	mi := &file_nstance_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2776,7 +3665,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Condition) GetType() string {
@@ -2835,7 +3724,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	mi := &file_nstance_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2847,7 +3736,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	mi := &file_nstance_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2860,7 +3749,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Decision) GetTime() *timestamppb.Timestamp {
@@ -2916,7 +3805,7 @@ type ListHeldVMsResponse struct {
 
 func (x *ListHeldVMsResponse) Reset() {
 	*x = ListHeldVMsResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[36]
+	mi := &file_nstance_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2928,7 +3817,7 @@ func (x *ListHeldVMsResponse) String() string {
 func (*ListHeldVMsResponse) ProtoMessage() {}
 
 func (x *ListHeldVMsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[36]
+	mi := &file_nstance_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2941,7 +3830,7 @@ func (x *ListHeldVMsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHeldVMsResponse.ProtoReflect.Descriptor instead.
 func (*ListHeldVMsResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListHeldVMsResponse) GetVms() []*HeldVM {
@@ -2974,7 +3863,7 @@ type HeldVM struct {
 
 func (x *HeldVM) Reset() {
 	*x = HeldVM{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[37]
+	mi := &file_nstance_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2986,7 +3875,7 @@ func (x *HeldVM) String() string {
 func (*HeldVM) ProtoMessage() {}
 
 func (x *HeldVM) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[37]
+	mi := &file_nstance_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2999,7 +3888,7 @@ func (x *HeldVM) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldVM.ProtoReflect.Descriptor instead.
 func (*HeldVM) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *HeldVM) GetProviderInstanceId() string {
@@ -3062,7 +3951,7 @@ type AdoptVMRequest struct {
 
 func (x *AdoptVMRequest) Reset() {
 	*x = AdoptVMRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[38]
+	mi := &file_nstance_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3074,7 +3963,7 @@ func (x *AdoptVMRequest) String() string {
 func (*AdoptVMRequest) ProtoMessage() {}
 
 func (x *AdoptVMRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[38]
+	mi := &file_nstance_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3087,7 +3976,7 @@ func (x *AdoptVMRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptVMRequest.ProtoReflect.Descriptor instead.
 func (*AdoptVMRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *AdoptVMRequest) GetProviderInstanceId() string {
@@ -3112,7 +4001,7 @@ type SleepTenantRequest struct {
 
 func (x *SleepTenantRequest) Reset() {
 	*x = SleepTenantRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[39]
+	mi := &file_nstance_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3124,7 +4013,7 @@ func (x *SleepTenantRequest) String() string {
 func (*SleepTenantRequest) ProtoMessage() {}
 
 func (x *SleepTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[39]
+	mi := &file_nstance_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3137,7 +4026,7 @@ func (x *SleepTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SleepTenantRequest.ProtoReflect.Descriptor instead.
 func (*SleepTenantRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SleepTenantRequest) GetTenant() string {
@@ -3176,7 +4065,7 @@ type SleepTenantResponse struct {
 
 func (x *SleepTenantResponse) Reset() {
 	*x = SleepTenantResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[40]
+	mi := &file_nstance_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3188,7 +4077,7 @@ func (x *SleepTenantResponse) String() string {
 func (*SleepTenantResponse) ProtoMessage() {}
 
 func (x *SleepTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[40]
+	mi := &file_nstance_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3201,7 +4090,7 @@ func (x *SleepTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SleepTenantResponse.ProtoReflect.Descriptor instead.
 func (*SleepTenantResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SleepTenantResponse) GetResult() string {
@@ -3238,7 +4127,7 @@ type WakeTenantRequest struct {
 
 func (x *WakeTenantRequest) Reset() {
 	*x = WakeTenantRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[41]
+	mi := &file_nstance_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3250,7 +4139,7 @@ func (x *WakeTenantRequest) String() string {
 func (*WakeTenantRequest) ProtoMessage() {}
 
 func (x *WakeTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[41]
+	mi := &file_nstance_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3263,7 +4152,7 @@ func (x *WakeTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeTenantRequest.ProtoReflect.Descriptor instead.
 func (*WakeTenantRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *WakeTenantRequest) GetTenant() string {
@@ -3295,7 +4184,7 @@ type WakeTenantResponse struct {
 
 func (x *WakeTenantResponse) Reset() {
 	*x = WakeTenantResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[42]
+	mi := &file_nstance_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3307,7 +4196,7 @@ func (x *WakeTenantResponse) String() string {
 func (*WakeTenantResponse) ProtoMessage() {}
 
 func (x *WakeTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[42]
+	mi := &file_nstance_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3320,7 +4209,7 @@ func (x *WakeTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeTenantResponse.ProtoReflect.Descriptor instead.
 func (*WakeTenantResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *WakeTenantResponse) GetResult() string {
@@ -3355,7 +4244,7 @@ type GetTenantStatusRequest struct {
 
 func (x *GetTenantStatusRequest) Reset() {
 	*x = GetTenantStatusRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[43]
+	mi := &file_nstance_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3367,7 +4256,7 @@ func (x *GetTenantStatusRequest) String() string {
 func (*GetTenantStatusRequest) ProtoMessage() {}
 
 func (x *GetTenantStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[43]
+	mi := &file_nstance_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3380,7 +4269,7 @@ func (x *GetTenantStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetTenantStatusRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GetTenantStatusRequest) GetTenant() string {
@@ -3405,7 +4294,7 @@ type TenantStatus struct {
 
 func (x *TenantStatus) Reset() {
 	*x = TenantStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[44]
+	mi := &file_nstance_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3417,7 +4306,7 @@ func (x *TenantStatus) String() string {
 func (*TenantStatus) ProtoMessage() {}
 
 func (x *TenantStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[44]
+	mi := &file_nstance_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3430,7 +4319,7 @@ func (x *TenantStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantStatus.ProtoReflect.Descriptor instead.
 func (*TenantStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *TenantStatus) GetStatus() string {
@@ -3469,7 +4358,7 @@ type TenantListener struct {
 
 func (x *TenantListener) Reset() {
 	*x = TenantListener{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[45]
+	mi := &file_nstance_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3481,7 +4370,7 @@ func (x *TenantListener) String() string {
 func (*TenantListener) ProtoMessage() {}
 
 func (x *TenantListener) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[45]
+	mi := &file_nstance_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3494,7 +4383,7 @@ func (x *TenantListener) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantListener.ProtoReflect.Descriptor instead.
 func (*TenantListener) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *TenantListener) GetListener() string {
@@ -3531,7 +4420,7 @@ type GroupEvent struct {
 
 func (x *GroupEvent) Reset() {
 	*x = GroupEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[46]
+	mi := &file_nstance_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3543,7 +4432,7 @@ func (x *GroupEvent) String() string {
 func (*GroupEvent) ProtoMessage() {}
 
 func (x *GroupEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[46]
+	mi := &file_nstance_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3556,7 +4445,7 @@ func (x *GroupEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupEvent.ProtoReflect.Descriptor instead.
 func (*GroupEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GroupEvent) GetType() string {
@@ -3585,7 +4474,7 @@ type WatchInstancesRequest struct {
 
 func (x *WatchInstancesRequest) Reset() {
 	*x = WatchInstancesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[47]
+	mi := &file_nstance_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3597,7 +4486,7 @@ func (x *WatchInstancesRequest) String() string {
 func (*WatchInstancesRequest) ProtoMessage() {}
 
 func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[47]
+	mi := &file_nstance_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3610,7 +4499,7 @@ func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInstancesRequest.ProtoReflect.Descriptor instead.
 func (*WatchInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WatchInstancesRequest) GetCoordinatesDrains() bool {
@@ -3656,7 +4545,7 @@ type InstanceEvent struct {
 
 func (x *InstanceEvent) Reset() {
 	*x = InstanceEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[48]
+	mi := &file_nstance_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3668,7 +4557,7 @@ func (x *InstanceEvent) String() string {
 func (*InstanceEvent) ProtoMessage() {}
 
 func (x *InstanceEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[48]
+	mi := &file_nstance_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3681,7 +4570,7 @@ func (x *InstanceEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceEvent.ProtoReflect.Descriptor instead.
 func (*InstanceEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *InstanceEvent) GetInstanceId() string {
@@ -3783,7 +4672,7 @@ type ErrorEvent struct {
 
 func (x *ErrorEvent) Reset() {
 	*x = ErrorEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[49]
+	mi := &file_nstance_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3795,7 +4684,7 @@ func (x *ErrorEvent) String() string {
 func (*ErrorEvent) ProtoMessage() {}
 
 func (x *ErrorEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[49]
+	mi := &file_nstance_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3808,7 +4697,7 @@ func (x *ErrorEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorEvent.ProtoReflect.Descriptor instead.
 func (*ErrorEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ErrorEvent) GetGroup() string {
@@ -3898,7 +4787,7 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\adeletes\x18\a \x01(\x05R\adeletes\x12\x16\n" +
 	"\x06causes\x18\b \x03(\tR\x06causes\"E\n" +
 	"\x12ListGroupsResponse\x12/\n" +
-	"\x06groups\x18\x01 \x03(\v2\x17.nstance.v1.GroupStatusR\x06groups\"\xb9\x03\n" +
+	"\x06groups\x18\x01 \x03(\v2\x17.nstance.v1.GroupStatusR\x06groups\"\x94\x05\n" +
 	"\vGroupConfig\x12\x1f\n" +
 	"\btemplate\x18\x01 \x01(\tH\x00R\btemplate\x88\x01\x01\x12\x17\n" +
 	"\x04size\x18\x02 \x01(\x05H\x01R\x04size\x88\x01\x01\x12(\n" +
@@ -3909,11 +4798,107 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x04args\x18\x06 \x01(\v2\x15.nstance.v1.StringMapR\x04args\x12=\n" +
 	"\x0einstance_types\x18\a \x01(\v2\x16.nstance.v1.StringListR\rinstanceTypes\x12=\n" +
 	"\x0eload_balancers\x18\b \x01(\v2\x16.nstance.v1.StringListR\rloadBalancers\x12\x14\n" +
-	"\x05clear\x18\t \x03(\tR\x05clearB\v\n" +
+	"\x05clear\x18\t \x03(\tR\x05clear\x12\x17\n" +
+	"\x04mode\x18\n" +
+	" \x01(\tH\x04R\x04mode\x88\x01\x01\x122\n" +
+	"\x06demand\x18\v \x01(\v2\x1a.nstance.v1.DemandSettingsR\x06demand\x12,\n" +
+	"\x04node\x18\f \x01(\v2\x18.nstance.v1.NodeSettingsR\x04node\x12U\n" +
+	"\x15instance_requirements\x18\r \x01(\v2 .nstance.v1.InstanceRequirementsR\x14instanceRequirementsB\v\n" +
 	"\t_templateB\a\n" +
 	"\x05_sizeB\x10\n" +
 	"\x0e_instance_typeB\x0e\n" +
-	"\f_subnet_pool\"\xc9\x01\n" +
+	"\f_subnet_poolB\a\n" +
+	"\x05_mode\"\xfc\x06\n" +
+	"\x0eDemandSettings\x12\x15\n" +
+	"\x03min\x18\x01 \x01(\x05H\x00R\x03min\x88\x01\x01\x12\x15\n" +
+	"\x03max\x18\x02 \x01(\x05H\x01R\x03max\x88\x01\x01\x12\x1e\n" +
+	"\bmin_idle\x18\x03 \x01(\x05H\x02R\aminIdle\x88\x01\x01\x12=\n" +
+	"\x0ecapacity_types\x18\x04 \x01(\v2\x16.nstance.v1.StringListR\rcapacityTypes\x12!\n" +
+	"\tconfigure\x18\x05 \x01(\tH\x03R\tconfigure\x88\x01\x01\x12<\n" +
+	"\frelease_hold\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\vreleaseHold\x12C\n" +
+	"\x10scale_down_delay\x18\a \x01(\v2\x19.google.protobuf.DurationR\x0escaleDownDelay\x12<\n" +
+	"\fmin_lifetime\x18\b \x01(\v2\x19.google.protobuf.DurationR\vminLifetime\x12>\n" +
+	"\rjoin_deadline\x18\t \x01(\v2\x19.google.protobuf.DurationR\fjoinDeadline\x12$\n" +
+	"\vafter_drain\x18\n" +
+	" \x01(\tH\x04R\n" +
+	"afterDrain\x88\x01\x01\x12-\n" +
+	"\x10on_drain_timeout\x18\v \x01(\tH\x05R\x0eonDrainTimeout\x88\x01\x01\x12\x1b\n" +
+	"\x06weight\x18\f \x01(\x05H\x06R\x06weight\x88\x01\x01\x120\n" +
+	"\x06limits\x18\r \x01(\v2\x18.nstance.v1.DemandLimitsR\x06limits\x12;\n" +
+	"\freservations\x18\x0e \x03(\v2\x17.nstance.v1.ReservationR\freservations\x12<\n" +
+	"\n" +
+	"disruption\x18\x0f \x03(\v2\x1c.nstance.v1.DisruptionBudgetR\n" +
+	"disruption\x12?\n" +
+	"\rconsolidation\x18\x10 \x01(\v2\x19.nstance.v1.ConsolidationR\rconsolidationB\x06\n" +
+	"\x04_minB\x06\n" +
+	"\x04_maxB\v\n" +
+	"\t_min_idleB\f\n" +
+	"\n" +
+	"_configureB\x0e\n" +
+	"\f_after_drainB\x13\n" +
+	"\x11_on_drain_timeoutB\t\n" +
+	"\a_weight\"\xa5\x02\n" +
+	"\fDemandLimits\x12\x17\n" +
+	"\x04vcpu\x18\x01 \x01(\x03H\x00R\x04vcpu\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"memory_gib\x18\x02 \x01(\x03H\x01R\tmemoryGib\x88\x01\x01\x123\n" +
+	"\x03gpu\x18\x03 \x03(\v2!.nstance.v1.DemandLimits.GpuEntryR\x03gpu\x128\n" +
+	"\x16hourly_spend_micro_usd\x18\x04 \x01(\x03H\x02R\x13hourlySpendMicroUsd\x88\x01\x01\x1a6\n" +
+	"\bGpuEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\a\n" +
+	"\x05_vcpuB\r\n" +
+	"\v_memory_gibB\x19\n" +
+	"\x17_hourly_spend_micro_usd\"l\n" +
+	"\vReservation\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12#\n" +
+	"\rinstance_type\x18\x02 \x01(\tR\finstanceType\x12\x12\n" +
+	"\x04zone\x18\x03 \x01(\tR\x04zone\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\x05R\x05count\"\x95\x01\n" +
+	"\x10DisruptionBudget\x12\x14\n" +
+	"\x05nodes\x18\x01 \x01(\tR\x05nodes\x12\x18\n" +
+	"\areasons\x18\x02 \x03(\tR\areasons\x12\x1a\n" +
+	"\bschedule\x18\x03 \x01(\tR\bschedule\x125\n" +
+	"\bduration\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bduration\"g\n" +
+	"\rConsolidation\x12\x18\n" +
+	"\aenabled\x18\x01 \x01(\bR\aenabled\x12)\n" +
+	"\x0emin_saving_ppm\x18\x02 \x01(\x05H\x00R\fminSavingPpm\x88\x01\x01B\x11\n" +
+	"\x0f_min_saving_ppm\"\xf6\x01\n" +
+	"\x14InstanceRequirements\x12\x12\n" +
+	"\x04arch\x18\x01 \x03(\tR\x04arch\x12%\n" +
+	"\x04vcpu\x18\x02 \x01(\v2\x11.nstance.v1.RangeR\x04vcpu\x120\n" +
+	"\n" +
+	"memory_gib\x18\x03 \x01(\v2\x11.nstance.v1.RangeR\tmemoryGib\x12-\n" +
+	"\x03gpu\x18\x04 \x01(\v2\x1b.nstance.v1.GpuRequirementsR\x03gpu\x12\x1f\n" +
+	"\vfamilies_in\x18\x05 \x03(\tR\n" +
+	"familiesIn\x12!\n" +
+	"\ffamilies_out\x18\x06 \x03(\tR\vfamiliesOut\"\x82\x01\n" +
+	"\x0fGpuRequirements\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\x12'\n" +
+	"\x05count\x18\x02 \x01(\v2\x11.nstance.v1.RangeR\x05count\x120\n" +
+	"\n" +
+	"memory_gib\x18\x03 \x01(\v2\x11.nstance.v1.RangeR\tmemoryGib\"E\n" +
+	"\x05Range\x12\x15\n" +
+	"\x03min\x18\x01 \x01(\x03H\x00R\x03min\x88\x01\x01\x12\x15\n" +
+	"\x03max\x18\x02 \x01(\x03H\x01R\x03max\x88\x01\x01B\x06\n" +
+	"\x04_minB\x06\n" +
+	"\x04_max\"\x90\x03\n" +
+	"\fNodeSettings\x12<\n" +
+	"\x06labels\x18\x01 \x03(\v2$.nstance.v1.NodeSettings.LabelsEntryR\x06labels\x12-\n" +
+	"\x06taints\x18\x02 \x03(\v2\x15.nstance.v1.NodeTaintR\x06taints\x12<\n" +
+	"\x0estartup_taints\x18\x03 \x03(\v2\x15.nstance.v1.NodeTaintR\rstartupTaints\x12B\n" +
+	"\breserved\x18\x04 \x03(\v2&.nstance.v1.NodeSettings.ReservedEntryR\breserved\x12\x19\n" +
+	"\bmax_pods\x18\x05 \x01(\x05R\amaxPods\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
+	"\rReservedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"K\n" +
+	"\tNodeTaint\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x16\n" +
+	"\x06effect\x18\x03 \x01(\tR\x06effect\"\xc9\x01\n" +
 	"\x12UpsertGroupRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12/\n" +
 	"\x06config\x18\x02 \x01(\v2\x17.nstance.v1.GroupConfigR\x06config\x12(\n" +
@@ -3930,8 +4915,7 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x12DeleteGroupRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
 	"\amanager\x18\x02 \x01(\tR\amanager\x12\x1a\n" +
-	"\btakeover\x18\x03 \x01(\bR\btakeover\"\xdb\n" +
-	"\n" +
+	"\btakeover\x18\x03 \x01(\bR\btakeover\"\xa8\f\n" +
 	"\vGroupStatus\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x1a\n" +
@@ -3974,7 +4958,11 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"conditions\x12$\n" +
 	"\vstatic_size\x18# \x01(\x05H\x00R\n" +
 	"staticSize\x88\x01\x01\x12\x18\n" +
-	"\arebuilt\x18$ \x01(\bR\arebuilt\x1a7\n" +
+	"\arebuilt\x18$ \x01(\bR\arebuilt\x12\x12\n" +
+	"\x04mode\x18% \x01(\tR\x04mode\x122\n" +
+	"\x06demand\x18& \x01(\v2\x1a.nstance.v1.DemandSettingsR\x06demand\x12,\n" +
+	"\x04node\x18' \x01(\v2\x18.nstance.v1.NodeSettingsR\x04node\x12U\n" +
+	"\x15instance_requirements\x18( \x01(\v2 .nstance.v1.InstanceRequirementsR\x14instanceRequirements\x1a7\n" +
 	"\tVarsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
@@ -4229,7 +5217,7 @@ func file_nstance_v1_operator_proto_rawDescGZIP() []byte {
 	return file_nstance_v1_operator_proto_rawDescData
 }
 
-var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_nstance_v1_operator_proto_goTypes = []any{
 	(*StringMap)(nil),                 // 0: nstance.v1.StringMap
 	(*StringList)(nil),                // 1: nstance.v1.StringList
@@ -4242,159 +5230,198 @@ var file_nstance_v1_operator_proto_goTypes = []any{
 	(*GroupPlan)(nil),                 // 8: nstance.v1.GroupPlan
 	(*ListGroupsResponse)(nil),        // 9: nstance.v1.ListGroupsResponse
 	(*GroupConfig)(nil),               // 10: nstance.v1.GroupConfig
-	(*UpsertGroupRequest)(nil),        // 11: nstance.v1.UpsertGroupRequest
-	(*ConfirmGroupsRequest)(nil),      // 12: nstance.v1.ConfirmGroupsRequest
-	(*ConfirmGroupsResponse)(nil),     // 13: nstance.v1.ConfirmGroupsResponse
-	(*DeleteGroupRequest)(nil),        // 14: nstance.v1.DeleteGroupRequest
-	(*GroupStatus)(nil),               // 15: nstance.v1.GroupStatus
-	(*Gpu)(nil),                       // 16: nstance.v1.Gpu
-	(*InstanceConfig)(nil),            // 17: nstance.v1.InstanceConfig
-	(*CreateInstanceRequest)(nil),     // 18: nstance.v1.CreateInstanceRequest
-	(*CreateInstanceResponse)(nil),    // 19: nstance.v1.CreateInstanceResponse
-	(*DeleteInstanceRequest)(nil),     // 20: nstance.v1.DeleteInstanceRequest
-	(*DeleteInstanceResponse)(nil),    // 21: nstance.v1.DeleteInstanceResponse
-	(*GetInstanceStatusRequest)(nil),  // 22: nstance.v1.GetInstanceStatusRequest
-	(*InstanceStatus)(nil),            // 23: nstance.v1.InstanceStatus
-	(*Condemned)(nil),                 // 24: nstance.v1.Condemned
-	(*ListInstancesRequest)(nil),      // 25: nstance.v1.ListInstancesRequest
-	(*ListInstancesResponse)(nil),     // 26: nstance.v1.ListInstancesResponse
-	(*AcknowledgeDrainedRequest)(nil), // 27: nstance.v1.AcknowledgeDrainedRequest
-	(*GetServerInfoResponse)(nil),     // 28: nstance.v1.GetServerInfoResponse
-	(*SetPauseRequest)(nil),           // 29: nstance.v1.SetPauseRequest
-	(*ClearPauseRequest)(nil),         // 30: nstance.v1.ClearPauseRequest
-	(*Pause)(nil),                     // 31: nstance.v1.Pause
-	(*ExplainRequest)(nil),            // 32: nstance.v1.ExplainRequest
-	(*ExplainResponse)(nil),           // 33: nstance.v1.ExplainResponse
-	(*Condition)(nil),                 // 34: nstance.v1.Condition
-	(*Decision)(nil),                  // 35: nstance.v1.Decision
-	(*ListHeldVMsResponse)(nil),       // 36: nstance.v1.ListHeldVMsResponse
-	(*HeldVM)(nil),                    // 37: nstance.v1.HeldVM
-	(*AdoptVMRequest)(nil),            // 38: nstance.v1.AdoptVMRequest
-	(*SleepTenantRequest)(nil),        // 39: nstance.v1.SleepTenantRequest
-	(*SleepTenantResponse)(nil),       // 40: nstance.v1.SleepTenantResponse
-	(*WakeTenantRequest)(nil),         // 41: nstance.v1.WakeTenantRequest
-	(*WakeTenantResponse)(nil),        // 42: nstance.v1.WakeTenantResponse
-	(*GetTenantStatusRequest)(nil),    // 43: nstance.v1.GetTenantStatusRequest
-	(*TenantStatus)(nil),              // 44: nstance.v1.TenantStatus
-	(*TenantListener)(nil),            // 45: nstance.v1.TenantListener
-	(*GroupEvent)(nil),                // 46: nstance.v1.GroupEvent
-	(*WatchInstancesRequest)(nil),     // 47: nstance.v1.WatchInstancesRequest
-	(*InstanceEvent)(nil),             // 48: nstance.v1.InstanceEvent
-	(*ErrorEvent)(nil),                // 49: nstance.v1.ErrorEvent
-	nil,                               // 50: nstance.v1.StringMap.ValuesEntry
-	nil,                               // 51: nstance.v1.GroupStatus.VarsEntry
-	nil,                               // 52: nstance.v1.GroupStatus.CapacityEntry
-	(*timestamppb.Timestamp)(nil),     // 53: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 54: google.protobuf.Duration
-	(*emptypb.Empty)(nil),             // 55: google.protobuf.Empty
+	(*DemandSettings)(nil),            // 11: nstance.v1.DemandSettings
+	(*DemandLimits)(nil),              // 12: nstance.v1.DemandLimits
+	(*Reservation)(nil),               // 13: nstance.v1.Reservation
+	(*DisruptionBudget)(nil),          // 14: nstance.v1.DisruptionBudget
+	(*Consolidation)(nil),             // 15: nstance.v1.Consolidation
+	(*InstanceRequirements)(nil),      // 16: nstance.v1.InstanceRequirements
+	(*GpuRequirements)(nil),           // 17: nstance.v1.GpuRequirements
+	(*Range)(nil),                     // 18: nstance.v1.Range
+	(*NodeSettings)(nil),              // 19: nstance.v1.NodeSettings
+	(*NodeTaint)(nil),                 // 20: nstance.v1.NodeTaint
+	(*UpsertGroupRequest)(nil),        // 21: nstance.v1.UpsertGroupRequest
+	(*ConfirmGroupsRequest)(nil),      // 22: nstance.v1.ConfirmGroupsRequest
+	(*ConfirmGroupsResponse)(nil),     // 23: nstance.v1.ConfirmGroupsResponse
+	(*DeleteGroupRequest)(nil),        // 24: nstance.v1.DeleteGroupRequest
+	(*GroupStatus)(nil),               // 25: nstance.v1.GroupStatus
+	(*Gpu)(nil),                       // 26: nstance.v1.Gpu
+	(*InstanceConfig)(nil),            // 27: nstance.v1.InstanceConfig
+	(*CreateInstanceRequest)(nil),     // 28: nstance.v1.CreateInstanceRequest
+	(*CreateInstanceResponse)(nil),    // 29: nstance.v1.CreateInstanceResponse
+	(*DeleteInstanceRequest)(nil),     // 30: nstance.v1.DeleteInstanceRequest
+	(*DeleteInstanceResponse)(nil),    // 31: nstance.v1.DeleteInstanceResponse
+	(*GetInstanceStatusRequest)(nil),  // 32: nstance.v1.GetInstanceStatusRequest
+	(*InstanceStatus)(nil),            // 33: nstance.v1.InstanceStatus
+	(*Condemned)(nil),                 // 34: nstance.v1.Condemned
+	(*ListInstancesRequest)(nil),      // 35: nstance.v1.ListInstancesRequest
+	(*ListInstancesResponse)(nil),     // 36: nstance.v1.ListInstancesResponse
+	(*AcknowledgeDrainedRequest)(nil), // 37: nstance.v1.AcknowledgeDrainedRequest
+	(*GetServerInfoResponse)(nil),     // 38: nstance.v1.GetServerInfoResponse
+	(*SetPauseRequest)(nil),           // 39: nstance.v1.SetPauseRequest
+	(*ClearPauseRequest)(nil),         // 40: nstance.v1.ClearPauseRequest
+	(*Pause)(nil),                     // 41: nstance.v1.Pause
+	(*ExplainRequest)(nil),            // 42: nstance.v1.ExplainRequest
+	(*ExplainResponse)(nil),           // 43: nstance.v1.ExplainResponse
+	(*Condition)(nil),                 // 44: nstance.v1.Condition
+	(*Decision)(nil),                  // 45: nstance.v1.Decision
+	(*ListHeldVMsResponse)(nil),       // 46: nstance.v1.ListHeldVMsResponse
+	(*HeldVM)(nil),                    // 47: nstance.v1.HeldVM
+	(*AdoptVMRequest)(nil),            // 48: nstance.v1.AdoptVMRequest
+	(*SleepTenantRequest)(nil),        // 49: nstance.v1.SleepTenantRequest
+	(*SleepTenantResponse)(nil),       // 50: nstance.v1.SleepTenantResponse
+	(*WakeTenantRequest)(nil),         // 51: nstance.v1.WakeTenantRequest
+	(*WakeTenantResponse)(nil),        // 52: nstance.v1.WakeTenantResponse
+	(*GetTenantStatusRequest)(nil),    // 53: nstance.v1.GetTenantStatusRequest
+	(*TenantStatus)(nil),              // 54: nstance.v1.TenantStatus
+	(*TenantListener)(nil),            // 55: nstance.v1.TenantListener
+	(*GroupEvent)(nil),                // 56: nstance.v1.GroupEvent
+	(*WatchInstancesRequest)(nil),     // 57: nstance.v1.WatchInstancesRequest
+	(*InstanceEvent)(nil),             // 58: nstance.v1.InstanceEvent
+	(*ErrorEvent)(nil),                // 59: nstance.v1.ErrorEvent
+	nil,                               // 60: nstance.v1.StringMap.ValuesEntry
+	nil,                               // 61: nstance.v1.DemandLimits.GpuEntry
+	nil,                               // 62: nstance.v1.NodeSettings.LabelsEntry
+	nil,                               // 63: nstance.v1.NodeSettings.ReservedEntry
+	nil,                               // 64: nstance.v1.GroupStatus.VarsEntry
+	nil,                               // 65: nstance.v1.GroupStatus.CapacityEntry
+	(*timestamppb.Timestamp)(nil),     // 66: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 67: google.protobuf.Duration
+	(*emptypb.Empty)(nil),             // 68: google.protobuf.Empty
 }
 var file_nstance_v1_operator_proto_depIdxs = []int32{
-	50, // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
-	53, // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
-	53, // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
-	8,  // 3: nstance.v1.PlanConfigResponse.groups:type_name -> nstance.v1.GroupPlan
-	15, // 4: nstance.v1.ListGroupsResponse.groups:type_name -> nstance.v1.GroupStatus
-	0,  // 5: nstance.v1.GroupConfig.vars:type_name -> nstance.v1.StringMap
-	0,  // 6: nstance.v1.GroupConfig.args:type_name -> nstance.v1.StringMap
-	1,  // 7: nstance.v1.GroupConfig.instance_types:type_name -> nstance.v1.StringList
-	1,  // 8: nstance.v1.GroupConfig.load_balancers:type_name -> nstance.v1.StringList
-	10, // 9: nstance.v1.UpsertGroupRequest.config:type_name -> nstance.v1.GroupConfig
-	51, // 10: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
-	54, // 11: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
-	52, // 12: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
-	16, // 13: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
-	10, // 14: nstance.v1.GroupStatus.dynamic:type_name -> nstance.v1.GroupConfig
-	31, // 15: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
-	34, // 16: nstance.v1.GroupStatus.conditions:type_name -> nstance.v1.Condition
-	0,  // 17: nstance.v1.InstanceConfig.vars:type_name -> nstance.v1.StringMap
-	1,  // 18: nstance.v1.InstanceConfig.load_balancers:type_name -> nstance.v1.StringList
-	17, // 19: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
-	53, // 20: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
-	53, // 21: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
-	53, // 22: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
-	24, // 23: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
-	53, // 24: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
-	23, // 25: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
-	53, // 26: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
-	53, // 27: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
-	53, // 28: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
-	15, // 29: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
-	23, // 30: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
-	34, // 31: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
-	35, // 32: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
-	35, // 33: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
-	53, // 34: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
-	53, // 35: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
-	53, // 36: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	53, // 37: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
-	37, // 38: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
-	53, // 39: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
-	53, // 40: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
-	53, // 41: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
-	53, // 42: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
-	53, // 43: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
-	45, // 44: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
-	53, // 45: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
-	15, // 46: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
-	53, // 47: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
-	53, // 48: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
-	23, // 49: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
-	53, // 50: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
-	2,  // 51: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
-	55, // 52: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
-	55, // 53: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
-	6,  // 54: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
-	55, // 55: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
-	11, // 56: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
-	14, // 57: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
-	12, // 58: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
-	18, // 59: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
-	20, // 60: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
-	22, // 61: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
-	25, // 62: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
-	27, // 63: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
-	55, // 64: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
-	29, // 65: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
-	30, // 66: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
-	32, // 67: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
-	55, // 68: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
-	38, // 69: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
-	39, // 70: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
-	41, // 71: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
-	43, // 72: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
-	55, // 73: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
-	47, // 74: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
-	55, // 75: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
-	3,  // 76: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
-	4,  // 77: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
-	5,  // 78: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
-	7,  // 79: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
-	9,  // 80: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
-	15, // 81: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
-	55, // 82: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
-	13, // 83: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
-	19, // 84: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
-	21, // 85: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
-	23, // 86: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
-	26, // 87: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
-	55, // 88: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
-	28, // 89: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
-	31, // 90: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
-	55, // 91: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
-	33, // 92: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
-	36, // 93: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
-	23, // 94: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
-	40, // 95: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
-	42, // 96: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
-	44, // 97: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
-	46, // 98: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
-	48, // 99: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
-	49, // 100: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
-	76, // [76:101] is the sub-list for method output_type
-	51, // [51:76] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	60,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
+	66,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
+	66,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
+	8,   // 3: nstance.v1.PlanConfigResponse.groups:type_name -> nstance.v1.GroupPlan
+	25,  // 4: nstance.v1.ListGroupsResponse.groups:type_name -> nstance.v1.GroupStatus
+	0,   // 5: nstance.v1.GroupConfig.vars:type_name -> nstance.v1.StringMap
+	0,   // 6: nstance.v1.GroupConfig.args:type_name -> nstance.v1.StringMap
+	1,   // 7: nstance.v1.GroupConfig.instance_types:type_name -> nstance.v1.StringList
+	1,   // 8: nstance.v1.GroupConfig.load_balancers:type_name -> nstance.v1.StringList
+	11,  // 9: nstance.v1.GroupConfig.demand:type_name -> nstance.v1.DemandSettings
+	19,  // 10: nstance.v1.GroupConfig.node:type_name -> nstance.v1.NodeSettings
+	16,  // 11: nstance.v1.GroupConfig.instance_requirements:type_name -> nstance.v1.InstanceRequirements
+	1,   // 12: nstance.v1.DemandSettings.capacity_types:type_name -> nstance.v1.StringList
+	67,  // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
+	67,  // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
+	67,  // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
+	67,  // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
+	12,  // 17: nstance.v1.DemandSettings.limits:type_name -> nstance.v1.DemandLimits
+	13,  // 18: nstance.v1.DemandSettings.reservations:type_name -> nstance.v1.Reservation
+	14,  // 19: nstance.v1.DemandSettings.disruption:type_name -> nstance.v1.DisruptionBudget
+	15,  // 20: nstance.v1.DemandSettings.consolidation:type_name -> nstance.v1.Consolidation
+	61,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
+	67,  // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	18,  // 23: nstance.v1.InstanceRequirements.vcpu:type_name -> nstance.v1.Range
+	18,  // 24: nstance.v1.InstanceRequirements.memory_gib:type_name -> nstance.v1.Range
+	17,  // 25: nstance.v1.InstanceRequirements.gpu:type_name -> nstance.v1.GpuRequirements
+	18,  // 26: nstance.v1.GpuRequirements.count:type_name -> nstance.v1.Range
+	18,  // 27: nstance.v1.GpuRequirements.memory_gib:type_name -> nstance.v1.Range
+	62,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
+	20,  // 29: nstance.v1.NodeSettings.taints:type_name -> nstance.v1.NodeTaint
+	20,  // 30: nstance.v1.NodeSettings.startup_taints:type_name -> nstance.v1.NodeTaint
+	63,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
+	10,  // 32: nstance.v1.UpsertGroupRequest.config:type_name -> nstance.v1.GroupConfig
+	64,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
+	67,  // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
+	65,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
+	26,  // 36: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
+	10,  // 37: nstance.v1.GroupStatus.dynamic:type_name -> nstance.v1.GroupConfig
+	41,  // 38: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
+	44,  // 39: nstance.v1.GroupStatus.conditions:type_name -> nstance.v1.Condition
+	11,  // 40: nstance.v1.GroupStatus.demand:type_name -> nstance.v1.DemandSettings
+	19,  // 41: nstance.v1.GroupStatus.node:type_name -> nstance.v1.NodeSettings
+	16,  // 42: nstance.v1.GroupStatus.instance_requirements:type_name -> nstance.v1.InstanceRequirements
+	0,   // 43: nstance.v1.InstanceConfig.vars:type_name -> nstance.v1.StringMap
+	1,   // 44: nstance.v1.InstanceConfig.load_balancers:type_name -> nstance.v1.StringList
+	27,  // 45: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
+	66,  // 46: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
+	66,  // 47: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
+	66,  // 48: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
+	34,  // 49: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
+	66,  // 50: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
+	33,  // 51: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
+	66,  // 52: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
+	66,  // 53: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
+	66,  // 54: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
+	25,  // 55: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
+	33,  // 56: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
+	44,  // 57: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
+	45,  // 58: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
+	45,  // 59: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
+	66,  // 60: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	66,  // 61: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
+	66,  // 62: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	66,  // 63: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
+	47,  // 64: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
+	66,  // 65: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
+	66,  // 66: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
+	66,  // 67: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
+	66,  // 68: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
+	66,  // 69: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
+	55,  // 70: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
+	66,  // 71: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
+	25,  // 72: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
+	66,  // 73: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
+	66,  // 74: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
+	33,  // 75: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
+	66,  // 76: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
+	2,   // 77: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
+	68,  // 78: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
+	68,  // 79: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
+	6,   // 80: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
+	68,  // 81: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
+	21,  // 82: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
+	24,  // 83: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
+	22,  // 84: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
+	28,  // 85: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
+	30,  // 86: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
+	32,  // 87: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
+	35,  // 88: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
+	37,  // 89: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
+	68,  // 90: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
+	39,  // 91: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
+	40,  // 92: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
+	42,  // 93: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
+	68,  // 94: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
+	48,  // 95: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
+	49,  // 96: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
+	51,  // 97: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
+	53,  // 98: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
+	68,  // 99: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
+	57,  // 100: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
+	68,  // 101: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
+	3,   // 102: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
+	4,   // 103: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
+	5,   // 104: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
+	7,   // 105: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
+	9,   // 106: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
+	25,  // 107: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
+	68,  // 108: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
+	23,  // 109: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
+	29,  // 110: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
+	31,  // 111: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
+	33,  // 112: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
+	36,  // 113: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
+	68,  // 114: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
+	38,  // 115: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
+	41,  // 116: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
+	68,  // 117: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
+	43,  // 118: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
+	46,  // 119: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
+	33,  // 120: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
+	50,  // 121: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
+	52,  // 122: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
+	54,  // 123: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
+	56,  // 124: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
+	58,  // 125: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
+	59,  // 126: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
+	102, // [102:127] is the sub-list for method output_type
+	77,  // [77:102] is the sub-list for method input_type
+	77,  // [77:77] is the sub-list for extension type_name
+	77,  // [77:77] is the sub-list for extension extendee
+	0,   // [0:77] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_operator_proto_init() }
@@ -4406,23 +5433,27 @@ func file_nstance_v1_operator_proto_init() {
 	file_nstance_v1_operator_proto_msgTypes[11].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[12].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[15].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[17].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[18].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[23].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[32].OneofWrappers = []any{
+	file_nstance_v1_operator_proto_msgTypes[21].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[22].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[25].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[27].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[28].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[33].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[42].OneofWrappers = []any{
 		(*ExplainRequest_Group)(nil),
 		(*ExplainRequest_InstanceId)(nil),
 	}
-	file_nstance_v1_operator_proto_msgTypes[41].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[42].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[49].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[51].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[52].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[59].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nstance_v1_operator_proto_rawDesc), len(file_nstance_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   53,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

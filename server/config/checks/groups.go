@@ -20,7 +20,7 @@ func (c machineCheck) group(path jsonc.Path, key string, g document.Group) {
 	var t document.Template
 	if c.required(path.Key("template"), g.Template, "the key of a template") && reference(c.report, path.Key("template"), "template", g.Template, c.cfg.Templates) {
 		t = c.cfg.Templates[g.Template]
-		if len(g.InstanceType) == 0 && len(t.InstanceType) == 0 {
+		if len(g.InstanceType) == 0 && len(t.InstanceType) == 0 && g.InstanceRequirements == nil {
 			c.add(path.Key("instance_type"), "required, because the template has none", "write one here or in the template")
 		}
 		if g.SubnetPool == "" && t.SubnetPool == "" {
@@ -28,6 +28,7 @@ func (c machineCheck) group(path jsonc.Path, key string, g document.Group) {
 		}
 	}
 	c.instanceTypes(path.Key("instance_type"), g.InstanceType, t.Arch)
+	c.demandGroup(path, g, t)
 	if g.SubnetPool != "" {
 		reference(c.report, path.Key("subnet_pool"), "subnet pool", g.SubnetPool, c.cfg.Server.SubnetPools)
 	}

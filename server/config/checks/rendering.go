@@ -19,6 +19,7 @@ func (c machineCheck) rendering() {
 				return
 			}
 			merged := c.cfg.Lay(effective.Layers{Tenant: tenant, Key: key, Template: g.Template, Static: &g})
+			c.demandMerged(tenant, key, g.Template, merged)
 			if err := c.cfg.Rules.CheckTogether(merged.Args); err != nil {
 				c.add(c.origin(tenant, key, g.Template, []any{"args"}), "for group "+tenant+"/"+key+": "+err.Error(),
 					"add it to args of the group, its template or defaults")

@@ -26,6 +26,7 @@ func (c serverCheck) server(path jsonc.Path) {
 	rails := path.Key("rails")
 	c.atLeastOne(rails.Key("never_registered_per_hour"), s.Rails.NeverRegisteredPerHour)
 	c.windows(rails.Key("maintenance_windows"), s.Rails.MaintenanceWindows)
+	c.demand(path.Key("demand"))
 	ttl := path.Key("client_cert_ttl")
 	c.hours(ttl.Key("agent"), s.ClientCertTTL.Agent, longestLife)
 	c.hours(ttl.Key("operator"), s.ClientCertTTL.Operator, longestLife)

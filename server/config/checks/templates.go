@@ -50,6 +50,8 @@ func (c machineCheck) templates(path jsonc.Path) {
 		c.vars(p.Key("vars"), t.Vars)
 		c.args(p.Key("args"), t.Args)
 		c.userdata(p.Key("userdata"), t.Userdata)
+		c.block(p.Key("node"), t.Node.Problems())
+		c.oneOf(p.Key("reuse"), t.Reuse, document.ReuseTenant, document.ReuseAny)
 		if len(t.Files) > document.MaxFiles {
 			c.addKey(p.Key("files"), strconv.Itoa(len(t.Files))+" files", "at most "+strconv.Itoa(document.MaxFiles)+": an agent takes no more at once; put several into one")
 		}

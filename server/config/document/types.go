@@ -71,7 +71,17 @@ type Template struct {
 	Tenants []string `json:"tenants,omitempty"`
 	// Where the shard has several tenants: arguments that carry rights and that callers of the API may set nevertheless, or variables fill. "files.NAME" and "certificates.KEY" let variables fill the source of a file, the names in a certificate.
 	APIArgs []string `json:"api_args,omitempty"`
+	// What the Kubernetes Nodes of the machines will be. New machines get a change of it.
+	Node *Node `json:"node,omitempty"`
+	// Whose machines of demand groups may serve again after they have left a cluster: that of their tenant alone (tenant, the default), or any (any). Needs a machine that keeps nothing of the first.
+	Reuse string `json:"reuse,omitempty" jsonschema:"enum=tenant,enum=any"`
 }
+
+// Values of [Template].Reuse.
+const (
+	ReuseTenant = "tenant"
+	ReuseAny    = "any"
+)
 
 // Userdata is the script or document that a machine gets at its first boot.
 type Userdata struct {
@@ -127,14 +137,20 @@ type FileKey struct {
 	Name string `json:"name"`
 }
 
-// Group is a static group: so many machines of a template.
+// Group is a static group: machines of a template, so many of them, or as many as are needed.
 type Group struct {
 	// Key of templates.
 	Template string `json:"template"`
-	// How many machines; 0 to 10000. Default: the template's.
+	// Whether the size is set here or by the API (fixed, the default), or follows from what the tenant's Kubernetes cluster needs (demand). A change moves no machine.
+	Mode string `json:"mode,omitempty" jsonschema:"enum=fixed,enum=demand"`
+	// With mode demand: bounds and manners. A group of this mode has no size.
+	Demand *Demand `json:"demand,omitempty"`
+	// How many machines; 0 to 10000. Default: the template's. Not with mode demand.
 	Size *int `json:"size,omitempty" jsonschema:"minimum=0,maximum=10000"`
-	// Instance type or ordered list of them. Default: the template's.
+	// Instance type or ordered list of them; with mode demand the order means nothing. Default: the template's.
 	InstanceType InstanceTypes `json:"instance_type,omitempty"`
+	// With mode demand, instead of instance_type: what the types have to be, out of all that the provider offers.
+	InstanceRequirements *InstanceRequirements `json:"instance_requirements,omitempty"`
 	// Key of server.subnet_pools. Default: the template's.
 	SubnetPool string `json:"subnet_pool,omitempty"`
 	// How long a machine may take to hand over its work before it is deleted. "0s" deletes at once. Default: server.drain_timeout.
@@ -147,7 +163,12 @@ type Group struct {
 	Vars Vars `json:"vars,omitempty" jsonc:"scalars"`
 	// Bounds that differ from server.rails.
 	Rails *GroupRails `json:"rails,omitempty"`
+	// What the Kubernetes Nodes of the machines will be, laid over the template's. New machines get a change of it.
+	Node *Node `json:"node,omitempty"`
 }
+
+// Demands says whether the group's size follows from what is needed.
+func (g *Group) Demands() bool { return g.Mode == ModeDemand }
 
 // LoadBalancer is a target that machines register with. Its provider decides
 // which fields count.

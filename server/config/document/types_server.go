@@ -52,6 +52,8 @@ type Server struct {
 	DefaultQuota Quota `json:"default_quota,omitzero"`
 	// Bounds on what the server does by itself.
 	Rails Rails `json:"rails,omitzero"`
+	// What groups of mode demand share: prices, quotas, whose priorities are comparable.
+	Demand DemandServer `json:"demand,omitzero"`
 	// Random wait before the process exits on a fatal error, at most 1h. Default 10s to 40s.
 	ErrorExitJitter Jitter `json:"error_exit_jitter,omitzero"`
 	// Life of client certificates, in hours.

@@ -177,8 +177,8 @@ func TestEffective_dynamicGroups(t *testing.T) {
 			if g.Deleted != (c.group.DeletedAt != nil) {
 				t.Errorf("deleted = %v", g.Deleted)
 			}
-			if len(groups) != 4 {
-				t.Errorf("%d groups, want the three static ones and this", len(groups))
+			if len(groups) != 5 {
+				t.Errorf("%d groups, want the four static ones and this", len(groups))
 			}
 		})
 	}
@@ -188,7 +188,7 @@ func TestF52_badNamesInTheGroupFile(t *testing.T) {
 	file := configtest.FileWith("prod", "a.b", groupfile.Entry{Template: "wrk"})
 	file.Set("../x", "web", groupfile.Entry{Template: "wrk"})
 	groups, problems := effective.Groups(configtest.LoadFull(t), file)
-	if len(groups) != 3 || len(problems) != 2 {
+	if len(groups) != 4 || len(problems) != 2 {
 		t.Errorf("groups %v, problems %v", slices.Collect(maps.Keys(groups)), problems)
 	}
 	gone, problems := effective.Groups(configtest.LoadFull(t), configtest.FileWith("left", "web", groupfile.Entry{Template: "wrk"}))

@@ -17,7 +17,8 @@ type Group struct {
 	Template    string // key of the template
 	Kind, Arch  string // of the template
 	Size        int    // 0 for a deleted group
-	// InstanceTypes are never empty; the first that has room is taken.
+	// InstanceTypes are never empty in a group of fixed size; the first that has room is taken.
+	// One of mode demand has them in no order, and none where it has Requirements.
 	InstanceTypes []string
 	// AllowedInstanceTypes are what an API call may ask for; empty is any.
 	AllowedInstanceTypes []string
@@ -35,6 +36,14 @@ type Group struct {
 	DrainTimeout  time.Duration // 0: delete at once
 	Traits        driver.Traits // of a machine of the first type
 	Rails         document.Rails
+
+	// Demand is what a group of mode demand sets, complete; nil: the group has a fixed size. With
+	// it Size is 0 and means nothing.
+	Demand *document.Demand
+	// Requirements choose the instance types of a group of mode demand; nil: InstanceTypes do.
+	Requirements *document.InstanceRequirements
+	Node         document.Node // of the machines, template and group merged
+	Reuse        bool          // a machine may serve another tenant after the first
 
 	Static bool // it is in the configuration file
 	// StaticSize is the size that the file gives the group; nil: none. Size is what counts.

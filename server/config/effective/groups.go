@@ -134,7 +134,7 @@ func (c *Config) blockedBecause(l Layers) string {
 	if _, ok := c.Server.SubnetPools[pool]; !ok {
 		return fmt.Sprintf("subnet pool %q is not configured", pool)
 	}
-	if len(l.Entry.Types()) == 0 && len(t.InstanceType) == 0 {
+	if len(l.Entry.Types()) == 0 && len(t.InstanceType) == 0 && l.Entry.InstanceRequirements == nil {
 		return "it has no instance type"
 	}
 	for _, key := range l.Entry.LoadBalancers {

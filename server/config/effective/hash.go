@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 
 	"nstance.dev/server/config/document"
@@ -73,6 +74,11 @@ type etagInput struct {
 	Rails         document.Rails `json:"rails"`
 	Static        bool           `json:"static"`
 	Deleted       bool           `json:"deleted"`
+
+	Demand       *document.Demand               `json:"demand,omitempty"`
+	Requirements *document.InstanceRequirements `json:"instance_requirements,omitempty"`
+	Node         *document.Node                 `json:"node,omitempty"`
+	Reuse        bool                           `json:"reuse,omitempty"`
 }
 
 // seal computes the hashes of a merged group.
@@ -89,15 +95,52 @@ func (g *Group) seal(certificates map[string]document.Certificate) {
 		}
 	}
 	g.RuntimeHash = digest(in)
-	g.InfraHash = digest(infraInput{
-		Args: orEmpty(g.Args), InstanceType: orNone(g.InstanceTypes), SubnetPool: g.SubnetPool,
-		Userdata: hashUserdata(g.Userdata), Kind: g.Kind, Arch: g.Arch, Outranked: g.Outranked,
-	})
-	g.ETag = digest(etagInput{
+	g.InfraHash = g.infraHash(g.InstanceTypes)
+	if g.Demand != nil {
+		g.InfraHash = g.infraHash(nil)
+	}
+	seen := etagInput{
 		Runtime: g.RuntimeHash, Infra: g.InfraHash, Template: g.Template, Size: g.Size,
 		Allowed: orNone(g.AllowedInstanceTypes), LoadBalancers: orNone(g.LoadBalancers), DrainTimeout: int64(g.DrainTimeout),
 		Rails: g.Rails, Static: g.Static, Deleted: g.Deleted,
+		Demand: g.Demand, Requirements: g.Requirements, Reuse: g.Reuse,
+	}
+	if !g.Node.IsZero() {
+		seen.Node = &g.Node
+	}
+	g.ETag = digest(seen)
+}
+
+// infraHash is the hash of a machine of this group that may have the types.
+func (g *Group) infraHash(types []string) string {
+	return digest(infraInput{
+		Args: orEmpty(g.Args), InstanceType: orNone(types), SubnetPool: g.SubnetPool,
+		Userdata: hashUserdata(g.Userdata), Kind: g.Kind, Arch: g.Arch, Outranked: g.Outranked,
 	})
+}
+
+// MadeLike tells which machines were made from what the group is made from now, whatever they
+// record, when the mode of the group was another one, or the choice of types in mode demand:
+// neither a change of mode nor one of that choice outdates a machine. It remembers what it has
+// computed, and is for one goroutine.
+func (g *Group) MadeLike() func(infraHash, instanceType string) bool {
+	untyped := ""
+	byType := map[string]string{}
+	return func(infraHash, instanceType string) bool {
+		if infraHash == g.InfraHash {
+			return true
+		}
+		if untyped == "" {
+			untyped = g.infraHash(nil)
+		}
+		if g.Demand == nil {
+			return infraHash == untyped && slices.Contains(g.InstanceTypes, instanceType)
+		}
+		if _, known := byType[instanceType]; !known {
+			byType[instanceType] = g.infraHash([]string{instanceType})
+		}
+		return infraHash == byType[instanceType] || infraHash == g.infraHash(g.InstanceTypes)
+	}
 }
 
 func certificateInput(c document.Certificate) hashCertificate {

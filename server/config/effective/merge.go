@@ -49,11 +49,15 @@ func (c *Config) Lay(l Layers) *Group {
 	if t.Size != nil {
 		g.Size = *t.Size
 	}
+	g.Node, g.Reuse = t.Node.Over(document.Node{}), t.Reuse == document.ReuseAny
 	if l.Static != nil {
 		g.applyStatic(l.Static)
 	}
 	if l.Entry != nil {
 		g.applyDynamic(l.Entry, l.Static != nil)
+	}
+	if g.Demand != nil {
+		g.Size = 0
 	}
 	if l.Request != nil {
 		g.applyRequest(l.Request)
@@ -77,11 +81,28 @@ func (g *Group) applyStatic(s *document.Group) {
 		g.DrainTimeout = s.DrainTimeout.Std()
 	}
 	g.Rails = railsOver(g.Rails, s.Rails)
+	g.demand(s.Mode, s.Demand, s.InstanceRequirements, s.Node)
+}
+
+// demand takes over what a layer says that only groups of mode demand have, and what their Nodes
+// will be.
+func (g *Group) demand(mode string, d *document.Demand, r *document.InstanceRequirements, n *document.Node) {
+	g.Node = n.Over(g.Node)
+	if mode != document.ModeDemand {
+		return
+	}
+	g.Demand = d.Complete()
+	if r != nil {
+		g.Requirements, g.InstanceTypes = r, nil
+	}
 }
 
 func (g *Group) applyDynamic(d *groupfile.Entry, locked bool) {
 	setInt(&g.Size, d.Size)
-	g.override(d.Types(), "", nil)
+	if types := d.Types(); len(types) > 0 {
+		g.Requirements = nil // what the API sets counts instead
+		g.override(types, "", nil)
+	}
 	g.Vars = mergeVars(g.Vars, d.Vars)
 	if locked {
 		return
@@ -92,6 +113,7 @@ func (g *Group) applyDynamic(d *groupfile.Entry, locked bool) {
 		g.DrainTimeout = d.DrainTimeout.Std()
 	}
 	g.Rails = railsOver(g.Rails, d.Rails)
+	g.demand(d.Mode, d.Demand, d.InstanceRequirements, d.Node)
 	if d.DeletedAt != nil {
 		g.Deleted, g.Size = true, 0
 	}

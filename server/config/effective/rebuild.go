@@ -66,6 +66,8 @@ func rebuilt(cfg *Config, file *groupfile.File, key document.GroupKey, rec Recor
 	}
 	size := rec.Size
 	switch {
+	case entry.Mode == document.ModeDemand && !static, cfg.Groups[key.Tenant][key.Group].Mode == document.ModeDemand:
+		entry.Size = nil // it follows from what is needed
 	case size == 0 && (copied || static): // it may be waiting for its first machines
 	case !static || cfg.withEntry(key, entry).Size != size:
 		entry.Size = &size

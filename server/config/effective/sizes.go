@@ -1,6 +1,7 @@
 package effective
 
 import (
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/config/groupfile"
 )
 
@@ -20,13 +21,16 @@ func (c *Config) SizesOf(file *groupfile.File, tenant string) map[string]int {
 	return sizes
 }
 
-// SizeOf is the size of one group, as merge makes it.
+// SizeOf is the size of one group, as merge makes it: 0 of one of mode demand.
 func (c *Config) SizeOf(tenant, key string, entry *groupfile.Entry) int {
 	static, isStatic := c.Groups[tenant][key]
 	template := entry.Template
 	if isStatic {
 		template = static.Template
 	} else if entry.DeletedAt != nil {
+		return 0
+	}
+	if static.Demands() || !isStatic && entry.Mode == document.ModeDemand {
 		return 0
 	}
 	size := 0

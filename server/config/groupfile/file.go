@@ -52,6 +52,12 @@ type Entry struct {
 	LoadBalancers []string             `json:"load_balancers,omitempty"`
 	DrainTimeout  *document.Duration   `json:"drain_timeout,omitempty"` // from a static group that was unlocked
 	Rails         *document.GroupRails `json:"rails,omitempty"`         // likewise
+	// Mode is fixed or demand; empty: fixed. Demand, InstanceRequirements and Node are as in the
+	// configuration.
+	Mode                 string                         `json:"mode,omitempty"`
+	Demand               *document.Demand               `json:"demand,omitempty"`
+	InstanceRequirements *document.InstanceRequirements `json:"instance_requirements,omitempty"`
+	Node                 *document.Node                 `json:"node,omitempty"`
 	// Retired are the instances that a caller named when lowering the size.
 	Retired []Retired `json:"retired,omitempty"`
 	// DeletedAt is when the deletion of the group was asked for. The entry stays

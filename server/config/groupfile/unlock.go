@@ -25,11 +25,12 @@ func complete(entry Entry, last document.Group) Entry {
 	entry.LoadBalancers = last.LoadBalancers
 	entry.Rails = last.Rails
 	entry.Args = maps.Clone(last.Args)
+	entry.Mode, entry.Demand, entry.Node = last.Mode, last.Demand, last.Node
 	if entry.Size == nil {
 		entry.Size = last.Size
 	}
 	if entry.Types() == nil {
-		entry.InstanceTypes = last.InstanceType
+		entry.InstanceTypes, entry.InstanceRequirements = last.InstanceType, last.InstanceRequirements
 	}
 	vars := make(document.Vars, len(last.Vars)+len(entry.Vars))
 	maps.Copy(vars, last.Vars)

@@ -29,3 +29,13 @@ type ManagedByOtherError struct {
 func (e *ManagedByOtherError) Error() string {
 	return fmt.Sprintf("group is managed by %s; take it over once to change it", e.Manager)
 }
+
+// DemandGroupError refuses a size for a group of mode demand.
+type DemandGroupError struct {
+	Group string
+}
+
+// Error says what the group has instead of a size.
+func (e *DemandGroupError) Error() string {
+	return fmt.Sprintf("size: group %s is of mode demand and has none: how many machines it has follows from what its cluster needs; set demand.min and demand.max, or mode fixed together with a size", e.Group)
+}

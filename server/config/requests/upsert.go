@@ -57,6 +57,9 @@ func CheckUpsert(cfg *effective.Config, file *groupfile.File, tenant, key string
 	if err := checkDynamic(cfg, l, change); err != nil {
 		return groupfile.Entry{}, err
 	}
+	if err := checkDemand(cfg, l, change, old); err != nil {
+		return groupfile.Entry{}, err
+	}
 	if name, closed := closedArg(cfg, l.Template, old, entry); closed && !isStatic {
 		return groupfile.Entry{}, &groupfile.InvalidError{Field: "args", Msg: fmt.Sprintf(
 			"%s carries rights, and the template does not let the API set it; leave it out, or have an administrator add it to api_args of the template", jsonc.Short(name))}
@@ -93,7 +96,7 @@ func checkLocked(cfg *effective.Config, static document.Group, change GroupChang
 	case len(change.LoadBalancers) > 0 && !slices.Equal(change.LoadBalancers, static.LoadBalancers):
 		return &LockedFieldError{Field: "load_balancers"}
 	}
-	return nil
+	return checkDemandLocked(static, change)
 }
 
 // checkShape looks at a change by itself.
@@ -116,6 +119,9 @@ func checkShape(change GroupChange) error {
 	}
 	if slices.Contains(change.InstanceTypes, "") {
 		return &groupfile.InvalidError{Field: "instance_types", Msg: "an empty type"}
+	}
+	if err := checkDemandShape(change); err != nil {
+		return err
 	}
 	return checkVars(change.Vars, change.Args)
 }
@@ -184,11 +190,11 @@ func (change GroupChange) apply(entry groupfile.Entry, isStatic bool) groupfile.
 	if change.LoadBalancers != nil {
 		entry.LoadBalancers = slices.Clone(change.LoadBalancers)
 	}
-	return entry
+	return change.applyDemand(entry)
 }
 
 // ClearableFields are the names of [GroupChange].Clear.
-var ClearableFields = []string{"instance_type", "instance_types", "subnet_pool"}
+var ClearableFields = []string{"instance_type", "instance_types", "instance_requirements", "node", "subnet_pool"}
 
 // clear gives the entry without the fields that are to be set no more.
 func (change GroupChange) clear(entry groupfile.Entry, isStatic bool) groupfile.Entry {
@@ -196,6 +202,10 @@ func (change GroupChange) clear(entry groupfile.Entry, isStatic bool) groupfile.
 		switch field {
 		case "instance_type", "instance_types":
 			entry.InstanceType, entry.InstanceTypes = "", nil
+		case "instance_requirements":
+			entry.InstanceRequirements = nil
+		case "node":
+			entry.Node = nil
 		case "subnet_pool":
 			if !isStatic {
 				entry.SubnetPool = ""
@@ -238,7 +248,7 @@ func checkDynamic(cfg *effective.Config, l effective.Layers, change GroupChange)
 		return err
 	}
 	merged := cfg.Merge(l)
-	if len(merged.InstanceTypes) == 0 {
+	if len(merged.InstanceTypes) == 0 && merged.Requirements == nil {
 		return &groupfile.InvalidError{Field: "instance_type", Msg: "required, because the template has none"}
 	}
 	if change.Vars == nil && change.Args == nil && change.Template == "" {

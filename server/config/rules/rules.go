@@ -39,6 +39,48 @@ func (r Rules) Traits(types []string, args map[string]any) driver.Traits {
 	return r.provider.Traits(types[0], args)
 }
 
+// Serves says whether the provider makes machines of a capacity type.
+func (r Rules) Serves(capacityType string) bool {
+	return r.provider == nil || r.provider.Capacity.Serves(driver.CapacityType(capacityType))
+}
+
+// Served are the capacity types that the provider serves; nil: not known.
+func (r Rules) Served() []string {
+	if r.provider == nil || r.provider.Capacity == nil {
+		return nil
+	}
+	served := make([]string, len(r.provider.Capacity.Types))
+	for i, t := range r.provider.Capacity.Types {
+		served[i] = string(t)
+	}
+	return served
+}
+
+// MarketFixedBy names the argument that fixes how a machine is paid for; empty: none does.
+func (r Rules) MarketFixedBy(args map[string]any) string {
+	if r.provider == nil || r.provider.Capacity == nil || r.provider.Capacity.FixedBy == nil {
+		return ""
+	}
+	return r.provider.Capacity.FixedBy(args)
+}
+
+// Interruption is the provider's own probability that an interruptible machine of a type is taken
+// back within an hour; 0: it has none.
+func (r Rules) Interruption(instanceType string) float64 {
+	if r.provider == nil || r.provider.Capacity == nil || r.provider.Capacity.Interruption == nil {
+		return 0
+	}
+	return r.provider.Capacity.Interruption(instanceType)
+}
+
+// Family is the family of a type by its name; empty: the name does not say.
+func (r Rules) Family(instanceType string) string {
+	if r.provider == nil || r.provider.Capacity == nil || r.provider.Capacity.Family == nil {
+		return ""
+	}
+	return r.provider.Capacity.Family(instanceType)
+}
+
 // CheckArg says why an argument can't be set: a reason, or a warning ([driver.ErrArgWarning])
 // where it can.
 func (r Rules) CheckArg(name string, value any) error {

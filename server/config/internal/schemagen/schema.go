@@ -62,6 +62,20 @@ func custom(t reflect.Type) *jsonschema.Schema {
 		}
 	case reflect.TypeFor[document.Percent]():
 		return &jsonschema.Schema{Title: "percentage", Type: "string", Pattern: `^(100|[0-9]{1,2})%$`}
+	case reflect.TypeFor[document.USD]():
+		return &jsonschema.Schema{Title: "US dollars", Type: "number", Minimum: json.Number("0"), Examples: []any{0.0336}}
+	case reflect.TypeFor[document.Fraction]():
+		return &jsonschema.Schema{Title: "number from 0 to 1", Type: "number", Minimum: json.Number("0"), Maximum: json.Number("1"), Examples: []any{0.15}}
+	case reflect.TypeFor[document.NodeCount]():
+		return &jsonschema.Schema{
+			Title: "integer or percentage", Examples: []any{3, "10%"},
+			OneOf: []*jsonschema.Schema{{Type: "integer", Minimum: json.Number("0")}, {Type: "string", Pattern: `^((100|[0-9]{1,2})%|[0-9]+)$`}},
+		}
+	case reflect.TypeFor[document.Quantity]():
+		return &jsonschema.Schema{
+			Title: "quantity", Examples: []any{"500m", "2Gi"},
+			OneOf: []*jsonschema.Schema{{Type: "string", Pattern: `^[0-9]{1,18}(\.[0-9]{1,9})?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$`}, {Type: "number", Minimum: json.Number("0")}},
+		}
 	case reflect.TypeFor[document.SourceCheck]():
 		return &jsonschema.Schema{
 			Title: "`require`, `warn`, `off`",
