@@ -106,7 +106,7 @@ type Consolidation struct {
 	MinSaving *Fraction `json:"min_saving,omitempty"`
 }
 
-// Reasons of [DisruptionBudget].
+// DisruptionReasons are the reasons of a [DisruptionBudget].
 var DisruptionReasons = []string{"empty", "surplus", "consolidation", "drift", "expiry"}
 
 // InstanceRequirements choose instance types by what they are, out of those that the provider offers. Every one that is set has to hold.

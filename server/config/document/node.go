@@ -34,7 +34,7 @@ type Taint struct {
 	Effect string `json:"effect" jsonschema:"enum=NoSchedule,enum=PreferNoSchedule,enum=NoExecute"`
 }
 
-// Effects of a [Taint].
+// TaintEffects are the effects of a [Taint].
 var TaintEffects = []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}
 
 // IsZero says whether it says nothing.
