@@ -18,6 +18,7 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
+	"nstance.dev/operator/collect"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/status"
 )
@@ -32,7 +33,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workload cluster.Cluster
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofOwner)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(capi.ClusterChanged())).
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(ofNode), drained)).
-		WatchesRawSource(news.Source(inventory.Soon, r.changed)).
+		WatchesRawSource(news.Source(collect.Soon, r.changed)).
 		WatchesRawSource(r.queue.source()).
 		WithOptions(o).
 		Complete(status.RequeueConflicts(r))

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"nstance.dev/operator/collect"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
 	"nstance.dev/operator/shards/shardtest"
@@ -49,7 +50,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 		w.feed.Inventory().Configure([]string{"a"})
 		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 		t.Cleanup(queue.ShutDown)
-		if err := hub.Source(inventory.Soon, w.wake).Start(t.Context(), queue); err != nil {
+		if err := hub.Source(collect.Soon, w.wake).Start(t.Context(), queue); err != nil {
 			t.Fatal(err)
 		}
 		set := shards.NewSet(shards.Options{

@@ -11,12 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// How long changes are collected.
-const (
-	Soon  = 250 * time.Millisecond // by those who act
-	Later = time.Second            // by those who write down how things stand
-)
-
 // ShardChange is something that is known now of a shard and was not before.
 type ShardChange struct {
 	Shard string

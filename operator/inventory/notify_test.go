@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"nstance.dev/operator/collect"
 	"nstance.dev/operator/inventory"
 )
 
@@ -38,7 +39,7 @@ type controller struct {
 // attach starts a source that wakes one object for each instance and each shard.
 func attach(t *testing.T, ctx context.Context, hub *inventory.Hub) *controller {
 	t.Helper()
-	return attachFor(t, ctx, hub, inventory.Soon)
+	return attachFor(t, ctx, hub, collect.Soon)
 }
 
 func attachFor(t *testing.T, ctx context.Context, hub *inventory.Hub, delay time.Duration) *controller {
@@ -97,7 +98,7 @@ func TestChangesAreCollected(t *testing.T) {
 		c := attach(t, ctx, hub)
 
 		hub.Changed("a", instance("one"), instance("two"))
-		after(inventory.Soon - time.Millisecond)
+		after(collect.Soon - time.Millisecond)
 		hub.Changed("a", instance("one"))
 		hub.Changed("b", inventory.Change{Kind: inventory.ShardChanged})
 		if got := c.queued(); got != nil {
@@ -112,7 +113,7 @@ func TestChangesAreCollected(t *testing.T) {
 		}
 
 		hub.Changed("a", instance("one"))
-		after(inventory.Soon)
+		after(collect.Soon)
 		if diff := cmp.Diff([]string{"one"}, c.queued()); diff != "" {
 			t.Error(diff)
 		}
@@ -126,9 +127,9 @@ func TestWhoActsHearsFirst(t *testing.T) {
 		defer synctest.Wait()
 		defer stop()
 		hub := inventory.NewHub()
-		acts, tells := attachFor(t, ctx, hub, inventory.Soon), attachFor(t, ctx, hub, inventory.Later)
+		acts, tells := attachFor(t, ctx, hub, collect.Soon), attachFor(t, ctx, hub, collect.Later)
 		hub.Changed("a", instance("one"))
-		after(inventory.Soon)
+		after(collect.Soon)
 		if diff := cmp.Diff([]string{"one"}, acts.queued()); diff != "" {
 			t.Error(diff)
 		}
@@ -136,7 +137,7 @@ func TestWhoActsHearsFirst(t *testing.T) {
 			t.Errorf("too early: %v", got)
 		}
 		hub.Changed("a", instance("one"))
-		after(inventory.Later - inventory.Soon)
+		after(collect.Later - collect.Soon)
 		if diff := cmp.Diff([]string{"one"}, tells.queued()); diff != "" || tells.rounds() != 1 {
 			t.Errorf("%d rounds: %s", tells.rounds(), diff)
 		}
@@ -180,7 +181,7 @@ func TestNobodyWaitsForAController(t *testing.T) {
 			}
 			return nil
 		}
-		if err := hub.Source(inventory.Soon, keys).Start(t.Context(), queue); err != nil {
+		if err := hub.Source(collect.Soon, keys).Start(t.Context(), queue); err != nil {
 			t.Fatal(err)
 		}
 		var streams sync.WaitGroup

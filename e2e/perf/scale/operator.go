@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"nstance.dev/e2e/env/kube"
-	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/collect"
 )
 
 // operator is a process of the operator.
@@ -146,7 +146,7 @@ func (w *world) rest(o *operator) {
 			times = 0
 			return err
 		}
-		if times < int(inventory.Later/look)+2 {
+		if times < int(collect.Later/look)+2 {
 			return errors.New("it has only just come to rest")
 		}
 		return nil

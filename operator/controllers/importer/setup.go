@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/collect"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/status"
 )
@@ -44,7 +45,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *inventory.Hub) err
 		Watches(&infrav1.NstanceMachinePool{}, all, builder.WithPredicates(knownChanged())).
 		Watches(&infrav1.NstanceCluster{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(first).
-		WatchesRawSource(news.Source(inventory.Soon, groups)).
+		WatchesRawSource(news.Source(collect.Soon, groups)).
 		Complete(status.RequeueConflicts(r))
 }
 

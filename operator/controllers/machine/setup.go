@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,6 +19,7 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
+	"nstance.dev/operator/collect"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/status"
@@ -29,14 +31,28 @@ import (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workload cluster.Cluster, news *inventory.Hub, o controller.Options) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("machine").
-		For(&infrav1.NstanceMachine{}).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine), builder.WithPredicates(capi.MachineChanged())).
+		For(&infrav1.NstanceMachine{}, builder.WithPredicates(collect.CreatesAlone())).
+		Watches(&infrav1.NstanceMachine{}, collect.Events(collect.Soon, &handler.EnqueueRequestForObject{}), builder.WithPredicates(capi.ChangedIn(facts))).
+		Watches(&clusterv1.Machine{}, collect.Events(collect.Soon, handler.EnqueueRequestsFromMapFunc(ofMachine)), builder.WithPredicates(capi.SpecChanged())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(capi.ClusterChanged())).
 		Watches(&infrav1.NstanceShardGroup{}, handler.EnqueueRequestsFromMapFunc(r.ofShardGroup)).
-		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofNode), inventory.NoHeartbeats())).
-		WatchesRawSource(news.Source(inventory.Soon, r.changed)).
+		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, collect.Events(collect.Soon, handler.TypedEnqueueRequestsFromMapFunc(r.ofNode)), inventory.NoHeartbeats())).
+		WatchesRawSource(news.Source(collect.Soon, r.changed)).
 		WithOptions(o).
 		Complete(status.RequeueConflicts(r))
+}
+
+// facts are what a pass reads of the status of its machine that others write, or that what it
+// does itself depends on.
+func facts(o client.Object) any {
+	m, ok := o.(*infrav1.NstanceMachine)
+	if !ok {
+		return nil
+	}
+	return []any{
+		m.Status.InstanceID, m.Status.InstanceState == infrav1.InstanceTerminated, m.Status.Initialization.Provisioned, m.Status.NodeRef,
+		meta.FindStatusCondition(m.Status.Conditions, infrav1.ConditionServerDeleted), meta.FindStatusCondition(m.Status.Conditions, infrav1.ConditionCapacityAvailable),
+	}
 }
 
 // ofMachine returns the machine that a Machine refers to.

@@ -17,7 +17,9 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
+	"nstance.dev/operator/collect"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/status"
 	"nstance.dev/operator/unsent"
 )
@@ -25,16 +27,17 @@ import (
 // SetupWithManager makes a manager run the controller for what changes in the cluster and
 // in the shards.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *inventory.Hub, options controller.Options) error {
+	owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &infrav1.NstanceMachinePool{})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("pool").
 		For(&infrav1.NstanceMachinePool{}, builder.WithPredicates(capi.ChangedIn(ownFacts))).
-		Owns(&infrav1.NstanceShardGroup{}).
-		Watches(&infrav1.NstanceMachine{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &infrav1.NstanceMachinePool{}),
-			builder.WithPredicates(capi.ChangedIn(infraMachineFacts))).
+		Watches(&infrav1.NstanceShardGroup{}, collect.Events(collect.Later, owner)).
+		Watches(&infrav1.NstanceMachine{}, collect.Events(collect.Later, owner), builder.WithPredicates(capi.ChangedIn(infraMachineFacts))).
 		Watches(&clusterv1.MachinePool{}, noteSize{handler.EnqueueRequestsFromMapFunc(ofMachinePool), r.Unsent}, builder.WithPredicates(capi.SpecChanged())).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine), builder.WithPredicates(capi.MachineChanged())).
+		Watches(&clusterv1.Machine{}, collect.Events(collect.Later, handler.EnqueueRequestsFromMapFunc(r.ofMachine)), builder.WithPredicates(capi.MachineChanged())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(capi.ClusterChanged())).
-		WatchesRawSource(news.Source(inventory.Later, r.concerned)).
+		WatchesRawSource(news.Source(collect.Soon, r.unborn)).
+		WatchesRawSource(news.Source(collect.Later, r.concerned)).
 		WithOptions(options).
 		Complete(status.RequeueConflicts(r))
 }
@@ -138,6 +141,18 @@ func (r *Reconciler) concerned(ctx context.Context, changes []inventory.ShardCha
 		}
 	}
 	return requests
+}
+
+// unborn returns the pools of instances that have no NstanceMachine yet: nothing else says of an instance
+// that it is there.
+func (r *Reconciler) unborn(ctx context.Context, changes []inventory.ShardChange) []reconcile.Request {
+	return r.concerned(ctx, slices.DeleteFunc(slices.Clone(changes), func(c inventory.ShardChange) bool {
+		if c.Kind != inventory.InstanceChanged {
+			return true
+		}
+		m, err := nodes.Machine(ctx, r.Client, metav1.NamespaceAll, c.Instance)
+		return err != nil || m != nil
+	}))
 }
 
 func request(namespace, name string) reconcile.Request {

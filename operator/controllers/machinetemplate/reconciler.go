@@ -16,6 +16,7 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
+	"nstance.dev/operator/collect"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/status"
 )
@@ -41,7 +42,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *inventory.Hub, o c
 		Named("templates").
 		For(&infrav1.NstanceMachineTemplate{}).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(capi.ClusterChanged())).
-		WatchesRawSource(news.Source(inventory.Later, r.concerned)).
+		WatchesRawSource(news.Source(collect.Later, r.concerned)).
 		WithOptions(o).
 		Complete(status.RequeueConflicts(r))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,6 +20,7 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
+	"nstance.dev/operator/collect"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/status"
@@ -62,10 +64,12 @@ func Setup(mgr ctrl.Manager, workload cluster.Cluster, news *inventory.Hub, o Op
 	correlator := NewCorrelator(o)
 	err := builder.ControllerManagedBy(mgr).
 		Named("nodes").
-		For(&infrav1.NstanceMachine{}).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofOwner), builder.WithPredicates(capi.MachineChanged())).
-		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(correlator.ofNode), inventory.NoHeartbeats())).
-		WatchesRawSource(news.Source(inventory.Soon, correlator.changed)).
+		For(&infrav1.NstanceMachine{}, builder.WithPredicates(collect.CreatesAlone())).
+		Watches(&infrav1.NstanceMachine{}, collect.Events(collect.Soon, &handler.EnqueueRequestForObject{}), builder.WithPredicates(capi.ChangedIn(facts))).
+		Watches(&clusterv1.Machine{}, collect.Events(collect.Soon, handler.EnqueueRequestsFromMapFunc(ofOwner)), builder.WithPredicates(capi.ChangedIn(nodeRef))).
+		// A Node that was made for one Pod is kept free of others before the scheduler finds it.
+		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, collect.AllButCreates(collect.Soon, handler.TypedEnqueueRequestsFromMapFunc(correlator.ofNode)), inventory.NoHeartbeats())).
+		WatchesRawSource(news.Source(collect.Soon, correlator.changed)).
 		WithOptions(each()).
 		Complete(status.RequeueConflicts(correlator))
 	if err != nil {
@@ -80,14 +84,32 @@ func Setup(mgr ctrl.Manager, workload cluster.Cluster, news *inventory.Hub, o Op
 	}
 	err = builder.ControllerManagedBy(mgr).
 		Named("orphan-nodes"). // as metrics have it
-		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(itself), inventory.NoHeartbeats())).
-		WatchesRawSource(news.Source(inventory.Soon, deleter.changed)).
+		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, collect.Events(collect.Soon, handler.TypedEnqueueRequestsFromMapFunc(itself)), inventory.NoHeartbeats())).
+		WatchesRawSource(news.Source(collect.Soon, deleter.changed)).
 		WithOptions(each()).
 		Complete(status.RequeueConflicts(deleter))
 	if err != nil {
 		return fmt.Errorf("controller orphan-nodes: %w", err)
 	}
 	return nil
+}
+
+// facts are what a pass reads of the status of a machine.
+func facts(o client.Object) any {
+	m, ok := o.(*infrav1.NstanceMachine)
+	if !ok {
+		return nil
+	}
+	return []any{m.Status.Addresses, m.Status.NodeRef, m.Status.Allocatable, meta.FindStatusCondition(m.Status.Conditions, infrav1.ConditionNodeCorrelated)}
+}
+
+// nodeRef is what a pass reads of the status of a Machine.
+func nodeRef(o client.Object) any {
+	m, ok := o.(*clusterv1.Machine)
+	if !ok {
+		return nil
+	}
+	return m.Status.NodeRef
 }
 
 // ofOwner returns the machine that a Machine refers to.

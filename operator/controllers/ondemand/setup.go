@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/collect"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/status"
 )
@@ -39,7 +40,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		Watches(&infrav1.NstanceMachine{}, handler.EnqueueRequestsFromMapFunc(ofMade)).
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(ofPod), asks)).
 		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofNode), inventory.NoHeartbeats())).
-		WatchesRawSource(news.Source(inventory.Soon, r.concerned)).
+		WatchesRawSource(news.Source(collect.Soon, r.concerned)).
 		WithOptions(o).
 		Complete(status.RequeueConflicts(r))
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
+	"nstance.dev/operator/collect"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/status"
 )
@@ -23,12 +24,21 @@ import (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *inventory.Hub, options controller.Options) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("shardgroup").
-		For(&infrav1.NstanceShardGroup{}).
+		For(&infrav1.NstanceShardGroup{}, builder.WithPredicates(capi.ChangedIn(facts))).
 		Watches(&infrav1.NstanceMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.ofPool), builder.WithPredicates(capi.SpecChanged())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(capi.ClusterChanged())).
-		WatchesRawSource(news.Source(inventory.Later, r.concerned)).
+		WatchesRawSource(news.Source(collect.Later, r.concerned)).
 		WithOptions(options).
 		Complete(status.RequeueConflicts(r))
+}
+
+// facts are what a pass reads of the status of its own object to decide, and not only to go on from.
+func facts(o client.Object) any {
+	object, ok := o.(*infrav1.NstanceShardGroup)
+	if !ok {
+		return nil
+	}
+	return []any{object.Status.ObservedGeneration, object.Status.IsStatic, object.Status.Sent, object.Status.Repairs}
 }
 
 // ofPool returns the objects of a pool that changed: whether it is being deleted matters

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/capi"
 	"nstance.dev/operator/credentials/secrets"
 	"nstance.dev/operator/status"
 )
@@ -55,10 +56,8 @@ type Reconciler struct {
 // SetupWithManager has the Secret looked at when it changes, when its Cluster does, and
 // when its token is half through.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, o controller.Options) error {
-	named := func(name string) builder.Predicates {
-		return builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
-			return o.GetNamespace() == r.Namespace && o.GetName() == name
-		}))
+	named := func(name string) predicate.Predicate {
+		return predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == r.Namespace && o.GetName() == name })
 	}
 	toSecret := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: r.Namespace, Name: Name(r.Cluster)}}}
@@ -66,8 +65,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, o controller.Options) er
 	o.MaxConcurrentReconciles = 1
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("kubeconfig").
-		For(&corev1.Secret{}, named(Name(r.Cluster))).
-		Watches(&clusterv1.Cluster{}, toSecret, named(r.Cluster)).
+		For(&corev1.Secret{}, builder.WithPredicates(named(Name(r.Cluster)))).
+		Watches(&clusterv1.Cluster{}, toSecret, builder.WithPredicates(named(r.Cluster), capi.SpecChanged())).
 		WithOptions(o).
 		Complete(status.RequeueConflicts(r))
 }
