@@ -1,7 +1,6 @@
 package collect_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,11 +26,11 @@ func TestEventsOfOneObjectAreOneRequest(t *testing.T) {
 		pod.Name = "p"
 		began := time.Now()
 		for range 9 {
-			h.Update(context.Background(), event.UpdateEvent{ObjectOld: pod, ObjectNew: pod}, queue)
+			h.Update(t.Context(), event.UpdateEvent{ObjectOld: pod, ObjectNew: pod}, queue)
 			time.Sleep(collect.Later / 10)
 		}
-		h.Delete(context.Background(), event.DeleteEvent{Object: pod}, queue)
-		h.Generic(context.Background(), event.GenericEvent{Object: pod}, queue)
+		h.Delete(t.Context(), event.DeleteEvent{Object: pod}, queue)
+		h.Generic(t.Context(), event.GenericEvent{Object: pod}, queue)
 		if n := queue.Len(); n != 0 {
 			t.Fatalf("%d requests after %s, none is due before %s", n, time.Since(began), collect.Later)
 		}
@@ -53,18 +52,18 @@ func TestWhatWasThereIsLookedAtAtOnce(t *testing.T) {
 		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 		defer queue.ShutDown()
 		h := collect.Events[client.Object](collect.Soon, &handler.EnqueueRequestForObject{})
-		h.Create(context.Background(), event.CreateEvent{Object: &corev1.Pod{}, IsInInitialList: true}, queue)
+		h.Create(t.Context(), event.CreateEvent{Object: &corev1.Pod{}, IsInInitialList: true}, queue)
 		if n := queue.Len(); n != 1 {
 			t.Errorf("%d requests for what was there, want 1 at once", n)
 		}
 		later := &corev1.Pod{}
 		later.Name = "new"
-		h.Create(context.Background(), event.CreateEvent{Object: later}, queue)
+		h.Create(t.Context(), event.CreateEvent{Object: later}, queue)
 		if n := queue.Len(); n != 1 {
 			t.Errorf("%d requests, a new object is collected", n)
 		}
 		h = collect.AllButCreates[client.Object](collect.Soon, &handler.EnqueueRequestForObject{})
-		h.Create(context.Background(), event.CreateEvent{Object: later}, queue)
+		h.Create(t.Context(), event.CreateEvent{Object: later}, queue)
 		if n := queue.Len(); n != 2 {
 			t.Errorf("%d requests, want 2: a new object is looked at at once", n)
 		}

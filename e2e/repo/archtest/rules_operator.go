@@ -12,6 +12,7 @@ var operatorLayers = []layer{
 	inOperator("crds"),
 	inOperator("policies"),
 	inOperator("backoff"),
+	inOperator("collect"),
 	inOperator("unsent"),
 	inOperator("config", "protos/identity"),
 	inOperator("capi", "api/infrastructure/v1beta1"),
@@ -26,9 +27,9 @@ var operatorLayers = []layer{
 	inOperator("demand/fit", "api/demand/v1alpha1", "demand/translate"),
 	inOperator("demand/split", "api/demand/v1alpha1"),
 	inOperator("demand/stuck", "protos/needs"),
-	inOperator("drain", "api/infrastructure/v1beta1", "capi", "inventory", "nodes", "status", "protos/nstance/v1"),
+	inOperator("drain", "api/infrastructure/v1beta1", "capi", "collect", "inventory", "nodes", "status", "protos/nstance/v1"),
 	inOperator("credentials/secrets"),
-	inOperator("credentials/kubeconfig", "api/infrastructure/v1beta1", "credentials/secrets", "status"),
+	inOperator("credentials/kubeconfig", "api/infrastructure/v1beta1", "capi", "credentials/secrets", "status"),
 	inOperator("credentials/registration", "credentials/secrets", "shards", "protos/identity", "protos/nstance/v1"),
 	inOperator("credentials/webhookcert", "api/infrastructure/v1beta1", "credentials/secrets"),
 	inOperator("webhooks", "api/infrastructure/v1beta1"),
@@ -38,7 +39,7 @@ var operatorLayers = []layer{
 	inOperator("controllers/machine/placement", "api/infrastructure/v1beta1", "protos/nstance/v1"),
 	controller("cluster", "api/controlplane/v1beta1", "shards"),
 	controller("importer", "shards", "protos/identity", "protos/nstance/v1"),
-	controller("machinepool", "capi/capacity", "shards", "telemetry", "unsent", "protos/nstance/v1"),
+	controller("machinepool", "capi/capacity", "nodes", "shards", "telemetry", "unsent", "protos/nstance/v1"),
 	controller("shardgroup", "backoff", "controllers/machinepool/planner", "shards", "telemetry", "unsent", "protos/nstance/v1"),
 	controller("machine", "backoff", "drain", "nodes", "shards", "unsent", "protos/identity", "protos/nstance/v1"),
 	controller("machinetemplate", "capi/capacity", "protos/nstance/v1"),
@@ -63,7 +64,7 @@ func inOperator(dir string, ours ...string) layer {
 
 // controller is what a controller may import beside what they all work with.
 func controller(name string, more ...string) layer {
-	return inOperator("controllers/"+name, append([]string{"api/infrastructure/v1beta1", "capi", "inventory", "status"}, more...)...)
+	return inOperator("controllers/"+name, append([]string{"api/infrastructure/v1beta1", "capi", "collect", "inventory", "status"}, more...)...)
 }
 
 func below(dirs []string) []string {
@@ -80,7 +81,7 @@ func below(dirs []string) []string {
 // operatorTests is what tests of the operator's packages may import in addition: its fakes,
 // what these speak, and the controller of the other half of a pool.
 var operatorTests = []string{
-	"protos/...", "operator/api/...", "operator/testworld", "operator/pagetest", "operator/capi", "operator/inventory", "operator/nodes",
+	"protos/...", "operator/api/...", "operator/testworld", "operator/pagetest", "operator/capi", "operator/collect", "operator/inventory", "operator/nodes",
 	"operator/shards/...", "operator/status", "operator/crds", "operator/policies/...", "operator/credentials/secrets/...",
 	"operator/controllers/shardgroup", "operator/controllers/machinepool/planner",
 }

@@ -32,13 +32,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *inventory.Hub, opt
 		Complete(status.RequeueConflicts(r))
 }
 
-// facts are what a pass reads of the status of its own object to decide, and not only to go on from.
+// facts are what of its own status may ask for another pass: what else a pass writes there says what it did.
 func facts(o client.Object) any {
 	object, ok := o.(*infrav1.NstanceShardGroup)
 	if !ok {
 		return nil
 	}
-	return []any{object.Status.ObservedGeneration, object.Status.IsStatic, object.Status.Sent, object.Status.Repairs}
+	return []any{object.Status.IsStatic, object.Status.Repairs}
 }
 
 // ofPool returns the objects of a pool that changed: whether it is being deleted matters
