@@ -2,7 +2,7 @@
 // memory, accelerators.
 //
 // A [Book] holds the last listing of a provider, which is due at the beginning of a
-// leadership and twice a day; one that failed is due again soon, and what was listed
+// leadership and twice a day, every hour where somebody buys by its prices; one that failed is due again soon, and what was listed
 // before stays. Until the first listing has ended nothing is known.
 //
 // Nothing that keeps machines at size depends on it: it tells callers what to expect of
@@ -12,6 +12,7 @@ package catalog
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -24,6 +25,7 @@ const (
 	firstRetry   = 30 * time.Second
 	longestRetry = time.Hour
 	interval     = 12 * time.Hour
+	oftenest     = time.Hour // while prices count
 )
 
 // Book is what is known of the machine types. It is safe for concurrent use.
@@ -39,6 +41,16 @@ func (b *Book) Due() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.due
+}
+
+// Types returns what was listed last, in no order; nil: nothing has been listed yet.
+func (b *Book) Types() []driver.InstanceType {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.types == nil {
+		return nil
+	}
+	return append(make([]driver.InstanceType, 0, len(b.types)), slices.Collect(maps.Values(b.types))...)
 }
 
 // Listed takes a listing over, and says whether it tells anything new but prices, which

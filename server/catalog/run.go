@@ -14,6 +14,7 @@ type Listing struct {
 	List    func(context.Context) ([]driver.InstanceType, error)
 	Over    func(error) bool // reports whether err means that nothing may be listed any more
 	Changed func()           // is called after each listing that says something new
+	Prices  func() bool      // reports whether prices count now, so that they are listed every hour; nil: never
 	Now     func() time.Time
 	Log     *slog.Logger
 }
@@ -23,8 +24,12 @@ type Listing struct {
 // it stays.
 func (b *Book) Run(ctx context.Context, l Listing) {
 	for {
-		if retry.Wait(ctx, b.Due().Sub(l.Now())) != nil {
+		pause := b.Due().Sub(l.Now())
+		if retry.Wait(ctx, min(pause, oftenest)) != nil {
 			return
+		}
+		if pause > oftenest && (l.Prices == nil || !l.Prices()) {
+			continue
 		}
 		list, err := l.List(ctx)
 		if l.Over(err) || ctx.Err() != nil {

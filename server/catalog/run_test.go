@@ -58,3 +58,36 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		})
 	})
 }
+
+// TestRunListsPricesEveryHour, for as long as they count.
+func TestRunListsPricesEveryHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var (
+			b     catalog.Book
+			began = time.Now()
+			asked []time.Duration
+			over  = errors.New("over")
+		)
+		if b.Types() != nil {
+			t.Error("types are known before a listing")
+		}
+		b.Run(t.Context(), catalog.Listing{
+			List: func(context.Context) ([]driver.InstanceType, error) {
+				asked = append(asked, time.Since(began))
+				if len(asked) == 5 {
+					return nil, over
+				}
+				return []driver.InstanceType{{Name: "small", SpotUSD: float64(len(asked))}}, nil
+			},
+			Over: func(err error) bool { return errors.Is(err, over) }, Changed: func() {},
+			Prices: func() bool { return time.Since(began) < 150*time.Minute },
+			Now:    time.Now, Log: slog.New(slog.DiscardHandler),
+		})
+		if want := []time.Duration{0, time.Hour, 2 * time.Hour, 14 * time.Hour, 26 * time.Hour}; !slices.Equal(asked, want) {
+			t.Errorf("listed after %v, want %v", asked, want)
+		}
+		if types := b.Types(); len(types) != 1 || types[0].SpotUSD != 4 {
+			t.Errorf("types %v, want those of the last listing", types)
+		}
+	})
+}

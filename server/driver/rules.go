@@ -83,6 +83,9 @@ type Traits struct {
 	// VCPU and MemoryMiB are the machine's size where the configuration sets it; 0: it
 	// does not.
 	VCPU, MemoryMiB int
+	// DiskGiB is the size of the disk that the machine starts from, where the configuration sets it;
+	// 0: it does not.
+	DiskGiB int
 }
 
 // CapacityType says how a machine is paid for.

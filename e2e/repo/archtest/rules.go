@@ -75,6 +75,11 @@ var layers = []layer{
 	{dir: "server/demand"},
 	{dir: "server/binding", ours: []string{"server/layout", "server/fleet", "server/demand"}},
 	{dir: "server/demandloop", ours: []string{"server/demand/..."}},
+	{
+		dir:   "server/offers",
+		ours:  []string{"server/config/document", "server/config/effective", "server/demand/...", "server/driver"},
+		tests: []string{"server/config", "server/config/groupfile"},
+	},
 	{dir: "server/placement", ours: []string{"server/driver", "server/retry"}},
 	{dir: "server/conns"},
 	{dir: "server/refusal"},
@@ -449,6 +454,7 @@ var pureDirs = []string{
 // pureFiles are decisions that share a package with what carries them out. They keep the
 // same rules.
 var pureFiles = []string{
+	"server/offers/book.go", "server/offers/class.go", "server/offers/groups.go", "server/offers/offering.go", "server/offers/pools.go", "server/offers/types.go",
 	"operator/drain/action.go", "operator/drain/classify.go", "operator/drain/clusterapi.go", "operator/drain/decision.go", "operator/drain/done.go",
 	"operator/drain/observe.go", "operator/drain/phases.go", "operator/drain/result.go", "operator/drain/state.go", "operator/drain/step.go",
 	"operator/drain/evaluate.go", "operator/drain/source.go", "operator/drain/turn.go",
