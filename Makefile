@@ -215,11 +215,18 @@ fuzz: ## Run every fuzzer for FUZZTIME (10s)
 
 .PHONY: bench
 bench: build ## Measure what the design promises
-	go run ./e2e/cmd/bench
+	go run ./e2e/cmd/bench -history bin/benchmarks.jsonl
 
 .PHONY: bench-report
 bench-report: build ## Measure, and write docs/benchmarks.md
-	go run ./e2e/cmd/bench -report docs/benchmarks.md
+	go run ./e2e/cmd/bench -report docs/benchmarks.md -history docs/benchmarks.jsonl
+
+# What the engine of demand mode decides is the same on every architecture. An emulated machine is slow
+# and shows that as well as a real one; the package qemu-user-static has it.
+.PHONY: demand-arm64
+demand-arm64: ## Repeat the golden traces of the engine of demand mode on an emulated arm64
+	GOARCH=arm64 CGO_ENABLED=0 go test -count=1 -exec qemu-aarch64-static ./server/demand ./server/demand/vector -run 'TestScenarios|TestE10|TestE2_Draw|TestDraw'
+	GOARCH=arm64 CGO_ENABLED=0 go test -count=1 -exec qemu-aarch64-static ./e2e/sim/demandsim -run 'TestStories$$'
 
 .PHONY: lint
 lint: $(TOOLS)/buf $(TOOLS)/golangci-lint ## Check format, code and wire contract

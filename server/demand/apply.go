@@ -154,7 +154,7 @@ func (w intake) observe(s Supply) error {
 	m.state, m.fixed, m.price = s.State, s.Fixed, s.Price
 	m.class = w.cat.intern(s.Class)
 	m.more.group = w.cat.group(s.Class.Group)
-	m.more.places = s.Domains
+	m.more.places = w.topo.placed(s.Domains)
 	for _, o := range w.cat.offers {
 		if o.Name == s.Offer {
 			m.offer = o

@@ -175,6 +175,7 @@ func (w *world) remove(slot int32) {
 		m.offer.charge(-1)
 	}
 	w.fleet.loose = slices.DeleteFunc(w.fleet.loose, func(s int32) bool { return s == slot })
+	w.topo.leave(m.more.places)
 	w.fleet.remove(slot)
 	w.supply++
 }

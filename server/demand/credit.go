@@ -9,16 +9,21 @@ import (
 	"nstance.dev/server/demand/vector"
 )
 
-// crediting computes which machines serve what.
-type crediting struct{ *world }
+// crediting computes which machines serve what, in one goroutine of several.
+type crediting struct {
+	*world
+	*workspace
+}
 
 // credit computes which machines serve what in every cluster of which something changed. Clusters
 // are computed beside each other by as many workers as there are settings for: each reads what all
 // share, and writes what is its own cluster's.
-func (w crediting) credit() {
+func (w *world) credit() {
 	w.matchAll()
+	w.topo.rank()
 	w.dirty = w.dirty[:0]
 	for _, c := range w.sorted {
+		c.ledger.widen(w.cat.space.Len())
 		if c.flags.due != 0 && c.flags.due <= w.now {
 			c.flags.dirty = true
 		}
@@ -29,20 +34,24 @@ func (w crediting) credit() {
 	w.credited = w.supply
 	dirty := w.dirty
 	var next atomic.Int64
-	work := func() {
+	work := func(space *workspace) {
 		for {
 			i := int(next.Add(1)) - 1
 			if i >= len(dirty) {
 				return
 			}
-			w.creditCluster(dirty[i])
+			crediting{w, space}.creditCluster(dirty[i])
 		}
 	}
-	var group sync.WaitGroup
-	for range min(max(w.settings.Workers, 1), len(dirty)) - 1 {
-		group.Go(work)
+	workers := max(min(w.settings.Workers, len(dirty)), 1)
+	for len(w.spaces) < workers {
+		w.spaces = append(w.spaces, &workspace{})
 	}
-	work()
+	var group sync.WaitGroup
+	for _, space := range w.spaces[1:workers] {
+		group.Go(func() { work(space) })
+	}
+	work(w.spaces[0])
 	group.Wait()
 	for _, c := range w.sorted {
 		w.wake(c.flags.due)
@@ -106,16 +115,8 @@ func (w crediting) fill(c *cluster) {
 		}
 		return cmp.Compare(ma.seq, mb.seq)
 	})
-	w.load(c, &c.ledger, c.members)
-	for pos, slot := range c.members {
-		all[slot].pos = int32(pos)
-	}
-	c.flags.stale = false
-}
-
-// load fills a ledger with machines in the order given.
-func (w crediting) load(c *cluster, l *ledger, order []int32) {
-	l.reset()
+	l := &c.ledger
+	l.reset(w.cat.space.Len())
 	for _, n := range c.needs {
 		if n.profile.same >= 0 {
 			l.track(n.profile.same)
@@ -124,10 +125,12 @@ func (w crediting) load(c *cluster, l *ledger, order []int32) {
 			l.track(s.key)
 		}
 	}
-	for _, slot := range order {
-		m := &w.fleet.all[slot]
-		l.push(slot, m, w.allocatable(c, m.class))
+	w.allocate(c)
+	for _, slot := range c.members {
+		m := &all[slot]
+		m.pos = l.push(slot, m, &c.alloc[m.class])
 	}
+	c.flags.stale = false
 }
 
 // attribute lets the needs draw from the machines in walk order.
@@ -251,11 +254,11 @@ func (w crediting) rerank(c *cluster) bool {
 		return false
 	}
 	order := w.byCost(c)
-	if slices.Equal(order, l.slots) {
+	if slices.IsSorted(order) {
 		return false
 	}
-	trial := &c.trial
-	w.load(c, trial, order)
+	trial := &w.trial
+	trial.permute(l, order, c.alloc)
 	w.keepMinimum(c, trial)
 	for _, n := range c.needs {
 		for i := range n.parts {
@@ -277,40 +280,41 @@ func (w crediting) rerank(c *cluster) bool {
 	if cost <= 0 {
 		return false
 	}
-	c.seqs = append(c.seqs[:0], l.seqs...)
-	seqs := c.seqs
-	slices.Sort(seqs)
-	for i, slot := range order {
-		all[slot].seq = seqs[i]
+	w.seqs = append(w.seqs[:0], l.seqs...)
+	slices.Sort(w.seqs)
+	for i, pos := range order {
+		all[l.slots[pos]].seq = w.seqs[i]
 	}
 	w.fill(c)
 	return true
 }
 
-// byCost are the machines of a ledger with the cheap ones first. Of ranks there are few, so the
+// byCost are the positions of a ledger with the cheap machines first. Of ranks there are few, so the
 // machines are dealt out to them instead of being compared with each other.
 func (w crediting) byCost(c *cluster) []int32 {
 	l := &c.ledger
-	c.ranks, c.rankOf = c.ranks[:0], c.rankOf[:0]
-	last := rank{cost: -1}
+	w.ranks, w.rankOf, w.starts = w.ranks[:0], w.rankOf[:0], w.starts[:0]
+	last, known := int32(0), false
 	for _, slot := range l.slots {
 		m := &w.fleet.all[slot]
 		r := rank{m.fixed, w.keepCost(m), m.stamp.Reclamation}
-		if r != last {
-			if i, found := slices.BinarySearchFunc(c.ranks, r, rank.compare); !found {
-				c.ranks = slices.Insert(c.ranks, i, r)
+		if !known || w.ranks[last] != r {
+			i := slices.Index(w.ranks, r)
+			if i < 0 {
+				i = len(w.ranks)
+				w.ranks = append(w.ranks, r)
+				w.starts = append(w.starts, 0)
 			}
-			last = r
+			last, known = int32(i), true
 		}
-		c.rankOf = append(c.rankOf, r)
+		w.rankOf = append(w.rankOf, last)
+		w.starts[last]++
 	}
-	c.order = c.order[:0]
-	for _, want := range c.ranks {
-		for pos, slot := range l.slots {
-			if c.rankOf[pos] == want {
-				c.order = append(c.order, slot)
-			}
-		}
+	w.order = slices.Grow(w.order[:0], len(l.slots))[:len(l.slots)]
+	w.deal()
+	for pos, i := range w.rankOf {
+		w.order[w.starts[i]] = int32(pos)
+		w.starts[i]++
 	}
-	return c.order
+	return w.order
 }

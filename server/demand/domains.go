@@ -3,7 +3,6 @@ package demand
 import (
 	"math/bits"
 	"slices"
-	"strings"
 
 	"nstance.dev/server/demand/vector"
 )
@@ -59,7 +58,9 @@ func (w crediting) choose(c *cluster, n *need) int32 {
 		}
 	}
 	best := offered{value: -1}
-	for _, value := range w.valuesOf(c, n, n.profile.same) {
+	w.values = w.values[:0]
+	w.valuesOf(c, n, n.profile.same)
+	for _, value := range w.values {
 		o := w.offered(c, n, value, true)
 		if o.coverage > 0 && (best.value < 0 || w.better(o, best)) {
 			best = o
@@ -98,7 +99,7 @@ func (w crediting) present(c *cluster, n *need, value int32) bool {
 	if x == nil {
 		return false
 	}
-	i := x.find(value, false)
+	i := x.find(value)
 	if i < 0 {
 		return false
 	}
@@ -138,15 +139,15 @@ func (w crediting) better(a, b offered) bool {
 	if a.machines != b.machines {
 		return a.machines > b.machines
 	}
-	return strings.Compare(w.topo.names[a.value], w.topo.names[b.value]) < 0
+	return w.topo.byName(a.value, b.value) < 0
 }
 
 // offered adds up what a domain has for a need; with compare also what only decides between domains.
 func (w crediting) offered(c *cluster, n *need, value int32, compare bool) offered {
 	o := offered{value: value}
 	var have vector.Vector
-	if x := c.ledger.index(n.profile.same); x != nil {
-		if i := x.find(value, false); i >= 0 {
+	if x := c.ledger.index(n.profile.same); compare && x != nil {
+		if i := x.find(value); i >= 0 {
 			for k := range x.values[i].sums {
 				s := &x.values[i].sums[k]
 				if n.has(s.class) {
@@ -154,20 +155,26 @@ func (w crediting) offered(c *cluster, n *need, value int32, compare bool) offer
 					o.machines += s.count
 				}
 			}
-			if compare && n.Group != "" {
+			if n.Group != "" {
 				o.stamped = w.stampedIn(c, n, &x.values[i])
 			}
 		}
 	}
-	within := []domain{{n.profile.same, value}}
-	lack := c.ledger.lacking(n, within, n.total)
-	o.creditable = w.coverage(n, &lack)
+	within := [...]domain{{n.profile.same, value}}
+	lack := c.ledger.lacking(n, within[:], n.total)
+	if compare {
+		o.creditable = w.coverage(n, &lack)
+	}
 	if !lack.IsZero() && n.memory.blocked <= w.now {
-		more := w.acquirable(c, n, within)
+		more := w.acquirable(c, n, within[:])
 		have.Add(&more)
 		lack.Sub(&more)
 	}
-	o.coverage, o.covers = w.coverage(n, &lack), lack.IsZero()
+	o.covers = lack.IsZero()
+	if !compare {
+		return o
+	}
+	o.coverage = w.coverage(n, &lack)
 	for m := uint16(n.mask); m != 0; m &= m - 1 {
 		d := bits.TrailingZeros16(m)
 		o.size += min(have[d]/max(n.total[d], 1), 1<<40)
@@ -184,33 +191,32 @@ func (w crediting) coverage(n *need, lack *vector.Vector) int64 {
 
 // stampedIn is how many machines in a domain were bound for the group of a need.
 func (w crediting) stampedIn(c *cluster, n *need, v *domainValue) (count int64) {
-	for word, set := range v.bits {
-		for ; set != 0; set &= set - 1 {
-			if w.fleet.all[c.ledger.slots[word<<6+bits.TrailingZeros64(set)]].stamp.Group == n.Group {
-				count++
-			}
+	for _, pos := range v.positions {
+		if w.fleet.all[c.ledger.slots[pos]].stamp.Group == n.Group {
+			count++
 		}
 	}
 	return count
 }
 
-// valuesOf are the domains of a topology in which a need has, or could get, any machine, by name.
-func (w crediting) valuesOf(c *cluster, n *need, key int32) []int32 {
-	var values []int32
+// valuesOf appends to values the domains of a topology in which a need has, or could get, any machine. One
+// may be there more than once.
+func (w crediting) valuesOf(c *cluster, n *need, key int32) {
 	if x := c.ledger.index(key); x != nil {
 		for i := range x.values {
 			for _, s := range x.values[i].sums {
 				if s.count > 0 && n.has(s.class) {
-					values = append(values, x.values[i].value)
+					w.values = append(w.values, x.values[i].value)
 					break
 				}
 			}
 		}
 	}
 	for _, o := range w.cat.offers {
-		name, ok := w.cat.classes[o.class].Labels[w.topo.keys[key]]
-		if free, _ := w.mayBuy(c, n, o); ok && free > 0 {
-			values = append(values, w.topo.values[name])
+		if at := w.cat.classes[o.class].at[key]; at >= 0 {
+			if free, _ := w.mayBuy(c, n, o); free > 0 {
+				w.values = append(w.values, at)
+			}
 		}
 	}
 	for _, slot := range w.idle {
@@ -220,12 +226,10 @@ func (w crediting) valuesOf(c *cluster, n *need, key int32) []int32 {
 		}
 		for _, d := range m.more.domains {
 			if d.key == key {
-				values = append(values, d.value)
+				w.values = append(w.values, d.value)
 			}
 		}
 	}
-	slices.SortFunc(values, func(a, b int32) int { return strings.Compare(w.topo.names[a], w.topo.names[b]) })
-	return slices.Compact(values)
 }
 
 // spread divides a need evenly over the values of its topology keys, the first key outermost. A
@@ -234,36 +238,24 @@ func (w crediting) spread(c *cluster, n *need) {
 	if n.memory.spreadTotal == n.total && n.memory.skewed.IsZero() && w.served(c, n) {
 		return
 	}
-	within := [][]domain{nil}
-	maxSkew := int64(1 << 30)
-	for _, s := range n.profile.spread {
-		values := w.valuesOf(c, n, s.key)
-		if len(values) < 2 {
-			continue
-		}
-		maxSkew = min(maxSkew, s.maxSkew)
-		var finer [][]domain
-		for _, outer := range within {
-			for _, v := range values {
-				finer = append(finer, append(slices.Clone(outer), domain{s.key, v}))
-			}
-		}
-		within = finer
-	}
-	n.parts = resize(n.parts, len(within))
+	maxSkew := w.divide(c, n)
 	n.memory.spreadTotal, n.memory.skewed = n.total, vector.Vector{}
-	if len(within) == 1 {
-		n.parts[0].within, n.parts[0].amount = n.parts[0].within[:0], n.total
+	if len(n.parts) == 1 {
+		n.parts[0].amount = n.total
 		return
 	}
-	most := n.total
-	for i := range within {
-		n.parts[i].within, n.parts[i].amount = within[i], n.total.Part(i, len(within))
-		have := w.potential(c, n, within[i])
-		if !have.Covers(&n.parts[i].amount) {
+	most, largest := n.total, n.total.Part(0, len(n.parts))
+	for i := range n.parts {
+		p := &n.parts[i]
+		p.amount = n.total.Part(i, len(n.parts))
+		have := w.potential(c, n, p.within)
+		if !have.Covers(&p.amount) {
 			have.AddTimes(&n.unit, maxSkew)
 			most.Min(&have)
 		}
+	}
+	if most.Covers(&largest) {
+		return
 	}
 	for i := range n.parts {
 		beyond := n.parts[i].amount
@@ -271,6 +263,43 @@ func (w crediting) spread(c *cluster, n *need) {
 		beyond.Sub(&n.parts[i].amount)
 		n.memory.skewed.Add(&beyond)
 	}
+}
+
+// divide gives a need a part for each combination of the domains of its topologies, in the order of their
+// names. A topology with one domain divides nothing. It returns the least skew that those allow which
+// divide.
+func (w crediting) divide(c *cluster, n *need) (maxSkew int64) {
+	maxSkew = 1 << 30
+	w.values, w.ends = w.values[:0], w.ends[:0]
+	parts := 1
+	for _, s := range n.profile.spread {
+		from := len(w.values)
+		w.valuesOf(c, n, s.key)
+		slices.SortFunc(w.values[from:], w.topo.byName)
+		w.values = w.values[:from+len(slices.Compact(w.values[from:]))]
+		if count := len(w.values) - from; count < 2 {
+			w.values = w.values[:from]
+		} else {
+			parts *= count
+			maxSkew = min(maxSkew, s.maxSkew)
+		}
+		w.ends = append(w.ends, len(w.values))
+	}
+	n.parts = resize(n.parts, parts)
+	for i := range n.parts {
+		within, each, from := n.parts[i].within[:0], parts, 0
+		for k, s := range n.profile.spread {
+			values := w.values[from:w.ends[k]]
+			from = w.ends[k]
+			if len(values) == 0 {
+				continue
+			}
+			each /= len(values)
+			within = append(within, domain{s.key, values[i/each%len(values)]})
+		}
+		n.parts[i].within = within
+	}
+	return maxSkew
 }
 
 // served reports whether every part of a need can have what it is to have.

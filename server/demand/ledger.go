@@ -2,6 +2,7 @@ package demand
 
 import (
 	"math/bits"
+	"slices"
 
 	"nstance.dev/server/demand/vector"
 )
@@ -9,19 +10,21 @@ import (
 // ledger is what a cluster's machines have left while its needs draw from them. Positions are in
 // keep order: the order is one for all needs, and new machines are last for everyone, so that
 // drawing again gives the same result. Sets of positions are bits, so that a need passes over
-// exhausted and unsuitable machines at 64 a step.
+// exhausted and unsuitable machines at 64 a step; within a domain, which has few, they are lists.
 type ledger struct {
-	slots    []int32
-	seqs     []uint64
-	stamps   []Key
-	classes  []int32 // of each position
-	left     []vector.Vector
-	claims   []claim
-	live     []uint64 // not exhausted
-	local    []classSet
-	domains  []domainIndex
-	selected [][]uint64 // scratch: sets that the need at hand may draw from
-	fresh    int        // positions from here on were bought in this cycle
+	slots   []int32
+	seqs    []uint64
+	stamps  []Key
+	classes []int32 // of each position
+	left    []int64 // rows of as many amounts as resources have names
+	width   int     // of a row
+	claims  []claim
+	live    []uint64 // not exhausted
+	local   []classSet
+	domains []domainIndex
+	trial   bool // nothing asks what is left in which domain
+	scratch cursor
+	fresh   int // positions from here on were bought in this cycle
 }
 
 // classSet is the set of positions of one class.
@@ -30,46 +33,31 @@ type classSet struct {
 	bits  []uint64
 }
 
-// domainIndex knows where the machines are in one topology.
-type domainIndex struct {
-	key    int32
-	values []domainValue // sorted by value
-	at     []int32       // of each position: index into values; -1: it has none
-}
-
-// domainValue is one domain: who is in it, and what they have left, by class.
-type domainValue struct {
-	value int32
-	bits  []uint64
-	sums  []classSum
-}
-
-type classSum struct {
-	class int32
-	left  vector.Vector
-	count int64
-}
-
-func (l *ledger) reset() {
+// reset empties the ledger, for rows of so many amounts.
+func (l *ledger) reset(width int) {
 	l.slots, l.seqs, l.stamps = l.slots[:0], l.seqs[:0], l.stamps[:0]
 	l.classes, l.left, l.claims, l.live = l.classes[:0], l.left[:0], l.claims[:0], l.live[:0]
 	for i := range l.local {
 		l.local[i].bits = l.local[i].bits[:0]
 	}
 	l.domains = l.domains[:0]
-	l.fresh = 0
+	l.fresh, l.width = 0, width
 }
 
-// track makes the ledger sum what is left by domains of a topology key. It is called before
-// machines are pushed.
-func (l *ledger) track(key int32) {
-	for i := range l.domains {
-		if l.domains[i].key == key {
-			return
-		}
+// widen gives the rows more amounts, of which there are none.
+func (l *ledger) widen(width int) {
+	if l.width == width {
+		return
 	}
-	l.domains = append(l.domains, domainIndex{key: key})
+	wide := make([]int64, len(l.slots)*width)
+	for pos := range l.slots {
+		copy(wide[pos*width:], l.row(pos))
+	}
+	l.left, l.width = wide, width
 }
+
+// row is what a machine has left.
+func (l *ledger) row(pos int) []int64 { return l.left[pos*l.width : (pos+1)*l.width] }
 
 func grow(set []uint64, words int) []uint64 {
 	for len(set) < words {
@@ -80,23 +68,29 @@ func grow(set []uint64, words int) []uint64 {
 
 // push adds a machine at the end and returns its position.
 func (l *ledger) push(slot int32, m *machine, alloc *vector.Vector) int32 {
-	pos := len(l.slots)
-	words, word, bit := pos>>6+1, pos>>6, uint64(1)<<(pos&63)
-	l.slots = append(l.slots, slot)
-	l.seqs = append(l.seqs, m.seq)
-	l.stamps = append(l.stamps, m.stamp.Need)
-	l.classes = append(l.classes, m.class)
-	l.left = append(l.left, *alloc)
-	l.claims = append(l.claims, claim{})
-	l.live = grow(l.live, words)
-	l.live[word] |= bit
-	set := l.set(m.class)
-	set.bits = grow(set.bits, words)
-	set.bits[word] |= bit
+	pos := l.add(slot, m.seq, m.stamp.Need, m.class, alloc)
 	for i := range l.domains {
 		l.domains[i].push(m, pos, alloc)
 	}
 	return int32(pos)
+}
+
+// add is push without domains.
+func (l *ledger) add(slot int32, seq uint64, stamp Key, class int32, alloc *vector.Vector) int {
+	pos := len(l.slots)
+	words, word, bit := pos>>6+1, pos>>6, uint64(1)<<(pos&63)
+	l.slots = append(l.slots, slot)
+	l.seqs = append(l.seqs, seq)
+	l.stamps = append(l.stamps, stamp)
+	l.classes = append(l.classes, class)
+	l.left = append(l.left, alloc[:l.width]...)
+	l.claims = append(l.claims, claim{})
+	l.live = grow(l.live, words)
+	l.live[word] |= bit
+	set := l.set(class)
+	set.bits = grow(set.bits, words)
+	set.bits[word] |= bit
+	return pos
 }
 
 // set returns the positions of a class.
@@ -110,69 +104,36 @@ func (l *ledger) set(class int32) *classSet {
 	return &l.local[len(l.local)-1]
 }
 
-func (x *domainIndex) push(m *machine, pos int, alloc *vector.Vector) {
-	value := int32(-1)
-	for _, d := range m.more.domains {
-		if d.key == x.key {
-			value = d.value
+// permute makes the ledger one for trial of the machines of another one, in an order of positions.
+func (l *ledger) permute(o *ledger, order []int32, alloc []vector.Vector) {
+	l.reset(o.width)
+	l.trial = true
+	for i := range o.domains {
+		l.track(o.domains[i].key).empty(&o.domains[i])
+	}
+	for _, pos := range order {
+		class := o.classes[pos]
+		at := l.add(o.slots[pos], o.seqs[pos], o.stamps[pos], class, &alloc[class])
+		for i := range l.domains {
+			l.domains[i].insert(o.domains[i].at[pos], at)
 		}
 	}
-	if value < 0 {
-		x.at = append(x.at, -1)
-		return
-	}
-	i := x.find(value, true)
-	x.at = append(x.at, int32(i))
-	v := &x.values[i]
-	v.bits = grow(v.bits, pos>>6+1)
-	v.bits[pos>>6] |= 1 << (pos & 63)
-	sum := v.sum(m.class)
-	sum.left.Add(alloc)
-	sum.count++
-}
-
-// find returns the index of a value, which is appended if need be; -1: it is not there.
-func (x *domainIndex) find(value int32, insert bool) int {
-	for i := range x.values {
-		if x.values[i].value == value {
-			return i
-		}
-	}
-	if !insert {
-		return -1
-	}
-	x.values = append(x.values, domainValue{value: value})
-	return len(x.values) - 1
-}
-
-func (v *domainValue) sum(class int32) *classSum {
-	for i := range v.sums {
-		if v.sums[i].class == class {
-			return &v.sums[i]
-		}
-	}
-	v.sums = append(v.sums, classSum{class: class})
-	return &v.sums[len(v.sums)-1]
 }
 
 // refill gives every machine its whole allocatable back, and takes all claims off.
 func (l *ledger) refill(alloc []vector.Vector) {
 	for i := range l.domains {
-		for j := range l.domains[i].values {
-			for k := range l.domains[i].values[j].sums {
-				l.domains[i].values[j].sums[k].left = vector.Vector{}
-			}
-		}
+		l.domains[i].refill(alloc)
 	}
 	for pos, class := range l.classes {
-		l.left[pos] = alloc[class]
-		l.claims[pos] = claim{}
-		l.live[pos>>6] |= 1 << (pos & 63)
-		for i := range l.domains {
-			if at := l.domains[i].at[pos]; at >= 0 {
-				l.domains[i].values[at].sum(class).left.Add(&alloc[class])
-			}
-		}
+		copy(l.row(pos), alloc[class][:])
+	}
+	clear(l.claims)
+	for word := range l.live {
+		l.live[word] = ^uint64(0)
+	}
+	if n := len(l.slots) & 63; n > 0 {
+		l.live[len(l.live)-1] = 1<<n - 1
 	}
 	l.fresh = len(l.slots)
 }
@@ -180,112 +141,46 @@ func (l *ledger) refill(alloc []vector.Vector) {
 // draw lets a need take v from the machines of its part that come at from or later, and takes what
 // it got off v. common are the resources without which a machine is exhausted for everyone.
 func (l *ledger) draw(n *need, p *part, v *vector.Vector, from int, common vector.Mask, own bool) {
-	if !l.sel(n, p.within) {
-		return
-	}
-	for word := from >> 6; word < len(l.live); word++ {
-		set := l.candidates(word, len(p.within))
-		if word == from>>6 {
-			set &= ^uint64(0) << (from & 63)
-		}
-		for ; set != 0; set &= set - 1 {
-			pos := word<<6 + bits.TrailingZeros64(set)
-			if !l.serves(n, pos, own) {
-				continue
-			}
-			if l.take(n, pos, v, common) && v.IsZero() {
-				return
-			}
+	c := l.of(n, p.within, from)
+	for pos := c.next(); pos >= 0; pos = c.next() {
+		if l.serves(n, pos, own) && l.take(n, pos, v, common) && v.IsZero() {
+			return
 		}
 	}
 }
 
 // serves reports whether a need draws from a machine at all, whatever that has left.
 func (l *ledger) serves(n *need, pos int, own bool) bool {
-	if l.stamps[pos] == n.Key {
+	if !own && n.Stuck == 0 && n.memory.horizon == 0 || l.stamps[pos] == n.Key {
 		return true
 	}
-	return !own && n.Stuck == 0 && (n.memory.horizon == 0 || l.seqs[pos] < n.memory.horizon)
+	return !own && n.Stuck == 0 && l.seqs[pos] < n.memory.horizon
 }
 
 // lacking is what of an amount a need could not draw from the machines in certain domains. Nothing is
 // taken. A sum of what is left would count what no unit fits into.
 func (l *ledger) lacking(n *need, within []domain, v vector.Vector) vector.Vector {
-	if !l.sel(n, within) {
-		return v
-	}
-	for word := range l.live {
-		for set := l.candidates(word, len(within)); set != 0; set &= set - 1 {
-			pos := word<<6 + bits.TrailingZeros64(set)
-			if !l.serves(n, pos, false) {
-				continue
-			}
-			left := l.left[pos]
-			if vector.Draw(&left, &v, &n.unit, n.mask) && v.IsZero() {
-				return v
-			}
+	c := l.of(n, within, 0)
+	var left [vector.Width]int64
+	for pos := c.next(); pos >= 0; pos = c.next() {
+		if !l.serves(n, pos, false) {
+			continue
+		}
+		copy(left[:], l.row(pos))
+		if vector.Draw(left[:], &v, &n.unit, n.mask) && v.IsZero() {
+			return v
 		}
 	}
 	return v
 }
 
-// sel collects the sets that a need may draw from: first those of its domains, then those of its
-// classes. False: there are none.
-func (l *ledger) sel(n *need, within []domain) bool {
-	l.selected = l.selected[:0]
-	for _, d := range within {
-		x := l.index(d.key)
-		if x == nil {
-			return false
-		}
-		i := x.find(d.value, false)
-		if i < 0 {
-			return false
-		}
-		l.selected = append(l.selected, x.values[i].bits)
-	}
-	before := len(l.selected)
-	for i := range l.local {
-		if n.has(l.local[i].class) {
-			l.selected = append(l.selected, l.local[i].bits)
-		}
-	}
-	return len(l.selected) > before
-}
-
-// candidates is one word of the set of positions that the need at hand may draw from. The first
-// domains of the selected sets all have to hold, of the others one.
-func (l *ledger) candidates(word, domains int) uint64 {
-	var set uint64
-	for _, s := range l.selected[domains:] {
-		if word < len(s) {
-			set |= s[word]
-		}
-	}
-	for _, s := range l.selected[:domains] {
-		if word >= len(s) {
-			return 0
-		}
-		set &= s[word]
-	}
-	return set & l.live[word]
-}
-
-func (l *ledger) index(key int32) *domainIndex {
-	for i := range l.domains {
-		if l.domains[i].key == key {
-			return &l.domains[i]
-		}
-	}
-	return nil
-}
-
 // take draws from one machine and writes the claim down.
 func (l *ledger) take(n *need, pos int, v *vector.Vector, common vector.Mask) bool {
-	left := &l.left[pos]
-	var before vector.Vector
-	if len(l.domains) > 0 {
-		before = *left
+	left := l.row(pos)
+	tracked := len(l.domains) > 0 && !l.trial
+	var before [vector.Width]int64
+	if tracked {
+		copy(before[:], left)
 	}
 	if !vector.Draw(left, v, &n.unit, n.mask) {
 		return false
@@ -303,27 +198,162 @@ func (l *ledger) take(n *need, pos int, v *vector.Vector, common vector.Mask) bo
 	c.needs++
 	c.interruption = max(c.interruption, n.Interruption)
 	c.reclamation = max(c.reclamation, n.Reclamation)
+	if !tracked {
+		return true
+	}
+	for m := uint16(n.mask); m != 0; m &= m - 1 {
+		d := bits.TrailingZeros16(m)
+		before[d] -= left[d]
+	}
 	for i := range l.domains {
-		if at := l.domains[i].at[pos]; at >= 0 {
-			sum := l.domains[i].values[at].sum(l.classes[pos])
-			for m := uint16(n.mask); m != 0; m &= m - 1 {
-				d := bits.TrailingZeros16(m)
-				sum.left[d] -= before[d] - left[d]
-			}
-		}
+		l.domains[i].take(pos, l.classes[pos], &before, n.mask)
 	}
 	return true
 }
 
-// remaining is what is left of the machines in certain domains that a need may draw from.
+// remaining is what is left of the machines in certain domains that a need may draw from, of what it
+// asks for.
 func (l *ledger) remaining(n *need, within []domain) (sum vector.Vector) {
-	if !l.sel(n, within) {
-		return sum
-	}
-	for word := range l.live {
-		for set := l.candidates(word, len(within)); set != 0; set &= set - 1 {
-			sum.Add(&l.left[word<<6+bits.TrailingZeros64(set)])
-		}
+	c := l.of(n, within, 0)
+	for pos := c.next(); pos >= 0; pos = c.next() {
+		sum.AddOf(l.row(pos), n.mask)
 	}
 	return sum
+}
+
+// cursor goes over the positions that a need may draw from, in order.
+type cursor struct {
+	l        *ledger
+	n        *need
+	selected [][]uint64 // sets of its classes
+	word     int
+	set      uint64
+	list     []int32 // of the smallest of the domains; nil: there are none
+	listed   bool
+	others   []others
+}
+
+// others is one more domain that a position has to be in.
+type others struct {
+	at    []int32
+	index int32
+}
+
+// of returns a cursor, which holds until the next call, over what a need may draw from in certain
+// domains, from a position on.
+func (l *ledger) of(n *need, within []domain, from int) *cursor {
+	c := &l.scratch
+	c.l, c.n, c.selected, c.others = l, n, c.selected[:0], c.others[:0]
+	c.list, c.listed, c.set, c.word = nil, len(within) > 0, 0, len(l.live)
+	if c.listed {
+		c.narrow(within, from)
+		return c
+	}
+	for i := range l.local {
+		if n.has(l.local[i].class) {
+			c.selected = append(c.selected, l.local[i].bits)
+		}
+	}
+	if word := from >> 6; word < len(l.live) && len(c.selected) > 0 {
+		c.word = word
+		c.set = c.candidates() &^ (1<<(from&63) - 1)
+	}
+	return c
+}
+
+// narrow restricts the cursor to domains.
+func (c *cursor) narrow(within []domain, from int) {
+	for i, d := range within {
+		x := c.l.index(d.key)
+		if x == nil {
+			c.list = nil
+			return
+		}
+		at := x.find(d.value)
+		if at < 0 {
+			c.list = nil
+			return
+		}
+		if list := x.values[at].positions; i == 0 || len(list) < len(c.list) {
+			c.list = list
+		}
+		if len(within) > 1 {
+			c.others = append(c.others, others{x.at, at})
+		}
+	}
+	if from > 0 {
+		i, _ := slices.BinarySearch(c.list, int32(from))
+		c.list = c.list[i:]
+	}
+}
+
+// next is the next position; -1: there is none.
+func (c *cursor) next() int {
+	if c.listed {
+		return c.nextListed()
+	}
+	for c.set == 0 {
+		if c.word++; c.word >= len(c.l.live) {
+			return -1
+		}
+		c.set = c.candidates()
+	}
+	pos := c.word<<6 + bits.TrailingZeros64(c.set)
+	c.set &= c.set - 1
+	return pos
+}
+
+func (c *cursor) nextListed() int {
+listed:
+	for i, at := range c.list {
+		pos := int(at)
+		if c.l.live[pos>>6]>>(pos&63)&1 == 0 || !c.n.has(c.l.classes[pos]) {
+			continue
+		}
+		for j := range c.others {
+			if o := &c.others[j]; o.at[pos] != o.index {
+				continue listed
+			}
+		}
+		c.list = c.list[i+1:]
+		return pos
+	}
+	c.list = nil
+	return -1
+}
+
+// candidates is one word of the set of positions that the need at hand may draw from.
+func (c *cursor) candidates() (set uint64) {
+	for _, s := range c.selected {
+		if c.word < len(s) {
+			set |= s[c.word]
+		}
+	}
+	return set & c.l.live[c.word]
+}
+
+// workspace is what one worker writes to while it computes clusters, one after another.
+type workspace struct {
+	trial  ledger
+	order  []int32 // positions
+	ranks  []rank
+	rankOf []int32
+	starts []int32
+	seqs   []uint64
+	values []int32 // domains
+	ends   []int   // of the domains of each topology in values
+}
+
+// deal makes of how many machines are of each rank where the first of them comes.
+func (w *workspace) deal() {
+	sorted := append(w.values[:0], w.starts...)
+	for i := range sorted {
+		sorted[i] = int32(i)
+	}
+	slices.SortFunc(sorted, func(a, b int32) int { return w.ranks[a].compare(w.ranks[b]) })
+	from := int32(0)
+	for _, i := range sorted {
+		from, w.starts[i] = from+w.starts[i], from
+	}
+	w.values = sorted
 }

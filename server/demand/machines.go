@@ -61,17 +61,24 @@ type machine struct {
 // extra is what few decisions look at.
 type extra struct {
 	group   *group
-	domains []domain          // of the topologies in use
-	places  map[string]string // by topology key, as its record says
-	earmark Key               // the need that it was taken for
-	undo    State             // what it was before the last action
-	asked   Kind              // the last action that was asked for of those that bind it, or end that
+	domains []domain // of the topologies in use, which machines share
+	places  *places  // as its record says
+	earmark Key      // the need that it was taken for
+	undo    State    // what it was before the last action
+	asked   Kind     // the last action that was asked for of those that bind it, or end that
 	// meantFor is the cluster whose intent the last Cancel took back.
 	meantFor int32
 }
 
-// domain is where a machine is in one topology.
-type domain struct{ key, value int32 }
+// inside reports whether the machine is in all of the domains.
+func (m *machine) inside(within []domain) bool {
+	for _, d := range within {
+		if !slices.Contains(m.more.domains, d) {
+			return false
+		}
+	}
+	return true
+}
 
 // bound reports whether the machine's capacity counts for its cluster.
 func (m *machine) bound() bool {

@@ -1,8 +1,9 @@
 package demand
 
 import (
+	"bytes"
 	"cmp"
-	"slices"
+	"strings"
 
 	"nstance.dev/server/demand/match"
 	"nstance.dev/server/demand/rails"
@@ -53,6 +54,7 @@ type need struct {
 	eligible  []uint64 // classes that match and hold a unit, as bits
 	version   int      // of catalog and overheads that eligible was made with
 	firstSeen instant
+	rollup    uint64 // of the cluster's, that named it last
 	parts     []part
 	memory    memory
 	lack      lack
@@ -89,12 +91,16 @@ type lack struct {
 // walk compares needs in the order in which contested capacity is given: by priority, then age,
 // then cluster, then key.
 func walk(a, b *need) int {
-	return cmp.Or(
-		cmp.Compare(b.Priority, a.Priority),
-		cmp.Compare(a.firstSeen, b.firstSeen),
-		cmp.Compare(a.home.name, b.home.name),
-		slices.Compare(a.Key[:], b.Key[:]),
-	)
+	switch {
+	case a.Priority != b.Priority:
+		return cmp.Compare(b.Priority, a.Priority)
+	case a.firstSeen != b.firstSeen:
+		return cmp.Compare(a.firstSeen, b.firstSeen)
+	case a.home != b.home:
+		return strings.Compare(a.home.name, b.home.name)
+	default:
+		return bytes.Compare(a.Key[:], b.Key[:])
+	}
 }
 
 // short reports whether any part has a deficit.
@@ -136,7 +142,6 @@ type overhead struct {
 type cluster struct {
 	stated
 	room
-	reorder
 	index     int32
 	name      string
 	ledger    ledger
@@ -152,18 +157,10 @@ type cluster struct {
 // stated is what a cluster's roll-ups say.
 type stated struct {
 	needs   []*need // in walk order
+	rollups uint64  // that were in force
 	byKey   map[Key]*need
 	pending *Rollup // that is held
 	lacks   bool    // a need is short whose domains depend on what can be acquired
-}
-
-// reorder is what looking for a better keep order writes to.
-type reorder struct {
-	trial  ledger
-	order  []int32
-	ranks  []rank
-	rankOf []rank
-	seqs   []uint64
 }
 
 // room is what a machine of each class has for the Pods of a cluster.

@@ -1,7 +1,6 @@
 package demand
 
 import (
-	"maps"
 	"reflect"
 	"slices"
 
@@ -59,15 +58,12 @@ func (w intake) drastic(c *cluster, rows []Row) bool {
 		total, _ := w.known(rows[i].Aggregate)
 		after.Add(&total)
 	}
-	if before.IsZero() || w.worth(c, &before) < quarantineMachines {
-		return false
-	}
 	for d := range before {
 		if before[d] > 0 && after[d] >= (before[d]+9)/10 {
 			return false
 		}
 	}
-	return true
+	return !before.IsZero() && w.worth(c, &before) >= quarantineMachines
 }
 
 // worth is how many machines of those that the cluster has an amount fills at least.
@@ -85,31 +81,35 @@ func (w intake) worth(c *cluster, v *vector.Vector) int64 {
 // replace puts rows in the place of all needs of a cluster. What is remembered of a need stays as
 // long as its key is among them.
 func (w intake) replace(c *cluster, rows []Row, overheads []Overhead) {
-	changed := len(rows) != len(c.needs)
-	old := c.byKey
-	c.byKey = make(map[Key]*need, len(rows))
-	c.needs = c.needs[:0]
+	c.rollups++
+	changed, ordered := false, true
 	for _, row := range rows {
-		n := old[row.Key]
+		n := c.byKey[row.Key]
 		if n == nil {
 			n = &need{home: c, firstSeen: w.now}
 			n.memory.chosen = -1
-			changed = true
+			c.needs, ordered = append(c.needs, n), false
+			c.byKey[row.Key] = n
 		}
+		n.rollup = c.rollups
 		if !sameRow(&n.Row, &row) {
-			changed = true
+			changed, ordered = true, ordered && n.Priority == row.Priority
 			w.compile(n, row)
 		}
-		c.needs = append(c.needs, n)
-		c.byKey[row.Key] = n
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(old), func(a, b Key) int { return slices.Compare(a[:], b[:]) }) {
-		if n := old[key]; c.byKey[key] != n {
+	before := len(c.needs)
+	c.needs = slices.DeleteFunc(c.needs, func(n *need) bool {
+		gone := n.rollup != c.rollups
+		if gone {
+			delete(c.byKey, n.Key)
 			w.unmatch(n)
 		}
+		return gone
+	})
+	if !ordered {
+		slices.SortFunc(c.needs, walk)
 	}
-	slices.SortFunc(c.needs, walk)
-	if w.setOverheads(c, overheads) {
+	if w.setOverheads(c, overheads) || len(c.needs) < before {
 		changed = true
 	}
 	if changed {

@@ -23,7 +23,7 @@ func New(settings Settings) (*Engine, error) {
 		settings: settings, cat: newCatalog(), byName: map[string]*cluster{}, profiles: map[string]*profile{},
 		scopes: map[string]Disposition{},
 	}}
-	e.w.topo.values = map[string]int32{}
+	e.w.topo.values, e.w.topo.places = map[string]int32{}, map[string]*places{}
 	e.w.fleet.byID = map[string]int32{}
 	return e, nil
 }
@@ -50,7 +50,7 @@ func (e *Engine) Step(now time.Time, batch []Event) Result {
 	}
 	giving{w}.expire()
 	w.list()
-	crediting{w}.credit()
+	w.credit()
 	buying{w}.acquire()
 	taking{w}.preempt()
 	giving{w}.reclaim()

@@ -2,7 +2,7 @@ package demand
 
 import (
 	"cmp"
-	"fmt"
+	"encoding/binary"
 	"maps"
 	"slices"
 	"strings"
@@ -18,6 +18,7 @@ type class struct {
 	kind  int32         // group and instance type: what a learned allocatable is about
 	alloc vector.Vector // by the catalogue, or what was learned
 	price int64         // of the cheapest offer, in millionths of a dollar; 0: none
+	at    []int32       // by topology key: the value that it declares; -1: none
 }
 
 // learned is what Nodes of one group and type have said of their allocatable.
@@ -116,6 +117,7 @@ type catalog struct {
 	space     *vector.Space
 	classes   []class
 	byClass   map[string]int32
+	text      []byte // scratch
 	kinds     map[string]int32
 	learned   []learned
 	offers    []*offer // sorted by name
@@ -132,26 +134,38 @@ func newCatalog() *catalog {
 	}
 }
 
-// canonical is a text that equal classes share and no others.
-func (c *Class) canonical() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%q %q %q %d", c.Group, c.InstanceType, c.CapacityType, c.InterruptionPPM)
-	for _, key := range slices.Sorted(maps.Keys(c.Labels)) {
-		fmt.Fprintf(&b, " %q=%q", key, c.Labels[key])
+// canonical appends what equal classes share, and no others.
+func (c *Class) canonical(b []byte) []byte {
+	text := func(s string) {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
 	}
+	text(c.Group)
+	text(c.InstanceType)
+	text(string(c.CapacityType))
+	b = binary.AppendVarint(b, c.InterruptionPPM)
+	b = binary.AppendUvarint(b, uint64(len(c.Labels)))
+	for _, key := range slices.Sorted(maps.Keys(c.Labels)) {
+		text(key)
+		text(c.Labels[key])
+	}
+	b = binary.AppendUvarint(b, uint64(len(c.Taints)))
 	for _, t := range c.Taints {
-		fmt.Fprintf(&b, " %q:%q:%d", t.Key, t.Value, t.Effect)
+		text(t.Key)
+		text(t.Value)
+		b = append(b, byte(t.Effect))
 	}
 	for _, a := range c.Allocatable {
-		fmt.Fprintf(&b, " %q:%d", a.Name, a.Amount)
+		text(a.Name)
+		b = binary.AppendVarint(b, a.Amount)
 	}
-	return b.String()
+	return b
 }
 
 // intern returns the index of a class, which is added if it is new.
 func (c *catalog) intern(spec Class) int32 {
-	key := spec.canonical()
-	if i, ok := c.byClass[key]; ok {
+	c.text = spec.canonical(c.text[:0])
+	if i, ok := c.byClass[string(c.text)]; ok {
 		return i
 	}
 	kindKey := spec.Group + "\x00" + spec.InstanceType
@@ -167,7 +181,7 @@ func (c *catalog) intern(spec Class) int32 {
 	}
 	i := int32(len(c.classes))
 	c.classes = append(c.classes, class{Class: spec, kind: kind, alloc: alloc})
-	c.byClass[key] = i
+	c.byClass[string(c.text)] = i
 	c.version++
 	return i
 }

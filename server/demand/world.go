@@ -8,9 +8,6 @@ import (
 	"nstance.dev/server/demand/vector"
 )
 
-// hostname is the topology of which every machine is a value of its own.
-const hostname = "kubernetes.io/hostname"
-
 // world is all that decisions follow from, and what is being decided.
 type world struct {
 	clock
@@ -45,23 +42,7 @@ type scratch struct {
 	idle   []int32    // machines that nobody had when the cycle began
 	bids   []bid      // offers that could serve the part at hand
 	undo   []func()   // takes back, at the end of the cycle, what is not carried out
-}
-
-// topology numbers the topology keys that needs use, and the values of all of them.
-type topology struct {
-	keys   []string
-	values map[string]int32
-	names  []string
-}
-
-func (t *topology) value(name string) int32 {
-	v, ok := t.values[name]
-	if !ok {
-		v = int32(len(t.names))
-		t.values[name] = v
-		t.names = append(t.names, name)
-	}
-	return v
+	spaces []*workspace
 }
 
 // wake makes the engine be asked again at a time, if that is to come.
@@ -106,44 +87,30 @@ func (w *world) key(name string) int32 {
 
 // nameDomains numbers the values that classes declare for the topologies in use.
 func (w *world) nameDomains() {
-	for _, key := range w.topo.keys {
-		for i := range w.cat.classes {
-			if name, ok := w.cat.classes[i].Labels[key]; ok {
-				w.topo.value(name)
+	for i := range w.cat.classes {
+		c := &w.cat.classes[i]
+		for _, key := range w.topo.keys[len(c.at):] {
+			at := int32(-1)
+			if name, ok := c.Labels[key]; ok {
+				at = w.topo.value(name)
 			}
+			c.at = append(c.at, at)
 		}
 	}
 }
 
 // locate finds out in which domains a machine is.
 func (w *world) locate(m *machine) {
-	m.more.domains = m.more.domains[:0]
-	labels := w.cat.classes[m.class].Labels
-	for i, key := range w.topo.keys {
-		name, ok := labels[key]
-		if !ok {
-			name, ok = m.more.places[key]
-		}
-		if ok {
-			m.more.domains = append(m.more.domains, domain{int32(i), w.topo.value(name)})
-		}
+	if m.more.places == nil {
+		m.more.places = w.topo.placed(nil)
 	}
+	m.more.domains = m.more.places.of(&w.topo, m.class, w.cat.classes[m.class].Labels)
 }
 
 // inside reports whether a class declares all of the domains.
 func (w *world) inside(class int32, within []domain) bool {
 	for _, d := range within {
-		name, ok := w.cat.classes[class].Labels[w.topo.keys[d.key]]
-		if !ok || w.topo.values[name] != d.value {
-			return false
-		}
-	}
-	return true
-}
-
-func (m *machine) inside(within []domain) bool {
-	for _, d := range within {
-		if !slices.Contains(m.more.domains, d) {
+		if d.value < 0 || w.cat.classes[class].at[d.key] != d.value {
 			return false
 		}
 	}
@@ -290,7 +257,10 @@ func (w *world) reusable(c *cluster, m *machine) bool {
 // acquirable is what a need could get in certain domains beyond what its cluster has.
 func (w *world) acquirable(c *cluster, n *need, within []domain) (sum vector.Vector) {
 	for _, o := range w.cat.offers {
-		if free, _ := w.mayBuy(c, n, o); free > 0 && w.inside(o.class, within) {
+		if !n.has(o.class) || !w.inside(o.class, within) {
+			continue
+		}
+		if free, _ := w.mayBuy(c, n, o); free > 0 {
 			sum.AddTimes(w.allocatable(c, o.class), free)
 		}
 	}
@@ -308,7 +278,7 @@ func (w *world) placed(c *cluster, n *need) (sum vector.Vector) {
 		return w.acquirable(c, n, nil)
 	}
 	for _, o := range w.cat.offers {
-		if _, ok := w.cat.classes[o.class].Labels[w.topo.keys[n.profile.same]]; !ok {
+		if w.cat.classes[o.class].at[n.profile.same] < 0 {
 			continue
 		}
 		if free, _ := w.mayBuy(c, n, o); free > 0 {

@@ -38,6 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	report := flags.String("report", "", "write a Markdown page to this `file` as well")
+	history := flags.String("history", "", "compare with the runs in this `file`, and add this one")
 	only := flags.String("only", "", "measure these alone, such as `P1,P7`")
 	rounds := flags.Int("rounds", 5, "rounds of each comparison")
 	if err := flags.Parse(args); err != nil {
@@ -56,11 +57,31 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		fmt.Fprintf(stderr, "%s: %s ...\n", m.Number, m.Title)
 		rows = append(rows, m.Run(ctx, bench.Env{Rounds: *rounds, Root: root})...)
 	}
-	if err := bench.WriteTable(stdout, rows); err != nil || *report == "" {
+	if err := bench.WriteTable(stdout, rows); err != nil {
 		return err
 	}
-	setting := bench.Setting{Commit: commit(ctx, root), Date: time.Now(), Rounds: *rounds}
+	setting := bench.Setting{Commit: commit(ctx, root), Date: time.Now(), Rounds: *rounds, Machine: bench.Machine()}
+	if *history != "" {
+		if setting.Changes, err = remember(bench.History(*history), setting, rows); err != nil {
+			return err
+		}
+		for _, c := range setting.Changes {
+			_, _ = fmt.Fprintln(stdout, "changed:", c) // the table before it was written
+		}
+	}
+	if *report == "" {
+		return nil
+	}
 	return writeReport(*report, setting, rows)
+}
+
+// remember adds a run to the history, and returns what has changed since those before.
+func remember(h bench.History, s bench.Setting, rows []bench.Row) ([]string, error) {
+	past, err := h.Read()
+	if err != nil {
+		return nil, err
+	}
+	return bench.Changes(past, s, rows), h.Add(s, rows)
 }
 
 // chosen returns the measures whose numbers stand in a list; an empty one

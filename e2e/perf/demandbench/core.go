@@ -3,8 +3,6 @@ package demandbench
 import (
 	"fmt"
 	"math/bits"
-	"os"
-	"strings"
 	"time"
 
 	"nstance.dev/e2e/perf/bench"
@@ -26,7 +24,7 @@ func calibrate() core {
 	for range 5 {
 		least = min(least, loop())
 	}
-	return core{model: model(), slower: float64(least) / float64(referenceCore)}
+	return core{model: bench.Processor(), slower: float64(least) / float64(referenceCore)}
 }
 
 // or is the faster of two.
@@ -68,20 +66,6 @@ func loop() time.Duration {
 		panic("the loop was not run")
 	}
 	return took
-}
-
-// model is the name of the processor, as the kernel tells it.
-func model() string {
-	data, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return "unknown processor"
-	}
-	for line := range strings.Lines(string(data)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown processor"
 }
 
 // against is what a number of this core is held to.

@@ -13,5 +13,11 @@ func Measures() []bench.Measure {
 		bench.NewMeasure("G6", "half a million machines", recompute("full recompute of 500,000 machines, p99", fivefold, fivefold.clusters, 60)),
 		bench.NewMeasure("G7", "memory of the engine", measureMemory),
 		bench.NewMeasure("G8", "allocations of a cycle", measureAllocations),
+		bench.NewMeasure("G11", "size of a roll-up", measureSize),
+		bench.NewMeasure("G16", "a day at a steady load", measureSoak),
+		bench.NewMeasure("G17", "over-buy while machines boot", measureOverBuy),
+		bench.NewMeasure("G18", "cost against the optimum", measureCost),
+		bench.NewMeasure("G19", "equal decisions", measureTraces),
+		bench.NewMeasure("G20", "roll-ups taken in", measureIngest),
 	}
 }

@@ -2,6 +2,7 @@ package demandbench
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 
 	"nstance.dev/e2e/perf/bench"
@@ -32,9 +33,9 @@ func heapInUse() float64 {
 	return float64(m.HeapInuse)
 }
 
-// G8: allocations of a cycle in which nothing has changed, and of one that computes everything again.
+// G8: allocations of a cycle that computes everything again, and of one in which nothing has changed.
 //
-// Goal: 0 and 1,000. The table says how many there are beyond the first goal as a cost of one more.
+// Goal: 1,000, and none.
 func measureAllocations(context.Context, bench.Env) ([]bench.Row, error) {
 	r, err := full.start(2)
 	if err != nil {
@@ -42,10 +43,11 @@ func measureAllocations(context.Context, bench.Env) ([]bench.Row, error) {
 	}
 	quiet := r.allocations(20, func() { r.step(nil) })
 	again := r.allocations(20, func() { r.cycle(full.clusters) })
-	return []bench.Row{
-		amount("allocations of a quiet cycle, and one", "1", quiet+1, 1),
-		amount("allocations of a full recompute", "1", again, 1000),
-	}, nil
+	row := amount("allocations of a full recompute", "1", again, 1000)
+	if quiet > 0 {
+		row.Broken = fmt.Sprintf("%.1f in a quiet cycle", quiet)
+	}
+	return []bench.Row{row}, nil
 }
 
 // allocations is how many a call makes, on average.

@@ -42,6 +42,9 @@ func Generate(seed uint64, mode string) sim.Plan {
 		p.Events = append(p.Events, g.event(time.Duration(1+c)*time.Second, "set")...)
 	}
 	for _, verb := range verbNames {
+		if perHour[verb] == 0 {
+			continue // stories alone have it
+		}
 		n := perHour[verb] * int(length/time.Minute) / 60
 		if verb != "set" && verb != "scale" && r.IntN(2) == 0 {
 			n = 0

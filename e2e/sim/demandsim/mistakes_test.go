@@ -24,30 +24,38 @@ func TestMistakesCompile(t *testing.T) {
 }
 
 var mistakes = []mistake{
-	{"credit without in-flight machines", []mistaken.Edit{{"server/demand/machines.go", `	case Creating, Idle, Configuring, Configured:
-		return true`, `	case Configured:
-		return true`}}},
+	{"credit without in-flight machines", []mistaken.Edit{
+		{"server/demand/credit.go", `		m.pos = l.push(slot, m, &c.alloc[m.class])
+`, `		if m.state == Configured {
+			m.pos = l.push(slot, m, &c.alloc[m.class])
+		}
+`},
+		{"server/demand/acquire.go", `	m.pos = c.ledger.push(slot, m, w.allocatable(c, m.class))
+`, `	m.pos = c.ledger.push(slot, m, w.allocatable(c, m.class))
+	c.flags.stale = true
+`},
+	}},
 	{"whole-machine claims", []mistaken.Edit{{"server/demand/ledger.go", `	c := &l.claims[pos]
 	if c.needs == 0 ||`, `	l.live[pos>>6] &^= 1 << (pos & 63)
 	c := &l.claims[pos]
 	if c.needs == 0 ||`}}},
 	{"re-rank without the deficit check", []mistaken.Edit{{"server/demand/credit.go", `			if !p.deficit.Covers(&lack) {`, `			if false && !p.deficit.Covers(&lack) {`}}},
 	{"quarantine off by one", []mistaken.Edit{{"server/demand/rails/rails.go", `	quarantineCount = 3`, `	quarantineCount = 2`}}},
-	{"priority inversion", []mistaken.Edit{{"server/demand/needs.go", `cmp.Compare(b.Priority, a.Priority),`, `cmp.Compare(a.Priority, b.Priority),`}}},
+	{"priority inversion", []mistaken.Edit{{"server/demand/needs.go", `		return cmp.Compare(b.Priority, a.Priority)`, `		return cmp.Compare(a.Priority, b.Priority)`}}},
 	{"stamp cleared when the machine is configured", []mistaken.Edit{{"server/demand/apply.go", `	back := m.state == Draining
 `, `	back := m.state == Draining
 	m.stamp = Stamp{}
 `}}},
 	{"the tenant of a machine forgotten", []mistaken.Edit{{"server/demand/world.go", `	return m.tenant < 0 || m.tenant == c.index || m.more.group.Reuse`, `	return true`}}},
-	{"earmark ignored", []mistaken.Edit{{"server/demand/tables.go", `		if m.need != key {
-			units += m.units`, `		if m.need != key && units < 0 {
-			units += m.units`}}},
+	{"earmark ignored", []mistaken.Edit{{"server/demand/world.go", `	return m.more.earmark == (Key{}) || m.more.earmark == n.Key || m.times.earmark <= w.now
+`, `	return true
+`}}},
 	{"cooldown never reset", []mistaken.Edit{{"server/demand/failures.go", `func (o *offer) succeed() { o.coolFor, o.coolUntil = 0, 0 }`, `func (o *offer) succeed() { o.coolUntil = 0 }`}}},
 	{"gang half bought", []mistaken.Edit{{"server/demand/acquire.go", `	case n.AllOrNothing && !w.completes(c, n):`, `	case n.AllOrNothing && n.lack.cycles < 0:`}}},
-	{"spread ignoring an empty domain", []mistaken.Edit{{"server/demand/domains.go", `		if !have.Covers(&n.parts[i].amount) {
-			have`, `		if false && !have.Covers(&n.parts[i].amount) {
+	{"spread ignoring an empty domain", []mistaken.Edit{{"server/demand/domains.go", `		if !have.Covers(&p.amount) {
+			have`, `		if false && !have.Covers(&p.amount) {
 			have`}}},
-	{"float compare", []mistaken.Edit{{"server/demand/vector/vector.go", `	h1, l1 := bits.Mul64(uint64(a), uint64(b))
+	{"float compare", []mistaken.Edit{{"server/demand/acquire.go", `		if cost < least {`, `		if float32(cost) < float32(least) {`}, {"server/demand/vector/vector.go", `	h1, l1 := bits.Mul64(uint64(a), uint64(b))
 	h2, l2 := bits.Mul64(uint64(c), uint64(d))
 	return h1 < h2 || h1 == h2 && l1 < l2`, `	_ = bits.Len64
 	return float32(a)*float32(b) < float32(c)*float32(d)`}}},

@@ -28,6 +28,7 @@ import (
 //	price OFFER PERCENT         of its first price; with = before it, millionths of a dollar
 //	kill, notice N              the nth machine breaks, or is to be taken in two minutes
 //	away CLUSTER TIME           its operator has no session
+//	stall CLUSTER TIME          its operator does nothing, and its session stays
 //	restart CLUSTER TIME        its operator begins again, and its caches are empty for so long
 //	forge CLUSTER               its next roll-up is empty
 //	refuse, blob CLUSTER TIME   it refuses every drain; its blobs have an error
@@ -79,7 +80,8 @@ var verbs = map[string]func(*world, []string){
 			l.Condemn(vm.ID, 2*time.Minute)
 		}
 	},
-	"away": func(w *world, args []string) { w.party(args[0]).awayUntil = w.now.Add(length(args[1])) },
+	"away":  func(w *world, args []string) { w.party(args[0]).awayUntil = w.now.Add(length(args[1])) },
+	"stall": func(w *world, args []string) { w.party(args[0]).stalledUntil = w.now.Add(length(args[1])) },
 	"restart": func(w *world, args []string) {
 		p := w.party(args[0])
 		p.operator.Restart(w.now.Add(length(args[1])))

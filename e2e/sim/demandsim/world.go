@@ -43,11 +43,12 @@ type party struct {
 	cluster  *cluster.Cluster
 	operator *tenant.Operator
 
-	awayUntil   time.Time // its operator has no session
-	blobUntil   time.Time // its template is broken
-	refuseUntil time.Time // it refuses all drains
-	forged      bool      // its next roll-up is empty
-	forgeries   int       // that were sent, less the references which they made invalid
+	awayUntil    time.Time // its operator has no session
+	stalledUntil time.Time // its operator does nothing
+	blobUntil    time.Time // its template is broken
+	refuseUntil  time.Time // it refuses all drains
+	forged       bool      // its next roll-up is empty
+	forgeries    int       // that were sent, less the references which they made invalid
 }
 
 // Tamper turns protections off, for the tests that have to find that.
@@ -246,6 +247,9 @@ func (w *world) listen(p *party) {
 		p.operator.Connect(w.now)
 		l.Session(p.name, true)
 		l.Resync(p.name)
+	}
+	if w.now.Before(p.stalledUntil) {
+		return
 	}
 	reports, up := p.operator.Step(w.now)
 	if l == nil {

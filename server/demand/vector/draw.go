@@ -11,8 +11,9 @@ import (
 //
 // It takes nothing unless one unit u, or the whole of a v that is smaller, fits into r. The
 // resource that r is shortest of decides how much of every other is taken: a machine without
-// memory is not credited for processors that no Pod could use there.
-func Draw(r, v, u *Vector, need Mask) bool {
+// memory is not credited for processors that no Pod could use there. r has an amount for each
+// resource of need at least.
+func Draw(r []int64, v, u *Vector, need Mask) bool {
 	scarce := -1
 	for m := uint16(need); m != 0; m &= m - 1 {
 		d := bits.TrailingZeros16(m)

@@ -66,6 +66,9 @@ func (s *Space) Intern(name string) (int, bool) {
 	return len(s.names) - 1, true
 }
 
+// Len is how many names have an index.
+func (s *Space) Len() int { return len(s.names) }
+
 // Vector returns the amounts as a Vector. Repeated names add up, negative amounts count as zero.
 // False: a name found no room, and its amount is left out.
 func (s *Space) Vector(amounts []Amount) (v Vector, complete bool) {
@@ -106,6 +109,14 @@ func (v *Vector) Add(o *Vector) {
 	}
 }
 
+// AddOf adds what row has of the resources of need to v.
+func (v *Vector) AddOf(row []int64, need Mask) {
+	for m := uint16(need); m != 0; m &= m - 1 {
+		d := bits.TrailingZeros16(m)
+		v[d] = add(v[d], row[d])
+	}
+}
+
 // Sub takes o from v. A difference below zero is zero.
 func (v *Vector) Sub(o *Vector) {
 	for d := range v {
@@ -116,6 +127,9 @@ func (v *Vector) Sub(o *Vector) {
 // AddTimes adds o to v n times, saturating.
 func (v *Vector) AddTimes(o *Vector, n int64) {
 	for d := range v {
+		if o[d] == 0 {
+			continue
+		}
 		hi, lo := bits.Mul64(uint64(o[d]), uint64(max(n, 0)))
 		if hi != 0 || lo > math.MaxInt64 {
 			v[d] = math.MaxInt64
@@ -176,9 +190,12 @@ func (v *Vector) Positive() (m Mask) {
 // Part returns the i-th of n nearly equal parts of v: what is left over in units goes to the first
 // parts. The n parts add up to v. n is positive and i below n.
 func (v *Vector) Part(i, n int) (p Vector) {
-	for d := range v {
-		p[d] = v[d] / int64(n)
-		if int64(i) < v[d]%int64(n) {
+	for d, all := range v {
+		if all == 0 {
+			continue
+		}
+		p[d] = all / int64(n)
+		if int64(i) < all%int64(n) {
 			p[d]++
 		}
 	}

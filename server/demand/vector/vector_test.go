@@ -42,7 +42,7 @@ func TestDraw(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r, v := tt.r, tt.v
-			drawn := vector.Draw(&r, &v, &unit, v.Positive())
+			drawn := vector.Draw(r[:], &v, &unit, v.Positive())
 			if drawn != tt.drawn || v != tt.wantRem && tt.name != "products beyond 64 bits" || r != tt.wantR && tt.name != "products beyond 64 bits" {
 				t.Errorf("drew %t: machine %v, want %v; need %v, want %v", drawn, r, tt.wantR, v, tt.wantRem)
 			}
@@ -66,7 +66,7 @@ func TestE2_DrawConserves(t *testing.T) {
 			u[d] = rng.Int64N(v[d] + 1)
 		}
 		r0, v0 := r, v
-		drawn := vector.Draw(&r, &v, &u, v.Positive())
+		drawn := vector.Draw(r[:], &v, &u, v.Positive())
 		if !drawn && (r != r0 || v != v0) {
 			t.Fatalf("%v %v %v: nothing drawn, and something changed", r0, v0, u)
 		}
