@@ -9,6 +9,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/providers/aws/awsfake"
+	"nstance.dev/providers/aws/rules"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/driver/drivertest/docpage"
@@ -63,6 +64,9 @@ func TestContract(t *testing.T) {
 		Delay: func(_ *testing.T, d driver.Driver, by time.Duration) {
 			a.of(d).Gate().SetFaults(wire.Always("RunInstances", wire.Fault{Delay: by}))
 		},
+		Capacity:    rules.Capacity(),
+		Reservation: "cr-0123456789abcdef0",
+
 		Room: 32 - 5 - 10, // addresses, less AWS's and those that the driver keeps back
 		Balancers: []driver.LoadBalancer{
 			group("api", account.TargetGroups[0].ARN), group("www", account.TargetGroups[1].ARN),

@@ -14,6 +14,7 @@ import (
 	"nstance.dev/protos/identity"
 	"nstance.dev/providers/gcp"
 	"nstance.dev/providers/gcp/gcpfake"
+	"nstance.dev/providers/gcp/rules"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/driver/drivertest/docpage"
@@ -103,6 +104,7 @@ func harness(a *atlas, change func(*gcpfake.Options), endpoints bool) drivertest
 			a.of(d).Gate().SetFaults(wire.Always("instances.insert", wire.Fault{Delay: by}))
 		},
 		Room:      room,
+		Capacity:  rules.Capacity(),
 		Balancers: balancers,
 		Patience:  2 * time.Minute,
 	}

@@ -12,6 +12,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/providers/local/process"
+	"nstance.dev/providers/local/rules"
 	"nstance.dev/providers/local/store"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
@@ -112,6 +113,7 @@ func TestDriverKeepsTheContract(t *testing.T) {
 	drivertest.Run(t, drivertest.Harness{
 		New:       func(t *testing.T) driver.Driver { return withBalancers(t, emptyDriver(t)) },
 		Request:   func(req *driver.CreateRequest) { req.UserData = []byte(script) },
+		Capacity:  rules.Capacity(),
 		Balancers: []driver.LoadBalancer{{Key: "www"}, {Key: "api"}},
 		Reopen:    func(t *testing.T, d driver.Driver) driver.Driver { return openDriver(t, d.(*Driver).opts.Dir) },
 		Kill: func(t *testing.T, d driver.Driver, id identity.ID) {

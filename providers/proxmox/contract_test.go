@@ -13,6 +13,7 @@ import (
 	"nstance.dev/protos/identity"
 	"nstance.dev/providers/proxmox"
 	"nstance.dev/providers/proxmox/proxmoxfake"
+	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/driver/drivertest/docpage"
@@ -42,6 +43,7 @@ func TestContract(t *testing.T) {
 				Delay: func(_ *testing.T, d driver.Driver, by time.Duration) {
 					cabinet.behind(d).Gate.SetFaults(wire.Always("POST /nodes/{node}/qemu/{vmid}/clone", wire.Fault{Delay: by}))
 				},
+				Capacity: rules.Capacity(),
 				Request: func(r *driver.CreateRequest) {
 					r.InstanceType, r.SubnetID, r.UserData = "cpu:2,memory:2048", "vmbr0.100", []byte("#!/bin/sh\n")
 					r.Args = maps.Clone(args)

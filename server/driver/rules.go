@@ -2,6 +2,7 @@ package driver
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -118,4 +119,28 @@ type CapacityRules struct {
 // Serves reports whether machines of the capacity type can be made. A nil CapacityRules serves all.
 func (r *CapacityRules) Serves(t CapacityType) bool {
 	return r == nil || slices.Contains(r.Types, t)
+}
+
+// Check says why a driver of the provider must not make the machine of a request, by how that is to
+// be paid for: the type is not served, a reservation is missing or not wanted, or the arguments fix
+// the same. A request without a capacity type, as those of groups of fixed size, passes if it names
+// no reservation.
+func (r *CapacityRules) Check(req CreateRequest) error {
+	switch {
+	case req.CapacityType == "" && req.Reservation == "":
+		return nil
+	case req.CapacityType == Reserved && req.Reservation == "":
+		return errors.New("capacity type reserved: no reservation is given")
+	case req.CapacityType != Reserved && req.Reservation != "":
+		return fmt.Errorf("reservation %s is given without capacity type reserved", req.Reservation)
+	case !slices.Contains(r.Types, req.CapacityType):
+		return fmt.Errorf("capacity type %q is not served; there are %v", req.CapacityType, r.Types)
+	}
+	if r.FixedBy == nil {
+		return nil
+	}
+	if name := r.FixedBy(req.Args); name != "" {
+		return fmt.Errorf("%s: fixes how the machine is paid for, and capacity type %s is asked for", name, req.CapacityType)
+	}
+	return nil
 }

@@ -105,7 +105,7 @@ func (s *shard) filters(g *effective.Group) []filter {
 		{"memory_gib", func(t *driver.InstanceType) bool { return t.MemoryMiB > 0 && within(r.MemoryGiB, t.MemoryMiB) }},
 	}
 	if r.GPU == nil {
-		return append(all, filter{"gpu, which is not set,", func(t *driver.InstanceType) bool { return t.GPUs == 0 }})
+		return append(all, filter{"gpu, which is not set,", func(t *driver.InstanceType) bool { return t.GPUs == 0 && len(t.Extended) == 0 }})
 	}
 	return append(all,
 		filter{"gpu", func(t *driver.InstanceType) bool { return t.GPUs > 0 }},

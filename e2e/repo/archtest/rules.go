@@ -267,7 +267,7 @@ var layers = []layer{
 	{dir: "providers/local/store", ours: []string{"protos/identity", "server/driver", "providers/local/process"}},
 	{dir: "providers/local/images", ours: []string{"server/driver"}},
 	{dir: "providers/local/balancers", ours: []string{"protos/identity", "server/driver", "providers/local/store"}},
-	{dir: "providers/local/machines", ours: []string{"protos/identity", "server/driver", "providers/local/process", "providers/local/store"}},
+	{dir: "providers/local/machines", ours: []string{"protos/identity", "server/driver", "providers/local/process", "providers/local/rules", "providers/local/store"}},
 	{dir: "providers/proxmox/api", ours: []string{"server/driver", "providers/proxmox/rules"}},
 	{dir: "providers/proxmox/locks"},
 	{dir: "providers/proxmox/seed", ours: []string{"protos/identity"}},

@@ -96,6 +96,9 @@ var kindOfCodes = map[string]driver.ErrorClass{
 	"ThrottlingException":       driver.Throttled,
 	"TooManyRequestsException":  driver.Throttled,
 
+	"InvalidCapacityReservationId.NotFound": driver.Capacity, // it has ended
+	"InvalidCapacityReservationState":       driver.Capacity,
+
 	"ReservationCapacityExceeded": driver.Capacity,
 	"SpotMaxPriceTooLow":          driver.Capacity,
 	"UnfulfillableCapacity":       driver.Capacity, // of spot machines

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"nstance.dev/providers/aws/api"
+	"nstance.dev/providers/aws/rules"
 	"nstance.dev/server/driver"
 )
 
@@ -82,17 +84,58 @@ func catalog(infos []types.InstanceTypeInfo, offered map[types.InstanceType]bool
 		if m := info.MemoryInfo; m != nil {
 			it.MemoryMiB = int(sdk.ToInt64(m.SizeInMiB))
 		}
-		if g := info.GpuInfo; g != nil {
-			for _, gpu := range g.Gpus {
-				it.GPUs += int(sdk.ToInt32(gpu.Count))
-				it.GPUModel = sdk.ToString(gpu.Name)
-			}
+		it.Family, it.InterruptionPerHour = rules.Family(it.Name), rules.Interruption(it.Name)
+		if n := info.NetworkInfo; n != nil {
+			it.MaxPods = maxPods(n)
 		}
+		if s := info.InstanceStorageInfo; s != nil {
+			it.EphemeralGiB = int(sdk.ToInt64(s.TotalSizeInGB) * 1_000_000_000 >> 30)
+		}
+		addDevices(&it, info)
 		list = append(list, it)
 	}
 	slices.SortFunc(list, func(a, b driver.InstanceType) int { return cmp.Compare(a.Name, b.Name) })
 	return list
 }
+
+// mostPods is how many Pods a kubelet takes unless it is told otherwise.
+const mostPods = 110
+
+// maxPods is how many Pods have addresses where each Pod has one of the machine's interfaces.
+// Source: https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html
+func maxPods(n *types.NetworkInfo) int {
+	interfaces, addresses := int(sdk.ToInt32(n.MaximumNetworkInterfaces)), int(sdk.ToInt32(n.Ipv4AddressesPerInterface))
+	if interfaces == 0 || addresses == 0 {
+		return 0
+	}
+	return min(interfaces*(addresses-1)+2, mostPods)
+}
+
+// addDevices adds the accelerators of a type, and what they are called in Kubernetes.
+func addDevices(it *driver.InstanceType, info types.InstanceTypeInfo) {
+	devices := map[string]int64{}
+	if g := info.GpuInfo; g != nil {
+		it.GPUMemoryMiB = int(sdk.ToInt32(g.TotalGpuMemoryInMiB))
+		for _, gpu := range g.Gpus {
+			it.GPUs += int(sdk.ToInt32(gpu.Count))
+			it.GPUModel = sdk.ToString(gpu.Name)
+			if name := pluginOf[sdk.ToString(gpu.Manufacturer)]; name != "" {
+				devices[name] += int64(sdk.ToInt32(gpu.Count))
+			}
+		}
+	}
+	if n := info.NeuronInfo; n != nil {
+		for _, device := range n.NeuronDevices {
+			devices["aws.amazon.com/neuron"] += int64(sdk.ToInt32(device.Count))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(devices)) {
+		it.Extended = append(it.Extended, driver.Resource{Name: name, Count: devices[name]})
+	}
+}
+
+// pluginOf are the resources that the device plug-ins of manufacturers advertise.
+var pluginOf = map[string]string{"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "Habana": "habana.ai/gaudi"}
 
 func (c *Catalog) typeInfos(ctx context.Context) ([]types.InstanceTypeInfo, error) {
 	var all []types.InstanceTypeInfo

@@ -85,9 +85,25 @@ func launch(req driver.CreateRequest) (*ec2.RunInstancesInput, error) {
 	in.ClientToken = sdk.String(string(req.InstanceID))
 	in.MinCount, in.MaxCount = sdk.Int32(1), sdk.Int32(1)
 	in.InstanceType = types.InstanceType(req.InstanceType)
+	pay(in, req)
 	in.TagSpecifications = withTags(in.TagSpecifications, tagsOf(req), string(req.InstanceID))
 	place(in, req.SubnetID)
 	return in, nil
+}
+
+// pay says how the machine is paid for, where the request does.
+func pay(in *ec2.RunInstancesInput, req driver.CreateRequest) {
+	switch req.CapacityType {
+	case driver.Spot:
+		in.InstanceMarketOptions = &types.InstanceMarketOptionsRequest{
+			MarketType:  types.MarketTypeSpot,
+			SpotOptions: &types.SpotMarketOptions{SpotInstanceType: types.SpotInstanceTypeOneTime, InstanceInterruptionBehavior: types.InstanceInterruptionBehaviorTerminate},
+		}
+	case driver.Reserved:
+		in.CapacityReservationSpecification = &types.CapacityReservationSpecification{
+			CapacityReservationTarget: &types.CapacityReservationTarget{CapacityReservationId: sdk.String(req.Reservation)},
+		}
+	}
 }
 
 // place puts a machine into a subnet. EC2 takes it with the interfaces, if there
@@ -103,6 +119,8 @@ func place(in *ec2.RunInstancesInput, subnet string) {
 		}
 	}
 }
+
+var capacity = rules.Capacity()
 
 // check finds what the server itself must have set.
 func check(req driver.CreateRequest) error {
@@ -120,6 +138,9 @@ func check(req driver.CreateRequest) error {
 	}
 	if req.SubnetID == "" {
 		errs = append(errs, errors.New("subnet: missing"))
+	}
+	if err := capacity.Check(req); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -103,3 +103,45 @@ func TestF19_EqualRequestsMakeEqualCalls(t *testing.T) {
 		}
 	}
 }
+
+// TestLaunchIsPaidForAsAsked: how, the request says alone.
+func TestLaunchIsPaidForAsAsked(t *testing.T) {
+	for name, c := range map[string]struct {
+		capacity    driver.CapacityType
+		reservation string
+		args        map[string]any
+		market      *types.InstanceMarketOptionsRequest
+		target      string
+		refused     bool
+	}{
+		"as the arguments say": {},
+		"on demand":            {capacity: driver.OnDemand},
+		"spot": {capacity: driver.Spot, market: &types.InstanceMarketOptionsRequest{
+			MarketType: "spot", SpotOptions: &types.SpotMarketOptions{SpotInstanceType: "one-time", InstanceInterruptionBehavior: "terminate"},
+		}},
+		"reserved":                       {capacity: driver.Reserved, reservation: "cr-1", target: "cr-1"},
+		"bare metal":                     {capacity: driver.BareMetal, refused: true},
+		"spot, where arguments say more": {capacity: driver.Spot, args: object(t, `{"InstanceMarketOptions": {"MarketType": "spot"}}`), refused: true},
+		"two reservations": {
+			capacity: driver.Reserved, reservation: "cr-1", refused: true,
+			args: object(t, `{"CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": "cr-2"}}}`),
+		},
+	} {
+		req := testRequest()
+		req.Args, req.CapacityType, req.Reservation = c.args, c.capacity, c.reservation
+		in, err := launch(req)
+		if c.refused || err != nil {
+			if !c.refused || err == nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		target := ""
+		if s := in.CapacityReservationSpecification; s != nil {
+			target = sdk.ToString(s.CapacityReservationTarget.CapacityReservationId)
+		}
+		if !reflect.DeepEqual(in.InstanceMarketOptions, c.market) || target != c.target {
+			t.Errorf("%s: market %s, reservation %q", name, asJSON(in.InstanceMarketOptions), target)
+		}
+	}
+}

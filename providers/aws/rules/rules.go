@@ -26,6 +26,7 @@ func New() *driver.Rules {
 		CheckSubnet:       checkSubnetID,
 		CheckInstanceType: checkType,
 		Traits:            traits,
+		Capacity:          Capacity(),
 		CheckUserdata:     checkUserData,
 
 		CheckLoadBalancer:  checkLoadBalancer,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -136,10 +137,14 @@ func instanceType(t *computepb.MachineType, prices map[string]float64) driver.In
 		VCPU:      int(t.GetGuestCpus()),
 		MemoryMiB: int(t.GetMemoryMb()),
 		HourlyUSD: prices[t.GetName()],
+		Family:    rules.Family(t.GetName()),
 	}
 	for _, a := range t.GetAccelerators() {
 		made.GPUs += int(a.GetGuestAcceleratorCount())
 		made.GPUModel = cmp.Or(made.GPUModel, a.GetGuestAcceleratorType())
+	}
+	if made.GPUs > 0 && strings.HasPrefix(made.GPUModel, "nvidia-") {
+		made.Extended = []driver.Resource{{Name: "nvidia.com/gpu", Count: int64(made.GPUs)}}
 	}
 	return made
 }

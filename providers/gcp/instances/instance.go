@@ -53,6 +53,9 @@ func instanceOf(p api.Place, req driver.CreateRequest) (*compute.Instance, error
 	case err != nil:
 		return nil, err
 	}
+	if err := capacity.Check(req); err != nil {
+		return nil, fmt.Errorf("%s: %w", req.InstanceID, err)
+	}
 	d, err := draftOf(req.Args)
 	if err != nil {
 		return nil, err
@@ -61,6 +64,7 @@ func instanceOf(p api.Place, req driver.CreateRequest) (*compute.Instance, error
 	d.MachineType = new(p.Zonal("machineTypes", req.InstanceType))
 	d.nic.Subnetwork = new(net.Path())
 	d.locate(p)
+	d.pay(req)
 	d.completeScheduling()
 	if d.Labels == nil {
 		d.Labels = map[string]string{}
@@ -87,6 +91,22 @@ func (d *draft) locate(p api.Place) {
 	for _, a := range d.GuestAccelerators {
 		if a.AcceleratorType != nil {
 			a.AcceleratorType = new(p.Zonal("acceleratorTypes", *a.AcceleratorType))
+		}
+	}
+}
+
+var capacity = rules.Capacity()
+
+// pay says how the machine is paid for, where the request does.
+func (d *draft) pay(req driver.CreateRequest) {
+	switch req.CapacityType {
+	case driver.OnDemand:
+		d.Scheduling.ProvisioningModel = new("STANDARD")
+	case driver.Spot:
+		d.Scheduling.ProvisioningModel = new("SPOT")
+	case driver.Reserved:
+		d.ReservationAffinity = &compute.ReservationAffinity{
+			ConsumeReservationType: new("SPECIFIC_RESERVATION"), Key: new("compute.googleapis.com/reservation-name"), Values: []string{req.Reservation},
 		}
 	}
 }

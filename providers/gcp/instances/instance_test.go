@@ -80,6 +80,16 @@ func TestInstance(t *testing.T) {
 		"not spot": {args: `{"ProvisioningModel": "STANDARD"}`, want: func(i *compute.Instance) {
 			i.Scheduling = &compute.Scheduling{ProvisioningModel: new("STANDARD")}
 		}},
+		"spot, as the request says": {change: func(r *driver.CreateRequest) { r.CapacityType = driver.Spot }, want: func(i *compute.Instance) {
+			i.Scheduling = &compute.Scheduling{ProvisioningModel: new("SPOT"), OnHostMaintenance: new("TERMINATE"), AutomaticRestart: new(false)}
+		}},
+		"on demand, as the request says": {change: func(r *driver.CreateRequest) { r.CapacityType = driver.OnDemand }, want: func(i *compute.Instance) {
+			i.Scheduling = &compute.Scheduling{ProvisioningModel: new("STANDARD")}
+		}},
+		"reserved": {change: func(r *driver.CreateRequest) { r.CapacityType, r.Reservation = driver.Reserved, "res" }, want: func(i *compute.Instance) {
+			i.ReservationAffinity = &compute.ReservationAffinity{
+				ConsumeReservationType: new("SPECIFIC_RESERVATION"), Key: new("compute.googleapis.com/reservation-name"), Values: []string{"res"}}
+		}},
 		"hardware": {args: `{"MinCpuPlatform": "Intel Ice Lake", "GuestAccelerators": [{"acceleratorType": "nvidia-l4", "acceleratorCount": 1}],
 			"ShieldedInstanceConfig": {"EnableSecureBoot": true}, "ConfidentialInstanceConfig": {"confidentialInstanceType": "SEV"}, "ResourcePolicies": ["r"]}`, want: func(i *compute.Instance) {
 			i.MinCpuPlatform = new("Intel Ice Lake")

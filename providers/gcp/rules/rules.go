@@ -27,6 +27,7 @@ func New() *driver.Rules {
 		CheckSubnet:       func(id string) error { _, err := ParseSubnet(id); return err },
 		CheckInstanceType: checkInstanceType,
 		Traits:            traits,
+		Capacity:          Capacity(),
 		MaxUserdata:       MaxUserData,
 		CheckLoadBalancer: checkLoadBalancer,
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/providers/local/rules"
 	"nstance.dev/providers/local/store"
 	"nstance.dev/server/driver"
 )
@@ -49,7 +50,7 @@ func checkRequest(req driver.CreateRequest) error {
 	case len(req.Args) > 0:
 		return fmt.Errorf("%s: args are given; the local provider has none", req.InstanceID)
 	}
-	return nil
+	return rules.Capacity().Check(req)
 }
 
 func (all *Machines) refuseMarked(id identity.ID) error {

@@ -13,5 +13,7 @@ func New() *driver.Rules {
 		Kind:            Kind,
 		CheckOption:     func(name string, value any) error { return new(Options).set(name, value) },
 		RequiredOptions: []string{"dir"},
+		Traits:          traits,
+		Capacity:        Capacity(),
 	}
 }

@@ -53,7 +53,7 @@ func checkRequest(req driver.CreateRequest) error {
 	if req.Owner.Cluster == "" || req.Owner.Shard == "" {
 		return fmt.Errorf("%s: the owner has no cluster or no shard", req.InstanceID)
 	}
-	return nil
+	return rules.Capacity().Check(req)
 }
 
 // further are the options that a machine still has to be given: of drives those that an

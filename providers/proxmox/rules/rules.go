@@ -24,6 +24,7 @@ func New() *driver.Rules {
 		CheckSubnet: func(id string) error { _, err := ParseSubnet(id); return err },
 		// Machines have the architecture of their nodes, which no type says.
 		Traits:            traits,
+		Capacity:          Capacity(),
 		CheckInstanceType: func(instanceType, _ string) error { _, err := ParseType(instanceType); return err },
 	}
 }

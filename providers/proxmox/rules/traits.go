@@ -19,5 +19,11 @@ func traits(instanceType string, args map[string]any) driver.Traits {
 	if own.Memory > 0 {
 		size.Memory = own.Memory
 	}
-	return driver.Traits{VCPU: size.Cores, MemoryMiB: int(size.Memory)}
+	return driver.Traits{VCPU: size.Cores, MemoryMiB: int(size.Memory), DiskGiB: int(max(own.Disk, size.Disk))}
+}
+
+// Capacity says how machines are paid for: they are on nodes that somebody owns, and no argument says
+// anything of it.
+func Capacity() *driver.CapacityRules {
+	return &driver.CapacityRules{Types: []driver.CapacityType{driver.OnDemand, driver.BareMetal}}
 }

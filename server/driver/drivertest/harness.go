@@ -52,6 +52,12 @@ type Harness struct {
 	// is not tested.
 	Images []ImageCase
 
+	// Capacity are the provider's rules of capacity types, for a driver that is to be tried with
+	// them; Reservation is one that exists, where reserved capacity is served. Without Capacity that
+	// is not tested.
+	Capacity    *driver.CapacityRules
+	Reservation string
+
 	// Patience is how long the provider may take to boot or to end a machine,
 	// beside the driver's Lag. 30s.
 	Patience time.Duration

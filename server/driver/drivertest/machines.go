@@ -58,8 +58,11 @@ func checkRequest(req driver.CreateRequest) error {
 	if req.Owner.Cluster == "" || req.Owner.Shard == "" {
 		return fmt.Errorf("%s: the owner has no cluster or no shard", req.InstanceID)
 	}
-	return nil
+	return Capacity.Check(req)
 }
+
+// Capacity are the capacity rules of the fake cloud: it serves everything.
+var Capacity = &driver.CapacityRules{Types: []driver.CapacityType{driver.OnDemand, driver.Spot, driver.Reserved, driver.BareMetal}}
 
 func (c *Cloud) create(req driver.CreateRequest, f Fault) (*vm, error) {
 	refuse := func(kind driver.ErrorClass, format string, args ...any) (*vm, error) {

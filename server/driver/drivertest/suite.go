@@ -39,6 +39,7 @@ var tests = []struct {
 	{"CreateAtOnce", nil, (*suite).createAtOnce},
 	{"CreateAfterRestart", func(h Harness) bool { return h.Reopen != nil }, (*suite).createAfterRestart},
 	{"CreateRefusesBadRequests", nil, (*suite).createRefuses},
+	{"CapacityTypes", func(h Harness) bool { return h.Capacity != nil }, (*suite).capacityTypes},
 	{"S6_CreateMeetsMachineOfAnotherShard", nil, (*suite).createMeetsAnothers},
 	{"GetUnknown", nil, (*suite).getUnknown},
 	{"GetByEitherHandle", nil, (*suite).getByEitherHandle},

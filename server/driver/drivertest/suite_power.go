@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"nstance.dev/server/driver"
 )
@@ -115,6 +116,11 @@ func (s *suite) typeCatalog() {
 			s.t.Errorf("type %q has no name, or is there twice", it.Name)
 		case it.VCPU < 0, it.MemoryMiB < 0, it.GPUs < 0, it.HourlyUSD < 0, it.SpotUSD < 0:
 			s.t.Errorf("less than nothing: %+v", it)
+		case it.MaxPods < 0, it.EphemeralGiB < 0, it.GPUMemoryMiB < 0, !(it.InterruptionPerHour >= 0 && it.InterruptionPerHour <= 1):
+			s.t.Errorf("no probability, or less than nothing: %+v", it)
+		case !slices.IsSortedFunc(it.Extended, func(a, b driver.Resource) int { return cmp.Compare(a.Name, b.Name) }),
+			slices.ContainsFunc(it.Extended, func(r driver.Resource) bool { return r.Count < 1 || !strings.Contains(r.Name, "/") }):
+			s.t.Errorf("type %s has the extended resources %+v; want each above 0, in order of name, with a domain", it.Name, it.Extended)
 		case it.Arch != "" && it.Arch != "amd64" && it.Arch != "arm64":
 			s.t.Errorf("type %s has the architecture %q", it.Name, it.Arch)
 		}
