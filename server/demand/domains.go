@@ -314,10 +314,11 @@ func (w crediting) served(c *cluster, n *need) bool {
 }
 
 // potential is what a need could have in certain domains: what is left of its cluster's machines,
-// and what can be acquired.
+// and what can be acquired. Where there are machines, an offer that failed counts again once it has made a
+// machine: else what the other domains are bought for would be in vain whenever a cooldown ends.
 func (w crediting) potential(c *cluster, n *need, within []domain) vector.Vector {
 	sum := c.ledger.remaining(n, within)
-	more := w.acquirable(c, n, within)
+	more := w.obtainable(c, n, within, !sum.IsZero())
 	sum.Add(&more)
 	return sum
 }

@@ -255,9 +255,14 @@ func (w *world) reusable(c *cluster, m *machine) bool {
 }
 
 // acquirable is what a need could get in certain domains beyond what its cluster has.
-func (w *world) acquirable(c *cluster, n *need, within []domain) (sum vector.Vector) {
+func (w *world) acquirable(c *cluster, n *need, within []domain) vector.Vector {
+	return w.obtainable(c, n, within, false)
+}
+
+// obtainable is what is acquirable; proven leaves out offers that failed and have made no machine since.
+func (w *world) obtainable(c *cluster, n *need, within []domain, proven bool) (sum vector.Vector) {
 	for _, o := range w.cat.offers {
-		if !n.has(o.class) || !w.inside(o.class, within) {
+		if !n.has(o.class) || proven && (o.coolFor != 0 || o.coolUntil != 0) || !w.inside(o.class, within) {
 			continue
 		}
 		if free, _ := w.mayBuy(c, n, o); free > 0 {
