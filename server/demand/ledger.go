@@ -346,7 +346,8 @@ type workspace struct {
 
 // deal makes of how many machines are of each rank where the first of them comes.
 func (w *workspace) deal() {
-	sorted := append(w.values[:0], w.starts...)
+	w.values = append(w.values[:0], w.starts...)
+	sorted := w.values
 	for i := range sorted {
 		sorted[i] = int32(i)
 	}

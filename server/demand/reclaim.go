@@ -50,7 +50,7 @@ func (w giving) cancel(c *cluster) {
 		a := Action{Kind: Cancel, Machine: m.id, Cluster: c.name, Reason: ReasonUnclaimed}
 		a.Disposition = w.disposition(c.name, m.more.group)
 		w.emit(a)
-		undoing{w.world}.undoLater(slot, a.Disposition)
+		undoing(w).undoLater(slot, a.Disposition)
 		m.more.asked, m.more.meantFor = Cancel, m.cluster
 		w.free(slot)
 		m.times.idle = w.now
@@ -222,7 +222,7 @@ func (w giving) end(slot int32, why Reason) {
 	m := &w.fleet.all[slot]
 	a := Action{Kind: Delete, Machine: m.id, Reason: why, Disposition: w.disposition("", m.more.group)}
 	w.emit(a)
-	undoing{w.world}.undoLater(slot, a.Disposition)
+	undoing(w).undoLater(slot, a.Disposition)
 	w.become(m, Deleting)
 	w.supply++
 }
@@ -288,8 +288,8 @@ func (w giving) giveUp(slot int32) {
 	a.Disposition = w.disposition(a.Cluster, m.more.group)
 	w.emit(a)
 	if a.Disposition != Execute {
-		undoing{w.world}.undoLater(slot, a.Disposition)
-		undoing{w.world}.undoFailureLater(w.clusters[m.cluster], m.offer)
+		undoing(w).undoLater(slot, a.Disposition)
+		undoing(w).undoFailureLater(w.clusters[m.cluster], m.offer)
 	}
 	w.fail(slot, NeverJoined)
 }

@@ -56,8 +56,8 @@ var scenarios = []scenario{
 	},
 	{
 		// A rack that can take no more Pods bounds the others: more machines there would stay empty.
-		name: "spread-bounded-by-a-full-domain",
-		plan: "0s room general/small/on-demand/r3 0\n0s room general/large/on-demand/r3 0\n1m set cluster-a spread web 3\n5m room cheap/small/spot/r3 0\n10m set cluster-a spread web 24",
+		name:  "spread-bounded-by-a-full-domain",
+		plan:  "0s room general/small/on-demand/r3 0\n0s room general/large/on-demand/r3 0\n1m set cluster-a spread web 3\n5m room cheap/small/spot/r3 0\n10m set cluster-a spread web 24",
 		least: map[string]int{"reclaim": 2}, most: map[string]int{"configured": 7, "provision": 18, "reclaim": 2},
 	},
 	{name: "node-never-joins", plan: "set length 1h\n0s script cheap/small/spot/r1 never-joins\n1m set cluster-a service api 3", least: map[string]int{"failed": 1, "configured": 3}},
@@ -120,7 +120,7 @@ var scenarios = []scenario{
 	{
 		// The need that came first fits on the machine of the second one, which fits on no other.
 		name: "cheap-machines-are-kept-unless-a-need-would-lack-one", promise: "E1",
-		plan: "set length 1h\n1m set cluster-a service api 1\n1m set cluster-a tiny web 40\n10m price general/large/on-demand/r1 =50000\n11m set cluster-a huge db 1\n20m drop cluster-a web",
+		plan:  "set length 1h\n1m set cluster-a service api 1\n1m set cluster-a tiny web 40\n10m price general/large/on-demand/r1 =50000\n11m set cluster-a huge db 1\n20m drop cluster-a web",
 		least: map[string]int{"reclaim": 4}, most: map[string]int{"provision": 6, "reclaim": 4},
 	},
 	{
