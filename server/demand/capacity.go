@@ -60,6 +60,9 @@ func (e *Engine) Capacities(name string) []Capacity {
 	return all
 }
 
+// Amounts are the amounts of a deficit with their names.
+func (e *Engine) Amounts(v *vector.Vector) []vector.Amount { return e.w.cat.space.Amounts(v) }
+
 // capacity is what one more machine, and how many, could be had for a need.
 func (w *world) capacity(c *cluster, n *need) Capacity {
 	w.evaluate(c, n)

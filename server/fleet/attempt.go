@@ -181,6 +181,7 @@ type Attempt struct {
 	ID       identity.ID
 	State    AttemptState
 	OnDemand bool
+	Bought   bool      // demand asks for it: neither the size of its group nor what that waits for counts
 	Size     int       // of its group when the machine was decided on
 	Stale    time.Time // from then on too little time is left to register in
 }
@@ -194,8 +195,8 @@ func (a Attempt) GivenUp(group Group, members func() []Instance, hopeless bool, 
 		return 0 // it may have made the machine
 	case now.After(a.Stale):
 		return AttemptEventStale
-	case a.OnDemand:
-		return 0 // a caller asked for it, whatever its group waits for
+	case a.OnDemand, a.Bought:
+		return 0 // it is wanted, whatever its group waits for
 	case hopeless:
 		return AttemptEventHopeless
 	case a.surplus(group, members):

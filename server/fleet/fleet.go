@@ -48,6 +48,12 @@ const (
 	ReasonRegistrationTimeout Reason = "registration-timeout"
 	ReasonAbandoned           Reason = "abandoned"
 	ReasonTenantSleep         Reason = "tenant-sleep"
+
+	// Of machines that demand has bought.
+	ReasonReleased  Reason = "released"  // nobody needed it for a while
+	ReasonSurplus   Reason = "surplus"   // it was drained, and is not used again
+	ReasonPreempted Reason = "preempted" // as surplus, for another's need
+	ReasonFailed    Reason = "failed"    // it was of no use to its cluster
 )
 
 // Power is what is known of an instance's VM, reduced to what decisions need.

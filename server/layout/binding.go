@@ -35,6 +35,12 @@ type Binding struct {
 	Drain   *Drain `json:"drain,omitempty"` // set exactly while the state is draining
 }
 
+// Purchase is how a machine was bought.
+type Purchase struct {
+	CapacityType string `json:"capacity_type"`
+	Reservation  string `json:"reservation,omitempty"`
+}
+
 // Stamps say for which need an instance was bound, by name. A value that its reader does not understand
 // is left out by it, and those with names that it does not know stay: neither makes a record unreadable.
 type Stamps map[string]json.RawMessage

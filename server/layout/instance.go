@@ -24,8 +24,8 @@ const (
 // it is and, once decided, why it has to go. It is written before the machine
 // is asked for and removed after the machine is confirmed gone.
 //
-// Copies share Overrides, Reported, GroupEntry, Replace, Deletion, Binding and Failed; replace them instead of
-// changing them.
+// Copies share Overrides, Reported, GroupEntry, Replace, Deletion, Purchase, Binding and Failed; replace
+// them instead of changing them.
 type InstanceRecord struct {
 	V    int    `json:"v"`    // set by Encode
 	Term uint64 `json:"term"` // of the leader that wrote it
@@ -84,9 +84,9 @@ type InstanceRecord struct {
 
 	Deletion *Deletion `json:"deletion"` // nil until condemned
 
-	// CapacityType is how the machine is paid for, where that was chosen with it; empty: by the
-	// group's arguments. It never changes.
-	CapacityType string `json:"capacity_type,omitempty"`
+	// Purchase is how the machine is paid for, where that was chosen with it; nil: by the group's
+	// arguments. It never changes.
+	Purchase *Purchase `json:"purchase,omitempty"`
 	// Binding is which cluster the instance serves; nil: none, or its group does not say.
 	Binding *Binding `json:"binding,omitempty"`
 	// Served is the cluster that the machine last joined. What it left there stays on the machine

@@ -63,7 +63,8 @@ func dying() layout.InstanceRecord {
 
 func serving() layout.InstanceRecord {
 	r := record()
-	r.Status, r.ProviderID, r.RegisteredAt, r.CapacityType, r.Served = layout.StatusRegistered, "i-1", layout.At(moment.Add(time.Minute)), "spot", "default"
+	r.Status, r.ProviderID, r.RegisteredAt, r.Served = layout.StatusRegistered, "i-1", layout.At(moment.Add(time.Minute)), "default"
+	r.Purchase = &layout.Purchase{CapacityType: "spot"}
 	r.Binding = &layout.Binding{
 		State: layout.BindingDraining, Cluster: "default", ID: "b-1", Price: 4200, Since: layout.At(moment.Add(time.Hour)), BoundAt: layout.At(moment),
 		Stamps: layout.Stamps{}.Set("priority", 7).Set("need", "0a0b"),

@@ -15,8 +15,9 @@ type attempt struct {
 	group   fleet.GroupID
 	claim   *placement.Claim
 	request driver.CreateRequest
-	sent    int    // calls so far
-	trace   string // of its record; empty: none
+	sent    int                     // calls so far
+	trace   string                  // of its record; empty: none
+	refused func(driver.ErrorClass) // tells who has bought it; nil: nobody has
 }
 
 // on brings the attempt to the state that an event leads to, and returns why.

@@ -113,14 +113,23 @@ func (l *Launcher) prepare(ctx context.Context, id identity.ID, eff *effective.G
 	if err != nil {
 		return nil, err
 	}
-	request, err := l.builder.request(rec, token, eff, s.userdata)
+	request, err := l.builder.request(rec, token, eff, s.userdata, req.purchase)
+	if err != nil && req.purchase != nil {
+		l.report(group, "", driver.Invalid, err)
+		return nil, driver.Fail(driver.Invalid, "create", err)
+	}
 	if err != nil {
 		l.backOff(group, "", driver.Invalid, err)
 		return nil, nil
 	}
 	it := &attempt{
-		Attempt: fleet.Attempt{ID: id, State: fleet.AttemptRecording, OnDemand: req.OnDemand, Size: eff.Size, Stale: staleAt(rec)},
-		group:   group, claim: s.claim, request: request,
+		Attempt: fleet.Attempt{
+			ID: id, State: fleet.AttemptRecording, OnDemand: req.OnDemand, Bought: req.purchase != nil, Size: eff.Size, Stale: staleAt(rec),
+		},
+		group: group, claim: s.claim, request: request,
+	}
+	if req.purchase != nil {
+		it.refused = req.purchase.Refused
 	}
 	event, err := l.record(ctx, it, &rec)
 	it.on(event)

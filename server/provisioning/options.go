@@ -12,11 +12,12 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/instances"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/traces"
 )
 
-// Options are what a [Launcher] works with. All are required but LongestCreate.
+// Options are what a [Launcher] works with. All are required but LongestCreate and Refused.
 type Options struct {
 	Owner     driver.Owner
 	Instances *instances.Store
@@ -109,4 +110,18 @@ type Request struct {
 	OnDemand  bool
 	Overrides effective.InstanceRequest
 	Replaces  identity.ID // whose place it takes; empty: the group was short of one
+
+	purchase *Purchase // nil: the group makes it
+}
+
+// Purchase is one machine of a group whose machines follow from demand.
+type Purchase struct {
+	InstanceType string
+	CapacityType driver.CapacityType
+	Reservation  string          // empty: none
+	Binding      *layout.Binding // that its record begins with; nil: none
+	Join         string          // what it takes to join, for the user data; a secret
+	// Refused is told why the provider has refused to make the machine for good, before the instance
+	// ends; nil: nobody is. It must not wait.
+	Refused func(class driver.ErrorClass)
 }

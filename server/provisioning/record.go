@@ -39,6 +39,12 @@ func (d *builder) record(id identity.ID, eff *effective.Group, s *launchInputs, 
 		ImageID: s.imageID, GroupEntry: d.opts.Groups.EntryToKeep(eff, req.OnDemand),
 		Provider: d.opts.Groups.Config().Server.Provider.Kind, NonceSHA256: pki.HashNonce(token), NonceExpires: layout.At(now.Add(ttl)),
 	}
+	if p := req.purchase; p != nil {
+		rec.Binding = p.Binding
+		if p.CapacityType != "" {
+			rec.Purchase = &layout.Purchase{CapacityType: string(p.CapacityType), Reservation: p.Reservation}
+		}
+	}
 	if req.OnDemand {
 		if rec.Overrides, err = json.Marshal(req.Overrides); err != nil {
 			return rec, "", fmt.Errorf("overrides of %s: %w", id, err)

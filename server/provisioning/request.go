@@ -9,22 +9,29 @@ import (
 
 // request renders the create call of an instance. It holds the nonce: it is
 // neither logged nor stored.
-func (d *builder) request(rec layout.InstanceRecord, token string, eff *effective.Group, fetched []byte) (driver.CreateRequest, error) {
+func (d *builder) request(rec layout.InstanceRecord, token string, eff *effective.Group, fetched []byte, bought *Purchase) (driver.CreateRequest, error) {
 	data := d.templateData(rec, eff)
 	args, err := render.Args(eff.Args, data)
 	if err != nil {
 		return driver.CreateRequest{}, err
 	}
 	data.Nonce = token
+	if bought != nil {
+		data.Join = bought.Join
+	}
 	userdata, err := render.Userdata(eff.Userdata, fetched, data, d.opts.Groups.Config().MaxUserdata())
 	if err != nil {
 		return driver.CreateRequest{}, err
 	}
-	return driver.CreateRequest{
+	req := driver.CreateRequest{
 		InstanceID: rec.ID, Owner: d.opts.Owner, Tenant: rec.Tenant, Group: rec.Group, Template: rec.Template,
 		Kind: rec.Kind, Arch: rec.Arch, InstanceType: rec.InstanceType, SubnetID: rec.SubnetID,
 		Args: args, Outranked: eff.Outranked, UserData: userdata, CreatedAt: rec.CreatedAt.Time,
-	}, nil
+	}
+	if p := rec.Purchase; p != nil {
+		req.CapacityType, req.Reservation = driver.CapacityType(p.CapacityType), p.Reservation
+	}
+	return req, nil
 }
 
 // templateData is what the templates of one instance may refer to, but for the

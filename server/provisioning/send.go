@@ -115,13 +115,26 @@ func (l *Launcher) tell(it *attempt, event fleet.AttemptEvent, err error) {
 	case fleet.AttemptEventNoCapacity:
 		it.claim.Refused(l.opts.Now())
 		l.report(it.group, it.ID, driver.Capacity, err)
+		l.refused(it, driver.Capacity)
 	case fleet.AttemptEventProviderRefused:
+		l.refused(it, driver.ClassOf(err))
+		if it.Bought { // who buys looks for something else, and the group does not wait
+			l.report(it.group, it.ID, driver.ClassOf(err), err)
+			return
+		}
 		l.backOff(it.group, it.ID, driver.ClassOf(err), err)
 	case fleet.AttemptEventPaused:
 		if it.OnDemand && it.State == fleet.AttemptWithdrawn { // nobody decides about it anew
 			l.opts.Failed(it.group, it.ID, "paused", "it was not made, for its group was paused; ask for it again")
 		}
 	default: // it is of no news
+	}
+}
+
+// refused tells who has bought a machine that the provider does not make it.
+func (l *Launcher) refused(it *attempt, class driver.ErrorClass) {
+	if it.refused != nil {
+		it.refused(class)
 	}
 }
 

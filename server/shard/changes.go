@@ -23,6 +23,7 @@ func newInstances(r *Term) *instances.Store {
 // its group planned again where that may depend on it.
 func (r *Term) instanceChanged(c instances.Change) {
 	in := c.After
+	r.demand.Changed(in.ID)
 	switch c.Event {
 	case instances.Created:
 		status := "created"

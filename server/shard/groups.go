@@ -24,6 +24,7 @@ func newGroups(r *Term, cfg *effective.Config) *groups.Store {
 // groupChanged tells everybody whom it concerns what has become of a group.
 func (r *Term) groupChanged(c groups.Change) {
 	id := c.Group
+	r.demand.SupplyChanged()
 	switch c.Event {
 	case groups.Updated:
 		if c.Before != nil {
@@ -72,6 +73,7 @@ func (r *Term) reconfigure(ctx context.Context, cfg *effective.Config) error {
 	}
 	r.planner.launcher.Configure(cfg)
 	r.balancers.Refresh()
+	r.demand.SupplyChanged()
 	r.queue.enqueueAll()
 	return nil
 }

@@ -35,6 +35,9 @@ func newLiveness(r *Term) *liveness.Monitor {
 // once where the provider takes its machine back, for the replacement has little time (F34).
 func (r *Term) livenessChanged(c liveness.Change) {
 	in := c.Instance
+	if in.ID != "" {
+		r.demand.Changed(in.ID)
+	}
 	switch c.Event {
 	case liveness.Well:
 		r.events.Instance(in.ID, "running")

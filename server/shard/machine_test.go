@@ -36,6 +36,8 @@ type machine struct {
 	mute bool                         // connected, and silent
 	note *nstancev1.TerminationNotice // in each report from now on
 	bye  func()                       // half-closes the stream; nil without one
+
+	binding *nstancev1.ClusterReport // what it last did about a cluster; nil: nothing
 }
 
 // boot is what the cloud calls when a VM runs.
@@ -93,6 +95,9 @@ func (m *machine) live(ctx context.Context, r *Term) (done bool) {
 	m.bye = s.halfClose
 	m.mu.Unlock()
 	go m.talk(s)
+	if m.w.opts.Joins {
+		go m.obey(s)
+	}
 	err := r.Agents().Connect(&peer, s)
 	return err == nil || refusedWith(err, refusal.PermissionDenied)
 }
@@ -139,7 +144,7 @@ func register(r *Term, nonce string, key ed25519.PrivateKey) (identity.Peer, err
 
 // talk says hello and then reports until the stream ends.
 func (m *machine) talk(s *pipe) {
-	if !s.say(hello(m.id)) {
+	if !s.say(m.hello()) || m.w.opts.Joins && !s.say(clusterReport(m.bound())) {
 		return
 	}
 	for count := int64(1); ; count++ {

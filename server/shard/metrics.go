@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"nstance.dev/server/agents"
+	"nstance.dev/server/demandloop"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/explain"
 	"nstance.dev/server/filesync"
@@ -30,10 +31,16 @@ type Metrics struct {
 	strayAcks        prometheus.Counter
 	repeats          prometheus.Counter
 	silence          prometheus.Gauge
-	files            *filesync.Metrics
-	garbage          *garbage.Metrics
-	launches         *provisioning.Metrics
-	agents           *agents.Metrics
+	ofParts
+}
+
+// ofParts are the measurements of what a term is made of.
+type ofParts struct {
+	files    *filesync.Metrics
+	garbage  *garbage.Metrics
+	launches *provisioning.Metrics
+	agents   *agents.Metrics
+	demand   *demandloop.Metrics
 }
 
 // NewMetrics makes the metrics of a shard and registers them; a nil registerer
@@ -57,6 +64,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m.garbage = garbage.NewMetrics(reg)
 	m.launches = provisioning.NewMetrics(reg)
 	m.agents = agents.NewMetrics(reg)
+	m.demand = demandloop.NewMetrics(reg)
 	if reg != nil {
 		reg.MustRegister(m.collectors()...)
 	}

@@ -64,6 +64,7 @@ func pauseScope(tenant, scope, group string) (groupfile.Pause, error) {
 
 // enqueueScope has every group looked at that a pause is about.
 func (r *Requests) enqueueScope(p groupfile.Pause) {
+	r.demandChanged()
 	switch p.Scope {
 	case groupfile.PauseGroup:
 		r.queue.Enqueue(fleet.GroupID{Tenant: p.Tenant, Name: p.Group})

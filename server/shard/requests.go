@@ -36,8 +36,15 @@ type Requests struct {
 	collector  *garbage.Collector
 	status     *status.Reader
 	provider   *provider.Client
-	events     *events.Broadcaster
-	traces     *traces.Traces
+	told
+}
+
+// told are those who hear of what was asked for.
+type told struct {
+	events *events.Broadcaster
+	traces *traces.Traces
+	// demandChanged says that what demand buys by has changed.
+	demandChanged func()
 }
 
 // errUnknown answers for objects that do not exist and for those of other

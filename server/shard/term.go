@@ -11,6 +11,7 @@ import (
 	"nstance.dev/server/balancers"
 	"nstance.dev/server/catalog"
 	"nstance.dev/server/config"
+	"nstance.dev/server/demandmode"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/events"
 	"nstance.dev/server/fleet"
@@ -38,6 +39,7 @@ type Term struct {
 	catalog    *catalog.Book     // what machine types offer
 	balancers  *balancers.Keeper // nil: the provider has none
 	agents     *agents.Service
+	demand     *demandmode.Mode
 }
 
 // newTerm makes a term that knows nothing yet; see [Term.takeOver]. Its parts are made in the
@@ -70,6 +72,7 @@ func newTerm(ctx context.Context, opts Options, term uint64, static config.Versi
 	p.launcher.Configure(static.Config)
 	p.removals = newRemovals(r)
 	r.agents = newAgents(r, parking)
+	r.demand = newDemand(r)
 	r.reconciler = newReconciler(r)
 	r.requests = newRequests(r)
 	return r
@@ -92,6 +95,7 @@ func (r *Term) run(ctx context.Context) error {
 	}
 	g.Go(func() error { r.planner.instances.Run(ctx); return nil })
 	g.Go(func() error { return r.planner.files.Run(ctx) })
+	g.Go(func() error { return r.demand.Run(ctx) })
 	g.Go(func() error {
 		<-ctx.Done()
 		r.queue.waiting.ShutDown()

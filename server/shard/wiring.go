@@ -3,11 +3,14 @@ package shard
 import (
 	"context"
 
+	"nstance.dev/protos/binding"
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/agents"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/catalog"
 	"nstance.dev/server/config/document"
+	"nstance.dev/server/demandloop"
+	"nstance.dev/server/demandmode"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/filesync"
 	"nstance.dev/server/fleet"
@@ -107,7 +110,7 @@ func newAgents(r *Term, parking *agents.Parking) *agents.Service {
 	p, opts := r.planner, r.opts
 	return agents.New(r.leadership.ctx, agents.Options{
 		Cluster: opts.Cluster, Shard: opts.Shard, Version: opts.Version, Term: r.leadership.term,
-		Instances: p.instances, Cache: p.cache, Liveness: p.liveness, Files: p.files, Parking: parking,
+		Instances: p.instances, Cache: p.cache, Liveness: p.liveness, Files: p.files, Clusters: demandListener{r}, Parking: parking,
 		Config: func() *document.Config { return p.groups.Config().Config },
 		Keys: func() agents.Keys {
 			keys := opts.Keys()
@@ -140,6 +143,7 @@ func (r *Term) typeListing() catalog.Listing {
 			for id := range r.planner.groups.All() {
 				r.events.Group(id)
 			}
+			r.demand.SupplyChanged()
 		},
 	}
 }
@@ -161,6 +165,36 @@ func newRequests(r *Term) *Requests {
 	return &Requests{
 		opts: r.opts, leadership: r.leadership, queue: r.queue, planner: p, cache: p.cache, instances: p.instances, groups: p.groups,
 		liveness: p.liveness, launcher: p.launcher, removals: p.removals, collector: p.collector, status: p.status,
-		provider: r.provider, events: r.events, traces: r.traces,
+		provider: r.provider, told: told{events: r.events, traces: r.traces, demandChanged: r.demand.SupplyChanged},
 	}
+}
+
+// newDemand is the demand mode of a term, which begins when a group asks for it.
+func newDemand(r *Term) *demandmode.Mode {
+	p := r.planner
+	return demandmode.New(demandmode.Options{
+		Term: r.leadership.term, Instances: p.instances, Cache: p.cache, Groups: p.groups,
+		Types: func() ([]driver.InstanceType, bool) {
+			if !r.provider.ListsTypes() {
+				return nil, false
+			}
+			return r.catalog.Types(), true
+		},
+		Launcher: p.launcher, Removals: p.removals, Agents: r.agents, NewID: r.opts.NewID,
+		Metrics: r.opts.Metrics.demand, Now: r.opts.Now, Log: r.opts.Log.With("component", "demand"),
+	})
+}
+
+// Demand is what the sessions of demand mode speak to; nil while no group asks for that mode.
+func (r *Term) Demand() demandloop.Link { return r.demand.Link() }
+
+// demandListener hears of the bindings of machines. It is made before the mode is.
+type demandListener struct{ r *Term }
+
+// Greeted implements [agents.Clusters].
+func (l demandListener) Greeted(id identity.ID, able bool) { l.r.demand.Greeted(id, able) }
+
+// Binding implements [agents.Clusters].
+func (l demandListener) Binding(id identity.ID, report binding.Report) {
+	l.r.demand.Binding(id, report)
 }

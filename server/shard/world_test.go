@@ -63,6 +63,7 @@ type worldOptions struct {
 	Userdata     string                // of the template, JSON; its nonce
 	Type         string                // instance_type of the template, JSON; "small"
 	DeadAgents   bool                  // VMs run and nobody in them registers
+	Joins        bool                  // agents can make their machines join clusters
 	CachePath    string                // a real file; without one the cache lives in memory
 	Hosts        []string              // of servers
 	Repeats      bool                  // passes may repeat the one before

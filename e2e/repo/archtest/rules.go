@@ -74,11 +74,24 @@ var layers = []layer{
 	{dir: "server/fleet", ours: []string{"protos/identity"}},
 	{dir: "server/demand"},
 	{dir: "server/binding", ours: []string{"server/layout", "server/fleet", "server/demand"}},
-	{dir: "server/demandloop", ours: []string{"server/demand/..."}},
 	{
 		dir:   "server/offers",
 		ours:  []string{"server/config/document", "server/config/effective", "server/demand/...", "server/driver"},
 		tests: []string{"server/config", "server/config/groupfile"},
+	},
+	{
+		dir:   "server/demandloop",
+		ours:  []string{"protos/binding", "protos/identity", "server/layout", "server/binding", "server/cache", "server/demand/...", "server/fleet"},
+		tests: fakes,
+	},
+	{
+		dir: "server/demandmode",
+		ours: []string{
+			"protos/binding", "protos/identity", "server/agents", "server/cache", "server/config/document", "server/config/effective",
+			"server/demand/...", "server/demandloop", "server/driver", "server/fleet", "server/groups", "server/instances", "server/offers",
+			"server/provisioning",
+		},
+		tests: fakes,
 	},
 	{dir: "server/placement", ours: []string{"server/driver", "server/retry"}},
 	{dir: "server/conns"},
@@ -216,7 +229,7 @@ var layers = []layer{
 		tests: append([]string{"server/config", "server/lease", "server/provider"}, fakes...),
 	},
 	{dir: "server/telemetry"},
-	{dir: "server/shard", ours: belowShard, tests: fakes},
+	{dir: "server/shard", ours: belowShard, tests: append([]string{"server/demand/..."}, fakes...)},
 	{dir: "server/operatorapi", ours: append([]string{"server/shard", "server/operatorauth"}, belowShard...), tests: fakes},
 	{dir: "server/rpc", ours: append([]string{"server/shard", "server/operatorapi", "server/operatorauth", "server/conns"}, belowShard...), tests: fakes},
 	{dir: "server/serve", ours: []string{"protos/...", "server/..."}},
@@ -316,7 +329,7 @@ var belowShard = []string{
 	"server/explain", "server/whatif", "server/cache",
 	"server/placement", "server/catalog", "server/images", "server/userdata", "server/filesync",
 	"server/balancers", "server/attest", "server/refusal", "server/retry", "server/provider", "server/instances", "server/groups", "server/keylock",
-	"server/liveness", "server/agents", "server/status", "server/events", "server/provisioning", "server/traces", "server/removal", "server/garbage",
+	"server/demandloop", "server/demandmode", "server/liveness", "server/agents", "server/status", "server/events", "server/provisioning", "server/traces", "server/removal", "server/garbage",
 }
 
 // fakes are the stand-ins for the outer world that tests use.

@@ -44,6 +44,5 @@ var large = map[string]size{
 	"server/lease: fields of Options":                                         {17, true, "options"},
 	"server/provisioning: fields of Options":                                  {21, true, "options"},
 	"server/removal: fields of Options":                                       {22, true, "options"},
-	"server/shard: fields of Metrics":                                         {20, true, "metrics"},
 	"server/shard: fields of Options":                                         {21, true, "options"},
 }

@@ -10,6 +10,7 @@ type Data struct {
 	Vars     map[string]string // merged; also seen as .Var
 	Image    map[string]string // ids of images by their keys
 	Nonce    string            // the registration nonce: a secret, in user data only
+	Join     string            // what it takes to join the cluster: a secret, in user data only; empty unless it was asked for
 }
 
 // Instance is the machine that a template is rendered for.
@@ -67,7 +68,7 @@ func (d Data) view(scope Scope) map[string]any {
 		root["Image"] = d.Image
 	}
 	if scope == Userdata {
-		root["Nonce"] = d.Nonce
+		root["Nonce"], root["Join"] = d.Nonce, d.Join
 	}
 	return root
 }
@@ -83,6 +84,6 @@ func Sample(vars, images map[string]string) Data {
 		Cluster:  Cluster{ID: "sample", CACert: "-----BEGIN CERTIFICATE-----\nc2FtcGxl\n-----END CERTIFICATE-----\n"},
 		Server:   Server{Shard: "sample", RegistrationAddr: "192.0.2.2:8992", AgentAddr: "192.0.2.2:8994", OperatorAddr: "192.0.2.2:8993"},
 		Provider: Provider{Kind: "sample", Region: "sample", Zone: "sample"},
-		Vars:     vars, Image: images, Nonce: "sample.nonce",
+		Vars:     vars, Image: images, Nonce: "sample.nonce", Join: "#!/bin/sh\n",
 	}
 }

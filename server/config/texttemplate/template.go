@@ -57,7 +57,7 @@ func Parse(name, text string) (*Template, error) {
 	}
 	parsed, err := template.New(internalName).Option("missingkey=error").Funcs(functions(new(budget))).Parse(text)
 	if err != nil {
-		return nil, newError(name, err, "")
+		return nil, newError(name, err, Data{})
 	}
 	t := &Template{name: name, parsed: parsed}
 	for _, sub := range parsed.Templates() {
@@ -102,11 +102,11 @@ func (t *Template) Execute(data Data, scope Scope, limit int) (string, error) {
 	}
 	clone, err := t.parsed.Clone()
 	if err != nil {
-		return "", newError(t.name, err, data.Nonce)
+		return "", newError(t.name, err, data)
 	}
 	b := &budget{steps: maxSteps, bytes: maxFuncBytes}
 	if err := clone.Funcs(functions(b)).Execute(out, data.view(scope)); err != nil {
-		return "", newError(t.name, err, data.Nonce)
+		return "", newError(t.name, err, data)
 	}
 	return out.String(), nil
 }
@@ -118,8 +118,8 @@ const internalName = "t"
 var place = regexp.MustCompile(`^template: [^:]*:(\d+):(?:\d+:)? (?:executing "[^"]*" (at ))?`)
 
 // newError makes an Error of the standard library's, without its wrapping: that
-// could hold values. The nonce is taken out wherever it stands.
-func newError(name string, err error, nonce string) *Error {
+// could hold values. Secrets are taken out wherever they stand.
+func newError(name string, err error, data Data) *Error {
 	msg := err.Error()
 	e := &Error{Name: name}
 	if m := place.FindStringSubmatch(msg); m != nil {
@@ -131,8 +131,11 @@ func newError(name string, err error, nonce string) *Error {
 	}
 	msg = strings.ReplaceAll(msg, "map has no entry for key", "there is no")
 	msg = strings.TrimSuffix(msg, " in type interface {}")
-	if nonce != "" {
-		msg = strings.ReplaceAll(msg, nonce, "(nonce)")
+	for secret, name := range map[string]string{data.Nonce: "(nonce)", data.Join: "(join)"} {
+		if secret != "" {
+			msg = strings.ReplaceAll(msg, secret, name)
+			msg = strings.ReplaceAll(msg, strings.Trim(strconv.Quote(secret), `"`), name) // as it is quoted
+		}
 	}
 	e.Msg = msg
 	return e

@@ -1,0 +1,79 @@
+package demandloop
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	jobTime  = 30 * time.Second
+	jobQueue = 4096
+)
+
+// job is one effect. Run is called by a worker, done by the loop with what it returned.
+type job struct {
+	run  func(ctx context.Context) error
+	done func(error)
+}
+
+// ended is a job that a worker is done with.
+type ended struct {
+	job job
+	err error
+}
+
+// crew carries jobs out, a bounded number at once.
+type crew struct {
+	jobs  chan job
+	ended chan ended
+}
+
+// newCrew makes a crew that nobody works in yet. The results of all that can be under way or wait have
+// room, so that no worker waits for the loop.
+func newCrew(workers int) *crew {
+	return &crew{jobs: make(chan job, jobQueue), ended: make(chan ended, jobQueue+workers)}
+}
+
+// offer hands a job over, unless too many wait.
+func (c *crew) offer(j job) bool {
+	if len(c.ended) >= jobQueue/2 {
+		return false // the loop takes results in first
+	}
+	select {
+	case c.jobs <- j:
+		return true
+	default:
+		return false
+	}
+}
+
+// run works until ctx ends, and waits for what is under way.
+func (c *crew) run(ctx context.Context, workers int) {
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() { c.work(ctx) })
+	}
+	all.Wait()
+}
+
+func (c *crew) work(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case j := <-c.jobs:
+			select {
+			case c.ended <- ended{j, c.do(ctx, j)}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+func (c *crew) do(ctx context.Context, j job) error {
+	ctx, cancel := context.WithTimeout(ctx, jobTime)
+	defer cancel()
+	return j.run(ctx)
+}

@@ -1,0 +1,153 @@
+package demandloop
+
+import (
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/demand"
+)
+
+// look compares a machine with what the engine takes it for, tells the engine and its operator what is
+// new, and goes on with what its state asks for. It may be called at any time, and twice.
+func (c *core) look(id identity.ID) {
+	m := c.machines[id]
+	if m != nil && m.turn.busy {
+		return // it is looked at when that is done
+	}
+	if m != nil && m.join.buying != nil {
+		joining{c}.buy(m)
+		return
+	}
+	s, exists := c.see(id)
+	switch {
+	case !exists && m != nil:
+		c.gone(m)
+		return
+	case !exists:
+		return
+	case m == nil:
+		m = &machine{id: id, failure: demand.Lost}
+		m.about.fixed = s.fixed
+		c.machines[id] = m
+		c.introduce(m, &s)
+	default:
+		c.follow(m, &s)
+	}
+	framing{c}.show(m, &s)
+	if !s.station.Leaving && !s.fixed {
+		c.proceed(m, &s)
+	}
+}
+
+// introduce tells the engine of a machine that it does not know. One that goes, it does not have to know.
+func (c *core) introduce(m *machine, s *sight) {
+	m.about.leaving = s.station.Leaving
+	if m.about.leaving {
+		return
+	}
+	supply, ok := c.supplyOf(s)
+	if !ok {
+		c.opts.Log.Warn("machine has no class: it counts for no cluster", "machine", m.id, "group", s.row.Group, "type", s.rec.InstanceType)
+		return
+	}
+	m.told = s.station.State
+	c.feed.tell(demand.Observed{Machine: supply})
+}
+
+// follow brings the engine up to what is known of a machine that was seen before.
+func (c *core) follow(m *machine, s *sight) {
+	switch {
+	case s.station.Leaving:
+		c.depart(m, s)
+		return
+	case m.about.leaving, m.about.fixed != s.fixed: // it is judged again, or its group has another mode
+		c.forget(m)
+		m.about.fixed = s.fixed
+		c.introduce(m, s)
+		return
+	case m.told == demand.Speculative:
+		c.introduce(m, s)
+		return
+	case m.told == demand.Configuring && m.join.eager && s.intent():
+		return
+	}
+	switch m.told {
+	case s.station.State:
+		return
+	case demand.Failed: // that was not written down yet
+		joining{c}.fail(m, "JoinTimeout", "its Node was not ready in time")
+		return
+	}
+	if m.told == demand.Creating {
+		c.opts.Metrics.booted(c.now.Sub(s.row.Created))
+	}
+	if s.station.State == demand.Configured && m.told == demand.Configuring {
+		c.opts.Metrics.joined(c.now.Sub(s.rec.Binding.BoundAt.Time))
+	}
+	if !c.feed.move(m.id.String(), m.told, s.station.State, m.failure) {
+		c.opts.Log.Error("machine in an unexpected state", "machine", m.id, "was", m.told, "is", s.station.State)
+		c.forget(m)
+		c.introduce(m, s)
+		return
+	}
+	m.told = s.station.State
+}
+
+// depart tells the engine that a machine goes. That one goes which the engine gave up itself is no news.
+func (c *core) depart(m *machine, s *sight) {
+	if m.about.leaving {
+		return
+	}
+	c.unask(m)
+	m.about.leaving, m.join.eager = true, false
+	switch m.told {
+	case demand.Speculative, demand.Deleting:
+		return
+	case demand.Creating:
+		if m.failure == demand.Lost && (s.row.Verdict.NeverJoined() || s.row.Removal.Reason.NeverJoined()) {
+			m.failure = demand.NeverJoined
+		}
+		c.feed.tell(demand.Changed{ID: m.id.String(), State: demand.Failed, Failure: m.failure})
+		m.told = demand.Failed
+	}
+	c.feed.tell(demand.Leaving{ID: m.id.String()})
+}
+
+// gone forgets a machine that does not exist any more.
+func (c *core) gone(m *machine) {
+	if m.told == demand.Creating {
+		c.feed.tell(demand.Changed{ID: m.id.String(), State: demand.Failed, Failure: m.failure})
+	}
+	c.forget(m)
+	framing{c}.withdraw(m)
+	delete(c.machines, m.id)
+}
+
+// forget has the engine not know a machine any more.
+func (c *core) forget(m *machine) {
+	if m.told != demand.Speculative {
+		c.feed.tell(demand.Gone{ID: m.id.String()})
+	}
+	m.told, m.about.leaving, m.join.eager = demand.Speculative, false, false
+}
+
+// proceed goes on with what the state of a machine asks for.
+func (c *core) proceed(m *machine, s *sight) {
+	if c.now.Before(m.turn.rest) {
+		c.agenda.add(m, m.turn.rest)
+		return
+	}
+	switch s.station.State {
+	case demand.Idle:
+		if m.join.able == unable && !s.group.UserData {
+			joining{c}.fail(m, "NoClusterCapability", "the agent cannot join clusters: its version is too old, or the unit that joins is not installed")
+			return
+		}
+		if s.intent() {
+			joining{c}.prepare(m, s)
+		}
+	case demand.Configuring:
+		joining{c}.goOn(m, s)
+	case demand.Draining:
+		draining{c}.goOn(m, s)
+	default: // it waits for others
+	}
+}

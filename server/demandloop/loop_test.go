@@ -1,0 +1,510 @@
+package demandloop
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/demand"
+	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
+)
+
+// settled is a cluster with two machines that serve it.
+func (w *world) settled() {
+	w.t.Helper()
+	w.connect()
+	w.ask(8)
+	pass(time.Minute)
+	w.want("eight cores", map[string]int{"bound": 2})
+}
+
+// TestE1_E3_WhatIsNeededIsBoughtOnce, joins, and nothing more happens however long it takes.
+func TestE1_E3_WhatIsNeededIsBoughtOnce(t *testing.T) {
+	for _, boot := range []time.Duration{0, 30 * time.Second, 5 * time.Minute} {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.boot = boot
+			w.connect()
+			w.ask(8)
+			pass(boot + 20*time.Second)
+			w.want("eight cores", map[string]int{"bound": 2})
+			pass(time.Hour)
+			if n := w.purchases(); n != 2 {
+				t.Errorf("boot of %v: %d machines were bought, want 2", boot, n)
+			}
+			for id, states := range w.op.states {
+				want := []MachineState{Creating, Idle, Configuring, Configured}
+				if boot == 0 {
+					states, want = states[len(states)-1:], want[3:]
+				}
+				if !slices.Equal(states, want) {
+					t.Errorf("the operator was told %v of %s, want %v", states, id, want)
+				}
+			}
+			rec := w.launched[0]
+			if rec.Binding == nil || rec.Binding.State != layout.BindingIntent || rec.Binding.Cluster != "acme" || rec.Binding.Price != 100_000 {
+				t.Errorf("S3: it was launched with the binding %+v", rec.Binding)
+			}
+			if len(w.op.answers) != 1 || w.op.answers[0] != (RollupAnswer{Sequence: 1}) {
+				t.Errorf("the roll-up was answered by %+v", w.op.answers)
+			}
+		})
+	}
+}
+
+// TestWhatIsNotNeededIsGivenBack, kept for a while, used again, and then released.
+func TestWhatIsNotNeededIsGivenBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.settled()
+		pass(5 * time.Minute)
+		w.ask(3)
+		pass(2 * time.Minute)
+		w.want("three cores", map[string]int{"bound": 1, "idle": 1})
+		if w.leaves != 1 || len(w.op.drains) != 1 {
+			t.Errorf("%d machines were told to leave, instructions %v", w.leaves, w.op.drains)
+		}
+		w.ask(8)
+		pass(time.Minute)
+		w.want("eight cores again", map[string]int{"bound": 2})
+		if w.purchases() != 2 {
+			t.Errorf("%d machines were bought, want 2", w.purchases())
+		}
+		for id, names := range w.joins {
+			if len(names) == 2 && names[0] == names[1] {
+				t.Errorf("%s joined twice as %s", id, names[0])
+			}
+		}
+		pass(5 * time.Minute)
+		w.ask(3)
+		pass(20 * time.Minute)
+		w.want("three cores for long", map[string]int{"bound": 1})
+		if got := w.reasons(); !slices.Equal(got, []fleet.Reason{fleet.ReasonReleased}) {
+			t.Errorf("deleted for %v", got)
+		}
+	})
+}
+
+// TestE11_ARefusalIsKept: the machine serves its cluster as before, and is not asked for in its hold.
+func TestE11_ARefusalIsKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		set    func(*operator)
+		within time.Duration
+	}{
+		"refused":         {func(o *operator) { o.refusal = "a Pod finds no place" }, 9 * time.Minute},
+		"it does not end": {func(o *operator) { o.stuck = true }, 13 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.settled()
+				c.set(w.op)
+				pass(5 * time.Minute)
+				w.ask(3)
+				pass(c.within)
+				w.want("a refused drain", map[string]int{"bound": 2})
+				if len(w.op.drains) != 1 || w.op.cancels != 1 {
+					t.Errorf("%d instructions and %d cancels", len(w.op.drains), w.op.cancels)
+				}
+				w.op.mu.Lock()
+				w.op.refusal, w.op.stuck = "", false
+				w.op.mu.Unlock()
+				pass(11 * time.Minute)
+				w.want("after the hold", map[string]int{"bound": 1, "idle": 1})
+			})
+		})
+	}
+}
+
+// TestE4_NothingIsGivenBackBeforeTheFirstRollup of a term, nor without a session.
+func TestE4_NothingIsGivenBackBeforeTheFirstRollup(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.settled()
+		pass(10 * time.Minute)
+		w.restart()
+		pass(time.Hour)
+		w.want("no session", map[string]int{"bound": 2})
+		if snapshot := w.connect(); len(snapshot.Nodes) != 2 || snapshot.Nodes[0].State != Configured || snapshot.Epoch != 2 {
+			t.Errorf("snapshot %+v", snapshot)
+		}
+		pass(time.Hour)
+		w.want("no roll-up", map[string]int{"bound": 2})
+		w.ask(3)
+		pass(20 * time.Minute)
+		w.want("after a roll-up", map[string]int{"bound": 1})
+		if w.purchases() != 2 {
+			t.Errorf("%d machines were bought, want 2", w.purchases())
+		}
+	})
+}
+
+// TestE2_RestartAtEveryMoment: a term ends at each second of a purchase and of a return; the next one
+// goes on, buys nothing twice and loses nothing.
+func TestE2_RestartAtEveryMoment(t *testing.T) {
+	for at := time.Duration(0); at < 40*time.Second; at += time.Second {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.step = 300 * time.Millisecond
+			w.connect()
+			w.ask(8)
+			pass(at)
+			w.restart()
+			w.connect()
+			w.ask(8)
+			pass(2 * time.Minute)
+			w.want("restarted while buying", map[string]int{"bound": 2})
+			pass(5 * time.Minute)
+			w.ask(3)
+			pass(time.Minute + at)
+			w.restart()
+			w.connect()
+			w.ask(3)
+			pass(8 * time.Minute)
+			w.want("restarted while giving back", map[string]int{"bound": 1, "idle": 1})
+			if n := w.purchases(); n != 2 {
+				t.Errorf("restart after %v: %d machines were bought, want 2", at, n)
+			}
+		})
+	}
+}
+
+// TestOperatorThatDoesNotAnswerIsAskedAgain, a late answer is dropped, and after five tries the machine
+// is given up.
+func TestOperatorThatDoesNotAnswerIsAskedAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.op.silent = true
+		w.connect()
+		w.ask(4)
+		pass(w.boot + 35*time.Second)
+		if w.op.blobs != 2 || w.op.requests[0] == w.op.requests[1] {
+			t.Fatalf("requests %v, want two", w.op.requests)
+		}
+		late := Blob{Request: w.op.requests[0], UserData: blob("")}
+		if err := w.loop.Post(t.Context(), "acme", w.op.session, late); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		w.want("a late answer", map[string]int{"intent": 1})
+		pass(3 * time.Minute)
+		if w.op.blobs < 5 || w.bindings()["failed"] != 1 {
+			t.Errorf("%d requests, machines %v", w.op.blobs, w.bindings())
+		}
+		if got := w.failures(); !slices.Equal(got, []string{"BootstrapTimeout"}) {
+			t.Errorf("failed for %v", got)
+		}
+	})
+}
+
+// TestClusterThatCannotBeJoined leaves the machine idle, and buys no other one for a while.
+func TestClusterThatCannotBeJoined(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.op.excuse = "no template"
+		w.connect()
+		w.ask(4)
+		pass(time.Minute)
+		w.want("an error instead of a blob", map[string]int{"idle": 1})
+		if w.purchases() != 1 {
+			t.Errorf("%d machines were bought", w.purchases())
+		}
+		w.op.mu.Lock()
+		w.op.excuse = ""
+		w.op.mu.Unlock()
+		pass(5 * time.Minute)
+		w.want("it works again", map[string]int{"bound": 1})
+	})
+}
+
+// TestMachinesThatDoNotJoin are given up, and deleted after a while.
+func TestMachinesThatDoNotJoin(t *testing.T) {
+	for name, c := range map[string]struct {
+		set    func(*world)
+		reason string
+		after  time.Duration
+	}{
+		"no Node":       {func(w *world) { w.op.muted = true }, "JoinTimeout", 11 * time.Minute},
+		"it fails":      {func(w *world) { w.broken = true }, "ConfigureFailed", time.Minute},
+		"no capability": {func(w *world) { w.unable = true }, "NoClusterCapability", time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				c.set(w)
+				w.connect()
+				w.ask(4)
+				pass(c.after)
+				if got := w.failures(); len(slices.Compact(got)) != 1 || got[0] != c.reason {
+					t.Fatalf("failed for %v, want %s", got, c.reason)
+				}
+				pass(80 * time.Minute)
+				if got := w.reasons(); len(got) == 0 || slices.ContainsFunc(got, func(r fleet.Reason) bool { return r != fleet.ReasonFailed }) {
+					t.Errorf("deleted for %v", got)
+				}
+			})
+		})
+	}
+}
+
+// TestRefusedCreatesCoolTheirOfferDown, whether that shows at once or later.
+func TestRefusedCreatesCoolTheirOfferDown(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var tries atomic.Int32
+		w.refuse = func(p Purchase) error {
+			if tries.Add(1) == 1 {
+				return &LaunchError{Failure: demand.NoCapacity, Err: errors.New("no room")}
+			}
+			w.loop.CreateRefused(p.ID, demand.NoCapacity)
+			w.rows[p.ID] = w.rowOf(p.ID, fleet.Pending)
+			w.recs[p.ID] = layout.InstanceRecord{ID: p.ID, Tenant: "acme", Group: "web", InstanceType: "m", Binding: p.Binding}
+			w.after(time.Second, func() {
+				delete(w.recs, p.ID)
+				w.rows[p.ID] = w.rowOf(p.ID, fleet.Deleted)
+				w.loop.Changed(p.ID)
+			})
+			return errTaken
+		}
+		w.connect()
+		w.ask(4)
+		pass(2 * time.Minute)
+		if tries.Load() != 1 {
+			t.Fatalf("%d tries while it cools down, want 1", tries.Load())
+		}
+		pass(2 * time.Minute)
+		if tries.Load() != 2 {
+			t.Fatalf("%d tries, want 2", tries.Load())
+		}
+		pass(4 * time.Minute)
+		if tries.Load() != 2 {
+			t.Fatalf("%d tries while it cools down for twice as long, want 2", tries.Load())
+		}
+	})
+}
+
+// TestStorageThatIsAway delays what needs it, and nothing is done without its record.
+func TestStorageThatIsAway(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.settled()
+		pass(5 * time.Minute)
+		w.mu.Lock()
+		w.storage = func(identity.ID) error { return errors.New("storage is away") }
+		w.mu.Unlock()
+		w.ask(3)
+		pass(10 * time.Minute)
+		w.want("storage is away", map[string]int{"bound": 2})
+		if len(w.op.drains) != 0 {
+			t.Errorf("instructions %v without a record", w.op.drains)
+		}
+		w.mu.Lock()
+		w.storage = nil
+		w.mu.Unlock()
+		pass(5 * time.Minute)
+		w.want("storage is back", map[string]int{"bound": 1, "idle": 1})
+	})
+}
+
+// TestS6_MachinesThatGoForOtherReasonsAreReplaced, and are not asked back.
+func TestS6_MachinesThatGoForOtherReasonsAreReplaced(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.settled()
+		w.mu.Lock()
+		for id := range w.recs {
+			w.condemn(id, fleet.ReasonUnhealthy)
+			break
+		}
+		w.mu.Unlock()
+		pass(time.Minute)
+		w.want("one was sick", map[string]int{"bound": 2})
+		if w.purchases() != 3 || len(w.op.drains) != 0 {
+			t.Errorf("%d machines were bought, instructions %v", w.purchases(), w.op.drains)
+		}
+		gone := 0
+		for _, states := range w.op.states {
+			if n := len(states); n > 1 && states[n-1] == Deleted && states[n-2] == Draining {
+				gone++
+			}
+		}
+		if gone != 1 {
+			t.Errorf("the operator was told %v", w.op.states)
+		}
+	})
+}
+
+// TestMachinesThatAreNotUsedAgain are deleted once drained, and those that do not leave.
+func TestMachinesThatAreNotUsedAgain(t *testing.T) {
+	for name, set := range map[string]func(*world){
+		"by the group's setting": func(w *world) { w.change(func(s *shop) { s.settings.AfterDrain = DeleteAfterDrain }) },
+		"they do not leave":      func(w *world) { w.deaf = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.settled()
+				set(w)
+				pass(5 * time.Minute)
+				w.ask(3)
+				pass(5 * time.Minute)
+				w.want("given back", map[string]int{"bound": 1})
+				if got := w.reasons(); !slices.Equal(got, []fleet.Reason{fleet.ReasonSurplus}) {
+					t.Errorf("deleted for %v", got)
+				}
+				pass(time.Hour)
+				if w.purchases() != 2 {
+					t.Errorf("%d machines were bought, want 2", w.purchases())
+				}
+			})
+		})
+	}
+}
+
+// TestForcedDrainsGoOnAfterTheirTime where the group says so.
+func TestForcedDrainsGoOnAfterTheirTime(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.change(func(s *shop) { s.settings.ForceDrain = true })
+		w.settled()
+		w.op.stuck = true
+		pass(5 * time.Minute)
+		w.ask(3)
+		pass(13 * time.Minute)
+		w.want("forced", map[string]int{"bound": 1, "idle": 1})
+	})
+}
+
+// TestInstructionsAreRepeatedUntilTheyAreAnswered, with one name.
+func TestInstructionsAreRepeatedUntilTheyAreAnswered(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.settled()
+		pass(5 * time.Minute)
+		w.op.mu.Lock()
+		w.op.deaf = true
+		w.op.mu.Unlock()
+		w.ask(3)
+		pass(2*time.Minute + 5*time.Second)
+		if n := len(w.op.drains); n < 2 || len(slices.Compact(slices.Clone(w.op.drains))) != 1 {
+			t.Fatalf("instructions %v, want the same one twice at least", w.op.drains)
+		}
+	})
+}
+
+// TestUserDataHoldsWhatItTakesToJoin: it is asked for before the machine is made, and the machine is
+// never used again.
+func TestUserDataHoldsWhatItTakesToJoin(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.change(func(s *shop) { s.settings.UserData, s.group.UserData = true, true })
+		w.unable = true
+		w.connect()
+		w.ask(4)
+		pass(10 * time.Second)
+		if w.purchases() != 1 || len(w.launched[0].UserData) == 0 {
+			t.Fatalf("%d machines were bought", w.purchases())
+		}
+		pass(time.Minute)
+		w.want("registered", map[string]int{"configuring": 1})
+		w.op.ready(w.only().ID)
+		pass(5 * time.Minute)
+		w.want("ready", map[string]int{"bound": 1})
+		w.ask(0)
+		pass(5 * time.Minute)
+		w.want("given back", map[string]int{})
+	})
+}
+
+// TestOperatorsThatDoNotReportNodes: what the agent says has to do.
+func TestOperatorsThatDoNotReportNodes(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.op.reports = false
+		w.settled()
+	})
+}
+
+// TestMachinesOfAGroupWithASizeServeToo once their Node was seen, and are never given back.
+func TestMachinesOfAGroupWithASizeServeToo(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		id, err := w.newID("knc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.mu.Lock()
+		w.add(id, fixed, nil)
+		w.register(id)
+		w.mu.Unlock()
+		w.connect()
+		w.op.ready(id)
+		pass(time.Second)
+		w.ask(4)
+		pass(time.Minute)
+		if w.purchases() != 0 {
+			t.Errorf("%d machines were bought beside one that serves", w.purchases())
+		}
+		w.restart()
+		w.connect()
+		w.ask(4)
+		pass(time.Minute)
+		if w.purchases() != 0 {
+			t.Errorf("%d machines were bought after a restart", w.purchases())
+		}
+		w.ask(0)
+		pass(time.Hour)
+		w.want("nothing is needed", map[string]int{"bound": 1})
+	})
+}
+
+// TestS23_E12_PausedMeansPaused, and what was decided then is done afterwards.
+func TestS23_E12_PausedMeansPaused(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.change(func(s *shop) { s.suspended = []demand.Suspended{{Paused: true}} })
+		w.connect()
+		w.ask(8)
+		pass(time.Hour)
+		w.want("paused", map[string]int{})
+		w.change(func(s *shop) { s.suspended = nil })
+		pass(time.Minute)
+		w.want("not paused any more", map[string]int{"bound": 2})
+	})
+}
+
+// TestSessionIsReplaced: what the old one says counts no more, and it is told nothing.
+func TestSessionIsReplaced(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.connect()
+		old := w.op.session
+		w.connect()
+		if err := w.loop.Post(t.Context(), "acme", old, RollupReceived{Sequence: 1, Rows: need(8)}); err != nil {
+			t.Fatal(err)
+		}
+		w.loop.Disconnect("acme", old)
+		pass(time.Minute)
+		w.want("a roll-up of the old session", map[string]int{})
+		w.ask(4)
+		pass(time.Minute)
+		w.want("one of the new session", map[string]int{"bound": 1})
+	})
+}
+
+// TestS22_TheMailboxIsBounded: who says more waits, and no longer than it wants to or the loop lasts.
+func TestS22_TheMailboxIsBounded(t *testing.T) {
+	w := newWorld(t)
+	loop, err := New(Options{Supply: w.supply, Records: w, Machines: w, NewID: w.newID, Random: w.name, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range mailboxRoom {
+		if err := loop.Post(t.Context(), "acme", nil, NodeReports{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := loop.Post(ctx, "acme", nil, NodeReports{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+	over, end := context.WithCancel(t.Context())
+	end()
+	if err := loop.Run(over); err != nil {
+		t.Fatal(err)
+	}
+	<-loop.Done()
+	if err := loop.Post(t.Context(), "acme", nil, NodeReports{}); !errors.Is(err, errOver) {
+		t.Errorf("error %v after the end", err)
+	}
+	if _, err := loop.Connect(t.Context(), "acme", Hello{}, &session{}); !errors.Is(err, errOver) {
+		t.Errorf("error %v after the end", err)
+	}
+}

@@ -1,0 +1,124 @@
+package demandloop
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nstance.dev/server/demand"
+)
+
+// Metrics are the measurements of a loop. Label values are bounded: kinds, reasons, states, and the
+// tenants of the configuration.
+type Metrics struct {
+	cycles     prometheus.Histogram
+	actions    *prometheus.CounterVec
+	suppressed *prometheus.CounterVec
+	outcomes   *prometheus.CounterVec
+	effects    *prometheus.HistogramVec
+	boots      prometheus.Histogram
+	joins      prometheus.Histogram
+	drains     prometheus.Histogram
+	blobs      *prometheus.HistogramVec
+	failures   *prometheus.CounterVec
+	short      prometheus.Gauge
+	capped     prometheus.Counter
+	rejected   prometheus.Counter
+	rollups    *prometheus.CounterVec
+	refusals   prometheus.Counter
+}
+
+// NewMetrics makes the metrics of loops and registers them; a nil registerer leaves them unregistered.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		cycles:     histogram("nstance_demand_cycle_seconds", "Time that the engine took for one cycle."),
+		actions:    counters("nstance_demand_actions_total", "Actions that the engine has decided to carry out.", "kind"),
+		suppressed: counters("nstance_demand_actions_suppressed_total", "Actions that were decided and not carried out.", "kind", "disposition"),
+		outcomes:   counters("nstance_demand_action_outcomes_total", "Effects by what became of them.", "kind", "outcome"),
+		effects:    histograms("nstance_demand_effect_seconds", "Time from the decision of an effect to its end.", "kind"),
+		boots:      histogram("nstance_demand_boot_seconds", "Time from the record of a machine to its registration."),
+		joins:      histogram("nstance_demand_configure_seconds", "Time from the binding of a machine to its Node being ready."),
+		drains:     histogram("nstance_demand_drain_seconds", "Time that drains by operators took."),
+		blobs:      histograms("nstance_demand_bootstrap_request_seconds", "Time until an operator answered what it takes to join.", "outcome"),
+		failures:   counters("nstance_demand_machines_failed_total", "Machines that were given up, by cause.", "cause"),
+		short: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "nstance_demand_shortfalls", Help: "Needs that have less than they ask for.",
+		}),
+		capped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "nstance_demand_reclaims_capped_total", Help: "Machines that are given back later, because as many go already as may at once.",
+		}),
+		rejected: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "nstance_demand_events_rejected_total", Help: "Events that the engine refused.",
+		}),
+		rollups: counters("nstance_demand_rollups_total", "Roll-ups by what became of them.", "tenant", "outcome"),
+		refusals: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "nstance_demand_refused_reclaims_total", Help: "Drains that operators refused, or that did not end in time.",
+		}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.cycles, m.actions, m.suppressed, m.outcomes, m.effects, m.boots, m.joins, m.drains, m.blobs, m.failures, m.short,
+			m.capped, m.rejected, m.rollups, m.refusals)
+	}
+	return m
+}
+
+func options(name, help string) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{
+		Name: name, Help: help, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
+		Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+	}
+}
+
+func histogram(name, help string) prometheus.Histogram {
+	return prometheus.NewHistogram(options(name, help))
+}
+
+func histograms(name, help string, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(options(name, help), labels)
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func (m *Metrics) cycled(took time.Duration, r demand.Result) {
+	m.cycles.Observe(took.Seconds())
+	m.short.Set(float64(r.Short))
+	m.capped.Add(float64(r.Capped))
+	m.rejected.Add(float64(len(r.Rejected)))
+}
+
+func (m *Metrics) decided(a demand.Action) {
+	if a.Disposition == demand.Execute {
+		m.actions.WithLabelValues(a.Kind.String()).Inc()
+		return
+	}
+	m.suppressed.WithLabelValues(a.Kind.String(), a.Disposition.String()).Inc()
+}
+
+func (m *Metrics) done(what string, err error, took time.Duration) {
+	outcome := "done"
+	if err != nil {
+		outcome = "failed"
+	}
+	m.outcomes.WithLabelValues(what, outcome).Inc()
+	m.effects.WithLabelValues(what).Observe(took.Seconds())
+}
+
+func (m *Metrics) blob(outcome string, took time.Duration) {
+	m.blobs.WithLabelValues(outcome).Observe(took.Seconds())
+}
+
+func (m *Metrics) rollup(cluster string, held bool) {
+	outcome := "accepted"
+	if held {
+		outcome = "held"
+	}
+	m.rollups.WithLabelValues(cluster, outcome).Inc()
+}
+
+func (m *Metrics) failed(reason string)       { m.failures.WithLabelValues(reason).Inc() }
+func (m *Metrics) booted(took time.Duration)  { m.boots.Observe(took.Seconds()) }
+func (m *Metrics) joined(took time.Duration)  { m.joins.Observe(took.Seconds()) }
+func (m *Metrics) drained(took time.Duration) { m.drains.Observe(took.Seconds()) }
+func (m *Metrics) refused()                   { m.refusals.Inc() }

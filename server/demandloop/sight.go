@@ -1,0 +1,75 @@
+package demandloop
+
+import (
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/binding"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/demand"
+	"nstance.dev/server/layout"
+)
+
+// sight is all that is known of a machine when it is looked at.
+type sight struct {
+	row     cache.Instance
+	rec     layout.InstanceRecord
+	station binding.Station
+	group   Group // zero where fixed
+	fixed   bool  // its group has a size
+}
+
+// see reads what is known of a machine; false: it does not exist, or is none of the loop's business.
+func (c *core) see(id identity.ID) (s sight, ok bool) {
+	row, known := c.opts.Records.Known(id)
+	rec, recorded := c.opts.Records.Record(id)
+	if !known || !recorded || row.OnDemand {
+		return s, false
+	}
+	s = sight{row: row, rec: rec, station: binding.Of(row.State, &rec)}
+	group, ofDemand := c.supply.Group(row.Group)
+	s.group, s.fixed = group, !ofDemand
+	if s.fixed && s.station.State != demand.Configured {
+		return s, false // only what serves a cluster counts
+	}
+	return s, true
+}
+
+// intent reports whether the machine runs and is meant for a cluster.
+func (s *sight) intent() bool { return s.station.State == demand.Idle && s.rec.Binding != nil }
+
+// capacity is how the machine is paid for.
+func (s *sight) capacity() demand.CapacityType {
+	if s.rec.Purchase == nil {
+		return demand.OnDemand
+	}
+	return demand.CapacityType(s.rec.Purchase.CapacityType)
+}
+
+// source is what the machine was bought by.
+func (s *sight) source() Source {
+	source := Source{Group: s.row.Group, InstanceType: s.rec.InstanceType, CapacityType: s.capacity()}
+	if s.rec.Purchase != nil {
+		source.Reservation = s.rec.Purchase.Reservation
+	}
+	return source
+}
+
+// describe says what the machine is to the engine; false: that is not known.
+func (c *core) describe(s *sight) (Description, bool) { return c.supply.Describe(s.source()) }
+
+// supplyOf is the machine as the engine is told of it first.
+func (c *core) supplyOf(s *sight) (demand.Supply, bool) {
+	d, ok := c.describe(s)
+	if !ok {
+		return demand.Supply{}, false
+	}
+	m := demand.Supply{
+		ID: s.row.ID.String(), Offer: d.Offer, Class: d.Class, State: s.station.State, Tenant: s.rec.Served, Fixed: s.fixed,
+	}
+	if b := s.rec.Binding; b != nil {
+		m.Cluster, m.Price, m.Since, m.Stamp = b.Cluster, b.Price, b.BoundAt.Time, binding.StampOf(b)
+	}
+	if s.fixed {
+		m.Offer = ""
+	}
+	return m, true
+}

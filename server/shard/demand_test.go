@@ -1,0 +1,274 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"nstance.dev/protos/binding"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/demand"
+	"nstance.dev/server/demand/vector"
+	"nstance.dev/server/demandloop"
+	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
+)
+
+// demanded is a world with one group of demand mode, whose machines can join clusters.
+func demanded(settings string) worldOptions {
+	return worldOptions{
+		Joins: true, Drain: "1m", Groups: `{"default": {"web": {"template": "plain", "mode": "demand", "demand": {` + settings + `}}}}`,
+		Types:  &listing{types: []driver.InstanceType{{Name: "small", VCPU: 4, MemoryMiB: 16384, Arch: "amd64"}}},
+		Server: `"demand": {"prices": [{"instance_types": ["small"], "hour": 0.1}]},`,
+	}
+}
+
+// scripted is the operator of a cluster that does as it is told.
+type scripted struct {
+	w    *world
+	link demandloop.Link
+
+	mu     sync.Mutex
+	seq    uint64
+	states map[string]demandloop.MachineState
+}
+
+// operator connects a cluster's.
+func (w *world) operator() *scripted {
+	w.t.Helper()
+	o := &scripted{w: w, link: w.term().Demand(), states: map[string]demandloop.MachineState{}}
+	if o.link == nil {
+		w.t.Fatal("demand mode has not begun")
+	}
+	snapshot, err := o.link.Connect(w.ctx, "default", demandloop.Hello{NodeReports: true, RefuseReclaim: true, CancelReclaim: true}, o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, n := range snapshot.Nodes {
+		o.Tell(n)
+	}
+	return o
+}
+
+// Tell implements [demandloop.Session].
+func (o *scripted) Tell(m demandloop.Message) {
+	switch m := m.(type) {
+	case demandloop.BootstrapRequest:
+		o.post(time.Second, demandloop.Blob{Request: m.Request, UserData: demandloop.Secret("#!/bin/sh\nexit 0\n")})
+	case demandloop.ReclaimInstruction:
+		if m.Cancel {
+			return
+		}
+		o.post(time.Second, demandloop.ReclaimAnswer{Instruction: m.Instruction, Started: 1})
+		o.post(5*time.Second, demandloop.NodeReports{{Machine: m.Machine, Drained: true, Instruction: m.Instruction}})
+	case demandloop.NodeState:
+		o.mu.Lock()
+		o.states[m.Machine] = m.State
+		o.mu.Unlock()
+		if m.State == demandloop.Configuring {
+			o.post(5*time.Second, demandloop.NodeReports{{Machine: m.Machine, Node: m.Machine, Ready: true}})
+		}
+	}
+}
+
+func (o *scripted) post(after time.Duration, m demandloop.Inbound) {
+	o.w.agents.Go(func() {
+		<-time.After(after)
+		ctx, cancel := context.WithTimeout(o.w.ctx, time.Minute)
+		defer cancel()
+		_ = o.link.Post(ctx, "default", o, m)
+	})
+}
+
+// ask says what the cluster needs.
+func (o *scripted) ask(cores int64) {
+	o.mu.Lock()
+	o.seq++
+	m := demandloop.RollupReceived{Sequence: o.seq}
+	o.mu.Unlock()
+	if cores > 0 {
+		m.Rows = []demand.Row{{
+			Key: demand.Key{1}, Fingerprint: "f", Interruption: 1, Reclamation: 1,
+			Aggregate: []vector.Amount{{Name: "cpu", Amount: 1000 * cores}, {Name: "pods", Amount: cores}},
+			MinUnit:   []vector.Amount{{Name: "cpu", Amount: 1000}, {Name: "pods", Amount: 1}},
+		}}
+	}
+	o.post(0, m)
+}
+
+// bindings are the states of those of the records that are to live.
+func (w *world) bindings() map[layout.BindingState]int {
+	w.t.Helper()
+	n := map[layout.BindingState]int{}
+	p := w.term().planner
+	for _, in := range p.cache.All() {
+		rec, ok := p.instances.Record(in.ID)
+		if !ok || rec.Deletion != nil || in.State == fleet.Deleted {
+			continue
+		}
+		if rec.Binding != nil {
+			n[rec.Binding.State]++
+		} else {
+			n["none"]++
+		}
+	}
+	return n
+}
+
+func (w *world) wantBindings(what string, want map[layout.BindingState]int) {
+	w.t.Helper()
+	if got := w.bindings(); !maps.Equal(got, want) {
+		w.t.Fatalf("%s: bindings %v, want %v", what, got, want)
+	}
+}
+
+// hello is what the machine's agent says first.
+func (m *machine) hello() *nstancev1.AgentMessage {
+	msg := hello(m.id)
+	if m.w.opts.Joins {
+		msg.GetHello().Capabilities = []string{binding.Capability}
+	}
+	return msg
+}
+
+func (m *machine) bound() *nstancev1.ClusterReport {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.binding == nil {
+		return &nstancev1.ClusterReport{}
+	}
+	return m.binding
+}
+
+func clusterReport(r *nstancev1.ClusterReport) *nstancev1.AgentMessage {
+	return &nstancev1.AgentMessage{Message: &nstancev1.AgentMessage_Cluster{Cluster: r}}
+}
+
+// obey joins and leaves clusters as it is told.
+func (m *machine) obey(s *pipe) {
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case msg := <-s.out:
+			r := &nstancev1.ClusterReport{State: nstancev1.ClusterState_CLUSTER_STATE_DONE}
+			switch {
+			case msg.GetClusterJoin() != nil:
+				r.BindingId, r.Action = msg.GetClusterJoin().GetBindingId(), nstancev1.ClusterAction_CLUSTER_ACTION_JOIN
+			case msg.GetClusterLeave() != nil:
+				r.BindingId, r.Action = msg.GetClusterLeave().GetBindingId(), nstancev1.ClusterAction_CLUSTER_ACTION_LEAVE
+			default:
+				continue
+			}
+			m.mu.Lock()
+			m.binding = r
+			m.mu.Unlock()
+			if !s.say(clusterReport(r)) {
+				return
+			}
+		}
+	}
+}
+
+// TestE1_S3_AShardBuysWhatAClusterNeeds, by the records, the launcher, the agents and the removals of
+// a term, and gives it back.
+func TestE1_S3_AShardBuysWhatAClusterNeeds(t *testing.T) {
+	inWorld(t, demanded(`"min_lifetime": "0s", "release_hold": "5m"`), func(t *testing.T, w *world) {
+		w.settle(time.Minute)
+		o := w.operator()
+		o.ask(6)
+		w.settle(time.Minute)
+		w.wantBindings("six cores of machines with four", map[layout.BindingState]int{layout.BindingBound: 2})
+		w.settle(time.Hour)
+		if n := w.cloud.Created(); n != 2 {
+			t.Errorf("%d machines were made, want 2", n)
+		}
+		for _, vm := range w.cloud.Machines() {
+			if vm.Request.CapacityType != driver.OnDemand {
+				t.Errorf("%s was made as %q", vm.InstanceID, vm.Request.CapacityType)
+			}
+		}
+		o.ask(2)
+		w.settle(3 * time.Minute)
+		w.wantBindings("two cores", map[layout.BindingState]int{layout.BindingBound: 1, "none": 1})
+		w.settle(10 * time.Minute)
+		w.wantBindings("after the hold", map[layout.BindingState]int{layout.BindingBound: 1})
+		if n := len(slices.DeleteFunc(w.cloud.Machines(), func(vm drivertest.VM) bool { return vm.Status.Down() })); n != 1 {
+			t.Errorf("%d machines are there, want 1", n)
+		}
+	})
+}
+
+// TestE4_S16_TheNextLeaderGoesOn whatever was under way, and no machine is made twice or left over.
+func TestE4_S16_TheNextLeaderGoesOn(t *testing.T) {
+	for at := time.Duration(0); at <= 12*time.Second; at += time.Second {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			inWorld(t, demanded(`"min_lifetime": "0s"`), func(t *testing.T, w *world) {
+				w.settle(time.Minute)
+				w.operator().ask(6)
+				w.settle(at)
+				if err := w.stop(); err != nil {
+					t.Fatal(err)
+				}
+				w.lead()
+				w.settle(time.Minute)
+				o := w.operator()
+				o.ask(6)
+				w.settle(3 * time.Minute)
+				w.wantBindings("the next leader", map[layout.BindingState]int{layout.BindingBound: 2})
+				if n := w.cloud.Created(); n != 2 {
+					t.Errorf("%d machines were made, want 2", n)
+				}
+			})
+		})
+	}
+}
+
+// TestS6_ASickMachineOfADemandGroupIsReplaced by demand, and goes the ordinary way.
+func TestS6_ASickMachineOfADemandGroupIsReplaced(t *testing.T) {
+	inWorld(t, demanded(""), func(t *testing.T, w *world) {
+		w.settle(time.Minute)
+		w.operator().ask(6)
+		w.settle(time.Minute)
+		w.wantBindings("before", map[layout.BindingState]int{layout.BindingBound: 2})
+		w.cloud.Kill(w.cloud.Machines()[0].InstanceID)
+		w.settle(5 * time.Minute)
+		w.wantBindings("after", map[layout.BindingState]int{layout.BindingBound: 2})
+		if n := w.cloud.Created(); n != 3 {
+			t.Errorf("%d machines were made, want 3", n)
+		}
+	})
+}
+
+// TestF25_NoCapacityCoolsTheOfferDown: the engine decides when it is tried again, not the group.
+func TestF25_NoCapacityCoolsTheOfferDown(t *testing.T) {
+	inWorld(t, demanded(""), func(t *testing.T, w *world) {
+		w.settle(time.Minute)
+		w.cloud.SetFaults(drivertest.Always(drivertest.OpCreate, drivertest.Fail(driver.Capacity)))
+		w.operator().ask(3)
+		w.settle(2 * time.Minute)
+		if n := w.cloud.Count(drivertest.OpCreate); n != 1 {
+			t.Errorf("%d creates within the cooldown, want 1", n)
+		}
+		w.cloud.SetFaults(nil)
+		w.settle(3 * time.Minute)
+		w.wantBindings("room again", map[layout.BindingState]int{layout.BindingBound: 1})
+	})
+}
+
+// TestAShardWithoutADemandGroupHasNoDemandMode: nothing of it begins.
+func TestAShardWithoutADemandGroupHasNoDemandMode(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		if w.term().Demand() != nil {
+			t.Error("demand mode has begun without a group")
+		}
+	})
+}
