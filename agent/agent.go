@@ -10,12 +10,15 @@
 //	enroll       from the nonce to the certificate
 //	session      the stream: welcome, reports, renewal, reconnecting, goodbye
 //	keys, files  what the server asks for and what it delivers
+//	cluster      the machine's binding to a cluster: what is handed over to a program with
+//	             the machine's rights, and that program
 //	report       measurements
 //	interruption whether the cloud takes the machine away
 //	healthz      liveness for whoever watches the process
 //	durable      files that a crash cannot tear
 //
-// The agent executes nothing that it is told over the network, listens on nothing but
+// The agent executes nothing that it is told over the network (what it hands over for that is
+// run by cluster/unit, a process of its own, where a machine is set up so), listens on nothing but
 // [settings.Settings.HealthAddr], and does not give up: without a server the machine works
 // on with what it has.
 package agent
@@ -32,6 +35,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"nstance.dev/agent/cluster/handover"
 	"nstance.dev/agent/credentials"
 	"nstance.dev/agent/enroll"
 	"nstance.dev/agent/files"
@@ -196,6 +200,6 @@ func prepare(s settings.Settings, o Options, dir *credentials.Dir, id credential
 		Version: o.Version, Credentials: dir, Identity: id,
 		Book:   link.NewBook(s.AgentAddrs, s.AddrFile, link.Agent),
 		Dialer: dialer, Keys: keyStore, Files: received, Collector: collector,
-		Interruption: spot, Report: s.Report, Now: o.Now, Random: o.Random,
+		Cluster: handover.New(s.Cluster.Dir, s.Cluster.Status), Interruption: spot, Report: s.Report, Now: o.Now, Random: o.Random,
 	}, log), nil
 }

@@ -10,6 +10,7 @@ require (
 	github.com/prometheus/procfs v0.23.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.24.0
+	golang.org/x/sys v0.49.0
 	google.golang.org/grpc v1.83.1
 	google.golang.org/protobuf v1.36.11
 	nstance.dev/protos v0.0.0
@@ -19,7 +20,6 @@ require (
 require (
 	github.com/google/uuid v1.6.0 // indirect
 	golang.org/x/net v0.55.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.37.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a5aaa // indirect
 )

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"nstance.dev/agent/agenttest"
+	"nstance.dev/agent/cluster/handover"
 	"nstance.dev/agent/credentials"
 	"nstance.dev/agent/files"
 	"nstance.dev/agent/interruption"
@@ -42,6 +43,8 @@ type machine struct {
 	stop context.CancelCauseFunc
 	done chan error
 	spot *interruption.Watcher // nil: not a spot machine
+
+	cluster *handover.Handover // nil: joins no cluster
 }
 
 // life lets the machine's certificate end after this.
@@ -93,6 +96,7 @@ func (m *machine) run(when settings.Report, addrs ...string) {
 		Book:   link.NewBook(addrs, "", link.Agent),
 		Dialer: link.Dialer{Roots: m.Roots(), DialContext: m.DialContext},
 		Keys:   keyStore, Files: received, Collector: collector, Report: when, Interruption: m.spot,
+		Cluster: m.cluster,
 	}, slog.New(slog.NewTextHandler(logTo{m.t}, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	ctx, stop := context.WithCancelCause(context.Background())
 	m.stop, m.done = stop, make(chan error, 1)
@@ -136,6 +140,7 @@ type shard struct {
 	streams []visit
 	reports []arrival
 	submits []*nstancev1.PublicKeys
+	joined  []*nstancev1.ClusterReport
 	onRenew func(*nstancev1.Renew) *nstancev1.Renewed
 	current agenttest.Stream
 }
@@ -183,6 +188,8 @@ func (s *shard) connect(stream agenttest.Stream, who identity.Peer) error {
 			s.reports = append(s.reports, arrival{time.Now(), m.Report})
 		case *nstancev1.AgentMessage_PublicKeys:
 			s.submits = append(s.submits, m.PublicKeys)
+		case *nstancev1.AgentMessage_Cluster:
+			s.joined = append(s.joined, m.Cluster)
 		case *nstancev1.AgentMessage_Renew:
 			if s.onRenew != nil {
 				answer = &nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_Renewed{Renewed: s.onRenew(m.Renew)}}

@@ -25,6 +25,7 @@ func (st *stream) hello(ctx context.Context) error {
 		InstanceId:   s.Identity.Peer.ID.String(),
 		AgentVersion: s.Version,
 		BootId:       bootID,
+		Capabilities: st.capabilities(),
 	}}})
 }
 
@@ -45,6 +46,10 @@ func (st *stream) handle(ctx context.Context, m *nstancev1.ServerMessage) error 
 		st.stage(ctx, m.File, now)
 	case *nstancev1.ServerMessage_Commit:
 		st.commit(ctx, m.Commit.GetConfigHash(), now)
+	case *nstancev1.ServerMessage_ClusterJoin:
+		return st.join(ctx, m.ClusterJoin, now)
+	case *nstancev1.ServerMessage_ClusterLeave:
+		return st.leave(ctx, m.ClusterLeave, now)
 	case *nstancev1.ServerMessage_Renewed:
 		st.renewed(ctx, m.Renewed, now)
 	default:
@@ -60,6 +65,7 @@ func (st *stream) welcome(ctx context.Context, w *nstancev1.Welcome, now time.Ti
 		return
 	}
 	st.term = w.GetTerm()
+	st.cluster.welcome(now) // who leads anew has heard nothing of the binding
 	if st.welcomed.IsZero() {
 		st.welcomed = now
 	} else {

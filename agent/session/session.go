@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/status"
 
+	"nstance.dev/agent/cluster/handover"
 	"nstance.dev/agent/credentials"
 	"nstance.dev/agent/files"
 	"nstance.dev/agent/interruption"
@@ -23,7 +24,7 @@ import (
 // instead of starting afresh each time.
 const heldFor = 10 * time.Second
 
-// Options are what a [Session] is made of. All fields but the last four are required.
+// Options are what a [Session] is made of. All fields but the last five are required.
 type Options struct {
 	// Version is that of this build.
 	Version string
@@ -38,6 +39,8 @@ type Options struct {
 	Keys      *keys.Store
 	Files     *files.Store
 	Collector *report.Collector
+	// Cluster hands over what makes the machine join a cluster; nil: it joins none.
+	Cluster *handover.Handover
 	// Interruption knows whether the cloud has announced the machine's end; nil: it never
 	// does.
 	Interruption *interruption.Watcher

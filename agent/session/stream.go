@@ -42,6 +42,7 @@ type stream struct {
 	welcomed time.Time // zero: not yet
 	term     int64     // of the leader that welcomed last
 	reports  reports
+	cluster  bindings
 	reopen   time.Time // when to open a new one; zero: not planned
 	request  int       // number of the last submission of keys
 }
@@ -174,7 +175,7 @@ func (st *stream) next() time.Time {
 	if st.welcomed.IsZero() {
 		return st.opened.Add(welcomeTimeout)
 	}
-	return earliest(st.session.Now().Add(lookAgain), st.reports.due, st.session.renewal.due, st.reopen)
+	return earliest(st.session.Now().Add(lookAgain), st.reports.due, st.session.renewal.due, st.reopen, st.cluster.due)
 }
 
 // act does what is due. Before the welcome that is only to lose patience.
@@ -190,6 +191,11 @@ func (st *stream) act(ctx context.Context) error {
 	}
 	if st.reports.isDue(now) {
 		if err := st.report(ctx, now); err != nil {
+			return err
+		}
+	}
+	if st.cluster.isDue(now) {
+		if err := st.watchBinding(ctx, now); err != nil {
 			return err
 		}
 	}

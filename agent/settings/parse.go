@@ -95,12 +95,20 @@ func (p *parser) place(dirName, sub, modeName string, mode fs.FileMode, s secrec
 	return place
 }
 
-func (p *parser) distinct(identityPlace, keys, recv Place) {
+func (p *parser) cluster() Cluster {
+	return Cluster{
+		Dir:    p.path(identity.EnvClusterDir, root+"cluster"),
+		Status: p.path(identity.EnvClusterStatus, "/var/lib/nstance-cluster/status"),
+	}
+}
+
+func (p *parser) distinct(identityDir, keys, recv, cluster string) {
 	seen := map[string]string{}
 	for _, d := range []struct{ name, dir string }{
-		{identity.EnvIdentityDir, identityPlace.Dir},
-		{identity.EnvKeysDir, keys.Dir},
-		{identity.EnvRecvDir, recv.Dir},
+		{identity.EnvIdentityDir, identityDir},
+		{identity.EnvKeysDir, keys},
+		{identity.EnvRecvDir, recv},
+		{identity.EnvClusterDir, cluster},
 	} {
 		if other, taken := seen[d.dir]; taken && d.dir != "" {
 			p.wrong(d.name, "%q is the directory of %s too; each needs its own", d.dir, other)

@@ -44,6 +44,9 @@ type Settings struct {
 	Keys     Place // keys of which only the public halves leave the machine
 	Recv     Place // files that the server delivers
 
+	// Cluster is where the machine's binding to a cluster is handed over.
+	Cluster Cluster
+
 	// InstanceID is who this machine is.
 	InstanceID identity.ID
 	// Hostname is told to the server at registration; empty: the kernel's.
@@ -76,6 +79,13 @@ type Place struct {
 // DirMode is the directory's own permissions: whoever may read its files may search it.
 func (p Place) DirMode() fs.FileMode { return p.Mode | (p.Mode&0o444)>>2 }
 
+// Cluster says where what makes the machine join a cluster is handed over to the program that
+// runs it, and where that program says what became of it.
+type Cluster struct {
+	Dir    string // the agent's own
+	Status string // a file of the program's; where it does not exist the machine joins nothing
+}
+
 // Report says when the agent reports.
 type Report struct {
 	// Interval is the pause between two reports; 0: the server's own.
@@ -100,6 +110,7 @@ func Parse(getenv func(string) string) (Settings, error) {
 		Identity:         p.place(identity.EnvIdentityDir, "identity", identity.EnvIdentityMode, 0o600, secret),
 		Keys:             p.place(identity.EnvKeysDir, "keys", identity.EnvKeysMode, 0o640, secret),
 		Recv:             p.place(identity.EnvRecvDir, "recv", identity.EnvRecvMode, 0o640, public),
+		Cluster:          p.cluster(),
 		InstanceID:       p.id(),
 		Hostname:         p.hostname(),
 		IPv4:             p.address(identity.EnvInstanceIPv4, netip.Addr.Is4, "IPv4"),
@@ -115,7 +126,7 @@ func Parse(getenv func(string) string) (Settings, error) {
 		s.RegistrationAddrs = p.addresses(identity.EnvServerRegistrationAddr)
 		s.AgentAddrs = p.addresses(identity.EnvServerAgentAddr)
 	}
-	p.distinct(s.Identity, s.Keys, s.Recv)
+	p.distinct(s.Identity.Dir, s.Keys.Dir, s.Recv.Dir, s.Cluster.Dir)
 	if err := errors.Join(p.errs...); err != nil {
 		return Settings{}, fmt.Errorf("%w:\n%w", ErrInvalid, err)
 	}

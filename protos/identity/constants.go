@@ -70,6 +70,8 @@ const (
 	EnvKeysMode               = "NSTANCE_KEYS_MODE"
 	EnvRecvDir                = "NSTANCE_RECV_DIR"
 	EnvRecvMode               = "NSTANCE_RECV_MODE"
+	EnvClusterDir             = "NSTANCE_CLUSTER_DIR"
+	EnvClusterStatus          = "NSTANCE_CLUSTER_STATUS"
 	EnvInstanceID             = "NSTANCE_INSTANCE_ID"
 	EnvInstanceKind           = "NSTANCE_INSTANCE_KIND"
 	EnvInstanceHostname       = "NSTANCE_INSTANCE_HOSTNAME"

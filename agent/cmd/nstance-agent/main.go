@@ -1,5 +1,6 @@
 // Command nstance-agent runs in every machine that Nstance manages. Its settings are
-// environment variables; see docs/reference/agent.md.
+// environment variables; see docs/reference/agent.md. As `nstance-agent cluster-unit` it is the
+// program that makes a machine join a cluster; see docs/joining.md.
 package main
 
 import (
@@ -36,6 +37,9 @@ func main() {
 
 // start runs the agent and returns the process's exit code.
 func start(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == clusterUnit {
+		return startUnit(ctx, args[1:], stderr)
+	}
 	flags := flag.NewFlagSet("nstance-agent", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	debug := flags.Bool("debug", false, "log debug messages")

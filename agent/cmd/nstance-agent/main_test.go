@@ -29,6 +29,12 @@ func TestStart(t *testing.T) {
 		{"an unknown flag", []string{"--listen"}, nil, 2, "", "-listen"},
 		{"an argument", []string{"start"}, nil, 2, "", `unexpected argument "start"`},
 		{"an incomplete environment", nil, nil, 2, "", identity.EnvInstanceID + ": is required"},
+		{"help of the unit", []string{"cluster-unit", "--help"}, nil, 0, "", "-requests"},
+		{"an argument of the unit", []string{"cluster-unit", "b1"}, nil, 2, "", `unexpected argument "b1"`},
+		{"an unknown flag of the unit", []string{"cluster-unit", "--listen"}, nil, 2, "", "-listen"},
+		{"a relative directory of the unit", []string{"cluster-unit", "--state", "state"}, nil, 2, "", "absolute"},
+		{"a unit without requests", []string{"cluster-unit", "--requests", dir + "/cluster", "--state", dir + "/state"}, nil, 0, "", ""},
+		{"a unit without a place", []string{"cluster-unit", "--state", "/dev/null/state"}, nil, 1, "", "open state"},
 		{"no authority", []string{"-v"}, env, 1, "", "certificate authority"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,8 +1,11 @@
 package deploy_test
 
 import (
+	"encoding/base64"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +122,101 @@ func TestUserDataBringsTheUnit(t *testing.T) {
 	}
 }
 
+// joins are the files that a machine has more that joins clusters, by the place that they have
+// there.
+var joins = []struct{ at, file string }{
+	{"/etc/systemd/system/nstance-cluster.service", "systemd/nstance-cluster.service"},
+	{"/etc/systemd/system/nstance-cluster.path", "systemd/nstance-cluster.path"},
+	{"/etc/nstance/leave.d/50-kubeadm", "leave.d/50-kubeadm"},
+	{"/etc/nstance/leave.d/50-k3s", "leave.d/50-k3s"},
+}
+
+// TestUserDataBringsWhatJoinsClusters: what stands in deploy, if the variable says so, and
+// nothing of it otherwise.
+func TestUserDataBringsWhatJoinsClusters(t *testing.T) {
+	for _, name := range userData {
+		if text := string(rendered(t, name, nil)); strings.Contains(text, "nstance-cluster.service") || strings.Contains(text, "leave.d") {
+			t.Errorf("%s sets up more than the agent without being told", name)
+		}
+	}
+	text := string(rendered(t, "shell.sh", map[string]string{"joins_clusters": "true"}))
+	u, err := guest.ParseUserData(rendered(t, "cloud-init.yaml", map[string]string{"joins_clusters": "true"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range joins {
+		want := file(t, j.file)
+		if !strings.Contains(text, "cat >"+j.at+" <<'EOT'\n"+want+"EOT\n") {
+			t.Errorf("shell.sh writes another %s", j.at)
+		}
+		if !slices.ContainsFunc(u.Files, func(f []byte) bool { return string(f) == want }) {
+			t.Errorf("cloud-init.yaml writes another %s", j.at)
+		}
+	}
+}
+
+// joining is an agent that hands a request over and waits for what becomes of it; as
+// cluster-unit it is the real program.
+const joining = `#!/bin/sh
+if [ "$1" = cluster-unit ]; then exec "$PROGRAM" "$@"; fi
+[ -s "$NSTANCE_CLUSTER_STATUS" ] || exit 3
+mkdir -p "$NSTANCE_CLUSTER_DIR"
+hand() { cp "$GUEST_DIR/$1.json" "$NSTANCE_CLUSTER_DIR/.$1" && mv "$NSTANCE_CLUSTER_DIR/.$1" "$NSTANCE_CLUSTER_DIR/$1.request"; }
+becomes() { until grep -q "$1" "$NSTANCE_CLUSTER_STATUS"; do sleep 0.05; done; }
+hand join
+becomes '"state":"done"'
+hand leave
+becomes '"action":"leave","state":"done"'
+stat -c '%a' "$NSTANCE_CLUSTER_STATUS" >"$GUEST_DIR/found.new"
+ls "$NSTANCE_CLUSTER_DIR" >>"$GUEST_DIR/found.new"
+mv "$GUEST_DIR/found.new" "$GUEST_DIR/found"
+while :; do sleep 0.1; done
+`
+
+// TestAMachineOfTheUserDataJoins: with the units, the directories and the leave scripts that the
+// user data set up, what the agent hands over is run, and run once.
+func TestAMachineOfTheUserDataJoins(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "nstance-agent")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "nstance.dev/agent/cmd/nstance-agent")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, name := range userData {
+		t.Run(name, func(t *testing.T) {
+			agent := filepath.Join(t.TempDir(), "nstance-agent")
+			if err := os.WriteFile(agent, []byte(joining), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			dir, err := filepath.EvalSymlinks(t.TempDir()) // no link leads to requests
+			if err != nil {
+				t.Fatal(err)
+			}
+			blob := base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\necho $NSTANCE_NODE_LABELS >>" + dir + "/joined\n"))
+			for file, content := range map[string]string{
+				"join":  `{"v":1,"binding_id":"b1","action":"join","node":{"labels":{"a":"b"}},"blob":"` + blob + `"}`,
+				"leave": `{"v":1,"binding_id":"b1","action":"leave"}`,
+			} {
+				if err := os.WriteFile(filepath.Join(dir, file+".json"), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m, err := guest.Start(guest.Options{
+				Dir: dir, UserData: rendered(t, name, map[string]string{"joins_clusters": "true"}), Agent: agent, Env: []string{"PROGRAM=" + program},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Kill()
+			if got := await(t, filepath.Join(dir, "found"), filepath.Join(dir, "log")); got != "640\n" {
+				t.Errorf("mode of the status, and requests that are left: %q", got)
+			}
+			if joined, err := os.ReadFile(filepath.Join(dir, "joined")); string(joined) != "a=b\n" {
+				t.Errorf("joined %q, %v", joined, err)
+			}
+		})
+	}
+}
+
 // TestUserDataFetchesTheAgentIfTold: without the variable nothing is fetched, and what
 // is fetched comes over TLS.
 func TestUserDataFetchesTheAgentIfTold(t *testing.T) {
@@ -137,7 +235,8 @@ func TestUserDataFetchesTheAgentIfTold(t *testing.T) {
 // and an authority of this product's have less than 2 KiB.
 func TestUserDataFitsEveryCloud(t *testing.T) {
 	for _, name := range userData {
-		if n := len(rendered(t, name, map[string]string{"agent_url": strings.Repeat("x", 512)})); n > 14<<10 {
+		vars := map[string]string{"agent_url": strings.Repeat("x", 512), "joins_clusters": "true"}
+		if n := len(rendered(t, name, vars)); n > 14<<10 {
 			t.Errorf("%s has %d bytes", name, n)
 		}
 	}

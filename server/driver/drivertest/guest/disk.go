@@ -14,7 +14,7 @@ import (
 
 // Mapped are the directories that a machine has of its own: user data and unit files
 // that name something in one of them get it in the machine's directory.
-var Mapped = []string{"/opt/nstance-agent", "/etc/systemd/system", "/etc/nstance", "/usr/local/bin"}
+var Mapped = []string{"/opt/nstance-agent", "/etc/systemd/system", "/etc/nstance", "/usr/local/bin", "/var/lib/nstance-cluster"}
 
 // agentPath is where machines have the agent's program.
 const agentPath = "/usr/local/bin/nstance-agent"

@@ -104,6 +104,8 @@ func (o Options) environment() []string {
 		identity.EnvIdentityDir + "=" + agent + "/identity",
 		identity.EnvKeysDir + "=" + agent + "/keys",
 		identity.EnvRecvDir + "=" + agent + "/recv",
+		identity.EnvClusterDir + "=" + agent + "/cluster",
+		identity.EnvClusterStatus + "=" + o.path(rootDir+"/var/lib/nstance-cluster/status"),
 	}
 	return append(env, o.Env...)
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
-# The service manager of a machine: of a unit it reads ExecStart, Environment,
-# EnvironmentFile, Restart and RestartSec, and of those only plain forms. A service
-# prints into the machine's log.
+# The service manager of a machine: of a service it reads Type, ExecStart, Environment,
+# EnvironmentFile, Restart and RestartSec, of a path PathExistsGlob, and of those only plain
+# forms. A service prints into the machine's log. One of type oneshot is started once at a time
+# and waited for, and not restarted.
 set -eu
 units=$GUEST_DIR/root/etc/systemd/system
 
@@ -61,8 +62,38 @@ serve() {
 	rm -f "$GUEST_DIR/run/$1.pid"
 }
 
+# Runs the program of a unit of type oneshot.
+once() { (program "$1") </dev/null >>"$GUEST_DIR/log" 2>&1; }
+
+# Runs the service of a path unit as long as a file of its pattern exists, until told to end.
+watch() {
+	ended=
+	trap 'ended=1' TERM
+	pattern=$(sed -n 's/^PathExistsGlob=//p' "$units/$1")
+	while [ -z "$ended" ]; do
+		for file in $pattern; do
+			[ ! -e "$file" ] || { once "${1%.path}" || :; break; }
+		done
+		sleep 0.05 &
+		wait $! || :
+	done
+	rm -f "$GUEST_DIR/run/$1.pid"
+}
+
 start() {
+	case $1 in
+	*.path)
+		[ -e "$units/$1" ] || fail "there is no unit $1"
+		watch "$1" </dev/null >>"$GUEST_DIR/log" 2>&1 &
+		echo $! >"$GUEST_DIR/run/$1.pid"
+		return
+		;;
+	esac
 	[ -e "$units/$1.service" ] || fail "there is no unit $1.service"
+	if [ "$(setting "$1" Type)" = oneshot ]; then
+		once "$1"
+		return
+	fi
 	if [ -e "$GUEST_DIR/run/$1.pid" ] && kill -0 "$(cat "$GUEST_DIR/run/$1.pid")" 2>/dev/null; then
 		return
 	fi
@@ -95,7 +126,7 @@ esac
 for name in $names; do
 	case $action in
 	enable)
-		[ -e "$units/$name.service" ] || fail "there is no unit $name.service"
+		[ -e "$units/$name.service" ] || [ -e "$units/$name" ] || fail "there is no unit $name.service"
 		: >"$GUEST_DIR/enabled/$name"
 		[ -z "$now" ] || start "$name"
 		;;
