@@ -68,7 +68,7 @@ func trackStart(root *cobra.Command) *bool {
 func NewRootCommand(env *Env) *cobra.Command {
 	root := newParentCommand("nstance-admin", "Administrate clusters of Nstance",
 		newGroupCommand(env), newInstanceCommand(env), newWatchCommand(env), newEventsCommand(env), newTopCommand(env),
-		newExplainCommand(env), newDescribeCommand(env), newPlanCommand(env), newPauseCommand(env), newResumeCommand(env),
+		newExplainCommand(env), newDescribeCommand(env), newPlanCommand(env), newDemandCommand(env), newPauseCommand(env), newResumeCommand(env),
 		newConfigCommand(env), newClusterCommand(env), newVersionCommand(env))
 	root.Long = `nstance-admin looks at and changes what a cluster of Nstance runs.
 

@@ -239,7 +239,7 @@ var layers = []layer{
 		dir: "admin",
 		ours: []string{
 			"protos/...", "server/config/...", "server/objectstore/...", "server/secrets/...",
-			"server/pki", "server/layout", "server/lease", "server/driver",
+			"server/pki", "server/layout", "server/lease", "server/driver", "server/demand/...", "server/offers",
 			"providers/aws/rules", "providers/gcp/rules", "providers/local/rules", "providers/proxmox/rules",
 		},
 		tests: fakes,
