@@ -35,7 +35,7 @@ type Refresher interface {
 // shard: for tenants that share it with others and do not administrate it, nothing
 // happens.
 func (s *Service) RefreshConfig(ctx context.Context, _ *emptypb.Empty) (*nstancev1.RefreshConfigResponse, error) {
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	if !s.seesConfig(c.Tenant) {
 		s.opts.Log.InfoContext(ctx, "configuration not refreshed: the caller is no administrator", "tenant", c.Tenant, "operator", c.ID)
 		part := s.opts.Static().Config.DigestFor(c.Tenant)
@@ -60,7 +60,7 @@ func (s *Service) RefreshConfig(ctx context.Context, _ *emptypb.Empty) (*nstance
 // PlanConfig implements [nstancev1.OperatorServiceServer]. The answer speaks of all
 // tenants: hence for administrators alone.
 func (s *Service) PlanConfig(ctx context.Context, req *nstancev1.PlanConfigRequest) (*nstancev1.PlanConfigResponse, error) {
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	if !s.administrates(c.Tenant) {
 		return nil, refusal.New(refusal.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may plan a configuration of the shard")
 	}

@@ -69,7 +69,8 @@ func WithCaller(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-func callerOf(ctx context.Context) *Caller {
+// CallerOf returns who makes a call that was let in; the zero Caller: nobody that is known.
+func CallerOf(ctx context.Context) *Caller {
 	c, ok := ctx.Value(callerKey{}).(*Caller)
 	if !ok {
 		return &Caller{}
@@ -79,12 +80,12 @@ func callerOf(ctx context.Context) *Caller {
 
 // RenewCertificate implements [nstancev1.OperatorServiceServer].
 func (s *Service) RenewCertificate(ctx context.Context, req *nstancev1.RenewCertificateRequest) (*nstancev1.RenewCertificateResponse, error) {
-	return s.opts.Operators.Renew(ctx, callerOf(ctx).Peer, req.PublicKeyPem)
+	return s.opts.Operators.Renew(ctx, CallerOf(ctx).Peer, req.PublicKeyPem)
 }
 
 // GetServerInfo implements [nstancev1.OperatorServiceServer].
 func (s *Service) GetServerInfo(ctx context.Context, _ *emptypb.Empty) (*nstancev1.GetServerInfoResponse, error) {
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	return &nstancev1.GetServerInfoResponse{
 		ClusterId: s.opts.Cluster, Shard: s.opts.Shard, Version: s.opts.Version,
 		Term: int64(min(c.Term.Number(), math.MaxInt64)), Features: slices.Clone(features), ConfigDigest: c.Term.Status().ConfigDigest(c.Tenant),
@@ -93,27 +94,27 @@ func (s *Service) GetServerInfo(ctx context.Context, _ *emptypb.Empty) (*nstance
 
 // ListGroups implements [nstancev1.OperatorServiceServer].
 func (s *Service) ListGroups(ctx context.Context, _ *emptypb.Empty) (*nstancev1.ListGroupsResponse, error) {
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	return &nstancev1.ListGroupsResponse{Groups: c.leader().ListGroups(c.Tenant)}, nil
 }
 
 // UpsertGroup implements [nstancev1.OperatorServiceServer].
 func (s *Service) UpsertGroup(ctx context.Context, req *nstancev1.UpsertGroupRequest) (*nstancev1.GroupStatus, error) {
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	req.Manager = cmp.Or(req.Manager, managerOf(ctx))
 	return c.leader().UpsertGroup(ctx, c.Tenant, req)
 }
 
 // DeleteGroup implements [nstancev1.OperatorServiceServer].
 func (s *Service) DeleteGroup(ctx context.Context, req *nstancev1.DeleteGroupRequest) (*emptypb.Empty, error) {
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	req.Manager = cmp.Or(req.Manager, managerOf(ctx))
 	return &emptypb.Empty{}, c.leader().DeleteGroup(ctx, c.Tenant, req)
 }
 
 // ConfirmGroups implements [nstancev1.OperatorServiceServer].
 func (s *Service) ConfirmGroups(ctx context.Context, req *nstancev1.ConfirmGroupsRequest) (*nstancev1.ConfirmGroupsResponse, error) {
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	tenant := c.Tenant
 	if req.Tenant != nil && *req.Tenant != tenant {
 		if !s.administrates(c.Tenant) {
@@ -127,7 +128,7 @@ func (s *Service) ConfirmGroups(ctx context.Context, req *nstancev1.ConfirmGroup
 
 // CreateInstance implements [nstancev1.OperatorServiceServer].
 func (s *Service) CreateInstance(ctx context.Context, req *nstancev1.CreateInstanceRequest) (*nstancev1.CreateInstanceResponse, error) {
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	req.Manager = cmp.Or(req.Manager, managerOf(ctx))
 	return c.leader().CreateInstance(ctx, c.Tenant, req)
 }
@@ -142,13 +143,13 @@ func managerOf(ctx context.Context) string {
 
 // DeleteInstance implements [nstancev1.OperatorServiceServer].
 func (s *Service) DeleteInstance(ctx context.Context, req *nstancev1.DeleteInstanceRequest) (*nstancev1.DeleteInstanceResponse, error) {
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	return c.leader().DeleteInstance(ctx, c.Tenant, req)
 }
 
 // GetInstanceStatus implements [nstancev1.OperatorServiceServer].
 func (s *Service) GetInstanceStatus(ctx context.Context, req *nstancev1.GetInstanceStatusRequest) (*nstancev1.InstanceStatus, error) {
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	return c.leader().GetInstance(c.Tenant, req.InstanceId)
 }
 
@@ -158,21 +159,21 @@ func (s *Service) ListInstances(ctx context.Context, req *nstancev1.ListInstance
 	if req.PageSize < 0 {
 		return nil, refusal.New(refusal.InvalidArgument, "INVALID_FIELD", "page_size: %d is negative", req.PageSize)
 	}
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	page, next := c.leader().ListInstances(c.Tenant, req.PageToken, int(req.PageSize))
 	return &nstancev1.ListInstancesResponse{Instances: page, Complete: true, NextPageToken: next}, nil
 }
 
 // AcknowledgeDrained implements [nstancev1.OperatorServiceServer].
 func (s *Service) AcknowledgeDrained(ctx context.Context, req *nstancev1.AcknowledgeDrainedRequest) (*emptypb.Empty, error) {
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	return &emptypb.Empty{}, c.leader().AcknowledgeDrained(c.Tenant, req)
 }
 
 // ListHeldVMs implements [nstancev1.OperatorServiceServer]. Machines without a
 // record have no tenant that could be trusted, so only administrators see them.
 func (s *Service) ListHeldVMs(ctx context.Context, _ *emptypb.Empty) (*nstancev1.ListHeldVMsResponse, error) {
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	if !s.administrates(c.Tenant) {
 		return nil, refusal.New(refusal.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may list unmanaged machines")
 	}
@@ -182,7 +183,7 @@ func (s *Service) ListHeldVMs(ctx context.Context, _ *emptypb.Empty) (*nstancev1
 // AdoptVM implements [nstancev1.OperatorServiceServer]. The machine becomes one of
 // the tenant that its tags name, whoever asks: hence for administrators alone.
 func (s *Service) AdoptVM(ctx context.Context, req *nstancev1.AdoptVMRequest) (*nstancev1.InstanceStatus, error) {
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	if !s.administrates(c.Tenant) {
 		return nil, refusal.New(refusal.PermissionDenied, "NOT_ADMINISTRATOR", "only the tenants in server.admin_tenants may adopt unmanaged machines")
 	}
@@ -191,7 +192,7 @@ func (s *Service) AdoptVM(ctx context.Context, req *nstancev1.AdoptVMRequest) (*
 
 // SetPause implements [nstancev1.OperatorServiceServer].
 func (s *Service) SetPause(ctx context.Context, req *nstancev1.SetPauseRequest) (*nstancev1.Pause, error) {
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	if err := s.mayPause(c.Tenant, req.Scope); err != nil {
 		return nil, err
 	}
@@ -200,7 +201,7 @@ func (s *Service) SetPause(ctx context.Context, req *nstancev1.SetPauseRequest) 
 
 // ClearPause implements [nstancev1.OperatorServiceServer].
 func (s *Service) ClearPause(ctx context.Context, req *nstancev1.ClearPauseRequest) (*emptypb.Empty, error) {
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	if err := s.mayPause(c.Tenant, req.Scope); err != nil {
 		return nil, err
 	}
@@ -209,7 +210,7 @@ func (s *Service) ClearPause(ctx context.Context, req *nstancev1.ClearPauseReque
 
 // Explain implements [nstancev1.OperatorServiceServer].
 func (s *Service) Explain(ctx context.Context, req *nstancev1.ExplainRequest) (*nstancev1.ExplainResponse, error) {
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	return c.leader().Explain(c.Tenant, req)
 }
 
@@ -231,7 +232,7 @@ func (s *Service) administrates(tenant string) bool {
 // tenants, and so is what is wrong with a version that is not in use: who may not see
 // all of it is told the version of the own part (S12).
 func (s *Service) GetConfigStatus(ctx context.Context, _ *emptypb.Empty) (*nstancev1.GetConfigStatusResponse, error) {
-	st, tenant := s.opts.Static(), callerOf(ctx).Tenant
+	st, tenant := s.opts.Static(), CallerOf(ctx).Tenant
 	if !s.seesConfig(tenant) {
 		return &nstancev1.GetConfigStatusResponse{Etag: st.Config.DigestFor(tenant)}, nil
 	}

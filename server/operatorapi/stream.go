@@ -53,7 +53,7 @@ func (s *Service) WatchErrors(_ *emptypb.Empty, stream grpc.ServerStreamingServe
 func watch[E any](s *Service, stream grpc.ServerStreamingServer[E], run func(context.Context, *Caller, func(*E) error) error) error {
 	ctx, end := context.WithCancelCause(stream.Context())
 	defer end(nil)
-	c := callerOf(ctx)
+	c := CallerOf(ctx)
 	expiry := time.AfterFunc(c.NotAfter.Sub(s.opts.Now()), func() { end(refusal.ErrCertificateExpired) })
 	defer expiry.Stop()
 	stalled := time.AfterFunc(sendTimeout, func() { end(errStalled) })

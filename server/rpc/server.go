@@ -14,8 +14,10 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"nstance.dev/protos/identity"
+	demandpb "nstance.dev/protos/nstance/demand/v1alpha1"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/conns"
+	"nstance.dev/server/demandapi"
 	"nstance.dev/server/operatorapi"
 )
 
@@ -79,7 +81,20 @@ func NewOperatorServer(opts Options, conf *tls.Config) *Server {
 		Cluster: opts.Cluster, Shard: opts.ShardName, Version: opts.Version,
 		Static: opts.Shard.Static, Operators: opts.Operators, Config: opts.Config, Log: opts.Log, Now: opts.Now,
 	}))
+	demandpb.RegisterShardServiceServer(s.grpc, demandapi.New(demandapi.Options{
+		Caller: demandCaller, Gone: opts.Operators.Gone, Metrics: opts.Metrics.demand, Log: opts.Log, Now: opts.Now,
+	}))
 	return s.complete(g)
+}
+
+// demandCaller is who opens a session of demand mode. It was let in as every operator is.
+func demandCaller(ctx context.Context) demandapi.Caller {
+	c := operatorapi.CallerOf(ctx)
+	caller := demandapi.Caller{Peer: c.Peer}
+	if c.Term != nil {
+		caller.Link = c.Term.Demand()
+	}
+	return caller
 }
 
 // newServer makes a server with at most so many connections at once; 0: with any number.
