@@ -57,6 +57,7 @@ type worldOptions struct {
 	budget  conns.Budget
 	beside  *world // has the storage; this is then another shard of that cluster
 	tenants string // of the shard, as JSON; empty: b, acme and zeta
+	groups  string // of the shard, as JSON; empty: none
 	open    string // the tenants of template plain, as JSON; empty: all
 	tracer  trace.Tracer
 }
@@ -176,9 +177,9 @@ func (w *world) testConfig() *effective.Config {
 			},
 			"ours": {"kind": "our", "arch": "amd64", "instance_type": "small", "subnet_pool": "p"},
 		},
-		"groups": {"default": {}},
+		"groups": %s,
 	}`, cluster, w.name, cmp.Or(w.opts.tenants, `{"b": {"quota": {"machines": 12}}, "acme": {}, "zeta": {}}`),
-		cmp.Or(w.opts.open, `["default", "b", "acme", "zeta"]`))
+		cmp.Or(w.opts.open, `["default", "b", "acme", "zeta"]`), cmp.Or(w.opts.groups, `{"default": {}}`))
 	cfg, err := config.Load("test.jsonc", []byte(text), config.LoadOptions{})
 	if err != nil {
 		w.t.Fatal(err)
