@@ -6,7 +6,7 @@
 //
 //   - Hello comes first and agrees with the certificate. A second session of a cluster ends the first one.
 //   - A roll-up comes whole or not at all: a part that is missing, or one rule that is broken, rejects all of
-//     it, and the one before stays in force (E8).
+//     it, and the one before stays in force.
 //   - Nothing waits without a bound. What the operator says waits for the loop, and so does the operator; what
 //     it is told waits in an [outbox], where newer news of a machine take the place of older ones. An operator
 //     that does not read for 30 s loses its session.

@@ -187,7 +187,7 @@ func (s *session) join(m *demandpb.ClusterCapacityNeeds) {
 	}
 }
 
-// reject says to the operator that a roll-up counts for nothing (E8).
+// reject says to the operator that a roll-up counts for nothing.
 func (s *session) reject(sequence uint64, why error) {
 	s.service.opts.Metrics.rejected.WithLabelValues(s.caller.Tenant).Inc()
 	s.log.Warn("roll-up rejected; the one before stays in force", "sequence", sequence, "reason", why.Error())

@@ -33,9 +33,9 @@ func rollUp(sequence uint64, rows ...*demandpb.CapacityNeed) *demandpb.ClusterCa
 	return &demandpb.ClusterCapacityNeeds{ClusterId: cluster, Sequence: sequence, Needs: rows}
 }
 
-// TestE8_HelloAgreesWithTheCertificate: whoever says another cluster, tenant or version gets no session, and
+// TestHelloAgreesWithTheCertificate: whoever says another cluster, tenant or version gets no session, and
 // one that says something else first neither.
-func TestE8_HelloAgreesWithTheCertificate(t *testing.T) {
+func TestHelloAgreesWithTheCertificate(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*demandpb.Hello)
 		reason string
@@ -122,8 +122,8 @@ func TestASessionBeginsWithItsSnapshot(t *testing.T) {
 	}
 }
 
-// TestE8_ARollUpComesWholeOrNotAtAll.
-func TestE8_ARollUpComesWholeOrNotAtAll(t *testing.T) {
+// TestARollUpComesWholeOrNotAtAll.
+func TestARollUpComesWholeOrNotAtAll(t *testing.T) {
 	w := newWorld(t)
 	o := w.connected()
 	part := func(sequence uint64, part, parts uint32, rows ...*demandpb.CapacityNeed) *demandpb.ClusterCapacityNeeds {

@@ -39,9 +39,9 @@ func wantEnd(t *testing.T, stream demandpb.ShardService_SessionClient, code code
 	}
 }
 
-// TestE8_S13_WhoMayHaveASession: the operators of a tenant with demand groups on this shard, for that tenant, for as
+// TestS13_WhoMayHaveASession: the operators of a tenant with demand groups on this shard, for that tenant, for as
 // long as they are registered.
-func TestE8_S13_WhoMayHaveASession(t *testing.T) {
+func TestS13_WhoMayHaveASession(t *testing.T) {
 	w := newWorld(t, demanded)
 	acme := w.operatorOf("acme")
 	stream := acme.session(t, "acme")

@@ -88,10 +88,10 @@ func (d *Demand) Problems() []Problem {
 	}
 	c := d.Complete()
 	if *c.Max != NoMax && *c.Min > *c.Max {
-		add("min, "+strconv.Itoa(*c.Min)+", is above max, "+strconv.Itoa(*c.Max), "lower it, or raise max", "min")
+		add("min, "+strconv.Itoa(*c.Min)+", is above max, "+strconv.Itoa(*c.Max), "lower min, or raise max")
 	}
 	if *c.Max != NoMax && *c.MinIdle > *c.Max {
-		add("min_idle, "+strconv.Itoa(*c.MinIdle)+", is above max, "+strconv.Itoa(*c.Max), "lower it, or raise max", "min_idle")
+		add("min_idle, "+strconv.Itoa(*c.MinIdle)+", is above max, "+strconv.Itoa(*c.Max), "lower min_idle, or raise max")
 	}
 	for _, t := range []struct {
 		name  string
@@ -269,14 +269,16 @@ func (r *InstanceRequirements) Problems(arch string) []Problem {
 			r  *Range
 		}{at("gpu", "memory_gib"), g.MemoryGiB})
 		if c := g.Count; c != nil && c.Max != nil && *c.Max == 0 {
-			all = append(all, Problem{at("gpu", "count", "max"), "0 leaves no type", "take gpu out: types that have accelerators are left out then"})
+			all = append(all, Problem{at("gpu", "count"), "max, 0, leaves no type", "take gpu out: types that have accelerators are left out then"})
 		}
 	}
 	for _, one := range ranges {
 		switch {
 		case one.r == nil:
-		case one.r.Min != nil && *one.r.Min < 0 || one.r.Max != nil && *one.r.Max < 0:
-			all = append(all, Problem{one.at, "a negative bound", "from 0 on"})
+		case one.r.Min != nil && *one.r.Min < 0:
+			all = append(all, Problem{append(slices.Clone(one.at), "min"), strconv.FormatInt(*one.r.Min, 10) + " is out of range", "from 0 on"})
+		case one.r.Max != nil && *one.r.Max < 0:
+			all = append(all, Problem{append(slices.Clone(one.at), "max"), strconv.FormatInt(*one.r.Max, 10) + " is out of range", "from 0 on"})
 		case one.r.Min != nil && one.r.Max != nil && *one.r.Min > *one.r.Max:
 			all = append(all, Problem{one.at, "min is above max", "swap them"})
 		}
