@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
+	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/crds"
 )
@@ -60,6 +61,7 @@ func NewClientBuilder(t testing.TB) *fake.ClientBuilder {
 			&infrav1.NstanceCluster{}, &infrav1.NstanceMachinePool{}, &infrav1.NstanceShardGroup{},
 			&infrav1.NstanceMachine{}, &infrav1.NstanceMachineTemplate{}, &controlplanev1.NstanceControlPlane{},
 			&clusterv1.Cluster{}, &clusterv1.Machine{}, &clusterv1.MachinePool{},
+			&demandv1.CapacityRequest{}, &demandv1.UpcomingNode{}, &demandv1.AvailableCapacity{},
 		)
 }
 
@@ -76,7 +78,7 @@ var kinds = sync.OnceValues(func() (*known, error) {
 	}
 	alone := runtime.NewScheme() // its converter refuses what it does not know
 	scheme := runtime.NewScheme()
-	errs := []error{clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme), controlplanev1.AddToScheme(scheme)}
+	errs := []error{clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme), controlplanev1.AddToScheme(scheme), demandv1.AddToScheme(scheme)}
 	for _, add := range kubernetes {
 		errs = append(errs, add(scheme), add(alone))
 	}

@@ -46,13 +46,14 @@ var operatorLayers = []layer{
 	controller("node", "capi/capacity", "nodes", "protos/nstance/v1"),
 	controller("ondemand", "controllers/machine/placement", "protos/identity"),
 	controller("providererror", "nodes", "protos/nstance/v1"),
+	inOperator("controllers/demand/capacityrequest", "api/demand/v1alpha1", "api/infrastructure/v1beta1", "demand/translate"),
 
 	{dir: "operator/manager", ours: []string{"protos/...", "operator/..."}},
 	inOperator("cmd/nstance-operator", "config", "manager", "telemetry"),
 
 	inOperator("crds/internal/cmd/gen", "crds/..."),
 	inOperator("pagetest"),
-	inOperator("testworld", "api/controlplane/v1beta1", "api/infrastructure/v1beta1", "crds", "inventory", "shards/..."),
+	inOperator("testworld", "api/controlplane/v1beta1", "api/demand/v1alpha1", "api/infrastructure/v1beta1", "crds", "inventory", "shards/..."),
 	inOperator("testworld/apiserver", "api/controlplane/v1beta1", "api/infrastructure/v1beta1", "testworld"),
 }
 
