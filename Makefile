@@ -70,7 +70,7 @@ RACE := CGO_ENABLED=1 go test -race -cpu 1
 # cache, so they always run. Not so these, which are all in one process.
 INPROCESS := ./e2e/sim/... ./e2e/perf/bench
 # These run many processes, so one package after another. The detector is in the programs.
-PROCESSES := ./e2e/suite/processes ./e2e/suite/configs ./e2e/repo/docs ./e2e/env/shards ./e2e/suite/hostile
+PROCESSES := ./e2e/suite/processes ./e2e/suite/configs ./e2e/repo/docs ./e2e/env/shards ./e2e/suite/hostile ./e2e/suite/demand
 # By default a program with the detector waits for a second before it exits.
 PROGRAMS  := E2E_PROGRAMS='$(CURDIR)/bin/race' GORACE=atexit_sleep_ms=0
 
@@ -89,6 +89,11 @@ test: build race ## Run all tests with the race detector
 .PHONY: test-crash
 test-crash: build race ## Kill the server ROUNDS (20) times in the middle of a scale-up
 	$(PROGRAMS) go test -timeout 30m -count=1 -v ./e2e/suite/processes -run TestF12 -rounds $(ROUNDS)
+
+NEEDS ?= 200
+.PHONY: test-demand
+test-demand: build-local ## Buy, use and give back the machines of NEEDS (200) needs, with a server that is killed
+	go test -timeout 30m -count=1 -v $(TESTFLAGS) ./e2e/suite/demand -needs $(NEEDS)
 
 .PHONY: storage-servers
 storage-servers: $(TOOLS)/versitygw $(TOOLS)/fake-gcs-server ## Build the storage servers that tests start

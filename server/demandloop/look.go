@@ -83,7 +83,7 @@ func (c *core) follow(m *machine, s *sight) {
 		c.opts.Metrics.joined(c.now.Sub(s.rec.Binding.BoundAt.Time))
 	}
 	if !c.feed.move(m.id.String(), m.told, s.station.State, m.failure) {
-		c.opts.Log.Error("machine in an unexpected state", "machine", m.id, "was", m.told, "is", s.station.State)
+		c.opts.Log.Error("machine in an unexpected state", "machine", m.id, "was", m.told.String(), "is", s.station.State.String())
 		c.forget(m)
 		c.introduce(m, s)
 		return

@@ -13,6 +13,12 @@ const Patience = 90 * time.Second
 // test fails with the last error when its patience is over.
 func (b *Box) Await(what string, check func() error) time.Duration {
 	b.t.Helper()
+	return b.AwaitFor(Patience, what, check)
+}
+
+// AwaitFor is [Box.Await] with a patience of its own, for what the cluster takes its time with.
+func (b *Box) AwaitFor(patience time.Duration, what string, check func() error) time.Duration {
+	b.t.Helper()
 	start := time.Now()
 	var last error // what was missing
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
@@ -22,8 +28,8 @@ func (b *Box) Await(what string, check func() error) time.Duration {
 			b.t.Logf("measured: %s after %v; until then: %v", what, took.Round(time.Millisecond), last)
 			return took
 		}
-		if took > Patience {
-			b.t.Fatalf("not within %v: %s: %v", Patience, what, err)
+		if took > patience {
+			b.t.Fatalf("not within %v: %s: %v", patience, what, err)
 		}
 		last = err
 		time.Sleep(pause)
