@@ -92,8 +92,8 @@ test-crash: build race ## Kill the server ROUNDS (20) times in the middle of a s
 
 NEEDS ?= 200
 .PHONY: test-demand
-test-demand: build-local ## Buy, use and give back the machines of NEEDS (200) needs, with a server that is killed
-	go test -timeout 30m -count=1 -v $(TESTFLAGS) ./e2e/suite/demand -needs $(NEEDS)
+test-demand: build-local ## Buy and give back the machines of NEEDS (200) needs with a server that is killed, and send 500 MB of hostile frames
+	go test -timeout 30m -count=1 -v $(TESTFLAGS) ./e2e/suite/demand -needs $(NEEDS) -flood 500
 
 .PHONY: storage-servers
 storage-servers: $(TOOLS)/versitygw $(TOOLS)/fake-gcs-server ## Build the storage servers that tests start

@@ -3,6 +3,7 @@ package demandloop
 import (
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/demand"
+	"nstance.dev/server/fleet"
 )
 
 // look compares a machine with what the engine takes it for, tells the engine and its operator what is
@@ -102,7 +103,8 @@ func (c *core) depart(m *machine, s *sight) {
 	case demand.Speculative, demand.Deleting:
 		return
 	case demand.Creating:
-		if m.failure == demand.Lost && (s.row.Verdict.NeverJoined() || s.row.Removal.Reason.NeverJoined()) {
+		// Of a create that was never answered and made nothing, a leader's end is to blame, and not the offer.
+		if m.failure == demand.Lost && (s.row.Verdict == fleet.ReasonRegistrationTimeout || s.row.Removal.Reason == fleet.ReasonRegistrationTimeout) {
 			m.failure = demand.NeverJoined
 		}
 		c.feed.tell(demand.Changed{ID: m.id.String(), State: demand.Failed, Failure: m.failure})

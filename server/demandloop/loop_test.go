@@ -279,6 +279,34 @@ func TestRefusedCreatesCoolTheirOfferDown(t *testing.T) {
 	})
 }
 
+// TestMachinesThatNeverCame are bought again at once where their creates ended with the leader that made them, and
+// let their offer cool down where they had their time and did not register.
+func TestMachinesThatNeverCame(t *testing.T) {
+	for reason, want := range map[fleet.Reason]int{fleet.ReasonAbandoned: 8, fleet.ReasonRegistrationTimeout: 4} {
+		t.Run(string(reason), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.boot = time.Hour
+				w.connect()
+				w.ask(16)
+				pass(10 * time.Second)
+				if n := w.purchases(); n != 4 {
+					t.Fatalf("%d machines were bought, want 4", n)
+				}
+				w.mu.Lock()
+				w.boot = time.Second
+				for id := range w.recs {
+					w.condemn(id, reason)
+				}
+				w.mu.Unlock()
+				pass(time.Minute)
+				if n := w.purchases(); n != want {
+					t.Errorf("%d machines were bought after a minute, want %d", n, want)
+				}
+			})
+		})
+	}
+}
+
 // TestStorageThatIsAway delays what needs it, and nothing is done without its record.
 func TestStorageThatIsAway(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

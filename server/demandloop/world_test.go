@@ -333,6 +333,7 @@ func (w *world) condemn(id identity.ID, reason fleet.Reason) {
 		return
 	}
 	rec.Deletion, rec.Status, row.State = &layout.Deletion{Reason: string(reason)}, layout.StatusDeleting, fleet.Condemned
+	row.Removal.Reason = reason
 	w.recs[id], w.rows[id], w.ended[id] = rec, row, reason
 	w.loop.Changed(id)
 	w.after(5*time.Second, func() {

@@ -2,5 +2,6 @@
 // machines with agents and the program that makes them join, and in the cluster's place a scripted operator
 // (package demandoperator).
 //
-// How many needs and machines there are is a flag: a few in `make test`, 200 and 300 in `make test-demand`.
+// How many needs and machines there are, and how much an operator that has gone bad sends, are flags: a few in
+// `make test`; 200, 300 and 500 MB in `make test-demand`.
 package demand_test
