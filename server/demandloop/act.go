@@ -108,7 +108,7 @@ func (c acting) begin(m *machine, a demand.Action) {
 			drop()
 			return
 		}
-		m.asked = time.Time{}
+		m.asked, m.unseen = time.Time{}, time.Time{}
 		then()
 	})
 	if !ok {

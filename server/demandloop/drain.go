@@ -58,13 +58,19 @@ func (c draining) instruct(m *machine, s *sight) {
 // never is when an instruction is due that was answered.
 var never = time.Unix(1<<40, 0)
 
-// accepted notes that the operator has begun to drain a machine, or has nothing to drain.
+// accepted notes that the operator has begun to drain a machine, or finds no Node. It may not have heard
+// of the Node yet, and there may be work on it: it is asked once more.
 func (c draining) accepted(m *machine, s *sight, started bool) {
-	if started {
-		m.asked = never
-		return
+	switch {
+	case started:
+		m.asked, m.unseen = never, time.Time{}
+	case m.unseen.IsZero():
+		m.unseen = c.now
+	case c.now.Sub(m.unseen) >= askAgain:
+		m.unseen = time.Time{}
+		c.opts.Log.Info("machine has no Node to drain", "machine", m.id, "cluster", m.about.cluster)
+		c.vacate(m, s)
 	}
-	c.vacate(m, s)
 }
 
 // ended takes in how the drain of a machine has ended.

@@ -3,6 +3,7 @@ package demandloop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -376,6 +377,41 @@ func TestMachinesThatAreNotUsedAgain(t *testing.T) {
 				pass(time.Hour)
 				if w.purchases() != 2 {
 					t.Errorf("%d machines were bought, want 2", w.purchases())
+				}
+			})
+		})
+	}
+}
+
+// TestE8_ANodeThatIsNotFound may be one that the operator has not heard of yet: it is asked once more, before the
+// machine leaves without a drain.
+func TestE8_ANodeThatIsNotFound(t *testing.T) {
+	for blind, vacated := range map[int]bool{1: false, 100: true} {
+		t.Run(fmt.Sprint(blind), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.settled()
+				pass(5 * time.Minute)
+				w.op.mu.Lock()
+				w.op.blind = blind
+				w.op.mu.Unlock()
+				w.ask(3)
+				for asked := 0; asked == 0; {
+					pass(time.Second)
+					w.op.mu.Lock()
+					asked = len(w.op.drains)
+					w.op.mu.Unlock()
+				}
+				pass(25 * time.Second)
+				if n := w.bindings()["idle"]; n > 0 {
+					t.Fatalf("%d machines have left before the operator was asked twice", n)
+				}
+				pass(30 * time.Second)
+				w.want("asked twice", map[string]int{"bound": 1, "idle": 1})
+				if n := len(w.op.drains); n != 2 {
+					t.Errorf("%d instructions, want 2", n)
+				}
+				if ended := w.op.ended > 0; ended == vacated {
+					t.Errorf("a drain has ended: %v", ended)
 				}
 			})
 		})

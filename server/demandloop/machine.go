@@ -20,6 +20,8 @@ type machine struct {
 	turn  turn
 	join  entry
 	asked time.Time // when it was last told to drain, or to leave; zero: it has to be
+	// unseen is since when the operator finds no Node to drain; zero: it does, or was not asked yet.
+	unseen time.Time
 }
 
 // turn is when something is done about a machine.

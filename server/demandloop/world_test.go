@@ -394,6 +394,8 @@ type operator struct {
 	refusal  string // of drains
 	stuck    bool   // drains never end
 	deaf     bool   // it answers no instruction
+	blind    int    // how many instructions it answers without having found the Node
+	ended    int    // drains that it has begun and brought to an end
 	muted    bool   // no Node is ready
 	blobs    int    // requests
 	requests []string
@@ -482,8 +484,14 @@ func (o *operator) instructed(s *session, m ReclaimInstruction) {
 		o.post(s, time.Second, ReclaimAnswer{Instruction: m.Instruction, Refused: []Refusal{{Machine: m.Machine, Reason: o.refusal}}})
 		return
 	}
+	if o.blind > 0 {
+		o.blind--
+		o.post(s, time.Second, ReclaimAnswer{Instruction: m.Instruction})
+		return
+	}
 	o.post(s, time.Second, ReclaimAnswer{Instruction: m.Instruction, Started: 1})
 	if !o.stuck {
+		o.ended++
 		o.post(s, 10*time.Second, NodeReports{{Machine: m.Machine, Node: "node-" + m.Machine, Drained: true, Instruction: m.Instruction}})
 	}
 }
