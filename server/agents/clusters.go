@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"nstance.dev/protos/binding"
 	"nstance.dev/protos/identity"
@@ -36,6 +37,12 @@ var (
 	// ErrStreamFull says that too much waits for the agent already; try again.
 	ErrStreamFull = errors.New("too many messages wait for the agent")
 )
+
+// membership is what the agent of a stream says of clusters.
+type membership struct {
+	able     atomic.Bool // its machine can join them; does not change after hello
+	reported atomic.Pointer[binding.Report]
+}
 
 // bindings is how a [Service] and [Clusters] speak: what agents are told of their machines'
 // bindings to clusters, and what they report.
@@ -77,7 +84,7 @@ func (b *bindings) tell(id identity.ID, msg *nstancev1.ServerMessage) error {
 	switch {
 	case s == nil:
 		return ErrNotConnected
-	case !s.clusters.Load():
+	case !s.clusters.able.Load():
 		return ErrNoCapability
 	case !(line{s, b.handler}).Offer(msg):
 		if s.over() {
@@ -98,13 +105,13 @@ func taintsOf(all []binding.Taint) []*nstancev1.ClusterTaint {
 
 // noteCapabilities notes whether an agent can join clusters. The stream is not anybody's yet.
 func (s *stream) noteCapabilities(names []string) {
-	s.clusters.Store(slices.Contains(names, binding.Capability))
+	s.clusters.able.Store(slices.Contains(names, binding.Capability))
 }
 
 // report takes the report of a binding. One that this server does not understand is left
 // alone, for agents may be newer.
 func (b *bindings) report(s *stream, report *nstancev1.ClusterReport) {
-	if !s.clusters.Load() {
+	if !s.clusters.able.Load() {
 		return
 	}
 	r, ok := reportOf(report)
@@ -112,7 +119,19 @@ func (b *bindings) report(s *stream, report *nstancev1.ClusterReport) {
 		b.log.Debug("report of a binding is not understood", "instance", s.id, "action", int(report.GetAction()), "state", int(report.GetState()))
 		return
 	}
+	s.clusters.reported.Store(&r)
 	b.hear(s, func(c Clusters) { c.Binding(s.id, r) })
+}
+
+// RepeatBindings tells [Clusters] again of all agents that are connected, and what they reported last: for one that
+// did not listen before.
+func (b *bindings) RepeatBindings() {
+	for _, s := range b.streams.all() {
+		b.greeted(s)
+		if r := s.clusters.reported.Load(); r != nil {
+			b.hear(s, func(c Clusters) { c.Binding(s.id, *r) })
+		}
+	}
 }
 
 func reportOf(report *nstancev1.ClusterReport) (r binding.Report, ok bool) {
@@ -141,7 +160,7 @@ var (
 
 // greeted tells [Clusters] of an agent that is connected.
 func (b *bindings) greeted(s *stream) {
-	b.hear(s, func(c Clusters) { c.Greeted(s.id, s.clusters.Load()) })
+	b.hear(s, func(c Clusters) { c.Greeted(s.id, s.clusters.able.Load()) })
 }
 
 // hear tells [Clusters] something that a stream says, while it is the instance's stream.

@@ -199,7 +199,7 @@ func (a *Service) greet(s *stream, hello *nstancev1.Hello) error {
 	s.endAfter(s.expires.Sub(a.opts.Now()), refusal.ErrCertificateExpired)
 	s.heard.greeted = true
 	a.opts.Log.Info("agent connected", "instance", s.id, "agent_version", printable(hello.AgentVersion),
-		"joins_clusters", s.clusters.Load())
+		"joins_clusters", s.clusters.able.Load())
 	a.introduce(s)
 	return nil
 }

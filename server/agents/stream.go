@@ -48,7 +48,7 @@ type stream struct {
 	conn    Conn
 	heard   heard // of the receiving goroutine
 
-	clusters atomic.Bool // the agent can join clusters; does not change after hello
+	clusters membership
 
 	serving atomic.Pointer[serving] // changes while mu is held
 

@@ -26,6 +26,7 @@ const (
 // Why sessions end, or do not begin.
 var (
 	errNoGroup  = refusal.New(refusal.FailedPrecondition, "NO_DEMAND_GROUP", "no group of this shard is of mode demand")
+	errWaits    = refusal.New(refusal.Unavailable, "DEMAND_MODE_NOT_READY", "the provider has not listed its machine types to this leader yet; try again")
 	errNoHello  = refusal.New(refusal.InvalidArgument, "NO_HELLO", "the first message must be hello, and only the first")
 	errSilent   = refusal.New(refusal.DeadlineExceeded, "NO_HELLO", "no hello within %s", helloTimeout)
 	errReplaced = refusal.New(refusal.Aborted, "SESSION_REPLACED", "the cluster has opened another session")
@@ -38,8 +39,9 @@ var (
 // certificate.
 type Caller struct {
 	identity.Peer
-	// Link is the loop of the shard; nil: no group is of demand mode.
-	Link demandloop.Link
+	// Link is the loop of the shard; nil: no group is of demand mode, or, with Waits, the mode has not begun yet.
+	Link  demandloop.Link
+	Waits bool
 }
 
 // Options are what a [Service] works with. All are required.
@@ -66,7 +68,10 @@ func New(opts Options) *Service { return &Service{opts: opts, sessions: map[stri
 // Session implements [demandpb.ShardServiceServer].
 func (s *Service) Session(stream demandpb.ShardService_SessionServer) error {
 	caller := s.opts.Caller(stream.Context())
-	if caller.Link == nil {
+	switch {
+	case caller.Link == nil && caller.Waits:
+		return errWaits
+	case caller.Link == nil:
 		return errNoGroup
 	}
 	ctx, end := context.WithCancelCause(stream.Context())

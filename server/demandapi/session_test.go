@@ -72,6 +72,11 @@ func TestHelloAgreesWithTheCertificate(t *testing.T) {
 		w.without = true
 		wantEnd(t, w.open(hello()).err(), errNoGroup.Message)
 	})
+	t.Run("not begun", func(t *testing.T) {
+		w := newWorld(t)
+		w.without, w.waits = true, true
+		wantEnd(t, w.open(hello()).err(), errWaits.Message)
+	})
 }
 
 // wantEnd checks why a stream has ended.

@@ -87,6 +87,7 @@ type world struct {
 	revoked chan struct{}
 	expires time.Time
 	without bool // no group is of demand mode
+	waits   bool // one is, and the mode has not begun
 	client  demandpb.ShardServiceClient
 }
 
@@ -102,7 +103,7 @@ func newWorld(t *testing.T) *world {
 	}))
 	demandpb.RegisterShardServiceServer(server, New(Options{
 		Caller: func(context.Context) Caller {
-			c := Caller{Peer: identity.Peer{Tenant: tenant, Cluster: cluster, ID: "op1", NotAfter: w.expires}}
+			c := Caller{Peer: identity.Peer{Tenant: tenant, Cluster: cluster, ID: "op1", NotAfter: w.expires}, Waits: w.waits}
 			if !w.without {
 				c.Link = w.link
 			}

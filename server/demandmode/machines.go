@@ -34,6 +34,8 @@ type Removals interface {
 type Agents interface {
 	JoinCluster(id identity.ID, j binding.Join) error
 	LeaveCluster(id identity.ID, name string) error
+	// RepeatBindings says again, by Greeted and Binding of the mode, which agents are connected and what they have reported.
+	RepeatBindings()
 }
 
 // records are the instances of the shard.

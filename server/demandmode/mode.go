@@ -75,6 +75,7 @@ func (m *Mode) Run(ctx context.Context) error {
 	keeper.Notify(news)
 	m.book.Store(keeper)
 	m.loop.Store(loop)
+	m.opts.Agents.RepeatBindings() // nobody has listened to them
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() { keeper.Run(ctx) })
@@ -126,6 +127,10 @@ func (m *Mode) Link() demandloop.Link {
 	}
 	return nil
 }
+
+// Waiting reports whether a group is of demand mode and the mode has not begun: the provider has not listed its
+// types yet.
+func (m *Mode) Waiting() bool { return m.loop.Load() == nil && m.wanted() }
 
 // SupplyChanged says that groups, pauses, the configuration or the catalogue have changed.
 func (m *Mode) SupplyChanged() {

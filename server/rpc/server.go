@@ -92,7 +92,7 @@ func demandCaller(ctx context.Context) demandapi.Caller {
 	c := operatorapi.CallerOf(ctx)
 	caller := demandapi.Caller{Peer: c.Peer}
 	if c.Term != nil {
-		caller.Link = c.Term.Demand()
+		caller.Link, caller.Waits = c.Term.Demand(), c.Term.DemandWaits()
 	}
 	return caller
 }

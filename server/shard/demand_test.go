@@ -272,3 +272,51 @@ func TestAShardWithoutADemandGroupHasNoDemandMode(t *testing.T) {
 		}
 	})
 }
+
+// TestDemandModeWaitsForTheCatalogue and says so: an operator is to come again, and nothing is bought meanwhile.
+func TestDemandModeWaitsForTheCatalogue(t *testing.T) {
+	opts := demanded("")
+	opts.Types.refuse = 2
+	inWorld(t, opts, func(t *testing.T, w *world) {
+		w.settle(20 * time.Second)
+		if w.term().Demand() != nil || !w.term().DemandWaits() {
+			t.Fatalf("link %v, waits: %v", w.term().Demand(), w.term().DemandWaits())
+		}
+		w.settle(3 * time.Minute)
+		if w.term().Demand() == nil || w.term().DemandWaits() {
+			t.Fatalf("link %v, waits: %v", w.term().Demand(), w.term().DemandWaits())
+		}
+	})
+}
+
+// TestE2_AGroupChangesItsMode from a size to demand and back, and no machine is touched by it. While the group has a
+// size its machines serve the cluster that they have joined.
+func TestE2_AGroupChangesItsMode(t *testing.T) {
+	sized := demanded("")
+	sized.Groups = `{"default": {"web": {"template": "plain", "size": 2}}}`
+	inWorld(t, sized, func(t *testing.T, w *world) {
+		w.settle(time.Minute)
+		made := w.cloud.Created()
+		if made != 2 || w.term().Demand() != nil {
+			t.Fatalf("%d machines were made, demand mode %v", made, w.term().Demand())
+		}
+		w.reconfigure(demanded(`"min_lifetime": "0s", "scale_down_delay": "1h"`))
+		w.settle(time.Minute)
+		o := w.operator()
+		o.ask(6)
+		w.settle(time.Minute)
+		w.wantBindings("of demand mode: both are used", map[layout.BindingState]int{layout.BindingBound: 2})
+		w.reconfigure(sized)
+		w.settle(5 * time.Minute)
+		w.wantBindings("of a size again: they serve as before", map[layout.BindingState]int{layout.BindingBound: 2})
+		o.ask(2)
+		w.settle(30 * time.Minute)
+		w.wantBindings("a group with a size gives nothing back", map[layout.BindingState]int{layout.BindingBound: 2})
+		w.reconfigure(demanded(`"min_lifetime": "0s"`))
+		w.settle(10 * time.Minute)
+		w.wantBindings("of demand mode once more: one is not needed", map[layout.BindingState]int{layout.BindingBound: 1, "none": 1})
+		if w.cloud.Created() != made {
+			t.Errorf("%d machines were made for changes of the mode", w.cloud.Created()-made)
+		}
+	})
+}

@@ -188,6 +188,9 @@ func newDemand(r *Term) *demandmode.Mode {
 // Demand is what the sessions of demand mode speak to; nil while no group asks for that mode.
 func (r *Term) Demand() demandloop.Link { return r.demand.Link() }
 
+// DemandWaits reports whether demand mode is asked for and has not begun yet.
+func (r *Term) DemandWaits() bool { return r.demand.Waiting() }
+
 // demandListener hears of the bindings of machines. It is made before the mode is.
 type demandListener struct{ r *Term }
 
