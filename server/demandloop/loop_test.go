@@ -510,6 +510,45 @@ func TestMachinesOfAGroupWithASizeServeToo(t *testing.T) {
 	})
 }
 
+// TestE8_MachinesThatAGroupHandsOver: nothing is done about machines of a group that had a size, before their agents
+// say that they can join, or a cluster that they are its Nodes.
+func TestE8_MachinesThatAGroupHandsOver(t *testing.T) {
+	for name, unable := range map[string]bool{"agents that cannot join": true, "agents that can": false} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.change(func(s *shop) { s.ofDemand = false })
+				w.unable = unable
+				node, other := w.made(), w.made()
+				w.change(func(s *shop) { s.ofDemand = true })
+				w.restart()
+				w.connect()
+				w.ask(4)
+				w.op.ready(node)
+				pass(time.Minute)
+				if n := w.purchases(); n != 0 {
+					t.Errorf("%d machines were bought beside one that serves", n)
+				}
+				w.want("one is a Node", map[string]int{"bound": 1, "idle": 1})
+				pass(time.Hour)
+				if _, ended := w.ended[node]; ended {
+					t.Error("the Node is gone, and is needed")
+				}
+				if _, ended := w.ended[other]; ended == unable {
+					t.Errorf("the other machine is gone: %t", ended)
+				}
+				w.ask(0)
+				pass(30 * time.Minute)
+				if _, ended := w.ended[node]; !ended {
+					t.Error("the Node is there, and nothing needs it")
+				}
+				if failures := w.failures(); len(failures) > 0 {
+					t.Errorf("given up: %v", failures)
+				}
+			})
+		})
+	}
+}
+
 // TestS23_E12_PausedMeansPaused, and what was decided then is done afterwards.
 func TestS23_E12_PausedMeansPaused(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

@@ -30,7 +30,22 @@ func (c *core) see(id identity.ID) (s sight, ok bool) {
 	if s.fixed && s.station.State != demand.Configured {
 		return s, false // only what serves a cluster counts
 	}
+	if s.handedOver() && !c.joins(id) {
+		return s, false // what it does is not known, so nothing is done about it
+	}
 	return s, true
+}
+
+// handedOver reports whether the machine was made while its group had a size, and has never served a
+// cluster by a binding. It may be a Node all the same, which joined by itself.
+func (s *sight) handedOver() bool {
+	return !s.fixed && s.rec.Purchase == nil && s.rec.Binding == nil && s.rec.Served == "" && s.rec.Failed == nil
+}
+
+// joins reports whether the agent of a machine has said that it can join clusters.
+func (c *core) joins(id identity.ID) bool {
+	m := c.machines[id]
+	return m != nil && m.join.able == able
 }
 
 // intent reports whether the machine runs and is meant for a cluster.

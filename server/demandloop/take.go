@@ -129,7 +129,7 @@ func (c taking) ours(cluster *cluster, name string) (*machine, sight, bool) {
 
 // nodeReport takes in what a cluster sees of the Node of a machine.
 func (c taking) nodeReport(cluster *cluster, r NodeReport) {
-	if c.machines[identity.ID(r.Machine)] == nil {
+	if c.machines[identity.ID(r.Machine)] == nil || c.strange(identity.ID(r.Machine)) {
 		c.found(cluster, r)
 		return
 	}
@@ -156,22 +156,39 @@ func (c taking) nodeReport(cluster *cluster, r NodeReport) {
 	}
 }
 
-// found binds a machine of a group with a size that a cluster of its tenant has for a Node: it joined by
-// itself, and counts from now on.
+// found binds a machine that a cluster of its tenant has for a Node, and that no decision has bound: it was made
+// by a group with a size, joined by itself, and counts from now on.
 func (c taking) found(cluster *cluster, r NodeReport) {
 	id := identity.ID(r.Machine)
 	row, known := c.opts.Records.Known(id)
-	if !r.Ready || !known || row.OnDemand || row.Group.Tenant != cluster.name || !row.State.Registered() {
+	rec, recorded := c.opts.Records.Record(id)
+	if !r.Ready || !known || !recorded || row.OnDemand || row.Group.Tenant != cluster.name || !row.State.Registered() {
 		return
 	}
-	if _, ofDemand := c.supply.Group(row.Group); ofDemand {
+	_, ofDemand := c.supply.Group(row.Group)
+	s := sight{row: row, rec: rec, fixed: !ofDemand}
+	if ofDemand && !s.handedOver() {
 		return
 	}
+	m := c.machines[id]
+	switch {
+	case m == nil:
+		m = &machine{id: id, failure: demand.Lost}
+		c.machines[id] = m
+	case m.turn.busy:
+		return
+	default:
+		c.forget(m) // as the idle one that it was taken for
+	}
+	m.about.fixed, m.about.node = !ofDemand, r.Node
 	d, _ := c.supply.Describe(Source{Group: row.Group, InstanceType: row.InstanceType})
-	m := &machine{id: id, failure: demand.Lost}
-	m.about.fixed, m.about.node = true, r.Node
-	c.machines[id] = m
 	c.write(m, "found", func(rec *layout.InstanceRecord) error { return binding.Found(rec, cluster.name, d.Price, c.opts.Now()) }, nothing)
+}
+
+// strange reports whether a machine that could join clusters may be a Node already.
+func (c taking) strange(id identity.ID) bool {
+	s, ok := c.see(id)
+	return ok && s.handedOver()
 }
 
 // notes takes in what was noted of machines.
@@ -198,6 +215,15 @@ func (c taking) notes(n notes) {
 // greeted takes in whether a machine whose agent is there can join clusters.
 func (c taking) greeted(id identity.ID, can bool) {
 	m := c.machines[id]
+	if m == nil && can {
+		m = &machine{id: id, failure: demand.Lost}
+		m.join.able = able
+		c.machines[id] = m
+		if _, ok := c.see(id); !ok { // no machine of demand mode
+			delete(c.machines, id)
+			return
+		}
+	}
 	if m == nil {
 		return
 	}

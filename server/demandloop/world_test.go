@@ -266,6 +266,9 @@ func (w *world) Launch(ctx context.Context, p Purchase) error {
 		w.t.Errorf("E2: instance %s is made twice", p.ID)
 	}
 	w.add(p.ID, p.Source.Group, p.Binding)
+	rec := w.recs[p.ID]
+	rec.Purchase = &layout.Purchase{CapacityType: string(demand.OnDemand)}
+	w.recs[p.ID] = rec
 	w.after(w.boot, func() { w.register(p.ID) })
 	return nil
 }
@@ -280,6 +283,20 @@ func (w *world) add(id identity.ID, group fleet.GroupID, b *layout.Binding) {
 	}
 	w.rows[id] = cache.Instance{Instance: fleet.Instance{ID: id, Group: group, State: fleet.Pending, Created: time.Now()}}
 	w.loop.Changed(id)
+}
+
+// made is a machine that a group with a size has made.
+func (w *world) made() identity.ID {
+	w.t.Helper()
+	id, err := w.newID("knc")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.add(id, web, nil)
+	w.register(id)
+	return id
 }
 
 // after does something later, with mu.
