@@ -14,17 +14,20 @@ import (
 // ReleaseByType is the ReleaseHold of a group that does not set its own.
 const releaseByType = -1
 
+// atOnce is what a wait of "0s" is to the engine, to which 0 is a wait that nobody set.
+const atOnce = time.Millisecond
+
 // groupOf is what the engine is told of a group, and when a window of its budgets opens or closes.
 func groupOf(g *effective.Group, now time.Time) (demand.Group, time.Time) {
 	d := g.Demand
 	out := demand.Group{
 		Name: g.Tenant + "/" + g.Key, Tenant: g.Tenant, Min: int64(*d.Min), Max: int64(*d.Max), MinIdle: int64(*d.MinIdle),
-		ScaleDownDelay: d.ScaleDownDelay.Std(), MinLifetime: d.MinLifetime.Std(), JoinDeadline: d.JoinDeadline.Std(),
+		ScaleDownDelay: max(d.ScaleDownDelay.Std(), atOnce), MinLifetime: d.MinLifetime.Std(), JoinDeadline: d.JoinDeadline.Std(),
 		ReleaseHold: releaseByType, UserData: d.Configure == document.ConfigureUserData, Reuse: g.Reuse,
 		Limits: limitsOf(d.Limits),
 	}
 	if d.ReleaseHold != nil {
-		out.ReleaseHold = d.ReleaseHold.Std()
+		out.ReleaseHold = max(d.ReleaseHold.Std(), atOnce)
 	}
 	if g.Deleted {
 		out.Min, out.MinIdle, out.Max = 0, 0, 0

@@ -40,6 +40,14 @@ func TestGroupsAsTheEngineIsTold(t *testing.T) {
 	}
 }
 
+// TestWaitsOfNothing: "0s" is at once, not the wait of a group that says nothing.
+func TestWaitsOfNothing(t *testing.T) {
+	b := bookOf(t, parts{groups: `"g": { "template": "t", "mode": "demand", "demand": { "release_hold": "0s", "scale_down_delay": "0s" } }`})
+	if g := b.Groups[0]; g.ReleaseHold != atOnce || g.ScaleDownDelay != atOnce {
+		t.Errorf("release_hold %v, scale_down_delay %v", g.ReleaseHold, g.ScaleDownDelay)
+	}
+}
+
 // TestBudgetsHaveTheirWindow: the one that is open, else the next one.
 func TestBudgetsHaveTheirWindow(t *testing.T) {
 	at := func(day, hour int) time.Time { return time.Date(2026, 3, day, hour, 0, 0, 0, time.UTC) } // the 2nd is a Monday

@@ -68,6 +68,7 @@ func (k *Keeper) Notify(c chan<- struct{}) {
 // Run makes the Book again until ctx ends: when it is woken, when a window of a budget opens or closes,
 // and every minute.
 func (k *Keeper) Run(ctx context.Context) {
+	k.warn(ctx, &Book{}, k.Book())
 	for {
 		pause := interval
 		if next := k.Book().Next; !next.IsZero() {
@@ -86,13 +87,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// refresh puts another Book in force if it says anything else, and logs what groups have come to lack.
-func (k *Keeper) refresh(ctx context.Context) {
-	before, after := k.Book(), k.book()
-	k.current.Store(after)
-	if before.says(after) {
-		return
-	}
+// warn logs what groups have come to lack from one Book to the next.
+func (k *Keeper) warn(ctx context.Context, before, after *Book) {
 	for _, key := range after.keys() {
 		state := after.States[key]
 		for _, problem := range state.Problems {
@@ -101,6 +97,16 @@ func (k *Keeper) refresh(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// refresh puts another Book in force if it says anything else.
+func (k *Keeper) refresh(ctx context.Context) {
+	before, after := k.Book(), k.book()
+	k.current.Store(after)
+	if before.says(after) {
+		return
+	}
+	k.warn(ctx, before, after)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, c := range k.listeners {

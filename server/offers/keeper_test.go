@@ -1,8 +1,10 @@
 package offers
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -51,6 +53,29 @@ func TestKeeperFollowsWhatItIsMadeOf(t *testing.T) {
 		<-done
 		if made > 6 {
 			t.Errorf("the Book was made %d times", made)
+		}
+	})
+}
+
+// TestKeeperSaysOnceWhatIsNotOffered: from the beginning, not only what comes to lack later.
+func TestKeeperSaysOnceWhatIsNotOffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := load(t, parts{groups: `"g": { "template": "t", "mode": "demand", "instance_type": ["unheard.of"] }`})
+		in := input(cfg, nil)
+		var log bytes.Buffer
+		k := NewKeeper(Sources{
+			Config: func() *effective.Config { return cfg }, Groups: func() []*effective.Group { return in.Groups },
+			Types: func() ([]driver.InstanceType, bool) { return listing, true },
+			Taken: func() map[string]int { return nil }, Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); k.Run(ctx) }()
+		time.Sleep(10 * time.Minute)
+		cancel()
+		<-done
+		if n := strings.Count(log.String(), "the size of unheard.of is not known"); n != 1 {
+			t.Errorf("said %d times:\n%s", n, log.String())
 		}
 	})
 }

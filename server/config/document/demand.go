@@ -19,7 +19,7 @@ type Demand struct {
 	CapacityTypes []string `json:"capacity_types,omitempty" jsonschema:"enum=on-demand,enum=spot,enum=bare-metal"`
 	// How a machine is told which cluster to join: by its agent once it runs (agent, the default), or in its user data, which is faster for a single join and leaves no machine to be used again (user_data).
 	Configure string `json:"configure,omitempty" jsonschema:"enum=agent,enum=user_data"`
-	// How long a machine without work is kept before it is deleted. Default: 10m for on-demand, 1m for spot, for ever for reserved and bare-metal.
+	// How long a machine without work is kept before it is deleted. Default: 10m for on-demand, 1m for spot. Reserved and bare-metal ones are kept for ever, whatever stands here.
 	ReleaseHold *Duration `json:"release_hold,omitempty"`
 	// How long a machine is not needed before its Pods are moved away. Default 1m.
 	ScaleDownDelay *Duration `json:"scale_down_delay,omitempty"`
