@@ -246,6 +246,21 @@ func TestS6_ASickMachineOfADemandGroupIsReplaced(t *testing.T) {
 	})
 }
 
+// TestPricesAreListedEveryHour while groups buy by them, and otherwise with the types.
+func TestPricesAreListedEveryHour(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts worldOptions
+		want int
+	}{"demand mode": {demanded(""), 7}, "fixed sizes": {worldOptions{Types: &listing{}}, 1}} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, c.opts, func(_ *testing.T, w *world) { w.settle(6*time.Hour + time.Minute) })
+			if got := c.opts.Types.calls; got != c.want {
+				t.Errorf("listed %d times in six hours, want %d", got, c.want)
+			}
+		})
+	}
+}
+
 // TestF25_NoCapacityCoolsTheOfferDown: the engine decides when it is tried again, not the group.
 func TestF25_NoCapacityCoolsTheOfferDown(t *testing.T) {
 	inWorld(t, demanded(""), func(t *testing.T, w *world) {

@@ -139,6 +139,7 @@ func (r *Term) Agents() *agents.Service { return r.agents }
 func (r *Term) typeListing() catalog.Listing {
 	return catalog.Listing{
 		List: r.provider.ListTypes, Over: r.leadership.endIfOver, Now: r.opts.Now, Log: r.opts.Log,
+		Prices: func() bool { return r.demand.Link() != nil },
 		Changed: func() {
 			for id := range r.planner.groups.All() {
 				r.events.Group(id)
