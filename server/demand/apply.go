@@ -289,7 +289,9 @@ func (w intake) depart(slot int32) {
 	if m.leaving {
 		return
 	}
+	w.count(m, -1)
 	m.leaving = true
+	w.count(m, 1)
 	w.fleet.watch(slot)
 	w.supply++
 	if m.cluster >= 0 {

@@ -105,6 +105,7 @@ func (w *world) count(m *machine, n int64) {
 	g := m.more.group
 	switch {
 	case m.fixed:
+	case m.state == Configured && m.leaving: // it is none of those of which a share may be given back
 	case m.state == Configured:
 		g.configured += n
 		if m.cluster >= 0 {

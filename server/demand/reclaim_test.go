@@ -63,6 +63,20 @@ func TestE6_ReclaimsAreCapped(t *testing.T) {
 	}
 }
 
+// TestE6_MachinesThatLeaveAreNoneOfTheShare: of 40 machines two may be given back at once, of 39 one.
+func TestE6_MachinesThatLeaveAreNoneOfTheShare(t *testing.T) {
+	h := full(t, 40)
+	h.tell(needs("c", row("web", 0, 20, 2000, gi))...)
+	h.step()
+	h.progress(59 * time.Second)
+	h.tell(demand.Leaving{ID: h.sorted()[0]})
+	h.step()
+	h.progress(5 * time.Second)
+	if n := kinds(h.step(), demand.Reclaim); n != 1 {
+		t.Errorf("%d machines are given back at once, want 1", n)
+	}
+}
+
 func TestE6_EmptyMachinesHaveABoundOfTheirOwn(t *testing.T) {
 	h := full(t, 143)
 	h.tell(needs("c", row("web", 0, 1, 2000, gi), row("x", 0, 14, 2000, gi))...)
