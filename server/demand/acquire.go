@@ -187,7 +187,7 @@ func (w buying) pick(c *cluster, n *need, p *part) (slot int32, o *offer, k int6
 			continue
 		}
 		b := bid{slot: s, share: vector.Share(w.allocatable(c, m.class), &p.deficit, n.mask)}
-		b.cost = effective(m.currentPrice(), w.cat.classes[m.class].InterruptionPPM, n.Interruption)
+		b.cost = effective(m.currentPrice(), m.currentRisk(), n.Interruption)
 		if idle.slot < 0 || b.cheaper(idle) || !idle.cheaper(b) && m.id < w.fleet.all[idle.slot].id {
 			idle = b
 		}

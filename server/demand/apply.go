@@ -151,7 +151,7 @@ func (w intake) observe(s Supply) error {
 	}
 	slot := w.fleet.add(s.ID)
 	m := &w.fleet.all[slot]
-	m.state, m.fixed, m.price = s.State, s.Fixed, s.Price
+	m.state, m.fixed, m.price, m.risk = s.State, s.Fixed, s.Price, s.Class.InterruptionPPM
 	m.class = w.cat.intern(s.Class)
 	m.more.group = w.cat.group(s.Class.Group)
 	m.more.places = w.topo.placed(s.Domains)

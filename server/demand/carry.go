@@ -17,6 +17,14 @@ func (m *machine) currentPrice() int64 {
 	return m.price
 }
 
+// currentRisk is the probability of an interruption as it is now, in millionths per hour.
+func (m *machine) currentRisk() int64 {
+	if m.offer != nil {
+		return m.offer.Class.InterruptionPPM
+	}
+	return m.risk
+}
+
 // stampOf is what a machine that is bound for a need carries.
 func stampOf(n *need) Stamp {
 	if n == nil {
@@ -29,7 +37,7 @@ func stampOf(n *need) Stamp {
 func (w *world) provision(c *cluster, o *offer, n *need, why Reason) int32 {
 	slot := w.fleet.add(w.settings.NewID(o.Name))
 	m := &w.fleet.all[slot]
-	m.state, m.class, m.offer, m.price = Creating, o.class, o, o.price()
+	m.state, m.class, m.offer, m.price, m.risk = Creating, o.class, o, o.price(), o.Class.InterruptionPPM
 	m.more.group, m.more.asked = o.group, Provision
 	o.charge(1)
 	w.locate(m)

@@ -78,7 +78,8 @@ type Class struct {
 	Labels       map[string]string // what its Node will be labelled with; topology keys included
 	Taints       []match.Taint     // without startup taints
 	Allocatable  []vector.Amount   // by the catalogue, without overheads of a cluster
-	// InterruptionPPM is the probability of an interruption, in millionths per hour.
+	// InterruptionPPM is the probability of an interruption, in millionths per hour. It may change from one
+	// listing to the next: classes that differ in it alone are one, unless one of them is never interrupted.
 	InterruptionPPM int64
 }
 

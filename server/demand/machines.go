@@ -52,7 +52,8 @@ type machine struct {
 	pos     int32 // in its cluster's ledger
 	seq     uint64
 	offer   *offer // nil: not bought from one
-	price   int64
+	price   int64  // when it was bought, or was observed first
+	risk    int64  // of an interruption, in millionths per hour; as the price
 	times   times
 	stamp   Stamp
 	more    extra

@@ -1,6 +1,7 @@
 package demand_test
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -172,4 +173,29 @@ func TestCapacities(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestS22_NewProbabilitiesKeepNothing: offers of spot machines are told anew all the time, with other probabilities, and
+// the engine does not grow.
+func TestS22_NewProbabilitiesKeepNothing(t *testing.T) {
+	h := newHouse(t, demand.Settings{})
+	h.tell(needs("c", row("web", 0, 4, 2000, gi))...)
+	spot := offerOf("t/g", "small", 4, 16, 50_000)
+	spot.Class.CapacityType = demand.Spot
+	refresh := func(times int) uint64 {
+		for i := range times {
+			spot.Class.InterruptionPPM = 1 + int64(i)
+			h.tell(demand.OffersChanged{Offers: []demand.Offer{spot}})
+			h.step()
+		}
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := refresh(100)
+	if after := refresh(10_000); after > before+1<<20 {
+		t.Errorf("%d KiB more after 10,000 listings", (after-before)>>10)
+	}
+	runtime.KeepAlive(h)
 }

@@ -143,7 +143,7 @@ func (c *Class) canonical(b []byte) []byte {
 	text(c.Group)
 	text(c.InstanceType)
 	text(string(c.CapacityType))
-	b = binary.AppendVarint(b, c.InterruptionPPM)
+	b = binary.AppendVarint(b, min(c.InterruptionPPM, 1)) // whether it may be interrupted: how likely that is, changes
 	b = binary.AppendUvarint(b, uint64(len(c.Labels)))
 	for _, key := range slices.Sorted(maps.Keys(c.Labels)) {
 		text(key)

@@ -322,9 +322,9 @@ func stronger(a, b Disposition) Disposition {
 // unlimited is the priority of a group's minimum.
 const unlimited = math.MaxInt32
 
-// keepCost is what a machine costs per hour, by the price at which it was bound.
+// keepCost is what a machine costs per hour, by the price and the risk at which it was bought.
 func (w *world) keepCost(m *machine) int64 {
-	return effective(m.price, w.cat.classes[m.class].InterruptionPPM, m.stamp.Interruption)
+	return effective(m.price, m.risk, m.stamp.Interruption)
 }
 
 // empty reports whether the operator said, after the roll-up that freed it, that nothing runs on a
