@@ -151,16 +151,15 @@ func (w intake) observe(s Supply) error {
 	}
 	slot := w.fleet.add(s.ID)
 	m := &w.fleet.all[slot]
-	m.state, m.fixed, m.price, m.risk = s.State, s.Fixed, s.Price, s.Class.InterruptionPPM
+	m.state, m.fixed, m.price, m.more.risk = s.State, s.Fixed, s.Price, s.Class.InterruptionPPM
 	m.class = w.cat.intern(s.Class)
 	m.more.group = w.cat.group(s.Class.Group)
 	m.more.places = w.topo.placed(s.Domains)
-	for _, o := range w.cat.offers {
-		if o.Name == s.Offer {
-			m.offer = o
-			o.charge(1)
-		}
+	if s.Offer != "" {
+		m.offer = w.cat.offerOf(s)
+		m.offer.charge(1)
 	}
+	m.voided = s.State == Draining && s.Voluntary
 	if s.Tenant != "" {
 		m.tenant = w.cluster(s.Tenant).index
 	}

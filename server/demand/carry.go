@@ -22,7 +22,7 @@ func (m *machine) currentRisk() int64 {
 	if m.offer != nil {
 		return m.offer.Class.InterruptionPPM
 	}
-	return m.risk
+	return m.more.risk
 }
 
 // stampOf is what a machine that is bound for a need carries.
@@ -37,7 +37,7 @@ func stampOf(n *need) Stamp {
 func (w *world) provision(c *cluster, o *offer, n *need, why Reason) int32 {
 	slot := w.fleet.add(w.settings.NewID(o.Name))
 	m := &w.fleet.all[slot]
-	m.state, m.class, m.offer, m.price, m.risk = Creating, o.class, o, o.price(), o.Class.InterruptionPPM
+	m.state, m.class, m.offer, m.price, m.more.risk = Creating, o.class, o, o.price(), o.Class.InterruptionPPM
 	m.more.group, m.more.asked = o.group, Provision
 	o.charge(1)
 	w.locate(m)

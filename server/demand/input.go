@@ -146,6 +146,8 @@ type Supply struct {
 	Price   int64  // per hour when it was bound, in millionths of a dollar
 	Since   time.Time
 	Stamp   Stamp
+	// Voluntary: it drains, and for what is not urgent, so that budgets count it.
+	Voluntary bool
 }
 
 // Stamp is for what a machine was bound. It is durable, and protects the machine until the first

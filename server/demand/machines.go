@@ -53,7 +53,6 @@ type machine struct {
 	seq     uint64
 	offer   *offer // nil: not bought from one
 	price   int64  // when it was bought, or was observed first
-	risk    int64  // of an interruption, in millionths per hour; as the price
 	times   times
 	stamp   Stamp
 	more    extra
@@ -66,6 +65,7 @@ type extra struct {
 	places  *places  // as its record says
 	earmark Key      // the need that it was taken for
 	undo    State    // what it was before the last action
+	risk    int64    // of an interruption, in millionths per hour, when it was bought or observed first
 	asked   Kind     // the last action that was asked for of those that bind it, or end that
 	// meantFor is the cluster whose intent the last Cancel took back.
 	meantFor int32

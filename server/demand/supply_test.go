@@ -199,3 +199,56 @@ func TestS22_NewProbabilitiesKeepNothing(t *testing.T) {
 	}
 	runtime.KeepAlive(h)
 }
+
+// TestMachinesOfAnOfferThatIsAway count for their group: a leader that has just begun, and whose provider lists a type no
+// longer, buys none beyond the limit.
+func TestMachinesOfAnOfferThatIsAway(t *testing.T) {
+	h := newHouse(t, demand.Settings{})
+	h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: 3}}, demand.OffersChanged{Offers: []demand.Offer{offerOf("t/g", "large", 16, 64, 760_000)}})
+	old := offerOf("t/g", "old", 2, 8, 100_000)
+	for _, id := range []string{"a", "b"} {
+		h.machines[id] = &made{id: id, cluster: "c", tenant: "c", state: demand.Configured}
+		h.tell(demand.Observed{Machine: demand.Supply{
+			ID: id, Offer: old.Name, Class: old.Class, State: demand.Configured, Cluster: "c", Since: epoch.Add(-time.Hour), Price: 100_000,
+		}})
+	}
+	h.tell(needs("c", row("web", 0, 5, 10_000, gi))...)
+	h.settle(time.Second, 10)
+	if n := h.bound("c"); n != 3 {
+		t.Errorf("%d machines, and 3 are allowed", n)
+	}
+	// It is listed again: what is there counts once.
+	h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: 4}}, demand.OffersChanged{Offers: []demand.Offer{old, offerOf("t/g", "large", 16, 64, 760_000)}})
+	h.settle(time.Second, 10)
+	if n := h.bound("c"); n != 4 {
+		t.Errorf("%d machines, and 4 are allowed", n)
+	}
+}
+
+// TestDrainsOfTheLeaderBefore count against the budget of their group.
+func TestDrainsOfTheLeaderBefore(t *testing.T) {
+	for _, voluntary := range []bool{true, false} {
+		h := newHouse(t, demand.Settings{})
+		h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: -1, Disruption: []demand.Budget{{Nodes: 1}}}},
+			demand.OffersChanged{Offers: []demand.Offer{offerOf("t/g", "small", 2, 8, 100_000)}})
+		small := offerOf("t/g", "small", 2, 8, 100_000)
+		for i, id := range []string{"a", "b", "c"} {
+			m := demand.Supply{ID: id, Offer: small.Name, Class: small.Class, State: demand.Configured, Cluster: "c", Since: epoch.Add(-time.Hour), Price: 100_000}
+			if i == 0 {
+				m.State, m.Voluntary = demand.Draining, voluntary
+			}
+			h.machines[id] = &made{id: id, cluster: "c", tenant: "c", state: m.State}
+			h.tell(demand.Observed{Machine: m})
+		}
+		h.tell(needs("c", row("web", 0, 1, 2000, gi))...)
+		h.step()
+		h.now = h.now.Add(2 * time.Minute) // while it drains on
+		want := 1
+		if voluntary {
+			want = 0
+		}
+		if n := kinds(h.step(), demand.Reclaim); n != want {
+			t.Errorf("voluntary %v: %d machines are given back beside it, want %d", voluntary, n, want)
+		}
+	}
+}

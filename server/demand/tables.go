@@ -120,7 +120,8 @@ type catalog struct {
 	text      []byte // scratch
 	kinds     map[string]int32
 	learned   []learned
-	offers    []*offer // sorted by name
+	offers    []*offer          // sorted by name
+	away      map[string]*offer // those that are not offered now, and machines were bought from
 	groups    map[string]*group
 	pools     map[string]*pool
 	poolNames []string
@@ -130,7 +131,7 @@ type catalog struct {
 func newCatalog() *catalog {
 	return &catalog{
 		space: vector.NewSpace(), byClass: map[string]int32{}, kinds: map[string]int32{},
-		groups: map[string]*group{}, pools: map[string]*pool{},
+		groups: map[string]*group{}, pools: map[string]*pool{}, away: map[string]*offer{},
 	}
 }
 
@@ -241,6 +242,24 @@ func (c *catalog) setOffers(specs []Offer, held map[string]*offer, tenant func(s
 		c.offers = append(c.offers, o)
 	}
 	slices.SortFunc(c.offers, func(a, b *offer) int { return strings.Compare(a.Name, b.Name) })
+	c.away = held
+	for _, o := range c.offers {
+		delete(c.away, o.Name)
+	}
+}
+
+// offerOf is the offer that a machine was bought from. One that is not offered now counts for its group all the same,
+// by what the machine says.
+func (c *catalog) offerOf(s Supply) *offer {
+	if i, ok := slices.BinarySearchFunc(c.offers, s.Offer, func(o *offer, name string) int { return strings.Compare(o.Name, name) }); ok {
+		return c.offers[i]
+	}
+	o := c.away[s.Offer]
+	if o == nil {
+		o = &offer{Offer: Offer{Name: s.Offer, Class: s.Class, PricePerHour: s.Price}, class: c.intern(s.Class), group: c.group(s.Class.Group), tenant: -1}
+		c.away[s.Offer] = o
+	}
+	return o
 }
 
 // free is how many machines may be bought of an offer now by what is known of limits, and which

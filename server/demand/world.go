@@ -324,7 +324,7 @@ const unlimited = math.MaxInt32
 
 // keepCost is what a machine costs per hour, by the price and the risk at which it was bought.
 func (w *world) keepCost(m *machine) int64 {
-	return effective(m.price, m.risk, m.stamp.Interruption)
+	return effective(m.price, m.more.risk, m.stamp.Interruption)
 }
 
 // empty reports whether the operator said, after the roll-up that freed it, that nothing runs on a
