@@ -48,7 +48,6 @@ const (
 	ReasonHoldExpired Reason = "hold-expired"
 	ReasonFailed      Reason = "failed"
 	ReasonJoinTimeout Reason = "join-timeout"
-	ReasonGang        Reason = "gang-incomplete"
 )
 
 // The reasons of shortfalls.

@@ -170,21 +170,51 @@ func TestPageOfFailuresCitesTests(t *testing.T) {
 	for _, lines := range declarations(t) {
 		maps.Copy(exist, all(`(?m)^func (Test\w+)\(`, lines))
 	}
-	page := pages(t)["docs/failures.md"]
-	_, details, _ := strings.Cut(page, "\n## The bucket\n")
+	for page, begins := range map[string]string{"docs/failures.md": "\n## The bucket\n", "docs/demand/failures.md": "\n## The cluster and its operator\n"} {
+		citesTests(t, page, begins, exist)
+	}
+}
+
+func citesTests(t *testing.T, page, begins string, exist map[string]bool) {
+	t.Helper()
+	_, details, _ := strings.Cut(pages(t)[page], begins)
 	rows := regexp.MustCompile(`(?m)^\| [^|\n]+ \| .*$`).FindAllString(details, -1)
-	if len(rows) < 30 {
-		t.Fatalf("%d rows found: the test looks for the wrong thing", len(rows))
+	if len(rows) < 15 {
+		t.Fatalf("%s: %d rows found: the test looks for the wrong thing", page, len(rows))
 	}
 	for _, row := range rows {
 		cited := all("`(Test\\w+)`", row)
 		if len(cited) == 0 && !strings.HasSuffix(row, "shown by |") {
-			t.Errorf("docs/failures.md: no test shows what this row says: %s", row)
+			t.Errorf("%s: no test shows what this row says: %s", page, row)
 		}
 		for name := range cited {
 			if !exist[name] {
-				t.Errorf("docs/failures.md: there is no %s", name)
+				t.Errorf("%s: there is no %s", page, name)
 			}
+		}
+	}
+}
+
+// TestPageOfDemandModeNamesEveryReason: of actions, of shortfalls, and the stories that it tells of.
+func TestPageOfDemandModeNamesEveryReason(t *testing.T) {
+	root, _ := trackedFiles(t)
+	reference := pages(t)["docs/demand/reference.md"]
+	source, err := os.ReadFile(filepath.Join(root, "server", "demand", "action.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := all(`Reason = "([A-Za-z-]+)"`, string(source))
+	if len(reasons) < 20 {
+		t.Fatalf("%d reasons found: the test looks for the wrong thing", len(reasons))
+	}
+	for reason := range reasons {
+		if !strings.Contains(reference, "\n| `"+reason+"` |") {
+			t.Errorf("docs/demand/reference.md has no row for the reason %s", reason)
+		}
+	}
+	for story := range all("`([a-z]+(?:-[a-z]+)+)`", pages(t)["docs/demand/failures.md"]) {
+		if _, err := os.Stat(filepath.Join(root, "e2e", "sim", "demandsim", "testdata", story+".jsonl")); err != nil && story != "on-demand" {
+			t.Errorf("docs/demand/failures.md tells of a story that there is not: %s", story)
 		}
 	}
 }
