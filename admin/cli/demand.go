@@ -19,7 +19,8 @@ import (
 )
 
 func newDemandCommand(env *Env) *cobra.Command {
-	return newParentCommand("demand", "Groups of mode demand: what they offer, and what would be bought",
+	return newParentCommand("demand", "Groups of mode demand: what is needed, what is there, and what would be bought",
+		newDemandNeedsCommand(env), newDemandShortfallsCommand(env), newDemandMachinesCommand(env), newDemandPlanCommand(env),
 		newDemandOffersCommand(env), newDemandSimulateCommand(env))
 }
 

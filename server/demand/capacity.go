@@ -1,6 +1,13 @@
 package demand
 
-import "nstance.dev/server/demand/vector"
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"nstance.dev/server/demand/match"
+	"nstance.dev/server/demand/vector"
+)
 
 // Confidence says how sure it is that more can be had.
 type Confidence uint8
@@ -88,4 +95,87 @@ func (w *world) capacity(c *cluster, n *need) Capacity {
 		}
 	}
 	return have
+}
+
+// NeedView is a need as of the last step, for people.
+type NeedView struct {
+	Key         Key
+	Fingerprint string
+	Terms       match.Terms
+	Priority    int32
+	Group       string // that has to be together; empty: none
+	Aggregate   []vector.Amount
+	MinUnit     []vector.Amount
+	// Deficit is what is missing, since when and why; empty: nothing.
+	Deficit []vector.Amount
+	Since   time.Time
+	Reason  Reason
+}
+
+// MachineView is a machine as of the last step, for people.
+type MachineView struct {
+	ID           string
+	State        State
+	Group        string
+	InstanceType string
+	CapacityType CapacityType
+	PricePerHour int64 // when it was bought, in millionths of a dollar
+	Fixed        bool  // of a group with a size
+	Leaving      bool  // it goes for a reason outside of demand
+	Needs        int   // that draw from it
+	// Surplus is since when no need draws from it; zero: one does, or it serves no cluster yet.
+	Surplus time.Time
+}
+
+// Needs returns the needs of a cluster in the order in which contested capacity is given. It is computed in each call.
+func (e *Engine) Needs(cluster string) []NeedView {
+	w := &e.w
+	c, ok := w.byName[cluster]
+	if !ok {
+		return nil
+	}
+	var all []NeedView
+	for _, n := range c.needs {
+		v := NeedView{
+			Key: n.Key, Fingerprint: n.Fingerprint, Terms: n.Terms, Priority: n.Priority, Group: n.Group,
+			Aggregate: slices.Clone(n.Aggregate), MinUnit: slices.Clone(n.MinUnit),
+		}
+		if !n.lack.deficit.IsZero() && n.lack.cycle == w.cycle {
+			v.Deficit, v.Since, v.Reason = e.Amounts(&n.lack.deficit), time.UnixMilli(n.lack.since).UTC(), n.lack.reason
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// Machines returns the machines that are bound to a cluster, or are idle and may be used for it alone, by their ids. It
+// is computed in each call.
+func (e *Engine) Machines(cluster string) []MachineView {
+	w := &e.w
+	c, ok := w.byName[cluster]
+	if !ok {
+		return nil
+	}
+	claims := map[int32]int32{}
+	for pos, slot := range c.ledger.slots {
+		claims[slot] = c.ledger.claims[pos].needs
+	}
+	var all []MachineView
+	for slot := range w.fleet.all {
+		m := &w.fleet.all[slot]
+		if m.id == "" || m.cluster != c.index && (m.cluster >= 0 || m.tenant != c.index) {
+			continue
+		}
+		class := &w.cat.classes[m.class]
+		v := MachineView{
+			ID: m.id, State: m.state, Group: class.Group, InstanceType: class.InstanceType, CapacityType: class.CapacityType,
+			PricePerHour: m.price, Fixed: m.fixed, Leaving: m.leaving, Needs: int(claims[int32(slot)]),
+		}
+		if m.times.surplus > 0 && v.Needs == 0 {
+			v.Surplus = time.UnixMilli(m.times.surplus).UTC()
+		}
+		all = append(all, v)
+	}
+	slices.SortFunc(all, func(a, b MachineView) int { return strings.Compare(a.ID, b.ID) })
+	return all
 }

@@ -22,8 +22,9 @@ type core struct {
 	modes    map[fleet.GroupID]bool // groups of demand mode
 	scopes   map[string]demand.Suspended
 	now      time.Time
-	held     []func() // what was said of machines that a worker had
-	frames   uint64   // how many have been told
+	held     []func()        // what was said of machines that a worker had
+	frames   uint64          // how many have been told
+	planned  []demand.Action // that the last cycle has decided, and that are not done
 	unnamed  int
 }
 

@@ -216,6 +216,9 @@ func (l *Loop) cycle() {
 		c.opts.Log.Warn("engine refused an event", "error", err)
 	}
 	framing{c}.answer(result.Answers)
+	if len(events) > 0 || len(result.Actions) > 0 { // else all is as it was
+		c.plan(result.Actions)
+	}
 	for _, a := range result.Actions {
 		acting{c}.act(a)
 	}

@@ -132,6 +132,16 @@ func (m *Mode) Link() demandloop.Link {
 // types yet.
 func (m *Mode) Waiting() bool { return m.loop.Load() == nil && m.wanted() }
 
+// Inspect returns what is known of a cluster; false: the mode has not begun.
+func (m *Mode) Inspect(ctx context.Context, cluster string) (demandloop.Picture, bool, error) {
+	loop := m.loop.Load()
+	if loop == nil {
+		return demandloop.Picture{}, false, nil
+	}
+	p, err := loop.Inspect(ctx, cluster)
+	return p, true, err
+}
+
 // SupplyChanged says that groups, pauses, the configuration or the catalogue have changed.
 func (m *Mode) SupplyChanged() {
 	select {

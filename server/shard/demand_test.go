@@ -335,3 +335,34 @@ func TestE2_AGroupChangesItsMode(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatIsKnownOfACluster is what is needed, what is missing and why, which machines serve, and what a dry run holds back.
+func TestWhatIsKnownOfACluster(t *testing.T) {
+	inWorld(t, demanded(`"max": 1, "min_lifetime": "0s"`), func(t *testing.T, w *world) {
+		w.settle(time.Minute)
+		o := w.operator()
+		o.ask(6)
+		w.settle(time.Minute)
+		p, begun, err := w.term().InspectDemand(w.ctx, "default")
+		if err != nil || !begun || !p.Connected || len(p.Needs) != 1 || len(p.Machines) != 1 || len(p.Planned) != 0 {
+			t.Fatalf("%+v, begun %v, %v", p, begun, err)
+		}
+		if n := p.Needs[0]; n.Reason != demand.LimitReached || len(n.Deficit) == 0 || n.Since.IsZero() {
+			t.Errorf("need %+v", n)
+		}
+		if m := p.Machines[0]; m.State != demand.Configured || m.Needs != 1 || !m.Surplus.IsZero() || m.InstanceType != "small" || m.PricePerHour != 100_000 {
+			t.Errorf("machine %+v", m)
+		}
+		if other, _, _ := w.term().InspectDemand(w.ctx, "acme"); other.Connected || len(other.Needs)+len(other.Machines) != 0 {
+			t.Errorf("another tenant is told %+v", other)
+		}
+		rehearsed := demanded(`"max": 2, "min_lifetime": "0s"`)
+		rehearsed.Server = `"demand": {"dry_run": true, "prices": [{"instance_types": ["small"], "hour": 0.1}]},`
+		w.reconfigure(rehearsed)
+		w.settle(time.Hour)
+		p, _, _ = w.term().InspectDemand(w.ctx, "default")
+		if len(p.Planned) != 1 || p.Planned[0].Kind != demand.Provision || p.Planned[0].Disposition != demand.DryRun || len(p.Machines) != 1 {
+			t.Errorf("with room for another one, in a dry run: %+v", p)
+		}
+	})
+}

@@ -192,6 +192,11 @@ func (r *Term) Demand() demandloop.Link { return r.demand.Link() }
 // DemandWaits reports whether demand mode is asked for and has not begun yet.
 func (r *Term) DemandWaits() bool { return r.demand.Waiting() }
 
+// InspectDemand returns what demand mode knows of the cluster of a tenant; false: it has not begun.
+func (r *Term) InspectDemand(ctx context.Context, tenant string) (demandloop.Picture, bool, error) {
+	return r.demand.Inspect(ctx, tenant)
+}
+
 // demandListener hears of the bindings of machines. It is made before the mode is.
 type demandListener struct{ r *Term }
 

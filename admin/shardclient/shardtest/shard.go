@@ -33,6 +33,7 @@ type Shard struct {
 	groups    map[string]*nstancev1.GroupStatus
 	instances []*nstancev1.InstanceStatus
 	held      []*nstancev1.HeldVM
+	demand    *nstancev1.GetDemandResponse
 	made      int
 	watchers  map[*watcher]struct{}
 	began     chan struct{} // a stream has; nil until somebody cares

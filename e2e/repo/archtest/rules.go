@@ -231,7 +231,7 @@ var layers = []layer{
 	{dir: "server/telemetry"},
 	{dir: "server/shard", ours: belowShard, tests: append([]string{"server/demand/..."}, fakes...)},
 	{dir: "server/demandapi", ours: []string{"protos/...", "server/demand/...", "server/demandloop", "server/refusal"}},
-	{dir: "server/operatorapi", ours: append([]string{"server/shard", "server/operatorauth"}, belowShard...), tests: fakes},
+	{dir: "server/operatorapi", ours: append([]string{"server/shard", "server/operatorauth", "server/demand/..."}, belowShard...), tests: fakes},
 	{dir: "server/rpc", ours: append([]string{"server/shard", "server/operatorapi", "server/operatorauth", "server/demandapi", "server/conns"}, belowShard...), tests: fakes},
 	{dir: "server/serve", ours: []string{"protos/...", "server/..."}},
 

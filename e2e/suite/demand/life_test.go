@@ -51,6 +51,7 @@ func TestMachinesComeAndGoWithTheirNeeds(t *testing.T) {
 	w.kill()
 	w.settled("every Pod runs", machines)
 	w.unneeded(machines)
+	w.told(machines)
 
 	// Half is given back. Two are refused at first.
 	w.operator.RefuseReclaims(2)
@@ -108,6 +109,21 @@ func (w *world) unneeded(machines int) {
 		}
 		return w.oneToOne()
 	})
+}
+
+// told checks what the command line tells of needs and machines that agree.
+func (w *world) told(machines int) {
+	w.t.Helper()
+	for what, want := range map[string]int{"needs": *needs, "machines": machines, "shortfalls": 0, "plan": 0} {
+		if all := w.AdminList("demand", what); len(all) != want {
+			w.t.Errorf("demand %s tells %d, want %d: %v", what, len(all), want, all)
+		}
+	}
+	for _, m := range w.AdminList("demand", "machines") {
+		if m["state"] != "configured" || m["needs"] != float64(1) {
+			w.t.Errorf("machine %v", m)
+		}
+	}
 }
 
 // forged reports that nothing is needed, for less than two intervals: nothing is given back.

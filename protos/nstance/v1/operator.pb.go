@@ -4742,6 +4742,443 @@ func (x *ErrorEvent) GetTimestamp() *timestamppb.Timestamp {
 	return nil
 }
 
+// GetDemandRequest asks for what is needed and what is there.
+type GetDemandRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDemandRequest) Reset() {
+	*x = GetDemandRequest{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDemandRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDemandRequest) ProtoMessage() {}
+
+func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDemandRequest.ProtoReflect.Descriptor instead.
+func (*GetDemandRequest) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{60}
+}
+
+// GetDemandResponse is what demand mode knows of the tenant's cluster.
+type GetDemandResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The cluster's operator has a session with this shard.
+	Connected bool `protobuf:"varint,1,opt,name=connected,proto3" json:"connected,omitempty"`
+	// What the cluster needs, in the order in which contested capacity is given.
+	Needs []*DemandNeed `protobuf:"bytes,2,rep,name=needs,proto3" json:"needs,omitempty"`
+	// Machines that are bound to the cluster, or idle and of use to it alone; by id.
+	Machines []*DemandMachine `protobuf:"bytes,3,rep,name=machines,proto3" json:"machines,omitempty"`
+	// What was decided and is not done, because of a pause or a dry run.
+	Planned       []*DemandDecision `protobuf:"bytes,4,rep,name=planned,proto3" json:"planned,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDemandResponse) Reset() {
+	*x = GetDemandResponse{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDemandResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDemandResponse) ProtoMessage() {}
+
+func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDemandResponse.ProtoReflect.Descriptor instead.
+func (*GetDemandResponse) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *GetDemandResponse) GetConnected() bool {
+	if x != nil {
+		return x.Connected
+	}
+	return false
+}
+
+func (x *GetDemandResponse) GetNeeds() []*DemandNeed {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
+func (x *GetDemandResponse) GetMachines() []*DemandMachine {
+	if x != nil {
+		return x.Machines
+	}
+	return nil
+}
+
+func (x *GetDemandResponse) GetPlanned() []*DemandDecision {
+	if x != nil {
+		return x.Planned
+	}
+	return nil
+}
+
+// DemandNeed is one row of what a cluster needs.
+type DemandNeed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names the need: hexadecimal digits.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// What a machine has to satisfy, as text: `key In [a b]`; all of them.
+	Requirements []string `protobuf:"bytes,2,rep,name=requirements,proto3" json:"requirements,omitempty"`
+	// Priority; the higher one gets what is contested.
+	Priority int32 `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Sum of what is needed: cpu in thousandths of a core, others in their unit.
+	Amounts map[string]int64 `protobuf:"bytes,4,rep,name=amounts,proto3" json:"amounts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// The largest single unit: what one machine has to hold.
+	MinUnit map[string]int64 `protobuf:"bytes,5,rep,name=min_unit,json=minUnit,proto3" json:"min_unit,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// What is missing; empty: nothing.
+	Missing map[string]int64 `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Since when something is missing.
+	MissingSince *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=missing_since,json=missingSince,proto3" json:"missing_since,omitempty"`
+	// Why nothing more is bought for it, in one word; see the page on groups of mode demand.
+	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Name of the group that has to be together; empty: none.
+	Group         string `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemandNeed) Reset() {
+	*x = DemandNeed{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemandNeed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemandNeed) ProtoMessage() {}
+
+func (x *DemandNeed) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemandNeed.ProtoReflect.Descriptor instead.
+func (*DemandNeed) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *DemandNeed) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *DemandNeed) GetRequirements() []string {
+	if x != nil {
+		return x.Requirements
+	}
+	return nil
+}
+
+func (x *DemandNeed) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *DemandNeed) GetAmounts() map[string]int64 {
+	if x != nil {
+		return x.Amounts
+	}
+	return nil
+}
+
+func (x *DemandNeed) GetMinUnit() map[string]int64 {
+	if x != nil {
+		return x.MinUnit
+	}
+	return nil
+}
+
+func (x *DemandNeed) GetMissing() map[string]int64 {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+func (x *DemandNeed) GetMissingSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.MissingSince
+	}
+	return nil
+}
+
+func (x *DemandNeed) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DemandNeed) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+// DemandMachine is a machine as demand mode sees it.
+type DemandMachine struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the instance.
+	InstanceId string `protobuf:"bytes,1,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// State: `creating`, `idle`, `configuring`, `configured`, `draining`, `deleting` or `failed`.
+	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// Group, with its tenant: `tenant/group`.
+	Group string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
+	// Instance type.
+	InstanceType string `protobuf:"bytes,4,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
+	// Capacity type: `on-demand`, `spot`, `reserved` or `bare-metal`.
+	CapacityType string `protobuf:"bytes,5,opt,name=capacity_type,json=capacityType,proto3" json:"capacity_type,omitempty"`
+	// What an hour costs, in millionths of a US dollar, as of when it was bought.
+	HourlyMicroUsd int64 `protobuf:"varint,6,opt,name=hourly_micro_usd,json=hourlyMicroUsd,proto3" json:"hourly_micro_usd,omitempty"`
+	// How many needs draw from it.
+	Needs int32 `protobuf:"varint,7,opt,name=needs,proto3" json:"needs,omitempty"`
+	// Since when no need does; absent: one does, or it serves no cluster.
+	SurplusSince *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=surplus_since,json=surplusSince,proto3" json:"surplus_since,omitempty"`
+	// It belongs to a group with a size: it serves, and is not given back.
+	Fixed bool `protobuf:"varint,9,opt,name=fixed,proto3" json:"fixed,omitempty"`
+	// It goes for another reason, such as its health.
+	Leaving       bool `protobuf:"varint,10,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemandMachine) Reset() {
+	*x = DemandMachine{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemandMachine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemandMachine) ProtoMessage() {}
+
+func (x *DemandMachine) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemandMachine.ProtoReflect.Descriptor instead.
+func (*DemandMachine) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *DemandMachine) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *DemandMachine) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *DemandMachine) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *DemandMachine) GetInstanceType() string {
+	if x != nil {
+		return x.InstanceType
+	}
+	return ""
+}
+
+func (x *DemandMachine) GetCapacityType() string {
+	if x != nil {
+		return x.CapacityType
+	}
+	return ""
+}
+
+func (x *DemandMachine) GetHourlyMicroUsd() int64 {
+	if x != nil {
+		return x.HourlyMicroUsd
+	}
+	return 0
+}
+
+func (x *DemandMachine) GetNeeds() int32 {
+	if x != nil {
+		return x.Needs
+	}
+	return 0
+}
+
+func (x *DemandMachine) GetSurplusSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SurplusSince
+	}
+	return nil
+}
+
+func (x *DemandMachine) GetFixed() bool {
+	if x != nil {
+		return x.Fixed
+	}
+	return false
+}
+
+func (x *DemandMachine) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
+}
+
+// DemandDecision is something that was decided.
+type DemandDecision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What: `provision`, `bootstrap`, `reclaim`, `preempt`, `delete`, `cancel` or `fail`.
+	Action string `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
+	// Id of the instance, which may not exist.
+	InstanceId string `protobuf:"bytes,2,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// What it is bought of; empty: nothing is bought.
+	Offer string `protobuf:"bytes,3,opt,name=offer,proto3" json:"offer,omitempty"`
+	// Why, in one word.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Why it is not done: `suppressed` by a pause, or `dry-run`.
+	Disposition   string `protobuf:"bytes,5,opt,name=disposition,proto3" json:"disposition,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemandDecision) Reset() {
+	*x = DemandDecision{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemandDecision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemandDecision) ProtoMessage() {}
+
+func (x *DemandDecision) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemandDecision.ProtoReflect.Descriptor instead.
+func (*DemandDecision) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *DemandDecision) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *DemandDecision) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *DemandDecision) GetOffer() string {
+	if x != nil {
+		return x.Offer
+	}
+	return ""
+}
+
+func (x *DemandDecision) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DemandDecision) GetDisposition() string {
+	if x != nil {
+		return x.Disposition
+	}
+	return ""
+}
+
 var File_nstance_v1_operator_proto protoreflect.FileDescriptor
 
 const file_nstance_v1_operator_proto_rawDesc = "" +
@@ -5173,7 +5610,53 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x05error\x18\x05 \x01(\tR\x05error\x128\n" +
 	"\ttimestamp\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\ttimestampB\b\n" +
 	"\x06_groupB\x0e\n" +
-	"\f_instance_id2\x96\x0f\n" +
+	"\f_instance_id\"\x12\n" +
+	"\x10GetDemandRequest\"\xcc\x01\n" +
+	"\x11GetDemandResponse\x12\x1c\n" +
+	"\tconnected\x18\x01 \x01(\bR\tconnected\x12,\n" +
+	"\x05needs\x18\x02 \x03(\v2\x16.nstance.v1.DemandNeedR\x05needs\x125\n" +
+	"\bmachines\x18\x03 \x03(\v2\x19.nstance.v1.DemandMachineR\bmachines\x124\n" +
+	"\aplanned\x18\x04 \x03(\v2\x1a.nstance.v1.DemandDecisionR\aplanned\"\xbd\x04\n" +
+	"\n" +
+	"DemandNeed\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\"\n" +
+	"\frequirements\x18\x02 \x03(\tR\frequirements\x12\x1a\n" +
+	"\bpriority\x18\x03 \x01(\x05R\bpriority\x12=\n" +
+	"\aamounts\x18\x04 \x03(\v2#.nstance.v1.DemandNeed.AmountsEntryR\aamounts\x12>\n" +
+	"\bmin_unit\x18\x05 \x03(\v2#.nstance.v1.DemandNeed.MinUnitEntryR\aminUnit\x12=\n" +
+	"\amissing\x18\x06 \x03(\v2#.nstance.v1.DemandNeed.MissingEntryR\amissing\x12?\n" +
+	"\rmissing_since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fmissingSince\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x12\x14\n" +
+	"\x05group\x18\t \x01(\tR\x05group\x1a:\n" +
+	"\fAmountsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
+	"\fMinUnitEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
+	"\fMissingEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xd7\x02\n" +
+	"\rDemandMachine\x12\x1f\n" +
+	"\vinstance_id\x18\x01 \x01(\tR\n" +
+	"instanceId\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x14\n" +
+	"\x05group\x18\x03 \x01(\tR\x05group\x12#\n" +
+	"\rinstance_type\x18\x04 \x01(\tR\finstanceType\x12#\n" +
+	"\rcapacity_type\x18\x05 \x01(\tR\fcapacityType\x12(\n" +
+	"\x10hourly_micro_usd\x18\x06 \x01(\x03R\x0ehourlyMicroUsd\x12\x14\n" +
+	"\x05needs\x18\a \x01(\x05R\x05needs\x12?\n" +
+	"\rsurplus_since\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fsurplusSince\x12\x14\n" +
+	"\x05fixed\x18\t \x01(\bR\x05fixed\x12\x18\n" +
+	"\aleaving\x18\n" +
+	" \x01(\bR\aleaving\"\x99\x01\n" +
+	"\x0eDemandDecision\x12\x16\n" +
+	"\x06action\x18\x01 \x01(\tR\x06action\x12\x1f\n" +
+	"\vinstance_id\x18\x02 \x01(\tR\n" +
+	"instanceId\x12\x14\n" +
+	"\x05offer\x18\x03 \x01(\tR\x05offer\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12 \n" +
+	"\vdisposition\x18\x05 \x01(\tR\vdisposition2\xe0\x0f\n" +
 	"\x0fOperatorService\x12]\n" +
 	"\x10RenewCertificate\x12#.nstance.v1.RenewCertificateRequest\x1a$.nstance.v1.RenewCertificateResponse\x12N\n" +
 	"\x0fGetConfigStatus\x12\x16.google.protobuf.Empty\x1a#.nstance.v1.GetConfigStatusResponse\x12J\n" +
@@ -5194,7 +5677,8 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\bSetPause\x12\x1b.nstance.v1.SetPauseRequest\x1a\x11.nstance.v1.Pause\x12C\n" +
 	"\n" +
 	"ClearPause\x12\x1d.nstance.v1.ClearPauseRequest\x1a\x16.google.protobuf.Empty\x12B\n" +
-	"\aExplain\x12\x1a.nstance.v1.ExplainRequest\x1a\x1b.nstance.v1.ExplainResponse\x12F\n" +
+	"\aExplain\x12\x1a.nstance.v1.ExplainRequest\x1a\x1b.nstance.v1.ExplainResponse\x12H\n" +
+	"\tGetDemand\x12\x1c.nstance.v1.GetDemandRequest\x1a\x1d.nstance.v1.GetDemandResponse\x12F\n" +
 	"\vListHeldVMs\x12\x16.google.protobuf.Empty\x1a\x1f.nstance.v1.ListHeldVMsResponse\x12A\n" +
 	"\aAdoptVM\x12\x1a.nstance.v1.AdoptVMRequest\x1a\x1a.nstance.v1.InstanceStatus\x12N\n" +
 	"\vSleepTenant\x12\x1e.nstance.v1.SleepTenantRequest\x1a\x1f.nstance.v1.SleepTenantResponse\x12K\n" +
@@ -5217,7 +5701,7 @@ func file_nstance_v1_operator_proto_rawDescGZIP() []byte {
 	return file_nstance_v1_operator_proto_rawDescData
 }
 
-var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
+var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_nstance_v1_operator_proto_goTypes = []any{
 	(*StringMap)(nil),                 // 0: nstance.v1.StringMap
 	(*StringList)(nil),                // 1: nstance.v1.StringList
@@ -5279,20 +5763,28 @@ var file_nstance_v1_operator_proto_goTypes = []any{
 	(*WatchInstancesRequest)(nil),     // 57: nstance.v1.WatchInstancesRequest
 	(*InstanceEvent)(nil),             // 58: nstance.v1.InstanceEvent
 	(*ErrorEvent)(nil),                // 59: nstance.v1.ErrorEvent
-	nil,                               // 60: nstance.v1.StringMap.ValuesEntry
-	nil,                               // 61: nstance.v1.DemandLimits.GpuEntry
-	nil,                               // 62: nstance.v1.NodeSettings.LabelsEntry
-	nil,                               // 63: nstance.v1.NodeSettings.ReservedEntry
-	nil,                               // 64: nstance.v1.GroupStatus.VarsEntry
-	nil,                               // 65: nstance.v1.GroupStatus.CapacityEntry
-	(*timestamppb.Timestamp)(nil),     // 66: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 67: google.protobuf.Duration
-	(*emptypb.Empty)(nil),             // 68: google.protobuf.Empty
+	(*GetDemandRequest)(nil),          // 60: nstance.v1.GetDemandRequest
+	(*GetDemandResponse)(nil),         // 61: nstance.v1.GetDemandResponse
+	(*DemandNeed)(nil),                // 62: nstance.v1.DemandNeed
+	(*DemandMachine)(nil),             // 63: nstance.v1.DemandMachine
+	(*DemandDecision)(nil),            // 64: nstance.v1.DemandDecision
+	nil,                               // 65: nstance.v1.StringMap.ValuesEntry
+	nil,                               // 66: nstance.v1.DemandLimits.GpuEntry
+	nil,                               // 67: nstance.v1.NodeSettings.LabelsEntry
+	nil,                               // 68: nstance.v1.NodeSettings.ReservedEntry
+	nil,                               // 69: nstance.v1.GroupStatus.VarsEntry
+	nil,                               // 70: nstance.v1.GroupStatus.CapacityEntry
+	nil,                               // 71: nstance.v1.DemandNeed.AmountsEntry
+	nil,                               // 72: nstance.v1.DemandNeed.MinUnitEntry
+	nil,                               // 73: nstance.v1.DemandNeed.MissingEntry
+	(*timestamppb.Timestamp)(nil),     // 74: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 75: google.protobuf.Duration
+	(*emptypb.Empty)(nil),             // 76: google.protobuf.Empty
 }
 var file_nstance_v1_operator_proto_depIdxs = []int32{
-	60,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
-	66,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
-	66,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
+	65,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
+	74,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
+	74,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
 	8,   // 3: nstance.v1.PlanConfigResponse.groups:type_name -> nstance.v1.GroupPlan
 	25,  // 4: nstance.v1.ListGroupsResponse.groups:type_name -> nstance.v1.GroupStatus
 	0,   // 5: nstance.v1.GroupConfig.vars:type_name -> nstance.v1.StringMap
@@ -5303,29 +5795,29 @@ var file_nstance_v1_operator_proto_depIdxs = []int32{
 	19,  // 10: nstance.v1.GroupConfig.node:type_name -> nstance.v1.NodeSettings
 	16,  // 11: nstance.v1.GroupConfig.instance_requirements:type_name -> nstance.v1.InstanceRequirements
 	1,   // 12: nstance.v1.DemandSettings.capacity_types:type_name -> nstance.v1.StringList
-	67,  // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
-	67,  // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
-	67,  // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
-	67,  // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
+	75,  // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
+	75,  // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
+	75,  // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
+	75,  // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
 	12,  // 17: nstance.v1.DemandSettings.limits:type_name -> nstance.v1.DemandLimits
 	13,  // 18: nstance.v1.DemandSettings.reservations:type_name -> nstance.v1.Reservation
 	14,  // 19: nstance.v1.DemandSettings.disruption:type_name -> nstance.v1.DisruptionBudget
 	15,  // 20: nstance.v1.DemandSettings.consolidation:type_name -> nstance.v1.Consolidation
-	61,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
-	67,  // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	66,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
+	75,  // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
 	18,  // 23: nstance.v1.InstanceRequirements.vcpu:type_name -> nstance.v1.Range
 	18,  // 24: nstance.v1.InstanceRequirements.memory_gib:type_name -> nstance.v1.Range
 	17,  // 25: nstance.v1.InstanceRequirements.gpu:type_name -> nstance.v1.GpuRequirements
 	18,  // 26: nstance.v1.GpuRequirements.count:type_name -> nstance.v1.Range
 	18,  // 27: nstance.v1.GpuRequirements.memory_gib:type_name -> nstance.v1.Range
-	62,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
+	67,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
 	20,  // 29: nstance.v1.NodeSettings.taints:type_name -> nstance.v1.NodeTaint
 	20,  // 30: nstance.v1.NodeSettings.startup_taints:type_name -> nstance.v1.NodeTaint
-	63,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
+	68,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
 	10,  // 32: nstance.v1.UpsertGroupRequest.config:type_name -> nstance.v1.GroupConfig
-	64,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
-	67,  // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
-	65,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
+	69,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
+	75,  // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
+	70,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
 	26,  // 36: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
 	10,  // 37: nstance.v1.GroupStatus.dynamic:type_name -> nstance.v1.GroupConfig
 	41,  // 38: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
@@ -5336,92 +5828,102 @@ var file_nstance_v1_operator_proto_depIdxs = []int32{
 	0,   // 43: nstance.v1.InstanceConfig.vars:type_name -> nstance.v1.StringMap
 	1,   // 44: nstance.v1.InstanceConfig.load_balancers:type_name -> nstance.v1.StringList
 	27,  // 45: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
-	66,  // 46: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
-	66,  // 47: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
-	66,  // 48: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
+	74,  // 46: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
+	74,  // 47: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
+	74,  // 48: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
 	34,  // 49: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
-	66,  // 50: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
+	74,  // 50: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
 	33,  // 51: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
-	66,  // 52: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
-	66,  // 53: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
-	66,  // 54: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
+	74,  // 52: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
+	74,  // 53: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
+	74,  // 54: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
 	25,  // 55: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
 	33,  // 56: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
 	44,  // 57: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
 	45,  // 58: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
 	45,  // 59: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
-	66,  // 60: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
-	66,  // 61: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
-	66,  // 62: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	66,  // 63: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
+	74,  // 60: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	74,  // 61: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
+	74,  // 62: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	74,  // 63: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
 	47,  // 64: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
-	66,  // 65: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
-	66,  // 66: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
-	66,  // 67: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
-	66,  // 68: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
-	66,  // 69: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
+	74,  // 65: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
+	74,  // 66: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
+	74,  // 67: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
+	74,  // 68: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
+	74,  // 69: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
 	55,  // 70: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
-	66,  // 71: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
+	74,  // 71: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
 	25,  // 72: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
-	66,  // 73: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
-	66,  // 74: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
+	74,  // 73: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
+	74,  // 74: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
 	33,  // 75: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
-	66,  // 76: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
-	2,   // 77: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
-	68,  // 78: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
-	68,  // 79: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
-	6,   // 80: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
-	68,  // 81: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
-	21,  // 82: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
-	24,  // 83: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
-	22,  // 84: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
-	28,  // 85: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
-	30,  // 86: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
-	32,  // 87: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
-	35,  // 88: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
-	37,  // 89: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
-	68,  // 90: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
-	39,  // 91: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
-	40,  // 92: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
-	42,  // 93: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
-	68,  // 94: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
-	48,  // 95: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
-	49,  // 96: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
-	51,  // 97: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
-	53,  // 98: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
-	68,  // 99: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
-	57,  // 100: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
-	68,  // 101: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
-	3,   // 102: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
-	4,   // 103: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
-	5,   // 104: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
-	7,   // 105: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
-	9,   // 106: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
-	25,  // 107: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
-	68,  // 108: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
-	23,  // 109: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
-	29,  // 110: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
-	31,  // 111: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
-	33,  // 112: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
-	36,  // 113: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
-	68,  // 114: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
-	38,  // 115: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
-	41,  // 116: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
-	68,  // 117: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
-	43,  // 118: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
-	46,  // 119: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
-	33,  // 120: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
-	50,  // 121: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
-	52,  // 122: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
-	54,  // 123: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
-	56,  // 124: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
-	58,  // 125: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
-	59,  // 126: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
-	102, // [102:127] is the sub-list for method output_type
-	77,  // [77:102] is the sub-list for method input_type
-	77,  // [77:77] is the sub-list for extension type_name
-	77,  // [77:77] is the sub-list for extension extendee
-	0,   // [0:77] is the sub-list for field type_name
+	74,  // 76: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
+	62,  // 77: nstance.v1.GetDemandResponse.needs:type_name -> nstance.v1.DemandNeed
+	63,  // 78: nstance.v1.GetDemandResponse.machines:type_name -> nstance.v1.DemandMachine
+	64,  // 79: nstance.v1.GetDemandResponse.planned:type_name -> nstance.v1.DemandDecision
+	71,  // 80: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
+	72,  // 81: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
+	73,  // 82: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
+	74,  // 83: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
+	74,  // 84: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
+	2,   // 85: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
+	76,  // 86: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
+	76,  // 87: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
+	6,   // 88: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
+	76,  // 89: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
+	21,  // 90: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
+	24,  // 91: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
+	22,  // 92: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
+	28,  // 93: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
+	30,  // 94: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
+	32,  // 95: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
+	35,  // 96: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
+	37,  // 97: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
+	76,  // 98: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
+	39,  // 99: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
+	40,  // 100: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
+	42,  // 101: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
+	60,  // 102: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
+	76,  // 103: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
+	48,  // 104: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
+	49,  // 105: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
+	51,  // 106: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
+	53,  // 107: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
+	76,  // 108: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
+	57,  // 109: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
+	76,  // 110: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
+	3,   // 111: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
+	4,   // 112: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
+	5,   // 113: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
+	7,   // 114: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
+	9,   // 115: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
+	25,  // 116: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
+	76,  // 117: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
+	23,  // 118: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
+	29,  // 119: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
+	31,  // 120: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
+	33,  // 121: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
+	36,  // 122: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
+	76,  // 123: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
+	38,  // 124: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
+	41,  // 125: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
+	76,  // 126: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
+	43,  // 127: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
+	61,  // 128: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
+	46,  // 129: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
+	33,  // 130: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
+	50,  // 131: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
+	52,  // 132: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
+	54,  // 133: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
+	56,  // 134: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
+	58,  // 135: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
+	59,  // 136: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
+	111, // [111:137] is the sub-list for method output_type
+	85,  // [85:111] is the sub-list for method input_type
+	85,  // [85:85] is the sub-list for extension type_name
+	85,  // [85:85] is the sub-list for extension extendee
+	0,   // [0:85] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_operator_proto_init() }
@@ -5453,7 +5955,7 @@ func file_nstance_v1_operator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nstance_v1_operator_proto_rawDesc), len(file_nstance_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   66,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -37,6 +37,7 @@ const (
 	OperatorService_SetPause_FullMethodName           = "/nstance.v1.OperatorService/SetPause"
 	OperatorService_ClearPause_FullMethodName         = "/nstance.v1.OperatorService/ClearPause"
 	OperatorService_Explain_FullMethodName            = "/nstance.v1.OperatorService/Explain"
+	OperatorService_GetDemand_FullMethodName          = "/nstance.v1.OperatorService/GetDemand"
 	OperatorService_ListHeldVMs_FullMethodName        = "/nstance.v1.OperatorService/ListHeldVMs"
 	OperatorService_AdoptVM_FullMethodName            = "/nstance.v1.OperatorService/AdoptVM"
 	OperatorService_SleepTenant_FullMethodName        = "/nstance.v1.OperatorService/SleepTenant"
@@ -113,6 +114,10 @@ type OperatorServiceClient interface {
 	// Explain says what the server thinks of a group or an instance: what it did, what
 	// it would do next, and what holds that back.
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
+	// GetDemand says what the Kubernetes cluster of the tenant needs of this shard, what is
+	// missing of it and why, and which machines serve it. FailedPrecondition: no group of
+	// the shard is of mode demand.
+	GetDemand(ctx context.Context, in *GetDemandRequest, opts ...grpc.CallOption) (*GetDemandResponse, error)
 	// ListHeldVMs returns machines that carry the shard's marks but have no usable
 	// record. The server never deletes them by itself. Administrating tenants only.
 	ListHeldVMs(ctx context.Context, in *emptypb.Empty, opts ...grpc.CallOption) (*ListHeldVMsResponse, error)
@@ -317,6 +322,16 @@ func (c *operatorServiceClient) Explain(ctx context.Context, in *ExplainRequest,
 	return out, nil
 }
 
+func (c *operatorServiceClient) GetDemand(ctx context.Context, in *GetDemandRequest, opts ...grpc.CallOption) (*GetDemandResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetDemandResponse)
+	err := c.cc.Invoke(ctx, OperatorService_GetDemand_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *operatorServiceClient) ListHeldVMs(ctx context.Context, in *emptypb.Empty, opts ...grpc.CallOption) (*ListHeldVMsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListHeldVMsResponse)
@@ -490,6 +505,10 @@ type OperatorServiceServer interface {
 	// Explain says what the server thinks of a group or an instance: what it did, what
 	// it would do next, and what holds that back.
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
+	// GetDemand says what the Kubernetes cluster of the tenant needs of this shard, what is
+	// missing of it and why, and which machines serve it. FailedPrecondition: no group of
+	// the shard is of mode demand.
+	GetDemand(context.Context, *GetDemandRequest) (*GetDemandResponse, error)
 	// ListHeldVMs returns machines that carry the shard's marks but have no usable
 	// record. The server never deletes them by itself. Administrating tenants only.
 	ListHeldVMs(context.Context, *emptypb.Empty) (*ListHeldVMsResponse, error)
@@ -574,6 +593,9 @@ func (UnimplementedOperatorServiceServer) ClearPause(context.Context, *ClearPaus
 }
 func (UnimplementedOperatorServiceServer) Explain(context.Context, *ExplainRequest) (*ExplainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Explain not implemented")
+}
+func (UnimplementedOperatorServiceServer) GetDemand(context.Context, *GetDemandRequest) (*GetDemandResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetDemand not implemented")
 }
 func (UnimplementedOperatorServiceServer) ListHeldVMs(context.Context, *emptypb.Empty) (*ListHeldVMsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListHeldVMs not implemented")
@@ -926,6 +948,24 @@ func _OperatorService_Explain_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_GetDemand_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetDemandRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).GetDemand(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_GetDemand_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).GetDemand(ctx, req.(*GetDemandRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_ListHeldVMs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(emptypb.Empty)
 	if err := dec(in); err != nil {
@@ -1123,6 +1163,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Explain",
 			Handler:    _OperatorService_Explain_Handler,
+		},
+		{
+			MethodName: "GetDemand",
+			Handler:    _OperatorService_GetDemand_Handler,
 		},
 		{
 			MethodName: "ListHeldVMs",

@@ -1,0 +1,63 @@
+package demandloop
+
+import (
+	"context"
+	"fmt"
+
+	"nstance.dev/server/demand"
+)
+
+// Picture is what the demand mode of a shard knows of one cluster, for people.
+type Picture struct {
+	Connected bool // its operator has a session
+	Needs     []demand.NeedView
+	Machines  []demand.MachineView
+	// Planned is what the last cycle decided and did not do, because of a pause or a dry run.
+	Planned []demand.Action
+}
+
+// inspect asks for the picture of a cluster.
+type inspect struct {
+	cluster string
+	reply   chan Picture // has room for one
+}
+
+func (inspect) letter() {}
+
+// Inspect returns what is known of a cluster. It costs the loop some time for each need and machine of the shard, so it
+// is for people and not for loops.
+func (l *Loop) Inspect(ctx context.Context, cluster string) (Picture, error) {
+	reply := make(chan Picture, 1)
+	if err := l.mailbox.send(ctx, inspect{cluster, reply}); err != nil {
+		return Picture{}, fmt.Errorf("inspect the demand of %s: %w", cluster, err)
+	}
+	select {
+	case p := <-reply:
+		return p, nil
+	case <-l.mailbox.over:
+		return Picture{}, fmt.Errorf("inspect the demand of %s: %w", cluster, errOver)
+	case <-ctx.Done():
+		return Picture{}, fmt.Errorf("inspect the demand of %s: %w", cluster, ctx.Err())
+	}
+}
+
+// picture is what is known of a cluster now.
+func (c *core) picture(cluster string) Picture {
+	p := Picture{Connected: c.clusters[cluster].live(), Needs: c.engine.Needs(cluster), Machines: c.engine.Machines(cluster)}
+	for _, a := range c.planned {
+		if a.Cluster == cluster {
+			p.Planned = append(p.Planned, a)
+		}
+	}
+	return p
+}
+
+// plan keeps what a cycle has decided and is not done.
+func (c *core) plan(actions []demand.Action) {
+	c.planned = c.planned[:0]
+	for _, a := range actions {
+		if a.Disposition != demand.Execute {
+			c.planned = append(c.planned, a)
+		}
+	}
+}
