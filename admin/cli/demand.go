@@ -77,7 +77,7 @@ func (f *bookFlags) book(env *Env, now time.Time) (*effective.Config, *offers.Bo
 }
 
 // problemsOf prints why parts of groups are not offered.
-func problemsOf(w io.Writer, book *offers.Book) {
+func (f *bookFlags) problemsOf(w io.Writer, book *offers.Book) {
 	var lines []string
 	for key, state := range book.States {
 		for _, problem := range state.Problems {
@@ -90,6 +90,9 @@ func problemsOf(w io.Writer, book *offers.Book) {
 	slices.Sort(lines)
 	for _, line := range lines {
 		fmt.Fprintln(w, line)
+	}
+	if len(lines) > 0 && f.types == "" {
+		fmt.Fprintln(w, "hint: no server is asked, so what only the provider knows, sizes and prices of its types, has to come from the file of --types")
 	}
 }
 
@@ -127,7 +130,7 @@ types, comes from the file of --types.`,
 			if err != nil {
 				return err
 			}
-			problemsOf(env.Err, book)
+			files.problemsOf(env.Err, book)
 			return printOffers(env.Out, format, book)
 		},
 	}

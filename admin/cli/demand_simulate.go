@@ -66,7 +66,7 @@ same, all_or_nothing and reclamation_penalty.`,
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			problemsOf(env.Err, book)
+			files.problemsOf(env.Err, book)
 			return printPurchases(env.Out, format, plan)
 		},
 	}

@@ -65,6 +65,9 @@ func TestDemandCommandsSayWhatIsNotOffered(t *testing.T) {
 	}
 	c = newConsole(t)
 	c.ok(t, "demand", "offers", "--config", files[1])
+	if want := "hint: no server is asked"; !strings.Contains(c.err.String(), want) {
+		t.Errorf("without types errors are %q, want %q", c.err.String(), want)
+	}
 	if want := "the size of m5.4xlarge, t3.large is not known"; !strings.Contains(c.err.String(), want) {
 		t.Errorf("without types errors are %q, want %q", c.err.String(), want)
 	}

@@ -68,7 +68,7 @@ func describe(ctx context.Context, env *Env, s *shard, keys []string, opts *expl
 func describeGroup(env *Env, s *shard, r *nstancev1.ExplainResponse, instances []*nstancev1.InstanceStatus, last int) error {
 	g := r.GetGroup()
 	t := newTree(env.Out, env.Now())
-	t.line(0, "%sgroup %s: template %s, size %d, %d running", s.prefix(), g.GetKey(), g.GetTemplate(), g.GetSize(), g.GetActualSize())
+	t.line(0, "%sgroup %s: template %s, size %s, %d running", s.prefix(), g.GetKey(), g.GetTemplate(), sizeOf(g), g.GetActualSize())
 	byInstance := map[string]*nstancev1.Condition{}
 	var ofGroup []*nstancev1.Condition
 	for _, c := range r.GetConditions() {

@@ -100,7 +100,7 @@ func (o *explainOptions) print(env *Env, s *shard, response *nstancev1.ExplainRe
 	if in := response.GetInstance(); in != nil {
 		t.line(0, "%sinstance %s: %s, of group %s", s.prefix(), in.GetInstanceId(), instanceStatus(in), in.GetGroup())
 	} else {
-		t.line(0, "%sgroup %s: size %d, %d running", s.prefix(), response.GetGroup().GetKey(), response.GetGroup().GetSize(), response.GetGroup().GetActualSize())
+		t.line(0, "%sgroup %s: size %s, %d running", s.prefix(), response.GetGroup().GetKey(), sizeOf(response.GetGroup()), response.GetGroup().GetActualSize())
 	}
 	t.conditions(1, response.GetConditions())
 	t.next(1, response.GetNext())

@@ -101,7 +101,12 @@ func frameOf(ctx context.Context, s *shard, w *bytes.Buffer) error {
 	}
 	wanted, running := int32(0), int32(0)
 	for i, item := range items {
-		wanted, running = wanted+item.Message.GetSize(), running+item.Message.GetActualSize()
+		running += item.Message.GetActualSize()
+		if isDemand(item.Message) {
+			wanted += item.Message.GetActualSize()
+		} else {
+			wanted += item.Message.GetSize()
+		}
 		items[i].Shard = "" // the line above says it
 	}
 	fmt.Fprintf(w, "shard %s  cluster %s  term %d  server %s  groups %d  running %d of %d\n",
@@ -118,7 +123,7 @@ func topView() output.View[*nstancev1.GroupStatus] {
 		Name: (*nstancev1.GroupStatus).GetKey,
 		Columns: []column{
 			{Header: "GROUP", Value: (*nstancev1.GroupStatus).GetKey},
-			count("SIZE", (*nstancev1.GroupStatus).GetSize),
+			{Header: "SIZE", Value: sizeOf},
 			count("RUNNING", (*nstancev1.GroupStatus).GetActualSize),
 			count("PENDING", (*nstancev1.GroupStatus).GetPending),
 			count("UNHEALTHY", (*nstancev1.GroupStatus).GetUnhealthy),

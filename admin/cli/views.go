@@ -10,7 +10,18 @@ import (
 
 	"nstance.dev/admin/output"
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/config/document"
 )
+
+// sizeOf is the size of a group, or that it has none.
+func sizeOf(g *nstancev1.GroupStatus) string {
+	if isDemand(g) {
+		return g.GetMode()
+	}
+	return number(g.GetSize())
+}
+
+func isDemand(g *nstancev1.GroupStatus) bool { return g.GetMode() == document.ModeDemand }
 
 func groupView() output.View[*nstancev1.GroupStatus] {
 	type column = output.Column[*nstancev1.GroupStatus]
@@ -19,7 +30,7 @@ func groupView() output.View[*nstancev1.GroupStatus] {
 		Columns: []column{
 			{Header: "KEY", Value: (*nstancev1.GroupStatus).GetKey},
 			{Header: "TEMPLATE", Value: (*nstancev1.GroupStatus).GetTemplate},
-			{Header: "SIZE", Value: func(g *nstancev1.GroupStatus) string { return number(g.GetSize()) }},
+			{Header: "SIZE", Value: sizeOf},
 			{Header: "ACTUAL", Value: func(g *nstancev1.GroupStatus) string { return number(g.GetActualSize()) }},
 			{Header: "TYPE", Value: (*nstancev1.GroupStatus).GetInstanceType},
 			{Header: "POOL", Value: (*nstancev1.GroupStatus).GetSubnetPool},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +119,21 @@ func TestTop(t *testing.T) {
 	_, table, _ := strings.Cut(c.ok(t, "top", "--rounds", "2", "--interval", "100ms"), "\n")
 	golden(t, "top.txt", table)
 	c.fails(t, cli.ExitUsage, "top", "--interval", "1ms")
+}
+
+// TestGroupsOfModeDemandHaveNoSize: none is printed, and none is missing.
+func TestGroupsOfModeDemandHaveNoSize(t *testing.T) {
+	c := newConsole(t)
+	c.local.AddGroup(&nstancev1.GroupStatus{Key: "pods", Tenant: "default", Template: "worker", Kind: "knc", Mode: "demand"})
+	if got := c.ok(t, "group", "list"); !regexp.MustCompile(`(?m)^pods +worker +demand +`).MatchString(got) {
+		t.Errorf("the list is\n%s", got)
+	}
+	if got := c.ok(t, "top", "--rounds", "1"); !regexp.MustCompile(`(?m)^pods +demand +`).MatchString(got) {
+		t.Errorf("top is\n%s", got)
+	}
+	if got := c.ok(t, "describe", "pods"); !strings.Contains(got, "group pods: template worker, size demand, ") {
+		t.Errorf("the description is\n%s", got)
+	}
 }
 
 func TestReplaceIsDeleteWithTheReplacementFirst(t *testing.T) {

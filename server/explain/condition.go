@@ -143,13 +143,19 @@ func (f Facts) blocked() []Condition {
 	return all
 }
 
-// size says how far the group is from what it should be.
+// size says how far the group is from what it should be. A group of mode demand is what it should be, unless
+// its instances are coming or going.
 func (f Facts) size() Condition {
 	c := f.Counts
-	if c.Running == c.Desired && c.Live+c.Sick+c.Leaving == c.Desired {
-		return Condition{Type: AtSize, Message: fmt.Sprintf("%d of %d run", c.Running, c.Desired)}
-	}
 	message := fmt.Sprintf("%d of %d run", c.Running, c.Desired)
+	at := c.Running == c.Desired && c.Live+c.Sick+c.Leaving == c.Desired
+	if f.Group.Demand && !f.Group.Deleted {
+		message = fmt.Sprintf("%d run; mode demand decides how many", c.Running)
+		at = c.Running == c.Live+c.Sick+c.Leaving
+	}
+	if at {
+		return Condition{Type: AtSize, Message: message}
+	}
 	for _, part := range []struct {
 		n    int
 		what string

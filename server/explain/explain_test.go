@@ -128,6 +128,16 @@ func TestConditions(t *testing.T) {
 			want:  []explain.Condition{{Type: "at-size", Message: "2 of 2 run"}},
 		},
 		{
+			name:  "one of mode demand",
+			facts: explain.Facts{Group: fleet.Group{Demand: true}, Counts: fleet.Counts{Running: 3, Live: 3, Actual: 3}},
+			want:  []explain.Condition{{Type: "at-size", Message: "3 run; mode demand decides how many"}},
+		},
+		{
+			name:  "one of mode demand, whose machines come and go",
+			facts: explain.Facts{Group: fleet.Group{Demand: true}, Counts: fleet.Counts{Running: 3, Pending: 1, Live: 4, Leaving: 1, Actual: 5}},
+			want:  []explain.Condition{{Type: "scaling", Message: "3 run; mode demand decides how many, 1 starting, 1 leaving"}},
+		},
+		{
 			name: "one that grows, and waits for the provider",
 			facts: explain.Facts{
 				Counts: fleet.Counts{Desired: 5, Running: 1, Provisioning: 1, Live: 2, Actual: 2},

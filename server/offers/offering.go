@@ -8,6 +8,7 @@ import (
 	"nstance.dev/server/config/document"
 	"nstance.dev/server/config/effective"
 	"nstance.dev/server/demand"
+	"nstance.dev/server/demand/vector"
 	"nstance.dev/server/driver"
 )
 
@@ -119,8 +120,47 @@ func (o *offering) add(kind driver.InstanceType, capacity driver.CapacityType, p
 	if barred(o.group.Demand.Limits, offer.Capacity, price) {
 		offer.Limit = 0
 	}
+	if short := lacking(offer.Class.Allocatable); short != "" {
+		o.problem("%s leaves no %s for Pods: lower node.reserved, or take a larger type", kind.Name, short)
+	}
+	if beyond := beyond(o.group.Demand.Limits, offer.Capacity, price); beyond != "" {
+		o.problem("demand.limits.%s is less than one %s needs: raise it, or take a smaller type", beyond, kind.Name)
+	}
 	o.Offers = append(o.Offers, offer)
 	o.sources[name] = Source{Group: o.key, InstanceType: kind.Name, CapacityType: capacity, Reservation: reservation}
+}
+
+// lacking is what every Pod needs and these amounts have nothing of; "": they have some of all.
+func lacking(amounts []vector.Amount) string {
+	for _, name := range []string{"cpu", "memory", "pods"} {
+		if !slices.ContainsFunc(amounts, func(a vector.Amount) bool { return a.Name == name }) {
+			return name
+		}
+	}
+	return ""
+}
+
+// beyond is the limit that one machine with these resources and this price is above; "": none. A limit of 0 is
+// meant so.
+func beyond(l *document.DemandLimits, capacity []vector.Amount, price int64) string {
+	below := func(limit *int64, unit, amount int64) bool {
+		return limit != nil && *limit > 0 && amount > saturating(*limit, unit)
+	}
+	for _, a := range capacity {
+		count, limited := l.GPU[a.Name]
+		switch {
+		case a.Name == "cpu" && below(l.VCPU, 1000, a.Amount):
+			return "vcpu"
+		case a.Name == "memory" && below(l.MemoryGiB, gib, a.Amount):
+			return "memory_gib"
+		case limited && below(&count, 1, a.Amount):
+			return "gpu"
+		}
+	}
+	if spend := (*int64)(l.HourlySpend); below(spend, 1, price) {
+		return "hourly_spend"
+	}
+	return ""
 }
 
 // mostListed is how many names a problem lists.

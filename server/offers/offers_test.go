@@ -112,6 +112,19 @@ func TestOffersOfAGroup(t *testing.T) {
 		"a limit of nothing": {
 			parts{groups: demandOf + `"demand": { "limits": { "hourly_spend": 0 } } }`}, []string{"default/g/m.large/on-demand 100000 at most 0"}, nil,
 		},
+		"limits below one machine": {
+			parts{groups: demandOf + `"instance_type": ["m.large", "m.xlarge"], "demand": { "limits": { "vcpu": 3, "memory_gib": 100, "hourly_spend": 0.2 } } }`},
+			[]string{"default/g/m.large/on-demand 100000", "default/g/m.xlarge/on-demand 200000"},
+			[]string{"demand.limits.vcpu is less than one m.xlarge needs: raise it, or take a smaller type"},
+		},
+		"a spend below one machine": {
+			parts{groups: demandOf + `"demand": { "limits": { "hourly_spend": 0.09 } } }`}, []string{"default/g/m.large/on-demand 100000"},
+			[]string{"demand.limits.hourly_spend is less than one m.large needs: raise it, or take a smaller type"},
+		},
+		"all of it reserved": {
+			parts{groups: demandOf + `"node": { "reserved": { "memory": "8Gi" } } }`}, []string{"default/g/m.large/on-demand 100000"},
+			[]string{"m.large leaves no memory for Pods: lower node.reserved, or take a larger type"},
+		},
 		"requirements": {
 			parts{groups: demandOf + `"instance_requirements": { "vcpu": { "min": 2 }, "memory_gib": { "min": 8 }, "families_out": ["x"] } }`},
 			[]string{"default/g/m.large/on-demand 100000", "default/g/m.xlarge/on-demand 200000"}, nil,

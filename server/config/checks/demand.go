@@ -45,6 +45,13 @@ func (c machineCheck) demandGroup(path jsonc.Path, g document.Group, t document.
 		c.addKey(path.Key("instance_requirements"), "the group has instance_type as well", "take one of the two out")
 	}
 	c.block(path.Key("demand"), g.Demand.Problems())
+	if g.Demand != nil {
+		for i := range g.Demand.Disruption {
+			if nodes := path.Key("demand").Key("disruption").Index(i).Key("nodes"); !c.doc.Has(nodes) {
+				c.add(nodes, "required", `write how many may drain at once, a number or a share such as "10%"; 0 is none`)
+			}
+		}
+	}
 	c.block(path.Key("instance_requirements"), g.InstanceRequirements.Problems(t.Arch))
 	c.block(path.Key("node"), g.Node.Problems())
 }
@@ -62,7 +69,10 @@ func (c serverCheck) demand(path jsonc.Path) {
 	sorted(d.QuotaPools, func(name string, pool document.QuotaPool) {
 		p := path.Key("quota_pools").Key(name)
 		c.name(p, name)
-		if pool.Limit < 0 {
+		switch {
+		case !c.doc.Has(p.Key("limit")):
+			c.add(p.Key("limit"), "required", "write how much there is of what is counted; 0 is nothing")
+		case pool.Limit < 0:
 			c.add(p.Key("limit"), "a negative limit", "from 0 on")
 		}
 		c.oneOf(p.Key("counts"), pool.Counts, document.CountsMachines, document.CountsVCPU, document.CountsMemory, document.CountsGPU)

@@ -93,6 +93,9 @@ func (d *Demand) Problems() []Problem {
 	if *c.Max != NoMax && *c.MinIdle > *c.Max {
 		add("min_idle, "+strconv.Itoa(*c.MinIdle)+", is above max, "+strconv.Itoa(*c.Max), "lower min_idle, or raise max")
 	}
+	if *c.Max != NoMax && *c.Min <= *c.Max && *c.MinIdle <= *c.Max && *c.Min+*c.MinIdle > *c.Max {
+		add("min and min_idle together, "+strconv.Itoa(*c.Min+*c.MinIdle)+", are above max, "+strconv.Itoa(*c.Max), "lower one of them, or raise max")
+	}
 	for _, t := range []struct {
 		name  string
 		value *Duration
