@@ -53,9 +53,13 @@ same, all_or_nothing and reclamation_penalty.`,
 			if err != nil {
 				return err
 			}
+			name := args[0]
+			if name == "-" {
+				name = stdinName
+			}
 			needs, err := simulate.Parse(data)
 			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
+				return fmt.Errorf("%s: %w", name, err)
 			}
 			now := env.Now()
 			cfg, book, err := files.book(env, now)
@@ -64,7 +68,7 @@ same, all_or_nothing and reclamation_penalty.`,
 			}
 			plan, err := simulate.Run(cfg, book, needs, now)
 			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
+				return fmt.Errorf("%s: %w", name, err)
 			}
 			files.problemsOf(env.Err, book)
 			return printPurchases(env.Out, format, plan)

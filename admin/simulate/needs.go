@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"sigs.k8s.io/yaml"
-
 	"nstance.dev/protos/needs"
 	"nstance.dev/server/config/document"
 	"nstance.dev/server/demand"
@@ -80,7 +78,7 @@ type DaemonSet struct {
 // Parse reads a file of needs. Fields that are not known are an error.
 func Parse(data []byte) (Needs, error) {
 	var n Needs
-	if err := yaml.UnmarshalStrict(data, &n); err != nil {
+	if err := decode(data, &n, "nstance-admin demand simulate --help shows a file"); err != nil {
 		return Needs{}, err
 	}
 	if len(n.Clusters) == 0 {

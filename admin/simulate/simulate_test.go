@@ -178,3 +178,24 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestFilesThatAreNotUnderstood: place, reason and remedy of each.
+func TestFilesThatAreNotUnderstood(t *testing.T) {
+	const help = "; nstance-admin demand simulate --help shows a file"
+	for text, want := range map[string]string{
+		"clusters: []": "clusters: expected an object, found a list" + help,
+		"clusters: {default: {needs: [{pods: 1, priority: high}]}}":             "clusters.needs.priority: expected a whole number, found a string" + help,
+		"clusters: {default: {needs: [{pods: 1, all_or_nothing: 3}]}}":          "clusters.needs.all_or_nothing: expected true or false, found a number" + help,
+		"clusters: {default: {needs: [{podz: 1}]}}":                             `unknown key "podz"` + help,
+		"clusters: {default: {needs: [{pods: 1, interruption_penalty: lots}]}}": `"lots" is not a decimal number` + help,
+		"clusters: [": "yaml: line 1: did not find expected node content" + help,
+	} {
+		if _, err := Parse([]byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	const want = "the file: expected a list, found an object; it is a list of types"
+	if _, err := ParseTypes([]byte("{a: 1}")); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("types: %v, want %s", err, want)
+	}
+}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"sigs.k8s.io/yaml"
-
 	"nstance.dev/server/driver"
 )
 
@@ -30,7 +28,7 @@ type InstanceType struct {
 // ParseTypes reads a list of instance types, YAML or JSON. Fields that are not known are an error.
 func ParseTypes(data []byte) ([]driver.InstanceType, error) {
 	var list []InstanceType
-	if err := yaml.UnmarshalStrict(data, &list); err != nil {
+	if err := decode(data, &list, "it is a list of types, each with name, arch, vcpu, memory_mib, hourly_usd and so on"); err != nil {
 		return nil, err
 	}
 	types := make([]driver.InstanceType, 0, len(list))
