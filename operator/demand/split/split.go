@@ -17,6 +17,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -67,7 +68,7 @@ func ByZone(shards []Shard, zone string) string {
 // Splitter remembers where pending requests are. The zero value is of use.
 type Splitter struct {
 	chosen map[string]string // by the id of a request, or by "group " and a group
-	short  map[place]int     // updates in a row
+	short  map[place]int     // updates in a row, of what is asked for
 	away   map[place]time.Time
 }
 
@@ -102,6 +103,7 @@ func (s *Splitter) Split(now time.Time, shards []Shard, requests []Request, offe
 	if len(shards) == 0 {
 		return d.result
 	}
+	s.forget(shards, requests)
 	sorted := slices.SortedFunc(slices.Values(requests), func(a, b Request) int { return cmp.Compare(a.ID, b.ID) })
 	d.running(sorted)
 	d.groups(sorted)
@@ -126,6 +128,18 @@ func (s *Splitter) Split(now time.Time, shards []Shard, requests []Request, offe
 	}
 	s.chosen = d.chosen
 	return d.result
+}
+
+// forget drops the shortfalls of shards that are gone and of profiles that nobody asks for.
+func (s *Splitter) forget(shards []Shard, requests []Request) {
+	exists, asked := map[string]bool{}, map[string]bool{}
+	for _, shard := range shards {
+		exists[shard.ID] = true
+	}
+	for _, r := range requests {
+		asked[r.Fingerprint] = true
+	}
+	maps.DeleteFunc(s.short, func(at place, _ int) bool { return !exists[at.shard] || !asked[at.fingerprint] })
 }
 
 // division is one run of Split.

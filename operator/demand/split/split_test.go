@@ -230,3 +230,30 @@ func TestAShortfallMovesWhatIsPending(t *testing.T) {
 		t.Errorf("%v", counted(got))
 	}
 }
+
+// What is remembered is bounded by what exists (S22): the shortfalls of a profile that nobody
+// asks for any longer, and those of a shard that has left the directory, are forgotten, and
+// count no more when they come again.
+func TestS22_ShortfallsOfWhatIsGoneAreForgotten(t *testing.T) {
+	var s Splitter
+	all := many(t, 6, inZone2)
+	for i := range 1000 {
+		s.Observe(start, "a", fmt.Sprint("rollout", i), true)
+	}
+	for range patience - 1 {
+		s.Observe(start, "b", "f", true)
+		s.Observe(start, "c", "f", true)
+	}
+	s.Split(start, shards[:2], all, none)
+	if want := map[place]int{{"b", "f"}: patience - 1}; !maps.Equal(s.short, want) {
+		t.Errorf("%d shortfalls are remembered, want %v", len(s.short), want)
+	}
+	s.Observe(start, "c", "f", true)
+	s.Observe(start, "b", "f", true)
+	if _, away := s.away[place{"c", "f"}]; away {
+		t.Error("shortfalls of a shard that left and came back still count")
+	}
+	if _, away := s.away[place{"b", "f"}]; !away {
+		t.Error("shortfalls of what is asked for are forgotten too")
+	}
+}
