@@ -146,9 +146,7 @@ func (w intake) observe(s Supply) error {
 	case s.Price < 0:
 		return fmt.Errorf("machine %s: price %d must not be negative", s.ID, s.Price)
 	}
-	if slot, ok := w.fleet.byID[s.ID]; ok {
-		w.lose(slot)
-	}
+	before := w.forget(s.ID)
 	slot := w.fleet.add(s.ID)
 	m := &w.fleet.all[slot]
 	m.state, m.fixed, m.price, m.more.risk = s.State, s.Fixed, s.Price, s.Class.InterruptionPPM
@@ -169,9 +167,11 @@ func (w intake) observe(s Supply) error {
 	m.times.idle = w.now
 	if s.Cluster != "" && s.State != Deleting && s.State != Failed {
 		c := w.cluster(s.Cluster)
-		stamp := s.Stamp
 		w.own(c, slot, nil)
-		m.stamp, m.times.bound, m.times.configured = stamp, since, since
+		m.stamp, m.times.bound, m.times.configured = s.Stamp, since, since
+		if before.id != "" && before.cluster == c.index {
+			m.times.refused = before.times.refused // E11
+		}
 		if s.State == Draining {
 			w.leave(c, slot)
 		}
@@ -195,6 +195,17 @@ func (w intake) observe(s Supply) error {
 	}
 	w.supply++
 	return nil
+}
+
+// forget removes a machine and returns what it was; the zero machine where it was not known.
+func (w intake) forget(id string) (before machine) {
+	slot, ok := w.fleet.byID[id]
+	if !ok {
+		return machine{}
+	}
+	before = w.fleet.all[slot]
+	w.lose(slot)
+	return before
 }
 
 // change moves a machine to another state.

@@ -181,6 +181,33 @@ func TestE11_RefusalIsKept(t *testing.T) {
 	}
 }
 
+// E11: that a record is read again in the meantime does not end the ten minutes.
+func TestE11_RefusalOutlivesAnObservation(t *testing.T) {
+	h := full(t, 2)
+	h.tell(needs("c", row("web", 0, 1, 2000, gi))...)
+	h.step()
+	h.progress(time.Minute)
+	got := h.step()
+	if kinds(got, demand.Reclaim) != 1 {
+		t.Fatalf("one of two machines is surplus:\n%s", lines(got))
+	}
+	id := got[0].Machine
+	h.machines[id].state = demand.Configured
+	h.tell(demand.Refused{ID: id})
+	small := offerOf("t/g", "small", 2, 8, 100_000)
+	h.tell(demand.Observed{Machine: demand.Supply{
+		ID: id, Offer: small.Name, Class: small.Class, State: demand.Configured, Cluster: "c", Since: epoch, Price: 100_000,
+	}})
+	for range 10 {
+		for _, a := range h.step() {
+			if a.Kind == demand.Reclaim && a.Machine == id {
+				t.Fatalf("%s is asked for again %s after the start", id, h.now.Sub(epoch))
+			}
+		}
+		h.progress(50 * time.Second)
+	}
+}
+
 // E8: release takes machines that nobody has, after their hold.
 func TestE8_Release(t *testing.T) {
 	h := full(t, 2)
