@@ -179,3 +179,54 @@ func (e *Engine) Machines(cluster string) []MachineView {
 	slices.SortFunc(all, func(a, b MachineView) int { return strings.Compare(a.ID, b.ID) })
 	return all
 }
+
+// Census counts what there is, for metrics.
+type Census struct {
+	Machines map[MachineKind]int
+	Clusters []ClusterCensus // by name
+	// Aged are how many needs are short for at least so many seconds: 60, 600 and 3600, in this order.
+	Aged [3]int
+}
+
+// MachineKind is what machines are counted by.
+type MachineKind struct {
+	State        State
+	CapacityType CapacityType
+}
+
+// ClusterCensus counts what a cluster has.
+type ClusterCensus struct {
+	Name  string
+	Needs int
+	Spend int64 // an hour, in millionths of a dollar
+	Held  bool  // its last roll-up is not in force yet
+}
+
+// Ages are the seconds of [Census.Aged].
+var Ages = [3]int64{60, 600, 3600}
+
+// Census counts what there is, as of the last step. It is computed in each call.
+func (e *Engine) Census() Census {
+	w := &e.w
+	all := Census{Machines: map[MachineKind]int{}}
+	for i := range w.fleet.all {
+		if m := &w.fleet.all[i]; m.id != "" {
+			all.Machines[MachineKind{m.state, w.cat.classes[m.class].CapacityType}]++
+		}
+	}
+	for _, c := range w.clusters {
+		all.Clusters = append(all.Clusters, ClusterCensus{Name: c.name, Needs: len(c.needs), Spend: c.spend, Held: c.guard.quarantine.Waiting()})
+		for _, n := range c.needs {
+			if n.lack.deficit.IsZero() || n.lack.cycle != w.cycle {
+				continue
+			}
+			for i, age := range Ages {
+				if w.now-n.lack.since >= age*1000 {
+					all.Aged[i]++
+				}
+			}
+		}
+	}
+	slices.SortFunc(all.Clusters, func(a, b ClusterCensus) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}

@@ -3,6 +3,7 @@ package demandloop
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"nstance.dev/server/demand"
 )
@@ -60,4 +61,29 @@ func (c *core) plan(actions []demand.Action) {
 			c.planned = append(c.planned, a)
 		}
 	}
+}
+
+// counted asks what there is.
+type counted struct{ reply chan demand.Census } // has room for one
+
+func (counted) letter() {}
+
+// censusWait is how long a scrape waits for the loop.
+const censusWait = time.Second
+
+// census counts what the shard has; false: nobody has answered in time.
+func (l *Loop) census(ctx context.Context) (demand.Census, bool) {
+	ctx, cancel := context.WithTimeout(ctx, censusWait)
+	defer cancel()
+	reply := make(chan demand.Census, 1)
+	if l.mailbox.send(ctx, counted{reply}) != nil {
+		return demand.Census{}, false
+	}
+	select {
+	case c := <-reply:
+		return c, true
+	case <-l.mailbox.over:
+	case <-ctx.Done():
+	}
+	return demand.Census{}, false
 }

@@ -29,7 +29,7 @@ type mailbox struct {
 	notes notes
 }
 
-// letter is something that a session says, a [connect], a [disconnect] or a [posted], or what somebody asks: an [inspect].
+// letter is something that a session says, a [connect], a [disconnect] or a [posted], or what somebody asks: an [inspect] or a [counted].
 type letter interface{ letter() }
 
 type (

@@ -16,9 +16,7 @@ type Metrics struct {
 	suppressed *prometheus.CounterVec
 	outcomes   *prometheus.CounterVec
 	effects    *prometheus.HistogramVec
-	boots      prometheus.Histogram
-	joins      prometheus.Histogram
-	drains     prometheus.Histogram
+	took       stretches
 	blobs      *prometheus.HistogramVec
 	failures   *prometheus.CounterVec
 	short      prometheus.Gauge
@@ -26,21 +24,28 @@ type Metrics struct {
 	rejected   prometheus.Counter
 	rollups    *prometheus.CounterVec
 	refusals   prometheus.Counter
+	now        *gauges
 }
+
+// stretches are how long the parts of a machine's life have taken.
+type stretches struct{ boots, joins, drains prometheus.Histogram }
 
 // NewMetrics makes the metrics of loops and registers them; a nil registerer leaves them unregistered.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
+		now:        &gauges{},
 		cycles:     histogram("nstance_demand_cycle_seconds", "Time that the engine took for one cycle."),
 		actions:    counters("nstance_demand_actions_total", "Actions that the engine has decided to carry out.", "kind"),
 		suppressed: counters("nstance_demand_actions_suppressed_total", "Actions that were decided and not carried out.", "kind", "disposition"),
 		outcomes:   counters("nstance_demand_action_outcomes_total", "Effects by what became of them.", "kind", "outcome"),
 		effects:    histograms("nstance_demand_effect_seconds", "Time from the decision of an effect to its end.", "kind"),
-		boots:      histogram("nstance_demand_boot_seconds", "Time from the record of a machine to its registration."),
-		joins:      histogram("nstance_demand_configure_seconds", "Time from the binding of a machine to its Node being ready."),
-		drains:     histogram("nstance_demand_drain_seconds", "Time that drains by operators took."),
-		blobs:      histograms("nstance_demand_bootstrap_request_seconds", "Time until an operator answered what it takes to join.", "outcome"),
-		failures:   counters("nstance_demand_machines_failed_total", "Machines that were given up, by cause.", "cause"),
+		took: stretches{
+			boots:  histogram("nstance_demand_boot_seconds", "Time from the record of a machine to its registration."),
+			joins:  histogram("nstance_demand_configure_seconds", "Time from the binding of a machine to its Node being ready."),
+			drains: histogram("nstance_demand_drain_seconds", "Time that drains by operators took."),
+		},
+		blobs:    histograms("nstance_demand_bootstrap_request_seconds", "Time until an operator answered what it takes to join.", "outcome"),
+		failures: counters("nstance_demand_machines_failed_total", "Machines that were given up, by cause.", "cause"),
 		short: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "nstance_demand_shortfalls", Help: "Needs that have less than they ask for.",
 		}),
@@ -56,8 +61,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.cycles, m.actions, m.suppressed, m.outcomes, m.effects, m.boots, m.joins, m.drains, m.blobs, m.failures, m.short,
-			m.capped, m.rejected, m.rollups, m.refusals)
+		reg.MustRegister(m.cycles, m.actions, m.suppressed, m.outcomes, m.effects, m.took.boots, m.took.joins, m.took.drains, m.blobs, m.failures, m.short,
+			m.capped, m.rejected, m.rollups, m.refusals, m.now)
 	}
 	return m
 }
@@ -118,7 +123,7 @@ func (m *Metrics) rollup(cluster string, held bool) {
 }
 
 func (m *Metrics) failed(reason string)       { m.failures.WithLabelValues(reason).Inc() }
-func (m *Metrics) booted(took time.Duration)  { m.boots.Observe(took.Seconds()) }
-func (m *Metrics) joined(took time.Duration)  { m.joins.Observe(took.Seconds()) }
-func (m *Metrics) drained(took time.Duration) { m.drains.Observe(took.Seconds()) }
+func (m *Metrics) booted(took time.Duration)  { m.took.boots.Observe(took.Seconds()) }
+func (m *Metrics) joined(took time.Duration)  { m.took.joins.Observe(took.Seconds()) }
+func (m *Metrics) drained(took time.Duration) { m.took.drains.Observe(took.Seconds()) }
 func (m *Metrics) refused()                   { m.refusals.Inc() }

@@ -28,6 +28,8 @@ func (c taking) letter(l letter) {
 			c.feed.tell(demand.Session{Cluster: l.cluster})
 			c.opts.Log.Info("operator disconnected", "cluster", l.cluster)
 		}
+	case counted:
+		l.reply <- c.engine.Census()
 	case inspect:
 		l.reply <- c.picture(l.cluster)
 	case posted:

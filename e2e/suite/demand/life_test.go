@@ -136,6 +136,17 @@ func (w *world) forged(machines int) {
 	if n := w.operator.Seen().Frames["shard: reclaim_instruction"] - before; n > 0 {
 		w.t.Errorf("%d machines were asked back for a roll-up that was held", n)
 	}
+	for series, want := range map[string]float64{
+		`nstance_demand_rollup_quarantined{tenant="default"}`:                   1, // an alarm
+		`nstance_demand_machines{capacity_type="on-demand",state="configured"}`: float64(machines),
+		`nstance_demand_needs{tenant="default"}`:                                float64(*needs),
+		`nstance_demand_hourly_spend_micro_usd{tenant="default"}`:               float64(machines) * 48_000, // two processors, four GiB
+		`nstance_demand_shortfalls_aged{seconds="60"}`:                          0,
+	} {
+		if got := w.metric(series); got != want {
+			w.t.Errorf("%s is %v, want %v", series, got, want)
+		}
+	}
 	if !strings.Contains(w.server.Output()+w.log(), "roll-up held") {
 		w.t.Error("the log does not say that a roll-up is held")
 	}

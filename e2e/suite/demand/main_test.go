@@ -129,3 +129,17 @@ func read(t *testing.T, path string) string {
 	}
 	return string(data)
 }
+
+// metric is the value of a series of the leader.
+func (w *world) metric(series string) float64 {
+	w.t.Helper()
+	addrs, err := w.Leader()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	value, err := box.Metric(w.t.Context(), addrs.Health, series)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return value
+}
