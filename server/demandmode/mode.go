@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"nstance.dev/server/demand"
 	"nstance.dev/server/demandloop"
 	"nstance.dev/server/driver"
+	"nstance.dev/server/fleet"
 	"nstance.dev/server/groups"
 	"nstance.dev/server/instances"
 	"nstance.dev/server/offers"
@@ -92,6 +94,7 @@ const engineWorkers = 2
 // pass passes on to the loop that there is another book, or that something else has changed that its
 // supply is made of.
 func (m *Mode) pass(ctx context.Context, news <-chan struct{}, loop *demandloop.Loop) {
+	known := m.demandGroups()
 	for {
 		select {
 		case <-ctx.Done():
@@ -101,7 +104,22 @@ func (m *Mode) pass(ctx context.Context, news <-chan struct{}, loop *demandloop.
 			m.book.Load().Wake()
 		}
 		loop.SupplyChanged()
+		if now := m.demandGroups(); !maps.Equal(known, now) {
+			known = now
+			m.opts.Agents.RepeatBindings() // the loop did not care for those of the groups that are new
+		}
 	}
+}
+
+// demandGroups are the groups of demand mode.
+func (m *Mode) demandGroups() map[fleet.GroupID]bool {
+	all := map[fleet.GroupID]bool{}
+	for id, group := range m.opts.Groups.All() {
+		if group.Demand != nil {
+			all[id] = true
+		}
+	}
+	return all
 }
 
 // wanted reports whether any group is of demand mode.

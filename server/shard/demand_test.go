@@ -366,3 +366,24 @@ func TestWhatIsKnownOfACluster(t *testing.T) {
 		}
 	})
 }
+
+// TestE2_AnotherGroupChangesItsMode while demand mode runs: its machines, whose agents are connected, are used.
+func TestE2_AnotherGroupChangesItsMode(t *testing.T) {
+	of := func(db string) worldOptions {
+		opts := demanded("")
+		opts.Groups = `{"default": {"web": {"template": "plain", "mode": "demand", "demand": {"max": 1}}, "db": {"template": "plain", ` + db + `}}}`
+		return opts
+	}
+	inWorld(t, of(`"size": 1`), func(t *testing.T, w *world) {
+		w.settle(time.Minute)
+		w.operator().ask(6)
+		w.settle(time.Minute)
+		w.wantBindings("one may be bought", map[layout.BindingState]int{layout.BindingBound: 1, "none": 1})
+		w.reconfigure(of(`"mode": "demand"`))
+		w.settle(time.Minute)
+		w.wantBindings("both groups are of demand mode", map[layout.BindingState]int{layout.BindingBound: 2})
+		if n := w.cloud.Created(); n != 2 {
+			t.Errorf("%d machines were made, want 2", n)
+		}
+	})
+}
