@@ -44,7 +44,7 @@ func run(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t}
-		b := testworld.NewClientBuilder(t)
+		b := testworld.NewClientBuilder(t).WithStatusSubresource(&demandv1.CapacityRequest{})
 		for _, index := range Indexes() {
 			b = b.WithIndex(index.Of, index.Field, index.By)
 		}
