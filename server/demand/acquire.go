@@ -36,7 +36,7 @@ func (w buying) shortNeeds() []*need {
 	w.short = w.short[:0]
 	for _, c := range w.sorted {
 		for _, n := range c.needs {
-			if n.short() || !n.memory.skewed.IsZero() {
+			if n.short() || !n.skewed().IsZero() {
 				w.short = append(w.short, n)
 			}
 		}
@@ -49,9 +49,12 @@ func (w buying) shortNeeds() []*need {
 func (w buying) acquireNeed(c *cluster, n *need) {
 	w.evaluate(c, n)
 	n.lack.reason = ""
-	for i := range n.parts {
-		p := &n.parts[i]
-		c.ledger.draw(n, p, &p.deficit, c.ledger.fresh, c.common, n.memory.own)
+	if c.ledger.fresh < len(c.ledger.slots) {
+		for i := range n.parts {
+			p := &n.parts[i]
+			c.ledger.draw(n, p, &p.deficit, c.ledger.fresh, c.common, n.memory.own)
+		}
+		n.sum()
 	}
 	if !n.short() {
 		return
@@ -76,9 +79,11 @@ func (w buying) acquireNeed(c *cluster, n *need) {
 		w.wake(w.now + 1)
 	}
 	got := false
+	w.survey(c, n)
 	for i := range n.parts {
 		got = w.acquirePart(c, n, &n.parts[i]) || got
 	}
+	n.sum()
 	if n.profile.same >= 0 && n.short() && !got {
 		w.park(n)
 	} else {
@@ -93,7 +98,8 @@ func (w buying) park(n *need) {
 		return
 	}
 	n.memory.parked = 0
-	n.memory.parkedAt, n.memory.parkedWith = w.supply, w.placed(n.home, n)
+	placed := w.placed(n.home, n)
+	n.memory.parkedAt, n.memory.parkedWith = w.supply, &placed
 	n.block(Parked, w.now+parkedFor, w.fleet.seq+1)
 	w.wake(n.memory.blocked)
 }
@@ -104,7 +110,7 @@ func (w buying) completes(c *cluster, n *need) bool {
 		p := &n.parts[i]
 		have := w.acquirable(c, n, p.within)
 		if n.memory.own {
-			left := c.ledger.remaining(n, p.within)
+			left := c.ledger.remaining(n, p.within, &p.deficit)
 			have.Add(&left)
 		}
 		if !have.Covers(&p.deficit) {
@@ -163,49 +169,57 @@ func (w buying) acquirePart(c *cluster, n *need, p *part) (got bool) {
 			return got
 		}
 		got = true
+		w.survey(c, n)
 	}
 	return got
 }
 
-// join puts a machine that was bound last into the ledger and draws from it.
-func (w buying) join(c *cluster, n *need, p *part, slot int32) {
-	m := &w.fleet.all[slot]
-	m.pos = c.ledger.push(slot, m, w.allocatable(c, m.class))
-	if p != nil {
-		c.ledger.draw(n, p, &p.deficit, int(m.pos), c.common, false)
+// survey finds out what a need could have now, in whatever domain: pick chooses from it until something
+// was taken.
+func (w buying) survey(c *cluster, n *need) {
+	w.market.machines, w.market.offers, w.market.refused = w.market.machines[:0], w.market.offers[:0], ""
+	for _, s := range w.idle {
+		if w.mayTake(c, n, w.fleet.at(s)) {
+			w.market.machines = append(w.market.machines, s)
+		}
 	}
-	c.flags.dirty = true
+	for _, o := range w.cat.offers {
+		free, why := w.mayBuy(c, n, o)
+		if free > 0 {
+			w.market.offers = append(w.market.offers, bid{
+				offer: o, free: free, cost: effective(o.price(), o.Class.InterruptionPPM, n.Interruption),
+			})
+			continue
+		}
+		w.market.refused = nearer(w.market.refused, why)
+		if why == Cooldown {
+			w.wake(o.coolUntil)
+		}
+	}
 }
 
 // pick chooses what to take next for a part: an idle machine, or an offer and how many of it.
 func (w buying) pick(c *cluster, n *need, p *part) (slot int32, o *offer, k int64) {
 	idle, best := bid{slot: -1}, bid{}
 	w.bids = w.bids[:0]
-	for _, s := range w.idle {
-		m := &w.fleet.all[s]
-		if !w.mayTake(c, n, m) || !m.inside(p.within) {
+	for _, s := range w.market.machines {
+		m := w.fleet.at(s)
+		if !m.inside(p.within) {
 			continue
 		}
 		b := bid{slot: s, share: vector.Share(w.allocatable(c, m.class), &p.deficit, n.mask)}
 		b.cost = effective(m.currentPrice(), m.currentRisk(), n.Interruption)
-		if idle.slot < 0 || b.cheaper(idle) || !idle.cheaper(b) && m.id < w.fleet.all[idle.slot].id {
+		if idle.slot < 0 || b.cheaper(idle) || !idle.cheaper(b) && m.id < w.fleet.at(idle.slot).id {
 			idle = b
 		}
 	}
-	for _, offer := range w.cat.offers {
-		free, why := w.mayBuy(c, n, offer)
-		if free > 0 && !w.inside(offer.class, p.within) {
-			free, why = 0, NoDomain
-		}
-		if free == 0 {
-			n.lack.reason = nearer(n.lack.reason, why)
-			if why == Cooldown {
-				w.wake(offer.coolUntil)
-			}
+	n.lack.reason = nearer(n.lack.reason, w.market.refused)
+	for _, b := range w.market.offers {
+		if !w.inside(b.offer.class, p.within) {
+			n.lack.reason = nearer(n.lack.reason, NoDomain)
 			continue
 		}
-		b := bid{offer: offer, free: free, share: vector.Share(w.allocatable(c, offer.class), &p.deficit, n.mask)}
-		b.cost = effective(offer.price(), offer.Class.InterruptionPPM, n.Interruption)
+		b.share = vector.Share(w.allocatable(c, b.offer.class), &p.deficit, n.mask)
 		w.bids = append(w.bids, b)
 	}
 	if len(w.bids) > 0 {
@@ -246,11 +260,11 @@ func (w buying) cheapest(c *cluster, n *need, p *part) bid {
 		var had vector.Vector
 		had.AddTimes(w.allocatable(c, b.offer.class), k)
 		rest.Sub(&had)
-		cost := saturating(b.cost, k)
+		cost := vector.Times(b.cost, k)
 		if !rest.IsZero() {
 			finish := int64(math.MaxInt64)
 			for _, f := range tried {
-				finish = min(finish, saturating(f.cost, vector.Count(w.allocatable(c, f.offer.class), &rest)))
+				finish = min(finish, vector.Times(f.cost, vector.Count(w.allocatable(c, f.offer.class), &rest)))
 			}
 			cost += min(finish, math.MaxInt64-cost)
 		}
@@ -261,16 +275,9 @@ func (w buying) cheapest(c *cluster, n *need, p *part) bid {
 	return best
 }
 
-func saturating(a, b int64) int64 {
-	if a != 0 && b > math.MaxInt64/a {
-		return math.MaxInt64
-	}
-	return a * b
-}
-
 // worthTaking reports whether an idle machine is taken although there is an offer.
 func (w buying) worthTaking(idle, best bid) bool {
-	m := &w.fleet.all[idle.slot]
+	m := w.fleet.at(idle.slot)
 	switch w.cat.classes[m.class].CapacityType {
 	case Reserved, BareMetal:
 		return true
@@ -280,13 +287,14 @@ func (w buying) worthTaking(idle, best bid) bool {
 	}
 }
 
-// nearer is the reason that is nearer to buying something.
-func nearer(a, b Reason) Reason {
-	order := []Reason{"", NoMatchingOffer, NoDomain, LimitReached, QuotaExhausted, Cooldown}
-	if slices.Index(order, b) > slices.Index(order, a) {
-		return b
+// join puts a machine that was bound last into the ledger and draws from it.
+func (w buying) join(c *cluster, n *need, p *part, slot int32) {
+	m := w.fleet.at(slot)
+	m.pos = c.ledger.push(slot, m, w.allocatable(c, m.class))
+	if p != nil {
+		c.ledger.draw(n, p, &p.deficit, int(m.pos), c.common, false)
 	}
-	return a
+	c.flags.dirty = true
 }
 
 // allowed reports whether the rails of the cluster let it buy one more machine of an offer now.
@@ -316,7 +324,7 @@ func (w buying) acquireMinimums() {
 					break
 				}
 				w.join(c, nil, nil, slot)
-				c.ledger.claims[w.fleet.all[slot].pos] = claim{needs: 1, priority: unlimited}
+				c.ledger.claims[w.fleet.at(slot).pos] = claim{needs: 1, priority: unlimited}
 			}
 		}
 	}
@@ -341,7 +349,7 @@ func (w buying) acquireWarm() {
 // spareOf is how many machines of a group nobody has.
 func (w buying) spareOf(g *group) (count int64) {
 	for _, slot := range w.fleet.loose {
-		if m := &w.fleet.all[slot]; m.spare() && m.more.group == g {
+		if m := w.fleet.at(slot); m.spare() && m.more.group == g {
 			count++
 		}
 	}
@@ -352,7 +360,7 @@ func (w buying) spareOf(g *group) (count int64) {
 func (w buying) takeFor(c *cluster, g *group, why Reason) int32 {
 	if c != nil {
 		for _, slot := range w.idle {
-			if m := &w.fleet.all[slot]; m.spare() && m.more.group == g && w.reusable(c, m) && m.times.earmark <= w.now {
+			if m := w.fleet.at(slot); m.spare() && m.more.group == g && w.reusable(c, m) && m.times.earmark <= w.now {
 				w.bind(c, slot, nil, why)
 				return slot
 			}

@@ -144,3 +144,31 @@ type Result struct {
 	Short      int         // how many needs are short
 	Next       time.Time   // when to step again without an event; zero: only an event changes anything
 }
+
+// nearer is the reason that is nearer to buying something.
+func nearer(a, b Reason) Reason {
+	if b.distance() < a.distance() {
+		return b
+	}
+	return a
+}
+
+// distance is how far from buying something a reason is, in no unit.
+func (r Reason) distance() int {
+	switch r {
+	case Cooldown:
+		return 0
+	case QuotaExhausted:
+		return 1
+	case LimitReached:
+		return 2
+	case NoDomain:
+		return 3
+	case NoMatchingOffer:
+		return 4
+	case "":
+		return 5
+	default:
+		return 6
+	}
+}

@@ -125,8 +125,8 @@ func (w intake) setOffers(specs []Offer) error {
 // chargeAll counts all machines that were bought from an offer, or takes them back with n of -1, and
 // what their clusters spend by the price of the offer; held gets the offers.
 func (w intake) chargeAll(n int64, held map[string]*offer) {
-	for i := range w.fleet.all {
-		m := &w.fleet.all[i]
+	for i := range w.fleet.slots {
+		m := w.fleet.at(i)
 		if m.id == "" || m.offer == nil {
 			continue
 		}
@@ -148,8 +148,8 @@ func (w intake) observe(s Supply) error {
 	}
 	before := w.forget(s.ID)
 	slot := w.fleet.add(s.ID)
-	m := &w.fleet.all[slot]
-	m.state, m.fixed, m.price, m.more.risk = s.State, s.Fixed, s.Price, s.Class.InterruptionPPM
+	m := w.fleet.at(slot)
+	m.state, m.fixed, m.price, m.more.risk = s.State, s.Fixed, s.Price, int32(min(s.Class.InterruptionPPM, 1_000_000))
 	m.class = w.cat.intern(s.Class)
 	m.more.group = w.cat.group(s.Class.Group)
 	m.more.places = w.topo.placed(s.Domains)
@@ -203,14 +203,14 @@ func (w intake) forget(id string) (before machine) {
 	if !ok {
 		return machine{}
 	}
-	before = w.fleet.all[slot]
+	before = *w.fleet.at(slot)
 	w.lose(slot)
 	return before
 }
 
 // change moves a machine to another state.
 func (w intake) change(slot int32, to State, why Failure) error {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	if err := Move(m.state, to); err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func (w intake) change(slot int32, to State, why Failure) error {
 
 // configured notes that a machine's Node is ready, or that its drain was given up.
 func (w intake) configured(slot int32) {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	back := m.state == Draining
 	w.become(m, Configured)
 	c := w.clusters[m.cluster]
@@ -280,7 +280,7 @@ func (w intake) configured(slot int32) {
 
 // refuse notes that the operator does not give a machine back (E11).
 func (w intake) refuse(slot int32, until instant) error {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	m.times.refused = max(until, w.now+refusalHold)
 	switch m.state {
 	case Configured:
@@ -295,7 +295,7 @@ func (w intake) refuse(slot int32, until instant) error {
 
 // depart takes a machine that goes for another reason out of what counts.
 func (w intake) depart(slot int32) {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	if m.leaving {
 		return
 	}
@@ -313,7 +313,7 @@ func (w intake) depart(slot int32) {
 
 // lose forgets a machine that is gone.
 func (w intake) lose(slot int32) {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	if m.bound() {
 		w.clusters[m.cluster].flags.event = true
 	}
@@ -322,7 +322,7 @@ func (w intake) lose(slot int32) {
 
 // drop takes an action back that was not begun.
 func (w intake) drop(slot int32) {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	w.supply++
 	switch m.state {
 	case Creating, Idle:
@@ -345,7 +345,7 @@ func (w intake) drop(slot int32) {
 // dropBinding takes an action back that a machine which is not configured was meant by. Only one that
 // was not begun to be made does not exist.
 func (w intake) dropBinding(slot int32) {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	switch m.more.asked {
 	case Provision:
 		if m.state == Creating {
@@ -366,7 +366,7 @@ func (w intake) dropBinding(slot int32) {
 // blobFailed keeps the need that a machine was bound for from buying, because the cluster cannot be
 // joined, and leaves the machine idle.
 func (w intake) blobFailed(slot int32) error {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	if m.cluster < 0 {
 		return fmt.Errorf("blob failed while %s: %w", m.state, ErrTransition)
 	}

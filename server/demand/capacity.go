@@ -54,11 +54,12 @@ func (e *Engine) Capacities(name string) []Capacity {
 			at[n.Fingerprint] = i
 			all = append(all, w.capacity(c, n))
 		}
-		if n.lack.deficit.IsZero() || n.lack.cycle != w.cycle {
+		missing := n.missing()
+		if missing.IsZero() || n.lack.cycle != w.cycle {
 			continue
 		}
 		have := &all[i]
-		have.Deficit.Add(&n.lack.deficit)
+		have.Deficit.Add(&missing)
 		if have.Since == 0 {
 			have.Since, have.Reason = n.lack.since, n.lack.reason
 		}
@@ -90,7 +91,7 @@ func (w *world) capacity(c *cluster, n *need) Capacity {
 		}
 	}
 	for _, slot := range w.fleet.loose {
-		if m := &w.fleet.all[slot]; m.state == Idle && w.mayTake(c, n, m) {
+		if m := w.fleet.at(slot); m.state == Idle && w.mayTake(c, n, m) {
 			offer(ConfidenceHigh, 1, m.price)
 		}
 	}
@@ -140,8 +141,8 @@ func (e *Engine) Needs(cluster string) []NeedView {
 			Key: n.Key, Fingerprint: n.Fingerprint, Terms: n.Terms, Priority: n.Priority, Group: n.Group,
 			Aggregate: slices.Clone(n.Aggregate), MinUnit: slices.Clone(n.MinUnit),
 		}
-		if !n.lack.deficit.IsZero() && n.lack.cycle == w.cycle {
-			v.Deficit, v.Since, v.Reason = e.Amounts(&n.lack.deficit), time.UnixMilli(n.lack.since).UTC(), n.lack.reason
+		if missing := n.missing(); !missing.IsZero() && n.lack.cycle == w.cycle {
+			v.Deficit, v.Since, v.Reason = e.Amounts(&missing), time.UnixMilli(n.lack.since).UTC(), n.lack.reason
 		}
 		all = append(all, v)
 	}
@@ -161,15 +162,15 @@ func (e *Engine) Machines(cluster string) []MachineView {
 		claims[slot] = c.ledger.claims[pos].needs
 	}
 	var all []MachineView
-	for slot := range w.fleet.all {
-		m := &w.fleet.all[slot]
+	for slot := range w.fleet.slots {
+		m := w.fleet.at(slot)
 		if m.id == "" || m.cluster != c.index && (m.cluster >= 0 || m.tenant != c.index) {
 			continue
 		}
 		class := &w.cat.classes[m.class]
 		v := MachineView{
 			ID: m.id, State: m.state, Group: class.Group, InstanceType: class.InstanceType, CapacityType: class.CapacityType,
-			PricePerHour: m.price, Fixed: m.fixed, Leaving: m.leaving, Needs: int(claims[int32(slot)]),
+			PricePerHour: m.price, Fixed: m.fixed, Leaving: m.leaving, Needs: int(claims[slot]),
 		}
 		if m.times.surplus > 0 && v.Needs == 0 {
 			v.Surplus = time.UnixMilli(m.times.surplus).UTC()
@@ -209,15 +210,15 @@ var Ages = [3]int64{60, 600, 3600}
 func (e *Engine) Census() Census {
 	w := &e.w
 	all := Census{Machines: map[MachineKind]int{}}
-	for i := range w.fleet.all {
-		if m := &w.fleet.all[i]; m.id != "" {
+	for i := range w.fleet.slots {
+		if m := w.fleet.at(i); m.id != "" {
 			all.Machines[MachineKind{m.state, w.cat.classes[m.class].CapacityType}]++
 		}
 	}
 	for _, c := range w.clusters {
 		all.Clusters = append(all.Clusters, ClusterCensus{Name: c.name, Needs: len(c.needs), Spend: c.spend, Held: c.guard.quarantine.Waiting()})
 		for _, n := range c.needs {
-			if n.lack.deficit.IsZero() || n.lack.cycle != w.cycle {
+			if missing := n.missing(); missing.IsZero() || n.lack.cycle != w.cycle {
 				continue
 			}
 			for i, age := range Ages {

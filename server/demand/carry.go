@@ -7,7 +7,12 @@ import "slices"
 // What a preempted machine leaves is kept this long for the need that it was taken for.
 const earmarkFor = 600_000
 
-func (w *world) emit(a Action) { w.out.Actions = append(w.out.Actions, a) }
+func (w *world) emit(a Action) {
+	if n := len(w.out.Actions); n == cap(w.out.Actions) {
+		w.out.Actions = slices.Grow(w.out.Actions, max(n, 64))
+	}
+	w.out.Actions = append(w.out.Actions, a)
+}
 
 // currentPrice is what a machine costs by its offer, else what it cost when it was bound.
 func (m *machine) currentPrice() int64 {
@@ -22,7 +27,7 @@ func (m *machine) currentRisk() int64 {
 	if m.offer != nil {
 		return m.offer.Class.InterruptionPPM
 	}
-	return m.more.risk
+	return int64(m.more.risk)
 }
 
 // stampOf is what a machine that is bound for a need carries.
@@ -36,8 +41,8 @@ func stampOf(n *need) Stamp {
 // provision buys one machine of an offer, bound to a cluster unless that is nil, and returns it.
 func (w *world) provision(c *cluster, o *offer, n *need, why Reason) int32 {
 	slot := w.fleet.add(w.settings.NewID(o.Name))
-	m := &w.fleet.all[slot]
-	m.state, m.class, m.offer, m.price, m.more.risk = Creating, o.class, o, o.price(), o.Class.InterruptionPPM
+	m := w.fleet.at(slot)
+	m.state, m.class, m.offer, m.price, m.more.risk = Creating, o.class, o, o.price(), int32(o.Class.InterruptionPPM)
 	m.more.group, m.more.asked = o.group, Provision
 	o.charge(1)
 	w.locate(m)
@@ -73,7 +78,7 @@ func (w *world) provision(c *cluster, o *offer, n *need, why Reason) int32 {
 
 // own makes a machine a member of a cluster, the last in its keep order.
 func (w *world) own(c *cluster, slot int32, n *need) {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	w.fleet.seq++
 	m.seq, m.cluster, m.stamp = w.fleet.seq, c.index, stampOf(n)
 	m.times.bound, m.times.surplus = w.now, 0
@@ -83,7 +88,7 @@ func (w *world) own(c *cluster, slot int32, n *need) {
 
 // bind takes a machine that nobody has for a cluster.
 func (w *world) bind(c *cluster, slot int32, n *need, why Reason) {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	undoing{w}.undoLater(slot, w.disposition(c.name, m.more.group))
 	w.own(c, slot, n)
 	m.price, m.more.asked = m.currentPrice(), Bootstrap
@@ -134,7 +139,7 @@ func (w *world) configure(m *machine) {
 
 // drain takes a machine from its cluster, and reports whether that is carried out.
 func (w *world) drain(slot int32, a Action) bool {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	c := w.clusters[m.cluster]
 	a.Machine, a.Cluster = m.id, c.name
 	a.Disposition = stronger(a.Disposition, w.disposition(c.name, m.more.group))
@@ -160,7 +165,7 @@ func (w *world) leave(c *cluster, slot int32) {
 
 // free takes a machine from its cluster for good: what it was bound for is forgotten.
 func (w *world) free(slot int32) {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	if m.cluster < 0 {
 		return
 	}
@@ -176,7 +181,7 @@ func (w *world) free(slot int32) {
 
 // remove forgets a machine that does not exist any longer.
 func (w *world) remove(slot int32) {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	w.count(m, -1)
 	w.bequeath(m)
 	w.free(slot)

@@ -87,26 +87,24 @@ func (w crediting) creditCluster(c *cluster) {
 // bound.
 func (w crediting) start(c *cluster) {
 	c.flags.start = false
-	all := w.fleet.all
 	seqs := make([]uint64, 0, len(c.members))
 	for _, slot := range c.members {
-		seqs = append(seqs, all[slot].seq)
+		seqs = append(seqs, w.fleet.at(slot).seq)
 	}
 	slices.Sort(seqs)
 	slices.SortFunc(c.members, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(all[a].times.bound, all[b].times.bound), cmp.Compare(all[a].id, all[b].id))
+		return cmp.Or(cmp.Compare(w.fleet.at(a).times.bound, w.fleet.at(b).times.bound), cmp.Compare(w.fleet.at(a).id, w.fleet.at(b).id))
 	})
 	for i, slot := range c.members {
-		all[slot].seq = seqs[i]
+		w.fleet.at(slot).seq = seqs[i]
 	}
 	c.flags.stale, c.flags.event = true, true
 }
 
 // fill puts the members into the ledger in keep order: fixed ones first, then by number.
 func (w crediting) fill(c *cluster) {
-	all := w.fleet.all
 	slices.SortFunc(c.members, func(a, b int32) int {
-		ma, mb := &all[a], &all[b]
+		ma, mb := w.fleet.at(a), w.fleet.at(b)
 		if ma.fixed != mb.fixed {
 			if ma.fixed {
 				return -1
@@ -127,7 +125,7 @@ func (w crediting) fill(c *cluster) {
 	}
 	w.allocate(c)
 	for _, slot := range c.members {
-		m := &all[slot]
+		m := w.fleet.at(slot)
 		m.pos = l.push(slot, m, &c.alloc[m.class])
 	}
 	c.flags.stale = false
@@ -153,11 +151,12 @@ func (w crediting) attribute(c *cluster) {
 		n.memory.own = w.incomplete(c, n)
 		for i := range n.parts {
 			p := &n.parts[i]
-			p.deficit = p.amount
+			p.deficit = *n.amount(p)
 			if !n.memory.gave {
 				l.draw(n, p, &p.deficit, 0, c.common, n.memory.own)
 			}
 		}
+		n.sum()
 	}
 }
 
@@ -180,7 +179,7 @@ func (w crediting) incomplete(c *cluster, n *need) bool {
 	}
 	for i := range n.parts {
 		p := &n.parts[i]
-		lack := c.ledger.lacking(n, p.within, p.amount)
+		lack := c.ledger.lacking(n, p.within, *n.amount(p))
 		if !lack.IsZero() && n.memory.blocked <= w.now {
 			more := w.acquirable(c, n, p.within)
 			lack.Sub(&more)
@@ -215,7 +214,7 @@ func (w crediting) date(c *cluster) {
 		since = c.guard.freedSince
 	}
 	for _, slot := range c.unclaimed {
-		if m := &w.fleet.all[slot]; m.cluster == c.index && m.pos >= 0 && int(m.pos) < len(l.slots) && l.slots[m.pos] == slot && l.claims[m.pos].needs > 0 {
+		if m := w.fleet.at(slot); m.cluster == c.index && m.pos >= 0 && int(m.pos) < len(l.slots) && l.slots[m.pos] == slot && l.claims[m.pos].needs > 0 {
 			m.times.surplus = 0
 		}
 	}
@@ -224,7 +223,7 @@ func (w crediting) date(c *cluster) {
 		if l.claims[pos].needs > 0 {
 			continue
 		}
-		m := &w.fleet.all[l.slots[pos]]
+		m := w.fleet.at(l.slots[pos])
 		if m.fixed {
 			continue
 		}
@@ -241,13 +240,12 @@ func (w crediting) date(c *cluster) {
 // less; a cluster in which every machine has a claimant is left alone.
 func (w crediting) rerank(c *cluster) bool {
 	l := &c.ledger
-	all := w.fleet.all
 	cost, idle := int64(0), false
-	for pos, slot := range l.slots {
-		if l.claims[pos].needs > 0 {
-			cost += w.keepCost(&all[slot])
+	for pos, i := range l.rankOf {
+		if r := &l.ranks[i]; l.claims[pos].needs > 0 {
+			cost += r.cost
 		} else {
-			idle = idle || !all[slot].fixed
+			idle = idle || !r.fixed
 		}
 	}
 	if !idle {
@@ -263,7 +261,7 @@ func (w crediting) rerank(c *cluster) bool {
 	for _, n := range c.needs {
 		for i := range n.parts {
 			p := &n.parts[i]
-			lack := p.amount
+			lack := *n.amount(p)
 			if !n.memory.gave {
 				trial.draw(n, p, &lack, 0, c.common, n.memory.own)
 			}
@@ -272,9 +270,9 @@ func (w crediting) rerank(c *cluster) bool {
 			}
 		}
 	}
-	for pos, slot := range trial.slots {
+	for pos, i := range trial.rankOf {
 		if trial.claims[pos].needs > 0 {
-			cost -= w.keepCost(&all[slot])
+			cost -= trial.ranks[i].cost
 		}
 	}
 	if cost <= 0 {
@@ -283,7 +281,7 @@ func (w crediting) rerank(c *cluster) bool {
 	w.seqs = append(w.seqs[:0], l.seqs...)
 	slices.Sort(w.seqs)
 	for i, pos := range order {
-		all[l.slots[pos]].seq = w.seqs[i]
+		w.fleet.at(l.slots[pos]).seq = w.seqs[i]
 	}
 	w.fill(c)
 	return true
@@ -293,26 +291,14 @@ func (w crediting) rerank(c *cluster) bool {
 // machines are dealt out to them instead of being compared with each other.
 func (w crediting) byCost(c *cluster) []int32 {
 	l := &c.ledger
-	w.ranks, w.rankOf, w.starts = w.ranks[:0], w.rankOf[:0], w.starts[:0]
-	last, known := int32(0), false
-	for _, slot := range l.slots {
-		m := &w.fleet.all[slot]
-		r := rank{m.fixed, w.keepCost(m), m.stamp.Reclamation}
-		if !known || w.ranks[last] != r {
-			i := slices.Index(w.ranks, r)
-			if i < 0 {
-				i = len(w.ranks)
-				w.ranks = append(w.ranks, r)
-				w.starts = append(w.starts, 0)
-			}
-			last, known = int32(i), true
-		}
-		w.rankOf = append(w.rankOf, last)
-		w.starts[last]++
+	w.starts = slices.Grow(w.starts[:0], len(l.ranks))[:len(l.ranks)]
+	clear(w.starts)
+	for _, i := range l.rankOf {
+		w.starts[i]++
 	}
 	w.order = slices.Grow(w.order[:0], len(l.slots))[:len(l.slots)]
-	w.deal()
-	for pos, i := range w.rankOf {
+	w.deal(l.ranks)
+	for pos, i := range l.rankOf {
 		w.order[w.starts[i]] = int32(pos)
 		w.starts[i]++
 	}

@@ -12,26 +12,29 @@ const domainPatience = 300_000
 
 // plan divides a need into the parts that are credited and bought for each by itself.
 func (w crediting) plan(c *cluster, n *need) {
+	if len(n.profile.spread) == 0 || n.profile.same >= 0 {
+		n.memory.divided = nil
+	}
 	switch {
 	case n.profile.same >= 0:
 		n.memory.nowhere = false
 		value := w.choose(c, n)
 		n.parts = resize(n.parts, 1)
-		n.parts[0].amount = n.total
+		n.parts[0].share = whole
 		n.parts[0].within = append(n.parts[0].within[:0], domain{n.profile.same, value})
 		n.memory.nowhere = value < 0
 	case len(n.profile.spread) > 0:
 		w.spread(c, n)
 	default:
 		n.parts = resize(n.parts, 1)
-		n.parts[0].amount = n.total
+		n.parts[0].share = whole
 		n.parts[0].within = n.parts[0].within[:0]
 	}
 }
 
 func resize(parts []part, n int) []part {
-	for len(parts) < n {
-		parts = append(parts, part{})
+	if n > cap(parts) {
+		parts = append(make([]part, 0, n), parts...) // of spreads over racks there are many: no room is left over
 	}
 	return parts[:n]
 }
@@ -58,16 +61,20 @@ func (w crediting) choose(c *cluster, n *need) int32 {
 		}
 	}
 	best := offered{value: -1}
+	stays := old >= 0 && w.present(c, n, old)
 	w.values = w.values[:0]
 	w.valuesOf(c, n, n.profile.same)
 	for _, value := range w.values {
+		if stays && !w.mayCover(c, n, value) {
+			continue // only one that covers the need is better than the one of before
+		}
 		o := w.offered(c, n, value, true)
 		if o.coverage > 0 && (best.value < 0 || w.better(o, best)) {
 			best = o
 		}
 	}
 	n.memory.nowhere = best.value < 0
-	if old >= 0 && w.present(c, n, old) {
+	if stays {
 		if !best.covers || best.value == old {
 			n.memory.uncovered = 0
 			return old
@@ -91,6 +98,30 @@ func (w crediting) wakeFrom(c *cluster, at instant) {
 	if c.flags.due == 0 || at < c.flags.due {
 		c.flags.due = at
 	}
+}
+
+// mayCover reports whether a domain could cover a need as far as sums say: what is left there may be in
+// pieces that no unit fits into.
+func (w crediting) mayCover(c *cluster, n *need, value int32) bool {
+	var sum vector.Vector
+	if x := c.ledger.index(n.profile.same); x != nil {
+		if i := x.find(value); i >= 0 {
+			for k := range x.values[i].sums {
+				if s := &x.values[i].sums[k]; n.has(s.class) {
+					sum.AddOf(s.left[:], n.mask)
+				}
+			}
+		}
+	}
+	if sum.CoversOf(&n.total, n.mask) {
+		return true
+	}
+	if n.memory.blocked > w.now {
+		return false
+	}
+	more := w.acquirable(c, n, []domain{{n.profile.same, value}})
+	sum.Add(&more)
+	return sum.Covers(&n.total)
 }
 
 // present reports whether any machine of the cluster that can serve the need is in the domain.
@@ -192,7 +223,7 @@ func (w crediting) coverage(n *need, lack *vector.Vector) int64 {
 // stampedIn is how many machines in a domain were bound for the group of a need.
 func (w crediting) stampedIn(c *cluster, n *need, v *domainValue) (count int64) {
 	for _, pos := range v.positions {
-		if w.fleet.all[c.ledger.slots[pos]].stamp.Group == n.Group {
+		if w.fleet.at(c.ledger.slots[pos]).stamp.Group == n.Group {
 			count++
 		}
 	}
@@ -220,7 +251,7 @@ func (w crediting) valuesOf(c *cluster, n *need, key int32) {
 		}
 	}
 	for _, slot := range w.idle {
-		m := &w.fleet.all[slot]
+		m := w.fleet.at(slot)
 		if !w.mayTake(c, n, m) {
 			continue
 		}
@@ -235,21 +266,25 @@ func (w crediting) valuesOf(c *cluster, n *need, key int32) {
 // spread divides a need evenly over the values of its topology keys, the first key outermost. A
 // division that can be served stays, whatever else could be had elsewhere meanwhile.
 func (w crediting) spread(c *cluster, n *need) {
-	if n.memory.spreadTotal == n.total && n.memory.skewed.IsZero() && w.served(c, n) {
+	if n.memory.divided == nil {
+		n.memory.divided = &division{}
+	}
+	d := n.memory.divided
+	if d.total == n.total && d.skewed.IsZero() && w.served(c, n) {
 		return
 	}
 	maxSkew := w.divide(c, n)
-	n.memory.spreadTotal, n.memory.skewed = n.total, vector.Vector{}
+	d.total, d.skewed, d.shares = n.total, vector.Vector{}, d.shares[:0]
 	if len(n.parts) == 1 {
-		n.parts[0].amount = n.total
+		n.parts[0].share = whole
 		return
 	}
 	most, largest := n.total, n.total.Part(0, len(n.parts))
 	for i := range n.parts {
-		p := &n.parts[i]
-		p.amount = n.total.Part(i, len(n.parts))
-		have := w.potential(c, n, p.within)
-		if !have.Covers(&p.amount) {
+		p, amount := &n.parts[i], n.total.Part(i, len(n.parts))
+		p.share = d.share(&amount)
+		have := w.potential(c, n, p)
+		if !have.Covers(&amount) {
 			have.AddTimes(&n.unit, maxSkew)
 			most.Min(&have)
 		}
@@ -257,11 +292,15 @@ func (w crediting) spread(c *cluster, n *need) {
 	if most.Covers(&largest) {
 		return
 	}
+	full := slices.Clone(d.shares)
+	for i := range d.shares {
+		d.shares[i].Shrink(&most)
+	}
 	for i := range n.parts {
-		beyond := n.parts[i].amount
-		n.parts[i].amount.Shrink(&most)
-		beyond.Sub(&n.parts[i].amount)
-		n.memory.skewed.Add(&beyond)
+		k := n.parts[i].share
+		beyond := full[k]
+		beyond.Sub(&d.shares[k])
+		d.skewed.Add(&beyond)
 	}
 }
 
@@ -305,20 +344,25 @@ func (w crediting) divide(c *cluster, n *need) (maxSkew int64) {
 // served reports whether every part of a need can have what it is to have.
 func (w crediting) served(c *cluster, n *need) bool {
 	for i := range n.parts {
-		have := w.potential(c, n, n.parts[i].within)
-		if !have.Covers(&n.parts[i].amount) {
+		have := w.potential(c, n, &n.parts[i])
+		if !have.Covers(n.amount(&n.parts[i])) {
 			return false
 		}
 	}
 	return true
 }
 
-// potential is what a need could have in certain domains: what is left of its cluster's machines,
-// and what can be acquired. Where there are machines, an offer that failed counts again once it has made a
-// machine: else what the other domains are bought for would be in vain whenever a cooldown ends.
-func (w crediting) potential(c *cluster, n *need, within []domain) vector.Vector {
-	sum := c.ledger.remaining(n, within)
-	more := w.obtainable(c, n, within, !sum.IsZero())
+// potential is what a need could have for a part: what is left of its cluster's machines, and what can be
+// acquired, as far as it takes to cover the amount. Where there are machines, an offer that failed counts
+// again once it has made a machine: else what the other domains are bought for would be in vain whenever
+// a cooldown ends.
+func (w crediting) potential(c *cluster, n *need, p *part) vector.Vector {
+	enough := n.amount(p)
+	sum := c.ledger.remaining(n, p.within, enough)
+	if sum.Covers(enough) {
+		return sum
+	}
+	more := w.obtainable(c, n, p.within, !sum.IsZero())
 	sum.Add(&more)
 	return sum
 }

@@ -11,7 +11,7 @@ const (
 
 // fail notes that a machine will be of no use, and what follows for what is bought next.
 func (w *world) fail(slot int32, why Failure) {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	if m.cluster >= 0 {
 		c := w.clusters[m.cluster]
 		if why == NeverJoined || why == FailureOther {

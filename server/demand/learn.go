@@ -4,7 +4,7 @@ import "nstance.dev/server/demand/vector"
 
 // report takes in what an operator says of a Node.
 func (w intake) report(slot int32, r Report) {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	m.times.empty = 0
 	if r.Empty {
 		m.times.empty = w.now

@@ -10,12 +10,14 @@ import (
 // ledger is what a cluster's machines have left while its needs draw from them. Positions are in
 // keep order: the order is one for all needs, and new machines are last for everyone, so that
 // drawing again gives the same result. Sets of positions are bits, so that a need passes over
-// exhausted and unsuitable machines at 64 a step; within a domain, which has few, they are lists.
+// exhausted and unsuitable machines at 64 a step; within a domain that has few, they are lists.
 type ledger struct {
 	slots   []int32
 	seqs    []uint64
 	stamps  []Key
 	classes []int32 // of each position
+	rankOf  []int32 // of each position: index into ranks
+	ranks   []rank  // that there are, of which there are few
 	left    []int64 // rows of as many amounts as resources have names
 	width   int     // of a row
 	claims  []claim
@@ -35,7 +37,7 @@ type classSet struct {
 
 // reset empties the ledger, for rows of so many amounts.
 func (l *ledger) reset(width int) {
-	l.slots, l.seqs, l.stamps = l.slots[:0], l.seqs[:0], l.stamps[:0]
+	l.slots, l.seqs, l.stamps, l.rankOf, l.ranks = l.slots[:0], l.seqs[:0], l.stamps[:0], l.rankOf[:0], l.ranks[:0]
 	l.classes, l.left, l.claims, l.live = l.classes[:0], l.left[:0], l.claims[:0], l.live[:0]
 	for i := range l.local {
 		l.local[i].bits = l.local[i].bits[:0]
@@ -69,13 +71,27 @@ func grow(set []uint64, words int) []uint64 {
 // push adds a machine at the end and returns its position.
 func (l *ledger) push(slot int32, m *machine, alloc *vector.Vector) int32 {
 	pos := l.add(slot, m.seq, m.stamp.Need, m.class, alloc)
+	l.rankOf = append(l.rankOf, l.rank(rank{m.fixed, m.keepCost(), m.stamp.Reclamation}))
 	for i := range l.domains {
 		l.domains[i].push(m, pos, alloc)
 	}
 	return int32(pos)
 }
 
-// add is push without domains.
+// rank returns the index of a rank, which is most often that of the machine before.
+func (l *ledger) rank(r rank) int32 {
+	if n := len(l.rankOf); n > 0 && l.ranks[l.rankOf[n-1]] == r {
+		return l.rankOf[n-1]
+	}
+	i := slices.Index(l.ranks, r)
+	if i < 0 {
+		i = len(l.ranks)
+		l.ranks = append(l.ranks, r)
+	}
+	return int32(i)
+}
+
+// add is push without domains and rank.
 func (l *ledger) add(slot int32, seq uint64, stamp Key, class int32, alloc *vector.Vector) int {
 	pos := len(l.slots)
 	words, word, bit := pos>>6+1, pos>>6, uint64(1)<<(pos&63)
@@ -108,12 +124,14 @@ func (l *ledger) set(class int32) *classSet {
 func (l *ledger) permute(o *ledger, order []int32, alloc []vector.Vector) {
 	l.reset(o.width)
 	l.trial = true
+	l.ranks = append(l.ranks, o.ranks...)
 	for i := range o.domains {
 		l.track(o.domains[i].key).empty(&o.domains[i])
 	}
 	for _, pos := range order {
 		class := o.classes[pos]
 		at := l.add(o.slots[pos], o.seqs[pos], o.stamps[pos], class, &alloc[class])
+		l.rankOf = append(l.rankOf, o.rankOf[pos])
 		for i := range l.domains {
 			l.domains[i].insert(o.domains[i].at[pos], at)
 		}
@@ -180,7 +198,10 @@ func (l *ledger) take(n *need, pos int, v *vector.Vector, common vector.Mask) bo
 	tracked := len(l.domains) > 0 && !l.trial
 	var before [vector.Width]int64
 	if tracked {
-		copy(before[:], left)
+		for m := uint16(n.mask); m != 0; m &= m - 1 {
+			d := bits.TrailingZeros16(m)
+			before[d] = left[d]
+		}
 	}
 	if !vector.Draw(left, v, &n.unit, n.mask) {
 		return false
@@ -212,11 +233,13 @@ func (l *ledger) take(n *need, pos int, v *vector.Vector, common vector.Mask) bo
 }
 
 // remaining is what is left of the machines in certain domains that a need may draw from, of what it
-// asks for.
-func (l *ledger) remaining(n *need, within []domain) (sum vector.Vector) {
+// asks for; when it is enough, the rest is not looked at.
+func (l *ledger) remaining(n *need, within []domain, enough *vector.Vector) (sum vector.Vector) {
 	c := l.of(n, within, 0)
 	for pos := c.next(); pos >= 0; pos = c.next() {
-		sum.AddOf(l.row(pos), n.mask)
+		if sum.AddOf(l.row(pos), n.mask); sum.CoversOf(enough, n.mask) {
+			break
+		}
 	}
 	return sum
 }
@@ -228,13 +251,13 @@ type cursor struct {
 	selected [][]uint64 // sets of its classes
 	word     int
 	set      uint64
-	list     []int32 // of the smallest of the domains; nil: there are none
-	listed   bool
-	others   []others
+	list     []int32 // of the smallest of the domains
+	listed   bool    // the list is gone through, and no sets
+	within   []place // the domains
 }
 
-// others is one more domain that a position has to be in.
-type others struct {
+// place is a domain that a position has to be in.
+type place struct {
 	at    []int32
 	index int32
 }
@@ -243,10 +266,12 @@ type others struct {
 // domains, from a position on.
 func (l *ledger) of(n *need, within []domain, from int) *cursor {
 	c := &l.scratch
-	c.l, c.n, c.selected, c.others = l, n, c.selected[:0], c.others[:0]
+	c.l, c.n, c.selected, c.within = l, n, c.selected[:0], c.within[:0]
 	c.list, c.listed, c.set, c.word = nil, len(within) > 0, 0, len(l.live)
 	if c.listed {
 		c.narrow(within, from)
+	}
+	if c.listed = c.listed && len(c.list) <= len(l.live); c.listed {
 		return c
 	}
 	for i := range l.local {
@@ -277,9 +302,7 @@ func (c *cursor) narrow(within []domain, from int) {
 		if list := x.values[at].positions; i == 0 || len(list) < len(c.list) {
 			c.list = list
 		}
-		if len(within) > 1 {
-			c.others = append(c.others, others{x.at, at})
-		}
+		c.within = append(c.within, place{x.at, at})
 	}
 	if from > 0 {
 		i, _ := slices.BinarySearch(c.list, int32(from))
@@ -292,34 +315,41 @@ func (c *cursor) next() int {
 	if c.listed {
 		return c.nextListed()
 	}
-	for c.set == 0 {
-		if c.word++; c.word >= len(c.l.live) {
-			return -1
+	for {
+		for c.set == 0 {
+			if c.word++; c.word >= len(c.l.live) {
+				return -1
+			}
+			c.set = c.candidates()
 		}
-		c.set = c.candidates()
+		pos := c.word<<6 + bits.TrailingZeros64(c.set)
+		c.set &= c.set - 1
+		if len(c.within) == 0 || c.inside(pos) {
+			return pos
+		}
 	}
-	pos := c.word<<6 + bits.TrailingZeros64(c.set)
-	c.set &= c.set - 1
-	return pos
 }
 
 func (c *cursor) nextListed() int {
-listed:
 	for i, at := range c.list {
 		pos := int(at)
-		if c.l.live[pos>>6]>>(pos&63)&1 == 0 || !c.n.has(c.l.classes[pos]) {
-			continue
+		if c.l.live[pos>>6]>>(pos&63)&1 != 0 && c.n.has(c.l.classes[pos]) && (len(c.within) == 1 || c.inside(pos)) {
+			c.list = c.list[i+1:]
+			return pos
 		}
-		for j := range c.others {
-			if o := &c.others[j]; o.at[pos] != o.index {
-				continue listed
-			}
-		}
-		c.list = c.list[i+1:]
-		return pos
 	}
 	c.list = nil
 	return -1
+}
+
+// inside reports whether a position is in all of the domains.
+func (c *cursor) inside(pos int) bool {
+	for i := range c.within {
+		if d := &c.within[i]; d.at[pos] != d.index {
+			return false
+		}
+	}
+	return true
 }
 
 // candidates is one word of the set of positions that the need at hand may draw from.
@@ -336,22 +366,20 @@ func (c *cursor) candidates() (set uint64) {
 type workspace struct {
 	trial  ledger
 	order  []int32 // positions
-	ranks  []rank
-	rankOf []int32
-	starts []int32
+	starts []int32 // of each rank
 	seqs   []uint64
 	values []int32 // domains
 	ends   []int   // of the domains of each topology in values
 }
 
 // deal makes of how many machines are of each rank where the first of them comes.
-func (w *workspace) deal() {
+func (w *workspace) deal(ranks []rank) {
 	w.values = append(w.values[:0], w.starts...)
 	sorted := w.values
 	for i := range sorted {
 		sorted[i] = int32(i)
 	}
-	slices.SortFunc(sorted, func(a, b int32) int { return w.ranks[a].compare(w.ranks[b]) })
+	slices.SortFunc(sorted, func(a, b int32) int { return ranks[a].compare(ranks[b]) })
 	from := int32(0)
 	for _, i := range sorted {
 		from, w.starts[i] = from+w.starts[i], from

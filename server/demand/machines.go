@@ -65,10 +65,10 @@ type extra struct {
 	places  *places  // as its record says
 	earmark Key      // the need that it was taken for
 	undo    State    // what it was before the last action
-	risk    int64    // of an interruption, in millionths per hour, when it was bought or observed first
 	asked   Kind     // the last action that was asked for of those that bind it, or end that
 	// meantFor is the cluster whose intent the last Cancel took back.
 	meantFor int32
+	risk     int32 // of an interruption, in millionths per hour, when it was bought or observed first
 }
 
 // inside reports whether the machine is in all of the domains.
@@ -104,15 +104,22 @@ func (m *machine) spare() bool {
 	return m.cluster < 0 && !m.leaving && (m.state == Creating || m.state == Idle)
 }
 
+// pageOf is how many machines a page of a [fleetTable] holds.
+const pageOf = 256
+
 // fleetTable holds all machines by slot. Slots are used again in the order in which they became
 // free, which equal inputs repeat.
 type fleetTable struct {
-	all    []machine
+	pages  []*[pageOf]machine // a table that grows moves no machine
+	slots  int32              // that were ever in use
 	byID   map[string]int32
 	vacant []int32
 	loose  []int32 // slots of machines without a cluster, and of those in an unsettled state
 	seq    uint64
 }
+
+// at is the machine in a slot.
+func (f *fleetTable) at(slot int32) *machine { return &f.pages[slot/pageOf][slot%pageOf] }
 
 // add makes room for a machine with an id that is not known.
 func (f *fleetTable) add(id string) int32 {
@@ -121,18 +128,20 @@ func (f *fleetTable) add(id string) int32 {
 		slot = f.vacant[n-1]
 		f.vacant = f.vacant[:n-1]
 	} else {
-		slot = int32(len(f.all))
-		f.all = append(f.all, machine{})
+		slot = f.slots
+		if f.slots++; int(slot)/pageOf == len(f.pages) {
+			f.pages = append(f.pages, new([pageOf]machine))
+		}
 	}
-	f.all[slot] = machine{id: id, cluster: -1, tenant: -1, pos: -1}
+	*f.at(slot) = machine{id: id, cluster: -1, tenant: -1, pos: -1}
 	f.byID[id] = slot
 	return slot
 }
 
 // remove forgets a machine.
 func (f *fleetTable) remove(slot int32) {
-	delete(f.byID, f.all[slot].id)
-	f.all[slot] = machine{cluster: -1, tenant: -1, pos: -1}
+	delete(f.byID, f.at(slot).id)
+	*f.at(slot) = machine{cluster: -1, tenant: -1, pos: -1}
 	f.vacant = append(f.vacant, slot)
 }
 
@@ -151,21 +160,26 @@ func (f *fleetTable) watch(slot int32) {
 // sweep drops machines from the loose ones that are settled or gone.
 func (f *fleetTable) sweep() {
 	f.loose = slices.DeleteFunc(f.loose, func(slot int32) bool {
-		m := &f.all[slot]
+		m := f.at(slot)
 		return m.id == "" || m.state == Configured && !m.leaving
 	})
 }
 
 // boundFor reports whether the cluster of a need has any machine that was bound for it.
 func (f *fleetTable) boundFor(n *need) bool {
-	return slices.ContainsFunc(n.home.members, func(slot int32) bool { return f.all[slot].stamp.Need == n.Key })
+	return slices.ContainsFunc(n.home.members, func(slot int32) bool { return f.at(slot).stamp.Need == n.Key })
 }
 
 // runs reports whether all machines that were bound for a need are configured.
 func (f *fleetTable) runs(n *need) bool {
 	return !slices.ContainsFunc(n.home.members, func(slot int32) bool {
-		return f.all[slot].stamp.Need == n.Key && f.all[slot].state != Configured
+		return f.at(slot).stamp.Need == n.Key && f.at(slot).state != Configured
 	})
+}
+
+// keepCost is what a machine costs per hour, by the price and the risk at which it was bought.
+func (m *machine) keepCost() int64 {
+	return effective(m.price, int64(m.more.risk), m.stamp.Interruption)
 }
 
 // rank is what the order by cost looks at, beside the order of before.

@@ -38,9 +38,46 @@ func (p *profile) matchClass(cat *catalog, i int32) bool {
 // without restriction.
 type part struct {
 	within  []domain
-	amount  vector.Vector
+	share   int32 // which of the shares of its spread it has; whole: all of the need
 	deficit vector.Vector
 }
+
+// whole is the share of a part that is all of its need.
+const whole = -1
+
+// division is how a spread need is divided. Parts that have as much as each other share it: over racks
+// there are hundreds.
+type division struct {
+	total  vector.Vector // what the shares were made of
+	shares []vector.Vector
+	skewed vector.Vector // what of the need would break the skew
+}
+
+// share is the index of a share, which is most often that of the part before.
+func (d *division) share(v *vector.Vector) int32 {
+	if n := len(d.shares); n == 0 || d.shares[n-1] != *v {
+		d.shares = append(d.shares, *v)
+	}
+	return int32(len(d.shares) - 1)
+}
+
+// amount is what of a need a part is for.
+func (n *need) amount(p *part) *vector.Vector {
+	if p.share == whole {
+		return &n.total
+	}
+	return &n.memory.divided.shares[p.share]
+}
+
+// skewed is what of a need would break its skew.
+func (n *need) skewed() *vector.Vector {
+	if n.memory.divided == nil {
+		return &nothing
+	}
+	return &n.memory.divided.skewed
+}
+
+var nothing vector.Vector
 
 // need is a row of a cluster, and what the engine remembers of it.
 type need struct {
@@ -56,36 +93,42 @@ type need struct {
 	firstSeen instant
 	rollup    uint64 // of the cluster's, that named it last
 	parts     []part
+	deficit   vector.Vector // of all parts; see sum
 	memory    memory
 	lack      lack
 }
 
 // memory is what of a need's course has to last over cycles.
 type memory struct {
-	chosen      int32 // domain that a Same need is served from; -1: none
-	uncovered   instant
-	parked      int           // evaluations in a row in which it got nothing and nothing covered it
-	parkedAt    int           // supply of the engine that parkedWith was last compared with
-	parkedWith  vector.Vector // what could be acquired when it stopped buying
-	gave        bool          // what was bought of its gang was given up
-	horizon     uint64        // while it may not buy, it draws from no machine that came later; 0: it may
-	blocked     instant
-	blockedWhy  Reason
-	blockedFor  int64
-	gangSince   instant       // since when machines of an incomplete gang are there; 0: it ran whole, or has none
-	own         bool          // it draws from machines that were bound for it alone
-	spreadTotal vector.Vector // what the parts of a spread were made for
-	skewed      vector.Vector // what of it would break the skew
-	nowhere     bool          // no domain has any machine or offer for it
+	chosen     int32 // domain that a Same need is served from; -1: none
+	uncovered  instant
+	parked     int            // evaluations in a row in which it got nothing and nothing covered it
+	parkedAt   int            // supply of the engine that parkedWith was last compared with
+	parkedWith *vector.Vector // what could be acquired when it stopped buying; nil: it never did
+	gave       bool           // what was bought of its gang was given up
+	horizon    uint64         // while it may not buy, it draws from no machine that came later; 0: it may
+	blocked    instant
+	blockedWhy Reason
+	blockedFor int64
+	gangSince  instant   // since when machines of an incomplete gang are there; 0: it ran whole, or has none
+	own        bool      // it draws from machines that were bound for it alone
+	divided    *division // nil: the need is not spread
+	nowhere    bool      // no domain has any machine or offer for it
 }
 
 // lack is what a need is short of, and since when.
 type lack struct {
-	since   instant
-	cycles  int
-	cycle   int // of the engine, that was counted last
-	reason  Reason
-	deficit vector.Vector
+	since  instant
+	cycles int
+	cycle  int // of the engine, that was counted last
+	reason Reason
+}
+
+// missing is what the need lacks: the deficits of its parts, and what would break its skew.
+func (n *need) missing() vector.Vector {
+	v := *n.skewed()
+	v.Add(&n.deficit)
+	return v
 }
 
 // walk compares needs in the order in which contested capacity is given: by priority, then age,
@@ -103,15 +146,16 @@ func walk(a, b *need) int {
 	}
 }
 
-// short reports whether any part has a deficit.
-func (n *need) short() bool {
+// sum adds the deficits of the parts up, which have changed.
+func (n *need) sum() {
+	n.deficit = vector.Vector{}
 	for i := range n.parts {
-		if !n.parts[i].deficit.IsZero() {
-			return true
-		}
+		n.deficit.AddOf(n.parts[i].deficit[:], n.mask)
 	}
-	return false
 }
+
+// short reports whether any part has a deficit.
+func (n *need) short() bool { return !n.deficit.IsZero() }
 
 // block keeps the need from buying until a time. As long as it draws from no machine that comes later
 // for another need: else that one would buy again what this one took, cycle after cycle.

@@ -21,6 +21,7 @@ func (w taking) preempt() {
 		}
 		if !known {
 			least, known = w.leastPriority(), true
+			w.listTaken()
 		}
 		if least >= n.Priority {
 			continue
@@ -78,10 +79,20 @@ func (w taking) preemptFor(c *cluster, n *need) {
 	}
 }
 
+// listTaken collects the machines that wait for the need that they were taken for.
+func (w taking) listTaken() {
+	w.taken = w.taken[:0]
+	for _, slot := range w.fleet.loose {
+		if m := w.fleet.at(slot); m.more.earmark != (Key{}) && m.times.earmark > w.now {
+			w.taken = append(w.taken, slot)
+		}
+	}
+}
+
 // draining is what a need will get of machines that drain for it.
 func (w taking) draining(n *need) (sum vector.Vector) {
-	for _, slot := range w.fleet.loose {
-		if m := &w.fleet.all[slot]; m.more.earmark == n.Key && m.times.earmark > w.now && m.state != Failed {
+	for _, slot := range w.taken {
+		if m := w.fleet.at(slot); m.more.earmark == n.Key && m.times.earmark > w.now && m.state != Failed {
 			sum.Add(w.allocatable(n.home, m.class))
 		}
 	}
@@ -96,7 +107,7 @@ func (w taking) victims(c *cluster, n *need, p *part) []victim {
 			continue
 		}
 		for pos, slot := range other.ledger.slots {
-			m := &w.fleet.all[slot]
+			m := w.fleet.at(slot)
 			if m.cluster != other.index || m.state != Configured || m.fixed || m.leaving || int(m.pos) != pos {
 				continue
 			}
@@ -120,7 +131,7 @@ func (w taking) victims(c *cluster, n *need, p *part) []victim {
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(w.fleet.all[a.slot].id, w.fleet.all[b.slot].id))
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(w.fleet.at(a.slot).id, w.fleet.at(b.slot).id))
 	})
 	return all
 }
@@ -131,7 +142,7 @@ func (w taking) priorityOf(c *cluster, pos int) int32 {
 	if c.flags.reported {
 		return c.ledger.claims[pos].priority
 	}
-	return w.fleet.all[c.ledger.slots[pos]].stamp.Priority
+	return w.fleet.at(c.ledger.slots[pos]).stamp.Priority
 }
 
 // domainOf is the priority domain of a cluster: priorities are compared within one alone.
@@ -152,7 +163,7 @@ type rooms map[*pool]int64
 // gain is what a need would get for a victim; nil: nothing. A machine that the need could not use
 // itself has to leave room in pools for one that can be bought.
 func (w taking) gain(c *cluster, n *need, p *part, v victim, r rooms) *vector.Vector {
-	m := &w.fleet.all[v.slot]
+	m := w.fleet.at(v.slot)
 	g := m.more.group
 	if g.Reuse && !g.UserData && n.has(m.class) && m.inside(p.within) && (m.offer == nil || m.offer.tenant < 0 || m.offer.tenant == c.index) {
 		return w.allocatable(c, m.class)
@@ -201,7 +212,7 @@ func (o *offer) fitsIn(r rooms, key Key, victim *machine) bool {
 
 // takeFrom drains a victim for a need, and keeps what it leaves for that one.
 func (w taking) takeFrom(n *need, v victim) {
-	m := &w.fleet.all[v.slot]
+	m := w.fleet.at(v.slot)
 	c := w.clusters[m.cluster]
 	gap := int64(n.Priority)
 	if !v.spare {
@@ -212,6 +223,9 @@ func (w taking) takeFrom(n *need, v victim) {
 	})
 	m.more.earmark = n.Key
 	m.times.earmark = w.now + earmarkFor + millis(grace(gap))
+	if !slices.Contains(w.taken, v.slot) {
+		w.taken = append(w.taken, v.slot)
+	}
 }
 
 // grace is how long a preempted machine's drain may take, by the gap of priorities.

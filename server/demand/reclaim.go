@@ -39,7 +39,7 @@ func (w giving) cancel(c *cluster) {
 		return
 	}
 	for _, slot := range c.unclaimed {
-		m := &w.fleet.all[slot]
+		m := w.fleet.at(slot)
 		if m.cluster != c.index || !m.intent() || m.more.group.UserData {
 			continue
 		}
@@ -65,9 +65,8 @@ func (w giving) reclaimFrom(c *cluster) {
 			w.spares = append(w.spares, slot)
 		}
 	}
-	all := w.fleet.all
 	slices.SortFunc(w.spares, func(a, b int32) int {
-		ma, mb := &all[a], &all[b]
+		ma, mb := w.fleet.at(a), w.fleet.at(b)
 		if ea, eb := w.empty(c, ma), w.empty(c, mb); ea != eb {
 			if ea { // else the Pods of the first would count on the room of those that go next
 				return -1
@@ -75,14 +74,14 @@ func (w giving) reclaimFrom(c *cluster) {
 			return 1
 		}
 		return cmp.Or(
-			cmp.Compare(w.keepCost(mb), w.keepCost(ma)),
+			cmp.Compare(mb.keepCost(), ma.keepCost()),
 			cmp.Compare(ma.stamp.Reclamation, mb.stamp.Reclamation),
 			cmp.Compare(mb.seq, ma.seq),
 		)
 	})
 	configured := c.guard.configured
 	for _, slot := range w.spares {
-		m := &all[slot]
+		m := w.fleet.at(slot)
 		a := Action{Kind: Reclaim, Reason: ReasonSurplus, Grace: reclaimGrace, Voluntary: true}
 		window, most := &c.guard.reclaims, max(1, configured/20)
 		if w.empty(c, m) {
@@ -105,7 +104,7 @@ func (w giving) reclaimFrom(c *cluster) {
 
 // reclaimable reports whether an unclaimed machine may be given back now, as far as it alone goes.
 func (w giving) reclaimable(c *cluster, slot int32) bool {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	if m.cluster != c.index || m.state != Configured || m.leaving || m.fixed {
 		return false
 	}
@@ -155,7 +154,7 @@ func (w giving) release() {
 	kept := map[*group]int64{}
 	for i := len(w.fleet.loose) - 1; i >= 0; i-- {
 		slot := w.fleet.loose[i]
-		m := &w.fleet.all[slot]
+		m := w.fleet.at(slot)
 		if !m.spare() {
 			continue
 		}
@@ -219,7 +218,7 @@ func (w giving) hold(m *machine) (ms int64, ever bool) {
 
 // end asks for a machine to be deleted.
 func (w giving) end(slot int32, why Reason) {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	a := Action{Kind: Delete, Machine: m.id, Reason: why, Disposition: w.disposition("", m.more.group)}
 	w.emit(a)
 	undoing(w).undoLater(slot, a.Disposition)
@@ -232,7 +231,7 @@ func (w giving) expire() {
 	w.spares = w.spares[:0]
 	for i := len(w.fleet.loose) - 1; i >= 0; i-- {
 		slot := w.fleet.loose[i]
-		m := &w.fleet.all[slot]
+		m := w.fleet.at(slot)
 		switch m.state {
 		case Configuring:
 			if m.times.join > w.now {
@@ -264,11 +263,10 @@ func (w giving) expire() {
 // expireFailed ends machines that have failed. The last ones of each group are kept for longer, so that
 // somebody can look at them.
 func (w giving) expireFailed(slots []int32) {
-	all := w.fleet.all
-	slices.SortStableFunc(slots, func(a, b int32) int { return cmp.Compare(all[b].times.failed, all[a].times.failed) })
+	slices.SortStableFunc(slots, func(a, b int32) int { return cmp.Compare(w.fleet.at(b).times.failed, w.fleet.at(a).times.failed) })
 	kept := map[*group]int{}
 	for _, slot := range slots {
-		m := &all[slot]
+		m := w.fleet.at(slot)
 		keep := int64(failedKept)
 		if kept[m.more.group]++; kept[m.more.group] <= diagnosisKeep {
 			keep = diagnosis
@@ -283,7 +281,7 @@ func (w giving) expireFailed(slots []int32) {
 
 // giveUp fails a machine whose Node was not ready in time.
 func (w giving) giveUp(slot int32) {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	a := Action{Kind: Fail, Machine: m.id, Cluster: w.clusters[m.cluster].name, Reason: ReasonJoinTimeout}
 	a.Disposition = w.disposition(a.Cluster, m.more.group)
 	w.emit(a)

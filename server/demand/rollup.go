@@ -70,7 +70,7 @@ func (w intake) drastic(c *cluster, rows []Row) bool {
 func (w intake) worth(c *cluster, v *vector.Vector) int64 {
 	var sum vector.Vector
 	for i, slot := range c.members {
-		sum.Add(w.allocatable(c, w.fleet.all[slot].class))
+		sum.Add(w.allocatable(c, w.fleet.at(slot).class))
 		if sum.Covers(v) {
 			return int64(i + 1)
 		}

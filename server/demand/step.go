@@ -79,7 +79,7 @@ func (w *world) tally() {
 	})
 	for _, n := range w.short[:min(len(w.short), w.settings.MaxShortfalls)] {
 		w.out.Shortfalls = append(w.out.Shortfalls, Shortfall{
-			Cluster: n.home.name, Need: n.Key, Fingerprint: n.Fingerprint, Priority: n.Priority, Deficit: n.lack.deficit,
+			Cluster: n.home.name, Need: n.Key, Fingerprint: n.Fingerprint, Priority: n.Priority, Deficit: n.missing(),
 			Since: time.UnixMilli(n.lack.since).UTC(), Cycles: n.lack.cycles, Reason: n.lack.reason,
 		})
 	}
@@ -87,11 +87,7 @@ func (w *world) tally() {
 
 // lacking writes down what a need lacks after this cycle, and reports whether it lacks anything.
 func (w *world) lacking(n *need) bool {
-	n.lack.deficit = n.memory.skewed
-	for i := range n.parts {
-		n.lack.deficit.Add(&n.parts[i].deficit)
-	}
-	if n.lack.deficit.IsZero() {
+	if !n.short() && n.skewed().IsZero() {
 		n.lack = lack{}
 		n.memory.blockedFor = 0
 		return false

@@ -13,13 +13,13 @@ func (w undoing) undoLater(slot int32, d Disposition) {
 	if d == Execute {
 		return
 	}
-	before := w.fleet.all[slot]
+	before := *w.fleet.at(slot)
 	w.undo = append(w.undo, func() { w.restore(slot, &before) })
 }
 
 // restore makes a machine what it was, with all that is counted of it.
 func (w undoing) restore(slot int32, before *machine) {
-	m := &w.fleet.all[slot]
+	m := w.fleet.at(slot)
 	w.count(m, -1)
 	w.free(slot)
 	*m = *before

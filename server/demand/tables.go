@@ -335,6 +335,13 @@ type bid struct {
 	free        int64
 }
 
+// market is what a need could have now, in whatever domain.
+type market struct {
+	machines []int32 // idle ones
+	offers   []bid   // without a share
+	refused  Reason  // the nearest reason for which an offer is not among them
+}
+
 // cheaper compares bids by the cost of a unit, exactly; the larger share is better among equals.
 func (a bid) cheaper(b bid) bool {
 	if vector.LessProduct(a.cost, b.share, b.cost, a.share) {

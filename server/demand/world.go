@@ -40,7 +40,9 @@ type scratch struct {
 	dirty  []*cluster // to be credited
 	spares []int32    // machines to be given back
 	idle   []int32    // machines that nobody had when the cycle began
+	taken  []int32    // machines that wait for the need that they were taken for
 	bids   []bid      // offers that could serve the part at hand
+	market market     // for the need at hand
 	undo   []func()   // takes back, at the end of the cycle, what is not carried out
 	spaces []*workspace
 }
@@ -74,8 +76,8 @@ func (w *world) key(name string) int32 {
 	}
 	w.topo.keys = append(w.topo.keys, name)
 	w.nameDomains()
-	for i := range w.fleet.all {
-		if m := &w.fleet.all[i]; m.id != "" {
+	for i := range w.fleet.slots {
+		if m := w.fleet.at(i); m.id != "" {
 			w.locate(m)
 		}
 	}
@@ -180,7 +182,7 @@ func (w *world) measure(n *need) {
 func (w *world) list() {
 	w.idle = w.idle[:0]
 	for _, slot := range w.fleet.loose {
-		if w.fleet.all[slot].spare() {
+		if w.fleet.at(slot).spare() {
 			w.idle = append(w.idle, slot)
 		}
 	}
@@ -270,7 +272,7 @@ func (w *world) obtainable(c *cluster, n *need, within []domain, proven bool) (s
 		}
 	}
 	for _, slot := range w.idle {
-		if m := &w.fleet.all[slot]; w.mayTake(c, n, m) && m.inside(within) {
+		if m := w.fleet.at(slot); w.mayTake(c, n, m) && m.inside(within) {
 			sum.Add(w.allocatable(c, m.class))
 		}
 	}
@@ -291,7 +293,7 @@ func (w *world) placed(c *cluster, n *need) (sum vector.Vector) {
 		}
 	}
 	for _, slot := range w.fleet.loose {
-		m := &w.fleet.all[slot]
+		m := w.fleet.at(slot)
 		if w.mayTake(c, n, m) && slices.ContainsFunc(m.more.domains, func(d domain) bool { return d.key == n.profile.same }) {
 			sum.Add(w.allocatable(c, m.class))
 		}
@@ -321,11 +323,6 @@ func stronger(a, b Disposition) Disposition {
 
 // unlimited is the priority of a group's minimum.
 const unlimited = math.MaxInt32
-
-// keepCost is what a machine costs per hour, by the price and the risk at which it was bought.
-func (w *world) keepCost(m *machine) int64 {
-	return effective(m.price, m.more.risk, m.stamp.Interruption)
-}
 
 // empty reports whether the operator said, after the roll-up that freed it, that nothing runs on a
 // machine.

@@ -52,8 +52,8 @@ var mistakes = []mistake{
 `}}},
 	{"cooldown never reset", []mistaken.Edit{{"server/demand/failures.go", `func (o *offer) succeed() { o.coolFor, o.coolUntil = 0, 0 }`, `func (o *offer) succeed() { o.coolUntil = 0 }`}}},
 	{"gang half bought", []mistaken.Edit{{"server/demand/acquire.go", `	case n.AllOrNothing && !w.completes(c, n):`, `	case n.AllOrNothing && n.lack.cycles < 0:`}}},
-	{"spread ignoring an empty domain", []mistaken.Edit{{"server/demand/domains.go", `		if !have.Covers(&p.amount) {
-			have`, `		if false && !have.Covers(&p.amount) {
+	{"spread ignoring an empty domain", []mistaken.Edit{{"server/demand/domains.go", `		if !have.Covers(&amount) {
+			have`, `		if false && !have.Covers(&amount) {
 			have`}}},
 	{"float compare", []mistaken.Edit{{"server/demand/acquire.go", `		if cost < least {`, `		if float32(cost) < float32(least) {`}, {"server/demand/vector/vector.go", `	h1, l1 := bits.Mul64(uint64(a), uint64(b))
 	h2, l2 := bits.Mul64(uint64(c), uint64(d))

@@ -177,6 +177,17 @@ func (v *Vector) Covers(o *Vector) bool {
 	return true
 }
 
+// CoversOf is Covers for the resources of need alone.
+func (v *Vector) CoversOf(o *Vector, need Mask) bool {
+	for m := uint16(need); m != 0; m &= m - 1 {
+		d := bits.TrailingZeros16(m)
+		if v[d] < o[d] {
+			return false
+		}
+	}
+	return true
+}
+
 // Positive is the set of resources of which v has something.
 func (v *Vector) Positive() (m Mask) {
 	for d, n := range v {
@@ -224,4 +235,12 @@ func LessProduct(a, b, c, d int64) bool {
 	h1, l1 := bits.Mul64(uint64(a), uint64(b))
 	h2, l2 := bits.Mul64(uint64(c), uint64(d))
 	return h1 < h2 || h1 == h2 && l1 < l2
+}
+
+// Times returns a*b, for neither below zero; a product that does not fit is the greatest int64.
+func Times(a, b int64) int64 {
+	if a != 0 && b > math.MaxInt64/a {
+		return math.MaxInt64
+	}
+	return a * b
 }
