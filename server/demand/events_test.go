@@ -301,3 +301,18 @@ func TestFragmentsMakeNoRack(t *testing.T) {
 		t.Errorf("the machines of the second rack are free: %+v", h.last.Shortfalls)
 	}
 }
+
+// A row that keeps its key and asks for something else is another need: nothing that was remembered of the one before,
+// such as that no rack has any room for it, holds it back.
+func TestRowThatAsksForSomethingElse(t *testing.T) {
+	h := newHouse(t, demand.Settings{})
+	h.tell(market()...)
+	h.tell(needs("c", together(row("a", 0, 4, 1000, gi)))...)
+	if got := h.step(); len(got) != 0 {
+		t.Fatalf("no offer names a rack, and it asks for:\n%s", lines(got))
+	}
+	h.tell(needs("c", row("a", 0, 4, 1000, gi))...)
+	if got := h.step(); len(got) == 0 {
+		t.Fatalf("nothing is bought, because of %+v", h.last.Shortfalls)
+	}
+}

@@ -138,6 +138,9 @@ func (w intake) unmatch(n *need) {
 // compile makes a need of a row.
 func (w intake) compile(n *need, row Row) {
 	w.unmatch(n)
+	if n.profile != nil && n.Fingerprint != row.Fingerprint {
+		n.memory = memory{chosen: -1} // what it asks for is another thing now
+	}
 	n.Row = row
 	p, ok := w.profiles[row.Fingerprint]
 	if !ok {
