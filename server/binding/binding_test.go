@@ -175,6 +175,10 @@ func TestFailKeepsTheFirstReason(t *testing.T) {
 func TestStampsOutliveARestart(t *testing.T) {
 	want := demand.Stamp{Need: demand.Key{1, 2, 15: 9}, Group: "g", Priority: -5, Interruption: 4, Reclamation: demand.Pinned}
 	b := binding.Intent("acme", want, 7, moment)
+	binding.Replace(b, "one,two")
+	if got := binding.Replaces(b); got != "one,two" || binding.Replaces(nil) != "" || binding.Replaces(&layout.Binding{}) != "" {
+		t.Errorf("it replaces %q", got)
+	}
 	if got := binding.StampOf(b); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

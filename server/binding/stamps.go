@@ -14,6 +14,7 @@ const (
 	stampPriority     = "priority"
 	stampInterruption = "interruption"
 	stampReclamation  = "reclamation"
+	stampReplaces     = "replaces"
 )
 
 func stamps(s demand.Stamp) layout.Stamps {
@@ -55,4 +56,20 @@ func bucket(b *layout.Binding, name string) (v demand.Bucket) {
 		return 0
 	}
 	return v
+}
+
+// Replace notes in the binding of an instance that it is made to replace others: their ids, with commas
+// between them. Empty: it is not.
+func Replace(b *layout.Binding, ids string) {
+	if ids != "" {
+		b.Stamps = b.Stamps.Set(stampReplaces, ids)
+	}
+}
+
+// Replaces are the instances that one was made to replace, as [Replace] was told; empty: none.
+func Replaces(b *layout.Binding) (ids string) {
+	if b != nil {
+		b.Stamps.Get(stampReplaces, &ids)
+	}
+	return ids
 }

@@ -48,6 +48,8 @@ const (
 	ReasonHoldExpired Reason = "hold-expired"
 	ReasonFailed      Reason = "failed"
 	ReasonJoinTimeout Reason = "join-timeout"
+	// ReasonConsolidation: it is bought to replace what costs more, or is given back for having been replaced.
+	ReasonConsolidation Reason = "consolidation"
 )
 
 // The reasons of shortfalls.
@@ -94,6 +96,9 @@ type Action struct {
 	Reason      Reason
 	Grace       time.Duration // with Preempt and Reclaim: how long the drain may take
 	Voluntary   bool          // the operator may refuse
+	// Replaces are the machines that the one at hand is bought to replace, to record: their ids, with commas
+	// between them. Empty: it is bought for a need.
+	Replaces string
 }
 
 // String is the action on one line.

@@ -26,6 +26,7 @@ func (w intake) apply(e Event) error {
 		p.limit = e.Limit
 		w.supply++
 	case Observed:
+		w.cat.savers.observe(e.Machine)
 		return w.observe(e.Machine)
 	case Suspended:
 		w.suspend(e)
@@ -83,6 +84,7 @@ func (w intake) setGroup(spec Group) {
 	g := w.cat.group(spec.Name)
 	g.Group, g.removed = spec, false
 	g.limits, _ = w.cat.space.Vector(spec.Limits.Resources)
+	w.cat.savers.list(g)
 	w.supply++
 	for _, c := range w.clusters {
 		before := len(c.minimums)
@@ -114,6 +116,9 @@ func (w intake) setOffers(specs []Offer) error {
 	w.chargeAll(-1, held)
 	w.cat.setOffers(specs, held, func(name string) int32 { return w.cluster(name).index })
 	w.chargeAll(1, held)
+	for _, o := range w.cat.offers {
+		o.paid.Note(w.now, o.price())
+	}
 	w.nameDomains()
 	w.supply++
 	if len(refused) > 0 {

@@ -12,6 +12,8 @@
 //     then age.
 //  3. Preempt: what is still missing may take machines from needs of lower priority.
 //  4. Reclaim: machines that no need draws from are drained, and after a while released.
+//  5. Consolidate, where a group asks for it and nothing else is to be done: the least used machines are
+//     replaced by a cheaper set, which is bought first.
 //
 // Machines are shared by the needs of a cluster, in one order that only an event changes; new ones are
 // last. So drawing again from what was bought gives what was bought for, and at constant demand the

@@ -1,11 +1,35 @@
 package demand
 
 import (
+	"fmt"
 	"time"
 
 	"nstance.dev/server/demand/match"
 	"nstance.dev/server/demand/vector"
 )
+
+// Settings are the settings of an [Engine]; zero fields take the defaults.
+type Settings struct {
+	Workers       int               // that compute at once inside a step; 1
+	MaxCreates    int               // in one cycle; 1000; negative: no limit
+	MaxShortfalls int               // that a result lists; 100
+	HourlySpend   map[string]int64  // by cluster, in millionths of a dollar; absent: no limit
+	Domains       map[string]string // the priority domain of a cluster; absent: the cluster by itself
+	// NewID names a machine that is to be bought of an offer. It is called once for each, in a fixed
+	// order, and never returns the same id twice.
+	NewID func(offer string) string
+}
+
+// Validate reports what is wrong with the settings.
+func (s Settings) Validate() error {
+	if s.NewID == nil {
+		return fmt.Errorf("NewID must be set")
+	}
+	if s.Workers < 0 {
+		return fmt.Errorf("workers: %d must not be negative", s.Workers)
+	}
+	return nil
+}
 
 // Key names a need within its shard. Callers compute it from the cluster and the row; the engine
 // only compares.
@@ -115,6 +139,13 @@ type Group struct {
 	Reuse          bool          // machines may serve another tenant after the first
 	Limits         Limits
 	Disruption     []Budget
+	Consolidation  Consolidation
+}
+
+// Consolidation is the replacement of machines by cheaper ones that do the same. The zero value is none.
+type Consolidation struct {
+	Enabled   bool
+	MinSaving int64 // what has to be saved of their cost, in millionths
 }
 
 // Limits bound a group by sums over its machines. Zero values do not bound.
@@ -148,6 +179,7 @@ type Supply struct {
 	Stamp   Stamp
 	// Voluntary: it drains, and for what is not urgent, so that budgets count it.
 	Voluntary bool
+	Replaces  string // as its [Action] said
 }
 
 // Stamp is for what a machine was bound. It is durable, and protects the machine until the first

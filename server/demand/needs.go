@@ -235,6 +235,7 @@ type guard struct {
 	loop       rails.Loop
 	rows       instant // when the needs in force came
 	freedSince instant // since when demand that is gone now was away
+	returned   instant // when a machine was last given back
 	configured int64
 }
 

@@ -40,7 +40,7 @@ func (w giving) cancel(c *cluster) {
 	}
 	for _, slot := range c.unclaimed {
 		m := w.fleet.at(slot)
-		if m.cluster != c.index || !m.intent() || m.more.group.UserData {
+		if m.cluster != c.index || !m.intent() || m.more.group.UserData || w.cat.savers.hold(m.id) {
 			continue
 		}
 		if due := m.times.surplus + millis(m.more.group.scaleDownDelay()); due > w.now {
@@ -84,7 +84,10 @@ func (w giving) reclaimFrom(c *cluster) {
 		m := w.fleet.at(slot)
 		a := Action{Kind: Reclaim, Reason: ReasonSurplus, Grace: reclaimGrace, Voluntary: true}
 		window, most := &c.guard.reclaims, max(1, configured/20)
-		if w.empty(c, m) {
+		switch {
+		case m.more.group.gives(m.id):
+			a.Reason = ReasonConsolidation
+		case w.empty(c, m):
 			a.Reason = ReasonEmpty
 			window, most = &c.guard.empties, max(200, configured/10)
 		}
@@ -98,6 +101,7 @@ func (w giving) reclaimFrom(c *cluster) {
 		}
 		if w.drain(slot, a) {
 			window.Add(w.now, 1)
+			c.guard.returned = w.now
 		}
 	}
 }
@@ -105,7 +109,7 @@ func (w giving) reclaimFrom(c *cluster) {
 // reclaimable reports whether an unclaimed machine may be given back now, as far as it alone goes.
 func (w giving) reclaimable(c *cluster, slot int32) bool {
 	m := w.fleet.at(slot)
-	if m.cluster != c.index || m.state != Configured || m.leaving || m.fixed {
+	if m.cluster != c.index || m.state != Configured || m.leaving || m.fixed || w.cat.savers.hold(m.id) {
 		return false
 	}
 	due := max(m.times.surplus+millis(m.more.group.scaleDownDelay()), m.times.refused)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"nstance.dev/server/demand/consolidation"
 	"nstance.dev/server/demand/rails"
 	"nstance.dev/server/demand/vector"
 )
@@ -40,6 +41,7 @@ type offer struct {
 	uses     []use
 
 	cooling
+	paid consolidation.Mean // what it costs, as decisions go
 }
 
 // cooling is what failures of an offer have caused.
@@ -106,6 +108,7 @@ type group struct {
 	draining, configured int64
 	removed              bool
 	warmed               int // cycle in which its idle machines were counted
+	saving               consolidation.Memory
 }
 
 // joinDeadline is how long a Node of the group may take to be ready.
@@ -126,7 +129,17 @@ type catalog struct {
 	pools     map[string]*pool
 	poolNames []string
 	version   int // grows when a class is added or its allocatable changes
+	savers    savers
 }
+
+// savers are the groups whose machines are replaced by cheaper ones.
+type savers struct {
+	groups []*group // by name
+	// resumed are machines of records that were bought to replace others, and those others.
+	resumed []resumed
+}
+
+type resumed struct{ id, replaces string }
 
 func newCatalog() *catalog {
 	return &catalog{

@@ -54,6 +54,7 @@ func (c acting) provision(a demand.Action) {
 	p := Purchase{ID: id, Source: source}
 	if a.Cluster != "" {
 		p.Binding = binding.Intent(a.Cluster, a.Stamp, a.Price, c.now)
+		binding.Replace(p.Binding, a.Replaces)
 	}
 	c.machines[id] = m
 	if group, _ := c.supply.Group(source.Group); group.UserData && p.Binding != nil {

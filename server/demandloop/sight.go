@@ -82,7 +82,7 @@ func (c *core) supplyOf(s *sight) (demand.Supply, bool) {
 	}
 	if b := s.rec.Binding; b != nil {
 		m.Cluster, m.Price, m.Since, m.Stamp = b.Cluster, b.Price, b.BoundAt.Time, binding.StampOf(b)
-		m.Voluntary = b.Drain != nil && b.Drain.Voluntary
+		m.Voluntary, m.Replaces = b.Drain != nil && b.Drain.Voluntary, binding.Replaces(b)
 	}
 	if s.fixed {
 		m.Offer = ""

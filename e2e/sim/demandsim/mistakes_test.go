@@ -50,7 +50,7 @@ var mistakes = []mistake{
 	{"earmark ignored", []mistaken.Edit{{"server/demand/world.go", `	return m.more.earmark == (Key{}) || m.more.earmark == n.Key || m.times.earmark <= w.now
 `, `	return true
 `}}},
-	{"cooldown never reset", []mistaken.Edit{{"server/demand/failures.go", `func (o *offer) succeed() { o.coolFor, o.coolUntil = 0, 0 }`, `func (o *offer) succeed() { o.coolUntil = 0 }`}}},
+	{"cooldown never reset", []mistaken.Edit{{"server/demand/carry.go", `func (o *offer) succeed() { o.coolFor, o.coolUntil = 0, 0 }`, `func (o *offer) succeed() { o.coolUntil = 0 }`}}},
 	{"gang half bought", []mistaken.Edit{{"server/demand/acquire.go", `	case n.AllOrNothing && !w.completes(c, n):`, `	case n.AllOrNothing && n.lack.cycles < 0:`}}},
 	{"spread ignoring an empty domain", []mistaken.Edit{{"server/demand/domains.go", `		if !have.Covers(&amount) {
 			have`, `		if false && !have.Covers(&amount) {

@@ -1,0 +1,405 @@
+package demand
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"nstance.dev/server/demand/consolidation"
+	"nstance.dev/server/demand/vector"
+)
+
+// consolidating replaces machines by cheaper ones that do the same. It changes nothing of a cluster in which
+// anything else is decided, buys before it gives back, and takes what saves too little of an hour's cost for
+// nothing, so that it comes to an end. A shard whose groups do not ask for it pays nothing.
+type consolidating struct{ *world }
+
+// mostBought is how many machines one attempt buys at most.
+const mostBought = 32
+
+// list notes whether machines of a group are replaced. One with an attempt under way stays until that has ended.
+func (s *savers) list(g *group) {
+	i, found := slices.BinarySearchFunc(s.groups, g.Name, func(o *group, name string) int { return strings.Compare(o.Name, name) })
+	switch wanted := g.Consolidation.Enabled || g.saving.Attempt != nil; {
+	case wanted && !found:
+		s.groups = slices.Insert(s.groups, i, g)
+	case !wanted && found:
+		s.groups = slices.Delete(s.groups, i, i+1)
+	}
+}
+
+// observe remembers a machine of a record that was bought to replace others.
+func (s *savers) observe(m Supply) {
+	if m.Replaces != "" {
+		s.resumed = append(s.resumed, resumed{m.ID, m.Replaces})
+	}
+}
+
+// hold reports whether a machine is not given back because of an attempt, although nothing draws from it.
+func (s *savers) hold(id string) bool {
+	return slices.ContainsFunc(s.groups, func(g *group) bool { return g.saving.Attempt != nil && g.saving.Attempt.Holds(id) })
+}
+
+// gives reports whether a machine of the group is given back because it was replaced.
+func (g *group) gives(id string) bool { return g.saving.Attempt != nil && g.saving.Attempt.Gives(id) }
+
+// begin looks for machines to be replaced, of one set in each group at a time.
+func (w consolidating) begin() {
+	for _, g := range w.cat.savers.groups {
+		m := &g.saving
+		if m.Attempt != nil || !g.Consolidation.Enabled {
+			continue
+		}
+		looked := false
+		for _, c := range w.sorted {
+			if m.Next > w.now {
+				break
+			}
+			if !w.settled(c, g) {
+				continue
+			}
+			looked = true
+			if w.replace(c, g) {
+				break
+			}
+		}
+		if looked && m.Attempt == nil {
+			m.Next = w.now + consolidation.Rest
+		}
+		w.wake(m.Next)
+	}
+}
+
+// settled reports whether nothing else is to be done for a cluster that has machines of a group.
+func (w consolidating) settled(c *cluster, g *group) bool {
+	if !c.flags.reported || !c.flags.live || c.flags.dirty || c.flags.stale || c.guard.quarantine.Waiting() {
+		return false
+	}
+	due := c.flags.changed + millis(g.scaleDownDelay())
+	if c.guard.returned != 0 {
+		due = max(due, c.guard.returned+consolidation.Rest) // what was given back is not bought again
+	}
+	if due > w.now {
+		w.wake(due)
+		return false
+	}
+	if w.lacksAny(c) || slices.ContainsFunc(c.needs, func(n *need) bool { return n.memory.blocked != 0 || n.memory.gangSince != 0 }) {
+		return false
+	}
+	if slices.ContainsFunc(c.unclaimed, func(slot int32) bool { return w.fleet.at(slot).times.refused <= w.now }) {
+		return false
+	}
+	if slices.ContainsFunc(w.fleet.loose, func(slot int32) bool { m := w.fleet.at(slot); return m.cluster == c.index && !m.fixed }) {
+		return false
+	}
+	return slices.ContainsFunc(c.members, func(slot int32) bool { return w.fleet.at(slot).more.group == g })
+}
+
+// lacksAny reports whether a need or a minimum of a cluster is short.
+func (w consolidating) lacksAny(c *cluster) bool {
+	return slices.ContainsFunc(c.minimums, func(m minimum) bool { return m.missing > 0 }) ||
+		slices.ContainsFunc(c.needs, func(n *need) bool { return n.short() || !n.skewed().IsZero() })
+}
+
+// replace begins an attempt with the fewest of the least used machines of a group that a cheaper set can do
+// without, and reports whether there are such.
+func (w consolidating) replace(c *cluster, g *group) bool {
+	if !g.mayDrain(ReasonConsolidation, w.world) || c.guard.loop.Until() > w.now {
+		return false
+	}
+	all := w.leastUsed(c, g)
+	for k := range all {
+		set := slices.Sorted(slices.Values(all[:k+1]))
+		if bought, ok := w.substitute(c, g, set); ok {
+			w.buy(c, g, set, bought)
+			return true
+		}
+	}
+	return false
+}
+
+// leastUsed are the positions of the machines of a group with the smallest share in use, that one first;
+// of equal ones the youngest.
+func (w consolidating) leastUsed(c *cluster, g *group) (best []int32) {
+	l := &c.ledger
+	var shares []int64
+	for pos, slot := range l.slots {
+		m := w.fleet.at(slot)
+		if m.more.group != g || !w.replaceable(g, m, l.claims[pos]) {
+			continue
+		}
+		alloc := &c.alloc[m.class]
+		used := *alloc
+		for d, left := range l.row(pos) {
+			used[d] -= left
+		}
+		mask := alloc.Positive()
+		share := vector.Coverage(&used, alloc, mask)
+		i, _ := slices.BinarySearchFunc(shares, share, func(a, b int64) int { return cmp.Or(cmp.Compare(a, b), 1) }) // later ones are younger
+		if i == consolidation.MostReplaced {
+			continue
+		}
+		shares = slices.Insert(shares, i, share)
+		best = slices.Insert(best, i, int32(pos))
+		best, shares = best[:min(len(best), consolidation.MostReplaced)], shares[:min(len(best), consolidation.MostReplaced)]
+	}
+	return best
+}
+
+// replaceable reports whether a machine may be replaced as far as it alone goes. One that a group's minimum
+// keeps, and one whose Pods nothing may disturb, is not.
+func (w consolidating) replaceable(g *group, m *machine, by claim) bool {
+	if m.fixed || m.leaving || m.state != Configured || by.needs == 0 || by.priority == unlimited || by.interruption == Pinned {
+		return false
+	}
+	if m.times.refused > w.now || m.times.configured+millis(g.MinLifetime) > w.now || g.saving.Alone(m.id, w.now) {
+		return false
+	}
+	_, known := w.paid(m)
+	return known
+}
+
+// paid is what a machine cost in the last hour, by the mean; false: that is not known.
+func (w consolidating) paid(m *machine) (int64, bool) {
+	if m.offer == nil || w.cat.away[m.offer.Name] == m.offer {
+		return m.price, true
+	}
+	return m.offer.paid.At(w.now)
+}
+
+// cost is what the machines of a ledger cost an hour that needs draw from: all of them, those at the first
+// positions, and the ones that are to be bought. What is paid for in any case is left out.
+func (w consolidating) cost(l *ledger, set []int32, bought []machine) (all, those, fresh int64) {
+	for pos, slot := range l.slots {
+		if l.claims[pos].needs == 0 {
+			continue
+		}
+		var m *machine
+		if slot < 0 {
+			m = &bought[^slot]
+		} else {
+			m = w.fleet.at(slot)
+		}
+		if m.fixed {
+			continue
+		}
+		price, known := w.paid(m)
+		if !known {
+			price = m.currentPrice()
+		}
+		price = effective(price, m.currentRisk(), l.claims[pos].interruption)
+		all += price
+		if slot < 0 {
+			fresh += price
+		} else if slices.Contains(set, int32(pos)) {
+			those += price
+		}
+	}
+	return all, those, fresh
+}
+
+// substitute finds what would be bought in the place of a set of machines, and reports whether that is worth it
+// and leaves no need with less.
+func (w consolidating) substitute(c *cluster, g *group, set []int32) ([]machine, bool) {
+	all, those, _ := w.cost(&c.ledger, set, nil)
+	bought, ok := w.shop(c, g, set, those)
+	if !ok {
+		return nil, false
+	}
+	var order []int32
+	for pos := range c.ledger.slots {
+		if int32(pos) == set[0] {
+			for i := range bought {
+				order = append(order, ^int32(i))
+			}
+		}
+		if !slices.Contains(set, int32(pos)) {
+			order = append(order, int32(pos))
+		}
+	}
+	trial := w.lay(c, order, bought)
+	if !w.suffices(c, trial) {
+		return nil, false
+	}
+	if slices.ContainsFunc(order, func(e int32) bool { return e < 0 && trial.claims[slices.Index(order, e)].needs == 0 }) {
+		return nil, false // it would be surplus at once
+	}
+	after, _, fresh := w.cost(trial, nil, bought)
+	least := g.Consolidation.MinSaving
+	return bought, consolidation.Worth(those, fresh, least) && consolidation.Worth(those, max(those-(all-after), 0), least)
+}
+
+// shop chooses what is bought for what the needs lack without a set of machines, as they would choose for themselves.
+// It ends where that gets too dear.
+func (w consolidating) shop(c *cluster, g *group, set []int32, budget int64) (bought []machine, ok bool) {
+	var order []int32
+	for pos := range c.ledger.slots {
+		if !slices.Contains(set, int32(pos)) {
+			order = append(order, int32(pos))
+		}
+	}
+	trial := w.lay(c, order, nil)
+	if !w.keepMinimums(c, trial) {
+		return nil, false
+	}
+	idle := w.idle
+	w.idle = nil // idle machines wait for needs, or for their end
+	defer func() {
+		w.idle = idle
+		for i := range bought {
+			bought[i].offer.charge(-1)
+		}
+	}()
+	var lacks []part
+	var of []*need
+	for _, n := range c.needs {
+		for i := range n.parts {
+			p := part{within: n.parts[i].within, deficit: *n.amount(&n.parts[i])}
+			if !n.memory.gave {
+				trial.draw(n, &p, &p.deficit, 0, c.common, n.memory.own)
+			}
+			if !p.deficit.IsZero() {
+				lacks, of = append(lacks, p), append(of, n)
+			}
+		}
+	}
+	spent, fresh := int64(0), len(trial.slots)
+	for i := range lacks {
+		p, n := &lacks[i], of[i]
+		trial.draw(n, p, &p.deficit, fresh, c.common, false)
+		for !p.deficit.IsZero() {
+			o, k := w.choose(c, g, n, p)
+			for ; o != nil && k > 0 && !p.deficit.IsZero(); k-- {
+				m := w.imagine(o, n)
+				price, _ := o.paid.At(w.now)
+				spent += effective(price, o.Class.InterruptionPPM, n.Interruption)
+				bought = append(bought, m)
+				o.charge(1)
+				pos := trial.push(^int32(len(bought)-1), &m, w.allocatable(c, m.class))
+				trial.draw(n, p, &p.deficit, int(pos), c.common, false)
+				if len(bought) > mostBought || !consolidation.Worth(budget, spent, g.Consolidation.MinSaving) {
+					return bought, false
+				}
+			}
+			if o == nil {
+				return bought, false
+			}
+		}
+	}
+	return bought, w.affordable(c, bought)
+}
+
+// choose is what a need would buy next: an offer whose price is known for an hour, and how many of it; nil: none.
+func (w consolidating) choose(c *cluster, g *group, n *need, p *part) (*offer, int64) {
+	why := n.lack.reason
+	buying(w).survey(c, n)
+	w.market.offers = slices.DeleteFunc(w.market.offers, func(b bid) bool {
+		_, known := b.offer.paid.At(w.now)
+		return !known || w.disposition(c.name, b.offer.group) != w.disposition(c.name, g)
+	})
+	_, o, k := buying(w).pick(c, n, p)
+	n.lack.reason = why
+	return o, k
+}
+
+// imagine is a machine of an offer that is not bought.
+func (w consolidating) imagine(o *offer, n *need) machine {
+	m := machine{class: o.class, offer: o, price: o.price(), cluster: -1, tenant: -1, pos: -1, seq: w.fleet.seq + 1, stamp: stampOf(n)}
+	m.more.group, m.more.risk = o.group, int32(o.Class.InterruptionPPM)
+	w.locate(&m)
+	w.topo.leave(m.more.places)
+	return m
+}
+
+// affordable reports whether the rails of a cluster let it buy so much beside what it has.
+func (w consolidating) affordable(c *cluster, bought []machine) bool {
+	spend := c.spend
+	for i := range bought {
+		spend += bought[i].offer.PricePerHour
+	}
+	limit, ok := w.settings.HourlySpend[c.name]
+	return (!ok || spend <= limit) && (w.settings.MaxCreates < 0 || w.creates+len(bought) <= w.settings.MaxCreates)
+}
+
+// buy begins an attempt. While a scope is suspended it is decided, and not begun.
+func (w consolidating) buy(c *cluster, g *group, set []int32, bought []machine) {
+	a := &consolidation.Attempt{Cluster: c.name, Phase: consolidation.Buying, Began: w.now}
+	for _, pos := range set {
+		a.Replaced = append(a.Replaced, w.fleet.at(c.ledger.slots[pos]).id)
+	}
+	replaces := strings.Join(a.Replaced, ",")
+	for i := range bought {
+		n := c.byKey[bought[i].stamp.Need]
+		slot := w.provision(c, bought[i].offer, n, ReasonConsolidation)
+		n.memory.gangSince = 0 // its gang is whole
+		w.out.Actions[len(w.out.Actions)-1].Replaces = replaces
+		buying(w).join(c, nil, nil, slot)
+		a.Bought = append(a.Bought, w.fleet.at(slot).id)
+	}
+	if w.disposition(c.name, g) == Execute {
+		g.saving.Attempt = a
+		w.wake(w.now + 1)
+	}
+}
+
+// lay makes the ledger for trial one of machines of a cluster in an order of positions. Those below zero are of
+// machines that are to be bought.
+func (w consolidating) lay(c *cluster, order []int32, bought []machine) *ledger {
+	l, t := &c.ledger, &w.spaces[0].trial
+	t.reset(l.width)
+	t.trial = true
+	t.ranks = append(t.ranks, l.ranks...)
+	for i := range l.domains {
+		t.track(l.domains[i].key).empty(&l.domains[i])
+	}
+	for _, pos := range order {
+		if pos < 0 {
+			m := &bought[^pos]
+			t.push(pos, m, w.allocatable(c, m.class))
+			continue
+		}
+		at := t.add(l.slots[pos], l.seqs[pos], l.stamps[pos], l.classes[pos], &c.alloc[l.classes[pos]])
+		t.rankOf = append(t.rankOf, l.rankOf[pos])
+		for i := range t.domains {
+			t.domains[i].insert(l.domains[i].at[pos], at)
+		}
+	}
+	return t
+}
+
+// suffices lets the needs draw from a ledger for trial, and reports whether none lacks more by that.
+func (w consolidating) suffices(c *cluster, t *ledger) bool {
+	if !w.keepMinimums(c, t) {
+		return false
+	}
+	for _, n := range c.needs {
+		for i := range n.parts {
+			p := &n.parts[i]
+			lack := *n.amount(p)
+			if !n.memory.gave {
+				t.draw(n, p, &lack, 0, c.common, n.memory.own)
+			}
+			if !p.deficit.Covers(&lack) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// keepMinimums claims what the groups' minimums ask for, and reports whether none lacks more by that.
+func (w consolidating) keepMinimums(c *cluster, t *ledger) bool {
+	for _, m := range c.minimums {
+		left := m.group.Min
+		for pos := 0; pos < len(t.slots) && left > 0; pos++ {
+			if w.cat.classes[t.classes[pos]].Group == m.group.Name {
+				t.claims[pos] = claim{needs: 1, priority: unlimited}
+				left--
+			}
+		}
+		if left > m.missing {
+			return false
+		}
+	}
+	return true
+}
