@@ -18,7 +18,7 @@ import (
 func TestLoad_full(t *testing.T) {
 	cfg := configtest.LoadFull(t)
 	for _, w := range cfg.Warnings {
-		if !strings.HasPrefix(w.Message, "reserved: no effect") {
+		if w.Message != "reserved: no effect before tenant sleep" {
 			t.Errorf("warning: %v", w)
 		}
 	}

@@ -50,7 +50,7 @@ func (w consolidating) begin() {
 		if m.Attempt != nil || !g.Consolidation.Enabled {
 			continue
 		}
-		looked := false
+		looked, found := false, false
 		for _, c := range w.sorted {
 			if m.Next > w.now {
 				break
@@ -59,11 +59,11 @@ func (w consolidating) begin() {
 				continue
 			}
 			looked = true
-			if w.replace(c, g) {
+			if found = w.replace(c, g); found {
 				break
 			}
 		}
-		if looked && m.Attempt == nil {
+		if looked && !found { // what is suspended is decided again in each cycle
 			m.Next = w.now + consolidation.Rest
 		}
 		w.wake(m.Next)
@@ -159,9 +159,14 @@ func (w consolidating) replaceable(g *group, m *machine, by claim) bool {
 	return known
 }
 
-// paid is what a machine cost in the last hour, by the mean; false: that is not known.
+// paid is what a machine cost in the last hour, by the mean; false: that is not known. One that is not offered any
+// longer costs what it cost when it was bound.
 func (w consolidating) paid(m *machine) (int64, bool) {
-	if m.offer == nil || w.cat.away[m.offer.Name] == m.offer {
+	if m.offer == nil {
+		return m.price, true
+	}
+	i, listed := slices.BinarySearchFunc(w.cat.offers, m.offer.Name, func(o *offer, name string) int { return strings.Compare(o.Name, name) })
+	if !listed || w.cat.offers[i] != m.offer {
 		return m.price, true
 	}
 	return m.offer.paid.At(w.now)

@@ -41,7 +41,7 @@ func (h *house) costs() (sum int64) {
 }
 
 // A machine that is used for less than half is replaced by a smaller one, which is there before it is given back.
-func TestConsolidation_BuysFirst(t *testing.T) {
+func TestE13_BuysFirst(t *testing.T) {
 	h := newHouse(t, demand.Settings{})
 	h.boot, h.join = 20*time.Second, 40*time.Second
 	h.tell(thrifty(true), market()[1])
@@ -122,10 +122,10 @@ func (h *house) settleDown(each func()) (attempts int) {
 	}
 }
 
-// E1 with machines that are replaced by cheaper ones: at constant demand and prices it ends, every attempt lowers the
+// E13: at constant demand and prices it ends, every attempt lowers the
 // cost by the share that is asked for, no need lacks anything meanwhile, what replaces is there before anything
 // is given back, and nothing that was given back is bought again.
-func TestE1_ConsolidationEnds(t *testing.T) {
+func TestE13_ConsolidationEnds(t *testing.T) {
 	var attempts, saved int
 	for seed := range seeds(t, 12) {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {

@@ -16,11 +16,13 @@ func TestGroupsAsTheEngineIsTold(t *testing.T) {
 		template: `, "reuse": "any"`,
 		groups: `"bare": { "template": "t", "mode": "demand" }, "full": { "template": "t", "mode": "demand", "demand": {
 			"min": 1, "max": 9, "min_idle": 2, "release_hold": "3m", "scale_down_delay": "2m", "min_lifetime": "0s", "join_deadline": "4m", "configure": "agent",
-			"limits": { "vcpu": 400, "memory_gib": 800, "gpu": { "nvidia.com/gpu": 8 }, "hourly_spend": 7.5 }, "disruption": [ { "nodes": "10%", "reasons": ["surplus"] } ] } },
+			"limits": { "vcpu": 400, "memory_gib": 800, "gpu": { "nvidia.com/gpu": 8 }, "hourly_spend": 7.5 }, "disruption": [ { "nodes": "10%", "reasons": ["surplus"] } ],
+			"consolidation": { "enabled": true, "min_saving": 0.2 } } },
 			"blob": { "template": "t", "mode": "demand", "demand": { "configure": "user_data" } }`,
 	})
 	bare := demand.Group{
 		Name: "default/bare", Tenant: "default", Max: -1, ScaleDownDelay: time.Minute, MinLifetime: 5 * time.Minute, JoinDeadline: 10 * time.Minute, ReleaseHold: -1, Reuse: true,
+		Consolidation: demand.Consolidation{MinSaving: 150_000},
 	}
 	blob := bare
 	blob.Name, blob.UserData = "default/blob", true
@@ -30,7 +32,8 @@ func TestGroupsAsTheEngineIsTold(t *testing.T) {
 			Resources:   []vector.Amount{{Name: "cpu", Amount: 400_000}, {Name: "memory", Amount: 800 << 30}, {Name: "nvidia.com/gpu", Amount: 8}},
 			HourlySpend: 7_500_000,
 		},
-		Disruption: []demand.Budget{{Nodes: 10, Percent: true, Reasons: []demand.Reason{demand.ReasonSurplus}}},
+		Disruption:    []demand.Budget{{Nodes: 10, Percent: true, Reasons: []demand.Reason{demand.ReasonSurplus}}},
+		Consolidation: demand.Consolidation{Enabled: true, MinSaving: 200_000},
 	}}
 	if diff := cmp.Diff(want, b.Groups); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -46,9 +46,6 @@ func (c machineCheck) demandGroup(path jsonc.Path, g document.Group, t document.
 	}
 	c.block(path.Key("demand"), g.Demand.Problems())
 	if g.Demand != nil {
-		if on := path.Key("demand").Key("consolidation").Key("enabled"); g.Demand.Consolidation != nil && g.Demand.Consolidation.Enabled {
-			c.warnKey(on, "reserved: no effect yet, machines are not replaced by cheaper ones", "take it out until then")
-		}
 		for i := range g.Demand.Disruption {
 			if nodes := path.Key("demand").Key("disruption").Index(i).Key("nodes"); !c.doc.Has(nodes) {
 				c.add(nodes, "required", `write how many may drain at once, a number or a share such as "10%"; 0 is none`)

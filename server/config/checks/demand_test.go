@@ -1,13 +1,10 @@
 package checks_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"nstance.dev/server/config"
-	"nstance.dev/server/config/effective"
-	"nstance.dev/server/config/jsonc"
 	"nstance.dev/server/driver"
 )
 
@@ -40,13 +37,9 @@ var demandRules = &driver.Rules{Capacity: &driver.CapacityRules{
 }}
 
 func loadDemand(server, args, template, group string) error {
-	_, err := parseDemand(server, args, template, group)
-	return err
-}
-
-func parseDemand(server, args, template, group string) (*effective.Config, error) {
 	text := strings.NewReplacer("SERVER", server, "ARGS", args, "TEMPLATE", template, "GROUP", group).Replace(demandShop)
-	return config.Load("f", []byte(text), config.LoadOptions{Rules: demandRules})
+	_, err := config.Load("f", []byte(text), config.LoadOptions{Rules: demandRules})
+	return err
 }
 
 func TestGroupsOfModeDemandAreTaken(t *testing.T) {
@@ -130,19 +123,6 @@ func TestS26_WhatModeDemandDoesNotMeanIsRefused(t *testing.T) {
 		err := loadDemand(c.server, c.args, c.template, c.group)
 		if err == nil || !placed.MatchString(err.Error()) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s%s%s%s:\n%v\nwant %s", c.server, c.args, c.template, c.group, err, c.want)
-		}
-	}
-}
-
-// What is accepted and does nothing yet is said to be so.
-func TestF50_ConsolidationIsReserved(t *testing.T) {
-	for enabled, warned := range map[string]bool{"true": true, "false": false} {
-		cfg, err := parseDemand("", "", "", `, "mode": "demand", "demand": { "consolidation": { "enabled": `+enabled+` } }`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := slices.ContainsFunc(cfg.Warnings, func(p jsonc.Problem) bool { return strings.Contains(p.Path, "consolidation.enabled") }); got != warned {
-			t.Errorf("enabled %s: warned %v: %v", enabled, got, cfg.Warnings)
 		}
 	}
 }

@@ -100,7 +100,7 @@ type DisruptionBudget struct {
 
 // Consolidation is the replacement of machines by cheaper ones that do the same.
 type Consolidation struct {
-	// Whether it is done at all. Reserved: no effect yet. Default false.
+	// Whether it is done at all. Default false.
 	Enabled bool `json:"enabled,omitempty"`
 	// What it has to save of the cost of the machines that it replaces, 0 to 1. Default 0.15.
 	MinSaving *Fraction `json:"min_saving,omitempty"`
