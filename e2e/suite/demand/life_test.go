@@ -129,6 +129,7 @@ func (w *world) told(machines int) {
 // forged reports that nothing is needed, for less than two intervals: nothing is given back.
 func (w *world) forged(machines int) {
 	w.t.Helper()
+	w.inForce() // the first roll-up that a server hears is compared with none
 	before := w.operator.Seen().Frames["shard: reclaim_instruction"]
 	held := w.operator.Seen().Frames["shard: ack ROLLUP_HELD"]
 	w.operator.Forge()
@@ -152,9 +153,15 @@ func (w *world) forged(machines int) {
 	}
 	all, _ := list(*needs, 2)
 	w.operator.Forge(all...)
+	w.inForce()
+	w.settled("nothing has changed", machines)
+}
+
+// inForce waits until the server that runs now has accepted what the operator says now.
+func (w *world) inForce() {
+	w.t.Helper()
 	accepted := w.operator.Seen().Frames["shard: ack ROLLUP_ACCEPTED"]
 	w.await("what is needed is in force", func(s demandoperator.Seen) error { return least(s.Frames["shard: ack ROLLUP_ACCEPTED"], accepted+2) })
-	w.settled("nothing has changed", machines)
 }
 
 // condemned deletes a machine while it drains for a reclaim. It drains once, and both who asked are answered.
@@ -200,6 +207,9 @@ func (w *world) condemned(machines int) {
 			return fmt.Errorf("%s is there", machine)
 		}
 		return nil
+	})
+	w.await("nothing is told any longer of what is not needed", func(s demandoperator.Seen) error {
+		return least(s.Frames["shard: available_capacity withdrawn"], 1)
 	})
 	w.operator.Need(all...)
 	w.settled("another has taken its place", machines)
