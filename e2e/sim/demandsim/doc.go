@@ -1,5 +1,5 @@
 // Package demandsim runs demand mode as a closed loop, in one goroutine and on a virtual clock, breaks
-// it in the ways that it knows, and checks after each cycle of the engine that the promises E1 to E12
+// it in the ways that it knows, and checks after each cycle of the engine that the promises E1 to E13
 // of docs/invariants.md hold.
 //
 // The engine, the translation of Pods and their aggregation are the product's own. Around them are

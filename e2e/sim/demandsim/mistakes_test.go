@@ -64,5 +64,8 @@ var mistakes = []mistake{
 		if len(c.unclaimed) == 0`}}},
 	{"reclaim before the first roll-up", []mistaken.Edit{{"server/demand/reclaim.go", `len(c.unclaimed) == 0 || !c.flags.reported {`, `len(c.unclaimed) == 0 {`}}},
 	{"reclaims without a cap", []mistaken.Edit{{"server/demand/reclaim.go", `window.Sum(w.now, reclaimSpan) >= most &&`, `window.Sum(w.now, reclaimSpan) > most &&`}}},
+	{"a machine given back before what replaces it is there", []mistaken.Edit{{"server/demand/consolidation/attempt.go", `	case !s.Joined || s.Unsettled:`, `	case s.Unsettled:`}, {"server/demand/attempts.go", `	if m.cluster != c.index || m.state != Configured || m.leaving {`, `	if m.cluster != c.index || m.leaving {`}}},
+	{"what was given back bought again", []mistaken.Edit{{"server/demand/consolidate.go", `		due = max(due, c.guard.returned+consolidation.Rest)`, `		due = max(due, c.guard.returned)`}}},
+	{"a price known for a minute", []mistaken.Edit{{"server/demand/consolidation/price.go", `now-m.began < span`, `now-m.began < span/60`}}},
 	{"a refusal forgotten", []mistaken.Edit{{"server/demand/reclaim.go", `millis(m.more.group.scaleDownDelay()), m.times.refused)`, `millis(m.more.group.scaleDownDelay()), 0)`}}},
 }

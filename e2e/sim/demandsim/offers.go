@@ -127,10 +127,11 @@ func (o *offer) engine(price int64) demand.Offer {
 const quota = "cpus"
 
 // groups are the settings of the offers' groups.
-func groups() (all []demand.Group) {
+func groups(consolidate bool) (all []demand.Group) {
 	for _, name := range []string{"general", "cheap", "gpu"} {
 		all = append(all, demand.Group{
 			Name: name, Max: -1, ScaleDownDelay: time.Minute, MinLifetime: 5 * time.Minute, JoinDeadline: 10 * time.Minute,
+			Consolidation: demand.Consolidation{Enabled: consolidate, MinSaving: 150_000},
 		})
 	}
 	return all

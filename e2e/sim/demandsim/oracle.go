@@ -33,6 +33,7 @@ type account struct {
 	hold     bool        // whether the last one must not be
 	reclaims []time.Time // of machines with Pods
 	empties  []time.Time
+	returned map[string]time.Time // when a machine of an offer was last given back
 	priority map[demand.Key]int32 // of the rows of the last whole roll-up
 	rows     int
 }
@@ -57,7 +58,7 @@ func (w *world) violate(promise, format string, args ...any) {
 
 func (o *oracle) of(name string) *account {
 	if o.parties[name] == nil {
-		o.parties[name] = &account{}
+		o.parties[name] = &account{returned: map[string]time.Time{}}
 	}
 	return o.parties[name]
 }
@@ -66,7 +67,7 @@ func (o *oracle) of(name string) *account {
 func (o *oracle) began(now time.Time) {
 	o.started = now
 	for _, a := range o.parties {
-		*a = account{}
+		*a = account{returned: map[string]time.Time{}}
 	}
 	clear(o.refusals) // a hold is process-local
 }
@@ -139,6 +140,9 @@ func (o *oracle) action(a demand.Action) {
 		if _, used := o.ids[a.Machine]; used {
 			w.violate("E2", "an id is used a second time: %s", a)
 		}
+		if a.Reason == demand.ReasonConsolidation {
+			o.substitutes(a)
+		}
 		return
 	case demand.Fail, demand.Cancel:
 		return
@@ -185,6 +189,10 @@ func (o *oracle) reclaim(a demand.Action, r *leader.Record) {
 		if other.Cluster == a.Cluster && (other.State == demand.Configured || other.State == demand.Draining) && !other.Condemned {
 			configured++
 		}
+	}
+	c.returned[r.Offer] = w.now
+	if a.Reason == demand.ReasonConsolidation {
+		o.substituted(a)
 	}
 	if a.Reason == demand.ReasonEmpty {
 		c.empties = within(append(c.empties, w.now), w.now)

@@ -15,6 +15,9 @@ const patience = 3 * time.Hour
 // calm is for how long nothing may be done in a world at rest.
 const calm = 20 * time.Minute
 
+// longestHold is how long a machine may be idle where others come and go.
+const longestHold = 10 * time.Minute
+
 // settle ends all faults, lets the world go on until it is at rest, and checks that every Pod that
 // can run does, and that no machine is there without a reason.
 func (w *world) settle() {
@@ -37,8 +40,11 @@ func (w *world) settle() {
 		l.EndAfter(-1)
 		w.resume(w.now)
 	}
-	until := w.now.Add(patience)
-	for w.now.Before(until) && !(w.restless() && w.waiting() == nil && w.now.Sub(epoch) > w.duration("length")+time.Hour) && (w.now.Sub(w.oracle.last) < calm || w.waiting() != nil) {
+	until, least := w.now.Add(patience), w.now
+	if w.setting("consolidate") == "on" { // one set at a time, once a price is known for an hour
+		until, least = until.Add(12*time.Hour), w.now.Add(time.Hour+calm)
+	}
+	for w.now.Before(until) && !(w.restless() && w.waiting() == nil && w.now.Sub(epoch) > w.duration("length")+time.Hour) && (w.now.Before(least) || w.now.Sub(w.oracle.last) < calm || w.waiting() != nil) {
 		w.tick()
 	}
 	if since := w.now.Sub(w.oracle.last); since < calm && !w.restless() {
@@ -90,6 +96,9 @@ func sold(p *cluster.Pod) bool {
 // surplus checks that what is left after rest is not more than the demand can explain.
 func (w *world) surplus() {
 	for _, r := range w.store.Records {
+		if w.restless() && w.now.Sub(r.Since) < longestHold {
+			continue
+		}
 		if r.State == demand.Idle && r.Cluster == "" {
 			w.violate("E8", "%s is idle since %s and kept", r.ID, r.Since.Sub(epoch))
 		}

@@ -64,6 +64,8 @@ var defaults = map[string]string{
 	"mode": "safety", "clusters": "1", "boot": "30s", "length": "30m", "drain": "idle", "tick": "1s", "workers": "1",
 	"cpus":   "100000", // that all machines together may have
 	"domain": "own",    // or shared: the priorities of all tenants are comparable
+
+	"consolidate": "off", // or on: machines are replaced by cheaper ones
 }
 
 func (w *world) setting(name string) string { return cmp.Or(w.plan.Settings[name], defaults[name]) }
@@ -138,7 +140,7 @@ func newWorld(p sim.Plan, o sim.Options, t Tamper) *world {
 // lead lets a new leader take over; the one before does not know.
 func (w *world) lead() {
 	l, err := leader.Start(leader.Options{
-		Store: w.store, Cloud: w.cloud, World: w, Groups: groups(), Offers: w.offered(), HideInFlight: w.tamper.HideInFlight,
+		Store: w.store, Cloud: w.cloud, World: w, Groups: groups(w.setting("consolidate") == "on"), Offers: w.offered(), HideInFlight: w.tamper.HideInFlight,
 		Settings: w.settings(), Pools: map[string]int64{quota: int64(number(w.setting("cpus")))}, DeleteAfterDrain: w.setting("drain") == "delete",
 	}, w.now)
 	if err != nil {

@@ -6,8 +6,12 @@ import "slices"
 const MostReplaced = 4
 
 const (
-	// Rest is how long a group is left alone after an attempt has ended, in milliseconds.
+	// Rest is how long a group is left alone after an attempt has ended, in milliseconds. Each attempt that fails after
+	// another one doubles it, up to MostRest: what the operator refuses, because only it knows which Pod is where,
+	// it will refuse again, and what was bought for it costs.
 	Rest = 600_000
+	// MostRest is the longest Rest: a day, in milliseconds.
+	MostRest = 86_400_000
 	// Penance is how long machines are left alone that could not be replaced.
 	Penance = 3_600_000
 )
@@ -112,6 +116,7 @@ type Memory struct {
 	Attempt *Attempt // nil: none is under way
 	Next    int64    // when to look for another one, in milliseconds; 0: at once
 	Why     string   // the last attempt of this process ended; empty: there was none
+	rest    int64    // after the last attempt, if that failed; 0: it did not
 	alone   []alone
 }
 
@@ -128,8 +133,11 @@ func (m *Memory) End(now int64, why string, failed bool) {
 		for _, id := range m.Attempt.Replaced {
 			m.alone = append(m.alone, alone{id, now + Penance})
 		}
+		m.rest = min(max(Rest, 2*m.rest), MostRest)
+	} else {
+		m.rest = 0
 	}
-	m.Attempt, m.Next, m.Why = nil, now+Rest, why
+	m.Attempt, m.Next, m.Why = nil, now+max(Rest, m.rest), why
 }
 
 // Alone reports whether a machine is not to be replaced now.

@@ -129,3 +129,24 @@ func TestMemory(t *testing.T) {
 		t.Error("a machine that was replaced, or one whose hour is over, is left alone")
 	}
 }
+
+// Attempts that fail one after another come ever more seldom, until one does not.
+func TestMemory_FailuresInARow(t *testing.T) {
+	var m consolidation.Memory
+	end := func(failed bool) int64 {
+		m.Attempt = &consolidation.Attempt{Replaced: []string{"a"}}
+		m.End(hour, "it ended", failed)
+		return (m.Next - hour) / minute
+	}
+	for _, want := range []int64{10, 20, 40, 80, 160, 320, 640, 1280, 1440, 1440} {
+		if got := end(true); got != want {
+			t.Fatalf("the next one comes after %d min, want %d", got, want)
+		}
+	}
+	if got := end(false); got != 10 {
+		t.Errorf("after a good one the next comes after %d min", got)
+	}
+	if got := end(true); got != 10 {
+		t.Errorf("after the first failure the next comes after %d min", got)
+	}
+}

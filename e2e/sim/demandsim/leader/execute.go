@@ -43,7 +43,7 @@ func (l *Leader) carryOut(a demand.Action) error {
 	l.opts.World.Acted(a.Kind.String(), r, string(a.Reason))
 	switch a.Kind {
 	case demand.Bootstrap:
-		r.Cluster, r.Stamp, r.Price = a.Cluster, a.Stamp, a.Price
+		r.Cluster, r.Stamp, r.Replaces, r.Price = a.Cluster, a.Stamp, "", a.Price
 		l.bootstrap(r)
 	case demand.Reclaim, demand.Preempt:
 		r.Drain = Drain{
@@ -51,7 +51,7 @@ func (l *Leader) carryOut(a demand.Action) error {
 		}
 		l.move(r, demand.Draining, 0)
 	case demand.Cancel:
-		r.Cluster, r.Stamp = "", demand.Stamp{}
+		r.Cluster, r.Stamp, r.Replaces = "", demand.Stamp{}, ""
 	case demand.Fail:
 		l.fail(r, demand.NeverJoined)
 	case demand.Delete:
@@ -67,7 +67,7 @@ func (l *Leader) provision(a demand.Action) error {
 	if err := l.effect(); err != nil {
 		return err
 	}
-	r := &Record{ID: a.Machine, Offer: a.Offer, State: demand.Creating, Cluster: a.Cluster, Stamp: a.Stamp, Price: a.Price, Since: l.now}
+	r := &Record{ID: a.Machine, Offer: a.Offer, State: demand.Creating, Cluster: a.Cluster, Stamp: a.Stamp, Replaces: a.Replaces, Price: a.Price, Since: l.now}
 	l.opts.Store.add(r)
 	l.opts.World.Acted(a.Kind.String(), r, string(a.Reason))
 	if l.opts.HideInFlight {
@@ -109,7 +109,7 @@ func (l *Leader) leave(r *Record) {
 	if r.Cluster != "" {
 		l.opts.World.Ended(r.Cluster, r.ID)
 	}
-	r.Cluster, r.Stamp, r.Drain = "", demand.Stamp{}, Drain{}
+	r.Cluster, r.Stamp, r.Replaces, r.Drain = "", demand.Stamp{}, "", Drain{}
 }
 
 // end deletes a machine.
@@ -147,7 +147,7 @@ func (l *Leader) bootstrap(r *Record) {
 	case BlobError:
 		l.opts.World.Acted("blob-error", r, "")
 		l.tell(demand.BlobFailed{ID: r.ID}) // the engine takes the binding back
-		r.Cluster, r.Stamp, r.tries = "", demand.Stamp{}, 0
+		r.Cluster, r.Stamp, r.Replaces, r.tries = "", demand.Stamp{}, "", 0
 	case BlobTimeout:
 		l.retry(r)
 	}

@@ -156,7 +156,7 @@ func (l *Leader) effect() error {
 // supply is a record as the engine takes it.
 func (l *Leader) supply(r *Record) demand.Supply {
 	s := demand.Supply{
-		ID: r.ID, Offer: r.Offer, State: r.State, Cluster: r.Cluster, Tenant: r.Tenant, Price: r.Price, Since: r.Since, Stamp: r.Stamp,
+		ID: r.ID, Offer: r.Offer, State: r.State, Cluster: r.Cluster, Tenant: r.Tenant, Price: r.Price, Since: r.Since, Stamp: r.Stamp, Replaces: r.Replaces,
 	}
 	for i := range l.opts.Offers {
 		if l.opts.Offers[i].Name == r.Offer {

@@ -14,6 +14,7 @@ type Record struct {
 	Cluster   string // that it is bound to, or meant for; empty is none
 	Tenant    string // that it ever served; empty is none
 	Stamp     demand.Stamp
+	Replaces  string // machines, with commas between them, that it was bought to replace; empty is none
 	Price     int64
 	Since     time.Time // of the state
 	Failure   demand.Failure

@@ -1,0 +1,51 @@
+package demandsim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"nstance.dev/server/demand"
+)
+
+// substitutes checks a machine that is bought to replace others.
+func (o *oracle) substitutes(a demand.Action) {
+	w, c := o.w, o.of(a.Cluster)
+	if w.setting("consolidate") != "on" {
+		w.violate("E13", "%s, and nobody asked for it", a)
+	}
+	if since := w.now.Sub(o.started); since < time.Hour {
+		w.violate("E13", "%s, and this leader knows prices for %s", a, since)
+	}
+	if at, ok := c.returned[a.Offer]; ok && w.now.Sub(at) < 10*time.Minute {
+		w.violate("E13", "%s, and the like was given back %s ago", a, w.now.Sub(at))
+	}
+	for key := range c.priority {
+		if o.short[key] {
+			w.violate("E13", "%s while %s lacks something", a, a.Cluster)
+		}
+	}
+	for _, r := range w.store.Records {
+		if r.Cluster != a.Cluster || r.State == demand.Configured && !r.Condemned || r.State == demand.Failed || r.Replaces == a.Replaces {
+			continue
+		}
+		w.violate("E13", "%s while %s is %s for %s", a, r.ID, r.State, r.Cluster)
+	}
+	for id := range strings.SplitSeq(a.Replaces, ",") {
+		if r := w.store.Get(id); r == nil || r.Cluster != a.Cluster || r.State != demand.Configured {
+			w.violate("E13", "%s, and %s does not serve", a, id)
+		}
+	}
+	w.fired["consolidation begun"]++
+}
+
+// substituted checks a machine that is given back because it was replaced.
+func (o *oracle) substituted(a demand.Action) {
+	w := o.w
+	for _, r := range w.store.Records {
+		if r.Bound() && r.Cluster == a.Cluster && r.State != demand.Configured && slices.Contains(strings.Split(r.Replaces, ","), a.Machine) {
+			w.violate("E13", "%s, and %s, which replaces it, is %s", a, r.ID, r.State)
+		}
+	}
+	w.fired["consolidation done"]++
+}
