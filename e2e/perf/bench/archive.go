@@ -27,6 +27,10 @@ type archive struct {
 	store  *memory.Store
 	cloud  *drivertest.Cloud
 	groups int
+
+	cfg    string                           // of its leaders; empty: that of all worlds
+	driver driver.Driver                    // nil: the cloud
+	adapt  func(rec *layout.InstanceRecord) // of each copy; nil: it is like the model
 }
 
 // archiveGeneration is that of the snapshot, above any that the model's shard left.
@@ -41,19 +45,25 @@ func groupName(n int) string { return fmt.Sprintf("web-%d", n) }
 // newArchive makes an archive of so many instances, a multiple of groupSize. A
 // shard makes the first one, from which all others are copied.
 func newArchive(ctx context.Context, instances int, cloud drivertest.Options) (*archive, error) {
+	a := &archive{groups: instances / groupSize}
+	return a, a.fill(ctx, instances, cloud)
+}
+
+// fill makes the store and the cloud, the records of so many instances, and their machines.
+func (a *archive) fill(ctx context.Context, instances int, cloud drivertest.Options) error {
 	nursery := newNursery()
 	cloud.OnCreate = func(req driver.CreateRequest) {
 		if len(req.UserData) > 0 { // a shard asked for it
 			nursery.boot(req)
 		}
 	}
-	a := &archive{store: memory.New(memory.Options{}), cloud: drivertest.New(cloud), groups: instances / groupSize}
+	a.store, a.cloud = memory.New(memory.Options{}), drivertest.New(cloud)
 	model, err := a.model(ctx, nursery)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := a.putGroups(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	records := make([]stored, instances)
 	records[0] = model
@@ -66,9 +76,9 @@ func newArchive(ctx context.Context, instances int, cloud drivertest.Options) (*
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, err
+		return err
 	}
-	return a, a.putSnapshot(ctx, records)
+	return a.putSnapshot(ctx, records)
 }
 
 // stored is a record as it stands in storage.
@@ -116,6 +126,9 @@ func (a *archive) copy(ctx context.Context, model layout.InstanceRecord, group s
 		return one, err
 	}
 	rec.Group, rec.NonceSHA256 = group, strings.Repeat("0", 35)+string(rec.ID)
+	if a.adapt != nil {
+		a.adapt(&rec)
+	}
 	vm, err := a.machine(ctx, rec)
 	if err != nil {
 		return one, err
@@ -173,7 +186,7 @@ func (a *archive) putSnapshot(ctx context.Context, records []stored) error {
 // begin has a new leader take the archive over, and says how long that took. The
 // registerer may be nil.
 func (a *archive) begin(ctx context.Context, term uint64, reg prometheus.Registerer) (*world, time.Duration, error) {
-	w, err := scene{store: a.store, cloud: a.cloud, metrics: shard.NewMetrics(reg)}.prepare(ctx)
+	w, err := scene{store: a.store, cloud: a.cloud, driver: a.driver, cfg: a.cfg, metrics: shard.NewMetrics(reg)}.prepare(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
