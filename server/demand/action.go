@@ -50,6 +50,10 @@ const (
 	ReasonJoinTimeout Reason = "join-timeout"
 	// ReasonConsolidation: it is bought to replace what costs more, or is given back for having been replaced.
 	ReasonConsolidation Reason = "consolidation"
+	// ReasonDrift and ReasonExpiry: it goes, or takes the place of one that goes, because that was made from
+	// something else than its group is made from now, or is too old.
+	ReasonDrift  Reason = "drift"
+	ReasonExpiry Reason = "expiry"
 )
 
 // The reasons of shortfalls.

@@ -43,6 +43,8 @@ func (w intake) applyMachine(e Event) error {
 		return w.withMachine(e.ID, func(slot int32) error { return w.change(slot, e.State, e.Failure) })
 	case Leaving:
 		return w.withMachine(e.ID, func(slot int32) error { w.depart(slot); return nil })
+	case Outdated:
+		return w.withMachine(e.ID, func(slot int32) error { return w.outdate(slot, e.Reason) })
 	case Gone:
 		return w.withMachine(e.ID, func(slot int32) error { w.lose(slot); return nil })
 	case Report:
@@ -344,6 +346,15 @@ func (w intake) drop(slot int32) {
 		c.flags.stale, c.flags.dirty = true, true
 	case Deleting:
 		w.become(m, m.more.undo)
+	case Configured:
+		if m.leaving && m.voided {
+			w.count(m, -1)
+			m.leaving, m.voided = false, false
+			w.count(m, 1)
+			c := w.clusters[m.cluster]
+			c.members = append(c.members, slot)
+			c.flags.stale, c.flags.dirty = true, true
+		}
 	}
 }
 

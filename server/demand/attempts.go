@@ -1,9 +1,9 @@
 package demand
 
 import (
+	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	"nstance.dev/server/demand/consolidation"
 )
@@ -15,6 +15,7 @@ func (w consolidating) advance() {
 	for _, g := range w.cat.savers.groups {
 		a := g.saving.Attempt
 		if a == nil {
+			ended = ended || !g.Consolidation.Enabled && len(g.worn) == 0
 			continue
 		}
 		c := w.cluster(a.Cluster)
@@ -71,7 +72,7 @@ func (w consolidating) standing(c *cluster, id string) *machine {
 // sight is what is seen of the machines of an attempt now.
 func (w consolidating) sight(c *cluster, g *group, a *consolidation.Attempt) consolidation.Sight {
 	s := consolidation.Sight{
-		Joined: true, Standing: true, Left: true, Short: w.lacksAny(c), Withdrawn: !g.Consolidation.Enabled,
+		Joined: true, Standing: true, Left: true, Short: w.lacksAny(c), Withdrawn: !g.Consolidation.Enabled && !w.outdated(a.Replaced),
 		Unsettled: c.flags.dirty || c.flags.stale || !c.flags.reported || w.disposition(c.name, g) != Execute,
 	}
 	for _, id := range a.Bought {
@@ -147,6 +148,59 @@ func (w consolidating) rearrange(c *cluster, up, down []string, keep bool) bool 
 	return true
 }
 
+// outdated reports whether all of the machines are to make room for others.
+func (w consolidating) outdated(ids []string) bool {
+	return !slices.ContainsFunc(ids, func(id string) bool {
+		slot, ok := w.fleet.byID[id]
+		return !ok || w.fleet.at(slot).more.worn == fresh
+	})
+}
+
+// renew begins the replacement of the oldest of the machines of a group that are to make room, whatever that costs. One goes
+// after the other.
+func (w consolidating) renew(g *group) {
+	if g.saving.Again > w.now {
+		w.wake(g.saving.Again)
+		return
+	}
+	var oldest *machine
+	g.worn = slices.DeleteFunc(g.worn, func(id string) bool { _, ok := w.fleet.byID[id]; return !ok })
+	for _, id := range g.worn {
+		m := w.fleet.at(w.fleet.byID[id])
+		if m.leaving && m.voided {
+			return
+		}
+		if m.cluster < 0 || w.standing(w.clusters[m.cluster], id) == nil {
+			continue
+		}
+		if m.times.refused > w.now || g.saving.Alone(id, w.now) {
+			w.wake(w.now + consolidation.Rest)
+			continue
+		}
+		if oldest == nil || cmp.Or(cmp.Compare(m.times.bound, oldest.times.bound), cmp.Compare(m.id, oldest.id)) < 0 {
+			oldest = m
+		}
+	}
+	if oldest == nil {
+		return
+	}
+	c, why := w.clusters[oldest.cluster], wearReasons[oldest.more.worn]
+	if !w.calm(c) || !g.mayDrain(why, w.world) || c.guard.loop.Until() > w.now || c.ledger.claims[oldest.pos].needs == 0 {
+		return // what nothing draws from goes as surplus
+	}
+	set := []int32{oldest.pos}
+	bought, ok := w.shop(c, g, set, -1)
+	if ok {
+		_, ok = w.inPlace(c, set, bought)
+	}
+	if !ok {
+		g.saving.LeaveAlone(oldest.id, w.now)
+		w.wake(w.now + 1) // another one may go
+		return
+	}
+	w.buy(c, g, set, bought, why)
+}
+
 // resume takes up the attempts of which records tell, once their clusters have reported: what was bought to replace
 // machines that are still there, and are not to be left alone, goes on doing so.
 func (w consolidating) resume() {
@@ -163,7 +217,7 @@ func (w consolidating) resume() {
 		var left []string
 		for id := range strings.SplitSeq(r.replaces, ",") {
 			m := w.standing(c, id)
-			if m == nil || m.fixed || !m.more.group.Consolidation.Enabled || m.more.group.saving.Alone(id, w.now) {
+			if m == nil || m.fixed || !m.more.group.Consolidation.Enabled && m.more.worn == fresh || m.more.group.saving.Alone(id, w.now) {
 				continue
 			}
 			if g == nil {
@@ -180,6 +234,7 @@ func (w consolidating) resume() {
 		if a == nil {
 			a = &consolidation.Attempt{Cluster: c.name, Replaced: left, Phase: consolidation.Buying, Began: w.now}
 			g.saving.Attempt = a
+			w.cat.savers.list(g)
 		}
 		if a.Phase == consolidation.Buying && slices.Equal(a.Replaced, left) && !slices.Contains(a.Bought, r.id) {
 			a.Bought = append(a.Bought, r.id)
@@ -188,32 +243,64 @@ func (w consolidating) resume() {
 	})
 }
 
-// ConsolidationView is what is known of the replacement of a group's machines by cheaper ones, for people.
-type ConsolidationView struct {
-	Group     string
-	MinSaving int64 // in millionths
-	// Cluster, Phase, Replaced, Bought and Since are of the attempt that is under way; empty: there is none.
-	Cluster  string
-	Phase    string
-	Replaced []string
-	Bought   []string
-	Since    time.Time
-	Next     time.Time // when another one is looked for; zero: as soon as nothing else is to be done
-	Last     string    // why the last one ended; empty: there was none in this process
+// lay makes the ledger for trial one of machines of a cluster in an order of positions. Those below zero are of
+// machines that are to be bought.
+func (w consolidating) lay(c *cluster, order []int32, bought []machine) *ledger {
+	l, t := &c.ledger, &w.spaces[0].trial
+	t.reset(l.width)
+	t.trial = true
+	t.ranks = append(t.ranks, l.ranks...)
+	for i := range l.domains {
+		t.track(l.domains[i].key).empty(&l.domains[i])
+	}
+	for _, pos := range order {
+		if pos < 0 {
+			m := &bought[^pos]
+			t.push(pos, m, w.allocatable(c, m.class))
+			continue
+		}
+		at := t.add(l.slots[pos], l.seqs[pos], l.stamps[pos], l.classes[pos], &c.alloc[l.classes[pos]])
+		t.rankOf = append(t.rankOf, l.rankOf[pos])
+		for i := range t.domains {
+			t.domains[i].insert(l.domains[i].at[pos], at)
+		}
+	}
+	return t
 }
 
-// Consolidations returns what is known of the groups whose machines are replaced by cheaper ones, by group.
-func (e *Engine) Consolidations() (all []ConsolidationView) {
-	for _, g := range e.w.cat.savers.groups {
-		v := ConsolidationView{Group: g.Name, MinSaving: g.Consolidation.MinSaving, Last: g.saving.Why}
-		if g.saving.Next > e.w.now {
-			v.Next = time.UnixMilli(g.saving.Next).UTC()
-		}
-		if a := g.saving.Attempt; a != nil {
-			v.Cluster, v.Phase, v.Since = a.Cluster, a.Phase.String(), time.UnixMilli(a.Began).UTC()
-			v.Replaced, v.Bought = slices.Clone(a.Replaced), slices.Clone(a.Bought)
-		}
-		all = append(all, v)
+// suffices lets the needs draw from a ledger for trial, and reports whether none lacks more by that.
+func (w consolidating) suffices(c *cluster, t *ledger) bool {
+	if !w.keepMinimums(c, t) {
+		return false
 	}
-	return all
+	for _, n := range c.needs {
+		for i := range n.parts {
+			p := &n.parts[i]
+			lack := *n.amount(p)
+			if !n.memory.gave {
+				t.draw(n, p, &lack, 0, c.common, n.memory.own)
+			}
+			if !p.deficit.Covers(&lack) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// keepMinimums claims what the groups' minimums ask for, and reports whether none lacks more by that.
+func (w consolidating) keepMinimums(c *cluster, t *ledger) bool {
+	for _, m := range c.minimums {
+		left := m.group.Min
+		for pos := 0; pos < len(t.slots) && left > 0; pos++ {
+			if w.cat.classes[t.classes[pos]].Group == m.group.Name {
+				t.claims[pos] = claim{needs: 1, priority: unlimited}
+				left--
+			}
+		}
+		if left > m.missing {
+			return false
+		}
+	}
+	return true
 }

@@ -231,3 +231,34 @@ func (e *Engine) Census() Census {
 	slices.SortFunc(all.Clusters, func(a, b ClusterCensus) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
+
+// ConsolidationView is what is known of the replacement of a group's machines, for people.
+type ConsolidationView struct {
+	Group     string
+	Enabled   bool  // for the sake of the cost; machines that have to make room are replaced without
+	MinSaving int64 // in millionths
+	// Cluster, Phase, Replaced, Bought and Since are of the attempt that is under way; empty: there is none.
+	Cluster  string
+	Phase    string
+	Replaced []string
+	Bought   []string
+	Since    time.Time
+	Next     time.Time // when another one is looked for; zero: as soon as nothing else is to be done
+	Last     string    // why the last one ended; empty: there was none in this process
+}
+
+// Consolidations returns what is known of the groups of which machines are replaced, by group.
+func (e *Engine) Consolidations() (all []ConsolidationView) {
+	for _, g := range e.w.cat.savers.groups {
+		v := ConsolidationView{Group: g.Name, Enabled: g.Consolidation.Enabled, MinSaving: g.Consolidation.MinSaving, Last: g.saving.Why}
+		if g.saving.Next > e.w.now {
+			v.Next = time.UnixMilli(g.saving.Next).UTC()
+		}
+		if a := g.saving.Attempt; a != nil {
+			v.Cluster, v.Phase, v.Since = a.Cluster, a.Phase.String(), time.UnixMilli(a.Began).UTC()
+			v.Replaced, v.Bought = slices.Clone(a.Replaced), slices.Clone(a.Bought)
+		}
+		all = append(all, v)
+	}
+	return all
+}

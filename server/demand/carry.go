@@ -119,6 +119,9 @@ func (w *world) count(m *machine, n int64) {
 	switch {
 	case m.fixed:
 	case m.state == Configured && m.leaving: // it is none of those of which a share may be given back
+		if m.voided {
+			g.draining += n
+		}
 	case m.state == Configured:
 		g.configured += n
 		if m.cluster >= 0 {
@@ -150,6 +153,22 @@ func (w *world) drain(slot int32, a Action) bool {
 		m.voided = true
 		m.more.group.draining++
 	}
+	w.leave(c, slot)
+	w.fleet.watch(slot)
+	return a.Disposition == Execute
+}
+
+// retire ends a machine that serves a cluster: it is moved off as every instance is that has to go. It reports
+// whether that is carried out.
+func (w *world) retire(slot int32, a Action) bool {
+	m := w.fleet.at(slot)
+	c := w.clusters[m.cluster]
+	a = Action{Kind: Delete, Machine: m.id, Cluster: c.name, Reason: a.Reason, Disposition: w.disposition(c.name, m.more.group)}
+	w.emit(a)
+	undoing{w}.undoLater(slot, a.Disposition)
+	w.count(m, -1)
+	m.leaving, m.voided = true, true
+	w.count(m, 1)
 	w.leave(c, slot)
 	w.fleet.watch(slot)
 	return a.Disposition == Execute

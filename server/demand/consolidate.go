@@ -20,7 +20,7 @@ const mostBought = 32
 // list notes whether machines of a group are replaced. One with an attempt under way stays until that has ended.
 func (s *savers) list(g *group) {
 	i, found := slices.BinarySearchFunc(s.groups, g.Name, func(o *group, name string) int { return strings.Compare(o.Name, name) })
-	switch wanted := g.Consolidation.Enabled || g.saving.Attempt != nil; {
+	switch wanted := g.Consolidation.Enabled || g.saving.Attempt != nil || len(g.worn) > 0; {
 	case wanted && !found:
 		s.groups = slices.Insert(s.groups, i, g)
 	case !wanted && found:
@@ -47,6 +47,9 @@ func (g *group) gives(id string) bool { return g.saving.Attempt != nil && g.savi
 func (w consolidating) begin() {
 	for _, g := range w.cat.savers.groups {
 		m := &g.saving
+		if m.Attempt == nil && len(g.worn) > 0 {
+			w.renew(g)
+		}
 		if m.Attempt != nil || !g.Consolidation.Enabled {
 			continue
 		}
@@ -70,9 +73,17 @@ func (w consolidating) begin() {
 	}
 }
 
+// calm reports whether a cluster lacks nothing, and nothing of it is being made or leaves.
+func (w consolidating) calm(c *cluster) bool {
+	if !c.flags.reported || !c.flags.live || c.flags.dirty || c.flags.stale || c.guard.quarantine.Waiting() || w.lacksAny(c) {
+		return false
+	}
+	return !slices.ContainsFunc(w.fleet.loose, func(slot int32) bool { m := w.fleet.at(slot); return m.cluster == c.index && !m.fixed })
+}
+
 // settled reports whether nothing else is to be done for a cluster that has machines of a group.
 func (w consolidating) settled(c *cluster, g *group) bool {
-	if !c.flags.reported || !c.flags.live || c.flags.dirty || c.flags.stale || c.guard.quarantine.Waiting() {
+	if !w.calm(c) {
 		return false
 	}
 	due := c.flags.changed + millis(g.scaleDownDelay())
@@ -83,13 +94,10 @@ func (w consolidating) settled(c *cluster, g *group) bool {
 		w.wake(due)
 		return false
 	}
-	if w.lacksAny(c) || slices.ContainsFunc(c.needs, func(n *need) bool { return n.memory.blocked != 0 || n.memory.gangSince != 0 }) {
+	if slices.ContainsFunc(c.needs, func(n *need) bool { return n.memory.blocked != 0 || n.memory.gangSince != 0 }) {
 		return false
 	}
 	if slices.ContainsFunc(c.unclaimed, func(slot int32) bool { return w.fleet.at(slot).times.refused <= w.now }) {
-		return false
-	}
-	if slices.ContainsFunc(w.fleet.loose, func(slot int32) bool { m := w.fleet.at(slot); return m.cluster == c.index && !m.fixed }) {
 		return false
 	}
 	return slices.ContainsFunc(c.members, func(slot int32) bool { return w.fleet.at(slot).more.group == g })
@@ -111,7 +119,7 @@ func (w consolidating) replace(c *cluster, g *group) bool {
 	for k := range all {
 		set := slices.Sorted(slices.Values(all[:k+1]))
 		if bought, ok := w.substitute(c, g, set); ok {
-			w.buy(c, g, set, bought)
+			w.buy(c, g, set, bought, ReasonConsolidation)
 			return true
 		}
 	}
@@ -211,6 +219,23 @@ func (w consolidating) substitute(c *cluster, g *group, set []int32) ([]machine,
 	if !ok {
 		return nil, false
 	}
+	trial, ok := w.inPlace(c, set, bought)
+	if !ok {
+		return nil, false
+	}
+	for pos := range trial.slots {
+		if trial.slots[pos] < 0 && trial.claims[pos].needs == 0 {
+			return nil, false // it would be surplus at once
+		}
+	}
+	after, _, fresh := w.cost(trial, nil, bought)
+	least := g.Consolidation.MinSaving
+	return bought, consolidation.Worth(those, fresh, least) && consolidation.Worth(those, max(those-(all-after), 0), least)
+}
+
+// inPlace is a ledger for trial in which what is to be bought stands where the first of a set of machines does, and reports
+// whether no need lacks more by that.
+func (w consolidating) inPlace(c *cluster, set []int32, bought []machine) (*ledger, bool) {
 	var order []int32
 	for pos := range c.ledger.slots {
 		if int32(pos) == set[0] {
@@ -223,19 +248,11 @@ func (w consolidating) substitute(c *cluster, g *group, set []int32) ([]machine,
 		}
 	}
 	trial := w.lay(c, order, bought)
-	if !w.suffices(c, trial) {
-		return nil, false
-	}
-	if slices.ContainsFunc(order, func(e int32) bool { return e < 0 && trial.claims[slices.Index(order, e)].needs == 0 }) {
-		return nil, false // it would be surplus at once
-	}
-	after, _, fresh := w.cost(trial, nil, bought)
-	least := g.Consolidation.MinSaving
-	return bought, consolidation.Worth(those, fresh, least) && consolidation.Worth(those, max(those-(all-after), 0), least)
+	return trial, w.suffices(c, trial)
 }
 
 // shop chooses what is bought for what the needs lack without a set of machines, as they would choose for themselves.
-// It ends where that gets too dear.
+// It ends where that gets too dear for a budget; negative: there is none.
 func (w consolidating) shop(c *cluster, g *group, set []int32, budget int64) (bought []machine, ok bool) {
 	var order []int32
 	for pos := range c.ledger.slots {
@@ -273,16 +290,18 @@ func (w consolidating) shop(c *cluster, g *group, set []int32, budget int64) (bo
 		p, n := &lacks[i], of[i]
 		trial.draw(n, p, &p.deficit, fresh, c.common, false)
 		for !p.deficit.IsZero() {
-			o, k := w.choose(c, g, n, p)
+			o, k := w.choose(c, g, n, p, budget >= 0)
 			for ; o != nil && k > 0 && !p.deficit.IsZero(); k-- {
 				m := w.imagine(o, n)
-				price, _ := o.paid.At(w.now)
-				spent += effective(price, o.Class.InterruptionPPM, n.Interruption)
+				if budget >= 0 {
+					price, _ := o.paid.At(w.now)
+					spent += effective(price, o.Class.InterruptionPPM, n.Interruption)
+				}
 				bought = append(bought, m)
 				o.charge(1)
 				pos := trial.push(^int32(len(bought)-1), &m, w.allocatable(c, m.class))
 				trial.draw(n, p, &p.deficit, int(pos), c.common, false)
-				if len(bought) > mostBought || !consolidation.Worth(budget, spent, g.Consolidation.MinSaving) {
+				if len(bought) > mostBought || budget >= 0 && !consolidation.Worth(budget, spent, g.Consolidation.MinSaving) {
 					return bought, false
 				}
 			}
@@ -294,13 +313,14 @@ func (w consolidating) shop(c *cluster, g *group, set []int32, budget int64) (bo
 	return bought, w.affordable(c, bought)
 }
 
-// choose is what a need would buy next: an offer whose price is known for an hour, and how many of it; nil: none.
-func (w consolidating) choose(c *cluster, g *group, n *need, p *part) (*offer, int64) {
+// choose is what a need would buy next: an offer, of which the price is known for an hour if that counts, and how many of
+// it; nil: none.
+func (w consolidating) choose(c *cluster, g *group, n *need, p *part, priced bool) (*offer, int64) {
 	why := n.lack.reason
 	buying(w).survey(c, n)
 	w.market.offers = slices.DeleteFunc(w.market.offers, func(b bid) bool {
 		_, known := b.offer.paid.At(w.now)
-		return !known || w.disposition(c.name, b.offer.group) != w.disposition(c.name, g)
+		return priced && !known || w.disposition(c.name, b.offer.group) != w.disposition(c.name, g)
 	})
 	_, o, k := buying(w).pick(c, n, p)
 	n.lack.reason = why
@@ -327,7 +347,7 @@ func (w consolidating) affordable(c *cluster, bought []machine) bool {
 }
 
 // buy begins an attempt. While a scope is suspended it is decided, and not begun.
-func (w consolidating) buy(c *cluster, g *group, set []int32, bought []machine) {
+func (w consolidating) buy(c *cluster, g *group, set []int32, bought []machine, why Reason) {
 	a := &consolidation.Attempt{Cluster: c.name, Phase: consolidation.Buying, Began: w.now}
 	for _, pos := range set {
 		a.Replaced = append(a.Replaced, w.fleet.at(c.ledger.slots[pos]).id)
@@ -335,7 +355,7 @@ func (w consolidating) buy(c *cluster, g *group, set []int32, bought []machine) 
 	replaces := strings.Join(a.Replaced, ",")
 	for i := range bought {
 		n := c.byKey[bought[i].stamp.Need]
-		slot := w.provision(c, bought[i].offer, n, ReasonConsolidation)
+		slot := w.provision(c, bought[i].offer, n, why)
 		n.memory.gangSince = 0 // its gang is whole
 		w.out.Actions[len(w.out.Actions)-1].Replaces = replaces
 		buying(w).join(c, nil, nil, slot)
@@ -345,66 +365,4 @@ func (w consolidating) buy(c *cluster, g *group, set []int32, bought []machine) 
 		g.saving.Attempt = a
 		w.wake(w.now + 1)
 	}
-}
-
-// lay makes the ledger for trial one of machines of a cluster in an order of positions. Those below zero are of
-// machines that are to be bought.
-func (w consolidating) lay(c *cluster, order []int32, bought []machine) *ledger {
-	l, t := &c.ledger, &w.spaces[0].trial
-	t.reset(l.width)
-	t.trial = true
-	t.ranks = append(t.ranks, l.ranks...)
-	for i := range l.domains {
-		t.track(l.domains[i].key).empty(&l.domains[i])
-	}
-	for _, pos := range order {
-		if pos < 0 {
-			m := &bought[^pos]
-			t.push(pos, m, w.allocatable(c, m.class))
-			continue
-		}
-		at := t.add(l.slots[pos], l.seqs[pos], l.stamps[pos], l.classes[pos], &c.alloc[l.classes[pos]])
-		t.rankOf = append(t.rankOf, l.rankOf[pos])
-		for i := range t.domains {
-			t.domains[i].insert(l.domains[i].at[pos], at)
-		}
-	}
-	return t
-}
-
-// suffices lets the needs draw from a ledger for trial, and reports whether none lacks more by that.
-func (w consolidating) suffices(c *cluster, t *ledger) bool {
-	if !w.keepMinimums(c, t) {
-		return false
-	}
-	for _, n := range c.needs {
-		for i := range n.parts {
-			p := &n.parts[i]
-			lack := *n.amount(p)
-			if !n.memory.gave {
-				t.draw(n, p, &lack, 0, c.common, n.memory.own)
-			}
-			if !p.deficit.Covers(&lack) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// keepMinimums claims what the groups' minimums ask for, and reports whether none lacks more by that.
-func (w consolidating) keepMinimums(c *cluster, t *ledger) bool {
-	for _, m := range c.minimums {
-		left := m.group.Min
-		for pos := 0; pos < len(t.slots) && left > 0; pos++ {
-			if w.cat.classes[t.classes[pos]].Group == m.group.Name {
-				t.claims[pos] = claim{needs: 1, priority: unlimited}
-				left--
-			}
-		}
-		if left > m.missing {
-			return false
-		}
-	}
-	return true
 }

@@ -228,6 +228,12 @@ type (
 	}
 	// Leaving says that a machine goes for a reason outside of demand, and counts no longer.
 	Leaving struct{ ID string }
+	// Outdated says that a machine is to make room for another one, for [ReasonDrift] or [ReasonExpiry], when that
+	// disturbs nobody; without a reason, that it is not.
+	Outdated struct {
+		ID     string
+		Reason Reason
+	}
 	// Gone says that a machine does not exist any longer.
 	Gone struct{ ID string }
 	// Report is what an operator says of a Node.
@@ -262,6 +268,7 @@ func (PoolChanged) event()   {}
 func (Observed) event()      {}
 func (Changed) event()       {}
 func (Leaving) event()       {}
+func (Outdated) event()      {}
 func (Gone) event()          {}
 func (Report) event()        {}
 func (Refused) event()       {}

@@ -1,6 +1,11 @@
 package demand
 
-import "nstance.dev/server/demand/vector"
+import (
+	"fmt"
+	"slices"
+
+	"nstance.dev/server/demand/vector"
+)
 
 // report takes in what an operator says of a Node.
 func (w intake) report(slot int32, r Report) {
@@ -62,4 +67,22 @@ func (c *catalog) learn(i int32, seen *vector.Vector, now instant) bool {
 	}
 	c.version++
 	return true
+}
+
+// outdate notes why a machine is to make room for another one; without a reason, that it is not.
+func (w intake) outdate(slot int32, why Reason) error {
+	i := slices.Index(wearReasons[:], why)
+	if i < 0 {
+		return fmt.Errorf("%q is no reason for which a machine makes room", why)
+	}
+	m := w.fleet.at(slot)
+	m.more.worn = wear(i)
+	g := m.more.group
+	g.worn = slices.DeleteFunc(g.worn, func(id string) bool { return id == m.id })
+	if m.more.worn != fresh && !m.fixed {
+		g.worn = append(g.worn, m.id)
+	}
+	w.cat.savers.list(g)
+	w.supply++
+	return nil
 }

@@ -69,7 +69,19 @@ type extra struct {
 	// meantFor is the cluster whose intent the last Cancel took back.
 	meantFor int32
 	risk     int32 // of an interruption, in millionths per hour, when it was bought or observed first
+	worn     wear
 }
+
+// wear is why a machine is to make room for another one.
+type wear uint8
+
+const (
+	fresh wear = iota // it is not
+	drifted
+	aged
+)
+
+var wearReasons = [...]Reason{"", ReasonDrift, ReasonExpiry}
 
 // inside reports whether the machine is in all of the domains.
 func (m *machine) inside(within []domain) bool {

@@ -86,7 +86,7 @@ func (w giving) reclaimFrom(c *cluster) {
 		window, most := &c.guard.reclaims, max(1, configured/20)
 		switch {
 		case m.more.group.gives(m.id):
-			a.Reason = ReasonConsolidation
+			a.Reason = cmp.Or(wearReasons[m.more.worn], ReasonConsolidation)
 		case w.empty(c, m):
 			a.Reason = ReasonEmpty
 			window, most = &c.guard.empties, max(200, configured/10)
@@ -99,7 +99,11 @@ func (w giving) reclaimFrom(c *cluster) {
 			w.wake(window.Expires(reclaimSpan))
 			continue
 		}
-		if w.drain(slot, a) {
+		leave := w.drain
+		if a.Reason == ReasonDrift || a.Reason == ReasonExpiry {
+			leave = w.retire
+		}
+		if leave(slot, a) {
 			window.Add(w.now, 1)
 			c.guard.returned = w.now
 		}
@@ -111,6 +115,9 @@ func (w giving) reclaimable(c *cluster, slot int32) bool {
 	m := w.fleet.at(slot)
 	if m.cluster != c.index || m.state != Configured || m.leaving || m.fixed || w.cat.savers.hold(m.id) {
 		return false
+	}
+	if m.more.worn != fresh && m.more.group.gives(m.id) {
+		return true
 	}
 	due := max(m.times.surplus+millis(m.more.group.scaleDownDelay()), m.times.refused)
 	if !w.empty(c, m) {
@@ -160,6 +167,10 @@ func (w giving) release() {
 		slot := w.fleet.loose[i]
 		m := w.fleet.at(slot)
 		if !m.spare() {
+			continue
+		}
+		if m.state == Idle && m.more.worn != fresh {
+			w.end(slot, wearReasons[m.more.worn])
 			continue
 		}
 		if m.state == Idle && w.uselessTo(m) {

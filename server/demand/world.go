@@ -182,7 +182,7 @@ func (w *world) measure(n *need) {
 func (w *world) list() {
 	w.idle = w.idle[:0]
 	for _, slot := range w.fleet.loose {
-		if w.fleet.at(slot).spare() {
+		if m := w.fleet.at(slot); m.spare() && m.more.worn == fresh {
 			w.idle = append(w.idle, slot)
 		}
 	}
@@ -239,7 +239,7 @@ func (w *world) mayBuy(c *cluster, n *need, o *offer) (int64, Reason) {
 
 // mayTake reports whether a need may have a spare machine.
 func (w *world) mayTake(c *cluster, n *need, m *machine) bool {
-	if !m.spare() || !n.has(m.class) || !w.reusable(c, m) {
+	if !m.spare() || m.more.worn != fresh || !n.has(m.class) || !w.reusable(c, m) {
 		return false
 	}
 	return m.more.earmark == (Key{}) || m.more.earmark == n.Key || m.times.earmark <= w.now

@@ -115,6 +115,7 @@ func (a *Attempt) Place() { a.Phase = Giving }
 type Memory struct {
 	Attempt *Attempt // nil: none is under way
 	Next    int64    // when to look for another one, in milliseconds; 0: at once
+	Again   int64    // the same for machines that have to make room: they do not wait after an attempt that ended well
 	Why     string   // the last attempt of this process ended; empty: there was none
 	rest    int64    // after the last attempt, if that failed; 0: it did not
 	alone   []alone
@@ -137,7 +138,12 @@ func (m *Memory) End(now int64, why string, failed bool) {
 	} else {
 		m.rest = 0
 	}
-	m.Attempt, m.Next, m.Why = nil, now+max(Rest, m.rest), why
+	m.Attempt, m.Next, m.Again, m.Why = nil, now+max(Rest, m.rest), now+m.rest, why
+}
+
+// LeaveAlone notes that a machine cannot be replaced now.
+func (m *Memory) LeaveAlone(id string, now int64) {
+	m.alone = append(m.alone, alone{id, now + Penance})
 }
 
 // Alone reports whether a machine is not to be replaced now.
