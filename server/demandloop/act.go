@@ -140,6 +140,10 @@ func endOf(why demand.Reason) fleet.Reason {
 		return fleet.ReasonFailed
 	case demand.ReasonPreempted:
 		return fleet.ReasonPreempted
+	case demand.ReasonDrift:
+		return fleet.ReasonConfigDrift
+	case demand.ReasonExpiry:
+		return fleet.ReasonExpired
 	default:
 		return fleet.ReasonReleased
 	}

@@ -32,6 +32,7 @@ func (c *core) look(id identity.ID) {
 	default:
 		c.follow(m, &s)
 	}
+	c.wear(m, &s)
 	framing{c}.show(m, &s)
 	if !s.station.Leaving && !s.fixed {
 		c.proceed(m, &s)
@@ -49,8 +50,23 @@ func (c *core) introduce(m *machine, s *sight) {
 		c.opts.Log.Warn("machine has no class: it counts for no cluster", "machine", m.id, "group", s.row.Group, "type", s.rec.InstanceType)
 		return
 	}
-	m.told = s.station.State
+	m.told, m.about.outdated = s.station.State, ""
 	c.feed.tell(demand.Observed{Machine: supply})
+}
+
+// wear tells the engine whether a machine is to make room for another one.
+func (c *core) wear(m *machine, s *sight) {
+	if s.fixed || m.about.leaving || m.told == demand.Speculative {
+		return
+	}
+	why, next := c.supply.Outdated(&s.row, c.now)
+	if why != m.about.outdated {
+		m.about.outdated = why
+		c.feed.tell(demand.Outdated{ID: m.id.String(), Reason: why})
+	}
+	if !next.IsZero() {
+		c.agenda.add(m, next)
+	}
 }
 
 // follow brings the engine up to what is known of a machine that was seen before.

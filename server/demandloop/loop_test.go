@@ -357,6 +357,42 @@ func TestS6_MachinesThatGoForOtherReasonsAreReplaced(t *testing.T) {
 	})
 }
 
+// TestOutdatedMachinesAreReplaced one after the other, and never before another one serves in the place of each; the cluster
+// never has less than it needs.
+func TestOutdatedMachinesAreReplaced(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.settled()
+		w.change(func(s *shop) { s.making, s.made = "another", time.Now() })
+		replaced := 0
+		for range 60 {
+			pass(5 * time.Second)
+			w.mu.Lock()
+			serving := 0
+			for id, rec := range w.recs {
+				if b := rec.Binding; rec.Deletion == nil && b != nil && b.State == layout.BindingBound {
+					serving++
+				}
+				if rec.Deletion != nil && w.ended[id] != fleet.ReasonConfigDrift {
+					t.Errorf("%s goes for %s", id, w.ended[id])
+				}
+			}
+			replaced = len(w.ended)
+			w.mu.Unlock()
+			if serving < 2 {
+				t.Fatalf("%d machines serve after %d were replaced", serving, replaced)
+			}
+		}
+		w.want("both are of the new making", map[string]int{"bound": 2})
+		if replaced != 2 || w.purchases() != 4 || len(w.op.drains) != 0 {
+			t.Errorf("%d were replaced, %d bought, instructions %v", replaced, w.purchases(), w.op.drains)
+		}
+		pass(time.Hour)
+		if w.purchases() != 4 {
+			t.Errorf("%d were bought", w.purchases())
+		}
+	})
+}
+
 // TestMachinesThatAreNotUsedAgain are deleted once drained, and those that do not leave.
 func TestMachinesThatAreNotUsedAgain(t *testing.T) {
 	for name, set := range map[string]func(*world){

@@ -47,8 +47,10 @@ type whereabouts struct {
 	cluster string // whose operator is told of it; empty: none
 	fixed   bool
 	leaving bool
-	node    string // its name
-	last    NodeState
+	// outdated is why it is to make room, as the engine was told; empty: it is not.
+	outdated demand.Reason
+	node     string // its name
+	last     NodeState
 }
 
 // ability is whether a machine can join clusters, as far as its agent has said.

@@ -60,6 +60,12 @@ type Supply interface {
 	Describe(source Source) (Description, bool)
 	// Group is what the loop has to know of a group; false: it is not of demand mode.
 	Group(id fleet.GroupID) (Group, bool)
+	// Outdated says why a machine of a group of demand mode is to make room for another one, [demand.ReasonDrift] or
+	// [demand.ReasonExpiry]; empty: it is not. The time is when to ask again without an event; zero: never.
+	Outdated(row *cache.Instance, now time.Time) (demand.Reason, time.Time)
+	// Makings is what Outdated goes by beside the machine and the time, by group: machines are looked at again when it
+	// changes.
+	Makings() map[fleet.GroupID]string
 }
 
 // Source is what a machine is bought by.
@@ -110,8 +116,8 @@ type Machines interface {
 	// record stands. An error of type [*LaunchError] says what follows for its offer. What becomes of the
 	// create call later the instance's end tells, and [Loop.CreateRefused] before it.
 	Launch(ctx context.Context, p Purchase) error
-	// Condemn makes durable that an instance goes, for a reason of demand mode. What is condemned already is
-	// no error.
+	// Condemn makes durable that an instance goes, for a reason of demand mode. Work is moved off one that goes for its
+	// age or its configuration. What is condemned already is no error.
 	Condemn(ctx context.Context, id identity.ID, reason fleet.Reason, why string) error
 	// Join tells the agent of an instance to join, and Leave to leave again. The errors match
 	// [ErrNotConnected], [ErrNoCapability] or [ErrStreamFull] where it is one of these.

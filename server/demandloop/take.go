@@ -260,7 +260,7 @@ func (c taking) reported(id identity.ID, r agentbinding.Report) {
 }
 
 // resupply tells the engine what can be bought now, as far as that is news, and has machines looked at
-// whose group has another mode.
+// whose group has another mode, or is made from something else.
 func (c taking) resupply() {
 	next, before := c.opts.Supply(), c.supply
 	c.supply = next
@@ -291,7 +291,7 @@ func (c taking) resupply() {
 			modes[rows[i].Group] = true
 		}
 	}
-	if before != nil && maps.Equal(modes, c.modes) {
+	if before != nil && maps.Equal(modes, c.modes) && maps.Equal(before.Makings(), next.Makings()) {
 		return
 	}
 	c.modes = modes

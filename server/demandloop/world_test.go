@@ -34,6 +34,16 @@ type shop struct {
 	ofDemand  bool // else the group has a size
 	limit     int64
 	suspended []demand.Suspended
+	making    string // machines made before made are outdated by another one
+	made      time.Time
+}
+
+func (s shop) Makings() map[fleet.GroupID]string { return map[fleet.GroupID]string{web: s.making} }
+func (s shop) Outdated(row *cache.Instance, _ time.Time) (demand.Reason, time.Time) {
+	if row.Created.Before(s.made) {
+		return demand.ReasonDrift, time.Time{}
+	}
+	return "", time.Time{}
 }
 
 func (s shop) Groups() []demand.Group        { return []demand.Group{s.group} }
@@ -336,7 +346,8 @@ func (w *world) Condemn(ctx context.Context, id identity.ID, reason fleet.Reason
 		}
 	}
 	rec := w.recs[id]
-	if b := rec.Binding; b != nil && (b.State == layout.BindingBound || b.Drain != nil && b.Drain.LeftAt.IsZero()) {
+	outdated := reason == fleet.ReasonConfigDrift || reason == fleet.ReasonExpired
+	if b := rec.Binding; b != nil && !outdated && (b.State == layout.BindingBound || b.Drain != nil && b.Drain.LeftAt.IsZero()) {
 		w.t.Errorf("E8: instance %s is deleted for %s, and its binding is %s", id, reason, b.State)
 	}
 	w.condemn(id, reason)

@@ -28,6 +28,8 @@ type Launcher interface {
 // Removals end instances. [removal.Remover] is one.
 type Removals interface {
 	Condemn(ctx context.Context, a fleet.Condemn) error
+	// Retire condemns an instance that works, with the drain of its group.
+	Retire(ctx context.Context, id identity.ID, reason fleet.Reason, why string) error
 }
 
 // Agents are those of the machines. [agents.Service] is one.
@@ -84,6 +86,9 @@ func (m machines) Launch(ctx context.Context, p demandloop.Purchase) error {
 
 // Condemn implements [demandloop.Machines].
 func (m machines) Condemn(ctx context.Context, id identity.ID, reason fleet.Reason, why string) error {
+	if reason == fleet.ReasonExpired || reason == fleet.ReasonConfigDrift {
+		return m.opts.Removals.Retire(ctx, id, reason, why)
+	}
 	return m.opts.Removals.Condemn(ctx, fleet.Condemn{ID: id, Reason: reason, Why: why})
 }
 

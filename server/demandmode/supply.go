@@ -22,12 +22,13 @@ type supply struct {
 	groups    map[fleet.GroupID]demandloop.Group
 	suspended []demand.Suspended
 	next      time.Time
+	makings   map[fleet.GroupID]*making
 }
 
 // supply is what can be bought by a book, now.
 func (m *Mode) supply(book *offers.Book) demandloop.Supply {
 	now := m.opts.Now()
-	s := &supply{book: book, groups: map[fleet.GroupID]demandloop.Group{}, next: book.Next}
+	s := &supply{book: book, groups: map[fleet.GroupID]demandloop.Group{}, next: book.Next, makings: map[fleet.GroupID]*making{}}
 	if m.opts.Groups.Config().Server.Demand.DryRun {
 		s.suspended = append(s.suspended, demand.Suspended{RehearsalOnly: true})
 	}
@@ -36,6 +37,7 @@ func (m *Mode) supply(book *offers.Book) demandloop.Supply {
 			continue
 		}
 		s.groups[id] = groupOf(group)
+		s.makings[id] = makingOf(group, m.opts.Groups.Config().Server.Expiry)
 		block := m.opts.Groups.Paused(id, now)
 		if block.By == "" {
 			continue

@@ -25,11 +25,7 @@ func (r *Remover) CondemnNamed(in cache.Instance, skipDrain bool) error {
 		return nil
 	}
 	in.SkipDrain = in.SkipDrain || skipDrain
-	removal := fleet.NewRemoval(r.opts.Group(in.Group), r.opts.DrainCoordinated(in.Group.Tenant), in.Instance, fleet.ReasonRequested, r.opts.Now())
-	err := r.Condemn(r.ctx, fleet.Condemn{
-		ID: in.ID, Reason: removal.Reason, Drain: !removal.DeleteAt.IsZero(), DeleteAt: removal.DeleteAt,
-		Why: "a caller asked for it",
-	})
+	err := r.condemnDrained(r.ctx, in, fleet.ReasonRequested, "a caller asked for it")
 	row, ok := r.opts.Instances.Known(in.ID) // somebody else may have condemned it first
 	switch {
 	case err != nil || !ok:
@@ -41,6 +37,24 @@ func (r *Remover) CondemnNamed(in cache.Instance, skipDrain bool) error {
 	default:
 		return nil
 	}
+}
+
+// Retire condemns an instance that works, durably, with the drain of its group. One that goes already, or is not there,
+// is no error.
+func (r *Remover) Retire(ctx context.Context, id identity.ID, reason fleet.Reason, why string) error {
+	in, ok := r.opts.Instances.Known(id)
+	if !ok || in.State.Leaving() {
+		return nil
+	}
+	return r.condemnDrained(ctx, in, reason, why)
+}
+
+// condemnDrained condemns an instance with the drain that its group has for the reason.
+func (r *Remover) condemnDrained(ctx context.Context, in cache.Instance, reason fleet.Reason, why string) error {
+	removal := fleet.NewRemoval(r.opts.Group(in.Group), r.opts.DrainCoordinated(in.Group.Tenant), in.Instance, reason, r.opts.Now())
+	return r.Condemn(ctx, fleet.Condemn{
+		ID: in.ID, Reason: removal.Reason, Drain: !removal.DeleteAt.IsZero(), DeleteAt: removal.DeleteAt, Why: why,
+	})
 }
 
 // Confirm makes durable that a caller has asked for the end of an instance that is
