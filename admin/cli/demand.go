@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -108,6 +109,8 @@ type offerRow struct {
 	Allocatable  map[string]int64  `json:"allocatable"`     // cpu in thousandths of a core, others in their unit
 	Labels       map[string]string `json:"labels"`
 	Pools        map[string]int64  `json:"quota_pools,omitempty"` // units that a machine takes
+	// MinSaving is what has to be saved for machines of the group to be replaced by cheaper ones; absent: they are not.
+	MinSaving *float64 `json:"min_saving,omitempty"`
 }
 
 func newDemandOffersCommand(env *Env) *cobra.Command {
@@ -141,6 +144,12 @@ types, comes from the file of --types.`,
 
 func printOffers(w io.Writer, format output.Format, book *offers.Book) error {
 	rows := []offerRow{}
+	savings := map[string]float64{}
+	for i := range book.Groups {
+		if c := book.Groups[i].Consolidation; c.Enabled {
+			savings[book.Groups[i].Name] = float64(c.MinSaving) / 1e6
+		}
+	}
 	for _, o := range book.Offers {
 		row := offerRow{
 			Name: o.Name, Group: o.Class.Group, InstanceType: o.Class.InstanceType, CapacityType: string(o.Class.CapacityType), HourlyPrice: dollars(o.PricePerHour),
@@ -148,6 +157,9 @@ func printOffers(w io.Writer, format output.Format, book *offers.Book) error {
 		}
 		if o.Limit >= 0 {
 			row.Limit = &o.Limit
+		}
+		if saving, on := savings[o.Class.Group]; on {
+			row.MinSaving = &saving
 		}
 		for _, a := range o.Class.Allocatable {
 			row.Allocatable[a.Name] = a.Amount
@@ -178,7 +190,13 @@ func printOffers(w io.Writer, format output.Format, book *offers.Book) error {
 			fmt.Sprintf("%dm", row.Allocatable["cpu"]), fmt.Sprintf("%dMi", row.Allocatable["memory"]>>20), fmt.Sprint(row.Allocatable["pods"]), limit,
 		}, "\t"))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, group := range slices.Sorted(maps.Keys(savings)) {
+		fmt.Fprintf(w, "\nMachines of %s are replaced by cheaper ones that save at least %g %%.\n", group, savings[group]*100)
+	}
+	return nil
 }
 
 // dollars is an amount of millionths of a dollar.

@@ -82,10 +82,12 @@ SURPLUS is for how long none has.`,
 func newDemandPlanCommand(env *Env) *cobra.Command {
 	return ofDemand(env, &cobra.Command{
 		Use:   "plan",
-		Short: "List what was decided for the tenant's cluster and is not done: a pause or a dry run holds it",
+		Short: "List what was decided for the tenant's cluster and is not done yet",
 		Long: `List what the shard would do for the Kubernetes cluster of the tenant now, if it were
-not paused (nstance-admin pause) and did not rehearse (server.demand.dry_run). Without
-either the list is empty: what is decided is done.`,
+not paused (nstance-admin pause) and did not rehearse (server.demand.dry_run), and the
+machines that are being replaced: by cheaper ones (consolidation), because their group
+is made from something else now (drift), or for their age (expiry). A machine that is
+replaced waits for those that take its place, then for its drain.`,
 		Example: `  nstance-admin demand plan`,
 	}, demandDecisionView, (*nstancev1.GetDemandResponse).GetPlanned)
 }
@@ -160,16 +162,24 @@ func demandDecisionView(func() time.Time) output.View[*nstancev1.DemandDecision]
 			{Header: "INSTANCE", Value: (*nstancev1.DemandDecision).GetInstanceId},
 			{Header: "OFFER", Value: (*nstancev1.DemandDecision).GetOffer},
 			{Header: "WHY", Value: (*nstancev1.DemandDecision).GetReason},
-			{Header: "HELD_BY", Value: func(d *nstancev1.DemandDecision) string { return heldByText(d.GetDisposition()) }},
+			{Header: "WAITS_FOR", Value: waitsForText},
 		},
 	}
 }
 
-func heldByText(disposition string) string {
-	if disposition == "suppressed" {
-		return "pause"
+// waitsForText says what holds a decision up.
+func waitsForText(d *nstancev1.DemandDecision) string {
+	switch d.GetDisposition() {
+	case "suppressed":
+		return "the end of a pause"
+	case "dry-run":
+		return "the end of the dry run"
+	case "buying":
+		return strings.Join(d.GetReplacements(), ", ")
+	case "giving":
+		return "its drain"
 	}
-	return disposition
+	return d.GetDisposition()
 }
 
 // shortID is as much of the name of a need as tells it from others.

@@ -35,6 +35,7 @@ func demandState() *nstancev1.GetDemandResponse {
 		Planned: []*nstancev1.DemandDecision{
 			{Action: "provision", InstanceId: "wrk068a3cp3thz5z2mv1gejwftabf", Offer: "default/general/m7i.large/on-demand", Reason: "need", Disposition: "dry-run"},
 			{Action: "reclaim", InstanceId: "wrk068a3cp3thz5z2mv1gejwftabd", Reason: "surplus", Disposition: "suppressed"},
+			{Action: "replace", InstanceId: "wrk068a3cp3thz5z2mv1gejwftabc", Reason: "consolidation", Disposition: "buying", Replacements: []string{"wrk068a3cp3thz5z2mv1gejwftabg"}},
 		},
 	}
 }

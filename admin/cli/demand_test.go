@@ -20,7 +20,8 @@ func demandFiles(t *testing.T) (dir string, args []string) {
   "server": { "cluster_id": "c", "shard": "s1", "provider": { "kind": "aws", "zone": "us-east-1a", "region": "us-east-1" }, "subnet_pools": { "p": ["subnet-1"] } },
   "templates": { "t": { "kind": "knc", "arch": "amd64", "instance_type": ["t3.large", "m5.4xlarge"], "subnet_pool": "p", "args": { "ImageId": "ami-1" } } },
   "groups": { "default": { "g": {
-    "template": "t", "mode": "demand", "demand": { "min": 1, "max": 40, "capacity_types": ["on-demand", "spot"], "reservations": [ { "id": "cr-1", "instance_type": "m5.4xlarge", "count": 1 } ] }
+    "template": "t", "mode": "demand", "demand": { "min": 1, "max": 40, "capacity_types": ["on-demand", "spot"], "reservations": [ { "id": "cr-1", "instance_type": "m5.4xlarge", "count": 1 } ],
+      "consolidation": { "enabled": true } }
   } } }
 }`,
 		"groups.jsonc": `{ "v": 1, "term": 1, "groups": { "default": { "late": { "template": "t", "mode": "demand", "instance_requirements": { "families_in": ["t3"] } } } } }`,

@@ -143,10 +143,20 @@ type Answer struct {
 	Held     bool // it is not in force yet, and has to be sent again
 }
 
+// Ending is the end of one replacement of machines.
+type Ending struct {
+	Group    string
+	Cluster  string
+	Replaced string // ids of machines, with commas between them, that were replaced, or were to be
+	Why      string // in words that follow on `it ended because`
+	Failed   bool   // the machines stay, and are left alone for a while
+}
+
 // Result is the answer of [Engine.Step]. Its slices are valid until the next one.
 type Result struct {
 	Actions    []Action
 	Answers    []Answer
+	Ended      []Ending    // replacements that ended
 	Rejected   []error     // events that were not possible; what was known before still holds
 	Shortfalls []Shortfall // the most urgent ones: by priority, then the one that lasts longest
 	Capped     int         // reclaims beyond a cluster's limit, which are decided again

@@ -25,7 +25,7 @@ func (w consolidating) advance() {
 			if w.rearrange(c, a.Bought, a.Replaced, false) {
 				a.Place()
 			} else {
-				g.saving.End(w.now, "a need would lack more by it", true)
+				w.end(g, "a need would lack more by it", true)
 			}
 		case consolidation.Restore:
 			back := slices.DeleteFunc(slices.Clone(a.Replaced), func(id string) bool { return w.standing(c, id) == nil })
@@ -37,9 +37,9 @@ func (w consolidating) advance() {
 			if len(there) > 0 {
 				w.rearrange(c, back, there, true)
 			}
-			g.saving.End(w.now, why, true)
+			w.end(g, why, true)
 		default:
-			g.saving.End(w.now, why, step != consolidation.Finish)
+			w.end(g, why, step != consolidation.Finish)
 		}
 		if g.saving.Attempt == nil {
 			ended = true
@@ -51,6 +51,13 @@ func (w consolidating) advance() {
 			w.cat.savers.list(g)
 		}
 	}
+}
+
+// end ends the attempt of a group.
+func (w consolidating) end(g *group, why string, failed bool) {
+	a := g.saving.Attempt
+	w.out.Ended = append(w.out.Ended, Ending{Group: g.Name, Cluster: a.Cluster, Replaced: strings.Join(a.Replaced, ","), Why: why, Failed: failed})
+	g.saving.End(w.now, why, failed)
 }
 
 // standing is a machine that is configured for a cluster and in its ledger; nil: it is not.

@@ -237,9 +237,10 @@ type ConsolidationView struct {
 	Group     string
 	Enabled   bool  // for the sake of the cost; machines that have to make room are replaced without
 	MinSaving int64 // in millionths
-	// Cluster, Phase, Replaced, Bought and Since are of the attempt that is under way; empty: there is none.
+	// Cluster, Phase, Reason, Replaced, Bought and Since are of the attempt that is under way; empty: there is none.
 	Cluster  string
 	Phase    string
+	Reason   Reason // ReasonConsolidation, ReasonDrift or ReasonExpiry
 	Replaced []string
 	Bought   []string
 	Since    time.Time
@@ -256,6 +257,10 @@ func (e *Engine) Consolidations() (all []ConsolidationView) {
 		}
 		if a := g.saving.Attempt; a != nil {
 			v.Cluster, v.Phase, v.Since = a.Cluster, a.Phase.String(), time.UnixMilli(a.Began).UTC()
+			v.Reason = ReasonConsolidation
+			if (consolidating{&e.w}).outdated(a.Replaced) {
+				v.Reason = wearReasons[e.w.fleet.at(e.w.fleet.byID[a.Replaced[0]]).more.worn]
+			}
 			v.Replaced, v.Bought = slices.Clone(a.Replaced), slices.Clone(a.Bought)
 		}
 		all = append(all, v)

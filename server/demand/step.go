@@ -34,7 +34,7 @@ func (e *Engine) Step(now time.Time, batch []Event) Result {
 	w := &e.w
 	w.now = max(w.now, instantOf(now))
 	w.out.Actions, w.out.Answers, w.out.Rejected = w.out.Actions[:0], w.out.Answers[:0], w.out.Rejected[:0]
-	w.out.Capped = 0
+	w.out.Capped, w.out.Ended = 0, w.out.Ended[:0]
 	for _, event := range batch {
 		if err := (intake{w}).apply(event); err != nil {
 			w.out.Rejected = append(w.out.Rejected, err)

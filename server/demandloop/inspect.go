@@ -15,6 +15,8 @@ type Picture struct {
 	Machines  []demand.MachineView
 	// Planned is what the last cycle decided and did not do, because of a pause or a dry run.
 	Planned []demand.Action
+	// Replacements are those of machines of the cluster that are under way.
+	Replacements []demand.ConsolidationView
 }
 
 // inspect asks for the picture of a cluster.
@@ -48,6 +50,11 @@ func (c *core) picture(cluster string) Picture {
 	for _, a := range c.planned {
 		if a.Cluster == cluster {
 			p.Planned = append(p.Planned, a)
+		}
+	}
+	for _, r := range c.engine.Consolidations() {
+		if r.Cluster == cluster {
+			p.Replacements = append(p.Replacements, r)
 		}
 	}
 	return p

@@ -215,6 +215,9 @@ func (l *Loop) cycle() {
 	result := c.engine.Step(c.now, events)
 	l.last, l.next = c.now, result.Next
 	c.opts.Metrics.cycled(c.opts.Now().Sub(began), result)
+	for _, e := range result.Ended {
+		c.opts.Log.Info("replacement of machines ended", "group", e.Group, "cluster", e.Cluster, "machines", e.Replaced, "reason", e.Why, "failed", e.Failed)
+	}
 	for _, err := range result.Rejected {
 		c.opts.Log.Warn("engine refused an event", "error", err)
 	}

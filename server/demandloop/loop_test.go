@@ -363,6 +363,11 @@ func TestOutdatedMachinesAreReplaced(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.settled()
 		w.change(func(s *shop) { s.making, s.made = "another", time.Now() })
+		pass(time.Second)
+		p, err := w.loop.Inspect(t.Context(), "acme")
+		if err != nil || len(p.Replacements) != 1 || p.Replacements[0].Reason != demand.ReasonDrift || len(p.Replacements[0].Bought) != 1 {
+			t.Errorf("under way are %+v, %v", p.Replacements, err)
+		}
 		replaced := 0
 		for range 60 {
 			pass(5 * time.Second)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -16,6 +17,8 @@ import (
 	"nstance.dev/server/config/effective"
 	"nstance.dev/server/config/groupfile"
 	"nstance.dev/server/config/requests"
+	"nstance.dev/server/demand"
+	"nstance.dev/server/demandloop"
 	"nstance.dev/server/status"
 )
 
@@ -73,4 +76,20 @@ func TestStatusOfADemandGroup(t *testing.T) {
 		},
 		Dynamic: &nstancev1.GroupConfig{Mode: proto.String("demand"), Demand: &nstancev1.DemandSettings{Max: proto.Int32(3)}},
 	})
+}
+
+// A replacement that is under way stands beside what is held: one line for each machine that goes.
+func TestReplacementsArePlanned(t *testing.T) {
+	got := demandOf(demandloop.Picture{
+		Planned:      []demand.Action{{Kind: demand.Reclaim, Machine: "m0", Reason: demand.ReasonSurplus, Disposition: demand.DryRun}},
+		Replacements: []demand.ConsolidationView{{Phase: "buying", Reason: demand.ReasonDrift, Replaced: []string{"m1", "m2"}, Bought: []string{"m3"}}},
+	}).GetPlanned()
+	want := []*nstancev1.DemandDecision{
+		{Action: "reclaim", InstanceId: "m0", Reason: "surplus", Disposition: "dry-run"},
+		{Action: "replace", InstanceId: "m1", Reason: "drift", Disposition: "buying", Replacements: []string{"m3"}},
+		{Action: "replace", InstanceId: "m2", Reason: "drift", Disposition: "buying", Replacements: []string{"m3"}},
+	}
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
 }

@@ -49,6 +49,13 @@ func demandOf(p demandloop.Picture) *nstancev1.GetDemandResponse {
 		})
 	}
 	out.Planned = plannedList(p.Planned)
+	for _, r := range p.Replacements {
+		for _, id := range r.Replaced {
+			out.Planned = append(out.Planned, &nstancev1.DemandDecision{
+				Action: "replace", InstanceId: id, Reason: string(r.Reason), Disposition: r.Phase, Replacements: r.Bought,
+			})
+		}
+	}
 	return out
 }
 

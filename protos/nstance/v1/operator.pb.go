@@ -4788,7 +4788,7 @@ type GetDemandResponse struct {
 	Needs []*DemandNeed `protobuf:"bytes,2,rep,name=needs,proto3" json:"needs,omitempty"`
 	// Machines that are bound to the cluster, or idle and of use to it alone; by id.
 	Machines []*DemandMachine `protobuf:"bytes,3,rep,name=machines,proto3" json:"machines,omitempty"`
-	// What was decided and is not done, because of a pause or a dry run.
+	// What was decided and is not done, because of a pause or a dry run; then the replacements that are under way.
 	Planned       []*DemandDecision `protobuf:"bytes,4,rep,name=planned,proto3" json:"planned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5100,7 +5100,8 @@ func (x *DemandMachine) GetLeaving() bool {
 // DemandDecision is something that was decided.
 type DemandDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What: `provision`, `bootstrap`, `reclaim`, `preempt`, `delete`, `cancel` or `fail`.
+	// What: `provision`, `bootstrap`, `reclaim`, `preempt`, `delete`, `cancel` or `fail`; `replace`: others take
+	// its place.
 	Action string `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
 	// Id of the instance, which may not exist.
 	InstanceId string `protobuf:"bytes,2,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
@@ -5108,8 +5109,11 @@ type DemandDecision struct {
 	Offer string `protobuf:"bytes,3,opt,name=offer,proto3" json:"offer,omitempty"`
 	// Why, in one word.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Why it is not done: `suppressed` by a pause, or `dry-run`.
-	Disposition   string `protobuf:"bytes,5,opt,name=disposition,proto3" json:"disposition,omitempty"`
+	// Why it is not done: `suppressed` by a pause, or `dry-run`; of a replacement how far it is: `buying` until what
+	// takes its place serves, then `giving` until it has left.
+	Disposition string `protobuf:"bytes,5,opt,name=disposition,proto3" json:"disposition,omitempty"`
+	// Ids of the instances that take its place, with `replace`; empty: what others have left is enough.
+	Replacements  []string `protobuf:"bytes,6,rep,name=replacements,proto3" json:"replacements,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5177,6 +5181,13 @@ func (x *DemandDecision) GetDisposition() string {
 		return x.Disposition
 	}
 	return ""
+}
+
+func (x *DemandDecision) GetReplacements() []string {
+	if x != nil {
+		return x.Replacements
+	}
+	return nil
 }
 
 var File_nstance_v1_operator_proto protoreflect.FileDescriptor
@@ -5649,14 +5660,15 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\rsurplus_since\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fsurplusSince\x12\x14\n" +
 	"\x05fixed\x18\t \x01(\bR\x05fixed\x12\x18\n" +
 	"\aleaving\x18\n" +
-	" \x01(\bR\aleaving\"\x99\x01\n" +
+	" \x01(\bR\aleaving\"\xbd\x01\n" +
 	"\x0eDemandDecision\x12\x16\n" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x12\x1f\n" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +
 	"instanceId\x12\x14\n" +
 	"\x05offer\x18\x03 \x01(\tR\x05offer\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12 \n" +
-	"\vdisposition\x18\x05 \x01(\tR\vdisposition2\xe0\x0f\n" +
+	"\vdisposition\x18\x05 \x01(\tR\vdisposition\x12\"\n" +
+	"\freplacements\x18\x06 \x03(\tR\freplacements2\xe0\x0f\n" +
 	"\x0fOperatorService\x12]\n" +
 	"\x10RenewCertificate\x12#.nstance.v1.RenewCertificateRequest\x1a$.nstance.v1.RenewCertificateResponse\x12N\n" +
 	"\x0fGetConfigStatus\x12\x16.google.protobuf.Empty\x1a#.nstance.v1.GetConfigStatusResponse\x12J\n" +
