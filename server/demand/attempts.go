@@ -180,6 +180,9 @@ func (w consolidating) renew(g *group) {
 		if m.cluster < 0 || w.standing(w.clusters[m.cluster], id) == nil {
 			continue
 		}
+		if w.clusters[m.cluster].ledger.claims[m.pos].needs == 0 {
+			continue // it goes as surplus
+		}
 		if m.times.refused > w.now || g.saving.Alone(id, w.now) {
 			w.wake(w.now + consolidation.Rest)
 			continue
@@ -192,8 +195,8 @@ func (w consolidating) renew(g *group) {
 		return
 	}
 	c, why := w.clusters[oldest.cluster], wearReasons[oldest.more.worn]
-	if !w.calm(c) || !g.mayDrain(why, w.world) || c.guard.loop.Until() > w.now || c.ledger.claims[oldest.pos].needs == 0 {
-		return // what nothing draws from goes as surplus
+	if !w.calm(c) || !g.mayDrain(why, w.world) || c.guard.loop.Until() > w.now {
+		return
 	}
 	set := []int32{oldest.pos}
 	bought, ok := w.shop(c, g, set, -1)
@@ -277,7 +280,7 @@ func (w consolidating) lay(c *cluster, order []int32, bought []machine) *ledger 
 
 // suffices lets the needs draw from a ledger for trial, and reports whether none lacks more by that.
 func (w consolidating) suffices(c *cluster, t *ledger) bool {
-	if !w.keepMinimums(c, t) {
+	if w.keepMinimums(c, t) != nil {
 		return false
 	}
 	for _, n := range c.needs {
@@ -295,8 +298,8 @@ func (w consolidating) suffices(c *cluster, t *ledger) bool {
 	return true
 }
 
-// keepMinimums claims what the groups' minimums ask for, and reports whether none lacks more by that.
-func (w consolidating) keepMinimums(c *cluster, t *ledger) bool {
+// keepMinimums claims what the groups' minimums ask for, and returns a group that lacks more by that; nil: there is none.
+func (w consolidating) keepMinimums(c *cluster, t *ledger) *group {
 	for _, m := range c.minimums {
 		left := m.group.Min
 		for pos := 0; pos < len(t.slots) && left > 0; pos++ {
@@ -306,8 +309,8 @@ func (w consolidating) keepMinimums(c *cluster, t *ledger) bool {
 			}
 		}
 		if left > m.missing {
-			return false
+			return m.group
 		}
 	}
-	return true
+	return nil
 }

@@ -261,7 +261,8 @@ func (w consolidating) shop(c *cluster, g *group, set []int32, budget int64) (bo
 		}
 	}
 	trial := w.lay(c, order, nil)
-	if !w.keepMinimums(c, trial) {
+	short := w.keepMinimums(c, trial)
+	if short != nil && budget >= 0 {
 		return nil, false
 	}
 	idle := w.idle
@@ -272,19 +273,17 @@ func (w consolidating) shop(c *cluster, g *group, set []int32, budget int64) (bo
 			bought[i].offer.charge(-1)
 		}
 	}()
-	var lacks []part
-	var of []*need
-	for _, n := range c.needs {
-		for i := range n.parts {
-			p := part{within: n.parts[i].within, deficit: *n.amount(&n.parts[i])}
-			if !n.memory.gave {
-				trial.draw(n, &p, &p.deficit, 0, c.common, n.memory.own)
-			}
-			if !p.deficit.IsZero() {
-				lacks, of = append(lacks, p), append(of, n)
-			}
+	if short != nil {
+		o := w.cheapestOf(c, short)
+		if o == nil {
+			return nil, false
 		}
+		bought = append(bought, w.imagine(o, nil))
+		o.charge(1)
+		pos := trial.push(^int32(0), &bought[0], w.allocatable(c, o.class))
+		trial.claims[pos] = claim{needs: 1, priority: unlimited}
 	}
+	lacks, of := w.lacking(c, trial)
 	spent, fresh := int64(0), len(trial.slots)
 	for i := range lacks {
 		p, n := &lacks[i], of[i]
@@ -313,6 +312,22 @@ func (w consolidating) shop(c *cluster, g *group, set []int32, budget int64) (bo
 	return bought, w.affordable(c, bought)
 }
 
+// lacking lets the needs draw from a ledger for trial, and returns what they lack and whose it is.
+func (w consolidating) lacking(c *cluster, trial *ledger) (lacks []part, of []*need) {
+	for _, n := range c.needs {
+		for i := range n.parts {
+			p := part{within: n.parts[i].within, deficit: *n.amount(&n.parts[i])}
+			if !n.memory.gave {
+				trial.draw(n, &p, &p.deficit, 0, c.common, n.memory.own)
+			}
+			if !p.deficit.IsZero() {
+				lacks, of = append(lacks, p), append(of, n)
+			}
+		}
+	}
+	return lacks, of
+}
+
 // choose is what a need would buy next: an offer, of which the price is known for an hour if that counts, and how many of
 // it; nil: none.
 func (w consolidating) choose(c *cluster, g *group, n *need, p *part, priced bool) (*offer, int64) {
@@ -325,6 +340,19 @@ func (w consolidating) choose(c *cluster, g *group, n *need, p *part, priced boo
 	_, o, k := buying(w).pick(c, n, p)
 	n.lack.reason = why
 	return o, k
+}
+
+// cheapestOf is the offer of a group that costs least; nil: nothing of it is for sale.
+func (w consolidating) cheapestOf(c *cluster, g *group) (best *offer) {
+	for _, o := range w.cat.offers {
+		if o.group != g || o.tenant >= 0 && o.tenant != c.index || o.coolUntil > w.now {
+			continue
+		}
+		if free, _ := o.free(Key{}); free > 0 && (best == nil || o.price() < best.price()) {
+			best = o
+		}
+	}
+	return best
 }
 
 // imagine is a machine of an offer that is not bought.
@@ -356,7 +384,9 @@ func (w consolidating) buy(c *cluster, g *group, set []int32, bought []machine, 
 	for i := range bought {
 		n := c.byKey[bought[i].stamp.Need]
 		slot := w.provision(c, bought[i].offer, n, why)
-		n.memory.gangSince = 0 // its gang is whole
+		if n != nil {
+			n.memory.gangSince = 0 // its gang is whole
+		}
 		w.out.Actions[len(w.out.Actions)-1].Replaces = replaces
 		buying(w).join(c, nil, nil, slot)
 		a.Bought = append(a.Bought, w.fleet.at(slot).id)

@@ -113,6 +113,35 @@ func TestRenewal_AsksTheBudget(t *testing.T) {
 	}
 }
 
+// What a group's minimum keeps is replaced too, and the group never has less.
+func TestRenewal_OfAMinimum(t *testing.T) {
+	h := newHouse(t, demand.Settings{})
+	h.deletes = true
+	h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Tenant: "c", Max: 3, Min: 2}}, market()[1])
+	h.tell(needs("c")...)
+	h.settle(time.Second, 10)
+	for _, id := range h.sorted() {
+		h.tell(demand.Outdated{ID: id, Reason: demand.ReasonExpiry})
+	}
+	went := 0
+	for range 600 {
+		went += len(h.removes(h.step()))
+		serving := 0
+		for _, m := range h.machines {
+			if m.state == demand.Configured {
+				serving++
+			}
+		}
+		if serving < 2 {
+			t.Fatalf("%s: %d serve", h.now.Sub(epoch), serving)
+		}
+		h.progress(time.Second)
+	}
+	if went != 2 || h.bound("c") != 2 || h.machines["m00001"] != nil {
+		t.Errorf("%d went, %d serve", went, h.bound("c"))
+	}
+}
+
 // Where nothing can be bought in its place, a machine stays.
 func TestRenewal_StaysWhereNothingIsForSale(t *testing.T) {
 	h := outdated(t, 2, demand.ReasonDrift)
