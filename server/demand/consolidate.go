@@ -78,7 +78,10 @@ func (w consolidating) calm(c *cluster) bool {
 	if !c.flags.reported || !c.flags.live || c.flags.dirty || c.flags.stale || c.guard.quarantine.Waiting() || w.lacksAny(c) {
 		return false
 	}
-	return !slices.ContainsFunc(w.fleet.loose, func(slot int32) bool { m := w.fleet.at(slot); return m.cluster == c.index && !m.fixed })
+	return !slices.ContainsFunc(w.fleet.loose, func(slot int32) bool {
+		m := w.fleet.at(slot)
+		return m.cluster == c.index && !m.fixed && (m.state != Configured || m.leaving)
+	})
 }
 
 // settled reports whether nothing else is to be done for a cluster that has machines of a group.

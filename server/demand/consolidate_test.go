@@ -82,7 +82,7 @@ func TestE13_BuysFirst(t *testing.T) {
 }
 
 // settleDown lets everything come to its end: nothing is done for so long that every group was looked at
-// twice. It returns how many attempts began.
+// twice, or nothing is due. It returns how many attempts began.
 func (h *house) settleDown(each func()) (attempts int) {
 	h.t.Helper()
 	began, acted := h.now, h.now
@@ -146,6 +146,9 @@ func TestE13_ConsolidationEnds(t *testing.T) {
 				}
 				w := &watch{house: h, priced: free, returned: map[string]time.Time{}, waits: map[string][]string{}}
 				attempts += h.settleDown(w.look)
+				if h.last.Next.IsZero() {
+					t.Fatal("nothing cheaper is looked for again")
+				}
 				saved += w.saved
 				h.now = h.now.Add(25 * time.Second)
 			}
