@@ -169,6 +169,7 @@ func (w buying) acquirePart(c *cluster, n *need, p *part) (got bool) {
 			return got
 		}
 		got = true
+		c.guard.bought = w.now
 		w.survey(c, n)
 	}
 	return got

@@ -23,7 +23,7 @@ func (w consolidating) advance() {
 		case consolidation.Wait:
 		case consolidation.Place:
 			if w.rearrange(c, a.Bought, a.Replaced, false) {
-				a.Place()
+				a.Place(w.now)
 			} else {
 				w.end(g, "a need would lack more by it", true)
 			}

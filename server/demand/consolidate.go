@@ -53,6 +53,9 @@ func (w consolidating) begin() {
 		if m.Attempt != nil || !g.Consolidation.Enabled {
 			continue
 		}
+		if home := w.byName[m.Unsure()]; home != nil && m.Next <= w.now {
+			m.Judge(w.now, home.guard.bought)
+		}
 		looked, found := false, false
 		for _, c := range w.sorted {
 			if m.Next > w.now {

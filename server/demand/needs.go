@@ -236,6 +236,7 @@ type guard struct {
 	rows       instant // when the needs in force came
 	freedSince instant // since when demand that is gone now was away
 	returned   instant // when a machine was last given back
+	bought     instant // when a machine was last bought, or taken, for a need
 	configured int64
 }
 

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"nstance.dev/e2e/sim/demandsim/leader"
 	"nstance.dev/server/demand"
+	"nstance.dev/server/demand/consolidation"
 )
 
 // substitutes checks a machine that is bought to replace others.
@@ -48,4 +50,27 @@ func (o *oracle) substituted(a demand.Action) {
 		}
 	}
 	w.fired["consolidation done"]++
+}
+
+// outdated checks a machine that goes because others have taken its place.
+func (o *oracle) outdated(a demand.Action, r *leader.Record) {
+	w := o.w
+	if r.Outdated != a.Reason {
+		w.violate("E13", "%s, which may stay", a)
+	}
+	if p := w.party(a.Cluster); p == nil || !p.operator.Connected() {
+		w.violate("E4", "%s while %s has no session", a, a.Cluster)
+	}
+	group, going := offerOf(r.Offer).group, 1
+	for _, other := range w.store.Records {
+		// Those of the leader before are not known.
+		if other != r && other.Condemned && other.Relieved.After(o.started) && offerOf(other.Offer).group == group {
+			going++
+		}
+	}
+	if going > consolidation.MostReplaced { // of one attempt: some may have been chosen for what they cost
+		w.violate("E13", "%s, and with it %d of its group go", a, going)
+	}
+	o.substituted(a)
+	w.fired["outdated"]++
 }

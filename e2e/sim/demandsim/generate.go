@@ -61,6 +61,12 @@ func Generate(seed uint64, mode string) sim.Plan {
 			p.Events = append(p.Events, g.event(at, verb)...)
 		}
 	}
+	if consolidate {
+		for range 12 {
+			at := time.Duration(r.Int64N(int64(length/time.Second))) * time.Second
+			p.Events = append(p.Events, sim.Event{At: at, Verb: "outdate", Args: []string{strconv.Itoa(g.IntN(100))}})
+		}
+	}
 	slices.SortStableFunc(p.Events, func(a, b sim.Event) int { return cmp.Compare(a.At, b.At) })
 	return p
 }

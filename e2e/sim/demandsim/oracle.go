@@ -159,6 +159,10 @@ func (o *oracle) action(a demand.Action) {
 			w.violate("E7", "%s ran %s: %s", r.ID, r.Tenant, a)
 		}
 	case demand.Delete:
+		if a.Reason == demand.ReasonDrift && a.Cluster != "" {
+			o.outdated(a, r)
+			return
+		}
 		if r.Bound() {
 			w.violate("E8", "%s is bound to %s and %s: %s", r.ID, r.Cluster, r.State, a)
 		}

@@ -27,6 +27,7 @@ import (
 //	script OFFER OUTCOME        what becomes of the next create
 //	price OFFER PERCENT         of its first price; with = before it, millionths of a dollar
 //	kill, notice N              the nth machine breaks, or is to be taken in two minutes
+//	outdate N                   the nth machine is to make room for another one
 //	away CLUSTER TIME           its operator has no session
 //	stall CLUSTER TIME          its operator does nothing, and its session stays
 //	restart CLUSTER TIME        its operator begins again, and its caches are empty for so long
@@ -78,6 +79,11 @@ var verbs = map[string]func(*world, []string){
 	"notice": func(w *world, args []string) {
 		if vm, l := w.nth(number(args[0])), w.leading(); vm != nil && l != nil {
 			l.Condemn(vm.ID, 2*time.Minute)
+		}
+	},
+	"outdate": func(w *world, args []string) {
+		if vm, l := w.nth(number(args[0])), w.leading(); vm != nil && l != nil {
+			l.Outdate(vm.ID, demand.ReasonDrift)
 		}
 	},
 	"away":  func(w *world, args []string) { w.party(args[0]).awayUntil = w.now.Add(length(args[1])) },

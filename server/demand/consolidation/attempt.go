@@ -40,6 +40,7 @@ type Attempt struct {
 	Bought   []string // machines; none: what the others have left is enough
 	Phase    Phase
 	Began    int64 // when, in milliseconds
+	placed   int64 // when the bought machines took their place
 }
 
 // Holds reports whether a machine may not be given back yet, although nothing draws from it.
@@ -109,7 +110,7 @@ func (a *Attempt) Next(s Sight) (Step, string) {
 }
 
 // Place notes that the bought machines have taken the place of the replaced ones.
-func (a *Attempt) Place() { a.Phase = Giving }
+func (a *Attempt) Place(now int64) { a.Phase, a.placed = Giving, now }
 
 // Memory is what is known of the attempts of one group. The zero Memory knows of none.
 type Memory struct {
@@ -118,7 +119,14 @@ type Memory struct {
 	Again   int64    // the same for machines that have to make room: they do not wait after an attempt that ended well
 	Why     string   // the last attempt of this process ended; empty: there was none
 	rest    int64    // after the last attempt, if that failed; 0: it did not
+	unsure  unsure   // of what the last attempt was for
 	alone   []alone
+}
+
+// unsure is an attempt that ended well, and may have been in vain all the same.
+type unsure struct {
+	cluster string // empty: there is none
+	since   int64  // when the replaced machines lost their place
 }
 
 // alone is a machine that is not to be replaced, and until when.
@@ -130,15 +138,39 @@ type alone struct {
 // End notes that the attempt has ended, and whether it has failed.
 func (m *Memory) End(now int64, why string, failed bool) {
 	m.alone = slices.DeleteFunc(m.alone, func(a alone) bool { return a.until <= now })
+	m.unsure = unsure{}
+	m.Next, m.Again = now+Rest, now
 	if failed {
 		for _, id := range m.Attempt.Replaced {
 			m.alone = append(m.alone, alone{id, now + Penance})
 		}
-		m.rest = min(max(Rest, 2*m.rest), MostRest)
+		m.Next = now + m.longer()
+		m.Again = m.Next
+	} else {
+		m.unsure = unsure{m.Attempt.Cluster, m.Attempt.placed}
+	}
+	m.Attempt, m.Why = nil, why
+}
+
+// longer makes the rest of a failure twice as long as that of the one before.
+func (m *Memory) longer() int64 {
+	m.rest = min(max(Rest, 2*m.rest), MostRest)
+	return m.rest
+}
+
+// Unsure returns the cluster of the last attempt, of which it is not known yet whether it was in vain; empty: it is.
+func (m *Memory) Unsure() string { return m.unsure.cluster }
+
+// Judge says of the last attempt, Rest after its end, when its cluster has last bought for a need. If that was since the
+// machines lost their place, they are missed perhaps: the sums of what Pods ask for do not say whether each of them fits. Then it
+// counts as one that failed.
+func (m *Memory) Judge(now, bought int64) {
+	if bought >= m.unsure.since {
+		m.Next, m.Why = now+m.longer(), "the cluster had to buy again soon after it"
 	} else {
 		m.rest = 0
 	}
-	m.Attempt, m.Next, m.Again, m.Why = nil, now+max(Rest, m.rest), now+m.rest, why
+	m.unsure = unsure{}
 }
 
 // LeaveAlone notes that a machine cannot be replaced now.

@@ -134,7 +134,8 @@ func TestMemory(t *testing.T) {
 func TestMemory_FailuresInARow(t *testing.T) {
 	var m consolidation.Memory
 	end := func(failed bool) int64 {
-		m.Attempt = &consolidation.Attempt{Replaced: []string{"a"}}
+		m.Attempt = &consolidation.Attempt{Cluster: "c", Replaced: []string{"a"}}
+		m.Attempt.Place(hour - minute)
 		m.End(hour, "it ended", failed)
 		return (m.Next - hour) / minute
 	}
@@ -143,10 +144,33 @@ func TestMemory_FailuresInARow(t *testing.T) {
 			t.Fatalf("the next one comes after %d min, want %d", got, want)
 		}
 	}
-	if got := end(false); got != 10 {
+	if got := end(false); got != 10 || m.Again != hour {
 		t.Errorf("after a good one the next comes after %d min", got)
+	}
+	m.Judge(hour+10*minute, hour-2*minute)
+	if m.Unsure() != "" || m.Next != hour+10*minute {
+		t.Errorf("nothing was bought since, and %+v", m)
 	}
 	if got := end(true); got != 10 {
 		t.Errorf("after the first failure the next comes after %d min", got)
+	}
+}
+
+// An attempt after which the cluster has to buy again was in vain.
+func TestMemory_InVain(t *testing.T) {
+	var m consolidation.Memory
+	now := hour
+	for _, want := range []int64{10, 20, 40} {
+		m.Attempt = &consolidation.Attempt{Cluster: "c", Replaced: []string{"a"}}
+		m.Attempt.Place(now)
+		m.End(now+minute, "it ended", false)
+		if m.Unsure() != "c" {
+			t.Fatalf("%+v", m)
+		}
+		m.Judge(m.Next, now+2*minute)
+		if got := (m.Next - now - 11*minute) / minute; got != want {
+			t.Fatalf("the next one comes %d min later, want %d", got, want)
+		}
+		now = m.Next
 	}
 }

@@ -16,7 +16,9 @@ import (
 // kept, and reissue how long an instruction waits for its acknowledgement.
 const (
 	blobTries = 5
-	reissue   = 30 * time.Second
+	// outdatedDrain is how long the drain of a machine may take that makes room.
+	outdatedDrain = 10 * time.Minute
+	reissue       = 30 * time.Second
 )
 
 // execute carries out one action. What is not begun is told to the engine.
@@ -55,6 +57,11 @@ func (l *Leader) carryOut(a demand.Action) error {
 	case demand.Fail:
 		l.fail(r, demand.NeverJoined)
 	case demand.Delete:
+		if a.Cluster != "" {
+			r.Relieved = l.now
+			l.Condemn(r.ID, outdatedDrain)
+			return nil
+		}
 		l.end(r)
 	default:
 		return fmt.Errorf("%s: its kind is not known", a)

@@ -96,9 +96,25 @@ func Start(opts Options, now time.Time) (*Leader, error) {
 			continue
 		}
 		r.Drain.again = time.Time{}
-		l.tell(demand.Observed{Machine: l.supply(r)})
+		l.introduce(r)
 	}
 	return l, nil
+}
+
+// introduce tells the engine all that a record says.
+func (l *Leader) introduce(r *Record) {
+	l.tell(demand.Observed{Machine: l.supply(r)})
+	if r.Outdated != "" {
+		l.tell(demand.Outdated{ID: r.ID, Reason: r.Outdated})
+	}
+}
+
+// Outdate has a machine make room for another one.
+func (l *Leader) Outdate(id string, why demand.Reason) {
+	if r := l.opts.Store.Get(id); r != nil && !r.Condemned && r.State != demand.Deleting && r.State != demand.Failed {
+		r.Outdated = why
+		l.tell(demand.Outdated{ID: id, Reason: why})
+	}
 }
 
 // EndAfter makes the process end in front of its next effect but so many.

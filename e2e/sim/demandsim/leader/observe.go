@@ -198,7 +198,7 @@ func (l *Leader) Report(from string, report tenant.Report) {
 		l.opts.World.Acted("configured", r, "")
 		l.move(r, demand.Configured, 0)
 		if l.opts.HideInFlight {
-			l.tell(demand.Observed{Machine: l.supply(r)})
+			l.introduce(r)
 		}
 	}
 	if !r.Condemned {

@@ -19,6 +19,10 @@ type Record struct {
 	Since     time.Time // of the state
 	Failure   demand.Failure
 	Drain     Drain
+	// Outdated is why it is to make room for another one; empty is that it is not.
+	Outdated demand.Reason
+	// Relieved is when it was condemned because others had taken its place; zero is that it was not.
+	Relieved time.Time
 	// Condemned says that it goes for a reason outside of demand; its VM is deleted at Deadline or
 	// when its Node is drained.
 	Condemned bool
