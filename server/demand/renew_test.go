@@ -254,3 +254,36 @@ func TestRenewal_NeverMoreThanTheBudget(t *testing.T) {
 		})
 	}
 }
+
+// An idle machine that is to make room serves nobody any more and is deleted; a warm one is made up for.
+func TestRenewal_OfIdleMachines(t *testing.T) {
+	h := newHouse(t, demand.Settings{})
+	h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: -1, MinIdle: 1}}, market()[1])
+	h.settle(time.Second, 10)
+	h.tell(demand.Outdated{ID: "m00001", Reason: demand.ReasonDrift})
+	h.tell(needs("c", row("web", 0, 1, 1000, gi))...)
+	var deleted, bound []demand.Action
+	for range 60 {
+		for _, a := range h.step() {
+			switch {
+			case a.Kind == demand.Delete:
+				deleted = append(deleted, a)
+			case a.Machine == "m00001":
+				bound = append(bound, a)
+			}
+		}
+		h.progress(time.Second)
+	}
+	if len(deleted) != 1 || deleted[0].Machine != "m00001" || deleted[0].Reason != demand.ReasonDrift || len(bound) > 0 {
+		t.Errorf("deleted:\n%sbound:\n%s", lines(deleted), lines(bound))
+	}
+	idle := 0
+	for _, m := range h.machines {
+		if m.state == demand.Idle && m.cluster == "" {
+			idle++
+		}
+	}
+	if idle != 1 || h.bound("c") != 1 {
+		t.Errorf("%d idle, %d bound", idle, h.bound("c"))
+	}
+}
