@@ -20,6 +20,10 @@ const (
 	longestText      = 317 // of a key, value or name
 )
 
+// mostTopologies is how many topology keys the rows of a roll-up may name together: a shard keeps an index of its
+// machines for each of them.
+const mostTopologies = 16
+
 // Decode checks a joined roll-up of a cluster and returns its rows and overheads without
 // messages. Any rule that is broken rejects the whole with an [Error] of kind ErrInvalid. A
 // reference has neither rows nor overheads.
@@ -64,13 +68,26 @@ func Decode(clusterID string, r *Rollup) ([]*needs.Row, []needs.Overhead, error)
 
 // decoder remembers the first rule that was broken.
 type decoder struct {
-	sequence uint64
-	err      error
+	sequence   uint64
+	err        error
+	topologies []string // that were named so far
 }
 
 func (d *decoder) reject(field, format string, args ...any) {
 	if d.err == nil {
 		d.err = &Error{Kind: ErrInvalid, Sequence: d.sequence, Field: field, Reason: fmt.Sprintf(format, args...)}
+	}
+}
+
+// topology takes in a topology key that a row names in a field.
+func (d *decoder) topology(field, key string) {
+	switch {
+	case slices.Contains(d.topologies, key):
+	case len(d.topologies) == mostTopologies:
+		d.reject(field, "%q is topology key %d of the roll-up, and at most %d are allowed: use fewer keys in the topologySpreadConstraints and affinities of Pods",
+			key, mostTopologies+1, mostTopologies)
+	default:
+		d.topologies = append(d.topologies, key)
 	}
 }
 
@@ -150,6 +167,7 @@ func (d *decoder) requirements(at string, all []*demandpb.NodeSelectorRequiremen
 			if !grouped || len(values) > 0 {
 				d.reject(field+".operator", "must not be OPERATOR_SAME with values or without a group")
 			}
+			d.topology(field+".key", m.GetKey())
 		default:
 			d.reject(field+".operator", "must be a known operator")
 		}
@@ -175,6 +193,7 @@ func (d *decoder) spread(at string, all []*demandpb.TopologySpread) []needs.Spre
 	var spread []needs.Spread
 	for i, m := range all {
 		d.key(fmt.Sprintf("%s[%d].topology_key", at, i), m.GetTopologyKey())
+		d.topology(fmt.Sprintf("%s[%d].topology_key", at, i), m.GetTopologyKey())
 		if m.GetMaxSkew() < 1 {
 			d.reject(fmt.Sprintf("%s[%d].max_skew", at, i), "must be at least 1")
 		}

@@ -273,6 +273,12 @@ func TestDecodeRejects(t *testing.T) {
 			n.Requirements = []*demandpb.NodeSelectorRequirement{{Key: key, Operator: operator, Values: values}}
 		}
 	}
+	spread := func(n *pb, keys int) {
+		n.Spread = nil
+		for i := range keys {
+			n.Spread = append(n.Spread, &demandpb.TopologySpread{TopologyKey: fmt.Sprintf("level-%02d", i), MaxSkew: 1})
+		}
+	}
 	for name, tt := range map[string]struct {
 		change func(*pb)
 		field  string // empty: it is taken
@@ -285,6 +291,8 @@ func TestDecodeRejects(t *testing.T) {
 		"Same in an alternative":     {func(n *pb) { n.Alternatives[1].Requirements[0].Operator = demandpb.Operator_OPERATOR_SAME }, "needs[0].alternatives[1].requirements[0].operator"},
 		"one alternative":            {func(n *pb) { n.Alternatives = n.Alternatives[:1] }, "needs[0].alternatives"},
 		"nine alternatives":          {func(n *pb) { n.Alternatives = slices.Repeat(n.Alternatives[:1], 9) }, "needs[0].alternatives"},
+		"sixteen topology keys":      {func(n *pb) { spread(n, 16) }, ""},
+		"seventeen of them":          {func(n *pb) { spread(n, 16); grouped(n) }, "needs[0].spread[15].topology_key"},
 		"a bucket of 0":              {func(n *pb) { n.InterruptionPenaltyBucket = 0 }, "needs[0].interruption_penalty_bucket"},
 		"a bucket of 28":             {func(n *pb) { n.ReclamationPenaltyBucket = 28 }, "needs[0].reclamation_penalty_bucket"},
 		"a negative bucket":          {func(n *pb) { n.ReclamationPenaltyBucket = -1 }, "needs[0].reclamation_penalty_bucket"},

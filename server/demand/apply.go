@@ -85,7 +85,7 @@ func (w intake) suspend(e Suspended) {
 func (w intake) setGroup(spec Group) {
 	g := w.cat.group(spec.Name)
 	g.Group, g.removed = spec, false
-	g.limits, _ = w.cat.space.Vector(spec.Limits.Resources)
+	g.limits, _ = w.known(spec.Limits.Resources) // what no offer has bounds nothing
 	w.cat.savers.list(g)
 	w.supply++
 	for _, c := range w.clusters {
@@ -98,50 +98,6 @@ func (w intake) setGroup(spec Group) {
 		c.minimums = append(c.minimums, minimum{group: g, missing: spec.Min})
 		slices.SortFunc(c.minimums, func(a, b minimum) int { return strings.Compare(a.group.Name, b.group.Name) })
 		c.flags.dirty = true
-	}
-}
-
-// setOffers replaces all offers, and counts again what is used of limits. An offer with a number that
-// cannot be is left out, and all others hold.
-func (w intake) setOffers(specs []Offer) error {
-	var refused []string
-	specs = slices.Clone(specs)
-	specs = slices.DeleteFunc(specs, func(o Offer) bool {
-		bad := o.PricePerHour < 0 || o.Class.InterruptionPPM < 0 || o.Class.InterruptionPPM > 1_000_000 ||
-			o.Class.CapacityType == Spot && o.Class.InterruptionPPM == 0
-		if bad {
-			refused = append(refused, o.Name)
-		}
-		return bad
-	})
-	held := map[string]*offer{}
-	w.chargeAll(-1, held)
-	w.cat.setOffers(specs, held, func(name string) int32 { return w.cluster(name).index })
-	w.chargeAll(1, held)
-	for _, o := range w.cat.offers {
-		o.paid.Note(w.now, o.price())
-	}
-	w.nameDomains()
-	w.supply++
-	if len(refused) > 0 {
-		return fmt.Errorf("offers %s: price or probability of interruption is not possible", strings.Join(refused, ", "))
-	}
-	return nil
-}
-
-// chargeAll counts all machines that were bought from an offer, or takes them back with n of -1, and
-// what their clusters spend by the price of the offer; held gets the offers.
-func (w intake) chargeAll(n int64, held map[string]*offer) {
-	for i := range w.fleet.slots {
-		m := w.fleet.at(i)
-		if m.id == "" || m.offer == nil {
-			continue
-		}
-		held[m.offer.Name] = m.offer
-		m.offer.charge(n)
-		if m.cluster >= 0 {
-			w.clusters[m.cluster].spend += n * m.offer.PricePerHour
-		}
 	}
 }
 

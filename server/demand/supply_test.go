@@ -1,7 +1,9 @@
 package demand_test
 
 import (
+	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -249,6 +251,54 @@ func TestDrainsOfTheLeaderBefore(t *testing.T) {
 		}
 		if n := kinds(h.step(), demand.Reclaim); n != want {
 			t.Errorf("voluntary %v: %d machines are given back beside it, want %d", voluntary, n, want)
+		}
+	}
+}
+
+// TestNamesBeyondTheWidth: an offer with one resource more than a shard counts is not bought, for no limit on that one
+// would hold. All others are, and their limits hold.
+func TestNamesBeyondTheWidth(t *testing.T) {
+	odd := func(i int) (string, demand.Offer) {
+		name := fmt.Sprintf("example.com/card-%02d", i)
+		o := offerOf("t/g", fmt.Sprintf("kind-%02d", i), 2, 8, 100_000)
+		o.Capacity = []vector.Amount{{Name: name, Amount: 1}}
+		o.Class.Allocatable = append(o.Class.Allocatable, o.Capacity...)
+		return name, o
+	}
+	h := newHouse(t, demand.Settings{})
+	limits := demand.Limits{}
+	var offers []demand.Offer
+	for i := range vector.Width - 3 { // cpu, memory, pods and ephemeral-storage have room anyway
+		name, o := odd(i)
+		offers = append(offers, o)
+		limits.Resources = append(limits.Resources, vector.Amount{Name: name, Amount: 2})
+	}
+	r := h.engine.Step(h.now, []demand.Event{
+		demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: -1, Limits: limits}}, demand.OffersChanged{Offers: offers},
+	})
+	if len(r.Rejected) != 1 || !strings.Contains(r.Rejected[0].Error(), "t/g-kind-12 for example.com/card-12; have fewer kinds") {
+		t.Errorf("rejected: %v", r.Rejected)
+	}
+	var rows []demand.Row
+	for i, o := range offers {
+		one := row(o.Name, int32(i), 5, 1000, gi)
+		one.Aggregate = append(one.Aggregate, vector.Amount{Name: o.Capacity[0].Name, Amount: 5})
+		one.MinUnit = append(one.MinUnit, o.Capacity...)
+		rows = append(rows, one)
+	}
+	h.tell(needs("c", rows...)...)
+	h.settle(time.Second, 10)
+	bought := map[string]int{}
+	for _, m := range h.machines {
+		bought[m.offer]++
+	}
+	for i, o := range offers {
+		want := 2 // its limit
+		if i == vector.Width-4 {
+			want = 0
+		}
+		if bought[o.Name] != want {
+			t.Errorf("%d machines of %s, want %d", bought[o.Name], o.Name, want)
 		}
 	}
 }

@@ -201,6 +201,18 @@ func (c *catalog) intern(spec Class) int32 {
 	return i
 }
 
+// name gives every resource that an offer has an index, and returns the first one for which there is no room.
+func (c *catalog) name(o *Offer) string {
+	for _, list := range [][]vector.Amount{o.Class.Allocatable, o.Capacity} {
+		for _, a := range list {
+			if _, ok := c.space.Intern(a.Name); !ok && a.Amount > 0 {
+				return a.Name
+			}
+		}
+	}
+	return ""
+}
+
 // group returns a group by name; one that was never set is without limits.
 func (c *catalog) group(name string) *group {
 	g, ok := c.groups[name]

@@ -36,6 +36,7 @@ type Book struct {
 	Next time.Time
 
 	sources map[string]Source
+	names   []string // of the resources of all offers
 	shard   shard
 	groups  map[document.GroupKey]*effective.Group
 }
@@ -58,7 +59,7 @@ type Source struct {
 // Of makes the Book. Equal inputs give equal Books.
 func Of(in Input) *Book {
 	b := &Book{
-		States: map[document.GroupKey]State{}, sources: map[string]Source{},
+		names: []string{"cpu", "memory", "pods", "ephemeral-storage"}, States: map[document.GroupKey]State{}, sources: map[string]Source{},
 		shard: newShard(in), groups: map[document.GroupKey]*effective.Group{},
 	}
 	groups := slices.Clone(in.Groups)

@@ -58,8 +58,7 @@ func (o *offering) all() {
 				unrated = append(unrated, name)
 				continue
 			}
-			o.add(kind, capacity, price, "", -1)
-			offered = true
+			offered = o.add(kind, capacity, price, "", -1) || offered
 		}
 		if offered {
 			o.state.Types = append(o.state.Types, name)
@@ -110,12 +109,17 @@ func (o *offering) reserved() {
 	}
 }
 
-// add adds one offer.
-func (o *offering) add(kind driver.InstanceType, capacity driver.CapacityType, price int64, reservation string, limit int64) {
+// add adds one offer; false: it has a resource that the engine could not count any more.
+func (o *offering) add(kind driver.InstanceType, capacity driver.CapacityType, price int64, reservation string, limit int64) bool {
 	name := offerName(o.key, kind.Name, capacity, reservation)
 	offer := demand.Offer{
 		Name: name, Class: o.shard.class(o.group, kind, capacity), Tenant: o.group.Tenant, PricePerHour: price, Limit: limit,
 		Pools: o.shard.uses(o.group, kind, capacity), Capacity: capacityOf(kind),
+	}
+	if beyond := o.name(offer.Class.Allocatable, offer.Capacity); beyond != "" {
+		o.problem("%s has the resource %s, and the groups of a shard offer at most %d resources together: take it out of instance_type, or move the group to a shard of its own",
+			kind.Name, beyond, vector.Width)
+		return false
 	}
 	if barred(o.group.Demand.Limits, offer.Capacity, price) {
 		offer.Limit = 0
@@ -128,6 +132,26 @@ func (o *offering) add(kind driver.InstanceType, capacity driver.CapacityType, p
 	}
 	o.Offers = append(o.Offers, offer)
 	o.sources[name] = Source{Group: o.key, InstanceType: kind.Name, CapacityType: capacity, Reservation: reservation}
+	return true
+}
+
+// name adds the names of resources to those of the Book, or returns the first one for which there is no
+// room, and adds none.
+func (o *offering) name(lists ...[]vector.Amount) (beyond string) {
+	names := slices.Clip(o.names)
+	for _, list := range lists {
+		for _, a := range list {
+			switch {
+			case slices.Contains(names, a.Name):
+			case len(names) == vector.Width:
+				return a.Name
+			default:
+				names = append(names, a.Name)
+			}
+		}
+	}
+	o.names = names
+	return ""
 }
 
 // lacking is what every Pod needs and these amounts have nothing of; "": they have some of all.

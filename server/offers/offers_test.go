@@ -355,3 +355,31 @@ func TestE10_EqualInputsGiveEqualBooks(t *testing.T) {
 		t.Errorf("%v\n%v", lines(one), lines(other))
 	}
 }
+
+// TestAResourceTooMany: the engine counts so many kinds of resources, so a type with one more is not offered, and the state of
+// its group says what to do.
+func TestAResourceTooMany(t *testing.T) {
+	in := input(load(t, parts{groups: `"g": { "template": "t", "mode": "demand", "instance_type": [` +
+		`"k.00","k.01","k.02","k.03","k.04","k.05","k.06","k.07","k.08","k.09","k.10","k.11","k.12","k.13"] }`}), nil)
+	in.Types = nil
+	for i := range 14 {
+		card := i
+		if i == 13 {
+			card = 0 // of which there are machines
+		}
+		in.Types = append(in.Types, driver.InstanceType{
+			Name: fmt.Sprintf("k.%02d", i), Arch: "amd64", Family: "k", VCPU: 4, MemoryMiB: 16384, HourlyUSD: 1,
+			Extended: []driver.Resource{{Name: fmt.Sprintf("example.com/card-%02d", card), Count: 1}},
+		})
+	}
+	b := Of(in)
+	state := b.States[document.GroupKey{Tenant: "default", Group: "g"}]
+	want := []string{"k.12 has the resource example.com/card-12, and the groups of a shard offer at most 16 resources together: " +
+		"take it out of instance_type, or move the group to a shard of its own"}
+	if diff := cmp.Diff(want, state.Problems); diff != "" {
+		t.Error(diff)
+	}
+	if len(b.Offers) != 13 || len(state.Types) != 13 || slices.Contains(state.Types, "k.12") {
+		t.Errorf("%d offers of %v", len(b.Offers), state.Types)
+	}
+}

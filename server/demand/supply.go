@@ -1,11 +1,73 @@
 package demand
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"nstance.dev/server/demand/vector"
 )
+
+// setOffers replaces all offers, and counts again what is used of limits. An offer with a number that
+// cannot be is left out, and so is one with a resource that has no room in vectors, of which no limit would
+// hold; all others hold.
+func (w intake) setOffers(specs []Offer) error {
+	var refused, unnamed []string
+	specs = slices.Clone(specs)
+	specs = slices.DeleteFunc(specs, func(o Offer) bool {
+		bad := o.PricePerHour < 0 || o.Class.InterruptionPPM < 0 || o.Class.InterruptionPPM > 1_000_000 ||
+			o.Class.CapacityType == Spot && o.Class.InterruptionPPM == 0
+		if bad {
+			refused = append(refused, o.Name)
+		}
+		if bad {
+			return true
+		}
+		name := w.cat.name(&o)
+		if name != "" {
+			unnamed = append(unnamed, o.Name+" for "+name)
+		}
+		return name != ""
+	})
+	held := map[string]*offer{}
+	w.chargeAll(-1, held)
+	w.cat.setOffers(specs, held, func(name string) int32 { return w.cluster(name).index })
+	w.chargeAll(1, held)
+	for _, g := range w.cat.groups {
+		g.limits, _ = w.known(g.Limits.Resources)
+	}
+	for _, o := range w.cat.offers {
+		o.paid.Note(w.now, o.price())
+	}
+	w.nameDomains()
+	w.supply++
+	var err error
+	if len(refused) > 0 {
+		err = fmt.Errorf("offers %s: price or probability of interruption is not possible", strings.Join(refused, ", "))
+	}
+	if len(unnamed) > 0 {
+		err = errors.Join(err, fmt.Errorf("offers left out for a resource beyond the %d that a shard counts: %s; have fewer kinds of resources in its groups",
+			vector.Width, strings.Join(unnamed, ", ")))
+	}
+	return err
+}
+
+// chargeAll counts all machines that were bought from an offer, or takes them back with n of -1, and
+// what their clusters spend by the price of the offer; held gets the offers.
+func (w intake) chargeAll(n int64, held map[string]*offer) {
+	for i := range w.fleet.slots {
+		m := w.fleet.at(i)
+		if m.id == "" || m.offer == nil {
+			continue
+		}
+		held[m.offer.Name] = m.offer
+		m.offer.charge(n)
+		if m.cluster >= 0 {
+			w.clusters[m.cluster].spend += n * m.offer.PricePerHour
+		}
+	}
+}
 
 // report takes in what an operator says of a Node.
 func (w intake) report(slot int32, r Report) {
