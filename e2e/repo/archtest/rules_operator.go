@@ -29,6 +29,7 @@ var operatorLayers = []layer{
 	inOperator("demand/stuck", "protos/needs"),
 	inOperator("demand/states", "protos/nstance/demand/v1alpha1"),
 	inOperator("demand/readback", "api/demand/v1alpha1", "protos/nstance/demand/v1alpha1"),
+	inOperator("demand/outbound"),
 	inOperator("drain", "api/infrastructure/v1beta1", "capi", "collect", "inventory", "nodes", "status", "protos/nstance/v1"),
 	inOperator("credentials/secrets"),
 	inOperator("credentials/kubeconfig", "api/infrastructure/v1beta1", "capi", "credentials/secrets", "status"),

@@ -1,0 +1,111 @@
+package outbound
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// Answers come first and in order; a full queue drops the newest; of roll-ups the newest is
+// sent.
+func TestQueueDropsByKind(t *testing.T) {
+	var q Queue[int, string]
+	if a, r := q.Next(); a != nil || r != nil {
+		t.Errorf("an empty queue has %v, %v", a, r)
+	}
+	if q.Rollup("first") || !q.Rollup("second") {
+		t.Error("a roll-up does not take the place of the one that waits")
+	}
+	for i := range Answers {
+		if !q.Answer(i) {
+			t.Fatalf("answer %d is dropped", i)
+		}
+	}
+	if q.Answer(Answers) {
+		t.Error("an answer is kept where there is no room")
+	}
+	for i := range Answers {
+		if a, r := q.Next(); a == nil || *a != i || r != nil {
+			t.Fatalf("next are %v and %v, want answer %d", a, r, i)
+		}
+	}
+	if a, r := q.Next(); a != nil || r == nil || *r != "second" {
+		t.Errorf("next are %v and %v, want the second roll-up", a, r)
+	}
+	if a, r := q.Next(); a != nil || r != nil {
+		t.Errorf("left over are %v, %v", a, r)
+	}
+	if q.Rollup("third") {
+		t.Error("one that was sent is replaced")
+	}
+}
+
+// However slowly a shard reads, no more waits than there is room for, and what is sent keeps
+// its order.
+func TestQueueIsBounded(t *testing.T) {
+	var q Queue[int, int]
+	r := rand.New(rand.NewPCG(1, 2))
+	asked, last, newest, sent := 0, -1, 0, 0
+	for range 100_000 {
+		switch r.IntN(5) {
+		case 0, 1, 2:
+			q.Answer(asked)
+			asked++
+		case 3:
+			newest++
+			q.Rollup(newest)
+		default:
+			a, rollup := q.Next()
+			if a != nil && *a <= last {
+				t.Fatalf("answer %d after %d", *a, last)
+			} else if a != nil {
+				last = *a
+				sent++
+			}
+			if rollup != nil && *rollup != newest {
+				t.Fatalf("roll-up %d is sent, the newest is %d", *rollup, newest)
+			}
+		}
+		if len(q.answers) > Answers || cap(q.answers) > 4*Answers {
+			t.Fatalf("%d answers wait, in room for %d", len(q.answers), cap(q.answers))
+		}
+	}
+	if sent == 0 {
+		t.Error("nothing was sent")
+	}
+}
+
+func TestPace(t *testing.T) {
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	at := func(s float64) time.Time { return begin.Add(time.Duration(s * float64(time.Second))) }
+	for name, tt := range map[string]struct {
+		least time.Duration
+		do    func(*Pace)
+		want  time.Time
+	}{
+		"a session begins":                    {time.Second, func(*Pace) {}, begin},
+		"nothing changes":                     {time.Second, func(p *Pace) { p.Began(at(1)) }, at(11)},
+		"a change":                            {time.Second, func(p *Pace) { p.Began(at(1)); p.Changed(at(5)) }, at(6)},
+		"many changes":                        {time.Second, func(p *Pace) { p.Began(at(1)); p.Changed(at(5)); p.Changed(at(5.9)) }, at(6)},
+		"a change while one is built":         {time.Second, func(p *Pace) { p.Changed(at(0.5)); p.Began(at(1)); p.Changed(at(1.1)) }, at(2.1)},
+		"a change just before the interval":   {time.Second, func(p *Pace) { p.Began(at(1)); p.Changed(at(10.5)) }, at(11)},
+		"a change before the first was built": {time.Second, func(p *Pace) { p.Changed(at(1)) }, begin},
+		"changes wait for the interval":       {0, func(p *Pace) { p.Began(at(1)); p.Changed(at(5)) }, at(11)},
+		"it was held":                         {time.Second, func(p *Pace) { p.Began(at(0)); p.Held(at(-0.5)) }, at(9.5)},
+		"held, and another one since":         {time.Second, func(p *Pace) { p.Held(at(1)); p.Began(at(5)) }, at(15)},
+		"held, and a change":                  {time.Second, func(p *Pace) { p.Began(at(0)); p.Held(at(0.1)); p.Changed(at(2)) }, at(3)},
+	} {
+		p := NewPace(begin, 10*time.Second, tt.least)
+		tt.do(p)
+		if due := p.Due(); !due.Equal(tt.want) {
+			t.Errorf("%s: due after %v, want %v", name, due.Sub(begin), tt.want.Sub(begin))
+		}
+	}
+	// An interval that is longer than HeldFor does not put off what was held.
+	p := NewPace(begin, time.Minute, time.Second)
+	p.Began(at(0))
+	p.Held(at(1))
+	if due := p.Due(); !due.Equal(at(11)) {
+		t.Errorf("held: due after %v", due.Sub(begin))
+	}
+}
