@@ -91,9 +91,10 @@ test-crash: build race ## Kill the server ROUNDS (20) times in the middle of a s
 	$(PROGRAMS) go test -timeout 30m -count=1 -v ./e2e/suite/processes -run TestF12 -rounds $(ROUNDS)
 
 NEEDS ?= 200
+FLEET ?= 300
 .PHONY: test-demand
-test-demand: build-local ## Buy and give back the machines of NEEDS (200) needs with a server that is killed, and send 500 MB of hostile frames
-	go test -timeout 30m -count=1 -v $(TESTFLAGS) ./e2e/suite/demand -needs $(NEEDS) -flood 500
+test-demand: build-local ## Buy and give back the machines of NEEDS (200) needs with a server that is killed, forge a roll-up of FLEET (300) machines, and send 500 MB of hostile frames
+	go test -timeout 30m -count=1 -v $(TESTFLAGS) ./e2e/suite/demand -needs $(NEEDS) -flood 500 -fleet $(FLEET) -held 20s
 
 .PHONY: storage-servers
 storage-servers: $(TOOLS)/versitygw $(TOOLS)/fake-gcs-server ## Build the storage servers that tests start

@@ -3,6 +3,7 @@ package demandoperator
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"testing"
@@ -34,6 +35,7 @@ type Operator struct {
 	opened   int      // sessions
 	needs    []*demandpb.CapacityNeed
 	changed  bool // needs have not been sent
+	mute     bool // no roll-up is sent
 	machines map[string]*demandpb.NodeStateUpdate
 	cluster  cluster
 	frames   Frames
@@ -272,6 +274,9 @@ func (o *Operator) acknowledge(s *session) {
 
 // rollup sends what the cluster needs, whole when that is news, and says each second that it is still the same.
 func (o *Operator) rollup(s *session, now time.Time) bool {
+	if o.mute {
+		return false
+	}
 	if !s.invalid {
 		s.invalid = true // of a second part nobody has seen the first
 		s.sequence++
@@ -338,6 +343,20 @@ func (o *Operator) Forge(all ...Need) {
 		o.needs = append(o.needs, n.row())
 	}
 	o.changed = true
+}
+
+// Mute keeps roll-ups from being sent, until it is called with false. All else goes on.
+func (o *Operator) Mute(mute bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mute = mute
+}
+
+// ForgetDrains forgets the drains that are over.
+func (o *Operator) ForgetDrains() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	maps.DeleteFunc(o.cluster.drains, func(_ string, d *drain) bool { return d.over })
 }
 
 // FailBlobs answers the next requests for what it takes to join with an error.

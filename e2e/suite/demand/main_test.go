@@ -92,14 +92,17 @@ func (w *world) kill() {
 // settled waits until the cluster has so many machines whose Nodes are ready, and all of its Pods run.
 func (w *world) settled(what string, machines int) {
 	w.t.Helper()
-	w.patiently(what, func() error {
-		s := w.operator.Seen()
-		configured := s.States[configured]
-		if configured != machines || s.Pending > 0 || len(s.Nodes) != machines {
-			return fmt.Errorf("%d of %d machines configured, %d Nodes, %d Pods pending, states %v", configured, machines, len(s.Nodes), s.Pending, s.States)
-		}
-		return nil
-	})
+	w.patiently(what, func() error { return w.agrees(machines) })
+}
+
+// agrees says what is missing until so many machines are those of the cluster.
+func (w *world) agrees(machines int) error {
+	s := w.operator.Seen()
+	configured := s.States[configured]
+	if configured != machines || s.Pending > 0 || len(s.Nodes) != machines {
+		return fmt.Errorf("%d of %d machines configured, %d Nodes, %d Pods pending, states %v", configured, machines, len(s.Nodes), s.Pending, s.States)
+	}
+	return nil
 }
 
 // patiently waits longer for more machines: those with Pods are given back a few at a time.
