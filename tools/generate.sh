@@ -31,7 +31,7 @@ provider_arguments() {
 }
 
 kubernetes_kinds() {
-	mkdir -p "$out/operator/crds/demand"
+	mkdir -p "$out/operator/crds/demand" "$out/operator/crds/hosts"
 	local there group
 	there=$(realpath "$out/operator")
 	cd operator
@@ -39,9 +39,11 @@ kubernetes_kinds() {
 		controller-gen object "paths=./api/$group/..." "output:object:dir=$there/api/$group/v1beta1"
 	done
 	controller-gen crd paths=./api/infrastructure/... paths=./api/controlplane/... "output:crd:dir=$there/crds"
-	# A feature of its own: the chart installs these only where it is on.
-	controller-gen object paths=./api/demand/... "output:object:dir=$there/api/demand/v1alpha1"
-	controller-gen crd paths=./api/demand/... "output:crd:dir=$there/crds/demand"
+	# Features of their own: the chart installs these only where they are on.
+	for group in demand hosts; do
+		controller-gen object "paths=./api/$group/..." "output:object:dir=$there/api/$group/v1alpha1"
+		controller-gen crd "paths=./api/$group/..." "output:crd:dir=$there/crds/$group"
+	done
 	cd - >/dev/null
 }
 
@@ -55,8 +57,9 @@ page_of_kinds() {
 # The chart carries copies, because a chart is packed without what lies beside it.
 chart_files() {
 	local files="$out/operator/charts/nstance-operator/files"
-	mkdir -p "$files/crds" "$files/policies"
+	mkdir -p "$files/crds/hosts" "$files/policies"
 	cp "$out"/operator/crds/*.yaml "$files/crds/"
+	cp "$out"/operator/crds/hosts/*.yaml "$files/crds/hosts/"
 	cp operator/policies/*.yaml "$files/policies/"
 }
 

@@ -1,9 +1,9 @@
 // Package crds carries the CustomResourceDefinitions of the operator's kinds: the files
-// beside this one and in demand/, which are generated from the types in operator/api.
+// beside this one, in demand/ and in hosts/, which are generated from the types in operator/api.
 //
-// The chart installs the files beside this one. Those in demand/ belong to a feature that is
-// off by default, and an operator without it needs none of them. Tests and generators read
-// both from here.
+// The chart installs the files beside this one. Those in demand/ and hosts/ belong each to a
+// feature that is off by default, and an operator without it needs none of them. Tests and
+// generators read all of them from here.
 package crds
 
 import (
@@ -15,12 +15,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed *.yaml demand/*.yaml
+//go:embed *.yaml demand/*.yaml hosts/*.yaml
 var files embed.FS
 
 // All returns the definitions of the kinds of Cluster API, sorted by name. Each call decodes
 // them anew, so a caller may change what it gets.
 func All() ([]*apiextensionsv1.CustomResourceDefinition, error) { return read(".") }
+
+// Hosts returns the definitions of the kinds of host machines, as All does the others.
+func Hosts() ([]*apiextensionsv1.CustomResourceDefinition, error) { return read("hosts") }
 
 // Demand returns the definitions of the kinds of demand mode, as All does the others.
 func Demand() ([]*apiextensionsv1.CustomResourceDefinition, error) { return read("demand") }

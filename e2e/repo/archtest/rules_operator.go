@@ -9,6 +9,7 @@ var operatorLayers = []layer{
 	inOperator("api/infrastructure/v1beta1"),
 	inOperator("api/controlplane/v1beta1"),
 	inOperator("api/demand/v1alpha1"),
+	inOperator("api/hosts/v1alpha1"),
 	inOperator("crds"),
 	inOperator("policies"),
 	inOperator("backoff"),

@@ -151,9 +151,9 @@ func TestUnwantedTextIsRecognised(t *testing.T) {
 
 // citing matches the name of a test that shows invariants: TestS3_…, TestS13F4_…,
 // TestF48_L11_….
-var citing = regexp.MustCompile(`(?m)^func (?:Test|Fuzz|Benchmark)((?:[SLEFOP][0-9]+_?)+)`)
+var citing = regexp.MustCompile(`(?m)^func (?:Test|Fuzz|Benchmark)((?:[SLEFOPM][0-9]+_?)+)`)
 
-var invariantNumber = regexp.MustCompile(`[SLEFOP][0-9]+`)
+var invariantNumber = regexp.MustCompile(`[SLEFOPM][0-9]+`)
 
 func TestCitedInvariantsExist(t *testing.T) {
 	root, _ := trackedFiles(t)

@@ -221,6 +221,29 @@ func TestO18_DefinitionsStay(t *testing.T) {
 	}
 }
 
+// The kinds of host machines are installed where they are asked for, and nowhere else.
+func TestDefinitionsOfHostMachines(t *testing.T) {
+	all, err := crds.Hosts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := render(t, least(values{"hosts": values{"enabled": true}}))
+	for _, want := range all {
+		got := find(t, on, "CustomResourceDefinition", want.Name)
+		if got.GetAnnotations()["helm.sh/resource-policy"] != "keep" {
+			t.Errorf("%s goes with the chart", want.Name)
+		}
+		if diff := cmp.Diff(want.Spec, as[apiextensionsv1.CustomResourceDefinition](t, got).Spec); diff != "" {
+			t.Errorf("%s: %s", want.Name, diff)
+		}
+	}
+	for _, o := range render(t, least()).Objects {
+		if strings.HasSuffix(o.GetName(), ".hosts.nstance.dev") {
+			t.Errorf("%s is installed where nobody asked for it", o.GetName())
+		}
+	}
+}
+
 // TestO15_PoliciesAreTheOperators: the chart puts the same policies in force that the
 // package of the policies has, with the names of this release.
 func TestO15_PoliciesAreTheOperators(t *testing.T) {

@@ -67,7 +67,10 @@ func (j *Judge) Answer(ctx context.Context, c Case) field.ErrorList {
 	stored := j.Store(c.Stored)
 	if c.Status {
 		changed := runtime.DeepCopyJSON(stored)
-		changed["status"] = sent["status"]
+		delete(changed, "status")
+		if status, has := sent["status"]; has {
+			changed["status"] = status
+		}
 		return j.validate(ctx, changed, stored)
 	}
 	delete(sent, "status")

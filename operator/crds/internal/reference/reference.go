@@ -1,4 +1,4 @@
-// Package reference makes the page about the operator's kinds from their definitions:
+// Package reference makes the pages about the operator's kinds from their definitions:
 // every field with its type, its bounds and its description, and the rules that the API
 // server keeps.
 package reference
@@ -12,31 +12,58 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-const introduction = `<!-- Generated from the types in operator/api by "make generate". Do not edit. -->
-# Kinds
-
-The custom resources of the Kubernetes operator. People write NstanceMachinePools and NstanceMachineTemplates; the other
-kinds are made by the operator and by Cluster API, and are there to be read.
-
+// howToRead says what the words of the tables mean.
+const howToRead = `
 How to read the tables: a *name* is 1 to 32 characters of ` + "`a` to `z`, `0` to `9`" + ` and single hyphens between them. Fields
 in **bold** are required. ` + "`x.y`" + ` is field y of x, ` + "`x[].y`" + ` that of each element of list x. Every kind has the ` + "`status`" + `
 subresource, and conditions as Kubernetes knows them: type, status, reason, message, and the generation that they are about.
 `
 
-// order is the order of the kinds on the page: those that people write come first.
-var order = []string{
-	"NstanceMachinePool", "NstanceMachineTemplate", "NstanceMachine", "NstanceShardGroup",
-	"NstanceCluster", "NstanceControlPlane",
+// A Page is about the kinds of one or more groups.
+type Page struct {
+	// Path below the root of the repository.
+	Path string
+	// Introduction is what stands before the kinds, its heading included.
+	Introduction string
+	// Order of the kinds: those that people write come first.
+	Order []string
 }
 
-// Page returns the page. Each of the definitions must be of a kind that it knows.
-func Page(all []*apiextensionsv1.CustomResourceDefinition) (string, error) {
-	if len(all) != len(order) {
-		return "", fmt.Errorf("%d definitions, the page has %d kinds", len(all), len(order))
+// ClusterAPI is the page about the kinds that Cluster API knows.
+var ClusterAPI = Page{
+	Path: "docs/kubernetes/reference.md",
+	Introduction: `# Kinds
+
+The custom resources of the Kubernetes operator. People write NstanceMachinePools and NstanceMachineTemplates; the other
+kinds are made by the operator and by Cluster API, and are there to be read.
+`,
+	Order: []string{
+		"NstanceMachinePool", "NstanceMachineTemplate", "NstanceMachine", "NstanceShardGroup",
+		"NstanceCluster", "NstanceControlPlane",
+	},
+}
+
+// Hosts is the page about the kinds of host machines.
+var Hosts = Page{
+	Path: "docs/hosts/reference.md",
+	Introduction: `# Kinds of host machines
+
+The custom resources of group ` + "`hosts.nstance.dev`" + `, all of them cluster-scoped. People write MachineConfigurations and MachineOperations, and the
+HostMachines of hosts that they bring themselves; the operator writes MachineConfigurationVersions, and the HostMachines of
+instances. The chart installs them with ` + "`hosts.enabled: true`" + `.
+`,
+	Order: []string{"MachineConfiguration", "MachineConfigurationVersion", "HostMachine", "MachineOperation"},
+}
+
+// Text returns the page. Each of the definitions must be of a kind that it knows.
+func (p Page) Text(all []*apiextensionsv1.CustomResourceDefinition) (string, error) {
+	if len(all) != len(p.Order) {
+		return "", fmt.Errorf("%d definitions, %s has %d kinds", len(all), p.Path, len(p.Order))
 	}
 	var page strings.Builder
-	page.WriteString(introduction)
-	for _, kind := range order {
+	page.WriteString("<!-- Generated from the types in operator/api by \"make generate\". Do not edit. -->\n")
+	page.WriteString(p.Introduction + howToRead)
+	for _, kind := range p.Order {
 		i := slices.IndexFunc(all, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.Spec.Names.Kind == kind })
 		if i < 0 {
 			return "", fmt.Errorf("no definition of %s", kind)
@@ -101,6 +128,8 @@ const namePattern = `^[a-z0-9]+(-[a-z0-9]+)*$`
 
 func base(field *apiextensionsv1.JSONSchemaProps) string {
 	switch {
+	case field.XIntOrString && field.Pattern == "":
+		return "integer or string"
 	case field.XIntOrString:
 		return "quantity"
 	case len(field.Enum) > 0:

@@ -13,7 +13,7 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := reference.Page(all)
+	page, err := reference.ClusterAPI.Text(all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,27 @@ func TestPage(t *testing.T) {
 	if strings.Contains(page, "conditions[]") {
 		t.Error("the fields of conditions are listed with every kind")
 	}
-	if _, err := reference.Page(all[1:]); err == nil {
+	if _, err := reference.ClusterAPI.Text(all[1:]); err == nil {
 		t.Error("a page without one of the kinds is made")
+	}
+}
+
+func TestPageOfHostMachines(t *testing.T) {
+	all, err := crds.Hosts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := reference.Hosts.Text(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []string{
+		"## HostMachine\n",
+		"- version is deployed; create a new one by editing the MachineConfiguration\n",
+		"| `updateStrategy.rollingUpdate.maxUnavailable` | integer or string, default `1` |",
+	} {
+		if !strings.Contains(page, row) {
+			t.Errorf("the page has no %q", row)
+		}
 	}
 }

@@ -1,5 +1,5 @@
-// Command gen writes the page about the operator's kinds, docs/kubernetes/reference.md,
-// from their definitions.
+// Command gen writes the pages about the operator's kinds, docs/kubernetes/reference.md and
+// docs/hosts/reference.md, from their definitions.
 package main
 
 import (
@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"nstance.dev/operator/crds"
 	"nstance.dev/operator/crds/internal/reference"
@@ -22,17 +24,28 @@ func main() {
 }
 
 func run(out string) error {
-	all, err := crds.All()
-	if err != nil {
-		return err
+	for _, of := range []struct {
+		page reference.Page
+		read func() ([]*apiextensionsv1.CustomResourceDefinition, error)
+	}{
+		{reference.ClusterAPI, crds.All},
+		{reference.Hosts, crds.Hosts},
+	} {
+		all, err := of.read()
+		if err != nil {
+			return err
+		}
+		text, err := of.page.Text(all)
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(out, filepath.FromSlash(of.page.Path))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("make the directory of the page: %w", err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return err
+		}
 	}
-	page, err := reference.Page(all)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(out, "docs", "kubernetes", "reference.md")
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("make the directory of the page: %w", err)
-	}
-	return os.WriteFile(path, []byte(page), 0o644)
+	return nil
 }

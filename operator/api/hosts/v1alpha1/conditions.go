@@ -1,0 +1,132 @@
+package v1alpha1
+
+// Types of conditions of HostMachines.
+const (
+	// ConditionProvisioned: the host exists and was seen.
+	ConditionProvisioned = "Provisioned"
+	// ConditionBMCReachable: the management controller of a physical machine answers.
+	ConditionBMCReachable = "BMCReachable"
+	// ConditionCleaned: the disks of a physical machine were cleaned.
+	ConditionCleaned = "Cleaned"
+	// ConditionAgentConnected: the agent of the host has a stream.
+	ConditionAgentConnected = "AgentConnected"
+	// ConditionPreflightPassed: the host has what a node machine needs.
+	ConditionPreflightPassed = "PreflightPassed"
+	// ConditionConfigurationPending is True while no version can be assigned; the reason says why.
+	ConditionConfigurationPending = "ConfigurationPending"
+	// ConditionPaved: a slot of the host runs the assigned version.
+	ConditionPaved = "Paved"
+	// ConditionNodeJoined: the Node that runs in the assigned slot has joined.
+	ConditionNodeJoined = "NodeJoined"
+	// ConditionReady: the Node has joined, is ready and runs what is assigned.
+	ConditionReady = "Ready"
+	// ConditionRepavePending is True while the machine would be built from another version
+	// than the one it runs.
+	ConditionRepavePending = "RepavePending"
+	// ConditionRepaveFailed is True after the last repave was given up.
+	ConditionRepaveFailed = "RepaveFailed"
+	// ConditionConfigurationDrifted is True while files on the host differ from what was written.
+	ConditionConfigurationDrifted = "ConfigurationDrifted"
+)
+
+// Types of conditions of MachineConfigurations.
+const (
+	// ConditionVersionsSynced: the newest version holds the template.
+	ConditionVersionsSynced = "VersionsSynced"
+	// ConditionSelectorValid: the selector can be read; the message says what it selects.
+	ConditionSelectorValid = "SelectorValid"
+	// ConditionPrebuilt: the newest version is prepared on the machines that follow.
+	ConditionPrebuilt = "Prebuilt"
+	// ConditionRollingOut is True while machines are brought to the newest version.
+	ConditionRollingOut = "RollingOut"
+	// ConditionRolloutHalted is True after a rollout stopped because of failures.
+	ConditionRolloutHalted = "RolloutHalted"
+)
+
+// Types of conditions of MachineConfigurationVersions.
+const (
+	// ConditionLocked: the version was assigned, and its content can never change again.
+	ConditionLocked = "Locked"
+	// ConditionHealthy: machines that were built from it became ready. False: they did not.
+	ConditionHealthy = "Healthy"
+)
+
+// Types of conditions of MachineOperations.
+const (
+	// ConditionClaimed: an executor has taken the operation.
+	ConditionClaimed = "Claimed"
+	// ConditionFinished: the operation is Complete or Failed.
+	ConditionFinished = "Finished"
+)
+
+// Reasons.
+const (
+	// ReasonNoController goes with Unknown: no controller of this release acts on it.
+	ReasonNoController = "NoController"
+
+	ReasonInstanceRunning = "InstanceRunning"
+	ReasonInstanceWaiting = "InstanceNotRunning"
+
+	// ReasonNoMatch: no selector matches, and the machine names no configuration.
+	ReasonNoMatch = "NoMatch"
+	// ReasonConfigurationNotFound and ReasonVersionNotFound: what the machine names does not exist.
+	ReasonConfigurationNotFound = "ConfigurationNotFound"
+	ReasonVersionNotFound       = "VersionNotFound"
+	// ReasonVersionSkew: the version's Kubernetes does not go with that of the API server.
+	ReasonVersionSkew = "VersionSkew"
+	// ReasonConfigurationPaused: the configuration is paused.
+	ReasonConfigurationPaused = "ConfigurationPaused"
+	// ReasonSecretNotFound: a Secret that the version names does not exist.
+	ReasonSecretNotFound = "SecretNotFound"
+	// ReasonResolved goes with ConfigurationPending=False.
+	ReasonResolved = "Resolved"
+
+	// ReasonOutdated: the machine runs another version than it would be built from.
+	ReasonOutdated = "Outdated"
+	// ReasonConfigurationReplaced: the configuration that the machine runs was deleted, and
+	// another one has its name.
+	ReasonConfigurationReplaced = "ConfigurationReplaced"
+	// ReasonUpToDate goes with RepavePending=False.
+	ReasonUpToDate = "UpToDate"
+	// ReasonNotPaved goes with RepavePending=False: the machine runs no version yet.
+	ReasonNotPaved = "NotPaved"
+	// ReasonNodeNameConflict: an older HostMachine has the same node name.
+	ReasonNodeNameConflict = "NodeNameConflict"
+	// ReasonPaused: the HostMachine is paused.
+	ReasonPaused = "Paused"
+
+	// ReasonSynced goes with VersionsSynced=True.
+	ReasonSynced = "Synced"
+	// ReasonNameConflict: an object that the operator did not make has the name of the next version.
+	ReasonNameConflict = "NameConflict"
+	// ReasonWriting: the newest version is being written.
+	ReasonWriting = "Writing"
+
+	// ReasonNoSelector, ReasonMatches, ReasonMatchesNothing and ReasonAmbiguousPriority go
+	// with SelectorValid=True: without a selector; machines match; no machine does; another
+	// configuration with the same priority selects some of the machines too.
+	ReasonNoSelector        = "NoSelector"
+	ReasonMatches           = "Matches"
+	ReasonMatchesNothing    = "MatchesNothing"
+	ReasonAmbiguousPriority = "AmbiguousPriority"
+	// ReasonInvalidSelector goes with SelectorValid=False.
+	ReasonInvalidSelector = "InvalidSelector"
+
+	// ReasonAssigned and ReasonEditable go with Locked: a machine was assigned; none was yet.
+	ReasonAssigned = "Assigned"
+	ReasonEditable = "Editable"
+)
+
+// Reasons of events.
+const (
+	EventConfigurationSelected = "ConfigurationSelected"
+	EventConfigurationPending  = "ConfigurationPending"
+	EventVersionCreated        = "VersionCreated"
+	EventVersionLocked         = "VersionLocked"
+	EventVersionPruned         = "VersionPruned"
+	EventVersionNameConflict   = "VersionNameConflict"
+	EventSelectorInvalid       = "SelectorInvalid"
+	EventSelectorMatchesNone   = "SelectorMatchesNothing"
+	EventPriorityAmbiguous     = "PriorityAmbiguous"
+	EventNodeNameConflict      = "NodeNameConflict"
+)

@@ -1,0 +1,64 @@
+package v1alpha1
+
+// Kinds of this group, as references write them.
+const (
+	KindHostMachine                 = "HostMachine"
+	KindMachineConfiguration        = "MachineConfiguration"
+	KindMachineConfigurationVersion = "MachineConfigurationVersion"
+	KindMachineOperation            = "MachineOperation"
+)
+
+// Provisioners, which say who owns a host and its power. Any other one is called
+// <domain>/<name>.
+const (
+	// ProvisionerNstance: the instance is there already; the operator makes the object.
+	ProvisionerNstance = "nstance"
+	// ProvisionerCloud: the operator makes an on-demand instance for the object.
+	ProvisionerCloud = "cloud"
+	// ProvisionerManual: the host is set up by hand, and its agent reports.
+	ProvisionerManual = "manual"
+	// ProvisionerPXE: the host is booted over the network.
+	ProvisionerPXE = "pxe"
+)
+
+// Prefix begins the labels and annotations of this group.
+const Prefix = "hosts.nstance.dev/"
+
+// Labels of HostMachines that come from the instance. The operator keeps them right.
+const (
+	LabelGroup        = Prefix + "group"
+	LabelShard        = Prefix + "shard"
+	LabelTenant       = Prefix + "tenant"
+	LabelTemplate     = Prefix + "template"
+	LabelKind         = Prefix + "kind"
+	LabelArch         = Prefix + "arch"
+	LabelInstanceType = Prefix + "instance-type"
+	LabelZone         = Prefix + "zone"
+	LabelOnDemand     = Prefix + "on-demand"
+)
+
+// Labels of versions and operations.
+const (
+	// LabelConfiguration of a version is the name of its configuration.
+	LabelConfiguration = Prefix + "configuration"
+	// LabelVersion of a version is its number.
+	LabelVersion = Prefix + "version"
+	// LabelMachine of an operation, and of a Node, is the name of the HostMachine.
+	LabelMachine = Prefix + "machine"
+	// LabelExecutor of an operation is who executes it.
+	LabelExecutor = Prefix + "executor"
+	// LabelParentUID of an operation is the UID of the operation that it was made for.
+	LabelParentUID = Prefix + "parent-uid"
+)
+
+// Annotations.
+const (
+	// AnnotationReselect of a HostMachine, with any value: choose its configuration again by
+	// the selectors. The operator removes it once that is done.
+	AnnotationReselect = Prefix + "reselect"
+	// AnnotationRetry of a HostMachine, with any new value: try again what has failed.
+	AnnotationRetry = Prefix + "retry"
+)
+
+// Finalizer of a HostMachine: its host has to be reset before the object may go.
+const Finalizer = Prefix + "machine"
