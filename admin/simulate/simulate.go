@@ -54,11 +54,11 @@ func Run(cfg *effective.Config, book *offers.Book, file Needs, now time.Time) (P
 			plan.Problems = append(plan.Problems, key.String()+": "+problem)
 		}
 	}
-	settings := offers.Settings(cfg)
-	settings.MaxCreates, settings.MaxShortfalls = -1, 1<<20
 	made := 0
-	settings.NewID = func(string) string { made++; return fmt.Sprintf("machine-%06d", made) }
-	engine, err := demand.New(settings)
+	engine, err := demand.New(demand.Settings{
+		Policy: offers.Policy(cfg), MaxCreates: -1, MaxShortfalls: 1 << 20,
+		NewID: func(string) string { made++; return fmt.Sprintf("machine-%06d", made) },
+	})
 	if err != nil {
 		return plan, err
 	}

@@ -308,7 +308,7 @@ func (w buying) allowed(c *cluster, o *offer) bool {
 		w.wake(w.now + 1)
 		return false
 	}
-	if limit, ok := w.settings.HourlySpend[c.name]; ok && c.spend+o.PricePerHour > limit {
+	if limit, ok := w.settings.Policy.HourlySpend[c.name]; ok && c.spend+o.PricePerHour > limit {
 		c.flags.spent = true
 	}
 	return !c.flags.spent

@@ -131,7 +131,7 @@ func TestReasonsOfShortfalls(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse(t, demand.Settings{HourlySpend: map[string]int64{"poor": 1000}})
+			h := newHouse(t, demand.Settings{Policy: demand.Policy{HourlySpend: map[string]int64{"poor": 1000}}})
 			h.tell(market()...)
 			tt.tell(h)
 			h.step()

@@ -1,6 +1,7 @@
 package demand
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,6 +26,8 @@ func (w intake) apply(e Event) error {
 		p := w.cat.pool(e.Name)
 		p.limit = e.Limit
 		w.supply++
+	case PolicyChanged:
+		return w.setPolicy(e.Policy)
 	case Observed:
 		w.cat.savers.observe(e.Machine)
 		return w.observe(e.Machine)
@@ -82,6 +85,17 @@ func (w intake) suspend(e Suspended) {
 	}
 }
 
+// setPolicy replaces the policy. Needs that were short may be served by it, so that they are looked at again.
+func (w intake) setPolicy(p Policy) error {
+	if err := p.validate(); err != nil {
+		return err
+	}
+	p.Victims = cmp.Or(p.Victims, DefaultWeights)
+	w.settings.Policy = p
+	w.supply++
+	return nil
+}
+
 func (w intake) setGroup(spec Group) {
 	g := w.cat.group(spec.Name)
 	g.Group, g.removed = spec, false
@@ -132,8 +146,10 @@ func (w intake) observe(s Supply) error {
 		c := w.cluster(s.Cluster)
 		w.own(c, slot, nil)
 		m.stamp, m.times.bound, m.times.configured = s.Stamp, since, since
-		if before.id != "" && before.cluster == c.index {
+		if before.id != "" && before.cluster == c.index { // its record was read again
+			m.seq = before.seq
 			m.times.refused = before.times.refused // E11
+			m.times.surplus, m.times.empty = before.times.surplus, before.times.empty
 		}
 		if s.State == Draining {
 			w.leave(c, slot)
@@ -177,7 +193,7 @@ func (w intake) change(slot int32, to State, why Failure) error {
 	if err := Move(m.state, to); err != nil {
 		return err
 	}
-	from := m.state
+	from, began := m.state, m.times.drain
 	if from == to {
 		return nil
 	}
@@ -210,6 +226,9 @@ func (w intake) change(slot int32, to State, why Failure) error {
 			m.offer.succeed()
 		}
 	case to == Idle && from == Draining, to == Deleting:
+		if began != 0 {
+			w.cat.classes[m.class].drained(w.now - began)
+		}
 		w.free(slot)
 		m.times.idle = w.now
 	}

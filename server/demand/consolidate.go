@@ -376,7 +376,7 @@ func (w consolidating) affordable(c *cluster, bought []machine) bool {
 	for i := range bought {
 		spend += bought[i].offer.PricePerHour
 	}
-	limit, ok := w.settings.HourlySpend[c.name]
+	limit, ok := w.settings.Policy.HourlySpend[c.name]
 	return (!ok || spend <= limit) && (w.settings.MaxCreates < 0 || w.creates+len(bought) <= w.settings.MaxCreates)
 }
 

@@ -2,6 +2,7 @@ package demand_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -254,7 +255,7 @@ func TestParkedNeedBeginsAgainWithNewSupply(t *testing.T) {
 
 // What a cluster spends follows the prices of offers, also for machines that were bought before.
 func TestSpendFollowsPrices(t *testing.T) {
-	h := newHouse(t, demand.Settings{HourlySpend: map[string]int64{"c": 400_000}})
+	h := newHouse(t, demand.Settings{Policy: demand.Policy{HourlySpend: map[string]int64{"c": 400_000}}})
 	o := small("g")
 	h.tell(demand.GroupChanged{Group: demand.Group{Name: "g", Max: -1}}, demand.OffersChanged{Offers: []demand.Offer{o}})
 	h.tell(needs("c", row("web", 0, 2, 2000, gi))...)
@@ -268,6 +269,36 @@ func TestSpendFollowsPrices(t *testing.T) {
 	h.tell(needs("c", row("web", 0, 4, 2000, gi))...)
 	if got := h.step(); kinds(got, demand.Provision) != 2 {
 		t.Errorf("two machines of 0.20 are 0.40:\n%s", lines(got))
+	}
+}
+
+// A policy that changes while machines are bought holds from the next cycle on: what may be spent, and who may take
+// machines of whom.
+func TestPolicyThatChanges(t *testing.T) {
+	h := newHouse(t, demand.Settings{Policy: demand.Policy{HourlySpend: map[string]int64{"low": 150_000}}})
+	o := small("g")
+	o.Limit = 3
+	h.tell(demand.GroupChanged{Group: demand.Group{Name: "g", Max: -1}}, demand.OffersChanged{Offers: []demand.Offer{o}})
+	h.tell(needs("low", row("batch", 0, 3, 2000, gi))...)
+	h.settle(time.Second, 10)
+	if n := h.bound("low"); n != 1 {
+		t.Fatalf("%d machines for 0.15 an hour", n)
+	}
+	h.tell(demand.PolicyChanged{Policy: demand.Policy{Domains: map[string]string{"low": "us", "high": "us"}}})
+	h.settle(time.Second, 10)
+	if n := h.bound("low"); n != 3 {
+		t.Fatalf("%d machines without a limit", n)
+	}
+	o.Pools = []demand.PoolUse{{Pool: "all", Units: 1}}
+	o.Limit = -1
+	h.tell(demand.PoolChanged{Name: "all", Limit: 3}, demand.OffersChanged{Offers: []demand.Offer{o}})
+	h.tell(needs("high", row("urgent", 10, 1, 2000, gi))...)
+	if got := h.step(); kinds(got, demand.Preempt) != 1 {
+		t.Errorf("priorities are comparable now:\n%s", lines(got))
+	}
+	r := h.engine.Step(h.now, []demand.Event{demand.PolicyChanged{Policy: demand.Policy{Victims: demand.Weights{Gap: -1}}}})
+	if len(r.Rejected) != 1 {
+		t.Errorf("a negative weight: %v", r.Rejected)
 	}
 }
 
@@ -314,5 +345,36 @@ func TestRowThatAsksForSomethingElse(t *testing.T) {
 	h.tell(needs("c", row("a", 0, 4, 1000, gi))...)
 	if got := h.step(); len(got) == 0 {
 		t.Fatalf("nothing is bought, because of %+v", h.last.Shortfalls)
+	}
+}
+
+// A machine whose record is read again keeps its place in the keep order, and since when nothing draws from it.
+func TestE1_ARecordThatIsReadAgainChangesNothing(t *testing.T) {
+	h := full(t, 2)
+	first := h.sorted()[0]
+	h.tell(needs("c", row("web", 0, 1, 2000, gi))...)
+	h.settle(time.Second, 10)
+	surplus := func() (ids []string) {
+		for _, m := range h.engine.Machines("c") {
+			if !m.Surplus.IsZero() {
+				ids = append(ids, m.ID+" "+m.Surplus.String())
+			}
+		}
+		return ids
+	}
+	before := surplus()
+	if len(before) != 1 {
+		t.Fatalf("surplus %v", before)
+	}
+	h.now = h.now.Add(10 * time.Second)
+	for _, id := range h.sorted() {
+		h.tell(demand.Observed{Machine: demand.Supply{
+			ID: id, Offer: "t/g-small", Class: offerOf("t/g", "small", 2, 8, 100_000).Class, State: demand.Configured, Cluster: "c", Tenant: "c",
+			Since: epoch, Price: 100_000, Stamp: demand.Stamp{Need: key("web")},
+		}})
+	}
+	h.step()
+	if after := surplus(); !slices.Equal(after, before) {
+		t.Errorf("surplus %v, and before the record of %s was read again %v", after, first, before)
 	}
 }

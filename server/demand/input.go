@@ -10,11 +10,10 @@ import (
 
 // Settings are the settings of an [Engine]; zero fields take the defaults.
 type Settings struct {
-	Workers       int               // that compute at once inside a step; 1
-	MaxCreates    int               // in one cycle; 1000; negative: no limit
-	MaxShortfalls int               // that a result lists; 100
-	HourlySpend   map[string]int64  // by cluster, in millionths of a dollar; absent: no limit
-	Domains       map[string]string // the priority domain of a cluster; absent: the cluster by itself
+	Workers       int    // that compute at once inside a step; 1
+	MaxCreates    int    // in one cycle; 1000; negative: no limit
+	MaxShortfalls int    // that a result lists; 100
+	Policy        Policy // to begin with; [PolicyChanged] replaces it
 	// NewID names a machine that is to be bought of an offer. It is called once for each, in a fixed
 	// order, and never returns the same id twice.
 	NewID func(offer string) string
@@ -28,8 +27,34 @@ func (s Settings) Validate() error {
 	if s.Workers < 0 {
 		return fmt.Errorf("workers: %d must not be negative", s.Workers)
 	}
+	return s.Policy.validate()
+}
+
+// Policy is what tenants may spend, and whose priorities count against whose. Zero fields take the defaults.
+type Policy struct {
+	HourlySpend map[string]int64  // by cluster, in millionths of a dollar; absent: no limit
+	Domains     map[string]string // the priority domain of a cluster; absent: the cluster by itself
+	Victims     Weights           // which machine is taken first where a higher priority takes one
+}
+
+func (p *Policy) validate() error {
+	if v := p.Victims; min(v.Gap, v.Drain, v.Interruption, v.Reclamation) < 0 || max(v.Gap, v.Drain, v.Interruption, v.Reclamation) > mostWeight {
+		return fmt.Errorf("victims: %+v must be from 0 to %d millionths each", v, mostWeight)
+	}
 	return nil
 }
+
+// Weights say how much each thing counts in the choice of a machine that is taken for a higher priority, in
+// millionths. The zero value stands for [DefaultWeights].
+type Weights struct {
+	Gap          int64 // between the priorities
+	Drain        int64 // how fast drains of machines of its class were
+	Interruption int64 // how little it costs to disturb its workload
+	Reclamation  int64 // how little it costs to lose it
+}
+
+// DefaultWeights let the gap of priorities decide, and the others only between equal gaps.
+var DefaultWeights = Weights{Gap: 1_000_000, Drain: 100_000, Interruption: 100_000, Reclamation: 100_000}
 
 // Key names a need within its shard. Callers compute it from the cluster and the row; the engine
 // only compares.
@@ -175,8 +200,11 @@ type Supply struct {
 	Tenant  string // that it ever served; empty: none
 	Fixed   bool   // of a group with a size: credited, never given back
 	Price   int64  // per hour when it was bound, in millionths of a dollar
-	Since   time.Time
-	Stamp   Stamp
+	// Capacity and Pools are those of its offer, for one that is not offered now.
+	Capacity []vector.Amount
+	Pools    []PoolUse
+	Since    time.Time
+	Stamp    Stamp
 	// Voluntary: it drains, and for what is not urgent, so that budgets count it.
 	Voluntary bool
 	Replaces  string // as its [Action] said
@@ -218,6 +246,8 @@ type (
 		Name  string
 		Limit int64
 	}
+	// PolicyChanged replaces the policy.
+	PolicyChanged struct{ Policy Policy }
 	// Observed adds a machine of a record, or replaces what is known of it.
 	Observed struct{ Machine Supply }
 	// Changed says that a machine is in another state.
@@ -265,6 +295,7 @@ func (Session) event()       {}
 func (GroupChanged) event()  {}
 func (OffersChanged) event() {}
 func (PoolChanged) event()   {}
+func (PolicyChanged) event() {}
 func (Observed) event()      {}
 func (Changed) event()       {}
 func (Leaving) event()       {}

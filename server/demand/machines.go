@@ -23,6 +23,7 @@ type times struct {
 	bound      instant
 	configured instant
 	idle       instant
+	drain      instant // since when it drains; zero: it does not, or did so before this process began
 	surplus    instant // since when it has had no claimant
 	empty      instant // since when no Pod would have to be evicted
 	join       instant // until when its Node has to be ready

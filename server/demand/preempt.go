@@ -121,7 +121,7 @@ func (w taking) victims(c *cluster, n *need, p *part) []victim {
 			case claims.needs == 0 && !w.empty(other, m):
 				continue // it is given back the ordinary way, in which its operator has a say
 			}
-			all = append(all, victim{slot, claims.needs == 0, score(n.Priority, claims)})
+			all = append(all, victim{slot, claims.needs == 0, w.score(n.Priority, claims, &w.cat.classes[m.class])})
 		}
 	}
 	slices.SortFunc(all, func(a, b victim) int {
@@ -146,15 +146,22 @@ func (w taking) priorityOf(c *cluster, pos int) int32 {
 }
 
 // domainOf is the priority domain of a cluster: priorities are compared within one alone.
-func (w taking) domainOf(c *cluster) string { return cmp.Or(w.settings.Domains[c.name], "="+c.name) }
+func (w taking) domainOf(c *cluster) string {
+	return cmp.Or(w.settings.Policy.Domains[c.name], "="+c.name)
+}
 
-// score is how good a victim is, in thousand millionths: the gap of priorities decides, then what
-// the disturbance and the loss cost.
-func score(priority int32, c claim) int64 {
-	const unit = 1_000_000_000
+// mostWeight is the largest of the [Weights]: with it the widest gap of priorities still fits a score.
+const mostWeight = 1_000_000
+
+// score is how good a victim is, in thousand millionths: the gap of priorities, and the inverses of how long its drain
+// will take in seconds and of what the disturbance and the loss cost in dollars, each with its weight.
+func (w taking) score(priority int32, c claim, of *class) int64 {
+	const milli, cent = 1000, 100
+	weights := w.settings.Policy.Victims
 	gap := int64(priority) - int64(c.priority)
-	tenth := func(cents int64) int64 { return unit * 10 / max(cents, 1) }
-	return gap*unit + unit/10/60 + tenth(c.interruption.Cents()) + tenth(c.reclamation.Cents())
+	per := func(weight, amount, unit int64) int64 { return weight * milli * unit / max(amount, 1) }
+	return gap*weights.Gap*milli + per(weights.Drain, max(of.drainTime(), milli), milli) +
+		per(weights.Interruption, c.interruption.Cents(), cent) + per(weights.Reclamation, c.reclamation.Cents(), cent)
 }
 
 // rooms are the units of pools that victims of this need leave, and that it has not used yet.

@@ -130,8 +130,15 @@ func (w intake) unmatch(n *need) {
 	if n.profile == nil {
 		return
 	}
-	if n.profile.refs--; n.profile.refs == 0 {
-		delete(w.profiles, n.Fingerprint)
+	if n.profile.refs--; n.profile.refs > 0 {
+		return
+	}
+	delete(w.profiles, n.Fingerprint)
+	if n.profile.same >= 0 {
+		w.topo.unuse(n.profile.same)
+	}
+	for _, s := range n.profile.spread {
+		w.topo.unuse(s.key)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestScenarios(t *testing.T) {
 }
 
 func runScenario(t *testing.T, script string, workers int) string {
-	s := scenario{house: newHouse(t, demand.Settings{Workers: workers, Domains: map[string]string{"a": "us", "b": "us"}})}
+	s := scenario{house: newHouse(t, demand.Settings{Workers: workers, Policy: demand.Policy{Domains: map[string]string{"a": "us", "b": "us"}}})}
 	s.boot, s.join = 20*time.Second, 10*time.Second
 	s.fault = func(offer string) (demand.Failure, bool) { return demand.NoCapacity, s.dry[offer] }
 	s.dry = map[string]bool{}
@@ -271,7 +271,7 @@ func (s *scenario) needs(args []string) error {
 // restart is a new process: it reads the records, and has heard nothing yet.
 func (s *scenario) restart() {
 	old := s.house
-	s.house = newHouse(old.t, demand.Settings{Domains: map[string]string{"a": "us", "b": "us"}})
+	s.house = newHouse(old.t, demand.Settings{Policy: demand.Policy{Domains: map[string]string{"a": "us", "b": "us"}}})
 	s.now, s.ids, s.machines, s.boot, s.join, s.fault = old.now, old.ids, old.machines, old.boot, old.join, old.fault
 	s.tell(demand.GroupChanged{Group: demand.Group{Name: "g", Max: -1}}, demand.OffersChanged{Offers: s.offers})
 	for _, id := range s.sorted() {

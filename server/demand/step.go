@@ -19,6 +19,7 @@ func New(settings Settings) (*Engine, error) {
 	}
 	settings.MaxCreates = cmp.Or(settings.MaxCreates, 1000)
 	settings.MaxShortfalls = cmp.Or(settings.MaxShortfalls, 100)
+	settings.Policy.Victims = cmp.Or(settings.Policy.Victims, DefaultWeights)
 	e := &Engine{w: world{
 		settings: settings, cat: newCatalog(), byName: map[string]*cluster{}, profiles: map[string]*profile{},
 		scopes: map[string]Disposition{},

@@ -40,6 +40,7 @@ func (w intake) setOffers(specs []Offer) error {
 	for _, o := range w.cat.offers {
 		o.paid.Note(w.now, o.price())
 	}
+	w.vacate()
 	w.nameDomains()
 	w.supply++
 	var err error
@@ -51,6 +52,27 @@ func (w intake) setOffers(specs []Offer) error {
 			vector.Width, strings.Join(unnamed, ", ")))
 	}
 	return err
+}
+
+// vacate gives the places of classes back that no machine and no offer has any longer: a configuration that changes
+// every day makes new ones every day.
+func (w intake) vacate() {
+	used := make([]bool, len(w.cat.classes))
+	for i := range w.fleet.slots {
+		if m := w.fleet.at(i); m.id != "" {
+			used[m.class] = true
+		}
+	}
+	for _, o := range w.cat.offers {
+		used[o.class] = true
+	}
+	for _, o := range w.cat.away {
+		used[o.class] = true
+	}
+	w.cat.vacate(used)
+	for _, i := range w.cat.vacant {
+		w.topo.forget(i)
+	}
 }
 
 // chargeAll counts all machines that were bought from an offer, or takes them back with n of -1, and

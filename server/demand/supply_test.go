@@ -302,3 +302,78 @@ func TestNamesBeyondTheWidth(t *testing.T) {
 		}
 	}
 }
+
+// TestS22_NewLabelsKeepNothing: a configuration whose labels change every day, and clusters that ask for another topology
+// every day, leave nothing behind in a shard, and what is asked for is found by its labels of today.
+func TestS22_NewLabelsKeepNothing(t *testing.T) {
+	h := newHouse(t, demand.Settings{})
+	h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: -1, MinLifetime: time.Second, ScaleDownDelay: time.Second, ReleaseHold: time.Second}})
+	change := func(from, to int) uint64 {
+		for day := from; day < to; day++ {
+			o := offerOf("t/g", "small", 4, 16, 100_000)
+			rack := fmt.Sprint("rack-", day)
+			o.Class.Labels["day"], o.Class.Labels[rack] = fmt.Sprint(day), "r1"
+			today, yesterday := row("today", 0, 1, 2000, gi), row("yesterday", 0, 1, 2000, gi)
+			today.Fingerprint, yesterday.Fingerprint = fmt.Sprint("today", day), fmt.Sprint("yesterday", day)
+			today.Terms.Requirements = append(today.Terms.Requirements, where("day", fmt.Sprint(day)), match.Requirement{Key: rack, Op: match.Same})
+			today.Group = rack
+			yesterday.Terms.Requirements = append(yesterday.Terms.Requirements, where("day", fmt.Sprint(day-2)))
+			h.tell(demand.OffersChanged{Offers: []demand.Offer{o}})
+			h.tell(needs("c", today, yesterday)...)
+			h.step()
+			if len(h.last.Shortfalls) != 1 || h.last.Shortfalls[0].Reason != demand.NoMatchingOffer || h.last.Shortfalls[0].Need != key("yesterday") {
+				t.Fatalf("day %d: short are %+v", day, h.last.Shortfalls)
+			}
+			for range 12 {
+				h.progress(10 * time.Second)
+				h.step()
+			}
+			if n := h.bound("c"); n != 1 {
+				t.Fatalf("day %d: %d machines", day, n)
+			}
+		}
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := change(2, 100)
+	if after := change(100, 2000); after > before+1<<20 {
+		t.Errorf("%d KiB more after 1,900 days", (after-before)>>10)
+	}
+	runtime.KeepAlive(h)
+}
+
+// TestMachinesOfAnOfferThatIsAwayCountForEveryLimit that their offer would count for.
+func TestMachinesOfAnOfferThatIsAwayCountForEveryLimit(t *testing.T) {
+	large := offerOf("t/g", "large", 16, 64, 760_000)
+	large.Capacity = []vector.Amount{{Name: "cpu", Amount: 16_000}}
+	large.Pools = []demand.PoolUse{{Pool: "vcpu", Units: 16}}
+	old := offerOf("t/g", "old", 8, 32, 400_000)
+	old.Capacity = []vector.Amount{{Name: "cpu", Amount: 8000}}
+	old.Pools = []demand.PoolUse{{Pool: "vcpu", Units: 8}}
+	for _, tt := range []struct {
+		name  string
+		group demand.Group
+		pool  int64
+		why   demand.Reason
+	}{
+		{"the group's processors", demand.Group{Name: "t/g", Max: -1, Limits: demand.Limits{Resources: []vector.Amount{{Name: "cpu", Amount: 39_000}}}}, 1000, demand.LimitReached},
+		{"a pool", demand.Group{Name: "t/g", Max: -1}, 39, demand.QuotaExhausted},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHouse(t, demand.Settings{})
+			h.tell(demand.GroupChanged{Group: tt.group}, demand.PoolChanged{Name: "vcpu", Limit: tt.pool}, demand.OffersChanged{Offers: []demand.Offer{large}})
+			h.machines["a"] = &made{id: "a", cluster: "c", tenant: "c", state: demand.Configured}
+			h.tell(demand.Observed{Machine: demand.Supply{
+				ID: "a", Offer: old.Name, Class: old.Class, State: demand.Configured, Cluster: "c", Since: epoch.Add(-time.Hour), Price: 400_000,
+				Capacity: old.Capacity, Pools: old.Pools,
+			}})
+			h.tell(needs("c", row("web", 0, 5, 14_000, gi))...)
+			h.step()
+			if h.total[demand.Provision] != 1 || h.last.Shortfalls[0].Reason != tt.why {
+				t.Errorf("%d are bought, and one of 16 processors fits beside the one of 8: %+v", h.total[demand.Provision], h.last.Shortfalls)
+			}
+		})
+	}
+}

@@ -18,7 +18,7 @@ var stages = []struct {
 	want  map[demand.Kind]int
 }{
 	{"two needs take a machine each", func(t *testing.T) *house {
-		h := newHouse(t, demand.Settings{Domains: map[string]string{"a": "us", "b": "us", "c": "us"}})
+		h := newHouse(t, demand.Settings{Policy: demand.Policy{Domains: map[string]string{"a": "us", "b": "us", "c": "us"}}})
 		h.reuse = true
 		o := small("g")
 		o.Limit = 4
@@ -164,7 +164,7 @@ func TestE12_TwinsDecideTheSame(t *testing.T) {
 	seen := map[demand.Kind]int{}
 	for seed := range uint64(seeds(t, 12)) {
 		rng := rand.New(rand.NewPCG(seed, 12))
-		settings := demand.Settings{Domains: map[string]string{"c0": "d", "c1": "d", "c2": "d"}}
+		settings := demand.Settings{Policy: demand.Policy{Domains: map[string]string{"c0": "d", "c1": "d", "c2": "d"}}}
 		w := twins{newHouse(t, settings), newHouse(t, settings), map[string]string{}}
 		for _, h := range []*house{w.free, w.paused} {
 			h.boot, h.join, h.reuse = 40*time.Second, 10*time.Second, true

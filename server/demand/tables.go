@@ -19,7 +19,23 @@ type class struct {
 	kind  int32         // group and instance type: what a learned allocatable is about
 	alloc vector.Vector // by the catalogue, or what was learned
 	price int64         // of the cheapest offer, in millionths of a dollar; 0: none
+	drain int64         // how long drains of its machines take, in milliseconds; 0: none has ended yet
 	at    []int32       // by topology key: the value that it declares; -1: none
+}
+
+// How long a drain takes where none of the class has ended yet, in milliseconds, and the part of what is expected that
+// each new one counts for.
+const (
+	drainFirst = 60_000
+	drainShare = 4
+)
+
+// drainTime is how long the drain of a machine of the class is expected to take.
+func (c *class) drainTime() int64 { return cmp.Or(c.drain, drainFirst) }
+
+// drained takes in how long a drain took.
+func (c *class) drained(took int64) {
+	c.drain = max(c.drainTime()+(took-c.drainTime())/drainShare, 1)
 }
 
 // learned is what Nodes of one group and type have said of their allocatable.
@@ -115,13 +131,15 @@ type group struct {
 // joinDeadline is how long a Node of the group may take to be ready.
 func (g *group) joinDeadline() time.Duration { return cmp.Or(g.JoinDeadline, 10*time.Minute) }
 
-// catalog holds classes, offers, groups and pools of a shard. Classes only grow in number, so that
-// an index stays valid.
+// catalog holds classes, offers, groups and pools of a shard. The index of a class stays valid as long as a machine
+// or an offer has it.
 type catalog struct {
 	space     *vector.Space
 	classes   []class
 	byClass   map[string]int32
-	text      []byte // scratch
+	vacant    []int32 // indexes of classes that nothing has, to be given to new ones
+	renewed   []int32 // indexes that were given to another class, and that profiles have not been matched with
+	text      []byte  // scratch
 	kinds     map[string]int32
 	learned   []learned
 	offers    []*offer          // sorted by name
@@ -195,10 +213,31 @@ func (c *catalog) intern(spec Class) int32 {
 		alloc.Min(&l.least)
 	}
 	i := int32(len(c.classes))
-	c.classes = append(c.classes, class{Class: spec, kind: kind, alloc: alloc})
+	if n := len(c.vacant); n > 0 {
+		i, c.vacant = c.vacant[n-1], c.vacant[:n-1]
+		c.renewed = append(c.renewed, i)
+	} else {
+		c.classes = append(c.classes, class{})
+	}
+	c.classes[i] = class{Class: spec, kind: kind, alloc: alloc}
 	c.byClass[string(c.text)] = i
 	c.version++
 	return i
+}
+
+// vacate gives the indexes of classes back that are not in use.
+func (c *catalog) vacate(used []bool) {
+	c.vacant = c.vacant[:0]
+	for i := len(c.classes) - 1; i >= 0; i-- {
+		if used[i] {
+			continue
+		}
+		if c.text = c.classes[i].canonical(c.text[:0]); c.byClass[string(c.text)] == int32(i) {
+			delete(c.byClass, string(c.text))
+		}
+		c.classes[i] = class{}
+		c.vacant = append(c.vacant, int32(i))
+	}
 }
 
 // name gives every resource that an offer has an index, and returns the first one for which there is no room.
@@ -258,10 +297,7 @@ func (c *catalog) setOffers(specs []Offer, held map[string]*offer, tenant func(s
 		if spec.Tenant != "" {
 			o.tenant = tenant(spec.Tenant)
 		}
-		o.uses = o.uses[:0]
-		for _, u := range spec.Pools {
-			o.uses = append(o.uses, use{c.pool(u.Pool), max(u.Units, 1)})
-		}
+		o.use(c, spec.Pools)
 		if p := &c.classes[o.class].price; *p == 0 || spec.PricePerHour < *p {
 			*p = spec.PricePerHour
 		}
@@ -274,6 +310,14 @@ func (c *catalog) setOffers(specs []Offer, held map[string]*offer, tenant func(s
 	}
 }
 
+// use sets what a machine of the offer takes of pools.
+func (o *offer) use(c *catalog, pools []PoolUse) {
+	o.uses = o.uses[:0]
+	for _, u := range pools {
+		o.uses = append(o.uses, use{c.pool(u.Pool), max(u.Units, 1)})
+	}
+}
+
 // offerOf is the offer that a machine was bought from. One that is not offered now counts for its group all the same,
 // by what the machine says.
 func (c *catalog) offerOf(s Supply) *offer {
@@ -283,6 +327,8 @@ func (c *catalog) offerOf(s Supply) *offer {
 	o := c.away[s.Offer]
 	if o == nil {
 		o = &offer{Offer: Offer{Name: s.Offer, Class: s.Class, PricePerHour: s.Price}, class: c.intern(s.Class), group: c.group(s.Class.Group), tenant: -1}
+		o.capacity, _ = c.space.Vector(s.Capacity)
+		o.use(c, s.Pools)
 		c.away[s.Offer] = o
 	}
 	return o

@@ -13,6 +13,7 @@ const hostname = "kubernetes.io/hostname"
 // topology numbers the topology keys that needs use, and the values of all of them.
 type topology struct {
 	keys   []string
+	users  []int // of each key: profiles that use it; a key without any gives its index to the next new one
 	values map[string]int32
 	names  []string
 	ranks  []int32 // of each value in the order of names; shorter than names where it is out of date
@@ -30,6 +31,39 @@ type places struct {
 	refs    int
 	domains map[int32][]domain // by class, of the topologies in use
 	keys    int                // of which domains knows
+}
+
+// use returns the index of a key for one more profile, and whether it had one before.
+func (t *topology) use(key string) (i int32, known bool) {
+	at := slices.Index(t.keys, key)
+	known = at >= 0
+	if !known {
+		at = slices.Index(t.users, 0)
+	}
+	switch {
+	case known:
+	case at >= 0:
+		t.keys[at] = key
+		for _, p := range t.places {
+			p.domains = nil
+		}
+	default:
+		at = len(t.keys)
+		t.keys, t.users = append(t.keys, key), append(t.users, 0)
+	}
+	t.users[at]++
+	return int32(at), known
+}
+
+// unuse notes that one profile less uses a key.
+func (t *topology) unuse(key int32) { t.users[key]-- }
+
+// declared is the value that a class has for a key; -1: none.
+func (t *topology) declared(c *Class, key string) int32 {
+	if name, ok := c.Labels[key]; ok {
+		return t.value(name)
+	}
+	return -1
 }
 
 func (t *topology) value(name string) int32 {
@@ -86,6 +120,13 @@ func (t *topology) leave(p *places) {
 	}
 	if p.refs--; p.refs == 0 {
 		delete(t.places, p.text)
+	}
+}
+
+// forget drops what is known of a class whose index another one may get.
+func (t *topology) forget(class int32) {
+	for _, p := range t.places {
+		delete(p.domains, class)
 	}
 }
 

@@ -69,22 +69,27 @@ func (w *world) cluster(name string) *cluster {
 	return c
 }
 
-// key returns the index of a topology key. A new one is looked up for every machine.
+// key returns the index of a topology key, which one more profile uses. A new one is looked up for every machine.
 func (w *world) key(name string) int32 {
-	if i := slices.Index(w.topo.keys, name); i >= 0 {
-		return int32(i)
+	i, known := w.topo.use(name)
+	if known {
+		return i
 	}
-	w.topo.keys = append(w.topo.keys, name)
+	for j := range w.cat.classes {
+		if c := &w.cat.classes[j]; int(i) < len(c.at) {
+			c.at[i] = w.topo.declared(&c.Class, name)
+		}
+	}
 	w.nameDomains()
-	for i := range w.fleet.slots {
-		if m := w.fleet.at(i); m.id != "" {
+	for slot := range w.fleet.slots {
+		if m := w.fleet.at(slot); m.id != "" {
 			w.locate(m)
 		}
 	}
 	for _, c := range w.clusters {
 		c.flags.stale, c.flags.dirty = true, true
 	}
-	return int32(len(w.topo.keys) - 1)
+	return i
 }
 
 // nameDomains numbers the values that classes declare for the topologies in use.
@@ -92,11 +97,7 @@ func (w *world) nameDomains() {
 	for i := range w.cat.classes {
 		c := &w.cat.classes[i]
 		for _, key := range w.topo.keys[len(c.at):] {
-			at := int32(-1)
-			if name, ok := c.Labels[key]; ok {
-				at = w.topo.value(name)
-			}
-			c.at = append(c.at, at)
+			c.at = append(c.at, w.topo.declared(&c.Class, key))
 		}
 	}
 }
@@ -191,10 +192,16 @@ func (w *world) list() {
 // matchAll evaluates the classes that are new for every profile.
 func (w *world) matchAll() {
 	for _, p := range w.profiles {
+		for _, i := range w.cat.renewed {
+			if int(i) < len(p.matches) {
+				p.matches[i] = p.matchClass(w.cat, i)
+			}
+		}
 		for i := len(p.matches); i < len(w.cat.classes); i++ {
 			p.matches = append(p.matches, p.matchClass(w.cat, int32(i)))
 		}
 	}
+	w.cat.renewed = w.cat.renewed[:0]
 }
 
 // evaluate brings the set of eligible classes of a need up to date.

@@ -76,9 +76,8 @@ func (c *core) follow(m *machine, s *sight) {
 		c.depart(m, s)
 		return
 	case m.about.leaving, m.about.fixed != s.fixed: // it is judged again, or its group has another mode
-		c.forget(m)
 		m.about.fixed = s.fixed
-		c.introduce(m, s)
+		c.reintroduce(m, s)
 		return
 	case m.told == demand.Speculative:
 		c.introduce(m, s)
@@ -101,11 +100,21 @@ func (c *core) follow(m *machine, s *sight) {
 	}
 	if !c.feed.move(m.id.String(), m.told, s.station.State, m.failure) {
 		c.opts.Log.Error("machine in an unexpected state", "machine", m.id, "was", m.told.String(), "is", s.station.State.String())
-		c.forget(m)
-		c.introduce(m, s)
+		c.reintroduce(m, s)
 		return
 	}
 	m.told = s.station.State
+}
+
+// reintroduce tells the engine again what a machine is, which keeps what the engine remembers of it: its place in the
+// keep order, and that its operator does not give it back.
+func (c *core) reintroduce(m *machine, s *sight) {
+	before := m.told
+	m.told, m.about.leaving, m.join.eager = demand.Speculative, false, false
+	c.introduce(m, s)
+	if m.told == demand.Speculative && before != demand.Speculative {
+		c.feed.tell(demand.Gone{ID: m.id.String()})
+	}
 }
 
 // depart tells the engine that a machine goes. That one goes which the engine gave up itself is no news.

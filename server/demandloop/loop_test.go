@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -117,6 +118,53 @@ func TestE11_ARefusalIsKept(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestE11_ARefusalOutlivesAVerdictThatIsTakenBack: a machine that was found sick, and is not after all, is on hold as
+// before.
+func TestE11_ARefusalOutlivesAVerdictThatIsTakenBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.settled()
+		w.op.refusal = "a Pod finds no place"
+		pass(5 * time.Minute)
+		w.ask(3)
+		pass(3 * time.Minute)
+		if len(w.op.drains) != 1 {
+			t.Fatalf("%d instructions", len(w.op.drains))
+		}
+		name, _ := strings.CutPrefix(w.op.drains[0], "rcl-")
+		name, _, _ = strings.Cut(name, "-")
+		sick := identity.ID(name)
+		for _, state := range []fleet.State{fleet.Unhealthy, fleet.Running} {
+			w.mu.Lock()
+			row := w.rows[sick]
+			row.State = state
+			w.rows[sick] = row
+			w.loop.Changed(sick)
+			w.mu.Unlock()
+			pass(time.Second)
+		}
+		pass(4 * time.Minute)
+		for _, drain := range w.op.drains[1:] {
+			if strings.Contains(drain, name) {
+				t.Errorf("it is asked for again within the hold: %s", drain)
+			}
+		}
+	})
+}
+
+// TestPolicyOfTheConfiguration: what tenants may spend can change while machines are bought.
+func TestPolicyOfTheConfiguration(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.change(func(s *shop) { s.policy.HourlySpend = map[string]int64{"acme": 150_000} })
+		w.connect()
+		w.ask(8)
+		pass(time.Minute)
+		w.want("0.15 an hour", map[string]int{"bound": 1})
+		w.change(func(s *shop) { s.policy = demand.Policy{} })
+		pass(time.Minute)
+		w.want("as much as is needed", map[string]int{"bound": 2})
+	})
 }
 
 // TestE4_NothingIsGivenBackBeforeTheFirstRollup of a term, nor without a session.

@@ -12,6 +12,7 @@ import (
 	"nstance.dev/server/cache"
 	"nstance.dev/server/demand"
 	"nstance.dev/server/demand/match"
+	"nstance.dev/server/demand/vector"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/layout"
 )
@@ -48,6 +49,7 @@ type Supply interface {
 	Groups() []demand.Group
 	Offers() []demand.Offer
 	Pools() []demand.PoolChanged
+	Policy() demand.Policy
 	// Suspended is what is paused or rehearsed now.
 	Suspended() []demand.Suspended
 	// Next is when the Supply is another one without an event; zero: never.
@@ -78,11 +80,13 @@ type Source struct {
 
 // Description is what is known of a machine before its Node has said anything.
 type Description struct {
-	Offer           string // that it counts for; empty: none
+	Offer           string // that it counts for, whether or not it is offered now; empty: none
 	Class           demand.Class
 	InterruptionPPM int64
 	Price           int64 // of an hour, in millionths of a dollar; 0: not known
 	StartupTaints   []match.Taint
+	Capacity        []vector.Amount  // that it counts for in the limits of its group
+	Pools           []demand.PoolUse // that it takes units of
 }
 
 // Group is what a group of demand mode sets beside what the engine looks at.

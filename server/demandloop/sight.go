@@ -79,6 +79,7 @@ func (c *core) supplyOf(s *sight) (demand.Supply, bool) {
 	}
 	m := demand.Supply{
 		ID: s.row.ID.String(), Offer: d.Offer, Class: d.Class, State: s.station.State, Tenant: s.rec.Served, Fixed: s.fixed,
+		Capacity: d.Capacity, Pools: d.Pools,
 	}
 	if b := s.rec.Binding; b != nil {
 		m.Cluster, m.Price, m.Since, m.Stamp = b.Cluster, b.Price, b.BoundAt.Time, binding.StampOf(b)

@@ -280,6 +280,9 @@ func (c taking) resupply() {
 			c.feed.tell(p)
 		}
 	}
+	if before == nil || !reflect.DeepEqual(before.Policy(), next.Policy()) {
+		c.feed.tell(demand.PolicyChanged{Policy: next.Policy()})
+	}
 	if before == nil || !reflect.DeepEqual(before.Offers(), next.Offers()) {
 		c.feed.tell(demand.OffersChanged{Offers: next.Offers()})
 	}

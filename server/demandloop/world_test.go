@@ -33,6 +33,7 @@ type shop struct {
 	settings  Group
 	ofDemand  bool // else the group has a size
 	limit     int64
+	policy    demand.Policy
 	suspended []demand.Suspended
 	making    string // machines made before made are outdated by another one
 	made      time.Time
@@ -48,6 +49,7 @@ func (s shop) Outdated(row *cache.Instance, _ time.Time) (demand.Reason, time.Ti
 
 func (s shop) Groups() []demand.Group        { return []demand.Group{s.group} }
 func (s shop) Pools() []demand.PoolChanged   { return nil }
+func (s shop) Policy() demand.Policy         { return s.policy }
 func (s shop) Suspended() []demand.Suspended { return s.suspended }
 func (s shop) Next() time.Time               { return time.Time{} }
 func (s shop) Source(offer string) (Source, bool) {

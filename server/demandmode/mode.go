@@ -61,10 +61,8 @@ func (m *Mode) Run(ctx context.Context) error {
 		}
 	}
 	keeper := offers.NewKeeper(m.sources())
-	settings := offers.Settings(m.opts.Groups.Config())
-	settings.Workers = engineWorkers
 	loop, err := demandloop.New(demandloop.Options{
-		Term: m.opts.Term, Engine: settings, Supply: func() demandloop.Supply { return m.supply(keeper.Book()) },
+		Term: m.opts.Term, Engine: demand.Settings{Workers: engineWorkers}, Supply: func() demandloop.Supply { return m.supply(keeper.Book()) },
 		Records: records{m.opts.Instances, m.opts.Cache}, Machines: machines{m.opts, m.refused}, NewID: m.opts.NewID, Random: random,
 		Metrics: m.opts.Metrics, Now: m.opts.Now, Log: m.opts.Log,
 	})

@@ -22,13 +22,14 @@ type supply struct {
 	groups    map[fleet.GroupID]demandloop.Group
 	suspended []demand.Suspended
 	next      time.Time
+	policy    demand.Policy
 	makings   map[fleet.GroupID]*making
 }
 
 // supply is what can be bought by a book, now.
 func (m *Mode) supply(book *offers.Book) demandloop.Supply {
 	now := m.opts.Now()
-	s := &supply{book: book, groups: map[fleet.GroupID]demandloop.Group{}, next: book.Next, makings: map[fleet.GroupID]*making{}}
+	s := &supply{book: book, groups: map[fleet.GroupID]demandloop.Group{}, next: book.Next, policy: offers.Policy(m.opts.Groups.Config()), makings: map[fleet.GroupID]*making{}}
 	if m.opts.Groups.Config().Server.Demand.DryRun {
 		s.suspended = append(s.suspended, demand.Suspended{RehearsalOnly: true})
 	}
@@ -68,6 +69,9 @@ func (s *supply) Offers() []demand.Offer { return s.book.Offers }
 // Pools implements [demandloop.Supply].
 func (s *supply) Pools() []demand.PoolChanged { return s.book.Pools }
 
+// Policy implements [demandloop.Supply].
+func (s *supply) Policy() demand.Policy { return s.policy }
+
 // Suspended implements [demandloop.Supply].
 func (s *supply) Suspended() []demand.Suspended { return s.suspended }
 
@@ -92,6 +96,7 @@ func (s *supply) Describe(source demandloop.Source) (demandloop.Description, boo
 	}
 	return demandloop.Description{
 		Offer: d.Offer, Class: d.Class, InterruptionPPM: d.InterruptionPPM, Price: d.Price, StartupTaints: taintsOf(d.StartupTaints),
+		Capacity: d.Capacity, Pools: d.Pools,
 	}, true
 }
 

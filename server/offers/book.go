@@ -9,6 +9,7 @@ import (
 	"nstance.dev/server/config/document"
 	"nstance.dev/server/config/effective"
 	"nstance.dev/server/demand"
+	"nstance.dev/server/demand/vector"
 	"nstance.dev/server/driver"
 )
 
@@ -102,12 +103,15 @@ func (b *Book) Source(offer string) (Source, bool) {
 
 // Description is what is known of a machine before its Node has said anything.
 type Description struct {
-	Offer           string // that it counts for; empty: there is none now
+	Offer           string // that it counts for, whether or not that is offered now; empty: its group has a size
 	Class           demand.Class
 	InterruptionPPM int64
 	Price           int64 // an hour, in millionths of a dollar; 0: not known
 	StartupTaints   []document.Taint
 	Known           bool // the size of the instance type is known
+	// Capacity and Pools are what it counts for in the limits of its group and of quota pools.
+	Capacity []vector.Amount
+	Pools    []demand.PoolUse
 }
 
 // Describe says what a machine of a group is, whether or not anything like it is offered: one of a
@@ -130,8 +134,11 @@ func (b *Book) Describe(key document.GroupKey, instanceType string, capacity dri
 		InterruptionPPM: b.shard.interruption(kind, capacity),
 	}
 	d.Price, _ = b.shard.price(kind, capacity)
-	if name := offerName(key, instanceType, capacity, reservation); b.sources[name] != (Source{}) {
-		d.Offer = name
+	if g.Demand != nil {
+		d.Offer, d.Pools = offerName(key, instanceType, capacity, reservation), b.shard.uses(g, kind, capacity)
+		if known {
+			d.Capacity = capacityOf(kind)
+		}
 	}
 	return d, true
 }
@@ -145,9 +152,9 @@ func offerName(key document.GroupKey, instanceType string, capacity driver.Capac
 	return name
 }
 
-// Settings are what the configuration says of the engine of a shard, whose clusters are its tenants.
-func Settings(cfg *effective.Config) demand.Settings {
-	s := demand.Settings{HourlySpend: map[string]int64{}, Domains: map[string]string{}}
+// Policy is what the configuration says of money and priorities in a shard, whose clusters are its tenants.
+func Policy(cfg *effective.Config) demand.Policy {
+	s := demand.Policy{HourlySpend: map[string]int64{}, Domains: map[string]string{}, Victims: victims(cfg.Server.Demand.PreemptionWeights)}
 	for tenant, limit := range cfg.Server.Demand.MaxHourlySpend {
 		s.HourlySpend[tenant] = int64(limit)
 	}
@@ -157,4 +164,21 @@ func Settings(cfg *effective.Config) demand.Settings {
 		}
 	}
 	return s
+}
+
+// victims are the weights of the engine, of which the configuration may set some.
+func victims(w *document.PreemptionWeights) demand.Weights {
+	all := demand.DefaultWeights
+	if w == nil {
+		return all
+	}
+	for _, one := range []struct {
+		set *document.Fraction
+		to  *int64
+	}{{w.PriorityGap, &all.Gap}, {w.DrainTime, &all.Drain}, {w.InterruptionPenalty, &all.Interruption}, {w.ReclamationPenalty, &all.Reclamation}} {
+		if one.set != nil {
+			*one.to = int64(*one.set)
+		}
+	}
+	return all
 }

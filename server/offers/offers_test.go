@@ -174,6 +174,8 @@ func TestClassOfAMachine(t *testing.T) {
 	got, ok := b.Describe(document.GroupKey{Tenant: "default", Group: "g"}, "p.big", driver.OnDemand, "")
 	want := Description{
 		Offer: "default/g/p.big/on-demand", Price: 3_900_000, Known: true, StartupTaints: []document.Taint{{Key: "cni", Effect: "NoExecute"}},
+		Pools:    []demand.PoolUse{{Pool: "tenant/default", Units: 1}},
+		Capacity: []vector.Amount{{Name: "cpu", Amount: 8000}, {Name: "memory", Amount: 61440 << 20}, {Name: "nvidia.com/gpu", Amount: 4}},
 		Class: demand.Class{
 			Group: "default/g", InstanceType: "p.big", CapacityType: demand.OnDemand,
 			Labels: map[string]string{
@@ -191,7 +193,7 @@ func TestClassOfAMachine(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	gone, ok := b.Describe(document.GroupKey{Tenant: "default", Group: "g"}, "gone", "", "")
-	if !ok || gone.Known || gone.Offer != "" || gone.Class.Allocatable != nil || gone.Class.Labels["nstance.dev/group"] != "g" {
+	if !ok || gone.Known || gone.Offer != "default/g/gone/on-demand" || gone.Capacity != nil || gone.Class.Allocatable != nil || gone.Class.Labels["nstance.dev/group"] != "g" {
 		t.Errorf("a type that is listed no longer: %+v", gone)
 	}
 	if _, ok := b.Describe(document.GroupKey{Tenant: "default", Group: "other"}, "p.big", "", ""); ok {
@@ -323,11 +325,17 @@ func TestPoolsOfAShard(t *testing.T) {
 	}
 }
 
-func TestSettingsOfTheEngine(t *testing.T) {
-	got := Settings(load(t, parts{server: `"priority_domains": [["default", "b"]], "max_hourly_spend": { "b": 1.5 }`}))
-	want := demand.Settings{HourlySpend: map[string]int64{"b": 1_500_000}, Domains: map[string]string{"default": "b", "b": "b"}}
+func TestPolicyOfTheEngine(t *testing.T) {
+	got := Policy(load(t, parts{server: `"priority_domains": [["default", "b"]], "max_hourly_spend": { "b": 1.5 }`}))
+	want := demand.Policy{
+		HourlySpend: map[string]int64{"b": 1_500_000}, Domains: map[string]string{"default": "b", "b": "b"}, Victims: demand.DefaultWeights,
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+	got = Policy(load(t, parts{server: `"preemption_weights": { "drain_time": 0.25, "reclamation_penalty": 0 }`}))
+	if want := (demand.Weights{Gap: 1_000_000, Drain: 250_000, Interruption: 100_000}); got.Victims != want {
+		t.Errorf("weights %+v, want %+v", got.Victims, want)
 	}
 }
 

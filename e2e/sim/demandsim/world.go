@@ -159,11 +159,11 @@ func (w *world) lead() {
 
 // settings are those of the engine.
 func (w *world) settings() demand.Settings {
-	s := demand.Settings{Workers: number(w.setting("workers")), Domains: map[string]string{}}
+	s := demand.Settings{Workers: number(w.setting("workers")), Policy: demand.Policy{Domains: map[string]string{}}}
 	for i, p := range w.tenants {
-		s.Domains[p.name] = fmt.Sprint("own-", i)
+		s.Policy.Domains[p.name] = fmt.Sprint("own-", i)
 		if w.setting("domain") == "shared" {
-			s.Domains[p.name] = "shared"
+			s.Policy.Domains[p.name] = "shared"
 		}
 	}
 	return s

@@ -84,6 +84,9 @@ func (c serverCheck) demand(path jsonc.Path) {
 		}
 	})
 	c.priorityDomains(path.Key("priority_domains"), d.PriorityDomains)
+	if w := d.PreemptionWeights; w != nil && w.PriorityGap != nil && *w.PriorityGap == 0 {
+		c.add(path.Key("preemption_weights").Key("priority_gap"), "what runs at the lowest priority has to go first", "write a number above 0, or take it out for 1")
+	}
 	for i, price := range d.Prices {
 		c.price(path.Key("prices").Index(i), price)
 	}

@@ -111,6 +111,8 @@ func TestS26_WhatModeDemandDoesNotMeanIsRefused(t *testing.T) {
 		{server: `"quota_pools": { "p": { "limit": 1, "groups": ["x/y"] } }`, want: `server.demand.quota_pools.p.groups[0]: "x/y" is no group of a tenant`},
 		{server: `"priority_domains": [["default"]]`, want: `server.demand.priority_domains[0]: a list of fewer than two tenants compares nothing`},
 		{server: `"priority_domains": [["default", "b"], ["b", "default"]]`, want: `server.demand.priority_domains[1][0]: "b" is in a list already`},
+		{server: `"preemption_weights": { "priority_gap": 0 }`, want: `server.demand.preemption_weights.priority_gap: what runs at the lowest priority has to go first`},
+		{server: `"preemption_weights": { "drain_time": 1.5 }`, want: `server.demand.preemption_weights.drain_time: 1.5 is above 1`},
 		{server: `"priority_domains": [["default", "x"]]`, want: `server.demand.priority_domains[0][1]: there is no tenant "x"`},
 		{server: `"max_hourly_spend": { "x": 1 }`, want: `server.demand.max_hourly_spend.x: there is no tenant "x"`},
 		{server: `"prices": [ { "families": ["a"] } ]`, want: `server.demand.prices[0]: it has no price; write hour, or vcpu_hour and gib_hour`},

@@ -8,12 +8,26 @@ type DemandServer struct {
 	QuotaPools map[string]QuotaPool `json:"quota_pools,omitempty"`
 	// Lists of tenants whose priorities are comparable: a need of higher priority may take machines of the others in its list. Default: each tenant is by itself, and no tenant takes machines of another.
 	PriorityDomains [][]string `json:"priority_domains,omitempty"`
+	// What decides which machine is taken first for a need of higher priority.
+	PreemptionWeights *PreemptionWeights `json:"preemption_weights,omitempty"`
 	// Prices of instance types; the first entry that matches counts, and before those that the provider tells. Capacity without a price is not bought.
 	Prices []Price `json:"prices,omitempty"`
 	// How probable it is that the provider takes a machine back; the first entry that matches counts, and before what the provider's own table says. Spot capacity without a probability is refused.
 	Interruptions []Interruption `json:"interruptions,omitempty"`
 	// Most that the machines of a tenant's demand groups may cost in this shard, in US dollars an hour, by tenant. Default: no limit.
 	MaxHourlySpend map[string]USD `json:"max_hourly_spend,omitempty"`
+}
+
+// PreemptionWeights say how much each thing counts in the choice of the machine that is taken for a need of higher priority: the sum of the weighted gap of priorities, of the inverse of the seconds that drains of its class have taken, and of the inverses of both penalties in dollars. The highest sum goes first.
+type PreemptionWeights struct {
+	// How much lower the priority of what runs there is. Default 1.
+	PriorityGap *Fraction `json:"priority_gap,omitempty"`
+	// How fast machines of its class were drained. Default 0.1.
+	DrainTime *Fraction `json:"drain_time,omitempty"`
+	// How low the penalty of interrupting its workload is. Default 0.1.
+	InterruptionPenalty *Fraction `json:"interruption_penalty,omitempty"`
+	// How low the penalty of losing this machine is. Default 0.1.
+	ReclamationPenalty *Fraction `json:"reclamation_penalty,omitempty"`
 }
 
 // QuotaPool is a limit that the machines of some offers share. An offer is in the pool if all of the lists that are set have it.
