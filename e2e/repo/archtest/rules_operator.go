@@ -31,6 +31,8 @@ var operatorLayers = []layer{
 	inOperator("demand/states", "protos/nstance/demand/v1alpha1"),
 	inOperator("demand/readback", "api/demand/v1alpha1", "protos/nstance/demand/v1alpha1"),
 	inOperator("demand/outbound"),
+	inOperator("hosts/versions", "api/hosts/v1alpha1"),
+	inOperator("hosts/selection", "api/hosts/v1alpha1"),
 	inOperator("drain", "api/infrastructure/v1beta1", "capi", "collect", "inventory", "nodes", "status", "protos/nstance/v1"),
 	inOperator("credentials/secrets"),
 	inOperator("credentials/kubeconfig", "api/infrastructure/v1beta1", "capi", "credentials/secrets", "status"),
@@ -87,6 +89,6 @@ func below(dirs []string) []string {
 // what these speak, and the controller of the other half of a pool.
 var operatorTests = []string{
 	"protos/...", "operator/api/...", "operator/testworld", "operator/pagetest", "operator/capi", "operator/collect", "operator/inventory", "operator/nodes",
-	"operator/shards/...", "operator/status", "operator/crds", "operator/policies/...", "operator/credentials/secrets/...",
+	"operator/shards/...", "operator/status", "operator/crds/...", "operator/policies/...", "operator/credentials/secrets/...",
 	"operator/controllers/shardgroup", "operator/controllers/machinepool/planner",
 }
