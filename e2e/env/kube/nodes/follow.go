@@ -10,14 +10,15 @@ import (
 )
 
 // Follow runs an agent for each machine that list returns, from the time on at which it
-// first does until it no longer does, and asks again after every pause. It returns nil
-// when ctx ends, and all agents end with it.
+// first does until it no longer does, or returns it with another life, and asks again after
+// every pause. It returns nil when ctx ends, and all agents end with it.
 //
 // A machine that is gone says nothing more; its Node is for others to delete. While list
 // fails, nobody knows which machines there are, and those that run go on.
 func Follow(ctx context.Context, client kubernetes.Interface, log *slog.Logger, pause time.Duration, list func(context.Context) ([]Machine, error)) error {
 	var running errgroup.Group
-	off := map[string]context.CancelFunc{} // by the machine's name
+	type life struct{ name, life string }
+	off := map[life]context.CancelFunc{}
 	for ctx.Err() == nil {
 		machines, err := list(ctx)
 		if err != nil {
@@ -25,21 +26,24 @@ func Follow(ctx context.Context, client kubernetes.Interface, log *slog.Logger, 
 			wait(ctx, pause)
 			continue
 		}
-		there := map[string]bool{}
+		there := map[life]bool{}
 		for _, machine := range machines {
-			there[machine.Name] = true
-			if off[machine.Name] != nil {
+			there[life{machine.Name, machine.Life}] = true
+		}
+		for lived, end := range off {
+			if !there[lived] {
+				end()
+				delete(off, lived)
+			}
+		}
+		for _, machine := range machines {
+			this := life{machine.Name, machine.Life}
+			if off[this] != nil {
 				continue
 			}
-			life, end := context.WithCancel(ctx)
-			off[machine.Name] = end
-			running.Go(func() error { return New(client, machine, log).Run(life) })
-		}
-		for name, end := range off {
-			if !there[name] {
-				end()
-				delete(off, name)
-			}
+			lives, end := context.WithCancel(ctx)
+			off[this] = end
+			running.Go(func() error { return New(client, machine, log).Run(lives) })
 		}
 		wait(ctx, pause)
 	}

@@ -3,8 +3,10 @@ package nodes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +83,35 @@ func TestFollow(t *testing.T) {
 			if diff := cmp.Diff(step.want, alive(t, client)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", step.what, diff)
 			}
+		}
+	})
+}
+
+// A machine that has left and joined again is a new Node, although it was there at every look.
+func TestFollow_anotherLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		var life atomic.Int32
+		list := func(context.Context) ([]Machine, error) {
+			return []Machine{{Name: "a", Life: fmt.Sprint(life.Load())}}, nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- Follow(ctx, client, slog.New(slog.DiscardHandler), time.Second, list) }()
+		defer func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}()
+		time.Sleep(5 * time.Second)
+		if err := client.CoreV1().Nodes().Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		life.Store(1)
+		time.Sleep(5 * time.Second)
+		if _, err := client.CoreV1().Nodes().Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -14,6 +14,10 @@ type Machine struct {
 	// Name is that of the Node. Required.
 	Name string
 
+	// Life tells apart the times that a machine is a Node: one that has left and joined again in
+	// the meantime has another. It may be empty where machines do not.
+	Life string
+
 	// ProviderID becomes spec.providerID of the Node; it may be empty.
 	ProviderID string
 

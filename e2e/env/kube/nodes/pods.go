@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -13,6 +14,10 @@ const (
 	// Finish ends the containers: its value is the phase that the Pod then has,
 	// Succeeded or Failed. It may be set at any time.
 	Finish = "test.nstance.dev/finish"
+
+	// FinishAfter ends the containers with success when the Pod has run for that long, as the
+	// Pods of a Job do: its value is a duration.
+	FinishAfter = "test.nstance.dev/finish-after"
 
 	// Stubborn with the value "true" has the containers run until the last moment of
 	// their grace period when the Pod is deleted.
@@ -35,14 +40,47 @@ func next(pod *corev1.Pod, address string, now time.Time) step {
 		}
 		return step{remove: true}
 	}
-	want := corev1.PodRunning
+	want, left := corev1.PodRunning, untilFinish(pod, now)
 	if phase := corev1.PodPhase(pod.Annotations[Finish]); finished(phase) {
 		want = phase
+	} else if left < 0 {
+		want = corev1.PodSucceeded
 	}
-	if finished(pod.Status.Phase) || pod.Status.Phase == want {
-		return step{}
+	if finished(pod.Status.Phase) || pod.Status.Phase == want && !resized(pod) {
+		return step{after: max(left, 0)}
 	}
 	return step{status: statusIn(want, pod, address, now)}
+}
+
+// untilFinish returns for how long the containers of a Pod that runs still do: negative, they
+// have ended by now; 0: nobody knows.
+func untilFinish(pod *corev1.Pod, now time.Time) time.Duration {
+	lasts, err := time.ParseDuration(pod.Annotations[FinishAfter])
+	if err != nil || pod.Status.StartTime == nil || pod.Status.Phase != corev1.PodRunning {
+		return 0
+	}
+	if left := lasts - now.Sub(pod.Status.StartTime.Time); left > 0 {
+		return left
+	}
+	return -1
+}
+
+// resized is whether a container of a Pod asks for something else than what it was given.
+func resized(pod *corev1.Pod) bool {
+	for i, status := range pod.Status.ContainerStatuses {
+		if i < len(pod.Spec.Containers) && !equality.Semantic.DeepEqual(status.Resources, given(pod.Spec.Containers[i])) {
+			return true
+		}
+	}
+	return false
+}
+
+// given is what a container gets: all that it asks for; nil for nothing.
+func given(container corev1.Container) *corev1.ResourceRequirements {
+	if len(container.Resources.Requests)+len(container.Resources.Limits) == 0 {
+		return nil
+	}
+	return &corev1.ResourceRequirements{Requests: container.Resources.Requests, Limits: container.Resources.Limits}
 }
 
 func finished(phase corev1.PodPhase) bool {
@@ -68,6 +106,7 @@ func statusIn(phase corev1.PodPhase, pod *corev1.Pod, address string, now time.T
 		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
 			Name: container.Name, Image: container.Image, ImageID: container.Image,
 			Ready: running, Started: &running, State: containerState(phase, *status.StartTime, at),
+			AllocatedResources: container.Resources.Requests, Resources: given(container),
 		})
 	}
 	return status

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -41,6 +42,18 @@ func deleted(left time.Duration, annotations map[string]string) func(*corev1.Pod
 		end := metav1.NewTime(now.Add(left))
 		p.DeletionTimestamp, p.Annotations = &end, annotations
 	}
+}
+
+func cpu(amount string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
+}
+
+// asking returns a Pod that runs and asks for other resources than it has.
+func asking(wants, has string) *corev1.Pod {
+	return pod(corev1.PodRunning, func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests = cpu(wants)
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", Resources: &corev1.ResourceRequirements{Requests: cpu(has)}}}
+	})
 }
 
 // status returns a status of the Pods above in which all conditions have one value.
@@ -97,6 +110,24 @@ func TestNext(t *testing.T) {
 				}},
 			})},
 		},
+		{
+			"one that is to end by itself runs until then",
+			pod(corev1.PodRunning, annotated(FinishAfter, "90s")), step{after: 30 * time.Second},
+		},
+		{
+			"and has succeeded then",
+			pod(corev1.PodRunning, annotated(FinishAfter, "1m")),
+			step{status: status(corev1.PodSucceeded, earlier, corev1.ContainerStatus{
+				Started: &no, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+					Reason: "Completed", StartedAt: earlier, FinishedAt: at,
+				}},
+			})},
+		},
+		{"one that is resized is given what it asks for", asking("2", "1"), step{status: status(corev1.PodRunning, earlier, corev1.ContainerStatus{
+			Ready: true, Started: &yes, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: earlier}},
+			AllocatedResources: cpu("2"), Resources: &corev1.ResourceRequirements{Requests: cpu("2")},
+		})}},
+		{"and has it then", asking("2", "2"), step{}},
 		{"another phase cannot be asked for", pod(corev1.PodRunning, annotated(Finish, "Pending")), step{}},
 		{"what has ended stays so", pod(corev1.PodFailed, annotated(Finish, "Succeeded")), step{}},
 		{"a deleted Pod goes at once", pod(corev1.PodRunning, deleted(30*time.Second, nil)), step{remove: true}},
