@@ -70,19 +70,26 @@ func (c *Cluster) Groups(ctx context.Context, shard string) ([]*nstancev1.GroupS
 func (c *Cluster) Instances(ctx context.Context, shard string) (all []*nstancev1.InstanceStatus, complete bool, err error) {
 	complete = true
 	for _, tenant := range c.tenants() {
-		client, err := c.client(shard, tenant)
+		of, whole, err := c.InstancesOf(ctx, shard, tenant)
 		if err != nil {
 			return nil, false, err
 		}
-		ctx, cancel := context.WithTimeout(ctx, box.CallTimeout)
-		defer cancel()
-		r, err := client.ListInstances(ctx, &nstancev1.ListInstancesRequest{PageSize: 1000})
-		if err != nil {
-			return nil, false, err
-		}
-		all, complete = append(all, r.GetInstances()...), complete && r.GetComplete()
+		all, complete = append(all, of...), complete && whole
 	}
 	return all, complete, nil
+}
+
+// InstancesOf returns the instances that a shard has of a tenant, and whether these are all.
+// It is safe for concurrent use.
+func (c *Cluster) InstancesOf(ctx context.Context, shard, tenant string) (all []*nstancev1.InstanceStatus, complete bool, err error) {
+	client, err := c.client(shard, tenant)
+	if err != nil {
+		return nil, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, box.CallTimeout)
+	defer cancel()
+	r, err := client.ListInstances(ctx, &nstancev1.ListInstancesRequest{PageSize: 1000})
+	return r.GetInstances(), r.GetComplete(), err
 }
 
 // tenants are those that may have instances: of the other one nobody makes any before it has

@@ -60,7 +60,9 @@ type Cluster struct {
 	shards map[string]*shard
 
 	drainTimeout time.Duration
-	deleteShare  string // of a shard's machines, that may be deleted within a minute
+	deleteShare  string            // of a shard's machines, that may be deleted within a minute
+	demand       map[string]object // group of mode demand, by tenant
+	demandServer object            // what servers are told of demand besides prices
 
 	mu    sync.Mutex
 	conns map[string]*grpc.ClientConn // by tenant and shard

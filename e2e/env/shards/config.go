@@ -63,6 +63,13 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 	for key, size := range groups {
 		static[key] = object{"template": Template, "size": size}
 	}
+	all := object{Tenant: static}
+	for tenant, group := range c.demand {
+		if tenant != Tenant {
+			all[tenant] = object{}
+		}
+		all[tenant].(object)[DemandGroup] = group //nolint:forcetypeassert // all are
+	}
 	return object{
 		"server": object{
 			"cluster_id": ClusterID, "shard": s.name,
@@ -78,13 +85,13 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 			"rails":              object{"never_registered_per_hour": 1000, "max_delete_share": c.deleteShare},
 			"shard_election":     object{"leader_timeout": "5s"}, "cluster_election": object{"leader_timeout": "5s"},
 			"error_exit_jitter": object{"min_delay": "0s", "max_delay": "0s"},
-			"admin_tenants":     []string{Tenant},
+			"admin_tenants":     []string{Tenant}, "demand": c.demandSettings(),
 		},
 		"templates": object{Template: object{
 			"kind": Kind, "arch": runtime.GOARCH, "instance_type": "process", "subnet_pool": "local",
 			"userdata": object{"content": local.DefaultUserData}, "tenants": []string{Tenant, OtherTenant},
 		}},
 		"tenants": object{OtherTenant: object{}},
-		"groups":  object{Tenant: static},
+		"groups":  all,
 	}
 }

@@ -309,6 +309,7 @@ var layers = []layer{
 	{dir: "tools/image"},
 	// A suite knows what it runs on and no other suite; what it runs on knows no test.
 	{dir: "e2e/env", ours: product},
+	{dir: "e2e/env/demandcluster", ours: append([]string{"e2e/env/...", "e2e/repo/chart"}, product...)},
 	{dir: "e2e/sim", ours: product},
 	{dir: "e2e/repo", ours: append([]string{"e2e/env/..."}, product...)},
 	{dir: "e2e/perf", ours: append([]string{"e2e/env/...", "e2e/repo/chart"}, product...)},

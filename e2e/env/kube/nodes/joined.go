@@ -21,10 +21,11 @@ const JoinFile = "node.json"
 
 // JoinScript is what a machine of the local provider runs to join a cluster whose agents
 // [Follow] what [Joined] says: it writes its [JoinFile], and what makes it leave, which removes
-// it. The Node has the labels and taints that the machine is told, and this provider id.
+// it. The Node has the labels and taints that the machine is told, one label more, and this
+// provider id.
 //
 // The Node object stays when the machine leaves, as it does with a kubelet.
-func JoinScript(providerID string) string {
+func JoinScript(providerID, label string) string {
 	return fmt.Sprintf(`#!/bin/sh
 set -eu
 umask 077
@@ -32,10 +33,10 @@ cd "$NSTANCE_MACHINE_DIR"
 printf '#!/bin/sh\nrm -f "$NSTANCE_MACHINE_DIR/%[1]s"\n' >leave.d/10-node
 chmod 700 leave.d/10-node
 cat >%[1]s.part <<END
-{"life": "$NSTANCE_BINDING_ID", "providerID": "%[2]s", "labels": "$NSTANCE_NODE_LABELS", "taints": "$NSTANCE_NODE_TAINTS"}
+{"life": "$NSTANCE_BINDING_ID", "providerID": "%[2]s", "labels": "$NSTANCE_NODE_LABELS,%[3]s", "taints": "$NSTANCE_NODE_TAINTS"}
 END
 mv %[1]s.part %[1]s
-`, JoinFile, providerID)
+`, JoinFile, providerID, label)
 }
 
 // joined is what a [JoinFile] says. Lists are separated by commas, as in the kubelet's flags.

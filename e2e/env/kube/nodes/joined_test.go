@@ -45,18 +45,18 @@ func TestJoined(t *testing.T) {
 	}
 	is := func(life string) Machine {
 		return Machine{
-			Name: "m1", Life: life, ProviderID: "nstance://a/m1", Labels: map[string]string{"zone": "a", "pool": "general", "added": "m1"},
+			Name: "m1", Life: life, ProviderID: "nstance://a/m1", Labels: map[string]string{"zone": "a", "pool": "general", "of": "me", "added": "m1"},
 			Taints: []corev1.Taint{
 				{Key: "dedicated", Value: "db", Effect: corev1.TaintEffectNoSchedule}, {Key: "starting", Effect: corev1.TaintEffectNoExecute},
 			},
 		}
 	}
 	expect("before it joins")
-	run(t, dir, "b1", JoinScript("nstance://a/m1"))
+	run(t, dir, "b1", JoinScript("nstance://a/m1", "of=me"))
 	expect("it has joined", is("b1"))
 	run(t, dir, "b1", filepath.Join(dir, "leave.d", "10-node"))
 	expect("it has left")
-	run(t, dir, "b2", JoinScript("nstance://a/m1"))
+	run(t, dir, "b2", JoinScript("nstance://a/m1", "of=me"))
 	expect("it has joined again", is("b2"))
 	pid(1 << 30)
 	expect("its process has ended")

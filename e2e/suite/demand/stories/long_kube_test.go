@@ -1,0 +1,250 @@
+//go:build kube && demand
+
+package stories_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"nstance.dev/e2e/env/demandcluster"
+	"nstance.dev/e2e/env/kube"
+)
+
+// long are the stories that take a minute or more.
+var long = []story{
+	{"two-hundred", twoHundred},
+	{"budget-that-never-allows", budgetThatNeverAllows},
+	{"bare-pods", barePods},
+	{"daemonset", daemonSet},
+	{"server-killed", serverKilled},
+	{"operator-killed", operatorKilled},
+	{"api-server-away", apiServerAway},
+	{"zone-down", zoneDown},
+}
+
+// excused are rights of demand mode that these stories do not need, and why they are granted.
+var excused = map[string]string{}
+
+func TestAllStories(t *testing.T) {
+	w := newWorld(t)
+	w.tell(t, append(short, long...), excused)
+}
+
+// Two hundred Pods come at once, and go at once.
+func twoHundred(s *teller) {
+	s.deploy(200, pod("crowd", "250m"))
+	s.expect("crowd", 200)
+	s.readyNodes(len(s.nodesOf("crowd")))
+	s.scale("crowd", 0)
+	kube.Await(s.t, "nothing is left but the Deployment", s.Left)
+}
+
+// Pods of a budget that allows no disruption are never evicted, although one Node were enough
+// for all. Once it allows some, they move and the Nodes that are left over go.
+func budgetThatNeverAllows(s *teller) {
+	s.deploy(3, pod("big", "1500m"))
+	s.expect("big", 3)
+	spread := func(p *corev1.PodTemplateSpec) {
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "guarded"}},
+		}}
+	}
+	s.budget("guarded", 0)
+	s.deploy(3, pod("guarded", "100m", spread))
+	s.expect("guarded", 3)
+	before := s.nodesOf("guarded")
+	if len(before) < 2 {
+		s.t.Fatalf("the Pods of the budget are on %v", before)
+	}
+	uids := s.uids("guarded")
+	s.scale("big", 0)
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
+		if now := s.uids("guarded"); now != uids {
+			s.t.Fatalf("the Pods were %s and are %s", uids, now)
+		}
+	}
+	if err := s.Client.PolicyV1().PodDisruptionBudgets(s.namespace).Delete(s.t.Context(), "guarded", metav1.DeleteOptions{}); err != nil {
+		s.t.Fatal(err)
+	}
+	kube.Await(s.t, "one Node is enough", func(ctx context.Context) error {
+		if on := s.nodesOf("guarded"); len(on) != 1 {
+			return fmt.Errorf("the Pods are on %v", on)
+		}
+		return s.only("guarded")
+	})
+	s.expect("guarded", 3)
+}
+
+// uids are those of the Pods of an app.
+func (s *teller) uids(app string) string {
+	s.t.Helper()
+	all, err := s.pods(s.t.Context(), app)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for _, p := range all {
+		ids[string(p.UID)] = true
+	}
+	return fmt.Sprint(ids)
+}
+
+// Pods that nothing makes again are moved off no Node for the cluster's convenience: that would
+// end them.
+func barePods(s *teller) {
+	for i := range 4 {
+		s.bare(fmt.Sprintf("bare-%d", i), pod("bare", "900m"))
+	}
+	s.expect("bare", 4)
+	on := s.nodesOf("bare")
+	s.still(10*time.Second, "bare")
+	if err := s.Client.CoreV1().Pods(s.namespace).Delete(s.t.Context(), "bare-0", metav1.DeleteOptions{}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.expect("bare", 3)
+	s.t.Logf("they were on %v and are on %v", on, s.nodesOf("bare"))
+}
+
+// The Pods of a DaemonSet run on each Node that is bought, take their part of it, and keep none.
+func daemonSet(s *teller) {
+	template := pod("daemon", "400m")
+	_, err := s.Client.AppsV1().DaemonSets(s.namespace).Create(s.t.Context(), &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "daemon"},
+		Spec:       appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: template.Labels}, Template: template},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.deploy(3, pod("web", "900m"))
+	s.expect("web", 3)
+	kube.Await(s.t, "each Node has its Pod of the DaemonSet", func(ctx context.Context) error {
+		return s.runs(ctx, "daemon", len(s.nodesOf("web")))
+	})
+	s.scale("web", 0)
+	kube.Await(s.t, "nothing is left but the DaemonSet", s.Left)
+}
+
+// The servers are killed while they make machines. Pods and CapacityRequests stay, and what is
+// needed comes when the servers are back, once.
+func serverKilled(s *teller) {
+	s.deploy(12, pod("web", "900m"))
+	kube.Await(s.t, "machines are being made", s.some)
+	for _, shard := range s.servers.Shards() {
+		s.servers.Kill(shard)
+	}
+	uids := s.uids("web")
+	for _, shard := range s.servers.Shards() {
+		s.servers.Start(shard)
+	}
+	s.expect("web", 12)
+	if now := s.uids("web"); now != uids {
+		s.t.Errorf("the Pods were %s and are %s", uids, now)
+	}
+	s.readyNodes(len(s.nodesOf("web")))
+}
+
+// some says whether there is a machine.
+func (s *teller) some(ctx context.Context) error {
+	machines, err := s.Machines(ctx)
+	if err == nil && len(machines) == 0 {
+		err = fmt.Errorf("there is none")
+	}
+	return err
+}
+
+// The operator is killed while Nodes come, and again while they go.
+func operatorKilled(s *teller) {
+	s.deploy(12, pod("web", "900m"))
+	kube.Await(s.t, "machines are being made", s.some)
+	s.KillOperator()
+	s.StartOperator()
+	s.expect("web", 12)
+	s.scale("web", 2)
+	kube.Await(s.t, "a Node drains", func(ctx context.Context) error {
+		list, err := s.Custom.Resource(demandcluster.UpcomingNodes).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, un := range list.Items {
+			if phase, _, _ := unstructured.NestedString(un.Object, "status", "phase"); phase == "Draining" {
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d", len(list.Items))
+	})
+	s.KillOperator()
+	s.StartOperator()
+	s.expect("web", 2)
+	kube.Await(s.t, "the other Nodes are gone", func(context.Context) error { return s.only("web") })
+}
+
+// The API server is away for two minutes while Nodes come. Nothing is given back meanwhile, and
+// what is needed comes afterwards.
+func apiServerAway(s *teller) {
+	s.deploy(8, pod("web", "900m"))
+	s.expect("web", 8)
+	s.scale("web", 12)
+	if err := s.Stop(kube.APIServer); err != nil {
+		s.t.Fatal(err)
+	}
+	before, err := s.Machines(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	time.Sleep(2 * time.Minute)
+	after, err := s.Machines(s.t.Context())
+	if err != nil || len(after) < len(before) {
+		s.t.Errorf("there were %d machines, and are %d: %v", len(before), len(after), err)
+	}
+	if err := s.Start(s.t.Context(), kube.APIServer); err != nil {
+		s.t.Fatal(err)
+	}
+	if s.Operator().Ended() { // it lost its Lease: whoever runs it starts it again
+		s.StartOperator()
+	}
+	s.expect("web", 12)
+}
+
+// Pods are to be spread over three zones, the shard of one of which is down: those of the other
+// two run. The rest do when it is back.
+func zoneDown(s *teller) {
+	s.servers.Kill("c")
+	s.deploy(6, pod("web", "900m", func(p *corev1.PodTemplateSpec) {
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		}}
+	}))
+	kube.Await(s.t, "Pods run in the other two zones", func(ctx context.Context) error {
+		zones := s.zones("web")
+		if zones["a"] == 0 || zones["b"] == 0 {
+			return fmt.Errorf("Pods by zone: %v", zones)
+		}
+		return nil
+	})
+	s.servers.Start("c")
+	s.expect("web", 6)
+	if zones := s.zones("web"); zones["a"] != 2 || zones["b"] != 2 || zones["c"] != 2 {
+		s.t.Errorf("Pods by zone: %v", zones)
+	}
+}
+
+// zones counts the Pods of an app that run, by the zone of their Node.
+func (s *teller) zones(app string) map[string]int {
+	s.t.Helper()
+	by := map[string]int{}
+	for name, n := range s.nodesOf(app) {
+		if name != "" {
+			by[s.node(name).Labels[corev1.LabelTopologyZone]] += n
+		}
+	}
+	return by
+}
