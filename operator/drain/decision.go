@@ -19,9 +19,9 @@ const (
 	// ackLimit is how long after the deadline the server is still told.
 	ackLimit = 60 * time.Second
 	// slow and quick are the paces of steps; quick with quickFor or less left.
-	slow, quick, quickFor = 5 * time.Second, time.Second, 60 * time.Second
+	slow, quick, quickFor = 2 * time.Second, time.Second, 60 * time.Second
 	// retryBudget and retryImpossible are when a Pod is tried again after an eviction that failed.
-	retryBudget, retryImpossible = 5 * time.Second, 30 * time.Second
+	retryBudget, retryImpossible = 2 * time.Second, 30 * time.Second
 )
 
 // Counts says how far the Pods of a Node are.

@@ -21,7 +21,8 @@
 // The engine is a [Reconciler]. [Evaluate] decides whether and until when an instance is to be
 // drained, by requests that come from several sources: its shard has condemned it
 // ([CondemnedInstance]), or its machine was deleted and Cluster API cannot empty its Node
-// ([DeletedMachine]). A further reason to drain is a further [Source]. [Turn] says which drains go on when
+// ([DeletedMachine]). A further reason to drain is a further [Source]; requests of several for one
+// instance are merged by [Merge], and each source learns from the Node how far the drain is. [Turn] says which drains go on when
 // there are more of them than are to go on at once, in the order of [Compare]; a Node is
 // cordoned in any case. A new process finds the Nodes when its cache fills, and goes on where
 // the last one was. One step never waits: a drain comes back by its time, or when its Node,

@@ -393,12 +393,13 @@ func TestMarkedWithAReasonThatIsNoLabel(t *testing.T) {
 }
 
 func FuzzParseState(f *testing.F) {
-	f.Add("i1", "expired", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05+02:00", "Evicting", "nstance-operator")
-	f.Add("i1", "", "0000-01-01T00:00:00Z", "", "", "")
-	f.Fuzz(func(t *testing.T, instance, reason, started, deadline, phase, by string) {
+	f.Add("i1", "expired", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05+02:00", "Evicting", "nstance-operator", "rcl-i1-1", "Never")
+	f.Add("i1", "", "0000-01-01T00:00:00Z", "", "", "", "", "never")
+	f.Fuzz(func(t *testing.T, instance, reason, started, deadline, phase, by, instruction, force string) {
 		s, draining, err := ParseState(map[string]string{
 			infrav1.AnnotationDrainInstance: instance, infrav1.AnnotationDrainReason: reason, infrav1.AnnotationDrainStartedAt: started,
 			infrav1.AnnotationDrainDeadline: deadline, infrav1.AnnotationDrainPhase: phase, infrav1.AnnotationCordonedBy: by,
+			infrav1.AnnotationDrainRequest: instruction, infrav1.AnnotationDrainForce: force,
 		})
 		if !draining || err != nil {
 			if diff := cmp.Diff(State{}, s); diff != "" {

@@ -3,6 +3,7 @@ package drain
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
@@ -33,7 +34,8 @@ type Target struct {
 	// before it deletes machines. Paused: the Cluster or the machine is, so a deletion of the
 	// machine does nothing yet.
 	HasControlPlane, Paused bool
-	// NodeJoined is when the Node was made; zero: there is none.
+	// Node is the UID of the Node and NodeJoined when it was made; zero: there is none.
+	Node       types.UID
 	NodeJoined time.Time
 	// State is what was done so far; RetainedSince is when the instance was first seen to be
 	// retained, zero: it is not.
@@ -54,29 +56,54 @@ type Evaluation struct {
 	Retained bool
 }
 
-// Evaluate decides whether an instance is to be drained: as long as its machine exists, by the
-// first of the sources that requests it. A drain that was begun goes on as long as nothing says
-// otherwise, also while its shard is out of sight.
+// Evaluate decides whether an instance is to be drained: as long as its machine exists, by what
+// the sources request. A drain that was begun goes on as long as nothing says otherwise, also
+// while its shard is out of sight.
 func Evaluate(sources []Source, s Target, now time.Time) Evaluation {
 	if s.Presence == inventory.Gone || s.Reported.GetStatus() == inventory.StatusTerminated {
-		return Evaluation{Wanted: s.begun(), InstanceState: InstanceDeleted, Request: s.remembered()}
+		return Evaluation{Wanted: s.begun(), InstanceState: InstanceDeleted, Request: s.Remembered()}
 	}
 	if s.Reported.GetStatus() == inventory.StatusTerminating {
-		return Evaluation{Wanted: s.begun(), InstanceState: InstanceDeleting, Request: s.remembered()}
+		return Evaluation{Wanted: s.begun(), InstanceState: InstanceDeleting, Request: s.Remembered()}
 	}
-	for _, request := range sources {
-		if r, ok := request(s, now); ok {
-			acknowledged := s.State.Phase == infrav1.DrainDone && s.State.Acked && now.Sub(s.State.AckedAt) >= repeatAfter
-			return Evaluation{Wanted: true, Request: r, Repeated: acknowledged && r.Acknowledge}
-		}
+	r, requested, withdrawn := s.requested(sources, now)
+	switch {
+	case requested:
+		acknowledged := s.State.Phase == infrav1.DrainDone && s.State.Acked && now.Sub(s.State.AckedAt) >= repeatAfter
+		return Evaluation{Wanted: true, Request: r, Repeated: acknowledged && r.Acknowledge}
+	case withdrawn:
+		return Evaluation{Wanted: true, Request: s.Remembered(), InstanceState: InstanceRetained}
 	}
 	retained := s.lives() && s.Synced
-	a := Evaluation{Wanted: s.begun(), Request: s.remembered(), Retained: retained}
+	a := Evaluation{Wanted: s.begun(), Request: s.Remembered(), Retained: retained}
 	a.Request.Acknowledge = a.Wanted && s.mayBeCondemned()
 	if retained && !s.RetainedSince.IsZero() && now.Sub(s.RetainedSince) >= retainedFor {
 		a.InstanceState = InstanceRetained
 	}
 	return a
+}
+
+// requested returns what the sources request together; withdrawn: nothing, and the drain that
+// was begun is to be undone.
+func (s Target) requested(sources []Source, now time.Time) (all Request, requested, withdrawn bool) {
+	for _, source := range sources {
+		r, ok := source(s, now)
+		switch {
+		case !ok:
+		case r.Withdrawn:
+			withdrawn = withdrawn || s.begun() && r.Instruction == s.State.Instruction
+		case requested:
+			all = Merge(all, r)
+		default:
+			all, requested = r, true
+		}
+	}
+	return all, requested, withdrawn
+}
+
+// condemned reports whether the shard has condemned the instance.
+func (s Target) condemned() bool {
+	return s.Presence == inventory.Present && s.Reported.GetCondemned() != nil
 }
 
 // lives reports whether the shard shows the instance, and has not condemned it.
@@ -101,12 +128,13 @@ func (s Target) id() string {
 	return s.Reported.GetInstanceId()
 }
 
-// remembered is the request that a drain was begun with.
-func (s Target) remembered() Request {
+// Remembered is the request that a drain was begun with; the zero value: none was begun.
+func (s Target) Remembered() Request {
 	if !s.begun() {
 		return Request{}
 	}
 	return Request{
-		Instance: s.State.Instance, Reason: s.State.Reason, Decided: s.State.StartedAt, Deadline: s.State.Deadline,
+		Instance: s.State.Instance, Reason: s.State.Reason, Instruction: s.State.Instruction,
+		Decided: s.State.StartedAt, Deadline: s.State.Deadline, Force: s.State.Force,
 	}
 }

@@ -74,6 +74,9 @@ func TestO10_Evaluate(t *testing.T) {
 		{"it lives", target(), Evaluation{Retained: true}},
 		{"it is condemned", target(condemned), Evaluation{Wanted: true, Request: request}},
 		{"it is, and its machine is deleted", target(condemned, deleted), Evaluation{Wanted: true, Request: request}},
+		{"it is, and its machine is deleted, which gives it less time", target(condemned, deleted, func(s *Target) {
+			s.Owner.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(1))
+		}), Evaluation{Wanted: true, Request: request}},
 		{"its machine is deleted", target(deleted), Evaluation{Wanted: true, Request: ofMachine}},
 		{"but Cluster API has emptied the node", target(deleted, core), Evaluation{Retained: true}},
 		{"but Cluster API has emptied the node, which was there before", target(deleted, core, func(s *Target) { s.NodeJoined = now.Add(-time.Minute) }), Evaluation{Retained: true}},
@@ -107,8 +110,38 @@ func TestO10_Evaluate(t *testing.T) {
 	}
 }
 
-// What the engine does follows from the request, not from where it came from.
-func TestO10_TheFirstSourceWithARequestCounts(t *testing.T) {
+func TestO10_Merge(t *testing.T) {
+	early, late := now.Add(time.Minute), now.Add(time.Hour)
+	for _, tt := range []struct {
+		name       string
+		a, b, want Request
+	}{
+		{
+			"the earlier deadline and the harsher force",
+			Request{Instance: id, Reason: "expired", Deadline: late, Force: AtDeadline, Acknowledge: true},
+			Request{Instance: id, Reason: "surplus", Deadline: early, Force: Never, Instruction: "rcl-1", Decided: now},
+			Request{Instance: id, Reason: "expired", Deadline: early, Force: AtDeadline, Acknowledge: true, Instruction: "rcl-1", Decided: now},
+		},
+		{
+			"in either order",
+			Request{Instance: id, Reason: "surplus", Deadline: early, Force: Never, Instruction: "rcl-1", Decided: now},
+			Request{Instance: id, Reason: "expired", Deadline: late, Acknowledge: true, Decided: now.Add(time.Second)},
+			Request{Instance: id, Reason: "surplus", Deadline: early, Acknowledge: true, Instruction: "rcl-1", Decided: now},
+		},
+		{"a deadline is earlier than none", Request{Deadline: late}, Request{}, Request{Deadline: late}},
+		{"of the second, too", Request{}, Request{Deadline: late}, Request{Deadline: late}},
+		{"neither forces", Request{Force: Never}, Request{Force: Never}, Request{Force: Never}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, Merge(tt.a, tt.b)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// What the engine does follows from what is requested, not from where it came from.
+func TestO10_SourcesAreMerged(t *testing.T) {
 	requests := func(reason string, acknowledge bool) Source {
 		return func(Target, time.Time) (Request, bool) {
 			return Request{Instance: id, Reason: reason, Acknowledge: acknowledge}, true
@@ -118,6 +151,13 @@ func TestO10_TheFirstSourceWithARequestCounts(t *testing.T) {
 	lives := Target{Presence: inventory.Present, Synced: true, Reported: &nstancev1.InstanceStatus{InstanceId: id, Status: "running"}}
 	acknowledged := lives
 	acknowledged.State = State{Instance: id, Phase: infrav1.DrainDone, Progress: Progress{Acked: true, AckedAt: now.Add(-repeatAfter)}}
+	begun := lives
+	begun.State = State{Instance: id, Phase: infrav1.DrainEvicting, Instruction: "rcl-1", Force: Never}
+	withdraws := func(instruction string) Source {
+		return func(Target, time.Time) (Request, bool) {
+			return Request{Instance: id, Instruction: instruction, Withdrawn: true}, true
+		}
+	}
 	terminating := lives
 	terminating.Reported = &nstancev1.InstanceStatus{InstanceId: id, Status: inventory.StatusTerminating}
 	for _, tt := range []struct {
@@ -130,8 +170,20 @@ func TestO10_TheFirstSourceWithARequestCounts(t *testing.T) {
 		{"one without a request", []Source{silent}, lives, Evaluation{Retained: true}},
 		{"the second", []Source{silent, requests("rollout", false)}, lives, Evaluation{Wanted: true, Request: Request{Instance: id, Reason: "rollout"}}},
 		{
-			"two", []Source{requests("reclaim", false), requests("rollout", false)}, lives,
-			Evaluation{Wanted: true, Request: Request{Instance: id, Reason: "reclaim"}},
+			"two", []Source{requests("reclaim", false), requests("rollout", true)}, lives,
+			Evaluation{Wanted: true, Request: Request{Instance: id, Reason: "reclaim", Acknowledge: true}},
+		},
+		{
+			"one that takes its request back", []Source{withdraws("rcl-1")}, begun,
+			Evaluation{Wanted: true, InstanceState: InstanceRetained, Request: Request{Instance: id, Instruction: "rcl-1", Force: Never}},
+		},
+		{
+			"one that takes back what another wants, too", []Source{withdraws("rcl-1"), requests("expired", true)}, begun,
+			Evaluation{Wanted: true, Request: Request{Instance: id, Reason: "expired", Acknowledge: true}},
+		},
+		{
+			"one that takes back what was not begun", []Source{withdraws("rcl-2")}, begun,
+			Evaluation{Wanted: true, Retained: true, Request: Request{Instance: id, Instruction: "rcl-1", Force: Never}},
 		},
 		{
 			"one that waits to hear of the end", []Source{requests("reclaim", true)}, acknowledged,

@@ -15,12 +15,36 @@ const ReasonSpot = "spot-termination"
 // Request asks for a drain.
 type Request struct {
 	Instance, Reason string
+	// Instruction is the id of the shard's instruction that the drain carries out; empty: it is
+	// another's.
+	Instruction string
+	// Withdrawn: the drain for the Instruction is to be undone. Nothing else of the request counts.
+	Withdrawn bool
 	// Decided is when the end of the instance was decided; zero: now.
 	Decided time.Time
 	// Deadline is when its machine is deleted at the latest; zero: there is none.
 	Deadline time.Time
+	// Force says what happens to Pods that are left shortly before the deadline.
+	Force Force
 	// Acknowledge: the server is to be told when the Node is drained.
 	Acknowledge bool
+}
+
+// Merge returns one request for two for the same instance: the earlier deadline and the harsher
+// force count, and both are answered. Where else they differ, the first counts.
+func Merge(a, b Request) Request {
+	a.Instruction = cmp.Or(a.Instruction, b.Instruction)
+	if a.Decided.IsZero() {
+		a.Decided = b.Decided
+	}
+	if a.Deadline.IsZero() || !b.Deadline.IsZero() && b.Deadline.Before(a.Deadline) {
+		a.Deadline = b.Deadline
+	}
+	if a.Force == Never {
+		a.Force = b.Force
+	}
+	a.Acknowledge = a.Acknowledge || b.Acknowledge
+	return a
 }
 
 // Compare orders requests by urgency: those of machines that a provider takes away first,
@@ -54,7 +78,7 @@ const (
 	InstanceDeleted   InstanceState = "deleted"  // its machine is gone
 )
 
-// Force says what happens at the force point.
+// Force says what happens to Pods that are left at the force point ([ForcePoint]).
 type Force string
 
 // The settings. The empty one is AtDeadline.
@@ -96,5 +120,4 @@ type Observation struct {
 	// Acknowledged: the server has heard the last Acknowledge, or does not know the
 	// instance.
 	Acknowledged bool
-	Force        Force
 }

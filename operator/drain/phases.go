@@ -26,7 +26,7 @@ func (d *step) drain() {
 		return
 	}
 	before := *s
-	d.moveDeadline()
+	d.followRequest()
 	switch {
 	case d.Counts.Left == 0:
 		d.detach()
@@ -39,7 +39,8 @@ func (d *step) drain() {
 		d.to(infrav1.DrainEvicting)
 		d.evict()
 	}
-	changed := s.Phase != before.Phase || s.Reason != before.Reason || !s.Deadline.Equal(before.Deadline)
+	changed := s.Phase != before.Phase || s.Reason != before.Reason || !s.Deadline.Equal(before.Deadline) ||
+		s.Instruction != before.Instruction || s.Force != before.Force
 	if changed && s.Phase != infrav1.DrainDone { // that writes its own
 		d.Actions = slices.Insert(d.Actions, 0, Action(WriteState{}))
 	}
@@ -47,26 +48,18 @@ func (d *step) drain() {
 
 // cordon begins. Pods are only looked at in the next step: none come from then on.
 func (d *step) cordon() {
-	r := d.o.Request
-	s := &d.State
-	s.Instance, s.Reason, s.StartedAt, s.Deadline = r.Instance, r.Reason, r.Decided, r.Deadline
-	if s.StartedAt.IsZero() {
-		s.StartedAt = d.now
-	}
-	s.Cordoned = !d.o.Node.Spec.Unschedulable || cordonedByUs(d.o.Node)
-	d.to(infrav1.DrainCordoned)
-	by := "without a deadline"
-	if !s.Deadline.IsZero() {
-		by = "until " + s.Deadline.UTC().Format(time.RFC3339)
-	}
-	d.do(WriteState{}, PublishEvent{Reason: "DrainStarted", Message: fmt.Sprintf("instance %s is drained %s: %s", s.Instance, by, s.Reason)})
+	tried := d.State.Tried
+	d.State = Begin(d.o.Node, d.o.Request, d.now)
+	d.State.Tried = tried
+	d.do(WriteState{}, PublishEvent{Reason: "DrainStarted", Message: d.State.Started()})
 	d.RequeueAfter, d.Why = Immediately, "cordoned"
 }
 
-// moveDeadline follows the server: the newest deadline counts, of a machine that the
-// provider takes away the earliest.
-func (d *step) moveDeadline() {
+// followRequest takes over what is requested now: the newest deadline counts, of a machine that
+// the provider takes away the earliest.
+func (d *step) followRequest() {
 	s, r := &d.State, d.o.Request
+	s.Instruction, s.Force = r.Instruction, r.Force
 	same := r.Deadline.Truncate(time.Second).Equal(s.Deadline.Truncate(time.Second)) // as a Node says it
 	spot := s.Reason == ReasonSpot || r.Reason == ReasonSpot
 	later := !s.Deadline.IsZero() && r.Deadline.After(s.Deadline)
@@ -79,7 +72,7 @@ func (d *step) moveDeadline() {
 // forced reports whether Pods are to be deleted directly.
 func (d *step) forced() bool {
 	s := d.State
-	return d.o.Force != Never && !s.Deadline.IsZero() && d.past(ForcePoint(s.StartedAt, s.Deadline))
+	return s.Force != Never && !s.Deadline.IsZero() && d.past(ForcePoint(s.StartedAt, s.Deadline))
 }
 
 // evict asks those Pods to leave whose turn it is: Kubernetes' own critical ones when all

@@ -47,6 +47,10 @@ func (q *queue) expire() {
 	q.at = time.Time{}
 }
 
+// Wake has the drains of these instances worked on: what a [Source] requests of them may have
+// changed. Before the controller has started it does nothing.
+func (r *Reconciler) Wake(instances ...string) { r.queue.wake(instances) }
+
 func (q *queue) wake(instances []string) {
 	q.mu.Lock()
 	add := q.add

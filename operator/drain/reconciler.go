@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -67,7 +68,7 @@ type Options struct {
 	Evictions *rate.Limiter
 	// Concurrency is how many Nodes are emptied at once.
 	Concurrency int
-	// Force says what happens when the time is nearly over.
+	// Force is that of requests that say nothing of it.
 	Force Force
 	// Self is the UID of this program's own Pod; empty: it runs in none.
 	Self     types.UID
@@ -92,6 +93,7 @@ func New(o Options) *Reconciler {
 	if o.Sources == nil {
 		o.Sources = Sources()
 	}
+	o.Sources = withForce(o.Sources, cmp.Or(o.Force, AtDeadline))
 	if o.Observer.Drained == nil {
 		o.Observer.Drained = func(Ended) {}
 	}

@@ -41,6 +41,10 @@ type State struct {
 	Phase    Phase
 	// Cordoned: it was us who cordoned the Node, so we may uncordon it.
 	Cordoned bool
+	// Instruction is the id of the shard's instruction that it carries out; empty: none.
+	Instruction string
+	// Force of the request.
+	Force Force
 
 	Progress
 }
@@ -71,6 +75,30 @@ type Attempt struct {
 	// Killed is when it was to be deleted directly; zero: it was not. Ends is when its
 	// grace then ends. That counts once the Outcome is Leaves.
 	Killed, Ends time.Time
+}
+
+// Begin returns the state with which the drain of a Node begins, for its request: WithState
+// cordons the Node by it.
+func Begin(node *corev1.Node, r Request, now time.Time) State {
+	s := State{
+		Instance: r.Instance, Reason: r.Reason, Instruction: r.Instruction, Force: r.Force, StartedAt: r.Decided, Deadline: r.Deadline,
+		Cordoned: !node.Spec.Unschedulable || cordonedByUs(node),
+		Phase:    infrav1.DrainCordoned,
+	}
+	if s.StartedAt.IsZero() {
+		s.StartedAt = now
+	}
+	s.Node, s.Since = node.UID, now
+	return s
+}
+
+// Started says that the drain has begun, to users.
+func (s State) Started() string {
+	by := "without a deadline"
+	if !s.Deadline.IsZero() {
+		by = "until " + s.Deadline.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("instance %s is drained %s: %s", s.Instance, by, s.Reason)
 }
 
 // to moves to a phase; false: no such transition exists, and nothing has changed.
@@ -131,6 +159,12 @@ func WithState(node *corev1.Node, s State) *corev1.Node {
 	if s.Cordoned {
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.AnnotationCordonedBy, infrav1.CordonedByOperator)
 	}
+	if s.Instruction != "" {
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.AnnotationDrainRequest, s.Instruction)
+	}
+	if s.Force != "" {
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.AnnotationDrainForce, string(s.Force))
+	}
 	return n
 }
 
@@ -158,7 +192,7 @@ func clearState(node *corev1.Node) *corev1.Node {
 	}
 	for _, key := range []string{
 		infrav1.AnnotationDrainInstance, infrav1.AnnotationDrainReason, infrav1.AnnotationDrainStartedAt, infrav1.AnnotationDrainDeadline,
-		infrav1.AnnotationDrainPhase, infrav1.AnnotationCordonedBy,
+		infrav1.AnnotationDrainPhase, infrav1.AnnotationDrainRequest, infrav1.AnnotationDrainForce, infrav1.AnnotationCordonedBy,
 	} {
 		delete(n.Annotations, key)
 	}
@@ -173,6 +207,11 @@ func ParseState(annotations map[string]string) (State, bool, error) {
 		Reason:   annotations[infrav1.AnnotationDrainReason],
 		Phase:    Phase(annotations[infrav1.AnnotationDrainPhase]),
 		Cordoned: annotations[infrav1.AnnotationCordonedBy] == infrav1.CordonedByOperator,
+
+		Instruction: annotations[infrav1.AnnotationDrainRequest],
+	}
+	if force := Force(annotations[infrav1.AnnotationDrainForce]); force == Never || force == AtDeadline {
+		s.Force = force
 	}
 	if s.Instance == "" {
 		return State{}, false, nil

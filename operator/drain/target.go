@@ -59,6 +59,7 @@ func (r *Reconciler) find(ctx context.Context, id string) (*target, error) {
 	}
 	r.resume(id, known, s)
 	s.evaluation = Evaluate(r.Sources, s.Target, r.Now())
+	s.evaluation.Request.Force = cmp.Or(s.evaluation.Request.Force, r.Force) // of a drain that an earlier release began
 	switch {
 	case !s.evaluation.Retained:
 		s.entry.retainedSince = time.Time{}
@@ -107,7 +108,7 @@ func (s *target) setNode(id string, found nodes.Located, doubt nodes.Doubt) {
 		s.node = found.Object
 	}
 	if s.node != nil {
-		s.NodeJoined = s.node.CreationTimestamp.Time
+		s.Target.Node, s.NodeJoined = s.node.UID, s.node.CreationTimestamp.Time
 	}
 }
 
@@ -159,7 +160,7 @@ func (r *Reconciler) resume(id string, known bool, s *target) {
 func (r *Reconciler) observe(ctx context.Context, s *target) (Observation, error) {
 	o := Observation{
 		Request: s.evaluation.Request, InstanceState: s.evaluation.InstanceState, Repeated: s.evaluation.Repeated,
-		NoticedAt: s.entry.noticedAt, Self: r.Self, Force: r.Force,
+		NoticedAt: s.entry.noticedAt, Self: r.Self,
 		Results: s.entry.results, Acknowledged: s.entry.acked, Node: s.node, Doubt: s.doubt.Why,
 	}
 	if at := s.Reported.GetRegisteredAt(); at != nil {

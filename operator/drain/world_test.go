@@ -201,10 +201,10 @@ func TestO10_EveryKindOfPod(t *testing.T) {
 		"0s mark Evicting",
 		"0s PodWillBeLost: d/alone has no controller that would recreate it",
 		"0s evict alone 30s", "0s evict orphan 30s", "0s evict web 30s", "0s evict important 30s",
-		"5s evict dns 30s",
-		"10s mark Detaching", "10s ack forced=false evicted=5 left=0",
-		"11s mark Done", "11s Drained: drained after 11s: 5 pods left the node, 0 stayed",
-		"11s evict self 30s",
+		"2s evict dns 30s",
+		"4s mark Detaching", "4s ack forced=false evicted=5 left=0",
+		"5s mark Done", "5s Drained: drained after 5s: 5 pods left the node, 0 stayed",
+		"5s evict self 30s",
 	)
 }
 
@@ -236,7 +236,7 @@ func TestF38_BudgetsAreRespectedUntilTheForcePoint(t *testing.T) {
 
 func TestF38_WithoutForceTheDeadlineDecides(t *testing.T) {
 	w := newWorld(t, 2*time.Minute, pod("never"))
-	w.o.Force = Never
+	w.o.Request.Force = Never
 	w.budgets["never"] = at(time.Hour)
 	d := w.run(time.Hour)
 	for _, line := range w.log {
@@ -244,7 +244,7 @@ func TestF38_WithoutForceTheDeadlineDecides(t *testing.T) {
 			t.Error(line)
 		}
 	}
-	if last := w.log[len(w.log)-1]; last != "1m54s evict never 1s" || !d.Over || w.now.Truncate(time.Second) != at(3*time.Minute) {
+	if last := w.log[len(w.log)-1]; last != "1m57s evict never 1s" || !d.Over || w.now.Truncate(time.Second) != at(3*time.Minute) {
 		t.Errorf("the last was %q, over %t at %v", last, d.Over, w.now)
 	}
 }
@@ -262,6 +262,48 @@ func TestO10_WhatNothingMovesIsGivenUp(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What another leader has to know of a shard's instruction stands on the Node: which it is, and that nothing is forced.
+func TestF38_AnInstructionIsNeverForcedAfterARestart(t *testing.T) {
+	w := newWorld(t, 2*time.Minute, pod("never"))
+	w.o.Request.Force, w.o.Request.Instruction = Never, "rcl-i1-1"
+	w.budgets["never"] = at(time.Hour)
+	w.run(50 * time.Second)
+	w.restart()
+	if w.state.Force != Never || w.state.Instruction != "rcl-i1-1" {
+		t.Fatalf("after a restart: %+v", w.state)
+	}
+	w.o.Request = Target{State: w.state}.Remembered() // the shard has not repeated it yet
+	w.run(time.Hour)
+	if i := slices.IndexFunc(w.log, func(l string) bool { return strings.Contains(l, "kill") || strings.Contains(l, "Forc") }); i >= 0 {
+		t.Error(w.log[i])
+	}
+}
+
+// The shard condemns an instance that it has reclaimed before, and takes the instruction back.
+func TestO10_ADrainFollowsItsMergedRequest(t *testing.T) {
+	w := newWorld(t, 10*time.Minute, pod("never"))
+	w.budgets["never"] = at(time.Hour)
+	condemned := w.o.Request
+	reclaim := Request{Instance: "i1", Reason: "surplus", Instruction: "rcl-i1-1", Force: Never, Deadline: at(20 * time.Minute)}
+	for _, tt := range []struct {
+		request  Request
+		deadline time.Time
+		force    string
+		id       string
+	}{
+		{reclaim, reclaim.Deadline, "Never", "rcl-i1-1"},
+		{Merge(condemned, reclaim), condemned.Deadline, "", "rcl-i1-1"},
+		{condemned, condemned.Deadline, "", ""},
+	} {
+		w.o.Request = tt.request
+		w.run(w.now.Sub(start) + 10*time.Second)
+		a := w.o.Node.Annotations
+		if a[infrav1.AnnotationDrainDeadline] != tt.deadline.Format(time.RFC3339) || a[infrav1.AnnotationDrainForce] != tt.force || a[infrav1.AnnotationDrainRequest] != tt.id {
+			t.Errorf("for %+v: %v", tt.request, a)
+		}
 	}
 }
 

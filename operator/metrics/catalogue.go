@@ -33,7 +33,7 @@ var (
 	byRedirection = Label{"class", []string{"unreachable", "capacity", "quota"}}
 	byDrainReason = Label{"reason", []string{
 		"unhealthy", "spot-termination", "expired", "forced-expiry", "config-drift", "scale-down", "group-deleted", "requested",
-		"tenant-sleep", "preempted", other,
+		"tenant-sleep", "preempted", "surplus", "empty", "consolidation", other,
 	}}
 	byDrainResult = Label{"result", []string{"emptied", "forced"}}
 	byPodResult   = Label{"result", []string{"evicted", "forced", "lost"}}

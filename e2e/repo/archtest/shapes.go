@@ -26,7 +26,6 @@ var large = map[string]size{
 	"operator/api/infrastructure/v1beta1: fields of NstanceShardGroupStatus":  {19, true, "a kind of Kubernetes"},
 	"operator/controllers/machine: fields of Observation":                     {16, true, "all that a decision follows from"},
 	"operator/controllers/machine: fields of Tried":                           {16, true, "what a decision remembers, by what it tried"},
-	"operator/drain: fields of Observation":                                   {16, true, "all that a decision follows from"},
 	"operator/metrics: fields of Metrics":                                     {18, true, "metrics"},
 	"operator/config: fields of Settings":                                     {32, true, "settings"},
 	"operator/shards: fields of Options":                                      {16, true, "options"},

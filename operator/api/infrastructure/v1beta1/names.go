@@ -98,6 +98,10 @@ const (
 	AnnotationDrainStartedAt = "nstance.dev/drain-started-at" // RFC 3339
 	AnnotationDrainDeadline  = "nstance.dev/drain-deadline"   // RFC 3339
 	AnnotationDrainPhase     = "nstance.dev/drain-phase"
+	// AnnotationDrainRequest is the id of the shard's instruction that the drain carries out,
+	// and AnnotationDrainForce what happens to Pods that are left shortly before the deadline.
+	AnnotationDrainRequest = "nstance.dev/drain-request"
+	AnnotationDrainForce   = "nstance.dev/drain-force"
 	// AnnotationCordonedBy is CordonedByOperator if it was the operator that cordoned the
 	// Node, and may uncordon it.
 	AnnotationCordonedBy = "nstance.dev/cordoned-by"
