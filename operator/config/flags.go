@@ -9,11 +9,26 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// Program is one of the operator's programs, by the settings that it has.
+type Program struct {
+	name, summary, more string
+	table               []setting
+}
+
+// Operator is nstance-operator.
+var Operator = Program{name: "nstance-operator", summary: "joins Nstance to Kubernetes and Cluster API", more: tracesHelp, table: table}
+
+// ParseFlags reads the arguments and the environment of nstance-operator, as [Program.ParseFlags] does.
+func ParseFlags(args []string, getenv func(string) string, podNamespace string) (Settings, error) {
+	return Operator.ParseFlags(args, getenv, podNamespace)
+}
+
 // ParseFlags reads the arguments after the program's name and the environment. A flag is
 // stronger than a variable, and a variable than the default. podNamespace is that of the
-// Pod, "" outside of one. The error is [ErrHelp], [ErrVersion] or an [*InvalidError].
-func ParseFlags(args []string, getenv func(string) string, podNamespace string) (Settings, error) {
-	flags, values := flagSet()
+// Pod, "" outside of one. The error is [ErrHelp], [ErrVersion] or a [*FlagError]. Settings
+// that the program does not have are left at zero.
+func (p Program) ParseFlags(args []string, getenv func(string) string, podNamespace string) (Settings, error) {
+	flags, values := p.flagSet()
 	var problems []string
 	if err := flags.Parse(args); errors.Is(err, pflag.ErrHelp) {
 		return Settings{}, ErrHelp
@@ -26,13 +41,13 @@ func ParseFlags(args []string, getenv func(string) string, podNamespace string) 
 	problems = append(problems, strays(flags, args)...)
 
 	var s Settings
-	for _, t := range table {
+	for _, t := range p.table {
 		value := t.fallback
 		if t.env != "" && getenv(t.env) != "" {
 			value = getenv(t.env)
 		}
 		if t.flag != "" && flags.Changed(t.flag) {
-			value = *values[t.flag]
+			value = values[t.flag].String()
 		}
 		if err := t.set(&s, value); err != nil {
 			problems = append(problems, fmt.Sprintf("%s: %v", t.name(), err))
@@ -61,17 +76,18 @@ func ParseFlags(args []string, getenv func(string) string, podNamespace string) 
 
 // flagSet has all flags as texts: what is wrong with a value is said by the table, so that
 // one mistake does not hide the next.
-func flagSet() (*pflag.FlagSet, map[string]*string) {
-	flags := pflag.NewFlagSet("nstance-operator", pflag.ContinueOnError)
+func (p Program) flagSet() (*pflag.FlagSet, map[string]pflag.Value) {
+	flags := pflag.NewFlagSet(p.name, pflag.ContinueOnError)
 	flags.Usage = func() {}
 	flags.SortFlags = false
 	flags.ParseErrorsAllowlist.UnknownFlags = true
-	values := map[string]*string{}
-	for _, t := range table {
+	values := map[string]pflag.Value{}
+	for _, t := range p.table {
 		if t.flag == "" {
 			continue
 		}
-		values[t.flag] = flags.String(t.flag, t.fallback, t.meaning)
+		values[t.flag] = &flagValue{text: t.fallback, repeated: t.repeated}
+		flags.Var(values[t.flag], t.flag, t.meaning)
 		if t.boolean {
 			flags.Lookup(t.flag).NoOptDefVal = "true"
 		}
@@ -79,6 +95,28 @@ func flagSet() (*pflag.FlagSet, map[string]*string) {
 	flags.Bool("version", false, "print the version and exit")
 	return flags, values
 }
+
+// flagValue is the text of a flag.
+type flagValue struct {
+	text     string
+	repeated bool // what is given again is added, after a comma
+	given    bool
+}
+
+// String implements [pflag.Value].
+func (v *flagValue) String() string { return v.text }
+
+// Set implements [pflag.Value].
+func (v *flagValue) Set(text string) error {
+	if v.repeated && v.given {
+		text = v.text + "," + text
+	}
+	v.text, v.given = text, true
+	return nil
+}
+
+// Type implements [pflag.Value].
+func (v *flagValue) Type() string { return "string" }
 
 // strays names the arguments that are no flags of ours.
 func strays(flags *pflag.FlagSet, args []string) []string {
@@ -107,19 +145,13 @@ Traces are off unless the standard variables of OpenTelemetry are set:
 `
 
 // Usage is the help.
-func Usage() string {
-	flags, _ := flagSet()
+func (p Program) Usage() string {
+	flags, _ := p.flagSet()
 	var b strings.Builder
-	b.WriteString(`nstance-operator joins Nstance to Kubernetes and Cluster API.
-
-Usage:
-  nstance-operator [flags]
-
-Flags:
-`)
+	fmt.Fprintf(&b, "%s %s.\n\nUsage:\n  %s [flags]\n\nFlags:\n", p.name, p.summary, p.name)
 	b.WriteString(flags.FlagUsagesWrapped(100))
 	b.WriteString("\nEnvironment variables:\n")
-	for _, t := range table {
+	for _, t := range p.table {
 		if t.env == "" {
 			continue
 		}
@@ -129,6 +161,6 @@ Flags:
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString(tracesHelp)
+	b.WriteString(p.more)
 	return b.String()
 }

@@ -20,6 +20,7 @@ type setting struct {
 	fallback string
 	meaning  string
 	boolean  bool // the flag may stand alone
+	repeated bool // the flag may be given more than once; its values are joined by commas
 	set      func(*Settings, string) error
 }
 
@@ -31,8 +32,11 @@ func (s setting) name() string {
 	return "--" + s.flag
 }
 
-// table is every setting, in the order of the help.
-var table = []setting{
+// table is every setting of the operator, in the order of the help.
+var table = slices.Concat(processSettings, demandSettings, podSettings, logSettings, environmentSettings)
+
+// processSettings are those of the process and of its controllers.
+var processSettings = []setting{
 	text("config", "/etc/nstance/operator/config.yaml", "configuration file", func(s *Settings) *string { return &s.Config }, required),
 	{
 		flag: "namespace", env: "NSTANCE_NAMESPACE", fallback: "", meaning: "the one namespace of all objects that the operator keeps; the Pod's own where it is not set",
@@ -69,7 +73,7 @@ var table = []setting{
 	choice("on-demand", "gated", "Pods that ask for an instance of their own, in the namespaces of --on-demand-namespaces: gated, annotate (without the webhook) or off", func(s *Settings) *OnDemand { return &s.OnDemand }, OnDemandGated, OnDemandAnnotate, OnDemandOff),
 	duration("on-demand-provision-timeout", "15m", "time for such an instance until its Node is ready", func(s *Settings) *time.Duration { return &s.OnDemandProvisionTimeout }, time.Minute, 24*time.Hour),
 	duration("on-demand-linger", "60s", "time that it stays when its Pod has ended", func(s *Settings) *time.Duration { return &s.OnDemandLinger }, 0, 24*time.Hour),
-	list("on-demand-namespaces", "namespaces whose Pods may ask, separated by commas; empty: none, *: all", func(s *Settings) *[]string { return &s.OnDemandNamespaces }, namespaceOrAll),
+	list("on-demand-namespaces", "", "namespaces whose Pods may ask, separated by commas; empty: none, *: all", func(s *Settings) *[]string { return &s.OnDemandNamespaces }, namespaceOrAll),
 	number("on-demand-max-per-namespace", "10", "how many such instances a namespace may have; 0: no limit", func(s *Settings) *int { return &s.OnDemandMaxPerNamespace }, 0, 100000),
 
 	duration("poll-interval", "30s", "how often shards are asked for everything, beside what they say by themselves", func(s *Settings) *time.Duration { return &s.PollInterval }, 5*time.Second, time.Hour),
@@ -90,7 +94,9 @@ var table = []setting{
 			return nil
 		},
 	},
+}
 
+var logSettings = []setting{
 	{
 		flag: "log-level", fallback: "info", meaning: "debug, info, warn or error",
 		set: func(s *Settings, value string) error {
@@ -107,7 +113,10 @@ var table = []setting{
 			return oneOf(value, "json", "text")
 		},
 	},
+}
 
+// environmentSettings are variables: names of objects that the chart makes.
+var environmentSettings = []setting{
 	variable("NSTANCE_CA_CONFIGMAP", "nstance-cluster-ca", "ConfigMap whose `ca.crt` is the cluster's CA bundle", func(s *Settings) *string { return &s.CAConfigMap }, objectName),
 	variable("NSTANCE_NONCE_SECRET", "nstance-operator-nonce", "Secret with the token that the operator registers with", func(s *Settings) *string { return &s.NonceSecret }, objectName),
 	variable("NSTANCE_NONCE_KEY", "nonce.jwt", "key of that token in its Secret", func(s *Settings) *string { return &s.NonceKey }, entryName),
@@ -204,8 +213,8 @@ func choice[T ~string](flag, fallback, meaning string, where func(*Settings) *T,
 	}}
 }
 
-func list(flag, meaning string, where func(*Settings) *[]string, check func(string) error) setting {
-	return setting{flag: flag, meaning: meaning, set: func(s *Settings, value string) error {
+func list(flag, fallback, meaning string, where func(*Settings) *[]string, check func(string) error) setting {
+	return setting{flag: flag, fallback: fallback, meaning: meaning, repeated: true, set: func(s *Settings, value string) error {
 		*where(s) = nil
 		if value == "" {
 			return nil

@@ -8,5 +8,5 @@ import (
 )
 
 func TestThePageHasEverySetting(t *testing.T) {
-	pagetest.Holds(t, "docs/kubernetes/operator.md", "settings", "operator/config", config.Reference())
+	pagetest.Holds(t, "docs/kubernetes/operator.md", "settings", "operator/config", config.Operator.Reference())
 }

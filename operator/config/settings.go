@@ -45,6 +45,8 @@ type Settings struct {
 	OnDemandNamespaces       []string // nil: all; nothing where OnDemand is off
 	OnDemandMaxPerNamespace  int      // 0: no limit
 
+	Demand Demand
+
 	PollInterval      time.Duration
 	UnreachableGrace  time.Duration // until a shard counts as unreachable
 	RedirectAfter     time.Duration // until what it should get more goes elsewhere
@@ -78,6 +80,45 @@ type Environment struct {
 
 	JSON bool // speak JSON with the API server
 }
+
+// Demand are the settings of demand mode.
+type Demand struct {
+	Enabled bool
+	// PodSource says what a Pod adds to what the shards are asked for.
+	PodSource PodSource
+	Pods      DemandPods
+}
+
+// WritesRequests says whether the process writes CapacityRequests for Pods.
+func (d Demand) WritesRequests() bool {
+	return d.Enabled && d.Pods.Controller && d.PodSource != PodSourceDirect
+}
+
+// DemandPods say how Pods become CapacityRequests.
+type DemandPods struct {
+	Controller bool // the process writes them, where demand mode is on
+
+	QPS              float32 // of the controller's own client
+	Burst            int
+	Workers          int
+	CacheSyncTimeout time.Duration
+	PageSize         int // objects in an answer, where the API server cannot stream a list
+
+	Alternatives    bool // several terms of node affinity, Gt and Lt are carried
+	VolumeTopology  bool
+	PenaltyPrefixes []string // of the annotations with penalties; the first that a Pod has counts
+	PenaltyFile     string   // default penalties of PriorityClasses; empty: there are none
+}
+
+// PodSource says what a Pod adds to what the shards are asked for.
+type PodSource string
+
+// The values of PodSource.
+const (
+	PodSourceBoth   PodSource = "both"   // its CapacityRequest, and until there is one the Pod itself
+	PodSourceCR     PodSource = "cr"     // its CapacityRequest alone
+	PodSourceDirect PodSource = "direct" // the Pod itself; no CapacityRequests are written for Pods
+)
 
 // DrainForce says what becomes of Pods that budgets hold on a Node whose time is over.
 type DrainForce string

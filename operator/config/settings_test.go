@@ -34,7 +34,11 @@ func defaults() config.Settings {
 		MachinePoolMachines: true, MaxConcurrentReconciles: 10, KubeAPIQPS: -1, KubeAPIBurst: 100,
 		DrainConcurrency: 10, EvictionQPS: 20, DrainForce: config.ForceAtDeadline,
 		OnDemand: config.OnDemandOff, OnDemandProvisionTimeout: 15 * time.Minute, OnDemandLinger: time.Minute, OnDemandMaxPerNamespace: 10,
-		LeaderElect:  true,
+		LeaderElect: true,
+		Demand: config.Demand{PodSource: config.PodSourceBoth, Pods: config.DemandPods{
+			Controller: true, QPS: 50, Burst: 100, Workers: 16, CacheSyncTimeout: 10 * time.Minute, PageSize: 500,
+			Alternatives: true, VolumeTopology: true, PenaltyPrefixes: []string{"nstance.dev"},
+		}},
 		PollInterval: 30 * time.Second, UnreachableGrace: 30 * time.Second, RedirectAfter: time.Minute,
 		SetNodeProviderID: true, DeleteOrphanNodes: true, MemoryFactor: 0.925,
 		Environment: config.Environment{
@@ -100,6 +104,19 @@ func TestSettings(t *testing.T) {
 			},
 		},
 		{
+			name: "demand mode", args: []string{
+				"--demand", "--pod-source=cr", "--pod-controller=false", "--demand-upc-qps=2000", "--demand-upc-burst=4000", "--demand-upc-workers=32",
+				"--demand-upc-cache-sync-timeout=20m", "--demand-upc-page-size=1000", "--affinity-alternatives=false", "--volume-topology=false",
+				"--penalty-annotation-prefix=nstance.dev", "--penalty-annotation-prefix=other.example", "--priority-class-penalties=/p.yaml",
+			},
+			change: func(s *config.Settings) {
+				s.Demand = config.Demand{Enabled: true, PodSource: config.PodSourceCR, Pods: config.DemandPods{
+					QPS: 2000, Burst: 4000, Workers: 32, CacheSyncTimeout: 20 * time.Minute, PageSize: 1000,
+					PenaltyPrefixes: []string{"nstance.dev", "other.example"}, PenaltyFile: "/p.yaml",
+				}}
+			},
+		},
+		{
 			name: "logs", args: []string{"--log-level=debug", "--log-format=text"},
 			change: func(s *config.Settings) { s.LogLevel, s.LogText = slog.LevelDebug, true },
 		},
@@ -131,6 +148,7 @@ func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 	args := []string{
 		"stray", "--unknown", "--also-unknown=1", "--webhook-port=99999", "--leader-elect=maybe", "--drain-force=Sometimes",
 		"--poll-interval=1s", "--shard-unreachable-grace=60s,30s", "--metrics-bind-address=8080", "--eviction-qps=0", "--kube-api-qps=0",
+		"--pod-source=pods", "--demand-upc-qps=-1", "--demand-upc-workers=0", "--demand-upc-cache-sync-timeout=0s", "--penalty-annotation-prefix=a/b",
 		"--on-demand-namespaces=a,,B", "--log-level=loud", "--log-format=xml", "--memory-factor=2", "--kubeconfig=/k",
 	}
 	_, err := config.ParseFlags(args, env("NSTANCE_CAPI_ENDPOINT", "http://x", "NSTANCE_KEY_SECRET", "A B", "NSTANCE_K8S_JSON", "si"), "")
@@ -142,6 +160,7 @@ func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 		`unexpected argument "stray"`, "unknown flag --unknown", "unknown flag --also-unknown",
 		"--webhook-port: ", "--leader-elect: ", "--drain-force: ", "--poll-interval: ", "--shard-unreachable-grace: ",
 		"--metrics-bind-address: ", "--eviction-qps: ", "--kube-api-qps: ", "--on-demand-namespaces: ", "--log-level: ", "--log-format: ",
+		"--pod-source: ", "--demand-upc-qps: ", "--demand-upc-workers: ", "--demand-upc-cache-sync-timeout: ", "--penalty-annotation-prefix: ",
 		"--memory-factor: ", "NSTANCE_CAPI_ENDPOINT: ", "NSTANCE_KEY_SECRET: ", "NSTANCE_K8S_JSON: ",
 		"--namespace: it is not known", "--namespace: it must be set",
 	}
@@ -162,8 +181,46 @@ func TestHelpAndVersion(t *testing.T) {
 		}
 	}
 	for _, part := range []string{"--shard-unreachable-grace", "NSTANCE_CA_CONFIGMAP", "(default nstance-cluster-ca)"} {
-		if !strings.Contains(config.Usage(), part) {
+		if !strings.Contains(config.Operator.Usage(), part) {
 			t.Errorf("the help lacks %s", part)
+		}
+	}
+}
+
+// A program takes the settings that it has, and refuses those of the other.
+func TestPodDemandHasSettingsOfItsOwn(t *testing.T) {
+	got, err := config.PodDemand.ParseFlags([]string{"--volume-topology=false", "--log-format=text"}, env("NSTANCE_NAMESPACE", "told"), "pod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := defaults()
+	want := config.Settings{
+		Namespace: "told", ProbeAddress: all.ProbeAddress, MetricsAddress: all.MetricsAddress, MetricsSecure: true, LeaderElect: true,
+		OnDemand: config.OnDemandOff, Demand: config.Demand{Pods: all.Demand.Pods}, LogText: true,
+	}
+	want.Demand.Pods.Controller, want.Demand.Pods.VolumeTopology = false, false
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, flag := range []string{"--config=/c", "--demand", "--disable-webhooks"} {
+		if _, err := config.PodDemand.ParseFlags([]string{flag}, env(), "pod"); err == nil {
+			t.Errorf("%s is taken", flag)
+		}
+	}
+}
+
+// What the controller of Pods writes follows from three settings.
+func TestWhoWritesRequests(t *testing.T) {
+	for args, want := range map[string]bool{
+		"": false, "--demand": true, "--demand --pod-controller=false": false, "--demand --pod-source=cr": true, "--demand --pod-source=direct": false,
+		"--pod-controller": false,
+	} {
+		s, err := config.ParseFlags(strings.Fields(args), env(), "pod")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Demand.WritesRequests(); got != want {
+			t.Errorf("%q: requests are written: %v", args, got)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -13,6 +14,8 @@ import (
 
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/credentials/kubeconfig"
+	"nstance.dev/operator/demand/objects"
+	"nstance.dev/operator/poddemand"
 )
 
 // caches says what is kept in memory of a cluster that may have thousands of Nodes and a
@@ -32,12 +35,19 @@ func (c caches) options(filter string) cache.Options {
 		DefaultTransform:  cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Node{}:                  {Transform: trimNode},
-			&corev1.Pod{}:                   {Namespaces: everywhere, Transform: keepPods(featuresOf(c.settings))},
-			&corev1.PersistentVolumeClaim{}: {Namespaces: everywhere},
+			&corev1.Pod{}:                   {Namespaces: everywhere, Transform: keepPods(c.settings)},
+			&corev1.PersistentVolumeClaim{}: objects.Claims(),
+			&corev1.PersistentVolume{}:      objects.Volumes(),
 			&appsv1.DaemonSet{}:             {Namespaces: everywhere, Transform: trimDaemonSet},
 			&corev1.Secret{}:                {Field: fields.OneTermEqualSelector("metadata.name", kubeconfig.Name(c.cluster))},
 			&corev1.ConfigMap{}:             {Transform: keepData(c.settings.ShardsConfigMap, c.settings.CAConfigMap)},
 		},
+	}
+	if c.settings.Demand.Enabled {
+		o.NewInformer = objects.Paged(c.settings.Demand.Pods.PageSize)
+		for of, by := range poddemand.Objects(c.settings.Demand.Pods) {
+			o.ByObject[of] = by
+		}
 	}
 	if filter != "" {
 		for _, kind := range kindsOf(features) {
@@ -80,5 +90,29 @@ func keepData(names ...string) func(any) (any, error) {
 			}
 		}
 		return o, nil
+	}
+}
+
+// keepPods is what a cache of Pods keeps for the features of an operator with these settings: the name of each, and what any of
+// them reads. There may be very many Pods.
+func keepPods(s config.Settings) func(any) (any, error) {
+	var keep []func(from, into *corev1.Pod)
+	for _, f := range featuresOf(s) {
+		if f.pods != nil {
+			keep = append(keep, f.pods(s))
+		}
+	}
+	return func(o any) (any, error) {
+		from, ok := o.(*corev1.Pod)
+		if !ok {
+			return o, nil
+		}
+		into := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: from.Namespace, Name: from.Name, UID: from.UID, ResourceVersion: from.ResourceVersion,
+		}}
+		for _, put := range keep {
+			put(from, into)
+		}
+		return into, nil
 	}
 }

@@ -24,8 +24,10 @@ const caEntry = "ca.crt"
 // reloadInterval is how often the configuration file is read again.
 const reloadInterval = 30 * time.Second
 
-// liveConfig holds the configuration that is in force. It is safe for concurrent use.
+// liveConfig holds the configuration that is in force. Its methods are safe for concurrent use.
 type liveConfig struct {
+	listed map[string]string // the shards' ConfigMap at the start; for the leader alone
+
 	mu      sync.RWMutex
 	present config.Config
 }

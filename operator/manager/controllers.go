@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	clusterstatus "nstance.dev/operator/controllers/cluster"
 	"nstance.dev/operator/credentials/kubeconfig"
+	"nstance.dev/operator/demand/objects"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/telemetry"
 )
@@ -38,6 +40,9 @@ func (p *process) external() (*workloadCluster, error) {
 	c := kubeconfig.ClientConfig(p.settings.WorkloadEndpoint, &g.transport, p.api)
 	workload, err := cluster.New(c, func(o *cluster.Options) {
 		o.Scheme, o.Cache = p.mgr.GetScheme(), caches{p.settings, p.cluster}.options("")
+		if p.settings.Demand.Enabled {
+			o.MapperProvider = objects.Mapper
+		}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("client of the workload cluster: %w", err)
@@ -51,7 +56,8 @@ func (p *process) wiring(workload *workloadCluster) wiring {
 	return wiring{
 		settings: p.settings, version: p.opts.Version, cluster: p.cluster, config: p.config, api: p.api, mgr: p.mgr, live: p.live, workload: workload,
 		connected: p.progress.set.Load, registered: p.registrationStatus, shardState: &p.shardState, metrics: p.metrics, traces: p.traces(),
-		notices: notices{recorder: p.mgr.GetEventRecorder(recorder), reader: p.mgr.GetClient(), key: p.key(p.cluster), log: p.opts.Log},
+		penalties: p.penalties,
+		notices:   notices{recorder: p.mgr.GetEventRecorder(recorder), reader: p.mgr.GetClient(), key: p.key(p.cluster), log: p.opts.Log},
 	}
 }
 
@@ -77,8 +83,8 @@ func (p *process) registrationStatus() (time.Time, *clusterstatus.Problem) {
 
 // control starts the controllers: those that need no Nodes at once, the others when the
 // Nodes can be reached. It returns when all have started, or goes on until ctx ends where
-// there is a kubeconfig to follow.
-func control(ctx context.Context, w wiring) error {
+// there is a kubeconfig to follow. Another cluster of Nodes is first asked for its kinds by atNodes.
+func control(ctx context.Context, w wiring, atNodes func(context.Context, *rest.Config) error) error {
 	if err := nodes.Register(ctx, w.mgr.GetFieldIndexer(), w.workload.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -89,6 +95,9 @@ func control(ctx context.Context, w wiring) error {
 		return start(ctx, w, feature.atNodes)
 	}
 	if err := w.workload.kubeconfigSource.await(ctx); err != nil {
+		return err
+	}
+	if err := atNodes(ctx, w.workload.config); err != nil {
 		return err
 	}
 	if err := w.mgr.Add(w.workload.Cluster); err != nil {

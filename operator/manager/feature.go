@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -19,8 +18,11 @@ import (
 	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/controllers/cluster"
+	"nstance.dev/operator/demand/penaltyfile"
+	"nstance.dev/operator/demand/translate"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/metrics"
+	"nstance.dev/operator/poddemand"
 	"nstance.dev/operator/shards"
 	"nstance.dev/operator/telemetry"
 	"nstance.dev/operator/unsent"
@@ -39,9 +41,9 @@ type feature struct {
 	kinds []kind
 	// rights are all that it does at the API servers.
 	rights []Right
-	// pods puts what it reads of a Pod from the cache into what the cache keeps; nil: it
-	// reads none there. What from holds must not be changed.
-	pods func(from, into *corev1.Pod)
+	// pods returns what puts what it reads of a Pod from the cache into what the cache keeps;
+	// nil: it reads none there. What from holds must not be changed.
+	pods func(config.Settings) func(from, into *corev1.Pod)
 	// webhooks registers its webhooks, on every replica; nil: it has none.
 	webhooks func(ctrl.Manager, config.Settings) error
 	// early starts what does not need the shards, and comes before the operator has its
@@ -70,6 +72,12 @@ type wiring struct {
 	metrics    *metrics.Metrics
 	traces     *telemetry.Traces // of changes to the shards; nil: there are none
 	notices    notices
+	penalties  *penaltyfile.File // of PriorityClasses
+}
+
+// translation is how Pods are translated now.
+func (w wiring) translation() translate.Options {
+	return poddemand.Translation(w.settings.Demand.Pods, w.penalties)
 }
 
 // shardState is what is known of the shards, and who hears of it.
@@ -100,6 +108,8 @@ func (f feature) atNodes() func(context.Context, wiring) error   { return f.node
 type kind struct {
 	version schema.GroupVersion
 	object  client.Object
+	// atNodes: it is served where the Nodes are.
+	atNodes bool
 	// shared: its objects are not told apart by the filter of several operators, because
 	// somebody else makes them.
 	shared bool
@@ -119,26 +129,6 @@ func kindsOf(some []feature) []kind {
 		}
 	}
 	return all
-}
-
-// keepPods is what a cache of Pods keeps for some features: the name of each, and what any of
-// them reads. There may be very many Pods.
-func keepPods(some []feature) func(any) (any, error) {
-	return func(o any) (any, error) {
-		from, ok := o.(*corev1.Pod)
-		if !ok {
-			return o, nil
-		}
-		into := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: from.Namespace, Name: from.Name, UID: from.UID, ResourceVersion: from.ResourceVersion,
-		}}
-		for _, f := range some {
-			if f.pods != nil {
-				f.pods(from, into)
-			}
-		}
-		return into, nil
-	}
 }
 
 // Where is where a right applies.
@@ -170,4 +160,5 @@ const (
 	clusterAPI     = "cluster.x-k8s.io"
 	infrastructure = "infrastructure.cluster.x-k8s.io"
 	controlPlane   = "controlplane.cluster.x-k8s.io"
+	demand         = "demand.nstance.dev"
 )

@@ -33,7 +33,7 @@ var onDemandFeature = feature{
 		to("list watch create patch delete", InNamespace, infrastructure, "nstancemachines"),
 		to("list watch create patch delete", InNamespace, clusterAPI, "machines"),
 	},
-	pods: ondemand.Keep,
+	pods: func(config.Settings) func(from, into *corev1.Pod) { return ondemand.Keep },
 	nodes: func(ctx context.Context, w wiring) error {
 		return w.onDemand().SetupWithManager(ctx, w.mgr, w.workload.Cluster, w.shardState.hub, w.controllerOptions())
 	},

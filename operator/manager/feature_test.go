@@ -24,9 +24,13 @@ func TestAFeatureThatIsOffNeedsNothing(t *testing.T) {
 		{
 			name: "other", on: func(s config.Settings) bool { return s.OnDemand != config.OnDemandOff },
 			kinds: []kind{lone}, rights: []Right{to("watch list", WorkloadCluster, core, "pods"), to("create", InNamespace, core, "secrets")},
-			pods: func(from, into *corev1.Pod) { into.Spec.NodeName = from.Spec.NodeName },
+			pods: func(config.Settings) func(from, into *corev1.Pod) {
+				return func(from, into *corev1.Pod) { into.Spec.NodeName = from.Spec.NodeName }
+			},
 		},
-		{name: "third", pods: func(from, into *corev1.Pod) { into.Labels = from.Labels }},
+		{name: "third", pods: func(config.Settings) func(from, into *corev1.Pod) {
+			return func(from, into *corev1.Pod) { into.Labels = from.Labels }
+		}},
 	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}},
@@ -57,7 +61,7 @@ func TestAFeatureThatIsOffNeedsNothing(t *testing.T) {
 		if diff := cmp.Diff(tt.rights, Rights(s)); diff != "" {
 			t.Errorf("%s: %s", tt.mode, diff)
 		}
-		got, err := keepPods(featuresOf(s))(pod.DeepCopy())
+		got, err := keepPods(s)(pod.DeepCopy())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ var features = []feature{
 	processFeature, leaderFeature, secureMetricsFeature, webhookCertFeature,
 	clusterFeature, importFeature, poolFeature, templateFeature, errorFeature, kubeconfigFeature, ownKubeconfigFeature,
 	metricsFeature, machineFeature, drainFeature, nodeFeature, onDemandFeature, gatedFeature,
+	podRequestFeature,
 }
 
 // featuresOf are those of an operator with these settings.
@@ -34,13 +35,26 @@ func start(ctx context.Context, w wiring, stage func(feature) func(context.Conte
 
 // Rights returns all that an operator with these settings needs to be allowed, and no more:
 // each place, group and resource once, sorted, with its verbs sorted.
-func Rights(s config.Settings) []Right {
+func Rights(s config.Settings) []Right { return rightsOf(featuresOf(s)) }
+
+// PodDemandRights returns all that nstance-pod-demand needs to be allowed, as Rights does; secure: it asks the
+// API server who may read its metrics.
+func PodDemandRights(secure bool) []Right {
+	events := feature{rights: []Right{to("create patch", ManagementCluster, "events.k8s.io", "events")}}
+	some := []feature{podRequestFeature, leaderFeature, events}
+	if secure {
+		some = append(some, secureMetricsFeature)
+	}
+	return rightsOf(some)
+}
+
+func rightsOf(some []feature) []Right {
 	type at struct {
 		where           Where
 		group, resource string
 	}
 	verbs := map[at][]string{}
-	for _, f := range featuresOf(s) {
+	for _, f := range some {
 		for _, r := range f.rights {
 			key := at{r.Where, r.Group, r.Resource}
 			verbs[key] = append(verbs[key], r.Verbs...)

@@ -118,7 +118,7 @@ func (p *process) reload(ctx context.Context) error {
 		return err
 	}
 	p.liveConfig.set(next)
-	p.listed = listed
+	p.liveConfig.listed = listed
 	p.shardState.feed.Inventory().Configure(next.Names())
 	return nil
 }

@@ -49,7 +49,7 @@ func TestO1_AFirstRegistrationIsTriedUntilItSucceeds(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.liveConfig.set(present)
-		p.listed = listed
+		p.liveConfig.listed = listed
 		p.shardState.feed = inventory.NewFeed(present.Tenant, inventory.NewHub(), time.Now)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()

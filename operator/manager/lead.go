@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
 
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/controllers/machine"
@@ -26,17 +27,15 @@ func (p *process) lead(ctx context.Context) error {
 }
 
 func (p *process) leadFor(ctx context.Context) error {
-	api, err := p.discover()
-	if err != nil {
-		return err
-	}
-	if err := awaitKinds(ctx, kindsOf(featuresOf(p.settings)), api, p.opts.Log); err != nil {
+	if err := p.awaitKinds(ctx, p.api, func(k kind) bool { return !k.atNodes || p.settings.WorkloadEndpoint == "" }); err != nil {
 		return err
 	}
 	p.progress.served.Store(true)
-	if p.groupOwnerUID, err = p.managerID(ctx); err != nil {
+	uid, err := p.managerID(ctx)
+	if err != nil {
 		return err
 	}
+	p.groupOwnerUID = uid
 	workload, err := p.findWorkload()
 	if err != nil {
 		return err
@@ -64,7 +63,10 @@ func (p *process) leadFor(ctx context.Context) error {
 		loops.Go(func() error { return p.trust().Run(ctx) })
 	}
 	loops.Go(func() error {
-		if err := control(ctx, w); err != nil {
+		err := control(ctx, w, func(ctx context.Context, api *rest.Config) error {
+			return p.awaitKinds(ctx, api, func(k kind) bool { return k.atNodes })
+		})
+		if err != nil {
 			return fmt.Errorf("start controllers: %w", err)
 		}
 		return nil
@@ -143,7 +145,7 @@ func (p *process) followConfiguration(ctx context.Context, set *shards.Set, n no
 		return err
 	}
 	return config.Follow(ctx, config.FollowOptions{
-		Path: p.settings.Config, Shards: p.listed, ConfigMap: listed, Config: p.config(), Interval: reloadInterval,
+		Path: p.settings.Config, Shards: p.liveConfig.listed, ConfigMap: listed, Config: p.config(), Interval: reloadInterval,
 		Report: func(o config.Outcome) { p.reconfigure(ctx, o, set, n) },
 	})
 }

@@ -9,16 +9,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"nstance.dev/operator/config"
+	"nstance.dev/operator/demand/objects"
+	"nstance.dev/operator/program"
 )
 
 // leaseName is the Lease that the leader among the replicas holds.
@@ -43,18 +42,11 @@ func Scheme() (*runtime.Scheme, error) {
 
 // restConfig is how the API server of the operator's objects is reached.
 func restConfig(s config.Settings, version string) (*rest.Config, error) {
-	c, err := rest.InClusterConfig()
-	if s.Kubeconfig != "" {
-		c, err = clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
-	}
+	c, err := program.RESTConfig(s, "nstance-operator/"+version)
 	if err != nil {
-		return nil, fmt.Errorf("way to the API server: %w", err)
+		return nil, err
 	}
 	c.QPS, c.Burst = s.KubeAPIQPS, s.KubeAPIBurst
-	c.UserAgent = "nstance-operator/" + version
-	if s.JSON {
-		c.ContentType = runtime.ContentTypeJSON
-	}
 	return c, nil
 }
 
@@ -71,17 +63,15 @@ func managerOptions(s config.Settings, cluster string, scheme *runtime.Scheme, c
 		LeaderElectionNamespace:       s.Namespace,
 		LeaderElectionReleaseOnCancel: true,
 		HealthProbeBindAddress:        s.ProbeAddress,
-		Metrics:                       metricsserver.Options{BindAddress: s.MetricsAddress},
+		Metrics:                       program.Metrics(s),
 		GracefulShutdownTimeout:       &timeout,
 		Controller:                    ctrlconfig.Controller{MaxConcurrentReconciles: s.MaxConcurrentReconciles},
 	}
-	if s.MetricsSecure {
-		o.Metrics.SecureServing = true
-		o.Metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
-		o.Metrics.TLSOpts = []func(*tls.Config){requireTLS13}
+	if s.Demand.Enabled {
+		o.MapperProvider = objects.Mapper
 	}
 	if s.Webhooks {
-		server := webhook.Options{Port: s.WebhookPort, CertDir: s.WebhookCertDir, TLSOpts: []func(*tls.Config){requireTLS13}}
+		server := webhook.Options{Port: s.WebhookPort, CertDir: s.WebhookCertDir, TLSOpts: []func(*tls.Config){program.RequireTLS13}}
 		if certificate != nil {
 			server.TLSOpts = append(server.TLSOpts, func(c *tls.Config) { c.GetCertificate = certificate })
 		}
@@ -89,9 +79,6 @@ func managerOptions(s config.Settings, cluster string, scheme *runtime.Scheme, c
 	}
 	return o
 }
-
-// requireTLS13 refuses versions of TLS that nothing in a cluster needs any more.
-func requireTLS13(c *tls.Config) { c.MinVersion = tls.VersionTLS13 }
 
 // newClient returns what makes a manager's client: with a filter, what is created gets
 // its label, or nobody would see it.

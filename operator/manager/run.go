@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -41,8 +42,10 @@ import (
 	"nstance.dev/operator/credentials/registration"
 	"nstance.dev/operator/credentials/secrets"
 	"nstance.dev/operator/credentials/webhookcert"
+	"nstance.dev/operator/demand/penaltyfile"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/metrics"
+	"nstance.dev/operator/program"
 	"nstance.dev/operator/shards"
 	"nstance.dev/operator/unsent"
 )
@@ -69,13 +72,13 @@ type process struct {
 	groupOwnerUID string // of the management cluster, by which servers tell whose groups ours are
 
 	liveConfig liveConfig
-	listed     map[string]string // the shards' ConfigMap at the start
 	identity   *registration.Identity
 	metrics    *metrics.Metrics
 	hooks      *webhookcert.Keeper // nil: the certificate is another's business
 
 	shardState shardState
 	progress   progress
+	penalties  *penaltyfile.File // of PriorityClasses
 }
 
 // progress is how far a process is.
@@ -118,6 +121,9 @@ func newProcess(ctx context.Context, s config.Settings, o Options) (*process, er
 	if p.live, err = client.New(p.api, client.Options{Scheme: scheme}); err != nil {
 		return nil, fmt.Errorf("client of the API server: %w", err)
 	}
+	if p.penalties, err = penaltyfile.Open(s.Demand.Pods.PenaltyFile, o.Log); err != nil {
+		return nil, err
+	}
 	p.store = secrets.NewStore(s.Namespace, p.live, p.live)
 	if err := refuseSecondOperator(ctx, s, p.live); err != nil {
 		return nil, err
@@ -127,7 +133,7 @@ func newProcess(ctx context.Context, s config.Settings, o Options) (*process, er
 		return nil, err
 	}
 	p.liveConfig.set(present)
-	p.listed = listed
+	p.liveConfig.listed = listed
 	p.cluster = capi.Cluster(present.ClusterID, present.Tenant)
 	p.shardState.feed = inventory.NewFeed(present.Tenant, p.shardState.hub, time.Now)
 	p.shardState.feed.Inventory().Configure(present.Names())
@@ -166,6 +172,9 @@ func (p *process) add() error {
 	if p.hooks != nil {
 		errs = append(errs, p.mgr.Add(everyReplica(p.hooks.Run)))
 	}
+	if p.settings.Demand.Enabled {
+		errs = append(errs, p.mgr.Add(everyReplica(p.penalties.Run)))
+	}
 	return errors.Join(errs...)
 }
 
@@ -178,13 +187,14 @@ func (a everyReplica) Start(ctx context.Context) error { return a(ctx) }
 // NeedLeaderElection implements [manager.LeaderElectionRunnable].
 func (everyReplica) NeedLeaderElection() bool { return false }
 
-// discover returns what asks the API server for its kinds.
-func (p *process) discover() (discovery.DiscoveryInterface, error) {
-	d, err := discovery.NewDiscoveryClientForConfig(p.api)
+// awaitKinds waits until an API server serves those kinds of the features that are chosen.
+func (p *process) awaitKinds(ctx context.Context, api *rest.Config, chosen func(kind) bool) error {
+	d, err := discovery.NewDiscoveryClientForConfig(api)
 	if err != nil {
-		return nil, fmt.Errorf("discovery: %w", err)
+		return fmt.Errorf("discovery: %w", err)
 	}
-	return d, nil
+	wanted := slices.DeleteFunc(kindsOf(featuresOf(p.settings)), func(k kind) bool { return !chosen(k) })
+	return program.AwaitKinds(ctx, required(wanted), d, p.opts.Log)
 }
 
 // managerID is whose groups ours are, for the servers: it is the same for all operators of

@@ -26,10 +26,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
+	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/metrics"
+	"nstance.dev/operator/program"
 	"nstance.dev/operator/shards"
 	"nstance.dev/operator/shards/shardtest"
 	"nstance.dev/operator/testworld"
@@ -44,8 +46,9 @@ func TestMissingKindsAreNamed(t *testing.T) {
 		infrav1.GroupVersion:        {"NstanceCluster", "NstanceMachinePool", "NstanceShardGroup", "NstanceMachine", "NstanceMachineTemplate", "More"},
 		controlplanev1.GroupVersion: {"NstanceControlPlane"},
 		clusterv1.GroupVersion:      {"Cluster", "Machine", "MachinePool"},
+		demandv1.GroupVersion:       {"CapacityRequest", "UpcomingNode", "AvailableCapacity"},
 	}
-	if got := missing(kindsOf(features), all); got != nil {
+	if got := program.Missing(required(kindsOf(features)), all); got != nil {
 		t.Errorf("of all kinds %v are missing", got)
 	}
 	all[clusterv1.GroupVersion] = []string{"Cluster", "Machine"}
@@ -54,7 +57,7 @@ func TestMissingKindsAreNamed(t *testing.T) {
 		"NstanceControlPlane in controlplane.cluster.x-k8s.io/v1beta1 (install the operator's custom resource definitions)",
 		"MachinePool in cluster.x-k8s.io/v1beta2 (install Cluster API 1.11 or later)",
 	}
-	if diff := cmp.Diff(want, missing(kindsOf(features), all)); diff != "" {
+	if diff := cmp.Diff(want, program.Missing(required(kindsOf(features)), all)); diff != "" {
 		t.Error(diff)
 	}
 }

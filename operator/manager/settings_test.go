@@ -16,7 +16,7 @@ import (
 // keeps. Used is what the wiring or the command reads from a config.Settings.
 func TestEverySettingIsUsed(t *testing.T) {
 	read := map[string]bool{}
-	for _, pattern := range []string{"*.go", "../cmd/nstance-operator/*.go"} {
+	for _, pattern := range []string{"*.go", "../cmd/nstance-operator/*.go", "../program/*.go", "../poddemand/*.go", "../config/settings.go"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s: %v", pattern, err)
@@ -30,7 +30,10 @@ func TestEverySettingIsUsed(t *testing.T) {
 				t.Fatal(err)
 			}
 			ast.Inspect(file, func(n ast.Node) bool {
-				if s, ok := n.(*ast.SelectorExpr); ok && isSettings(s.X) {
+				if s, ok := n.(*ast.SelectorExpr); ok {
+					if !isSettings(s.X) {
+						return true
+					}
 					read[s.Sel.Name] = true
 				}
 				return true
@@ -48,19 +51,19 @@ func TestEverySettingIsUsed(t *testing.T) {
 func isSettings(x ast.Expr) bool {
 	switch x := x.(type) {
 	case *ast.Ident:
-		return x.Name == "s" || x.Name == "settings"
+		return x.Name == "s" || x.Name == "settings" || x.Name == "d"
 	case *ast.SelectorExpr:
-		return x.Sel.Name == "settings"
+		return x.Sel.Name == "settings" || x.Sel.Name == "Settings" || x.Sel.Name == "Demand" || x.Sel.Name == "Pods"
 	}
 	return false
 }
 
-// fieldsOf are the names of a struct's fields, those of embedded structs in their stead.
+// fieldsOf are the names of a struct's fields, those of the package's structs in their stead.
 func fieldsOf(of reflect.Type) []string {
 	var names []string
 	for f := range of.NumField() {
 		field := of.Field(f)
-		if field.Anonymous {
+		if field.Anonymous || field.Type.Kind() == reflect.Struct && field.Type.PkgPath() == of.PkgPath() {
 			names = append(names, fieldsOf(field.Type)...)
 			continue
 		}

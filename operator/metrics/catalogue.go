@@ -100,11 +100,11 @@ var (
 
 // All returns every metric, in the order of the documentation.
 func All() []Metric {
-	return []Metric{
+	return append([]Metric{
 		shardState, calls, restarts, inventoryAge, foreign, providerErrors,
 		poolReplicas, timeToReady, poolRetiring, groupSize, groups, redirected,
 		drainDuration, drainSlack, drainPods, drainBlocked, acks,
 		onDemand, onDemandReady, leaked,
 		importGate, configReloads, certificateStart, certificateEnd, tokenEnd,
-	}
+	}, PodDemand()...)
 }

@@ -36,6 +36,7 @@ func (s *shelf) MustRegister(collectors ...prometheus.Collector) {
 func TestTheCatalogueIsWhatTheRegistryShows(t *testing.T) {
 	registry := &shelf{}
 	New(registry)
+	NewPods(registry)
 	registry.MustRegister(Objects{})
 	var want []string
 	for _, m := range All() {

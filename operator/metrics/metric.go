@@ -1,9 +1,19 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"strings"
 
-// Prefix begins the name of every metric of the operator.
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Prefix begins the name of every metric of the operator but those of demand mode, which have
+// the servers' prefix alone: nstance_demand_upc_reconciles_total.
 const Prefix = "nstance_operator_"
+
+const (
+	demandPrefix = "nstance_"
+	demandNames  = "demand_"
+)
 
 // Kind is what Prometheus calls the type of a metric.
 type Kind string
@@ -25,12 +35,20 @@ type Label struct {
 
 // Metric describes a metric.
 type Metric struct {
-	Name   string // without [Prefix]
+	Name   string // without its prefix
 	Kind   Kind
 	Labels []Label
 	Help   string
 	// Buckets are the upper bounds of a histogram, in its unit; nil for the other kinds.
 	Buckets []float64
+}
+
+// FullName is the name that a registry shows.
+func (m Metric) FullName() string {
+	if strings.HasPrefix(m.Name, demandNames) {
+		return demandPrefix + m.Name
+	}
+	return Prefix + m.Name
 }
 
 // labels are the names of the labels, in their order.
@@ -58,12 +76,12 @@ func (m Metric) series() [][]string {
 }
 
 func (m Metric) desc() *prometheus.Desc {
-	return prometheus.NewDesc(Prefix+m.Name, m.Help, m.labels(), nil)
+	return prometheus.NewDesc(m.FullName(), m.Help, m.labels(), nil)
 }
 
 // counter returns the metric at zero, so that the first count shows as a growth.
 func (m Metric) counter() *prometheus.CounterVec {
-	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: Prefix + m.Name, Help: m.Help}, m.labels())
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.FullName(), Help: m.Help}, m.labels())
 	for _, values := range m.series() {
 		v.WithLabelValues(values...)
 	}
@@ -72,12 +90,12 @@ func (m Metric) counter() *prometheus.CounterVec {
 
 // gauge returns the metric without a value.
 func (m Metric) gauge() *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: Prefix + m.Name, Help: m.Help}, m.labels())
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.FullName(), Help: m.Help}, m.labels())
 }
 
 func (m Metric) histogram() *prometheus.HistogramVec {
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: Prefix + m.Name, Help: m.Help, Buckets: m.Buckets, NativeHistogramBucketFactor: 1.1,
+		Name: m.FullName(), Help: m.Help, Buckets: m.Buckets, NativeHistogramBucketFactor: 1.1,
 	}, m.labels())
 	for _, values := range m.series() {
 		v.WithLabelValues(values...)

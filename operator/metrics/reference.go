@@ -10,7 +10,7 @@ func Reference() string {
 	var b strings.Builder
 	b.WriteString("| Metric | Kind | Meaning |\n|---|---|---|\n")
 	for _, m := range All() {
-		name := Prefix + m.Name
+		name := m.FullName()
 		if len(m.Labels) > 0 {
 			name += "{" + strings.Join(m.labels(), ",") + "}"
 		}

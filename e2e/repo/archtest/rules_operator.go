@@ -33,6 +33,9 @@ var operatorLayers = []layer{
 	inOperator("demand/outbound"),
 	inOperator("hosts/versions", "api/hosts/v1alpha1"),
 	inOperator("hosts/selection", "api/hosts/v1alpha1"),
+	inOperator("demand/objects", "api/demand/v1alpha1"),
+	inOperator("demand/penaltyfile", "demand/translate"),
+	inOperator("program", "config"),
 	inOperator("drain", "api/infrastructure/v1beta1", "capi", "collect", "inventory", "nodes", "status", "protos/nstance/v1"),
 	inOperator("credentials/secrets"),
 	inOperator("credentials/kubeconfig", "api/infrastructure/v1beta1", "capi", "credentials/secrets", "status"),
@@ -53,9 +56,11 @@ var operatorLayers = []layer{
 	controller("ondemand", "controllers/machine/placement", "protos/identity"),
 	controller("providererror", "nodes", "protos/nstance/v1"),
 	inOperator("controllers/demand/capacityrequest", "api/demand/v1alpha1", "api/infrastructure/v1beta1", "demand/translate"),
+	inOperator("poddemand", "api/demand/v1alpha1", "backoff", "config", "controllers/demand/capacityrequest", "demand/objects", "demand/penaltyfile", "demand/translate", "metrics", "program"),
 
 	{dir: "operator/manager", ours: []string{"protos/...", "operator/..."}},
-	inOperator("cmd/nstance-operator", "config", "manager", "telemetry"),
+	inOperator("cmd/nstance-operator", "config", "manager", "program", "telemetry"),
+	inOperator("cmd/nstance-pod-demand", "config", "poddemand", "program"),
 
 	inOperator("crds/internal/cmd/gen", "crds/..."),
 	inOperator("pagetest"),

@@ -138,6 +138,14 @@ func TestWhatIsInstalled(t *testing.T) {
 		{name: "rules and a dashboard", values: values{"metrics": values{"rules": values{"enabled": true}, "dashboards": values{"enabled": true}}},
 			more: []string{"ConfigMap nstance-operator-dashboard", "PrometheusRule nstance-operator"}},
 		{name: "a network policy", values: values{"networkPolicy": values{"enabled": true}}, more: []string{"NetworkPolicy nstance-operator"}},
+		{name: "demand mode", values: values{"demand": values{"enabled": true, "priorityClassPenalties": values{"batch": values{"interruptionPenalty": "0.01"}}}},
+			more: []string{"ConfigMap nstance-operator-penalties"}},
+		{name: "demand mode, Pods in a process of their own", values: values{"demand": values{"enabled": true, "upc": values{"ownProcess": true}}},
+			more: []string{
+				"ClusterRole nstance-operator-pod-demand", "ClusterRoleBinding nstance-operator-pod-demand", "Deployment nstance-operator-pod-demand",
+				"Role nstance-operator-pod-demand", "RoleBinding nstance-operator-pod-demand", "ServiceAccount nstance-operator-pod-demand",
+			}},
+		{name: "a process that would have nothing to write", values: values{"demand": values{"enabled": true, "podSource": "direct", "upc": values{"ownProcess": true}}}},
 		{name: "no budget", values: values{"podDisruptionBudget": values{"minAvailable": nil}}, less: []string{"PodDisruptionBudget nstance-operator"}},
 		{name: "rights by somebody else", values: values{"rbac": values{"create": false}, "serviceAccount": values{"create": false, "name": "given"}},
 			less: append(slices.DeleteFunc(slices.Clone(always), func(n string) bool {
@@ -188,7 +196,12 @@ func TestValuesAreChecked(t *testing.T) {
 		"mode":                                   least(values{"onDemand": values{"mode": "gate"}}),
 		"apiServer":                              least(values{"capi": values{"apiServer": "kubernetes"}}),
 		"ca.pem":                                 least(values{"ca": values{"create": true}}),
-		"fullnameOverride":                       least(values{"fullnameOverride": "Upper"}),
+		"podSource":                              least(values{"demand": values{"podSource": "pods"}}),
+		"interruptionPenalty":                    least(values{"demand": values{"priorityClassPenalties": values{"batch": values{"interruptionPenalty": "-1"}}}}),
+		"demand.upc.ownProcess": least(values{
+			"demand": values{"enabled": true, "upc": values{"ownProcess": true}}, "capi": values{"endpoint": "https://api.example.com:6443"},
+		}),
+		"fullnameOverride": least(values{"fullnameOverride": "Upper"}),
 	} {
 		_, err := chart.Render(dir, chart.Release{Name: "r", Namespace: "n"}, v)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -204,8 +217,17 @@ func TestO18_DefinitionsStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := render(t, least())
-	for _, want := range all {
+	ofDemand, err := crds.Demand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range render(t, least()).Objects {
+		if strings.HasSuffix(o.GetName(), ".demand.nstance.dev") {
+			t.Errorf("%s is installed without demand mode", o.GetName())
+		}
+	}
+	r := render(t, least(values{"demand": values{"enabled": true}}))
+	for _, want := range slices.Concat(all, ofDemand) {
 		got := find(t, r, "CustomResourceDefinition", want.Name)
 		if got.GetAnnotations()["helm.sh/resource-policy"] != "keep" {
 			t.Errorf("%s goes with the chart", want.Name)
@@ -391,9 +413,11 @@ func TestEveryValueIsUsedAndChecked(t *testing.T) {
 	var given []string
 	paths("", defaults, func(v any) values { m, _ := v.(values); return m }, &given)
 	known = slices.DeleteFunc(known, func(p string) bool {
-		return p == "global" || p == "resources" || strings.HasPrefix(p, "config.shards.") || strings.HasPrefix(p, "imagePullSecrets.")
+		return p == "global" || p == "resources" || p == "demand.upc.resources" || strings.HasPrefix(p, "demand.priorityClassPenalties.") || strings.HasPrefix(p, "config.shards.") || strings.HasPrefix(p, "imagePullSecrets.")
 	})
-	given = slices.DeleteFunc(given, func(p string) bool { return strings.HasPrefix(p, "resources.") })
+	given = slices.DeleteFunc(given, func(p string) bool {
+		return strings.HasPrefix(p, "resources.") || strings.HasPrefix(p, "demand.upc.resources.")
+	})
 	if diff := cmp.Diff(given, known); diff != "" {
 		t.Errorf("defaults and schema: %s", diff)
 	}

@@ -13,6 +13,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"nstance.dev/operator/config"
+	"nstance.dev/operator/demand/translate"
 )
 
 func operator(t *testing.T, v values) corev1.PodSpec {
@@ -120,6 +121,54 @@ func TestS14_TheTokenStandsInASecretAlone(t *testing.T) {
 	}
 }
 
+// allOfDemand are values of demand mode that are not the defaults.
+func allOfDemand() values {
+	return values{
+		"enabled": true, "podSource": "cr", "affinityAlternatives": false, "volumeTopology": false,
+		"penaltyAnnotationPrefixes": []any{"other.example", "nstance.dev"},
+		"priorityClassPenalties":    values{"batch": values{"interruptionPenalty": "0.01", "reclamationPenalty": 2}},
+		"upc":                       values{"qps": 2000, "burst": 4000, "workers": 32, "cacheSyncTimeout": "1h", "pageSize": 1000},
+	}
+}
+
+// podsOfDemand is what they say of Pods.
+var podsOfDemand = config.DemandPods{
+	QPS: 2000, Burst: 4000, Workers: 32, CacheSyncTimeout: time.Hour, PageSize: 1000,
+	PenaltyPrefixes: []string{"other.example", "nstance.dev"}, PenaltyFile: "/etc/nstance/penalties/classes.yaml",
+}
+
+// TestTheProcessOfPodsTakesItsArguments: it knows every flag that the chart gives it, they are those of the
+// operator, and the file of penalties is one that it reads.
+func TestTheProcessOfPodsTakesItsArguments(t *testing.T) {
+	v := least(values{"demand": allOfDemand()}, values{"demand": values{"upc": values{"ownProcess": true}}, "metrics": values{"secure": true}})
+	r := render(t, v)
+	pod := as[appsv1.Deployment](t, find(t, r, "Deployment", "nstance-operator-pod-demand")).Spec.Template.Spec
+	c := pod.Containers[0]
+	got, err := config.PodDemand.ParseFlags(c.Args, func(string) string { return "" }, "nstance")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Settings{
+		Namespace: "nstance", ProbeAddress: ":8081", MetricsAddress: ":8080", MetricsSecure: true, LeaderElect: true,
+		OnDemand: config.OnDemandOff, Demand: config.Demand{Pods: podsOfDemand},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if !slices.Equal(c.Command, []string{"/nstance-pod-demand"}) || !*pod.SecurityContext.RunAsNonRoot || !*c.SecurityContext.ReadOnlyRootFilesystem ||
+		c.VolumeMounts[0].MountPath != "/etc/nstance/penalties" {
+		t.Errorf("container %+v", c)
+	}
+	file := as[corev1.ConfigMap](t, find(t, r, "ConfigMap", pod.Volumes[0].ConfigMap.Name)).Data["classes.yaml"]
+	classes, err := translate.ParseClasses([]byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if batch := classes["batch"]; batch.Interruption.String() != "10m" || batch.Reclamation.String() != "2" {
+		t.Errorf("penalties %v of\n%s", batch, file)
+	}
+}
+
 // TestTheOperatorTakesItsArguments: it knows every flag and variable that the chart gives
 // it, and they arrive.
 func TestTheOperatorTakesItsArguments(t *testing.T) {
@@ -149,6 +198,14 @@ func TestTheOperatorTakesItsArguments(t *testing.T) {
 			s.WebhookPort, s.WebhookCertDir = 9999, "/etc/nstance/webhook"
 			s.MetricsAddress, s.MetricsSecure, s.ProbeAddress = "0", true, ":9001"
 			s.LogLevel, s.LogText, s.PollInterval = slog.LevelDebug, true, time.Minute
+		}},
+		{"demand mode", values{"demand": values{"enabled": true}}, func(s *config.Settings) { s.Demand.Enabled = true }},
+		{"demand mode, all else", values{"demand": allOfDemand()}, func(s *config.Settings) {
+			s.Demand = config.Demand{Enabled: true, PodSource: config.PodSourceCR, Pods: podsOfDemand}
+			s.Demand.Pods.Controller = true
+		}},
+		{"demand mode, Pods in a process of their own", values{"demand": values{"enabled": true, "upc": values{"ownProcess": true}}}, func(s *config.Settings) {
+			s.Demand.Enabled, s.Demand.Pods.Controller = true, false
 		}},
 		{"no webhooks", values{"webhook": values{"enabled": false}}, func(s *config.Settings) { s.Webhooks = false }},
 	} {

@@ -126,7 +126,7 @@ func TestTheDashboardShowsTheOperatorsMetrics(t *testing.T) {
 		}
 	}
 	for _, m := range metrics.All() {
-		name := metrics.Prefix + m.Name
+		name := m.FullName()
 		if !regexp.MustCompile(name+`(_bucket|_count)?\{`).MatchString(shown) && m.Name != "certificate_start_seconds" {
 			t.Errorf("no panel shows %s", name)
 		}
@@ -144,6 +144,7 @@ func problems(expr string) []string {
 	}
 	var found []string
 	known := slices.Clone(ofTarget) // labels that some metric of the expression has
+	ours := false
 	parser.Inspect(root, func(n parser.Node, _ []parser.Node) error {
 		selector, ok := n.(*parser.VectorSelector)
 		if !ok {
@@ -154,6 +155,7 @@ func problems(expr string) []string {
 			found = append(found, "the operator has no metric "+selector.Name)
 			return nil
 		}
+		ours = true
 		for _, l := range m.Labels {
 			known = append(known, l.Name)
 		}
@@ -182,7 +184,7 @@ func problems(expr string) []string {
 		}
 		return nil
 	})
-	if len(known) == len(ofTarget) && len(found) == 0 && !strings.Contains(expr, metrics.Prefix) {
+	if !ours && len(found) == 0 {
 		found = append(found, "it is about none of the operator's metrics")
 	}
 	return found
@@ -191,7 +193,7 @@ func problems(expr string) []string {
 // metric returns the one that a series belongs to.
 func metric(series string) (metrics.Metric, bool) {
 	for _, m := range metrics.All() {
-		name := metrics.Prefix + m.Name
+		name := m.FullName()
 		if m.Kind != metrics.Histogram && series == name || m.Kind == metrics.Histogram && slices.Contains([]string{name + "_bucket", name + "_count", name + "_sum"}, series) {
 			return m, true
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"nstance.dev/e2e/repo/chart"
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/manager"
 )
@@ -28,6 +29,11 @@ func TestO19_TheRightsAreThoseOfTheFeatures(t *testing.T) {
 		{"a certificate of cert-manager, one replica, secure metrics", values{
 			"webhook": values{"certManager": values{"enabled": true}}, "replicaCount": 1, "leaderElection": values{"enabled": false}, "metrics": values{"secure": true},
 		}},
+		{"demand mode", values{"demand": values{"enabled": true}}},
+		{"demand mode beside Pods that ask", values{"demand": values{"enabled": true}, "onDemand": values{"namespaces": []any{"red"}}}},
+		{"demand mode, Pods in a process of their own", values{"demand": values{"enabled": true, "upc": values{"ownProcess": true}}}},
+		{"demand mode without requests", values{"demand": values{"enabled": true, "podSource": "direct"}}},
+		{"demand mode, requests by another", values{"demand": values{"enabled": true, "podSource": "cr", "podController": false}}},
 		{"Nodes elsewhere", values{"capi": values{"endpoint": "https://api.example.com:6443"}, "onDemand": values{"namespaces": []any{"red"}}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -45,22 +51,45 @@ func TestO19_TheRightsAreThoseOfTheFeatures(t *testing.T) {
 				key := kind + " " + r.Group + " " + r.Resource
 				want[key] = append(want[key], r.Verbs...)
 			}
-			got := map[string][]string{}
-			for _, o := range render(t, v).Objects {
-				if o.GetName() == "nstance-operator" && (o.GetKind() == "Role" || o.GetKind() == "ClusterRole") {
-					granted(t, o, got)
-				}
-			}
-			for _, all := range []map[string][]string{want, got} {
-				for key := range all {
-					slices.Sort(all[key])
-					all[key] = slices.Compact(all[key])
-				}
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("features need -, the chart grants +:\n%s", diff)
-			}
+			compareRights(t, want, render(t, v), "nstance-operator")
 		})
+	}
+}
+
+// TestO19_TheRightsOfTheProcessOfPods: it is granted what the feature needs that it carries out, and what a
+// process needs for itself.
+func TestO19_TheRightsOfTheProcessOfPods(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		v := least(values{"demand": values{"enabled": true, "upc": values{"ownProcess": true}}, "metrics": values{"secure": secure}})
+		want := map[string][]string{}
+		for _, r := range manager.PodDemandRights(secure) {
+			kind := "ClusterRole"
+			if r.Where == manager.InNamespace {
+				kind = "Role"
+			}
+			want[kind+" "+r.Group+" "+r.Resource] = r.Verbs
+		}
+		compareRights(t, want, render(t, v), "nstance-operator-pod-demand")
+	}
+}
+
+// compareRights compares the rights that a program needs with those that the roles of a name grant.
+func compareRights(t *testing.T, want map[string][]string, r chart.Rendered, name string) {
+	t.Helper()
+	got := map[string][]string{}
+	for _, o := range r.Objects {
+		if o.GetName() == name && (o.GetKind() == "Role" || o.GetKind() == "ClusterRole") {
+			granted(t, o, got)
+		}
+	}
+	for _, all := range []map[string][]string{want, got} {
+		for key := range all {
+			slices.Sort(all[key])
+			all[key] = slices.Compact(all[key])
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("features need -, the chart grants +:\n%s", diff)
 	}
 }
 

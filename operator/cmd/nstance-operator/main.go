@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"syscall"
 	"time"
 
@@ -22,26 +21,12 @@ import (
 
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/manager"
+	"nstance.dev/operator/program"
 	"nstance.dev/operator/telemetry"
 )
 
 // version is set by the linker.
 var version = "dev"
-
-// Exit codes.
-const (
-	exitOK      = 0
-	exitFailure = 1 // a restart may help
-	exitUsage   = 2 // flags or environment are wrong: a restart does not help
-)
-
-// garbage is how much of it there may be, in percent of what is in use, before it is
-// collected. The operator holds what there is of thousands of Nodes and has little to do:
-// memory costs more than the work. GOGC in the environment is stronger.
-const garbage = 50
-
-// namespaceFile is where a Pod finds its namespace.
-const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -52,22 +37,22 @@ func main() {
 
 // start runs the operator and returns the process's exit code.
 func start(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	s, err := config.ParseFlags(args, getenv, podNamespace())
+	s, err := config.ParseFlags(args, getenv, program.Namespace())
 	switch {
 	case errors.Is(err, config.ErrHelp):
-		fmt.Fprint(stdout, config.Usage())
-		return exitOK
+		fmt.Fprint(stdout, config.Operator.Usage())
+		return program.ExitOK
 	case errors.Is(err, config.ErrVersion):
 		fmt.Fprintln(stdout, version)
-		return exitOK
+		return program.ExitOK
 	case err != nil:
 		fmt.Fprintf(stderr, "nstance-operator: %v\n", err)
-		return exitUsage
+		return program.ExitUsage
 	}
 	if getenv("GOGC") == "" {
-		debug.SetGCPercent(garbage)
+		debug.SetGCPercent(program.Garbage)
 	}
-	log := logger(s, stderr)
+	log := program.Logger(s, stderr)
 	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 	klog.SetSlogLogger(log)
 	options := manager.Options{Version: version, Log: log}
@@ -75,7 +60,7 @@ func start(ctx context.Context, args []string, getenv func(string) string, stdou
 	traces, err := telemetry.Start(ctx, getenv, telemetry.Service{Name: "nstance-operator", Version: version, Instance: name})
 	if err != nil {
 		fmt.Fprintf(stderr, "nstance-operator: %v\n", err)
-		return exitUsage
+		return program.ExitUsage
 	}
 	if traces != nil {
 		options.Traces = traces
@@ -83,9 +68,9 @@ func start(ctx context.Context, args []string, getenv func(string) string, stdou
 	}
 	if err := manager.Run(ctx, s, options); err != nil {
 		log.ErrorContext(ctx, "operator exited", "error", err)
-		return exitFailure
+		return program.ExitFailure
 	}
-	return exitOK
+	return program.ExitOK
 }
 
 // tracesTimeout is how long the last spans get to be sent.
@@ -98,20 +83,4 @@ func sendTraces(traces *trace.TracerProvider, log *slog.Logger) {
 	if err := traces.Shutdown(ctx); err != nil {
 		log.WarnContext(ctx, "traces not sent", "error", err)
 	}
-}
-
-func podNamespace() string {
-	name, err := os.ReadFile(namespaceFile)
-	if err != nil {
-		return "" // not in a Pod
-	}
-	return strings.TrimSpace(string(name))
-}
-
-func logger(s config.Settings, w io.Writer) *slog.Logger {
-	o := &slog.HandlerOptions{Level: s.LogLevel}
-	if s.LogText {
-		return slog.New(slog.NewTextHandler(w, o))
-	}
-	return slog.New(slog.NewJSONHandler(w, o))
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"nstance.dev/operator/program"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -16,13 +18,13 @@ func TestExitCodes(t *testing.T) {
 		stdout string
 		stderr []string
 	}{
-		{name: "help", args: []string{"--help"}, want: exitOK, stdout: "Usage:\n  nstance-operator [flags]"},
-		{name: "version", args: []string{"--version"}, want: exitOK, stdout: "dev\n"},
+		{name: "help", args: []string{"--help"}, want: program.ExitOK, stdout: "Usage:\n  nstance-operator [flags]"},
+		{name: "version", args: []string{"--version"}, want: program.ExitOK, stdout: "dev\n"},
 		{
-			name: "two mistakes", args: []string{"--namespace=ns", "--nonsense", "--webhook-port=none"}, want: exitUsage,
+			name: "two mistakes", args: []string{"--namespace=ns", "--nonsense", "--webhook-port=none"}, want: program.ExitUsage,
 			stderr: []string{"unknown flag --nonsense", `--webhook-port: "none" is not a number`},
 		},
-		{name: "no way to the API server", args: []string{"--namespace=ns", "--kubeconfig=" + nowhere}, want: exitFailure, stderr: []string{`"msg":"operator exited"`}},
+		{name: "no way to the API server", args: []string{"--namespace=ns", "--kubeconfig=" + nowhere}, want: program.ExitFailure, stderr: []string{`"msg":"operator exited"`}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -53,6 +53,23 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 cluster.x-k8s.io/provider: infrastructure-nstance
 {{- end -}}
 
+{{/* What writes CapacityRequests for Pods in a process of its own. */}}
+{{- define "nstance.podDemand" -}}
+{{ include "nstance.fullname" . }}-pod-demand
+{{- end -}}
+
+{{- define "nstance.podDemandSelector" -}}
+app.kubernetes.io/name: nstance-pod-demand
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "nstance.podDemandLabels" -}}
+{{ include "nstance.podDemandSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
 {{/* Names, for a line of metadata in the namespace. */}}
 {{- define "nstance.webhookConfiguration" -}}
 {{ include "nstance.fullname" . }}

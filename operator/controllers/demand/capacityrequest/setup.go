@@ -3,8 +3,10 @@ package capacityrequest
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -51,9 +53,13 @@ func Indexes() []Index {
 	}
 }
 
+// ClassesChanged says that the default penalties of these PriorityClasses have changed.
+type ClassesChanged = event.TypedGenericEvent[[]string]
+
 // SetupWithManager makes a manager run the reconciler over the Pods of a cluster, which may be another one
-// than the manager's own.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, pods cluster.Cluster, o controller.Options) error {
+// than the manager's own. Pods are looked at again when they, their requests or their volumes change, and when
+// changed says so of their PriorityClass.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, pods cluster.Cluster, changed <-chan ClassesChanged, o controller.Options) error {
 	for _, index := range Indexes() {
 		if err := pods.GetFieldIndexer().IndexField(ctx, index.Of, index.Field, index.By); err != nil {
 			return fmt.Errorf("index %T by %s: %w", index.Of, index.Field, err)
@@ -63,10 +69,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, pod
 		Named("capacityrequest").
 		WatchesRawSource(source.Kind(pods.GetCache(), &corev1.Pod{}, &handler.TypedEnqueueRequestForObject[*corev1.Pod]{})).
 		WatchesRawSource(source.Kind(pods.GetCache(), &demandv1.CapacityRequest{},
-			handler.TypedEnqueueRequestsFromMapFunc(ofRequest), meddled())).
+			handler.TypedEnqueueRequestsFromMapFunc(ofRequest), changedByOthers())).
+		WatchesRawSource(source.Channel(changed, handler.TypedEnqueueRequestsFromMapFunc(r.ofClasses))).
 		WithOptions(o)
 	if r.opts.Translation().VolumeTopology {
-		b = b.WatchesRawSource(source.Kind(pods.GetCache(), &corev1.PersistentVolumeClaim{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofClaim)))
+		b = b.
+			WatchesRawSource(source.Kind(pods.GetCache(), &corev1.PersistentVolumeClaim{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofClaim))).
+			WatchesRawSource(source.Kind(pods.GetCache(), &corev1.PersistentVolume{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofVolume))).
+			WatchesRawSource(source.Kind(pods.GetCache(), &storagev1.StorageClass{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofStorageClass)))
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("controller capacityrequest: %w", err)
@@ -84,9 +94,9 @@ func ofRequest(_ context.Context, made *demandv1.CapacityRequest) []reconcile.Re
 	return nil
 }
 
-// meddled are the events of requests that somebody else has caused: one was deleted, or asks for something
-// else. What is made and acknowledged is no news.
-func meddled() predicate.TypedPredicate[*demandv1.CapacityRequest] {
+// changedByOthers are the events of requests that this controller has not caused: one was deleted, or asks
+// for something else. That one was made or acknowledged is no reason to look at its Pod.
+func changedByOthers() predicate.TypedPredicate[*demandv1.CapacityRequest] {
 	return predicate.TypedFuncs[*demandv1.CapacityRequest]{
 		CreateFunc: func(event.TypedCreateEvent[*demandv1.CapacityRequest]) bool { return false },
 		UpdateFunc: func(e event.TypedUpdateEvent[*demandv1.CapacityRequest]) bool {
@@ -97,14 +107,52 @@ func meddled() predicate.TypedPredicate[*demandv1.CapacityRequest] {
 
 // ofClaim returns the Pods that mount a claim.
 func (r *Reconciler) ofClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) []reconcile.Request {
-	var pods corev1.PodList
-	err := r.opts.Cache.List(ctx, &pods, client.InNamespace(claim.Namespace), client.MatchingFields{byClaim: claim.Name}, client.UnsafeDisableDeepCopy)
-	if err != nil {
+	return r.mounting(ctx, client.ObjectKeyFromObject(claim))
+}
+
+// ofVolume returns the Pods that mount the claim that a volume is bound to.
+func (r *Reconciler) ofVolume(ctx context.Context, volume *corev1.PersistentVolume) []reconcile.Request {
+	if volume.Spec.ClaimRef == nil {
+		return nil
+	}
+	return r.mounting(ctx, client.ObjectKey{Namespace: volume.Spec.ClaimRef.Namespace, Name: volume.Spec.ClaimRef.Name})
+}
+
+// ofStorageClass returns the Pods that mount a claim of a class that has no volume yet.
+func (r *Reconciler) ofStorageClass(ctx context.Context, class *storagev1.StorageClass) []reconcile.Request {
+	var claims corev1.PersistentVolumeClaimList
+	if r.opts.Cache.List(ctx, &claims, client.UnsafeDisableDeepCopy) != nil {
 		return nil // the cache ends with the process
 	}
-	all := make([]reconcile.Request, 0, len(pods.Items))
+	var all []reconcile.Request
+	for i := range claims.Items {
+		if c := &claims.Items[i]; c.Spec.VolumeName == "" && c.Spec.StorageClassName != nil && *c.Spec.StorageClassName == class.Name {
+			all = append(all, r.ofClaim(ctx, c)...)
+		}
+	}
+	return all
+}
+
+func (r *Reconciler) mounting(ctx context.Context, claim client.ObjectKey) []reconcile.Request {
+	return r.pods(ctx, nil, client.InNamespace(claim.Namespace), client.MatchingFields{byClaim: claim.Name})
+}
+
+// ofClasses returns the Pods of PriorityClasses.
+func (r *Reconciler) ofClasses(ctx context.Context, classes []string) []reconcile.Request {
+	return r.pods(ctx, func(pod *corev1.Pod) bool { return slices.Contains(classes, pod.Spec.PriorityClassName) })
+}
+
+// pods returns those Pods of a list that are wanted; nil: all of it.
+func (r *Reconciler) pods(ctx context.Context, wanted func(*corev1.Pod) bool, o ...client.ListOption) []reconcile.Request {
+	var pods corev1.PodList
+	if r.opts.Cache.List(ctx, &pods, append(o, client.UnsafeDisableDeepCopy)...) != nil {
+		return nil // the cache ends with the process
+	}
+	var all []reconcile.Request
 	for i := range pods.Items {
-		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
+		if pod := &pods.Items[i]; wanted == nil || wanted(pod) {
+			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
+		}
 	}
 	return all
 }
