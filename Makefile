@@ -121,6 +121,12 @@ test-upgrade: build-local bin/earlier/$(OLD)/done ## Run servers of the release 
 	$(if $(wildcard $(HOSTILE)/$(OPEN)),go test -timeout 15m -count=1 $(TESTFLAGS) ./$(HOSTILE) \
 		-programs '$(CURDIR)/bin/earlier' -open $(OPEN))
 
+.PHONY: conformance
+conformance: ## Say what each driver has shown of its contract, with reports for programs in dist/conformance
+	rm -rf dist/conformance && mkdir -p dist/conformance
+	NSTANCE_CONFORMANCE='$(CURDIR)/dist/conformance' go test -count=1 -v -tags '$(TAGS)' -run 'Contract' ./server/driver/drivertest \
+		$(foreach p,local aws gcp proxmox,./providers/$(p)) | sed -n 's/^.*conformance of /  /p; /^\(FAIL\|--- FAIL\|ok\)/p'
+
 .PHONY: e2e-providers
 e2e-providers: build storage-servers ## Run shards on fakes of AWS, Google Cloud and Proxmox VE
 	go test -timeout 30m -count=1 -v -tags providers $(TESTFLAGS) ./e2e/suite/providers

@@ -67,6 +67,7 @@ func TestContract(t *testing.T) {
 		Capacity:    rules.Capacity(),
 		Reservation: "cr-0123456789abcdef0",
 
+		Many: 14,          // of pages of five
 		Room: 32 - 5 - 10, // addresses, less AWS's and those that the driver keeps back
 		Balancers: []driver.LoadBalancer{
 			group("api", account.TargetGroups[0].ARN), group("www", account.TargetGroups[1].ARN),

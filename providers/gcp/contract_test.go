@@ -104,6 +104,7 @@ func harness(a *atlas, change func(*gcpfake.Options), endpoints bool) drivertest
 			a.of(d).Gate().SetFaults(wire.Always("instances.insert", wire.Fault{Delay: by}))
 		},
 		Room:      room,
+		Many:      room - 1,
 		Capacity:  rules.Capacity(),
 		Balancers: balancers,
 		Patience:  2 * time.Minute,

@@ -114,6 +114,7 @@ func TestDriverKeepsTheContract(t *testing.T) {
 		New:       func(t *testing.T) driver.Driver { return withBalancers(t, emptyDriver(t)) },
 		Request:   func(req *driver.CreateRequest) { req.UserData = []byte(script) },
 		Capacity:  rules.Capacity(),
+		Many:      20,
 		Balancers: []driver.LoadBalancer{{Key: "www"}, {Key: "api"}},
 		Reopen:    func(t *testing.T, d driver.Driver) driver.Driver { return openDriver(t, d.(*Driver).opts.Dir) },
 		Kill: func(t *testing.T, d driver.Driver, id identity.ID) {

@@ -35,6 +35,7 @@ func TestContract(t *testing.T) {
 				New:     func(t *testing.T) driver.Driver { return cabinet.open(t, newCloud(t)) },
 				Reopen:  func(t *testing.T, d driver.Driver) driver.Driver { return cabinet.open(t, cabinet.behind(d)) },
 				Forgets: true,
+				Many:    24,
 				Kill: func(t *testing.T, d driver.Driver, id identity.ID) {
 					if !cabinet.behind(d).Kill(string(id)) {
 						t.Fatalf("%s does not run", id)

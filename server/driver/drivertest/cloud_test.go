@@ -70,6 +70,7 @@ func harness(opts drivertest.Options) drivertest.Harness {
 			req.InstanceType, req.SubnetID = "small", "narrow"
 		},
 		Room:      12,
+		Many:      10,
 		Capacity:  drivertest.Capacity,
 		Balancers: []driver.LoadBalancer{{Key: "www"}, {Key: "api"}},
 		Images: []drivertest.ImageCase{

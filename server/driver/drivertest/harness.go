@@ -40,6 +40,10 @@ type Harness struct {
 	// driver's own pauses allow.
 	Delay func(t *testing.T, d driver.Driver, by time.Duration)
 
+	// Many is how many machines are made at once to see that lists are whole: more than a page of the cloud has. Without
+	// it that is not tested.
+	Many int
+
 	// Room is how many machines fit into the subnet of the requests, for a
 	// driver that checks subnets; 0 if that is not limited.
 	Room int
@@ -73,7 +77,8 @@ type ImageCase struct {
 type suite struct {
 	Harness
 	driver.Driver
-	t *testing.T
+	t       *testing.T
+	missing string // the ability that the driver does not have, so that the test has shown nothing
 }
 
 var testOwner = driver.Owner{Cluster: "suite", Shard: "one"}

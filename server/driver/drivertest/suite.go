@@ -4,69 +4,10 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"testing"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/driver"
 )
-
-// Run checks the contract of [driver.Driver], and that of every optional ability
-// that the driver has. Each test gets a new driver.
-func Run(t *testing.T, h Harness) {
-	wrap := h.Wrap
-	if wrap == nil {
-		wrap = func(t *testing.T, test func(*testing.T)) { test(t) }
-	}
-	for _, test := range tests {
-		if test.needs != nil && !test.needs(h) {
-			continue
-		}
-		t.Run(test.name, func(t *testing.T) {
-			wrap(t, func(t *testing.T) {
-				test.run(&suite{Harness: h, Driver: h.New(t), t: t})
-			})
-		})
-	}
-}
-
-var tests = []struct {
-	name  string
-	needs func(Harness) bool // nil: nothing
-	run   func(*suite)
-}{
-	{"CreateShows", nil, (*suite).createShows},
-	{"CreateTwice", nil, (*suite).createTwice},
-	{"CreateAtOnce", nil, (*suite).createAtOnce},
-	{"CreateAfterRestart", func(h Harness) bool { return h.Reopen != nil }, (*suite).createAfterRestart},
-	{"CreateRefusesBadRequests", nil, (*suite).createRefuses},
-	{"CapacityTypes", func(h Harness) bool { return h.Capacity != nil }, (*suite).capacityTypes},
-	{"S6_CreateMeetsMachineOfAnotherShard", nil, (*suite).createMeetsAnothers},
-	{"GetUnknown", nil, (*suite).getUnknown},
-	{"GetByEitherHandle", nil, (*suite).getByEitherHandle},
-	{"Delete", nil, (*suite).deletes},
-	{"DeleteUnknown", nil, (*suite).deleteUnknown},
-	{"DeleteDuringCreate", nil, (*suite).deleteDuringCreate},
-	{"S4_DeleteAtEachMomentOfCreate", nil, (*suite).deleteAtEachMoment},
-	{"DeleteSparesOthers", nil, (*suite).deleteSparesOthers},
-	{"DeleteAfterRestart", func(h Harness) bool { return h.Reopen != nil }, (*suite).deleteAfterRestart},
-	{"ListKeepsOwnersApart", nil, (*suite).listKeepsOwnersApart},
-	{"DeadMachine", func(h Harness) bool { return h.Kill != nil }, (*suite).deadMachine},
-	{"CancelledContext", nil, (*suite).cancelled},
-	{"LimitsAndLag", nil, (*suite).limits},
-	{"SubnetHasRoom", nil, (*suite).subnetHasRoom},
-	{"BalancerMembers", func(h Harness) bool { return len(h.Balancers) > 0 }, (*suite).balancerMembers},
-	{"BalancerStrangers", func(h Harness) bool { return len(h.Balancers) > 0 }, (*suite).balancerStrangers},
-	{"Images", func(h Harness) bool { return len(h.Images) > 0 }, (*suite).resolvesImages},
-	{"InstanceTypes", nil, (*suite).instanceTypes},
-	{"TypeCatalog", nil, (*suite).typeCatalog},
-	{"LeaderNetwork", nil, (*suite).leaderNetwork},
-	{"SelfID", nil, (*suite).selfID},
-	{"Power", nil, (*suite).power},
-	{"PowerOfStrangers", nil, (*suite).powerOfStrangers},
-	{"PowerAfterDelete", nil, (*suite).powerAfterDelete},
-	{"HaltAndResume", nil, (*suite).haltAndResume},
-	{"ProviderURI", nil, (*suite).providerURI},
-}
 
 func (s *suite) createShows() {
 	req := s.request(testOwner)

@@ -13,6 +13,7 @@ import (
 func (s *suite) subnetHasRoom() {
 	checker, ok := s.Driver.(driver.SubnetChecker)
 	if !ok {
+		s.missing = "check of subnets"
 		return
 	}
 	s.refusesCancelled("check-subnet", func(ctx context.Context) error {
@@ -156,6 +157,7 @@ func (s *suite) resolvesImages() {
 func (s *suite) instanceTypes() {
 	v, ok := s.Driver.(driver.TypeValidator)
 	if !ok {
+		s.missing = "check of instance types"
 		return
 	}
 	req := s.request(testOwner)
@@ -178,6 +180,7 @@ func (s *suite) instanceTypes() {
 func (s *suite) leaderNetwork() {
 	n, ok := s.Driver.(driver.LeaderNetwork)
 	if !ok {
+		s.missing = "address of the leader"
 		return
 	}
 	addrs := driver.Addresses{Registration: "192.0.2.1:8992", Operator: "192.0.2.1:8993", Agent: "192.0.2.1:8994", Health: "192.0.2.1:8990"}
@@ -197,6 +200,7 @@ func (s *suite) leaderNetwork() {
 func (s *suite) selfID() {
 	self, ok := s.Driver.(driver.SelfIdentifier)
 	if !ok {
+		s.missing = "way to know its own machine"
 		return
 	}
 	first, err := self.SelfID(s.t.Context())

@@ -226,6 +226,7 @@ func (s *suite) cancelled() {
 func (s *suite) haltAndResume() {
 	r, ok := s.Driver.(driver.Resumer)
 	if !ok {
+		s.missing = "way to halt all machines"
 		return
 	}
 	other := driver.Owner{Cluster: testOwner.Cluster, Shard: "two"}
@@ -255,6 +256,7 @@ func (s *suite) haltAndResume() {
 func (s *suite) providerURI() {
 	u, ok := s.Driver.(driver.URIer)
 	if !ok {
+		s.missing = "URIs"
 		return
 	}
 	a, b := s.request(testOwner).InstanceID, s.request(testOwner).InstanceID

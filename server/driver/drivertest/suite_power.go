@@ -15,6 +15,7 @@ import (
 func (s *suite) power() {
 	p, ok := s.Driver.(driver.Powerer)
 	if !ok {
+		s.missing = "power switch"
 		return
 	}
 	m, other := s.create(testOwner), s.create(testOwner)
@@ -54,6 +55,7 @@ func (s *suite) power() {
 func (s *suite) powerOfStrangers() {
 	p, ok := s.Driver.(driver.Powerer)
 	if !ok {
+		s.missing = "power switch"
 		return
 	}
 	stranger := driver.Ref{InstanceID: s.request(testOwner).InstanceID}
@@ -79,6 +81,7 @@ func (s *suite) powerOfStrangers() {
 func (s *suite) powerAfterDelete() {
 	p, ok := s.Driver.(driver.Powerer)
 	if !ok {
+		s.missing = "power switch"
 		return
 	}
 	m := s.create(testOwner)
@@ -101,6 +104,7 @@ func (s *suite) powerAfterDelete() {
 func (s *suite) typeCatalog() {
 	c, ok := s.Driver.(driver.TypeCatalog)
 	if !ok {
+		s.missing = "catalogue of types"
 		return
 	}
 	list, err := c.InstanceTypes(s.t.Context())
