@@ -10,16 +10,19 @@ type Set struct {
 	opts  Options
 	moved chan struct{} // the targets have changed
 
-	mu      sync.Mutex
-	targets []Target
-	members map[string]*member
+	mu       sync.Mutex
+	targets  []Target
+	members  map[string]*member
+	attached []*attachment
 }
 
 // member is a shard that runs.
 type member struct {
-	shard *Shard
-	end   context.CancelFunc
-	done  chan struct{}
+	shard  *Shard
+	end    context.CancelFunc
+	done   chan struct{}
+	attach func(*attachment) // starts something beside the shard
+	beside sync.WaitGroup    // what was started so
 }
 
 // NewSet returns a set that connects to nothing before [Set.Run].
@@ -73,6 +76,10 @@ func (s *Set) settle(ctx context.Context) {
 func (s *Set) launch(ctx context.Context, target Target) *member {
 	ctx, end := context.WithCancel(ctx)
 	m := &member{shard: newShard(target, s.opts), end: end, done: make(chan struct{})}
+	m.attach = func(a *attachment) { a.start(ctx, m) }
+	for _, a := range s.attached {
+		m.attach(a)
+	}
 	go func() {
 		defer close(m.done)
 		m.shard.run(ctx)
@@ -96,6 +103,7 @@ func (s *Set) stop(which func(name string) bool, removed bool) {
 	}
 	for _, m := range leaving {
 		<-m.done
+		m.beside.Wait()
 		if removed {
 			s.opts.Sink.Removed(m.shard.name)
 		}

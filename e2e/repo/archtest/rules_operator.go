@@ -55,6 +55,7 @@ var operatorLayers = []layer{
 	controller("node", "capi/capacity", "nodes", "protos/nstance/v1"),
 	controller("ondemand", "controllers/machine/placement", "protos/identity"),
 	controller("providererror", "nodes", "protos/nstance/v1"),
+	inOperator("controllers/demand/session", "demand/outbound", "demand/states", "shards", "protos/needs", "protos/rollup", "protos/nstance/demand/v1alpha1"),
 	inOperator("controllers/demand/capacityrequest", "api/demand/v1alpha1", "api/infrastructure/v1beta1", "demand/translate"),
 	inOperator("poddemand", "api/demand/v1alpha1", "backoff", "config", "controllers/demand/capacityrequest", "demand/objects", "demand/penaltyfile", "demand/translate", "metrics", "program"),
 

@@ -30,17 +30,26 @@ func (q *Queue[A, R]) Rollup(r R) bool {
 // left. Both nil: nothing waits. A roll-up is to be put into messages only now, because a later
 // one refers to those that were sent.
 func (q *Queue[A, R]) Next() (*A, *R) {
-	if len(q.answers) > 0 {
-		first := q.answers[0]
-		var none A
-		q.answers[0] = none // so that what was sent is not kept
-		q.answers = q.answers[1:]
-		if len(q.answers) == 0 {
-			q.answers = nil
-		}
-		return &first, nil
+	if first := q.NextAnswer(); first != nil {
+		return first, nil
 	}
 	r := q.rollup
 	q.rollup = nil
 	return nil, r
+}
+
+// NextAnswer takes the oldest answer; nil: none waits. It is for answers that go out between
+// the messages of one roll-up.
+func (q *Queue[A, R]) NextAnswer() *A {
+	if len(q.answers) == 0 {
+		return nil
+	}
+	first := q.answers[0]
+	var none A
+	q.answers[0] = none // so that what was sent is not kept
+	q.answers = q.answers[1:]
+	if len(q.answers) == 0 {
+		q.answers = nil
+	}
+	return &first
 }

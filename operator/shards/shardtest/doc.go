@@ -21,7 +21,8 @@
 // What goes wrong is set with [Shard.Break]; a new leader comes with [Shard.Restart], and
 // [Shard.Calls] tells what was asked for.
 //
-// A server at an address serves both the operator's API and registration. What the fake
+// A server at an address serves the operator's API, registration and sessions of demand mode,
+// of which [Shard.Demand] is the shard's end. What the fake
 // leaves out: configuration files, pauses, explanations, sleep and held machines answer
 // Unimplemented.
 package shardtest

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"nstance.dev/protos/identity"
+	demandpb "nstance.dev/protos/nstance/demand/v1alpha1"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -125,6 +126,7 @@ func (s *Shard) start(listener net.Listener, as server) (stop func()) {
 	)
 	nstancev1.RegisterOperatorServiceServer(server, s)
 	nstancev1.RegisterRegistrationServiceServer(server, registrar{shard: s})
+	demandpb.RegisterShardServiceServer(server, s.demand)
 	var done sync.WaitGroup
 	done.Go(func() { _ = server.Serve(listener) }) // ends with the server
 	return sync.OnceFunc(func() {

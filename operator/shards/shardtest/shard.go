@@ -22,6 +22,7 @@ type Shard struct {
 
 	name    string
 	cluster *Cluster
+	demand  *Demand
 
 	mu         sync.Mutex
 	term       int64
@@ -87,6 +88,7 @@ func (c *Cluster) Shard(name string) *Shard {
 	if c.first == "" {
 		c.first = name
 	}
+	s.demand = newDemand(s)
 	c.shards[name] = s
 	return s
 }
