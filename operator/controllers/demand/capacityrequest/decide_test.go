@@ -13,6 +13,7 @@ import (
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/demand/translate"
+	"nstance.dev/operator/demand/volumes"
 )
 
 const uid = "0f3c9a51-0000-4000-8000-000000000001"
@@ -130,7 +131,7 @@ func TestKeepLeavesWhatDecides(t *testing.T) {
 		if !equality.Semantic.DeepEqual(want, got) {
 			t.Fatalf("seed %d: %s", seed, cmp.Diff(want, got))
 		}
-		if want, got := claims(whole), claims(into); !equality.Semantic.DeepEqual(want, got) {
+		if want, got := volumes.Claims(whole), volumes.Claims(into); !equality.Semantic.DeepEqual(want, got) {
 			t.Fatalf("seed %d: claims %v, want %v", seed, got, want)
 		}
 		if !equality.Semantic.DeepEqual(before, whole) {

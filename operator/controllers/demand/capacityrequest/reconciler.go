@@ -16,6 +16,7 @@ import (
 
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
 	"nstance.dev/operator/demand/translate"
+	"nstance.dev/operator/demand/volumes"
 )
 
 // Options are the surroundings of a Reconciler; all are required unless said.
@@ -98,7 +99,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name client.ObjectKey) (Deci
 		r.expected.seen(pod.UID)
 	}
 	if options.VolumeTopology && !translate.Terminal(&pod) {
-		if o.Volumes, err = r.volumes(ctx, &pod); err != nil {
+		if o.Volumes, err = volumes.Of(ctx, r.opts.Cache, &pod); err != nil {
 			return Decision{}, err
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
+	"nstance.dev/operator/demand/volumes"
 )
 
 // The indexes: requests by the UID of their Pod, Pods by the claims that they mount.
@@ -46,7 +47,7 @@ func Indexes() []Index {
 		}},
 		{&corev1.Pod{}, byClaim, func(o client.Object) []string {
 			if pod, ok := o.(*corev1.Pod); ok {
-				return claims(pod)
+				return volumes.Claims(pod)
 			}
 			return nil
 		}},

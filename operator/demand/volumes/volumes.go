@@ -1,4 +1,8 @@
-package capacityrequest
+// Package volumes reads what is known of the volumes of a Pod, for its translation.
+//
+// Claims, volumes and storage classes are read one by one, from a cache. What does not exist yet
+// says nothing, so a Pod has to be looked at again when one of its claims changes.
+package volumes
 
 import (
 	"context"
@@ -11,8 +15,8 @@ import (
 	"nstance.dev/operator/demand/translate"
 )
 
-// claims are the names of the claims of a Pod.
-func claims(pod *corev1.Pod) []string {
+// Claims are the names of the claims of a Pod, in its namespace.
+func Claims(pod *corev1.Pod) []string {
 	var all []string
 	for i := range pod.Spec.Volumes {
 		switch v := &pod.Spec.Volumes[i]; {
@@ -25,12 +29,11 @@ func claims(pod *corev1.Pod) []string {
 	return all
 }
 
-// volumes returns what is known of the claims of a Pod. What does not exist yet says nothing: the Pod is
-// looked at again when it does.
-func (r *Reconciler) volumes(ctx context.Context, pod *corev1.Pod) (v translate.Volumes, err error) {
-	for _, name := range claims(pod) {
+// Of returns what a cache has of the claims of a Pod.
+func Of(ctx context.Context, cache client.Reader, pod *corev1.Pod) (v translate.Volumes, err error) {
+	for _, name := range Claims(pod) {
 		claim := &corev1.PersistentVolumeClaim{}
-		found, err := r.get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, claim)
+		found, err := get(ctx, cache, client.ObjectKey{Namespace: pod.Namespace, Name: name}, claim)
 		if err != nil {
 			return v, err
 		}
@@ -38,7 +41,7 @@ func (r *Reconciler) volumes(ctx context.Context, pod *corev1.Pod) (v translate.
 		case !found:
 		case claim.Spec.VolumeName != "":
 			volume := &corev1.PersistentVolume{}
-			if found, err = r.get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, volume); err != nil {
+			if found, err = get(ctx, cache, client.ObjectKey{Name: claim.Spec.VolumeName}, volume); err != nil {
 				return v, err
 			}
 			if found {
@@ -46,7 +49,7 @@ func (r *Reconciler) volumes(ctx context.Context, pod *corev1.Pod) (v translate.
 			}
 		case claim.Spec.StorageClassName != nil && *claim.Spec.StorageClassName != "":
 			class := &storagev1.StorageClass{}
-			if found, err = r.get(ctx, client.ObjectKey{Name: *claim.Spec.StorageClassName}, class); err != nil {
+			if found, err = get(ctx, cache, client.ObjectKey{Name: *claim.Spec.StorageClassName}, class); err != nil {
 				return v, err
 			}
 			if found {
@@ -58,8 +61,8 @@ func (r *Reconciler) volumes(ctx context.Context, pod *corev1.Pod) (v translate.
 }
 
 // get reads an object; false: there is none.
-func (r *Reconciler) get(ctx context.Context, key client.ObjectKey, into client.Object) (bool, error) {
-	err := r.opts.Cache.Get(ctx, key, into, client.UnsafeDisableDeepCopy)
+func get(ctx context.Context, cache client.Reader, key client.ObjectKey, into client.Object) (bool, error) {
+	err := cache.Get(ctx, key, into, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("%T %s: %w", into, key, err)
 	}
