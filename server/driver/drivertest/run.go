@@ -27,19 +27,21 @@ func Run(t *testing.T, h Harness) {
 		}
 		t.Run(test.name, func(t *testing.T) {
 			without := ""
+			defer func() { // a test that fails may end here
+				switch {
+				case t.Failed():
+					test.note(report, h, conformance.Failed, "")
+				case without != "":
+					test.note(report, h, conformance.Unseen, "the driver has no "+without)
+				default:
+					test.note(report, h, conformance.Shown, "")
+				}
+			}()
 			wrap(t, func(t *testing.T) {
 				s := &suite{Harness: h, Driver: h.New(t), t: t}
 				defer func() { without = s.missing }()
 				test.run(s)
 			})
-			switch {
-			case t.Failed():
-				test.note(report, h, conformance.Failed, "")
-			case without != "":
-				test.note(report, h, conformance.Unseen, "the driver has no "+without)
-			default:
-				test.note(report, h, conformance.Shown, "")
-			}
 		})
 	}
 	t.Logf("conformance of %s", report)
