@@ -32,7 +32,7 @@ func (s *Store) Upsert(ctx context.Context, id fleet.GroupID, change requests.Gr
 		if version != nil && etagOf(cfg, file, id) != *version {
 			return false, refusal.New(refusal.Aborted, "ETAG_MISMATCH", "group %q has changed since it was read", id.Name)
 		}
-		entry, err := requests.CheckUpsert(cfg, file, id.Tenant, id.Name, change)
+		entry, err := requests.CheckUpsert(cfg, file, id.Tenant, id.Name, s.keeping(file, id, change))
 		if err != nil {
 			return false, err
 		}
@@ -46,6 +46,17 @@ func (s *Store) Upsert(ctx context.Context, id fleet.GroupID, change requests.Gr
 		return true, nil
 	}
 	return refused(s.writer.submit(ctx, r))
+}
+
+// keeping gives a change that makes a group of mode demand one of fixed size, without a size, that of as many
+// machines as there are.
+func (s *Store) keeping(file *groupfile.File, id fleet.GroupID, change requests.GroupChange) requests.GroupChange {
+	entry, dynamic := file.Group(id.Tenant, id.Name)
+	if dynamic && entry.Mode == document.ModeDemand && change.Mode == document.ModeFixed && change.Size == nil {
+		size := s.writer.records.size(id)
+		change.Size = &size
+	}
+	return change
 }
 
 // etagOf is the version of a group as the given files make it; "" for one that

@@ -415,6 +415,35 @@ func TestS20_StaticGroupThatLeavesIsUnlocked(t *testing.T) {
 	})
 }
 
+// TestS20_SwitchOfModeByTheAPIKeepsTheMachines: a dynamic group of mode demand that is given a fixed size has as
+// many machines as there are, unless the request says how many.
+func TestS20_SwitchOfModeByTheAPIKeepsTheMachines(t *testing.T) {
+	inArchive(t, func(t *testing.T, a *archive) {
+		l := a.lead()
+		four := 4
+		dynamic := fleet.GroupID{Tenant: "default", Name: "batch"}
+		l.fill(dynamic, 5, 1, 1)
+		for i, step := range []struct {
+			change requests.GroupChange
+			demand bool
+			size   int
+		}{
+			{requests.GroupChange{Template: "plain", Mode: document.ModeDemand}, true, 0},
+			{requests.GroupChange{Mode: document.ModeFixed}, false, 5},
+			{requests.GroupChange{Mode: document.ModeDemand}, true, 0},
+			{requests.GroupChange{Mode: document.ModeFixed, Size: &four}, false, 4},
+			{requests.GroupChange{Mode: document.ModeFixed}, false, 4}, // it is one: nothing changes
+		} {
+			if err := l.Upsert(l.ctx, dynamic, step.change, nil); err != nil {
+				t.Fatalf("step %d: %v", i, err)
+			}
+			if g, _ := l.Find(dynamic); (g.Demand != nil) != step.demand || g.Size != step.size {
+				t.Errorf("step %d: demand %t, size %d, want %t and %d", i, g.Demand != nil, g.Size, step.demand, step.size)
+			}
+		}
+	})
+}
+
 // TestS20_SwitchOfModeKeepsTheMachines: a static group that was of mode demand has as many machines
 // as there are, unless the configuration says how many, and what the API had set before does not
 // come back.

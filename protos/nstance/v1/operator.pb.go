@@ -650,8 +650,9 @@ type GroupConfig struct {
 	// `clear-fields`; of a static group `subnet_pool` is nothing to clear.
 	Clear []string `protobuf:"bytes,9,rep,name=clear,proto3" json:"clear,omitempty"`
 	// `fixed`: the size says how many machines there are. `demand`: that follows from what
-	// the tenant's Kubernetes cluster needs. From `demand` to `fixed` the size is required;
-	// a change of mode touches no machine. Feature `demand-groups`, as the next three.
+	// the tenant's Kubernetes cluster needs. From `demand` to `fixed`, the group keeps as many
+	// machines as there are if no size is sent; a change of mode touches no machine. Feature
+	// `demand-groups`, as the next three.
 	Mode *string `protobuf:"bytes,10,opt,name=mode,proto3,oneof" json:"mode,omitempty"`
 	// With mode `demand`: replaces all that the API had set.
 	Demand *DemandSettings `protobuf:"bytes,11,opt,name=demand,proto3" json:"demand,omitempty"`
@@ -1936,8 +1937,11 @@ type GroupStatus struct {
 	Node *NodeSettings `protobuf:"bytes,39,opt,name=node,proto3" json:"node,omitempty"`
 	// With mode `demand`: what the machine types have to be; absent: instance_types names them.
 	InstanceRequirements *InstanceRequirements `protobuf:"bytes,40,opt,name=instance_requirements,json=instanceRequirements,proto3" json:"instance_requirements,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// With mode `demand`: what its machines take, as of the last decision; absent: nothing has
+	// been decided in this term.
+	DemandUsage   *DemandUsage `protobuf:"bytes,41,opt,name=demand_usage,json=demandUsage,proto3" json:"demand_usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GroupStatus) Reset() {
@@ -2250,6 +2254,122 @@ func (x *GroupStatus) GetInstanceRequirements() *InstanceRequirements {
 	return nil
 }
 
+func (x *GroupStatus) GetDemandUsage() *DemandUsage {
+	if x != nil {
+		return x.DemandUsage
+	}
+	return nil
+}
+
+// DemandUsage is what the machines of a group of mode `demand` take.
+type DemandUsage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Machines that are not gone, those that are being made included.
+	Machines int32 `protobuf:"varint,1,opt,name=machines,proto3" json:"machines,omitempty"`
+	// Of them those that run and serve no cluster.
+	Idle int32 `protobuf:"varint,2,opt,name=idle,proto3" json:"idle,omitempty"`
+	// Virtual processors, as the limit counts them.
+	Vcpu int64 `protobuf:"varint,3,opt,name=vcpu,proto3" json:"vcpu,omitempty"`
+	// Memory, GiB, rounded up.
+	MemoryGib int64 `protobuf:"varint,4,opt,name=memory_gib,json=memoryGib,proto3" json:"memory_gib,omitempty"`
+	// Accelerators, by the name of their resource.
+	Gpu map[string]int64 `protobuf:"bytes,5,rep,name=gpu,proto3" json:"gpu,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// What an hour costs, in millionths of a US dollar.
+	HourlyMicroUsd int64 `protobuf:"varint,6,opt,name=hourly_micro_usd,json=hourlyMicroUsd,proto3" json:"hourly_micro_usd,omitempty"`
+	// Whether `max` or a limit of the group leaves no room for one more machine of any offer.
+	Full bool `protobuf:"varint,7,opt,name=full,proto3" json:"full,omitempty"`
+	// Needs that lack something which machines of the group could be.
+	Shortfalls    int32 `protobuf:"varint,8,opt,name=shortfalls,proto3" json:"shortfalls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemandUsage) Reset() {
+	*x = DemandUsage{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemandUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemandUsage) ProtoMessage() {}
+
+func (x *DemandUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemandUsage.ProtoReflect.Descriptor instead.
+func (*DemandUsage) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *DemandUsage) GetMachines() int32 {
+	if x != nil {
+		return x.Machines
+	}
+	return 0
+}
+
+func (x *DemandUsage) GetIdle() int32 {
+	if x != nil {
+		return x.Idle
+	}
+	return 0
+}
+
+func (x *DemandUsage) GetVcpu() int64 {
+	if x != nil {
+		return x.Vcpu
+	}
+	return 0
+}
+
+func (x *DemandUsage) GetMemoryGib() int64 {
+	if x != nil {
+		return x.MemoryGib
+	}
+	return 0
+}
+
+func (x *DemandUsage) GetGpu() map[string]int64 {
+	if x != nil {
+		return x.Gpu
+	}
+	return nil
+}
+
+func (x *DemandUsage) GetHourlyMicroUsd() int64 {
+	if x != nil {
+		return x.HourlyMicroUsd
+	}
+	return 0
+}
+
+func (x *DemandUsage) GetFull() bool {
+	if x != nil {
+		return x.Full
+	}
+	return false
+}
+
+func (x *DemandUsage) GetShortfalls() int32 {
+	if x != nil {
+		return x.Shortfalls
+	}
+	return 0
+}
+
 // Gpu describes the accelerators of one instance.
 type Gpu struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2263,7 +2383,7 @@ type Gpu struct {
 
 func (x *Gpu) Reset() {
 	*x = Gpu{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[26]
+	mi := &file_nstance_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2275,7 +2395,7 @@ func (x *Gpu) String() string {
 func (*Gpu) ProtoMessage() {}
 
 func (x *Gpu) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[26]
+	mi := &file_nstance_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2288,7 +2408,7 @@ func (x *Gpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gpu.ProtoReflect.Descriptor instead.
 func (*Gpu) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Gpu) GetType() string {
@@ -2327,7 +2447,7 @@ type InstanceConfig struct {
 
 func (x *InstanceConfig) Reset() {
 	*x = InstanceConfig{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[27]
+	mi := &file_nstance_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2339,7 +2459,7 @@ func (x *InstanceConfig) String() string {
 func (*InstanceConfig) ProtoMessage() {}
 
 func (x *InstanceConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[27]
+	mi := &file_nstance_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2352,7 +2472,7 @@ func (x *InstanceConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceConfig.ProtoReflect.Descriptor instead.
 func (*InstanceConfig) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *InstanceConfig) GetGroup() string {
@@ -2416,7 +2536,7 @@ type CreateInstanceRequest struct {
 
 func (x *CreateInstanceRequest) Reset() {
 	*x = CreateInstanceRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[28]
+	mi := &file_nstance_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +2548,7 @@ func (x *CreateInstanceRequest) String() string {
 func (*CreateInstanceRequest) ProtoMessage() {}
 
 func (x *CreateInstanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[28]
+	mi := &file_nstance_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +2561,7 @@ func (x *CreateInstanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInstanceRequest.ProtoReflect.Descriptor instead.
 func (*CreateInstanceRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CreateInstanceRequest) GetInstanceId() string {
@@ -2485,7 +2605,7 @@ type CreateInstanceResponse struct {
 
 func (x *CreateInstanceResponse) Reset() {
 	*x = CreateInstanceResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[29]
+	mi := &file_nstance_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +2617,7 @@ func (x *CreateInstanceResponse) String() string {
 func (*CreateInstanceResponse) ProtoMessage() {}
 
 func (x *CreateInstanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[29]
+	mi := &file_nstance_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +2630,7 @@ func (x *CreateInstanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInstanceResponse.ProtoReflect.Descriptor instead.
 func (*CreateInstanceResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CreateInstanceResponse) GetInstanceId() string {
@@ -2545,7 +2665,7 @@ type DeleteInstanceRequest struct {
 
 func (x *DeleteInstanceRequest) Reset() {
 	*x = DeleteInstanceRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[30]
+	mi := &file_nstance_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2557,7 +2677,7 @@ func (x *DeleteInstanceRequest) String() string {
 func (*DeleteInstanceRequest) ProtoMessage() {}
 
 func (x *DeleteInstanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[30]
+	mi := &file_nstance_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2570,7 +2690,7 @@ func (x *DeleteInstanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteInstanceRequest.ProtoReflect.Descriptor instead.
 func (*DeleteInstanceRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DeleteInstanceRequest) GetInstanceId() string {
@@ -2612,7 +2732,7 @@ type DeleteInstanceResponse struct {
 
 func (x *DeleteInstanceResponse) Reset() {
 	*x = DeleteInstanceResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[31]
+	mi := &file_nstance_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2624,7 +2744,7 @@ func (x *DeleteInstanceResponse) String() string {
 func (*DeleteInstanceResponse) ProtoMessage() {}
 
 func (x *DeleteInstanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[31]
+	mi := &file_nstance_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2637,7 +2757,7 @@ func (x *DeleteInstanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteInstanceResponse.ProtoReflect.Descriptor instead.
 func (*DeleteInstanceResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DeleteInstanceResponse) GetStatus() string {
@@ -2658,7 +2778,7 @@ type GetInstanceStatusRequest struct {
 
 func (x *GetInstanceStatusRequest) Reset() {
 	*x = GetInstanceStatusRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[32]
+	mi := &file_nstance_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2670,7 +2790,7 @@ func (x *GetInstanceStatusRequest) String() string {
 func (*GetInstanceStatusRequest) ProtoMessage() {}
 
 func (x *GetInstanceStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[32]
+	mi := &file_nstance_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2683,7 +2803,7 @@ func (x *GetInstanceStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstanceStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetInstanceStatusRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetInstanceStatusRequest) GetInstanceId() string {
@@ -2741,7 +2861,7 @@ type InstanceStatus struct {
 
 func (x *InstanceStatus) Reset() {
 	*x = InstanceStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[33]
+	mi := &file_nstance_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2753,7 +2873,7 @@ func (x *InstanceStatus) String() string {
 func (*InstanceStatus) ProtoMessage() {}
 
 func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[33]
+	mi := &file_nstance_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2766,7 +2886,7 @@ func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceStatus.ProtoReflect.Descriptor instead.
 func (*InstanceStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *InstanceStatus) GetInstanceId() string {
@@ -2915,7 +3035,7 @@ type Condemned struct {
 
 func (x *Condemned) Reset() {
 	*x = Condemned{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[34]
+	mi := &file_nstance_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +3047,7 @@ func (x *Condemned) String() string {
 func (*Condemned) ProtoMessage() {}
 
 func (x *Condemned) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[34]
+	mi := &file_nstance_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +3060,7 @@ func (x *Condemned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condemned.ProtoReflect.Descriptor instead.
 func (*Condemned) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Condemned) GetReason() string {
@@ -2970,7 +3090,7 @@ type ListInstancesRequest struct {
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	mi := &file_nstance_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2982,7 +3102,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	mi := &file_nstance_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2995,7 +3115,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListInstancesRequest) GetPageToken() string {
@@ -3027,7 +3147,7 @@ type ListInstancesResponse struct {
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[36]
+	mi := &file_nstance_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3039,7 +3159,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[36]
+	mi := &file_nstance_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3052,7 +3172,7 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListInstancesResponse) GetInstances() []*InstanceStatus {
@@ -3093,7 +3213,7 @@ type AcknowledgeDrainedRequest struct {
 
 func (x *AcknowledgeDrainedRequest) Reset() {
 	*x = AcknowledgeDrainedRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[37]
+	mi := &file_nstance_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3105,7 +3225,7 @@ func (x *AcknowledgeDrainedRequest) String() string {
 func (*AcknowledgeDrainedRequest) ProtoMessage() {}
 
 func (x *AcknowledgeDrainedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[37]
+	mi := &file_nstance_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3118,7 +3238,7 @@ func (x *AcknowledgeDrainedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeDrainedRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeDrainedRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AcknowledgeDrainedRequest) GetInstanceId() string {
@@ -3172,7 +3292,7 @@ type GetServerInfoResponse struct {
 
 func (x *GetServerInfoResponse) Reset() {
 	*x = GetServerInfoResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[38]
+	mi := &file_nstance_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3184,7 +3304,7 @@ func (x *GetServerInfoResponse) String() string {
 func (*GetServerInfoResponse) ProtoMessage() {}
 
 func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[38]
+	mi := &file_nstance_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3197,7 +3317,7 @@ func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetServerInfoResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetServerInfoResponse) GetClusterId() string {
@@ -3259,7 +3379,7 @@ type SetPauseRequest struct {
 
 func (x *SetPauseRequest) Reset() {
 	*x = SetPauseRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[39]
+	mi := &file_nstance_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3271,7 +3391,7 @@ func (x *SetPauseRequest) String() string {
 func (*SetPauseRequest) ProtoMessage() {}
 
 func (x *SetPauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[39]
+	mi := &file_nstance_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3284,7 +3404,7 @@ func (x *SetPauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPauseRequest.ProtoReflect.Descriptor instead.
 func (*SetPauseRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SetPauseRequest) GetScope() string {
@@ -3328,7 +3448,7 @@ type ClearPauseRequest struct {
 
 func (x *ClearPauseRequest) Reset() {
 	*x = ClearPauseRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[40]
+	mi := &file_nstance_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3340,7 +3460,7 @@ func (x *ClearPauseRequest) String() string {
 func (*ClearPauseRequest) ProtoMessage() {}
 
 func (x *ClearPauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[40]
+	mi := &file_nstance_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3353,7 +3473,7 @@ func (x *ClearPauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearPauseRequest.ProtoReflect.Descriptor instead.
 func (*ClearPauseRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ClearPauseRequest) GetScope() string {
@@ -3389,7 +3509,7 @@ type Pause struct {
 
 func (x *Pause) Reset() {
 	*x = Pause{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[41]
+	mi := &file_nstance_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3401,7 +3521,7 @@ func (x *Pause) String() string {
 func (*Pause) ProtoMessage() {}
 
 func (x *Pause) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[41]
+	mi := &file_nstance_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3414,7 +3534,7 @@ func (x *Pause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pause.ProtoReflect.Descriptor instead.
 func (*Pause) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Pause) GetScope() string {
@@ -3468,7 +3588,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[42]
+	mi := &file_nstance_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3480,7 +3600,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[42]
+	mi := &file_nstance_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3493,7 +3613,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ExplainRequest) GetTarget() isExplainRequest_Target {
@@ -3558,7 +3678,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[43]
+	mi := &file_nstance_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3570,7 +3690,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[43]
+	mi := &file_nstance_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3583,7 +3703,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ExplainResponse) GetGroup() *GroupStatus {
@@ -3640,7 +3760,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[44]
+	mi := &file_nstance_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3652,7 +3772,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[44]
+	mi := &file_nstance_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3665,7 +3785,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Condition) GetType() string {
@@ -3724,7 +3844,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[45]
+	mi := &file_nstance_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3736,7 +3856,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[45]
+	mi := &file_nstance_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3749,7 +3869,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Decision) GetTime() *timestamppb.Timestamp {
@@ -3805,7 +3925,7 @@ type ListHeldVMsResponse struct {
 
 func (x *ListHeldVMsResponse) Reset() {
 	*x = ListHeldVMsResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[46]
+	mi := &file_nstance_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3817,7 +3937,7 @@ func (x *ListHeldVMsResponse) String() string {
 func (*ListHeldVMsResponse) ProtoMessage() {}
 
 func (x *ListHeldVMsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[46]
+	mi := &file_nstance_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3830,7 +3950,7 @@ func (x *ListHeldVMsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHeldVMsResponse.ProtoReflect.Descriptor instead.
 func (*ListHeldVMsResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListHeldVMsResponse) GetVms() []*HeldVM {
@@ -3863,7 +3983,7 @@ type HeldVM struct {
 
 func (x *HeldVM) Reset() {
 	*x = HeldVM{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[47]
+	mi := &file_nstance_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3875,7 +3995,7 @@ func (x *HeldVM) String() string {
 func (*HeldVM) ProtoMessage() {}
 
 func (x *HeldVM) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[47]
+	mi := &file_nstance_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3888,7 +4008,7 @@ func (x *HeldVM) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldVM.ProtoReflect.Descriptor instead.
 func (*HeldVM) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *HeldVM) GetProviderInstanceId() string {
@@ -3951,7 +4071,7 @@ type AdoptVMRequest struct {
 
 func (x *AdoptVMRequest) Reset() {
 	*x = AdoptVMRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[48]
+	mi := &file_nstance_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3963,7 +4083,7 @@ func (x *AdoptVMRequest) String() string {
 func (*AdoptVMRequest) ProtoMessage() {}
 
 func (x *AdoptVMRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[48]
+	mi := &file_nstance_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3976,7 +4096,7 @@ func (x *AdoptVMRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptVMRequest.ProtoReflect.Descriptor instead.
 func (*AdoptVMRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AdoptVMRequest) GetProviderInstanceId() string {
@@ -4001,7 +4121,7 @@ type SleepTenantRequest struct {
 
 func (x *SleepTenantRequest) Reset() {
 	*x = SleepTenantRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[49]
+	mi := &file_nstance_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4013,7 +4133,7 @@ func (x *SleepTenantRequest) String() string {
 func (*SleepTenantRequest) ProtoMessage() {}
 
 func (x *SleepTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[49]
+	mi := &file_nstance_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4026,7 +4146,7 @@ func (x *SleepTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SleepTenantRequest.ProtoReflect.Descriptor instead.
 func (*SleepTenantRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SleepTenantRequest) GetTenant() string {
@@ -4065,7 +4185,7 @@ type SleepTenantResponse struct {
 
 func (x *SleepTenantResponse) Reset() {
 	*x = SleepTenantResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[50]
+	mi := &file_nstance_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4077,7 +4197,7 @@ func (x *SleepTenantResponse) String() string {
 func (*SleepTenantResponse) ProtoMessage() {}
 
 func (x *SleepTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[50]
+	mi := &file_nstance_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4090,7 +4210,7 @@ func (x *SleepTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SleepTenantResponse.ProtoReflect.Descriptor instead.
 func (*SleepTenantResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SleepTenantResponse) GetResult() string {
@@ -4127,7 +4247,7 @@ type WakeTenantRequest struct {
 
 func (x *WakeTenantRequest) Reset() {
 	*x = WakeTenantRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[51]
+	mi := &file_nstance_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4139,7 +4259,7 @@ func (x *WakeTenantRequest) String() string {
 func (*WakeTenantRequest) ProtoMessage() {}
 
 func (x *WakeTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[51]
+	mi := &file_nstance_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4152,7 +4272,7 @@ func (x *WakeTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeTenantRequest.ProtoReflect.Descriptor instead.
 func (*WakeTenantRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *WakeTenantRequest) GetTenant() string {
@@ -4184,7 +4304,7 @@ type WakeTenantResponse struct {
 
 func (x *WakeTenantResponse) Reset() {
 	*x = WakeTenantResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[52]
+	mi := &file_nstance_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4196,7 +4316,7 @@ func (x *WakeTenantResponse) String() string {
 func (*WakeTenantResponse) ProtoMessage() {}
 
 func (x *WakeTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[52]
+	mi := &file_nstance_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4209,7 +4329,7 @@ func (x *WakeTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeTenantResponse.ProtoReflect.Descriptor instead.
 func (*WakeTenantResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WakeTenantResponse) GetResult() string {
@@ -4244,7 +4364,7 @@ type GetTenantStatusRequest struct {
 
 func (x *GetTenantStatusRequest) Reset() {
 	*x = GetTenantStatusRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[53]
+	mi := &file_nstance_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4256,7 +4376,7 @@ func (x *GetTenantStatusRequest) String() string {
 func (*GetTenantStatusRequest) ProtoMessage() {}
 
 func (x *GetTenantStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[53]
+	mi := &file_nstance_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4269,7 +4389,7 @@ func (x *GetTenantStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetTenantStatusRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GetTenantStatusRequest) GetTenant() string {
@@ -4294,7 +4414,7 @@ type TenantStatus struct {
 
 func (x *TenantStatus) Reset() {
 	*x = TenantStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[54]
+	mi := &file_nstance_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4306,7 +4426,7 @@ func (x *TenantStatus) String() string {
 func (*TenantStatus) ProtoMessage() {}
 
 func (x *TenantStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[54]
+	mi := &file_nstance_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4319,7 +4439,7 @@ func (x *TenantStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantStatus.ProtoReflect.Descriptor instead.
 func (*TenantStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *TenantStatus) GetStatus() string {
@@ -4358,7 +4478,7 @@ type TenantListener struct {
 
 func (x *TenantListener) Reset() {
 	*x = TenantListener{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[55]
+	mi := &file_nstance_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4370,7 +4490,7 @@ func (x *TenantListener) String() string {
 func (*TenantListener) ProtoMessage() {}
 
 func (x *TenantListener) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[55]
+	mi := &file_nstance_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4383,7 +4503,7 @@ func (x *TenantListener) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantListener.ProtoReflect.Descriptor instead.
 func (*TenantListener) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *TenantListener) GetListener() string {
@@ -4420,7 +4540,7 @@ type GroupEvent struct {
 
 func (x *GroupEvent) Reset() {
 	*x = GroupEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[56]
+	mi := &file_nstance_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4432,7 +4552,7 @@ func (x *GroupEvent) String() string {
 func (*GroupEvent) ProtoMessage() {}
 
 func (x *GroupEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[56]
+	mi := &file_nstance_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4445,7 +4565,7 @@ func (x *GroupEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupEvent.ProtoReflect.Descriptor instead.
 func (*GroupEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GroupEvent) GetType() string {
@@ -4474,7 +4594,7 @@ type WatchInstancesRequest struct {
 
 func (x *WatchInstancesRequest) Reset() {
 	*x = WatchInstancesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[57]
+	mi := &file_nstance_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4486,7 +4606,7 @@ func (x *WatchInstancesRequest) String() string {
 func (*WatchInstancesRequest) ProtoMessage() {}
 
 func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[57]
+	mi := &file_nstance_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4499,7 +4619,7 @@ func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInstancesRequest.ProtoReflect.Descriptor instead.
 func (*WatchInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WatchInstancesRequest) GetCoordinatesDrains() bool {
@@ -4545,7 +4665,7 @@ type InstanceEvent struct {
 
 func (x *InstanceEvent) Reset() {
 	*x = InstanceEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[58]
+	mi := &file_nstance_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4557,7 +4677,7 @@ func (x *InstanceEvent) String() string {
 func (*InstanceEvent) ProtoMessage() {}
 
 func (x *InstanceEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[58]
+	mi := &file_nstance_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4570,7 +4690,7 @@ func (x *InstanceEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceEvent.ProtoReflect.Descriptor instead.
 func (*InstanceEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *InstanceEvent) GetInstanceId() string {
@@ -4672,7 +4792,7 @@ type ErrorEvent struct {
 
 func (x *ErrorEvent) Reset() {
 	*x = ErrorEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[59]
+	mi := &file_nstance_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4684,7 +4804,7 @@ func (x *ErrorEvent) String() string {
 func (*ErrorEvent) ProtoMessage() {}
 
 func (x *ErrorEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[59]
+	mi := &file_nstance_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4697,7 +4817,7 @@ func (x *ErrorEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorEvent.ProtoReflect.Descriptor instead.
 func (*ErrorEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ErrorEvent) GetGroup() string {
@@ -4751,7 +4871,7 @@ type GetDemandRequest struct {
 
 func (x *GetDemandRequest) Reset() {
 	*x = GetDemandRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[60]
+	mi := &file_nstance_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4763,7 +4883,7 @@ func (x *GetDemandRequest) String() string {
 func (*GetDemandRequest) ProtoMessage() {}
 
 func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[60]
+	mi := &file_nstance_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4776,7 +4896,7 @@ func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandRequest.ProtoReflect.Descriptor instead.
 func (*GetDemandRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 // GetDemandResponse is what demand mode knows of the tenant's cluster.
@@ -4796,7 +4916,7 @@ type GetDemandResponse struct {
 
 func (x *GetDemandResponse) Reset() {
 	*x = GetDemandResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[61]
+	mi := &file_nstance_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4808,7 +4928,7 @@ func (x *GetDemandResponse) String() string {
 func (*GetDemandResponse) ProtoMessage() {}
 
 func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[61]
+	mi := &file_nstance_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4821,7 +4941,7 @@ func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandResponse.ProtoReflect.Descriptor instead.
 func (*GetDemandResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GetDemandResponse) GetConnected() bool {
@@ -4879,7 +4999,7 @@ type DemandNeed struct {
 
 func (x *DemandNeed) Reset() {
 	*x = DemandNeed{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[62]
+	mi := &file_nstance_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4891,7 +5011,7 @@ func (x *DemandNeed) String() string {
 func (*DemandNeed) ProtoMessage() {}
 
 func (x *DemandNeed) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[62]
+	mi := &file_nstance_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4904,7 +5024,7 @@ func (x *DemandNeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandNeed.ProtoReflect.Descriptor instead.
 func (*DemandNeed) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *DemandNeed) GetId() string {
@@ -4999,7 +5119,7 @@ type DemandMachine struct {
 
 func (x *DemandMachine) Reset() {
 	*x = DemandMachine{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[63]
+	mi := &file_nstance_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5011,7 +5131,7 @@ func (x *DemandMachine) String() string {
 func (*DemandMachine) ProtoMessage() {}
 
 func (x *DemandMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[63]
+	mi := &file_nstance_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5024,7 +5144,7 @@ func (x *DemandMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandMachine.ProtoReflect.Descriptor instead.
 func (*DemandMachine) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *DemandMachine) GetInstanceId() string {
@@ -5120,7 +5240,7 @@ type DemandDecision struct {
 
 func (x *DemandDecision) Reset() {
 	*x = DemandDecision{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[64]
+	mi := &file_nstance_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5132,7 +5252,7 @@ func (x *DemandDecision) String() string {
 func (*DemandDecision) ProtoMessage() {}
 
 func (x *DemandDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[64]
+	mi := &file_nstance_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5145,7 +5265,7 @@ func (x *DemandDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandDecision.ProtoReflect.Descriptor instead.
 func (*DemandDecision) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *DemandDecision) GetAction() string {
@@ -5363,7 +5483,7 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x12DeleteGroupRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
 	"\amanager\x18\x02 \x01(\tR\amanager\x12\x1a\n" +
-	"\btakeover\x18\x03 \x01(\bR\btakeover\"\xa8\f\n" +
+	"\btakeover\x18\x03 \x01(\bR\btakeover\"\xe4\f\n" +
 	"\vGroupStatus\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x1a\n" +
@@ -5410,14 +5530,30 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x04mode\x18% \x01(\tR\x04mode\x122\n" +
 	"\x06demand\x18& \x01(\v2\x1a.nstance.v1.DemandSettingsR\x06demand\x12,\n" +
 	"\x04node\x18' \x01(\v2\x18.nstance.v1.NodeSettingsR\x04node\x12U\n" +
-	"\x15instance_requirements\x18( \x01(\v2 .nstance.v1.InstanceRequirementsR\x14instanceRequirements\x1a7\n" +
+	"\x15instance_requirements\x18( \x01(\v2 .nstance.v1.InstanceRequirementsR\x14instanceRequirements\x12:\n" +
+	"\fdemand_usage\x18) \x01(\v2\x17.nstance.v1.DemandUsageR\vdemandUsage\x1a7\n" +
 	"\tVarsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
 	"\rCapacityEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0e\n" +
-	"\f_static_size\"/\n" +
+	"\f_static_size\"\xba\x02\n" +
+	"\vDemandUsage\x12\x1a\n" +
+	"\bmachines\x18\x01 \x01(\x05R\bmachines\x12\x12\n" +
+	"\x04idle\x18\x02 \x01(\x05R\x04idle\x12\x12\n" +
+	"\x04vcpu\x18\x03 \x01(\x03R\x04vcpu\x12\x1d\n" +
+	"\n" +
+	"memory_gib\x18\x04 \x01(\x03R\tmemoryGib\x122\n" +
+	"\x03gpu\x18\x05 \x03(\v2 .nstance.v1.DemandUsage.GpuEntryR\x03gpu\x12(\n" +
+	"\x10hourly_micro_usd\x18\x06 \x01(\x03R\x0ehourlyMicroUsd\x12\x12\n" +
+	"\x04full\x18\a \x01(\bR\x04full\x12\x1e\n" +
+	"\n" +
+	"shortfalls\x18\b \x01(\x05R\n" +
+	"shortfalls\x1a6\n" +
+	"\bGpuEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"/\n" +
 	"\x03Gpu\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x05R\x05count\"\xb0\x02\n" +
@@ -5713,7 +5849,7 @@ func file_nstance_v1_operator_proto_rawDescGZIP() []byte {
 	return file_nstance_v1_operator_proto_rawDescData
 }
 
-var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
 var file_nstance_v1_operator_proto_goTypes = []any{
 	(*StringMap)(nil),                 // 0: nstance.v1.StringMap
 	(*StringList)(nil),                // 1: nstance.v1.StringList
@@ -5741,62 +5877,64 @@ var file_nstance_v1_operator_proto_goTypes = []any{
 	(*ConfirmGroupsResponse)(nil),     // 23: nstance.v1.ConfirmGroupsResponse
 	(*DeleteGroupRequest)(nil),        // 24: nstance.v1.DeleteGroupRequest
 	(*GroupStatus)(nil),               // 25: nstance.v1.GroupStatus
-	(*Gpu)(nil),                       // 26: nstance.v1.Gpu
-	(*InstanceConfig)(nil),            // 27: nstance.v1.InstanceConfig
-	(*CreateInstanceRequest)(nil),     // 28: nstance.v1.CreateInstanceRequest
-	(*CreateInstanceResponse)(nil),    // 29: nstance.v1.CreateInstanceResponse
-	(*DeleteInstanceRequest)(nil),     // 30: nstance.v1.DeleteInstanceRequest
-	(*DeleteInstanceResponse)(nil),    // 31: nstance.v1.DeleteInstanceResponse
-	(*GetInstanceStatusRequest)(nil),  // 32: nstance.v1.GetInstanceStatusRequest
-	(*InstanceStatus)(nil),            // 33: nstance.v1.InstanceStatus
-	(*Condemned)(nil),                 // 34: nstance.v1.Condemned
-	(*ListInstancesRequest)(nil),      // 35: nstance.v1.ListInstancesRequest
-	(*ListInstancesResponse)(nil),     // 36: nstance.v1.ListInstancesResponse
-	(*AcknowledgeDrainedRequest)(nil), // 37: nstance.v1.AcknowledgeDrainedRequest
-	(*GetServerInfoResponse)(nil),     // 38: nstance.v1.GetServerInfoResponse
-	(*SetPauseRequest)(nil),           // 39: nstance.v1.SetPauseRequest
-	(*ClearPauseRequest)(nil),         // 40: nstance.v1.ClearPauseRequest
-	(*Pause)(nil),                     // 41: nstance.v1.Pause
-	(*ExplainRequest)(nil),            // 42: nstance.v1.ExplainRequest
-	(*ExplainResponse)(nil),           // 43: nstance.v1.ExplainResponse
-	(*Condition)(nil),                 // 44: nstance.v1.Condition
-	(*Decision)(nil),                  // 45: nstance.v1.Decision
-	(*ListHeldVMsResponse)(nil),       // 46: nstance.v1.ListHeldVMsResponse
-	(*HeldVM)(nil),                    // 47: nstance.v1.HeldVM
-	(*AdoptVMRequest)(nil),            // 48: nstance.v1.AdoptVMRequest
-	(*SleepTenantRequest)(nil),        // 49: nstance.v1.SleepTenantRequest
-	(*SleepTenantResponse)(nil),       // 50: nstance.v1.SleepTenantResponse
-	(*WakeTenantRequest)(nil),         // 51: nstance.v1.WakeTenantRequest
-	(*WakeTenantResponse)(nil),        // 52: nstance.v1.WakeTenantResponse
-	(*GetTenantStatusRequest)(nil),    // 53: nstance.v1.GetTenantStatusRequest
-	(*TenantStatus)(nil),              // 54: nstance.v1.TenantStatus
-	(*TenantListener)(nil),            // 55: nstance.v1.TenantListener
-	(*GroupEvent)(nil),                // 56: nstance.v1.GroupEvent
-	(*WatchInstancesRequest)(nil),     // 57: nstance.v1.WatchInstancesRequest
-	(*InstanceEvent)(nil),             // 58: nstance.v1.InstanceEvent
-	(*ErrorEvent)(nil),                // 59: nstance.v1.ErrorEvent
-	(*GetDemandRequest)(nil),          // 60: nstance.v1.GetDemandRequest
-	(*GetDemandResponse)(nil),         // 61: nstance.v1.GetDemandResponse
-	(*DemandNeed)(nil),                // 62: nstance.v1.DemandNeed
-	(*DemandMachine)(nil),             // 63: nstance.v1.DemandMachine
-	(*DemandDecision)(nil),            // 64: nstance.v1.DemandDecision
-	nil,                               // 65: nstance.v1.StringMap.ValuesEntry
-	nil,                               // 66: nstance.v1.DemandLimits.GpuEntry
-	nil,                               // 67: nstance.v1.NodeSettings.LabelsEntry
-	nil,                               // 68: nstance.v1.NodeSettings.ReservedEntry
-	nil,                               // 69: nstance.v1.GroupStatus.VarsEntry
-	nil,                               // 70: nstance.v1.GroupStatus.CapacityEntry
-	nil,                               // 71: nstance.v1.DemandNeed.AmountsEntry
-	nil,                               // 72: nstance.v1.DemandNeed.MinUnitEntry
-	nil,                               // 73: nstance.v1.DemandNeed.MissingEntry
-	(*timestamppb.Timestamp)(nil),     // 74: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 75: google.protobuf.Duration
-	(*emptypb.Empty)(nil),             // 76: google.protobuf.Empty
+	(*DemandUsage)(nil),               // 26: nstance.v1.DemandUsage
+	(*Gpu)(nil),                       // 27: nstance.v1.Gpu
+	(*InstanceConfig)(nil),            // 28: nstance.v1.InstanceConfig
+	(*CreateInstanceRequest)(nil),     // 29: nstance.v1.CreateInstanceRequest
+	(*CreateInstanceResponse)(nil),    // 30: nstance.v1.CreateInstanceResponse
+	(*DeleteInstanceRequest)(nil),     // 31: nstance.v1.DeleteInstanceRequest
+	(*DeleteInstanceResponse)(nil),    // 32: nstance.v1.DeleteInstanceResponse
+	(*GetInstanceStatusRequest)(nil),  // 33: nstance.v1.GetInstanceStatusRequest
+	(*InstanceStatus)(nil),            // 34: nstance.v1.InstanceStatus
+	(*Condemned)(nil),                 // 35: nstance.v1.Condemned
+	(*ListInstancesRequest)(nil),      // 36: nstance.v1.ListInstancesRequest
+	(*ListInstancesResponse)(nil),     // 37: nstance.v1.ListInstancesResponse
+	(*AcknowledgeDrainedRequest)(nil), // 38: nstance.v1.AcknowledgeDrainedRequest
+	(*GetServerInfoResponse)(nil),     // 39: nstance.v1.GetServerInfoResponse
+	(*SetPauseRequest)(nil),           // 40: nstance.v1.SetPauseRequest
+	(*ClearPauseRequest)(nil),         // 41: nstance.v1.ClearPauseRequest
+	(*Pause)(nil),                     // 42: nstance.v1.Pause
+	(*ExplainRequest)(nil),            // 43: nstance.v1.ExplainRequest
+	(*ExplainResponse)(nil),           // 44: nstance.v1.ExplainResponse
+	(*Condition)(nil),                 // 45: nstance.v1.Condition
+	(*Decision)(nil),                  // 46: nstance.v1.Decision
+	(*ListHeldVMsResponse)(nil),       // 47: nstance.v1.ListHeldVMsResponse
+	(*HeldVM)(nil),                    // 48: nstance.v1.HeldVM
+	(*AdoptVMRequest)(nil),            // 49: nstance.v1.AdoptVMRequest
+	(*SleepTenantRequest)(nil),        // 50: nstance.v1.SleepTenantRequest
+	(*SleepTenantResponse)(nil),       // 51: nstance.v1.SleepTenantResponse
+	(*WakeTenantRequest)(nil),         // 52: nstance.v1.WakeTenantRequest
+	(*WakeTenantResponse)(nil),        // 53: nstance.v1.WakeTenantResponse
+	(*GetTenantStatusRequest)(nil),    // 54: nstance.v1.GetTenantStatusRequest
+	(*TenantStatus)(nil),              // 55: nstance.v1.TenantStatus
+	(*TenantListener)(nil),            // 56: nstance.v1.TenantListener
+	(*GroupEvent)(nil),                // 57: nstance.v1.GroupEvent
+	(*WatchInstancesRequest)(nil),     // 58: nstance.v1.WatchInstancesRequest
+	(*InstanceEvent)(nil),             // 59: nstance.v1.InstanceEvent
+	(*ErrorEvent)(nil),                // 60: nstance.v1.ErrorEvent
+	(*GetDemandRequest)(nil),          // 61: nstance.v1.GetDemandRequest
+	(*GetDemandResponse)(nil),         // 62: nstance.v1.GetDemandResponse
+	(*DemandNeed)(nil),                // 63: nstance.v1.DemandNeed
+	(*DemandMachine)(nil),             // 64: nstance.v1.DemandMachine
+	(*DemandDecision)(nil),            // 65: nstance.v1.DemandDecision
+	nil,                               // 66: nstance.v1.StringMap.ValuesEntry
+	nil,                               // 67: nstance.v1.DemandLimits.GpuEntry
+	nil,                               // 68: nstance.v1.NodeSettings.LabelsEntry
+	nil,                               // 69: nstance.v1.NodeSettings.ReservedEntry
+	nil,                               // 70: nstance.v1.GroupStatus.VarsEntry
+	nil,                               // 71: nstance.v1.GroupStatus.CapacityEntry
+	nil,                               // 72: nstance.v1.DemandUsage.GpuEntry
+	nil,                               // 73: nstance.v1.DemandNeed.AmountsEntry
+	nil,                               // 74: nstance.v1.DemandNeed.MinUnitEntry
+	nil,                               // 75: nstance.v1.DemandNeed.MissingEntry
+	(*timestamppb.Timestamp)(nil),     // 76: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 77: google.protobuf.Duration
+	(*emptypb.Empty)(nil),             // 78: google.protobuf.Empty
 }
 var file_nstance_v1_operator_proto_depIdxs = []int32{
-	65,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
-	74,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
-	74,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
+	66,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
+	76,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
+	76,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
 	8,   // 3: nstance.v1.PlanConfigResponse.groups:type_name -> nstance.v1.GroupPlan
 	25,  // 4: nstance.v1.ListGroupsResponse.groups:type_name -> nstance.v1.GroupStatus
 	0,   // 5: nstance.v1.GroupConfig.vars:type_name -> nstance.v1.StringMap
@@ -5807,135 +5945,137 @@ var file_nstance_v1_operator_proto_depIdxs = []int32{
 	19,  // 10: nstance.v1.GroupConfig.node:type_name -> nstance.v1.NodeSettings
 	16,  // 11: nstance.v1.GroupConfig.instance_requirements:type_name -> nstance.v1.InstanceRequirements
 	1,   // 12: nstance.v1.DemandSettings.capacity_types:type_name -> nstance.v1.StringList
-	75,  // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
-	75,  // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
-	75,  // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
-	75,  // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
+	77,  // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
+	77,  // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
+	77,  // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
+	77,  // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
 	12,  // 17: nstance.v1.DemandSettings.limits:type_name -> nstance.v1.DemandLimits
 	13,  // 18: nstance.v1.DemandSettings.reservations:type_name -> nstance.v1.Reservation
 	14,  // 19: nstance.v1.DemandSettings.disruption:type_name -> nstance.v1.DisruptionBudget
 	15,  // 20: nstance.v1.DemandSettings.consolidation:type_name -> nstance.v1.Consolidation
-	66,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
-	75,  // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	67,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
+	77,  // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
 	18,  // 23: nstance.v1.InstanceRequirements.vcpu:type_name -> nstance.v1.Range
 	18,  // 24: nstance.v1.InstanceRequirements.memory_gib:type_name -> nstance.v1.Range
 	17,  // 25: nstance.v1.InstanceRequirements.gpu:type_name -> nstance.v1.GpuRequirements
 	18,  // 26: nstance.v1.GpuRequirements.count:type_name -> nstance.v1.Range
 	18,  // 27: nstance.v1.GpuRequirements.memory_gib:type_name -> nstance.v1.Range
-	67,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
+	68,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
 	20,  // 29: nstance.v1.NodeSettings.taints:type_name -> nstance.v1.NodeTaint
 	20,  // 30: nstance.v1.NodeSettings.startup_taints:type_name -> nstance.v1.NodeTaint
-	68,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
+	69,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
 	10,  // 32: nstance.v1.UpsertGroupRequest.config:type_name -> nstance.v1.GroupConfig
-	69,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
-	75,  // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
-	70,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
-	26,  // 36: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
+	70,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
+	77,  // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
+	71,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
+	27,  // 36: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
 	10,  // 37: nstance.v1.GroupStatus.dynamic:type_name -> nstance.v1.GroupConfig
-	41,  // 38: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
-	44,  // 39: nstance.v1.GroupStatus.conditions:type_name -> nstance.v1.Condition
+	42,  // 38: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
+	45,  // 39: nstance.v1.GroupStatus.conditions:type_name -> nstance.v1.Condition
 	11,  // 40: nstance.v1.GroupStatus.demand:type_name -> nstance.v1.DemandSettings
 	19,  // 41: nstance.v1.GroupStatus.node:type_name -> nstance.v1.NodeSettings
 	16,  // 42: nstance.v1.GroupStatus.instance_requirements:type_name -> nstance.v1.InstanceRequirements
-	0,   // 43: nstance.v1.InstanceConfig.vars:type_name -> nstance.v1.StringMap
-	1,   // 44: nstance.v1.InstanceConfig.load_balancers:type_name -> nstance.v1.StringList
-	27,  // 45: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
-	74,  // 46: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
-	74,  // 47: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
-	74,  // 48: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
-	34,  // 49: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
-	74,  // 50: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
-	33,  // 51: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
-	74,  // 52: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
-	74,  // 53: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
-	74,  // 54: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
-	25,  // 55: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
-	33,  // 56: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
-	44,  // 57: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
-	45,  // 58: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
-	45,  // 59: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
-	74,  // 60: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
-	74,  // 61: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
-	74,  // 62: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	74,  // 63: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
-	47,  // 64: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
-	74,  // 65: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
-	74,  // 66: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
-	74,  // 67: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
-	74,  // 68: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
-	74,  // 69: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
-	55,  // 70: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
-	74,  // 71: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
-	25,  // 72: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
-	74,  // 73: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
-	74,  // 74: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
-	33,  // 75: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
-	74,  // 76: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
-	62,  // 77: nstance.v1.GetDemandResponse.needs:type_name -> nstance.v1.DemandNeed
-	63,  // 78: nstance.v1.GetDemandResponse.machines:type_name -> nstance.v1.DemandMachine
-	64,  // 79: nstance.v1.GetDemandResponse.planned:type_name -> nstance.v1.DemandDecision
-	71,  // 80: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
-	72,  // 81: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
-	73,  // 82: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
-	74,  // 83: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
-	74,  // 84: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
-	2,   // 85: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
-	76,  // 86: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
-	76,  // 87: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
-	6,   // 88: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
-	76,  // 89: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
-	21,  // 90: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
-	24,  // 91: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
-	22,  // 92: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
-	28,  // 93: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
-	30,  // 94: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
-	32,  // 95: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
-	35,  // 96: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
-	37,  // 97: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
-	76,  // 98: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
-	39,  // 99: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
-	40,  // 100: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
-	42,  // 101: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
-	60,  // 102: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
-	76,  // 103: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
-	48,  // 104: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
-	49,  // 105: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
-	51,  // 106: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
-	53,  // 107: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
-	76,  // 108: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
-	57,  // 109: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
-	76,  // 110: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
-	3,   // 111: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
-	4,   // 112: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
-	5,   // 113: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
-	7,   // 114: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
-	9,   // 115: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
-	25,  // 116: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
-	76,  // 117: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
-	23,  // 118: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
-	29,  // 119: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
-	31,  // 120: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
-	33,  // 121: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
-	36,  // 122: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
-	76,  // 123: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
-	38,  // 124: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
-	41,  // 125: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
-	76,  // 126: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
-	43,  // 127: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
-	61,  // 128: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
-	46,  // 129: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
-	33,  // 130: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
-	50,  // 131: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
-	52,  // 132: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
-	54,  // 133: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
-	56,  // 134: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
-	58,  // 135: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
-	59,  // 136: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
-	111, // [111:137] is the sub-list for method output_type
-	85,  // [85:111] is the sub-list for method input_type
-	85,  // [85:85] is the sub-list for extension type_name
-	85,  // [85:85] is the sub-list for extension extendee
-	0,   // [0:85] is the sub-list for field type_name
+	26,  // 43: nstance.v1.GroupStatus.demand_usage:type_name -> nstance.v1.DemandUsage
+	72,  // 44: nstance.v1.DemandUsage.gpu:type_name -> nstance.v1.DemandUsage.GpuEntry
+	0,   // 45: nstance.v1.InstanceConfig.vars:type_name -> nstance.v1.StringMap
+	1,   // 46: nstance.v1.InstanceConfig.load_balancers:type_name -> nstance.v1.StringList
+	28,  // 47: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
+	76,  // 48: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
+	76,  // 49: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
+	76,  // 50: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
+	35,  // 51: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
+	76,  // 52: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
+	34,  // 53: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
+	76,  // 54: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
+	76,  // 55: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
+	76,  // 56: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
+	25,  // 57: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
+	34,  // 58: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
+	45,  // 59: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
+	46,  // 60: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
+	46,  // 61: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
+	76,  // 62: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	76,  // 63: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
+	76,  // 64: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	76,  // 65: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
+	48,  // 66: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
+	76,  // 67: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
+	76,  // 68: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
+	76,  // 69: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
+	76,  // 70: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
+	76,  // 71: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
+	56,  // 72: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
+	76,  // 73: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
+	25,  // 74: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
+	76,  // 75: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
+	76,  // 76: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
+	34,  // 77: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
+	76,  // 78: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
+	63,  // 79: nstance.v1.GetDemandResponse.needs:type_name -> nstance.v1.DemandNeed
+	64,  // 80: nstance.v1.GetDemandResponse.machines:type_name -> nstance.v1.DemandMachine
+	65,  // 81: nstance.v1.GetDemandResponse.planned:type_name -> nstance.v1.DemandDecision
+	73,  // 82: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
+	74,  // 83: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
+	75,  // 84: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
+	76,  // 85: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
+	76,  // 86: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
+	2,   // 87: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
+	78,  // 88: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
+	78,  // 89: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
+	6,   // 90: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
+	78,  // 91: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
+	21,  // 92: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
+	24,  // 93: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
+	22,  // 94: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
+	29,  // 95: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
+	31,  // 96: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
+	33,  // 97: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
+	36,  // 98: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
+	38,  // 99: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
+	78,  // 100: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
+	40,  // 101: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
+	41,  // 102: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
+	43,  // 103: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
+	61,  // 104: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
+	78,  // 105: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
+	49,  // 106: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
+	50,  // 107: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
+	52,  // 108: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
+	54,  // 109: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
+	78,  // 110: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
+	58,  // 111: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
+	78,  // 112: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
+	3,   // 113: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
+	4,   // 114: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
+	5,   // 115: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
+	7,   // 116: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
+	9,   // 117: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
+	25,  // 118: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
+	78,  // 119: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
+	23,  // 120: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
+	30,  // 121: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
+	32,  // 122: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
+	34,  // 123: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
+	37,  // 124: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
+	78,  // 125: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
+	39,  // 126: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
+	42,  // 127: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
+	78,  // 128: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
+	44,  // 129: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
+	62,  // 130: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
+	47,  // 131: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
+	34,  // 132: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
+	51,  // 133: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
+	53,  // 134: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
+	55,  // 135: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
+	57,  // 136: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
+	59,  // 137: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
+	60,  // 138: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
+	113, // [113:139] is the sub-list for method output_type
+	87,  // [87:113] is the sub-list for method input_type
+	87,  // [87:87] is the sub-list for extension type_name
+	87,  // [87:87] is the sub-list for extension extendee
+	0,   // [0:87] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_operator_proto_init() }
@@ -5951,23 +6091,23 @@ func file_nstance_v1_operator_proto_init() {
 	file_nstance_v1_operator_proto_msgTypes[21].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[22].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[25].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[27].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[28].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[33].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[42].OneofWrappers = []any{
+	file_nstance_v1_operator_proto_msgTypes[29].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[43].OneofWrappers = []any{
 		(*ExplainRequest_Group)(nil),
 		(*ExplainRequest_InstanceId)(nil),
 	}
-	file_nstance_v1_operator_proto_msgTypes[51].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[52].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[59].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[53].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[60].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nstance_v1_operator_proto_rawDesc), len(file_nstance_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   74,
+			NumMessages:   76,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
