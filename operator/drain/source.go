@@ -47,7 +47,7 @@ func DeletedMachine(s Target, _ time.Time) (Request, bool) {
 	switch {
 	case m == nil, m.DeletionTimestamp.IsZero(), !controllerutil.ContainsFinalizer(m, infrav1.FinalizerMachine):
 		return Request{}, false
-	case KeepsWork(s.Owner), s.Paused, s.condemned():
+	case KeepsWork(s.Owner), s.Paused, s.condemned(), m.Annotations[infrav1.AnnotationRetiredByPool] == "true":
 		return Request{}, false
 	case ClusterAPIDrains(m, s.Owner, s.HasControlPlane, s.NodeJoined) && !s.begun():
 		return Request{}, false

@@ -33,7 +33,7 @@ var poolFeature = feature{
 		to("get list watch create patch delete", InNamespace, infrastructure, "nstanceshardgroups"),
 		to("patch", InNamespace, infrastructure, "nstanceshardgroups/status"),
 		to("list watch create patch delete", InNamespace, infrastructure, "nstancemachines"),
-		to("get list watch create patch", InNamespace, clusterAPI, "machinepools"),
+		to("get list watch create patch delete", InNamespace, clusterAPI, "machinepools"), // that of a pool that becomes a demand pool is removed
 		to("list watch patch delete", InNamespace, clusterAPI, "machines"),
 		to("get list watch patch", InNamespace, infrastructure, "nstanceclusters"), // which groups are left behind
 		to("get list watch", InNamespace, clusterAPI, "clusters"),

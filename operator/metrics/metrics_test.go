@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"k8s.io/utils/ptr"
+
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/metrics"
@@ -174,7 +176,7 @@ func TestObjectsAreCounted(t *testing.T) {
 		},
 		&infrav1.NstanceShardGroup{
 			ObjectMeta: meta("web--a", map[string]string{infrav1.LabelPool: "web"}),
-			Spec:       infrav1.NstanceShardGroupSpec{Group: "web", Shard: "a", Size: 2, Retiring: []infrav1.InstanceID{"x"}},
+			Spec:       infrav1.NstanceShardGroupSpec{Group: "web", Shard: "a", Size: ptr.To[int32](2), Retiring: []infrav1.InstanceID{"x"}},
 			Status: infrav1.NstanceShardGroupStatus{Conditions: []metav1.Condition{
 				{Type: infrav1.ConditionShardReachable, Status: metav1.ConditionFalse, Reason: "ShardAuthFailed"},
 				{Type: infrav1.ConditionConfigValid, Status: metav1.ConditionFalse, Reason: infrav1.ReasonFoughtOver},
@@ -182,7 +184,7 @@ func TestObjectsAreCounted(t *testing.T) {
 			}},
 		},
 		&infrav1.NstanceShardGroup{
-			ObjectMeta: meta("web--b", map[string]string{infrav1.LabelPool: "web"}), Spec: infrav1.NstanceShardGroupSpec{Group: "web", Shard: "b", Size: 1},
+			ObjectMeta: meta("web--b", map[string]string{infrav1.LabelPool: "web"}), Spec: infrav1.NstanceShardGroupSpec{Group: "web", Shard: "b", Size: ptr.To[int32](1)},
 		},
 		&infrav1.NstanceMachine{ObjectMeta: meta("one", nil), Spec: infrav1.NstanceMachineSpec{Mode: infrav1.MachineOnDemand}},
 		&infrav1.NstanceMachine{ObjectMeta: meta("two", nil), Spec: infrav1.NstanceMachineSpec{Mode: infrav1.MachineManaged}},

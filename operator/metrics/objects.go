@@ -76,9 +76,9 @@ func (o Objects) pools(ctx context.Context, pools []infrav1.NstanceMachinePool, 
 	sizes, retiring := map[string]int{}, map[string]int{}
 	for i := range parts {
 		spec, pool := &parts[i].Spec, parts[i].Labels[infrav1.LabelPool]
-		sizes[pool] += int(spec.Size)
+		sizes[pool] += int(spec.SizeOrZero())
 		retiring[pool] += len(spec.Retiring)
-		out <- gauge(groupSize, float64(spec.Size), spec.Group, spec.Shard)
+		out <- gauge(groupSize, float64(spec.SizeOrZero()), spec.Group, spec.Shard)
 	}
 	ready, known := o.readyNodes(ctx)
 	for i := range pools {

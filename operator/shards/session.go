@@ -44,10 +44,13 @@ const (
 
 // Abilities are those of a server, by the names of GetServerInfo, that the operator relies
 // on. An older server ignores the fields that they stand for and does something else.
-var Abilities = []string{ClearFields, "coordinated-drain", "decrement-size", "expected-etag", "group-capacity", "group-manager", "instance-list"}
+var Abilities = []string{ClearFields, "coordinated-drain", "decrement-size", DemandGroups, "expected-etag", "group-capacity", "group-manager", "instance-list"}
 
 // ClearFields is the ability to set fields of a group back to what the template says.
 const ClearFields = "clear-fields"
+
+// DemandGroups is the ability to have groups of mode demand.
+const DemandGroups = "demand-groups"
 
 // unnamed are the abilities that a server does not name, nil for one that names nothing
 // about itself.

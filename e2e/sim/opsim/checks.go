@@ -153,10 +153,10 @@ func (c *checks) retires(ch apiserver.Change, part *infrav1.NstanceShardGroup) {
 	}
 	was, _ := c.g.Size(group) // what a new part begins with
 	if before, there := ch.Before.(*infrav1.NstanceShardGroup); there {
-		was = int(before.Spec.Size)
+		was = int(before.Spec.SizeOrZero())
 	}
 	least, most, known := c.bounds(group, c.reacted())
-	switch size := int(part.Spec.Size); {
+	switch size := int(part.Spec.SizeOrZero()); {
 	case !known || !part.DeletionTimestamp.IsZero():
 	case size < least && size < was:
 		c.g.Violate("S6", "part %s is given size %d after %d, and at least %d were wanted", part.Name, size, was, least)

@@ -26,14 +26,14 @@ var mistakes = []mistake{
 `,
 	}}},
 	{"a shard is told a size that its pool wants no more", "S5", "TestS5_ASizeThatWasTakenBackWhileItsShardWasAway", []edit{{
-		"operator/controllers/shardgroup/reconcile.go", `case known && int(object.Spec.Size) > most:`, `case known && most < 0:`,
+		"operator/controllers/shardgroup/reconcile.go", `case known && int(object.Spec.SizeOrZero()) > most:`, `case known && most < 0:`,
 	}}},
 	{"a group gets smaller with every machine that is deleted", "S5", "TestO6_AMachineDeletedByHandIsReplaced", []edit{{
 		"operator/controllers/machine/act.go", `DecrementSize: a.Decrement,`, `DecrementSize: true,`,
 	}}},
 	{"an id leaves the list before its instance", "S6", "TestS5S6_TheNamedMachineGoes", []edit{{
 		"operator/controllers/machinepool/inframachine.go", `		ids = append(ids, shardGroup.Status.ProviderIDs...)
-`, `		ids = append(ids, shardGroup.Status.ProviderIDs[:min(int(shardGroup.Spec.Size), len(shardGroup.Status.ProviderIDs))]...)
+`, `		ids = append(ids, shardGroup.Status.ProviderIDs[:min(int(shardGroup.Spec.SizeOrZero()), len(shardGroup.Status.ProviderIDs))]...)
 `,
 	}}},
 	{"a machine without room for its Pod is kept", "L1", "TestO12_OthersFillTheNodeOfAPod", []edit{{

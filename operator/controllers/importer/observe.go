@@ -13,6 +13,7 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
+	"nstance.dev/operator/demand/settings"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -67,7 +68,7 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader) (world, 
 	for i := range pools.Items {
 		object := &pools.Items[i]
 		p := known(object)
-		p.Complete = p.Complete || complete[object.Name]
+		p.Complete = p.Complete || complete[object.Name] || slices.ContainsFunc(shares[object.UID], unsized)
 		p.ShardGroups, p.Lost = sizes(object, shares[object.UID]), rivals(object, shardGroups.Items)
 		w.pools[object.Name] = object
 		w.input.Pools = append(w.input.Pools, p)
@@ -94,14 +95,17 @@ func known(object *infrav1.NstanceMachinePool) Pool {
 	return Pool{
 		Name: object.Name, Group: object.Spec.Group, Shards: object.Spec.Shards,
 		ImportedFrom: object.Annotations[infrav1.AnnotationImportedFrom], Deleting: !object.DeletionTimestamp.IsZero(),
-		Complete: object.Annotations[infrav1.AnnotationNoMachinePool] == "true",
-		Begun:    object.Status.DesiredReplicas != nil,
+		Complete: object.Annotations[infrav1.AnnotationNoMachinePool] == "true" || object.Spec.Demand != nil,
+		Begun:    object.Status.DesiredReplicas != nil || object.Status.Initialization.Provisioned,
 		Config: Config{
 			Template: object.Spec.Template, Subnets: object.Spec.Subnets, LoadBalancers: object.Spec.LoadBalancers,
 			InstanceType: object.Spec.InstanceType, Vars: object.Spec.Vars,
 		},
 	}
 }
+
+// unsized is whether a shard group is of a demand pool, or of one that was one and does not say its size yet.
+func unsized(shardGroup *infrav1.NstanceShardGroup) bool { return shardGroup.Spec.Size == nil }
 
 // sizes are those of the shard groups of a pool on the shards that it lists.
 func sizes(object *infrav1.NstanceMachinePool, shardGroups []*infrav1.NstanceShardGroup) []Size {
@@ -181,11 +185,23 @@ func group(g *nstancev1.GroupStatus) Group {
 	if g.StaticSize != nil {
 		static = ptr.To(int(g.GetStaticSize()))
 	}
-	return Group{
+	found := Group{
 		Key: g.GetKey(), Size: int(g.GetSize()), Static: g.GetIsStatic(), StaticSize: static, Deleting: g.GetDeleting(),
 		Config: Config{
 			Template: g.GetTemplate(), Subnets: g.GetSubnetPool(), LoadBalancers: g.GetLoadBalancers(),
 			InstanceType: g.GetDynamic().GetInstanceType(), Vars: g.GetDynamic().GetVars().GetValues(),
 		},
 	}
+	if g.GetMode() != settings.ModeDemand {
+		return found
+	}
+	found.Requirements = settings.RequirementsFromServer(g.GetInstanceRequirements())
+	found.Demand = settings.FromServer(g.GetDynamic().GetDemand())
+	switch {
+	case g.GetIsStatic():
+		found.Demand = settings.FromServer(g.GetDemand())
+	case found.Demand == nil:
+		found.Demand = &infrav1.DemandSettings{}
+	}
+	return found
 }

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
+	"nstance.dev/operator/demand/settings"
 )
 
 // Settings say what is imported, and how.
@@ -32,6 +34,10 @@ type Group struct {
 	Deleting bool
 	// Config is what may be written into a pool.
 	Config Config
+	// Demand are the settings of a group of mode demand; nil: it has a fixed size.
+	Demand *infrav1.DemandSettings
+	// Requirements choose the machine types of such a group; nil: names do.
+	Requirements *infrav1.InstanceRequirements
 }
 
 // Config is what a pool says of the instances of its group.
@@ -53,7 +59,7 @@ type Pool struct {
 	ImportedFrom string
 	// Deleting: it is being deleted.
 	Deleting bool
-	// Complete: its MachinePool exists, or a user wants none.
+	// Complete: its MachinePool exists, or a user wants none, or it is a demand pool or was one a moment ago.
 	Complete bool
 	// Begun: it had a MachinePool before. What it lacks now somebody took away.
 	Begun bool
@@ -90,6 +96,10 @@ type CreatePool struct {
 	Shards       []string
 	Config       Config
 	ImportedFrom string // to be written on it
+	// Demand and Requirements make it a demand pool, whose shard groups and bounds are the pool's own
+	// controller's; nil: it has a fixed size.
+	Demand       *infrav1.DemandSettings
+	Requirements *infrav1.InstanceRequirements
 }
 
 // CreateShardGroup makes the group object of a pool on one shard.
@@ -202,7 +212,7 @@ func (in Input) group(key string, found []onShard, pools []Pool, taken map[strin
 	switch {
 	case len(uncovered) == 0:
 		return nil
-	case in.Settings.PerShard && !mixed:
+	case (in.Settings.PerShard || !together(found)) && !mixed:
 		var steps []Step
 		for _, f := range uncovered {
 			steps = append(steps, create(free(key+"--"+f.shard, taken), key, []onShard{f})...)
@@ -228,6 +238,10 @@ func create(name, key string, found []onShard) []Step {
 	}
 	p.ImportedFrom = FormatSizes(sizes)
 	first := CreatePool{Name: p.Name, Group: key, Shards: p.Shards, Config: p.Config, ImportedFrom: p.ImportedFrom}
+	if found[0].group.Demand != nil {
+		first.Demand, first.Requirements = settings.Sum(demands(found)), found[0].group.Requirements
+		return []Step{first, ReportImported{name, fmt.Sprintf("group %s was found in mode demand on %s", key, strings.Join(p.Shards, ", "))}}
+	}
 	return append([]Step{first}, completion(p)...)
 }
 

@@ -8,12 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
 )
 
 var (
-	settings = Settings{Enabled: true, Exclude: []string{"control-plane"}}
-	big      = Config{
+	importing = Settings{Enabled: true, Exclude: []string{"control-plane"}}
+	big       = Config{
 		Template: "knd", Subnets: "workers", LoadBalancers: []string{"www"},
 		InstanceType: "big", Vars: map[string]string{"A": "1"},
 	}
@@ -60,62 +61,62 @@ func TestO3_Plan(t *testing.T) {
 		want     []Step
 	}{
 		{
-			name: "sizes stay as they are, even uneven ones", settings: settings, shards: []Shard{listed("b", workers(1)), listed("a", workers(9))},
+			name: "sizes stay as they are, even uneven ones", settings: importing, shards: []Shard{listed("b", workers(1)), listed("a", workers(9))},
 			want: whole("workers", "workers", big, Size{"b", 1}, Size{"a", 9}),
 		},
 		{
-			name: "one shard says that it has no such group", settings: settings, shards: append(slices.Clone(ab), listed("c")),
+			name: "one shard says that it has no such group", settings: importing, shards: append(slices.Clone(ab), listed("c")),
 			want: whole("workers", "workers", big, Size{"a", 3}, Size{"b", 2}),
 		},
-		{name: "one shard is silent", settings: settings, shards: append(slices.Clone(ab), Shard{Name: "c"})},
-		{name: "no shard", settings: settings},
+		{name: "one shard is silent", settings: importing, shards: append(slices.Clone(ab), Shard{Name: "c"})},
+		{name: "no shard", settings: importing},
 		{name: "switched off", shards: ab},
 		{
-			name: "excluded, and on its way to zero", settings: settings,
+			name: "excluded, and on its way to zero", settings: importing,
 			shards: []Shard{listed("a", Group{Key: "control-plane", Size: 3}, workers(0).but(func(g *Group) { g.Deleting = true }))},
 		},
 		{
-			name: "on its way to zero on one shard", settings: settings,
+			name: "on its way to zero on one shard", settings: importing,
 			shards: []Shard{listed("a", workers(0).but(func(g *Group) { g.Deleting = true })), listed("b", workers(2))},
 			want:   whole("workers", "workers", big, Size{"b", 2}),
 		},
 		{
-			name: "several groups, by name, one of them empty", settings: settings,
+			name: "several groups, by name, one of them empty", settings: importing,
 			shards: []Shard{listed("a", workers(1), Group{Key: "batch"})},
 			want:   append(whole("batch", "batch", Config{}, Size{"a", 0}), whole("workers", "workers", big, Size{"a", 1})...),
 		},
 		{
-			name: "static on one shard", settings: settings, shards: []Shard{listed("a", workers(3)), listed("b", workers(2).but(static))},
+			name: "static on one shard", settings: importing, shards: []Shard{listed("a", workers(3)), listed("b", workers(2).but(static))},
 			want: whole("workers", "workers", Config{InstanceType: "big", Vars: big.Vars}, Size{"a", 3}, Size{"b", 2}),
 		},
 		{
-			name: "the shards differ", settings: settings,
+			name: "the shards differ", settings: importing,
 			shards: []Shard{listed("a", workers(3)), listed("b", workers(2).but(func(g *Group) {
 				g.Config = Config{Template: "other", Subnets: "workers"}
 			}))},
 			want: whole("workers", "workers", Config{Subnets: "workers"}, Size{"a", 3}, Size{"b", 2}),
 		},
-		{name: "a pool that a person made wins", settings: settings, shards: ab, pools: []Pool{byPerson}},
+		{name: "a pool that a person made wins", settings: importing, shards: ab, pools: []Pool{byPerson}},
 		{
-			name: "a pool that is being deleted still names its group", settings: settings, shards: ab,
+			name: "a pool that is being deleted still names its group", settings: importing, shards: ab,
 			pools: []Pool{{Name: "x", Group: "workers", Shards: []string{"a", "b"}, Deleting: true, ImportedFrom: "a=3,b=2"}},
 		},
 		{
-			name: "a pool that a person made lacks a shard", settings: settings, shards: append(slices.Clone(ab), listed("c", workers(1))),
+			name: "a pool that a person made lacks a shard", settings: importing, shards: append(slices.Clone(ab), listed("c", workers(1))),
 			pools: []Pool{{Name: "mine", Group: "workers", Shards: []string{"b"}}},
 			want:  []Step{ReportUncovered{"mine", []string{"a", "c"}, "group workers is also on a, c, which no pool lists"}},
 		},
 		{
-			name: "the name is taken by a MachinePool", settings: settings, shards: ab, taken: []string{"workers"},
+			name: "the name is taken by a MachinePool", settings: importing, shards: ab, taken: []string{"workers"},
 			want: whole("workers-ed574aa7", "workers", big, Size{"a", 3}, Size{"b", 2}),
 		},
 		{
-			name: "the name is taken by another group's pool", settings: settings, shards: ab,
+			name: "the name is taken by another group's pool", settings: importing, shards: ab,
 			pools: []Pool{{Name: "workers", Group: "other"}},
 			want:  whole("workers-ed574aa7", "workers", big, Size{"a", 3}, Size{"b", 2}),
 		},
 		{
-			name: "half made: from what is written, whatever the servers have now", settings: settings,
+			name: "half made: from what is written, whatever the servers have now", settings: importing,
 			shards: []Shard{listed("a", workers(30)), listed("b")}, pools: []Pool{half},
 			want: whole("workers", "workers", big, Size{"a", 3}, Size{"b", 2})[1:],
 		},
@@ -124,18 +125,18 @@ func TestO3_Plan(t *testing.T) {
 			want: whole("workers", "workers", big, Size{"a", 3}, Size{"b", 2})[1:],
 		},
 		{
-			name: "half made, and a person lost what is written", settings: settings, shards: ab,
+			name: "half made, and a person lost what is written", settings: importing, shards: ab,
 			pools: []Pool{{Name: "workers", Group: "workers", Shards: []string{"a", "b"}, ImportedFrom: "a=3,b=two"}},
 			want:  []Step{ReportBroken{"workers", `sizes of an imported pool: size "two" of shard b is no number from 0 to 10000`}},
 		},
 		{
-			name: "half made, and a pool that was made at the same time has the group", settings: settings, shards: append(slices.Clone(ab), listed("c", Group{Key: "batch"})),
+			name: "half made, and a pool that was made at the same time has the group", settings: importing, shards: append(slices.Clone(ab), listed("c", Group{Key: "batch"})),
 			pools: []Pool{byPerson, {Name: "workers", Group: "workers", Shards: []string{"a", "b"}, ImportedFrom: "a=3,b=2", Lost: []string{"mine"}}},
 			want: append([]Step{ReportBroken{"workers", "group workers belongs to pool mine, which was made at the same time: delete one of the two pools"}},
 				whole("batch", "batch", Config{}, Size{"c", 0})...),
 		},
 		{
-			name: "half made, and a person took a shard off", settings: settings, shards: ab,
+			name: "half made, and a person took a shard off", settings: importing, shards: ab,
 			pools: []Pool{{Name: "workers", Group: "workers", Shards: []string{"a"}, ImportedFrom: "a=3,b=2", Config: big}},
 			want: []Step{
 				CreateShardGroup{Pool: "workers", Group: "workers", Shard: "a", Size: 3, Config: big},
@@ -145,7 +146,7 @@ func TestO3_Plan(t *testing.T) {
 			},
 		},
 		{
-			name: "scaled since, and its MachinePool is gone", settings: settings, shards: ab,
+			name: "scaled since, and its MachinePool is gone", settings: importing, shards: ab,
 			pools: []Pool{{
 				Name: "workers", Group: "workers", Shards: []string{"a", "b"}, ImportedFrom: "a=3,b=2", Begun: true,
 				ShardGroups: []Size{{"a", 7}}, // a person took the other one out
@@ -153,18 +154,18 @@ func TestO3_Plan(t *testing.T) {
 			want: []Step{CreateMachinePool{Pool: "workers", Shards: []string{"a", "b"}, Replicas: 7}},
 		},
 		{
-			name: "left on its shards by the pool that it had", settings: settings, shards: ab,
+			name: "left on its shards by the pool that it had", settings: importing, shards: ab,
 			left: []capi.LeftGroup{{Group: "workers", Shard: "a"}, {Group: "workers", Shard: "b"}, {Group: "other", Shard: "a"}},
 		},
 		{
-			name: "left on one of its shards", settings: settings, shards: ab, left: []capi.LeftGroup{{Group: "workers", Shard: "a"}},
+			name: "left on one of its shards", settings: importing, shards: ab, left: []capi.LeftGroup{{Group: "workers", Shard: "a"}},
 			want: whole("workers", "workers", big, Size{"b", 2}),
 		},
 		{
-			name: "both names are taken", settings: settings, shards: ab, taken: []string{"workers", "workers-ed574aa7"},
+			name: "both names are taken", settings: importing, shards: ab, taken: []string{"workers", "workers-ed574aa7"},
 			want: whole("workers-a2d790e7", "workers", big, Size{"a", 3}, Size{"b", 2}),
 		},
-		{name: "half made, and a shard is silent", settings: settings, shards: []Shard{ab[0], {Name: "b"}}, pools: []Pool{half}},
+		{name: "half made, and a shard is silent", settings: importing, shards: []Shard{ab[0], {Name: "b"}}, pools: []Pool{half}},
 		{
 			name: "a pool for each shard", settings: Settings{Enabled: true, PerShard: true}, shards: ab,
 			want: append(whole("workers--a", "workers", big, Size{"a", 3}), whole("workers--b", "workers", big, Size{"b", 2})...),
@@ -185,6 +186,43 @@ func TestO3_Plan(t *testing.T) {
 			pools: []Pool{{Name: "mine", Group: "workers", Shards: []string{"a"}}},
 			want:  []Step{ReportUncovered{"mine", []string{"b"}, "group workers is also on b, which no pool lists"}},
 		},
+		{
+			name: "of mode demand: the bounds are the sums, and there is no size", settings: importing,
+			shards: []Shard{listed("a", demanding(2, 3)), listed("b", demanding(1, 2))},
+			want: []Step{
+				CreatePool{Name: "workers", Group: "workers", Shards: []string{"a", "b"}, Config: big, ImportedFrom: "a=0,b=0", Demand: demanding(3, 5).Demand},
+				ReportImported{"workers", "group workers was found in mode demand on a, b"},
+			},
+		},
+		{
+			name: "of mode demand, with bounds that one pool would divide otherwise", settings: importing,
+			shards: []Shard{listed("a", demanding(0, 9)), listed("b", demanding(0, 2))},
+			want:   apart(demanding(0, 9), demanding(0, 2)),
+		},
+		{
+			name: "of mode demand, with other settings", settings: importing,
+			shards: []Shard{listed("a", demanding(0, 2)), listed("b", demanding(0, 2).but(func(g *Group) {
+				g.Demand.Configure = infrav1.ConfigureUserData
+			}))},
+			want: apart(demanding(0, 2), demanding(0, 2).but(func(g *Group) { g.Demand.Configure = infrav1.ConfigureUserData })),
+		},
+		{
+			name: "of mode demand on one shard", settings: importing,
+			shards: []Shard{listed("a", demanding(0, 2)), listed("b", workers(3))},
+			want:   append(apart(demanding(0, 2)), whole("workers--b", "workers", big, Size{"b", 3})...),
+		},
+		{
+			name: "a demand pool for each shard, and a third shard comes", settings: importing,
+			shards: []Shard{listed("a", demanding(0, 9)), listed("b", demanding(0, 2)), listed("c", demanding(0, 1))},
+			pools: []Pool{
+				{Name: "workers--a", Group: "workers", Shards: []string{"a"}, ImportedFrom: "a=0", Complete: true},
+				{Name: "workers--b", Group: "workers", Shards: []string{"b"}, ImportedFrom: "b=0", Complete: true},
+			},
+			want: []Step{
+				CreatePool{Name: "workers--c", Group: "workers", Shards: []string{"c"}, Config: big, ImportedFrom: "c=0", Demand: demanding(0, 1).Demand},
+				ReportImported{"workers--c", "group workers was found in mode demand on c"},
+			},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := Plan(Input{Settings: tt.settings, Shards: tt.shards, Pools: tt.pools, Taken: tt.taken, Left: tt.left})
@@ -193,6 +231,28 @@ func TestO3_Plan(t *testing.T) {
 			}
 		})
 	}
+}
+
+// demanding is group workers in mode demand with these bounds.
+func demanding(least, most int32) Group {
+	g := workers(0)
+	g.Demand = &infrav1.DemandSettings{Max: &most}
+	if least > 0 {
+		g.Demand.Min = &least
+	}
+	return g
+}
+
+// apart are the steps that make a pool of each group, the first on shard a.
+func apart(groups ...Group) []Step {
+	var steps []Step
+	for i, g := range groups {
+		shard := string(rune('a' + i))
+		steps = append(steps,
+			CreatePool{Name: "workers--" + shard, Group: "workers", Shards: []string{shard}, Config: big, ImportedFrom: shard + "=0", Demand: g.Demand},
+			ReportImported{"workers--" + shard, "group workers was found in mode demand on " + shard})
+	}
+	return steps
 }
 
 func TestO3_Gate(t *testing.T) {

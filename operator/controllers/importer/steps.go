@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -153,6 +154,7 @@ func (r *Reconciler) pool(s CreatePool) *infrav1.NstanceMachinePool {
 		Spec: infrav1.NstanceMachinePoolSpec{
 			Group: s.Group, Shards: s.Shards, Template: s.Config.Template, Subnets: s.Config.Subnets,
 			LoadBalancers: s.Config.LoadBalancers, InstanceType: s.Config.InstanceType, Vars: s.Config.Vars,
+			Demand: s.Demand, InstanceRequirements: s.Requirements,
 		},
 	}
 }
@@ -164,7 +166,7 @@ func (r *Reconciler) shardGroup(owner *infrav1.NstanceMachinePool, s CreateShard
 			Namespace: r.Namespace, Name: capi.ShardGroup(s.Group, s.Shard), Labels: capi.ShardGroupLabels(owner, s.Shard, r.Cluster),
 		},
 		Spec: infrav1.NstanceShardGroupSpec{
-			Group: s.Group, Shard: s.Shard, Size: int32(s.Size), // at most MaxSize
+			Group: s.Group, Shard: s.Shard, Size: ptr.To(int32(s.Size)), // at most MaxSize
 			Template: s.Config.Template, Subnets: s.Config.Subnets, LoadBalancers: s.Config.LoadBalancers,
 			InstanceType: s.Config.InstanceType, Vars: s.Config.Vars,
 		},

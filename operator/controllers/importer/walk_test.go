@@ -93,7 +93,7 @@ func (w *world) made() []string {
 		all = append(all, fmt.Sprintf("pool %s %v %q %s", o.Name, o.Spec.Shards, o.Spec.Template, o.Annotations[infrav1.AnnotationImportedFrom]))
 	}
 	for _, o := range shardGroups.Items {
-		all = append(all, fmt.Sprintf("part %s %d", o.Name, o.Spec.Size))
+		all = append(all, fmt.Sprintf("part %s %d", o.Name, o.Spec.SizeOrZero()))
 	}
 	for _, o := range machinePools.Items {
 		all = append(all, fmt.Sprintf("machinepool %s %d", o.Name, *o.Spec.Replicas))
@@ -187,7 +187,7 @@ func TestO3_AMachinePoolComesBackAsLargeAsItsPool(t *testing.T) {
 		w.mustPass()
 		shardGroup, object := &infrav1.NstanceShardGroup{}, &infrav1.NstanceMachinePool{}
 		w.Change("workers--b", shardGroup, func() {
-			shardGroup.Spec.Size = 7
+			shardGroup.Spec.Size = ptr.To[int32](7)
 			metav1.SetMetaDataAnnotation(&shardGroup.ObjectMeta, infrav1.AnnotationSurge, "2026-01-02T03:04:05Z")
 		})
 		w.Get("workers", object)
@@ -461,7 +461,7 @@ func TestO3_AnImportedPoolThatHasLostItsGroup(t *testing.T) {
 		w.Create(mine)
 		shardGroup := &infrav1.NstanceShardGroup{
 			ObjectMeta: metav1.ObjectMeta{Namespace: testworld.Namespace, Name: "workers--a"},
-			Spec:       infrav1.NstanceShardGroupSpec{Group: "workers", Shard: "a", Size: 1},
+			Spec:       infrav1.NstanceShardGroupSpec{Group: "workers", Shard: "a", Size: ptr.To[int32](1)},
 		}
 		if err := controllerutil.SetControllerReference(mine, shardGroup, w.Client.Scheme()); err != nil {
 			t.Fatal(err)

@@ -38,7 +38,7 @@ type Observation struct {
 	// Waits is how long it is until the group may lose another instance whose Machine was
 	// deleted; see pace.
 	Waits time.Duration
-	// Orphaned: the pool is being removed and leaves its instances on the servers.
+	// Orphaned: the pool is being removed, or becomes a demand pool, and leaves its instances on the servers.
 	Orphaned bool
 	// Node is the instance's; nil: none is known.
 	Node *Node

@@ -144,8 +144,9 @@ func observeShardGroup(ctx context.Context, reader client.Reader, o *Observation
 	return err
 }
 
-// observeEnd finds out whether a pool that is being removed leaves its instances.
+// observeEnd finds out whether a pool that is being removed, or becomes a demand pool, leaves its instances.
 func observeEnd(ctx context.Context, reader client.Reader, o *Observation) error {
+	o.Orphaned = o.Machine.Annotations[infrav1.AnnotationRetiredByPool] == "true"
 	i := slices.IndexFunc(o.Machine.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Kind == infrav1.KindMachinePool })
 	if i < 0 || o.Machine.DeletionTimestamp.IsZero() {
 		return nil
@@ -155,7 +156,7 @@ func observeEnd(ctx context.Context, reader client.Reader, o *Observation) error
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	o.Orphaned = !pool.DeletionTimestamp.IsZero() && (pool.Spec.DeletionPolicy == infrav1.DeletionOrphan || pool.Status.IsStatic)
+	o.Orphaned = o.Orphaned || !pool.DeletionTimestamp.IsZero() && (pool.Spec.DeletionPolicy == infrav1.DeletionOrphan || pool.Status.IsStatic)
 	return err
 }
 

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -365,7 +366,7 @@ func TestO6_AStaleCacheReplacesNoVictim(t *testing.T) {
 		id := w.instances("a")[0].GetInstanceId()
 		shardGroup := &infrav1.NstanceShardGroup{
 			ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: "web--a"},
-			Spec:       infrav1.NstanceShardGroupSpec{Group: "web", Shard: "a", Size: 1, Retiring: []string{id}},
+			Spec:       infrav1.NstanceShardGroupSpec{Group: "web", Shard: "a", Size: ptr.To[int32](1), Retiring: []string{id}},
 		}
 		m := w.get()
 		m.Spec.Mode, m.Spec.Shard, m.Spec.InstanceID, m.Finalizers = infrav1.MachineManaged, "a", id, []string{infrav1.FinalizerMachine}

@@ -36,6 +36,11 @@ func (r *Reconciler) act(ctx context.Context, st *state, p plan) (time.Duration,
 	if err != nil {
 		return 0, err
 	}
+	removal, err := machinePoolRemoval{r, st}.carryOn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	again = sooner(again, removal)
 	if err := r.describeMachinePool(ctx, st); err != nil {
 		return 0, err
 	}
@@ -94,7 +99,7 @@ func (r *Reconciler) writeShardGroups(ctx context.Context, st *state, p plan) er
 	writes, was := p.writes, maps.Clone(st.shardGroups)
 	defer func() {
 		for _, w := range writes {
-			logResized(ctx, was[w.shard], st.shardGroups[w.shard], p.sizes.Reason)
+			logResized(ctx, was[w.shard], st.shardGroups[w.shard], p.sizes.Reason+p.division)
 		}
 	}()
 	smaller := slices.IndexFunc(writes, func(w write) bool { return !w.grows(st.shardGroups[w.shard]) })
@@ -109,6 +114,9 @@ func (r *Reconciler) writeShardGroups(ctx context.Context, st *state, p plan) er
 
 // logPlan logs what is to become of the sizes, before any is written.
 func logPlan(ctx context.Context, st state, p plan) {
+	if len(p.writes) > 0 && p.division != "" {
+		ctrl.LoggerFrom(ctx).Info("dividing demand pool", "group", st.pool.Spec.Group, "generation", st.pool.Generation, "reason", p.division)
+	}
 	if len(p.writes) == 0 || st.machinePool == nil || p.sizes.Reason == "" {
 		return
 	}
@@ -120,15 +128,18 @@ func logPlan(ctx context.Context, st state, p plan) {
 func logResized(ctx context.Context, was, is *infrav1.NstanceShardGroup, why string) {
 	var size int32
 	if was != nil {
-		size = was.Spec.Size
+		size = was.Spec.SizeOrZero()
 	}
 	switch {
 	case is == nil || is == was:
-	case is.Spec.Size == size:
+	case is.Spec.Size == nil:
+		ctrl.LoggerFrom(ctx).Info("updated group", "group", is.Spec.Group, "shard", is.Spec.Shard, "demand", is.Spec.Demand != nil, "was_size", size,
+			"generation", is.Generation, "reason", why)
+	case is.Spec.SizeOrZero() == size:
 		ctrl.LoggerFrom(ctx).Info("updated group", "group", is.Spec.Group, "shard", is.Spec.Shard, "size", size,
 			"retiring", len(is.Spec.Retiring), "generation", is.Generation, "reason", "its settings or its retiring instances have changed")
 	default:
-		ctrl.LoggerFrom(ctx).Info("resized group", "group", is.Spec.Group, "shard", is.Spec.Shard, "size", is.Spec.Size, "was", size,
+		ctrl.LoggerFrom(ctx).Info("resized group", "group", is.Spec.Group, "shard", is.Spec.Shard, "size", is.Spec.SizeOrZero(), "was", size,
 			"generation", is.Generation, "reason", why)
 	}
 }
@@ -162,7 +173,7 @@ func (r *Reconciler) write(ctx context.Context, st state, w write) (*infrav1.Nst
 	shardGroup.Spec = w.spec
 	capi.Annotate(shardGroup, infrav1.AnnotationSurge, w.surge)
 	capi.Annotate(shardGroup, infrav1.AnnotationRetireAfter, w.retireAfter)
-	for label, value := range capi.ShardGroupLabels(st.pool, w.shard, st.machinePool.Spec.ClusterName) {
+	for label, value := range capi.ShardGroupLabels(st.pool, w.shard, clusterName(st, r.Names.Cluster)) {
 		metav1.SetMetaDataLabel(&shardGroup.ObjectMeta, label, value)
 	}
 	if err := controllerutil.SetControllerReference(st.pool, shardGroup, r.Client.Scheme()); err != nil {
@@ -228,7 +239,7 @@ func (r *Reconciler) deleteRetired(ctx context.Context, st state) error {
 			}
 		}
 	}
-	for _, v := range planner.Remediate(st.machineHealth()) {
+	for _, v := range remediated(st) {
 		r.Events.Eventf(st.machines[v.ID], st.pool, corev1.EventTypeNormal, "VictimSelected", "Remediate", "%s", v.Why)
 		if err := r.deleteMachine(ctx, st, v.ID, v.Why); err != nil {
 			return err
@@ -300,6 +311,9 @@ func (r *Reconciler) report(st state, p plan) {
 	}
 	if len(p.sizes.Writes()) > 0 {
 		publish(corev1.EventTypeNormal, "ScaledShards", "Scale", p.sizes.Reason)
+	}
+	if len(p.writes) > 0 && p.division != "" {
+		publish(corev1.EventTypeNormal, "DemandDivided", "Scale", p.division)
 	}
 	if len(p.sizes.Redirected) > 0 && len(p.sizes.Writes()) > 0 {
 		publish(corev1.EventTypeWarning, "GrowthRedirected", "Scale", p.sizes.Reason)

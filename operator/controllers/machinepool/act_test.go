@@ -38,7 +38,7 @@ func written(t *testing.T, funcs interceptor.Funcs) (*Reconciler, state) {
 
 func resized(st state, shard string, size int32) write {
 	w := write{shard: shard, spec: *st.shardGroups[shard].Spec.DeepCopy()}
-	w.spec.Size = size
+	w.spec.Size = &size
 	return w
 }
 
@@ -48,7 +48,7 @@ func sizeOf(t *testing.T, r *Reconciler, name string) int32 {
 	if err := r.Client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, shardGroup); err != nil {
 		t.Fatal(err)
 	}
-	return shardGroup.Spec.Size
+	return shardGroup.Spec.SizeOrZero()
 }
 
 // A shard gives up an instance only when another one has been told to make it.

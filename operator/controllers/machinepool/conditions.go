@@ -19,11 +19,18 @@ import (
 // conditions are all that the pool says of itself.
 func conditions(st state, p plan, next infrav1.NstanceMachinePoolStatus, duplicateIDs []string) []metav1.Condition {
 	shardGroups := shardGroupsReady(st)
-	return []metav1.Condition{
+	all := []metav1.Condition{
 		pausedCondition(st), poolConflict(st), shardGroups, shardsReachable(st), scalingCondition(st, p), scalingUp(st), scalingDown(st), rebalancingCondition(st, p), capacityAvailable(st),
 		providerIDsUnique(duplicateIDs), zonalAutoscaling(st), capacityKnown(st, next), featureDegraded(st), specIgnored(st), nodesJoined(st), deletingCondition(st), readyCondition(st, next, shardGroups),
 	}
+	if st.pool.Spec.Demand != nil {
+		all = append(all, demandAllowed(st), limitReached(st))
+	}
+	return all
 }
+
+// unsized says of a condition about the size of a pool that it has none.
+const unsized = "a demand pool has no size: it has the machines that its Pods need"
 
 func deletingCondition(st state) metav1.Condition {
 	if st.pool.DeletionTimestamp.IsZero() {
@@ -107,6 +114,9 @@ func shardsReachable(st state) metav1.Condition {
 // leaving.
 func scalingCondition(st state, p plan) metav1.Condition {
 	const scaling = infrav1.ConditionScaling
+	if st.demands() {
+		return status.False(scaling, infrav1.ReasonNotScaling, unsized)
+	}
 	if st.machinePool == nil || st.machinePool.Spec.Replicas == nil {
 		return status.Unknown(scaling, infrav1.ReasonWaitingForOwner, "no MachinePool says how large the pool is to be")
 	}
@@ -129,11 +139,11 @@ func missing(st state) string {
 	first := ""
 	for _, name := range st.order() {
 		shardGroup := st.shardGroups[name]
-		if shardGroup == nil || !st.shards[name].reachable() || shardGroup.Status.Replicas >= shardGroup.Spec.Size {
+		if shardGroup == nil || !st.shards[name].reachable() || shardGroup.Status.Replicas >= shardGroup.Spec.SizeOrZero() {
 			continue
 		}
 		first = cmp.Or(first, name)
-		counts = append(counts, fmt.Sprintf("%d on shard %s", shardGroup.Spec.Size-shardGroup.Status.Replicas, name))
+		counts = append(counts, fmt.Sprintf("%d on shard %s", shardGroup.Spec.SizeOrZero()-shardGroup.Status.Replicas, name))
 	}
 	if len(counts) == 0 {
 		return ""
@@ -145,6 +155,9 @@ func missing(st state) string {
 // scalingUp is true as long as fewer instances run than are wanted.
 func scalingUp(st state) metav1.Condition {
 	const up = infrav1.ConditionScalingUp
+	if st.demands() {
+		return status.False(up, infrav1.ReasonNotScalingUp, unsized)
+	}
 	if st.machinePool == nil || st.machinePool.Spec.Replicas == nil {
 		return status.Unknown(up, infrav1.ReasonWaitingForOwner, "no MachinePool says how large the pool is to be")
 	}
@@ -158,6 +171,9 @@ func scalingUp(st state) metav1.Condition {
 // have not gone.
 func scalingDown(st state) metav1.Condition {
 	const down = infrav1.ConditionScalingDown
+	if st.demands() {
+		return status.False(down, infrav1.ReasonNotScalingDown, unsized)
+	}
 	if st.machinePool == nil || st.machinePool.Spec.Replicas == nil {
 		return status.Unknown(down, infrav1.ReasonWaitingForOwner, "no MachinePool says how large the pool is to be")
 	}
@@ -249,6 +265,9 @@ func nodesJoined(st state) metav1.Condition {
 	if !st.asMachines {
 		return status.Unknown(infrav1.ConditionNodesJoined, infrav1.ReasonMachinesDisabled, "--machinepool-machines=false: instances are not shown as Machines, which would know their Nodes")
 	}
+	if st.demands() {
+		return status.Unknown(infrav1.ConditionNodesJoined, infrav1.ReasonMachinesDisabled, "machines of a demand pool are not shown as Machines, which would know their Nodes")
+	}
 	missing := 0
 	for name, s := range st.shards {
 		for _, in := range s.instances {
@@ -268,6 +287,12 @@ func readyCondition(st state, next infrav1.NstanceMachinePoolStatus, shardGroups
 	switch {
 	case len(st.others) > 0:
 		return status.False(ready, infrav1.ReasonSharedShard, "another pool has the group: "+strings.Join(st.others, ", "))
+	case modeOf(st) == infrav1.PoolSwitching:
+		return status.False(ready, infrav1.ReasonSwitching, switching(st))
+	case st.demands():
+	case st.pool.Spec.Demand != nil:
+		allowed := demandAllowed(st)
+		return status.False(ready, allowed.Reason, allowed.Message)
 	case st.machinePool == nil:
 		return status.False(ready, infrav1.ReasonWaitingForOwner, "there is no MachinePool")
 	case !next.Initialization.Provisioned:

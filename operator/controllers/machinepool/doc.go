@@ -20,6 +20,6 @@
 //
 // Rights: nstancemachinepools get list watch patch update, their status patch;
 // nstanceshardgroups and nstancemachines get list watch create patch delete; machinepools
-// get list watch create patch; machines get list watch patch delete; clusters get list watch;
+// get list watch create patch delete; machines get list watch patch delete; clusters get list watch;
 // nstanceclusters get list watch patch; events create patch.
 package machinepool

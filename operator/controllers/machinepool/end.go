@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -50,6 +49,11 @@ func (r *Reconciler) end(ctx context.Context, st state) (ctrl.Result, error) {
 	}
 	if freed || len(st.shardGroups) > 0 || len(st.infraMachines) > 0 {
 		return ctrl.Result{RequeueAfter: endPoll}, r.publish(ctx, st, plan{})
+	}
+	if st.leaving != nil {
+		if err := (machinePoolRemoval{r, &st}).deleteMachinePool(ctx); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	before := st.pool.DeepCopy()
 	controllerutil.RemoveFinalizer(st.pool, infrav1.FinalizerMachinePool)
@@ -122,53 +126,6 @@ func (r *Reconciler) endInfraMachine(ctx context.Context, st state, infraMachine
 		return fmt.Errorf("delete NstanceMachine %s: %w", infraMachine.Name, err)
 	}
 	return nil
-}
-
-// detach pauses the Machine of an instance that stays, so that Cluster API neither drains nor
-// deletes its Node.
-func (r *Reconciler) detach(ctx context.Context, machine *clusterv1.Machine) error {
-	if machine == nil || isDetached(machine) {
-		return nil
-	}
-	before := machine.DeepCopy()
-	capi.Annotate(machine, clusterv1.PausedAnnotation, "true")
-	capi.Annotate(machine, clusterv1.ExcludeNodeDrainingAnnotation, "true")
-	capi.Annotate(machine, infrav1.AnnotationRetiredByPool, "true")
-	if err := r.Client.Patch(ctx, machine, client.MergeFrom(before), infra); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("take Machine %s out of the hands of Cluster API: %w", machine.Name, err)
-	}
-	return nil
-}
-
-// isDetached reports whether detach has been called for a Machine.
-func isDetached(machine *clusterv1.Machine) bool {
-	_, paused := machine.Annotations[clusterv1.PausedAnnotation]
-	return paused && machine.Annotations[infrav1.AnnotationRetiredByPool] == "true"
-}
-
-// freeMachines deletes the Machines that were detached and have nothing to show any more, and
-// says whether there were any. Cluster API does not do what it does at the end of a Machine
-// that is paused, so its finalizer is taken off here: after the deletion, for Cluster API
-// puts it on every Machine that is not being deleted.
-func (r *Reconciler) freeMachines(ctx context.Context, st state) (freed bool, err error) {
-	for _, name := range slices.Sorted(maps.Keys(st.machines)) {
-		machine := st.machines[name]
-		if !isDetached(machine) || st.infraMachines[name] != nil {
-			continue
-		}
-		freed = true
-		if err := r.Client.Delete(ctx, machine, client.Preconditions{UID: &machine.UID}); client.IgnoreNotFound(err) != nil {
-			return true, fmt.Errorf("delete Machine %s: %w", machine.Name, err)
-		}
-		before := machine.DeepCopy()
-		if !controllerutil.RemoveFinalizer(machine, clusterv1.MachineFinalizer) {
-			continue
-		}
-		if err := r.Client.Patch(ctx, machine, client.MergeFrom(before), infra); client.IgnoreNotFound(err) != nil {
-			return true, fmt.Errorf("take the finalizer off Machine %s: %w", machine.Name, err)
-		}
-	}
-	return freed, nil
 }
 
 // force passes on that a user wants the pool removed without its servers.

@@ -21,7 +21,7 @@ const maxInfraMachines = 50
 // missingInfraMachines are the NstanceMachines that are to be made, one for each managed instance
 // that has none, the oldest first; more says that there are others.
 func (st state) missingInfraMachines() (missing []*infrav1.NstanceMachine, more bool) {
-	if !st.asMachines || st.machinePool == nil || st.paused || len(st.others) > 0 || !st.pool.DeletionTimestamp.IsZero() {
+	if !st.asMachines || st.machinePool == nil || st.demands() || st.returning() || st.paused || len(st.others) > 0 || !st.pool.DeletionTimestamp.IsZero() {
 		return nil, false
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.shards)) {

@@ -75,9 +75,15 @@ func observeMachinePool(ctx context.Context, reader client.Reader, st *state) er
 	if err != nil || len(claims) == 0 {
 		return err
 	}
-	st.machinePool = claims[0].DeepCopy()
-	for _, rival := range claims[1:] {
-		st.rivals = append(st.rivals, rival.Name)
+	for _, claim := range claims {
+		switch {
+		case st.leaving == nil && isLeaving(claim):
+			st.leaving = claim.DeepCopy()
+		case st.machinePool == nil:
+			st.machinePool = claim.DeepCopy()
+		default:
+			st.rivals = append(st.rivals, claim.Name)
+		}
 	}
 	return nil
 }
@@ -146,18 +152,20 @@ func observeMachines(ctx context.Context, reader client.Reader, st *state) error
 		}
 	}
 	st.machines = map[string]*clusterv1.Machine{}
-	if st.machinePool == nil {
-		return nil
-	}
-	var machines clusterv1.MachineList
-	err = reader.List(ctx, &machines, client.InNamespace(st.pool.Namespace), client.MatchingLabels{
-		clusterv1.MachinePoolNameLabel: capi.PoolLabel(st.machinePool.Name),
-	})
-	if err != nil {
-		return err
-	}
-	for i := range machines.Items {
-		st.machines[machines.Items[i].Spec.InfrastructureRef.Name] = &machines.Items[i]
+	for _, machinePool := range []*clusterv1.MachinePool{st.leaving, st.machinePool} {
+		if machinePool == nil {
+			continue
+		}
+		var machines clusterv1.MachineList
+		err = reader.List(ctx, &machines, client.InNamespace(st.pool.Namespace), client.MatchingLabels{
+			clusterv1.MachinePoolNameLabel: capi.PoolLabel(machinePool.Name),
+		})
+		if err != nil {
+			return err
+		}
+		for i := range machines.Items {
+			st.machines[machines.Items[i].Spec.InfrastructureRef.Name] = &machines.Items[i]
+		}
 	}
 	return nil
 }

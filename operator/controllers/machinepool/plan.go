@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/machinepool/planner"
@@ -36,6 +37,9 @@ type plan struct {
 	sizes   planner.Result
 	move    planner.Move
 	lowered []planner.Lowered
+	// division says how the bounds of a demand pool are divided, or what becomes of one that is to have a
+	// size again; empty: nothing changes.
+	division string
 	// release are the settings that the spec takes over because the group is no longer static;
 	// nil: none.
 	release *released
@@ -52,15 +56,23 @@ type plan struct {
 func (p plan) careful(st state) bool {
 	for _, w := range p.writes {
 		shardGroup := st.shardGroups[w.shard]
-		if shardGroup != nil && (len(w.victims) > 0 || w.spec.Size < shardGroup.Spec.Size) {
+		if shardGroup != nil && (len(w.victims) > 0 || (w.spec.Demand == nil) != (shardGroup.Spec.Demand == nil) || w.size() < int(shardGroup.Spec.SizeOrZero())) {
 			return true
 		}
 	}
-	return len(p.ends) > 0 || len(st.staleMachines) > 0 || len(planner.Remediate(st.machineHealth())) > 0
+	return len(p.ends) > 0 || len(st.staleMachines) > 0 || len(remediated(st)) > 0 || st.leaving == nil && st.leaves() != ""
 }
 
 // decide plans for one pool. It depends on its arguments alone and changes none of them.
 func decide(st state, now time.Time) plan {
+	if len(st.others) == 0 && !st.paused && st.pool.DeletionTimestamp.IsZero() {
+		switch {
+		case st.demands():
+			return decideDemand(st, now)
+		case st.returning():
+			return decideReturn(st, now)
+		}
+	}
 	if st.machinePool == nil || st.machinePool.Spec.Replicas == nil || len(st.others) > 0 || st.paused || !st.pool.DeletionTimestamp.IsZero() || st.tooMany() {
 		return plan{memory: map[string]string{}}
 	}
@@ -95,7 +107,7 @@ func (d *draft) begin() {
 	}
 	for _, name := range names {
 		w := &write{shard: name, spec: infrav1.NstanceShardGroupSpec{
-			Group: d.pool.Spec.Group, Shard: name, Size: int32(d.size(name)), // at most MaxSize
+			Group: d.pool.Spec.Group, Shard: name, Size: ptr.To(int32(d.size(name))), // at most MaxSize
 			InstanceType: d.pool.Spec.InstanceType, Vars: d.pool.Spec.Vars,
 		}}
 		if !d.static(name) {
@@ -149,7 +161,7 @@ func (d *draft) shard(name string) planner.Shard {
 		refusal = s.refusal().text()
 	}
 	return planner.Shard{
-		Name: name, Size: int(d.becomes[name].spec.Size), Frozen: d.frozen(name, d.now), Unsure: !s.inventoryComplete(),
+		Name: name, Size: d.becomes[name].size(), Frozen: d.frozen(name, d.now), Unsure: !s.inventoryComplete(),
 		Refusal: refusal, Surge: d.becomes[name].surge != "",
 	}
 }
@@ -167,7 +179,7 @@ func (d *draft) lower(listed []planner.Shard) {
 	for _, l := range d.plan.lowered {
 		i := slices.IndexFunc(listed, func(s planner.Shard) bool { return s.Name == l.Shard })
 		listed[i].Size = l.To
-		d.becomes[l.Shard].spec.Size = int32(l.To)
+		d.becomes[l.Shard].setSize(l.To)
 	}
 }
 
@@ -195,15 +207,16 @@ func (d *draft) resize(change planner.Change) {
 	switch {
 	case change.To == change.From:
 	case change.To > change.From:
-		w.spec.Size = int32(min(change.To, planner.MaxSize))
+		w.setSize(min(change.To, planner.MaxSize))
 	case w.create:
 	case !d.asMachines:
-		w.spec.Size = int32(change.To)
+		w.setSize(change.To)
 	default:
 		g := planner.Group{Size: change.From, Retiring: w.spec.Retiring}
 		choice := planner.Choice{Policy: planner.VictimPolicy(d.pool.Spec.DeletePolicy), Seed: string(d.pool.UID)}
 		shrunk := planner.Shrink(g, change, d.candidates(), choice, d.now)
-		w.spec.Size, w.spec.Retiring, w.victims = int32(shrunk.Size), shrunk.Retiring, shrunk.Victims
+		w.setSize(shrunk.Size)
+		w.spec.Retiring, w.victims = shrunk.Retiring, shrunk.Victims
 	}
 }
 
@@ -231,13 +244,13 @@ func (d *draft) rebalance(pool planner.Pool) {
 	w := d.becomes[m.Shard]
 	switch m.Kind {
 	case planner.Open:
-		w.spec.Size++
+		w.setSize(w.size() + 1)
 		w.surge = stamp(d.now)
 	case planner.Close:
 		w.surge = ""
 	case planner.Abandon:
 		w.surge = ""
-		d.resize(planner.Change{Shard: m.Shard, From: int(w.spec.Size), To: int(w.spec.Size) - 1, Pick: 1})
+		d.resize(planner.Change{Shard: m.Shard, From: w.size(), To: w.size() - 1, Pick: 1})
 	}
 }
 
@@ -248,24 +261,28 @@ func (d *draft) retire() {
 		ready += d.readyNodes(name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.becomes)) {
-		w := d.becomes[name]
-		until, _ := time.Parse(time.RFC3339, w.retireAfter)
-		r := planner.Retire(planner.Leaver{
+		until, _ := time.Parse(time.RFC3339, d.becomes[name].retireAfter)
+		d.retireOne(name, planner.Leaver{
 			Shard: name, Listed: slices.Contains(d.pool.Spec.Shards, name), Until: until,
 			OthersWant: int(*d.machinePool.Spec.Replicas), OthersReady: ready,
-		}, d.now)
-		switch r.Kind {
-		case planner.Begin:
-			w.retireAfter = stamp(r.Until)
-			d.at(r.Until)
-		case planner.Hold:
-			d.at(r.Until)
-		case planner.Return:
-			w.retireAfter = ""
-		case planner.Leave:
-			d.plan.ends = append(d.plan.ends, end{name, r.Reason})
-			delete(d.becomes, name)
-		}
+		})
+	}
+}
+
+// retireOne decides about the shard group of a shard that may have left the list, or come back to it.
+func (d *draft) retireOne(name string, l planner.Leaver) {
+	w, r := d.becomes[name], planner.Retire(l, d.now)
+	switch r.Kind {
+	case planner.Begin:
+		w.retireAfter = stamp(r.Until)
+		d.at(r.Until)
+	case planner.Hold:
+		d.at(r.Until)
+	case planner.Return:
+		w.retireAfter = ""
+	case planner.Leave:
+		d.plan.ends = append(d.plan.ends, end{name, r.Reason})
+		delete(d.becomes, name)
 	}
 }
 
@@ -306,8 +323,14 @@ func (w write) changes(shardGroup *infrav1.NstanceShardGroup) bool {
 
 // grows is whether the write makes a shard group greater than it is.
 func (w write) grows(shardGroup *infrav1.NstanceShardGroup) bool {
-	return shardGroup == nil || w.spec.Size > shardGroup.Spec.Size
+	return shardGroup == nil || w.size() > int(shardGroup.Spec.SizeOrZero())
 }
+
+// size is the size that the shard group gets; 0 where it gets none.
+func (w write) size() int { return int(w.spec.SizeOrZero()) }
+
+// setSize gives the shard group a size, at most planner.MaxSize.
+func (w *write) setSize(n int) { w.spec.Size = ptr.To(int32(n)) }
 
 // at notes a time at which the plan may be another one.
 func (d *draft) at(t time.Time) {
@@ -318,5 +341,5 @@ func (d *draft) at(t time.Time) {
 
 // String says what becomes of a shard group, for logs and tests.
 func (w write) String() string {
-	return fmt.Sprintf("%s=%d%v surge=%s retire=%s", w.shard, w.spec.Size, w.spec.Retiring, w.surge, w.retireAfter)
+	return fmt.Sprintf("%s=%d%v surge=%s retire=%s", w.shard, w.size(), w.spec.Retiring, w.surge, w.retireAfter)
 }

@@ -48,7 +48,7 @@ func settled(sizes ...int) *state {
 		*st.machinePool.Spec.Replicas += int32(size)
 		st.shardGroups[name] = &infrav1.NstanceShardGroup{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web--" + name, Annotations: map[string]string{}},
-			Spec:       infrav1.NstanceShardGroupSpec{Group: "web", Shard: name, Size: int32(size), Template: "base"},
+			Spec:       infrav1.NstanceShardGroupSpec{Group: "web", Shard: name, Size: ptr.To(int32(size)), Template: "base"},
 			Status: infrav1.NstanceShardGroupStatus{
 				ObservedGeneration: 1, Replicas: int32(size), LastSyncTime: &metav1.Time{Time: start},
 				Conditions: []metav1.Condition{{Type: infrav1.ConditionReady, Status: metav1.ConditionTrue, Reason: infrav1.ReasonReady}},
@@ -134,7 +134,7 @@ func policy(change func(*infrav1.NstanceMachinePoolSpec)) func(*state) {
 func (p plan) text() string {
 	var words []string
 	for _, w := range p.writes {
-		word := fmt.Sprintf("%s=%d", w.shard, w.spec.Size)
+		word := fmt.Sprintf("%s=%d", w.shard, w.size())
 		if len(w.spec.Retiring) > 0 {
 			word += fmt.Sprint(w.spec.Retiring)
 		}
@@ -313,7 +313,7 @@ func TestO5_ARemovedPartIsRemembered(t *testing.T) {
 	}
 	st.pool.Annotations[infrav1.AnnotationRemovedShards] = memory
 	delete(st.shardGroups, "b") // the object is gone
-	st.shardGroups["a"].Spec.Size = 4
+	st.shardGroups["a"].Spec.Size = ptr.To[int32](4)
 	for _, test := range []struct {
 		after time.Duration
 		want  string

@@ -46,7 +46,7 @@ func TestWithoutMachinesAPoolNamesTheFlag(t *testing.T) {
 func TestO4_WhatIsMissingNamesShardAndCommand(t *testing.T) {
 	short := func(shard string, by int32) func(*state) {
 		return func(st *state) {
-			st.shardGroups[shard].Status.Replicas = st.shardGroups[shard].Spec.Size - by
+			st.shardGroups[shard].Status.Replicas = st.shardGroups[shard].Spec.SizeOrZero() - by
 		}
 	}
 	for _, tt := range []struct {

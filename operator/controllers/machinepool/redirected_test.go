@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
 )
 
 func TestL8_GrowthThatGoesElsewhereIsCounted(t *testing.T) {
@@ -24,7 +25,7 @@ func TestL8_GrowthThatGoesElsewhereIsCounted(t *testing.T) {
 		{"one is away", settled(2, 2).with(replicas(6), unreachable("b", time.Minute)), map[string]Redirection{"b": RedirectedUnreachable}},
 		{"it has just gone", settled(2, 2).with(replicas(6), unreachable("b", 0)), nil},
 		{"it has only one instance and is full", settled(2, 1).with(
-			replicas(4), full("b", 2*time.Minute), func(st *state) { st.shardGroups["b"].Spec.Size = 2 },
+			replicas(4), full("b", 2*time.Minute), func(st *state) { st.shardGroups["b"].Spec.Size = ptr.To[int32](2) },
 		), map[string]Redirection{"b": RedirectedCapacity}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -21,6 +21,8 @@ import (
 type state struct {
 	pool        *infrav1.NstanceMachinePool
 	machinePool *clusterv1.MachinePool // nil: there is none
+	// leaving is a MachinePool that is being removed while the machines stay; it counts for nothing.
+	leaving *clusterv1.MachinePool
 	// rivals are other MachinePools that refer to the pool and do not count, nameTaken the
 	// names that a MachinePool would get and that others have.
 	rivals, nameTaken []string
@@ -105,8 +107,8 @@ func (st state) tooMany() bool {
 // size is what a shard group has now: what the pool last wanted, and without a shard group what
 // the shard has of the group already.
 func (st state) size(name string) int {
-	if shardGroup := st.shardGroups[name]; shardGroup != nil {
-		return int(shardGroup.Spec.Size)
+	if shardGroup := st.shardGroups[name]; shardGroup != nil && shardGroup.Spec.Size != nil {
+		return int(*shardGroup.Spec.Size)
 	}
 	if group := st.shards[name].group; group != nil && !group.GetDeleting() {
 		return int(group.GetSize())

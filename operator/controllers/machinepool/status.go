@@ -17,8 +17,8 @@ func (st state) status(p plan, ids, duplicateIDs []infrav1.ProviderID, now time.
 	next := infrav1.NstanceMachinePoolStatus{
 		Initialization: old.Initialization, Ready: old.Ready, Replicas: int32(len(ids)), // at most 10000
 		DesiredReplicas: old.DesiredReplicas, Capacity: old.Capacity, NodeInfo: old.NodeInfo, Learned: old.Learned,
-		IsStatic: st.anyStatic(),
-		Shards:   st.rows(), ShardCount: int32(len(st.pool.Spec.Shards)), // at most 64
+		IsStatic: st.anyStatic(), Mode: modeOf(st), Demand: demandStatus(st),
+		Shards: st.rows(), ShardCount: int32(len(st.pool.Spec.Shards)), // at most 64
 		ObservedGeneration: st.pool.Generation, ObservedOwnerGeneration: old.ObservedOwnerGeneration,
 	}
 	if st.accepted() { // and never goes back: Cluster API stops looking at a pool that does
@@ -28,10 +28,12 @@ func (st state) status(p plan, ids, duplicateIDs []infrav1.ProviderID, now time.
 		offer := capacity.Of(pool)
 		next.Capacity, next.NodeInfo, next.Learned = offer.Capacity, offer.NodeInfo, pool.Learned
 	}
-	if st.asMachines {
+	if st.asMachines && !st.demands() {
 		next.InfrastructureMachineKind = infrav1.KindMachine
 	}
-	if st.machinePool != nil {
+	if st.demands() {
+		next.DesiredReplicas = nil
+	} else if st.machinePool != nil {
 		next.DesiredReplicas, next.ObservedOwnerGeneration = st.machinePool.Spec.Replicas, st.machinePool.Generation
 	}
 	next.Template = st.same(func(c *infrav1.GroupConfig) string { return c.Template })
@@ -57,7 +59,7 @@ func (st state) rows() []infrav1.PoolShard {
 	for _, name := range st.order() {
 		row := infrav1.PoolShard{Name: name, Reachable: st.shards[name].reachable()}
 		if shardGroup := st.shardGroups[name]; shardGroup != nil {
-			row.Size, row.Running, row.Pending = shardGroup.Spec.Size, shardGroup.Status.Replicas, shardGroup.Status.Pending
+			row.Size, row.Running, row.Pending = shardGroup.Spec.SizeOrZero(), shardGroup.Status.Replicas, shardGroup.Status.Pending
 			row.Draining, row.Unhealthy = shardGroup.Status.Draining, shardGroup.Status.Unhealthy
 		}
 		rows = append(rows, row)

@@ -23,7 +23,7 @@ func TestO4_SizesGoBeforeStatuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, b := w.shardGroup("a").Spec.Size, w.shardGroup("b").Spec.Size; a != 2 || b != 2 {
+		if a, b := w.shardGroup("a").Spec.SizeOrZero(), w.shardGroup("b").Spec.SizeOrZero(); a != 2 || b != 2 {
 			t.Errorf("sizes %d and %d, want 2 and 2", a, b)
 		}
 		if desired := *w.object().Status.DesiredReplicas; desired != 2 || result.RequeueAfter != unsent.AskAgain {

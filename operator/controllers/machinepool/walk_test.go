@@ -28,7 +28,7 @@ import (
 func TestO6_FiveInstancesAreFiveMachines(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		w.settle()
-		if a, b := w.shardGroup("a").Spec.Size, w.shardGroup("b").Spec.Size; a != 3 || b != 2 {
+		if a, b := w.shardGroup("a").Spec.SizeOrZero(), w.shardGroup("b").Spec.SizeOrZero(); a != 3 || b != 2 {
 			t.Errorf("sizes %d and %d, want 3 and 2", a, b)
 		}
 		for _, id := range w.instances() {
@@ -78,7 +78,7 @@ func TestO6_TheNamedInstanceGoesAndNoOther(t *testing.T) {
 		if diff := cmp.Diff(want, w.instances()); diff != "" {
 			t.Error(diff)
 		}
-		if a, b := w.shardGroup("a").Spec, w.shardGroup("b").Spec; a.Size != 3 || b.Size != 1 || len(b.Retiring) != 0 {
+		if a, b := w.shardGroup("a").Spec, w.shardGroup("b").Spec; a.SizeOrZero() != 3 || b.SizeOrZero() != 1 || len(b.Retiring) != 0 {
 			t.Errorf("parts %+v and %+v", a, b)
 		}
 		if a, b := w.Shard("a").Group(tenant, "web").GetSize(), w.Shard("b").Group(tenant, "web").GetSize(); a != 3 || b != 1 {
@@ -367,8 +367,8 @@ func TestAPoolWaitsForTheOneThatWasFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Get("again", second)
-		if !meta.IsStatusConditionTrue(second.Status.Conditions, infrav1.ConditionPoolConflict) || w.shardGroup("b").Spec.Size != 1 {
-			t.Errorf("conditions %v, size %d", second.Status.Conditions, w.shardGroup("b").Spec.Size)
+		if !meta.IsStatusConditionTrue(second.Status.Conditions, infrav1.ConditionPoolConflict) || w.shardGroup("b").Spec.SizeOrZero() != 1 {
+			t.Errorf("conditions %v, size %d", second.Status.Conditions, w.shardGroup("b").Spec.SizeOrZero())
 		}
 	})
 }

@@ -9,8 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-
+	"nstance.dev/operator/demand/settings"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/shards"
 )
 
 // A group that somebody else changed is repaired no more often than RepairPace apart. After
@@ -63,6 +64,8 @@ func decide(p shardGroup, now time.Time) decision {
 		return decision{action: noAction, why: fmt.Sprintf("shard %s does not answer", p.object.Spec.Shard)}
 	case !p.synced.GroupsSynced:
 		return decision{action: noAction, why: fmt.Sprintf("shard %s has not reported its groups yet", p.object.Spec.Shard)}
+	case p.unable():
+		return decision{action: noAction, why: fmt.Sprintf("the server of shard %s is too old for demand pools; upgrade it", p.object.Spec.Shard)}
 	case p.waits(now) > 0:
 		return decision{action: noAction, why: "retry after a failure: " + p.failed.Why, again: p.waits(now)}
 	case p.object.Status.ObservedGeneration != p.object.Generation:
@@ -73,6 +76,11 @@ func decide(p shardGroup, now time.Time) decision {
 		return p.decideDrift(now)
 	}
 	return decision{action: noAction}
+}
+
+// unable is whether the server would take a demand pool for one without a change.
+func (p shardGroup) unable() bool {
+	return p.object.Spec.Demand != nil && slices.Contains(p.shard.Missing, shards.DemandGroups)
 }
 
 // callsShard reports whether a decision changes something on the shard. Then it is made again for the
@@ -94,7 +102,8 @@ func (p shardGroup) endsInstances(d decision) bool {
 	case deleteGroup, revert:
 		return true
 	case upsert, repair:
-		return p.group != nil && p.size() < p.group.GetSize()
+		became := p.group.GetMode() == settings.ModeDemand && p.object.Spec.Size != nil
+		return p.group != nil && (p.size() < p.group.GetSize() && p.object.Spec.Size != nil || became)
 	}
 	return false
 }

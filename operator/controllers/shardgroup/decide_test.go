@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"k8s.io/utils/ptr"
+
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/inventory"
@@ -23,7 +25,7 @@ func quiet(changes ...func(*shardGroup)) shardGroup {
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: "ns", Name: "web--a", Generation: 4, Finalizers: []string{infrav1.FinalizerShardGroup},
 			},
-			Spec:   infrav1.NstanceShardGroupSpec{Group: "web", Shard: "a", Size: 3, Template: "base"},
+			Spec:   infrav1.NstanceShardGroupSpec{Group: "web", Shard: "a", Size: ptr.To[int32](3), Template: "base"},
 			Status: infrav1.NstanceShardGroupStatus{ObservedGeneration: 4, Config: &infrav1.GroupConfig{Etag: "e1"}},
 		},
 		connection: connection{configured: true, shard: shards.Status{State: shards.Ready}},

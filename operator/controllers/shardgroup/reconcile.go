@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/backoff"
+	"nstance.dev/operator/demand/settings"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
 	"nstance.dev/operator/status"
@@ -101,7 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		switch {
 		case err != nil:
 			return askAgain(ctx, d, err), nil
-		case known && int(object.Spec.Size) > most:
+		case known && int(object.Spec.SizeOrZero()) > most:
 			d = p.postpone(most)
 		}
 	}
@@ -150,8 +153,25 @@ func (p shardGroup) logDecision(ctx context.Context, o outcome, err error) {
 	if said == "" || err != nil || o.failure != nil || o.request == nil && (o.action == upsert || o.action == repair) {
 		return
 	}
-	ctrl.LoggerFrom(ctx).Info(said, "group", p.object.Spec.Group, "shard", p.object.Spec.Shard,
-		"size", p.size(), "was", p.group.GetSize(), "retiring", len(p.object.Spec.Retiring), "generation", p.object.Generation, "reason", o.why)
+	values := []any{"group", p.object.Spec.Group, "shard", p.object.Spec.Shard}
+	switch spec := p.object.Spec; {
+	case spec.Demand != nil:
+		values = append(values, "mode", settings.ModeDemand, "was", p.group.GetMode(), "min", ptr.Deref(spec.Demand.Min, 0), "max", bound(spec.Demand.Max),
+			"min_idle", ptr.Deref(spec.Demand.MinIdle, 0))
+	case spec.Size == nil:
+		values = append(values, "mode", settings.ModeFixed, "was", p.group.GetMode())
+	default:
+		values = append(values, "size", p.size(), "was", p.group.GetSize(), "retiring", len(spec.Retiring))
+	}
+	ctrl.LoggerFrom(ctx).Info(said, append(values, "generation", p.object.Generation, "reason", o.why)...)
+}
+
+// bound is an upper bound in words.
+func bound(n *int32) string {
+	if n == nil {
+		return "unlimited"
+	}
+	return strconv.Itoa(int(*n))
 }
 
 // ensureFinalizer adds the finalizer, before any call to a server.
@@ -278,7 +298,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, p shardGroup, d decisi
 
 // write writes the status, if it is another one than the API server has.
 func (r *Reconciler) write(ctx context.Context, p shardGroup, stored, next infrav1.NstanceShardGroupStatus) error {
-	if !p.paused && next.Replicas >= p.object.Spec.Size { // the provider had room after all
+	if !p.paused && next.Replicas >= p.object.Spec.SizeOrZero() { // the provider had room after all
 		r.CoolOff.Filled(inventory.ShardGroup{Shard: p.object.Spec.Shard, Group: p.object.Spec.Group})
 	}
 	name := client.ObjectKeyFromObject(p.object)

@@ -1,12 +1,14 @@
 package shardgroup
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
 
 	"nstance.dev/operator/controllers/machinepool/planner"
+	"nstance.dev/operator/demand/settings"
 	"nstance.dev/operator/shards"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -17,6 +19,7 @@ const (
 	fieldLoadBalancers = "loadBalancers"
 	fieldInstanceType  = "instanceType"
 	fieldSubnets       = "subnets"
+	fieldRequirements  = "instanceRequirements"
 )
 
 // request is what the shard is told. What the spec does not say is left out, so that the
@@ -24,8 +27,8 @@ const (
 // static group has from its file is never said.
 func (p shardGroup) request(static bool) *nstancev1.UpsertGroupRequest {
 	spec := p.object.Spec
-	size := p.size()
-	config := &nstancev1.GroupConfig{Size: &size}
+	config := &nstancev1.GroupConfig{}
+	p.requestMode(config, static)
 	if spec.InstanceType != "" {
 		config.InstanceType = &spec.InstanceType
 	}
@@ -53,12 +56,48 @@ func (p shardGroup) request(static bool) *nstancev1.UpsertGroupRequest {
 	return request
 }
 
+// requestMode says whether the group has a size, and which one, or is one of mode demand, and within
+// which bounds. A group that becomes one of fixed size without a size keeps as many instances as the
+// server finds when it hears of it.
+func (p shardGroup) requestMode(config *nstancev1.GroupConfig, static bool) {
+	spec := p.object.Spec
+	switch {
+	case spec.Demand != nil && !static:
+		config.Mode = proto.String(settings.ModeDemand)
+		config.Demand, config.InstanceRequirements = settings.ToServer(spec.Demand), settings.RequirementsToServer(spec.InstanceRequirements)
+	case spec.Demand != nil:
+	case !static && p.group.GetMode() == settings.ModeDemand:
+		config.Mode = proto.String(settings.ModeFixed)
+	}
+	if spec.Size != nil {
+		config.Size = proto.Int32(p.size())
+	}
+}
+
+// misplaced is whether the server has the group in another mode than the spec, or with other bounds
+// than it was told.
+func (p shardGroup) misplaced(config *nstancev1.GroupConfig) bool {
+	mode := settings.ModeFixed
+	if p.object.Spec.Demand != nil {
+		mode = settings.ModeDemand
+	}
+	if is := p.group.GetMode(); mode != cmp.Or(is, settings.ModeFixed) && !p.static() {
+		return true
+	}
+	told := p.group.GetDynamic()
+	return config.GetDemand() != nil && !settings.Same(config.GetDemand(), told.GetDemand()) ||
+		config.GetInstanceRequirements() != nil && !settings.SameRequirements(config.GetInstanceRequirements(), told.GetInstanceRequirements())
+}
+
 // removed names the fields, as a server does, that it was told by us before and that the spec
 // says no more.
 func (p shardGroup) removed(static bool) []string {
 	var fields []string
 	if p.object.Spec.InstanceType == "" && p.told(fieldInstanceType) {
 		fields = append(fields, "instance_type")
+	}
+	if p.object.Spec.Demand != nil && p.object.Spec.InstanceRequirements == nil && p.told(fieldRequirements) && !static {
+		fields = append(fields, "instance_requirements")
 	}
 	if p.object.Spec.Subnets == "" && p.told(fieldSubnets) && !static {
 		fields = append(fields, "subnet_pool")
@@ -84,6 +123,9 @@ func sent(config *nstancev1.GroupConfig) []string {
 	var fields []string
 	if config.GetInstanceType() != "" {
 		fields = append(fields, fieldInstanceType)
+	}
+	if config.GetInstanceRequirements() != nil {
+		fields = append(fields, fieldRequirements)
 	}
 	if config.GetLoadBalancers() != nil && len(config.GetLoadBalancers().GetValues()) > 0 {
 		fields = append(fields, fieldLoadBalancers)
@@ -116,7 +158,7 @@ func (p shardGroup) size() int32 {
 }
 
 func (p shardGroup) bounds() (low, high int32) {
-	low = p.object.Spec.Size
+	low = p.object.Spec.SizeOrZero()
 	high = low
 	for _, id := range p.object.Spec.Retiring {
 		switch {
@@ -147,11 +189,11 @@ func (p shardGroup) drifted() bool {
 	}
 	spec := p.object.Spec
 	size, retiring := p.group.GetSize(), int32(len(spec.Retiring)) // at most 1000
-	if size < min(spec.Size, planner.MaxSize-retiring) || size > spec.Size+retiring {
+	if spec.Size != nil && (size < min(*spec.Size, planner.MaxSize-retiring) || size > *spec.Size+retiring) {
 		return true
 	}
 	config := p.request(p.static()).GetConfig()
-	return len(config.GetClear()) > 0 || config.Template != nil && config.GetTemplate() != p.group.GetTemplate() ||
+	return p.misplaced(config) || len(config.GetClear()) > 0 || config.Template != nil && config.GetTemplate() != p.group.GetTemplate() ||
 		config.SubnetPool != nil && config.GetSubnetPool() != p.group.GetSubnetPool() ||
 		config.InstanceType != nil && config.GetInstanceType() != p.instanceType() ||
 		config.Vars != nil && !p.hasVars(config.GetVars().GetValues()) ||

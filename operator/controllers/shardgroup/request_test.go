@@ -7,6 +7,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"k8s.io/utils/ptr"
+
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/controllers/machinepool/planner"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -20,7 +22,7 @@ const (
 // retiring makes instances leave on purpose: the size is already without them.
 func retiring(ids ...string) func(*shardGroup) {
 	return func(p *shardGroup) {
-		p.object.Spec.Size -= int32(len(ids))
+		*p.object.Spec.Size -= int32(len(ids))
 		p.object.Spec.Retiring = ids
 		for _, id := range ids {
 			p.instances = append(p.instances, &nstancev1.InstanceStatus{InstanceId: id, Status: "running"})
@@ -40,7 +42,7 @@ func condemned(id, reason string) func(*shardGroup) {
 
 func serverSize(n int32) func(*shardGroup) { return func(p *shardGroup) { p.group.Size = n } }
 
-func largest(p *shardGroup) { p.object.Spec.Size = planner.MaxSize }
+func largest(p *shardGroup) { p.object.Spec.Size = ptr.To[int32](planner.MaxSize) }
 
 // The size that is pushed never makes a server choose a victim of its own while one that
 // we chose is still leaving.
@@ -48,7 +50,7 @@ func TestO6_SizeWhileInstancesAreRetiring(t *testing.T) {
 	gone := func(id string) func(*shardGroup) { return func(p *shardGroup) { p.gone = append(p.gone, id) } }
 	ending := func(id string) func(*shardGroup) { return func(p *shardGroup) { p.ending = append(p.ending, id) } }
 	unsynced := func(p *shardGroup) { p.synced.InstancesSynced = false }
-	grown := func(by int32) func(*shardGroup) { return func(p *shardGroup) { p.object.Spec.Size += by } }
+	grown := func(by int32) func(*shardGroup) { return func(p *shardGroup) { *p.object.Spec.Size += by } }
 	for _, test := range []struct {
 		name       string
 		shardGroup shardGroup

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -45,7 +46,7 @@ func TestO5_AFailingServerIsAskedWithGrowingPauses(t *testing.T) {
 				if n := w.a.Count("UpsertGroup"); n < 5 || n > 14 {
 					t.Errorf("%d calls in ten minutes", n)
 				}
-				w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 3 })
+				w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = ptr.To[int32](3) })
 				before := w.a.Count("UpsertGroup")
 				w.run(time.Second)
 				if n := w.a.Count("UpsertGroup"); n != before+1 {
@@ -100,8 +101,8 @@ func TestO5_ARefusedGroupIsTriedAgain(t *testing.T) {
 func TestF36_S6_AShardIsToldNothingWhileTheAPIServerIsAway(t *testing.T) {
 	errAway := errors.New("connection refused")
 	for what, change := range map[string]func(w *world){
-		"a greater size": func(w *world) { w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 5 }) },
-		"a smaller size": func(w *world) { w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 1 }) },
+		"a greater size": func(w *world) { w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = ptr.To[int32](5) }) },
+		"a smaller size": func(w *world) { w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = ptr.To[int32](1) }) },
 		"a repair": func(w *world) {
 			one := int32(1)
 			if _, err := w.Connected("a").UpsertGroup(w.t.Context(), &nstancev1.UpsertGroupRequest{Key: "web", Config: &nstancev1.GroupConfig{Size: &one}}); err != nil {
@@ -170,7 +171,7 @@ func TestO5_AGroupAboveTheQuotaOfItsTenant(t *testing.T) {
 		w.After(20 * time.Second)
 		full := shardtest.Refusal(codes.ResourceExhausted, "QUOTA_EXCEEDED", "tenant default would have 3 machines, 2 are allowed")
 		w.a.Break(shardtest.Faults{Refuse: map[string]error{"UpsertGroup": full}})
-		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 3 })
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = ptr.To[int32](3) })
 		before := w.a.Count("UpsertGroup")
 		w.run(4 * time.Minute)
 		if n := w.a.Count("UpsertGroup") - before; n != 1 {
@@ -184,13 +185,13 @@ func TestO5_AGroupAboveTheQuotaOfItsTenant(t *testing.T) {
 			}
 		}
 		w.a.Break(shardtest.Faults{})
-		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 1 })
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = ptr.To[int32](1) })
 		w.run(time.Second)
 		if size := w.a.Group(tenant, "web").GetSize(); size != 1 {
 			t.Errorf("size %d after it was lowered", size)
 		}
 		w.a.Break(shardtest.Faults{Refuse: map[string]error{"UpsertGroup": full}})
-		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 3 })
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = ptr.To[int32](3) })
 		w.run(2 * time.Second)
 		w.a.Break(shardtest.Faults{})
 		w.a.SetConfigDigest("3 machines")
@@ -267,7 +268,7 @@ func TestDecisionsAreLogged(t *testing.T) {
 		}
 		pass()
 		pass()
-		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 3 })
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = ptr.To[int32](3) })
 		pass()
 		want := []string{
 			`"level"=0 "msg"="upserted group" "group"="web" "shard"="a" "size"=2 "was"=0 "retiring"=0 "generation"=1 "reason"="the spec has changed"`,

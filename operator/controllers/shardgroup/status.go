@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/demand/settings"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
 	"nstance.dev/operator/status"
@@ -36,11 +37,15 @@ func nextStatus(p shardGroup, o outcome, now time.Time) infrav1.NstanceShardGrou
 	next := infrav1.NstanceShardGroupStatus{
 		ObservedGeneration: old.ObservedGeneration, IsStatic: p.static(), Config: old.Config, ServerSize: old.ServerSize,
 		Replicas: n.running, Pending: n.pending, Draining: n.draining, Unhealthy: n.unhealthy,
-		ProviderIDs: p.providerIDs(), Zone: old.Zone, Region: old.Region, Provider: old.Provider,
+		ProviderIDs: most(p.providerIDs(), mostProviderIDs), Zone: old.Zone, Region: old.Region, Provider: old.Provider,
 		Kind: old.Kind, Arch: old.Arch, Capacity: old.Capacity, LastSyncTime: old.LastSyncTime,
 		Sent: old.Sent, Repairs: recent(old.Repairs, now),
 	}
 	describe(&next, p.group)
+	next.Mode, next.Demand = p.group.GetMode(), p.demandStatus(n)
+	if p.group == nil {
+		next.Mode = old.Mode
+	}
 	if o.request != nil {
 		next.ObservedGeneration, next.Sent = p.object.Generation, p.sentNow(o.request.GetConfig())
 		if o.action == repair {
@@ -86,6 +91,24 @@ func (p shardGroup) sentNow(config *nstancev1.GroupConfig) []string {
 	}
 	slices.Sort(fields)
 	return fields
+}
+
+// mostProviderIDs is how many provider ids a status takes. A group of fixed size has no more.
+const mostProviderIDs = 10000
+
+// demandStatus is what the shard has of a demand pool; nil for a group of fixed size. Before its server has
+// decided anything, what the inventory has is all that is known.
+func (p shardGroup) demandStatus(n counts) *infrav1.DemandStatus {
+	if p.object.Spec.Demand == nil {
+		return nil
+	}
+	usage := p.group.GetDemandUsage()
+	if usage == nil {
+		return &infrav1.DemandStatus{Machines: n.running + n.pending + n.draining + n.unhealthy}
+	}
+	return &infrav1.DemandStatus{
+		Machines: usage.GetMachines(), Idle: usage.GetIdle(), HourlySpend: settings.Dollars(usage.GetHourlyMicroUsd()), Shortfalls: usage.GetShortfalls(),
+	}
 }
 
 // describe takes over what the shard says of its group.
@@ -189,6 +212,8 @@ func (p shardGroup) configValid(o outcome, next infrav1.NstanceShardGroupStatus)
 	}
 	old := p.condition(valid)
 	switch {
+	case p.unable():
+		return status.False(valid, infrav1.ReasonFeatureMissing, o.why)
 	case o.action == backOff:
 		return status.False(valid, infrav1.ReasonFoughtOver, o.why)
 	case o.failure != nil && refusal(o.failure.Class) != "":
@@ -222,7 +247,7 @@ func refusal(class shards.Class) string {
 
 func (p shardGroup) ready(next infrav1.NstanceShardGroupStatus, valid, room metav1.Condition) metav1.Condition {
 	const ready = infrav1.ConditionReady
-	size := p.object.Spec.Size
+	size := p.object.Spec.SizeOrZero()
 	running := fmt.Sprintf("%d of %d instances are running", next.Replicas, size)
 	switch {
 	case !p.connected():
@@ -233,6 +258,8 @@ func (p shardGroup) ready(next infrav1.NstanceShardGroupStatus, valid, room meta
 		return status.False(ready, infrav1.ReasonRejected, valid.Message)
 	case !p.synced.Synced(), next.ObservedGeneration != p.object.Generation:
 		return status.False(ready, infrav1.ReasonNotReady, "waiting for the shard")
+	case p.object.Spec.Demand != nil:
+		return status.True(ready, infrav1.ReasonReady, fmt.Sprintf("%d machines, as many as are needed", next.Demand.Machines))
 	case next.Replicas < size && room.Status == metav1.ConditionFalse:
 		return status.False(ready, infrav1.ReasonCapacityUnavailable, running+": "+room.Message)
 	case next.Replicas < size:

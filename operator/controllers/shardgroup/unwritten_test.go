@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -57,7 +58,7 @@ func TestO5_NothingElseWaitsWithAStatus(t *testing.T) {
 		w.r.Unsent = unsent.NewSizes(time.Now)
 		w.r.Unsent.Add(jobs, 1)
 		w.mustPass()
-		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 4 })
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = ptr.To[int32](4) })
 		w.mustPass()
 		w.expectSize(4)
 
@@ -70,7 +71,7 @@ func TestO5_NothingElseWaitsWithAStatus(t *testing.T) {
 		if _, err := w.pass(); err == nil {
 			t.Error("the status is said to be written")
 		}
-		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 5 })
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = ptr.To[int32](5) })
 		_, _ = w.pass() // its status is refused too
 		w.expectSize(5)
 		w.Delete(name, &infrav1.NstanceShardGroup{})

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,7 +66,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 					APIVersion: infrav1.GroupVersion.String(), Kind: infrav1.KindMachinePool, Name: "web", UID: pool.UID, Controller: &controller,
 				}},
 			},
-			Spec: infrav1.NstanceShardGroupSpec{Group: "web", Shard: "a", Size: 2, Template: "base"},
+			Spec: infrav1.NstanceShardGroupSpec{Group: "web", Shard: "a", Size: ptr.To[int32](2), Template: "base"},
 		})
 		test(t, &world{World: w, t: t, a: w.Shard("a"), r: &shardgroup.Reconciler{
 			Client: w.Client, Live: w.Client, Inventory: w.Inventory, CoolOff: &inventory.CoolOffs{}, Events: w.Events, Now: time.Now,
@@ -152,7 +153,7 @@ func TestO5_APartIsSentOnceAndFollowed(t *testing.T) {
 			t.Error(diff)
 		}
 
-		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 3 })
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = ptr.To[int32](3) })
 		w.mustPass()
 		if size := w.a.Group(tenant, "web").GetSize(); size != 3 {
 			t.Errorf("the server has size %d, want 3", size)
@@ -199,7 +200,7 @@ func TestO5_AStaticGroupIsFollowedBothWays(t *testing.T) {
 		w.a.SetStatic(tenant, "web", true)
 		// Whether the stream has brought it yet or not: if not, the server refuses, and is asked
 		// again without what is locked; if it does so just now, a second later.
-		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size, o.Spec.Template = 4, "other" })
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size, o.Spec.Template = ptr.To[int32](4), "other" })
 		w.mustPass()
 		w.After(time.Second)
 		w.mustPass()
@@ -375,7 +376,7 @@ func TestF36_AStaleSpecIsNotSent(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustPass()
 		old := w.object()
-		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 5 })
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = ptr.To[int32](5) })
 		w.mustPass()
 		w.Settle("a")
 		w.r.Client = behind(w.Client, old)

@@ -30,7 +30,7 @@ func (p shardGroup) grows(d decision) bool {
 func (p shardGroup) postpone(most int) decision {
 	return decision{
 		action: noAction, again: unwantedPause,
-		why: fmt.Sprintf("size %d is not sent: the pool wants %d of this shard at most", p.object.Spec.Size, most),
+		why: fmt.Sprintf("size %d is not sent: the pool wants %d of this shard at most", p.object.Spec.SizeOrZero(), most),
 	}
 }
 
@@ -59,7 +59,7 @@ func (r *Reconciler) most(ctx context.Context, object *infrav1.NstanceShardGroup
 	for _, shard := range pool.Spec.Shards {
 		wanted.Shards = append(wanted.Shards, planner.Shard{Name: shard, Size: wanted.Replicas})
 	}
-	if most = wanted.Most(object.Spec.Shard); int(object.Spec.Size) <= most {
+	if most = wanted.Most(object.Spec.Shard); int(object.Spec.SizeOrZero()) <= most {
 		return most, true, nil // however much the others have: they need not be read
 	}
 	wanted.Shards = nil
@@ -74,7 +74,7 @@ func (r *Reconciler) most(ctx context.Context, object *infrav1.NstanceShardGroup
 		}
 		s := planner.Shard{Name: shard}
 		if o.DeletionTimestamp.IsZero() && poolOf(o) == pool.Name {
-			s.Size, s.Surge = int(o.Spec.Size), o.Annotations[infrav1.AnnotationSurge] != ""
+			s.Size, s.Surge = int(o.Spec.SizeOrZero()), o.Annotations[infrav1.AnnotationSurge] != ""
 		}
 		wanted.Shards = append(wanted.Shards, s)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -48,7 +49,7 @@ func TestS5_AShardIsNotToldASizeThatNobodyWantsAnyMore(t *testing.T) {
 		w.a.Break(away)
 		w.After(time.Minute)
 		w.wants(5)
-		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 5 })
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = ptr.To[int32](5) })
 		w.mustPass()
 		w.wants(1)
 		w.mustPass()
@@ -63,7 +64,7 @@ func TestS5_AShardIsNotToldASizeThatNobodyWantsAnyMore(t *testing.T) {
 		w.wants(4)
 		w.run(time.Second)
 		w.expectSize(2) // 4 of the pool's 5 are wanted, and the pool has not written so
-		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 4 })
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = ptr.To[int32](4) })
 		w.mustPass()
 		w.expectSize(4)
 	})
@@ -77,7 +78,7 @@ func TestS5_AGroupIsNotMadeWithASizeThatNobodyWantsAnyMore(t *testing.T) {
 		if n := w.a.Count("UpsertGroup"); n != 0 {
 			t.Errorf("%d calls", n)
 		}
-		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 1 })
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = ptr.To[int32](1) })
 		w.mustPass()
 		w.expectSize(1)
 	})
@@ -146,14 +147,14 @@ func TestS5_TheOtherShardsOfThePoolCount(t *testing.T) {
 		w.wants(3)
 		other := w.object().DeepCopy()
 		other.ObjectMeta = metav1.ObjectMeta{Name: "web--b", Labels: other.Labels, OwnerReferences: other.OwnerReferences}
-		other.Spec.Shard, other.Spec.Size = "b", 2
+		other.Spec.Shard, other.Spec.Size = "b", ptr.To[int32](2)
 		w.Create(other)
-		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 3 })
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = ptr.To[int32](3) })
 		w.mustPass()
 		if n := w.a.Count("UpsertGroup"); n != 0 {
 			t.Errorf("%d calls, and 2 of 3 are this shard's at most", n)
 		}
-		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = 2 })
+		w.edit(func(o *infrav1.NstanceShardGroup) { o.Spec.Size = ptr.To[int32](2) })
 		w.mustPass()
 		w.expectSize(2)
 	})

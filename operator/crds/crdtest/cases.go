@@ -27,7 +27,7 @@ type Case struct {
 func Cases() []Case {
 	var all []Case
 	for _, kind := range [][]Case{
-		clusterCases(), controlPlaneCases(), poolCases(), staticPoolCases(), shardGroupCases(),
+		clusterCases(), controlPlaneCases(), poolCases(), staticPoolCases(), demandPoolCases(), shardGroupCases(),
 		machineCases(), machineRetryCases(), templateCases(),
 	} {
 		all = append(all, kind...)

@@ -33,7 +33,6 @@ func shardGroupCases() []Case {
 		create(shardGroup, "part: a size is enough", "", ""),
 		create(shardGroup, "part: its name says what it is", "metadata: {name: workers--b}", name),
 		create(shardGroup, "part: with two hyphens", "metadata: {name: workers-a}", name),
-		create(shardGroup, "part: a size is required", "spec: {size: null}", "spec.size: Required value"),
 		create(shardGroup, "part: zero is a size", "spec: {size: 0}", ""),
 		create(shardGroup, "part: below zero is none", "spec: {size: -1}", "spec.size: Invalid value: -1"),
 		create(shardGroup, "part: 10000 is the largest", "spec: {size: 10001}", "spec.size: Invalid value: 10001"),

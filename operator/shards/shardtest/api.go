@@ -65,7 +65,10 @@ func (s *Shard) UpsertGroup(ctx context.Context, r *nstancev1.UpsertGroupRequest
 	}
 	next.Deleting = false
 	next.Manager = cmp.Or(r.GetManager(), sent(ctx, "nstance-manager"), next.GetManager())
-	merge(next, r.GetConfig())
+	if c := r.GetConfig(); c != nil {
+		merge(next, c)
+		s.mergeMode(next, c)
+	}
 	if g == nil || !proto.Equal(next, g.GroupStatus) {
 		g = s.put(next)
 		s.plan(g)
@@ -75,7 +78,7 @@ func (s *Shard) UpsertGroup(ctx context.Context, r *nstancev1.UpsertGroupRequest
 }
 
 func (s *Shard) checkUpsert(g *group, r *nstancev1.UpsertGroupRequest, manager string) error {
-	c := r.GetConfig()
+	c := cmp.Or(r.GetConfig(), &nstancev1.GroupConfig{})
 	if err := identity.ValidateName(r.GetKey()); err != nil {
 		return Refusal(codes.InvalidArgument, "INVALID_KEY", err.Error())
 	}
@@ -86,6 +89,8 @@ func (s *Shard) checkUpsert(g *group, r *nstancev1.UpsertGroupRequest, manager s
 		return Refusal(codes.Aborted, "ETAG_MISMATCH", "the group has changed since it was read")
 	case g == nil && c.GetTemplate() == "":
 		return Refusal(codes.InvalidArgument, "INVALID_GROUP", "template is required for a new group")
+	case c.Size != nil && (c.GetMode() == modeDemand || c.GetMode() == "" && g != nil && g.GetMode() == modeDemand):
+		return Refusal(codes.FailedPrecondition, "GROUP_IS_DEMAND", "the group is of mode demand: its size follows from what is needed")
 	case g == nil:
 		return nil
 	case foreign(g.GetManager(), manager) && !r.GetTakeover():
@@ -99,16 +104,13 @@ func (s *Shard) checkUpsert(g *group, r *nstancev1.UpsertGroupRequest, manager s
 func foreign(owner, caller string) bool { return owner != "" && caller != "" && owner != caller }
 
 func locked(g *group, c *nstancev1.GroupConfig) bool {
-	return c.GetTemplate() != "" && c.GetTemplate() != g.GetTemplate() ||
+	return c.GetTemplate() != "" && c.GetTemplate() != g.GetTemplate() || c.GetMode() != "" || c.GetDemand() != nil ||
 		c.GetSubnetPool() != "" && c.GetSubnetPool() != g.GetSubnetPool() ||
 		c.GetArgs() != nil || c.GetLoadBalancers() != nil
 }
 
 // merge changes the fields that are present, and notes that the API has set them.
 func merge(g *nstancev1.GroupStatus, c *nstancev1.GroupConfig) {
-	if c == nil {
-		return
-	}
 	if g.GetDynamic() == nil {
 		g.Dynamic = &nstancev1.GroupConfig{}
 	}
@@ -118,6 +120,8 @@ func merge(g *nstancev1.GroupStatus, c *nstancev1.GroupConfig) {
 			g.InstanceType, g.Dynamic.InstanceType = "small", nil
 		case "subnet_pool":
 			g.SubnetPool, g.Dynamic.SubnetPool = "workers", nil
+		case "instance_requirements":
+			g.InstanceRequirements, g.Dynamic.InstanceRequirements = nil, nil
 		}
 	}
 	if c.Size != nil {

@@ -71,6 +71,8 @@ type Group struct {
 	Kind         string            // "wrk"
 	DrainTimeout time.Duration     // none: instances are deleted without a drain
 	Capacity     map[string]string // cpu 2, memory 4Gi
+	// Demand makes it a group of mode demand with Size machines, nil one of fixed size.
+	Demand *nstancev1.DemandSettings
 }
 
 // Shard returns the shard of a name, which is made at the first call. It has no servers
@@ -110,8 +112,14 @@ func (s *Shard) AddGroup(tenant string, g Group) {
 	if g.DrainTimeout > 0 {
 		status.DrainTimeout = durationpb.New(g.DrainTimeout)
 	}
-	s.plan(s.put(status))
+	added := s.put(status)
+	s.plan(added)
 	s.settle()
+	if g.Demand != nil {
+		added.Dynamic = &nstancev1.GroupConfig{}
+		s.mergeMode(added.GroupStatus, &nstancev1.GroupConfig{Mode: proto.String(modeDemand), Demand: g.Demand})
+		s.put(added.GroupStatus)
+	}
 }
 
 // place fills in what is the same for all groups of the shard.
@@ -246,6 +254,7 @@ func (s *Shard) counted(g *group) *nstancev1.GroupStatus {
 	if out.GetDeleting() {
 		out.Size = 0
 	}
+	out.DemandUsage = s.usage(out)
 	s.described++
 	out.Revision = s.described
 	return out
@@ -254,12 +263,10 @@ func (s *Shard) counted(g *group) *nstancev1.GroupStatus {
 // plan creates what a group lacks and condemns what it has too much: those that do not run
 // yet first, then the oldest.
 func (s *Shard) plan(g *group) {
-	var live []*instance
-	for _, in := range s.instances {
-		if in.GetTenant() == g.GetTenant() && in.GetGroup() == g.GetKey() && !in.GetOnDemand() && in.GetCondemned() == nil {
-			live = append(live, in)
-		}
+	if g.GetMode() == modeDemand && !g.GetDeleting() {
+		return // what is needed decides, see Buy
 	}
+	live := s.live(g.GroupStatus)
 	size := int(g.GetSize())
 	reason := "scale-down"
 	if g.GetDeleting() {

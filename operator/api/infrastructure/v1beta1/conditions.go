@@ -54,6 +54,12 @@ const (
 	// ConditionCapacityKnown of NstanceMachinePool is False where an autoscaler is to scale the
 	// pool and cannot learn what cpu and memory its machines have.
 	ConditionCapacityKnown = "CapacityKnown"
+	// ConditionDemandAllowed of NstanceMachinePool with spec.demand is False while the pool
+	// keeps its fixed size nevertheless; it says what has to be done first.
+	ConditionDemandAllowed = "DemandAllowed"
+	// ConditionLimitReached of NstanceMachinePool with spec.demand is True where max or a limit
+	// keeps machines from being bought.
+	ConditionLimitReached = "LimitReached"
 	// ConditionDeleting of NstanceMachinePool and NstanceMachine is True while the object is
 	// being deleted; it says what its end waits for.
 	ConditionDeleting = "Deleting"
@@ -165,6 +171,17 @@ const (
 	ReasonSingleShardPool   = "SingleShardPool"
 	ReasonCapacityUnknown   = "CapacityUnknown"
 	ReasonDeletingInstances = "DeletingInstances"
+)
+
+// Reasons about demand pools.
+const (
+	ReasonAllowed               = "Allowed"
+	ReasonAutoscalerAnnotations = "AutoscalerAnnotations"
+	ReasonMachinePoolExists     = "MachinePoolExists"
+	ReasonWithinLimits          = "WithinLimits"
+	ReasonMaxReached            = "MaxReached"
+	ReasonLimitReached          = "LimitReached"
+	ReasonSwitching             = "Switching"
 )
 
 // Reasons about machines.

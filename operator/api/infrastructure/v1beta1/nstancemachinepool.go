@@ -4,8 +4,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NstanceMachinePoolSpec is what is wanted of a group of instances, all but its size:
-// that is spec.replicas of the MachinePool.
+// NstanceMachinePoolSpec is what is wanted of a group of instances, all but its size: that is
+// spec.replicas of the MachinePool. A demand pool has neither.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.instanceRequirements) || has(self.demand)",message="spec.instanceRequirements chooses the machine types of a demand pool; set spec.demand too, or name one type in spec.instanceType instead"
+// +kubebuilder:validation:XValidation:rule="!has(self.instanceRequirements) || !has(self.instanceType)",message="spec.instanceRequirements and spec.instanceType both choose the machine types; take one of them out"
+// +kubebuilder:validation:XValidation:rule="!has(self.demand) || !has(self.demand.reservations) || self.shards.size() < 2 || self.demand.reservations.all(r, has(r.zone))",message="spec.demand.reservations: with several shards each needs a zone, else it would count on each of them; set zone"
 type NstanceMachinePoolSpec struct {
 	// group is the key of the group on the servers. It stays: another group is another pool.
 	// +required
@@ -48,6 +52,20 @@ type NstanceMachinePoolSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	LoadBalancers []Name `json:"loadBalancers,omitempty"`
+
+	// demand makes this a demand pool: its machines are bought and given back as the Pods of
+	// the cluster need them, within these bounds. It has no MachinePool and no size. A pool
+	// that has a MachinePool becomes one when the annotation nstance.dev/no-machinepool is
+	// "true" and no autoscaler scales it. Removing the field keeps the machines that there
+	// are; once that annotation is gone too, a MachinePool of that size is made. Absent: the
+	// pool has a fixed size.
+	// +optional
+	Demand *DemandSettings `json:"demand,omitempty"`
+
+	// instanceRequirements choose the machine types of a demand pool by what they are, instead
+	// of instanceType.
+	// +optional
+	InstanceRequirements *InstanceRequirements `json:"instanceRequirements,omitempty"`
 
 	// nodeTemplate describes the Nodes of the pool for an autoscaler. It wins over what
 	// the servers report, and changes nothing of the instances.
@@ -203,6 +221,16 @@ type NstanceMachinePoolStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	InstanceType string `json:"instanceType,omitempty"`
 
+	// demand is what there is of a demand pool; absent: the pool has a fixed size.
+	// +optional
+	Demand *DemandStatus `json:"demand,omitempty"`
+
+	// mode is Demand if the servers buy and give back the machines as they are needed, Fixed
+	// if the MachinePool says how many there are, and Switching while it goes over from one to
+	// the other.
+	// +optional
+	Mode PoolMode `json:"mode,omitempty"`
+
 	// shards says what each shard has of the pool.
 	// +optional
 	// +listType=map
@@ -224,14 +252,27 @@ type NstanceMachinePoolStatus struct {
 
 	// conditions: Ready, Paused, ShardGroupsReady, ShardsReachable, ScalingUp, ScalingDown,
 	// Rebalancing, CapacityAvailable, ProviderIDsUnique, NodesJoined, PoolConflict,
-	// ZonalAutoscaling, CapacityKnown, FeatureDegraded, SpecIgnored, Deleting; and Scaling,
-	// which is True where ScalingUp or ScalingDown is and will be left out in a later version.
+	// ZonalAutoscaling, CapacityKnown, FeatureDegraded, SpecIgnored, Deleting; with spec.demand
+	// DemandAllowed and LimitReached; and Scaling, which is True where ScalingUp or ScalingDown
+	// is and will be left out in a later version.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
+
+// PoolMode says what decides how many machines a pool has.
+//
+// +kubebuilder:validation:Enum=Fixed;Demand;Switching
+type PoolMode string
+
+// Modes of a pool.
+const (
+	PoolFixed     PoolMode = "Fixed"
+	PoolDemand    PoolMode = "Demand"
+	PoolSwitching PoolMode = "Switching"
+)
 
 // LearnedCapacity is what Nodes of a pool turned out to have. It holds for one machine
 // type and one configuration.
@@ -257,7 +298,7 @@ type PoolShard struct {
 	// +required
 	Name Name `json:"name"`
 
-	// size that the shard shall keep.
+	// size that the shard shall keep; 0 in a demand pool.
 	// +optional
 	Size int32 `json:"size"`
 
@@ -283,7 +324,8 @@ type PoolShard struct {
 }
 
 // NstanceMachinePool is a group of instances on one or more shards: the infrastructure
-// of a MachinePool. Scale the MachinePool; this object says what its machines are.
+// of a MachinePool. Scale the MachinePool; this object says what its machines are. With
+// spec.demand there is no MachinePool: the Pods of the cluster say how many there are.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -291,8 +333,12 @@ type PoolShard struct {
 // +kubebuilder:resource:path=nstancemachinepools,scope=Namespaced,shortName=nsmp,categories=cluster-api
 // +kubebuilder:metadata:labels={"cluster.x-k8s.io/v1beta1=v1beta1","cluster.x-k8s.io/v1beta2=v1beta1","cluster.x-k8s.io/provider=infrastructure-nstance","clusterctl.cluster.x-k8s.io="}
 // +kubebuilder:printcolumn:name="Group",type=string,JSONPath=`.spec.group`
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.status.mode`,description="Fixed: the MachinePool says how many machines there are; Demand: the Pods do"
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.status.desiredReplicas`,description="Replicas of the MachinePool"
 // +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.replicas`,description="Instances with a provider id"
+// +kubebuilder:printcolumn:name="Machines",type=integer,JSONPath=`.status.demand.machines`,description="Machines of a demand pool"
+// +kubebuilder:printcolumn:name="Idle",type=integer,JSONPath=`.status.demand.idle`,description="Machines of a demand pool that serve no cluster"
+// +kubebuilder:printcolumn:name="Spend",type=string,JSONPath=`.status.demand.hourlySpend`,description="What the machines of a demand pool cost, in US dollars an hour"
 // +kubebuilder:printcolumn:name="Shards",type=integer,JSONPath=`.status.shardCount`
 // +kubebuilder:printcolumn:name="Static",type=boolean,JSONPath=`.status.isStatic`,description="Whether a server's configuration has the group"
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.status.instanceType`

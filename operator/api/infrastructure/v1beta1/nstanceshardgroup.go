@@ -6,6 +6,8 @@ import (
 
 // NstanceShardGroupSpec is what the operator wants of one group on one shard. Only the
 // operator writes it.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || !has(self.demand)",message="spec.size has no meaning beside spec.demand; leave writing these objects to the operator"
 type NstanceShardGroupSpec struct {
 	// group is the key of the group. It stays.
 	// +required
@@ -18,10 +20,21 @@ type NstanceShardGroupSpec struct {
 	Shard Name `json:"shard"`
 
 	// size is how many instances the shard shall keep once all those in retiring are gone.
-	// +required
+	// Absent with demand. Absent without it as well: as many as there are when the shard is
+	// told that the group has a fixed size; the operator writes that number then.
+	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
-	Size int32 `json:"size"`
+	Size *int32 `json:"size,omitempty"`
+
+	// demand is the shard's share of what the pool says; min, max, minIdle and limits are the
+	// shard's part.
+	// +optional
+	Demand *DemandSettings `json:"demand,omitempty"`
+
+	// instanceRequirements of a demand pool, copied from the pool.
+	// +optional
+	InstanceRequirements *InstanceRequirements `json:"instanceRequirements,omitempty"`
 
 	// retiring are the instances that leave on purpose: with each that is gone the
 	// server's size goes down by one. Until then they count on top of size.
@@ -72,6 +85,15 @@ type NstanceShardGroupStatus struct {
 	// serverSize is the size that the server works with; absent: not known yet.
 	// +optional
 	ServerSize *int32 `json:"serverSize,omitempty"`
+
+	// mode of the group on the server, fixed or demand; empty: not known yet.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	Mode string `json:"mode,omitempty"`
+
+	// demand is what the shard has of a demand pool; absent: the group has a fixed size.
+	// +optional
+	Demand *DemandStatus `json:"demand,omitempty"`
 
 	// replicas are the instances that run.
 	// +optional
@@ -202,6 +224,7 @@ type GroupConfig struct {
 // +kubebuilder:metadata:labels={"cluster.x-k8s.io/v1beta1=v1beta1","cluster.x-k8s.io/v1beta2=v1beta1","cluster.x-k8s.io/provider=infrastructure-nstance","clusterctl.cluster.x-k8s.io="}
 // +kubebuilder:printcolumn:name="Group",type=string,JSONPath=`.spec.group`
 // +kubebuilder:printcolumn:name="Shard",type=string,JSONPath=`.spec.shard`
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.status.mode`
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.spec.size`,description="Instances that the shard shall keep"
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.replicas`
 // +kubebuilder:printcolumn:name="Pending",type=integer,JSONPath=`.status.pending`
@@ -243,8 +266,17 @@ type NstanceShardGroupList struct {
 // Share is what the group counts for in the size of its pool: its size, without the instance
 // that it has only until another shard has given one up.
 func (o *NstanceShardGroup) Share() int32 {
-	if o.Annotations[AnnotationSurge] != "" && o.Spec.Size > 0 {
-		return o.Spec.Size - 1
+	size := o.Spec.SizeOrZero()
+	if o.Annotations[AnnotationSurge] != "" && size > 0 {
+		return size - 1
 	}
-	return o.Spec.Size
+	return size
+}
+
+// SizeOrZero is the size; 0 where there is none.
+func (s NstanceShardGroupSpec) SizeOrZero() int32 {
+	if s.Size == nil {
+		return 0
+	}
+	return *s.Size
 }
