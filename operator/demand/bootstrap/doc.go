@@ -10,6 +10,7 @@
 //	quote V          V as one word of a POSIX shell
 //	join SEP LIST    the members of a list with SEP between them
 //	toJson V         V as JSON, which is YAML, too
+//	trim V           V without white space at either end
 //	file "PATH"      the content of a file in the template's directory or below it
 //	bootstrapToken   a token that kubeadm and k3s accept
 //

@@ -28,6 +28,7 @@ func functions(dir string, token func() (string, error)) template.FuncMap {
 		"quote":       quote,
 		"join":        join,
 		"toJson":      toJSON,
+		"trim":        func(v any) string { return strings.TrimSpace(fmt.Sprint(v)) },
 		"file":        func(path string) (string, error) { return readFile(dir, path) },
 		tokenFunction: token,
 	}

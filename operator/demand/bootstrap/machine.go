@@ -37,9 +37,9 @@ func (m Machine) LabelFlag() string { return m.node().LabelFlag() }
 // them.
 func (m Machine) TaintFlag() string { return m.node().TaintFlag() }
 
-// AllTaints returns the taints of both kinds.
+// AllTaints returns the taints of both kinds; as JSON it is a list also where there are none.
 func (m Machine) AllTaints() []binding.Taint {
-	return append(m.Taints[:len(m.Taints):len(m.Taints)], m.StartupTaints...)
+	return append(append([]binding.Taint{}, m.Taints...), m.StartupTaints...)
 }
 
 func (m Machine) node() binding.Node {
