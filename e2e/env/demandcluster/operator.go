@@ -71,3 +71,8 @@ func flagOf(args []string, name string) string {
 	}
 	return ""
 }
+
+// OperatorUser is the operator, as the API server calls it.
+func (c *Cluster) OperatorUser() string {
+	return "system:serviceaccount:" + Namespace + ":" + c.account
+}

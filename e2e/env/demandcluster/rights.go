@@ -42,9 +42,8 @@ func (u *Usage) Add(c *Cluster) error {
 	if err != nil {
 		return err
 	}
-	user := "system:serviceaccount:" + Namespace + ":" + c.account
 	for _, r := range requests {
-		if r.User != user {
+		if r.User != c.OperatorUser() {
 			continue
 		}
 		right := r.Verb + " " + resourceName(r.Group, r.Resource, r.Subresource)

@@ -15,6 +15,7 @@ import (
 	"nstance.dev/e2e/env/box"
 	"nstance.dev/e2e/env/kube"
 	"nstance.dev/protos/identity"
+	"nstance.dev/providers/local"
 )
 
 // ClusterID is that of every cluster.
@@ -62,6 +63,7 @@ type Cluster struct {
 	drainTimeout time.Duration
 	deleteShare  string            // of a shard's machines, that may be deleted within a minute
 	demand       map[string]object // group of mode demand, by tenant
+	userData     string            // template of the machines
 	demandServer object            // what servers are told of demand besides prices
 
 	mu    sync.Mutex
@@ -83,7 +85,7 @@ func New(t testing.TB, groups map[string]Groups, options ...Option) *Cluster {
 	t.Helper()
 	c := &Cluster{
 		t: t, box: box.New(t), shards: map[string]*shard{}, conns: map[string]*grpc.ClientConn{},
-		drainTimeout: 90 * time.Second, deleteShare: "25%",
+		drainTimeout: 90 * time.Second, deleteShare: "25%", userData: local.DefaultUserData,
 	}
 	for _, option := range options {
 		option(c)
@@ -168,6 +170,9 @@ func (c *Cluster) Stop(shard string) {
 
 // Kill ends the server of a shard as a crash does.
 func (c *Cluster) Kill(shard string) { c.shards[shard].process.Kill() }
+
+// PID returns the process id of the server of a shard.
+func (c *Cluster) PID(shard string) int { return c.shards[shard].process.PID }
 
 // Runs reports whether the server of a shard runs.
 func (c *Cluster) Runs(shard string) bool { return !c.shards[shard].process.Ended() }

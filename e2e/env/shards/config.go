@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"nstance.dev/providers/local"
 	"nstance.dev/server/layout"
 )
 
@@ -89,7 +88,7 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 		},
 		"templates": object{Template: object{
 			"kind": Kind, "arch": runtime.GOARCH, "instance_type": "process", "subnet_pool": "local",
-			"userdata": object{"content": local.DefaultUserData}, "tenants": []string{Tenant, OtherTenant},
+			"userdata": object{"content": c.userData}, "tenants": []string{Tenant, OtherTenant},
 		}},
 		"tenants": object{OtherTenant: object{}},
 		"groups":  all,

@@ -36,6 +36,12 @@ func DemandServer(fields map[string]any) Option {
 	return func(c *Cluster) { c.demandServer = fields }
 }
 
+// UserData has the machines of all shards begin with other user data than those that start an
+// agent.
+func UserData(template string) Option {
+	return func(c *Cluster) { c.userData = template }
+}
+
 // MachineDirs is a pattern that matches the directory of each machine of all shards.
 func (c *Cluster) MachineDirs() string { return filepath.Join(c.box.Path("machines"), "*", "*") }
 

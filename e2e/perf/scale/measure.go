@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nstance.dev/e2e/perf/bench"
+	"nstance.dev/e2e/perf/usage"
 )
 
 // What is done at once.
@@ -114,11 +115,11 @@ func (w *world) quiet(o *operator) []bench.Row {
 	w.rest(o)
 	before, began := w.usage(o), time.Now()
 	defer w.follow(fmt.Sprintf("%v of quiet", quietFor), func() string {
-		u, err := usageOf(o.PID())
+		u, err := usage.Of(o.PID())
 		if err != nil {
 			return err.Error()
 		}
-		return fmt.Sprintf("%.0f MiB resident", mib(u.resident))
+		return fmt.Sprintf("%.0f MiB resident", usage.MiB(u.Resident))
 	})()
 	first, err := o.scrape(w.t.Context())
 	for time.Since(began) < quietFor && err == nil {
@@ -131,11 +132,11 @@ func (w *world) quiet(o *operator) []bench.Row {
 		w.t.Fatal(err)
 	}
 	after := w.usage(o)
-	share := 100 * float64(after.processor-before.processor) / float64(time.Since(began))
+	share := 100 * float64(after.Processor-before.Processor) / float64(time.Since(began))
 	what := fmt.Sprintf("%d Nodes, %d Pods", w.size.Nodes, w.size.Nodes*w.size.PodsPerNode)
 	return []bench.Row{
-		promise(what+": resident memory, quiet", "MiB", mib(after.resident), memoryGoal),
-		promise(what+": resident memory, at most since the start", "MiB", mib(after.peak), memoryGoal),
+		promise(what+": resident memory, quiet", "MiB", usage.MiB(after.Resident), memoryGoal),
+		promise(what+": resident memory, at most since the start", "MiB", usage.MiB(after.Peak), memoryGoal),
 		promise(what+": share of a core, quiet", "%", share, quietGoal),
 	}
 }

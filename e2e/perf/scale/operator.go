@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"nstance.dev/e2e/env/kube"
+	"nstance.dev/e2e/perf/usage"
 	"nstance.dev/operator/collect"
 )
 
@@ -52,9 +53,9 @@ func (w *world) operate(more ...string) *operator {
 }
 
 // usage returns what the process has taken up to now.
-func (w *world) usage(o *operator) usage {
+func (w *world) usage(o *operator) usage.Usage {
 	w.t.Helper()
-	u, err := usageOf(o.PID())
+	u, err := usage.Of(o.PID())
 	if err != nil {
 		w.t.Fatal(err)
 	}
