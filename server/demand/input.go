@@ -56,6 +56,9 @@ type Weights struct {
 // DefaultWeights let the gap of priorities decide, and the others only between equal gaps.
 var DefaultWeights = Weights{Gap: 1_000_000, Drain: 100_000, Interruption: 100_000, Reclamation: 100_000}
 
+// mostWeight is the largest of the [Weights]: with it the widest gap of priorities still fits a score.
+const mostWeight = 1_000_000
+
 // Key names a need within its shard. Callers compute it from the cluster and the row; the engine
 // only compares.
 type Key [16]byte

@@ -150,9 +150,6 @@ func (w taking) domainOf(c *cluster) string {
 	return cmp.Or(w.settings.Policy.Domains[c.name], "="+c.name)
 }
 
-// mostWeight is the largest of the [Weights]: with it the widest gap of priorities still fits a score.
-const mostWeight = 1_000_000
-
 // score is how good a victim is, in thousand millionths: the gap of priorities, and the inverses of how long its drain
 // will take in seconds and of what the disturbance and the loss cost in dollars, each with its weight.
 func (w taking) score(priority int32, c claim, of *class) int64 {
