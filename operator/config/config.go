@@ -30,6 +30,9 @@ type Shard struct {
 	Operator []string
 	// Registration are those of the registration service. At least one.
 	Registration []string
+	// Zone and Region are where its machines are, in the words of the labels of Nodes; empty: not
+	// said. Demand mode decides by them where pending Pods go.
+	Zone, Region string
 }
 
 // Import says what becomes of groups that the shards know and Kubernetes does not.

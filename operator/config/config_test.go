@@ -46,6 +46,10 @@ func TestParse(t *testing.T) {
 			small(config.Shard{Name: "a", Operator: []string{"h:1"}, Registration: []string{"h:8992"}}),
 		},
 		{
+			"zone and region", config.Sources{File: []byte("cluster_id: c\nshards: {a: {operator_addr: h:1, zone: us-1a, region: us-1}}")},
+			small(config.Shard{Name: "a", Operator: []string{"h:1"}, Registration: []string{"h:8992"}, Zone: "us-1a", Region: "us-1"}),
+		},
+		{
 			"servers of one host need one registration address",
 			config.Sources{File: []byte(`{cluster_id: c, shards: {a: {operator_addr: "h:1,h:2"}}}`)},
 			small(config.Shard{Name: "a", Operator: []string{"h:1", "h:2"}, Registration: []string{"h:8992"}}),
@@ -128,7 +132,7 @@ shard: {}
 			`configuration file line 9: import.exclude: it must be a list`,
 			`configuration file line 10: shard: unknown key; known here are cluster_id, import, shards, tenant`,
 			`configuration file line 6: shards.b: the key is there twice; remove one`,
-			`configuration file line 4: shards.a.port: unknown key; known here are operator_addr, registration_addr`,
+			`configuration file line 4: shards.a.port: unknown key; known here are operator_addr, region, registration_addr, zone`,
 			`configuration file line 4: shards.a.operator_addr: address "10.0.0.1" is not host:port, such as 10.0.0.1:8993 or [2001:db8::1]:8993`,
 			`configuration file line 4: shards.a.registration_addr: address "h:70000": its port is not a number from 1 to 65535`,
 			`configuration file line 5: shards.b.operator_addr: address h:1 is there already, in shards.b.operator_addr; each shard has servers of its own`,
@@ -193,6 +197,7 @@ func TestDiff(t *testing.T) {
 		{"another order", of(a, b), of(b, a), config.Change{Reordered: true}},
 		{"another place", of(a, b), of(a, shard("b", "9")), config.Change{Readdressed: []string{"b"}}},
 		{"two swap places", of(a, b), of(shard("a", "2"), shard("b", "1")), config.Change{Readdressed: []string{"a", "b"}}},
+		{"another zone", of(a, b), of(a, config.Shard{Name: "b", Operator: b.Operator, Registration: b.Registration, Zone: "z"}), config.Change{Moved: []string{"b"}}},
 		{"another import", with(config.Import{Exclude: []string{"x"}}), with(config.Import{Exclude: []string{"y"}}), config.Change{Import: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -16,12 +16,13 @@ type Change struct {
 	Removed     []string // in the order of the old one
 	Readdressed []string // shards with other addresses of either service, in the new order
 	Reordered   bool     // the shards that stay stand in another order
+	Moved       []string // shards with another zone or region, in the new order
 	Import      bool     // another value of Config.Import
 }
 
 // Empty reports whether nothing changes.
 func (c Change) Empty() bool {
-	return len(c.Added) == 0 && len(c.Removed) == 0 && len(c.Readdressed) == 0 && !c.Reordered && !c.Import
+	return len(c.Added) == 0 && len(c.Removed) == 0 && len(c.Readdressed) == 0 && !c.Reordered && len(c.Moved) == 0 && !c.Import
 }
 
 // Diff compares two valid configurations. Whose machines the operator looks after cannot
@@ -59,6 +60,9 @@ func diff(old, next Config) Change {
 		after = append(after, s.Name)
 		if !slices.Equal(was.Operator, s.Operator) || !slices.Equal(was.Registration, s.Registration) {
 			c.Readdressed = append(c.Readdressed, s.Name)
+		}
+		if was.Zone != s.Zone || was.Region != s.Region {
+			c.Moved = append(c.Moved, s.Name)
 		}
 	}
 	c.Reordered = !slices.Equal(before, after)

@@ -76,6 +76,15 @@ func (r *reader) name(e entry) string {
 	return name
 }
 
+// label reads the value of a label of Nodes.
+func (r *reader) label(e entry) string {
+	value := r.text(e)
+	if err := labelValue(value); err != nil {
+		r.note(e.value, e.path, "%v", err)
+	}
+	return value
+}
+
 func (r *reader) imports(e entry) Import {
 	out := Import{Enabled: true, Pools: Aggregate}
 	r.fields(e.value, e.path, map[string]func(entry){
@@ -132,11 +141,16 @@ func (r *reader) shards(n *yaml.Node, path string) []Shard {
 		}
 		operator := address{node: e.value, path: e.path + ".operator_addr"}
 		var registration address
+		var zone, region string
 		r.fields(e.value, e.path, map[string]func(entry){
+			"zone":              func(e entry) { zone = r.label(e) },
+			"region":            func(e entry) { region = r.label(e) },
 			"operator_addr":     func(e entry) { operator = address{e.value, e.path, r.text(e)} },
 			"registration_addr": func(e entry) { registration = address{e.value, e.path, r.text(e)} },
 		})
-		out = append(out, r.shard(e.key, operator, registration, seen))
+		shard := r.shard(e.key, operator, registration, seen)
+		shard.Zone, shard.Region = zone, region
+		out = append(out, shard)
 	}
 	if len(out) == 0 && len(r.problems) == before {
 		r.note(n, path, "it is empty; list at least one shard")

@@ -87,6 +87,8 @@ type Demand struct {
 	// PodSource says what a Pod adds to what the shards are asked for.
 	PodSource PodSource
 	Pods      DemandPods
+	Sessions  DemandSessions
+	Rollups   DemandRollups
 }
 
 // WritesRequests says whether the process writes CapacityRequests for Pods.
@@ -109,6 +111,48 @@ type DemandPods struct {
 	PenaltyPrefixes []string // of the annotations with penalties; the first that a Pod has counts
 	PenaltyFile     string   // default penalties of PriorityClasses; empty: there are none
 }
+
+// DemandSessions say how sessions with the shards are kept.
+type DemandSessions struct {
+	InitialBackoff, MaxBackoff time.Duration // between sessions
+	Outbox                     int           // answers that wait to be sent
+	Dispatch                   int           // messages of one shard that are worked on at once
+	KeepaliveInterval          time.Duration
+	KeepaliveTimeout           time.Duration
+	DrainGrace                 time.Duration // of a drain for which the shard names none
+
+	QPS   float32 // of the client that writes what the shards say
+	Burst int
+}
+
+// DemandRollups say how what the cluster needs is added up and sent.
+type DemandRollups struct {
+	Interval         time.Duration
+	MinInterval      time.Duration // from a change to the roll-up with it; 0: changes wait for the interval
+	Acknowledgements int           // CapacityRequests that are acknowledged at once
+	CountForeign     bool          // Pods on Nodes that are no machines of a shard count
+	UnitClasses      UnitClasses
+	Overhead         Overhead
+	Surcharge        bool // Pods that stay unschedulable get rows of their own
+}
+
+// UnitClasses says whether what Pods ask for is told apart by its size.
+type UnitClasses string
+
+// The values of UnitClasses.
+const (
+	UnitClassesPow2 UnitClasses = "pow2" // a class for each doubling of cpu and memory
+	UnitClassesOff  UnitClasses = "off"  // none
+)
+
+// Overhead says how the shards learn what each machine carries for DaemonSets.
+type Overhead string
+
+// The values of Overhead.
+const (
+	OverheadAuto     Overhead = "auto"     // the operator finds it
+	OverheadTemplate Overhead = "template" // what is reserved in the servers' configuration is all
+)
 
 // PodSource says what a Pod adds to what the shards are asked for.
 type PodSource string

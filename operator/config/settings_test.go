@@ -26,6 +26,17 @@ func env(pairs ...string) func(string) string {
 }
 
 // defaults are the settings of a Pod that is told nothing.
+// demandSessions and demandRollups are the defaults of demand mode.
+var (
+	demandSessions = config.DemandSessions{
+		InitialBackoff: 500 * time.Millisecond, MaxBackoff: 30 * time.Second, Outbox: 256, Dispatch: 32, KeepaliveInterval: 20 * time.Second,
+		KeepaliveTimeout: 10 * time.Second, DrainGrace: 30 * time.Second, QPS: 200, Burst: 400,
+	}
+	demandRollups = config.DemandRollups{
+		Interval: 10 * time.Second, MinInterval: time.Second, Acknowledgements: 16, UnitClasses: config.UnitClassesPow2, Overhead: config.OverheadAuto, Surcharge: true,
+	}
+)
+
 func defaults() config.Settings {
 	return config.Settings{
 		Config: "/etc/nstance/operator/config.yaml", Namespace: "pod",
@@ -38,7 +49,7 @@ func defaults() config.Settings {
 		Demand: config.Demand{PodSource: config.PodSourceBoth, Pods: config.DemandPods{
 			Controller: true, QPS: 50, Burst: 100, Workers: 16, CacheSyncTimeout: 10 * time.Minute, PageSize: 500,
 			Alternatives: true, VolumeTopology: true, PenaltyPrefixes: []string{"nstance.dev"},
-		}},
+		}, Sessions: demandSessions, Rollups: demandRollups},
 		PollInterval: 30 * time.Second, UnreachableGrace: 30 * time.Second, RedirectAfter: time.Minute,
 		SetNodeProviderID: true, DeleteOrphanNodes: true, MemoryFactor: 0.925,
 		Environment: config.Environment{
@@ -113,7 +124,22 @@ func TestSettings(t *testing.T) {
 				s.Demand = config.Demand{Enabled: true, PodSource: config.PodSourceCR, Pods: config.DemandPods{
 					QPS: 2000, Burst: 4000, Workers: 32, CacheSyncTimeout: 20 * time.Minute, PageSize: 1000,
 					PenaltyPrefixes: []string{"nstance.dev", "other.example"}, PenaltyFile: "/p.yaml",
-				}}
+				}, Sessions: demandSessions, Rollups: demandRollups}
+			},
+		},
+		{
+			name: "sessions and roll-ups of demand mode", args: []string{
+				"--demand-reconnect-initial-backoff=1s", "--demand-reconnect-max-backoff=1m", "--demand-outbox-capacity=10", "--demand-dispatch-concurrency=8",
+				"--demand-keepalive-interval=30s", "--demand-keepalive-timeout=5s", "--demand-default-drain-grace=2m", "--demand-kube-api-qps=20", "--demand-kube-api-burst=40",
+				"--demand-rollup-interval=5s", "--demand-rollup-min-interval=0", "--demand-acknowledge-concurrency=4", "--demand-count-foreign-nodes",
+				"--unit-classes=off", "--daemonset-overhead=template", "--stuck-pod-surcharge=false",
+			},
+			change: func(s *config.Settings) {
+				s.Demand.Sessions = config.DemandSessions{
+					InitialBackoff: time.Second, MaxBackoff: time.Minute, Outbox: 10, Dispatch: 8, KeepaliveInterval: 30 * time.Second,
+					KeepaliveTimeout: 5 * time.Second, DrainGrace: 2 * time.Minute, QPS: 20, Burst: 40,
+				}
+				s.Demand.Rollups = config.DemandRollups{Interval: 5 * time.Second, Acknowledgements: 4, CountForeign: true, UnitClasses: config.UnitClassesOff, Overhead: config.OverheadTemplate}
 			},
 		},
 		{

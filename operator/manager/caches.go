@@ -38,7 +38,7 @@ func (c caches) options(filter string) cache.Options {
 			&corev1.Pod{}:                   {Namespaces: everywhere, Transform: keepPods(c.settings)},
 			&corev1.PersistentVolumeClaim{}: objects.Claims(),
 			&corev1.PersistentVolume{}:      objects.Volumes(),
-			&appsv1.DaemonSet{}:             {Namespaces: everywhere, Transform: trimDaemonSet},
+			&appsv1.DaemonSet{}:             {Namespaces: everywhere, Transform: keepDaemonSets(c.settings)},
 			&corev1.Secret{}:                {Field: fields.OneTermEqualSelector("metadata.name", kubeconfig.Name(c.cluster))},
 			&corev1.ConfigMap{}:             {Transform: keepData(c.settings.ShardsConfigMap, c.settings.CAConfigMap)},
 		},
@@ -70,14 +70,28 @@ func trimNode(o any) (any, error) {
 	return o, nil
 }
 
-// trimDaemonSet leaves that there is one: Pods are told by it from those whose DaemonSet is
-// gone.
-func trimDaemonSet(o any) (any, error) {
-	if d, ok := o.(*appsv1.DaemonSet); ok {
+// keepDaemonSets leaves that there is one: Pods are told by it from those whose DaemonSet is
+// gone. In demand mode it leaves what its Pods take of each machine, too.
+func keepDaemonSets(s config.Settings) func(any) (any, error) {
+	templates := s.Demand.Enabled && s.Demand.Rollups.Overhead == config.OverheadAuto
+	return func(o any) (any, error) {
+		d, ok := o.(*appsv1.DaemonSet)
+		if !ok {
+			return o, nil
+		}
 		d.ManagedFields, d.Annotations = nil, nil
-		d.Spec, d.Status = appsv1.DaemonSetSpec{}, appsv1.DaemonSetStatus{}
+		var kept appsv1.DaemonSetSpec
+		if templates {
+			kept.Template.Spec = d.Spec.Template.Spec
+			for _, containers := range [][]corev1.Container{kept.Template.Spec.Containers, kept.Template.Spec.InitContainers} {
+				for i := range containers {
+					containers[i] = corev1.Container{Name: containers[i].Name, Resources: containers[i].Resources, RestartPolicy: containers[i].RestartPolicy}
+				}
+			}
+		}
+		d.Spec, d.Status = kept, appsv1.DaemonSetStatus{}
+		return o, nil
 	}
-	return o, nil
 }
 
 // keepData leaves what is in these ConfigMaps; of others, which may be large, the names.

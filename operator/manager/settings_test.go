@@ -16,7 +16,7 @@ import (
 // keeps. Used is what the wiring or the command reads from a config.Settings.
 func TestEverySettingIsUsed(t *testing.T) {
 	read := map[string]bool{}
-	for _, pattern := range []string{"*.go", "../cmd/nstance-operator/*.go", "../program/*.go", "../poddemand/*.go", "../config/settings.go"} {
+	for _, pattern := range []string{"*.go", "../cmd/nstance-operator/*.go", "../program/*.go", "../poddemand/*.go", "../demandmode/*.go", "../config/settings.go"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s: %v", pattern, err)
@@ -53,7 +53,7 @@ func isSettings(x ast.Expr) bool {
 	case *ast.Ident:
 		return x.Name == "s" || x.Name == "settings" || x.Name == "d"
 	case *ast.SelectorExpr:
-		return x.Sel.Name == "settings" || x.Sel.Name == "Settings" || x.Sel.Name == "Demand" || x.Sel.Name == "Pods"
+		return x.Sel.Name == "settings" || x.Sel.Name == "Settings" || x.Sel.Name == "Demand" || x.Sel.Name == "Pods" || x.Sel.Name == "Rollups"
 	}
 	return false
 }

@@ -106,5 +106,5 @@ func All() []Metric {
 		drainDuration, drainSlack, drainPods, drainBlocked, acks,
 		onDemand, onDemandReady, leaked,
 		importGate, configReloads, certificateStart, certificateEnd, tokenEnd,
-	}, PodDemand()...)
+	}, append(PodDemand(), DemandMode()...)...)
 }

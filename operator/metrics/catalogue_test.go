@@ -37,6 +37,7 @@ func TestTheCatalogueIsWhatTheRegistryShows(t *testing.T) {
 	registry := &shelf{}
 	New(registry)
 	NewPods(registry)
+	NewDemand(registry)
 	registry.MustRegister(Objects{})
 	var want []string
 	for _, m := range All() {

@@ -22,8 +22,8 @@ func (c *Conn) Cause(err error) error { return c.why.Of(err) }
 
 // Open finds the leader of the shard as the shard itself does, and returns a connection to
 // it: for what must not stand in the way of calls and streams, nor break with them.
-func (s *Shard) Open(ctx context.Context) (*Conn, error) {
-	c, err := s.connect(ctx)
+func (s *Shard) Open(ctx context.Context, more ...grpc.DialOption) (*Conn, error) {
+	c, err := s.connect(ctx, more...)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 // connect finds the leader of the shard: at the address that served last, at those of the
 // configuration, or where a standby points to. If there is none, the error is the one that
 // says most; see [telling].
-func (s *Shard) connect(ctx context.Context) (*session, error) {
+func (s *Shard) connect(ctx context.Context, more ...grpc.DialOption) (*session, error) {
 	queue := s.addresses()
 	followed := false
 	var tried []string
@@ -29,7 +29,7 @@ func (s *Shard) connect(ctx context.Context) (*session, error) {
 			continue
 		}
 		tried = append(tried, address)
-		next, trailer, err := s.probe(ctx, address)
+		next, trailer, err := s.probe(ctx, address, more)
 		if err == nil {
 			return next, nil
 		}
@@ -62,8 +62,8 @@ func telling(err error) int {
 }
 
 // probe asks the server at an address who it is.
-func (s *Shard) probe(ctx context.Context, address string) (*session, metadata.MD, error) {
-	cc, why, err := Dial(address, identity.ServerName(s.name, s.opts.Cluster), s.opts.Credentials, s.opts.Dial, tracing(s.opts.Traces)...)
+func (s *Shard) probe(ctx context.Context, address string, more []grpc.DialOption) (*session, metadata.MD, error) {
+	cc, why, err := Dial(address, identity.ServerName(s.name, s.opts.Cluster), s.opts.Credentials, s.opts.Dial, append(tracing(s.opts.Traces), more...)...)
 	if err != nil {
 		return nil, nil, err
 	}

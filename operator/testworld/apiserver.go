@@ -61,6 +61,7 @@ func NewClientBuilder(t testing.TB) *fake.ClientBuilder {
 			&infrav1.NstanceCluster{}, &infrav1.NstanceMachinePool{}, &infrav1.NstanceShardGroup{},
 			&infrav1.NstanceMachine{}, &infrav1.NstanceMachineTemplate{}, &controlplanev1.NstanceControlPlane{},
 			&clusterv1.Cluster{}, &clusterv1.Machine{}, &clusterv1.MachinePool{},
+			&demandv1.CapacityRequest{}, &demandv1.UpcomingNode{}, &demandv1.AvailableCapacity{},
 		)
 }
 

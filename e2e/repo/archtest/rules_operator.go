@@ -66,6 +66,8 @@ var operatorLayers = []layer{
 	inOperator("controllers/demand/rollup", "api/demand/v1alpha1", "api/infrastructure/v1beta1", "demand/aggregate", "demand/outbound", "demand/split", "demand/tally", "demand/translate",
 		"demand/volumes", "nodes", "protos/needs", "protos/nstance/demand/v1alpha1"),
 	inOperator("controllers/demand/readback", "api/demand/v1alpha1", "demand/readback", "protos/nstance/demand/v1alpha1"),
+	inOperator("demandmode", "api/demand/v1alpha1", "config", "controllers/demand/readback", "controllers/demand/rollup", "controllers/demand/session", "demand/aggregate", "demand/split",
+		"demand/tally", "demand/translate", "inventory", "metrics", "nodes", "shards", "protos/needs", "protos/nstance/demand/v1alpha1"),
 
 	{dir: "operator/manager", ours: []string{"protos/...", "operator/..."}},
 	inOperator("cmd/nstance-operator", "config", "manager", "program", "telemetry"),

@@ -127,9 +127,23 @@ func allOfDemand() values {
 		"enabled": true, "podSource": "cr", "affinityAlternatives": false, "volumeTopology": false,
 		"penaltyAnnotationPrefixes": []any{"other.example", "nstance.dev"},
 		"priorityClassPenalties":    values{"batch": values{"interruptionPenalty": "0.01", "reclamationPenalty": 2}},
-		"upc":                       values{"qps": 2000, "burst": 4000, "workers": 32, "cacheSyncTimeout": "1h", "pageSize": 1000},
+		"reconnectInitialBackoff":   "1s", "reconnectMaxBackoff": "1m", "outboxCapacity": 10, "dispatchConcurrency": 8, "keepaliveInterval": "30s",
+		"keepaliveTimeout": "5s", "defaultDrainGrace": "2m", "kubeApiQps": 20, "kubeApiBurst": 100000, "rollupInterval": "5s", "rollupMinInterval": "0s",
+		"acknowledgeConcurrency": 4, "countForeignNodes": true, "unitClasses": "off", "daemonsetOverhead": "template", "stuckPodSurcharge": false,
+		"upc": values{"qps": 2000, "burst": 4000, "workers": 32, "cacheSyncTimeout": "1h", "pageSize": 1000},
 	}
 }
+
+// sessionsOfDemand and rollupsOfDemand are what they say of the rest.
+var (
+	sessionsOfDemand = config.DemandSessions{
+		InitialBackoff: time.Second, MaxBackoff: time.Minute, Outbox: 10, Dispatch: 8, KeepaliveInterval: 30 * time.Second, KeepaliveTimeout: 5 * time.Second,
+		DrainGrace: 2 * time.Minute, QPS: 20, Burst: 100000,
+	}
+	rollupsOfDemand = config.DemandRollups{
+		Interval: 5 * time.Second, Acknowledgements: 4, CountForeign: true, UnitClasses: config.UnitClassesOff, Overhead: config.OverheadTemplate,
+	}
+)
 
 // podsOfDemand is what they say of Pods.
 var podsOfDemand = config.DemandPods{
@@ -201,7 +215,7 @@ func TestTheOperatorTakesItsArguments(t *testing.T) {
 		}},
 		{"demand mode", values{"demand": values{"enabled": true}}, func(s *config.Settings) { s.Demand.Enabled = true }},
 		{"demand mode, all else", values{"demand": allOfDemand()}, func(s *config.Settings) {
-			s.Demand = config.Demand{Enabled: true, PodSource: config.PodSourceCR, Pods: podsOfDemand}
+			s.Demand = config.Demand{Enabled: true, PodSource: config.PodSourceCR, Pods: podsOfDemand, Sessions: sessionsOfDemand, Rollups: rollupsOfDemand}
 			s.Demand.Pods.Controller = true
 		}},
 		{"demand mode, Pods in a process of their own", values{"demand": values{"enabled": true, "upc": values{"ownProcess": true}}}, func(s *config.Settings) {

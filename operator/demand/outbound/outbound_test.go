@@ -38,6 +38,10 @@ func TestQueueDropsByKind(t *testing.T) {
 	if q.Rollup("third") {
 		t.Error("one that was sent is replaced")
 	}
+	small := Queue[int, string]{Room: 1}
+	if !small.Answer(1) || small.Answer(2) || *small.NextAnswer() != 1 || small.NextAnswer() != nil {
+		t.Error("a queue with room for one keeps another number")
+	}
 }
 
 // However slowly a shard reads, no more waits than there is room for, and what is sent keeps

@@ -1,18 +1,23 @@
 package outbound
 
-// Answers is how many answers of a session wait at most.
+import "cmp"
+
+// Answers is how many answers of a session wait at most, where a [Queue] does not say else.
 const Answers = 256
 
 // Queue is what one session has to send: answers of type A, and roll-ups of type R. The zero
 // value is empty. It ends with its session: what a shard asked for then, it asks for again.
 type Queue[A, R any] struct {
+	// Room is how many answers wait at most; 0: [Answers].
+	Room int
+
 	answers []A // the oldest first
 	rollup  *R  // nil: none waits
 }
 
-// Answer adds an answer. False: [Answers] wait already, and this one is dropped.
+// Answer adds an answer. False: there is no room, and it is dropped.
 func (q *Queue[A, R]) Answer(a A) bool {
-	if len(q.answers) >= Answers {
+	if len(q.answers) >= cmp.Or(q.Room, Answers) {
 		return false
 	}
 	q.answers = append(q.answers, a)

@@ -9,24 +9,50 @@ in its kubeconfig needs these instead.
   verbs: [get, list, watch, patch, delete]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, delete{{ if or (include "nstance.onDemand" .) (include "nstance.podRequests" .) }}, watch{{ end }}{{ if include "nstance.onDemand" . }}, patch{{ end }}]
+  verbs: [get, list, delete{{ if or (include "nstance.onDemand" .) .Values.demand.enabled }}, watch{{ end }}{{ if include "nstance.onDemand" . }}, patch{{ end }}]
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
-{{- if or (include "nstance.onDemand" .) (include "nstance.podRequests" .) }}
+{{- if or (include "nstance.onDemand" .) (include "nstance.podRequests" .) (include "nstance.podsCount" .) }}
 - apiGroups: [""]
   resources: [persistentvolumes, persistentvolumeclaims]
   verbs: [list, watch]
 {{- end }}
-{{- if include "nstance.podRequests" . }}
-{{- include "nstance.requestRules" . }}
-{{- end }}
+{{- include "nstance.demandRules" . }}
 - apiGroups: [storage.k8s.io]
   resources: [volumeattachments]
   verbs: [list, watch]
 - apiGroups: [apps]
   resources: [daemonsets]
   verbs: [list, watch]
+{{- end -}}
+
+{{/* What the operator does in demand mode, beside the Pods, Nodes, DaemonSets, volumes and claims that are read. */}}
+{{- define "nstance.demandRules" }}
+{{- if .Values.demand.enabled }}
+{{- if or (include "nstance.podRequests" .) (include "nstance.podsCount" .) }}
+- apiGroups: [storage.k8s.io]
+  resources: [storageclasses]
+  verbs: [list, watch]
+{{- end }}
+- apiGroups: [demand.nstance.dev]
+  resources: [capacityrequests]
+  verbs: [list, watch{{ if include "nstance.podRequests" . }}, create, patch, deletecollection{{ end }}]
+- apiGroups: [demand.nstance.dev]
+  resources: [capacityrequests/status, upcomingnodes/status, availablecapacities/status]
+  verbs: [patch]
+- apiGroups: [demand.nstance.dev]
+  resources: [upcomingnodes]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [demand.nstance.dev]
+  resources: [availablecapacities]
+  verbs: [get, list, create, patch, delete]
+{{- end }}
+{{- end -}}
+
+{{/* Not empty: Pods count by themselves in demand mode. */}}
+{{- define "nstance.podsCount" -}}
+{{- if and .Values.demand.enabled (ne .Values.demand.podSource "cr") }}true{{ end -}}
 {{- end -}}
 
 {{/* How CapacityRequests are written for Pods, beside the Pods, volumes and claims that are read. */}}
@@ -70,6 +96,26 @@ in its kubeconfig needs these instead.
 {{- if .Values.demand.priorityClassPenalties }}
 - --priority-class-penalties=/etc/nstance/penalties/classes.yaml
 {{- end }}
+{{- end -}}
+
+{{/* How demand mode is carried out, for the operator. */}}
+{{- define "nstance.demandArgs" -}}
+- --demand-reconnect-initial-backoff={{ .Values.demand.reconnectInitialBackoff }}
+- --demand-reconnect-max-backoff={{ .Values.demand.reconnectMaxBackoff }}
+- --demand-outbox-capacity={{ .Values.demand.outboxCapacity | int }}
+- --demand-dispatch-concurrency={{ .Values.demand.dispatchConcurrency | int }}
+- --demand-keepalive-interval={{ .Values.demand.keepaliveInterval }}
+- --demand-keepalive-timeout={{ .Values.demand.keepaliveTimeout }}
+- --demand-default-drain-grace={{ .Values.demand.defaultDrainGrace }}
+- --demand-kube-api-qps={{ .Values.demand.kubeApiQps }}
+- --demand-kube-api-burst={{ .Values.demand.kubeApiBurst | int }}
+- --demand-rollup-interval={{ .Values.demand.rollupInterval }}
+- --demand-rollup-min-interval={{ .Values.demand.rollupMinInterval }}
+- --demand-acknowledge-concurrency={{ .Values.demand.acknowledgeConcurrency | int }}
+- --demand-count-foreign-nodes={{ .Values.demand.countForeignNodes }}
+- --unit-classes={{ .Values.demand.unitClasses }}
+- --daemonset-overhead={{ .Values.demand.daemonsetOverhead }}
+- --stuck-pod-surcharge={{ .Values.demand.stuckPodSurcharge }}
 {{- end -}}
 
 {{/* Not empty: some Pods may ask for a machine of their own. */}}

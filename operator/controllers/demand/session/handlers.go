@@ -13,7 +13,7 @@ type Handlers struct {
 	// server: the shard waits for the answer. Nil: each request is answered with an error.
 	Bootstrap func(ctx context.Context, shard string, r *demandpb.BootstrapRequest) *demandpb.BootstrapBlobResponse
 	// Reclaim cordons Nodes and begins to drain them, or cancels that, and answers what was
-	// begun and refused; nil: it says nothing, and the shard asks again. It returns before the
+	// begun and refused. The instruction always names a grace. Nil as an answer: it says nothing, and the shard asks again. It returns before the
 	// drain has ended. The context lasts as long as the operator leads.
 	Reclaim func(ctx context.Context, shard string, r *demandpb.ReclaimInstruction) *demandpb.ReclaimAck
 	// NodeState writes down the state of a machine. After an error it is called again, with
@@ -52,7 +52,9 @@ type Observer struct {
 	Reconnect func(shard string)
 	// Refused reports that a shard will have no session with this operator until somebody does
 	// something, and why: once for each reason until a session stands.
-	Refused func(shard string, why error)
+	Refused func(ctx context.Context, shard string, why error)
+	// Removed reports that no session with the shard is tried any longer.
+	Removed func(shard string)
 	// Dropped reports a message that was not sent or handled for want of room, by its kind.
 	Dropped func(shard, kind string)
 	// RollupSent reports a roll-up that was sent: its size, its rows, and whether it was a
@@ -81,9 +83,15 @@ func (o Observer) reconnect(shard string) {
 	}
 }
 
-func (o Observer) refused(shard string, why error) {
+func (o Observer) refused(ctx context.Context, shard string, why error) {
 	if o.Refused != nil {
-		o.Refused(shard, why)
+		o.Refused(ctx, shard, why)
+	}
+}
+
+func (o Observer) removed(shard string) {
+	if o.Removed != nil {
+		o.Removed(shard)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ func newLink(shard *shards.Shard, opts Options) *link {
 
 // run keeps a session open until ctx ends.
 func (l *link) run(ctx context.Context) {
+	defer l.opts.Observer.removed(l.name)
 	defer l.pool.close()
 	refused := "" // what was reported
 	for failures := 0; ctx.Err() == nil; {
@@ -54,7 +56,7 @@ func (l *link) run(ctx context.Context) {
 			pause = l.opts.Backoff.most(l.opts.Random())
 			if refused != err.Error() {
 				refused = err.Error()
-				l.opts.Observer.refused(l.name, err)
+				l.opts.Observer.refused(ctx, l.name, err)
 			}
 			l.log.ErrorContext(ctx, "demand session refused", "error", err, "retry_in", pause.String())
 		case withoutDemand(err):
@@ -71,7 +73,7 @@ func (l *link) run(ctx context.Context) {
 
 // once opens a session and carries it until it ends; stood says whether the shard had agreed.
 func (l *link) once(ctx context.Context) (stood bool, err error) {
-	conn, err := l.shard.Open(ctx)
+	conn, err := l.shard.Open(ctx, l.opts.dial()...)
 	if err != nil {
 		return false, err
 	}
@@ -99,6 +101,9 @@ func (l *link) session() *session {
 func (l *link) reclaim(ctx context.Context, r *demandpb.ReclaimInstruction) {
 	if l.opts.Handlers.Reclaim == nil {
 		return
+	}
+	if r.GetGracePeriodSeconds() <= 0 {
+		r.GracePeriodSeconds = int32(math.Ceil(l.opts.Grace.Seconds()))
 	}
 	id := r.GetInstructionId()
 	l.mu.Lock()

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"nstance.dev/operator/demand/outbound"
 	demandpb "nstance.dev/protos/nstance/demand/v1alpha1"
 )
 
@@ -57,7 +56,7 @@ func (c *session) acknowledged(ctx context.Context, a *demandpb.Acknowledgement)
 // them at once than answers fit into the queue are dropped; the shard asks again.
 func (c *session) bootstrap(ctx context.Context, r *demandpb.BootstrapRequest) {
 	c.mu.Lock()
-	room := c.bootstraps < outbound.Answers
+	room := c.bootstraps < c.link.opts.Outbox
 	if room {
 		c.bootstraps++
 	}

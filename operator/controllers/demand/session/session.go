@@ -55,6 +55,7 @@ type session struct {
 func newSession(l *link, address string, reclaim func(*demandpb.ReclaimInstruction)) *session {
 	return &session{
 		link: l, address: address, log: l.log, reclaim: reclaim, news: make(chan struct{}, 1), states: states.New(), capacities: newLane[*demandpb.AvailableCapacityUpdate](),
+		queue: outbound.Queue[*message, Rollup]{Room: l.opts.Outbox},
 	}
 }
 

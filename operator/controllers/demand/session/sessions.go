@@ -9,6 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"nstance.dev/operator/demand/outbound"
 	"nstance.dev/operator/shards"
 	"nstance.dev/protos/needs"
 	demandpb "nstance.dev/protos/nstance/demand/v1alpha1"
@@ -22,6 +26,12 @@ type Options struct {
 	Instance string
 	// Backoff is how long to wait between sessions; 500ms to 30s.
 	Backoff Backoff
+	// Keepalive is how a silent connection is probed; that of package shards.
+	Keepalive keepalive.ClientParameters
+	// Outbox is how many answers wait for a shard at most; [outbound.Answers].
+	Outbox int
+	// Grace is the time for a drain for which a shard names none; 30s.
+	Grace time.Duration
 	// Dispatch is how many handlers run at once for each shard; 32.
 	Dispatch int
 	Handlers Handlers
@@ -43,6 +53,12 @@ func (o Options) withDefaults() Options {
 	if o.Backoff.Max <= 0 {
 		o.Backoff.Max = 30 * time.Second
 	}
+	if o.Outbox <= 0 {
+		o.Outbox = outbound.Answers
+	}
+	if o.Grace <= 0 {
+		o.Grace = 30 * time.Second
+	}
 	if o.Dispatch <= 0 {
 		o.Dispatch = 32
 	}
@@ -56,6 +72,14 @@ func (o Options) withDefaults() Options {
 		o.Random = mathrand.Float64
 	}
 	return o
+}
+
+// dial are the options of a connection.
+func (o Options) dial() []grpc.DialOption {
+	if o.Keepalive.Time == 0 {
+		return nil
+	}
+	return []grpc.DialOption{grpc.WithKeepaliveParams(o.Keepalive)}
 }
 
 // Sessions are the sessions with all shards. They are safe for concurrent use; [New] makes

@@ -89,6 +89,9 @@ func (n *notes) handlers() session.Handlers {
 			return &demandpb.BootstrapBlobResponse{RequestId: r.GetRequestId(), UserData: []byte(shard + " " + r.GetMachineId())}
 		},
 		Reclaim: func(ctx context.Context, shard string, r *demandpb.ReclaimInstruction) *demandpb.ReclaimAck {
+			if r.GetGracePeriodSeconds() != 30 {
+				n.add("a grace of %ds", r.GetGracePeriodSeconds())
+			}
 			if n.write(ctx, "reclaim %s %s cancel=%t", shard, r.GetInstructionId(), r.GetCancel()) != nil {
 				return nil
 			}
@@ -119,7 +122,7 @@ func (n *notes) observer() session.Observer {
 			defer n.mu.Unlock()
 			n.reconnects++
 		},
-		Refused: func(shard string, err error) { n.add("refused %s: %v", shard, err) },
+		Refused: func(_ context.Context, shard string, err error) { n.add("refused %s: %v", shard, err) },
 		Dropped: func(_, kind string) {
 			n.mu.Lock()
 			defer n.mu.Unlock()

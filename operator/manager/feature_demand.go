@@ -1,0 +1,76 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
+	"nstance.dev/operator/config"
+	"nstance.dev/operator/controllers/demand/rollup"
+	"nstance.dev/operator/demandmode"
+	"nstance.dev/operator/metrics"
+	"nstance.dev/operator/poddemand"
+	"nstance.dev/operator/program"
+)
+
+// demandFeature is demand mode: the shards are told what the cluster needs, and Kubernetes shows
+// what they make of it.
+var demandFeature = feature{
+	name:   "demand mode",
+	on:     func(s config.Settings) bool { return s.Demand.Enabled },
+	scheme: demandv1.AddToScheme,
+	kinds: []kind{
+		{version: demandv1.GroupVersion, object: &demandv1.CapacityRequest{}, atNodes: true, shared: true},
+		{version: demandv1.GroupVersion, object: &demandv1.UpcomingNode{}, atNodes: true, shared: true},
+		{version: demandv1.GroupVersion, object: &demandv1.AvailableCapacity{}, atNodes: true, shared: true},
+	},
+	rights: []Right{
+		to("list watch", WorkloadCluster, core, "pods"),
+		to("list watch", WorkloadCluster, core, "nodes"),
+		to("list watch", WorkloadCluster, "apps", "daemonsets"),
+		to("list watch", WorkloadCluster, demand, "capacityrequests"),
+		to("patch", WorkloadCluster, demand, "capacityrequests/status"),
+		to("get list watch create patch delete", WorkloadCluster, demand, "upcomingnodes"),
+		to("patch", WorkloadCluster, demand, "upcomingnodes/status"),
+		to("get list create patch delete", WorkloadCluster, demand, "availablecapacities"),
+		to("patch", WorkloadCluster, demand, "availablecapacities/status"),
+	},
+	pods: func(config.Settings) func(from, into *corev1.Pod) { return rollup.Keep },
+	nodes: func(_ context.Context, w wiring) error {
+		s := w.settings.Demand.Sessions
+		writer, err := client.New(program.Limited(w.workload.config, s.QPS, s.Burst), client.Options{
+			Scheme: w.workload.GetScheme(), Mapper: w.workload.GetRESTMapper(),
+		})
+		if err != nil {
+			return fmt.Errorf("client for what shards say: %w", err)
+		}
+		mode := demandmode.New(demandmode.Parts{
+			Settings: w.settings.Demand, Config: w.config, Connections: w.connected, Inventory: w.shardState.feed.Inventory(),
+			Objects: w.workload.GetCache(), Writer: writer, Translation: w.translation,
+			Metrics: metrics.NewDemand(ctrlmetrics.Registry), Warn: w.notices.warn, Log: w.notices.log,
+		})
+		w.penalties.OnChange(func([]string) { mode.TranslationChanged() })
+		if err := w.mgr.Add(manager.RunnableFunc(mode.Run)); err != nil {
+			return fmt.Errorf("demand mode: %w", err)
+		}
+		return nil
+	},
+}
+
+// demandPodsFeature has Pods count by themselves in demand mode: where they have no
+// CapacityRequest yet, or never have one.
+var demandPodsFeature = feature{
+	name: "demand mode, Pods",
+	on:   func(s config.Settings) bool { return s.Demand.Enabled && s.Demand.PodSource != config.PodSourceCR },
+	rights: []Right{
+		to("list watch", WorkloadCluster, core, "persistentvolumes"),
+		to("list watch", WorkloadCluster, core, "persistentvolumeclaims"),
+		to("list watch", WorkloadCluster, "storage.k8s.io", "storageclasses"),
+	},
+	pods: func(s config.Settings) func(from, into *corev1.Pod) { return poddemand.Keep(s.Demand.Pods) },
+}
