@@ -4,7 +4,8 @@
 // Each file beside this one is a ValidatingAdmissionPolicy with its binding. The files
 // are templates with the four values of [Params], in the one notation that Go and Helm
 // share: the chart renders the same text, so there is no second copy of a rule. What the
-// schema of a kind can say by itself stands in the schema.
+// schema of a kind can say by itself stands in the schema. Those in demand/ are about the
+// kinds of demand mode, which has them with [DemandParams] where it is on.
 //
 // Refusals name what was asked for and how to do it all the same. Every rule leaves alone
 // whoever carries out what was allowed before: the operator, Cluster API, the garbage
@@ -17,6 +18,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"path"
 	"regexp"
 	"text/template"
 
@@ -24,7 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed *.yaml
+//go:embed *.yaml demand/*.yaml
 var files embed.FS
 
 // Params are what the policies of one installation depend on. All fields are required.
@@ -51,17 +53,16 @@ var (
 
 // validate keeps out what would be read as something else than a value in YAML or CEL.
 func (p Params) validate() error {
-	var errs []error
-	check := func(field, value string, pattern *regexp.Regexp) {
-		if !pattern.MatchString(value) {
-			errs = append(errs, fmt.Errorf("%w: %s: %q does not match %s", ErrParams, field, value, pattern))
-		}
+	return errors.Join(
+		check("Name", p.Name, namePattern), check("Namespace", p.Namespace, namePattern), check("User", p.User, userPattern), check("Core", p.Core, userPattern),
+	)
+}
+
+func check(field, value string, pattern *regexp.Regexp) error {
+	if !pattern.MatchString(value) {
+		return fmt.Errorf("%w: %s: %q does not match %s", ErrParams, field, value, pattern)
 	}
-	check("Name", p.Name, namePattern)
-	check("Namespace", p.Namespace, namePattern)
-	check("User", p.User, userPattern)
-	check("Core", p.Core, userPattern)
-	return errors.Join(errs...)
+	return nil
 }
 
 // Policy is a policy and what puts it in force.
@@ -76,13 +77,43 @@ func All(params Params) ([]Policy, error) {
 	if err := params.validate(); err != nil {
 		return nil, err
 	}
-	entries, err := files.ReadDir(".")
+	return renderAll(".", map[string]any{
+		"name": params.Name, "namespace": params.Namespace, "user": params.User, "core": params.Core,
+	})
+}
+
+// DemandParams are what the policies of demand mode depend on.
+type DemandParams struct {
+	// Name begins the names of the policies. Required.
+	Name string
+	// Controller is the name for the API server of what writes CapacityRequests for Pods: the
+	// operator, or a process of its own. Required.
+	Controller string
+	// MaxUserPriority is the highest priority of a request of somebody else who may not
+	// prioritize requests.
+	MaxUserPriority int32
+}
+
+// Demand returns the policies of demand mode, as All does the others.
+func Demand(params DemandParams) ([]Policy, error) {
+	if err := errors.Join(check("Name", params.Name, namePattern), check("Controller", params.Controller, userPattern)); err != nil {
+		return nil, err
+	}
+	return renderAll("demand", map[string]any{"name": params.Name, "controller": params.Controller, "maxUserPriority": params.MaxUserPriority})
+}
+
+// renderAll fills in the files of a directory.
+func renderAll(dir string, params map[string]any) ([]Policy, error) {
+	entries, err := files.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list the embedded policies: %w", err)
 	}
 	all := make([]Policy, 0, len(entries))
 	for _, entry := range entries {
-		policy, err := render(entry.Name(), params)
+		if entry.IsDir() {
+			continue
+		}
+		policy, err := render(path.Join(dir, entry.Name()), params)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
 		}
@@ -92,16 +123,13 @@ func All(params Params) ([]Policy, error) {
 }
 
 // render fills in one file, which holds a policy and its binding.
-func render(name string, params Params) (Policy, error) {
-	parsed, err := template.New(name).Option("missingkey=error").ParseFS(files, name)
+func render(name string, params map[string]any) (Policy, error) {
+	parsed, err := template.New(path.Base(name)).Option("missingkey=error").ParseFS(files, name)
 	if err != nil {
 		return Policy{}, fmt.Errorf("parse: %w", err)
 	}
 	var text bytes.Buffer
-	err = parsed.Execute(&text, map[string]string{
-		"name": params.Name, "namespace": params.Namespace, "user": params.User, "core": params.Core,
-	})
-	if err != nil {
+	if err := parsed.Execute(&text, params); err != nil {
 		return Policy{}, fmt.Errorf("fill in: %w", err)
 	}
 	policy, binding, found := bytes.Cut(text.Bytes(), []byte("\n---\n"))

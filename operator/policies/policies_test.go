@@ -13,9 +13,8 @@ import (
 )
 
 // judges compiles every policy: CEL that does not compile fails here.
-func judges(t *testing.T) []*policytest.Judge {
+func judges(t *testing.T, all []policies.Policy, err error) []*policytest.Judge {
 	t.Helper()
-	all, err := policies.All(policytest.Params)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,9 +29,20 @@ func judges(t *testing.T) []*policytest.Judge {
 
 // O15: the policies hold with operator and webhooks away.
 func TestO15_PoliciesPassAndRefuse(t *testing.T) {
-	all := judges(t)
+	all, err := policies.All(policytest.Params)
+	passAndRefuse(t, judges(t, all, err), policytest.Cases())
+}
+
+// Nobody forges the request of a Pod, and nobody outranks Pods who may not.
+func TestDemandPoliciesPassAndRefuse(t *testing.T) {
+	all, err := policies.Demand(policytest.DemandParams)
+	passAndRefuse(t, judges(t, all, err), policytest.DemandCases())
+}
+
+func passAndRefuse(t *testing.T, all []*policytest.Judge, cases []policytest.Case) {
+	t.Helper()
 	var names []string
-	for _, c := range policytest.Cases() {
+	for _, c := range cases {
 		if slices.Contains(names, c.Name) {
 			t.Errorf("two cases are called %q", c.Name)
 		}
@@ -55,23 +65,34 @@ func TestO15_PoliciesPassAndRefuse(t *testing.T) {
 	}
 }
 
-// Each policy is in force in the operator's namespace, and a server that cannot answer
-// refuses.
+// Each policy is in force in the operator's namespace, those of demand mode in all of them, and a server
+// that cannot answer refuses.
 func TestBindings(t *testing.T) {
 	all, err := policies.All(policytest.Params)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) != 8 {
-		t.Errorf("%d policies, want 8", len(all))
+	ofDemand, err := policies.Demand(policytest.DemandParams)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 8 || len(ofDemand) != 1 {
+		t.Errorf("%d policies and %d of demand mode, want 8 and 1", len(all), len(ofDemand))
 	}
 	for _, p := range all {
+		if got := p.Binding.Spec.MatchResources.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"]; got != "nstance-system" {
+			t.Errorf("%s is bound to namespace %q", p.Policy.Name, got)
+		}
+	}
+	for _, p := range ofDemand { // Pods are in all of them
+		if p.Binding.Spec.MatchResources != nil {
+			t.Errorf("%s is in force in some namespaces alone", p.Policy.Name)
+		}
+	}
+	for _, p := range slices.Concat(all, ofDemand) {
 		spec := p.Binding.Spec
 		if !strings.HasPrefix(p.Policy.Name, "nstance-") || p.Binding.Name != p.Policy.Name || spec.PolicyName != p.Policy.Name {
 			t.Errorf("policy %s, binding %s of %s: want one name", p.Policy.Name, p.Binding.Name, spec.PolicyName)
-		}
-		if got := spec.MatchResources.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"]; got != "nstance-system" {
-			t.Errorf("%s is bound to namespace %q", p.Policy.Name, got)
 		}
 		if !slices.Equal(spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}) {
 			t.Errorf("%s: actions %v, want Deny", p.Policy.Name, spec.ValidationActions)
@@ -103,6 +124,13 @@ func TestParamsAreChecked(t *testing.T) {
 		change(&bad)
 		if _, err := policies.All(bad); !errors.Is(err, policies.ErrParams) {
 			t.Errorf("%s: %v, want ErrParams", name, err)
+		}
+	}
+	for name, bad := range map[string]policies.DemandParams{
+		"no name": {Controller: "a"}, "no controller": {Name: "nstance"}, "a quote in the controller": {Name: "nstance", Controller: "x' || true || 'y"},
+	} {
+		if _, err := policies.Demand(bad); !errors.Is(err, policies.ErrParams) {
+			t.Errorf("demand mode, %s: %v, want ErrParams", name, err)
 		}
 	}
 }

@@ -276,7 +276,30 @@ func TestO15_PoliciesAreTheOperators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, ownProcess := range []bool{false, true} {
+		params := policies.DemandParams{Name: "nstance-operator", Controller: "system:serviceaccount:nstance:nstance-operator", MaxUserPriority: 1000000}
+		if ownProcess {
+			params.Controller = "system:serviceaccount:nstance:nstance-operator-pod-demand"
+		}
+		ofDemand, err := policies.Demand(params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := render(t, least(values{"demand": values{"enabled": true, "maxUserPriority": 1000000, "upc": values{"ownProcess": ownProcess}}}))
+		samePolicies(t, r, append(ofDemand, all...))
+	}
 	r := render(t, least())
+	samePolicies(t, r, all)
+	for _, o := range r.Objects {
+		if o.GetName() == "nstance-operator-capacityrequests" {
+			t.Errorf("%s is in force without demand mode", o.GetName())
+		}
+	}
+}
+
+// samePolicies compares the policies of a release with those that are wanted.
+func samePolicies(t *testing.T, r chart.Rendered, all []policies.Policy) {
+	t.Helper()
 	for _, want := range all {
 		policy := as[admissionregistrationv1.ValidatingAdmissionPolicy](t, find(t, r, "ValidatingAdmissionPolicy", want.Policy.Name))
 		binding := as[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, find(t, r, "ValidatingAdmissionPolicyBinding", want.Binding.Name))

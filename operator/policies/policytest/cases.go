@@ -39,6 +39,9 @@ type Case struct {
 	Old       Object // nil with CREATE
 	New       Object // nil with DELETE
 	DryRun    bool
+	// May is what the policies find that RBAC allows the user beside the request itself, as
+	// `prioritize capacityrequests.demand.nstance.dev in shop`.
+	May []string
 	// Ending is whether the namespace is being deleted.
 	Ending bool
 	// Earlier is whether Old was stored before the policies were in force, which refuse it.

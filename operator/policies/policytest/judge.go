@@ -17,9 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"nstance.dev/operator/policies"
@@ -108,9 +111,13 @@ func (j *Judge) Answer(ctx context.Context, c Case) (string, error) {
 		Kind: metav1.GroupVersionKind(kind), Resource: resource, Name: u.GetName(), Namespace: u.GetNamespace(),
 		Operation: admissionv1.Operation(c.Operation), UserInfo: authenticationv1.UserInfo{Username: c.User}, DryRun: &c.DryRun,
 	}
-	attributes := &admission.VersionedAttributes{VersionedKind: kind, VersionedObject: versioned(c.New), VersionedOldObject: versioned(c.Old)}
+	attributes := &admission.VersionedAttributes{
+		Attributes: admission.NewAttributesRecord(nil, nil, kind, u.GetNamespace(), u.GetName(), schema.GroupVersionResource(resource), "",
+			admission.Operation(c.Operation), nil, c.DryRun, &user.DefaultInfo{Name: c.User}),
+		VersionedKind: kind, VersionedObject: versioned(c.New), VersionedOldObject: versioned(c.Old),
+	}
 	evaluate := func(e cel.ConditionEvaluator, namespace *corev1.Namespace) ([]cel.EvaluationResult, error) {
-		results, _, err := e.ForInput(ctx, attributes, request, cel.OptionalVariableBindings{}, namespace, celconfig.RuntimeCELCostBudget)
+		results, _, err := e.ForInput(ctx, attributes, request, cel.OptionalVariableBindings{Authorizer: c}, namespace, celconfig.RuntimeCELCostBudget)
 		for _, result := range results {
 			err = errors.Join(err, result.Error)
 		}
@@ -132,6 +139,14 @@ func (j *Judge) Answer(ctx context.Context, c Case) (string, error) {
 	}
 	refusal, _ := text[slices.IndexFunc(valid, isFalse)].EvalResult.Value().(string)
 	return refusal, nil
+}
+
+// Authorize implements [authorizer.Authorizer]: the verbs of the case are all that its user may do.
+func (c Case) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if a.GetUser().GetName() == c.User && slices.Contains(c.May, a.GetVerb()+" "+a.GetResource()+"."+a.GetAPIGroup()+" in "+a.GetNamespace()) {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
 }
 
 // concerns reports whether a request is one that the policy is about.

@@ -36,6 +36,15 @@ system:serviceaccount:{{ include "nstance.namespace" . }}:{{ include "nstance.se
 system:serviceaccount:{{ .Values.capi.core.namespace }}:{{ .Values.capi.core.serviceAccountName }}
 {{- end -}}
 
+{{/* What writes CapacityRequests for Pods, as the API server calls it. */}}
+{{- define "nstance.podWriter" -}}
+{{- if and .Values.demand.enabled .Values.demand.upc.ownProcess -}}
+system:serviceaccount:{{ include "nstance.namespace" . }}:{{ include "nstance.podDemand" . }}
+{{- else -}}
+{{ include "nstance.user" . }}
+{{- end -}}
+{{- end -}}
+
 {{- define "nstance.webhookService" -}}
 {{ include "nstance.fullname" . }}-webhook
 {{- end -}}
