@@ -137,7 +137,10 @@ type AvailableCapacityStatus struct {
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.spec.availableCount`
 // +kubebuilder:printcolumn:name="Cost",type=string,JSONPath=`.spec.costPerHour`
 // +kubebuilder:printcolumn:name="Shortfall",type=string,JSONPath=`.status.shortfall.reason`
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.shortfall.since`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Missing",type=string,priority=1,JSONPath=`.status.shortfall.deficit`
+// +kubebuilder:printcolumn:name="Requirements",type=string,priority=1,JSONPath=`.spec.requirements`
 type AvailableCapacity struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

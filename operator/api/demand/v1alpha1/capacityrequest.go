@@ -187,6 +187,7 @@ type CapacityRequestSpec struct {
 
 	// priority of the unit. Higher wins contested capacity.
 	// +optional
+	// +kubebuilder:default=0
 	Priority int32 `json:"priority,omitempty"`
 
 	// interruptionPenalty is the cost of disturbing the unit, in US dollars; 500m is 50 cents.
@@ -260,6 +261,9 @@ type CapacityRequestStatus struct {
 // +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.resources.requests.cpu`
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.resources.requests.memory`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Pod",type=string,priority=1,JSONPath=`.metadata.ownerReferences[?(@.kind=="Pod")].name`
+// +kubebuilder:printcolumn:name="Translated",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Translated")].reason`
+// +kubebuilder:printcolumn:name="Acknowledged",type=date,priority=1,JSONPath=`.status.acknowledgedAt`
 type CapacityRequest struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

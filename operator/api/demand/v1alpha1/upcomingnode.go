@@ -109,11 +109,15 @@ type UpcomingNodeStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=upcomingnodes,shortName=un,scope=Cluster
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.lastTransitionTime`
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.instanceType`
 // +kubebuilder:printcolumn:name="Zone",type=string,JSONPath=`.spec.zone`
 // +kubebuilder:printcolumn:name="Capacity",type=string,JSONPath=`.spec.capacityType`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.nodeRef.name`
+// +kubebuilder:printcolumn:name="Error",type=string,JSONPath=`.status.lastError`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Shard",type=string,priority=1,JSONPath=`.spec.shard`
+// +kubebuilder:printcolumn:name="Provider-ID",type=string,priority=1,JSONPath=`.status.providerID`
 type UpcomingNode struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

@@ -55,6 +55,18 @@ instances. The chart installs them with ` + "`hosts.enabled: true`" + `.
 	Order: []string{"MachineConfiguration", "MachineConfigurationVersion", "HostMachine", "MachineOperation"},
 }
 
+// Demand is the page about the kinds of demand mode.
+var Demand = Page{
+	Path: "docs/demand/kinds.md",
+	Introduction: `# Kinds of demand mode
+
+The custom resources of group ` + "`demand.nstance.dev`" + `. The operator writes a CapacityRequest for each Pod ([which and how](pods.md)), and other workload
+APIs may write their own. UpcomingNodes and AvailableCapacities are written by the operator alone, to be read: ` + "`kubectl get un,ac,creq -A`" + `
+shows what is asked for, what is on its way and what is missing. The chart installs the kinds with ` + "`demand.enabled: true`" + `. They need Kubernetes 1.31.
+`,
+	Order: []string{"CapacityRequest", "UpcomingNode", "AvailableCapacity"},
+}
+
 // Text returns the page. Each of the definitions must be of a kind that it knows.
 func (p Page) Text(all []*apiextensionsv1.CustomResourceDefinition) (string, error) {
 	if len(all) != len(p.Order) {

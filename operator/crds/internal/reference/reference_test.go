@@ -62,3 +62,24 @@ func TestPageOfHostMachines(t *testing.T) {
 		}
 	}
 }
+
+func TestPageOfDemandMode(t *testing.T) {
+	all, err := crds.Demand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := reference.Demand.Text(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []string{
+		"## CapacityRequest\n",
+		"| `priority` | integer, default `0` |",
+		"- at least one request must be more than 0\n",
+		"| `phase` | `Provisioning`, `Launched`, `Registered`, `Ready`, `Draining`, `Drained`, `Failed` |",
+	} {
+		if !strings.Contains(page, row) {
+			t.Errorf("the page has no %q", row)
+		}
+	}
+}

@@ -1,5 +1,5 @@
-// Command gen writes the pages about the operator's kinds, docs/kubernetes/reference.md and
-// docs/hosts/reference.md, from their definitions.
+// Command gen writes the pages about the operator's kinds, docs/kubernetes/reference.md,
+// docs/demand/kinds.md and docs/hosts/reference.md, from their definitions.
 package main
 
 import (
@@ -29,6 +29,7 @@ func run(out string) error {
 		read func() ([]*apiextensionsv1.CustomResourceDefinition, error)
 	}{
 		{reference.ClusterAPI, crds.All},
+		{reference.Demand, crds.Demand},
 		{reference.Hosts, crds.Hosts},
 	} {
 		all, err := of.read()
