@@ -127,6 +127,14 @@ func TestPlaces(t *testing.T) {
 	}
 	y.DeleteNode("n")
 	expect("the Node is gone", 1)
+	y.SetPod(Pod{UID: "u", Spec: asks(1), Node: "m"})
+	if y.SetNode("n", Node{}) {
+		t.Error("a Node changes what is asked for on which the Pod no longer runs")
+	}
+	if !y.SetNode("m", Node{}) {
+		t.Error("the Pod's Node changes nothing")
+	}
+	expect("on a foreign Node", 0)
 
 	all := one(Options{CountForeign: true})
 	all.SetNode("n", Node{})

@@ -122,6 +122,7 @@ func (c *Controller) round(ctx context.Context, list time.Duration) {
 	if len(due) == 0 {
 		return
 	}
+	c.placed = false // what the inventory knows changes without a word
 	c.place()
 	var build, enqueue time.Duration
 	sent := map[string]bool{}
@@ -133,7 +134,6 @@ func (c *Controller) round(ctx context.Context, list time.Duration) {
 		sent[shard] = c.opts.Send(shard, rows, c.overheads)
 		build, enqueue = build+made.Sub(began), enqueue+c.opts.Now().Sub(made)
 	}
-	c.placed = false // what the inventory knows changes without a word
 	c.tally.Sent()
 	_, skipped := c.tally.Len()
 	c.opts.Observer.built(list, build, enqueue, len(due), skipped)
