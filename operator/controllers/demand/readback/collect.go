@@ -186,9 +186,11 @@ func (w *Writer) unwanted() (all []string) {
 
 // forget deletes the AvailableCapacity of a profile and what was said of it.
 func (w *Writer) forget(ctx context.Context, fingerprint string) error {
-	lane := w.lane(fingerprint)
-	lane.Lock()
-	defer lane.Unlock()
+	leave, err := w.enter(ctx, fingerprint)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	if err := w.deleteOffer(ctx, fingerprint, "nothing asks for the profile any longer"); err != nil {
 		return err
 	}

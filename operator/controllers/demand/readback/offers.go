@@ -3,7 +3,6 @@ package readback
 import (
 	"context"
 	"hash/fnv"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,18 +34,27 @@ func (w *Writer) Capacity(ctx context.Context, shard string, u *demandpb.Availab
 // sum writes down what the shards have said of a profile. Several shards may say something of one
 // profile at once: then one write comes after the other, and the last has all of it.
 func (w *Writer) sum(ctx context.Context, fingerprint string) error {
-	lane := w.lane(fingerprint)
-	lane.Lock()
-	defer lane.Unlock()
+	leave, err := w.enter(ctx, fingerprint)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	have, said := w.offer(fingerprint)
 	return w.changeOffer(ctx, fingerprint, have, readback.Available(have, fingerprint, said))
 }
 
-// lane is the mutex of a profile, which it shares with some others.
-func (w *Writer) lane(fingerprint string) *sync.Mutex {
+// enter returns once nobody else writes what is said of a profile; the caller leaves when it has
+// written.
+func (w *Writer) enter(ctx context.Context, fingerprint string) (leave func(), err error) {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(fingerprint)) // a hash never fails
-	return &w.lanes[h.Sum32()%uint32(len(w.lanes))]
+	lane := w.lanes[h.Sum32()%uint32(len(w.lanes))]
+	select {
+	case lane <- struct{}{}:
+		return func() { <-lane }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // offer is what is known of a profile: its object, nil if there is none, and what the shards have said.

@@ -35,9 +35,9 @@ type Options struct {
 // machine or profile there is to be one call at a time.
 type Writer struct {
 	opts  Options
-	ready chan struct{}  // closed once the objects were read
-	wake  chan struct{}  // holds one token while something may have to go
-	lanes [64]sync.Mutex // of profiles: held while one is written
+	ready chan struct{}     // closed once the objects were read
+	wake  chan struct{}     // holds one token while something may have to go
+	lanes [64]chan struct{} // of profiles: each holds a token while one is written
 
 	mu       sync.Mutex
 	upcoming map[string]*demandv1.UpcomingNode      // by name
@@ -54,10 +54,14 @@ func New(o Options) *Writer {
 	if o.Wrote == nil {
 		o.Wrote = func(string, error) {}
 	}
-	return &Writer{
+	w := &Writer{
 		opts: o, ready: make(chan struct{}), wake: make(chan struct{}, 1), upcoming: map[string]*demandv1.UpcomingNode{}, offers: map[string]*demandv1.AvailableCapacity{},
 		said: map[string]map[string]readback.Said{}, unasked: map[string]int{},
 	}
+	for i := range w.lanes {
+		w.lanes[i] = make(chan struct{}, 1)
+	}
+	return w
 }
 
 // await returns once the objects were read.

@@ -45,7 +45,8 @@ type world struct {
 
 	mu     sync.Mutex
 	calls  []string
-	fail   error // of each call
+	fail   error         // of each call
+	takes  time.Duration // that calls take, up to four times as long
 	shards []string
 }
 
@@ -90,8 +91,9 @@ func run(t *testing.T, before []client.Object, test func(t *testing.T, w *world)
 func (w *world) call(what string, do func() error) error {
 	w.mu.Lock()
 	w.calls = append(w.calls, what)
-	err := w.fail
+	err, takes := w.fail, w.takes*time.Duration(len(w.calls)*7%5)
 	w.mu.Unlock()
+	time.Sleep(takes)
 	if err != nil {
 		return err
 	}
@@ -205,8 +207,8 @@ func TestStatusOfOthers(t *testing.T) {
 		before := o.DeepCopy()
 		o.Status.Phase, o.Status.NodeRef = demandv1.UpcomingNodeFailed, &demandv1.NodeReference{Name: "n1", UID: "u1"}
 		w.ok(w.api.Status().Patch(t.Context(), &o, client.MergeFrom(before)))
-		w.writer.UpcomingNode(before, false) // an older state comes late
 		w.writer.UpcomingNode(&o, false)
+		w.writer.UpcomingNode(before, false) // an older state comes late
 		w.take()
 		w.ok(w.state("a", "m1", idle))
 		w.expect("idle after a drain that ran out of time", "delete m1")
@@ -291,6 +293,7 @@ func TestAvailableCapacity(t *testing.T) {
 // Two shards that speak of one profile at the same time leave what both have said last.
 func TestOneProfileAtOnce(t *testing.T) {
 	run(t, nil, func(t *testing.T, w *world) {
+		w.takes = time.Millisecond
 		var both sync.WaitGroup
 		for _, shard := range []string{"a", "b"} {
 			both.Go(func() {
