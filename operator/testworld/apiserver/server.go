@@ -63,13 +63,15 @@ type Faults interface {
 	Lag(by, kind string, n int) (lag time.Duration, end bool)
 }
 
-// Options are what a Server is made with; all are required.
+// Options are what a Server is made with; all are required unless said.
 type Options struct {
 	Test   testing.TB // for what cannot fail
 	Faults Faults
 	// Changed hears of each change in order. It is called with the server locked, so it
 	// may look at the change alone.
 	Changed func(Change)
+	// Kinds add kinds beside those that every server knows; nil: there are none.
+	Kinds []func(*runtime.Scheme) error
 }
 
 // Server is the API server. It is safe for concurrent use; New makes one.
@@ -95,7 +97,7 @@ type journal struct {
 
 // New returns a server without objects.
 func New(o Options) *Server {
-	scheme := kinds(o.Test)
+	scheme := kinds(o.Test, o.Kinds)
 	return &Server{
 		opts: o, scheme: scheme, mapper: testrestmapper.TestOnlyStaticRESTMapper(scheme), journals: map[string]*journal{},
 		store: testworld.NewClientBuilder(o.Test).WithScheme(scheme).WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
@@ -106,7 +108,7 @@ func New(o Options) *Server {
 
 // kinds are those that the operator and the models work with, and no others: the fake
 // client goes through all of them with each write.
-func kinds(t testing.TB) *runtime.Scheme {
+func kinds(t testing.TB, more []func(*runtime.Scheme) error) *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypes(corev1.SchemeGroupVersion,
 		&corev1.Node{}, &corev1.NodeList{}, &corev1.Pod{}, &corev1.PodList{}, &corev1.PersistentVolume{}, &corev1.PersistentVolumeList{},
@@ -119,7 +121,7 @@ func kinds(t testing.TB) *runtime.Scheme {
 	} {
 		metav1.AddToGroupVersion(scheme, version)
 	}
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, infrav1.AddToScheme, controlplanev1.AddToScheme} {
+	for _, add := range append([]func(*runtime.Scheme) error{clusterv1.AddToScheme, infrav1.AddToScheme, controlplanev1.AddToScheme}, more...) {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
