@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	agentbinding "nstance.dev/protos/binding"
@@ -19,6 +20,7 @@ type Loop struct {
 	last    time.Time // of the last cycle
 	next    time.Time // when the engine wants to be asked again
 	probe   time.Time // when operators may have to be told what can be had
+	usage   atomic.Pointer[map[string]demand.Usage]
 }
 
 // New returns a loop that knows nothing, and starts nothing.
@@ -228,7 +230,22 @@ func (l *Loop) cycle() {
 	for _, a := range result.Actions {
 		acting{c}.act(a)
 	}
+	if l.usage.Load() == nil || len(events) > 0 || len(result.Actions) > 0 {
+		usage := c.engine.Usage()
+		l.usage.Store(&usage)
+	}
 	l.advertise()
+}
+
+// Usage is what the machines of a group, by its name `TENANT/GROUP`, take as of the last cycle; false: there was
+// none, or the engine knows no such group.
+func (l *Loop) Usage(group string) (demand.Usage, bool) {
+	all := l.usage.Load()
+	if all == nil {
+		return demand.Usage{}, false
+	}
+	u, ok := (*all)[group]
+	return u, ok
 }
 
 // advertise tells operators what could be had.

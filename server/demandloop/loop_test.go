@@ -416,6 +416,12 @@ func TestOutdatedMachinesAreReplaced(t *testing.T) {
 		if err != nil || len(p.Replacements) != 1 || p.Replacements[0].Reason != demand.ReasonDrift || len(p.Replacements[0].Bought) != 1 {
 			t.Errorf("under way are %+v, %v", p.Replacements, err)
 		}
+		if u, ok := w.loop.Usage(p.Machines[0].Group); !ok || u.Machines != 3 {
+			t.Errorf("the group takes %+v, %t, want two machines and the one that takes the place of one", u, ok)
+		}
+		if _, ok := w.loop.Usage("acme/nothing"); ok {
+			t.Error("a group that does not exist takes something")
+		}
 		replaced := 0
 		for range 60 {
 			pass(5 * time.Second)

@@ -158,6 +158,15 @@ func (m *Mode) Inspect(ctx context.Context, cluster string) (demandloop.Picture,
 	return p, true, err
 }
 
+// Usage is what the machines of a group take; false: the mode has not begun, or the group is not of it.
+func (m *Mode) Usage(id fleet.GroupID) (demand.Usage, bool) {
+	loop := m.loop.Load()
+	if loop == nil {
+		return demand.Usage{}, false
+	}
+	return loop.Usage(id.String())
+}
+
 // SupplyChanged says that groups, pauses, the configuration or the catalogue have changed.
 func (m *Mode) SupplyChanged() {
 	select {

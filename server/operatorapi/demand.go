@@ -13,6 +13,7 @@ import (
 	"nstance.dev/server/config/document"
 	"nstance.dev/server/config/groupfile"
 	"nstance.dev/server/config/requests"
+	"nstance.dev/server/status"
 )
 
 // What follows turns the blocks of groups of mode demand from messages into those of the
@@ -200,6 +201,17 @@ func demandSettings(d *document.Demand) *nstancev1.DemandSettings {
 		}
 	}
 	return out
+}
+
+// demandUsage is what machines take as a message; nil for what is not known.
+func demandUsage(u *status.Usage) *nstancev1.DemandUsage {
+	if u == nil {
+		return nil
+	}
+	return &nstancev1.DemandUsage{
+		Machines: count32(int(u.Machines)), Idle: count32(int(u.Idle)), Vcpu: u.VCPU, MemoryGib: u.MemoryGiB, Gpu: u.GPUs,
+		HourlyMicroUsd: u.HourlyMicroUSD, Full: u.Full, Shortfalls: count32(u.Shortfalls),
+	}
 }
 
 func requirements(r *document.InstanceRequirements) *nstancev1.InstanceRequirements {

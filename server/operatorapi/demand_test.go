@@ -66,7 +66,7 @@ func TestStatusOfADemandGroup(t *testing.T) {
 	got := groupStatus(&status.Group{Revision: 1, Group: &effective.Group{
 		Tenant: "a", Key: "web", Demand: settings, Node: document.Node{MaxPods: &most},
 		Dynamic: &groupfile.Entry{Mode: "demand", Demand: &document.Demand{Max: &most}},
-	}})
+	}, Usage: &status.Usage{Machines: 3, Idle: 1, VCPU: 6, MemoryGiB: 24, GPUs: map[string]int64{"nvidia.com/gpu": 2}, HourlyMicroUSD: 300_000, Full: true, Shortfalls: 4}})
 	same(t, got, &nstancev1.GroupStatus{
 		Tenant: "a", Key: "web", Revision: 1, DrainTimeout: durationpb.New(0), Mode: "demand", Node: &nstancev1.NodeSettings{MaxPods: 3},
 		Demand: &nstancev1.DemandSettings{
@@ -75,6 +75,9 @@ func TestStatusOfADemandGroup(t *testing.T) {
 			MinLifetime: durationpb.New(5 * time.Minute), JoinDeadline: durationpb.New(10 * time.Minute), Consolidation: &nstancev1.Consolidation{MinSavingPpm: proto.Int32(150_000)},
 		},
 		Dynamic: &nstancev1.GroupConfig{Mode: proto.String("demand"), Demand: &nstancev1.DemandSettings{Max: proto.Int32(3)}},
+		DemandUsage: &nstancev1.DemandUsage{
+			Machines: 3, Idle: 1, Vcpu: 6, MemoryGib: 24, Gpu: map[string]int64{"nvidia.com/gpu": 2}, HourlyMicroUsd: 300_000, Full: true, Shortfalls: 4,
+		},
 	})
 }
 

@@ -98,6 +98,7 @@ func groupStatus(g *status.Group) *nstancev1.GroupStatus {
 		st.Mode = document.ModeDemand
 	}
 	st.Demand, st.Node, st.InstanceRequirements = demandSettings(g.Demand), nodeSettings(&g.Node), requirements(g.Requirements)
+	st.DemandUsage = demandUsage(g.Usage)
 	if g.Offer.GPUs > 0 {
 		st.Gpu = &nstancev1.Gpu{Type: g.Offer.GPUModel, Count: count32(g.Offer.GPUs)}
 	}

@@ -66,6 +66,7 @@ func newTerm(ctx context.Context, opts Options, term uint64, static config.Versi
 	p.files = newFiles(r)
 	p.status = status.New(status.Options{
 		Shard: opts.Shard, Term: term, Cache: p.cache, Groups: p.groups, Catalog: r.catalog, Driver: opts.Driver, Now: opts.Now,
+		Usage: r.demandUsage,
 	})
 	r.events = events.New(events.Options{Shard: opts.Shard, Cache: p.cache, Status: p.status, Now: opts.Now})
 	p.launcher = newLauncher(r)

@@ -19,6 +19,7 @@ import (
 	"nstance.dev/server/pki"
 	"nstance.dev/server/provisioning"
 	"nstance.dev/server/removal"
+	"nstance.dev/server/status"
 	"nstance.dev/server/traces"
 )
 
@@ -191,6 +192,33 @@ func (r *Term) Demand() demandloop.Link { return r.demand.Link() }
 
 // DemandWaits reports whether demand mode is asked for and has not begun yet.
 func (r *Term) DemandWaits() bool { return r.demand.Waiting() }
+
+// demandUsage is what the machines of a group of mode demand take; nil: nothing has been decided in this term.
+func (r *Term) demandUsage(id fleet.GroupID) *status.Usage {
+	if r.demand == nil { // the term is being made
+		return nil
+	}
+	u, ok := r.demand.Usage(id)
+	if !ok {
+		return nil
+	}
+	out := &status.Usage{Machines: u.Machines, Idle: u.Idle, HourlyMicroUSD: u.Spend, Full: u.Full, Shortfalls: u.Shortfalls}
+	for _, a := range u.Resources {
+		switch a.Name {
+		case "cpu":
+			out.VCPU = (a.Amount + 999) / 1000
+		case "memory":
+			out.MemoryGiB = (a.Amount + 1<<30 - 1) >> 30
+		case "pods", "ephemeral-storage":
+		default:
+			if out.GPUs == nil {
+				out.GPUs = map[string]int64{}
+			}
+			out.GPUs[a.Name] = a.Amount
+		}
+	}
+	return out
+}
 
 // InspectDemand returns what demand mode knows of the cluster of a tenant; false: it has not begun.
 func (r *Term) InspectDemand(ctx context.Context, tenant string) (demandloop.Picture, bool, error) {

@@ -29,6 +29,8 @@ type Group struct {
 	// Instances by state, without those on demand.
 	Pending, Actual, Unhealthy, Draining int
 	ProviderIDs, ProviderURIs            []string // of the actual ones, sorted
+
+	Usage *Usage // of a group of mode demand; nil: not known
 }
 
 // Gone is the description of a group that there is no more.
@@ -79,6 +81,9 @@ func (r *Reader) Group(id fleet.GroupID) (*Group, bool) {
 	}
 	if p, ok := r.opts.Groups.PauseOf(id, r.opts.Now()); ok {
 		g.Pause = &p
+	}
+	if eff.Demand != nil && r.opts.Usage != nil {
+		g.Usage = r.opts.Usage(id)
 	}
 	for _, in := range r.opts.Cache.Group(id) {
 		if !in.OnDemand {

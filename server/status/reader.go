@@ -22,6 +22,18 @@ type Options struct {
 	Catalog *catalog.Book
 	Driver  driver.Driver // asked how other systems know its machines, where it is a [driver.URIer]
 	Now     func() time.Time
+	// Usage is what the machines of a group of mode demand take; nil, or nil of a group: not known.
+	Usage func(fleet.GroupID) *Usage
+}
+
+// Usage is what the machines of a group of mode demand take, as its bounds count it.
+type Usage struct {
+	Machines, Idle  int64
+	VCPU, MemoryGiB int64 // rounded up
+	GPUs            map[string]int64
+	HourlyMicroUSD  int64
+	Full            bool // its bounds leave no room for one more machine
+	Shortfalls      int  // needs that lack something that its machines could be
 }
 
 // Groups is what a [Reader] asks about what the groups should be: the store of package groups.
