@@ -21,9 +21,7 @@ type edit = mistaken.Edit
 
 var mistakes = []mistake{
 	{"a group is asked for one more than was wanted", "S5", "TestS5S6_TheNamedMachineGoes", []edit{{
-		"operator/controllers/shardgroup/request.go", `	size := p.size()
-`, `	size := p.size() + 1
-`,
+		"operator/controllers/shardgroup/request.go", `config.Size = proto.Int32(p.size())`, `config.Size = proto.Int32(p.size() + 1)`,
 	}}},
 	{"a shard is told a size that its pool wants no more", "S5", "TestS5_ASizeThatWasTakenBackWhileItsShardWasAway", []edit{{
 		"operator/controllers/shardgroup/reconcile.go", `case known && int(object.Spec.SizeOrZero()) > most:`, `case known && most < 0:`,
