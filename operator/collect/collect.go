@@ -4,6 +4,8 @@
 //
 // A request waits from the first event that asks for it; the ones that come until then are the same
 // request. What a user has asked for is not collected: wrap the events of what follows from it.
+//
+// A [Waker] asks for what follows from no event of an object at all.
 package collect
 
 import (

@@ -65,6 +65,13 @@ func (s classifier) class(p *corev1.Pod) Class {
 	}
 }
 
+// Moves reports whether a drain waits for a Pod to leave its Node: whether it evicts it, or waits
+// for its end. DaemonSets are the UIDs of those that exist.
+func Moves(p *corev1.Pod, daemonSets map[types.UID]bool) bool {
+	class := classifier{daemonSets: daemonSets}.class(p)
+	return class == Evicts || class == Waits
+}
+
 // sorted are the Pods of a Node by what happens to them.
 type sorted struct {
 	evict, wait []*corev1.Pod

@@ -23,6 +23,8 @@ const (
 
 // Target is what is known of an instance that may have to be drained.
 type Target struct {
+	// Instance is its id; empty: that of Machine or Reported.
+	Instance string
 	// Presence and Reported are the inventory's, Synced: all instances of the shard are known.
 	Presence inventory.Presence
 	Reported *nstancev1.InstanceStatus
@@ -121,8 +123,12 @@ func (s Target) mayBeCondemned() bool {
 
 func (s Target) begun() bool { return s.State.Phase != None }
 
-func (s Target) id() string {
-	if s.Machine != nil {
+// ID returns the id of the instance.
+func (s Target) ID() string {
+	switch {
+	case s.Instance != "":
+		return s.Instance
+	case s.Machine != nil:
 		return s.Machine.Spec.InstanceID
 	}
 	return s.Reported.GetInstanceId()

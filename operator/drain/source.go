@@ -28,7 +28,7 @@ func CondemnedInstance(s Target, _ time.Time) (Request, bool) {
 		return Request{}, false
 	}
 	c := s.Reported.GetCondemned()
-	r := Request{Instance: s.id(), Reason: c.GetReason(), Acknowledge: true}
+	r := Request{Instance: s.ID(), Reason: c.GetReason(), Acknowledge: true}
 	if at := c.GetDeleteAt(); at != nil {
 		r.Deadline = at.AsTime()
 	}

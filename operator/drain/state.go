@@ -101,6 +101,12 @@ func (s State) Started() string {
 	return fmt.Sprintf("instance %s is drained %s: %s", s.Instance, by, s.Reason)
 }
 
+// ofAnotherNode reports whether an instruction of the shard was carried out on another Node than
+// the one that its machine has now: the machine is used again, and the instruction is not about that.
+func (s State) ofAnotherNode(now *corev1.Node) bool {
+	return s.Instruction != "" && s.Node != "" && now != nil && now.UID != s.Node
+}
+
 // to moves to a phase; false: no such transition exists, and nothing has changed.
 func (s *State) to(p Phase, now time.Time) bool {
 	if s.Phase == p {

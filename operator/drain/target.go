@@ -33,7 +33,7 @@ type target struct {
 
 // find returns the instance, its machine, its Node and what was done so far.
 func (r *Reconciler) find(ctx context.Context, id string) (*target, error) {
-	s := &target{}
+	s := &target{Target: Target{Instance: id}}
 	m, err := nodes.Machine(ctx, r.Client, r.Namespace, id)
 	if err != nil {
 		return nil, err
@@ -152,6 +152,9 @@ func (r *Reconciler) resume(id string, known bool, s *target) {
 				e.state = state
 			}
 		}
+	}
+	if e.state.ofAnotherNode(s.node) {
+		e.state, e.results, e.acked = State{}, nil, false
 	}
 	s.entry, s.State, s.RetainedSince = e, e.state, e.retainedSince
 }

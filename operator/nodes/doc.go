@@ -9,8 +9,8 @@
 //
 // Where more than one Node fits equally well, none does.
 //
-// [DeletionOf] decides who deletes a Node whose instance has ended, and when: Cluster API, the
-// operator, or nobody. Nothing else in the operator decides that.
+// [DeletionOf] decides who deletes a Node whose instance has ended or left, and when: Cluster API,
+// demand mode, the operator, or nobody. Nothing else in the operator decides that.
 //
 // Deciding is pure (match.go, owner.go, providerid.go): an [Index] is made of the Nodes once and may
 // then be used concurrently; everything else there is a function of its arguments.

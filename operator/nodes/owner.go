@@ -11,6 +11,9 @@ const (
 	OwnerNone Owner = "none"
 	// OwnerClusterAPI: Cluster API deletes the Node together with its Machine.
 	OwnerClusterAPI Owner = "Cluster API"
+	// OwnerDemand: demand mode deletes the Node, because its machine was bound to the cluster by
+	// it and has left.
+	OwnerDemand Owner = "demand mode"
 	// OwnerOperator: the operator deletes the Node, because nobody else does.
 	OwnerOperator Owner = "operator"
 )
@@ -42,6 +45,12 @@ type Instanceless struct {
 	// Cluster has a control plane that Cluster API knows. With both, Cluster API deletes the
 	// Node when it deletes the Machine.
 	MachineHasNode, HasControlPlane bool
+
+	// Demand: the Node was matched to a machine of demand mode, which is on. MachineLeft: that
+	// machine has left the cluster, because it was deleted, or emptied by an instruction of its
+	// shard that holds nothing of it for this cluster any more. A machine that has left may exist,
+	// and joins again as another Node.
+	Demand, MachineLeft bool
 }
 
 // Ended reports whether the instance of the Node has ended. The label of a Node is written by
@@ -66,12 +75,16 @@ func DeletionOf(n Instanceless, now time.Time) Deletion {
 	instance, known := ParseProviderID(n.InstanceProviderID)
 	left := n.EndedAt.Add(ReadyNodeGrace).Sub(now)
 	switch {
-	case !n.Ended():
+	case n.Demand && !n.MachineLeft:
+		return Deletion{Owner: OwnerNone, Reason: "its machine has not left the cluster"}
+	case !n.Demand && !n.Ended():
 		return Deletion{Owner: OwnerNone, Reason: "its instance has not ended"}
 	case n.MachineHasNode && n.HasControlPlane:
 		return Deletion{Owner: OwnerClusterAPI, Reason: "Cluster API deletes it with its Machine"}
 	case !parsed, !known, !Same(node, instance):
 		return Deletion{Owner: OwnerNone, Reason: "its provider ID is not that of the ended instance"}
+	case n.Demand:
+		return Deletion{Owner: OwnerDemand, Reason: "its machine has left the cluster"}
 	case n.Ready && left > 0:
 		return Deletion{Owner: OwnerOperator, Reason: "its instance has ended, and it is still ready", After: left}
 	default:

@@ -26,6 +26,10 @@ func TestO11_OneOwnerDeletesANode(t *testing.T) {
 	nodeID := func(id string) func(*Instanceless) { return func(n *Instanceless) { n.NodeProviderID = id } }
 	instanceID := func(id string) func(*Instanceless) { return func(n *Instanceless) { n.InstanceProviderID = id } }
 
+	demand := func(n *Instanceless) { n.Demand = true }
+	left := func(n *Instanceless) { n.Demand, n.MachineLeft = true, true }
+	bound := Deletion{Owner: OwnerNone, Reason: "its machine has not left the cluster"}
+	demands := Deletion{Owner: OwnerDemand, Reason: "its machine has left the cluster"}
 	none := Deletion{Owner: OwnerNone, Reason: "its instance has not ended"}
 	another := Deletion{Owner: OwnerNone, Reason: "its provider ID is not that of the ended instance"}
 	core := Deletion{Owner: OwnerClusterAPI, Reason: "Cluster API deletes it with its Machine"}
@@ -53,6 +57,13 @@ func TestO11_OneOwnerDeletesANode(t *testing.T) {
 		{"a Machine does not end a Node whose instance exists", nodeOf(referred, controlled, exists), time.Hour, none},
 		{"the provider ID of another machine", nodeOf(nodeID("aws:///z/i-2")), time.Hour, another},
 		{"the same machine, written otherwise", nodeOf(nodeID("aws:///eu/z/i-1")), 0, ours},
+		{"a machine of demand mode that serves", nodeOf(demand, unheard, exists, ready), time.Hour, bound},
+		{"a machine of demand mode that its shard has not given up, and that seems to be gone", nodeOf(demand), time.Hour, bound},
+		{"a machine of demand mode that is deleted", nodeOf(left), 0, demands},
+		{"one that is drained, is used again and was ready a moment ago", nodeOf(left, unheard, exists, ready), 0, demands},
+		{"one whose Node has the provider ID of another machine", nodeOf(left, nodeID("aws:///z/i-2")), time.Hour, another},
+		{"one whose Node has none", nodeOf(left, nodeID("")), time.Hour, another},
+		{"one that a Machine of Cluster API refers to", nodeOf(left, referred, controlled), time.Hour, core},
 		{"a provider ID that means nothing", nodeOf(nodeID("i-1")), time.Hour, another},
 		{"an instance without a provider ID", nodeOf(instanceID("")), time.Hour, another},
 	} {

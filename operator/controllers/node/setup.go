@@ -41,6 +41,8 @@ type Options struct {
 	// SetProviderID: Nodes without a provider id get one. DeleteEnded: Nodes whose
 	// instances have ended are deleted.
 	SetProviderID, DeleteEnded bool
+	// Demand: demand mode is on, which deletes the Nodes of its machines.
+	Demand bool
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }

@@ -129,6 +129,9 @@ func (s *state) answer(name string, o Options) Answer {
 			moved = append(moved, p)
 		}
 	}
+	if o.AnnotationsAlone {
+		return Answer{Node: name}
+	}
 	before := n.pods
 	n.pods = stay // those that move are no neighbours of anything any longer
 	n.leaves = true

@@ -38,6 +38,8 @@ type term struct {
 
 // Options are the settings of a check. The zero value knows our own annotations alone.
 type Options struct {
+	// AnnotationsAlone refuses by annotations, and looks for no room.
+	AnnotationsAlone bool
 	// ForeignAnnotations makes the annotations of other autoscalers mean what ours do.
 	ForeignAnnotations bool
 }

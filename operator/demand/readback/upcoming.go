@@ -122,10 +122,16 @@ func specOf(shard string, u *demandpb.NodeStateUpdate) demandv1.UpcomingNodeSpec
 		MachineID: u.GetMachineId(), Shard: shard, InstanceType: u.GetInstanceType(), Zone: u.GetZone(), CapacityType: u.GetCapacityType(),
 		Labels: maps.Clone(u.GetLabels()), Resources: amounts(u.GetResources()),
 	}
-	for _, t := range slices.Concat(u.GetTaints(), u.GetStartupTaints()) { // the kubelet registers both
-		spec.Taints = append(spec.Taints, corev1.Taint{Key: t.GetKey(), Value: t.GetValue(), Effect: corev1.TaintEffect(effect(t.GetEffect()))})
-	}
+	spec.StartupTaints = taints(u.GetStartupTaints())
+	spec.Taints = slices.Concat(taints(u.GetTaints()), spec.StartupTaints) // the kubelet registers both
 	return spec
+}
+
+func taints(of []*demandpb.Taint) (all []corev1.Taint) {
+	for _, t := range of {
+		all = append(all, corev1.Taint{Key: t.GetKey(), Value: t.GetValue(), Effect: corev1.TaintEffect(effect(t.GetEffect()))})
+	}
+	return all
 }
 
 // statusOf keeps what an update does not say: the Node, and an id that the provider gave.

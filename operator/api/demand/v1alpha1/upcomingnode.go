@@ -46,6 +46,12 @@ type UpcomingNodeSpec struct {
 	// +optional
 	// +listType=atomic
 	Taints []corev1.Taint `json:"taints,omitempty"`
+
+	// startupTaints are those of taints that something in the cluster removes once the Node
+	// works. A Node that has one is reported not ready.
+	// +optional
+	// +listType=atomic
+	StartupTaints []corev1.Taint `json:"startupTaints,omitempty"`
 }
 
 // UpcomingNodePhase is how far a machine is.

@@ -91,6 +91,10 @@ const (
 // have the same names and do not tell them of the instance.
 const AnnotationCluster = "nstance.dev/cluster"
 
+// AnnotationDemandMachine of a Node is the machine of demand mode that it was matched to: demand
+// mode deletes the Node when that machine has left the cluster.
+const AnnotationDemandMachine = "nstance.dev/demand-machine"
+
 // Annotations of a Node that is being drained: all that the next leader needs.
 const (
 	AnnotationDrainInstance  = "nstance.dev/drain-instance"
