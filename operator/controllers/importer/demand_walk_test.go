@@ -24,7 +24,9 @@ func TestDemand_AGroupBecomesADemandPool(t *testing.T) {
 		for range 3 {
 			w.mustPass()
 		}
-		made := slices.DeleteFunc(w.made(), func(text string) bool { return text != `pool batch [b c] "base" b=0,c=0` && text != "machinepool batch 0" })
+		made := slices.DeleteFunc(w.made(), func(text string) bool {
+			return text != `pool batch [b c] "base" b=0,c=0` && text != "machinepool batch 0"
+		})
 		if diff := cmp.Diff([]string{`pool batch [b c] "base" b=0,c=0`}, made); diff != "" {
 			t.Error(diff)
 		}

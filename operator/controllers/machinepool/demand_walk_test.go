@@ -119,6 +119,11 @@ func TestDemand_ASwitchTouchesNoMachine(t *testing.T) {
 		})
 		w.demandRounds(2)
 		w.expect(infrav1.ConditionDemandAllowed, metav1.ConditionFalse, infrav1.ReasonAutoscalerAnnotations)
+		if told := w.Told(); !slices.ContainsFunc(told, func(text string) bool {
+			return strings.HasPrefix(text, "DemandNotAllowed: NstanceMachinePool: MachinePool web")
+		}) {
+			t.Errorf("nobody is told why: %q", told)
+		}
 		w.Change("web", machinePool, func() { machinePool.Annotations = nil })
 
 		w.demandRounds(6)
@@ -197,6 +202,9 @@ func TestDemand_MadeChangedAndDeleted(t *testing.T) {
 
 		w.Shard("a").Buy(tenant, "web", 3)
 		w.edit(func(p *infrav1.NstanceMachinePool) { p.Spec.Demand.Max = ptr.To[int32](4) })
+		if _, err := w.pass(); err != nil || w.object().Status.Mode != infrav1.PoolDemand {
+			t.Errorf("mode %s while a share is on its way, %v", w.object().Status.Mode, err)
+		}
 		w.demandRounds(4)
 		if a, b := maxOf(w.shardGroup("a")), maxOf(w.shardGroup("b")); a != 2 || b != 1 {
 			t.Errorf("shares %d and %d: a has 3 machines, so b gets what they leave", a, b)

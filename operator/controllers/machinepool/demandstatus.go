@@ -2,6 +2,7 @@ package machinepool
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,10 +19,19 @@ func modeOf(st state) infrav1.PoolMode {
 		return infrav1.PoolSwitching
 	case !st.demands():
 		return infrav1.PoolFixed
-	case st.machinePool == nil && st.acceptedDemand():
+	case st.machinePool == nil && !slices.ContainsFunc(st.pool.Spec.Shards, func(name string) bool { return !shows(st, name, settings.ModeDemand) }):
 		return infrav1.PoolDemand
 	}
 	return infrav1.PoolSwitching
+}
+
+// shows is whether the group is in a mode on a shard, by what was heard last, be it by an operator before this one.
+func shows(st state, name, mode string) bool {
+	if st.shards[name].group != nil {
+		return st.hasMode(name, mode)
+	}
+	shardGroup := st.shardGroups[name]
+	return shardGroup != nil && shardGroup.Status.Mode == mode
 }
 
 // switching says what a pool waits for that goes over from one mode to the other.
@@ -32,7 +42,7 @@ func switching(st state) string {
 	}
 	var waiting []string
 	for _, name := range st.pool.Spec.Shards {
-		if shardGroup := st.shardGroups[name]; shardGroup == nil || !accepted(shardGroup) || !st.hasMode(name, want) {
+		if shardGroup := st.shardGroups[name]; shardGroup == nil || !accepted(shardGroup) || !shows(st, name, want) {
 			waiting = append(waiting, name)
 		}
 	}

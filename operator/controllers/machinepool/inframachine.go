@@ -86,7 +86,11 @@ func (st state) providerIDs() []infrav1.ProviderID {
 		ids = append(ids, st.pool.Spec.ProviderIDList...)
 	}
 	slices.Sort(ids)
-	return slices.Compact(ids)
+	ids = slices.Compact(ids)
+	if st.machinePool == nil && st.leaving == nil { // no Node goes with an id that leaves, and a demand pool may have more
+		ids = ids[:min(len(ids), MaxReplicas)]
+	}
+	return ids
 }
 
 // tail is the part of a provider id by which an autoscaler knows a machine.

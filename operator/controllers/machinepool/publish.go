@@ -112,6 +112,8 @@ func (r *Reconciler) publishEvents(pool *infrav1.NstanceMachinePool, next []meta
 		kind                      string
 	}{
 		{infrav1.ConditionPoolConflict, "PoolConflict", "Scale", metav1.ConditionTrue, corev1.EventTypeWarning},
+		{infrav1.ConditionDemandAllowed, "DemandNotAllowed", "Switch", metav1.ConditionFalse, corev1.EventTypeWarning},
+		{infrav1.ConditionLimitReached, "LimitReached", "Scale", metav1.ConditionTrue, corev1.EventTypeNormal},
 		{infrav1.ConditionSpecIgnored, "SpecIgnored", "Upsert", metav1.ConditionTrue, corev1.EventTypeWarning},
 		{infrav1.ConditionProviderIDsUnique, "ProviderIDDuplicate", "List", metav1.ConditionFalse, corev1.EventTypeWarning},
 		{infrav1.ConditionCapacityKnown, "CapacityUnknown", "Scale", metav1.ConditionFalse, corev1.EventTypeWarning},

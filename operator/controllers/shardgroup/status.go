@@ -37,7 +37,7 @@ func nextStatus(p shardGroup, o outcome, now time.Time) infrav1.NstanceShardGrou
 	next := infrav1.NstanceShardGroupStatus{
 		ObservedGeneration: old.ObservedGeneration, IsStatic: p.static(), Config: old.Config, ServerSize: old.ServerSize,
 		Replicas: n.running, Pending: n.pending, Draining: n.draining, Unhealthy: n.unhealthy,
-		ProviderIDs: most(p.providerIDs(), mostProviderIDs), Zone: old.Zone, Region: old.Region, Provider: old.Provider,
+		ProviderIDs: p.providerIDs(), Zone: old.Zone, Region: old.Region, Provider: old.Provider,
 		Kind: old.Kind, Arch: old.Arch, Capacity: old.Capacity, LastSyncTime: old.LastSyncTime,
 		Sent: old.Sent, Repairs: recent(old.Repairs, now),
 	}
@@ -45,6 +45,9 @@ func nextStatus(p shardGroup, o outcome, now time.Time) infrav1.NstanceShardGrou
 	next.Mode, next.Demand = p.group.GetMode(), p.demandStatus(n)
 	if p.group == nil {
 		next.Mode = old.Mode
+	}
+	if p.object.Spec.Demand != nil { // of a group of fixed size a Node would go with an id that is left out
+		next.ProviderIDs = most(next.ProviderIDs, mostProviderIDs)
 	}
 	if o.request != nil {
 		next.ObservedGeneration, next.Sent = p.object.Generation, p.sentNow(o.request.GetConfig())
@@ -93,7 +96,7 @@ func (p shardGroup) sentNow(config *nstancev1.GroupConfig) []string {
 	return fields
 }
 
-// mostProviderIDs is how many provider ids a status takes. A group of fixed size has no more.
+// mostProviderIDs is how many provider ids a status takes.
 const mostProviderIDs = 10000
 
 // demandStatus is what the shard has of a demand pool; nil for a group of fixed size. Before its server has
