@@ -143,6 +143,12 @@ type Answer struct {
 	Held     bool // it is not in force yet, and has to be sent again
 }
 
+// Service is that the first machine which was bound for a need has been configured.
+type Service struct {
+	Cluster string
+	Took    time.Duration // since the first roll-up with the need
+}
+
 // Ending is the end of one replacement of machines.
 type Ending struct {
 	Group    string
@@ -160,6 +166,8 @@ type Result struct {
 	Rejected   []error     // events that were not possible; what was known before still holds
 	Shortfalls []Shortfall // the most urgent ones: by priority, then the one that lasts longest
 	Capped     int         // reclaims beyond a cluster's limit, which are decided again
+	Served     []Service   // needs that have got their first machine
+	Reordered  int         // clusters whose keep order was changed, to keep cheaper machines
 	Short      int         // how many needs are short
 	Next       time.Time   // when to step again without an event; zero: only an event changes anything
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // intake takes in what the engine is told.
@@ -247,6 +248,7 @@ func (w intake) configured(slot int32) {
 		if m.offer != nil {
 			m.offer.succeed()
 		}
+		w.served(c, m)
 		if n := c.byKey[m.stamp.Need]; n != nil && n.memory.gangSince != 0 && !n.short() && w.fleet.runs(n) {
 			n.memory.gangSince = 0 // it is whole; what it loses later is another try
 		}
@@ -257,6 +259,14 @@ func (w intake) configured(slot int32) {
 	if !m.leaving {
 		c.members = append(c.members, slot)
 		c.flags.stale, c.flags.dirty = true, true
+	}
+}
+
+// served notes that a need has got its first machine.
+func (w intake) served(c *cluster, m *machine) {
+	if n := c.byKey[m.stamp.Need]; n != nil && !n.memory.served {
+		n.memory.served = true
+		w.out.Served = append(w.out.Served, Service{c.name, time.Duration(w.now-n.firstSeen) * time.Millisecond})
 	}
 }
 

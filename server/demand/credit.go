@@ -56,6 +56,11 @@ func (w *world) credit() {
 	for _, c := range w.sorted {
 		w.wake(c.flags.due)
 	}
+	for _, c := range dirty {
+		if c.flags.reordered {
+			w.out.Reordered++
+		}
+	}
 }
 
 // creditCluster computes the claims of one cluster, and a better keep order where an event allows
@@ -76,7 +81,7 @@ func (w crediting) creditCluster(c *cluster) {
 		c.common = 0
 	}
 	w.attribute(c)
-	if c.flags.event && w.rerank(c) {
+	if c.flags.reordered = c.flags.event && w.rerank(c); c.flags.reordered {
 		w.attribute(c)
 	}
 	w.date(c)

@@ -378,3 +378,40 @@ func TestE1_ARecordThatIsReadAgainChangesNothing(t *testing.T) {
 		t.Errorf("surplus %v, and before the record of %s was read again %v", after, first, before)
 	}
 }
+
+// What a result tells those who measure: the phases of the cycle in their order, each need's first machine once, and that
+// a keep order was changed.
+func TestWhatIsMeasured(t *testing.T) {
+	var phases []string
+	h := newHouse(t, demand.Settings{Phase: func(name string) { phases = append(phases, name) }})
+	h.boot, h.join = time.Minute, 30*time.Second
+	dear := offerOf("t/g", "dear", 2, 8, 300_000)
+	h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: -1}}, demand.OffersChanged{Offers: []demand.Offer{dear}})
+	h.tell(needs("c", row("web", 0, 1, 2000, gi))...)
+	var served []demand.Service
+	reordered := 0
+	run := func(cycles int) {
+		for range cycles {
+			h.step()
+			served = append(served, h.last.Served...)
+			reordered += h.last.Reordered
+			h.progress(10 * time.Second)
+		}
+	}
+	run(1)
+	if want := []string{"credit", "acquire", "preempt", "reclaim", "release", "consolidate", "tally"}; !slices.Equal(phases, want) {
+		t.Errorf("phases %v, want %v", phases, want)
+	}
+	run(20)
+	if len(served) != 1 || served[0].Cluster != "c" || served[0].Took < 90*time.Second || served[0].Took > 110*time.Second {
+		t.Errorf("served %+v", served)
+	}
+	h.tell(demand.OffersChanged{Offers: []demand.Offer{dear, small("t/g")}})
+	h.tell(needs("c", row("web", 0, 2, 2000, gi))...)
+	run(20)
+	h.tell(needs("c", row("web", 0, 1, 2000, gi))...)
+	run(1)
+	if len(served) != 1 || reordered != 1 {
+		t.Errorf("served %+v, and the order was changed %d times, want once: the cheaper of two is kept", served, reordered)
+	}
+}

@@ -14,6 +14,8 @@ type Settings struct {
 	MaxCreates    int    // in one cycle; 1000; negative: no limit
 	MaxShortfalls int    // that a result lists; 100
 	Policy        Policy // to begin with; [PolicyChanged] replaces it
+	// Phase is called as each part of a cycle begins, with its name, for those who measure; nil: nobody does.
+	Phase func(name string)
 	// NewID names a machine that is to be bought of an offer. It is called once for each, in a fixed
 	// order, and never returns the same id twice.
 	NewID func(offer string) string

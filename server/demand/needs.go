@@ -114,6 +114,7 @@ type memory struct {
 	own        bool      // it draws from machines that were bound for it alone
 	divided    *division // nil: the need is not spread
 	nowhere    bool      // no domain has any machine or offer for it
+	served     bool      // a machine that was bound for it was configured
 }
 
 // lack is what a need is short of, and since when.
@@ -216,15 +217,16 @@ type room struct {
 
 // flags are what has to be done for a cluster, and what is known of its operator.
 type flags struct {
-	spent    bool    // its spend is at its limit, in this cycle
-	dirty    bool    // credit is to be computed again
-	stale    bool    // the ledger's machines are no longer the members
-	event    bool    // something happened after which another keep order may be better
-	start    bool    // the members have not been ordered in this process
-	reported bool    // a roll-up came since the process began
-	live     bool    // its operator is connected
-	changed  instant // when its rows last changed
-	due      instant // when its credit may come out otherwise without an event; 0: never
+	spent     bool    // its spend is at its limit, in this cycle
+	dirty     bool    // credit is to be computed again
+	stale     bool    // the ledger's machines are no longer the members
+	event     bool    // something happened after which another keep order may be better
+	start     bool    // the members have not been ordered in this process
+	reported  bool    // a roll-up came since the process began
+	live      bool    // its operator is connected
+	changed   instant // when its rows last changed
+	reordered bool    // its keep order was changed in this cycle
+	due       instant // when its credit may come out otherwise without an event; 0: never
 }
 
 // guard are the rails of a cluster.

@@ -35,7 +35,7 @@ func (e *Engine) Step(now time.Time, batch []Event) Result {
 	w := &e.w
 	w.now = max(w.now, instantOf(now))
 	w.out.Actions, w.out.Answers, w.out.Rejected = w.out.Actions[:0], w.out.Answers[:0], w.out.Rejected[:0]
-	w.out.Capped, w.out.Ended = 0, w.out.Ended[:0]
+	w.out.Capped, w.out.Ended, w.out.Served, w.out.Reordered = 0, w.out.Ended[:0], w.out.Served[:0], 0
 	for _, event := range batch {
 		if err := (intake{w}).apply(event); err != nil {
 			w.out.Rejected = append(w.out.Rejected, err)
@@ -49,24 +49,32 @@ func (e *Engine) Step(now time.Time, batch []Event) Result {
 	for _, c := range w.clusters {
 		c.flags.spent = false
 	}
-	giving{w}.expire()
-	w.list()
-	w.credit()
-	buying{w}.acquire()
-	taking{w}.preempt()
-	consolidating{w}.advance()
-	giving{w}.reclaim()
-	giving{w}.release()
-	consolidating{w}.begin()
-	w.tally()
-	undoing{w}.revert()
-	w.fleet.sweep()
+	for _, p := range phases {
+		if w.settings.Phase != nil {
+			w.settings.Phase(p.name)
+		}
+		p.do(w)
+	}
 	e.quiet = !slices.ContainsFunc(w.clusters, func(c *cluster) bool { return c.flags.dirty })
 	w.out.Next = time.Time{}
 	if w.next != 0 {
 		w.out.Next = time.UnixMilli(w.next).UTC()
 	}
 	return w.out
+}
+
+// phases are the parts of a cycle, in their order.
+var phases = []struct {
+	name string
+	do   func(*world)
+}{
+	{"credit", func(w *world) { giving{w}.expire(); w.list(); w.credit() }},
+	{"acquire", func(w *world) { buying{w}.acquire() }},
+	{"preempt", func(w *world) { taking{w}.preempt() }},
+	{"reclaim", func(w *world) { consolidating{w}.advance(); giving{w}.reclaim() }},
+	{"release", func(w *world) { giving{w}.release() }},
+	{"consolidate", func(w *world) { consolidating{w}.begin() }},
+	{"tally", func(w *world) { w.tally(); undoing{w}.revert(); w.fleet.sweep() }},
 }
 
 // tally writes down what every need lacks, and lists the most urgent.

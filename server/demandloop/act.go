@@ -19,11 +19,8 @@ type acting struct{ *core }
 func (c acting) act(a demand.Action) {
 	c.opts.Metrics.decided(a)
 	if a.Disposition != demand.Execute {
-		c.opts.Log.Debug("demand decision", "action", a.Kind.String(), "machine", a.Machine, "cluster", a.Cluster, "reason", a.Reason, "disposition", a.Disposition.String())
 		return
 	}
-	c.opts.Log.Info("demand decision", "action", a.Kind.String(), "machine", a.Machine, "cluster", a.Cluster, "offer", a.Offer, "reason", a.Reason,
-		"disposition", a.Disposition.String())
 	if a.Kind == demand.Provision {
 		c.provision(a)
 		return

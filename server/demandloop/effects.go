@@ -15,7 +15,7 @@ func (c *core) start(m *machine, what string, run func(ctx context.Context) erro
 		m.turn.busy = false
 		c.opts.Metrics.done(what, err, c.opts.Now().Sub(began))
 		if err != nil {
-			c.opts.Log.Warn("demand action failed", "action", what, "machine", m.id, "cluster", m.about.cluster, "error", err)
+			c.opts.Log.Warn("demand action failed", "action", what, "machine", m.id, "cluster", m.about.cluster, "disposition", "failed", "error", err)
 		}
 		done(err)
 		c.look(m.id)

@@ -21,16 +21,20 @@ type Loop struct {
 	next    time.Time // when the engine wants to be asked again
 	probe   time.Time // when operators may have to be told what can be had
 	usage   atomic.Pointer[map[string]demand.Usage]
+	audit   *audit
+	watch   *stopwatch
 }
 
 // New returns a loop that knows nothing, and starts nothing.
 func New(opts Options) (*Loop, error) {
 	opts.defaults()
+	watch := &stopwatch{metrics: opts.Metrics, now: opts.Now}
+	opts.Engine.Phase = watch.next
 	core, err := newCore(opts)
 	if err != nil {
 		return nil, fmt.Errorf("demand loop: %w", err)
 	}
-	return &Loop{mailbox: newMailbox(), core: core, done: make(chan struct{})}, nil
+	return &Loop{mailbox: newMailbox(), core: core, done: make(chan struct{}), audit: newAudit(opts.Log), watch: watch}, nil
 }
 
 // Connect implements [Link].
@@ -215,6 +219,7 @@ func (l *Loop) cycle() {
 	c.feed.events = nil
 	began := c.opts.Now()
 	result := c.engine.Step(c.now, events)
+	l.watch.next("")
 	l.last, l.next = c.now, result.Next
 	c.opts.Metrics.cycled(c.opts.Now().Sub(began), result)
 	for _, e := range result.Ended {
@@ -224,8 +229,9 @@ func (l *Loop) cycle() {
 		c.opts.Log.Warn("engine refused an event", "error", err)
 	}
 	framing{c}.answer(result.Answers)
-	if len(events) > 0 || len(result.Actions) > 0 { // else all is as it was
+	if len(events) > 0 || len(result.Actions) > 0 || result.Capped != l.audit.capped { // else all is as it was
 		c.plan(result.Actions)
+		l.audit.decided(result)
 	}
 	for _, a := range result.Actions {
 		acting{c}.act(a)

@@ -11,7 +11,7 @@ import (
 // Metrics are the measurements of a loop. Label values are bounded: kinds, reasons, states, and the
 // tenants of the configuration.
 type Metrics struct {
-	cycles     prometheus.Histogram
+	cycle      cycles
 	actions    *prometheus.CounterVec
 	suppressed *prometheus.CounterVec
 	outcomes   *prometheus.CounterVec
@@ -27,14 +27,27 @@ type Metrics struct {
 	now        *gauges
 }
 
+// cycles are how long the engine's cycles and their parts have taken, and how often a keep order was changed.
+type cycles struct {
+	took      prometheus.Histogram
+	phases    *prometheus.HistogramVec
+	reordered prometheus.Counter
+}
+
 // stretches are how long the parts of a machine's life have taken.
-type stretches struct{ boots, joins, drains prometheus.Histogram }
+type stretches struct{ boots, joins, drains, firsts prometheus.Histogram }
 
 // NewMetrics makes the metrics of loops and registers them; a nil registerer leaves them unregistered.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
-		now:        &gauges{},
-		cycles:     histogram("nstance_demand_cycle_seconds", "Time that the engine took for one cycle."),
+		now: &gauges{},
+		cycle: cycles{
+			took:   histogram("nstance_demand_cycle_seconds", "Time that the engine took for one cycle."),
+			phases: histograms("nstance_demand_cycle_phase_seconds", "Time that parts of the engine's cycles took.", "phase"),
+			reordered: prometheus.NewCounter(prometheus.CounterOpts{
+				Name: "nstance_demand_rerank_adopted_total", Help: "Times that the keep order of a cluster was changed, so that cheaper machines are kept.",
+			}),
+		},
 		actions:    counters("nstance_demand_actions_total", "Actions that the engine has decided to carry out.", "kind"),
 		suppressed: counters("nstance_demand_actions_suppressed_total", "Actions that were decided and not carried out.", "kind", "disposition"),
 		outcomes:   counters("nstance_demand_action_outcomes_total", "Effects by what became of them.", "kind", "outcome"),
@@ -43,6 +56,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			boots:  histogram("nstance_demand_boot_seconds", "Time from the record of a machine to its registration."),
 			joins:  histogram("nstance_demand_configure_seconds", "Time from the binding of a machine to its Node being ready."),
 			drains: histogram("nstance_demand_drain_seconds", "Time that drains by operators took."),
+			firsts: histogram("nstance_demand_first_machine_seconds", "Time from the first roll-up with a need until the first machine that was bound for it was configured."),
 		},
 		blobs:    histograms("nstance_demand_bootstrap_request_seconds", "Time until an operator answered what it takes to join.", "outcome"),
 		failures: counters("nstance_demand_machines_failed_total", "Machines that were given up, by cause.", "cause"),
@@ -61,7 +75,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.cycles, m.actions, m.suppressed, m.outcomes, m.effects, m.took.boots, m.took.joins, m.took.drains, m.blobs, m.failures, m.short,
+		reg.MustRegister(m.cycle.took, m.cycle.phases, m.cycle.reordered, m.actions, m.suppressed, m.outcomes, m.effects, m.took.boots, m.took.joins, m.took.drains, m.took.firsts, m.blobs, m.failures, m.short,
 			m.capped, m.rejected, m.rollups, m.refusals, m.now)
 	}
 	return m
@@ -87,10 +101,18 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 }
 
 func (m *Metrics) cycled(took time.Duration, r demand.Result) {
-	m.cycles.Observe(took.Seconds())
+	m.cycle.took.Observe(took.Seconds())
 	m.short.Set(float64(r.Short))
 	m.capped.Add(float64(r.Capped))
 	m.rejected.Add(float64(len(r.Rejected)))
+	m.cycle.reordered.Add(float64(r.Reordered))
+	for _, s := range r.Served {
+		m.took.firsts.Observe(s.Took.Seconds())
+	}
+}
+
+func (m *Metrics) phase(name string, took time.Duration) {
+	m.cycle.phases.WithLabelValues(name).Observe(took.Seconds())
 }
 
 func (m *Metrics) decided(a demand.Action) {
