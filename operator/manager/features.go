@@ -14,7 +14,7 @@ var features = []feature{
 	processFeature, leaderFeature, secureMetricsFeature, webhookCertFeature,
 	clusterFeature, importFeature, poolFeature, templateFeature, errorFeature, kubeconfigFeature, ownKubeconfigFeature,
 	metricsFeature, machineFeature, drainFeature, nodeFeature, onDemandFeature, gatedFeature,
-	podRequestFeature, demandPodsFeature, demandFeature, // in this order: each adds to what the one before keeps of a Pod
+	podRequestFeature, demandPodsFeature, demandFeature, podEventFeature, // in this order: each adds to what the one before keeps of a Pod
 }
 
 // featuresOf are those of an operator with these settings.

@@ -46,7 +46,7 @@ in its kubeconfig needs these instead.
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [demand.nstance.dev]
   resources: [availablecapacities]
-  verbs: [get, list, create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 {{- end }}
 {{- end -}}
 
