@@ -16,9 +16,10 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 # Google's storage client speaks HTTP here; its gRPC half would add 12 MB to a binary.
 TAGS     := disable_grpc_modules
 LOCAL    := ./providers/local/cmd/nstance-server-local ./agent/cmd/nstance-agent ./admin/cmd/nstance-admin
-OPERATOR := ./operator/cmd/nstance-operator
+OPERATOR := ./operator/cmd/nstance-operator ./operator/cmd/nstance-pod-demand
 CLOUDS   := $(foreach p,aws gcp proxmox,./providers/$(p)/cmd/nstance-server-$(p))
 
+comma     := ,
 TOOLS     := bin/tools
 KUBE      := kube-apiserver kube-controller-manager kube-scheduler kubectl
 NODE      := kubelet kubeadm kube-proxy
@@ -52,7 +53,7 @@ image: ## Pack the operator into container images in dist/image, without a conta
 	done
 	go run -buildvcs=false ./tools/image/cmd/image -name nstance-operator -version '$(VERSION)' -licenses Apache-2.0 \
 		-created "$$(git log -1 --format=%ct)" -ref '$(IMAGE)' -out dist/image \
-		$(foreach arch,$(ARCHES),$(arch)=dist/linux-$(arch)/nstance-operator)
+		$(foreach arch,$(ARCHES),$(arch)=dist/linux-$(arch)/nstance-operator$(comma)dist/linux-$(arch)/nstance-pod-demand)
 
 .PHONY: components
 components: ## Make of the chart what clusterctl installs, in dist/clusterctl
@@ -158,7 +159,7 @@ APP := $(shell sed -n 's/^appVersion: *"\?\([^"]*\)"\?$$/\1/p' operator/charts/n
 .PHONY: kind-images
 kind-images: build $(TOOLS)/capi-core
 	image() { go run -buildvcs=false ./tools/image/cmd/image -name "$$1" -ref "$$2" -out "bin/images/$$1" "$$(go env GOARCH)=$$3"; }; \
-	image nstance-operator ghcr.io/nstance-dev/nstance-operator:$(APP) bin/nstance-operator; \
+	image nstance-operator ghcr.io/nstance-dev/nstance-operator:$(APP) bin/nstance-operator,bin/nstance-pod-demand; \
 	image capi-core nstance.test/capi-core:test $(TOOLS)/capi-core
 
 POOLS ?= 200

@@ -16,7 +16,7 @@ func TestDockerfileSaysTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(text), "\n")
-	for _, want := range []string{"FROM scratch", "USER " + image.User, "WORKDIR /", `ENTRYPOINT ["/nstance-operator"]`} {
+	for _, want := range []string{"FROM scratch", "USER " + image.User, "WORKDIR /", `ENTRYPOINT ["/nstance-operator"]`, "COPY --from=build /out/nstance-operator /out/nstance-pod-demand /"} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("the Dockerfile lacks %q", want)
 		}

@@ -37,16 +37,25 @@ type Spec struct {
 // ErrNoName means that a [Spec] has no name of a program.
 var ErrNoName = errors.New("the program has no name")
 
-// New returns the image of a program for Linux on a processor that Go calls arch. Errors
-// match [ErrNoName] and [ErrProgram].
-func New(spec Spec, arch string, program []byte) (v1.Image, error) {
-	if spec.Name == "" {
-		return nil, ErrNoName
+// Program is a static program and its name.
+type Program struct {
+	Name string
+	File []byte
+}
+
+// New returns the image of a program for Linux on a processor that Go calls arch, and of others that
+// lie beside it and are run by their names. Errors match [ErrNoName] and [ErrProgram].
+func New(spec Spec, arch string, program []byte, beside ...Program) (v1.Image, error) {
+	all := append([]Program{{spec.Name, program}}, beside...)
+	for _, p := range all {
+		if p.Name == "" {
+			return nil, ErrNoName
+		}
+		if err := check(p.File, arch); err != nil {
+			return nil, fmt.Errorf("%s for %s: %w", p.Name, arch, err)
+		}
 	}
-	if err := check(program, arch); err != nil {
-		return nil, fmt.Errorf("%s for %s: %w", spec.Name, arch, err)
-	}
-	layer, err := spec.layer(program)
+	layer, err := spec.layer(all)
 	if err != nil {
 		return nil, err
 	}
@@ -91,19 +100,21 @@ func (s Spec) annotations() map[string]string {
 	return out
 }
 
-// layer returns the file system of the image: the program.
-func (s Spec) layer(program []byte) (v1.Layer, error) {
+// layer returns the file system of the image: the programs.
+func (s Spec) layer(programs []Program) (v1.Layer, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	err := w.WriteHeader(&tar.Header{
-		Typeflag: tar.TypeReg, Name: s.Name, Mode: 0o755, Size: int64(len(program)),
-		ModTime: s.created(), Format: tar.FormatUSTAR,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(program); err != nil {
-		return nil, err
+	for _, p := range programs {
+		err := w.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: p.Name, Mode: 0o755, Size: int64(len(p.File)),
+			ModTime: s.created(), Format: tar.FormatUSTAR,
+		})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(p.File); err != nil {
+			return nil, err
+		}
 	}
 	if err := w.Close(); err != nil {
 		return nil, err

@@ -117,6 +117,43 @@ func TestNew_holdsTheProgramAlone(t *testing.T) {
 	}
 }
 
+func TestNew_holdsOthersBesideIt(t *testing.T) {
+	other := program(t, elf.EM_X86_64, elf.PT_LOAD, elf.PT_LOAD)
+	img, err := image.New(spec, "amd64", program(t, elf.EM_X86_64, elf.PT_LOAD), image.Program{Name: "other", File: other})
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := img.Layers()
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("%d layers, error %v; want one layer", len(layers), err)
+	}
+	content, err := layers[0].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Close()
+	var names []string
+	for files := tar.NewReader(content); ; {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, header.Name)
+		if got, err := io.ReadAll(files); err != nil || header.Name == "other" && !bytes.Equal(got, other) {
+			t.Errorf("%s is another program, error %v", header.Name, err)
+		}
+	}
+	if diff := cmp.Diff([]string{"keeper", "other"}, names); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := image.New(spec, "amd64", other, image.Program{Name: "script", File: []byte("#!/bin/sh")}); !errors.Is(err, image.ErrProgram) {
+		t.Errorf("error %v, want ErrProgram", err)
+	}
+}
+
 func TestNew_refusesWhatWouldNotRun(t *testing.T) {
 	tests := []struct {
 		name    string

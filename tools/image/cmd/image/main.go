@@ -1,4 +1,4 @@
-// Command image packs a static program into container images.
+// Command image packs a static program into container images, and others beside it.
 //
 //	image -name nstance-operator -ref registry.example/nstance-operator:v1.2.3 -out dist/image amd64=bin/amd64/nstance-operator
 package main
@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	reference := flags.String("ref", "", "name of the image, with its registry and tag")
 	out := flags.String("out", "", "directory to write to")
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: image [flags] ARCH=PROGRAM ...")
+		fmt.Fprintln(stderr, "usage: image [flags] ARCH=PROGRAM[,PROGRAM ...] ...")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {
@@ -70,15 +71,20 @@ func run(args []string, stdout, stderr io.Writer) error {
 func pack(spec image.Spec, programs []string) (map[string]v1.Image, error) {
 	images := map[string]v1.Image{}
 	for _, argument := range programs {
-		arch, path, found := strings.Cut(argument, "=")
+		arch, paths, found := strings.Cut(argument, "=")
 		if !found || images[arch] != nil {
-			return nil, fmt.Errorf("%q: want ARCH=PROGRAM, each processor once", argument)
+			return nil, fmt.Errorf("%q: want ARCH=PROGRAM[,PROGRAM ...], each processor once", argument)
 		}
-		program, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
+		var all []image.Program
+		for path := range strings.SplitSeq(paths, ",") {
+			program, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, image.Program{Name: filepath.Base(path), File: program})
 		}
-		if images[arch], err = image.New(spec, arch, program); err != nil {
+		var err error
+		if images[arch], err = image.New(spec, arch, all[0].File, all[1:]...); err != nil {
 			return nil, err
 		}
 	}
