@@ -5,7 +5,7 @@ import "fmt"
 // demand is a change that gives the example a block demand.
 func demand(block string) string { return "spec: {demand: {" + block + "}}" }
 
-func demandPoolCases() []Case {
+func demandPoolCases() []Case { //nolint:funlen // a table of cases is one long function
 	cases := []Case{
 		create(pool, "demand pool: an empty block is enough", demand(""), ""),
 		create(pool, "demand pool: everything at once", `

@@ -83,7 +83,7 @@ func readFile(dir, path string) (string, error) {
 	if err != nil {
 		return "", reason(err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // only read from
 	info, err := root.Stat(path)
 	if err != nil {
 		return "", reason(err)

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -121,7 +122,7 @@ func (r row) got() (string, Choice) {
 	if c.Desired == nil {
 		return c.Reason + " " + string(c.Source), c
 	}
-	return string(c.Desired.Name) + "/" + string(rune('0'+c.Desired.Version)) + " " + string(c.Source), c
+	return fmt.Sprintf("%s/%d %s", c.Desired.Name, c.Desired.Version, c.Source), c
 }
 
 func testRows(t *testing.T, rows []row) {

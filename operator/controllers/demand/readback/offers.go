@@ -92,7 +92,7 @@ func (w *Writer) changeOffer(ctx context.Context, fingerprint string, have *dema
 		}
 		made.Status = demandv1.AvailableCapacityStatus{} // creation sets none
 		w.keepOffer(fingerprint, made)
-		log.InfoContext(ctx, "AvailableCapacity made", "confidence", made.Spec.Confidence)
+		log.InfoContext(ctx, "available capacity made", "confidence", made.Spec.Confidence)
 		return w.statusOfOffer(ctx, fingerprint, made, &change.Create.Status)
 	}
 	if change.Spec != nil {
@@ -105,7 +105,7 @@ func (w *Writer) changeOffer(ctx context.Context, fingerprint string, have *dema
 		have = next
 	}
 	if change.Status != nil {
-		log.DebugContext(ctx, "AvailableCapacity changed", "shortfall", change.Status.Shortfall != nil)
+		log.DebugContext(ctx, "available capacity changed", "shortfall", change.Status.Shortfall != nil)
 		return w.statusOfOffer(ctx, fingerprint, have, change.Status)
 	}
 	return nil
@@ -129,7 +129,7 @@ func (w *Writer) deleteOffer(ctx context.Context, fingerprint, reason string) er
 		return err
 	}
 	w.keepOffer(fingerprint, nil)
-	w.opts.Log.InfoContext(ctx, "AvailableCapacity deleted", "fingerprint", fingerprint, "reason", reason)
+	w.opts.Log.InfoContext(ctx, "available capacity deleted", "fingerprint", fingerprint, "reason", reason)
 	return nil
 }
 

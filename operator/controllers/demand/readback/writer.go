@@ -148,7 +148,7 @@ func (w *Writer) changeNode(ctx context.Context, name string, change readback.No
 		}
 		made.Status = demandv1.UpcomingNodeStatus{} // creation sets none
 		w.keepNode(name, made)
-		log.InfoContext(ctx, "UpcomingNode made", "machine", made.Spec.MachineID, "shard", made.Spec.Shard, "phase", change.Create.Status.Phase)
+		log.InfoContext(ctx, "upcoming node made", "machine", made.Spec.MachineID, "shard", made.Spec.Shard, "phase", change.Create.Status.Phase)
 		return w.statusOfNode(ctx, name, &change.Create.Status)
 	}
 	if change.Spec != nil {
@@ -160,7 +160,7 @@ func (w *Writer) changeNode(ctx context.Context, name string, change readback.No
 		w.keepNode(name, next)
 	}
 	if change.Status != nil {
-		log.InfoContext(ctx, "UpcomingNode changed", "phase", change.Status.Phase)
+		log.InfoContext(ctx, "upcoming node changed", "phase", change.Status.Phase)
 		return w.statusOfNode(ctx, name, change.Status)
 	}
 	return nil
@@ -187,7 +187,7 @@ func (w *Writer) deleteNode(ctx context.Context, name, reason string) error {
 		return err
 	}
 	w.keepNode(name, nil)
-	w.opts.Log.InfoContext(ctx, "UpcomingNode deleted", "upcoming_node", name, "machine", have.Spec.MachineID, "shard", have.Spec.Shard, "reason", reason)
+	w.opts.Log.InfoContext(ctx, "upcoming node deleted", "upcoming_node", name, "machine", have.Spec.MachineID, "shard", have.Spec.Shard, "reason", reason)
 	return nil
 }
 

@@ -110,7 +110,7 @@ func confidence(c demandpb.Confidence) demandv1.Confidence {
 func (c *Controller) everyPod(ctx context.Context, n *news) {
 	var pods corev1.PodList
 	if err := c.opts.Cache.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
-		c.opts.Log.WarnContext(ctx, "Pods not translated again", "error", err)
+		c.opts.Log.WarnContext(ctx, "changed Pods not translated", "error", err)
 		return // the cache ends with the process
 	}
 	for i := range pods.Items {
@@ -211,7 +211,7 @@ func (c *Controller) request(uid types.UID, h heard[*demandv1.CapacityRequest]) 
 func (c *Controller) daemonSets(ctx context.Context, options translate.Options) bool {
 	var list appsv1.DaemonSetList
 	if err := c.opts.Cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		c.opts.Log.WarnContext(ctx, "DaemonSets not read", "error", err)
+		c.opts.Log.WarnContext(ctx, "read of DaemonSets failed", "error", err)
 		return false
 	}
 	all := make([]*appsv1.DaemonSet, len(list.Items))
@@ -220,7 +220,7 @@ func (c *Controller) daemonSets(ctx context.Context, options translate.Options) 
 	}
 	overheads, skipped := aggregate.Overheads(all, options)
 	if skipped > 0 {
-		c.opts.Log.WarnContext(ctx, "DaemonSets left out of what machines carry", "left_out", skipped, "counted", len(overheads))
+		c.opts.Log.WarnContext(ctx, "too many DaemonSets, some left out of what machines carry", "left_out", skipped, "counted", len(overheads))
 	}
 	before := c.overheads
 	c.overheads = overheads
