@@ -1,5 +1,5 @@
 // Package demandbench measures how fast and how well the engine of demand mode decides, as rows of the
-// bench: G1 to G20 of the goals of demand mode, as far as they are the server's.
+// bench: G1 to G20 of the goals of demand mode, as far as they need no API server. G10 and G12 are the operator's.
 //
 // The goals are numbers and no ratios, and count on one core of the reference: a cloud machine of two
 // cores on which [core] takes as long as a constant says. A core that is at least as fast is held to

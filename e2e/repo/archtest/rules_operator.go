@@ -71,8 +71,10 @@ var operatorLayers = []layer{
 	inOperator("controllers/demand/nodes", "api/demand/v1alpha1", "api/infrastructure/v1beta1", "collect", "drain", "inventory", "nodes", "status",
 		"protos/nstance/demand/v1alpha1", "protos/nstance/v1"),
 	inOperator("controllers/demand/readback", "api/demand/v1alpha1", "demand/readback", "protos/nstance/demand/v1alpha1"),
-	inOperator("demandmode", "api/demand/v1alpha1", "config", "controllers/demand/readback", "controllers/demand/rollup", "controllers/demand/session", "demand/aggregate", "demand/split",
-		"demand/tally", "demand/translate", "inventory", "metrics", "nodes", "shards", "protos/needs", "protos/nstance/demand/v1alpha1"),
+	{dir: "operator/demandmode", tests: append([]string{"operator/testworld/..."}, operatorTests...), ours: below([]string{
+		"api/demand/v1alpha1", "config", "controllers/demand/readback", "controllers/demand/rollup", "controllers/demand/session", "demand/aggregate", "demand/split",
+		"demand/tally", "demand/translate", "inventory", "metrics", "nodes", "shards", "protos/needs", "protos/nstance/demand/v1alpha1",
+	})},
 
 	{dir: "operator/manager", ours: []string{"protos/...", "operator/..."}},
 	inOperator("cmd/nstance-operator", "config", "manager", "program", "telemetry"),

@@ -31,6 +31,7 @@ var large = map[string]size{
 	"operator/metrics: fields of Metrics":                                     {18, true, "metrics"},
 	"operator/config: fields of Settings":                                     {33, true, "settings"},
 	"operator/manager: files":                                                 {27, false, "a file for each feature"},
+	"operator/controllers/demand/rollup: fields of Options":                   {16, true, "options"},
 	"operator/shards: fields of Options":                                      {16, true, "options"},
 	"providers/proxmox: fields of Options":                                    {17, true, "options"},
 	"server/agents: fields of Options":                                        {22, true, "options"},

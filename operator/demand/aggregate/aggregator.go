@@ -38,6 +38,9 @@ type Item struct {
 	// group, in any order; left out while none runs, and for a key of which the shards' offers do
 	// not declare the values. Without a co-location, and for host names, they say nothing.
 	Domains []string
+	// Shared: Spec is never changed, and is the same one for many requests. Then what it adds is
+	// worked out once.
+	Shared bool
 }
 
 // Aggregator adds requests up. Its zero value is not of use; see New.
@@ -47,7 +50,8 @@ type Aggregator struct {
 	units   map[string]*unit // by what was read of a request
 	rows    map[rowKey]*row
 	shapes  map[string]*shape // by what was read of a request but for its resources
-	ordered []*row            // sorted, unless rows came or went
+	shared  map[*demandv1.CapacityRequestSpec]*unit
+	ordered []*row // sorted, unless rows came or went
 	stale   bool
 
 	raw    []byte // reused
@@ -61,6 +65,7 @@ func New(o Options) *Aggregator {
 	}
 	return &Aggregator{
 		options: o, items: map[string]*unit{}, units: map[string]*unit{}, rows: map[rowKey]*row{}, shapes: map[string]*shape{},
+		shared: map[*demandv1.CapacityRequestSpec]*unit{},
 	}
 }
 
@@ -70,10 +75,18 @@ func (a *Aggregator) Len() int { return len(a.items) }
 // Set adds a request, or replaces the one with its id. The error matches [ErrSkipped]: the
 // request is not valid and counts no longer. The spec is only read.
 func (a *Aggregator) Set(item Item) error {
-	u, err := a.unit(item)
-	if err != nil {
-		a.Delete(item.ID)
-		return err
+	plain := item.Shared && item.Stuck == 0 && len(item.Domains) == 0
+	u := a.shared[item.Spec]
+	if !plain || u == nil {
+		var err error
+		if u, err = a.unit(item); err != nil {
+			a.Delete(item.ID)
+			return err
+		}
+		if plain {
+			a.shared[item.Spec] = u
+			u.specs = append(u.specs, item.Spec)
+		}
 	}
 	before := a.items[item.ID]
 	if before == u {
@@ -104,6 +117,9 @@ func (a *Aggregator) leave(u *unit) {
 	}
 	delete(a.units, u.raw)
 	delete(u.row.units, u)
+	for _, spec := range u.specs {
+		delete(a.shared, spec)
+	}
 	if len(u.row.units) == 0 {
 		delete(a.rows, u.row.key)
 		a.stale = true

@@ -17,18 +17,18 @@ type Key struct {
 // Text returns the key as one text, another one for each key.
 func (k Key) Text() string { return k.Fingerprint + "\x00" + k.Group + "\x00" + k.UnitClass }
 
-// Raw returns a text of all that counts of a request: requests with equal ones are alike in
-// everything. The error is that of [Aggregator.Set].
-func (a *Aggregator) Raw(spec *demandv1.CapacityRequestSpec) (string, error) {
+// Raw returns all that counts of a request, as bytes that are good until the next call: requests
+// with equal ones are alike in everything. The error is that of [Aggregator.Set].
+func (a *Aggregator) Raw(spec *demandv1.CapacityRequestSpec) ([]byte, error) {
 	a.raw = appendRaw(a.raw[:0], spec)
 	var err error
 	if a.amount, err = vector(a.amount[:0], spec.Resources.Requests); err != nil {
-		return "", err
+		return nil, err
 	}
 	for _, amount := range a.amount {
 		a.raw = binary.AppendVarint(appendText(a.raw, amount.Name), amount.Amount)
 	}
-	return string(a.raw), nil
+	return a.raw, nil
 }
 
 // Key returns the row that a request would be part of, without adding it. The error is that of

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
 	"nstance.dev/protos/needs"
 )
 
@@ -22,6 +23,7 @@ type unit struct {
 	vector       []needs.Amount // sorted by name
 	allOrNothing bool
 	members      int
+	specs        []*demandv1.CapacityRequestSpec // shared ones by which it is found
 }
 
 // row is a row while its units come and go.

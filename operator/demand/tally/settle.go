@@ -33,15 +33,15 @@ func (t *Tally) kind(spec *demandv1.CapacityRequestSpec) *kind {
 	}
 	raw, err := t.naming.Raw(spec)
 	if err != nil {
-		raw = "invalid " + err.Error()
+		raw = []byte("invalid " + err.Error())
 	}
-	k := t.kinds[raw]
+	k := t.kinds[string(raw)]
 	if k == nil {
-		k = &kind{raw: raw, spec: spec.DeepCopy(), err: err}
+		k = &kind{raw: string(raw), spec: spec.DeepCopy(), err: err}
 		if err == nil {
 			k.key, k.err = t.naming.Key(k.spec)
 		}
-		t.kinds[raw] = k
+		t.kinds[k.raw] = k
 	}
 	k.users++
 	return k
@@ -63,7 +63,7 @@ func (t *Tally) changed(u *unit) bool {
 	u.kind = t.counted(u)
 	t.join(u)
 	t.wait(u)
-	t.moved[u] = struct{}{}
+	t.mark(u)
 	if u.pod == nil && u.request == nil {
 		t.drop(u)
 	}
@@ -79,7 +79,7 @@ func (t *Tally) counted(u *unit) *kind {
 	case u.request == nil:
 		k = u.podKind
 	}
-	if !u.place(t.nodes).Counted(t.opts.CountForeign) {
+	if !u.place(t.places.nodes).Counted(t.opts.CountForeign) {
 		return nil
 	}
 	return k
@@ -110,7 +110,7 @@ func (t *Tally) join(u *unit) {
 			if delete(members, u); len(members) == 0 {
 				delete(t.groups, u.group)
 			}
-			t.regroup[u.group] = struct{}{}
+			t.todo.regroup[u.group] = struct{}{}
 		}
 		u.group, u.domains = group, nil
 	}
@@ -121,23 +121,29 @@ func (t *Tally) join(u *unit) {
 		t.groups[group] = map[*unit]struct{}{}
 	}
 	t.groups[group][u] = struct{}{}
-	t.regroup[group] = struct{}{}
+	t.todo.regroup[group] = struct{}{}
 }
 
 // wait keeps a unit among those that may need a row of their own.
 func (t *Tally) wait(u *unit) {
 	if u.kind != nil && u.kind.err == nil && u.pod != nil && (!u.pod.Unschedulable.IsZero() || u.number != 0) {
-		t.waiting[u] = struct{}{}
+		t.todo.waiting[u] = struct{}{}
 	} else {
-		delete(t.waiting, u)
+		delete(t.todo.waiting, u)
 	}
 }
 
 // drop forgets a unit that nothing is known of.
 func (t *Tally) drop(u *unit) {
-	delete(t.units, u.id)
-	delete(t.moved, u)
-	t.uncount(u)
+	delete(t.units, u.id) // what remains to be done of it settle does
+}
+
+// mark has a unit looked at before the next roll-up.
+func (t *Tally) mark(u *unit) {
+	if !u.moved {
+		u.moved = true
+		t.todo.moved = append(t.todo.moved, u)
+	}
 }
 
 func (t *Tally) uncount(u *unit) {
@@ -154,7 +160,9 @@ func (t *Tally) settle(now time.Time) {
 	t.number(now)
 	t.domains()
 	t.divide(now)
-	for u := range t.moved {
+	// In order: one of the same id may have come after one that is gone.
+	for i, u := range t.todo.moved {
+		t.todo.moved[i], u.moved = nil, false
 		share := t.shares[u.share]
 		switch {
 		case share == nil:
@@ -165,17 +173,17 @@ func (t *Tally) settle(now time.Time) {
 			_ = share.Set(u.item()) // what is not valid says so by its kind
 		}
 	}
-	clear(t.moved)
+	t.todo.moved = t.todo.moved[:0]
 }
 
 // number gives units their stuck rows.
 func (t *Tally) number(now time.Time) {
-	if !t.opts.Surcharge || len(t.waiting) == 0 {
+	if !t.opts.Surcharge || len(t.todo.waiting) == 0 {
 		return
 	}
-	pods := make([]stuck.Pod, 0, len(t.waiting))
+	pods := make([]stuck.Pod, 0, len(t.todo.waiting))
 	wanted := map[string]stuck.Need{}
-	for u := range t.waiting {
+	for u := range t.todo.waiting {
 		text := u.kind.key.Text()
 		pods = append(pods, stuck.Pod{UID: u.id, Need: text, Unschedulable: u.pod.Unschedulable, Rollups: t.rollups - u.since, Apart: u.pod.Apart})
 		if _, known := wanted[text]; !known {
@@ -183,10 +191,10 @@ func (t *Tally) number(now time.Time) {
 		}
 	}
 	numbers := t.stuck.Step(now, pods, wanted)
-	for u := range t.waiting {
+	for u := range t.todo.waiting {
 		if number := numbers[u.id]; number != u.number {
 			u.number = number
-			t.moved[u] = struct{}{}
+			t.mark(u)
 			t.wait(u)
 		}
 	}
@@ -194,10 +202,10 @@ func (t *Tally) number(now time.Time) {
 
 // need is what is known of the need that a unit is part of.
 func (t *Tally) need(u *unit) (n stuck.Need) {
-	for key := range t.short {
+	for key := range t.said.short {
 		n.Shortfall = n.Shortfall || key.fingerprint == u.kind.key.Fingerprint
 	}
-	for _, labels := range t.joining {
+	for _, labels := range t.said.joining {
 		if holds(u.kind.spec, labels) {
 			n.InFlight = true
 			break
@@ -208,7 +216,7 @@ func (t *Tally) need(u *unit) (n stuck.Need) {
 
 // domains finds where groups run that have changed.
 func (t *Tally) domains() {
-	for group := range t.regroup {
+	for group := range t.todo.regroup {
 		members := t.groups[group]
 		var key string
 		var found []string
@@ -223,11 +231,11 @@ func (t *Tally) domains() {
 		for u := range members {
 			if !slices.Equal(u.domains, found) {
 				u.domains = found
-				t.moved[u] = struct{}{}
+				t.mark(u)
 			}
 		}
 	}
-	clear(t.regroup)
+	clear(t.todo.regroup)
 }
 
 // domain is the value of a topology key where a unit runs; empty: it runs nowhere, or the
@@ -237,20 +245,20 @@ func (t *Tally) domain(u *unit, key string) string {
 		return ""
 	}
 	if key == corev1.LabelTopologyZone {
-		return t.nodes[u.pod.Node].Zone
+		return t.places.nodes[u.pod.Node].Zone
 	}
-	return t.nodes[u.pod.Node].Region
+	return t.places.nodes[u.pod.Node].Region
 }
 
 // divide gives each unit to a shard.
 func (t *Tally) divide(now time.Time) {
 	if len(t.shards) == 1 {
-		for u := range t.moved {
+		for _, u := range t.todo.moved {
 			u.share = t.shards[0].ID
 		}
 		return
 	}
-	if len(t.moved) == 0 && now.Sub(t.divided) < again {
+	if len(t.todo.moved) == 0 && now.Sub(t.divided) < again {
 		return
 	}
 	t.divided = now
@@ -260,13 +268,13 @@ func (t *Tally) divide(now time.Time) {
 			requests = append(requests, split.Request{ID: u.id, Fingerprint: u.kind.key.Fingerprint, Group: u.kind.key.Group, Spec: u.kind.spec, Runs: t.runs(u)})
 		}
 	}
-	chosen := t.splitter.Split(now, t.shards, requests, func(shard, fingerprint string) split.Offer { return t.offers[at{shard, fingerprint}] })
+	chosen := t.splitter.Split(now, t.shards, requests, func(shard, fingerprint string) split.Offer { return t.said.offers[at{shard, fingerprint}] })
 	for _, r := range requests {
 		u := t.units[r.ID]
 		if next := chosen[r.ID]; next != u.share {
 			t.uncount(u)
 			u.share = next
-			t.moved[u] = struct{}{}
+			t.mark(u)
 		}
 	}
 }
@@ -276,7 +284,7 @@ func (t *Tally) runs(u *unit) string {
 	if u.pod == nil || u.pod.Node == "" {
 		return ""
 	}
-	n := t.nodes[u.pod.Node]
+	n := t.places.nodes[u.pod.Node]
 	if n.Shard != "" {
 		return n.Shard
 	}

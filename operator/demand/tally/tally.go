@@ -80,19 +80,35 @@ type Tally struct {
 	shares   map[string]*aggregate.Aggregator // by shard
 	naming   *aggregate.Aggregator            // knows the keys of rows; nothing is in it
 
-	kinds   map[string]*kind
-	units   map[string]*unit // by the UID of the Pod, or of a request that stands for itself
-	onNode  map[string]map[*unit]struct{}
-	nodes   map[string]Node
-	groups  map[string]map[*unit]struct{}
-	waiting map[*unit]struct{}  // unschedulable, or in a stuck row
-	moved   map[*unit]struct{}  // to be looked at before the next roll-up
-	regroup map[string]struct{} // groups of which members have moved
-	offers  map[at]split.Offer  // what shards have
+	kinds  map[string]*kind
+	units  map[string]*unit // by the UID of the Pod, or of a request that stands for itself
+	groups map[string]map[*unit]struct{}
+	places places
+	said   said
+	todo   todo
+
+	rollups int       // that were sent
+	divided time.Time // when the splitter ran last
+}
+
+// places are the Nodes, and what runs on each.
+type places struct {
+	nodes map[string]Node
+	on    map[string]map[*unit]struct{}
+}
+
+// said is what the shards have said.
+type said struct {
+	offers  map[at]split.Offer  // what they have
 	short   map[at]struct{}     // of what they fall short
 	joining map[string]labelsOf // machines that are being made or join, by name
-	rollups int                 // that were sent
-	divided time.Time           // when the splitter ran last
+}
+
+// todo is what is to be looked at before the next roll-up.
+type todo struct {
+	moved   []*unit
+	regroup map[string]struct{} // groups of which members have moved
+	waiting map[*unit]struct{}  // units that are unschedulable, or in a stuck row
 }
 
 type at struct{ shard, fingerprint string }
@@ -113,6 +129,7 @@ type unit struct {
 	number  uint32   // of its stuck row
 	domains []string // of its group
 	since   int      // the roll-ups that were sent before it counted
+	moved   bool     // it is among those to be looked at
 }
 
 // kind is what units ask for that are alike in everything: the Pods of one template.
@@ -131,9 +148,10 @@ func New(o Options) *Tally {
 	}
 	return &Tally{
 		opts: o, shares: map[string]*aggregate.Aggregator{}, naming: aggregate.New(aggregate.Options{UnitClasses: o.UnitClasses}),
-		kinds: map[string]*kind{}, units: map[string]*unit{}, onNode: map[string]map[*unit]struct{}{}, nodes: map[string]Node{}, groups: map[string]map[*unit]struct{}{},
-		waiting: map[*unit]struct{}{}, moved: map[*unit]struct{}{}, regroup: map[string]struct{}{},
-		offers: map[at]split.Offer{}, short: map[at]struct{}{}, joining: map[string]labelsOf{},
+		kinds: map[string]*kind{}, units: map[string]*unit{}, groups: map[string]map[*unit]struct{}{},
+		places: places{map[string]Node{}, map[string]map[*unit]struct{}{}},
+		said:   said{map[at]split.Offer{}, map[at]struct{}{}, map[string]labelsOf{}},
+		todo:   todo{regroup: map[string]struct{}{}, waiting: map[*unit]struct{}{}},
 	}
 }
 
@@ -157,7 +175,7 @@ func (t *Tally) SetShards(shards []split.Shard) {
 		if t.shares[u.share] == nil {
 			u.share = ""
 		}
-		t.moved[u] = struct{}{}
+		t.mark(u)
 	}
 }
 
@@ -180,10 +198,10 @@ func (t *Tally) SetPod(p Pod) bool {
 	t.release(u.podKind)
 	u.pod, u.podKind = &p, kind
 	if p.Node != "" {
-		if t.onNode[p.Node] == nil {
-			t.onNode[p.Node] = map[*unit]struct{}{}
+		if t.places.on[p.Node] == nil {
+			t.places.on[p.Node] = map[*unit]struct{}{}
 		}
-		t.onNode[p.Node][u] = struct{}{}
+		t.places.on[p.Node][u] = struct{}{}
 	}
 	return t.changed(u)
 }
@@ -201,9 +219,9 @@ func (t *Tally) DeletePod(uid string) bool {
 }
 
 func (t *Tally) leaveNode(u *unit) {
-	if on := t.onNode[u.pod.Node]; on != nil {
+	if on := t.places.on[u.pod.Node]; on != nil {
 		if delete(on, u); len(on) == 0 {
-			delete(t.onNode, u.pod.Node)
+			delete(t.places.on, u.pod.Node)
 		}
 	}
 }
@@ -245,25 +263,25 @@ func (r Request) unit() string {
 
 // SetNode takes in what a Node is now.
 func (t *Tally) SetNode(name string, n Node) bool {
-	if before, known := t.nodes[name]; known && before == n {
+	if before, known := t.places.nodes[name]; known && before == n {
 		return false
 	}
-	t.nodes[name] = n
+	t.places.nodes[name] = n
 	return t.onNodeChanged(name)
 }
 
 // DeleteNode forgets a Node.
 func (t *Tally) DeleteNode(name string) bool {
-	if _, known := t.nodes[name]; !known {
+	if _, known := t.places.nodes[name]; !known {
 		return false
 	}
-	delete(t.nodes, name)
+	delete(t.places.nodes, name)
 	return t.onNodeChanged(name)
 }
 
 func (t *Tally) onNodeChanged(name string) bool {
 	changed := false
-	for u := range t.onNode[name] {
+	for u := range t.places.on[name] {
 		changed = t.changed(u) || changed
 	}
 	return changed
@@ -273,27 +291,27 @@ func (t *Tally) onNodeChanged(name string) bool {
 // any longer.
 func (t *Tally) SetJoining(machine string, labels map[string]string) {
 	if labels == nil {
-		delete(t.joining, machine)
+		delete(t.said.joining, machine)
 		return
 	}
-	t.joining[machine] = labels
+	t.said.joining[machine] = labels
 }
 
 // SetOffer takes in what a shard says of a profile.
 func (t *Tally) SetOffer(now time.Time, shard, fingerprint string, offer split.Offer, shortfall bool) {
 	key := at{shard, fingerprint}
-	t.offers[key] = offer
-	delete(t.short, key)
+	t.said.offers[key] = offer
+	delete(t.said.short, key)
 	if shortfall {
-		t.short[key] = struct{}{}
+		t.said.short[key] = struct{}{}
 	}
 	t.splitter.Observe(now, shard, fingerprint, shortfall)
 }
 
 // DeleteOffer forgets what a shard has said of a profile.
 func (t *Tally) DeleteOffer(shard, fingerprint string) {
-	delete(t.offers, at{shard, fingerprint})
-	delete(t.short, at{shard, fingerprint})
+	delete(t.said.offers, at{shard, fingerprint})
+	delete(t.said.short, at{shard, fingerprint})
 }
 
 // Rows returns what a shard is asked for now, in the order in which it is sent. Neither the
@@ -369,11 +387,11 @@ func (t *Tally) items(shard string) iter.Seq[aggregate.Item] {
 }
 
 func (u *unit) item() aggregate.Item {
-	return aggregate.Item{ID: u.id, Spec: u.kind.spec, Stuck: u.number, Domains: u.domains}
+	return aggregate.Item{ID: u.id, Spec: u.kind.spec, Stuck: u.number, Domains: u.domains, Shared: true}
 }
 
 // Nodes returns the names of the Nodes that are known.
-func (t *Tally) Nodes() []string { return slices.Sorted(maps.Keys(t.nodes)) }
+func (t *Tally) Nodes() []string { return slices.Sorted(maps.Keys(t.places.nodes)) }
 
 // domainKeys are the topology keys whose values every shard declares.
 var domainKeys = []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion}

@@ -95,7 +95,7 @@ func TestSources(t *testing.T) {
 		y.DeleteRequest(Request{ID: "other"})
 		y.DeleteRequest(request)
 		y.DeletePod("u")
-		if len(y.units) != 0 || len(y.kinds) != 0 || len(y.onNode) != 0 {
+		if len(y.units) != 0 || len(y.kinds) != 0 || len(y.places.on) != 0 {
 			t.Errorf("%s: %d units and %d kinds are left", source, len(y.units), len(y.kinds))
 		}
 	}

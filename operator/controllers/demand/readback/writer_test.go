@@ -46,7 +46,7 @@ type world struct {
 	mu     sync.Mutex
 	calls  []string
 	fail   error         // of each call
-	takes  time.Duration // that calls take, up to four times as long
+	block  chan struct{} // that the next call waits for; nil: it does not
 	shards []string
 }
 
@@ -91,9 +91,12 @@ func run(t *testing.T, before []client.Object, test func(t *testing.T, w *world)
 func (w *world) call(what string, do func() error) error {
 	w.mu.Lock()
 	w.calls = append(w.calls, what)
-	err, takes := w.fail, w.takes*time.Duration(len(w.calls)*7%5)
+	err, block := w.fail, w.block
+	w.block = nil
 	w.mu.Unlock()
-	time.Sleep(takes)
+	if block != nil {
+		<-block
+	}
 	if err != nil {
 		return err
 	}
@@ -253,11 +256,15 @@ func TestFailedMachinesExpire(t *testing.T) {
 
 func (w *world) capacity(shard, fingerprint string, count int64, change ...func(*demandpb.AvailableCapacityUpdate)) {
 	w.t.Helper()
-	u := &demandpb.AvailableCapacityUpdate{Fingerprint: fingerprint, AvailableCount: count, Confidence: demandpb.Confidence_CONFIDENCE_MEDIUM, CostMicroUsdPerHour: 100_000}
+	u := offer(fingerprint, count)
 	for _, c := range change {
 		c(u)
 	}
 	w.ok(w.writer.Capacity(w.t.Context(), shard, u))
+}
+
+func offer(fingerprint string, count int64) *demandpb.AvailableCapacityUpdate {
+	return &demandpb.AvailableCapacityUpdate{Fingerprint: fingerprint, AvailableCount: count, Confidence: demandpb.Confidence_CONFIDENCE_MEDIUM, CostMicroUsdPerHour: 100_000}
 }
 
 func short(u *demandpb.AvailableCapacityUpdate) {
@@ -290,23 +297,30 @@ func TestAvailableCapacity(t *testing.T) {
 	})
 }
 
-// Two shards that speak of one profile at the same time leave what both have said last.
+// Two shards that speak of one profile at the same time leave what both have said last, and one
+// that waits for the other ends with its session.
 func TestOneProfileAtOnce(t *testing.T) {
 	run(t, nil, func(t *testing.T, w *world) {
-		w.takes = time.Millisecond
+		w.capacity("a", "f", 1)
+		block := make(chan struct{})
+		w.block = block
 		var both sync.WaitGroup
-		for _, shard := range []string{"a", "b"} {
-			both.Go(func() {
-				for i := range int64(50) {
-					_ = w.writer.Capacity(t.Context(), shard, &demandpb.AvailableCapacityUpdate{Fingerprint: "f", AvailableCount: i, Confidence: demandpb.Confidence_CONFIDENCE_HIGH})
-				}
-			})
+		both.Go(func() { w.capacity("a", "f", 2) })
+		synctest.Wait()
+		both.Go(func() { w.capacity("b", "f", 4) })
+		synctest.Wait()
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if err := w.writer.Capacity(ended, "b", offer("f", 4)); !errors.Is(err, context.Canceled) {
+			t.Errorf("one whose session has ended: %v", err)
 		}
+		w.capacity("a", "another", 1)
+		close(block)
 		both.Wait()
 		var o demandv1.AvailableCapacity
 		w.ok(w.api.Get(t.Context(), client.ObjectKey{Name: decide.CapacityName("f")}, &o))
-		if o.Spec.AvailableCount != 98 || len(o.Status.Shards) != 2 {
-			t.Errorf("%d machines of %d shards, want 98 of 2", o.Spec.AvailableCount, len(o.Status.Shards))
+		if o.Spec.AvailableCount != 6 || len(o.Status.Shards) != 2 {
+			t.Errorf("%d machines of %d shards, want 6 of 2", o.Spec.AvailableCount, len(o.Status.Shards))
 		}
 	})
 }
