@@ -41,6 +41,9 @@ func (r *Reconciler) act(ctx context.Context, st *state, p plan) (time.Duration,
 		return 0, err
 	}
 	again = sooner(again, removal)
+	if err := joinCluster(ctx, r, st); err != nil {
+		return 0, err
+	}
 	if err := r.describeMachinePool(ctx, st); err != nil {
 		return 0, err
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/testworld"
 )
 
 // clusterAPI does with the MachinePool what Cluster API does: it owns the pool and deletes it with itself,
@@ -28,6 +29,9 @@ func (w *world) clusterAPI() {
 	there := w.Get("web", machinePool)
 	if !there {
 		for _, owner := range pool.OwnerReferences {
+			if owner.Kind == "Cluster" {
+				continue
+			}
 			w.t.Errorf("the pool is deleted with its owner %s", owner.Name)
 		}
 		return
@@ -199,6 +203,11 @@ func TestDemand_MadeChangedAndDeleted(t *testing.T) {
 			t.Errorf("shard b has %v", d)
 		}
 		w.expect(infrav1.ConditionReady, metav1.ConditionTrue, infrav1.ReasonReady)
+
+		p := w.object()
+		if owner := p.OwnerReferences; p.Labels[clusterv1.ClusterNameLabel] != testworld.Cluster || len(owner) != 1 || owner[0].Kind != "Cluster" || metav1.GetControllerOf(p) != nil {
+			t.Errorf("labels %v, owners %v: it is not paused, moved and deleted with its Cluster", p.Labels, p.OwnerReferences)
+		}
 
 		w.Shard("a").Buy(tenant, "web", 3)
 		w.edit(func(p *infrav1.NstanceMachinePool) { p.Spec.Demand.Max = ptr.To[int32](4) })
