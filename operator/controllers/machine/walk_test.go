@@ -391,6 +391,28 @@ func TestO6_AStaleCacheReplacesNoVictim(t *testing.T) {
 	})
 }
 
+// The machine of an instance that stays, because its pool becomes a demand pool, goes without it; whether or not it
+// still has a pool that could say so.
+func TestDemand_AHiddenInstanceStays(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Shard("a").AddGroup(testworld.Tenant, shardtest.Group{Key: "web", Size: 1})
+		w.After(time.Minute)
+		id := w.instances("a")[0].GetInstanceId()
+		m := w.get()
+		m.Spec.Mode, m.Spec.Shard, m.Spec.InstanceID, m.Finalizers = infrav1.MachineManaged, "a", id, []string{infrav1.FinalizerMachine}
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, infrav1.AnnotationRetiredByPool, "true")
+		for _, err := range []error{w.client.Update(w.t.Context(), m), w.client.Delete(w.t.Context(), m)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.live(10 * time.Second)
+		if w.get() != nil || w.Shard("a").Count("DeleteInstance") != 0 || len(w.instances("a")) != 1 {
+			t.Errorf("left: %v, and %d instances after %d calls", w.get(), len(w.instances("a")), w.Shard("a").Count("DeleteInstance"))
+		}
+	})
+}
+
 func TestO6_DeletionEndsTheInstance(t *testing.T) {
 	for _, lose := range []int{0, 1} {
 		inWorld(t, func(t *testing.T, w *world) {
