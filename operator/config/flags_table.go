@@ -33,7 +33,7 @@ func (s setting) name() string {
 }
 
 // table is every setting of the operator, in the order of the help.
-var table = slices.Concat(processSettings, demandSettings, podSettings, sessionSettings, rollupSettings, logSettings, environmentSettings)
+var table = slices.Concat(processSettings, demandSettings, bootstrapSettings, podSettings, sessionSettings, rollupSettings, logSettings, environmentSettings)
 
 // processSettings are those of the process and of its controllers.
 var processSettings = []setting{

@@ -86,6 +86,7 @@ type Demand struct {
 	Enabled bool
 	// PodSource says what a Pod adds to what the shards are asked for.
 	PodSource PodSource
+	Bootstrap DemandBootstrap
 	Pods      DemandPods
 	Sessions  DemandSessions
 	Rollups   DemandRollups
@@ -94,6 +95,18 @@ type Demand struct {
 // WritesRequests says whether the process writes CapacityRequests for Pods.
 func (d Demand) WritesRequests() bool {
 	return d.Enabled && d.Pods.Controller && d.PodSource != PodSourceDirect
+}
+
+// DemandBootstrap says what makes a machine join the cluster.
+type DemandBootstrap struct {
+	TemplateFile    string        // empty: machines join no cluster
+	JoinTokenLife   time.Duration // 0: no tokens are made
+	JoinTokenGroups []string
+}
+
+// MakesJoinTokens says whether the process makes join tokens, if its template calls for them.
+func (d Demand) MakesJoinTokens() bool {
+	return d.Enabled && d.Bootstrap.TemplateFile != "" && d.Bootstrap.JoinTokenLife > 0
 }
 
 // DemandPods say how Pods become CapacityRequests.

@@ -25,6 +25,9 @@ func env(pairs ...string) func(string) string {
 	}
 }
 
+// noTemplate is what is said of the bootstrap of machines by default.
+var noTemplate = config.DemandBootstrap{JoinTokenLife: 30 * time.Minute, JoinTokenGroups: []string{"system:bootstrappers:kubeadm:default-node-token"}}
+
 // defaults are the settings of a Pod that is told nothing.
 // demandSessions and demandRollups are the defaults of demand mode.
 var (
@@ -46,7 +49,7 @@ func defaults() config.Settings {
 		DrainConcurrency: 10, EvictionQPS: 20, DrainForce: config.ForceAtDeadline,
 		OnDemand: config.OnDemandOff, OnDemandProvisionTimeout: 15 * time.Minute, OnDemandLinger: time.Minute, OnDemandMaxPerNamespace: 10,
 		LeaderElect: true,
-		Demand: config.Demand{PodSource: config.PodSourceBoth, Pods: config.DemandPods{
+		Demand: config.Demand{PodSource: config.PodSourceBoth, Bootstrap: noTemplate, Pods: config.DemandPods{
 			Controller: true, QPS: 50, Burst: 100, Workers: 16, CacheSyncTimeout: 10 * time.Minute, PageSize: 500,
 			Alternatives: true, VolumeTopology: true, PenaltyPrefixes: []string{"nstance.dev"},
 		}, Sessions: demandSessions, Rollups: demandRollups},
@@ -121,7 +124,7 @@ func TestSettings(t *testing.T) {
 				"--penalty-annotation-prefix=nstance.dev", "--penalty-annotation-prefix=other.example", "--priority-class-penalties=/p.yaml",
 			},
 			change: func(s *config.Settings) {
-				s.Demand = config.Demand{Enabled: true, PodSource: config.PodSourceCR, Pods: config.DemandPods{
+				s.Demand = config.Demand{Enabled: true, PodSource: config.PodSourceCR, Bootstrap: noTemplate, Pods: config.DemandPods{
 					QPS: 2000, Burst: 4000, Workers: 32, CacheSyncTimeout: 20 * time.Minute, PageSize: 1000,
 					PenaltyPrefixes: []string{"nstance.dev", "other.example"}, PenaltyFile: "/p.yaml",
 				}, Sessions: demandSessions, Rollups: demandRollups}
@@ -141,6 +144,22 @@ func TestSettings(t *testing.T) {
 				}
 				s.Demand.Rollups = config.DemandRollups{Interval: 5 * time.Second, Acknowledgements: 4, CountForeign: true, UnitClasses: config.UnitClassesOff, Overhead: config.OverheadTemplate}
 			},
+		},
+		{
+			name: "bootstrap of machines", args: []string{
+				"--bootstrap-template-file=/etc/nstance/bootstrap/bootstrap.tmpl", "--demand-join-token-life=10m",
+				"--demand-join-token-groups=system:bootstrappers:k3s:default-node-token,system:bootstrappers:x",
+			},
+			change: func(s *config.Settings) {
+				s.Demand.Bootstrap = config.DemandBootstrap{
+					TemplateFile: "/etc/nstance/bootstrap/bootstrap.tmpl", JoinTokenLife: 10 * time.Minute,
+					JoinTokenGroups: []string{"system:bootstrappers:k3s:default-node-token", "system:bootstrappers:x"},
+				}
+			},
+		},
+		{
+			name: "no join tokens", args: []string{"--demand-join-token-life=0"},
+			change: func(s *config.Settings) { s.Demand.Bootstrap.JoinTokenLife = 0 },
 		},
 		{
 			name: "logs", args: []string{"--log-level=debug", "--log-format=text"},
@@ -175,6 +194,7 @@ func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 		"stray", "--unknown", "--also-unknown=1", "--webhook-port=99999", "--leader-elect=maybe", "--drain-force=Sometimes",
 		"--poll-interval=1s", "--shard-unreachable-grace=60s,30s", "--metrics-bind-address=8080", "--eviction-qps=0", "--kube-api-qps=0",
 		"--pod-source=pods", "--demand-upc-qps=-1", "--demand-upc-workers=0", "--demand-upc-cache-sync-timeout=0s", "--penalty-annotation-prefix=a/b",
+		"--demand-join-token-life=9m", "--demand-join-token-groups=system:masters",
 		"--on-demand-namespaces=a,,B", "--log-level=loud", "--log-format=xml", "--memory-factor=2", "--kubeconfig=/k",
 	}
 	_, err := config.ParseFlags(args, env("NSTANCE_CAPI_ENDPOINT", "http://x", "NSTANCE_KEY_SECRET", "A B", "NSTANCE_K8S_JSON", "si"), "")
@@ -186,7 +206,7 @@ func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 		`unexpected argument "stray"`, "unknown flag --unknown", "unknown flag --also-unknown",
 		"--webhook-port: ", "--leader-elect: ", "--drain-force: ", "--poll-interval: ", "--shard-unreachable-grace: ",
 		"--metrics-bind-address: ", "--eviction-qps: ", "--kube-api-qps: ", "--on-demand-namespaces: ", "--log-level: ", "--log-format: ",
-		"--pod-source: ", "--demand-upc-qps: ", "--demand-upc-workers: ", "--demand-upc-cache-sync-timeout: ", "--penalty-annotation-prefix: ",
+		"--pod-source: ", "--demand-upc-qps: ", "--demand-upc-workers: ", "--demand-upc-cache-sync-timeout: ", "--penalty-annotation-prefix: ", "--demand-join-token-life: ", "--demand-join-token-groups: ",
 		"--memory-factor: ", "NSTANCE_CAPI_ENDPOINT: ", "NSTANCE_KEY_SECRET: ", "NSTANCE_K8S_JSON: ",
 		"--namespace: it is not known", "--namespace: it must be set",
 	}

@@ -18,7 +18,6 @@ import (
 	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/controllers/cluster"
-	"nstance.dev/operator/demand/penaltyfile"
 	"nstance.dev/operator/demand/translate"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/metrics"
@@ -72,7 +71,7 @@ type wiring struct {
 	metrics    *metrics.Metrics
 	traces     *telemetry.Traces // of changes to the shards; nil: there are none
 	notices    notices
-	penalties  *penaltyfile.File // of PriorityClasses
+	demandFiles
 }
 
 // translation is how Pods are translated now.
@@ -139,6 +138,7 @@ const (
 	InNamespace       Where = "the operator's namespace"
 	ManagementCluster Where = "the cluster of the operator's objects"
 	WorkloadCluster   Where = "the cluster of the Nodes"
+	SystemOfWorkload  Where = "kube-system of the cluster of the Nodes"
 )
 
 // Right is what the operator may do with one resource.

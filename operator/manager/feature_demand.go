@@ -51,7 +51,7 @@ var demandFeature = feature{
 		}
 		mode := demandmode.New(demandmode.Parts{
 			Settings: w.settings.Demand, Config: w.config, Connections: w.connected, Inventory: w.shardState.feed.Inventory(),
-			Objects: w.workload.GetCache(), Writer: writer, Translation: w.translation,
+			Objects: w.workload.GetCache(), Writer: writer, Translation: w.translation, Bootstrap: w.joining.renderer.Render,
 			Metrics: metrics.NewDemand(ctrlmetrics.Registry), Warn: w.notices.warn, Log: w.notices.log,
 		})
 		w.penalties.OnChange(func([]string) { mode.TranslationChanged() })

@@ -14,6 +14,7 @@ var features = []feature{
 	processFeature, leaderFeature, secureMetricsFeature, webhookCertFeature,
 	clusterFeature, importFeature, poolFeature, templateFeature, errorFeature, kubeconfigFeature, ownKubeconfigFeature,
 	metricsFeature, machineFeature, drainFeature, nodeFeature, onDemandFeature, gatedFeature,
+	bootstrapFeature, joinTokenFeature,
 	podRequestFeature, demandPodsFeature, demandFeature, podEventFeature, // in this order: each adds to what the one before keeps of a Pod
 }
 

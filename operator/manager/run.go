@@ -78,7 +78,21 @@ type process struct {
 
 	shardState shardState
 	progress   progress
-	penalties  *penaltyfile.File // of PriorityClasses
+	demandFiles
+}
+
+// demandFiles are the files of demand mode that are followed.
+type demandFiles struct {
+	penalties *penaltyfile.File // of PriorityClasses
+	joining   *joining          // nil: demand mode is off
+}
+
+func openDemandFiles(s config.Settings, c config.Config, log *slog.Logger) (files demandFiles, err error) {
+	if files.penalties, err = penaltyfile.Open(s.Demand.Pods.PenaltyFile, log); err != nil {
+		return demandFiles{}, err
+	}
+	files.joining, err = newJoining(s, c, log)
+	return files, err
 }
 
 // progress is how far a process is.
@@ -121,15 +135,15 @@ func newProcess(ctx context.Context, s config.Settings, o Options) (*process, er
 	if p.live, err = client.New(p.api, client.Options{Scheme: scheme}); err != nil {
 		return nil, fmt.Errorf("client of the API server: %w", err)
 	}
-	if p.penalties, err = penaltyfile.Open(s.Demand.Pods.PenaltyFile, o.Log); err != nil {
-		return nil, err
-	}
 	p.store = secrets.NewStore(s.Namespace, p.live, p.live)
 	if err := refuseSecondOperator(ctx, s, p.live); err != nil {
 		return nil, err
 	}
 	present, listed, err := load(ctx, s, p.live)
 	if err != nil {
+		return nil, err
+	}
+	if p.demandFiles, err = openDemandFiles(s, present, o.Log); err != nil {
 		return nil, err
 	}
 	p.liveConfig.set(present)

@@ -53,7 +53,7 @@ func isSettings(x ast.Expr) bool {
 	case *ast.Ident:
 		return x.Name == "s" || x.Name == "settings" || x.Name == "d"
 	case *ast.SelectorExpr:
-		return x.Sel.Name == "settings" || x.Sel.Name == "Settings" || x.Sel.Name == "Demand" || x.Sel.Name == "Pods" || x.Sel.Name == "Rollups"
+		return x.Sel.Name == "settings" || x.Sel.Name == "Settings" || x.Sel.Name == "Demand" || x.Sel.Name == "Pods" || x.Sel.Name == "Rollups" || x.Sel.Name == "Bootstrap"
 	}
 	return false
 }

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"slices"
+
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/shards"
 )
@@ -106,5 +108,5 @@ func All() []Metric {
 		drainDuration, drainSlack, drainPods, drainBlocked, acks,
 		onDemand, onDemandReady, leaked,
 		importGate, configReloads, certificateStart, certificateEnd, tokenEnd,
-	}, append(PodDemand(), DemandMode()...)...)
+	}, slices.Concat(PodDemand(), DemandMode(), DemandBootstrap())...)
 }

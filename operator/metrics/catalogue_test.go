@@ -38,6 +38,7 @@ func TestTheCatalogueIsWhatTheRegistryShows(t *testing.T) {
 	New(registry)
 	NewPods(registry)
 	NewDemand(registry)
+	NewBootstrap(registry)
 	registry.MustRegister(Objects{})
 	var want []string
 	for _, m := range All() {

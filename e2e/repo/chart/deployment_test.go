@@ -215,7 +215,7 @@ func TestTheOperatorTakesItsArguments(t *testing.T) {
 		}},
 		{"demand mode", values{"demand": values{"enabled": true}}, func(s *config.Settings) { s.Demand.Enabled = true }},
 		{"demand mode, all else", values{"demand": allOfDemand()}, func(s *config.Settings) {
-			s.Demand = config.Demand{Enabled: true, PodSource: config.PodSourceCR, Pods: podsOfDemand, Sessions: sessionsOfDemand, Rollups: rollupsOfDemand}
+			s.Demand = config.Demand{Enabled: true, PodSource: config.PodSourceCR, Bootstrap: s.Demand.Bootstrap, Pods: podsOfDemand, Sessions: sessionsOfDemand, Rollups: rollupsOfDemand}
 			s.Demand.Pods.Controller = true
 		}},
 		{"demand mode, Pods in a process of their own", values{"demand": values{"enabled": true, "upc": values{"ownProcess": true}}}, func(s *config.Settings) {

@@ -18,10 +18,13 @@ import (
 )
 
 // observable is one of everything that the chart has for watching the operator.
-func observable(t *testing.T) (rules, dashboard *unstructured.Unstructured) {
+func observable(t *testing.T) (rules *unstructured.Unstructured, dashboards map[string]*unstructured.Unstructured) {
 	t.Helper()
-	r := render(t, least(values{"metrics": values{"rules": values{"enabled": true}, "dashboards": values{"enabled": true}}}))
-	return find(t, r, "PrometheusRule", "nstance-operator"), find(t, r, "ConfigMap", "nstance-operator-dashboard")
+	r := render(t, least(values{"demand": values{"enabled": true}, "metrics": values{"rules": values{"enabled": true}, "dashboards": values{"enabled": true}}}))
+	return find(t, r, "PrometheusRule", "nstance-operator"), map[string]*unstructured.Unstructured{
+		"nstance-operator.json": find(t, r, "ConfigMap", "nstance-operator-dashboard"),
+		"nstance-demand.json":   find(t, r, "ConfigMap", "nstance-operator-dashboard-demand"),
+	}
 }
 
 // alert is a rule as Prometheus reads it.
@@ -53,7 +56,7 @@ func alerts(t *testing.T) []alert {
 // operator does not have never fires.
 func TestAlertsAreAboutTheOperatorsMetrics(t *testing.T) {
 	for _, a := range alerts(t) {
-		for _, problem := range problems(a.Expr) {
+		for _, problem := range problems(t, a.Expr) {
 			t.Errorf("%s: %s", a.Alert, problem)
 		}
 	}
@@ -85,13 +88,34 @@ func TestAlertsAreExplained(t *testing.T) {
 	}
 }
 
-// TestTheDashboardShowsTheOperatorsMetrics: all of them, and nothing else.
-func TestTheDashboardShowsTheOperatorsMetrics(t *testing.T) {
-	_, object := observable(t)
-	if object.GetLabels()["grafana_dashboard"] != "1" {
-		t.Error("Grafana does not find it")
+// TestTheDashboardsShowAllMetrics: those of the operator and, of the servers, those of demand mode; and
+// nothing that does not exist.
+func TestTheDashboardsShowAllMetrics(t *testing.T) {
+	_, dashboards := observable(t)
+	shown := ""
+	for file, object := range dashboards {
+		if object.GetLabels()["grafana_dashboard"] != "1" {
+			t.Errorf("Grafana does not find %s", file)
+		}
+		shown += expressions(t, file, object)
 	}
-	text, _, err := unstructured.NestedString(object.Object, "data", "nstance-operator.json")
+	for _, m := range metrics.All() {
+		name := m.FullName()
+		if !regexp.MustCompile(name+`(_bucket|_count)?\{`).MatchString(shown) && m.Name != "certificate_start_seconds" {
+			t.Errorf("no panel shows %s", name)
+		}
+	}
+	for name := range serversDemand(t) {
+		if !regexp.MustCompile(name + `(_bucket|_count)?[\[{) ]`).MatchString(shown) {
+			t.Errorf("no panel shows %s", name)
+		}
+	}
+}
+
+// expressions are those of all panels of a dashboard, each of which is checked.
+func expressions(t *testing.T, file string, object *unstructured.Unstructured) (shown string) {
+	t.Helper()
+	text, _, err := unstructured.NestedString(object.Object, "data", file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +132,10 @@ func TestTheDashboardShowsTheOperatorsMetrics(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &dashboard); err != nil {
 		t.Fatal(err)
 	}
-	shown, ids := "", map[int]bool{}
+	if dashboard.UID+".json" != file {
+		t.Errorf("%s has the id of %s", file, dashboard.UID)
+	}
+	ids := map[int]bool{}
 	for _, p := range dashboard.Panels {
 		if ids[p.ID] || p.GridPos.X+p.GridPos.W > 24 || p.GridPos.H == 0 {
 			t.Errorf("panel %q has the id of another one, or no place", p.Title)
@@ -119,25 +146,42 @@ func TestTheDashboardShowsTheOperatorsMetrics(t *testing.T) {
 		}
 		for _, target := range p.Targets {
 			expr := strings.NewReplacer("$namespace", "ns", "$__rate_interval", "5m").Replace(target.Expr)
-			for _, problem := range problems(expr) {
+			for _, problem := range problems(t, expr) {
 				t.Errorf("panel %q: %s", p.Title, problem)
 			}
-			shown += expr
+			shown += expr + "\n"
 		}
 	}
-	for _, m := range metrics.All() {
-		name := m.FullName()
-		if !regexp.MustCompile(name+`(_bucket|_count)?\{`).MatchString(shown) && m.Name != "certificate_start_seconds" {
-			t.Errorf("no panel shows %s", name)
+	return shown
+}
+
+// serversDemand are the servers' metrics of demand mode with their labels, as the manual lists them: a test of
+// the servers holds that list to the code.
+func serversDemand(t testing.TB) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(nstance_demand_[a-z_]+)` \\|([^|]*)\\|").FindAllStringSubmatch(string(text), -1) {
+		all[row[1]] = nil
+		for _, label := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(row[2], -1) {
+			all[row[1]] = append(all[row[1]], label[1])
 		}
 	}
+	if len(all) < 20 {
+		t.Fatalf("docs/operations.md has %d metrics of demand mode", len(all))
+	}
+	return all
 }
 
 // ofTarget are the labels that everything has which Prometheus collects from a Pod.
 var ofTarget = []string{"namespace", "pod", "instance", "job"}
 
 // problems are what is wrong with an expression about the operator's metrics.
-func problems(expr string) []string {
+func problems(t testing.TB, expr string) []string {
+	t.Helper()
 	root, err := parser.ParseExpr(expr)
 	if err != nil {
 		return []string{err.Error()}
@@ -151,6 +195,9 @@ func problems(expr string) []string {
 			return nil
 		}
 		m, ok := metric(selector.Name)
+		if !ok {
+			m, ok = ofServers(t, selector.Name)
+		}
 		if !ok {
 			found = append(found, "the operator has no metric "+selector.Name)
 			return nil
@@ -201,6 +248,24 @@ func metric(series string) (metrics.Metric, bool) {
 	return metrics.Metric{}, false
 }
 
+// ofServers returns the metric of the servers that a series belongs to.
+func ofServers(t testing.TB, series string) (metrics.Metric, bool) {
+	t.Helper()
+	name, isBucket := strings.CutSuffix(series, "_bucket")
+	labels, ok := serversDemand(t)[name]
+	if !ok || isBucket != strings.HasSuffix(name, "_seconds") {
+		return metrics.Metric{}, false
+	}
+	m := metrics.Metric{Name: name, Kind: metrics.Gauge}
+	if isBucket {
+		m.Kind = metrics.Histogram
+	}
+	for _, l := range labels {
+		m.Labels = append(m.Labels, metrics.Label{Name: l})
+	}
+	return m, true
+}
+
 // unmatched are the values that a matcher asks for and the label never has.
 func unmatched(m metrics.Metric, matcher *labels.Matcher) []string {
 	if matcher.Name == labels.MetricName || slices.Contains(ofTarget, matcher.Name) {
@@ -233,9 +298,11 @@ func TestMistakesInExpressionsAreFound(t *testing.T) {
 		`nstance_operator_shard_state{state=~"Ready|Gone"} == 1`:                "label state of shard_state is never Gone",
 		`sum by (group) (nstance_operator_retiring)`:                            "no metric in it has the label group",
 		`nstance_operator_retiring - ignoring (kind) nstance_operator_retiring`: "no metric in it has the label kind",
+		`nstance_demand_needed`:                                                 "the operator has no metric nstance_demand_needed",
+		`sum by (tenant) (nstance_demand_machines)`:                             "no metric in it has the label tenant",
 		`time()`: "it is about none of the operator's metrics",
 	} {
-		if got := problems(expr); len(got) != 1 || !strings.Contains(got[0], want) {
+		if got := problems(t, expr); len(got) != 1 || !strings.Contains(got[0], want) {
 			t.Errorf("%s: %q, want %q", expr, got, want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"nstance.dev/e2e/repo/chart"
@@ -34,6 +35,9 @@ func TestO19_TheRightsAreThoseOfTheFeatures(t *testing.T) {
 		{"demand mode, Pods in a process of their own", values{"demand": values{"enabled": true, "upc": values{"ownProcess": true}}}},
 		{"demand mode without requests", values{"demand": values{"enabled": true, "podSource": "direct"}}},
 		{"demand mode, requests by another", values{"demand": values{"enabled": true, "podSource": "cr", "podController": false}}},
+		{"demand mode with join tokens", values{"demand": bootstrapOf("kubeadm")}},
+		{"demand mode with a template that needs none", values{"demand": bootstrapOf("#!/bin/sh\nset -e\n")}},
+		{"demand mode with join tokens, Nodes elsewhere", values{"demand": bootstrapOf("k3s"), "capi": values{"endpoint": "https://api.example.com:6443"}}},
 		{"Nodes elsewhere", values{"capi": values{"endpoint": "https://api.example.com:6443"}, "onDemand": values{"namespaces": []any{"red"}}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -45,6 +49,10 @@ func TestO19_TheRightsAreThoseOfTheFeatures(t *testing.T) {
 				switch {
 				case r.Where == manager.InNamespace:
 					kind = "Role"
+				case r.Where == manager.SystemOfWorkload && s.WorkloadEndpoint != "":
+					continue
+				case r.Where == manager.SystemOfWorkload:
+					kind = "Role of kube-system"
 				case r.Where == manager.WorkloadCluster && s.WorkloadEndpoint != "":
 					continue // its own kubeconfig grants them
 				}
@@ -110,7 +118,11 @@ func granted(t *testing.T, o *unstructured.Unstructured, all map[string][]string
 	for _, rule := range rules {
 		for _, group := range list(rule, "apiGroups") {
 			for _, resource := range list(rule, "resources") {
-				key := strings.Join([]string{o.GetKind(), group, resource}, " ")
+				kind := o.GetKind()
+				if o.GetNamespace() == metav1.NamespaceSystem {
+					kind += " of kube-system"
+				}
+				key := strings.Join([]string{kind, group, resource}, " ")
 				all[key] = append(all[key], list(rule, "verbs")...)
 			}
 		}

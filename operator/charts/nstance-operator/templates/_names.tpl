@@ -83,3 +83,38 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "nstance.webhookConfiguration" -}}
 {{ include "nstance.fullname" . }}
 {{- end -}}
+
+{{/* The text of the template of what makes machines join; empty: there is none. */}}
+{{- define "nstance.bootstrapTemplate" -}}
+{{- $given := .Values.demand.bootstrapTemplate -}}
+{{- if and .Values.demand.enabled $given -}}
+{{- if has $given (list "kubeadm" "k3s") -}}
+{{- range $file := list "endpoint" "ca-hash" }}{{ if not (get $.Values.demand.bootstrapFiles $file) -}}
+{{- fail (printf "demand.bootstrapFiles.%s: the template %s needs it" $file $given) -}}
+{{- end }}{{ end -}}
+{{- .Files.Get (printf "files/bootstrap/%s.tmpl" $given) -}}
+{{- else if not (contains "\n" (trim $given)) -}}
+{{- fail (printf "demand.bootstrapTemplate: %q must be kubeadm, k3s or the text of a template, which has several lines" $given) -}}
+{{- else -}}
+{{ $given }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Not empty: the template calls for a join token. */}}
+{{- define "nstance.joinToken" -}}
+{{- if regexMatch "\\{\\{[^}]*\\bbootstrapToken\\b" (include "nstance.bootstrapTemplate" .) }}true{{ end -}}
+{{- end -}}
+
+{{/* The groups that it authenticates as. */}}
+{{- define "nstance.joinTokenGroups" -}}
+{{- $of := ternary "k3s" "kubeadm" (eq .Values.demand.bootstrapTemplate "k3s") -}}
+{{- join "," (.Values.demand.joinToken.groups | default (list (printf "system:bootstrappers:%s:default-node-token" $of))) -}}
+{{- end -}}
+
+{{/* The names of all Secrets that it is ever kept in, as package jointoken of the operator computes them. */}}
+{{- define "nstance.joinTokenNames" -}}
+{{- range $period := until 4 }}{{ range $attempt := until 4 }}
+- bootstrap-token-{{ printf "nstance join token/%s/%s/%d/%d" $.Values.config.clusterId $.Values.config.tenant $period $attempt | sha256sum | trunc 6 }}
+{{- end }}{{ end -}}
+{{- end -}}

@@ -30,7 +30,8 @@ type Options struct {
 	Groups []string
 	// Wanted reports whether anything uses a token; nil: something does.
 	Wanted func() bool
-	// Made hears of each token until when it is valid, and of each failure; nil: nothing does.
+	// Made hears of each token until when it is valid, of each failure, and with neither that
+	// there is no token, since none is wanted; nil: nothing does.
 	Made func(until time.Time, err error)
 	Log  *slog.Logger
 	Now  func() time.Time // nil: time.Now
@@ -106,6 +107,7 @@ func (k *Keeper) keep(ctx context.Context, now time.Time) error {
 		return k.renew(ctx, now)
 	case t != nil && !now.Before(t.until): // nothing wants another one
 		k.newest.Store(nil)
+		k.opts.Made(time.Time{}, nil)
 		k.remove(ctx, t.id)
 	}
 	return nil

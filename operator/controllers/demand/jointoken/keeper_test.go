@@ -261,6 +261,9 @@ func TestNoneIsWanted(t *testing.T) {
 		if _, _, err := k.Token(); !errors.Is(err, ErrNone) || len(w.secrets()) != 0 {
 			t.Errorf("Token() = %v, Secrets %v", err, w.secrets())
 		}
+		if len(w.made) != 2 { // one was made, and then there was none
+			t.Errorf("heard is %v", w.made)
+		}
 	})
 }
 
