@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -13,8 +14,11 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"nstance.dev/operator/config"
+	"nstance.dev/operator/demand/penaltyfile"
+	"nstance.dev/operator/demandmode"
 	"nstance.dev/operator/shards"
 )
 
@@ -139,4 +143,18 @@ func targets(c config.Config, addresses func(config.Shard) []string) []shards.Ta
 		out[i] = shards.Target{Shard: s.Name, Addresses: addresses(s)}
 	}
 	return out
+}
+
+// demandFiles are the files of demand mode that are followed.
+type demandFiles struct {
+	penalties *penaltyfile.File   // of PriorityClasses
+	joining   *demandmode.Joining //  nil: demand mode is off
+}
+
+func openDemandFiles(s config.Settings, c config.Config, log *slog.Logger) (files demandFiles, err error) {
+	if files.penalties, err = penaltyfile.Open(s.Demand.Pods.PenaltyFile, log); err != nil {
+		return demandFiles{}, err
+	}
+	files.joining, err = demandmode.NewJoining(s, c, ctrlmetrics.Registry, log)
+	return files, err
 }

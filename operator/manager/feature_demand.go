@@ -51,7 +51,7 @@ var demandFeature = feature{
 		}
 		mode := demandmode.New(demandmode.Parts{
 			Settings: w.settings.Demand, Config: w.config, Connections: w.connected, Inventory: w.shardState.feed.Inventory(),
-			Objects: w.workload.GetCache(), Writer: writer, Translation: w.translation, Bootstrap: w.joining.renderer.Render,
+			Objects: w.workload.GetCache(), Writer: writer, Translation: w.translation, Bootstrap: w.joining.Render,
 			Metrics: metrics.NewDemand(ctrlmetrics.Registry), Warn: w.notices.warn, Log: w.notices.log,
 		})
 		w.penalties.OnChange(func([]string) { mode.TranslationChanged() })
@@ -73,4 +73,28 @@ var demandPodsFeature = feature{
 		to("list watch", WorkloadCluster, "storage.k8s.io", "storageclasses"),
 	},
 	pods: func(s config.Settings) func(from, into *corev1.Pod) { return poddemand.Keep(s.Demand.Pods) },
+}
+
+// bootstrapFeature follows the template of what makes machines join, in demand mode.
+var bootstrapFeature = feature{
+	name: "bootstrap of machines",
+	on:   func(s config.Settings) bool { return s.Demand.Enabled },
+	objects: func(_ context.Context, w wiring) error {
+		return w.mgr.Add(manager.RunnableFunc(w.joining.Run))
+	},
+}
+
+// joinTokenFeature keeps a token with which machines join the cluster, while the template calls
+// for one. It neither reads nor lists: who can read what it may create has the tokens of all
+// service accounts of kube-system.
+var joinTokenFeature = feature{
+	name:   "join tokens",
+	on:     func(s config.Settings) bool { return s.Demand.MakesJoinTokens() },
+	rights: []Right{to("create delete", SystemOfWorkload, core, "secrets")},
+	nodes: func(ctx context.Context, w wiring) error {
+		failed := func(err error) {
+			w.notices.warn(ctx, "JoinTokenFailed", "Renew", "machines cannot join the cluster with a new token: %v", err)
+		}
+		return w.mgr.Add(w.joining.Keep(w.settings, w.config(), w.workload.GetClient(), failed, w.notices.log))
+	},
 }

@@ -42,7 +42,6 @@ import (
 	"nstance.dev/operator/credentials/registration"
 	"nstance.dev/operator/credentials/secrets"
 	"nstance.dev/operator/credentials/webhookcert"
-	"nstance.dev/operator/demand/penaltyfile"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/metrics"
 	"nstance.dev/operator/program"
@@ -79,20 +78,6 @@ type process struct {
 	shardState shardState
 	progress   progress
 	demandFiles
-}
-
-// demandFiles are the files of demand mode that are followed.
-type demandFiles struct {
-	penalties *penaltyfile.File // of PriorityClasses
-	joining   *joining          // nil: demand mode is off
-}
-
-func openDemandFiles(s config.Settings, c config.Config, log *slog.Logger) (files demandFiles, err error) {
-	if files.penalties, err = penaltyfile.Open(s.Demand.Pods.PenaltyFile, log); err != nil {
-		return demandFiles{}, err
-	}
-	files.joining, err = newJoining(s, c, log)
-	return files, err
 }
 
 // progress is how far a process is.

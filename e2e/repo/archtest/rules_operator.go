@@ -72,7 +72,7 @@ var operatorLayers = []layer{
 		"protos/nstance/demand/v1alpha1", "protos/nstance/v1"),
 	inOperator("controllers/demand/readback", "api/demand/v1alpha1", "demand/readback", "protos/nstance/demand/v1alpha1"),
 	{dir: "operator/demandmode", tests: append([]string{"operator/testworld/..."}, operatorTests...), ours: below([]string{
-		"api/demand/v1alpha1", "config", "controllers/demand/readback", "controllers/demand/rollup", "controllers/demand/session", "demand/aggregate", "demand/split",
+		"api/demand/v1alpha1", "config", "controllers/demand/jointoken", "controllers/demand/readback", "controllers/demand/rollup", "controllers/demand/session", "demand/aggregate", "demand/bootstrap", "demand/split",
 		"demand/tally", "demand/translate", "inventory", "metrics", "nodes", "shards", "protos/needs", "protos/nstance/demand/v1alpha1",
 	})},
 
