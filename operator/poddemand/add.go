@@ -69,6 +69,11 @@ func Add(ctx context.Context, p Parts) error {
 	if err != nil {
 		return fmt.Errorf("client for capacity requests: %w", err)
 	}
+	return p.add(ctx, writer)
+}
+
+// add has the manager run the controller, which writes by a client.
+func (p Parts) add(ctx context.Context, writer client.Client) error {
 	changed := make(chan capacityrequest.ClassesChanged)
 	p.Penalties.OnChange(func(classes []string) {
 		select {
