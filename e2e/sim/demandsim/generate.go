@@ -33,6 +33,10 @@ func Generate(seed uint64, mode string) sim.Plan {
 	if consolidate { // a leader begins when it has known prices for an hour, and where nothing else is to be done
 		p.Settings["consolidate"], p.Settings["length"] = "on", "3h"
 	}
+	scarce := mode == "safety" && seed%5 == 2
+	if scarce { // there is too little for all, and tenants take machines of each other
+		p.Settings["domain"], p.Settings["cpus"], p.Settings["clusters"] = "shared", "48", "3"
+	}
 	length, err := time.ParseDuration(p.Settings["length"])
 	if err != nil {
 		panic(err)
@@ -65,6 +69,13 @@ func Generate(seed uint64, mode string) sim.Plan {
 		for range 12 {
 			at := time.Duration(r.Int64N(int64(length/time.Second))) * time.Second
 			p.Events = append(p.Events, sim.Event{At: at, Verb: "outdate", Args: []string{strconv.Itoa(g.IntN(100))}})
+		}
+	}
+	if scarce {
+		for range 8 {
+			at := time.Duration(r.Int64N(int64(length/time.Second))) * time.Second
+			kind := []string{"urgent", "boss"}[g.IntN(2)]
+			p.Events = append(p.Events, sim.Event{At: at, Verb: "set", Args: []string{clusterName(g.IntN(clusters)), kind, kind + "-9", strconv.Itoa(1 + g.IntN(6))}})
 		}
 	}
 	slices.SortStableFunc(p.Events, func(a, b sim.Event) int { return cmp.Compare(a.At, b.At) })

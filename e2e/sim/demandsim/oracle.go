@@ -231,20 +231,28 @@ func (o *oracle) preempt(a demand.Action, r *leader.Record) {
 	o.outranked(a, r)
 }
 
-// outranked checks that a machine is taken for a need of higher priority than all that it was bound
-// for.
+// outranked checks that a machine is taken for a need of higher priority than what draws from it. Which rows do, the
+// engine alone knows: it may be the one that the machine was bound for, or, since machines are shared, any row of its
+// cluster that comes later. One on which nothing runs that would have to move may be taken for any need.
 func (o *oracle) outranked(a demand.Action, r *leader.Record) {
+	if p := o.w.party(a.Cluster); p != nil && len(p.cluster.Evictable("node-"+r.ID)) == 0 {
+		return
+	}
+	least := r.Stamp.Priority
+	for _, priority := range o.of(a.Cluster).priority {
+		least = min(least, priority)
+	}
 	for _, p := range o.w.tenants {
 		if p.name == a.Cluster {
 			continue
 		}
 		for key, priority := range o.of(p.name).priority {
-			if key == a.Need && priority > r.Stamp.Priority {
+			if key == a.Need && priority > least {
 				return
 			}
 		}
 	}
-	o.w.violate("E9", "%s, which was bound at priority %d for another cluster, for no need of a higher one", a, r.Stamp.Priority)
+	o.w.violate("E9", "%s, of a cluster that asks for nothing below priority %d, for no need of a higher one", a, least)
 }
 
 // acted is called for each thing that is done to a machine.
