@@ -11,6 +11,8 @@ var sessionSettings = []setting{
 	duration("demand-keepalive-interval", "20s", "how often a session that is silent is probed", func(s *Settings) *time.Duration { return &s.Demand.Sessions.KeepaliveInterval }, 10*time.Second, time.Hour),
 	duration("demand-keepalive-timeout", "10s", "how long such a probe may stay without an answer", func(s *Settings) *time.Duration { return &s.Demand.Sessions.KeepaliveTimeout }, time.Second, 10*time.Minute),
 	duration("demand-default-drain-grace", "30s", "time for a drain for which the shard names none", func(s *Settings) *time.Duration { return &s.Demand.Sessions.DrainGrace }, time.Second, 24*time.Hour),
+	toggle("reclaim-fit-check", true, "refuse to give a Node back as surplus whose Pods find no other place", func(s *Settings) *bool { return &s.Demand.Reclaim.FitCheck }),
+	toggle("foreign-annotations", true, "annotations of Karpenter and of the cluster autoscaler by which a Pod or a Node is not to be disturbed count as nstance.dev/do-not-evict and nstance.dev/do-not-reclaim do", func(s *Settings) *bool { return &s.Demand.Reclaim.ForeignAnnotations }),
 	rate("demand-kube-api-qps", "200", "calls to the API server in a second, over time, that write what the shards say and acknowledge CapacityRequests", func(s *Settings) *float32 { return &s.Demand.Sessions.QPS }),
 	number("demand-kube-api-burst", "400", "such calls at once", func(s *Settings) *int { return &s.Demand.Sessions.Burst }, 1, 100000),
 }

@@ -90,6 +90,7 @@ type Demand struct {
 	Pods      DemandPods
 	Sessions  DemandSessions
 	Rollups   DemandRollups
+	Reclaim   DemandReclaim
 }
 
 // WritesRequests says whether the process writes CapacityRequests for Pods.
@@ -136,6 +137,12 @@ type DemandSessions struct {
 
 	QPS   float32 // of the client that writes what the shards say
 	Burst int
+}
+
+// DemandReclaim says when a Node that a shard calls surplus is refused.
+type DemandReclaim struct {
+	FitCheck           bool // where its Pods find no other place
+	ForeignAnnotations bool // where an annotation of another autoscaler says so, too
 }
 
 // DemandRollups say how what the cluster needs is added up and sent.

@@ -52,7 +52,7 @@ func defaults() config.Settings {
 		Demand: config.Demand{PodSource: config.PodSourceBoth, Bootstrap: noTemplate, Pods: config.DemandPods{
 			Controller: true, QPS: 50, Burst: 100, Workers: 16, CacheSyncTimeout: 10 * time.Minute, PageSize: 500,
 			Alternatives: true, VolumeTopology: true, PenaltyPrefixes: []string{"nstance.dev"},
-		}, Sessions: demandSessions, Rollups: demandRollups},
+		}, Sessions: demandSessions, Rollups: demandRollups, Reclaim: config.DemandReclaim{FitCheck: true, ForeignAnnotations: true}},
 		PollInterval: 30 * time.Second, UnreachableGrace: 30 * time.Second, RedirectAfter: time.Minute,
 		SetNodeProviderID: true, DeleteOrphanNodes: true, MemoryFactor: 0.925,
 		Environment: config.Environment{
@@ -127,7 +127,7 @@ func TestSettings(t *testing.T) {
 				s.Demand = config.Demand{Enabled: true, PodSource: config.PodSourceCR, Bootstrap: noTemplate, Pods: config.DemandPods{
 					QPS: 2000, Burst: 4000, Workers: 32, CacheSyncTimeout: 20 * time.Minute, PageSize: 1000,
 					PenaltyPrefixes: []string{"nstance.dev", "other.example"}, PenaltyFile: "/p.yaml",
-				}, Sessions: demandSessions, Rollups: demandRollups}
+				}, Sessions: demandSessions, Rollups: demandRollups, Reclaim: config.DemandReclaim{FitCheck: true, ForeignAnnotations: true}}
 			},
 		},
 		{
@@ -135,13 +135,14 @@ func TestSettings(t *testing.T) {
 				"--demand-reconnect-initial-backoff=1s", "--demand-reconnect-max-backoff=1m", "--demand-outbox-capacity=10", "--demand-dispatch-concurrency=8",
 				"--demand-keepalive-interval=30s", "--demand-keepalive-timeout=5s", "--demand-default-drain-grace=2m", "--demand-kube-api-qps=20", "--demand-kube-api-burst=40",
 				"--demand-rollup-interval=5s", "--demand-rollup-min-interval=0", "--demand-acknowledge-concurrency=4", "--demand-count-foreign-nodes",
-				"--unit-classes=off", "--daemonset-overhead=template", "--stuck-pod-surcharge=false",
+				"--unit-classes=off", "--daemonset-overhead=template", "--stuck-pod-surcharge=false", "--reclaim-fit-check=false", "--foreign-annotations=false",
 			},
 			change: func(s *config.Settings) {
 				s.Demand.Sessions = config.DemandSessions{
 					InitialBackoff: time.Second, MaxBackoff: time.Minute, Outbox: 10, Dispatch: 8, KeepaliveInterval: 30 * time.Second,
 					KeepaliveTimeout: 5 * time.Second, DrainGrace: 2 * time.Minute, QPS: 20, Burst: 40,
 				}
+				s.Demand.Reclaim = config.DemandReclaim{}
 				s.Demand.Rollups = config.DemandRollups{Interval: 5 * time.Second, Acknowledgements: 4, CountForeign: true, UnitClasses: config.UnitClassesOff, Overhead: config.OverheadTemplate}
 			},
 		},

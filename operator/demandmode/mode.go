@@ -53,6 +53,9 @@ type Parts struct {
 	// Resynced hears that a shard has to be told of all Nodes of its machines; nil: nobody does.
 	// It must not wait.
 	Resynced func(shard string)
+	// RolledUp hears that a shard was sent what the cluster needs; nil: nobody does. It must not
+	// wait.
+	RolledUp func(shard string)
 }
 
 // Mode is the operator's half of demand mode. New makes one.
@@ -131,8 +134,13 @@ func (m *Mode) observer() session.Observer {
 		Refused: func(ctx context.Context, shard string, why error) {
 			m.parts.Warn(ctx, "DemandSessionRefused", "Connect", "shard %s refuses the demand session: %v", shard, why)
 		},
-		Dropped:    func(_, kind string) { counts.Dropped(kind) },
-		RollupSent: counts.RollupSent,
+		Dropped: func(_, kind string) { counts.Dropped(kind) },
+		RollupSent: func(shard string, bytes, rows int, reference bool) {
+			counts.RollupSent(shard, bytes, rows, reference)
+			if m.parts.RolledUp != nil {
+				m.parts.RolledUp(shard)
+			}
+		},
 		Handled: func(_, kind, state string, took time.Duration, _ error) {
 			if kind == session.KindState {
 				counts.State(state, took)

@@ -68,6 +68,7 @@ type wiring struct {
 	// registered says until when the operator's certificate is good, or why it has none.
 	registered func() (until time.Time, problem *cluster.Problem)
 	shardState *shardState
+	reclaims   *reclaims
 	metrics    *metrics.Metrics
 	traces     *telemetry.Traces // of changes to the shards; nil: there are none
 	notices    notices

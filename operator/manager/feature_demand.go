@@ -16,6 +16,7 @@ import (
 	"nstance.dev/operator/metrics"
 	"nstance.dev/operator/poddemand"
 	"nstance.dev/operator/program"
+	demandpb "nstance.dev/protos/nstance/demand/v1alpha1"
 )
 
 // demandFeature is demand mode: the shards are told what the cluster needs, and Kubernetes shows
@@ -41,7 +42,7 @@ var demandFeature = feature{
 		to("patch", WorkloadCluster, demand, "availablecapacities/status"),
 	},
 	pods: func(config.Settings) func(from, into *corev1.Pod) { return rollup.Keep },
-	nodes: func(_ context.Context, w wiring) error {
+	nodes: func(ctx context.Context, w wiring) error {
 		s := w.settings.Demand.Sessions
 		writer, err := client.New(program.Limited(w.workload.config, s.QPS, s.Burst), client.Options{
 			Scheme: w.workload.GetScheme(), Mapper: w.workload.GetRESTMapper(),
@@ -49,11 +50,21 @@ var demandFeature = feature{
 		if err != nil {
 			return fmt.Errorf("client for what shards say: %w", err)
 		}
-		mode := demandmode.New(demandmode.Parts{
+		counts := metrics.NewDemand(ctrlmetrics.Registry)
+		var mode *demandmode.Mode
+		given, err := w.demandNodes(ctx, counts, func(shard string, reports []*demandpb.NodeReport) bool { return mode.Report(shard, reports) })
+		if err != nil {
+			return err
+		}
+		mode = demandmode.New(demandmode.Parts{
 			Settings: w.settings.Demand, Config: w.config, Connections: w.connected, Inventory: w.shardState.feed.Inventory(),
 			Objects: w.workload.GetCache(), Writer: writer, Translation: w.translation, Bootstrap: w.joining.Render,
-			Metrics: metrics.NewDemand(ctrlmetrics.Registry), Warn: w.notices.warn, Log: w.notices.log,
+			Reclaim: given.reclaim.Reclaim, Resynced: given.resynced, RolledUp: given.nodes.RolledUp,
+			Metrics: counts, Warn: w.notices.warn, Log: w.notices.log,
 		})
+		if err := given.start(w); err != nil {
+			return err
+		}
 		w.penalties.OnChange(func([]string) { mode.TranslationChanged() })
 		if err := w.mgr.Add(manager.RunnableFunc(mode.Run)); err != nil {
 			return fmt.Errorf("demand mode: %w", err)

@@ -29,14 +29,15 @@ var drainFeature = feature{
 		to("get list watch", InNamespace, clusterAPI, "clusters"),
 	},
 	nodes: func(ctx context.Context, w wiring) error {
-		return w.drains(ctx).SetupWithManager(w.mgr, w.workload.Cluster, w.shardState.hub, w.controllerOptions())
+		w.reclaims.engine = w.drains(ctx)
+		return w.reclaims.engine.SetupWithManager(w.mgr, w.workload.Cluster, w.shardState.hub, w.controllerOptions())
 	},
 }
 
 func (w wiring) drains(ctx context.Context) *drain.Reconciler {
 	return drain.New(drain.Options{
 		Client: w.mgr.GetClient(), Namespace: w.settings.Namespace,
-		Workload: w.workload.GetClient(), Live: w.workload.GetAPIReader(), Inventory: w.shardState.feed.Inventory(),
+		Workload: w.workload.GetClient(), Live: w.workload.GetAPIReader(), Inventory: w.shardState.feed.Inventory(), Sources: w.sources(),
 		Server: func(name string) (drain.Server, bool) { return w.connected().Shard(name) },
 		Events: w.workload.GetEventRecorder(recorder), MachineEvents: w.mgr.GetEventRecorder(recorder),
 		Evictions: rate.NewLimiter(rate.Limit(w.settings.EvictionQPS), max(1, int(w.settings.EvictionQPS))), Concurrency: w.settings.DrainConcurrency,

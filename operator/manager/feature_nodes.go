@@ -24,7 +24,7 @@ var nodeFeature = feature{
 		return node.Setup(w.mgr, w.workload.Cluster, w.shardState.hub, node.Options{
 			Client: w.mgr.GetClient(), Namespace: w.settings.Namespace, Cluster: w.cluster, Workload: w.workload.GetClient(), Inventory: w.shardState.feed.Inventory(),
 			MachineEvents: w.mgr.GetEventRecorder(recorder), Events: w.workload.GetEventRecorder(recorder),
-			SetProviderID: w.settings.SetNodeProviderID, DeleteEnded: w.settings.DeleteOrphanNodes,
+			SetProviderID: w.settings.SetNodeProviderID, DeleteEnded: w.settings.DeleteOrphanNodes, Demand: w.settings.Demand.Enabled,
 		}, w.controllerOptions)
 	},
 }

@@ -15,6 +15,7 @@ var (
 	byMachine     = Label{"phase", []string{"speculative", "creating", "idle", "configuring", "configured", "draining", "deleting", "failed", "deleted", other}}
 	byWrite       = Label{"op", []string{"create", "spec", "status", "delete"}}
 	byResult      = Label{"outcome", []string{"done", "failed"}}
+	byReclaim     = Label{"outcome", []string{"started", "refused", "drained", "failed"}}
 )
 
 var (
@@ -35,13 +36,14 @@ var (
 	reconnects       = Metric{"demand_operator_reconnects_total", Counter, []Label{byShard}, "Sessions with a shard that ended or did not begin, and were opened again.", nil}
 	stateTime        = Metric{"demand_operator_node_state_update_seconds", Histogram, []Label{byMachine}, "Time to write down the state of a machine, by that state.", callBounds}
 	upcomingWrites   = Metric{"demand_operator_upcoming_writes_total", Counter, []Label{byWrite, byResult}, "Writes of UpcomingNodes and AvailableCapacities.", nil}
+	reclaims         = Metric{"demand_operator_reclaims_total", Counter, []Label{byReclaim}, "Nodes that shards have asked for: drains that began, Nodes that were refused, and drains that ended with the Node empty (drained) or with Pods left (failed).", nil}
 	dispatchInflight = Metric{"demand_operator_dispatch_inflight", Gauge, nil, "Messages of shards that are being worked on.", nil}
 )
 
 // DemandMode returns the metrics of the sessions and roll-ups of demand mode.
 func DemandMode() []Metric {
 	return []Metric{
-		rollupTime, rollupBytes, rollupRows, rollupSkipped, rollupMismatches, ackTime, acknowledgements, outboxDropped, reconnects, stateTime, upcomingWrites, dispatchInflight,
+		rollupTime, rollupBytes, rollupRows, rollupSkipped, rollupMismatches, ackTime, acknowledgements, outboxDropped, reconnects, stateTime, upcomingWrites, reclaims, dispatchInflight,
 	}
 }
 
@@ -50,6 +52,7 @@ type Demand struct {
 	rollupTime, ackTime, stateTime                                          *prometheus.HistogramVec
 	rollupBytes, rollupRows, skipped, inflight                              *prometheus.GaugeVec
 	mismatches, acknowledgements, outboxDropped, reconnects, upcomingWrites *prometheus.CounterVec
+	reclaims                                                                *prometheus.CounterVec
 }
 
 // NewDemand returns metrics that a registry shows.
@@ -58,10 +61,11 @@ func NewDemand(registry prometheus.Registerer) *Demand {
 		rollupTime: rollupTime.histogram(), ackTime: ackTime.histogram(), stateTime: stateTime.histogram(), rollupBytes: rollupBytes.gauge(),
 		rollupRows: rollupRows.gauge(), skipped: rollupSkipped.gauge(), inflight: dispatchInflight.gauge(), mismatches: rollupMismatches.counter(),
 		acknowledgements: acknowledgements.counter(), outboxDropped: outboxDropped.counter(), reconnects: reconnects.counter(), upcomingWrites: upcomingWrites.counter(),
+		reclaims: reclaims.counter(),
 	}
 	registry.MustRegister(
 		d.rollupTime, d.ackTime, d.stateTime, d.rollupBytes, d.rollupRows, d.skipped, d.inflight, d.mismatches, d.acknowledgements, d.outboxDropped,
-		d.reconnects, d.upcomingWrites,
+		d.reconnects, d.upcomingWrites, d.reclaims,
 	)
 	return d
 }
@@ -73,6 +77,9 @@ func (d *Demand) Built(list, build, enqueue time.Duration, skipped int) {
 	}
 	d.skipped.WithLabelValues().Set(float64(skipped))
 }
+
+// Reclaimed notes what has become of a Node that a shard has asked for.
+func (d *Demand) Reclaimed(outcome string) { d.reclaims.WithLabelValues(outcome).Inc() }
 
 // Mismatch notes that sums were not those made from nothing.
 func (d *Demand) Mismatch() { d.mismatches.WithLabelValues().Inc() }

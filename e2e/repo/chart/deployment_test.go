@@ -128,7 +128,7 @@ func allOfDemand() values {
 		"penaltyAnnotationPrefixes": []any{"other.example", "nstance.dev"},
 		"priorityClassPenalties":    values{"batch": values{"interruptionPenalty": "0.01", "reclamationPenalty": 2}},
 		"reconnectInitialBackoff":   "1s", "reconnectMaxBackoff": "1m", "outboxCapacity": 10, "dispatchConcurrency": 8, "keepaliveInterval": "30s",
-		"keepaliveTimeout": "5s", "defaultDrainGrace": "2m", "kubeApiQps": 20, "kubeApiBurst": 100000, "rollupInterval": "5s", "rollupMinInterval": "0s",
+		"keepaliveTimeout": "5s", "defaultDrainGrace": "2m", "reclaimFitCheck": false, "foreignAnnotations": false, "kubeApiQps": 20, "kubeApiBurst": 100000, "rollupInterval": "5s", "rollupMinInterval": "0s",
 		"acknowledgeConcurrency": 4, "countForeignNodes": true, "unitClasses": "off", "daemonsetOverhead": "template", "stuckPodSurcharge": false,
 		"upc": values{"qps": 2000, "burst": 4000, "workers": 32, "cacheSyncTimeout": "1h", "pageSize": 1000},
 	}

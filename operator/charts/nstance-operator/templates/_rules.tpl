@@ -35,6 +35,9 @@ in its kubeconfig needs these instead.
   resources: [storageclasses]
   verbs: [list, watch]
 {{- end }}
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [list, watch]
 - apiGroups: [demand.nstance.dev]
   resources: [capacityrequests]
   verbs: [list, watch{{ if include "nstance.podRequests" . }}, create, patch, deletecollection{{ end }}]
@@ -107,6 +110,8 @@ in its kubeconfig needs these instead.
 - --demand-keepalive-interval={{ .Values.demand.keepaliveInterval }}
 - --demand-keepalive-timeout={{ .Values.demand.keepaliveTimeout }}
 - --demand-default-drain-grace={{ .Values.demand.defaultDrainGrace }}
+- --reclaim-fit-check={{ .Values.demand.reclaimFitCheck }}
+- --foreign-annotations={{ .Values.demand.foreignAnnotations }}
 - --demand-kube-api-qps={{ .Values.demand.kubeApiQps }}
 - --demand-kube-api-burst={{ .Values.demand.kubeApiBurst | int }}
 - --demand-rollup-interval={{ .Values.demand.rollupInterval }}

@@ -36,17 +36,10 @@ type Options struct {
 	// SetProviderID: Nodes without a provider id get their machine's.
 	SetProviderID bool
 	// Events are published on Nodes.
-	Events   events.EventRecorder
-	Log      *slog.Logger
-	Observer Observer
+	Events events.EventRecorder
+	Log    *slog.Logger
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
-}
-
-// Observer hears what is done, for metrics. Each function may be nil.
-type Observer struct {
-	// Matched hears of a Node that was recognised, and Deleted of one that was deleted.
-	Matched, Deleted func()
 }
 
 // Reconciler reports and deletes Nodes. Its requests name machines. New makes one; it is safe for
@@ -183,9 +176,6 @@ func (r *Reconciler) tell(ctx context.Context, machine string, node *corev1.Node
 	r.mu.Unlock()
 	if first {
 		r.opts.Log.InfoContext(ctx, "Node of a machine recognised", "machine", machine, "shard", u.Spec.Shard, "node", node.Name, "reason", string(how))
-		if r.opts.Observer.Matched != nil {
-			r.opts.Observer.Matched()
-		}
 	}
 	if same {
 		return nil
@@ -298,9 +288,6 @@ func (r *Reconciler) delete(ctx context.Context, name, machine, lastID string) (
 	err := r.opts.Workload.Delete(ctx, node, client.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion})
 	if err == nil {
 		r.opts.Log.InfoContext(ctx, "deleted Node", "node", name, "machine", machine, "providerID", node.Spec.ProviderID, "reason", d.Reason)
-		if r.opts.Observer.Deleted != nil {
-			r.opts.Observer.Deleted()
-		}
 	}
 	return 0, client.IgnoreNotFound(err)
 }

@@ -14,7 +14,6 @@ import (
 
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
-	"nstance.dev/operator/demand/fit"
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/nodes"
@@ -80,7 +79,7 @@ func (r *Reconciler) begin(ctx context.Context, shard string, in *demandpb.Recla
 			return nil, false, err
 		case answer.Refused != "":
 			log.InfoContext(ctx, "reclaim refused", "reason", answer.Refused, "detail", answer.Message)
-			r.opts.Observer.refused(answer.Refused)
+			r.opts.Count(Refused)
 			return &demandpb.Refusal{MachineId: machine, Reason: answer.Refused + ": " + answer.Message}, false, nil
 		}
 	}
@@ -94,7 +93,7 @@ func (r *Reconciler) begin(ctx context.Context, shard string, in *demandpb.Recla
 		r.opts.Events.Eventf(node, nil, corev1.EventTypeNormal, "DrainStarted", "Drain", "%s", drain.Begin(node, request, r.opts.Now()).Started())
 	}
 	log.InfoContext(ctx, "reclaim began", "reason", request.Reason, "voluntary", in.GetVoluntary(), "deadline", request.Deadline.UTC().Format(time.RFC3339))
-	r.opts.Observer.started()
+	r.opts.Count(Started)
 	if upcoming != nil {
 		if err := r.setPhase(ctx, upcoming, demandv1.UpcomingNodeDraining, ""); err != nil {
 			log.WarnContext(ctx, "UpcomingNode not marked as draining", "error", err)
@@ -109,7 +108,7 @@ func (r *Reconciler) begin(ctx context.Context, shard string, in *demandpb.Recla
 func (r *Reconciler) request(in *demandpb.ReclaimInstruction, machine string) drain.Request {
 	grace := time.Duration(in.GetGracePeriodSeconds()) * time.Second
 	if grace <= 0 {
-		grace = defaultGrace
+		grace = r.opts.Grace
 	}
 	now := r.opts.Now()
 	q := drain.Request{
@@ -200,6 +199,3 @@ func (r *Reconciler) setPhase(ctx context.Context, upcoming *demandv1.UpcomingNo
 	}
 	return client.IgnoreNotFound(r.opts.Workload.Status().Patch(ctx, next, client.MergeFrom(upcoming)))
 }
-
-// Reasons are why a Node may be refused.
-func Reasons() []string { return []string{fit.DoNotReclaim, fit.DoNotEvict, fit.DoesNotFit} }

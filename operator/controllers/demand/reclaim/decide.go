@@ -13,7 +13,7 @@ import (
 // to have taken an instruction back without that having arrived.
 const servesFor = 10 * time.Second
 
-// Outcome is how a drain has ended.
+// Outcome is what has become of a Node that a shard asks for.
 type Outcome string
 
 // The outcomes.
@@ -21,6 +21,8 @@ const (
 	None    Outcome = ""        // it goes on
 	Drained Outcome = "drained" // nothing is left that had to leave
 	Failed  Outcome = "failed"  // its time is over, and Pods are left
+	Started Outcome = "started" // it is cordoned, and its drain has begun
+	Refused Outcome = "refused" // it is not touched
 )
 
 // observation is what a decision about one machine follows from.

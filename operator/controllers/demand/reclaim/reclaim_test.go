@@ -37,6 +37,7 @@ func TestBudgetOfZeroThenOne(t *testing.T) {
 		w.want("phase", string(w.upcoming(0).Status.Phase), string(demandv1.UpcomingNodeDrained))
 		w.live(time.Minute)
 		w.want("later", w.told(), "")
+		w.want("counted", fmt.Sprint(w.counted), "[started drained]")
 	})
 }
 

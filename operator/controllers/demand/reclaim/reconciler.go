@@ -23,12 +23,8 @@ import (
 	demandpb "nstance.dev/protos/nstance/demand/v1alpha1"
 )
 
-const (
-	// defaultGrace is the time of an instruction that gives none.
-	defaultGrace = 30 * time.Second
-	// tellAgain is when a report is repeated for which there was no session or no room.
-	tellAgain = 5 * time.Second
-)
+// tellAgain is when a report is repeated for which there was no session or no room.
+const tellAgain = 5 * time.Second
 
 // Options are the surroundings of a Reconciler; all are required unless said.
 type Options struct {
@@ -47,38 +43,15 @@ type Options struct {
 	// Fit says when what is surplus is refused.
 	Fit fit.Options
 	// Events are published on Nodes.
-	Events   events.EventRecorder
-	Log      *slog.Logger
-	Observer Observer
+	Events events.EventRecorder
+	Log    *slog.Logger
+	// Grace is the time of an instruction that gives none.
+	Grace time.Duration
+	// Count hears what has become of a Node, for metrics: that its drain was begun or that it was
+	// refused, and how the drain has ended; nil: nobody does.
+	Count func(Outcome)
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
-}
-
-// Observer hears what is done, for metrics. Each function may be nil.
-type Observer struct {
-	// Started hears of each Node whose drain was begun, Refused of each that was refused, and
-	// Ended how a drain has ended.
-	Started func()
-	Refused func(reason string)
-	Ended   func(Outcome)
-}
-
-func (o Observer) started() {
-	if o.Started != nil {
-		o.Started()
-	}
-}
-
-func (o Observer) refused(reason string) {
-	if o.Refused != nil {
-		o.Refused(reason)
-	}
-}
-
-func (o Observer) ended(what Outcome) {
-	if o.Ended != nil {
-		o.Ended(what)
-	}
 }
 
 // Reconciler carries out what shards ask for. Its requests name machines. New makes one; it is safe
@@ -98,6 +71,9 @@ type Reconciler struct {
 func New(requests *Requests, o Options) *Reconciler {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Count == nil {
+		o.Count = func(Outcome) {}
 	}
 	return &Reconciler{
 		opts: o, requests: requests, room: &room{reader: o.Workload, options: o.Fit, now: o.Now, given: map[types.UID]time.Time{}},
@@ -271,7 +247,7 @@ func (r *Reconciler) act(ctx context.Context, machine string, o observation, nod
 	}
 	r.opts.Log.InfoContext(ctx, "reclaim ended", "machine", machine, "instruction", d.instruction, "shard", o.upcoming.Spec.Shard,
 		"outcome", string(d.outcome), "detail", d.detail, "pods_left", report.GetRemainingPods())
-	r.opts.Observer.ended(d.outcome)
+	r.opts.Count(d.outcome)
 	if o.begun != nil {
 		r.requests.tell(machine, d.instruction, d.outcome)
 	} else if node != nil {

@@ -58,6 +58,7 @@ type world struct {
 	reports []string
 	acked   []string // instances whose drains the server was told of
 	evicted int
+	counted []Outcome
 }
 
 func run(t *testing.T, machines int, test func(t *testing.T, w *world)) {
@@ -130,7 +131,7 @@ func (w *world) restart() {
 	log := slog.New(slog.DiscardHandler)
 	w.reclaim = New(w.requests, Options{
 		Workload: w.client, Live: w.client, Machines: w.client, Namespace: testworld.Namespace, Inventory: w.store,
-		Report: w.report, Wake: func(...string) {}, Fit: w.options, Events: w.events, Log: log,
+		Report: w.report, Wake: func(...string) {}, Fit: w.options, Grace: 30 * time.Second, Count: func(o Outcome) { w.counted = append(w.counted, o) }, Events: w.events, Log: log,
 	})
 	w.drains = drain.New(drain.Options{
 		Client: w.client, Namespace: testworld.Namespace, Workload: w.client, Live: w.client, Inventory: w.store,
