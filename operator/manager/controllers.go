@@ -55,7 +55,7 @@ func (p *process) external() (*workloadCluster, error) {
 func (p *process) wiring(workload *workloadCluster) wiring {
 	return wiring{
 		settings: p.settings, version: p.opts.Version, cluster: p.cluster, config: p.config, api: p.api, mgr: p.mgr, live: p.live, workload: workload,
-		connected: p.progress.set.Load, registered: p.registrationStatus, shardState: &p.shardState, reclaims: &reclaims{}, metrics: p.metrics, traces: p.traces(),
+		connected: p.progress.set.Load, registered: p.registrationStatus, shardState: &p.shardState, metrics: p.metrics, traces: p.traces(),
 		demandFiles: p.demandFiles,
 		notices:     notices{recorder: p.mgr.GetEventRecorder(recorder), reader: p.mgr.GetClient(), key: p.key(p.cluster), log: p.opts.Log},
 	}

@@ -68,7 +68,6 @@ type wiring struct {
 	// registered says until when the operator's certificate is good, or why it has none.
 	registered func() (until time.Time, problem *cluster.Problem)
 	shardState *shardState
-	reclaims   *reclaims
 	metrics    *metrics.Metrics
 	traces     *telemetry.Traces // of changes to the shards; nil: there are none
 	notices    notices
@@ -86,6 +85,8 @@ type shardState struct {
 	feed    *inventory.Feed
 	coolOff inventory.CoolOffs // where providers had no room
 	unsent  *unsent.Sizes      // sizes that statuses and events wait for
+
+	reclaims reclaims // what they ask to be drained
 }
 
 // recorder is the name under which events are sent.

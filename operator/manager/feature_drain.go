@@ -29,8 +29,8 @@ var drainFeature = feature{
 		to("get list watch", InNamespace, clusterAPI, "clusters"),
 	},
 	nodes: func(ctx context.Context, w wiring) error {
-		w.reclaims.engine = w.drains(ctx)
-		return w.reclaims.engine.SetupWithManager(w.mgr, w.workload.Cluster, w.shardState.hub, w.controllerOptions())
+		w.shardState.reclaims.engine = w.drains(ctx)
+		return w.shardState.reclaims.engine.SetupWithManager(w.mgr, w.workload.Cluster, w.shardState.hub, w.controllerOptions())
 	},
 }
 
