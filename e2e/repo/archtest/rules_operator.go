@@ -61,7 +61,7 @@ var operatorLayers = []layer{
 	controller("ondemand", "controllers/machine/placement", "protos/identity"),
 	controller("providererror", "nodes", "protos/nstance/v1"),
 	inOperator("controllers/demand/session", "demand/outbound", "demand/states", "shards", "protos/needs", "protos/rollup", "protos/nstance/demand/v1alpha1"),
-	inOperator("poddemand", "api/demand/v1alpha1", "backoff", "config", "controllers/demand/capacityrequest", "demand/objects", "demand/penaltyfile", "demand/translate", "metrics", "program"),
+	{dir: "operator/poddemand", ours: below([]string{"api/demand/v1alpha1", "backoff", "config", "controllers/demand/capacityrequest", "demand/objects", "demand/penaltyfile", "demand/translate", "metrics", "program"}), tests: append([]string{"operator/testworld/apiserver"}, operatorTests...)},
 	inOperator("controllers/demand/podevents", "api/demand/v1alpha1", "demand/aggregate", "demand/readback", "demand/translate"),
 	inOperator("controllers/demand/capacityrequest", "api/demand/v1alpha1", "api/infrastructure/v1beta1", "demand/translate", "demand/volumes"),
 	inOperator("controllers/demand/rollup", "api/demand/v1alpha1", "api/infrastructure/v1beta1", "demand/aggregate", "demand/outbound", "demand/split", "demand/tally", "demand/translate",

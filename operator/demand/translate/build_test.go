@@ -61,7 +61,7 @@ func TestRequirements(t *testing.T) {
 			requirements: []demandv1.Requirement{exists(instanceType)},
 		},
 		"several terms are alternatives": {
-			pod:          affinity(`[{matchExpressions: [{key: b, operator: Gt, values: ["+05"]}]}, {matchExpressions: [{key: a, operator: Exists}]}]`),
+			pod:          affinity(`[{matchExpressions: [{key: b, operator: Gt, values: ["05"]}]}, {matchExpressions: [{key: a, operator: Exists}]}]`),
 			alternatives: either([]demandv1.Requirement{exists("a")}, []demandv1.Requirement{{Key: "b", Operator: "Gt", Values: []string{"5"}}}),
 		},
 		"several terms, without alternatives": {
@@ -101,7 +101,11 @@ func TestRequirements(t *testing.T) {
 		},
 		"a value that no label has": {
 			pod:          affinity(`[{matchExpressions: [{key: a, operator: In, values: [x, ` + strings.Repeat("y", 64) + `]}]}]`),
-			requirements: []demandv1.Requirement{in("a", "x")},
+			requirements: nothing, warnings: []Reason{InvalidRequirement},
+		},
+		"a number below 0": {
+			pod:          affinity(`[{matchExpressions: [{key: a, operator: Gt, values: ["-5"]}]}]`),
+			requirements: nothing, warnings: []Reason{InvalidRequirement},
 		},
 		"more values than are taken": {
 			pod:          affinity(`[{matchExpressions: [{key: a, operator: In, values: [` + numbers(65) + `]}]}]`),

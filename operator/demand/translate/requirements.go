@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
 )
@@ -87,9 +88,13 @@ func affinityTerm(term corev1.NodeSelectorTerm, o Options, w *warnings) (rs []de
 	return truncate(normal(rs), demandv1.MostRequirements, TooManyRequirements, w), true
 }
 
-// requirement returns one expression, and whether a Node can match it.
+// requirement returns one expression, and whether a Node can match it. As for kube-scheduler none can where a value could
+// not be that of a label: a number below 0 is none either.
 func requirement(e corev1.NodeSelectorRequirement, o Options, w *warnings) (demandv1.Requirement, bool) {
 	r := demandv1.Requirement{Key: e.Key, Operator: demandv1.Operator(e.Operator)}
+	if slices.ContainsFunc(e.Values, func(v string) bool { return len(validation.IsValidLabelValue(v)) > 0 }) {
+		return r, false
+	}
 	switch e.Operator {
 	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
 		return r, len(e.Values) == 0
