@@ -71,7 +71,7 @@ RACE := CGO_ENABLED=1 go test -race -cpu 1
 # cache, so they always run. Not so these, which are all in one process.
 INPROCESS := ./e2e/sim/... ./e2e/perf/bench
 # These run many processes, so one package after another. The detector is in the programs.
-PROCESSES := ./e2e/suite/processes ./e2e/suite/configs ./e2e/repo/docs ./e2e/env/shards ./e2e/suite/hostile ./e2e/suite/demand
+PROCESSES := ./e2e/suite/processes ./e2e/suite/configs ./e2e/repo/docs ./e2e/env/shards ./e2e/env/crowd ./e2e/suite/hostile ./e2e/suite/demand
 # By default a program with the detector waits for a second before it exits.
 PROGRAMS  := E2E_PROGRAMS='$(CURDIR)/bin/race' GORACE=atexit_sleep_ms=0
 
@@ -139,7 +139,7 @@ kube-components: $(KUBE:%=$(TOOLS)/%) $(TOOLS)/etcd $(TOOLS)/capi-core $(TOOLS)/
 # The tests of e2e/suite/operator wait more than they compute, so the others run beside them.
 .PHONY: e2e
 e2e: build kube-components ## Run the tests on a real Kubernetes control plane
-	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -p 2 -tags kube $(TESTFLAGS) ./e2e/suite/operator/... ./e2e/suite/install/... ./e2e/env/kube/...
+	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -p 2 -tags kube $(TESTFLAGS) ./e2e/suite/operator/... ./e2e/suite/install/... ./e2e/suite/demand/stories ./e2e/env/kube/...
 
 # Where a node image can be pulled, its name; else one is made. KUBECONFIG counts where it is said
 # to make: nobody installs this in the cluster that his shell happens to be about.
@@ -168,6 +168,11 @@ PODS ?= 5
 .PHONY: e2e-scale
 e2e-scale: build kube-components ## Measure the operator with POOLS (200), NODES (2000) and PODS (5) on each, and write docs/kubernetes/scale.md
 	go test -timeout 60m -count=1 -v -tags scale $(TESTFLAGS) ./e2e/perf/scale -pools $(POOLS) -nodes $(NODES) -pods $(PODS) -report '$(CURDIR)/docs/kubernetes/scale.md'
+
+.PHONY: e2e-demand
+e2e-demand: build kube-components ## Run all stories of demand mode on a real control plane, measure it, and write docs/kubernetes/demand-scale.md
+	go test -timeout 60m -count=1 -v -tags kube,demand $(TESTFLAGS) ./e2e/suite/demand/stories
+	go test -timeout 60m -count=1 -v -tags kube,demand $(TESTFLAGS) ./e2e/perf/demandscale -report '$(CURDIR)/docs/kubernetes/demand-scale.md'
 
 # These make machines in an account, and delete them: docs/testing.md says what it takes.
 .PHONY: live-aws live-gcp live-proxmox

@@ -52,7 +52,7 @@ type Cluster struct {
 	rendered  chart.Rendered
 	account   string // of the operator
 	program   program
-	process   *kube.Process // of the operator; nil: none was started
+	keeper    *keeper // of the operator; nil: none was started
 }
 
 // Start starts a cluster whose operator runs. It ends with the test; if that fails, the operator
@@ -82,7 +82,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	t.Cleanup(func() {
 		c.KillOperator()
 		if t.Failed() {
-			t.Logf("nstance-operator of %s:\n%s", c.Tenant, c.process.Log(60))
+			t.Logf("nstance-operator of %s:\n%s", c.Tenant, c.Operator().Log(60))
 		}
 	})
 	return c

@@ -2,7 +2,9 @@ package demandcluster
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,21 +17,80 @@ import (
 // electionLease is the Lease of the operator that leads.
 const electionLease = "nstance-operator-leader-election"
 
-// StartOperator starts the operator, with flags after those of the chart. None runs.
+// keeper runs the operator as a kubelet does: one that ends by itself is started again.
+type keeper struct {
+	stop func() // it is no longer to be kept; may be called again
+	over <-chan struct{}
+	done sync.WaitGroup
+
+	mu      sync.Mutex
+	process *kube.Process
+}
+
+// again is how long a keeper waits before it starts the operator again.
+const again = time.Second
+
+// StartOperator starts the operator, with flags after those of the chart. None runs. One that
+// ends by itself, as it does when it loses its Lease, is started again.
 func (c *Cluster) StartOperator(flags ...string) {
 	c.t.Helper()
-	var err error
-	c.process, err = kube.Run(c.program.path, append(append([]string{}, c.program.args...), flags...), c.program.env, c.program.log)
-	if err != nil {
+	over := make(chan struct{})
+	k := &keeper{stop: sync.OnceFunc(func() { close(over) }), over: over}
+	start := func() error {
+		process, err := kube.Run(c.program.path, append(slices.Clone(c.program.args), flags...), c.program.env, c.program.log)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.process = process
+		return err
+	}
+	if err := start(); err != nil {
 		c.t.Fatal(err)
 	}
+	c.keeper = k
+	k.done.Go(func() {
+		for k.keep() {
+			if err := start(); err != nil {
+				c.t.Errorf("start the operator again: %v", err)
+				return
+			}
+		}
+	})
+}
+
+// keep waits until the operator has ended by itself; false: it is no longer to be kept.
+func (k *keeper) keep() bool {
+	ticker := time.NewTicker(again)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-k.over:
+			return false
+		case <-ticker.C:
+			if k.current().Ended() {
+				return true
+			}
+		}
+	}
+}
+
+func (k *keeper) current() *kube.Process {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.process
+}
+
+// leave has nobody start the operator again.
+func (k *keeper) leave() {
+	k.stop()
+	k.done.Wait()
 }
 
 // KillOperator ends the operator as a crash does. Its Lease is over at once, as if it were for
 // long that none runs.
 func (c *Cluster) KillOperator() {
 	c.t.Helper()
-	c.process.Kill()
+	c.keeper.leave()
+	c.Operator().Kill()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.t.Context()), 10*time.Second)
 	defer cancel()
 	_, err := c.Client.CoordinationV1().Leases(Namespace).Patch(ctx, electionLease, types.MergePatchType,
@@ -42,13 +103,14 @@ func (c *Cluster) KillOperator() {
 // StopOperator asks the operator to end, and waits until it has.
 func (c *Cluster) StopOperator() {
 	c.t.Helper()
-	if err := c.process.Stop(time.Minute); err != nil {
+	c.keeper.leave()
+	if err := c.Operator().Stop(time.Minute); err != nil {
 		c.t.Error(err)
 	}
 }
 
-// Operator is the process of the operator.
-func (c *Cluster) Operator() *kube.Process { return c.process }
+// Operator is the process of the operator, which another one may have followed.
+func (c *Cluster) Operator() *kube.Process { return c.keeper.current() }
 
 // MetricsAddr is the host:port of the operator's metrics.
 func (c *Cluster) MetricsAddr() string { return c.program.metrics }

@@ -207,9 +207,6 @@ func apiServerAway(s *teller) {
 	if err := s.Start(s.t.Context(), kube.APIServer); err != nil {
 		s.t.Fatal(err)
 	}
-	if s.Operator().Ended() { // it lost its Lease: whoever runs it starts it again
-		s.StartOperator()
-	}
 	s.expect("web", 12)
 }
 
