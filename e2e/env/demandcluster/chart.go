@@ -41,6 +41,7 @@ func (c *Cluster) values() map[string]any {
 	for _, shard := range c.Shards.Shards() {
 		addresses[shard] = map[string]any{
 			"operator_addr": c.Shards.OperatorAddr(shard), "registration_addr": c.Shards.RegistrationAddr(shard),
+			"zone": shard,
 		}
 	}
 	return map[string]any{
