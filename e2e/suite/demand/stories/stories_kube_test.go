@@ -145,14 +145,16 @@ func notOffered(s *teller) {
 		if err != nil {
 			return err
 		}
+		var said []string
 		for _, ac := range list.Items {
 			reason, _, _ := unstructured.NestedString(ac.Object, "status", "shortfall", "reason")
 			deficit, _, _ := unstructured.NestedMap(ac.Object, "status", "shortfall", "deficit")
 			if reason == "NoMatchingOffer" && deficit["nvidia.com/gpu"] != nil {
 				return nil
 			}
+			said = append(said, fmt.Sprintf("%s, because %q", deficit, reason))
 		}
-		return fmt.Errorf("%d AvailableCapacities have none", len(list.Items))
+		return fmt.Errorf("short are %v", said)
 	})
 	machines, err := s.Machines(s.t.Context())
 	if err != nil || len(machines) > 0 {
