@@ -54,7 +54,7 @@ func (c framing) frame(m *machine, s *sight) NodeState {
 	d, _ := c.describe(s)
 	labels := labelsOf(d.Class, m.id)
 	n := NodeState{
-		Machine: m.id.String(), State: stateOf(s), ProviderID: s.row.ProviderID, Node: m.about.node,
+		Machine: m.id.String(), State: stateOf(s), ProviderID: c.uri(s), Node: m.about.node,
 		Labels: labels, Resources: d.Class.Allocatable, Taints: d.Class.Taints, StartupTaints: d.StartupTaints,
 		InstanceType: s.rec.InstanceType, Zone: labels[labelZone], CapacityType: s.capacity(),
 	}
@@ -65,6 +65,14 @@ func (c framing) frame(m *machine, s *sight) NodeState {
 		}
 	}
 	return n
+}
+
+// uri is how the Node of a machine knows it; empty while the provider has none.
+func (c framing) uri(s *sight) string {
+	if s.row.ProviderID == "" {
+		return ""
+	}
+	return c.opts.URI(s.row)
 }
 
 // labelsOf are the labels of the Node of a machine.

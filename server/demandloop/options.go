@@ -25,7 +25,8 @@ type Options struct {
 	Records  Records
 	Machines Machines
 	NewID    func(kind string) (identity.ID, error)
-	Random   func() string // names a request or a binding: 32 digits that never come again
+	URI      func(cache.Instance) string // of a machine that the provider has, as the spec of its Node has it; nil: the provider's own id
+	Random   func() string               // names a request or a binding: 32 digits that never come again
 	Metrics  *Metrics
 	Now      func() time.Time
 	Log      *slog.Logger
@@ -164,5 +165,8 @@ func (o *Options) defaults() {
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
+	}
+	if o.URI == nil {
+		o.URI = func(in cache.Instance) string { return in.ProviderID }
 	}
 }

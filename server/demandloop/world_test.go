@@ -119,6 +119,9 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
+// uri is what the provider ids of Nodes begin with.
+const uri = "world:///"
+
 func newWorld(t testing.TB) *world {
 	return &world{
 		t: t, recs: map[identity.ID]layout.InstanceRecord{}, rows: map[identity.ID]cache.Instance{}, joins: map[identity.ID][]string{},
@@ -133,6 +136,7 @@ func (w *world) start() {
 	w.term++
 	loop, err := New(Options{
 		Term: w.term, Supply: w.supply, Records: w, Machines: w, NewID: w.newID, Random: w.name, Now: time.Now,
+		URI: func(in cache.Instance) string { return uri + in.ProviderID },
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -293,7 +297,7 @@ func (w *world) add(id identity.ID, group fleet.GroupID, b *layout.Binding) {
 	w.recs[id] = layout.InstanceRecord{
 		ID: id, Tenant: group.Tenant, Group: group.Name, InstanceType: "m", Status: layout.StatusPending, Binding: b,
 	}
-	w.rows[id] = cache.Instance{Instance: fleet.Instance{ID: id, Group: group, State: fleet.Pending, Created: time.Now()}}
+	w.rows[id] = cache.Instance{Instance: fleet.Instance{ID: id, Group: group, State: fleet.Pending, Created: time.Now()}, ProviderID: id.String()}
 	w.loop.Changed(id)
 }
 
@@ -474,6 +478,9 @@ func (s *session) Tell(m Message) {
 		if before := o.last[m.Machine]; m.Seq <= before.Seq {
 			o.w.t.Errorf("%s: number %d after %d", m.Machine, m.Seq, before.Seq)
 		}
+		if rest, is := strings.CutPrefix(m.ProviderID, uri); m.ProviderID != "" && (!is || rest == "") || m.ProviderID == "" && m.State == Configured {
+			o.w.t.Errorf("%s, %v: provider id %q is not that of a Node", m.Machine, m.State, m.ProviderID)
+		}
 		if have := o.states[m.Machine]; len(have) == 0 || have[len(have)-1] != m.State {
 			o.states[m.Machine] = append(have, m.State)
 		}
@@ -652,5 +659,5 @@ func (w *world) only() layout.InstanceRecord {
 }
 
 func (w *world) rowOf(id identity.ID, state fleet.State) cache.Instance {
-	return cache.Instance{Instance: fleet.Instance{ID: id, Group: web, State: state, Created: time.Now()}}
+	return cache.Instance{Instance: fleet.Instance{ID: id, Group: web, State: state, Created: time.Now()}, ProviderID: id.String()}
 }

@@ -33,6 +33,7 @@ type Options struct {
 	Removals Removals
 	Agents   Agents
 	NewID    func(kind string) (identity.ID, error)
+	URI      func(cache.Instance) string // as Nodes know a machine
 	Metrics  *demandloop.Metrics
 	Now      func() time.Time
 	Log      *slog.Logger
@@ -63,7 +64,7 @@ func (m *Mode) Run(ctx context.Context) error {
 	keeper := offers.NewKeeper(m.sources())
 	loop, err := demandloop.New(demandloop.Options{
 		Term: m.opts.Term, Engine: demand.Settings{Workers: engineWorkers}, Supply: func() demandloop.Supply { return m.supply(keeper.Book()) },
-		Records: records{m.opts.Instances, m.opts.Cache}, Machines: machines{m.opts, m.refused}, NewID: m.opts.NewID, Random: random,
+		Records: records{m.opts.Instances, m.opts.Cache}, Machines: machines{m.opts, m.refused}, NewID: m.opts.NewID, URI: m.opts.URI, Random: random,
 		Metrics: m.opts.Metrics, Now: m.opts.Now, Log: m.opts.Log,
 	})
 	if err != nil { // the groups with a size go on

@@ -183,6 +183,7 @@ func newDemand(r *Term) *demandmode.Mode {
 			return r.catalog.Types(), true
 		},
 		Launcher: p.launcher, Removals: p.removals, Agents: r.agents, NewID: r.opts.NewID,
+		URI:     func(in cache.Instance) string { return p.status.ProviderURI(in) },
 		Metrics: r.opts.Metrics.demand, Now: r.opts.Now, Log: r.opts.Log.With("component", "demand"),
 	})
 }

@@ -103,7 +103,7 @@ func (r *Reader) countInto(g *Group, in cache.Instance) {
 		g.Actual++
 		if in.ProviderID != "" {
 			g.ProviderIDs = append(g.ProviderIDs, in.ProviderID)
-			g.ProviderURIs = append(g.ProviderURIs, r.providerURI(in))
+			g.ProviderURIs = append(g.ProviderURIs, r.ProviderURI(in))
 		}
 	case in.State.Sick():
 		g.Unhealthy++

@@ -27,7 +27,7 @@ type Instance struct {
 func (r *Reader) Instance(in cache.Instance) Instance {
 	st := Instance{Instance: in, Status: fleet.Status(in.Instance), Revision: r.revision(in.Revision)}
 	if in.ProviderID != "" {
-		st.ProviderURI = r.providerURI(in)
+		st.ProviderURI = r.ProviderURI(in)
 	}
 	if h, ok := r.opts.Cache.Health(in.ID); ok {
 		st.LastSeen, st.AgentVersion = h.ReceivedAt, h.AgentVersion

@@ -93,8 +93,9 @@ func (r *Reader) FollowConfigDigest(tenant string) func() string {
 	}
 }
 
-// providerURI is how other systems know a machine; unique over all shards.
-func (r *Reader) providerURI(in cache.Instance) string {
+// ProviderURI is how other systems know a machine that the provider has, in the spec of its Node
+// for one; unique over all shards.
+func (r *Reader) ProviderURI(in cache.Instance) string {
 	if d, ok := r.opts.Driver.(driver.URIer); ok {
 		return d.ProviderURI(driver.Ref{InstanceID: in.ID, ProviderID: in.ProviderID})
 	}
