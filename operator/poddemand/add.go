@@ -34,7 +34,7 @@ type Parts struct {
 	Pods      cluster.Cluster
 	API       *rest.Config // of that cluster
 	Settings  config.DemandPods
-	Penalties *penaltyfile.File // which somebody runs
+	Penalties *penaltyfile.File // which the caller runs
 	Metrics   *metrics.Pods
 	Events    events.EventRecorder
 	Log       *slog.Logger

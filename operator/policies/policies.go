@@ -89,7 +89,7 @@ type DemandParams struct {
 	// Controller is the name for the API server of what writes CapacityRequests for Pods: the
 	// operator, or a process of its own. Required.
 	Controller string
-	// MaxUserPriority is the highest priority of a request of somebody else who may not
+	// MaxUserPriority is the highest priority of a request of a user who may not
 	// prioritize requests.
 	MaxUserPriority int32
 }

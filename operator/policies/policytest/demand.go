@@ -89,7 +89,7 @@ func DemandCases() []Case {
 		{Name: "the request of a Pod grows", User: Editor, Operation: "UPDATE", Old: parse(ofPod), New: parse(largerOfPod), Refused: refusedSpecOfPod},
 		{Name: "nor by one who prioritizes", User: Scheduler, May: may, Operation: "UPDATE", Old: parse(ofPod), New: parse(largerOfPod), Refused: refusedSpecOfPod},
 		{Name: "the request of a Pod may be annotated", User: Editor, Operation: "UPDATE", Old: parse(ofPod), New: annotated(ofPod, "a", "b")},
-		{Name: "a request of anybody's", User: Editor, Operation: "CREATE", New: parse(withoutPriority)},
+		{Name: "a request of any user", User: Editor, Operation: "CREATE", New: parse(withoutPriority)},
 		{Name: "one at the limit", User: Editor, Operation: "CREATE", New: parse(atLimit)},
 		{Name: "one above it", User: Editor, Operation: "CREATE", New: parse(aboveLimit), Refused: refusedPriority},
 		{Name: "one above it by who prioritizes", User: Scheduler, May: may, Operation: "CREATE", New: parse(aboveLimit)},
