@@ -347,7 +347,7 @@ func (w buying) acquireWarm() {
 	}
 }
 
-// spareOf is how many machines of a group nobody has.
+// spareOf is how many spare machines a group has.
 func (w buying) spareOf(g *group) (count int64) {
 	for _, slot := range w.fleet.loose {
 		if m := w.fleet.at(slot); m.spare() && m.more.group == g && m.more.worn == fresh {

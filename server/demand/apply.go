@@ -135,7 +135,7 @@ func (w intake) observe(s Supply) error {
 		m.offer = w.cat.offerOf(s)
 		m.offer.charge(1)
 	}
-	m.voided = s.State == Draining && s.Voluntary
+	m.voluntary = s.State == Draining && s.Voluntary
 	if s.Tenant != "" {
 		m.tenant = w.cluster(s.Tenant).index
 	}
@@ -332,9 +332,9 @@ func (w intake) drop(slot int32) {
 	case Deleting:
 		w.become(m, m.more.undo)
 	case Configured:
-		if m.leaving && m.voided {
+		if m.leaving && m.voluntary {
 			w.count(m, -1)
-			m.leaving, m.voided = false, false
+			m.leaving, m.voluntary = false, false
 			w.count(m, 1)
 			c := w.clusters[m.cluster]
 			c.members = append(c.members, slot)

@@ -174,7 +174,7 @@ func (w consolidating) renew(g *group) {
 	g.worn = slices.DeleteFunc(g.worn, func(id string) bool { _, ok := w.fleet.byID[id]; return !ok })
 	for _, id := range g.worn {
 		m := w.fleet.at(w.fleet.byID[id])
-		if m.leaving && m.voided {
+		if m.leaving && m.voluntary {
 			return
 		}
 		if m.cluster < 0 || w.standing(w.clusters[m.cluster], id) == nil {

@@ -86,7 +86,7 @@ func (w *world) own(c *cluster, slot int32, n *need) {
 	c.members = append(c.members, slot)
 }
 
-// bind takes a machine that nobody has for a cluster.
+// bind takes a spare machine for a cluster.
 func (w *world) bind(c *cluster, slot int32, n *need, why Reason) {
 	m := w.fleet.at(slot)
 	undoing{w}.undoLater(slot, w.disposition(c.name, m.more.group))
@@ -111,7 +111,7 @@ func (w *world) become(m *machine, to State) {
 	if to == Draining {
 		m.times.drain = w.now
 	} else {
-		m.voided = false
+		m.voluntary = false
 	}
 	w.count(m, 1)
 }
@@ -122,7 +122,7 @@ func (w *world) count(m *machine, n int64) {
 	switch {
 	case m.fixed:
 	case m.state == Configured && m.leaving: // it is none of those of which a share may be given back
-		if m.voided {
+		if m.voluntary {
 			g.draining += n
 		}
 	case m.state == Configured:
@@ -130,7 +130,7 @@ func (w *world) count(m *machine, n int64) {
 		if m.cluster >= 0 {
 			w.clusters[m.cluster].guard.configured += n
 		}
-	case m.state == Draining && m.voided:
+	case m.state == Draining && m.voluntary:
 		g.draining += n
 	}
 }
@@ -153,7 +153,7 @@ func (w *world) drain(slot int32, a Action) bool {
 	undoing{w}.undoLater(slot, a.Disposition)
 	w.become(m, Draining)
 	if a.Voluntary {
-		m.voided = true
+		m.voluntary = true
 		m.more.group.draining++
 	}
 	w.leave(c, slot)
@@ -170,7 +170,7 @@ func (w *world) retire(slot int32, a Action) bool {
 	w.emit(a)
 	undoing{w}.undoLater(slot, a.Disposition)
 	w.count(m, -1)
-	m.leaving, m.voided = true, true
+	m.leaving, m.voluntary = true, true
 	w.count(m, 1)
 	w.leave(c, slot)
 	w.fleet.watch(slot)

@@ -354,7 +354,7 @@ func (w crediting) served(c *cluster, n *need) bool {
 
 // potential is what a need could have for a part: what is left of its cluster's machines, and what can be
 // acquired, as far as it takes to cover the amount. Where there are machines, an offer that failed counts
-// again once it has made a machine: else what the other domains are bought for would be in vain whenever
+// again once it has made a machine: else what the other domains are bought for would be of no use whenever
 // a cooldown ends.
 func (w crediting) potential(c *cluster, n *need, p *part) vector.Vector {
 	enough := n.amount(p)

@@ -14,7 +14,7 @@ type Settings struct {
 	MaxCreates    int    // in one cycle; 1000; negative: no limit
 	MaxShortfalls int    // that a result lists; 100
 	Policy        Policy // to begin with; [PolicyChanged] replaces it
-	// Phase is called as each part of a cycle begins, with its name, for those who measure; nil: nobody does.
+	// Phase is called as each part of a cycle begins, with its name, for measurements; nil: there are none.
 	Phase func(name string)
 	// NewID names a machine that is to be bought of an offer. It is called once for each, in a fixed
 	// order, and never returns the same id twice.
@@ -264,7 +264,7 @@ type (
 	// Leaving says that a machine goes for a reason outside of demand, and counts no longer.
 	Leaving struct{ ID string }
 	// Outdated says that a machine is to make room for another one, for [ReasonDrift] or [ReasonExpiry], when that
-	// disturbs nobody; without a reason, that it is not.
+	// disturbs no workload; without a reason, that it is not.
 	Outdated struct {
 		ID     string
 		Reason Reason

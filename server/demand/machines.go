@@ -34,7 +34,7 @@ type times struct {
 
 // claim is who draws from a machine, as of the last credit of its cluster.
 type claim struct {
-	needs        int32 // how many; 0: nobody
+	needs        int32 // how many; 0: none
 	priority     int32
 	interruption Bucket
 	reclamation  Bucket
@@ -42,21 +42,21 @@ type claim struct {
 
 // machine is one machine between buying and deleting it.
 type machine struct {
-	id      string
-	state   State
-	fixed   bool
-	leaving bool // it goes for a reason outside of demand
-	voided  bool // its drain is for what is not urgent, and counts against budgets
-	cluster int32
-	tenant  int32 // cluster that it ever served; -1: none
-	class   int32
-	pos     int32 // in its cluster's ledger
-	seq     uint64
-	offer   *offer // nil: not bought from one
-	price   int64  // when it was bought, or was observed first
-	times   times
-	stamp   Stamp
-	more    extra
+	id        string
+	state     State
+	fixed     bool
+	leaving   bool // it goes for a reason outside of demand
+	voluntary bool // its drain is for what is not urgent, and counts against budgets
+	cluster   int32
+	tenant    int32 // cluster that it ever served; -1: none
+	class     int32
+	pos       int32 // in its cluster's ledger
+	seq       uint64
+	offer     *offer // nil: not bought from one
+	price     int64  // when it was bought, or was observed first
+	times     times
+	stamp     Stamp
+	more      extra
 }
 
 // extra is what few decisions look at.
@@ -112,7 +112,7 @@ func (m *machine) intent() bool {
 	return m.cluster >= 0 && (m.state == Creating || m.state == Idle)
 }
 
-// spare reports whether a need may take the machine: nobody has it, or will.
+// spare reports whether a need may take the machine: no cluster has it, or will.
 func (m *machine) spare() bool {
 	return m.cluster < 0 && !m.leaving && (m.state == Creating || m.state == Idle)
 }

@@ -276,7 +276,7 @@ func (w giving) expire() {
 }
 
 // expireFailed ends machines that have failed. The last ones of each group are kept for longer, so that
-// somebody can look at them.
+// an administrator can look at them.
 func (w giving) expireFailed(slots []int32) {
 	slices.SortStableFunc(slots, func(a, b int32) int { return cmp.Compare(w.fleet.at(b).times.failed, w.fleet.at(a).times.failed) })
 	kept := map[*group]int{}

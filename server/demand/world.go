@@ -39,7 +39,7 @@ type scratch struct {
 	short  []*need    // needs that lack something, in walk order
 	dirty  []*cluster // to be credited
 	spares []int32    // machines to be given back
-	idle   []int32    // machines that nobody had when the cycle began
+	idle   []int32    // spare machines when the cycle began
 	taken  []int32    // machines that wait for the need that they were taken for
 	bids   []bid      // offers that could serve the part at hand
 	market market     // for the need at hand
@@ -179,7 +179,7 @@ func (w *world) measure(n *need) {
 	}
 }
 
-// list collects the machines that nobody has.
+// list collects the spare machines.
 func (w *world) list() {
 	w.idle = w.idle[:0]
 	for _, slot := range w.fleet.loose {

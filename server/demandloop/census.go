@@ -13,7 +13,7 @@ import (
 // gauges are counted at each scrape, by the loop that runs then: a cycle pays nothing for them.
 type gauges struct{ count atomic.Pointer[count] }
 
-// count counts what there is; false: nobody has answered in time.
+// count counts what there is; false: there was no answer in time.
 type count func(context.Context) (demand.Census, bool)
 
 var (

@@ -14,7 +14,7 @@
 // engine asked for it, and every ten seconds. What it decides is handed to workers: each writes the
 // record of the machine first, by the moves of package binding, and then does what has to be done. One
 // machine has one worker at a time, and is looked at again when that one is done. What could not be begun
-// the engine is told as dropped; it decides anew.
+// the engine is told as dropped; it decides again.
 //
 // What takes longer than a worker's thirty seconds is no worker's: that a machine waits for what it
 // takes to join, for its Node, for the end of its drain, stands in its record, and the loop goes on with
@@ -25,6 +25,6 @@
 // What is bought, kept and given back is decided by package demand; how machines are made and ended, and
 // how their agents are told, is left to [Machines]; from what they are bought to [Supply].
 //
-// Locks: that of the mailbox alone, under which nobody is called. Machines are called by the loop and its
+// Locks: that of the mailbox alone, under which no callback runs. Machines are called by the loop and its
 // workers, under no lock.
 package demandloop

@@ -78,7 +78,7 @@ func (counted) letter() {}
 // censusWait is how long a scrape waits for the loop.
 const censusWait = time.Second
 
-// census counts what the shard has; false: nobody has answered in time.
+// census counts what the shard has; false: there was no answer in time.
 func (l *Loop) census(ctx context.Context) (demand.Census, bool) {
 	ctx, cancel := context.WithTimeout(ctx, censusWait)
 	defer cancel()

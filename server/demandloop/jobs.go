@@ -29,7 +29,7 @@ type crew struct {
 	ended chan ended
 }
 
-// newCrew makes a crew that nobody works in yet. The results of all that can be under way or wait have
+// newCrew makes a crew without workers. The results of all that can be under way or wait have
 // room, so that no worker waits for the loop.
 func newCrew(workers int) *crew {
 	return &crew{jobs: make(chan job, jobQueue), ended: make(chan ended, jobQueue+workers)}

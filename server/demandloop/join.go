@@ -166,7 +166,7 @@ func (c joining) goOn(m *machine, s *sight) {
 	cluster := c.clusters[s.rec.Binding.Cluster]
 	switch {
 	case s.group.UserData && cluster.live() && !cluster.hello.NodeReports:
-		c.ready(m) // nobody says more of it than that it has registered
+		c.ready(m) // no more will be known of it than that it has registered
 	case m.join.rejoin && m.join.able == able && !s.group.UserData:
 		c.request(m, s)
 	}
@@ -185,7 +185,7 @@ func (c joining) reported(m *machine, s *sight, r agentbinding.Report) {
 	case r.Action == agentbinding.Joining && r.State == agentbinding.Failed:
 		c.fail(m, "ConfigureFailed", fmt.Sprintf("exit code %d %s", r.ExitCode, r.Error))
 	case r.Action == agentbinding.Joining && r.State == agentbinding.Done && cluster.live() && !cluster.hello.NodeReports:
-		c.ready(m) // nobody says more of it
+		c.ready(m) // no more will be known of it
 	}
 }
 

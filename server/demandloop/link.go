@@ -11,7 +11,7 @@ import (
 // Link is one leader's term as the sessions of operators see it. It is safe for concurrent use.
 //
 // What comes from a session speaks for its own cluster alone. A machine, request or instruction that
-// it names may belong to another cluster or to nobody; the link drops such a part without an answer,
+// it names may belong to another cluster or to none; the link drops such a part without an answer,
 // as it does with what is late.
 type Link interface {
 	// Connect makes s the session of the cluster, in the place of one that it has: that one is told

@@ -36,7 +36,7 @@ type turn struct {
 type entry struct {
 	able   ability
 	ask    *ask      // for what it takes to join; nil: nothing is asked
-	tries  int       // that were in vain
+	tries  int       // that failed
 	eager  bool      // told says that it joins, while its record still says that it is meant to
 	rejoin bool      // its agent does not know of the joining that its record says
 	buying *Purchase // it is made once the ask is answered

@@ -22,14 +22,14 @@ var errOver = errors.New("the leader's term is over")
 // one entry for each machine at the most.
 type mailbox struct {
 	letters chan letter
-	over    chan struct{} // closed when nobody takes letters any more
+	over    chan struct{} // closed when letters are no longer taken
 	wake    chan struct{} // has room for one
 
 	mu    sync.Mutex
 	notes notes
 }
 
-// letter is something that a session says, a [connect], a [disconnect] or a [posted], or what somebody asks: an [inspect] or a [counted].
+// letter is something that a session says, a [connect], a [disconnect] or a [posted], or what is asked for people: an [inspect] or a [counted].
 type letter interface{ letter() }
 
 type (

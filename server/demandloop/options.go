@@ -141,7 +141,7 @@ var (
 type Purchase struct {
 	ID       identity.ID
 	Source   Source
-	Binding  *layout.Binding // nil: it is for nobody yet
+	Binding  *layout.Binding // nil: it is for no cluster yet
 	UserData Secret          // what it takes to join, where the group has it in the user data
 }
 

@@ -51,7 +51,7 @@ type Mode struct {
 func New(opts Options) *Mode { return &Mode{opts: opts, wake: make(chan struct{}, 1)} }
 
 // Run waits for a group of demand mode, and then carries the mode until ctx ends, which has to be the
-// leadership's. It waits for the provider's catalogue too: machines whose size nobody knows would count
+// leadership's. It waits for the provider's catalogue too: machines of unknown size would count
 // for nothing, and others be bought in their place.
 func (m *Mode) Run(ctx context.Context) error {
 	for !m.wanted() || !m.sized() {
@@ -76,7 +76,7 @@ func (m *Mode) Run(ctx context.Context) error {
 	keeper.Notify(news)
 	m.book.Store(keeper)
 	m.loop.Store(loop)
-	m.opts.Agents.RepeatBindings() // nobody has listened to them
+	m.opts.Agents.RepeatBindings() // no loop has listened to them yet
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() { keeper.Run(ctx) })

@@ -14,7 +14,7 @@ import (
 // ReleaseByType is the ReleaseHold of a group that does not set its own.
 const releaseByType = -1
 
-// atOnce is what a wait of "0s" is to the engine, to which 0 is a wait that nobody set.
+// atOnce is what a wait of "0s" is to the engine, to which 0 is a wait that is not set.
 const atOnce = time.Millisecond
 
 // groupOf is what the engine is told of a group, and when a window of its budgets opens or closes.
@@ -94,7 +94,7 @@ func budgetOf(b document.DisruptionBudget, now time.Time) (demand.Budget, time.T
 		return out, time.Time{}
 	}
 	schedule, location, err := b.Window().Schedule()
-	if err != nil { // the checks refuse it; whoever got it in is bound at all times
+	if err != nil { // the checks refuse it; one that got in all the same is in force at all times
 		return out, time.Time{}
 	}
 	// A window may begin while an earlier one is open: the budget is in force until the last has ended.

@@ -124,7 +124,7 @@ func (k *Keeper) book() *Book {
 	})
 }
 
-// says reports whether another Book says the same to whoever buys by it. What machines are described
+// says reports whether another Book says the same to those who buy by it. What machines are described
 // by may differ all the same.
 func (b *Book) says(other *Book) bool {
 	return reflect.DeepEqual(b.Groups, other.Groups) && reflect.DeepEqual(b.Offers, other.Offers) &&

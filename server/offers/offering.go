@@ -103,7 +103,7 @@ func (o *offering) reserved() {
 		case kind.Arch != o.group.Arch:
 			o.problem("reservation %s is of type %s, which is %s, and the template is %s", r.ID, r.InstanceType, kind.Arch, o.group.Arch)
 		case o.shard.cfg.Rules.Serves(string(driver.Reserved)):
-			price, _ := o.shard.price(kind, driver.Reserved) // 0 where nobody knows: it is paid anyway
+			price, _ := o.shard.price(kind, driver.Reserved) // 0 where it is not known: it is paid anyway
 			o.add(kind, driver.Reserved, price, r.ID, int64(r.Count))
 		}
 	}

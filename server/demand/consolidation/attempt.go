@@ -123,7 +123,7 @@ type Memory struct {
 	alone   []alone
 }
 
-// unsure is an attempt that ended well, and may have been in vain all the same.
+// unsure is an attempt that ended well, and may have saved nothing all the same.
 type unsure struct {
 	cluster string // empty: there is none
 	since   int64  // when the replaced machines lost their place
@@ -158,7 +158,7 @@ func (m *Memory) longer() int64 {
 	return m.rest
 }
 
-// Unsure returns the cluster of the last attempt, of which it is not known yet whether it was in vain; empty: it is.
+// Unsure returns the cluster of the last attempt, of which it is not known yet whether it saved anything; empty: it is.
 func (m *Memory) Unsure() string { return m.unsure.cluster }
 
 // Judge says of the last attempt, Rest after its end, when its cluster has last bought for a need. If that was since the

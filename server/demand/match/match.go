@@ -3,7 +3,7 @@
 //
 // [Terms] are the requirements of a workload; [Terms.Match] evaluates them as kube-scheduler does.
 // Amounts of resources, domains of a topology and prices are left to others. All functions are pure
-// and safe for concurrent use on values that nobody changes.
+// and safe for concurrent use on values that do not change.
 package match
 
 import (
