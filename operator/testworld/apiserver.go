@@ -30,6 +30,7 @@ import (
 
 	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
+	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/crds"
 )
@@ -62,6 +63,7 @@ func NewClientBuilder(t testing.TB) *fake.ClientBuilder {
 			&infrav1.NstanceMachine{}, &infrav1.NstanceMachineTemplate{}, &controlplanev1.NstanceControlPlane{},
 			&clusterv1.Cluster{}, &clusterv1.Machine{}, &clusterv1.MachinePool{},
 			&demandv1.CapacityRequest{}, &demandv1.UpcomingNode{}, &demandv1.AvailableCapacity{},
+			&hostsv1.HostMachine{}, &hostsv1.MachineConfiguration{}, &hostsv1.MachineConfigurationVersion{}, &hostsv1.MachineOperation{},
 		)
 }
 
@@ -78,7 +80,7 @@ var kinds = sync.OnceValues(func() (*known, error) {
 	}
 	alone := runtime.NewScheme() // its converter refuses what it does not know
 	scheme := runtime.NewScheme()
-	errs := []error{clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme), controlplanev1.AddToScheme(scheme), demandv1.AddToScheme(scheme)}
+	errs := []error{clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme), controlplanev1.AddToScheme(scheme), demandv1.AddToScheme(scheme), hostsv1.AddToScheme(scheme)}
 	for _, add := range kubernetes {
 		errs = append(errs, add(scheme), add(alone))
 	}
@@ -105,6 +107,11 @@ func schemas() (managedfields.TypeConverter, error) {
 	if err != nil {
 		return nil, err
 	}
+	hosts, err := crds.Hosts()
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, hosts...)
 	models := map[string]*spec.Schema{}
 	for _, crd := range all {
 		for _, version := range crd.Spec.Versions {

@@ -75,6 +75,8 @@ var operatorLayers = []layer{
 		"api/demand/v1alpha1", "config", "controllers/demand/jointoken", "controllers/demand/readback", "controllers/demand/rollup", "controllers/demand/session", "demand/aggregate", "demand/bootstrap", "demand/split",
 		"demand/tally", "demand/translate", "inventory", "metrics", "nodes", "shards", "protos/needs", "protos/nstance/demand/v1alpha1",
 	})},
+	hostController("versions", "hosts/versions"),
+	hostController("selection", "hosts/selection"),
 
 	{dir: "operator/manager", ours: []string{"protos/...", "operator/..."}},
 	inOperator("cmd/nstance-operator", "config", "manager", "program", "telemetry"),
@@ -82,7 +84,7 @@ var operatorLayers = []layer{
 
 	inOperator("crds/internal/cmd/gen", "crds/..."),
 	inOperator("pagetest"),
-	inOperator("testworld", "api/controlplane/v1beta1", "api/demand/v1alpha1", "api/infrastructure/v1beta1", "crds", "inventory", "shards/..."),
+	inOperator("testworld", "api/controlplane/v1beta1", "api/demand/v1alpha1", "api/hosts/v1alpha1", "api/infrastructure/v1beta1", "crds", "inventory", "shards/..."),
 	inOperator("testworld/apiserver", "api/controlplane/v1beta1", "api/infrastructure/v1beta1", "testworld"),
 }
 
@@ -95,6 +97,11 @@ func inOperator(dir string, ours ...string) layer {
 // controller is what a controller may import beside what they all work with.
 func controller(name string, more ...string) layer {
 	return inOperator("controllers/"+name, append([]string{"api/infrastructure/v1beta1", "capi", "collect", "inventory", "status"}, more...)...)
+}
+
+// hostController is what a controller of host machines may import.
+func hostController(name string, more ...string) layer {
+	return inOperator("controllers/hosts/"+name, append([]string{"api/hosts/v1alpha1", "status"}, more...)...)
 }
 
 func below(dirs []string) []string {
@@ -112,6 +119,6 @@ func below(dirs []string) []string {
 // what these speak, and the controller of the other half of a pool.
 var operatorTests = []string{
 	"protos/...", "operator/api/...", "operator/testworld", "operator/pagetest", "operator/capi", "operator/collect", "operator/inventory", "operator/nodes",
-	"operator/shards/...", "operator/status", "operator/crds/...", "operator/policies/...", "operator/credentials/secrets/...",
+	"operator/shards/...", "operator/status", "operator/crds/...", "operator/policies/...", "operator/hosts/...", "operator/credentials/secrets/...",
 	"operator/controllers/shardgroup", "operator/controllers/machinepool/planner",
 }

@@ -1,0 +1,20 @@
+// Package selection says in the status of each HostMachine which version it would be built from
+// if it were repaved now, and in each MachineConfiguration what its selector does.
+//
+// What is chosen is decided in hosts/selection; [Decide] turns a choice into the part of a
+// status that this controller owns: observedGeneration, phase, configuration.source and
+// desired, and the conditions ConfigurationPending, RepavePending and those of nodes, which no
+// controller of this release builds. Nothing is locked or assigned here.
+//
+// A change of one configuration may change every machine. They are looked at from the cache,
+// written only if their status changes, and at most [writesPerSecond] a second.
+//
+// Rights: hostmachines get list watch patch, their status patch; machineconfigurations and
+// machineconfigurationversions get list watch, the status of the former patch; events create
+// patch.
+package selection
+
+const (
+	// writesPerSecond bounds what a change of one configuration costs the API server.
+	writesPerSecond = 50
+)

@@ -1,0 +1,168 @@
+package versions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+	"nstance.dev/operator/hosts/versions"
+	"nstance.dev/operator/status"
+)
+
+// writeStatuses writes what there is to say of a configuration and its versions, where that is
+// something new. Counters alone wait for their time.
+func (r *Reconciler) writeStatuses(ctx context.Context, w *work, seen *observation) (ctrl.Result, error) {
+	now := r.opts.Now()
+	wait := w.counted.Add(countEvery).Sub(now)
+	next := seen.configuration.DeepCopy()
+	next.Status = configurationStatus(seen, now)
+	var errs []error
+	counted, again := false, false
+	write := func(differs, urgent bool, patch func() error) {
+		switch {
+		case !differs:
+		case urgent || wait <= 0:
+			errs = append(errs, patch())
+			counted = true
+		default:
+			again = true
+		}
+	}
+	write(!equality.Semantic.DeepEqual(next.Status, seen.configuration.Status), !sameButMachines(&next.Status, &seen.configuration.Status), func() error {
+		return r.patchStatus(ctx, next, seen.configuration)
+	})
+	for i := range seen.versions {
+		v := &seen.versions[i]
+		if !metav1.IsControlledBy(v, seen.configuration) || !v.DeletionTimestamp.IsZero() {
+			continue
+		}
+		next := v.DeepCopy()
+		next.Status = versionStatus(v, seen, now)
+		write(!equality.Semantic.DeepEqual(next.Status, v.Status), next.Status.Hash != v.Status.Hash, func() error { return r.patchStatus(ctx, next, v) })
+	}
+	if counted {
+		w.counted = now
+	}
+	if err := errors.Join(errs...); err != nil {
+		return ctrl.Result{}, fmt.Errorf("statuses of MachineConfiguration %s: %w", next.Name, err)
+	}
+	if again {
+		return status.Deferred(wait, 0), nil
+	}
+	return ctrl.Result{}, nil
+}
+
+func sameButMachines(a, b *hostsv1.MachineConfigurationStatus) bool {
+	x, y := a.DeepCopy(), b.DeepCopy()
+	x.Machines, y.Machines = nil, nil
+	return equality.Semantic.DeepEqual(x, y)
+}
+
+// configurationStatus is what there is to say of a configuration. What others write is kept.
+func configurationStatus(seen *observation, now time.Time) hostsv1.MachineConfigurationStatus {
+	c, s := seen.configuration, seen.state()
+	sum := versions.Summarize(s)
+	next := *c.Status.DeepCopy()
+	next.ObservedGeneration, next.TemplateHash = c.Generation, s.Template
+	next.EditableVersion, next.LatestDeployedVersion = sum.Editable, sum.Deployed
+	next.Machines = count(c, seen.machines)
+	next.Conditions = c.Status.Conditions
+	for _, condition := range conditions(c, sum) {
+		next.Conditions = status.With(next.Conditions, condition, c.Generation, now)
+	}
+	return next
+}
+
+// conditions are those of a configuration that are known here. What has no controller yet says
+// so, where it is asked for.
+func conditions(c *hostsv1.MachineConfiguration, sum versions.Summary) []metav1.Condition {
+	synced := status.True(hostsv1.ConditionVersionsSynced, hostsv1.ReasonSynced, "the newest version holds the template")
+	switch {
+	case sum.Conflict > 0:
+		synced = status.False(hostsv1.ConditionVersionsSynced, hostsv1.ReasonNameConflict,
+			fmt.Sprintf("%s exists and was not made for this MachineConfiguration; the next number is tried", versions.Name(c.Name, sum.Conflict)))
+	case !sum.Synced:
+		synced = status.False(hostsv1.ConditionVersionsSynced, hostsv1.ReasonWriting, "the newest version does not hold the template yet")
+	}
+	all := []metav1.Condition{synced}
+	if p := c.Spec.Prebuild; p != nil && p.Mode != "" && p.Mode != hostsv1.PrebuildOff {
+		all = append(all, status.Unknown(hostsv1.ConditionPrebuilt, hostsv1.ReasonNoController, "nothing is prepared on machines: this release has no controller for it"))
+	}
+	if u := c.Spec.UpdateStrategy; u != nil && u.Type == hostsv1.UpdateRolling {
+		all = append(all, status.Unknown(hostsv1.ConditionRollingOut, hostsv1.ReasonNoController, "no machine is begun: this release has no controller for rollouts; delete the Nodes to repave machines"))
+	}
+	return all
+}
+
+// count counts the machines of a configuration.
+func count(c *hostsv1.MachineConfiguration, machines []hostsv1.HostMachine) *hostsv1.ConfigurationMachines {
+	n := &hostsv1.ConfigurationMachines{}
+	for i := range machines {
+		m := &machines[i]
+		of := m.Status.Configuration
+		if of == nil {
+			continue
+		}
+		if of.Applied != nil && string(of.Applied.Name) == c.Name {
+			n.Applied++
+		}
+		if of.Desired == nil || string(of.Desired.Name) != c.Name {
+			continue
+		}
+		n.Selected++
+		if of.Applied != nil {
+			if a, d := of.Applied.VersionReference, of.Desired; a.Name != d.Name || a.Version != d.Version || a.UID != d.UID {
+				n.Outdated++
+			}
+			if !meta.IsStatusConditionTrue(m.Status.Conditions, hostsv1.ConditionReady) {
+				n.Unavailable++
+			}
+		}
+		if meta.IsStatusConditionTrue(m.Status.Conditions, hostsv1.ConditionRepaveFailed) {
+			n.Failed++
+		}
+		if meta.IsStatusConditionTrue(m.Status.Conditions, hostsv1.ConditionConfigurationDrifted) {
+			n.Drifted++
+		}
+	}
+	return n
+}
+
+// versionStatus is what there is to say of a version.
+func versionStatus(v *hostsv1.MachineConfigurationVersion, seen *observation, now time.Time) hostsv1.MachineConfigurationVersionStatus {
+	next := *v.Status.DeepCopy()
+	next.Hash = versions.Hash(&v.Spec.Template)
+	next.Machines, next.AppliedMachines, next.ReadyMachines = 0, 0, 0
+	for i := range seen.machines {
+		m := &seen.machines[i]
+		for _, ref := range versions.Of(m) {
+			if ref.Name == v.Spec.ConfigurationName && ref.Version == v.Spec.Version {
+				next.Machines++
+			}
+		}
+		if of := m.Status.Configuration; of != nil && of.Applied != nil && of.Applied.Name == v.Spec.ConfigurationName && of.Applied.Version == v.Spec.Version {
+			next.AppliedMachines++
+			if meta.IsStatusConditionTrue(m.Status.Conditions, hostsv1.ConditionReady) {
+				next.ReadyMachines++
+			}
+		}
+	}
+	next.Conditions = versionConditions(v, now)
+	return next
+}
+
+// versionConditions are those of a version, with the ones that others write.
+func versionConditions(v *hostsv1.MachineConfigurationVersion, now time.Time) []metav1.Condition {
+	locked := status.False(hostsv1.ConditionLocked, hostsv1.ReasonEditable, "no machine was assigned to it; a change of the template goes into it")
+	if v.Status.Deployed {
+		locked = status.True(hostsv1.ConditionLocked, hostsv1.ReasonAssigned, "a machine was assigned to it; it never changes")
+	}
+	return status.With(v.Status.Conditions, locked, v.Generation, now)
+}

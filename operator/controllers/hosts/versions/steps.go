@@ -1,0 +1,180 @@
+package versions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+	"nstance.dev/operator/hosts/versions"
+)
+
+// errReferenced: a version is not deleted, because a machine refers to it.
+var errReferenced = errors.New("a machine refers to the version")
+
+// carryOut makes one write.
+func (r *Reconciler) carryOut(ctx context.Context, seen *observation, step versions.Step) error {
+	c := seen.configuration
+	name := versions.Name(c.Name, step.Number)
+	var err error
+	switch step.Action {
+	case versions.Raise, versions.Reserve, versions.Clear:
+		err = r.number(ctx, seen, step)
+	case versions.Create:
+		err = r.create(ctx, c, step)
+	case versions.Copy:
+		v := seen.version(step.Number).DeepCopy()
+		v.Spec.Template = *c.Spec.Template.DeepCopy()
+		err = r.opts.Client.Update(ctx, v)
+	case versions.Lock:
+		_, err = r.lock(ctx, seen, step.Number, "")
+	case versions.Delete:
+		err = r.delete(ctx, seen, step)
+	default:
+		panic(fmt.Sprintf("versions: unknown action %s", step.Action))
+	}
+	if err != nil {
+		return fmt.Errorf("%s version %s: %w", step.Action, name, err)
+	}
+	log.FromContext(ctx).Info("wrote version", "action", string(step.Action), "version", name, "reason", step.Reason)
+	return nil
+}
+
+// number writes what the configuration's status says of numbers.
+func (r *Reconciler) number(ctx context.Context, seen *observation, step versions.Step) error {
+	next := seen.configuration.DeepCopy()
+	switch step.Action {
+	case versions.Clear:
+		next.Status.PendingVersion = nil
+	case versions.Reserve:
+		next.Status.PendingVersion = &hostsv1.PendingVersion{Number: step.Number, Hash: step.Template}
+		fallthrough
+	case versions.Raise:
+		next.Status.LatestVersion = step.Number
+	}
+	if conflict := versions.Summarize(seen.state()).Conflict; step.Action == versions.Reserve && conflict > 0 {
+		r.opts.Events.Eventf(next, nil, corev1.EventTypeWarning, hostsv1.EventVersionNameConflict, "Version",
+			"%s exists and was not made for this MachineConfiguration; it is left alone, and version %d is next", versions.Name(next.Name, conflict), step.Number)
+	}
+	return r.patchStatus(ctx, next, seen.configuration)
+}
+
+// patchStatus writes a status, unless the object has changed since.
+func (r *Reconciler) patchStatus(ctx context.Context, next, was client.Object) error {
+	return r.opts.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}), manager)
+}
+
+func (r *Reconciler) create(ctx context.Context, c *hostsv1.MachineConfiguration, step versions.Step) error {
+	v := &hostsv1.MachineConfigurationVersion{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: versions.Name(c.Name, step.Number),
+			Labels: map[string]string{
+				hostsv1.LabelConfiguration: c.Name,
+				hostsv1.LabelVersion:       strconv.Itoa(int(step.Number)),
+			},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(c, hostsv1.GroupVersion.WithKind(hostsv1.KindMachineConfiguration))},
+		},
+		Spec: hostsv1.MachineConfigurationVersionSpec{
+			ConfigurationName: hostsv1.ConfigurationName(c.Name), Version: step.Number, Template: *c.Spec.Template.DeepCopy(),
+		},
+	}
+	if err := r.opts.Client.Create(ctx, v); err != nil {
+		return err
+	}
+	r.opts.Events.Eventf(c, v, corev1.EventTypeNormal, hostsv1.EventVersionCreated, "Version", "made version %s", v.Name)
+	return nil
+}
+
+// delete deletes the very version that was seen. The API server refuses it if a machine refers to the
+// version by now.
+func (r *Reconciler) delete(ctx context.Context, seen *observation, step versions.Step) error {
+	v := seen.version(step.Number)
+	err := r.opts.Client.Delete(ctx, v, client.Preconditions{UID: &v.UID, ResourceVersion: &v.ResourceVersion})
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w: %w", errReferenced, err)
+	}
+	if err != nil {
+		return err
+	}
+	r.opts.Events.Eventf(seen.configuration, v, corev1.EventTypeNormal, hostsv1.EventVersionPruned, "Version", "deleted version %s: %s", v.Name, step.Reason)
+	return nil
+}
+
+// ErrNotLockable is matched by errors about a version that cannot be assigned now.
+var ErrNotLockable = errors.New("version cannot be assigned")
+
+// Locked is the content of a locked version. It never changes.
+type Locked struct {
+	Reference hostsv1.VersionReference
+	Template  hostsv1.Template
+	Resolved  *hostsv1.ResolvedTemplate
+}
+
+// Lock locks a version for a machine, and returns what it holds. Only after it has returned may
+// the content be published: the API server has acknowledged the lock by then, of exactly what
+// was read. A version that is locked already is returned as it is. Errors match ErrNotLockable
+// if the version cannot be assigned; any other error says nothing of whether it was locked,
+// and the call may be repeated.
+func (r *Reconciler) Lock(ctx context.Context, configuration string, number int32, machine string) (Locked, error) {
+	w := r.workOn(configuration)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for range mostSteps {
+		seen, err := r.observe(ctx, r.opts.Live, configuration)
+		if apierrors.IsNotFound(err) {
+			return Locked{}, fmt.Errorf("%w: MachineConfiguration %s does not exist", ErrNotLockable, configuration)
+		}
+		if err != nil {
+			return Locked{}, err
+		}
+		if pending := seen.configuration.Status.PendingVersion; pending != nil && pending.Number == number {
+			if _, err := r.catchUp(ctx, configuration); err != nil { // its creation is recorded first
+				return Locked{}, err
+			}
+			continue
+		}
+		content, err := r.lock(ctx, seen, number, machine)
+		if late(err) {
+			continue
+		}
+		if err != nil {
+			return Locked{}, fmt.Errorf("lock version %s: %w", versions.Name(configuration, number), err)
+		}
+		return content, nil
+	}
+	return Locked{}, fmt.Errorf("lock version %s: it changed %d times meanwhile", versions.Name(configuration, number), mostSteps)
+}
+
+// lock locks the very version that was seen.
+func (r *Reconciler) lock(ctx context.Context, seen *observation, number int32, machine string) (Locked, error) {
+	if why := versions.MayLock(seen.state(), number); why != "" {
+		return Locked{}, fmt.Errorf("%w: %s", ErrNotLockable, why)
+	}
+	v := seen.version(number)
+	if !v.Status.Deployed {
+		next := v.DeepCopy()
+		now := metav1.NewTime(r.opts.Now())
+		next.Status.Deployed, next.Status.DeployedAt, next.Status.FirstMachine = true, &now, machine
+		next.Status.Hash = versions.Hash(&v.Spec.Template)
+		next.Status.Conditions = versionConditions(next, r.opts.Now())
+		if err := r.patchStatus(ctx, next, v); err != nil {
+			return Locked{}, err
+		}
+		log.FromContext(ctx).Info("locked version", "version", v.Name, "machine", machine, "hash", string(next.Status.Hash))
+		r.opts.Events.Eventf(seen.configuration, v, corev1.EventTypeNormal, hostsv1.EventVersionLocked, "Version", "locked version %s", v.Name)
+		v = next
+	}
+	return Locked{
+		Reference: hostsv1.VersionReference{
+			Name: v.Spec.ConfigurationName, Version: number, UID: string(seen.configuration.UID), Hash: versions.Hash(&v.Spec.Template),
+		},
+		Template: *v.Spec.Template.DeepCopy(), Resolved: v.Status.Resolved.DeepCopy(),
+	}, nil
+}
