@@ -57,12 +57,13 @@ page_of_kinds() {
 # The chart carries copies, because a chart is packed without what lies beside it.
 chart_files() {
 	local files="$out/operator/charts/nstance-operator/files"
-	mkdir -p "$files/crds/demand" "$files/crds/hosts" "$files/policies/demand"
+	mkdir -p "$files/crds/demand" "$files/crds/hosts" "$files/policies/demand" "$files/policies/hosts"
 	cp "$out"/operator/crds/*.yaml "$files/crds/"
 	cp "$out"/operator/crds/demand/*.yaml "$files/crds/demand/"
 	cp "$out"/operator/crds/hosts/*.yaml "$files/crds/hosts/"
 	cp operator/policies/*.yaml "$files/policies/"
 	cp operator/policies/demand/*.yaml "$files/policies/demand/"
+	cp operator/policies/hosts/*.yaml "$files/policies/hosts/"
 }
 
 # The texts of the source as it is committed.

@@ -63,8 +63,8 @@ var processSettings = []setting{
 	text("watch-filter", "", "only objects with this value of the label cluster.x-k8s.io/watch-filter", func(s *Settings) *string { return &s.WatchFilter }, labelValue),
 	toggle("machinepool-machines", true, "a Machine for each instance of a pool; without it the MachinePool has no Machines, only replicas, and the servers choose which instance goes", func(s *Settings) *bool { return &s.MachinePoolMachines }),
 	number("max-concurrent-reconciles", "10", "objects of a kind that are worked on at once", func(s *Settings) *int { return &s.MaxConcurrentReconciles }, 1, 1000),
-	rateOrNone("kube-api-qps", "-1", "calls to the API server in a second, over time; -1: no limit here, the API server's priority and fairness decides", func(s *Settings) *float32 { return &s.KubeAPIQPS }),
-	number("kube-api-burst", "100", "calls to the API server at once, where --kube-api-qps is a limit", func(s *Settings) *int { return &s.KubeAPIBurst }, 1, 100000),
+	rateOrNone("kube-api-qps", "-1", "calls to the API server in a second, over time; -1: no limit here, the API server's priority and fairness decides", func(s *Settings) *float32 { return &s.KubeAPI.QPS }),
+	number("kube-api-burst", "100", "calls to the API server at once, where --kube-api-qps is a limit", func(s *Settings) *int { return &s.KubeAPI.Burst }, 1, 100000),
 
 	number("drain-concurrency", "10", "Nodes that are drained at once", func(s *Settings) *int { return &s.DrainConcurrency }, 1, 1000),
 	rate("eviction-qps", "20", "evictions in a second", func(s *Settings) *float32 { return &s.EvictionQPS }),
@@ -75,6 +75,8 @@ var processSettings = []setting{
 	duration("on-demand-linger", "60s", "time that it stays when its Pod has ended", func(s *Settings) *time.Duration { return &s.OnDemandLinger }, 0, 24*time.Hour),
 	list("on-demand-namespaces", "", "namespaces whose Pods may ask, separated by commas; empty: none, *: all", func(s *Settings) *[]string { return &s.OnDemandNamespaces }, namespaceOrAll),
 	number("on-demand-max-per-namespace", "10", "how many such instances a namespace may have; 0: no limit", func(s *Settings) *int { return &s.OnDemandMaxPerNamespace }, 0, 100000),
+
+	toggle("hosts", false, "host machines: keep the versions of MachineConfigurations, and select them for HostMachines", func(s *Settings) *bool { return &s.Hosts }),
 
 	duration("poll-interval", "30s", "how often shards are asked for everything, beside what they say by themselves", func(s *Settings) *time.Duration { return &s.PollInterval }, 5*time.Second, time.Hour),
 	{

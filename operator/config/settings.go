@@ -32,8 +32,7 @@ type Settings struct {
 	WatchFilter             string // value of the label; empty: all objects
 	MachinePoolMachines     bool
 	MaxConcurrentReconciles int
-	KubeAPIQPS              float32 // negative: no limit
-	KubeAPIBurst            int
+	KubeAPI                 KubeAPI
 
 	DrainConcurrency int
 	EvictionQPS      float32
@@ -46,6 +45,7 @@ type Settings struct {
 	OnDemandMaxPerNamespace  int      // 0: no limit
 
 	Demand Demand
+	Hosts  bool // the kinds of host machines are worked on
 
 	PollInterval      time.Duration
 	UnreachableGrace  time.Duration // until a shard counts as unreachable
@@ -79,6 +79,12 @@ type Environment struct {
 	WebhookSecret        string
 
 	JSON bool // speak JSON with the API server
+}
+
+// KubeAPI bounds the calls to the API server.
+type KubeAPI struct {
+	QPS   float32 // over time; negative: no limit
+	Burst int
 }
 
 // Demand are the settings of demand mode.

@@ -45,7 +45,7 @@ func defaults() config.Settings {
 		Config: "/etc/nstance/operator/config.yaml", Namespace: "pod",
 		ProbeAddress: ":8081", MetricsAddress: "0", MetricsSecure: true,
 		Webhooks: true, WebhookPort: 9443,
-		MachinePoolMachines: true, MaxConcurrentReconciles: 10, KubeAPIQPS: -1, KubeAPIBurst: 100,
+		MachinePoolMachines: true, MaxConcurrentReconciles: 10, KubeAPI: config.KubeAPI{QPS: -1, Burst: 100},
 		DrainConcurrency: 10, EvictionQPS: 20, DrainForce: config.ForceAtDeadline,
 		OnDemand: config.OnDemandOff, OnDemandProvisionTimeout: 15 * time.Minute, OnDemandLinger: time.Minute, OnDemandMaxPerNamespace: 10,
 		LeaderElect: true,
@@ -93,7 +93,7 @@ func TestSettings(t *testing.T) {
 		},
 		{
 			name: "a limit of calls", args: []string{"--kube-api-qps=50", "--kube-api-burst=60"},
-			change: func(s *config.Settings) { s.KubeAPIQPS, s.KubeAPIBurst = 50, 60 },
+			change: func(s *config.Settings) { s.KubeAPI = config.KubeAPI{QPS: 50, Burst: 60} },
 		},
 		{name: "no limit of calls", args: []string{"--kube-api-qps=-1"}, change: func(*config.Settings) {}},
 		{

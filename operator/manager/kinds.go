@@ -9,6 +9,7 @@ import (
 
 	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
+	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/program"
 )
@@ -18,6 +19,7 @@ var remedies = map[schema.GroupVersion]string{
 	infrav1.GroupVersion:        "install the operator's custom resource definitions",
 	controlplanev1.GroupVersion: "install the operator's custom resource definitions",
 	demandv1.GroupVersion:       "install the chart with demand.enabled, or the definitions of demand mode",
+	hostsv1.GroupVersion:        "install the chart with hosts.enabled, or the definitions of host machines",
 	clusterv1.GroupVersion:      "install Cluster API 1.11 or later",
 }
 

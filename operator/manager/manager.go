@@ -46,7 +46,7 @@ func restConfig(s config.Settings, version string) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.QPS, c.Burst = s.KubeAPIQPS, s.KubeAPIBurst
+	c.QPS, c.Burst = s.KubeAPI.QPS, s.KubeAPI.Burst
 	return c, nil
 }
 

@@ -42,6 +42,7 @@ import (
 	"nstance.dev/operator/credentials/registration"
 	"nstance.dev/operator/credentials/secrets"
 	"nstance.dev/operator/credentials/webhookcert"
+	"nstance.dev/operator/hosts/serverstate"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/metrics"
 	"nstance.dev/operator/program"
@@ -217,6 +218,10 @@ func (p *process) addChecks() error {
 		p.mgr.AddHealthzCheck("process", healthz.Ping),
 		p.mgr.AddReadyzCheck("caches", unlessSet(p.progress.cached.Load, "caches are not filled yet")),
 		p.mgr.AddReadyzCheck("kinds", unlessSet(func() bool { return !p.progress.leads.Load() || p.progress.served.Load() }, "the operator waits for kinds of the API server")),
+	}
+	if p.settings.Hosts {
+		held := serverstate.NewPolicies(p.live, p.opts.Log)
+		errs = append(errs, p.mgr.Add(held), p.mgr.AddReadyzCheck("host-policies", held.Ready))
 	}
 	if p.settings.Webhooks {
 		errs = append(errs, p.mgr.AddHealthzCheck("webhooks", p.mgr.GetWebhookServer().StartedChecker()))

@@ -27,6 +27,7 @@ import (
 
 	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
+	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/inventory"
@@ -47,6 +48,7 @@ func TestMissingKindsAreNamed(t *testing.T) {
 		controlplanev1.GroupVersion: {"NstanceControlPlane"},
 		clusterv1.GroupVersion:      {"Cluster", "Machine", "MachinePool"},
 		demandv1.GroupVersion:       {"CapacityRequest", "UpcomingNode", "AvailableCapacity"},
+		hostsv1.GroupVersion:        {"HostMachine", "MachineConfiguration", "MachineConfigurationVersion", "MachineOperation"},
 	}
 	if got := program.Missing(required(kindsOf(features)), all); got != nil {
 		t.Errorf("of all kinds %v are missing", got)

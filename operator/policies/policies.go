@@ -5,7 +5,8 @@
 // are templates with the four values of [Params], in the one notation that Go and Helm
 // share: the chart renders the same text, so there is no second copy of a rule. What the
 // schema of a kind can say by itself stands in the schema. Those in demand/ are about the
-// kinds of demand mode, which has them with [DemandParams] where it is on.
+// kinds of demand mode, which has them with [DemandParams] where it is on, those in hosts/ about
+// the kinds of host machines, where those are on.
 //
 // Refusals name what was asked for and how to do it all the same. Every rule leaves alone
 // whoever carries out what was allowed before: the operator, Cluster API, the garbage
@@ -26,7 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed *.yaml demand/*.yaml
+//go:embed *.yaml demand/*.yaml hosts/*.yaml
 var files embed.FS
 
 // Params are what the policies of one installation depend on. All fields are required.
@@ -71,13 +72,19 @@ type Policy struct {
 	Binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
 }
 
-// All returns the policies of an installation, in the order of their files. Errors about
-// parameters match [ErrParams].
-func All(params Params) ([]Policy, error) {
+// All returns the policies of an installation, in the order of their files; without those of
+// [Hosts]. Errors about parameters match [ErrParams].
+func All(params Params) ([]Policy, error) { return read(".", params) }
+
+// Hosts returns the policies of host machines, as All does the others. Their objects are the
+// cluster's, so no namespace bounds them.
+func Hosts(params Params) ([]Policy, error) { return read("hosts", params) }
+
+func read(dir string, params Params) ([]Policy, error) {
 	if err := params.validate(); err != nil {
 		return nil, err
 	}
-	return renderAll(".", map[string]any{
+	return renderAll(dir, map[string]any{
 		"name": params.Name, "namespace": params.Namespace, "user": params.User, "core": params.Core,
 	})
 }

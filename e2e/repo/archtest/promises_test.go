@@ -21,7 +21,7 @@ var shown = []span{
 	{"S", 1, 26},
 	{"L", 1, 11},
 	{"F", 1, 29}, {"F", 31, 53},
-	{"M", 26, 26}, {"M", 101, 101},
+	{"M", 1, 2}, {"M", 8, 37}, {"M", 93, 94}, {"M", 101, 101},
 }
 
 // numbers are the invariants of all spans, in order.

@@ -75,8 +75,10 @@ var operatorLayers = []layer{
 		"api/demand/v1alpha1", "config", "controllers/demand/jointoken", "controllers/demand/readback", "controllers/demand/rollup", "controllers/demand/session", "demand/aggregate", "demand/bootstrap", "demand/split",
 		"demand/tally", "demand/translate", "inventory", "metrics", "nodes", "shards", "protos/needs", "protos/nstance/demand/v1alpha1",
 	})},
+	inOperator("hosts/serverstate", "policies", "program"),
 	hostController("versions", "hosts/versions"),
 	hostController("selection", "hosts/selection"),
+	hostController("operations"),
 
 	{dir: "operator/manager", ours: []string{"protos/...", "operator/..."}},
 	inOperator("cmd/nstance-operator", "config", "manager", "program", "telemetry"),

@@ -126,6 +126,10 @@ func TestWhatIsInstalled(t *testing.T) {
 			less: []string{"Service nstance-operator-webhook", "ValidatingWebhookConfiguration nstance-operator"}},
 		{name: "Pods of a namespace may ask", values: values{"onDemand": values{"namespaces": []any{"red"}}},
 			more: []string{"MutatingWebhookConfiguration nstance-operator"}},
+		{name: "host machines", values: values{"hosts": values{"enabled": true}}, more: []string{
+			"ClusterRole nstance-operator-hosts", "ClusterRole nstance-operator-hosts-edit", "ClusterRole nstance-operator-hosts-power",
+			"ClusterRole nstance-operator-hosts-provision", "ClusterRole nstance-operator-hosts-view", "ClusterRoleBinding nstance-operator-hosts",
+		}},
 		{name: "Pods are left alone", values: values{"onDemand": values{"mode": "annotate", "namespaces": []any{"red"}}}},
 		{name: "certificates by cert-manager", values: values{"webhook": values{"certManager": values{"enabled": true}}},
 			more: []string{"Certificate nstance-operator-webhook", "Issuer nstance-operator-webhook"}},
@@ -243,7 +247,13 @@ func TestO18_DefinitionsStay(t *testing.T) {
 	}
 }
 
-// The kinds of host machines are installed where they are asked for, and nowhere else.
+// params are those of the release.
+var params = policies.Params{
+	Name: "nstance-operator", Namespace: "nstance",
+	User: "system:serviceaccount:nstance:nstance-operator", Core: "system:serviceaccount:capi-system:capi-manager",
+}
+
+// The kinds of host machines and their policies are installed where they are asked for, and nowhere else.
 func TestDefinitionsOfHostMachines(t *testing.T) {
 	all, err := crds.Hosts()
 	if err != nil {
@@ -263,16 +273,27 @@ func TestDefinitionsOfHostMachines(t *testing.T) {
 		if strings.HasSuffix(o.GetName(), ".hosts.nstance.dev") {
 			t.Errorf("%s is installed where nobody asked for it", o.GetName())
 		}
+		if o.GetLabels()[policies.HostLabel] != "" {
+			t.Errorf("policy %s is installed where nobody asked for it", o.GetName())
+		}
+	}
+	policied, err := policies.Hosts(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range policied {
+		policy := as[admissionregistrationv1.ValidatingAdmissionPolicy](t, find(t, on, "ValidatingAdmissionPolicy", want.Policy.Name))
+		binding := as[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, find(t, on, "ValidatingAdmissionPolicyBinding", want.Binding.Name))
+		if diff := cmp.Diff(want, policies.Policy{Policy: policy, Binding: binding}); diff != "" {
+			t.Errorf("%s: %s", want.Policy.Name, diff)
+		}
 	}
 }
 
 // TestO15_PoliciesAreTheOperators: the chart puts the same policies in force that the
 // package of the policies has, with the names of this release.
 func TestO15_PoliciesAreTheOperators(t *testing.T) {
-	all, err := policies.All(policies.Params{
-		Name: "nstance-operator", Namespace: "nstance",
-		User: "system:serviceaccount:nstance:nstance-operator", Core: "system:serviceaccount:capi-system:capi-manager",
-	})
+	all, err := policies.All(params)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,6 +42,12 @@ type Case struct {
 	// May is what the policies find that RBAC allows the user beside the request itself, as
 	// `prioritize capacityrequests.demand.nstance.dev in shop`.
 	May []string
+	// SubResource that the request is for, if it is for one.
+	SubResource string
+	// Groups of the user.
+	Groups []string
+	// Params are the objects that a policy with parameters looks at.
+	Params []Object
 	// Ending is whether the namespace is being deleted.
 	Ending bool
 	// Earlier is whether Old was stored before the policies were in force, which refuse it.

@@ -64,8 +64,8 @@ func NewJudge(policy policies.Policy) (*Judge, error) {
 		return nil, err
 	}
 	var errs []error
-	options := cel.OptionalVariableDeclarations{HasAuthorizer: true}
 	spec := policy.Policy.Spec
+	options := cel.OptionalVariableDeclarations{HasAuthorizer: true, HasParams: spec.ParamKind != nil}
 	for _, v := range spec.Variables {
 		named := variable{expression{v.Expression, []*celgo.Type{celgo.AnyType, celgo.DynType}}, v.Name}
 		if result := compiler.CompileAndStoreVariable(named, options, environment.NewExpressions); result.Error != nil {
@@ -84,7 +84,7 @@ func NewJudge(policy policies.Policy) (*Judge, error) {
 		policy:      policy,
 		conditions:  compiler.CompileCondition(conditions, options, environment.NewExpressions),
 		validations: compiler.CompileCondition(validations, options, environment.NewExpressions),
-		wording:     compiler.CompileCondition(wording, cel.OptionalVariableDeclarations{}, environment.NewExpressions),
+		wording:     compiler.CompileCondition(wording, cel.OptionalVariableDeclarations{HasParams: spec.ParamKind != nil}, environment.NewExpressions),
 	}
 	for _, evaluator := range []cel.ConditionEvaluator{judge.conditions, judge.validations, judge.wording} {
 		errs = append(errs, evaluator.CompilationErrors()...)
@@ -109,15 +109,35 @@ func (j *Judge) Answer(ctx context.Context, c Case) (string, error) {
 	kind := u.GroupVersionKind()
 	request := &admissionv1.AdmissionRequest{
 		Kind: metav1.GroupVersionKind(kind), Resource: resource, Name: u.GetName(), Namespace: u.GetNamespace(),
-		Operation: admissionv1.Operation(c.Operation), UserInfo: authenticationv1.UserInfo{Username: c.User}, DryRun: &c.DryRun,
+		Operation: admissionv1.Operation(c.Operation), UserInfo: authenticationv1.UserInfo{Username: c.User, Groups: c.Groups}, DryRun: &c.DryRun,
+		SubResource: c.SubResource,
 	}
 	attributes := &admission.VersionedAttributes{
-		Attributes: admission.NewAttributesRecord(nil, nil, kind, u.GetNamespace(), u.GetName(), schema.GroupVersionResource(resource), "",
-			admission.Operation(c.Operation), nil, c.DryRun, &user.DefaultInfo{Name: c.User}),
+		Attributes: admission.NewAttributesRecord(versioned(c.New), versioned(c.Old), kind, u.GetNamespace(), u.GetName(), schema.GroupVersionResource(resource),
+			c.SubResource, admission.Operation(c.Operation), nil, c.DryRun, &user.DefaultInfo{Name: c.User, Groups: c.Groups}),
 		VersionedKind: kind, VersionedObject: versioned(c.New), VersionedOldObject: versioned(c.Old),
 	}
+	// A policy with parameters is evaluated once for each, and without one it passes.
+	params := []runtime.Object{nil}
+	if j.policy.Policy.Spec.ParamKind != nil {
+		params = nil
+		for _, param := range c.Params {
+			params = append(params, versioned(param))
+		}
+	}
+	for _, param := range params {
+		refusal, err := j.answer(ctx, c, attributes, request, param)
+		if refusal != "" || err != nil {
+			return refusal, err
+		}
+	}
+	return "", nil
+}
+
+func (j *Judge) answer(ctx context.Context, c Case, attributes *admission.VersionedAttributes, request *admissionv1.AdmissionRequest, param runtime.Object) (string, error) {
+	bindings := cel.OptionalVariableBindings{VersionedParams: param, Authorizer: c}
 	evaluate := func(e cel.ConditionEvaluator, namespace *corev1.Namespace) ([]cel.EvaluationResult, error) {
-		results, _, err := e.ForInput(ctx, attributes, request, cel.OptionalVariableBindings{Authorizer: c}, namespace, celconfig.RuntimeCELCostBudget)
+		results, _, err := e.ForInput(ctx, attributes, request, bindings, namespace, celconfig.RuntimeCELCostBudget)
 		for _, result := range results {
 			err = errors.Join(err, result.Error)
 		}
@@ -133,11 +153,16 @@ func (j *Judge) Answer(ctx context.Context, c Case) (string, error) {
 	if err != nil || !slices.ContainsFunc(valid, isFalse) {
 		return "", err
 	}
-	text, err := evaluate(j.wording, namespace(c.Ending))
+	// What another validation would say may not make sense for this request.
+	text, _, err := j.wording.ForInput(ctx, attributes, request, bindings, namespace(c.Ending), celconfig.RuntimeCELCostBudget)
 	if err != nil {
 		return "", err
 	}
-	refusal, _ := text[slices.IndexFunc(valid, isFalse)].EvalResult.Value().(string)
+	said := text[slices.IndexFunc(valid, isFalse)]
+	if said.Error != nil {
+		return "", said.Error
+	}
+	refusal, _ := said.EvalResult.Value().(string)
 	return refusal, nil
 }
 
@@ -159,7 +184,11 @@ func (j *Judge) concerns(c Case, resource metav1.GroupVersionResource, object me
 		}
 	}
 	return slices.ContainsFunc(constraints.ResourceRules, func(rule admissionregistrationv1.NamedRuleWithOperations) bool {
-		return slices.Contains(rule.APIGroups, resource.Group) && slices.Contains(rule.Resources, resource.Resource) &&
+		name := resource.Resource
+		if c.SubResource != "" {
+			name += "/" + c.SubResource
+		}
+		return slices.Contains(rule.APIGroups, resource.Group) && (slices.Contains(rule.Resources, name) || slices.Contains(rule.Resources, "*/*")) &&
 			slices.Contains(rule.Operations, admissionregistrationv1.OperationType(c.Operation))
 	})
 }

@@ -41,6 +41,7 @@ func Decide(m *hostsv1.HostMachine, in selection.Cluster, older string, now time
 	}
 	conditions := []metav1.Condition{
 		pending(choice), repave(m, choice),
+		status.Unknown(hostsv1.ConditionProvisioned, hostsv1.ReasonNoController, provisioned(m)),
 		status.Unknown(hostsv1.ConditionPaved, hostsv1.ReasonNoController, noNodes),
 		status.Unknown(hostsv1.ConditionNodeJoined, hostsv1.ReasonNoController, noNodes),
 		status.Unknown(hostsv1.ConditionReady, hostsv1.ReasonNoController, noNodes),
@@ -52,6 +53,14 @@ func Decide(m *hostsv1.HostMachine, in selection.Cluster, older string, now time
 	}
 	d.tell(m, choice)
 	return d
+}
+
+// provisioned is what is said of whether the host is there.
+func provisioned(m *hostsv1.HostMachine) string {
+	if m.Spec.Provisioner == hostsv1.ProvisionerManual {
+		return "the host is set up by hand, and this release has no controller that hears its agent"
+	}
+	return fmt.Sprintf("this release has no controller for hosts of provisioner %s", m.Spec.Provisioner)
 }
 
 // pending says what a machine waits for.

@@ -3,8 +3,8 @@
 //
 // What is chosen is decided in hosts/selection; [Decide] turns a choice into the part of a
 // status that this controller owns: observedGeneration, phase, configuration.source and
-// desired, and the conditions ConfigurationPending, RepavePending and those of nodes, which no
-// controller of this release builds. Nothing is locked or assigned here.
+// desired, and the conditions ConfigurationPending and RepavePending. Of hosts and nodes, which no
+// controller of this release looks at, it says just that. Nothing is locked or assigned here.
 //
 // A change of one configuration may change every machine. They are looked at from the cache,
 // written only if their status changes, and at most [writesPerSecond] a second.

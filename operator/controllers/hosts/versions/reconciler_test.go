@@ -152,7 +152,7 @@ func TestM25_NameConflictIsTold(t *testing.T) {
 
 // M22: the lock is acknowledged before the content is known to whoever publishes it; what the
 // lock was decided from is what is locked. M23: the lock comes at assignment.
-func TestM22_LockBeforeContent(t *testing.T) {
+func TestM22M23_LockBeforeContent(t *testing.T) {
 	run(t, func(w *world) {
 		w.make("v1.36.0")
 		w.reconcile()

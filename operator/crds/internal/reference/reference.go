@@ -50,7 +50,8 @@ var Hosts = Page{
 
 The custom resources of group ` + "`hosts.nstance.dev`" + `, all of them cluster-scoped. People write MachineConfigurations and MachineOperations, and the
 HostMachines of hosts that they bring themselves; the operator writes MachineConfigurationVersions, and the HostMachines of
-instances. The chart installs them with ` + "`hosts.enabled: true`" + `.
+instances. What they are for stands in [concepts](concepts.md), how versions come about in [versions](versions.md). The chart installs
+them with ` + "`hosts.enabled: true`" + `.
 `,
 	Order: []string{"MachineConfiguration", "MachineConfigurationVersion", "HostMachine", "MachineOperation"},
 }
