@@ -31,8 +31,11 @@ type Capacity struct {
 	PricePerHour int64 // of the cheapest, in millionths of a dollar; 0 where Count is
 	// Deficit is what the rows of the profile lack together; zero: nothing.
 	Deficit vector.Vector
-	Since   int64  // of the oldest deficit, in milliseconds of the epoch
-	Reason  Reason // of the deficit of the row that comes first in the order of needs
+	// Unoffered is what they ask for of resources that nothing in the shard has: it is part of no
+	// vector, and missing as a whole.
+	Unoffered []vector.Amount
+	Since     int64  // of the oldest deficit, in milliseconds of the epoch
+	Reason    Reason // of the deficit of the row that comes first in the order of needs
 }
 
 // Capacities returns what more could be had for each profile that a cluster asks for, by fingerprint,
@@ -60,6 +63,7 @@ func (e *Engine) Capacities(name string) []Capacity {
 		}
 		have := &all[i]
 		have.Deficit.Add(&missing)
+		have.Unoffered = append(have.Unoffered, w.unoffered(n)...)
 		if have.Since == 0 {
 			have.Since, have.Reason = n.lack.since, n.lack.reason
 		}
@@ -142,7 +146,7 @@ func (e *Engine) Needs(cluster string) []NeedView {
 			Aggregate: slices.Clone(n.Aggregate), MinUnit: slices.Clone(n.MinUnit),
 		}
 		if missing := n.missing(); !missing.IsZero() && n.lack.cycle == w.cycle {
-			v.Deficit, v.Since, v.Reason = e.Amounts(&missing), time.UnixMilli(n.lack.since).UTC(), n.lack.reason
+			v.Deficit, v.Since, v.Reason = append(e.Amounts(&missing), w.unoffered(n)...), time.UnixMilli(n.lack.since).UTC(), n.lack.reason
 		}
 		all = append(all, v)
 	}

@@ -156,17 +156,23 @@ func TestFailureLoopPausesCreates(t *testing.T) {
 func TestCapacities(t *testing.T) {
 	h := full(t, 2)
 	h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: 5}})
-	rows := []demand.Row{row("web", 0, 2, 2000, gi), row("huge", 0, 1, 64_000, gi)}
+	rows := []demand.Row{row("web", 0, 2, 2000, gi), row("huge", 0, 1, 64_000, gi), row("video", 0, 1, 1000, gi)}
+	rows[2].Aggregate = append(rows[2].Aggregate, vector.Amount{Name: "nvidia.com/gpu", Amount: 2})
+	rows[2].MinUnit = append(rows[2].MinUnit, vector.Amount{Name: "nvidia.com/gpu", Amount: 1})
 	h.tell(needs("c", rows...)...)
 	h.step()
 	got := h.engine.Capacities("c")
-	if len(got) != 2 || h.engine.Capacities("nobody") != nil {
+	if len(got) != 3 || h.engine.Capacities("nobody") != nil {
 		t.Fatalf("capacities %+v", got)
 	}
 	for _, c := range got {
 		switch c.Fingerprint {
 		case "web":
 			if c.Confidence != demand.ConfidenceMedium || c.Count != 3 || c.PricePerHour != 100_000 || !c.Deficit.IsZero() {
+				t.Errorf("%+v", c)
+			}
+		case "video":
+			if c.Confidence != demand.ConfidenceNone || c.Reason != demand.NoMatchingOffer || len(c.Unoffered) != 1 || c.Unoffered[0].Amount != 2 {
 				t.Errorf("%+v", c)
 			}
 		case "huge":

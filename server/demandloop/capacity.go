@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nstance.dev/server/demand"
+	"nstance.dev/server/demand/vector"
 )
 
 // capacityPause is how long an operator is told nothing new about one profile.
@@ -27,7 +28,7 @@ func (c framing) advertise(cluster *cluster) (again time.Time) {
 		seen[have.Fingerprint] = true
 		m := Capacity{
 			Fingerprint: have.Fingerprint, Terms: terms[have.Fingerprint], Confidence: Confidence(have.Confidence),
-			Available: have.Count, CostMicroUSD: have.PricePerHour, Shortfall: c.engine.Amounts(&have.Deficit),
+			Available: have.Count, CostMicroUSD: have.PricePerHour, Shortfall: vector.Sum(append(c.engine.Amounts(&have.Deficit), have.Unoffered...)),
 		}
 		if len(m.Shortfall) > 0 {
 			m.Since, m.Reason = time.UnixMilli(have.Since).UTC(), have.Reason

@@ -95,6 +95,19 @@ func (s *Space) Amounts(v *Vector) []Amount {
 	return all
 }
 
+// Sum adds amounts of one name up, and keeps the order in which the names come first.
+func Sum(amounts []Amount) []Amount {
+	var all []Amount
+	for _, a := range amounts {
+		if i := slices.IndexFunc(all, func(o Amount) bool { return o.Name == a.Name }); i >= 0 {
+			all[i].Amount = add(all[i].Amount, a.Amount)
+		} else {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
 func add(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

@@ -3,6 +3,7 @@ package vector_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"nstance.dev/server/demand/vector"
@@ -167,5 +168,12 @@ func TestSpace(t *testing.T) {
 	}
 	if got := s.Amounts(&v); len(got) != 2 || got[1].Name != "gpu" {
 		t.Errorf("amounts %v", got)
+	}
+}
+
+func TestSum(t *testing.T) {
+	got := vector.Sum([]vector.Amount{{"cpu", 1}, {"gpu", 2}, {"cpu", 3}, {"gpu", math.MaxInt64}})
+	if want := []vector.Amount{{"cpu", 4}, {"gpu", math.MaxInt64}}; !slices.Equal(got, want) || vector.Sum(nil) != nil {
+		t.Errorf("Sum() = %v, want %v", got, want)
 	}
 }

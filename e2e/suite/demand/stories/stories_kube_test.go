@@ -257,4 +257,9 @@ func doNotEvict(s *teller) {
 			s.t.Fatal(err)
 		}
 	}
+	// A shard asks for a Node that was refused no sooner than after ten minutes: who does not want
+	// to wait deletes the machine.
+	zone := s.node(name).Labels[corev1.LabelTopologyZone]
+	s.clear()
+	s.servers.DeleteInstance(zone, name, true)
 }
