@@ -87,7 +87,7 @@ var operatorLayers = []layer{
 	inOperator("crds/internal/cmd/gen", "crds/..."),
 	inOperator("pagetest"),
 	inOperator("testworld", "api/controlplane/v1beta1", "api/demand/v1alpha1", "api/hosts/v1alpha1", "api/infrastructure/v1beta1", "crds", "inventory", "shards/..."),
-	inOperator("testworld/apiserver", "api/controlplane/v1beta1", "api/infrastructure/v1beta1", "testworld"),
+	inOperator("testworld/apiserver", "api/controlplane/v1beta1", "api/demand/v1alpha1", "api/hosts/v1alpha1", "api/infrastructure/v1beta1", "testworld"),
 }
 
 // inOperator is what a package of the operator may import: directories below operator, and

@@ -28,6 +28,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	controlplanev1 "nstance.dev/operator/api/controlplane/v1beta1"
+	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
+	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/testworld"
 )
@@ -121,7 +123,7 @@ func kinds(t testing.TB, more []func(*runtime.Scheme) error) *runtime.Scheme {
 	} {
 		metav1.AddToGroupVersion(scheme, version)
 	}
-	for _, add := range append([]func(*runtime.Scheme) error{clusterv1.AddToScheme, infrav1.AddToScheme, controlplanev1.AddToScheme}, more...) {
+	for _, add := range append([]func(*runtime.Scheme) error{clusterv1.AddToScheme, infrav1.AddToScheme, controlplanev1.AddToScheme, demandv1.AddToScheme, hostsv1.AddToScheme}, more...) {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
