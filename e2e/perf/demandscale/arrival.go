@@ -13,7 +13,7 @@ import (
 type arrival struct {
 	measure        string
 	pods, machines int
-	cpu            string // of a Pod: so that a machine bears pods/machines of them
+	cpu            string // of a Pod: so that pods/machines of them fill a machine, of whose 1930m nothing is left over
 
 	first, last, bound time.Duration // goals; first 0: none
 	processor          time.Duration // goal; 0: none
@@ -23,10 +23,10 @@ type arrival struct {
 // The arrivals that are measured.
 var (
 	thousand = arrival{
-		measure: "D1", pods: 1000, machines: 143, cpu: "250m",
+		measure: "D1", pods: 1000, machines: 143, cpu: "275m",
 		first: 1500 * time.Millisecond, last: 3 * time.Second, bound: 10 * time.Second, processor: 4 * time.Second, resident: 120,
 	}
-	oneEach = arrival{measure: "D2", pods: 200, machines: 200, cpu: "1500m", last: 2500 * time.Millisecond, bound: 11 * time.Second}
+	oneEach = arrival{measure: "D2", pods: 200, machines: 200, cpu: "1930m", last: 2500 * time.Millisecond, bound: 11 * time.Second}
 )
 
 // requestsGoal is how many requests an operator makes for D1 that writes no CapacityRequests.
