@@ -63,7 +63,7 @@ func (e *Engine) Capacities(name string) []Capacity {
 		}
 		have := &all[i]
 		have.Deficit.Add(&missing)
-		have.Unoffered = append(have.Unoffered, w.unoffered(n)...)
+		have.Unoffered = append(have.Unoffered, w.cat.space.Unknown(n.Aggregate)...)
 		if have.Since == 0 {
 			have.Since, have.Reason = n.lack.since, n.lack.reason
 		}
@@ -146,7 +146,7 @@ func (e *Engine) Needs(cluster string) []NeedView {
 			Aggregate: slices.Clone(n.Aggregate), MinUnit: slices.Clone(n.MinUnit),
 		}
 		if missing := n.missing(); !missing.IsZero() && n.lack.cycle == w.cycle {
-			v.Deficit, v.Since, v.Reason = append(e.Amounts(&missing), w.unoffered(n)...), time.UnixMilli(n.lack.since).UTC(), n.lack.reason
+			v.Deficit, v.Since, v.Reason = append(e.Amounts(&missing), w.cat.space.Unknown(n.Aggregate)...), time.UnixMilli(n.lack.since).UTC(), n.lack.reason
 		}
 		all = append(all, v)
 	}

@@ -160,19 +160,6 @@ func (w *world) known(amounts []vector.Amount) (v vector.Vector, complete bool) 
 	return v, complete
 }
 
-// unoffered is what a need asks for of resources that nothing in the shard has.
-func (w *world) unoffered(n *need) (all []vector.Amount) {
-	if !n.unknown {
-		return nil
-	}
-	for _, a := range n.Aggregate {
-		if _, ok := w.cat.space.Index(a.Name); !ok && a.Amount > 0 {
-			all = append(all, a)
-		}
-	}
-	return all
-}
-
 // measure computes the amounts of a need. A need whose machines all have to be one, because they are
 // to share a host name, has its whole as its unit.
 func (w *world) measure(n *need) {

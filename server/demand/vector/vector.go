@@ -95,6 +95,17 @@ func (s *Space) Amounts(v *Vector) []Amount {
 	return all
 }
 
+// Unknown returns the positive amounts whose names have no index: a Vector cannot hold them.
+func (s *Space) Unknown(amounts []Amount) []Amount {
+	var all []Amount
+	for _, a := range amounts {
+		if _, ok := s.Index(a.Name); !ok && a.Amount > 0 {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
 // Sum adds amounts of one name up, and keeps the order in which the names come first.
 func Sum(amounts []Amount) []Amount {
 	var all []Amount

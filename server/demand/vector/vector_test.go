@@ -171,6 +171,15 @@ func TestSpace(t *testing.T) {
 	}
 }
 
+func TestUnknown(t *testing.T) {
+	var s vector.Space
+	s.Intern("cpu")
+	got := s.Unknown([]vector.Amount{{"cpu", 1}, {"gpu", 2}, {"fpga", 0}})
+	if want := []vector.Amount{{"gpu", 2}}; !slices.Equal(got, want) {
+		t.Errorf("Unknown() = %v, want %v", got, want)
+	}
+}
+
 func TestSum(t *testing.T) {
 	got := vector.Sum([]vector.Amount{{"cpu", 1}, {"gpu", 2}, {"cpu", 3}, {"gpu", math.MaxInt64}})
 	if want := []vector.Amount{{"cpu", 4}, {"gpu", math.MaxInt64}}; !slices.Equal(got, want) || vector.Sum(nil) != nil {
