@@ -16,7 +16,7 @@ type Demand struct {
 	// Machines without work that are kept running and registered, so that the next Pods wait for no boot. Default 0.
 	MinIdle *int `json:"min_idle,omitempty" jsonschema:"minimum=0,maximum=1000000"`
 	// How machines may be paid for. Default ["on-demand"]. Reserved ones come from reservations.
-	CapacityTypes []string `json:"capacity_types,omitempty" jsonschema:"enum=on-demand,enum=spot,enum=bare-metal"`
+	CapacityTypes []string `json:"capacity_types,omitzero" jsonschema:"enum=on-demand,enum=spot,enum=bare-metal"`
 	// How a machine is told which cluster to join: by its agent once it runs (agent, the default), or in its user data, which is faster for a single join and leaves no machine to be used again (user_data).
 	Configure string `json:"configure,omitempty" jsonschema:"enum=agent,enum=user_data"`
 	// How long a machine without work is kept before it is deleted. Default: 10m for on-demand, 1m for spot. Reserved and bare-metal ones are kept for ever, whatever stands here.
