@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,7 +48,7 @@ type world struct {
 	nodes  *Reconciler
 	events *testworld.Events
 
-	closed    bool // there is no session
+	closed    atomic.Bool // there is no session
 	reports   []*demandpb.NodeReport
 	frames    []int        // how many reports each message had
 	meanwhile func()       // done before the next deletion arrives
@@ -86,7 +87,7 @@ func (w *world) restart() {
 		_ = w.stop()
 	}
 	reports := NewReports(func(to string, reports []*demandpb.NodeReport) bool {
-		if w.closed || to != shard {
+		if w.closed.Load() || to != shard {
 			return false
 		}
 		w.frames = append(w.frames, len(reports))
@@ -281,10 +282,10 @@ func TestReports(t *testing.T) {
 		w.want("one of two goes", "")
 		w.remove(second)
 		w.want("the last one goes", "m0 n0-uid ready true pods 0")
-		w.closed = true
+		w.closed.Store(true)
 		w.change(func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })
 		w.want("without a session", "")
-		w.closed = false
+		w.closed.Store(false)
 		w.want("when there is one", "m0 n0-uid ready false pods 0")
 	})
 }
