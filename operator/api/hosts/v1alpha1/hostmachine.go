@@ -165,7 +165,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.provisioner == oldSelf.provisioner",message="provisioner is immutable"
 // +kubebuilder:validation:XValidation:rule="(self.provisioner != 'nstance' || has(self.instance)) && (self.provisioner == 'cloud') == has(self.cloud) && (!has(self.instance) || self.provisioner in ['nstance', 'cloud']) && (!has(self.pxe) || self.provisioner == 'pxe')",message="instance goes with provisioner nstance, which requires it, and cloud; cloud goes with provisioner cloud, which requires it; pxe goes with provisioner pxe"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.instance) || (has(self.instance) && self.instance == oldSelf.instance)",message="instance is immutable once it is set"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || oldSelf.providerID == ” || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is immutable once it is set"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || size(oldSelf.providerID) == 0 || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is immutable once it is set"
 // +kubebuilder:validation:XValidation:rule="has(self.nodeName) == has(oldSelf.nodeName) && (!has(self.nodeName) || self.nodeName == oldSelf.nodeName)",message="nodeName is immutable"
 // +kubebuilder:validation:XValidation:rule="has(self.cloud) == has(oldSelf.cloud) && (!has(self.cloud) || self.cloud == oldSelf.cloud)",message="cloud is immutable"
 type HostMachineSpec struct {
