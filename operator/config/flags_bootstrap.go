@@ -35,7 +35,7 @@ var bootstrapGroups = regexp.MustCompile(`^system:bootstrappers:[a-z0-9:-]{0,255
 // bootstrapGroup accepts what the API server accepts as a group of a bootstrap token.
 func bootstrapGroup(value string) error {
 	if !bootstrapGroups.MatchString(value) {
-		return errors.New("a group of a join token begins with system:bootstrappers:")
+		return errors.New("a group of a join token must begin with system:bootstrappers: and a name after it")
 	}
 	return nil
 }

@@ -262,7 +262,8 @@ func TestThePhaseMayFlapOnce(t *testing.T) {
 		w.start()
 		w.create(pod("web"))
 		var name string
-		for name = range w.after(time.Second) {
+		for made := range w.after(time.Second) {
+			name = made
 		}
 		acknowledge := func() {
 			t.Helper()

@@ -141,27 +141,9 @@ func (w intake) observe(s Supply) error {
 	}
 	w.nameDomains()
 	w.locate(m)
-	since := instantOf(s.Since)
 	m.times.idle = w.now
 	if s.Cluster != "" && s.State != Deleting && s.State != Failed {
-		c := w.cluster(s.Cluster)
-		w.own(c, slot, nil)
-		m.stamp, m.times.bound, m.times.configured = s.Stamp, since, since
-		if before.id != "" && before.cluster == c.index { // its record was read again
-			m.seq = before.seq
-			m.times.refused = before.times.refused // E11
-			m.times.surplus, m.times.empty = before.times.surplus, before.times.empty
-		}
-		if s.State == Draining {
-			w.leave(c, slot)
-		}
-		if s.State == Configuring || s.State == Configured || s.State == Draining {
-			m.tenant = c.index // E7
-		}
-		if m.offer != nil {
-			c.spend += m.offer.PricePerHour
-		}
-		c.flags.stale, c.flags.dirty = true, true
+		w.bound(s, slot, &before)
 	}
 	switch s.State {
 	case Configuring:
@@ -175,6 +157,28 @@ func (w intake) observe(s Supply) error {
 	}
 	w.supply++
 	return nil
+}
+
+// bound takes in that a machine belongs to a cluster, as its record says; before is what was known of it.
+func (w intake) bound(s Supply, slot int32, before *machine) {
+	m, c, since := w.fleet.at(slot), w.cluster(s.Cluster), instantOf(s.Since)
+	w.own(c, slot, nil)
+	m.stamp, m.times.bound, m.times.configured = s.Stamp, since, since
+	if before.id != "" && before.cluster == c.index { // its record was read again
+		m.seq = before.seq
+		m.times.refused = before.times.refused // E11
+		m.times.surplus, m.times.empty = before.times.surplus, before.times.empty
+	}
+	if s.State == Draining {
+		w.leave(c, slot)
+	}
+	if s.State == Configuring || s.State == Configured || s.State == Draining {
+		m.tenant = c.index // E7
+	}
+	if m.offer != nil {
+		c.spend += m.offer.PricePerHour
+	}
+	c.flags.stale, c.flags.dirty = true, true
 }
 
 // forget removes a machine and returns what it was; the zero machine where it was not known.

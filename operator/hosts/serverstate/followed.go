@@ -52,7 +52,7 @@ func (f *Followed[T]) Start(ctx context.Context) error {
 	for {
 		f.Ask(ctx)
 		if program.Pause(ctx, f.interval) != nil {
-			return nil
+			return nil //nolint:nilerr // the process ends, which is no failure
 		}
 	}
 }

@@ -175,7 +175,7 @@ func (r *Reconciler) tell(ctx context.Context, machine string, node *corev1.Node
 	k.told = &now
 	r.mu.Unlock()
 	if first {
-		r.opts.Log.InfoContext(ctx, "Node of a machine recognised", "machine", machine, "shard", u.Spec.Shard, "node", node.Name, "reason", string(how))
+		r.opts.Log.InfoContext(ctx, "recognised the Node of a machine", "machine", machine, "shard", u.Spec.Shard, "node", node.Name, "reason", string(how))
 	}
 	if same {
 		return nil
@@ -227,7 +227,7 @@ func (r *Reconciler) unmatched(ctx context.Context, machine, shard string, found
 	if !news || found.Why == "" {
 		return
 	}
-	r.opts.Log.WarnContext(ctx, "Node not recognised as that of a machine", "machine", machine, "shard", shard, "reason", found.Why)
+	r.opts.Log.WarnContext(ctx, "no Node is recognised as that of a machine", "machine", machine, "shard", shard, "reason", found.Why)
 	if found.Mismatch && found.Object != nil {
 		r.opts.Events.Eventf(found.Object, nil, corev1.EventTypeWarning, "ProviderIDMismatch", "Match", "%s",
 			fmt.Sprintf("machine %s of shard %s: %s", machine, shard, found.Why))
@@ -282,12 +282,12 @@ func (r *Reconciler) delete(ctx context.Context, name, machine, lastID string) (
 	}
 	d := machines.DeletionOf(n, r.opts.Now())
 	if d.Owner != machines.OwnerDemand || d.After > 0 {
-		r.opts.Log.DebugContext(ctx, "Node of a machine without UpcomingNode stays", "node", name, "machine", machine, "reason", d.Reason)
+		r.opts.Log.DebugContext(ctx, "keeping the Node of a machine without UpcomingNode", "node", name, "machine", machine, "reason", d.Reason)
 		return max(d.After, untilEnd(node, r.opts.Now())), nil
 	}
 	err := r.opts.Workload.Delete(ctx, node, client.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion})
 	if err == nil {
-		r.opts.Log.InfoContext(ctx, "deleted Node", "node", name, "machine", machine, "providerID", node.Spec.ProviderID, "reason", d.Reason)
+		r.opts.Log.InfoContext(ctx, "deleted Node", "node", name, "machine", machine, "provider_id", node.Spec.ProviderID, "reason", d.Reason)
 	}
 	return 0, client.IgnoreNotFound(err)
 }

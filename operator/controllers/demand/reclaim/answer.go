@@ -96,7 +96,7 @@ func (r *Reconciler) begin(ctx context.Context, shard string, in *demandpb.Recla
 	r.opts.Count(Started)
 	if upcoming != nil {
 		if err := r.setPhase(ctx, upcoming, demandv1.UpcomingNodeDraining, ""); err != nil {
-			log.WarnContext(ctx, "UpcomingNode not marked as draining", "error", err)
+			log.WarnContext(ctx, "marking an UpcomingNode as draining failed", "error", err)
 		}
 	}
 	r.opts.Wake(machine)

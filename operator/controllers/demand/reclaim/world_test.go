@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,7 +59,8 @@ type world struct {
 	reports []string
 	acked   []string // instances whose drains the server was told of
 	evicted int
-	counted []Outcome
+	mu      sync.Mutex
+	counted []Outcome // guarded by mu: instructions may come at once
 }
 
 func run(t *testing.T, machines int, test func(t *testing.T, w *world)) {
@@ -131,13 +133,19 @@ func (w *world) restart() {
 	log := slog.New(slog.DiscardHandler)
 	w.reclaim = New(w.requests, Options{
 		Workload: w.client, Live: w.client, Machines: w.client, Namespace: testworld.Namespace, Inventory: w.store,
-		Report: w.report, Wake: func(...string) {}, Fit: w.options, Grace: 30 * time.Second, Count: func(o Outcome) { w.counted = append(w.counted, o) }, Events: w.events, Log: log,
+		Report: w.report, Wake: func(...string) {}, Fit: w.options, Grace: 30 * time.Second, Count: w.count, Events: w.events, Log: log,
 	})
 	w.drains = drain.New(drain.Options{
 		Client: w.client, Namespace: testworld.Namespace, Workload: w.client, Live: w.client, Inventory: w.store,
 		Sources: append(drain.Sources(), w.requests.Source), Server: func(string) (drain.Server, bool) { return w, true },
 		Events: w.events, MachineEvents: w.events, Evictions: rate.NewLimiter(20, 20), Concurrency: 2, Force: drain.AtDeadline,
 	})
+}
+
+func (w *world) count(o Outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counted = append(w.counted, o)
 }
 
 // AcknowledgeDrained implements drain.Server.
