@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,25 +44,26 @@ func TestMachinesJoinWithTheTokenOfTheCluster(t *testing.T) {
 		if got := ask(); !strings.Contains(got.GetError(), "makes no join tokens") {
 			t.Errorf("without a keeper: %v", got)
 		}
-		away := true
+		var away atomic.Bool
+		away.Store(true)
 		api := testworld.NewClientBuilder(t).WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, api client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-				if away {
+				if away.Load() {
 					return errors.New("the API server is away")
 				}
 				return api.Create(ctx, o, opts...)
 			},
 		}).Build()
-		failures := 0
-		keeper := j.Keep(s, c, api, func(error) { failures++ }, log)
+		var failures atomic.Int32
+		keeper := j.Keep(s, c, api, func(error) { failures.Add(1) }, log)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- keeper.Start(ctx) }()
 		synctest.Wait()
-		if got := ask(); !strings.Contains(got.GetError(), "no join token has been made yet") || failures != 1 {
-			t.Errorf("while none can be made, after %d failures: %v", failures, got)
+		if got := ask(); !strings.Contains(got.GetError(), "no join token has been made yet") || failures.Load() != 1 {
+			t.Errorf("while none can be made, after %d failures: %v", failures.Load(), got)
 		}
-		away = false
+		away.Store(false)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if got := ask(); !strings.HasPrefix(string(got.GetUserData()), "#!/bin/sh\nexample red ") || got.GetTtlSeconds() != 600 {

@@ -89,7 +89,7 @@ func (c *Cluster) install(values map[string]any) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	objects := append(kinds, &unstructured.Unstructured{Object: namespace})
+	objects := slices.Concat(kinds, []*unstructured.Unstructured{{Object: namespace}})
 	var deployment appsv1.Deployment
 	for _, object := range c.rendered.Objects {
 		if object.GetKind() != "Deployment" {

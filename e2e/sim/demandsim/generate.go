@@ -45,7 +45,7 @@ func Generate(seed uint64, mode string) sim.Plan {
 	if err != nil {
 		panic(err)
 	}
-	g := generator{Rand: r, clusters: clusters}
+	g := generator{Rand: r, clusters: clusters, length: length}
 	for c := range clusters {
 		p.Events = append(p.Events, g.event(time.Duration(1+c)*time.Second, "set")...)
 	}
@@ -61,19 +61,17 @@ func Generate(seed uint64, mode string) sim.Plan {
 			n = quieter(verb, n, seed)
 		}
 		for range n {
-			at := time.Duration(r.Int64N(int64(length/time.Second))) * time.Second
-			p.Events = append(p.Events, g.event(at, verb)...)
+			p.Events = append(p.Events, g.event(g.moment(), verb)...)
 		}
 	}
 	if consolidate {
 		for range 12 {
-			at := time.Duration(r.Int64N(int64(length/time.Second))) * time.Second
-			p.Events = append(p.Events, sim.Event{At: at, Verb: "outdate", Args: []string{strconv.Itoa(g.IntN(100))}})
+			p.Events = append(p.Events, sim.Event{At: g.moment(), Verb: "outdate", Args: []string{strconv.Itoa(g.IntN(100))}})
 		}
 	}
 	if scarce {
 		for range 8 {
-			at := time.Duration(r.Int64N(int64(length/time.Second))) * time.Second
+			at := g.moment()
 			kind := []string{"urgent", "boss"}[g.IntN(2)]
 			p.Events = append(p.Events, sim.Event{At: at, Verb: "set", Args: []string{clusterName(g.IntN(clusters)), kind, kind + "-9", strconv.Itoa(1 + g.IntN(6))}})
 		}
@@ -95,6 +93,12 @@ type generator struct {
 	*rand.Rand
 
 	clusters int
+	length   time.Duration
+}
+
+// moment is a random whole second of the plan.
+func (g generator) moment() time.Duration {
+	return time.Duration(g.Int64N(int64(g.length/time.Second))) * time.Second
 }
 
 // event makes one of a kind at a time, with those that undo it.
