@@ -59,14 +59,24 @@ func (c *Cluster) Apply(ctx context.Context, objects ...*unstructured.Unstructur
 	resources := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(lookup))
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
+	defined := false // a definition was applied
 	for _, object := range objects {
 		resource, err := resourceOf(resources, client, object)
+		if defined && meta.IsNoMatchError(err) {
+			// The API server serves a kind for a moment before its discovery document has it.
+			err = await(ctx, func(context.Context) error {
+				resources.Reset()
+				resource, err = resourceOf(resources, client, object)
+				return err
+			})
+		}
 		if err == nil {
 			_, err = resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 		}
 		if err == nil && isCRD(object) {
 			err = await(ctx, func(ctx context.Context) error { return established(ctx, resource, object.GetName()) })
 			resources.Reset()
+			defined = true
 		}
 		if err != nil {
 			return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)

@@ -119,8 +119,8 @@ func TestPeopleSee(t *testing.T) {
 	want := map[string][]string{
 		"nsc":  {"NAME CLUSTER ENDPOINT SHARDS READY", "example--default example api.example.com 2/3 True"},
 		"nscp": {"NAME CLUSTER ENDPOINT VERSION READY", "example--default example api.example.com v1.36.3 True"},
-		"nsmp": {"NAME GROUP DESIRED REPLICAS SHARDS STATIC TYPE READY", "workers web 4 3 2 true m7i.large False"},
-		"nssg": {"NAME GROUP SHARD SIZE RUNNING PENDING STATIC REACHABLE READY", "web--a web a 3 2 1 true True False"},
+		"nsmp": {"NAME GROUP MODE DESIRED REPLICAS MACHINES IDLE SPEND SHARDS STATIC TYPE READY", "workers web 4 3 2 true m7i.large False"},
+		"nssg": {"NAME GROUP SHARD MODE SIZE RUNNING PENDING STATIC REACHABLE READY", "web--a web a 3 2 1 true True False"},
 		"nsm": {
 			"NAME GROUP SHARD MODE INSTANCE STATE PROVIDERID NODE READY",
 			"knd01h455vb4pex5vsknk084sn020 web a Managed knd01h455vb4pex5vsknk084sn020 running nstance://a/x n1 True",
