@@ -31,7 +31,7 @@ var described = regexp.MustCompile(`fqName: "([^"]*)", help: "([^"]*)".*variable
 
 // labels are all that our metrics may have. Each has few values, or as many as
 // there are groups; none names an instance, an address or a text of others.
-var labels = []string{"action", "capacity_type", "cause", "class", "condition", "disposition", "group", "held_by", "kind", "operation", "outcome", "result", "role", "seconds", "sign", "state", "status", "tenant"}
+var labels = []string{"action", "capacity_type", "cause", "class", "condition", "disposition", "group", "held_by", "kind", "operation", "outcome", "phase", "result", "role", "seconds", "sign", "state", "status", "tenant"}
 
 var goodName = regexp.MustCompile(`^nstance(_[a-z][a-z0-9]*)+$`)
 
