@@ -119,7 +119,9 @@ func TestF50_SchemaAndLoadHaveTheSameBounds(t *testing.T) {
 		t.Fatalf("%d bounds found, and %d that no number of the document has", len(all), len(left))
 	}
 	all = slices.DeleteFunc(all, func(b bound) bool { // the schema has that of "ca", and for the others words
-		return b.limit == "maximum" && slices.Equal(b.path, []string{"certificates", "kubelet.client", "ttl"})
+		return b.limit == "maximum" && slices.Equal(b.path, []string{"certificates", "kubelet.client", "ttl"}) ||
+			// Of the weights this one alone must not be 0, which its description says.
+			b.limit == "minimum" && slices.Equal(b.path, []string{"server", "demand", "preemption_weights", "priority_gap"})
 	})
 	for _, b := range all {
 		step := max(1, b.value/1000)

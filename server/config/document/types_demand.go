@@ -20,7 +20,7 @@ type DemandServer struct {
 
 // PreemptionWeights say how much each thing counts in the choice of the machine that is taken for a need of higher priority: the sum of the weighted gap of priorities, of the inverse of the seconds that drains of its class have taken, and of the inverses of both penalties in dollars. The highest sum goes first.
 type PreemptionWeights struct {
-	// How much lower the priority of what runs there is. Default 1.
+	// How much lower the priority of what runs there is. Above 0. Default 1.
 	PriorityGap *Fraction `json:"priority_gap,omitempty"`
 	// How fast machines of its class were drained. Default 0.1.
 	DrainTime *Fraction `json:"drain_time,omitempty"`
