@@ -31,11 +31,12 @@ func within(path jsonc.Path, steps []any) jsonc.Path {
 // demandGroup looks at what only one of the two modes of a group has.
 func (c machineCheck) demandGroup(path jsonc.Path, g document.Group, t document.Template) {
 	if c.oneOf(path.Key("mode"), g.Mode, document.ModeFixed, document.ModeDemand) && !g.Demands() {
-		const remedy = `take it out, or write "mode": "demand"`
-		for _, name := range []string{"demand", "instance_requirements"} {
-			if c.doc.Has(path.Key(name)) {
-				c.addKey(path.Key(name), "has no meaning in a group of fixed size", remedy)
-			}
+		const what, remedy = "has no meaning in a group of fixed size", `take it out, or write "mode": "demand"`
+		if g.Demand != nil {
+			c.addKey(path.Key("demand"), what, remedy)
+		}
+		if g.InstanceRequirements != nil {
+			c.addKey(path.Key("instance_requirements"), what, remedy)
 		}
 	}
 	if g.Demands() && g.Size != nil {
