@@ -81,8 +81,9 @@ func Upcoming(have *demandv1.UpcomingNode, shard string, u *demandpb.NodeStateUp
 	return c, nil
 }
 
-// phaseOf returns the phase of a machine in a state. A machine that is idle after a drain has
-// left the cluster, even if the drain ran out of time; else it waits to join.
+// phaseOf returns the phase of a machine in a state. A machine that is idle after it was in the
+// cluster has left it, even if its drain ran out of time or was over before anybody wrote that it
+// began; else it waits to join.
 func phaseOf(have *demandv1.UpcomingNode, state demandpb.MachineState) (demandv1.UpcomingNodePhase, error) {
 	switch state {
 	case demandpb.MachineState_MACHINE_STATE_SPECULATIVE, demandpb.MachineState_MACHINE_STATE_CREATING:
@@ -108,9 +109,9 @@ func phaseOf(have *demandv1.UpcomingNode, state demandpb.MachineState) (demandv1
 // left says whether a machine that is idle now was in the cluster before.
 func left(was demandv1.UpcomingNodeStatus) bool {
 	switch was.Phase {
-	case demandv1.UpcomingNodeDraining, demandv1.UpcomingNodeDrained:
+	case demandv1.UpcomingNodeReady, demandv1.UpcomingNodeDraining, demandv1.UpcomingNodeDrained:
 		return true
-	case demandv1.UpcomingNodeFailed:
+	case demandv1.UpcomingNodeRegistered, demandv1.UpcomingNodeFailed:
 		return was.NodeRef != nil
 	default:
 		return false
@@ -153,11 +154,11 @@ func statusOf(was demandv1.UpcomingNodeStatus, phase demandv1.UpcomingNodePhase,
 	return status
 }
 
-// Absent returns the names of the UpcomingNodes of a shard whose machines are not in a snapshot
-// of it, sorted. The snapshot must be whole; objects of other shards are left alone.
-func Absent(have []demandv1.UpcomingNode, shard string, snapshot []string) []string {
-	named := make(map[string]bool, len(snapshot))
-	for _, id := range snapshot {
+// Absent returns the names of the UpcomingNodes of a shard whose machines it has not spoken of,
+// sorted. It must have said all that it has; objects of other shards are left alone.
+func Absent(have []demandv1.UpcomingNode, shard string, spoken []string) []string {
+	named := make(map[string]bool, len(spoken))
+	for _, id := range spoken {
 		named[id] = true
 	}
 	var gone []string

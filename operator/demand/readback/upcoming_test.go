@@ -104,6 +104,36 @@ func TestUpcomingFollowsAMachine(t *testing.T) {
 	}
 }
 
+// Of each machine only the newest state is written. One that is idle has left the cluster if it was
+// there, whatever was not written in between.
+func TestUpcomingOfAMachineThatLeftUnseen(t *testing.T) {
+	node := &demandv1.NodeReference{Name: "n"}
+	for _, test := range []struct {
+		was  demandv1.UpcomingNodePhase
+		node *demandv1.NodeReference
+		gone bool
+	}{
+		{demandv1.UpcomingNodeReady, node, true},
+		{demandv1.UpcomingNodeReady, nil, true},
+		{demandv1.UpcomingNodeRegistered, node, true},
+		{demandv1.UpcomingNodeRegistered, nil, false}, // it was not told to join after all
+		{demandv1.UpcomingNodeFailed, node, true},
+		{demandv1.UpcomingNodeFailed, nil, false},
+		{demandv1.UpcomingNodeLaunched, nil, false},
+		{demandv1.UpcomingNodeProvisioning, nil, false},
+	} {
+		c, err := Upcoming(nil, "zone-a", update(demandpb.MachineState_MACHINE_STATE_CONFIGURED), begin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := apply(t, nil, c)
+		o.Status.Phase, o.Status.NodeRef = test.was, test.node
+		if c, err = Upcoming(o, "zone-a", update(demandpb.MachineState_MACHINE_STATE_IDLE), begin); err != nil || c.Delete != test.gone {
+			t.Errorf("%s, Node %v, then idle: gone %t, %v", test.was, test.node, c.Delete, err)
+		}
+	}
+}
+
 func TestUpcomingDescribesTheMachine(t *testing.T) {
 	c, err := Upcoming(nil, "zone-a", update(demandpb.MachineState_MACHINE_STATE_CREATING), begin)
 	if err != nil {

@@ -5,8 +5,10 @@
 // So what is kept grows with the number of machines and never with the number of updates.
 //
 // It also knows when the snapshot with which a session begins has been written down whole.
-// Only then what the snapshot does not name may be deleted; absence from a part of it proves
-// nothing. A snapshot that a session did not finish says nothing at all.
+// Only then what was not spoken of may be deleted; absence from a part of it proves nothing. A
+// snapshot that a session did not finish says nothing at all. A machine that came after the
+// snapshot was made is not in it, and there all the same: what counts is all that the session has
+// spoken of.
 //
 // The package is pure. Who writes, and how long is waited after a failed write, is up to the
 // caller. A new session begins with a new [States]: its snapshot repeats all that matters, and
@@ -30,6 +32,8 @@ type States struct {
 	// named are the machines of the snapshot. True: an update was written since.
 	named   map[string]bool
 	written int
+	// compared: what was not spoken of is deleted, and nobody asks for it again.
+	compared bool
 }
 
 // machine is what waits for one machine.
@@ -40,6 +44,9 @@ type machine struct {
 	waits *demandpb.NodeStateUpdate
 	// taken says that a writer has the machine, from Arrived until Next has nothing for it.
 	taken bool
+	// left says that the newest update may be the last: the machine is deleted, or belongs to no
+	// cluster.
+	left bool
 }
 
 // New returns the states of a new session, of which nothing was said yet.
@@ -70,9 +77,9 @@ func (s *States) Arrived(u *demandpb.NodeStateUpdate) bool {
 	}
 	newer := first || u.GetStateSeq() > m.seq
 	if newer {
-		m.seq, m.waits = u.GetStateSeq(), u
+		m.seq, m.waits, m.left = u.GetStateSeq(), u, last(u.GetState())
 	}
-	if u.GetSnapshotId() != 0 && u.GetSnapshotId() == s.snapshot {
+	if u.GetSnapshotId() != 0 && u.GetSnapshotId() == s.snapshot && !s.compared {
 		if _, known := s.named[id]; !known {
 			s.named[id] = false
 			if !newer && m.waits == nil && !m.taken {
@@ -95,7 +102,21 @@ func (s *States) Next(id string) *demandpb.NodeStateUpdate {
 	u := m.waits
 	m.waits = nil
 	m.taken = u != nil
+	s.forget(id, m)
 	return u
+}
+
+// last reports whether a state may be the last that a shard says of a machine.
+func last(state demandpb.MachineState) bool {
+	return state == demandpb.MachineState_MACHINE_STATE_DELETED || state == demandpb.MachineState_MACHINE_STATE_IDLE
+}
+
+// forget drops what is known of a machine that may have left, so that a session that stands for
+// long keeps no more than the machines of the cluster. Before the comparison nothing is dropped.
+func (s *States) forget(id string, m *machine) {
+	if s.compared && m.left && !m.taken && m.waits == nil {
+		delete(s.machines, id)
+	}
 }
 
 // Written says what became of an update that Next has returned. One that failed waits again,
@@ -119,13 +140,21 @@ func (s *States) wrote(id string) {
 	}
 }
 
-// Whole returns the machines of the snapshot, sorted by id, once each of them was written.
-// False: it was not announced, has not come whole, or some of it is not written yet.
-func (s *States) Whole() ([]string, bool) {
-	if s.snapshot == 0 || s.written < s.size {
-		return nil, false
+// Whole reports whether each machine of the snapshot was written. False: it was not announced, has
+// not come whole, or some of it is not written yet.
+func (s *States) Whole() bool { return s.snapshot != 0 && s.written >= s.size }
+
+// Spoken returns the machines that the session has spoken of, sorted by id, until Compared was
+// called. Once the snapshot is whole there are no others.
+func (s *States) Spoken() []string { return slices.Sorted(maps.Keys(s.machines)) }
+
+// Compared says that what the session has not spoken of was deleted: machines that have left are
+// forgotten from now on.
+func (s *States) Compared() {
+	s.compared, s.named = true, nil
+	for id, m := range s.machines {
+		s.forget(id, m)
 	}
-	return slices.Sorted(maps.Keys(s.named)), true
 }
 
 // Waiting returns how many updates wait for a writer to take them.

@@ -71,7 +71,7 @@ func TestAFailedWriteIsTriedAgainUntilANewerUpdateComes(t *testing.T) {
 
 func TestASnapshotIsWholeWhenAllOfItIsWritten(t *testing.T) {
 	s := New()
-	if _, ok := s.Whole(); ok {
+	if s.Whole() {
 		t.Fatal("whole before it was announced")
 	}
 	s.Announce(7, 2)
@@ -83,29 +83,75 @@ func TestASnapshotIsWholeWhenAllOfItIsWritten(t *testing.T) {
 	s.Written(s.Next("stray"), true)
 	s.Arrived(update("b", 2, 7))
 	s.Written(s.Next("b"), true)
-	if ids, ok := s.Whole(); ok {
-		t.Fatalf("whole with one machine of two: %v", ids)
+	if s.Whole() {
+		t.Fatal("whole with one machine of two")
 	}
 	s.Arrived(update("a", 1, 7))
 	// A live update takes the place of the one of the snapshot; the machine stays in it.
 	s.Arrived(update("a", 2, 0))
 	u := s.Next("a")
 	s.Written(u, false)
-	if _, ok := s.Whole(); ok {
+	if s.Whole() {
 		t.Fatal("whole though the write has failed")
 	}
 	s.Written(s.Next("a"), true)
-	ids, ok := s.Whole()
-	if want := []string{"a", "b"}; !ok || !slices.Equal(ids, want) {
-		t.Errorf("Whole() = %v, %t; want %v", ids, ok, want)
+	if ids, want := s.Spoken(), []string{"a", "b", "other", "stray"}; !s.Whole() || !slices.Equal(ids, want) {
+		t.Errorf("whole: %t; spoken of %v, want %v", s.Whole(), ids, want)
+	}
+}
+
+// A machine that the shard gets after it has made the snapshot is there, though the snapshot does
+// not name it.
+func TestAMachineAfterTheSnapshotIsSpokenOf(t *testing.T) {
+	s := New()
+	s.Announce(7, 1)
+	s.Arrived(update("a", 1, 7))
+	s.Arrived(update("new", 2, 0))
+	s.Written(s.Next("new"), true)
+	s.Written(s.Next("a"), true)
+	if ids := s.Spoken(); !s.Whole() || !slices.Equal(ids, []string{"a", "new"}) {
+		t.Errorf("whole: %t; spoken of %v", s.Whole(), ids)
+	}
+}
+
+// A session that stands for months keeps nothing of machines that have come and gone.
+func TestMachinesThatLeftAreForgotten(t *testing.T) {
+	s := New()
+	s.Announce(7, 1)
+	come := func(id string, states ...demandpb.MachineState) {
+		for i, state := range states {
+			u := update(id, uint64(i+1), 0)
+			if u.State = state; id == "first" {
+				u.SnapshotId = 7
+			}
+			if s.Arrived(u) {
+				for next := s.Next(id); next != nil; next = s.Next(id) {
+					s.Written(next, true)
+				}
+			}
+		}
+	}
+	configured, idle, deleted := demandpb.MachineState_MACHINE_STATE_CONFIGURED, demandpb.MachineState_MACHINE_STATE_IDLE, demandpb.MachineState_MACHINE_STATE_DELETED
+	come("first", configured, deleted)
+	if ids := s.Spoken(); len(ids) != 1 {
+		t.Fatalf("spoken of %v before the comparison", ids)
+	}
+	s.Compared()
+	for i := range 1000 {
+		come(fmt.Sprint("m", i), configured, deleted)
+		come(fmt.Sprint("i", i), configured, idle)
+	}
+	come("stays", idle, configured)
+	if len(s.machines) != 1 || s.machines["stays"] == nil {
+		t.Errorf("%d machines are kept of one that serves", len(s.machines))
 	}
 }
 
 func TestAnEmptySnapshotIsWholeAtOnce(t *testing.T) {
 	s := New()
 	s.Announce(1, 0)
-	if ids, ok := s.Whole(); !ok || len(ids) != 0 {
-		t.Errorf("Whole() = %v, %t", ids, ok)
+	if !s.Whole() || len(s.Spoken()) != 0 {
+		t.Errorf("whole: %t; spoken of %v", s.Whole(), s.Spoken())
 	}
 }
 

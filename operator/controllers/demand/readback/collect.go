@@ -87,9 +87,9 @@ func (w *Writer) read(ctx context.Context) error {
 	return nil
 }
 
-// SnapshotComplete deletes the UpcomingNodes of machines that a shard no longer has for this cluster; machines
-// are all that it has. Those of other shards stay.
-func (w *Writer) SnapshotComplete(ctx context.Context, shard string, machines []string) error {
+// SnapshotComplete deletes the UpcomingNodes of machines that a shard no longer has for this cluster; spoken
+// are all that it has spoken of up to now. Those of other shards stay.
+func (w *Writer) SnapshotComplete(ctx context.Context, shard string, spoken func() []string) error {
 	if err := w.await(ctx); err != nil {
 		return err
 	}
@@ -99,7 +99,8 @@ func (w *Writer) SnapshotComplete(ctx context.Context, shard string, machines []
 		have = append(have, *o)
 	}
 	w.mu.Unlock()
-	for _, name := range readback.Absent(have, shard, machines) {
+	// Only now: of a machine whose UpcomingNode was made meanwhile the shard has spoken before.
+	for _, name := range readback.Absent(have, shard, spoken()) {
 		if err := w.deleteNode(ctx, name, "the shard has no such machine for this cluster"); err != nil {
 			return err
 		}

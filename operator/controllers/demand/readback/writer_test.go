@@ -225,16 +225,30 @@ func TestSnapshot(t *testing.T) {
 		w.ok(w.state("a", "m1", configured))
 		w.ok(w.state("b", "m2", configured))
 		w.take()
-		w.ok(w.writer.SnapshotComplete(w.t.Context(), "a", []string{"m1"}))
+		w.ok(w.writer.SnapshotComplete(w.t.Context(), "a", spoken("m1")))
 		w.expect("snapshot of a", "delete m0")
 		w.failWith(errors.New("away"))
-		if w.writer.SnapshotComplete(w.t.Context(), "b", nil) == nil {
+		if w.writer.SnapshotComplete(w.t.Context(), "b", spoken()) == nil {
 			w.t.Error("a failed call is not reported")
 		}
 		w.failWith(nil)
 		w.take()
-		w.ok(w.writer.SnapshotComplete(w.t.Context(), "b", nil))
+		w.ok(w.writer.SnapshotComplete(w.t.Context(), "b", spoken()))
 		w.expect("snapshot of b", "delete m2", "delete m9")
+	})
+}
+
+func spoken(machines ...string) func() []string { return func() []string { return machines } }
+
+// A machine that the shard gets while what it no longer has is looked for keeps its UpcomingNode.
+func TestSnapshotWhileAMachineComes(t *testing.T) {
+	run(t, []client.Object{upcoming("m0", "a")}, func(_ *testing.T, w *world) {
+		w.ok(w.writer.SnapshotComplete(w.t.Context(), "a", func() []string {
+			w.ok(w.state("a", "new", configured))
+			w.take()
+			return nil
+		}))
+		w.expect("snapshot of a", "delete m0")
 	})
 }
 

@@ -19,10 +19,11 @@ type Handlers struct {
 	// NodeState writes down the state of a machine. After an error it is called again, with
 	// the newest state, after a pause.
 	NodeState func(ctx context.Context, shard string, u *demandpb.NodeStateUpdate) error
-	// SnapshotComplete hears of all machines that the shard has for this cluster, sorted, once
-	// in a session, when NodeState has taken each of them. What else is known of the shard's
-	// machines is no longer so. After an error it is called again after a pause.
-	SnapshotComplete func(ctx context.Context, shard string, machines []string) error
+	// SnapshotComplete hears once in a session that NodeState has taken all machines that the
+	// shard has for this cluster. What was known of others before spoken is called is no longer
+	// so: it returns the machines, sorted, that the session has spoken of by then, and so those
+	// too that came meanwhile. After an error it is called again after a pause.
+	SnapshotComplete func(ctx context.Context, shard string, spoken func() []string) error
 	// Capacity hears what the shard could give for a profile. After an error it is called
 	// again, with the newest update, after a pause.
 	Capacity func(ctx context.Context, shard string, u *demandpb.AvailableCapacityUpdate) error

@@ -156,31 +156,39 @@ func (c *session) writeCapacity(ctx context.Context, fingerprint string, failure
 // resync says that the snapshot was taken in, once it was.
 func (c *session) resync(ctx context.Context) {
 	c.mu.Lock()
-	machines, whole := []string(nil), false
-	if !c.whole {
-		machines, whole = c.states.Whole()
-		c.whole = whole
-	}
+	whole := !c.whole && c.states.Whole()
+	c.whole = c.whole || whole
 	c.mu.Unlock()
 	if !whole {
 		return
 	}
-	c.log.DebugContext(ctx, "snapshot complete", "machines", len(machines))
+	c.log.DebugContext(ctx, "snapshot complete", "machines", len(c.spoken()))
 	if c.link.opts.Handlers.SnapshotComplete != nil {
-		c.later(ctx, 0, func(failures int) { c.completeSnapshot(ctx, machines, failures) })
+		c.later(ctx, 0, func(failures int) { c.completeSnapshot(ctx, failures) })
 	}
 	if resynced := c.link.opts.Handlers.Resynced; resynced != nil {
 		resynced(c.link.name)
 	}
 }
 
-func (c *session) completeSnapshot(ctx context.Context, machines []string, failures int) {
+// spoken are the machines that the session has spoken of.
+func (c *session) spoken() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.states.Spoken()
+}
+
+func (c *session) completeSnapshot(ctx context.Context, failures int) {
 	began := c.link.opts.Now()
-	err := c.link.opts.Handlers.SnapshotComplete(ctx, c.link.name, machines)
+	err := c.link.opts.Handlers.SnapshotComplete(ctx, c.link.name, c.spoken)
 	c.link.opts.Observer.handled(c.link.name, KindSnapshot, "", c.link.opts.Now().Sub(began), err)
 	if err != nil {
-		c.again(ctx, err, failures, KindSnapshot, "", func(failures int) { c.completeSnapshot(ctx, machines, failures) })
+		c.again(ctx, err, failures, KindSnapshot, "", func(failures int) { c.completeSnapshot(ctx, failures) })
+		return
 	}
+	c.mu.Lock()
+	c.states.Compared()
+	c.mu.Unlock()
 }
 
 // later has a handler called as soon as there is room for it, unless the session is over by

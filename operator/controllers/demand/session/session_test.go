@@ -338,6 +338,23 @@ func TestSnapshot(t *testing.T) {
 	})
 }
 
+// A machine that the shard gets after it has made the snapshot is spoken of, whichever of the two is
+// written first; what is not spoken of is no longer there.
+func TestSnapshotAndAMachineAfterIt(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.shard().SetMachines(machine("m1", configured, 3))
+		block := make(chan struct{})
+		w.block = block
+		w.apply("a")
+		synctest.Wait()
+		w.state("new", creating, 4)
+		synctest.Wait()
+		close(block)
+		synctest.Wait()
+		w.expectAll("opened a", "resynced a", "state a m1 MACHINE_STATE_CONFIGURED", "state a new MACHINE_STATE_CREATING", "snapshot a [m1 new]")
+	})
+}
+
 // A roll-up that is rejected is sent whole the next time, and what was said of it is passed on.
 func TestRollupRejected(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

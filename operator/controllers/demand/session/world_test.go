@@ -100,8 +100,8 @@ func (n *notes) handlers() session.Handlers {
 		NodeState: func(ctx context.Context, shard string, u *demandpb.NodeStateUpdate) error {
 			return n.write(ctx, "state %s %s %s", shard, u.GetMachineId(), u.GetState())
 		},
-		SnapshotComplete: func(ctx context.Context, shard string, machines []string) error {
-			return n.write(ctx, "snapshot %s %v", shard, machines)
+		SnapshotComplete: func(ctx context.Context, shard string, spoken func() []string) error {
+			return n.write(ctx, "snapshot %s %v", shard, spoken())
 		},
 		Capacity: func(ctx context.Context, shard string, u *demandpb.AvailableCapacityUpdate) error {
 			return n.write(ctx, "capacity %s %s %d", shard, u.GetFingerprint(), u.GetAvailableCount())
