@@ -149,7 +149,7 @@ func (c joining) refused(m *machine, cluster, why string) {
 func (c joining) send(m *machine, join agentbinding.Join) {
 	switch err := c.opts.Machines.Join(m.id, join); {
 	case err == nil:
-		m.join.rejoin = false
+		m.join.rejoin, m.join.sent = false, join.Binding
 	case errors.Is(err, ErrNoCapability):
 		m.join.able = unable
 		c.fail(m, "NoClusterCapability", err.Error())
@@ -172,8 +172,13 @@ func (c joining) goOn(m *machine, s *sight) {
 	}
 }
 
-// reported takes in what an agent says of the joining of its machine.
+// reported takes in what an agent says of the joining of its machine. An agent answers each join by a report of that
+// binding, so what it reports of another one before that it said before it was told.
 func (c joining) reported(m *machine, s *sight, r agentbinding.Report) {
+	if m.join.sent != "" && r.Binding != m.join.sent {
+		return
+	}
+	m.join.sent = ""
 	if s.station.State != demand.Configuring || s.group.UserData {
 		return
 	}

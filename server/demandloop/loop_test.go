@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	agentbinding "nstance.dev/protos/binding"
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/demand"
 	"nstance.dev/server/fleet"
@@ -243,6 +244,40 @@ func TestOperatorThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 			t.Errorf("failed for %v", got)
 		}
 	})
+}
+
+// TestWhatAnAgentSaidBeforeItWasToldIsNoReasonToAskAgain: its first report on a stream, which names no binding or that
+// before, arrives when it was told to join on that stream already. After another stream it does not know of it.
+func TestWhatAnAgentSaidBeforeItWasToldIsNoReasonToAskAgain(t *testing.T) {
+	for name, first := range map[string]agentbinding.Report{
+		"no binding":         {},
+		"the binding before": {Binding: "n0000", Action: agentbinding.Leaving, State: agentbinding.Done},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.boot = 10 * time.Second
+				w.connect()
+				w.ask(4)
+				for len(w.joins) == 0 {
+					pass(time.Millisecond)
+				}
+				id := w.only().ID
+				w.loop.Binding(id, first)
+				pass(time.Second)
+				if w.op.blobs != 1 {
+					t.Fatalf("%d requests for what it takes to join, want 1", w.op.blobs)
+				}
+				w.loop.Greeted(id, true)
+				w.loop.Binding(id, first)
+				pass(500 * time.Millisecond)
+				if w.op.blobs != 2 {
+					t.Errorf("%d requests after another stream on which the agent knows of nothing, want 2", w.op.blobs)
+				}
+				pass(time.Minute)
+				w.want("joined", map[string]int{"bound": 1})
+			})
+		})
+	}
 }
 
 // TestClusterThatCannotBeJoined leaves the machine idle, and buys no other one for a while.

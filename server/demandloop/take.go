@@ -231,7 +231,7 @@ func (c taking) greeted(id identity.ID, can bool) {
 	if m == nil {
 		return
 	}
-	m.join.able = unable
+	m.join.able, m.join.sent = unable, ""
 	if can {
 		m.join.able = able
 	}
