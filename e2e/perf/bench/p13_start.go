@@ -107,7 +107,7 @@ func (s *serverStarts) box(name string) dev.Box {
 func (s *serverStarts) ours(ctx context.Context) (float64, error) {
 	s.n++
 	box := s.box(fmt.Sprint(s.n))
-	unlock, err := box.Prepare(ctx, "web", 0, "#!/bin/sh\n")
+	unlock, err := box.Prepare(ctx, dev.ConfigOptions{Userdata: "#!/bin/sh\n"})
 	if err != nil {
 		return 0, err
 	}

@@ -55,10 +55,10 @@ func (b Box) Flags() serve.Flags {
 }
 
 // Prepare locks the box against other processes and makes what is missing in it:
-// a configuration among other things, with one group of machines that run the
-// given user data. The arguments count only while the box is new. The caller
-// unlocks it when done.
-func (b Box) Prepare(ctx context.Context, group string, size int, userdata string) (unlock func() error, err error) {
+// a configuration among other things, with one group of machines. The options
+// count only while the box is new; their paths and architecture are those of the
+// box. The caller unlocks it when done.
+func (b Box) Prepare(ctx context.Context, opts ConfigOptions) (unlock func() error, err error) {
 	for _, dir := range []string{b.Dir, b.bucket(), b.Machines()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
@@ -71,20 +71,18 @@ func (b Box) Prepare(ctx context.Context, group string, size int, userdata strin
 	if err != nil {
 		return nil, err
 	}
-	if err := b.fill(ctx, group, size, userdata); err != nil {
+	if err := b.fill(ctx, opts); err != nil {
 		return nil, errors.Join(err, unlock())
 	}
 	return unlock, nil
 }
 
-func (b Box) fill(ctx context.Context, group string, size int, userdata string) error {
+func (b Box) fill(ctx context.Context, opts ConfigOptions) error {
 	if err := b.makeSealKey(); err != nil {
 		return err
 	}
-	text, err := Config(ConfigOptions{
-		MachinesDir: b.Machines(), EncryptionKeyFile: b.sealKey(), Group: group, Size: size,
-		Arch: runtime.GOARCH, Userdata: userdata,
-	})
+	opts.MachinesDir, opts.EncryptionKeyFile, opts.Arch = b.Machines(), b.sealKey(), runtime.GOARCH
+	text, err := Config(opts)
 	if err != nil {
 		return err
 	}

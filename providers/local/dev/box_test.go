@@ -14,7 +14,7 @@ const testUserdata = "#!/bin/sh\n"
 
 func TestBox_keepsWhatIsThere(t *testing.T) {
 	box := Box{Dir: filepath.Join(t.TempDir(), "d")}
-	unlock, err := box.Prepare(t.Context(), "web", 3, testUserdata)
+	unlock, err := box.Prepare(t.Context(), ConfigOptions{Group: "web", Size: 3, Userdata: testUserdata})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,13 +34,13 @@ func TestBox_keepsWhatIsThere(t *testing.T) {
 		return string(sealing), string(obj.Data)
 	}
 	key, config := read()
-	if _, err := box.Prepare(t.Context(), "web", 3, testUserdata); err == nil {
+	if _, err := box.Prepare(t.Context(), ConfigOptions{Group: "web", Size: 3, Userdata: testUserdata}); err == nil {
 		t.Error("a second process was let in")
 	}
 	if err := unlock(); err != nil {
 		t.Fatal(err)
 	}
-	unlock, err = box.Prepare(t.Context(), "other", 9, testUserdata)
+	unlock, err = box.Prepare(t.Context(), ConfigOptions{Group: "other", Size: 9, Userdata: testUserdata})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,14 +54,14 @@ func TestBox_keepsWhatIsThere(t *testing.T) {
 
 func TestBox_aLostKeyIsNotReplacedWhileSecretsNeedIt(t *testing.T) {
 	box := Box{Dir: filepath.Join(t.TempDir(), "d")}
-	unlock, err := box.Prepare(t.Context(), "web", 3, testUserdata)
+	unlock, err := box.Prepare(t.Context(), ConfigOptions{Group: "web", Size: 3, Userdata: testUserdata})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(unlock(), os.Mkdir(filepath.Join(box.bucket(), "secret"), 0o700), os.Remove(box.sealKey())); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := box.Prepare(t.Context(), "web", 3, testUserdata); err == nil {
+	if _, err := box.Prepare(t.Context(), ConfigOptions{Group: "web", Size: 3, Userdata: testUserdata}); err == nil {
 		t.Error("a new key was made for old secrets")
 	}
 	if _, err := os.Stat(box.sealKey()); !errors.Is(err, os.ErrNotExist) {
@@ -71,7 +71,7 @@ func TestBox_aLostKeyIsNotReplacedWhileSecretsNeedIt(t *testing.T) {
 
 func TestBox_isForItsUserAlone(t *testing.T) {
 	box := Box{Dir: filepath.Join(t.TempDir(), "d")}
-	unlock, err := box.Prepare(t.Context(), "web", 3, testUserdata)
+	unlock, err := box.Prepare(t.Context(), ConfigOptions{Group: "web", Size: 3, Userdata: testUserdata})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestBox_isForItsUserAlone(t *testing.T) {
 
 func TestBox_refusesAnImpossibleSize(t *testing.T) {
 	box := Box{Dir: filepath.Join(t.TempDir(), "d")}
-	if _, err := box.Prepare(t.Context(), "web", -1, testUserdata); err == nil {
+	if _, err := box.Prepare(t.Context(), ConfigOptions{Group: "web", Size: -1, Userdata: testUserdata}); err == nil {
 		t.Error("a negative size was taken")
 	}
 }

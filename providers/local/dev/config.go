@@ -17,9 +17,13 @@ type ConfigOptions struct {
 	EncryptionKeyFile string // absolute
 	Group             string // key of the one group; web
 	Size              int    // of the group
+	Demand            string // block "demand" of the group, as JSON, for a group of mode demand; empty: it has a size
 	Arch              string // amd64 or arm64, the box's own
 	Userdata          string // template of what a machine runs
 }
+
+// demandExample is a block "demand" of a group.
+const demandExample = `{"max": 4, "release_hold": "30s"}`
 
 //go:embed config.jsonc.tmpl
 var configText string
@@ -38,6 +42,12 @@ var configTemplate = template.Must(template.New("config").Delims("<<", ">>").Fun
 func Config(opts ConfigOptions) ([]byte, error) {
 	if opts.Group == "" {
 		opts.Group = "web"
+	}
+	if opts.Demand != "" {
+		var block map[string]any
+		if err := json.Unmarshal([]byte(opts.Demand), &block); err != nil || block == nil {
+			return nil, fmt.Errorf("demand: %q is not a JSON object such as %s", opts.Demand, demandExample)
+		}
 	}
 	var out bytes.Buffer
 	if err := configTemplate.Execute(&out, opts); err != nil {

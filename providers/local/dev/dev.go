@@ -27,11 +27,12 @@ import (
 
 // options are the command's flags.
 type options struct {
-	dir   string
-	size  int
-	group string
-	keep  bool
-	plain bool
+	dir    string
+	size   int
+	group  string
+	demand string
+	keep   bool
+	plain  bool
 }
 
 // NewCommand makes the command for a build of the local provider.
@@ -57,6 +58,7 @@ where the usual ones are taken.`,
 	fl.StringVar(&o.dir, "dir", ".dev", "directory of the cluster")
 	fl.IntVar(&o.size, "size", 3, "machines of the group; counts only while the directory is new")
 	fl.StringVar(&o.group, "group", "web", "name of the group; counts only while the directory is new")
+	fl.StringVar(&o.demand, "demand", "", `make a group of mode demand instead of one with a size: its block "demand" as JSON, such as '`+demandExample+`'; counts only while the directory is new`)
 	fl.BoolVar(&o.keep, "keep", false, "leave the machines running when the server stops")
 	fl.BoolVar(&o.plain, "plain", false, "print a line for each change instead of a table")
 	return cmd
@@ -72,7 +74,7 @@ func run(ctx context.Context, p serve.Provider, version string, o options, out i
 		return err
 	}
 	box := Box{Dir: dir}
-	unlock, err := box.Prepare(ctx, o.group, o.size, local.DefaultUserData)
+	unlock, err := box.Prepare(ctx, ConfigOptions{Group: o.group, Size: o.size, Demand: o.demand, Userdata: local.DefaultUserData})
 	if err != nil {
 		return err
 	}
@@ -166,6 +168,9 @@ func openLog(path string, tell func(string)) (*slog.Logger, func() error, error)
 // newScreen draws a table on a terminal, unless told otherwise.
 func newScreen(out io.Writer, o options) *screen {
 	s := &screen{out: out, dir: o.dir, now: time.Now}
+	if o.demand == "" {
+		s.scaling = fmt.Sprintf("  bin/nstance-admin group scale %s 5 --wait --timeout 60s\n", o.group)
+	}
 	if f, ok := out.(*os.File); ok && !o.plain && term.IsTerminal(int(f.Fd())) {
 		s.live = true
 		s.size = func() (int, int) {

@@ -15,9 +15,11 @@ import (
 // screen shows the cluster: as a table that is drawn over and over, or as one
 // line for each change.
 type screen struct {
-	out  io.Writer
-	dir  string // as the user named it
-	live bool   // a terminal: draw the table
+	out io.Writer
+	dir string // as the user named it
+	// scaling is the line that changes the size of the group; empty: it has none.
+	scaling string
+	live    bool // a terminal: draw the table
 
 	now  func() time.Time
 	size func() (columns, rows int) // of the terminal
@@ -54,10 +56,9 @@ Try in another terminal:
   export NSTANCE_ADMIN_CONTEXT=%s
   bin/nstance-admin group list
   bin/nstance-admin instance list --watch
-  bin/nstance-admin group scale web 5 --wait --timeout 60s
-
+%s
 `, Shard, Cluster, serving.Term, serving.Addrs.Operator, serving.Addrs.Agent, serving.Addrs.Registration,
-		serving.Addrs.Health, serving.Addrs.Health, s.dir, contextPath)
+		serving.Addrs.Health, serving.Addrs.Health, s.dir, contextPath, s.scaling)
 }
 
 // alarm prints a line that stays, above the table if there is one.
