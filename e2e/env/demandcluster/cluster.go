@@ -4,21 +4,18 @@ import (
 	"context"
 	"log/slog"
 	"maps"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"nstance.dev/e2e/env/inplace"
 	"nstance.dev/e2e/env/kube"
 	"nstance.dev/e2e/env/kube/nodes"
 	"nstance.dev/e2e/env/shards"
-	"nstance.dev/e2e/repo/chart"
 )
 
 // Options are what a cluster is made of; Shards is required.
@@ -47,12 +44,10 @@ type Cluster struct {
 	Client kubernetes.Interface // the administrator's
 	Custom dynamic.Interface    // the administrator's, for kinds that are defined there
 
-	t         testing.TB
-	installed map[string]any // values of the chart
-	rendered  chart.Rendered
-	account   string // of the operator
-	program   program
-	keeper    *keeper // of the operator; nil: none was started
+	t            testing.TB
+	installed    map[string]any // values of the chart
+	installation *inplace.Installation
+	keeper       *keeper // of the operator; nil: none was started
 }
 
 // Start starts a cluster whose operator runs. It ends with the test; if that fails, the operator
@@ -101,7 +96,7 @@ func (c *Cluster) follow(change func(*nodes.Machine)) {
 	ended := make(chan error, 1)
 	joined := nodes.Joined(c.Shards.MachineDirs(), func(m *nodes.Machine) {
 		m.Heartbeat = heartbeat
-		m.Capacity = capacity(m.Labels[corev1.LabelInstanceTypeStable])
+		m.Capacity = nodes.Capacity(m.Labels[corev1.LabelInstanceTypeStable])
 		if change != nil {
 			change(m)
 		}
@@ -127,26 +122,6 @@ func (c *Cluster) follow(change func(*nodes.Machine)) {
 
 // tenantLabel is set on each Node by the blob: of several clusters, whose it is.
 const tenantLabel = "test.nstance.dev/tenant"
-
-// capacity is what a Node says that Pods may use of a machine of a type, "cpu-2-memory-4096" as a
-// label has it: what servers take for that, if nothing else is reserved in the group.
-func capacity(instanceType string) corev1.ResourceList {
-	all := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("110")}
-	parts := strings.Split(instanceType, "-")
-	for i := 0; i+1 < len(parts); i += 2 {
-		n, err := strconv.ParseInt(parts[i+1], 10, 64)
-		if err != nil {
-			continue
-		}
-		switch parts[i] {
-		case "cpu":
-			all[corev1.ResourceCPU] = *resource.NewMilliQuantity(1000*n-60-10*(n-1), resource.DecimalSI)
-		case "memory":
-			all[corev1.ResourceMemory] = *resource.NewQuantity((n-255-11*110-100)<<20, resource.BinarySI)
-		}
-	}
-	return all
-}
 
 // merge returns values with others over them; maps are merged.
 func merge(values, over map[string]any) map[string]any {

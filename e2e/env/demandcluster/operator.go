@@ -2,8 +2,8 @@ package demandcluster
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nstance.dev/e2e/env/box"
 	"nstance.dev/e2e/env/kube"
 )
 
@@ -34,10 +35,11 @@ const again = time.Second
 // ends by itself, as it does when it loses its Lease, is started again.
 func (c *Cluster) StartOperator(flags ...string) {
 	c.t.Helper()
+	program, log := box.Binary(c.t, "nstance-operator"), filepath.Join(c.t.ArtifactDir(), "nstance-operator-"+c.Tenant+".log")
 	over := make(chan struct{})
 	k := &keeper{stop: sync.OnceFunc(func() { close(over) }), over: over}
 	start := func() error {
-		process, err := kube.Run(c.program.path, append(slices.Clone(c.program.args), flags...), c.program.env, c.program.log)
+		process, err := kube.Run(program, append(slices.Clone(c.installation.Args), flags...), c.installation.Env, log)
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.process = process
@@ -113,28 +115,9 @@ func (c *Cluster) StopOperator() {
 func (c *Cluster) Operator() *kube.Process { return c.keeper.current() }
 
 // MetricsAddr is the host:port of the operator's metrics.
-func (c *Cluster) MetricsAddr() string { return c.program.metrics }
-
-// replacePath returns an argument whose path below a directory is below another one.
-func replacePath(arg, was, is string) string {
-	name, path, _ := strings.Cut(arg, "=")
-	if rest, below := strings.CutPrefix(path, strings.TrimSuffix(was, "/")+"/"); below {
-		return name + "=" + is + "/" + rest
-	}
-	return arg
-}
-
-// flagOf is the value of a flag in arguments; empty: it is not there.
-func flagOf(args []string, name string) string {
-	for _, arg := range args {
-		if value, is := strings.CutPrefix(arg, name+"="); is {
-			return value
-		}
-	}
-	return ""
-}
+func (c *Cluster) MetricsAddr() string { return c.installation.Flag("--metrics-bind-address") }
 
 // OperatorUser is the operator, as the API server calls it.
 func (c *Cluster) OperatorUser() string {
-	return "system:serviceaccount:" + Namespace + ":" + c.account
+	return "system:serviceaccount:" + Namespace + ":" + c.installation.Account
 }

@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"nstance.dev/e2e/env/inplace"
 	"nstance.dev/e2e/repo/chart"
 )
 
@@ -25,7 +26,7 @@ func (u *Usage) Add(c *Cluster) error {
 	if u.granted == nil {
 		u.granted, u.used = map[string]bool{}, map[string]bool{}
 	}
-	with, err := granted(c.rendered, c.account)
+	with, err := granted(c.installation.Rendered, c.installation.Account)
 	if err != nil {
 		return err
 	}
@@ -68,16 +69,12 @@ func (u *Usage) Unused() (all []string) {
 
 // grantedWithout is what the chart grants an operator without demand mode.
 func (c *Cluster) grantedWithout() (map[string]bool, error) {
-	dir, err := root()
-	if err != nil {
-		return nil, err
-	}
 	off := merge(c.installed, map[string]any{"demand": map[string]any{"enabled": false}})
-	rendered, err := chart.Render(dir+"/"+chartDir, chart.Release{Name: Release, Namespace: Namespace}, off)
+	rendered, err := inplace.Render(chart.Release{Name: Release, Namespace: Namespace}, off)
 	if err != nil {
 		return nil, err
 	}
-	return granted(rendered, c.account)
+	return granted(rendered, c.installation.Account)
 }
 
 // granted are the rights that roles give to an account.

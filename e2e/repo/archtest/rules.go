@@ -309,12 +309,20 @@ var layers = []layer{
 	{dir: "tools/image"},
 	// A suite knows what it runs on and no other suite; what it runs on knows no test.
 	{dir: "e2e/env", ours: product},
+	{dir: "e2e/env/inplace", ours: []string{"e2e/env/kube", "e2e/repo/chart"}},
 	{dir: "e2e/env/demandcluster", ours: append([]string{"e2e/env/...", "e2e/repo/chart"}, product...)},
 	{dir: "e2e/sim", ours: product},
 	{dir: "e2e/repo", ours: append([]string{"e2e/env/..."}, product...)},
 	{dir: "e2e/perf", ours: append([]string{"e2e/env/...", "e2e/repo/chart"}, product...)},
 	{dir: "e2e/perf/demandbench", ours: append([]string{"e2e/perf/bench", "e2e/sim", "e2e/sim/demandsim"}, product...)},
 	{dir: "e2e/suite/*", ours: append([]string{"e2e/env/...", "e2e/repo/chart", "e2e/repo/components"}, product...)},
+	{
+		dir: "e2e/cmd/dev-demand",
+		ours: []string{
+			"e2e/env/inplace", "e2e/env/kube", "e2e/env/kube/nodes", "e2e/repo/chart", "providers/local", "providers/local/dev",
+			"server/cache", "server/driver",
+		},
+	},
 	{dir: "e2e/cmd", ours: []string{"e2e/perf/...", "e2e/repo/..."}},
 }
 
