@@ -63,6 +63,11 @@ components: ## Make of the chart what clusterctl installs, in dist/clusterctl
 dev: build-local ## Run a shard of three machines on this box, until interrupted
 	bin/nstance-server-local dev --dir .dev --size 3
 
+.PHONY: dev-demand
+dev-demand: $(KUBE:%=$(TOOLS)/%) $(TOOLS)/etcd $(TOOLS)/capi-core.yaml ## Run a cluster on this box that gets its Nodes in demand mode, until interrupted
+	CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/ $(LOCAL) $(OPERATOR) ./e2e/cmd/dev-demand
+	bin/dev-demand
+
 # The race detector of Go 1.26 crashes, or finds a race where there is none, when two timers of
 # one bubble of testing/synctest that are due at once run on two processors. What has no order
 # it finds on one processor too.
@@ -282,7 +287,7 @@ check-modules: ## Build every module without the workspace
 
 .PHONY: clean
 clean: ## Remove what was built, and the machines of make dev
-	rm -rf bin dist .dev
+	rm -rf bin dist .dev .dev-demand
 
 # The tools, rebuilt when their pins change. One build makes all of a module.
 $(TOOLS)/buf: tools/go.mod tools/go.sum
