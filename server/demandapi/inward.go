@@ -19,6 +19,7 @@ const (
 	mostRefusals   = 1000
 	longestName    = 253
 	longestText    = 4096
+	longestReason  = 256 // that a Node is not ready
 	mostBlob       = 1 << 20
 	longestTTL     = 10 * time.Minute
 	mostAllocation = 64 // resources of a Node
@@ -131,13 +132,13 @@ func reports(m *demandpb.NodeReportBatch) (demandloop.NodeReports, error) {
 func report(r *demandpb.NodeReport) (demandloop.NodeReport, error) {
 	out := demandloop.NodeReport{
 		Machine: r.GetMachineId(), Node: r.GetNodeName(), NodeUID: r.GetNodeUid(), Ready: r.GetReady(), Observed: moment(r.GetObservedUnixMs()),
-		Drained: r.GetDrained(), Instruction: r.GetInstructionId(), Error: r.GetError(), RemainingPods: int(r.GetRemainingPods()),
+		NotReady: r.GetNotReadyReason(), Drained: r.GetDrained(), Instruction: r.GetInstructionId(), Error: r.GetError(), RemainingPods: int(r.GetRemainingPods()),
 	}
 	switch {
 	case !short(out.Machine, longestName):
 		return out, fmt.Errorf("machine_id: must be 1 to %d characters", longestName)
-	case len(out.Node) > longestName || len(out.NodeUID) > longestName || len(out.Instruction) > longestName || len(out.Error) > longestText:
-		return out, fmt.Errorf("node_name, node_uid, instruction_id or error is too long")
+	case len(out.Node) > longestName || len(out.NodeUID) > longestName || len(out.Instruction) > longestName || len(out.Error) > longestText || len(out.NotReady) > longestReason:
+		return out, fmt.Errorf("node_name, node_uid, instruction_id, error or not_ready_reason is too long")
 	case out.RemainingPods < 0 || r.EvictablePods != nil && r.GetEvictablePods() < 0:
 		return out, fmt.Errorf("remaining_pods and evictable_pods: must be at least 0")
 	case len(r.GetAllocatable()) > mostAllocation:

@@ -193,10 +193,10 @@ func TestWhatOperatorsSayReachesTheLoop(t *testing.T) {
 		t.Errorf("%v", a)
 	}
 	o.send(&demandpb.OperatorMessage{Kind: &demandpb.OperatorMessage_NodeReports{NodeReports: &demandpb.NodeReportBatch{Reports: []*demandpb.NodeReport{
-		{MachineId: "m", Ready: false}, {MachineId: "n", EvictablePods: proto.Int32(0)}, {MachineId: "m", Ready: true, Allocatable: []*demandpb.ResourceAmount{{Name: "cpu", Amount: 1}}},
+		{MachineId: "m", Ready: false}, {MachineId: "n", NotReadyReason: "its taint cni:NoExecute is left", EvictablePods: proto.Int32(0)}, {MachineId: "m", Ready: true, Allocatable: []*demandpb.ResourceAmount{{Name: "cpu", Amount: 1}}},
 	}}}})
 	r := (<-w.link.posts).(demandloop.NodeReports)
-	if len(r) != 2 || !r[0].Ready || r[0].EvictablePods != nil || r[1].EvictablePods == nil || *r[1].EvictablePods != 0 {
+	if len(r) != 2 || !r[0].Ready || r[0].EvictablePods != nil || r[1].EvictablePods == nil || *r[1].EvictablePods != 0 || r[1].NotReady != "its taint cni:NoExecute is left" {
 		t.Errorf("%+v", r)
 	}
 }

@@ -131,6 +131,7 @@ type NodeReport struct {
 	Node        string // its name
 	NodeUID     string
 	Ready       bool            // and no startup taint is left
+	NotReady    string          // why it is not, for people; empty: not said
 	Allocatable []vector.Amount // what it offers to Pods; empty: not said
 	Observed    time.Time       // by the operator's clock; zero: not said
 

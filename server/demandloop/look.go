@@ -89,7 +89,7 @@ func (c *core) follow(m *machine, s *sight) {
 	case s.station.State:
 		return
 	case demand.Failed: // that was not written down yet
-		joining{c}.fail(m, "JoinTimeout", "its Node was not ready in time")
+		joining{c}.fail(m, "JoinTimeout", m.about.late())
 		return
 	}
 	if m.told == demand.Creating {

@@ -328,6 +328,47 @@ func TestMachinesThatDoNotJoin(t *testing.T) {
 	}
 }
 
+// TestJoinTimeoutNamesWhatTheNodeLacks, as its operator has said last; one of an earlier version does not say it.
+func TestJoinTimeoutNamesWhatTheNodeLacks(t *testing.T) {
+	for name, c := range map[string]struct {
+		reports []NodeReport
+		want    string
+	}{
+		"a startup taint": {
+			[]NodeReport{{Node: "n", NotReady: "its condition Ready is False: KubeletNotReady"}, {Node: "n", NotReady: "its taint cni:NoExecute is left"}},
+			"its Node n was not ready in time: its taint cni:NoExecute is left",
+		},
+		"not said": {[]NodeReport{{Node: "n"}}, "its Node n was not ready in time"},
+		"no Node":  {nil, "its operator has reported no Node of it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.op.muted = true
+				w.connect()
+				w.ask(4)
+				pass(time.Minute)
+				for _, r := range c.reports {
+					r.Machine = w.only().ID.String()
+					if err := w.loop.Post(t.Context(), "acme", w.op.session, NodeReports{r}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				pass(10 * time.Minute)
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				for _, rec := range w.recs {
+					if f := rec.Failed; f != nil && (f.Reason != "JoinTimeout" || f.Detail != c.want) {
+						t.Errorf("failed: %+v, want %q", f, c.want)
+					} else if f != nil {
+						return
+					}
+				}
+				t.Error("no machine was given up")
+			})
+		})
+	}
+}
+
 // TestRefusedCreatesCoolTheirOfferDown, whether that shows at once or later.
 func TestRefusedCreatesCoolTheirOfferDown(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

@@ -2,6 +2,7 @@ package demandloop
 
 import (
 	"container/heap"
+	"fmt"
 	"time"
 
 	"nstance.dev/protos/identity"
@@ -51,7 +52,19 @@ type whereabouts struct {
 	// outdated is why it is to make room, as the engine was told; empty: it is not.
 	outdated demand.Reason
 	node     string // its name
+	lacks    string // why it is not ready, as its operator said last; empty: it is, or that was not said
 	last     NodeState
+}
+
+// late says why a machine has not joined in time, as far as its operator has said.
+func (w *whereabouts) late() string {
+	switch {
+	case w.node == "":
+		return "its operator has reported no Node of it"
+	case w.lacks == "":
+		return fmt.Sprintf("its Node %s was not ready in time", w.node)
+	}
+	return fmt.Sprintf("its Node %s was not ready in time: %s", w.node, w.lacks)
 }
 
 // ability is whether a machine can join clusters, as far as its agent has said.

@@ -145,6 +145,7 @@ func (c taking) nodeReport(cluster *cluster, r NodeReport) {
 	case !ok || s.station.Leaving:
 		return
 	}
+	m.about.lacks = r.NotReady
 	if r.Node != "" && r.Node != m.about.node {
 		m.about.node = r.Node
 		framing(c).show(m, &s)

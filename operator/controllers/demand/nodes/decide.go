@@ -1,8 +1,10 @@
 package nodes
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,8 +22,12 @@ const taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 type seen struct {
 	node  string // its UID
 	ready bool
-	empty bool // nothing that a drain would move
+	why   string // it is not ready
+	empty bool   // nothing that a drain would move
 }
+
+// mostReason is how long a reason is at most, in bytes, as the wire has it.
+const mostReason = 256
 
 // ready reports whether a Node takes Pods, and why it does not.
 func ready(n *corev1.Node, startup []corev1.Taint) (bool, string) {
@@ -29,24 +35,32 @@ func ready(n *corev1.Node, startup []corev1.Taint) (bool, string) {
 		t := &n.Spec.Taints[i]
 		starts := slices.ContainsFunc(startup, func(s corev1.Taint) bool { return t.MatchTaint(&s) })
 		if t.Key == taintUninitialized || starts {
-			return false, "taint " + t.Key
+			return false, bounded(fmt.Sprintf("its taint %s:%s is left", t.Key, t.Effect))
 		}
 	}
 	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+		switch {
+		case c.Type != corev1.NodeReady:
+		case c.Status == corev1.ConditionTrue:
 			return true, ""
+		default:
+			return false, bounded(fmt.Sprintf("its condition Ready is %s: %s", c.Status, c.Reason))
 		}
 	}
-	return false, "the Node is not Ready"
+	return false, "it has no condition Ready"
 }
+
+// bounded cuts a reason to its length.
+func bounded(why string) string { return strings.ToValidUTF8(why[:min(len(why), mostReason)], "") }
 
 // report is what a shard is told of a Node.
 func report(machine string, n *corev1.Node, u *demandv1.UpcomingNode, evictable int, now time.Time) *demandpb.NodeReport {
-	is, _ := ready(n, u.Spec.StartupTaints)
+	is, why := ready(n, u.Spec.StartupTaints)
 	pods := int32(evictable) //nolint:gosec // Pods of one Node
 	return &demandpb.NodeReport{
-		MachineId: machine, NodeName: n.Name, NodeUid: string(n.UID), Ready: is, ObservedUnixMs: now.UnixMilli(),
-		Allocatable: amounts(n.Status.Allocatable), EvictablePods: &pods,
+		MachineId: machine, NodeName: n.Name, NodeUid: string(n.UID), Ready: is, NotReadyReason: why,
+		ObservedUnixMs: now.UnixMilli(),
+		Allocatable:    amounts(n.Status.Allocatable), EvictablePods: &pods,
 	}
 }
 

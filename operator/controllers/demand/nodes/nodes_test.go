@@ -359,6 +359,46 @@ func TestStartupTaints(t *testing.T) {
 	})
 }
 
+// A report says which startup taint is left, or what the kubelet waits for, in few words; that this changes is news.
+func TestWhyANodeIsNotReady(t *testing.T) {
+	cni := corev1.Taint{Key: "cni.example/agent-not-ready", Effect: corev1.TaintEffectNoExecute}
+	run(t, func(t *testing.T, w *world) {
+		w.remove(&demandv1.UpcomingNode{ObjectMeta: metav1.ObjectMeta{Name: "m0"}})
+		w.upcoming(cni)
+		why := func(what, want string) {
+			t.Helper()
+			w.reports = nil
+			if _, err := w.nodes.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "m0"}}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if len(w.reports) != 1 || w.reports[0].GetNotReadyReason() != want || w.reports[0].GetReady() != (want == "") {
+				t.Errorf("%s: reports %v, want the reason %q", what, w.reports, want)
+			}
+		}
+		w.join(func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: taintUninitialized, Effect: corev1.TaintEffectNoSchedule}, cni}
+		})
+		why("no cloud controller has seen it", "its taint node.cloudprovider.kubernetes.io/uninitialized:NoSchedule is left")
+		w.change(func(n *corev1.Node) { n.Spec.Taints = n.Spec.Taints[1:] })
+		why("its network does not run", "its taint cni.example/agent-not-ready:NoExecute is left")
+		w.change(func(n *corev1.Node) {
+			n.Spec.Taints = nil
+			n.Status.Conditions[0].Status, n.Status.Conditions[0].Reason = corev1.ConditionFalse, "KubeletNotReady"
+		})
+		why("its kubelet waits", "its condition Ready is False: KubeletNotReady")
+		w.change(func(n *corev1.Node) { n.Status.Conditions[0].Reason = strings.Repeat("é", 500) })
+		why("a long reason", "its condition Ready is False: "+strings.Repeat("é", 113))
+		w.change(func(n *corev1.Node) { n.Status.Conditions = nil })
+		why("it says nothing", "it has no condition Ready")
+		w.change(func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		})
+		why("it is ready", "")
+	})
+}
+
 // What a kubelet says of itself counts only together with an address that the server knows.
 func TestForgedLabel(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {

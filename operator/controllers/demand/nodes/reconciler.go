@@ -162,7 +162,7 @@ func (r *Reconciler) tell(ctx context.Context, machine string, node *corev1.Node
 		return err
 	}
 	is, why := ready(node, u.Spec.StartupTaints)
-	now := seen{node: string(node.UID), ready: is, empty: pods == 0}
+	now := seen{node: string(node.UID), ready: is, why: why, empty: pods == 0}
 	r.mu.Lock()
 	k := r.known[machine]
 	if k == nil {

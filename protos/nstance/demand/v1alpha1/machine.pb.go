@@ -346,8 +346,11 @@ type NodeReport struct {
 	// Pods that a drain would evict. 0: only Pods of DaemonSets, mirror Pods and Pods that
 	// have ended. Absent: not counted.
 	EvictablePods *int32 `protobuf:"varint,11,opt,name=evictable_pods,json=evictablePods,proto3,oneof" json:"evictable_pods,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Why the Node is not ready, for people: the startup taint that is left, or what its
+	// condition Ready says. At most 256 bytes; empty: it is ready, or that is not said.
+	NotReadyReason string `protobuf:"bytes,12,opt,name=not_ready_reason,json=notReadyReason,proto3" json:"not_ready_reason,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *NodeReport) Reset() {
@@ -457,6 +460,13 @@ func (x *NodeReport) GetEvictablePods() int32 {
 	return 0
 }
 
+func (x *NodeReport) GetNotReadyReason() string {
+	if x != nil {
+		return x.NotReadyReason
+	}
+	return ""
+}
+
 var File_nstance_demand_v1alpha1_machine_proto protoreflect.FileDescriptor
 
 const file_nstance_demand_v1alpha1_machine_proto_rawDesc = "" +
@@ -487,7 +497,7 @@ const file_nstance_demand_v1alpha1_machine_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"P\n" +
 	"\x0fNodeReportBatch\x12=\n" +
-	"\areports\x18\x01 \x03(\v2#.nstance.demand.v1alpha1.NodeReportR\areports\"\xab\x03\n" +
+	"\areports\x18\x01 \x03(\v2#.nstance.demand.v1alpha1.NodeReportR\areports\"\xd5\x03\n" +
 	"\n" +
 	"NodeReport\x12\x1d\n" +
 	"\n" +
@@ -502,7 +512,8 @@ const file_nstance_demand_v1alpha1_machine_proto_rawDesc = "" +
 	"\x05error\x18\t \x01(\tR\x05error\x12%\n" +
 	"\x0eremaining_pods\x18\n" +
 	" \x01(\x05R\rremainingPods\x12*\n" +
-	"\x0eevictable_pods\x18\v \x01(\x05H\x00R\revictablePods\x88\x01\x01B\x11\n" +
+	"\x0eevictable_pods\x18\v \x01(\x05H\x00R\revictablePods\x88\x01\x01\x12(\n" +
+	"\x10not_ready_reason\x18\f \x01(\tR\x0enotReadyReasonB\x11\n" +
 	"\x0f_evictable_pods*\xaa\x02\n" +
 	"\fMachineState\x12\x1d\n" +
 	"\x19MACHINE_STATE_UNSPECIFIED\x10\x00\x12\x1d\n" +
