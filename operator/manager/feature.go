@@ -92,10 +92,13 @@ type shardState struct {
 // recorder is the name under which events are sent.
 const recorder = "nstance-operator"
 
-// controllerOptions are the same for all controllers, save that each has a limiter of its own.
+// controllerOptions are the same for all controllers, save that each has a limiter of its own. Many
+// read Pods, of which there may be very many: a process that did not wait for the first list of
+// them would begin it once more.
 func (w wiring) controllerOptions() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: w.settings.MaxConcurrentReconciles,
+		CacheSyncTimeout:        w.settings.Demand.Pods.CacheSyncTimeout,
 		RateLimiter:             backoff.Limiter(),
 	}
 }

@@ -87,6 +87,15 @@ func TestFeaturesAreNamed(t *testing.T) {
 	}
 }
 
+// The first list of a hundred thousand Pods may take longer than a controller waits by default, and
+// no controller ends the process before that is over.
+func TestControllersWaitForTheFirstListOfPods(t *testing.T) {
+	w := wiring{settings: config.Settings{Demand: config.Demand{Pods: config.DemandPods{CacheSyncTimeout: 7 * time.Minute}}}}
+	if have := w.controllerOptions().CacheSyncTimeout; have != 7*time.Minute {
+		t.Errorf("controllers wait for %v", have)
+	}
+}
+
 // F36: whatever has failed during an outage is looked at soon after it, however long it was.
 func TestF36_APassThatFailedIsMadeAgainWithinHalfAMinute(t *testing.T) {
 	limiter := wiring{}.controllerOptions().RateLimiter

@@ -16,7 +16,7 @@ var features = []feature{
 	clusterFeature, importFeature, poolFeature, templateFeature, errorFeature, kubeconfigFeature, ownKubeconfigFeature,
 	metricsFeature, machineFeature, drainFeature, nodeFeature, onDemandFeature, gatedFeature,
 	bootstrapFeature, joinTokenFeature,
-	podRequestFeature, demandPodsFeature, demandNodeFeature, demandFeature, podEventFeature, // in this order: each adds to what the one before keeps of a Pod
+	podRequestFeature, demandPodsFeature, demandNodeFeature, demandFeature, podEventFeature,
 }
 
 // featuresOf are those of an operator with these settings.

@@ -1,6 +1,7 @@
 package capacityrequest
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -113,8 +114,10 @@ func containers(all []corev1.Container) []corev1.Container {
 func keepStatus(from, into *corev1.PodStatus) {
 	into.Phase = from.Phase
 	for i := range from.Conditions {
-		if c := &from.Conditions[i]; c.Type == corev1.PodResizePending && len(into.Conditions) == 0 {
-			into.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status, Reason: c.Reason}}
+		c := &from.Conditions[i]
+		kept := slices.ContainsFunc(into.Conditions, func(have corev1.PodCondition) bool { return have.Type == c.Type })
+		if c.Type == corev1.PodResizePending && !kept {
+			into.Conditions = append(into.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
 		}
 	}
 	if len(into.ContainerStatuses) == 0 {
