@@ -114,7 +114,14 @@ func rollingUpdate(s *teller) {
 		return nil
 	})
 	s.expect("web", 4)
-	kube.Await(s.t, "there is no Node without a Pod of it", func(context.Context) error { return s.only("web") })
+	s.settle("web")
+}
+
+// settle waits until there is no Node without a Pod of an app: of what was bought in several zones
+// at once kube-scheduler may leave one empty.
+func (s *teller) settle(app string) {
+	s.t.Helper()
+	kube.Await(s.t, "there is no Node without a Pod of "+app, func(context.Context) error { return s.only(app) })
 }
 
 // only says which Nodes there are beside those with Pods of an app.
