@@ -48,7 +48,9 @@ func twoHundred(s *teller) {
 
 // inZone has Pods run in one zone: what runs in another is not moved for the sake of fewer Nodes.
 func inZone(zone string) func(*corev1.PodTemplateSpec) {
-	return func(p *corev1.PodTemplateSpec) { p.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: zone} }
+	return func(p *corev1.PodTemplateSpec) {
+		p.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: zone}
+	}
 }
 
 // Pods of a budget that allows no disruption are never evicted, although one Node were enough
