@@ -258,7 +258,7 @@ func (w intake) configured(slot int32) {
 		}
 		return
 	}
-	m.times.refused, m.times.surplus = max(m.times.refused, w.now+refusalHold), 0
+	m.times.refused, m.times.surplus, m.more.vacated = max(m.times.refused, w.now+refusalHold), 0, false
 	m.more.earmark = Key{}
 	if !m.leaving {
 		c.members = append(c.members, slot)
@@ -277,7 +277,7 @@ func (w intake) served(c *cluster, m *machine) {
 // refuse notes that the operator does not give a machine back (E11).
 func (w intake) refuse(slot int32, until instant) error {
 	m := w.fleet.at(slot)
-	m.times.refused = max(until, w.now+refusalHold)
+	m.times.refused, m.more.vacated = max(until, w.now+refusalHold), false
 	switch m.state {
 	case Configured:
 		return nil

@@ -27,7 +27,7 @@ type times struct {
 	surplus    instant // since when it has had no claimant
 	empty      instant // since when no Pod would have to be evicted
 	join       instant // until when its Node has to be ready
-	refused    instant // until when it is not asked for
+	refused    instant // until when it is not asked for while something runs on it
 	failed     instant
 	earmark    instant // until when it waits for the need it was taken for
 }
@@ -71,6 +71,9 @@ type extra struct {
 	meantFor int32
 	risk     int32 // of an interruption, in millionths per hour, when it was bought or observed first
 	worn     wear
+	// vacated: it is empty, and was not when it was refused, if it was: for whose sake it was kept
+	// nothing is left.
+	vacated bool
 }
 
 // wear is why a machine is to make room for another one.

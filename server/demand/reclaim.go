@@ -119,8 +119,11 @@ func (w giving) reclaimable(c *cluster, slot int32) bool {
 	if m.more.worn != fresh && m.more.group.gives(m.id) {
 		return true
 	}
-	due := max(m.times.surplus+millis(m.more.group.scaleDownDelay()), m.times.refused)
-	if !w.empty(c, m) {
+	due, empty := m.times.surplus+millis(m.more.group.scaleDownDelay()), w.empty(c, m)
+	if !empty || !m.more.vacated {
+		due = max(due, m.times.refused)
+	}
+	if !empty {
 		due = max(due, m.times.configured+millis(m.more.group.MinLifetime))
 	}
 	if due > w.now {

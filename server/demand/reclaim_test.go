@@ -181,6 +181,49 @@ func TestE11_RefusalIsKept(t *testing.T) {
 	}
 }
 
+// E11: a refusal is about what runs on the Node. Once nothing does any more the machine is asked for
+// again; one that was empty when it was refused is kept for the whole time.
+func TestE11_RefusalEndsWithTheLastPod(t *testing.T) {
+	for name, test := range map[string]struct {
+		before demand.Report
+		again  bool
+	}{
+		"Pods have left":   {demand.Report{}, true},
+		"it was empty":     {demand.Report{Empty: true}, false},
+		"nothing was said": {demand.Report{ID: "none"}, true},
+	} {
+		h := full(t, 2)
+		h.tell(needs("c", row("web", 0, 1, 2000, gi))...)
+		h.step()
+		h.progress(time.Minute)
+		got := h.step()
+		if kinds(got, demand.Reclaim) != 1 {
+			t.Fatalf("%s: one of two machines is surplus:\n%s", name, lines(got))
+		}
+		id := got[0].Machine
+		h.machines[id].state = demand.Configured
+		if test.before.ID == "" {
+			test.before.ID = id
+			h.tell(test.before)
+		}
+		h.tell(demand.Refused{ID: id})
+		h.progress(time.Minute)
+		if got := h.step(); len(got) > 0 {
+			t.Fatalf("%s: after the refusal:\n%s", name, lines(got))
+		}
+		h.tell(needs("c", row("web", 0, 1, 2000, gi))...)
+		h.step()
+		h.progress(time.Second)
+		h.tell(demand.Report{ID: id, Empty: true})
+		h.step()
+		h.progress(time.Minute)
+		h.tell(demand.Report{ID: id, Empty: true})
+		if n := kinds(h.step(), demand.Reclaim); (n == 1) != test.again {
+			t.Errorf("%s: asked for %d times", name, n)
+		}
+	}
+}
+
 // E11: that a record is read again in the meantime does not end the ten minutes.
 func TestE11_RefusalOutlivesAnObservation(t *testing.T) {
 	h := full(t, 2)

@@ -94,6 +94,7 @@ func (w intake) chargeAll(n int64, held map[string]*offer) {
 // report takes in what an operator says of a Node.
 func (w intake) report(slot int32, r Report) {
 	m := w.fleet.at(slot)
+	m.more.vacated = r.Empty && (m.more.vacated || m.times.empty == 0)
 	m.times.empty = 0
 	if r.Empty {
 		m.times.empty = w.now

@@ -67,5 +67,5 @@ var mistakes = []mistake{
 	{"a machine given back before what replaces it is there", []mistaken.Edit{{"server/demand/consolidation/attempt.go", `	case !s.Joined || s.Unsettled:`, `	case s.Unsettled:`}, {"server/demand/attempts.go", `	if m.cluster != c.index || m.state != Configured || m.leaving {`, `	if m.cluster != c.index || m.leaving {`}}},
 	{"what was given back bought again", []mistaken.Edit{{"server/demand/consolidate.go", `		due = max(due, c.guard.returned+consolidation.Rest)`, `		due = max(due, c.guard.returned)`}}},
 	{"a price known for a minute", []mistaken.Edit{{"server/demand/consolidation/price.go", `now-m.began < span`, `now-m.began < span/60`}}},
-	{"a refusal forgotten", []mistaken.Edit{{"server/demand/reclaim.go", `millis(m.more.group.scaleDownDelay()), m.times.refused)`, `millis(m.more.group.scaleDownDelay()), 0)`}}},
+	{"a refusal forgotten", []mistaken.Edit{{"server/demand/reclaim.go", `		due = max(due, m.times.refused)`, `		due = max(due, 0)`}}},
 }

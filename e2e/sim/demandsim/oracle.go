@@ -185,7 +185,7 @@ func (o *oracle) reclaim(a demand.Action, r *leader.Record) {
 	if len(c.held) > 0 {
 		w.violate("E5", "%s while a roll-up with %d of %d rows is held", a, c.rows, c.baseline)
 	}
-	if w.now.Before(o.refusals[r.ID]) {
+	if w.now.Before(o.refusals[r.ID]) && a.Reason != demand.ReasonEmpty {
 		w.violate("E11", "%s, which was refused and is on hold until %s", a, o.refusals[r.ID].Sub(epoch))
 	}
 	configured := 0
