@@ -35,7 +35,7 @@ var PodDemand = Program{
 			flag: "namespace", env: "NSTANCE_NAMESPACE", fallback: "", meaning: "namespace of the Lease that its replicas elect a leader with; the Pod's own where it is not set",
 			set: into(func(s *Settings) *string { return &s.Namespace }, namespace),
 		}},
-		named(processSettings, "kubeconfig", "health-probe-bind-address", "metrics-bind-address", "metrics-secure", "leader-elect"),
+		named(processSettings, "kubeconfig", "health-probe-bind-address", "metrics-bind-address", "pprof-bind-address", "metrics-secure", "leader-elect"),
 		podSettings, logSettings,
 	),
 }

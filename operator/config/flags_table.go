@@ -46,6 +46,7 @@ var processSettings = []setting{
 
 	text("health-probe-bind-address", ":8081", "address of /healthz and /readyz", func(s *Settings) *string { return &s.ProbeAddress }, listenAddress),
 	text("metrics-bind-address", "0", "address of /metrics; 0 is off", func(s *Settings) *string { return &s.MetricsAddress }, addressOrOff),
+	text("pprof-bind-address", "0", "address of /debug/pprof/, which shows to everybody who reaches it what is in the process's memory: keep it on loopback, as 127.0.0.1:6060; 0 is off", func(s *Settings) *string { return &s.PprofAddress }, addressOrOff),
 	toggle("metrics-secure", true, "serve metrics over TLS, to those whom the API server admits", func(s *Settings) *bool { return &s.MetricsSecure }),
 	toggle("leader-elect", true, "run beside other replicas: one of them acts; false only where there is one process", func(s *Settings) *bool { return &s.LeaderElect }),
 

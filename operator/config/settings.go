@@ -20,10 +20,8 @@ type Settings struct {
 	Namespace  string // of all objects that the operator keeps
 	Kubeconfig string // path; empty: the Pod's own service account
 
-	ProbeAddress   string // host:port
-	MetricsAddress string // host:port; "0": off
-	MetricsSecure  bool
-	LeaderElect    bool
+	Listeners
+	LeaderElect bool
 
 	Webhooks       bool
 	WebhookPort    int
@@ -58,6 +56,14 @@ type Settings struct {
 	LogText  bool // else JSON
 
 	Environment
+}
+
+// Listeners are where the process says how it is.
+type Listeners struct {
+	ProbeAddress   string // host:port
+	MetricsAddress string // host:port; "0": off
+	MetricsSecure  bool
+	PprofAddress   string // host:port; "0": off
 }
 
 // Environment is what comes from environment variables alone: names of objects that the

@@ -43,8 +43,8 @@ var (
 func defaults() config.Settings {
 	return config.Settings{
 		Config: "/etc/nstance/operator/config.yaml", Namespace: "pod",
-		ProbeAddress: ":8081", MetricsAddress: "0", MetricsSecure: true,
-		Webhooks: true, WebhookPort: 9443,
+		Listeners: config.Listeners{ProbeAddress: ":8081", MetricsAddress: "0", PprofAddress: "0", MetricsSecure: true},
+		Webhooks:  true, WebhookPort: 9443,
 		MachinePoolMachines: true, MaxConcurrentReconciles: 10, KubeAPI: config.KubeAPI{QPS: -1, Burst: 100},
 		DrainConcurrency: 10, EvictionQPS: 20, DrainForce: config.ForceAtDeadline,
 		OnDemand: config.OnDemandOff, OnDemandProvisionTimeout: 15 * time.Minute, OnDemandLinger: time.Minute, OnDemandMaxPerNamespace: 10,
@@ -242,7 +242,7 @@ func TestPodDemandHasSettingsOfItsOwn(t *testing.T) {
 	}
 	all := defaults()
 	want := config.Settings{
-		Namespace: "told", ProbeAddress: all.ProbeAddress, MetricsAddress: all.MetricsAddress, MetricsSecure: true, LeaderElect: true,
+		Namespace: "told", Listeners: all.Listeners, LeaderElect: true,
 		OnDemand: config.OnDemandOff, Demand: config.Demand{Pods: all.Demand.Pods}, LogText: true,
 	}
 	want.Demand.Pods.Controller, want.Demand.Pods.VolumeTopology = false, false

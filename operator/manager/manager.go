@@ -63,6 +63,7 @@ func managerOptions(s config.Settings, cluster string, scheme *runtime.Scheme, c
 		LeaderElectionNamespace:       s.Namespace,
 		LeaderElectionReleaseOnCancel: true,
 		HealthProbeBindAddress:        s.ProbeAddress,
+		PprofBindAddress:              s.PprofAddress,
 		Metrics:                       program.Metrics(s),
 		GracefulShutdownTimeout:       &timeout,
 		Controller:                    ctrlconfig.Controller{MaxConcurrentReconciles: s.MaxConcurrentReconciles},

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"nstance.dev/operator/config"
 )
 
@@ -43,6 +45,19 @@ func TestEverySettingIsUsed(t *testing.T) {
 	for _, name := range fieldsOf(reflect.TypeFor[config.Settings]()) {
 		if !read[name] {
 			t.Errorf("nobody reads the setting %s", name)
+		}
+	}
+}
+
+// TestProfilesAreServedWhereTheFlagSays, and nowhere without it.
+func TestProfilesAreServedWhereTheFlagSays(t *testing.T) {
+	for flag, want := range map[string]string{"": "0", "--pprof-bind-address=127.0.0.1:6060": "127.0.0.1:6060"} {
+		s, err := config.ParseFlags(strings.Fields(flag), func(string) string { return "" }, "nstance")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := managerOptions(s, "", runtime.NewScheme(), nil).PprofBindAddress; got != want {
+			t.Errorf("with %q profiles are served at %q, want %q", flag, got, want)
 		}
 	}
 }

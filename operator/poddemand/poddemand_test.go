@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -390,5 +392,22 @@ func TestZonalVolumes(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestProfilesAreServedWhereTheFlagSays, and nowhere without it.
+func TestProfilesAreServedWhereTheFlagSays(t *testing.T) {
+	for flag, want := range map[string]string{"": "0", "--pprof-bind-address=127.0.0.1:6060": "127.0.0.1:6060"} {
+		s, err := config.PodDemand.ParseFlags(strings.Fields(flag), func(string) string { return "" }, "nstance")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := managerOptions(s, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.PprofBindAddress != want {
+			t.Errorf("with %q profiles are served at %q, want %q", flag, o.PprofBindAddress, want)
+		}
 	}
 }

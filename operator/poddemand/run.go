@@ -104,7 +104,7 @@ func managerOptions(s config.Settings, log *slog.Logger) (ctrl.Options, error) {
 	return ctrl.Options{
 		Scheme: scheme, Logger: logr.FromSlogHandler(log.Handler()), MapperProvider: objects.Mapper, Cache: cacheOptions(s.Demand.Pods),
 		LeaderElection: s.LeaderElect, LeaderElectionID: Name, LeaderElectionNamespace: s.Namespace, LeaderElectionReleaseOnCancel: true,
-		HealthProbeBindAddress: s.ProbeAddress, Metrics: program.Metrics(s), GracefulShutdownTimeout: &timeout,
+		HealthProbeBindAddress: s.ProbeAddress, PprofBindAddress: s.PprofAddress, Metrics: program.Metrics(s), GracefulShutdownTimeout: &timeout,
 	}, nil
 }
 

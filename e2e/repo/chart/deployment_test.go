@@ -154,7 +154,7 @@ var podsOfDemand = config.DemandPods{
 // TestTheProcessOfPodsTakesItsArguments: it knows every flag that the chart gives it, they are those of the
 // operator, and the file of penalties is one that it reads.
 func TestTheProcessOfPodsTakesItsArguments(t *testing.T) {
-	v := least(values{"demand": allOfDemand()}, values{"demand": values{"upc": values{"ownProcess": true}}, "metrics": values{"secure": true}})
+	v := least(values{"demand": allOfDemand()}, values{"demand": values{"upc": values{"ownProcess": true}}, "metrics": values{"secure": true}, "pprofAddr": "127.0.0.1:6060"})
 	r := render(t, v)
 	pod := as[appsv1.Deployment](t, find(t, r, "Deployment", "nstance-operator-pod-demand")).Spec.Template.Spec
 	c := pod.Containers[0]
@@ -163,8 +163,9 @@ func TestTheProcessOfPodsTakesItsArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config.Settings{
-		Namespace: "nstance", ProbeAddress: ":8081", MetricsAddress: ":8080", MetricsSecure: true, LeaderElect: true,
-		OnDemand: config.OnDemandOff, Demand: config.Demand{Pods: podsOfDemand},
+		Namespace: "nstance", LeaderElect: true,
+		Listeners: config.Listeners{ProbeAddress: ":8081", MetricsAddress: ":8080", PprofAddress: "127.0.0.1:6060", MetricsSecure: true},
+		OnDemand:  config.OnDemandOff, Demand: config.Demand{Pods: podsOfDemand},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -200,7 +201,7 @@ func TestTheOperatorTakesItsArguments(t *testing.T) {
 			"drain":   values{"concurrency": 3, "force": "Never", "evictionQps": 0.5},
 			"capi":    values{"serviceAccountName": "core", "endpoint": "https://api.example.com:6443", "apiServer": "https://10.0.0.9:6443"},
 			"webhook": values{"port": 9999, "certManager": values{"enabled": true}},
-			"metrics": values{"address": "0", "secure": true}, "healthProbeAddr": ":9001", "log": values{"level": "debug", "format": "text"},
+			"metrics": values{"address": "0", "secure": true}, "healthProbeAddr": ":9001", "pprofAddr": "127.0.0.1:6060", "log": values{"level": "debug", "format": "text"},
 			"extraArgs": []any{"--poll-interval=1m"},
 		}, func(s *config.Settings) {
 			s.LeaderElect, s.WatchFilter, s.MachinePoolMachines = false, "red", false
@@ -211,6 +212,7 @@ func TestTheOperatorTakesItsArguments(t *testing.T) {
 			s.ServiceAccount, s.WorkloadEndpoint, s.APIServer = "core", "https://api.example.com:6443", "https://10.0.0.9:6443"
 			s.WebhookPort, s.WebhookCertDir = 9999, "/etc/nstance/webhook"
 			s.MetricsAddress, s.MetricsSecure, s.ProbeAddress = "0", true, ":9001"
+			s.PprofAddress = "127.0.0.1:6060"
 			s.LogLevel, s.LogText, s.PollInterval = slog.LevelDebug, true, time.Minute
 		}},
 		{"demand mode", values{"demand": values{"enabled": true}}, func(s *config.Settings) { s.Demand.Enabled = true }},
