@@ -8,6 +8,7 @@ var sessionSettings = []setting{
 	duration("demand-reconnect-max-backoff", "30s", "longest such pause, and the one after a refusal", func(s *Settings) *time.Duration { return &s.Demand.Sessions.MaxBackoff }, 100*time.Millisecond, time.Hour),
 	number("demand-outbox-capacity", "256", "answers to a shard that wait to be sent; further ones are dropped, and the shard asks again", func(s *Settings) *int { return &s.Demand.Sessions.Outbox }, 1, 100000),
 	number("demand-dispatch-concurrency", "32", "messages of one shard that are worked on at once", func(s *Settings) *int { return &s.Demand.Sessions.Dispatch }, 1, 1000),
+	number("demand-max-message", "4194304", "bytes of a message to a shard, at most: a larger roll-up goes in parts. Lower it where something between the operator and the servers takes less; servers take no more than 4194304", func(s *Settings) *int { return &s.Demand.Sessions.MaxMessage }, 1<<20, 4<<20),
 	duration("demand-keepalive-interval", "20s", "how often a session that is silent is probed", func(s *Settings) *time.Duration { return &s.Demand.Sessions.KeepaliveInterval }, 10*time.Second, time.Hour),
 	duration("demand-keepalive-timeout", "10s", "how long such a probe may stay without an answer", func(s *Settings) *time.Duration { return &s.Demand.Sessions.KeepaliveTimeout }, time.Second, 10*time.Minute),
 	duration("demand-default-drain-grace", "30s", "time for a drain for which the shard names none", func(s *Settings) *time.Duration { return &s.Demand.Sessions.DrainGrace }, time.Second, 24*time.Hour),

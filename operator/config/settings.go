@@ -143,6 +143,7 @@ type DemandSessions struct {
 	InitialBackoff, MaxBackoff time.Duration // between sessions
 	Outbox                     int           // answers that wait to be sent
 	Dispatch                   int           // messages of one shard that are worked on at once
+	MaxMessage                 int           // bytes of a message to a shard, at most
 	KeepaliveInterval          time.Duration
 	KeepaliveTimeout           time.Duration
 	DrainGrace                 time.Duration // of a drain for which the shard names none

@@ -32,7 +32,7 @@ var noTemplate = config.DemandBootstrap{JoinTokenLife: 30 * time.Minute, JoinTok
 // demandSessions and demandRollups are the defaults of demand mode.
 var (
 	demandSessions = config.DemandSessions{
-		InitialBackoff: 500 * time.Millisecond, MaxBackoff: 30 * time.Second, Outbox: 256, Dispatch: 32, KeepaliveInterval: 20 * time.Second,
+		InitialBackoff: 500 * time.Millisecond, MaxBackoff: 30 * time.Second, Outbox: 256, Dispatch: 32, MaxMessage: 4 << 20, KeepaliveInterval: 20 * time.Second,
 		KeepaliveTimeout: 10 * time.Second, DrainGrace: 30 * time.Second, QPS: 200, Burst: 400,
 	}
 	demandRollups = config.DemandRollups{
@@ -133,13 +133,13 @@ func TestSettings(t *testing.T) {
 		{
 			name: "sessions and roll-ups of demand mode", args: []string{
 				"--demand-reconnect-initial-backoff=1s", "--demand-reconnect-max-backoff=1m", "--demand-outbox-capacity=10", "--demand-dispatch-concurrency=8",
-				"--demand-keepalive-interval=30s", "--demand-keepalive-timeout=5s", "--demand-default-drain-grace=2m", "--demand-kube-api-qps=20", "--demand-kube-api-burst=40",
+				"--demand-max-message=2000000", "--demand-keepalive-interval=30s", "--demand-keepalive-timeout=5s", "--demand-default-drain-grace=2m", "--demand-kube-api-qps=20", "--demand-kube-api-burst=40",
 				"--demand-rollup-interval=5s", "--demand-rollup-min-interval=0", "--demand-acknowledge-concurrency=4", "--demand-count-foreign-nodes",
 				"--unit-classes=off", "--daemonset-overhead=template", "--stuck-pod-surcharge=false", "--reclaim-fit-check=false", "--foreign-annotations=false",
 			},
 			change: func(s *config.Settings) {
 				s.Demand.Sessions = config.DemandSessions{
-					InitialBackoff: time.Second, MaxBackoff: time.Minute, Outbox: 10, Dispatch: 8, KeepaliveInterval: 30 * time.Second,
+					InitialBackoff: time.Second, MaxBackoff: time.Minute, Outbox: 10, Dispatch: 8, MaxMessage: 2000000, KeepaliveInterval: 30 * time.Second,
 					KeepaliveTimeout: 5 * time.Second, DrainGrace: 2 * time.Minute, QPS: 20, Burst: 40,
 				}
 				s.Demand.Reclaim = config.DemandReclaim{}

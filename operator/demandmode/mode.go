@@ -104,7 +104,7 @@ func (m *Mode) sessionOptions() session.Options {
 	return session.Options{
 		Cluster: present.ClusterID, Tenant: present.Tenant, Backoff: session.Backoff{Initial: s.InitialBackoff, Max: s.MaxBackoff},
 		Keepalive: keepalive.ClientParameters{Time: s.KeepaliveInterval, Timeout: s.KeepaliveTimeout, PermitWithoutStream: true},
-		Outbox:    s.Outbox, Grace: s.DrainGrace, Dispatch: s.Dispatch, Log: p.Log,
+		Outbox:    s.Outbox, MaxMessage: s.MaxMessage, Grace: s.DrainGrace, Dispatch: s.Dispatch, Log: p.Log,
 		Handlers: session.Handlers{
 			Bootstrap: p.Bootstrap, Reclaim: p.Reclaim, Resynced: p.Resynced,
 			NodeState: m.objects.NodeState, SnapshotComplete: m.objects.SnapshotComplete,

@@ -83,7 +83,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	for _, n := range []int{0, 1, 7, 2000} {
 		for _, most := range []int{MostBytes, 40_000} {
 			w := NewWriter("c")
-			w.mostBytes = most
+			w.Limit(most + 1024)
 			sent := rows(n)
 			parts, err := w.Write(now, sent, overheads)
 			if err != nil {

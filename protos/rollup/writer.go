@@ -14,7 +14,9 @@ import (
 // What one session may carry.
 const (
 	// MostBytes is the size of a part at most. With what carries it a message stays below 4 MiB.
-	MostBytes = 4<<20 - 1024
+	MostBytes = 4<<20 - carries
+	// carries is the room that is left for what carries a part.
+	carries = 1024
 	// MostParts is the number of parts of a roll-up at most.
 	MostParts = 16
 )
@@ -35,6 +37,10 @@ type Writer struct {
 func NewWriter(clusterID string) *Writer {
 	return &Writer{clusterID: clusterID, mostBytes: MostBytes}
 }
+
+// Limit makes parts smaller than [MostBytes], from the next roll-up on: so that none takes more than
+// so many bytes with what carries it.
+func (w *Writer) Limit(message int) { w.mostBytes = min(message-carries, MostBytes) }
 
 // Write returns the messages of one roll-up, to be sent in order: its parts, or one reference
 // if it says the same as the one before. The caller never changes rows or overheads again.

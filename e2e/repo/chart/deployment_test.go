@@ -127,7 +127,7 @@ func allOfDemand() values {
 		"enabled": true, "podSource": "cr", "affinityAlternatives": false, "volumeTopology": false,
 		"penaltyAnnotationPrefixes": []any{"other.example", "nstance.dev"},
 		"priorityClassPenalties":    values{"batch": values{"interruptionPenalty": "0.01", "reclamationPenalty": 2}},
-		"reconnectInitialBackoff":   "1s", "reconnectMaxBackoff": "1m", "outboxCapacity": 10, "dispatchConcurrency": 8, "keepaliveInterval": "30s",
+		"reconnectInitialBackoff":   "1s", "reconnectMaxBackoff": "1m", "outboxCapacity": 10, "dispatchConcurrency": 8, "maxMessage": 2000000, "keepaliveInterval": "30s",
 		"keepaliveTimeout": "5s", "defaultDrainGrace": "2m", "reclaimFitCheck": false, "foreignAnnotations": false, "kubeApiQps": 20, "kubeApiBurst": 100000, "rollupInterval": "5s", "rollupMinInterval": "0s",
 		"acknowledgeConcurrency": 4, "countForeignNodes": true, "unitClasses": "off", "daemonsetOverhead": "template", "stuckPodSurcharge": false,
 		"upc": values{"qps": 2000, "burst": 4000, "workers": 32, "cacheSyncTimeout": "1h", "pageSize": 1000},
@@ -137,7 +137,7 @@ func allOfDemand() values {
 // sessionsOfDemand and rollupsOfDemand are what they say of the rest.
 var (
 	sessionsOfDemand = config.DemandSessions{
-		InitialBackoff: time.Second, MaxBackoff: time.Minute, Outbox: 10, Dispatch: 8, KeepaliveInterval: 30 * time.Second, KeepaliveTimeout: 5 * time.Second,
+		InitialBackoff: time.Second, MaxBackoff: time.Minute, Outbox: 10, Dispatch: 8, MaxMessage: 2000000, KeepaliveInterval: 30 * time.Second, KeepaliveTimeout: 5 * time.Second,
 		DrainGrace: 2 * time.Minute, QPS: 20, Burst: 100000,
 	}
 	rollupsOfDemand = config.DemandRollups{

@@ -107,6 +107,7 @@ in its kubeconfig needs these instead.
 - --demand-reconnect-max-backoff={{ .Values.demand.reconnectMaxBackoff }}
 - --demand-outbox-capacity={{ .Values.demand.outboxCapacity | int }}
 - --demand-dispatch-concurrency={{ .Values.demand.dispatchConcurrency | int }}
+- --demand-max-message={{ .Values.demand.maxMessage | int }}
 - --demand-keepalive-interval={{ .Values.demand.keepaliveInterval }}
 - --demand-keepalive-timeout={{ .Values.demand.keepaliveTimeout }}
 - --demand-default-drain-grace={{ .Values.demand.defaultDrainGrace }}

@@ -52,6 +52,9 @@ func (c *session) acknowledged(ctx context.Context, a *demandpb.Acknowledgement)
 	}
 }
 
+// blobCarries is the room that is left for what carries bootstrap data.
+const blobCarries = 1024
+
 // bootstrap answers a request beside everything else, because the shard waits for it. More of
 // them at once than answers fit into the queue are dropped; the shard asks again.
 func (c *session) bootstrap(ctx context.Context, r *demandpb.BootstrapRequest) {
@@ -70,6 +73,10 @@ func (c *session) bootstrap(ctx context.Context, r *demandpb.BootstrapRequest) {
 		blob := &demandpb.BootstrapBlobResponse{RequestId: r.GetRequestId(), Error: "the operator has no bootstrap template"}
 		if answer := c.link.opts.Handlers.Bootstrap; answer != nil {
 			blob = answer(ctx, c.link.name, r)
+		}
+		if bytes := len(blob.GetUserData()); bytes+blobCarries > c.link.opts.MaxMessage {
+			blob = &demandpb.BootstrapBlobResponse{RequestId: r.GetRequestId(), Error: fmt.Sprintf(
+				"what the bootstrap template makes has %d bytes, and no message may have more than %d (--demand-max-message)", bytes, c.link.opts.MaxMessage)}
 		}
 		c.mu.Lock()
 		c.bootstraps--

@@ -19,8 +19,13 @@ const (
 	kindRollup = "rollup"
 )
 
-// answer queues an answer. False: there is no room, and it is dropped.
+// answer queues an answer. False: there is no room, or it is too large to be sent, and it is dropped.
 func (c *session) answer(kind string, m *message) bool {
+	if bytes := proto.Size(m); bytes > c.link.opts.MaxMessage {
+		c.link.opts.Observer.dropped(c.link.name, kind)
+		c.log.Error("answer not sent: it is larger than a message may be", "message", kind, "bytes", bytes, "most", c.link.opts.MaxMessage)
+		return false
+	}
 	c.mu.Lock()
 	queued := c.queue.Answer(m)
 	c.mu.Unlock()
@@ -68,6 +73,7 @@ type outgoing interface {
 // received from.
 func (c *session) send(ctx context.Context, to outgoing) error {
 	writer := rollup.NewWriter(c.link.opts.Cluster)
+	writer.Limit(c.link.opts.MaxMessage)
 	for {
 		answer, r, rejected := c.next()
 		var err error

@@ -22,7 +22,7 @@ const protocol = "v1alpha1"
 // What a session may take.
 const (
 	helloTimeout = 15 * time.Second
-	mostBytes    = 4 << 20 // of one message, in both directions
+	mostBytes    = 4 << 20 // of one message, in both directions: what a server takes at most
 )
 
 // capabilities are what this operator can do, as hello names it.
@@ -65,7 +65,7 @@ func (c *session) run(ctx context.Context, client demandpb.ShardServiceClient) e
 	ctx, end := context.WithCancelCause(ctx)
 	defer c.tasks.Wait()
 	defer end(nil)
-	stream, err := client.Session(ctx, grpc.MaxCallRecvMsgSize(mostBytes), grpc.MaxCallSendMsgSize(mostBytes))
+	stream, err := client.Session(ctx, grpc.MaxCallRecvMsgSize(mostBytes), grpc.MaxCallSendMsgSize(c.link.opts.MaxMessage))
 	if err != nil {
 		return fmt.Errorf("open session: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"nstance.dev/operator/controllers/demand/session"
 	"nstance.dev/operator/shards"
@@ -399,6 +400,42 @@ func TestRollupInParts(t *testing.T) {
 		w.expect("rollup a 1 held=false rejected=false")
 		if len(w.sent) != 1 || w.sent[0] < 8<<20 {
 			t.Errorf("sent %v bytes, want one roll-up in parts", w.sent)
+		}
+	})
+}
+
+// No message is larger than is set: a roll-up goes in more parts, bootstrap data that do not fit are answered with an error
+// that names the setting, and what else does not fit is dropped. The session stays.
+func TestMaxMessage(t *testing.T) {
+	const most = 1 << 20
+	inWorld(t, func(t *testing.T, w *world) {
+		w.apply("a")
+		large := session.Rollup{Rows: rows(10_000, 1)}
+		for _, r := range large.Rows {
+			r.UnitClass = strings.Repeat("x", 200)
+		}
+		w.bootstrap("r1")
+		if w.sessions.Report("a", []*demandpb.NodeReport{{MachineId: "m", Error: strings.Repeat("x", most)}}) {
+			t.Error("a report of more than a message is sent")
+		}
+		w.sessions.Rollup("a", large)
+		w.after(time.Second)
+		for _, m := range w.shard().Heard(tenant) {
+			if size := proto.Size(m); size > most {
+				t.Errorf("a message of %d bytes", size)
+			}
+			if b := m.GetBootstrapResponse(); b != nil && (len(b.GetUserData()) > 0 || !strings.Contains(b.GetError(), "--demand-max-message")) {
+				t.Errorf("bootstrap data of %d bytes, error %q", len(b.GetUserData()), b.GetError())
+			}
+		}
+		if n, got, _ := w.shard().Rollups(tenant); n != 1 || len(got) != len(large.Rows) {
+			t.Errorf("%d roll-ups with %d rows", n, len(got))
+		}
+		w.expectAll("opened a", "snapshot a []", "resynced a", "rollup a 1 held=false rejected=false")
+	}, func(o *session.Options) {
+		o.MaxMessage = most
+		o.Handlers.Bootstrap = func(_ context.Context, _ string, r *demandpb.BootstrapRequest) *demandpb.BootstrapBlobResponse {
+			return &demandpb.BootstrapBlobResponse{RequestId: r.GetRequestId(), UserData: make([]byte, most)}
 		}
 	})
 }

@@ -30,6 +30,8 @@ type Options struct {
 	Keepalive keepalive.ClientParameters
 	// Outbox is how many answers wait for a shard at most; [outbound.Answers].
 	Outbox int
+	// MaxMessage is how many bytes a message to a shard has at most; 4 MiB, which is what servers take.
+	MaxMessage int
 	// Grace is the time for a drain for which a shard names none; 30s.
 	Grace time.Duration
 	// Dispatch is how many handlers run at once for each shard; 32.
@@ -55,6 +57,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Outbox <= 0 {
 		o.Outbox = outbound.Answers
+	}
+	if o.MaxMessage <= 0 {
+		o.MaxMessage = mostBytes
 	}
 	if o.Grace <= 0 {
 		o.Grace = 30 * time.Second

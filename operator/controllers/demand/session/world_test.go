@@ -156,7 +156,7 @@ type world struct {
 
 // inWorld runs a test in a bubble with shard "a" at "a:1", and sessions that are opened once
 // the set has a shard.
-func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
+func inWorld(t *testing.T, test func(t *testing.T, w *world), changes ...func(*session.Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{Cluster: shardtest.NewCluster(t), notes: &notes{dropped: map[string]int{}}, t: t}
@@ -165,9 +165,13 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 			Cluster: w.ID, Tenant: tenant, Credentials: w.Operator(tenant), Sink: noSink{}, Streams: []shards.Stream{shards.WatchGroups(noSink{}), shards.WatchInstances(noSink{})},
 			Dial: w.DialContext, Random: middle,
 		})
-		w.sessions = session.New(session.Options{
+		options := session.Options{
 			Cluster: w.ID, Tenant: tenant, Instance: "one", Handlers: w.handlers(), Observer: w.observer(), Random: middle,
-		})
+		}
+		for _, change := range changes {
+			change(&options)
+		}
+		w.sessions = session.New(options)
 		ctx, stop := context.WithCancel(t.Context())
 		var loops sync.WaitGroup
 		loops.Go(func() { _ = w.set.Run(ctx) })
