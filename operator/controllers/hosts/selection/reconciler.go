@@ -153,32 +153,8 @@ func observe(ctx context.Context, from client.Reader, apiServer string) (selecti
 	if err := from.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return in, fmt.Errorf("list MachineConfigurationVersions: %w", err)
 	}
-	for i := range configurations.Items {
-		c := &configurations.Items[i]
-		parsed, _ := selection.Parse(c.Spec.MachineSelector) // one that cannot be read matches nothing
-		in.Configurations = append(in.Configurations, selection.Configuration{
-			Name: c.Name, UID: c.UID, Selector: parsed, Priority: c.Spec.Priority, Paused: c.Spec.Paused,
-			Deleting: !c.DeletionTimestamp.IsZero(), Versions: versionsOf(c, all.Items),
-		})
-	}
+	in.Configurations = selection.Observe(configurations.Items, all.Items)
 	return in, nil
-}
-
-// versionsOf are the versions that a configuration owns. One whose creation is not recorded yet
-// has no hash, and cannot be assigned.
-func versionsOf(c *hostsv1.MachineConfiguration, all []hostsv1.MachineConfigurationVersion) []selection.Version {
-	var own []selection.Version
-	for i := range all {
-		v := &all[i]
-		if !metav1.IsControlledBy(v, c) || !v.DeletionTimestamp.IsZero() || v.Status.Hash == "" {
-			continue
-		}
-		own = append(own, selection.Version{
-			Number: v.Spec.Version, Deployed: v.Status.Deployed, Hash: v.Status.Hash, Kubernetes: v.Spec.Template.Kubernetes.Version,
-			Bad: meta.IsStatusConditionFalse(v.Status.Conditions, hostsv1.ConditionHealthy),
-		})
-	}
-	return own
 }
 
 // Selectors says in configurations what their selectors do; its requests name
