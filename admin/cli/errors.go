@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"nstance.dev/admin/kubeclient"
 	"nstance.dev/admin/shardclient"
 )
 
@@ -104,6 +105,9 @@ func reason(err error) string {
 func hint(err error) string {
 	if errors.Is(err, shardclient.ErrHandshake) {
 		return "check that the identity (--identity-dir), the shard and its addresses belong to the same cluster"
+	}
+	if text := kubeclient.Hint(err); text != "" {
+		return text
 	}
 	if _, ok := errors.AsType[grpcError](err); !ok {
 		return ""

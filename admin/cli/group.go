@@ -63,7 +63,7 @@ func listGroups(ctx context.Context, s *shard) ([]output.Item[*nstancev1.GroupSt
 
 // printList prints what some shards answered, also where others failed. Where
 // nothing answered there is nothing to print: an empty list would be a lie.
-func printList[T output.Message](w io.Writer, format output.Format, view output.View[T], items []output.Item[T], err error) error {
+func printList[T any](w io.Writer, format output.Format, view output.View[T], items []output.Item[T], err error) error {
 	if err != nil && len(items) == 0 {
 		return err
 	}

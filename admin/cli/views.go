@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -173,20 +172,10 @@ func clock(t *timestamppb.Timestamp) string {
 	return t.AsTime().Format(time.RFC3339)
 }
 
-// age is how long ago something was, in its one or two largest units.
+// age is how long ago something was; empty: it never was.
 func age(t *timestamppb.Timestamp, now time.Time) string {
 	if t == nil {
 		return ""
 	}
-	d := max(0, now.Sub(t.AsTime())).Truncate(time.Second)
-	const day = 24 * time.Hour
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < 2*day:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	return output.Age(t.AsTime(), now)
 }

@@ -1,9 +1,9 @@
 // Package output prints what the API answered: as a table for people, as JSON or
 // YAML for programs, or as bare names for other commands.
 //
-// Programs get the API's own messages, with the field names of the protocol and
-// unset fields shown; a list is an array. Nothing here talks to a server, and
-// equal input gives equal bytes.
+// Programs get the messages of the servers' API, with the field names of the protocol
+// and unset fields shown, and objects of Kubernetes as its API has them; a list is an
+// array. Nothing here talks to a server, and equal input gives equal bytes.
 package output
 
 import (

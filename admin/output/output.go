@@ -20,25 +20,22 @@ type Column[T any] struct {
 	Value  func(T) string
 }
 
-// Message is what can be printed: a message of the API.
-type Message = proto.Message
-
-// View says how messages of one type look.
-type View[T proto.Message] struct {
+// View says how items of one type look: messages of the servers' API, or objects of Kubernetes.
+type View[T any] struct {
 	Columns []Column[T]
 	Name    func(T) string // for the format name
 }
 
-// Item is a message and, if not empty, the shard that it came from, which then
+// Item is a message or object and, if not empty, the shard that it came from, which then
 // is printed too.
-type Item[T proto.Message] struct {
+type Item[T any] struct {
 	Shard   string
 	Message T
 }
 
 // List prints items in the given format: in JSON and YAML as one array, which an
 // empty list is too.
-func List[T proto.Message](w io.Writer, format Format, view View[T], items []Item[T]) error {
+func List[T any](w io.Writer, format Format, view View[T], items []Item[T]) error {
 	switch format {
 	case JSON, YAML:
 		list := make([]json.RawMessage, 0, len(items))
@@ -64,7 +61,7 @@ func List[T proto.Message](w io.Writer, format Format, view View[T], items []Ite
 }
 
 // Object prints one item: in JSON and YAML as an object.
-func Object[T proto.Message](w io.Writer, format Format, view View[T], item Item[T]) error {
+func Object[T any](w io.Writer, format Format, view View[T], item Item[T]) error {
 	if format != JSON && format != YAML {
 		return List(w, format, view, []Item[T]{item})
 	}
@@ -76,10 +73,10 @@ func Object[T proto.Message](w io.Writer, format Format, view View[T], item Item
 }
 
 // marshal returns compact JSON, which protojson alone would not promise.
-func marshal[T proto.Message](item Item[T]) (json.RawMessage, error) {
-	data, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(item.Message)
+func marshal[T any](item Item[T]) (json.RawMessage, error) {
+	data, err := encode(item.Message)
 	if err != nil {
-		return nil, fmt.Errorf("print %s: %w", item.Message.ProtoReflect().Descriptor().Name(), err)
+		return nil, fmt.Errorf("print %T: %w", item.Message, err)
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, data); err != nil {
@@ -89,6 +86,14 @@ func marshal[T proto.Message](item Item[T]) (json.RawMessage, error) {
 		return compact.Bytes(), nil
 	}
 	return withShard(item.Shard, compact.Bytes())
+}
+
+// encode returns a message with the names of the protocol, and anything else by its tags.
+func encode(v any) ([]byte, error) {
+	if message, ok := v.(proto.Message); ok {
+		return protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(message)
+	}
+	return json.Marshal(v)
 }
 
 // withShard puts the shard in front of the members of a compact object.
@@ -187,6 +192,6 @@ func Cell(s string) string {
 	return s
 }
 
-func anyShard[T proto.Message](items []Item[T]) bool {
+func anyShard[T any](items []Item[T]) bool {
 	return len(items) > 0 && items[0].Shard != ""
 }

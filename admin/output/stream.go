@@ -7,13 +7,12 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"google.golang.org/protobuf/proto"
 	"sigs.k8s.io/yaml"
 )
 
 // Stream prints items as they come, one line each: in JSON one object per line,
 // in YAML one document each. It is safe for concurrent use.
-type Stream[T proto.Message] struct {
+type Stream[T any] struct {
 	w      io.Writer
 	format Format
 	view   View[T]
@@ -23,7 +22,7 @@ type Stream[T proto.Message] struct {
 }
 
 // NewStream returns a stream that prints to w.
-func NewStream[T proto.Message](w io.Writer, format Format, view View[T]) *Stream[T] {
+func NewStream[T any](w io.Writer, format Format, view View[T]) *Stream[T] {
 	return &Stream[T]{w: w, format: format, view: view}
 }
 
