@@ -41,9 +41,9 @@ func TestPageOfTheCostRule(t *testing.T) {
 	const gib = 1 << 30
 	each := func(string) bool { return true }
 	spot := func(capacity string) bool { return capacity == "spot" }
-	has(bidsOf(t, offers, each, 32, map[string]float64{"cpu": 10_000, "memory": 20 * gib, "pods": 10}))
-	has(bidsOf(t, offers, each, 32, map[string]float64{"cpu": 2200}))
-	has(bidsOf(t, offers, spot, 0.5, map[string]float64{"cpu": 8000, "memory": 32 * gib, "pods": 8}))
+	has(bidsOf(t, offers, each, 32, 10, map[string]float64{"cpu": 1000, "memory": 2 * gib, "pods": 1}))
+	has(bidsOf(t, offers, each, 32, 3, map[string]float64{"cpu": 1000, "memory": 2 * gib, "pods": 1}))
+	has(bidsOf(t, offers, spot, 0.5, 8, map[string]float64{"cpu": 1000, "memory": 4 * gib, "pods": 1}))
 }
 
 // pageOffer is what the rule looks at of an offer.
@@ -54,11 +54,11 @@ type pageOffer struct {
 	Risk        float64            `json:"interruption"`
 	Allocatable map[string]float64 `json:"allocatable"`
 
-	cost, share float64
+	cost, pods, share float64
 }
 
-// bidsOf is the rule's table for what a need lacks: offers by the cost of a unit, and what the whole comes to.
-func bidsOf(t *testing.T, offers []pageOffer, may func(capacity string) bool, penalty float64, lacking map[string]float64) string {
+// bidsOf is the rule's table for so many Pods that a need lacks: offers by the cost of a unit, and what the whole comes to.
+func bidsOf(t *testing.T, offers []pageOffer, may func(capacity string) bool, penalty, lacking float64, pod map[string]float64) string {
 	t.Helper()
 	var bids []pageOffer
 	for _, o := range offers {
@@ -69,10 +69,11 @@ func bidsOf(t *testing.T, offers []pageOffer, may func(capacity string) bool, pe
 			t.Fatal(err)
 		}
 		o.cost += o.Risk * penalty
-		o.share = 1
-		for name, n := range lacking {
-			o.share = min(o.share, o.Allocatable[name]/n)
+		o.pods = math.Inf(1)
+		for name, n := range pod {
+			o.pods = min(o.pods, math.Floor(o.Allocatable[name]/n))
 		}
+		o.share = min(1, o.pods/lacking)
 		bids = append(bids, o)
 	}
 	slices.SortStableFunc(bids, func(a, b pageOffer) int {
@@ -83,14 +84,10 @@ func bidsOf(t *testing.T, offers []pageOffer, may func(capacity string) bool, pe
 	})
 	table := "| offer | cost with the risk | share | cost ÷ share | used whole | the rest costs | together |\n|---|---|---|---|---|---|---|\n"
 	for _, o := range bids {
-		whole := max(math.Floor(1/o.share), 1)
+		whole := max(math.Floor(lacking/o.pods), 1)
 		rest := math.Inf(1)
 		for _, finish := range bids {
-			machines := 0.0
-			for name, n := range lacking {
-				machines = max(machines, math.Ceil((n-whole*o.Allocatable[name])/finish.Allocatable[name]))
-			}
-			rest = min(rest, machines*finish.cost)
+			rest = min(rest, math.Ceil(max(lacking-whole*o.pods, 0)/finish.pods)*finish.cost)
 		}
 		table += fmt.Sprintf("| `%s` %s | %.3f | %.4f | %.4f | %.0f | %.3f | %.3f |\n", o.Type, o.Capacity, o.cost, o.share, o.cost/o.share, whole, rest, whole*o.cost+rest)
 	}

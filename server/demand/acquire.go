@@ -52,7 +52,7 @@ func (w buying) acquireNeed(c *cluster, n *need) {
 	if c.ledger.fresh < len(c.ledger.slots) {
 		for i := range n.parts {
 			p := &n.parts[i]
-			c.ledger.draw(n, p, &p.deficit, c.ledger.fresh, c.common, n.memory.own)
+			c.ledger.draw(n, p, &p.deficit, c.ledger.fresh, c.levels, n.memory.own)
 		}
 		n.sum()
 	}
@@ -208,7 +208,7 @@ func (w buying) pick(c *cluster, n *need, p *part) (slot int32, o *offer, k int6
 		if !m.inside(p.within) {
 			continue
 		}
-		b := bid{slot: s, share: vector.Share(w.allocatable(c, m.class), &p.deficit, n.mask)}
+		b := bid{slot: s, share: n.share(w.allocatable(c, m.class), &p.deficit)}
 		b.cost = effective(m.currentPrice(), m.currentRisk(), n.Interruption)
 		if idle.slot < 0 || b.cheaper(idle) || !idle.cheaper(b) && m.id < w.fleet.at(idle.slot).id {
 			idle = b
@@ -220,7 +220,7 @@ func (w buying) pick(c *cluster, n *need, p *part) (slot int32, o *offer, k int6
 			n.lack.reason = nearer(n.lack.reason, NoDomain)
 			continue
 		}
-		b.share = vector.Share(w.allocatable(c, b.offer.class), &p.deficit, n.mask)
+		b.share = n.share(w.allocatable(c, b.offer.class), &p.deficit)
 		w.bids = append(w.bids, b)
 	}
 	if len(w.bids) > 0 {
@@ -259,13 +259,13 @@ func (w buying) cheapest(c *cluster, n *need, p *part) bid {
 		k := min(max(vector.Whole/b.share, 1), b.free)
 		rest := p.deficit
 		var had vector.Vector
-		had.AddTimes(w.allocatable(c, b.offer.class), k)
+		n.serve(&had, w.allocatable(c, b.offer.class)[:], k)
 		rest.Sub(&had)
 		cost := vector.Times(b.cost, k)
 		if !rest.IsZero() {
 			finish := int64(math.MaxInt64)
 			for _, f := range tried {
-				finish = min(finish, vector.Times(f.cost, vector.Count(w.allocatable(c, f.offer.class), &rest)))
+				finish = min(finish, vector.Times(f.cost, n.machines(w.allocatable(c, f.offer.class), &rest)))
 			}
 			cost += min(finish, math.MaxInt64-cost)
 		}
@@ -293,7 +293,7 @@ func (w buying) join(c *cluster, n *need, p *part, slot int32) {
 	m := w.fleet.at(slot)
 	m.pos = c.ledger.push(slot, m, w.allocatable(c, m.class))
 	if p != nil {
-		c.ledger.draw(n, p, &p.deficit, int(m.pos), c.common, false)
+		c.ledger.draw(n, p, &p.deficit, int(m.pos), c.levels, false)
 	}
 	c.flags.dirty = true
 }

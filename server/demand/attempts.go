@@ -275,6 +275,7 @@ func (w consolidating) lay(c *cluster, order []int32, bought []machine) *ledger 
 			t.domains[i].insert(l.domains[i].at[pos], at)
 		}
 	}
+	t.enliven(len(l.live))
 	return t
 }
 
@@ -288,7 +289,7 @@ func (w consolidating) suffices(c *cluster, t *ledger) bool {
 			p := &n.parts[i]
 			lack := *n.amount(p)
 			if !n.memory.gave {
-				t.draw(n, p, &lack, 0, c.common, n.memory.own)
+				t.draw(n, p, &lack, 0, c.levels, n.memory.own)
 			}
 			if !p.deficit.Covers(&lack) {
 				return false

@@ -293,7 +293,7 @@ func (w consolidating) shop(c *cluster, g *group, set []int32, budget int64) (bo
 	spent, fresh := int64(0), len(trial.slots)
 	for i := range lacks {
 		p, n := &lacks[i], of[i]
-		trial.draw(n, p, &p.deficit, fresh, c.common, false)
+		trial.draw(n, p, &p.deficit, fresh, c.levels, false)
 		for !p.deficit.IsZero() {
 			o, k := w.choose(c, g, n, p, budget >= 0)
 			for ; o != nil && k > 0 && !p.deficit.IsZero(); k-- {
@@ -305,7 +305,7 @@ func (w consolidating) shop(c *cluster, g *group, set []int32, budget int64) (bo
 				bought = append(bought, m)
 				o.charge(1)
 				pos := trial.push(^int32(len(bought)-1), &m, w.allocatable(c, m.class))
-				trial.draw(n, p, &p.deficit, int(pos), c.common, false)
+				trial.draw(n, p, &p.deficit, int(pos), c.levels, false)
 				if len(bought) > mostBought || budget >= 0 && !consolidation.Worth(budget, spent, g.Consolidation.MinSaving) {
 					return bought, false
 				}
@@ -324,7 +324,7 @@ func (w consolidating) lacking(c *cluster, trial *ledger) (lacks []part, of []*n
 		for i := range n.parts {
 			p := part{within: n.parts[i].within, deficit: *n.amount(&n.parts[i])}
 			if !n.memory.gave {
-				trial.draw(n, &p, &p.deficit, 0, c.common, n.memory.own)
+				trial.draw(n, &p, &p.deficit, 0, c.levels, n.memory.own)
 			}
 			if !p.deficit.IsZero() {
 				lacks, of = append(lacks, p), append(of, n)

@@ -8,8 +8,8 @@ import (
 	"nstance.dev/server/demand"
 )
 
-// optimum is the least price of machines that together serve so many thousandths of a Pod of a core and
-// unit bytes, found by trying: a machine serves as many as what it is shortest of allows.
+// optimum is the least price of machines that together serve so many Pods of a core and unit bytes, found by trying: a
+// machine serves as many as fit into it.
 func optimum(offers []demand.Offer, pods, unit int64) int64 {
 	known := map[int64]int64{}
 	var least func(int64) int64
@@ -23,12 +23,12 @@ func optimum(offers []demand.Offer, pods, unit int64) int64 {
 		best := int64(1) << 60
 		for _, o := range offers {
 			a := o.Class.Allocatable
-			best = min(best, o.PricePerHour+least(left-min(a[0].Amount, a[1].Amount*1000/unit)))
+			best = min(best, o.PricePerHour+least(left-min(a[0].Amount/1000, a[1].Amount/unit)))
 		}
 		known[left] = best
 		return best
 	}
-	return least(pods * 1000)
+	return least(pods)
 }
 
 // What is bought costs little more than the best that could have been bought.
@@ -61,7 +61,7 @@ func TestCostAgainstTheOptimum(t *testing.T) {
 	}
 	mean, p95, worst := sum/int64(len(ratios)), ratios[len(ratios)*95/100], ratios[len(ratios)-1]
 	t.Logf("mean %d, 95 of 100 below %d, worst %d thousandths of the optimum", mean, p95, worst)
-	if mean > 1030 || p95 > 1100 || worst > 1400 {
+	if mean > 1005 || p95 > 1010 || worst > 1150 {
 		t.Errorf("mean %d, 95 of 100 below %d, worst %d thousandths of the optimum", mean, p95, worst)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"nstance.dev/server/demand/vector"
 )
 
 // crediting computes which machines serve what, in one goroutine of several.
@@ -72,14 +70,10 @@ func (w crediting) creditCluster(c *cluster) {
 	if c.flags.stale {
 		w.fill(c)
 	}
-	c.common = ^vector.Mask(0)
 	for _, n := range c.needs {
 		w.evaluate(c, n)
-		c.common &= n.mask
 	}
-	if len(c.needs) == 0 {
-		c.common = 0
-	}
+	c.levels = c.levels.of(c.needs)
 	w.attribute(c)
 	if c.flags.reordered = c.flags.event && w.rerank(c); c.flags.reordered {
 		w.attribute(c)
@@ -140,7 +134,7 @@ func (w crediting) fill(c *cluster) {
 func (w crediting) attribute(c *cluster) {
 	l := &c.ledger
 	w.allocate(c)
-	l.refill(c.alloc)
+	l.refill(c.alloc, len(c.levels))
 	w.keepMinimum(c, l)
 	c.flags.due = 0
 	for _, n := range c.needs {
@@ -158,7 +152,7 @@ func (w crediting) attribute(c *cluster) {
 			p := &n.parts[i]
 			p.deficit = *n.amount(p)
 			if !n.memory.gave {
-				l.draw(n, p, &p.deficit, 0, c.common, n.memory.own)
+				l.draw(n, p, &p.deficit, 0, c.levels, n.memory.own)
 			}
 		}
 		n.sum()
@@ -268,7 +262,7 @@ func (w crediting) rerank(c *cluster) bool {
 			p := &n.parts[i]
 			lack := *n.amount(p)
 			if !n.memory.gave {
-				trial.draw(n, p, &lack, 0, c.common, n.memory.own)
+				trial.draw(n, p, &lack, 0, c.levels, n.memory.own)
 			}
 			if !p.deficit.Covers(&lack) {
 				return false
@@ -308,4 +302,29 @@ func (w crediting) byCost(c *cluster) []int32 {
 		w.starts[i]++
 	}
 	return w.order
+}
+
+// workspace is what one worker writes to while it computes clusters, one after another.
+type workspace struct {
+	trial  ledger
+	order  []int32 // positions
+	starts []int32 // of each rank
+	seqs   []uint64
+	values []int32 // domains
+	ends   []int   // of the domains of each topology in values
+}
+
+// deal makes of how many machines are of each rank where the first of them comes.
+func (w *workspace) deal(ranks []rank) {
+	w.values = append(w.values[:0], w.starts...)
+	sorted := w.values
+	for i := range sorted {
+		sorted[i] = int32(i)
+	}
+	slices.SortFunc(sorted, func(a, b int32) int { return ranks[a].compare(ranks[b]) })
+	from := int32(0)
+	for _, i := range sorted {
+		from, w.starts[i] = from+w.starts[i], from
+	}
+	w.values = sorted
 }

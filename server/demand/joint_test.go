@@ -14,7 +14,7 @@ import (
 
 // jointRows are rows of which many ask for one rack, for an even spread over racks, or for all or nothing.
 func jointRows(rng *rand.Rand, cluster string) []demand.Row {
-	rows := randomRows(rng, cluster)
+	rows := mixedRows(rng, cluster)
 	for i := range rows {
 		r := &rows[i]
 		switch rng.IntN(6) {

@@ -21,7 +21,7 @@ type ledger struct {
 	left    []int64 // rows of as many amounts as resources have names
 	width   int     // of a row
 	claims  []claim
-	live    []uint64 // not exhausted
+	live    [][]uint64 // not exhausted, by level of the needs
 	local   []classSet
 	domains []domainIndex
 	trial   bool // nothing asks what is left in which domain
@@ -38,7 +38,8 @@ type classSet struct {
 // reset empties the ledger, for rows of so many amounts.
 func (l *ledger) reset(width int) {
 	l.slots, l.seqs, l.stamps, l.rankOf, l.ranks = l.slots[:0], l.seqs[:0], l.stamps[:0], l.rankOf[:0], l.ranks[:0]
-	l.classes, l.left, l.claims, l.live = l.classes[:0], l.left[:0], l.claims[:0], l.live[:0]
+	l.classes, l.left, l.claims = l.classes[:0], l.left[:0], l.claims[:0]
+	l.live = l.live[:0]
 	for i := range l.local {
 		l.local[i].bits = l.local[i].bits[:0]
 	}
@@ -101,8 +102,10 @@ func (l *ledger) add(slot int32, seq uint64, stamp Key, class int32, alloc *vect
 	l.classes = append(l.classes, class)
 	l.left = append(l.left, alloc[:l.width]...)
 	l.claims = append(l.claims, claim{})
-	l.live = grow(l.live, words)
-	l.live[word] |= bit
+	for i := range l.live {
+		l.live[i] = grow(l.live[i], words)
+		l.live[i][word] |= bit
+	}
 	set := l.set(class)
 	set.bits = grow(set.bits, words)
 	set.bits[word] |= bit
@@ -136,10 +139,27 @@ func (l *ledger) permute(o *ledger, order []int32, alloc []vector.Vector) {
 			l.domains[i].insert(o.domains[i].at[pos], at)
 		}
 	}
+	l.enliven(len(o.live))
 }
 
-// refill gives every machine its whole allocatable back, and takes all claims off.
-func (l *ledger) refill(alloc []vector.Vector) {
+// enliven makes every machine one that is not exhausted, for needs of so many levels.
+func (l *ledger) enliven(levels int) {
+	words := (len(l.slots) + 63) >> 6
+	l.live = slices.Grow(l.live[:0], levels)[:levels]
+	for i := range l.live {
+		set := slices.Grow(l.live[i][:0], words)[:words]
+		for word := range set {
+			set[word] = ^uint64(0)
+		}
+		if n := len(l.slots) & 63; n > 0 {
+			set[words-1] = 1<<n - 1
+		}
+		l.live[i] = set
+	}
+}
+
+// refill gives every machine its whole allocatable back, and takes all claims off. The needs are of so many levels.
+func (l *ledger) refill(alloc []vector.Vector, levels int) {
 	for i := range l.domains {
 		l.domains[i].refill(alloc)
 	}
@@ -147,21 +167,16 @@ func (l *ledger) refill(alloc []vector.Vector) {
 		copy(l.row(pos), alloc[class][:])
 	}
 	clear(l.claims)
-	for word := range l.live {
-		l.live[word] = ^uint64(0)
-	}
-	if n := len(l.slots) & 63; n > 0 {
-		l.live[len(l.live)-1] = 1<<n - 1
-	}
+	l.enliven(levels)
 	l.fresh = len(l.slots)
 }
 
 // draw lets a need take v from the machines of its part that come at from or later, and takes what
-// it got off v. common are the resources without which a machine is exhausted for everyone.
-func (l *ledger) draw(n *need, p *part, v *vector.Vector, from int, common vector.Mask, own bool) {
+// it got off v. The levels of the cluster's needs say for whom a machine is then exhausted.
+func (l *ledger) draw(n *need, p *part, v *vector.Vector, from int, levels levels, own bool) {
 	c := l.of(n, p.within, from)
 	for pos := c.next(); pos >= 0; pos = c.next() {
-		if l.serves(n, pos, own) && l.take(n, pos, v, common) && v.IsZero() {
+		if l.serves(n, pos, own) && l.take(n, pos, v, levels) && v.IsZero() {
 			return
 		}
 	}
@@ -185,7 +200,7 @@ func (l *ledger) lacking(n *need, within []domain, v vector.Vector) vector.Vecto
 			continue
 		}
 		copy(left[:], l.row(pos))
-		if vector.Draw(left[:], &v, &n.unit, n.mask) && v.IsZero() {
+		if n.draw(left[:], &v) && v.IsZero() {
 			return v
 		}
 	}
@@ -193,7 +208,7 @@ func (l *ledger) lacking(n *need, within []domain, v vector.Vector) vector.Vecto
 }
 
 // take draws from one machine and writes the claim down.
-func (l *ledger) take(n *need, pos int, v *vector.Vector, common vector.Mask) bool {
+func (l *ledger) take(n *need, pos int, v *vector.Vector, levels levels) bool {
 	left := l.row(pos)
 	tracked := len(l.domains) > 0 && !l.trial
 	var before [vector.Width]int64
@@ -203,13 +218,12 @@ func (l *ledger) take(n *need, pos int, v *vector.Vector, common vector.Mask) bo
 			before[d] = left[d]
 		}
 	}
-	if !vector.Draw(left, v, &n.unit, n.mask) {
+	if !n.draw(left, v) {
 		return false
 	}
-	for m := uint16(common); m != 0; m &= m - 1 {
-		if left[bits.TrailingZeros16(m)] == 0 {
-			l.live[pos>>6] &^= 1 << (pos & 63)
-			break
+	for i := range levels {
+		if word := &l.live[i][pos>>6]; *word>>(pos&63)&1 != 0 && levels[i].exhausts(left) {
+			*word &^= 1 << (pos & 63)
 		}
 	}
 	c := &l.claims[pos]
@@ -232,12 +246,12 @@ func (l *ledger) take(n *need, pos int, v *vector.Vector, common vector.Mask) bo
 	return true
 }
 
-// remaining is what is left of the machines in certain domains that a need may draw from, of what it
-// asks for; when it is enough, the rest is not looked at.
+// remaining is what the machines in certain domains can still serve of what a need asks for; when it is enough, the rest
+// is not looked at.
 func (l *ledger) remaining(n *need, within []domain, enough *vector.Vector) (sum vector.Vector) {
 	c := l.of(n, within, 0)
 	for pos := c.next(); pos >= 0; pos = c.next() {
-		if sum.AddOf(l.row(pos), n.mask); sum.CoversOf(enough, n.mask) {
+		if n.serve(&sum, l.row(pos), 1); sum.CoversOf(enough, n.mask) {
 			break
 		}
 	}
@@ -248,6 +262,7 @@ func (l *ledger) remaining(n *need, within []domain, enough *vector.Vector) (sum
 type cursor struct {
 	l        *ledger
 	n        *need
+	live     []uint64   // what is not exhausted for it
 	selected [][]uint64 // sets of its classes
 	word     int
 	set      uint64
@@ -266,12 +281,12 @@ type place struct {
 // domains, from a position on.
 func (l *ledger) of(n *need, within []domain, from int) *cursor {
 	c := &l.scratch
-	c.l, c.n, c.selected, c.within = l, n, c.selected[:0], c.within[:0]
-	c.list, c.listed, c.set, c.word = nil, len(within) > 0, 0, len(l.live)
+	c.l, c.n, c.live, c.selected, c.within = l, n, l.live[n.level], c.selected[:0], c.within[:0]
+	c.list, c.listed, c.set, c.word = nil, len(within) > 0, 0, len(c.live)
 	if c.listed {
 		c.narrow(within, from)
 	}
-	if c.listed = c.listed && len(c.list) <= len(l.live); c.listed {
+	if c.listed = c.listed && len(c.list) <= len(c.live); c.listed {
 		return c
 	}
 	for i := range l.local {
@@ -279,7 +294,7 @@ func (l *ledger) of(n *need, within []domain, from int) *cursor {
 			c.selected = append(c.selected, l.local[i].bits)
 		}
 	}
-	if word := from >> 6; word < len(l.live) && len(c.selected) > 0 {
+	if word := from >> 6; word < len(c.live) && len(c.selected) > 0 {
 		c.word = word
 		c.set = c.candidates() &^ (1<<(from&63) - 1)
 	}
@@ -317,7 +332,7 @@ func (c *cursor) next() int {
 	}
 	for {
 		for c.set == 0 {
-			if c.word++; c.word >= len(c.l.live) {
+			if c.word++; c.word >= len(c.live) {
 				return -1
 			}
 			c.set = c.candidates()
@@ -333,7 +348,7 @@ func (c *cursor) next() int {
 func (c *cursor) nextListed() int {
 	for i, at := range c.list {
 		pos := int(at)
-		if c.l.live[pos>>6]>>(pos&63)&1 != 0 && c.n.has(c.l.classes[pos]) && (len(c.within) == 1 || c.inside(pos)) {
+		if c.live[pos>>6]>>(pos&63)&1 != 0 && c.n.has(c.l.classes[pos]) && (len(c.within) == 1 || c.inside(pos)) {
 			c.list = c.list[i+1:]
 			return pos
 		}
@@ -359,30 +374,5 @@ func (c *cursor) candidates() (set uint64) {
 			set |= s[c.word]
 		}
 	}
-	return set & c.l.live[c.word]
-}
-
-// workspace is what one worker writes to while it computes clusters, one after another.
-type workspace struct {
-	trial  ledger
-	order  []int32 // positions
-	starts []int32 // of each rank
-	seqs   []uint64
-	values []int32 // domains
-	ends   []int   // of the domains of each topology in values
-}
-
-// deal makes of how many machines are of each rank where the first of them comes.
-func (w *workspace) deal(ranks []rank) {
-	w.values = append(w.values[:0], w.starts...)
-	sorted := w.values
-	for i := range sorted {
-		sorted[i] = int32(i)
-	}
-	slices.SortFunc(sorted, func(a, b int32) int { return ranks[a].compare(ranks[b]) })
-	from := int32(0)
-	for _, i := range sorted {
-		from, w.starts[i] = from+w.starts[i], from
-	}
-	w.values = sorted
+	return set & c.live[c.word]
 }

@@ -3,6 +3,9 @@ package demand
 import (
 	"bytes"
 	"cmp"
+	"math"
+	"math/bits"
+	"slices"
 	"strings"
 
 	"nstance.dev/server/demand/match"
@@ -49,6 +52,7 @@ const whole = -1
 // there are hundreds.
 type division struct {
 	total  vector.Vector // what the shares were made of
+	alike  int64         // in how many units
 	shares []vector.Vector
 	skewed vector.Vector // what of the need would break the skew
 }
@@ -82,12 +86,9 @@ var nothing vector.Vector
 // need is a row of a cluster, and what the engine remembers of it.
 type need struct {
 	Row
-	home      *cluster
-	profile   *profile
-	mask      vector.Mask
-	unit      vector.Vector
-	unknown   bool // it asks for a resource that no class has
-	total     vector.Vector
+	home    *cluster
+	profile *profile
+	amounts
 	eligible  []uint64 // classes that match and hold a unit, as bits
 	version   int      // of catalog and overheads that eligible was made with
 	firstSeen instant
@@ -96,6 +97,78 @@ type need struct {
 	deficit   vector.Vector // of all parts; see sum
 	memory    memory
 	lack      lack
+}
+
+// amounts are what a need asks for.
+type amounts struct {
+	mask    vector.Mask
+	total   vector.Vector
+	unit    vector.Vector // what has to fit into one machine
+	level   int           // of the cluster's, that it belongs to
+	alike   int64         // of how many units the total consists, each of which is a Pod like all others; 0: they differ
+	unknown bool          // it asks for a resource that no class has
+}
+
+// draw takes what a machine can serve off v, and off what the machine has left; it reports whether that is anything.
+func (a *amounts) draw(left []int64, v *vector.Vector) bool {
+	if a.alike > 0 {
+		return vector.DrawUnits(left, v, &a.unit, a.mask)
+	}
+	return vector.Draw(left, v, &a.unit, a.mask)
+}
+
+// serve adds to sum what so many machines serve that have so much left each.
+func (a *amounts) serve(sum *vector.Vector, left []int64, machines int64) {
+	if a.alike == 0 {
+		sum.AddTimesOf(left, machines, a.mask)
+		return
+	}
+	units := vector.Units(left, &a.unit, a.mask)
+	sum.AddTimesOf(a.unit[:], vector.Times(units, machines), a.mask)
+}
+
+// share is the part of what is lacking that a machine serves, as [vector.Share] counts it.
+func (a *amounts) share(alloc, lack *vector.Vector) int64 {
+	if a.alike == 0 {
+		return vector.Share(alloc, lack, a.mask)
+	}
+	return vector.Ratio(vector.Units(alloc[:], &a.unit, a.mask), vector.Units(lack[:], &a.unit, a.mask))
+}
+
+// machines is how many machines it takes to serve what is lacking; the greatest int64 where none helps.
+func (a *amounts) machines(alloc, lack *vector.Vector) int64 {
+	if a.alike == 0 {
+		return vector.Count(alloc, lack)
+	}
+	units, want := vector.Units(alloc[:], &a.unit, a.mask), vector.Units(lack[:], &a.unit, a.mask)
+	if units == 0 {
+		return math.MaxInt64
+	}
+	return (want-1)/units + 1
+}
+
+// portion is the i-th of n nearly equal parts of the total.
+func (a *amounts) portion(i, n int) (v vector.Vector) {
+	if a.alike == 0 {
+		return a.total.Part(i, n)
+	}
+	units := a.alike / int64(n)
+	if int64(i) < a.alike%int64(n) {
+		units++
+	}
+	v.AddTimesOf(a.unit[:], units, a.mask)
+	return v
+}
+
+// shrink makes v no more than most of anything, in the need's own proportions.
+func (a *amounts) shrink(v, most *vector.Vector) {
+	if a.alike == 0 {
+		v.Shrink(most)
+		return
+	}
+	units := min(vector.Units(v[:], &a.unit, a.mask), vector.Units(most[:], &a.unit, a.mask))
+	*v = vector.Vector{}
+	v.AddTimesOf(a.unit[:], units, a.mask)
 }
 
 // memory is what of a need's course has to last over cycles.
@@ -195,8 +268,68 @@ type cluster struct {
 	minimums  []minimum
 	flags     flags
 	guard     guard
-	common    vector.Mask // what every need asks for: a machine without any of it is exhausted
-	spend     int64       // per hour, of its machines, in millionths of a dollar
+	levels    levels
+	spend     int64 // per hour, of its machines, in millionths of a dollar
+}
+
+// levels are the needs of a cluster by how much they draw from a machine at least: what is exhausted for large Pods may serve
+// small ones.
+type levels []level
+
+// level is what the needs of one level all ask for, and the least that any of them draws at once: a machine that has less left of
+// any of it is exhausted for them.
+type level struct {
+	size  int
+	mask  vector.Mask
+	least vector.Vector
+}
+
+// mostLevels is how many levels there are at most; the needs beyond share the last one.
+const mostLevels = 12
+
+// of makes the levels those of the needs of a cluster.
+func (l levels) of(needs []*need) levels {
+	l = l[:0]
+	for _, n := range needs {
+		size := n.size()
+		at := slices.IndexFunc(l, func(o level) bool { return o.size == size })
+		switch {
+		case at >= 0:
+		case len(l) < mostLevels:
+			at, l = len(l), append(l, level{size, n.mask, n.unit})
+		default:
+			at = mostLevels - 1
+		}
+		n.level = at
+		o := &l[at]
+		o.mask &= n.mask
+		o.least.Min(&n.unit)
+		if n.alike == 0 { // its last piece may be smaller than a unit
+			for d := range o.least {
+				o.least[d] = min(o.least[d], 1)
+			}
+		}
+	}
+	return l
+}
+
+// size is the power of two that the unit of a need has; 0: it may draw less than a unit.
+func (a *amounts) size() int {
+	if a.alike == 0 {
+		return 0
+	}
+	return bits.Len64(uint64(a.unit[bits.TrailingZeros16(uint16(a.mask))]))
+}
+
+// exhausts reports whether a machine that has so much left serves no need of the level.
+func (l *level) exhausts(left []int64) bool {
+	for m := uint16(l.mask); m != 0; m &= m - 1 {
+		d := bits.TrailingZeros16(m)
+		if left[d] < l.least[d] {
+			return true
+		}
+	}
+	return false
 }
 
 // stated is what a cluster's roll-ups say.

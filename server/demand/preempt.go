@@ -73,7 +73,9 @@ func (w taking) preemptFor(c *cluster, n *need) {
 				continue
 			}
 			w.takeFrom(n, v)
-			lack.Sub(gain)
+			var served vector.Vector
+			n.serve(&served, gain[:], 1)
+			lack.Sub(&served)
 			n.lack.reason = PreemptDraining
 		}
 	}
@@ -93,7 +95,7 @@ func (w taking) listTaken() {
 func (w taking) draining(n *need) (sum vector.Vector) {
 	for _, slot := range w.taken {
 		if m := w.fleet.at(slot); m.more.earmark == n.Key && m.times.earmark > w.now && m.state != Failed {
-			sum.Add(w.allocatable(n.home, m.class))
+			n.serve(&sum, w.allocatable(n.home, m.class)[:], 1)
 		}
 	}
 	return sum

@@ -43,6 +43,17 @@ func randomRows(rng *rand.Rand, cluster string) []demand.Row {
 	return rows
 }
 
+// mixedRows are random rows of which some are of Pods that differ.
+func mixedRows(rng *rand.Rand, cluster string) []demand.Row {
+	rows := randomRows(rng, cluster)
+	for i := range rows {
+		if r := &rows[i]; rng.IntN(3) == 0 {
+			r.Aggregate[0].Amount -= rng.Int64N(r.Aggregate[0].Amount - r.MinUnit[0].Amount + 1)
+		}
+	}
+	return rows
+}
+
 func withSpot() []demand.Event {
 	events := market()
 	offers := events[1].(demand.OffersChanged)
@@ -62,7 +73,7 @@ func TestE1_FixedPoint(t *testing.T) {
 			for epoch := range 1000 {
 				for c := range 1 + rng.IntN(3) {
 					name := fmt.Sprintf("c%d", c)
-					h.tell(needs(name, randomRows(rng, name)...)...)
+					h.tell(needs(name, mixedRows(rng, name)...)...)
 				}
 				h.once(epoch, "new demand")
 				for range 3 {

@@ -177,6 +177,7 @@ func (w *world) measure(n *need) {
 			n.unit[d] = max(n.unit[d], 1)
 		}
 	}
+	n.alike = vector.Multiple(&n.total, &n.unit, n.mask)
 }
 
 // list collects the spare machines.
@@ -275,12 +276,12 @@ func (w *world) obtainable(c *cluster, n *need, within []domain, proven bool) (s
 			continue
 		}
 		if free, _ := w.mayBuy(c, n, o); free > 0 {
-			sum.AddTimes(w.allocatable(c, o.class), free)
+			n.serve(&sum, w.allocatable(c, o.class)[:], free)
 		}
 	}
 	for _, slot := range w.idle {
 		if m := w.fleet.at(slot); w.mayTake(c, n, m) && m.inside(within) {
-			sum.Add(w.allocatable(c, m.class))
+			n.serve(&sum, w.allocatable(c, m.class)[:], 1)
 		}
 	}
 	return sum
@@ -296,13 +297,13 @@ func (w *world) placed(c *cluster, n *need) (sum vector.Vector) {
 			continue
 		}
 		if free, _ := w.mayBuy(c, n, o); free > 0 {
-			sum.AddTimes(w.allocatable(c, o.class), free)
+			n.serve(&sum, w.allocatable(c, o.class)[:], free)
 		}
 	}
 	for _, slot := range w.fleet.loose {
 		m := w.fleet.at(slot)
 		if w.mayTake(c, n, m) && slices.ContainsFunc(m.more.domains, func(d domain) bool { return d.key == n.profile.same }) {
-			sum.Add(w.allocatable(c, m.class))
+			n.serve(&sum, w.allocatable(c, m.class)[:], 1)
 		}
 	}
 	return sum

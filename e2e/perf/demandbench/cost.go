@@ -13,7 +13,7 @@ import (
 
 // G18: what is bought for random needs from random offers, against the least that it could have cost.
 //
-// With one need the least is exact: what a machine serves is then one number, and the cheapest sum of
+// With one need the least is exact: what a machine serves is then a number of whole Pods, and the cheapest sum of
 // machines is found by trying all. With several needs a lower bound takes its place, the cheapest machines
 // whose cores and whose memory each add up to what all needs ask for: so the ratio is never too good.
 // Goals: 1.03 on average, 1.10 for 95 of 100, 1.40 at worst; with several needs 1.10 on average.
@@ -129,8 +129,8 @@ func (p podsOf) amounts(n int64) []vector.Amount {
 func (m market) least() int64 {
 	if len(m.needs) == 1 {
 		p := m.needs[0]
-		return m.cover(p.pods*1000, 0, func(o demand.Offer) (int64, int64) {
-			return min(o.Class.Allocatable[0].Amount, o.Class.Allocatable[1].Amount*1000/(p.gib*gib)), 0
+		return m.cover(p.pods, 0, func(o demand.Offer) (int64, int64) {
+			return min(o.Class.Allocatable[0].Amount/1000, o.Class.Allocatable[1].Amount/(p.gib*gib)), 0
 		})
 	}
 	var cores, memory int64

@@ -36,7 +36,9 @@ var mistakes = []mistake{
 `},
 	}},
 	{"whole-machine claims", []mistaken.Edit{{"server/demand/ledger.go", `	c := &l.claims[pos]
-	if c.needs == 0 ||`, `	l.live[pos>>6] &^= 1 << (pos & 63)
+	if c.needs == 0 ||`, `	for i := range l.live {
+		l.live[i][pos>>6] &^= 1 << (pos & 63)
+	}
 	c := &l.claims[pos]
 	if c.needs == 0 ||`}}},
 	{"re-rank without the deficit check", []mistaken.Edit{{"server/demand/credit.go", `			if !p.deficit.Covers(&lack) {`, `			if false && !p.deficit.Covers(&lack) {`}}},
