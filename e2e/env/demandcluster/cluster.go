@@ -89,10 +89,10 @@ const pause = 100 * time.Millisecond
 // heartbeat is how often a Node says that it is there.
 const heartbeat = 5 * time.Second
 
-// follow keeps a Node for each machine that has joined this cluster.
+// follow keeps a Node for each machine that has joined this cluster, for cleanups of the test too.
 func (c *Cluster) follow(change func(*nodes.Machine)) {
 	c.t.Helper()
-	ctx, cancel := context.WithCancel(c.t.Context())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
 	ended := make(chan error, 1)
 	joined := nodes.Joined(c.Shards.MachineDirs(), func(m *nodes.Machine) {
 		m.Heartbeat = heartbeat

@@ -124,7 +124,7 @@ func (s *teller) settle(app string) {
 	kube.Await(s.t, "there is no Node without a Pod of "+app, func(context.Context) error { return s.only(app) })
 }
 
-// only says which Nodes there are beside those with Pods of an app.
+// only says which Nodes were bought beside those with Pods of an app.
 func (s *teller) only(app string) error {
 	list, err := s.Client.CoreV1().Nodes().List(s.t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *teller) only(app string) error {
 	}
 	used := s.nodesOf(app)
 	for _, n := range list.Items {
-		if used[n.Name] == 0 {
+		if used[n.Name] == 0 && n.Labels["nstance.dev/instance-id"] != "" {
 			return fmt.Errorf("Node %s is there, Pods are on %v", n.Name, slices.Sorted(maps.Keys(used)))
 		}
 	}

@@ -35,26 +35,32 @@ func TestTwoTenants(t *testing.T) {
 	if _, err := high.Client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	low.one(t, story{"low", func(below *teller) {
-		below.deploy(2, pod("batch", "3"))
-		below.expect("batch", 2)
-		high.one(t, story{"high", func(above *teller) {
-			above.deploy(1, pod("urgent", "3", func(p *corev1.PodTemplateSpec) { p.Spec.PriorityClassName = "urgent" }))
-			above.expect("urgent", 1)
-			kube.Await(t, "one of the others is pending", func(ctx context.Context) error {
-				all, err := below.pods(ctx, "batch")
-				pending := 0
-				for _, p := range all {
-					if p.Spec.NodeName == "" {
-						pending++
-					}
-				}
-				return errors.Join(err, want("pending", pending, 1))
-			})
+	t.Run("low", func(t *testing.T) {
+		low.one(t, story{"low", func(below *teller) {
+			below.deploy(2, pod("batch", "3"))
+			below.expect("batch", 2)
+			t.Run("high", func(t *testing.T) { high.one(t, story{"high", func(above *teller) { above.preempt(below) }}) })
+			below.expect("batch", 2) // it has the machine again
 		}})
-	}})
+	})
 	low.rights(t, nil)
 	high.rights(t, nil)
+}
+
+// preempt takes one of two machines from what is less important.
+func (s *teller) preempt(below *teller) {
+	s.deploy(1, pod("urgent", "3", func(p *corev1.PodTemplateSpec) { p.Spec.PriorityClassName = "urgent" }))
+	s.expect("urgent", 1)
+	kube.Await(s.t, "one of the others is pending", func(ctx context.Context) error {
+		all, err := below.pods(ctx, "batch")
+		pending := 0
+		for _, p := range all {
+			if p.Spec.NodeName == "" {
+				pending++
+			}
+		}
+		return errors.Join(err, want("pending", pending, 1))
+	})
 }
 
 func want(what string, have, want int) error {
@@ -87,30 +93,37 @@ func TestOnAndOff(t *testing.T) {
 			t.Fatalf("for Pods that run elsewhere: machines %v, %v", machines, err)
 		}
 	}
-	w.one(t, story{"new", func(s *teller) {
-		s.deploy(2, pod("new", "1500m"))
-		s.expect("new", 2)
-		s.t.Logf("Pods are on %v", s.nodesOf("new"))
-		before, err := s.Machines(t.Context())
-		if err != nil || len(before) == 0 {
-			t.Fatalf("machines %v, %v", before, err)
+	t.Run("new", func(t *testing.T) {
+		w.one(t, story{"new", func(s *teller) {
+			offAndOn(s)
+			old.expect("old", 3)
+			old.clear() // their requests are not to be left over
+		}})
+	})
+}
+
+// offAndOn buys something, turns demand mode off, and on again.
+func offAndOn(s *teller) {
+	s.deploy(2, pod("new", "1500m"))
+	s.expect("new", 2)
+	s.settle("new")
+	before, err := s.Machines(s.t.Context())
+	if err != nil || len(before) == 0 {
+		s.t.Fatalf("machines %v, %v", before, err)
+	}
+	s.StopOperator()
+	s.StartOperator("--demand=false")
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
+		if now, err := s.Machines(s.t.Context()); err != nil || fmt.Sprint(now) != fmt.Sprint(before) {
+			s.t.Fatalf("machines were %v, and are %v: %v", before, now, err)
 		}
-		s.StopOperator()
-		s.StartOperator("--demand=false")
-		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
-			if now, err := s.Machines(t.Context()); err != nil || fmt.Sprint(now) != fmt.Sprint(before) {
-				t.Fatalf("machines were %v, and are %v: %v", before, now, err)
-			}
-			for name := range s.nodesOf("new") {
-				if s.node(name).Spec.Unschedulable {
-					t.Fatalf("Node %s is cordoned", name)
-				}
+		for name := range s.nodesOf("new") {
+			if s.node(name).Spec.Unschedulable {
+				s.t.Fatalf("Node %s is cordoned", name)
 			}
 		}
-		s.expect("new", 2)
-		s.StopOperator()
-		s.StartOperator()
-	}})
-	old.expect("old", 3)
-	old.clear()
+	}
+	s.expect("new", 2)
+	s.StopOperator()
+	s.StartOperator()
 }
