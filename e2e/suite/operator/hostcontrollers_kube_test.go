@@ -224,11 +224,11 @@ func TestM15_AnEditCostsAFleetOneWriteEach(t *testing.T) {
 			return w.admin.Status().Update(ctx, m)
 		})
 	}
-	time.Sleep(15 * time.Second) // for the counters
+	w.awaitCounters(t, fleet, 0)
 	before := w.writes(t)
 	w.edit(t, func(s *hostsv1.MachineConfigurationSpec) { s.Template.Kubernetes.Version = "v1.36.1" })
 	w.awaitDesired(t, fleet, 2)
-	time.Sleep(15 * time.Second)
+	w.awaitCounters(t, fleet, fleet)
 	after := w.writes(t)
 	for resource, n := range after {
 		t.Logf("measured: %d writes of %s", n-before[resource], resource)
@@ -239,6 +239,22 @@ func TestM15_AnEditCostsAFleetOneWriteEach(t *testing.T) {
 	if n := after["machineconfigurations"] + after["machineconfigurationversions"] - before["machineconfigurations"] - before["machineconfigurationversions"]; n > 40 {
 		t.Errorf("%d writes of configuration and versions, want a few", n)
 	}
+}
+
+// awaitCounters waits until the configuration says how many machines were built from it, and how many
+// of them are outdated. It does so after all else that follows from a change of machines.
+func (w *hostWorld) awaitCounters(t *testing.T, applied, outdated int32) {
+	t.Helper()
+	kube.Await(t, fmt.Sprintf("of %d machines %d are outdated", applied, outdated), func(ctx context.Context) error {
+		c := &hostsv1.MachineConfiguration{}
+		if err := w.admin.Get(ctx, client.ObjectKey{Name: "gpu"}, c); err != nil {
+			return err
+		}
+		if n := c.Status.Machines; n == nil || n.Applied != applied || n.Outdated != outdated {
+			return fmt.Errorf("its counters are %+v", n)
+		}
+		return nil
+	})
 }
 
 func (w *hostWorld) awaitDesired(t *testing.T, fleet int, version int32) {
