@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/discovery"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/config"
@@ -14,6 +15,7 @@ import (
 	"nstance.dev/operator/controllers/hosts/selection"
 	"nstance.dev/operator/controllers/hosts/versions"
 	"nstance.dev/operator/hosts/serverstate"
+	"nstance.dev/operator/metrics"
 )
 
 // hosts is the group of host machines.
@@ -51,7 +53,10 @@ var hostFeature = feature{
 		}
 		version := serverstate.Version(api, w.notices.log)
 		events := w.mgr.GetEventRecorder(recorder)
-		v := versions.New(versions.Options{Client: w.mgr.GetClient(), Live: w.live, Events: events, Now: time.Now})
+		counts := metrics.NewHosts(w.mgr.GetClient(), ctrlmetrics.Registry)
+		v := versions.New(versions.Options{
+			Client: w.mgr.GetClient(), Live: w.live, Events: events, Now: time.Now, Wrote: counts.Wrote, Refused: counts.Refused,
+		})
 		selected := selection.Options{Client: w.mgr.GetClient(), Events: events, APIServer: version.Get, Now: time.Now}
 		return errors.Join(
 			w.mgr.Add(version),

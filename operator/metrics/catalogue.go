@@ -7,10 +7,6 @@ import (
 	"nstance.dev/operator/shards"
 )
 
-// other is the value of a label for what is none of its values, so that a server cannot
-// make labels.
-const other = "other"
-
 // Labels.
 var (
 	byShard     = Label{Name: "shard"}
@@ -108,5 +104,5 @@ func All() []Metric {
 		drainDuration, drainSlack, drainPods, drainBlocked, acks,
 		onDemand, onDemandReady, leaked,
 		importGate, configReloads, certificateStart, certificateEnd, tokenEnd,
-	}, slices.Concat(PodDemand(), DemandMode(), DemandBootstrap())...)
+	}, slices.Concat(PodDemand(), DemandMode(), DemandBootstrap(), HostMachines())...)
 }

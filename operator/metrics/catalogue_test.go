@@ -39,6 +39,7 @@ func TestTheCatalogueIsWhatTheRegistryShows(t *testing.T) {
 	NewPods(registry)
 	NewDemand(registry)
 	NewBootstrap(registry)
+	NewHosts(nil, registry)
 	registry.MustRegister(Objects{})
 	var want []string
 	for _, m := range All() {

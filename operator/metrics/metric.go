@@ -1,19 +1,29 @@
 package metrics
 
 import (
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Prefix begins the name of every metric of the operator but those of demand mode, which have
-// the servers' prefix alone: nstance_demand_upc_reconciles_total.
+// Prefix begins the name of every metric of the operator but those of demand mode and of host
+// machines, which are of other programs too: nstance_demand_upc_reconciles_total.
 const Prefix = "nstance_operator_"
 
 const (
-	demandPrefix = "nstance_"
+	sharedPrefix = "nstance_"
 	demandNames  = "demand_"
+	hostNames    = "machines_"
 )
+
+// other is the value of a label for what is none of its values, so that a server cannot
+// make labels.
+const other = "other"
+
+// scrapeTimeout bounds one look at the objects.
+const scrapeTimeout = 5 * time.Second
 
 // Kind is what Prometheus calls the type of a metric.
 type Kind string
@@ -45,8 +55,8 @@ type Metric struct {
 
 // FullName is the name that a registry shows.
 func (m Metric) FullName() string {
-	if strings.HasPrefix(m.Name, demandNames) {
-		return demandPrefix + m.Name
+	if strings.HasPrefix(m.Name, demandNames) || strings.HasPrefix(m.Name, hostNames) {
+		return sharedPrefix + m.Name
 	}
 	return Prefix + m.Name
 }
@@ -101,4 +111,16 @@ func (m Metric) histogram() *prometheus.HistogramVec {
 		v.WithLabelValues(values...)
 	}
 	return v
+}
+
+// known returns a value of a label, or the one for all others.
+func known(l Label, value string) string {
+	if slices.Contains(l.Values, value) {
+		return value
+	}
+	return other
+}
+
+func gauge(m Metric, value float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(m.desc(), prometheus.GaugeValue, value, labels...)
 }

@@ -12,7 +12,6 @@
 package metrics
 
 import (
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,14 +45,6 @@ func New(registry prometheus.Registerer) *Metrics {
 		m.restarts, m.foreign, m.providerErrors, m.redirected, m.drainPods, m.acknowledged, m.leaked, m.configReload,
 	)
 	return m
-}
-
-// known returns a value of a label, or the one for all others.
-func known(l Label, value string) string {
-	if slices.Contains(l.Values, value) {
-		return value
-	}
-	return other
 }
 
 // Observer returns what the connections report to.

@@ -15,9 +15,6 @@ import (
 	"nstance.dev/operator/inventory"
 )
 
-// scrapeTimeout bounds one look at the objects.
-const scrapeTimeout = 5 * time.Second
-
 // Objects collects what stands in objects and in the inventory. Its fields are required
 // and do not change; the readers should answer from caches.
 type Objects struct {
@@ -160,8 +157,4 @@ func collectOnDemand(machines []infrav1.NstanceMachine, out chan<- prometheus.Me
 	for _, state := range byInstance.Values {
 		out <- gauge(onDemand, float64(states[state]), state)
 	}
-}
-
-func gauge(m Metric, value float64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(m.desc(), prometheus.GaugeValue, value, labels...)
 }

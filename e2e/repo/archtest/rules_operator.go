@@ -45,7 +45,7 @@ var operatorLayers = []layer{
 	inOperator("credentials/registration", "credentials/secrets", "shards", "protos/identity", "protos/nstance/v1"),
 	inOperator("credentials/webhookcert", "api/infrastructure/v1beta1", "credentials/secrets"),
 	inOperator("webhooks", "api/infrastructure/v1beta1"),
-	inOperator("metrics", "api/infrastructure/v1beta1", "capi", "inventory", "shards"),
+	inOperator("metrics", "api/hosts/v1alpha1", "api/infrastructure/v1beta1", "capi", "inventory", "shards"),
 
 	inOperator("controllers/machinepool/planner", "inventory"),
 	inOperator("demand/settings", "api/infrastructure/v1beta1", "controllers/machinepool/planner", "protos/nstance/v1"),

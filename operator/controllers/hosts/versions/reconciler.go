@@ -38,7 +38,7 @@ type Reconciler struct {
 	work map[string]*work // by configuration
 }
 
-// Options are the surroundings of a Reconciler; all are required.
+// Options are the surroundings of a Reconciler; all are required, but for who counts.
 type Options struct {
 	// Client reads from a cache and writes.
 	Client client.Client
@@ -46,6 +46,9 @@ type Options struct {
 	Live   client.Reader
 	Events events.EventRecorder
 	Now    func() time.Time
+	// Wrote is told of each step that was written, and Refused why one was not: what it follows from has changed,
+	// a machine is referenced, not-lockable. Nil: nothing is.
+	Wrote, Refused func(what string)
 }
 
 // work is what is remembered of one configuration. Its mutex makes the work on it serial.
@@ -56,7 +59,15 @@ type work struct {
 }
 
 // New returns a reconciler.
-func New(o Options) *Reconciler { return &Reconciler{opts: o, work: map[string]*work{}} }
+func New(o Options) *Reconciler {
+	if o.Wrote == nil {
+		o.Wrote = func(string) {}
+	}
+	if o.Refused == nil {
+		o.Refused = func(string) {}
+	}
+	return &Reconciler{opts: o, work: map[string]*work{}}
+}
 
 func (r *Reconciler) workOn(name string) *work {
 	r.mu.Lock()
@@ -117,10 +128,11 @@ func (r *Reconciler) catchUp(ctx context.Context, name string) (*observation, er
 			err := r.carryOut(ctx, seen, step)
 			switch {
 			case errors.Is(err, errReferenced):
+				r.opts.Refused("referenced")
 				refused[step.Number] = true // tried again when a machine changes
 				log.FromContext(ctx).Info("kept version", "version", versions.Name(name, step.Number), "reason", err.Error())
-			case late(err):
-				// It changed meanwhile: look again.
+			case late(err): // it changed meanwhile: look again
+				r.opts.Refused("changed")
 			case err != nil:
 				return nil, err
 			}

@@ -3,6 +3,7 @@ package versions
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -362,5 +363,37 @@ func TestM30_DeletionMakesNothing(t *testing.T) {
 		w.must(w.api.Delete(t.Context(), c))
 		w.reconcile()
 		w.want("")
+	})
+}
+
+// What is written and refused is counted, so that an administrator sees versions that change all the time and
+// deletions that are refused.
+func TestStepsAreCounted(t *testing.T) {
+	run(t, func(w *world) {
+		w.make("v1.36.0")
+		w.reconcile()
+		if _, err := w.r.Lock(t.Context(), "gpu", 7, "m"); !errors.Is(err, ErrNotLockable) {
+			t.Errorf("a version that does not exist is locked: %v", err)
+		}
+		w.lock(1)
+		w.lock(1) // is locked already
+		w.editKubelet("v1.36.1")
+		w.reconcile()
+		w.editKubelet("v1.36.2")
+		w.reconcile()
+		w.lock(2)
+		w.before = func(write string) error {
+			if write == "delete gpu-v1" {
+				w.before = nil
+				w.refer("m", 1) // after the plan was made
+			}
+			return nil
+		}
+		w.edit(func(s *hostsv1.MachineConfigurationSpec) { s.RevisionHistoryLimit = new(int32) })
+		w.reconcile()
+		want := map[string]int{"reserve": 2, "create": 2, "clear": 2, "lock": 2, "copy": 1, "not-lockable": 1, "referenced": 1}
+		if !maps.Equal(w.counted, want) {
+			t.Errorf("counted %v, want %v", w.counted, want)
+		}
 	})
 }

@@ -43,6 +43,9 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observation, step versi
 	if err != nil {
 		return fmt.Errorf("%s version %s: %w", step.Action, name, err)
 	}
+	if step.Action != versions.Lock { // which has counted itself
+		r.opts.Wrote(string(step.Action))
+	}
 	log.FromContext(ctx).Info("wrote version", "action", string(step.Action), "version", name, "reason", step.Reason)
 	return nil
 }
@@ -142,7 +145,11 @@ func (r *Reconciler) Lock(ctx context.Context, configuration string, number int3
 		}
 		content, err := r.lock(ctx, seen, number, machine)
 		if late(err) {
+			r.opts.Refused("changed")
 			continue
+		}
+		if errors.Is(err, ErrNotLockable) {
+			r.opts.Refused("not-lockable")
 		}
 		if err != nil {
 			return Locked{}, fmt.Errorf("lock version %s: %w", versions.Name(configuration, number), err)
@@ -167,6 +174,7 @@ func (r *Reconciler) lock(ctx context.Context, seen *observation, number int32, 
 		if err := r.patchStatus(ctx, next, v); err != nil {
 			return Locked{}, err
 		}
+		r.opts.Wrote(string(versions.Lock))
 		log.FromContext(ctx).Info("locked version", "version", v.Name, "machine", machine, "hash", string(next.Status.Hash))
 		r.opts.Events.Eventf(seen.configuration, v, corev1.EventTypeNormal, hostsv1.EventVersionLocked, "Version", "locked version %s", v.Name)
 		v = next

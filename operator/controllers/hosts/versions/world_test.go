@@ -35,11 +35,12 @@ var errCrash = errors.New("the process ends here")
 // world is a reconciler at an API server that keeps the rules of the schemas for versions, and
 // refuses to delete what a machine refers to.
 type world struct {
-	t      *testing.T
-	api    client.WithWatch // whoever else writes
-	r      *Reconciler
-	events testworld.Events
-	writes []string
+	t       *testing.T
+	api     client.WithWatch // whoever else writes
+	r       *Reconciler
+	events  testworld.Events
+	writes  []string
+	counted map[string]int // steps written and refused, by what the reconciler says of them
 	// before is called before each write of the reconciler; an error refuses it.
 	before func(write string) error
 	// after is called after each write that was made; an error loses the answer.
@@ -49,7 +50,7 @@ type world struct {
 func run(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, api: testworld.NewClientBuilder(t).Build()}
+		w := &world{t: t, api: testworld.NewClientBuilder(t).Build(), counted: map[string]int{}}
 		w.restart()
 		test(w)
 	})
@@ -102,7 +103,8 @@ func (w *world) restart() {
 			})
 		},
 	})
-	w.r = New(Options{Client: writer, Live: w.api, Events: &w.events, Now: time.Now})
+	count := func(what string) { w.counted[what]++ }
+	w.r = New(Options{Client: writer, Live: w.api, Events: &w.events, Now: time.Now, Wrote: count, Refused: count})
 }
 
 func (w *world) judge() *crdtest.Judge {

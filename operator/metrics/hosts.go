@@ -1,0 +1,124 @@
+package metrics
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+)
+
+// The labels of host machines.
+var (
+	byConfiguration = Label{Name: "configuration"}
+	byDeployed      = Label{"deployed", []string{"true", "false"}}
+	byPhase         = Label{"phase", []string{
+		"none", string(hostsv1.PhaseDeleting), string(hostsv1.PhaseDiscovered), string(hostsv1.PhaseFailed), string(hostsv1.PhaseOff), string(hostsv1.PhasePending),
+		string(hostsv1.PhaseProvisioning), string(hostsv1.PhaseAwaitingConfiguration), string(hostsv1.PhasePaving), string(hostsv1.PhaseJoining),
+		string(hostsv1.PhaseRepaving), string(hostsv1.PhaseReady), string(hostsv1.PhaseNotReady),
+	}}
+	byPending = Label{"reason", []string{
+		hostsv1.ReasonNoMatch, hostsv1.ReasonConfigurationNotFound, hostsv1.ReasonVersionNotFound, hostsv1.ReasonVersionSkew,
+		hostsv1.ReasonConfigurationPaused, hostsv1.ReasonSecretNotFound, hostsv1.ReasonNodeNameConflict, other,
+	}}
+	byVersionWrite = Label{"action", []string{"raise", "reserve", "create", "clear", "copy", "lock", "delete"}}
+	byRefusal      = Label{"reason", []string{"changed", "referenced", "not-lockable"}}
+)
+
+// The metrics of host machines.
+var (
+	hostMachines    = Metric{"machines_machines", Gauge, []Label{byPhase}, "HostMachines by phase; none: the operator has not looked at it yet.", nil}
+	hostPending     = Metric{"machines_configuration_pending", Gauge, []Label{byPending}, "HostMachines that wait for a configuration, by what they wait for.", nil}
+	hostVersions    = Metric{"machines_versions", Gauge, []Label{byConfiguration, byDeployed}, "Versions of a MachineConfiguration; deployed: they are locked.", nil}
+	versionWrites   = Metric{"machines_version_writes_total", Counter, []Label{byVersionWrite}, "Steps that were written to keep versions: numbers raised, reserved and cleared, versions created, edited (copy), locked and deleted.", nil}
+	versionRefusals = Metric{"machines_version_refusals_total", Counter, []Label{byRefusal}, "Steps that were refused: what they follow from had changed, a machine refers to the version, or it cannot be locked. The first two are tried again.", nil}
+)
+
+// HostMachines returns the metrics of host machines.
+func HostMachines() []Metric {
+	return []Metric{hostMachines, hostPending, hostVersions, versionWrites, versionRefusals}
+}
+
+// Hosts counts what becomes of versions, and collects HostMachines and versions from objects at each scrape. It is
+// safe for concurrent use; NewHosts makes one.
+type Hosts struct {
+	reader           client.Reader
+	writes, refusals *prometheus.CounterVec
+}
+
+// NewHosts returns metrics that a registry shows; the reader should answer from a cache.
+func NewHosts(reader client.Reader, registry prometheus.Registerer) *Hosts {
+	h := &Hosts{reader: reader, writes: versionWrites.counter(), refusals: versionRefusals.counter()}
+	registry.MustRegister(h, h.writes, h.refusals)
+	return h
+}
+
+// Wrote notes a step of a version that was written; action is one of the label's values.
+func (h *Hosts) Wrote(action string) { h.writes.WithLabelValues(action).Inc() }
+
+// Refused notes a step that was refused; reason is one of the label's values.
+func (h *Hosts) Refused(reason string) { h.refusals.WithLabelValues(reason).Inc() }
+
+// Describe implements [prometheus.Collector].
+func (*Hosts) Describe(out chan<- *prometheus.Desc) {
+	for _, m := range []Metric{hostMachines, hostPending, hostVersions} {
+		out <- m.desc()
+	}
+}
+
+// Collect implements [prometheus.Collector]. What cannot be read is left out.
+func (h *Hosts) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	var machines hostsv1.HostMachineList
+	if h.reader.List(ctx, &machines, client.UnsafeDisableDeepCopy) == nil {
+		collectMachines(machines.Items, out)
+	}
+	var versions hostsv1.MachineConfigurationVersionList
+	if h.reader.List(ctx, &versions, client.UnsafeDisableDeepCopy) == nil {
+		collectVersions(versions.Items, out)
+	}
+}
+
+func collectMachines(machines []hostsv1.HostMachine, out chan<- prometheus.Metric) {
+	phases, waiting := map[string]int{}, map[string]int{}
+	for i := range machines {
+		m := &machines[i]
+		phase := string(m.Status.Phase)
+		if phase == "" {
+			phase = "none"
+		}
+		phases[phase]++
+		if c := meta.FindStatusCondition(m.Status.Conditions, hostsv1.ConditionConfigurationPending); c != nil && c.Status == metav1.ConditionTrue {
+			waiting[known(byPending, c.Reason)]++
+		}
+	}
+	for _, phase := range byPhase.Values {
+		out <- gauge(hostMachines, float64(phases[phase]), phase)
+	}
+	for _, reason := range byPending.Values {
+		out <- gauge(hostPending, float64(waiting[reason]), reason)
+	}
+}
+
+func collectVersions(versions []hostsv1.MachineConfigurationVersion, out chan<- prometheus.Metric) {
+	type series struct {
+		configuration string
+		deployed      bool
+	}
+	counts := map[series]int{}
+	for i := range versions {
+		v := &versions[i]
+		name := string(v.Spec.ConfigurationName)
+		counts[series{name, true}] += 0
+		counts[series{name, false}] += 0
+		counts[series{name, v.Status.Deployed}]++
+	}
+	for s, n := range counts {
+		out <- gauge(hostVersions, float64(n), s.configuration, strconv.FormatBool(s.deployed))
+	}
+}
