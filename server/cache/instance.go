@@ -49,6 +49,9 @@ type Instance struct {
 	PrevSerial   string // still good until the agent is seen with CertSerial
 	CertNotAfter time.Time
 
+	// Machine is what the record says of the node machine that its node runs in; zero: none.
+	Machine Machine
+
 	UnhealthyAt time.Time
 	DeletedAt   time.Time // set by the cache where the state is Deleted and this is zero
 
@@ -56,6 +59,12 @@ type Instance struct {
 	// caller of the API can see, by one counter for the whole shard. What the
 	// provider says when, and the etag, are not such changes.
 	Revision uint64
+}
+
+// Machine is what a record says of the node machine on an instance.
+type Machine struct {
+	On      bool   // the node of the instance runs in a node machine
+	Binding string // idle, or the state of the instance's binding; empty: no decision of demand mode has bound it ever
 }
 
 // sameView reports whether a and b look the same to callers of the API. Every listing
@@ -66,6 +75,7 @@ func sameView(a, b *Instance) bool {
 		a.Kind == b.Kind && a.Template == b.Template && a.InstanceType == b.InstanceType && a.Arch == b.Arch &&
 		a.SubnetPool == b.SubnetPool && a.SubnetID == b.SubnetID && a.ImageID == b.ImageID &&
 		bytes.Equal(a.Overrides, b.Overrides) &&
+		a.Machine == b.Machine &&
 		a.Provider == b.Provider && a.ProviderID == b.ProviderID && a.ProviderStatus == b.ProviderStatus &&
 		a.Hostname == b.Hostname && a.IPv4 == b.IPv4 && a.IPv6 == b.IPv6 &&
 		a.NonceSHA256 == b.NonceSHA256 && a.NonceExpires == b.NonceExpires &&

@@ -78,6 +78,7 @@ func newInstancesTable() *table[identity.ID, *Instance] {
 			"hostname TEXT", "ipv4 TEXT", "ipv6 TEXT", "nonce_sha256 TEXT", "nonce_expires_at INTEGER",
 			"public_key_pem TEXT", "cert_serial TEXT", "previous_serial TEXT", "cert_not_after INTEGER",
 			"created_at INTEGER", "registered_at INTEGER", "unhealthy_at INTEGER", "deleted_at INTEGER",
+			"machine INTEGER", "binding TEXT",
 			"revision INTEGER",
 		},
 	}, bindID, func(_ identity.ID, in *Instance) []any {
@@ -92,6 +93,7 @@ func newInstancesTable() *table[identity.ID, *Instance] {
 			in.Hostname, in.IPv4, in.IPv6, in.NonceSHA256, ms(in.NonceExpires),
 			in.PublicKeyPEM, in.CertSerial, in.PrevSerial, ms(in.CertNotAfter),
 			ms(in.Created), ms(in.RegisteredAt), ms(in.UnhealthyAt), ms(in.DeletedAt),
+			in.Machine.On, in.Machine.Binding,
 			int64(in.Revision),
 		}
 	})

@@ -85,6 +85,7 @@ func copyMutable(row *cache.Instance, rec layout.InstanceRecord) {
 	}
 	row.NonceSHA256, row.NonceExpires = rec.NonceSHA256, rec.NonceExpires.Time
 	row.RegisteredAt = rec.RegisteredAt.Time
+	row.Machine = machineOf(rec)
 	if rec.Certificate.Serial != "" { // an adopted instance's is learnt before it is recorded
 		row.PublicKeyPEM = rec.PublicKeyPEM
 		row.CertSerial, row.PrevSerial = rec.Certificate.Serial, rec.Certificate.PreviousSerial
@@ -94,6 +95,22 @@ func copyMutable(row *cache.Instance, rec layout.InstanceRecord) {
 		row.ReplaceFirst, row.SkipDrain = true, row.SkipDrain || rec.Replace.SkipDrain
 	}
 }
+
+// machineOf is what a record says of the node machine on its instance.
+func machineOf(rec layout.InstanceRecord) cache.Machine {
+	m := cache.Machine{On: rec.Machine}
+	switch b := rec.Binding; {
+	case !m.On, b == nil && rec.Purchase == nil && rec.Served == "" && rec.Failed == nil:
+	case b == nil, b.State == layout.BindingIntent, b.Cluster != rec.Tenant:
+		m.Binding = IdleMachine
+	default:
+		m.Binding = string(b.State)
+	}
+	return m
+}
+
+// IdleMachine is the binding of a machine that serves no cluster and that demand mode made, or has bound before.
+const IdleMachine = "idle"
 
 // condemn moves a row to condemned, and on to draining if its removal says so. In one that
 // is leaving it brings the removal up to date.

@@ -92,6 +92,9 @@ type InstanceRecord struct {
 	// Served is the cluster that the machine last joined. What it left there stays on the machine
 	// whatever becomes of the binding. Empty: it never joined one.
 	Served string `json:"served,omitempty"`
+	// Machine says that its Kubernetes node runs in a node machine that is built from a
+	// MachineConfiguration, as its template said when it was made. It never changes.
+	Machine bool `json:"machine,omitempty"`
 	// Failed marks an instance that is of no use to any cluster; nil: it may be.
 	Failed *Failure `json:"failed,omitempty"`
 

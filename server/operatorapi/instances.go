@@ -93,6 +93,9 @@ func instanceStatus(in *status.Instance) *nstancev1.InstanceStatus {
 			st.Addresses = append(st.Addresses, addr)
 		}
 	}
+	if in.Machine.On {
+		st.Machine = &nstancev1.InstanceMachine{Arch: in.Arch, Binding: in.Machine.Binding}
+	}
 	if in.Removal.Reason != "" {
 		st.Condemned = &nstancev1.Condemned{Reason: string(in.Removal.Reason), DeleteAt: stamp(in.Removal.DeleteAt)}
 	}

@@ -113,6 +113,11 @@ func leavingMessage() *nstancev1.InstanceStatus {
 func TestInstanceStatus(t *testing.T) {
 	in := leaving()
 	same(t, instanceStatus(&in), leavingMessage())
+	host := status.Instance{Status: "running"}
+	host.ID, host.Created, host.Arch, host.Machine = "vmx3", at, "arm64", cache.Machine{On: true, Binding: "configuring"}
+	same(t, instanceStatus(&host), &nstancev1.InstanceStatus{
+		InstanceId: "vmx3", Status: "running", CreatedAt: later(0), Machine: &nstancev1.InstanceMachine{Arch: "arm64", Binding: "configuring"},
+	})
 	fresh := status.Instance{Status: "pending"}
 	fresh.ID, fresh.Created = "vmx2", at
 	same(t, instanceStatus(&fresh), &nstancev1.InstanceStatus{InstanceId: "vmx2", Status: "pending", CreatedAt: later(0)})

@@ -36,6 +36,7 @@ func (d *builder) record(id identity.ID, eff *effective.Group, s *launchInputs, 
 		Group: eff.Key, Template: eff.Template, Kind: eff.Kind, OnDemand: req.OnDemand,
 		InstanceType: s.claim.Offering.Type, Arch: eff.Arch, SubnetPool: eff.SubnetPool, SubnetID: s.claim.Offering.Subnet,
 		InfraHash: eff.InfraHash, Status: layout.StatusPending, CreatedAt: layout.At(now), Replaces: req.Replaces,
+		Machine: eff.Machine != nil,
 		ImageID: s.imageID, GroupEntry: d.opts.Groups.EntryToKeep(eff, req.OnDemand),
 		Provider: d.opts.Groups.Config().Server.Provider.Kind, NonceSHA256: pki.HashNonce(token), NonceExpires: layout.At(now.Add(ttl)),
 	}

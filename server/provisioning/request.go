@@ -15,7 +15,7 @@ func (d *builder) request(rec layout.InstanceRecord, token string, eff *effectiv
 	if err != nil {
 		return driver.CreateRequest{}, err
 	}
-	data.Nonce = token
+	data.Nonce, data.Machine.Policy = token, eff.Machine.PolicyText()
 	if bought != nil {
 		data.Join = bought.Join
 	}

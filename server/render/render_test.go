@@ -49,10 +49,11 @@ func TestUserdata(t *testing.T) {
 		fetched  string
 		want     string
 	}{
-		"inline":      {document.Userdata{Content: shellScript}, "not looked at", want},
-		"from a url":  {document.Userdata{Source: document.SourceURL, Content: "https://example.com/x"}, "{{ .Vars.role }}", "web"},
-		"base64":      {document.Userdata{Encoding: document.EncodingBase64, Content: "e3sgLlZhcnMucm9sZSB9fQ=="}, "", "web"},
-		"none at all": {document.Userdata{}, "", ""},
+		"inline":                 {document.Userdata{Content: shellScript}, "not looked at", want},
+		"from a url":             {document.Userdata{Source: document.SourceURL, Content: "https://example.com/x"}, "{{ .Vars.role }}", "web"},
+		"base64":                 {document.Userdata{Encoding: document.EncodingBase64, Content: "e3sgLlZhcnMucm9sZSB9fQ=="}, "", "web"},
+		"the policy of its host": {document.Userdata{Content: "cat >policy <<END\n{{ .Machine.Policy }}END"}, "", "cat >policy <<END\n" + data().Machine.Policy + "END"},
+		"none at all":            {document.Userdata{}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Userdata(c.userdata, []byte(c.fetched), data(), 0)

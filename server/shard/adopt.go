@@ -140,6 +140,7 @@ func (r *Requests) adoptedRecord(m driver.Machine, eff *effective.Group) layout.
 		InfraHash: adoptedHash(m, eff), InstanceType: cmp.Or(append([]string{m.Type}, eff.InstanceTypes...)...), SubnetPool: eff.SubnetPool, SubnetID: m.SubnetID,
 		Provider: r.groups.Config().Server.Provider.Kind, ProviderID: m.ProviderID,
 		Status: layout.StatusRegistered, CreatedAt: layout.At(created),
+		Machine: r.groups.Config().Templates[cmp.Or(m.Template, eff.Template)].Machine.On() != nil,
 	}
 	provisioning.FillAddresses(&rec, m)
 	rec.RegisteredAt = layout.At(r.opts.Now())

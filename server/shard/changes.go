@@ -47,6 +47,9 @@ func (r *Term) instanceChanged(c instances.Change) {
 		r.forget(in.ID)
 		r.planner.collector.Soon()
 	case instances.Updated:
+		if in.Machine != c.Before.Machine {
+			r.events.Instance(in.ID, "binding")
+		}
 		if b := c.Before; in.Removal == b.Removal && in.ReplaceFirst == b.ReplaceFirst && in.SkipDrain == b.SkipDrain {
 			return // no plan depends on the rest
 		}

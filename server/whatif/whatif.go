@@ -140,6 +140,7 @@ func causes(a, b *effective.Group) []string {
 		{"instance_requirements", effective.Same(a.Requirements, b.Requirements)},
 		{"node", effective.Same(a.Node, b.Node)},
 		{"reuse", a.Reuse == b.Reuse},
+		{"machine", effective.Same(a.Machine, b.Machine)},
 		{"kind", a.Kind == b.Kind},
 		{"arch", a.Arch == b.Arch},
 		{"instance_type", slices.Equal(a.InstanceTypes, b.InstanceTypes)},

@@ -2854,7 +2854,10 @@ type InstanceStatus struct {
 	// CPU in use at the last report, percent.
 	CpuUsage *float64 `protobuf:"fixed64,18,opt,name=cpu_usage,json=cpuUsage,proto3,oneof" json:"cpu_usage,omitempty"`
 	// Memory in use at the last report, percent.
-	MemoryUsage   *float64 `protobuf:"fixed64,19,opt,name=memory_usage,json=memoryUsage,proto3,oneof" json:"memory_usage,omitempty"`
+	MemoryUsage *float64 `protobuf:"fixed64,19,opt,name=memory_usage,json=memoryUsage,proto3,oneof" json:"memory_usage,omitempty"`
+	// Set where its Kubernetes node runs in a node machine, as its template said when it was
+	// made; absent: it does not, or the server does not know host machines.
+	Machine       *InstanceMachine `protobuf:"bytes,20,opt,name=machine,proto3" json:"machine,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3022,6 +3025,70 @@ func (x *InstanceStatus) GetMemoryUsage() float64 {
 	return 0
 }
 
+func (x *InstanceStatus) GetMachine() *InstanceMachine {
+	if x != nil {
+		return x.Machine
+	}
+	return nil
+}
+
+// InstanceMachine is what the HostMachine of an instance is made from, beside the instance.
+type InstanceMachine struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its architecture, `amd64` or `arm64`.
+	Arch string `protobuf:"bytes,1,opt,name=arch,proto3" json:"arch,omitempty"`
+	// In a group of mode `demand`: `idle`, `configuring`, `bound` or `draining`, for the cluster
+	// of its tenant. Empty: its group has a size, or it was made while that had one and no
+	// decision has bound it since, so that it has a node as in a group with a size.
+	Binding       string `protobuf:"bytes,2,opt,name=binding,proto3" json:"binding,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InstanceMachine) Reset() {
+	*x = InstanceMachine{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InstanceMachine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InstanceMachine) ProtoMessage() {}
+
+func (x *InstanceMachine) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InstanceMachine.ProtoReflect.Descriptor instead.
+func (*InstanceMachine) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *InstanceMachine) GetArch() string {
+	if x != nil {
+		return x.Arch
+	}
+	return ""
+}
+
+func (x *InstanceMachine) GetBinding() string {
+	if x != nil {
+		return x.Binding
+	}
+	return ""
+}
+
 // Condemned says why and when an instance is deleted.
 type Condemned struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3035,7 +3102,7 @@ type Condemned struct {
 
 func (x *Condemned) Reset() {
 	*x = Condemned{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	mi := &file_nstance_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3047,7 +3114,7 @@ func (x *Condemned) String() string {
 func (*Condemned) ProtoMessage() {}
 
 func (x *Condemned) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	mi := &file_nstance_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3060,7 +3127,7 @@ func (x *Condemned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condemned.ProtoReflect.Descriptor instead.
 func (*Condemned) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Condemned) GetReason() string {
@@ -3090,7 +3157,7 @@ type ListInstancesRequest struct {
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[36]
+	mi := &file_nstance_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3102,7 +3169,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[36]
+	mi := &file_nstance_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3115,7 +3182,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListInstancesRequest) GetPageToken() string {
@@ -3147,7 +3214,7 @@ type ListInstancesResponse struct {
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[37]
+	mi := &file_nstance_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3159,7 +3226,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[37]
+	mi := &file_nstance_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3172,7 +3239,7 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListInstancesResponse) GetInstances() []*InstanceStatus {
@@ -3213,7 +3280,7 @@ type AcknowledgeDrainedRequest struct {
 
 func (x *AcknowledgeDrainedRequest) Reset() {
 	*x = AcknowledgeDrainedRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[38]
+	mi := &file_nstance_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3225,7 +3292,7 @@ func (x *AcknowledgeDrainedRequest) String() string {
 func (*AcknowledgeDrainedRequest) ProtoMessage() {}
 
 func (x *AcknowledgeDrainedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[38]
+	mi := &file_nstance_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3238,7 +3305,7 @@ func (x *AcknowledgeDrainedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeDrainedRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeDrainedRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AcknowledgeDrainedRequest) GetInstanceId() string {
@@ -3292,7 +3359,7 @@ type GetServerInfoResponse struct {
 
 func (x *GetServerInfoResponse) Reset() {
 	*x = GetServerInfoResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[39]
+	mi := &file_nstance_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3304,7 +3371,7 @@ func (x *GetServerInfoResponse) String() string {
 func (*GetServerInfoResponse) ProtoMessage() {}
 
 func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[39]
+	mi := &file_nstance_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3317,7 +3384,7 @@ func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetServerInfoResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetServerInfoResponse) GetClusterId() string {
@@ -3379,7 +3446,7 @@ type SetPauseRequest struct {
 
 func (x *SetPauseRequest) Reset() {
 	*x = SetPauseRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[40]
+	mi := &file_nstance_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3391,7 +3458,7 @@ func (x *SetPauseRequest) String() string {
 func (*SetPauseRequest) ProtoMessage() {}
 
 func (x *SetPauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[40]
+	mi := &file_nstance_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3404,7 +3471,7 @@ func (x *SetPauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPauseRequest.ProtoReflect.Descriptor instead.
 func (*SetPauseRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SetPauseRequest) GetScope() string {
@@ -3448,7 +3515,7 @@ type ClearPauseRequest struct {
 
 func (x *ClearPauseRequest) Reset() {
 	*x = ClearPauseRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[41]
+	mi := &file_nstance_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3460,7 +3527,7 @@ func (x *ClearPauseRequest) String() string {
 func (*ClearPauseRequest) ProtoMessage() {}
 
 func (x *ClearPauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[41]
+	mi := &file_nstance_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3473,7 +3540,7 @@ func (x *ClearPauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearPauseRequest.ProtoReflect.Descriptor instead.
 func (*ClearPauseRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ClearPauseRequest) GetScope() string {
@@ -3509,7 +3576,7 @@ type Pause struct {
 
 func (x *Pause) Reset() {
 	*x = Pause{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[42]
+	mi := &file_nstance_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3521,7 +3588,7 @@ func (x *Pause) String() string {
 func (*Pause) ProtoMessage() {}
 
 func (x *Pause) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[42]
+	mi := &file_nstance_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3534,7 +3601,7 @@ func (x *Pause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pause.ProtoReflect.Descriptor instead.
 func (*Pause) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Pause) GetScope() string {
@@ -3588,7 +3655,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[43]
+	mi := &file_nstance_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3600,7 +3667,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[43]
+	mi := &file_nstance_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3613,7 +3680,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ExplainRequest) GetTarget() isExplainRequest_Target {
@@ -3678,7 +3745,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[44]
+	mi := &file_nstance_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3690,7 +3757,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[44]
+	mi := &file_nstance_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3703,7 +3770,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ExplainResponse) GetGroup() *GroupStatus {
@@ -3760,7 +3827,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[45]
+	mi := &file_nstance_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3772,7 +3839,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[45]
+	mi := &file_nstance_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3785,7 +3852,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Condition) GetType() string {
@@ -3844,7 +3911,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[46]
+	mi := &file_nstance_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3856,7 +3923,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[46]
+	mi := &file_nstance_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3869,7 +3936,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Decision) GetTime() *timestamppb.Timestamp {
@@ -3925,7 +3992,7 @@ type ListHeldVMsResponse struct {
 
 func (x *ListHeldVMsResponse) Reset() {
 	*x = ListHeldVMsResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[47]
+	mi := &file_nstance_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3937,7 +4004,7 @@ func (x *ListHeldVMsResponse) String() string {
 func (*ListHeldVMsResponse) ProtoMessage() {}
 
 func (x *ListHeldVMsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[47]
+	mi := &file_nstance_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3950,7 +4017,7 @@ func (x *ListHeldVMsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHeldVMsResponse.ProtoReflect.Descriptor instead.
 func (*ListHeldVMsResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListHeldVMsResponse) GetVms() []*HeldVM {
@@ -3983,7 +4050,7 @@ type HeldVM struct {
 
 func (x *HeldVM) Reset() {
 	*x = HeldVM{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[48]
+	mi := &file_nstance_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3995,7 +4062,7 @@ func (x *HeldVM) String() string {
 func (*HeldVM) ProtoMessage() {}
 
 func (x *HeldVM) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[48]
+	mi := &file_nstance_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4008,7 +4075,7 @@ func (x *HeldVM) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldVM.ProtoReflect.Descriptor instead.
 func (*HeldVM) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *HeldVM) GetProviderInstanceId() string {
@@ -4071,7 +4138,7 @@ type AdoptVMRequest struct {
 
 func (x *AdoptVMRequest) Reset() {
 	*x = AdoptVMRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[49]
+	mi := &file_nstance_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4083,7 +4150,7 @@ func (x *AdoptVMRequest) String() string {
 func (*AdoptVMRequest) ProtoMessage() {}
 
 func (x *AdoptVMRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[49]
+	mi := &file_nstance_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4096,7 +4163,7 @@ func (x *AdoptVMRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptVMRequest.ProtoReflect.Descriptor instead.
 func (*AdoptVMRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AdoptVMRequest) GetProviderInstanceId() string {
@@ -4121,7 +4188,7 @@ type SleepTenantRequest struct {
 
 func (x *SleepTenantRequest) Reset() {
 	*x = SleepTenantRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[50]
+	mi := &file_nstance_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4133,7 +4200,7 @@ func (x *SleepTenantRequest) String() string {
 func (*SleepTenantRequest) ProtoMessage() {}
 
 func (x *SleepTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[50]
+	mi := &file_nstance_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4146,7 +4213,7 @@ func (x *SleepTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SleepTenantRequest.ProtoReflect.Descriptor instead.
 func (*SleepTenantRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SleepTenantRequest) GetTenant() string {
@@ -4185,7 +4252,7 @@ type SleepTenantResponse struct {
 
 func (x *SleepTenantResponse) Reset() {
 	*x = SleepTenantResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[51]
+	mi := &file_nstance_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4197,7 +4264,7 @@ func (x *SleepTenantResponse) String() string {
 func (*SleepTenantResponse) ProtoMessage() {}
 
 func (x *SleepTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[51]
+	mi := &file_nstance_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4210,7 +4277,7 @@ func (x *SleepTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SleepTenantResponse.ProtoReflect.Descriptor instead.
 func (*SleepTenantResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SleepTenantResponse) GetResult() string {
@@ -4247,7 +4314,7 @@ type WakeTenantRequest struct {
 
 func (x *WakeTenantRequest) Reset() {
 	*x = WakeTenantRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[52]
+	mi := &file_nstance_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4259,7 +4326,7 @@ func (x *WakeTenantRequest) String() string {
 func (*WakeTenantRequest) ProtoMessage() {}
 
 func (x *WakeTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[52]
+	mi := &file_nstance_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4272,7 +4339,7 @@ func (x *WakeTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeTenantRequest.ProtoReflect.Descriptor instead.
 func (*WakeTenantRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WakeTenantRequest) GetTenant() string {
@@ -4304,7 +4371,7 @@ type WakeTenantResponse struct {
 
 func (x *WakeTenantResponse) Reset() {
 	*x = WakeTenantResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[53]
+	mi := &file_nstance_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4316,7 +4383,7 @@ func (x *WakeTenantResponse) String() string {
 func (*WakeTenantResponse) ProtoMessage() {}
 
 func (x *WakeTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[53]
+	mi := &file_nstance_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4329,7 +4396,7 @@ func (x *WakeTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeTenantResponse.ProtoReflect.Descriptor instead.
 func (*WakeTenantResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WakeTenantResponse) GetResult() string {
@@ -4364,7 +4431,7 @@ type GetTenantStatusRequest struct {
 
 func (x *GetTenantStatusRequest) Reset() {
 	*x = GetTenantStatusRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[54]
+	mi := &file_nstance_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4376,7 +4443,7 @@ func (x *GetTenantStatusRequest) String() string {
 func (*GetTenantStatusRequest) ProtoMessage() {}
 
 func (x *GetTenantStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[54]
+	mi := &file_nstance_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4389,7 +4456,7 @@ func (x *GetTenantStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetTenantStatusRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GetTenantStatusRequest) GetTenant() string {
@@ -4414,7 +4481,7 @@ type TenantStatus struct {
 
 func (x *TenantStatus) Reset() {
 	*x = TenantStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[55]
+	mi := &file_nstance_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4426,7 +4493,7 @@ func (x *TenantStatus) String() string {
 func (*TenantStatus) ProtoMessage() {}
 
 func (x *TenantStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[55]
+	mi := &file_nstance_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4439,7 +4506,7 @@ func (x *TenantStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantStatus.ProtoReflect.Descriptor instead.
 func (*TenantStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *TenantStatus) GetStatus() string {
@@ -4478,7 +4545,7 @@ type TenantListener struct {
 
 func (x *TenantListener) Reset() {
 	*x = TenantListener{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[56]
+	mi := &file_nstance_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4490,7 +4557,7 @@ func (x *TenantListener) String() string {
 func (*TenantListener) ProtoMessage() {}
 
 func (x *TenantListener) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[56]
+	mi := &file_nstance_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4503,7 +4570,7 @@ func (x *TenantListener) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantListener.ProtoReflect.Descriptor instead.
 func (*TenantListener) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TenantListener) GetListener() string {
@@ -4540,7 +4607,7 @@ type GroupEvent struct {
 
 func (x *GroupEvent) Reset() {
 	*x = GroupEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[57]
+	mi := &file_nstance_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4552,7 +4619,7 @@ func (x *GroupEvent) String() string {
 func (*GroupEvent) ProtoMessage() {}
 
 func (x *GroupEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[57]
+	mi := &file_nstance_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4565,7 +4632,7 @@ func (x *GroupEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupEvent.ProtoReflect.Descriptor instead.
 func (*GroupEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *GroupEvent) GetType() string {
@@ -4594,7 +4661,7 @@ type WatchInstancesRequest struct {
 
 func (x *WatchInstancesRequest) Reset() {
 	*x = WatchInstancesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[58]
+	mi := &file_nstance_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4606,7 +4673,7 @@ func (x *WatchInstancesRequest) String() string {
 func (*WatchInstancesRequest) ProtoMessage() {}
 
 func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[58]
+	mi := &file_nstance_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4619,7 +4686,7 @@ func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInstancesRequest.ProtoReflect.Descriptor instead.
 func (*WatchInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WatchInstancesRequest) GetCoordinatesDrains() bool {
@@ -4641,6 +4708,7 @@ type InstanceEvent struct {
 	// Key of its group.
 	Group string `protobuf:"bytes,4,opt,name=group,proto3" json:"group,omitempty"`
 	// `created`, `registered`, `running`, `pending_deletion`, `deleting` or `deleted`;
+	// `binding`: what InstanceStatus.machine says has changed;
 	// `snapshot_end` and `heartbeat` are about no instance.
 	Status string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
 	// Why it is to be deleted: `unhealthy`, `spot-termination`, `expired`,
@@ -4665,7 +4733,7 @@ type InstanceEvent struct {
 
 func (x *InstanceEvent) Reset() {
 	*x = InstanceEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[59]
+	mi := &file_nstance_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4677,7 +4745,7 @@ func (x *InstanceEvent) String() string {
 func (*InstanceEvent) ProtoMessage() {}
 
 func (x *InstanceEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[59]
+	mi := &file_nstance_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4690,7 +4758,7 @@ func (x *InstanceEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceEvent.ProtoReflect.Descriptor instead.
 func (*InstanceEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *InstanceEvent) GetInstanceId() string {
@@ -4792,7 +4860,7 @@ type ErrorEvent struct {
 
 func (x *ErrorEvent) Reset() {
 	*x = ErrorEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[60]
+	mi := &file_nstance_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4804,7 +4872,7 @@ func (x *ErrorEvent) String() string {
 func (*ErrorEvent) ProtoMessage() {}
 
 func (x *ErrorEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[60]
+	mi := &file_nstance_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4817,7 +4885,7 @@ func (x *ErrorEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorEvent.ProtoReflect.Descriptor instead.
 func (*ErrorEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ErrorEvent) GetGroup() string {
@@ -4871,7 +4939,7 @@ type GetDemandRequest struct {
 
 func (x *GetDemandRequest) Reset() {
 	*x = GetDemandRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[61]
+	mi := &file_nstance_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4883,7 +4951,7 @@ func (x *GetDemandRequest) String() string {
 func (*GetDemandRequest) ProtoMessage() {}
 
 func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[61]
+	mi := &file_nstance_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4896,7 +4964,7 @@ func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandRequest.ProtoReflect.Descriptor instead.
 func (*GetDemandRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 // GetDemandResponse is what demand mode knows of the tenant's cluster.
@@ -4916,7 +4984,7 @@ type GetDemandResponse struct {
 
 func (x *GetDemandResponse) Reset() {
 	*x = GetDemandResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[62]
+	mi := &file_nstance_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4928,7 +4996,7 @@ func (x *GetDemandResponse) String() string {
 func (*GetDemandResponse) ProtoMessage() {}
 
 func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[62]
+	mi := &file_nstance_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4941,7 +5009,7 @@ func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandResponse.ProtoReflect.Descriptor instead.
 func (*GetDemandResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *GetDemandResponse) GetConnected() bool {
@@ -4999,7 +5067,7 @@ type DemandNeed struct {
 
 func (x *DemandNeed) Reset() {
 	*x = DemandNeed{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[63]
+	mi := &file_nstance_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5011,7 +5079,7 @@ func (x *DemandNeed) String() string {
 func (*DemandNeed) ProtoMessage() {}
 
 func (x *DemandNeed) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[63]
+	mi := &file_nstance_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5024,7 +5092,7 @@ func (x *DemandNeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandNeed.ProtoReflect.Descriptor instead.
 func (*DemandNeed) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *DemandNeed) GetId() string {
@@ -5119,7 +5187,7 @@ type DemandMachine struct {
 
 func (x *DemandMachine) Reset() {
 	*x = DemandMachine{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[64]
+	mi := &file_nstance_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5131,7 +5199,7 @@ func (x *DemandMachine) String() string {
 func (*DemandMachine) ProtoMessage() {}
 
 func (x *DemandMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[64]
+	mi := &file_nstance_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5144,7 +5212,7 @@ func (x *DemandMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandMachine.ProtoReflect.Descriptor instead.
 func (*DemandMachine) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *DemandMachine) GetInstanceId() string {
@@ -5240,7 +5308,7 @@ type DemandDecision struct {
 
 func (x *DemandDecision) Reset() {
 	*x = DemandDecision{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[65]
+	mi := &file_nstance_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5252,7 +5320,7 @@ func (x *DemandDecision) String() string {
 func (*DemandDecision) ProtoMessage() {}
 
 func (x *DemandDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[65]
+	mi := &file_nstance_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5265,7 +5333,7 @@ func (x *DemandDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandDecision.ProtoReflect.Descriptor instead.
 func (*DemandDecision) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *DemandDecision) GetAction() string {
@@ -5590,7 +5658,7 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\tR\x06status\";\n" +
 	"\x18GetInstanceStatusRequest\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
-	"instanceId\"\xf8\x05\n" +
+	"instanceId\"\xaf\x06\n" +
 	"\x0eInstanceStatus\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x16\n" +
@@ -5613,10 +5681,14 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\btemplate\x18\x10 \x01(\tR\btemplate\x12#\n" +
 	"\ragent_version\x18\x11 \x01(\tR\fagentVersion\x12 \n" +
 	"\tcpu_usage\x18\x12 \x01(\x01H\x00R\bcpuUsage\x88\x01\x01\x12&\n" +
-	"\fmemory_usage\x18\x13 \x01(\x01H\x01R\vmemoryUsage\x88\x01\x01B\f\n" +
+	"\fmemory_usage\x18\x13 \x01(\x01H\x01R\vmemoryUsage\x88\x01\x01\x125\n" +
+	"\amachine\x18\x14 \x01(\v2\x1b.nstance.v1.InstanceMachineR\amachineB\f\n" +
 	"\n" +
 	"_cpu_usageB\x0f\n" +
-	"\r_memory_usage\"\\\n" +
+	"\r_memory_usage\"?\n" +
+	"\x0fInstanceMachine\x12\x12\n" +
+	"\x04arch\x18\x01 \x01(\tR\x04arch\x12\x18\n" +
+	"\abinding\x18\x02 \x01(\tR\abinding\"\\\n" +
 	"\tCondemned\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x127\n" +
 	"\tdelete_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeleteAt\"R\n" +
@@ -5849,7 +5921,7 @@ func file_nstance_v1_operator_proto_rawDescGZIP() []byte {
 	return file_nstance_v1_operator_proto_rawDescData
 }
 
-var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
+var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
 var file_nstance_v1_operator_proto_goTypes = []any{
 	(*StringMap)(nil),                 // 0: nstance.v1.StringMap
 	(*StringList)(nil),                // 1: nstance.v1.StringList
@@ -5886,55 +5958,56 @@ var file_nstance_v1_operator_proto_goTypes = []any{
 	(*DeleteInstanceResponse)(nil),    // 32: nstance.v1.DeleteInstanceResponse
 	(*GetInstanceStatusRequest)(nil),  // 33: nstance.v1.GetInstanceStatusRequest
 	(*InstanceStatus)(nil),            // 34: nstance.v1.InstanceStatus
-	(*Condemned)(nil),                 // 35: nstance.v1.Condemned
-	(*ListInstancesRequest)(nil),      // 36: nstance.v1.ListInstancesRequest
-	(*ListInstancesResponse)(nil),     // 37: nstance.v1.ListInstancesResponse
-	(*AcknowledgeDrainedRequest)(nil), // 38: nstance.v1.AcknowledgeDrainedRequest
-	(*GetServerInfoResponse)(nil),     // 39: nstance.v1.GetServerInfoResponse
-	(*SetPauseRequest)(nil),           // 40: nstance.v1.SetPauseRequest
-	(*ClearPauseRequest)(nil),         // 41: nstance.v1.ClearPauseRequest
-	(*Pause)(nil),                     // 42: nstance.v1.Pause
-	(*ExplainRequest)(nil),            // 43: nstance.v1.ExplainRequest
-	(*ExplainResponse)(nil),           // 44: nstance.v1.ExplainResponse
-	(*Condition)(nil),                 // 45: nstance.v1.Condition
-	(*Decision)(nil),                  // 46: nstance.v1.Decision
-	(*ListHeldVMsResponse)(nil),       // 47: nstance.v1.ListHeldVMsResponse
-	(*HeldVM)(nil),                    // 48: nstance.v1.HeldVM
-	(*AdoptVMRequest)(nil),            // 49: nstance.v1.AdoptVMRequest
-	(*SleepTenantRequest)(nil),        // 50: nstance.v1.SleepTenantRequest
-	(*SleepTenantResponse)(nil),       // 51: nstance.v1.SleepTenantResponse
-	(*WakeTenantRequest)(nil),         // 52: nstance.v1.WakeTenantRequest
-	(*WakeTenantResponse)(nil),        // 53: nstance.v1.WakeTenantResponse
-	(*GetTenantStatusRequest)(nil),    // 54: nstance.v1.GetTenantStatusRequest
-	(*TenantStatus)(nil),              // 55: nstance.v1.TenantStatus
-	(*TenantListener)(nil),            // 56: nstance.v1.TenantListener
-	(*GroupEvent)(nil),                // 57: nstance.v1.GroupEvent
-	(*WatchInstancesRequest)(nil),     // 58: nstance.v1.WatchInstancesRequest
-	(*InstanceEvent)(nil),             // 59: nstance.v1.InstanceEvent
-	(*ErrorEvent)(nil),                // 60: nstance.v1.ErrorEvent
-	(*GetDemandRequest)(nil),          // 61: nstance.v1.GetDemandRequest
-	(*GetDemandResponse)(nil),         // 62: nstance.v1.GetDemandResponse
-	(*DemandNeed)(nil),                // 63: nstance.v1.DemandNeed
-	(*DemandMachine)(nil),             // 64: nstance.v1.DemandMachine
-	(*DemandDecision)(nil),            // 65: nstance.v1.DemandDecision
-	nil,                               // 66: nstance.v1.StringMap.ValuesEntry
-	nil,                               // 67: nstance.v1.DemandLimits.GpuEntry
-	nil,                               // 68: nstance.v1.NodeSettings.LabelsEntry
-	nil,                               // 69: nstance.v1.NodeSettings.ReservedEntry
-	nil,                               // 70: nstance.v1.GroupStatus.VarsEntry
-	nil,                               // 71: nstance.v1.GroupStatus.CapacityEntry
-	nil,                               // 72: nstance.v1.DemandUsage.GpuEntry
-	nil,                               // 73: nstance.v1.DemandNeed.AmountsEntry
-	nil,                               // 74: nstance.v1.DemandNeed.MinUnitEntry
-	nil,                               // 75: nstance.v1.DemandNeed.MissingEntry
-	(*timestamppb.Timestamp)(nil),     // 76: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 77: google.protobuf.Duration
-	(*emptypb.Empty)(nil),             // 78: google.protobuf.Empty
+	(*InstanceMachine)(nil),           // 35: nstance.v1.InstanceMachine
+	(*Condemned)(nil),                 // 36: nstance.v1.Condemned
+	(*ListInstancesRequest)(nil),      // 37: nstance.v1.ListInstancesRequest
+	(*ListInstancesResponse)(nil),     // 38: nstance.v1.ListInstancesResponse
+	(*AcknowledgeDrainedRequest)(nil), // 39: nstance.v1.AcknowledgeDrainedRequest
+	(*GetServerInfoResponse)(nil),     // 40: nstance.v1.GetServerInfoResponse
+	(*SetPauseRequest)(nil),           // 41: nstance.v1.SetPauseRequest
+	(*ClearPauseRequest)(nil),         // 42: nstance.v1.ClearPauseRequest
+	(*Pause)(nil),                     // 43: nstance.v1.Pause
+	(*ExplainRequest)(nil),            // 44: nstance.v1.ExplainRequest
+	(*ExplainResponse)(nil),           // 45: nstance.v1.ExplainResponse
+	(*Condition)(nil),                 // 46: nstance.v1.Condition
+	(*Decision)(nil),                  // 47: nstance.v1.Decision
+	(*ListHeldVMsResponse)(nil),       // 48: nstance.v1.ListHeldVMsResponse
+	(*HeldVM)(nil),                    // 49: nstance.v1.HeldVM
+	(*AdoptVMRequest)(nil),            // 50: nstance.v1.AdoptVMRequest
+	(*SleepTenantRequest)(nil),        // 51: nstance.v1.SleepTenantRequest
+	(*SleepTenantResponse)(nil),       // 52: nstance.v1.SleepTenantResponse
+	(*WakeTenantRequest)(nil),         // 53: nstance.v1.WakeTenantRequest
+	(*WakeTenantResponse)(nil),        // 54: nstance.v1.WakeTenantResponse
+	(*GetTenantStatusRequest)(nil),    // 55: nstance.v1.GetTenantStatusRequest
+	(*TenantStatus)(nil),              // 56: nstance.v1.TenantStatus
+	(*TenantListener)(nil),            // 57: nstance.v1.TenantListener
+	(*GroupEvent)(nil),                // 58: nstance.v1.GroupEvent
+	(*WatchInstancesRequest)(nil),     // 59: nstance.v1.WatchInstancesRequest
+	(*InstanceEvent)(nil),             // 60: nstance.v1.InstanceEvent
+	(*ErrorEvent)(nil),                // 61: nstance.v1.ErrorEvent
+	(*GetDemandRequest)(nil),          // 62: nstance.v1.GetDemandRequest
+	(*GetDemandResponse)(nil),         // 63: nstance.v1.GetDemandResponse
+	(*DemandNeed)(nil),                // 64: nstance.v1.DemandNeed
+	(*DemandMachine)(nil),             // 65: nstance.v1.DemandMachine
+	(*DemandDecision)(nil),            // 66: nstance.v1.DemandDecision
+	nil,                               // 67: nstance.v1.StringMap.ValuesEntry
+	nil,                               // 68: nstance.v1.DemandLimits.GpuEntry
+	nil,                               // 69: nstance.v1.NodeSettings.LabelsEntry
+	nil,                               // 70: nstance.v1.NodeSettings.ReservedEntry
+	nil,                               // 71: nstance.v1.GroupStatus.VarsEntry
+	nil,                               // 72: nstance.v1.GroupStatus.CapacityEntry
+	nil,                               // 73: nstance.v1.DemandUsage.GpuEntry
+	nil,                               // 74: nstance.v1.DemandNeed.AmountsEntry
+	nil,                               // 75: nstance.v1.DemandNeed.MinUnitEntry
+	nil,                               // 76: nstance.v1.DemandNeed.MissingEntry
+	(*timestamppb.Timestamp)(nil),     // 77: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 78: google.protobuf.Duration
+	(*emptypb.Empty)(nil),             // 79: google.protobuf.Empty
 }
 var file_nstance_v1_operator_proto_depIdxs = []int32{
-	66,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
-	76,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
-	76,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
+	67,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
+	77,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
+	77,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
 	8,   // 3: nstance.v1.PlanConfigResponse.groups:type_name -> nstance.v1.GroupPlan
 	25,  // 4: nstance.v1.ListGroupsResponse.groups:type_name -> nstance.v1.GroupStatus
 	0,   // 5: nstance.v1.GroupConfig.vars:type_name -> nstance.v1.StringMap
@@ -5945,137 +6018,138 @@ var file_nstance_v1_operator_proto_depIdxs = []int32{
 	19,  // 10: nstance.v1.GroupConfig.node:type_name -> nstance.v1.NodeSettings
 	16,  // 11: nstance.v1.GroupConfig.instance_requirements:type_name -> nstance.v1.InstanceRequirements
 	1,   // 12: nstance.v1.DemandSettings.capacity_types:type_name -> nstance.v1.StringList
-	77,  // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
-	77,  // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
-	77,  // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
-	77,  // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
+	78,  // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
+	78,  // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
+	78,  // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
+	78,  // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
 	12,  // 17: nstance.v1.DemandSettings.limits:type_name -> nstance.v1.DemandLimits
 	13,  // 18: nstance.v1.DemandSettings.reservations:type_name -> nstance.v1.Reservation
 	14,  // 19: nstance.v1.DemandSettings.disruption:type_name -> nstance.v1.DisruptionBudget
 	15,  // 20: nstance.v1.DemandSettings.consolidation:type_name -> nstance.v1.Consolidation
-	67,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
-	77,  // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	68,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
+	78,  // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
 	18,  // 23: nstance.v1.InstanceRequirements.vcpu:type_name -> nstance.v1.Range
 	18,  // 24: nstance.v1.InstanceRequirements.memory_gib:type_name -> nstance.v1.Range
 	17,  // 25: nstance.v1.InstanceRequirements.gpu:type_name -> nstance.v1.GpuRequirements
 	18,  // 26: nstance.v1.GpuRequirements.count:type_name -> nstance.v1.Range
 	18,  // 27: nstance.v1.GpuRequirements.memory_gib:type_name -> nstance.v1.Range
-	68,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
+	69,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
 	20,  // 29: nstance.v1.NodeSettings.taints:type_name -> nstance.v1.NodeTaint
 	20,  // 30: nstance.v1.NodeSettings.startup_taints:type_name -> nstance.v1.NodeTaint
-	69,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
+	70,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
 	10,  // 32: nstance.v1.UpsertGroupRequest.config:type_name -> nstance.v1.GroupConfig
-	70,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
-	77,  // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
-	71,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
+	71,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
+	78,  // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
+	72,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
 	27,  // 36: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
 	10,  // 37: nstance.v1.GroupStatus.dynamic:type_name -> nstance.v1.GroupConfig
-	42,  // 38: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
-	45,  // 39: nstance.v1.GroupStatus.conditions:type_name -> nstance.v1.Condition
+	43,  // 38: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
+	46,  // 39: nstance.v1.GroupStatus.conditions:type_name -> nstance.v1.Condition
 	11,  // 40: nstance.v1.GroupStatus.demand:type_name -> nstance.v1.DemandSettings
 	19,  // 41: nstance.v1.GroupStatus.node:type_name -> nstance.v1.NodeSettings
 	16,  // 42: nstance.v1.GroupStatus.instance_requirements:type_name -> nstance.v1.InstanceRequirements
 	26,  // 43: nstance.v1.GroupStatus.demand_usage:type_name -> nstance.v1.DemandUsage
-	72,  // 44: nstance.v1.DemandUsage.gpu:type_name -> nstance.v1.DemandUsage.GpuEntry
+	73,  // 44: nstance.v1.DemandUsage.gpu:type_name -> nstance.v1.DemandUsage.GpuEntry
 	0,   // 45: nstance.v1.InstanceConfig.vars:type_name -> nstance.v1.StringMap
 	1,   // 46: nstance.v1.InstanceConfig.load_balancers:type_name -> nstance.v1.StringList
 	28,  // 47: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
-	76,  // 48: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
-	76,  // 49: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
-	76,  // 50: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
-	35,  // 51: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
-	76,  // 52: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
-	34,  // 53: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
-	76,  // 54: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
-	76,  // 55: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
-	76,  // 56: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
-	25,  // 57: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
-	34,  // 58: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
-	45,  // 59: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
-	46,  // 60: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
-	46,  // 61: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
-	76,  // 62: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
-	76,  // 63: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
-	76,  // 64: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	76,  // 65: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
-	48,  // 66: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
-	76,  // 67: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
-	76,  // 68: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
-	76,  // 69: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
-	76,  // 70: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
-	76,  // 71: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
-	56,  // 72: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
-	76,  // 73: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
-	25,  // 74: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
-	76,  // 75: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
-	76,  // 76: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
-	34,  // 77: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
-	76,  // 78: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
-	63,  // 79: nstance.v1.GetDemandResponse.needs:type_name -> nstance.v1.DemandNeed
-	64,  // 80: nstance.v1.GetDemandResponse.machines:type_name -> nstance.v1.DemandMachine
-	65,  // 81: nstance.v1.GetDemandResponse.planned:type_name -> nstance.v1.DemandDecision
-	73,  // 82: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
-	74,  // 83: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
-	75,  // 84: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
-	76,  // 85: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
-	76,  // 86: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
-	2,   // 87: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
-	78,  // 88: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
-	78,  // 89: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
-	6,   // 90: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
-	78,  // 91: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
-	21,  // 92: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
-	24,  // 93: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
-	22,  // 94: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
-	29,  // 95: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
-	31,  // 96: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
-	33,  // 97: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
-	36,  // 98: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
-	38,  // 99: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
-	78,  // 100: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
-	40,  // 101: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
-	41,  // 102: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
-	43,  // 103: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
-	61,  // 104: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
-	78,  // 105: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
-	49,  // 106: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
-	50,  // 107: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
-	52,  // 108: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
-	54,  // 109: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
-	78,  // 110: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
-	58,  // 111: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
-	78,  // 112: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
-	3,   // 113: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
-	4,   // 114: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
-	5,   // 115: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
-	7,   // 116: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
-	9,   // 117: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
-	25,  // 118: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
-	78,  // 119: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
-	23,  // 120: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
-	30,  // 121: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
-	32,  // 122: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
-	34,  // 123: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
-	37,  // 124: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
-	78,  // 125: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
-	39,  // 126: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
-	42,  // 127: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
-	78,  // 128: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
-	44,  // 129: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
-	62,  // 130: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
-	47,  // 131: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
-	34,  // 132: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
-	51,  // 133: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
-	53,  // 134: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
-	55,  // 135: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
-	57,  // 136: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
-	59,  // 137: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
-	60,  // 138: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
-	113, // [113:139] is the sub-list for method output_type
-	87,  // [87:113] is the sub-list for method input_type
-	87,  // [87:87] is the sub-list for extension type_name
-	87,  // [87:87] is the sub-list for extension extendee
-	0,   // [0:87] is the sub-list for field type_name
+	77,  // 48: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
+	77,  // 49: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
+	77,  // 50: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
+	36,  // 51: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
+	35,  // 52: nstance.v1.InstanceStatus.machine:type_name -> nstance.v1.InstanceMachine
+	77,  // 53: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
+	34,  // 54: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
+	77,  // 55: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
+	77,  // 56: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
+	77,  // 57: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
+	25,  // 58: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
+	34,  // 59: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
+	46,  // 60: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
+	47,  // 61: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
+	47,  // 62: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
+	77,  // 63: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	77,  // 64: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
+	77,  // 65: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	77,  // 66: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
+	49,  // 67: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
+	77,  // 68: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
+	77,  // 69: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
+	77,  // 70: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
+	77,  // 71: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
+	77,  // 72: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
+	57,  // 73: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
+	77,  // 74: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
+	25,  // 75: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
+	77,  // 76: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
+	77,  // 77: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
+	34,  // 78: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
+	77,  // 79: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
+	64,  // 80: nstance.v1.GetDemandResponse.needs:type_name -> nstance.v1.DemandNeed
+	65,  // 81: nstance.v1.GetDemandResponse.machines:type_name -> nstance.v1.DemandMachine
+	66,  // 82: nstance.v1.GetDemandResponse.planned:type_name -> nstance.v1.DemandDecision
+	74,  // 83: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
+	75,  // 84: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
+	76,  // 85: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
+	77,  // 86: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
+	77,  // 87: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
+	2,   // 88: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
+	79,  // 89: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
+	79,  // 90: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
+	6,   // 91: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
+	79,  // 92: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
+	21,  // 93: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
+	24,  // 94: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
+	22,  // 95: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
+	29,  // 96: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
+	31,  // 97: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
+	33,  // 98: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
+	37,  // 99: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
+	39,  // 100: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
+	79,  // 101: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
+	41,  // 102: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
+	42,  // 103: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
+	44,  // 104: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
+	62,  // 105: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
+	79,  // 106: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
+	50,  // 107: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
+	51,  // 108: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
+	53,  // 109: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
+	55,  // 110: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
+	79,  // 111: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
+	59,  // 112: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
+	79,  // 113: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
+	3,   // 114: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
+	4,   // 115: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
+	5,   // 116: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
+	7,   // 117: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
+	9,   // 118: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
+	25,  // 119: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
+	79,  // 120: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
+	23,  // 121: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
+	30,  // 122: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
+	32,  // 123: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
+	34,  // 124: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
+	38,  // 125: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
+	79,  // 126: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
+	40,  // 127: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
+	43,  // 128: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
+	79,  // 129: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
+	45,  // 130: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
+	63,  // 131: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
+	48,  // 132: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
+	34,  // 133: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
+	52,  // 134: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
+	54,  // 135: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
+	56,  // 136: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
+	58,  // 137: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
+	60,  // 138: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
+	61,  // 139: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
+	114, // [114:140] is the sub-list for method output_type
+	88,  // [88:114] is the sub-list for method input_type
+	88,  // [88:88] is the sub-list for extension type_name
+	88,  // [88:88] is the sub-list for extension extendee
+	0,   // [0:88] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_operator_proto_init() }
@@ -6094,20 +6168,20 @@ func file_nstance_v1_operator_proto_init() {
 	file_nstance_v1_operator_proto_msgTypes[28].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[29].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[43].OneofWrappers = []any{
+	file_nstance_v1_operator_proto_msgTypes[44].OneofWrappers = []any{
 		(*ExplainRequest_Group)(nil),
 		(*ExplainRequest_InstanceId)(nil),
 	}
-	file_nstance_v1_operator_proto_msgTypes[52].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[53].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[60].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[54].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[61].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nstance_v1_operator_proto_rawDesc), len(file_nstance_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   76,
+			NumMessages:   77,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -51,6 +51,8 @@ func (c machineCheck) templates(path jsonc.Path) {
 		c.args(p.Key("args"), t.Args)
 		c.userdata(p.Key("userdata"), t.Userdata)
 		c.block(p.Key("node"), t.Node.Problems())
+		c.block(p.Key("machine"), t.Machine.Problems())
+		c.policyIsWritten(p, t)
 		c.oneOf(p.Key("reuse"), t.Reuse, document.ReuseTenant, document.ReuseAny)
 		if len(t.Files) > document.MaxFiles {
 			c.addKey(p.Key("files"), strconv.Itoa(len(t.Files))+" files", "at most "+strconv.Itoa(document.MaxFiles)+": an agent takes no more at once; put several into one")
@@ -142,4 +144,23 @@ func (c machineCheck) userdata(path jsonc.Path, u *document.Userdata) {
 	if !strings.Contains(text, "Nonce") {
 		c.warn(content, "no machine can register: the nonce is not in it", "have the machine get {{ .Nonce }}, see the page about user data")
 	}
+}
+
+// policyIsWritten warns where user data leaves out what the hosts of node machines are told: without
+// their policy they build none.
+func (c machineCheck) policyIsWritten(path jsonc.Path, t document.Template) {
+	u := t.Userdata
+	if u == nil {
+		u = c.cfg.Defaults.Userdata
+	}
+	if t.Machine.On() == nil || u != nil && u.Source == document.SourceURL {
+		return
+	}
+	if u != nil {
+		if text, err := u.Decode([]byte(u.Content)); err != nil || strings.Contains(string(text), ".Machine.Policy") {
+			return
+		}
+	}
+	c.warn(path.Key("machine").Key("enabled"), "user data does not write the host's policy, without which no node machine is built",
+		`have user data write {{ .Machine.Policy }} to /etc/nstance-agent/machine-policy.yaml, unless the image has that file`)
 }

@@ -75,6 +75,8 @@ type Template struct {
 	Node *Node `json:"node,omitempty"`
 	// Whose machines of demand groups may serve again after they have left a cluster: that of their tenant alone (tenant, the default), or any (any). Needs a machine that keeps nothing of the first.
 	Reuse string `json:"reuse,omitempty" jsonschema:"enum=tenant,enum=any"`
+	// Kubernetes nodes in node machines on the machines, built from MachineConfigurations.
+	Machine *Machine `json:"machine,omitempty"`
 }
 
 // Values of [Template].Reuse.

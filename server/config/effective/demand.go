@@ -25,6 +25,12 @@ func (c *Config) DemandProblems(g *Group) []document.Problem {
 			all = append(all, document.Problem{At: []any{"demand", "capacity_types", i}, Message: jsonc.Quoted(t) + " is not served here", Remedy: served})
 		}
 	}
+	if g.Machine != nil && g.Demand.Configure == document.ConfigureUserData {
+		all = append(all, document.Problem{
+			At: []any{"demand", "configure"}, Message: "the nodes of template " + jsonc.Quoted(g.Template) + " run in node machines, which user data cannot have join a cluster",
+			Remedy: "take it out, or machine.enabled of the template",
+		})
+	}
 	if len(g.Demand.Reservations) > 0 && !c.Rules.Serves(document.CapacityReserved) {
 		all = append(all, document.Problem{At: []any{"demand", "reservations"}, Message: "the provider has no reserved capacity", Remedy: served})
 	}

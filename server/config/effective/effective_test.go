@@ -51,7 +51,13 @@ func TestEffective_whatChangesWhichHash(t *testing.T) {
 		}, []string{runtime}},
 		"an unused certificate": {func(c *effective.Config) { c.Certificates["other"] = document.Certificate{Kind: document.CertServer} }, nil},
 		"args":                  {func(c *effective.Config) { c.Defaults.Args["KeyName"] = "x" }, []string{infra}},
-		"userdata":              {func(c *effective.Config) { c.Templates["knc"].Userdata.Content = "x" }, []string{infra}},
+		"the policy of hosts without node machines": {func(c *effective.Config) {
+			configtest.SetIn(c.Templates, "knc", func(x *document.Template) { x.Machine = &document.Machine{Policy: &document.MachinePolicy{}} })
+		}, nil},
+		"node machines": {func(c *effective.Config) {
+			configtest.SetIn(c.Templates, "knc", func(x *document.Template) { x.Machine = &document.Machine{Enabled: true} })
+		}, []string{infra}},
+		"userdata": {func(c *effective.Config) { c.Templates["knc"].Userdata.Content = "x" }, []string{infra}},
 		"instance type": {func(c *effective.Config) {
 			configtest.SetIn(c.Templates, "knc", func(x *document.Template) { x.InstanceType = document.InstanceTypes{"a"} })
 		}, []string{infra}},

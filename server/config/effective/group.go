@@ -44,6 +44,8 @@ type Group struct {
 	Requirements *document.InstanceRequirements
 	Node         document.Node // of the machines, template and group merged
 	Reuse        bool          // a machine may serve another tenant after the first
+	// Machine is the template's block where it is enabled: nodes run in node machines; nil: on the host.
+	Machine *document.Machine
 
 	Static bool // it is in the configuration file
 	// StaticSize is the size that the file gives the group; nil: none. Size is what counts.

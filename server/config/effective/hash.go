@@ -31,6 +31,7 @@ type infraInput struct {
 	Kind         string       `json:"kind"`
 	Arch         string       `json:"arch"`
 	Outranked    []string     `json:"outranked,omitempty"`
+	Machine      string       `json:"machine,omitempty"` // the policy that user data writes to the host
 }
 
 type hashUserdata struct {
@@ -116,6 +117,7 @@ func (g *Group) infraHash(types []string) string {
 	return digest(infraInput{
 		Args: orEmpty(g.Args), InstanceType: orNone(types), SubnetPool: g.SubnetPool,
 		Userdata: hashUserdata(g.Userdata), Kind: g.Kind, Arch: g.Arch, Outranked: g.Outranked,
+		Machine: g.Machine.PolicyText(),
 	})
 }
 

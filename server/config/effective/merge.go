@@ -50,6 +50,7 @@ func (c *Config) Lay(l Layers) *Group {
 		g.Size = *t.Size
 	}
 	g.Node, g.Reuse = t.Node.Over(document.Node{}), t.Reuse == document.ReuseAny
+	g.Machine = t.Machine.On()
 	if l.Static != nil {
 		g.applyStatic(l.Static)
 	}

@@ -7,6 +7,7 @@ type Data struct {
 	Cluster  Cluster
 	Server   Server
 	Provider Provider
+	Machine  Machine           // in user data only
 	Vars     map[string]string // merged; also seen as .Var
 	Image    map[string]string // ids of images by their keys
 	Nonce    string            // the registration nonce: a secret, in user data only
@@ -39,6 +40,11 @@ type Provider struct {
 	Kind, Region, Zone string
 }
 
+// Machine is what the host of a node machine is told of it.
+type Machine struct {
+	Policy string // the host's policy file in YAML; empty where the template has no machine that is enabled
+}
+
 // Scope is the purpose of a template.
 type Scope int
 
@@ -68,7 +74,7 @@ func (d Data) view(scope Scope) map[string]any {
 		root["Image"] = d.Image
 	}
 	if scope == Userdata {
-		root["Nonce"], root["Join"] = d.Nonce, d.Join
+		root["Nonce"], root["Join"], root["Machine"] = d.Nonce, d.Join, d.Machine
 	}
 	return root
 }
@@ -84,6 +90,7 @@ func Sample(vars, images map[string]string) Data {
 		Cluster:  Cluster{ID: "sample", CACert: "-----BEGIN CERTIFICATE-----\nc2FtcGxl\n-----END CERTIFICATE-----\n"},
 		Server:   Server{Shard: "sample", RegistrationAddr: "192.0.2.2:8992", AgentAddr: "192.0.2.2:8994", OperatorAddr: "192.0.2.2:8993"},
 		Provider: Provider{Kind: "sample", Region: "sample", Zone: "sample"},
+		Machine:  Machine{Policy: "allow:\n  operations: []\n  pave: true\n"},
 		Vars:     vars, Image: images, Nonce: "sample.nonce", Join: "#!/bin/sh\n",
 	}
 }
