@@ -213,15 +213,16 @@ func remedyOf(reason string) string {
 }
 
 var remedies = map[string]string{
-	"NoMatchingOffer": "no group offers a machine for it: compare demand needs -o wide with demand offers",
-	"QuotaExhausted":  "raise server.demand.quota_pools, or the quota at the provider",
-	"LimitReached":    "raise max or limits of the groups, or the tenant's quota",
-	"RailHeld":        "raise server.demand.max_hourly_spend, or look why creates fail",
-	"Cooldown":        "wait: the provider had no room, or machines did not join; offer more types",
-	"NoDomain":        "no zone or rack has room for all of it: offer more of one",
-	"Skew":            "the spread forbids more in the domains that have room",
-	"GangIncomplete":  "all of its machines have to be there at once: offer enough of them",
-	"BootstrapError":  "the operator cannot say what it takes to join: see its log",
-	"Parked":          "what was bought did not serve it: see the events of its Pods",
-	"Draining":        "wait: the machine that it gets is being drained",
+	"NoMatchingOffer":      "no group offers a machine for it: compare demand needs -o wide with demand offers",
+	"QuotaExhausted":       "raise server.demand.quota_pools, or the quota at the provider",
+	"LimitReached":         "raise max or limits of the groups, or the tenant's quota",
+	"RailHeld":             "raise server.demand.max_hourly_spend, or look why creates fail",
+	"Cooldown":             "wait: the provider had no room, or machines did not join; offer more types",
+	"NoDomain":             "no zone or rack has room for all of it: offer more of one",
+	"Skew":                 "the spread forbids more in the domains that have room",
+	"GangIncomplete":       "all of its machines have to be there at once: offer enough of them",
+	"BootstrapError":       "the operator cannot say what it takes to join: see its log",
+	"ConfigurationPending": "its machines wait for a MachineConfiguration: see condition ConfigurationPending of their HostMachines",
+	"Parked":               "what was bought did not serve it: see the events of its Pods",
+	"Draining":             "wait: the machine that it gets is being drained",
 }

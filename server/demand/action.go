@@ -66,9 +66,11 @@ const (
 	GangIncomplete  Reason = "GangIncomplete"
 	BootstrapError  Reason = "BootstrapError"
 	Parked          Reason = "Parked"
-	PreemptDraining Reason = "Draining"
-	RailHeld        Reason = "RailHeld"
-	LimitReached    Reason = "LimitReached"
+	// ConfigurationPending: a machine is there, and waits for the configuration that its node is built from.
+	ConfigurationPending Reason = "ConfigurationPending"
+	PreemptDraining      Reason = "Draining"
+	RailHeld             Reason = "RailHeld"
+	LimitReached         Reason = "LimitReached"
 )
 
 // Disposition says what becomes of an action.

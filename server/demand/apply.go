@@ -59,6 +59,8 @@ func (w intake) applyMachine(e Event) error {
 		return w.withMachine(e.ID, func(slot int32) error { w.drop(slot); return nil })
 	case BlobFailed:
 		return w.withMachine(e.ID, w.blobFailed)
+	case Waits:
+		return w.withMachine(e.ID, func(slot int32) error { return waiting(w).note(slot, e.For) })
 	default:
 		return fmt.Errorf("event %T is not known", e)
 	}

@@ -57,7 +57,7 @@ func (e *Engine) Capacities(name string) []Capacity {
 			at[n.Fingerprint] = i
 			all = append(all, w.capacity(c, n))
 		}
-		missing := n.missing()
+		missing := n.shown()
 		if missing.IsZero() || n.lack.cycle != w.cycle {
 			continue
 		}
@@ -145,7 +145,7 @@ func (e *Engine) Needs(cluster string) []NeedView {
 			Key: n.Key, Fingerprint: n.Fingerprint, Terms: n.Terms, Priority: n.Priority, Group: n.Group,
 			Aggregate: slices.Clone(n.Aggregate), MinUnit: slices.Clone(n.MinUnit),
 		}
-		if missing := n.missing(); !missing.IsZero() && n.lack.cycle == w.cycle {
+		if missing := n.shown(); !missing.IsZero() && n.lack.cycle == w.cycle {
 			v.Deficit, v.Since, v.Reason = append(e.Amounts(&missing), w.cat.space.Unknown(n.Aggregate)...), time.UnixMilli(n.lack.since).UTC(), n.lack.reason
 		}
 		all = append(all, v)
@@ -222,7 +222,7 @@ func (e *Engine) Census() Census {
 	for _, c := range w.clusters {
 		all.Clusters = append(all.Clusters, ClusterCensus{Name: c.name, Needs: len(c.needs), Spend: c.spend, Held: c.guard.quarantine.Waiting()})
 		for _, n := range c.needs {
-			if missing := n.missing(); missing.IsZero() || n.lack.cycle != w.cycle {
+			if missing := n.shown(); missing.IsZero() || n.lack.cycle != w.cycle {
 				continue
 			}
 			for i, age := range Ages {
@@ -305,7 +305,7 @@ func (e *Engine) Usage() map[string]Usage {
 	}
 	for _, c := range w.clusters {
 		for _, n := range c.needs {
-			if missing := n.missing(); missing.IsZero() || n.lack.cycle != w.cycle {
+			if missing := n.shown(); missing.IsZero() || n.lack.cycle != w.cycle {
 				continue
 			}
 			for name := range serving(w.cat, n) {

@@ -107,7 +107,7 @@ func (w *world) bind(c *cluster, slot int32, n *need, why Reason) {
 func (w *world) become(m *machine, to State) {
 	w.count(m, -1)
 	m.more.undo, m.state = m.state, to
-	m.times.drain = 0
+	m.times.drain, m.more.waits = 0, ""
 	if to == Draining {
 		m.times.drain = w.now
 	} else {

@@ -286,6 +286,13 @@ type (
 	Dropped struct{ ID string }
 	// BlobFailed says that the cluster cannot be joined by what is bought for a need.
 	BlobFailed struct{ ID string }
+	// Waits says that a machine which is being configured waits for something that its cluster has to say: until it
+	// is told otherwise no deadline ends that. For is then the reason of the need that it was bound for; empty: it
+	// waits no longer, and its deadline begins anew.
+	Waits struct {
+		ID  string
+		For Reason
+	}
 	// Suspended sets what is decided without being done. An empty Scope is the whole shard, else
 	// it is a cluster or a group.
 	Suspended struct {
@@ -310,4 +317,5 @@ func (Report) event()        {}
 func (Refused) event()       {}
 func (Dropped) event()       {}
 func (BlobFailed) event()    {}
+func (Waits) event()         {}
 func (Suspended) event()     {}

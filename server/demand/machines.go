@@ -74,6 +74,7 @@ type extra struct {
 	// vacated: it is empty, and was not when it was refused, if it was: for whose sake it was kept
 	// nothing is left.
 	vacated bool
+	waits   Reason // it waits for its cluster to say something; empty: it does not
 }
 
 // wear is why a machine is to make room for another one.

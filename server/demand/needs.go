@@ -190,12 +190,28 @@ type memory struct {
 	served     bool      // a machine that was bound for it was configured
 }
 
+// waits is what a need has of machines that have waited longer than their groups' join deadlines, and what for.
+type waits struct {
+	amount vector.Vector
+	why    Reason
+}
+
 // lack is what a need is short of, and since when.
 type lack struct {
 	since  instant
 	cycles int
 	cycle  int // of the engine, that was counted last
 	reason Reason
+	waits  waits
+}
+
+// shown is what is told to be missing: what the need lacks, or where it lacks nothing, what it has of
+// machines that have waited for long.
+func (n *need) shown() vector.Vector {
+	if v := n.missing(); !v.IsZero() {
+		return v
+	}
+	return n.lack.waits.amount
 }
 
 // missing is what the need lacks: the deficits of its parts, and what would break its skew.

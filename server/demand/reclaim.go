@@ -33,14 +33,15 @@ func (w giving) reclaim() {
 	}
 }
 
-// cancel takes the intent of machines back that came too late: they are kept as idle ones.
+// cancel takes the intent of machines back that came too late, and the binding of those that wait for their
+// cluster: they are kept as idle ones.
 func (w giving) cancel(c *cluster) {
 	if c.guard.quarantine.Waiting() {
 		return
 	}
 	for _, slot := range c.unclaimed {
 		m := w.fleet.at(slot)
-		if m.cluster != c.index || !m.intent() || m.more.group.UserData || w.cat.savers.hold(m.id) {
+		if m.cluster != c.index || !m.intent() && m.more.waits == "" || m.more.group.UserData || w.cat.savers.hold(m.id) {
 			continue
 		}
 		if due := m.times.surplus + millis(m.more.group.scaleDownDelay()); due > w.now {
@@ -52,6 +53,9 @@ func (w giving) cancel(c *cluster) {
 		w.emit(a)
 		undoing(w).undoLater(slot, a.Disposition)
 		m.more.asked, m.more.meantFor = Cancel, m.cluster
+		if m.state == Configuring {
+			w.become(m, Idle)
+		}
 		w.free(slot)
 		m.times.idle = w.now
 	}
@@ -254,7 +258,7 @@ func (w giving) expire() {
 		case Configuring:
 			if m.times.join > w.now {
 				w.wake(m.times.join)
-			} else if !m.leaving {
+			} else if !m.leaving && m.more.waits == "" {
 				w.giveUp(slot)
 			}
 		case Failed:

@@ -2,8 +2,11 @@ package demand
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
+
+	"nstance.dev/server/demand/vector"
 )
 
 // Engine decides for one shard. The zero Engine is not ready; see [New].
@@ -83,6 +86,7 @@ func (w *world) tally() {
 	for _, c := range w.clusters {
 		c.lacks = false
 	}
+	waiting{w}.tally()
 	w.short = slices.DeleteFunc(w.short, func(n *need) bool { return !w.lacking(n) })
 	w.out.Short = len(w.short)
 	slices.SortFunc(w.short, func(a, b *need) int {
@@ -90,7 +94,7 @@ func (w *world) tally() {
 	})
 	for _, n := range w.short[:min(len(w.short), w.settings.MaxShortfalls)] {
 		w.out.Shortfalls = append(w.out.Shortfalls, Shortfall{
-			Cluster: n.home.name, Need: n.Key, Fingerprint: n.Fingerprint, Priority: n.Priority, Deficit: n.missing(),
+			Cluster: n.home.name, Need: n.Key, Fingerprint: n.Fingerprint, Priority: n.Priority, Deficit: n.shown(),
 			Since: time.UnixMilli(n.lack.since).UTC(), Cycles: n.lack.cycles, Reason: n.lack.reason,
 		})
 	}
@@ -98,7 +102,8 @@ func (w *world) tally() {
 
 // lacking writes down what a need lacks after this cycle, and reports whether it lacks anything.
 func (w *world) lacking(n *need) bool {
-	if !n.short() && n.skewed().IsZero() {
+	missing := n.missing()
+	if missing.IsZero() && n.lack.waits.amount.IsZero() {
 		n.lack = lack{}
 		n.memory.blockedFor = 0
 		return false
@@ -108,9 +113,65 @@ func (w *world) lacking(n *need) bool {
 	}
 	n.lack.cycles++
 	n.lack.cycle = w.cycle
-	if !n.short() {
+	switch {
+	case missing.IsZero():
+		n.lack.reason = n.lack.waits.why
+		return true
+	case !n.short():
 		n.lack.reason = Skew
 	}
 	n.home.lacks = n.home.lacks || n.profile.same >= 0 || len(n.profile.spread) > 0 || n.AllOrNothing
 	return true
+}
+
+// waiting deals with machines that wait for what their cluster has to say. Their needs draw from them as
+// from machines that join, so that nothing more is bought; how long it takes says nothing of an offer.
+type waiting struct{ *world }
+
+// note notes that a machine waits, or waits no longer.
+func (w waiting) note(slot int32, why Reason) error {
+	m := w.fleet.at(slot)
+	if m.state != Configuring {
+		return fmt.Errorf("waits while %s: %w", m.state, ErrTransition)
+	}
+	if why == "" && m.more.waits != "" {
+		m.times.join = w.now + millis(m.more.group.joinDeadline())
+		w.wake(m.times.join)
+	}
+	m.more.waits = why
+	return nil
+}
+
+// tally has needs say that they wait whose machines have waited longer than their groups' join deadlines.
+func (w waiting) tally() {
+	for _, n := range w.waited {
+		n.lack.waits = waits{}
+	}
+	w.waited = w.waited[:0]
+	for _, slot := range w.fleet.loose {
+		m := w.fleet.at(slot)
+		if m.state != Configuring || m.more.waits == "" || m.leaving || m.times.join > w.now {
+			continue
+		}
+		c := w.clusters[m.cluster]
+		n := c.byKey[m.stamp.Need]
+		if n == nil || m.pos < 0 || int(m.pos) >= len(c.ledger.slots) || c.ledger.slots[m.pos] != slot || c.ledger.claims[m.pos].needs == 0 {
+			continue
+		}
+		n.lack.waits.amount.Add(&c.alloc[m.class])
+		n.lack.waits.why = m.more.waits
+		if !slices.Contains(w.waited, n) {
+			w.waited = append(w.waited, n)
+		}
+	}
+	for _, n := range w.waited {
+		asked := vector.Vector{}
+		for i := range n.parts {
+			asked.Add(n.amount(&n.parts[i]))
+		}
+		n.lack.waits.amount.Min(&asked)
+		if !slices.Contains(w.short, n) {
+			w.short = append(w.short, n)
+		}
+	}
 }

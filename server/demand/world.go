@@ -36,6 +36,7 @@ type clock struct {
 
 // scratch is what one cycle collects, kept for the next one to be written over.
 type scratch struct {
+	waited []*need    // needs whose machines have waited for long, as of the last cycle
 	short  []*need    // needs that lack something, in walk order
 	dirty  []*cluster // to be credited
 	spares []int32    // machines to be given back

@@ -83,6 +83,9 @@ func (c acting) begin(m *machine, a demand.Action) {
 		})
 	case demand.Cancel:
 		c.unask(m)
+		if m.told == demand.Configuring { // it waited for its configuration
+			m.told, m.join.eager, m.join.waits = demand.Idle, false, false
+		}
 		change(binding.Free)
 		then = func() { framing(c).withdraw(m) }
 	case demand.Reclaim, demand.Preempt:

@@ -129,6 +129,9 @@ func (c draining) leave(m *machine, s *sight) {
 	case s.group.deletes(s.capacity()):
 		c.end(m, s, "it is not used again")
 		return
+	case s.rec.Machine:
+		c.end(m, s, "nothing removes a node machine from its host")
+		return
 	case m.join.able == unable:
 		c.end(m, s, "its agent cannot make it leave")
 		return

@@ -24,6 +24,11 @@ type joining struct{ *core }
 // prepare asks for what a machine that is meant for a cluster needs to join it, or joins it where it has
 // that already.
 func (c joining) prepare(m *machine, s *sight) {
+	if s.rec.Machine { // being bound makes its HostMachine, from which its node is built
+		name := c.opts.Random()
+		c.write(m, "configure", func(rec *layout.InstanceRecord) error { return binding.Configure(rec, name, c.opts.Now()) }, func() { m.join.eager = false })
+		return
+	}
 	if s.group.UserData {
 		name := c.opts.Random()
 		c.write(m, "configure", func(rec *layout.InstanceRecord) error { return binding.Configure(rec, name, c.opts.Now()) }, nothing)
@@ -165,10 +170,20 @@ func (c joining) send(m *machine, join agentbinding.Join) {
 func (c joining) goOn(m *machine, s *sight) {
 	cluster := c.clusters[s.rec.Binding.Cluster]
 	switch {
+	case s.rec.Machine:
+		c.wait(m)
 	case s.group.UserData && cluster.live() && !cluster.hello.NodeReports:
 		c.ready(m) // no more will be known of it than that it has registered
 	case m.join.rejoin && m.join.able == able && !s.group.UserData:
 		c.request(m, s)
+	}
+}
+
+// wait has a machine wait, for as long as it takes, for the configuration that its node is built from.
+func (c joining) wait(m *machine) {
+	if !m.join.waits && m.told == demand.Configuring {
+		m.join.waits = true
+		c.feed.tell(demand.Waits{ID: m.id.String(), For: demand.ConfigurationPending})
 	}
 }
 
@@ -179,7 +194,7 @@ func (c joining) reported(m *machine, s *sight, r agentbinding.Report) {
 		return
 	}
 	m.join.sent = ""
-	if s.station.State != demand.Configuring || s.group.UserData {
+	if s.station.State != demand.Configuring || s.group.UserData || s.rec.Machine {
 		return
 	}
 	cluster := c.clusters[s.rec.Binding.Cluster]

@@ -50,7 +50,7 @@ func (c *core) introduce(m *machine, s *sight) {
 		c.opts.Log.Warn("machine has no class: it counts for no cluster", "machine", m.id, "group", s.row.Group, "type", s.rec.InstanceType)
 		return
 	}
-	m.told, m.about.outdated = s.station.State, ""
+	m.told, m.about.outdated, m.join.waits = s.station.State, "", false
 	c.feed.tell(demand.Observed{Machine: supply})
 }
 
@@ -104,6 +104,7 @@ func (c *core) follow(m *machine, s *sight) {
 		return
 	}
 	m.told = s.station.State
+	m.join.waits = false
 }
 
 // reintroduce tells the engine again what a machine is, which keeps what the engine remembers of it: its place in the
@@ -164,7 +165,7 @@ func (c *core) proceed(m *machine, s *sight) {
 	}
 	switch s.station.State {
 	case demand.Idle:
-		if m.join.able == unable && !s.group.UserData {
+		if m.join.able == unable && !s.group.UserData && !s.rec.Machine {
 			joining{c}.fail(m, "NoClusterCapability", "the agent cannot join clusters: its version is too old, or the unit that joins is not installed")
 			return
 		}

@@ -41,6 +41,7 @@ type entry struct {
 	eager  bool      // told says that it joins, while its record still says that it is meant to
 	rejoin bool      // its agent does not know of the joining that its record says
 	sent   string    // the binding that its agent was told of on the stream that it has now, and has not answered
+	waits  bool      // the engine was told that it waits for its configuration
 	buying *Purchase // it is made once the ask is answered
 }
 

@@ -103,6 +103,7 @@ type world struct {
 	unable  bool                    // agents cannot join clusters
 	broken  bool                    // joining fails
 	deaf    bool                    // agents never say that they have left
+	hosts   bool                    // nodes run in node machines, which nothing builds but the test
 	op      *operator
 }
 
@@ -284,6 +285,7 @@ func (w *world) Launch(ctx context.Context, p Purchase) error {
 	w.add(p.ID, p.Source.Group, p.Binding)
 	rec := w.recs[p.ID]
 	rec.Purchase = &layout.Purchase{CapacityType: string(demand.OnDemand)}
+	rec.Machine = w.hosts
 	w.recs[p.ID] = rec
 	w.after(w.boot, func() { w.register(p.ID) })
 	return nil
@@ -383,6 +385,9 @@ func (w *world) condemn(id identity.ID, reason fleet.Reason) {
 func (w *world) Join(id identity.ID, join agentbinding.Join) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.hosts {
+		w.t.Errorf("M3: the agent of %s is told to join, and not to build a node machine", id)
+	}
 	if w.unable {
 		return ErrNoCapability
 	}

@@ -55,7 +55,7 @@ func (m *Mode) supply(book *offers.Book) demandloop.Supply {
 // groupOf is what the loop has to know of a group.
 func groupOf(g *effective.Group) demandloop.Group {
 	return demandloop.Group{
-		Kind: g.Kind, UserData: g.Demand.Configure == document.ConfigureUserData, AfterDrain: demandloop.AfterDrain(g.Demand.AfterDrain),
+		Kind: g.Kind, UserData: g.Demand.Configure == document.ConfigureUserData && g.Machine == nil, AfterDrain: demandloop.AfterDrain(g.Demand.AfterDrain),
 		ForceDrain: g.Demand.OnDrainTimeout == document.DrainTimeoutForce, Vars: g.Vars,
 	}
 }

@@ -23,7 +23,7 @@ func groupOf(g *effective.Group, now time.Time) (demand.Group, time.Time) {
 	out := demand.Group{
 		Name: g.Tenant + "/" + g.Key, Tenant: g.Tenant, Min: int64(*d.Min), Max: int64(*d.Max), MinIdle: int64(*d.MinIdle),
 		ScaleDownDelay: max(d.ScaleDownDelay.Std(), atOnce), MinLifetime: d.MinLifetime.Std(), JoinDeadline: d.JoinDeadline.Std(),
-		ReleaseHold: releaseByType, UserData: d.Configure == document.ConfigureUserData, Reuse: g.Reuse,
+		ReleaseHold: releaseByType, UserData: d.Configure == document.ConfigureUserData && g.Machine == nil, Reuse: g.Reuse,
 		Limits: limitsOf(d.Limits), Consolidation: demand.Consolidation{Enabled: d.Consolidation.Enabled, MinSaving: int64(*d.Consolidation.MinSaving)},
 	}
 	if d.ReleaseHold != nil {

@@ -37,6 +37,7 @@ type scripted struct {
 	mu     sync.Mutex
 	seq    uint64
 	states map[string]demandloop.MachineState
+	asked  int // for what it takes to join
 }
 
 // operator connects a cluster's.
@@ -60,6 +61,9 @@ func (w *world) operator() *scripted {
 func (o *scripted) Tell(m demandloop.Message) {
 	switch m := m.(type) {
 	case demandloop.BootstrapRequest:
+		o.mu.Lock()
+		o.asked++
+		o.mu.Unlock()
 		o.post(time.Second, demandloop.Blob{Request: m.Request, UserData: demandloop.Secret("#!/bin/sh\nexit 0\n")})
 	case demandloop.ReclaimInstruction:
 		if m.Cancel {
@@ -384,6 +388,37 @@ func TestE2_AnotherGroupChangesItsMode(t *testing.T) {
 		w.wantBindings("both groups are of demand mode", map[layout.BindingState]int{layout.BindingBound: 2})
 		if n := w.cloud.Created(); n != 2 {
 			t.Errorf("%d machines were made, want 2", n)
+		}
+	})
+}
+
+// TestM3_OperatorsAreToldOfBindings of machines whose nodes run in node machines: a warm one serves nobody, and one
+// that is bound is told as such at once. Nobody is asked for what it takes to join.
+func TestM3_OperatorsAreToldOfBindings(t *testing.T) {
+	opts := demanded(`"min_idle": 1`)
+	opts.Userdata = `{"content": "{{ .Nonce }}"}, "machine": {"enabled": true}`
+	inWorld(t, opts, func(t *testing.T, w *world) {
+		told := w.watchInstances("default")
+		o := w.operator()
+		w.settle(time.Minute)
+		w.wantBindings("warm", map[layout.BindingState]int{"none": 1})
+		warm := w.records()[0].ID
+		o.ask(3)
+		w.settle(time.Minute)
+		w.wantBindings("needed", map[layout.BindingState]int{layout.BindingBound: 1, "none": 1})
+		var got []string
+		for _, ev := range told.events {
+			if m := ev.Instance.Machine; ev.Instance.ID == warm && m.On && (len(got) == 0 || got[len(got)-1] != m.Binding) {
+				got = append(got, m.Binding)
+			}
+		}
+		if want := []string{"idle", "configuring", "bound"}; !slices.Equal(got, want) {
+			t.Errorf("operators were told %v of the machine, want %v", got, want)
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.asked > 0 {
+			t.Errorf("the operator was asked %d times for what it takes to join", o.asked)
 		}
 	})
 }
