@@ -11,6 +11,7 @@ import (
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/config"
+	"nstance.dev/operator/controllers/hosts/inventory"
 	"nstance.dev/operator/controllers/hosts/operations"
 	"nstance.dev/operator/controllers/hosts/selection"
 	"nstance.dev/operator/controllers/hosts/versions"
@@ -21,8 +22,8 @@ import (
 // hosts is the group of host machines.
 const hosts = "hosts.nstance.dev"
 
-// hostFeature keeps the versions of MachineConfigurations, and says which of them each
-// HostMachine would be built from.
+// hostFeature keeps the versions of MachineConfigurations, makes HostMachines for instances, and says
+// which version each would be built from.
 var hostFeature = feature{
 	name:   "host machines",
 	on:     func(s config.Settings) bool { return s.Hosts },
@@ -34,7 +35,7 @@ var hostFeature = feature{
 		{version: hostsv1.GroupVersion, object: &hostsv1.MachineOperation{}, shared: true},
 	},
 	rights: []Right{
-		to("get list watch patch", ManagementCluster, hosts, "hostmachines"),
+		to("get list watch create patch delete", ManagementCluster, hosts, "hostmachines"),
 		to("patch", ManagementCluster, hosts, "hostmachines/status"),
 		to("get list watch", ManagementCluster, hosts, "machineconfigurations"),
 		to("patch", ManagementCluster, hosts, "machineconfigurations/status"),
@@ -64,5 +65,10 @@ var hostFeature = feature{
 			selection.SetupWithManager(ctx, w.mgr, selected, w.controllerOptions(), w.controllerOptions()),
 			(&operations.Reconciler{Client: w.mgr.GetClient(), Now: time.Now}).SetupWithManager(w.mgr, w.controllerOptions()),
 		)
+	}, objects: func(ctx context.Context, w wiring) error {
+		return inventory.New(inventory.Options{
+			Client: w.mgr.GetClient(), Inventory: w.shardState.feed.Inventory(), Tenant: w.config().Tenant,
+			Events: w.mgr.GetEventRecorder(recorder), Log: w.notices.log, Now: time.Now,
+		}).SetupWithManager(ctx, w.mgr, w.shardState.hub, w.controllerOptions())
 	},
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"nstance.dev/operator/config"
+	hostinventory "nstance.dev/operator/controllers/hosts/inventory"
 	"nstance.dev/operator/controllers/machine"
 	"nstance.dev/operator/credentials/registration"
 	"nstance.dev/operator/credentials/webhookcert"
@@ -48,7 +49,7 @@ func (p *process) leadFor(ctx context.Context) error {
 		return err
 	}
 	p.progress.known.Store(true)
-	if err := machine.Remember(ctx, p.live, p.shardState.feed.Inventory(), p.settings.Namespace, p.config().Names()); err != nil {
+	if err := p.remember(ctx, p.config().Names()); err != nil {
 		return err
 	}
 
@@ -154,7 +155,7 @@ func (p *process) followConfiguration(ctx context.Context, set *shards.Set, n no
 // shards are not to be connected, so it tries for as long as it takes; false: ctx has ended.
 func (p *process) expectInstances(ctx context.Context, added []string) bool {
 	for len(added) > 0 {
-		err := machine.Remember(ctx, p.live, p.shardState.feed.Inventory(), p.settings.Namespace, added)
+		err := p.remember(ctx, added)
 		if err == nil {
 			return true
 		}
@@ -164,6 +165,15 @@ func (p *process) expectInstances(ctx context.Context, added []string) bool {
 		}
 	}
 	return true
+}
+
+// remember has the inventory expect the instances that objects of the cluster stand for.
+func (p *process) remember(ctx context.Context, shards []string) error {
+	known := p.shardState.feed.Inventory()
+	if err := machine.Remember(ctx, p.live, known, p.settings.Namespace, shards); err != nil || !p.settings.Hosts {
+		return err
+	}
+	return hostinventory.Remember(ctx, p.live, known, p.config().Tenant, shards)
 }
 
 // rememberInterval is how long new shards wait when the API server does not answer.

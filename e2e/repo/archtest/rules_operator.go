@@ -78,6 +78,7 @@ var operatorLayers = []layer{
 	inOperator("hosts/serverstate", "policies", "program"),
 	hostController("versions", "hosts/versions"),
 	hostController("selection", "hosts/selection"),
+	hostController("inventory", "collect", "inventory", "protos/nstance/v1"),
 	hostController("operations"),
 
 	{dir: "operator/manager", ours: []string{"protos/...", "operator/..."}},

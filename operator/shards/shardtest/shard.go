@@ -48,7 +48,8 @@ type groupKey struct{ tenant, key string }
 // group is the status of a group without its counts, and what a server keeps beside it.
 type group struct {
 	*nstancev1.GroupStatus
-	capacity int // machines that the provider has for it; negative: enough
+	hosts    bool // nodes run in node machines on its instances
+	capacity int  // machines that the provider has for it; negative: enough
 }
 
 // instance is the status of an instance and what a server keeps beside it.
@@ -298,6 +299,7 @@ func (s *Shard) create(g *group, id string, onDemand bool) *instance {
 		InstanceId: id, Tenant: g.GetTenant(), Group: g.GetKey(), OnDemand: onDemand, Status: "pending",
 		InstanceType: g.GetInstanceType(), Template: g.GetTemplate(), CreatedAt: timestamppb.New(time.Now()),
 	}}
+	in.Machine = g.machine()
 	s.instances = append(s.instances, in)
 	s.publish(in, "created", "")
 	return in

@@ -64,6 +64,9 @@ const (
 	// ReasonNoController goes with Unknown: no controller of this release acts on it.
 	ReasonNoController = "NoController"
 
+	// ReasonNoPaver goes with AgentConnected=False: the agent of the host offers no paver.
+	ReasonNoPaver = "NoPaver"
+
 	ReasonInstanceRunning = "InstanceRunning"
 	ReasonInstanceWaiting = "InstanceNotRunning"
 
@@ -119,6 +122,8 @@ const (
 
 // Reasons of events.
 const (
+	EventMachineCreated        = "MachineCreated"
+	EventMachineDeleted        = "MachineDeleted"
 	EventConfigurationSelected = "ConfigurationSelected"
 	EventConfigurationPending  = "ConfigurationPending"
 	EventVersionCreated        = "VersionCreated"

@@ -58,6 +58,9 @@ const (
 	AnnotationReselect = Prefix + "reselect"
 	// AnnotationRetry of a HostMachine, with any new value: try again what has failed.
 	AnnotationRetry = Prefix + "retry"
+	// AnnotationNodeLabels of a HostMachine are the names of the labels that it has from its
+	// group's Nodes, with commas between them. The operator removes those that the group has no more.
+	AnnotationNodeLabels = Prefix + "node-labels"
 )
 
 // Finalizer of a HostMachine: its host has to be reset before the object may go.

@@ -41,10 +41,12 @@ func Decide(m *hostsv1.HostMachine, in selection.Cluster, older string, now time
 	}
 	conditions := []metav1.Condition{
 		pending(choice), repave(m, choice),
-		status.Unknown(hostsv1.ConditionProvisioned, hostsv1.ReasonNoController, provisioned(m)),
 		status.Unknown(hostsv1.ConditionPaved, hostsv1.ReasonNoController, noNodes),
 		status.Unknown(hostsv1.ConditionNodeJoined, hostsv1.ReasonNoController, noNodes),
 		status.Unknown(hostsv1.ConditionReady, hostsv1.ReasonNoController, noNodes),
+	}
+	if m.Spec.Provisioner != hostsv1.ProvisionerNstance { // of which the inventory says it
+		conditions = append(conditions, status.Unknown(hostsv1.ConditionProvisioned, hostsv1.ReasonNoController, provisioned(m)))
 	}
 	d.Status.Conditions = status.Next(m.Status.Conditions, conditions, m.Generation, now)
 	d.Status.Phase = phase(m, choice)

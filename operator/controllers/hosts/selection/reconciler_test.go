@@ -327,11 +327,10 @@ func TestM93_SkewIsShown(t *testing.T) {
 func TestM2_ProvisionersWithoutController(t *testing.T) {
 	run(t, func(w *world) {
 		for name, said := range map[string]string{
-			hostsv1.ProvisionerNstance: "this release has no controller for hosts of provisioner nstance",
-			hostsv1.ProvisionerCloud:   "this release has no controller for hosts of provisioner cloud",
-			hostsv1.ProvisionerPXE:     "this release has no controller for hosts of provisioner pxe",
-			"example.com/maas":         "this release has no controller for hosts of provisioner example.com/maas",
-			hostsv1.ProvisionerManual:  "the host is set up by hand, and this release has no controller that hears its agent",
+			hostsv1.ProvisionerCloud:  "this release has no controller for hosts of provisioner cloud",
+			hostsv1.ProvisionerPXE:    "this release has no controller for hosts of provisioner pxe",
+			"example.com/maas":        "this release has no controller for hosts of provisioner example.com/maas",
+			hostsv1.ProvisionerManual: "the host is set up by hand, and this release has no controller that hears its agent",
 		} {
 			machine := "m" + strings.NewReplacer("/", "-", ".", "-").Replace(name)
 			w.machine(machine, func(m *hostsv1.HostMachine) { m.Spec.Provisioner = name })
@@ -340,6 +339,10 @@ func TestM2_ProvisionersWithoutController(t *testing.T) {
 			if c := meta.FindStatusCondition(m.Status.Conditions, hostsv1.ConditionProvisioned); c.Message != said {
 				t.Errorf("%s: %q", name, c.Message)
 			}
+		}
+		w.machine("instance", func(m *hostsv1.HostMachine) { m.Spec.Provisioner = hostsv1.ProvisionerNstance })
+		if c := meta.FindStatusCondition(w.reconcile("instance").Status.Conditions, hostsv1.ConditionProvisioned); c != nil {
+			t.Errorf("the host of an instance is another controller's: %+v", c)
 		}
 	})
 }
