@@ -144,7 +144,7 @@ kube-components: $(KUBE:%=$(TOOLS)/%) $(TOOLS)/etcd $(TOOLS)/capi-core $(TOOLS)/
 
 # The tests of e2e/suite/operator wait more than they compute, so the others run beside them.
 .PHONY: e2e
-e2e: build kube-components ## Run the tests on a real Kubernetes control plane
+e2e: build kube-components $(TOOLS)/kubeadm ## Run the tests on a real Kubernetes control plane
 	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -p 2 -tags kube $(TESTFLAGS) ./e2e/suite/operator/... ./e2e/suite/install/... ./e2e/suite/demand/stories ./e2e/env/kube/...
 
 # Where a node image can be pulled, its name; else one is made. KUBECONFIG counts where it is said
@@ -176,7 +176,7 @@ e2e-scale: build kube-components ## Measure the operator with POOLS (200), NODES
 	go test -timeout 60m -count=1 -v -tags scale $(TESTFLAGS) ./e2e/perf/scale -pools $(POOLS) -nodes $(NODES) -pods $(PODS) -report '$(CURDIR)/docs/kubernetes/scale.md'
 
 .PHONY: e2e-demand
-e2e-demand: build kube-components ## Run all stories of demand mode on a real control plane, measure it, and write docs/kubernetes/demand-scale.md
+e2e-demand: build kube-components $(TOOLS)/kubeadm ## Run all stories of demand mode on a real control plane, measure it, and write docs/kubernetes/demand-scale.md
 	go test -timeout 60m -count=1 -v -tags kube,demand $(TESTFLAGS) ./e2e/suite/demand/stories
 	go test -timeout 60m -count=1 -v -tags kube,demand $(TESTFLAGS) ./e2e/perf/demandscale -report '$(CURDIR)/docs/kubernetes/demand-scale.md'
 
