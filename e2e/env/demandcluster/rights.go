@@ -48,7 +48,10 @@ func (u *Usage) Add(c *Cluster) error {
 			continue
 		}
 		right := r.Verb + " " + resourceName(r.Group, r.Resource, r.Subresource)
-		if u.used[right] = true; r.Unauthorized {
+		u.used[right] = true
+		// What is about no resource, as discovery, is open to every account. An API server that
+		// starts refuses it until it has read its roles.
+		if r.Unauthorized && r.Resource != "" {
 			u.Refused = append(u.Refused, right+": "+r.URI)
 		}
 	}

@@ -30,7 +30,11 @@ var long = []story{
 }
 
 // excused are rights of demand mode that these stories do not need, and why they are granted.
-var excused = map[string]string{}
+var excused = map[string]string{
+	"get upcomingnodes in demand.nstance.dev":       "read again after a conflict alone, or when somebody else has made or deleted one",
+	"get availablecapacities in demand.nstance.dev": "read again after a conflict alone, or when somebody else has made or deleted one",
+	"patch upcomingnodes in demand.nstance.dev":     "what a machine is changes with its class alone, as after another configuration of its group",
+}
 
 func TestAllStories(t *testing.T) {
 	w := newWorld(t)
@@ -226,7 +230,9 @@ func apiServerAway(s *teller) {
 // two run. The rest do when it is back.
 func zoneDown(s *teller) {
 	s.servers.Kill("c")
-	s.deploy(6, pod("web", "900m", func(p *corev1.PodTemplateSpec) {
+	// A machine for two of them has no room for a third, which would be right for kube-scheduler: a zone
+	// without Nodes is none.
+	s.deploy(6, pod("web", "1500m", func(p *corev1.PodTemplateSpec) {
 		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},

@@ -58,7 +58,8 @@ func (s *teller) change(app string, change func(*appsv1.DeploymentSpec)) {
 		s.t.Fatal(err)
 	}
 	change(&deployment.Spec)
-	if _, err := deployments.Update(s.t.Context(), deployment, metav1.UpdateOptions{}); err != nil { // the controller writes the status alone
+	deployment.ResourceVersion = "" // whatever its controller has written of its status meanwhile
+	if _, err := deployments.Update(s.t.Context(), deployment, metav1.UpdateOptions{}); err != nil {
 		s.t.Fatal(err)
 	}
 }
