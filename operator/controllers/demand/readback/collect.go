@@ -212,7 +212,7 @@ func (w *Writer) dropShards() (all []string) {
 		before := len(said)
 		for shard := range said {
 			if !slices.Contains(present, shard) {
-				delete(said, shard)
+				w.unsay(fingerprint, shard)
 			}
 		}
 		if len(said) < before {

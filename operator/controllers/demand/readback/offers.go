@@ -25,10 +25,17 @@ func (w *Writer) Capacity(ctx context.Context, shard string, u *demandpb.Availab
 	}
 	w.said[fingerprint][shard] = readback.Said{Shard: shard, Update: u, At: w.opts.Now()}
 	if u.GetWithdrawn() {
-		delete(w.said[fingerprint], shard)
+		w.unsay(fingerprint, shard)
 	}
 	w.mu.Unlock()
 	return w.sum(ctx, fingerprint)
+}
+
+// unsay forgets what a shard has said of a profile, under the lock, and the profile with the last of them.
+func (w *Writer) unsay(fingerprint, shard string) {
+	if delete(w.said[fingerprint], shard); len(w.said[fingerprint]) == 0 {
+		delete(w.said, fingerprint)
+	}
 }
 
 // sum writes down what the shards have said of a profile. Several shards may say something of one
