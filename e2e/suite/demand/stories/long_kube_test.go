@@ -19,6 +19,7 @@ import (
 
 // long are the stories that take a minute or more.
 var long = []story{
+	{"apart", apart},
 	{"two-hundred", twoHundred},
 	{"budget-that-never-allows", budgetThatNeverAllows},
 	{"bare-pods", barePods},
@@ -39,6 +40,42 @@ var excused = map[string]string{
 func TestAllStories(t *testing.T) {
 	w := newWorld(t)
 	w.tell(t, append(short, long...), excused)
+}
+
+// Three replicas that are to be apart get three Nodes, one each, although one could bear them. The sum
+// of what they ask for does not say so: the second comes when a Pod was unschedulable for a minute.
+func apart(s *teller) {
+	s.deploy(3, pod("db", "100m", func(p *corev1.PodTemplateSpec) {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+			}},
+		}}
+	}))
+	s.expect("db", 3)
+	on := s.nodesOf("db")
+	if len(on) != 3 {
+		s.t.Errorf("the Pods are on %v", on)
+	}
+	s.still(wrong, "db")
+}
+
+// wrong is after what time a Node would go that were taken for surplus: after the delay of the
+// groups, the interval of roll-ups, and as much again.
+const wrong = 5 * time.Second
+
+// still checks for some time that the Nodes of an app stay, and that no others come.
+func (s *teller) still(d time.Duration, app string) {
+	s.t.Helper()
+	before := fmt.Sprint(s.nodesOf(app))
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {
+		if now := fmt.Sprint(s.nodesOf(app)); now != before {
+			s.t.Fatalf("the Pods were on %s and are on %s", before, now)
+		}
+		if err := s.only(app); err != nil {
+			s.t.Fatal(err)
+		}
+	}
 }
 
 // Two hundred Pods come at once, and go at once.
@@ -118,7 +155,7 @@ func barePods(s *teller) {
 	s.expect("bare", 4)
 	s.settle("bare")
 	on := s.nodesOf("bare")
-	s.still(10*time.Second, "bare")
+	s.still(wrong, "bare")
 	if err := s.Client.CoreV1().Pods(s.namespace).Delete(s.t.Context(), "bare-0", metav1.DeleteOptions{}); err != nil {
 		s.t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +29,6 @@ var short = []story{
 	{"job", job},
 	{"rolling-update", rollingUpdate},
 	{"not-offered", notOffered},
-	{"apart", apart},
 	{"resize", resize},
 	{"tolerating", tolerating},
 	{"do-not-evict", doNotEvict},
@@ -166,41 +164,6 @@ func notOffered(s *teller) {
 	machines, err := s.Machines(s.t.Context())
 	if err != nil || len(machines) > 0 {
 		s.t.Errorf("machines %v, %v", machines, err)
-	}
-}
-
-// Three replicas that are to be apart get three Nodes, one each, although one could bear them.
-func apart(s *teller) {
-	s.deploy(3, pod("db", "100m", func(p *corev1.PodTemplateSpec) {
-		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
-			}},
-		}}
-	}))
-	s.expect("db", 3)
-	on := s.nodesOf("db")
-	if len(on) != 3 {
-		s.t.Errorf("the Pods are on %v", on)
-	}
-	s.still(wrong, "db")
-}
-
-// wrong is after what time a Node would go that were taken for surplus: after the delay of the
-// groups, the interval of roll-ups, and as much again.
-const wrong = 5 * time.Second
-
-// still checks for some time that the Nodes of an app stay, and that no others come.
-func (s *teller) still(d time.Duration, app string) {
-	s.t.Helper()
-	before := fmt.Sprint(s.nodesOf(app))
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {
-		if now := fmt.Sprint(s.nodesOf(app)); now != before {
-			s.t.Fatalf("the Pods were on %s and are on %s", before, now)
-		}
-		if err := s.only(app); err != nil {
-			s.t.Fatal(err)
-		}
 	}
 }
 
