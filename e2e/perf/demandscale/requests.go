@@ -106,21 +106,38 @@ type requests struct {
 func (w *world) watchRequests() *requests {
 	w.t.Helper()
 	r := &requests{seen: map[string]time.Time{}, acknowledgedAt: map[string]time.Time{}}
-	watcher, err := w.Custom.Resource(demandcluster.CapacityRequests).Watch(w.t.Context(), metav1.ListOptions{})
+	ctx, stop := context.WithCancel(w.t.Context())
+	watcher, err := w.watchAgain(ctx)
 	if err != nil {
+		stop()
 		w.t.Fatal(err)
 	}
 	var reader sync.WaitGroup
 	reader.Go(func() {
-		for event := range watcher.ResultChan() {
-			r.note(event)
+		// An API server ends watches of a kind whose definition has changed, as it has right after
+		// it was installed; the next one begins with all that there is.
+		for ; err == nil; watcher, err = w.watchAgain(ctx) {
+			for event := range watcher.ResultChan() {
+				r.note(event)
+			}
 		}
 	})
 	w.t.Cleanup(func() {
-		watcher.Stop()
+		stop()
 		reader.Wait()
 	})
 	return r
+}
+
+// watchAgain begins a watch of all CapacityRequests, however often that fails before ctx ends.
+func (w *world) watchAgain(ctx context.Context) (watch.Interface, error) {
+	for {
+		watcher, err := w.Custom.Resource(demandcluster.CapacityRequests).Watch(ctx, metav1.ListOptions{})
+		if err == nil || ctx.Err() != nil {
+			return watcher, err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 func (r *requests) note(event watch.Event) {
