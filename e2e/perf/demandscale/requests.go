@@ -52,6 +52,12 @@ func MeasureRequests(t testing.TB, many int) []bench.Row {
 			t.Fatal(err)
 		}
 		w.await(s, machineMade, i+1)
+		kube.Await(t, "the watch shows "+name, func(context.Context) error {
+			if requests.made(name).IsZero() {
+				return fmt.Errorf("not yet")
+			}
+			return nil
+		})
 		delays = append(delays, s.last(machineMade).Sub(requests.made(name)))
 	}
 	slices.Sort(delays)
