@@ -60,8 +60,8 @@ func TestM3M12_AMachineWaitsForItsConfiguration(t *testing.T) {
 		if c := w.op.capacity["f"]; c.Reason != demand.ConfigurationPending {
 			t.Errorf("under another leader: %+v", c)
 		}
-		for id := range w.recs {
-			w.op.ready(id)
+		for _, row := range w.All() {
+			w.op.ready(row.ID)
 		}
 		pass(time.Minute)
 		w.want("the nodes have joined", map[string]int{"bound": 2})
