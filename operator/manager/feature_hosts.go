@@ -35,14 +35,14 @@ var hostFeature = feature{
 		{version: hostsv1.GroupVersion, object: &hostsv1.MachineOperation{}, shared: true},
 	},
 	rights: []Right{
-		to("get list watch create patch delete", ManagementCluster, hosts, "hostmachines"),
+		to("list watch create patch delete", ManagementCluster, hosts, "hostmachines"),
 		to("patch", ManagementCluster, hosts, "hostmachines/status"),
 		to("get list watch", ManagementCluster, hosts, "machineconfigurations"),
 		to("patch", ManagementCluster, hosts, "machineconfigurations/status"),
 		to("update", ManagementCluster, hosts, "machineconfigurations/finalizers"),
 		to("get list watch create update delete", ManagementCluster, hosts, "machineconfigurationversions"),
 		to("patch", ManagementCluster, hosts, "machineconfigurationversions/status"),
-		to("get list watch", ManagementCluster, hosts, "machineoperations"),
+		to("list watch", ManagementCluster, hosts, "machineoperations"),
 		to("patch", ManagementCluster, hosts, "machineoperations/status"),
 		to("list", ManagementCluster, "admissionregistration.k8s.io", "validatingadmissionpolicies"),
 		to("list", ManagementCluster, "admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
@@ -65,7 +65,8 @@ var hostFeature = feature{
 			selection.SetupWithManager(ctx, w.mgr, selected, w.controllerOptions(), w.controllerOptions()),
 			(&operations.Reconciler{Client: w.mgr.GetClient(), Now: time.Now}).SetupWithManager(w.mgr, w.controllerOptions()),
 		)
-	}, objects: func(ctx context.Context, w wiring) error {
+	},
+	objects: func(ctx context.Context, w wiring) error {
 		return inventory.New(inventory.Options{
 			Client: w.mgr.GetClient(), Inventory: w.shardState.feed.Inventory(), Tenant: w.config().Tenant,
 			Events: w.mgr.GetEventRecorder(recorder), Log: w.notices.log, Now: time.Now,

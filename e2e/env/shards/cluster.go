@@ -53,6 +53,9 @@ func DrainTimeout(d time.Duration) Option {
 // the bound that servers have by default.
 func Unbound(c *Cluster) { c.deleteShare = "100%" }
 
+// NodeMachines makes the machines hosts, on which nodes run in machines of their own.
+func NodeMachines(c *Cluster) { c.nodeMachines = true }
+
 // Cluster is a cluster of shards. Its methods fail the test where they cannot do what they
 // promise, and belong to the test's goroutine unless they say otherwise.
 type Cluster struct {
@@ -64,7 +67,8 @@ type Cluster struct {
 	deleteShare  string            // of a shard's machines, that may be deleted within a minute
 	demand       map[string]object // group of mode demand, by tenant
 	userData     string            // template of the machines
-	demandServer object            // what servers are told of demand besides prices
+	nodeMachines bool
+	demandServer object // what servers are told of demand besides prices
 
 	mu    sync.Mutex
 	conns map[string]*grpc.ClientConn // by tenant and shard

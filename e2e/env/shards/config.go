@@ -88,7 +88,7 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 		},
 		"templates": object{Template: object{
 			"kind": Kind, "arch": runtime.GOARCH, "instance_type": "process", "subnet_pool": "local",
-			"userdata": object{"content": c.userData}, "tenants": []string{Tenant, OtherTenant},
+			"userdata": object{"content": c.userData}, "tenants": []string{Tenant, OtherTenant}, "machine": object{"enabled": c.nodeMachines},
 		}},
 		"tenants": object{OtherTenant: object{}},
 		"groups":  all,

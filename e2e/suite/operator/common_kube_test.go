@@ -24,6 +24,8 @@ const (
 	gated kind = "gated" // its operator serves webhooks, and came to groups that there were
 	hasty kind = "hasty" // its servers do not wait long for a drain
 	alone kind = "alone" // nobody else is in its cluster
+
+	hosting kind = "hosting" // as that, and its operator has host machines on
 )
 
 // shared is the testing.TB of the cluster that all systems are in.

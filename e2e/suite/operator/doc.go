@@ -15,5 +15,6 @@
 // about, they have shorter: the Lease of an operator that was killed, or the bound of machines
 // that a server deletes within a minute. What was asked of the API server, by whom and with which
 // answer, its audit log says, and tests look there rather than at what the operator says of
-// itself. TestO19 waits for all of them, and judges by that log what the operators may do.
+// itself. TestO19_TheChartGrantsWhatIsUsed waits for all of them, and judges by that log what the operators may do; what one
+// with host machines on may do with those has a cluster and a test of its own.
 package operator

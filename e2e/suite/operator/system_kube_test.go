@@ -150,6 +150,8 @@ func (p *place) options() []shards.Option {
 	switch p.kind {
 	case alone:
 		return nil
+	case hosting:
+		return []shards.Option{shards.Unbound, shards.NodeMachines}
 	case hasty:
 		return []shards.Option{shards.Unbound, shards.DrainTimeout(50 * time.Second)}
 	default:
@@ -164,7 +166,8 @@ func (s *system) wishes() map[string]any {
 		return map[string]any{"onDemand": map[string]any{"linger": lingers.String(), "namespaces": asking, "maxPerNamespace": unlimited}}
 	}
 	return map[string]any{
-		"crds": map[string]any{"install": false}, "webhook": map[string]any{"enabled": false},
+		"hosts": map[string]any{"enabled": s.place.kind == hosting},
+		"crds":  map[string]any{"install": false}, "webhook": map[string]any{"enabled": false},
 		"onDemand":          map[string]any{"mode": "annotate", "provisionTimeout": "1m", "linger": "5s", "namespaces": asking, "maxPerNamespace": unlimited},
 		"clusterAutoscaler": map[string]any{"rbac": map[string]any{"create": true}},
 		"extraArgs":         []any{"--shard-unreachable-grace=10s,10s"},

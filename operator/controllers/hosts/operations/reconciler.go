@@ -4,7 +4,7 @@
 // It owns status.state of an operation without one, and condition Claimed. It labels, starts and
 // deletes nothing.
 //
-// Rights: machineoperations get list watch, their status patch.
+// Rights: machineoperations list watch, their status patch.
 package operations
 
 import (

@@ -9,7 +9,7 @@
 // A change of one configuration may change every machine. They are looked at from the cache,
 // written only if their status changes, and at most [writesPerSecond] a second.
 //
-// Rights: hostmachines get list watch patch, their status patch; machineconfigurations and
+// Rights: hostmachines list watch patch, their status patch; machineconfigurations and
 // machineconfigurationversions get list watch, the status of the former patch; events create
 // patch.
 package selection
