@@ -9,13 +9,13 @@ import (
 	"nstance.dev/e2e/sim/mistaken"
 )
 
-// TestMistakesAreFound runs the simulator over each mistake until it finds a broken
-// promise.
+// TestMistakesAreFound runs scenarios, and then seeds, over each mistake until a promise is
+// found broken.
 func TestMistakesAreFound(t *testing.T) {
 	for _, m := range mistakes {
 		t.Run(m.name, func(t *testing.T) {
-			_, says := mistaken.Find(t, "../..", m.edits, 4*time.Minute, "TestSim$|TestScenarios$", "-first=1001", "-seeds=400")
-			t.Log(says)
+			t.Log(mistaken.Find(t, "../..", m.edits, 4*time.Minute,
+				mistaken.Run{Tests: "TestScenarios$"}, mistaken.Run{Tests: "TestSim$", Flags: []string{"-first=1001", "-seeds=400"}}))
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,28 +70,66 @@ func Compile(t *testing.T, root, packages string, edits []Edit) {
 	}
 }
 
-// violated finds what a simulator that fails fast says of a broken promise.
-var violated = regexp.MustCompile(`(?m)^panic: ([A-Z]\d+) at .*$`)
+// Run is one run of a package's tests: of those with names like Tests, with some flags.
+type Run struct {
+	Tests string
+	Flags []string
+}
 
-// Find runs the tests of the package in the working directory that have names like run,
-// with a mistake in the code, and returns the first promise that they find broken, and what
-// they say of it. It ends the test where they find none within the limit, which is counted
-// from when they are built.
-func Find(t *testing.T, root string, edits []Edit, limit time.Duration, run string, args ...string) (promise, says string) {
+// Found is how a mistake was found.
+type Found struct {
+	Promise string // that was found broken
+	Says    string // what was said of it
+	Test    string // that found it; empty if the program ended outside of a test's goroutine
+	Built   time.Duration
+	Ran     time.Duration
+}
+
+func (f Found) String() string {
+	by := ""
+	if f.Test != "" {
+		by = " by " + f.Test
+	}
+	return fmt.Sprintf("found%s in %.1f s, after %.1f s of building: %s", by, f.Ran.Seconds(), f.Built.Seconds(), f.Says)
+}
+
+var (
+	// violated finds what a simulator that fails fast says of a broken promise.
+	violated = regexp.MustCompile(`(?m)^panic: (([A-Z]\d+) at .*?)(?: \[recovered.*)?$`)
+	// failed finds the tests in which it said so, those within others first.
+	failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+) `)
+)
+
+// Find builds the tests of the package in the working directory once, with a mistake in the code, and does one run of
+// them after another, each until the first promise is found broken. It ends the test where that is so in none of them
+// within the limit, which is counted from when they are built.
+func Find(t *testing.T, root string, edits []Edit, limit time.Duration, runs ...Run) (f Found) {
 	t.Helper()
 	const building = 10 * time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), limit+building)
 	defer cancel()
+	began := time.Now()
 	binary := filepath.Join(t.TempDir(), "mistaken.test")
-	build := exec.CommandContext(ctx, "go", "test", "-buildvcs=false", "-overlay", Overlay(t, root, edits), "-c", "-o", binary, ".")
+	// Without what a debugger needs, which takes longer to link than the mistake to compile.
+	build := exec.CommandContext(ctx, "go", "test", "-buildvcs=false", "-ldflags=-s -w", "-overlay", Overlay(t, root, edits), "-c", "-o", binary, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	args = append([]string{"-test.timeout", limit.String(), "-test.run", run, "-fail-fast"}, args...)
-	out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
-	found := violated.FindSubmatch(out)
-	if err == nil || found == nil {
-		t.Fatalf("not found: %v\n%s", err, out[max(0, len(out)-4000):])
+	f.Built = time.Since(began)
+	built := time.Now()
+	var said bytes.Buffer
+	for _, run := range runs {
+		args := append([]string{"-test.timeout", max(limit-time.Since(built), time.Second).String(), "-test.run", run.Tests, "-fail-fast"}, run.Flags...)
+		out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
+		if found := violated.FindSubmatch(out); err != nil && found != nil {
+			f.Says, f.Promise, f.Ran = string(found[1]), string(found[2]), time.Since(built)
+			if test := failed.FindSubmatch(out); test != nil {
+				f.Test = string(test[1])
+			}
+			return f
+		}
+		fmt.Fprintf(&said, "%s: %v\n%s\n", run.Tests, err, out[max(0, len(out)-4000):])
 	}
-	return string(found[1]), string(found[0])
+	t.Fatalf("not found:\n%s", said.String())
+	return f
 }

@@ -14,11 +14,11 @@ import (
 func TestMistakesAreFound(t *testing.T) {
 	for _, m := range mistakes {
 		t.Run(m.name, func(t *testing.T) {
-			promise, says := mistaken.Find(t, "../../..", m.edits, 5*time.Minute, "^"+m.story+"$")
-			if promise != m.promise {
-				t.Fatalf("found: %s; want %s", says, m.promise)
+			found := mistaken.Find(t, "../../..", m.edits, 5*time.Minute, mistaken.Run{Tests: "^" + m.story + "$"})
+			if found.Promise != m.promise {
+				t.Fatalf("%s; want %s", found, m.promise)
 			}
-			t.Log(says)
+			t.Log(found)
 		})
 	}
 }
