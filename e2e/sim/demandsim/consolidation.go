@@ -22,8 +22,8 @@ func (o *oracle) substitutes(a demand.Action) {
 	if at, ok := c.returned[a.Offer]; ok && w.now.Sub(at) < 10*time.Minute {
 		w.violate("E13", "%s, and the like was given back %s ago", a, w.now.Sub(at))
 	}
-	for key := range c.priority {
-		if o.short[key] {
+	for i := range c.force.Rows {
+		if o.short[c.force.Rows[i].Key] {
 			w.violate("E13", "%s while %s lacks something", a, a.Cluster)
 		}
 	}

@@ -44,6 +44,11 @@ var mistakes = []mistake{
 	{"re-rank without the deficit check", []mistaken.Edit{{"server/demand/credit.go", `			if !p.deficit.Covers(&lack) {`, `			if false && !p.deficit.Covers(&lack) {`}}},
 	{"quarantine off by one", []mistaken.Edit{{"server/demand/rails/rails.go", `	quarantineCount = 3`, `	quarantineCount = 2`}}},
 	{"priority inversion", []mistaken.Edit{{"server/demand/needs.go", `		return cmp.Compare(b.Priority, a.Priority)`, `		return cmp.Compare(a.Priority, b.Priority)`}}},
+	{"a machine taken from a need of the same priority", []mistaken.Edit{
+		{"server/demand/preempt.go", `claims.priority >= n.Priority`, `claims.priority > n.Priority`},
+		{"server/demand/preempt.go", `least >= n.Priority`, `least > n.Priority`},
+	}},
+	{"priorities of different domains compared", []mistaken.Edit{{"server/demand/preempt.go", `w.domainOf(other) != w.domainOf(c) || `, ``}}},
 	{"stamp cleared when the machine is configured", []mistaken.Edit{{"server/demand/apply.go", `	back := m.state == Draining
 `, `	back := m.state == Draining
 	m.stamp = Stamp{}

@@ -8,7 +8,6 @@ import (
 	"nstance.dev/e2e/sim"
 	"nstance.dev/e2e/sim/demandsim/cloud"
 	"nstance.dev/e2e/sim/demandsim/leader"
-	"nstance.dev/e2e/sim/demandsim/tenant"
 	"nstance.dev/server/demand"
 )
 
@@ -21,22 +20,14 @@ type oracle struct {
 	paused   time.Time            // until when nothing may be done
 	started  time.Time            // when this leader took over
 	last     time.Time            // a machine came or went
+	failed   time.Time            // one could not be made, or broke
 	refusals map[string]time.Time // until when a machine is not asked for
 	short    map[demand.Key]bool  // needs that the last cycle has left short
 }
 
-// account is what the oracle knows of a cluster.
-type account struct {
-	reported bool        // a roll-up came to this leader
-	baseline int         // rows of the last roll-up that was in force
-	held     []time.Time // when those came that are not
-	hold     bool        // whether the last one must not be
-	reclaims []time.Time // of machines with Pods
-	empties  []time.Time
-	returned map[string]time.Time // when a machine of an offer was last given back
-	priority map[demand.Key]int32 // of the rows of the last whole roll-up
-	rows     int
-}
+// ForStuckPods begins what a run counts of the machines of an offer that were bought for Pods that found no room where
+// sums say that there is enough.
+const ForStuckPods = "bought for stuck Pods: "
 
 func newOracle(w *world) oracle {
 	return oracle{
@@ -72,32 +63,6 @@ func (o *oracle) began(now time.Time) {
 	clear(o.refusals) // a hold is process-local
 }
 
-// rolledUp is called with each roll-up before the leader has it.
-func (o *oracle) rolledUp(p *party, up tenant.RollUp) {
-	a, rows := o.of(p.name), 0
-	if up[0].SameAsSequence != 0 {
-		rows = a.rows
-	}
-	for _, part := range up {
-		rows += len(part.Needs)
-	}
-	a.rows = rows
-	if up[0].SameAsSequence == 0 {
-		a.priority = leader.Priorities(p.name, up)
-	}
-	switch forged := a.reported && a.baseline >= 10 && rows*10 < a.baseline; {
-	case forged:
-		a.held = append(a.held, o.w.now)
-		a.hold = true
-		if len(a.held) >= 3 && o.w.now.Sub(a.held[0]) >= 20*time.Second {
-			a.baseline, a.held, a.hold = rows, nil, false
-		}
-	default:
-		a.baseline, a.held, a.hold = rows, nil, false
-	}
-	a.reported = true
-}
-
 // decided looks at what the engine wants before it is done.
 func (o *oracle) decided(r demand.Result) {
 	w := o.w
@@ -106,10 +71,15 @@ func (o *oracle) decided(r demand.Result) {
 		w.fired["event rejected"]++
 	}
 	for _, answer := range r.Answers {
-		if c := o.of(answer.Cluster); c.hold && !answer.Held {
+		c := o.of(answer.Cluster)
+		if !answer.Held {
+			c.accept()
+		}
+		if c.hold && !answer.Held {
 			w.violate("E5", "a roll-up of %s is in force that keeps %d of %d rows and came %d times since %s", answer.Cluster, c.rows, c.baseline, len(c.held), c.held[0].Sub(epoch))
 		}
 	}
+	o.unmoved(r)
 	clear(o.short)
 	for _, s := range r.Shortfalls {
 		o.short[s.Need] = true
@@ -130,6 +100,7 @@ func (o *oracle) decided(r demand.Result) {
 		}
 		o.action(a)
 	}
+	o.remember(r)
 }
 
 func (o *oracle) action(a demand.Action) {
@@ -142,6 +113,9 @@ func (o *oracle) action(a demand.Action) {
 		}
 		if a.Reason == demand.ReasonConsolidation {
 			o.substitutes(a)
+		}
+		if row := o.of(a.Cluster).row(a.Need); row != nil && row.Stuck > 0 {
+			w.fired[ForStuckPods+a.Offer]++
 		}
 		return
 	case demand.Fail, demand.Cancel:
@@ -228,31 +202,7 @@ func (o *oracle) preempt(a demand.Action, r *leader.Record) {
 	if w.setting("domain") != "shared" {
 		w.violate("E9", "%s, and no two clusters of this world share a priority domain", a)
 	}
-	o.outranked(a, r)
-}
-
-// outranked checks that a machine is taken for a need of higher priority than what draws from it. Which rows do, the
-// engine alone knows: it may be the one that the machine was bound for, or, since machines are shared, any row of its
-// cluster that comes later. One on which nothing runs that would have to move may be taken for any need.
-func (o *oracle) outranked(a demand.Action, r *leader.Record) {
-	if p := o.w.party(a.Cluster); p != nil && len(p.cluster.Evictable("node-"+r.ID)) == 0 {
-		return
-	}
-	least := r.Stamp.Priority
-	for _, priority := range o.of(a.Cluster).priority {
-		least = min(least, priority)
-	}
-	for _, p := range o.w.tenants {
-		if p.name == a.Cluster {
-			continue
-		}
-		for key, priority := range o.of(p.name).priority {
-			if key == a.Need && priority > least {
-				return
-			}
-		}
-	}
-	o.w.violate("E9", "%s, of a cluster that asks for nothing below priority %d, for no need of a higher one", a, least)
+	o.robs(a, r)
 }
 
 // acted is called for each thing that is done to a machine.
@@ -263,6 +213,8 @@ func (o *oracle) acted(what string, r *leader.Record) {
 		o.last = w.now // a machine that is asked for and refused, again and again, is at rest
 	}
 	switch what {
+	case "failed":
+		o.failed = w.now
 	case "provision":
 		if was, used := o.ids[r.ID]; used {
 			w.violate("E2", "%s was provisioned as %s before", r.ID, was)

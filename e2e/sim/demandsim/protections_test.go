@@ -2,7 +2,11 @@ package demandsim_test
 
 import (
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
 	"testing"
+	"time"
 
 	"nstance.dev/e2e/sim"
 	"nstance.dev/e2e/sim/demandsim"
@@ -27,6 +31,72 @@ func TestE3_NoMoreIsBoughtWhileMachinesBoot(t *testing.T) {
 			broken(t, "E3", "boot of %s: %d machines are bought, and %d without a boot", boot, got, want)
 		}
 	}
+}
+
+// steadyKinds are workloads that ask for the same whether their Pods run or not. Others end, or ask for the rack in
+// which the first of them runs.
+var steadyKinds = []string{"tiny", "service", "huge", "giant", "bare", "roll", "sidecar", "urgent", "boss", "costly", "stubborn", "spread", "gpu", "gang", "either", "daemon"}
+
+// steadily is a random demand that does not change, and stays until its machines have joined.
+func steadily(seed uint64, boot time.Duration) string {
+	r := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // luck that has to repeat
+	clusters := 1 + r.IntN(3)
+	var b strings.Builder
+	// Machines with GPUs take twice as long.
+	fmt.Fprintf(&b, "set clusters %d\nset boot %s\nset length %s\n", clusters, boot, 2*time.Minute+2*boot)
+	for c := range clusters {
+		for n := range 1 + r.IntN(5) {
+			kind := steadyKinds[r.IntN(len(steadyKinds))]
+			fmt.Fprintf(&b, "1m set cluster-%c %s %s-%d %d\n", 'a'+c, kind, kind, n, 1+r.IntN(12))
+		}
+	}
+	return b.String()
+}
+
+// TestE3_TheFactorIsOne: of random demands that do not change, each buys the same machines with any boot. The factor
+// is what is bought with a boot by what is bought without. How Pods find places on machines that come one after another
+// is luck, and what is bought for those that find none is another demand.
+func TestE3_TheFactorIsOne(t *testing.T) {
+	without, with := 0, map[time.Duration]int{}
+	for seed := range uint64(40) {
+		want := bought(t, steadily(seed, 0))
+		for _, n := range want {
+			without += n
+		}
+		for _, boot := range []time.Duration{30 * time.Second, time.Minute, 5 * time.Minute} {
+			got := bought(t, steadily(seed, boot))
+			for _, n := range got {
+				with[boot] += n
+			}
+			if !maps.Equal(got, want) {
+				broken(t, "E3", "seed %d, boot of %s: %v are bought, and %v without a boot", seed, boot, got, want)
+			}
+		}
+	}
+	for boot, n := range with {
+		t.Logf("boot of %s: %d machines, and %d without a boot: factor %.2f", boot, n, without, float64(n)/float64(without))
+		if without == 0 || n == 0 {
+			t.Error("nothing is bought")
+		}
+	}
+}
+
+// bought is how many machines of each offer are, but for Pods that find no place.
+func bought(t *testing.T, text string) map[string]int {
+	t.Helper()
+	res := demandsim.Run(plan(t, text), sim.Options{FailFast: search.FailFast()})
+	for _, v := range res.Violations {
+		t.Errorf("%s", v)
+	}
+	all := map[string]int{}
+	for kind, n := range count(t, res.Log) {
+		if offer, is := strings.CutPrefix(kind, "provision "); is {
+			if n -= res.Fired[demandsim.ForStuckPods+offer]; n > 0 {
+				all[offer] = n
+			}
+		}
+	}
+	return all
 }
 
 // TestE3_WithoutWhatIsInFlightMoreIsBought shows that the test above can fail.

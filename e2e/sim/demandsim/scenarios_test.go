@@ -30,6 +30,11 @@ var scenarios = []scenario{
 		least: map[string]int{"preempt": 2}, most: map[string]int{"preempt": 6},
 	},
 	{
+		name: "equals-take-nothing-from-each-other", promise: "E9",
+		plan:  "set clusters 2\nset cpus 24\nset domain shared\n1m set cluster-a roll first 20\n10m set cluster-b roll second 9",
+		least: map[string]int{"pending second": 1}, most: map[string]int{"preempt": 0},
+	},
+	{
 		name: "priority-does-not-cross-domains", plan: "set clusters 2\nset cpus 24\n1m set cluster-a roll low 20\n10m set cluster-b urgent high 9",
 		most: map[string]int{"preempt": 0},
 	},

@@ -94,20 +94,24 @@ func Run(p sim.Plan, o sim.Options) sim.Result { return RunWith(p, o, Tamper{}) 
 // RunWith carries out a plan with protections turned off.
 func RunWith(p sim.Plan, o sim.Options, t Tamper) sim.Result {
 	w := newWorld(p, o, t)
-	end := epoch.Add(w.duration("length"))
-	events := p.Events
-	for w.now.Before(end) {
+	w.play(w.duration("length"))
+	if w.setting("mode") == "liveness" {
+		w.settle()
+	}
+	w.rest()
+	return sim.Result{Violations: w.violated, Events: w.events, Fired: w.fired, Made: w.cloud.Made(), Log: w.trace, History: w.trace}
+}
+
+// play carries out the events of the plan up to a moment.
+func (w *world) play(until time.Duration) {
+	events := w.plan.Events
+	for w.now.Before(epoch.Add(until)) {
 		for len(events) > 0 && !w.now.Before(epoch.Add(events[0].At)) {
 			w.do(events[0])
 			events = events[1:]
 		}
 		w.tick()
 	}
-	if w.setting("mode") == "liveness" {
-		w.settle()
-	}
-	w.rest()
-	return sim.Result{Violations: w.violated, Events: w.events, Fired: w.fired, Made: w.cloud.Made(), Log: w.trace, History: w.trace}
 }
 
 func newWorld(p sim.Plan, o sim.Options, t Tamper) *world {

@@ -96,7 +96,7 @@ func (f Found) String() string {
 var (
 	// violated finds what a simulator that fails fast says of a broken promise.
 	violated = regexp.MustCompile(`(?m)^panic: (([A-Z]\d+) at .*?)(?: \[recovered.*)?$`)
-	// failed finds the tests in which it said so, those within others first.
+	// failed finds the tests in which it said so, and those around them.
 	failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+) `)
 )
 
@@ -123,8 +123,10 @@ func Find(t *testing.T, root string, edits []Edit, limit time.Duration, runs ...
 		out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
 		if found := violated.FindSubmatch(out); err != nil && found != nil {
 			f.Says, f.Promise, f.Ran = string(found[1]), string(found[2]), time.Since(built)
-			if test := failed.FindSubmatch(out); test != nil {
-				f.Test = string(test[1])
+			for _, test := range failed.FindAllSubmatch(out, -1) {
+				if len(test[1]) > len(f.Test) { // a test that failed within another one
+					f.Test = string(test[1])
+				}
 			}
 			return f
 		}

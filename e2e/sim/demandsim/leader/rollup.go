@@ -85,21 +85,17 @@ func requirements(list []needs.Requirement) (all []match.Requirement) {
 	return all
 }
 
-// Priorities are those of the rows of a whole roll-up, by their keys.
-func Priorities(cluster string, parts tenant.RollUp) map[demand.Key]int32 {
-	all, joiner := map[demand.Key]int32{}, rollup.NewJoiner(tenant.ClusterID)
+// Asked is a whole roll-up as the engine takes it; without rows if it is not valid.
+func Asked(cluster string, parts tenant.RollUp) demand.Rollup {
+	joiner := rollup.NewJoiner(tenant.ClusterID)
 	for _, part := range parts {
 		whole, err := joiner.Add(part)
 		if err != nil || whole == nil {
 			continue
 		}
-		rows, _, err := rollup.Decode(tenant.ClusterID, whole)
-		if err != nil {
-			return nil
-		}
-		for _, row := range rows {
-			all[demand.Key(row.Key(cluster))] = row.Profile.Priority
+		if rows, overheads, err := rollup.Decode(tenant.ClusterID, whole); err == nil {
+			return event(cluster, whole, rows, overheads)
 		}
 	}
-	return all
+	return demand.Rollup{Cluster: cluster}
 }
