@@ -38,7 +38,7 @@ type Search struct {
 	shrinks *int
 }
 
-// Options are what differs between simulators. Guest, Begin and Run may be nil, all else is required.
+// Options are what differs between simulators. Guest, Begin, Run and World may be nil, all else is required.
 type Options struct {
 	Test     string        // that searches, as a person repeats it: the arguments of go test
 	Seeds    int           // how many, if nothing is said of it
@@ -51,6 +51,8 @@ type Options struct {
 	// Run carries out a plan of a world that has no goroutines, and so needs no bubble; nil is
 	// [sim.Run].
 	Run func(sim.Plan, sim.Options) sim.Result
+	// World carries out a plan of another world than [sim.Run]'s, in a bubble; nil is that one.
+	World func(*testing.T, sim.Plan, sim.Options) sim.Result
 }
 
 // New defines the flags of a search. It is for a variable of a test's package, so that they
@@ -100,8 +102,12 @@ func (s *Search) play(t *testing.T, p sim.Plan, o sim.Options) (res sim.Result) 
 	}
 	var bubble string
 	defer func() { forgive(recover(), bubble) }()
-	synctest.Test(t, func(*testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		bubble = bubbleOf(stack(false))
+		if s.World != nil {
+			res = s.World(t, p, o)
+			return
+		}
 		res = sim.Run(p, o)
 	})
 	return res

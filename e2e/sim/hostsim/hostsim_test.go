@@ -1,0 +1,159 @@
+package hostsim_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"nstance.dev/e2e/sim"
+	"nstance.dev/e2e/sim/hostsim"
+	"nstance.dev/e2e/sim/seeds"
+)
+
+var search = seeds.New(seeds.Options{
+	Test: "./e2e/sim/hostsim -run 'TestHostSim$'", Seeds: 12, Shrinks: 200, Stuck: 4 * time.Minute,
+	Generate: hostsim.Generate, World: hostsim.Run,
+})
+
+// TestHostSim runs the plans of many seeds, and demands that every promise is kept.
+func TestHostSim(t *testing.T) { search.Run(t) }
+
+func play(t *testing.T, text string) sim.Result {
+	t.Helper()
+	p, err := hostsim.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := search.Play(t, p)
+	for _, v := range res.Violations {
+		t.Errorf("%s\nof the plan\n%s", v, p)
+	}
+	return res
+}
+
+// TestSeedsRepeat: a seed says everything of a run.
+func TestSeedsRepeat(t *testing.T) {
+	for seed := range uint64(3) {
+		p := hostsim.Generate(seed+1, "safety")
+		want := search.Play(t, p).History
+		got := search.Play(t, p).History
+		for i := range min(len(want), len(got)) {
+			if want[i] != got[i] {
+				t.Fatalf("seed %d goes otherwise:\n%s\n%s", seed+1, want[i], got[i])
+			}
+		}
+		if len(want) == 0 || !slices.Equal(want, got) {
+			t.Fatalf("seed %d has %d events and %d", seed+1, len(want), len(got))
+		}
+	}
+}
+
+// TestM22M25_CrashesAtEveryWrite: with two processes, one of which ends before each write and after
+// it, loses its answer, or is refused, and whose number of a version is taken by an object of nobody.
+func TestM22M25_CrashesAtEveryWrite(t *testing.T) {
+	for _, with := range []string{"before", "after", "lost", "refused"} {
+		for hit := 1; hit <= 24; hit++ {
+			play(t, fmt.Sprintf(`
+				set processes 2
+				set length 40s
+				set hit %d
+				set with %s
+				0s make gpu all
+				0s machine m0 a
+				3s edit gpu 1
+				6s foreign gpu 1
+				6s edit gpu 2
+				9s repave m0
+				10s edit gpu 3
+			`, hit, with))
+		}
+	}
+}
+
+var stories = map[string]string{
+	"M22M27_EditsRaceLocks": `
+		set processes 2
+		0s make gpu all
+		0s machine m0 a
+		0s machine m1 a
+		1s edit gpu 1
+		1100ms edit gpu 2
+		1200ms edit gpu 3
+		20s repave m0
+		20s edit gpu 4
+		20100ms edit gpu 5
+		20200ms edit gpu 6
+		60s repave m1
+		60s edit gpu 7
+		60100ms edit gpu 8`,
+	"M24_DeletedNumbersDoNotComeBack": `
+		0s make gpu all
+		5s drop-versions gpu
+		6s edit gpu 1
+		10s drop-version gpu 2
+		12s edit gpu 2
+		20s machine m0 a
+		50s drop-machine m0
+		60s drop-versions gpu
+		62s edit gpu 3`,
+	"M25_NobodysObjectStays": `
+		0s make gpu all
+		0s machine m0 a
+		10s foreign gpu 1
+		11s edit gpu 1
+		40s repave m0
+		60s foreign gpu 2
+		61s edit gpu 2`,
+	"M13_StickyMachineStays": `
+		0s make gpu all
+		0s machine m0 a
+		20s make web all
+		25s priority web 10
+		40s label m0 b
+		50s edit gpu 1
+		60s repave m0
+		90s reselect m0`,
+	"M34_FiveVersionsLimitTwo": `
+		0s make gpu none
+		0s limit gpu 2
+		1s machine m0 a
+		1s machine m1 a
+		1s refer m0 gpu newest
+		1s refer m1 gpu newest
+		20s edit gpu 1
+		22s repave m1
+		50s edit gpu 2
+		52s repave m1
+		80s edit gpu 3
+		82s repave m1
+		110s edit gpu 4
+		112s repave m1
+		140s drop-versions gpu
+		142s drop gpu`,
+	"M94_PauseHolds": `
+		0s make gpu all
+		0s machine m0 a
+		20s pause gpu on
+		21s edit gpu 1
+		30s repave m0
+		50s machine m1 a
+		90s pause gpu off
+		100s repave m0`,
+	"M30_ConfigurationMadeAgain": `
+		0s make gpu all
+		0s machine m0 a
+		20s drop gpu
+		30s drop-machines all
+		40s drop gpu
+		41s make gpu all
+		42s machine m0 a
+		50s edit gpu 1`,
+}
+
+// TestStories tells each story; its name says what it is about.
+func TestStories(t *testing.T) {
+	for name, text := range stories {
+		t.Run(name, func(t *testing.T) { play(t, text) })
+	}
+}
