@@ -13,7 +13,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -52,13 +51,10 @@ type api struct {
 
 func newAPI(t testing.TB, changed func(change)) *api {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := hostsv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := testworld.Scheme(t)
 	a := &api{
 		scheme: scheme, judges: map[string]*crdtest.Judge{}, now: map[string]map[string]client.Object{}, journal: map[string][]change{}, changed: changed,
-		store: testworld.NewClientBuilder(t).WithScheme(scheme).WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(scheme)).Build(),
+		store: testworld.NewClientBuilder(t).Build(),
 	}
 	for _, kind := range kinds {
 		a.now[kind] = map[string]client.Object{}
@@ -287,7 +283,6 @@ func find[T client.Object](a *api, name string) (T, bool) {
 	o, ok := a.now[reflect.TypeFor[T]().Elem().Name()][name].(T)
 	return o, ok
 }
-
 
 // object is the one that a change is of.
 func (c change) object() client.Object {

@@ -56,7 +56,9 @@ func (p *process) call(what string, writes bool, do func() error) error {
 // connection returns a client of the process, which reads from its cache or from the API server.
 func (p *process) connection(cached bool) client.Client {
 	a := p.w.api
-	about := func(verb string, o client.Object) string { return fmt.Sprintf("%s %s %s", verb, a.kind(o), o.GetName()) }
+	about := func(verb string, o client.Object) string {
+		return fmt.Sprintf("%s %s %s", verb, a.kind(o), o.GetName())
+	}
 	write := func(verb string, o client.Object, do func(stored client.Object) error) error {
 		return p.call(about(verb, o), true, func() error { return a.write(p.name, a.kind(o), o.GetName(), do) })
 	}

@@ -144,7 +144,7 @@ var stories = map[string]string{
 		0s make gpu all
 		0s machine m0 a
 		20s drop gpu
-		30s drop-machines all
+		30s drop-machines x
 		40s drop gpu
 		41s make gpu all
 		42s machine m0 a

@@ -209,7 +209,9 @@ func ownOf(c *hostsv1.MachineConfiguration, all []hostsv1.MachineConfigurationVe
 			own = append(own, &all[i])
 		}
 	}
-	slices.SortFunc(own, func(a, b *hostsv1.MachineConfigurationVersion) int { return cmp.Compare(b.Spec.Version, a.Spec.Version) })
+	slices.SortFunc(own, func(a, b *hostsv1.MachineConfigurationVersion) int {
+		return cmp.Compare(b.Spec.Version, a.Spec.Version)
+	})
 	return own
 }
 
