@@ -204,6 +204,10 @@ sim-operator: ## Simulate shards with an operator for SIMTIME (1m) from seed FIR
 sim-demand: ## Simulate demand mode for SIMTIME (1m) from seed FIRST (1) on
 	go test -timeout 60m -count=1 -v ./e2e/sim/demandsim -run 'TestDemandSim$$|TestStories$$|TestE' -for $(SIMTIME) -first $(FIRST)
 
+.PHONY: sim-hosts
+sim-hosts: ## Simulate the versions and the selection of host machines for SIMTIME (1m) from seed FIRST (1) on
+	go test -timeout 60m -count=1 -v ./e2e/sim/hostsim -run 'TestHostSim$$|TestStories$$|TestM' -for $(SIMTIME) -first $(FIRST)
+
 # What seeds 1 to 50 and all scenarios do, event by event: record it before a change that is
 # to leave behaviour as it is, and compare after.
 BEHAVIOUR ?= $(CURDIR)/bin/behaviour
@@ -226,7 +230,7 @@ test-configs: build-local ## Make 20,000 random configurations from seed FIRST (
 
 .PHONY: sim-mistakes
 sim-mistakes: ## Demand that the simulator finds each seeded mistake
-	go test -timeout 60m -count=1 -v -tags mistakes ./e2e/sim ./e2e/sim/opsim ./e2e/sim/demandsim -run TestMistakesAreFound
+	go test -timeout 60m -count=1 -v -tags mistakes ./e2e/sim ./e2e/sim/opsim ./e2e/sim/demandsim ./e2e/sim/hostsim -run TestMistakesAreFound
 
 .PHONY: cover
 cover: build ## Run all tests and show the coverage by function

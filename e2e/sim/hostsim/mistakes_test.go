@@ -1,0 +1,58 @@
+package hostsim_test
+
+import (
+	"testing"
+
+	"nstance.dev/e2e/sim/mistaken"
+)
+
+// A mistake is a version of the controllers that breaks a promise. The simulator has to find each.
+type mistake struct {
+	name    string
+	promise string // that is found broken
+	edits   []mistaken.Edit
+}
+
+const (
+	steps = "operator/controllers/hosts/versions/steps.go"
+	loop  = "operator/controllers/hosts/versions/reconciler.go"
+	plans = "operator/hosts/versions/plan.go"
+	picks = "operator/hosts/selection/selection.go"
+)
+
+var mistakes = []mistake{
+	{"lock after publication", "M22", []mistaken.Edit{{steps, `		if err := r.patchStatus(ctx, next, v); err != nil {
+			return Locked{}, err
+		}
+`, `		go func(next, v *hostsv1.MachineConfigurationVersion) { _ = r.patchStatus(ctx, next, v) }(next.DeepCopy(), v.DeepCopy())
+`}}},
+	{"number reused after deletion", "M24", []mistaken.Edit{
+		{plans, `return Step{Reserve, s.Latest + 1, s.Template, fmt.Sprintf("the template changed, and`, `return Step{Reserve, own[0].Number + 1, s.Template, fmt.Sprintf("the template changed, and`},
+		{steps, `		next.Status.LatestVersion = step.Number
+`, `		next.Status.LatestVersion = max(next.Status.LatestVersion, step.Number)
+`},
+	}},
+	{"edit lost in the race with a lock", "M27", []mistaken.Edit{
+		{loop, `	if len(seen.plan()) > 0 {`, `	if len(seen.plan()) > 0 && seen.configuration.Status.ObservedGeneration != seen.configuration.Generation {`},
+		{loop, `				// It changed meanwhile: look again.
+`, `				if step.Action == versions.Copy {
+					return seen, nil
+				}
+`},
+	}},
+	{"selection moves a sticky machine", "M13", []mistaken.Edit{{picks, `	if !sticky {
+		matching`, `	if len(in.Configurations) > 0 {
+		matching`}}},
+	{"referenced version pruned", "M34", []mistaken.Edit{{plans, `|| !v.Deployed || s.Referenced[v.Number] {`, `|| !v.Deployed {`}}},
+	{"pause does not hold", "M94", []mistaken.Edit{{picks, `	case c.Paused:
+		return paused(choice, m, c, in)
+	case sticky:`, `	case sticky:`}}},
+}
+
+// TestMistakesCompile checks that every mistake still fits the code and compiles; whether each is
+// found is the business of make sim-mistakes.
+func TestMistakesCompile(t *testing.T) {
+	for _, m := range mistakes {
+		mistaken.Compile(t, "../../..", "./operator/controllers/hosts/...", m.edits)
+	}
+}
