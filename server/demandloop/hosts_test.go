@@ -25,8 +25,8 @@ func (w *world) quiet(when string, purchases int) {
 	if n := w.purchases(); n != purchases {
 		w.t.Errorf("%s: %d machines were bought, want %d", when, n, purchases)
 	}
-	if w.op.blobs > 0 {
-		w.t.Errorf("%s: the operator was asked %d times for what it takes to join", when, w.op.blobs)
+	if n := w.op.asked(); n > 0 {
+		w.t.Errorf("%s: the operator was asked %d times for what it takes to join", when, n)
 	}
 	if got := w.failures(); len(got) > 0 {
 		w.t.Errorf("%s: given up for %v", when, got)
@@ -40,11 +40,11 @@ func TestM3M12_AMachineWaitsForItsConfiguration(t *testing.T) {
 		w.ask(8)
 		pass(time.Minute)
 		w.want("bound", map[string]int{"configuring": 2})
-		if c := w.op.capacity["f"]; c.Reason != "" || len(c.Shortfall) > 0 {
+		if c := w.op.told("f"); c.Reason != "" || len(c.Shortfall) > 0 {
 			t.Errorf("before the deadline the need is short: %+v", c)
 		}
 		pass(11 * time.Minute)
-		c := w.op.capacity["f"]
+		c := w.op.told("f")
 		if c.Reason != demand.ConfigurationPending || len(c.Shortfall) == 0 || c.Shortfall[0].Name != "cpu" || c.Shortfall[0].Amount != 8000 {
 			t.Errorf("after the deadline: %+v", c)
 		}
@@ -57,7 +57,7 @@ func TestM3M12_AMachineWaitsForItsConfiguration(t *testing.T) {
 		pass(24 * time.Hour)
 		w.want("under another leader", map[string]int{"configuring": 2})
 		w.quiet("under another leader", 2)
-		if c := w.op.capacity["f"]; c.Reason != demand.ConfigurationPending {
+		if c := w.op.told("f"); c.Reason != demand.ConfigurationPending {
 			t.Errorf("under another leader: %+v", c)
 		}
 		for _, row := range w.All() {
@@ -65,7 +65,7 @@ func TestM3M12_AMachineWaitsForItsConfiguration(t *testing.T) {
 		}
 		pass(time.Minute)
 		w.want("the nodes have joined", map[string]int{"bound": 2})
-		if c := w.op.capacity["f"]; c.Reason != "" || len(c.Shortfall) > 0 {
+		if c := w.op.told("f"); c.Reason != "" || len(c.Shortfall) > 0 {
 			t.Errorf("the need is still short: %+v", c)
 		}
 		w.quiet("at the end", 2)

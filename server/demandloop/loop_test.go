@@ -258,20 +258,20 @@ func TestWhatAnAgentSaidBeforeItWasToldIsNoReasonToAskAgain(t *testing.T) {
 				w.boot = 10 * time.Second
 				w.connect()
 				w.ask(4)
-				for len(w.joins) == 0 {
+				for w.toldToJoin() == 0 {
 					pass(time.Millisecond)
 				}
 				id := w.only().ID
 				w.loop.Binding(id, first)
 				pass(time.Second)
-				if w.op.blobs != 1 {
-					t.Fatalf("%d requests for what it takes to join, want 1", w.op.blobs)
+				if n := w.op.asked(); n != 1 {
+					t.Fatalf("%d requests for what it takes to join, want 1", n)
 				}
 				w.loop.Greeted(id, true)
 				w.loop.Binding(id, first)
 				pass(500 * time.Millisecond)
-				if w.op.blobs != 2 {
-					t.Errorf("%d requests after another stream on which the agent knows of nothing, want 2", w.op.blobs)
+				if n := w.op.asked(); n != 2 {
+					t.Errorf("%d requests after another stream on which the agent knows of nothing, want 2", n)
 				}
 				pass(time.Minute)
 				w.want("joined", map[string]int{"bound": 1})

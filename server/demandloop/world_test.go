@@ -160,6 +160,27 @@ func (w *world) start() {
 	}
 }
 
+// toldToJoin is how many machines were told to join a cluster.
+func (w *world) toldToJoin() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.joins)
+}
+
+// asked is how often the operator was asked for what it takes to join.
+func (o *operator) asked() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.blobs
+}
+
+// told is what the operator was told last of a need's capacity.
+func (o *operator) told(key string) Capacity {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.capacity[key]
+}
+
 // restart ends the term, and begins the next with nothing but what is durable. Agents connect again.
 func (w *world) restart() {
 	w.stop()
