@@ -34,7 +34,7 @@ var mistakes = []mistake{
 	}},
 	{"edit lost in the race with a lock", "M27", []mistaken.Edit{
 		{loop, `	if len(seen.plan()) > 0 {`, `	if len(seen.plan()) > 0 && seen.configuration.Status.ObservedGeneration != seen.configuration.Generation {`},
-		{loop, `				// It changed meanwhile: look again.
+		{loop, `				r.opts.Refused("changed")
 `, `				if step.Action == versions.Copy {
 					return seen, nil
 				}
