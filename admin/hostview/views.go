@@ -32,7 +32,7 @@ func Machines(now func() time.Time) output.View[*hostsv1.HostMachine] {
 		Columns: []column{
 			{Header: "MACHINE", Value: machine.GetName},
 			{Header: "PHASE", Value: func(m machine) string { return string(m.Status.Phase) }},
-			{Header: "RUNS", Value: func(m machine) string { return runs(m) }},
+			{Header: "RUNS", Value: runs},
 			{Header: "DESIRED", Value: desired},
 			{Header: "WAITS", Value: func(m machine) string {
 				reason, _ := Waits(m)
@@ -154,7 +154,7 @@ func instance(m *hostsv1.HostMachine) hostsv1.InstanceReference {
 func image(t *hostsv1.Template) string {
 	switch i := t.Image; {
 	case i.OCI != nil:
-		return string(i.OCI.Reference)
+		return i.OCI.Reference
 	case i.Archive != nil && i.Archive.URL != "":
 		return string(i.Archive.URL)
 	case i.Archive != nil:

@@ -55,37 +55,40 @@ func (p *process) call(what string, writes bool, do func() error) error {
 
 // connection returns a client of the process, which reads from its cache or from the API server.
 func (p *process) connection(cached bool) client.Client {
+	a, calls := p.w.api, p.writes()
+	calls.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) (err error) {
+		if cached {
+			err = p.cache.Get(ctx, key, o, opts...)
+		} else {
+			err = p.call(fmt.Sprintf("get %s %s", a.kind(o), key.Name), false, func() error { return c.Get(ctx, key, o, opts...) })
+		}
+		if err == nil {
+			p.read(ctx, o)
+		}
+		return err
+	}
+	calls.List = func(ctx context.Context, c client.WithWatch, o client.ObjectList, opts ...client.ListOption) (err error) {
+		if cached {
+			err = p.cache.List(ctx, o, opts...)
+		} else {
+			err = p.call("list "+a.kind(o), false, func() error { return c.List(ctx, o, opts...) })
+		}
+		var options client.ListOptions
+		if options.ApplyOptions(opts); err == nil && options.FieldSelector == nil {
+			p.read(ctx, o)
+		}
+		return err
+	}
+	return interceptor.NewClient(a.store, calls)
+}
+
+// writes are the calls by which the process changes objects.
+func (p *process) writes() interceptor.Funcs {
 	a := p.w.api
-	about := func(verb string, o client.Object) string {
-		return fmt.Sprintf("%s %s %s", verb, a.kind(o), o.GetName())
-	}
 	write := func(verb string, o client.Object, do func(stored client.Object) error) error {
-		return p.call(about(verb, o), true, func() error { return a.write(p.name, a.kind(o), o.GetName(), do) })
+		return p.call(fmt.Sprintf("%s %s %s", verb, a.kind(o), o.GetName()), true, func() error { return a.write(p.name, a.kind(o), o.GetName(), do) })
 	}
-	return interceptor.NewClient(a.store, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) (err error) {
-			if cached {
-				err = p.cache.Get(ctx, key, o, opts...)
-			} else {
-				err = p.call(fmt.Sprintf("get %s %s", a.kind(o), key.Name), false, func() error { return c.Get(ctx, key, o, opts...) })
-			}
-			if err == nil {
-				p.read(ctx, o)
-			}
-			return err
-		},
-		List: func(ctx context.Context, c client.WithWatch, o client.ObjectList, opts ...client.ListOption) (err error) {
-			if cached {
-				err = p.cache.List(ctx, o, opts...)
-			} else {
-				err = p.call("list "+a.kind(o), false, func() error { return c.List(ctx, o, opts...) })
-			}
-			var options client.ListOptions
-			if options.ApplyOptions(opts); err == nil && options.FieldSelector == nil {
-				p.read(ctx, o)
-			}
-			return err
-		},
+	return interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			return write("create", o, func(stored client.Object) error {
 				if err := a.admit(nil, o, false); stored == nil && err != nil {
@@ -133,7 +136,7 @@ func (p *process) connection(cached bool) client.Client {
 		SubResourceApply: func(ctx context.Context, c client.Client, sub string, config runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
 			return p.apply(ctx, c, sub, config, opts...)
 		},
-	})
+	}
 }
 
 // sameUID refuses a patch that names another UID than the object has.

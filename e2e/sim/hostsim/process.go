@@ -33,7 +33,7 @@ type process struct {
 	client   client.Client
 	live     client.Client
 	versions *versions.Reconciler
-	ctx      context.Context
+	ctx      context.Context //nolint:containedctx // the process's: everything in it ends with it
 	cancel   context.CancelFunc
 	ended    chan struct{}
 

@@ -157,7 +157,7 @@ func (c machineCheck) policyIsWritten(path jsonc.Path, t document.Template) {
 		return
 	}
 	if u != nil {
-		if text, err := u.Decode([]byte(u.Content)); err != nil || strings.Contains(string(text), ".Machine.Policy") {
+		if text, err := u.Decode([]byte(u.Content)); err != nil || strings.Contains(text, ".Machine.Policy") {
 			return
 		}
 	}

@@ -57,7 +57,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case Delete:
 		return ctrl.Result{}, r.delete(ctx, o.Machine, d, log)
 	case Leave:
-		log.DebugContext(ctx, "HostMachine left as it is")
+		log.DebugContext(ctx, "host machine left as it is")
 	}
 	return ctrl.Result{}, nil
 }
