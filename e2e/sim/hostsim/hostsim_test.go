@@ -12,7 +12,7 @@ import (
 )
 
 var search = seeds.New(seeds.Options{
-	Test: "./e2e/sim/hostsim -run 'TestHostSim$'", Seeds: 12, Shrinks: 200, Stuck: 4 * time.Minute,
+	Test: "./e2e/sim/hostsim -run 'TestHostSim$'", Seeds: 5, Shrinks: 200, Stuck: 4 * time.Minute,
 	Generate: hostsim.Generate, World: hostsim.Run,
 })
 

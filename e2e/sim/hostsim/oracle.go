@@ -37,9 +37,14 @@ type basis struct {
 // reader is the key under which a context says who reads.
 type reader struct{}
 
+// basisOf is what was read by whom the context is about. Handlers of events read too, several at
+// once, and write nothing: what they read is not kept.
 func (p *process) basisOf(ctx context.Context) *basis {
 	who, _ := ctx.Value(reader{}).(string)
 	key := cmp.Or(who, string(controller.ReconcileIDFromContext(ctx)))
+	if key == "" {
+		return &basis{}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.basis[key] == nil {
