@@ -33,6 +33,7 @@ type Operator struct {
 	mu       sync.Mutex
 	session  *session // nil: none stands
 	opened   int      // sessions
+	ended    string   // why the last session did
 	needs    []*demandpb.CapacityNeed
 	changed  bool // needs have not been sent
 	mute     bool // no roll-up is sent
@@ -95,6 +96,9 @@ func (o *Operator) run(ctx context.Context) {
 	}
 }
 
+// lastWord is how long the server has to end a session whose stream of instances has ended.
+const lastWord = time.Second
+
 // serve carries one session, and the stream of instances beside it, until either ends.
 func (o *Operator) serve(ctx context.Context, conn *grpc.ClientConn) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -123,10 +127,14 @@ func (o *Operator) serve(ctx context.Context, conn *grpc.ClientConn) {
 	beside.Go(func() {
 		defer cancel()
 		o.watch(ctx, api)
+		pause(ctx, lastWord)
 	})
 	for {
 		m, err := stream.Recv()
 		if err != nil {
+			o.mu.Lock()
+			o.ended = err.Error()
+			o.mu.Unlock()
 			return
 		}
 		o.receive(m)

@@ -55,6 +55,7 @@ func (f Frames) String() string {
 type Seen struct {
 	Frames   Frames
 	Sessions int
+	Ended    string // why the last session that has ended did
 	// States counts the machines of the cluster by their state.
 	States map[demandpb.MachineState]int
 	Nodes  map[string]string // UID by machine
@@ -85,7 +86,7 @@ func (o *Operator) Seen() Seen {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := Seen{
-		Frames: maps.Clone(o.frames), Sessions: o.opened, States: map[demandpb.MachineState]int{}, Nodes: map[string]string{}, Joins: map[string][]string{},
+		Frames: maps.Clone(o.frames), Sessions: o.opened, Ended: o.ended, States: map[demandpb.MachineState]int{}, Nodes: map[string]string{}, Joins: map[string][]string{},
 		Wrong: slices.Clone(o.wrong), Short: o.cluster.short,
 	}
 	for _, m := range o.machines {
