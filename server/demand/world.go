@@ -161,7 +161,7 @@ func (w *world) known(amounts []vector.Amount) (v vector.Vector, complete bool) 
 	return v, complete
 }
 
-// measure computes the amounts of a need. A need whose machines all have to be one, because they are
+// measure computes the amounts of a need, whose profile is set. A need whose machines all have to be one, because they are
 // to share a host name, has its whole as its unit.
 func (w *world) measure(n *need) {
 	var all, whole bool
@@ -178,7 +178,10 @@ func (w *world) measure(n *need) {
 			n.unit[d] = max(n.unit[d], 1)
 		}
 	}
-	n.alike = vector.Multiple(&n.total, &n.unit, n.mask)
+	n.alike = 0
+	if len(n.profile.spread) == 0 { // docs/decisions/0025 says why
+		n.alike = vector.Multiple(&n.total, &n.unit, n.mask)
+	}
 }
 
 // list collects the spare machines.
