@@ -200,6 +200,16 @@ func TestM3M4M5M7_HostMachinesOfInstancesOnARealServer(t *testing.T) {
 	w.awaitMachines(t, "bound again", ids[1:], described(nil))
 	w.known.update((*inventory.Shard).Lost)
 	w.known.list()
-	time.Sleep(5 * time.Second)
+	for _, id := range ids[1:] { // each is looked at after that, and its label is put right
+		mine := &hostsv1.HostMachine{}
+		if err := w.admin.Get(t.Context(), client.ObjectKey{Name: id}, mine); err != nil {
+			t.Fatal(err)
+		}
+		patch := client.MergeFrom(mine.DeepCopy())
+		mine.Labels[hostsv1.LabelGroup] = "other"
+		if err := w.admin.Patch(t.Context(), mine, patch); err != nil {
+			t.Fatal(err)
+		}
+	}
 	w.awaitMachines(t, "while the shard is out of sight", ids[1:], described(nil))
 }
