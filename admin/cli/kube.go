@@ -113,7 +113,7 @@ func watchObjects[T client.Object](ctx context.Context, env *Env, api *kubeclien
 		fmt.Fprintf(env.Err, "the watch has ended (%s), opening it again\n", text(err))
 	}, opts...)
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // whoever watches has seen enough
+		return nil //nolint:nilerr // an interrupt ends a watch as it should
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/pem"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -200,7 +201,7 @@ type policyList struct {
 func (l policyList) problems() []Problem {
 	var all []Problem
 	if len(l.values) > l.most {
-		all = append(all, Problem{l.at, "too many entries", "see how many there may be, and take some out"})
+		all = append(all, Problem{l.at, strconv.Itoa(len(l.values)) + " entries are too many", "at most " + strconv.Itoa(l.most)})
 	}
 	for i, v := range l.values {
 		where := append(slices.Clone(l.at), i)

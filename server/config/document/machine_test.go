@@ -2,6 +2,8 @@ package document_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +73,23 @@ func TestMachine_Hold(t *testing.T) {
 	for text, want := range map[string]time.Duration{`null`: 24 * time.Hour, `{}`: 24 * time.Hour, `{"max_hold": "2h"}`: 2 * time.Hour} {
 		if got := machineOf(t, text).Hold(); got.Std() != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// TestMachine_Bounds: as many entries as a list of the policy may have are taken, and one more is not.
+func TestMachine_Bounds(t *testing.T) {
+	for n, want := range map[int]string{64: "", 65: "policy.allow.operations: 65 entries are too many; at most 64"} {
+		m := &document.Machine{Policy: &document.MachinePolicy{Allow: &document.MachineAllow{}}}
+		for i := range n {
+			m.Policy.Allow.Operations = append(m.Policy.Allow.Operations, fmt.Sprintf("example.com/%d", i))
+		}
+		got := ""
+		for _, p := range m.Problems() {
+			got += fmt.Sprintf("%s: %s; %s", strings.ReplaceAll(strings.Trim(fmt.Sprint(p.At), "[]"), " ", "."), p.Message, p.Remedy)
+		}
+		if got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
 		}
 	}
 }
