@@ -149,6 +149,7 @@ type AgentMessage struct {
 	//	*AgentMessage_PublicKeys
 	//	*AgentMessage_Renew
 	//	*AgentMessage_Cluster
+	//	*AgentMessage_MachineStatus
 	Message       isAgentMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -236,6 +237,15 @@ func (x *AgentMessage) GetCluster() *ClusterReport {
 	return nil
 }
 
+func (x *AgentMessage) GetMachineStatus() *MachineStatus {
+	if x != nil {
+		if x, ok := x.Message.(*AgentMessage_MachineStatus); ok {
+			return x.MachineStatus
+		}
+	}
+	return nil
+}
+
 type isAgentMessage_Message interface {
 	isAgentMessage_Message()
 }
@@ -267,6 +277,14 @@ type AgentMessage_Cluster struct {
 	Cluster *ClusterReport `protobuf:"bytes,5,opt,name=cluster,proto3,oneof"`
 }
 
+type AgentMessage_MachineStatus struct {
+	// How the host and its node machine are. Sent by agents with the capability
+	// `machine/v1` alone: once after the first welcome of each term on a stream, and whenever
+	// the paver reports, at least 1s apart. It has no answer; a later one replaces an earlier
+	// one.
+	MachineStatus *MachineStatus `protobuf:"bytes,6,opt,name=machine_status,json=machineStatus,proto3,oneof"`
+}
+
 func (*AgentMessage_Hello) isAgentMessage_Message() {}
 
 func (*AgentMessage_Report) isAgentMessage_Message() {}
@@ -276,6 +294,8 @@ func (*AgentMessage_PublicKeys) isAgentMessage_Message() {}
 func (*AgentMessage_Renew) isAgentMessage_Message() {}
 
 func (*AgentMessage_Cluster) isAgentMessage_Message() {}
+
+func (*AgentMessage_MachineStatus) isAgentMessage_Message() {}
 
 // ServerMessage is one message of the server.
 type ServerMessage struct {
@@ -292,6 +312,7 @@ type ServerMessage struct {
 	//	*ServerMessage_Renewed
 	//	*ServerMessage_ClusterJoin
 	//	*ServerMessage_ClusterLeave
+	//	*ServerMessage_MachineWork
 	Message       isServerMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -406,6 +427,15 @@ func (x *ServerMessage) GetClusterLeave() *ClusterLeave {
 	return nil
 }
 
+func (x *ServerMessage) GetMachineWork() *MachineWork {
+	if x != nil {
+		if x, ok := x.Message.(*ServerMessage_MachineWork); ok {
+			return x.MachineWork
+		}
+	}
+	return nil
+}
+
 type isServerMessage_Message interface {
 	isServerMessage_Message()
 }
@@ -452,6 +482,12 @@ type ServerMessage_ClusterLeave struct {
 	ClusterLeave *ClusterLeave `protobuf:"bytes,8,opt,name=cluster_leave,json=clusterLeave,proto3,oneof"`
 }
 
+type ServerMessage_MachineWork struct {
+	// What the host is to do about its node machine. Sent to agents with the capability
+	// `machine/v1` alone; what it led to is told by machine_status.
+	MachineWork *MachineWork `protobuf:"bytes,9,opt,name=machine_work,json=machineWork,proto3,oneof"`
+}
+
 func (*ServerMessage_Welcome) isServerMessage_Message() {}
 
 func (*ServerMessage_KeyRequest) isServerMessage_Message() {}
@@ -468,6 +504,8 @@ func (*ServerMessage_ClusterJoin) isServerMessage_Message() {}
 
 func (*ServerMessage_ClusterLeave) isServerMessage_Message() {}
 
+func (*ServerMessage_MachineWork) isServerMessage_Message() {}
+
 // Hello opens a stream.
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -480,6 +518,7 @@ type Hello struct {
 	// Abilities of this agent beyond the base protocol, by name. Unknown names are ignored.
 	//
 	//	cluster/v1  the machine can join a cluster and leave it: cluster_join, cluster_leave
+	//	machine/v1  a paver is on the host: machine_work, machine_status
 	Capabilities  []string `protobuf:"bytes,4,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1961,15 +2000,16 @@ var File_nstance_v1_agent_proto protoreflect.FileDescriptor
 const file_nstance_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"\x16nstance/v1/agent.proto\x12\n" +
-	"nstance.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x95\x02\n" +
+	"nstance.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18nstance/v1/machine.proto\"\xd9\x02\n" +
 	"\fAgentMessage\x12)\n" +
 	"\x05hello\x18\x01 \x01(\v2\x11.nstance.v1.HelloH\x00R\x05hello\x122\n" +
 	"\x06report\x18\x02 \x01(\v2\x18.nstance.v1.HealthReportH\x00R\x06report\x129\n" +
 	"\vpublic_keys\x18\x03 \x01(\v2\x16.nstance.v1.PublicKeysH\x00R\n" +
 	"publicKeys\x12)\n" +
 	"\x05renew\x18\x04 \x01(\v2\x11.nstance.v1.RenewH\x00R\x05renew\x125\n" +
-	"\acluster\x18\x05 \x01(\v2\x19.nstance.v1.ClusterReportH\x00R\aclusterB\t\n" +
-	"\amessage\"\xcf\x03\n" +
+	"\acluster\x18\x05 \x01(\v2\x19.nstance.v1.ClusterReportH\x00R\acluster\x12B\n" +
+	"\x0emachine_status\x18\x06 \x01(\v2\x19.nstance.v1.MachineStatusH\x00R\rmachineStatusB\t\n" +
+	"\amessage\"\x8d\x04\n" +
 	"\rServerMessage\x12/\n" +
 	"\awelcome\x18\x01 \x01(\v2\x13.nstance.v1.WelcomeH\x00R\awelcome\x129\n" +
 	"\vkey_request\x18\x02 \x01(\v2\x16.nstance.v1.KeyRequestH\x00R\n" +
@@ -1980,7 +2020,8 @@ const file_nstance_v1_agent_proto_rawDesc = "" +
 	"\x06commit\x18\x05 \x01(\v2\x12.nstance.v1.CommitH\x00R\x06commit\x12/\n" +
 	"\arenewed\x18\x06 \x01(\v2\x13.nstance.v1.RenewedH\x00R\arenewed\x12<\n" +
 	"\fcluster_join\x18\a \x01(\v2\x17.nstance.v1.ClusterJoinH\x00R\vclusterJoin\x12?\n" +
-	"\rcluster_leave\x18\b \x01(\v2\x18.nstance.v1.ClusterLeaveH\x00R\fclusterLeaveB\t\n" +
+	"\rcluster_leave\x18\b \x01(\v2\x18.nstance.v1.ClusterLeaveH\x00R\fclusterLeave\x12<\n" +
+	"\fmachine_work\x18\t \x01(\v2\x17.nstance.v1.MachineWorkH\x00R\vmachineWorkB\t\n" +
 	"\amessage\"\x8a\x01\n" +
 	"\x05Hello\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
@@ -2181,8 +2222,10 @@ var file_nstance_v1_agent_proto_goTypes = []any{
 	nil,                           // 24: nstance.v1.HealthReport.FilesEntry
 	nil,                           // 25: nstance.v1.Metrics.EbpfCountersEntry
 	nil,                           // 26: nstance.v1.ClusterJoin.LabelsEntry
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*MachineStatus)(nil),         // 27: nstance.v1.MachineStatus
+	(*MachineWork)(nil),           // 28: nstance.v1.MachineWork
+	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
 }
 var file_nstance_v1_agent_proto_depIdxs = []int32{
 	4,  // 0: nstance.v1.AgentMessage.hello:type_name -> nstance.v1.Hello
@@ -2190,40 +2233,42 @@ var file_nstance_v1_agent_proto_depIdxs = []int32{
 	7,  // 2: nstance.v1.AgentMessage.public_keys:type_name -> nstance.v1.PublicKeys
 	13, // 3: nstance.v1.AgentMessage.renew:type_name -> nstance.v1.Renew
 	23, // 4: nstance.v1.AgentMessage.cluster:type_name -> nstance.v1.ClusterReport
-	5,  // 5: nstance.v1.ServerMessage.welcome:type_name -> nstance.v1.Welcome
-	6,  // 6: nstance.v1.ServerMessage.key_request:type_name -> nstance.v1.KeyRequest
-	9,  // 7: nstance.v1.ServerMessage.keys_stored:type_name -> nstance.v1.KeysStored
-	11, // 8: nstance.v1.ServerMessage.file:type_name -> nstance.v1.FileTransfer
-	12, // 9: nstance.v1.ServerMessage.commit:type_name -> nstance.v1.Commit
-	14, // 10: nstance.v1.ServerMessage.renewed:type_name -> nstance.v1.Renewed
-	20, // 11: nstance.v1.ServerMessage.cluster_join:type_name -> nstance.v1.ClusterJoin
-	22, // 12: nstance.v1.ServerMessage.cluster_leave:type_name -> nstance.v1.ClusterLeave
-	27, // 13: nstance.v1.Welcome.report_interval:type_name -> google.protobuf.Duration
-	8,  // 14: nstance.v1.PublicKeys.keys:type_name -> nstance.v1.AgentPublicKey
-	10, // 15: nstance.v1.KeysStored.refused:type_name -> nstance.v1.RefusedKey
-	28, // 16: nstance.v1.FileTransfer.last_modified:type_name -> google.protobuf.Timestamp
-	28, // 17: nstance.v1.Renewed.expires_at:type_name -> google.protobuf.Timestamp
-	28, // 18: nstance.v1.HealthReport.timestamp:type_name -> google.protobuf.Timestamp
-	18, // 19: nstance.v1.HealthReport.metrics:type_name -> nstance.v1.Metrics
-	24, // 20: nstance.v1.HealthReport.files:type_name -> nstance.v1.HealthReport.FilesEntry
-	17, // 21: nstance.v1.HealthReport.termination_notice:type_name -> nstance.v1.TerminationNotice
-	28, // 22: nstance.v1.FileStatus.last_modified:type_name -> google.protobuf.Timestamp
-	28, // 23: nstance.v1.TerminationNotice.deadline:type_name -> google.protobuf.Timestamp
-	19, // 24: nstance.v1.Metrics.network_interface:type_name -> nstance.v1.NetworkInterface
-	25, // 25: nstance.v1.Metrics.ebpf_counters:type_name -> nstance.v1.Metrics.EbpfCountersEntry
-	26, // 26: nstance.v1.ClusterJoin.labels:type_name -> nstance.v1.ClusterJoin.LabelsEntry
-	21, // 27: nstance.v1.ClusterJoin.taints:type_name -> nstance.v1.ClusterTaint
-	21, // 28: nstance.v1.ClusterJoin.startup_taints:type_name -> nstance.v1.ClusterTaint
-	0,  // 29: nstance.v1.ClusterReport.action:type_name -> nstance.v1.ClusterAction
-	1,  // 30: nstance.v1.ClusterReport.state:type_name -> nstance.v1.ClusterState
-	16, // 31: nstance.v1.HealthReport.FilesEntry.value:type_name -> nstance.v1.FileStatus
-	2,  // 32: nstance.v1.AgentService.Connect:input_type -> nstance.v1.AgentMessage
-	3,  // 33: nstance.v1.AgentService.Connect:output_type -> nstance.v1.ServerMessage
-	33, // [33:34] is the sub-list for method output_type
-	32, // [32:33] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	27, // 5: nstance.v1.AgentMessage.machine_status:type_name -> nstance.v1.MachineStatus
+	5,  // 6: nstance.v1.ServerMessage.welcome:type_name -> nstance.v1.Welcome
+	6,  // 7: nstance.v1.ServerMessage.key_request:type_name -> nstance.v1.KeyRequest
+	9,  // 8: nstance.v1.ServerMessage.keys_stored:type_name -> nstance.v1.KeysStored
+	11, // 9: nstance.v1.ServerMessage.file:type_name -> nstance.v1.FileTransfer
+	12, // 10: nstance.v1.ServerMessage.commit:type_name -> nstance.v1.Commit
+	14, // 11: nstance.v1.ServerMessage.renewed:type_name -> nstance.v1.Renewed
+	20, // 12: nstance.v1.ServerMessage.cluster_join:type_name -> nstance.v1.ClusterJoin
+	22, // 13: nstance.v1.ServerMessage.cluster_leave:type_name -> nstance.v1.ClusterLeave
+	28, // 14: nstance.v1.ServerMessage.machine_work:type_name -> nstance.v1.MachineWork
+	29, // 15: nstance.v1.Welcome.report_interval:type_name -> google.protobuf.Duration
+	8,  // 16: nstance.v1.PublicKeys.keys:type_name -> nstance.v1.AgentPublicKey
+	10, // 17: nstance.v1.KeysStored.refused:type_name -> nstance.v1.RefusedKey
+	30, // 18: nstance.v1.FileTransfer.last_modified:type_name -> google.protobuf.Timestamp
+	30, // 19: nstance.v1.Renewed.expires_at:type_name -> google.protobuf.Timestamp
+	30, // 20: nstance.v1.HealthReport.timestamp:type_name -> google.protobuf.Timestamp
+	18, // 21: nstance.v1.HealthReport.metrics:type_name -> nstance.v1.Metrics
+	24, // 22: nstance.v1.HealthReport.files:type_name -> nstance.v1.HealthReport.FilesEntry
+	17, // 23: nstance.v1.HealthReport.termination_notice:type_name -> nstance.v1.TerminationNotice
+	30, // 24: nstance.v1.FileStatus.last_modified:type_name -> google.protobuf.Timestamp
+	30, // 25: nstance.v1.TerminationNotice.deadline:type_name -> google.protobuf.Timestamp
+	19, // 26: nstance.v1.Metrics.network_interface:type_name -> nstance.v1.NetworkInterface
+	25, // 27: nstance.v1.Metrics.ebpf_counters:type_name -> nstance.v1.Metrics.EbpfCountersEntry
+	26, // 28: nstance.v1.ClusterJoin.labels:type_name -> nstance.v1.ClusterJoin.LabelsEntry
+	21, // 29: nstance.v1.ClusterJoin.taints:type_name -> nstance.v1.ClusterTaint
+	21, // 30: nstance.v1.ClusterJoin.startup_taints:type_name -> nstance.v1.ClusterTaint
+	0,  // 31: nstance.v1.ClusterReport.action:type_name -> nstance.v1.ClusterAction
+	1,  // 32: nstance.v1.ClusterReport.state:type_name -> nstance.v1.ClusterState
+	16, // 33: nstance.v1.HealthReport.FilesEntry.value:type_name -> nstance.v1.FileStatus
+	2,  // 34: nstance.v1.AgentService.Connect:input_type -> nstance.v1.AgentMessage
+	3,  // 35: nstance.v1.AgentService.Connect:output_type -> nstance.v1.ServerMessage
+	35, // [35:36] is the sub-list for method output_type
+	34, // [34:35] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_agent_proto_init() }
@@ -2231,12 +2276,14 @@ func file_nstance_v1_agent_proto_init() {
 	if File_nstance_v1_agent_proto != nil {
 		return
 	}
+	file_nstance_v1_machine_proto_init()
 	file_nstance_v1_agent_proto_msgTypes[0].OneofWrappers = []any{
 		(*AgentMessage_Hello)(nil),
 		(*AgentMessage_Report)(nil),
 		(*AgentMessage_PublicKeys)(nil),
 		(*AgentMessage_Renew)(nil),
 		(*AgentMessage_Cluster)(nil),
+		(*AgentMessage_MachineStatus)(nil),
 	}
 	file_nstance_v1_agent_proto_msgTypes[1].OneofWrappers = []any{
 		(*ServerMessage_Welcome)(nil),
@@ -2247,6 +2294,7 @@ func file_nstance_v1_agent_proto_init() {
 		(*ServerMessage_Renewed)(nil),
 		(*ServerMessage_ClusterJoin)(nil),
 		(*ServerMessage_ClusterLeave)(nil),
+		(*ServerMessage_MachineWork)(nil),
 	}
 	file_nstance_v1_agent_proto_msgTypes[14].OneofWrappers = []any{
 		(*FileStatus_LastModified)(nil),

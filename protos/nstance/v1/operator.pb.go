@@ -5378,12 +5378,528 @@ func (x *DemandDecision) GetReplacements() []string {
 	return nil
 }
 
+// PutAssignmentRequest says what a host builds its node machine from.
+type PutAssignmentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the instance.
+	InstanceId string `protobuf:"bytes,1,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// The assignment, at most 1 MiB when encoded.
+	Assignment *MachineAssignment `protobuf:"bytes,2,opt,name=assignment,proto3" json:"assignment,omitempty"`
+	// What the machine joins with. The server holds it in the leader's memory alone: after a
+	// change of leader WatchMachines says that it is missing. Absent: the one that the leader
+	// has for the same epoch stays.
+	Credential *MachineCredential `protobuf:"bytes,3,opt,name=credential,proto3" json:"credential,omitempty"`
+	// Epoch that the stored assignment must have, 0 for none; else Aborted. Absent: any.
+	ExpectedEpoch *int64 `protobuf:"varint,4,opt,name=expected_epoch,json=expectedEpoch,proto3,oneof" json:"expected_epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutAssignmentRequest) Reset() {
+	*x = PutAssignmentRequest{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutAssignmentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutAssignmentRequest) ProtoMessage() {}
+
+func (x *PutAssignmentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutAssignmentRequest.ProtoReflect.Descriptor instead.
+func (*PutAssignmentRequest) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *PutAssignmentRequest) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *PutAssignmentRequest) GetAssignment() *MachineAssignment {
+	if x != nil {
+		return x.Assignment
+	}
+	return nil
+}
+
+func (x *PutAssignmentRequest) GetCredential() *MachineCredential {
+	if x != nil {
+		return x.Credential
+	}
+	return nil
+}
+
+func (x *PutAssignmentRequest) GetExpectedEpoch() int64 {
+	if x != nil && x.ExpectedEpoch != nil {
+		return *x.ExpectedEpoch
+	}
+	return 0
+}
+
+// DeleteAssignmentRequest names the assignment to be forgotten.
+type DeleteAssignmentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the instance.
+	InstanceId string `protobuf:"bytes,1,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// Epoch that the stored assignment must have, else Aborted. Absent: any.
+	ExpectedEpoch *int64 `protobuf:"varint,2,opt,name=expected_epoch,json=expectedEpoch,proto3,oneof" json:"expected_epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteAssignmentRequest) Reset() {
+	*x = DeleteAssignmentRequest{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteAssignmentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteAssignmentRequest) ProtoMessage() {}
+
+func (x *DeleteAssignmentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteAssignmentRequest.ProtoReflect.Descriptor instead.
+func (*DeleteAssignmentRequest) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *DeleteAssignmentRequest) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *DeleteAssignmentRequest) GetExpectedEpoch() int64 {
+	if x != nil && x.ExpectedEpoch != nil {
+		return *x.ExpectedEpoch
+	}
+	return 0
+}
+
+// ConfirmNodeRequest says that a machine has joined.
+type ConfirmNodeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the instance.
+	InstanceId string `protobuf:"bytes,1,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// Epoch of the assignment that the machine was built from.
+	Epoch int64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// UID of the Node.
+	NodeUid string `protobuf:"bytes,3,opt,name=node_uid,json=nodeUid,proto3" json:"node_uid,omitempty"`
+	// Boot id of the machine that the Node was seen with.
+	BootId        string `protobuf:"bytes,4,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmNodeRequest) Reset() {
+	*x = ConfirmNodeRequest{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmNodeRequest) ProtoMessage() {}
+
+func (x *ConfirmNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmNodeRequest.ProtoReflect.Descriptor instead.
+func (*ConfirmNodeRequest) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *ConfirmNodeRequest) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *ConfirmNodeRequest) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *ConfirmNodeRequest) GetNodeUid() string {
+	if x != nil {
+		return x.NodeUid
+	}
+	return ""
+}
+
+func (x *ConfirmNodeRequest) GetBootId() string {
+	if x != nil {
+		return x.BootId
+	}
+	return ""
+}
+
+// WatchMachinesRequest opens a stream of machine events.
+type WatchMachinesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchMachinesRequest) Reset() {
+	*x = WatchMachinesRequest{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchMachinesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchMachinesRequest) ProtoMessage() {}
+
+func (x *WatchMachinesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchMachinesRequest.ProtoReflect.Descriptor instead.
+func (*WatchMachinesRequest) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{70}
+}
+
+// MachineEvent is what has become known of a machine, or a sign of the stream itself.
+type MachineEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the instance; empty for `snapshot_end` and `heartbeat`.
+	InstanceId string `protobuf:"bytes,1,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// `machine`: machine says all that is known; `removed`: nothing is known any more, because
+	// the instance is gone, or its assignment is and its agent is not connected.
+	// `snapshot_end` and `heartbeat` are about no instance.
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// With type `machine`, whole in every event.
+	Machine       *MachineState `protobuf:"bytes,3,opt,name=machine,proto3" json:"machine,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachineEvent) Reset() {
+	*x = MachineEvent{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachineEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachineEvent) ProtoMessage() {}
+
+func (x *MachineEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachineEvent.ProtoReflect.Descriptor instead.
+func (*MachineEvent) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *MachineEvent) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *MachineEvent) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *MachineEvent) GetMachine() *MachineState {
+	if x != nil {
+		return x.Machine
+	}
+	return nil
+}
+
+// MachineState is what the server knows of the machine of an instance.
+type MachineState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether a stream of its agent is open that has the capability `machine/v1`.
+	Connected bool `protobuf:"varint,1,opt,name=connected,proto3" json:"connected,omitempty"`
+	// The last status; absent: none since the leader began.
+	Status *MachineStatus `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// When it came, by the server's clock.
+	ReportedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
+	// The stored assignment; absent: there is none.
+	Assignment *AssignmentState `protobuf:"bytes,4,opt,name=assignment,proto3" json:"assignment,omitempty"`
+	// Version of the agent's build; empty: it was not connected since the leader began.
+	AgentVersion  string `protobuf:"bytes,5,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachineState) Reset() {
+	*x = MachineState{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachineState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachineState) ProtoMessage() {}
+
+func (x *MachineState) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachineState.ProtoReflect.Descriptor instead.
+func (*MachineState) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *MachineState) GetConnected() bool {
+	if x != nil {
+		return x.Connected
+	}
+	return false
+}
+
+func (x *MachineState) GetStatus() *MachineStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *MachineState) GetReportedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReportedAt
+	}
+	return nil
+}
+
+func (x *MachineState) GetAssignment() *AssignmentState {
+	if x != nil {
+		return x.Assignment
+	}
+	return nil
+}
+
+func (x *MachineState) GetAgentVersion() string {
+	if x != nil {
+		return x.AgentVersion
+	}
+	return ""
+}
+
+// AssignmentState is a stored assignment without its template.
+type AssignmentState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the HostMachine.
+	MachineName string `protobuf:"bytes,1,opt,name=machine_name,json=machineName,proto3" json:"machine_name,omitempty"`
+	// UID of the HostMachine.
+	MachineUid string `protobuf:"bytes,2,opt,name=machine_uid,json=machineUid,proto3" json:"machine_uid,omitempty"`
+	// Number of the assignment.
+	Epoch int64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// What it asks for.
+	Mode MachineMode `protobuf:"varint,4,opt,name=mode,proto3,enum=nstance.v1.MachineMode" json:"mode,omitempty"`
+	// What is to be built.
+	Configuration *MachineConfigurationVersion `protobuf:"bytes,5,opt,name=configuration,proto3" json:"configuration,omitempty"`
+	// When it was stored.
+	At *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=at,proto3" json:"at,omitempty"`
+	// Set once ConfirmNode was called for the epoch.
+	Confirmed *NodeConfirmed `protobuf:"bytes,7,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
+	// When ConfirmNode was called.
+	ConfirmedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=confirmed_at,json=confirmedAt,proto3" json:"confirmed_at,omitempty"`
+	// Sequence of the credential that the leader has; 0: none.
+	CredentialSequence int32 `protobuf:"varint,9,opt,name=credential_sequence,json=credentialSequence,proto3" json:"credential_sequence,omitempty"`
+	// The assignment is not confirmed and the leader has no credential for it, as after a
+	// change of leader: send a new one with PutAssignment. Never with mode reset.
+	CredentialMissing bool `protobuf:"varint,10,opt,name=credential_missing,json=credentialMissing,proto3" json:"credential_missing,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *AssignmentState) Reset() {
+	*x = AssignmentState{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AssignmentState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AssignmentState) ProtoMessage() {}
+
+func (x *AssignmentState) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AssignmentState.ProtoReflect.Descriptor instead.
+func (*AssignmentState) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *AssignmentState) GetMachineName() string {
+	if x != nil {
+		return x.MachineName
+	}
+	return ""
+}
+
+func (x *AssignmentState) GetMachineUid() string {
+	if x != nil {
+		return x.MachineUid
+	}
+	return ""
+}
+
+func (x *AssignmentState) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *AssignmentState) GetMode() MachineMode {
+	if x != nil {
+		return x.Mode
+	}
+	return MachineMode_MACHINE_MODE_UNSPECIFIED
+}
+
+func (x *AssignmentState) GetConfiguration() *MachineConfigurationVersion {
+	if x != nil {
+		return x.Configuration
+	}
+	return nil
+}
+
+func (x *AssignmentState) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *AssignmentState) GetConfirmed() *NodeConfirmed {
+	if x != nil {
+		return x.Confirmed
+	}
+	return nil
+}
+
+func (x *AssignmentState) GetConfirmedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ConfirmedAt
+	}
+	return nil
+}
+
+func (x *AssignmentState) GetCredentialSequence() int32 {
+	if x != nil {
+		return x.CredentialSequence
+	}
+	return 0
+}
+
+func (x *AssignmentState) GetCredentialMissing() bool {
+	if x != nil {
+		return x.CredentialMissing
+	}
+	return false
+}
+
 var File_nstance_v1_operator_proto protoreflect.FileDescriptor
 
 const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"\x19nstance/v1/operator.proto\x12\n" +
-	"nstance.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x81\x01\n" +
+	"nstance.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18nstance/v1/machine.proto\"\x81\x01\n" +
 	"\tStringMap\x129\n" +
 	"\x06values\x18\x01 \x03(\v2!.nstance.v1.StringMap.ValuesEntryR\x06values\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
@@ -5876,7 +6392,57 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x05offer\x18\x03 \x01(\tR\x05offer\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12 \n" +
 	"\vdisposition\x18\x05 \x01(\tR\vdisposition\x12\"\n" +
-	"\freplacements\x18\x06 \x03(\tR\freplacements2\xe0\x0f\n" +
+	"\freplacements\x18\x06 \x03(\tR\freplacements\"\xf4\x01\n" +
+	"\x14PutAssignmentRequest\x12\x1f\n" +
+	"\vinstance_id\x18\x01 \x01(\tR\n" +
+	"instanceId\x12=\n" +
+	"\n" +
+	"assignment\x18\x02 \x01(\v2\x1d.nstance.v1.MachineAssignmentR\n" +
+	"assignment\x12=\n" +
+	"\n" +
+	"credential\x18\x03 \x01(\v2\x1d.nstance.v1.MachineCredentialR\n" +
+	"credential\x12*\n" +
+	"\x0eexpected_epoch\x18\x04 \x01(\x03H\x00R\rexpectedEpoch\x88\x01\x01B\x11\n" +
+	"\x0f_expected_epoch\"y\n" +
+	"\x17DeleteAssignmentRequest\x12\x1f\n" +
+	"\vinstance_id\x18\x01 \x01(\tR\n" +
+	"instanceId\x12*\n" +
+	"\x0eexpected_epoch\x18\x02 \x01(\x03H\x00R\rexpectedEpoch\x88\x01\x01B\x11\n" +
+	"\x0f_expected_epoch\"\x7f\n" +
+	"\x12ConfirmNodeRequest\x12\x1f\n" +
+	"\vinstance_id\x18\x01 \x01(\tR\n" +
+	"instanceId\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x19\n" +
+	"\bnode_uid\x18\x03 \x01(\tR\anodeUid\x12\x17\n" +
+	"\aboot_id\x18\x04 \x01(\tR\x06bootId\"\x16\n" +
+	"\x14WatchMachinesRequest\"w\n" +
+	"\fMachineEvent\x12\x1f\n" +
+	"\vinstance_id\x18\x01 \x01(\tR\n" +
+	"instanceId\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x122\n" +
+	"\amachine\x18\x03 \x01(\v2\x18.nstance.v1.MachineStateR\amachine\"\xfe\x01\n" +
+	"\fMachineState\x12\x1c\n" +
+	"\tconnected\x18\x01 \x01(\bR\tconnected\x121\n" +
+	"\x06status\x18\x02 \x01(\v2\x19.nstance.v1.MachineStatusR\x06status\x12;\n" +
+	"\vreported_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"reportedAt\x12;\n" +
+	"\n" +
+	"assignment\x18\x04 \x01(\v2\x1b.nstance.v1.AssignmentStateR\n" +
+	"assignment\x12#\n" +
+	"\ragent_version\x18\x05 \x01(\tR\fagentVersion\"\xeb\x03\n" +
+	"\x0fAssignmentState\x12!\n" +
+	"\fmachine_name\x18\x01 \x01(\tR\vmachineName\x12\x1f\n" +
+	"\vmachine_uid\x18\x02 \x01(\tR\n" +
+	"machineUid\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x03R\x05epoch\x12+\n" +
+	"\x04mode\x18\x04 \x01(\x0e2\x17.nstance.v1.MachineModeR\x04mode\x12M\n" +
+	"\rconfiguration\x18\x05 \x01(\v2'.nstance.v1.MachineConfigurationVersionR\rconfiguration\x12*\n" +
+	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x127\n" +
+	"\tconfirmed\x18\a \x01(\v2\x19.nstance.v1.NodeConfirmedR\tconfirmed\x12=\n" +
+	"\fconfirmed_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vconfirmedAt\x12/\n" +
+	"\x13credential_sequence\x18\t \x01(\x05R\x12credentialSequence\x12-\n" +
+	"\x12credential_missing\x18\n" +
+	" \x01(\bR\x11credentialMissing2\x92\x12\n" +
 	"\x0fOperatorService\x12]\n" +
 	"\x10RenewCertificate\x12#.nstance.v1.RenewCertificateRequest\x1a$.nstance.v1.RenewCertificateResponse\x12N\n" +
 	"\x0fGetConfigStatus\x12\x16.google.protobuf.Empty\x1a#.nstance.v1.GetConfigStatusResponse\x12J\n" +
@@ -5904,10 +6470,14 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\vSleepTenant\x12\x1e.nstance.v1.SleepTenantRequest\x1a\x1f.nstance.v1.SleepTenantResponse\x12K\n" +
 	"\n" +
 	"WakeTenant\x12\x1d.nstance.v1.WakeTenantRequest\x1a\x1e.nstance.v1.WakeTenantResponse\x12O\n" +
-	"\x0fGetTenantStatus\x12\".nstance.v1.GetTenantStatusRequest\x1a\x18.nstance.v1.TenantStatus\x12?\n" +
+	"\x0fGetTenantStatus\x12\".nstance.v1.GetTenantStatusRequest\x1a\x18.nstance.v1.TenantStatus\x12I\n" +
+	"\rPutAssignment\x12 .nstance.v1.PutAssignmentRequest\x1a\x16.google.protobuf.Empty\x12O\n" +
+	"\x10DeleteAssignment\x12#.nstance.v1.DeleteAssignmentRequest\x1a\x16.google.protobuf.Empty\x12E\n" +
+	"\vConfirmNode\x12\x1e.nstance.v1.ConfirmNodeRequest\x1a\x16.google.protobuf.Empty\x12?\n" +
 	"\vWatchGroups\x12\x16.google.protobuf.Empty\x1a\x16.nstance.v1.GroupEvent0\x01\x12P\n" +
 	"\x0eWatchInstances\x12!.nstance.v1.WatchInstancesRequest\x1a\x19.nstance.v1.InstanceEvent0\x01\x12?\n" +
-	"\vWatchErrors\x12\x16.google.protobuf.Empty\x1a\x16.nstance.v1.ErrorEvent0\x01B)Z'nstance.dev/protos/nstance/v1;nstancev1b\x06proto3"
+	"\vWatchErrors\x12\x16.google.protobuf.Empty\x1a\x16.nstance.v1.ErrorEvent0\x01\x12M\n" +
+	"\rWatchMachines\x12 .nstance.v1.WatchMachinesRequest\x1a\x18.nstance.v1.MachineEvent0\x01B)Z'nstance.dev/protos/nstance/v1;nstancev1b\x06proto3"
 
 var (
 	file_nstance_v1_operator_proto_rawDescOnce sync.Once
@@ -5921,93 +6491,106 @@ func file_nstance_v1_operator_proto_rawDescGZIP() []byte {
 	return file_nstance_v1_operator_proto_rawDescData
 }
 
-var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
+var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 84)
 var file_nstance_v1_operator_proto_goTypes = []any{
-	(*StringMap)(nil),                 // 0: nstance.v1.StringMap
-	(*StringList)(nil),                // 1: nstance.v1.StringList
-	(*RenewCertificateRequest)(nil),   // 2: nstance.v1.RenewCertificateRequest
-	(*RenewCertificateResponse)(nil),  // 3: nstance.v1.RenewCertificateResponse
-	(*GetConfigStatusResponse)(nil),   // 4: nstance.v1.GetConfigStatusResponse
-	(*RefreshConfigResponse)(nil),     // 5: nstance.v1.RefreshConfigResponse
-	(*PlanConfigRequest)(nil),         // 6: nstance.v1.PlanConfigRequest
-	(*PlanConfigResponse)(nil),        // 7: nstance.v1.PlanConfigResponse
-	(*GroupPlan)(nil),                 // 8: nstance.v1.GroupPlan
-	(*ListGroupsResponse)(nil),        // 9: nstance.v1.ListGroupsResponse
-	(*GroupConfig)(nil),               // 10: nstance.v1.GroupConfig
-	(*DemandSettings)(nil),            // 11: nstance.v1.DemandSettings
-	(*DemandLimits)(nil),              // 12: nstance.v1.DemandLimits
-	(*Reservation)(nil),               // 13: nstance.v1.Reservation
-	(*DisruptionBudget)(nil),          // 14: nstance.v1.DisruptionBudget
-	(*Consolidation)(nil),             // 15: nstance.v1.Consolidation
-	(*InstanceRequirements)(nil),      // 16: nstance.v1.InstanceRequirements
-	(*GpuRequirements)(nil),           // 17: nstance.v1.GpuRequirements
-	(*Range)(nil),                     // 18: nstance.v1.Range
-	(*NodeSettings)(nil),              // 19: nstance.v1.NodeSettings
-	(*NodeTaint)(nil),                 // 20: nstance.v1.NodeTaint
-	(*UpsertGroupRequest)(nil),        // 21: nstance.v1.UpsertGroupRequest
-	(*ConfirmGroupsRequest)(nil),      // 22: nstance.v1.ConfirmGroupsRequest
-	(*ConfirmGroupsResponse)(nil),     // 23: nstance.v1.ConfirmGroupsResponse
-	(*DeleteGroupRequest)(nil),        // 24: nstance.v1.DeleteGroupRequest
-	(*GroupStatus)(nil),               // 25: nstance.v1.GroupStatus
-	(*DemandUsage)(nil),               // 26: nstance.v1.DemandUsage
-	(*Gpu)(nil),                       // 27: nstance.v1.Gpu
-	(*InstanceConfig)(nil),            // 28: nstance.v1.InstanceConfig
-	(*CreateInstanceRequest)(nil),     // 29: nstance.v1.CreateInstanceRequest
-	(*CreateInstanceResponse)(nil),    // 30: nstance.v1.CreateInstanceResponse
-	(*DeleteInstanceRequest)(nil),     // 31: nstance.v1.DeleteInstanceRequest
-	(*DeleteInstanceResponse)(nil),    // 32: nstance.v1.DeleteInstanceResponse
-	(*GetInstanceStatusRequest)(nil),  // 33: nstance.v1.GetInstanceStatusRequest
-	(*InstanceStatus)(nil),            // 34: nstance.v1.InstanceStatus
-	(*InstanceMachine)(nil),           // 35: nstance.v1.InstanceMachine
-	(*Condemned)(nil),                 // 36: nstance.v1.Condemned
-	(*ListInstancesRequest)(nil),      // 37: nstance.v1.ListInstancesRequest
-	(*ListInstancesResponse)(nil),     // 38: nstance.v1.ListInstancesResponse
-	(*AcknowledgeDrainedRequest)(nil), // 39: nstance.v1.AcknowledgeDrainedRequest
-	(*GetServerInfoResponse)(nil),     // 40: nstance.v1.GetServerInfoResponse
-	(*SetPauseRequest)(nil),           // 41: nstance.v1.SetPauseRequest
-	(*ClearPauseRequest)(nil),         // 42: nstance.v1.ClearPauseRequest
-	(*Pause)(nil),                     // 43: nstance.v1.Pause
-	(*ExplainRequest)(nil),            // 44: nstance.v1.ExplainRequest
-	(*ExplainResponse)(nil),           // 45: nstance.v1.ExplainResponse
-	(*Condition)(nil),                 // 46: nstance.v1.Condition
-	(*Decision)(nil),                  // 47: nstance.v1.Decision
-	(*ListHeldVMsResponse)(nil),       // 48: nstance.v1.ListHeldVMsResponse
-	(*HeldVM)(nil),                    // 49: nstance.v1.HeldVM
-	(*AdoptVMRequest)(nil),            // 50: nstance.v1.AdoptVMRequest
-	(*SleepTenantRequest)(nil),        // 51: nstance.v1.SleepTenantRequest
-	(*SleepTenantResponse)(nil),       // 52: nstance.v1.SleepTenantResponse
-	(*WakeTenantRequest)(nil),         // 53: nstance.v1.WakeTenantRequest
-	(*WakeTenantResponse)(nil),        // 54: nstance.v1.WakeTenantResponse
-	(*GetTenantStatusRequest)(nil),    // 55: nstance.v1.GetTenantStatusRequest
-	(*TenantStatus)(nil),              // 56: nstance.v1.TenantStatus
-	(*TenantListener)(nil),            // 57: nstance.v1.TenantListener
-	(*GroupEvent)(nil),                // 58: nstance.v1.GroupEvent
-	(*WatchInstancesRequest)(nil),     // 59: nstance.v1.WatchInstancesRequest
-	(*InstanceEvent)(nil),             // 60: nstance.v1.InstanceEvent
-	(*ErrorEvent)(nil),                // 61: nstance.v1.ErrorEvent
-	(*GetDemandRequest)(nil),          // 62: nstance.v1.GetDemandRequest
-	(*GetDemandResponse)(nil),         // 63: nstance.v1.GetDemandResponse
-	(*DemandNeed)(nil),                // 64: nstance.v1.DemandNeed
-	(*DemandMachine)(nil),             // 65: nstance.v1.DemandMachine
-	(*DemandDecision)(nil),            // 66: nstance.v1.DemandDecision
-	nil,                               // 67: nstance.v1.StringMap.ValuesEntry
-	nil,                               // 68: nstance.v1.DemandLimits.GpuEntry
-	nil,                               // 69: nstance.v1.NodeSettings.LabelsEntry
-	nil,                               // 70: nstance.v1.NodeSettings.ReservedEntry
-	nil,                               // 71: nstance.v1.GroupStatus.VarsEntry
-	nil,                               // 72: nstance.v1.GroupStatus.CapacityEntry
-	nil,                               // 73: nstance.v1.DemandUsage.GpuEntry
-	nil,                               // 74: nstance.v1.DemandNeed.AmountsEntry
-	nil,                               // 75: nstance.v1.DemandNeed.MinUnitEntry
-	nil,                               // 76: nstance.v1.DemandNeed.MissingEntry
-	(*timestamppb.Timestamp)(nil),     // 77: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 78: google.protobuf.Duration
-	(*emptypb.Empty)(nil),             // 79: google.protobuf.Empty
+	(*StringMap)(nil),                   // 0: nstance.v1.StringMap
+	(*StringList)(nil),                  // 1: nstance.v1.StringList
+	(*RenewCertificateRequest)(nil),     // 2: nstance.v1.RenewCertificateRequest
+	(*RenewCertificateResponse)(nil),    // 3: nstance.v1.RenewCertificateResponse
+	(*GetConfigStatusResponse)(nil),     // 4: nstance.v1.GetConfigStatusResponse
+	(*RefreshConfigResponse)(nil),       // 5: nstance.v1.RefreshConfigResponse
+	(*PlanConfigRequest)(nil),           // 6: nstance.v1.PlanConfigRequest
+	(*PlanConfigResponse)(nil),          // 7: nstance.v1.PlanConfigResponse
+	(*GroupPlan)(nil),                   // 8: nstance.v1.GroupPlan
+	(*ListGroupsResponse)(nil),          // 9: nstance.v1.ListGroupsResponse
+	(*GroupConfig)(nil),                 // 10: nstance.v1.GroupConfig
+	(*DemandSettings)(nil),              // 11: nstance.v1.DemandSettings
+	(*DemandLimits)(nil),                // 12: nstance.v1.DemandLimits
+	(*Reservation)(nil),                 // 13: nstance.v1.Reservation
+	(*DisruptionBudget)(nil),            // 14: nstance.v1.DisruptionBudget
+	(*Consolidation)(nil),               // 15: nstance.v1.Consolidation
+	(*InstanceRequirements)(nil),        // 16: nstance.v1.InstanceRequirements
+	(*GpuRequirements)(nil),             // 17: nstance.v1.GpuRequirements
+	(*Range)(nil),                       // 18: nstance.v1.Range
+	(*NodeSettings)(nil),                // 19: nstance.v1.NodeSettings
+	(*NodeTaint)(nil),                   // 20: nstance.v1.NodeTaint
+	(*UpsertGroupRequest)(nil),          // 21: nstance.v1.UpsertGroupRequest
+	(*ConfirmGroupsRequest)(nil),        // 22: nstance.v1.ConfirmGroupsRequest
+	(*ConfirmGroupsResponse)(nil),       // 23: nstance.v1.ConfirmGroupsResponse
+	(*DeleteGroupRequest)(nil),          // 24: nstance.v1.DeleteGroupRequest
+	(*GroupStatus)(nil),                 // 25: nstance.v1.GroupStatus
+	(*DemandUsage)(nil),                 // 26: nstance.v1.DemandUsage
+	(*Gpu)(nil),                         // 27: nstance.v1.Gpu
+	(*InstanceConfig)(nil),              // 28: nstance.v1.InstanceConfig
+	(*CreateInstanceRequest)(nil),       // 29: nstance.v1.CreateInstanceRequest
+	(*CreateInstanceResponse)(nil),      // 30: nstance.v1.CreateInstanceResponse
+	(*DeleteInstanceRequest)(nil),       // 31: nstance.v1.DeleteInstanceRequest
+	(*DeleteInstanceResponse)(nil),      // 32: nstance.v1.DeleteInstanceResponse
+	(*GetInstanceStatusRequest)(nil),    // 33: nstance.v1.GetInstanceStatusRequest
+	(*InstanceStatus)(nil),              // 34: nstance.v1.InstanceStatus
+	(*InstanceMachine)(nil),             // 35: nstance.v1.InstanceMachine
+	(*Condemned)(nil),                   // 36: nstance.v1.Condemned
+	(*ListInstancesRequest)(nil),        // 37: nstance.v1.ListInstancesRequest
+	(*ListInstancesResponse)(nil),       // 38: nstance.v1.ListInstancesResponse
+	(*AcknowledgeDrainedRequest)(nil),   // 39: nstance.v1.AcknowledgeDrainedRequest
+	(*GetServerInfoResponse)(nil),       // 40: nstance.v1.GetServerInfoResponse
+	(*SetPauseRequest)(nil),             // 41: nstance.v1.SetPauseRequest
+	(*ClearPauseRequest)(nil),           // 42: nstance.v1.ClearPauseRequest
+	(*Pause)(nil),                       // 43: nstance.v1.Pause
+	(*ExplainRequest)(nil),              // 44: nstance.v1.ExplainRequest
+	(*ExplainResponse)(nil),             // 45: nstance.v1.ExplainResponse
+	(*Condition)(nil),                   // 46: nstance.v1.Condition
+	(*Decision)(nil),                    // 47: nstance.v1.Decision
+	(*ListHeldVMsResponse)(nil),         // 48: nstance.v1.ListHeldVMsResponse
+	(*HeldVM)(nil),                      // 49: nstance.v1.HeldVM
+	(*AdoptVMRequest)(nil),              // 50: nstance.v1.AdoptVMRequest
+	(*SleepTenantRequest)(nil),          // 51: nstance.v1.SleepTenantRequest
+	(*SleepTenantResponse)(nil),         // 52: nstance.v1.SleepTenantResponse
+	(*WakeTenantRequest)(nil),           // 53: nstance.v1.WakeTenantRequest
+	(*WakeTenantResponse)(nil),          // 54: nstance.v1.WakeTenantResponse
+	(*GetTenantStatusRequest)(nil),      // 55: nstance.v1.GetTenantStatusRequest
+	(*TenantStatus)(nil),                // 56: nstance.v1.TenantStatus
+	(*TenantListener)(nil),              // 57: nstance.v1.TenantListener
+	(*GroupEvent)(nil),                  // 58: nstance.v1.GroupEvent
+	(*WatchInstancesRequest)(nil),       // 59: nstance.v1.WatchInstancesRequest
+	(*InstanceEvent)(nil),               // 60: nstance.v1.InstanceEvent
+	(*ErrorEvent)(nil),                  // 61: nstance.v1.ErrorEvent
+	(*GetDemandRequest)(nil),            // 62: nstance.v1.GetDemandRequest
+	(*GetDemandResponse)(nil),           // 63: nstance.v1.GetDemandResponse
+	(*DemandNeed)(nil),                  // 64: nstance.v1.DemandNeed
+	(*DemandMachine)(nil),               // 65: nstance.v1.DemandMachine
+	(*DemandDecision)(nil),              // 66: nstance.v1.DemandDecision
+	(*PutAssignmentRequest)(nil),        // 67: nstance.v1.PutAssignmentRequest
+	(*DeleteAssignmentRequest)(nil),     // 68: nstance.v1.DeleteAssignmentRequest
+	(*ConfirmNodeRequest)(nil),          // 69: nstance.v1.ConfirmNodeRequest
+	(*WatchMachinesRequest)(nil),        // 70: nstance.v1.WatchMachinesRequest
+	(*MachineEvent)(nil),                // 71: nstance.v1.MachineEvent
+	(*MachineState)(nil),                // 72: nstance.v1.MachineState
+	(*AssignmentState)(nil),             // 73: nstance.v1.AssignmentState
+	nil,                                 // 74: nstance.v1.StringMap.ValuesEntry
+	nil,                                 // 75: nstance.v1.DemandLimits.GpuEntry
+	nil,                                 // 76: nstance.v1.NodeSettings.LabelsEntry
+	nil,                                 // 77: nstance.v1.NodeSettings.ReservedEntry
+	nil,                                 // 78: nstance.v1.GroupStatus.VarsEntry
+	nil,                                 // 79: nstance.v1.GroupStatus.CapacityEntry
+	nil,                                 // 80: nstance.v1.DemandUsage.GpuEntry
+	nil,                                 // 81: nstance.v1.DemandNeed.AmountsEntry
+	nil,                                 // 82: nstance.v1.DemandNeed.MinUnitEntry
+	nil,                                 // 83: nstance.v1.DemandNeed.MissingEntry
+	(*timestamppb.Timestamp)(nil),       // 84: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 85: google.protobuf.Duration
+	(*MachineAssignment)(nil),           // 86: nstance.v1.MachineAssignment
+	(*MachineCredential)(nil),           // 87: nstance.v1.MachineCredential
+	(*MachineStatus)(nil),               // 88: nstance.v1.MachineStatus
+	(MachineMode)(0),                    // 89: nstance.v1.MachineMode
+	(*MachineConfigurationVersion)(nil), // 90: nstance.v1.MachineConfigurationVersion
+	(*NodeConfirmed)(nil),               // 91: nstance.v1.NodeConfirmed
+	(*emptypb.Empty)(nil),               // 92: google.protobuf.Empty
 }
 var file_nstance_v1_operator_proto_depIdxs = []int32{
-	67,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
-	77,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
-	77,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
+	74,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
+	84,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
+	84,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
 	8,   // 3: nstance.v1.PlanConfigResponse.groups:type_name -> nstance.v1.GroupPlan
 	25,  // 4: nstance.v1.ListGroupsResponse.groups:type_name -> nstance.v1.GroupStatus
 	0,   // 5: nstance.v1.GroupConfig.vars:type_name -> nstance.v1.StringMap
@@ -6018,29 +6601,29 @@ var file_nstance_v1_operator_proto_depIdxs = []int32{
 	19,  // 10: nstance.v1.GroupConfig.node:type_name -> nstance.v1.NodeSettings
 	16,  // 11: nstance.v1.GroupConfig.instance_requirements:type_name -> nstance.v1.InstanceRequirements
 	1,   // 12: nstance.v1.DemandSettings.capacity_types:type_name -> nstance.v1.StringList
-	78,  // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
-	78,  // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
-	78,  // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
-	78,  // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
+	85,  // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
+	85,  // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
+	85,  // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
+	85,  // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
 	12,  // 17: nstance.v1.DemandSettings.limits:type_name -> nstance.v1.DemandLimits
 	13,  // 18: nstance.v1.DemandSettings.reservations:type_name -> nstance.v1.Reservation
 	14,  // 19: nstance.v1.DemandSettings.disruption:type_name -> nstance.v1.DisruptionBudget
 	15,  // 20: nstance.v1.DemandSettings.consolidation:type_name -> nstance.v1.Consolidation
-	68,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
-	78,  // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	75,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
+	85,  // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
 	18,  // 23: nstance.v1.InstanceRequirements.vcpu:type_name -> nstance.v1.Range
 	18,  // 24: nstance.v1.InstanceRequirements.memory_gib:type_name -> nstance.v1.Range
 	17,  // 25: nstance.v1.InstanceRequirements.gpu:type_name -> nstance.v1.GpuRequirements
 	18,  // 26: nstance.v1.GpuRequirements.count:type_name -> nstance.v1.Range
 	18,  // 27: nstance.v1.GpuRequirements.memory_gib:type_name -> nstance.v1.Range
-	69,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
+	76,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
 	20,  // 29: nstance.v1.NodeSettings.taints:type_name -> nstance.v1.NodeTaint
 	20,  // 30: nstance.v1.NodeSettings.startup_taints:type_name -> nstance.v1.NodeTaint
-	70,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
+	77,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
 	10,  // 32: nstance.v1.UpsertGroupRequest.config:type_name -> nstance.v1.GroupConfig
-	71,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
-	78,  // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
-	72,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
+	78,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
+	85,  // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
+	79,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
 	27,  // 36: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
 	10,  // 37: nstance.v1.GroupStatus.dynamic:type_name -> nstance.v1.GroupConfig
 	43,  // 38: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
@@ -6049,107 +6632,126 @@ var file_nstance_v1_operator_proto_depIdxs = []int32{
 	19,  // 41: nstance.v1.GroupStatus.node:type_name -> nstance.v1.NodeSettings
 	16,  // 42: nstance.v1.GroupStatus.instance_requirements:type_name -> nstance.v1.InstanceRequirements
 	26,  // 43: nstance.v1.GroupStatus.demand_usage:type_name -> nstance.v1.DemandUsage
-	73,  // 44: nstance.v1.DemandUsage.gpu:type_name -> nstance.v1.DemandUsage.GpuEntry
+	80,  // 44: nstance.v1.DemandUsage.gpu:type_name -> nstance.v1.DemandUsage.GpuEntry
 	0,   // 45: nstance.v1.InstanceConfig.vars:type_name -> nstance.v1.StringMap
 	1,   // 46: nstance.v1.InstanceConfig.load_balancers:type_name -> nstance.v1.StringList
 	28,  // 47: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
-	77,  // 48: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
-	77,  // 49: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
-	77,  // 50: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
+	84,  // 48: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
+	84,  // 49: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
+	84,  // 50: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
 	36,  // 51: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
 	35,  // 52: nstance.v1.InstanceStatus.machine:type_name -> nstance.v1.InstanceMachine
-	77,  // 53: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
+	84,  // 53: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
 	34,  // 54: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
-	77,  // 55: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
-	77,  // 56: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
-	77,  // 57: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
+	84,  // 55: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
+	84,  // 56: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
+	84,  // 57: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
 	25,  // 58: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
 	34,  // 59: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
 	46,  // 60: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
 	47,  // 61: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
 	47,  // 62: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
-	77,  // 63: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
-	77,  // 64: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
-	77,  // 65: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	77,  // 66: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
+	84,  // 63: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	84,  // 64: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
+	84,  // 65: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	84,  // 66: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
 	49,  // 67: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
-	77,  // 68: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
-	77,  // 69: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
-	77,  // 70: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
-	77,  // 71: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
-	77,  // 72: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
+	84,  // 68: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
+	84,  // 69: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
+	84,  // 70: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
+	84,  // 71: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
+	84,  // 72: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
 	57,  // 73: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
-	77,  // 74: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
+	84,  // 74: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
 	25,  // 75: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
-	77,  // 76: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
-	77,  // 77: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
+	84,  // 76: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
+	84,  // 77: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
 	34,  // 78: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
-	77,  // 79: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
+	84,  // 79: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
 	64,  // 80: nstance.v1.GetDemandResponse.needs:type_name -> nstance.v1.DemandNeed
 	65,  // 81: nstance.v1.GetDemandResponse.machines:type_name -> nstance.v1.DemandMachine
 	66,  // 82: nstance.v1.GetDemandResponse.planned:type_name -> nstance.v1.DemandDecision
-	74,  // 83: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
-	75,  // 84: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
-	76,  // 85: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
-	77,  // 86: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
-	77,  // 87: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
-	2,   // 88: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
-	79,  // 89: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
-	79,  // 90: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
-	6,   // 91: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
-	79,  // 92: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
-	21,  // 93: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
-	24,  // 94: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
-	22,  // 95: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
-	29,  // 96: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
-	31,  // 97: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
-	33,  // 98: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
-	37,  // 99: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
-	39,  // 100: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
-	79,  // 101: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
-	41,  // 102: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
-	42,  // 103: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
-	44,  // 104: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
-	62,  // 105: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
-	79,  // 106: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
-	50,  // 107: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
-	51,  // 108: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
-	53,  // 109: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
-	55,  // 110: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
-	79,  // 111: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
-	59,  // 112: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
-	79,  // 113: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
-	3,   // 114: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
-	4,   // 115: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
-	5,   // 116: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
-	7,   // 117: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
-	9,   // 118: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
-	25,  // 119: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
-	79,  // 120: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
-	23,  // 121: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
-	30,  // 122: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
-	32,  // 123: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
-	34,  // 124: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
-	38,  // 125: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
-	79,  // 126: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
-	40,  // 127: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
-	43,  // 128: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
-	79,  // 129: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
-	45,  // 130: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
-	63,  // 131: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
-	48,  // 132: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
-	34,  // 133: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
-	52,  // 134: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
-	54,  // 135: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
-	56,  // 136: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
-	58,  // 137: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
-	60,  // 138: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
-	61,  // 139: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
-	114, // [114:140] is the sub-list for method output_type
-	88,  // [88:114] is the sub-list for method input_type
-	88,  // [88:88] is the sub-list for extension type_name
-	88,  // [88:88] is the sub-list for extension extendee
-	0,   // [0:88] is the sub-list for field type_name
+	81,  // 83: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
+	82,  // 84: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
+	83,  // 85: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
+	84,  // 86: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
+	84,  // 87: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
+	86,  // 88: nstance.v1.PutAssignmentRequest.assignment:type_name -> nstance.v1.MachineAssignment
+	87,  // 89: nstance.v1.PutAssignmentRequest.credential:type_name -> nstance.v1.MachineCredential
+	72,  // 90: nstance.v1.MachineEvent.machine:type_name -> nstance.v1.MachineState
+	88,  // 91: nstance.v1.MachineState.status:type_name -> nstance.v1.MachineStatus
+	84,  // 92: nstance.v1.MachineState.reported_at:type_name -> google.protobuf.Timestamp
+	73,  // 93: nstance.v1.MachineState.assignment:type_name -> nstance.v1.AssignmentState
+	89,  // 94: nstance.v1.AssignmentState.mode:type_name -> nstance.v1.MachineMode
+	90,  // 95: nstance.v1.AssignmentState.configuration:type_name -> nstance.v1.MachineConfigurationVersion
+	84,  // 96: nstance.v1.AssignmentState.at:type_name -> google.protobuf.Timestamp
+	91,  // 97: nstance.v1.AssignmentState.confirmed:type_name -> nstance.v1.NodeConfirmed
+	84,  // 98: nstance.v1.AssignmentState.confirmed_at:type_name -> google.protobuf.Timestamp
+	2,   // 99: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
+	92,  // 100: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
+	92,  // 101: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
+	6,   // 102: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
+	92,  // 103: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
+	21,  // 104: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
+	24,  // 105: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
+	22,  // 106: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
+	29,  // 107: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
+	31,  // 108: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
+	33,  // 109: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
+	37,  // 110: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
+	39,  // 111: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
+	92,  // 112: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
+	41,  // 113: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
+	42,  // 114: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
+	44,  // 115: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
+	62,  // 116: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
+	92,  // 117: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
+	50,  // 118: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
+	51,  // 119: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
+	53,  // 120: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
+	55,  // 121: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
+	67,  // 122: nstance.v1.OperatorService.PutAssignment:input_type -> nstance.v1.PutAssignmentRequest
+	68,  // 123: nstance.v1.OperatorService.DeleteAssignment:input_type -> nstance.v1.DeleteAssignmentRequest
+	69,  // 124: nstance.v1.OperatorService.ConfirmNode:input_type -> nstance.v1.ConfirmNodeRequest
+	92,  // 125: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
+	59,  // 126: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
+	92,  // 127: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
+	70,  // 128: nstance.v1.OperatorService.WatchMachines:input_type -> nstance.v1.WatchMachinesRequest
+	3,   // 129: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
+	4,   // 130: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
+	5,   // 131: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
+	7,   // 132: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
+	9,   // 133: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
+	25,  // 134: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
+	92,  // 135: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
+	23,  // 136: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
+	30,  // 137: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
+	32,  // 138: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
+	34,  // 139: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
+	38,  // 140: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
+	92,  // 141: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
+	40,  // 142: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
+	43,  // 143: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
+	92,  // 144: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
+	45,  // 145: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
+	63,  // 146: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
+	48,  // 147: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
+	34,  // 148: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
+	52,  // 149: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
+	54,  // 150: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
+	56,  // 151: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
+	92,  // 152: nstance.v1.OperatorService.PutAssignment:output_type -> google.protobuf.Empty
+	92,  // 153: nstance.v1.OperatorService.DeleteAssignment:output_type -> google.protobuf.Empty
+	92,  // 154: nstance.v1.OperatorService.ConfirmNode:output_type -> google.protobuf.Empty
+	58,  // 155: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
+	60,  // 156: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
+	61,  // 157: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
+	71,  // 158: nstance.v1.OperatorService.WatchMachines:output_type -> nstance.v1.MachineEvent
+	129, // [129:159] is the sub-list for method output_type
+	99,  // [99:129] is the sub-list for method input_type
+	99,  // [99:99] is the sub-list for extension type_name
+	99,  // [99:99] is the sub-list for extension extendee
+	0,   // [0:99] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_operator_proto_init() }
@@ -6157,6 +6759,7 @@ func file_nstance_v1_operator_proto_init() {
 	if File_nstance_v1_operator_proto != nil {
 		return
 	}
+	file_nstance_v1_machine_proto_init()
 	file_nstance_v1_operator_proto_msgTypes[10].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[11].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[12].OneofWrappers = []any{}
@@ -6175,13 +6778,15 @@ func file_nstance_v1_operator_proto_init() {
 	file_nstance_v1_operator_proto_msgTypes[53].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[54].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[61].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[67].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[68].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nstance_v1_operator_proto_rawDesc), len(file_nstance_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   77,
+			NumMessages:   84,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -43,9 +43,13 @@ const (
 	OperatorService_SleepTenant_FullMethodName        = "/nstance.v1.OperatorService/SleepTenant"
 	OperatorService_WakeTenant_FullMethodName         = "/nstance.v1.OperatorService/WakeTenant"
 	OperatorService_GetTenantStatus_FullMethodName    = "/nstance.v1.OperatorService/GetTenantStatus"
+	OperatorService_PutAssignment_FullMethodName      = "/nstance.v1.OperatorService/PutAssignment"
+	OperatorService_DeleteAssignment_FullMethodName   = "/nstance.v1.OperatorService/DeleteAssignment"
+	OperatorService_ConfirmNode_FullMethodName        = "/nstance.v1.OperatorService/ConfirmNode"
 	OperatorService_WatchGroups_FullMethodName        = "/nstance.v1.OperatorService/WatchGroups"
 	OperatorService_WatchInstances_FullMethodName     = "/nstance.v1.OperatorService/WatchInstances"
 	OperatorService_WatchErrors_FullMethodName        = "/nstance.v1.OperatorService/WatchErrors"
+	OperatorService_WatchMachines_FullMethodName      = "/nstance.v1.OperatorService/WatchMachines"
 )
 
 // OperatorServiceClient is the client API for OperatorService service.
@@ -132,6 +136,22 @@ type OperatorServiceClient interface {
 	// GetTenantStatus says whether the tenant sleeps. Unimplemented where the server
 	// lacks the module.
 	GetTenantStatus(ctx context.Context, in *GetTenantStatusRequest, opts ...grpc.CallOption) (*TenantStatus, error)
+	// PutAssignment stores what the host of an instance builds its node machine from and sends
+	// it to its agent, now or at its next connect. The same epoch and configuration hash again
+	// change nothing but the credential, and that only if its sequence is higher.
+	// FailedPrecondition: the epoch is lower than the stored one, the template of the instance
+	// has no node machines, or the instance is leaving and the mode is not reset; AlreadyExists:
+	// the epoch is the stored one and the configuration hash, the mode or the machine is another
+	// one; Aborted: the stored epoch is not the expected one; InvalidArgument: something is
+	// missing or above its limit.
+	PutAssignment(ctx context.Context, in *PutAssignmentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// DeleteAssignment forgets the assignment of an instance with its credential. The host is
+	// not told: what runs on it goes on. OK if there is none.
+	DeleteAssignment(ctx context.Context, in *DeleteAssignmentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// ConfirmNode tells the host of an instance that its machine has joined. It is stored with
+	// the assignment, whose credential is forgotten. FailedPrecondition: the epoch is not that
+	// of the stored assignment; NotFound: there is none.
+	ConfirmNode(ctx context.Context, in *ConfirmNodeRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// WatchGroups sends all groups as UPSERT and then every change. A subscriber that is
 	// too slow (256 events behind) is ended with ResourceExhausted and starts anew.
 	WatchGroups(ctx context.Context, in *emptypb.Empty, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GroupEvent], error)
@@ -142,6 +162,10 @@ type OperatorServiceClient interface {
 	// WatchErrors sends errors as they happen, without a snapshot. Slow subscribers end
 	// as with WatchGroups.
 	WatchErrors(ctx context.Context, in *emptypb.Empty, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ErrorEvent], error)
+	// WatchMachines sends what is known of each instance that has an assignment, or whose agent
+	// has the capability `machine/v1`, then `snapshot_end`, then every change and `heartbeat`
+	// every 15s. Events of one instance that wait to be sent are merged into one.
+	WatchMachines(ctx context.Context, in *WatchMachinesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[MachineEvent], error)
 }
 
 type operatorServiceClient struct {
@@ -382,6 +406,36 @@ func (c *operatorServiceClient) GetTenantStatus(ctx context.Context, in *GetTena
 	return out, nil
 }
 
+func (c *operatorServiceClient) PutAssignment(ctx context.Context, in *PutAssignmentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, OperatorService_PutAssignment_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) DeleteAssignment(ctx context.Context, in *DeleteAssignmentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, OperatorService_DeleteAssignment_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) ConfirmNode(ctx context.Context, in *ConfirmNodeRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, OperatorService_ConfirmNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *operatorServiceClient) WatchGroups(ctx context.Context, in *emptypb.Empty, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GroupEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &OperatorService_ServiceDesc.Streams[0], OperatorService_WatchGroups_FullMethodName, cOpts...)
@@ -438,6 +492,25 @@ func (c *operatorServiceClient) WatchErrors(ctx context.Context, in *emptypb.Emp
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type OperatorService_WatchErrorsClient = grpc.ServerStreamingClient[ErrorEvent]
+
+func (c *operatorServiceClient) WatchMachines(ctx context.Context, in *WatchMachinesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[MachineEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OperatorService_ServiceDesc.Streams[3], OperatorService_WatchMachines_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchMachinesRequest, MachineEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OperatorService_WatchMachinesClient = grpc.ServerStreamingClient[MachineEvent]
 
 // OperatorServiceServer is the server API for OperatorService service.
 // All implementations must embed UnimplementedOperatorServiceServer
@@ -523,6 +596,22 @@ type OperatorServiceServer interface {
 	// GetTenantStatus says whether the tenant sleeps. Unimplemented where the server
 	// lacks the module.
 	GetTenantStatus(context.Context, *GetTenantStatusRequest) (*TenantStatus, error)
+	// PutAssignment stores what the host of an instance builds its node machine from and sends
+	// it to its agent, now or at its next connect. The same epoch and configuration hash again
+	// change nothing but the credential, and that only if its sequence is higher.
+	// FailedPrecondition: the epoch is lower than the stored one, the template of the instance
+	// has no node machines, or the instance is leaving and the mode is not reset; AlreadyExists:
+	// the epoch is the stored one and the configuration hash, the mode or the machine is another
+	// one; Aborted: the stored epoch is not the expected one; InvalidArgument: something is
+	// missing or above its limit.
+	PutAssignment(context.Context, *PutAssignmentRequest) (*emptypb.Empty, error)
+	// DeleteAssignment forgets the assignment of an instance with its credential. The host is
+	// not told: what runs on it goes on. OK if there is none.
+	DeleteAssignment(context.Context, *DeleteAssignmentRequest) (*emptypb.Empty, error)
+	// ConfirmNode tells the host of an instance that its machine has joined. It is stored with
+	// the assignment, whose credential is forgotten. FailedPrecondition: the epoch is not that
+	// of the stored assignment; NotFound: there is none.
+	ConfirmNode(context.Context, *ConfirmNodeRequest) (*emptypb.Empty, error)
 	// WatchGroups sends all groups as UPSERT and then every change. A subscriber that is
 	// too slow (256 events behind) is ended with ResourceExhausted and starts anew.
 	WatchGroups(*emptypb.Empty, grpc.ServerStreamingServer[GroupEvent]) error
@@ -533,6 +622,10 @@ type OperatorServiceServer interface {
 	// WatchErrors sends errors as they happen, without a snapshot. Slow subscribers end
 	// as with WatchGroups.
 	WatchErrors(*emptypb.Empty, grpc.ServerStreamingServer[ErrorEvent]) error
+	// WatchMachines sends what is known of each instance that has an assignment, or whose agent
+	// has the capability `machine/v1`, then `snapshot_end`, then every change and `heartbeat`
+	// every 15s. Events of one instance that wait to be sent are merged into one.
+	WatchMachines(*WatchMachinesRequest, grpc.ServerStreamingServer[MachineEvent]) error
 	mustEmbedUnimplementedOperatorServiceServer()
 }
 
@@ -612,6 +705,15 @@ func (UnimplementedOperatorServiceServer) WakeTenant(context.Context, *WakeTenan
 func (UnimplementedOperatorServiceServer) GetTenantStatus(context.Context, *GetTenantStatusRequest) (*TenantStatus, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetTenantStatus not implemented")
 }
+func (UnimplementedOperatorServiceServer) PutAssignment(context.Context, *PutAssignmentRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutAssignment not implemented")
+}
+func (UnimplementedOperatorServiceServer) DeleteAssignment(context.Context, *DeleteAssignmentRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteAssignment not implemented")
+}
+func (UnimplementedOperatorServiceServer) ConfirmNode(context.Context, *ConfirmNodeRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method ConfirmNode not implemented")
+}
 func (UnimplementedOperatorServiceServer) WatchGroups(*emptypb.Empty, grpc.ServerStreamingServer[GroupEvent]) error {
 	return status.Error(codes.Unimplemented, "method WatchGroups not implemented")
 }
@@ -620,6 +722,9 @@ func (UnimplementedOperatorServiceServer) WatchInstances(*WatchInstancesRequest,
 }
 func (UnimplementedOperatorServiceServer) WatchErrors(*emptypb.Empty, grpc.ServerStreamingServer[ErrorEvent]) error {
 	return status.Error(codes.Unimplemented, "method WatchErrors not implemented")
+}
+func (UnimplementedOperatorServiceServer) WatchMachines(*WatchMachinesRequest, grpc.ServerStreamingServer[MachineEvent]) error {
+	return status.Error(codes.Unimplemented, "method WatchMachines not implemented")
 }
 func (UnimplementedOperatorServiceServer) mustEmbedUnimplementedOperatorServiceServer() {}
 func (UnimplementedOperatorServiceServer) testEmbeddedByValue()                         {}
@@ -1056,6 +1161,60 @@ func _OperatorService_GetTenantStatus_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_PutAssignment_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PutAssignmentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).PutAssignment(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_PutAssignment_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).PutAssignment(ctx, req.(*PutAssignmentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_DeleteAssignment_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteAssignmentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).DeleteAssignment(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_DeleteAssignment_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).DeleteAssignment(ctx, req.(*DeleteAssignmentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_ConfirmNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConfirmNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ConfirmNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ConfirmNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ConfirmNode(ctx, req.(*ConfirmNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_WatchGroups_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(emptypb.Empty)
 	if err := stream.RecvMsg(m); err != nil {
@@ -1088,6 +1247,17 @@ func _OperatorService_WatchErrors_Handler(srv interface{}, stream grpc.ServerStr
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type OperatorService_WatchErrorsServer = grpc.ServerStreamingServer[ErrorEvent]
+
+func _OperatorService_WatchMachines_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchMachinesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OperatorServiceServer).WatchMachines(m, &grpc.GenericServerStream[WatchMachinesRequest, MachineEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OperatorService_WatchMachinesServer = grpc.ServerStreamingServer[MachineEvent]
 
 // OperatorService_ServiceDesc is the grpc.ServiceDesc for OperatorService service.
 // It's only intended for direct use with grpc.RegisterService,
@@ -1188,6 +1358,18 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "GetTenantStatus",
 			Handler:    _OperatorService_GetTenantStatus_Handler,
 		},
+		{
+			MethodName: "PutAssignment",
+			Handler:    _OperatorService_PutAssignment_Handler,
+		},
+		{
+			MethodName: "DeleteAssignment",
+			Handler:    _OperatorService_DeleteAssignment_Handler,
+		},
+		{
+			MethodName: "ConfirmNode",
+			Handler:    _OperatorService_ConfirmNode_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
@@ -1203,6 +1385,11 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchErrors",
 			Handler:       _OperatorService_WatchErrors_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchMachines",
+			Handler:       _OperatorService_WatchMachines_Handler,
 			ServerStreams: true,
 		},
 	},
