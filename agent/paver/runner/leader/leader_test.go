@@ -1,0 +1,95 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"nstance.dev/agent/paver/journal"
+	"nstance.dev/agent/paver/runner"
+	"nstance.dev/agent/paver/runner/leader"
+)
+
+func TestAProcessIsKnownAgain(t *testing.T) {
+	self, err := leader.Describe(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if self.PID != os.Getpid() || self.StartTime == 0 || self.PIDNamespace == 0 || self.HostBootID == "" {
+		t.Errorf("%+v", self)
+	}
+	if !leader.Alive(self) {
+		t.Error("this process is dead")
+	}
+	if age := time.Since(leader.StartedAt(self)); age < -5*time.Second || age > time.Hour {
+		t.Errorf("this process was started %v ago", age)
+	}
+	for name, change := range map[string]func(*journal.Leader){
+		"another one of its number": func(l *journal.Leader) { l.StartTime++ },
+		"before a reboot":           func(l *journal.Leader) { l.HostBootID = "other" },
+		"none":                      func(l *journal.Leader) { *l = journal.Leader{} },
+		"one that is gone":          func(l *journal.Leader) { l.PID = 1 << 30 },
+	} {
+		other := self
+		change(&other)
+		if leader.Alive(other) {
+			t.Errorf("%s is alive", name)
+		}
+		if _, err := leader.Exec(t.Context(), other, []string{"true"}); !errors.Is(err, runner.ErrNotRunning) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if leader.BootID(self) != "" {
+		t.Error("the host's boot ID is taken for one of a machine")
+	}
+}
+
+func TestOnlyTheFirstProcessOfANamespaceLeads(t *testing.T) {
+	if leader.First(os.Getpid()) {
+		t.Error("this process is taken for one")
+	}
+	cmd := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	if l, err := leader.Of(os.Getpid()); !errors.Is(err, leader.ErrNone) {
+		t.Errorf("an ordinary child is taken for one: %+v, %v", l, err)
+	}
+	if l, err := leader.Of(1 << 30); !errors.Is(err, leader.ErrNone) {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+func TestRun(t *testing.T) {
+	out, err := leader.Run(exec.CommandContext(t.Context(), "sh", "-c", "echo out; echo err >&2; exit 3"))
+	if err != nil || out.Code != 3 || string(out.Text) != "out\nerr\n" {
+		t.Errorf("%d %q, %v", out.Code, out.Text, err)
+	}
+	out, err = leader.Run(exec.CommandContext(t.Context(), "sh", "-c", "yes | head -c 200000; echo end"))
+	if err != nil || len(out.Text) != runner.MaxOutput || !strings.HasSuffix(string(out.Text), "end\n") {
+		t.Errorf("%d bytes, %v", len(out.Text), err)
+	}
+	if _, err := leader.Run(exec.CommandContext(t.Context(), "no-such-program")); !errors.Is(err, exec.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	if out, err := leader.RunFor(exec.CommandContext(t.Context(), "sh", "-c", "echo out; echo err >&2")); err != nil || string(out.Text) != "err\n" {
+		t.Errorf("%q, %v", out.Text, err)
+	}
+}
+
+// A command ends with its context, and with all that it started.
+func TestACommandEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := leader.Run(exec.CommandContext(ctx, "sh", "-c", "sleep 60 & sleep 60"))
+	if err == nil || time.Since(began) > 10*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+}

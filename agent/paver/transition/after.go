@@ -1,0 +1,249 @@
+package transition
+
+import (
+	"fmt"
+	"time"
+
+	"nstance.dev/agent/paver/assignment"
+	"nstance.dev/agent/paver/journal"
+)
+
+// Result is what became of a step.
+type Result struct {
+	Err error
+	// BootID and Leader are those of the machine that [BootSlot], [StartActive] or [LookAgain] found.
+	BootID string
+	Leader journal.Leader
+	// CredentialUntil is until when the credential can be used that was written into the slot;
+	// zero if none was.
+	CredentialUntil time.Time
+	// Jitter is from -1 to 1.
+	Jitter float64
+	Now    time.Time
+}
+
+// After returns what the journal is once a step was carried out, and whether it changed: only
+// then has it to be written. It is to be durable before the next step is decided.
+func After(v View, step Step, r Result) (journal.Journal, bool) {
+	j := v.Journal.Clone()
+	switch step.Kind {
+	case Wait, AskForSecret, KillSlot, StopKubelet:
+		return j, false
+	case TakeOver, Refuse, StartActive, FreeSlot, ResetHost:
+		if r.Err != nil {
+			return j, false
+		}
+	}
+	switch step.Kind {
+	case Begin:
+		start(&j, *v.Assignment, v.Slots, r.Now)
+	case ResetHost:
+		return journal.Journal{V: journal.Version}, true
+	case TakeOver:
+		takeOver(&j, v.Assignment)
+	case Refuse:
+		refuse(&j, v.Assignment, step.Reason, r.Now)
+	case StartActive:
+		noteBoot(&j, step.Slot, r)
+	case FreeSlot:
+		j.Previous = journal.None
+		delete(j.Contents, step.Slot)
+	default:
+		if j.Transition == nil {
+			return j, false
+		}
+		if r.Err != nil || step.Kind == LoseAttempt {
+			failed(&j, step, r)
+		} else {
+			done(&j, v, step, r)
+		}
+	}
+	return j, true
+}
+
+// start writes down a transition to the assignment.
+func start(j *journal.Journal, a assignment.Assignment, slots map[journal.Slot]Observed, now time.Time) {
+	next := target(*j)
+	j.Epoch, j.Hash, j.MachineUID, j.Outcome = a.Epoch, a.Configuration.Hash, a.MachineUID, nil
+	j.Transition = &journal.Transition{
+		Kind: journal.KindBuild, Epoch: a.Epoch, From: j.Active, To: next, Stage: journal.Fetch, Since: now, Assignment: a,
+	}
+	idle, held := slots[next], j.Contents[next]
+	if idle.Reusable != "" && idle.Reusable == a.Configuration.Hash && !held.Broken {
+		j.Transition.Stage, j.Transition.Marks.Reuse = journal.Build, true
+	}
+}
+
+// takeOver gives what runs to another HostMachine (adopt mode).
+func takeOver(j *journal.Journal, a *assignment.Assignment) {
+	j.Epoch, j.Hash, j.MachineUID, j.Outcome, j.Transition = a.Epoch, a.Configuration.Hash, a.MachineUID, nil, nil
+	content := j.Contents[j.Active]
+	content.Epoch, content.Configuration = a.Epoch, a.Configuration
+	j.Contents[j.Active] = content
+}
+
+// refuse ends an assignment that the host cannot carry out.
+func refuse(j *journal.Journal, a *assignment.Assignment, reason string, now time.Time) {
+	j.Epoch, j.Hash, j.Transition = a.Epoch, a.Configuration.Hash, nil
+	j.Outcome = &journal.Outcome{Epoch: j.Epoch, Configuration: a.Configuration, Result: journal.Refused, At: now, Error: journal.Cut(reason)}
+}
+
+func noteBoot(j *journal.Journal, slot journal.Slot, r Result) {
+	if j.Contents == nil {
+		j.Contents = map[journal.Slot]journal.Content{}
+	}
+	content := j.Contents[slot]
+	content.BootID, content.Leader = r.BootID, r.Leader
+	j.Contents[slot] = content
+}
+
+// done moves a transition on after a step that succeeded.
+func done(j *journal.Journal, v View, step Step, r Result) {
+	t := j.Transition
+	switch step.Kind {
+	case StopSlot:
+		t.Marks.Dirty = replaceable(v) // between two attempts it still is
+	case GiveUp:
+		j.Outcome = &journal.Outcome{Epoch: t.Epoch, Configuration: t.Assignment.Configuration, Stage: t.Marks.FailedIn, Result: journal.Kept, At: r.Now, Error: t.LastError}
+		j.Transition = nil
+	case BuildSlot, RefreshSlot:
+		content(j, t, r)
+		advance(t, r.Now)
+	case BootSlot:
+		noteBoot(j, t.To, r)
+		t.Marks.BootID, t.Marks.Dirty = r.BootID, false
+		if !r.CredentialUntil.IsZero() {
+			t.Marks.CredentialUntil = r.CredentialUntil
+		}
+		advance(t, r.Now)
+	case LookAgain:
+		noteBoot(j, t.To, r)
+		t.Marks.BootID = r.BootID
+	case ConfirmJoin:
+		if confirmed(v, t) {
+			t.Marks.NodeUID = v.Confirmed.NodeUID
+		}
+		t.Stage, t.Since, t.RetryAt, t.Marks.Dirty = journal.Commit, r.Now, time.Time{}, false
+	case EnableSlot:
+		commit(j, t, r.Now)
+	case SweepSlots:
+		j.Transition = nil
+	default:
+		advance(t, r.Now)
+	}
+}
+
+// advance goes on to the next stage. The attempts of preparing and those of switching are counted
+// apart.
+func advance(t *journal.Transition, now time.Time) {
+	before := stages[t.Stage]
+	t.Stage, t.Since, t.RetryAt = before.next, now, time.Time{}
+	if before.prepares && !stages[t.Stage].prepares {
+		t.Attempts = 0
+	}
+}
+
+// content notes what a slot holds from now on. What it held before cannot be gone back to.
+func content(j *journal.Journal, t *journal.Transition, r Result) {
+	if j.Contents == nil {
+		j.Contents = map[journal.Slot]journal.Content{}
+	}
+	j.Contents[t.To] = journal.Content{Configuration: t.Assignment.Configuration, Epoch: t.Epoch}
+	if j.Previous == t.To {
+		j.Previous = journal.None
+	}
+	if !r.CredentialUntil.IsZero() {
+		t.Marks.CredentialUntil = r.CredentialUntil
+	}
+}
+
+// commit makes the new slot the active one. The old one is kept to go back to, unless it is the
+// one that was reverted.
+func commit(j *journal.Journal, t *journal.Transition, now time.Time) {
+	j.Active, j.Previous = t.To, t.From
+	if t.Kind == journal.KindRevert {
+		j.Previous = journal.None
+		if j.Outcome != nil {
+			j.Outcome.Result = journal.Reverted
+		}
+	}
+	joined := j.Contents[t.To]
+	joined.BootID, joined.Broken = t.Marks.BootID, false
+	if t.Marks.NodeUID != "" {
+		joined.NodeUID = t.Marks.NodeUID
+	}
+	j.Contents[t.To] = joined
+	t.Stage, t.Since, t.Attempts, t.RetryAt, t.LastError = journal.Sweep, now, 0, time.Time{}, ""
+}
+
+// failed counts a failure and decides what it leads to.
+func failed(j *journal.Journal, step Step, r Result) {
+	t := j.Transition
+	reason := step.Reason
+	if r.Err != nil {
+		reason = r.Err.Error()
+	}
+	t.Attempts++
+	t.LastError, t.Marks.FailedIn, t.Since = journal.Cut(reason), t.Stage, r.Now
+	t.RetryAt = r.Now.Add(Backoff(t.Attempts, r.Jitter))
+	switch {
+	case step.Kind == RefreshSlot:
+		// What the slot holds is not what its marker says: it is built from the beginning.
+		t.Stage, t.Marks.Reuse = journal.Fetch, false
+	case t.Stage == journal.Boot || t.Stage == journal.Join:
+		t.Stage, t.Marks.Dirty = journal.Boot, true
+	}
+	// To stop the old machine, to commit and to sweep there is no alternative, and on the first
+	// pave and on the way back no machine to go back to: these are tried for ever.
+	if t.Attempts < MaxAttempts || t.From == journal.None || t.Kind == journal.KindRevert || t.Marks.GaveUp {
+		return
+	}
+	if preparing := stages[t.Stage].prepares; preparing || t.Stage == journal.Boot {
+		end(j, t, preparing, r.Now)
+	}
+}
+
+// end ends a transition after its last failure, as the assignment's failure policy says.
+func end(j *journal.Journal, t *journal.Transition, preparing bool, now time.Time) {
+	t.RetryAt = time.Time{}
+	failure := journal.Outcome{Epoch: t.Epoch, Stage: t.Marks.FailedIn, At: now, Configuration: t.Assignment.Configuration, Error: t.LastError}
+	switch {
+	case t.Assignment.Hold:
+		failure.Result = journal.Held
+		t.Marks.Held = true
+	case preparing:
+		t.Marks.GaveUp = true
+		return
+	default:
+		failure.Result = journal.Reverting
+		broken := j.Contents[t.To]
+		broken.Broken = true
+		j.Contents[t.To] = broken
+		j.Transition = &journal.Transition{
+			Kind: journal.KindRevert, Epoch: t.Epoch, From: t.To, To: t.From, Stage: journal.Retire, Since: now,
+			LastError: t.LastError, Assignment: t.Assignment,
+		}
+	}
+	j.Outcome = &failure
+}
+
+// Accept decides about an assignment that came in (M41). Stored is the last accepted one; nil if
+// there is none. An error says why it is ignored; one that was accepted before is no error, and
+// fresh is false.
+func Accept(j journal.Journal, stored *assignment.Assignment, a assignment.Assignment) (fresh bool, err error) {
+	epoch, hash, uid := j.Epoch, j.Hash, j.MachineUID
+	if stored != nil && stored.Epoch >= epoch {
+		epoch, hash, uid = stored.Epoch, stored.Configuration.Hash, stored.MachineUID
+	}
+	switch {
+	case a.Epoch < epoch:
+		return false, fmt.Errorf("assignment of epoch %d is ignored: epoch %d was accepted before", a.Epoch, epoch)
+	case a.Epoch > epoch:
+		return true, nil
+	case a.Configuration.Hash != hash:
+		return false, fmt.Errorf("EpochConflict: an assignment of epoch %d was accepted with content %.19s, and this one has %.19s", epoch, hash, a.Configuration.Hash)
+	case a.MachineUID != uid:
+		return false, fmt.Errorf("EpochConflict: an assignment of epoch %d was accepted for machine %s, and this one is for %s", epoch, uid, a.MachineUID)
+	}
+	return false, nil
+}
