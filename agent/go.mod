@@ -7,6 +7,7 @@ replace nstance.dev/protos => ../protos
 require (
 	github.com/google/go-cmp v0.7.0
 	github.com/google/renameio/v2 v2.0.2
+	github.com/klauspost/compress v1.18.6
 	github.com/prometheus/procfs v0.23.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.24.0
