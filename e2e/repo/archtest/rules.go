@@ -236,6 +236,7 @@ var layers = []layer{
 	{dir: "server/serve", ours: []string{"protos/...", "server/..."}},
 
 	{dir: "agent", ours: []string{"protos/..."}},
+	{dir: "agent/paver/render", ours: []string{"protos/nstance/v1"}},
 	{
 		dir: "admin",
 		ours: []string{
@@ -243,6 +244,7 @@ var layers = []layer{
 			"server/pki", "server/layout", "server/lease", "server/driver", "server/demand/...", "server/offers",
 			"providers/aws/rules", "providers/gcp/rules", "providers/local/rules", "providers/proxmox/rules",
 			"operator/api/hosts/v1alpha1", "operator/hosts/selection", "operator/hosts/versions", // host machines are objects of Kubernetes
+			"agent/paver/render", // what a host would write can be seen without one
 		},
 		tests: fakes,
 	},
@@ -436,6 +438,11 @@ var reservations = []reservation{
 		dirs:    []string{"server/rpc", "server/demandapi"},
 		why:     "messages of the wire contract stay where they are read and written",
 	},
+	{
+		imports: []string{"os", "os/exec", "io/ioutil", "net", "net/http", "syscall", "golang.org/x/sys/unix"},
+		within:  "agent/paver/render",
+		why:     "what is written for a machine follows from its assignment and what is known of its host, and can be seen elsewhere",
+	},
 }
 
 // computeSDKs returns the compute SDKs of all clouds but one.
@@ -473,6 +480,7 @@ var pureDirs = []string{
 	"server/fleet", "server/demand", "server/explain", "server/config", "server/render", "server/layout", "server/filesync/delivery", "server/whatif",
 	"operator/controllers/machinepool/planner", "operator/controllers/machine/placement",
 	"operator/demand/settings", "operator/demand/translate", "operator/demand/aggregate", "operator/demand/fit", "operator/demand/split", "operator/demand/stuck", "operator/demand/states", "operator/demand/readback", "operator/demand/outbound", "operator/demand/tally", "operator/hosts/selection", "operator/hosts/versions", "protos/binding", "protos/needs", "protos/rollup",
+	"agent/paver/render",
 	"providers/proxmox/cluster", "providers/proxmox/metadata", "providers/proxmox/placement", "providers/proxmox/template",
 }
 
