@@ -34,6 +34,7 @@ var operatorLayers = []layer{
 	inOperator("demand/outbound"),
 	inOperator("hosts/versions", "api/hosts/v1alpha1"),
 	inOperator("hosts/selection", "api/hosts/v1alpha1"),
+	inOperator("hosts/lifecycle", "api/hosts/v1alpha1", "status"),
 	inOperator("demand/objects", "api/demand/v1alpha1"),
 	inOperator("demand/penaltyfile", "demand/translate"),
 	inOperator("program", "config"),

@@ -64,8 +64,47 @@ const (
 	// ReasonNoController goes with Unknown: no controller of this release acts on it.
 	ReasonNoController = "NoController"
 
+	// ReasonConnected and ReasonSilent go with AgentConnected: the agent has a stream and a paver
+	// behind it; it has none.
+	ReasonConnected = "Connected"
+	ReasonSilent    = "Silent"
 	// ReasonNoPaver goes with AgentConnected=False: the agent of the host offers no paver.
 	ReasonNoPaver = "NoPaver"
+
+	// ReasonNoReport goes with Unknown: the host has not reported.
+	ReasonNoReport = "NoReport"
+	// ReasonPassed goes with PreflightPassed=True. With False the reason is the check that failed.
+	ReasonPassed = "Passed"
+
+	// ReasonNotAssigned, ReasonWaiting, ReasonFetching, ReasonBuilding, ReasonRetiring,
+	// ReasonBooting and ReasonRunning go with Paved: how far the host is.
+	ReasonNotAssigned = "NotAssigned"
+	ReasonWaiting     = "Waiting"
+	ReasonFetching    = "Fetching"
+	ReasonBuilding    = "Building"
+	ReasonRetiring    = "Retiring"
+	ReasonBooting     = "Booting"
+	ReasonRunning     = "Running"
+
+	// ReasonJoined and ReasonNodeGone go with NodeJoined.
+	ReasonJoined   = "Joined"
+	ReasonNodeGone = "Gone"
+	// ReasonNodeReady, ReasonNodeNotReady and ReasonNotAssignedVersion go with Ready: the last of
+	// them where the Node runs another version than was assigned.
+	ReasonNodeReady          = "NodeReady"
+	ReasonNodeNotReady       = "NodeNotReady"
+	ReasonNotAssignedVersion = "NotAssignedVersion"
+
+	// ReasonReverted, ReasonHeld and ReasonNotFailed go with RepaveFailed: the machine of before
+	// runs again; what failed is left on the host; nothing was given up. Other reasons of True are
+	// those of the host, such as FetchFailed and JoinTimeout: its machine was never replaced.
+	ReasonReverted  = "Reverted"
+	ReasonHeld      = "Held"
+	ReasonNotFailed = "NotFailed"
+
+	// ReasonFilesChanged and ReasonNoDrift go with ConfigurationDrifted.
+	ReasonFilesChanged = "FilesChanged"
+	ReasonNoDrift      = "NoDrift"
 
 	ReasonInstanceRunning = "InstanceRunning"
 	ReasonInstanceWaiting = "InstanceNotRunning"
@@ -97,6 +136,9 @@ const (
 	ReasonNodeNameConflict = "NodeNameConflict"
 	// ReasonPaused: the HostMachine is paused.
 	ReasonPaused = "Paused"
+	// ReasonHeldPrefix begins the reason of RepavePending=True where a repave that is due waits, as
+	// in Held:FleetBrake; what follows says what for.
+	ReasonHeldPrefix = "Held:"
 
 	// ReasonSynced goes with VersionsSynced=True.
 	ReasonSynced = "Synced"

@@ -101,11 +101,79 @@ type Slot struct {
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
 }
 
-// RepaveStatus is a repave.
+// AssignmentMode is what a host is asked for.
+//
+// +kubebuilder:validation:Enum=Pave;Repave;Adopt;Reset
+type AssignmentMode string
+
+// Modes of an assignment.
+const (
+	// ModePave: build the first node machine of the host.
+	ModePave AssignmentMode = "Pave"
+	// ModeRepave: build it again, in place of the one that runs.
+	ModeRepave AssignmentMode = "Repave"
+	// ModeAdopt: take over the one that runs; nothing is built.
+	ModeAdopt AssignmentMode = "Adopt"
+	// ModeReset: remove all that was built.
+	ModeReset AssignmentMode = "Reset"
+)
+
+// RepaveHeld says why a repave that is due has not begun.
+type RepaveHeld struct {
+	// reason in one word.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason"`
+
+	// message for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+
+	// since is when it became due.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+}
+
+// RepaveStatus is a pave or a repave: the last one that was begun, and the next one if it is held up.
 type RepaveStatus struct {
 	// epoch of the assignment that is built.
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
+
+	// mode is what the host was asked for.
+	// +optional
+	Mode AssignmentMode `json:"mode,omitempty"`
+
+	// expectedNodeUID is the UID of the Node that may exist when the old machine is stopped;
+	// empty: none may.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ExpectedNodeUID string `json:"expectedNodeUID,omitempty"`
+
+	// replacedBootID is the boot of the machine that ran when it began.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ReplacedBootID string `json:"replacedBootID,omitempty"`
+
+	// retry is the value that annotation hosts.nstance.dev/retry had when it began. Another
+	// value has it tried again once it was given up.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Retry string `json:"retry,omitempty"`
+
+	// held says why the next one, which is due, has not begun.
+	// +optional
+	Held *RepaveHeld `json:"held,omitempty"`
+
+	// join is about the credential with which the machine joins.
+	// +optional
+	Join *JoinStatus `json:"join,omitempty"`
+
+	// certificates that were approved for the machine's kubelet.
+	// +optional
+	Certificates *CertificateStatus `json:"certificates,omitempty"`
 
 	// reason of the repave.
 	// +optional
@@ -129,6 +197,46 @@ type RepaveStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	LastError string `json:"lastError,omitempty"`
+}
+
+// JoinStatus is about the credential with which the machine joins. The credential itself stands in
+// no object.
+type JoinStatus struct {
+	// epoch of the assignment that it is for.
+	// +optional
+	Epoch int64 `json:"epoch,omitempty"`
+
+	// sequence of the credential among those of the epoch, from 1.
+	// +optional
+	Sequence int32 `json:"sequence,omitempty"`
+
+	// credentialID is how the API server calls it where it is used. Certificates are approved
+	// for this one alone; empty: for none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	CredentialID string `json:"credentialID,omitempty"`
+
+	// issuedAt is when it was made, expiresAt when it ends.
+	// +optional
+	IssuedAt *metav1.Time `json:"issuedAt,omitempty"`
+	// +optional
+	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
+}
+
+// CertificateStatus counts the client certificates that were approved for the machine's kubelet.
+type CertificateStatus struct {
+	// epoch of the assignment that they were approved for.
+	// +optional
+	Epoch int64 `json:"epoch,omitempty"`
+
+	// approved certificates of the epoch.
+	// +optional
+	Approved int32 `json:"approved,omitempty"`
+
+	// lastRequest is the UID of the certificate signing request that was counted last.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	LastRequest string `json:"lastRequest,omitempty"`
 }
 
 // Executor offers operations on a machine.

@@ -58,9 +58,31 @@ const (
 	AnnotationReselect = Prefix + "reselect"
 	// AnnotationRetry of a HostMachine, with any new value: try again what has failed.
 	AnnotationRetry = Prefix + "retry"
+	// AnnotationReleaseBrake of a MachineConfiguration, with any value: machines whose Nodes are gone
+	// are repaved side by side again. The operator removes it once that is done.
+	AnnotationReleaseBrake = Prefix + "release-brake"
+	// AnnotationKeepPods of a HostMachine, "true": the Pods of the old machine run on while the
+	// new one is built.
+	AnnotationKeepPods = Prefix + "keep-pods"
+	// AnnotationRepaving of a Cluster API Machine is the epoch of the repave that its host is in.
+	AnnotationRepaving = Prefix + "repaving"
 	// AnnotationNodeLabels of a HostMachine are the names of the labels that it has from its
 	// group's Nodes, with commas between them. The operator removes those that the group has no more.
 	AnnotationNodeLabels = Prefix + "node-labels"
+)
+
+// Annotations of a Node that runs in a node machine. The operator keeps them right.
+const (
+	// AnnotationConfiguration is the name of the MachineConfiguration that it was built from,
+	// AnnotationConfigurationVersion the number of its version.
+	AnnotationConfiguration        = Prefix + "configuration"
+	AnnotationConfigurationVersion = Prefix + "configuration-version"
+	// AnnotationConfigurationUID is the UID of the MachineConfiguration, AnnotationConfigurationHash
+	// the hash of the template.
+	AnnotationConfigurationUID  = Prefix + "configuration-uid"
+	AnnotationConfigurationHash = Prefix + "configuration-hash"
+	// AnnotationMachineUID is the UID of the HostMachine.
+	AnnotationMachineUID = Prefix + "machine-uid"
 )
 
 // Finalizer of a HostMachine: its host has to be reset before the object may go.

@@ -1,0 +1,418 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+)
+
+const (
+	// ResetTimeout is how long a host has to be reset before its HostMachine goes without.
+	ResetTimeout = 10 * time.Minute
+	// Resync is how often a machine is looked at of which nothing is heard.
+	Resync = time.Minute
+	// soon is when to look whether something that was asked for has been done.
+	soon = 5 * time.Second
+)
+
+// Decide returns what comes next. It is pure: equal inputs and times give equal decisions.
+func Decide(in Input, now time.Time) Decision {
+	d := decide(in, now)
+	d.Action = cmp.Or(d.Action, None)
+	d.After = cmp.Or(d.After, Resync)
+	d.Conditions = conditions(in, d)
+	d.Phase = phase(in, d)
+	return d
+}
+
+// decide is the table. The first row that applies decides, in this order:
+//
+//	 0  the machine stands for no instance                     nothing
+//	 1  it is being deleted                                    reset the host, then release it
+//	 2  the instance is gone                                   nothing: the HostMachine goes with it
+//	 3  the instance leaves, the shard is out of sight,        nothing
+//	    the Node is unknown
+//	 5  nothing was assigned, or more than the status knows    assign the first epoch, or one above all
+//	 8  what was assigned runs and its Node has joined         mark it, write it down, tell the host
+//	 6  the host has not what was assigned, or no credential   publish, with a new credential if needed
+//	 7  the host builds                                        wait; remove the Node of the old machine
+//	 9  the Node is gone, seen twice                           assign the next epoch, mode Repave
+//	10  the host gave up                                       mark what it went back to; try again if asked
+//	11  a repave would build something else                    nothing: deleting the Node is the user's word
+//	12  else                                                   keep the marks of the Node right
+//
+// Rows 5, 9 and a new try of row 10 begin something: they wait while the machine is paused (row 3),
+// while nothing can be built (row 4), and row 9 while the brake is on.
+func decide(in Input, now time.Time) Decision {
+	m := in.Machine
+	switch {
+	case m.Spec.Instance == nil:
+		return Decision{Row: RowForeign, Reason: "the machine stands for no instance"}
+	case !m.DeletionTimestamp.IsZero():
+		return deleting(in, now)
+	case in.Instance.Gone:
+		return Decision{Row: RowGone, Reason: "the instance is gone; its HostMachine goes with it"}
+	}
+	if held := blocked(in); held.Reason != "" {
+		return Decision{Row: RowBlocked, Reason: held.Message, Held: due(in, held)}
+	}
+	if in.Node.Presence != NodeLive && in.Node.Presence != NodeAbsent {
+		return Decision{Row: RowBlocked, Reason: "it is not known whether the Node is there: " + in.Node.Why, After: soon}
+	}
+	a := assigned(m)
+	if a == nil || behind(in) {
+		return first(in)
+	}
+	slot := joined(in.Host.Report, in.Node, now)
+	switch {
+	case slot != nil && slot.Epoch == a.Epoch && in.Host.Report.failed(a.Epoch) == nil && !gone(in):
+		if d, done := confirm(in, *slot); !done {
+			return d
+		}
+	case unheard(in):
+		running := in.Host.Report.running()
+		return Decision{Row: RowJoined, Action: Confirm, Reason: "the host was not told that its Node has joined",
+			Joined: Joined{NodeUID: refers(m), Version: a.VersionReference, BootID: running.BootID, Epoch: a.Epoch, Told: true}}
+	}
+	switch d, told := publish(in, now); {
+	case told:
+		return d
+	case in.Host.Report.Stage.building():
+		return building(in)
+	case gone(in):
+		return missed(in)
+	case in.Host.Report.failed(a.Epoch) != nil:
+		return failed(in, slot)
+	}
+	return steady(in)
+}
+
+// blocked says why nothing may be decided about a machine, whatever else is so.
+func blocked(in Input) Held {
+	switch {
+	case in.Instance.Leaving != "":
+		return Held{HeldLeaving, in.Instance.Leaving}
+	case !in.Instance.Complete || !in.Host.Known:
+		return Held{HeldIncomplete, fmt.Sprintf("shard %s has not said all that it knows", in.Machine.Spec.Instance.Shard)}
+	}
+	return Held{}
+}
+
+// due is the reason that a repave waits for, if one is due.
+func due(in Input, held Held) Held {
+	if gone(in) {
+		return held
+	}
+	return Held{}
+}
+
+// gone is whether the Node that the machine has is not there, or another one is.
+func gone(in Input) bool {
+	ref := refers(in.Machine)
+	return ref != "" && (in.Node.Presence == NodeAbsent || in.Node.there() && in.Node.UID != ref)
+}
+
+// begin is a decision that begins something, or says why that waits (rows 3 and 4).
+func begin(in Input, d Decision) Decision {
+	switch {
+	case in.Machine.Spec.Paused:
+		held := Held{HeldPaused, "the HostMachine is paused"}
+		return Decision{Row: RowBlocked, Reason: held.Message, Held: due(in, held)}
+	case in.Desired.Version == nil && d.Assignment.Mode != hostsv1.ModeAdopt:
+		held := Held{in.Desired.Reason, in.Desired.Message}
+		return Decision{Row: RowNoVersion, Reason: held.Message, Held: due(in, held)}
+	case !slices.Contains(in.Machine.Finalizers, hostsv1.Finalizer):
+		return Decision{Row: d.Row, Action: Hold, Reason: "the host has to be reset before the HostMachine may go"}
+	}
+	return d
+}
+
+// next is the epoch of the next assignment: above all that anybody has heard of.
+func next(in Input) int64 {
+	var epoch int64
+	if a := assigned(in.Machine); a != nil {
+		epoch = a.Epoch
+	}
+	if in.Host.Stored != nil {
+		epoch = max(epoch, in.Host.Stored.Epoch)
+	}
+	if in.Host.Report != nil {
+		epoch = max(epoch, in.Host.Report.Epoch)
+	}
+	return epoch + 1
+}
+
+// behind is whether host or shard know of a later assignment than the status: that of a machine that
+// was restored from a backup, or made anew.
+func behind(in Input) bool {
+	a := assigned(in.Machine)
+	return a != nil && next(in) > a.Epoch+1
+}
+
+// first is row 5: the host was told nothing, as far as the status knows.
+func first(in Input) Decision {
+	m, r := in.Machine, in.Host.Report
+	if s := in.Host.Stored; s != nil && s.MachineUID == string(m.UID) && s.Mode != hostsv1.ModeReset && (r == nil || r.Epoch <= s.Epoch) {
+		return Decision{Row: RowFirst, Action: Recover, Reason: fmt.Sprintf("the shard keeps epoch %d of this machine, of which its status knows nothing", s.Epoch)}
+	}
+	wait := func(format string, args ...any) Decision {
+		return Decision{Row: RowFirst, Reason: fmt.Sprintf(format, args...)}
+	}
+	switch check := failedCheck(r); {
+	case !in.Instance.Running:
+		return wait("the instance does not run")
+	case !in.Host.Connected:
+		return wait("the agent is not connected")
+	case r == nil:
+		return wait("the host has not reported")
+	case check != nil:
+		return wait("the host is not fit: %s: %s", check.ID, check.Message)
+	case r.Stage.building() || r.Stage == StageResetting:
+		return wait("the host is in stage %s of another assignment", r.Stage)
+	}
+	d := Decision{Row: RowFirst, Action: Assign, Assignment: Assignment{Epoch: next(in)}}
+	switch running := r.running(); {
+	case running == nil && in.Node.there() && in.Node.MachineUID != string(m.UID):
+		return wait("Node %s exists and was not built here; delete it, or give the HostMachine another node name", m.NodeName())
+	case running == nil:
+		d.Reason = "the host has no node machine"
+		d.Assignment.Mode, d.Assignment.Reason = hostsv1.ModePave, ReasonFirst
+		d.Assignment.ExpectedNodeUID = in.Node.UID
+	case in.Desired.Known != nil && in.Desired.Known(running.Version):
+		d.Reason = fmt.Sprintf("the host runs version %d of %s already", running.Version.Version, running.Version.Name)
+		d.Assignment.Mode, d.Assignment.Reason, d.Assignment.Version = hostsv1.ModeAdopt, ReasonAdopted, running.Version
+		d.Assignment.ExpectedNodeUID = in.Node.UID
+	case retried(m):
+		d.Reason = "the host runs what does not exist here, and annotation " + hostsv1.AnnotationRetry + " asks for another"
+		d.Assignment.Mode, d.Assignment.Reason = hostsv1.ModeRepave, ReasonRetried
+		d.Assignment.ExpectedNodeUID = in.Node.UID
+	default:
+		return wait("the host runs version %d of %s, which does not exist here; set annotation %s to build another machine in its place",
+			running.Version.Version, running.Version.Name, hostsv1.AnnotationRetry)
+	}
+	return begin(in, of(in, d))
+}
+
+// of gives an assignment the version that is desired, unless it has one.
+func of(in Input, d Decision) Decision {
+	if d.Assignment.Version == (hostsv1.VersionReference{}) && in.Desired.Version != nil {
+		d.Assignment.Version = *in.Desired.Version
+	}
+	return d
+}
+
+// failedCheck returns the first check that forbids to build; nil: none does.
+func failedCheck(r *Report) *Check {
+	if r == nil {
+		return nil
+	}
+	i := slices.IndexFunc(r.Preflight, func(c Check) bool { return c.Failed })
+	if i < 0 {
+		return nil
+	}
+	return &r.Preflight[i]
+}
+
+// retried is whether a user asks to try again what was given up.
+func retried(m *hostsv1.HostMachine) bool {
+	asked, was := m.Annotations[hostsv1.AnnotationRetry], ""
+	if m.Status.Repave != nil {
+		was = m.Status.Repave.Retry
+	}
+	return asked != "" && asked != was
+}
+
+// confirm is row 8: what was assigned runs in this slot, and its Node has joined. It is done when
+// status, Node and host know.
+func confirm(in Input, slot Slot) (d Decision, done bool) {
+	m, a := in.Machine, assigned(in.Machine)
+	version := applied(m)
+	s := in.Host.Stored
+	told := s == nil || s.Epoch != a.Epoch || s.Confirmed == in.Node.UID
+	if version != nil && same(version.VersionReference, a.VersionReference) && refers(m) == in.Node.UID && in.Node.Marked && told {
+		return Decision{}, true
+	}
+	return Decision{
+		Row: RowJoined, Action: Confirm, Reason: "the Node has the boot ID that the host reports",
+		Joined: Joined{NodeUID: in.Node.UID, ResourceVersion: in.Node.ResourceVersion, Version: a.VersionReference, BootID: slot.BootID, Epoch: a.Epoch},
+	}, false
+}
+
+// unheard is whether the status says that the Node of the assignment has joined, and the host waits to
+// hear it. That the Node is gone since changes nothing: what the host keeps for a way back may go.
+func unheard(in Input) bool {
+	m, a, running, s := in.Machine, assigned(in.Machine), in.Host.Report.running(), in.Host.Stored
+	version := applied(m)
+	return running != nil && running.Epoch == a.Epoch && running.BootID != "" && in.Host.Report.failed(a.Epoch) == nil &&
+		refers(m) != "" && version != nil && same(version.VersionReference, a.VersionReference) &&
+		s != nil && s.Epoch == a.Epoch && s.Confirmed == ""
+}
+
+// publish is row 6: host or shard do not have what was assigned. Nothing is said twice without need:
+// the shard delivers what it stores.
+func publish(in Input, now time.Time) (d Decision, told bool) {
+	m, a, r, s := in.Machine, assigned(in.Machine), in.Host.Report, in.Host.Stored
+	d = Decision{Row: RowTold, Action: Publish, After: soon}
+	adopts := m.Status.Repave != nil && m.Status.Repave.Mode == hostsv1.ModeAdopt
+	switch {
+	case s == nil || s.Epoch < a.Epoch:
+		if m.Spec.Paused {
+			return Decision{Row: RowBlocked, Reason: "the HostMachine is paused"}, true
+		}
+		d.Reason = fmt.Sprintf("the shard does not have epoch %d", a.Epoch)
+		d.NewCredential = !adopts && !usable(m, now)
+		return d, true
+	case s.Confirmed != "" || adopts || r.failed(a.Epoch) != nil:
+	case s.CredentialMissing:
+		d.Reason, d.NewCredential = "the shard has no credential for it", true
+		return d, true
+	case r != nil && r.Epoch == a.Epoch && r.CredentialNeeded:
+		d.Reason, d.NewCredential = "the host has no credential", true
+		return d, true
+	case !usable(m, now):
+		d.Reason, d.NewCredential = "half the life of the credential is over", true
+		return d, true
+	}
+	if r == nil || r.Epoch < a.Epoch {
+		return Decision{Row: RowTold, Reason: fmt.Sprintf("the host has not taken epoch %d", a.Epoch)}, true
+	}
+	return Decision{}, false
+}
+
+// usable is whether the credential of the assignment has more than half of its life before it.
+func usable(m *hostsv1.HostMachine, now time.Time) bool {
+	a := assigned(m)
+	if m.Status.Repave == nil || m.Status.Repave.Join == nil {
+		return false
+	}
+	j := m.Status.Repave.Join
+	if j.Epoch != a.Epoch || j.IssuedAt == nil || j.ExpiresAt == nil {
+		return false
+	}
+	return now.Before(j.IssuedAt.Add(j.ExpiresAt.Sub(j.IssuedAt.Time) / 2))
+}
+
+// building is row 7: the host builds what it was told. A Node that the kubelet of before has made is
+// deleted between the end of its machine and the start of the next one, whose kubelet then makes a
+// Node of its own; later it would lose a Node that it believes to have.
+func building(in Input) Decision {
+	r, rep := in.Host.Report, in.Machine.Status.Repave
+	d := Decision{Row: RowBuilding, Reason: "the host is in stage " + string(r.Stage)}
+	if rep != nil && rep.ReplacedBootID != "" && in.Node.there() && in.Node.BootID == rep.ReplacedBootID && r.running() == nil && r.Stage != StageJoin {
+		d.Action, d.Reason = RemoveNode, "the machine that the Node is of is stopped"
+		d.Joined = Joined{NodeUID: in.Node.UID, ResourceVersion: in.Node.ResourceVersion}
+	}
+	return d
+}
+
+// missed is row 9: the Node that the machine has is gone.
+func missed(in Input) Decision {
+	if !in.Node.Confirmed {
+		return Decision{Row: RowMissed, Action: LookAgain, Reason: "the Node is gone, by one answer", After: ConfirmAfter}
+	}
+	d := Decision{Row: RowMissed, Action: Assign, Reason: fmt.Sprintf("Node %s was deleted", in.Machine.NodeName())}
+	d.Assignment = Assignment{Mode: hostsv1.ModeRepave, Epoch: next(in), Reason: ReasonNodeDeleted}
+	if in.Node.there() {
+		d.Reason = fmt.Sprintf("Node %s was deleted, and its kubelet has made another one", in.Machine.NodeName())
+		d.Assignment.Reason, d.Assignment.ExpectedNodeUID, d.Assignment.Cordon = ReasonNodeReplaced, in.Node.UID, in.Node.UID
+	}
+	if d = begin(in, of(in, d)); d.Action == Assign && in.Braked != "" {
+		return Decision{Row: RowMissed, Reason: in.Braked, Held: Held{HeldBrake, in.Braked}, After: soon}
+	}
+	return d
+}
+
+// failed is row 10: the host gave the assignment up. What it went back to is written down when its
+// Node is there again. Another try takes a user's word: another version, another value of the
+// annotation, or the deletion of the Node, which is row 9.
+func failed(in Input, slot *Slot) Decision {
+	m, a := in.Machine, assigned(in.Machine)
+	f := in.Host.Report.failed(a.Epoch)
+	if other := in.Desired.Version; other != nil && !same(*other, a.VersionReference) || retried(m) {
+		d := Decision{Row: RowFailed, Action: Assign, Reason: "another version is desired than the one that failed"}
+		if retried(m) {
+			d.Reason = "annotation " + hostsv1.AnnotationRetry + " asks for another try"
+		}
+		d.Assignment = Assignment{Mode: hostsv1.ModeRepave, Epoch: next(in), Reason: ReasonRetried, ExpectedNodeUID: in.Node.UID}
+		return begin(in, of(in, d))
+	}
+	d := Decision{Row: RowFailed, Reason: fmt.Sprintf("the host gave epoch %d up: %s", a.Epoch, f.Reason)}
+	if slot == nil || slot.Epoch == a.Epoch {
+		return d
+	}
+	version := applied(m)
+	if version == nil || !same(version.VersionReference, slot.Version) || refers(m) != in.Node.UID || !in.Node.Marked {
+		d.Action, d.Reason = Confirm, "the machine of before runs again, and its Node has joined"
+		d.Joined = Joined{NodeUID: in.Node.UID, ResourceVersion: in.Node.ResourceVersion, Version: slot.Version}
+	}
+	return d
+}
+
+// steady are rows 11 and 12: nothing is to be done, but that the marks of the Node are kept right.
+func steady(in Input) Decision {
+	m := in.Machine
+	d := Decision{Row: RowSteady, Reason: "nothing is to be done"}
+	version := applied(m)
+	switch {
+	case version == nil:
+		d.Reason = "the Node has not joined"
+	case in.Desired.Version != nil && !same(*in.Desired.Version, version.VersionReference):
+		d.Row, d.Reason = RowOutdated, "a repave would build something else; deleting the Node asks for it"
+	}
+	if version != nil && in.Node.there() && in.Node.UID == refers(m) && !in.Node.Marked {
+		d.Action, d.Reason = Mark, "the marks of the Node are not those that the operator wrote"
+		d.Joined = Joined{NodeUID: in.Node.UID, ResourceVersion: in.Node.ResourceVersion, Version: version.VersionReference}
+	}
+	return d
+}
+
+// deleting is row 1: the host is reset if it answers in time, and released.
+func deleting(in Input, now time.Time) Decision {
+	m, a, r, s := in.Machine, assigned(in.Machine), in.Host.Report, in.Host.Stored
+	d := Decision{Row: RowDeleting, Action: Release}
+	resets := m.Status.Repave != nil && m.Status.Repave.Mode == hostsv1.ModeReset
+	takes := resets && in.Host.Connected && r != nil && r.Epoch == a.Epoch && r.Stage == StageResetting
+	deadline := m.DeletionTimestamp.Add(ResetTimeout)
+	switch {
+	case !slices.Contains(m.Finalizers, hostsv1.Finalizer):
+		d.Action, d.Reason = None, "nothing of the operator holds it"
+	case in.Instance.Gone:
+		d.Reason = "the host is gone with its instance"
+	case a == nil && s == nil:
+		d.Reason = "the host was told nothing"
+	case resets && r != nil && r.Epoch >= a.Epoch && r.Stage == StageReset:
+		d.Reason = "the host was reset"
+	case !now.Before(deadline) && !takes:
+		d.Reason = fmt.Sprintf("the host was not reset within %v", ResetTimeout)
+		d.Skipped = d.Reason
+		switch f := r.failed(epochOf(a)); {
+		case f != nil:
+			d.Skipped += ": " + f.Message
+		case !in.Host.Connected:
+			d.Skipped += ": its agent is not connected"
+		}
+	case !resets:
+		d.Action, d.Reason = Assign, "the HostMachine is being deleted"
+		d.Assignment = Assignment{Mode: hostsv1.ModeReset, Epoch: next(in), Reason: ReasonDeleting}
+		if a != nil {
+			d.Assignment.Version = a.VersionReference
+		} else {
+			d.Assignment.Version = s.Version
+		}
+	case s == nil || s.Epoch < a.Epoch:
+		d.Action, d.Reason, d.After = Publish, fmt.Sprintf("the shard does not have epoch %d", a.Epoch), soon
+	default:
+		d.Action, d.Reason, d.After = None, "the host is to reset itself", max(min(deadline.Sub(now), Resync), soon)
+	}
+	return d
+}
+
+func epochOf(a *hostsv1.AssignedVersion) int64 {
+	if a == nil {
+		return 0
+	}
+	return a.Epoch
+}
