@@ -357,6 +357,13 @@ $(DEBIAN):
 	mkdir -p $(@D)
 	e2e/env/kind/debian.sh $@
 
+.PHONY: e2e-hosts e2e-hosts-service
+e2e-hosts: | $(DEBIAN) ## Build, boot and switch real node machines on this box (needs root and systemd-nspawn)
+	go test -timeout 60m -count=1 -v -tags hosts $(TESTFLAGS) ./e2e/suite/hosts -root '$(DEBIAN)'
+
+e2e-hosts-service: | $(DEBIAN) ## Run node machines as services, where systemd is PID 1
+	go test -timeout 60m -count=1 -v -tags hostservice $(TESTFLAGS) ./e2e/suite/hosts -root '$(DEBIAN)'
+
 $(NODEROOT): | $(DEBIAN) $(INNODE:%=$(TOOLS)/%)
 	mkdir -p $(@D)
 	e2e/env/kind/node-root.sh $@ $(DEBIAN) $(TOOLS) "$$(cd e2e/tools/kind && GOWORK=off go list -m -f '{{.Dir}}' sigs.k8s.io/kind)"

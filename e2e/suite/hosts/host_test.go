@@ -1,0 +1,129 @@
+//go:build hosts || hostservice
+
+package hosts_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var rootArchive = flag.String("root", "", "archive of a root file system with systemd; make e2e-hosts makes one")
+
+func preflight() error {
+	var errs []error
+	if os.Getuid() != 0 {
+		errs = append(errs, errors.New("root: these tests start machines; run make e2e-hosts as root"))
+	}
+	for program, pkg := range map[string]string{"systemd-nspawn": "systemd-container", "nsenter": "util-linux", "ip": "iproute2"} {
+		if _, err := exec.LookPath(program); err != nil {
+			errs = append(errs, fmt.Errorf("%s: it is not installed; apt-get install %s", program, pkg))
+		}
+	}
+	if _, err := os.Stat(*rootArchive); err != nil {
+		errs = append(errs, fmt.Errorf("-root: %w; make e2e-hosts makes it", err))
+	}
+	return errors.Join(errs...)
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func atoi(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// trees makes root file systems of those names, and returns the directory that they are in.
+func trees(t *testing.T, names ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range names {
+		unpack(t, filepath.Join(dir, name))
+	}
+	return dir
+}
+
+func unpack(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "tar", "--extract", "--directory", path, "--file", *rootArchive).CombinedOutput(); err != nil {
+		t.Fatalf("unpack the root: %v: %s", err, out)
+	}
+}
+
+// cgroups are the mounted hierarchies.
+func cgroups(t *testing.T) (dirs []string) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); f[2] == "cgroup" || f[2] == "cgroup2" {
+			dirs = append(dirs, f[1])
+		}
+	}
+	return dirs
+}
+
+// moveAll moves the processes of a cgroup and of those below it.
+func moveAll(t *testing.T, from, to string) {
+	t.Helper()
+	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() != "cgroup.procs" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for pid := range strings.FieldsSeq(string(text)) {
+			if err := os.WriteFile(filepath.Join(to, "cgroup.procs"), []byte(pid), 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Logf("move %s to %s: %v", pid, to, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expectNothingLeft: no process, cgroup or mount of the machines.
+func expectNothingLeft(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		for _, dir := range cgroups(t) {
+			if _, err := os.Stat(filepath.Join(dir, "nstance-"+name)); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("cgroup nstance-%s is left in %s: %v", name, dir, err)
+			}
+		}
+		if out, err := exec.CommandContext(t.Context(), "pgrep", "--full", "--list-full", "[-]-machine="+name+"( |$)").CombinedOutput(); err == nil {
+			t.Errorf("processes of %s are left: %s", name, out)
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		for _, name := range names {
+			if strings.Contains(line, "/"+name) {
+				t.Errorf("a mount is left: %s", line)
+			}
+		}
+	}
+}
