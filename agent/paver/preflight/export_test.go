@@ -1,0 +1,4 @@
+package preflight
+
+// SystemdVersion is the reader of a program's version.
+var SystemdVersion = systemdVersion
