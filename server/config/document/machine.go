@@ -47,11 +47,13 @@ type MachineAllow struct {
 	Pave *bool `json:"pave,omitempty"`
 	// Names of operations that the host carries out, such as reboot or example.com/capture; at most 64. Default: none.
 	Operations []string `json:"operations,omitempty"`
+	// Whether node machines may be built where limits of Pods have no effect, such as a host without control groups of version 2. Default false.
+	Degraded bool `json:"degraded,omitempty"`
 }
 
 // MachineImages bounds images.
 type MachineImages struct {
-	// What the reference or address of an image must begin with, one of them; each has a slash after the host. At most 64. Default: any.
+	// What the reference or address of an image must begin with, one of them; each has a slash after the host. That of an archive in the object storage is storage:/ and its key. At most 64. Default: any.
 	Prefixes []string `json:"prefixes,omitempty"`
 	// Whether an image has to be named by its digest. Default true.
 	RequireDigest *bool `json:"requireDigest,omitempty"`
@@ -61,7 +63,7 @@ type MachineImages struct {
 
 // AllowedPaths is a list of paths.
 type AllowedPaths struct {
-	// Absolute paths, which may end in *; at most 64. Default: none.
+	// Absolute paths; each allows what is below it too, and one that ends in * all that begins so. At most 64. Default: none.
 	Allow []string `json:"allow,omitempty"`
 }
 
@@ -104,11 +106,12 @@ func (m *Machine) PolicyText() string {
 }
 
 // policyFile is the file of the host. It stands apart from the configuration's own types, so that a new
-// field there changes the file of no host.
+// field there changes the file of no host; what came after the first release is left out where it is not set.
 type policyFile struct {
 	Allow struct {
 		Pave       bool     `json:"pave"`
 		Operations []string `json:"operations"`
+		Degraded   bool     `json:"degraded,omitempty"`
 	} `json:"allow"`
 	Images struct {
 		Prefixes      []string `json:"prefixes"`
@@ -133,7 +136,7 @@ func (p *MachinePolicy) complete() (f policyFile) {
 		p = &MachinePolicy{}
 	}
 	allow, images := orZero(p.Allow), orZero(p.Images)
-	f.Allow.Pave, f.Allow.Operations = orTrue(allow.Pave), listed(allow.Operations)
+	f.Allow.Pave, f.Allow.Operations, f.Allow.Degraded = orTrue(allow.Pave), listed(allow.Operations), allow.Degraded
 	f.Images.Prefixes, f.Images.RequireDigest, f.Images.PublicKeys = listed(images.Prefixes), orTrue(images.RequireDigest), listed(images.PublicKeys)
 	f.Binds.Allow, f.Devices.Allow, f.SSH.Users = listed(orZero(p.Binds).Allow), listed(orZero(p.Devices).Allow), listed(orZero(p.SSH).Users)
 	f.Drift = orTrue(p.Drift)

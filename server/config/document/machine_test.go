@@ -58,8 +58,9 @@ ssh:
 `
 	for text, want := range map[string]string{
 		`null`: "", `{}`: "", `{"enabled": false, "policy": {"drift": false}}`: "",
-		`{"enabled": true}`:               plain,
-		`{"enabled": true, "policy": {}}`: plain,
+		`{"enabled": true}`:                                          plain,
+		`{"enabled": true, "policy": {}}`:                            plain,
+		`{"enabled": true, "policy": {"allow": {"degraded": true}}}`: strings.Replace(plain, "allow:\n", "allow:\n  degraded: true\n", 1),
 		`{"enabled": true, "policy": {"allow": {"pave": false, "operations": ["reboot"]}, "images": {"prefixes": ["registry.example.com/"], "requireDigest": false},
 			"binds": {"allow": ["/var/lib/data"]}, "devices": {"allow": ["/dev/nvidia*"]}, "ssh": {"users": ["admin"]}, "drift": false}}`: full,
 	} {
