@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"nstance.dev/protos/identity"
+	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/operatorauth"
@@ -119,9 +120,32 @@ func TestRenew(t *testing.T) {
 	wantErr(t, err, operatorauth.ErrUnknown)
 	_, err = w.server().Renew(t.Context(), third, publicPEM(t, newKey(t)))
 	wantErr(t, err, operatorauth.ErrNotLeader)
-	w.revoke(first)
-	_, err = renew(third, newKey(t))
-	wantErr(t, err, operatorauth.ErrUnknown)
+}
+
+// TestS13_WhoeverMeetsAMissingRecordEndsItsOperator: open streams end when a renewal, or the note that drains are
+// coordinated, finds the record deleted, and not only with the next listing.
+func TestS13_WhoeverMeetsAMissingRecordEndsItsOperator(t *testing.T) {
+	w := newWorld(t)
+	leader := w.leader()
+	for name, meet := range map[string]func(identity.Peer) error{
+		"renew": func(p identity.Peer) error {
+			_, err := leader.Renew(t.Context(), p, publicPEM(t, newKey(t)))
+			return err
+		},
+		"coordinate": func(p identity.Peer) error { return leader.Coordinate(lease.Always(t.Context(), 1), p) },
+	} {
+		peer, _ := w.operator(leader, "b")
+		stays, _ := w.operator(leader, "default")
+		gone := leader.Gone(peer.ID)
+		w.revoke(peer)
+		if ended(gone) {
+			t.Fatalf("%s: the operator has ended before anybody could know", name)
+		}
+		wantErr(t, meet(peer), operatorauth.ErrUnknown)
+		if !ended(gone) || ended(leader.Gone(stays.ID)) {
+			t.Errorf("%s: the removed operator has ended: %t; another one: %t", name, ended(gone), ended(leader.Gone(stays.ID)))
+		}
+	}
 }
 
 func TestRenewalIsDurableFirst(t *testing.T) {

@@ -43,6 +43,7 @@ func (r *Registry) coordinates(id identity.ID) bool {
 func (r *Registry) mark(ctx context.Context, peer identity.Peer) error {
 	rec, etag, err := r.read(ctx, layout.OperatorKey(peer.Tenant, peer.ID))
 	if errors.Is(err, objectstore.ErrNotFound) {
+		r.forget(peer.ID)
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	if err != nil {

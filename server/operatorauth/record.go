@@ -157,6 +157,9 @@ func (r *Registry) replace(ctx context.Context, authority *pki.Authority, place 
 	for range maxMerges {
 		rec, etag, err := r.read(ctx, place)
 		if errors.Is(err, objectstore.ErrNotFound) {
+			if _, id, err := layout.ParseOperatorKey(place); err == nil {
+				r.forget(id)
+			}
 			return pki.Certificate{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 		}
 		if err != nil {
