@@ -52,7 +52,7 @@ func (w buying) acquireNeed(c *cluster, n *need) {
 	if c.ledger.fresh < len(c.ledger.slots) {
 		for i := range n.parts {
 			p := &n.parts[i]
-			c.ledger.draw(n, p, &p.deficit, c.ledger.fresh, c.levels, n.memory.own)
+			c.ledger.draw(n, p, &p.deficit, c.ledger.fresh, len(c.ledger.slots), c.levels, n.memory.own)
 		}
 		n.sum()
 	}
@@ -293,7 +293,7 @@ func (w buying) join(c *cluster, n *need, p *part, slot int32) {
 	m := w.fleet.at(slot)
 	m.pos = c.ledger.push(slot, m, w.allocatable(c, m.class))
 	if p != nil {
-		c.ledger.draw(n, p, &p.deficit, int(m.pos), c.levels, false)
+		c.ledger.draw(n, p, &p.deficit, int(m.pos), len(c.ledger.slots), c.levels, false)
 	}
 	c.flags.dirty = true
 }

@@ -109,7 +109,8 @@ func (w consolidating) sight(c *cluster, g *group, a *consolidation.Attempt) con
 }
 
 // rearrange gives machines the place of others in the keep order, and makes those the last ones, and reports
-// whether it did: no need may lack more by that. Without keep, nothing may even be drawn from those.
+// whether it did: no need may lack more by that. Without keep, nothing may even be drawn from those, and where
+// needs would lack more that are served by amounts, the machines stay in the place that they have.
 func (w consolidating) rearrange(c *cluster, up, down []string, keep bool) bool {
 	l := &c.ledger
 	positions := func(ids []string) (all []int32) {
@@ -134,13 +135,16 @@ func (w consolidating) rearrange(c *cluster, up, down []string, keep bool) bool 
 			order = append(order, pos)
 		}
 	}
-	full := slices.Concat(order, downs)
+	trial := order
 	if keep {
-		order = full
+		trial = slices.Concat(order, downs)
 	}
-	if !w.suffices(c, w.lay(c, order, nil)) {
-		return false
+	if !w.suffices(c, w.lay(c, trial, nil)) {
+		if order = l.without(downs); keep || !w.suffices(c, w.lay(c, order, nil)) {
+			return false
+		}
 	}
+	full := slices.Concat(order, downs)
 	seqs := slices.Sorted(slices.Values(l.seqs))
 	slots := slices.Clone(l.slots)
 	for i, pos := range full {
@@ -148,7 +152,7 @@ func (w consolidating) rearrange(c *cluster, up, down []string, keep bool) bool 
 	}
 	credit := crediting{w.world, w.spaces[0]}
 	credit.fill(c)
-	credit.attribute(c)
+	credit.attribute(c, len(c.ledger.slots))
 	credit.date(c)
 	c.flags.dirty = true
 	w.wake(w.now + 1)
@@ -200,9 +204,6 @@ func (w consolidating) renew(g *group) {
 	}
 	set := []int32{oldest.pos}
 	bought, ok := w.shop(c, g, set, -1)
-	if ok {
-		_, ok = w.inPlace(c, set, bought)
-	}
 	if !ok {
 		g.saving.LeaveAlone(oldest.id, w.now)
 		w.wake(w.now + 1) // another one may go
@@ -275,7 +276,7 @@ func (w consolidating) lay(c *cluster, order []int32, bought []machine) *ledger 
 			t.domains[i].insert(l.domains[i].at[pos], at)
 		}
 	}
-	t.enliven(len(l.live))
+	t.enliven(l.levels)
 	return t
 }
 
@@ -289,7 +290,7 @@ func (w consolidating) suffices(c *cluster, t *ledger) bool {
 			p := &n.parts[i]
 			lack := *n.amount(p)
 			if !n.memory.gave {
-				t.draw(n, p, &lack, 0, c.levels, n.memory.own)
+				t.draw(n, p, &lack, 0, len(t.slots), c.levels, n.memory.own)
 			}
 			if !p.deficit.Covers(&lack) {
 				return false
@@ -314,4 +315,48 @@ func (w consolidating) keepMinimums(c *cluster, t *ledger) *group {
 		}
 	}
 	return nil
+}
+
+// paid is what a machine cost in the last hour, by the mean; false: that is not known. One that is not offered any
+// longer costs what it cost when it was bound.
+func (w consolidating) paid(m *machine) (int64, bool) {
+	if m.offer == nil {
+		return m.price, true
+	}
+	i, listed := slices.BinarySearchFunc(w.cat.offers, m.offer.Name, func(o *offer, name string) int { return strings.Compare(o.Name, name) })
+	if !listed || w.cat.offers[i] != m.offer {
+		return m.price, true
+	}
+	return m.offer.paid.At(w.now)
+}
+
+// cost is what the machines of a ledger cost an hour that needs draw from: all of them, those at the first
+// positions, and the ones that are to be bought. What is paid for in any case is left out.
+func (w consolidating) cost(l *ledger, set []int32, bought []machine) (all, those, fresh int64) {
+	for pos, slot := range l.slots {
+		if l.claims[pos].needs == 0 {
+			continue
+		}
+		var m *machine
+		if slot < 0 {
+			m = &bought[^slot]
+		} else {
+			m = w.fleet.at(slot)
+		}
+		if m.fixed {
+			continue
+		}
+		price, known := w.paid(m)
+		if !known {
+			price = m.currentPrice()
+		}
+		price = effective(price, m.currentRisk(), l.claims[pos].interruption)
+		all += price
+		if slot < 0 {
+			fresh += price
+		} else if slices.Contains(set, int32(pos)) {
+			those += price
+		}
+	}
+	return all, those, fresh
 }

@@ -146,7 +146,7 @@ func (e *Engine) Needs(cluster string) []NeedView {
 			Aggregate: slices.Clone(n.Aggregate), MinUnit: slices.Clone(n.MinUnit),
 		}
 		if missing := n.shown(); !missing.IsZero() && n.lack.cycle == w.cycle {
-			v.Deficit, v.Since, v.Reason = append(e.Amounts(&missing), w.cat.space.Unknown(n.Aggregate)...), time.UnixMilli(n.lack.since).UTC(), n.lack.reason
+			v.Deficit, v.Since, v.Reason = append(e.Amounts(&missing), w.cat.space.Unknown(n.Aggregate)...), timeOf(n.lack.since), n.lack.reason
 		}
 		all = append(all, v)
 	}
@@ -177,7 +177,7 @@ func (e *Engine) Machines(cluster string) []MachineView {
 			PricePerHour: m.price, Fixed: m.fixed, Leaving: m.leaving, Needs: int(claims[slot]),
 		}
 		if m.times.surplus > 0 && v.Needs == 0 {
-			v.Surplus = time.UnixMilli(m.times.surplus).UTC()
+			v.Surplus = timeOf(m.times.surplus)
 		}
 		all = append(all, v)
 	}
@@ -257,10 +257,10 @@ func (e *Engine) Consolidations() (all []ConsolidationView) {
 	for _, g := range e.w.cat.savers.groups {
 		v := ConsolidationView{Group: g.Name, Enabled: g.Consolidation.Enabled, MinSaving: g.Consolidation.MinSaving, Last: g.saving.Why}
 		if g.saving.Next > e.w.now {
-			v.Next = time.UnixMilli(g.saving.Next).UTC()
+			v.Next = timeOf(g.saving.Next)
 		}
 		if a := g.saving.Attempt; a != nil {
-			v.Cluster, v.Phase, v.Since = a.Cluster, a.Phase.String(), time.UnixMilli(a.Began).UTC()
+			v.Cluster, v.Phase, v.Since = a.Cluster, a.Phase.String(), timeOf(a.Began)
 			v.Reason = ReasonConsolidation
 			if (consolidating{&e.w}).outdated(a.Replaced) {
 				v.Reason = wearReasons[e.w.fleet.at(e.w.fleet.byID[a.Replaced[0]]).more.worn]

@@ -173,50 +173,6 @@ func (w consolidating) replaceable(g *group, m *machine, by claim) bool {
 	return known
 }
 
-// paid is what a machine cost in the last hour, by the mean; false: that is not known. One that is not offered any
-// longer costs what it cost when it was bound.
-func (w consolidating) paid(m *machine) (int64, bool) {
-	if m.offer == nil {
-		return m.price, true
-	}
-	i, listed := slices.BinarySearchFunc(w.cat.offers, m.offer.Name, func(o *offer, name string) int { return strings.Compare(o.Name, name) })
-	if !listed || w.cat.offers[i] != m.offer {
-		return m.price, true
-	}
-	return m.offer.paid.At(w.now)
-}
-
-// cost is what the machines of a ledger cost an hour that needs draw from: all of them, those at the first
-// positions, and the ones that are to be bought. What is paid for in any case is left out.
-func (w consolidating) cost(l *ledger, set []int32, bought []machine) (all, those, fresh int64) {
-	for pos, slot := range l.slots {
-		if l.claims[pos].needs == 0 {
-			continue
-		}
-		var m *machine
-		if slot < 0 {
-			m = &bought[^slot]
-		} else {
-			m = w.fleet.at(slot)
-		}
-		if m.fixed {
-			continue
-		}
-		price, known := w.paid(m)
-		if !known {
-			price = m.currentPrice()
-		}
-		price = effective(price, m.currentRisk(), l.claims[pos].interruption)
-		all += price
-		if slot < 0 {
-			fresh += price
-		} else if slices.Contains(set, int32(pos)) {
-			those += price
-		}
-	}
-	return all, those, fresh
-}
-
 // substitute finds what would be bought in the place of a set of machines, and reports whether that is worth it
 // and leaves no need with less.
 func (w consolidating) substitute(c *cluster, g *group, set []int32) ([]machine, bool) {
@@ -260,13 +216,7 @@ func (w consolidating) inPlace(c *cluster, set []int32, bought []machine) (*ledg
 // shop chooses what is bought for what the needs lack without a set of machines, as they would choose for themselves.
 // It ends where that gets too dear for a budget; negative: there is none.
 func (w consolidating) shop(c *cluster, g *group, set []int32, budget int64) (bought []machine, ok bool) {
-	var order []int32
-	for pos := range c.ledger.slots {
-		if !slices.Contains(set, int32(pos)) {
-			order = append(order, int32(pos))
-		}
-	}
-	trial := w.lay(c, order, nil)
+	trial := w.lay(c, c.ledger.without(set), nil)
 	short := w.keepMinimums(c, trial)
 	if short != nil && budget >= 0 {
 		return nil, false
@@ -293,7 +243,7 @@ func (w consolidating) shop(c *cluster, g *group, set []int32, budget int64) (bo
 	spent, fresh := int64(0), len(trial.slots)
 	for i := range lacks {
 		p, n := &lacks[i], of[i]
-		trial.draw(n, p, &p.deficit, fresh, c.levels, false)
+		trial.draw(n, p, &p.deficit, fresh, len(trial.slots), c.levels, false)
 		for !p.deficit.IsZero() {
 			o, k := w.choose(c, g, n, p, budget >= 0)
 			for ; o != nil && k > 0 && !p.deficit.IsZero(); k-- {
@@ -305,7 +255,7 @@ func (w consolidating) shop(c *cluster, g *group, set []int32, budget int64) (bo
 				bought = append(bought, m)
 				o.charge(1)
 				pos := trial.push(^int32(len(bought)-1), &m, w.allocatable(c, m.class))
-				trial.draw(n, p, &p.deficit, int(pos), c.levels, false)
+				trial.draw(n, p, &p.deficit, int(pos), len(trial.slots), c.levels, false)
 				if len(bought) > mostBought || budget >= 0 && !consolidation.Worth(budget, spent, g.Consolidation.MinSaving) {
 					return bought, false
 				}
@@ -324,7 +274,7 @@ func (w consolidating) lacking(c *cluster, trial *ledger) (lacks []part, of []*n
 		for i := range n.parts {
 			p := part{within: n.parts[i].within, deficit: *n.amount(&n.parts[i])}
 			if !n.memory.gave {
-				trial.draw(n, &p, &p.deficit, 0, c.levels, n.memory.own)
+				trial.draw(n, &p, &p.deficit, 0, len(trial.slots), c.levels, n.memory.own)
 			}
 			if !p.deficit.IsZero() {
 				lacks, of = append(lacks, p), append(of, n)

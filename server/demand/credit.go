@@ -2,9 +2,12 @@ package demand
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"nstance.dev/server/demand/vector"
 )
 
 // crediting computes which machines serve what, in one goroutine of several.
@@ -74,9 +77,13 @@ func (w crediting) creditCluster(c *cluster) {
 		w.evaluate(c, n)
 	}
 	c.levels = c.levels.of(c.needs)
-	w.attribute(c)
-	if c.flags.reordered = c.flags.event && w.rerank(c); c.flags.reordered {
-		w.attribute(c)
+	split := len(c.ledger.slots)
+	if c.flags.event {
+		split = w.byCost(c)
+	}
+	w.attribute(c, split)
+	if c.flags.reordered = w.rerank(c, split); c.flags.reordered {
+		w.attribute(c, len(c.ledger.slots))
 	}
 	w.date(c)
 	c.flags.dirty, c.flags.event = false, false
@@ -130,13 +137,14 @@ func (w crediting) fill(c *cluster) {
 	c.flags.stale = false
 }
 
-// attribute lets the needs draw from the machines in walk order.
-func (w crediting) attribute(c *cluster) {
+// attribute lets the needs draw from the machines in walk order, and notes what each part still lacked at a position, for
+// [crediting.rerank].
+func (w crediting) attribute(c *cluster, split int) {
 	l := &c.ledger
 	w.allocate(c)
 	l.refill(c.alloc, len(c.levels))
 	w.keepMinimum(c, l)
-	c.flags.due = 0
+	c.flags.due, w.rests = 0, w.rests[:0]
 	for _, n := range c.needs {
 		w.unpark(c, n)
 		w.plan(c, n)
@@ -152,7 +160,14 @@ func (w crediting) attribute(c *cluster) {
 			p := &n.parts[i]
 			p.deficit = *n.amount(p)
 			if !n.memory.gave {
-				l.draw(n, p, &p.deficit, 0, c.levels, n.memory.own)
+				l.draw(n, p, &p.deficit, 0, split, c.levels, n.memory.own)
+			}
+			if split == len(l.slots) {
+				continue
+			}
+			w.rests = append(w.rests, p.deficit)
+			if !n.memory.gave && !p.deficit.IsZero() {
+				l.draw(n, p, &p.deficit, split, len(l.slots), c.levels, n.memory.own)
 			}
 		}
 		n.sum()
@@ -205,64 +220,91 @@ func (w crediting) keepMinimum(c *cluster, l *ledger) {
 }
 
 // date notes since when each machine has had no claimant. A machine is looked at when it got one or
-// lost one.
+// lost one; of machines that were put into the ledger since the last time that is not known.
 func (w crediting) date(c *cluster) {
 	l := &c.ledger
 	since := w.now
 	if c.guard.freedSince != 0 {
 		since = c.guard.freedSince
 	}
-	for _, slot := range c.unclaimed {
-		if m := w.fleet.at(slot); m.cluster == c.index && m.pos >= 0 && int(m.pos) < len(l.slots) && l.slots[m.pos] == slot && l.claims[m.pos].needs > 0 {
-			m.times.surplus = 0
+	known := len(l.spares)
+	if known == 0 {
+		for _, slot := range c.unclaimed {
+			if m := w.fleet.at(slot); m.cluster == c.index && m.pos >= 0 && int(m.pos) < len(l.slots) && l.slots[m.pos] == slot && l.claims[m.pos].needs > 0 {
+				m.times.surplus = 0
+			}
 		}
 	}
 	c.unclaimed = c.unclaimed[:0]
-	for pos := range l.slots {
-		if l.claims[pos].needs > 0 {
-			continue
+	l.spares = grow(l.spares, (len(l.slots)+63)>>6)
+	for word := range l.spares {
+		before, now := l.spares[word], l.spareOf(word)
+		l.spares[word] = now
+		for set := now; set != 0; set &= set - 1 {
+			c.unclaimed = append(c.unclaimed, l.slots[word<<6+bits.TrailingZeros64(set)])
 		}
-		m := w.fleet.at(l.slots[pos])
-		if m.fixed {
-			continue
-		}
-		c.unclaimed = append(c.unclaimed, l.slots[pos])
-		if m.times.surplus == 0 {
-			m.times.surplus = since
+		for set := before ^ now; set != 0; set &= set - 1 {
+			bit := bits.TrailingZeros64(set)
+			switch m := w.fleet.at(l.slots[word<<6+bit]); {
+			case now>>bit&1 == 0:
+				m.times.surplus = 0
+			case m.times.surplus == 0:
+				m.times.surplus = since
+			}
 		}
 	}
 	c.guard.freedSince = 0
 }
 
-// rerank looks for a keep order in which cheap machines are kept and dear ones are free, and reports
-// whether it took it. It takes one only if no need lacks more of anything, and what is claimed costs
-// less; a cluster in which every machine has a claimant is left alone.
-func (w crediting) rerank(c *cluster) bool {
-	l := &c.ledger
-	cost, idle := int64(0), false
-	for pos, i := range l.rankOf {
-		if r := &l.ranks[i]; l.claims[pos].needs > 0 {
-			cost += r.cost
-		} else {
-			idle = idle || !r.fixed
+// spareOf is one word of the set of positions that nothing draws from, but for those of fixed machines.
+func (l *ledger) spareOf(word int) (set uint64) {
+	from := word << 6
+	for i, c := range l.claims[from:min(from+64, len(l.claims))] {
+		if c.needs == 0 && !l.ranks[l.rankOf[from+i]].fixed {
+			set |= 1 << i
 		}
 	}
-	if !idle {
+	return set
+}
+
+// spare reports whether there is a machine that nothing draws from, but for fixed ones.
+func (l *ledger) spare() bool {
+	for word := range (len(l.slots) + 63) >> 6 {
+		if l.spareOf(word) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// rerank looks for a keep order in which cheap machines are kept and dear ones are free, and reports
+// whether it took it. It takes one only if no need lacks more of anything, and what is claimed costs
+// less; a cluster in which every machine has a claimant is left alone. Machines before split have their place in
+// both orders, so every need draws the same from them, and only the others are tried.
+func (w crediting) rerank(c *cluster, split int) bool {
+	l := &c.ledger
+	if split == len(l.slots) || !l.spare() {
 		return false
 	}
-	order := w.byCost(c)
-	if slices.IsSorted(order) {
-		return false
+	cost := int64(0)
+	for pos := split; pos < len(l.slots); pos++ {
+		if l.claims[pos].needs > 0 {
+			cost += l.ranks[l.rankOf[pos]].cost
+		}
 	}
 	trial := &w.trial
-	trial.permute(l, order, c.alloc)
-	w.keepMinimum(c, trial)
+	trial.permute(l, w.order[split:], c.alloc)
+	if split == 0 {
+		w.keepMinimum(c, trial)
+	}
+	part := 0
 	for _, n := range c.needs {
 		for i := range n.parts {
 			p := &n.parts[i]
-			lack := *n.amount(p)
-			if !n.memory.gave {
-				trial.draw(n, p, &lack, 0, c.levels, n.memory.own)
+			lack := w.rests[part]
+			part++
+			if !n.memory.gave && !lack.IsZero() {
+				trial.draw(n, p, &lack, 0, len(trial.slots), c.levels, n.memory.own)
 			}
 			if !p.deficit.Covers(&lack) {
 				return false
@@ -279,16 +321,17 @@ func (w crediting) rerank(c *cluster) bool {
 	}
 	w.seqs = append(w.seqs[:0], l.seqs...)
 	slices.Sort(w.seqs)
-	for i, pos := range order {
+	for i, pos := range w.order {
 		w.fleet.at(l.slots[pos]).seq = w.seqs[i]
 	}
 	w.fill(c)
 	return true
 }
 
-// byCost are the positions of a ledger with the cheap machines first. Of ranks there are few, so the
-// machines are dealt out to them instead of being compared with each other.
-func (w crediting) byCost(c *cluster) []int32 {
+// byCost makes order the positions of a ledger with the cheap machines first, and returns the first one at which that is
+// another machine; 0 where a group's minimum claims the first ones. Of ranks there are few, so the machines are dealt out
+// to them instead of being compared with each other.
+func (w crediting) byCost(c *cluster) (split int) {
 	l := &c.ledger
 	w.starts = slices.Grow(w.starts[:0], len(l.ranks))[:len(l.ranks)]
 	clear(w.starts)
@@ -301,14 +344,21 @@ func (w crediting) byCost(c *cluster) []int32 {
 		w.order[w.starts[i]] = int32(pos)
 		w.starts[i]++
 	}
-	return w.order
+	for split < len(w.order) && w.order[split] == int32(split) {
+		split++
+	}
+	if split < len(w.order) && len(c.minimums) > 0 {
+		return 0
+	}
+	return split
 }
 
 // workspace is what one worker writes to while it computes clusters, one after another.
 type workspace struct {
 	trial  ledger
-	order  []int32 // positions
-	starts []int32 // of each rank
+	order  []int32         // positions, the cheap machines first
+	rests  []vector.Vector // what each part of the cluster's needs lacked at the first of them that has another place
+	starts []int32         // of each rank
 	seqs   []uint64
 	values []int32 // domains
 	ends   []int   // of the domains of each topology in values

@@ -270,7 +270,7 @@ func (w crediting) spread(c *cluster, n *need) {
 		n.memory.divided = &division{}
 	}
 	d := n.memory.divided
-	if d.total == n.total && d.skewed.IsZero() && w.served(c, n) {
+	if d.total == n.total && d.skewed.IsZero() && (len(n.parts) == 1 && w.undivided(c, n) || w.served(c, n)) {
 		return
 	}
 	maxSkew := w.divide(c, n)
@@ -302,6 +302,20 @@ func (w crediting) spread(c *cluster, n *need) {
 		beyond.Sub(&d.shares[k])
 		d.skewed.Add(&beyond)
 	}
+}
+
+// undivided reports whether no topology divides a need, as that of the zone does not in a shard.
+func (w crediting) undivided(c *cluster, n *need) bool {
+	for _, s := range n.profile.spread {
+		w.values = w.values[:0]
+		w.valuesOf(c, n, s.key)
+		for _, value := range w.values {
+			if value != w.values[0] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // divide gives a need a part for each combination of the domains of its topologies, in the order of their

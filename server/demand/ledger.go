@@ -21,7 +21,9 @@ type ledger struct {
 	left    []int64 // rows of as many amounts as resources have names
 	width   int     // of a row
 	claims  []claim
-	live    [][]uint64 // not exhausted, by level of the needs
+	spares  []uint64 // positions that nothing drew from when they were dated last, but for those of fixed machines
+	live    []uint64 // not exhausted: of each word of positions one for each level of the needs
+	levels  int
 	local   []classSet
 	domains []domainIndex
 	trial   bool // nothing asks what is left in which domain
@@ -38,8 +40,8 @@ type classSet struct {
 // reset empties the ledger, for rows of so many amounts.
 func (l *ledger) reset(width int) {
 	l.slots, l.seqs, l.stamps, l.rankOf, l.ranks = l.slots[:0], l.seqs[:0], l.stamps[:0], l.rankOf[:0], l.ranks[:0]
-	l.classes, l.left, l.claims = l.classes[:0], l.left[:0], l.claims[:0]
-	l.live = l.live[:0]
+	l.classes, l.left, l.claims, l.spares = l.classes[:0], l.left[:0], l.claims[:0], l.spares[:0]
+	l.live, l.levels = l.live[:0], 0
 	for i := range l.local {
 		l.local[i].bits = l.local[i].bits[:0]
 	}
@@ -102,9 +104,9 @@ func (l *ledger) add(slot int32, seq uint64, stamp Key, class int32, alloc *vect
 	l.classes = append(l.classes, class)
 	l.left = append(l.left, alloc[:l.width]...)
 	l.claims = append(l.claims, claim{})
-	for i := range l.live {
-		l.live[i] = grow(l.live[i], words)
-		l.live[i][word] |= bit
+	l.live = grow(l.live, words*l.levels)
+	for i := range l.levels {
+		l.live[word*l.levels+i] |= bit
 	}
 	set := l.set(class)
 	set.bits = grow(set.bits, words)
@@ -139,22 +141,21 @@ func (l *ledger) permute(o *ledger, order []int32, alloc []vector.Vector) {
 			l.domains[i].insert(o.domains[i].at[pos], at)
 		}
 	}
-	l.enliven(len(o.live))
+	l.enliven(o.levels)
 }
 
 // enliven makes every machine one that is not exhausted, for needs of so many levels.
 func (l *ledger) enliven(levels int) {
 	words := (len(l.slots) + 63) >> 6
-	l.live = slices.Grow(l.live[:0], levels)[:levels]
+	l.levels = levels
+	l.live = slices.Grow(l.live[:0], words*levels)[:words*levels]
 	for i := range l.live {
-		set := slices.Grow(l.live[i][:0], words)[:words]
-		for word := range set {
-			set[word] = ^uint64(0)
+		l.live[i] = ^uint64(0)
+	}
+	if n := len(l.slots) & 63; n > 0 {
+		for i := range levels {
+			l.live[(words-1)*levels+i] = 1<<n - 1
 		}
-		if n := len(l.slots) & 63; n > 0 {
-			set[words-1] = 1<<n - 1
-		}
-		l.live[i] = set
 	}
 }
 
@@ -171,11 +172,24 @@ func (l *ledger) refill(alloc []vector.Vector, levels int) {
 	l.fresh = len(l.slots)
 }
 
-// draw lets a need take v from the machines of its part that come at from or later, and takes what
-// it got off v. The levels of the cluster's needs say for whom a machine is then exhausted.
-func (l *ledger) draw(n *need, p *part, v *vector.Vector, from int, levels levels, own bool) {
+// without are the positions of all machines but some.
+func (l *ledger) without(some []int32) (all []int32) {
+	for pos := range int32(len(l.slots)) {
+		if !slices.Contains(some, pos) {
+			all = append(all, pos)
+		}
+	}
+	return all
+}
+
+// draw lets a need take v from the machines of its part at positions from one on and before another one, and takes
+// what it got off v. The levels of the cluster's needs say for whom a machine is then exhausted.
+func (l *ledger) draw(n *need, p *part, v *vector.Vector, from, to int, levels levels, own bool) {
+	if from >= to {
+		return
+	}
 	c := l.of(n, p.within, from)
-	for pos := c.next(); pos >= 0; pos = c.next() {
+	for pos := c.next(); pos >= 0 && pos < to; pos = c.next() {
 		if l.serves(n, pos, own) && l.take(n, pos, v, levels) && v.IsZero() {
 			return
 		}
@@ -221,9 +235,11 @@ func (l *ledger) take(n *need, pos int, v *vector.Vector, levels levels) bool {
 	if !n.draw(left, v) {
 		return false
 	}
+	bit := uint64(1) << (pos & 63)
+	live := l.live[pos>>6*l.levels:][:len(levels)]
 	for i := range levels {
-		if word := &l.live[i][pos>>6]; *word>>(pos&63)&1 != 0 && levels[i].exhausts(left) {
-			*word &^= 1 << (pos & 63)
+		if live[i]&bit != 0 && levels[i].exhausts(left) {
+			live[i] &^= bit
 		}
 	}
 	c := &l.claims[pos]
@@ -262,7 +278,9 @@ func (l *ledger) remaining(n *need, within []domain, enough *vector.Vector) (sum
 type cursor struct {
 	l        *ledger
 	n        *need
-	live     []uint64   // what is not exhausted for it
+	live     []uint64 // what is not exhausted for it and all after it, of each levels-th word
+	levels   int
+	words    int
 	selected [][]uint64 // sets of its classes
 	word     int
 	set      uint64
@@ -281,12 +299,13 @@ type place struct {
 // domains, from a position on.
 func (l *ledger) of(n *need, within []domain, from int) *cursor {
 	c := &l.scratch
-	c.l, c.n, c.live, c.selected, c.within = l, n, l.live[n.level], c.selected[:0], c.within[:0]
-	c.list, c.listed, c.set, c.word = nil, len(within) > 0, 0, len(c.live)
+	c.l, c.n, c.levels, c.selected, c.within = l, n, l.levels, c.selected[:0], c.within[:0]
+	c.live, c.words = l.live[min(n.level, len(l.live)):], (len(l.slots)+63)>>6
+	c.list, c.listed, c.set, c.word = nil, len(within) > 0, 0, c.words
 	if c.listed {
 		c.narrow(within, from)
 	}
-	if c.listed = c.listed && len(c.list) <= len(c.live); c.listed {
+	if c.listed = c.listed && len(c.list) <= c.words; c.listed {
 		return c
 	}
 	for i := range l.local {
@@ -294,7 +313,7 @@ func (l *ledger) of(n *need, within []domain, from int) *cursor {
 			c.selected = append(c.selected, l.local[i].bits)
 		}
 	}
-	if word := from >> 6; word < len(c.live) && len(c.selected) > 0 {
+	if word := from >> 6; word < c.words && len(c.selected) > 0 {
 		c.word = word
 		c.set = c.candidates() &^ (1<<(from&63) - 1)
 	}
@@ -332,7 +351,7 @@ func (c *cursor) next() int {
 	}
 	for {
 		for c.set == 0 {
-			if c.word++; c.word >= len(c.live) {
+			if c.word++; c.word >= c.words {
 				return -1
 			}
 			c.set = c.candidates()
@@ -348,7 +367,7 @@ func (c *cursor) next() int {
 func (c *cursor) nextListed() int {
 	for i, at := range c.list {
 		pos := int(at)
-		if c.live[pos>>6]>>(pos&63)&1 != 0 && c.n.has(c.l.classes[pos]) && (len(c.within) == 1 || c.inside(pos)) {
+		if c.live[pos>>6*c.levels]>>(pos&63)&1 != 0 && c.n.has(c.l.classes[pos]) && (len(c.within) == 1 || c.inside(pos)) {
 			c.list = c.list[i+1:]
 			return pos
 		}
@@ -374,5 +393,5 @@ func (c *cursor) candidates() (set uint64) {
 			set |= s[c.word]
 		}
 	}
-	return set & c.live[c.word]
+	return set & c.live[c.word*c.levels]
 }

@@ -16,6 +16,8 @@ func instantOf(t time.Time) instant {
 	return t.UnixMilli()
 }
 
+func timeOf(at instant) time.Time { return time.UnixMilli(at).UTC() }
+
 func millis(d time.Duration) int64 { return d.Milliseconds() }
 
 // times are when things happened to a machine, or will.

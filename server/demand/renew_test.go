@@ -209,7 +209,7 @@ func TestRenewal_NeverMoreThanTheBudget(t *testing.T) {
 			var rows []demand.Row
 			for i := range 3000 {
 				if i < 1500 && rng.IntN(30) == 0 {
-					rows = randomRows(rng, "c")
+					rows = mixedRows(rng, "c")
 					h.tell(needs("c", rows...)...)
 				}
 				if i >= 1500 && i < 1510 { // as an operator does whose last roll-up is held: until it counts, nothing is given back

@@ -39,31 +39,40 @@ func (w intake) rollup(r Rollup) {
 
 // drastic reports whether rows would take most of a cluster's demand away (E5).
 func (w intake) drastic(c *cluster, rows []Row) bool {
-	if len(c.needs) >= quarantineRows {
-		kept := 0
-		for i := range rows {
-			if c.byKey[rows[i].Key] != nil {
-				kept++
-			}
-		}
-		if kept*10 < len(c.needs) {
-			return true
-		}
+	if len(c.needs) >= quarantineRows && !w.keepsTenth(c, rows) {
+		return true
 	}
 	var before, after vector.Vector
 	for _, n := range c.needs {
-		before.Add(&n.total)
+		before.AddOf(n.total[:], n.mask)
 	}
-	for i := range rows {
+	if before.IsZero() {
+		return false
+	}
+	for i := range rows { // no more of them is looked at than it takes to see that enough is left
 		total, _ := w.known(rows[i].Aggregate)
 		after.Add(&total)
-	}
-	for d := range before {
-		if before[d] > 0 && after[d] >= (before[d]+9)/10 {
-			return false
+		for d := range before {
+			if before[d] > 0 && after[d] >= (before[d]+9)/10 {
+				return false
+			}
 		}
 	}
-	return !before.IsZero() && w.worth(c, &before) >= quarantineMachines
+	return w.worth(c, &before) >= quarantineMachines
+}
+
+// keepsTenth reports whether a tenth of a cluster's needs is among the rows.
+func (w intake) keepsTenth(c *cluster, rows []Row) bool {
+	kept := 0
+	for i := range rows {
+		if c.byKey[rows[i].Key] == nil {
+			continue
+		}
+		if kept++; kept*10 >= len(c.needs) {
+			return true
+		}
+	}
+	return false
 }
 
 // worth is how many machines of those that the cluster has an amount fills at least.

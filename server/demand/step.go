@@ -61,7 +61,7 @@ func (e *Engine) Step(now time.Time, batch []Event) Result {
 	e.quiet = !slices.ContainsFunc(w.clusters, func(c *cluster) bool { return c.flags.dirty })
 	w.out.Next = time.Time{}
 	if w.next != 0 {
-		w.out.Next = time.UnixMilli(w.next).UTC()
+		w.out.Next = timeOf(w.next)
 	}
 	return w.out
 }
@@ -95,7 +95,7 @@ func (w *world) tally() {
 	for _, n := range w.short[:min(len(w.short), w.settings.MaxShortfalls)] {
 		w.out.Shortfalls = append(w.out.Shortfalls, Shortfall{
 			Cluster: n.home.name, Need: n.Key, Fingerprint: n.Fingerprint, Priority: n.Priority, Deficit: n.shown(),
-			Since: time.UnixMilli(n.lack.since).UTC(), Cycles: n.lack.cycles, Reason: n.lack.reason,
+			Since: timeOf(n.lack.since), Cycles: n.lack.cycles, Reason: n.lack.reason,
 		})
 	}
 }

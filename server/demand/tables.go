@@ -23,29 +23,6 @@ type class struct {
 	at    []int32       // by topology key: the value that it declares; -1: none
 }
 
-// How long a drain takes where none of the class has ended yet, in milliseconds, and the part of what is expected that
-// each new one counts for.
-const (
-	drainFirst = 60_000
-	drainShare = 4
-)
-
-// drainTime is how long the drain of a machine of the class is expected to take.
-func (c *class) drainTime() int64 { return cmp.Or(c.drain, drainFirst) }
-
-// drained takes in how long a drain took.
-func (c *class) drained(took int64) {
-	c.drain = max(c.drainTime()+(took-c.drainTime())/drainShare, 1)
-}
-
-// learned is what Nodes of one group and type have said of their allocatable.
-type learned struct {
-	reports int
-	changed int64
-	least   vector.Vector
-	known   bool
-}
-
 // offer is an Offer with what is used of it.
 type offer struct {
 	Offer
@@ -72,6 +49,7 @@ type use struct {
 }
 
 type pool struct {
+	name        string
 	limit, used int64
 	marks       []mark
 }
@@ -266,7 +244,7 @@ func (c *catalog) group(name string) *group {
 func (c *catalog) pool(name string) *pool {
 	p, ok := c.pools[name]
 	if !ok {
-		p = &pool{}
+		p = &pool{name: name}
 		c.pools[name] = p
 		c.poolNames = append(c.poolNames, name)
 	}
