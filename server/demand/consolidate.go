@@ -173,6 +173,50 @@ func (w consolidating) replaceable(g *group, m *machine, by claim) bool {
 	return known
 }
 
+// paid is what a machine cost in the last hour, by the mean; false: that is not known. One that is not offered any
+// longer costs what it cost when it was bound.
+func (w consolidating) paid(m *machine) (int64, bool) {
+	if m.offer == nil {
+		return m.price, true
+	}
+	i, listed := slices.BinarySearchFunc(w.cat.offers, m.offer.Name, func(o *offer, name string) int { return strings.Compare(o.Name, name) })
+	if !listed || w.cat.offers[i] != m.offer {
+		return m.price, true
+	}
+	return m.offer.paid.At(w.now)
+}
+
+// cost is what the machines of a ledger cost an hour that needs draw from: all of them, those at the first
+// positions, and the ones that are to be bought. What is paid for in any case is left out.
+func (w consolidating) cost(l *ledger, set []int32, bought []machine) (all, those, fresh int64) {
+	for pos, slot := range l.slots {
+		if l.claims[pos].needs == 0 {
+			continue
+		}
+		var m *machine
+		if slot < 0 {
+			m = &bought[^slot]
+		} else {
+			m = w.fleet.at(slot)
+		}
+		if m.fixed {
+			continue
+		}
+		price, known := w.paid(m)
+		if !known {
+			price = m.currentPrice()
+		}
+		price = effective(price, m.currentRisk(), l.claims[pos].interruption)
+		all += price
+		if slot < 0 {
+			fresh += price
+		} else if slices.Contains(set, int32(pos)) {
+			those += price
+		}
+	}
+	return all, those, fresh
+}
+
 // substitute finds what would be bought in the place of a set of machines, and reports whether that is worth it
 // and leaves no need with less.
 func (w consolidating) substitute(c *cluster, g *group, set []int32) ([]machine, bool) {

@@ -129,6 +129,7 @@ func (w crediting) fill(c *cluster) {
 			l.track(s.key)
 		}
 	}
+	c.spares = c.spares[:0]
 	w.allocate(c)
 	for _, slot := range c.members {
 		m := w.fleet.at(slot)
@@ -227,8 +228,7 @@ func (w crediting) date(c *cluster) {
 	if c.guard.freedSince != 0 {
 		since = c.guard.freedSince
 	}
-	known := len(l.spares)
-	if known == 0 {
+	if len(c.spares) == 0 {
 		for _, slot := range c.unclaimed {
 			if m := w.fleet.at(slot); m.cluster == c.index && m.pos >= 0 && int(m.pos) < len(l.slots) && l.slots[m.pos] == slot && l.claims[m.pos].needs > 0 {
 				m.times.surplus = 0
@@ -236,10 +236,10 @@ func (w crediting) date(c *cluster) {
 		}
 	}
 	c.unclaimed = c.unclaimed[:0]
-	l.spares = grow(l.spares, (len(l.slots)+63)>>6)
-	for word := range l.spares {
-		before, now := l.spares[word], l.spareOf(word)
-		l.spares[word] = now
+	c.spares = grow(c.spares, (len(l.slots)+63)>>6)
+	for word := range c.spares {
+		before, now := c.spares[word], l.spareOf(word)
+		c.spares[word] = now
 		for set := now; set != 0; set &= set - 1 {
 			c.unclaimed = append(c.unclaimed, l.slots[word<<6+bits.TrailingZeros64(set)])
 		}

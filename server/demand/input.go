@@ -1,7 +1,10 @@
 package demand
 
 import (
+	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"nstance.dev/server/demand/match"
@@ -135,6 +138,34 @@ type Class struct {
 	// InterruptionPPM is the probability of an interruption, in millionths per hour. It may change from one
 	// listing to the next: classes that differ in it alone are one, unless one of them is never interrupted.
 	InterruptionPPM int64
+}
+
+// canonical appends what equal classes share, and no others.
+func (c *Class) canonical(b []byte) []byte {
+	text := func(s string) {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	text(c.Group)
+	text(c.InstanceType)
+	text(string(c.CapacityType))
+	b = binary.AppendVarint(b, min(c.InterruptionPPM, 1)) // whether it may be interrupted: how likely that is, changes
+	b = binary.AppendUvarint(b, uint64(len(c.Labels)))
+	for _, key := range slices.Sorted(maps.Keys(c.Labels)) {
+		text(key)
+		text(c.Labels[key])
+	}
+	b = binary.AppendUvarint(b, uint64(len(c.Taints)))
+	for _, t := range c.Taints {
+		text(t.Key)
+		text(t.Value)
+		b = append(b, byte(t.Effect))
+	}
+	for _, a := range c.Allocatable {
+		text(a.Name)
+		b = binary.AppendVarint(b, a.Amount)
+	}
+	return b
 }
 
 // PoolUse says how many units of a quota pool one machine takes.

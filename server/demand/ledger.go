@@ -21,14 +21,18 @@ type ledger struct {
 	left    []int64 // rows of as many amounts as resources have names
 	width   int     // of a row
 	claims  []claim
-	spares  []uint64 // positions that nothing drew from when they were dated last, but for those of fixed machines
-	live    []uint64 // not exhausted: of each word of positions one for each level of the needs
-	levels  int
+	live    living
 	local   []classSet
 	domains []domainIndex
 	trial   bool // nothing asks what is left in which domain
 	scratch cursor
 	fresh   int // positions from here on were bought in this cycle
+}
+
+// living are the positions that are not exhausted: of each 64 of them one word for each level of the needs.
+type living struct {
+	words  []uint64
+	levels int
 }
 
 // classSet is the set of positions of one class.
@@ -40,8 +44,8 @@ type classSet struct {
 // reset empties the ledger, for rows of so many amounts.
 func (l *ledger) reset(width int) {
 	l.slots, l.seqs, l.stamps, l.rankOf, l.ranks = l.slots[:0], l.seqs[:0], l.stamps[:0], l.rankOf[:0], l.ranks[:0]
-	l.classes, l.left, l.claims, l.spares = l.classes[:0], l.left[:0], l.claims[:0], l.spares[:0]
-	l.live, l.levels = l.live[:0], 0
+	l.classes, l.left, l.claims = l.classes[:0], l.left[:0], l.claims[:0]
+	l.live.words, l.live.levels = l.live.words[:0], 0
 	for i := range l.local {
 		l.local[i].bits = l.local[i].bits[:0]
 	}
@@ -104,9 +108,9 @@ func (l *ledger) add(slot int32, seq uint64, stamp Key, class int32, alloc *vect
 	l.classes = append(l.classes, class)
 	l.left = append(l.left, alloc[:l.width]...)
 	l.claims = append(l.claims, claim{})
-	l.live = grow(l.live, words*l.levels)
-	for i := range l.levels {
-		l.live[word*l.levels+i] |= bit
+	l.live.words = grow(l.live.words, words*l.live.levels)
+	for i := range l.live.levels {
+		l.live.words[word*l.live.levels+i] |= bit
 	}
 	set := l.set(class)
 	set.bits = grow(set.bits, words)
@@ -141,22 +145,22 @@ func (l *ledger) permute(o *ledger, order []int32, alloc []vector.Vector) {
 			l.domains[i].insert(o.domains[i].at[pos], at)
 		}
 	}
-	l.enliven(o.levels)
+	l.enliven(o.live.levels)
 }
 
 // enliven makes every machine one that is not exhausted, for needs of so many levels.
 func (l *ledger) enliven(levels int) {
 	words := (len(l.slots) + 63) >> 6
-	l.levels = levels
-	l.live = slices.Grow(l.live[:0], words*levels)[:words*levels]
-	for i := range l.live {
-		l.live[i] = ^uint64(0)
+	set := slices.Grow(l.live.words[:0], words*levels)[:words*levels]
+	for i := range set {
+		set[i] = ^uint64(0)
 	}
 	if n := len(l.slots) & 63; n > 0 {
 		for i := range levels {
-			l.live[(words-1)*levels+i] = 1<<n - 1
+			set[(words-1)*levels+i] = 1<<n - 1
 		}
 	}
+	l.live = living{set, levels}
 }
 
 // refill gives every machine its whole allocatable back, and takes all claims off. The needs are of so many levels.
@@ -236,7 +240,7 @@ func (l *ledger) take(n *need, pos int, v *vector.Vector, levels levels) bool {
 		return false
 	}
 	bit := uint64(1) << (pos & 63)
-	live := l.live[pos>>6*l.levels:][:len(levels)]
+	live := l.live.words[pos>>6*l.live.levels:][:len(levels)]
 	for i := range levels {
 		if live[i]&bit != 0 && levels[i].exhausts(left) {
 			live[i] &^= bit
@@ -299,8 +303,8 @@ type place struct {
 // domains, from a position on.
 func (l *ledger) of(n *need, within []domain, from int) *cursor {
 	c := &l.scratch
-	c.l, c.n, c.levels, c.selected, c.within = l, n, l.levels, c.selected[:0], c.within[:0]
-	c.live, c.words = l.live[min(n.level, len(l.live)):], (len(l.slots)+63)>>6
+	c.l, c.n, c.levels, c.selected, c.within = l, n, l.live.levels, c.selected[:0], c.within[:0]
+	c.live, c.words = l.live.words[min(n.level, len(l.live.words)):], (len(l.slots)+63)>>6
 	c.list, c.listed, c.set, c.word = nil, len(within) > 0, 0, c.words
 	if c.listed {
 		c.narrow(within, from)

@@ -254,8 +254,9 @@ type cluster struct {
 	index     int32
 	name      string
 	ledger    ledger
-	members   []int32 // slots of bound machines, in keep order
-	unclaimed []int32 // slots of those that nothing draws from
+	members   []int32  // slots of bound machines, in keep order
+	unclaimed []int32  // slots of those that nothing draws from
+	spares    []uint64 // their positions; empty: the ledger was filled since they were looked at
 	minimums  []minimum
 	flags     flags
 	guard     guard

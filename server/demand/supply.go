@@ -1,7 +1,6 @@
 package demand
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -113,14 +112,6 @@ func (w intake) report(slot int32, r Report) {
 	}
 }
 
-// learned is what Nodes of one group and type have said of their allocatable.
-type learned struct {
-	reports int
-	changed int64
-	least   vector.Vector
-	known   bool
-}
-
 const (
 	learnReports = 3
 	learnEvery   = 600_000
@@ -179,19 +170,4 @@ func (w intake) outdate(slot int32, why Reason) error {
 	w.cat.savers.list(g)
 	w.supply++
 	return nil
-}
-
-// How long a drain takes where none of the class has ended yet, in milliseconds, and the part of what is expected that
-// each new one counts for.
-const (
-	drainFirst = 60_000
-	drainShare = 4
-)
-
-// drainTime is how long the drain of a machine of the class is expected to take.
-func (c *class) drainTime() int64 { return cmp.Or(c.drain, drainFirst) }
-
-// drained takes in how long a drain took.
-func (c *class) drained(took int64) {
-	c.drain = max(c.drainTime()+(took-c.drainTime())/drainShare, 1)
 }

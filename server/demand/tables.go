@@ -2,7 +2,6 @@ package demand
 
 import (
 	"cmp"
-	"encoding/binary"
 	"maps"
 	"slices"
 	"strings"
@@ -21,6 +20,29 @@ type class struct {
 	price int64         // of the cheapest offer, in millionths of a dollar; 0: none
 	drain int64         // how long drains of its machines take, in milliseconds; 0: none has ended yet
 	at    []int32       // by topology key: the value that it declares; -1: none
+}
+
+// How long a drain takes where none of the class has ended yet, in milliseconds, and the part of what is expected that
+// each new one counts for.
+const (
+	drainFirst = 60_000
+	drainShare = 4
+)
+
+// drainTime is how long the drain of a machine of the class is expected to take.
+func (c *class) drainTime() int64 { return cmp.Or(c.drain, drainFirst) }
+
+// drained takes in how long a drain took.
+func (c *class) drained(took int64) {
+	c.drain = max(c.drainTime()+(took-c.drainTime())/drainShare, 1)
+}
+
+// learned is what Nodes of one group and type have said of their allocatable.
+type learned struct {
+	reports int
+	changed int64
+	least   vector.Vector
+	known   bool
 }
 
 // offer is an Offer with what is used of it.
@@ -143,34 +165,6 @@ func newCatalog() *catalog {
 		space: vector.NewSpace(), byClass: map[string]int32{}, kinds: map[string]int32{},
 		groups: map[string]*group{}, pools: map[string]*pool{}, away: map[string]*offer{},
 	}
-}
-
-// canonical appends what equal classes share, and no others.
-func (c *Class) canonical(b []byte) []byte {
-	text := func(s string) {
-		b = binary.AppendUvarint(b, uint64(len(s)))
-		b = append(b, s...)
-	}
-	text(c.Group)
-	text(c.InstanceType)
-	text(string(c.CapacityType))
-	b = binary.AppendVarint(b, min(c.InterruptionPPM, 1)) // whether it may be interrupted: how likely that is, changes
-	b = binary.AppendUvarint(b, uint64(len(c.Labels)))
-	for _, key := range slices.Sorted(maps.Keys(c.Labels)) {
-		text(key)
-		text(c.Labels[key])
-	}
-	b = binary.AppendUvarint(b, uint64(len(c.Taints)))
-	for _, t := range c.Taints {
-		text(t.Key)
-		text(t.Value)
-		b = append(b, byte(t.Effect))
-	}
-	for _, a := range c.Allocatable {
-		text(a.Name)
-		b = binary.AppendVarint(b, a.Amount)
-	}
-	return b
 }
 
 // intern returns the index of a class, which is added if it is new.
