@@ -24,6 +24,7 @@ func demandState() *nstancev1.GetDemandResponse {
 			},
 			{
 				Id: "01d7b6", Amounts: map[string]int64{"cpu": 4000, "nvidia.com/gpu": 2, "pods": 2}, Missing: map[string]int64{"cpu": 2000, "nvidia.com/gpu": 1, "pods": 1},
+				MinUnit:      map[string]int64{"cpu": 2000, "nvidia.com/gpu": 1, "pods": 1},
 				MissingSince: since, Reason: "NoMatchingOffer", Group: "train", Requirements: []string{"nvidia.com/gpu.present Exists"},
 			},
 		},
@@ -37,6 +38,42 @@ func demandState() *nstancev1.GetDemandResponse {
 			{Action: "reclaim", InstanceId: "wrk068a3cp3thz5z2mv1gejwftabd", Reason: "surplus", Disposition: "suppressed"},
 			{Action: "replace", InstanceId: "wrk068a3cp3thz5z2mv1gejwftabc", Reason: "consolidation", Disposition: "buying", Replacements: []string{"wrk068a3cp3thz5z2mv1gejwftabg"}},
 		},
+		Explanation: &nstancev1.DemandExplanation{
+			Blocked: "Parked", BlockedUntil: timestamppb.New(shardtest.Epoch.Add(51 * time.Hour)), Idle: 1,
+			Offers: []*nstancev1.DemandOffer{
+				{
+					Name: "default/general/g5.xlarge/spot", Group: "default/general", InstanceType: "g5.xlarge", CapacityType: "spot",
+					HourlyMicroUsd: 302_000, EffectiveMicroUsd: 312_000, Units: 2, Free: 1 << 40,
+				},
+				{
+					Name: "default/general/g5.xlarge/on-demand", Group: "default/general", InstanceType: "g5.xlarge", CapacityType: "on-demand",
+					HourlyMicroUsd: 1_006_000, EffectiveMicroUsd: 1_006_000, Units: 2, Reason: "Cooldown", Detail: "the provider had no room, a quota was full, or machines did not join",
+					Until: timestamppb.New(shardtest.Epoch.Add(50 * time.Hour)),
+				},
+				{
+					Name: "default/general/m7i.large/spot", Group: "default/general", InstanceType: "m7i.large", CapacityType: "spot",
+					HourlyMicroUsd: 40_000, EffectiveMicroUsd: 40_000, Reason: "NoMatchingOffer",
+					Detail: "it has no label nvidia.com/gpu.present, and required is nvidia.com/gpu.present Exists; a Pod asks for 1 of nvidia.com/gpu, and it has 0",
+				},
+			},
+		},
+	}
+}
+
+func TestExplainNeed(t *testing.T) {
+	c := newConsole(t)
+	c.local.SetDemand(demandState())
+	var out strings.Builder
+	for _, command := range []string{"explain need 01d7b6", "explain need 01d7 -o name", "explain need 01 -o yaml"} {
+		out.WriteString("$ nstance-admin " + command + "\n" + c.ok(t, strings.Fields(command)...) + "\n")
+	}
+	golden(t, "explain-need.txt", out.String())
+	if said := c.fails(t, cli.ExitFailed, "explain", "need", "ffff"); !strings.Contains(said, "none whose id begins with") {
+		t.Errorf("errors: %q", said)
+	}
+	c.local.SetDemand(&nstancev1.GetDemandResponse{Needs: demandState().GetNeeds()})
+	if said := c.fails(t, cli.ExitFailed, "explain", "need", "9f2c"); !strings.Contains(said, "older than this program") {
+		t.Errorf("errors: %q", said)
 	}
 }
 

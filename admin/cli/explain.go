@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +15,7 @@ import (
 func newExplainCommand(env *Env) *cobra.Command {
 	cmd := newParentCommand("explain", "Diagnose: what was decided, what is next, what blocks it")
 	flags := addShardFlags(cmd)
-	cmd.AddCommand(newExplainGroupCommand(env, flags), newExplainInstanceCommand(env, flags))
+	cmd.AddCommand(newExplainGroupCommand(env, flags), newExplainInstanceCommand(env, flags), newExplainNeedCommand(env, flags))
 	return cmd
 }
 
@@ -106,4 +109,108 @@ func (o *explainOptions) print(env *Env, s *shard, response *nstancev1.ExplainRe
 	t.next(1, response.GetNext())
 	t.decisions(1, response.GetDecisions(), o.last)
 	return t.err
+}
+
+func newExplainNeedCommand(env *Env, flags *shardFlags) *cobra.Command {
+	var format output.Format
+	cmd := &cobra.Command{
+		Use:   "need NEED",
+		Short: "Say of each offer why a need of demand mode buys it or does not",
+		Long: `Show a need of the tenant's cluster and what each offer could do for it: what an hour
+of one more machine costs, with the risk of an interruption, how many Pods of the need's
+largest size it holds, and how many machines may be bought now. The offer with the
+cheapest Pod comes first and is bought next, unless larger or smaller machines make the
+whole cheaper. Of every other one it is said why none is bought.
+
+NEED is an id that demand needs prints, or its first digits.`,
+		Example: `  nstance-admin explain need 9f2c41aa00b1
+  nstance-admin explain need 9f2c41aa00b1 -o json | jq '.explanation.offers[].detail'`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeNeeds(env, flags),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "" {
+				return usagef("NEED is empty; demand needs lists the ids")
+			}
+			return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
+				response, err := s.api.GetDemand(ctx, &nstancev1.GetDemandRequest{Need: args[0]})
+				switch {
+				case err != nil:
+					return err
+				case response.GetExplanation() == nil:
+					return fmt.Errorf("the server explains no needs: it is older than this program")
+				}
+				return printNeed(env, format, s, response)
+			})
+		},
+	}
+	addOutputFlag(cmd, &format)
+	return cmd
+}
+
+// completeNeeds offers the ids of needs, as short as they are printed.
+func completeNeeds(env *Env, flags *shardFlags) completion {
+	return complete(env, flags, func(ctx context.Context, s *shard) ([]string, error) {
+		response, err := s.api.GetDemand(ctx, &nstancev1.GetDemandRequest{})
+		var ids []string
+		for _, n := range response.GetNeeds() {
+			ids = append(ids, cobra.CompletionWithDesc(shortID(n.GetId()), amountsText(n.GetAmounts())))
+		}
+		return ids, err
+	})
+}
+
+func printNeed(env *Env, format output.Format, s *shard, response *nstancev1.GetDemandResponse) error {
+	need := response.GetNeeds()[0]
+	if format == output.JSON || format == output.YAML || format == output.Name {
+		view := output.View[*nstancev1.GetDemandResponse]{Name: func(*nstancev1.GetDemandResponse) string { return need.GetId() }}
+		return output.Object(env.Out, format, view, itemOf(s, response))
+	}
+	why := response.GetExplanation()
+	t := newTree(env.Out, env.Now())
+	t.line(0, "%sneed %s: %s, priority %d", s.prefix(), need.GetId(), amountsText(need.GetAmounts()), need.GetPriority())
+	t.line(1, "one machine has to hold %s", amountsText(need.GetMinUnit()))
+	for _, r := range need.GetRequirements() {
+		t.line(1, "requires %s", r)
+	}
+	if len(need.GetMissing()) == 0 {
+		t.line(1, "nothing is missing")
+	} else {
+		t.line(1, "missing %s%s: %s; %s", amountsText(need.GetMissing()), t.since(need.GetMissingSince()), need.GetReason(), remedyOf(need.GetReason()))
+	}
+	if why.GetBlocked() != "" {
+		t.line(1, "buys nothing: %s%s", why.GetBlocked(), t.until("until", why.GetBlockedUntil()))
+	}
+	if why.GetIdle() > 0 {
+		t.line(1, "idle machines, which are taken first: %d", why.GetIdle())
+	}
+	t.line(0, "offers:")
+	if len(why.GetOffers()) == 0 {
+		t.line(1, "none; demand offers shows what the groups of a configuration offer")
+	}
+	if t.err != nil {
+		return t.err
+	}
+	w := tabwriter.NewWriter(env.Out, 0, 0, 3, ' ', 0)
+	for i, o := range why.GetOffers() {
+		if i == 0 {
+			fmt.Fprintln(w, "  OFFER\tUSD/H\tWITH_RISK\tHOLDS\tFREE\tWHY_NOT")
+		}
+		text := output.Cell(o.GetReason())
+		if o.GetDetail() != "" {
+			text += ": " + output.Cell(o.GetDetail())
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%d\t%s\t%s%s\n", output.Cell(o.GetName()), dollars(o.GetHourlyMicroUsd()), dollars(o.GetEffectiveMicroUsd()),
+			o.GetUnits(), freeText(o.GetFree()), cmp.Or(text, "-"), t.until("until", o.GetUntil()))
+	}
+	return w.Flush()
+}
+
+// mostFree is from where on the number of machines that may be bought has no limit in practice.
+const mostFree = 1 << 30
+
+func freeText(n int64) string {
+	if n >= mostFree {
+		return "any"
+	}
+	return fmt.Sprint(n)
 }

@@ -2,7 +2,10 @@ package demandloop
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"nstance.dev/server/demand"
@@ -17,21 +20,24 @@ type Picture struct {
 	Planned []demand.Action
 	// Replacements are those of machines of the cluster that are under way.
 	Replacements []demand.ConsolidationView
+	// Explained says of the only one of Needs how it is served; nil: all were asked for, or there are none or several.
+	Explained *demand.Explained
 }
 
 // inspect asks for the picture of a cluster.
 type inspect struct {
 	cluster string
+	need    string       // hexadecimal digits that the keys of needs begin with; empty: of all
 	reply   chan Picture // has room for one
 }
 
 func (inspect) letter() {}
 
-// Inspect returns what is known of a cluster. It costs the loop some time for each need and machine of the shard, so it
-// is for people and not for loops.
-func (l *Loop) Inspect(ctx context.Context, cluster string) (Picture, error) {
+// Inspect returns what is known of a cluster; with the first hexadecimal digits of the keys of needs, of those needs
+// alone. It costs the loop some time for each need and machine of the shard, so it is for people and not for loops.
+func (l *Loop) Inspect(ctx context.Context, cluster, need string) (Picture, error) {
 	reply := make(chan Picture, 1)
-	if err := l.mailbox.send(ctx, inspect{cluster, reply}); err != nil {
+	if err := l.mailbox.send(ctx, inspect{cluster, need, reply}); err != nil {
 		return Picture{}, fmt.Errorf("inspect the demand of %s: %w", cluster, err)
 	}
 	select {
@@ -44,9 +50,19 @@ func (l *Loop) Inspect(ctx context.Context, cluster string) (Picture, error) {
 	}
 }
 
-// picture is what is known of a cluster now.
-func (c *core) picture(cluster string) Picture {
-	p := Picture{Connected: c.clusters[cluster].live(), Needs: c.engine.Needs(cluster), Machines: c.engine.Machines(cluster)}
+// picture is what is known of a cluster now, or of needs of it.
+func (c *core) picture(cluster, need string) Picture {
+	p := Picture{Connected: c.clusters[cluster].live(), Needs: c.engine.Needs(cluster)}
+	if need != "" {
+		p.Needs = slices.DeleteFunc(p.Needs, func(n demand.NeedView) bool { return !strings.HasPrefix(hex.EncodeToString(n.Key[:]), need) })
+		if len(p.Needs) == 1 {
+			if why, ok := c.engine.Explain(cluster, p.Needs[0].Key); ok {
+				p.Explained = &why
+			}
+		}
+		return p
+	}
+	p.Machines = c.engine.Machines(cluster)
 	for _, a := range c.planned {
 		if a.Cluster == cluster {
 			p.Planned = append(p.Planned, a)

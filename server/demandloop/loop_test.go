@@ -488,7 +488,7 @@ func TestOutdatedMachinesAreReplaced(t *testing.T) {
 		w.settled()
 		w.change(func(s *shop) { s.making, s.made = "another", time.Now() })
 		pass(time.Second)
-		p, err := w.loop.Inspect(t.Context(), "acme")
+		p, err := w.loop.Inspect(t.Context(), "acme", "")
 		if err != nil || len(p.Replacements) != 1 || p.Replacements[0].Reason != demand.ReasonDrift || len(p.Replacements[0].Bought) != 1 {
 			t.Errorf("under way are %+v, %v", p.Replacements, err)
 		}

@@ -31,7 +31,7 @@ func (c taking) letter(l letter) {
 	case counted:
 		l.reply <- c.engine.Census()
 	case inspect:
-		l.reply <- c.picture(l.cluster)
+		l.reply <- c.picture(l.cluster, l.need)
 	case posted:
 		if cluster := c.clusters[l.cluster]; cluster != nil && cluster.session == l.session {
 			c.message(cluster, l.message)

@@ -149,13 +149,13 @@ func (m *Mode) Link() demandloop.Link {
 // types yet.
 func (m *Mode) Waiting() bool { return m.loop.Load() == nil && m.wanted() }
 
-// Inspect returns what is known of a cluster; false: the mode has not begun.
-func (m *Mode) Inspect(ctx context.Context, cluster string) (demandloop.Picture, bool, error) {
+// Inspect returns what is known of a cluster, or of its needs whose keys begin with need; false: the mode has not begun.
+func (m *Mode) Inspect(ctx context.Context, cluster, need string) (demandloop.Picture, bool, error) {
 	loop := m.loop.Load()
 	if loop == nil {
 		return demandloop.Picture{}, false, nil
 	}
-	p, err := loop.Inspect(ctx, cluster)
+	p, err := loop.Inspect(ctx, cluster, need)
 	return p, true, err
 }
 

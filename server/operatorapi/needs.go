@@ -3,9 +3,7 @@ package operatorapi
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
 
-	"nstance.dev/protos/needs"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/demand"
 	"nstance.dev/server/demand/match"
@@ -18,20 +16,24 @@ import (
 var errNoDemand = refusal.New(refusal.FailedPrecondition, "NO_DEMAND_GROUP", "no group of this shard is of mode demand")
 
 // GetDemand implements [nstancev1.OperatorServiceServer].
-func (s *Service) GetDemand(ctx context.Context, _ *nstancev1.GetDemandRequest) (*nstancev1.GetDemandResponse, error) {
+func (s *Service) GetDemand(ctx context.Context, req *nstancev1.GetDemandRequest) (*nstancev1.GetDemandResponse, error) {
 	c := CallerOf(ctx)
-	p, begun, err := c.Term.InspectDemand(ctx, c.Tenant)
+	p, begun, err := c.Term.InspectDemand(ctx, c.Tenant, req.Need)
 	switch {
 	case err != nil:
 		return nil, refusal.ErrTermOver
 	case !begun:
 		return nil, errNoDemand
+	case req.Need != "" && len(p.Needs) == 0:
+		return nil, refusal.New(refusal.NotFound, "NOT_FOUND", "need: the cluster has none whose id begins with %.40q; demand needs lists them", req.Need)
+	case req.Need != "" && p.Explained == nil:
+		return nil, refusal.New(refusal.InvalidArgument, "INVALID_FIELD", "need: the ids of %d needs begin with %.40q; give more of it", len(p.Needs), req.Need)
 	}
 	return demandOf(p), nil
 }
 
 func demandOf(p demandloop.Picture) *nstancev1.GetDemandResponse {
-	out := &nstancev1.GetDemandResponse{Connected: p.Connected}
+	out := &nstancev1.GetDemandResponse{Connected: p.Connected, Explanation: explanationOf(p.Explained)}
 	for _, n := range p.Needs {
 		need := &nstancev1.DemandNeed{
 			Id: hex.EncodeToString(n.Key[:]), Requirements: requirementTexts(n.Terms), Priority: n.Priority, Group: n.Group,
@@ -59,6 +61,20 @@ func demandOf(p demandloop.Picture) *nstancev1.GetDemandResponse {
 	return out
 }
 
+func explanationOf(why *demand.Explained) *nstancev1.DemandExplanation {
+	if why == nil {
+		return nil
+	}
+	out := &nstancev1.DemandExplanation{Blocked: string(why.Blocked), BlockedUntil: stamp(why.Until), Idle: int32(why.Idle)}
+	for _, o := range why.Offers {
+		out.Offers = append(out.Offers, &nstancev1.DemandOffer{
+			Name: o.Name, Group: o.Group, InstanceType: o.InstanceType, CapacityType: string(o.CapacityType), HourlyMicroUsd: o.PricePerHour,
+			EffectiveMicroUsd: o.Effective, Units: o.Units, Free: o.Free, Reason: string(o.Reason), Detail: o.Detail, Until: stamp(o.Until),
+		})
+	}
+	return out
+}
+
 func plannedList(all []demand.Action) (out []*nstancev1.DemandDecision) {
 	for _, a := range all {
 		out = append(out, &nstancev1.DemandDecision{
@@ -81,21 +97,14 @@ func amountMap(all []vector.Amount) map[string]int64 {
 // requirementTexts are requirements as people write them. Of alternatives each is one text.
 func requirementTexts(t match.Terms) (out []string) {
 	for _, r := range t.Requirements {
-		out = append(out, requirementText(r))
+		out = append(out, r.String())
 	}
 	for _, a := range t.Alternatives {
 		text := "or"
 		for _, r := range a {
-			text += " " + requirementText(r)
+			text += " " + r.String()
 		}
 		out = append(out, text)
 	}
 	return out
-}
-
-func requirementText(r match.Requirement) string {
-	if len(r.Values) == 0 {
-		return fmt.Sprintf("%s %s", r.Key, needs.Operator(r.Op))
-	}
-	return fmt.Sprintf("%s %s %v", r.Key, needs.Operator(r.Op), r.Values)
 }

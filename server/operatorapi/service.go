@@ -28,7 +28,7 @@ const ManagerMetadata = "nstance-manager"
 
 // features are the optional abilities of this API that are there.
 var features = []string{
-	"clear-fields", "confirm-groups", "coordinated-drain", "decrement-size", "demand", "demand-groups", "expected-etag", "explain", "group-capacity", "group-manager", "held-vms",
+	"clear-fields", "confirm-groups", "coordinated-drain", "decrement-size", "demand", "demand-groups", "expected-etag", "explain", "explain-need", "group-capacity", "group-manager", "held-vms",
 	"instance-list", "instance-types", "pause", "plan-config", "replace-first",
 }
 

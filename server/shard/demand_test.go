@@ -348,7 +348,7 @@ func TestWhatIsKnownOfACluster(t *testing.T) {
 		o := w.operator()
 		o.ask(6)
 		w.settle(time.Minute)
-		p, begun, err := w.term().InspectDemand(w.ctx, "default")
+		p, begun, err := w.term().InspectDemand(w.ctx, "default", "")
 		if err != nil || !begun || !p.Connected || len(p.Needs) != 1 || len(p.Machines) != 1 || len(p.Planned) != 0 {
 			t.Fatalf("%+v, begun %v, %v", p, begun, err)
 		}
@@ -358,14 +358,14 @@ func TestWhatIsKnownOfACluster(t *testing.T) {
 		if m := p.Machines[0]; m.State != demand.Configured || m.Needs != 1 || !m.Surplus.IsZero() || m.InstanceType != "small" || m.PricePerHour != 100_000 {
 			t.Errorf("machine %+v", m)
 		}
-		if other, _, _ := w.term().InspectDemand(w.ctx, "acme"); other.Connected || len(other.Needs)+len(other.Machines) != 0 {
+		if other, _, _ := w.term().InspectDemand(w.ctx, "acme", ""); other.Connected || len(other.Needs)+len(other.Machines) != 0 {
 			t.Errorf("another tenant is told %+v", other)
 		}
 		rehearsed := demanded(`"max": 2, "min_lifetime": "0s"`)
 		rehearsed.Server = `"demand": {"dry_run": true, "prices": [{"instance_types": ["small"], "hour": 0.1}]},`
 		w.reconfigure(rehearsed)
 		w.settle(time.Hour)
-		p, _, _ = w.term().InspectDemand(w.ctx, "default")
+		p, _, _ = w.term().InspectDemand(w.ctx, "default", "")
 		if len(p.Planned) != 1 || p.Planned[0].Kind != demand.Provision || p.Planned[0].Disposition != demand.DryRun || len(p.Machines) != 1 {
 			t.Errorf("with room for another one, in a dry run: %+v", p)
 		}

@@ -221,9 +221,9 @@ func (r *Term) demandUsage(id fleet.GroupID) *status.Usage {
 	return out
 }
 
-// InspectDemand returns what demand mode knows of the cluster of a tenant; false: it has not begun.
-func (r *Term) InspectDemand(ctx context.Context, tenant string) (demandloop.Picture, bool, error) {
-	return r.demand.Inspect(ctx, tenant)
+// InspectDemand returns what demand mode knows of the cluster of a tenant, or of its needs whose keys begin with need; false: it has not begun.
+func (r *Term) InspectDemand(ctx context.Context, tenant, need string) (demandloop.Picture, bool, error) {
+	return r.demand.Inspect(ctx, tenant, need)
 }
 
 // demandListener hears of the bindings of machines. It is made before the mode is.

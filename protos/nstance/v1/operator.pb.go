@@ -4932,7 +4932,10 @@ func (x *ErrorEvent) GetTimestamp() *timestamppb.Timestamp {
 
 // GetDemandRequest asks for what is needed and what is there.
 type GetDemandRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first hexadecimal digits of the id of a need, which is to be explained; empty: all needs and machines are
+	// listed. Servers that can have the capability `explain-need`; others ignore it.
+	Need          string `protobuf:"bytes,1,opt,name=need,proto3" json:"need,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4967,6 +4970,13 @@ func (*GetDemandRequest) Descriptor() ([]byte, []int) {
 	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
+func (x *GetDemandRequest) GetNeed() string {
+	if x != nil {
+		return x.Need
+	}
+	return ""
+}
+
 // GetDemandResponse is what demand mode knows of the tenant's cluster.
 type GetDemandResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4977,7 +4987,9 @@ type GetDemandResponse struct {
 	// Machines that are bound to the cluster, or idle and of use to it alone; by id.
 	Machines []*DemandMachine `protobuf:"bytes,3,rep,name=machines,proto3" json:"machines,omitempty"`
 	// What was decided and is not done, because of a pause or a dry run; then the replacements that are under way.
-	Planned       []*DemandDecision `protobuf:"bytes,4,rep,name=planned,proto3" json:"planned,omitempty"`
+	Planned []*DemandDecision `protobuf:"bytes,4,rep,name=planned,proto3" json:"planned,omitempty"`
+	// Of the need that was asked for, which then is the only one of needs; machines and planned are empty.
+	Explanation   *DemandExplanation `protobuf:"bytes,5,opt,name=explanation,proto3" json:"explanation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5040,6 +5052,223 @@ func (x *GetDemandResponse) GetPlanned() []*DemandDecision {
 	return nil
 }
 
+func (x *GetDemandResponse) GetExplanation() *DemandExplanation {
+	if x != nil {
+		return x.Explanation
+	}
+	return nil
+}
+
+// DemandExplanation says how a need is served.
+type DemandExplanation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why it buys nothing for now, whatever is offered, in one word; empty: it may buy.
+	Blocked string `protobuf:"bytes,1,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	// Until when that lasts.
+	BlockedUntil *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=blocked_until,json=blockedUntil,proto3" json:"blocked_until,omitempty"`
+	// Machines that are idle and would be taken before any is bought.
+	Idle int32 `protobuf:"varint,3,opt,name=idle,proto3" json:"idle,omitempty"`
+	// Every offer that the cluster may use: those of which a machine may be bought now, cheapest unit first, then the
+	// others by name.
+	Offers        []*DemandOffer `protobuf:"bytes,4,rep,name=offers,proto3" json:"offers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemandExplanation) Reset() {
+	*x = DemandExplanation{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemandExplanation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemandExplanation) ProtoMessage() {}
+
+func (x *DemandExplanation) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemandExplanation.ProtoReflect.Descriptor instead.
+func (*DemandExplanation) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *DemandExplanation) GetBlocked() string {
+	if x != nil {
+		return x.Blocked
+	}
+	return ""
+}
+
+func (x *DemandExplanation) GetBlockedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BlockedUntil
+	}
+	return nil
+}
+
+func (x *DemandExplanation) GetIdle() int32 {
+	if x != nil {
+		return x.Idle
+	}
+	return 0
+}
+
+func (x *DemandExplanation) GetOffers() []*DemandOffer {
+	if x != nil {
+		return x.Offers
+	}
+	return nil
+}
+
+// DemandOffer is what one offer could do for a need.
+type DemandOffer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the offer.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Group, with its tenant: `tenant/group`.
+	Group string `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
+	// Instance type.
+	InstanceType string `protobuf:"bytes,3,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
+	// Capacity type: `on-demand`, `spot`, `reserved` or `bare-metal`.
+	CapacityType string `protobuf:"bytes,4,opt,name=capacity_type,json=capacityType,proto3" json:"capacity_type,omitempty"`
+	// What an hour costs, in millionths of a US dollar.
+	HourlyMicroUsd int64 `protobuf:"varint,5,opt,name=hourly_micro_usd,json=hourlyMicroUsd,proto3" json:"hourly_micro_usd,omitempty"`
+	// What decides: that and the risk of an interruption for this need, per hour, in millionths of a US dollar.
+	EffectiveMicroUsd int64 `protobuf:"varint,6,opt,name=effective_micro_usd,json=effectiveMicroUsd,proto3" json:"effective_micro_usd,omitempty"`
+	// How many of the largest unit of the need one machine holds; 0: not one.
+	Units int64 `protobuf:"varint,7,opt,name=units,proto3" json:"units,omitempty"`
+	// How many machines may be bought now.
+	Free int64 `protobuf:"varint,8,opt,name=free,proto3" json:"free,omitempty"`
+	// Why none may, in one word; empty: one may.
+	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What stands in the way, for people.
+	Detail string `protobuf:"bytes,10,opt,name=detail,proto3" json:"detail,omitempty"`
+	// When that ends by itself; absent: not known, or it does not.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemandOffer) Reset() {
+	*x = DemandOffer{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemandOffer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemandOffer) ProtoMessage() {}
+
+func (x *DemandOffer) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemandOffer.ProtoReflect.Descriptor instead.
+func (*DemandOffer) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *DemandOffer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DemandOffer) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *DemandOffer) GetInstanceType() string {
+	if x != nil {
+		return x.InstanceType
+	}
+	return ""
+}
+
+func (x *DemandOffer) GetCapacityType() string {
+	if x != nil {
+		return x.CapacityType
+	}
+	return ""
+}
+
+func (x *DemandOffer) GetHourlyMicroUsd() int64 {
+	if x != nil {
+		return x.HourlyMicroUsd
+	}
+	return 0
+}
+
+func (x *DemandOffer) GetEffectiveMicroUsd() int64 {
+	if x != nil {
+		return x.EffectiveMicroUsd
+	}
+	return 0
+}
+
+func (x *DemandOffer) GetUnits() int64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *DemandOffer) GetFree() int64 {
+	if x != nil {
+		return x.Free
+	}
+	return 0
+}
+
+func (x *DemandOffer) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DemandOffer) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *DemandOffer) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 // DemandNeed is one row of what a cluster needs.
 type DemandNeed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5067,7 +5296,7 @@ type DemandNeed struct {
 
 func (x *DemandNeed) Reset() {
 	*x = DemandNeed{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[64]
+	mi := &file_nstance_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5079,7 +5308,7 @@ func (x *DemandNeed) String() string {
 func (*DemandNeed) ProtoMessage() {}
 
 func (x *DemandNeed) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[64]
+	mi := &file_nstance_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5092,7 +5321,7 @@ func (x *DemandNeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandNeed.ProtoReflect.Descriptor instead.
 func (*DemandNeed) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *DemandNeed) GetId() string {
@@ -5187,7 +5416,7 @@ type DemandMachine struct {
 
 func (x *DemandMachine) Reset() {
 	*x = DemandMachine{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[65]
+	mi := &file_nstance_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5199,7 +5428,7 @@ func (x *DemandMachine) String() string {
 func (*DemandMachine) ProtoMessage() {}
 
 func (x *DemandMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[65]
+	mi := &file_nstance_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5212,7 +5441,7 @@ func (x *DemandMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandMachine.ProtoReflect.Descriptor instead.
 func (*DemandMachine) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *DemandMachine) GetInstanceId() string {
@@ -5308,7 +5537,7 @@ type DemandDecision struct {
 
 func (x *DemandDecision) Reset() {
 	*x = DemandDecision{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[66]
+	mi := &file_nstance_v1_operator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5320,7 +5549,7 @@ func (x *DemandDecision) String() string {
 func (*DemandDecision) ProtoMessage() {}
 
 func (x *DemandDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[66]
+	mi := &file_nstance_v1_operator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5333,7 +5562,7 @@ func (x *DemandDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandDecision.ProtoReflect.Descriptor instead.
 func (*DemandDecision) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{66}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *DemandDecision) GetAction() string {
@@ -5397,7 +5626,7 @@ type PutAssignmentRequest struct {
 
 func (x *PutAssignmentRequest) Reset() {
 	*x = PutAssignmentRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[67]
+	mi := &file_nstance_v1_operator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5409,7 +5638,7 @@ func (x *PutAssignmentRequest) String() string {
 func (*PutAssignmentRequest) ProtoMessage() {}
 
 func (x *PutAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[67]
+	mi := &file_nstance_v1_operator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5422,7 +5651,7 @@ func (x *PutAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*PutAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{67}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PutAssignmentRequest) GetInstanceId() string {
@@ -5466,7 +5695,7 @@ type DeleteAssignmentRequest struct {
 
 func (x *DeleteAssignmentRequest) Reset() {
 	*x = DeleteAssignmentRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[68]
+	mi := &file_nstance_v1_operator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5478,7 +5707,7 @@ func (x *DeleteAssignmentRequest) String() string {
 func (*DeleteAssignmentRequest) ProtoMessage() {}
 
 func (x *DeleteAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[68]
+	mi := &file_nstance_v1_operator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5491,7 +5720,7 @@ func (x *DeleteAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{68}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *DeleteAssignmentRequest) GetInstanceId() string {
@@ -5525,7 +5754,7 @@ type ConfirmNodeRequest struct {
 
 func (x *ConfirmNodeRequest) Reset() {
 	*x = ConfirmNodeRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[69]
+	mi := &file_nstance_v1_operator_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5537,7 +5766,7 @@ func (x *ConfirmNodeRequest) String() string {
 func (*ConfirmNodeRequest) ProtoMessage() {}
 
 func (x *ConfirmNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[69]
+	mi := &file_nstance_v1_operator_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5550,7 +5779,7 @@ func (x *ConfirmNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmNodeRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmNodeRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{69}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ConfirmNodeRequest) GetInstanceId() string {
@@ -5590,7 +5819,7 @@ type WatchMachinesRequest struct {
 
 func (x *WatchMachinesRequest) Reset() {
 	*x = WatchMachinesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[70]
+	mi := &file_nstance_v1_operator_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5602,7 +5831,7 @@ func (x *WatchMachinesRequest) String() string {
 func (*WatchMachinesRequest) ProtoMessage() {}
 
 func (x *WatchMachinesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[70]
+	mi := &file_nstance_v1_operator_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5615,7 +5844,7 @@ func (x *WatchMachinesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchMachinesRequest.ProtoReflect.Descriptor instead.
 func (*WatchMachinesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{70}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{72}
 }
 
 // MachineEvent is what has become known of a machine, or a sign of the stream itself.
@@ -5635,7 +5864,7 @@ type MachineEvent struct {
 
 func (x *MachineEvent) Reset() {
 	*x = MachineEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[71]
+	mi := &file_nstance_v1_operator_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5647,7 +5876,7 @@ func (x *MachineEvent) String() string {
 func (*MachineEvent) ProtoMessage() {}
 
 func (x *MachineEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[71]
+	mi := &file_nstance_v1_operator_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5660,7 +5889,7 @@ func (x *MachineEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineEvent.ProtoReflect.Descriptor instead.
 func (*MachineEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{71}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *MachineEvent) GetInstanceId() string {
@@ -5703,7 +5932,7 @@ type MachineState struct {
 
 func (x *MachineState) Reset() {
 	*x = MachineState{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[72]
+	mi := &file_nstance_v1_operator_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5715,7 +5944,7 @@ func (x *MachineState) String() string {
 func (*MachineState) ProtoMessage() {}
 
 func (x *MachineState) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[72]
+	mi := &file_nstance_v1_operator_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5728,7 +5957,7 @@ func (x *MachineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineState.ProtoReflect.Descriptor instead.
 func (*MachineState) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{72}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *MachineState) GetConnected() bool {
@@ -5796,7 +6025,7 @@ type AssignmentState struct {
 
 func (x *AssignmentState) Reset() {
 	*x = AssignmentState{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[73]
+	mi := &file_nstance_v1_operator_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5808,7 +6037,7 @@ func (x *AssignmentState) String() string {
 func (*AssignmentState) ProtoMessage() {}
 
 func (x *AssignmentState) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[73]
+	mi := &file_nstance_v1_operator_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5821,7 +6050,7 @@ func (x *AssignmentState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentState.ProtoReflect.Descriptor instead.
 func (*AssignmentState) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{73}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *AssignmentState) GetMachineName() string {
@@ -6345,13 +6574,33 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x05error\x18\x05 \x01(\tR\x05error\x128\n" +
 	"\ttimestamp\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\ttimestampB\b\n" +
 	"\x06_groupB\x0e\n" +
-	"\f_instance_id\"\x12\n" +
-	"\x10GetDemandRequest\"\xcc\x01\n" +
+	"\f_instance_id\"&\n" +
+	"\x10GetDemandRequest\x12\x12\n" +
+	"\x04need\x18\x01 \x01(\tR\x04need\"\x8d\x02\n" +
 	"\x11GetDemandResponse\x12\x1c\n" +
 	"\tconnected\x18\x01 \x01(\bR\tconnected\x12,\n" +
 	"\x05needs\x18\x02 \x03(\v2\x16.nstance.v1.DemandNeedR\x05needs\x125\n" +
 	"\bmachines\x18\x03 \x03(\v2\x19.nstance.v1.DemandMachineR\bmachines\x124\n" +
-	"\aplanned\x18\x04 \x03(\v2\x1a.nstance.v1.DemandDecisionR\aplanned\"\xbd\x04\n" +
+	"\aplanned\x18\x04 \x03(\v2\x1a.nstance.v1.DemandDecisionR\aplanned\x12?\n" +
+	"\vexplanation\x18\x05 \x01(\v2\x1d.nstance.v1.DemandExplanationR\vexplanation\"\xb3\x01\n" +
+	"\x11DemandExplanation\x12\x18\n" +
+	"\ablocked\x18\x01 \x01(\tR\ablocked\x12?\n" +
+	"\rblocked_until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\fblockedUntil\x12\x12\n" +
+	"\x04idle\x18\x03 \x01(\x05R\x04idle\x12/\n" +
+	"\x06offers\x18\x04 \x03(\v2\x17.nstance.v1.DemandOfferR\x06offers\"\xe7\x02\n" +
+	"\vDemandOffer\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05group\x18\x02 \x01(\tR\x05group\x12#\n" +
+	"\rinstance_type\x18\x03 \x01(\tR\finstanceType\x12#\n" +
+	"\rcapacity_type\x18\x04 \x01(\tR\fcapacityType\x12(\n" +
+	"\x10hourly_micro_usd\x18\x05 \x01(\x03R\x0ehourlyMicroUsd\x12.\n" +
+	"\x13effective_micro_usd\x18\x06 \x01(\x03R\x11effectiveMicroUsd\x12\x14\n" +
+	"\x05units\x18\a \x01(\x03R\x05units\x12\x12\n" +
+	"\x04free\x18\b \x01(\x03R\x04free\x12\x16\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\x12\x16\n" +
+	"\x06detail\x18\n" +
+	" \x01(\tR\x06detail\x120\n" +
+	"\x05until\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xbd\x04\n" +
 	"\n" +
 	"DemandNeed\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\"\n" +
@@ -6491,7 +6740,7 @@ func file_nstance_v1_operator_proto_rawDescGZIP() []byte {
 	return file_nstance_v1_operator_proto_rawDescData
 }
 
-var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 84)
+var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
 var file_nstance_v1_operator_proto_goTypes = []any{
 	(*StringMap)(nil),                   // 0: nstance.v1.StringMap
 	(*StringList)(nil),                  // 1: nstance.v1.StringList
@@ -6557,40 +6806,42 @@ var file_nstance_v1_operator_proto_goTypes = []any{
 	(*ErrorEvent)(nil),                  // 61: nstance.v1.ErrorEvent
 	(*GetDemandRequest)(nil),            // 62: nstance.v1.GetDemandRequest
 	(*GetDemandResponse)(nil),           // 63: nstance.v1.GetDemandResponse
-	(*DemandNeed)(nil),                  // 64: nstance.v1.DemandNeed
-	(*DemandMachine)(nil),               // 65: nstance.v1.DemandMachine
-	(*DemandDecision)(nil),              // 66: nstance.v1.DemandDecision
-	(*PutAssignmentRequest)(nil),        // 67: nstance.v1.PutAssignmentRequest
-	(*DeleteAssignmentRequest)(nil),     // 68: nstance.v1.DeleteAssignmentRequest
-	(*ConfirmNodeRequest)(nil),          // 69: nstance.v1.ConfirmNodeRequest
-	(*WatchMachinesRequest)(nil),        // 70: nstance.v1.WatchMachinesRequest
-	(*MachineEvent)(nil),                // 71: nstance.v1.MachineEvent
-	(*MachineState)(nil),                // 72: nstance.v1.MachineState
-	(*AssignmentState)(nil),             // 73: nstance.v1.AssignmentState
-	nil,                                 // 74: nstance.v1.StringMap.ValuesEntry
-	nil,                                 // 75: nstance.v1.DemandLimits.GpuEntry
-	nil,                                 // 76: nstance.v1.NodeSettings.LabelsEntry
-	nil,                                 // 77: nstance.v1.NodeSettings.ReservedEntry
-	nil,                                 // 78: nstance.v1.GroupStatus.VarsEntry
-	nil,                                 // 79: nstance.v1.GroupStatus.CapacityEntry
-	nil,                                 // 80: nstance.v1.DemandUsage.GpuEntry
-	nil,                                 // 81: nstance.v1.DemandNeed.AmountsEntry
-	nil,                                 // 82: nstance.v1.DemandNeed.MinUnitEntry
-	nil,                                 // 83: nstance.v1.DemandNeed.MissingEntry
-	(*timestamppb.Timestamp)(nil),       // 84: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),         // 85: google.protobuf.Duration
-	(*MachineAssignment)(nil),           // 86: nstance.v1.MachineAssignment
-	(*MachineCredential)(nil),           // 87: nstance.v1.MachineCredential
-	(*MachineStatus)(nil),               // 88: nstance.v1.MachineStatus
-	(MachineMode)(0),                    // 89: nstance.v1.MachineMode
-	(*MachineConfigurationVersion)(nil), // 90: nstance.v1.MachineConfigurationVersion
-	(*NodeConfirmed)(nil),               // 91: nstance.v1.NodeConfirmed
-	(*emptypb.Empty)(nil),               // 92: google.protobuf.Empty
+	(*DemandExplanation)(nil),           // 64: nstance.v1.DemandExplanation
+	(*DemandOffer)(nil),                 // 65: nstance.v1.DemandOffer
+	(*DemandNeed)(nil),                  // 66: nstance.v1.DemandNeed
+	(*DemandMachine)(nil),               // 67: nstance.v1.DemandMachine
+	(*DemandDecision)(nil),              // 68: nstance.v1.DemandDecision
+	(*PutAssignmentRequest)(nil),        // 69: nstance.v1.PutAssignmentRequest
+	(*DeleteAssignmentRequest)(nil),     // 70: nstance.v1.DeleteAssignmentRequest
+	(*ConfirmNodeRequest)(nil),          // 71: nstance.v1.ConfirmNodeRequest
+	(*WatchMachinesRequest)(nil),        // 72: nstance.v1.WatchMachinesRequest
+	(*MachineEvent)(nil),                // 73: nstance.v1.MachineEvent
+	(*MachineState)(nil),                // 74: nstance.v1.MachineState
+	(*AssignmentState)(nil),             // 75: nstance.v1.AssignmentState
+	nil,                                 // 76: nstance.v1.StringMap.ValuesEntry
+	nil,                                 // 77: nstance.v1.DemandLimits.GpuEntry
+	nil,                                 // 78: nstance.v1.NodeSettings.LabelsEntry
+	nil,                                 // 79: nstance.v1.NodeSettings.ReservedEntry
+	nil,                                 // 80: nstance.v1.GroupStatus.VarsEntry
+	nil,                                 // 81: nstance.v1.GroupStatus.CapacityEntry
+	nil,                                 // 82: nstance.v1.DemandUsage.GpuEntry
+	nil,                                 // 83: nstance.v1.DemandNeed.AmountsEntry
+	nil,                                 // 84: nstance.v1.DemandNeed.MinUnitEntry
+	nil,                                 // 85: nstance.v1.DemandNeed.MissingEntry
+	(*timestamppb.Timestamp)(nil),       // 86: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 87: google.protobuf.Duration
+	(*MachineAssignment)(nil),           // 88: nstance.v1.MachineAssignment
+	(*MachineCredential)(nil),           // 89: nstance.v1.MachineCredential
+	(*MachineStatus)(nil),               // 90: nstance.v1.MachineStatus
+	(MachineMode)(0),                    // 91: nstance.v1.MachineMode
+	(*MachineConfigurationVersion)(nil), // 92: nstance.v1.MachineConfigurationVersion
+	(*NodeConfirmed)(nil),               // 93: nstance.v1.NodeConfirmed
+	(*emptypb.Empty)(nil),               // 94: google.protobuf.Empty
 }
 var file_nstance_v1_operator_proto_depIdxs = []int32{
-	74,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
-	84,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
-	84,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
+	76,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
+	86,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
+	86,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
 	8,   // 3: nstance.v1.PlanConfigResponse.groups:type_name -> nstance.v1.GroupPlan
 	25,  // 4: nstance.v1.ListGroupsResponse.groups:type_name -> nstance.v1.GroupStatus
 	0,   // 5: nstance.v1.GroupConfig.vars:type_name -> nstance.v1.StringMap
@@ -6601,29 +6852,29 @@ var file_nstance_v1_operator_proto_depIdxs = []int32{
 	19,  // 10: nstance.v1.GroupConfig.node:type_name -> nstance.v1.NodeSettings
 	16,  // 11: nstance.v1.GroupConfig.instance_requirements:type_name -> nstance.v1.InstanceRequirements
 	1,   // 12: nstance.v1.DemandSettings.capacity_types:type_name -> nstance.v1.StringList
-	85,  // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
-	85,  // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
-	85,  // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
-	85,  // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
+	87,  // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
+	87,  // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
+	87,  // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
+	87,  // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
 	12,  // 17: nstance.v1.DemandSettings.limits:type_name -> nstance.v1.DemandLimits
 	13,  // 18: nstance.v1.DemandSettings.reservations:type_name -> nstance.v1.Reservation
 	14,  // 19: nstance.v1.DemandSettings.disruption:type_name -> nstance.v1.DisruptionBudget
 	15,  // 20: nstance.v1.DemandSettings.consolidation:type_name -> nstance.v1.Consolidation
-	75,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
-	85,  // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	77,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
+	87,  // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
 	18,  // 23: nstance.v1.InstanceRequirements.vcpu:type_name -> nstance.v1.Range
 	18,  // 24: nstance.v1.InstanceRequirements.memory_gib:type_name -> nstance.v1.Range
 	17,  // 25: nstance.v1.InstanceRequirements.gpu:type_name -> nstance.v1.GpuRequirements
 	18,  // 26: nstance.v1.GpuRequirements.count:type_name -> nstance.v1.Range
 	18,  // 27: nstance.v1.GpuRequirements.memory_gib:type_name -> nstance.v1.Range
-	76,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
+	78,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
 	20,  // 29: nstance.v1.NodeSettings.taints:type_name -> nstance.v1.NodeTaint
 	20,  // 30: nstance.v1.NodeSettings.startup_taints:type_name -> nstance.v1.NodeTaint
-	77,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
+	79,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
 	10,  // 32: nstance.v1.UpsertGroupRequest.config:type_name -> nstance.v1.GroupConfig
-	78,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
-	85,  // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
-	79,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
+	80,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
+	87,  // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
+	81,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
 	27,  // 36: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
 	10,  // 37: nstance.v1.GroupStatus.dynamic:type_name -> nstance.v1.GroupConfig
 	43,  // 38: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
@@ -6632,126 +6883,130 @@ var file_nstance_v1_operator_proto_depIdxs = []int32{
 	19,  // 41: nstance.v1.GroupStatus.node:type_name -> nstance.v1.NodeSettings
 	16,  // 42: nstance.v1.GroupStatus.instance_requirements:type_name -> nstance.v1.InstanceRequirements
 	26,  // 43: nstance.v1.GroupStatus.demand_usage:type_name -> nstance.v1.DemandUsage
-	80,  // 44: nstance.v1.DemandUsage.gpu:type_name -> nstance.v1.DemandUsage.GpuEntry
+	82,  // 44: nstance.v1.DemandUsage.gpu:type_name -> nstance.v1.DemandUsage.GpuEntry
 	0,   // 45: nstance.v1.InstanceConfig.vars:type_name -> nstance.v1.StringMap
 	1,   // 46: nstance.v1.InstanceConfig.load_balancers:type_name -> nstance.v1.StringList
 	28,  // 47: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
-	84,  // 48: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
-	84,  // 49: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
-	84,  // 50: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
+	86,  // 48: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
+	86,  // 49: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
+	86,  // 50: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
 	36,  // 51: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
 	35,  // 52: nstance.v1.InstanceStatus.machine:type_name -> nstance.v1.InstanceMachine
-	84,  // 53: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
+	86,  // 53: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
 	34,  // 54: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
-	84,  // 55: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
-	84,  // 56: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
-	84,  // 57: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
+	86,  // 55: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
+	86,  // 56: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
+	86,  // 57: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
 	25,  // 58: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
 	34,  // 59: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
 	46,  // 60: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
 	47,  // 61: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
 	47,  // 62: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
-	84,  // 63: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
-	84,  // 64: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
-	84,  // 65: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	84,  // 66: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
+	86,  // 63: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	86,  // 64: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
+	86,  // 65: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	86,  // 66: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
 	49,  // 67: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
-	84,  // 68: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
-	84,  // 69: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
-	84,  // 70: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
-	84,  // 71: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
-	84,  // 72: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
+	86,  // 68: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
+	86,  // 69: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
+	86,  // 70: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
+	86,  // 71: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
+	86,  // 72: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
 	57,  // 73: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
-	84,  // 74: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
+	86,  // 74: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
 	25,  // 75: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
-	84,  // 76: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
-	84,  // 77: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
+	86,  // 76: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
+	86,  // 77: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
 	34,  // 78: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
-	84,  // 79: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
-	64,  // 80: nstance.v1.GetDemandResponse.needs:type_name -> nstance.v1.DemandNeed
-	65,  // 81: nstance.v1.GetDemandResponse.machines:type_name -> nstance.v1.DemandMachine
-	66,  // 82: nstance.v1.GetDemandResponse.planned:type_name -> nstance.v1.DemandDecision
-	81,  // 83: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
-	82,  // 84: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
-	83,  // 85: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
-	84,  // 86: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
-	84,  // 87: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
-	86,  // 88: nstance.v1.PutAssignmentRequest.assignment:type_name -> nstance.v1.MachineAssignment
-	87,  // 89: nstance.v1.PutAssignmentRequest.credential:type_name -> nstance.v1.MachineCredential
-	72,  // 90: nstance.v1.MachineEvent.machine:type_name -> nstance.v1.MachineState
-	88,  // 91: nstance.v1.MachineState.status:type_name -> nstance.v1.MachineStatus
-	84,  // 92: nstance.v1.MachineState.reported_at:type_name -> google.protobuf.Timestamp
-	73,  // 93: nstance.v1.MachineState.assignment:type_name -> nstance.v1.AssignmentState
-	89,  // 94: nstance.v1.AssignmentState.mode:type_name -> nstance.v1.MachineMode
-	90,  // 95: nstance.v1.AssignmentState.configuration:type_name -> nstance.v1.MachineConfigurationVersion
-	84,  // 96: nstance.v1.AssignmentState.at:type_name -> google.protobuf.Timestamp
-	91,  // 97: nstance.v1.AssignmentState.confirmed:type_name -> nstance.v1.NodeConfirmed
-	84,  // 98: nstance.v1.AssignmentState.confirmed_at:type_name -> google.protobuf.Timestamp
-	2,   // 99: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
-	92,  // 100: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
-	92,  // 101: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
-	6,   // 102: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
-	92,  // 103: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
-	21,  // 104: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
-	24,  // 105: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
-	22,  // 106: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
-	29,  // 107: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
-	31,  // 108: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
-	33,  // 109: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
-	37,  // 110: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
-	39,  // 111: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
-	92,  // 112: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
-	41,  // 113: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
-	42,  // 114: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
-	44,  // 115: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
-	62,  // 116: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
-	92,  // 117: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
-	50,  // 118: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
-	51,  // 119: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
-	53,  // 120: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
-	55,  // 121: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
-	67,  // 122: nstance.v1.OperatorService.PutAssignment:input_type -> nstance.v1.PutAssignmentRequest
-	68,  // 123: nstance.v1.OperatorService.DeleteAssignment:input_type -> nstance.v1.DeleteAssignmentRequest
-	69,  // 124: nstance.v1.OperatorService.ConfirmNode:input_type -> nstance.v1.ConfirmNodeRequest
-	92,  // 125: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
-	59,  // 126: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
-	92,  // 127: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
-	70,  // 128: nstance.v1.OperatorService.WatchMachines:input_type -> nstance.v1.WatchMachinesRequest
-	3,   // 129: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
-	4,   // 130: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
-	5,   // 131: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
-	7,   // 132: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
-	9,   // 133: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
-	25,  // 134: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
-	92,  // 135: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
-	23,  // 136: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
-	30,  // 137: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
-	32,  // 138: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
-	34,  // 139: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
-	38,  // 140: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
-	92,  // 141: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
-	40,  // 142: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
-	43,  // 143: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
-	92,  // 144: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
-	45,  // 145: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
-	63,  // 146: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
-	48,  // 147: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
-	34,  // 148: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
-	52,  // 149: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
-	54,  // 150: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
-	56,  // 151: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
-	92,  // 152: nstance.v1.OperatorService.PutAssignment:output_type -> google.protobuf.Empty
-	92,  // 153: nstance.v1.OperatorService.DeleteAssignment:output_type -> google.protobuf.Empty
-	92,  // 154: nstance.v1.OperatorService.ConfirmNode:output_type -> google.protobuf.Empty
-	58,  // 155: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
-	60,  // 156: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
-	61,  // 157: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
-	71,  // 158: nstance.v1.OperatorService.WatchMachines:output_type -> nstance.v1.MachineEvent
-	129, // [129:159] is the sub-list for method output_type
-	99,  // [99:129] is the sub-list for method input_type
-	99,  // [99:99] is the sub-list for extension type_name
-	99,  // [99:99] is the sub-list for extension extendee
-	0,   // [0:99] is the sub-list for field type_name
+	86,  // 79: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
+	66,  // 80: nstance.v1.GetDemandResponse.needs:type_name -> nstance.v1.DemandNeed
+	67,  // 81: nstance.v1.GetDemandResponse.machines:type_name -> nstance.v1.DemandMachine
+	68,  // 82: nstance.v1.GetDemandResponse.planned:type_name -> nstance.v1.DemandDecision
+	64,  // 83: nstance.v1.GetDemandResponse.explanation:type_name -> nstance.v1.DemandExplanation
+	86,  // 84: nstance.v1.DemandExplanation.blocked_until:type_name -> google.protobuf.Timestamp
+	65,  // 85: nstance.v1.DemandExplanation.offers:type_name -> nstance.v1.DemandOffer
+	86,  // 86: nstance.v1.DemandOffer.until:type_name -> google.protobuf.Timestamp
+	83,  // 87: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
+	84,  // 88: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
+	85,  // 89: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
+	86,  // 90: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
+	86,  // 91: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
+	88,  // 92: nstance.v1.PutAssignmentRequest.assignment:type_name -> nstance.v1.MachineAssignment
+	89,  // 93: nstance.v1.PutAssignmentRequest.credential:type_name -> nstance.v1.MachineCredential
+	74,  // 94: nstance.v1.MachineEvent.machine:type_name -> nstance.v1.MachineState
+	90,  // 95: nstance.v1.MachineState.status:type_name -> nstance.v1.MachineStatus
+	86,  // 96: nstance.v1.MachineState.reported_at:type_name -> google.protobuf.Timestamp
+	75,  // 97: nstance.v1.MachineState.assignment:type_name -> nstance.v1.AssignmentState
+	91,  // 98: nstance.v1.AssignmentState.mode:type_name -> nstance.v1.MachineMode
+	92,  // 99: nstance.v1.AssignmentState.configuration:type_name -> nstance.v1.MachineConfigurationVersion
+	86,  // 100: nstance.v1.AssignmentState.at:type_name -> google.protobuf.Timestamp
+	93,  // 101: nstance.v1.AssignmentState.confirmed:type_name -> nstance.v1.NodeConfirmed
+	86,  // 102: nstance.v1.AssignmentState.confirmed_at:type_name -> google.protobuf.Timestamp
+	2,   // 103: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
+	94,  // 104: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
+	94,  // 105: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
+	6,   // 106: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
+	94,  // 107: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
+	21,  // 108: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
+	24,  // 109: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
+	22,  // 110: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
+	29,  // 111: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
+	31,  // 112: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
+	33,  // 113: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
+	37,  // 114: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
+	39,  // 115: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
+	94,  // 116: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
+	41,  // 117: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
+	42,  // 118: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
+	44,  // 119: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
+	62,  // 120: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
+	94,  // 121: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
+	50,  // 122: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
+	51,  // 123: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
+	53,  // 124: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
+	55,  // 125: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
+	69,  // 126: nstance.v1.OperatorService.PutAssignment:input_type -> nstance.v1.PutAssignmentRequest
+	70,  // 127: nstance.v1.OperatorService.DeleteAssignment:input_type -> nstance.v1.DeleteAssignmentRequest
+	71,  // 128: nstance.v1.OperatorService.ConfirmNode:input_type -> nstance.v1.ConfirmNodeRequest
+	94,  // 129: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
+	59,  // 130: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
+	94,  // 131: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
+	72,  // 132: nstance.v1.OperatorService.WatchMachines:input_type -> nstance.v1.WatchMachinesRequest
+	3,   // 133: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
+	4,   // 134: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
+	5,   // 135: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
+	7,   // 136: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
+	9,   // 137: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
+	25,  // 138: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
+	94,  // 139: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
+	23,  // 140: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
+	30,  // 141: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
+	32,  // 142: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
+	34,  // 143: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
+	38,  // 144: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
+	94,  // 145: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
+	40,  // 146: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
+	43,  // 147: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
+	94,  // 148: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
+	45,  // 149: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
+	63,  // 150: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
+	48,  // 151: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
+	34,  // 152: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
+	52,  // 153: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
+	54,  // 154: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
+	56,  // 155: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
+	94,  // 156: nstance.v1.OperatorService.PutAssignment:output_type -> google.protobuf.Empty
+	94,  // 157: nstance.v1.OperatorService.DeleteAssignment:output_type -> google.protobuf.Empty
+	94,  // 158: nstance.v1.OperatorService.ConfirmNode:output_type -> google.protobuf.Empty
+	58,  // 159: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
+	60,  // 160: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
+	61,  // 161: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
+	73,  // 162: nstance.v1.OperatorService.WatchMachines:output_type -> nstance.v1.MachineEvent
+	133, // [133:163] is the sub-list for method output_type
+	103, // [103:133] is the sub-list for method input_type
+	103, // [103:103] is the sub-list for extension type_name
+	103, // [103:103] is the sub-list for extension extendee
+	0,   // [0:103] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_operator_proto_init() }
@@ -6778,15 +7033,15 @@ func file_nstance_v1_operator_proto_init() {
 	file_nstance_v1_operator_proto_msgTypes[53].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[54].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[61].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[67].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[68].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[69].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[70].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nstance_v1_operator_proto_rawDesc), len(file_nstance_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   84,
+			NumMessages:   86,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

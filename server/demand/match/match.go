@@ -7,6 +7,7 @@
 package match
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 )
@@ -26,6 +27,16 @@ const (
 	Gt
 	Lt
 )
+
+var operatorNames = [...]string{"In", "NotIn", "Exists", "DoesNotExist", "Same", "Gt", "Lt"}
+
+// String is the operator as Kubernetes writes it.
+func (o Operator) String() string {
+	if int(o) < len(operatorNames) {
+		return operatorNames[o]
+	}
+	return fmt.Sprintf("operator(%d)", uint8(o))
+}
 
 // Requirement asks something of one label. In and NotIn have at least one value, Gt and Lt exactly
 // one decimal integer, the others none.
@@ -55,6 +66,14 @@ func (r Requirement) Match(labels map[string]string) bool {
 	default:
 		return false
 	}
+}
+
+// String is the requirement as people write it: `key In [a b]`.
+func (r Requirement) String() string {
+	if len(r.Values) == 0 {
+		return fmt.Sprintf("%s %s", r.Key, r.Op)
+	}
+	return fmt.Sprintf("%s %s %v", r.Key, r.Op, r.Values)
 }
 
 func compare(op Operator, label, bound string) bool {
@@ -87,6 +106,20 @@ const (
 type Taint struct {
 	Key, Value string
 	Effect     Effect
+}
+
+var effectNames = [...]string{"", "NoSchedule", "PreferNoSchedule", "NoExecute"}
+
+// String is the taint as kubectl writes it: `key=value:Effect`.
+func (t Taint) String() string {
+	text := t.Key
+	if t.Value != "" {
+		text += "=" + t.Value
+	}
+	if int(t.Effect) < len(effectNames) {
+		text += ":" + effectNames[t.Effect]
+	}
+	return text
 }
 
 // Toleration lets a Pod run in spite of taints. An empty key that Exists tolerates all of them.
@@ -123,6 +156,30 @@ type Terms struct {
 // only prefer are not looked at. Startup taints are not to be handed in: they go by themselves.
 func (t *Terms) Match(labels map[string]string, taints []Taint) bool {
 	return all(t.Requirements, labels) && t.oneOf(labels) && t.tolerates(taints)
+}
+
+// Obstacles says in words what of the workload a machine with these labels and taints does not meet; nothing where
+// [Terms.Match] holds.
+func (t *Terms) Obstacles(labels map[string]string, taints []Taint) (all []string) {
+	for _, r := range t.Requirements {
+		if r.Match(labels) {
+			continue
+		}
+		if value, ok := labels[r.Key]; ok {
+			all = append(all, fmt.Sprintf("its %s is %q, and required is %s", r.Key, value, r))
+		} else {
+			all = append(all, fmt.Sprintf("it has no label %s, and required is %s", r.Key, r))
+		}
+	}
+	if !t.oneOf(labels) {
+		all = append(all, "none of the alternatives holds")
+	}
+	for _, taint := range taints {
+		if !t.tolerates([]Taint{taint}) {
+			all = append(all, "its taint "+taint.String()+" is not tolerated")
+		}
+	}
+	return all
 }
 
 func all(requirements []Requirement, labels map[string]string) bool {

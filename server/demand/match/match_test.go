@@ -1,6 +1,7 @@
 package match_test
 
 import (
+	"slices"
 	"testing"
 
 	"nstance.dev/server/demand/match"
@@ -76,5 +77,27 @@ func TestTerms(t *testing.T) {
 	rack := match.Terms{Requirements: []match.Requirement{{Key: "rack", Op: match.Same}}}
 	if got := rack.SameKey(); got != "rack" {
 		t.Errorf("same key %q", got)
+	}
+}
+
+func TestObstacles(t *testing.T) {
+	terms := match.Terms{
+		Requirements: []match.Requirement{
+			{Key: "zone", Op: match.In, Values: []string{"a", "c"}}, {Key: "rack", Op: match.Exists}, {Key: "cores", Op: match.Gt, Values: []string{"8"}},
+		},
+		Alternatives: [][]match.Requirement{{{Key: "size", Op: match.Exists}}, {{Key: "zone", Op: match.DoesNotExist}}},
+	}
+	got := terms.Obstacles(map[string]string{"zone": "b", "cores": "16"}, []match.Taint{
+		{Key: "gpu", Value: "true", Effect: match.NoSchedule}, {Key: "slow", Effect: match.PreferNoSchedule}, {Key: "old", Effect: match.NoExecute},
+	})
+	want := []string{
+		`its zone is "b", and required is zone In [a c]`, "it has no label rack, and required is rack Exists", "none of the alternatives holds",
+		"its taint gpu=true:NoSchedule is not tolerated", "its taint old:NoExecute is not tolerated",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := terms.Obstacles(map[string]string{"zone": "a", "rack": "1", "cores": "9", "size": "l"}, nil); len(got) > 0 {
+		t.Errorf("where all holds: %q", got)
 	}
 }

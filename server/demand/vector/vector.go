@@ -54,6 +54,9 @@ func (s *Space) Index(name string) (int, bool) {
 	return i, i >= 0
 }
 
+// Name is the name of an index that the Space has given.
+func (s *Space) Name(i int) string { return s.names[i] }
+
 // Intern returns the index of a name, which gets one if there is room; false: there is none.
 func (s *Space) Intern(name string) (int, bool) {
 	if i, ok := s.Index(name); ok {
