@@ -2,28 +2,73 @@ package demandloop
 
 import (
 	"context"
+	"errors"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/layout"
+	"nstance.dev/server/lease"
 )
 
 // start has a worker carry something out for a machine, which is looked at when that is done. Done is
 // called before. False: too much waits.
 func (c *core) start(m *machine, what string, run func(ctx context.Context) error, done func(error)) bool {
 	began := c.opts.Now()
-	ok := c.crew.offer(job{run: run, done: func(err error) {
+	j := job{run: run, what: what, machine: m.id, cluster: m.about.cluster}
+	j.done = func(err error) {
 		m.turn.busy = false
-		c.opts.Metrics.done(what, err, c.opts.Now().Sub(began))
+		c.opts.Metrics.done(what, outcomeOf(err), c.opts.Now().Sub(began))
 		if err != nil {
-			c.opts.Log.Warn("demand action failed", "action", what, "machine", m.id, "cluster", m.about.cluster, "disposition", "failed", "error", err)
+			c.audit(j, err)
 		}
 		done(err)
 		c.look(m.id)
-	}})
+	}
+	ok := c.crew.offer(j)
 	if ok {
 		m.turn.busy = true
 	}
 	return ok
+}
+
+// The outcomes of effects, which are dispositions of decisions too, but for the first.
+const (
+	outcomeDone   = "done"
+	outcomeFailed = "failed"
+	outcomeFenced = "fenced" // the leadership ended before it was done: the next leader decides
+)
+
+func outcomeOf(err error) string {
+	switch {
+	case err == nil:
+		return outcomeDone
+	case errors.Is(err, lease.ErrNotLeader), errors.Is(err, context.Canceled): // the time of a job alone ends by its deadline
+		return outcomeFenced
+	default:
+		return outcomeFailed
+	}
+}
+
+// audit logs what of an effect did not come about.
+func (c *core) audit(j job, err error) {
+	c.opts.Log.Warn("demand action failed", "action", j.what, "machine", j.machine, "cluster", j.cluster, "disposition", outcomeOf(err), "error", err)
+}
+
+// fence logs what was under way, or waited for a worker, when the leadership ended. The workers have ended.
+func (c *core) fence() {
+	for {
+		select {
+		case e := <-c.crew.ended:
+			c.opts.Metrics.done(e.job.what, outcomeOf(e.err), 0)
+			if e.err != nil {
+				c.audit(e.job, e.err)
+			}
+		case j := <-c.crew.jobs:
+			c.opts.Metrics.done(j.what, outcomeFenced, 0)
+			c.audit(j, errNotBegun)
+		default:
+			return
+		}
+	}
 }
 
 // write has the record of a machine changed, for what follows from its state: a failure is tried again

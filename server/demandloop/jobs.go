@@ -2,8 +2,12 @@ package demandloop
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/lease"
 )
 
 const (
@@ -13,9 +17,14 @@ const (
 
 // job is one effect. Run is called by a worker, done by the loop with what it returned.
 type job struct {
-	run  func(ctx context.Context) error
-	done func(error)
+	run     func(ctx context.Context) error
+	done    func(error)
+	what    string
+	machine identity.ID
+	cluster string // empty: of none
 }
+
+var errNotBegun = fmt.Errorf("%w: it was not begun", lease.ErrNotLeader)
 
 // ended is a job that a worker is done with.
 type ended struct {
@@ -63,11 +72,11 @@ func (c *crew) work(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case j := <-c.jobs:
-			select {
-			case c.ended <- ended{j, c.do(ctx, j)}:
-			case <-ctx.Done():
+			if ctx.Err() != nil {
+				c.ended <- ended{j, errNotBegun}
 				return
 			}
+			c.ended <- ended{j, c.do(ctx, j)}
 		}
 	}
 }

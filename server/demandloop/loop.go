@@ -102,7 +102,10 @@ const (
 // are waited for.
 func (l *Loop) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
-	defer workers.Wait()
+	defer func() {
+		workers.Wait()
+		l.core.fence()
+	}()
 	defer close(l.done)
 	defer close(l.mailbox.over)
 	census := count(l.census)

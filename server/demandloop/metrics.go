@@ -123,11 +123,7 @@ func (m *Metrics) decided(a demand.Action) {
 	m.suppressed.WithLabelValues(a.Kind.String(), a.Disposition.String()).Inc()
 }
 
-func (m *Metrics) done(what string, err error, took time.Duration) {
-	outcome := "done"
-	if err != nil {
-		outcome = "failed"
-	}
+func (m *Metrics) done(what, outcome string, took time.Duration) {
 	m.outcomes.WithLabelValues(what, outcome).Inc()
 	m.effects.WithLabelValues(what).Observe(took.Seconds())
 }

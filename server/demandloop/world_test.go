@@ -1,6 +1,7 @@
 package demandloop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,6 +106,7 @@ type world struct {
 	deaf    bool                    // agents never say that they have left
 	hosts   bool                    // nodes run in node machines, which nothing builds but the test
 	op      *operator
+	log     *slog.Logger // nil: nothing is logged
 }
 
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
@@ -138,7 +140,7 @@ func (w *world) start() {
 	loop, err := New(Options{
 		Term: w.term, Supply: w.supply, Records: w, Machines: w, NewID: w.newID, Random: w.name, Now: time.Now,
 		URI: func(in cache.Instance) string { return uri + in.ProviderID },
-		Log: slog.New(slog.DiscardHandler),
+		Log: cmp.Or(w.log, slog.New(slog.DiscardHandler)),
 	})
 	if err != nil {
 		w.t.Fatal(err)
