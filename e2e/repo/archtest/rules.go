@@ -81,7 +81,7 @@ var layers = []layer{
 	},
 	{
 		dir:   "server/demandloop",
-		ours:  []string{"protos/binding", "protos/identity", "server/layout", "server/binding", "server/cache", "server/demand/...", "server/fleet"},
+		ours:  []string{"protos/binding", "protos/identity", "server/layout", "server/lease", "server/binding", "server/cache", "server/demand/...", "server/fleet"},
 		tests: fakes,
 	},
 	{

@@ -36,8 +36,8 @@ var mistakes = []mistake{
 `},
 	}},
 	{"whole-machine claims", []mistaken.Edit{{"server/demand/ledger.go", `	c := &l.claims[pos]
-	if c.needs == 0 ||`, `	for i := range l.live {
-		l.live[i][pos>>6] &^= 1 << (pos & 63)
+	if c.needs == 0 ||`, `	for i := range levels {
+		live[i] &^= bit
 	}
 	c := &l.claims[pos]
 	if c.needs == 0 ||`}}},

@@ -1,6 +1,7 @@
 package demandsim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -19,7 +20,7 @@ type oracle struct {
 	ids      map[string]string    // offer of each machine that was ever provisioned
 	paused   time.Time            // until when nothing may be done
 	started  time.Time            // when this leader took over
-	last     time.Time            // a machine came or went
+	moved    map[string]time.Time // when a machine of a cluster came or went; of "", one that served none
 	failed   time.Time            // one could not be made, or broke
 	refusals map[string]time.Time // until when a machine is not asked for
 	short    map[demand.Key]bool  // needs that the last cycle has left short
@@ -31,7 +32,7 @@ const ForStuckPods = "bought for stuck Pods: "
 
 func newOracle(w *world) oracle {
 	return oracle{
-		w: w, parties: map[string]*account{}, ids: map[string]string{}, refusals: map[string]time.Time{}, short: map[demand.Key]bool{},
+		w: w, parties: map[string]*account{}, moved: map[string]time.Time{}, ids: map[string]string{}, refusals: map[string]time.Time{}, short: map[demand.Key]bool{},
 	}
 }
 
@@ -210,7 +211,7 @@ func (o *oracle) acted(what string, r *leader.Record) {
 	w := o.w
 	switch what {
 	case "provision", "bootstrap", "left", "gone":
-		o.last = w.now // a machine that is asked for and refused, again and again, is at rest
+		o.moved[cmp.Or(r.Cluster, r.Tenant)] = w.now // a machine that is asked for and refused, again and again, is at rest
 	}
 	switch what {
 	case "failed":

@@ -44,11 +44,13 @@ func (w *world) settle() {
 	if w.setting("consolidate") == "on" { // one set at a time, once a price is known for an hour
 		until, least = until.Add(12*time.Hour), w.now.Add(time.Hour+calm)
 	}
-	for w.now.Before(until) && !(w.restless() && w.waiting() == nil && w.now.Sub(epoch) > w.duration("length")+time.Hour) && (w.now.Before(least) || w.now.Sub(w.oracle.last) < calm || w.waiting() != nil) {
+	for w.now.Before(until) && !w.atRest(least) {
 		w.tick()
 	}
-	if since := w.now.Sub(w.oracle.last); since < calm && !w.restless() {
-		w.violate("E1", "%s after the last fault machines still come and go, %s ago", patience, since)
+	for _, t := range w.tenants {
+		if since := w.now.Sub(w.oracle.moved[t.name]); since < calm && !w.restless(t.name) {
+			w.violate("E1", "%s after the last fault machines of %s still come and go, %s ago", patience, t.name, since)
+		}
 	}
 	if p := w.waiting(); p != nil {
 		w.violate("E3", "%s after the last fault the Pod %s is pending since %s", patience, p.Object.Name, p.Since.Sub(epoch))
@@ -68,11 +70,38 @@ func (w *world) waiting() *cluster.Pod {
 	return nil
 }
 
-// restless says whether there are Pods spread over racks. A domain goes with its last Node, so the check
-// before a drain lets Nodes go one by one that the roll-up asks for as a whole, and machines may be bought
-// for such Pods and given back again, at most once in the time that a row of stuck Pods is kept.
-func (w *world) restless() bool {
+// atRest says whether no Pod waits and no machine has come or gone for a while, of a cluster that is restless for an hour
+// at most. Prices are known from least on.
+func (w *world) atRest(least time.Time) bool {
+	if w.waiting() != nil {
+		return false
+	}
+	all, others, restless := true, true, false
 	for _, t := range w.tenants {
+		still := w.now.Sub(w.oracle.moved[t.name]) >= calm
+		all = all && still
+		if w.restless(t.name) {
+			restless = true
+		} else {
+			others = others && still
+		}
+	}
+	if restless && others && w.now.Sub(epoch) > w.duration("length")+time.Hour {
+		return true
+	}
+	return all && w.now.Sub(w.oracle.moved[""]) >= calm && !w.now.Before(least)
+}
+
+// restless says whether a cluster, without a name any, has Pods spread over racks. A domain goes with its last Node, so the check
+// before a drain lets Nodes go one by one that the roll-up asks for as a whole, and machines may be bought
+// for such Pods and given back again, at most once in the time that a row of stuck Pods is kept. Where clusters
+// take machines from each other, or share what there is too little of, one of them moves all.
+func (w *world) restless(name string) bool {
+	shared := w.setting("domain") == "shared" || w.setting("cpus") != defaults["cpus"]
+	for _, t := range w.tenants {
+		if name != "" && t.name != name && !shared {
+			continue
+		}
 		for _, load := range t.cluster.Workloads() {
 			if load.Replicas > 0 && len(load.Template.Spec.TopologySpreadConstraints) > 0 {
 				return true
@@ -96,7 +125,7 @@ func sold(p *cluster.Pod) bool {
 // surplus checks that what is left after rest is not more than the demand can explain.
 func (w *world) surplus() {
 	for _, r := range w.store.Records {
-		if w.restless() && w.now.Sub(r.Since) < longestHold {
+		if w.restless(r.Tenant) && w.now.Sub(r.Since) < longestHold {
 			continue
 		}
 		if r.State == demand.Idle && r.Cluster == "" {
