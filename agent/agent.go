@@ -12,13 +12,14 @@
 //	keys, files  what the server asks for and what it delivers
 //	cluster      the machine's binding to a cluster: what is handed over to a program with
 //	             the machine's rights, and that program
+//	hostlink     the conversation with the paver, which builds the host's node machine
 //	report       measurements
 //	interruption whether the cloud takes the machine away
 //	healthz      liveness for whoever watches the process
 //	durable      files that a crash cannot tear
 //
 // The agent executes nothing that it is told over the network (what it hands over for that is
-// run by cluster/unit, a process of its own, where a machine is set up so), listens on nothing but
+// run by cluster/unit or by the paver, processes of their own, where a machine is set up so), listens on nothing but
 // [settings.Settings.HealthAddr], and does not give up: without a server the machine works
 // on with what it has.
 package agent
@@ -40,6 +41,7 @@ import (
 	"nstance.dev/agent/enroll"
 	"nstance.dev/agent/files"
 	"nstance.dev/agent/healthz"
+	"nstance.dev/agent/hostlink"
 	"nstance.dev/agent/interruption"
 	"nstance.dev/agent/keys"
 	"nstance.dev/agent/link"
@@ -126,7 +128,8 @@ func run(ctx context.Context, s settings.Settings, o Options, log *slog.Logger) 
 	spot := interruption.New(interruption.Options{
 		Provider: s.Provider, Interval: s.SpotPollInterval, Addr: s.MetadataAddr, DialContext: o.DialMetadata,
 	}, log)
-	conversation, err := prepare(s, o, dir, id, dialer, spot, log)
+	host := hostlink.New(hostlink.Options{Socket: s.PaverSocket, Version: o.Version, Log: log})
+	conversation, err := prepare(s, o, dir, id, dialer, spot, host, log)
 	if err != nil {
 		return err
 	}
@@ -140,6 +143,7 @@ func run(ctx context.Context, s settings.Settings, o Options, log *slog.Logger) 
 		g.Go(func() error { return healthz.Serve(ctx, l) })
 	}
 	g.Go(func() error { return spot.Run(ctx) })
+	g.Go(func() error { return host.Run(ctx) })
 	g.Go(func() error { return conversation.Run(ctx) })
 	return g.Wait()
 }
@@ -178,7 +182,7 @@ func identify(ctx context.Context, s settings.Settings, o Options, dir *credenti
 }
 
 // prepare opens what a session needs on this machine.
-func prepare(s settings.Settings, o Options, dir *credentials.Dir, id credentials.Identity, dialer link.Dialer, spot *interruption.Watcher, log *slog.Logger) (*session.Session, error) {
+func prepare(s settings.Settings, o Options, dir *credentials.Dir, id credentials.Identity, dialer link.Dialer, spot *interruption.Watcher, host *hostlink.Link, log *slog.Logger) (*session.Session, error) {
 	keyStore, err := keys.Open(s.Keys.Dir, s.Keys.Mode, s.Keys.DirMode())
 	if err != nil {
 		return nil, err
@@ -200,6 +204,6 @@ func prepare(s settings.Settings, o Options, dir *credentials.Dir, id credential
 		Version: o.Version, Credentials: dir, Identity: id,
 		Book:   link.NewBook(s.AgentAddrs, s.AddrFile, link.Agent),
 		Dialer: dialer, Keys: keyStore, Files: received, Collector: collector,
-		Cluster: handover.New(s.Cluster.Dir, s.Cluster.Status), Interruption: spot, Report: s.Report, Now: o.Now, Random: o.Random,
+		Cluster: handover.New(s.Cluster.Dir, s.Cluster.Status), Host: host, Interruption: spot, Report: s.Report, Now: o.Now, Random: o.Random,
 	}, log), nil
 }

@@ -26,11 +26,16 @@ type kubeFlags struct {
 // addKubeFlags gives a command and all below it the flags of a Kubernetes cluster.
 func addKubeFlags(cmd *cobra.Command) *kubeFlags {
 	k := &kubeFlags{}
+	k.add(cmd)
+	return k
+}
+
+// add gives a command and all below it these flags.
+func (k *kubeFlags) add(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&k.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` of the cluster (KUBECONFIG)")
 	f.StringVar(&k.context, "context", "", "`CONTEXT` of the kubeconfig (default: its current one)")
 	f.DurationVar(&k.timeout, "timeout", 30*time.Second, "how long to wait for an answer")
-	return k
 }
 
 func (k *kubeFlags) client(env *Env) (*kubeclient.Client, error) {

@@ -12,10 +12,14 @@ import (
 func newMachineCommand(env *Env) *cobra.Command {
 	cmd := newParentCommand("machine", "Host machines of a Kubernetes cluster: what their nodes are built from")
 	cmd.Long = `Look at the HostMachines of a Kubernetes cluster: the hosts whose nodes are built from
-numbered configurations. These commands read the API server of the cluster, with a
-kubeconfig as kubectl does, and change nothing.`
-	flags := addKubeFlags(cmd)
-	cmd.AddCommand(newMachineListCommand(env, flags), newMachineGetCommand(env, flags))
+numbered configurations. "list" and "get" read the API server of the cluster, with a
+kubeconfig as kubectl does; "assignments" asks the servers of the shards what the
+hosts were told. None of them changes anything.`
+	flags := &kubeFlags{}
+	list, get := newMachineListCommand(env, flags), newMachineGetCommand(env, flags)
+	flags.add(list)
+	flags.add(get)
+	cmd.AddCommand(list, get, newMachineAssignmentsCommand(env))
 	return cmd
 }
 

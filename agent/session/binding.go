@@ -5,6 +5,9 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"nstance.dev/agent/hostlink"
 	"nstance.dev/protos/binding"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -27,12 +30,16 @@ type bindings struct {
 }
 
 // capabilities is what hello says that this machine is able to do.
-func (st *stream) capabilities() []string {
-	if st.session.Cluster == nil || !st.session.Cluster.Able() {
-		return nil
+func (st *stream) capabilities() (names []string) {
+	if st.session.Cluster != nil && st.session.Cluster.Able() {
+		st.cluster.able = true
+		names = append(names, binding.Capability)
 	}
-	st.cluster.able = true
-	return []string{binding.Capability}
+	if st.session.Host != nil && st.session.Host.Able() {
+		st.machine.able = true
+		names = append(names, hostlink.Capability)
+	}
+	return names
 }
 
 // welcome has the binding told to a leader that has not heard of it.
@@ -133,4 +140,47 @@ func taintsOf(all []*nstancev1.ClusterTaint) (out []binding.Taint) {
 		out = append(out, binding.Taint{Key: t.GetKey(), Value: t.GetValue(), Effect: t.GetEffect()})
 	}
 	return out
+}
+
+// hostNews gets a value when the paver came, went or reported; nil: there is none ever.
+func (s *Session) hostNews() <-chan struct{} {
+	if s.Host == nil {
+		return nil
+	}
+	return s.Host.News()
+}
+
+// watchHost tells the last report of the paver, if it is news. Where a paver has come that was
+// not offered a new stream says so.
+func (st *stream) watchHost(ctx context.Context, now time.Time) error {
+	m, host := &st.machine, st.session.Host
+	m.due = time.Time{}
+	switch {
+	case host == nil:
+		return nil
+	case !m.able:
+		if host.Able() && st.reopen.IsZero() {
+			st.session.log.InfoContext(ctx, "host can build node machines")
+			st.reopen = now
+		}
+		return nil
+	}
+	status := m.news(host, now)
+	if status == nil {
+		return nil
+	}
+	if size := proto.Size(status); size > maxStatus {
+		st.session.log.WarnContext(ctx, "report of the paver dropped", "reason", "it is too large", "bytes", size, "limit", maxStatus)
+		return nil
+	}
+	return st.send(&nstancev1.AgentMessage{Message: &nstancev1.AgentMessage_MachineStatus{MachineStatus: status}})
+}
+
+// deliver passes on what the server says of the node machine.
+func (st *stream) deliver(ctx context.Context, w *nstancev1.MachineWork) {
+	if !st.machine.able {
+		st.session.log.WarnContext(ctx, "server speaks of a node machine though no paver was offered")
+		return
+	}
+	st.session.Host.Deliver(w)
 }

@@ -19,6 +19,7 @@ import (
 	"nstance.dev/agent/cluster/handover"
 	"nstance.dev/agent/credentials"
 	"nstance.dev/agent/files"
+	"nstance.dev/agent/hostlink"
 	"nstance.dev/agent/interruption"
 	"nstance.dev/agent/keys"
 	"nstance.dev/agent/link"
@@ -45,6 +46,7 @@ type machine struct {
 	spot *interruption.Watcher // nil: not a spot machine
 
 	cluster *handover.Handover // nil: joins no cluster
+	host    *hostlink.Link     // nil: has no paver
 }
 
 // life lets the machine's certificate end after this.
@@ -96,7 +98,7 @@ func (m *machine) run(when settings.Report, addrs ...string) {
 		Book:   link.NewBook(addrs, "", link.Agent),
 		Dialer: link.Dialer{Roots: m.Roots(), DialContext: m.DialContext},
 		Keys:   keyStore, Files: received, Collector: collector, Report: when, Interruption: m.spot,
-		Cluster: m.cluster,
+		Cluster: m.cluster, Host: m.host,
 	}, slog.New(slog.NewTextHandler(logTo{m.t}, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	ctx, stop := context.WithCancelCause(context.Background())
 	m.stop, m.done = stop, make(chan error, 1)
@@ -141,6 +143,7 @@ type shard struct {
 	reports []arrival
 	submits []*nstancev1.PublicKeys
 	joined  []*nstancev1.ClusterReport
+	hosts   []int64 // epochs of the statuses of hosts
 	onRenew func(*nstancev1.Renew) *nstancev1.Renewed
 	current agenttest.Stream
 }
@@ -190,6 +193,8 @@ func (s *shard) connect(stream agenttest.Stream, who identity.Peer) error {
 			s.submits = append(s.submits, m.PublicKeys)
 		case *nstancev1.AgentMessage_Cluster:
 			s.joined = append(s.joined, m.Cluster)
+		case *nstancev1.AgentMessage_MachineStatus:
+			s.hosts = append(s.hosts, m.MachineStatus.GetEpoch())
 		case *nstancev1.AgentMessage_Renew:
 			if s.onRenew != nil {
 				answer = &nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_Renewed{Renewed: s.onRenew(m.Renew)}}

@@ -52,6 +52,8 @@ func (st *stream) handle(ctx context.Context, m *nstancev1.ServerMessage) error 
 		return st.leave(ctx, m.ClusterLeave, now)
 	case *nstancev1.ServerMessage_Renewed:
 		st.renewed(ctx, m.Renewed, now)
+	case *nstancev1.ServerMessage_MachineWork:
+		st.deliver(ctx, m.MachineWork)
 	default:
 		s.unknown++
 		s.log.DebugContext(ctx, "message of an unknown kind was ignored", "ignored", s.unknown)
@@ -66,6 +68,7 @@ func (st *stream) welcome(ctx context.Context, w *nstancev1.Welcome, now time.Ti
 	}
 	st.term = w.GetTerm()
 	st.cluster.welcome(now) // who leads anew has heard nothing of the binding
+	st.machine.welcome(now)
 	if st.welcomed.IsZero() {
 		st.welcomed = now
 	} else {

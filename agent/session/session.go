@@ -12,6 +12,7 @@ import (
 	"nstance.dev/agent/cluster/handover"
 	"nstance.dev/agent/credentials"
 	"nstance.dev/agent/files"
+	"nstance.dev/agent/hostlink"
 	"nstance.dev/agent/interruption"
 	"nstance.dev/agent/keys"
 	"nstance.dev/agent/link"
@@ -24,7 +25,7 @@ import (
 // instead of starting afresh each time.
 const heldFor = 10 * time.Second
 
-// Options are what a [Session] is made of. All fields but the last five are required.
+// Options are what a [Session] is made of. All fields but those from Cluster on, and of them Report, are optional.
 type Options struct {
 	// Version is that of this build.
 	Version string
@@ -41,6 +42,8 @@ type Options struct {
 	Collector *report.Collector
 	// Cluster hands over what makes the machine join a cluster; nil: it joins none.
 	Cluster *handover.Handover
+	// Host passes on what the server says of the host's node machine; nil: nothing is.
+	Host *hostlink.Link
 	// Interruption knows whether the cloud has announced the machine's end; nil: it never
 	// does.
 	Interruption *interruption.Watcher

@@ -43,6 +43,7 @@ type stream struct {
 	term     int64     // of the leader that welcomed last
 	reports  reports
 	cluster  bindings
+	machine  machineStatus
 	reopen   time.Time // when to open a new one; zero: not planned
 	request  int       // number of the last submission of keys
 }
@@ -144,7 +145,7 @@ func (st *stream) run(ctx context.Context) error {
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	news := st.session.news()
+	news, host := st.session.news(), st.session.hostNews()
 	for {
 		timer.Reset(st.next().Sub(st.session.Now()))
 		select {
@@ -160,6 +161,10 @@ func (st *stream) run(ctx context.Context) error {
 		case <-news:
 			news = nil
 			st.reports.announce(st.session.Now())
+		case <-host:
+			if !st.welcomed.IsZero() {
+				st.machine.hurry(st.session.Now())
+			}
 		case <-timer.C:
 		}
 		if err := st.act(ctx); errors.Is(err, errReopen) {
@@ -175,7 +180,7 @@ func (st *stream) next() time.Time {
 	if st.welcomed.IsZero() {
 		return st.opened.Add(welcomeTimeout)
 	}
-	return earliest(st.session.Now().Add(lookAgain), st.reports.due, st.session.renewal.due, st.reopen, st.cluster.due)
+	return earliest(st.session.Now().Add(lookAgain), st.reports.due, st.session.renewal.due, st.reopen, st.cluster.due, st.machine.due)
 }
 
 // act does what is due. Before the welcome that is only to lose patience.
@@ -196,6 +201,11 @@ func (st *stream) act(ctx context.Context) error {
 	}
 	if st.cluster.isDue(now) {
 		if err := st.watchBinding(ctx, now); err != nil {
+			return err
+		}
+	}
+	if st.machine.isDue(now) {
+		if err := st.watchHost(ctx, now); err != nil {
 			return err
 		}
 	}

@@ -47,6 +47,10 @@ type Settings struct {
 	// Cluster is where the machine's binding to a cluster is handed over.
 	Cluster Cluster
 
+	// PaverSocket is the socket on which the program that builds node machines listens; where
+	// it does not exist none are built.
+	PaverSocket string
+
 	// InstanceID is who this machine is.
 	InstanceID identity.ID
 	// Hostname is told to the server at registration; empty: the kernel's.
@@ -111,6 +115,7 @@ func Parse(getenv func(string) string) (Settings, error) {
 		Keys:             p.place(identity.EnvKeysDir, "keys", identity.EnvKeysMode, 0o640, secret),
 		Recv:             p.place(identity.EnvRecvDir, "recv", identity.EnvRecvMode, 0o640, public),
 		Cluster:          p.cluster(),
+		PaverSocket:      p.path(identity.EnvPaverSocket, "/run/nstance/paver.sock"),
 		InstanceID:       p.id(),
 		Hostname:         p.hostname(),
 		IPv4:             p.address(identity.EnvInstanceIPv4, netip.Addr.Is4, "IPv4"),

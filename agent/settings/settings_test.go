@@ -36,6 +36,7 @@ func defaults() settings.Settings {
 		Keys:              settings.Place{Dir: "/opt/nstance-agent/keys", Mode: 0o640},
 		Recv:              settings.Place{Dir: "/opt/nstance-agent/recv", Mode: 0o640},
 		Cluster:           settings.Cluster{Dir: "/opt/nstance-agent/cluster", Status: "/var/lib/nstance-cluster/status"},
+		PaverSocket:       "/run/nstance/paver.sock",
 		InstanceID:        id,
 	}
 }
@@ -56,7 +57,7 @@ func TestParse(t *testing.T) {
 			identity.EnvIdentityDir: "/a/./b", identity.EnvIdentityMode: "0640",
 			identity.EnvKeysDir: "/k", identity.EnvKeysMode: "600",
 			identity.EnvRecvDir: "/r", identity.EnvRecvMode: "0644",
-			identity.EnvClusterDir: "/c/", identity.EnvClusterStatus: "/s/status",
+			identity.EnvClusterDir: "/c/", identity.EnvClusterStatus: "/s/status", identity.EnvPaverSocket: "/p/./sock",
 			identity.EnvInstanceKind: "knc", identity.EnvInstanceHostname: "web-1", identity.EnvInstanceFQDN: "web-1.example.com",
 			identity.EnvInstanceIPv4: "10.0.0.7", identity.EnvInstanceIPv6: "fd00::7",
 			identity.EnvReportInterval: "30s", identity.EnvMetricsInterface: "eth0", identity.EnvHealthAddr: ":8080",
@@ -65,7 +66,7 @@ func TestParse(t *testing.T) {
 		}, func(s *settings.Settings) {
 			s.Debug, s.Environment = true, "prod"
 			s.Identity, s.Keys, s.Recv = settings.Place{Dir: "/a/b", Mode: 0o640}, settings.Place{Dir: "/k", Mode: 0o600}, settings.Place{Dir: "/r", Mode: 0o644}
-			s.Cluster = settings.Cluster{Dir: "/c", Status: "/s/status"}
+			s.Cluster, s.PaverSocket = settings.Cluster{Dir: "/c", Status: "/s/status"}, "/p/sock"
 			s.Hostname, s.IPv4, s.IPv6 = "web-1", netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("fd00::7")
 			s.Report.Interval, s.MetricsInterface, s.HealthAddr = 30*time.Second, "eth0", ":8080"
 			s.Provider, s.SpotPollInterval = interruption.Google, 5*time.Second
@@ -118,6 +119,7 @@ func TestParseErrors(t *testing.T) {
 		{identity.EnvClusterDir, "cluster", "absolute"},
 		{identity.EnvClusterDir, "/opt/nstance-agent/recv", "its own"},
 		{identity.EnvClusterStatus, "status", "absolute"},
+		{identity.EnvPaverSocket, "paver.sock", "absolute"},
 		{identity.EnvInstanceHostname, "web_1", "host name"},
 		{identity.EnvInstanceFQDN, "a..b", "host name"},
 		{identity.EnvInstanceIPv4, "fd00::1", "IPv4"},

@@ -72,6 +72,7 @@ const (
 	EnvRecvMode               = "NSTANCE_RECV_MODE"
 	EnvClusterDir             = "NSTANCE_CLUSTER_DIR"
 	EnvClusterStatus          = "NSTANCE_CLUSTER_STATUS"
+	EnvPaverSocket            = "NSTANCE_PAVER_SOCKET"
 	EnvInstanceID             = "NSTANCE_INSTANCE_ID"
 	EnvInstanceKind           = "NSTANCE_INSTANCE_KIND"
 	EnvInstanceHostname       = "NSTANCE_INSTANCE_HOSTNAME"

@@ -3,8 +3,9 @@
 //
 //   - A [Service] does so for one leader's term: [Service.Register], [Service.Connect].
 //   - What an agent says, it passes on: reports to [Liveness], what concerns the files of the
-//     machine to [Files], and its binding to a cluster to [Clusters]. What they want to say,
-//     and what the service has to say itself, waits in the stream's queue.
+//     machine to [Files], its binding to a cluster to [Clusters], and its node machine to
+//     [Machines]. What they want to say, and what the service has to say itself, waits in the
+//     stream's queue.
 //   - [Parking] keeps the streams from one term to the next, where storage was away and no
 //     other server led: no machine notices (F1).
 //
@@ -19,9 +20,9 @@
 // Lock order: a stream's entry, which is its turn to be taken in or out; the instance's turn
 // for that; the registry's; the parking's; a stream's own. An instance's turn to register and
 // the lock of names and addresses are taken without them. Files and Liveness hear of
-// connections in the two turns, which keep what they are told in order, Clusters in the second
-// one, and all of them under none of the others: they may call the service, and must not wait
-// for a stream. The functions among
+// connections in the two turns, which keep what they are told in order, Clusters and Machines
+// in the second one, and all of them under none of the others: they may call the service, and
+// must not wait for a stream. The functions among
 // [Options] are called under none of these.
 package agents
 
@@ -51,6 +52,7 @@ type Options struct {
 	Liveness  Liveness
 	Files     Files
 	Clusters  Clusters // nil: nobody makes machines join clusters
+	Machines  Machines // nil: nobody has node machines built
 	Parking   *Parking // where streams stay when the lease is lost; nil: nowhere
 
 	Config      func() *document.Config // in force

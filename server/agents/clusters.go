@@ -84,7 +84,7 @@ func (b *bindings) tell(id identity.ID, msg *nstancev1.ServerMessage) error {
 	switch {
 	case s == nil:
 		return ErrNotConnected
-	case !s.clusters.able.Load():
+	case !s.offers.clusters.able.Load():
 		return ErrNoCapability
 	case !(line{s, b.handler}).Offer(msg):
 		if s.over() {
@@ -105,13 +105,13 @@ func taintsOf(all []binding.Taint) []*nstancev1.ClusterTaint {
 
 // noteCapabilities notes whether an agent can join clusters. The stream is not anybody's yet.
 func (s *stream) noteCapabilities(names []string) {
-	s.clusters.able.Store(slices.Contains(names, binding.Capability))
+	s.offers.clusters.able.Store(slices.Contains(names, binding.Capability))
 }
 
 // report takes the report of a binding. One that this server does not understand is left
 // alone, for agents may be newer.
 func (b *bindings) report(s *stream, report *nstancev1.ClusterReport) {
-	if !s.clusters.able.Load() {
+	if !s.offers.clusters.able.Load() {
 		return
 	}
 	r, ok := reportOf(report)
@@ -119,7 +119,7 @@ func (b *bindings) report(s *stream, report *nstancev1.ClusterReport) {
 		b.log.Debug("report of a binding is not understood", "instance", s.id, "action", int(report.GetAction()), "state", int(report.GetState()))
 		return
 	}
-	s.clusters.reported.Store(&r)
+	s.offers.clusters.reported.Store(&r)
 	b.hear(s, func(c Clusters) { c.Binding(s.id, r) })
 }
 
@@ -128,7 +128,7 @@ func (b *bindings) report(s *stream, report *nstancev1.ClusterReport) {
 func (b *bindings) RepeatBindings() {
 	for _, s := range b.streams.all() {
 		b.greeted(s)
-		if r := s.clusters.reported.Load(); r != nil {
+		if r := s.offers.clusters.reported.Load(); r != nil {
 			b.hear(s, func(c Clusters) { c.Binding(s.id, *r) })
 		}
 	}
@@ -160,7 +160,7 @@ var (
 
 // greeted tells [Clusters] of an agent that is connected.
 func (b *bindings) greeted(s *stream) {
-	b.hear(s, func(c Clusters) { c.Greeted(s.id, s.clusters.able.Load()) })
+	b.hear(s, func(c Clusters) { c.Greeted(s.id, s.offers.clusters.able.Load()) })
 }
 
 // hear tells [Clusters] something that a stream says, while it is the instance's stream.

@@ -120,6 +120,7 @@ func (a *Service) takeOut(s *stream) bool {
 		return false
 	}
 	a.opts.Files.Disconnect(s.id, a.line(s))
+	a.machines.left(s)
 	return true
 }
 
@@ -146,7 +147,10 @@ func (a *Service) left(s *stream, why error) {
 func (a *Service) leads() bool { return lease.Check(a.ctx) == nil }
 
 // room implements [handler].
-func (a *Service) room(id identity.ID) { a.opts.Files.Wake(id) }
+func (a *Service) room(id identity.ID) {
+	a.opts.Files.Wake(id)
+	a.woken(id)
+}
 
 // handle implements [handler]. It ends the stream where dealing with its message panics: one
 // agent's message must not end the server.
@@ -179,6 +183,8 @@ func (a *Service) act(s *stream, msg *nstancev1.AgentMessage) error {
 		return a.storeKeys(s, m.PublicKeys)
 	case *nstancev1.AgentMessage_Cluster:
 		a.bindings.report(s, m.Cluster)
+	case *nstancev1.AgentMessage_MachineStatus:
+		a.machines.status(s, m.MachineStatus)
 	case *nstancev1.AgentMessage_Renew:
 		// Storage may take its time. The stream's end is known at once all the same.
 		ctx := s.conn.Context()
@@ -193,13 +199,14 @@ func (a *Service) greet(s *stream, hello *nstancev1.Hello) error {
 		return err
 	}
 	s.noteCapabilities(hello.Capabilities)
+	s.noteBuilder(printable(hello.AgentVersion), hello.Capabilities)
 	if err := a.enter(s); err != nil {
 		return err
 	}
 	s.endAfter(s.expires.Sub(a.opts.Now()), refusal.ErrCertificateExpired)
 	s.heard.greeted = true
 	a.opts.Log.Info("agent connected", "instance", s.id, "agent_version", printable(hello.AgentVersion),
-		"joins_clusters", s.clusters.able.Load())
+		"joins_clusters", s.offers.clusters.able.Load(), "builds_machines", s.offers.machines.able.Load())
 	a.introduce(s)
 	return nil
 }
@@ -209,5 +216,6 @@ func (a *Service) introduce(s *stream) {
 	line := a.line(s)
 	line.Offer(a.welcome())
 	a.opts.Files.Greet(s.id, line)
-	a.greeted(s)
+	a.bindings.greeted(s)
+	a.machines.greeted(s)
 }

@@ -12,7 +12,7 @@ import (
 // behind it wait in the network, so nothing is lost. The shortest interval that an agent
 // can be set to is half a second.
 const (
-	reportsPerSecond = 2
+	reportsPerSecond = 2 // and as many statuses of the host
 	reportBurst      = 5
 	othersPerSecond  = 1 // keys and renewals
 	otherBurst       = 5
@@ -23,7 +23,7 @@ const (
 // pace says when the next message of an agent is dealt with. Durations are those of the
 // process's own clock.
 type pace struct {
-	reports, others, renewals *rate.Limiter
+	reports, statuses, others, renewals *rate.Limiter
 }
 
 // newPace returns the pace of an agent that was told to report at an interval; unpaced:
@@ -31,7 +31,7 @@ type pace struct {
 func newPace(interval time.Duration, unpaced bool) pace {
 	if unpaced {
 		free := rate.NewLimiter(rate.Inf, 0)
-		return pace{free, free, free}
+		return pace{free, free, free, free}
 	}
 	reports := rate.Limit(reportsPerSecond)
 	if interval > 0 {
@@ -39,6 +39,7 @@ func newPace(interval time.Duration, unpaced bool) pace {
 	}
 	return pace{
 		reports:  rate.NewLimiter(reports, reportBurst),
+		statuses: rate.NewLimiter(reportsPerSecond, reportBurst),
 		others:   rate.NewLimiter(othersPerSecond, otherBurst),
 		renewals: rate.NewLimiter(rate.Every(renewalEvery), renewalBurst),
 	}
@@ -46,8 +47,11 @@ func newPace(interval time.Duration, unpaced bool) pace {
 
 // delay is how long a message has to wait, which is then taken to be dealt with.
 func (p pace) delay(msg *nstancev1.AgentMessage) time.Duration {
-	if _, ok := msg.Message.(*nstancev1.AgentMessage_Report); ok {
+	switch msg.Message.(type) {
+	case *nstancev1.AgentMessage_Report:
 		return p.reports.Reserve().Delay()
+	case *nstancev1.AgentMessage_MachineStatus:
+		return p.statuses.Reserve().Delay()
 	}
 	return p.others.Reserve().Delay()
 }

@@ -63,6 +63,7 @@ type term struct {
 	said     []string // by files and signs of life, in their order
 	failures []string // what tenants were told
 	clusters []string // what was told of bindings
+	hosts    []string // what was told of node machines
 	keyNames []string // of files
 	onCall   func(call string)
 }
@@ -138,7 +139,7 @@ func (p *post) lead() *term {
 	}
 	a.Service = New(a.ctx, Options{
 		Cluster: "test", Shard: testShard, Term: p.number, Instances: a.instances, Cache: p.cache, Liveness: signs{a}, Files: files{a},
-		Clusters: bound{a}, Parking: &p.parking, Config: func() *document.Config { return p.config }, Keys: func() Keys { return p.keys },
+		Clusters: bound{a}, Machines: built{a}, Parking: &p.parking, Config: func() *document.Config { return p.config }, Keys: func() Keys { return p.keys },
 		Failed: func(_ cache.Instance, class, text string) {
 			a.mu.Lock()
 			defer a.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 // does ends with the term and not with the call that has asked for it.
 type Service struct {
 	bindings // JoinCluster and LeaveCluster
+	machines // SendWork
 
 	opts    Options
 	ctx     context.Context //nolint:containedctx // the leadership's: effects end with it, not with a caller
@@ -35,6 +36,7 @@ func New(ctx context.Context, opts Options) *Service {
 	a.handler = a
 	a.streams = registry{metrics: opts.Metrics, streams: map[identity.ID]*stream{}, replaced: map[identity.ID]replacements{}}
 	a.bindings = bindings{clusters: opts.Clusters, streams: &a.streams, turns: &a.turns, handler: &a.handler, log: opts.Log}
+	a.machines = machines{told: opts.Machines, streams: &a.streams, turns: &a.turns, handler: &a.handler}
 	return a
 }
 

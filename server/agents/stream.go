@@ -48,7 +48,7 @@ type stream struct {
 	conn    Conn
 	heard   heard // of the receiving goroutine
 
-	clusters membership
+	offers offers
 
 	serving atomic.Pointer[serving] // changes while mu is held
 
@@ -61,6 +61,12 @@ type stream struct {
 	ended bool
 	why   error
 	done  chan struct{} // closed when ended
+}
+
+// offers is what the agent of a stream says that its machine can do, and what it said of that.
+type offers struct {
+	clusters membership
+	machines builder
 }
 
 // heard is what an agent has said so far.

@@ -134,6 +134,10 @@ type Instance struct {
 	// does that goes on.
 	Writing bool
 
+	// Kept says why it may not be replaced by choice now, for its age or for what it was
+	// made from. The zero Block keeps nothing.
+	Kept Block
+
 	// Notice is the provider's announcement that it takes the VM back.
 	Notice Notice
 

@@ -10,7 +10,8 @@ import (
 // that are old enough to go, and of those that were made from a configuration that
 // is no longer the group's. One at a time, the oldest first. What was begun is
 // finished whatever has changed: its replacement is there, and costs. But of several
-// that were begun, as of one and of its replacement, one goes after the other (S8).
+// that were begun, as of one and of its replacement, one goes after the other (S8). One that
+// is kept is passed over.
 func (p *planner) rotate() {
 	if p.v.Group.Deleted {
 		return
@@ -21,6 +22,8 @@ func (p *planner) rotate() {
 		due := p.due[in.ID]
 		switch {
 		case !due.canWait || p.condemned[in.ID]:
+		case in.Kept.Why != "":
+			p.note(in.ID, "rotate", in.Kept.By, in.Kept.Why, in.Kept.Until)
 		case len(p.replacementsOf(in)) > 0:
 			begun = true
 			switch step, why := p.next(in, due, "rotate"); {

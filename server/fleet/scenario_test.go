@@ -197,6 +197,12 @@ func (w *world) addInstance(args []string) error {
 			in.Condemning = fleet.Reason(value)
 		case "writing":
 			in.Writing = true
+		case "kept":
+			d, err := time.ParseDuration(value)
+			if err != nil {
+				return err
+			}
+			in.Kept = fleet.Block{By: fleet.BlockerUnsettled, Why: "its node machine is being built", Until: w.now.Add(d)}
 		default:
 			return fmt.Errorf("unknown setting %q", key)
 		}

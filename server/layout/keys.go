@@ -154,6 +154,25 @@ func TenantKey(shard, tenant string) string {
 	return join(key("tenant/", shard, "/"), key("", tenant, ".json"))
 }
 
+// MachinePrefix returns what the keys of the assignments of all the shard's host machines
+// begin with.
+func MachinePrefix(shard string) string { return key("machine/", shard, "/") }
+
+// MachineKey returns the key of the assignment of an instance's host machine.
+func MachineKey(shard, tenant string, id identity.ID) string {
+	return join(MachinePrefix(shard), key("", tenant, "."), idPart(id, false), ".json")
+}
+
+// ParseMachineKey reads what [MachineKey] returned. Errors match [ErrKey].
+func ParseMachineKey(k string) (shard, tenant string, id identity.ID, err error) {
+	folder, name, ok := cutKey(k, "machine/", ".json")
+	tenant, last, dotted := strings.Cut(name, ".")
+	if id, err = identity.ParseID(last); !ok || !dotted || err != nil || MachineKey(folder, tenant, id) != k {
+		return "", "", "", keyError(k, "machine/{shard}/{tenant}.{instance-id}.json")
+	}
+	return folder, tenant, id, nil
+}
+
 // FormatTimestamp writes t as it stands in keys: in UTC, to the millisecond,
 // such that the order of texts is the order of times (2006-01-02t15-04-05-000z).
 func FormatTimestamp(t time.Time) string {

@@ -23,13 +23,14 @@ func TestKeys(t *testing.T) {
 		"certlog/us-west-2a/prod.2026-11-21t12-30-15-042z." + node.String() + ".json": layout.CertlogKey("us-west-2a", "prod", moment, node),
 		"snapshot/us-west-2a/00000000000000000012-0003.json.gz":                       layout.SnapshotKey("us-west-2a", 12, 3),
 		"tenant/us-west-2a/prod.json":                                                 layout.TenantKey("us-west-2a", "prod"),
+		"machine/us-west-2a/prod." + node.String() + ".json":                          layout.MachineKey("us-west-2a", "prod", node),
 	} {
 		if got != want {
 			t.Errorf("key %q, want %q", got, want)
 		}
 	}
 	for _, key := range []string{
-		layout.InstanceKey("us-west-2a", "prod", operator), layout.OperatorKey("prod", node),
+		layout.InstanceKey("us-west-2a", "prod", operator), layout.OperatorKey("prod", node), layout.MachineKey("us-west-2a", "prod", operator),
 		layout.OperatorNonceKey(strings.ToUpper(hash)), layout.SnapshotKey("a", 0, 1), layout.LeaderKey("cluster"),
 	} {
 		if key != "" {
@@ -45,6 +46,7 @@ func TestF52_BadNamesGiveNoKey(t *testing.T) {
 			layout.InstanceKey(name, "prod", node), layout.InstanceKey("a", name, node), layout.OperatorKey(name, operator),
 			layout.CertlogKey(name, "prod", moment, node), layout.CertlogKey("a", name, moment, node),
 			layout.SnapshotKey(name, 1, 1), layout.TenantKey(name, "prod"), layout.TenantKey("a", name),
+			layout.MachinePrefix(name), layout.MachineKey(name, "prod", node), layout.MachineKey("a", name, node),
 		} {
 			if key != "" {
 				t.Errorf("name %q gives key %q", name, key)
@@ -75,6 +77,7 @@ func FuzzParseKeys(f *testing.F) {
 	f.Add(layout.OperatorKey("prod", operator))
 	f.Add(layout.CertlogKey("a", "prod", moment, node))
 	f.Add(layout.SnapshotKey("a", 12, 3))
+	f.Add(layout.MachineKey("a", "prod", node))
 	f.Add("snapshot/a/1-1.json.gz")
 	f.Add("operator/operator/prod.x.json.json")
 	f.Fuzz(func(t *testing.T, k string) {
@@ -88,6 +91,8 @@ func FuzzParseKeys(f *testing.F) {
 		}
 		shard, tenant, id, err := layout.ParseInstanceKey(k)
 		check(layout.InstanceKey(shard, tenant, id), err)
+		shard, tenant, id, err = layout.ParseMachineKey(k)
+		check(layout.MachineKey(shard, tenant, id), err)
 		tenant, id, err = layout.ParseOperatorKey(k)
 		check(layout.OperatorKey(tenant, id), err)
 		shard, tenant, at, id, err := layout.ParseCertlogKey(k)

@@ -92,6 +92,7 @@ func TestTheFormOfRecordsIsGolden(t *testing.T) {
 	}
 	for name, doc := range map[string]interface{ Encode() ([]byte, error) }{
 		"pending": record(), "deleting": dying(), "serving": serving(), "operator": op, "certlog": log,
+		"machine": machineRecord(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
@@ -283,6 +284,57 @@ func FuzzDecodeCertlog(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if got, err := layout.DecodeCertlog(l.Key("a"), data); err == nil {
 			if _, err := layout.DecodeCertlog(l.Key("a"), encoded(t, got)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func machineRecord() layout.MachineRecord {
+	return layout.MachineRecord{
+		Term: 7, InstanceID: node, Tenant: "prod", Epoch: 3, Hash: "sha256:" + strings.Repeat("0a", 32), Payload: []byte("assignment"),
+		At: layout.At(moment), Confirmed: &layout.NodeConfirmation{NodeUID: "uid-1", BootID: "boot-1", At: layout.At(moment.Add(time.Minute))},
+	}
+}
+
+func TestF10_DamagedAssignmentsAreNeverAbsent(t *testing.T) {
+	key, good := machineRecord().Key("a"), encoded(t, machineRecord())
+	edit := func(from, to string) []byte { return bytes.Replace(good, []byte(from), []byte(to), 1) }
+	for name, data := range map[string][]byte{
+		"empty":             nil,
+		"truncated":         good[:len(good)-4],
+		"another instance":  edit(node.String(), newID("knc", 9).String()),
+		"another tenant":    edit(`"prod"`, `"dev"`),
+		"no epoch":          edit(`"epoch":3`, `"epoch":0`),
+		"no payload":        edit(`"payload":"`, `"paid":"`),
+		"a broken payload":  edit(`"payload":"`, `"payload":"*`),
+		"no time":           edit(`"at":"2026`, `"then":"2026`),
+		"a broken witness":  edit(`"node_uid":"uid-1"`, `"node_uid":1`),
+		"another structure": []byte(`{"v":1,"epoch":"3"}`),
+	} {
+		if _, err := layout.DecodeMachineRecord(key, data); !errors.Is(err, layout.ErrUnreadable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := layout.DecodeMachineRecord(key, edit(`"v":1`, `"v":2`)); !errors.Is(err, layout.ErrNewer) {
+		t.Errorf("newer: %v", err)
+	}
+	r, err := layout.DecodeMachineRecord(key, edit(`"epoch"`, `"prebuild":{"hash":"x"},"epoch"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Confirmed = nil
+	if out := string(encoded(t, r)); !strings.Contains(out, `"prebuild":{"hash":"x"}`) || strings.Contains(out, "uid-1") {
+		t.Errorf("rewritten as %s", out)
+	}
+}
+
+func FuzzDecodeMachineRecord(f *testing.F) {
+	key := machineRecord().Key("a")
+	f.Add(encoded(f, machineRecord()))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if got, err := layout.DecodeMachineRecord(key, data); err == nil {
+			if _, err := layout.DecodeMachineRecord(key, encoded(t, got)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -47,6 +47,13 @@ func (s *Service) WatchErrors(_ *emptypb.Empty, stream grpc.ServerStreamingServe
 	})
 }
 
+// WatchMachines implements [nstancev1.OperatorServiceServer].
+func (s *Service) WatchMachines(_ *nstancev1.WatchMachinesRequest, stream grpc.ServerStreamingServer[nstancev1.MachineEvent]) error {
+	return watch(s, stream, func(ctx context.Context, c *Caller, send func(*nstancev1.MachineEvent) error) error {
+		return c.leader().WatchMachines(ctx, c.Tenant, send)
+	})
+}
+
 // watch runs one stream of events. It ends with the caller, with the caller's
 // record (S13), with its certificate, or when the caller stops to read: a send
 // that waits for a reader knows of nothing else, so it runs beside.

@@ -211,6 +211,11 @@ func (r *Remover) deleteRecordAfter(ctx context.Context, id identity.ID, after t
 		if err := r.opts.Instances.PassOnReplacement(ctx, id); err != nil {
 			return err
 		}
+		if r.opts.BeforeRecord != nil {
+			if err := r.opts.BeforeRecord(ctx, id); err != nil {
+				return err
+			}
+		}
 		return r.opts.Instances.Remove(ctx, id)
 	})
 	if removed {

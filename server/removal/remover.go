@@ -15,7 +15,7 @@ import (
 	"nstance.dev/server/instances"
 )
 
-// Options are what a [Remover] works with. All are required but Balancers.
+// Options are what a [Remover] works with. All are required but Balancers and BeforeRecord.
 type Options struct {
 	Instances *instances.Store
 	Cache     *cache.Cache // of the same instances; read
@@ -58,6 +58,10 @@ type Options struct {
 	// something is wrong.
 	Announce func(id identity.ID, status string)
 	Failed   func(group fleet.GroupID, id identity.ID, class, text string)
+
+	// BeforeRecord deletes what is stored of an instance beside its record, which is deleted
+	// next. It may be called again. nil: nothing is.
+	BeforeRecord func(ctx context.Context, id identity.ID) error
 
 	// Deleted is told how long an accepted delete call took.
 	Deleted func(took time.Duration)

@@ -175,11 +175,15 @@ func (w *world) testConfig() *effective.Config {
 				"kind": "vmx", "arch": "amd64", "instance_type": "small", "subnet_pool": "p",
 				"userdata": {"content": "{{ .Nonce }}"}, "tenants": %s,
 			},
+			"hosts": {
+				"kind": "vmx", "arch": "amd64", "instance_type": "small", "subnet_pool": "p", "machine": {"enabled": true},
+				"userdata": {"content": "{{ .Nonce }}"}, "tenants": %s,
+			},
 			"ours": {"kind": "our", "arch": "amd64", "instance_type": "small", "subnet_pool": "p"},
 		},
 		"groups": %s,
 	}`, cluster, w.name, cmp.Or(w.opts.tenants, `{"b": {"quota": {"machines": 12}}, "acme": {}, "zeta": {}}`),
-		cmp.Or(w.opts.open, `["default", "b", "acme", "zeta"]`), cmp.Or(w.opts.groups, `{"default": {}}`))
+		cmp.Or(w.opts.open, `["default", "b", "acme", "zeta"]`), cmp.Or(w.opts.open, `["default", "b", "acme", "zeta"]`), cmp.Or(w.opts.groups, `{"default": {}}`))
 	cfg, err := config.Load("test.jsonc", []byte(text), config.LoadOptions{})
 	if err != nil {
 		w.t.Fatal(err)
@@ -378,7 +382,12 @@ func (w *world) machine(c client) driver.CreateRequest {
 // over the connection.
 func (w *world) registered(c client) (identity.ID, *grpc.ClientConn) {
 	w.t.Helper()
-	vm := w.machine(c)
+	return w.registers(w.machine(c))
+}
+
+// registers registers the agent of a machine.
+func (w *world) registers(vm driver.CreateRequest) (identity.ID, *grpc.ClientConn) {
+	w.t.Helper()
 	key := newKey(w.t)
 	resp, err := w.anonymous().RegisterAgent(w.ctx, request(w.t, string(vm.UserData), key))
 	if err != nil {

@@ -29,6 +29,7 @@ func (r *Term) instanceChanged(c instances.Change) {
 		status := "created"
 		if in.State == fleet.Running {
 			status = "registered" // it was adopted
+			r.machines.Look(in.ID)
 		}
 		r.events.Instance(in.ID, status)
 		return // its group was planned for it
@@ -57,6 +58,7 @@ func (r *Term) instanceChanged(c instances.Change) {
 		r.planner.removals.DeleteRecordLater(in)
 		return
 	case instances.Found, instances.Restored:
+		r.machines.Look(in.ID)
 	}
 	r.queue.Enqueue(in.Group)
 }
@@ -80,6 +82,7 @@ func (r *Term) forget(id identity.ID) {
 	r.planner.liveness.Forget(id)
 	r.balancers.Touch(id)
 	r.planner.files.Forget(id)
+	r.machines.Forget(id)
 }
 
 // quarantine reports a record that is there and cannot be understood.

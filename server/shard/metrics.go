@@ -11,6 +11,7 @@ import (
 	"nstance.dev/server/explain"
 	"nstance.dev/server/filesync"
 	"nstance.dev/server/garbage"
+	"nstance.dev/server/hosts"
 	"nstance.dev/server/provisioning"
 )
 
@@ -41,6 +42,7 @@ type ofParts struct {
 	launches *provisioning.Metrics
 	agents   *agents.Metrics
 	demand   *demandloop.Metrics
+	hosts    *hosts.Metrics
 }
 
 // NewMetrics makes the metrics of a shard and registers them; a nil registerer
@@ -65,6 +67,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m.launches = provisioning.NewMetrics(reg)
 	m.agents = agents.NewMetrics(reg)
 	m.demand = demandloop.NewMetrics(reg)
+	m.hosts = hosts.NewMetrics(reg)
 	if reg != nil {
 		reg.MustRegister(m.collectors()...)
 	}

@@ -15,6 +15,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/events"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/hosts"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/provider"
@@ -39,6 +40,7 @@ type Term struct {
 	catalog    *catalog.Book     // what machine types offer
 	balancers  *balancers.Keeper // nil: the provider has none
 	agents     *agents.Service
+	machines   *hosts.Machines
 	demand     *demandmode.Mode
 }
 
@@ -72,6 +74,8 @@ func newTerm(ctx context.Context, opts Options, term uint64, static config.Versi
 	p.launcher = newLauncher(r)
 	p.launcher.Configure(static.Config)
 	p.removals = newRemovals(r)
+	r.machines = newMachines(r)
+	p.protect = r.machines.Protect
 	r.agents = newAgents(r, parking)
 	r.demand = newDemand(r)
 	r.reconciler = newReconciler(r)
@@ -97,6 +101,7 @@ func (r *Term) run(ctx context.Context) error {
 	g.Go(func() error { r.planner.instances.Run(ctx); return nil })
 	g.Go(func() error { return r.planner.files.Run(ctx) })
 	g.Go(func() error { return r.demand.Run(ctx) })
+	g.Go(func() error { return r.machines.Run(ctx) })
 	g.Go(func() error {
 		<-ctx.Done()
 		r.queue.waiting.ShutDown()
@@ -137,6 +142,9 @@ func (r *Term) Status() *status.Reader { return r.planner.status }
 
 // Events tells operators what happens. They end with the term.
 func (r *Term) Events() *events.Broadcaster { return r.events }
+
+// Machines keeps the assignments of host machines.
+func (r *Term) Machines() *hosts.Machines { return r.machines }
 
 // GroupsETag is the version of the group file in force; empty while there is
 // none that can be used.

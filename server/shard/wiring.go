@@ -15,6 +15,7 @@ import (
 	"nstance.dev/server/filesync"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/garbage"
+	"nstance.dev/server/hosts"
 	"nstance.dev/server/layout"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/provisioning"
@@ -52,7 +53,7 @@ func newRemovals(r *Term) *removal.Remover {
 		Instances: p.instances, Cache: p.cache, Groups: p.groups, Liveness: p.liveness, Provider: r.provider, Balancers: r.balancers,
 		Group: p.groupOf, DrainCoordinated: p.drainCoordinated, StillChosen: p.chosen, WaitForCreate: p.launcher.WaitForCall,
 		DeletesBlocked: p.collector.DeletesBlocked, Recovering: p.collector.Recovering, List: p.collector.Soon,
-		Announce: r.events.Instance, Failed: r.events.Error,
+		Announce: r.events.Instance, Failed: r.events.Error, BeforeRecord: r.dropAssignment,
 		Again:   r.queue.enqueueAfter,
 		Deleted: r.opts.Metrics.deleted, Lag: r.opts.Driver.Lag, Go: r.leadership.tasks.Go, Over: r.leadership.endIfOver, Now: r.opts.Now, Log: r.opts.Log,
 	})
@@ -111,7 +112,7 @@ func newAgents(r *Term, parking *agents.Parking) *agents.Service {
 	p, opts := r.planner, r.opts
 	return agents.New(r.leadership.ctx, agents.Options{
 		Cluster: opts.Cluster, Shard: opts.Shard, Version: opts.Version, Term: r.leadership.term,
-		Instances: p.instances, Cache: p.cache, Liveness: p.liveness, Files: p.files, Clusters: demandListener{r}, Parking: parking,
+		Instances: p.instances, Cache: p.cache, Liveness: p.liveness, Files: p.files, Clusters: demandListener{r}, Machines: r.machines, Parking: parking,
 		Config: func() *document.Config { return p.groups.Config().Config },
 		Keys: func() agents.Keys {
 			keys := opts.Keys()
@@ -130,6 +131,25 @@ func newAgents(r *Term, parking *agents.Parking) *agents.Service {
 		Go:          r.leadership.tasks.Go, Over: r.leadership.endIfOver,
 		Unpaced: opts.Unpaced, Metrics: opts.Metrics.agents, Now: r.opts.Now, Log: r.opts.Log,
 	})
+}
+
+// newMachines is what keeps the assignments of host machines. Agents are made after it.
+func newMachines(r *Term) *hosts.Machines {
+	return hosts.New(r.leadership.ctx, hosts.Options{
+		Shard: r.opts.Shard, Term: r.leadership.term, Store: r.opts.Store, Writes: underLease(r.opts.Jitter), Cache: r.planner.cache,
+		Agents:  func() hosts.Agents { return r.agents },
+		Changed: r.queue.Enqueue, Go: r.leadership.tasks.Go, Over: r.leadership.endIfOver,
+		Metrics: r.opts.Metrics.hosts, Now: r.opts.Now, Log: r.opts.Log,
+	})
+}
+
+// dropAssignment deletes the assignment of an instance whose record is deleted next.
+func (r *Term) dropAssignment(ctx context.Context, id identity.ID) error {
+	rec, ok := r.planner.instances.Record(id)
+	if !ok || !rec.Machine {
+		return nil
+	}
+	return r.machines.Drop(ctx, id, rec.Tenant)
 }
 
 // Agents serves the agents for as long as the term lasts.

@@ -34,6 +34,7 @@ type Shard struct {
 	instances []*nstancev1.InstanceStatus
 	held      []*nstancev1.HeldVM
 	demand    *nstancev1.GetDemandResponse
+	machines  []*nstancev1.MachineEvent
 	made      int
 	watchers  map[*watcher]struct{}
 	began     chan struct{} // a stream has; nil until somebody cares

@@ -189,6 +189,13 @@ var layers = []layer{
 		},
 		tests: append([]string{"server/secrets"}, fakes...),
 	},
+	{
+		dir: "server/hosts",
+		ours: []string{
+			"protos/...", "server/layout", "server/cache", "server/fleet", "server/keylock", "server/lease", "server/objectstore", "server/refusal", "server/retry",
+		},
+		tests: fakes,
+	},
 	{dir: "server/traces", ours: []string{"protos/identity", "server/fleet"}},
 	{
 		dir: "server/provisioning",
@@ -343,6 +350,7 @@ var belowShard = []string{
 	"server/placement", "server/catalog", "server/images", "server/userdata", "server/filesync",
 	"server/balancers", "server/attest", "server/refusal", "server/retry", "server/provider", "server/instances", "server/groups", "server/keylock",
 	"server/demandloop", "server/demandmode", "server/liveness", "server/agents", "server/status", "server/events", "server/provisioning", "server/traces", "server/removal", "server/garbage",
+	"server/hosts",
 }
 
 // fakes are the stand-ins for the outer world that tests use.
@@ -429,7 +437,7 @@ var reservations = []reservation{
 	{
 		imports: []string{modulePrefix + "protos/nstance/v1"},
 		within:  "server",
-		dirs:    []string{"server/rpc", "server/operatorapi", "server/agents", "server/filesync", "server/operatorauth"},
+		dirs:    []string{"server/rpc", "server/operatorapi", "server/agents", "server/filesync", "server/hosts", "server/operatorauth"},
 		why:     "messages of the wire contract stay where they are read and written",
 	},
 	{

@@ -18,9 +18,9 @@ type size struct {
 // large is what is larger, by `PACKAGE: what`, in the words of the test that reads it. What is
 // not one subject may only become smaller.
 var large = map[string]size{
-	"admin/cli: cycle":                   {43, true, "a file for each command, and what they share"},
-	"admin/cli: files":                   {46, true, "a file for each command, and what they share"},
-	"agent/settings: fields of Settings": {19, true, "settings"},
+	"admin/cli: cycle":                   {44, true, "a file for each command, and what they share"},
+	"admin/cli: files":                   {47, true, "a file for each command, and what they share"},
+	"agent/settings: fields of Settings": {20, true, "settings"},
 	"operator/api/infrastructure/v1beta1: fields of DemandSettings":           {16, true, "a kind of Kubernetes"},
 	"operator/api/infrastructure/v1beta1: fields of NstanceMachinePoolSpec":   {16, true, "a kind of Kubernetes"},
 	"operator/api/infrastructure/v1beta1: fields of NstanceMachinePoolStatus": {19, true, "a kind of Kubernetes"},
@@ -34,7 +34,7 @@ var large = map[string]size{
 	"operator/controllers/demand/rollup: fields of Options":                   {16, true, "options"},
 	"operator/shards: fields of Options":                                      {16, true, "options"},
 	"providers/proxmox: fields of Options":                                    {17, true, "options"},
-	"server/agents: fields of Options":                                        {22, true, "options"},
+	"server/agents: fields of Options":                                        {23, true, "options"},
 	"server/layout: fields of InstanceRecord":                                 {41, true, "a document"},
 	"server/cache: fields of Instance":                                        {27, true, "a row"},
 	"server/config/document: fields of Demand":                                {16, true, "a document"},
@@ -43,9 +43,9 @@ var large = map[string]size{
 	"server/config/groupfile: fields of Entry":                                {20, true, "a document"},
 	"server/driver: fields of Rules":                                          {17, true, "all that a provider may know of a configuration"},
 	"server/fleet: fields of Health":                                          {20, true, "all that a decision follows from"},
-	"server/fleet: fields of Instance":                                        {18, true, "all that a decision follows from"},
+	"server/fleet: fields of Instance":                                        {19, true, "all that a decision follows from"},
 	"server/lease: fields of Options":                                         {17, true, "options"},
 	"server/provisioning: fields of Options":                                  {21, true, "options"},
-	"server/removal: fields of Options":                                       {22, true, "options"},
+	"server/removal: fields of Options":                                       {23, true, "options"},
 	"server/shard: fields of Options":                                         {21, true, "options"},
 }

@@ -1,0 +1,178 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nstance.dev/agent/agenttest"
+	"nstance.dev/agent/hostlink"
+	"nstance.dev/agent/hostlink/frame"
+	"nstance.dev/agent/settings"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// paver is one that the test speaks for.
+type paver struct {
+	mu    sync.Mutex
+	here  bool
+	conn  net.Conn
+	heard []int64 // epochs of assignments
+}
+
+var errNoPaver = errors.New("nobody listens")
+
+// hosted gives a machine the link to a paver that does not run yet.
+func (m *machine) hosted() *paver {
+	p := &paver{}
+	m.host = hostlink.New(hostlink.Options{Socket: "/run/nstance/paver.sock", Dial: p.dial, Log: slog.New(slog.DiscardHandler)})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { _ = m.host.Run(ctx); close(ended) }()
+	m.t.Cleanup(func() { stop(); <-ended })
+	return p
+}
+
+func (p *paver) dial(context.Context, string) (net.Conn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.here {
+		return nil, errNoPaver
+	}
+	agent, own := net.Pipe()
+	p.conn = own
+	go p.serve(own)
+	return agent, nil
+}
+
+func (p *paver) serve(conn net.Conn) {
+	for {
+		var m nstancev1.AgentToPaver
+		if frame.Read(conn, &m) != nil {
+			return
+		}
+		if m.GetHello() != nil {
+			_ = frame.Write(conn, &nstancev1.PaverToAgent{Message: &nstancev1.PaverToAgent_Hello{Hello: &nstancev1.HostlinkHello{Version: "2"}}})
+			continue
+		}
+		p.mu.Lock()
+		p.heard = append(p.heard, m.GetWork().GetAssignment().GetEpoch())
+		p.mu.Unlock()
+	}
+}
+
+// runs starts the paver, and waits until it is found.
+func (p *paver) runs() {
+	p.mu.Lock()
+	p.here = true
+	p.mu.Unlock()
+	time.Sleep(35 * time.Second)
+}
+
+func (p *paver) reports(status *nstancev1.MachineStatus) {
+	_ = frame.Write(p.conn, &nstancev1.PaverToAgent{Message: &nstancev1.PaverToAgent_Status{Status: status}})
+	synctest.Wait()
+}
+
+func (p *paver) expect(t *testing.T, what string, want ...int64) {
+	t.Helper()
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Equal(p.heard, want) {
+		t.Errorf("%s: the paver heard of epochs %v, want %v", what, p.heard, want)
+	}
+	p.heard = nil
+}
+
+// statuses are the epochs of the statuses that came since the last call.
+func (s *shard) statuses() (epochs []int64) {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	epochs, s.hosts = s.hosts, nil
+	return epochs
+}
+
+func (s *shard) expectStatuses(t *testing.T, what string, want ...int64) {
+	t.Helper()
+	if got := s.statuses(); !slices.Equal(got, want) {
+		t.Errorf("%s: statuses of epochs %v, want %v", what, got, want)
+	}
+}
+
+func machineWork(epoch int64) *nstancev1.ServerMessage {
+	return &nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_MachineWork{MachineWork: &nstancev1.MachineWork{
+		Work: &nstancev1.MachineWork_Assignment{Assignment: &nstancev1.MachineAssignment{Epoch: epoch}},
+	}}}
+}
+
+// M40: an agent relays: assignments down, reports up, at least a second apart, the last one
+// wins; and the next leader hears what the one before knew.
+func TestM40_AnAgentRelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := newMachine(t, life(month)), &shard{interval: time.Minute}
+		p := m.hosted()
+		p.runs()
+		m.Serve(leader, agenttest.Script{Connect: s.connect})
+		m.run(settings.Report{}, leader)
+		time.Sleep(time.Second)
+		if streams, _ := s.seen(); !slices.Equal(streams[0].hello.GetCapabilities(), []string{hostlink.Capability}) {
+			t.Errorf("capabilities %q", streams[0].hello.GetCapabilities())
+		}
+		s.send(t, machineWork(1))
+		p.expect(t, "assignment", 1)
+		p.reports(&nstancev1.MachineStatus{Epoch: 1})
+		s.expectStatuses(t, "the first report", 1)
+		for epoch := range int64(5) {
+			p.reports(&nstancev1.MachineStatus{Epoch: 2 + epoch})
+		}
+		s.expectStatuses(t, "within the same second")
+		time.Sleep(time.Second)
+		s.expectStatuses(t, "a second later", 6)
+		p.reports(&nstancev1.MachineStatus{Epoch: 7, LastError: string(make([]byte, 65<<10))})
+		time.Sleep(time.Minute)
+		s.expectStatuses(t, "a report that is too large")
+		p.reports(&nstancev1.MachineStatus{Epoch: 8})
+		time.Sleep(time.Second)
+		s.expectStatuses(t, "the next", 8)
+		s.send(t, welcome(time.Minute))
+		s.expectStatuses(t, "welcome of the same leader")
+		s.send(t, welcomeIn(8, time.Minute))
+		s.expectStatuses(t, "the next leader", 8)
+		m.quit()
+	})
+}
+
+// An agent whose host has no paver is as one of before: it offers nothing, and what a server
+// says all the same is ignored. When the paver has come a new stream says so; a server that
+// knows no node machines gets nothing else to hear.
+func TestAnAgentWhoseHostHasNoPaver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := newMachine(t, life(month)), &shard{interval: time.Minute}
+		p := m.hosted()
+		m.Serve(leader, agenttest.Script{Connect: s.connect})
+		m.run(settings.Report{}, leader)
+		time.Sleep(time.Minute)
+		s.send(t, machineWork(1))
+		if streams, _ := s.seen(); len(streams) != 1 || len(streams[0].hello.GetCapabilities()) != 0 {
+			t.Errorf("%d streams, capabilities %q", len(streams), streams[0].hello.GetCapabilities())
+		}
+		s.expectStatuses(t, "without a paver")
+		p.runs()
+		time.Sleep(time.Second)
+		if streams, _ := s.seen(); len(streams) != 2 || len(streams[1].hello.GetCapabilities()) != 1 || !streams[0].bye {
+			t.Errorf("%d streams after a paver has come", len(streams))
+		}
+		p.expect(t, "what was said before", []int64{}...)
+		s.send(t, machineWork(2))
+		p.expect(t, "what is said now", 2)
+		m.quit()
+	})
+}
