@@ -76,6 +76,7 @@ type Transition struct {
 	To         Slot                  `json:"to"`
 	Stage      Stage                 `json:"stage"`
 	Since      time.Time             `json:"since"`            // when the stage began
+	Started    time.Time             `json:"started,omitzero"` // when the work for the assignment began
 	Attempts   int                   `json:"attempts"`         // failures so far, of preparing or of switching
 	RetryAt    time.Time             `json:"retryAt,omitzero"` // nothing is tried before
 	LastError  string                `json:"lastError,omitempty"`

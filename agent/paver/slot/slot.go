@@ -255,8 +255,17 @@ func (s Slots) Size(ctx context.Context, slot journal.Slot) int64 {
 	return usage.Bytes
 }
 
+// Exists reports whether a slot holds a tree.
+func (s Slots) Exists(slot journal.Slot) bool {
+	info, err := os.Lstat(s.Path(slot))
+	return err == nil && info.IsDir()
+}
+
 // Remove removes a slot's tree, and all that is left over of it.
 func (s Slots) Remove(slot journal.Slot) error {
+	if _, err := os.Lstat(s.Machines); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	return errors.Join(tree.Remove(s.Path(slot)), s.sweep(slot), durable.SyncDir(s.Machines))
 }
 

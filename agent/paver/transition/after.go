@@ -1,7 +1,9 @@
 package transition
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"nstance.dev/agent/paver/assignment"
@@ -17,6 +19,10 @@ type Result struct {
 	// CredentialUntil is until when the credential can be used that was written into the slot;
 	// zero if none was.
 	CredentialUntil time.Time
+	// Settings are the host's sysctls, and Network what its network has, that [RetireSlot] found
+	// before the first change. Of what is recorded already nothing is taken.
+	Settings map[string]string
+	Network  json.RawMessage
 	// Jitter is from -1 to 1.
 	Jitter float64
 	Now    time.Time
@@ -66,7 +72,7 @@ func start(j *journal.Journal, a assignment.Assignment, slots map[journal.Slot]O
 	next := target(*j)
 	j.Epoch, j.Hash, j.MachineUID, j.Outcome = a.Epoch, a.Configuration.Hash, a.MachineUID, nil
 	j.Transition = &journal.Transition{
-		Kind: journal.KindBuild, Epoch: a.Epoch, From: j.Active, To: next, Stage: journal.Fetch, Since: now, Assignment: a,
+		Kind: journal.KindBuild, Epoch: a.Epoch, From: j.Active, To: next, Stage: journal.Fetch, Since: now, Started: now, Assignment: a,
 	}
 	idle, held := slots[next], j.Contents[next]
 	if idle.Reusable != "" && idle.Reusable == a.Configuration.Hash && !held.Broken {
@@ -119,6 +125,9 @@ func done(j *journal.Journal, v View, step Step, r Result) {
 	case LookAgain:
 		noteBoot(j, t.To, r)
 		t.Marks.BootID = r.BootID
+	case RetireSlot:
+		record(j, r)
+		advance(t, r.Now)
 	case ConfirmJoin:
 		if confirmed(v, t) {
 			t.Marks.NodeUID = v.Confirmed.NodeUID
@@ -130,6 +139,21 @@ func done(j *journal.Journal, v View, step Step, r Result) {
 		j.Transition = nil
 	default:
 		advance(t, r.Now)
+	}
+}
+
+// record notes what the host was like before anything of it was changed.
+func record(j *journal.Journal, r Result) {
+	settings := maps.Clone(r.Settings)
+	if settings == nil {
+		settings = map[string]string{}
+	}
+	maps.Copy(settings, j.Settings) // what was recorded first is from before
+	if len(settings) > 0 {
+		j.Settings = settings
+	}
+	if j.Network == nil {
+		j.Network = r.Network
 	}
 }
 
@@ -220,7 +244,7 @@ func end(j *journal.Journal, t *journal.Transition, preparing bool, now time.Tim
 		broken.Broken = true
 		j.Contents[t.To] = broken
 		j.Transition = &journal.Transition{
-			Kind: journal.KindRevert, Epoch: t.Epoch, From: t.To, To: t.From, Stage: journal.Retire, Since: now,
+			Kind: journal.KindRevert, Epoch: t.Epoch, From: t.To, To: t.From, Stage: journal.Retire, Since: now, Started: t.Started,
 			LastError: t.LastError, Assignment: t.Assignment,
 		}
 	}

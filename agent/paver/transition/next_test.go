@@ -326,3 +326,24 @@ func TestM61_TheFirstPaveIsTriedForEver(t *testing.T) {
 		}
 	}
 }
+
+// TestM46_AStaleNodeIsNotBelieved: a confirmation counts for the very boot that it is about.
+func TestM46_AStaleNodeIsNotBelieved(t *testing.T) {
+	joined := func(t *journal.Transition) { t.Marks.BootID = "boot-2" }
+	v := transition.View{Journal: underWay(journal.Join, joined), Slots: slots{"b": second}, Now: now}
+	for _, c := range []*transition.Confirmation{nil, {}, {Epoch: 2}, {Epoch: 2, BootID: "boot-1"}, {Epoch: 1, BootID: "boot-2"}} {
+		v.Confirmed = c
+		if step := transition.Next(v); step.Kind != transition.Wait {
+			t.Errorf("%+v: %s", c, step.Kind)
+		}
+	}
+	v.Confirmed = &transition.Confirmation{Epoch: 2, NodeUID: "n2", BootID: "boot-2"}
+	step := transition.Next(v)
+	if step.Kind != transition.ConfirmJoin {
+		t.Fatalf("%s", step.Kind)
+	}
+	j, _ := transition.After(v, step, transition.Result{Now: now})
+	if j.Transition.Stage != journal.Commit || j.Transition.Marks.NodeUID != "n2" || j.Active != journal.A {
+		t.Errorf("%+v", j.Transition)
+	}
+}

@@ -1,0 +1,250 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"nstance.dev/agent/paver/assignment"
+	"nstance.dev/agent/paver/journal"
+	"nstance.dev/agent/paver/network"
+	"nstance.dev/agent/paver/render"
+	"nstance.dev/agent/paver/runner"
+	"nstance.dev/agent/paver/transition"
+)
+
+// The services of a node machine that are stopped by themselves.
+const (
+	kubelet    = "kubelet.service"
+	containerd = "containerd.service"
+	podSlice   = "kubepods.slice"
+)
+
+// kubeletLimit is how long the kubelet may take to stop (M54), before it is killed.
+const kubeletLimit = 4 * time.Second
+
+// exec runs a command in a machine; an exit code other than 0 is an error.
+func (h *Host) exec(ctx context.Context, s journal.Slot, limit time.Duration, argv ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	out, err := h.opts.Runner.Exec(ctx, s, argv...)
+	if err == nil && out.Code != 0 {
+		err = fmt.Errorf("exit code %d: %.256s", out.Code, strings.TrimSpace(string(out.Text)))
+	}
+	if err != nil {
+		return fmt.Errorf("%s in %s: %w", strings.Join(argv[:min(len(argv), 3)], " "), h.opts.Name(s), err)
+	}
+	return nil
+}
+
+// stopKubelet keeps the machine's Node from registering again, then stops its Pods.
+func (h *Host) stopKubelet(ctx context.Context, w Work) error {
+	s := w.Step.Slot
+	if err := h.exec(ctx, s, kubeletLimit, "systemctl", "stop", kubelet); err != nil {
+		if killErr := h.exec(ctx, s, kubeletLimit, "systemctl", "kill", "--signal=SIGKILL", kubelet); killErr != nil {
+			return errors.Join(err, killErr)
+		}
+		return err // it is looked at again
+	}
+	if t := w.Journal.Transition; t != nil && t.Assignment.KeepPods {
+		return nil
+	}
+	h.stopPods(ctx, s, timeouts(w).Stop/2)
+	return nil
+}
+
+// stopPods ends the Pods of a machine within their grace. What is left goes with the machine.
+func (h *Host) stopPods(ctx context.Context, s journal.Slot, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	out, err := h.opts.Runner.Exec(ctx, s, "crictl", "pods", "--quiet", "--state=ready")
+	if err == nil && out.Code == 0 {
+		ids := strings.Fields(string(out.Text))
+		if len(ids) == 0 {
+			return
+		}
+		if err = h.exec(ctx, s, limit, append([]string{"crictl", "stopp"}, ids...)...); err == nil {
+			return
+		}
+	}
+	// Without crictl, and of what it could not end, the processes are told to.
+	if err := h.exec(ctx, s, limit, "systemctl", "stop", podSlice); err != nil {
+		h.opts.Log.DebugContext(ctx, "pods are left to the halt of their machine", "machine", h.opts.Name(s), "error", err)
+	}
+}
+
+// startKubelet lets the machine's Node join again. Without a machine there is nothing to start.
+func (h *Host) startKubelet(ctx context.Context, s journal.Slot) error {
+	if s == journal.None {
+		return nil
+	}
+	state, err := h.opts.Runner.State(ctx, s)
+	if err != nil || state.Phase != runner.Running {
+		return err
+	}
+	return h.exec(ctx, s, 20*time.Second, "systemctl", "start", kubelet)
+}
+
+// stop halts a machine in order: the kubelet, so that nothing starts Pods again, then the Pods,
+// because a halt would wait for each that does not end, containerd, and the rest.
+func (h *Host) stop(ctx context.Context, s journal.Slot, limits assignment.Timeouts) error {
+	deadline := h.opts.Now().Add(limits.Stop)
+	state, err := h.opts.Runner.State(ctx, s)
+	if err != nil {
+		return err
+	}
+	if state.Phase == runner.Running {
+		if err := h.exec(ctx, s, kubeletLimit, "systemctl", "stop", kubelet); err != nil {
+			h.opts.Log.InfoContext(ctx, "kubelet goes with its machine", "machine", h.opts.Name(s), "error", err)
+		}
+		h.stopPods(ctx, s, limits.Stop/2)
+		if err := h.exec(ctx, s, 10*time.Second, "systemctl", "stop", containerd); err != nil {
+			h.opts.Log.DebugContext(ctx, "containerd goes with its machine", "machine", h.opts.Name(s), "error", err)
+		}
+	}
+	return h.opts.Runner.Stop(ctx, s, max(deadline.Sub(h.opts.Now()), 5*time.Second))
+}
+
+// retire stops the old machine and removes what its Pods have left in the network.
+func (h *Host) retire(ctx context.Context, w Work) (transition.Result, error) {
+	t := w.Journal.Transition
+	r := h.before(ctx, w)
+	// It must not start with the host from here on.
+	if err := h.opts.Runner.Enable(ctx, journal.None); err != nil {
+		return r, err
+	}
+	if t.From == journal.None {
+		return r, nil
+	}
+	if err := h.stop(ctx, t.From, timeouts(w)); err != nil {
+		return r, err
+	}
+	h.sweepNetwork(ctx, w.Journal)
+	return r, nil
+}
+
+// before reads what the host was like, as long as that is not recorded. There is no way back from
+// here, so what cannot be read is left out: it will not be set back, and nothing is swept.
+func (h *Host) before(ctx context.Context, w Work) (r transition.Result) {
+	t := w.Journal.Transition
+	if t.Kind == journal.KindBuild {
+		_, plan, err := h.plan(t.Assignment, t.To, w.Credential)
+		if err == nil {
+			r.Settings, err = h.opts.Settings.Values(plan.Sysctls)
+		}
+		if err != nil {
+			h.opts.Log.WarnContext(ctx, "settings of the host are not recorded", "error", err)
+		}
+	}
+	if w.Journal.Network != nil {
+		return r
+	}
+	found, err := network.Read(ctx, h.opts.Network)
+	if err == nil {
+		r.Network, err = json.Marshal(found)
+	}
+	if err != nil {
+		h.opts.Log.WarnContext(ctx, "network of the host is not recorded; nothing of it will be swept", "error", err)
+	}
+	return r
+}
+
+// sweepNetwork removes what came since the first boot. The next machine starts all the same where
+// something remains: it is in the way of nothing but its own kind.
+func (h *Host) sweepNetwork(ctx context.Context, j journal.Journal) {
+	if j.Network == nil {
+		return
+	}
+	var before, now network.State
+	err := json.Unmarshal(j.Network, &before)
+	if err == nil {
+		now, err = network.Read(ctx, h.opts.Network)
+	}
+	if err == nil {
+		commands := network.Leftovers(before, now)
+		for _, c := range commands {
+			h.opts.Log.InfoContext(ctx, "removing leftover of the network", "command", c.String(), "reason", "it came after the first boot, and its machine is down")
+		}
+		err = network.Remove(ctx, h.opts.Network, commands)
+	}
+	if err != nil {
+		h.opts.Log.WarnContext(ctx, "leftovers of the network remain", "error", err)
+	}
+}
+
+// boot makes the host as the slot's machine needs it, and starts that. One that runs already is
+// looked at, no more.
+func (h *Host) boot(ctx context.Context, w Work) (r transition.Result, err error) {
+	s := w.Step.Slot
+	state, err := h.opts.Runner.State(ctx, s)
+	if err != nil {
+		return r, err
+	}
+	if state.Phase != runner.Running {
+		if r.CredentialUntil, err = h.ready(ctx, w); err != nil {
+			return r, err
+		}
+	}
+	if err := h.opts.Runner.Boot(ctx, s); err != nil {
+		return r, err
+	}
+	until := r.CredentialUntil
+	r, err = h.running(ctx, s)
+	r.CredentialUntil = until
+	return r, err
+}
+
+// ready writes what a boot of the slot needs: the credential into it, and the host's settings.
+func (h *Host) ready(ctx context.Context, w Work) (until time.Time, err error) {
+	s, t := w.Step.Slot, w.Journal.Transition
+	a, ok, err := h.Built(s)
+	if err != nil {
+		return until, err
+	}
+	if !ok {
+		return until, fmt.Errorf("boot %s: it is not known what it was built from; a new assignment builds it again", h.opts.Name(s))
+	}
+	joins := t != nil && t.Kind == journal.KindBuild && t.To == s
+	credential := w.Credential
+	if !joins {
+		credential = nil
+	}
+	_, plan, err := h.plan(a, s, credential)
+	if err != nil {
+		return until, err
+	}
+	if credential != nil {
+		if err := h.slots.Write(s, secret(plan)); err != nil {
+			return until, err
+		}
+		until = credential.GetExpiresAt().AsTime()
+	}
+	if joins && t.Marks.BootID == "" && t.Attempts == 0 {
+		if err := h.opts.Settings.Wipe(plan); err != nil {
+			return until, err
+		}
+	}
+	warnings, err := h.opts.Settings.Apply(ctx, plan)
+	for _, warning := range warnings {
+		h.opts.Log.WarnContext(ctx, "setting of the host left out", "machine", h.opts.Name(s), "reason", warning)
+	}
+	if err != nil {
+		return until, err
+	}
+	return until, h.remember(onHost, plan.Of(render.OnHost))
+}
+
+// running says what is known of a machine that runs.
+func (h *Host) running(ctx context.Context, s journal.Slot) (transition.Result, error) {
+	state, err := h.opts.Runner.State(ctx, s)
+	if err != nil {
+		return transition.Result{}, err
+	}
+	if state.Phase != runner.Running || state.BootID == "" {
+		return transition.Result{}, fmt.Errorf("%s: %w", h.opts.Name(s), runner.ErrNotRunning)
+	}
+	return transition.Result{BootID: state.BootID, Leader: state.Leader}, nil
+}

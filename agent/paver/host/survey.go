@@ -1,0 +1,244 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"nstance.dev/agent/durable"
+	"nstance.dev/agent/paver/journal"
+	"nstance.dev/agent/paver/manifest"
+	"nstance.dev/agent/paver/preflight"
+	"nstance.dev/agent/paver/render"
+	"nstance.dev/agent/paver/report"
+	"nstance.dev/agent/paver/runner/leader"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// surveyEvery is the time between two surveys. A changed file is reported within twice of it.
+const surveyEvery = manifest.Interval * 9 / 20
+
+// survey is what was found out last about the host beside its machines. It takes seconds, so it is
+// done apart from the loop.
+type survey struct {
+	mu     sync.Mutex
+	about  journal.Journal // as the loop knows it
+	last   report.Surroundings
+	seen   map[render.Place]manifest.Manifest // with the metadata of unchanged files
+	seenOf string                             // content that seen is about
+	ask    chan struct{}                      // has room for one: the journal is about something else
+}
+
+// Surroundings returns what the last survey found. It does not wait.
+func (h *Host) Surroundings(_ context.Context, j journal.Journal) report.Surroundings {
+	s := &h.survey
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if subject(s.about) != subject(j) {
+		select {
+		case s.ask <- struct{}{}:
+		default:
+		}
+	}
+	s.about = j
+	return s.last
+}
+
+// subject is what a survey has to look at again when it changes.
+func subject(j journal.Journal) string {
+	return fmt.Sprint(j.Active, j.Contents[j.Active].Epoch, j.Epoch, j.Transition == nil)
+}
+
+// Survey looks at the host until ctx ends: at once, when the machine is another one, and now and
+// then.
+func (h *Host) Survey(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-h.survey.ask:
+		case <-timer.C:
+		}
+		h.look(ctx)
+		timer.Reset(surveyEvery)
+	}
+}
+
+func (h *Host) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	h.survey.mu.Lock()
+	j := h.survey.about
+	h.survey.mu.Unlock()
+	found := report.Surroundings{Host: describe(ctx), Sizes: map[journal.Slot]int64{}}
+	found.Executors = []*nstancev1.MachineExecutor{{Name: "paver"}}
+	problem := func(reason string, err error) {
+		if err != nil {
+			found.Problems = append(found.Problems, &nstancev1.MachineProblem{Reason: reason, Message: journal.Cut(err.Error())})
+		}
+	}
+	p, err := h.opts.Policy()
+	problem("PolicyUnreadable", err)
+	found.Preflight, err = h.preflight(ctx, j, p.Allow.Degraded)
+	problem("PreflightIncomplete", err)
+	for _, slot := range journal.Slots() {
+		found.Sizes[slot] = h.slots.Size(ctx, slot)
+	}
+	if p.Drift && j.Active != journal.None && j.Transition == nil {
+		found.Drift, err = h.drift(ctx, j)
+		problem("DriftUnknown", err)
+	}
+	h.survey.mu.Lock()
+	defer h.survey.mu.Unlock()
+	h.survey.last = found
+}
+
+// preflight says whether a machine can be built here.
+func (h *Host) preflight(ctx context.Context, j journal.Journal, degraded bool) ([]*nstancev1.PreflightCheck, error) {
+	t := preflight.Targets{Modules: []string{"overlay", "br_netfilter"}}
+	if a := h.latest(j); a != nil {
+		t.APIServer, t.CABundle = a.GetApiServer().GetEndpoint(), a.GetApiServer().GetCaBundle()
+	}
+	facts, err := preflight.Prober{MachinesDir: h.opts.Machines, Own: h.own}.Probe(ctx, t)
+	if err != nil && ctx.Err() != nil {
+		return nil, err
+	}
+	return preflight.Judge(facts, preflight.Wants{Mode: h.opts.Mode, AllowDegraded: degraded, Modules: t.Modules}), err
+}
+
+// latest is the assignment that the journal is about.
+func (h *Host) latest(j journal.Journal) *nstancev1.MachineAssignment {
+	if t := j.Transition; t != nil {
+		if m, err := t.Assignment.Message(); err == nil {
+			return m
+		}
+	}
+	if j.Active == journal.None {
+		return nil
+	}
+	if a, ok, err := h.Built(j.Active); ok && err == nil {
+		if m, err := a.Message(); err == nil {
+			return m
+		}
+	}
+	return nil
+}
+
+// own says whether a process belongs to a node machine: it is in the machine's cgroup.
+func (h *Host) own(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return false
+	}
+	for _, slot := range journal.Slots() {
+		name := h.opts.Name(slot)
+		if strings.Contains(string(text), "/nstance-"+name+"/") || strings.Contains(string(text), "systemd-nspawn@"+name+".service") {
+			return true
+		}
+	}
+	return false
+}
+
+// manifestFile remembers what was written to a place: of the slot, or of the host.
+func (h *Host) manifestFile(name string) string {
+	return filepath.Join(h.opts.Dir, "manifest-"+name+".json")
+}
+
+// onHost is the name of the host's manifest, beside those of slots.
+const onHost = "host"
+
+// remember writes down what was written to one place. Without it no drift is found there.
+func (h *Host) remember(name string, files []render.File) error {
+	text, err := manifest.Of(files).Encode()
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(h.manifestFile(name), text, 0o600)
+}
+
+// drift compares what was written for the active machine with what is there (M98).
+func (h *Host) drift(ctx context.Context, j journal.Journal) ([]*nstancev1.MachineDrift, error) {
+	s := &h.survey
+	if of := subject(j); s.seenOf != of {
+		s.seen, s.seenOf = map[render.Place]manifest.Manifest{}, of
+	}
+	var all []*nstancev1.MachineDrift
+	var errs []error
+	for _, place := range []struct {
+		place      render.Place
+		name, root string
+	}{{render.Slot, string(j.Active), h.slots.Path(j.Active)}, {render.OnHost, onHost, h.root()}} {
+		m, known := s.seen[place.place]
+		if !known {
+			text, err := os.ReadFile(h.manifestFile(place.name))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err == nil {
+				m, err = manifest.Decode(text)
+			}
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		result, err := m.Compare(ctx, manifest.Roots{place.place: place.root})
+		errs = append(errs, err)
+		s.seen[place.place] = result.Manifest
+		all = append(all, result.Drift...)
+	}
+	return all[:min(len(all), manifest.MaxDrift)], errors.Join(errs...)
+}
+
+func (h *Host) root() string {
+	if h.opts.Settings.Root == "" {
+		return "/"
+	}
+	return h.opts.Settings.Root
+}
+
+// describe says what kind of host this is.
+func describe(ctx context.Context) *nstancev1.MachineHost {
+	d := &nstancev1.MachineHost{Arch: runtime.GOARCH, Cgroup: "v1"}
+	d.BootId, _ = leader.HostBootID() // empty where it cannot be read, as all of these
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		d.Kernel = unix.ByteSliceToString(u.Release[:])
+	}
+	if text, err := os.ReadFile("/proc/cmdline"); err == nil {
+		d.KernelArguments = strings.TrimSpace(string(text[:min(len(text), 4096)]))
+	}
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		d.Cgroup = "v2"
+	}
+	if out, err := leader.Run(exec.CommandContext(ctx, "systemd-detect-virt")); err == nil && out.Code == 0 {
+		d.Virtualization = strings.TrimSpace(string(out.Text))
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return d
+	}
+	for _, a := range addresses {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil && prefix.Addr().IsGlobalUnicast() {
+			d.Addresses = append(d.Addresses, prefix.Addr().String())
+		}
+	}
+	slices.Sort(d.Addresses)
+	d.Addresses = d.Addresses[:min(len(d.Addresses), 16)]
+	return d
+}

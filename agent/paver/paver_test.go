@@ -1,0 +1,372 @@
+package paver_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nstance.dev/agent/paver/journal"
+	"nstance.dev/agent/paver/pavertest"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// TestM44M49_PaveAndRepave: the whole way of two assignments.
+func TestM44M49_PaveAndRepave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := paved(t)
+		defer func() { w.stop() }()
+		s := w.status()
+		a := slotOf(s, "a")
+		if s.GetActiveSlot() != "a" || s.GetEpoch() != 1 || s.GetMachineUid() != "uid-1" || !s.GetKubeletActive() || s.GetFailure() != nil ||
+			a.GetState() != nstancev1.MachineSlotState_MACHINE_SLOT_STATE_RUNNING || a.GetBootId() == "" || a.GetConfiguration().GetHash() != pavertest.Hash("1") {
+			t.Errorf("%v", s)
+		}
+		if w.runner.Enabled() != journal.A {
+			t.Error("the machine does not start with its host")
+		}
+		if w.exists("run/credential-1") {
+			t.Error("the credential is left")
+		}
+		w.order(2, repave, "2")
+		w.join(2)
+		s = w.until("running", in(runs))
+		if s.GetActiveSlot() != "b" || s.GetEpoch() != 2 || s.GetPrevious().GetHash() != pavertest.Hash("1") ||
+			slotOf(s, "a").GetState() != nstancev1.MachineSlotState_MACHINE_SLOT_STATE_STOPPED {
+			t.Errorf("%v", s)
+		}
+		if runs := w.runner.Runs(); len(runs) != 1 || !runs[journal.B] {
+			t.Errorf("%v run", runs)
+		}
+		if text, err := os.ReadFile(filepath.Join(w.dir, "machines/node-b/etc/nstance/hash")); err != nil || !strings.Contains(string(text), pavertest.Hash("2")) {
+			t.Errorf("the slot holds %q, %v", text, err)
+		}
+	})
+}
+
+// TestM54_TheKubeletIsStoppedWithinFiveSeconds: while an image is fetched that takes minutes.
+func TestM54_TheKubeletIsStoppedWithinFiveSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := paved(t)
+		defer func() { w.stop() }()
+		w.images.set(nil, 15*time.Minute)
+		w.order(2, repave, "2")
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if kubelet, runs := w.runner.Runs()[journal.A]; !runs || kubelet {
+			t.Errorf("after 5s the machine runs %v, its kubelet %v", runs, kubelet)
+		}
+		calls := w.runner.Calls()
+		if at := slices.Index(calls, "Exec systemctl stop kubepods.slice a"); at < 0 && !slices.ContainsFunc(calls, func(c string) bool { return strings.HasPrefix(c, "Exec crictl pods") }) {
+			t.Errorf("the pods were not stopped: %q", calls)
+		}
+		// A newer assignment does not wait for the old one's image.
+		w.images.set(nil, 0)
+		w.order(3, repave, "3")
+		w.join(3)
+		if s := w.until("running", in(runs)); s.GetEpoch() != 3 {
+			t.Errorf("%v", s)
+		}
+	})
+}
+
+// TestM39_TheWayBackIsFast: content that the other slot holds is not built again.
+func TestM39_TheWayBackIsFast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := paved(t)
+		defer func() { w.stop() }()
+		w.order(2, repave, "2")
+		w.join(2)
+		w.until("running", in(runs))
+		w.write("machines/node-a/var/lib/kubelet/pki/kubelet-client-current.pem", "of the first node")
+		w.images.set(errors.New("the registry is away"), 0)
+		built := w.images.built()
+		w.order(3, repave, "1")
+		w.join(3)
+		s := w.until("running", in(runs))
+		if s.GetActiveSlot() != "a" || w.images.built() != built || slotOf(s, "a").GetEpoch() != 3 {
+			t.Errorf("%d builds: %v", w.images.built()-built, s)
+		}
+		if w.exists("machines/node-a/var/lib/kubelet/pki/kubelet-client-current.pem") {
+			t.Error("the new node has the certificate of the old one")
+		}
+	})
+}
+
+// TestM59_AnImageThatCannotBeFetched: the old node runs on.
+func TestM59_AnImageThatCannotBeFetched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := paved(t)
+		defer func() { w.stop() }()
+		before := slotOf(w.status(), "a").GetBootId()
+		w.images.set(errors.New("bad digest"), 0)
+		began := time.Now()
+		w.order(2, repave, "2")
+		s := w.until("failed", func(s *nstancev1.MachineStatus) bool { return s.GetFailure() != nil })
+		f := s.GetFailure()
+		if f.GetReason() != "FetchFailed" || f.GetMessage() != "bad digest" || f.GetEpoch() != 2 || f.GetOutcome() != nstancev1.MachineFailureOutcome_MACHINE_FAILURE_OUTCOME_KEPT {
+			t.Errorf("%v", f)
+		}
+		if d := time.Since(began); d < 90*time.Second || d > 3*time.Minute {
+			t.Errorf("given up after %v, want pauses of 30s and 1m", d)
+		}
+		if got := slotOf(s, "a").GetBootId(); got != before || !w.runner.Runs()[journal.A] {
+			t.Errorf("the old machine is %q, was %q, its kubelet %v", got, before, w.runner.Runs())
+		}
+	})
+}
+
+// TestM60_AMachineThatDoesNotJoinIsReverted: the old one runs again, with its own content.
+func TestM60_AMachineThatDoesNotJoinIsReverted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := paved(t)
+		defer func() { w.stop() }()
+		w.order(2, repave, "2")
+		for attempt := 1; ; attempt++ { // a credential lasts for an hour, and attempts take ten minutes each
+			s := w.until("another attempt or a failure", func(s *nstancev1.MachineStatus) bool {
+				return s.GetFailure() != nil || s.GetCredentialNeeded() || slotOf(s, "a").GetBootId() != "" && s.GetStage() == joining
+			})
+			if s.GetFailure() != nil {
+				break
+			}
+			if boot := slotOf(s, "a").GetBootId(); boot != "" {
+				w.take(&nstancev1.NodeConfirmed{Epoch: 2, NodeUid: "old again", BootId: boot})
+			} else {
+				w.take(pavertest.Credential(2, int32(attempt+1), token, time.Now().Add(time.Hour)))
+			}
+			time.Sleep(time.Second)
+		}
+		s := w.status()
+		f := s.GetFailure()
+		if f.GetOutcome() != nstancev1.MachineFailureOutcome_MACHINE_FAILURE_OUTCOME_REVERTED || f.GetReason() != "JoinFailed" || s.GetStage() != failed {
+			t.Errorf("%v", s)
+		}
+		if s.GetActiveSlot() != "a" || slotOf(s, "b").GetState() != nstancev1.MachineSlotState_MACHINE_SLOT_STATE_BROKEN || s.GetPrevious() != nil {
+			t.Errorf("%v", s)
+		}
+		if runs := w.runner.Runs(); len(runs) != 1 || !runs[journal.A] || w.runner.Enabled() != journal.A {
+			t.Errorf("%v run, %s is enabled", runs, w.runner.Enabled())
+		}
+		w.order(3, repave, "3")
+		w.join(3)
+		if s := w.until("running", in(runs)); s.GetFailure() != nil || s.GetActiveSlot() != "b" {
+			t.Errorf("%v", s)
+		}
+	})
+}
+
+// TestM43_TheTokenIsNowhereElse: neither in a log nor in a report nor in a file of another one
+// than the kubelet.
+func TestM43_TheTokenIsNowhereElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start()
+		defer func() { w.stop() }()
+		w.order(1, pave, "1")
+		s := w.until("joining", in(joining))
+		want := []string{"/machines/node-a/etc/kubernetes/bootstrap-kubelet.conf", "/run/credential-1"}
+		if got := w.holders(token); !slices.Equal(got, want) {
+			t.Errorf("files with the token: %q", got)
+		}
+		for _, path := range want {
+			if info, err := os.Stat(filepath.Join(w.dir, path)); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s: %v, %v", path, info.Mode(), err)
+			}
+		}
+		w.join(1)
+		w.until("running", in(runs))
+		if strings.Contains(w.log.String(), token) || strings.Contains(s.String(), token) {
+			t.Error("the log or a report has the token")
+		}
+		if got := w.holders(token); !slices.Equal(got, want[:1]) {
+			t.Errorf("after the join the files are %q", got)
+		}
+	})
+}
+
+func TestAReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := paved(t)
+		defer func() { w.stop() }()
+		m := pavertest.Assignment(2, reset, "1")
+		m.Template = nil
+		w.take(m)
+		s := w.until("reset", in(isReset))
+		if s.GetEpoch() != 2 || s.GetActiveSlot() != "" || len(w.runner.Runs()) > 0 || w.runner.Enabled() != journal.None {
+			t.Errorf("%v; %v run", s, w.runner.Runs())
+		}
+		for _, path := range []string{"machines/node-a", state + "/journal.json", state + "/assignment.json", "etc/sysctl.d/90-nstance.conf", "etc/systemd/nspawn/node-a.nspawn"} {
+			if w.exists(path) {
+				t.Errorf("%s is left", path)
+			}
+		}
+		if text, err := os.ReadFile(filepath.Join(w.dir, "proc/sys/kernel/panic")); err != nil || string(text) != "0\n" {
+			t.Errorf("kernel.panic is %q, %v", text, err)
+		}
+		w.take(m) // it is in force still, and comes again after every connect
+		time.Sleep(time.Minute)
+		w.order(3, pave, "1")
+		w.join(3)
+		w.until("running", in(runs))
+	})
+}
+
+func TestAdopt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := paved(t)
+		defer func() { w.stop() }()
+		boot := slotOf(w.status(), "a").GetBootId()
+		m := pavertest.Assignment(2, adopt, "1")
+		m.MachineUid = "uid-2"
+		w.take(m)
+		s := w.until("adopted", func(s *nstancev1.MachineStatus) bool { return s.GetMachineUid() == "uid-2" })
+		if s.GetEpoch() != 2 || slotOf(s, "a").GetBootId() != boot || s.GetFailure() != nil || slotOf(s, "a").GetEpoch() != 2 {
+			t.Errorf("%v", s)
+		}
+		w.take(pavertest.Assignment(3, adopt, "7"))
+		s = w.until("refused", func(s *nstancev1.MachineStatus) bool { return s.GetFailure() != nil })
+		if s.GetFailure().GetReason() != "AdoptRefused" || slotOf(s, "a").GetBootId() != boot || !w.runner.Runs()[journal.A] {
+			t.Errorf("%v", s)
+		}
+	})
+}
+
+// TestACorruptJournalTouchesNothing: neither what runs nor the file.
+func TestACorruptJournalTouchesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := paved(t)
+		w.stop()
+		w.write(state+"/journal.json", `{"sha256":"","payload":{"v":1}}`)
+		calls := len(w.runner.Calls())
+		w.start()
+		defer func() { w.stop() }()
+		s := w.until("reported", func(s *nstancev1.MachineStatus) bool { return len(s.GetProblems()) > 0 })
+		if p := s.GetProblems()[0]; p.GetReason() != "JournalCorrupt" || !strings.Contains(p.GetMessage(), "nstance-paver reset") {
+			t.Errorf("%v", p)
+		}
+		w.order(2, repave, "2")
+		time.Sleep(time.Hour)
+		if got := w.runner.Calls(); len(got) != calls || !w.runner.Runs()[journal.A] {
+			t.Errorf("calls: %q", got[calls:])
+		}
+	})
+}
+
+// TestWhatIsIgnoredIsSaid: the report has it.
+func TestM41_WhatIsIgnoredIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := paved(t)
+		defer func() { w.stop() }()
+		for _, m := range []*nstancev1.MachineAssignment{pavertest.Assignment(1, pave, "2"), {Epoch: 9}} {
+			if err := w.paver.Take(t.Context(), pavertest.Work(m)); err == nil {
+				t.Errorf("%v was taken", m)
+			}
+		}
+		s := w.until("reported", func(s *nstancev1.MachineStatus) bool { return len(s.GetProblems()) == 2 })
+		if s.GetProblems()[0].GetReason() != "AssignmentInvalid" || s.GetProblems()[1].GetReason() != "EpochConflict" || s.GetEpoch() != 1 {
+			t.Errorf("%v", s)
+		}
+		if err := w.paver.Take(t.Context(), pavertest.Work(pavertest.Credential(7, 1, token, time.Now()))); err == nil || strings.Contains(err.Error(), token) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestM58_KilledAtAnyMoment: processes that end at any moment, faults of the runner, machines that
+// end and hosts that reboot: in the end one machine runs, and its Node has joined.
+func TestM58_KilledAtAnyMoment(t *testing.T) {
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) { killed(t, seed) })
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func killed(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	w := newWorld(t)
+	faults := true
+	w.runner.Fault = func(op string, _ journal.Slot) error {
+		if faults && op != "State" && rng.IntN(12) == 0 {
+			return errors.New("no luck")
+		}
+		return nil
+	}
+	w.start()
+	defer func() { w.stop() }()
+	epoch := int64(1)
+	for epoch = range int64(3) {
+		mode := repave
+		if epoch == 0 {
+			mode = pave
+		}
+		w.order(epoch+1, mode, fmt.Sprint(rng.IntN(3)))
+		for range 6 {
+			time.Sleep(time.Duration(rng.IntN(5000)) * time.Millisecond)
+			synctest.Wait()
+			switch rng.IntN(6) {
+			case 0, 1:
+				w.stop()
+				w.start()
+			case 2:
+				w.runner.Orphan(journal.Slots()[rng.IntN(2)])
+			case 3:
+				w.runner.End(journal.Slots()[rng.IntN(2)])
+			case 4:
+				w.stop()
+				w.runner.Reboot()
+				_ = os.RemoveAll(filepath.Join(w.dir, "run"))
+				w.start()
+			}
+			w.answer(epoch + 1)
+		}
+	}
+	faults = false
+	for range 600 {
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		w.answer(epoch + 1)
+		s, all := w.status(), w.runner.Runs()
+		if (s.GetStage() == runs || s.GetFailure() != nil) && len(all) == 1 && all[journal.Slot(s.GetActiveSlot())] {
+			break
+		}
+	}
+	s := w.status()
+	all := w.runner.Runs()
+	if s.GetStage() != runs && s.GetFailure() == nil || len(all) != 1 || !all[journal.Slot(s.GetActiveSlot())] {
+		t.Errorf("%v run: %v", all, s)
+	}
+	entries, err := os.ReadDir(filepath.Join(w.dir, "machines"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if entry.Name() != "node-a" && entry.Name() != "node-b" {
+			t.Errorf("%s is left", entry.Name())
+		}
+	}
+}
+
+// answer is what the operator does: it confirms a Node, makes a credential, and says everything
+// again to a process that was restarted.
+func (w *world) answer(epoch int64) {
+	s := w.status()
+	if s.GetCredentialNeeded() {
+		_ = w.paver.Take(w.t.Context(), pavertest.Work(pavertest.Credential(s.GetEpoch(), int32(time.Now().Unix()%1e9), token, time.Now().Add(time.Hour))))
+	}
+	if s.GetStage() != joining {
+		return
+	}
+	for _, slot := range s.GetSlots() {
+		if slot.GetBootId() != "" {
+			w.take(&nstancev1.NodeConfirmed{Epoch: min(epoch, s.GetEpoch()), NodeUid: "n", BootId: slot.GetBootId()})
+		}
+	}
+}

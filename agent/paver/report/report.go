@@ -1,0 +1,190 @@
+// Package report says in the words of the contract how a host and its node machine are. It is a
+// pure function of what was seen and decided.
+package report
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"nstance.dev/agent/paver/journal"
+	"nstance.dev/agent/paver/transition"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// Slot is what was seen of a slot.
+type Slot struct {
+	transition.Observed
+	Exists bool // there is a tree
+}
+
+// Surroundings are what a report says beside the machine.
+type Surroundings struct {
+	Preflight []*nstancev1.PreflightCheck
+	Drift     []*nstancev1.MachineDrift
+	Problems  []*nstancev1.MachineProblem
+	Executors []*nstancev1.MachineExecutor
+	Sizes     map[journal.Slot]int64
+	Host      *nstancev1.MachineHost
+}
+
+// Input is all that a report follows from.
+type Input struct {
+	View     transition.View
+	Step     transition.Step
+	Slots    map[journal.Slot]Slot
+	Reset    int64 // epoch of the reset that was carried out; 0: none
+	Sequence int32 // of the credential for the assignment; 0: there is none
+	Around   Surroundings
+	Problems []*nstancev1.MachineProblem
+	Version  string
+	Now      time.Time
+}
+
+// mostProblems bounds the list of a report.
+const mostProblems = 16
+
+// Status returns the report.
+func Status(in Input) *nstancev1.MachineStatus {
+	j := in.View.Journal
+	s := &nstancev1.MachineStatus{
+		Epoch: epoch(in), Stage: stage(in), MachineUid: j.MachineUID, ActiveSlot: string(j.Active),
+		CredentialSequence: in.Sequence, CredentialNeeded: credentialNeeded(in),
+		Preflight: in.Around.Preflight, Executors: in.Around.Executors, Drift: in.Around.Drift, Host: in.Around.Host,
+		Problems: append(in.Problems, in.Around.Problems...), PaverVersion: in.Version, ReportedAt: timestamppb.New(in.Now),
+		Failure: failure(j.Outcome),
+	}
+	if len(s.Problems) > mostProblems {
+		s.Problems = s.Problems[:mostProblems]
+	}
+	for _, name := range journal.Slots() {
+		s.Slots = append(s.Slots, slot(in, name))
+		if seen := in.Slots[name]; seen.Phase == transition.Running && seen.Kubelet {
+			s.KubeletActive = true
+		}
+	}
+	if j.Previous != journal.None {
+		s.Previous = j.Contents[j.Previous].Configuration.Message()
+	}
+	if t := j.Transition; t != nil {
+		s.Attempts, s.LastError = int32(t.Attempts), t.LastError
+		s.StageStartedAt = timestamppb.New(t.Since)
+		if !t.Started.IsZero() {
+			s.StartedAt = timestamppb.New(t.Started)
+		}
+	}
+	return s
+}
+
+// epoch is the highest one that was accepted.
+func epoch(in Input) int64 {
+	highest := max(in.View.Journal.Epoch, in.Reset)
+	if a := in.View.Assignment; a != nil {
+		highest = max(highest, a.Epoch)
+	}
+	return highest
+}
+
+var stages = map[journal.Stage]nstancev1.MachineStage{
+	journal.Fetch: nstancev1.MachineStage_MACHINE_STAGE_FETCH, journal.Build: nstancev1.MachineStage_MACHINE_STAGE_BUILD,
+	journal.Guard: nstancev1.MachineStage_MACHINE_STAGE_GUARD, journal.Retire: nstancev1.MachineStage_MACHINE_STAGE_RETIRE,
+	journal.Boot: nstancev1.MachineStage_MACHINE_STAGE_BOOT, journal.Join: nstancev1.MachineStage_MACHINE_STAGE_JOIN,
+	journal.Commit: nstancev1.MachineStage_MACHINE_STAGE_COMMIT, journal.Sweep: nstancev1.MachineStage_MACHINE_STAGE_SWEEP,
+}
+
+func stage(in Input) nstancev1.MachineStage {
+	j := in.View.Journal
+	a := in.View.Assignment
+	switch {
+	case in.Step.Kind == transition.ResetHost:
+		return nstancev1.MachineStage_MACHINE_STAGE_RESETTING
+	case in.Reset > 0 && a == nil:
+		return nstancev1.MachineStage_MACHINE_STAGE_RESET
+	case j.Transition != nil && (j.Transition.Marks.Held || j.Transition.Marks.GaveUp):
+		return nstancev1.MachineStage_MACHINE_STAGE_FAILED
+	case j.Transition != nil:
+		return stages[j.Transition.Stage]
+	case a != nil && a.Epoch > j.Epoch:
+		return nstancev1.MachineStage_MACHINE_STAGE_FETCH
+	case j.Outcome != nil:
+		return nstancev1.MachineStage_MACHINE_STAGE_FAILED
+	case j.Active != journal.None:
+		return nstancev1.MachineStage_MACHINE_STAGE_RUNNING
+	}
+	return nstancev1.MachineStage_MACHINE_STAGE_IDLE
+}
+
+// credentialNeeded is true as long as a machine is to be booted that has nothing to join with.
+func credentialNeeded(in Input) bool {
+	j, v := in.View.Journal, in.View
+	if v.Credential {
+		return false
+	}
+	t := j.Transition
+	switch {
+	case in.Step.Kind == transition.AskForSecret:
+		return true
+	case v.Assignment != nil && v.Assignment.Epoch > j.Epoch:
+		return v.Assignment.Mode == "Pave" || v.Assignment.Mode == "Repave"
+	case t == nil || t.Kind != journal.KindBuild || t.Marks.Held || t.Marks.GaveUp:
+		return false
+	}
+	switch t.Stage {
+	case journal.Fetch, journal.Build, journal.Guard, journal.Retire, journal.Boot:
+		return !in.Now.Before(t.Marks.CredentialUntil)
+	}
+	return false
+}
+
+func slot(in Input, name journal.Slot) *nstancev1.MachineSlot {
+	j, seen := in.View.Journal, in.Slots[name]
+	content, known := j.Contents[name]
+	s := &nstancev1.MachineSlot{Name: string(name), SizeBytes: in.Around.Sizes[name]}
+	if known {
+		s.Configuration, s.Epoch = content.Configuration.Message(), content.Epoch
+	}
+	t := j.Transition
+	switch {
+	case seen.Phase == transition.Running:
+		s.State, s.BootId = nstancev1.MachineSlotState_MACHINE_SLOT_STATE_RUNNING, seen.BootID
+	case t != nil && t.To == name && t.Stage == journal.Build:
+		s.State = nstancev1.MachineSlotState_MACHINE_SLOT_STATE_BUILDING
+	case !seen.Exists:
+		s.State = nstancev1.MachineSlotState_MACHINE_SLOT_STATE_EMPTY
+	case content.Broken || seen.Phase == transition.Orphan || !known:
+		s.State = nstancev1.MachineSlotState_MACHINE_SLOT_STATE_BROKEN
+	case content.BootID == "":
+		s.State = nstancev1.MachineSlotState_MACHINE_SLOT_STATE_SEALED
+	default:
+		s.State = nstancev1.MachineSlotState_MACHINE_SLOT_STATE_STOPPED
+	}
+	return s
+}
+
+// reasons are the words for what an assignment failed of.
+var reasons = map[journal.Stage]string{
+	journal.Fetch: "FetchFailed", journal.Build: "BuildFailed", journal.Guard: "GuardFailed", journal.Retire: "StopFailed",
+	journal.Boot: "BootFailed", journal.Join: "JoinFailed",
+}
+
+var outcomes = map[journal.Result]nstancev1.MachineFailureOutcome{
+	journal.Kept: nstancev1.MachineFailureOutcome_MACHINE_FAILURE_OUTCOME_KEPT, journal.Refused: nstancev1.MachineFailureOutcome_MACHINE_FAILURE_OUTCOME_KEPT,
+	journal.Reverted: nstancev1.MachineFailureOutcome_MACHINE_FAILURE_OUTCOME_REVERTED, journal.Held: nstancev1.MachineFailureOutcome_MACHINE_FAILURE_OUTCOME_HELD,
+}
+
+// failure is told once it is final; while the old machine is being started again it is not.
+func failure(o *journal.Outcome) *nstancev1.MachineFailure {
+	if o == nil || o.Result == journal.Reverting {
+		return nil
+	}
+	f := &nstancev1.MachineFailure{
+		Epoch: o.Epoch, Configuration: o.Configuration.Message(), Stage: stages[o.Stage], Reason: reasons[o.Stage], Message: o.Error, Outcome: outcomes[o.Result],
+	}
+	if o.Result == journal.Refused {
+		f.Reason = "AdoptRefused"
+	}
+	if !o.At.IsZero() {
+		f.At = timestamppb.New(o.At)
+	}
+	return f
+}
