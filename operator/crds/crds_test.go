@@ -1,51 +1,19 @@
 package crds_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 
 	"nstance.dev/operator/crds"
 	"nstance.dev/operator/crds/crdtest"
 )
 
-// definitions returns the definitions by kind.
-func definitions(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
-	t.Helper()
-	all, err := crds.All()
-	if err != nil {
-		t.Fatal(err)
-	}
-	byKind := map[string]*apiextensionsv1.CustomResourceDefinition{}
-	for _, crd := range all {
-		byKind[crd.Spec.Names.Kind] = crd
-	}
-	return byKind
-}
-
 // An API server takes the definitions: the schema is structural and no rule can cost
 // more than it allows.
-func TestDefinitionsAreValid(t *testing.T) {
-	for kind, crd := range definitions(t) {
-		crd = crd.DeepCopy()
-		apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
-		apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
-		crd.Status.StoredVersions = []string{"v1beta1"}
-		internal := &apiextensions.CustomResourceDefinition{}
-		err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, err := range crdvalidation.ValidateCustomResourceDefinition(t.Context(), internal) {
-			t.Errorf("%s: %v", kind, err)
-		}
-	}
-}
+func TestDefinitionsAreValid(t *testing.T) { checkValid(t, byKind(t, crds.All)) }
 
 // Cluster API and the autoscaler find a kind by its name and its labels, people by its
 // short name.
@@ -60,7 +28,7 @@ func TestDefinitionsAreFound(t *testing.T) {
 		"cluster.x-k8s.io/provider":   "infrastructure-nstance",
 		"clusterctl.cluster.x-k8s.io": "",
 	}
-	all := definitions(t)
+	all := byKind(t, crds.All)
 	if len(all) != len(short) {
 		t.Errorf("%d kinds, want %d", len(all), len(short))
 	}
@@ -92,26 +60,7 @@ func TestDefinitionsAreFound(t *testing.T) {
 
 // O15: what the schema and its rules refuse, they refuse with nobody else there.
 func TestO15_SchemasTakeAndRefuse(t *testing.T) {
-	judges := map[string]*crdtest.Judge{}
-	for kind, crd := range definitions(t) {
-		judge, err := crdtest.NewJudge(crd)
-		if err != nil {
-			t.Fatal(err)
-		}
-		judges[kind] = judge
-	}
-	var names []string
-	for _, c := range crdtest.Cases() {
-		if slices.Contains(names, c.Name) {
-			t.Errorf("two cases are called %q", c.Name)
-		}
-		names = append(names, c.Name)
-		t.Run(c.Name, func(t *testing.T) {
-			if differs := crdtest.Agree(c, judges[crdtest.KindOf(c.Sent)].Answer(t.Context(), c)); differs != "" {
-				t.Error(differs)
-			}
-		})
-	}
+	checkCases(t, byKind(t, crds.All), crdtest.Cases())
 }
 
 func TestDefaults(t *testing.T) {
@@ -122,17 +71,13 @@ func TestDefaults(t *testing.T) {
 		},
 		"NstanceMachine": {"groupRef": map[string]any{"name": "workers"}, "mode": "OnDemand"},
 	}
-	all := definitions(t)
+	of := judges(t, byKind(t, crds.All))
 	for _, object := range crdtest.Examples() {
 		kind := crdtest.KindOf(object)
 		if want[kind] == nil {
 			continue
 		}
-		judge, err := crdtest.NewJudge(all[kind])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want[kind], judge.Store(object)["spec"]); diff != "" {
+		if diff := cmp.Diff(want[kind], of[kind].Store(object)["spec"]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", kind, diff)
 		}
 	}

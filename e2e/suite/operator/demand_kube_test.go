@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
@@ -16,20 +15,6 @@ import (
 	"nstance.dev/operator/policies"
 	"nstance.dev/operator/policies/policytest"
 )
-
-// startWithDemand starts a cluster that serves the kinds of demand mode, and nothing else of ours.
-func startWithDemand(t *testing.T) *kube.Cluster {
-	t.Helper()
-	c := kube.Start(t, kube.Config{})
-	all, err := crds.Demand()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, crd := range all {
-		apply(t, c, convert(t, crd))
-	}
-	return c
-}
 
 // demandResource is where objects of a kind of demand mode are.
 func demandResource(client dynamic.Interface, object *unstructured.Unstructured) dynamic.ResourceInterface {
@@ -44,22 +29,11 @@ func demandResource(client dynamic.Interface, object *unstructured.Unstructured)
 func TestDemandSchemasOnARealServer(t *testing.T) {
 	kube.Needs(t, kube.BeAlone)
 	t.Parallel()
-	c := startWithDemand(t)
+	c := startWith(t, crds.Demand)
 	admin := clientOf(t, c.Admin(), nil)
-	for _, test := range crdtest.DemandCases() {
-		t.Run(test.Name, func(t *testing.T) {
-			sent := decoded(test.Sent)
-			err := request(t, demandResource(admin, sent), test, sent)
-			switch {
-			case test.Refused == "" && err != nil:
-				t.Errorf("refused: %v", err)
-			case test.Refused != "" && err == nil:
-				t.Errorf("accepted, want refused: %s", test.Refused)
-			case test.Refused != "" && !strings.Contains(err.Error(), test.Refused):
-				t.Errorf("refused with %v, want a part of it to be %q", err, test.Refused)
-			}
-		})
-	}
+	checkSchemas(t, crdtest.DemandCases(), func(object *unstructured.Unstructured) dynamic.ResourceInterface {
+		return demandResource(admin, object)
+	})
 	t.Run("what people see", func(t *testing.T) { seeDemand(t, c) })
 }
 
@@ -96,10 +70,7 @@ func seeDemand(t *testing.T, c *kube.Cluster) {
 	for _, object := range objects(t, printedDemand) {
 		store(t, demandResource(admin, object), object)
 	}
-	for _, tt := range []struct {
-		command []string
-		want    []string
-	}{
+	see(t, c, []seen{
 		{[]string{"get", "creq"}, []string{"NAME PHASE PRIORITY CPU MEMORY AGE", "other Pending 0 1", "web-0-0f3c9a51 Acknowledged 7 500m 1Gi"}},
 		{[]string{"get", "creq", "--field-selector", "status.phase=Pending"}, []string{"NAME PHASE PRIORITY CPU MEMORY AGE", "other Pending 0 1"}},
 		{[]string{"get", "creq", "web-0-0f3c9a51", "-o", "wide"}, []string{
@@ -107,16 +78,7 @@ func seeDemand(t *testing.T, c *kube.Cluster) {
 		}},
 		{[]string{"get", "un", "-o", "custom-columns=NAME:.metadata.name"}, []string{"NAME", "m1"}},
 		{[]string{"get", "ac", "-o", "custom-columns=NAME:.metadata.name"}, []string{"NAME", "ac-1"}},
-	} {
-		out, err := c.Kubectl(t.Context(), tt.command...)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if diff := cmp.Diff(tt.want, withoutAges(out)); diff != "" {
-			t.Errorf("kubectl %v, without ages (-want +got):\n%s", tt.command, diff)
-		}
-	}
+	})
 	for _, tt := range []struct {
 		command []string
 		said    []string
@@ -137,27 +99,12 @@ func seeDemand(t *testing.T, c *kube.Cluster) {
 	}
 }
 
-// withoutAges are the lines of a table with single spaces, ages such as 5s and 2m1s left out.
-func withoutAges(out string) []string {
-	var lines []string
-	for line := range strings.SplitSeq(strings.TrimSpace(out), "\n") {
-		var cells []string
-		for _, cell := range strings.Fields(line) {
-			if age := strings.Trim(cell, "0123456789"); age != "s" && age != "<invalid>" {
-				cells = append(cells, cell)
-			}
-		}
-		lines = append(lines, strings.Join(cells, " "))
-	}
-	return lines
-}
-
 // The policy of requests holds on a real server, with the real authorizer: nobody forges the request of a Pod or
 // outranks Pods who may not.
 func TestDemandPoliciesOnARealServer(t *testing.T) {
 	kube.Needs(t, kube.BeAlone)
 	t.Parallel()
-	c := &court{cluster: startWithDemand(t), clients: map[string]dynamic.Interface{}, earlier: map[string]*unstructured.Unstructured{}}
+	c := &court{cluster: startWith(t, crds.Demand), clients: map[string]dynamic.Interface{}, earlier: map[string]*unstructured.Unstructured{}}
 	apply(t, c.cluster, objects(t, demandUsers)...)
 	for _, user := range []string{policytest.Editor, policytest.Scheduler, policytest.Params.User} { // no masters, who may all
 		config, err := c.cluster.User(user, "editors")

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"nstance.dev/e2e/env/kube"
+	"nstance.dev/operator/crds"
 	"nstance.dev/operator/policies"
 	"nstance.dev/operator/policies/policytest"
 )
@@ -28,7 +29,7 @@ type hostCourt struct {
 
 func newHostCourt(t *testing.T) *hostCourt {
 	t.Helper()
-	c := &hostCourt{cluster: startWithHosts(t)}
+	c := &hostCourt{cluster: startWith(t, crds.Hosts)}
 	for _, verb := range []string{"", "power", "provision"} {
 		apply(t, c.cluster, convert(t, roleOf(verb)), convert(t, bindingOf(verb)))
 	}

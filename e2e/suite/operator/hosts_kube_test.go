@@ -3,52 +3,26 @@
 package operator_test
 
 import (
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 
 	"nstance.dev/e2e/env/kube"
 	"nstance.dev/operator/crds"
 	"nstance.dev/operator/crds/crdtest"
 )
 
-// startWithHosts starts a cluster that serves the kinds of host machines, and nothing else of
-// ours.
-func startWithHosts(t *testing.T) *kube.Cluster {
-	t.Helper()
-	c := kube.Start(t, kube.Config{})
-	all, err := crds.Hosts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, crd := range all {
-		apply(t, c, convert(t, crd))
-	}
-	return c
-}
-
 // M26, M101: an API server with nobody else there takes and refuses of host machines what the
 // table of the schemas says.
 func TestM26M101_HostSchemasOnARealServer(t *testing.T) {
 	kube.Needs(t, kube.BeAlone)
 	t.Parallel()
-	c := startWithHosts(t)
+	c := startWith(t, crds.Hosts)
 	admin := clientOf(t, c.Admin(), nil)
-	for _, test := range crdtest.HostCases() {
-		t.Run(test.Name, func(t *testing.T) {
-			sent := decoded(test.Sent)
-			err := request(t, resourceOf(admin, sent, ""), test, sent)
-			switch {
-			case test.Refused == "" && err != nil:
-				t.Errorf("refused: %v", err)
-			case test.Refused != "" && err == nil:
-				t.Errorf("accepted, want refused: %s", test.Refused)
-			case test.Refused != "" && !strings.Contains(err.Error(), test.Refused):
-				t.Errorf("refused with %v, want a part of it to be %q", err, test.Refused)
-			}
-		})
-	}
+	checkSchemas(t, crdtest.HostCases(), func(object *unstructured.Unstructured) dynamic.ResourceInterface {
+		return resourceOf(admin, object, "")
+	})
 	t.Run("what people see", func(t *testing.T) { seeHosts(t, c) })
 }
 
@@ -84,10 +58,7 @@ func seeHosts(t *testing.T, c *kube.Cluster) {
 	for _, object := range objects(t, printedHosts) {
 		store(t, resourceOf(admin, object, ""), object)
 	}
-	for _, tt := range []struct {
-		command []string
-		want    []string
-	}{
+	see(t, c, []seen{
 		{[]string{"get", "hm"}, []string{"NAME NODE PROVISIONER CONFIG VERSION DESIRED PHASE AGE", "knd01h455vb4pex5vsknk084sn020 n1 nstance gpu 3 4 Ready"}},
 		{[]string{"get", "hm", "-o", "wide"}, []string{
 			"NAME NODE PROVISIONER CONFIG VERSION DESIRED PHASE AGE GROUP SHARD PROVIDER-ID SLOT PAUSED",
@@ -96,34 +67,5 @@ func seeHosts(t *testing.T, c *kube.Cluster) {
 		{[]string{"get", "mcfg"}, []string{"NAME LATEST EDITABLE DEPLOYED MACHINES OUTDATED STRATEGY PRIORITY AGE", "gpu 4 4 3 2 1 OnDelete 7"}},
 		{[]string{"get", "mcv"}, []string{"NAME CONFIG VERSION DEPLOYED MACHINES READY AGE", "gpu-v3 gpu 3 true 2 1"}},
 		{[]string{"get", "mop"}, []string{"NAME MACHINE OPERATION STATE REASON EXECUTOR AGE", "one box reboot Failed Timeout paver"}},
-	} {
-		out, err := c.Kubectl(t.Context(), tt.command...)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		var got []string
-		for i, line := range strings.Split(strings.TrimSpace(out), "\n") {
-			cells := strings.Fields(line)
-			if i > 0 {
-				cells = withoutAge(t, cells, strings.Fields(tt.want[0]))
-			}
-			got = append(got, strings.Join(cells, " "))
-		}
-		if diff := cmp.Diff(tt.want, got); diff != "" {
-			t.Errorf("kubectl %v, without ages (-want +got):\n%s", tt.command, diff)
-		}
-	}
-}
-
-// withoutAge removes the cell below AGE.
-func withoutAge(t *testing.T, cells, heading []string) []string {
-	t.Helper()
-	for i, name := range heading {
-		if name == "AGE" && i < len(cells) {
-			return append(cells[:i:i], cells[i+1:]...)
-		}
-	}
-	t.Fatalf("no AGE in %v", heading)
-	return nil
+	})
 }

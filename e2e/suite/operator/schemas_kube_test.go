@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,10 +25,32 @@ func TestO15_TheSchemasOnARealServer(t *testing.T) {
 	c := kube.Start(t, kube.Config{})
 	installDefinitions(t, c)
 	admin := clientOf(t, c.Admin(), nil)
-	for _, test := range crdtest.Cases() {
+	checkSchemas(t, crdtest.Cases(), func(object *unstructured.Unstructured) dynamic.ResourceInterface {
+		return resourceOf(admin, object, "default")
+	})
+}
+
+// startWith starts a cluster that serves these kinds, and nothing else of ours.
+func startWith(t *testing.T, kinds func() ([]*apiextensionsv1.CustomResourceDefinition, error)) *kube.Cluster {
+	t.Helper()
+	c := kube.Start(t, kube.Config{})
+	all, err := kinds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, crd := range all {
+		apply(t, c, convert(t, crd))
+	}
+	return c
+}
+
+// checkSchemas checks that a server takes and refuses what a table says; of says where objects are.
+func checkSchemas(t *testing.T, cases []crdtest.Case, of func(*unstructured.Unstructured) dynamic.ResourceInterface) {
+	t.Helper()
+	for _, test := range cases {
 		t.Run(test.Name, func(t *testing.T) {
 			sent := decoded(test.Sent)
-			err := request(t, resourceOf(admin, sent, "default"), test, sent)
+			err := request(t, of(sent), test, sent)
 			switch {
 			case test.Refused == "" && err != nil:
 				t.Errorf("refused: %v", err)
@@ -38,6 +61,39 @@ func TestO15_TheSchemasOnARealServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// seen is a command of kubectl, and the lines that it prints.
+type seen struct{ command, want []string }
+
+// see checks what people see.
+func see(t *testing.T, c *kube.Cluster, all []seen) {
+	t.Helper()
+	for _, tt := range all {
+		out, err := c.Kubectl(t.Context(), tt.command...)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if diff := cmp.Diff(tt.want, withoutAges(out)); diff != "" {
+			t.Errorf("kubectl %v, without ages (-want +got):\n%s", tt.command, diff)
+		}
+	}
+}
+
+// withoutAges are the lines of a table with single spaces, ages of less than two minutes left out.
+func withoutAges(out string) []string {
+	var lines []string
+	for line := range strings.SplitSeq(strings.TrimSpace(out), "\n") {
+		var cells []string
+		for _, cell := range strings.Fields(line) {
+			if age := strings.Trim(cell, "0123456789"); age != "s" && age != "<invalid>" {
+				cells = append(cells, cell)
+			}
+		}
+		lines = append(lines, strings.Join(cells, " "))
+	}
+	return lines
 }
 
 // request makes the request of a case, and leaves nothing behind.
