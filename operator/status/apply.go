@@ -26,6 +26,17 @@ func Apply(ctx context.Context, c client.Client, object client.Object, manager c
 	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(part), manager, client.ForceOwnership)
 }
 
+// ApplyUnchanged writes the status of an object, as Apply does, unless the object has changed
+// since the resource version that is given of it: that is a conflict.
+func ApplyUnchanged(ctx context.Context, c client.Client, object client.Object, manager client.FieldOwner) error {
+	part, err := only(c.Scheme(), object, "status")
+	if err != nil {
+		return err
+	}
+	part.SetResourceVersion(object.GetResourceVersion())
+	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(part), manager, client.ForceOwnership)
+}
+
 // ApplySpec writes fields of the spec of an object, as Apply does of the status.
 func ApplySpec(ctx context.Context, c client.Client, object client.Object, spec map[string]any, manager client.FieldOwner) error {
 	part, err := only(c.Scheme(), object, "")

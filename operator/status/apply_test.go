@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,6 +30,10 @@ func TestStatusAndSpec(t *testing.T) {
 	apply("one", infrav1.NstanceMachineStatus{Shard: "a", InstanceType: "small"})
 	apply("other", infrav1.NstanceMachineStatus{LastError: "no room"})
 	apply("one", infrav1.NstanceMachineStatus{Shard: "a"})
+	changed := &infrav1.NstanceMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", ResourceVersion: "1"}}
+	if err := status.ApplyUnchanged(t.Context(), c, changed, status.FieldManager("one")); !apierrors.IsConflict(err) {
+		t.Errorf("an object that has changed: %v, want a conflict", err)
+	}
 	if err := status.ApplySpec(t.Context(), c, object, map[string]any{"providerID": "p"}, infrav1.FieldManager); err != nil {
 		t.Fatal(err)
 	}

@@ -79,10 +79,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// write writes a status, and tells what is new.
+// write writes a status, and tells what is new. A machine that has changed since is looked at again: it may have been
+// assigned meanwhile, and then stays with what it was assigned to.
 func (r *Reconciler) write(ctx context.Context, m *hostsv1.HostMachine, d Decision) error {
-	object := &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: m.Name, UID: m.UID}, Status: d.Status}
-	if err := status.Apply(ctx, r.opts.Client, object, manager); client.IgnoreNotFound(err) != nil {
+	object := &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}, Status: d.Status}
+	if err := status.ApplyUnchanged(ctx, r.opts.Client, object, manager); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of HostMachine %s: %w", m.Name, err)
 	}
 	if d.Reason != "" {
