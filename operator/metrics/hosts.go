@@ -25,7 +25,7 @@ var (
 		hostsv1.ReasonNoMatch, hostsv1.ReasonConfigurationNotFound, hostsv1.ReasonVersionNotFound, hostsv1.ReasonVersionSkew,
 		hostsv1.ReasonConfigurationPaused, hostsv1.ReasonSecretNotFound, hostsv1.ReasonNodeNameConflict, other,
 	}}
-	byVersionWrite = Label{"action", []string{"raise", "reserve", "create", "clear", "copy", "lock", "delete"}}
+	byVersionWrite = Label{"action", []string{"raise", "reserve", "create", "record", "clear", "copy", "lock", "delete"}}
 	byRefusal      = Label{"reason", []string{"changed", "referenced", "not-lockable"}}
 )
 
@@ -34,7 +34,7 @@ var (
 	hostMachines    = Metric{"machines_machines", Gauge, []Label{byPhase}, "HostMachines by phase; none: the operator has not looked at it yet.", nil}
 	hostPending     = Metric{"machines_configuration_pending", Gauge, []Label{byPending}, "HostMachines that wait for a configuration, by what they wait for.", nil}
 	hostVersions    = Metric{"machines_versions", Gauge, []Label{byConfiguration, byDeployed}, "Versions of a MachineConfiguration; deployed: they are locked.", nil}
-	versionWrites   = Metric{"machines_version_writes_total", Counter, []Label{byVersionWrite}, "Steps that were written to keep versions: numbers raised, reserved and cleared, versions created, edited (copy), locked and deleted.", nil}
+	versionWrites   = Metric{"machines_version_writes_total", Counter, []Label{byVersionWrite}, "Steps that were written to keep versions: numbers raised, reserved and cleared, versions created, recorded, edited (copy), locked and deleted.", nil}
 	versionRefusals = Metric{"machines_version_refusals_total", Counter, []Label{byRefusal}, "Steps that were refused: what they follow from had changed, a machine refers to the version, or it cannot be locked. The first two are tried again.", nil}
 )
 

@@ -9,8 +9,12 @@
 //
 //   - A number is reserved in the configuration's status before the version of that number is
 //     created, so it is never used for anything else, also if the version is deleted.
-//   - A version is created only while its number is reserved; the reservation is cleared only
-//     when the version is there; a version whose reservation is not cleared is not locked.
+//   - A version is created only while its number is reserved, and recorded, by its hash in its
+//     status, only while it still is; the reservation is cleared only when the version is
+//     recorded; a version whose reservation is not cleared is not locked.
+//   - The API server cannot tie a creation to a reservation. What a process creates that has
+//     stood still until the number was used is therefore never recorded: no machine is built
+//     from it, and it is deleted.
 //   - A change of the template goes into the one version that is not locked, or makes the
 //     next number. The API server refuses the copy if the version was locked meanwhile.
 //

@@ -25,10 +25,11 @@ type world struct {
 	machines      [4]int32 // the version that each machine refers to; 0: none
 	limit         int
 
-	everCreated map[int32]bool
-	everLocked  map[int32]hostsv1.SHA256
-	edits       int
-	wrong       []string
+	used       map[int32]bool // numbers of which a version could be locked
+	everLocked map[int32]hostsv1.SHA256
+	edits      int
+	late       int // versions that were created when their number had been used
+	wrong      []string
 	// mistake, if there is one, makes a write in place of the right one, and says so.
 	mistake func(*world, seen, Step) bool
 }
@@ -93,17 +94,28 @@ func (w *world) write(s seen, step Step) {
 		case Reserve:
 			w.latest, w.pending = step.Number, step.Number
 		case Clear:
+			if of := w.versions[w.pending]; of != nil && of.Recorded {
+				w.used[w.pending] = true
+			}
 			w.pending = 0
 		}
-	case Create:
-		if !current || v != nil { // the number is not reserved any more, or the version exists
+	case Create: // whatever the configuration is by now: the API server cannot know
+		if v != nil {
 			return
 		}
-		if w.everLocked[step.Number] != "" {
-			w.fail("number %d, which was locked, is created again", step.Number)
+		if w.used[step.Number] {
+			w.late++
 		}
-		w.everCreated[step.Number] = true
 		w.versions[step.Number] = &stored{Version{Number: step.Number, Template: s.Template}, w.next()}
+	case Record:
+		if !unchanged {
+			return
+		}
+		if w.used[step.Number] || step.Number > w.latest {
+			w.fail("number %d is used again, or was never reserved", step.Number)
+		}
+		w.used[step.Number] = w.pending != step.Number
+		v.Recorded, v.revision = true, w.next()
 	case Copy:
 		if !unchanged || v.Deployed {
 			return
@@ -152,7 +164,7 @@ func (w *world) assign(s seen, number int32, machine int, crash bool) {
 
 func (w *world) check() {
 	for n, v := range w.versions {
-		if content := w.everLocked[n]; content != "" && (!v.Deployed || v.Template != content) {
+		if content := w.everLocked[n]; content != "" && v.Recorded && (!v.Deployed || v.Template != content) {
 			w.fail("version %d was locked with %s, and now holds %s, locked: %v", n, content, v.Template, v.Deployed)
 		}
 	}
@@ -163,7 +175,7 @@ func (w *world) check() {
 	}
 }
 
-// controller is one of two that may both believe that they lead. It plans from what it read
+// controller is one of some that may all believe that they lead. It plans from what it read
 // and then writes, one step at a time, and may be stopped between the two.
 type controller struct {
 	seen  seen
@@ -186,9 +198,10 @@ func (w *world) turn(c *controller) {
 func story(seed uint64, mistake func(*world, seen, Step) bool) *world {
 	w := &world{
 		mistake: mistake, random: rand.New(rand.NewPCG(seed, 18)), template: "t0", limit: 2, versions: map[int32]*stored{},
-		everCreated: map[int32]bool{}, everLocked: map[int32]hostsv1.SHA256{},
+		used: map[int32]bool{}, everLocked: map[int32]hostsv1.SHA256{},
 	}
-	controllers, host := [2]controller{}, seen{}
+	controllers, host := [3]controller{}, seen{}
+	some := func() *controller { return &controllers[w.random.IntN(9)/4] } // the third one is slow
 	for range 400 {
 		switch w.random.IntN(20) {
 		case 0, 1:
@@ -209,12 +222,12 @@ func story(seed uint64, mistake func(*world, seen, Step) bool) *world {
 				w.delete(all[w.random.IntN(len(all))])
 			}
 		case 7:
-			controllers[w.random.IntN(2)] = controller{} // it crashes and starts again
+			*some() = controller{} // it crashes and starts again
 		case 8:
 			w.limit = w.random.IntN(4)
 			w.configuration = w.next()
 		default:
-			w.turn(&controllers[w.random.IntN(2)])
+			w.turn(some())
 		}
 		w.check()
 	}
@@ -238,18 +251,19 @@ func (w *world) settle() {
 		w.fail("the newest version does not hold the template: %+v", s.State)
 	}
 	for n, v := range w.versions {
-		if !v.Deployed && !v.Foreign {
-			if n != sum.Editable {
-				w.fail("version %d is editable beside version %d", n, sum.Editable)
-			}
+		switch {
+		case !v.Recorded && !v.Foreign && !w.referenced()[n]:
+			w.fail("version %d came too late, and stays", n)
+		case v.Recorded && !v.Deployed && n != sum.Editable:
+			w.fail("version %d is editable beside version %d", n, sum.Editable)
 		}
 	}
 }
 
-// M22, M24, M27: in 1,000 interleavings of edits, locks, deletions and crashes of two controllers
+// M22, M24, M27: in 1,000 interleavings of edits, locks, deletions and crashes of three controllers
 // no version changes after its lock, no edit is lost, and no number is used twice.
 func TestM22M24M27_EditsRaceLocks(t *testing.T) {
-	edits, locks := 0, 0
+	edits, locks, late := 0, 0, 0
 	for seed := range uint64(1000) {
 		w := story(seed, nil)
 		for _, wrong := range w.wrong {
@@ -258,11 +272,11 @@ func TestM22M24M27_EditsRaceLocks(t *testing.T) {
 		if t.Failed() {
 			return
 		}
-		edits, locks = edits+w.edits, locks+len(w.everLocked)
+		edits, locks, late = edits+w.edits, locks+len(w.everLocked), late+w.late
 	}
-	t.Logf("%d edits, %d locked versions", edits, locks)
-	if edits < 10000 || locks < 2000 {
-		t.Errorf("%d edits and %d locks are too few to show anything", edits, locks)
+	t.Logf("%d edits, %d locked versions, %d versions that came too late", edits, locks, late)
+	if edits < 10000 || locks < 1500 || late < 100 {
+		t.Errorf("%d edits, %d locks and %d late versions are too few to show anything", edits, locks, late)
 	}
 }
 
@@ -274,7 +288,7 @@ func TestM25_CrashesAtEveryWrite(t *testing.T) {
 			for _, taken := range []bool{false, true} {
 				w := &world{
 					template: "a", limit: 2, versions: map[int32]*stored{},
-					everCreated: map[int32]bool{}, everLocked: map[int32]hostsv1.SHA256{},
+					used: map[int32]bool{}, everLocked: map[int32]hostsv1.SHA256{},
 				}
 				if taken {
 					w.versions[1] = &stored{Version{Number: 1, Foreign: true, Template: "foreign"}, w.next()}

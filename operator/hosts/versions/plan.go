@@ -17,6 +17,8 @@ const (
 	Reserve Action = "reserve"
 	// Create the version Number with the configuration's template.
 	Create Action = "create"
+	// Record that version Number was created while its number was reserved.
+	Record Action = "record"
 	// Clear the reservation of Number.
 	Clear Action = "clear"
 	// Copy the configuration's template into version Number.
@@ -29,8 +31,8 @@ const (
 
 // Step is one write. Steps that change a version must be refused if the version is not the
 // one that the plan saw any more; those that change the status, if the configuration is not.
-// The API server cannot tie a creation to the configuration, so whoever creates looks right
-// before whether the number is still reserved.
+// The API server cannot tie a creation to the configuration: one that comes too late is made,
+// and not recorded.
 type Step struct {
 	Action Action
 	Number int32
@@ -39,12 +41,15 @@ type Step struct {
 	Reason   string
 }
 
-// Plan returns the writes that come next: none when all is as it should be; deletions of old
+// Plan returns the writes that come next: none when all is as it should be; deletions of
 // versions, which do not depend on each other; or exactly one other write, after which the
-// state is read again.
+// state is read again. The versions must have been read while the configuration was as it is.
 func Plan(s State) []Step {
 	if step, ok := reservation(s); ok {
 		return []Step{step}
+	}
+	if steps := late(s); len(steps) > 0 {
+		return steps
 	}
 	if step, ok := content(s); ok {
 		return []Step{step}
@@ -72,9 +77,23 @@ func reservation(s State) (Step, bool) {
 		return Step{Create, s.Pending, s.Template, "its number is reserved"}, true
 	case v.Foreign:
 		return Step{Reserve, s.Latest + 1, s.Template, fmt.Sprintf("an object that is not of this configuration has the name of version %d", s.Pending)}, true
+	case !v.Recorded && !v.Deleting:
+		return Step{Action: Record, Number: s.Pending, Reason: "it was created while its number was reserved"}, true
 	default:
 		return Step{Action: Clear, Number: s.Pending, Reason: "the version exists"}, true
 	}
+}
+
+// late deletes versions that were created when their numbers had been used already. One that a
+// machine refers to stays until it does not, and nothing is built from it.
+func late(s State) []Step {
+	var steps []Step
+	for _, v := range s.Versions {
+		if !v.Foreign && !v.Deleting && !v.Recorded && !s.Referenced[v.Number] {
+			steps = append(steps, Step{Action: Delete, Number: v.Number, Reason: "it was created too late: its number had been used"})
+		}
+	}
+	return steps
 }
 
 // content brings the template into the newest version.
@@ -130,6 +149,8 @@ func MayLock(s State, number int32) string {
 		return "it is being deleted"
 	case s.Pending == number:
 		return "its creation is not recorded yet"
+	case !v.Recorded:
+		return "it was created after its number had been used, and is deleted once no machine refers to it"
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,10 +11,15 @@ import (
 
 // Versions for tables: locked ones and editable ones, with what they hold.
 func locked(number int32, template string) Version {
-	return Version{Number: number, Deployed: true, Template: hostsv1.SHA256(template)}
+	return Version{Number: number, Recorded: true, Deployed: true, Template: hostsv1.SHA256(template)}
 }
 
 func editable(number int32, template string) Version {
+	return Version{Number: number, Recorded: true, Template: hostsv1.SHA256(template)}
+}
+
+// created is one that nothing was recorded of.
+func created(number int32, template string) Version {
 	return Version{Number: number, Template: hostsv1.SHA256(template)}
 }
 
@@ -51,8 +57,11 @@ type planCase struct {
 var creation = []planCase{
 	{"a new configuration gets number 1", State{}, 0, one(Reserve, 1)},
 	{"the reserved number is created", State{Latest: 1, Pending: 1}, 0, one(Create, 1)},
-	{"a created version clears its reservation", State{Latest: 1, Pending: 1, Versions: []Version{editable(1, "t")}}, 0, one(Clear, 1)},
+	{"a created version is recorded", State{Latest: 1, Pending: 1, Versions: []Version{created(1, "t")}}, 0, one(Record, 1)},
+	{"one that holds another template is recorded too", State{Latest: 1, Pending: 1, Versions: []Version{created(1, "old")}}, 0, one(Record, 1)},
+	{"a recorded version clears its reservation", State{Latest: 1, Pending: 1, Versions: []Version{editable(1, "t")}}, 0, one(Clear, 1)},
 	{"one that holds another template clears it too", State{Latest: 1, Pending: 1, Versions: []Version{editable(1, "old")}}, 0, one(Clear, 1)},
+	{"one that is deleted before it is recorded clears it too", State{Latest: 1, Pending: 1, Versions: []Version{deleting(created(1, "t"))}}, 0, one(Clear, 1)},
 	{"one that is being deleted clears it too", State{Latest: 1, Pending: 1, Versions: []Version{deleting(editable(1, "t"))}}, 0, one(Clear, 1)},
 	{"a foreign object is not overwritten, and its number is burnt", State{Latest: 1, Pending: 1, Versions: []Version{foreign(1)}}, 0, one(Reserve, 2)},
 	{"two foreign objects burn two numbers", State{Latest: 2, Pending: 2, Versions: []Version{foreign(1), foreign(2)}}, 0, one(Reserve, 3)},
@@ -60,6 +69,15 @@ var creation = []planCase{
 	{"a reservation is finished before anything else", State{Latest: 4, Pending: 4, Versions: []Version{locked(3, "old"), editable(2, "x")}}, 0, one(Create, 4)},
 	{"a lost status is raised to the highest version", State{Versions: []Version{locked(3, "t"), locked(2, "u")}}, 0, one(Raise, 3)},
 	{"one that is being deleted counts for that", State{Latest: 2, Versions: []Version{locked(2, "t"), deleting(locked(3, "u"))}}, 0, one(Raise, 3)},
+	{"one that came too late goes", State{Latest: 3, Versions: []Version{locked(3, "t"), created(2, "t")}}, 0, one(Delete, 2)},
+	{"also if it has the highest number", State{Latest: 3, Versions: []Version{locked(2, "t"), created(3, "t")}}, 0, one(Delete, 3)},
+	{"also if it is the only one", State{Latest: 3, Versions: []Version{created(2, "t")}}, 0, one(Delete, 2)},
+	{"all that came too late go", State{Latest: 4, Versions: []Version{locked(4, "t"), created(3, "t"), created(2, "u")}}, 0, deletes(3, 2)},
+	{"before the template is looked at", State{Latest: 3, Versions: []Version{locked(3, "old"), created(2, "t")}}, 0, one(Delete, 2)},
+	{"one that came too late and that a machine refers to is neither locked nor deleted", State{Latest: 3, Versions: []Version{locked(3, "t"), created(2, "u")}, Referenced: refs(2)}, 0, nil},
+	{"nor does it take an edit", State{Latest: 3, Versions: []Version{created(3, "u")}, Referenced: refs(3)}, 0, one(Reserve, 4)},
+	{"nor does it count among the newest", State{Latest: 3, Versions: []Version{locked(2, "t"), locked(1, "u"), created(3, "t")}, Referenced: refs(3)}, 2, nil},
+	{"one that came too late and is being deleted is left alone", State{Latest: 3, Versions: []Version{locked(3, "t"), deleting(created(2, "u"))}}, 0, nil},
 	{"the status is raised before a reservation is followed", State{Latest: 2, Pending: 2, Versions: []Version{locked(5, "t")}}, 0, one(Raise, 5)},
 }
 
@@ -170,6 +188,10 @@ func TestMayLock(t *testing.T) {
 	if got := MayLock(s, 3); got != "" {
 		t.Errorf("an editable version is not locked: %s", got)
 	}
+	s.Versions = append(s.Versions, created(6, "t"))
+	if got := MayLock(s, 6); !strings.Contains(got, "created after its number had been used") {
+		t.Errorf("a version that came too late: %q", got)
+	}
 }
 
 func TestSummary(t *testing.T) {
@@ -183,6 +205,7 @@ func TestSummary(t *testing.T) {
 		{"an edit that waits", State{Versions: []Version{editable(1, "old")}}, Summary{Editable: 1}},
 		{"a deployed version below it", State{Versions: []Version{locked(1, "a"), editable(2, "t")}}, Summary{Editable: 2, Deployed: 1, Synced: true}},
 		{"the highest deployed version", State{Versions: []Version{locked(1, "a"), locked(2, "t")}}, Summary{Deployed: 2, Synced: true}},
+		{"one that came too late", State{Versions: []Version{locked(1, "t"), created(2, "u")}}, Summary{Deployed: 1, Synced: true}},
 		{"a reservation", State{Pending: 2, Versions: []Version{locked(1, "t")}}, Summary{Deployed: 1}},
 		{"a name that is taken", State{Pending: 2, Versions: []Version{locked(1, "t"), foreign(2)}}, Summary{Deployed: 1, Conflict: 2}},
 		{"what is being deleted", State{Versions: []Version{deleting(locked(2, "t")), editable(1, "t")}}, Summary{Editable: 1, Synced: true}},

@@ -33,6 +33,8 @@ type Version struct {
 	// Foreign: another configuration owns it, one of the same name that was deleted, or it has
 	// no owner. Nothing is done to it.
 	Foreign bool
+	// Recorded: it was created while its number was reserved, and may be locked.
+	Recorded bool
 	// Deployed: it is locked.
 	Deployed bool
 	// Deleting: its deletion has begun.
@@ -74,11 +76,17 @@ func Observe(c *hostsv1.MachineConfiguration, all []hostsv1.MachineConfiguration
 			continue
 		}
 		s.Versions = append(s.Versions, Version{
-			Number: number, Foreign: !metav1.IsControlledBy(v, c), Deployed: v.Status.Deployed,
+			Number: number, Foreign: !metav1.IsControlledBy(v, c), Recorded: Recorded(v), Deployed: v.Status.Deployed,
 			Deleting: !v.DeletionTimestamp.IsZero(), Template: Hash(&v.Spec.Template),
 		})
 	}
 	return s
+}
+
+// Recorded is whether a version was created while its number was reserved: a machine may be built from
+// it. A locked one always is.
+func Recorded(v *hostsv1.MachineConfigurationVersion) bool {
+	return v.Status.Hash != "" || v.Status.Deployed
 }
 
 // References returns the numbers of a configuration that machines refer to: by the reference
@@ -126,7 +134,7 @@ func Of(m *hostsv1.HostMachine) []hostsv1.VersionReference {
 
 // own are the versions of the configuration that stay, the highest number first.
 func (s State) own() []Version {
-	all := slices.DeleteFunc(slices.Clone(s.Versions), func(v Version) bool { return v.Foreign || v.Deleting })
+	all := slices.DeleteFunc(slices.Clone(s.Versions), func(v Version) bool { return v.Foreign || v.Deleting || !v.Recorded })
 	slices.SortFunc(all, func(a, b Version) int { return cmp.Compare(b.Number, a.Number) })
 	return all
 }

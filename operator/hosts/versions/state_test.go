@@ -191,15 +191,19 @@ func TestObserve(t *testing.T) {
 		version("gpu-v1", "u", func(v *hostsv1.MachineConfigurationVersion) { v.Status.Deployed = true }),
 		version("gpu-v2", "earlier", nil),
 		version("gpu-v3", "", func(v *hostsv1.MachineConfigurationVersion) { v.DeletionTimestamp = &now }),
+		version("gpu-v4", "u", func(v *hostsv1.MachineConfigurationVersion) { v.Status.Hash = "sha256:0" }),
+		version("gpu-v5", "u", nil),
 		version("gpu-west-v1", "u", nil),
 	}, refs(1))
 	hash := Hash(template(nil))
 	want := State{
 		Template: hash, Latest: 4, Pending: 4, HistoryLimit: 3, Referenced: refs(1),
 		Versions: []Version{
-			{Number: 1, Deployed: true, Template: hash},
+			{Number: 1, Recorded: true, Deployed: true, Template: hash},
 			{Number: 2, Foreign: true, Template: hash},
 			{Number: 3, Foreign: true, Deleting: true, Template: hash},
+			{Number: 4, Recorded: true, Template: hash},
+			{Number: 5, Template: hash},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

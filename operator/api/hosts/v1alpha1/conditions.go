@@ -160,6 +160,8 @@ const (
 	// ReasonAssigned and ReasonEditable go with Locked: a machine was assigned; none was yet.
 	ReasonAssigned = "Assigned"
 	ReasonEditable = "Editable"
+	// ReasonTooLate goes with Locked=False: it was created after its number had been used.
+	ReasonTooLate = "TooLate"
 )
 
 // Reasons of events.

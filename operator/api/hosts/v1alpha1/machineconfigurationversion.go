@@ -63,7 +63,7 @@ type MachineConfigurationVersionStatus struct {
 	// +optional
 	Resolved *ResolvedTemplate `json:"resolved,omitempty"`
 
-	// hash of the template.
+	// hash of the template. A version without one was created too late to be used.
 	// +optional
 	Hash SHA256 `json:"hash,omitempty"`
 

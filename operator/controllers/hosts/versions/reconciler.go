@@ -113,11 +113,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 func (r *Reconciler) catchUp(ctx context.Context, name string) (*observation, error) {
 	refused := map[int32]bool{} // versions whose deletion was refused: a reference has appeared
 	for range mostSteps {
-		seen, err := r.observe(ctx, r.opts.Live, name)
-		if apierrors.IsNotFound(err) || err == nil && !seen.configuration.DeletionTimestamp.IsZero() {
+		seen, err := r.observeLive(ctx, name)
+		switch {
+		case errors.Is(err, errChanging):
+			continue
+		case apierrors.IsNotFound(err) || err == nil && !seen.configuration.DeletionTimestamp.IsZero():
 			return nil, nil
-		}
-		if err != nil {
+		case err != nil:
 			return nil, err
 		}
 		steps := slices.DeleteFunc(seen.plan(), func(s versions.Step) bool { return s.Action == versions.Delete && refused[s.Number] })
@@ -168,6 +170,27 @@ func (o *observation) version(number int32) *hostsv1.MachineConfigurationVersion
 		return nil
 	}
 	return &o.versions[i]
+}
+
+// errChanging: a configuration changed while its versions were read.
+var errChanging = errors.New("the configuration changed while its versions were read")
+
+// observeLive reads what the API server has. The versions are those of the very configuration that is returned: were a
+// number reserved or cleared meanwhile, a version that is just being made would look like one that came too late, or
+// one that came too late as if it were being made.
+func (r *Reconciler) observeLive(ctx context.Context, name string) (*observation, error) {
+	seen, err := r.observe(ctx, r.opts.Live, name)
+	if err != nil {
+		return nil, err
+	}
+	now := &hostsv1.MachineConfiguration{}
+	if err := r.opts.Live.Get(ctx, client.ObjectKey{Name: name}, now); err != nil {
+		return nil, fmt.Errorf("read MachineConfiguration %s: %w", name, err)
+	}
+	if now.ResourceVersion != seen.configuration.ResourceVersion {
+		return nil, errChanging
+	}
+	return seen, nil
 }
 
 // observe reads a configuration, its versions, and the machines. An object that has the name of

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,6 +137,54 @@ func TestM25_CrashesAtEveryWrite(t *testing.T) {
 			})
 		}
 	}
+}
+
+// M24, M25: a process stands still before it creates version 2, until another has made it, changed it, locked it and
+// seen it deleted. What it then creates is not version 2: nothing can be built from it, and it goes.
+func TestM24M25_CreationThatComesTooLate(t *testing.T) {
+	run(t, func(w *world) {
+		w.make("v1.36.0")
+		w.reconcile()
+		w.lock(1)
+		w.editKubelet("v1.36.1")
+		pinned := &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: "pinned"}}
+		w.before = func(write string) error {
+			if write != "create gpu-v2" {
+				return nil
+			}
+			w.before = nil
+			other := New(Options{Client: w.api, Live: w.api, Events: &w.events, Now: time.Now})
+			reconcile := func() {
+				t.Helper()
+				_, err := other.Reconcile(t.Context(), requestGPU)
+				w.must(err)
+			}
+			reconcile()
+			w.editKubelet("v1.36.2")
+			reconcile()
+			_, err := other.Lock(t.Context(), "gpu", 2, "m")
+			w.must(err)
+			w.editKubelet("v1.36.3")
+			reconcile()
+			w.want("gpu-v1 v1.36.0 locked, gpu-v2 v1.36.2 locked, gpu-v3 v1.36.3")
+			w.must(w.api.Delete(t.Context(), w.version("gpu-v2")))
+			two := int32(2)
+			pinned.Spec.ConfigurationRef = &hostsv1.ConfigurationReference{Name: "gpu", Version: &two}
+			return w.api.Create(t.Context(), pinned)
+		}
+		w.reconcile()
+		w.want("gpu-v1 v1.36.0 locked, gpu-v2 v1.36.1, gpu-v3 v1.36.3")
+		v := w.version("gpu-v2")
+		if c := meta.FindStatusCondition(v.Status.Conditions, hostsv1.ConditionLocked); v.Status.Hash != "" || c == nil || c.Reason != hostsv1.ReasonTooLate {
+			t.Errorf("the version that came too late says %+v", v.Status)
+		}
+		if _, err := w.r.Lock(t.Context(), "gpu", 2, "pinned"); !errors.Is(err, ErrNotLockable) || !strings.Contains(err.Error(), "created after its number had been used") {
+			t.Errorf("the version that came too late is locked: %v", err)
+		}
+		w.must(w.api.Delete(t.Context(), pinned))
+		w.reconcile()
+		w.want("gpu-v1 v1.36.0 locked, gpu-v3 v1.36.3")
+	})
 }
 
 // A foreign object is told of.
@@ -391,7 +440,7 @@ func TestStepsAreCounted(t *testing.T) {
 		}
 		w.edit(func(s *hostsv1.MachineConfigurationSpec) { s.RevisionHistoryLimit = new(int32) })
 		w.reconcile()
-		want := map[string]int{"reserve": 2, "create": 2, "clear": 2, "lock": 2, "copy": 1, "not-lockable": 1, "referenced": 1}
+		want := map[string]int{"reserve": 2, "create": 2, "record": 2, "clear": 2, "lock": 2, "copy": 1, "not-lockable": 1, "referenced": 1}
 		if !maps.Equal(w.counted, want) {
 			t.Errorf("counted %v, want %v", w.counted, want)
 		}

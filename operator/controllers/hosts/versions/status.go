@@ -138,7 +138,9 @@ func count(c *hostsv1.MachineConfiguration, machines []hostsv1.HostMachine) *hos
 // versionStatus is what there is to say of a version.
 func versionStatus(v *hostsv1.MachineConfigurationVersion, seen *observation, now time.Time) hostsv1.MachineConfigurationVersionStatus {
 	next := *v.Status.DeepCopy()
-	next.Hash = versions.Hash(&v.Spec.Template)
+	if versions.Recorded(v) {
+		next.Hash = versions.Hash(&v.Spec.Template)
+	}
 	next.Machines, next.AppliedMachines, next.ReadyMachines = 0, 0, 0
 	for i := range seen.machines {
 		m := &seen.machines[i]
@@ -161,8 +163,12 @@ func versionStatus(v *hostsv1.MachineConfigurationVersion, seen *observation, no
 // versionConditions are those of a version, with the ones that others write.
 func versionConditions(v *hostsv1.MachineConfigurationVersion, now time.Time) []metav1.Condition {
 	locked := status.False(hostsv1.ConditionLocked, hostsv1.ReasonEditable, "no machine was assigned to it; a change of the template goes into it")
-	if v.Status.Deployed {
+	switch {
+	case v.Status.Deployed:
 		locked = status.True(hostsv1.ConditionLocked, hostsv1.ReasonAssigned, "a machine was assigned to it; it never changes")
+	case !versions.Recorded(v):
+		locked = status.False(hostsv1.ConditionLocked, hostsv1.ReasonTooLate,
+			"it was created after its number had been used; no machine is built from it, and it is deleted once no machine refers to it")
 	}
 	return status.With(v.Status.Conditions, locked, v.Generation, now)
 }

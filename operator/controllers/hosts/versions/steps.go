@@ -29,6 +29,8 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observation, step versi
 		err = r.number(ctx, seen, step)
 	case versions.Create:
 		err = r.create(ctx, c, step)
+	case versions.Record:
+		err = r.record(ctx, seen, step.Number)
 	case versions.Copy:
 		v := seen.version(step.Number).DeepCopy()
 		v.Spec.Template = *c.Spec.Template.DeepCopy()
@@ -88,10 +90,19 @@ func (r *Reconciler) create(ctx context.Context, c *hostsv1.MachineConfiguration
 			ConfigurationName: hostsv1.ConfigurationName(c.Name), Version: step.Number, Template: *c.Spec.Template.DeepCopy(),
 		},
 	}
-	if err := r.opts.Client.Create(ctx, v); err != nil {
+	return r.opts.Client.Create(ctx, v)
+}
+
+// record records the very version that was seen while its number was reserved.
+func (r *Reconciler) record(ctx context.Context, seen *observation, number int32) error {
+	v := seen.version(number)
+	next := v.DeepCopy()
+	next.Status.Hash = versions.Hash(&v.Spec.Template)
+	next.Status.Conditions = versionConditions(next, r.opts.Now())
+	if err := r.patchStatus(ctx, next, v); err != nil {
 		return err
 	}
-	r.opts.Events.Eventf(c, v, corev1.EventTypeNormal, hostsv1.EventVersionCreated, "Version", "made version %s", v.Name)
+	r.opts.Events.Eventf(seen.configuration, next, corev1.EventTypeNormal, hostsv1.EventVersionCreated, "Version", "made version %s", v.Name)
 	return nil
 }
 
@@ -130,11 +141,13 @@ func (r *Reconciler) Lock(ctx context.Context, configuration string, number int3
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for range mostSteps {
-		seen, err := r.observe(ctx, r.opts.Live, configuration)
-		if apierrors.IsNotFound(err) {
+		seen, err := r.observeLive(ctx, configuration)
+		switch {
+		case errors.Is(err, errChanging):
+			continue
+		case apierrors.IsNotFound(err):
 			return Locked{}, fmt.Errorf("%w: MachineConfiguration %s does not exist", ErrNotLockable, configuration)
-		}
-		if err != nil {
+		case err != nil:
 			return Locked{}, err
 		}
 		if pending := seen.configuration.Status.PendingVersion; pending != nil && pending.Number == number {
