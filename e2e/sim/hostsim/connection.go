@@ -178,9 +178,11 @@ func (p *process) apply(ctx context.Context, c client.Client, sub string, config
 				return apierrors.NewNotFound(of, object.Name)
 			case object.UID != "" && object.UID != stored.GetUID():
 				return apierrors.NewConflict(of, object.Name, errors.New("another UID"))
+			case object.ResourceVersion != "" && object.ResourceVersion != stored.GetResourceVersion():
+				return apierrors.NewConflict(of, object.Name, errors.New("it has changed"))
 			}
-			if object.Kind == hostsv1.KindHostMachine {
-				p.w.oracle.selects(p.basisOf(ctx), machine)
+			if is, ok := stored.(*hostsv1.HostMachine); ok {
+				p.w.oracle.selects(p.basisOf(ctx), is, machine)
 			}
 			return c.SubResource(sub).Apply(ctx, config, opts...)
 		})

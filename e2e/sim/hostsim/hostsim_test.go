@@ -3,6 +3,7 @@ package hostsim_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +72,61 @@ func TestM22M25_CrashesAtEveryWrite(t *testing.T) {
 	}
 }
 
+// TestM24M25_CreationsThatComeTooLate: of two processes one stands still before a write, each in turn, for half a minute. If
+// that is the creation of version 2, the other one makes it meanwhile, changes it, locks it, and sees it deleted, and a machine
+// names number 2 when the first one goes on.
+func TestM24M25_CreationsThatComeTooLate(t *testing.T) {
+	late := 0
+	for hit := range 24 {
+		res := play(t, fmt.Sprintf(`
+			set processes 2
+			set length 70s
+			set hit %d
+			set with stall
+			0s make gpu all
+			0s machine m0 a
+			3s edit gpu 1
+			5s edit gpu 2
+			7s machine m1 b
+			7s refer m1 gpu 2
+			12s edit gpu 3
+			14s drop-machine m1
+			15s drop-version gpu 2
+			16s machine m2 b
+			16s refer m2 gpu 2
+			50s drop-machine m2
+		`, hit+1))
+		stalled := slices.ContainsFunc(res.History, func(line string) bool {
+			return strings.Contains(line, "create MachineConfigurationVersion gpu-v2: it stands still")
+		})
+		if stalled {
+			late++
+		}
+	}
+	if late == 0 {
+		t.Error("no creation of version 2 stood still: the test shows nothing")
+	}
+}
+
+// TestM13_AssignedWhileItIsChosenAnew: a process has chosen another configuration for a machine, and stands still before it writes
+// that, while the machine is assigned to the one that was chosen before: it stays with that.
+func TestM13_AssignedWhileItIsChosenAnew(t *testing.T) {
+	for hit := range 10 {
+		for _, at := range []int{5040, 5080, 5120, 5160} {
+			play(t, fmt.Sprintf(`
+				set length 70s
+				set hit %d
+				set with stall
+				0s make web all
+				0s make gpu none
+				5s machine m0 a
+				%dms selector gpu all
+				50s repave m0
+			`, hit+14, at))
+		}
+	}
+}
+
 var stories = map[string]string{
 	"M22M27_EditsRaceLocks": `
 		set processes 2
@@ -94,6 +150,10 @@ var stories = map[string]string{
 		10s drop-version gpu 2
 		12s edit gpu 2
 		20s machine m0 a
+		25s edit gpu 4
+		30s drop-version gpu 4
+		32s edit gpu 5
+		40s expect gpu 3,5
 		50s drop-machine m0
 		60s drop-versions gpu
 		62s edit gpu 3`,
@@ -129,8 +189,10 @@ var stories = map[string]string{
 		82s repave m1
 		110s edit gpu 4
 		112s repave m1
+		138s expect gpu 1,4,5
 		140s drop-versions gpu
-		142s drop gpu`,
+		142s drop gpu
+		145s expect gpu 1,4,5`,
 	"M94_PauseHolds": `
 		0s make gpu all
 		0s machine m0 a

@@ -17,7 +17,10 @@ const (
 	steps = "operator/controllers/hosts/versions/steps.go"
 	loop  = "operator/controllers/hosts/versions/reconciler.go"
 	plans = "operator/hosts/versions/plan.go"
+	state = "operator/hosts/versions/state.go"
 	picks = "operator/hosts/selection/selection.go"
+
+	chooser = "operator/controllers/hosts/selection/reconciler.go"
 )
 
 var mistakes = []mistake{
@@ -33,7 +36,7 @@ var mistakes = []mistake{
 `},
 	}},
 	{"edit lost in the race with a lock", "M27", []mistaken.Edit{
-		{loop, `	if len(seen.plan()) > 0 {`, `	if len(seen.plan()) > 0 && seen.configuration.Status.ObservedGeneration != seen.configuration.Generation {`},
+		{loop, `	if len(seen.plan()) > 0 {`, `	if plan := seen.plan(); len(plan) > 0 && (plan[0].Action == versions.Delete || seen.configuration.Status.ObservedGeneration != seen.configuration.Generation) {`},
 		{loop, `				r.opts.Refused("changed")
 `, `				if step.Action == versions.Copy {
 					return seen, nil
@@ -44,6 +47,10 @@ var mistakes = []mistake{
 		matching`, `	if len(in.Configurations) > 0 {
 		matching`}}},
 	{"referenced version pruned", "M34", []mistaken.Edit{{plans, `|| !v.Deployed || s.Referenced[v.Number] {`, `|| !v.Deployed {`}}},
+	{"what is created too late is taken", "M24", []mistaken.Edit{{state, `	return v.Status.Hash != "" || v.Status.Deployed
+`, `	return true
+`}}},
+	{"a machine that has changed is chosen for", "M13", []mistaken.Edit{{chooser, `ResourceVersion: m.ResourceVersion`, `ResourceVersion: ""`}}},
 	{"pause does not hold", "M94", []mistaken.Edit{{picks, `	case c.Paused:
 		return paused(choice, m, c, in)
 	case sticky:`, `	case sticky:`}}},

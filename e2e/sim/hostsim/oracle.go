@@ -21,7 +21,7 @@ type oracle struct {
 	// locked is the content with which a number was locked, by the UID of its configuration and
 	// the number.
 	locked map[string]hostsv1.Template
-	// used are the numbers whose reservation has ended.
+	// used are the numbers of which a version could be locked.
 	used map[string]bool
 }
 
@@ -111,13 +111,21 @@ func (o *oracle) numbers(before, after *hostsv1.MachineConfiguration) {
 		o.w.violate("M24", "the highest number of %s falls from %d to %d", after.Name, before.Status.LatestVersion, after.Status.LatestVersion)
 	}
 	was, is := before.Status.PendingVersion, after.Status.PendingVersion
-	if was != nil && (is == nil || is.Number != was.Number) {
+	if was == nil || is != nil && is.Number == was.Number {
+		return
+	}
+	v, _ := o.w.api.now[hostsv1.KindMachineConfigurationVersion][fmt.Sprintf("%s-v%d", after.Name, was.Number)].(*hostsv1.MachineConfigurationVersion)
+	if v != nil && owner(v) == string(after.UID) && recorded(v) {
 		o.used[key(string(after.UID), was.Number)] = true
 	}
 }
 
-// version checks that a number is used once (M24), that only what is reserved is made and nothing
-// foreign is touched (M25), and that what is locked stays as it is (M26).
+// recorded is whether machines may be built from a version: it was made while its number was reserved.
+func recorded(v *hostsv1.MachineConfigurationVersion) bool { return v != nil && v.Status.Hash != "" }
+
+// version checks that a number is used once (M24), that only what was reserved is used and nothing
+// foreign is touched (M25), and that what is locked stays as it is (M26). The API server cannot know
+// that an object is made too late: it may be, if it is not used.
 func (o *oracle) version(by string, v, before, after *hostsv1.MachineConfigurationVersion) {
 	uid := owner(v)
 	k := key(uid, v.Spec.Version)
@@ -126,18 +134,20 @@ func (o *oracle) version(by string, v, before, after *hostsv1.MachineConfigurati
 	if !operator(by) {
 		return
 	}
-	_, locked := o.locked[k]
-	pending := ours && configuration.Status.PendingVersion != nil && configuration.Status.PendingVersion.Number == v.Spec.Version
-	switch {
-	case before == nil && (locked || o.used[k]):
-		o.w.violate("M24", "%s is made, and its number was used before", v.Name)
-	case before == nil && ours && !pending:
-		o.w.violate("M25", "%s is made, and its number is not reserved", v.Name)
-	case before != nil && uid == "":
+	if before != nil && uid == "" {
 		o.w.violate("M25", "%s, which is of nobody, is written", v.Name)
 	}
 	if after == nil {
 		return
+	}
+	if recorded(after) && !recorded(before) {
+		if _, locked := o.locked[k]; locked || o.used[k] {
+			o.w.violate("M24", "%s can be locked, and its number was used before", v.Name)
+		}
+		if ours && configuration.Status.LatestVersion < v.Spec.Version {
+			o.w.violate("M25", "%s can be locked, and its number was never reserved", v.Name)
+		}
+		o.used[k] = !ours || configuration.Status.PendingVersion == nil || configuration.Status.PendingVersion.Number != v.Spec.Version
 	}
 	if before != nil && before.Status.Deployed {
 		if !after.Status.Deployed || !equality.Semantic.DeepEqual(before.Spec, after.Spec) {
@@ -186,6 +196,12 @@ func (o *oracle) deletes(b *basis, object client.Object) {
 	if !ok || b.configuration == nil {
 		return
 	}
+	if owner(v) == string(b.configuration.UID) && !recorded(v) {
+		if pending := b.configuration.Status.PendingVersion; pending != nil && pending.Number == v.Spec.Version {
+			o.w.violate("M25", "%s is to be deleted, and is just being made", v.Name)
+		}
+		return
+	}
 	own := ownOf(b.configuration, b.versions)
 	rank := slices.IndexFunc(own, func(other *hostsv1.MachineConfigurationVersion) bool { return other.Name == v.Name })
 	limit := 10
@@ -207,10 +223,10 @@ func (o *oracle) deletes(b *basis, object client.Object) {
 	}
 }
 
-// ownOf are the versions of a configuration, the newest first.
+// ownOf are the versions of a configuration that machines may be built from, the newest first.
 func ownOf(c *hostsv1.MachineConfiguration, all []hostsv1.MachineConfigurationVersion) (own []*hostsv1.MachineConfigurationVersion) {
 	for i := range all {
-		if owner(&all[i]) == string(c.UID) {
+		if owner(&all[i]) == string(c.UID) && recorded(&all[i]) {
 			own = append(own, &all[i])
 		}
 	}
@@ -220,15 +236,16 @@ func ownOf(c *hostsv1.MachineConfiguration, all []hostsv1.MachineConfigurationVe
 	return own
 }
 
-// selects checks a choice against what it was made from: a machine that was assigned by selector
-// stays (M13), and one of a configuration that is paused keeps what it runs (M94).
-func (o *oracle) selects(b *basis, next *hostsv1.HostMachine) {
+// selects checks a choice that is written. A machine that was assigned by selector stays (M13), whatever the
+// writer had read of it; one of a configuration that is paused keeps what it runs (M94), as far as the writer
+// had read it.
+func (o *oracle) selects(b *basis, stored, next *hostsv1.HostMachine) {
 	m := b.machine
 	if m == nil || next.Status.Configuration == nil || next.Status.Configuration.Desired == nil {
 		return
 	}
 	desired := next.Status.Configuration.Desired
-	if anchor := anchorOf(m); anchor != nil {
+	if anchor := anchorOf(stored); anchor != nil {
 		there := slices.ContainsFunc(b.configurations, func(c hostsv1.MachineConfiguration) bool {
 			return c.Name == string(anchor.Name) && string(c.UID) == anchor.UID
 		})

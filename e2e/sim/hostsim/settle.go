@@ -47,6 +47,11 @@ func (w *world) final() {
 	for _, v := range all[*hostsv1.MachineConfigurationVersion](w.api) {
 		stored = append(stored, *v)
 	}
+	for _, v := range stored {
+		if owner(&v) != "" && !recorded(&v) && w.unreferred(v.Name) {
+			w.violate("M25", "%s was made too late, and stays", v.Name)
+		}
+	}
 	for _, c := range all[*hostsv1.MachineConfiguration](w.api) {
 		own := ownOf(c, stored)
 		w.kept(c, own)

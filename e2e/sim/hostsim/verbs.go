@@ -19,7 +19,8 @@ var verbs = map[string]int{
 	"make": 2, "edit": 2, "priority": 2, "selector": 2, "limit": 2, "pause": 2, "drop": 1, // configurations
 	"drop-version": 2, "drop-versions": 1, "foreign": 2,
 	"machine": 2, "label": 2, "reselect": 1, "refer": 3, "unrefer": 1, "repave": 1, "drop-machine": 1, "drop-machines": 1,
-	"kill": 1,
+	"kill":   1,
+	"expect": 2, // a configuration to have these versions, and no others
 }
 
 // do does what an event says. What is not there is not changed.
@@ -77,12 +78,27 @@ func (w *world) do(e sim.Event) {
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-v%d", name, number)},
 			Spec:       hostsv1.MachineConfigurationVersionSpec{ConfigurationName: hostsv1.ConfigurationName(name), Version: number, Template: template(99)},
 		})
+	case "expect":
+		w.expect(name, e.Args[1])
 	case "kill":
 		if p := w.processes[name]; p != nil {
 			p.end()
 		}
 	default:
 		w.machine(e, name)
+	}
+}
+
+// expect checks that a configuration has the versions of these numbers, and no others.
+func (w *world) expect(configuration, numbers string) {
+	var are []string
+	for _, v := range all[*hostsv1.MachineConfigurationVersion](w.api) {
+		if string(v.Spec.ConfigurationName) == configuration {
+			are = append(are, fmt.Sprint(v.Spec.Version))
+		}
+	}
+	if got := strings.Join(are, ","); got != numbers {
+		w.violate("M34", "%s has the versions %s, and is to have %s", configuration, got, numbers)
 	}
 }
 

@@ -28,6 +28,7 @@ type world struct {
 	repave    map[string]int64     // machines whose Node is gone, with the epoch of its assignment
 	coming    []join
 	calm      bool // the faults have ended
+	stood     bool // the call that the plan lets stand still has been found
 
 	mu     sync.Mutex
 	parked []*parked
@@ -47,7 +48,7 @@ type parked struct {
 // defaults are the settings of a plan that does not say otherwise.
 var defaults = map[string]string{
 	"mode": "safety", "processes": "1", "length": "3m",
-	"hit": "0", "with": "", // the call that writes, counted from 1, and what hits it: before, after, lost or refused
+	"hit": "0", "with": "", // the call that writes, counted from 1, and what hits it: before, after, lost, refused or stall
 }
 
 func (w *world) setting(name string) string { return cmp.Or(w.plan.Settings[name], defaults[name]) }
@@ -295,6 +296,11 @@ func (w *world) process(p *process, now time.Time, can func(time.Time, func()), 
 
 // goOn lets a call go on, or stand still for some time.
 func (w *world) goOn(c *parked, now time.Time) {
+	if c.until.IsZero() && w.stalls(c) {
+		c.until = now.Add(30 * time.Second)
+		w.notef("%s: %s: it stands still until %v", c.p.name, c.what, c.until.Sub(w.start))
+		return
+	}
 	if c.until.IsZero() && w.chance("stall") {
 		c.until = now.Add(time.Duration(w.random.Int64N(int64(40 * time.Second))))
 		w.notef("%s: %s: it stands still until %v", c.p.name, c.what, c.until.Sub(w.start))
@@ -304,6 +310,15 @@ func (w *world) goOn(c *parked, now time.Time) {
 	w.parked = slices.DeleteFunc(w.parked, func(other *parked) bool { return other == c })
 	w.mu.Unlock()
 	c.go_ <- w.judge(c)
+}
+
+// stalls is whether the plan lets this very call stand still.
+func (w *world) stalls(c *parked) bool {
+	if w.stood || !c.writes || w.setting("with") != "stall" || fmt.Sprint(w.writes+1) != w.setting("hit") {
+		return false
+	}
+	w.stood = true
+	return true
 }
 
 // joins lets the Node of a machine join after some time.
