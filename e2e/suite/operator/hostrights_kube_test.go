@@ -24,7 +24,6 @@ import (
 // unusedOfHosts are rights on host machines that no request of the test shows to be needed, and why they are
 // granted all the same.
 var unusedOfHosts = map[string]string{
-	"delete hostmachines in hosts.nstance.dev":                     "asked for when an instance is gone, which a test of the inventory controller shows",
 	"update machineconfigurations/finalizers in hosts.nstance.dev": "asked for within another request, where an API server guards what blocks a deletion",
 }
 
@@ -50,7 +49,8 @@ func startHosting(t *testing.T, abilities ...kube.Ability) *system {
 }
 
 // O19: with host machines on, the operator was refused nothing for want of a right, and it has no right on them that it does
-// not use: a configuration is made, edited, locked, edited again and pruned, a machine chooses twice, and an operation is asked for.
+// not use: an instance comes and is replaced, a configuration is made, edited, locked, edited again and pruned, a machine chooses
+// twice, and an operation is asked for.
 func TestO19_HostRightsAreWhatIsUsed(t *testing.T) {
 	s := startHosting(t, kube.BeAlone, kube.ReadAudit)
 	scheme := runtime.NewScheme()
@@ -62,32 +62,58 @@ func TestO19_HostRightsAreWhatIsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &hostWorld{hostCourt: &hostCourt{cluster: s.Cluster}, admin: admin}
-	machines := func(want int) {
-		t.Helper()
-		kube.Await(t, fmt.Sprintf("%d instances have HostMachines", want), func(ctx context.Context) error {
-			var all hostsv1.HostMachineList
-			if err := admin.List(ctx, &all); err != nil {
-				return err
-			}
-			if len(all.Items) != want {
-				return fmt.Errorf("%d HostMachines", len(all.Items))
-			}
-			return nil
-		})
-	}
 	s.shards.UpsertGroup("a", "metal", 1)
-	machines(1)
+	first := w.awaitHost(t, "")
+	s.shards.DeleteInstance("a", first, true)
+	w.awaitHost(t, first)
+
 	w.configure(t)
 	w.awaitVersions(t, "gpu-v1 v1.36.0")
 	w.edit(t, func(s *hostsv1.MachineConfigurationSpec) { s.Template.Kubernetes.Version = "v1.36.1" })
 	w.awaitVersions(t, "gpu-v1 v1.36.1")
+	w.chooseAgain(t, "box")
+	w.askFor(t, "reboot", "box")
+	w.lockByHand(t, "gpu-v1")
+	none := int32(0)
+	w.edit(t, func(s *hostsv1.MachineConfigurationSpec) {
+		s.Template.Kubernetes.Version, s.RevisionHistoryLimit = "v1.36.2", &none
+	})
+	w.awaitVersions(t, "gpu-v2 v1.36.2")
+
+	w.name(t, "box", "gpu", 2)
+	s.operator.Kill(t)
+	w.refuseWhileInUse(t, "gpu-v2")
+	w.awaitVersions(t, "gpu-v2 v1.36.2")
+	s.judgeHostRights(t)
+}
+
+// awaitHost waits until one HostMachine is there, and is another one, and returns its name.
+func (w *hostWorld) awaitHost(t *testing.T, than string) (name string) {
+	t.Helper()
+	kube.Await(t, "an instance has a HostMachine", func(ctx context.Context) error {
+		var all hostsv1.HostMachineList
+		if err := w.admin.List(ctx, &all); err != nil {
+			return err
+		}
+		if len(all.Items) != 1 || all.Items[0].Name == than {
+			return fmt.Errorf("%d HostMachines", len(all.Items))
+		}
+		name = all.Items[0].Name
+		return nil
+	})
+	return name
+}
+
+// chooseAgain makes a machine that asks for another choice, and waits until it has been made.
+func (w *hostWorld) chooseAgain(t *testing.T, machine string) {
+	t.Helper()
 	m := &hostsv1.HostMachine{
-		ObjectMeta: metav1.ObjectMeta{Name: "box", Annotations: map[string]string{hostsv1.AnnotationReselect: ""}},
+		ObjectMeta: metav1.ObjectMeta{Name: machine, Annotations: map[string]string{hostsv1.AnnotationReselect: ""}},
 		Spec:       hostsv1.HostMachineSpec{Provisioner: hostsv1.ProvisionerManual},
 	}
 	w.make(t, m)
-	kube.Await(t, "the machine has chosen again", func(ctx context.Context) error {
-		if err := admin.Get(ctx, client.ObjectKeyFromObject(m), m); err != nil {
+	kube.Await(t, machine+" has chosen again", func(ctx context.Context) error {
+		if err := w.admin.Get(ctx, client.ObjectKeyFromObject(m), m); err != nil {
 			return err
 		}
 		if _, asked := m.Annotations[hostsv1.AnnotationReselect]; asked || m.Status.Configuration == nil || m.Status.Configuration.Desired == nil {
@@ -95,57 +121,67 @@ func TestO19_HostRightsAreWhatIsUsed(t *testing.T) {
 		}
 		return nil
 	})
-	operation := &hostsv1.MachineOperation{ObjectMeta: metav1.ObjectMeta{Name: "again"}}
-	operation.Spec.MachineRef, operation.Spec.OperationName = &hostsv1.MachineReference{Name: "box"}, "reboot"
-	w.make(t, operation)
-	kube.Await(t, "the operation says that nobody carries it out", func(ctx context.Context) error {
-		if err := admin.Get(ctx, client.ObjectKeyFromObject(operation), operation); err != nil {
+}
+
+// askFor asks for an operation, and waits until it says who carries it out.
+func (w *hostWorld) askFor(t *testing.T, operation string, machine hostsv1.Label) {
+	t.Helper()
+	o := &hostsv1.MachineOperation{ObjectMeta: metav1.ObjectMeta{Name: "again"}}
+	o.Spec.MachineRef, o.Spec.OperationName = &hostsv1.MachineReference{Name: machine}, operation
+	w.make(t, o)
+	kube.Await(t, "the operation says who carries it out", func(ctx context.Context) error {
+		if err := w.admin.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 			return err
 		}
-		if meta.FindStatusCondition(operation.Status.Conditions, hostsv1.ConditionClaimed) == nil {
-			return fmt.Errorf("conditions %v", operation.Status.Conditions)
+		if meta.FindStatusCondition(o.Status.Conditions, hostsv1.ConditionClaimed) == nil {
+			return fmt.Errorf("conditions %v", o.Status.Conditions)
 		}
 		return nil
 	})
-	kube.Await(t, "version 1 is locked, as the controller of hosts will do it", func(ctx context.Context) error {
+}
+
+// lockByHand locks a version as the controller of hosts does when it assigns it.
+func (w *hostWorld) lockByHand(t *testing.T, version string) {
+	t.Helper()
+	kube.Await(t, version+" is locked", func(ctx context.Context) error {
 		v := &hostsv1.MachineConfigurationVersion{}
-		if err := admin.Get(ctx, client.ObjectKey{Name: "gpu-v1"}, v); err != nil {
+		if err := w.admin.Get(ctx, client.ObjectKey{Name: version}, v); err != nil {
 			return err
 		}
 		v.Status.Deployed = true
-		return admin.Status().Update(ctx, v)
+		return w.admin.Status().Update(ctx, v)
 	})
-	none := int32(0)
-	w.edit(t, func(s *hostsv1.MachineConfigurationSpec) {
-		s.Template.Kubernetes.Version, s.RevisionHistoryLimit = "v1.36.2", &none
-	})
-	w.awaitVersions(t, "gpu-v2 v1.36.2")
+}
 
-	// To delete what is in use is refused while the operator is down.
-	kube.Await(t, "the machine names version 2", func(ctx context.Context) error {
-		if err := admin.Get(ctx, client.ObjectKeyFromObject(m), m); err != nil {
+// name has a machine name a version of a configuration.
+func (w *hostWorld) name(t *testing.T, machine string, configuration hostsv1.ConfigurationName, version int32) {
+	t.Helper()
+	kube.Await(t, fmt.Sprintf("%s names version %d", machine, version), func(ctx context.Context) error {
+		m := &hostsv1.HostMachine{}
+		if err := w.admin.Get(ctx, client.ObjectKey{Name: machine}, m); err != nil {
 			return err
 		}
-		two := int32(2)
-		m.Spec.ConfigurationRef = &hostsv1.ConfigurationReference{Name: "gpu", Version: &two}
-		return admin.Update(ctx, m)
+		m.Spec.ConfigurationRef = &hostsv1.ConfigurationReference{Name: configuration, Version: &version}
+		return w.admin.Update(ctx, m)
 	})
-	s.operator.Kill(t)
-	version := &hostsv1.MachineConfigurationVersion{ObjectMeta: metav1.ObjectMeta{Name: "gpu-v2"}}
+}
+
+// refuseWhileInUse checks that nobody can delete a version that a machine refers to, by itself or with all (M32).
+func (w *hostWorld) refuseWhileInUse(t *testing.T, name string) {
+	t.Helper()
+	version := &hostsv1.MachineConfigurationVersion{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	kube.Await(t, "the policy knows the machine", func(ctx context.Context) error {
-		if err := admin.Delete(ctx, version, client.DryRunAll); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		if err := w.admin.Delete(ctx, version, client.DryRunAll); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 			return fmt.Errorf("the answer is %w", err)
 		}
 		return nil
 	})
-	if err := admin.Delete(t.Context(), version); err == nil || !strings.Contains(err.Error(), "gpu-v2 is in use") {
+	if err := w.admin.Delete(t.Context(), version); err == nil || !strings.Contains(err.Error(), name+" is in use") {
 		t.Errorf("with the operator down a version in use is deleted: %v", err)
 	}
-	if err := admin.DeleteAllOf(t.Context(), version); err == nil || !strings.Contains(err.Error(), "gpu-v2 is in use") {
+	if err := w.admin.DeleteAllOf(t.Context(), version); err == nil || !strings.Contains(err.Error(), name+" is in use") {
 		t.Errorf("with the operator down all versions are deleted: %v", err)
 	}
-	w.awaitVersions(t, "gpu-v2 v1.36.2")
-	s.judgeHostRights(t)
 }
 
 // judgeHostRights compares what the operator may do with host machines with what its requests did.
