@@ -85,7 +85,15 @@ type teller struct {
 
 func (w *world) one(t *testing.T, s story) {
 	t.Helper()
-	teller := &teller{w, t, "story-" + s.name}
+	teller := w.begin(t, s.name)
+	t.Cleanup(teller.end)
+	s.tell(teller)
+}
+
+// begin makes the namespace of a story.
+func (w *world) begin(t *testing.T, name string) *teller {
+	t.Helper()
+	teller := &teller{w, t, "story-" + name}
 	namespaces := w.Client.CoreV1().Namespaces()
 	if _, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: teller.namespace}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -94,8 +102,7 @@ func (w *world) one(t *testing.T, s story) {
 		_, err := w.Client.CoreV1().ServiceAccounts(teller.namespace).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
-	t.Cleanup(teller.end)
-	s.tell(teller)
+	return teller
 }
 
 // end deletes what the story made, and waits until nothing is left over.
