@@ -27,7 +27,8 @@ type Limits struct {
 	MinFree int64 // bytes that the file system has to have free all the time; none
 }
 
-func (l Limits) orDefault() Limits {
+// WithDefaults returns the limits without zero ones.
+func (l Limits) WithDefaults() Limits {
 	if l.Bytes == 0 {
 		l.Bytes = 20 << 30
 	}
@@ -69,7 +70,7 @@ func Open(dir string, limits Limits) (*Tree, error) {
 		return nil, err
 	}
 	return &Tree{
-		root: root, base: len(path), limits: limits.orDefault(),
+		root: root, base: len(path), limits: limits.WithDefaults(),
 		seed: maphash.MakeSeed(), buffer: make([]byte, chunk),
 	}, nil
 }
