@@ -22,7 +22,7 @@ func preflight() error {
 	if os.Getuid() != 0 {
 		errs = append(errs, errors.New("root: these tests start machines; run make e2e-hosts as root"))
 	}
-	for program, pkg := range map[string]string{"systemd-nspawn": "systemd-container", "nsenter": "util-linux", "ip": "iproute2", "sshd": "openssh-server", "ssh": "openssh-client"} {
+	for program, pkg := range map[string]string{"systemd-nspawn": "systemd-container", "nsenter": "util-linux", "ip": "iproute2", "sshd": "openssh-server", "ssh": "openssh-client", "containerd": "containerd", "runc": "runc"} {
 		if _, err := exec.LookPath(program); err != nil {
 			errs = append(errs, fmt.Errorf("%s: it is not installed; apt-get install %s", program, pkg))
 		}
